@@ -7,6 +7,6 @@ use cli::exit::{Error, ExitStatus, Result};
 pub fn run(shell: clap_complete::Shell, mut command: clap::Command) -> Result<ExitStatus> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut command, "osjitter", &mut script);
-    std::io::stdout().write_all(&script).map_err(Error::writing)?;
+    std::io::stdout().write_all(&script).map_err(Error::from_stdout)?;
     Ok(ExitStatus::Done)
 }

@@ -6,8 +6,8 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use cli::exit::{Error, Result, usage, without_name};
-use cli::position::after;
+use cli::exit::{Error, Result, strip_temp_path, usage};
+use cli::position::format_position;
 use engine::machine::os;
 
 use crate::picture::canvas::Picture;
@@ -107,7 +107,7 @@ pub fn decoded(mut bytes: Vec<u8>) -> Result<String> {
     }
     String::from_utf8(bytes).map_err(|e| {
         let valid = e.utf8_error().valid_up_to();
-        usage!("is not text: {}", after(&e.as_bytes()[..valid]))
+        usage!("is not text: {}", format_position(&e.as_bytes()[..valid]))
     })
 }
 
@@ -202,7 +202,7 @@ fn stage(parent: &Path) -> io::Result<tempfile::TempDir> {
         use std::os::unix::fs::PermissionsExt;
         builder.permissions(std::fs::Permissions::from_mode(0o777));
     }
-    builder.tempdir_in(parent).map_err(without_name)
+    builder.tempdir_in(parent).map_err(strip_temp_path)
 }
 
 /// What writes a file: a text, or as it comes, for what is larger than a buffer should be.
@@ -256,7 +256,7 @@ fn nameless(directory: &Path) -> io::Result<tempfile::NamedTempFile> {
         .prefix(prefix)
         .suffix(suffix)
         .tempfile_in(directory)
-        .map_err(without_name)
+        .map_err(strip_temp_path)
 }
 
 /// How the name of a file begins and ends until it is whole.
@@ -300,14 +300,14 @@ fn free_name(parent: &Path, name: &str) -> PathBuf {
 pub fn deliver(result: impl AsRef<[u8]>, out: Option<&Path>) -> Result<()> {
     let bytes = result.as_ref();
     match out {
-        None => io::stdout().write_all(bytes).map_err(Error::writing),
-        Some(file) => write_atomically(file, bytes).map_err(|e| Error::place(file, &e)),
+        None => io::stdout().write_all(bytes).map_err(Error::from_stdout),
+        Some(file) => write_atomically(file, bytes).map_err(|e| Error::unwritable(file, &e)),
     }
 }
 
 /// A command's pictures, into the directory that was asked for.
 pub fn deliver_pictures(pictures: &[Picture], directory: &Path) -> Result<()> {
-    std::fs::create_dir_all(directory).map_err(|e| Error::place(directory, &e))?;
+    std::fs::create_dir_all(directory).map_err(|e| Error::unwritable(directory, &e))?;
     let file = |picture: &Picture| (directory.join(&picture.name), picture.svg.as_bytes().to_vec());
     deliver_all(&pictures.iter().map(file).collect::<Vec<_>>())
 }
@@ -316,12 +316,12 @@ pub fn deliver_pictures(pictures: &[Picture], directory: &Path) -> Result<()> {
 pub fn deliver_all(files: &[(PathBuf, Vec<u8>)]) -> Result<()> {
     let mut prepared = Vec::new();
     for (path, bytes) in files {
-        prepared.push(Replacement::prepare(path, bytes).map_err(|e| Error::place(path, &e))?);
+        prepared.push(Replacement::prepare(path, bytes).map_err(|e| Error::unwritable(path, &e))?);
     }
     files
         .iter()
         .zip(prepared)
-        .try_for_each(|((path, _), file)| file.put().map_err(|e| Error::place(path, &e)))
+        .try_for_each(|((path, _), file)| file.put().map_err(|e| Error::unwritable(path, &e)))
 }
 
 /// Writes a file that is not there yet, whole or not at all.
@@ -392,7 +392,7 @@ fn temporary(
 ) -> io::Result<tempfile::NamedTempFile> {
     let mut file = nameless(directory)?;
     let mut buffered = io::BufWriter::new(&mut file);
-    contents(&mut buffered).and_then(|()| buffered.flush()).map_err(without_name)?;
+    contents(&mut buffered).and_then(|()| buffered.flush()).map_err(strip_temp_path)?;
     drop(buffered);
     file.as_file().sync_all()?;
     #[cfg(unix)]

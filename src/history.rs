@@ -7,9 +7,9 @@ use std::time::{Duration, SystemTime};
 use clap::{Args, ValueHint};
 use cli::align::fit;
 use cli::exit::{self, Error, ExitStatus, usage};
-use cli::printable::printable;
-use cli::time::time;
-use cli::units::{index, short};
+use cli::printable::to_printable;
+use cli::time::format_time;
+use cli::units::{format_exact_duration, parse_index};
 use files::fitness::Verdict;
 use files::report::Plan;
 use serde::Serialize;
@@ -33,7 +33,7 @@ pub struct HistoryArgs {
     #[arg(default_value = RESULTS, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub directory: PathBuf,
     /// Only runs of this kind, as numbered in the table
-    #[arg(long, value_name = "N", value_parser = index)]
+    #[arg(long, value_name = "N", value_parser = parse_index)]
     pub kind: Option<usize>,
     /// What to print to stdout
     #[arg(long, value_parser = parser([Format::Table, Format::Json]), default_value = "table")]
@@ -98,8 +98,11 @@ impl Line {
             [one] => one.clone(),
             several => format!("{} subjects", several.len()),
         };
-        let periods: Vec<String> =
-            self.periods_ns.iter().map(|&ns| short(Duration::from_nanos(ns))).collect();
+        let periods: Vec<String> = self
+            .periods_ns
+            .iter()
+            .map(|&ns| format_exact_duration(Duration::from_nanos(ns)))
+            .collect();
         let fitness = match self.fitness {
             Some(Verdict::Quiet) => "quiet",
             Some(Verdict::Noisy) => "noisy",
@@ -109,7 +112,7 @@ impl Line {
         let late = self
             .least_late
             .as_ref()
-            .map_or("-".to_owned(), |(name, late)| format!("{} ({name})", time(*late)));
+            .map_or("-".to_owned(), |(name, late)| format!("{} ({name})", format_time(*late)));
         vec![
             self.directory.clone() + if self.partial { " (partial)" } else { "" },
             earlier::ago(&self.started_utc, now_utc).unwrap_or_else(|| "-".to_owned()),
@@ -164,7 +167,7 @@ pub fn run(args: &HistoryArgs) -> exit::Result<ExitStatus> {
             fit(&std::iter::once(heading).chain(rows).collect::<Vec<_>>(), terminal::columns())
         }
     };
-    std::io::stdout().write_all(printable(&text).as_bytes()).map_err(Error::writing)?;
+    std::io::stdout().write_all(to_printable(&text).as_bytes()).map_err(Error::from_stdout)?;
     if unread > 0 {
         terminal::note(
             false,

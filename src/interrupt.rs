@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use cli::exit::{self, Error};
-use engine::measure::{child, waiting};
+use engine::measure::{child, long_wait};
 
 use crate::terminal;
 
@@ -14,10 +14,10 @@ pub fn stop_on_interrupt(stop: &Arc<AtomicBool>) -> exit::Result<()> {
     let is_second = second(stop);
     ctrlc::set_handler(move || {
         if is_second() {
-            child::abandon();
+            child::kill_all();
             terminal::abort();
         }
-        waiting::interrupt();
+        long_wait::wake_all();
     })
     .map_err(|e| {
         let why = match e {

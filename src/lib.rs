@@ -48,13 +48,13 @@ use std::process::{ExitCode, Termination};
 
 use clap::{CommandFactory, FromArgMatches};
 use cli::exit;
-use engine::machine::host::{self, Program};
-use engine::measure::caught;
+use engine::machine::host::{self, BuildInfo};
+use engine::measure::panics;
 
 use crate::commands::{Cli, Command};
 
 /// Facts that only the build knows.
-const PROGRAM: Program = Program {
+const PROGRAM: BuildInfo = BuildInfo {
     version: env!("CARGO_PKG_VERSION"),
     commit: env!("OSJITTER_COMMIT"),
     tokio: env!("OSJITTER_TOKIO_VERSION"),
@@ -63,8 +63,8 @@ const PROGRAM: Program = Program {
 /// Runs the command line of this process and returns its exit code.
 #[must_use]
 pub fn main() -> ExitCode {
-    host::introduce(PROGRAM);
-    caught::keep_quiet();
+    host::set_build_info(PROGRAM);
+    panics::install_hook();
     match run_command() {
         Ok(status) => status.report(),
         Err(error) => {

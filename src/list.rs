@@ -34,7 +34,7 @@ pub fn run(args: &ListArgs) -> exit::Result<ExitStatus> {
     let lines: Vec<Line> = subject::ALL
         .iter()
         .map(|e| {
-            let why_not = subject::availability(e.name).err();
+            let why_not = subject::check_available(e.name).err();
             Line {
                 name: e.name,
                 about: e.about,
@@ -68,6 +68,6 @@ pub fn run(args: &ListArgs) -> exit::Result<ExitStatus> {
             text
         }
     };
-    std::io::stdout().write_all(text.as_bytes()).map_err(Error::writing)?;
+    std::io::stdout().write_all(text.as_bytes()).map_err(Error::from_stdout)?;
     Ok(ExitStatus::Done)
 }

@@ -19,7 +19,7 @@ pub fn run(directory: Option<&Path>, mut command: Command) -> Result<ExitStatus>
                 pages.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
             let written = std::fs::create_dir_all(directory)
                 .and_then(|()| file_io::replace(directory, &pages));
-            written.map_err(|e| Error::place(directory, &e))?;
+            written.map_err(|e| Error::unwritable(directory, &e))?;
         }
     }
     Ok(ExitStatus::Done)
@@ -29,7 +29,7 @@ fn collect(command: &Command, pages: &mut Vec<(String, String)>) -> Result<()> {
     let version = concat!("osjitter ", env!("CARGO_PKG_VERSION"));
     let man = clap_mangen::Man::new(command.clone()).source(version).manual("osjitter");
     let mut page = Vec::new();
-    man.render(&mut page).map_err(Error::writing)?;
+    man.render(&mut page).map_err(Error::from_stdout)?;
     pages.push((man.get_filename(), String::from_utf8(page).expect("text")));
     // Help is in every page already.
     let shown = command.get_subcommands().filter(|c| !c.is_hide_set() && c.get_name() != "help");

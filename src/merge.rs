@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 use cli::exit::{ExitStatus, Result, usage};
-use cli::time::time;
+use cli::time::format_time;
 use files::file::File as _;
 use files::merge::{self, MergeError};
 use files::report::Report;
@@ -85,7 +85,7 @@ fn of_fleet(args: &MergeArgs) -> Result<ExitStatus> {
 fn name_outliers(reports: &[Report], source: impl Fn(usize) -> String) {
     for median in merge::ranking(reports).iter().take(NAMED) {
         if median.ratio.max(1.0 / median.ratio) >= OUTLIER {
-            let (of, id, p50) = (source(median.source), &median.id, time(median.p50_ns));
+            let (of, id, p50) = (source(median.source), &median.id, format_time(median.p50_ns));
             let note = format!(
                 "stands out: {of}: {id}: median {p50}, {:.2} times the others'",
                 median.ratio

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Barrier};
 
 use cli::exit::{Error, ExitStatus, Result};
-use engine::load::{Kind, READY, Stress};
+use engine::load::{READY_LINE, Stress, StressKind};
 
 use crate::terminal;
 
@@ -41,7 +41,10 @@ pub fn run(stress: Stress) -> Result<ExitStatus> {
         std::thread::Builder::new().spawn(thread).map_err(failed)?;
     }
     all.wait();
-    io::stdout().write_all(READY.as_bytes()).and_then(|()| io::stdout().flush()).map_err(failed)?;
+    io::stdout()
+        .write_all(READY_LINE.as_bytes())
+        .and_then(|()| io::stdout().flush())
+        .map_err(failed)?;
     // Nothing is ever written to it: this returns at its end.
     let _ = io::stdin().read(&mut [0]);
     over.store(true, Ordering::Relaxed);
@@ -57,22 +60,22 @@ enum Work {
 }
 
 impl Work {
-    fn prepare(kind: Kind) -> io::Result<Self> {
+    fn prepare(kind: StressKind) -> io::Result<Self> {
         Ok(match kind {
-            Kind::Cpu => Self::Cpu,
-            Kind::Memory => {
+            StressKind::Cpu => Self::Cpu,
+            StressKind::Memory => {
                 let mut memory = Vec::new();
                 memory.try_reserve_exact(MEMORY_BYTES).map_err(io::Error::other)?;
                 // Written, so that each page is there.
                 memory.resize(MEMORY_BYTES, 1);
                 Self::Memory(memory)
             }
-            Kind::Io => {
+            StressKind::Io => {
                 // /tmp is often memory; a file without a name goes with its process.
                 let disk = Some(Path::new("/var/tmp")).filter(|place| place.is_dir());
                 Self::Io(disk.map_or_else(tempfile::tempfile, tempfile::tempfile_in)?)
             }
-            Kind::Softirq => {
+            StressKind::Softirq => {
                 let [from, to] = [(); 2].map(|()| UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)));
                 let (from, to) = (from?, to?);
                 from.connect(to.local_addr()?)?;

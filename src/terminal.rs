@@ -5,18 +5,18 @@ use std::io::{IsTerminal, Write as _};
 use std::path::Path;
 
 use cli::exit::Error;
-use cli::printable::{message, printable};
+use cli::printable::{to_printable, to_printable_message};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 pub fn failure(error: &Error) {
     if !error.is_closed_pipe() {
-        say(&format!("error: {}", message(&error.to_string())));
+        say(&format!("error: {}", to_printable_message(&error.to_string())));
     }
 }
 
 pub fn note(quiet: bool, message: &str) {
     if !quiet {
-        say(&printable(message));
+        say(&to_printable(message));
     }
 }
 
@@ -26,7 +26,7 @@ pub fn note_link(quiet: bool, label: &str, path: &Path) {
     if quiet {
         return;
     }
-    let shown = printable(&path.display().to_string());
+    let shown = to_printable(&path.display().to_string());
     let dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb" || term == "linux");
     match path.canonicalize() {
         Ok(target) if on_terminal() && !dumb => {

@@ -8,7 +8,7 @@ use clap::{Args, ValueEnum};
 use cli::exit::{self, Error, ExitStatus};
 use cli::units;
 use engine::machine::host;
-use engine::scenario::{chosen, within};
+use engine::scenario::{select_by_pattern, validate_count};
 use files::report::{Host, Warning};
 
 use crate::bench::file::{BenchFile, FORMATS};
@@ -133,7 +133,7 @@ pub fn matching<T: ValueEnum>(
         }
         let names: Vec<String> = T::value_variants().iter().map(name).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        let chosen = chosen(what, &[text.to_owned()], &names)?;
+        let chosen = select_by_pattern(what, &[text.to_owned()], &names)?;
         Ok(T::value_variants()
             .iter()
             .filter(|v| chosen.contains(&name(*v).as_str()))
@@ -156,15 +156,19 @@ pub fn rounds(text: &str) -> Result<u64, String> {
 /// Reads a number from 1 to `most`.
 pub fn most(what: &'static str, most: u64) -> impl Fn(&str) -> Result<u64, String> + Clone {
     move |text| {
-        within(what, text.parse().map_err(|_| format!("{text:?} is not a whole number"))?, most)
+        validate_count(
+            what,
+            text.parse().map_err(|_| format!("{text:?} is not a whole number"))?,
+            most,
+        )
     }
 }
 
 /// Reads how long a case runs in a round.
 pub fn round_time(text: &str) -> Result<Duration, String> {
-    units::duration_within(
+    units::parse_duration_within(
         "a round time",
         text,
-        [Duration::from_millis(1), Duration::from_secs(10)],
+        Duration::from_millis(1)..=Duration::from_secs(10),
     )
 }

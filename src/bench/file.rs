@@ -1,7 +1,7 @@
 //! What the files of all benches have in common: the formats they have.
 
 use cli::exit;
-use cli::markdown::cell;
+use cli::markdown::escape_cell;
 use cli::wrap::wrap;
 use files::file::File;
 use files::report::Warning;
@@ -64,9 +64,9 @@ pub fn markdown_footer(warnings: &[Warning], partial: bool) -> String {
     for warning in warnings {
         text += &format!(
             "\n> **{}** {}; {}\n",
-            cell(&warning.code),
-            cell(&warning.message),
-            cell(&warning.hint)
+            escape_cell(&warning.code),
+            escape_cell(&warning.message),
+            escape_cell(&warning.hint)
         );
     }
     text

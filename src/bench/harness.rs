@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use benchloops::batches::{Load, counts};
+use benchloops::batches::{BatchPlan, duration_to_counts};
 use cli::exit::{self, Error, usage};
 use engine::scenario;
 use files::cost::{self, Costs, Overhead};
@@ -56,11 +56,11 @@ pub trait Case {
     /// How long one run takes, about.
     fn expected(&self, settings: &Settings) -> Duration;
     /// How much fills a round, where that need not be tried.
-    fn load(&self, _: &Settings) -> Option<Load> {
+    fn load(&self, _: &Settings) -> Option<BatchPlan> {
         None
     }
     /// Counts that an operation took, a value for each batch.
-    fn run(&self, load: Load) -> io::Result<(Vec<f64>, Self::Extra)>;
+    fn run(&self, load: BatchPlan) -> io::Result<(Vec<f64>, Self::Extra)>;
 }
 
 /// Cases in groups: those of a group are compared within each round.
@@ -142,14 +142,14 @@ pub struct Measured<C: Case> {
 pub struct Series<C: Case> {
     pub case: C,
     pub extras: Vec<C::Extra>,
-    load: Load,
+    load: BatchPlan,
     rounds: Vec<Vec<f64>>,
     ns_per_count: f64,
 }
 
 impl<C: Case> Series<C> {
     fn new(case: C) -> Self {
-        let load = Load { batches: 0, operations: 0, counts: 0 };
+        let load = BatchPlan { batches: 0, operations: 0, counts: 0 };
         Self { case, extras: Vec::new(), load, rounds: Vec::new(), ns_per_count: 0.0 }
     }
 
@@ -226,21 +226,21 @@ fn measure<C: Case>(
 }
 
 /// How many operations fill a batch's share of the round.
-fn load<C: Case>(settings: &Settings, case: &C) -> io::Result<Load> {
+fn load<C: Case>(settings: &Settings, case: &C) -> io::Result<BatchPlan> {
     const FIRST: u64 = 64;
     // What costs less than this allows is known well enough.
     const MAX_OPERATIONS: u64 = 10_000_000;
     if let Some(load) = case.load(settings) {
         return Ok(load);
     }
-    let share = counts(settings.round_time() / settings.batches as u32);
+    let share = duration_to_counts(settings.round_time() / settings.batches as u32);
     let mut operations = FIRST;
     loop {
-        let (costs, _) = case.run(Load { batches: 1, operations, counts: share })?;
+        let (costs, _) = case.run(BatchPlan { batches: 1, operations, counts: share })?;
         let took = costs[0] * operations as f64;
         let wanted = (share as f64 / took.max(1.0) * operations as f64) as u64;
         if took >= share as f64 / 8.0 || operations >= MAX_OPERATIONS {
-            return Ok(Load {
+            return Ok(BatchPlan {
                 batches: settings.batches,
                 operations: wanted.clamp(1, MAX_OPERATIONS),
                 counts: share,
@@ -272,7 +272,7 @@ mod tests {
             settings.with_warm_up()
         }
 
-        fn run(&self, load: Load) -> io::Result<(Vec<f64>, ())> {
+        fn run(&self, load: BatchPlan) -> io::Result<(Vec<f64>, ())> {
             self.0.set(self.0.get() + 1);
             if self.0.get() == STOP_AT {
                 self.1.store(true, Ordering::Relaxed);

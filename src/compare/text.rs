@@ -3,11 +3,11 @@
 use std::fmt::Write as _;
 
 use cli::align::fit;
-use cli::amount::shown;
-use cli::markdown::cell;
-use cli::printable::printable;
-use cli::time::{interval, time};
-use cli::wrap::paragraph;
+use cli::amount::format_amount;
+use cli::markdown::escape_cell;
+use cli::printable::to_printable;
+use cli::time::{format_interval, format_time};
+use cli::wrap::wrap_paragraph;
 use files::compare::{
     Compared, ComparedMetric, Comparison, Estimate, Finding, Method, Origin, RunEstimate,
 };
@@ -31,7 +31,7 @@ const MEDIAN_ROUND: &str =
 
 /// For a terminal of so many columns; only a file's name may be longer.
 pub fn table(comparison: &Comparison, columns: usize) -> String {
-    let paragraph = |text: &str| paragraph(text, columns);
+    let paragraph = |text: &str| wrap_paragraph(text, columns);
     let mut text = forced(comparison).map_or(String::new(), |forced| paragraph(&forced) + "\n");
     for (i, compared) in comparison.subjects.iter().enumerate() {
         if i > 0 {
@@ -66,7 +66,7 @@ pub fn table(comparison: &Comparison, columns: usize) -> String {
         text.push('\n');
         text += &paragraph(&format!("{} {}", warning.message, warning.hint));
     }
-    printable(&text)
+    to_printable(&text)
 }
 
 /// For a pull request or a step summary.
@@ -76,18 +76,23 @@ pub fn markdown(comparison: &Comparison) -> String {
         if of_runs { "### Runs of B against A\n" } else { "### Lateness of B against A\n" }
             .to_owned();
     if let Some(forced) = forced(comparison) {
-        let _ = writeln!(text, "\n> **{}**", cell(&forced));
+        let _ = writeln!(text, "\n> **{}**", escape_cell(&forced));
     }
     for compared in &comparison.subjects {
         let [a, b] =
             [(&compared.a.id, &comparison.a), (&compared.b.id, &comparison.b)].map(|(id, of)| {
-                format!("{} in {}, {}", cell(id), cell(&of.file), cell(&of.started_utc))
+                format!(
+                    "{} in {}, {}",
+                    escape_cell(id),
+                    escape_cell(&of.file),
+                    escape_cell(&of.started_utc)
+                )
             });
         let _ = writeln!(text, "\nA: {a}  \nB: {b}\n");
         text += "| Percentile | A | B | B/A, 95 % | B-A, 95 % | Rounds | |\n|---|---:|---:|---:|---:|---:|---|\n";
         let rows = rows(compared);
         for row in &rows {
-            let cells = cells(row).map(|text| cell(&text));
+            let cells = cells(row).map(|text| escape_cell(&text));
             let _ = writeln!(text, "| {} | {} |", cells.join(" | "), finding(row.estimate.finding));
         }
         let marks: String =
@@ -96,13 +101,18 @@ pub fn markdown(comparison: &Comparison) -> String {
             text,
             "\nCompared {}: {MEDIAN_ROUND}.{marks}\n{}",
             method(compared),
-            cell(&surroundings(compared))
+            escape_cell(&surroundings(compared))
         );
     }
     if of_runs {
         let [a, b] = [&comparison.a, &comparison.b].map(|of| {
             let program = of.program.as_deref().unwrap_or("?");
-            format!("{} in {}, {}", cell(program), cell(&of.file), cell(&of.started_utc))
+            format!(
+                "{} in {}, {}",
+                escape_cell(program),
+                escape_cell(&of.file),
+                escape_cell(&of.started_utc)
+            )
         });
         let _ = writeln!(text, "\nA: {a}  \nB: {b}\n");
         text += "| Metric | A | B | B/A, 95 % | Runs | |\n|---|---:|---:|---:|---:|---|\n";
@@ -110,7 +120,7 @@ pub fn markdown(comparison: &Comparison) -> String {
             let _ = writeln!(
                 text,
                 "| {} | {} |",
-                cells.map(|text| cell(&text)).join(" | "),
+                cells.map(|text| escape_cell(&text)).join(" | "),
                 finding(of.finding)
             );
         }
@@ -122,15 +132,15 @@ pub fn markdown(comparison: &Comparison) -> String {
         );
     }
     for line in by_chance(comparison).into_iter().chain(fitness_lines(comparison)) {
-        let _ = writeln!(text, "\n> {}", cell(&line));
+        let _ = writeln!(text, "\n> {}", escape_cell(&line));
     }
     for warning in &comparison.warnings {
         let _ = writeln!(
             text,
             "\n> **{}** {} {}",
-            cell(&warning.code),
-            cell(&warning.message),
-            cell(&warning.hint)
+            escape_cell(&warning.code),
+            escape_cell(&warning.message),
+            escape_cell(&warning.hint)
         );
     }
     text
@@ -141,7 +151,7 @@ fn metrics_table(comparison: &Comparison, columns: usize) -> String {
     if comparison.metrics.is_empty() {
         return String::new();
     }
-    let paragraph = |text: &str| paragraph(text, columns);
+    let paragraph = |text: &str| wrap_paragraph(text, columns);
     let program =
         |of: &Origin| format!("{}\n   in {}", of.program.as_deref().unwrap_or("?"), of.file);
     let [a, b] = [&comparison.a, &comparison.b].map(program);
@@ -168,7 +178,8 @@ fn metric_rows(comparison: &Comparison) -> impl Iterator<Item = ([String; 5], &R
             [name, a, b, with_interval(of.ratio, of.ratio_ci95), runs]
         };
         let all = &metric.all;
-        let of_all = (row(name.clone(), all, [all.a, all.b].map(|value| shown(value, unit))), all);
+        let of_all =
+            (row(name.clone(), all, [all.a, all.b].map(|value| format_amount(value, unit))), all);
         let beside = metric.beside_baseline.iter();
         let of_beside = beside.map(move |of| {
             (row(format!("{name} {}", BASELINE.0), of, [of.a, of.b].map(ratio)), of)
@@ -221,7 +232,7 @@ fn rows(compared: &Compared) -> Vec<Row<'_>> {
 
 fn cells(row: &Row<'_>) -> [String; 6] {
     let of = row.estimate;
-    let (a, b) = (time(of.a_ns), time(of.b_ns));
+    let (a, b) = (format_time(of.a_ns), format_time(of.b_ns));
     [row.name.clone(), a, b, ratio_with_interval(of), difference_with_interval(of), rounds(of)]
 }
 
@@ -254,14 +265,14 @@ fn difference_with_interval(of: &Estimate) -> String {
     let plus = |ns: i64| if ns > 0 { "+" } else { "" };
     let both = |ci: [i64; 2]| {
         let [low, high] = ci.map(plus);
-        let text = interval(ci);
+        let text = format_interval(ci);
         // The signs of the ends stand before their numbers.
         text.replacen('[', &format!(" [{low}"), 1).replacen(", ", &format!(", {high}"), 1)
     };
     format!(
         "{}{}{}",
         plus(of.difference_ns),
-        time(of.difference_ns),
+        format_time(of.difference_ns),
         of.difference_ns_ci95.map_or(String::new(), both)
     )
 }

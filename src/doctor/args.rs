@@ -23,7 +23,7 @@ No root is needed; what cannot be read, or is not permitted, is named. Commands 
 settings of its own process only, puts them back after each round, and leaves nothing behind, however it ends.")]
 pub struct DoctorArgs {
     /// The CPU to ask about where CPUs differ [default: the last one allowed]
-    #[arg(long, value_name = "N", value_parser = units::index)]
+    #[arg(long, value_name = "N", value_parser = units::parse_index)]
     pub cpu: Option<usize>,
     /// Try each setting that this process may change for itself, and measure what it does
     #[arg(long)]
@@ -53,14 +53,14 @@ pub struct ProveArgs {
     #[arg(long, value_name = "NAME", value_parser = SubjectsParser, hide_possible_values = true, requires = "prove")]
     pub subject: Vec<Subjects>,
     /// With --prove, the nominal period [default: 500us]
-    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = units::period, requires = "prove")]
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = units::parse_period, requires = "prove")]
     pub period: Option<Duration>,
     /// With --prove, the longest it may take
-    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = units::duration, requires = "prove", default_value = "90s")]
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = units::parse_duration, requires = "prove", default_value = "90s")]
     pub max_time: Duration,
     /// With --prove, the seed of the order and the phases of rounds [default: random; the JSON has
     /// it]
-    #[arg(long, value_name = "N", value_parser = units::seed, requires = "prove")]
+    #[arg(long, value_name = "N", value_parser = units::parse_seed, requires = "prove")]
     pub seed: Option<u64>,
     /// Nothing on stderr but errors
     #[arg(long, short)]

@@ -4,7 +4,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use engine::machine::cgroup::{self, Quota};
+use engine::machine::cgroup::{self, CpuQuota};
 use engine::machine::os::{self, cpu_list};
 
 /// A fact, or why it is not known.
@@ -15,7 +15,7 @@ pub type Reading<T> = Result<T, String>;
 pub struct Process {
     pub timer_slack_ns: Option<u64>,
     /// Steps by which timers expire, and of the kernel's tick.
-    pub timer_steps_ns: Option<[u64; 2]>,
+    pub timer_steps: Option<os::TimerSteps>,
     /// CPUs that this process may use.
     pub affinity: Option<Vec<usize>>,
     /// Why the CPU counter is not used as a clock.
@@ -28,7 +28,7 @@ impl Process {
     pub fn ask(looked_for: Vec<String>) -> Self {
         Self {
             timer_slack_ns: os::timer_slack_ns(),
-            timer_steps_ns: os::timer_steps_ns(),
+            timer_steps: os::timer_steps(),
             affinity: os::affinity(),
             why_not_counter: tach::why_not_counter().map(|why| why.to_string()),
             looked_for,
@@ -74,7 +74,7 @@ pub struct Facts {
     pub dma_latency_us: Reading<Option<i32>>,
     pub siblings: Reading<String>,
     pub groups: Reading<String>,
-    pub quota: Option<Quota>,
+    pub quota: Option<CpuQuota>,
     pub online: Reading<String>,
     pub rt_runtime_us: Reading<i64>,
     pub rt_period_us: Reading<i64>,

@@ -1,7 +1,7 @@
 //! What the facts mean for a tick: one function a thing, from the facts to a line. Nothing is read
 //! here.
 
-use cli::time::{share, time};
+use cli::time::{format_share, format_time};
 use engine::machine::os::cpu_list;
 
 use crate::doctor::facts::{Facts, Reading};
@@ -92,7 +92,7 @@ fn quota(facts: &Facts) -> Reading<Judged> {
     let still_us = quota.period_us - quota.quota_us.min(quota.period_us);
     let why = format!(
         "Once it is used up, every thread of the group stands still until the next period, for up to {}.",
-        time((still_us * 1e3) as i64)
+        format_time((still_us * 1e3) as i64)
     );
     let unlimited = if quota.file.ends_with("cpu.max") { "max" } else { "-1" };
     let change = format!(
@@ -142,7 +142,7 @@ fn hypervisor(facts: &Facts) -> Reading<Judged> {
 
 fn steal(facts: &Facts) -> Reading<Judged> {
     let stolen = *facts.stolen.as_ref()?;
-    let value = format!("{} since boot", share((stolen * 1e6) as u64, 1_000_000));
+    let value = format!("{} since boot", format_share((stolen * 1e6) as u64, 1_000_000));
     Ok(if stolen < 0.001 {
         judged(
             value,
@@ -238,7 +238,7 @@ fn sched_ext(facts: &Facts) -> Reading<Judged> {
 
 fn timer_slack(facts: &Facts) -> Reading<Judged> {
     let ns = facts.process.timer_slack_ns.ok_or("the system does not report it")?;
-    let value = time(i64::try_from(ns).unwrap_or(i64::MAX));
+    let value = format_time(i64::try_from(ns).unwrap_or(i64::MAX));
     Ok(if ns > 1_000 {
         let why = "Sleeps and waits with a timeout of normal threads may end that much later; timerfd, which OsInterval uses, does not.";
         let change =
@@ -250,8 +250,9 @@ fn timer_slack(facts: &Facts) -> Reading<Judged> {
 }
 
 fn timers(facts: &Facts) -> Reading<Judged> {
-    let [timer_ns, _] = facts.process.timer_steps_ns.ok_or("the system does not report it")?;
-    let step = time(i64::try_from(timer_ns).unwrap_or(i64::MAX));
+    let engine::machine::os::TimerSteps { timer_ns, .. } =
+        facts.process.timer_steps.ok_or("the system does not report it")?;
+    let step = format_time(i64::try_from(timer_ns).unwrap_or(i64::MAX));
     Ok(match timer_ns {
         0..=1_000 => judged(
             "high resolution",
@@ -264,8 +265,9 @@ fn timers(facts: &Facts) -> Reading<Judged> {
 }
 
 fn hz(facts: &Facts) -> Reading<Judged> {
-    let [_, tick_ns] = facts.process.timer_steps_ns.ok_or("the system does not report it")?;
-    let tick = time(i64::try_from(tick_ns).unwrap_or(i64::MAX));
+    let engine::machine::os::TimerSteps { tick_ns, .. } =
+        facts.process.timer_steps.ok_or("the system does not report it")?;
+    let tick = format_time(i64::try_from(tick_ns).unwrap_or(i64::MAX));
     let value = format!("{:.0}, a tick each {tick}", 1e9 / tick_ns.max(1) as f64);
     Ok(if tick_ns <= 1_000_000 {
         judged(value, Fine, "A thread that has used up its slice gives way within a millisecond.")
@@ -468,7 +470,7 @@ fn slice(facts: &Facts) -> Reading<Judged> {
     let ns = *facts.base_slice_ns.as_ref()?;
     let why = "A normal thread that wakes beside a busy one may wait for about one slice.";
     let change = "a slice of its own for the thread: sched_setattr with a runtime of 100000 ns, from Linux 6.12";
-    Ok(judged(time(i64::try_from(ns).unwrap_or(i64::MAX)), Depends, why).change(change))
+    Ok(judged(format_time(i64::try_from(ns).unwrap_or(i64::MAX)), Depends, why).change(change))
 }
 
 /// Whether a capability is among those of this process.
@@ -502,10 +504,10 @@ fn rt_throttling(facts: &Facts) -> Reading<Judged> {
     Ok(if runtime < 0 || runtime >= period {
         judged("off", Fine, "A real-time thread may keep its CPU for good.")
     } else {
-        let still = time((period - runtime).saturating_mul(1_000));
+        let still = format_time((period - runtime).saturating_mul(1_000));
         let why = format!(
             "A real-time thread that never sleeps loses its CPU for {still} each {}; one that ticks does not notice.",
-            time(period.saturating_mul(1_000))
+            format_time(period.saturating_mul(1_000))
         );
         judged(format!("{runtime} of {period} us"), Fine, why).change(off)
     })

@@ -2,7 +2,7 @@
 
 use cli::align::align_by;
 use cli::markdown;
-use cli::time::{real_time, time};
+use cli::time::{format_fractional_time, format_time};
 use cli::wrap::wrap;
 use files::compare::{Change, Differences, Shown};
 
@@ -36,20 +36,20 @@ pub fn markdown(proof: &Proof) -> String {
         text += &format!(
             "\n**{}**\n\n{}\n",
             heading(proof, proved),
-            markdown::table(&lines(proved), 1)
+            markdown::format_table(&lines(proved), 1)
         );
         text.extend(
             advice(proved)
                 .into_iter()
-                .map(|(what, keep)| format!("- {}: `{keep}`\n", markdown::cell(&what))),
+                .map(|(what, keep)| format!("- {}: `{keep}`\n", markdown::escape_cell(&what))),
         );
     }
-    text.extend(notes(proof).iter().map(|note| format!("\n{}\n", markdown::cell(note))));
+    text.extend(notes(proof).iter().map(|note| format!("\n{}\n", markdown::escape_cell(note))));
     text
 }
 
 fn heading(proof: &Proof, proved: &Proved) -> String {
-    let period = time(i64::try_from(proof.period_ns).unwrap_or(i64::MAX));
+    let period = format_time(i64::try_from(proof.period_ns).unwrap_or(i64::MAX));
     format!(
         "{} each {period}, {} rounds of {} ticks",
         proved.subject, proof.rounds, proof.round_ticks
@@ -77,9 +77,9 @@ fn lines(proved: &Proved) -> Vec<Vec<String>> {
 
 fn cells(name: &str, figures: Option<&Figures>, says: &str) -> Vec<String> {
     let dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
-    let p50 = dash(figures.and_then(|f| f.p50_ns).map(time));
-    let p99 = dash(figures.and_then(|f| f.p99_ns).map(time));
-    let cpu = dash(figures.and_then(|f| f.cpu_ns_per_tick).map(real_time));
+    let p50 = dash(figures.and_then(|f| f.p50_ns).map(format_time));
+    let p99 = dash(figures.and_then(|f| f.p99_ns).map(format_time));
+    let cpu = dash(figures.and_then(|f| f.cpu_ns_per_tick).map(format_fractional_time));
     vec![name.to_owned(), p50, p99, cpu, says.to_owned()]
 }
 

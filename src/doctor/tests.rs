@@ -100,7 +100,10 @@ fn worst() -> Machine {
 fn everything_that_is_wrong_with_a_machine_is_named_with_what_changes_it() {
     let process = Process {
         timer_slack_ns: Some(10_000_000),
-        timer_steps_ns: Some([4_000_000, 4_000_000]),
+        timer_steps: Some(engine::machine::os::TimerSteps {
+            timer_ns: 4_000_000,
+            tick_ns: 4_000_000,
+        }),
         affinity: Some(vec![2, 3]),
         why_not_counter: Some("the kernel gave it up".to_owned()),
         ..Process::default()

@@ -1,7 +1,7 @@
 //! A checkup for the terminal and for Markdown.
 
 use cli::markdown;
-use cli::wrap::{WIDEST_PARAGRAPH, wrap};
+use cli::wrap::{MAX_PARAGRAPH_WIDTH, wrap};
 use files::file::File as _;
 
 use crate::doctor::file::{Checkup, Item, OtherTool, Weight};
@@ -30,7 +30,7 @@ fn of(checkup: &Checkup, weight: Weight) -> Vec<&Item> {
 
 /// For the terminal: what is wrong with what to do about it, and what is fine in a line each.
 pub fn table(checkup: &Checkup, columns: usize) -> String {
-    let width = columns.min(WIDEST_PARAGRAPH);
+    let width = columns.min(MAX_PARAGRAPH_WIDTH);
     let mut text = format!("This machine, asked about CPU {}\n", checkup.cpu);
     // Beside a proof, what may be is of less interest than what is.
     let shown = if checkup.proof.is_some() { &SECTIONS[..1] } else { &SECTIONS };
@@ -100,7 +100,7 @@ pub fn markdown(checkup: &Checkup) -> String {
                 ["", "Here", "What it does", "What changes it"].map(str::to_owned).to_vec();
             text += &format!(
                 "\n**{heading}**\n\n{}",
-                markdown::table(&[vec![titles], rows].concat(), 4)
+                markdown::format_table(&[vec![titles], rows].concat(), 4)
             );
         }
     }
@@ -115,7 +115,7 @@ pub fn markdown(checkup: &Checkup) -> String {
         };
         let titles = ["", "In its way", "What it adds", "How"].map(str::to_owned).to_vec();
         let rows = std::iter::once(titles).chain(checkup.tools.iter().map(row)).collect::<Vec<_>>();
-        text += &format!("\n**Other tools see more**\n\n{}", markdown::table(&rows, 4));
+        text += &format!("\n**Other tools see more**\n\n{}", markdown::format_table(&rows, 4));
     }
     text.extend(checkup.proof.as_ref().map(proof::markdown));
     text

@@ -2,7 +2,7 @@
 //! their results say.
 
 use cli::exit::{self, usage};
-use cli::time::time;
+use cli::time::format_time;
 use files::report::Report;
 
 use crate::doctor::facts::{Facts, Reading};
@@ -105,19 +105,19 @@ pub fn imported(file: &str, report: &Report) -> exit::Result<Item> {
             "Firmware and hypervisor left the CPUs alone.",
         ),
         ("hwlatdetect", Some((_, gaps))) => {
-            (format!("{} gaps, up to {}", gaps.ticks, time(max_ns)), Weight::Costs, below)
+            (format!("{} gaps, up to {}", gaps.ticks, format_time(max_ns)), Weight::Costs, below)
         }
         ("oslat" | "rtla osnoise", _) => {
             let why = "A busy loop stood still so long: for an interrupt, the kernel, or what is below it.";
-            (format!("gaps up to {}{at}", time(max_ns)), late, why)
+            (format!("gaps up to {}{at}", format_time(max_ns)), late, why)
         }
         ("cyclictest" | "jitterdebugger", _) => {
             let why = "A sleeping thread was at most so late, with the priority that it was given.";
-            (format!("up to {} late{at}", time(max_ns)), late, why)
+            (format!("up to {} late{at}", format_time(max_ns)), late, why)
         }
         ("rtla timerlat", _) => {
             let why = "A timer's interrupt, or the thread that it wakes, was at most so late: this is the part of a tick that no runtime can shorten.";
-            (format!("up to {} late{at}", time(max_ns)), late, why)
+            (format!("up to {} late{at}", format_time(max_ns)), late, why)
         }
         _ => return Err(usage!("{file} is a result of {tool}; show it with osjitter report")),
     };

@@ -32,13 +32,13 @@ pub struct FindArgs {
     #[arg(long, value_name = "NAME=LIMIT", value_parser = goal, required_unless_present = "period")]
     pub goal: Vec<Goal>,
     /// Find what each ticker can promise at this period instead
-    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = units::period, conflicts_with_all = ["goal", "from", "to"])]
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = units::parse_period, conflicts_with_all = ["goal", "from", "to"])]
     pub period: Option<Duration>,
     /// Shortest period to try
-    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = units::period, default_value = "20us")]
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = units::parse_period, default_value = "20us")]
     pub from: Duration,
     /// Longest period to try
-    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = units::period, default_value = "2ms")]
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = units::parse_period, default_value = "2ms")]
     pub to: Duration,
     /// Ticker to look at: a name, a glob or all; repeat for several [default: those marked * by
     /// list, but spin]
@@ -52,16 +52,16 @@ pub struct FindArgs {
     #[arg(long, value_name = "LOAD", default_value_t)]
     pub load: Load,
     /// End after this time, with what is known by then
-    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = units::duration, default_value = "90s")]
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = units::parse_duration, default_value = "90s")]
     pub max_time: Duration,
     /// Bind the measuring thread to this CPU
-    #[arg(long, value_name = "N", value_parser = units::index)]
+    #[arg(long, value_name = "N", value_parser = units::parse_index)]
     pub cpu: Option<usize>,
     /// Scheduling class while measuring: fifo:N, rr:N or other
     #[arg(long, value_name = "CLASS")]
     pub sched: Option<Sched>,
     /// Seed of the order and the phases of rounds [default: random; the file has it]
-    #[arg(long, value_name = "N", value_parser = units::seed)]
+    #[arg(long, value_name = "N", value_parser = units::parse_seed)]
     pub seed: Option<u64>,
     /// Directory for find.json and find.svg [default: results/ and the UTC time]
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
@@ -82,7 +82,7 @@ fn goal(text: &str) -> Result<Goal, String> {
     let goal = Goal::new(name.trim(), None)
         .ok_or_else(|| format!("no goal {name:?}; there are {}", Goal::NAMES.join(", ")))?;
     let limit = if goal.unit == "ns" {
-        units::duration(value.trim())?.as_nanos() as f64
+        units::parse_duration(value.trim())?.as_nanos() as f64
     } else {
         let percent =
             value.trim().strip_suffix('%').and_then(|percent| percent.trim().parse::<f64>().ok());

@@ -17,13 +17,13 @@ use engine::load::Load;
 use engine::machine::{host, tuning};
 use engine::measure::load::Loads;
 use engine::measure::order::Observer;
-use engine::measure::program::Starts;
+use engine::measure::program::StartupCosts;
 use engine::measure::record::{self, Conditions};
 use engine::measure::round::MeasuredRound;
 use engine::scenario::{
-    Length, Plan, Runtime, Scenario, ScenarioArgs, Subjects, draw_seed, few_enough,
+    Length, Plan, Runtime, Scenario, ScenarioArgs, Subjects, check_scenario_count, draw_seed,
 };
-use engine::subject::{self, Entry, Place};
+use engine::subject::{self, RuntimeKind, SubjectInfo};
 use files::file::File as _;
 use files::find::{
     self, CONFIDENCE, Find, Goal, Look, MAX_GOALS, MAX_LOOKS, SCHEMA, Step, Stopped, Ticker,
@@ -71,7 +71,7 @@ fn first_look(period_ns: u64) -> Step {
 }
 
 /// A subject, with the runtime that it runs on.
-type Loop = (&'static Entry, Option<Runtime>);
+type Loop = (&'static SubjectInfo, Option<Runtime>);
 
 pub fn run(args: &FindArgs) -> exit::Result<ExitStatus> {
     let search = Search::plan(args)?;
@@ -143,7 +143,7 @@ impl Search {
         };
         let [from, to] = args.period.map_or([args.from, args.to], |period| [period; 2]);
         if from >= to && args.period.is_none() {
-            let [from, to] = [from, to].map(units::short);
+            let [from, to] = [from, to].map(units::format_exact_duration);
             return Err(usage!(
                 "--from {from} is no shorter than --to {to}; for one period give --period"
             ));
@@ -161,7 +161,7 @@ impl Search {
         // Tasks run beside the tickers that have a runtime.
         all.retain(|scenario| scenario.load == args.load);
         let tickers: Vec<Loop> =
-            all.iter().filter_map(|s| Some((s.subject.ours()?, s.runtime))).collect();
+            all.iter().filter_map(|s| Some((s.subject.as_builtin()?, s.runtime))).collect();
         let spin = subject::ALL.iter().find(|e| e.name == "spin").map(|entry| (entry, None));
         let looks = if args.period.is_some() { 1 } else { MAX_LOOKS };
         let look_confidence = find::look_confidence(looks, goals.len());
@@ -170,7 +170,8 @@ impl Search {
             goals,
             range_ns: [from, to].map(ns),
             control: spin.filter(|spin| {
-                !tickers.contains(spin) && tickers.iter().any(|t| t.0.place != Place::Script)
+                !tickers.contains(spin)
+                    && tickers.iter().any(|t| t.0.runtime_kind != RuntimeKind::Script)
             }),
             tickers,
             load: args.load.clone(),
@@ -185,13 +186,14 @@ impl Search {
 
     /// Refuses what the time does not hold, before anything runs.
     fn fits(&self) -> exit::Result<()> {
-        few_enough(self.tickers.len())?;
+        check_scenario_count(self.tickers.len())?;
         let first =
             if self.looks > 1 { find::coarse(self.range_ns) } else { vec![self.range_ns[0]] };
         let mut time = Duration::ZERO;
         for period in &first {
             for one in self.tickers.iter().chain(&self.control) {
-                time = time.saturating_add(self.scenario(*one, first_look(*period))?.expected());
+                time = time
+                    .saturating_add(self.scenario(*one, first_look(*period))?.expected_duration());
             }
         }
         if time > self.max_time.mul_f64(PLANNED) {
@@ -216,7 +218,8 @@ impl Search {
     }
 
     fn announcement(&self) -> String {
-        let [from, to] = self.range_ns.map(|ns| units::short(Duration::from_nanos(ns)));
+        let [from, to] =
+            self.range_ns.map(|ns| units::format_exact_duration(Duration::from_nanos(ns)));
         let tickers = match self.tickers.len() {
             1 => "1 ticker".to_owned(),
             n => format!("{n} tickers"),
@@ -226,7 +229,7 @@ impl Search {
         } else {
             format!("up to {} looks each, {from} to {to}", self.looks)
         };
-        format!("{tickers}, {looks}: at most {}", units::short(self.max_time))
+        format!("{tickers}, {looks}: at most {}", units::format_exact_duration(self.max_time))
     }
 
     /// A look at a loop: as many ticks as its share of the time holds, and at least as many as the
@@ -248,13 +251,13 @@ impl Search {
                 round_ticks: Some(round_ticks),
                 ..ScenarioArgs::default()
             };
-            args.only()
+            args.single_scenario()
         };
         let least = self.least_ticks.div_ceil(ROUNDS);
         let loops = self.tickers.len() + self.control.iter().len();
         let time = self.max_time.mul_f64(PLANNED / (self.looks * loops) as f64);
         // What a round takes beside its recorded ticks.
-        let beside = of(1, 1)?.expected().saturating_sub(period);
+        let beside = of(1, 1)?.expected_duration().saturating_sub(period);
         let ticks_in =
             |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX) / period_ns.max(1);
         if self.looks == 1 {
@@ -295,7 +298,7 @@ impl Search {
             let scaled = |step: Step| Step { times: (step.times * quarters / 4).max(1), ..step };
             let looks: Vec<_> = looks.iter().map(|(i, step)| (*i, scaled(*step))).collect();
             let plan = self.look_at(&looks, seed)?;
-            if plan.expected() <= time {
+            if plan.expected_duration() <= time {
                 return Ok(Some(plan));
             }
         }
@@ -353,19 +356,22 @@ impl Search {
                     .for_each(|l| open[l.0] = Some(Stopped::Time));
                 continue;
             };
-            plan.fits_memory()?;
+            plan.check_memory()?;
             let conditions = Conditions {
                 host: find.host.clone(),
                 changes: Vec::new(),
                 started_utc: find.started_utc.clone(),
-                starts: Starts::default(),
+                starts: StartupCosts::default(),
             };
             let mut watch =
                 Watch { progress: Progress::new(plan.rounds(), quiet), until: began + left };
             let report = record::measure(&plan, conditions, loads, stop, &mut watch, None);
             watch.progress.finish();
             slowness = slowness
-                .max(began.elapsed().as_secs_f64() / plan.expected().as_secs_f64().max(1e-3))
+                .max(
+                    began.elapsed().as_secs_f64()
+                        / plan.expected_duration().as_secs_f64().max(1e-3),
+                )
                 .min(4.0);
             tally.add_report(&report);
             for warning in report.warnings {
@@ -422,7 +428,7 @@ impl Search {
     }
 }
 
-fn ticker(entry: &Entry, runtime: Option<Runtime>) -> Ticker {
+fn ticker(entry: &SubjectInfo, runtime: Option<Runtime>) -> Ticker {
     Ticker {
         subject: entry.name.to_owned(),
         runtime: runtime.map(|runtime| runtime.to_string()),
@@ -466,15 +472,15 @@ struct Watch {
 }
 
 impl Observer for Watch {
-    fn before(&mut self, scenario: &Scenario, index: u64) {
+    fn before_round(&mut self, scenario: &Scenario, index: u64) {
         self.progress.show(&scenario.id, index);
     }
 
-    fn after(&mut self, _: &Scenario, _: &Result<MeasuredRound, String>) {
+    fn after_round(&mut self, _: &Scenario, _: &Result<MeasuredRound, String>) {
         self.progress.step();
     }
 
-    fn knows_enough(&self) -> bool {
+    fn should_stop(&self) -> bool {
         now() >= self.until
     }
 }

@@ -3,16 +3,16 @@
 use std::time::Duration;
 
 use cli::align::fit;
-use cli::markdown::{self, cell};
-use cli::time::{cost, time};
+use cli::markdown::{self, escape_cell};
+use cli::time::{format_number, format_time};
 use cli::units;
-use cli::wrap::{paragraph, wrap};
+use cli::wrap::{wrap, wrap_paragraph};
 use files::find::{Check, Find, Finding, Goal, Look, Stopped, Ticker};
 
 use crate::render::fitness;
 
 pub fn table(find: &Find, columns: usize) -> String {
-    let paragraph = |text: &str| paragraph(text, columns);
+    let paragraph = |text: &str| wrap_paragraph(text, columns);
     let mut text = wrap(&title(find), columns) + &fit(&rows(find), columns);
     for note in notes(find) {
         text += &format!("\n{}", paragraph(&note));
@@ -21,13 +21,20 @@ pub fn table(find: &Find, columns: usize) -> String {
 }
 
 pub fn markdown(find: &Find) -> String {
-    let notes: String = notes(find).iter().map(|note| format!("\n- {}", cell(note))).collect();
-    format!("### {}\n\n{}{notes}\n", cell(&title(find)), markdown::table(&rows(find), 1))
+    let notes: String =
+        notes(find).iter().map(|note| format!("\n- {}", escape_cell(note))).collect();
+    format!(
+        "### {}\n\n{}{notes}\n",
+        escape_cell(&title(find)),
+        markdown::format_table(&rows(find), 1)
+    )
 }
 
 fn title(find: &Find) -> String {
-    let percent =
-        cost(find.confidence * 100.0).trim_end_matches('0').trim_end_matches('.').to_owned();
+    let percent = format_number(find.confidence * 100.0)
+        .trim_end_matches('0')
+        .trim_end_matches('.')
+        .to_owned();
     let beside = find.load.as_ref().map_or(String::new(), |load| format!(" beside {}", load.load));
     match promised_at(find) {
         Some(period) => {
@@ -61,21 +68,21 @@ pub fn goal(goal: &Goal) -> String {
 
 /// A value in the unit of its goal.
 fn limited(goal: &Goal, value: f64) -> String {
-    if goal.unit == "ns" { time(value.round() as i64) } else { share(value) }
+    if goal.unit == "ns" { format_time(value.round() as i64) } else { share(value) }
 }
 
 fn share(percent: f64) -> String {
     match percent {
         0.0 => "0 %".to_owned(),
         p if p < 0.01 => "<0.01 %".to_owned(),
-        p => format!("{} %", cost(p)),
+        p => format!("{} %", format_number(p)),
     }
 }
 
 /// A period as people write it: `35.6us` for what is not a whole number of them.
 fn short(ns: u64) -> String {
     if ns.is_multiple_of(1_000) {
-        units::short(Duration::from_nanos(ns))
+        units::format_exact_duration(Duration::from_nanos(ns))
     } else {
         format!("{}us", ns as f64 / 1e3)
     }

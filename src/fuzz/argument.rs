@@ -8,7 +8,7 @@ use cli::exit::{self, Error};
 use cli::units;
 use engine::load::Load;
 use engine::machine::os::Sched;
-use engine::measure::metric::Wanted;
+use engine::measure::metric::MetricSpec;
 use engine::program::Program;
 use engine::scenario::{self, Runtime, Subjects};
 
@@ -25,12 +25,12 @@ pub fn body(bytes: &[u8], stages: &Stages) -> exit::Result<()> {
         let results = stages.of("parse", || {
             [
                 duration(line),
-                units::count(line).map(drop),
+                units::parse_count(line).map(drop),
                 itself::<Load>(line),
                 itself::<Runtime>(line),
                 itself::<Sched>(line),
                 line.parse::<Subjects>().map(drop),
-                Wanted::parse(line).map(drop),
+                MetricSpec::parse(line).map(drop),
                 Program::parse(line).map(drop),
                 args::limit(line).map(drop),
                 args::tolerance(line).map(drop),
@@ -54,11 +54,11 @@ fn itself<T: FromStr<Err = String> + Display + PartialEq + Debug>(
 }
 
 fn duration(line: &str) -> Result<(), String> {
-    let read = units::duration(line)?;
+    let read = units::parse_duration(line)?;
     let number = line.trim().trim_end_matches(|c: char| !c.is_ascii_digit() && c != '.').trim_end();
     assert!(number.chars().all(|c| c.is_ascii_digit() || c == '.'), "{line:?}");
-    assert_eq!(units::duration(&units::short(read)), Ok(read), "{line:?}");
-    if let Ok(period) = units::period(line) {
+    assert_eq!(units::parse_duration(&units::format_exact_duration(read)), Ok(read), "{line:?}");
+    if let Ok(period) = units::parse_period(line) {
         assert!(
             period == read && (units::MIN_PERIOD..=units::MAX_PERIOD).contains(&period),
             "{line:?}"
@@ -72,11 +72,12 @@ pub fn glob(bytes: &[u8], stages: &Stages) -> exit::Result<()> {
     const MAX_INPUT_BYTES: usize = 4_096;
     let text = text(bytes)?;
     let (pattern, name) = text.split_once('\n').unwrap_or((&text, ""));
-    let matches = stages.of("match", || scenario::glob(pattern, name));
+    let matches = stages.of("match", || scenario::matches_glob(pattern, name));
     if pattern.len().max(name.len()) <= MAX_INPUT_BYTES {
         assert_eq!(matches, by_definition(pattern, name), "{pattern:?} and {name:?}");
     }
-    let chosen = stages.of("choose", || scenario::chosen("name", &[pattern.to_owned()], &[name]));
+    let chosen =
+        stages.of("choose", || scenario::select_by_pattern("name", &[pattern.to_owned()], &[name]));
     assert_eq!(chosen.is_ok(), matches);
     if matches { Ok(()) } else { Err(Error::usage(chosen.err().unwrap_or_default())) }
 }

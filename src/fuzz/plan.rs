@@ -10,7 +10,8 @@ use crate::run::plan_file::{PlanArgs, parse, to_toml};
 pub fn body(bytes: &[u8], stages: &Stages) -> exit::Result<()> {
     let arguments = PlanArgs { seed: Some(7), ..PlanArgs::default() };
     let plan = stages.of("read", || arguments.plan(&parse("plan", &text(bytes)?)?))?;
-    let _ = stages.of("expected", || (plan.expected(), plan.rounds(), plan.fits_memory().is_ok()));
+    let _ = stages
+        .of("expected", || (plan.expected_duration(), plan.rounds(), plan.check_memory().is_ok()));
     let toml = stages.of("toml", || to_toml(&plan));
     let again = parse("plan", &toml).and_then(|file| PlanArgs::default().plan(&file));
     match again {

@@ -132,7 +132,7 @@ fn execute(body: Body, bytes: &[u8], totals: &mut Totals) -> Result<Class, Strin
         return Err(format!("it takes {peak} bytes of memory for {}", bytes.len()));
     }
     if let Err(error) = &result {
-        let shown = printable::message(&error.to_string());
+        let shown = printable::to_printable_message(&error.to_string());
         if shown.trim().is_empty() || error.code() != 2 {
             return Err(format!("refused without a word, or as no bad input: {error:?}"));
         }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use cli::exit::{self, usage};
-use engine::machine::os::{Layout, Name, Reader, TRACEPOINTS};
+use engine::machine::os::{TRACEPOINTS, ThreadName, TraceReader, TracepointLayout};
 
 use crate::fuzz::again;
 use crate::fuzz::stage::Stages;
@@ -14,21 +14,22 @@ use crate::trace::waits::Waits;
 /// A kernel whose tracepoints are numbered from here, each of their fields a word.
 const FIRST_ID: usize = 100;
 
-fn layout((place, (_, fields)): (usize, (&str, &[&str]))) -> Layout {
+fn layout((place, (_, fields)): (usize, (&str, &[&str]))) -> TracepointLayout {
     let described = |(i, name): (usize, &&str)| {
         format!("field:u64 {name}; offset:{}; size:8; signed:0;\n", 8 + 8 * i)
     };
     let fields_of: String = fields.iter().enumerate().map(described).collect();
-    Layout::read(&format!("ID: {}\n{fields_of}", FIRST_ID + place), fields).expect("a description")
+    TracepointLayout::read(&format!("ID: {}\n{fields_of}", FIRST_ID + place), fields)
+        .expect("a description")
 }
 
 pub fn body(bytes: &[u8], stages: &Stages) -> exit::Result<()> {
-    let layouts: Vec<Layout> = TRACEPOINTS.into_iter().enumerate().map(layout).collect();
+    let layouts: Vec<TracepointLayout> = TRACEPOINTS.into_iter().enumerate().map(layout).collect();
     let mut events = Vec::new();
-    stages.of("read", || Reader::default().read(bytes, &layouts, &mut events));
+    stages.of("read", || TraceReader::default().read(bytes, &layouts, &mut events));
     let functions = HashMap::from([(1, "timerfd_tmrproc".to_owned())]);
     let mut waits = Waits::new(10, true, &functions, vec![1_000_000_000_000]);
-    waits.follow(11, Name::of(b"loop"));
+    waits.follow(11, ThreadName::from_bytes(b"loop"));
     stages.of("take", || {
         events.iter().for_each(|event| waits.take(event));
         waits.finish();

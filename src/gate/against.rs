@@ -4,9 +4,9 @@
 use std::path::PathBuf;
 
 use cli::exit::{self, Error, usage};
-use cli::time::time;
+use cli::time::format_time;
 use engine::machine::{host, tuning};
-use engine::scenario::one_subject;
+use engine::scenario::parse_subject;
 use files::environment::{Difference, EnvironmentKey};
 use files::fitness::Fitness;
 use files::gate::against;
@@ -37,7 +37,7 @@ pub fn plan(args: &GateArgs) -> exit::Result<Option<Box<dyn Question>>> {
     let stored = stored.ok_or_else(|| {
         usage!("there is no {name}; `osjitter gate baseline add {name}` makes it")
     })?;
-    let subject = args.subject.as_deref().map(one_subject).transpose();
+    let subject = args.subject.as_deref().map(parse_subject).transpose();
     let subject = subject.map_err(|e| Error::usage(e).context("--subject"))?;
     let pairs = args.max_pairs.unwrap_or(SESSION_PAIRS);
     let session = SessionPlan::of(&args.judged, subject, Some((file, &stored)), pairs)?;
@@ -143,7 +143,8 @@ pub fn table(metrics: &[BaselineMetric], columns: usize) -> String {
 }
 
 fn row(m: &BaselineMetric, subject: &str) -> Row {
-    let sides = vec![time(m.control_ns), or_none(m.stored_ns, time), time(m.now_ns)];
+    let sides =
+        vec![format_time(m.control_ns), or_none(m.stored_ns, format_time), format_time(m.now_ns)];
     Judged::from(m).row(subject, &format!("{} against stored sessions", m.name), sides)
 }
 

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 use cli::units;
-use engine::measure::metric::Wanted;
+use engine::measure::metric::MetricSpec;
 use engine::program::Program;
-use engine::scenario::{Runtime, one_subject};
-use engine::subject::Entry;
+use engine::scenario::{Runtime, parse_subject};
+use engine::subject::SubjectInfo;
 use files::gate::limit::{PathError, Quantity, SummaryPath};
 
 use crate::gate::formats::FORMATS;
@@ -66,11 +66,11 @@ pub struct GateArgs {
     #[command(subcommand)]
     pub action: Option<GateAction>,
     /// Subject to compare against; repeat for several tests
-    #[arg(long, value_name = "SUBJECT", value_parser = one_subject, requires = "b", conflicts_with_all = ["baseline_cmd", "candidate_cmd"], help_heading = "Two sides")]
-    pub a: Vec<&'static Entry>,
+    #[arg(long, value_name = "SUBJECT", value_parser = parse_subject, requires = "b", conflicts_with_all = ["baseline_cmd", "candidate_cmd"], help_heading = "Two sides")]
+    pub a: Vec<&'static SubjectInfo>,
     /// Subject to judge; one for each --a
-    #[arg(long, value_name = "SUBJECT", value_parser = one_subject, requires = "a", help_heading = "Two sides")]
-    pub b: Vec<&'static Entry>,
+    #[arg(long, value_name = "SUBJECT", value_parser = parse_subject, requires = "a", help_heading = "Two sides")]
+    pub b: Vec<&'static SubjectInfo>,
     /// Run both subjects at once on one CPU, half a period apart: decides sooner, for differences
     /// only
     #[arg(long, requires = "a", help_heading = "Two sides")]
@@ -94,10 +94,10 @@ pub struct GateArgs {
     #[arg(long, alias = "max-rounds", value_name = "N", value_parser = pairs)]
     pub max_pairs: Option<u64>,
     /// Stop after this long; looks that would come later are not taken
-    #[arg(long, value_name = "DURATION", value_parser = units::duration, allow_hyphen_values = true)]
+    #[arg(long, value_name = "DURATION", value_parser = units::parse_duration, allow_hyphen_values = true)]
     pub max_time: Option<Duration>,
     /// Time limit of one round of a command [default: ten times its length, and 10s]
-    #[arg(long, alias = "round-time-limit", value_name = "DURATION", value_parser = units::duration, allow_hyphen_values = true, help_heading = "Two sides")]
+    #[arg(long, alias = "round-time-limit", value_name = "DURATION", value_parser = units::parse_duration, allow_hyphen_values = true, help_heading = "Two sides")]
     pub max_round_time: Option<Duration>,
     /// Limit on a number of a summary: p99=200us, jitter_spread.p99=80us, missed=0.1%,
     /// cpu_ns_per_tick=9us; repeatable
@@ -116,7 +116,7 @@ pub struct GateArgs {
     #[arg(long, value_name = "SUBJECT")]
     pub subject: Option<String>,
     /// Ticks to measure for limits [default: 10000]
-    #[arg(long, value_name = "N", value_parser = units::count, requires = "max", conflicts_with = "report", help_heading = "Limits")]
+    #[arg(long, value_name = "N", value_parser = units::parse_count, requires = "max", conflicts_with = "report", help_heading = "Limits")]
     pub ticks: Option<u64>,
     /// Plan the pairs that see a change as small as this, by --calibration: 5% at p50 or of each
     /// --metric, or p99=30%; repeatable
@@ -143,8 +143,8 @@ pub struct GateArgs {
 pub struct WholeRunArgs {
     /// Judge whole runs of a command by this instead of lateness: wall, cpu, instructions, max-rss,
     /// or what it writes, such as throughput or latency:p99; repeatable
-    #[arg(long, value_name = "METRIC", value_parser = Wanted::parse, requires = "command", help_heading = "Whole runs")]
-    pub metric: Vec<Wanted>,
+    #[arg(long, value_name = "METRIC", value_parser = MetricSpec::parse, requires = "command", help_heading = "Whole runs")]
+    pub metric: Vec<MetricSpec>,
     /// Command to run before each run, outside of its time
     #[arg(long, value_name = "COMMAND", value_parser = Program::parse, requires = "metric", help_heading = "Whole runs")]
     pub prepare: Option<Program>,
@@ -153,7 +153,7 @@ pub struct WholeRunArgs {
     pub warmup_runs: u64,
     /// Refuse to judge wall, cpu or instructions of shorter runs: starting a process would be much
     /// of them
-    #[arg(long, value_name = "DURATION", value_parser = units::duration, default_value = "10ms", allow_hyphen_values = true, help_heading = "Whole runs")]
+    #[arg(long, value_name = "DURATION", value_parser = units::parse_duration, default_value = "10ms", allow_hyphen_values = true, help_heading = "Whole runs")]
     pub min_run_time: Duration,
 }
 
@@ -161,7 +161,7 @@ pub struct WholeRunArgs {
 #[derive(Clone, Debug, Args)]
 pub struct JudgedArgs {
     /// Nominal period; repeat for a test at each [default: 500us]
-    #[arg(long, value_name = "DURATION", value_parser = units::period, allow_hyphen_values = true, help_heading = "Rounds")]
+    #[arg(long, value_name = "DURATION", value_parser = units::parse_period, allow_hyphen_values = true, help_heading = "Rounds")]
     pub period: Vec<Duration>,
     #[command(flatten)]
     pub rounds: RoundArgs,
@@ -170,7 +170,7 @@ pub struct JudgedArgs {
     #[arg(long, value_name = "NAME=PERCENT", value_parser = tolerance, help_heading = "Tolerance")]
     pub tolerance: Vec<Tolerance>,
     /// A rise by less than this is always tolerated
-    #[arg(long, value_name = "DURATION", value_parser = units::duration, default_value = "1us", allow_hyphen_values = true, help_heading = "Tolerance")]
+    #[arg(long, value_name = "DURATION", value_parser = units::parse_duration, default_value = "1us", allow_hyphen_values = true, help_heading = "Tolerance")]
     pub floor: Duration,
 }
 
@@ -181,16 +181,16 @@ pub struct RoundArgs {
     #[arg(long, value_name = "KIND", help_heading = "Rounds")]
     pub runtime: Option<Runtime>,
     /// Recorded ticks of a round [default: 250, and at most 1s]
-    #[arg(long, value_name = "N", value_parser = units::count, help_heading = "Rounds")]
+    #[arg(long, value_name = "N", value_parser = units::parse_count, help_heading = "Rounds")]
     pub round_ticks: Option<u64>,
     /// Leading ticks of each round that are dropped [default: 10ms, from 3 to 20 ticks]
-    #[arg(long, value_name = "N", value_parser = units::number, help_heading = "Rounds")]
+    #[arg(long, value_name = "N", value_parser = units::parse_number, help_heading = "Rounds")]
     pub warmup: Option<u64>,
     /// CPU to bind both sides to [default: one allowed CPU for subjects, none for commands]
-    #[arg(long, value_name = "N", value_parser = units::index, help_heading = "Rounds")]
+    #[arg(long, value_name = "N", value_parser = units::parse_index, help_heading = "Rounds")]
     pub cpu: Option<usize>,
     /// Seed of the order [default: drawn, and kept in the file]
-    #[arg(long, value_name = "N", value_parser = units::seed, help_heading = "Rounds")]
+    #[arg(long, value_name = "N", value_parser = units::parse_seed, help_heading = "Rounds")]
     pub seed: Option<u64>,
     /// Write nothing to stderr but errors and warnings
     #[arg(long, short)]
@@ -230,8 +230,8 @@ pub struct BaselineAddArgs {
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
     /// Subject to measure [default: that of the file]
-    #[arg(long, value_name = "SUBJECT", value_parser = one_subject)]
-    pub subject: Option<&'static Entry>,
+    #[arg(long, value_name = "SUBJECT", value_parser = parse_subject)]
+    pub subject: Option<&'static SubjectInfo>,
     /// Drop the stored sessions and start over with this one
     #[arg(long)]
     pub replace: bool,
@@ -243,11 +243,11 @@ pub struct BaselineAddArgs {
 }
 
 fn pairs(text: &str) -> Result<u64, String> {
-    units::number_within(text, [24, MAX_PAIRS])
+    units::parse_number_within(text, 24..=MAX_PAIRS)
 }
 
 fn warmup_runs(text: &str) -> Result<u64, String> {
-    units::number_within(text, [1, 1000])
+    units::parse_number_within(text, 1..=1000)
 }
 
 /// A tolerated rise.
@@ -343,7 +343,7 @@ fn value_of(quantity: Quantity, text: &str) -> Result<f64, String> {
         })
     };
     match quantity {
-        Quantity::Time => Ok(units::duration(text)?.as_nanos() as f64),
+        Quantity::Time => Ok(units::parse_duration(text)?.as_nanos() as f64),
         Quantity::PartOfTicks => {
             match number(text.strip_suffix('%'), "a part of the ticks", "0.1%")? {
                 percent if percent <= 100.0 => Ok(percent),

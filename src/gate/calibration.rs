@@ -4,9 +4,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use cli::exit::{self, usage};
-use cli::time::{long, time};
+use cli::time::{format_duration, format_time};
 use engine::machine::host;
-use engine::measure::metric::Number;
+use engine::measure::metric::ProgramMetric;
 use files::environment::{Difference, EnvironmentKey};
 use files::file::File;
 use files::gate::calibration::runs::{self, CalibratedRunMetric, RunCalibration};
@@ -72,7 +72,7 @@ pub fn warnings(calibration: &Calibration, tests: &[PairTest], host: &Host) -> V
 /// Whole runs: a tolerance below the noise level, or why the calibration does not help.
 pub fn run_warnings(
     calibration: &RunCalibration,
-    numbers: &[Number],
+    numbers: &[ProgramMetric],
     rules: &[MetricRule],
     looks: &[usize],
     host: &Host,
@@ -85,7 +85,7 @@ pub fn run_warnings(
     }
     let share = alpha_share(Rules::new(1).alpha, numbers.len(), looks.len());
     let last = looks.last().map_or(0, |&n| n as u64);
-    let of = |(number, rule): (&Number, &MetricRule)| {
+    let of = |(number, rule): (&ProgramMetric, &MetricRule)| {
         let Some(metric) = calibrated(calibration, number) else {
             return Some(not_used(&format!("it has no {} in {}", number.name, number.unit)));
         };
@@ -98,7 +98,7 @@ pub fn run_warnings(
 /// What was calibrated of a number.
 fn calibrated<'a>(
     calibration: &'a RunCalibration,
-    number: &Number,
+    number: &ProgramMetric,
 ) -> Option<&'a CalibratedRunMetric> {
     let metric = calibration.metric(&number.name)?;
     (metric.unit == number.unit && metric.higher_is_better == number.higher_is_better)
@@ -148,7 +148,7 @@ impl Planning<'_> {
             (Some(n), Some(seen)) => format!(
                 "it takes about {n} pairs of {} ({}), and {most} is the most {}; those see {seen}",
                 self.pair_of,
-                long(self.pair_time.as_secs_f64() * n as f64),
+                format_duration(self.pair_time.as_secs_f64() * n as f64),
                 if self.in_time() < MAX_PAIRS { "within --max-time" } else { "there may be" },
             ),
             _ => none_do.to_owned(),
@@ -190,8 +190,10 @@ pub fn pairs_to_see(
         })?;
         let tolerated = test.rules.tolerance(*rise, metric.median_ns as f64).exp_m1();
         if tolerated > rise * (1.0 + 1e-9) {
-            let (is, floor) =
-                (time((metric.median_ns as f64 * rise) as i64), time(test.rules.floor_ns as i64));
+            let (is, floor) = (
+                format_time((metric.median_ns as f64 * rise) as i64),
+                format_time(test.rules.floor_ns as i64),
+            );
             return Err(usage!(
                 "--see: {what} is {is} here, and --floor always tolerates {floor}; lower it"
             ));
@@ -209,7 +211,7 @@ pub fn pairs_to_see(
 /// where they cannot be had. The rules tolerate no more than these changes.
 pub fn runs_to_see(
     calibration: &RunCalibration,
-    (numbers, rules): (&[Number], &[MetricRule]),
+    (numbers, rules): (&[ProgramMetric], &[MetricRule]),
     changes: &[Tolerance],
     (most_time, pair_time): (Option<Duration>, Duration),
     looks: impl Fn(u64) -> exit::Result<Vec<usize>>,
@@ -228,7 +230,8 @@ pub fn runs_to_see(
         if rule.tolerated(metric.median)
             > (MetricRule { floor: 0.0, ..*rule }).tolerated(metric.median) * (1.0 + 1e-9)
         {
-            let (is, floor) = (time((metric.median * rise) as i64), time(rule.floor as i64));
+            let (is, floor) =
+                (format_time((metric.median * rise) as i64), format_time(rule.floor as i64));
             return Err(usage!(
                 "--see: {what} is {is} here, and --floor always tolerates {floor}; lower it"
             ));

@@ -8,7 +8,7 @@ use engine::machine::os;
 use engine::measure::child;
 use engine::program::Program;
 use engine::scenario::{self, DEFAULT_PERIOD, Length, Scenario, ScenarioArgs};
-use engine::subject::Entry;
+use engine::subject::SubjectInfo;
 use files::gate::verdict::{GateDesign, Mode, Tolerance};
 use jitterstat::gate::look::Rules;
 use jitterstat::gate::round::{tail_name, tail_quantile};
@@ -73,7 +73,7 @@ impl PairTest {
             pairs: 0,
             max_round_time: Duration::ZERO,
         };
-        test.max_round_time = child::limit(test.pair_time() / 2);
+        test.max_round_time = child::hang_timeout(test.pair_time() / 2);
         let looks = test.rules.looks.clone();
         test.with_looks(looks)
     }
@@ -141,7 +141,7 @@ pub fn one_cpu(rounds: &RoundArgs) -> Option<usize> {
 /// One subject as a scenario; without a length, of the default number of ticks.
 pub fn scenario(
     rounds: &RoundArgs,
-    subject: &'static Entry,
+    subject: &'static SubjectInfo,
     period: Duration,
     length: Option<Length>,
 ) -> exit::Result<Scenario> {
@@ -155,7 +155,7 @@ pub fn scenario(
         instances: None,
         ..ScenarioArgs::default()
     };
-    args.only()
+    args.single_scenario()
 }
 
 /// The rules for rounds like these, with the tolerances asked for.

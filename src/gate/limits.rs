@@ -4,14 +4,14 @@
 use std::path::{Path, PathBuf};
 
 use cli::exit::{self, Error, usage};
-use cli::time::time;
+use cli::time::format_time;
 use engine::machine::tuning;
 use engine::measure::load::Loads;
 use engine::measure::order::Observer;
-use engine::measure::program::Starts;
+use engine::measure::program::StartupCosts;
 use engine::measure::record::{self, Conditions};
 use engine::measure::round::MeasuredRound;
-use engine::scenario::{Length, Plan, Scenario, draw_seed, one_subject};
+use engine::scenario::{Length, Plan, Scenario, draw_seed, parse_subject};
 use files::file::File as _;
 use files::gate::limit::{RoundTicks, SummaryPath};
 use files::gate::verdict::{LimitCheck, Verdict};
@@ -74,7 +74,7 @@ fn planned(args: &GateArgs) -> exit::Result<LimitedSubject> {
             "a limit needs something to hold it against; give --subject or --report",
         ));
     };
-    let subject = one_subject(subject).map_err(|e| Error::usage(e).context("--subject"))?;
+    let subject = parse_subject(subject).map_err(|e| Error::usage(e).context("--subject"))?;
     let [period] = periods(&args.judged)[..] else {
         return Err(Error::usage("limits are held at one period; give --period once"));
     };
@@ -85,7 +85,7 @@ fn planned(args: &GateArgs) -> exit::Result<LimitedSubject> {
         scenarios: vec![scenario(rounds, subject, period, args.ticks.map(Length::Ticks))?],
         why: None,
     };
-    plan.fits_memory()?;
+    plan.check_memory()?;
     Ok(LimitedSubject::Planned(Box::new(plan)))
 }
 
@@ -94,7 +94,7 @@ impl Question for Limits {
         match &self.subject {
             LimitedSubject::Reported(..) => Vec::new(),
             LimitedSubject::Planned(plan) => {
-                vec![format!("{:.0}s for the limits", plan.expected().as_secs_f64())]
+                vec![format!("{:.0}s for the limits", plan.expected_duration().as_secs_f64())]
             }
         }
     }
@@ -243,9 +243,9 @@ fn measure(plan: &Plan, gate: &Gate) -> exit::Result<Report> {
     let Verdict { host, started_utc, .. } = gate.verdict.clone();
     let conditions = Conditions {
         host,
-        changes: record::changes(plan)?,
+        changes: record::apply_changes(plan)?,
         started_utc,
-        starts: Starts::default(),
+        starts: StartupCosts::default(),
     };
     let mut progress = ShowProgress(Progress::new(plan.rounds(), gate.quiet));
     let report =
@@ -257,11 +257,11 @@ fn measure(plan: &Plan, gate: &Gate) -> exit::Result<Report> {
 struct ShowProgress(Progress);
 
 impl Observer for ShowProgress {
-    fn before(&mut self, scenario: &Scenario, index: u64) {
+    fn before_round(&mut self, scenario: &Scenario, index: u64) {
         self.0.show(&scenario.id, index);
     }
 
-    fn after(&mut self, _: &Scenario, _: &Result<MeasuredRound, String>) {
+    fn after_round(&mut self, _: &Scenario, _: &Result<MeasuredRound, String>) {
         self.0.step();
     }
 }
@@ -269,7 +269,7 @@ impl Observer for ShowProgress {
 /// A value of a limit in the unit people use for it.
 fn limited(value: f64, unit: &str) -> String {
     match unit {
-        "ns" => time(value.round() as i64),
+        "ns" => format_time(value.round() as i64),
         unit => format!("{value:.3} {unit}"),
     }
 }

@@ -5,16 +5,16 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use engine::machine::{host, os, tuning};
-use engine::measure::child::{Asked, NotMeasured, Series};
+use engine::measure::child::{RunFailure, RunRequest, Series};
 use engine::measure::cost::Cost;
 use engine::measure::duet;
 use engine::measure::load::Loads;
 use engine::measure::order::{self, Observer};
+use engine::measure::program_output::{self, ProgramRound};
 use engine::measure::round::MeasuredRound;
-use engine::measure::written::{self, Written};
 use engine::program::Program;
 use engine::scenario::{Plan, Scenario};
-use engine::subject::Place;
+use engine::subject::RuntimeKind;
 use files::fitness::Tally;
 use files::gate::round_record::RoundRecord;
 use files::gate::verdict::{Mode, Side};
@@ -115,7 +115,7 @@ impl<F: FnMut(&[Pair]) -> bool> Collecting<'_, F> {
         match (&test.sides, test.mode) {
             (Sides::Programs(programs), _) => collector.run_programs(programs, stop),
             (Sides::Subjects(both), Mode::Duet) => {
-                duet::run(both, u64::MAX, test.design.seed, stop, &mut collector)
+                duet::run(&both[0], &both[1], u64::MAX, test.design.seed, stop, &mut collector)
             }
             (Sides::Subjects(both), Mode::Interleaved) => {
                 let tuning =
@@ -205,14 +205,14 @@ impl<F: FnMut(&[Pair]) -> bool> PairCollector<'_, F> {
         let period = Duration::from_nanos(test.design.period_ns);
         let (ticks, warmup) = (test.design.round_ticks, test.design.warmup_ticks);
         let asked =
-            Asked { period, ticks, warmup, series: Series::Ticks, limit: test.max_round_time };
+            RunRequest { period, ticks, warmup, series: Series::Ticks, limit: test.max_round_time };
         for index in 0.. {
             let order = if random.coin() { [0, 1] } else { [1, 0] };
             for (slot, side) in (0..).zip(order) {
                 self.progress.show(programs[side].text(), index);
                 let before = os::steal_ns();
-                match written::ticks(&programs[side], asked, stop) {
-                    Ok(Written { series: Reader { lateness_ns, .. }, .. }) => {
+                match program_output::measure_round(&programs[side], asked, stop) {
+                    Ok(ProgramRound { series: Reader { lateness_ns, .. }, .. }) => {
                         let steal_ns =
                             os::steal_ns().zip(before).map(|(now, then)| now.saturating_sub(then));
                         self.add(
@@ -222,10 +222,10 @@ impl<F: FnMut(&[Pair]) -> bool> PairCollector<'_, F> {
                             &Cost { steal_ns, ..Cost::default() },
                         );
                     }
-                    Err(NotMeasured::Interrupted) => return,
+                    Err(RunFailure::Interrupted) => return,
                     // It names the program itself.
                     Err(why) => {
-                        self.pairs.not_started = matches!(why, NotMeasured::NotStarted(_));
+                        self.pairs.not_started = matches!(why, RunFailure::NotStarted(_));
                         (self.pairs.failure, self.over) = (why.message(), true);
                     }
                 }
@@ -238,11 +238,11 @@ impl<F: FnMut(&[Pair]) -> bool> PairCollector<'_, F> {
 }
 
 impl<F: FnMut(&[Pair]) -> bool> Observer for PairCollector<'_, F> {
-    fn before(&mut self, scenario: &Scenario, index: u64) {
+    fn before_round(&mut self, scenario: &Scenario, index: u64) {
         self.progress.show(&scenario.id, index);
     }
 
-    fn after(&mut self, scenario: &Scenario, result: &Result<MeasuredRound, String>) {
+    fn after_round(&mut self, scenario: &Scenario, result: &Result<MeasuredRound, String>) {
         let side = usize::from(scenario.id != self.test.names[0]);
         match result {
             Err(reason) => self.fail(side, reason),
@@ -250,7 +250,11 @@ impl<F: FnMut(&[Pair]) -> bool> Observer for PairCollector<'_, F> {
             Ok(round) if round.stopped => {}
             Ok(round) => {
                 let samples = &round.instances[0].samples;
-                if scenario.subject.ours().is_none_or(|entry| entry.place != Place::Script) {
+                if scenario
+                    .subject
+                    .as_builtin()
+                    .is_none_or(|entry| entry.runtime_kind != RuntimeKind::Script)
+                {
                     let costs = Round { first_tick: samples.grid.first_tick, ..round.cost.round() };
                     self.pairs.tally.add(
                         &scenario.subject.name(),
@@ -264,7 +268,7 @@ impl<F: FnMut(&[Pair]) -> bool> Observer for PairCollector<'_, F> {
         }
     }
 
-    fn knows_enough(&self) -> bool {
+    fn should_stop(&self) -> bool {
         self.over
     }
 }

@@ -1,6 +1,6 @@
 //! What the figures of judged percentiles say: which rule decided, and what would where none did.
 
-use cli::time::long;
+use cli::time::format_duration;
 use files::gate::verdict::{BaselineMetric, Metric, Mode, PairVerdict, RunMetric, StallLift};
 use jitterstat::gate::look::{Outcome, Reason};
 
@@ -145,7 +145,7 @@ pub fn advice(of: &PairVerdict) -> Option<String> {
             let takes = of.duration_ns as f64 / 1e9 / *pairs as f64 * n as f64;
             Some(format!(
                 "about {n} pairs of rounds ({}) would probably decide it: --max-pairs {n}{duet}",
-                long(takes)
+                format_duration(takes)
             ))
         }
         (Some(noisy), None) => Some(format!(

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use cli::exit::{self, Error, usage};
 use engine::machine::host;
-use engine::scenario::one_subject;
-use engine::subject::{Entry, control_of};
+use engine::scenario::parse_subject;
+use engine::subject::{SubjectInfo, control_for};
 use files::environment::Difference;
 use files::gate::baseline::{Baseline, Session, SessionDesign, SessionPair};
 use files::histogram;
@@ -45,7 +45,7 @@ impl SessionPlan {
     /// the two differ.
     pub fn of(
         judged: &JudgedArgs,
-        subject: Option<&'static Entry>,
+        subject: Option<&'static SubjectInfo>,
         file: Option<(&Path, &Baseline)>,
         pairs: u64,
     ) -> exit::Result<Self> {
@@ -60,7 +60,7 @@ impl SessionPlan {
                 judged.rounds.runtime = Some(runtime.parse().map_err(|e: String| Error::usage(e))?);
             }
             if subject.is_none() {
-                subject = Some(one_subject(&stored.subject).map_err(Error::usage)?);
+                subject = Some(parse_subject(&stored.subject).map_err(Error::usage)?);
             }
         }
         let [period] = periods(&judged)[..] else {
@@ -69,7 +69,7 @@ impl SessionPlan {
         let subject =
             subject.ok_or_else(|| Error::usage("a baseline needs a subject; give --subject"))?;
         let tested = scenario(&judged.rounds, subject, period, ENDLESS)?;
-        let mut control = scenario(&judged.rounds, control_of(subject), period, ENDLESS)?;
+        let mut control = scenario(&judged.rounds, control_for(subject), period, ENDLESS)?;
         control.id = format!("control:{}", control.id);
         let looks = vec![usize::try_from(pairs).unwrap_or(usize::MAX)];
         let rules = Rules { alpha: ALPHA, looks, ..rules(&judged, &tested)? };

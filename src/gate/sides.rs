@@ -5,11 +5,11 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use cli::exit::{self, Error, usage};
-use cli::time::{long, time};
+use cli::time::{format_duration, format_time};
 use engine::machine::tuning;
 use engine::measure::duet;
 use engine::program::Program;
-use engine::scenario::{Scenario, draw_seed, one_subject};
+use engine::scenario::{Scenario, draw_seed, parse_subject};
 use files::fitness::Fitness;
 use files::gate::verdict::{self, Metric, Mode, PairVerdict, Verdict};
 use jitterstat::gate::look::{self, DUET_LOOKS, LOOKS, Look, Outcome, Reason};
@@ -125,7 +125,7 @@ pub fn like_a_program(rounds: &RoundArgs, period: Duration) -> exit::Result<Scen
     if rounds.runtime.is_some() {
         return Err(Error::usage("--runtime is for tokio subjects; a command chooses its own"));
     }
-    let thread = one_subject("nanosleep").map_err(Error::usage)?;
+    let thread = parse_subject("nanosleep").map_err(Error::usage)?;
     scenario(rounds, thread, period, ENDLESS)
 }
 
@@ -157,7 +157,7 @@ pub fn looks(
         if looks.is_empty() {
             return Err(usage!(
                 "the first look, at {first} pairs, takes about {}; allow more with --max-time, or {shorter}",
-                long(takes(first))
+                format_duration(takes(first))
             ));
         }
     }
@@ -170,8 +170,11 @@ impl Question for PairTests {
             self.tests.iter().map(|t| t.seconds(pairs(t))).sum::<f64>()
         };
         let (first, last) = (all(|t| t.design.looks[0]), all(|t| t.pairs));
-        let mut said =
-            vec![format!("{} to the first look, at most {} to the last", long(first), long(last))];
+        let mut said = vec![format!(
+            "{} to the first look, at most {} to the last",
+            format_duration(first),
+            format_duration(last)
+        )];
         said.extend(self.tests.iter().filter_map(PairTest::short_rounds));
         said
     }
@@ -179,7 +182,7 @@ impl Question for PairTests {
     fn prepare(&self, stop: &Arc<AtomicBool>) -> exit::Result<()> {
         for test in &self.tests {
             if let Sides::Programs(programs) = &test.sides {
-                programs.iter().try_for_each(Program::find).map_err(Error::usage)?;
+                programs.iter().try_for_each(Program::check_exists).map_err(Error::usage)?;
             }
         }
         self.tests[0].design.cpu.map_or(Ok(()), tuning::bind)?;
@@ -333,7 +336,9 @@ pub fn sections(verdict: &Verdict) -> Vec<Section> {
 fn section(of: &PairVerdict) -> Section {
     let PairVerdict { a, b, pairs, .. } = of;
     let seconds = of.duration_ns as f64 / 1e9;
-    let row = |m: &Metric| Judged::from(m).row(b, &m.name, vec![time(m.a_ns), time(m.b_ns)]);
+    let row = |m: &Metric| {
+        Judged::from(m).row(b, &m.name, vec![format_time(m.a_ns), format_time(m.b_ns)])
+    };
     Section {
         title: [format!("A  {a}\nB  {b}"), format!("A: {}, B: {}", code(a), code(b))],
         of: ("Percentile", str::to_owned),

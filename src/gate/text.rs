@@ -3,9 +3,9 @@
 use std::fmt::Write;
 
 use cli::align::fit;
-use cli::markdown::block;
-use cli::time::time;
-use cli::wrap::paragraph;
+use cli::markdown::format_block;
+use cli::time::format_time;
+use cli::wrap::wrap_paragraph;
 use files::gate::verdict::{Side, Verdict};
 use jitterstat::gate::look::{Outcome, Reason};
 
@@ -144,7 +144,7 @@ pub fn sentence(verdict: &Verdict, sections: &[Section]) -> String {
 
 /// For a terminal of so many columns.
 pub fn table(verdict: &Verdict, sections: &[Section], columns: usize) -> String {
-    let paragraph = |text: &str| paragraph(text, columns);
+    let paragraph = |text: &str| wrap_paragraph(text, columns);
     let mut text = String::new();
     for section in sections {
         let table = rows(&section.headings, &section.rows, columns);
@@ -187,7 +187,7 @@ impl Section {
                     ("max", Some(all.max)),
                 ] {
                     if let Some(ns) = ns {
-                        let _ = write!(text, " {name} {},", time(ns));
+                        let _ = write!(text, " {name} {},", format_time(ns));
                     }
                 }
                 text.push(' ');
@@ -242,7 +242,7 @@ pub fn markdown(verdict: &Verdict, sections: &[Section]) -> String {
     let _ = writeln!(text, "{}", sentence(&Verdict { failure: None, ..verdict.clone() }, sections));
     if let Some(failure) = &verdict.failure {
         // It quotes what a program said, which may be anything.
-        let _ = write!(text, "\nIt could not go on:\n\n{}", block(failure));
+        let _ = write!(text, "\nIt could not go on:\n\n{}", format_block(failure));
     }
     text
 }

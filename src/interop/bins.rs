@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use cli::exit::{Result, usage};
-use cli::time::time;
+use cli::time::format_time;
 use files::histogram;
 use files::report::{Histogram, MAX_COUNT, MAX_NS, Overflow, Status, Subject, Summary, Warning};
 use jitterstat::stats::quantile;
@@ -156,13 +156,13 @@ impl Binned {
 
     /// What the reader must know about this histogram.
     fn warning(&self, id: &str, hint: &str) -> Option<Warning> {
-        let (above, count, largest) = (self.above, self.count(), time(self.max_ns));
+        let (above, count, largest) = (self.above, self.count(), format_time(self.max_ns));
         let Some((last, _)) = self.bins.last() else {
             let message =
                 format!("{id}: there are no bins, only least, mean and largest of {count} values.");
             return Some(warning("import-no-histogram", message, hint));
         };
-        let last = time(*last);
+        let last = format_time(*last);
         let message = format!(
             "{id}: {above} of {count} values lie above the last bin with a count of its own, at {last}; of them only the \
              largest, {largest}, is known. A percentile among them is left out; the histogram counts them at {largest}."

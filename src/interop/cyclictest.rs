@@ -58,8 +58,9 @@ pub(super) fn read(text: &str, frame: &Frame) -> Result<Report> {
     for (name, thread) in &file.thread {
         let period_ns =
             period_ns(&frame.cmdline, default_us, thread.histogram.0.is_empty() && *name != 0);
-        let at = period_ns
-            .map_or(String::new(), |ns| format!("@{}", units::short(Duration::from_nanos(ns))));
+        let at = period_ns.map_or(String::new(), |ns| {
+            format!("@{}", units::format_exact_duration(Duration::from_nanos(ns)))
+        });
         let id = thread.subject.clone().unwrap_or_else(|| format!("{TOOL}{at}/thread-{name}"));
         let stated =
             Stated { count: thread.cycles, min: thread.min, max: thread.max, avg: thread.avg };

@@ -328,7 +328,7 @@ fn of(interval: &Interval) -> Subject {
     let mut id = key.subject.clone();
     id.extend(instances.map(|n| format!("*{n}")));
     if key.period_ns > 0 {
-        id += &format!("@{}", units::short(Duration::from_nanos(key.period_ns)));
+        id += &format!("@{}", units::format_exact_duration(Duration::from_nanos(key.period_ns)));
     }
     if !key.runtime.is_empty() {
         id += &format!("/{}", key.runtime);

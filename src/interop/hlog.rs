@@ -168,7 +168,7 @@ fn warnings(ours: bool) -> Vec<Warning> {
 fn named(tag: &str, ours: bool) -> (&str, Option<u64>) {
     let has_name = |(name, _): &(&str, &str)| ours && !name.is_empty() && !name.starts_with('*');
     let Some((name, rest)) = tag.split_once('@').filter(has_name) else { return (tag, None) };
-    let period = units::duration(rest.split('/').next().unwrap_or(rest)).ok();
+    let period = units::parse_duration(rest.split('/').next().unwrap_or(rest)).ok();
     (name.split('*').next().unwrap_or(name), period.and_then(|p| ns(p).ok()))
 }
 

@@ -42,7 +42,7 @@ pub struct MonitorArgs {
     #[arg(long, value_name = "NAME", value_parser = SubjectsParser, hide_possible_values = true)]
     pub subject: Vec<Subjects>,
     /// Period of the probes; repeat for several [default: 10ms]
-    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = units::period)]
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = units::parse_period)]
     pub period: Vec<Duration>,
     /// Runtime of tokio probes; repeat for several [default: current-thread]
     #[arg(long, value_name = "KIND")]
@@ -63,7 +63,7 @@ pub struct MonitorArgs {
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub log: Option<PathBuf>,
     /// Keep the last N intervals of this host in the directory, and remove older ones
-    #[arg(long, value_name = "N", value_parser = units::count, requires = "log")]
+    #[arg(long, value_name = "N", value_parser = units::parse_count, requires = "log")]
     pub keep: Option<u64>,
     /// Label of every row, such as rack=r7; repeat for several
     #[arg(long, value_name = "KEY=VALUE", value_parser = label)]
@@ -81,7 +81,7 @@ pub struct MonitorArgs {
     #[arg(long, value_name = "PERCENT", value_parser = share, default_value = "1%")]
     pub budget: f64,
     /// End after this time
-    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = units::duration)]
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = units::parse_duration)]
     pub duration: Option<Duration>,
     /// Print nothing to stderr but errors, broken limits, and what was lost
     #[arg(long, short)]
@@ -89,7 +89,7 @@ pub struct MonitorArgs {
 }
 
 fn interval(text: &str) -> Result<Duration, String> {
-    units::duration_within("an interval", text, [MIN_INTERVAL, MAX_INTERVAL])
+    units::parse_duration_within("an interval", text, MIN_INTERVAL..=MAX_INTERVAL)
 }
 
 /// Reads `0.5%`: a share of one core.

@@ -31,7 +31,7 @@ pub enum Loop {
 impl Loop {
     /// For people.
     pub fn name(&self) -> String {
-        let period = |ns: &u64| cli::units::short(Duration::from_nanos(*ns));
+        let period = |ns: &u64| cli::units::format_exact_duration(Duration::from_nanos(*ns));
         match self {
             Self::Probe { subject, period_ns, .. } => format!("{subject}@{}", period(period_ns)),
             Self::Meter { meter, period_ns, program } => {

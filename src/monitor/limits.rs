@@ -3,7 +3,7 @@
 use std::str::FromStr;
 use std::time::Duration;
 
-use cli::time::{share, time};
+use cli::time::{format_share, format_time};
 use cli::units;
 use files::bins::Key;
 use jitterstat::stats::quantile;
@@ -50,7 +50,7 @@ impl FromStr for Limit {
         };
         let (name, value) = limit.split_once('=').ok_or_else(no_limit)?;
         let ns = || {
-            let length = units::duration(value)?;
+            let length = units::parse_duration(value)?;
             let ns = u64::try_from(length.as_nanos()).unwrap_or(u64::MAX);
             if ns == 0 {
                 Err(format!("{text} is broken by every tick; give more than 0"))
@@ -115,12 +115,12 @@ impl Limit {
                 };
                 let over =
                     measured.filter(|ns| u64::try_from(*ns).is_ok_and(|ns| ns > limit_ns))?;
-                Some((over as f64, time(over)))
+                Some((over as f64, format_time(over)))
             }
             What::Missed(limit) => {
                 let (missed, ticks) = (figures.facts.missed, figures.facts.ticks);
                 let percent = missed as f64 / ticks.max(1) as f64 * 100.0;
-                (percent > limit).then(|| (percent, share(missed, ticks)))
+                (percent > limit).then(|| (percent, format_share(missed, ticks)))
             }
         }
     }
@@ -236,7 +236,7 @@ impl Breach {
         ];
         let took = known.into_iter().filter_map(|(ns, what)| {
             let ns = i64::try_from(ns.filter(|&ns| ns > 0)?).unwrap_or(i64::MAX);
-            Some(format!("{} {what}", time(ns)))
+            Some(format!("{} {what}", format_time(ns)))
         });
         Some(took.collect::<Vec<_>>().join(", ")).filter(|text| !text.is_empty())
     }

@@ -14,10 +14,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use cli::exit::{self, Error, ExitStatus, usage};
-use cli::time::{long, share};
+use cli::time::{format_duration, format_share};
 use cli::units;
 use engine::machine::{host, os};
-use engine::scenario::{Scenario, ScenarioArgs, Subjects, draw_seed, one_subject};
+use engine::scenario::{Scenario, ScenarioArgs, Subjects, draw_seed, parse_subject};
 use engine::subject;
 use files::bins::{Labels, cell};
 
@@ -45,7 +45,7 @@ pub fn run(args: &MonitorArgs) -> exit::Result<ExitStatus> {
         ));
     }
     // Each scrape is a thread, and makes a text of some hundred kB.
-    os::hold_little_memory();
+    os::limit_heap_growth();
     let scenarios = scenarios(args)?;
     let setup = setup(args, &scenarios)?;
     let watch = if args.no_meters {
@@ -140,7 +140,7 @@ fn scenarios(args: &MonitorArgs) -> exit::Result<Vec<Scenario>> {
     let subjects = match Subjects::union(args.subject.iter().cloned()) {
         none if none.is_empty() => SUBJECTS
             .iter()
-            .map(|name| one_subject(name))
+            .map(|name| parse_subject(name))
             .collect::<Result<_, _>>()
             .map_err(Error::usage)?,
         asked => asked,
@@ -167,7 +167,7 @@ fn scenarios(args: &MonitorArgs) -> exit::Result<Vec<Scenario>> {
                 "{name} moves its grid with each miss, so that its lateness only grows over days; leave it out"
             ));
         }
-        subject::availability(&name)
+        subject::check_available(&name)
             .map_err(|reason| usage!("{name} is not available here: {reason}"))?;
     }
     let spinning = scenarios.iter().filter(|s| subject::spins(&s.subject.name())).count();
@@ -211,11 +211,11 @@ fn setup(args: &MonitorArgs, scenarios: &[Scenario]) -> exit::Result<Setup> {
                 limit.least_ticks(),
                 scenario.id,
                 args.interval.as_nanos() / scenario.period.as_nanos(),
-                units::short(args.interval)
+                units::format_exact_duration(args.interval)
             ));
         }
     }
-    let name = args.host.clone().or_else(host::name).unwrap_or_default();
+    let name = args.host.clone().or_else(host::hostname).unwrap_or_default();
     let captured = host::capture();
     let known = |text: Option<String>| text.unwrap_or_else(|| "unknown".to_owned());
     let stamp =
@@ -242,12 +242,12 @@ fn announce(args: &MonitorArgs, session: &Session, server: Option<&Server>) {
         counted(session.probes(), "probe"),
         counted(session.meters(), "meter")
     );
-    let budget = share((args.budget * 1e6).round() as u64, 1_000_000);
+    let budget = format_share((args.budget * 1e6).round() as u64, 1_000_000);
     note(
         args.quiet,
         &format!(
             "{loops}, intervals of {}, at most {budget} of a core",
-            long(args.interval.as_secs_f64())
+            format_duration(args.interval.as_secs_f64())
         ),
     );
     if let Some(log) = &args.log {

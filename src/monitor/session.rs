@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use cli::exit::{self, Error};
-use cli::time::share;
+use cli::time::format_share;
 use cli::units;
 use engine::machine::os;
-use engine::measure::metered::MeteredLoop;
+use engine::measure::metered_loop::MeteredLoop;
 use engine::measure::order;
 use engine::scenario::Scenario;
 use jitterstat::stats::random::SplitMix64;
@@ -47,7 +47,7 @@ struct Probe {
     scenario: Scenario,
     running: MeteredLoop,
     /// CPU time and waiting when the interval was opened.
-    times_ns: Option<[u64; 2]>,
+    times: Option<os::ThreadTimes>,
 }
 
 /// What tells meters apart.
@@ -146,7 +146,7 @@ impl Session {
     }
 
     fn probe(&mut self, scenario: Scenario) -> Result<(), String> {
-        let phase = order::phase(scenario.period, self.random.next_u64());
+        let phase = order::phase_from_draw(scenario.period, self.random.next_u64());
         // What a limit is about is recorded one by one.
         let of = name_of(&scenario);
         let limits = self
@@ -160,7 +160,7 @@ impl Session {
         self.started += 1;
         self.probes.push(Probe {
             number: self.started,
-            times_ns: running.times_ns(),
+            times: running.thread_times(),
             scenario,
             running,
         });
@@ -221,12 +221,13 @@ impl Session {
 
     /// Probes that have ended by themselves are reported, once.
     fn bury(&mut self) {
-        let (over, running) =
-            std::mem::take(&mut self.probes).into_iter().partition(|probe| probe.running.is_over());
+        let (over, running) = std::mem::take(&mut self.probes)
+            .into_iter()
+            .partition(|probe| probe.running.is_finished());
         self.probes = running;
         for mut probe in over {
             self.probes_ended += 1;
-            let reason = probe.running.ended().unwrap_or_else(|| "without a reason".to_owned());
+            let reason = probe.running.stop().unwrap_or_else(|| "without a reason".to_owned());
             note(false, &format!("{} has ended: {reason}", probe.scenario.id));
         }
     }
@@ -283,11 +284,14 @@ impl Session {
     fn costs(&mut self) -> BTreeMap<Loop, Option<[u64; 2]>> {
         let mut costs = BTreeMap::new();
         for probe in &mut self.probes {
-            let now = probe.running.times_ns();
-            let before = std::mem::replace(&mut probe.times_ns, now);
-            let used = now
-                .zip(before)
-                .map(|(now, before)| [0, 1].map(|i| now[i].saturating_sub(before[i])));
+            let now = probe.running.thread_times();
+            let before = std::mem::replace(&mut probe.times, now);
+            let used = now.zip(before).map(|(now, before)| {
+                [
+                    now.cpu_ns.saturating_sub(before.cpu_ns),
+                    now.run_queue_ns.saturating_sub(before.run_queue_ns),
+                ]
+            });
             costs.insert(name_of(&probe.scenario), used);
         }
         costs
@@ -325,7 +329,7 @@ impl Session {
         for limit in &self.setup.limits {
             let Some(breach) = limit.breach(of, key, figures) else { continue };
             let (name, ticks) = (of.name(), figures.facts.ticks);
-            let length = cli::time::long(key.duration_ns as f64 / 1e9);
+            let length = cli::time::format_duration(key.duration_ns as f64 / 1e9);
             let shown = &breach.shown;
             let causes = breach.causes().map_or_else(String::new, |causes| format!("; {causes}"));
             note(
@@ -342,7 +346,7 @@ impl Session {
 
     /// Doubles the periods of the probes; their last ticks are booked.
     fn stretch(&mut self, used: f64) {
-        let of_core = |of: f64| share((of * 1e6).round() as u64, 1_000_000);
+        let of_core = |of: f64| format_share((of * 1e6).round() as u64, 1_000_000);
         let over = format!(
             "the monitor used {} of a core, and may use {}",
             of_core(used),
@@ -362,9 +366,9 @@ impl Session {
             return;
         }
         // One after the other would take the sum of their periods.
-        short.iter().for_each(|probe| probe.running.ask_to_end());
+        short.iter().for_each(|probe| probe.running.request_stop());
         let ends: Vec<Option<String>> =
-            short.iter_mut().map(|probe| probe.running.ended()).collect();
+            short.iter_mut().map(|probe| probe.running.stop()).collect();
         self.probes = short;
         let last = self.probes.iter();
         let last: Vec<_> = last
@@ -380,7 +384,7 @@ impl Session {
             now.push(format!(
                 "{} every {}",
                 scenario.subject.name(),
-                units::short(scenario.period)
+                units::format_exact_duration(scenario.period)
             ));
             if let Some(reason) = end.or(self.probe(scenario).err()) {
                 self.probes_ended += 1;

@@ -1,7 +1,7 @@
 //! `--histogram`: percentiles and a histogram of each subject, drawn with characters.
 
-use cli::printable::printable;
-use cli::time::time;
+use cli::printable::to_printable;
+use cli::time::format_time;
 use cli::wrap::wrap;
 use files::report::{Report, Subject};
 
@@ -33,7 +33,7 @@ pub fn text(report: &Report, columns: usize) -> String {
         let d = &summary.lateness_ns;
         let known = percentile::supported(d).map(|(p, ns)| (p.label, ns));
         for (name, ns) in [("min", d.min)].into_iter().chain(known).chain([("max", d.max)]) {
-            let head = format!("{name:>8}  {:>9}  ", time(ns));
+            let head = format!("{name:>8}  {:>9}  ", format_time(ns));
             // Where the least of all subjects lies there is no bar left: one cell is, so that
             // nothing looks missing.
             let cells = classes::of_time(ns, low, high, room(&head, columns)).max(1);
@@ -43,7 +43,7 @@ pub fn text(report: &Report, columns: usize) -> String {
         text += &histogram(&values, what, columns);
         text.extend(overflow::says(subject).map(|above| wrap(&above, columns)));
     }
-    printable(&text)
+    to_printable(&text)
 }
 
 /// Cells that a line has left for its bar.
@@ -66,7 +66,7 @@ fn histogram(values: &Lateness, what: &str, columns: usize) -> String {
         }
         for Class { from, count } in run {
             // What is early or on time has no place on a logarithmic scale.
-            let from = if *from == i64::MIN { "0 or less".to_owned() } else { time(*from) };
+            let from = if *from == i64::MIN { "0 or less".to_owned() } else { format_time(*from) };
             let head = format!("{:>8}  {from:>9}  {count:>digits$}  ", "");
             let bar = CELL.repeat(classes::of_count(*count, most, room(&head, columns)));
             text += format!("{head}{bar}").trim_end();

@@ -1,7 +1,7 @@
 //! Whether to believe a report, in a line or two: what was wrong with the machine, and which
 //! figures are its own.
 
-use cli::time::time;
+use cli::time::format_time;
 use files::fitness::{Cause, Facts, Fitness, Reason, Verdict};
 use files::report::{PERCENTILES, Report, Summary};
 
@@ -45,7 +45,7 @@ fn word(verdict: Verdict) -> &'static str {
 fn because(reason: &Reason, facts: &Facts) -> String {
     let share = percent(reason.value);
     match reason.cause {
-        Cause::Suspended => format!("it was suspended for {}", time(reason.value as i64)),
+        Cause::Suspended => format!("it was suspended for {}", format_time(reason.value as i64)),
         Cause::Quota => format!("the control group's CPU quota stopped it for {share} of the time"),
         Cause::Busy => format!("other programs held the CPU for {share} of the time"),
         Cause::Steal => format!("the hypervisor took {share} of its CPU time"),
@@ -54,7 +54,7 @@ fn because(reason: &Reason, facts: &Facts) -> String {
         Cause::Pauses => {
             let longest = facts
                 .spin_longest_gap_ns
-                .map_or(String::new(), |ns| format!(", up to {} at once", time(ns)));
+                .map_or(String::new(), |ns| format!(", up to {} at once", format_time(ns)));
             format!(
                 "it stood still for {share} of the time while nothing else ran{longest}: firmware or hypervisor"
             )
@@ -75,7 +75,7 @@ fn trust(fitness: &Fitness, spin: Option<&Summary>) -> Option<String> {
     };
     Some(format!(
         "Distrust {from} and above: a spinning thread was itself {} late there; {good}.",
-        time(value)
+        format_time(value)
     ))
 }
 

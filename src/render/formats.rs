@@ -3,7 +3,7 @@
 use clap::ValueEnum;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use cli::exit::{Error, Result, usage};
-use cli::printable::printable;
+use cli::printable::to_printable;
 use files::bins::{Interval, bins_csv};
 
 use crate::picture::canvas::Picture;
@@ -112,7 +112,7 @@ pub fn make<T>(what: &str, offers: &[Offer<T>], format: Format, of: &T) -> Resul
 pub fn for_people(format: Format, made: Made) -> Made {
     match made {
         Made::Text(text) if matches!(format, Format::Table | Format::Markdown) => {
-            Made::Text(printable(&text))
+            Made::Text(to_printable(&text))
         }
         other => other,
     }

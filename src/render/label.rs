@@ -122,7 +122,7 @@ fn key(subject: &Subject) -> Key<'_> {
 }
 
 fn short(period_ns: u64) -> String {
-    units::short(Duration::from_nanos(period_ns))
+    units::format_exact_duration(Duration::from_nanos(period_ns))
 }
 
 /// The value that all have, if they have one.

@@ -3,8 +3,8 @@
 
 use std::fmt::Write as _;
 
-use cli::markdown::cell;
-use cli::time::{interval, share, time};
+use cli::markdown::escape_cell;
+use cli::time::{format_interval, format_share, format_time};
 use files::report::{Distribution, Report};
 
 use crate::render::label::{labels, why_unmeasured};
@@ -19,37 +19,40 @@ fn section(report: &Report) -> String {
     let labels = labels(report);
     let shared =
         if labels.shared.is_empty() { String::new() } else { format!(" ({})", labels.shared) };
-    let mut text =
-        format!("### Lateness{}\n\n{}\n\n", cell(&shared), cell(&reading::reading(report)));
+    let mut text = format!(
+        "### Lateness{}\n\n{}\n\n",
+        escape_cell(&shared),
+        escape_cell(&reading::reading(report))
+    );
     if let Some((word, why)) = fitness::line(report) {
-        let _ = writeln!(text, "**{}**: {}\n", cell(word), cell(&why));
+        let _ = writeln!(text, "**{}**: {}\n", escape_cell(word), escape_cell(&why));
     }
     text += "| subject | p50 | p90 | p99 | p99.9 | max | missed | CPU per tick |\n";
     text += "|---|---:|---:|---:|---:|---:|---:|---:|\n";
     for (subject, name) in report.subjects.iter().zip(&labels.names) {
         let Some(summary) = &subject.summary else {
-            let why = cell(why_unmeasured(subject));
-            let _ = writeln!(text, "| {} | not measured: {why} | | | | | | |", cell(name));
+            let why = escape_cell(why_unmeasured(subject));
+            let _ = writeln!(text, "| {} | not measured: {why} | | | | | | |", escape_cell(name));
             continue;
         };
         let d = &summary.lateness_ns;
         let values =
             d.percentiles().into_iter().take(4).map(|(p, value)| with_interval(d, p.key, value));
         let values = values.collect::<Vec<_>>().join(" | ");
-        let cpu = summary.cpu_ns_per_tick.map_or("-".into(), |ns| time(ns as i64));
-        let max = time(d.max);
+        let cpu = summary.cpu_ns_per_tick.map_or("-".into(), |ns| format_time(ns as i64));
+        let max = format_time(d.max);
         let missed = if subject.period_ns > 0 {
-            share(summary.missed, summary.ticks)
+            format_share(summary.missed, summary.ticks)
         } else {
             "-".to_owned()
         };
-        let _ = writeln!(text, "| {} | {values} | {max} | {missed} | {cpu} |", cell(name));
+        let _ = writeln!(text, "| {} | {values} | {max} | {missed} | {cpu} |", escape_cell(name));
     }
     text += &why::to_markdown(report);
     let observer = origin::observer(report).map_or(String::new(), |cost| format!("; {cost}"));
     let tool =
         format!("{} {}, {}{observer}.", report.tool.name, report.tool.version, origin(report));
-    let _ = writeln!(text, "\n{}", cell(&tool));
+    let _ = writeln!(text, "\n{}", escape_cell(&tool));
     if report
         .subjects
         .iter()
@@ -61,7 +64,7 @@ fn section(report: &Report) -> String {
     for line in
         origin::commands(report).into_iter().chain(report.loads.iter().filter_map(origin::load))
     {
-        let _ = writeln!(text, "{}.", cell(&line));
+        let _ = writeln!(text, "{}.", escape_cell(&line));
     }
     if report.partial {
         text += "\n**Interrupted: this is what was measured until then.**\n";
@@ -70,9 +73,9 @@ fn section(report: &Report) -> String {
         let _ = writeln!(
             text,
             "\n> **{}** {} {}",
-            cell(&warning.code),
-            cell(&warning.message),
-            cell(&warning.hint)
+            escape_cell(&warning.code),
+            escape_cell(&warning.message),
+            escape_cell(&warning.hint)
         );
     }
     text
@@ -81,7 +84,7 @@ fn section(report: &Report) -> String {
 fn with_interval(d: &Distribution, name: &str, value: Option<i64>) -> String {
     match (value, d.ci95.get(name)) {
         (None, _) => "-".to_owned(),
-        (Some(v), None) => time(v),
-        (Some(v), Some(ci)) => format!("{} {}", time(v), interval(*ci)),
+        (Some(v), None) => format_time(v),
+        (Some(v), Some(ci)) => format!("{} {}", format_time(v), format_interval(*ci)),
     }
 }

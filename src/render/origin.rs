@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use cli::time::time;
+use cli::time::format_time;
 use cli::units;
 use files::report::{Load, Report, Scenario};
 
@@ -44,7 +44,8 @@ fn command(report: &Report) -> Option<String> {
         let each = scenarios.iter().filter_map(of).filter(|value| seen.insert(value.clone()));
         each.map(|value| format!(" --{flag} {value}")).collect()
     };
-    let periods = flags("period", &|s| Some(units::short(Duration::from_nanos(s.period_ns))));
+    let periods =
+        flags("period", &|s| Some(units::format_exact_duration(Duration::from_nanos(s.period_ns))));
     let runtimes =
         flags("runtime", &|s| s.runtime.clone().filter(|runtime| runtime != "current-thread"));
     let loads: std::collections::BTreeSet<_> =
@@ -86,7 +87,7 @@ pub fn commands(report: &Report) -> Vec<String> {
 
 /// What a load took of the machine, where that is known.
 pub fn load(load: &Load) -> Option<String> {
-    let ns = |ns: u64| time(i64::try_from(ns).unwrap_or(i64::MAX));
+    let ns = |ns: u64| format_time(i64::try_from(ns).unwrap_or(i64::MAX));
     let cpu = ns(load.cpu_ns?);
     Some(format!(
         "load {}: {cpu} of CPU time for {} of rounds, in no subject's cost",
@@ -98,7 +99,7 @@ pub fn load(load: &Load) -> Option<String> {
 /// What osjitter's own part of each tick is.
 pub fn observer(report: &Report) -> Option<String> {
     let ns = i64::try_from(report.clock.observer_ns_per_tick?).unwrap_or(i64::MAX);
-    Some(format!("stamping costs {} a tick", time(ns)))
+    Some(format!("stamping costs {} a tick", format_time(ns)))
 }
 
 /// A count with its digits in groups.

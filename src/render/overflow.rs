@@ -1,6 +1,6 @@
 //! What the source of an imported report had no bins for, in words.
 
-use cli::time::time;
+use cli::time::format_time;
 use files::report::Subject;
 
 use crate::render::samples::Lateness;
@@ -15,7 +15,7 @@ pub fn says(subject: &Subject) -> Option<String> {
     Some(format!(
         "{}: {above} above {}, the last bin of its source, the largest {}",
         subject.id,
-        time(last),
-        time(largest)
+        format_time(last),
+        format_time(largest)
     ))
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use cli::time::{share, time};
+use cli::time::{format_share, format_time};
 use files::report::{Report, Subject, Summary};
 
 use crate::render::cost::core_percent;
@@ -44,7 +44,11 @@ pub fn reading(report: &Report) -> String {
     if is_gaps(report) {
         let longest = lines.iter().max_by_key(|l| l.summary.lateness_ns.max);
         return longest.map_or(String::new(), |l| {
-            format!("The longest gap was {}, of {}.", time(l.summary.lateness_ns.max), l.name)
+            format!(
+                "The longest gap was {}, of {}.",
+                format_time(l.summary.lateness_ns.max),
+                l.name
+            )
         });
     }
     let at = ranked.replace('_', ".");
@@ -84,7 +88,7 @@ fn trade(lines: &[Line<'_>], at: &str) -> Option<String> {
             return Some(format!(
                 "{} was {} late at {at}{}.{rest}",
                 first.name,
-                time(first.late),
+                format_time(first.late),
                 cost(first.subject, ", for")
             ));
         }
@@ -121,7 +125,7 @@ fn trade(lines: &[Line<'_>], at: &str) -> Option<String> {
             format!(
                 "{} ({}{})",
                 choice[i].name,
-                time(choice[i].late),
+                format_time(choice[i].late),
                 cost(choice[i].subject, " for")
             )
         })
@@ -149,7 +153,7 @@ fn machine(report: &Report, lines: &[Line<'_>], at: &str) -> Option<String> {
         |l: &&Line<'_>| is_control(&l.subject.name) && (l.subject.load.is_none() || !unloaded);
     let controls = lines.iter().filter(shown);
     let all: Vec<String> = controls
-        .map(|l| format!("{} ({}) was {} late", what(&l.subject.name), l.name, time(l.late)))
+        .map(|l| format!("{} ({}) was {} late", what(&l.subject.name), l.name, format_time(l.late)))
         .collect();
     let met = if report.subjects.iter().all(|s| s.rounds.is_empty()) {
         "Beside them"
@@ -165,7 +169,7 @@ fn beware(report: &Report, lines: &[Line<'_>]) -> Option<String> {
     let odd = |line: &Line<'_>| -> Vec<String> {
         let (s, name) = (line.summary, &line.name);
         let of = |n: u64, what: &str| {
-            (n > 0).then(|| format!("{name} {what} {} of its ticks", share(n, s.ticks)))
+            (n > 0).then(|| format!("{name} {what} {} of its ticks", format_share(n, s.ticks)))
         };
         [
             of(s.early, "was early for"),
@@ -226,25 +230,29 @@ fn sentence(subject: &Subject, front: bool, gaps: bool) -> String {
     if gaps {
         return format!(
             "had gaps of {} at most, among {} of its loop.",
-            time(d.max),
+            format_time(d.max),
             summary.ticks
         );
     }
     let late = match (d.p50, d.p99) {
         (Some(p50), Some(p99)) => {
-            format!("was {} late at the median and {} at p99", time(p50), time(p99))
+            format!("was {} late at the median and {} at p99", format_time(p50), format_time(p99))
         }
         (Some(p50), None) => {
-            format!("was {} late at the median and at most {}", time(p50), time(d.max))
+            format!(
+                "was {} late at the median and at most {}",
+                format_time(p50),
+                format_time(d.max)
+            )
         }
-        _ => format!("was at most {} late", time(d.max)),
+        _ => format!("was at most {} late", format_time(d.max)),
     };
     let cost = cost(subject, ", for");
     let missed = match summary.missed {
         // Without a period there is no next deadline to miss.
         _ if subject.period_ns == 0 => String::new(),
         0 => "; it missed no tick".to_owned(),
-        n => format!("; it missed {}", share(n, summary.ticks)),
+        n => format!("; it missed {}", format_share(n, summary.ticks)),
     };
     let unbeaten = if front { "; nothing else was both more punctual and cheaper" } else { "" };
     format!("{late}{cost}{missed}{unbeaten}.")

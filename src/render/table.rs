@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use clap::{Args, ValueEnum};
 use cli::align::{align, fit};
-use cli::printable::printable;
-use cli::time::{cost, interval, share, time};
-use cli::wrap::{paragraph, wrap};
+use cli::printable::to_printable;
+use cli::time::{format_interval, format_number, format_share, format_time};
+use cli::wrap::{wrap, wrap_paragraph};
 use files::report::{PERCENTILES, Percentile, Report, Status, Subject, Summary};
 
 use crate::render::cost::core_percent;
@@ -68,7 +68,7 @@ fn known(text: &str) -> Result<Percentile, String> {
 /// How fit the machine was, the table, below it a summary in words and the warnings; no line is
 /// wider than `columns`, as far as words allow.
 pub fn with_reading(report: &Report, args: &TableArgs, columns: usize) -> String {
-    let paragraph = |text: &str| paragraph(text, columns);
+    let paragraph = |text: &str| wrap_paragraph(text, columns);
     let fit = fitness::line(report)
         .map_or(String::new(), |(word, why)| paragraph(&format!("{word}: {why}")));
     let mut text =
@@ -77,7 +77,7 @@ pub fn with_reading(report: &Report, args: &TableArgs, columns: usize) -> String
         text += &format!("\n{}", paragraph(&warning));
     }
     text += &why::text(report, columns);
-    printable(&text)
+    to_printable(&text)
 }
 
 /// The tables of several reports, one below the other, each under its date and machine; `words`
@@ -87,14 +87,14 @@ pub fn of_several(reports: &[Report], args: &TableArgs, columns: usize, words: b
         if words {
             with_reading(report, args, columns)
         } else {
-            printable(&table(report, args, columns))
+            to_printable(&table(report, args, columns))
         }
     };
     match reports {
         [one] => of(one),
         several => several
             .iter()
-            .map(|r| format!("{}{}\n", printable(&wrap(&origin(r), columns)), of(r)))
+            .map(|r| format!("{}{}\n", to_printable(&wrap(&origin(r), columns)), of(r)))
             .collect(),
     }
 }
@@ -242,36 +242,40 @@ fn shown<'a>(
             },
             cell: Box::new(move |subject: &Subject, summary: &Summary| {
                 let d = &summary.lateness_ns;
-                let value = time(percentile::named(d, key)?);
+                let value = format_time(percentile::named(d, key)?);
                 let interval = d
                     .ci95
                     .get(key)
                     .filter(|_| interval_too)
-                    .map(|ci| format!(" {}", interval(*ci)));
+                    .map(|ci| format!(" {}", format_interval(*ci)));
                 let cell = value + &interval.unwrap_or_default();
                 Some(if key == ranked { marked(cell, &best.least_late, subject) } else { cell })
             }),
         }
     };
     let of = |column_of: &Column| match column_of {
-        Column::Min => vec![column("min", |_, s| Some(time(s.lateness_ns.min)))],
-        Column::Mean => vec![column("mean", |_, s| Some(time(s.lateness_ns.mean)))],
+        Column::Min => vec![column("min", |_, s| Some(format_time(s.lateness_ns.min)))],
+        Column::Mean => vec![column("mean", |_, s| Some(format_time(s.lateness_ns.mean)))],
         Column::Percentiles => percentiles.iter().map(percentile).collect(),
-        Column::Max => vec![column("max", |_, s| Some(time(s.lateness_ns.max)))],
+        Column::Max => vec![column("max", |_, s| Some(format_time(s.lateness_ns.max)))],
         // Without a period no tick can be missed.
         Column::Missed => {
             vec![column("missed", |subject, s| {
-                (subject.period_ns > 0).then(|| share(s.missed, s.ticks))
+                (subject.period_ns > 0).then(|| format_share(s.missed, s.ticks))
             })]
         }
         Column::Cpu => vec![Shown {
             heading: "CPU".to_owned(),
             cell: Box::new(|subject, s| {
-                Some(marked(time(s.cpu_ns_per_tick?.round() as i64), &best.cheapest, subject))
+                Some(marked(
+                    format_time(s.cpu_ns_per_tick?.round() as i64),
+                    &best.cheapest,
+                    subject,
+                ))
             }),
         }],
         Column::Core => vec![column("of a core", |subject, _| {
-            Some(format!("{} %", cost(core_percent(subject)?)))
+            Some(format!("{} %", format_number(core_percent(subject)?)))
         })],
         Column::Ticks => vec![column("ticks", |_, s| Some(grouped(s.ticks)))],
     };

@@ -3,9 +3,9 @@
 
 use cli::align::align;
 use cli::markdown;
-use cli::printable::message;
-use cli::time::{cost, interval, share, time};
-use cli::wrap::{paragraph, wrap};
+use cli::printable::to_printable_message;
+use cli::time::{format_interval, format_number, format_share, format_time};
+use cli::wrap::{wrap, wrap_paragraph};
 use files::report::why::{Behind, Chain, Class, LateTick, Link, Shares, Tier, Why};
 use files::report::{Report, Subject};
 use files::why::pool::{MIN_EPISODES, MIN_TICKS};
@@ -85,16 +85,16 @@ impl Answer<'_> {
         let which = match w.quantile {
             Some(q) => format!(
                 "the latest {} %",
-                cost((1.0 - q) * 100.0).trim_end_matches('0').trim_end_matches('.')
+                format_number((1.0 - q) * 100.0).trim_end_matches('0').trim_end_matches('.')
             ),
-            None => format!("ticks of {} and more", time(w.threshold_ns as i64)),
+            None => format!("ticks of {} and more", format_time(w.threshold_ns as i64)),
         };
         let Some(tier) = w.tier else {
             let reason = w.missing.as_ref().map_or("it was not asked", |m| m.reason.as_str());
             return format!(
                 "Why {which} were late ({}): not available here: {}.",
                 self.name,
-                message(reason)
+                to_printable_message(reason)
             );
         };
         let counted = format!(
@@ -102,16 +102,17 @@ impl Answer<'_> {
             grouped(w.late_ticks),
             grouped(w.ticks),
             grouped(w.episodes),
-            time(w.lateness_ns as i64)
+            format_time(w.lateness_ns as i64)
         );
         let too_few = if w.shares_ns.is_some() {
             String::new()
         } else {
             format!(": too few to say; it takes {MIN_TICKS} ticks in {MIN_EPISODES} episodes")
         };
-        let signed = |ns: i64| if ns < 0 { time(ns) } else { format!("+{}", time(ns)) };
+        let signed =
+            |ns: i64| if ns < 0 { format_time(ns) } else { format!("+{}", format_time(ns)) };
         let asking = w.overhead_ns.as_ref().map_or(String::new(), |d| {
-            let ci = d.ci95.map_or(String::new(), |ci| format!(" {}", interval(ci)));
+            let ci = d.ci95.map_or(String::new(), |ci| format!(" {}", format_interval(ci)));
             let cpu = w
                 .overhead_cpu_ns
                 .as_ref()
@@ -165,10 +166,12 @@ impl Answer<'_> {
             Class::Slack => "at most; the kernel delays such timers on purpose".to_owned(),
             Class::Host => {
                 let stood = match evidence.standstill_ns {
-                    Some(ns @ 1..) => format!("everything stood still for {}; ", time(ns as i64)),
+                    Some(ns @ 1..) => {
+                        format!("everything stood still for {}; ", format_time(ns as i64))
+                    }
                     _ => String::new(),
                 };
-                let steal = time(evidence.steal_ns.unwrap_or(0) as i64);
+                let steal = format_time(evidence.steal_ns.unwrap_or(0) as i64);
                 format!("{stood}the hypervisor's account: {steal} in these rounds")
             }
             Class::Below => "interrupts, the way out of idle, or the host".to_owned(),
@@ -194,7 +197,7 @@ impl Answer<'_> {
         Some(format!(
             "Tier {} would add {adds}; {}.",
             tier_name(missing.tier),
-            message(&missing.reason)
+            to_printable_message(&missing.reason)
         ))
     }
 
@@ -238,9 +241,9 @@ fn stations<'a>(links: impl Iterator<Item = (&'a str, i64)>) -> String {
         let what = match name {
             "timer" => {
                 return if ns < 0 {
-                    format!("the timer {} early", time(-ns))
+                    format!("the timer {} early", format_time(-ns))
                 } else {
-                    format!("the timer +{}", time(ns))
+                    format!("the timer +{}", format_time(ns))
                 };
             }
             "woken" => "woken",
@@ -248,7 +251,7 @@ fn stations<'a>(links: impl Iterator<Item = (&'a str, i64)>) -> String {
             "runtime" => "in the runtime",
             _ => "in the task",
         };
-        format!("{what} +{}", time(ns))
+        format!("{what} +{}", format_time(ns))
     };
     links.map(station).collect::<Vec<_>>().join(", ")
 }
@@ -268,7 +271,7 @@ fn behind_whom(behind: &[Behind], total: f64) -> String {
         .iter()
         .take(NAMED)
         .filter(|b| large(b.ns))
-        .map(|b| format!("{} {:.0} %", message(&b.comm), b.ns as f64 / total * 100.0))
+        .map(|b| format!("{} {:.0} %", to_printable_message(&b.comm), b.ns as f64 / total * 100.0))
         .collect();
     let others: u64 = behind.iter().skip(named.len()).map(|b| b.ns).sum();
     let others = large(others).then(|| format!("{:.0} % others", others as f64 / total * 100.0));
@@ -284,18 +287,18 @@ fn story(tick: &LateTick) -> String {
             let names: Vec<String> = b
                 .iter()
                 .take(NAMED)
-                .map(|b| format!("{} {}", message(&b.comm), time(b.ns as i64)))
+                .map(|b| format!("{} {}", to_printable_message(&b.comm), format_time(b.ns as i64)))
                 .collect();
             format!(" (behind {})", names.join(", "))
         });
-        format!("{} {}{behind}", time(ns as i64), words(class))
+        format!("{} {}{behind}", format_time(ns as i64), words(class))
     };
     let parts: Vec<String> = worth(&tick.shares_ns).into_iter().map(part).collect();
     let way =
         tick.chain.as_ref().map_or(String::new(), |chain| format!("; {}", stations(links(chain))));
     format!(
         "{}, round {} tick {}: {}{way}",
-        time(tick.lateness_ns as i64),
+        format_time(tick.lateness_ns as i64),
         tick.round,
         tick.tick,
         parts.join(", ")
@@ -315,7 +318,7 @@ fn links(chain: &Chain) -> impl Iterator<Item = (&'static str, i64)> {
 
 /// For the terminal, below the table; empty where nobody asked.
 pub fn text(report: &Report, columns: usize) -> String {
-    let paragraph = |text: &str| paragraph(text, columns);
+    let paragraph = |text: &str| wrap_paragraph(text, columns);
     let of = |answer: Answer<'_>| {
         let rows: Vec<Vec<String>> = answer
             .causes()
@@ -353,21 +356,30 @@ pub fn to_markdown(report: &Report) -> String {
         let causes = answer.causes();
         let rows = causes.into_iter().map(|c| vec![c.share, c.words.to_owned(), c.evidence]);
         let rows: Vec<Vec<String>> = std::iter::once(heading).chain(rows).collect();
-        let table =
-            if rows.len() > 1 { format!("\n{}", markdown::table(&rows, 3)) } else { String::new() };
+        let table = if rows.len() > 1 {
+            format!("\n{}", markdown::format_table(&rows, 3))
+        } else {
+            String::new()
+        };
         let stories: String =
-            answer.stories().map(|s| format!("- {}\n", markdown::cell(&s))).collect();
-        let next =
-            answer.next().map_or(String::new(), |next| format!("\n{}\n", markdown::cell(&next)));
-        let way = answer.way().map_or(String::new(), |way| format!("\n{}\n", markdown::cell(&way)));
-        format!("\n#### {}\n{table}\n{stories}{way}{next}", markdown::cell(&answer.heading()))
+            answer.stories().map(|s| format!("- {}\n", markdown::escape_cell(&s))).collect();
+        let next = answer
+            .next()
+            .map_or(String::new(), |next| format!("\n{}\n", markdown::escape_cell(&next)));
+        let way = answer
+            .way()
+            .map_or(String::new(), |way| format!("\n{}\n", markdown::escape_cell(&way)));
+        format!(
+            "\n#### {}\n{table}\n{stories}{way}{next}",
+            markdown::escape_cell(&answer.heading())
+        )
     };
     answers(report).map(of).collect()
 }
 
 /// Share of a part of a round's lateness, for a tooltip.
 pub fn part_of_round(shares: &Shares, class: Class) -> String {
-    format!("{}: {}", words(class), share(shares.of(class), shares.total_ns()))
+    format!("{}: {}", words(class), format_share(shares.of(class), shares.total_ns()))
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use engine::load::Load;
 use engine::machine::os::Sched;
 use engine::machine::tuning;
 use engine::program::Program;
-use engine::scenario::{Length, Runtime, ScenarioArgs, Subjects, SubjectsParser, Why};
+use engine::scenario::{Length, ProfileOptions, Runtime, ScenarioArgs, Subjects, SubjectsParser};
 use engine::subject;
 
 use crate::render::formats::{Format, parser};
@@ -71,19 +71,19 @@ controls run in the same rounds. Its CPU time is that of all its processes, with
 Results go to stdout, progress and diagnostics to stderr.")]
 pub struct RunArgs {
     /// Nominal period, from 1us to 1h; repeat for several [default: 500us]
-    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = units::period)]
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = units::parse_period)]
     pub period: Vec<Duration>,
     /// Ticks to record of each subject [default: 10000]
-    #[arg(long, value_name = "N", value_parser = units::count, conflicts_with = "duration")]
+    #[arg(long, value_name = "N", value_parser = units::parse_count, conflicts_with = "duration")]
     pub ticks: Option<u64>,
     /// Record each subject for this long instead
-    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = units::duration)]
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = units::parse_duration)]
     pub duration: Option<Duration>,
     /// Recorded ticks per round [default: a tenth of the ticks, at most 250 ticks or 1s]
-    #[arg(long, value_name = "N", value_parser = units::count)]
+    #[arg(long, value_name = "N", value_parser = units::parse_count)]
     pub round_ticks: Option<u64>,
     /// Ticks run and dropped at the start of each round [default: 10ms, but 3 to 20 ticks]
-    #[arg(long, value_name = "N", value_parser = units::number)]
+    #[arg(long, value_name = "N", value_parser = units::parse_number)]
     pub warmup: Option<u64>,
     /// Subject to measure: a name, a glob or all; repeat for several [default: those marked * by
     /// list]
@@ -104,10 +104,10 @@ pub struct RunArgs {
     pub load: Vec<Load>,
     /// Run N of each tokio subject at once, phases spread over the period; each records all its
     /// ticks
-    #[arg(long, value_name = "N", value_parser = units::count)]
+    #[arg(long, value_name = "N", value_parser = units::parse_count)]
     pub instances: Option<u64>,
     /// Bind the measuring thread to this CPU
-    #[arg(long, value_name = "N", value_parser = units::index)]
+    #[arg(long, value_name = "N", value_parser = units::parse_index)]
     pub cpu: Option<usize>,
     /// Scheduling class while measuring: fifo:N, rr:N or other
     #[arg(long, value_name = "CLASS")]
@@ -116,16 +116,16 @@ pub struct RunArgs {
     #[arg(long)]
     pub mlock: bool,
     /// Timer slack of the measuring thread (Linux)
-    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = units::duration)]
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = units::parse_duration)]
     pub timer_slack: Option<Duration>,
     /// Seed of the order and the phases of rounds [default: random; the report has it]
-    #[arg(long, value_name = "N", value_parser = units::seed)]
+    #[arg(long, value_name = "N", value_parser = units::parse_seed)]
     pub seed: Option<u64>,
     /// Find out why the latest per cent of the ticks were late, in as many rounds again
     #[arg(long)]
     pub why: bool,
     /// Ask it of all ticks at least this late instead
-    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = units::duration, requires = "why")]
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = units::parse_duration, requires = "why")]
     pub why_threshold: Option<Duration>,
     #[command(flatten)]
     pub late: LateArgs,
@@ -170,7 +170,7 @@ impl RunArgs {
     pub fn plan_args(&self) -> exit::Result<PlanArgs> {
         let mut commands = self.command.clone();
         if !self.program.is_empty() {
-            commands.push(Program::of_words(self.program.clone()).map_err(Error::usage)?);
+            commands.push(Program::from_words(self.program.clone()).map_err(Error::usage)?);
         }
         let asked = Subjects::union(self.subject.iter().cloned());
         let beside =
@@ -197,7 +197,7 @@ impl RunArgs {
                 instances: self.instances,
             },
             scenarios: Vec::new(),
-            why: self.why.then_some(Why { threshold: self.why_threshold }),
+            why: self.why.then_some(ProfileOptions { threshold: self.why_threshold }),
         })
     }
 }

@@ -249,7 +249,7 @@ fn kept(
         .collect();
     let ended = ticks.iter().map(KeptTick::came).max()?;
     let origin = round.instances.first()?.start;
-    let why = round.why.as_ref();
+    let why = round.diagnosis.as_ref();
     let asked = why.map(|why| &why.round);
     // In the order of the ticks: those that came, and no others, are asked.
     let mut explained = asked

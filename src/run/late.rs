@@ -9,15 +9,15 @@ use std::time::Duration;
 
 use clap::Args;
 use cli::exit::{self, Error};
-use cli::time::time;
+use cli::time::format_time;
 use cli::units;
 use engine::machine::trace_marker::TraceMarker;
 use engine::measure::child;
-use engine::measure::late::{LateTick, LateWatch};
+use engine::measure::late_watch::{LateTick, LateWatch};
 use engine::measure::round::MeasuredRound;
 use engine::program::Program;
 use engine::scenario::Scenario;
-use engine::subject::Place;
+use engine::subject::RuntimeKind;
 use files::report::{Report, Warning};
 
 use crate::render::table::BREAK;
@@ -43,7 +43,7 @@ pub struct LateArgs {
 }
 
 fn limit(text: &str) -> Result<Duration, String> {
-    match units::duration(text)? {
+    match units::parse_duration(text)? {
         Duration::ZERO => {
             Err(format!("every tick is later than {text}; give more than 0, such as 500us"))
         }
@@ -75,14 +75,14 @@ impl LateTicks {
                 false => Ok(None),
             };
         };
-        let shown = units::short(limit);
+        let shown = units::format_exact_duration(limit);
         if args.late_threshold.is_some() && !args.mark && args.on_late.is_none() {
             return Err(exit::usage!(
                 "--late-threshold {shown} is for --on-late or --mark; --break ends the run at such a tick"
             ));
         }
         let mut watch = LateWatch::new(limit);
-        watch.ends = args.ends.map(|_| Arc::clone(stop));
+        watch.stop = args.ends.map(|_| Arc::clone(stop));
         if args.mark {
             let first = format!("osjitter: marks ticks later than {shown}");
             watch.marker =
@@ -90,7 +90,7 @@ impl LateTicks {
         }
         let command = args.on_late.clone().map(Commands::start).transpose()?;
         if let Some(command) = command.as_ref().filter(|_| args.ends.is_none()) {
-            watch.taker = Some(command.sender.clone());
+            watch.sender = Some(command.sender.clone());
         }
         Ok(Some(Self {
             watch: Arc::new(watch),
@@ -105,9 +105,12 @@ impl LateTicks {
 
     /// Takes a round that is over.
     pub fn add(&mut self, scenario: &Scenario, round: &MeasuredRound) {
-        let late = self.record.add(scenario, round, self.watch.has_ended_it());
+        let late = self.record.add(scenario, round, self.watch.has_stopped_run());
         // What measures itself, or plays a script, was not watched while it ran.
-        let watched = scenario.subject.ours().is_some_and(|entry| entry.place != Place::Script);
+        let watched = scenario
+            .subject
+            .as_builtin()
+            .is_some_and(|entry| entry.runtime_kind != RuntimeKind::Script);
         if let Some(Late { subject, tick, lateness_ns, .. }) = late.filter(|_| !watched) {
             self.watch.notice(&Arc::from(subject.as_str()), tick, lateness_ns.unsigned_abs());
         }
@@ -117,18 +120,18 @@ impl LateTicks {
     pub fn finish(self, report: &mut Report) -> Ended {
         let Self { watch, record, command } = self;
         let late_ticks = record.late_ticks();
-        let ended = watch.has_ended_it();
+        let ended = watch.has_stopped_run();
         let flight = record.finish();
         if let Some(Flight { late, .. }) = flight.as_ref().filter(|_| ended) {
             report.warnings.push(Warning {
                 code: BREAK.to_owned(),
                 message: format!(
                     "ended by --break {}: tick {} of {} in round {} was {} late",
-                    units::short(watch.limit),
+                    units::format_exact_duration(watch.limit),
                     late.tick,
                     late.subject,
                     late.round,
-                    time(late.lateness_ns)
+                    format_time(late.lateness_ns)
                 ),
                 hint: "what happened in the second before it: flight.json".to_owned(),
             });
@@ -151,7 +154,7 @@ pub struct Ended {
 impl Ended {
     /// Lets the command do what is left to do, and says what came of it; whether that failed.
     pub fn conclude(self, record: &Path, quiet: bool) -> bool {
-        let limit = units::short(self.limit);
+        let limit = units::format_exact_duration(self.limit);
         if !self.ended {
             let ticks = if self.late_ticks == 1 { "tick" } else { "ticks" };
             terminal::note(quiet, &format!("{} {ticks} later than {limit}", self.late_ticks));
@@ -161,7 +164,7 @@ impl Ended {
             let (of, lateness_ns) =
                 (Arc::from(late.subject.as_str()), late.lateness_ns.unsigned_abs());
             let at = humantime::parse_rfc3339(at_utc).expect("it was written so");
-            command.last(LateTick { of, lateness_ns, at }, record);
+            command.last(LateTick { scenario_id: of, lateness_ns, at }, record);
         }
         let text = command.program.text().to_owned();
         let Done { started, failed } = command.end();
@@ -196,7 +199,7 @@ struct Done {
 
 impl Commands {
     fn start(program: Program) -> exit::Result<Self> {
-        program.find().map_err(|why| exit::usage!("--on-late: {why}"))?;
+        program.check_exists().map_err(|why| exit::usage!("--on-late: {why}"))?;
         let (sender, taken) = mpsc::sync_channel(1);
         let (over, record): (Arc<AtomicBool>, Arc<std::sync::OnceLock<String>>) =
             Default::default();
@@ -236,13 +239,13 @@ fn run_all(
     while let Ok(Some(late)) = taken.recv() {
         let began = tach::Instant::now();
         let mut variables = vec![
-            ("OSJITTER_SUBJECT", late.of.to_string()),
+            ("OSJITTER_SUBJECT", late.scenario_id.to_string()),
             ("OSJITTER_LATENESS_NS", late.lateness_ns.to_string()),
             ("OSJITTER_LATE_AT", humantime::format_rfc3339_micros(late.at).to_string()),
         ];
         variables.extend(record.get().map(|path| ("OSJITTER_FLIGHT", path.clone())));
         done.started += 1;
-        if let Err(why) = child::once(program, &variables, COMMAND_TIMEOUT) {
+        if let Err(why) = child::run_to_completion(program, &variables, COMMAND_TIMEOUT) {
             done.failed.get_or_insert(why);
         }
         while began.elapsed() < REST && !over.load(Ordering::Relaxed) {

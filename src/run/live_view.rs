@@ -2,7 +2,7 @@
 //! Pure: `live_terminal` draws it.
 
 use cli::align::align;
-use cli::time::{share, time};
+use cli::time::{format_share, format_time};
 use hdrhistogram::Histogram;
 use jitterstat::stats::quantile;
 
@@ -70,7 +70,7 @@ impl Live {
                 let line = format!(
                     "{}: {} late in round {}, its latest so far",
                     row.name,
-                    time(latest),
+                    format_time(latest),
                     round + 1
                 );
                 self.notable.push(line);
@@ -100,7 +100,7 @@ impl Live {
             "missed".to_owned(),
         ]];
         for (i, row) in self.rows.iter().enumerate().skip(first).take(shown) {
-            let figure = |ns: Option<i64>| ns.map_or("-".to_owned(), time);
+            let figure = |ns: Option<i64>| ns.map_or("-".to_owned(), format_time);
             let mark = if self.current == Some(i) { ">" } else { " " };
             cells.push(vec![
                 format!("{mark} {}", row.name),
@@ -108,7 +108,7 @@ impl Live {
                 figure(percentile(row, 0.5)),
                 figure(percentile(row, 0.99)),
                 figure(row.max_ns),
-                share(row.missed, row.seen.len() + row.skipped),
+                format_share(row.missed, row.seen.len() + row.skipped),
             ]);
         }
         for goes in FIRST_TO_GO {

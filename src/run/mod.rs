@@ -14,15 +14,15 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use cli::exit::{self, Error, ExitStatus};
-use cli::printable::printable;
-use cli::time::long;
-use cli::wrap::paragraph;
+use cli::printable::to_printable;
+use cli::time::format_duration;
+use cli::wrap::wrap_paragraph;
 use engine::machine::host;
-use engine::measure::late::LateWatch;
+use engine::measure::late_watch::LateWatch;
 use engine::measure::load::Loads;
 use engine::measure::order::Observer;
-use engine::measure::program::Starts;
-use engine::measure::record::{self, Conditions, Listener, Measured};
+use engine::measure::program::StartupCosts;
+use engine::measure::record::{self, Conditions, RoundListener, RoundResult};
 use engine::measure::round::MeasuredRound;
 use engine::scenario::{Plan, Scenario, ScenarioArgs};
 use files::file::File as _;
@@ -45,16 +45,16 @@ pub fn run(args: &RunArgs) -> exit::Result<ExitStatus> {
         print(&text)?;
         return Ok(ExitStatus::Done);
     }
-    plan.fits_memory()?;
+    plan.check_memory()?;
     let host = host::capture();
     let started_utc = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
     let stop = Arc::default();
     let late = LateTicks::of(&args.late, &stop)?;
     interrupt::stop_on_interrupt(&stop)?;
-    let starts = Starts::measure(&plan, &stop)?;
+    let starts = StartupCosts::measure(&plan, &stop)?;
     // Before this thread is bound or made urgent: a load is the rest of the machine.
     let mut loads = Loads::start(&plan.scenarios)?;
-    let changes = record::changes(&plan)?;
+    let changes = record::apply_changes(&plan)?;
     // Last: what is refused above leaves no directory behind.
     let out = Directory::open(args.out.as_deref(), &started_utc)?;
     announce(&plan, args.quiet);
@@ -62,9 +62,10 @@ pub fn run(args: &RunArgs) -> exit::Result<ExitStatus> {
     let mut watched = Watched { view: view(&plan, args), plan: &plan, late };
     let conditions = Conditions { host, changes, started_utc, starts };
     let mut stream = (args.format == Format::Jsonl).then(|| Stream::new(&stop));
-    let mut listener =
-        stream.as_mut().map(|stream| |id: &str, measured: Measured<'_>| stream.add(id, measured));
-    let listener = listener.as_mut().map(|listener| listener as &mut Listener<'_>);
+    let mut listener = stream
+        .as_mut()
+        .map(|stream| |id: &str, measured: RoundResult<'_>| stream.add(id, measured));
+    let listener = listener.as_mut().map(|listener| listener as &mut RoundListener<'_>);
     let mut report = record::measure(&plan, conditions, &mut loads, &stop, &mut watched, listener);
     report.loads = loads.end();
     watched.view.finish();
@@ -107,7 +108,7 @@ pub fn run(args: &RunArgs) -> exit::Result<ExitStatus> {
 }
 
 fn print(text: &str) -> exit::Result<()> {
-    std::io::stdout().write_all(text.as_bytes()).map_err(Error::writing)
+    std::io::stdout().write_all(text.as_bytes()).map_err(Error::from_stdout)
 }
 
 /// The table, and what stands below it.
@@ -116,9 +117,9 @@ fn table(report: &Report, args: &RunArgs, out: &Directory) -> String {
     let table =
         render::table::of_several(std::slice::from_ref(report), &args.table, columns, words);
     let last = words.then(|| earlier::against_the_last(report, &out.path(REPORT))).flatten();
-    let last = last.map_or(String::new(), |line| paragraph(&line, columns));
+    let last = last.map_or(String::new(), |line| wrap_paragraph(&line, columns));
     let bars = args.histogram.then(|| format!("\n{}", render::bars::text(report, columns)));
-    table + &printable(&last) + &bars.unwrap_or_default()
+    table + &to_printable(&last) + &bars.unwrap_or_default()
 }
 
 const REPORT: &str = "report.json";
@@ -149,7 +150,7 @@ fn plan(args: &RunArgs) -> exit::Result<Plan> {
     let text = file_io::read_text(&file_io::resolved(path)).map_err(|e| e.context("the plan"))?;
     let file = plan_file::parse(&name, &text)?;
     let plan = given.plan(&file)?;
-    for flag in given.defaults.overruled(&file.scenarios) {
+    for flag in given.defaults.overridden_flags(&file.scenarios) {
         terminal::note(
             false,
             &format!("{flag} has no effect: each scenario of {name} states its own"),
@@ -158,7 +159,7 @@ fn plan(args: &RunArgs) -> exit::Result<Plan> {
     if ![&given.defaults, &file.defaults]
         .into_iter()
         .chain(&file.scenarios)
-        .any(ScenarioArgs::name_something)
+        .any(ScenarioArgs::has_subject)
     {
         terminal::note(
             args.quiet,
@@ -169,9 +170,9 @@ fn plan(args: &RunArgs) -> exit::Result<Plan> {
 }
 
 fn announce(plan: &Plan, quiet: bool) {
-    let time = match plan.expected().as_secs_f64() {
+    let time = match plan.expected_duration().as_secs_f64() {
         s if s < 1.0 => "less than a second".to_owned(),
-        s => format!("about {}", long(s)),
+        s => format!("about {}", format_duration(s)),
     };
     let ticks = &plan.scenarios[0].ticks;
     let same = plan.scenarios.iter().all(|s| s.ticks == *ticks);
@@ -209,21 +210,21 @@ impl Watched<'_> {
 }
 
 impl Observer for Watched<'_> {
-    fn late(&self) -> Option<Arc<LateWatch>> {
+    fn late_watch(&self) -> Option<Arc<LateWatch>> {
         self.late.as_ref().map(LateTicks::watch)
     }
 
-    fn before(&mut self, scenario: &Scenario, _: u64) {
+    fn before_round(&mut self, scenario: &Scenario, _: u64) {
         self.view.before(self.place(scenario));
     }
 
-    fn after(&mut self, scenario: &Scenario, result: &Result<MeasuredRound, String>) {
+    fn after_round(&mut self, scenario: &Scenario, result: &Result<MeasuredRound, String>) {
         if let (Some(late), Ok(round)) = (&mut self.late, result) {
             late.add(scenario, round);
         }
         match result {
             // It is in no figure.
-            Ok(round) if round.why.is_some() => {
+            Ok(round) if round.diagnosis.is_some() => {
                 self.view.after(self.place(scenario), round.index, std::iter::empty())
             }
             Ok(round) => {

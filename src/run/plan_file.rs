@@ -13,8 +13,8 @@ use engine::load::Load;
 use engine::machine::os::Sched;
 use engine::machine::tuning;
 use engine::program::Program;
-use engine::scenario::{self, Length, Plan, Runtime, ScenarioArgs, Subjects, Why};
-use engine::subject::measured::Measured;
+use engine::scenario::{self, Length, Plan, ProfileOptions, Runtime, ScenarioArgs, Subjects};
+use engine::subject::target::Target;
 use files::file::File as _;
 use files::report::{self, Report};
 use serde::de::{Deserialize, Deserializer, Error as _, SeqAccess, Visitor};
@@ -35,19 +35,19 @@ pub struct PlanArgs {
     /// One with nothing but the defaults if there are none.
     pub scenarios: Vec<ScenarioArgs>,
     /// Whether it is asked why ticks are late.
-    pub why: Option<Why>,
+    pub why: Option<ProfileOptions>,
 }
 
 impl PlanArgs {
     /// The effective plan: these over the defaults of a file, and these over the built-in ones.
     pub fn plan(&self, file: &Self) -> exit::Result<Plan> {
-        let defaults = self.defaults.over(&file.defaults);
+        let defaults = self.defaults.or(&file.defaults);
         let only_defaults = [ScenarioArgs::default()];
         let listed = if file.scenarios.is_empty() { &only_defaults[..] } else { &file.scenarios };
         let mut scenarios = Vec::new();
         for args in listed {
-            scenarios.extend(args.over(&defaults).scenarios()?);
-            scenario::few_enough(scenarios.len())?;
+            scenarios.extend(args.or(&defaults).scenarios()?);
+            scenario::check_scenario_count(scenarios.len())?;
         }
         if let Some(unused) = self
             .defaults
@@ -62,8 +62,8 @@ impl PlanArgs {
         }
         Ok(Plan {
             seed: self.seed.or(file.seed).unwrap_or_else(scenario::draw_seed),
-            scenarios: scenario::unique(scenarios),
-            tuning: self.tuning.over(&file.tuning),
+            scenarios: scenario::deduplicate(scenarios),
+            tuning: self.tuning.or(&file.tuning),
             samples: self.samples.or(file.samples).unwrap_or(true),
             why: self.why.or(file.why),
         })
@@ -153,9 +153,9 @@ struct Run {
 
 impl Run {
     /// A threshold alone asks, too.
-    fn why(&self) -> Option<Why> {
+    fn why(&self) -> Option<ProfileOptions> {
         let threshold = self.why_threshold.as_ref().map(|Text(Any(threshold))| *threshold);
-        (self.why || threshold.is_some()).then_some(Why { threshold })
+        (self.why || threshold.is_some()).then_some(ProfileOptions { threshold })
     }
 }
 
@@ -212,7 +212,7 @@ impl TryFrom<Vec<String>> for Command {
     type Error = String;
 
     fn try_from(words: Vec<String>) -> Result<Self, String> {
-        Program::of_words(words).map(Self)
+        Program::from_words(words).map(Self)
     }
 }
 
@@ -234,7 +234,7 @@ impl FromStr for Period {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        units::period(text).map(Self)
+        units::parse_period(text).map(Self)
     }
 }
 
@@ -242,7 +242,7 @@ impl FromStr for Any {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        units::duration(text).map(Self)
+        units::parse_duration(text).map(Self)
     }
 }
 
@@ -287,7 +287,7 @@ impl<'de, T: FromStr<Err = String>> Deserialize<'de> for Several<T> {
 fn of_report(plan: &report::Plan) -> Result<PlanArgs, String> {
     let scenario = |s: &report::Scenario| {
         let (subjects, commands) = match &s.command {
-            Some(words) => (Vec::new(), vec![Program::of_words(words.clone())?]),
+            Some(words) => (Vec::new(), vec![Program::from_words(words.clone())?]),
             None => (s.subject.parse::<Subjects>()?.0, Vec::new()),
         };
         Ok(ScenarioArgs {
@@ -316,7 +316,7 @@ fn of_report(plan: &report::Plan) -> Result<PlanArgs, String> {
         why: plan
             .why
             .as_ref()
-            .map(|why| Why { threshold: why.threshold_ns.map(Duration::from_nanos) }),
+            .map(|why| ProfileOptions { threshold: why.threshold_ns.map(Duration::from_nanos) }),
     })
 }
 
@@ -335,22 +335,28 @@ pub fn to_toml(plan: &Plan) -> String {
     line("cpu", tuning.cpu.map(|cpu| cpu.to_string()));
     line("sched", tuning.sched.map(|class| quoted(class.to_string())));
     line("mlock", Some(tuning.mlock.to_string()));
-    line("timer-slack", tuning.timer_slack.map(|slack| quoted(units::short(slack))));
+    line(
+        "timer-slack",
+        tuning.timer_slack.map(|slack| quoted(units::format_exact_duration(slack))),
+    );
     line("why", plan.why.map(|_| "true".to_owned()));
-    line("why-threshold", plan.why.and_then(|why| why.threshold).map(|d| quoted(units::short(d))));
+    line(
+        "why-threshold",
+        plan.why.and_then(|why| why.threshold).map(|d| quoted(units::format_exact_duration(d))),
+    );
     for s in &plan.scenarios {
         match &s.subject {
-            Measured::Ours(entry) => {
+            Target::Builtin(entry) => {
                 line("\n[[scenario]]\nsubject", Some(quoted(entry.name.to_owned())))
             }
-            Measured::Program(program) => {
+            Target::Program(program) => {
                 line(
                     "\n[[scenario]]\ncommand",
                     Some(toml::Value::from(program.words().to_vec()).to_string()),
                 );
             }
         }
-        line("period", Some(quoted(units::short(s.period))));
+        line("period", Some(quoted(units::format_exact_duration(s.period))));
         line("ticks", Some(s.ticks.to_string()));
         line("round-ticks", Some(s.round_ticks.to_string()));
         line("warmup", Some(s.warmup_ticks.to_string()));
@@ -371,7 +377,7 @@ mod tests {
             .map(|text| text.parse().unwrap())
             .to_vec();
         let command = |words: &[&str]| {
-            Program::of_words(words.iter().map(|w| (*w).to_owned()).collect()).unwrap()
+            Program::from_words(words.iter().map(|w| (*w).to_owned()).collect()).unwrap()
         };
         let commands = vec![
             command(&["./a b", "it's", "\"", ""]),
@@ -386,7 +392,7 @@ mod tests {
             mlock: true,
             timer_slack: Some(Duration::from_micros(50)),
         };
-        let why = Some(Why { threshold: Some(Duration::from_micros(300)) });
+        let why = Some(ProfileOptions { threshold: Some(Duration::from_micros(300)) });
         let plan = Plan {
             seed: 1 << 40,
             samples: false,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use cli::exit::{Error, Result};
-use engine::measure::record::Measured;
+use engine::measure::record::RoundResult;
 use files::report::{Report, Round};
 use serde::Serialize;
 
@@ -53,14 +53,14 @@ impl Stream {
     }
 
     /// Writes what a round came to.
-    pub fn add(&mut self, subject: &str, measured: Measured<'_>) {
+    pub fn add(&mut self, subject: &str, measured: RoundResult<'_>) {
         match measured {
-            Measured::Rounds(rounds) => {
+            RoundResult::Rounds(rounds) => {
                 rounds
                     .iter()
                     .for_each(|round| self.write(&Line::Round { schema: SCHEMA, subject, round }));
             }
-            Measured::Failed(reason) => {
+            RoundResult::Failed(reason) => {
                 self.write(&Line::Failed { schema: SCHEMA, subject, reason })
             }
         }
@@ -70,7 +70,7 @@ impl Stream {
     pub fn finish(mut self, mut report: Report) -> Result<()> {
         report.subjects.iter_mut().for_each(|subject| subject.rounds.clear());
         self.write(&Line::Summary { schema: SCHEMA, report: &report });
-        self.failed.map_or(Ok(()), |error| Err(Error::writing(error)))
+        self.failed.map_or(Ok(()), |error| Err(Error::from_stdout(error)))
     }
 
     fn write(&mut self, line: &Line<'_>) {

@@ -6,7 +6,7 @@ use std::path::Path;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Command};
 use cli::exit::{Error, ExitStatus, Result};
-use cli::printable::printable;
+use cli::printable::to_printable;
 
 use crate::file_io::model;
 use crate::settings::commands::{is_flag, is_setting, long};
@@ -103,9 +103,9 @@ impl Shown {
         let is_json = self.settings.iter().any(|s| s.key == "format" && s.values == ["json"]);
         let text = match is_json {
             true => serde_json::to_string_pretty(self).expect("plain data") + "\n",
-            false => printable(&self.text()),
+            false => to_printable(&self.text()),
         };
-        std::io::stdout().write_all(text.as_bytes()).map_err(Error::writing)?;
+        std::io::stdout().write_all(text.as_bytes()).map_err(Error::from_stdout)?;
         Ok(ExitStatus::Done)
     }
 

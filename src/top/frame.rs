@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use clap::ValueEnum;
-use cli::printable::in_line;
-use cli::time::time;
-use cli::units::short;
+use cli::printable::to_printable_line;
+use cli::time::format_time;
+use cli::units::format_exact_duration;
 
 use crate::top::figures::{Loop, Loops, Sort, Window};
 
@@ -44,7 +44,8 @@ pub fn screen(
     let number = loops.iter().count();
     let plural = if number == 1 { "" } else { "s" };
     let mut all = vec![format!("{number} metered loop{plural}, the last {}", name(&window))];
-    let mut below: Vec<String> = faults.iter().take(2).map(|fault| in_line(fault)).collect();
+    let mut below: Vec<String> =
+        faults.iter().take(2).map(|fault| to_printable_line(fault)).collect();
     if faults.len() > 2 {
         below.push(format!("and {} more that cannot be read", faults.len() - 2));
     }
@@ -113,7 +114,7 @@ pub fn table(
             line += &format!(" {:>width$}", figure(of, window));
         }
         if process {
-            let program = format!("{} {}", of.now.pid, in_line(&of.now.program));
+            let program = format!("{} {}", of.now.pid, to_printable_line(&of.now.program));
             line += &format!("  {:24}", cut(&program, 24));
         }
         line += " ";
@@ -131,7 +132,7 @@ pub fn table(
 /// A meter's name, and whose it is where that is asked for: the end of the name goes first.
 fn label(name: &str, pid: Option<u32>, columns: usize) -> String {
     let process = pid.map_or_else(String::new, |pid| format!(" {pid}"));
-    cut(&in_line(name), columns.saturating_sub(process.len())) + &process
+    cut(&to_printable_line(name), columns.saturating_sub(process.len())) + &process
 }
 
 /// The p99 of the last seconds, from zero to the largest of them; a gap where no tick came.
@@ -146,7 +147,7 @@ fn sparkline(of: &Loop, room: usize) -> String {
 
 /// Exact where that is short.
 fn period(length: Duration) -> String {
-    let exact = short(length);
+    let exact = format_exact_duration(length);
     if exact.len() <= 6 { exact } else { ns(Some(length)) }
 }
 
@@ -154,7 +155,7 @@ fn period(length: Duration) -> String {
 fn ns(value: Option<Duration>) -> String {
     value.map_or_else(
         || "-".to_owned(),
-        |value| time(i64::try_from(value.as_nanos()).unwrap_or(i64::MAX)),
+        |value| format_time(i64::try_from(value.as_nanos()).unwrap_or(i64::MAX)),
     )
 }
 

@@ -98,7 +98,7 @@ fn once(args: &TopArgs, mut watch: Watch, mut loops: Loops) -> exit::Result<Exit
         _ if loops.is_empty() => String::new(),
         _ => frame::table(&loops, args.window, args.sort, columns(), usize::MAX).join("\n") + "\n",
     };
-    std::io::stdout().write_all(text.as_bytes()).map_err(Error::writing)?;
+    std::io::stdout().write_all(text.as_bytes()).map_err(Error::from_stdout)?;
     Ok(ExitStatus::Done)
 }
 
@@ -106,7 +106,7 @@ fn live(args: &TopArgs, mut watch: Watch, mut loops: Loops) -> exit::Result<Exit
     let stop = Arc::new(AtomicBool::new(false));
     stop_on_interrupt(&stop)?;
     let (mut window, mut sort) = (args.window, args.sort);
-    let screen = Screen::open().map_err(Error::writing)?;
+    let screen = Screen::open().map_err(Error::from_stdout)?;
     let mut looked = tach::Instant::now();
     while !stop.load(Ordering::Relaxed) {
         if looked.elapsed() >= REFRESH {
@@ -118,9 +118,9 @@ fn live(args: &TopArgs, mut watch: Watch, mut loops: Loops) -> exit::Result<Exit
         loops.sort(sort, window);
         let (columns, lines) = screen.size();
         let frame = frame::screen(&loops, window, sort, watch.faults(), [columns, lines]);
-        screen.draw(&frame).map_err(Error::writing)?;
+        screen.draw(&frame).map_err(Error::from_stdout)?;
         let next = REFRESH.saturating_sub(looked.elapsed());
-        match screen.key(next, NOTICE, &stop).map_err(Error::writing)? {
+        match screen.key(next, NOTICE, &stop).map_err(Error::from_stdout)? {
             Some(Key::Quit) => break,
             Some(Key::Window(chosen)) => window = chosen,
             Some(Key::Sort) => sort = sort.next(),

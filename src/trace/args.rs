@@ -34,7 +34,7 @@ pub struct TraceArgs {
     #[arg(last = true, value_name = "PROGRAM", value_hint = ValueHint::CommandWithArguments, required_unless_present = "pid")]
     pub program: Vec<String>,
     /// Length of the window [default: until the program ends, or Ctrl-C]
-    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = units::duration)]
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = units::parse_duration)]
     pub duration: Option<Duration>,
     /// Directory for the report [default: results/ and the UTC time]
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]

@@ -12,11 +12,11 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use cli::exit::{self, Error, ExitStatus};
-use cli::time::time;
+use cli::time::format_time;
 use cli::units;
-use cli::wrap::paragraph;
+use cli::wrap::wrap_paragraph;
 use engine::machine::host;
-use engine::measure::child::Beside;
+use engine::measure::child::BackgroundProcess;
 use engine::program::Program;
 use files::file::File as _;
 use files::report::{Clock, Host, Plan, Report, SCHEMA, Scenario, Trace, Warning};
@@ -31,9 +31,9 @@ use crate::{interrupt, render, terminal};
 pub fn run(args: &TraceArgs) -> exit::Result<ExitStatus> {
     let program = match args.pid {
         Some(process) => session::check(process, args.thread.as_deref()).map(|()| None)?,
-        None => Some(Program::of_words(args.program.clone()).map_err(Error::usage)?),
+        None => Some(Program::from_words(args.program.clone()).map_err(Error::usage)?),
     };
-    program.iter().try_for_each(Program::find).map_err(Error::usage)?;
+    program.iter().try_for_each(Program::check_exists).map_err(Error::usage)?;
     let host = host::capture();
     let started_utc = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
     let stop = Arc::default();
@@ -44,14 +44,14 @@ pub fn run(args: &TraceArgs) -> exit::Result<ExitStatus> {
     let from_ns = session::begin()?;
     let mut target = match (program, args.pid) {
         (Some(program), _) => {
-            let beside = Beside::start_shown(&program).map_err(Error::usage)?;
+            let beside = BackgroundProcess::start_with_output(&program).map_err(Error::usage)?;
             Target::Program(program, beside)
         }
         (None, process) => Target::Process(process.unwrap_or_default()),
     };
     let until = args.duration.map_or_else(
         || "until it ends, or Ctrl-C".to_owned(),
-        |d| format!("for {}", units::short(d)),
+        |d| format!("for {}", units::format_exact_duration(d)),
     );
     terminal::note(args.quiet, &format!("tracing {} {until}", target.name()));
     let mut traced = session::run(tracer, &mut target, from_ns, args.duration, &stop)?;
@@ -84,13 +84,16 @@ pub fn run(args: &TraceArgs) -> exit::Result<ExitStatus> {
                 words,
             );
             let price = report.trace.as_ref().map_or_else(String::new, text::price);
-            let price =
-                if words { format!("\n{}", paragraph(&price, columns)) } else { String::new() };
+            let price = if words {
+                format!("\n{}", wrap_paragraph(&price, columns))
+            } else {
+                String::new()
+            };
             table + &text::stretches(&groups, columns) + &price
         }
         _ => json,
     };
-    let written = std::io::stdout().write_all(shown.as_bytes()).map_err(Error::writing);
+    let written = std::io::stdout().write_all(shown.as_bytes()).map_err(Error::from_stdout);
     if saved.is_ok() {
         terminal::note(args.quiet, &format!("report: {}", out.path("report.json").display()));
         terminal::note_link(args.quiet, "page: ", &out.path("report.html"));
@@ -101,7 +104,7 @@ pub fn run(args: &TraceArgs) -> exit::Result<ExitStatus> {
 
 /// Why there is nothing to show.
 fn nothing(target: &Target, traced: &Traced, thread: Option<&str>) -> String {
-    let window = time(traced.to_ns - traced.from_ns);
+    let window = format_time(traced.to_ns - traced.from_ns);
     if let Some(ended) = &traced.ended {
         return format!(
             "{} {ended}, after {window} and before a timer woke it; trace a program that waits on timers",

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use cli::exit::{self, Error, usage};
-use engine::machine::os::{self, Name, NotAvailable, Scope, TraceEvent, Tracer};
-use engine::measure::child::Beside;
+use engine::machine::os::{self, NotAvailable, ThreadName, TraceEvent, TraceScope, Tracer};
+use engine::measure::child::BackgroundProcess;
 use engine::program::Program;
 
 use crate::trace::waits::{Counts, FUNCTIONS, Wait, Waits};
@@ -23,7 +23,7 @@ const WITHOUT: &str = "without it, `osjitter run -- PROGRAM` measures a program 
 
 /// What is traced.
 pub enum Target {
-    Program(Program, Beside),
+    Program(Program, BackgroundProcess),
     Process(u32),
 }
 
@@ -40,7 +40,7 @@ impl Target {
         match self {
             Self::Program(_, beside) => beside.ended(),
             Self::Process(process) => {
-                os::threads_of(*process).is_empty().then(|| "ended by itself".to_owned())
+                os::process_threads(*process).is_empty().then(|| "ended by itself".to_owned())
             }
         }
     }
@@ -67,16 +67,16 @@ pub struct Traced {
     /// Why the program ended, where it did.
     pub ended: Option<String>,
     /// Every thread that was there at the end, with the call that it waits in.
-    pub threads: Vec<(Name, Option<String>)>,
+    pub threads: Vec<(ThreadName, Option<String>)>,
 }
 
 /// Refuses a process that cannot be traced.
 pub fn check(process: u32, thread: Option<&str>) -> exit::Result<()> {
-    let threads = os::threads_of(process);
+    let threads = os::process_threads(process);
     if threads.is_empty() {
         return Err(usage!("there is no process {process}; `ps -e` lists those that run"));
     }
-    if os::is_anothers(process) {
+    if os::belongs_to_other_user(process) {
         return Err(usage!(
             "process {process} belongs to another user; trace it as that user with CAP_PERFMON, or as root"
         ));
@@ -98,7 +98,7 @@ pub fn check(process: u32, thread: Option<&str>) -> exit::Result<()> {
 
 /// The tracer, recording from now on.
 pub fn open() -> exit::Result<Tracer> {
-    let tracer = Tracer::open(Scope::Waits);
+    let tracer = Tracer::open(TraceScope::Waits);
     let tracer = tracer.map_err(|why: NotAvailable| Error::measure(format!("{why}; {WITHOUT}")))?;
     tracer.record(true);
     Ok(tracer)
@@ -122,18 +122,19 @@ pub fn run(
     let started = Instant::now();
     let before = os::usage().cpu_ns;
     let process = target.process();
-    let functions = os::functions(&FUNCTIONS.map(|(name, _)| name));
+    let functions = os::kernel_functions(&FUNCTIONS.map(|(name, _)| name));
     let mut waits = Waits::new(
         process,
         matches!(target, Target::Program(..)),
         &functions,
         os::clocks_ahead_ns(),
     );
-    waits.follow(process, Name::default());
-    for thread in os::threads_of(process) {
+    waits.follow(process, ThreadName::default());
+    for thread in os::process_threads(process) {
         waits.follow(
             thread,
-            os::thread_name(thread).map_or_else(Name::default, |name| Name::of(name.as_bytes())),
+            os::thread_name(thread)
+                .map_or_else(ThreadName::default, |name| ThreadName::from_bytes(name.as_bytes())),
         );
     }
     let own = os::affinity().unwrap_or_default();
@@ -162,7 +163,7 @@ pub fn run(
     let bytes = tracer.bytes();
     drop(tracer);
     waits.finish();
-    let threads = waits.threads().map(|(thread, name)| (name, os::call_of(thread))).collect();
+    let threads = waits.threads().map(|(thread, name)| (name, os::current_call(thread))).collect();
     let cpu_ns = os::usage().cpu_ns.zip(before).map(|(after, before)| after.saturating_sub(before));
     let (counts, waits) = (waits.counts, waits.waits);
     Ok(Traced { waits, counts, from_ns, to_ns, cpu_ns, bytes, unrecorded, apart, ended, threads })

@@ -4,10 +4,10 @@
 use std::fmt::Write as _;
 
 use cli::align::fit;
-use cli::printable::printable;
-use cli::time::{cost, time};
+use cli::printable::to_printable;
+use cli::time::{format_number, format_time};
 use cli::units;
-use cli::wrap::paragraph;
+use cli::wrap::wrap_paragraph;
 use files::bins::cell;
 use files::report::Trace;
 use jitterstat::stats::quantile::nearest_rank;
@@ -32,8 +32,8 @@ pub fn stretches(groups: &[Group<'_>], columns: usize) -> String {
     let heading = ["subject", "timers", "period", "awake"].into_iter().map(str::to_owned);
     let heading = heading.chain(STRETCHES.iter().map(|(name, _)| (*name).to_owned())).collect();
     let line = |group: &Group<'_>| {
-        let period =
-            period_ns(&group.waits).map(|ns| units::short(std::time::Duration::from_nanos(ns)));
+        let period = period_ns(&group.waits)
+            .map(|ns| units::format_exact_duration(std::time::Duration::from_nanos(ns)));
         let awake = group
             .waits
             .iter()
@@ -42,7 +42,7 @@ pub fn stretches(groups: &[Group<'_>], columns: usize) -> String {
         let stretch = |(_, of): &(&str, Stretch)| {
             let mut all: Vec<i64> = group.waits.iter().filter_map(|wait| of(wait)).collect();
             all.sort_unstable();
-            let at = |q| nearest_rank(&all, q).map_or_else(|| "-".to_owned(), time);
+            let at = |q| nearest_rank(&all, q).map_or_else(|| "-".to_owned(), format_time);
             format!("{} / {}", at(0.5), at(0.99))
         };
         let first = [
@@ -56,20 +56,25 @@ pub fn stretches(groups: &[Group<'_>], columns: usize) -> String {
     let rows: Vec<Vec<String>> = std::iter::once(heading).chain(groups.iter().map(line)).collect();
     let title = "Where the time went, p50 / p99: until the timer expired, until the thread was woken, until it ran, until its call \
                  was back; awake: timers that found it awake";
-    format!("\n{}{}", paragraph(title, columns), printable(&fit(&rows, columns)))
+    format!("\n{}{}", wrap_paragraph(title, columns), to_printable(&fit(&rows, columns)))
 }
 
 /// What tracing took, and what it did not see.
 pub fn price(trace: &Trace) -> String {
     let of_a_core = trace.cpu_ns.map_or_else(
         || "an unknown share of a core".to_owned(),
-        |cpu| format!("{} % of a core", cost(cpu as f64 / trace.window_ns.max(1) as f64 * 100.0)),
+        |cpu| {
+            format!(
+                "{} % of a core",
+                format_number(cpu as f64 / trace.window_ns.max(1) as f64 * 100.0)
+            )
+        },
     );
     let place = if trace.apart { ", on CPUs that the program does not use" } else { "" };
     let mut text = format!(
         "Tracing took {of_a_core}{place}: {} records of the whole machine, {} MB",
         grouped(trace.records),
-        cost(trace.bytes as f64 / 1e6)
+        format_number(trace.bytes as f64 / 1e6)
     );
     text += &if trace.lost == 0 {
         ", none lost.".to_owned()
@@ -140,7 +145,7 @@ mod tests {
     use files::why::Parts;
 
     use super::*;
-    use engine::machine::os::Name;
+    use engine::machine::os::ThreadName;
 
     /// A thread may call itself anything: written out, no cell of it is one that a spreadsheet
     /// runs.
@@ -159,7 +164,7 @@ mod tests {
         ] {
             let wait = Wait {
                 thread: 7,
-                name: Name::of(name.as_bytes()),
+                name: ThreadName::from_bytes(name.as_bytes()),
                 kind: "nanosleep",
                 deadline_ns: 1_000,
                 expired_ns: Some(1_030),
@@ -168,7 +173,10 @@ mod tests {
                 end_ns: 2_000,
                 slack_ns: 0,
                 parts: Parts::default(),
-                behind: vec![(Name::of(b"other"), 1), (Name::of(name.as_bytes()), 5)],
+                behind: vec![
+                    (ThreadName::from_bytes(b"other"), 1),
+                    (ThreadName::from_bytes(name.as_bytes()), 5),
+                ],
             };
             let group = Group { name: name.to_owned(), kind: "nanosleep", waits: vec![&wait] };
             let rows = timers(&[group]);

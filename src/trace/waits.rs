@@ -12,7 +12,7 @@ mod wait;
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
-use engine::machine::os::{Name, TraceEvent, WAITS, What};
+use engine::machine::os::{ThreadName, TraceEvent, TraceEventKind, WAITS};
 use files::report::why::Class;
 
 use crate::trace::waits::thread::{MAX_WAY_NS, Pending, State, Thread};
@@ -94,7 +94,7 @@ struct Expiring {
 struct Cpu {
     expiring: Vec<Expiring>,
     /// Who has it from when on.
-    occupants: VecDeque<(i64, u32, Name)>,
+    occupants: VecDeque<(i64, u32, ThreadName)>,
 }
 
 /// Follows some threads through the events of a machine.
@@ -144,21 +144,21 @@ impl Waits {
     }
 
     /// Follows a thread that is there already.
-    pub fn follow(&mut self, thread: u32, name: Name) {
+    pub fn follow(&mut self, thread: u32, name: ThreadName) {
         if self.threads.len() < MAX_THREADS {
             self.threads.entry(thread).or_default().name = name;
         }
     }
 
     /// The threads that are followed, as long as they live.
-    pub fn threads(&self) -> impl Iterator<Item = (u32, Name)> + '_ {
+    pub fn threads(&self) -> impl Iterator<Item = (u32, ThreadName)> + '_ {
         self.threads.iter().map(|(id, thread)| (*id, thread.name))
     }
 
     /// The next event.
     pub fn take(&mut self, event: &TraceEvent) {
         self.counts.events += 1;
-        if let What::Lost { records, until_ns } = event.what {
+        if let TraceEventKind::Lost { records, until_ns } = event.kind {
             self.lose(records, until_ns);
             return;
         }
@@ -168,26 +168,28 @@ impl Waits {
         }
         self.last_ns = event.at_ns;
         let (at_ns, current) = (event.at_ns, event.thread);
-        match event.what {
-            What::Forked { process, thread, parent } => {
+        match event.kind {
+            TraceEventKind::Forked { process, thread, parent } => {
                 if self.processes.contains(&process)
                     || (self.with_children && self.processes.contains(&parent))
                 {
                     self.processes.insert(process);
-                    let name =
-                        self.threads.get(&current).map_or_else(Name::default, |parent| parent.name);
+                    let name = self
+                        .threads
+                        .get(&current)
+                        .map_or_else(ThreadName::default, |parent| parent.name);
                     self.follow(thread, name);
                 }
             }
-            What::Ended { thread } => {
+            TraceEventKind::Ended { thread } => {
                 let gone = self.threads.remove(&thread);
                 self.counts.dropped += gone.map_or(0, |gone| gone.pending.len() as u64);
             }
-            What::Named { thread, name } => {
+            TraceEventKind::Named { thread, name } => {
                 self.threads.entry(thread).and_modify(|thread| thread.name = name);
             }
             _ if at_ns < self.blind_until_ns => {}
-            What::Enter { call } => {
+            TraceEventKind::Enter { call } => {
                 let call = self.calls.get(&call).copied();
                 if let Some(thread) = self.threads.get_mut(&current) {
                     thread.call = if call == Some(RESTART) { thread.last_call } else { call };
@@ -196,8 +198,8 @@ impl Waits {
                     thread.set = None;
                 }
             }
-            What::Return { .. } => self.returns(current, at_ns),
-            What::Start { timer, function, soft_ns, hard_ns } => {
+            TraceEventKind::Return { .. } => self.returns(current, at_ns),
+            TraceEventKind::Start { timer, function, soft_ns, hard_ns } => {
                 self.starts(
                     event,
                     timer,
@@ -213,20 +215,22 @@ impl Waits {
                     },
                 );
             }
-            What::Cancel { timer } => {
+            TraceEventKind::Cancel { timer } => {
                 self.timers.entry(timer).and_modify(|armed| armed.cancelled = true);
             }
-            What::Expire { timer, now_ns, .. } => {
+            TraceEventKind::Expire { timer, now_ns, .. } => {
                 let armed = self.timers.remove(&timer);
                 let expiring = &mut self.cpus.entry(event.cpu).or_default().expiring;
                 if expiring.len() < MAX_NESTED {
                     expiring.push(Expiring { timer, armed, at_ns, now_ns, woke: false });
                 }
             }
-            What::Expired { timer } => self.expired(event.cpu, timer),
-            What::Waking { thread } => self.wakes(event.cpu, thread, at_ns),
-            What::Switch { state, next, next_name } => self.switches(event, state, next, next_name),
-            What::Lost { .. } => {}
+            TraceEventKind::Expired { timer } => self.expired(event.cpu, timer),
+            TraceEventKind::Waking { thread } => self.wakes(event.cpu, thread, at_ns),
+            TraceEventKind::Switch { state, next, next_name } => {
+                self.switches(event, state, next, next_name)
+            }
+            TraceEventKind::Lost { .. } => {}
         }
     }
 
@@ -384,7 +388,7 @@ impl Waits {
         keep(&mut self.waits, &mut self.counts, wait);
     }
 
-    fn switches(&mut self, event: &TraceEvent, state: i64, next: u32, next_name: Name) {
+    fn switches(&mut self, event: &TraceEvent, state: i64, next: u32, next_name: ThreadName) {
         let at_ns = event.at_ns;
         if let Some(before) = self.threads.get_mut(&event.thread) {
             before.account(at_ns, None);

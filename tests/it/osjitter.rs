@@ -61,7 +61,7 @@ impl Osjitter {
     }
 
     /// What the hidden subjects play; the format stands in
-    /// `lib/internal/engine/src/subject/scripted.rs`.
+    /// `lib/internal/engine/src/subject/script.rs`.
     pub fn script(self, scripts: &serde_json::Value) -> Self {
         let file = self.out.path().join("script.json");
         std::fs::write(&file, scripts.to_string()).expect("a temporary directory");

@@ -10,12 +10,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use benchloops::clocks::{
-    Block, CLOCKS, Clock, Pair, absurd, costed, elapsed_blocks, first_uses, on_threads,
+    CLOCKS, CallBlock, Clock, FirstUse, InstantPair, costed_clocks, count_absurd, elapsed_blocks,
+    measure_first_use, run_on_threads,
 };
 use clap::Args;
 use cli::exit::{self, ExitStatus};
 use cli::units;
-use engine::measure::cost::Before;
+use engine::measure::cost::CostMeter;
 use files::fitness::{Fitness, Tally};
 use tach::Anchor;
 
@@ -38,13 +39,13 @@ Examples:
   osjitter bench clock --load --format json --out results/clock")]
 pub struct BenchClockArgs {
     /// Threads that read at once; repeat for several [default: 1, 2, 4 and as many as CPUs]
-    #[arg(long, value_name = "N", value_parser = units::count)]
+    #[arg(long, value_name = "N", value_parser = units::parse_count)]
     threads: Vec<u64>,
     /// Compare with the operating system's clock over so long; repeat for several
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = span, default_value = "1s")]
     drift: Vec<Duration>,
     /// Reads in search of instants out of order across threads, for each clock
-    #[arg(long, value_name = "N", value_parser = units::count, default_value = "10_000_000")]
+    #[arg(long, value_name = "N", value_parser = units::parse_count, default_value = "10_000_000")]
     order_reads: u64,
     /// Keep every CPU busy while comparing with the operating system's clock
     #[arg(long)]
@@ -54,7 +55,7 @@ pub struct BenchClockArgs {
 }
 
 fn span(text: &str) -> Result<Duration, String> {
-    let span = units::duration(text)?;
+    let span = units::parse_duration(text)?;
     if span.is_zero() {
         Err(format!("{text} compares nothing; give at least 1ms"))
     } else {
@@ -64,7 +65,7 @@ fn span(text: &str) -> Result<Duration, String> {
 
 pub fn run(args: &BenchClockArgs) -> exit::Result<ExitStatus> {
     // First of all, before anything else here has asked for a clock.
-    let (read, conversion, born) = first_uses();
+    let FirstUse { read, conversion, instants: born } = measure_first_use();
     let first =
         First { read_ns: read.as_nanos() as u64, conversion_ns: conversion.as_nanos() as u64 };
     let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get) as u64;
@@ -84,15 +85,18 @@ pub fn run(args: &BenchClockArgs) -> exit::Result<ExitStatus> {
             .map(|&(name, clock)| order(name, clock, cpus, args.order_reads))
             .collect();
         let (threads, each) = (cpus.max(2), args.order_reads.div_ceil(cpus.max(2)));
-        let absurd = Absurd { threads, reads: each * threads, absurd: absurd(threads, each) };
+        let absurd = Absurd { threads, reads: each * threads, absurd: count_absurd(threads, each) };
         let follow = |&span| {
-            say(&format!("following the operating system's clock for {} ...", units::short(span)));
+            say(&format!(
+                "following the operating system's clock for {} ...",
+                units::format_exact_duration(span)
+            ));
             drift(span, args.load.then_some(cpus))
         };
         let mut ages = vec![(PROCESS.to_owned(), born)];
         let mut drift = Vec::new();
         for span in &args.drift {
-            ages.push((units::short(*span), Pair::now()));
+            ages.push((units::format_exact_duration(*span), InstantPair::now()));
             drift.push(follow(span));
         }
         let elapsed = elapsed(&ages);
@@ -124,11 +128,11 @@ fn ns_per_step(clock: &str) -> f64 {
 /// What reads cost while so many threads read. What the machine did while one read alone goes into
 /// the tally: it always wants its CPU, and has nobody of its own to wait for.
 fn costs(threads: u64, alone: &mut Tally) -> Vec<Cost> {
-    let clocks = costed();
+    let clocks = costed_clocks();
     let barrier = Barrier::new(threads as usize);
     // In turn, so that whatever else the machine does meets all of them.
-    let per_thread = on_threads(threads, |_| {
-        let (before, first) = (Before::read(), Anchor::take());
+    let per_thread = run_on_threads(threads, |_| {
+        let (before, first) = (CostMeter::start(), Anchor::take());
         let mut blocks = vec![Vec::with_capacity(BLOCKS); clocks.len()];
         for _ in 0..BLOCKS {
             for ((_, clock), blocks) in clocks.iter().zip(&mut blocks) {
@@ -189,13 +193,13 @@ fn order(name: &str, clock: &dyn Clock, threads: u64, reads: u64) -> Order {
 }
 
 /// What `elapsed` costs by age, beside a reading.
-fn elapsed(ages: &[(String, Pair)]) -> Vec<Elapsed> {
+fn elapsed(ages: &[(String, InstantPair)]) -> Vec<Elapsed> {
     let blocks = elapsed_blocks(ages);
     let mut costs = vec![Vec::with_capacity(BLOCKS); blocks.len()];
     for _ in 0..BLOCKS {
         blocks.iter().zip(&mut costs).for_each(|(block, costs)| costs.push((block.ns)()));
     }
-    let entry = |(block, costs): (Block<'_>, Vec<f64>)| {
+    let entry = |(block, costs): (CallBlock<'_>, Vec<f64>)| {
         let ([low, median_ns, high], blocks) = quartiles(costs);
         Elapsed {
             clock: block.clock.to_owned(),

@@ -3,7 +3,7 @@
 
 use cli::align::align;
 use cli::markdown;
-use cli::time::real_time;
+use cli::time::format_fractional_time;
 
 use crate::bench::clock::file::ClockReport;
 use crate::bench::clock::picture;
@@ -36,16 +36,19 @@ impl BenchFile for ClockReport {
     /// The advice first, then the figures it follows from.
     fn markdown(&self) -> String {
         let lines = |lines: Vec<String>| {
-            lines.iter().map(|line| format!("- {}\n", markdown::cell(line))).collect::<String>()
+            lines
+                .iter()
+                .map(|line| format!("- {}\n", markdown::escape_cell(line)))
+                .collect::<String>()
         };
-        let elapsed = self
-            .elapsed_rows()
-            .map_or(String::new(), |rows| format!("{ELAPSED}:\n\n{}\n", markdown::table(&rows, 1)));
+        let elapsed = self.elapsed_rows().map_or(String::new(), |rows| {
+            format!("{ELAPSED}:\n\n{}\n", markdown::format_table(&rows, 1))
+        });
         format!(
             "### Clocks\n\n{}\n{COSTS}:\n\n{}\n{elapsed}{ORDER}:\n\n{}\n{}",
             lines(self.advice()),
-            markdown::table(&self.cost_rows(), 1),
-            markdown::table(&self.order_rows(), 1),
+            markdown::format_table(&self.cost_rows(), 1),
+            markdown::format_table(&self.order_rows(), 1),
             lines(self.facts())
         )
     }
@@ -87,8 +90,9 @@ impl ClockReport {
             ["clock".to_owned()].into_iter().chain(threads.iter().map(|n| n.to_string())).collect(),
         ];
         for clock in self.clocks() {
-            let cells =
-                threads.iter().map(|&n| self.cost_ns(clock, n).map_or("-".into(), real_time));
+            let cells = threads
+                .iter()
+                .map(|&n| self.cost_ns(clock, n).map_or("-".into(), format_fractional_time));
             rows.push([clock.to_owned()].into_iter().chain(cells).collect::<Vec<_>>());
         }
         rows
@@ -102,7 +106,12 @@ impl ClockReport {
         let mut rows = vec![["age", "tach-instant", "std", "of std"].map(str::to_owned).to_vec()];
         rows.extend(of("tach-instant").iter().zip(of("std")).map(|(tach, std)| {
             let ratio = format!("{:.2}", tach.median_ns / std.median_ns);
-            vec![tach.age.clone(), real_time(tach.median_ns), real_time(std.median_ns), ratio]
+            vec![
+                tach.age.clone(),
+                format_fractional_time(tach.median_ns),
+                format_fractional_time(std.median_ns),
+                ratio,
+            ]
         }));
         (rows.len() > 1).then_some(rows)
     }
@@ -120,9 +129,9 @@ impl ClockReport {
                 order.clock.clone(),
                 order.violations.to_string(),
                 order.reads.to_string(),
-                real_time(order.worst_ns),
-                step.and_then(|g| g.smallest_step_ns).map_or("-".into(), real_time),
-                step.map_or("-".into(), |g| real_time(g.median_step_ns)),
+                format_fractional_time(order.worst_ns),
+                step.and_then(|g| g.smallest_step_ns).map_or("-".into(), format_fractional_time),
+                step.map_or("-".into(), |g| format_fractional_time(g.median_step_ns)),
             ]);
         }
         rows

@@ -7,8 +7,8 @@ mod view;
 use std::io;
 use std::time::Duration;
 
-use benchloops::batches::{Load, counts, ns_per_read};
-use benchloops::operations::cases::{Operation, Side};
+use benchloops::batches::{BatchPlan, duration_to_counts, measure_read_ns};
+use benchloops::operations::cases::{BenchRuntime, Operation};
 use benchloops::operations::loops;
 use clap::{Args, ValueEnum};
 use cli::exit::{self, ExitStatus};
@@ -55,7 +55,7 @@ pub struct BenchDispatchArgs {
     #[arg(long)]
     quick: bool,
     /// Seed of the order [default: drawn, and kept in the report]
-    #[arg(long, value_name = "N", value_parser = units::seed)]
+    #[arg(long, value_name = "N", value_parser = units::parse_seed)]
     seed: Option<u64>,
     /// List the operations, and which runtime lacks one; measure nothing
     #[arg(long)]
@@ -102,13 +102,17 @@ fn list() -> String {
 #[derive(Clone, Copy)]
 struct Cell {
     operation: Operation,
-    side: Side,
+    side: BenchRuntime,
 }
 
 /// The runtimes that have it.
 fn cells(operation: Operation) -> Vec<Cell> {
-    let has = |side: &&Side| side.lacks(operation).is_none();
-    Side::value_variants().iter().filter(has).map(|&side| Cell { operation, side }).collect()
+    let has = |side: &&BenchRuntime| side.missing_reason(operation).is_none();
+    BenchRuntime::value_variants()
+        .iter()
+        .filter(has)
+        .map(|&side| Cell { operation, side })
+        .collect()
 }
 
 impl Case for Cell {
@@ -123,14 +127,18 @@ impl Case for Cell {
         settings.with_warm_up() + SET_UP
     }
 
-    fn load(&self, settings: &Settings) -> Option<Load> {
+    fn load(&self, settings: &Settings) -> Option<BatchPlan> {
         let gap = self.operation.gap()?;
         // An event takes about as long as the gap before it, or less.
         let events = settings.round_time().as_nanos() / (gap.as_nanos() * 3 / 2);
-        Some(Load { batches: (events as u64).max(1), operations: 1, counts: counts(gap) })
+        Some(BatchPlan {
+            batches: (events as u64).max(1),
+            operations: 1,
+            counts: duration_to_counts(gap),
+        })
     }
 
-    fn run(&self, load: Load) -> io::Result<(Vec<f64>, ())> {
+    fn run(&self, load: BatchPlan) -> io::Result<(Vec<f64>, ())> {
         Ok((loops::run(self.operation, self.side, load)?, ()))
     }
 }
@@ -146,7 +154,7 @@ fn report(started: Started, measured: Measured<Cell>) -> DispatchReport {
         clock: Clock {
             source: tach::source().to_string(),
             rate_hz: measured.rate_hz,
-            ns_per_read: ns_per_read(tach::ordered_count),
+            ns_per_read: measure_read_ns(tach::ordered_count),
         },
         warnings: warnings(&started),
         started_utc: started.started_utc,
@@ -157,7 +165,7 @@ fn report(started: Started, measured: Measured<Cell>) -> DispatchReport {
 
 fn operation(group: &[Series<Cell>]) -> MeasuredOperation {
     let operation = group[0].case.operation;
-    let tokio = group.iter().find(|series| series.case.side == Side::Tokio);
+    let tokio = group.iter().find(|series| series.case.side == BenchRuntime::Tokio);
     let has_cycles = tach::source() == tach::Source::Tsc;
     let runtime = |series: &Series<Cell>| {
         Some(MeasuredRuntime {
@@ -165,7 +173,7 @@ fn operation(group: &[Series<Cell>]) -> MeasuredOperation {
             ns: series.ns()?,
             cycles: series.counts().filter(|_| has_cycles),
             to_tokio: tokio
-                .filter(|_| series.case.side != Side::Tokio)
+                .filter(|_| series.case.side != BenchRuntime::Tokio)
                 .and_then(|tokio| series.overhead(tokio)),
             rounds: series.medians(),
         })
@@ -173,17 +181,17 @@ fn operation(group: &[Series<Cell>]) -> MeasuredOperation {
     MeasuredOperation {
         name: name(&operation),
         about: about(&operation),
-        by_event: operation.by_event(),
+        by_event: operation.is_timed_per_event(),
         results: group.iter().filter_map(runtime).collect(),
         not_measured: not_measured(operation),
     }
 }
 
 fn not_measured(operation: Operation) -> Vec<NotMeasured> {
-    let lacks = |side: &Side| {
-        Some(NotMeasured { runtime: name(side), why: side.lacks(operation)?.to_owned() })
+    let lacks = |side: &BenchRuntime| {
+        Some(NotMeasured { runtime: name(side), why: side.missing_reason(operation)?.to_owned() })
     };
-    Side::value_variants().iter().filter_map(lacks).collect()
+    BenchRuntime::value_variants().iter().filter_map(lacks).collect()
 }
 
 fn warnings(started: &Started) -> Vec<Warning> {

@@ -76,8 +76,8 @@ fn paint(area: &Area<'_>, report: &Report) -> Drawn {
         for (o, r) in own {
             let (x, y) = chart.backend_coord(&(high(r).max(1.0), at(o)));
             let says = match r.ns.p50 {
-                ns if ns < 1e3 => format!("{} ns", time::cost(ns)),
-                ns => time::time(ns as i64),
+                ns if ns < 1e3 => format!("{} ns", time::format_number(ns)),
+                ns => time::format_time(ns as i64),
             };
             area.draw_text(&says, &(FONT, LABEL_PX - 3).into_text_style(area), (x + 10, y - 6))?;
         }

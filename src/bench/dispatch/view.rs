@@ -1,8 +1,8 @@
 //! The report in words and tables.
 
-use cli::align::{align, left};
+use cli::align::{align, pad_right};
 use cli::markdown;
-use cli::time::{cost, real_time};
+use cli::time::{format_fractional_time, format_number};
 use files::cost::{Costs, Overhead, Verdict};
 
 use crate::bench::dispatch::file::{DispatchReport, MeasuredOperation, MeasuredRuntime};
@@ -20,7 +20,7 @@ impl BenchFile for DispatchReport {
         let abouts = self
             .operations
             .iter()
-            .map(|o| format!("  {}  {}{}\n", left(&o.name, width), o.about, mark(o)));
+            .map(|o| format!("  {}  {}{}\n", pad_right(&o.name, width), o.about, mark(o)));
         let abouts: String = abouts.collect();
         let footer = table_footer(&self.warnings, self.partial, usize::MAX);
         format!("{}\n\n{}\n{NOTE}{abouts}{footer}", heading(self), align(&rows(self), 2))
@@ -31,9 +31,9 @@ impl BenchFile for DispatchReport {
         abouts.extend(self.operations.iter().map(|o| vec![o.name.clone(), o.about.clone()]));
         format!(
             "### Dispatch\n\n{}\n\n{}\n{}{}",
-            markdown::cell(&heading(self)),
-            markdown::table(&rows(self), 2),
-            markdown::table(&abouts, 2),
+            markdown::escape_cell(&heading(self)),
+            markdown::format_table(&rows(self), 2),
+            markdown::format_table(&abouts, 2),
             markdown_footer(&self.warnings, self.partial)
         )
     }
@@ -77,17 +77,17 @@ fn rows(report: &DispatchReport) -> Vec<Vec<String>> {
 
 fn row(operation: &MeasuredOperation, result: &MeasuredRuntime) -> Vec<String> {
     let dash = || "-".to_owned();
-    let times = |value: Option<f64>| value.map_or_else(dash, real_time);
-    let number = |value: Option<f64>| value.map_or_else(dash, cost);
+    let times = |value: Option<f64>| value.map_or_else(dash, format_fractional_time);
+    let number = |value: Option<f64>| value.map_or_else(dash, format_number);
     let cycles = |of: fn(&Costs) -> Option<f64>| number(result.cycles.as_ref().and_then(of));
     let Costs { p50, p90, p99, max, .. } = result.ns;
     vec![
         operation.name.clone(),
         result.runtime.clone(),
-        real_time(p50),
+        format_fractional_time(p50),
         times(p90),
         times(p99),
-        real_time(max),
+        format_fractional_time(max),
         cycles(|c| Some(c.p50)),
         cycles(|c| c.p99),
         result.to_tokio.as_ref().map_or_else(String::new, share),

@@ -4,10 +4,10 @@
 use std::io;
 use std::time::Duration;
 
-use benchloops::batches::Load;
-use benchloops::timeouts::counted::Counted;
+use benchloops::batches::BatchPlan;
 use benchloops::timeouts::loops::{Job, Workload};
-use benchloops::timeouts::timed::{Fired, timed};
+use benchloops::timeouts::operation_counts::OperationCounts;
+use benchloops::timeouts::timing::{FiredTimeouts, run_timed};
 use benchloops::timeouts::variant::{Clock, Variant};
 use clap::ValueEnum;
 use cli::exit::{self, Error};
@@ -19,7 +19,8 @@ use crate::bench::harness::{self, Settings};
 /// Batches of a round: enough for percentiles over batches, few enough that a stamp between them is
 /// nothing.
 pub const BATCHES: u64 = 10;
-pub const LENGTHS: [Duration; 2] = [Duration::from_micros(10), Duration::from_secs(10)];
+pub const LENGTHS: std::ops::RangeInclusive<Duration> =
+    Duration::from_micros(10)..=Duration::from_secs(10);
 pub const MAX_TIMERS: u64 = 100_000;
 /// So many expire at once, unless asked otherwise.
 const EXPIRED_TIMERS: u64 = 10_000;
@@ -54,7 +55,7 @@ pub type Cell = (Workload, Duration);
 
 /// The cells of these workloads, in the lengths asked for or in those where it matters.
 pub fn cells(kinds: Vec<Kind>, lengths: &[Duration], timers: &[u64], fires: &[u64]) -> Vec<Cell> {
-    let [shortest, longest] = LENGTHS;
+    let (shortest, longest) = (*LENGTHS.start(), *LENGTHS.end());
     let expired = if timers.is_empty() { &[EXPIRED_TIMERS] } else { timers };
     let timers = if timers.is_empty() { &[1, 1_000, MAX_TIMERS] } else { timers };
     let fires = if fires.is_empty() { &[100, 1] } else { fires };
@@ -109,7 +110,7 @@ pub fn combinations(
     let mut refused = Vec::new();
     for variant in variants.into_iter().filter(|v| *v != Variant::Control) {
         for &clock in clocks {
-            match variant.refuses(clock) {
+            match variant.rejection_reason(clock) {
                 None => combinations.push((variant, clock)),
                 Some(reason) => {
                     refused.push(format!(
@@ -131,7 +132,7 @@ pub fn combinations(
 /// A variant in a workload, and what it asks for.
 pub struct Case {
     pub job: Job,
-    pub counted: Result<Counted, String>,
+    pub counted: Result<OperationCounts, String>,
 }
 
 impl Case {
@@ -142,11 +143,11 @@ impl Case {
 
 /// Unique within a report.
 pub fn id(job: &Job) -> String {
-    format!("{}@{}", job.workload, units::short(job.length))
+    format!("{}@{}", job.workload, units::format_exact_duration(job.length))
 }
 
 impl harness::Case for Case {
-    type Extra = Fired;
+    type Extra = FiredTimeouts;
 
     fn label(&self) -> String {
         format!("{} {}", id(&self.job), name(&self.job.variant))
@@ -171,23 +172,23 @@ impl harness::Case for Case {
         }
     }
 
-    fn load(&self, settings: &Settings) -> Option<Load> {
+    fn load(&self, settings: &Settings) -> Option<BatchPlan> {
         match self.job.workload {
             // One that fires is a batch.
             Workload::Fire(every @ 1..) => {
-                Some(Load { batches: settings.batches, operations: every, counts: 0 })
+                Some(BatchPlan { batches: settings.batches, operations: every, counts: 0 })
             }
             // All batches, the first one included, are one turn of the timeouts: each wait for them
             // to expire takes long.
             Workload::Expired(n) => {
                 let operations = (n as u64 / (settings.batches + 1)).max(1);
-                Some(Load { batches: settings.batches, operations, counts: 0 })
+                Some(BatchPlan { batches: settings.batches, operations, counts: 0 })
             }
             _ => None,
         }
     }
 
-    fn run(&self, load: Load) -> io::Result<(Vec<f64>, Fired)> {
-        timed(self.job, load)
+    fn run(&self, load: BatchPlan) -> io::Result<(Vec<f64>, FiredTimeouts)> {
+        run_timed(self.job, load)
     }
 }

@@ -5,8 +5,8 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, Receiver};
 use std::time::Duration;
 
-use benchloops::timeouts::counted::Counted;
 use benchloops::timeouts::loops::Job;
+use benchloops::timeouts::operation_counts::OperationCounts;
 
 const PROGRAM: &str = "osjitter-counts";
 /// It takes milliseconds, and with very many timers a second.
@@ -45,7 +45,7 @@ impl Counter {
 
     /// # Errors
     /// Why a job was not counted.
-    pub fn count(&mut self, job: &Job) -> Result<Counted, String> {
+    pub fn count(&mut self, job: &Job) -> Result<OperationCounts, String> {
         let job = serde_json::to_string(job).expect("plain data") + "\n";
         let written = self.child.stdin.as_mut().expect("it is piped").write_all(job.as_bytes());
         let answer = self.answers.recv_timeout(COUNTER_TIMEOUT).ok().filter(|_| written.is_ok());

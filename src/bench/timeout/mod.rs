@@ -9,7 +9,7 @@ mod view;
 
 use std::time::Duration;
 
-use benchloops::batches::ns_per_read;
+use benchloops::batches::measure_read_ns;
 use benchloops::timeouts::loops::{Job, Workload};
 use benchloops::timeouts::variant::{Clock, Variant};
 use clap::{Args, ValueEnum};
@@ -80,7 +80,7 @@ pub struct BenchTimeoutArgs {
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = command::round_time, default_value = "10ms")]
     round_time: Duration,
     /// Seed of the order [default: drawn, and kept in the report]
-    #[arg(long, value_name = "N", value_parser = units::seed)]
+    #[arg(long, value_name = "N", value_parser = units::parse_seed)]
     seed: Option<u64>,
     /// Print the published figures of bench-tokio-timeout beside ours
     #[arg(long)]
@@ -93,7 +93,7 @@ pub struct BenchTimeoutArgs {
 }
 
 fn length(text: &str) -> Result<Duration, String> {
-    units::duration_within("a timeout", text, LENGTHS)
+    units::parse_duration_within("a timeout", text, LENGTHS)
 }
 
 impl BenchTimeoutArgs {
@@ -155,7 +155,7 @@ fn list() -> String {
     for variant in Variant::value_variants() {
         text += &format!("  {:<24}{}\n", name(variant), about(variant));
         for clock in Clock::value_variants().iter().filter(|_| *variant != Variant::Control) {
-            if let Some(reason) = variant.refuses(*clock) {
+            if let Some(reason) = variant.rejection_reason(*clock) {
                 text += &format!("  {:<24}not with the clock {}: {reason}\n", "", name(clock));
             }
         }
@@ -176,11 +176,11 @@ fn clocks(schedule: &Schedule<Case>) -> Vec<file::Clock> {
         let (source, ns_per_read) = match clock {
             Clock::Tokio => {
                 let source = "std::time::Instant, the kernel's monotonic clock".to_owned();
-                (source, ns_per_read(tokio::time::Instant::now))
+                (source, measure_read_ns(tokio::time::Instant::now))
             }
-            Clock::Tach => (tach::source().to_string(), ns_per_read(tach::Instant::now)),
+            Clock::Tach => (tach::source().to_string(), measure_read_ns(tach::Instant::now)),
             #[cfg(feature = "quanta")]
-            Clock::Quanta => ("quanta::Instant".to_owned(), ns_per_read(quanta::Instant::now)),
+            Clock::Quanta => ("quanta::Instant".to_owned(), measure_read_ns(quanta::Instant::now)),
             #[cfg(not(feature = "quanta"))]
             Clock::Quanta => unreachable!("every variant refuses it"),
         };

@@ -1,7 +1,7 @@
 //! The figures that bench-tokio-timeout published, beside ours.
 
 use cli::align::align;
-use cli::time::cost as ns;
+use cli::time::format_number as ns;
 use cli::wrap::wrap;
 use files::cost::Costs;
 

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use cli::align::align;
-use cli::markdown::{cell, table};
-use cli::time::{real_interval, real_time, time};
+use cli::markdown::{escape_cell, format_table};
+use cli::time::{format_fractional_interval, format_fractional_time, format_time};
 use cli::units;
 use cli::wrap::wrap;
 use files::cost::{Overhead, Verdict};
@@ -39,14 +39,20 @@ impl BenchFile for TimeoutReport {
     }
 
     fn markdown(&self) -> String {
-        let heading: Vec<String> = heading(self).iter().map(|line| cell(line)).collect();
+        let heading: Vec<String> = heading(self).iter().map(|line| escape_cell(line)).collect();
         let mut text = format!("### Price of a timeout\n\n{}\n", heading.join("  \n"));
         for workload in &self.workloads {
-            text += &format!("\n#### {}\n\n{}", cell(&title(workload)), table(&rows(workload), 2));
+            text += &format!(
+                "\n#### {}\n\n{}",
+                escape_cell(&title(workload)),
+                format_table(&rows(workload), 2)
+            );
             if is_fired(workload) {
-                text += &format!("\n{}", table(&fired_rows(workload), 2));
+                text += &format!("\n{}", format_table(&fired_rows(workload), 2));
             }
-            strays(workload).iter().for_each(|stray| text += &format!("\n{}\n", cell(stray)));
+            strays(workload)
+                .iter()
+                .for_each(|stray| text += &format!("\n{}\n", escape_cell(stray)));
         }
         format!("{text}\n{NOTE}\n{}", markdown_footer(&self.warnings, self.partial))
     }
@@ -82,7 +88,7 @@ fn heading(report: &TimeoutReport) -> Vec<String> {
 
 /// What a workload is.
 fn title(workload: &MeasuredWorkload) -> String {
-    let length = units::short(Duration::from_nanos(workload.length_ns));
+    let length = units::format_exact_duration(Duration::from_nanos(workload.length_ns));
     format!("{}, timeout {length}, {}", workload.name, workload.runtime)
 }
 
@@ -125,8 +131,8 @@ fn fired_rows(workload: &MeasuredWorkload) -> Vec<Vec<String>> {
             result.variant.clone(),
             result.clock.clone(),
             result.fired.to_string(),
-            late.p50.map_or("-".into(), time),
-            time(late.max),
+            late.p50.map_or("-".into(), format_time),
+            format_time(late.max),
             result.early.to_string(),
         ]);
     }
@@ -149,7 +155,7 @@ fn row(result: &MeasuredVariant) -> Vec<String> {
     vec![
         result.variant.clone(),
         result.clock.clone(),
-        result.ns_per_message.as_ref().map_or_else(dash, |c| real_time(c.p50)),
+        result.ns_per_message.as_ref().map_or_else(dash, |c| format_fractional_time(c.p50)),
         result.overhead.as_ref().map_or_else(dash, overhead),
         result.overhead.as_ref().map_or_else(dash, percent),
         count(counts.and_then(|c| c.clock_reads)),
@@ -160,7 +166,8 @@ fn row(result: &MeasuredVariant) -> Vec<String> {
 
 fn overhead(overhead: &Overhead) -> String {
     let sign = if overhead.verdict == Verdict::NoDifference { "= " } else { "" };
-    let interval = overhead.ns_ci95.map_or(String::new(), |ci| format!(" {}", real_interval(ci)));
+    let interval =
+        overhead.ns_ci95.map_or(String::new(), |ci| format!(" {}", format_fractional_interval(ci)));
     format!("{sign}{}{interval}", signed(overhead.ns))
 }
 
@@ -176,7 +183,7 @@ fn percent(overhead: &Overhead) -> String {
 }
 
 fn signed(value: f64) -> String {
-    let digits = real_time(value.abs());
+    let digits = format_fractional_time(value.abs());
     if value < 0.0 { format!("-{digits}") } else { format!("+{digits}") }
 }
 

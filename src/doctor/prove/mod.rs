@@ -13,17 +13,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
 use cli::exit::{self, Error, usage};
-use cli::units::short;
+use cli::units::format_exact_duration;
 use engine::machine::os;
-use engine::machine::setting::{Held, Setting};
+use engine::machine::setting::{Setting, SettingGuard};
 use engine::machine::tuning;
 use engine::measure::load::Loads;
 use engine::measure::order::Observer;
-use engine::measure::program::Starts;
+use engine::measure::program::StartupCosts;
 use engine::measure::record::{self, Conditions};
 use engine::measure::round::MeasuredRound;
-use engine::scenario::{self, DEFAULT_PERIOD, Length, Plan, Scenario, ScenarioArgs, one_subject};
-use engine::subject::{Entry, Place};
+use engine::scenario::{self, DEFAULT_PERIOD, Length, Plan, Scenario, ScenarioArgs, parse_subject};
+use engine::subject::{RuntimeKind, SubjectInfo};
 use files::compare::{self, MIN_COMPARED_PAIRS};
 use files::report::{Host, Report, Status, Subject};
 
@@ -45,7 +45,7 @@ const CONTROLS: [&str; 2] = ["nanosleep", "spin"];
 
 /// A subject with what is tried of it: the scenario as it is, and those with a setting.
 struct Trial {
-    subject: &'static Entry,
+    subject: &'static SubjectInfo,
     baseline: String,
     /// With the id of the scenario, or why it was refused.
     rows: Vec<(Tried, Result<String, String>)>,
@@ -55,32 +55,32 @@ struct Trial {
 pub fn prove(args: &ProveArgs, host: &Host) -> exit::Result<Proof> {
     let stop = Arc::default();
     let subjects = subjects(args)?;
-    let scenario = |subject: &'static Entry, rounds: u64| {
+    let scenario = |subject: &'static SubjectInfo, rounds: u64| {
         let stated = ScenarioArgs {
             subjects: vec![subject],
             periods: vec![args.period.unwrap_or(DEFAULT_PERIOD)],
             length: Some(Length::Rounds(rounds)),
             ..ScenarioArgs::default()
         };
-        stated.only()
+        stated.single_scenario()
     };
     let mut planned = Planned::default();
     for subject in subjects {
         planned.add(subject, scenario(subject, 1)?, |name| {
-            scenario(one_subject(name).map_err(Error::usage)?, 1)
+            scenario(parse_subject(name).map_err(Error::usage)?, 1)
         })?;
     }
     for control in CONTROLS {
-        planned.scenarios.push(scenario(one_subject(control).map_err(Error::usage)?, 1)?);
+        planned.scenarios.push(scenario(parse_subject(control).map_err(Error::usage)?, 1)?);
     }
-    let round: Duration = planned.scenarios.iter().map(Scenario::expected).sum();
+    let round: Duration = planned.scenarios.iter().map(Scenario::expected_duration).sum();
     let rounds =
         (args.max_time.as_nanos() / round.as_nanos().max(1)).min(u128::from(MAX_ROUNDS)) as u64;
     if rounds < MIN_COMPARED_PAIRS as u64 {
         let least = (round * MIN_COMPARED_PAIRS as u32).as_secs() + 1;
         return Err(usage!(
             "--max-time {} is too short for {} settings in {MIN_COMPARED_PAIRS} rounds; give --max-time {least}s, or fewer --subject",
-            short(args.max_time),
+            format_exact_duration(args.max_time),
             planned.held.len()
         ));
     }
@@ -91,12 +91,12 @@ pub fn prove(args: &ProveArgs, host: &Host) -> exit::Result<Proof> {
     let seed = args.seed.unwrap_or_else(scenario::draw_seed);
     let plan =
         Plan { seed, scenarios, tuning: tuning::Settings::default(), samples: true, why: None };
-    plan.fits_memory()?;
+    plan.check_memory()?;
     interrupt::stop_on_interrupt(&stop)?;
     let said = format!(
         "{} settings × {rounds} rounds: about {:.0}s",
         held.len(),
-        plan.expected().as_secs_f64()
+        plan.expected_duration().as_secs_f64()
     );
     terminal::note(args.quiet, &said);
 
@@ -112,7 +112,7 @@ pub fn prove(args: &ProveArgs, host: &Host) -> exit::Result<Proof> {
         host: host.clone(),
         changes: Vec::new(),
         started_utc,
-        starts: Starts::default(),
+        starts: StartupCosts::default(),
     };
     let report =
         record::measure(&plan, conditions, &mut Loads::default(), &stop, &mut trying, None);
@@ -123,16 +123,16 @@ pub fn prove(args: &ProveArgs, host: &Host) -> exit::Result<Proof> {
     Ok(proof(&report, &plan, rounds, &trials))
 }
 
-fn subjects(args: &ProveArgs) -> exit::Result<Vec<&'static Entry>> {
+fn subjects(args: &ProveArgs) -> exit::Result<Vec<&'static SubjectInfo>> {
     let asked = scenario::Subjects::union(args.subject.iter().cloned());
-    if let Some(control) = asked.iter().find(|e| e.place == Place::Thread) {
+    if let Some(control) = asked.iter().find(|e| e.runtime_kind == RuntimeKind::Thread) {
         return Err(usage!(
             "{} is a control; name what is to be improved with --subject",
             control.name
         ));
     }
     match asked.is_empty() {
-        true => SUBJECTS.iter().map(|name| one_subject(name).map_err(Error::usage)).collect(),
+        true => SUBJECTS.iter().map(|name| parse_subject(name).map_err(Error::usage)).collect(),
         false => Ok(asked),
     }
 }
@@ -149,14 +149,14 @@ impl Planned {
     /// Adds a subject with all that is permitted of what can be tried.
     fn add(
         &mut self,
-        subject: &'static Entry,
+        subject: &'static SubjectInfo,
         baseline: Scenario,
         other: impl Fn(&str) -> exit::Result<Scenario>,
     ) -> exit::Result<()> {
         let allowed = os::affinity().unwrap_or_default();
         let mut rows = Vec::new();
         for tried in tried(subject.name, &allowed, os::timer_slack_ns()) {
-            let permitted = tried.setting.hold().and_then(Held::release);
+            let permitted = tried.setting.hold().and_then(SettingGuard::release);
             let row = match permitted {
                 Err(error) => Err(error.to_string()),
                 Ok(()) => {
@@ -178,7 +178,7 @@ impl Planned {
 /// Puts the setting of a scenario in force for each of its rounds.
 struct Trying {
     settings: HashMap<String, Setting>,
-    held: Option<Held>,
+    held: Option<SettingGuard>,
     /// Why a setting could not be put in force, or back: what was measured since is not what it
     /// seems.
     failure: Option<String>,
@@ -196,7 +196,7 @@ impl Trying {
 }
 
 impl Observer for Trying {
-    fn before(&mut self, scenario: &Scenario, index: u64) {
+    fn before_round(&mut self, scenario: &Scenario, index: u64) {
         self.progress.show(&scenario.id, index);
         match self.settings.get(&scenario.id).map(|setting| setting.hold()) {
             Some(Ok(held)) => self.held = Some(held),
@@ -205,8 +205,8 @@ impl Observer for Trying {
         }
     }
 
-    fn after(&mut self, scenario: &Scenario, _: &Result<MeasuredRound, String>) {
-        if let Some(Err(error)) = self.held.take().map(Held::release) {
+    fn after_round(&mut self, scenario: &Scenario, _: &Result<MeasuredRound, String>) {
+        if let Some(Err(error)) = self.held.take().map(SettingGuard::release) {
             self.fail(&scenario.id, &error);
         }
         self.progress.step();

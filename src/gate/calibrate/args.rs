@@ -6,8 +6,8 @@ use std::time::Duration;
 use clap::Args;
 use cli::units;
 use engine::program::Program;
-use engine::scenario::one_subject;
-use engine::subject::Entry;
+use engine::scenario::parse_subject;
+use engine::subject::SubjectInfo;
 
 use crate::gate::args::{RoundArgs, WholeRunArgs};
 use crate::gate::calibrate::text::FORMATS;
@@ -31,19 +31,19 @@ Examples:
 Exit codes: 0 done, 2 bad usage, 4 could not measure or interrupted (what was measured is written, and marked).")]
 pub struct CalibrateArgs {
     /// How long to measure
-    #[arg(long, alias = "time", value_name = "DURATION", value_parser = units::duration, default_value = "60s", allow_hyphen_values = true)]
+    #[arg(long, alias = "time", value_name = "DURATION", value_parser = units::parse_duration, default_value = "60s", allow_hyphen_values = true)]
     pub max_time: Duration,
     /// Subject to run against itself
-    #[arg(long, value_name = "SUBJECT", value_parser = one_subject, default_value = "os-interval")]
-    pub subject: &'static Entry,
+    #[arg(long, value_name = "SUBJECT", value_parser = parse_subject, default_value = "os-interval")]
+    pub subject: &'static SubjectInfo,
     /// Program to run against itself, with its arguments, instead of a subject
     #[arg(long, value_name = "COMMAND", value_parser = Program::parse, conflicts_with = "subject")]
     pub command: Option<Program>,
     /// Nominal period
-    #[arg(long, value_name = "DURATION", value_parser = units::period, default_value = "500us", allow_hyphen_values = true)]
+    #[arg(long, value_name = "DURATION", value_parser = units::parse_period, default_value = "500us", allow_hyphen_values = true)]
     pub period: Duration,
     /// Time limit of one round of a command [default: ten times its length, and 10s]
-    #[arg(long, value_name = "DURATION", value_parser = units::duration, allow_hyphen_values = true, requires = "command")]
+    #[arg(long, value_name = "DURATION", value_parser = units::parse_duration, allow_hyphen_values = true, requires = "command")]
     pub max_round_time: Option<Duration>,
     #[command(flatten)]
     pub runs: WholeRunArgs,

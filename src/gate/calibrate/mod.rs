@@ -33,7 +33,7 @@ pub fn run(args: &CalibrateArgs) -> exit::Result<ExitStatus> {
     }
     let test = plan(args)?;
     if let Sides::Programs([program, _]) = &test.sides {
-        program.find().map_err(Error::usage)?;
+        program.check_exists().map_err(Error::usage)?;
     }
     file_io::prove_writable(&args.out)?;
     test.design.cpu.map_or(Ok(()), tuning::bind)?;
@@ -112,7 +112,7 @@ fn pairs_within(time: Duration, pair_time: Duration, of: &str, or: &str) -> exit
         let least = pair_time.as_secs_f64() * MIN_CALIBRATION_PAIRS as f64;
         return Err(usage!(
             "{} holds {pairs} pairs of {of}, and a calibration takes {MIN_CALIBRATION_PAIRS}: give --max-time {:.0}s or more, or {or}",
-            units::short(time),
+            units::format_exact_duration(time),
             least.ceil()
         ));
     }

@@ -3,9 +3,9 @@
 use std::fmt::Write as _;
 
 use cli::align::fit;
-use cli::amount::shown;
-use cli::time::time;
-use cli::wrap::paragraph;
+use cli::amount::format_amount;
+use cli::time::format_time;
+use cli::wrap::wrap_paragraph;
 use files::file::File as _;
 use files::gate::calibration::runs::{CalibratedRunMetric, RunCalibration};
 use files::gate::calibration::{CalibratedMetric, Calibration, InconclusiveChance, RealGates};
@@ -40,9 +40,9 @@ fn apart(ln: f64) -> String {
 
 /// What was run, for how long, and what kept it from its end.
 fn head(what: &str, failure: Option<&String>, is_partial: bool, columns: usize) -> String {
-    let mut text = paragraph(what, columns);
+    let mut text = wrap_paragraph(what, columns);
     if let Some(failure) = failure {
-        text += &paragraph(&format!("It could not go on: {failure}"), columns);
+        text += &wrap_paragraph(&format!("It could not go on: {failure}"), columns);
     } else if is_partial {
         text.push_str("Interrupted: this covers the pairs measured so far.\n");
     }
@@ -57,8 +57,12 @@ fn body(rows: &[Vec<String>], said: &[String], warnings: &[Warning], columns: us
         text += &fit(rows, columns);
         text.push('\n');
     }
-    text.extend(said.iter().filter(|says| !says.is_empty()).map(|says| paragraph(says, columns)));
-    text.extend(warnings.iter().map(|w| paragraph(&format!("{} {}", w.message, w.hint), columns)));
+    text.extend(
+        said.iter().filter(|says| !says.is_empty()).map(|says| wrap_paragraph(says, columns)),
+    );
+    text.extend(
+        warnings.iter().map(|w| wrap_paragraph(&format!("{} {}", w.message, w.hint), columns)),
+    );
     text
 }
 
@@ -114,7 +118,7 @@ fn rows_of_runs(metrics: &[CalibratedRunMetric]) -> Vec<Vec<String>> {
     if metrics.is_empty() {
         return rows;
     }
-    rows.push(row("median run", all(&|m| shown(m.median, &m.unit))));
+    rows.push(row("median run", all(&|m| format_amount(m.median, &m.unit))));
     rows.push(row("the runs of a pair differ by (sd)", all(&|m| apart(m.spread))));
     rows.push(row("  in the quieter half of the pairs", all(&|m| apart(m.spread_quiet_half))));
     rows.push(row("smallest change that is seen", all(&|_| String::new())));
@@ -123,7 +127,7 @@ fn rows_of_runs(metrics: &[CalibratedRunMetric]) -> Vec<Vec<String>> {
         let seen = |m: &CalibratedRunMetric| {
             let found = m.smallest_change.get(i);
             found.map_or("-".to_owned(), |c| {
-                format!("{} = {}", change(c.ratio), shown(c.difference, &m.unit))
+                format!("{} = {}", change(c.ratio), format_amount(c.difference, &m.unit))
             })
         };
         rows.push(row(&name, all(&seen)));
@@ -139,7 +143,7 @@ fn rows(calibration: &Calibration) -> Vec<Vec<String>> {
     }
     let mut rows = vec![
         row("", metrics.iter().map(|m| m.name.clone()).collect()),
-        row("median round", metrics.iter().map(|m| time(m.median_ns)).collect()),
+        row("median round", metrics.iter().map(|m| format_time(m.median_ns)).collect()),
         row(
             "the rounds of a pair differ by (sd)",
             metrics.iter().map(|m| apart(m.spread)).collect(),
@@ -155,7 +159,7 @@ fn rows(calibration: &Calibration) -> Vec<Vec<String>> {
         let cells = metrics.iter().map(|m| {
             let change = m.smallest_change.get(i);
             change.map_or("-".to_owned(), |c| {
-                format!("+{} = {}", percent(c.ratio - 1.0), time(c.difference_ns))
+                format!("+{} = {}", percent(c.ratio - 1.0), format_time(c.difference_ns))
             })
         });
         rows.push(row(&name, cells.collect()));

@@ -8,10 +8,10 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use cli::exit::{self, Error};
-use cli::time::long;
+use cli::time::format_duration;
 use engine::machine::tuning;
-use engine::measure::child::NotMeasured;
-use engine::measure::metric::{Number, Shown};
+use engine::measure::child::RunFailure;
+use engine::measure::metric::{ProgramMetric, RunValues};
 use engine::scenario::draw_seed;
 use files::gate::calibration::runs::RunCalibration;
 use files::gate::verdict::{Mode, RunMetric, RunsVerdict};
@@ -118,7 +118,7 @@ impl Question for Runs {
             Err(stop) => {
                 let (reason, failure) = match stop {
                     Stop::Refused(error) => (Reason::NotMeasured, Some(error.to_string())),
-                    Stop::Cut(NotMeasured::Interrupted) => (Reason::Interrupted, None),
+                    Stop::Cut(RunFailure::Interrupted) => (Reason::Interrupted, None),
                     Stop::Cut(why) => (Reason::NotMeasured, why.message()),
                 };
                 verdict
@@ -162,8 +162,8 @@ impl Runs {
         let last = looks[looks.len() - 1];
         let announced = format!(
             "gate: {} to the first look, at most {} to the last",
-            long(takes(looks[0])),
-            long(takes(last))
+            format_duration(takes(looks[0])),
+            format_duration(takes(last))
         );
         terminal::note(gate.quiet, &announced);
         verdict.looks = looks.iter().map(|&n| n as u64).collect();
@@ -189,7 +189,7 @@ impl Runs {
             });
         progress.finish();
         // The last look, or what there is without one.
-        let of = |((number, rule), values): ((&Number, &MetricRule), &Vec<[f64; 2]>)| {
+        let of = |((number, rule), values): ((&ProgramMetric, &MetricRule), &Vec<[f64; 2]>)| {
             let judged = rule.judge(values, share, verdict.pairs == last as u64);
             metric_of(number, judged, values)
         };
@@ -209,9 +209,9 @@ impl Runs {
     /// What is judged, and when it is looked at: as the changes ask that are to be seen.
     fn plan_looks(
         &self,
-        first: &[Shown; 2],
+        first: &[RunValues; 2],
         pair_time: Duration,
-    ) -> exit::Result<(Vec<Number>, Vec<usize>)> {
+    ) -> exit::Result<(Vec<ProgramMetric>, Vec<usize>)> {
         let numbers = self.programs.numbers(first)?;
         check_tolerances("--tolerance", &self.tolerances, &numbers)?;
         check_tolerances("--see", &self.see, &numbers)?;
@@ -232,13 +232,13 @@ impl Runs {
     }
 
     /// What is to be seen is not tolerated.
-    fn rule(&self, number: &Number) -> MetricRule {
+    fn rule(&self, number: &ProgramMetric) -> MetricRule {
         let asked = [&self.tolerances[..], &self.see].concat();
         rule(number, &asked, self.floor_ns)
     }
 }
 
-fn metric_of(number: &Number, judged: JudgedMetric, values: &[[f64; 2]]) -> RunMetric {
+fn metric_of(number: &ProgramMetric, judged: JudgedMetric, values: &[[f64; 2]]) -> RunMetric {
     RunMetric {
         name: number.name.clone(),
         unit: number.unit.clone(),

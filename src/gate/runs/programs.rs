@@ -4,10 +4,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use cli::exit::{self, Error, usage};
-use cli::time::time;
-use cli::units::short;
-use engine::measure::child::{self, Asked, NotMeasured, Series};
-use engine::measure::metric::{self, Number, Shown, Wanted};
+use cli::time::format_time;
+use cli::units::format_exact_duration;
+use engine::measure::child::{self, RunFailure, RunRequest, Series};
+use engine::measure::metric::{self, MetricSpec, ProgramMetric, RunValues};
 use engine::program::Program;
 use engine::scenario::Scenario;
 use jitterstat::gate::metric::MetricRule;
@@ -25,7 +25,7 @@ const FIRST_LIMIT: Duration = Duration::from_secs(600);
 pub struct Programs {
     pub sides: [Program; 2],
     pub names: [String; 2],
-    pub wanted: Vec<Wanted>,
+    pub wanted: Vec<MetricSpec>,
     pub prepare: Option<Program>,
     pub warmup_runs: u64,
     min_run_time: Duration,
@@ -40,13 +40,13 @@ pub struct Programs {
 pub enum Stop {
     /// Nothing was measured: bad usage.
     Refused(Error),
-    Cut(NotMeasured),
+    Cut(RunFailure),
 }
 
-impl From<NotMeasured> for Stop {
-    fn from(why: NotMeasured) -> Self {
+impl From<RunFailure> for Stop {
+    fn from(why: RunFailure) -> Self {
         match why {
-            NotMeasured::NotStarted(what) => Self::Refused(Error::usage(what)),
+            RunFailure::NotStarted(what) => Self::Refused(Error::usage(what)),
             why => Self::Cut(why),
         }
     }
@@ -81,12 +81,16 @@ impl Programs {
 
     /// Refuses what cannot be started.
     pub fn find(&self) -> exit::Result<()> {
-        self.sides.iter().chain(&self.prepare).try_for_each(Program::find).map_err(Error::usage)
+        self.sides
+            .iter()
+            .chain(&self.prepare)
+            .try_for_each(Program::check_exists)
+            .map_err(Error::usage)
     }
 
     /// The runs that are dropped: they fill the caches, and the last of each side shows what can be
     /// judged.
-    pub fn warm_up(&self, stop: &AtomicBool) -> Result<[Shown; 2], Stop> {
+    pub fn warm_up(&self, stop: &AtomicBool) -> Result<[RunValues; 2], Stop> {
         let limit = self.limit.unwrap_or(FIRST_LIMIT);
         for _ in 1..self.warmup_runs {
             [0, 1].into_iter().try_for_each(|side| self.run(side, limit, stop).map(drop))?;
@@ -94,33 +98,42 @@ impl Programs {
         Ok([self.run(0, limit, stop)?, self.run(1, limit, stop)?])
     }
 
-    fn run(&self, side: usize, limit: Duration, stop: &AtomicBool) -> Result<Shown, NotMeasured> {
-        let asked = Asked {
+    fn run(
+        &self,
+        side: usize,
+        limit: Duration,
+        stop: &AtomicBool,
+    ) -> Result<RunValues, RunFailure> {
+        let asked = RunRequest {
             period: self.period,
             ticks: self.ticks[0],
             warmup: self.ticks[1],
-            series: Series::Own,
+            series: Series::Metrics,
             limit,
         };
         if let Some(prepare) = &self.prepare {
-            child::run(prepare, Asked { limit: self.limit.unwrap_or(FIRST_LIMIT), ..asked }, stop)?;
+            child::run(
+                prepare,
+                RunRequest { limit: self.limit.unwrap_or(FIRST_LIMIT), ..asked },
+                stop,
+            )?;
         }
         if stop.load(Ordering::Relaxed) {
-            return Err(NotMeasured::Interrupted);
+            return Err(RunFailure::Interrupted);
         }
         metric::run(&self.sides[side], &self.wanted, asked, stop)
     }
 
     /// What is judged, by a run of each side; refused where a side does not show it, or they show
     /// different things.
-    pub fn numbers(&self, first: &[Shown; 2]) -> exit::Result<Vec<Number>> {
+    pub fn numbers(&self, first: &[RunValues; 2]) -> exit::Result<Vec<ProgramMetric>> {
         let of = |side: usize| {
             let name = self.sides[side].text();
-            metric::numbers(&self.wanted, &first[side])
+            metric::resolve_metrics(&self.wanted, &first[side])
                 .map_err(|what| usage!("{name}: {what}; nothing was judged"))
         };
         let [a, b] = [of(0)?, of(1)?];
-        let said = |n: &Number| (n.name.clone(), n.unit.clone(), n.higher_is_better);
+        let said = |n: &ProgramMetric| (n.name.clone(), n.unit.clone(), n.higher_is_better);
         if let Some((a, b)) = a.iter().zip(&b).find(|(a, b)| said(a) != said(b)) {
             return Err(usage!(
                 "the sides write different metrics: {} in {} and {} in {}",
@@ -134,12 +147,12 @@ impl Programs {
             return Err(usage!("--metric asks twice for {}", a[twice].name));
         }
         let shortest = first[0].wall.min(first[1].wall);
-        if self.wanted.iter().any(Wanted::has_the_start) && shortest < self.min_run_time {
+        if self.wanted.iter().any(MetricSpec::includes_startup) && shortest < self.min_run_time {
             return Err(usage!(
                 "a run takes {}, and starting the process is much of that; give it more to do, or a shorter \
                  --min-run-time than {}",
-                time(i64::try_from(shortest.as_nanos()).unwrap_or(i64::MAX)),
-                short(self.min_run_time)
+                format_time(i64::try_from(shortest.as_nanos()).unwrap_or(i64::MAX)),
+                format_exact_duration(self.min_run_time)
             ));
         }
         Ok(b)
@@ -149,13 +162,13 @@ impl Programs {
     /// whatever ends them.
     pub fn pairs(
         &self,
-        first: &[Shown; 2],
-        numbers: &[Number],
+        first: &[RunValues; 2],
+        numbers: &[ProgramMetric],
         stop: &AtomicBool,
         progress: &Progress,
         mut goes_on: impl FnMut(&Values) -> bool,
-    ) -> (Values, Result<(), NotMeasured>) {
-        let limit = self.limit.unwrap_or(child::limit(first[0].wall.max(first[1].wall)));
+    ) -> (Values, Result<(), RunFailure>) {
+        let limit = self.limit.unwrap_or(child::hang_timeout(first[0].wall.max(first[1].wall)));
         let mut random = SplitMix64::new(self.seed);
         let mut values: Values = vec![Vec::new(); numbers.len()];
         let mut pairs = 0;
@@ -183,15 +196,20 @@ impl Programs {
     }
 
     /// The numbers of a run.
-    fn read(&self, side: usize, numbers: &[Number], run: &Shown) -> Result<Vec<f64>, NotMeasured> {
+    fn read(
+        &self,
+        side: usize,
+        numbers: &[ProgramMetric],
+        run: &RunValues,
+    ) -> Result<Vec<f64>, RunFailure> {
         let values: Result<Vec<f64>, String> =
             numbers.iter().map(|number| number.value(run)).collect();
-        values.map_err(|what| NotMeasured::Failed(format!("{}: {what}", self.sides[side].text())))
+        values.map_err(|what| RunFailure::Failed(format!("{}: {what}", self.sides[side].text())))
     }
 }
 
 /// By what a number is judged, with the tolerances that were asked for.
-pub fn rule(number: &Number, tolerances: &[Tolerance], floor_ns: f64) -> MetricRule {
+pub fn rule(number: &ProgramMetric, tolerances: &[Tolerance], floor_ns: f64) -> MetricRule {
     let is_tail =
         ["p90", "p95", "p99"].iter().any(|tail| number.name.ends_with(&format!(":{tail}")));
     let asked = tolerances.iter().rev().find(|tolerance| is_for(tolerance, &number.name));
@@ -207,7 +225,7 @@ pub fn rule(number: &Number, tolerances: &[Tolerance], floor_ns: f64) -> MetricR
 pub fn check_tolerances(
     option: &str,
     tolerances: &[Tolerance],
-    numbers: &[Number],
+    numbers: &[ProgramMetric],
 ) -> exit::Result<()> {
     if let Some(unknown) =
         tolerances.iter().find(|t| !numbers.iter().any(|number| is_for(t, &number.name)))

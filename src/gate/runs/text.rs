@@ -1,7 +1,7 @@
 //! Whole runs of two programs, judged, for people.
 
-use cli::amount::shown;
-use cli::time::long;
+use cli::amount::format_amount;
+use cli::time::format_duration;
 use files::gate::verdict::{RunMetric, RunsVerdict, Verdict};
 use jitterstat::gate::look::Outcome;
 
@@ -16,13 +16,17 @@ fn section(of: &RunsVerdict) -> Section {
     let RunsVerdict { a, b, pairs, .. } = of;
     let seconds = of.duration_ns as f64 / 1e9;
     let row = |m: &RunMetric| {
-        Judged::from(m).row(b, &m.name, vec![shown(m.a, &m.unit), shown(m.b, &m.unit)])
+        Judged::from(m).row(
+            b,
+            &m.name,
+            vec![format_amount(m.a, &m.unit), format_amount(m.b, &m.unit)],
+        )
     };
     let open = of.metrics.iter().filter(|m| m.verdict == Outcome::Inconclusive);
     let to_decide = open.filter_map(|m| m.pairs_to_decide).max();
     let advice = to_decide.filter(|_| of.verdict == Outcome::Inconclusive && *pairs > 0).map(|n| {
         let takes = seconds / *pairs as f64 * n as f64;
-        let takes = long(takes);
+        let takes = format_duration(takes);
         format!("about {n} pairs of runs ({takes}) would probably decide {b} against {a}: --max-pairs {n}")
     });
     Section {

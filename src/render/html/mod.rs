@@ -9,7 +9,7 @@ mod data;
 mod escape;
 mod why;
 
-use cli::time::{share, time};
+use cli::time::{format_share, format_time};
 use files::report::{Change, Percentile, Report, Subject, Summary, Warning};
 
 use crate::picture::palette::Sign;
@@ -229,14 +229,18 @@ fn row(subject: &Subject, summary: &Summary) -> Vec<String> {
     let d = &summary.lateness_ns;
     let late = |(p, value): (Percentile, Option<i64>)| {
         value.map_or("-".into(), |v| {
-            with_interval(time(v), d.ci95.get(p.key).map(|ci| ci.map(time)))
+            with_interval(format_time(v), d.ci95.get(p.key).map(|ci| ci.map(format_time)))
         })
     };
-    let cost = |ns: f64| time(ns as i64);
+    let cost = |ns: f64| format_time(ns as i64);
     let of_tick = |ns| with_interval(cost(ns), per_tick_ci95(subject).map(|ci| ci.map(cost)));
     let others = [
-        time(d.max),
-        if subject.period_ns > 0 { share(summary.missed, summary.ticks) } else { "-".into() },
+        format_time(d.max),
+        if subject.period_ns > 0 {
+            format_share(summary.missed, summary.ticks)
+        } else {
+            "-".into()
+        },
         summary.ticks.to_string(),
         summary.cpu_ns_per_tick.map_or("-".into(), of_tick),
         core_percent(subject).map_or("-".into(), |p| format!("{p:.1} %")),
@@ -259,7 +263,7 @@ fn with_interval(value: String, interval: Option<[String; 2]>) -> String {
 
 fn facts(report: &Report) -> String {
     let (host, clock) = (&report.host, &report.clock);
-    let ns = |ns: u64| time(i64::try_from(ns).unwrap_or(i64::MAX));
+    let ns = |ns: u64| format_time(i64::try_from(ns).unwrap_or(i64::MAX));
     let observer = origin::observer(report).map_or(String::new(), |cost| format!("; {cost}"));
     let stamps = format!(
         "{}, {:.0} Hz ({}), error at most {}{observer}",

@@ -1,6 +1,6 @@
 //! Why the latest ticks were late: causes, round by round, and the stories of the longest.
 
-use cli::time::time;
+use cli::time::format_time;
 use files::report::Report;
 use files::report::why::{Class, Why, WhyRound};
 
@@ -81,7 +81,7 @@ fn bars(why: &Why) -> String {
         let title = format!(
             "round {}: {} in {} late ticks; {}",
             round.index,
-            time(round.lateness_ns as i64),
+            format_time(round.lateness_ns as i64),
             round.late_ticks,
             told.join(", ")
         );
@@ -95,7 +95,7 @@ fn bars(why: &Why) -> String {
     format!(
         "<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"lateness by cause, round by round\">\n{all}</svg>\n\
          <p class=\"note\">Lateness of the late ticks by cause, round by round; the highest bar: {}. Point at one for its parts.</p>\n",
-        time(most as i64)
+        format_time(most as i64)
     )
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use cli::time::time;
+use cli::time::format_time;
 use cli::units;
 use plotters::prelude::*;
 
@@ -88,8 +88,9 @@ pub(super) fn picture(subjects: &[Drawable<'_>], shared: &str, foot: &[String; 2
         let area = with_legend(area, &entries, key)?;
         for (cell, group) in area.split_evenly((rows, columns)).iter().zip(&groups) {
             let period = group.first().filter(|_| groups.len() > 1).map(|c| c.of.subject.period_ns);
-            let title =
-                period.map(|ns| format!("period {}", units::short(Duration::from_nanos(ns))));
+            let title = period.map(|ns| {
+                format!("period {}", units::format_exact_duration(Duration::from_nanos(ns)))
+            });
             chart(cell, title.as_deref(), group, &[], &axes)?;
         }
         Ok(())
@@ -117,7 +118,12 @@ fn label(curve: &Curve<'_>) -> String {
 
 impl Above {
     fn says(&self) -> String {
-        format!("{} above {}, up to {}", self.count, time(self.ns[0]), time(self.ns[1]))
+        format!(
+            "{} above {}, up to {}",
+            self.count,
+            format_time(self.ns[0]),
+            format_time(self.ns[1])
+        )
     }
 }
 

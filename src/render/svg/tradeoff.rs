@@ -83,7 +83,10 @@ fn draw(
     let mut builder = chart(area);
     if let (true, Some(point)) = (of_a_period, points.first()) {
         builder.caption(
-            format!("period {}", units::short(Duration::from_nanos(point.period_ns))),
+            format!(
+                "period {}",
+                units::format_exact_duration(Duration::from_nanos(point.period_ns))
+            ),
             (FONT, LABEL_PX),
         );
     }

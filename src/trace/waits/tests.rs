@@ -1,6 +1,6 @@
 use std::collections::HashMap;
 
-use engine::machine::os::{Name, TraceEvent, WAITS, What};
+use engine::machine::os::{ThreadName, TraceEvent, TraceEventKind, WAITS};
 use files::report::why::Class;
 use jitterstat::stats::random::SplitMix64;
 use proptest::prelude::*;
@@ -16,7 +16,7 @@ const WAKEUP_FUNCTION: u64 = 0xffff_0002;
 fn waits() -> Waits {
     let functions = HashMap::from([(TIMERFD_FUNCTION, "timerfd_tmrproc".to_owned())]);
     let mut waits = Waits::new(PROCESS, true, &functions, vec![1_700_000_000_000_000_000]);
-    waits.follow(LOOP, Name::of(b"loop"));
+    waits.follow(LOOP, ThreadName::from_bytes(b"loop"));
     waits
 }
 
@@ -24,27 +24,28 @@ fn call(name: &str) -> i64 {
     WAITS.iter().find(|(_, of)| *of == name).map_or(-1, |(call, _)| *call)
 }
 
-fn on(cpu: u32, at_ns: i64, thread: u32, what: What) -> TraceEvent {
-    TraceEvent { at_ns, cpu, thread, what }
+fn on(cpu: u32, at_ns: i64, thread: u32, what: TraceEventKind) -> TraceEvent {
+    TraceEvent { at_ns, cpu, thread, kind: what }
 }
 
 fn switch(at_ns: i64, from: u32, state: i64, next: u32) -> TraceEvent {
     let next_name = match next {
-        0 => Name::of(b"swapper/0"),
-        LOOP => Name::of(b"loop"),
-        _ => Name::of(b"hog"),
+        0 => ThreadName::from_bytes(b"swapper/0"),
+        LOOP => ThreadName::from_bytes(b"loop"),
+        _ => ThreadName::from_bytes(b"hog"),
     };
-    on(0, at_ns, from, What::Switch { state, next, next_name })
+    on(0, at_ns, from, TraceEventKind::Switch { state, next, next_name })
 }
 
 fn start(at_ns: i64, timer: u64, function: u64, soft_ns: i64) -> TraceEvent {
-    on(0, at_ns, LOOP, What::Start { timer, function, soft_ns, hard_ns: soft_ns + 50 })
+    on(0, at_ns, LOOP, TraceEventKind::Start { timer, function, soft_ns, hard_ns: soft_ns + 50 })
 }
 
 fn expiry(at_ns: i64, timer: u64, function: u64, wakes: Option<u32>) -> Vec<TraceEvent> {
-    let mut events = vec![on(0, at_ns, 0, What::Expire { timer, function, now_ns: at_ns - 1 })];
-    events.extend(wakes.map(|thread| on(0, at_ns + 2, 0, What::Waking { thread })));
-    events.push(on(0, at_ns + 3, 0, What::Expired { timer }));
+    let mut events =
+        vec![on(0, at_ns, 0, TraceEventKind::Expire { timer, function, now_ns: at_ns - 1 })];
+    events.extend(wakes.map(|thread| on(0, at_ns + 2, 0, TraceEventKind::Waking { thread })));
+    events.push(on(0, at_ns + 3, 0, TraceEventKind::Expired { timer }));
     events
 }
 
@@ -64,13 +65,13 @@ fn one(waits: &Waits) -> &Wait {
 /// A sleep until 1,000, which expires at 1,030; then somebody else has the CPU for so long.
 fn sleep(hog_ns: i64) -> Vec<TraceEvent> {
     let mut events = vec![
-        on(0, 100, LOOP, What::Enter { call: call("nanosleep") }),
+        on(0, 100, LOOP, TraceEventKind::Enter { call: call("nanosleep") }),
         start(110, 7, WAKEUP_FUNCTION, 1_000),
         switch(120, LOOP, 1, HOG),
     ];
     events.extend(expiry(1_030, 7, WAKEUP_FUNCTION, Some(LOOP)));
     events.push(switch(1_040 + hog_ns, HOG, 0, LOOP));
-    events.push(on(0, 1_045 + hog_ns, LOOP, What::Return { call: call("nanosleep") }));
+    events.push(on(0, 1_045 + hog_ns, LOOP, TraceEventKind::Return { call: call("nanosleep") }));
     events
 }
 
@@ -82,14 +83,17 @@ fn a_sleep_behind_another_thread_names_it() {
         (wait.kind, wait.deadline_ns, wait.expired_ns, wait.woken_ns),
         ("nanosleep", 1_000, Some(1_030), Some(1_032))
     );
-    assert_eq!((wait.ran_ns, wait.end_ns, wait.name), (Some(1_540), 1_545, Name::of(b"loop")));
+    assert_eq!(
+        (wait.ran_ns, wait.end_ns, wait.name),
+        (Some(1_540), 1_545, ThreadName::from_bytes(b"loop"))
+    );
     let of = |class| wait.parts.of(class);
     // The first 50 ns are the timer's slack: it may expire until then.
     assert_eq!(
         (of(Class::Slack), of(Class::Below), of(Class::Queue), of(Class::Path)),
         (30, 2, 508, 5)
     );
-    assert_eq!(wait.behind, [(Name::of(b"hog"), 508)]);
+    assert_eq!(wait.behind, [(ThreadName::from_bytes(b"hog"), 508)]);
 }
 
 #[test]
@@ -108,11 +112,11 @@ fn an_idle_cpu_is_nobody_in_the_way() {
 fn a_clock_that_counts_from_another_moment_is_told_by_its_reading() {
     let ahead = 1_700_000_000_000_000_000;
     let moved = sleep(0).into_iter().map(|mut event| {
-        match &mut event.what {
-            What::Start { soft_ns, hard_ns, .. } => {
+        match &mut event.kind {
+            TraceEventKind::Start { soft_ns, hard_ns, .. } => {
                 (*soft_ns, *hard_ns) = (*soft_ns + ahead, *hard_ns + ahead)
             }
-            What::Expire { now_ns, .. } => *now_ns += ahead + 90,
+            TraceEventKind::Expire { now_ns, .. } => *now_ns += ahead + 90,
             _ => {}
         }
         event
@@ -124,12 +128,12 @@ fn a_clock_that_counts_from_another_moment_is_told_by_its_reading() {
 fn a_timer_that_finds_its_thread_busy_is_as_late_as_the_thread() {
     let mut events = vec![switch(50, HOG, 1, LOOP), start(110, 7, TIMERFD_FUNCTION, 1_000)];
     events.extend(expiry(1_010, 7, TIMERFD_FUNCTION, None));
-    events.push(on(0, 3_000, LOOP, What::Enter { call: call("nanosleep") }));
+    events.push(on(0, 3_000, LOOP, TraceEventKind::Enter { call: call("nanosleep") }));
     events.push(switch(3_010, LOOP, 1, 0));
     events.push(switch(4_000, 0, 0, LOOP));
-    events.push(on(0, 4_010, LOOP, What::Return { call: call("nanosleep") }));
-    events.push(on(0, 4_020, LOOP, What::Enter { call: call("epoll") }));
-    events.push(on(0, 4_030, LOOP, What::Return { call: call("epoll") }));
+    events.push(on(0, 4_010, LOOP, TraceEventKind::Return { call: call("nanosleep") }));
+    events.push(on(0, 4_020, LOOP, TraceEventKind::Enter { call: call("epoll") }));
+    events.push(on(0, 4_030, LOOP, TraceEventKind::Return { call: call("epoll") }));
     let waits = seen(events.clone());
     let wait = one(&waits);
     assert_eq!((wait.kind, wait.woken_ns, wait.end_ns), (TIMERFD, None, 4_030));
@@ -144,10 +148,10 @@ fn a_timer_that_finds_its_thread_busy_is_as_late_as_the_thread() {
 fn a_timer_that_is_overdue_when_it_is_set_inherits_what_made_it_so() {
     // The first sleep ends 500 ns late behind the hog; the next one was due meanwhile.
     let mut events = sleep(500);
-    events.push(on(0, 1_600, LOOP, What::Enter { call: call("nanosleep") }));
+    events.push(on(0, 1_600, LOOP, TraceEventKind::Enter { call: call("nanosleep") }));
     events.push(start(1_610, 7, WAKEUP_FUNCTION, 1_200));
     events.extend(expiry(1_615, 7, WAKEUP_FUNCTION, Some(LOOP)));
-    events.push(on(0, 1_620, LOOP, What::Return { call: call("nanosleep") }));
+    events.push(on(0, 1_620, LOOP, TraceEventKind::Return { call: call("nanosleep") }));
     let waits = seen(events);
     let [first, second] = waits.waits.as_slice() else { panic!("{:?}", waits.waits) };
     assert_eq!((first.lateness_ns(), second.lateness_ns()), (545, 420));
@@ -158,26 +162,33 @@ fn a_timer_that_is_overdue_when_it_is_set_inherits_what_made_it_so() {
     );
     assert_eq!(
         (&second.behind[..], second.parts.total_ns()),
-        (&[(Name::of(b"hog"), 340)][..], 420)
+        (&[(ThreadName::from_bytes(b"hog"), 340)][..], 420)
     );
 }
 
 #[test]
 fn a_timer_of_another_thread_in_the_way_or_cancelled_is_no_wait() {
     let mut events = sleep(0);
-    events.insert(2, on(0, 115, LOOP, What::Cancel { timer: 7 }));
-    events.retain(|e| !matches!(e.what, What::Expire { .. } | What::Expired { .. }));
+    events.insert(2, on(0, 115, LOOP, TraceEventKind::Cancel { timer: 7 }));
+    events.retain(|e| {
+        !matches!(e.kind, TraceEventKind::Expire { .. } | TraceEventKind::Expired { .. })
+    });
     assert!(seen(events).waits.is_empty(), "something else woke it");
     // Kernels before 6.18 cancel a timer just before its function runs.
     let mut events = sleep(0);
-    events.insert(3, on(0, 1_029, 0, What::Cancel { timer: 7 }));
+    events.insert(3, on(0, 1_029, 0, TraceEventKind::Cancel { timer: 7 }));
     assert_eq!(one(&seen(events)).expired_ns, Some(1_030));
 }
 
 #[test]
 fn holes_in_the_records_leave_a_wait_unexplained_and_do_not_hide_it() {
     let events = sleep(500).into_iter().filter(|e| {
-        !matches!(e.what, What::Expire { .. } | What::Expired { .. } | What::Waking { .. })
+        !matches!(
+            e.kind,
+            TraceEventKind::Expire { .. }
+                | TraceEventKind::Expired { .. }
+                | TraceEventKind::Waking { .. }
+        )
     });
     let waits = seen(events);
     let wait = one(&waits);
@@ -191,12 +202,12 @@ fn holes_in_the_records_leave_a_wait_unexplained_and_do_not_hide_it() {
 #[test]
 fn lost_records_lose_what_is_under_way_and_nothing_later() {
     let mut events = sleep(500);
-    events.insert(6, on(0, 1_033, 0, What::Lost { records: 9, until_ns: 1_050 }));
+    events.insert(6, on(0, 1_033, 0, TraceEventKind::Lost { records: 9, until_ns: 1_050 }));
     let later = sleep(0).into_iter().map(|event| {
         let mut event = TraceEvent { at_ns: event.at_ns + 10_000, ..event };
-        match &mut event.what {
-            What::Start { soft_ns, .. } => *soft_ns += 10_000,
-            What::Expire { now_ns, .. } => *now_ns += 10_000,
+        match &mut event.kind {
+            TraceEventKind::Start { soft_ns, .. } => *soft_ns += 10_000,
+            TraceEventKind::Expire { now_ns, .. } => *now_ns += 10_000,
             _ => {}
         }
         event
@@ -209,14 +220,21 @@ fn lost_records_lose_what_is_under_way_and_nothing_later() {
 #[test]
 fn threads_are_followed_from_their_first_moment_to_their_last() {
     let mut waits = waits();
-    let fork = |process, thread, parent| on(0, 1, LOOP, What::Forked { process, thread, parent });
+    let fork = |process, thread, parent| {
+        on(0, 1, LOOP, TraceEventKind::Forked { process, thread, parent })
+    };
     for event in
         [fork(PROCESS, 12, PROCESS), fork(20, 20, PROCESS), fork(21, 21, 20), fork(31, 31, 30)]
     {
         waits.take(&event);
     }
-    waits.take(&on(0, 2, 20, What::Named { thread: 20, name: Name::of(b"child") }));
-    waits.take(&on(0, 3, 12, What::Ended { thread: 12 }));
+    waits.take(&on(
+        0,
+        2,
+        20,
+        TraceEventKind::Named { thread: 20, name: ThreadName::from_bytes(b"child") },
+    ));
+    waits.take(&on(0, 3, 12, TraceEventKind::Ended { thread: 12 }));
     let mut threads: Vec<(u32, String)> =
         waits.threads().map(|(id, name)| (id, name.to_string())).collect();
     threads.sort_unstable();
@@ -232,20 +250,24 @@ fn event(kind: u8, at_ns: i64, cpu: u32, n: u64) -> TraceEvent {
     let function = [TIMERFD_FUNCTION, WAKEUP_FUNCTION][n as usize % 2];
     let soft_ns = at_ns + (n % 700) as i64;
     let what = match kind % 12 {
-        0 => What::Enter {
+        0 => TraceEventKind::Enter {
             call: WAITS.get(n as usize % WAITS.len().max(1)).map_or(0, |(call, _)| *call),
         },
-        1 => What::Return { call: 0 },
-        2 => What::Start { timer, function, soft_ns, hard_ns: soft_ns + (n % 60) as i64 },
-        3 => What::Cancel { timer },
-        4 => What::Expire { timer, function, now_ns: at_ns },
-        5 => What::Expired { timer },
-        6 => What::Waking { thread: LOOP },
-        7 => What::Switch { state: (n % 9) as i64, next: thread, next_name: Name::of(b"x") },
-        8 => What::Lost { records: n % 5, until_ns: soft_ns },
-        9 => What::Forked { process: PROCESS, thread, parent: PROCESS },
-        10 => What::Ended { thread: PROCESS },
-        _ => What::Waking { thread },
+        1 => TraceEventKind::Return { call: 0 },
+        2 => TraceEventKind::Start { timer, function, soft_ns, hard_ns: soft_ns + (n % 60) as i64 },
+        3 => TraceEventKind::Cancel { timer },
+        4 => TraceEventKind::Expire { timer, function, now_ns: at_ns },
+        5 => TraceEventKind::Expired { timer },
+        6 => TraceEventKind::Waking { thread: LOOP },
+        7 => TraceEventKind::Switch {
+            state: (n % 9) as i64,
+            next: thread,
+            next_name: ThreadName::from_bytes(b"x"),
+        },
+        8 => TraceEventKind::Lost { records: n % 5, until_ns: soft_ns },
+        9 => TraceEventKind::Forked { process: PROCESS, thread, parent: PROCESS },
+        10 => TraceEventKind::Ended { thread: PROCESS },
+        _ => TraceEventKind::Waking { thread },
     };
     on(cpu, at_ns, thread, what)
 }
@@ -281,10 +303,10 @@ fn hostile_numbers_do_no_harm() {
             let (kind, n) = (random.next_u64() as u8, random.next_u64());
             let mut event = event(kind, (n % 1_000_000) as i64, (n % 3) as u32, n);
             let far = far(random.next_u64());
-            match &mut event.what {
-                What::Start { soft_ns, .. } => *soft_ns = far,
-                What::Expire { now_ns, .. } => *now_ns = far,
-                What::Lost { records, until_ns } if n % 7 == 0 => {
+            match &mut event.kind {
+                TraceEventKind::Start { soft_ns, .. } => *soft_ns = far,
+                TraceEventKind::Expire { now_ns, .. } => *now_ns = far,
+                TraceEventKind::Lost { records, until_ns } if n % 7 == 0 => {
                     (*records, *until_ns) = (u64::MAX, far % 1_000_000)
                 }
                 _ => {}

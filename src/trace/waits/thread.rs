@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use engine::machine::os::Name;
+use engine::machine::os::ThreadName;
 use files::report::why::Class;
 use files::why::Parts;
 
@@ -25,7 +25,7 @@ pub(super) enum State {
 
 #[derive(Debug, Default)]
 pub(super) struct Thread {
-    pub(super) name: Name,
+    pub(super) name: ThreadName,
     pub(super) state: State,
     /// The wait that it is in, and the one before.
     pub(super) call: Option<&'static str>,
@@ -71,7 +71,11 @@ impl Thread {
 
     /// Books the time since the last event of the thread; `occupants` are those of the CPU that it
     /// gets now.
-    pub(super) fn account(&mut self, at_ns: i64, occupants: Option<&VecDeque<(i64, u32, Name)>>) {
+    pub(super) fn account(
+        &mut self,
+        at_ns: i64,
+        occupants: Option<&VecDeque<(i64, u32, ThreadName)>>,
+    ) {
         let (state, from_ns) = (self.state, self.since_ns);
         match (state, occupants) {
             (State::Runs, _) => self.did(at_ns, Class::OwnCpu),
@@ -174,7 +178,7 @@ impl Pending {
 fn queued(
     from_ns: i64,
     to_ns: i64,
-    occupants: &VecDeque<(i64, u32, Name)>,
+    occupants: &VecDeque<(i64, u32, ThreadName)>,
     mut each: impl FnMut(Piece),
 ) {
     let mut until_ns = to_ns;

@@ -1,6 +1,6 @@
 //! One timer that a thread waited for, and the stretches that its lateness is made of.
 
-use engine::machine::os::Name;
+use engine::machine::os::ThreadName;
 use files::report::why::{Chain, Class};
 use files::why::{Parts, Way};
 
@@ -11,7 +11,7 @@ pub(super) const TIMERFD: &str = "timerfd";
 #[derive(Clone, Debug, PartialEq)]
 pub struct Wait {
     pub thread: u32,
-    pub name: Name,
+    pub name: ThreadName,
     /// What it waited in.
     pub kind: &'static str,
     pub deadline_ns: i64,
@@ -29,7 +29,7 @@ pub struct Wait {
     /// Its lateness taken apart: the parts add up to it.
     pub parts: Parts,
     /// Who ran while it was ready.
-    pub behind: Vec<(Name, u64)>,
+    pub behind: Vec<(ThreadName, u64)>,
 }
 
 impl Wait {
@@ -58,7 +58,7 @@ impl Wait {
     /// Of a timer that nothing is known of but when it was due; until more is known, it ends when
     /// it expired, or was gone.
     pub(super) fn due(
-        of: (u32, Name),
+        of: (u32, ThreadName),
         kind: &'static str,
         deadline_ns: i64,
         slack_ns: u64,
@@ -100,7 +100,7 @@ pub(super) struct Piece {
     pub(super) to_ns: i64,
     pub(super) class: Class,
     /// Who had its CPU.
-    pub(super) behind: Option<Name>,
+    pub(super) behind: Option<ThreadName>,
 }
 
 pub(super) fn span(from_ns: i64, to_ns: i64) -> u64 {

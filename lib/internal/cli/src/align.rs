@@ -16,8 +16,9 @@ pub fn align_by<R: AsRef<[String]>>(rows: &[R], is_left: impl Fn(usize) -> bool)
     let mut text = String::new();
     for row in rows {
         let cells = row.as_ref().iter().zip(&widths).enumerate();
-        let cells =
-            cells.map(|(c, (cell, w))| if is_left(c) { left(cell, *w) } else { right(cell, *w) });
+        let cells = cells.map(
+            |(c, (cell, w))| if is_left(c) { pad_right(cell, *w) } else { pad_left(cell, *w) },
+        );
         text += cells.collect::<Vec<_>>().join(GAP).trim_end();
         text.push('\n');
     }
@@ -47,23 +48,23 @@ pub fn fit(rows: &[Vec<String>], columns: usize) -> String {
     for row in rows {
         text += &chunks(&row[0], columns);
         for (name, figure) in heading.iter().zip(row).skip(1) {
-            text += &format!("{GAP}{}{GAP}{figure}\n", left(name, label));
+            text += &format!("{GAP}{}{GAP}{figure}\n", pad_right(name, label));
         }
     }
     text
 }
 
 /// A cell with room behind it. Format widths end at 65,535, and a name in a file may be longer.
-pub fn left(cell: &str, width: usize) -> String {
-    format!("{cell}{}", room(cell, width))
+pub fn pad_right(cell: &str, width: usize) -> String {
+    format!("{cell}{}", padding(cell, width))
 }
 
 /// A cell with room before it.
-fn right(cell: &str, width: usize) -> String {
-    format!("{}{cell}", room(cell, width))
+fn pad_left(cell: &str, width: usize) -> String {
+    format!("{}{cell}", padding(cell, width))
 }
 
-fn room(cell: &str, width: usize) -> String {
+fn padding(cell: &str, width: usize) -> String {
     " ".repeat(width.saturating_sub(cell.chars().count()))
 }
 

@@ -1,16 +1,18 @@
 //! A number in the unit that a metric has.
 
-use crate::time::time;
+use crate::time::format_time;
 
 /// A value in its unit, with three digits.
-pub fn shown(value: f64, unit: &str) -> String {
-    let (size, unit_of) = (value.abs(), |text: String| format!("{text} {unit}"));
+pub fn format_amount(value: f64, unit: &str) -> String {
+    let (size, with_unit) = (value.abs(), |text: String| format!("{text} {unit}"));
     match unit {
-        "ns" => time(value.round() as i64),
+        "ns" => format_time(value.round() as i64),
         "bytes" if size >= 1024.0 * 1024.0 => format!("{:.1} MiB", value / 1024.0 / 1024.0),
         "bytes" => format!("{value:.0} bytes"),
         "instructions" if size >= 1e6 => format!("{:.2} M instructions", value / 1e6),
-        _ if size >= 100.0 => unit_of(format!("{value:.0}")),
-        _ => unit_of(format!("{value:.*}", (2.0 - size.log10().floor()).clamp(0.0, 12.0) as usize)),
+        _ if size >= 100.0 => with_unit(format!("{value:.0}")),
+        _ => {
+            with_unit(format!("{value:.*}", (2.0 - size.log10().floor()).clamp(0.0, 12.0) as usize))
+        }
     }
 }

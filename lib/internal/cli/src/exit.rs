@@ -55,7 +55,7 @@ impl Error {
     }
 
     /// For `map_err` on an I/O error met while writing to standard output.
-    pub fn writing(error: std::io::Error) -> Self {
+    pub fn from_stdout(error: std::io::Error) -> Self {
         match error.kind() {
             std::io::ErrorKind::BrokenPipe => {
                 Self { kind: Kind::ClosedPipe, message: String::new() }
@@ -66,10 +66,10 @@ impl Error {
 
     /// A place that cannot be written, and what to do: as where standard output cannot, there is a
     /// result, and nobody has got it.
-    pub fn place(place: &Path, error: &std::io::Error) -> Self {
+    pub fn unwritable(path: &Path, error: &std::io::Error) -> Self {
         Self::measure(format!(
             "cannot write {}: {error}; choose another place with --out",
-            place.display()
+            path.display()
         ))
     }
 
@@ -99,7 +99,7 @@ impl fmt::Display for Error {
 }
 
 /// The name of a temporary file stays out of a message: nobody has given it.
-pub fn without_name(error: io::Error) -> io::Error {
+pub fn strip_temp_path(error: io::Error) -> io::Error {
     io::Error::new(error.kind(), error.to_string().split(" at path ").next().unwrap_or_default())
 }
 

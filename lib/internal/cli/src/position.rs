@@ -1,7 +1,7 @@
 //! Places in a text, as editors count them.
 
 /// Line and column of what follows these bytes.
-pub fn after(before: &[u8]) -> String {
+pub fn format_position(before: &[u8]) -> String {
     let line = before.iter().filter(|&&b| b == b'\n').count() + 1;
     let column = before.iter().rev().take_while(|&&b| b != b'\n').count() + 1;
     format!("line {line} column {column}")
@@ -9,11 +9,11 @@ pub fn after(before: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::after;
+    use super::format_position;
 
     #[test]
     fn places_are_counted_as_editors_do() {
-        assert_eq!(after(b""), "line 1 column 1");
-        assert_eq!(after(b"ab\ncd"), "line 2 column 3");
+        assert_eq!(format_position(b""), "line 1 column 1");
+        assert_eq!(format_position(b"ab\ncd"), "line 2 column 3");
     }
 }

@@ -1,15 +1,15 @@
 //! What somebody may have meant who wrote something else.
 
 /// No name has as many bytes.
-const MAX_NAME: usize = 64;
+const MAX_NAME_BYTES: usize = 64;
 
 /// The names that differ from what was written in at most a quarter of its characters, and in no
 /// more than three.
-pub fn near<'a>(written: &str, names: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
+pub fn find_similar<'a>(written: &str, names: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
     let most = (written.chars().count() / 4).clamp(1, 3);
     // What is longer by more than a name resembles none, and looking for that takes the product of
     // both lengths.
-    let typed = written.len() < MAX_NAME;
+    let typed = written.len() < MAX_NAME_BYTES;
     names
         .into_iter()
         .filter(|name| typed && strsim::damerau_levenshtein(name, written) <= most)
@@ -18,7 +18,7 @@ pub fn near<'a>(written: &str, names: impl IntoIterator<Item = &'a str>) -> Vec<
 
 /// `did you mean a or b? `, or nothing where nothing is near.
 pub fn did_you_mean<'a>(written: &str, names: impl IntoIterator<Item = &'a str>) -> String {
-    match near(written, names).as_slice() {
+    match find_similar(written, names).as_slice() {
         [] => String::new(),
         near => format!("did you mean {}? ", near.join(" or ")),
     }

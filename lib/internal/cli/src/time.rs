@@ -1,7 +1,7 @@
 //! Times and shares as people read them: three digits, and the unit beside them.
 
 /// One value with the unit that suits it: three digits, or all of a whole number of nanoseconds.
-pub fn time(ns: i64) -> String {
+pub fn format_time(ns: i64) -> String {
     let sign = if ns < 0 { "-" } else { "" };
     // Rounded first: 999.7 us is 1.00 ms.
     let rounded = |digits: u32| {
@@ -15,16 +15,20 @@ pub fn time(ns: i64) -> String {
         1_000_000..1_000_000_000 => (1e6, "ms"),
         _ => (1e9, "s"),
     };
-    format!("{sign}{} {symbol}", cost(ns as f64 / unit))
+    format!("{sign}{} {symbol}", format_number(ns as f64 / unit))
 }
 
 /// The same of a fraction of a nanosecond: `0.52 ns`, `14.2 us`.
-pub fn real_time(ns: f64) -> String {
-    if ns.abs() < 999.5 { format!("{} ns", cost(ns)) } else { time(ns.round() as i64) }
+pub fn format_fractional_time(ns: f64) -> String {
+    if ns.abs() < 999.5 {
+        format!("{} ns", format_number(ns))
+    } else {
+        format_time(ns.round() as i64)
+    }
 }
 
 /// How long something takes, as people plan with it: `45s`, `35 min`, `3 h`.
-pub fn long(seconds: f64) -> String {
+pub fn format_duration(seconds: f64) -> String {
     match seconds {
         s if s < 120.0 => format!("{s:.0}s"),
         s if s < 7_200.0 => format!("{:.0} min", s / 60.0),
@@ -34,16 +38,16 @@ pub fn long(seconds: f64) -> String {
 }
 
 /// An interval of times; the unit stands once where both ends share it.
-pub fn interval(ends: [i64; 2]) -> String {
-    between(ends.map(time))
+pub fn format_interval(ends: [i64; 2]) -> String {
+    format_range(ends.map(format_time))
 }
 
 /// The same of fractions of a nanosecond.
-pub fn real_interval(ends: [f64; 2]) -> String {
-    between(ends.map(real_time))
+pub fn format_fractional_interval(ends: [f64; 2]) -> String {
+    format_range(ends.map(format_fractional_time))
 }
 
-fn between([low, high]: [String; 2]) -> String {
+fn format_range([low, high]: [String; 2]) -> String {
     match (low.split_once(' '), high.split_once(' ')) {
         (Some((number, unit)), Some((_, other))) if unit == other => format!("[{number}, {high}]"),
         _ => format!("[{low}, {high}]"),
@@ -51,11 +55,11 @@ fn between([low, high]: [String; 2]) -> String {
 }
 
 /// A part of a whole in per cent, three digits; `0` only where it is none.
-pub fn share(part: u64, whole: u64) -> String {
+pub fn format_share(part: u64, whole: u64) -> String {
     match part as f64 / whole.max(1) as f64 * 100.0 {
         _ if part == 0 => "0".to_owned(),
         p if p < 0.01 => "<0.01 %".to_owned(),
-        p if p < 99.95 || part >= whole => format!("{} %", cost(p)),
+        p if p < 99.95 || part >= whole => format!("{} %", format_number(p)),
         p if p < 99.995 => format!("{p:.2} %"),
         _ => ">99.99 %".to_owned(),
     }
@@ -63,7 +67,7 @@ pub fn share(part: u64, whole: u64) -> String {
 
 /// Nanoseconds or cycles of something so short that fractions of one count: three digits, or more
 /// before the point.
-pub fn cost(value: f64) -> String {
+pub fn format_number(value: f64) -> String {
     match value.abs() {
         v if v >= 99.95 => format!("{value:.0}"),
         v if v >= 9.995 => format!("{value:.1}"),
@@ -77,18 +81,18 @@ mod tests {
 
     #[test]
     fn values_keep_three_digits() {
-        assert_eq!([54, 14_237, 1_039_000].map(time), ["54 ns", "14.2 us", "1.04 ms"]);
+        assert_eq!([54, 14_237, 1_039_000].map(format_time), ["54 ns", "14.2 us", "1.04 ms"]);
         assert_eq!(
-            [0, -7, 999_600, 9_996, -14_250_000].map(time),
+            [0, -7, 999_600, 9_996, -14_250_000].map(format_time),
             ["0 ns", "-7 ns", "1.00 ms", "10.0 us", "-14.3 ms"]
         );
-        assert_eq!([i64::MAX, i64::MIN].map(time), ["9220000000 s", "-9220000000 s"]);
+        assert_eq!([i64::MAX, i64::MIN].map(format_time), ["9220000000 s", "-9220000000 s"]);
         assert_eq!(
-            [0.52, 23.14, 999.6, 1_254.0].map(real_time),
+            [0.52, 23.14, 999.6, 1_254.0].map(format_fractional_time),
             ["0.52 ns", "23.1 ns", "1.00 us", "1.25 us"]
         );
-        assert_eq!(interval([14_000, 15_250]), "[14.0, 15.3 us]");
-        assert_eq!(interval([990_000, 1_200_000]), "[990 us, 1.20 ms]");
+        assert_eq!(format_interval([14_000, 15_250]), "[14.0, 15.3 us]");
+        assert_eq!(format_interval([990_000, 1_200_000]), "[990 us, 1.20 ms]");
     }
 
     #[test]
@@ -102,7 +106,7 @@ mod tests {
             (99_999, 100_000),
             (9, 9),
         ]
-        .map(|(n, of)| share(n, of));
+        .map(|(n, of)| format_share(n, of));
         assert_eq!(shares, ["0", "<0.01 %", "12.5 %", "0.03 %", "99.99 %", ">99.99 %", "100 %"]);
     }
 }

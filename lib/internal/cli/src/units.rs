@@ -1,5 +1,6 @@
 //! Durations and counts as people write them.
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 pub const MIN_PERIOD: Duration = Duration::from_micros(1);
@@ -17,7 +18,7 @@ const UNITS: [(&str, u128); 8] = [
 ];
 
 /// Reads `500us`, `2.5ms`, `1m`: a number of nanoseconds, exact; a fraction of one is an error.
-pub fn duration(text: &str) -> Result<Duration, String> {
+pub fn parse_duration(text: &str) -> Result<Duration, String> {
     let text = text.trim();
     let split = text
         .find(|c: char| !(c.is_ascii_digit() || c == '.' || c == '-' || c == '+'))
@@ -55,21 +56,22 @@ pub fn duration(text: &str) -> Result<Duration, String> {
 }
 
 /// Reads a duration from the one to the other.
-pub fn duration_within(
+pub fn parse_duration_within(
     what: &str,
     text: &str,
-    [least, most]: [Duration; 2],
+    range: RangeInclusive<Duration>,
 ) -> Result<Duration, String> {
-    let duration = duration(text)?;
-    if duration < least || duration > most {
-        return Err(format!("{what} of {text} is outside {} to {}", short(least), short(most)));
+    let duration = parse_duration(text)?;
+    if !range.contains(&duration) {
+        let [min, max] = [*range.start(), *range.end()].map(format_exact_duration);
+        return Err(format!("{what} of {text} is outside {min} to {max}"));
     }
     Ok(duration)
 }
 
 /// Reads a period: a duration from 1 us to 1 h.
-pub fn period(text: &str) -> Result<Duration, String> {
-    let period = duration(text)?;
+pub fn parse_period(text: &str) -> Result<Duration, String> {
+    let period = parse_duration(text)?;
     if period.is_zero() {
         return Err(format!("a period of {text} is no period; give one from 1us to 1h"));
     }
@@ -80,7 +82,7 @@ pub fn period(text: &str) -> Result<Duration, String> {
 }
 
 /// A whole number, such as `10k`, `1.5M` or `10_000`; `_` and `,` may group the digits.
-fn whole(text: &str) -> Option<u64> {
+fn parse_whole(text: &str) -> Option<u64> {
     let plain: String = text.chars().filter(|c| !matches!(c, '_' | ',')).collect();
     let (number, zeros) = match plain.strip_suffix(['k', 'K', 'M', 'G']) {
         Some(number) if plain.ends_with(['k', 'K']) => (number, 3),
@@ -96,8 +98,8 @@ fn whole(text: &str) -> Option<u64> {
 }
 
 /// Reads a positive count, such as `10k`.
-pub fn count(text: &str) -> Result<u64, String> {
-    match whole(text) {
+pub fn parse_count(text: &str) -> Result<u64, String> {
+    match parse_whole(text) {
         Some(0) => Err("0 is nothing to measure; give at least 1".to_owned()),
         Some(n) => Ok(n),
         None => Err(format!("{text:?} is not a whole number of at least 1, such as 10000 or 10k")),
@@ -105,34 +107,30 @@ pub fn count(text: &str) -> Result<u64, String> {
 }
 
 /// Reads a whole number from the one to the other.
-pub fn number_within(text: &str, [least, most]: [u64; 2]) -> Result<u64, String> {
-    let n = whole(text).ok_or_else(|| {
-        format!("{text:?} is not a whole number; give one from {least} to {most}")
-    })?;
-    if (least..=most).contains(&n) {
-        Ok(n)
-    } else {
-        Err(format!("{text} is outside {least} to {most}"))
-    }
+pub fn parse_number_within(text: &str, range: RangeInclusive<u64>) -> Result<u64, String> {
+    let (min, max) = (range.start(), range.end());
+    let n = parse_whole(text)
+        .ok_or_else(|| format!("{text:?} is not a whole number; give one from {min} to {max}"))?;
+    if range.contains(&n) { Ok(n) } else { Err(format!("{text} is outside {min} to {max}")) }
 }
 
 /// Reads a whole number, zero included.
-pub fn number(text: &str) -> Result<u64, String> {
-    whole(text).ok_or_else(|| format!("{text:?} is not a whole number, such as 0 or 20"))
+pub fn parse_number(text: &str) -> Result<u64, String> {
+    parse_whole(text).ok_or_else(|| format!("{text:?} is not a whole number, such as 0 or 20"))
 }
 
 /// Reads the number of one of several things, such as a CPU.
-pub fn index(text: &str) -> Result<usize, String> {
+pub fn parse_index(text: &str) -> Result<usize, String> {
     text.parse().map_err(|_| format!("{text:?} is not a number such as 0 or 3"))
 }
 
 /// Reads a seed, which a plan file can hold.
-pub fn seed(text: &str) -> Result<u64, String> {
-    number_within(text, [0, i64::MAX as u64])
+pub fn parse_seed(text: &str) -> Result<u64, String> {
+    parse_number_within(text, 0..=i64::MAX as u64)
 }
 
-/// The shortest exact way to write a duration, the inverse of [`duration`].
-pub fn short(duration: Duration) -> String {
+/// The shortest exact way to write a duration, the inverse of [`parse_duration`].
+pub fn format_exact_duration(duration: Duration) -> String {
     let ns = duration.as_nanos();
     let exact = |unit: u128| ns != 0 && ns.is_multiple_of(unit);
     match ns {
@@ -157,29 +155,35 @@ mod tests {
             ("0.5 µs", 500),
             (".5s", 500_000_000),
         ] {
-            assert_eq!(duration(text), Ok(Duration::from_nanos(ns)), "{text}");
+            assert_eq!(parse_duration(text), Ok(Duration::from_nanos(ns)), "{text}");
         }
     }
 
     #[test]
     fn what_is_advised_is_accepted() {
         for text in ["0", "00", ".", "7", "2.5"] {
-            let error = period(text).unwrap_err();
+            let error = parse_period(text).unwrap_err();
             let advised: Vec<&str> = error
                 .split(' ')
                 .filter(|word| word.ends_with("us") || word.ends_with("ms"))
                 .collect();
             assert!(
-                advised.len() == 2 && advised.iter().all(|text| period(text).is_ok()),
+                advised.len() == 2 && advised.iter().all(|text| parse_period(text).is_ok()),
                 "{error}"
             );
         }
-        assert_eq!((number("0"), number("1_000"), index("3")), (Ok(0), Ok(1000), Ok(3)));
-        assert_eq!((number_within("24", [24, 30]), seed("0")), (Ok(24), Ok(0)));
-        assert_eq!(number_within("23", [24, 30]), Err("23 is outside 24 to 30".to_owned()));
-        for refused in
-            [number("x"), number_within("x", [1, 2]), seed("-1"), index("-1").map(|n| n as u64)]
-        {
+        assert_eq!(
+            (parse_number("0"), parse_number("1_000"), parse_index("3")),
+            (Ok(0), Ok(1000), Ok(3))
+        );
+        assert_eq!((parse_number_within("24", 24..=30), parse_seed("0")), (Ok(24), Ok(0)));
+        assert_eq!(parse_number_within("23", 24..=30), Err("23 is outside 24 to 30".to_owned()));
+        for refused in [
+            parse_number("x"),
+            parse_number_within("x", 1..=2),
+            parse_seed("-1"),
+            parse_index("-1").map(|n| n as u64),
+        ] {
             let error = refused.unwrap_err();
             assert!(error.contains(" number"), "{error}");
         }
@@ -194,12 +198,12 @@ mod tests {
             ("2G", 2_000_000_000),
             ("7", 7),
         ] {
-            assert_eq!(count(text), Ok(n), "{text}");
+            assert_eq!(parse_count(text), Ok(n), "{text}");
         }
         for text in
             ["", "k", ".5k", "1.5", "1.2345k", "-1", "99999999999999999999", "0k", "10kk", "+1.k5"]
         {
-            assert!(count(text).is_err(), "{text}");
+            assert!(parse_count(text).is_err(), "{text}");
         }
     }
 
@@ -216,11 +220,11 @@ mod tests {
             ("99999999999999999999h", "too long"),
             ("6000000h", "too long"),
         ] {
-            let error = duration(text).unwrap_err();
+            let error = parse_duration(text).unwrap_err();
             assert!(error.contains(says), "{text}: {error}");
         }
         for text in ["0us", "999ns", "61m", "0.9us"] {
-            assert!(period(text).is_err(), "{text}");
+            assert!(parse_period(text).is_err(), "{text}");
         }
     }
 
@@ -228,7 +232,7 @@ mod tests {
         #[test]
         fn short_reads_back(ns in 1_u64..4_000_000_000_000) {
             let d = Duration::from_nanos(ns);
-            prop_assert_eq!(duration(&short(d)), Ok(d));
+            prop_assert_eq!(parse_duration(&format_exact_duration(d)), Ok(d));
         }
     }
 }

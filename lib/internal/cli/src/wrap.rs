@@ -1,14 +1,14 @@
 //! Paragraphs in lines.
 
 /// Widest line of a paragraph: longer ones are hard to follow.
-pub const WIDEST_PARAGRAPH: usize = 80;
+pub const MAX_PARAGRAPH_WIDTH: usize = 80;
 
 /// Words that belong to the number before them.
 const UNITS: [&str; 5] = ["%", "ns", "us", "ms", "s"];
 
 /// Wraps prose for a terminal of so many columns.
-pub fn paragraph(text: &str, columns: usize) -> String {
-    wrap(text, columns.min(WIDEST_PARAGRAPH))
+pub fn wrap_paragraph(text: &str, columns: usize) -> String {
+    wrap(text, columns.min(MAX_PARAGRAPH_WIDTH))
 }
 
 /// Breaks text at spaces into lines of at most `width` characters, but never between a number and

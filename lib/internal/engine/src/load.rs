@@ -22,12 +22,12 @@ pub enum Load {
 /// What a process of our own does, on so many threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stress {
-    pub kind: Kind,
+    pub kind: StressKind,
     pub threads: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum StressKind {
     Cpu,
     Memory,
     Io,
@@ -42,10 +42,14 @@ pub struct Tasks {
 }
 
 /// What a process of ours writes to stdout as soon as all its threads have what they need.
-pub const READY: &str = "ready\n";
+pub const READY_LINE: &str = "ready\n";
 
-const KINDS: [(&str, Kind); 4] =
-    [("cpu", Kind::Cpu), ("memory", Kind::Memory), ("io", Kind::Io), ("softirq", Kind::Softirq)];
+const KINDS: [(&str, StressKind); 4] = [
+    ("cpu", StressKind::Cpu),
+    ("memory", StressKind::Memory),
+    ("io", StressKind::Io),
+    ("softirq", StressKind::Softirq),
+];
 /// More threads than this are a slip of the keyboard.
 const MAX_THREADS: usize = 1_024;
 const MAX_TASKS: u32 = 100_000;
@@ -69,7 +73,7 @@ impl fmt::Display for Load {
             Self::None => f.write_str("none"),
             Self::Stress(stress) => stress.fmt(f),
             Self::Tasks(Tasks { count, hold }) => {
-                write!(f, "tasks:{count}x{}", units::short(*hold))
+                write!(f, "tasks:{count}x{}", units::format_exact_duration(*hold))
             }
             Self::Command(text) => f.write_str(text),
         }
@@ -115,7 +119,7 @@ impl FromStr for Stress {
             .ok_or_else(|| format!("no load {text:?}"))?;
         let threads = match threads {
             // One for each CPU that this process may use; one is enough of what CPUs share.
-            None if *kind == Kind::Cpu => {
+            None if *kind == StressKind::Cpu => {
                 std::thread::available_parallelism().map_or(1, usize::from)
             }
             None => 1,
@@ -141,7 +145,7 @@ fn tasks(text: &str) -> Result<Tasks, String> {
     };
     let (count, hold) = text.split_once('x').ok_or_else(bad)?;
     let count = count.parse().ok().filter(|n| (1..=MAX_TASKS).contains(n)).ok_or_else(bad)?;
-    let hold = units::duration_within("a hold", hold, [Duration::from_nanos(100), MAX_HOLD])?;
+    let hold = units::parse_duration_within("a hold", hold, Duration::from_nanos(100)..=MAX_HOLD)?;
     Ok(Tasks { count, hold })
 }
 
@@ -189,7 +193,7 @@ mod tests {
         assert_eq!(" cpu:2 ".parse::<Load>(), "cpu:2".parse(), "no command of that name");
         assert!(matches!(
             "cpu".parse(),
-            Ok(Load::Stress(Stress { kind: Kind::Cpu, threads: 1.. }))
+            Ok(Load::Stress(Stress { kind: StressKind::Cpu, threads: 1.. }))
         ));
         assert_eq!(
             "./cpu".parse::<Load>(),

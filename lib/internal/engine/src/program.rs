@@ -28,10 +28,10 @@ impl Program {
     pub fn parse(text: &str) -> Result<Self, String> {
         let words =
             shlex::split(text).ok_or_else(|| format!("the command {text:?} has an open quote"))?;
-        Ok(Self { text: text.to_owned(), ..Self::of_words(words)? })
+        Ok(Self { text: text.to_owned(), ..Self::from_words(words)? })
     }
 
-    pub fn of_words(words: Vec<String>) -> Result<Self, String> {
+    pub fn from_words(words: Vec<String>) -> Result<Self, String> {
         match words.first() {
             None => Err("an empty command is nothing to run".to_owned()),
             Some(first) if first.is_empty() => {
@@ -46,7 +46,7 @@ impl Program {
     }
 
     /// Whether there is such a file, as far as that shows without starting it.
-    pub fn find(&self) -> Result<(), String> {
+    pub fn check_exists(&self) -> Result<(), String> {
         let word = Path::new(&self.words[0]);
         let path = std::env::var_os("PATH").unwrap_or_default();
         let mut places = std::env::split_paths(&path).map(|place| place.join(word));
@@ -58,13 +58,13 @@ impl Program {
         match is_name && places.any(|p| is_program(&p)) || is_program(word) {
             true => Ok(()),
             false if word.is_file() && !is_name => {
-                Err(self.not_started("that file is not executable"))
+                Err(self.start_error("that file is not executable"))
             }
-            false => Err(self.not_started("there is no such program")),
+            false => Err(self.start_error("there is no such program")),
         }
     }
 
-    pub fn not_started(&self, why: impl fmt::Display) -> String {
+    pub fn start_error(&self, why: impl fmt::Display) -> String {
         format!("cannot start {}: {why}", self.text)
     }
 
@@ -117,7 +117,7 @@ mod tests {
     fn words_are_the_program_however_they_were_quoted() {
         let program = Program::parse("./a-loop  'two words' x").unwrap();
         assert_eq!(program.words(), ["./a-loop", "two words", "x"]);
-        let again = Program::of_words(program.words().to_vec()).unwrap();
+        let again = Program::from_words(program.words().to_vec()).unwrap();
         assert_eq!(again, program);
         assert_eq!(Program::parse(again.text()).unwrap(), program);
         for (text, says) in

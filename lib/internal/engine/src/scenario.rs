@@ -15,8 +15,8 @@ use files::report;
 use crate::load::Load;
 use crate::machine::{os, tuning};
 use crate::program::Program;
-use crate::subject::measured::Measured;
-use crate::subject::{self, Entry, scripted};
+use crate::subject::target::Target;
+use crate::subject::{self, SubjectInfo, script};
 use cli::exit::{self, usage};
 use cli::suggest::did_you_mean;
 use cli::units;
@@ -38,7 +38,7 @@ const DEFAULT_TICKS: u64 = 10_000;
 const MAX_INSTANCES: u64 = 100_000;
 const MAX_ROUND: Duration = Duration::from_secs(365 * 24 * 3600);
 /// A run that keeps no samples keeps no more than so many rounds of a subject.
-pub const ROUNDS_WITHOUT_SAMPLES: u64 = 1_000;
+pub const MAX_ROUNDS_WITHOUT_SAMPLES: u64 = 1_000;
 /// Memory a recorded tick takes while the report is made: samples, sorted copies, JSON text.
 const BYTES_PER_TICK: u64 = 160;
 
@@ -59,12 +59,12 @@ pub struct Plan {
     /// Whether the report keeps every sample.
     pub samples: bool,
     /// Whether as many rounds again are run to find out why ticks are late.
-    pub why: Option<Why>,
+    pub why: Option<ProfileOptions>,
 }
 
 /// Which ticks are asked why they are late.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Why {
+pub struct ProfileOptions {
     /// Those at least this late; otherwise the latest per cent.
     pub threshold: Option<Duration>,
 }
@@ -74,7 +74,7 @@ pub struct Why {
 pub struct Scenario {
     /// Unique within a plan, for example `os-interval@500us/current-thread`.
     pub id: String,
-    pub subject: Measured,
+    pub subject: Target,
     pub period: Duration,
     /// Of a tokio subject.
     pub runtime: Option<Runtime>,
@@ -94,8 +94,8 @@ pub struct Scenario {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ScenarioArgs {
     /// Subjects, periods, runtimes and loads make a matrix; an empty list stands for the default.
-    pub subjects: Vec<&'static Entry>,
-    /// Measured beside the subjects; where these alone are stated, nothing else is.
+    pub subjects: Vec<&'static SubjectInfo>,
+    /// Target beside the subjects; where these alone are stated, nothing else is.
     pub commands: Vec<Program>,
     pub periods: Vec<Duration>,
     pub runtimes: Vec<Runtime>,
@@ -117,11 +117,11 @@ pub enum Length {
 
 impl ScenarioArgs {
     /// These where they state something, `other` where they do not.
-    pub fn over(&self, other: &Self) -> Self {
+    pub fn or(&self, other: &Self) -> Self {
         fn stated<T: Clone>(ours: &[T], theirs: &[T]) -> Vec<T> {
             (if ours.is_empty() { theirs } else { ours }).to_vec()
         }
-        let what = if self.name_something() { self } else { other };
+        let what = if self.has_subject() { self } else { other };
         Self {
             subjects: what.subjects.clone(),
             commands: what.commands.clone(),
@@ -136,15 +136,15 @@ impl ScenarioArgs {
     }
 
     /// Whether these say what is measured.
-    pub fn name_something(&self) -> bool {
+    pub fn has_subject(&self) -> bool {
         !self.subjects.is_empty() || !self.commands.is_empty()
     }
 
     /// Flags of what these state and each of `others` states for itself: there it has no effect.
-    pub fn overruled(&self, others: &[Self]) -> Vec<&'static str> {
+    pub fn overridden_flags(&self, others: &[Self]) -> Vec<&'static str> {
         type States = fn(&ScenarioArgs) -> bool;
         const PARTS: [(&str, States); 8] = [
-            ("--subject", ScenarioArgs::name_something),
+            ("--subject", ScenarioArgs::has_subject),
             ("--period", |s| !s.periods.is_empty()),
             ("--runtime", |s| !s.runtimes.is_empty()),
             ("--load", |s| !s.loads.is_empty()),
@@ -153,10 +153,10 @@ impl ScenarioArgs {
             ("--warmup", |s| s.warmup.is_some()),
             ("--instances", |s| s.instances.is_some()),
         ];
-        let overruled = PARTS
+        let overridden_flags = PARTS
             .iter()
             .filter(|(_, state)| !others.is_empty() && state(self) && others.iter().all(state));
-        overruled.map(|(flag, _)| *flag).collect()
+        overridden_flags.map(|(flag, _)| *flag).collect()
     }
 
     /// Every combination: period by period, subject by subject, runtime by runtime, load by load.
@@ -168,16 +168,15 @@ impl ScenarioArgs {
             [] if self.commands.is_empty() => subject::ALL.iter().filter(|e| e.default).collect(),
             stated => stated.to_vec(),
         };
-        let programs = self.commands.iter().cloned().map(Measured::Program);
-        let subjects: Vec<Measured> =
-            programs.chain(ours.into_iter().map(Measured::Ours)).collect();
+        let programs = self.commands.iter().cloned().map(Target::Program);
+        let subjects: Vec<Target> = programs.chain(ours.into_iter().map(Target::Builtin)).collect();
         let runtimes = or(&self.runtimes, || vec![Runtime::CurrentThread]);
         let periods = or(&self.periods, || vec![DEFAULT_PERIOD]);
         let loads = or(&self.loads, || vec![Load::None]);
         let combinations = [subjects.len(), runtimes.len(), loads.len()]
             .iter()
             .fold(periods.len(), |n, m| n.saturating_mul(*m));
-        few_enough(combinations)?;
+        check_scenario_count(combinations)?;
         let mut scenarios = Vec::new();
         for period in periods {
             for subject in &subjects {
@@ -196,11 +195,11 @@ impl ScenarioArgs {
                 "--load {load} is tasks on the runtime of a tokio subject; none of these subjects has one"
             ));
         }
-        Ok(unique(scenarios))
+        Ok(deduplicate(scenarios))
     }
 
     /// The one scenario of these, where they name no more.
-    pub fn only(&self) -> exit::Result<Scenario> {
+    pub fn single_scenario(&self) -> exit::Result<Scenario> {
         let scenarios = self.scenarios()?;
         <[Scenario; 1]>::try_from(scenarios).map(|[one]| one).map_err(|several| {
             usage!(
@@ -212,13 +211,16 @@ impl ScenarioArgs {
 
     fn scenario(
         &self,
-        subject: &Measured,
+        subject: &Target,
         period: Duration,
         runtime: Runtime,
         load: &Load,
     ) -> exit::Result<Scenario> {
         if !(units::MIN_PERIOD..=units::MAX_PERIOD).contains(&period) {
-            return Err(usage!("--period {} is outside 1us to 1h", units::short(period)));
+            return Err(usage!(
+                "--period {} is outside 1us to 1h",
+                units::format_exact_duration(period)
+            ));
         }
         let in_time =
             |time: Duration| u64::try_from(time.as_nanos() / period.as_nanos()).unwrap_or(u64::MAX);
@@ -230,7 +232,7 @@ impl ScenarioArgs {
             Length::Ticks(ticks) => ticks,
             Length::Time(time) => match in_time(time) {
                 0 => {
-                    let [time, period] = [time, period].map(units::short);
+                    let [time, period] = [time, period].map(units::format_exact_duration);
                     return Err(usage!(
                         "--duration {time} holds no tick of --period {period}; give a longer --duration"
                     ));
@@ -256,11 +258,11 @@ impl ScenarioArgs {
         if end.is_none_or(|ns| ns > MAX_ROUND.as_nanos()) {
             return Err(usage!(
                 "a round of {round_ticks} ticks of {} is longer than a year; give fewer --round-ticks or --warmup",
-                units::short(period)
+                units::format_exact_duration(period)
             ));
         }
-        let runtime =
-            Some(runtime).filter(|_| subject.ours().is_some_and(|entry| entry.place.has_runtime()));
+        let runtime = Some(runtime)
+            .filter(|_| subject.as_builtin().is_some_and(|entry| entry.runtime_kind.has_runtime()));
         // A bare thread is a control, and a program is the user's: one is enough.
         let instances = if runtime.is_some() { self.instances.unwrap_or(1) } else { 1 };
         if !(1..=MAX_INSTANCES).contains(&instances) {
@@ -274,7 +276,11 @@ impl ScenarioArgs {
         let many = if instances > 1 { format!("*{instances}") } else { String::new() };
         let place = runtime.map_or(String::new(), |r| format!("/{r}"));
         let beside = if load.is_none() { String::new() } else { format!("+{load}") };
-        let id = format!("{}{many}@{}{place}{beside}", subject.name(), units::short(period));
+        let id = format!(
+            "{}{many}@{}{place}{beside}",
+            subject.name(),
+            units::format_exact_duration(period)
+        );
         let subject = subject.clone();
         Ok(Scenario {
             id,
@@ -291,7 +297,7 @@ impl ScenarioArgs {
 }
 
 /// Refuses more scenarios than a report can hold.
-pub fn few_enough(scenarios: usize) -> exit::Result<()> {
+pub fn check_scenario_count(scenarios: usize) -> exit::Result<()> {
     let most = report::MAX_SUBJECTS;
     if scenarios > most {
         Err(usage!("{scenarios} scenarios; a plan has at most {most}"))
@@ -301,7 +307,7 @@ pub fn few_enough(scenarios: usize) -> exit::Result<()> {
 }
 
 /// Leaves equal scenarios out, and numbers those that differ in nothing that their id shows.
-pub fn unique(scenarios: Vec<Scenario>) -> Vec<Scenario> {
+pub fn deduplicate(scenarios: Vec<Scenario>) -> Vec<Scenario> {
     let mut kept: Vec<Scenario> = Vec::new();
     let mut seen: HashMap<String, Vec<Scenario>> = HashMap::new();
     for scenario in scenarios {
@@ -336,7 +342,7 @@ impl Scenario {
     }
 
     /// How long it takes, by the grid: warm-up included, set-up between rounds estimated.
-    pub fn expected(&self) -> Duration {
+    pub fn expected_duration(&self) -> Duration {
         const SET_UP: Duration = Duration::from_millis(4);
         let ticks =
             u128::from(self.ticks) + u128::from(self.rounds()) * u128::from(self.warmup_ticks);
@@ -367,8 +373,8 @@ impl Scenario {
 }
 
 impl Plan {
-    pub fn expected(&self) -> Duration {
-        let all = self.scenarios.iter().map(|s| s.expected().saturating_mul(self.turns()));
+    pub fn expected_duration(&self) -> Duration {
+        let all = self.scenarios.iter().map(|s| s.expected_duration().saturating_mul(self.turns()));
         all.fold(Duration::ZERO, Duration::saturating_add)
     }
 
@@ -384,12 +390,12 @@ impl Plan {
     }
 
     /// Refuses more samples than memory holds, before anything runs.
-    pub fn fits_memory(&self) -> exit::Result<()> {
+    pub fn check_memory(&self) -> exit::Result<()> {
         let kept = |s: &Scenario| {
             let most = if self.samples {
                 u64::MAX
             } else {
-                s.round_ticks.saturating_mul(ROUNDS_WITHOUT_SAMPLES)
+                s.round_ticks.saturating_mul(MAX_ROUNDS_WITHOUT_SAMPLES)
             };
             s.ticks.min(most)
         };
@@ -434,20 +440,20 @@ impl Plan {
 /// The subjects that a name or a glob (`*`, `?`) stands for, in the order of the list; `all` stands
 /// for every one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Subjects(pub Vec<&'static Entry>);
+pub struct Subjects(pub Vec<&'static SubjectInfo>);
 
 impl FromStr for Subjects {
     type Err = String;
 
     fn from_str(pattern: &str) -> Result<Self, String> {
-        if let Some(hidden) = scripted::find(pattern)? {
+        if let Some(hidden) = script::find(pattern)? {
             return Ok(Self(vec![hidden]));
         }
-        let named = |e: &&Entry| pattern == "all" || glob(pattern, e.name);
+        let named = |e: &&SubjectInfo| pattern == "all" || matches_glob(pattern, e.name);
         let mut found: Vec<_> = subject::ALL.iter().filter(named).collect();
         if found.len() > 1 {
             // Who asks for several asks for those that there are.
-            found.retain(|e| subject::availability(e.name).is_ok());
+            found.retain(|e| subject::check_available(e.name).is_ok());
         }
         if found.is_empty() {
             let near = did_you_mean(pattern, subject::ALL.iter().map(|e| e.name));
@@ -482,11 +488,11 @@ impl TypedValueParser for SubjectsParser {
 
 impl Subjects {
     /// All of several, each once, in the order of the list.
-    pub fn union(several: impl IntoIterator<Item = Self>) -> Vec<&'static Entry> {
-        let mut all: Vec<&'static Entry> =
+    pub fn union(several: impl IntoIterator<Item = Self>) -> Vec<&'static SubjectInfo> {
+        let mut all: Vec<&'static SubjectInfo> =
             several.into_iter().flat_map(|subjects| subjects.0).collect();
         all.sort_by_key(|entry| {
-            subject::ALL.iter().chain(&scripted::SUBJECTS).position(|e| e == *entry)
+            subject::ALL.iter().chain(&script::SUBJECTS).position(|e| e == *entry)
         });
         all.dedup();
         all
@@ -494,7 +500,7 @@ impl Subjects {
 }
 
 /// The subject that a name, or a glob that matches nothing else, stands for.
-pub fn one_subject(pattern: &str) -> Result<&'static Entry, String> {
+pub fn parse_subject(pattern: &str) -> Result<&'static SubjectInfo, String> {
     match pattern.parse::<Subjects>()?.0[..] {
         [one] => Ok(one),
         _ => Err(format!("{pattern:?} stands for several subjects; name one")),
@@ -502,7 +508,7 @@ pub fn one_subject(pattern: &str) -> Result<&'static Entry, String> {
 }
 
 /// Whether `name` matches a pattern of literal characters, `*` and `?`.
-pub fn glob(pattern: &str, name: &str) -> bool {
+pub fn matches_glob(pattern: &str, name: &str) -> bool {
     let [pattern, name] = [pattern, name].map(|text| text.chars().collect::<Vec<_>>());
     let (mut p, mut n) = (0, 0);
     // Where the latest star stands, and how far it reaches so far: only that one may ever have to
@@ -565,7 +571,7 @@ impl FromStr for Runtime {
 }
 
 /// A number that is something and makes sense.
-pub fn within(what: &str, n: u64, most: u64) -> Result<u64, String> {
+pub fn validate_count(what: &str, n: u64, most: u64) -> Result<u64, String> {
     match n {
         0 => Err(format!("0 {what} is nothing to measure; give at least 1")),
         n if n > most => {
@@ -576,15 +582,15 @@ pub fn within(what: &str, n: u64, most: u64) -> Result<u64, String> {
 }
 
 /// The names that patterns stand for, in the order of `all`; all of them without a pattern.
-pub fn chosen<'a>(
+pub fn select_by_pattern<'a>(
     what: &str,
     patterns: &[String],
     all: &[&'a str],
 ) -> Result<Vec<&'a str>, String> {
-    if let Some(unknown) = patterns.iter().find(|p| !all.iter().any(|name| glob(p, name))) {
+    if let Some(unknown) = patterns.iter().find(|p| !all.iter().any(|name| matches_glob(p, name))) {
         return Err(format!("no {what} {unknown:?}; there are {}", all.join(", ")));
     }
-    let wanted = |name: &str| patterns.is_empty() || patterns.iter().any(|p| glob(p, name));
+    let wanted = |name: &str| patterns.is_empty() || patterns.iter().any(|p| matches_glob(p, name));
     Ok(all.iter().copied().filter(|name| wanted(name)).collect())
 }
 

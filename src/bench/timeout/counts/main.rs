@@ -13,8 +13,8 @@ mod tally;
 use std::io::{self, IsTerminal, Write};
 use std::time::Duration;
 
-use benchloops::timeouts::counted::Counted;
 use benchloops::timeouts::loops::{Job, Meter, Workload};
+use benchloops::timeouts::operation_counts::OperationCounts;
 use counter_reads::Counter;
 use tally::Counting;
 
@@ -44,7 +44,7 @@ fn grow_old() {
     let _ = born.elapsed();
 }
 
-fn count(job: Job) -> io::Result<Counted> {
+fn count(job: Job) -> io::Result<OperationCounts> {
     const MESSAGES: u64 = 2_000;
     /// Each of these waits lasts until timeouts expire, which takes milliseconds.
     const MAX_WAITS: u64 = 5;
@@ -78,7 +78,7 @@ struct Probe {
     reads_count: bool,
     trap: Option<Counter>,
     start: Option<SoFar>,
-    counted: Option<Counted>,
+    counted: Option<OperationCounts>,
 }
 
 /// All counters at once.
@@ -108,7 +108,7 @@ impl Meter for Probe {
         self.messages
     }
 
-    fn batch(&mut self, _: u64, _: Duration) {
+    fn record_batch(&mut self, _: u64, _: Duration) {
         let now = SoFar::now();
         let Some(start) = self.start else {
             if self.is_alone {
@@ -119,7 +119,7 @@ impl Meter for Probe {
             return;
         };
         self.trap = None;
-        self.counted = Some(Counted {
+        self.counted = Some(OperationCounts {
             messages: self.messages,
             counter_reads: self.reads_count.then_some(now.reads - start.reads),
             timers_made: now.timers.0 - start.timers.0,
@@ -129,7 +129,7 @@ impl Meter for Probe {
         });
     }
 
-    fn fired(&mut self, _: Option<i64>) {}
+    fn record_timeout(&mut self, _: Option<i64>) {}
 }
 
 #[cfg(test)]
@@ -139,7 +139,7 @@ mod tests {
     use clap::ValueEnum;
 
     use benchloops::timeouts::guard::{Guard, Visitor};
-    use benchloops::timeouts::guards::with;
+    use benchloops::timeouts::guards::visit_guard;
     use benchloops::timeouts::variant::{Clock, Variant};
 
     use super::*;
@@ -157,8 +157,8 @@ mod tests {
             fn visit<G: Guard>(self) {}
         }
         for (variant, clock) in combinations() {
-            let found = with::<Counting, _>(variant, clock, Found).is_some();
-            assert_eq!(found, variant.refuses(clock).is_none(), "{variant:?} {clock:?}");
+            let found = visit_guard::<Counting, _>(variant, clock, Found).is_some();
+            assert_eq!(found, variant.rejection_reason(clock).is_none(), "{variant:?} {clock:?}");
         }
     }
 
@@ -194,7 +194,7 @@ mod tests {
             }
         }
         for (variant, clock) in combinations() {
-            with::<Counting, _>(variant, clock, Fires);
+            visit_guard::<Counting, _>(variant, clock, Fires);
         }
         let (made, registered) = Counting::so_far();
         assert!(made > 0 && registered > 0);

@@ -12,11 +12,11 @@ pub struct Counting;
 impl Tally for Counting {
     const IS_COUNTED: bool = true;
 
-    fn made() {
+    fn timer_created() {
         MADE.fetch_add(1, Ordering::Relaxed);
     }
 
-    fn registered() {
+    fn timer_registered() {
         REGISTERED.fetch_add(1, Ordering::Relaxed);
     }
 }

@@ -41,7 +41,7 @@ pub enum Operation {
 
 impl Operation {
     /// Whether each occurrence is stamped by itself.
-    pub fn by_event(self) -> bool {
+    pub fn is_timed_per_event(self) -> bool {
         self.gap().is_some()
     }
 
@@ -57,14 +57,14 @@ impl Operation {
 
 /// A runtime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Side {
+pub enum BenchRuntime {
     Busypoll,
     Tokio,
 }
 
-impl Side {
+impl BenchRuntime {
     /// Why it has no such operation, if it has none.
-    pub fn lacks(self, operation: Operation) -> Option<&'static str> {
+    pub fn missing_reason(self, operation: Operation) -> Option<&'static str> {
         match (self, operation) {
             (Self::Tokio, Operation::LifeSlab) => Some("its tasks are on the heap"),
             (Self::Tokio, Operation::ChannelLocal) => Some("its channels are for any thread"),
@@ -91,7 +91,10 @@ mod tests {
         };
         let all = Operation::value_variants();
         for (i, a) in all.iter().enumerate() {
-            assert!(Side::value_variants().iter().any(|s| s.lacks(*a).is_none()), "{a:?}");
+            assert!(
+                BenchRuntime::value_variants().iter().any(|s| s.missing_reason(*a).is_none()),
+                "{a:?}"
+            );
             assert!(all[..i].iter().all(|b| name(b) != name(a)), "{a:?}");
         }
     }

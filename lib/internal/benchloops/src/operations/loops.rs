@@ -8,45 +8,51 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 
-use crate::operations::cases::{Operation, Side};
+use crate::operations::cases::{BenchRuntime, Operation};
 use crate::operations::runtimes::{
     Busypoll, BusypollIdler, BusypollSlab, Executor, Idle, Idler, Local, Mpsc, Pipe, Spsc, Tokio,
     TokioIdler, TokioMpsc, Work, bridged,
 };
 use tach::ordered_count;
 
-use crate::batches::{Load, Meter};
+use crate::batches::{BatchPlan, Meter};
 
 /// Counts that an operation took: the mean of each batch, or each event.
 type Round = Vec<f64>;
 
-pub fn run(operation: Operation, side: Side, load: Load) -> io::Result<Round> {
+pub fn run(operation: Operation, side: BenchRuntime, load: BatchPlan) -> io::Result<Round> {
     use Operation as O;
     match (operation, side) {
-        (O::Dispatch, Side::Busypoll) => Busypoll::run(Idle::Never, dispatch::<Busypoll>(load)),
-        (O::Dispatch, Side::Tokio) => Tokio::run(Idle::Never, dispatch::<Tokio>(load)),
-        (O::SelfWake, Side::Busypoll) => {
+        (O::Dispatch, BenchRuntime::Busypoll) => {
+            Busypoll::run(Idle::Never, dispatch::<Busypoll>(load))
+        }
+        (O::Dispatch, BenchRuntime::Tokio) => Tokio::run(Idle::Never, dispatch::<Tokio>(load)),
+        (O::SelfWake, BenchRuntime::Busypoll) => {
             Busypoll::run(Idle::Never, spawned::<Busypoll, _>(self_wake(load)))
         }
-        (O::SelfWake, Side::Tokio) => Tokio::run(Idle::Never, spawned::<Tokio, _>(self_wake(load))),
-        (O::LifeBoxed, Side::Busypoll) => Busypoll::run(Idle::Never, life::<Busypoll>(load)),
-        (O::LifeBoxed, Side::Tokio) => Tokio::run(Idle::Never, life::<Tokio>(load)),
+        (O::SelfWake, BenchRuntime::Tokio) => {
+            Tokio::run(Idle::Never, spawned::<Tokio, _>(self_wake(load)))
+        }
+        (O::LifeBoxed, BenchRuntime::Busypoll) => {
+            Busypoll::run(Idle::Never, life::<Busypoll>(load))
+        }
+        (O::LifeBoxed, BenchRuntime::Tokio) => Tokio::run(Idle::Never, life::<Tokio>(load)),
         (O::LifeSlab, _) => BusypollSlab::run(Idle::Never, life::<BusypollSlab>(load)),
         (O::ChannelLocal, _) => Ok(channel::<Local>(load)),
-        (O::ChannelMpsc, Side::Busypoll) => Ok(channel::<Mpsc>(load)),
-        (O::ChannelMpsc, Side::Tokio) => Ok(channel::<TokioMpsc>(load)),
+        (O::ChannelMpsc, BenchRuntime::Busypoll) => Ok(channel::<Mpsc>(load)),
+        (O::ChannelMpsc, BenchRuntime::Tokio) => Ok(channel::<TokioMpsc>(load)),
         (O::ChannelSpsc, _) => Ok(channel::<Spsc>(load)),
-        (O::StreamMpsc, Side::Busypoll) => stream::<Busypoll, Mpsc>(load),
-        (O::StreamMpsc, Side::Tokio) => stream::<Tokio, TokioMpsc>(load),
+        (O::StreamMpsc, BenchRuntime::Busypoll) => stream::<Busypoll, Mpsc>(load),
+        (O::StreamMpsc, BenchRuntime::Tokio) => stream::<Tokio, TokioMpsc>(load),
         (O::StreamSpsc, _) => stream::<Busypoll, Spsc>(load),
-        (O::WakeBusy, Side::Busypoll) => wake::<Busypoll>(Idle::Busy, load),
-        (O::WakeBusy, Side::Tokio) => wake::<Tokio>(Idle::Busy, load),
-        (O::WakeParked, Side::Busypoll) => wake::<Busypoll>(Idle::Parked, load),
-        (O::WakeParked, Side::Tokio) => wake::<Tokio>(Idle::Parked, load),
-        (O::MessageParked, Side::Busypoll) => message::<Busypoll, Mpsc>(load),
-        (O::MessageParked, Side::Tokio) => message::<Tokio, TokioMpsc>(load),
-        (O::IdleTurn, Side::Busypoll) => idle::<BusypollIdler>(load, false),
-        (O::IdleTurn, Side::Tokio) => idle::<TokioIdler>(load, false),
+        (O::WakeBusy, BenchRuntime::Busypoll) => wake::<Busypoll>(Idle::Busy, load),
+        (O::WakeBusy, BenchRuntime::Tokio) => wake::<Tokio>(Idle::Busy, load),
+        (O::WakeParked, BenchRuntime::Busypoll) => wake::<Busypoll>(Idle::Parked, load),
+        (O::WakeParked, BenchRuntime::Tokio) => wake::<Tokio>(Idle::Parked, load),
+        (O::MessageParked, BenchRuntime::Busypoll) => message::<Busypoll, Mpsc>(load),
+        (O::MessageParked, BenchRuntime::Tokio) => message::<Tokio, TokioMpsc>(load),
+        (O::IdleTurn, BenchRuntime::Busypoll) => idle::<BusypollIdler>(load, false),
+        (O::IdleTurn, BenchRuntime::Tokio) => idle::<TokioIdler>(load, false),
         (O::IdleTurnTimer, _) => idle::<BusypollIdler>(load, true),
         (O::TokioBridge, _) => bridged(self_wake(load)),
     }
@@ -111,7 +117,7 @@ impl Crowd {
 
 /// All tasks are woken before the first is polled; what is timed is from the first poll to the
 /// last.
-async fn dispatch<E: Executor>(load: Load) -> Round {
+async fn dispatch<E: Executor>(load: BatchPlan) -> Round {
     let crowd = Arc::new(Crowd::default());
     let members: Vec<_> = (0..CROWD).map(|_| E::spawn(Arc::clone(&crowd).member())).collect();
     crowd.sweep().await;
@@ -135,7 +141,7 @@ async fn dispatch<E: Executor>(load: Load) -> Round {
     round.split_off(1)
 }
 
-async fn self_wake(load: Load) -> Round {
+async fn self_wake(load: BatchPlan) -> Round {
     let mut meter = Meter::new(load);
     meter.batch();
     let mut left = load.operations;
@@ -157,10 +163,10 @@ async fn self_wake(load: Load) -> Round {
 /// Tasks that live at once, in [`life`].
 const LIVES: u64 = 64;
 
-async fn life<E: Executor>(load: Load) -> Round {
+async fn life<E: Executor>(load: BatchPlan) -> Round {
     // Whole groups: the load is what was run.
     let groups = load.operations.div_ceil(LIVES);
-    let mut meter = Meter::new(Load { operations: groups * LIVES, ..load });
+    let mut meter = Meter::new(BatchPlan { operations: groups * LIVES, ..load });
     let mut handles = Vec::with_capacity(LIVES as usize);
     loop {
         for _ in 0..groups {
@@ -177,7 +183,7 @@ async fn life<E: Executor>(load: Load) -> Round {
 
 const CAPACITY: usize = 64;
 
-fn channel<P: Pipe>(load: Load) -> Round {
+fn channel<P: Pipe>(load: BatchPlan) -> Round {
     let (mut sender, mut receiver) = P::new(CAPACITY);
     let mut meter = Meter::new(load);
     loop {
@@ -191,7 +197,7 @@ fn channel<P: Pipe>(load: Load) -> Round {
     }
 }
 
-fn stream<E: Executor, P: Pipe<Sender: Send>>(load: Load) -> io::Result<Round> {
+fn stream<E: Executor, P: Pipe<Sender: Send>>(load: BatchPlan) -> io::Result<Round> {
     let (mut sender, mut receiver) = P::new(CAPACITY);
     let total = (load.batches + 1) * load.operations;
     let crossing = Crossing::default();
@@ -276,7 +282,7 @@ impl Crossing {
     }
 }
 
-fn wake<E: Executor>(idle: Idle, load: Load) -> io::Result<Round> {
+fn wake<E: Executor>(idle: Idle, load: BatchPlan) -> io::Result<Round> {
     let crossing = Arc::new(Crossing::default());
     let wake = || {
         let mut event = 0;
@@ -311,7 +317,7 @@ fn wake<E: Executor>(idle: Idle, load: Load) -> io::Result<Round> {
     crossing.beside(wake, || E::run(idle, spawned::<E, _>(woken)))
 }
 
-fn message<E: Executor, P: Pipe<Sender: Send>>(load: Load) -> io::Result<Round> {
+fn message<E: Executor, P: Pipe<Sender: Send>>(load: BatchPlan) -> io::Result<Round> {
     let crossing = Crossing::default();
     let (mut sender, mut receiver) = P::new(CAPACITY);
     let send = || {
@@ -333,7 +339,7 @@ fn message<E: Executor, P: Pipe<Sender: Send>>(load: Load) -> io::Result<Round> 
 }
 
 /// Another thread ends each batch: a timer of the runtime would be looked at in every turn.
-fn idle<I: Idler>(load: Load, timer: bool) -> io::Result<Round> {
+fn idle<I: Idler>(load: BatchPlan, timer: bool) -> io::Result<Round> {
     let mut idler = I::new(timer)?;
     let mut batch = |_| {
         let crossing = Crossing::default();

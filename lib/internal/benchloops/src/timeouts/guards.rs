@@ -40,7 +40,7 @@ impl<F: Future, S: Future, T: Tally> Future for Race<F, S, T> {
             return Poll::Ready(Some(value));
         }
         if std::mem::take(this.registers) {
-            T::registered();
+            T::timer_registered();
         }
         this.timer.poll(cx).map(|_| None)
     }
@@ -113,14 +113,14 @@ impl<T: Tally> Guard for Timeout<T> {
         self: Pin<&mut Self>,
         message: M,
     ) -> impl Future<Output = Option<M::Output>> + Send {
-        T::made();
+        T::timer_created();
         let message = FirstPending { message, was_pending: false, tally: PhantomData::<T> };
         Came { message: timeout(self.length, message), came: Result::ok }
     }
 
     #[inline]
     fn arm(self: Pin<&mut Self>) {
-        T::made();
+        T::timer_created();
         let mut this = self.project();
         this.armed.set(Some(timeout(*this.length, pending())));
         *this.fresh = true;
@@ -130,7 +130,7 @@ impl<T: Tally> Guard for Timeout<T> {
     fn poll_armed(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = self.project();
         if std::mem::take(this.fresh) {
-            T::registered();
+            T::timer_registered();
         }
         this.armed.as_pin_mut().map_or(Poll::Pending, |armed| armed.poll(cx).map(|_| ()))
     }
@@ -155,7 +155,7 @@ impl<F: Future, T: Tally> Future for FirstPending<F, T> {
         let this = self.project();
         let result = this.message.poll(cx);
         if result.is_pending() && !std::mem::replace(this.was_pending, true) {
-            T::registered();
+            T::timer_registered();
         }
         result
     }
@@ -184,14 +184,14 @@ impl<D: Deadlines, T: Tally> Guard for Sleep<D, T> {
         message: M,
     ) -> impl Future<Output = Option<M::Output>> + Send {
         let this = self.project();
-        T::made();
+        T::timer_created();
         let timer = sleep_until(this.deadlines.after(*this.length));
         Race { message, timer, registers: true, tally: PhantomData::<T> }
     }
 
     #[inline]
     fn arm(self: Pin<&mut Self>) {
-        T::made();
+        T::timer_created();
         let mut this = self.project();
         let deadline = this.deadlines.after(*this.length);
         this.armed.set(Some(sleep_until(deadline)));
@@ -202,7 +202,7 @@ impl<D: Deadlines, T: Tally> Guard for Sleep<D, T> {
     fn poll_armed(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = self.project();
         if std::mem::take(this.fresh) {
-            T::registered();
+            T::timer_registered();
         }
         this.armed.as_pin_mut().map_or(Poll::Pending, |armed| armed.poll(cx))
     }
@@ -251,7 +251,7 @@ pin_project! {
 
 impl<P: Place, D: Deadlines, T: Tally> Guard for ReusedSleep<P, D, T> {
     fn new(length: Duration) -> Self {
-        T::made();
+        T::timer_created();
         let timer = P::put(sleep_until(Instant::now() + length));
         Self { length, deadlines: D::new(), timer, tally: PhantomData }
     }
@@ -272,7 +272,7 @@ impl<P: Place, D: Deadlines, T: Tally> Guard for ReusedSleep<P, D, T> {
 
     #[inline]
     fn arm(self: Pin<&mut Self>) {
-        T::registered();
+        T::timer_registered();
         let this = self.project();
         let deadline = this.deadlines.after(*this.length);
         this.timer.sleep().reset(deadline);
@@ -319,7 +319,7 @@ impl<C: idletimeout::Clock, S, T: Tally> IdleTimeout<C, S, T> {
         if T::IS_COUNTED {
             let this = self.project();
             let now = this.idle.registrations();
-            (*this.registrations..now).for_each(|_| T::registered());
+            (*this.registrations..now).for_each(|_| T::timer_registered());
             *this.registrations = now;
         }
     }
@@ -330,7 +330,7 @@ where
     C: idletimeout::Clock<Stamp: Send + Sync> + Default + Send + Sync + 'static,
 {
     fn new(length: Duration) -> Self {
-        T::made();
+        T::timer_created();
         let idle = idletimeout::IdleTimeout::with_clock(length, C::default()).slack(S::SHARE);
         Self { idle, registrations: 0, slack: PhantomData, tally: PhantomData }
     }
@@ -364,9 +364,13 @@ where
 
 /// Hands the guard of a variant with that clock to the visitor; `None` where there is no such
 /// combination.
-pub fn with<T: Tally, R: Visitor>(variant: Variant, clock: Clock, visitor: R) -> Option<R::Output> {
+pub fn visit_guard<T: Tally, R: Visitor>(
+    variant: Variant,
+    clock: Clock,
+    visitor: R,
+) -> Option<R::Output> {
     use idletimeout::{TachClock, TokioClock};
-    if variant.refuses(clock).is_some() {
+    if variant.rejection_reason(clock).is_some() {
         return None;
     }
     Some(match (variant, clock) {

@@ -92,14 +92,14 @@ pub trait Meter: Send + 'static {
     /// Messages of each batch.
     fn messages(&self) -> u64;
     /// A batch is over, in which so many messages came; the time `apart` went by while none did.
-    fn batch(&mut self, came: u64, apart: Duration);
+    fn record_batch(&mut self, came: u64, apart: Duration);
     /// A timeout fired; so late, where it was meant to.
-    fn fired(&mut self, late_ns: Option<i64>);
+    fn record_timeout(&mut self, late_ns: Option<i64>);
 }
 
 impl Job {
     pub fn run<T: Tally, R: Meter>(self, meter: R) -> io::Result<R> {
-        guards::with::<T, _>(self.variant, self.clock, Run { job: self, meter })
+        guards::visit_guard::<T, _>(self.variant, self.clock, Run { job: self, meter })
             .expect("only what is possible is asked for")
     }
 }
@@ -168,11 +168,11 @@ async fn channel<G: Guard, R: Meter>(length: Duration, capacity: usize, mut mete
                     Some(message) => {
                         break message.expect("the sender sends as many as are awaited");
                     }
-                    None => meter.fired(None),
+                    None => meter.record_timeout(None),
                 }
             });
         }
-        meter.batch(meter.messages(), Duration::ZERO);
+        meter.record_batch(meter.messages(), Duration::ZERO);
     }
     let expected = u128::from(total) * u128::from(total - 1) / 2;
     assert_eq!(u128::from(sum), expected, "every message came once");
@@ -188,7 +188,7 @@ async fn rearm<G: Guard, R: Meter>(length: Duration, mut meter: R) -> R {
         for _ in 0..meter.messages() {
             black_box(guard.as_mut()).arm();
         }
-        meter.batch(meter.messages(), Duration::ZERO);
+        meter.record_batch(meter.messages(), Duration::ZERO);
     }
     meter
 }
@@ -204,10 +204,10 @@ where
     for _ in 0..=meter.batches() {
         for _ in 0..meter.messages() {
             if guard.as_mut().wait(message()).await.is_none() {
-                meter.fired(None);
+                meter.record_timeout(None);
             }
         }
-        meter.batch(meter.messages(), Duration::ZERO);
+        meter.record_batch(meter.messages(), Duration::ZERO);
     }
     meter
 }
@@ -248,8 +248,8 @@ async fn timers<G: Guard, R: Meter>(length: Duration, n: usize, expire: bool, mu
             }))
             .await;
         }
-        (0..fired).for_each(|_| meter.fired(None));
-        meter.batch(meter.messages(), apart);
+        (0..fired).for_each(|_| meter.record_timeout(None));
+        meter.record_batch(meter.messages(), apart);
     }
     meter
 }
@@ -264,7 +264,7 @@ async fn firing<G: Guard, R: Meter>(length: Duration, every: u64, mut meter: R) 
             if every == 0 || to_come > 0 {
                 came += 1;
                 if guard.as_mut().wait(AtSecondPoll::default()).await.is_none() {
-                    meter.fired(None);
+                    meter.record_timeout(None);
                 }
                 continue;
             }
@@ -275,10 +275,10 @@ async fn firing<G: Guard, R: Meter>(length: Duration, every: u64, mut meter: R) 
                 guard.as_mut().wait(pending::<()>()).await;
                 let took = start.elapsed();
                 apart += took;
-                meter.fired(Some(took.as_nanos() as i64 - length.as_nanos() as i64));
+                meter.record_timeout(Some(took.as_nanos() as i64 - length.as_nanos() as i64));
             }
         }
-        meter.batch(came, apart);
+        meter.record_batch(came, apart);
     }
     meter
 }

@@ -4,10 +4,10 @@
 pub trait Tally: Send + 'static {
     const IS_COUNTED: bool;
     /// A timer was made.
-    fn made();
+    fn timer_created();
     /// A timer was registered with the wheel: polled for the first time before it was due, or set
     /// to another time.
-    fn registered();
+    fn timer_registered();
 }
 
 /// Nobody, where time is measured.
@@ -16,7 +16,7 @@ pub struct Uncounted;
 impl Tally for Uncounted {
     const IS_COUNTED: bool = false;
 
-    fn made() {}
+    fn timer_created() {}
 
-    fn registered() {}
+    fn timer_registered() {}
 }

@@ -36,7 +36,7 @@ pub enum Clock {
 
 impl Variant {
     /// Why it cannot have a clock, if it cannot.
-    pub fn refuses(self, clock: Clock) -> Option<&'static str> {
+    pub fn rejection_reason(self, clock: Clock) -> Option<&'static str> {
         match (self, clock) {
             (Self::Control, Clock::Tach | Clock::Quanta) => Some("it reads no clock"),
             (Self::Timeout, Clock::Tach | Clock::Quanta) => {

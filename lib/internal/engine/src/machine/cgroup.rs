@@ -28,7 +28,7 @@ pub fn directories(root: &Path, controller: &str) -> Vec<PathBuf> {
 
 /// A share of CPU time that a group may use.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Quota {
+pub struct CpuQuota {
     /// Where it is set.
     pub file: PathBuf,
     pub quota_us: f64,
@@ -36,19 +36,19 @@ pub struct Quota {
     pub period_us: f64,
 }
 
-impl Quota {
+impl CpuQuota {
     pub fn cpus(&self) -> f64 {
         self.quota_us / self.period_us
     }
 }
 
 /// The strictest CPU quota that this process is under; `None` without any.
-pub fn quota(root: &Path) -> Option<Quota> {
+pub fn quota(root: &Path) -> Option<CpuQuota> {
     quotas(root).into_iter().min_by(|a, b| a.cpus().total_cmp(&b.cpus()))
 }
 
 /// Every CPU quota that this process is under.
-pub fn quotas(root: &Path) -> Vec<Quota> {
+pub fn quotas(root: &Path) -> Vec<CpuQuota> {
     let number = |path: PathBuf| std::fs::read_to_string(path).ok()?.trim().parse::<f64>().ok();
     let of = |group: PathBuf| {
         let file = group.join("cpu.max");
@@ -62,7 +62,7 @@ pub fn quotas(root: &Path) -> Vec<Quota> {
                 (number(file.clone())?, number(group.join("cpu.cfs_period_us"))?, file)
             }
         };
-        (quota_us > 0.0 && period_us > 0.0).then_some(Quota { file, quota_us, period_us })
+        (quota_us > 0.0 && period_us > 0.0).then_some(CpuQuota { file, quota_us, period_us })
     };
     directories(root, "cpu").into_iter().filter_map(of).collect()
 }

@@ -39,7 +39,7 @@ pub fn capture() -> Host {
 }
 
 /// Name of the machine, where it says it.
-pub fn name() -> Option<String> {
+pub fn hostname() -> Option<String> {
     let variable = |name: &str| std::env::var(name).ok().filter(|name| !name.is_empty());
     read("/proc/sys/kernel/hostname")
         .or_else(|| variable("HOSTNAME"))
@@ -48,7 +48,7 @@ pub fn name() -> Option<String> {
 
 /// The program that measures: what only its own build knows, and each report names.
 #[derive(Clone, Copy)]
-pub struct Program {
+pub struct BuildInfo {
     pub version: &'static str,
     /// Empty where there was none.
     pub commit: &'static str,
@@ -56,20 +56,20 @@ pub struct Program {
     pub tokio: &'static str,
 }
 
-static PROGRAM: OnceLock<Program> = OnceLock::new();
+static PROGRAM: OnceLock<BuildInfo> = OnceLock::new();
 
 /// Says which program this is; the first thing that it does.
-pub fn introduce(program: Program) {
+pub fn set_build_info(program: BuildInfo) {
     let _ = PROGRAM.set(program);
 }
 
-fn program() -> Program {
-    let unknown = Program { version: env!("CARGO_PKG_VERSION"), commit: "", tokio: "unknown" };
+fn program() -> BuildInfo {
+    let unknown = BuildInfo { version: env!("CARGO_PKG_VERSION"), commit: "", tokio: "unknown" };
     PROGRAM.get().copied().unwrap_or(unknown)
 }
 
 pub fn tool() -> Tool {
-    let Program { version, commit, .. } = program();
+    let BuildInfo { version, commit, .. } = program();
     let commit = Some(commit.to_owned()).filter(|commit| !commit.is_empty());
     Tool { name: "osjitter".to_owned(), version: version.to_owned(), commit }
 }

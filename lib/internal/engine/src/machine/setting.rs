@@ -29,7 +29,7 @@ const DMA_LATENCY: &str = "/dev/cpu_dma_latency";
 
 /// What puts a setting back.
 #[derive(Debug)]
-enum Before {
+enum PreviousSetting {
     Nothing,
     TimerSlack(u64),
     Affinity(Vec<usize>),
@@ -42,29 +42,29 @@ enum Before {
 
 /// A setting in force.
 #[derive(Debug)]
-pub struct Held(Before);
+pub struct SettingGuard(PreviousSetting);
 
 impl Setting {
     /// Puts it in force for the calling thread, and the threads that it starts meanwhile.
-    pub fn hold(self) -> io::Result<Held> {
+    pub fn hold(self) -> io::Result<SettingGuard> {
         let unknown = || io::Error::from(io::ErrorKind::Unsupported);
-        Ok(Held(match self {
-            Self::Nothing => Before::Nothing,
+        Ok(SettingGuard(match self {
+            Self::Nothing => PreviousSetting::Nothing,
             Self::TimerSlack(slack) => {
                 let before = os::timer_slack_ns().ok_or_else(unknown)?;
                 os::set_timer_slack_ns(u64::try_from(slack.as_nanos()).unwrap_or(u64::MAX))?;
-                Before::TimerSlack(before)
+                PreviousSetting::TimerSlack(before)
             }
             Self::Cpu(cpu) => {
                 let before = os::affinity().ok_or_else(unknown)?;
                 os::bind(&[cpu])?;
-                Before::Affinity(before)
+                PreviousSetting::Affinity(before)
             }
             Self::Class(class) => {
                 let before = Scheduling::now()?;
                 let slack_ns = os::timer_slack_ns();
                 os::set_sched(class)?;
-                Before::Scheduling(before, slack_ns)
+                PreviousSetting::Scheduling(before, slack_ns)
             }
             Self::Slice(slice) => {
                 let before = Scheduling::now()?;
@@ -73,16 +73,16 @@ impl Setting {
                     before.restore()?;
                     return Err(io::Error::other("this kernel has no slices of threads"));
                 }
-                Before::Scheduling(before, None)
+                PreviousSetting::Scheduling(before, None)
             }
             Self::LockedMemory => {
                 tuning::lock_memory().inspect_err(|_| drop(os::unlock_memory()))?;
-                Before::Unlocked
+                PreviousSetting::Unlocked
             }
             Self::NoIdleLatency => {
                 let mut file = OpenOptions::new().write(true).open(DMA_LATENCY)?;
                 file.write_all(&0_i32.to_ne_bytes())?;
-                Before::Closed(file)
+                PreviousSetting::Closed(file)
             }
         }))
     }
@@ -101,19 +101,19 @@ impl Setting {
     }
 }
 
-impl Held {
+impl SettingGuard {
     /// Puts back what was there before.
     pub fn release(self) -> io::Result<()> {
         match self.0 {
-            Before::Nothing => Ok(()),
-            Before::TimerSlack(ns) => os::set_timer_slack_ns(ns),
-            Before::Affinity(cpus) => os::bind(&cpus),
-            Before::Scheduling(scheduling, slack_ns) => {
+            PreviousSetting::Nothing => Ok(()),
+            PreviousSetting::TimerSlack(ns) => os::set_timer_slack_ns(ns),
+            PreviousSetting::Affinity(cpus) => os::bind(&cpus),
+            PreviousSetting::Scheduling(scheduling, slack_ns) => {
                 scheduling.restore()?;
                 slack_ns.map_or(Ok(()), os::set_timer_slack_ns)
             }
-            Before::Unlocked => os::unlock_memory(),
-            Before::Closed(file) => {
+            PreviousSetting::Unlocked => os::unlock_memory(),
+            PreviousSetting::Closed(file) => {
                 drop(file);
                 Ok(())
             }

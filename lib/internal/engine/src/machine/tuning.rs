@@ -25,7 +25,7 @@ pub struct Settings {
 
 impl Settings {
     /// These where they state something, `other` where they do not.
-    pub fn over(&self, other: &Self) -> Self {
+    pub fn or(&self, other: &Self) -> Self {
         Self {
             cpu: self.cpu.or(other.cpu),
             sched: self.sched.or(other.sched),

@@ -14,28 +14,28 @@ use jitterstat::series;
 use crate::machine::os::{self, TreeUsage};
 use crate::program::Program;
 use cli::exit;
-use cli::printable::printable;
+use cli::printable::to_printable;
 
 /// How long an interrupt may go unnoticed.
-const NOTICE: Duration = Duration::from_millis(50);
+const INTERRUPT_POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// How long processes may take to die, and the last of what they said to arrive.
-const LINGER: Duration = Duration::from_secs(5);
+const KILL_TIMEOUT: Duration = Duration::from_secs(5);
 /// As much of its standard error is kept while it runs.
-const KEPT_BYTES: usize = 64 << 10;
+const STDERR_TAIL_BYTES: usize = 64 << 10;
 /// As much of that as a message quotes.
-const QUOTED_BYTES: usize = 400;
+const STDERR_QUOTE_BYTES: usize = 400;
 
 /// A round that takes so many times its length, and this, hangs.
 const HANGS: (u32, Duration) = (10, Duration::from_secs(10));
 
 /// When a round that should take so long is ended by force.
-pub fn limit(length: Duration) -> Duration {
+pub fn hang_timeout(length: Duration) -> Duration {
     length.saturating_mul(HANGS.0).saturating_add(HANGS.1)
 }
 
 /// What is asked of one run.
 #[derive(Clone, Copy, Debug)]
-pub struct Asked {
+pub struct RunRequest {
     pub period: Duration,
     pub ticks: u64,
     pub warmup: u64,
@@ -48,7 +48,7 @@ pub struct Asked {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Series {
     /// Whatever it has to say itself.
-    Own,
+    Metrics,
     /// The lateness of these ticks.
     Ticks,
     /// And when each of them came.
@@ -57,7 +57,7 @@ pub enum Series {
 
 /// Why there is nothing to judge.
 #[derive(Debug, PartialEq, Eq)]
-pub enum NotMeasured {
+pub enum RunFailure {
     /// The stop flag was set.
     Interrupted,
     /// There is no such program, or it cannot be started.
@@ -68,7 +68,7 @@ pub enum NotMeasured {
     Failed(String),
 }
 
-impl NotMeasured {
+impl RunFailure {
     pub fn message(self) -> Option<String> {
         match self {
             Self::Interrupted => None,
@@ -78,7 +78,7 @@ impl NotMeasured {
 }
 
 /// A program that ran and exited with 0, and the directory it wrote to.
-pub struct Ran {
+pub struct CompletedRun {
     run: RunGuard,
     /// Just before it was started: the one origin of its times.
     pub started: Instant,
@@ -88,7 +88,7 @@ pub struct Ran {
     pub usage: TreeUsage,
 }
 
-impl Ran {
+impl CompletedRun {
     /// Where it was to write.
     pub fn out(&self) -> PathBuf {
         self.run.scratch_path.join("series")
@@ -97,7 +97,7 @@ impl Ran {
 
 /// A program that was started, and the directory it writes to.
 struct Run {
-    tree: os::Tree,
+    tree: os::ProcessTree,
     /// `None` once it has been removed.
     scratch: Mutex<Option<tempfile::TempDir>>,
     scratch_path: PathBuf,
@@ -126,13 +126,13 @@ impl std::ops::Deref for RunGuard {
 
 impl Drop for RunGuard {
     fn drop(&mut self) {
-        self.clean_up(LINGER);
+        self.clean_up(KILL_TIMEOUT);
         // Last: until then, the process must not end without it.
         active_runs().retain(|run| !Arc::ptr_eq(run, &self.0));
     }
 }
 
-/// All runs that are not cleaned up yet, for [`abandon`].
+/// All runs that are not cleaned up yet, for [`kill_all`].
 static ACTIVE_RUNS: Mutex<Vec<Arc<Run>>> = Mutex::new(Vec::new());
 
 fn active_runs() -> MutexGuard<'static, Vec<Arc<Run>>> {
@@ -154,15 +154,15 @@ enum StartError {
 }
 
 impl StartError {
-    fn for_program(self, program: &Program) -> NotMeasured {
+    fn for_program(self, program: &Program) -> RunFailure {
         match self {
-            Self::NoScratchDir(e) => NotMeasured::Failed(format!("{}: {e}", program.text())),
-            Self::NoProcess(e) => NotMeasured::NotStarted(program.not_started(e)),
+            Self::NoScratchDir(e) => RunFailure::Failed(format!("{}: {e}", program.text())),
+            Self::NoProcess(e) => RunFailure::NotStarted(program.start_error(e)),
         }
     }
 }
 
-/// Starts the command that `prepare` makes of the path of its directory.
+/// StartupCosts the command that `prepare` makes of the path of its directory.
 ///
 /// The list of runs is locked from before the directory exists until the run is in it, so that an
 /// interrupt finds each.
@@ -171,7 +171,7 @@ fn start_run(prepare: impl FnOnce(&Path) -> Command) -> Result<StartedRun, Start
     let scratch = create_scratch_dir().map_err(StartError::NoScratchDir)?;
     let mut command = prepare(scratch.path());
     let started = now();
-    let (tree, stderr) = os::Tree::start(&mut command).map_err(StartError::NoProcess)?;
+    let (tree, stderr) = os::ProcessTree::start(&mut command).map_err(StartError::NoProcess)?;
     let scratch_path = scratch.path().to_owned();
     let run = Arc::new(Run { tree, scratch: Mutex::new(Some(scratch)), scratch_path });
     active.push(Arc::clone(&run));
@@ -181,7 +181,7 @@ fn start_run(prepare: impl FnOnce(&Path) -> Command) -> Result<StartedRun, Start
 /// Ends the programs that are running and removes their directories, for a process that is about to
 /// end before its work is done. No program can be started afterwards: a thread that tries waits for
 /// the end of the process.
-pub fn abandon() {
+pub fn kill_all() {
     let active = active_runs();
     for run in active.iter() {
         run.clean_up(Duration::from_secs(1));
@@ -190,10 +190,14 @@ pub fn abandon() {
 }
 
 /// Runs a program once.
-pub fn run(program: &Program, asked: Asked, stop: &AtomicBool) -> Result<Ran, NotMeasured> {
-    let fail = |what: String| NotMeasured::Failed(format!("{}: {what}", program.text()));
+pub fn run(
+    program: &Program,
+    asked: RunRequest,
+    stop: &AtomicBool,
+) -> Result<CompletedRun, RunFailure> {
+    let fail = |what: String| RunFailure::Failed(format!("{}: {what}", program.text()));
     if stop.load(Ordering::Relaxed) {
-        return Err(NotMeasured::Interrupted);
+        return Err(RunFailure::Interrupted);
     }
     let prepare = |scratch: &Path| {
         let mut command = Command::new(&program.words()[0]);
@@ -206,7 +210,7 @@ pub fn run(program: &Program, asked: Asked, stop: &AtomicBool) -> Result<Ran, No
             .env_remove(series::ENV_SERIES)
             .env_remove(series::ENV_TIMES)
             .envs(
-                (asked.series != Series::Own)
+                (asked.series != Series::Metrics)
                     .then_some((series::ENV_SERIES, series::SERIES_OF_TICKS)),
             )
             .envs(
@@ -220,21 +224,26 @@ pub fn run(program: &Program, asked: Asked, stop: &AtomicBool) -> Result<Ran, No
     };
     let StartedRun { run, stderr, started } =
         start_run(prepare).map_err(|e| e.for_program(program))?;
-    let said = stderr.map(Said::listen).transpose().map_err(|e| fail(e.to_string()))?;
+    let said = stderr.map(StderrTail::listen).transpose().map_err(|e| fail(e.to_string()))?;
     let exited = wait(&run.tree, started, asked.limit, stop);
-    let ended = run.tree.end(LINGER).map_err(|e| fail(e.to_string()))?;
+    let ended = run.tree.end(KILL_TIMEOUT).map_err(|e| fail(e.to_string()))?;
     let exited = exited.map_err(|why| match why {
-        NotMeasured::Failed(what) => fail(what),
+        RunFailure::Failed(what) => fail(what),
         other => other,
     })?;
     if !ended.status.success() {
         return Err(fail(format!(
             "ended with {}{}",
             ended.status,
-            said.map_or_else(String::new, Said::quoted)
+            said.map_or_else(String::new, StderrTail::quoted)
         )));
     }
-    Ok(Ran { run, started, wall: exited.saturating_duration_since(started), usage: ended.usage })
+    Ok(CompletedRun {
+        run,
+        started,
+        wall: exited.saturating_duration_since(started),
+        usage: ended.usage,
+    })
 }
 
 #[allow(clippy::disallowed_methods, reason = "wall time of what is measured, and its limit")]
@@ -244,7 +253,7 @@ fn now() -> Instant {
 
 /// Runs a command of the user's to its end, with what it started. It is not measured; what it says
 /// goes to standard error.
-pub fn once(
+pub fn run_to_completion(
     program: &Program,
     variables: &[(&str, String)],
     limit: Duration,
@@ -260,7 +269,7 @@ pub fn once(
     let StartedRun { run, started, .. } = start_run(prepare).map_err(not_started)?;
     // Only a second interrupt ends it early.
     let exited = wait(&run.tree, started, limit, &AtomicBool::new(false));
-    let ended = run.tree.end(LINGER).map_err(|e| failed(e.to_string()))?;
+    let ended = run.tree.end(KILL_TIMEOUT).map_err(|e| failed(e.to_string()))?;
     exited.map_err(|why| failed(why.message().unwrap_or_default()))?;
     if ended.status.success() {
         Ok(())
@@ -273,19 +282,23 @@ pub fn once(
 fn create_scratch_dir() -> io::Result<tempfile::TempDir> {
     let place = std::env::temp_dir();
     let none = |e| {
-        format!("no temporary directory for it in {}: {}", place.display(), exit::without_name(e))
+        format!(
+            "no temporary directory for it in {}: {}",
+            place.display(),
+            exit::strip_temp_path(e)
+        )
     };
     tempfile::tempdir_in(&place).map_err(|e| io::Error::other(none(e)))
 }
 
-/// Starts a thread that ends by itself.
+/// StartupCosts a thread that ends by itself.
 fn watching(run: impl FnOnce() + Send + 'static) -> io::Result<()> {
     let started = std::thread::Builder::new().spawn(run);
     started.map(drop).map_err(|e| io::Error::new(e.kind(), format!("no thread to watch it: {e}")))
 }
 
 /// Reports when the program itself has exited.
-fn exit_of(tree: &os::Tree) -> io::Result<mpsc::Receiver<io::Result<Instant>>> {
+fn exit_of(tree: &os::ProcessTree) -> io::Result<mpsc::Receiver<io::Result<Instant>>> {
     let (sender, exited) = mpsc::channel();
     let exit = tree.exit();
     // It ends when the program does, at the latest when that is ended by force.
@@ -298,21 +311,21 @@ fn exit_of(tree: &os::Tree) -> io::Result<mpsc::Receiver<io::Result<Instant>>> {
 }
 
 /// How long a command may take to come to its work before the first round.
-const SETTLE: Duration = Duration::from_millis(500);
+const COMMAND_STARTUP_TIME: Duration = Duration::from_millis(500);
 /// How long a process of ours may take to be ready.
-const GET_READY: Duration = Duration::from_secs(30);
+const READY_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A program that runs beside what is measured, and is ended when this goes.
-pub struct Beside {
+pub struct BackgroundProcess {
     run: RunGuard,
     exited: mpsc::Receiver<io::Result<Instant>>,
-    said: Option<Said>,
+    said: Option<StderrTail>,
     /// Where a process of ours waits for the end of its input, even if this process is killed.
     _input: Option<PipeWriter>,
 }
 
-impl Beside {
-    /// Starts a command of the user's, and gives it time to come to its work.
+impl BackgroundProcess {
+    /// StartupCosts a command of the user's, and gives it time to come to its work.
     pub fn start(program: &Program) -> Result<Self, String> {
         let mut command = Command::new(&program.words()[0]);
         command
@@ -320,22 +333,22 @@ impl Beside {
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::piped());
-        let mut beside = Self::spawn(command, None).map_err(|e| program.not_started(e))?;
-        match beside.exited.recv_timeout(SETTLE) {
+        let mut beside = Self::spawn(command, None).map_err(|e| program.start_error(e))?;
+        match beside.exited.recv_timeout(COMMAND_STARTUP_TIME) {
             Err(RecvTimeoutError::Timeout) => Ok(beside),
             _ => Err(beside.why_ended()),
         }
     }
 
-    /// Starts a command of the user's whose output is seen: what it prints goes where messages do.
-    pub fn start_shown(program: &Program) -> Result<Self, String> {
+    /// StartupCosts a command of the user's whose output is seen: what it prints goes where messages do.
+    pub fn start_with_output(program: &Program) -> Result<Self, String> {
         let mut command = Command::new(&program.words()[0]);
         command
             .args(&program.words()[1..])
             .stdin(Stdio::null())
             .stdout(std::io::stderr())
             .stderr(Stdio::inherit());
-        Self::spawn(command, None).map_err(|e| program.not_started(e))
+        Self::spawn(command, None).map_err(|e| program.start_error(e))
     }
 
     /// Number of the program's process.
@@ -343,8 +356,8 @@ impl Beside {
         self.run.tree.id()
     }
 
-    /// Starts a process of ours, and waits until it has written `ready`.
-    pub fn start_own(args: &[&str], ready: &str) -> Result<Self, String> {
+    /// StartupCosts a process of ours, and waits until it has written `ready`.
+    pub fn start_self(args: &[&str], ready: &str) -> Result<Self, String> {
         let failed = |e: io::Error| format!("cannot be started: {e}");
         let mut command = Command::new(std::env::current_exe().map_err(failed)?);
         let (input, end) = io::pipe().map_err(failed)?;
@@ -357,9 +370,9 @@ impl Beside {
             let _ = sender.send(answer.read_exact(&mut text).map(|()| text));
         })
         .map_err(failed)?;
-        match answered.recv_timeout(GET_READY) {
+        match answered.recv_timeout(READY_TIMEOUT) {
             Ok(Ok(text)) if text == ready.as_bytes() => Ok(beside),
-            Err(RecvTimeoutError::Timeout) => Err(format!("was not ready after {GET_READY:?}")),
+            Err(RecvTimeoutError::Timeout) => Err(format!("was not ready after {READY_TIMEOUT:?}")),
             _ => Err(beside.why_ended()),
         }
     }
@@ -369,7 +382,7 @@ impl Beside {
             StartError::NoScratchDir(e) | StartError::NoProcess(e) => e,
         })?;
         let exited = exit_of(&run.tree)?;
-        Ok(Self { exited, run, said: stderr.map(Said::listen).transpose()?, _input: input })
+        Ok(Self { exited, run, said: stderr.map(StderrTail::listen).transpose()?, _input: input })
     }
 
     /// Lets it stand still until [`Self::resume`], and whether it does.
@@ -393,38 +406,40 @@ impl Beside {
         let status = self
             .run
             .tree
-            .end(LINGER)
+            .end(KILL_TIMEOUT)
             .map_or_else(|e| e.to_string(), |ended| ended.status.to_string());
-        let said = self.said.take().map_or_else(String::new, Said::quoted);
+        let said = self.said.take().map_or_else(String::new, StderrTail::quoted);
         format!("ended by itself, with {status}{said}")
     }
 
     /// Ends it with all that it started: the CPU time of all of them.
     pub fn end(self) -> Option<u64> {
-        self.run.tree.end(LINGER).ok().map(|ended| ended.usage.cpu_ns)
+        self.run.tree.end(KILL_TIMEOUT).ok().map(|ended| ended.usage.cpu_ns)
     }
 }
 
 /// Waits until the program itself has exited: when that was.
 fn wait(
-    tree: &os::Tree,
+    tree: &os::ProcessTree,
     started: Instant,
     limit: Duration,
     stop: &AtomicBool,
-) -> Result<Instant, NotMeasured> {
-    let exited = exit_of(tree).map_err(|e| NotMeasured::Failed(e.to_string()))?;
+) -> Result<Instant, RunFailure> {
+    let exited = exit_of(tree).map_err(|e| RunFailure::Failed(e.to_string()))?;
     loop {
-        match exited.recv_timeout(NOTICE.min(limit.saturating_sub(started.elapsed()))) {
+        match exited
+            .recv_timeout(INTERRUPT_POLL_INTERVAL.min(limit.saturating_sub(started.elapsed())))
+        {
             Ok(Ok(at)) => return Ok(at),
-            Ok(Err(e)) => return Err(NotMeasured::Failed(format!("cannot be waited for: {e}"))),
+            Ok(Err(e)) => return Err(RunFailure::Failed(format!("cannot be waited for: {e}"))),
             Err(RecvTimeoutError::Disconnected) => unreachable!("the sender sends before it goes"),
             Err(RecvTimeoutError::Timeout) => {}
         }
         if stop.load(Ordering::Relaxed) {
-            return Err(NotMeasured::Interrupted);
+            return Err(RunFailure::Interrupted);
         }
         if started.elapsed() >= limit {
-            return Err(NotMeasured::Failed(format!(
+            return Err(RunFailure::Failed(format!(
                 "was still running after {limit:?} and was ended"
             )));
         }
@@ -432,18 +447,18 @@ fn wait(
 }
 
 /// The last of what a program says, taken while it runs, so that it never has to wait for a reader.
-struct Said {
+struct StderrTail {
     tail: Arc<Mutex<Vec<u8>>>,
     over: mpsc::Receiver<()>,
 }
 
-impl Said {
+impl StderrTail {
     fn listen(mut stderr: ChildStderr) -> io::Result<Self> {
         let tail = Arc::new(Mutex::new(Vec::new()));
         let (sender, over) = mpsc::channel();
         let kept = Arc::clone(&tail);
         watching(move || {
-            let mut chunk = vec![0; KEPT_BYTES];
+            let mut chunk = vec![0; STDERR_TAIL_BYTES];
             while let Ok(n @ 1..) = stderr.read(&mut chunk) {
                 keep_last(&mut kept.lock().unwrap_or_else(PoisonError::into_inner), &chunk[..n]);
             }
@@ -454,19 +469,19 @@ impl Said {
 
     /// Its last words. What has escaped may hold the pipe open for ever: that is not waited for.
     fn quoted(self) -> String {
-        let _ = self.over.recv_timeout(LINGER);
+        let _ = self.over.recv_timeout(KILL_TIMEOUT);
         let tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
-        let text = String::from_utf8_lossy(&tail[tail.len().saturating_sub(QUOTED_BYTES)..]);
-        let text = printable(text.trim());
+        let text = String::from_utf8_lossy(&tail[tail.len().saturating_sub(STDERR_QUOTE_BYTES)..]);
+        let text = to_printable(text.trim());
         if text.is_empty() { String::new() } else { format!("; it said: {text}") }
     }
 }
 
-/// Appends, and forgets all but the last [`KEPT_BYTES`].
+/// Appends, and forgets all but the last [`STDERR_TAIL_BYTES`].
 fn keep_last(tail: &mut Vec<u8>, more: &[u8]) {
-    let too_many = (tail.len() + more.len()).saturating_sub(KEPT_BYTES);
+    let too_many = (tail.len() + more.len()).saturating_sub(STDERR_TAIL_BYTES);
     tail.drain(..too_many.min(tail.len()));
-    tail.extend_from_slice(&more[more.len().saturating_sub(KEPT_BYTES)..]);
+    tail.extend_from_slice(&more[more.len().saturating_sub(STDERR_TAIL_BYTES)..]);
 }
 
 #[cfg(test)]
@@ -476,14 +491,19 @@ mod tests {
     #[test]
     fn of_what_a_program_says_the_last_is_kept_and_no_more() {
         let mut tail = Vec::new();
-        for (length, byte) in
-            [(10, 0), (KEPT_BYTES, 1), (3, 2), (3 * KEPT_BYTES, 3), (KEPT_BYTES - 1, 4)]
-        {
+        for (length, byte) in [
+            (10, 0),
+            (STDERR_TAIL_BYTES, 1),
+            (3, 2),
+            (3 * STDERR_TAIL_BYTES, 3),
+            (STDERR_TAIL_BYTES - 1, 4),
+        ] {
             keep_last(&mut tail, &vec![byte; length]);
             assert!(
-                tail.len() <= KEPT_BYTES && tail.ends_with(&vec![byte; length.min(KEPT_BYTES)])
+                tail.len() <= STDERR_TAIL_BYTES
+                    && tail.ends_with(&vec![byte; length.min(STDERR_TAIL_BYTES)])
             );
         }
-        assert_eq!((tail.len(), tail[0]), (KEPT_BYTES, 3));
+        assert_eq!((tail.len(), tail[0]), (STDERR_TAIL_BYTES, 3));
     }
 }

@@ -54,15 +54,15 @@ impl Cost {
 }
 
 /// What was accounted for before a round.
-pub struct Before {
+pub struct CostMeter {
     accounts: Accounts,
     usage: Usage,
 }
 
-impl Before {
+impl CostMeter {
     /// The accounts are files: what reading them costs lies before the usage here, and behind it at
     /// the end.
-    pub fn read() -> Self {
+    pub fn start() -> Self {
         let accounts = Accounts::read();
         Self { accounts, usage: os::usage() }
     }

@@ -23,27 +23,29 @@ const ROUNDS_ALONE: u64 = 2;
 /// Runs so many rounds of both, until the observer knows enough. Threads inherit the CPU that the
 /// caller is bound to.
 pub fn run(
-    scenarios: &[Scenario; 2],
+    first: &Scenario,
+    second: &Scenario,
     rounds: u64,
     seed: u64,
     stop: &Arc<AtomicBool>,
     observer: &mut impl Observer,
 ) {
+    let scenarios = [first, second];
     let mut random = SplitMix64::new(seed);
     for index in 0..rounds {
-        if stop.load(Ordering::Relaxed) || observer.knows_enough() {
+        if stop.load(Ordering::Relaxed) || observer.should_stop() {
             return;
         }
-        let first = usize::from(random.coin());
+        let leader = usize::from(random.coin());
         let period = scenarios[0].period;
-        let phase = order::phase(period, random.next_u64());
-        scenarios.iter().for_each(|scenario| observer.before(scenario, index));
+        let phase = order::phase_from_draw(period, random.next_u64());
+        scenarios.iter().for_each(|scenario| observer.before_round(scenario, index));
         #[allow(clippy::disallowed_methods, reason = "the start that both are given")]
         let start = Instant::now() + LEAD + phase;
         let one = |side: usize| {
-            let slot = u64::from(side != first);
-            let offset = if side == first { Duration::ZERO } else { period / 2 };
-            let (scenario, start) = (&scenarios[side], Some(start + offset));
+            let slot = u64::from(side != leader);
+            let offset = if side == leader { Duration::ZERO } else { period / 2 };
+            let (scenario, start) = (scenarios[side], Some(start + offset));
             let (ticks, phase) = (scenario.round_ticks, phase + offset);
             RoundRequest {
                 scenario,
@@ -69,7 +71,7 @@ pub fn run(
             }
         });
         for (scenario, result) in scenarios.iter().zip(&results) {
-            observer.after(scenario, result);
+            observer.after_round(scenario, result);
         }
     }
 }
@@ -111,22 +113,22 @@ pub fn busy_share(scenario: &Scenario, stop: &Arc<AtomicBool>) -> Result<Option<
 mod tests {
     use super::*;
     use crate::measure::round::{Instance, MeasuredRound};
-    use crate::scenario::{Length, ScenarioArgs, one_subject};
+    use crate::scenario::{Length, ScenarioArgs, parse_subject};
 
     /// Slot, start, booked and early ticks of each round.
     #[derive(Default)]
     struct Seen(Vec<(u64, Instant, u64, u64)>);
 
     impl Observer for Seen {
-        fn before(&mut self, _: &Scenario, _: u64) {}
+        fn before_round(&mut self, _: &Scenario, _: u64) {}
 
-        fn after(&mut self, _: &Scenario, result: &Result<MeasuredRound, String>) {
+        fn after_round(&mut self, _: &Scenario, result: &Result<MeasuredRound, String>) {
             let round = result.as_ref().unwrap();
             let Instance { start, samples, .. } = &round.instances[0];
             self.0.push((round.slot, *start, samples.recorded(), samples.early()));
         }
 
-        fn knows_enough(&self) -> bool {
+        fn should_stop(&self) -> bool {
             self.0.len() >= 20
         }
     }
@@ -134,16 +136,19 @@ mod tests {
     #[test]
     fn both_tick_on_grids_that_are_half_a_period_apart_in_an_order_that_is_drawn() {
         let args = ScenarioArgs {
-            subjects: ["os-interval", "nanosleep"].map(|name| one_subject(name).unwrap()).to_vec(),
+            subjects: ["os-interval", "nanosleep"]
+                .map(|name| parse_subject(name).unwrap())
+                .to_vec(),
             periods: vec![Duration::from_millis(1)],
             length: Some(Length::Ticks(1_000)),
             round_ticks: Some(20),
             warmup: Some(3),
             ..ScenarioArgs::default()
         };
-        let scenarios: [Scenario; 2] = args.scenarios().unwrap().try_into().unwrap();
+        let scenarios = args.scenarios().unwrap();
+        let [first, second] = &scenarios[..] else { panic!("two scenarios") };
         let mut seen = Seen::default();
-        run(&scenarios, 50, 7, &Arc::default(), &mut seen);
+        run(first, second, 50, 7, &Arc::default(), &mut seen);
         assert_eq!(seen.0.len(), 20, "it stops when the observer knows enough");
         let mut first_slots = Vec::new();
         for pair in seen.0.chunks(2) {

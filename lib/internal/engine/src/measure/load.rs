@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use files::report;
 
-use crate::load::{Load, READY};
-use crate::measure::child::Beside;
+use crate::load::{Load, READY_LINE};
+use crate::measure::child::BackgroundProcess;
 use crate::measure::round::MeasuredRound;
 use crate::program::Program;
 use crate::scenario::Scenario;
@@ -23,14 +23,14 @@ pub struct Loads(Vec<Running>);
 /// One load, and what it has come to so far.
 struct Running {
     load: Load,
-    process: Option<Beside>,
+    process: Option<BackgroundProcess>,
     /// `None` where some of it is not known.
     cpu_ns: Option<u64>,
     active: Duration,
 }
 
 impl Loads {
-    /// Starts the loads of these scenarios, and leaves them paused.
+    /// StartupCosts the loads of these scenarios, and leaves them paused.
     ///
     /// # Errors
     /// One cannot be started, or ends at once.
@@ -75,7 +75,7 @@ impl Loads {
         if let Ok(round) = &round {
             running.add(Some(round.cost.load_cpu_ns));
         }
-        let ended = running.process.as_mut().and_then(Beside::ended);
+        let ended = running.process.as_mut().and_then(BackgroundProcess::ended);
         running.pause();
         ended.map_or(round, |why| Err(failed(why)))
     }
@@ -100,17 +100,20 @@ impl Running {
             (Some(process), _) => process.resume(),
             (None, Load::None | Load::Tasks(_)) => {}
             (None, Load::Stress(stress)) => {
-                self.process = Some(Beside::start_own(&["stress", &stress.to_string()], READY)?);
+                self.process = Some(BackgroundProcess::start_self(
+                    &["stress", &stress.to_string()],
+                    READY_LINE,
+                )?);
             }
             (None, Load::Command(text)) => {
                 let program = Program::parse(text)?;
                 // What is misspelt looks like a command.
-                program.find().map_err(|why| {
+                program.check_exists().map_err(|why| {
                     format!(
                         "{why}; beside commands there are none, cpu, memory, io, softirq and tasks"
                     )
                 })?;
-                self.process = Some(Beside::start(&program)?);
+                self.process = Some(BackgroundProcess::start(&program)?);
             }
         }
         Ok(())

@@ -7,8 +7,8 @@ use jitterstat::gate::round::{tail_name, tail_quantile};
 use jitterstat::series::{self, Better, Metric};
 
 use crate::machine::os::{self, Instructions, TreeUsage};
-use crate::measure::child::{self, Asked, NotMeasured};
-use crate::measure::written;
+use crate::measure::child::{self, RunFailure, RunRequest};
+use crate::measure::program_output;
 use crate::program::Program;
 
 /// CPU time below this has no meaningful logarithm: it is this.
@@ -19,7 +19,7 @@ const PERCENTILES: [(&str, f64); 4] = [("p50", 0.50), ("p90", 0.90), ("p95", 0.9
 
 /// What a user asks to be judged.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Wanted {
+pub enum MetricSpec {
     Wall,
     Cpu,
     MaxRss,
@@ -27,18 +27,18 @@ pub enum Wanted {
     Instructions,
     /// What the program writes: its value, or the median and tail of its samples, or the percentile
     /// that is named.
-    Own(String, Option<f64>),
+    Custom(String, Option<f64>),
 }
 
-impl Wanted {
+impl MetricSpec {
     /// Reads `wall`, `latency`, `latency:p99`.
     pub fn parse(text: &str) -> Result<Self, String> {
         let own = || match text.split_once(':') {
-            None => Ok(Self::Own(text.to_owned(), None)),
+            None => Ok(Self::Custom(text.to_owned(), None)),
             Some((name, percentile)) => PERCENTILES
                 .iter()
                 .find(|(known, _)| *known == percentile)
-                .map(|(_, q)| Self::Own(name.to_owned(), Some(*q)))
+                .map(|(_, q)| Self::Custom(name.to_owned(), Some(*q)))
                 .ok_or_else(|| {
                     format!("no percentile {percentile:?}; write {name}:p50, p90, p95 or p99")
                 }),
@@ -54,25 +54,25 @@ impl Wanted {
     }
 
     /// Whether starting a process is a part of it.
-    pub fn has_the_start(&self) -> bool {
+    pub fn includes_startup(&self) -> bool {
         matches!(self, Self::Wall | Self::Cpu | Self::Instructions)
     }
 }
 
 /// One number a run: what is judged.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Number {
+pub struct ProgramMetric {
     /// As on the command line: `wall`, `latency:p99`.
     pub name: String,
     pub unit: String,
     pub higher_is_better: bool,
-    of: Wanted,
+    of: MetricSpec,
     /// Samples of it in the first run.
     samples: u64,
 }
 
 /// What a run showed.
-pub struct Shown {
+pub struct RunValues {
     pub wall: Duration,
     usage: TreeUsage,
     /// Or why they were not counted.
@@ -83,32 +83,38 @@ pub struct Shown {
 /// Runs a program once.
 pub fn run(
     program: &Program,
-    wanted: &[Wanted],
-    asked: Asked,
+    wanted: &[MetricSpec],
+    asked: RunRequest,
     stop: &std::sync::atomic::AtomicBool,
-) -> Result<Shown, NotMeasured> {
-    let counter = wanted.contains(&Wanted::Instructions).then(Instructions::of_next_program);
+) -> Result<RunValues, RunFailure> {
+    let counter = wanted.contains(&MetricSpec::Instructions).then(Instructions::for_next_program);
     let ran = child::run(program, asked, stop)?;
     let instructions = counter.map_or(Ok(0), |counter| {
         let counter = counter.map_err(|e| e.to_string())?;
         counter.count().map_err(|e| e.to_string())
     });
-    let has_own = wanted.iter().any(|wanted| matches!(wanted, Wanted::Own(..)));
+    let has_own = wanted.iter().any(|wanted| matches!(wanted, MetricSpec::Custom(..)));
     // A program that writes nothing is no failure of its own: that a metric is missing is.
-    let own =
-        if has_own && ran.out().exists() { written::metrics(&ran.out()) } else { Ok(Vec::new()) };
-    let own = own.map_err(|what| NotMeasured::Failed(format!("{}: {what}", program.text())))?;
-    Ok(Shown { wall: ran.wall, usage: ran.usage, instructions, own })
+    let own = if has_own && ran.out().exists() {
+        program_output::read_metrics(&ran.out())
+    } else {
+        Ok(Vec::new())
+    };
+    let own = own.map_err(|what| RunFailure::Failed(format!("{}: {what}", program.text())))?;
+    Ok(RunValues { wall: ran.wall, usage: ran.usage, instructions, own })
 }
 
 /// The numbers that are wanted, as the first run shows them.
 ///
 /// # Errors
 /// One of them is not to be had, and why.
-pub fn numbers(wanted: &[Wanted], shown: &Shown) -> Result<Vec<Number>, String> {
+pub fn resolve_metrics(
+    wanted: &[MetricSpec],
+    shown: &RunValues,
+) -> Result<Vec<ProgramMetric>, String> {
     let mut all = Vec::new();
     for of in wanted {
-        let system = |name: &str, unit: &str| Number {
+        let system = |name: &str, unit: &str| ProgramMetric {
             name: name.into(),
             unit: unit.into(),
             higher_is_better: false,
@@ -116,9 +122,9 @@ pub fn numbers(wanted: &[Wanted], shown: &Shown) -> Result<Vec<Number>, String> 
             samples: 1,
         };
         match of {
-            Wanted::Wall => all.push(system("wall", "ns")),
-            Wanted::Cpu => all.push(system("cpu", "ns")),
-            Wanted::MaxRss => {
+            MetricSpec::Wall => all.push(system("wall", "ns")),
+            MetricSpec::Cpu => all.push(system("cpu", "ns")),
+            MetricSpec::MaxRss => {
                 // A process takes over the largest size of the one that starts it.
                 let own = os::inherited_rss();
                 if shown.usage.max_rss <= own {
@@ -129,18 +135,18 @@ pub fn numbers(wanted: &[Wanted], shown: &Shown) -> Result<Vec<Number>, String> 
                 }
                 all.push(system("max-rss", "bytes"));
             }
-            Wanted::Instructions => {
+            MetricSpec::Instructions => {
                 shown.instructions()?;
                 all.push(system("instructions", "instructions"));
             }
-            Wanted::Own(name, percentile) => {
+            MetricSpec::Custom(name, percentile) => {
                 let metric = shown.own(name)?;
                 let samples = metric.samples.count();
-                let number = |name: String, percentile| Number {
+                let number = |name: String, percentile| ProgramMetric {
                     name,
                     unit: metric.unit.clone(),
                     higher_is_better: metric.better == Better::Higher,
-                    of: Wanted::Own(metric.name.clone(), percentile),
+                    of: MetricSpec::Custom(metric.name.clone(), percentile),
                     samples,
                 };
                 let tail = tail_quantile(samples);
@@ -164,7 +170,7 @@ pub fn numbers(wanted: &[Wanted], shown: &Shown) -> Result<Vec<Number>, String> 
     Ok(all)
 }
 
-impl Shown {
+impl RunValues {
     fn instructions(&self) -> Result<u64, String> {
         let why = match &self.instructions {
             // No program gets by with none.
@@ -189,18 +195,18 @@ impl Shown {
     }
 }
 
-impl Number {
+impl ProgramMetric {
     /// Its value in a run, above zero.
     ///
     /// # Errors
     /// The run does not show it, or shows something else than the first run did.
-    pub fn value(&self, shown: &Shown) -> Result<f64, String> {
+    pub fn value(&self, shown: &RunValues) -> Result<f64, String> {
         let (name, percentile) = match &self.of {
-            Wanted::Wall => return Ok(shown.wall.as_nanos().max(1) as f64),
-            Wanted::Cpu => return Ok(shown.usage.cpu_ns.max(MIN_CPU_NS) as f64),
-            Wanted::MaxRss => return Ok(shown.usage.max_rss.max(1) as f64),
-            Wanted::Instructions => return shown.instructions().map(|count| count as f64),
-            Wanted::Own(name, percentile) => (name, percentile),
+            MetricSpec::Wall => return Ok(shown.wall.as_nanos().max(1) as f64),
+            MetricSpec::Cpu => return Ok(shown.usage.cpu_ns.max(MIN_CPU_NS) as f64),
+            MetricSpec::MaxRss => return Ok(shown.usage.max_rss.max(1) as f64),
+            MetricSpec::Instructions => return shown.instructions().map(|count| count as f64),
+            MetricSpec::Custom(name, percentile) => (name, percentile),
         };
         let metric = shown.own(name)?;
         let (unit, higher) = (&metric.unit, metric.better == Better::Higher);
@@ -226,21 +232,21 @@ impl Number {
 mod tests {
     use super::*;
 
-    fn shown(series: &str) -> Shown {
+    fn shown(series: &str) -> RunValues {
         let own = series::metrics(format!("{}\n{series}", series::SCHEMA).as_bytes()).unwrap();
         let usage = TreeUsage { max_rss: u64::MAX, ..TreeUsage::default() };
-        Shown { wall: Duration::from_millis(50), usage, instructions: Ok(7_000_000), own }
+        RunValues { wall: Duration::from_millis(50), usage, instructions: Ok(7_000_000), own }
     }
 
-    fn wanted(names: &[&str]) -> Vec<Wanted> {
-        names.iter().map(|name| Wanted::parse(name).unwrap()).collect()
+    fn wanted(names: &[&str]) -> Vec<MetricSpec> {
+        names.iter().map(|name| MetricSpec::parse(name).unwrap()).collect()
     }
 
     #[test]
     fn samples_are_judged_at_two_percentiles_and_a_value_by_itself() {
         let samples: String = (1..=200).map(|i| format!("x {i}\n")).collect();
         let shown = shown(&format!("metric x ns lower\nmetric y /s higher\ny 7\n{samples}"));
-        let numbers = numbers(
+        let numbers = resolve_metrics(
             &wanted(&["x", "y", "x:p90", "wall", "cpu", "max-rss", "instructions"]),
             &shown,
         )
@@ -261,13 +267,13 @@ mod tests {
     #[test]
     fn a_count_that_is_not_to_be_had_is_asked_for_at_the_first_run_and_at_each() {
         let counted = shown("");
-        let number = numbers(&wanted(&["instructions"]), &counted).unwrap().remove(0);
+        let number = resolve_metrics(&wanted(&["instructions"]), &counted).unwrap().remove(0);
         for (instructions, why) in
             [(Err("it needs a counter".to_owned()), "it needs a counter"), (Ok(0), "shows none")]
         {
-            let shown = Shown { instructions, own: Vec::new(), ..counted };
+            let shown = RunValues { instructions, own: Vec::new(), ..counted };
             let refused = [
-                numbers(&wanted(&["instructions"]), &shown).unwrap_err(),
+                resolve_metrics(&wanted(&["instructions"]), &shown).unwrap_err(),
                 number.value(&shown).unwrap_err(),
             ];
             assert!(
@@ -276,21 +282,21 @@ mod tests {
                     .all(|says| says.starts_with("instructions cannot") && says.ends_with(why)),
                 "{refused:?}"
             );
-            assert!(numbers(&wanted(&["wall"]), &shown).is_ok(), "nobody asked for it");
+            assert!(resolve_metrics(&wanted(&["wall"]), &shown).is_ok(), "nobody asked for it");
         }
     }
 
     #[test]
     fn what_a_run_does_not_show_or_shows_otherwise_is_named() {
         let first = shown("metric x ns lower\nx 1\nx 2\nx 3\nmetric y ns lower\n");
-        let missing = |name| numbers(&wanted(&[name]), &first).unwrap_err();
+        let missing = |name| resolve_metrics(&wanted(&[name]), &first).unwrap_err();
         assert!(
             missing("z").contains("no metric \"z\"")
                 && missing("z").contains("x, y")
                 && missing("y").contains("\"y\"")
         );
-        assert!(Wanted::parse("x:p98").is_err() && Wanted::parse("").is_err());
-        let x = &numbers(&wanted(&["x"]), &first).unwrap()[0];
+        assert!(MetricSpec::parse("x:p98").is_err() && MetricSpec::parse("").is_err());
+        let x = &resolve_metrics(&wanted(&["x"]), &first).unwrap()[0];
         for (series, says) in [
             ("metric x us lower\nx 1\nx 2\n", "in us"),
             ("metric x ns higher\nx 1\nx 2\n", "higher"),

@@ -1,22 +1,22 @@
-//! Measures: the rounds of a plan, and the report they make.
+//! The measuring loop, the rounds of a plan, and the report that they make.
 
-pub mod answers;
-pub mod caught;
 pub mod child;
 pub mod cost;
+pub mod diagnosis;
 pub mod duet;
-pub mod late;
+mod executor;
+pub mod late_watch;
 pub mod load;
-pub mod metered;
+pub mod long_wait;
+pub mod metered_loop;
 pub mod metric;
-mod neighbours;
+mod observer_cost;
 pub mod order;
-mod place;
+pub mod panics;
 pub mod program;
+pub mod program_output;
 pub mod record;
 pub mod round;
-mod stamp;
-mod ticking;
-pub mod waiting;
+mod runtime_load;
+mod tick_loop;
 pub mod why;
-pub mod written;

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use jitterstat::stats::random::SplitMix64;
 
-use crate::measure::late::LateWatch;
+use crate::measure::late_watch::LateWatch;
 use crate::measure::load::Loads;
 use crate::measure::round::{MeasuredRound, RoundRequest};
-use crate::measure::why::Session;
+use crate::measure::why::Profiler;
 use crate::scenario::{Plan, Scenario};
 
 /// The random phase spans a period, but at least this: tokio's wheel turns once a millisecond.
@@ -18,15 +18,15 @@ const MIN_PHASE_SPAN: Duration = Duration::from_millis(1);
 /// What happens between rounds.
 pub trait Observer {
     /// A round is about to run.
-    fn before(&mut self, scenario: &Scenario, index: u64);
+    fn before_round(&mut self, scenario: &Scenario, index: u64);
     /// A round is over, measured or not.
-    fn after(&mut self, scenario: &Scenario, result: &Result<MeasuredRound, String>);
+    fn after_round(&mut self, scenario: &Scenario, result: &Result<MeasuredRound, String>);
     /// Whether the observer knows enough: asked before each round.
-    fn knows_enough(&self) -> bool {
+    fn should_stop(&self) -> bool {
         false
     }
     /// What notices late ticks while they come, in every round: asked once.
-    fn late(&self) -> Option<Arc<LateWatch>> {
+    fn late_watch(&self) -> Option<Arc<LateWatch>> {
         None
     }
 }
@@ -58,7 +58,7 @@ pub fn turns(seed: u64, scenarios: &[Scenario]) -> impl Iterator<Item = Turn> {
             index,
             slot,
             scenario,
-            phase: phase(scenarios[scenario].period, draw),
+            phase: phase_from_draw(scenarios[scenario].period, draw),
             asked: false,
         })
     })
@@ -78,7 +78,7 @@ fn asked_too(seed: u64, turns: impl Iterator<Item = Turn>) -> impl Iterator<Item
 }
 
 /// The part of the period, or of `MIN_PHASE_SPAN`, that a draw of 64 bits stands for.
-pub fn phase(period: Duration, draw: u64) -> Duration {
+pub fn phase_from_draw(period: Duration, draw: u64) -> Duration {
     let span_ns = period.max(MIN_PHASE_SPAN).as_nanos() as u64;
     Duration::from_nanos(((u128::from(draw) * u128::from(span_ns)) >> 64) as u64)
 }
@@ -95,21 +95,21 @@ pub fn run(
     let mut failed = vec![false; plan.scenarios.len()];
     // Programs that do not say what it takes to find out why.
     let mut mute = vec![false; plan.scenarios.len()];
-    let session = plan.why.is_some().then(Session::open);
-    let late = observer.late();
+    let session = plan.why.is_some().then(Profiler::open);
+    let late = observer.late_watch();
     let late = late.as_ref();
     let all = turns(plan.seed, &plan.scenarios);
     let all: &mut dyn Iterator<Item = Turn> =
         if plan.why.is_some() { &mut asked_too(plan.seed, all) } else { &mut { all } };
     for Turn { index, slot, scenario: place, phase, asked } in all {
-        if stop.load(Ordering::Relaxed) || observer.knows_enough() {
+        if stop.load(Ordering::Relaxed) || observer.should_stop() {
             return;
         }
         let scenario = &plan.scenarios[place];
         if failed[place] || (asked && mute[place]) {
             continue;
         }
-        observer.before(scenario, index);
+        observer.before_round(scenario, index);
         let ticks = scenario.ticks_of_round(index);
         let why = session.as_ref().filter(|_| asked);
         let round = RoundRequest {
@@ -134,12 +134,12 @@ pub fn run(
             continue;
         }
         let unanswered = |round: &MeasuredRound| {
-            round.why.as_ref().is_some_and(|answer| answer.round.tier.is_none())
+            round.diagnosis.as_ref().is_some_and(|answer| answer.round.tier.is_none())
         };
         mute[place] |=
             scenario.subject.program().is_some() && result.as_ref().is_ok_and(unanswered);
         failed[place] = result.is_err();
-        observer.after(scenario, &result);
+        observer.after_round(scenario, &result);
         keep(place, result);
     }
 }
@@ -147,12 +147,12 @@ pub fn run(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scenario::{Length, ScenarioArgs, one_subject};
+    use crate::scenario::{Length, ScenarioArgs, parse_subject};
 
     fn scenarios() -> Vec<Scenario> {
         let of = |names: &[&str], period, ticks| {
             let args = ScenarioArgs {
-                subjects: names.iter().map(|name| one_subject(name).unwrap()).collect(),
+                subjects: names.iter().map(|name| parse_subject(name).unwrap()).collect(),
                 periods: vec![period],
                 length: Some(Length::Ticks(ticks)),
                 round_ticks: Some(10),
@@ -211,9 +211,9 @@ mod tests {
     fn a_phase_spans_the_period_or_a_millisecond() {
         let [short, long] = [Duration::from_micros(100), Duration::from_secs(3600)];
         assert_eq!(
-            [phase(short, 0), phase(short, u64::MAX)],
+            [phase_from_draw(short, 0), phase_from_draw(short, u64::MAX)],
             [Duration::ZERO, Duration::from_nanos(999_999)]
         );
-        assert_eq!(phase(long, 1 << 63), long / 2);
+        assert_eq!(phase_from_draw(long, 1 << 63), long / 2);
     }
 }

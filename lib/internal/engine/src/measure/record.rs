@@ -12,20 +12,20 @@ use jitterstat::stats::random::SplitMix64;
 use tach::Anchor;
 
 use crate::machine::{host, os};
-use crate::measure::answers::Answers;
+use crate::measure::diagnosis::ScenarioDiagnosis;
 use crate::measure::load::Loads;
+use crate::measure::observer_cost::observer_ns_per_tick;
 use crate::measure::order::{self, Observer};
-use crate::measure::program::Starts;
+use crate::measure::program::StartupCosts;
 use crate::measure::round::{Instance, MeasuredRound};
-use crate::measure::stamp::observer_ns_per_tick;
-use crate::scenario::{Plan, ROUNDS_WITHOUT_SAMPLES, Scenario};
-use crate::subject::Place;
+use crate::scenario::{MAX_ROUNDS_WITHOUT_SAMPLES, Plan, Scenario};
+use crate::subject::RuntimeKind;
 use cli::exit;
-use cli::time::time;
+use cli::time::format_time;
 
 /// Changes on the machine what the plan asks for, and returns that with what its subjects change by
 /// themselves.
-pub fn changes(plan: &Plan) -> exit::Result<Vec<Change>> {
+pub fn apply_changes(plan: &Plan) -> exit::Result<Vec<Change>> {
     let mut changes = plan.tuning.apply()?;
     let sleeps = plan.scenarios.iter().any(|s| s.subject.name() == "nanosleep");
     if let Some(slack_ns) = os::timer_slack_ns().filter(|_| sleeps) {
@@ -40,18 +40,18 @@ pub struct Conditions {
     pub host: Host,
     pub changes: Vec<Change>,
     pub started_utc: String,
-    pub starts: Starts,
+    pub starts: StartupCosts,
 }
 
 /// What a round of a subject came to.
-pub enum Measured<'a> {
+pub enum RoundResult<'a> {
     /// As the report has it, an entry for each instance.
     Rounds(Vec<Round>),
     Failed(&'a str),
 }
 
 /// Learns of each round, with the id of its subject.
-pub type Listener<'a> = dyn FnMut(&str, Measured<'_>) + 'a;
+pub type RoundListener<'a> = dyn FnMut(&str, RoundResult<'_>) + 'a;
 
 /// Runs a plan beside its loads into a report, which has them when they have ended. The observer
 /// sees the rounds go by, and the listener what the report will have of them.
@@ -61,7 +61,7 @@ pub fn measure(
     loads: &mut Loads,
     stop: &Arc<AtomicBool>,
     observer: &mut impl Observer,
-    listener: Option<&mut Listener<'_>>,
+    listener: Option<&mut RoundListener<'_>>,
 ) -> Report {
     let mut report = ReportBuilder::new(plan, conditions, listener);
     order::run(plan, loads, stop, observer, |place, result| report.add(place, result));
@@ -71,7 +71,7 @@ pub fn measure(
 /// Collects the rounds of a run.
 struct ReportBuilder<'a, 'b> {
     plan: &'a Plan,
-    listener: Option<&'a mut Listener<'b>>,
+    listener: Option<&'a mut RoundListener<'b>>,
     conditions: Conditions,
     started: Instant,
     first: Anchor,
@@ -81,7 +81,11 @@ struct ReportBuilder<'a, 'b> {
 
 #[allow(clippy::disallowed_methods, reason = "wall time of the run")]
 impl<'a, 'b> ReportBuilder<'a, 'b> {
-    fn new(plan: &'a Plan, conditions: Conditions, listener: Option<&'a mut Listener<'b>>) -> Self {
+    fn new(
+        plan: &'a Plan,
+        conditions: Conditions,
+        listener: Option<&'a mut RoundListener<'b>>,
+    ) -> Self {
         let n = plan.scenarios.len();
         let rounds = plan.scenarios.iter().map(|scenario| Rounds::new(plan, scenario)).collect();
         let (started, first) = (Instant::now(), Anchor::take());
@@ -91,11 +95,11 @@ impl<'a, 'b> ReportBuilder<'a, 'b> {
     /// Adds a round of a scenario, or the reason why there is none.
     fn add(&mut self, place: usize, result: Result<MeasuredRound, String>) {
         match result {
-            Ok(round) if round.why.is_some() => {
+            Ok(round) if round.diagnosis.is_some() => {
                 self.rounds[place].answers.iter_mut().for_each(|a| a.add(&round, self.started))
             }
             Ok(round) => {
-                let cost = self.conditions.starts.taken_off(place, round.cost);
+                let cost = self.conditions.starts.subtract_startup(place, round.cost);
                 let round = MeasuredRound { cost, ..round };
                 if let Some(listener) = &mut self.listener {
                     let scenario = &self.plan.scenarios[place];
@@ -105,13 +109,13 @@ impl<'a, 'b> ReportBuilder<'a, 'b> {
                         self.plan.samples,
                         self.started,
                     );
-                    listener(&scenario.id, Measured::Rounds(entries));
+                    listener(&scenario.id, RoundResult::Rounds(entries));
                 }
                 self.rounds[place].add(round);
             }
             Err(reason) => {
                 if let Some(listener) = &mut self.listener {
-                    listener(&self.plan.scenarios[place].id, Measured::Failed(&reason));
+                    listener(&self.plan.scenarios[place].id, RoundResult::Failed(&reason));
                 }
                 self.failures[place] = Some(reason);
             }
@@ -199,7 +203,7 @@ impl<'a, 'b> ReportBuilder<'a, 'b> {
 
 /// Whether osjitter stamps its wake-ups: a program stamps its own, and a script has none.
 fn is_stamped(scenario: &Scenario) -> bool {
-    scenario.subject.ours().is_some_and(|entry| entry.place != Place::Script)
+    scenario.subject.as_builtin().is_some_and(|entry| entry.runtime_kind != RuntimeKind::Script)
 }
 
 fn ns(duration: Duration) -> u64 {
@@ -207,7 +211,7 @@ fn ns(duration: Duration) -> u64 {
 }
 
 /// More rounds than this are not kept of a subject whose samples nobody wants.
-const MAX_KEPT: usize = ROUNDS_WITHOUT_SAMPLES as usize;
+const MAX_KEPT_ROUNDS: usize = MAX_ROUNDS_WITHOUT_SAMPLES as usize;
 
 /// The rounds of one scenario: all of them, or of a long run without samples so many drawn at
 /// random, and what all of them add up to. Memory does not grow with the length of such a run.
@@ -222,13 +226,13 @@ struct Rounds {
     keep_all: bool,
     random: SplitMix64,
     /// Why ticks were late, where that is asked.
-    answers: Option<Answers>,
+    answers: Option<ScenarioDiagnosis>,
 }
 
 impl Rounds {
     fn new(plan: &Plan, scenario: &Scenario) -> Self {
         let random = SplitMix64::new(plan.seed);
-        let answers = plan.why.map(|why| Answers::new(why, scenario));
+        let answers = plan.why.map(|why| ScenarioDiagnosis::new(why, scenario));
         let (keep_all, complete) = (plan.samples, true);
         Self {
             kept: Vec::new(),
@@ -248,7 +252,7 @@ impl Rounds {
         self.error_bound_ns =
             self.error_bound_ns.max(round.clock.map_or(0, |clock| clock.error_bound_ns));
         self.answers.iter_mut().for_each(|answers| answers.add_beside(&round));
-        if self.keep_all || self.kept.len() < MAX_KEPT {
+        if self.keep_all || self.kept.len() < MAX_KEPT_ROUNDS {
             self.kept.push(round);
             return;
         }
@@ -306,7 +310,7 @@ fn subject(
             .iter()
             .flat_map(|r| entries(r, has_runtime, plan.samples, started))
             .collect(),
-        why: measured.answers.as_ref().map(Answers::finish),
+        why: measured.answers.as_ref().map(ScenarioDiagnosis::finish),
     }
 }
 
@@ -375,12 +379,12 @@ fn entries(
 }
 
 /// Programs of which it is not known what a tick costs.
-fn costly_starts(plan: &Plan, starts: &Starts, rounds: &[Rounds]) -> Vec<Warning> {
+fn costly_starts(plan: &Plan, starts: &StartupCosts, rounds: &[Rounds]) -> Vec<Warning> {
     let unknown = |rounds: &Rounds| rounds.kept.iter().any(|round| round.cost.cpu_ns.is_none());
     let all =
         plan.scenarios.iter().zip(rounds).enumerate().filter(|(_, (_, rounds))| unknown(rounds));
     let warning = |(place, (scenario, _)): (usize, (&Scenario, &Rounds))| {
-        let cost = time(i64::try_from(starts.of(place)?.cpu_ns).unwrap_or(i64::MAX));
+        let cost = format_time(i64::try_from(starts.get(place)?.cpu_ns).unwrap_or(i64::MAX));
         Some(Warning {
             code: "command-start".to_owned(),
             message: format!(
@@ -416,7 +420,7 @@ fn warnings(
         warnings.push(Warning {
             code: "rounds-drawn".to_owned(),
             message: format!(
-                "of up to {most} rounds of a subject, {MAX_KEPT} drawn at random are kept; percentiles cover all ticks, \
+                "of up to {most} rounds of a subject, {MAX_KEPT_ROUNDS} drawn at random are kept; percentiles cover all ticks, \
                  to three digits"
             ),
             hint: "intervals use only the kept rounds, so are wider than need be; without --no-samples all are kept"
@@ -426,8 +430,8 @@ fn warnings(
     if plan
         .scenarios
         .iter()
-        .filter_map(|s| s.subject.ours())
-        .any(|entry| entry.place == Place::Script)
+        .filter_map(|s| s.subject.as_builtin())
+        .any(|entry| entry.runtime_kind == RuntimeKind::Script)
     {
         warnings.push(Warning {
             code: "scripted".to_owned(),

@@ -13,25 +13,25 @@ use jitterstat::sample::{Grid, RoundSamples, Wakeup};
 use tach::{Anchor, Conversion};
 
 use crate::machine::os;
-use crate::measure::caught::caught;
 use crate::measure::cost::Cost;
-use crate::measure::late::{LateWatch, RoundWatch};
-use crate::measure::neighbours::Held;
-use crate::measure::place::{on_busypoll, on_thread, on_tokio};
+use crate::measure::executor::{on_busypoll, on_thread, on_tokio};
+use crate::measure::late_watch::{LateWatch, RoundWatch};
+use crate::measure::panics::catch_panic;
 use crate::measure::program;
-use crate::measure::ticking::{RawRound, Recording, RoundSetup};
-use crate::measure::why::{self, Answer, Session};
+use crate::measure::runtime_load::LoadCpuTime;
+use crate::measure::tick_loop::{RawRound, Recording, RoundSetup};
+use crate::measure::why::{self, Profiler, RoundDiagnosis};
 use crate::program::Program;
 use crate::scenario::{Runtime, Scenario};
-use crate::subject::measured::Measured;
+use crate::subject::target::Target;
 use crate::subject::ticker::{Subject, Ticker};
-use crate::subject::{self, Entry, OnBusypoll, Place, Visitor, scripted};
+use crate::subject::{self, OnBusypoll, RuntimeKind, SubjectInfo, Visitor, script};
 
 /// One measured round of one scenario.
 #[derive(Debug)]
 pub struct MeasuredRound {
     pub index: u64,
-    /// Place within the round's order.
+    /// RuntimeKind within the round's order.
     pub slot: u64,
     /// The random part of the start.
     pub phase: Duration,
@@ -46,7 +46,7 @@ pub struct MeasuredRound {
     /// Whether it was stopped before its last tick.
     pub stopped: bool,
     /// Why its ticks were late, where it was asked: such a round is in no other figure.
-    pub why: Option<Answer>,
+    pub diagnosis: Option<RoundDiagnosis>,
 }
 
 /// The conversion of one round.
@@ -73,7 +73,7 @@ pub struct RoundRequest<'a> {
     pub scenario: &'a Scenario,
     /// Which round of the scenario.
     pub index: u64,
-    /// Place within the round's order.
+    /// RuntimeKind within the round's order.
     pub slot: u64,
     pub ticks: u64,
     /// The random part of the start.
@@ -85,7 +85,7 @@ pub struct RoundRequest<'a> {
     /// Set to stop at the current tick: the only word a round shares with other threads.
     pub stop: &'a Arc<AtomicBool>,
     /// Where it is asked why its ticks are late.
-    pub why: Option<&'a Session>,
+    pub why: Option<&'a Profiler>,
     /// Where late ticks are noticed while they come.
     pub late: Option<&'a Arc<LateWatch>>,
 }
@@ -93,11 +93,12 @@ pub struct RoundRequest<'a> {
 impl RoundRequest<'_> {
     pub fn measure(self) -> Result<MeasuredRound, String> {
         match &self.scenario.subject {
-            Measured::Program(own) => self.start(own),
-            Measured::Ours(Entry { name, place: Place::Script, .. }) => self.play(name),
-            Measured::Ours(Entry { name, .. }) => {
-                subject::with(name, self).unwrap_or_else(|| Err(format!("no subject {name:?}")))
+            Target::Program(own) => self.start(own),
+            Target::Builtin(SubjectInfo { name, runtime_kind: RuntimeKind::Script, .. }) => {
+                self.play(name)
             }
+            Target::Builtin(SubjectInfo { name, .. }) => subject::visit_by_name(name, self)
+                .unwrap_or_else(|| Err(format!("no subject {name:?}"))),
         }
     }
 }
@@ -145,16 +146,16 @@ impl RoundRequest<'_> {
             runtime: self.scenario.runtime.unwrap_or(Runtime::CurrentThread),
             tasks: self.scenario.load.tasks(),
             stop: Arc::clone(self.stop),
-            held: Held::default(),
+            held: LoadCpuTime::default(),
             watch: self.why.map(|session| session.begin(capacity, self.scenario.period)),
             late: self.late.map(|watch| RoundWatch {
                 watch: Arc::clone(watch),
-                of: Arc::from(self.scenario.id.as_str()),
+                scenario_id: Arc::from(self.scenario.id.as_str()),
                 recorded: grid.first_tick..grid.first_tick.saturating_add(grid.ticks),
             }),
         };
         let watch = setup.watch.clone();
-        let raw = caught(|| place(setup))?.map_err(|error| reason(&error))?;
+        let raw = catch_panic(|| place(setup))?.map_err(|error| reason(&error))?;
         let (first, last) = &raw.anchors;
         steady(first, last)?;
         let conversion =
@@ -166,7 +167,7 @@ impl RoundRequest<'_> {
             let instances: Vec<why::Ticks> = raw.recordings.iter().map(Recording::ticks).collect();
             let (waits, steal_ns) = (raw.waits, raw.cost.steal_ns);
             let alone = instances.len() == 1 && self.scenario.load.tasks().is_none();
-            let ended = why::Ended {
+            let ended = why::FinishedRound {
                 index: self.index,
                 grid,
                 conversion,
@@ -175,7 +176,7 @@ impl RoundRequest<'_> {
                 alone,
                 steal_ns,
             };
-            why::answer(session, &watch, &ended)
+            why::diagnose(session, &watch, &ended)
         });
         Ok(MeasuredRound {
             index: self.index,
@@ -189,7 +190,7 @@ impl RoundRequest<'_> {
                 error_bound_ns: conversion.error_bound_ns(),
             }),
             stopped: raw.recordings.iter().any(|recording| recording.stopped),
-            why,
+            diagnosis: why,
         })
     }
 
@@ -213,7 +214,7 @@ impl RoundRequest<'_> {
             backend: None,
             clock: None,
             stopped: false,
-            why,
+            diagnosis: why,
         })
     }
 
@@ -222,7 +223,7 @@ impl RoundRequest<'_> {
     fn play(self, name: &str) -> Result<MeasuredRound, String> {
         let (scenario, grid) = (self.scenario, self.grid());
         let offset = self.index * scenario.round_ticks;
-        let played = scripted::play(&scenario.id, name, self.index, offset, grid)?;
+        let played = script::play(&scenario.id, name, self.index, offset, grid)?;
         let start = self.start.unwrap_or_else(|| Instant::now() + self.phase);
         let instance = |i: u64| {
             let start = start + Duration::from_nanos(grid.period_ns * i / scenario.instances);
@@ -249,7 +250,9 @@ impl RoundRequest<'_> {
             backend: Some(played.backend),
             clock: Some(RoundClock { rate_hz: 1e9, error_bound_ns: 0 }),
             stopped: played.stopped,
-            why: self.why.map(|_| Answer::none(self.index, "a script has no threads")),
+            diagnosis: self
+                .why
+                .map(|_| RoundDiagnosis::none(self.index, "a script has no threads")),
         })
     }
 }
@@ -328,13 +331,13 @@ mod tests {
     fn what_neighbour_tasks_use_is_not_the_subjects_cost() {
         let of = |load: &str| {
             let args = ScenarioArgs {
-                subjects: vec![crate::scenario::one_subject("tokio-interval").unwrap()],
+                subjects: vec![crate::scenario::parse_subject("tokio-interval").unwrap()],
                 length: Some(Length::Ticks(20)),
                 periods: vec![Duration::from_millis(1)],
                 loads: vec![load.parse().unwrap()],
                 ..ScenarioArgs::default()
             };
-            let scenario = args.only().unwrap();
+            let scenario = args.single_scenario().unwrap();
             let (index, slot, ticks, phase) = (0, 0, 20, Duration::ZERO);
             let stop = Arc::default();
             let round = RoundRequest {
@@ -409,7 +412,7 @@ mod tests {
     fn a_runtime_that_panics_ends_its_round_and_not_the_run() {
         let subject = subject::ALL.iter().find(|e| e.name == "spin").expect("it is in the table");
         let args = ScenarioArgs { subjects: vec![subject], ..ScenarioArgs::default() };
-        let (scenario, stop) = (args.only().unwrap(), Arc::default());
+        let (scenario, stop) = (args.single_scenario().unwrap(), Arc::default());
         let request = |ticks| {
             let phase = Duration::ZERO;
             let (start, why) = (None, None);

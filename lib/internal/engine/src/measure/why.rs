@@ -23,11 +23,11 @@ use crate::machine::os::{self, Accounts, NotAvailable, Quota, SwitchRing};
 use crate::measure::why::chains::Chains;
 use crate::measure::why::kernel::{Kernel, ns_after};
 use crate::measure::why::witness::Witnesses;
-use crate::subject::ticker::Waits;
+use crate::subject::ticker::WaitKind;
 
 mod chains;
+pub mod external_program;
 mod kernel;
-pub mod outside;
 mod witness;
 
 /// Room for so many cycles a tick: a neighbour may wake the thread in between.
@@ -35,7 +35,7 @@ const CYCLES_PER_TICK: usize = 16;
 /// And for no more than so many in a round.
 const MAX_CYCLES: usize = 1 << 20;
 /// A reading that takes longer was interrupted.
-const TORN: Duration = Duration::from_micros(50);
+const MAX_READ_TIME: Duration = Duration::from_micros(50);
 /// The most that the way from a timer to its task is believed to take.
 const MAX_PATH_NS: u64 = 20_000;
 /// tokio rounds a deadline up to its wheel's millisecond, and the timeout that it gives to the
@@ -44,7 +44,7 @@ const WHEEL_NS: u64 = 2_000_000;
 
 /// What is the same for all rounds of a run.
 #[derive(Debug)]
-pub struct Session {
+pub struct Profiler {
     quotas: Vec<Quota>,
     fault_ns: Option<u64>,
     /// A ring for each CPU that the process may use, or why there is none.
@@ -52,11 +52,11 @@ pub struct Session {
     chains: Chains,
 }
 
-impl Session {
+impl Profiler {
     pub fn open() -> Self {
         os::watch_stops();
         let cpus = os::affinity().unwrap_or_else(|| vec![0]);
-        let rings = cpus.into_iter().map(SwitchRing::of_cpu).collect::<Result<Vec<_>, _>>();
+        let rings = cpus.into_iter().map(SwitchRing::for_cpu).collect::<Result<Vec<_>, _>>();
         Self {
             quotas: os::quotas(),
             fault_ns: os::fault_ns(),
@@ -66,7 +66,7 @@ impl Session {
     }
 
     /// A round of so many ticks is about to begin.
-    pub fn begin(&self, ticks: usize, period: Duration) -> Watch {
+    pub fn begin(&self, ticks: usize, period: Duration) -> RoundProfiler {
         let witnesses = Mutex::new(Some(Witnesses::begin(period)));
         self.record(true);
         self.chains.record(true);
@@ -78,7 +78,7 @@ impl Session {
             logs: Mutex::default(),
             witnesses,
         };
-        Watch(Arc::new(shared))
+        RoundProfiler(Arc::new(shared))
     }
 
     /// Records the switches of the CPUs, or stops to.
@@ -95,7 +95,7 @@ impl Session {
 
 /// One round's watch over its threads.
 #[derive(Clone, Debug)]
-pub struct Watch(Arc<Shared>);
+pub struct RoundProfiler(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
@@ -134,10 +134,10 @@ thread_local! {
     static LOG: RefCell<Option<Log>> = const { RefCell::new(None) };
 }
 
-impl Watch {
+impl RoundProfiler {
     /// Watches the calling thread from here on.
     pub fn enter(&self) {
-        let (accounts, without_accounts) = match Accounts::of_this_thread(&self.0.quotas) {
+        let (accounts, without_accounts) = match Accounts::for_current_thread(&self.0.quotas) {
             Ok(accounts) => (accounts, None),
             Err(why) => (Accounts::without_files(), Some(why)),
         };
@@ -150,7 +150,7 @@ impl Watch {
             thread: self.0.threads.fetch_add(1, Ordering::Relaxed),
             accounts,
             without_accounts,
-            ring: SwitchRing::of_this_thread(),
+            ring: SwitchRing::for_current_thread(),
             cycles,
             cycles_lost: 0,
             slack_ns: os::timer_slack_ns().filter(|_| !is_real_time),
@@ -217,7 +217,7 @@ pub fn unpark(count: u64) {
 
 /// Who knows when a thread parks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Parks {
+pub enum ParkDetection {
     /// Its runtime.
     ByHooks,
     /// The loop: it blocks in its wait.
@@ -226,36 +226,36 @@ pub enum Parks {
     Never,
 }
 
-impl Parks {
-    pub fn of(waits: Waits, has_hooks: bool) -> Self {
+impl ParkDetection {
+    pub fn new(waits: WaitKind, has_hooks: bool) -> Self {
         match waits {
-            Waits::Spins => Self::Never,
+            WaitKind::Spins => Self::Never,
             _ if has_hooks => Self::ByHooks,
             _ => Self::InTheWait,
         }
     }
 }
 
-/// Notes on which thread each wake-up of a loop was, and what the hooks of a runtime do not.
+/// WakeupNotes on which thread each wake-up of a loop was, and what the hooks of a runtime do not.
 #[derive(Debug)]
-pub struct Notes {
-    parks: Parks,
+pub struct WakeupNotes {
+    parks: ParkDetection,
     threads: Vec<usize>,
 }
 
-impl Notes {
+impl WakeupNotes {
     /// For a loop of so many ticks.
-    pub fn with_capacity(ticks: u64, parks: Parks) -> Self {
+    pub fn with_capacity(ticks: u64, parks: ParkDetection) -> Self {
         Self { parks, threads: Vec::with_capacity(usize::try_from(ticks).unwrap_or(0)) }
     }
 
     /// The loop waits from here on.
     #[inline(never)]
     pub fn waits(&mut self) {
-        if self.parks != Parks::ByHooks {
+        if self.parks != ParkDetection::ByHooks {
             park();
         }
-        if self.parks == Parks::Never {
+        if self.parks == ParkDetection::Never {
             awake();
         }
     }
@@ -263,7 +263,7 @@ impl Notes {
     /// It was woken at this count.
     #[inline(never)]
     pub fn woken(&mut self, count: u64) {
-        if self.parks == Parks::InTheWait {
+        if self.parks == ParkDetection::InTheWait {
             unpark(count);
         }
         let thread = LOG.with_borrow(|log| log.as_ref().map_or(usize::MAX, |log| log.thread));
@@ -288,7 +288,7 @@ pub struct Ticks {
 
 /// What a round answers.
 #[derive(Debug)]
-pub struct Answer {
+pub struct RoundDiagnosis {
     pub round: AskedRound,
     /// The lowest tier that could not be had, and why.
     pub missing: Option<Missing>,
@@ -301,11 +301,11 @@ pub struct Answer {
 
 /// A round that was asked, after its end.
 #[derive(Debug)]
-pub struct Ended<'a> {
+pub struct FinishedRound<'a> {
     pub index: u64,
     pub grid: Grid,
     pub conversion: Conversion,
-    pub waits: Waits,
+    pub waits: WaitKind,
     pub instances: &'a [Ticks],
     /// Whether nothing else runs on its thread.
     pub alone: bool,
@@ -313,7 +313,11 @@ pub struct Ended<'a> {
 }
 
 /// Takes the lateness of every tick of a round apart.
-pub fn answer(session: &Session, watch: &Watch, round: &Ended<'_>) -> Answer {
+pub fn diagnose(
+    session: &Profiler,
+    watch: &RoundProfiler,
+    round: &FinishedRound<'_>,
+) -> RoundDiagnosis {
     session.record(false);
     session.chains.record(false);
     let logs = watch.logs();
@@ -322,7 +326,7 @@ pub fn answer(session: &Session, watch: &Watch, round: &Ended<'_>) -> Answer {
         .first()
         .map_or_else(|| os::monotonic_pair().ok().map(|(at, _)| at), |i| Some(i.start));
     let Some(origin) = origin else {
-        return Answer::none(round.index, "the clocks of this system cannot be joined");
+        return RoundDiagnosis::none(round.index, "the clocks of this system cannot be joined");
     };
     let kernel = Kernel::new(origin);
     let mut evidence =
@@ -447,10 +451,10 @@ pub fn answer(session: &Session, watch: &Watch, round: &Ended<'_>) -> Answer {
         evidence,
         ..AskedRound::default()
     };
-    Answer { round, missing, threads, occupants: occupants.unwrap_or_default() }
+    RoundDiagnosis { round, missing, threads, occupants: occupants.unwrap_or_default() }
 }
 
-impl Answer {
+impl RoundDiagnosis {
     /// Of a round that cannot be asked.
     pub fn none(index: u64, reason: &str) -> Self {
         let missing = Missing { tier: Tier::A1, reason: reason.to_owned() };
@@ -470,13 +474,13 @@ fn cycle(raw: &RawCycle, conversion: &Conversion, origin: Instant) -> Cycle {
     Cycle {
         park_ns,
         reading: raw.reading,
-        torn: after_ns - park_ns > TORN.as_nanos() as i64,
+        torn: after_ns - park_ns > MAX_READ_TIME.as_nanos() as i64,
         unpark_ns: raw.unpark.map(|count| ns(count.get())),
     }
 }
 
 /// Every recorded tick of an instance, with its index.
-fn ticks(instance: &Ticks, round: &Ended<'_>, origin: Instant) -> Vec<(u64, Tick)> {
+fn ticks(instance: &Ticks, round: &FinishedRound<'_>, origin: Instant) -> Vec<(u64, Tick)> {
     let grid = &round.grid;
     let shift_ns = ns_after(instance.start, origin);
     let recorded = grid.first_tick..grid.first_tick.saturating_add(grid.ticks);
@@ -494,8 +498,8 @@ fn ticks(instance: &Ticks, round: &Ended<'_>, origin: Instant) -> Vec<(u64, Tick
 }
 
 fn facts(
-    session: &Session,
-    round: &Ended<'_>,
+    session: &Profiler,
+    round: &FinishedRound<'_>,
     ticks: &[(u64, Vec<(u64, Tick)>)],
     threads: &[Thread],
     slack_ns: Option<u64>,
@@ -513,14 +517,14 @@ fn facts(
     };
     let usual_cpu_ns = match round.waits {
         // Whatever it does between deadline and wake-up is what it should not.
-        Waits::Spins => way_ns,
+        WaitKind::Spins => way_ns,
         _ => median(threads.iter().flat_map(|t| t.cycles.windows(2).filter_map(cpu)).collect()),
     };
     Facts {
         fault_ns: session.fault_ns,
         quota_period_ns: session.quotas.iter().map(|q| q.period_ns).max(),
-        slack_ns: slack_ns.filter(|_| matches!(round.waits, Waits::Wheel | Waits::Sleep)),
-        path_ns: way_ns + if round.waits == Waits::Wheel { WHEEL_NS } else { 0 },
+        slack_ns: slack_ns.filter(|_| matches!(round.waits, WaitKind::Wheel | WaitKind::Sleep)),
+        path_ns: way_ns + if round.waits == WaitKind::Wheel { WHEEL_NS } else { 0 },
         usual_cpu_ns: round.alone.then_some(usual_cpu_ns),
         continued_ns: kernel
             .map_or(Vec::new(), |k| os::continued_ns().into_iter().map(|ns| k.ns(ns)).collect()),

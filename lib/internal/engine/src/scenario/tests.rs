@@ -13,7 +13,7 @@ fn rounds_follow_the_ticks() {
         let length = Some(Length::Ticks(ticks));
         let s =
             ScenarioArgs { length, periods: vec![Duration::from_micros(period_us)], ..of("spin") }
-                .only()
+                .single_scenario()
                 .unwrap();
         assert_eq!((s.round_ticks, s.warmup_ticks), (round, warmup), "{ticks} at {period_us} us");
         let sum: u64 = (0..s.rounds()).map(|i| s.ticks_of_round(i)).sum();
@@ -26,7 +26,8 @@ fn a_number_of_rounds_makes_full_ones() {
     let of = |rounds, round_ticks, period_ms| {
         let (length, periods) =
             (Some(Length::Rounds(rounds)), vec![Duration::from_millis(period_ms)]);
-        let s = ScenarioArgs { length, round_ticks, periods, ..of("spin") }.only().unwrap();
+        let s =
+            ScenarioArgs { length, round_ticks, periods, ..of("spin") }.single_scenario().unwrap();
         (s.round_ticks, s.rounds(), s.ticks)
     };
     assert_eq!(of(24, None, 1), (250, 24, 6_000));
@@ -36,10 +37,13 @@ fn a_number_of_rounds_makes_full_ones() {
 
 #[test]
 fn the_same_thing_is_measured_once_and_twins_are_numbered() {
-    let [one, other] = [5, 6]
-        .map(|n| ScenarioArgs { length: Some(Length::Ticks(n)), ..of("spin") }.only().unwrap());
-    let ids: Vec<String> =
-        unique(vec![one.clone(), other.clone(), one, other]).into_iter().map(|s| s.id).collect();
+    let [one, other] = [5, 6].map(|n| {
+        ScenarioArgs { length: Some(Length::Ticks(n)), ..of("spin") }.single_scenario().unwrap()
+    });
+    let ids: Vec<String> = deduplicate(vec![one.clone(), other.clone(), one, other])
+        .into_iter()
+        .map(|s| s.id)
+        .collect();
     assert_eq!(ids, ["spin@500us", "spin@500us#2"]);
     let many = ScenarioArgs {
         runtimes: vec![Runtime::CurrentThread, Runtime::MultiThread(1)],
@@ -103,16 +107,16 @@ fn unknown_subjects_get_the_nearest_names() {
     let far = "wibble".parse::<Subjects>().unwrap_err();
     assert_eq!(far, "no subject \"wibble\"; `osjitter list` shows all");
     assert_eq!("*sleep*".parse::<Subjects>().unwrap().0.len(), 5);
-    let available = subject::ALL.iter().filter(|e| subject::availability(e.name).is_ok());
+    let available = subject::ALL.iter().filter(|e| subject::check_available(e.name).is_ok());
     assert_eq!("all".parse::<Subjects>().unwrap().0.len(), available.count());
-    assert_eq!(one_subject("spi?").unwrap().name, "spin");
-    assert!(one_subject("tokio-*").unwrap_err().contains("several subjects"));
+    assert_eq!(parse_subject("spi?").unwrap().name, "spin");
+    assert!(parse_subject("tokio-*").unwrap_err().contains("several subjects"));
 }
 
 #[test]
 fn many_stars_take_no_time() {
     let (pattern, name) = (format!("{}z", "*a".repeat(40)), "a".repeat(4_000));
-    assert!(!glob(&pattern, &name) && glob(&pattern[..80], &name));
+    assert!(!matches_glob(&pattern, &name) && matches_glob(&pattern[..80], &name));
 }
 
 proptest! {
@@ -126,7 +130,7 @@ proptest! {
                 _ => false,
             }
         }
-        prop_assert_eq!(glob(&pattern, &name), by_definition(pattern.as_bytes(), name.as_bytes()));
+        prop_assert_eq!(matches_glob(&pattern, &name), by_definition(pattern.as_bytes(), name.as_bytes()));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use busypoll::{ParkBackend, Parking, Runtime};
 
-use crate::subject::ticker::{Schedule, Subject, Ticker, Waits};
+use crate::subject::ticker::{Schedule, Subject, Ticker, WaitKind};
 
 /// A subject that has to run on a certain kind of busypoll runtime.
 pub trait OnBusypoll: Subject {
@@ -17,7 +17,7 @@ pub trait OnBusypoll: Subject {
 
 /// What a runtime does while nothing is ready.
 pub trait Idle: 'static {
-    const WAITS: Waits;
+    const WAIT_KIND: WaitKind;
     const BACKEND: &'static str;
     fn runtime() -> io::Result<Runtime>;
 }
@@ -26,7 +26,7 @@ pub trait Idle: 'static {
 pub struct Spinning;
 
 impl Idle for Spinning {
-    const WAITS: Waits = Waits::Spins;
+    const WAIT_KIND: WaitKind = WaitKind::Spins;
     const BACKEND: &'static str = "busypoll, spinning";
 
     fn runtime() -> io::Result<Runtime> {
@@ -38,7 +38,7 @@ impl Idle for Spinning {
 pub struct Parked;
 
 impl Idle for Parked {
-    const WAITS: Waits = Waits::Timer;
+    const WAIT_KIND: WaitKind = WaitKind::Timer;
     const BACKEND: &'static str = "busypoll, parked";
 
     fn runtime() -> io::Result<Runtime> {
@@ -50,7 +50,7 @@ impl Idle for Parked {
 pub struct ParkedOnIoUring;
 
 impl Idle for ParkedOnIoUring {
-    const WAITS: Waits = Waits::Timer;
+    const WAIT_KIND: WaitKind = WaitKind::Timer;
     const BACKEND: &'static str = "busypoll, parked in io_uring_enter";
 
     fn runtime() -> io::Result<Runtime> {
@@ -76,7 +76,7 @@ impl<I: Idle> OnBusypoll for Interval<I> {
 impl<I: Idle> Subject for Interval<I> {
     // It has no hook to stamp the end of a park.
     const PARKS_UNTIL_DUE: bool = false;
-    const WAITS: Waits = I::WAITS;
+    const WAIT_KIND: WaitKind = I::WAIT_KIND;
     type Ticker = Self;
 
     fn ticker(schedule: Schedule) -> io::Result<Self> {

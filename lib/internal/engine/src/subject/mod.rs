@@ -4,28 +4,28 @@
 //! the choice by name is made once, by [`with`], outside the loop: nothing is boxed and nothing
 //! dispatched between wake-up and stamp.
 
-mod bare;
 mod behaviour;
-mod busy;
+mod busy_tokio;
 mod busypoll_interval;
-mod entry;
-pub mod measured;
 mod os_interval;
 mod os_sleep;
-pub mod scripted;
-pub mod slices;
+pub mod script;
+pub mod sliced_wait;
+mod subject_info;
+pub mod target;
+mod thread_controls;
 pub mod ticker;
 mod tokio_timers;
 
 use std::io;
 use std::time::{Duration, Instant};
 
-use ticker::{Schedule, Subject, Ticker, Waits};
+use ticker::{Schedule, Subject, Ticker, WaitKind};
 
 pub use busypoll_interval::OnBusypoll;
-pub use entry::{Entry, Place};
+pub use subject_info::{RuntimeKind, SubjectInfo};
 
-/// Something to be done with a subject, whose type is known only inside; one way for each [`Place`]
+/// Something to be done with a subject, whose type is known only inside; one way for each [`RuntimeKind`]
 /// that has a loop.
 pub trait Visitor {
     type Output;
@@ -38,19 +38,19 @@ pub trait Visitor {
 }
 
 macro_rules! subjects {
-    ($($name:literal, $place:ident $kind:ty, $default:literal, $about:literal;)*) => {
+    ($($name:literal, $runtime:ident $kind:ty, $default:literal, $about:literal;)*) => {
         /// Every subject, in the order of `osjitter list`.
-        pub const ALL: &[Entry] = &[$(Entry {
+        pub const ALL: &[SubjectInfo] = &[$(SubjectInfo {
             name: $name,
             about: $about,
-            place: Place::$place,
+            runtime_kind: RuntimeKind::$runtime,
             default: $default,
         }),*];
 
         /// Hands the subject called `name` to the visitor; `None` if there is none of that name.
-        pub fn with<V: Visitor>(name: &str, visitor: V) -> Option<V::Output> {
+        pub fn visit_by_name<V: Visitor>(name: &str, visitor: V) -> Option<V::Output> {
             match name {
-                $($name => Some(subjects!(@visit $place visitor $kind)),)*
+                $($name => Some(subjects!(@visit $runtime visitor $kind)),)*
                 _ => None,
             }
         }
@@ -91,9 +91,9 @@ subjects! {
         "the same in a Pin<Box<Sleep>>";
     "tokio-timeout", Tokio tokio_timers::Timeout, true,
         "tokio::time::timeout_at around a future that never ends";
-    "tokio-busy", Tokio busy::Yielding, false,
+    "tokio-busy", Tokio busy_tokio::Yielding, false,
         "tokio that never parks: a task that yields until the clock has reached the deadline";
-    "tokio-busy-interval", Tokio busy::IntervalBesideYielding, false,
+    "tokio-busy-interval", Tokio busy_tokio::IntervalBesideYielding, false,
         "tokio::time::Interval beside a task that only yields: no park, but the wheel's milliseconds";
     "busypoll-interval", Busypoll busypoll_interval::Interval<busypoll_interval::Spinning>, false,
         "the interval of busypoll, our runtime that does not park, spinning";
@@ -101,22 +101,22 @@ subjects! {
         "the same on a busypoll that parks until the next tick";
     "busypoll-io-uring", Busypoll busypoll_interval::Interval<busypoll_interval::ParkedOnIoUring>, false,
         "the same, parked in io_uring_enter (Linux 6.12)";
-    "nanosleep", Thread bare::Nanosleep, true,
+    "nanosleep", Thread thread_controls::Nanosleep, true,
         "control: a thread that sleeps (Linux: clock_nanosleep, absolute, timer slack 1 ns)";
-    "io-uring-wait", Thread bare::IoUringWait, false,
+    "io-uring-wait", Thread thread_controls::IoUringWait, false,
         "control: a thread that waits in io_uring_enter until an absolute deadline (Linux 6.12)";
-    "spin", Thread bare::Spin, true,
+    "spin", Thread thread_controls::Spin, true,
         "control: a thread that spins on the kernel's clock";
 }
 
 /// The control that runs beside a subject in a session of the gate: a bare thread that sleeps.
-pub fn control_of(subject: &Entry) -> &'static Entry {
+pub fn control_for(subject: &SubjectInfo) -> &'static SubjectInfo {
     let nanosleep = || ALL.iter().find(|e| e.name == "nanosleep").expect("it is in the table");
-    if subject.place == Place::Script { &scripted::CONTROL } else { nanosleep() }
+    if subject.runtime_kind == RuntimeKind::Script { &script::CONTROL } else { nanosleep() }
 }
 
 /// Whether a subject can run here, by making one; the reason if not.
-pub fn availability(name: &str) -> Result<(), String> {
+pub fn check_available(name: &str) -> Result<(), String> {
     struct Try;
     impl Try {
         #[allow(
@@ -141,7 +141,7 @@ pub fn availability(name: &str) -> Result<(), String> {
             Self::make::<S>()
         }
     }
-    with(name, Try).ok_or("no such subject")?.map_err(|error| error.to_string())
+    visit_by_name(name, Try).ok_or("no such subject")?.map_err(|error| error.to_string())
 }
 
 /// Whether a subject takes a whole core at any period.
@@ -150,16 +150,16 @@ pub fn spins(name: &str) -> bool {
     impl Visitor for Spins {
         type Output = bool;
         fn on_tokio<S: Subject>(self) -> bool {
-            S::WAITS == Waits::Spins
+            S::WAIT_KIND == WaitKind::Spins
         }
         fn on_busypoll<S: OnBusypoll>(self) -> bool {
-            S::WAITS == Waits::Spins
+            S::WAIT_KIND == WaitKind::Spins
         }
         fn on_thread<S: Subject>(self) -> bool {
-            S::WAITS == Waits::Spins
+            S::WAIT_KIND == WaitKind::Spins
         }
     }
-    with(name, Spins).unwrap_or(false)
+    visit_by_name(name, Spins).unwrap_or(false)
 }
 
 #[cfg(test)]
@@ -170,21 +170,26 @@ mod tests {
     fn names_are_unique_and_found() {
         struct Found;
         impl Visitor for Found {
-            type Output = Place;
-            fn on_tokio<S: Subject>(self) -> Place {
-                Place::Tokio
+            type Output = RuntimeKind;
+            fn on_tokio<S: Subject>(self) -> RuntimeKind {
+                RuntimeKind::Tokio
             }
-            fn on_busypoll<S: OnBusypoll>(self) -> Place {
-                Place::Busypoll
+            fn on_busypoll<S: OnBusypoll>(self) -> RuntimeKind {
+                RuntimeKind::Busypoll
             }
-            fn on_thread<S: Subject>(self) -> Place {
-                Place::Thread
+            fn on_thread<S: Subject>(self) -> RuntimeKind {
+                RuntimeKind::Thread
             }
         }
         for entry in ALL {
-            assert_eq!(with(entry.name, Found), Some(entry.place), "{}", entry.name);
+            assert_eq!(
+                visit_by_name(entry.name, Found),
+                Some(entry.runtime_kind),
+                "{}",
+                entry.name
+            );
             assert_eq!(ALL.iter().filter(|e| e.name == entry.name).count(), 1);
         }
-        assert_eq!(with("no-such-thing", Found), None);
+        assert_eq!(visit_by_name("no-such-thing", Found), None);
     }
 }

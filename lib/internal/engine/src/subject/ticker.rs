@@ -42,7 +42,7 @@ pub struct Delivered {
 
 /// What a thread waits by until a tick is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Waits {
+pub enum WaitKind {
     /// A timer of the kernel, which has no slack.
     Timer,
     /// A timeout of the kernel, to the millisecond after a wheel of milliseconds.
@@ -87,7 +87,7 @@ pub trait Subject: 'static {
     /// the tick.
     const PARKS_UNTIL_DUE: bool = true;
     /// What its thread waits by.
-    const WAITS: Waits = Waits::Timer;
+    const WAIT_KIND: WaitKind = WaitKind::Timer;
     type Ticker: Ticker;
 
     /// Makes a fresh ticker, inside the runtime it will run on.

@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 use tokio::time;
 
 use crate::subject::behaviour::Behaviour;
-use crate::subject::ticker::{Delivered, Schedule, Subject, Ticker, Waits};
+use crate::subject::ticker::{Delivered, Schedule, Subject, Ticker, WaitKind};
 
 const WHEEL: &str = "tokio timer wheel";
 
@@ -21,7 +21,7 @@ pub struct Interval<B> {
 }
 
 impl<B: Behaviour> Subject for Interval<B> {
-    const WAITS: Waits = Waits::Wheel;
+    const WAIT_KIND: WaitKind = WaitKind::Wheel;
     type Ticker = Self;
 
     fn ticker(schedule: Schedule) -> io::Result<Self> {
@@ -63,7 +63,7 @@ pin_project_lite::pin_project! {
 }
 
 impl Subject for SleepPerTick {
-    const WAITS: Waits = Waits::Wheel;
+    const WAIT_KIND: WaitKind = WaitKind::Wheel;
     type Ticker = Self;
 
     fn ticker(schedule: Schedule) -> io::Result<Self> {
@@ -107,7 +107,7 @@ pin_project_lite::pin_project! {
 }
 
 impl Subject for SleepReused {
-    const WAITS: Waits = Waits::Wheel;
+    const WAIT_KIND: WaitKind = WaitKind::Wheel;
     type Ticker = Self;
 
     fn ticker(schedule: Schedule) -> io::Result<Self> {
@@ -141,7 +141,7 @@ pub struct SleepReusedBoxed {
 }
 
 impl Subject for SleepReusedBoxed {
-    const WAITS: Waits = Waits::Wheel;
+    const WAIT_KIND: WaitKind = WaitKind::Wheel;
     type Ticker = Self;
 
     fn ticker(schedule: Schedule) -> io::Result<Self> {
@@ -178,7 +178,7 @@ pin_project_lite::pin_project! {
 }
 
 impl Subject for Timeout {
-    const WAITS: Waits = Waits::Wheel;
+    const WAIT_KIND: WaitKind = WaitKind::Wheel;
     type Ticker = Self;
 
     fn ticker(schedule: Schedule) -> io::Result<Self> {

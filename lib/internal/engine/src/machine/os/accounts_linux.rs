@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use files::why::Reading;
 
 use crate::machine::cgroup;
-use crate::machine::os::types::NotAvailable;
+use crate::machine::os::types::{NotAvailable, ThreadTimes};
 
 /// Accounts of one thread, held open.
 #[derive(Debug)]
@@ -23,7 +23,7 @@ impl Accounts {
     ///
     /// # Errors
     /// Nothing says how long the thread waits for a CPU.
-    pub fn of_this_thread(quotas: &[Quota]) -> Result<Self, NotAvailable> {
+    pub fn for_current_thread(quotas: &[Quota]) -> Result<Self, NotAvailable> {
         // Of one thread: that of a whole process is read with its lock held.
         let schedstat =
             File::open("/proc/thread-self/schedstat").map_err(|error| NotAvailable {
@@ -41,8 +41,8 @@ impl Accounts {
     }
 
     /// CPU time of the thread, and the time it waited for a CPU; to be asked from any thread.
-    pub fn times_ns(&self) -> Option<[u64; 2]> {
-        self.schedstat.as_ref().and_then(times)
+    pub fn times(&self) -> Option<ThreadTimes> {
+        self.schedstat.as_ref().and_then(read_schedstat)
     }
 
     /// What they say now, asked from the thread itself. Allocates nothing.
@@ -55,7 +55,7 @@ impl Accounts {
         let usage = unsafe { usage.assume_init() };
         let throttled = |file: &File| number_behind(file, b"nr_throttled ");
         Reading {
-            delay_ns: self.times_ns().map(|[_, waited_ns]| waited_ns),
+            delay_ns: self.times().map(|times| times.run_queue_ns),
             cpu_ns: super::imp::clock_ns(libc::CLOCK_THREAD_CPUTIME_ID).ok(),
             minor_faults: u64::try_from(usage.ru_minflt).ok().filter(|_| counted),
             throttled: self.throttled.iter().map(throttled).try_fold(0, |sum, n| Some(sum + n?)),
@@ -64,13 +64,13 @@ impl Accounts {
 }
 
 /// The first two numbers of `schedstat`: the time on a CPU, and the time spent waiting for one.
-fn times(file: &File) -> Option<[u64; 2]> {
+fn read_schedstat(file: &File) -> Option<ThreadTimes> {
     let mut bytes = [0; 96];
     let n = file.read_at(&mut bytes, 0).ok()?;
     let mut numbers = bytes[..n]
         .split(|&b| b == b' ')
         .map(|digits| std::str::from_utf8(digits).ok()?.parse().ok());
-    Some([numbers.next()??, numbers.next()??])
+    Some(ThreadTimes { cpu_ns: numbers.next()??, run_queue_ns: numbers.next()?? })
 }
 
 /// The number behind a name, at the start of a line.
@@ -91,7 +91,7 @@ pub struct Quota {
 
 /// The control groups of this process that have a quota, its own and those above it.
 pub fn quotas() -> Vec<Quota> {
-    let of = |quota: cgroup::Quota| Quota {
+    let of = |quota: cgroup::CpuQuota| Quota {
         account: quota.file.with_file_name("cpu.stat"),
         period_ns: (quota.period_us * 1e3) as u64,
     };
@@ -181,7 +181,7 @@ mod tests {
 
     #[test]
     fn accounts_of_this_thread_go_forward() {
-        let accounts = Accounts::of_this_thread(&quotas()).expect("Linux has /proc");
+        let accounts = Accounts::for_current_thread(&quotas()).expect("Linux has /proc");
         let first = accounts.read();
         let page = vec![1_u8; 1 << 20];
         std::hint::black_box(&page);

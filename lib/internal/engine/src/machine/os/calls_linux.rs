@@ -58,7 +58,7 @@ const OTHERS: &[(i64, &str)] = &[
 
 /// The call in which a thread waits just now, as its manual page has it; `None` for one that does
 /// not.
-pub fn call_of(thread: u32) -> Option<String> {
+pub fn current_call(thread: u32) -> Option<String> {
     let text = std::fs::read_to_string(format!("/proc/{thread}/syscall")).ok()?;
     let number: i64 = text.split_whitespace().next()?.parse().ok()?;
     let known = WAITS.iter().chain(OTHERS).find(|(call, _)| *call == number);
@@ -72,7 +72,7 @@ pub fn call_of(thread: u32) -> Option<String> {
 }
 
 /// The threads of a process; none of one that is not there.
-pub fn threads_of(process: u32) -> Vec<u32> {
+pub fn process_threads(process: u32) -> Vec<u32> {
     let tasks = std::fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
     let mut threads: Vec<u32> =
         tasks.filter_map(|task| task.file_name().to_str()?.parse().ok()).collect();
@@ -81,7 +81,7 @@ pub fn threads_of(process: u32) -> Vec<u32> {
 }
 
 /// Whether a process belongs to another user, and this one is not root.
-pub fn is_anothers(process: u32) -> bool {
+pub fn belongs_to_other_user(process: u32) -> bool {
     let owner = |of: &str| std::fs::metadata(format!("/proc/{of}")).ok().map(|found| found.uid());
     let own = owner("self");
     own != Some(0) && owner(&process.to_string()) != own

@@ -11,11 +11,11 @@ pub struct TraceEvent {
     pub cpu: u32,
     /// The thread that was current; an interrupt's is whoever it interrupted.
     pub thread: u32,
-    pub what: What,
+    pub kind: TraceEventKind,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum What {
+pub enum TraceEventKind {
     /// A thread came to be, as a thread of this process, by one of that process.
     Forked {
         process: u32,
@@ -27,7 +27,7 @@ pub enum What {
     },
     Named {
         thread: u32,
-        name: Name,
+        name: ThreadName,
     },
     /// The current thread calls the kernel, or returns from it.
     Enter {
@@ -62,7 +62,7 @@ pub enum What {
     Switch {
         state: i64,
         next: u32,
-        next_name: Name,
+        next_name: ThreadName,
     },
     /// So many records are missing between this one and a later time.
     Lost {
@@ -73,10 +73,10 @@ pub enum What {
 
 /// The name of a thread, as the kernel keeps it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Name([u8; 16]);
+pub struct ThreadName([u8; 16]);
 
-impl Name {
-    pub fn of(bytes: &[u8]) -> Self {
+impl ThreadName {
+    pub fn from_bytes(bytes: &[u8]) -> Self {
         let mut name = [0; 16];
         for (to, from) in name.iter_mut().zip(bytes.iter().take_while(|byte| **byte != 0)) {
             *to = *from;
@@ -85,7 +85,7 @@ impl Name {
     }
 }
 
-impl std::fmt::Display for Name {
+impl std::fmt::Display for ThreadName {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let end = self.0.iter().position(|byte| *byte == 0).unwrap_or(self.0.len());
         f.pad(&String::from_utf8_lossy(&self.0[..end]))
@@ -107,15 +107,15 @@ const FIELDS: usize = 4;
 
 /// Which of them are recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scope {
+pub enum TraceScope {
     /// All.
     Waits,
     /// Timers that expire, and the threads that they wake.
     Wakeups,
 }
 
-impl Scope {
-    pub fn holds(self, path: &str) -> bool {
+impl TraceScope {
+    pub fn includes(self, path: &str) -> bool {
         const WAKEUPS: [&str; 3] =
             ["timer/hrtimer_expire_entry", "timer/hrtimer_expire_exit", "sched/sched_waking"];
         self == Self::Waits || WAKEUPS.contains(&path)
@@ -131,13 +131,13 @@ struct Field {
 
 /// One tracepoint's records.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Layout {
+pub struct TracepointLayout {
     /// What its records begin with.
     pub id: u64,
     fields: [Field; FIELDS],
 }
 
-impl Layout {
+impl TracepointLayout {
     /// Reads the kernel's description of a tracepoint.
     ///
     /// # Errors
@@ -202,7 +202,7 @@ const BEFORE_SAMPLE: usize = HEADER + TRAILER + 4;
 
 /// Reads what one CPU's ring held, ring after ring.
 #[derive(Clone, Debug, Default)]
-pub struct Reader {
+pub struct TraceReader {
     last_ns: i64,
     /// Records of tracepoints that were read.
     pub samples: u64,
@@ -210,9 +210,14 @@ pub struct Reader {
     pub lost: u64,
 }
 
-impl Reader {
+impl TraceReader {
     /// Appends the events of a ring, oldest first; the layouts are those of [`TRACEPOINTS`].
-    pub fn read(&mut self, bytes: &[u8], layouts: &[Layout], events: &mut Vec<TraceEvent>) {
+    pub fn read(
+        &mut self,
+        bytes: &[u8],
+        layouts: &[TracepointLayout],
+        events: &mut Vec<TraceEvent>,
+    ) {
         let mut rest = bytes;
         while !rest.is_empty() {
             let size = number::<2>(rest, 6).map_or(0, |size| size as usize);
@@ -226,9 +231,13 @@ impl Reader {
             match self.event(record, layouts) {
                 Some(Some(event)) => {
                     self.last_ns = event.at_ns.max(self.last_ns);
-                    match event.what {
-                        What::Lost { records, .. } => self.lost = self.lost.saturating_add(records),
-                        What::Forked { .. } | What::Ended { .. } | What::Named { .. } => {}
+                    match event.kind {
+                        TraceEventKind::Lost { records, .. } => {
+                            self.lost = self.lost.saturating_add(records)
+                        }
+                        TraceEventKind::Forked { .. }
+                        | TraceEventKind::Ended { .. }
+                        | TraceEventKind::Named { .. } => {}
                         _ => self.samples += 1,
                     }
                     events.push(event);
@@ -240,12 +249,12 @@ impl Reader {
     }
 
     fn unreadable(&self) -> TraceEvent {
-        let what = What::Lost { records: 1, until_ns: self.last_ns };
-        TraceEvent { at_ns: self.last_ns, cpu: 0, thread: 0, what }
+        let what = TraceEventKind::Lost { records: 1, until_ns: self.last_ns };
+        TraceEvent { at_ns: self.last_ns, cpu: 0, thread: 0, kind: what }
     }
 
     /// `None` for a record that cannot be read, `Some(None)` for one that is of no interest.
-    fn event(&self, record: &[u8], layouts: &[Layout]) -> Option<Option<TraceEvent>> {
+    fn event(&self, record: &[u8], layouts: &[TracepointLayout]) -> Option<Option<TraceEvent>> {
         let kind = number::<4>(record, 0)? as u32;
         let word = |at: usize| Some(number::<4>(record, at)? as u32);
         if kind == SAMPLE {
@@ -262,15 +271,22 @@ impl Reader {
         let body = &record[..trailer];
         let words = |at: usize| Some(number::<4>(body, HEADER + 4 * at)? as u32);
         let what = match kind {
-            FORK => What::Forked { process: words(0)?, parent: words(1)?, thread: words(2)? },
-            EXIT => What::Ended { thread: words(2)? },
-            COMM => What::Named { thread: words(1)?, name: Name::of(body.get(HEADER + 8..)?) },
+            FORK => {
+                TraceEventKind::Forked { process: words(0)?, parent: words(1)?, thread: words(2)? }
+            }
+            EXIT => TraceEventKind::Ended { thread: words(2)? },
+            COMM => TraceEventKind::Named {
+                thread: words(1)?,
+                name: ThreadName::from_bytes(body.get(HEADER + 8..)?),
+            },
             LOST => {
                 // Its number, then how many; they are missing since the record before.
-                let own = stamped(record, trailer, What::Ended { thread: 0 })?;
-                let what =
-                    What::Lost { records: number::<8>(body, HEADER + 8)?, until_ns: own.at_ns };
-                return Some(Some(TraceEvent { at_ns: self.last_ns, what, ..own }));
+                let own = stamped(record, trailer, TraceEventKind::Ended { thread: 0 })?;
+                let what = TraceEventKind::Lost {
+                    records: number::<8>(body, HEADER + 8)?,
+                    until_ns: own.at_ns,
+                };
+                return Some(Some(TraceEvent { at_ns: self.last_ns, kind: what, ..own }));
             }
             _ => return Some(None),
         };
@@ -279,34 +295,34 @@ impl Reader {
 }
 
 /// Process, thread, time and CPU stand at `at`.
-fn stamped(record: &[u8], at: usize, what: What) -> Option<TraceEvent> {
+fn stamped(record: &[u8], at: usize, what: TraceEventKind) -> Option<TraceEvent> {
     Some(TraceEvent {
         at_ns: i64::try_from(number::<8>(record, at + 8)?).ok()?,
         cpu: number::<4>(record, at + 16)? as u32,
         thread: number::<4>(record, at + 4)? as u32,
-        what,
+        kind: what,
     })
 }
 
-fn sampled(place: usize, layout: &Layout, raw: &[u8]) -> Option<What> {
+fn sampled(place: usize, layout: &TracepointLayout, raw: &[u8]) -> Option<TraceEventKind> {
     let of = |field| layout.number(raw, field);
     Some(match place {
-        0 => What::Enter { call: of(0)? as i64 },
-        1 => What::Return { call: of(0)? as i64 },
-        2 => What::Start {
+        0 => TraceEventKind::Enter { call: of(0)? as i64 },
+        1 => TraceEventKind::Return { call: of(0)? as i64 },
+        2 => TraceEventKind::Start {
             timer: of(0)?,
             function: of(1)?,
             soft_ns: of(2)? as i64,
             hard_ns: of(3)? as i64,
         },
-        3 => What::Cancel { timer: of(0)? },
-        4 => What::Expire { timer: of(0)?, function: of(1)?, now_ns: of(2)? as i64 },
-        5 => What::Expired { timer: of(0)? },
-        6 => What::Waking { thread: of(0)? as u32 },
-        7 => What::Switch {
+        3 => TraceEventKind::Cancel { timer: of(0)? },
+        4 => TraceEventKind::Expire { timer: of(0)?, function: of(1)?, now_ns: of(2)? as i64 },
+        5 => TraceEventKind::Expired { timer: of(0)? },
+        6 => TraceEventKind::Waking { thread: of(0)? as u32 },
+        7 => TraceEventKind::Switch {
             state: of(0)? as i64,
             next: of(1)? as u32,
-            next_name: Name::of(layout.bytes(raw, 2)?),
+            next_name: ThreadName::from_bytes(layout.bytes(raw, 2)?),
         },
         _ => return None,
     })
@@ -329,15 +345,15 @@ mod tests {
         \tfield:pid_t next_pid;\toffset:56;\tsize:4;\tsigned:1;\n\n\
         print fmt: \"prev_comm=%s\", REC->prev_comm\n";
 
-    fn layouts() -> Vec<Layout> {
+    fn layouts() -> Vec<TracepointLayout> {
         let mut all = Vec::new();
         for (place, (_, wanted)) in (100..).zip(TRACEPOINTS) {
             let fields = (0..wanted.len()).map(|i| Field { offset: 8 + 8 * i, size: 8 });
-            let mut layout = Layout { id: place, ..Layout::default() };
+            let mut layout = TracepointLayout { id: place, ..TracepointLayout::default() };
             layout.fields.iter_mut().zip(fields).for_each(|(to, from)| *to = from);
             all.push(layout);
         }
-        all[7] = Layout::read(SWITCH, TRACEPOINTS[7].1).unwrap();
+        all[7] = TracepointLayout::read(SWITCH, TRACEPOINTS[7].1).unwrap();
         all
     }
 
@@ -395,14 +411,14 @@ mod tests {
 
     fn read(bytes: &[u8]) -> Vec<TraceEvent> {
         let mut events = Vec::new();
-        Reader::default().read(bytes, &layouts(), &mut events);
+        TraceReader::default().read(bytes, &layouts(), &mut events);
         events
     }
 
     #[test]
     fn events_are_read_by_the_kernels_own_description() {
-        let of = |at_ns, cpu, thread, what| TraceEvent { at_ns, cpu, thread, what };
-        let start = What::Start {
+        let of = |at_ns, cpu, thread, what| TraceEvent { at_ns, cpu, thread, kind: what };
+        let start = TraceEventKind::Start {
             timer: 0xffff_8880_0000_0010,
             function: 7,
             soft_ns: 1_000,
@@ -411,27 +427,44 @@ mod tests {
         assert_eq!(
             read(&several()),
             [
-                of(90, 0, 3, What::Forked { process: 5, thread: 6, parent: 3 }),
-                of(95, 0, 6, What::Named { thread: 6, name: Name::of(b"a loop") }),
+                of(90, 0, 3, TraceEventKind::Forked { process: 5, thread: 6, parent: 3 }),
+                of(
+                    95,
+                    0,
+                    6,
+                    TraceEventKind::Named { thread: 6, name: ThreadName::from_bytes(b"a loop") }
+                ),
                 of(100, 1, 8, start),
-                of(100, 1, 0, What::Lost { records: 5, until_ns: 200 }),
-                of(300, 1, 8, What::Switch { state: 1, next: 9, next_name: Name::of(b"hog") }),
-                of(400, 0, 6, What::Ended { thread: 6 }),
+                of(100, 1, 0, TraceEventKind::Lost { records: 5, until_ns: 200 }),
+                of(
+                    300,
+                    1,
+                    8,
+                    TraceEventKind::Switch {
+                        state: 1,
+                        next: 9,
+                        next_name: ThreadName::from_bytes(b"hog")
+                    }
+                ),
+                of(400, 0, 6, TraceEventKind::Ended { thread: 6 }),
             ]
         );
         assert_eq!(
-            (Name::of(b"hog\0junk").to_string(), Name::of(&[255; 20]).to_string().chars().count()),
+            (
+                ThreadName::from_bytes(b"hog\0junk").to_string(),
+                ThreadName::from_bytes(&[255; 20]).to_string().chars().count()
+            ),
             ("hog".to_owned(), 16)
         );
     }
 
     #[test]
     fn a_description_without_a_field_is_refused_by_its_name() {
-        let refused = |format: &str| Layout::read(format, TRACEPOINTS[7].1).unwrap_err();
+        let refused = |format: &str| TracepointLayout::read(format, TRACEPOINTS[7].1).unwrap_err();
         assert_eq!(refused(&SWITCH.replace("next_pid", "to")), "it has no next_pid");
         assert_eq!(refused(&SWITCH.replace("ID:", "")), "it has no id");
         assert_eq!(refused(&SWITCH.replace("size:8", "size:x")), "it has no prev_state");
-        let far = Layout::read(
+        let far = TracepointLayout::read(
             &SWITCH.replace("offset:56", "offset:18446744073709551615"),
             TRACEPOINTS[7].1,
         )
@@ -456,7 +489,7 @@ mod tests {
             for hostile in
                 [bytes, (0..random.index(400)).map(|_| random.next_u64() as u8).collect()]
             {
-                let (mut events, mut reader) = (Vec::new(), Reader::default());
+                let (mut events, mut reader) = (Vec::new(), TraceReader::default());
                 reader.read(&hostile, &layouts, &mut events);
                 assert!(events.len() <= hostile.len() / HEADER + 1 && reader.last_ns >= 0);
             }

@@ -29,7 +29,7 @@ pub struct Instructions(File);
 impl Instructions {
     /// # Errors
     /// There is no such counter for this process.
-    pub fn of_next_program() -> Result<Self, NotAvailable> {
+    pub fn for_next_program() -> Result<Self, NotAvailable> {
         let refused = |e: io::Error| NotAvailable {
             what: "perf_event_open",
             error: e.to_string(),
@@ -113,7 +113,7 @@ mod tests {
 
     #[test]
     fn instructions_are_counted_or_it_is_said_what_they_need() {
-        let counter = match Instructions::of_next_program() {
+        let counter = match Instructions::for_next_program() {
             Ok(counter) => counter,
             Err(why) => {
                 let why = why.to_string();

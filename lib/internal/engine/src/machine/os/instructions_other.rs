@@ -6,7 +6,7 @@ use crate::machine::os::types::NotAvailable;
 pub enum Instructions {}
 
 impl Instructions {
-    pub fn of_next_program() -> Result<Self, NotAvailable> {
+    pub fn for_next_program() -> Result<Self, NotAvailable> {
         Err(NotAvailable { what: "a count of instructions", error: String::new(), needs: "Linux" })
     }
 

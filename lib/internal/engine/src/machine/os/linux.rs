@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use crate::machine::cgroup;
-use crate::machine::os::types::{Sched, Usage};
+use crate::machine::os::types::{Sched, TimerSteps, Usage};
 
 fn check(result: libc::c_int) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
@@ -107,7 +107,7 @@ pub fn cpu_khz() -> Option<u64> {
 }
 
 /// Step of the kernel's monotonic clock by which timers expire, and that of its tick.
-pub fn timer_steps_ns() -> Option<[u64; 2]> {
+pub fn timer_steps() -> Option<TimerSteps> {
     #[allow(clippy::unnecessary_cast, reason = "the fields are narrower on 32-bit targets")]
     let step = |clock: libc::clockid_t| {
         let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
@@ -115,7 +115,10 @@ pub fn timer_steps_ns() -> Option<[u64; 2]> {
         check(unsafe { libc::clock_getres(clock, &mut time) }).ok()?;
         Some(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
     };
-    Some([step(libc::CLOCK_MONOTONIC)?, step(libc::CLOCK_MONOTONIC_COARSE)?])
+    Some(TimerSteps {
+        timer_ns: step(libc::CLOCK_MONOTONIC)?,
+        tick_ns: step(libc::CLOCK_MONOTONIC_COARSE)?,
+    })
 }
 
 /// CPUs the calling thread may run on.
@@ -221,7 +224,7 @@ fn kib(file: &str, name: &str) -> Option<u64> {
 /// arena, up to eight a CPU, and what many short threads leave half used in theirs adds up; and
 /// once a large piece was given back, the next ones come from the heap, which they leave with
 /// holes. All threads share one arena now, and large pieces always go back to the system.
-pub fn hold_little_memory() {
+pub fn limit_heap_growth() {
     #[cfg(target_env = "gnu")]
     for (option, value) in [(libc::M_ARENA_MAX, 1), (libc::M_MMAP_THRESHOLD, 128 << 10)] {
         // SAFETY: it takes two numbers, and changes only from where memory comes that is asked for

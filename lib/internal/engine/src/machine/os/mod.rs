@@ -9,14 +9,14 @@
 //! - `steal_ns()`: time the hypervisor took from all CPUs;
 //! - `cpu_khz()`: frequency of the CPU that this thread is on;
 //! - `throttled_ns()`: time its control groups stood still because a quota was used up;
-//! - `timer_steps_ns()`: steps by which timers expire, and of the kernel's tick;
+//! - `timer_steps()`: steps by which timers expire, and of the kernel's tick;
 //! - `affinity()`, `bind(cpus)`: the CPUs the calling thread may run on;
 //! - `timer_slack_ns()`, `set_timer_slack_ns(ns)`: of the calling thread;
 //! - `sched()`, `set_sched(class)`: scheduling class of the calling thread;
 //! - `thread_cpu_ns()`: CPU time of the calling thread;
-//! - `Tree`: a program with everything it starts, to be paused where that can be, and ended as one;
+//! - `ProcessTree`: a program with everything it starts, to be paused where that can be, and ended as one;
 //! - `Scheduling`: how the calling thread is scheduled, to be put back;
-//! - `lock_memory()`, `unlock_memory()`, `available_memory()`, `hold_little_memory()`;
+//! - `lock_memory()`, `unlock_memory()`, `available_memory()`, `limit_heap_growth()`;
 //! - `inherited_rss()`: memory of this process that a program it starts counts as its own;
 //! - `open_regular(path)`: a file of someone else's making, opened without following a link and
 //!   without waiting;
@@ -26,8 +26,8 @@
 //!   a thread or a CPU;
 //! - `quotas()`, `fault_ns()`, `monotonic_pair()`, `thread_name(id)`, `watch_stops()`,
 //!   `continued_ns()`: what else explains a late tick;
-//! - `Tracer`, `numbers_threads_as_the_kernel()`, `functions(names)`, `clocks_ahead_ns()`, `WAITS`,
-//!   `call_of(thread)`, `threads_of(process)`, `cpus_allowed(thread)`, `is_anothers(process)`,
+//! - `Tracer`, `has_kernel_thread_ids()`, `kernel_functions(names)`, `clocks_ahead_ns()`, `WAITS`,
+//!   `current_call(thread)`, `process_threads(process)`, `cpus_allowed(thread)`, `belongs_to_other_user(process)`,
 //!   `is_32_bit(process)`: timers, switches and waits as the kernel records them, those of other
 //!   programs, too;
 //! - `Sleeper`: sleeps the calling thread until an instant; by the kernel's absolute sleep where
@@ -39,7 +39,7 @@
 #[path = "accounts_linux.rs"]
 mod accounts;
 #[cfg(not(target_os = "linux"))]
-#[path = "why_other.rs"]
+#[path = "accounts_other.rs"]
 mod accounts;
 #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
 #[path = "calls_linux.rs"]
@@ -94,17 +94,21 @@ mod types;
 
 pub use accounts::*;
 #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
-pub use calls::{WAITS, call_of, cpus_allowed, is_32_bit, is_anothers, threads_of};
-pub use events::{Layout, Name, Reader, Scope, TRACEPOINTS, TraceEvent, What};
+pub use calls::{
+    WAITS, belongs_to_other_user, cpus_allowed, current_call, is_32_bit, process_threads,
+};
+pub use events::{
+    TRACEPOINTS, ThreadName, TraceEvent, TraceEventKind, TraceReader, TraceScope, TracepointLayout,
+};
 pub use imp::*;
 pub use instructions::Instructions;
 pub use io_uring::RingSleeper;
-pub use process::Tree;
+pub use process::ProcessTree;
 #[cfg(target_os = "linux")]
 pub use ring::SwitchRing;
-pub use switches::{Drained, SwitchRecord};
+pub use switches::{DrainedSwitches, SwitchRecord};
 pub use tracer::*;
-pub use types::{NotAvailable, Sched, TreeUsage, Usage};
+pub use types::{NotAvailable, Sched, ThreadTimes, TimerSteps, TreeUsage, Usage};
 
 /// Opens a regular file for reading: no link is followed where the system can refuse that, and no
 /// pipe waited for.

@@ -4,9 +4,9 @@
 use std::io;
 use std::time::{Duration, Instant};
 
-use crate::machine::os::types::Sched;
 #[cfg(not(any(unix, windows)))]
 use crate::machine::os::types::Usage;
+use crate::machine::os::types::{Sched, TimerSteps};
 
 #[cfg(unix)]
 #[path = "usage_unix.rs"]
@@ -47,7 +47,7 @@ pub fn cpu_khz() -> Option<u64> {
     None
 }
 
-pub fn timer_steps_ns() -> Option<[u64; 2]> {
+pub fn timer_steps() -> Option<TimerSteps> {
     None
 }
 
@@ -87,7 +87,7 @@ pub fn inherited_rss() -> u64 {
     0
 }
 
-pub fn hold_little_memory() {}
+pub fn limit_heap_growth() {}
 
 pub fn lock_memory() -> io::Result<()> {
     unsupported()

@@ -7,9 +7,9 @@ use std::time::Duration;
 use crate::machine::os::types::Ended;
 
 /// A program that was started; this platform starts none.
-pub struct Tree(());
+pub struct ProcessTree(());
 
-impl Tree {
+impl ProcessTree {
     pub fn start(_command: &mut Command) -> io::Result<(Self, Option<ChildStderr>)> {
         Err(io::Error::from(io::ErrorKind::Unsupported))
     }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use crate::machine::os::types::{Ended, TreeUsage};
 
 /// A program that was started, with everything that it starts.
-pub struct Tree {
+pub struct ProcessTree {
     leader: libc::pid_t,
     /// Children of this process that were there before it: of a shell that became this process, for
     /// example.
@@ -37,8 +37,8 @@ struct Reaped {
     all: bool,
 }
 
-impl Tree {
-    /// Starts the program, as the leader of a process group of its own.
+impl ProcessTree {
+    /// StartupCosts the program, as the leader of a process group of its own.
     pub fn start(command: &mut Command) -> io::Result<(Self, Option<ChildStderr>)> {
         keep_children();
         #[cfg(target_os = "linux")]

@@ -24,12 +24,12 @@ const PAUSE: Duration = Duration::from_millis(1);
 
 /// A program that was started, with everything that it starts; but not what it starts before it is
 /// in the job, in the first moments of its life.
-pub struct Tree {
+pub struct ProcessTree {
     job: OwnedHandle,
     program: Mutex<Child>,
 }
 
-impl Tree {
+impl ProcessTree {
     pub fn start(command: &mut Command) -> io::Result<(Self, Option<ChildStderr>)> {
         // SAFETY: neither attributes nor a name are given; the handle is checked before it is
         // owned.

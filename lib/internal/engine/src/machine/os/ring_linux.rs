@@ -3,7 +3,7 @@
 use std::io;
 
 use crate::machine::os::perf::{self, Attributes, Ring};
-use crate::machine::os::switches::{Drained, parse};
+use crate::machine::os::switches::{DrainedSwitches, parse};
 use crate::machine::os::types::NotAvailable;
 
 const INHERIT: u64 = 1 << 1;
@@ -29,7 +29,7 @@ impl SwitchRing {
     ///
     /// # Errors
     /// The kernel or a sandbox refuses it, or there is no memory that can be locked.
-    pub fn of_this_thread() -> Result<Self, NotAvailable> {
+    pub fn for_current_thread() -> Result<Self, NotAvailable> {
         Self::open(0, -1, EXCLUDE_KERNEL | EXCLUDE_HYPERVISOR, &PAGES)
             .map_err(|error| refused(&error, OF_ONES_OWN))
     }
@@ -39,8 +39,8 @@ impl SwitchRing {
     /// to whatever is forked, so that no right over another process is needed.
     ///
     /// # Errors
-    /// As [`SwitchRing::of_this_thread`].
-    pub fn of_programs(cpu: usize) -> Result<Self, NotAvailable> {
+    /// As [`SwitchRing::for_current_thread`].
+    pub fn for_started_programs(cpu: usize) -> Result<Self, NotAvailable> {
         let cpu = i32::try_from(cpu).unwrap_or(i32::MAX);
         let flags =
             EXCLUDE_KERNEL | EXCLUDE_HYPERVISOR | INHERIT | COMM | perf::DISABLED | ENABLE_ON_EXEC;
@@ -50,8 +50,8 @@ impl SwitchRing {
     /// Of a CPU, whoever runs on it; it records while [`SwitchRing::record`] says so.
     ///
     /// # Errors
-    /// As [`SwitchRing::of_this_thread`], and without the right to see other processes.
-    pub fn of_cpu(cpu: usize) -> Result<Self, NotAvailable> {
+    /// As [`SwitchRing::for_current_thread`], and without the right to see other processes.
+    pub fn for_cpu(cpu: usize) -> Result<Self, NotAvailable> {
         let needs = "CAP_PERFMON, or a kernel.perf_event_paranoid of at most 0";
         let cpu = i32::try_from(cpu).unwrap_or(i32::MAX);
         Self::open(-1, cpu, perf::DISABLED, &PAGES).map_err(|error| refused(&error, needs))
@@ -79,7 +79,7 @@ impl SwitchRing {
     }
 
     /// Empties the ring: at most what fits into it, however fast it fills.
-    pub fn drain(&mut self) -> Drained {
+    pub fn drain(&mut self) -> DrainedSwitches {
         parse(&self.0.drain())
     }
 }
@@ -96,11 +96,14 @@ mod tests {
     #[test]
     fn the_threads_of_a_program_are_seen_and_named_and_this_one_is_not() {
         let cpus = super::super::affinity().expect("a list");
-        let mut rings =
-            match cpus.into_iter().map(SwitchRing::of_programs).collect::<Result<Vec<_>, _>>() {
-                Ok(rings) => rings,
-                Err(why) => return assert!(why.to_string().contains("perf_event_open"), "{why}"),
-            };
+        let mut rings = match cpus
+            .into_iter()
+            .map(SwitchRing::for_started_programs)
+            .collect::<Result<Vec<_>, _>>()
+        {
+            Ok(rings) => rings,
+            Err(why) => return assert!(why.to_string().contains("perf_event_open"), "{why}"),
+        };
         std::thread::yield_now();
         let mut child = std::process::Command::new("sh")
             .args(["-c", "sleep 0.01; sleep 0.01"])
@@ -108,7 +111,7 @@ mod tests {
             .expect("a shell");
         let id = child.id();
         assert!(child.wait().expect("its end").success());
-        let drained: Vec<Drained> = rings.iter_mut().map(SwitchRing::drain).collect();
+        let drained: Vec<DrainedSwitches> = rings.iter_mut().map(SwitchRing::drain).collect();
         let threads: std::collections::BTreeSet<u32> =
             drained.iter().flat_map(|d| d.switches.iter().map(|s| s.thread)).collect();
         assert!(threads.contains(&id) && threads.len() >= 2, "{threads:?}");
@@ -123,7 +126,7 @@ mod tests {
     #[allow(clippy::disallowed_methods, reason = "a sleep is what makes a switch")]
     fn a_thread_that_sleeps_is_seen_to_leave_its_cpu_and_to_come_back() {
         let before = super::super::accounts::monotonic_ns().expect("a clock");
-        let mut ring = match SwitchRing::of_this_thread() {
+        let mut ring = match SwitchRing::for_current_thread() {
             Ok(ring) => ring,
             Err(why) => return assert!(why.to_string().contains("perf_event_open"), "{why}"),
         };

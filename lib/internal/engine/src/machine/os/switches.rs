@@ -18,7 +18,7 @@ pub struct SwitchRecord {
 
 /// What a ring held.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Drained {
+pub struct DrainedSwitches {
     /// In the order they were written.
     pub switches: Vec<SwitchRecord>,
     /// Threads that took a name, in the order in which they did.
@@ -39,8 +39,8 @@ const HEADER: usize = 8;
 const TRAILER: usize = 24;
 
 /// Reads the records of a ring, oldest first.
-pub fn parse(bytes: &[u8]) -> Drained {
-    let mut drained = Drained::default();
+pub fn parse(bytes: &[u8]) -> DrainedSwitches {
+    let mut drained = DrainedSwitches::default();
     let mut rest = bytes;
     while !rest.is_empty() {
         let size = number::<2>(rest, 6).map_or(0, |size| size as usize);
@@ -163,9 +163,9 @@ mod tests {
         ];
         assert_eq!(
             parse(&several()),
-            Drained { switches, names: vec![(42, "worker".to_owned())], lost: 5 }
+            DrainedSwitches { switches, names: vec![(42, "worker".to_owned())], lost: 5 }
         );
-        assert_eq!(parse(&[]), Drained::default());
+        assert_eq!(parse(&[]), DrainedSwitches::default());
     }
 
     #[test]
@@ -200,10 +200,13 @@ mod tests {
             [record(SWITCH, 0, &trailer(1, 0)), vec![14, 0, 0, 0, 0, 0, 0, 0], several()].concat();
         let drained = parse(&endless);
         assert_eq!((drained.switches.len(), drained.lost), (1, 1));
-        assert_eq!(parse(&record(SWITCH, 0, &[0; 8])), Drained { lost: 1, ..Drained::default() });
+        assert_eq!(
+            parse(&record(SWITCH, 0, &[0; 8])),
+            DrainedSwitches { lost: 1, ..DrainedSwitches::default() }
+        );
         assert_eq!(
             parse(&record(COMM, 0, &[0; 30])),
-            Drained { lost: 1, ..Drained::default() },
+            DrainedSwitches { lost: 1, ..DrainedSwitches::default() },
             "no room for a name"
         );
     }

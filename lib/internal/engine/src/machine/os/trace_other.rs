@@ -2,20 +2,20 @@
 
 use std::collections::HashMap;
 
-use crate::machine::os::events::{Scope, TraceEvent};
+use crate::machine::os::events::{TraceEvent, TraceScope};
 use crate::machine::os::types::NotAvailable;
 
 pub const WAITS: &[(i64, &str)] = &[];
 
-pub fn call_of(_: u32) -> Option<String> {
+pub fn current_call(_: u32) -> Option<String> {
     None
 }
 
-pub fn threads_of(_: u32) -> Vec<u32> {
+pub fn process_threads(_: u32) -> Vec<u32> {
     Vec::new()
 }
 
-pub fn is_anothers(_: u32) -> bool {
+pub fn belongs_to_other_user(_: u32) -> bool {
     false
 }
 
@@ -31,7 +31,7 @@ pub fn cpus_allowed(_: u32) -> Vec<usize> {
 pub enum Tracer {}
 
 impl Tracer {
-    pub fn open(_: Scope) -> Result<Self, NotAvailable> {
+    pub fn open(_: TraceScope) -> Result<Self, NotAvailable> {
         Err(NotAvailable { what: "tracing", error: String::new(), needs: "Linux on 64 bits" })
     }
 
@@ -52,11 +52,11 @@ impl Tracer {
     }
 }
 
-pub fn numbers_threads_as_the_kernel() -> bool {
+pub fn has_kernel_thread_ids() -> bool {
     true
 }
 
-pub fn functions(_: &[&str]) -> HashMap<u64, String> {
+pub fn kernel_functions(_: &[&str]) -> HashMap<u64, String> {
     HashMap::new()
 }
 

@@ -9,7 +9,9 @@ use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 
 use crate::machine::os::calls::WAITS;
-use crate::machine::os::events::{Layout, Reader, Scope, TRACEPOINTS, TraceEvent};
+use crate::machine::os::events::{
+    TRACEPOINTS, TraceEvent, TraceReader, TraceScope, TracepointLayout,
+};
 use crate::machine::os::perf::{self, Attributes, Ring};
 use crate::machine::os::types::NotAvailable;
 
@@ -28,14 +30,14 @@ const RIGHT: &str = "root, or CAP_PERFMON with a tracefs that may be read";
 #[derive(Debug)]
 pub struct Tracer {
     cpus: Vec<Cpu>,
-    layouts: Vec<Layout>,
+    layouts: Vec<TracepointLayout>,
     bytes: u64,
 }
 
 #[derive(Debug)]
 struct Cpu {
     ring: Ring,
-    reader: Reader,
+    reader: TraceReader,
     events: Vec<File>,
 }
 
@@ -44,7 +46,7 @@ impl Tracer {
     ///
     /// # Errors
     /// A right is missing, or the kernel has no such tracepoints.
-    pub fn open(scope: Scope) -> Result<Self, NotAvailable> {
+    pub fn open(scope: TraceScope) -> Result<Self, NotAvailable> {
         if cfg!(target_pointer_width = "32") {
             return Err(NotAvailable {
                 what: "tracing",
@@ -59,7 +61,7 @@ impl Tracer {
                 io::ErrorKind::NotFound => missing(format!("{} is not there", file.display())),
                 _ => refused(format!("{}: {e}", file.display())),
             })?;
-            Layout::read(&text, wanted)
+            TracepointLayout::read(&text, wanted)
                 .map_err(|what| missing(format!("{}: {what}", file.display())))
         };
         let layouts = TRACEPOINTS.into_iter().map(read).collect::<Result<Vec<_>, _>>()?;
@@ -114,8 +116,8 @@ impl Tracer {
 impl Cpu {
     fn open(
         cpu: usize,
-        scope: Scope,
-        layouts: &[Layout],
+        scope: TraceScope,
+        layouts: &[TracepointLayout],
         filters: &[Option<CString>],
     ) -> io::Result<Self> {
         let number = i32::try_from(cpu).unwrap_or(i32::MAX);
@@ -131,8 +133,11 @@ impl Cpu {
             &PAGES,
         )?;
         let mut events = Vec::new();
-        let recorded =
-            layouts.iter().zip(filters).zip(TRACEPOINTS).filter(|(_, (path, _))| scope.holds(path));
+        let recorded = layouts
+            .iter()
+            .zip(filters)
+            .zip(TRACEPOINTS)
+            .filter(|(_, (path, _))| scope.includes(path));
         for ((layout, filter), _) in recorded {
             let of = Attributes {
                 kind: TRACEPOINT,
@@ -155,7 +160,7 @@ impl Cpu {
             }
             events.push(event);
         }
-        Ok(Self { ring, reader: Reader::default(), events })
+        Ok(Self { ring, reader: TraceReader::default(), events })
     }
 }
 
@@ -163,7 +168,8 @@ impl Cpu {
 fn filters() -> [Option<CString>; TRACEPOINTS.len()] {
     let calls: Vec<String> = WAITS.iter().map(|(call, _)| format!("id == {call}")).collect();
     let calls = CString::new(calls.join(" || ")).ok();
-    let names = functions(&["tick_nohz_handler", "tick_sched_timer", "hrtick", "dl_task_timer"]);
+    let names =
+        kernel_functions(&["tick_nohz_handler", "tick_sched_timer", "hrtick", "dl_task_timer"]);
     let ticks: Vec<String> =
         names.keys().map(|address| format!("function != 0x{address:x}")).collect();
     let ticks = CString::new(ticks.join(" && ")).ok().filter(|text| !text.is_empty());
@@ -211,7 +217,7 @@ fn missing(error: String) -> NotAvailable {
 
 /// Whether threads have here the numbers that the kernel's own records have: not in a container, as
 /// a rule.
-pub fn numbers_threads_as_the_kernel() -> bool {
+pub fn has_kernel_thread_ids() -> bool {
     /// The number of the first of all namespaces is fixed.
     const FIRST: &str = "pid:[4026531836]";
     std::fs::read_link("/proc/self/ns/pid").is_ok_and(|link| link == Path::new(FIRST))
@@ -225,7 +231,7 @@ fn online() -> Vec<usize> {
 }
 
 /// Functions of the kernel with these names, by their address; none where the kernel hides them.
-pub fn functions(names: &[&str]) -> HashMap<u64, String> {
+pub fn kernel_functions(names: &[&str]) -> HashMap<u64, String> {
     let text = std::fs::read_to_string("/proc/kallsyms").unwrap_or_default();
     let function = |line: &str| {
         let mut words = line.split_whitespace();
@@ -256,7 +262,7 @@ pub fn clocks_ahead_ns() -> Vec<i64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::machine::os::events::What;
+    use crate::machine::os::events::TraceEventKind;
 
     /// Sleeps on a thread of its own, and counts the timers that this thread set.
     ///
@@ -279,8 +285,8 @@ mod tests {
         let from = all.len();
         tracer.drain(all);
         let due = before_ns + SLEEP_NS..before_ns + SECOND_NS;
-        let set = |e: &&TraceEvent| match e.what {
-            What::Start { soft_ns, hard_ns, .. } => {
+        let set = |e: &&TraceEvent| match e.kind {
+            TraceEventKind::Start { soft_ns, hard_ns, .. } => {
                 e.thread == own && due.contains(&soft_ns) && hard_ns >= soft_ns
             }
             _ => false,
@@ -290,7 +296,7 @@ mod tests {
 
     #[test]
     fn the_timers_of_sleeps_are_recorded_or_the_missing_right_is_named() {
-        let mut tracer = match Tracer::open(Scope::Waits) {
+        let mut tracer = match Tracer::open(TraceScope::Waits) {
             Ok(tracer) => tracer,
             Err(why) => return assert!(why.to_string().starts_with("tracing: "), "{why}"),
         };
@@ -309,7 +315,8 @@ mod tests {
             TRACEPOINTS.iter().position(|(path, _)| *path == "timer/hrtimer_start").unwrap();
         let starts: u64 =
             tracer.cpus.iter().map(|cpu| perf::count(&cpu.events[place]).unwrap()).sum();
-        let read = all.iter().filter(|e| matches!(e.what, What::Start { .. })).count() as u64;
+        let read =
+            all.iter().filter(|e| matches!(e.kind, TraceEventKind::Start { .. })).count() as u64;
         // Where the kernel recorded all timers that it counted, these are among them.
         assert!(
             seen > 0 || read < starts,

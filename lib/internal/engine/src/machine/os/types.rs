@@ -56,3 +56,31 @@ impl std::fmt::Display for NotAvailable {
         write!(f, "{}{said}; it needs {}", self.what, self.needs)
     }
 }
+/// Times that the kernel accounts for a thread, or the sum over several threads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ThreadTimes {
+    /// Time on a CPU.
+    pub cpu_ns: u64,
+    /// Time spent runnable, waiting for a CPU.
+    pub run_queue_ns: u64,
+}
+
+impl std::ops::Add for ThreadTimes {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            cpu_ns: self.cpu_ns + other.cpu_ns,
+            run_queue_ns: self.run_queue_ns + other.run_queue_ns,
+        }
+    }
+}
+
+/// Resolutions of the kernel's timers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TimerSteps {
+    /// Step by which high-resolution timers expire.
+    pub timer_ns: u64,
+    /// Period of the kernel's tick.
+    pub tick_ns: u64,
+}

@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use files::why::Wakeup;
 
-use crate::machine::os::{self, NotAvailable, Scope, TraceEvent, Tracer, What};
+use crate::machine::os::{self, NotAvailable, TraceEvent, TraceEventKind, TraceScope, Tracer};
 use crate::measure::why::kernel::Kernel;
 
 const TOO_SMALL: &str = "the kernel's buffer was too small: timers were lost";
@@ -18,7 +18,7 @@ pub type Wakeups = Result<Vec<Vec<Wakeup>>, String>;
 
 impl Chains {
     pub fn open() -> Self {
-        if !os::numbers_threads_as_the_kernel() {
+        if !os::has_kernel_thread_ids() {
             let needs = "to run outside a container that numbers threads by itself";
             return Self(Err(NotAvailable {
                 what: "records of timers",
@@ -26,7 +26,7 @@ impl Chains {
                 needs,
             }));
         }
-        Self(Tracer::open(Scope::Wakeups).map(Mutex::new))
+        Self(Tracer::open(TraceScope::Wakeups).map(Mutex::new))
     }
 
     pub fn record(&self, on: bool) {
@@ -61,15 +61,15 @@ fn woken(mut events: Vec<TraceEvent>) -> Option<HashMap<u32, Vec<Wakeup>>> {
     // When the timer began whose function runs on a CPU.
     let mut runs: HashMap<u32, i64> = HashMap::new();
     for event in events {
-        match event.what {
-            What::Lost { .. } => return None,
-            What::Expire { .. } => {
+        match event.kind {
+            TraceEventKind::Lost { .. } => return None,
+            TraceEventKind::Expire { .. } => {
                 runs.insert(event.cpu, event.at_ns);
             }
-            What::Expired { .. } => {
+            TraceEventKind::Expired { .. } => {
                 runs.remove(&event.cpu);
             }
-            What::Waking { thread } => {
+            TraceEventKind::Waking { thread } => {
                 let expired_ns = runs.get(&event.cpu).copied();
                 all.entry(thread).or_default().push(Wakeup { expired_ns, woken_ns: event.at_ns });
             }
@@ -83,13 +83,13 @@ fn woken(mut events: Vec<TraceEvent>) -> Option<HashMap<u32, Vec<Wakeup>>> {
 mod tests {
     use super::*;
 
-    fn at(at_ns: i64, cpu: u32, what: What) -> TraceEvent {
-        TraceEvent { at_ns, cpu, thread: 0, what }
+    fn at(at_ns: i64, cpu: u32, what: TraceEventKind) -> TraceEvent {
+        TraceEvent { at_ns, cpu, thread: 0, kind: what }
     }
 
     fn expire(at_ns: i64, cpu: u32) -> [TraceEvent; 2] {
-        let entry = What::Expire { timer: 1, function: 2, now_ns: at_ns };
-        [at(at_ns, cpu, entry), at(at_ns + 50, cpu, What::Expired { timer: 1 })]
+        let entry = TraceEventKind::Expire { timer: 1, function: 2, now_ns: at_ns };
+        [at(at_ns, cpu, entry), at(at_ns + 50, cpu, TraceEventKind::Expired { timer: 1 })]
     }
 
     #[test]
@@ -100,17 +100,17 @@ mod tests {
         let events = vec![
             other,
             others_end,
-            at(400, 0, What::Waking { thread: 7 }),
+            at(400, 0, TraceEventKind::Waking { thread: 7 }),
             first,
-            at(120, 1, What::Waking { thread: 7 }),
-            at(130, 1, What::Waking { thread: 8 }),
+            at(120, 1, TraceEventKind::Waking { thread: 7 }),
+            at(130, 1, TraceEventKind::Waking { thread: 8 }),
             last,
         ];
         let by = |expired_ns, woken_ns| Wakeup { expired_ns, woken_ns };
         let expected =
             [(7, vec![by(Some(100), 120), by(None, 400)]), (8, vec![by(Some(100), 130)])];
         assert_eq!(woken(events).unwrap(), expected.into());
-        let lost = vec![first, at(110, 1, What::Lost { records: 1, until_ns: 120 })];
+        let lost = vec![first, at(110, 1, TraceEventKind::Lost { records: 1, until_ns: 120 })];
         assert_eq!(woken(lost), None, "what is missing may have been a wake-up");
     }
 }

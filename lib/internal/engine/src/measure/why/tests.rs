@@ -12,10 +12,10 @@ use files::why::pool::Pool;
 use osinterval::OsInterval;
 use tokio::task::AbortHandle;
 
-use super::Session;
+use super::Profiler;
 use crate::machine::os;
 use crate::measure::round::RoundRequest;
-use crate::scenario::{Length, Scenario, ScenarioArgs, one_subject};
+use crate::scenario::{Length, Scenario, ScenarioArgs, parse_subject};
 use crate::subject::Visitor as _;
 use crate::subject::ticker::{Schedule, Subject, Ticker};
 
@@ -97,19 +97,19 @@ impl<C> Drop for Beside<C> {
 
 fn scenario() -> Scenario {
     let args = ScenarioArgs {
-        subjects: vec![one_subject("os-interval").expect("it is in the table")],
+        subjects: vec![parse_subject("os-interval").expect("it is in the table")],
         length: Some(Length::Ticks(250)),
         round_ticks: Some(250),
         // With two, neither is thought to be alone on its thread.
         instances: Some(2),
         ..ScenarioArgs::default()
     };
-    args.only().expect("one scenario")
+    args.single_scenario().expect("one scenario")
 }
 
 /// What the ticks of a few rounds beside such a task were late by, and the time that the host took
 /// meanwhile; `None` where nothing can be asked.
-fn measured<C: Cause>(session: &Session) -> Option<(Shares, u64)> {
+fn measured<C: Cause>(session: &Profiler) -> Option<(Shares, u64)> {
     let (scenario, stop) = (scenario(), Arc::default());
     let mut pool = Pool::new(Some(150_000), 2_000);
     for index in 0..4 {
@@ -128,7 +128,7 @@ fn measured<C: Cause>(session: &Session) -> Option<(Shares, u64)> {
             late: None,
         };
         let round = request.on_tokio::<Beside<C>>().expect("it can be measured");
-        let answer = round.why.expect("it was asked");
+        let answer = round.diagnosis.expect("it was asked");
         let (of_ticks, known) = (&answer.round.ticks, answer.round.known);
         assert_eq!(of_ticks.len(), 500);
         for tick in of_ticks {
@@ -148,7 +148,7 @@ fn measured<C: Cause>(session: &Session) -> Option<(Shares, u64)> {
 /// once.
 fn is_found<C: Cause>(class: Class, least: f64) {
     const TRIES: usize = 12;
-    let session = Session::open();
+    let session = Profiler::open();
     let (mut shares, mut missed) = (Vec::new(), 0);
     for _ in 0..TRIES {
         let Some((parts, steal_ns)) = measured::<C>(&session) else { return };

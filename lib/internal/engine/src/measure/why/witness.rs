@@ -48,7 +48,7 @@ impl Witnesses {
         let ended = Arc::new(AtomicBool::new(false));
         let cpus = os::affinity().unwrap_or_default();
         let two = match cpus[..] {
-            [first, .., last] if Accounts::of_this_thread(&[]).is_ok() => vec![first, last],
+            [first, .., last] if Accounts::for_current_thread(&[]).is_ok() => vec![first, last],
             _ => Vec::new(),
         };
         let asleep = period.saturating_mul(PERIODS).clamp(MIN_PERIOD, MAX_PERIOD);
@@ -96,8 +96,8 @@ fn watch(cpu: usize, start: Instant, asleep: Duration, ended: &AtomicBool) -> Op
     let _ = os::bind(&[cpu]);
     // It inherits that of the thread that is measured, which may be long.
     os::set_timer_slack_ns(1).ok()?;
-    let accounts = Accounts::of_this_thread(&[]).ok()?;
-    let waited = || accounts.times_ns().map(|[_, waited_ns]| waited_ns);
+    let accounts = Accounts::for_current_thread(&[]).ok()?;
+    let waited = || accounts.times().map(|times| times.run_queue_ns);
     let mut before_ns = waited()?;
     let mut late = Vec::new();
     let mut due = start;

@@ -9,7 +9,7 @@ use std::time::Instant;
 use tokio::task::{AbortHandle, yield_now};
 use tokio::time;
 
-use crate::subject::ticker::{Schedule, Subject, Ticker, Waits};
+use crate::subject::ticker::{Schedule, Subject, Ticker, WaitKind};
 
 /// tokio kept from parking by the task that waits: it reads the clock and yields, until the
 /// deadline is reached.
@@ -22,7 +22,7 @@ pub struct Yielding(Schedule);
 
 impl Subject for Yielding {
     const PARKS_UNTIL_DUE: bool = false;
-    const WAITS: Waits = Waits::Spins;
+    const WAIT_KIND: WaitKind = WaitKind::Spins;
     type Ticker = Self;
 
     fn ticker(schedule: Schedule) -> io::Result<Self> {
@@ -60,7 +60,7 @@ pub struct IntervalBesideYielding {
 
 impl Subject for IntervalBesideYielding {
     const PARKS_UNTIL_DUE: bool = false;
-    const WAITS: Waits = Waits::Spins;
+    const WAIT_KIND: WaitKind = WaitKind::Spins;
     type Ticker = Self;
 
     fn ticker(schedule: Schedule) -> io::Result<Self> {

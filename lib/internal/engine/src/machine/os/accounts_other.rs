@@ -2,8 +2,8 @@
 
 use files::why::Reading;
 
-use crate::machine::os::switches::Drained;
-use crate::machine::os::types::NotAvailable;
+use crate::machine::os::switches::DrainedSwitches;
+use crate::machine::os::types::{NotAvailable, ThreadTimes};
 
 const NOWHERE_ELSE: NotAvailable =
     NotAvailable { what: "accounts of single threads", error: String::new(), needs: "Linux" };
@@ -12,7 +12,7 @@ const NOWHERE_ELSE: NotAvailable =
 pub struct Accounts;
 
 impl Accounts {
-    pub fn of_this_thread(_: &[Quota]) -> Result<Self, NotAvailable> {
+    pub fn for_current_thread(_: &[Quota]) -> Result<Self, NotAvailable> {
         Err(NOWHERE_ELSE)
     }
 
@@ -20,7 +20,7 @@ impl Accounts {
         Self
     }
 
-    pub fn times_ns(&self) -> Option<[u64; 2]> {
+    pub fn times(&self) -> Option<ThreadTimes> {
         None
     }
 
@@ -60,15 +60,15 @@ pub fn thread_name(_: u32) -> Option<String> {
 pub enum SwitchRing {}
 
 impl SwitchRing {
-    pub fn of_this_thread() -> Result<Self, NotAvailable> {
+    pub fn for_current_thread() -> Result<Self, NotAvailable> {
         Err(NOWHERE_ELSE)
     }
 
-    pub fn of_programs(_: usize) -> Result<Self, NotAvailable> {
+    pub fn for_started_programs(_: usize) -> Result<Self, NotAvailable> {
         Err(NOWHERE_ELSE)
     }
 
-    pub fn of_cpu(_: usize) -> Result<Self, NotAvailable> {
+    pub fn for_cpu(_: usize) -> Result<Self, NotAvailable> {
         Err(NOWHERE_ELSE)
     }
 
@@ -76,7 +76,7 @@ impl SwitchRing {
         match *self {}
     }
 
-    pub fn drain(&mut self) -> Drained {
+    pub fn drain(&mut self) -> DrainedSwitches {
         match *self {}
     }
 }

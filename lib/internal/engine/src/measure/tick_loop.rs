@@ -16,13 +16,13 @@ use jitterstat::recorder::{RawSample, Recorder};
 use tach::Anchor;
 
 use crate::load::Tasks;
-use crate::measure::cost::{Before, Cost};
-use crate::measure::late::{LoopWatch, RoundWatch};
-use crate::measure::neighbours::Held;
-use crate::measure::waiting;
-use crate::measure::why::{self, Notes, Parks, Watch};
+use crate::measure::cost::{Cost, CostMeter};
+use crate::measure::late_watch::{LoopWatch, RoundWatch};
+use crate::measure::long_wait;
+use crate::measure::runtime_load::LoadCpuTime;
+use crate::measure::why::{self, ParkDetection, RoundProfiler, WakeupNotes};
 use crate::scenario::Runtime;
-use crate::subject::ticker::{Delivered, Schedule, Subject, Ticker, Waits};
+use crate::subject::ticker::{Delivered, Schedule, Subject, Ticker, WaitKind};
 
 /// From ready to the first deadline, before the random phase: room to arm the timer and to fall
 /// asleep.
@@ -44,9 +44,9 @@ pub struct RoundSetup {
     pub tasks: Option<Tasks>,
     pub stop: Arc<AtomicBool>,
     /// What tasks of a load used.
-    pub held: Held,
+    pub held: LoadCpuTime,
     /// Where it is asked why.
-    pub watch: Option<Watch>,
+    pub watch: Option<RoundProfiler>,
     /// Where late ticks are noticed while they come.
     pub late: Option<RoundWatch>,
 }
@@ -57,7 +57,7 @@ pub struct RawRound {
     pub anchors: (Anchor, Anchor),
     pub cost: Cost,
     pub backend: String,
-    pub waits: Waits,
+    pub waits: WaitKind,
 }
 
 /// What one instance did, before anything is converted.
@@ -123,14 +123,14 @@ where
 
 /// The accounting of a round that runs.
 struct RunningRound {
-    before: Before,
+    before: CostMeter,
     start_anchor: Anchor,
     backend: String,
-    held: Held,
+    held: LoadCpuTime,
     /// How much of it was before the round.
     held_before_ns: u64,
-    waits: Waits,
-    far: Option<waiting::Round>,
+    waits: WaitKind,
+    far: Option<long_wait::LongWait>,
 }
 
 impl RunningRound {
@@ -153,7 +153,7 @@ impl RunningRound {
             late,
         } = setup;
         let instances = u32::try_from(recorders.len()).map_err(io::Error::other)?;
-        let (held_before_ns, before) = (held.ns(), Before::read());
+        let (held_before_ns, before) = (held.ns(), CostMeter::start());
         let start_anchor = Anchor::take();
         let start =
             start.unwrap_or_else(|| Instant::now() + LEAD + LEAD_PER_INSTANCE * instances + phase);
@@ -164,10 +164,10 @@ impl RunningRound {
         let settings = LoopSettings {
             last_tick,
             parks_until_due: S::PARKS_UNTIL_DUE,
-            far: waiting::Round::begin(period),
+            far: long_wait::LongWait::begin(period),
         };
         UNPARKED.set(None);
-        let parks = Parks::of(S::WAITS, tokio::runtime::Handle::try_current().is_ok());
+        let parks = ParkDetection::new(S::WAIT_KIND, tokio::runtime::Handle::try_current().is_ok());
         let loops =
             schedules.iter().zip(tickers).zip(recorders).map(|((schedule, ticker), recorder)| {
                 let recording = Recording {
@@ -177,14 +177,14 @@ impl RunningRound {
                     threads: Vec::new(),
                 };
                 let beside = Beside {
-                    notes: watch.as_ref().map(|_| Notes::with_capacity(last_tick + 1, parks)),
-                    late: late.as_ref().map(|late| late.of_loop(*schedule, &start_anchor)),
+                    notes: watch.as_ref().map(|_| WakeupNotes::with_capacity(last_tick + 1, parks)),
+                    late: late.as_ref().map(|late| late.loop_watch(*schedule, &start_anchor)),
                 };
                 ticking(ticker, recording, settings, Arc::clone(&stop), beside)
             });
         let far = settings.far;
         let running =
-            Self { before, start_anchor, backend, held, held_before_ns, waits: S::WAITS, far };
+            Self { before, start_anchor, backend, held, held_before_ns, waits: S::WAIT_KIND, far };
         Ok((running, loops.collect()))
     }
 
@@ -206,21 +206,21 @@ struct LoopSettings {
     last_tick: u64,
     parks_until_due: bool,
     /// Set where an interrupt must not wait for the next tick.
-    far: Option<waiting::Round>,
+    far: Option<long_wait::LongWait>,
 }
 
 /// What a loop does beside its ticks: nothing, as a rule. Not a matter of its type, or every loop
 /// would be compiled once for each of the four.
 struct Beside {
     /// Where it is asked why.
-    notes: Option<Notes>,
+    notes: Option<WakeupNotes>,
     /// What looks for late ticks.
     late: Option<LoopWatch>,
 }
 
 impl Beside {
     fn threads(self) -> Vec<usize> {
-        self.notes.map_or(Vec::new(), Notes::threads)
+        self.notes.map_or(Vec::new(), WakeupNotes::threads)
     }
 }
 
@@ -247,7 +247,7 @@ async fn ticking<T: Ticker>(
         });
         let event = match waited.await {
             Ok(event) => event?,
-            Err(waiting::Interrupted) => {
+            Err(long_wait::Interrupted) => {
                 recording.stopped = true;
                 recording.threads = beside.threads();
                 return Ok(recording);

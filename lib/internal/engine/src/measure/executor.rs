@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::runtime::Builder;
 
-use crate::measure::caught;
-use crate::measure::neighbours;
-use crate::measure::ticking::{RawRound, RoundSetup, Task, drive, drive_many, task, unparked};
+use crate::measure::panics;
+use crate::measure::runtime_load;
+use crate::measure::tick_loop::{RawRound, RoundSetup, Task, drive, drive_many, task, unparked};
 use crate::measure::why;
 use crate::scenario::Runtime;
 use crate::subject::OnBusypoll;
@@ -84,7 +84,7 @@ fn spawned_on_tokio(
 fn multi_thread(workers: usize) -> io::Result<Builder> {
     threads_can_be_had(workers)?;
     let mut builder = Builder::new_multi_thread();
-    builder.worker_threads(workers).thread_name(caught::WORKER);
+    builder.worker_threads(workers).thread_name(panics::WORKER_NAME);
     Ok(builder)
 }
 
@@ -115,11 +115,11 @@ fn spawned(
     let round = round(setup);
     let result = runtime.block_on(async {
         if let Some(tasks) = tasks {
-            neighbours::spawn(tasks, &held);
+            runtime_load::spawn(tasks, &held);
         }
         tokio::spawn(round).await
     });
-    caught::of_task(result)
+    panics::join_or_resume_unwind(result)
 }
 
 /// Whether there is memory for a thread and its beginning: one that gets its stack, and then no
@@ -133,7 +133,7 @@ fn has_room() -> io::Result<()> {
     Ok(())
 }
 
-/// Starts so many threads at once, and ends them: where tokio gets only some of its own, it panics,
+/// StartupCosts so many threads at once, and ends them: where tokio gets only some of its own, it panics,
 /// or waits for ever. Before each round: a limit may be met by what else runs.
 fn threads_can_be_had(n: usize) -> io::Result<()> {
     let (gate, begun) = (RwLock::new(()), AtomicUsize::new(0));
@@ -168,12 +168,12 @@ mod tests {
     use jitterstat::recorder::Recorder;
 
     use super::*;
-    use crate::measure::neighbours::Held;
+    use crate::measure::runtime_load::LoadCpuTime;
     use crate::scenario::{Length, Scenario, ScenarioArgs};
     use crate::subject::{self, OnBusypoll, Visitor};
 
     /// Allocations of one round of a subject, on the thread that runs it.
-    fn allocations(subject: &'static subject::Entry, ticks: u64) -> u64 {
+    fn allocations(subject: &'static subject::SubjectInfo, ticks: u64) -> u64 {
         let args = ScenarioArgs {
             subjects: vec![subject],
             length: Some(Length::Ticks(ticks)),
@@ -181,8 +181,8 @@ mod tests {
             periods: vec![Duration::from_micros(100)],
             ..ScenarioArgs::default()
         };
-        let visitor = LoopOnly { scenario: &args.only().unwrap() };
-        subject::with(subject.name, visitor).expect("a subject of that name")
+        let visitor = LoopOnly { scenario: &args.single_scenario().unwrap() };
+        subject::visit_by_name(subject.name, visitor).expect("a subject of that name")
     }
 
     /// Runs the loop of a round without what comes after it, and counts.
@@ -220,7 +220,7 @@ mod tests {
                 recorders: vec![Recorder::with_capacity(usize::try_from(ticks).unwrap())],
                 runtime: Runtime::CurrentThread,
                 tasks: None,
-                held: Held::default(),
+                held: LoadCpuTime::default(),
                 stop: Arc::default(),
                 watch: None,
                 late: None,
@@ -236,7 +236,7 @@ mod tests {
 
     #[test]
     fn a_tick_allocates_nothing() {
-        for entry in subject::ALL.iter().filter(|e| subject::availability(e.name).is_ok()) {
+        for entry in subject::ALL.iter().filter(|e| subject::check_available(e.name).is_ok()) {
             // What a process allocates once is allocated here.
             allocations(entry, 2);
             // Set-up and tear-down are the same in both rounds: what is more would be the ticks'.

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// What was asked for while some messages went by.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Counted {
+pub struct OperationCounts {
     pub messages: u64,
     /// `None` where the counter cannot be made to trap.
     pub counter_reads: Option<u64>,

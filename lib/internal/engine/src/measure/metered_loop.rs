@@ -16,10 +16,10 @@ use std::time::{Duration, Instant};
 
 use tickmeter::{Meter, Place, Reader};
 
-use crate::machine::os::Accounts;
-use crate::measure::caught;
-use crate::measure::place::{builder, poll_to_end};
-use crate::measure::ticking::{Task, task};
+use crate::machine::os::{Accounts, ThreadTimes};
+use crate::measure::executor::{builder, poll_to_end};
+use crate::measure::panics;
+use crate::measure::tick_loop::{Task, task};
 use crate::scenario::{Runtime, Scenario};
 use crate::subject::ticker::{Delivered, Schedule, Subject, Ticker};
 use crate::subject::{self, OnBusypoll, Visitor};
@@ -44,14 +44,14 @@ struct Threads(Arc<Mutex<Vec<Accounts>>>);
 
 impl Threads {
     fn enter(&self) {
-        if let Ok(accounts) = Accounts::of_this_thread(&[]) {
+        if let Ok(accounts) = Accounts::for_current_thread(&[]) {
             self.0.lock().unwrap_or_else(PoisonError::into_inner).push(accounts);
         }
     }
 }
 
 impl MeteredLoop {
-    /// Starts it, and returns when its ticker is made. Ticks from `late_from` on are recorded one
+    /// StartupCosts it, and returns when its ticker is made. Ticks from `late_from` on are recorded one
     /// by one.
     pub fn start(
         scenario: &Scenario,
@@ -78,7 +78,7 @@ impl MeteredLoop {
             ready,
         };
         let run = move || {
-            let ended = caught::caught(|| subject::with(&name, endless))?;
+            let ended = panics::catch_panic(|| subject::visit_by_name(&name, endless))?;
             ended.ok_or_else(|| format!("{name} has no loop"))?.map_err(|e| e.to_string())
         };
         let thread = std::thread::Builder::new()
@@ -89,7 +89,7 @@ impl MeteredLoop {
         // A sender that is gone has met an error, which the thread returns.
         match made.recv() {
             Ok(()) => Ok(started),
-            Err(_) => Err(started.ended().unwrap_or_else(|| "it ended at once".to_owned())),
+            Err(_) => Err(started.stop().unwrap_or_else(|| "it ended at once".to_owned())),
         }
     }
 
@@ -102,34 +102,31 @@ impl MeteredLoop {
     }
 
     /// CPU time of its threads, and the time they waited for a CPU.
-    pub fn times_ns(&self) -> Option<[u64; 2]> {
+    pub fn thread_times(&self) -> Option<ThreadTimes> {
         let threads = self.threads.0.lock().unwrap_or_else(PoisonError::into_inner);
-        threads.iter().map(Accounts::times_ns).reduce(|sum, times| {
-            let ([cpu, waited], [more_cpu, more_waited]) = (sum?, times?);
-            Some([cpu + more_cpu, waited + more_waited])
-        })?
+        threads.iter().map(Accounts::times).reduce(|sum, times| Some(sum? + times?))?
     }
 
     /// Whether it has ended by itself.
-    pub fn is_over(&self) -> bool {
+    pub fn is_finished(&self) -> bool {
         self.thread.as_ref().is_none_or(JoinHandle::is_finished)
     }
 
     /// Stops it at its next tick.
-    pub fn ask_to_end(&self) {
+    pub fn request_stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
     }
 
     /// Stops it at its next tick and waits for that; why it had ended before, if it had.
-    pub fn ended(&mut self) -> Option<String> {
-        self.ask_to_end();
+    pub fn stop(&mut self) -> Option<String> {
+        self.request_stop();
         self.thread.take()?.join().unwrap_or_else(|_| Err("its thread is lost".to_owned())).err()
     }
 }
 
 impl Drop for MeteredLoop {
     fn drop(&mut self) {
-        self.ask_to_end();
+        self.request_stop();
         // The thread ends at its next tick, which nobody waits for: the process may be gone by
         // then.
         if let Some(file) = &self.file {
@@ -179,7 +176,7 @@ fn spawned(ticking: Task<io::Result<()>>, runtime: Runtime, threads: Threads) ->
     let (mut builder, entering) = (builder(runtime)?, threads.clone());
     let runtime = builder.enable_all().on_thread_start(move || entering.enter()).build()?;
     threads.enter();
-    caught::of_task(runtime.block_on(async { tokio::spawn(ticking).await }))
+    panics::join_or_resume_unwind(runtime.block_on(async { tokio::spawn(ticking).await }))
 }
 
 /// Allocates nothing while it ticks.
@@ -211,32 +208,34 @@ async fn ticking<S: Subject>(endless: Endless) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scenario::{ScenarioArgs, one_subject};
+    use crate::scenario::{ScenarioArgs, parse_subject};
 
     /// A subject's loop, metered for at least so many ticks.
     fn ticked(name: &str, ticks: u64) -> tickmeter::Snapshot {
         let args = ScenarioArgs {
-            subjects: vec![one_subject(name).unwrap()],
+            subjects: vec![parse_subject(name).unwrap()],
             periods: vec![Duration::from_millis(1)],
             ..ScenarioArgs::default()
         };
         let late_from = Duration::from_secs(1);
         let mut ticking =
-            MeteredLoop::start(&args.only().unwrap(), Duration::ZERO, late_from).unwrap();
-        while ticking.reader().snapshot().ticks < ticks && !ticking.is_over() {
+            MeteredLoop::start(&args.single_scenario().unwrap(), Duration::ZERO, late_from)
+                .unwrap();
+        while ticking.reader().snapshot().ticks < ticks && !ticking.is_finished() {
             std::thread::yield_now();
         }
         assert!(
-            !cfg!(target_os = "linux") || ticking.times_ns().is_some_and(|[cpu_ns, _]| cpu_ns > 0),
+            !cfg!(target_os = "linux")
+                || ticking.thread_times().is_some_and(|times| times.cpu_ns > 0),
             "{name}"
         );
-        assert_eq!(ticking.ended(), None, "{name}");
+        assert_eq!(ticking.stop(), None, "{name}");
         ticking.reader().snapshot()
     }
 
     #[test]
     fn every_subject_ticks_into_a_meter() {
-        for entry in subject::ALL.iter().filter(|e| subject::availability(e.name).is_ok()) {
+        for entry in subject::ALL.iter().filter(|e| subject::check_available(e.name).is_ok()) {
             let snapshot = ticked(entry.name, 5);
             assert!(snapshot.ticks >= 5 && snapshot.early == 0, "{}: {snapshot:?}", entry.name);
             // The grid is one: ticks that never came are counted, and none is invented.

@@ -11,7 +11,7 @@ use files::report::Report;
 use jitterstat::series::{self, Metric, Reader};
 
 use crate::machine::os::{self, TreeUsage};
-use crate::measure::child::{self, Asked, NotMeasured};
+use crate::measure::child::{self, RunFailure, RunRequest};
 use crate::program::Program;
 use cli::units;
 
@@ -28,7 +28,7 @@ const METRICS_BYTES: u64 = 1 << 30;
 
 /// Everything that one round of a program produced.
 #[derive(Debug)]
-pub struct Written {
+pub struct ProgramRound {
     pub series: Reader,
     /// Just before it was started: the one origin of its times.
     pub started: Instant,
@@ -38,26 +38,29 @@ pub struct Written {
 }
 
 /// Runs one round of a program.
-pub fn ticks(program: &Program, asked: Asked, stop: &AtomicBool) -> Result<Written, NotMeasured> {
+pub fn measure_round(
+    program: &Program,
+    asked: RunRequest,
+    stop: &AtomicBool,
+) -> Result<ProgramRound, RunFailure> {
     let ran = child::run(program, asked, stop)?;
     let named = |what: String| format!("{}: {what}", program.text());
-    let series =
-        series(&ran.out(), asked.ticks).map_err(|what| NotMeasured::Failed(named(what)))?;
+    let series = series(&ran.out(), asked.ticks).map_err(|what| RunFailure::Failed(named(what)))?;
     let period_ns = series.period_ns;
     if u128::from(period_ns) != asked.period.as_nanos() {
-        return Err(NotMeasured::OtherPeriod(named(format!(
+        return Err(RunFailure::OtherPeriod(named(format!(
             "ran at a period of {period_ns} ns, and --period is {} ns; give --period {}, or have it follow {}",
             asked.period.as_nanos(),
-            units::short(Duration::from_nanos(period_ns)),
+            units::format_exact_duration(Duration::from_nanos(period_ns)),
             series::ENV_PERIOD
         ))));
     }
     let ticks = series.lateness_ns.len();
     if ticks as u64 != asked.ticks {
         let what = format!("wrote {ticks} ticks where {} were asked for", asked.ticks);
-        return Err(NotMeasured::Failed(named(what)));
+        return Err(RunFailure::Failed(named(what)));
     }
-    Ok(Written { series, started: ran.started, wall: ran.wall, usage: ran.usage })
+    Ok(ProgramRound { series, started: ran.started, wall: ran.wall, usage: ran.usage })
 }
 
 /// Its period, and its ticks.
@@ -82,7 +85,7 @@ fn series(out: &Path, ticks: u64) -> Result<Reader, String> {
 }
 
 /// The metrics that a program wrote.
-pub fn metrics(out: &Path) -> Result<Vec<Metric>, String> {
+pub fn read_metrics(out: &Path) -> Result<Vec<Metric>, String> {
     let name = series::ENV_OUT;
     let file = os::open_regular(out).map_err(|e| format!("{name} cannot be read: {e}"))?;
     if file.metadata().is_ok_and(|meta| meta.len() > METRICS_BYTES) {

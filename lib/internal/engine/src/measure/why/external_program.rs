@@ -12,25 +12,25 @@ use files::why::{self, Facts, Standstill, Thread, Wakeup};
 use jitterstat::sample::Grid;
 use jitterstat::series;
 
-use crate::machine::os::{self, Drained, NotAvailable, SwitchRing};
+use crate::machine::os::{self, DrainedSwitches, NotAvailable, SwitchRing};
+use crate::measure::program_output::ProgramRound;
 use crate::measure::why::kernel::Kernel;
 use crate::measure::why::witness::Witnesses;
-use crate::measure::why::{Answer, MAX_PATH_NS, Session, beside, name, occupants};
-use crate::measure::written::Written;
+use crate::measure::why::{MAX_PATH_NS, Profiler, RoundDiagnosis, beside, name, occupants};
 
 /// Fewer of its ticks at times at which one of its threads ran: these are not the times.
 const MIN_PLACED: f64 = 0.9;
 
 /// Watches the next program that this thread starts.
-pub struct Outside<'a> {
-    session: &'a Session,
+pub struct ProgramProfiler<'a> {
+    session: &'a Profiler,
     rings: Result<Vec<SwitchRing>, NotAvailable>,
     witnesses: Option<Witnesses>,
 }
 
 /// A round of the program, after its end.
 #[derive(Debug)]
-pub struct Ended<'a> {
+pub struct FinishedProgram<'a> {
     pub index: u64,
     pub grid: Grid,
     /// What it is called.
@@ -38,16 +38,16 @@ pub struct Ended<'a> {
     /// Series, start and length of the run. They come from one place because the times in the
     /// series are checked against the other two, and two readings of the start can be far apart on
     /// a busy machine.
-    pub written: &'a Written,
+    pub written: &'a ProgramRound,
     pub steal_ns: Option<u64>,
 }
 
-impl<'a> Outside<'a> {
-    pub fn begin(session: &'a Session, period: Duration) -> Self {
+impl<'a> ProgramProfiler<'a> {
+    pub fn begin(session: &'a Profiler, period: Duration) -> Self {
         // Before the rings: what this thread starts from there on is taken for the program's.
         let witnesses = Some(Witnesses::begin(period));
         let cpus = os::affinity().unwrap_or_else(|| vec![0]);
-        let rings = cpus.into_iter().map(SwitchRing::of_programs).collect();
+        let rings = cpus.into_iter().map(SwitchRing::for_started_programs).collect();
         let watching = Self { session, rings, witnesses };
         watching.record(true);
         watching
@@ -62,26 +62,26 @@ impl<'a> Outside<'a> {
     ///
     /// # Errors
     /// Of this round, switches were lost.
-    pub fn answer(mut self, round: &Ended<'_>) -> Result<Answer, String> {
+    pub fn answer(mut self, round: &FinishedProgram<'_>) -> Result<RoundDiagnosis, String> {
         self.record(false);
         let standstills =
             self.witnesses.take().and_then(|witnesses| witnesses.end(round.written.started));
-        let drained: Vec<Drained> =
+        let drained: Vec<DrainedSwitches> =
             self.rings.iter_mut().flatten().map(SwitchRing::drain).collect();
         if drained.iter().any(|d| d.lost > 0) {
             return Err("the kernel's buffer was too small: switches were lost".to_owned());
         }
         Ok(self
             .explained(&drained, standstills, round)
-            .unwrap_or_else(|why| Answer::none(round.index, &why)))
+            .unwrap_or_else(|why| RoundDiagnosis::none(round.index, &why)))
     }
 
     fn explained(
         &self,
-        drained: &[Drained],
+        drained: &[DrainedSwitches],
         standstills: Option<Vec<Standstill>>,
-        round: &Ended<'_>,
-    ) -> Result<Answer, String> {
+        round: &FinishedProgram<'_>,
+    ) -> Result<RoundDiagnosis, String> {
         self.rings.as_ref().map_err(NotAvailable::to_string)?;
         let kernel =
             Kernel::new(round.written.started).ok_or("the kernel's clock cannot be read")?;
@@ -187,20 +187,20 @@ impl<'a> Outside<'a> {
             .into_iter()
             .filter_map(|place| seen.threads.get(place).cloned())
             .collect::<Vec<Thread>>();
-        Ok(Answer { round, missing, threads, occupants: given.unwrap_or_default() })
+        Ok(RoundDiagnosis { round, missing, threads, occupants: given.unwrap_or_default() })
     }
 }
 
 /// Also where a program failed, so that nobody was asked for an answer: what comes next is not to
 /// be recorded at its own cost.
-impl Drop for Outside<'_> {
+impl Drop for ProgramProfiler<'_> {
     fn drop(&mut self) {
         self.record(false);
     }
 }
 
 /// The threads that were seen, each with its switches in order of time.
-fn threads(drained: &[Drained], kernel: &Kernel) -> Vec<Watched> {
+fn threads(drained: &[DrainedSwitches], kernel: &Kernel) -> Vec<Watched> {
     let mut all: BTreeMap<u32, Vec<why::Switch>> = BTreeMap::new();
     for record in drained.iter().flat_map(|d| &d.switches) {
         all.entry(record.thread).or_default().push(kernel.switch(record));

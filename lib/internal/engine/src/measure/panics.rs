@@ -7,7 +7,7 @@ use std::cell::Cell;
 use std::panic::AssertUnwindSafe;
 
 /// The name of a runtime's threads, whose panics the runtime itself catches.
-pub const WORKER: &str = "osjitter-worker";
+pub const WORKER_NAME: &str = "osjitter-worker";
 
 thread_local! {
     /// Whether what panics on this thread is caught.
@@ -15,7 +15,7 @@ thread_local! {
 }
 
 /// Calls it; what it panicked with is the error.
-pub fn caught<T>(run: impl FnOnce() -> T) -> Result<T, String> {
+pub fn catch_panic<T>(run: impl FnOnce() -> T) -> Result<T, String> {
     let before = IS_CAUGHT.replace(true);
     let result = std::panic::catch_unwind(AssertUnwindSafe(run));
     IS_CAUGHT.set(before);
@@ -31,7 +31,7 @@ fn text(panic: &(dyn Any + Send)) -> &str {
 }
 
 /// What a task came to. Where it panicked, this thread goes on with that, to be caught.
-pub fn of_task<T>(ended: Result<T, tokio::task::JoinError>) -> T {
+pub fn join_or_resume_unwind<T>(ended: Result<T, tokio::task::JoinError>) -> T {
     match ended.map_err(tokio::task::JoinError::try_into_panic) {
         Ok(value) => value,
         Err(Ok(panic)) => std::panic::resume_unwind(panic),
@@ -40,12 +40,12 @@ pub fn of_task<T>(ended: Result<T, tokio::task::JoinError>) -> T {
 }
 
 /// From here on, only a panic that is not caught is shown.
-pub fn keep_quiet() {
+pub fn install_hook() {
     let show = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
         // A thread that is ending has no flag any more.
         let is_caught = IS_CAUGHT.try_with(Cell::get).unwrap_or(false);
-        if !is_caught && std::thread::current().name() != Some(WORKER) {
+        if !is_caught && std::thread::current().name() != Some(WORKER_NAME) {
             show(panic);
         }
     }));

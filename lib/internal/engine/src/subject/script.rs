@@ -32,16 +32,17 @@ use std::sync::OnceLock;
 use jitterstat::sample::{Grid, Wakeup};
 use serde::Deserialize;
 
-use crate::subject::entry::{Entry, Place};
+use crate::subject::subject_info::{RuntimeKind, SubjectInfo};
 
 const FILE: &str = "OSJITTER_SCRIPT";
 
-pub static SUBJECTS: [Entry; 3] = [entry("scripted"), entry("scripted-b"), entry("scripted-c")];
+pub static SUBJECTS: [SubjectInfo; 3] =
+    [entry("scripted"), entry("scripted-b"), entry("scripted-c")];
 /// Stands for `nanosleep` beside a scripted subject.
-pub static CONTROL: Entry = entry("nanosleep");
+pub static CONTROL: SubjectInfo = entry("nanosleep");
 
-const fn entry(name: &'static str) -> Entry {
-    Entry { name, about: "plays a script", place: Place::Script, default: false }
+const fn entry(name: &'static str) -> SubjectInfo {
+    SubjectInfo { name, about: "plays a script", runtime_kind: RuntimeKind::Script, default: false }
 }
 
 #[derive(Debug, Deserialize)]
@@ -121,7 +122,7 @@ fn read() -> Result<Scripts, String> {
 }
 
 /// The hidden subject of this name, once its script has been read; `None` if there is no such name.
-pub fn find(name: &str) -> Result<Option<&'static Entry>, String> {
+pub fn find(name: &str) -> Result<Option<&'static SubjectInfo>, String> {
     let Some(entry) = SUBJECTS.iter().find(|e| e.name == name) else { return Ok(None) };
     match scripts()?.keys().any(|key| key.split('@').next() == Some(name)) {
         true => Ok(Some(entry)),

@@ -5,24 +5,24 @@ use std::sync::{Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use crate::subject::slices;
+use crate::subject::sliced_wait;
 
 /// Who is to be woken, and of which round.
-static WAITING: Mutex<Vec<(Round, Waker)>> = Mutex::new(Vec::new());
+static WAITING: Mutex<Vec<(LongWait, Waker)>> = Mutex::new(Vec::new());
 
 /// A round whose ticks are so far apart that an interrupt ends it before the next one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Round(u64);
+pub struct LongWait(u64);
 
 /// A round was to end before its next tick.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Interrupted;
 
-impl Round {
+impl LongWait {
     /// `None` where the next tick comes soon enough.
     pub fn begin(period: Duration) -> Option<Self> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
-        (period >= slices::LONG).then(|| Self(NEXT.fetch_add(1, Ordering::Relaxed)))
+        (period >= sliced_wait::MIN_LONG_PERIOD).then(|| Self(NEXT.fetch_add(1, Ordering::Relaxed)))
     }
 
     /// Leaves the waker to the interrupt; ready if that has come.
@@ -43,7 +43,7 @@ impl Round {
 }
 
 /// Wakes what waits, which then looks at the flag that it was given: set that first.
-pub fn interrupt() {
+pub fn wake_all() {
     let waiting = std::mem::take(&mut *WAITING.lock().unwrap_or_else(PoisonError::into_inner));
     waiting.into_iter().for_each(|(_, waker)| waker.wake());
 }
@@ -66,8 +66,8 @@ mod tests {
 
     #[test]
     fn an_interrupt_wakes_what_waits_and_nothing_that_has_ended() {
-        assert_eq!(Round::begin(Duration::from_millis(999)), None);
-        let rounds = [(); 2].map(|()| Round::begin(Duration::from_secs(1)).unwrap());
+        assert_eq!(LongWait::begin(Duration::from_millis(999)), None);
+        let rounds = [(); 2].map(|()| LongWait::begin(Duration::from_secs(1)).unwrap());
         let (stop, counts) =
             (AtomicBool::new(false), [(); 2].map(|()| Arc::new(Counts(AtomicUsize::new(0)))));
         let wakers = counts.clone().map(Waker::from);
@@ -81,7 +81,7 @@ mod tests {
         }
         rounds[0].end();
         stop.store(true, Ordering::SeqCst);
-        interrupt();
+        wake_all();
         assert_eq!(counts.map(|c| c.0.load(Ordering::Relaxed)), [0, 1]);
         assert_eq!(
             rounds[1].or_interrupted(&stop, &Context::from_waker(&wakers[1])),

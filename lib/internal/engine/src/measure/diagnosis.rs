@@ -11,14 +11,14 @@ use crate::scenario::{self, Scenario};
 
 /// Rounds of one scenario that were asked why their ticks are late.
 #[derive(Debug)]
-pub struct Answers {
+pub struct ScenarioDiagnosis {
     pool: Pool,
     beside: Vec<Beside>,
     missing: Option<Missing>,
 }
 
-impl Answers {
-    pub fn new(why: scenario::Why, scenario: &Scenario) -> Self {
+impl ScenarioDiagnosis {
+    pub fn new(why: scenario::ProfileOptions, scenario: &Scenario) -> Self {
         let planned = scenario.ticks.saturating_mul(scenario.instances);
         Self {
             pool: Pool::new(why.threshold.map(nanoseconds), planned),
@@ -29,7 +29,7 @@ impl Answers {
 
     /// Adds one that was asked.
     pub fn add(&mut self, round: &MeasuredRound, started: Instant) {
-        let Some(answer) = &round.why else { return };
+        let Some(answer) = &round.diagnosis else { return };
         let mut asked = answer.round.clone();
         asked.start_ns = round
             .instances

@@ -8,9 +8,9 @@ use crate::machine::os;
 
 /// What the tasks of a round have used so far.
 #[derive(Clone, Debug, Default)]
-pub struct Held(Arc<AtomicU64>);
+pub struct LoadCpuTime(Arc<AtomicU64>);
 
-impl Held {
+impl LoadCpuTime {
     pub fn ns(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
@@ -20,7 +20,7 @@ impl Held {
 ///
 /// Each holds its worker and then yields behind all that are ready, as a task does that always has
 /// work: a tick that comes due meanwhile waits for the rest of a turn of all of them.
-pub fn spawn(tasks: Tasks, held: &Held) {
+pub fn spawn(tasks: Tasks, held: &LoadCpuTime) {
     for _ in 0..tasks.count {
         let held = held.clone();
         tokio::spawn(async move {
@@ -35,7 +35,7 @@ pub fn spawn(tasks: Tasks, held: &Held) {
 /// Spins until the time is over by the clock, and books the CPU time it took: less where the thread
 /// itself had to wait.
 #[allow(clippy::disallowed_methods, reason = "how long a worker is held is a time by the clock")]
-fn hold(tasks: Tasks, held: &Held) {
+fn hold(tasks: Tasks, held: &LoadCpuTime) {
     let (began, before) = (std::time::Instant::now(), os::thread_cpu_ns());
     while began.elapsed() < tasks.hold {
         std::hint::spin_loop();
@@ -57,7 +57,7 @@ mod tests {
         let tasks = Tasks { count: 7, hold: Duration::from_micros(200) };
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(async {
-            let held = Held::default();
+            let held = LoadCpuTime::default();
             spawn(tasks, &held);
             let turns = tokio::spawn(async {
                 tokio::task::yield_now().await;

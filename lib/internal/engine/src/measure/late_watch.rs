@@ -21,7 +21,7 @@ use crate::subject::ticker::Schedule;
 #[derive(Clone, Debug)]
 pub struct LateTick {
     /// Id of its scenario.
-    pub of: Arc<str>,
+    pub scenario_id: Arc<str>,
     pub lateness_ns: u64,
     /// When that was noticed.
     pub at: SystemTime,
@@ -32,16 +32,16 @@ pub struct LateTick {
 pub struct LateWatch {
     pub limit: Duration,
     /// Set at the first late tick: the run ends there.
-    pub ends: Option<Arc<AtomicBool>>,
+    pub stop: Option<Arc<AtomicBool>>,
     pub marker: Option<TraceMarker>,
     /// Takes late ticks while it has nothing else to do.
-    pub taker: Option<SyncSender<Option<LateTick>>>,
+    pub sender: Option<SyncSender<Option<LateTick>>>,
     noticed: AtomicBool,
 }
 
 impl LateWatch {
     pub fn new(limit: Duration) -> Self {
-        Self { limit, ends: None, marker: None, taker: None, noticed: AtomicBool::new(false) }
+        Self { limit, stop: None, marker: None, sender: None, noticed: AtomicBool::new(false) }
     }
 
     pub fn limit_ns(&self) -> u64 {
@@ -49,27 +49,27 @@ impl LateWatch {
     }
 
     /// Whether the run was ended for a late tick.
-    pub fn has_ended_it(&self) -> bool {
-        self.ends.is_some() && self.noticed.load(Ordering::Relaxed)
+    pub fn has_stopped_run(&self) -> bool {
+        self.stop.is_some() && self.noticed.load(Ordering::Relaxed)
     }
 
     /// A tick came late. Allocates nothing and waits for nothing: this is called between ticks.
-    pub fn notice(&self, of: &Arc<str>, tick: u64, lateness_ns: u64) {
-        if self.noticed.swap(true, Ordering::Relaxed) && self.ends.is_some() {
+    pub fn notice(&self, scenario_id: &Arc<str>, tick: u64, lateness_ns: u64) {
+        if self.noticed.swap(true, Ordering::Relaxed) && self.stop.is_some() {
             return;
         }
         if let Some(marker) = &self.marker {
             let limit_ns = self.limit_ns();
             // Nobody can be told now.
             let _ = marker.mark(format_args!(
-                "osjitter: {of}: tick {tick} was {lateness_ns} ns late, more than {limit_ns} ns"
+                "osjitter: {scenario_id}: tick {tick} was {lateness_ns} ns late, more than {limit_ns} ns"
             ));
         }
-        if let Some(stop) = &self.ends {
+        if let Some(stop) = &self.stop {
             stop.store(true, Ordering::Relaxed);
         }
-        if let Some(taker) = &self.taker {
-            let late = LateTick { of: Arc::clone(of), lateness_ns, at: SystemTime::now() };
+        if let Some(taker) = &self.sender {
+            let late = LateTick { scenario_id: Arc::clone(scenario_id), lateness_ns, at: SystemTime::now() };
             // It has one to do, and one to do next.
             let _ = taker.try_send(Some(late));
         }
@@ -80,19 +80,19 @@ impl LateWatch {
 #[derive(Clone, Debug)]
 pub struct RoundWatch {
     pub watch: Arc<LateWatch>,
-    pub of: Arc<str>,
+    pub scenario_id: Arc<str>,
     /// The ticks that are recorded: a late tick of the warm-up is none.
     pub recorded: Range<u64>,
 }
 
 impl RoundWatch {
     /// For a loop on that grid.
-    pub fn of_loop(&self, schedule: Schedule, anchor: &Anchor) -> LoopWatch {
+    pub fn loop_watch(&self, schedule: Schedule, anchor: &Anchor) -> LoopWatch {
         let info = tach::info();
         let mut watch = LoopWatch {
             round: self.clone(),
             schedule,
-            line: Line::new(info.rate_hz, info.rate_error_ppb, schedule.period),
+            line: LateThreshold::new(info.rate_hz, info.rate_error_ppb, schedule.period),
             ns_per_count: 1e9 / info.rate_hz,
         };
         watch.lay(anchor, 0);
@@ -105,7 +105,7 @@ impl RoundWatch {
 pub struct LoopWatch {
     round: RoundWatch,
     schedule: Schedule,
-    line: Line,
+    line: LateThreshold,
     ns_per_count: f64,
 }
 
@@ -134,7 +134,7 @@ impl LoopWatch {
         let late = late.saturating_sub(Duration::from_nanos(since_ns as u64));
         if late > self.round.watch.limit {
             let lateness_ns = u64::try_from(late.as_nanos()).unwrap_or(u64::MAX);
-            self.round.watch.notice(&self.round.of, latest, lateness_ns);
+            self.round.watch.notice(&self.round.scenario_id, latest, lateness_ns);
         }
         self.lay(&anchor, tick);
     }
@@ -152,7 +152,7 @@ impl LoopWatch {
 
 /// The counts from which ticks may be late: a straight one, never behind the true one.
 #[derive(Debug)]
-struct Line {
+struct LateThreshold {
     rate_hz: f64,
     /// By how much of a length the rate may be off.
     error: f64,
@@ -168,7 +168,7 @@ const WORST_RATE: f64 = 0.01;
 /// What lies between two clocks that are read one after the other.
 const MARGIN: Duration = Duration::from_nanos(200);
 
-impl Line {
+impl LateThreshold {
     fn new(rate_hz: f64, rate_error_ppb: f64, period: Duration) -> Self {
         let error = if rate_error_ppb.is_finite() {
             (rate_error_ppb * 1e-9).clamp(0.0, WORST_RATE)
@@ -208,7 +208,7 @@ mod tests {
             [(2.1e9, 500.0, 100.0), (1e9, 1.0, 0.0), (24e6, 333.333, 1_000.0), (5e9, 3.6e9, 50.0)]
         {
             let period = Duration::from_nanos((period_us * 1e3) as u64);
-            let mut line = Line::new(rate_hz, error_ppb, period);
+            let mut line = LateThreshold::new(rate_hz, error_ppb, period);
             let (count, ahead_s) = (1_u64 << 40, 0.002);
             line.lay(count, 50, ahead_s, 3);
             for ticks in [0_u64, 1, 7, 250, 100_000] {
@@ -237,8 +237,8 @@ mod tests {
     fn watched(watch: &Arc<LateWatch>) -> LoopWatch {
         let anchor = Anchor::take();
         let schedule = Schedule { start: anchor.std(), period: Duration::from_secs(1) };
-        RoundWatch { watch: Arc::clone(watch), of: Arc::from("a"), recorded: 1..4 }
-            .of_loop(schedule, &anchor)
+        RoundWatch { watch: Arc::clone(watch), scenario_id: Arc::from("a"), recorded: 1..4 }
+            .loop_watch(schedule, &anchor)
     }
 
     /// The count so long after the start of the grid.
@@ -253,7 +253,7 @@ mod tests {
     fn a_tick_is_late_from_the_limit_on_and_only_a_recorded_one() {
         let (taker, taken) = mpsc::sync_channel(8);
         let watch = Arc::new(LateWatch {
-            taker: Some(taker),
+            sender: Some(taker),
             ..LateWatch::new(Duration::from_millis(100))
         });
         let mut watched = watched(&watch);
@@ -268,7 +268,7 @@ mod tests {
         assert_eq!(look(1, 1, counts[1]), None);
         // The grid's seconds have not come: by the kernel's clock none is late yet.
         assert_eq!(look(1, 1, counts[2]), None);
-        assert!(!watch.has_ended_it());
+        assert!(!watch.has_stopped_run());
     }
 
     #[test]
@@ -277,8 +277,8 @@ mod tests {
         let (taker, taken) = mpsc::sync_channel(8);
         let limit = Duration::from_millis(5);
         let watch = Arc::new(LateWatch {
-            ends: Some(Arc::clone(&stop)),
-            taker: Some(taker),
+            stop: Some(Arc::clone(&stop)),
+            sender: Some(taker),
             ..LateWatch::new(limit)
         });
         let mut watched = watched(&watch);
@@ -291,12 +291,12 @@ mod tests {
             assert!(!stop.load(Ordering::Relaxed), "{tick} is not recorded");
         }
         watched.look(3, 3, now);
-        assert!(stop.load(Ordering::Relaxed) && watch.has_ended_it());
+        assert!(stop.load(Ordering::Relaxed) && watch.has_stopped_run());
         watched.look(3, 1, tach::ordered_count());
         let late: Vec<LateTick> = taken.try_iter().flatten().collect();
         let [one] = &late[..] else { panic!("{late:?}") };
         let lateness = Duration::from_nanos(one.lateness_ns);
         // Of the three the first one is the latest: due at 1 s of 10 s.
-        assert!(lateness >= Duration::from_secs(9) && &*one.of == "a", "{one:?}");
+        assert!(lateness >= Duration::from_secs(9) && &*one.scenario_id == "a", "{one:?}");
     }
 }

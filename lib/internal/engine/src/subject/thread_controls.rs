@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use files::fitness::SPIN_LEAD_NS;
 
 use crate::machine::os;
-use crate::subject::slices;
-use crate::subject::ticker::{Schedule, Subject, Ticker, Waits};
+use crate::subject::sliced_wait;
+use crate::subject::ticker::{Schedule, Subject, Ticker, WaitKind};
 
 /// A thread that sleeps until each deadline: `clock_nanosleep` in its absolute mode, on Linux.
 pub struct Nanosleep {
@@ -25,7 +25,7 @@ fn sleep(
     until: impl FnOnce(Instant) -> io::Result<()>,
 ) -> Poll<io::Result<()>> {
     let deadline = schedule.deadline(next);
-    match slices::first(schedule.period, deadline) {
+    match sliced_wait::slice_end(schedule.period, deadline) {
         Some(slice) => {
             until(slice).map_or_else(|error| Poll::Ready(Err(error)), |()| Poll::Pending)
         }
@@ -37,7 +37,7 @@ fn sleep(
 const CONTROL_SLACK_NS: u64 = 1;
 
 impl Subject for Nanosleep {
-    const WAITS: Waits = Waits::Sleep;
+    const WAIT_KIND: WaitKind = WaitKind::Sleep;
     type Ticker = Self;
 
     fn ticker(schedule: Schedule) -> io::Result<Self> {
@@ -109,7 +109,7 @@ pub struct Spin {
 const SPIN_LEAD: Duration = Duration::from_nanos(SPIN_LEAD_NS);
 
 impl Subject for Spin {
-    const WAITS: Waits = Waits::Spins;
+    const WAIT_KIND: WaitKind = WaitKind::Spins;
     type Ticker = Self;
 
     fn ticker(schedule: Schedule) -> io::Result<Self> {
@@ -126,13 +126,13 @@ impl Ticker for Spin {
         let deadline = self.schedule.deadline(next);
         if next == 0 {
             let lead = deadline.checked_sub(SPIN_LEAD).unwrap_or(deadline);
-            let slice = slices::first(self.schedule.period, lead);
+            let slice = sliced_wait::slice_end(self.schedule.period, lead);
             std::thread::sleep(slice.unwrap_or(lead).saturating_duration_since(Instant::now()));
             if slice.is_some() {
                 return Poll::Pending;
             }
         }
-        let slice = slices::first(self.schedule.period, deadline);
+        let slice = sliced_wait::slice_end(self.schedule.period, deadline);
         let until = slice.unwrap_or(deadline);
         while Instant::now() < until {
             std::hint::spin_loop();
