@@ -3,7 +3,7 @@
 //! `cargo bench --bench look`. A gate takes at most one look at 400 pairs, between two rounds.
 
 use divan::{Bencher, black_box};
-use jitterstat::gate::look::{Rules, look};
+use jitterstat::gate::decision::{Rules, look};
 use jitterstat::gate::round::{Late, Pair, RoundValue};
 use jitterstat::stats::signed_rank::SignedRank;
 
@@ -22,7 +22,7 @@ const GOLDEN: f64 = 0.618_033_988_749_895;
 const PLASTIC: f64 = 0.324_717_957_244_746;
 
 fn pairs(n: usize) -> Vec<Pair> {
-    let late = |ln: f64| Late { ln, ln_own: ln };
+    let late = |ln: f64| Late { ln, ln_unstalled: ln };
     let side = |noise: f64| RoundValue {
         median: late(14e3_f64.ln() + 0.3 * noise),
         tail: late(48e3_f64.ln() + noise),

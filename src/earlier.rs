@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use files::compare::{self, Chosen, Compared, Finding};
+use files::compare::{self, ChosenSubject, Finding, SubjectComparison};
 use files::environment::EnvironmentKey;
 use files::fitness::Fitness;
 use files::report::{self, Host, Plan, Report, Summary};
@@ -46,7 +46,7 @@ impl Head {
     /// What must be equal for two runs to be of one kind: the plan, in whatever order its rounds
     /// were, and the machine.
     pub fn kind(&self) -> (Plan, EnvironmentKey) {
-        (unordered(&self.plan), EnvironmentKey::of(&self.host))
+        (unordered(&self.plan), EnvironmentKey::from_host(&self.host))
     }
 }
 
@@ -83,7 +83,7 @@ pub fn runs(directory: &Path) -> (Vec<(PathBuf, Head)>, usize) {
 /// The last whole run of the same plan on the same machine that lies beside this one. Only where
 /// runs are collected: beside a directory that was given elsewhere may lie anything.
 fn last_like(report: &Report, file: &Path) -> Option<Report> {
-    let kind = (unordered(&report.plan), EnvironmentKey::of(&report.host));
+    let kind = (unordered(&report.plan), EnvironmentKey::from_host(&report.host));
     let own = file.canonicalize().ok()?;
     let directory = own.parent()?.parent().filter(|directory| directory.ends_with(RESULTS))?;
     let beside = reports(directory).into_iter().filter(|other| *other != own);
@@ -100,8 +100,8 @@ pub fn against_the_last(report: &Report, file: &Path) -> Option<String> {
     let compared =
         report.subjects.iter().filter(|s| s.summary.is_some() && !is_control(&s.name)).filter_map(
             |b| {
-                let a = Chosen { report: &before, subject: namesake(&b.id)? };
-                compare::compare(a, Chosen { report, subject: b }).ok()
+                let a = ChosenSubject { report: &before, subject: namesake(&b.id)? };
+                compare::compare(a, ChosenSubject { report, subject: b }).ok()
             },
         );
     sentence(&compared.collect::<Vec<_>>(), &ago(&before.started_utc, &report.started_utc)?)
@@ -109,7 +109,7 @@ pub fn against_the_last(report: &Report, file: &Path) -> Option<String> {
 
 /// The largest clear change, and how many figures are clearly apart at all: of twenty where nothing
 /// differs, one is.
-fn sentence(compared: &[Compared], ago: &str) -> Option<String> {
+fn sentence(compared: &[SubjectComparison], ago: &str) -> Option<String> {
     let figures: Vec<_> = compared
         .iter()
         .flat_map(|c| {

@@ -36,7 +36,7 @@ fn rounds(subject: &Subject) -> Vec<Ticks> {
             .lateness_ns
             .iter()
             .enumerate()
-            .map(|(i, &late)| (round.tick_of(i), late))
+            .map(|(i, &late)| (round.tick_index(i), late))
             .collect::<Ticks>()
     };
     subject.rounds.iter().map(ticks).filter(|ticks| !ticks.is_empty()).collect()

@@ -5,7 +5,7 @@
 //! either is one.
 
 use files::gate::round_record::RoundRecord;
-use jitterstat::gate::look::{self, Outcome, Rules};
+use jitterstat::gate::decision::{self, Outcome, Rules};
 use jitterstat::gate::round::{Pair, RoundValue};
 use jitterstat::stats::quantile::nearest_rank;
 use jitterstat::stats::random::SplitMix64;
@@ -364,7 +364,7 @@ fn rank_sum_z(a: &[f64], b: &[f64]) -> f64 {
 }
 
 fn value(ticks: &Ticks, period_ns: u64) -> Option<RoundValue> {
-    RoundRecord::of(ticks.iter().copied(), period_ns)
+    RoundRecord::from_ticks(ticks.iter().copied(), period_ns)
         .map(|record| record.value(0.99, RESOLUTION_NS))
 }
 
@@ -387,7 +387,7 @@ fn gate(situation: &Situation<'_>, tolerances: f64) -> Says {
     let outcomes = rules
         .looks
         .iter()
-        .map(|&n| look::look(&pairs[..n.min(pairs.len())], &rules, n >= pairs.len()).outcome);
+        .map(|&n| decision::look(&pairs[..n.min(pairs.len())], &rules, n >= pairs.len()).outcome);
     match outcomes.into_iter().find(|outcome| *outcome != Outcome::Inconclusive) {
         Some(Outcome::Regressed) => Says::Alarm,
         Some(_) => Says::Nothing,

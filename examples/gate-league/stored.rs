@@ -1,12 +1,12 @@
 //! The gate by stored sessions: each of a subject beside its control.
 
-use files::gate::against;
 use files::gate::baseline::{CONTROL, Session as StoredSession, SessionDesign, SessionPair};
+use files::gate::baseline_test;
 use files::gate::round_record::RoundRecord;
 use files::gate::verdict::Mode;
 use files::histogram;
 use files::report::Tool;
-use jitterstat::gate::look::{Outcome, Rules};
+use jitterstat::gate::decision::{Outcome, Rules};
 use jitterstat::stall;
 
 use crate::changes::Change;
@@ -31,8 +31,8 @@ pub(crate) fn judge(new: &Session, change: Change, stored: &[&Session]) -> Says 
     };
     let stored: Vec<StoredSession> =
         stored.iter().map(|session| session_of(session, None)).collect();
-    let metrics = against::judge(&session_of(new, Some(change)), &stored, &design, &rules);
-    match Outcome::of_all(metrics.iter().map(|metric| metric.verdict)) {
+    let metrics = baseline_test::judge(&session_of(new, Some(change)), &stored, &design, &rules);
+    match Outcome::worst_of(metrics.iter().map(|metric| metric.verdict)) {
         Outcome::Regressed => Says::Alarm,
         Outcome::Inconclusive => Says::Open,
         _ => Says::Nothing,
@@ -40,7 +40,8 @@ pub(crate) fn judge(new: &Session, change: Change, stored: &[&Session]) -> Says 
 }
 
 fn session_of(session: &Session, change: Option<Change>) -> StoredSession {
-    let record = |ticks: &[(u64, i64)]| RoundRecord::of(ticks.iter().copied(), session.period_ns);
+    let record =
+        |ticks: &[(u64, i64)]| RoundRecord::from_ticks(ticks.iter().copied(), session.period_ns);
     let pair = |(subject, control): (&Ticks, &Ticks)| {
         let subject =
             change.map_or_else(|| record(subject), |change| record(&change.of(subject)))?;

@@ -155,14 +155,14 @@ impl<C: Case> Series<C> {
 
     /// Counts of an operation, over the batches of all rounds.
     pub fn counts(&self) -> Option<Costs> {
-        Costs::of(&self.rounds.concat())
+        Costs::from_batches(&self.rounds.concat())
     }
 
     /// The same in nanoseconds.
     pub fn ns(&self) -> Option<Costs> {
         let ns: Vec<f64> =
             self.rounds.iter().flatten().map(|counts| counts * self.ns_per_count).collect();
-        Costs::of(&ns)
+        Costs::from_batches(&ns)
     }
 
     /// Nanoseconds, median of each round.
@@ -176,7 +176,7 @@ impl<C: Case> Series<C> {
 
     /// Difference to another case in the same rounds.
     pub fn overhead(&self, control: &Self) -> Option<Overhead> {
-        Overhead::of(&control.medians(), &self.medians())
+        Overhead::from_rounds(&control.medians(), &self.medians())
     }
 }
 

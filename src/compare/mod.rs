@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use cli::exit::{self, Error, ExitStatus, usage};
 use engine::machine::host;
-use files::compare::{self, Chosen, Comparison, Origin, SCHEMA};
+use files::compare::{self, ChosenSubject, Comparison, Origin, SCHEMA};
 use files::environment::Difference;
 use files::report::{Report, Status, Subject};
 
@@ -119,8 +119,8 @@ impl Side {
         }
     }
 
-    fn chosen<'a>(&'a self, subject: &'a Subject) -> Chosen<'a> {
-        Chosen { report: &self.report, subject }
+    fn chosen<'a>(&'a self, subject: &'a Subject) -> ChosenSubject<'a> {
+        ChosenSubject { report: &self.report, subject }
     }
 
     fn measured(&self) -> impl Iterator<Item = &Subject> {
@@ -178,7 +178,10 @@ fn split(text: &str, exists: impl Fn(&Path) -> bool) -> (PathBuf, Option<String>
     }
 }
 
-fn choose<'a>(a: &'a Side, b: &'a Side) -> exit::Result<Vec<(Chosen<'a>, Chosen<'a>)>> {
+fn choose<'a>(
+    a: &'a Side,
+    b: &'a Side,
+) -> exit::Result<Vec<(ChosenSubject<'a>, ChosenSubject<'a>)>> {
     let (x, y) = match (&a.id, &b.id) {
         (Some(x), Some(y)) => (a.find(x)?, b.find(y)?),
         (Some(x), None) => a.find(x).and_then(|x| Ok((x, b.partner(&x.id)?)))?,
@@ -196,7 +199,10 @@ fn choose<'a>(a: &'a Side, b: &'a Side) -> exit::Result<Vec<(Chosen<'a>, Chosen<
     Ok(vec![(a.chosen(x), b.chosen(y))])
 }
 
-fn in_both<'a>(a: &'a Side, b: &'a Side) -> exit::Result<Vec<(Chosen<'a>, Chosen<'a>)>> {
+fn in_both<'a>(
+    a: &'a Side,
+    b: &'a Side,
+) -> exit::Result<Vec<(ChosenSubject<'a>, ChosenSubject<'a>)>> {
     let (x, y) = (a.file.display(), b.file.display());
     if compare::is_same_run(&a.report, &b.report) {
         return Err(usage!(
@@ -220,7 +226,7 @@ fn in_both<'a>(a: &'a Side, b: &'a Side) -> exit::Result<Vec<(Chosen<'a>, Chosen
 }
 
 /// What keeps any of the pairs from being comparable, each said once.
-fn differences(pairs: &[(Chosen<'_>, Chosen<'_>)]) -> Vec<Difference> {
+fn differences(pairs: &[(ChosenSubject<'_>, ChosenSubject<'_>)]) -> Vec<Difference> {
     let mut all: Vec<Difference> = Vec::new();
     for difference in pairs.iter().flat_map(|&(a, b)| compare::differences(a, b)) {
         if !all.contains(&difference) {

@@ -9,7 +9,7 @@ use cli::printable::to_printable;
 use cli::time::{format_interval, format_time};
 use cli::wrap::wrap_paragraph;
 use files::compare::{
-    Compared, ComparedMetric, Comparison, Estimate, Finding, Method, Origin, RunEstimate,
+    ComparedMetric, Comparison, Estimate, Finding, Method, Origin, RunEstimate, SubjectComparison,
 };
 use files::environment::Difference;
 
@@ -214,7 +214,7 @@ struct Row<'a> {
 }
 
 /// The rows of a pair of subjects, percentile by percentile.
-fn rows(compared: &Compared) -> Vec<Row<'_>> {
+fn rows(compared: &SubjectComparison) -> Vec<Row<'_>> {
     let mut rows = Vec::new();
     for percentile in &compared.percentiles {
         let name = percentile.name.replace('_', ".");
@@ -299,7 +299,7 @@ fn finding(of: Finding) -> &'static str {
 }
 
 /// How it was compared, with the way the intervals were found.
-fn method(compared: &Compared) -> String {
+fn method(compared: &SubjectComparison) -> String {
     let normal = intervals(rows(compared).iter().map(|row| row.estimate.exact));
     match compared.method {
         Method::PairedByRound => format!("paired by round (signed-rank interval, {normal})"),
@@ -313,7 +313,7 @@ fn intervals(exact: impl IntoIterator<Item = bool>) -> &'static str {
 }
 
 /// Each percentile with what it says.
-fn reading(compared: &Compared) -> String {
+fn reading(compared: &SubjectComparison) -> String {
     let rows = rows(compared);
     if rows.is_empty() {
         return "The rounds are too short for any percentile.".to_owned();
@@ -352,7 +352,7 @@ fn by_chance(comparison: &Comparison) -> Option<String> {
 }
 
 /// What the sides met while they were measured; empty where that is not known.
-fn surroundings(compared: &Compared) -> String {
+fn surroundings(compared: &SubjectComparison) -> String {
     let percent =
         |share: Option<f64>| share.map_or("unknown".to_owned(), |s| format!("{:.1} %", s * 100.0));
     let (a, b) = (&compared.a, &compared.b);

@@ -4,7 +4,7 @@ use cli::align::align_by;
 use cli::markdown;
 use cli::time::{format_fractional_time, format_time};
 use cli::wrap::wrap;
-use files::compare::{Change, Differences, Shown};
+use files::compare::{Change, ChangeFinding, Differences};
 
 use crate::doctor::file::{Figures, Outcome, Proof, Proved, Row};
 use crate::render::fitness;
@@ -90,17 +90,17 @@ fn numbers(of: &Differences) -> [(&'static str, Option<&Change>); 3] {
 
 /// Every number that changes, or that none is shown to.
 fn said(of: &Differences) -> Vec<String> {
-    let shown = |wanted: fn(Shown) -> bool| {
+    let shown = |wanted: fn(ChangeFinding) -> bool| {
         numbers(of)
             .into_iter()
             .filter_map(move |(name, c)| Some((name, c.filter(|c| wanted(c.shown))?)))
     };
-    let changes: Vec<String> = shown(|s| matches!(s, Shown::Less | Shown::More))
+    let changes: Vec<String> = shown(|s| matches!(s, ChangeFinding::Less | ChangeFinding::More))
         .map(|(name, change)| format!("{name} {}", percent(change)))
         .collect();
     let undecided = [&of.p50, &of.p99]
         .into_iter()
-        .all(|c| c.as_ref().is_none_or(|c| c.shown == Shown::TooFewRounds));
+        .all(|c| c.as_ref().is_none_or(|c| c.shown == ChangeFinding::TooFewRounds));
     match (undecided, changes.is_empty()) {
         (true, _) => {
             changes.into_iter().chain(["lateness: too few rounds to say".to_owned()]).collect()
@@ -135,10 +135,10 @@ fn percent(change: &Change) -> String {
 fn advice(proved: &Proved) -> Vec<(String, String)> {
     let helps = |row: &&Row| {
         let Outcome::Measured { differences, .. } = &row.outcome else { return false };
-        let is = |shown: Shown| {
+        let is = |shown: ChangeFinding| {
             [&differences.p50, &differences.p99].into_iter().flatten().any(|c| c.shown == shown)
         };
-        !row.keep.is_empty() && is(Shown::Less) && !is(Shown::More)
+        !row.keep.is_empty() && is(ChangeFinding::Less) && !is(ChangeFinding::More)
     };
     let told = |row: &Row| {
         let Outcome::Measured { differences, .. } = &row.outcome else { return String::new() };

@@ -26,7 +26,7 @@ use engine::scenario::{
 use engine::subject::{self, RuntimeKind, SubjectInfo};
 use files::file::File as _;
 use files::find::{
-    self, CONFIDENCE, Find, Goal, Look, MAX_GOALS, MAX_LOOKS, SCHEMA, Step, Stopped, Ticker,
+    self, CONFIDENCE, Find, Goal, Look, MAX_GOALS, MAX_LOOKS, SCHEMA, Step, StopReason, Ticker,
 };
 use files::fitness::{Fitness, Tally};
 use files::gate::limit::RoundTicks;
@@ -188,7 +188,7 @@ impl Search {
     fn fits(&self) -> exit::Result<()> {
         check_scenario_count(self.tickers.len())?;
         let first =
-            if self.looks > 1 { find::coarse(self.range_ns) } else { vec![self.range_ns[0]] };
+            if self.looks > 1 { find::coarse_periods(self.range_ns) } else { vec![self.range_ns[0]] };
         let mut time = Duration::ZERO;
         for period in &first {
             for one in self.tickers.iter().chain(&self.control) {
@@ -314,7 +314,7 @@ impl Search {
         quiet: bool,
     ) -> exit::Result<()> {
         let started = now();
-        let mut open: Vec<Option<Stopped>> = vec![None; self.tickers.len()];
+        let mut open: Vec<Option<StopReason>> = vec![None; self.tickers.len()];
         find.tickers =
             self.tickers.iter().map(|(entry, runtime)| ticker(entry, *runtime)).collect();
         // How much longer looks take here than planned.
@@ -328,15 +328,15 @@ impl Search {
                 let next = if self.looks == 1 {
                     Some(first_look(self.range_ns[0])).filter(|_| taken.is_empty())
                 } else {
-                    find::next(self.range_ns, taken)
+                    find::next_step(self.range_ns, taken)
                 };
                 match next {
                     Some(step) => looks.push((i, step)),
                     None => {
                         *stopped = Some(if taken.len() == MAX_LOOKS {
-                            Stopped::Looks
+                            StopReason::Looks
                         } else {
-                            Stopped::Found
+                            StopReason::Found
                         })
                     }
                 }
@@ -353,7 +353,7 @@ impl Search {
                 looks
                     .iter()
                     .filter(|(_, step)| first || step.times > 1)
-                    .for_each(|l| open[l.0] = Some(Stopped::Time));
+                    .for_each(|l| open[l.0] = Some(StopReason::Time));
                 continue;
             };
             plan.check_memory()?;
@@ -387,9 +387,9 @@ impl Search {
             let found = find::bracket(&ticker.looks);
             (ticker.broken_ns, ticker.kept_ns) = (found.broken_ns, found.kept_ns);
             (ticker.broken_above_ns, ticker.stopped) =
-                (found.broken_above_ns, stopped.unwrap_or(Stopped::Found));
+                (found.broken_above_ns, stopped.unwrap_or(StopReason::Found));
         }
-        find.fitness = Fitness::of(&tally, find.host.cpus_online);
+        find.fitness = Fitness::from_tally(&tally, find.host.cpus_online);
         find.partial = stop.load(Ordering::Relaxed);
         find.duration_ns = ns(started.elapsed());
         Ok(())
@@ -401,17 +401,17 @@ impl Search {
         ticker: &mut Ticker,
         subject: &report::Subject,
         interrupted: bool,
-    ) -> Option<Stopped> {
+    ) -> Option<StopReason> {
         match &subject.status {
             Status::Failed { reason } => {
                 ticker.failure = Some(reason.clone());
-                Some(Stopped::Failed)
+                Some(StopReason::Failed)
             }
             // Fewer rounds than planned are no look: its end was not drawn beforehand.
-            Status::Partial => Some(if interrupted { Stopped::Interrupted } else { Stopped::Time }),
-            Status::Measured => match RoundTicks::all_of(subject) {
+            Status::Partial => Some(if interrupted { StopReason::Interrupted } else { StopReason::Time }),
+            Status::Measured => match RoundTicks::from_subject(subject) {
                 Ok(rounds) => {
-                    ticker.looks.push(Look::of(
+                    ticker.looks.push(Look::new(
                         subject.period_ns,
                         &rounds,
                         &self.goals,
@@ -421,7 +421,7 @@ impl Search {
                 }
                 Err(why) => {
                     ticker.failure = Some(why.to_string());
-                    Some(Stopped::Failed)
+                    Some(StopReason::Failed)
                 }
             },
         }
@@ -435,7 +435,7 @@ fn ticker(entry: &SubjectInfo, runtime: Option<Runtime>) -> Ticker {
         broken_ns: None,
         kept_ns: None,
         broken_above_ns: Vec::new(),
-        stopped: Stopped::Found,
+        stopped: StopReason::Found,
         failure: None,
         looks: Vec::new(),
     }

@@ -7,7 +7,7 @@ use cli::markdown::{self, escape_cell};
 use cli::time::{format_number, format_time};
 use cli::units;
 use cli::wrap::{wrap, wrap_paragraph};
-use files::find::{Check, Find, Finding, Goal, Look, Stopped, Ticker};
+use files::find::{Check, Find, Finding, Goal, Look, StopReason, Ticker};
 
 use crate::render::fitness;
 
@@ -161,7 +161,7 @@ fn notes(find: &Find) -> Vec<String> {
         Some(format!("{name}: {says}"))
     };
     let mut notes: Vec<String> = find.tickers.iter().zip(names(find)).filter_map(said).collect();
-    if find.tickers.iter().any(|ticker| ticker.stopped == Stopped::Time) {
+    if find.tickers.iter().any(|ticker| ticker.stopped == StopReason::Time) {
         let time = short(find.max_time_ns);
         notes.push(format!(
             "The time of {time} was up before all brackets were narrow; a longer --max-time narrows them."

@@ -6,12 +6,12 @@ use cli::exit::{self, Error};
 use files::compare::Comparison;
 use files::file::File;
 use files::find::Find;
-use files::gate::against;
 use files::gate::baseline::Baseline;
+use files::gate::baseline_test;
 use files::gate::calibration::Calibration;
 use files::gate::calibration::runs::RunCalibration;
 use files::gate::verdict::Verdict;
-use jitterstat::gate::look::Rules;
+use jitterstat::gate::decision::Rules;
 
 use crate::doctor::file::Checkup;
 use crate::fuzz::again;
@@ -91,8 +91,8 @@ pub fn baseline(bytes: &[u8], stages: &Stages) -> exit::Result<()> {
     let Some((new, stored)) = baseline.sessions.split_last() else { return Ok(()) };
     let stored = if stored.is_empty() { std::slice::from_ref(new) } else { stored };
     let (design, rules) = (&baseline.scenario, Rules::new(baseline.scenario.period_ns));
-    let metrics = stages.of("judge", || against::judge(new, stored, design, &rules));
-    let _ = stages.of("usable", || against::is_unusable(new, design, &rules));
+    let metrics = stages.of("judge", || baseline_test::judge(new, stored, design, &rules));
+    let _ = stages.of("usable", || baseline_test::rejection_reason(new, design, &rules));
     let table = stages.of("table", || gate::against::table(&metrics, 80));
     again::check(Format::Table, &Made::Text(table));
     Ok(())

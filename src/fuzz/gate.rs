@@ -1,7 +1,7 @@
 //! The gate's arithmetic, on pairs that the bytes describe.
 
 use cli::exit;
-use jitterstat::gate::look::{Judged, Look, Outcome, Reason, Rules, look};
+use jitterstat::gate::decision::{Look, Outcome, PercentileVerdict, Reason, Rules, look};
 use jitterstat::gate::round::{Late, Pair, RoundValue};
 use jitterstat::stats::random::SplitMix64;
 
@@ -39,7 +39,7 @@ fn pair(of: &[u8], step: u8) -> Pair {
     };
     let late = |all: f64, lift: u8| {
         let own = (all * (1.0 - f64::from(lift % 4) / 4.0)).max(1.0);
-        Late { ln: all.ln(), ln_own: own.ln() }
+        Late { ln: all.ln(), ln_unstalled: own.ln() }
     };
     let side = |i: usize| RoundValue {
         median: late(value(i), of[i] >> 6),
@@ -60,7 +60,7 @@ fn sane(look: &Look) {
             "{judged:?}"
         );
     }
-    assert_eq!(look.outcome, Outcome::of_all([look.median.outcome, look.tail.outcome]));
+    assert_eq!(look.outcome, Outcome::worst_of([look.median.outcome, look.tail.outcome]));
 }
 
 /// A side is neither worse nor better than itself.
@@ -97,7 +97,7 @@ fn other_order(pairs: &[Pair], rules: &Rules, last: bool, before: &Look) {
     let mut shuffled = pairs.to_vec();
     SplitMix64::new(pairs.len() as u64).shuffle(&mut shuffled);
     let after = look(&shuffled, rules, last);
-    let figures = |of: &Judged| (of.outcome, of.reason, of.pairs);
+    let figures = |of: &PercentileVerdict| (of.outcome, of.reason, of.pairs);
     let mut sums: Vec<f64> = pairs.iter().map(|p| p.a.tail.ln + p.b.tail.ln).collect();
     sums.sort_by(f64::total_cmp);
     let half = sums.len().div_ceil(2);
@@ -135,7 +135,7 @@ pub fn alarms(gates: u64, seed: u64) -> u64 {
                         let ns =
                             base * level * (noise * (random.unit() - 0.5)).exp() * (1.0 + stall);
                         let ln = (ns / step.max(1.0)).ceil().ln() + step.max(1.0).ln();
-                        Late { ln, ln_own: ln }
+                        Late { ln, ln_unstalled: ln }
                     };
                     RoundValue { median: late(1.0), tail: late(3.0) }
                 };

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use cli::exit;
-use files::compare::{self, Chosen, Comparison, Origin, SCHEMA};
+use files::compare::{self, ChosenSubject, Comparison, Origin, SCHEMA};
 use files::file::File as _;
 use files::merge;
 use files::report::Report;
@@ -130,8 +130,8 @@ pub fn several(bytes: &[u8], stages: &Stages) -> exit::Result<()> {
             .chain(both[1].subjects.get(i).map(|a| (&both[1], a)))
         {
             compared(
-                Chosen { report, subject: a },
-                Chosen { report: &both[0], subject: b },
+                ChosenSubject { report, subject: a },
+                ChosenSubject { report: &both[0], subject: b },
                 stages,
             );
         }
@@ -139,10 +139,10 @@ pub fn several(bytes: &[u8], stages: &Stages) -> exit::Result<()> {
     Ok(())
 }
 
-fn compared(a: Chosen<'_>, b: Chosen<'_>, stages: &Stages) {
+fn compared(a: ChosenSubject<'_>, b: ChosenSubject<'_>, stages: &Stages) {
     let _ = stages.of("differences", || compare::differences(a, b));
     let Ok(one) = stages.of("compare", || compare::compare(a, b)) else { return };
-    let origin = |of: Chosen<'_>| Origin {
+    let origin = |of: ChosenSubject<'_>| Origin {
         file: "report.json".to_owned(),
         program: None,
         started_utc: of.report.started_utc.clone(),

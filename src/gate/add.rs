@@ -10,10 +10,10 @@ use cli::exit::{self, Error, ExitStatus, usage};
 use engine::machine::{host, os, tuning};
 use files::environment::EnvironmentKey;
 use files::file::File as _;
-use files::gate::against;
 use files::gate::baseline::{Baseline, SCHEMA, SESSION_PAIRS, SESSIONS_KEPT, Session};
+use files::gate::baseline_test;
 use files::gate::verdict::BaselineMetric;
-use jitterstat::gate::look::Outcome;
+use jitterstat::gate::decision::Outcome;
 
 use crate::gate::against::table;
 use crate::gate::args::BaselineAddArgs;
@@ -30,7 +30,7 @@ pub fn run(args: &BaselineAddArgs) -> exit::Result<ExitStatus> {
     let pairs = args.max_pairs.unwrap_or(SESSION_PAIRS);
     let session =
         SessionPlan::of(&args.judged, args.subject, kept.as_ref().map(|b| (file, b)), pairs)?;
-    let environment = EnvironmentKey::of(&host::capture());
+    let environment = EnvironmentKey::from_host(&host::capture());
     if let Some(kept) = &kept {
         let differences = kept.environment.differences(&environment);
         if !differences.is_empty() {
@@ -66,7 +66,7 @@ pub fn run(args: &BaselineAddArgs) -> exit::Result<ExitStatus> {
     let joined = joined(file, found.as_ref(), args.replace, &session, &environment)?;
     let judged = judged(&measured, joined.as_ref(), &session);
     let told = table(&judged, terminal::columns());
-    let status = match Outcome::of_all(judged.iter().map(|m| m.verdict)) {
+    let status = match Outcome::worst_of(judged.iter().map(|m| m.verdict)) {
         Outcome::Pass | Outcome::Improved => {
             let stored = store(file, joined, measured, &session, environment);
             if let Ok((sessions, gone)) = stored {
@@ -98,9 +98,9 @@ pub fn run(args: &BaselineAddArgs) -> exit::Result<ExitStatus> {
 /// A session by those that are stored; the first one by nothing but its own use.
 fn judged(session: &Session, kept: Option<&Baseline>, plan: &SessionPlan) -> Vec<BaselineMetric> {
     let stored = kept.map_or(&[][..], |kept| &kept.sessions);
-    let mut metrics = against::judge(session, stored, &plan.design, &plan.test.rules);
+    let mut metrics = baseline_test::judge(session, stored, &plan.design, &plan.test.rules);
     if kept.is_none() {
-        let unusable = against::is_unusable(session, &plan.design, &plan.test.rules);
+        let unusable = baseline_test::rejection_reason(session, &plan.design, &plan.test.rules);
         for metric in &mut metrics {
             metric.verdict = if unusable.is_some() { Outcome::Inconclusive } else { Outcome::Pass };
             metric.reason = unusable;

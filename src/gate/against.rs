@@ -9,10 +9,10 @@ use engine::machine::{host, tuning};
 use engine::scenario::parse_subject;
 use files::environment::{Difference, EnvironmentKey};
 use files::fitness::Fitness;
-use files::gate::against;
 use files::gate::baseline::{Baseline, CONTROL, SESSION_PAIRS};
-use files::gate::verdict::{AgainstBaseline, BaselineMetric, Mode, Verdict, records};
-use jitterstat::gate::look::{Outcome, Reason};
+use files::gate::baseline_test;
+use files::gate::verdict::{BaselineMetric, BaselineVerdict, Mode, Verdict, records};
+use jitterstat::gate::decision::{Outcome, Reason};
 
 use crate::gate::args::GateArgs;
 use crate::gate::pairs::Pairs;
@@ -41,7 +41,7 @@ pub fn plan(args: &GateArgs) -> exit::Result<Option<Box<dyn Question>>> {
     let subject = subject.map_err(|e| Error::usage(e).context("--subject"))?;
     let pairs = args.max_pairs.unwrap_or(SESSION_PAIRS);
     let session = SessionPlan::of(&args.judged, subject, Some((file, &stored)), pairs)?;
-    let forced = stored.environment.differences(&EnvironmentKey::of(&host::capture()));
+    let forced = stored.environment.differences(&EnvironmentKey::from_host(&host::capture()));
     if !forced.is_empty() && !args.force {
         return Err(usage!(
             "{name} was recorded on another machine: {}; nothing was measured; --force measures anyway, and records a \
@@ -85,7 +85,7 @@ impl Question for Against {
             Some(_) => Vec::new(),
             None => {
                 let new = self.session.session(&pairs, gate.verdict.started_utc.clone());
-                against::judge(
+                baseline_test::judge(
                     &new,
                     &self.stored.sessions,
                     &self.session.design,
@@ -93,7 +93,7 @@ impl Question for Against {
                 )
             }
         };
-        gate.met(Fitness::of(&pairs.tally, gate.verdict.host.cpus_online));
+        gate.met(Fitness::from_tally(&pairs.tally, gate.verdict.host.cpus_online));
         let checked = self.verdict(&pairs, metrics, reason, gate.cpus());
         if reason.is_some() {
             gate.cut_short(pairs.failure);
@@ -110,15 +110,15 @@ impl Against {
         metrics: Vec<BaselineMetric>,
         reason: Option<Reason>,
         cpus: f64,
-    ) -> AgainstBaseline {
+    ) -> BaselineVerdict {
         let test = &self.session.test;
         let outcome = match reason {
             Some(_) => Outcome::Inconclusive,
-            None => Outcome::of_all(metrics.iter().map(|m| m.verdict)),
+            None => Outcome::worst_of(metrics.iter().map(|m| m.verdict)),
         };
         let open =
             metrics.iter().find_map(|m| m.reason).filter(|_| outcome == Outcome::Inconclusive);
-        AgainstBaseline {
+        BaselineVerdict {
             file: self.file.display().to_string(),
             subject: test.names[1].clone(),
             control: CONTROL.to_owned(),
@@ -152,8 +152,8 @@ pub fn sections(verdict: &Verdict) -> Vec<Section> {
     verdict.baseline.iter().map(section).collect()
 }
 
-fn section(of: &AgainstBaseline) -> Section {
-    let AgainstBaseline { file, subject, control, pairs, sessions, .. } = of;
+fn section(of: &BaselineVerdict) -> Section {
+    let BaselineVerdict { file, subject, control, pairs, sessions, .. } = of;
     let stored = counted(*sessions, "session");
     let advice = format!(
         "more than {pairs} pairs of rounds (--max-pairs) or more than {sessions} stored sessions (osjitter gate \

@@ -13,7 +13,7 @@ use files::gate::calibration::runs::{self, CalibratedRunMetric, RunCalibration};
 use files::gate::calibration::{Calibration, MIN_CALIBRATION_PAIRS, SCHEMA, ToleranceBelowNoise};
 use files::gate::verdict::Mode;
 use files::report::{Host, Warning};
-use jitterstat::gate::look::Rules;
+use jitterstat::gate::decision::Rules;
 use jitterstat::gate::metric::MetricRule;
 use jitterstat::gate::metric::alpha_share;
 
@@ -43,7 +43,7 @@ pub fn read<T: File>(file: &Path) -> exit::Result<T> {
 
 /// A tolerance below the noise level, or why the calibration does not help.
 pub fn warnings(calibration: &Calibration, tests: &[PairTest], host: &Host) -> Vec<Warning> {
-    let here = EnvironmentKey::of(host);
+    let here = EnvironmentKey::from_host(host);
     let mut warnings: Vec<Warning> = Vec::new();
     for test in tests {
         let differences =
@@ -77,7 +77,7 @@ pub fn run_warnings(
     looks: &[usize],
     host: &Host,
 ) -> Vec<Warning> {
-    let differences = calibration.differences(&EnvironmentKey::of(host));
+    let differences = calibration.differences(&EnvironmentKey::from_host(host));
     if !differences.is_empty() {
         return vec![not_used(
             &differences.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "),
@@ -177,7 +177,7 @@ pub fn pairs_to_see(
     most_time: Option<Duration>,
     looks: impl Fn(u64) -> exit::Result<Vec<usize>>,
 ) -> exit::Result<u64> {
-    let (key, design) = (EnvironmentKey::of(&host::capture()), &test.design);
+    let (key, design) = (EnvironmentKey::from_host(&host::capture()), &test.design);
     holds(&calibration.differences(&key, design.period_ns, design.round_ticks))?;
     let planning =
         Planning { pair_time: test.pair_time(), pair_of: "rounds", most_time, looks: &looks };
@@ -216,7 +216,7 @@ pub fn runs_to_see(
     (most_time, pair_time): (Option<Duration>, Duration),
     looks: impl Fn(u64) -> exit::Result<Vec<usize>>,
 ) -> exit::Result<u64> {
-    holds(&calibration.differences(&EnvironmentKey::of(&host::capture())))?;
+    holds(&calibration.differences(&EnvironmentKey::from_host(&host::capture())))?;
     let planning = Planning { pair_time, pair_of: "runs", most_time, looks: &looks };
     let mut pairs = MIN_CALIBRATION_PAIRS as u64;
     for (number, rule) in

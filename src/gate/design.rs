@@ -10,7 +10,7 @@ use engine::program::Program;
 use engine::scenario::{self, DEFAULT_PERIOD, Length, Scenario, ScenarioArgs};
 use engine::subject::SubjectInfo;
 use files::gate::verdict::{GateDesign, Mode, Tolerance};
-use jitterstat::gate::look::Rules;
+use jitterstat::gate::decision::Rules;
 use jitterstat::gate::round::{tail_name, tail_quantile};
 
 use crate::gate::args::{JudgedArgs, RoundArgs};
@@ -83,7 +83,7 @@ impl PairTest {
         self.pairs = looks.last().map_or(0, |&n| n as u64);
         self.design.looks = looks.iter().map(|&n| n as u64).collect();
         self.design.alpha = self.rules.alpha;
-        self.design.tolerance = Some(Tolerance::of(&self.rules));
+        self.design.tolerance = Some(Tolerance::from(&self.rules));
         self.rules.looks = looks;
         self
     }

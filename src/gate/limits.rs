@@ -16,7 +16,7 @@ use files::file::File as _;
 use files::gate::limit::{RoundTicks, SummaryPath};
 use files::gate::verdict::{LimitCheck, Verdict};
 use files::report::{Report, Status, Subject};
-use jitterstat::gate::look::{Outcome, Reason};
+use jitterstat::gate::decision::{Outcome, Reason};
 
 use crate::gate::args::{GateArgs, Limit};
 use crate::gate::design::{one_cpu, periods, scenario};
@@ -144,7 +144,7 @@ impl Limits {
             LimitedSubject::Reported(report, _, which) => {
                 let subject = &report.subjects[*which];
                 let rounds =
-                    RoundTicks::all_of(subject).map_err(|e| Error::usage(e.to_string()))?;
+                    RoundTicks::from_subject(subject).map_err(|e| Error::usage(e.to_string()))?;
                 let missing =
                     self.limits.iter().find(|limit| limit.path.measure(&rounds).value.is_none());
                 missing.map_or(Ok(()), |limit| {
@@ -167,7 +167,7 @@ impl Limits {
             }
             // An interrupted measurement is none; of a report that was, what is there is judged.
             (Status::Partial, LimitedSubject::Planned(_)) => Err((Reason::Interrupted, None)),
-            _ => RoundTicks::all_of(subject)
+            _ => RoundTicks::from_subject(subject)
                 .map_err(|why| (Reason::NotMeasured, Some(why.to_string()))),
         };
         if let Err((_, failure)) = &rounds {

@@ -27,7 +27,7 @@ use std::sync::Arc;
 use cli::exit::{self, Error, ExitStatus};
 use files::file::File as _;
 use files::gate::verdict::Verdict;
-use jitterstat::gate::look::Outcome;
+use jitterstat::gate::decision::Outcome;
 
 use crate::file_io::{self, Directory};
 use crate::render::formats::make;

@@ -163,7 +163,7 @@ impl<F: FnMut(&[Pair]) -> bool> PairCollector<'_, F> {
                 all.push(*lateness);
             }
         });
-        let record = RoundRecord::of(ticks, self.test.design.period_ns);
+        let record = RoundRecord::from_ticks(ticks, self.test.design.period_ns);
         let used = record.map(|record| RoundRecord {
             steal_ns: cost.steal_ns,
             run_queue_ns: cost.run_queue_ns,

@@ -8,7 +8,7 @@ use cli::exit;
 use engine::machine::host;
 use files::gate::verdict::{SCHEMA, Verdict};
 use files::report::{Fitness, Warning};
-use jitterstat::gate::look::{Outcome, Reason};
+use jitterstat::gate::decision::{Outcome, Reason};
 
 use crate::file_io::Directory;
 use crate::gate::pairs::now;
@@ -107,7 +107,7 @@ impl Gate {
     /// What all answers come to.
     pub fn conclude(mut self) -> (Verdict, Directory) {
         let answers: Vec<(Outcome, Option<Reason>)> = self.verdict.answers().collect();
-        let mut outcome = Outcome::of_all(answers.iter().map(|(outcome, _)| *outcome));
+        let mut outcome = Outcome::worst_of(answers.iter().map(|(outcome, _)| *outcome));
         if self.verdict.partial && matches!(outcome, Outcome::Pass | Outcome::Improved) {
             outcome = Outcome::Inconclusive;
         }

@@ -2,7 +2,7 @@
 
 use cli::time::format_duration;
 use files::gate::verdict::{BaselineMetric, Metric, Mode, PairVerdict, RunMetric, StallLift};
-use jitterstat::gate::look::{Outcome, Reason};
+use jitterstat::gate::decision::{Outcome, Reason};
 
 use crate::gate::args::MAX_PAIRS;
 use crate::gate::text::{Row, between, change, or_none, percent, tolerated, why};

@@ -2,7 +2,7 @@
 //! open. What passed is no finding.
 
 use files::gate::verdict::Verdict;
-use jitterstat::gate::look::Outcome;
+use jitterstat::gate::decision::Outcome;
 use serde_json::{Value, json};
 
 use crate::gate::text::{Row, Section};

@@ -13,7 +13,7 @@ use engine::subject::{SubjectInfo, control_for};
 use files::environment::Difference;
 use files::gate::baseline::{Baseline, Session, SessionDesign, SessionPair};
 use files::histogram;
-use jitterstat::gate::look::{Reason, Rules};
+use jitterstat::gate::decision::{Reason, Rules};
 
 use crate::gate::args::JudgedArgs;
 use crate::gate::design::{ENDLESS, PairTest, periods, rules, scenario};
@@ -75,7 +75,7 @@ impl SessionPlan {
         let rules = Rules { alpha: ALPHA, looks, ..rules(&judged, &tested)? };
         let runtime = tested.runtime.map(|runtime| runtime.to_string());
         let test = PairTest::of_subjects([control, tested], &judged.rounds, rules);
-        let design = SessionDesign::of(subject.name, runtime, &test.design);
+        let design = SessionDesign::new(subject.name, runtime, &test.design);
         if let Some((file, stored)) = file.filter(|(_, stored)| stored.scenario != design) {
             let differences = listed(&stored.scenario.differences(&design));
             if stored.scenario.stalls != design.stalls {

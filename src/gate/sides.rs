@@ -12,7 +12,7 @@ use engine::program::Program;
 use engine::scenario::{Scenario, draw_seed, parse_subject};
 use files::fitness::Fitness;
 use files::gate::verdict::{self, Metric, Mode, PairVerdict, Verdict};
-use jitterstat::gate::look::{self, DUET_LOOKS, LOOKS, Look, Outcome, Reason};
+use jitterstat::gate::decision::{self, DUET_LOOKS, LOOKS, Look, Outcome, Reason};
 use jitterstat::gate::round::Pair;
 
 use crate::gate::args::{GateArgs, JudgedArgs, RoundArgs, Tolerance};
@@ -90,7 +90,7 @@ pub fn plan(args: &GateArgs) -> exit::Result<Option<Box<dyn Question>>> {
         args.max_time.map(|time| time / u32::try_from(several.max(1)).unwrap_or(u32::MAX));
     let share = |mut test: PairTest| {
         test.mode = if args.duet { Mode::Duet } else { Mode::Interleaved };
-        test.rules = test.rules.one_of(several);
+        test.rules = test.rules.shared_by(several);
         let looks = |pairs: u64| looks(test.mode, pairs, test.pair_time(), most_time, SHORTER);
         let looks = match &calibration {
             Some(calibration) if !see.is_empty() => {
@@ -244,7 +244,7 @@ fn judge(test: &PairTest, gate: &mut Gate) -> exit::Result<()> {
     let enough = |pairs: &[Pair]| {
         let Some(which) = looks.iter().position(|&n| n == pairs.len()) else { return false };
         let last = which + 1 == looks.len();
-        let look = look::look(pairs, &test.rules, last);
+        let look = decision::look(pairs, &test.rules, last);
         looks_taken = which as u64 + 1;
         decisive = Some(look).filter(|look| last || look.outcome != Outcome::Inconclusive);
         decisive.is_some()
@@ -258,7 +258,7 @@ fn judge(test: &PairTest, gate: &mut Gate) -> exit::Result<()> {
     if matches!(verdict.reason, Some(Reason::Interrupted | Reason::NotMeasured)) {
         gate.cut_short(pairs.failure.clone());
     }
-    gate.met(Fitness::of(&pairs.tally, gate.verdict.host.cpus_online));
+    gate.met(Fitness::from_tally(&pairs.tally, gate.verdict.host.cpus_online));
     let stolen = verdict.sides.iter().filter_map(|side| side.steal_share).fold(0.0, f64::max);
     if verdict.mode == Mode::Duet && stolen > MUCH_STEAL {
         let message = format!(
@@ -295,7 +295,7 @@ fn pair_verdict(
     cpus: f64,
 ) -> PairVerdict {
     let so_far =
-        || (!pairs.values.is_empty()).then(|| look::look(&pairs.values, &test.rules, false));
+        || (!pairs.values.is_empty()).then(|| decision::look(&pairs.values, &test.rules, false));
     let mut metrics =
         decisive.or_else(so_far).map_or_else(Vec::new, |look| verdict::metrics(&look, test.tail()));
     let reason = match decisive {

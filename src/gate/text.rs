@@ -7,7 +7,7 @@ use cli::markdown::format_block;
 use cli::time::format_time;
 use cli::wrap::wrap_paragraph;
 use files::gate::verdict::{Side, Verdict};
-use jitterstat::gate::look::{Outcome, Reason};
+use jitterstat::gate::decision::{Outcome, Reason};
 
 use crate::render::fitness;
 

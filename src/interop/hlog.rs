@@ -247,7 +247,7 @@ pub fn write(report: &Report) -> Result<String> {
         // A tag ends at a comma or a blank.
         let tag = entry.subject.id.replace([',', ' ', '\n', '\r', '\t'], "_");
         for round in entry.subject.rounds.iter().filter(|r| !r.lateness_ns.is_empty()) {
-            let ticks = round.tick_of(round.lateness_ns.len() - 1).saturating_add(1);
+            let ticks = round.tick_index(round.lateness_ns.len() - 1).saturating_add(1);
             let length = Duration::from_nanos(ticks.saturating_mul(entry.subject.period_ns));
             lines.push((
                 Duration::from_nanos(round.start_ns),

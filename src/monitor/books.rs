@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
-use files::bins::{Binning, Facts, Interval, Key};
+use files::bins::{Binning, Interval, IntervalCounts, Key};
 use files::report::MAX_NS;
 use jitterstat::stats::quantile;
 use tickmeter::{LateTick, Snapshot};
@@ -102,7 +102,7 @@ pub struct Late {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Figures {
     pub bins: Bins,
-    pub facts: Facts,
+    pub facts: IntervalCounts,
     /// The last late ticks, the oldest first.
     pub late: Vec<Late>,
 }
@@ -151,7 +151,7 @@ impl<S: Ord> Books<S> {
         self.sources.retain(|_, source| source.seen == looks);
         // An interval that is open keeps what it has; a total may go.
         self.accounts.retain(|_, a| {
-            a.live || a.seen + SHOWN_LOOKS >= looks || a.open.facts != Facts::default()
+            a.live || a.seen + SHOWN_LOOKS >= looks || a.open.facts != IntervalCounts::default()
         });
     }
 
@@ -180,8 +180,10 @@ impl<S: Ord> Books<S> {
 
     /// Ends the interval: its figures, of each loop that is there or was.
     pub fn close(&mut self) -> Vec<(Loop, Figures)> {
-        let open =
-            self.accounts.iter_mut().filter(|(_, a)| a.live || a.open.facts != Facts::default());
+        let open = self
+            .accounts
+            .iter_mut()
+            .filter(|(_, a)| a.live || a.open.facts != IntervalCounts::default());
         let closed = open.map(|(of, account)| {
             let figures = account.open.clone();
             account.open.clear();
@@ -300,13 +302,13 @@ impl Figures {
     fn clear(&mut self) {
         self.bins.0.clear();
         self.late.clear();
-        self.facts = Facts::default();
+        self.facts = IntervalCounts::default();
     }
 
     /// The nearest-rank percentile, to the end of its bin; `None` where too few ticks support it.
     pub fn quantile_ns(&self, q: f64) -> Option<i64> {
         let came = usize::try_from(self.facts.came()).unwrap_or(usize::MAX);
-        let interval = Interval::of_values(Key::default(), BINNING, self.bins.iter(), None);
+        let interval = Interval::from_values(Key::default(), BINNING, self.bins.iter(), None);
         let end = interval.percentile(q).filter(|_| quantile::is_supported(came, q))?;
         Some(end.min(self.facts.max_ns.unwrap_or(i64::MAX)))
     }

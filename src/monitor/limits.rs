@@ -245,7 +245,7 @@ impl Breach {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use files::bins::Facts;
+    use files::bins::IntervalCounts;
 
     use crate::monitor::books::BINNING;
 
@@ -265,13 +265,13 @@ mod tests {
     fn a_limit_is_broken_only_by_more() {
         let bins =
             [(BINNING.bin(1_000)[0], 990), (BINNING.bin(3_000_000)[0], 10)].into_iter().collect();
-        let facts = Facts {
+        let facts = IntervalCounts {
             ticks: 1_010,
             delivered: 1_000,
             skipped: 10,
             missed: 11,
             max_ns: Some(3_001_000),
-            ..Facts::default()
+            ..IntervalCounts::default()
         };
         let figures = Figures { bins, facts, late: Vec::new() };
         assert_eq!(breach("p99=1ms", &figures), None, "the 990th of 1,000");
@@ -287,21 +287,28 @@ mod tests {
 
     #[test]
     fn a_breach_names_what_is_known_of_its_interval() {
-        let causes = |facts: Facts| {
+        let causes = |facts: IntervalCounts| {
             let figures = Figures {
-                facts: Facts { ticks: 1, max_ns: Some(9), ..facts },
+                facts: IntervalCounts { ticks: 1, max_ns: Some(9), ..facts },
                 ..Figures::default()
             };
             let limit: Limit = "max=1ns".parse().unwrap();
             limit.breach(&probe(), &Key::default(), &figures).unwrap().causes()
         };
-        assert_eq!(causes(Facts::default()), None);
+        assert_eq!(causes(IntervalCounts::default()), None);
         assert_eq!(
-            causes(Facts { run_queue_ns: Some(0), steal_ns: Some(0), ..Facts::default() }),
+            causes(IntervalCounts {
+                run_queue_ns: Some(0),
+                steal_ns: Some(0),
+                ..IntervalCounts::default()
+            }),
             None
         );
-        let facts =
-            Facts { run_queue_ns: Some(2_500_000), steal_ns: Some(10_000_000), ..Facts::default() };
+        let facts = IntervalCounts {
+            run_queue_ns: Some(2_500_000),
+            steal_ns: Some(10_000_000),
+            ..IntervalCounts::default()
+        };
         assert_eq!(
             causes(facts).unwrap(),
             "2.50 ms waiting for a CPU, 10.0 ms stolen by the hypervisor"

@@ -257,7 +257,12 @@ impl Session {
             facts.throttled_ns = throttled_ns.filter(|_| matches!(of_loop, Loop::Probe { .. }));
             let key = self.key(&of_loop, start_us, of);
             self.judge(&of_loop, &key, &start, &figures, &mut broken);
-            rows.push(Interval::of_values(key, BINNING, figures.bins.iter(), Some(figures.facts)));
+            rows.push(Interval::from_values(
+                key,
+                BINNING,
+                figures.bins.iter(),
+                Some(figures.facts),
+            ));
         }
         self.intervals_closed += 1;
         let shown: Vec<Loop> = self.books.totals().map(|(of, _)| of.clone()).collect();

@@ -85,9 +85,9 @@ pub struct Tick<'a> {
 impl Tick<'_> {
     /// From the start of the run.
     fn deadline_ns(&self) -> u64 {
-        self.round
-            .start_ns
-            .saturating_add(self.round.tick_of(self.i).saturating_mul(self.entry.subject.period_ns))
+        self.round.start_ns.saturating_add(
+            self.round.tick_index(self.i).saturating_mul(self.entry.subject.period_ns),
+        )
     }
 }
 
@@ -106,7 +106,7 @@ pub fn samples<'a>() -> Vec<Column<Tick<'a>>> {
         ("round", Get::Count(|t| Some(t.round.index))),
         ("slot", Get::Count(|t| Some(t.round.slot))),
         ("instance", Get::Count(|t| Some(t.round.instance))),
-        ("tick", Get::Count(|t| Some(t.round.tick_of(t.i)))),
+        ("tick", Get::Count(|t| Some(t.round.tick_index(t.i)))),
         ("deadline_ns", Get::Count(|t| Some(t.deadline_ns()))),
         ("lateness_ns", Get::Whole(|t| Some(t.round.lateness_ns[t.i]))),
         (

@@ -63,7 +63,7 @@ mod tests {
         let subject = subject();
         let path = limit::SummaryPath::find("cpu_ns_per_tick").expect("a number of a report");
         let measured =
-            path.measure(&limit::RoundTicks::all_of(&subject).expect("rounds with samples"));
+            path.measure(&limit::RoundTicks::from_subject(&subject).expect("rounds with samples"));
         // A limit is held against the 99 % interval.
         assert_eq!(measured.interval, interval(&subject, 0.99));
         assert!(measured.interval.is_some());

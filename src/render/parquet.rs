@@ -241,9 +241,11 @@ mod tests {
 
     #[test]
     fn bins_are_read_back_as_they_were() {
-        use files::bins::{Binning, Labels, join, of_report, read_bins, read_intervals};
+        use files::bins::{
+            Binning, Labels, intervals_from_report, join, read_bins, read_intervals,
+        };
         let labels = Labels::parse("rack=r7;zone=a").unwrap();
-        let mut all = of_report(&report(), "web-17", &labels, Binning::Hdr2).unwrap();
+        let mut all = intervals_from_report(&report(), "web-17", &labels, Binning::Hdr2).unwrap();
         let home = tempfile::tempdir().unwrap();
         let [first, second] =
             [("a", bins(&all).unwrap()), ("b", intervals(&all).unwrap())].map(|(name, bytes)| {

@@ -66,11 +66,11 @@ pub fn words(class: Class) -> &'static str {
 fn worth(shares: &Shares) -> Vec<Class> {
     let total = shares.total_ns().max(1) as f64;
     let large = |class: &Class| {
-        let ns = shares.of(*class);
+        let ns = shares.ns(*class);
         ns >= MIN_NS && ns as f64 / total >= MIN_SHARE
     };
     let mut all: Vec<Class> = Class::ALL.into_iter().filter(large).collect();
-    all.sort_by_key(|class| std::cmp::Reverse(shares.of(*class)));
+    all.sort_by_key(|class| std::cmp::Reverse(shares.ns(*class)));
     all
 }
 
@@ -131,7 +131,7 @@ impl Answer<'_> {
         let Some(shares) = &self.why.shares_ns else { return Vec::new() };
         let total = shares.total_ns().max(1) as f64;
         let cause = |class: Class| {
-            let of_all = percent(shares.of(class) as f64 / total);
+            let of_all = percent(shares.ns(class) as f64 / total);
             let ci = self.why.ci95.get(class.key());
             let ci = ci.map_or(String::new(), |[low, high]| {
                 format!(" [{:.0}, {:.0}]", low * 100.0, high * 100.0)
@@ -281,7 +281,7 @@ fn behind_whom(behind: &[Behind], total: f64) -> String {
 
 fn story(tick: &LateTick) -> String {
     let part = |class: Class| {
-        let ns = tick.shares_ns.of(class);
+        let ns = tick.shares_ns.ns(class);
         let behind = tick.behind.as_ref().filter(|b| class == Class::Queue && !b.is_empty());
         let behind = behind.map_or(String::new(), |b| {
             let names: Vec<String> = b
@@ -379,7 +379,7 @@ pub fn to_markdown(report: &Report) -> String {
 
 /// Share of a part of a round's lateness, for a tooltip.
 pub fn part_of_round(shares: &Shares, class: Class) -> String {
-    format!("{}: {}", words(class), format_share(shares.of(class), shares.total_ns()))
+    format!("{}: {}", words(class), format_share(shares.ns(class), shares.total_ns()))
 }
 
 #[cfg(test)]

@@ -147,7 +147,10 @@ impl Runs {
         let host = host.as_deref().unwrap_or_default();
         let mut all = Vec::new();
         for report in &self.reports {
-            all.extend(bins::of_report(report, host, &labels, binning).map_err(|e| usage!("{e}"))?);
+            all.extend(
+                bins::intervals_from_report(report, host, &labels, binning)
+                    .map_err(|e| usage!("{e}"))?,
+            );
         }
         Ok(all)
     }

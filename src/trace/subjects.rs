@@ -7,8 +7,8 @@ use files::histogram;
 use files::report::why::Tier;
 use files::report::{Round, Status, Subject, Summary};
 use files::summary::{InstanceRound, RoundCost, summarise};
-use files::why::Known;
-use files::why::pool::{AskedRound, AskedTick, Pool};
+use files::why::MeasurableParts;
+use files::why::pool::{Pool, ProfiledRound, ProfiledTick};
 use jitterstat::sample::{Grid, RoundSamples};
 use jitterstat::stats::quantile::nearest_rank;
 
@@ -134,8 +134,10 @@ pub fn subject(group: &Group<'_>, from_ns: i64, length_ns: i64) -> Subject {
         })
         .collect();
     let mut pool = Pool::new(None, first_tick);
-    let known =
-        Known { slack: group.waits.iter().any(|wait| wait.slack_ns > 0), ..Known::default() };
+    let known = MeasurableParts {
+        slack: group.waits.iter().any(|wait| wait.slack_ns > 0),
+        ..MeasurableParts::default()
+    };
     for (index, _, waits) in &rounds {
         pool.add(asked(*index, waits, length_ns, known));
     }
@@ -171,8 +173,8 @@ fn without_cost(summary: Option<Summary>, period_ns: u64) -> Option<Summary> {
     Some(Summary { missed, cpu_ns_per_tick: None, wakeups_per_tick: None, ..summary })
 }
 
-fn asked(index: i64, waits: &[&Wait], length_ns: i64, known: Known) -> AskedRound {
-    let tick = |(tick, wait): (u64, &&Wait)| AskedTick {
+fn asked(index: i64, waits: &[&Wait], length_ns: i64, known: MeasurableParts) -> ProfiledRound {
+    let tick = |(tick, wait): (u64, &&Wait)| ProfiledTick {
         instance: 0,
         tick,
         deadline_ns: wait.deadline_ns,
@@ -181,12 +183,12 @@ fn asked(index: i64, waits: &[&Wait], length_ns: i64, known: Known) -> AskedRoun
         behind: wait.behind.iter().map(|(name, ns)| (name.to_string(), *ns)).collect(),
         way: Some(wait.way()),
     };
-    AskedRound {
+    ProfiledRound {
         index: index.unsigned_abs(),
         start_ns: (index * length_ns).unsigned_abs(),
         ticks: (0..).zip(waits).map(tick).collect(),
         tier: Some(Tier::B2),
         known,
-        ..AskedRound::default()
+        ..ProfiledRound::default()
     }
 }

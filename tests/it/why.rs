@@ -187,11 +187,11 @@ fn is_found(injected: &[Class], mut one: impl FnMut() -> Option<Shares>) {
     /// What a busy machine, or a busy host of it, adds to any lateness.
     const MACHINES: [Class; 4] = [Class::Queue, Class::Quota, Class::Host, Class::Below];
     let good = |shares: &Shares| {
-        let part: u64 = injected.iter().map(|&class| shares.of(class)).sum();
+        let part: u64 = injected.iter().map(|&class| shares.ns(class)).sum();
         let machines = MACHINES
             .iter()
             .filter(|class| !injected.contains(class))
-            .map(|&class| shares.of(class))
+            .map(|&class| shares.ns(class))
             .sum();
         part as f64 >= 0.6 * shares.total_ns().saturating_sub(machines) as f64
     };

@@ -29,7 +29,7 @@ pub struct Tick {
 impl Tick {
     /// What is left without the stalls.
     #[must_use]
-    pub fn own_ns(&self) -> i64 {
+    pub fn unstalled_ns(&self) -> i64 {
         self.lateness_ns.saturating_sub(self.stall_ns)
     }
 }
@@ -49,13 +49,13 @@ pub fn late_ns(period_ns: u64) -> i64 {
 /// ```
 /// // At a period of 500 us, a stall of 1.7 ms makes the next three ticks late, too.
 /// let ticks = [(0, 9_000), (1, 9_000), (2, 1_700_000), (3, 1_200_000), (4, 700_000), (5, 200_000), (6, 9_000)];
-/// let ticks = jitterstat::stall::of_round(&ticks, 500_000);
+/// let ticks = jitterstat::stall::detect(&ticks, 500_000);
 /// let kept: Vec<i64> = ticks.iter().filter(|t| t.kept).map(|t| t.lateness_ns).collect();
 /// assert_eq!(kept, [9_000, 9_000, 1_700_000, 9_000]);
-/// assert_eq!(ticks[2].own_ns(), 9_000);
+/// assert_eq!(ticks[2].unstalled_ns(), 9_000);
 /// ```
 #[must_use]
-pub fn of_round(ticks: &[(u64, i64)], period_ns: u64) -> Vec<Tick> {
+pub fn detect(ticks: &[(u64, i64)], period_ns: u64) -> Vec<Tick> {
     let Some(&(_, first)) = ticks.first() else { return Vec::new() };
     let mut sorted: Vec<i64> = ticks.iter().map(|t| t.1).collect();
     sorted.sort_unstable();
@@ -87,10 +87,10 @@ pub fn of_round(ticks: &[(u64, i64)], period_ns: u64) -> Vec<Tick> {
 
 /// The lateness of the ticks that are kept, and their own parts, each in ascending order.
 #[must_use]
-pub fn kept(ticks: &[(u64, i64)], period_ns: u64) -> (Vec<i64>, Vec<i64>) {
-    let kept = of_round(ticks, period_ns).into_iter().filter(|tick| tick.kept);
+pub fn split_kept(ticks: &[(u64, i64)], period_ns: u64) -> (Vec<i64>, Vec<i64>) {
+    let kept = detect(ticks, period_ns).into_iter().filter(|tick| tick.kept);
     let (mut late, mut own): (Vec<i64>, Vec<i64>) =
-        kept.map(|tick| (tick.lateness_ns, tick.own_ns())).unzip();
+        kept.map(|tick| (tick.lateness_ns, tick.unstalled_ns())).unzip();
     late.sort_unstable();
     own.sort_unstable();
     (late, own)
@@ -99,8 +99,8 @@ pub fn kept(ticks: &[(u64, i64)], period_ns: u64) -> (Vec<i64>, Vec<i64>) {
 /// By how much stalls raise a percentile, from the natural logarithms of it and of that of the own
 /// parts; 0 where it is not as late as stalls make a tick, for there it is never asked.
 #[must_use]
-pub fn lift(ln: f64, ln_own: f64, period_ns: u64) -> f64 {
-    if ln >= (late_ns(period_ns) as f64).ln() { ln - ln_own } else { 0.0 }
+pub fn lift(ln: f64, ln_unstalled: f64, period_ns: u64) -> f64 {
+    if ln >= (late_ns(period_ns) as f64).ln() { ln - ln_unstalled } else { 0.0 }
 }
 
 /// The gap that most waits of the round take: their median, or, where nine ticks in ten are late,
@@ -169,7 +169,7 @@ mod tests {
             let mut sorted: Vec<i64> = ticks.iter().map(|t| t.1).collect();
             sorted.sort_unstable();
             assert_eq!(typical_gap_ns(&ticks, self.period * 1_000, &sorted), typical * 1_000);
-            let found = of_round(&ticks, self.period * 1_000);
+            let found = detect(&ticks, self.period * 1_000);
             let parts: Vec<(usize, i64)> = found
                 .iter()
                 .enumerate()
@@ -183,7 +183,7 @@ mod tests {
 
         /// A percentile of the lateness and of the own parts of the ticks that are kept.
         fn at_quantile(&self, q: f64) -> [i64; 2] {
-            let (late, own) = kept(&self.ns(), self.period * 1_000);
+            let (late, own) = split_kept(&self.ns(), self.period * 1_000);
             [late, own].map(|sorted| nearest_rank(&sorted, q).unwrap() / 1_000)
         }
     }
@@ -249,7 +249,7 @@ mod tests {
     #[test]
     fn a_tick_after_a_gap_belongs_to_the_stall_only_if_the_stall_reached_it() {
         let kept =
-            |ticks: [(u64, i64); 2]| of_round(&ticks, 500_000).iter().filter(|t| t.kept).count();
+            |ticks: [(u64, i64); 2]| detect(&ticks, 500_000).iter().filter(|t| t.kept).count();
         assert_eq!([kept([(0, 479_999), (1, 5_000)]), kept([(0, 480_000), (1, 5_000)])], [2, 1]);
         assert_eq!(
             [kept([(0, 1_479_999), (3, 7_000)]), kept([(0, 1_480_000), (3, 7_000)])],
@@ -260,8 +260,8 @@ mod tests {
     #[test]
     fn at_a_period_shorter_than_the_grain_nothing_is_lost() {
         let ticks = [(0, 0), (1, 5), (2, 0), (3, -3), (4, 0)];
-        assert!(of_round(&ticks, 10_000).iter().all(|t| t.kept && t.stall_ns == 0));
-        assert!(of_round(&[], 10_000).is_empty());
+        assert!(detect(&ticks, 10_000).iter().all(|t| t.kept && t.stall_ns == 0));
+        assert!(detect(&[], 10_000).is_empty());
     }
 
     #[test]
@@ -274,7 +274,7 @@ mod tests {
             (u64::MAX, i64::MAX),
         ];
         for period_ns in [0, 1, 500_000, u64::MAX] {
-            assert_eq!(of_round(&ends, period_ns).len(), 5);
+            assert_eq!(detect(&ends, period_ns).len(), 5);
         }
     }
 
@@ -285,7 +285,7 @@ mod tests {
         ) {
             let mut at = 0;
             let ticks: Vec<(u64, i64)> = ticks.iter().map(|(apart, l)| { at += apart; (at, *l) }).collect();
-            let found = of_round(&ticks, period_ns);
+            let found = detect(&ticks, period_ns);
             prop_assert_eq!(found.len(), ticks.len());
             prop_assert!(found[0].kept);
             for (tick, (_, lateness)) in found.iter().zip(&ticks) {
@@ -305,7 +305,7 @@ mod tests {
         #[test]
         fn the_same_lateness_at_every_tick_is_no_stall(level in 0_i64..50_000_000, n in 1_usize..300, period_ns in 1_000_u64..20_000_000) {
             let ticks: Vec<(u64, i64)> = (0..n as u64).map(|k| (k, level)).collect();
-            prop_assert!(of_round(&ticks, period_ns).iter().all(|t| t.kept && t.stall_ns == 0));
+            prop_assert!(detect(&ticks, period_ns).iter().all(|t| t.kept && t.stall_ns == 0));
         }
     }
 }

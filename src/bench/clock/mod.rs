@@ -100,7 +100,7 @@ pub fn run(args: &BenchClockArgs) -> exit::Result<ExitStatus> {
             drift.push(follow(span));
         }
         let elapsed = elapsed(&ages);
-        let fitness = Fitness::of(&alone, started.host.cpus_online);
+        let fitness = Fitness::from_tally(&alone, started.host.cpus_online);
         Ok(ClockReport {
             schema: SCHEMA.to_owned(),
             bench: "clock".to_owned(),

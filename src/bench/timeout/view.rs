@@ -194,7 +194,7 @@ mod tests {
     #[test]
     fn an_overhead_says_what_its_interval_says() {
         let control = vec![100.0; 20];
-        let of = |rounds: &[f64]| overhead(&Overhead::of(&control, rounds).unwrap());
+        let of = |rounds: &[f64]| overhead(&Overhead::from_rounds(&control, rounds).unwrap());
         assert_eq!(of(&[104.25; 20]), "+4.25 ns [4.25, 4.25 ns]");
         let noise: Vec<f64> = (0..20).map(|r| 99.0 + f64::from(r % 3)).collect();
         assert_eq!(of(&noise), "= +0.00 ns [-1.00, 1.00 ns]");

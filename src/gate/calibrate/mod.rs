@@ -16,7 +16,7 @@ use files::fitness::Fitness;
 use files::gate::calibration::{self, Calibration, CalibrationPlan, MIN_CALIBRATION_PAIRS, SCHEMA};
 use files::gate::verdict;
 use files::report::Host;
-use jitterstat::gate::look::Rules;
+use jitterstat::gate::decision::Rules;
 
 use crate::gate::design::{ENDLESS, PairTest, Sides, scenario};
 use crate::gate::pairs::{Collecting, Pairs, now, same_stall_share};
@@ -140,9 +140,9 @@ fn calibration(
         duration_ns: pairs.duration_ns(),
         partial,
         failure: pairs.failure.clone(),
-        environment: EnvironmentKey::of(&host),
+        environment: EnvironmentKey::from_host(&host),
         subject: test.names[0].clone(),
-        plan: CalibrationPlan::of(&test.design, rules),
+        plan: CalibrationPlan::new(&test.design, rules),
         pairs: values.len() as u64,
         pair_ns,
         warnings: calibration::warnings(&metrics, values.len()),
@@ -150,7 +150,7 @@ fn calibration(
         inconclusive: calibration::inconclusive(values, rules, pair_ns),
         real_gates: calibration::real_gates(values, rules),
         same_stall_share: same_stall_share(pairs.records.iter().flat_map(|(rounds, _)| rounds)),
-        fitness: Fitness::of(&pairs.tally, host.cpus_online),
+        fitness: Fitness::from_tally(&pairs.tally, host.cpus_online),
         steal_share: steal_ns.zip(cpus).map(|(ns, cpus)| ns as f64 / (ticking_ns * cpus as f64)),
         rounds: verdict::records(values),
     }

@@ -8,9 +8,11 @@ use engine::machine::{host, tuning};
 use engine::program::Program;
 use engine::scenario::draw_seed;
 use files::environment::EnvironmentKey;
-use files::gate::calibration::runs::{self, Recorded, RunCalibration, RunCalibrationPlan, SCHEMA};
+use files::gate::calibration::runs::{
+    self, RecordedMetric, RunCalibration, RunCalibrationPlan, SCHEMA,
+};
 use files::gate::calibration::warnings;
-use jitterstat::gate::look::{LOOKS, Rules};
+use jitterstat::gate::decision::{LOOKS, Rules};
 
 use crate::gate::calibrate::args::CalibrateArgs;
 use crate::gate::calibrate::text::RUN_FORMATS;
@@ -56,7 +58,7 @@ pub fn run(program: &Program, args: &CalibrateArgs) -> exit::Result<ExitStatus> 
         progress.finish();
         let of = |(number, values): (&_, _)| {
             let rule = rule(number, &[], Rules::new(1).floor_ns);
-            Recorded { name: number.name.clone(), unit: number.unit.clone(), rule, values }
+            RecordedMetric { name: number.name.clone(), unit: number.unit.clone(), rule, values }
         };
         recorded = numbers.iter().zip(values).map(of).collect();
         result.map_err(Stop::from)
@@ -68,7 +70,8 @@ pub fn run(program: &Program, args: &CalibrateArgs) -> exit::Result<ExitStatus> 
         Err(Stop::Cut(why)) => (true, why.message()),
     };
     let duration_ns = ns(started.elapsed());
-    let pairs = recorded.iter().map(|of: &Recorded| of.values.len() as u64).max().unwrap_or(0);
+    let pairs =
+        recorded.iter().map(|of: &RecordedMetric| of.values.len() as u64).max().unwrap_or(0);
     let pair_ns = ns(measuring.elapsed()) / pairs.max(1);
     let alpha = Rules::new(1).alpha;
     let calibration = RunCalibration {
@@ -78,7 +81,7 @@ pub fn run(program: &Program, args: &CalibrateArgs) -> exit::Result<ExitStatus> 
         duration_ns,
         partial,
         failure,
-        environment: EnvironmentKey::of(&host),
+        environment: EnvironmentKey::from_host(&host),
         program: program.text().to_owned(),
         plan: RunCalibrationPlan {
             warmup_runs: programs.warmup_runs,

@@ -15,7 +15,7 @@ use engine::measure::metric::{ProgramMetric, RunValues};
 use engine::scenario::draw_seed;
 use files::gate::calibration::runs::RunCalibration;
 use files::gate::verdict::{Mode, RunMetric, RunsVerdict};
-use jitterstat::gate::look::{Outcome, Reason, Rules};
+use jitterstat::gate::decision::{Outcome, Reason, Rules};
 use jitterstat::gate::metric::alpha_share;
 use jitterstat::gate::metric::{JudgedMetric, MetricRule};
 
@@ -180,7 +180,7 @@ impl Runs {
                         .iter()
                         .zip(values)
                         .map(|(rule, values)| rule.judge(values, share, pairs == last));
-                    verdict.verdict = Outcome::of_all(judged.map(|j| j.outcome));
+                    verdict.verdict = Outcome::worst_of(judged.map(|j| j.outcome));
                 }
                 let is_open = verdict.verdict == Outcome::Inconclusive && pairs < last;
                 // The looks were planned by the first runs; later ones may take longer.

@@ -3,7 +3,7 @@
 use cli::amount::format_amount;
 use cli::time::format_duration;
 use files::gate::verdict::{RunMetric, RunsVerdict, Verdict};
-use jitterstat::gate::look::Outcome;
+use jitterstat::gate::decision::Outcome;
 
 use crate::gate::reading::Judged;
 use crate::gate::text::{Section, code, counted};

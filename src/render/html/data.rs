@@ -117,7 +117,7 @@ fn indices(round: &Round) -> Vec<u8> {
     let mut halves = Vec::with_capacity(round.lateness_ns.len());
     let mut last = 0;
     for i in 0..round.lateness_ns.len() {
-        let tick = round.tick_of(i);
+        let tick = round.tick_index(i);
         let mut step = tick.saturating_sub(last);
         last = tick;
         while step > 7 {

@@ -63,7 +63,7 @@ fn bars(why: &Why) -> String {
     let bar = |(i, round): (usize, &WhyRound)| {
         let mut top = HEIGHT;
         let part = |class: Class| {
-            let height = round.shares_ns.of(class) as f64 / most * HEIGHT;
+            let height = round.shares_ns.ns(class) as f64 / most * HEIGHT;
             top -= height;
             let (x, w) = (i as f64 * width, (width * 0.9).max(0.2));
             let colour = colour(class);
@@ -76,7 +76,7 @@ fn bars(why: &Why) -> String {
             }
         };
         let parts: String = Class::ALL.into_iter().map(part).collect();
-        let large = Class::ALL.into_iter().filter(|&class| round.shares_ns.of(class) > 0);
+        let large = Class::ALL.into_iter().filter(|&class| round.shares_ns.ns(class) > 0);
         let told: Vec<String> = large.map(|class| part_of_round(&round.shares_ns, class)).collect();
         let title = format!(
             "round {}: {} in {} late ticks; {}",

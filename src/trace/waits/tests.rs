@@ -87,7 +87,7 @@ fn a_sleep_behind_another_thread_names_it() {
         (wait.ran_ns, wait.end_ns, wait.name),
         (Some(1_540), 1_545, ThreadName::from_bytes(b"loop"))
     );
-    let of = |class| wait.parts.of(class);
+    let of = |class| wait.parts.ns(class);
     // The first 50 ns are the timer's slack: it may expire until then.
     assert_eq!(
         (of(Class::Slack), of(Class::Below), of(Class::Queue), of(Class::Path)),
@@ -103,7 +103,7 @@ fn an_idle_cpu_is_nobody_in_the_way() {
     let waits = seen(events);
     let wait = one(&waits);
     assert_eq!(
-        (wait.parts.of(Class::Queue), wait.parts.of(Class::Below), wait.behind.len()),
+        (wait.parts.ns(Class::Queue), wait.parts.ns(Class::Below), wait.behind.len()),
         (0, 30, 0)
     );
 }
@@ -137,7 +137,7 @@ fn a_timer_that_finds_its_thread_busy_is_as_late_as_the_thread() {
     let waits = seen(events.clone());
     let wait = one(&waits);
     assert_eq!((wait.kind, wait.woken_ns, wait.end_ns), (TIMERFD, None, 4_030));
-    assert_eq!((wait.parts.of(Class::OwnCpu), wait.parts.of(Class::Blocked)), (2_030, 990));
+    assert_eq!((wait.parts.ns(Class::OwnCpu), wait.parts.ns(Class::Blocked)), (2_030, 990));
     // One that sets the timer again has noticed.
     events.truncate(events.len() - 2);
     events.push(start(4_015, 7, TIMERFD_FUNCTION, 5_000));
@@ -155,7 +155,7 @@ fn a_timer_that_is_overdue_when_it_is_set_inherits_what_made_it_so() {
     let waits = seen(events);
     let [first, second] = waits.waits.as_slice() else { panic!("{:?}", waits.waits) };
     assert_eq!((first.lateness_ns(), second.lateness_ns()), (545, 420));
-    let of = |class| second.parts.of(class);
+    let of = |class| second.parts.ns(class);
     assert_eq!(
         (of(Class::Queue), of(Class::OwnCpu), of(Class::Slack), of(Class::Below), of(Class::Path)),
         (340, 70, 5, 2, 3)
@@ -196,7 +196,7 @@ fn holes_in_the_records_leave_a_wait_unexplained_and_do_not_hide_it() {
         (wait.expired_ns, wait.ran_ns, wait.end_ns, waits.counts.unseen),
         (None, Some(1_540), 1_545, 1)
     );
-    assert_eq!((wait.parts.of(Class::Unexplained), wait.parts.of(Class::Path)), (540, 5));
+    assert_eq!((wait.parts.ns(Class::Unexplained), wait.parts.ns(Class::Path)), (540, 5));
 }
 
 #[test]
@@ -286,7 +286,7 @@ proptest! {
         for wait in &waits.waits {
             prop_assert_eq!(wait.parts.total_ns(), u64::try_from(wait.lateness_ns()).unwrap_or(0), "{:?}", wait);
             let behind: u64 = wait.behind.iter().map(|(_, ns)| ns).sum();
-            prop_assert!(behind <= wait.parts.of(Class::Queue), "{:?}", wait);
+            prop_assert!(behind <= wait.parts.ns(Class::Queue), "{:?}", wait);
             prop_assert!(wait.woken_ns.is_none_or(|woken| wait.expired_ns.is_some_and(|expired| expired <= woken)));
             prop_assert!(wait.ran_ns.is_none_or(|ran| ran <= wait.end_ns));
         }

@@ -2,7 +2,7 @@
 
 use engine::machine::os::ThreadName;
 use files::report::why::{Chain, Class};
-use files::why::{Parts, Way};
+use files::why::{Parts, WakeupPath};
 
 /// Timers that outlive a call, and may expire while their thread is busy.
 pub(super) const TIMERFD: &str = "timerfd";
@@ -38,7 +38,7 @@ impl Wait {
     }
 
     /// Its stations, as far as they were seen.
-    pub fn way(&self) -> Way {
+    pub fn way(&self) -> WakeupPath {
         match (self.expired_ns, self.woken_ns, self.ran_ns) {
             (Some(expired_ns), Some(woken_ns), Some(ran_ns)) => {
                 let chain = Chain {
@@ -48,10 +48,10 @@ impl Wait {
                     runtime_ns: None,
                     task_ns: self.end_ns.saturating_sub(ran_ns),
                 };
-                Way::Whole { chain, apart_ns: None }
+                WakeupPath::Whole { chain, apart_ns: None }
             }
-            (Some(_), None, _) => Way::Awake,
-            _ => Way::Broken,
+            (Some(_), None, _) => WakeupPath::Awake,
+            _ => WakeupPath::Broken,
         }
     }
 

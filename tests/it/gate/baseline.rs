@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use files::file::File as _;
 use files::gate::baseline::Baseline;
-use jitterstat::gate::look::{Outcome, Reason};
+use jitterstat::gate::decision::{Outcome, Reason};
 use serde_json::json;
 
 use super::Gate;

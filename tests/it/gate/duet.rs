@@ -1,7 +1,7 @@
 //! Two subjects at once on one CPU.
 
 use files::gate::verdict::Mode;
-use jitterstat::gate::look::{Outcome, Reason};
+use jitterstat::gate::decision::{Outcome, Reason};
 
 use super::Gate;
 

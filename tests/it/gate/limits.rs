@@ -2,7 +2,7 @@
 
 use files::file::File as _;
 use files::report::Report;
-use jitterstat::gate::look::{Outcome, Reason};
+use jitterstat::gate::decision::{Outcome, Reason};
 
 use super::Gate;
 use crate::osjitter::Osjitter;

@@ -3,7 +3,7 @@
 
 use files::file::File as _;
 use files::gate::verdict::Verdict;
-use jitterstat::gate::look::{Outcome, Reason};
+use jitterstat::gate::decision::{Outcome, Reason};
 
 use serde_json::{Value, json};
 
@@ -139,7 +139,7 @@ fn a_verdict_holds_what_it_takes_to_judge_again() {
             &script,
         );
         let pair = &gate.verdict().comparisons[0];
-        let again = pair.look_again().expect("it holds enough");
+        let again = pair.repeat_last_look().expect("it holds enough");
         for (judged, metric) in [again.median, again.tail].iter().zip(&pair.metrics) {
             assert_eq!((judged.outcome, judged.reason), (metric.verdict, metric.reason));
             assert!((judged.tolerance.exp() - metric.tolerated_ratio).abs() < 1e-9);
@@ -153,7 +153,7 @@ fn a_verdict_holds_what_it_takes_to_judge_again() {
         }
         let mut old = pair.clone();
         old.rounds.iter_mut().for_each(|r| r.a_own_ns = None);
-        assert_eq!(old.look_again(), None, "what an older file does not hold is not made up");
+        assert_eq!(old.repeat_last_look(), None, "what an older file does not hold is not made up");
     }
 }
 

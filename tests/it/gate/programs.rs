@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use jitterstat::gate::look::{Outcome, Reason};
+use jitterstat::gate::decision::{Outcome, Reason};
 
 use super::Gate;
 use crate::osjitter::Osjitter;

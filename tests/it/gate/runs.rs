@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use files::compare::{Comparison, Finding, Method};
 use files::file::File as _;
 use files::gate::verdict::RunsVerdict;
-use jitterstat::gate::look::{Outcome, Reason};
+use jitterstat::gate::decision::{Outcome, Reason};
 
 use super::Gate;
 use crate::osjitter::{Osjitter, run_long_enough};

@@ -428,7 +428,7 @@ impl Plan {
             mlock: *mlock,
             timer_slack_ns: timer_slack.map(|d| u64::try_from(d.as_nanos()).unwrap_or(u64::MAX)),
             scenarios: self.scenarios.iter().map(Scenario::to_report).collect(),
-            why: self.why.map(|why| report::WhyAsked {
+            why: self.why.map(|why| report::WhyRequest {
                 threshold_ns: why
                     .threshold
                     .map(|d| u64::try_from(d.as_nanos()).unwrap_or(u64::MAX)),

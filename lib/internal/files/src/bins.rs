@@ -9,7 +9,7 @@
 //! use files::bins::{Binning, Interval, Key, bins_csv, join, read_bins};
 //!
 //! let key = Key { host: "web-17".into(), subject: "control-loop".into(), period_ns: 10_000_000, ..Key::default() };
-//! let interval = Interval::of_values(key, Binning::Hdr2, [(14_250, 1), (1_300_000, 2)], None);
+//! let interval = Interval::from_values(key, Binning::Hdr2, [(14_250, 1), (1_300_000, 2)], None);
 //! let read = read_bins(&bins_csv(std::slice::from_ref(&interval)))?;
 //! assert_eq!(read, [interval]);
 //! assert_eq!(read[0].percentile(0.5), Some(1_302_527));
@@ -23,11 +23,11 @@ mod key;
 mod model;
 mod text;
 
-pub use convert::{ID, INSTANCES, LOAD, NoHistogram, of_report};
+pub use convert::{ID, INSTANCES, LOAD, MissingHistogram, intervals_from_report};
 pub use error::{BinsError, BinsFlaw};
 pub use fold::{Fold, join};
 pub use key::{Key, Labels, cell, micros, stamp};
-pub use model::{Binning, Facts, Interval, NEGATIVE, SCHEMA, VERSION};
+pub use model::{Binning, Interval, IntervalCounts, NEGATIVE, SCHEMA, VERSION};
 pub use text::{
     CELLS, Cells, bins_csv, intervals_csv, kind, read_bins, read_intervals, write_bins,
 };

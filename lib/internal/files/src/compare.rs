@@ -38,12 +38,12 @@ mod tests;
 use crate::environment::{Difference, EnvironmentKey};
 use crate::report::{Report, Subject, Warning};
 pub use error::CompareError;
-pub use family::{Change, Differences, MIN_COMPARED_PAIRS, Shown, family};
+pub use family::{Change, ChangeFinding, Differences, MIN_COMPARED_PAIRS, family};
 use jitterstat::stats::shift::{self, Interval95};
 use model::tidy;
 pub use model::{
-    Compared, ComparedMetric, Comparison, Estimate, Finding, Method, Origin, Percentile, Quantile,
-    Quantiles, RunEstimate, SCHEMA, Side,
+    ComparedMetric, Comparison, Estimate, Finding, Method, Origin, Percentile, Quantile, Quantiles,
+    RunEstimate, SCHEMA, Side, SubjectComparison,
 };
 pub use programs::{ChosenProgram, compare_programs, program_differences, program_warnings};
 use rounds::{QUANTILES, RoundValues, Rounds, ends, in_common, ln, median};
@@ -53,7 +53,7 @@ pub const CONTROL: &str = "nanosleep";
 
 /// A subject of a report.
 #[derive(Clone, Copy, Debug)]
-pub struct Chosen<'a> {
+pub struct ChosenSubject<'a> {
     /// The report.
     pub report: &'a Report,
     /// The subject, one of the report's.
@@ -69,9 +69,9 @@ pub fn is_same_run(a: &Report, b: &Report) -> bool {
 
 /// What keeps two subjects from being comparable: their environments, and their periods.
 #[must_use]
-pub fn differences(a: Chosen<'_>, b: Chosen<'_>) -> Vec<Difference> {
+pub fn differences(a: ChosenSubject<'_>, b: ChosenSubject<'_>) -> Vec<Difference> {
     let mut differences =
-        EnvironmentKey::of_report(a.report).differences(&EnvironmentKey::of_report(b.report));
+        EnvironmentKey::from_report(a.report).differences(&EnvironmentKey::from_report(b.report));
     let (x, y) = (a.subject.period_ns, b.subject.period_ns);
     if x != y {
         let field = format!("period of {} and {}", a.subject.id, b.subject.id);
@@ -84,12 +84,15 @@ pub fn differences(a: Chosen<'_>, b: Chosen<'_>) -> Vec<Difference> {
 ///
 /// # Errors
 /// One of them has no tick, or they are one and the same.
-pub fn compare(a: Chosen<'_>, b: Chosen<'_>) -> Result<Compared, CompareError> {
+pub fn compare(
+    a: ChosenSubject<'_>,
+    b: ChosenSubject<'_>,
+) -> Result<SubjectComparison, CompareError> {
     let same_run = is_same_run(a.report, b.report);
     if same_run && a.subject.id == b.subject.id {
         return Err(CompareError::WithItself(a.subject.id.clone()));
     }
-    let rounds = |of: Chosen<'_>| {
+    let rounds = |of: ChosenSubject<'_>| {
         let rounds = Rounds::of(of.report, of.subject);
         match (of.subject.rounds.is_empty(), rounds.values.is_empty()) {
             (true, _) => Err(CompareError::NoRounds(of.subject.id.clone())),
@@ -115,7 +118,14 @@ pub fn compare(a: Chosen<'_>, b: Chosen<'_>) -> Result<Compared, CompareError> {
     }
     let method = if same_run { Method::PairedByRound } else { Method::TwoRuns };
     let quantiles = quantiles::of(a.subject, b.subject, same_run);
-    Ok(Compared { a: sides.0, b: sides.1, method, stalls_once: true, percentiles, quantiles })
+    Ok(SubjectComparison {
+        a: sides.0,
+        b: sides.1,
+        method,
+        stalls_once: true,
+        percentiles,
+        quantiles,
+    })
 }
 
 /// By how much stalls raise a percentile on each side.
@@ -126,7 +136,7 @@ fn lift(name: &str, sides: [&[RoundValues]; 2]) -> Option<[f64; 2]> {
     (!a.is_empty() && !b.is_empty()).then(|| [a, b].map(|side| tidy(median(&side).exp())))
 }
 
-fn side(of: Chosen<'_>, rounds: &Rounds) -> Side {
+fn side(of: ChosenSubject<'_>, rounds: &Rounds) -> Side {
     Side {
         id: of.subject.id.clone(),
         name: of.subject.name.clone(),
@@ -139,7 +149,7 @@ fn side(of: Chosen<'_>, rounds: &Rounds) -> Side {
 
 /// The rounds of the control that ran in the same rounds as a subject, which must not be a control
 /// itself.
-fn control(of: Chosen<'_>) -> Option<Rounds> {
+fn control(of: ChosenSubject<'_>) -> Option<Rounds> {
     let bare_thread = of.subject.runtime.is_none();
     let controls = of.report.subjects.iter().filter(|s| s.name == CONTROL && s.summary.is_some());
     let of_period: Vec<_> = controls.filter(|s| s.period_ns == of.subject.period_ns).collect();
@@ -247,7 +257,7 @@ fn estimate(a: &[f64], b: &[f64], ratio: Interval95, difference: Interval95) -> 
 
 /// What of the two runs, beside their environments, a reader should know.
 #[must_use]
-pub fn warnings(a: &Report, b: &Report, subjects: &[Compared]) -> Vec<Warning> {
+pub fn warnings(a: &Report, b: &Report, subjects: &[SubjectComparison]) -> Vec<Warning> {
     let mut warnings = Vec::new();
     let mut warn = |code: &str, message: String, hint: &str| {
         warnings.push(Warning { code: code.to_owned(), message, hint: hint.to_owned() });

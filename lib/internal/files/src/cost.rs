@@ -62,7 +62,7 @@ pub enum Verdict {
 impl Costs {
     /// Of the batches of all rounds; `None` without any.
     #[must_use]
-    pub fn of(batches: &[f64]) -> Option<Self> {
+    pub fn from_batches(batches: &[f64]) -> Option<Self> {
         let mut sorted: Vec<i64> = batches.iter().map(|&ns| ps(ns)).collect();
         sorted.sort_unstable();
         let n = sorted.len();
@@ -82,7 +82,7 @@ impl Costs {
 impl Overhead {
     /// Of `rounds` over the `control` in the same rounds; `None` without a round.
     #[must_use]
-    pub fn of(control: &[f64], rounds: &[f64]) -> Option<Self> {
+    pub fn from_rounds(control: &[f64], rounds: &[f64]) -> Option<Self> {
         let pairs = || control.iter().zip(rounds);
         let differences: Vec<i64> = pairs().map(|(c, r)| ps(r - c)).collect();
         let ratios: Vec<i64> = pairs()
@@ -112,7 +112,7 @@ impl Overhead {
 /// Median of the batches of one round; `None` without any.
 #[must_use]
 pub fn median(batches: &[f64]) -> Option<f64> {
-    Costs::of(batches).map(|c| c.p50)
+    Costs::from_batches(batches).map(|c| c.p50)
 }
 
 fn ps(ns: f64) -> i64 {
@@ -133,27 +133,27 @@ mod tests {
         let control: Vec<f64> = (0..20).map(|r| if r < 10 { 200.0 } else { 100.0 }).collect();
         let dearer: Vec<f64> =
             control.iter().zip(0..).map(|(b, r)| b + 4.0 + f64::from(r % 3)).collect();
-        let overhead = Overhead::of(&control, &dearer).unwrap();
+        let overhead = Overhead::from_rounds(&control, &dearer).unwrap();
         assert_eq!((overhead.ns, overhead.verdict), (5.0, Verdict::Dearer));
         assert!(overhead.ns_ci95.unwrap()[0] >= 4.0 && (2.0..6.0).contains(&overhead.percent));
         let noise: Vec<f64> =
             control.iter().zip(0..).map(|(b, r)| b + f64::from(r % 5) - 2.0).collect();
-        assert_eq!(Overhead::of(&control, &noise).unwrap().verdict, Verdict::NoDifference);
+        assert_eq!(Overhead::from_rounds(&control, &noise).unwrap().verdict, Verdict::NoDifference);
         let cheaper: Vec<f64> = control.iter().map(|b| b - 0.5).collect();
-        assert_eq!(Overhead::of(&control, &cheaper).unwrap().verdict, Verdict::Cheaper);
+        assert_eq!(Overhead::from_rounds(&control, &cheaper).unwrap().verdict, Verdict::Cheaper);
         assert_eq!(
-            Overhead::of(&control[..3], &dearer[..3]).unwrap().verdict,
+            Overhead::from_rounds(&control[..3], &dearer[..3]).unwrap().verdict,
             Verdict::TooFewRounds
         );
-        assert_eq!(Overhead::of(&[], &[]), None);
+        assert_eq!(Overhead::from_rounds(&[], &[]), None);
     }
 
     #[test]
     fn costs_keep_fractions_and_give_no_percentile_they_cannot() {
-        let costs = Costs::of(&[1.25, 0.5, 3.0]).unwrap();
+        let costs = Costs::from_batches(&[1.25, 0.5, 3.0]).unwrap();
         assert_eq!((costs.min, costs.p50, costs.p90, costs.max), (0.5, 1.25, None, 3.0));
         let many: Vec<f64> = (1..=100).map(f64::from).collect();
-        assert_eq!(Costs::of(&many).unwrap().p90, Some(90.0));
+        assert_eq!(Costs::from_batches(&many).unwrap().p90, Some(90.0));
         assert_eq!(median(&[]), None);
     }
 }

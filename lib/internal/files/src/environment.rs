@@ -62,7 +62,7 @@ impl fmt::Display for Difference {
 impl EnvironmentKey {
     /// The key of a machine.
     #[must_use]
-    pub fn of(host: &Host) -> Self {
+    pub fn from_host(host: &Host) -> Self {
         Self {
             os: host.os.clone(),
             arch: host.arch.clone(),
@@ -80,9 +80,9 @@ impl EnvironmentKey {
 
     /// The key of a run: its machine, with the timer slack that the plan set.
     #[must_use]
-    pub fn of_report(report: &Report) -> Self {
-        let of_host = Self::of(&report.host);
-        Self { timer_slack_ns: report.plan.timer_slack_ns.or(of_host.timer_slack_ns), ..of_host }
+    pub fn from_report(report: &Report) -> Self {
+        let key = Self::from_host(&report.host);
+        Self { timer_slack_ns: report.plan.timer_slack_ns.or(key.timer_slack_ns), ..key }
     }
 
     /// Every field that differs, `self` as side A. A value known on one side only differs, too: the

@@ -9,7 +9,7 @@
 //! assert!(error.to_string().contains("a newer osjitter wrote it"));
 //! ```
 
-mod place;
+mod json_path;
 
 use std::fmt;
 
@@ -101,8 +101,10 @@ pub trait File: Serialize + DeserializeOwned {
 /// # Errors
 /// The reason, with line, column and path of keys.
 pub fn read_json<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, JsonError> {
-    serde_json::from_str(text)
-        .map_err(|error| JsonError { path: place::path(text, error.line(), error.column()), error })
+    serde_json::from_str(text).map_err(|error| JsonError {
+        path: json_path::path(text, error.line(), error.column()),
+        error,
+    })
 }
 
 /// Why a text is not the JSON that was expected.

@@ -13,7 +13,7 @@ mod search;
 mod tests;
 
 pub use model::{
-    CONFIDENCE, Check, Find, Finding, Goal, Look, MAX_GOALS, SCHEMA, Stopped, Ticker, least_ticks,
-    look_confidence,
+    CONFIDENCE, Check, Find, Finding, Goal, Look, MAX_GOALS, SCHEMA, StopReason, Ticker,
+    least_ticks, look_confidence,
 };
-pub use search::{Bracket, COARSE, MAX_LOOKS, Step, bracket, coarse, next};
+pub use search::{Bracket, COARSE, MAX_LOOKS, Step, bracket, coarse_periods, next_step};

@@ -195,7 +195,7 @@ impl Fitness {
     /// Judges a run by its tally; `None` where the platform reports nothing to judge by, and no
     /// control did.
     #[must_use]
-    pub fn of(tally: &Tally, cpus: Option<u64>) -> Option<Self> {
+    pub fn from_tally(tally: &Tally, cpus: Option<u64>) -> Option<Self> {
         let facts = tally.facts(cpus);
         let measured =
             facts.spin_core.is_some() || facts.spin_gaps.is_some() || facts.waited.is_some();
@@ -208,7 +208,7 @@ impl Fitness {
         let mut reasons: Vec<Reason> = CAUSES
             .iter()
             .filter_map(|&(cause, limits)| {
-                let value = facts.of(cause, cpus)?;
+                let value = facts.amount(cause, cpus)?;
                 let verdict = match value {
                     v if v >= limits[1] => Verdict::Unfit,
                     v if v >= limits[0] => Verdict::Noisy,
@@ -223,12 +223,12 @@ impl Fitness {
         Self { verdict, distrust_from: distrust_from.map(str::to_owned), reasons, facts }
     }
 
-    /// Judges a report with samples by its rounds; `None` as with [`Fitness::of`].
+    /// Judges a report with samples by its rounds; `None` as with [`Fitness::from_tally`].
     #[must_use]
-    pub fn of_report(report: &Report) -> Option<Self> {
+    pub fn from_report(report: &Report) -> Option<Self> {
         let mut tally = Tally::default();
         tally.add_report(report);
-        Self::of(&tally, report.host.cpus_online)
+        Self::from_tally(&tally, report.host.cpus_online)
     }
 }
 
@@ -249,7 +249,7 @@ const CAUSES: [(Cause, [f64; 2]); 8] = [
 
 impl Facts {
     /// How much there was of a cause; `None` where it was not measured.
-    fn of(&self, cause: Cause, cpus: Option<u64>) -> Option<f64> {
+    fn amount(&self, cause: Cause, cpus: Option<u64>) -> Option<f64> {
         // Of one core.
         let stolen = self.stolen.unwrap_or(0.0) * cpus.unwrap_or(1) as f64;
         // A thread of a group that stands still waits, too.
@@ -286,7 +286,7 @@ mod tests {
             &Round { window_ns: Some(second), cpu_ns, ..round },
             lateness_ns,
         );
-        Fitness::of(&tally, Some(2)).unwrap()
+        Fitness::from_tally(&tally, Some(2)).unwrap()
     }
 
     fn on_time() -> Vec<i64> {
@@ -356,7 +356,7 @@ mod tests {
                     &on_time(),
                 );
             }
-            causes(&Fitness::of(&tally, Some(2)).unwrap())
+            causes(&Fitness::from_tally(&tally, Some(2)).unwrap())
         };
         assert_eq!(of(&[3_000_000, 2_900_000, 2_950_000]), []);
         assert_eq!(of(&[3_000_000, 2_000_000]), [Cause::Slowed]);
@@ -386,10 +386,10 @@ mod tests {
         let mut tally = Tally::default();
         let round = Round { window_ns: Some(1_000), run_queue_ns: Some(200), ..Round::default() };
         tally.add("os-interval", PERIOD_NS, &round, &[9_000]);
-        let fitness = Fitness::of(&tally, None).unwrap();
+        let fitness = Fitness::from_tally(&tally, None).unwrap();
         assert_eq!((fitness.verdict, causes(&fitness)), (Verdict::Unfit, vec![Cause::Busy]));
         assert_eq!((fitness.facts.spin_core, fitness.distrust_from), (None, None));
-        assert_eq!(Fitness::of(&Tally::default(), Some(2)), None, "nothing was measured");
+        assert_eq!(Fitness::from_tally(&Tally::default(), Some(2)), None, "nothing was measured");
     }
 
     #[test]

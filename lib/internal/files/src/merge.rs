@@ -125,7 +125,7 @@ pub fn merge(reports: &[Report], force: bool) -> Result<Report, MergeError> {
         subject.histogram = subject.summary.is_some().then(|| histogram::pack(all));
     }
     if reports.iter().any(|r| r.fitness.is_some()) {
-        merged.fitness = Fitness::of_report(&merged);
+        merged.fitness = Fitness::from_report(&merged);
     }
     if let Some(what) = difference {
         merged.warnings.push(warning(

@@ -4,10 +4,10 @@
 /// feature for it.
 macro_rules! model {
     ($($(#[$meta:meta])* pub struct $name:ident { $($(#[$fmeta:meta])* pub $field:ident: $ty:ty,)* })*) => {$(
-        $(#[$meta])*
         #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
         #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
         #[serde(deny_unknown_fields)]
+        $(#[$meta])*
         pub struct $name { $($(#[$fmeta])* pub $field: $ty,)* }
     )*};
 }

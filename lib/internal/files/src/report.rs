@@ -134,13 +134,14 @@ model! {
         /// Whether as many rounds again were run to find out why ticks were late; null where nobody
         /// asked.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        pub why: Option<WhyAsked>,
+        pub why: Option<WhyRequest>,
         /// The scenarios, one for each subject, period and runtime.
         pub scenarios: Vec<Scenario>,
     }
 
     /// How it was asked why ticks were late.
-    pub struct WhyAsked {
+    #[cfg_attr(feature = "schema", schemars(rename = "WhyAsked"))]
+    pub struct WhyRequest {
         /// Ticks at least this late count as late; null for the latest per cent.
         pub threshold_ns: Option<u64>,
     }
@@ -459,7 +460,7 @@ impl Distribution {
 impl Round {
     /// Index on the grid of the `i`-th entry of `lateness_ns`.
     #[must_use]
-    pub fn tick_of(&self, i: usize) -> u64 {
+    pub fn tick_index(&self, i: usize) -> u64 {
         let consecutive = || self.first_tick.saturating_add(i as u64);
         self.tick.as_ref().and_then(|t| t.get(i).copied()).unwrap_or_else(consecutive)
     }

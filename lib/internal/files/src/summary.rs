@@ -320,7 +320,7 @@ pub fn stored_samples(subject: &report::Subject, entry: &report::Round) -> Round
         .map_or((recorded as u64, 0), |s| (s.ticks / subject.instances.max(1), s.coalesced));
     RoundSamples {
         grid: Grid { first_tick: entry.first_tick, ticks: asked, period_ns: subject.period_ns },
-        ticks: (0..recorded).map(|i| entry.tick_of(i)).collect(),
+        ticks: (0..recorded).map(|i| entry.tick_index(i)).collect(),
         lateness_ns: entry.lateness_ns.clone(),
         until_unpark_ns: entry.until_unpark_ns.clone().unwrap_or_else(|| vec![None; recorded]),
         coalesced,

@@ -6,7 +6,7 @@
 
 use std::fmt;
 
-use super::look::{LOOKS, Outcome, Reason};
+use super::decision::{LOOKS, Outcome, Reason};
 use super::metric::{JudgedMetric, MetricRule, alpha_share};
 use crate::stats::random::SplitMix64;
 
@@ -125,7 +125,7 @@ impl InTurn {
     /// Ends after so many pairs, decided or not: 400 unless set, at least 24. It looks at 50, 100,
     /// 200, and at the last.
     #[must_use]
-    pub fn most_pairs(mut self, pairs: usize) -> Self {
+    pub fn max_pairs(mut self, pairs: usize) -> Self {
         let most = pairs.max(24);
         self.looks = LOOKS.into_iter().filter(|&look| look < most).chain([most]).collect();
         self
@@ -277,7 +277,7 @@ mod tests {
 
     #[test]
     fn a_test_without_a_change_hardly_ever_fails_and_finds_what_it_says() {
-        let test = InTurn::lower_is_better(0.02).most_pairs(50);
+        let test = InTurn::lower_is_better(0.02).max_pairs(50);
         let same: Vec<JudgedInTurn> = (0..2_000).map(|seed| of(&test, seed, 1.0)).collect();
         let alarms = same.iter().filter(|judged| judged.outcome == Outcome::Regressed).count();
         // 10 by design at most, and three standard deviations.
@@ -317,7 +317,7 @@ mod tests {
         // Equal to the last digit.
         let judged = test.run(|| 5.0, || 5.0);
         assert_eq!((judged.outcome, judged.ratio), (Outcome::Pass, Some(1.0)));
-        let judged = test.most_pairs(1).run(|| 5.0, || 10.0);
+        let judged = test.max_pairs(1).run(|| 5.0, || 10.0);
         assert_eq!((judged.outcome, judged.pairs), (Outcome::Regressed, 24), "{judged}");
         assert!(std::panic::catch_unwind(|| judged.assert_no_regression()).is_err());
     }

@@ -1,7 +1,7 @@
 //! Any number of a whole run, judged: the same paired test as of lateness, without what only ticks
 //! have.
 
-use super::look::{Outcome, Reason, Rules, judge_tail};
+use super::decision::{Outcome, Reason, Rules, judge_tail};
 use super::round::Late;
 
 /// What is tolerated of a metric.
@@ -50,7 +50,7 @@ impl MetricRule {
         let sign = if self.higher_is_better { -1.0 } else { 1.0 };
         let worse = |value: &f64| sign * value.ln();
         let late = |pair: &[f64; 2]| {
-            pair.each_ref().map(|value| Late { ln: worse(value), ln_own: worse(value) })
+            pair.each_ref().map(|value| Late { ln: worse(value), ln_unstalled: worse(value) })
         };
         let rules = self.rules(share);
         let judged = judge_tail(&values.iter().map(late).collect::<Vec<_>>(), &rules, last);

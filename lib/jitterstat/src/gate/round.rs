@@ -38,20 +38,20 @@ pub struct Late {
     /// Of the lateness: what is judged.
     pub ln: f64,
     /// Of the own parts: what it would be without stalls.
-    pub ln_own: f64,
+    pub ln_unstalled: f64,
 }
 
 impl Late {
     /// Of a percentile of the lateness and of the own parts; below 1 ns there is no logarithm.
     #[must_use]
-    pub fn of_ns(late: i64, own: i64) -> Self {
+    pub fn from_ns(late: i64, own: i64) -> Self {
         let ln = |ns: i64| (ns.max(1) as f64).ln();
-        Self { ln: ln(late), ln_own: ln(own) }
+        Self { ln: ln(late), ln_unstalled: ln(own) }
     }
 
     /// The two in nanoseconds.
     pub fn ns(self) -> [i64; 2] {
-        [self.ln, self.ln_own].map(|ln| ln.exp().round() as i64)
+        [self.ln, self.ln_unstalled].map(|ln| ln.exp().round() as i64)
     }
 }
 

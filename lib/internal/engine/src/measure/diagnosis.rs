@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use files::report::why::{Missing, Tier, Why};
-use files::why::pool::{Beside, Pool};
+use files::why::pool::{Pool, ReferenceRound};
 use jitterstat::stats::quantile::nearest_rank;
 
 use crate::measure::round::MeasuredRound;
@@ -13,7 +13,7 @@ use crate::scenario::{self, Scenario};
 #[derive(Debug)]
 pub struct ScenarioDiagnosis {
     pool: Pool,
-    beside: Vec<Beside>,
+    beside: Vec<ReferenceRound>,
     missing: Option<Missing>,
 }
 
@@ -59,13 +59,13 @@ impl ScenarioDiagnosis {
 
 /// What is compared between a round that was asked and the one beside it; `None` where no tick
 /// came.
-fn beside(round: &MeasuredRound) -> Option<Beside> {
+fn beside(round: &MeasuredRound) -> Option<ReferenceRound> {
     let mut lateness: Vec<i64> =
         round.instances.iter().flat_map(|i| i.samples.lateness_ns.iter().copied()).collect();
     lateness.sort_unstable();
     let ran: u64 = round.instances.iter().map(|i| i.ticks_run).sum();
     let cpu_ns_per_tick = round.cost.cpu_ns.map(|cpu| cpu as f64 / ran.max(1) as f64);
-    Some(Beside { index: round.index, p50: nearest_rank(&lateness, 0.5)?, cpu_ns_per_tick })
+    Some(ReferenceRound { index: round.index, p50: nearest_rank(&lateness, 0.5)?, cpu_ns_per_tick })
 }
 
 fn nanoseconds(duration: Duration) -> u64 {

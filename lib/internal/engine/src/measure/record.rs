@@ -197,7 +197,7 @@ impl<'a, 'b> ReportBuilder<'a, 'b> {
                 tally.add(&subject.name, subject.period_ns, entry, &instance.samples.lateness_ns);
             }
         }
-        Fitness::of(&tally, self.conditions.host.cpus_online)
+        Fitness::from_tally(&tally, self.conditions.host.cpus_online)
     }
 }
 

@@ -13,8 +13,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use files::report::why::{Evidence, Missing, Tier};
-use files::why::pool::{AskedRound, AskedTick};
-use files::why::{self, Cycle, Facts, Occupant, Reading, Standstill, Thread, Tick};
+use files::why::pool::{ProfiledRound, ProfiledTick};
+use files::why::{self, Cycle, RoundConditions, Occupant, Reading, Standstill, Thread, Tick};
 use jitterstat::sample::Grid;
 use jitterstat::stats::quantile::nearest_rank;
 use tach::Conversion;
@@ -289,7 +289,7 @@ pub struct Ticks {
 /// What a round answers.
 #[derive(Debug)]
 pub struct RoundDiagnosis {
-    pub round: AskedRound,
+    pub round: ProfiledRound,
     /// The lowest tier that could not be had, and why.
     pub missing: Option<Missing>,
     /// The threads that ran its ticks; times are counted from the start of its first instance's
@@ -423,14 +423,14 @@ pub fn diagnose(
                 let Some(switches) = occupants.as_ref().and_then(|o| o.get(&queued.cpu)) else {
                     continue;
                 };
-                for (thread, ns) in why::behind(queued, switches) {
+                for (thread, ns) in why::occupants_during(queued, switches) {
                     *behind.entry(name(&mut names, thread)).or_default() += ns;
                 }
             }
             let of_thread = threads
                 .get(of.thread)
                 .zip(wakeups.as_ref().ok().and_then(|all| all.get(of.thread)));
-            asked.push(AskedTick {
+            asked.push(ProfiledTick {
                 instance: *instance,
                 tick: *tick,
                 deadline_ns: of.deadline_ns,
@@ -439,17 +439,17 @@ pub fn diagnose(
                 behind: behind.into_iter().collect(),
                 way: of_thread
                     .filter(|_| tier == Some(Tier::B2))
-                    .map(|(thread, wakeups)| why::way(of, thread, wakeups, &explained)),
+                    .map(|(thread, wakeups)| why::trace_wakeup(of, thread, wakeups, &explained)),
             });
         }
     }
-    let round = AskedRound {
+    let round = ProfiledRound {
         index: round.index,
         ticks: asked,
         tier,
         known: facts.known(),
         evidence,
-        ..AskedRound::default()
+        ..ProfiledRound::default()
     };
     RoundDiagnosis { round, missing, threads, occupants: occupants.unwrap_or_default() }
 }
@@ -458,7 +458,7 @@ impl RoundDiagnosis {
     /// Of a round that cannot be asked.
     pub fn none(index: u64, reason: &str) -> Self {
         let missing = Missing { tier: Tier::A1, reason: reason.to_owned() };
-        let round = AskedRound { index, ..AskedRound::default() };
+        let round = ProfiledRound { index, ..ProfiledRound::default() };
         Self { round, missing: Some(missing), threads: Vec::new(), occupants: HashMap::new() }
     }
 }
@@ -504,7 +504,7 @@ fn facts(
     threads: &[Thread],
     slack_ns: Option<u64>,
     kernel: Option<&Kernel>,
-) -> Facts {
+) -> RoundConditions {
     let median = |mut values: Vec<i64>| {
         values.sort_unstable();
         nearest_rank(&values, 0.5).and_then(|ns| u64::try_from(ns).ok()).unwrap_or(0)
@@ -520,7 +520,7 @@ fn facts(
         WaitKind::Spins => way_ns,
         _ => median(threads.iter().flat_map(|t| t.cycles.windows(2).filter_map(cpu)).collect()),
     };
-    Facts {
+    RoundConditions {
         fault_ns: session.fault_ns,
         quota_period_ns: session.quotas.iter().map(|q| q.period_ns).max(),
         slack_ns: slack_ns.filter(|_| matches!(round.waits, WaitKind::Wheel | WaitKind::Sleep)),

@@ -8,7 +8,7 @@ use crate::report::{Distribution, MAX_NS, Report, Round, Subject, Summary};
 use jitterstat::stats::quantile;
 
 use super::key::{Key, Labels, cell, micros};
-use super::model::{Binning, Facts, Interval, NEGATIVE};
+use super::model::{Binning, Interval, IntervalCounts, NEGATIVE};
 
 /// The labels of what a subject of a report has beside its name, period and runtime.
 pub const LOAD: &str = "load";
@@ -19,36 +19,36 @@ pub const ID: &str = "id";
 
 /// A measured subject has no histogram that can be read: why.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NoHistogram {
+pub struct MissingHistogram {
     /// Id of the subject.
     pub subject: String,
     /// Why.
     pub why: String,
 }
 
-impl fmt::Display for NoHistogram {
+impl fmt::Display for MissingHistogram {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} has no histogram to make bins of: {}", self.subject, self.why)
     }
 }
 
-impl std::error::Error for NoHistogram {}
+impl std::error::Error for MissingHistogram {}
 
 /// Each subject of a report as an interval; those that were not measured are left out. A report has
 /// no name of its host.
 ///
 /// # Errors
 /// A subject that was measured, but of which there is no histogram.
-pub fn of_report(
+pub fn intervals_from_report(
     report: &Report,
     host: &str,
     labels: &Labels,
     binning: Binning,
-) -> Result<Vec<Interval>, NoHistogram> {
+) -> Result<Vec<Interval>, MissingHistogram> {
     let measured =
         report.subjects.iter().filter_map(|subject| Some((subject, subject.summary.as_ref()?)));
     let interval = |(subject, summary): (&Subject, &Summary)| {
-        let no = |why: String| NoHistogram { subject: subject.id.clone(), why };
+        let no = |why: String| MissingHistogram { subject: subject.id.clone(), why };
         let stored = subject
             .histogram
             .as_ref()
@@ -83,7 +83,7 @@ pub fn of_report(
             let early = if v.value_iterated_to() <= lowest { early } else { 0 };
             (i64::try_from(v.value_iterated_to()).unwrap_or(i64::MAX), v.count_at_value() - early)
         });
-        Ok(Interval::of_values(
+        Ok(Interval::from_values(
             key,
             binning,
             [(NEGATIVE[1], early)].into_iter().chain(values),
@@ -116,14 +116,14 @@ fn tell_apart<'a>(intervals: &mut [Interval], ids: impl Iterator<Item = &'a str>
     }
 }
 
-fn facts(subject: &Subject, summary: &Summary) -> Facts {
+fn facts(subject: &Subject, summary: &Summary) -> IntervalCounts {
     let total = |of: fn(&Round) -> Option<u64>| {
         let sum =
             subject.rounds.iter().map(of).try_fold(0_u64, |sum, ns| Some(sum.saturating_add(ns?)));
         // As much as a cell holds.
         sum.filter(|_| !subject.rounds.is_empty()).map(|ns| ns.min(MAX_NS))
     };
-    Facts {
+    IntervalCounts {
         ticks: summary.ticks,
         delivered: summary.delivered,
         coalesced: summary.coalesced,
@@ -169,7 +169,7 @@ impl Interval {
         // The bin of the largest value ends above it.
         let at = |q| self.percentile(q).filter(|_| supported(q)).map(|upper| upper.min(max));
         let lateness_ns = Distribution::new([min, max], mean, at);
-        let by = |facts: &Facts| Summary {
+        let by = |facts: &IntervalCounts| Summary {
             ticks: facts.ticks,
             delivered: facts.delivered,
             coalesced: facts.coalesced,

@@ -20,7 +20,8 @@ pub fn join(bins: Vec<Interval>, intervals: Vec<Interval>) -> Result<Vec<Interva
             all.insert(key.clone(), Interval::empty(key, facts));
             continue;
         };
-        let (holds, states) = (there.count(), facts.as_ref().map_or(0, super::model::Facts::came));
+        let (holds, states) =
+            (there.count(), facts.as_ref().map_or(0, super::model::IntervalCounts::came));
         if holds != states {
             let flaw = BinsFlaw::Counts { key: key.to_string(), holds, states };
             return Err(BinsError { line: None, flaw });

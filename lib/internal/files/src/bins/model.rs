@@ -67,7 +67,7 @@ impl Binning {
 
 /// What was counted beside the values of an interval; `None` where it was not measured.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Facts {
+pub struct IntervalCounts {
     /// Planned ticks: delivered + coalesced + skipped.
     pub ticks: u64,
     /// With a wake-up of their own.
@@ -92,7 +92,7 @@ pub struct Facts {
     pub throttled_ns: Option<u64>,
 }
 
-impl Facts {
+impl IntervalCounts {
     /// How many values its interval holds.
     #[must_use]
     pub fn came(&self) -> u64 {
@@ -126,22 +126,22 @@ pub struct Interval {
     /// The least value of each bin, and how many values are in it: at least one.
     pub bins: BTreeMap<i64, u64>,
     /// What was counted; `None` where the file beside is missing.
-    pub facts: Option<Facts>,
+    pub facts: Option<IntervalCounts>,
 }
 
 impl Interval {
     /// An interval without a value.
     #[must_use]
-    pub fn empty(key: Key, facts: Option<Facts>) -> Self {
+    pub fn empty(key: Key, facts: Option<IntervalCounts>) -> Self {
         Self { key, binning: Binning::Hdr3, bins: BTreeMap::new(), facts }
     }
 
     /// From values that come with their counts.
-    pub fn of_values(
+    pub fn from_values(
         key: Key,
         binning: Binning,
         counted: impl IntoIterator<Item = (i64, u64)>,
-        facts: Option<Facts>,
+        facts: Option<IntervalCounts>,
     ) -> Self {
         let mut interval = Self::empty(key, facts);
         interval.add_values(binning, counted);

@@ -24,11 +24,11 @@ fn key(host: &str, minute: u64) -> Key {
     }
 }
 
-fn facts(values: &[i64]) -> Facts {
+fn facts(values: &[i64]) -> IntervalCounts {
     let n = values.len() as u64;
     let early = values.iter().filter(|v| **v < 0).count() as u64;
     let max_ns = values.iter().max().copied();
-    Facts {
+    IntervalCounts {
         ticks: n + 3,
         delivered: n,
         skipped: 3,
@@ -36,12 +36,12 @@ fn facts(values: &[i64]) -> Facts {
         early,
         max_ns,
         cpu_ns: Some(7),
-        ..Facts::default()
+        ..IntervalCounts::default()
     }
 }
 
 fn interval(key: Key, binning: Binning, values: &[i64]) -> Interval {
-    Interval::of_values(key, binning, values.iter().map(|v| (*v, 1)), Some(facts(values)))
+    Interval::from_values(key, binning, values.iter().map(|v| (*v, 1)), Some(facts(values)))
 }
 
 fn folded<'a>(
@@ -147,7 +147,7 @@ proptest! {
         let mut labels = Labels::default();
         labels.set("x", &value).unwrap();
         let one = Key { host: text.clone(), subject: format!("s{text}"), labels: labels.clone(), ..key("", 0) };
-        let read = read_bins(&bins_csv(&[Interval::of_values(one, Binning::Hdr2, [(1, 1)], None)])).unwrap();
+        let read = read_bins(&bins_csv(&[Interval::from_values(one, Binning::Hdr2, [(1, 1)], None)])).unwrap();
         prop_assert_eq!(&read[0].key.labels, &labels);
         prop_assert_eq!(&read[0].key.host, &cell(&text));
     }
@@ -174,7 +174,8 @@ fn a_report_has_its_percentiles_within_a_bin_and_its_counts_exactly() {
     let report = report();
     for binning in Binning::ALL {
         let all =
-            of_report(&report, "web-17", &Labels::parse("rack=r7").unwrap(), binning).unwrap();
+            intervals_from_report(&report, "web-17", &Labels::parse("rack=r7").unwrap(), binning)
+                .unwrap();
         assert_eq!(all.len(), report.subjects.len());
         let mut sorted = all.clone();
         sorted.sort_by(|a, b| a.key.cmp(&b.key));
@@ -186,7 +187,7 @@ fn a_report_has_its_percentiles_within_a_bin_and_its_counts_exactly() {
             let mut exact: Vec<i64> =
                 subject.rounds.iter().flat_map(|round| round.lateness_ns.clone()).collect();
             exact.sort_unstable();
-            let of_samples = Interval::of_values(
+            let of_samples = Interval::from_values(
                 interval.key.clone(),
                 binning,
                 exact.iter().map(|v| (*v, 1)),
@@ -219,7 +220,7 @@ fn histogram_rows(interval: &Interval) -> std::collections::BTreeMap<i64, u64> {
         let value = v.value_iterated_to() as i64;
         (value, v.count_at_value() - if value == 0 { early } else { 0 })
     });
-    Interval::of_values(Key::default(), interval.binning, values.chain([(-1, early)]), None).bins
+    Interval::from_values(Key::default(), interval.binning, values.chain([(-1, early)]), None).bins
 }
 
 #[test]

@@ -8,7 +8,7 @@ use crate::report::{MAX_COUNT, MAX_NS};
 
 use super::error::{BinsError, BinsFlaw};
 use super::key::{Key, Labels, MAX_CELL, MAX_LABEL_BYTES, cell, micros, stamp};
-use super::model::{Binning, Facts, Interval, NEGATIVE, VERSION};
+use super::model::{Binning, Interval, IntervalCounts, NEGATIVE, VERSION};
 
 /// The two files of one set of intervals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -186,7 +186,7 @@ pub fn read_bins(text: &str) -> Result<Vec<Interval>, BinsError> {
 /// The first line that is wrong.
 pub fn read_intervals(text: &str) -> Result<Vec<Interval>, BinsError> {
     read(text, Cells::Intervals, |all, key, row| {
-        let facts = Facts {
+        let facts = IntervalCounts {
             ticks: row.count(0)?,
             delivered: row.count(1)?,
             coalesced: row.count(2)?,

@@ -38,7 +38,7 @@ model! {
         /// Pairs of rounds it is of.
         pub rounds: u64,
         /// What the interval says.
-        pub shown: Shown,
+        pub shown: ChangeFinding,
     }
 }
 
@@ -46,7 +46,8 @@ model! {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
-pub enum Shown {
+#[cfg_attr(feature = "schema", schemars(rename = "Shown"))]
+pub enum ChangeFinding {
     /// It holds 1: no difference is shown, which does not show that there is none.
     NoDifference,
     /// It is less than that of the baseline.
@@ -92,10 +93,10 @@ fn change(pairs: &[[i64; 2]], alpha: f64) -> Option<Change> {
         pairs.len() >= MIN_COMPARED_PAIRS && shift.lower.is_finite() && shift.upper.is_finite();
     let ratio_interval = bounded.then(|| [shift.lower, shift.upper].map(|ln| tidy(ln.exp())));
     let shown = match ratio_interval {
-        None => Shown::TooFewRounds,
-        Some([low, _]) if low > 1.0 => Shown::More,
-        Some([_, high]) if high < 1.0 => Shown::Less,
-        Some(_) => Shown::NoDifference,
+        None => ChangeFinding::TooFewRounds,
+        Some([low, _]) if low > 1.0 => ChangeFinding::More,
+        Some([_, high]) if high < 1.0 => ChangeFinding::Less,
+        Some(_) => ChangeFinding::NoDifference,
     };
     Some(Change {
         baseline_ns: of_side(0),

@@ -24,7 +24,7 @@ model! {
         /// numbers then also hold the difference of these.
         pub forced: Vec<Difference>,
         /// One entry for each pair of subjects.
-        pub subjects: Vec<Compared>,
+        pub subjects: Vec<SubjectComparison>,
         /// One entry for each metric of whole runs; none where reports were compared, and in files
         /// from before verdicts were.
         #[serde(default)]
@@ -54,7 +54,8 @@ model! {
     }
 
     /// Two subjects, compared.
-    pub struct Compared {
+    #[cfg_attr(feature = "schema", schemars(rename = "Compared"))]
+    pub struct SubjectComparison {
         /// The subject compared against.
         pub a: Side,
         /// The subject that is judged.

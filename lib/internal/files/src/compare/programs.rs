@@ -39,7 +39,8 @@ fn is_same_gate(a: &Verdict, b: &Verdict) -> bool {
 /// What keeps two programs from being comparable: the machines they ran on.
 #[must_use]
 pub fn program_differences(a: ChosenProgram<'_>, b: ChosenProgram<'_>) -> Vec<Difference> {
-    EnvironmentKey::of(&a.verdict.host).differences(&EnvironmentKey::of(&b.verdict.host))
+    EnvironmentKey::from_host(&a.verdict.host)
+        .differences(&EnvironmentKey::from_host(&b.verdict.host))
 }
 
 /// Compares two programs by every metric that both gates judged, whether they are
@@ -166,7 +167,7 @@ mod tests {
     use crate::compare::{Comparison, Origin, SCHEMA};
     use crate::file::File as _;
     use crate::report::{Report, Tool};
-    use jitterstat::gate::look::Outcome;
+    use jitterstat::gate::decision::Outcome;
     use jitterstat::stats::random::SplitMix64;
 
     fn tool() -> Tool {

@@ -101,9 +101,12 @@ fn values(
     let ticks = parts.iter().map(|r| r.lateness_ns.len() as u64).sum::<u64>();
     let (mut kept, mut own) = (Vec::new(), Vec::new());
     for part in parts {
-        let ticks =
-            part.lateness_ns.iter().enumerate().map(|(i, &lateness)| (part.tick_of(i), lateness));
-        let of_part = stall::kept(&ticks.collect::<Vec<_>>(), subject.period_ns);
+        let ticks = part
+            .lateness_ns
+            .iter()
+            .enumerate()
+            .map(|(i, &lateness)| (part.tick_index(i), lateness));
+        let of_part = stall::split_kept(&ticks.collect::<Vec<_>>(), subject.period_ns);
         kept.extend(of_part.0);
         own.extend(of_part.1);
     }

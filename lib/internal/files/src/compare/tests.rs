@@ -111,11 +111,11 @@ fn run(machine: &mut Machine, started_utc: &str, n: usize, medians_ns: &[(&str, 
     report(started_utc, &subjects)
 }
 
-fn chosen<'a>(report: &'a Report, name: &str) -> Chosen<'a> {
-    Chosen { report, subject: report.subjects.iter().find(|s| s.name == name).unwrap() }
+fn chosen<'a>(report: &'a Report, name: &str) -> ChosenSubject<'a> {
+    ChosenSubject { report, subject: report.subjects.iter().find(|s| s.name == name).unwrap() }
 }
 
-fn of<'a>(compared: &'a Compared, name: &str) -> &'a Percentile {
+fn of<'a>(compared: &'a SubjectComparison, name: &str) -> &'a Percentile {
     compared.percentiles.iter().find(|p| p.name == name).unwrap()
 }
 
@@ -421,7 +421,7 @@ fn proof(seed: u64, times: &[f64]) -> Vec<Differences> {
 /// with a setting that helps and one that harms find these.
 fn assert_families_find_changes(proofs: u64) {
     let shows_nothing = |d: &Differences| {
-        [&d.p50, &d.p99].iter().all(|c| c.as_ref().unwrap().shown == Shown::NoDifference)
+        [&d.p50, &d.p99].iter().all(|c| c.as_ref().unwrap().shown == ChangeFinding::NoDifference)
     };
     let is_quiet = |&seed: &u64| proof(seed, &[1.0; 4]).iter().all(shows_nothing);
     let quiet = (0..proofs).filter(is_quiet).count() as u64;
@@ -432,7 +432,9 @@ fn assert_families_find_changes(proofs: u64) {
     let is_found = |&seed: &u64| {
         let differences = proof(100 + seed, &[1.0, 0.7, 1.0, 1.5]);
         let shown = |i: usize| differences[i].p50.as_ref().unwrap().shown;
-        shown(1) == Shown::Less && shown(3) == Shown::More && shows_nothing(&differences[0])
+        shown(1) == ChangeFinding::Less
+            && shown(3) == ChangeFinding::More
+            && shows_nothing(&differences[0])
     };
     let found = (0..proofs).filter(is_found).count() as u64;
     assert!(
@@ -476,7 +478,7 @@ fn a_family_shows_the_stalls_that_a_setting_makes() {
         report("2026-11-22T00:00:00Z", &[subject("a", None, &plain), subject("b", None, &held)]);
     let shown = family(&report, &[(&report.subjects[0], &report.subjects[1])], 0.05).remove(0);
     let p99 = shown.p99.unwrap();
-    assert_eq!((p99.baseline_ns, p99.ns, p99.shown), (10_000, 2_000_000, Shown::More));
+    assert_eq!((p99.baseline_ns, p99.ns, p99.shown), (10_000, 2_000_000, ChangeFinding::More));
 }
 
 #[test]
@@ -499,8 +501,11 @@ fn a_family_needs_enough_pairs_and_states_cpu_time_per_tick() {
         family(&report, &[(&report.subjects[0], &report.subjects[1])], 0.05).remove(0)
     };
     let cpu = of(MIN_COMPARED_PAIRS).cpu.unwrap();
-    assert_eq!((cpu.baseline_ns, cpu.ns, cpu.ratio, cpu.shown), (10_000, 20_000, 2.0, Shown::More));
+    assert_eq!(
+        (cpu.baseline_ns, cpu.ns, cpu.ratio, cpu.shown),
+        (10_000, 20_000, 2.0, ChangeFinding::More)
+    );
     let few = of(MIN_COMPARED_PAIRS - 1);
-    assert_eq!(few.cpu.unwrap().shown, Shown::TooFewRounds);
+    assert_eq!(few.cpu.unwrap().shown, ChangeFinding::TooFewRounds);
     assert_eq!(few.p50.unwrap().ratio_interval, None);
 }

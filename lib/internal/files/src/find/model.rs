@@ -7,7 +7,7 @@ use crate::fitness::Fitness;
 use crate::gate::limit::{Quantity, RoundTicks, SummaryPath};
 use crate::model::model;
 use crate::report::{Host, Load, MAX_COUNT, MAX_NS, MAX_SUBJECTS, Tool, Warning};
-use jitterstat::gate::look::Outcome;
+use jitterstat::gate::decision::Outcome;
 use jitterstat::stats::{binomial, quantile};
 
 /// Value of [`Find::schema`] that this version writes and reads.
@@ -84,7 +84,7 @@ model! {
         /// Longer periods than that at which a goal was broken all the same.
         pub broken_above_ns: Vec<u64>,
         /// Why there are no more looks.
-        pub stopped: Stopped,
+        pub stopped: StopReason,
         /// Why it could not be measured, if it could not.
         pub failure: Option<String>,
         /// In the order they were taken.
@@ -139,7 +139,8 @@ pub enum Finding {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
-pub enum Stopped {
+#[cfg_attr(feature = "schema", schemars(rename = "Stopped"))]
+pub enum StopReason {
     /// No further period would say more.
     Found,
     /// [`MAX_LOOKS`](super::MAX_LOOKS) were taken.
@@ -233,7 +234,7 @@ pub fn look_confidence(looks: usize, goals: usize) -> f64 {
 impl Look {
     /// Holds the goals against the rounds at one period.
     #[must_use]
-    pub fn of(period_ns: u64, rounds: &[RoundTicks], goals: &[Goal], confidence: f64) -> Self {
+    pub fn new(period_ns: u64, rounds: &[RoundTicks], goals: &[Goal], confidence: f64) -> Self {
         let checks: Vec<Check> =
             goals.iter().map(|goal| goal.check(period_ns, rounds, confidence)).collect();
         let any = |finding| checks.iter().any(|check| check.finding == Some(finding));

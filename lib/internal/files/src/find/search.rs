@@ -51,7 +51,7 @@ pub fn bracket(looks: &[Look]) -> Bracket {
 
 /// The periods that every search looks at, from the longest to the shortest.
 #[must_use]
-pub fn coarse([from, to]: [u64; 2]) -> Vec<u64> {
+pub fn coarse_periods([from, to]: [u64; 2]) -> Vec<u64> {
     let step = (to as f64 / from as f64).powf(1.0 / (COARSE - 1) as f64);
     let mut all: Vec<u64> =
         (0..COARSE).map(|i| readable(to as f64 / step.powi(i as i32)).clamp(from, to)).collect();
@@ -67,14 +67,16 @@ pub fn coarse([from, to]: [u64; 2]) -> Vec<u64> {
 /// Those are looked at again at last, in more and fresh rounds: what made it open is not judged
 /// twice.
 #[must_use]
-pub fn next(range: [u64; 2], looks: &[Look]) -> Option<Step> {
+pub fn next_step(range: [u64; 2], looks: &[Look]) -> Option<Step> {
     if looks.len() >= MAX_LOOKS {
         return None;
     }
     let is_new = |ns: &u64| looks.iter().all(|look| look.period_ns != *ns);
     let found = bracket(looks);
-    let new =
-        coarse(range).into_iter().find(is_new).or_else(|| between(&found, looks).filter(is_new));
+    let new = coarse_periods(range)
+        .into_iter()
+        .find(is_new)
+        .or_else(|| between(&found, looks).filter(is_new));
     new.map(|period_ns| Step { period_ns, times: 1 }).or_else(|| again(range, &found, looks))
 }
 

@@ -43,7 +43,7 @@ fn measured(
         why: None,
         rounds,
     };
-    RoundTicks::all_of(&subject).unwrap()
+    RoundTicks::from_subject(&subject).unwrap()
 }
 
 /// The 99th percentile of such ticks with a mean of 1.
@@ -60,7 +60,7 @@ fn p99_of_mean() -> f64 {
 /// What a search finds that has the time for every look.
 fn search(range: [u64; 2], mut look: impl FnMut(Step) -> Look) -> Vec<Look> {
     let mut looks = Vec::new();
-    while let Some(step) = next(range, &looks) {
+    while let Some(step) = next_step(range, &looks) {
         looks.push(look(step));
     }
     looks
@@ -92,7 +92,7 @@ fn assert_limits_are_bracketed(seeds: impl ExactSizeIterator<Item = u64>) {
         // At the limit the percentile is the goal's; at twice the period it is half of it.
         let mean = |period_ns: u64| 100_000.0 / p99_of_mean() * limit_ns / period_ns as f64;
         let looks = search(RANGE, |step| {
-            Look::of(
+            Look::new(
                 step.period_ns,
                 &measured(step, mean(step.period_ns), &mut random),
                 &goals,
@@ -136,7 +136,7 @@ fn misses_that_were_not_seen_may_still_happen() {
     let goal = |percent| Goal::new("missed", Some(percent)).unwrap();
     let rounds =
         measured(Step { period_ns: 1_000_000_000, times: 1 }, 10_000.0, &mut SplitMix64::new(1));
-    let found = |percent| Look::of(1_000_000_000, &rounds, &[goal(percent)], 0.99).finding;
+    let found = |percent| Look::new(1_000_000_000, &rounds, &[goal(percent)], 0.99).finding;
     // None of 1,200 ticks was missed: up to 0.44 % are no surprise.
     assert_eq!((found(0.4), found(0.5)), (Some(Finding::Open), Some(Finding::Kept)));
     assert_eq!(goal(0.5).least_ticks(0.99), 1_058);
@@ -149,7 +149,7 @@ fn all_goals_have_to_hold_and_cpu_is_of_a_core() {
     let found = |goals: &[(&str, f64)]| {
         let goals: Vec<Goal> =
             goals.iter().map(|(name, limit)| Goal::new(name, Some(*limit)).unwrap()).collect();
-        Look::of(100_000, &rounds, &goals, 0.99)
+        Look::new(100_000, &rounds, &goals, 0.99)
     };
     let (late, dear) = (("p99", 100_000.0), ("cpu", 9.9));
     assert_eq!(found(&[late]).finding, Some(Finding::Kept));
@@ -158,7 +158,7 @@ fn all_goals_have_to_hold_and_cpu_is_of_a_core() {
     assert_eq!((both.finding, both.checks[1].value), (Some(Finding::Broken), Some(10.0)));
     assert_eq!(both.cpu_percent, Some(10.0));
     assert_eq!(found(&[late, ("p99.99", 1e9)]).finding, Some(Finding::Open), "too few ticks");
-    assert_eq!(Look::of(100_000, &rounds, &[Goal::new("p50", None).unwrap()], 0.99).finding, None);
+    assert_eq!(Look::new(100_000, &rounds, &[Goal::new("p50", None).unwrap()], 0.99).finding, None);
     assert!(Goal::new("max", None).is_none());
 }
 

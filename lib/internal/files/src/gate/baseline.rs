@@ -12,7 +12,7 @@ use crate::environment::{Difference, EnvironmentKey};
 use crate::file::{File, Flaw, Invalid};
 use crate::model::model;
 use crate::report::{Histogram, Tool};
-use jitterstat::gate::look::{self, QUIET_SHARE};
+use jitterstat::gate::decision::{self, QUIET_SHARE};
 use jitterstat::gate::round::{self, Pair};
 use jitterstat::stall;
 
@@ -105,7 +105,7 @@ impl File for Baseline {
     fn check(&self) -> Result<(), Invalid> {
         let sessions = ("sessions".to_owned(), self.sessions.len(), 1);
         let pairs = |(i, s): (usize, &Session)| {
-            (format!("sessions[{i}].pairs"), s.pairs.len(), 2 * look::MIN_PAIRS)
+            (format!("sessions[{i}].pairs"), s.pairs.len(), 2 * decision::MIN_PAIRS)
         };
         let all = std::iter::once(sessions).chain(self.sessions.iter().enumerate().map(pairs));
         match { all }.find(|(_, found, least)| found < least) {
@@ -137,7 +137,7 @@ impl Session {
 impl SessionDesign {
     /// What a session of such a design measures.
     #[must_use]
-    pub fn of(subject: &str, runtime: Option<String>, design: &GateDesign) -> Self {
+    pub fn new(subject: &str, runtime: Option<String>, design: &GateDesign) -> Self {
         Self {
             subject: subject.to_owned(),
             runtime,
@@ -189,7 +189,8 @@ mod tests {
 
     fn baseline(sessions: usize) -> Baseline {
         let record =
-            RoundRecord::of((0..).zip([9_000, 8_000, 700_000, 200_000, 7_000]), 500_000).unwrap();
+            RoundRecord::from_ticks((0..).zip([9_000, 8_000, 700_000, 200_000, 7_000]), 500_000)
+                .unwrap();
         let pair = SessionPair { subject_first: true, subject: record.clone(), control: record };
         let histogram = crate::histogram::pack([1, 2, 3]);
         let session = |i: usize| Session {

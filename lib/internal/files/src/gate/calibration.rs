@@ -24,7 +24,7 @@ use crate::environment::{Difference, EnvironmentKey};
 use crate::file::File;
 use crate::model::model;
 use crate::report::{Fitness, Tool, Warning};
-use jitterstat::gate::look::{self, Lift, Outcome, Rules};
+use jitterstat::gate::decision::{self, Lift, Outcome, Rules};
 use jitterstat::gate::round::{Late, Pair, tail_name};
 
 /// Value of [`Calibration::schema`] that this version writes and reads.
@@ -152,7 +152,7 @@ pub struct ToleranceBelowNoise {
 impl CalibrationPlan {
     /// How a calibration was measured, and the rules that it holds for.
     #[must_use]
-    pub fn of(design: &GateDesign, rules: &Rules) -> Self {
+    pub fn new(design: &GateDesign, rules: &Rules) -> Self {
         Self {
             period_ns: design.period_ns,
             round_ticks: design.round_ticks,
@@ -177,7 +177,7 @@ pub fn warnings(metrics: &[CalibratedMetric], pairs: usize) -> Vec<Warning> {
         hint: hint.to_owned(),
     };
     let mut warnings = Vec::new();
-    if pairs < look::LOOKS[0] {
+    if pairs < decision::LOOKS[0] {
         let message = format!("{pairs} pairs are fewer than a gate takes until its first look.");
         warnings.push(warning("few-pairs", message, "Calibrate for longer, with --max-time."));
     }
@@ -209,9 +209,9 @@ pub fn metrics(
     let smallest = smallest_changes(pairs, rules);
     let relative = [rules.tolerance_median, rules.tolerance_tail];
     let metric = |name: &str, values: &[[Late; 2]], which: usize| {
-        let quiet = (which == TAIL).then(|| look::quiet_half(values));
+        let quiet = (which == TAIL).then(|| decision::quiet_half(values));
         let used = quiet.as_deref().unwrap_or(values);
-        let median_ns = look::median(used.iter().flatten().map(|late| late.ln)).exp();
+        let median_ns = decision::median(used.iter().flatten().map(|late| late.ln)).exp();
         let lift = Lift::from_pairs(used, rules.period_ns);
         let both = lift.map_or(0.0, |lift| lift.both);
         let change = |&(n, upper): &(usize, [f64; 2])| {
@@ -228,14 +228,14 @@ pub fn metrics(
             median_ns: median_ns.round() as i64,
             spread: tidy(apart(values)),
             spread_quiet_half: quiet.as_deref().map(|quiet| tidy(apart(quiet))),
-            stall_dominated: lift.is_some_and(|lift| lift.hides(relative[which])),
+            stall_dominated: lift.is_some_and(|lift| lift.masks_change(relative[which])),
             lift: Some(tidy(both.exp())),
             smallest_change: smallest.iter().map(change).collect(),
         }
     };
     vec![
-        metric("p50", &look::medians(pairs), MEDIAN),
-        metric(tail_name(tail_quantile), &look::tails(pairs), TAIL),
+        metric("p50", &decision::medians(pairs), MEDIAN),
+        metric(tail_name(tail_quantile), &decision::tails(pairs), TAIL),
     ]
 }
 
@@ -261,7 +261,7 @@ fn smallest_changes(pairs: &[Pair], rules: &Rules) -> Vec<(usize, [f64; 2])> {
     let at = |n: usize| {
         let mut bounds: [Vec<f64>; 2] = [Vec::new(), Vec::new()];
         for _ in 0..RELABELLED {
-            let look = look::look(&labelled(pairs, &relabelled.gate(n)), &rules, true);
+            let look = decision::look(&labelled(pairs, &relabelled.gate(n)), &rules, true);
             for (bounds, judged) in bounds.iter_mut().zip([look.median, look.tail]) {
                 bounds.extend(judged.shift.iter().flat_map(|s| [s.upper, -s.lower]));
             }
@@ -291,7 +291,9 @@ pub fn inconclusive(pairs: &[Pair], rules: &Rules, pair_ns: u64) -> Vec<Inconclu
 
 /// A gate over the pairs in their order: its outcome, and the pairs it took.
 fn decide(pairs: &[Pair], rules: &Rules) -> (Outcome, usize) {
-    gates::decide(&rules.looks, pairs.len(), |n, last| look::look(&pairs[..n], rules, last).outcome)
+    gates::decide(&rules.looks, pairs.len(), |n, last| {
+        decision::look(&pairs[..n], rules, last).outcome
+    })
 }
 
 /// The gates that the pairs really were, one after the other; what is left at the end is none.

@@ -15,4 +15,4 @@ mod tests;
 
 pub use measured::Measured;
 pub use path::{PathError, Quantity, SummaryPath};
-pub use rounds::{RoundTicks, Unmeasured};
+pub use rounds::{MissingRounds, RoundTicks};

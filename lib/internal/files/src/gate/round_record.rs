@@ -58,9 +58,9 @@ impl RoundRecord {
     /// A stall of several periods makes every tick that fell due in it late: one event, counted
     /// once, by its first tick ([`stall`]).
     #[must_use]
-    pub fn of(ticks: impl IntoIterator<Item = (u64, i64)>, period_ns: u64) -> Option<Self> {
+    pub fn from_ticks(ticks: impl IntoIterator<Item = (u64, i64)>, period_ns: u64) -> Option<Self> {
         let ticks: Vec<(u64, i64)> = ticks.into_iter().collect();
-        let (late, own) = stall::kept(&ticks, period_ns);
+        let (late, own) = stall::split_kept(&ticks, period_ns);
         let at = |q: f64| quantile::nearest_rank(&late, q);
         let own_at = |q: f64| quantile::nearest_rank(&own, q);
         Some(Self {
@@ -94,7 +94,8 @@ impl RoundRecord {
             "p95" => (self.p95_ns, own(|o| o.p95_ns, self.p95_ns)),
             _ => (self.p90_ns, own(|o| o.p90_ns, self.p90_ns)),
         };
-        let late = |all: i64, own: i64| Late::of_ns(all.max(resolution_ns), own.max(resolution_ns));
+        let late =
+            |all: i64, own: i64| Late::from_ns(all.max(resolution_ns), own.max(resolution_ns));
         RoundValue {
             median: late(self.p50_ns, own(|o| o.p50_ns, self.p50_ns)),
             tail: late(tail_ns, own_tail_ns),
@@ -107,7 +108,7 @@ mod tests {
     use super::*;
 
     fn record(lateness_ns: &[i64]) -> RoundRecord {
-        RoundRecord::of((0..).zip(lateness_ns.iter().copied()), 500_000).unwrap()
+        RoundRecord::from_ticks((0..).zip(lateness_ns.iter().copied()), 500_000).unwrap()
     }
 
     #[test]
@@ -123,9 +124,9 @@ mod tests {
     #[test]
     fn an_early_or_exact_tick_has_a_value() {
         let of = |resolution_ns| record(&[-40, 0, 3]).value(0.9, resolution_ns);
-        assert_eq!(of(42).median, Late::of_ns(42, 42));
+        assert_eq!(of(42).median, Late::from_ns(42, 42));
         assert_eq!((of(0).median.ln, of(0).tail.ln), (0.0, 3_f64.ln()));
-        assert!(RoundRecord::of([], 500_000).is_none());
+        assert!(RoundRecord::from_ticks([], 500_000).is_none());
     }
 
     #[test]
@@ -136,7 +137,7 @@ mod tests {
         let record = record(&late.map(|us| us * 1_000));
         let value = record.value(0.90, 1);
         assert_eq!(value.tail.ns(), [10_600_000, 5_600_000]);
-        assert!((value.tail.ln - value.tail.ln_own - 0.638_1).abs() < 5e-5);
+        assert!((value.tail.ln - value.tail.ln_unstalled - 0.638_1).abs() < 5e-5);
         assert_eq!(value.median.ns(), [3_100_000; 2]);
         // A record from before own parts were known says nothing about stalls.
         let old = RoundRecord { own: None, ..record };

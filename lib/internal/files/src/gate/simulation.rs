@@ -2,7 +2,7 @@
 //! tails, stalls, and a level that wanders from round to round. Of a loop that is little late, and
 //! of one on a wheel that is always late.
 
-use jitterstat::gate::look::{Outcome, Rules, look};
+use jitterstat::gate::decision::{Outcome, Rules, look};
 use jitterstat::gate::round::{Pair, RoundValue, tail_quantile};
 
 use super::round_record::RoundRecord;
@@ -61,7 +61,8 @@ impl Machine {
             }
             lateness.push(own_ns.max(stall_ends_ns - deadline_ns) as i64);
         }
-        let record = RoundRecord::of((0..).zip(lateness), PERIOD_NS).expect("a round has ticks");
+        let record =
+            RoundRecord::from_ticks((0..).zip(lateness), PERIOD_NS).expect("a round has ticks");
         record.value(tail_quantile(TICKS as u64), 1)
     }
 

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::file::File;
 use crate::model::model;
 use crate::report::{Distribution, Fitness, Host, Tool, Warning};
-use jitterstat::gate::look::{self, Judged, Lift, Look, Outcome, Reason, Rules};
+use jitterstat::gate::decision::{self, Lift, Look, Outcome, PercentileVerdict, Reason, Rules};
 use jitterstat::gate::round::{Late, Pair, RoundValue, tail_name};
 
 /// Value of [`Verdict::schema`] that this version writes and reads.
@@ -36,7 +36,7 @@ model! {
         /// Whole runs of two programs; null where none was asked for.
         pub runs: Option<RunsVerdict>,
         /// A subject against stored sessions.
-        pub baseline: Option<AgainstBaseline>,
+        pub baseline: Option<BaselineVerdict>,
         /// Limits.
         pub limits: Vec<LimitCheck>,
         /// Why it could not go on, if it could not.
@@ -143,7 +143,8 @@ model! {
     }
 
     /// A new session of a subject beside its control, judged against stored ones.
-    pub struct AgainstBaseline {
+    #[cfg_attr(feature = "schema", schemars(rename = "AgainstBaseline"))]
+    pub struct BaselineVerdict {
         /// The file of the stored sessions.
         pub file: String,
         /// The subject.
@@ -372,7 +373,7 @@ pub fn metrics(look: &Look, tail_quantile: f64) -> Vec<Metric> {
 }
 
 impl Metric {
-    fn of(name: &str, judged: &Judged) -> Self {
+    fn of(name: &str, judged: &PercentileVerdict) -> Self {
         Self {
             name: name.to_owned(),
             verdict: judged.outcome,
@@ -390,7 +391,7 @@ impl Metric {
 }
 
 impl BaselineMetric {
-    pub(super) fn of(name: &str, judged: &Judged, control_ns: f64) -> Self {
+    pub(super) fn of(name: &str, judged: &PercentileVerdict, control_ns: f64) -> Self {
         Self {
             name: name.to_owned(),
             verdict: judged.outcome,
@@ -427,8 +428,8 @@ impl PairRecord {
     /// The pair as it was judged; `None` where the own parts were not kept.
     fn pair(&self) -> Option<Pair> {
         let side = |ns: [i64; 2], own: [i64; 2]| RoundValue {
-            median: Late::of_ns(ns[0], own[0]),
-            tail: Late::of_ns(ns[1], own[1]),
+            median: Late::from_ns(ns[0], own[0]),
+            tail: Late::from_ns(ns[1], own[1]),
         };
         Some(Pair { a: side(self.a_ns, self.a_own_ns?), b: side(self.b_ns, self.b_own_ns?) })
     }
@@ -438,7 +439,7 @@ impl PairVerdict {
     /// Its last look, taken again at what it holds; `None` if it was written before it held enough,
     /// or took none.
     #[must_use]
-    pub fn look_again(&self) -> Option<Look> {
+    pub fn repeat_last_look(&self) -> Option<Look> {
         let tolerance = self.plan.tolerance.as_ref()?;
         let looks: Vec<usize> =
             self.plan.looks.iter().filter_map(|&n| usize::try_from(n).ok()).collect();
@@ -454,14 +455,12 @@ impl PairVerdict {
             tolerance_tail: tolerance.tail,
             floor_ns: tolerance.floor_ns,
         };
-        Some(look::look(&pairs, &rules, last))
+        Some(decision::look(&pairs, &rules, last))
     }
 }
 
-impl Tolerance {
-    /// That of the rules.
-    #[must_use]
-    pub fn of(rules: &Rules) -> Self {
+impl From<&Rules> for Tolerance {
+    fn from(rules: &Rules) -> Self {
         Self {
             median: rules.tolerance_median,
             tail: rules.tolerance_tail,

@@ -139,7 +139,7 @@ fn round(at: &str, round: &Round, subject: &Subject) -> Result<u64, Invalid> {
             signed(|| format!("{at}.until_unpark_ns[{i}]"), until.unwrap_or(0))?;
         }
     }
-    let last = round.tick_of(recorded.saturating_sub(1));
+    let last = round.tick_index(recorded.saturating_sub(1));
     let end = last.saturating_add(1).saturating_mul(subject.period_ns);
     time(&format!("{at}, its last deadline"), end)?;
     if let Some(s) = &round.summary {

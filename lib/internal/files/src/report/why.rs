@@ -276,7 +276,7 @@ impl Class {
 impl Shares {
     /// One part; zero where it was not measured.
     #[must_use]
-    pub fn of(&self, class: Class) -> u64 {
+    pub fn ns(&self, class: Class) -> u64 {
         match class {
             Class::Queue => self.queue,
             Class::Quota => self.quota.unwrap_or(0),
@@ -295,6 +295,6 @@ impl Shares {
     /// All parts together.
     #[must_use]
     pub fn total_ns(&self) -> u64 {
-        Class::ALL.iter().fold(0, |sum, &class| sum.saturating_add(self.of(class)))
+        Class::ALL.iter().fold(0, |sum, &class| sum.saturating_add(self.ns(class)))
     }
 }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::seen::{Explained, SwitchKind, Thread, Tick, span};
+use super::input::{Breakdown, SwitchKind, Thread, Tick, span};
 use crate::bins::Binning;
 use crate::report::why::{Chain, KernelChain, Link};
 use jitterstat::stats::quantile;
@@ -27,7 +27,7 @@ pub struct Wakeup {
 
 /// What the kernel's records say of a tick.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
+pub enum WakeupPath {
     /// Its thread was awake when it was due: no timer brought it.
     Awake,
     /// A record is missing, or says something else than the thread's own account.
@@ -41,7 +41,7 @@ pub enum Way {
     },
 }
 
-impl Way {
+impl WakeupPath {
     /// Its stations, where all of them were recorded.
     #[must_use]
     pub fn whole(self) -> Option<Chain> {
@@ -55,19 +55,26 @@ impl Way {
 /// The way of a tick, as far as its thread's wake-ups were recorded, in order of time; `explained`
 /// is what its own account says.
 #[must_use]
-pub fn way(tick: &Tick, thread: &Thread, wakeups: &[Wakeup], explained: &Explained) -> Way {
+pub fn trace_wakeup(
+    tick: &Tick,
+    thread: &Thread,
+    wakeups: &[Wakeup],
+    explained: &Breakdown,
+) -> WakeupPath {
     let until = thread.cycles.partition_point(|c| c.park_ns < tick.wake_ns);
-    let Some(cycle) = until.checked_sub(1).map(|i| &thread.cycles[i]) else { return Way::Broken };
+    let Some(cycle) = until.checked_sub(1).map(|i| &thread.cycles[i]) else {
+        return WakeupPath::Broken;
+    };
     let back_ns = cycle.unpark_ns.filter(|&ns| ns <= tick.wake_ns);
     let end_ns = back_ns.unwrap_or(tick.wake_ns);
-    let Some(switches) = &thread.switches else { return Way::Broken };
+    let Some(switches) = &thread.switches else { return WakeupPath::Broken };
     let before = &switches[..switches.partition_point(|s| s.at_ns <= end_ns)];
     let slept = before
         .iter()
         .rposition(|s| s.kind == SwitchKind::Waits)
         .filter(|&i| before[i].at_ns >= cycle.park_ns);
     let Some(slept) = slept.filter(|_| cycle.park_ns <= tick.deadline_ns) else {
-        return Way::Awake;
+        return WakeupPath::Awake;
     };
     // Of several, the first made it ready.
     let found = wakeups.get(wakeups.partition_point(|w| w.woken_ns < before[slept].at_ns));
@@ -77,14 +84,14 @@ pub fn way(tick: &Tick, thread: &Thread, wakeups: &[Wakeup], explained: &Explain
     let Some((expired_ns, woken_ns, on_cpu_ns)) =
         known.filter(|(_, woken_ns, on_cpu_ns)| woken_ns <= on_cpu_ns)
     else {
-        return Way::Broken;
+        return WakeupPath::Broken;
     };
     let clipped = |from: i64, to: i64| span(from.max(tick.deadline_ns), to.min(end_ns));
     let recorded_ns = clipped(woken_ns, on_cpu_ns);
     let own_ns: u64 = explained.queued.iter().map(|q| clipped(q.from_ns, q.to_ns)).sum();
     let apart_ns = recorded_ns.abs_diff(own_ns);
     if apart_ns > AGREES_NS.max(span(tick.deadline_ns, tick.wake_ns) / AGREES_SHARE) {
-        return Way::Broken;
+        return WakeupPath::Broken;
     }
     // A bare thread comes back in its task, and a reading of its own.
     let runtime_ns = back_ns.filter(|&ns| ns < tick.wake_ns);
@@ -95,12 +102,12 @@ pub fn way(tick: &Tick, thread: &Thread, wakeups: &[Wakeup], explained: &Explain
         runtime_ns: runtime_ns.map(|ns| ns.saturating_sub(on_cpu_ns)),
         task_ns: tick.wake_ns.saturating_sub(runtime_ns.unwrap_or(on_cpu_ns)),
     };
-    Way::Whole { chain, apart_ns: Some(apart_ns) }
+    WakeupPath::Whole { chain, apart_ns: Some(apart_ns) }
 }
 
 /// The ways of a run's ticks. Memory does not grow with their number.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Ways {
+pub(super) struct WakeupPaths {
     whole: u64,
     broken: u64,
     /// By link, in the order of [`Chain`]: counts by the least value of a bin, that of a negative
@@ -118,12 +125,12 @@ const LINKS: [(&str, Length); 5] = [
     ("task", |c| Some(c.task_ns)),
 ];
 
-impl Ways {
-    pub(super) fn add(&mut self, way: &Way) {
+impl WakeupPaths {
+    pub(super) fn add(&mut self, way: &WakeupPath) {
         match way {
-            Way::Awake => {}
-            Way::Broken => self.broken += 1,
-            Way::Whole { chain, .. } => {
+            WakeupPath::Awake => {}
+            WakeupPath::Broken => self.broken += 1,
+            WakeupPath::Whole { chain, .. } => {
                 self.whole += 1;
                 for (counts, (_, of)) in self.links.iter_mut().zip(LINKS) {
                     if let Some(ns) = of(chain) {
@@ -136,11 +143,11 @@ impl Ways {
     }
 
     /// With the late ones, each with its lateness.
-    pub(super) fn finish(&self, late: impl Iterator<Item = (Way, u64)>) -> KernelChain {
+    pub(super) fn finish(&self, late: impl Iterator<Item = (WakeupPath, u64)>) -> KernelChain {
         let links =
             LINKS.iter().zip(&self.links).filter_map(|((name, _), counts)| link(name, counts));
-        let sum = |(all, apart): (u64, u64), (way, lateness_ns): (Way, u64)| match way {
-            Way::Whole { apart_ns: Some(ns), .. } => {
+        let sum = |(all, apart): (u64, u64), (way, lateness_ns): (WakeupPath, u64)| match way {
+            WakeupPath::Whole { apart_ns: Some(ns), .. } => {
                 (all.saturating_add(lateness_ns), apart + ns.min(lateness_ns))
             }
             _ => (all, apart),

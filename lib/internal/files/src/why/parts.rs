@@ -9,7 +9,7 @@ pub struct Parts([u64; Class::ALL.len()]);
 impl Parts {
     /// One part.
     #[must_use]
-    pub fn of(&self, class: Class) -> u64 {
+    pub fn ns(&self, class: Class) -> u64 {
         self.0[class as usize]
     }
 
@@ -21,20 +21,20 @@ impl Parts {
 
     /// As a report has them: null is what the facts do not allow to be measured.
     #[must_use]
-    pub fn shares(&self, known: Known) -> Shares {
-        let if_known = |known: bool, class| known.then(|| self.of(class));
+    pub fn shares(&self, known: MeasurableParts) -> Shares {
+        let if_known = |known: bool, class| known.then(|| self.ns(class));
         Shares {
-            queue: self.of(Class::Queue),
+            queue: self.ns(Class::Queue),
             quota: if_known(known.quota, Class::Quota),
-            own_cpu: self.of(Class::OwnCpu),
+            own_cpu: self.ns(Class::OwnCpu),
             faults: if_known(known.faults, Class::Faults),
-            blocked: self.of(Class::Blocked),
-            stopped: self.of(Class::Stopped),
+            blocked: self.ns(Class::Blocked),
+            stopped: self.ns(Class::Stopped),
             slack: if_known(known.slack, Class::Slack),
-            host: self.of(Class::Host),
-            below: self.of(Class::Below),
-            path: self.of(Class::Path),
-            unexplained: self.of(Class::Unexplained),
+            host: self.ns(Class::Host),
+            below: self.ns(Class::Below),
+            path: self.ns(Class::Path),
+            unexplained: self.ns(Class::Unexplained),
         }
     }
 
@@ -53,7 +53,7 @@ impl Parts {
 
     /// Moves at most so much, and returns how much it was.
     pub(super) fn move_up_to(&mut self, most: u64, from: Class, to: Class) -> u64 {
-        let moved = most.min(self.of(from));
+        let moved = most.min(self.ns(from));
         self.0[from as usize] -= moved;
         self.0[to as usize] += moved;
         moved
@@ -62,7 +62,7 @@ impl Parts {
 
 /// Which parts can be measured at all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Known {
+pub struct MeasurableParts {
     /// Whether there is a quota.
     pub quota: bool,
     /// Whether faults are counted and their price is known.

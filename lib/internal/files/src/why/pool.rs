@@ -9,8 +9,8 @@ use jitterstat::stats::bootstrap::ratio_interval;
 use jitterstat::stats::quantile::nearest_rank;
 use jitterstat::stats::sign_test::median_interval;
 
-use super::chain::{Way, Ways};
-use super::parts::{Known, Parts};
+use super::chain::{WakeupPath, WakeupPaths};
+use super::parts::{MeasurableParts, Parts};
 
 /// Without a threshold, the ticks above this quantile are the late ones.
 pub const QUANTILE: f64 = 0.99;
@@ -24,7 +24,7 @@ const CONFIDENCE: f64 = 0.95;
 
 /// A tick of a round that was asked.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct AskedTick {
+pub struct ProfiledTick {
     /// Which instance.
     pub instance: u64,
     /// Index on the grid.
@@ -38,31 +38,31 @@ pub struct AskedTick {
     /// Who ran while it waited.
     pub behind: Vec<(String, u64)>,
     /// What the kernel recorded of its way; `None` where nothing was.
-    pub way: Option<Way>,
+    pub way: Option<WakeupPath>,
 }
 
 /// A round that was asked.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct AskedRound {
+pub struct ProfiledRound {
     /// Index of the round.
     pub index: u64,
     /// Start of the grid, counted from the start of the run.
     pub start_ns: u64,
     /// Every tick that came, in order of instance and index.
-    pub ticks: Vec<AskedTick>,
+    pub ticks: Vec<ProfiledTick>,
     /// CPU time of the process per tick.
     pub cpu_ns_per_tick: Option<f64>,
     /// What could be asked.
     pub tier: Option<Tier>,
     /// Which parts can be measured at all.
-    pub known: Known,
+    pub known: MeasurableParts,
     /// What the counters say.
     pub evidence: Evidence,
 }
 
 /// The round beside it, which was not asked.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Beside {
+pub struct ReferenceRound {
     /// Index of the round.
     pub index: u64,
     /// Median of all its ticks.
@@ -77,13 +77,13 @@ pub struct Pool {
     threshold_ns: Option<u64>,
     /// The most ticks that can count as late.
     most: usize,
-    late: Vec<(usize, AskedTick)>,
+    late: Vec<(usize, ProfiledTick)>,
     rounds: Vec<WhyRound>,
     ticks: u64,
     tier: Option<Tier>,
-    known: Known,
+    known: MeasurableParts,
     evidence: Evidence,
-    ways: Ways,
+    ways: WakeupPaths,
 }
 
 impl Pool {
@@ -99,14 +99,14 @@ impl Pool {
             rounds: Vec::new(),
             ticks: 0,
             tier: None,
-            known: Known::default(),
+            known: MeasurableParts::default(),
             evidence: Evidence::default(),
-            ways: Ways::default(),
+            ways: WakeupPaths::default(),
         }
     }
 
     /// Adds a round.
-    pub fn add(&mut self, round: AskedRound) {
+    pub fn add(&mut self, round: ProfiledRound) {
         let place = self.rounds.len();
         let mut sorted: Vec<i64> = round.ticks.iter().map(lateness).collect();
         sorted.sort_unstable();
@@ -155,7 +155,7 @@ impl Pool {
     /// What they add up to, with the rounds beside them; `missing` is the lowest tier that could
     /// not be had.
     #[must_use]
-    pub fn finish(mut self, beside: &[Beside], missing: Option<Missing>) -> Why {
+    pub fn finish(mut self, beside: &[ReferenceRound], missing: Option<Missing>) -> Why {
         if self.threshold_ns.is_none() {
             self.keep_latest(usize::try_from(self.ticks / 100).unwrap_or(usize::MAX));
         }
@@ -183,7 +183,7 @@ impl Pool {
                 .rounds
                 .iter()
                 .zip(&parts)
-                .map(|(r, p)| (p.of(class) as f64, r.lateness_ns as f64))
+                .map(|(r, p)| (p.ns(class) as f64, r.lateness_ns as f64))
                 .collect();
             Some((class.key().to_owned(), ratio_interval(&of_rounds, CONFIDENCE)?))
         };
@@ -199,10 +199,10 @@ impl Pool {
                 lateness_ns: lateness(tick) as u64,
                 shares_ns: tick.parts.shares(self.known),
                 behind: named.then(|| behind([tick].into_iter())),
-                chain: tick.way.filter(|_| chained).and_then(Way::whole),
+                chain: tick.way.filter(|_| chained).and_then(WakeupPath::whole),
             }
         };
-        let difference = |of: &dyn Fn(&WhyRound, &Beside) -> Option<f64>| {
+        let difference = |of: &dyn Fn(&WhyRound, &ReferenceRound) -> Option<f64>| {
             let pairs: Vec<i64> = self
                 .rounds
                 .iter()
@@ -222,7 +222,7 @@ impl Pool {
             lateness_ns,
             shares_ns: enough.then(|| all.shares(self.known)),
             ci95: if enough {
-                Class::ALL.into_iter().filter(|c| all.of(*c) > 0).filter_map(interval).collect()
+                Class::ALL.into_iter().filter(|c| all.ns(*c) > 0).filter_map(interval).collect()
             } else {
                 BTreeMap::new()
             },
@@ -232,7 +232,7 @@ impl Pool {
                 Some(asked.cpu_ns_per_tick? - beside.cpu_ns_per_tick?)
             }),
             kernel_chain: chained.then(|| {
-                let late = |(_, tick): &(usize, AskedTick)| {
+                let late = |(_, tick): &(usize, ProfiledTick)| {
                     Some((tick.way?, u64::try_from(lateness(tick)).unwrap_or(0)))
                 };
                 self.ways.finish(self.late.iter().filter_map(late))
@@ -268,12 +268,12 @@ impl Pool {
     }
 }
 
-fn lateness(tick: &AskedTick) -> i64 {
+fn lateness(tick: &ProfiledTick) -> i64 {
     tick.wake_ns.saturating_sub(tick.deadline_ns)
 }
 
 /// Who ran while these waited, together: the longest first.
-fn behind<'a>(ticks: impl Iterator<Item = &'a AskedTick>) -> Vec<Behind> {
+fn behind<'a>(ticks: impl Iterator<Item = &'a ProfiledTick>) -> Vec<Behind> {
     let mut sums: BTreeMap<&str, u64> = BTreeMap::new();
     for (comm, ns) in ticks.flat_map(|t| &t.behind) {
         *sums.entry(comm).or_default() += ns;

@@ -1,6 +1,6 @@
 //! Times in which everything stood still, by what threads saw that only wait.
 
-use super::seen::{Occupant, Overslept, Standstill, span};
+use super::input::{Occupant, Standstill, WitnessGap, span};
 
 /// Less than this is what any thread may be late on a busy machine.
 pub const MIN_STANDSTILL_NS: u64 = 1_000_000;
@@ -14,26 +14,26 @@ const COVERS: f64 = 0.8;
 /// When all witnesses at once were not woken though they were due, nor waited for a CPU. One
 /// witness is none: it may have been held up by something on its CPU.
 #[must_use]
-pub fn standstills(witnesses: &[Vec<Overslept>]) -> Vec<Standstill> {
+pub fn find_standstills(witnesses: &[Vec<WitnessGap>]) -> Vec<Standstill> {
     let [first, others @ ..] = witnesses else { return Vec::new() };
     if others.is_empty() {
         return Vec::new();
     }
     let all = others.iter().fold(first.clone(), |seen, other| intersection(&seen, other));
-    let long = |s: &Overslept| span(s.from_ns, s.to_ns) >= MIN_STANDSTILL_NS;
+    let long = |s: &WitnessGap| span(s.from_ns, s.to_ns) >= MIN_STANDSTILL_NS;
     let standstill =
-        |Overslept { from_ns, to_ns }| Standstill { from_ns, to_ns, others_ran: false };
+        |WitnessGap { from_ns, to_ns }| Standstill { from_ns, to_ns, others_ran: false };
     all.into_iter().filter(long).map(standstill).collect()
 }
 
 /// Of two lists in order of time.
-fn intersection(a: &[Overslept], b: &[Overslept]) -> Vec<Overslept> {
+fn intersection(a: &[WitnessGap], b: &[WitnessGap]) -> Vec<WitnessGap> {
     let (mut i, mut j) = (0, 0);
     let mut both = Vec::new();
     while let (Some(one), Some(other)) = (a.get(i), b.get(j)) {
         let (from_ns, to_ns) = (one.from_ns.max(other.from_ns), one.to_ns.min(other.to_ns));
         if from_ns < to_ns {
-            both.push(Overslept { from_ns, to_ns });
+            both.push(WitnessGap { from_ns, to_ns });
         }
         if one.to_ns <= other.to_ns { i += 1 } else { j += 1 }
     }
@@ -73,14 +73,14 @@ mod tests {
 
     const MS: i64 = 1_000_000;
 
-    fn overslept(&(from, to): &(i64, i64)) -> Overslept {
-        Overslept { from_ns: from * MS, to_ns: to * MS }
+    fn overslept(&(from, to): &(i64, i64)) -> WitnessGap {
+        WitnessGap { from_ns: from * MS, to_ns: to * MS }
     }
 
     fn seen(witnesses: &[&[(i64, i64)]]) -> Vec<(i64, i64)> {
-        let all: Vec<Vec<Overslept>> =
+        let all: Vec<Vec<WitnessGap>> =
             witnesses.iter().map(|w| w.iter().map(overslept).collect()).collect();
-        standstills(&all).into_iter().map(|s| (s.from_ns / MS, s.to_ns / MS)).collect()
+        find_standstills(&all).into_iter().map(|s| (s.from_ns / MS, s.to_ns / MS)).collect()
     }
 
     const STOOD: Standstill = Standstill { from_ns: 100 * MS, to_ns: 140 * MS, others_ran: false };
@@ -96,9 +96,9 @@ mod tests {
         assert_eq!(seen(&[]), []);
         let almost = [
             vec![overslept(&(0, 9))],
-            vec![Overslept { from_ns: 9 * MS - 999_999, to_ns: 12 * MS }],
+            vec![WitnessGap { from_ns: 9 * MS - 999_999, to_ns: 12 * MS }],
         ];
-        assert_eq!(standstills(&almost), []);
+        assert_eq!(find_standstills(&almost), []);
     }
 
     #[test]
@@ -133,15 +133,15 @@ mod tests {
                 let each = |&(pause, length): &(i64, i64)| {
                     let from_ns = at + pause;
                     at = from_ns + length;
-                    Overslept { from_ns, to_ns: at }
+                    WitnessGap { from_ns, to_ns: at }
                 };
                 lengths.iter().map(each).collect::<Vec<_>>()
             };
-            let witnesses: Vec<Vec<Overslept>> = lengths.iter().map(in_order).collect();
-            let found = standstills(&witnesses);
+            let witnesses: Vec<Vec<WitnessGap>> = lengths.iter().map(in_order).collect();
+            let found = find_standstills(&witnesses);
             for stood in &found {
                 prop_assert!(span(stood.from_ns, stood.to_ns) >= MIN_STANDSTILL_NS);
-                let within = |of_one: &Overslept| of_one.from_ns <= stood.from_ns && stood.to_ns <= of_one.to_ns;
+                let within = |of_one: &WitnessGap| of_one.from_ns <= stood.from_ns && stood.to_ns <= of_one.to_ns;
                 prop_assert!(witnesses.iter().all(|witness| witness.iter().any(within)));
             }
             prop_assert!(found.windows(2).all(|pair| pair[0].to_ns <= pair[1].from_ns));

@@ -1,6 +1,6 @@
 //! Where a thread was, from its switches.
 
-use super::seen::{Cycle, Occupant, Queued, Switch, SwitchKind, span};
+use super::input::{Cycle, Occupant, QueueWait, Switch, SwitchKind, span};
 
 /// What a thread did in one stretch of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,7 +105,10 @@ fn raw(switches: &[Switch]) -> Vec<Stretch> {
 }
 
 /// Who ran in a stretch of time on a CPU whose switches these are, in order: each with how long.
-pub fn behind(queued: &Queued, switches: &[Occupant]) -> impl Iterator<Item = (u32, u64)> {
+pub fn occupants_during(
+    queued: &QueueWait,
+    switches: &[Occupant],
+) -> impl Iterator<Item = (u32, u64)> {
     let first = switches.partition_point(|s| s.at_ns <= queued.from_ns).saturating_sub(1);
     let until =
         switches[first.min(switches.len())..].iter().skip(1).map(|s| s.at_ns).chain([i64::MAX]);

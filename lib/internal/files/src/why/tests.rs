@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::pool::{AskedRound, AskedTick, Beside, MIN_EPISODES, MIN_TICKS, Pool};
+use super::pool::{MIN_EPISODES, MIN_TICKS, Pool, ProfiledRound, ProfiledTick, ReferenceRound};
 use super::*;
 use crate::report::why::{Class, Tier};
 
@@ -32,17 +32,22 @@ fn off(at_us: i64, kind: SwitchKind) -> Switch {
 }
 
 /// The parts of one tick that are not zero, in microseconds.
-fn parts(explained: &Explained) -> Vec<(Class, u64)> {
+fn parts(explained: &Breakdown) -> Vec<(Class, u64)> {
     Class::ALL
         .into_iter()
-        .map(|c| (c, explained.parts.of(c) / 1_000))
+        .map(|c| (c, explained.parts.ns(c) / 1_000))
         .filter(|(_, us)| *us > 0)
         .collect()
 }
 
 /// A tick due at 1,000 us that came at 1,400 us; parked at 600, awake at 1,390, parked again at
 /// 1,420.
-fn one(switches: Option<Vec<Switch>>, waited_us: u64, ran_us: u64, facts: &Facts) -> Explained {
+fn one(
+    switches: Option<Vec<Switch>>,
+    waited_us: u64,
+    ran_us: u64,
+    facts: &RoundConditions,
+) -> Breakdown {
     let cycles =
         vec![cycle(600, 1_390, reading(0, 0)), cycle(1_420, 1_900, reading(waited_us, ran_us))];
     let tick = Tick { deadline_ns: 1_000 * US, wake_ns: 1_400 * US, thread: 0 };
@@ -53,11 +58,11 @@ fn one(switches: Option<Vec<Switch>>, waited_us: u64, ran_us: u64, facts: &Facts
 fn a_thread_that_waited_for_a_cpu_is_told_from_one_that_was_woken_late() {
     let switches =
         || Some(vec![on(0), off(605, SwitchKind::Waits), on(1_380), off(1_421, SwitchKind::Waits)]);
-    let facts = Facts { path_ns: 20_000, ..Facts::default() };
+    let facts = RoundConditions { path_ns: 20_000, ..RoundConditions::default() };
     let path_and_own = [(Class::OwnCpu, 10), (Class::Path, 20)];
     let queued = one(switches(), 370, 35, &facts);
     assert_eq!(parts(&queued), [&[(Class::Queue, 370)], &path_and_own[..]].concat());
-    assert_eq!(queued.queued, [Queued { from_ns: 1_010 * US, to_ns: 1_380 * US, cpu: 1 }]);
+    assert_eq!(queued.queued, [QueueWait { from_ns: 1_010 * US, to_ns: 1_380 * US, cpu: 1 }]);
     let late = one(switches(), 0, 35, &facts);
     assert_eq!(parts(&late), [(Class::OwnCpu, 10), (Class::Below, 370), (Class::Path, 20)]);
     // The accounts alone: the same, but where within the cycle the CPU time was used.
@@ -81,11 +86,11 @@ fn preemption_is_a_wait_and_sleeping_while_awake_is_blocked() {
     let cycles = vec![cycle(600, 650, reading(0, 0)), cycle(1_420, 1_900, reading(130, 500))];
     let tick = Tick { deadline_ns: 1_000 * US, wake_ns: 1_400 * US, thread: 0 };
     let thread = |switches| Thread { cycles: cycles.clone(), switches };
-    let found = explain(&[tick], &[thread(Some(switches))], &Facts::default()).remove(0);
+    let found = explain(&[tick], &[thread(Some(switches))], &RoundConditions::default()).remove(0);
     // Thirty of the hundred and thirty were waited before the first switch on: at the end of the
     // first sleep.
     assert_eq!(parts(&found), [(Class::Queue, 100), (Class::OwnCpu, 120), (Class::Blocked, 180)]);
-    let found = explain(&[tick], &[thread(None)], &Facts::default()).remove(0);
+    let found = explain(&[tick], &[thread(None)], &RoundConditions::default()).remove(0);
     // Of 770 awake 500 ran, 130 waited and 140 were blocked: 400 of them lie in the window.
     assert_eq!(parts(&found), [(Class::Queue, 67), (Class::OwnCpu, 259), (Class::Blocked, 72)]);
 }
@@ -94,26 +99,33 @@ fn preemption_is_a_wait_and_sleeping_while_awake_is_blocked() {
 fn stops_quota_faults_slack_and_steal_take_their_own() {
     let switches =
         || Some(vec![on(0), off(605, SwitchKind::Waits), on(1_380), off(1_421, SwitchKind::Waits)]);
-    let only = |facts: Facts, waited| parts(&one(switches(), waited, 35, &facts));
-    let stopped = Facts { continued_ns: vec![1_379 * US], ..Facts::default() };
+    let only = |facts: RoundConditions, waited| parts(&one(switches(), waited, 35, &facts));
+    let stopped = RoundConditions { continued_ns: vec![1_379 * US], ..RoundConditions::default() };
     assert_eq!(
         only(stopped.clone(), 0),
         [(Class::OwnCpu, 10), (Class::Stopped, 380), (Class::Path, 10)]
     );
     assert_eq!(only(stopped, 370)[0], (Class::Queue, 370), "waiting for a CPU is never a stop");
-    let elsewhere = Facts { continued_ns: vec![1_000 * US, 1_401 * US], ..Facts::default() };
+    let elsewhere = RoundConditions {
+        continued_ns: vec![1_000 * US, 1_401 * US],
+        ..RoundConditions::default()
+    };
     assert_eq!(only(elsewhere, 0)[1], (Class::Below, 380));
-    let slack = Facts { slack_ns: Some(50_000), path_ns: 20_000, ..Facts::default() };
+    let slack =
+        RoundConditions { slack_ns: Some(50_000), path_ns: 20_000, ..RoundConditions::default() };
     assert_eq!(
         only(slack, 0),
         [(Class::OwnCpu, 10), (Class::Slack, 50), (Class::Below, 320), (Class::Path, 20)]
     );
-    let steal = |steal_ns| only(Facts { steal_ns, ..Facts::default() }, 0)[1];
+    let steal = |steal_ns| only(RoundConditions { steal_ns, ..RoundConditions::default() }, 0)[1];
     assert_eq!(steal(9_999_999), (Class::Below, 380), "less than a step of the account");
     assert_eq!(steal(10_000_000), (Class::Host, 380));
 
-    let quota =
-        Facts { quota_period_ns: Some(100_000_000), fault_ns: Some(1_000), ..Facts::default() };
+    let quota = RoundConditions {
+        quota_period_ns: Some(100_000_000),
+        fault_ns: Some(1_000),
+        ..RoundConditions::default()
+    };
     let cycles = |throttled, minor_faults| {
         let end = Reading {
             throttled: Some(throttled),
@@ -131,12 +143,13 @@ fn stops_quota_faults_slack_and_steal_take_their_own() {
     // Thirty faults from 1,390 to 1,420, ten of which lie before the tick.
     assert_eq!(parts(&with(0, 30))[1..3], [(Class::Faults, 10), (Class::Below, 180)]);
     assert_eq!(with(0, 0).parts.shares(quota.known()).slack, None);
-    assert_eq!(with(0, 0).parts.shares(Facts::default().known()).quota, None);
+    assert_eq!(with(0, 0).parts.shares(RoundConditions::default().known()).quota, None);
 }
 
 #[test]
 fn a_torn_reading_gives_way_to_the_one_before_it() {
-    let facts = Facts { quota_period_ns: Some(100_000_000), ..Facts::default() };
+    let facts =
+        RoundConditions { quota_period_ns: Some(100_000_000), ..RoundConditions::default() };
     let at = |throttled| Reading { throttled: Some(throttled), ..reading(0, 0) };
     // The throttle struck while the second reading was made.
     let cycles = |torn| {
@@ -150,37 +163,41 @@ fn a_torn_reading_gives_way_to_the_one_before_it() {
     let found = |torn| {
         explain(&[tick], &[Thread { cycles: cycles(torn), switches: None }], &facts).remove(0)
     };
-    assert_eq!(found(false).parts.of(Class::Quota), 0);
-    assert_eq!(found(true).parts.of(Class::Quota), 400_000);
+    assert_eq!(found(false).parts.ns(Class::Quota), 0);
+    assert_eq!(found(true).parts.ns(Class::Quota), 400_000);
 }
 
 #[test]
 fn what_nobody_saw_is_unexplained() {
     let tick = Tick { deadline_ns: 1_000 * US, wake_ns: 1_400 * US, thread: 0 };
-    let unexplained =
-        |threads: &[Thread], facts: &Facts| parts(&explain(&[tick], threads, facts).remove(0));
-    assert_eq!(unexplained(&[], &Facts::default()), [(Class::Unexplained, 400)]);
-    assert_eq!(unexplained(&[Thread::default()], &Facts::default()), [(Class::Unexplained, 400)]);
+    let unexplained = |threads: &[Thread], facts: &RoundConditions| {
+        parts(&explain(&[tick], threads, facts).remove(0))
+    };
+    assert_eq!(unexplained(&[], &RoundConditions::default()), [(Class::Unexplained, 400)]);
+    assert_eq!(
+        unexplained(&[Thread::default()], &RoundConditions::default()),
+        [(Class::Unexplained, 400)]
+    );
     // The deadline lies before the first cycle.
     let cycles = vec![cycle(1_100, 1_390, reading(0, 0)), cycle(1_420, 1_900, reading(0, 35))];
-    let found = unexplained(&[Thread { cycles, switches: None }], &Facts::default());
+    let found = unexplained(&[Thread { cycles, switches: None }], &RoundConditions::default());
     assert_eq!(found, [(Class::OwnCpu, 10), (Class::Below, 290), (Class::Unexplained, 100)]);
     // Nobody stamped the end of the park.
     let mut cycles = vec![cycle(600, 0, reading(0, 0)), cycle(1_420, 1_900, reading(0, 35))];
     cycles[0].unpark_ns = None;
     assert_eq!(
-        unexplained(&[Thread { cycles, switches: None }], &Facts::default()),
+        unexplained(&[Thread { cycles, switches: None }], &RoundConditions::default()),
         [(Class::Unexplained, 400)]
     );
     // Switches without the account of waiting: asleep, or waiting for a CPU.
     let unknown = Reading { delay_ns: None, ..reading(0, 0) };
     let cycles = vec![cycle(600, 1_390, unknown), cycle(1_420, 1_900, unknown)];
     let switches = Some(vec![on(0), off(605, SwitchKind::Waits), on(1_390)]);
-    let found = unexplained(&[Thread { cycles, switches }], &Facts::default());
+    let found = unexplained(&[Thread { cycles, switches }], &RoundConditions::default());
     assert_eq!(found, [(Class::OwnCpu, 10), (Class::Unexplained, 390)]);
     // An early tick has nothing to explain.
     let early = Tick { deadline_ns: 7, wake_ns: 5, thread: 0 };
-    assert_eq!(explain(&[early], &[], &Facts::default())[0].parts.total_ns(), 0);
+    assert_eq!(explain(&[early], &[], &RoundConditions::default())[0].parts.total_ns(), 0);
 }
 
 #[test]
@@ -190,7 +207,7 @@ fn cpu_time_beyond_what_a_tick_can_use_is_not_called_its_own() {
     let cycles = || vec![cycle(600, 950, reading(0, 0)), cycle(1_420, 1_900, reading(0, 470))];
     let tick = Tick { deadline_ns: 1_000 * US, wake_ns: 1_400 * US, thread: 0 };
     let found = |usual_cpu_ns| {
-        let facts = Facts { usual_cpu_ns, ..Facts::default() };
+        let facts = RoundConditions { usual_cpu_ns, ..RoundConditions::default() };
         parts(&explain(&[tick], &[Thread { cycles: cycles(), switches: None }], &facts).remove(0))
     };
     assert_eq!(found(None), [(Class::OwnCpu, 400)]);
@@ -225,8 +242,8 @@ fn one_stall_makes_all_of_its_backlog_late_by_what_is_left_of_it() {
     {
         let stall = 12_700;
         let (ticks, thread) = backlog(stall, kind);
-        let explained = explain(&ticks, &[thread], &Facts::default());
-        let sum: u64 = explained.iter().map(|e| e.parts.of(class)).sum();
+        let explained = explain(&ticks, &[thread], &RoundConditions::default());
+        let sum: u64 = explained.iter().map(|e| e.parts.ns(class)).sum();
         let expected: i64 = (0..ticks.len() as i64).map(|k| stall * US - k * PERIOD).sum();
         assert_eq!(sum, expected as u64, "{class:?}");
     }
@@ -251,23 +268,24 @@ fn the_hypervisor_is_given_a_stall_once_however_many_ticks_it_made_late() {
     }
     cycles.push(cycle(at, at + 100, reading(0, 0)));
     let thread = Thread { cycles, switches: None };
-    let facts = Facts { steal_ns: 10_000_000, ..Facts::default() };
+    let facts = RoundConditions { steal_ns: 10_000_000, ..RoundConditions::default() };
     let explained = explain(&ticks, &[thread], &facts);
     let first = |stall: usize| explained[if stall == 0 { 0 } else { 9 }].parts;
-    assert_eq!(first(1).of(Class::Host), 9_000_000);
-    assert_eq!((first(0).of(Class::Host), first(0).of(Class::Below)), (1_000_000, 3_000_000));
+    assert_eq!(first(1).ns(Class::Host), 9_000_000);
+    assert_eq!((first(0).ns(Class::Host), first(0).ns(Class::Below)), (1_000_000, 3_000_000));
 }
 
 #[test]
 fn a_standstill_takes_what_was_slept_and_a_stop_is_told_from_the_host() {
     let switches =
         || Some(vec![on(0), off(605, SwitchKind::Waits), on(1_380), off(1_421, SwitchKind::Waits)]);
-    let stood = |from_us: i64, to_us: i64, others_ran| Facts {
+    let stood = |from_us: i64, to_us: i64, others_ran| RoundConditions {
         standstills: vec![Standstill { from_ns: from_us * US, to_ns: to_us * US, others_ran }],
-        ..Facts::default()
+        ..RoundConditions::default()
     };
-    let class =
-        |facts: &Facts, waited, class| one(switches(), waited, 35, facts).parts.of(class) / 1_000;
+    let class = |facts: &RoundConditions, waited, class| {
+        one(switches(), waited, 35, facts).parts.ns(class) / 1_000
+    };
     let host = stood(900, 1_375, false);
     assert_eq!(class(&host, 0, Class::Host), 380, "nearly all of the sleep is all of it");
     assert_eq!(class(&stood(1_200, 1_375, false), 0, Class::Host), 175);
@@ -279,16 +297,16 @@ fn a_standstill_takes_what_was_slept_and_a_stop_is_told_from_the_host() {
     assert_eq!(class(&host, 370, Class::Queue), 370, "waiting for a CPU is never a standstill");
     assert_eq!(class(&stood(900, 1_375, true), 0, Class::Stopped), 380);
     // The signal's handler ran after the tick.
-    let continued = Facts { continued_ns: vec![1_500 * US], ..stood(900, 1_375, false) };
+    let continued = RoundConditions { continued_ns: vec![1_500 * US], ..stood(900, 1_375, false) };
     assert_eq!((class(&continued, 0, Class::Stopped), class(&continued, 0, Class::Host)), (380, 0));
     // A throttled control group throttles the witnesses, too: 100 ms at most, so all of it.
-    let quota = Facts { quota_period_ns: Some(100_000_000), ..stood(900, 1_375, false) };
+    let quota = RoundConditions { quota_period_ns: Some(100_000_000), ..stood(900, 1_375, false) };
     let reading = |throttled| Reading { throttled: Some(throttled), ..reading(0, 35) };
     let cycles = vec![cycle(600, 1_390, reading(0)), cycle(1_420, 1_900, reading(1))];
     let tick = Tick { deadline_ns: 1_000 * US, wake_ns: 1_400 * US, thread: 0 };
     let throttled =
         explain(&[tick], &[Thread { cycles, switches: switches() }], &quota).remove(0).parts;
-    assert_eq!((throttled.of(Class::Quota) / 1_000, throttled.of(Class::Host)), (380, 0));
+    assert_eq!((throttled.ns(Class::Quota) / 1_000, throttled.ns(Class::Host)), (380, 0));
 }
 
 #[test]
@@ -304,10 +322,10 @@ fn what_is_booked_for_a_standstill_is_not_booked_again_for_the_steal_of_it() {
         let ticks = [tick(0), tick(50_000_000)];
         let cycles = vec![sleep(0), sleep(50_000_000), sleep(90_000_000)];
         let standstills = vec![Standstill { from_ns: 0, to_ns: stood_ns, others_ran: false }];
-        let facts = Facts { steal_ns, standstills, ..Facts::default() };
+        let facts = RoundConditions { steal_ns, standstills, ..RoundConditions::default() };
         explain(&ticks, &[Thread { cycles, switches: None }], &facts)
             .iter()
-            .map(|e| e.parts.of(Class::Host))
+            .map(|e| e.parts.ns(Class::Host))
             .sum::<u64>()
     };
     assert_eq!(of(0, 8_000_000), 8_000_000);
@@ -324,22 +342,23 @@ fn those_who_ran_meanwhile_are_found_by_their_numbers() {
     let switches: Vec<Occupant> = [(0, 7), (100, 8), (250, 0), (300, 9)]
         .map(|(at_ns, thread)| Occupant { at_ns, thread })
         .into();
-    let found =
-        |from_ns, to_ns| behind(&Queued { from_ns, to_ns, cpu: 0 }, &switches).collect::<Vec<_>>();
+    let found = |from_ns, to_ns| {
+        occupants_during(&QueueWait { from_ns, to_ns, cpu: 0 }, &switches).collect::<Vec<_>>()
+    };
     assert_eq!(found(50, 310), [(7, 50), (8, 150), (0, 50), (9, 10)]);
     assert_eq!(found(400, 500), [(9, 100)]);
     assert_eq!(found(-50, 10), [(7, 10)], "nobody is known to have run before the first switch");
-    assert_eq!(behind(&Queued { from_ns: 0, to_ns: 9, cpu: 0 }, &[]).count(), 0);
+    assert_eq!(occupants_during(&QueueWait { from_ns: 0, to_ns: 9, cpu: 0 }, &[]).count(), 0);
 }
 
-fn asked(index: u64, ticks: &[(i64, i64)]) -> AskedRound {
+fn asked(index: u64, ticks: &[(i64, i64)]) -> ProfiledRound {
     let tick = |(k, &(late_us, queue_us)): (i64, &(i64, i64))| {
         let mut parts = Parts::default();
         parts.add(Class::Queue, (queue_us * US) as u64);
         parts.add(Class::Below, ((late_us - queue_us) * US) as u64);
         let deadline_ns = k * PERIOD;
         let behind = vec![("cc1".to_owned(), (queue_us * US) as u64)];
-        AskedTick {
+        ProfiledTick {
             instance: 0,
             tick: k as u64,
             deadline_ns,
@@ -349,12 +368,12 @@ fn asked(index: u64, ticks: &[(i64, i64)]) -> AskedRound {
             way: None,
         }
     };
-    AskedRound {
+    ProfiledRound {
         index,
         ticks: (0..).zip(ticks).map(tick).collect(),
         cpu_ns_per_tick: Some(10_000.0),
         tier: Some(Tier::B1),
-        ..AskedRound::default()
+        ..ProfiledRound::default()
     }
 }
 
@@ -368,8 +387,8 @@ fn late_ticks_add_up_to_episodes_shares_and_intervals() {
         ticks[40] = (100 + i64::from(round % 2), 50);
         pool.add(asked(round as u64, &ticks));
     }
-    let beside: Vec<Beside> = (0..30)
-        .map(|index| Beside { index, p50: 13_500, cpu_ns_per_tick: Some(9_000.0) })
+    let beside: Vec<ReferenceRound> = (0..30)
+        .map(|index| ReferenceRound { index, p50: 13_500, cpu_ns_per_tick: Some(9_000.0) })
         .collect();
     let why = pool.clone().finish(&beside, None);
     assert_eq!(
@@ -454,7 +473,7 @@ prop_compose! {
         slack_ns in prop::option::of(0_u64..300), path_ns in 0_u64..200, usual_cpu_ns in prop::option::of(0_u64..30),
         continued_ns in prop::collection::vec(-900_i64..6_000, 0..2), steal in any::<bool>(),
         stood in prop::collection::vec((0_i64..900, 1_i64..900, any::<bool>()), 0..6),
-    ) -> Facts {
+    ) -> RoundConditions {
         let mut at = -900;
         let standstills = stood.into_iter().map(|(gap, length, others_ran)| {
             let from_ns = at + gap;
@@ -462,7 +481,7 @@ prop_compose! {
             Standstill { from_ns, to_ns: at, others_ran }
         }).collect();
         let steal_ns = if steal { 10_000_000 } else { 0 };
-        Facts { fault_ns, quota_period_ns, slack_ns, path_ns, usual_cpu_ns, continued_ns, steal_ns, standstills }
+        RoundConditions { fault_ns, quota_period_ns, slack_ns, path_ns, usual_cpu_ns, continued_ns, steal_ns, standstills }
     }
 }
 
@@ -502,7 +521,7 @@ proptest! {
         let ticks: Vec<Tick> =
             ticks.iter().map(|t| Tick { deadline_ns: t.deadline_ns + by, wake_ns: t.wake_ns + by, ..*t }).collect();
         let stood = |s: &Standstill| Standstill { from_ns: s.from_ns + by, to_ns: s.to_ns + by, ..*s };
-        let facts = Facts {
+        let facts = RoundConditions {
             continued_ns: facts.continued_ns.iter().map(|at| at + by).collect(),
             standstills: facts.standstills.iter().map(stood).collect(),
             ..facts
@@ -519,15 +538,16 @@ fn wakeup(expired_us: Option<i64>, woken_us: i64) -> Wakeup {
     Wakeup { expired_ns: expired_us.map(|us| us * US), woken_ns: woken_us * US }
 }
 
-fn way_of(wakeups: &[Wakeup], waited_us: u64, park_us: i64) -> Way {
+fn way_of(wakeups: &[Wakeup], waited_us: u64, park_us: i64) -> WakeupPath {
     let switches =
         vec![on(0), off(park_us + 5, SwitchKind::Waits), on(1_380), off(1_421, SwitchKind::Waits)];
     let cycles =
         vec![cycle(park_us, 1_390, reading(0, 0)), cycle(1_420, 1_900, reading(waited_us, 35))];
     let tick = Tick { deadline_ns: 1_000 * US, wake_ns: 1_400 * US, thread: 0 };
     let thread = Thread { cycles, switches: Some(switches) };
-    let explained = explain(&[tick], std::slice::from_ref(&thread), &Facts::default()).remove(0);
-    way(&tick, &thread, wakeups, &explained)
+    let explained =
+        explain(&[tick], std::slice::from_ref(&thread), &RoundConditions::default()).remove(0);
+    trace_wakeup(&tick, &thread, wakeups, &explained)
 }
 
 #[test]
@@ -535,7 +555,8 @@ fn the_links_of_a_way_add_up_to_the_lateness() {
     let [before, again, after] =
         [wakeup(Some(100), 101), wakeup(None, 1_200), wakeup(Some(1_450), 1_451)];
     let timer = wakeup(Some(1_030), 1_031);
-    let Way::Whole { chain, apart_ns } = way_of(&[before, timer, again, after], 349, 600) else {
+    let WakeupPath::Whole { chain, apart_ns } = way_of(&[before, timer, again, after], 349, 600)
+    else {
         panic!("it is whole")
     };
     let links =
@@ -543,10 +564,10 @@ fn the_links_of_a_way_add_up_to_the_lateness() {
     assert_eq!(links.map(|ns| ns / US), [30, 1, 349, 10, 10]);
     assert_eq!((links.iter().sum::<i64>(), apart_ns), (400 * US, Some(0)));
     // The kernel says that it was ready for 349 us, its own account that it waited 20.
-    assert_eq!(way_of(&[timer], 20, 600), Way::Broken);
-    assert_eq!(way_of(&[wakeup(None, 1_031)], 349, 600), Way::Broken, "no timer is known");
-    assert_eq!(way_of(&[before, after], 349, 600), Way::Broken, "neither is of this park");
-    assert_eq!(way_of(&[timer], 349, 1_010), Way::Awake, "it came to its park too late");
+    assert_eq!(way_of(&[timer], 20, 600), WakeupPath::Broken);
+    assert_eq!(way_of(&[wakeup(None, 1_031)], 349, 600), WakeupPath::Broken, "no timer is known");
+    assert_eq!(way_of(&[before, after], 349, 600), WakeupPath::Broken, "neither is of this park");
+    assert_eq!(way_of(&[timer], 349, 1_010), WakeupPath::Awake, "it came to its park too late");
 }
 
 #[test]
@@ -558,22 +579,23 @@ fn ways_are_added_up_without_being_kept() {
         runtime_ns: None,
         task_ns: 6_000,
     };
-    let whole =
-        |timer_ns, apart_ns| Some(Way::Whole { chain: chain(timer_ns), apart_ns: Some(apart_ns) });
-    let tick = |(n, way): (u64, Option<Way>)| AskedTick {
+    let whole = |timer_ns, apart_ns| {
+        Some(WakeupPath::Whole { chain: chain(timer_ns), apart_ns: Some(apart_ns) })
+    };
+    let tick = |(n, way): (u64, Option<WakeupPath>)| ProfiledTick {
         tick: n,
         deadline_ns: 0,
         wake_ns: 20_000,
         way,
-        ..AskedTick::default()
+        ..ProfiledTick::default()
     };
     let mut pool = Pool::new(Some(1), 1_000);
     for index in 0..10 {
         let ways = (0..98)
             .map(|n| whole(17_000 + n % 2, 0))
-            .chain([whole(-500, 10_000), Some(Way::Broken)]);
-        let ticks = (0..).zip(ways.chain([Some(Way::Awake)])).map(tick).collect();
-        pool.add(AskedRound { index, ticks, tier: Some(Tier::B2), ..AskedRound::default() });
+            .chain([whole(-500, 10_000), Some(WakeupPath::Broken)]);
+        let ticks = (0..).zip(ways.chain([Some(WakeupPath::Awake)])).map(tick).collect();
+        pool.add(ProfiledRound { index, ticks, tier: Some(Tier::B2), ..ProfiledRound::default() });
     }
     let found = pool.finish(&[], None).kernel_chain.expect("ways were recorded");
     assert_eq!((found.whole, found.broken), (990, 10));
@@ -597,7 +619,7 @@ fn ways_are_added_up_without_being_kept() {
     let mut less = Pool::new(Some(1), 10);
     for (index, tier) in [(0, Tier::B2), (1, Tier::B1)] {
         let ticks = vec![tick((0, whole(17_000, 0)))];
-        less.add(AskedRound { index, ticks, tier: Some(tier), ..AskedRound::default() });
+        less.add(ProfiledRound { index, ticks, tier: Some(tier), ..ProfiledRound::default() });
     }
     let less = less.finish(&[], None);
     assert_eq!((less.kernel_chain, less.longest[0].chain), (None, None));

@@ -6,9 +6,9 @@ use std::sync::PoisonError;
 use std::time::Duration;
 
 use files::report::why::{Evidence, Missing, Tier};
-use files::why::outside::{self, Given, Watched};
-use files::why::pool::{AskedRound, AskedTick};
-use files::why::{self, Facts, Standstill, Thread, Wakeup};
+use files::why::external_process::{self, CpuOccupants, WatchedThread};
+use files::why::pool::{ProfiledRound, ProfiledTick};
+use files::why::{self, RoundConditions, Standstill, Thread, Wakeup};
 use jitterstat::sample::Grid;
 use jitterstat::series;
 
@@ -126,7 +126,7 @@ impl<'a> ProgramProfiler<'a> {
             }
         };
         let waited_ns = round.written.series.waited_ns.as_deref();
-        let seen = outside::round(&ticks, waited_ns, &threads, given.as_ref(), MAX_PATH_NS);
+        let seen = external_process::reconstruct(&ticks, waited_ns, &threads, given.as_ref(), MAX_PATH_NS);
         if (seen.placed as f64) < MIN_PLACED * ticks.len() as f64 {
             return Err(
                 "none of its threads was seen to run at the times that it writes".to_owned()
@@ -137,11 +137,11 @@ impl<'a> ProgramProfiler<'a> {
         names.extend(drained.iter().flat_map(|d| d.names.iter().cloned()));
         // The better tier has what is in the lesser.
         let wakeups = wakeups.filter(|_| given.is_some());
-        let facts = Facts {
+        let facts = RoundConditions {
             path_ns: seen.way_ns,
             steal_ns: round.steal_ns.unwrap_or(0),
             standstills: beside(standstills.clone().unwrap_or_default(), given.as_ref()),
-            ..Facts::default()
+            ..RoundConditions::default()
         };
         let standstill_ns = standstills.map(|_| facts.standstill_ns());
         let asked = asked(
@@ -174,14 +174,14 @@ impl<'a> ProgramProfiler<'a> {
         let threads = ran.len() as u64;
         let evidence =
             Evidence { steal_ns: round.steal_ns, standstill_ns, threads, ..Evidence::default() };
-        let known = why::Known::default();
-        let round = AskedRound {
+        let known = why::MeasurableParts::default();
+        let round = ProfiledRound {
             index: round.index,
             ticks: asked,
             tier: Some(tier),
             known,
             evidence,
-            ..AskedRound::default()
+            ..ProfiledRound::default()
         };
         let threads = ran
             .into_iter()
@@ -200,7 +200,7 @@ impl Drop for ProgramProfiler<'_> {
 }
 
 /// The threads that were seen, each with its switches in order of time.
-fn threads(drained: &[DrainedSwitches], kernel: &Kernel) -> Vec<Watched> {
+fn threads(drained: &[DrainedSwitches], kernel: &Kernel) -> Vec<WatchedThread> {
     let mut all: BTreeMap<u32, Vec<why::Switch>> = BTreeMap::new();
     for record in drained.iter().flat_map(|d| &d.switches) {
         all.entry(record.thread).or_default().push(kernel.switch(record));
@@ -208,19 +208,19 @@ fn threads(drained: &[DrainedSwitches], kernel: &Kernel) -> Vec<Watched> {
     let in_order = |(id, mut switches): (u32, Vec<why::Switch>)| {
         // It may have been on several CPUs, each of which has a ring.
         switches.sort_by_key(|switch| switch.at_ns);
-        Watched { id, switches }
+        WatchedThread { id, switches }
     };
     all.into_iter().map(in_order).collect()
 }
 
 fn asked(
     first_tick: u64,
-    facts: &Facts,
-    seen: &outside::Round,
-    given: Option<&Given>,
+    facts: &RoundConditions,
+    seen: &external_process::ReconstructedRound,
+    given: Option<&CpuOccupants>,
     wakeups: Option<&[Vec<Wakeup>]>,
     names: &mut HashMap<u32, String>,
-) -> Vec<AskedTick> {
+) -> Vec<ProfiledTick> {
     // When its runtime came back is not seen from outside: what is taken for it is no station of
     // the way.
     let unstamped = wakeups.map(|wakeups| {
@@ -231,21 +231,21 @@ fn asked(
             .for_each(|cycle| cycle.unpark_ns = None);
         (threads, wakeups)
     });
-    let way = |of: &why::Tick, explained: &why::Explained| {
+    let way = |of: &why::Tick, explained: &why::Breakdown| {
         let (threads, wakeups) = unstamped.as_ref()?;
-        Some(why::way(of, threads.get(of.thread)?, wakeups.get(of.thread)?, explained))
+        Some(why::trace_wakeup(of, threads.get(of.thread)?, wakeups.get(of.thread)?, explained))
     };
     let explained = why::explain(&seen.ticks, &seen.threads, facts);
-    let tick = |((tick, of), explained): ((u64, &why::Tick), why::Explained)| {
+    let tick = |((tick, of), explained): ((u64, &why::Tick), why::Breakdown)| {
         let mut behind: HashMap<String, u64> = HashMap::new();
         for queued in &explained.queued {
             let switches =
                 given.and_then(|given| given.get(&queued.cpu)).map_or(&[][..], Vec::as_slice);
-            for (thread, ns) in why::behind(queued, switches) {
+            for (thread, ns) in why::occupants_during(queued, switches) {
                 *behind.entry(name(names, thread)).or_default() += ns;
             }
         }
-        AskedTick {
+        ProfiledTick {
             instance: 0,
             tick,
             deadline_ns: of.deadline_ns,

@@ -152,8 +152,8 @@ fn is_found<C: Cause>(class: Class, least: f64) {
     let (mut shares, mut missed) = (Vec::new(), 0);
     for _ in 0..TRIES {
         let Some((parts, steal_ns)) = measured::<C>(&session) else { return };
-        let rest = parts.total_ns() - parts.of(Class::Queue) - parts.of(Class::Host);
-        let share = parts.of(class) as f64 / rest.max(1) as f64;
+        let rest = parts.total_ns() - parts.ns(Class::Queue) - parts.ns(Class::Host);
+        let share = parts.ns(class) as f64 / rest.max(1) as f64;
         shares.push(share);
         missed += usize::from(share < least && steal_ns == 0);
         assert!(missed < 3, "{class:?}: {shares:?}");

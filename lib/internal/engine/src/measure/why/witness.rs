@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
-use files::why::{MIN_STANDSTILL_NS, Overslept, Standstill, standstills};
+use files::why::{MIN_STANDSTILL_NS, Standstill, WitnessGap, find_standstills};
 
 use crate::machine::os::{self, Accounts};
 use crate::measure::why::kernel::ns_after;
@@ -66,13 +66,13 @@ impl Witnesses {
 
     /// When everything stood still, counted from `origin`; `None` without two witnesses.
     pub fn end(mut self, origin: Instant) -> Option<Vec<Standstill>> {
-        let of = |late: Late| Overslept {
+        let of = |late: Late| WitnessGap {
             from_ns: ns_after(late.due, origin),
             to_ns: ns_after(late.ready, origin),
         };
-        let all: Vec<Vec<Overslept>> =
+        let all: Vec<Vec<WitnessGap>> =
             self.join().into_iter().map(|w| w.into_iter().map(of).collect()).collect();
-        (all.len() > 1).then(|| standstills(&all))
+        (all.len() > 1).then(|| find_standstills(&all))
     }
 
     fn join(&mut self) -> Vec<Vec<Late>> {

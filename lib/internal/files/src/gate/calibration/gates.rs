@@ -2,7 +2,7 @@
 //! and as they were.
 
 use crate::model::model;
-use jitterstat::gate::look::{self, MIN_PAIRS, Outcome};
+use jitterstat::gate::decision::{self, MIN_PAIRS, Outcome};
 use jitterstat::stats::quantile::rank;
 use jitterstat::stats::random::SplitMix64;
 
@@ -89,8 +89,8 @@ pub(super) fn seen_by_most(mut bounds: Vec<f64>) -> Option<f64> {
 
 /// Robust standard deviation of differences.
 pub(super) fn spread(differences: impl Iterator<Item = f64> + Clone) -> f64 {
-    let centre = look::median(differences.clone());
-    SD_OF_MAD * look::median(differences.map(|d| (d - centre).abs()))
+    let centre = decision::median(differences.clone());
+    SD_OF_MAD * decision::median(differences.map(|d| (d - centre).abs()))
 }
 
 /// How a gate over so many pairs ends, and how many it took: it looks at the first of them, and is

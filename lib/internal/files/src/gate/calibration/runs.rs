@@ -9,7 +9,7 @@ use crate::environment::{Difference, EnvironmentKey};
 use crate::file::{File, Flaw, Invalid};
 use crate::model::model;
 use crate::report::{Tool, Warning};
-use jitterstat::gate::look::{self, Outcome};
+use jitterstat::gate::decision::{self, Outcome};
 use jitterstat::gate::metric::{MetricRule, alpha_share};
 
 /// Value of [`RunCalibration::schema`] that this version writes and reads.
@@ -111,7 +111,7 @@ model! {
 
 /// A number of whole runs that was measured on both sides, all of its values above zero.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Recorded {
+pub struct RecordedMetric {
     /// What it is called.
     pub name: String,
     /// Its unit.
@@ -122,7 +122,7 @@ pub struct Recorded {
     pub values: Vec<[f64; 2]>,
 }
 
-impl Recorded {
+impl RecordedMetric {
     fn labelled(&self, labels: &[Label]) -> Vec<[f64; 2]> {
         let value = |&(i, is_swapped): &Label| {
             let [a, b] = self.values[i];
@@ -135,13 +135,13 @@ impl Recorded {
 /// What a gate at these looks can see of each number.
 #[must_use]
 pub fn metrics(
-    recorded: &[Recorded],
+    recorded: &[RecordedMetric],
     alpha: f64,
     looks: &[usize],
     pair_ns: u64,
 ) -> Vec<CalibratedRunMetric> {
     let share = alpha_share(alpha, recorded.len(), looks.len());
-    let metric = |of: &Recorded| {
+    let metric = |of: &RecordedMetric| {
         let mut by_sum = of.values.clone();
         by_sum.sort_by(|x, y| (x[0] * x[1]).total_cmp(&(y[0] * y[1])));
         // Where more is better, the quieter runs are those with more.
@@ -150,7 +150,7 @@ pub fn metrics(
         }
         let quiet = &by_sum[..by_sum.len().div_ceil(2)];
         let apart = |values: &[[f64; 2]]| tidy(spread(values.iter().map(|[a, b]| (b / a).ln())));
-        let median = look::median(quiet.iter().flatten().map(|value| value.ln())).exp();
+        let median = decision::median(quiet.iter().flatten().map(|value| value.ln())).exp();
         let enough = of.values.len() >= MIN_CALIBRATION_PAIRS;
         let change = |&n: &usize| {
             let change = smallest_change(of, n, share)?;
@@ -181,7 +181,7 @@ pub fn metrics(
 
 /// The bound of the interval that most relabelled gates stay below, as a logarithm: without a
 /// change, the interval is as likely to lie so far above as below.
-fn smallest_change(of: &Recorded, n: usize, share: f64) -> Option<f64> {
+fn smallest_change(of: &RecordedMetric, n: usize, share: f64) -> Option<f64> {
     let rule = MetricRule { tolerance: ALL_OF_IT, floor: 0.0, ..of.rule };
     let mut relabelled = Relabelled::new(of.values.len());
     let intervals = (0..RELABELLED).filter_map(|_| {
@@ -194,7 +194,7 @@ fn smallest_change(of: &Recorded, n: usize, share: f64) -> Option<f64> {
 /// The chance that a gate ends undecided although nothing has changed, for each of the times.
 #[must_use]
 pub fn inconclusive(
-    recorded: &[Recorded],
+    recorded: &[RecordedMetric],
     alpha: f64,
     looks: &[usize],
     pair_ns: u64,
@@ -208,20 +208,20 @@ pub fn inconclusive(
 
 /// The gates that the pairs really were, one after the other; what is left at the end is none.
 #[must_use]
-pub fn real_gates(recorded: &[Recorded], alpha: f64, looks: &[usize]) -> RealGates {
+pub fn real_gates(recorded: &[RecordedMetric], alpha: f64, looks: &[usize]) -> RealGates {
     gates::real_gates(pairs(recorded), |from| {
         let values: Vec<&[[f64; 2]]> = recorded.iter().map(|of| &of.values[from..]).collect();
         decide(recorded, &values, alpha, looks)
     })
 }
 
-fn pairs(recorded: &[Recorded]) -> usize {
+fn pairs(recorded: &[RecordedMetric]) -> usize {
     recorded.iter().map(|of| of.values.len()).min().unwrap_or(0)
 }
 
 /// A gate over the pairs in their order: its outcome, and the pairs it took.
 fn decide(
-    recorded: &[Recorded],
+    recorded: &[RecordedMetric],
     values: &[&[[f64; 2]]],
     alpha: f64,
     looks: &[usize],
@@ -229,7 +229,7 @@ fn decide(
     let share = alpha_share(alpha, recorded.len(), looks.len());
     let pairs = values.iter().map(|values| values.len()).min().unwrap_or(0);
     gates::decide(looks, pairs, |n, last| {
-        Outcome::of_all(
+        Outcome::worst_of(
             recorded
                 .iter()
                 .zip(values)
@@ -344,7 +344,7 @@ mod tests {
 
     /// Runs of 50 ms whose logarithms have a standard deviation of `noise` within a pair, as times
     /// and as rates.
-    fn recorded(n: usize, noise: f64) -> [Recorded; 2] {
+    fn recorded(n: usize, noise: f64) -> [RecordedMetric; 2] {
         let mut random = SplitMix64::new(17);
         let mut run = || {
             let normal = (0..12).map(|_| random.unit()).sum::<f64>() - 6.0;
@@ -352,7 +352,7 @@ mod tests {
         };
         let times: Vec<[f64; 2]> = (0..n).map(|_| [run(), run()]).collect();
         let rates = times.iter().map(|pair| pair.map(|ns| 1e9 / ns)).collect();
-        let of = |name: &str, unit: &str, rule, values| Recorded {
+        let of = |name: &str, unit: &str, rule, values| RecordedMetric {
             name: name.into(),
             unit: unit.into(),
             rule,
@@ -361,7 +361,7 @@ mod tests {
         [of("wall", "ns", TIME, times), of("throughput", "/s", RATE, rates)]
     }
 
-    fn calibration(of: &[Recorded]) -> RunCalibration {
+    fn calibration(of: &[RecordedMetric]) -> RunCalibration {
         RunCalibration {
             schema: SCHEMA.into(),
             tool: Tool { name: "osjitter".into(), version: "0".into(), commit: None },
@@ -463,7 +463,7 @@ mod tests {
 
     #[test]
     fn gates_of_several_metrics_end_together() {
-        let shares = |runs: &[Recorded]| -> Vec<f64> {
+        let shares = |runs: &[RecordedMetric]| -> Vec<f64> {
             let chances = inconclusive(runs, ALPHA, &LOOKS, 100_000_000);
             chances.into_iter().map(|chance| chance.share.unwrap()).collect()
         };

@@ -17,7 +17,7 @@ fn pairs(n: usize, noise: f64) -> Vec<Pair> {
             level = 0.9 * level + 0.1 * normal();
             let mut round = || {
                 let (x, y) = (normal() * noise / 2_f64.sqrt(), normal() * noise / 2_f64.sqrt());
-                let late = |ln: f64| Late { ln, ln_own: ln };
+                let late = |ln: f64| Late { ln, ln_unstalled: ln };
                 RoundValue {
                     median: late(14e3_f64.ln() + level + x),
                     tail: late(48e3_f64.ln() + level + y),
@@ -62,7 +62,7 @@ fn the_smallest_change_is_one_that_gates_see() {
         let gates = (0..100).filter(|_| {
             let mut gate = labelled(&recorded, &relabelled.gate(400));
             gate.iter_mut().for_each(|p| p.b.median.ln += by);
-            look::look(&gate, &rules, true).median.outcome == outcome
+            decision::look(&gate, &rules, true).median.outcome == outcome
         });
         gates.count()
     };
@@ -128,7 +128,7 @@ fn calibration(pairs: &[Pair]) -> Calibration {
         failure: None,
         environment,
         subject: "os-interval@500us".into(),
-        plan: CalibrationPlan::of(&design, &rules),
+        plan: CalibrationPlan::new(&design, &rules),
         pairs: pairs.len() as u64,
         pair_ns: 278_000_000,
         metrics: metrics(pairs, &rules, 0.99, 278_000_000),
@@ -218,7 +218,7 @@ fn the_pairs_that_see_a_change_are_planned() {
     let last = &of.metrics[0].smallest_change[3];
     let n = planned("p50", (last.ratio.ln() / 4.0).exp()).unwrap();
     assert!(n.abs_diff(16 * 400) <= 16, "{n}");
-    let strict = of.pairs_to_see("p50", last.ratio, &rules.one_of(10)).unwrap();
+    let strict = of.pairs_to_see("p50", last.ratio, &rules.shared_by(10)).unwrap();
     assert!((500..800).contains(&strict), "{strict}");
     // What stalls lift by as much cannot be had with any number, nor what they dominate.
     let mut lifted = of.clone();

@@ -1,6 +1,6 @@
 //! A number of a run, and what it comes to against a limit.
 
-use jitterstat::gate::look::{self, Outcome, Reason};
+use jitterstat::gate::decision::{self, Outcome, Reason};
 use jitterstat::stats::bootstrap;
 
 /// A number of a run.
@@ -37,7 +37,7 @@ impl Measured {
         } else {
             (value - low) / (value - limit)
         };
-        look::to_decide(self.ticks as f64, room)
+        decision::to_decide(self.ticks as f64, room)
     }
 
     /// Holds it against a limit.

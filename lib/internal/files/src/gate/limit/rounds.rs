@@ -65,14 +65,14 @@ pub struct RoundTicks {
 
 /// Why a subject, whose id this holds, has no rounds that a limit could be held against.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Unmeasured {
+pub enum MissingRounds {
     /// It was not measured.
     NoSummary(String),
     /// Its report was written without samples.
     NoSamples(String),
 }
 
-impl fmt::Display for Unmeasured {
+impl fmt::Display for MissingRounds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoSummary(id) => write!(f, "{id} was not measured"),
@@ -86,19 +86,19 @@ impl fmt::Display for Unmeasured {
     }
 }
 
-impl std::error::Error for Unmeasured {}
+impl std::error::Error for MissingRounds {}
 
 impl RoundTicks {
     /// The rounds of a measured subject.
     ///
     /// # Errors
     /// There is no round with ticks, or the samples were left out of the report.
-    pub fn all_of(subject: &report::Subject) -> Result<Vec<Self>, Unmeasured> {
+    pub fn from_subject(subject: &report::Subject) -> Result<Vec<Self>, MissingRounds> {
         if subject.summary.is_none() {
-            return Err(Unmeasured::NoSummary(subject.id.clone()));
+            return Err(MissingRounds::NoSummary(subject.id.clone()));
         }
         if subject.rounds.iter().all(|r| r.lateness_ns.is_empty()) {
-            return Err(Unmeasured::NoSamples(subject.id.clone()));
+            return Err(MissingRounds::NoSamples(subject.id.clone()));
         }
         let mut rounds: Vec<(u64, Self)> = Vec::new();
         for entry in &subject.rounds {

@@ -1,5 +1,5 @@
 use super::*;
-use jitterstat::gate::look::{Outcome, Reason};
+use jitterstat::gate::decision::{Outcome, Reason};
 use jitterstat::sample::{Grid, RoundSamples};
 use proptest::prelude::*;
 

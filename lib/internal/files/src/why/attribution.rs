@@ -2,8 +2,8 @@
 
 use crate::report::why::Class;
 
+use super::input::{Breakdown, Cycle, QueueWait, Reading, RoundConditions, Thread, Tick, span};
 use super::parts::Parts;
-use super::seen::{Cycle, Explained, Facts, Queued, Reading, Thread, Tick, span};
 use super::stretches::{State, Stretch, stretches};
 
 /// Less steal than this is less than a step of the kernel's account.
@@ -15,21 +15,21 @@ const UNUSUAL: u64 = 5;
 /// Takes the lateness of each tick apart. The ticks must be those of one instance in one round, in
 /// order.
 #[must_use]
-pub fn explain(ticks: &[Tick], threads: &[Thread], facts: &Facts) -> Vec<Explained> {
+pub fn explain(ticks: &[Tick], threads: &[Thread], facts: &RoundConditions) -> Vec<Breakdown> {
     let walked: Vec<Option<Vec<Stretch>>> =
         threads.iter().map(|t| t.switches.as_ref().map(|s| stretches(s, &t.cycles))).collect();
-    let mut all: Vec<Explained> = Vec::with_capacity(ticks.len());
+    let mut all: Vec<Breakdown> = Vec::with_capacity(ticks.len());
     for (n, tick) in ticks.iter().enumerate() {
         let nothing = Thread::default();
         let thread = threads.get(tick.thread).unwrap_or(&nothing);
         let stretches = walked.get(tick.thread).and_then(Option::as_deref);
-        let mut explained = Window::new(tick, &thread.cycles).walk(stretches, facts);
+        let mut explained = LatenessWindow::new(tick, &thread.cycles).walk(stretches, facts);
         let caught_up = (n - ticks[..n].partition_point(|t| t.wake_ns <= tick.deadline_ns)) as u64;
         let parts = &mut explained.parts;
         if let Some(usual) = facts.usual_cpu_ns {
             let most = usual.saturating_mul(UNUSUAL).saturating_mul(1 + caught_up);
             parts.move_up_to(
-                parts.of(Class::OwnCpu).saturating_sub(most),
+                parts.ns(Class::OwnCpu).saturating_sub(most),
                 Class::OwnCpu,
                 Class::Below,
             );
@@ -49,11 +49,11 @@ pub fn explain(ticks: &[Tick], threads: &[Thread], facts: &Facts) -> Vec<Explain
 
 /// Gives the hypervisor what it says it took: to the longest stretches below the thread, each once,
 /// however many ticks it made late.
-fn steal(ticks: &[Tick], all: &mut [Explained], mut left_ns: u64) {
+fn steal(ticks: &[Tick], all: &mut [Breakdown], mut left_ns: u64) {
     if left_ns < MIN_STEAL_NS {
         return;
     }
-    let below = |e: &Explained| e.parts.of(Class::Below);
+    let below = |e: &Breakdown| e.parts.ns(Class::Below);
     let mut runs: Vec<(u64, std::ops::Range<usize>)> = Vec::new();
     for i in 0..ticks.len() {
         match runs.last_mut() {
@@ -75,7 +75,7 @@ fn steal(ticks: &[Tick], all: &mut [Explained], mut left_ns: u64) {
 }
 
 /// The time between a deadline and its wake-up, and the cycles that it meets.
-struct Window<'a> {
+struct LatenessWindow<'a> {
     from_ns: i64,
     to_ns: i64,
     cycles: &'a [Cycle],
@@ -83,7 +83,7 @@ struct Window<'a> {
     met: std::ops::Range<usize>,
 }
 
-impl<'a> Window<'a> {
+impl<'a> LatenessWindow<'a> {
     fn new(tick: &Tick, cycles: &'a [Cycle]) -> Self {
         let (from_ns, to_ns) = (tick.deadline_ns, tick.wake_ns.max(tick.deadline_ns));
         let first = cycles.partition_point(|c| c.park_ns <= from_ns).saturating_sub(1);
@@ -100,7 +100,7 @@ impl<'a> Window<'a> {
         self.cycles[self.met.clone()].last()?.unpark_ns
     }
 
-    fn walk(&self, stretches: Option<&[Stretch]>, facts: &Facts) -> Explained {
+    fn walk(&self, stretches: Option<&[Stretch]>, facts: &RoundConditions) -> Breakdown {
         let mut explained = match stretches {
             Some(stretches) => self.by_switches(stretches, facts),
             None => self.by_accounts(facts),
@@ -118,27 +118,27 @@ impl<'a> Window<'a> {
             quota_ns -= parts.move_up_to(quota_ns, class, Class::Quota);
         }
         parts.move_up_to(facts.slack_ns.unwrap_or(0), Class::Below, Class::Slack);
-        let path_ns = facts.path_ns.saturating_sub(parts.of(Class::Path));
+        let path_ns = facts.path_ns.saturating_sub(parts.ns(Class::Path));
         parts.move_up_to(path_ns, Class::Below, Class::Path);
         explained
     }
 
     /// What was slept while everything stood still: by the host, or where this is known, by a stop
     /// of these threads alone. The witnesses are throttled as the thread is, and say nothing then.
-    fn stood_still(&self, parts: &mut Parts, facts: &Facts) {
+    fn stood_still(&self, parts: &mut Parts, facts: &RoundConditions) {
         let first = facts.standstills.partition_point(|s| s.to_ns <= self.from_ns);
         for stood in facts.standstills[first..].iter().take_while(|s| s.from_ns < self.to_ns) {
             let class =
                 if stood.is_stop(&facts.continued_ns) { Class::Stopped } else { Class::Host };
-            let asleep_ns = parts.of(Class::Below) + parts.of(Class::Blocked);
+            let asleep_ns = parts.ns(Class::Below) + parts.ns(Class::Blocked);
             let most = stood.explains_ns(self.from_ns, self.to_ns, asleep_ns);
             let moved = parts.move_up_to(most, Class::Below, class);
             parts.move_up_to(most - moved, Class::Blocked, class);
         }
     }
 
-    fn by_switches(&self, stretches: &[Stretch], facts: &Facts) -> Explained {
-        let mut explained = Explained::default();
+    fn by_switches(&self, stretches: &[Stretch], facts: &RoundConditions) -> Breakdown {
+        let mut explained = Breakdown::default();
         let unparked_ns = self.unparked_ns().unwrap_or(i64::MIN);
         let parked_ns = self.cycles[self.met.clone()].last().map_or(i64::MIN, |c| c.park_ns);
         let first = stretches.partition_point(|s| s.to_ns <= self.from_ns);
@@ -160,7 +160,7 @@ impl<'a> Window<'a> {
             explained.parts.add(class, clipped);
             if class == Class::Queue && clipped > 0 {
                 let (from_ns, to_ns) = (s.from_ns.max(self.from_ns), s.to_ns.min(self.to_ns));
-                explained.queued.push(Queued { from_ns, to_ns, cpu: s.cpu });
+                explained.queued.push(QueueWait { from_ns, to_ns, cpu: s.cpu });
             }
         }
         let faults: u64 = self.met.clone().map(|i| self.faults_ns(i, facts)).sum();
@@ -168,8 +168,8 @@ impl<'a> Window<'a> {
         explained
     }
 
-    fn by_accounts(&self, facts: &Facts) -> Explained {
-        let mut explained = Explained::default();
+    fn by_accounts(&self, facts: &RoundConditions) -> Breakdown {
+        let mut explained = Breakdown::default();
         let parts = &mut explained.parts;
         for i in self.met.clone() {
             let (cycle, end) = (&self.cycles[i], &self.cycles[i + 1]);
@@ -209,7 +209,7 @@ impl<'a> Window<'a> {
 
     /// What the page faults of a cycle cost, in the part of its waking time that lies in the
     /// window.
-    fn faults_ns(&self, i: usize, facts: &Facts) -> u64 {
+    fn faults_ns(&self, i: usize, facts: &RoundConditions) -> u64 {
         let (cycle, end) = (&self.cycles[i], &self.cycles[i + 1]);
         let faults = end.reading.minor_faults.zip(cycle.reading.minor_faults);
         let (Some(each_ns), Some((now, then))) = (facts.fault_ns, faults) else { return 0 };
@@ -220,7 +220,7 @@ impl<'a> Window<'a> {
     }
 
     /// How long the control group can have stood still, by the number of periods in which it did.
-    fn throttled_ns(&self, facts: &Facts) -> u64 {
+    fn throttled_ns(&self, facts: &RoundConditions) -> u64 {
         let Some(period_ns) = facts.quota_period_ns.filter(|_| !self.met.is_empty()) else {
             return 0;
         };

@@ -6,14 +6,14 @@ use std::collections::HashMap;
 
 use jitterstat::stats::quantile::nearest_rank;
 
-use super::seen::{Cycle, Occupant, Reading, Switch, SwitchKind, Thread, Tick, span};
+use super::input::{Cycle, Occupant, Reading, Switch, SwitchKind, Thread, Tick, span};
 
 /// Who was given each CPU, in order of time.
-pub type Given = HashMap<u32, Vec<Occupant>>;
+pub type CpuOccupants = HashMap<u32, Vec<Occupant>>;
 
 /// A thread of the program.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Watched {
+pub struct WatchedThread {
     /// Its number in the system.
     pub id: u32,
     /// In order of time.
@@ -22,7 +22,7 @@ pub struct Watched {
 
 /// A round of the program.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Round {
+pub struct ReconstructedRound {
     /// Its ticks, each with its thread; one that no thread was seen to run has none of the threads.
     pub ticks: Vec<Tick>,
     /// The threads, in the order in which they were given.
@@ -46,13 +46,13 @@ pub struct Round {
 /// CPU until then. Where the tick before was of the same thread, that is used instead. Without it
 /// and without `given`, waiting for a CPU cannot be told from what is below the thread.
 #[must_use]
-pub fn round(
+pub fn reconstruct(
     ticks: &[(i64, i64)],
     waited_ns: Option<&[u64]>,
-    threads: &[Watched],
-    given: Option<&Given>,
+    threads: &[WatchedThread],
+    given: Option<&CpuOccupants>,
     longest_way_ns: u64,
-) -> Round {
+) -> ReconstructedRound {
     let on: Vec<Option<(usize, i64)>> =
         ticks.iter().map(|(_, wake_ns)| runner(threads, *wake_ns)).collect();
     let mut ways: Vec<i64> = ticks
@@ -69,7 +69,7 @@ pub fn round(
         let all = waited_ns?;
         Some((ticks[before].1, all.get(n)?.saturating_sub(*all.get(before)?)))
     };
-    let thread = |(place, thread): (usize, &Watched)| {
+    let thread = |(place, thread): (usize, &WatchedThread)| {
         let own = (0..ticks.len()).filter(|&n| is_of(n, place));
         let own = own.map(|n| OwnTick {
             deadline_ns: ticks[n].0,
@@ -88,11 +88,11 @@ pub fn round(
         wake_ns,
         thread: on.map_or(usize::MAX, |(thread, _)| thread),
     };
-    Round { ticks: ticks.iter().zip(&on).map(tick).collect(), threads, way_ns, placed }
+    ReconstructedRound { ticks: ticks.iter().zip(&on).map(tick).collect(), threads, way_ns, placed }
 }
 
 /// The thread that ran at a time, and since when.
-fn runner(threads: &[Watched], at_ns: i64) -> Option<(usize, i64)> {
+fn runner(threads: &[WatchedThread], at_ns: i64) -> Option<(usize, i64)> {
     let since =
         |switches: &[Switch]| match switches.partition_point(|s| s.at_ns <= at_ns).checked_sub(1) {
             Some(last) => (switches[last].kind == SwitchKind::On).then_some(switches[last].at_ns),
@@ -117,8 +117,8 @@ struct OwnTick {
 /// The waits for these ticks of the thread, as cycles.
 fn cycles(
     ticks: impl Iterator<Item = OwnTick>,
-    thread: &Watched,
-    given: Option<&Given>,
+    thread: &WatchedThread,
+    given: Option<&CpuOccupants>,
     way_ns: u64,
 ) -> Vec<Cycle> {
     let switches = &thread.switches;
@@ -203,7 +203,7 @@ fn behind_others(given: &[Occupant], thread: u32, from_ns: i64, until_ns: i64) -
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Facts, Known, explain};
+    use super::super::{MeasurableParts, RoundConditions, explain};
     use super::*;
     use crate::report::why::Class;
 
@@ -224,18 +224,18 @@ mod tests {
         switches: Vec<Switch>,
         given: Option<&[Occupant]>,
     ) -> Vec<(Class, u64)> {
-        let given = given.map(|given| Given::from([(1, given.to_vec())]));
-        let threads = [Watched { id: 7, switches }];
-        let seen = round(&[(deadline, wake)], None, &threads, given.as_ref(), 20_000);
-        let facts = Facts { path_ns: seen.way_ns, ..Facts::default() };
-        assert_eq!(facts.known(), Known::default());
+        let given = given.map(|given| CpuOccupants::from([(1, given.to_vec())]));
+        let threads = [WatchedThread { id: 7, switches }];
+        let seen = reconstruct(&[(deadline, wake)], None, &threads, given.as_ref(), 20_000);
+        let facts = RoundConditions { path_ns: seen.way_ns, ..RoundConditions::default() };
+        assert_eq!(facts.known(), MeasurableParts::default());
         let [explained] = &explain(&seen.ticks, &seen.threads, &facts)[..] else {
             panic!("one tick")
         };
         assert_eq!(explained.parts.total_ns(), span(deadline, wake));
         Class::ALL
             .into_iter()
-            .map(|c| (c, explained.parts.of(c)))
+            .map(|c| (c, explained.parts.ns(c)))
             .filter(|(_, ns)| *ns > 0)
             .collect()
     }
@@ -316,45 +316,45 @@ mod tests {
             (9 * MS, On),
         ];
         let switches: Vec<Switch> = woken.into_iter().map(|(at, kind)| switch(at, kind)).collect();
-        let threads = [Watched { id: 7, switches }];
+        let threads = [WatchedThread { id: 7, switches }];
         let ticks = [(2 * MS, 2 * MS + 10_000), (6 * MS, 9 * MS + 10_000)];
         // Of what it waited since the tick before, a millisecond was when it was preempted.
         let says = [5 * MS as u64, 8 * MS as u64];
-        let always = Given::from([(1, vec![turn(-MS, 42)])]);
+        let always = CpuOccupants::from([(1, vec![turn(-MS, 42)])]);
         for given in [None, Some(&always)] {
-            let seen = round(&ticks, Some(&says), &threads, given, 20_000);
+            let seen = reconstruct(&ticks, Some(&says), &threads, given, 20_000);
             let explained = explain(
                 &seen.ticks,
                 &seen.threads,
-                &Facts { path_ns: seen.way_ns, ..Facts::default() },
+                &RoundConditions { path_ns: seen.way_ns, ..RoundConditions::default() },
             );
             let parts = explained[1].parts;
             assert_eq!(
-                [parts.of(Class::Queue), parts.of(Class::Below)],
+                [parts.ns(Class::Queue), parts.ns(Class::Below)],
                 [2 * MS as u64, MS as u64],
                 "{given:?}"
             );
             // Nothing says how long it had waited before the first.
-            assert_eq!(explained[0].parts.of(Class::Unexplained), 0);
+            assert_eq!(explained[0].parts.ns(Class::Unexplained), 0);
         }
     }
 
     #[test]
     fn a_tick_is_of_the_thread_that_was_given_its_cpu_last() {
         use SwitchKind::{On, Waits};
-        let busy = Watched { id: 1, switches: vec![switch(-5 * MS, On)] };
-        let from_the_start = Watched { id: 2, switches: vec![switch(3 * MS, Waits)] };
-        let ticks = Watched {
+        let busy = WatchedThread { id: 1, switches: vec![switch(-5 * MS, On)] };
+        let from_the_start = WatchedThread { id: 2, switches: vec![switch(3 * MS, Waits)] };
+        let ticks = WatchedThread {
             id: 3,
             switches: vec![switch(0, Waits), switch(2 * MS, On), switch(4 * MS, Waits)],
         };
         let threads = [busy, from_the_start, ticks];
-        let of = |wake_ns| round(&[(MS, wake_ns)], None, &threads, None, 0).ticks[0].thread;
+        let of = |wake_ns| reconstruct(&[(MS, wake_ns)], None, &threads, None, 0).ticks[0].thread;
         assert_eq!([of(2 * MS + 5), of(5 * MS)], [2, 0]);
-        let late = [Watched { id: 9, switches: vec![switch(9 * MS, On)] }];
-        let nobody = round(&[(MS, 2 * MS)], None, &late, None, 0);
+        let late = [WatchedThread { id: 9, switches: vec![switch(9 * MS, On)] }];
+        let nobody = reconstruct(&[(MS, 2 * MS)], None, &late, None, 0);
         assert_eq!((nobody.ticks[0].thread, nobody.placed), (usize::MAX, 0));
-        assert_eq!(round(&[], None, &[], None, 5), Round::default());
+        assert_eq!(reconstruct(&[], None, &[], None, 5), ReconstructedRound::default());
     }
 
     proptest::proptest! {
@@ -367,7 +367,7 @@ mod tests {
             waited: bool,
         ) {
             let kinds = [SwitchKind::On, SwitchKind::Preempted, SwitchKind::Waits];
-            let mut threads = [1, 2].map(|id| Watched { id, switches: Vec::new() });
+            let mut threads = [1, 2].map(|id| WatchedThread { id, switches: Vec::new() });
             let mut times = times;
             times.sort_unstable();
             for (at_ns, kind, thread) in times {
@@ -378,10 +378,10 @@ mod tests {
             given.sort_unstable_by_key(|o| o.at_ns);
             let mut ticks: Vec<(i64, i64)> = ticks.into_iter().map(|(due, late)| (due, due + late)).collect();
             ticks.sort_unstable();
-            let given = Given::from([(0, given.clone()), (1, given)]);
+            let given = CpuOccupants::from([(0, given.clone()), (1, given)]);
             let says: Vec<u64> = (0..ticks.len() as u64).map(|n| n * 37 % 100).collect();
-            let seen = round(&ticks, waited.then_some(&says[..]), &threads, known.then_some(&given), 30);
-            let facts = Facts { path_ns: seen.way_ns, ..Facts::default() };
+            let seen = reconstruct(&ticks, waited.then_some(&says[..]), &threads, known.then_some(&given), 30);
+            let facts = RoundConditions { path_ns: seen.way_ns, ..RoundConditions::default() };
             for (tick, explained) in seen.ticks.iter().zip(explain(&seen.ticks, &seen.threads, &facts)) {
                 proptest::prop_assert_eq!(explained.parts.total_ns(), span(tick.deadline_ns, tick.wake_ns));
             }

@@ -7,7 +7,7 @@
 
 use super::baseline::{Session, SessionDesign};
 use super::verdict::BaselineMetric;
-use jitterstat::gate::look::{self, Judged, Lift, Outcome, Reason, Rules};
+use jitterstat::gate::decision::{self, Lift, Outcome, PercentileVerdict, Reason, Rules};
 use jitterstat::gate::round::{self, Pair};
 use jitterstat::stats::signed_rank::Shift;
 
@@ -20,9 +20,10 @@ const SESSIONS_FOR_MORE: usize = 3;
 const SPREAD: [f64; 2] = [0.03, 0.06];
 /// Each bound of the interval that decides errs in at most 0.5 % of cases.
 const Z: f64 = 2.576;
-/// Alpha of each bound of the interval that a standard error is taken from, and its width in
-/// standard errors.
-const ERROR_FROM: (f64, f64) = (0.025, 3.92);
+/// Alpha of each bound of the interval from which a standard error is computed.
+const SE_ALPHA: f64 = 0.025;
+/// Width of that interval in standard errors.
+const SE_WIDTH: f64 = 3.92;
 
 /// The medians and the tails of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,7 +77,11 @@ pub fn judge(
 
 /// Why a session says nothing that is worth keeping, if it does not.
 #[must_use]
-pub fn is_unusable(session: &Session, design: &SessionDesign, rules: &Rules) -> Option<Reason> {
+pub fn rejection_reason(
+    session: &Session,
+    design: &SessionDesign,
+    rules: &Rules,
+) -> Option<Reason> {
     [Percentile::Median, Percentile::Tail].into_iter().find_map(|p| {
         match level(session, design, rules, p) {
             None => Some(Reason::TooFewRounds),
@@ -94,19 +99,19 @@ fn level(
 ) -> Option<Level> {
     let pairs: Vec<Pair> = session.values(design.tail_quantile());
     let (used, relative) = match percentile {
-        Percentile::Median => (look::medians(&pairs), rules.tolerance_median),
-        Percentile::Tail => (look::quiet_half(&look::tails(&pairs)), rules.tolerance_tail),
+        Percentile::Median => (decision::medians(&pairs), rules.tolerance_median),
+        Percentile::Tail => (decision::quiet_half(&decision::tails(&pairs)), rules.tolerance_tail),
     };
     let lift = Lift::from_pairs(&used, rules.period_ns);
-    let shift = look::intervals(&used)?.shift(ERROR_FROM.0);
+    let shift = decision::intervals(&used)?.shift(SE_ALPHA);
     Some(Level {
         over_control: shift.estimate,
-        standard_error: (shift.upper - shift.lower) / ERROR_FROM.1,
-        subject: look::median(used.iter().map(|v| v[1].ln)),
-        control: look::median(used.iter().map(|v| v[0].ln)),
+        standard_error: (shift.upper - shift.lower) / SE_WIDTH,
+        subject: decision::median(used.iter().map(|v| v[1].ln)),
+        control: decision::median(used.iter().map(|v| v[0].ln)),
         pairs: used.len(),
         lift,
-        stalled: lift.is_some_and(|lift| lift.hides(relative)),
+        stalled: lift.is_some_and(|lift| lift.masks_change(relative)),
     })
 }
 
@@ -117,10 +122,10 @@ fn judged(
     then: &[Level],
     relative: f64,
     rules: &Rules,
-) -> Judged {
+) -> PercentileVerdict {
     let a_ns = mean(then.iter().map(|l| l.subject)).exp();
     let tolerance = rules.tolerance(relative, a_ns);
-    let open = Judged {
+    let open = PercentileVerdict {
         outcome: Outcome::Inconclusive,
         reason: Some(Reason::TooFewRounds),
         shift: None,
@@ -141,12 +146,12 @@ fn judged(
     // The stalls of another day are not those of the stored sessions: they come before anything
     // else.
     let (outcome, reason) =
-        match look::outcome(shift, tolerance, level.lift.map_or(0.0, |lift| lift.both)) {
+        match decision::outcome(shift, tolerance, level.lift.map_or(0.0, |lift| lift.both)) {
             _ if level.stalled => (Outcome::Inconclusive, Some(Reason::StallDominated)),
             Outcome::Inconclusive => (Outcome::Inconclusive, Some(Reason::TooNoisy)),
             decided => (decided, None),
         };
-    Judged { outcome, reason, shift: Some(shift), ..open }
+    PercentileVerdict { outcome, reason, shift: Some(shift), ..open }
 }
 
 /// Standard deviation between sessions: what is assumed of it, or what they show, where they are
@@ -202,7 +207,7 @@ mod tests {
         let mut about = |ns: f64| (ns * (0.2 * (2.0 * random.unit() - 1.0)).exp()) as i64;
         let mut round = |level: f64| {
             let (p50_ns, p99_ns) = (about(10e3 * level), about(30e3 * level));
-            let of = RoundRecord::of([(0, 1)], PERIOD_NS).unwrap();
+            let of = RoundRecord::from_ticks([(0, 1)], PERIOD_NS).unwrap();
             RoundRecord { p50_ns, p99_ns, ..of }
         };
         let pair = |_| SessionPair {
@@ -286,9 +291,9 @@ mod tests {
         let stalled = session(1, 20.0, 1.4);
         let metrics = judge(&stalled, &[session(2, 1.0, 1.4)], &design(), &rules);
         assert_eq!(metrics[1].reason, Some(Reason::StallDominated));
-        assert_eq!(is_unusable(&stalled, &design(), &rules), Some(Reason::StallDominated));
-        assert_eq!(is_unusable(&session(2, 1.0, 1.4), &design(), &rules), None);
+        assert_eq!(rejection_reason(&stalled, &design(), &rules), Some(Reason::StallDominated));
+        assert_eq!(rejection_reason(&session(2, 1.0, 1.4), &design(), &rules), None);
         let few = Session { pairs: stalled.pairs[..20].to_vec(), ..stalled };
-        assert_eq!(is_unusable(&few, &design(), &rules), Some(Reason::TooFewRounds));
+        assert_eq!(rejection_reason(&few, &design(), &rules), Some(Reason::TooFewRounds));
     }
 }

@@ -1,6 +1,6 @@
 //! What was seen of a round's ticks and threads, and what comes of a tick.
 
-use super::parts::{Known, Parts};
+use super::parts::{MeasurableParts, Parts};
 
 /// A tick to be explained.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,7 +82,7 @@ pub struct Occupant {
 
 /// Time in which a witness was due, and was neither woken nor waiting for a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Overslept {
+pub struct WitnessGap {
     /// When it was due.
     pub from_ns: i64,
     /// When it was ready.
@@ -103,7 +103,7 @@ pub struct Standstill {
 
 /// What holds for a whole round.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Facts {
+pub struct RoundConditions {
     /// What a page fault costs.
     pub fault_ns: Option<u64>,
     /// Length of the control group's period; `None` where it has no quota.
@@ -123,7 +123,7 @@ pub struct Facts {
     pub standstills: Vec<Standstill>,
 }
 
-impl Facts {
+impl RoundConditions {
     /// How long everything stood still.
     #[must_use]
     pub fn standstill_ns(&self) -> u64 {
@@ -132,8 +132,8 @@ impl Facts {
 
     /// Which parts can be measured with these.
     #[must_use]
-    pub fn known(&self) -> Known {
-        Known {
+    pub fn known(&self) -> MeasurableParts {
+        MeasurableParts {
             quota: self.quota_period_ns.is_some(),
             faults: self.fault_ns.is_some(),
             slack: self.slack_ns.is_some(),
@@ -143,16 +143,16 @@ impl Facts {
 
 /// A tick taken apart.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Explained {
+pub struct Breakdown {
     /// Its lateness by cause; the parts add up to it.
     pub parts: Parts,
     /// When it waited for which CPU; empty where no switches were recorded.
-    pub queued: Vec<Queued>,
+    pub queued: Vec<QueueWait>,
 }
 
 /// A stretch of time in which a thread was ready and did not run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Queued {
+pub struct QueueWait {
     /// From here ...
     pub from_ns: i64,
     /// ... to here.

@@ -49,7 +49,7 @@ impl Rules {
 
     /// The same rules for one of several comparisons, which share alpha.
     #[must_use]
-    pub fn one_of(self, comparisons: usize) -> Self {
+    pub fn shared_by(self, comparisons: usize) -> Self {
         Self { alpha: self.alpha / comparisons.max(1) as f64, ..self }
     }
 
@@ -88,12 +88,12 @@ impl Outcome {
     /// worse than that.
     ///
     /// ```
-    /// use jitterstat::gate::look::Outcome::{self, Improved, Inconclusive, Pass, Regressed};
-    /// assert_eq!(Outcome::of_all([Pass, Improved]), Improved);
-    /// assert_eq!(Outcome::of_all([Inconclusive, Regressed, Pass]), Regressed);
+    /// use jitterstat::gate::decision::Outcome::{self, Improved, Inconclusive, Pass, Regressed};
+    /// assert_eq!(Outcome::worst_of([Pass, Improved]), Improved);
+    /// assert_eq!(Outcome::worst_of([Inconclusive, Regressed, Pass]), Regressed);
     /// ```
     #[must_use]
-    pub fn of_all(outcomes: impl IntoIterator<Item = Self>) -> Self {
+    pub fn worst_of(outcomes: impl IntoIterator<Item = Self>) -> Self {
         let weight = |o: &Self| match o {
             Self::Pass => 0,
             Self::Improved => 1,
@@ -128,7 +128,7 @@ pub enum Reason {
 
 /// One judged percentile. All differences are of natural logarithms, B minus A.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Judged {
+pub struct PercentileVerdict {
     /// What it comes to.
     pub outcome: Outcome,
     /// Why, if inconclusive.
@@ -168,8 +168,8 @@ impl Lift {
     #[must_use]
     pub fn from_pairs(used: &[[Late; 2]], period_ns: u64) -> Option<Self> {
         let late = (stall::late_ns(period_ns) as f64).ln();
-        let lift = |of: &Late| stall::lift(of.ln, of.ln_own, period_ns);
-        let anyway = |of: &Late| if of.ln_own >= late { lift(of) } else { 0.0 };
+        let lift = |of: &Late| stall::lift(of.ln, of.ln_unstalled, period_ns);
+        let anyway = |of: &Late| if of.ln_unstalled >= late { lift(of) } else { 0.0 };
         let side = |lift: &dyn Fn(&Late) -> f64, side: usize| {
             median(used.iter().map(|pair| lift(&pair[side])))
         };
@@ -182,12 +182,12 @@ impl Lift {
 
     /// Whether stalls may hide a rise by that much: those of both sides half of it, or those of a
     /// side that is late by itself the whole.
-    pub fn hides(&self, relative: f64) -> bool {
+    pub fn masks_change(&self, relative: f64) -> bool {
         self.both >= (relative / 2.0).ln_1p() || self.late_anyway >= relative.ln_1p()
     }
 }
 
-impl Judged {
+impl PercentileVerdict {
     /// The estimated ratio of B over A.
     #[must_use]
     pub fn ratio(&self) -> Option<f64> {
@@ -214,9 +214,9 @@ pub struct Look {
     /// Any regressed: regressed; else any inconclusive: inconclusive; else pass.
     pub outcome: Outcome,
     /// The median of a round.
-    pub median: Judged,
+    pub median: PercentileVerdict,
     /// The tail percentile of a round.
-    pub tail: Judged,
+    pub tail: PercentileVerdict,
 }
 
 /// Judges the pairs. `last` tells that no further look will follow.
@@ -224,7 +224,7 @@ pub struct Look {
 pub fn look(pairs: &[Pair], rules: &Rules, last: bool) -> Look {
     let median = judge_median(&medians(pairs), rules);
     let tail = judge_tail(&tails(pairs), rules, last);
-    let outcome = Outcome::of_all([median.outcome, tail.outcome]);
+    let outcome = Outcome::worst_of([median.outcome, tail.outcome]);
     Look { outcome, median, tail }
 }
 
@@ -238,7 +238,7 @@ pub fn tails(pairs: &[Pair]) -> Vec<[Late; 2]> {
     pairs.iter().map(|p| [p.a.tail, p.b.tail]).collect()
 }
 
-fn judge_median(values: &[[Late; 2]], rules: &Rules) -> Judged {
+fn judge_median(values: &[[Late; 2]], rules: &Rules) -> PercentileVerdict {
     let judge = Judge::of(values, values.len(), rules.tolerance_median, rules);
     let Some(all) = intervals(values) else { return judge.too_few() };
     let shift = all.shift(rules.share());
@@ -249,7 +249,7 @@ fn judge_median(values: &[[Late; 2]], rules: &Rules) -> Judged {
 /// stalls of the machine do not drown it, and on all, because a change may show only in some
 /// rounds. How late the sides are, for the tolerance and for the question of stalls, is asked of
 /// the quieter half.
-pub fn judge_tail(values: &[[Late; 2]], rules: &Rules, last: bool) -> Judged {
+pub fn judge_tail(values: &[[Late; 2]], rules: &Rules, last: bool) -> PercentileVerdict {
     let quiet = quiet_half(values);
     let judge = Judge::of(&quiet, values.len(), rules.tolerance_tail, rules);
     let (Some(all), Some(half)) = (intervals(values), intervals(&quiet)) else {
@@ -324,7 +324,7 @@ impl Judge {
     /// `used` are the pairs that the percentile is judged by, out of so many.
     fn of(used: &[[Late; 2]], all_pairs: usize, relative: f64, rules: &Rules) -> Self {
         let (sides_ns, lift) = (median_rounds(used), Lift::from_pairs(used, rules.period_ns));
-        let stalled = lift.is_some_and(|lift| lift.hides(relative));
+        let stalled = lift.is_some_and(|lift| lift.masks_change(relative));
         Self {
             tolerance: rules.tolerance(relative, sides_ns[0]),
             lift,
@@ -348,13 +348,13 @@ impl Judge {
     }
 
     /// `by` are the pairs that the shift is of.
-    fn judged(&self, outcome: Outcome, shift: Shift, by: &[[Late; 2]]) -> Judged {
+    fn judged(&self, outcome: Outcome, shift: Shift, by: &[[Late; 2]]) -> PercentileVerdict {
         let open = if self.stalled { Reason::StallDominated } else { Reason::TooNoisy };
         let reason = (outcome == Outcome::Inconclusive).then_some(open);
         let pairs_to_decide =
             reason.filter(|r| *r == Reason::TooNoisy).and_then(|_| self.pairs_to_decide(shift));
         let ([a_ns, b_ns], pairs) = (median_rounds(by), by.len());
-        Judged {
+        PercentileVerdict {
             outcome,
             reason,
             shift: Some(shift),
@@ -366,8 +366,8 @@ impl Judge {
         }
     }
 
-    fn too_few(&self) -> Judged {
-        Judged {
+    fn too_few(&self) -> PercentileVerdict {
+        PercentileVerdict {
             outcome: Outcome::Inconclusive,
             reason: Some(Reason::TooFewRounds),
             shift: None,
@@ -423,7 +423,7 @@ mod tests {
 
     /// Nothing of it by stalls.
     fn late(ns: f64) -> Late {
-        Late { ln: ns.ln(), ln_own: ns.ln() }
+        Late { ln: ns.ln(), ln_unstalled: ns.ln() }
     }
 
     fn side(median_ns: f64, tail_ns: f64) -> RoundValue {
@@ -433,7 +433,7 @@ mod tests {
     /// A side with a tail that stalls lift from 40 us.
     fn stalled_side(median_ns: f64, tail_ns: f64) -> RoundValue {
         RoundValue {
-            tail: Late { ln_own: 40e3_f64.ln(), ..late(tail_ns) },
+            tail: Late { ln_unstalled: 40e3_f64.ln(), ..late(tail_ns) },
             ..side(median_ns, tail_ns)
         }
     }
@@ -472,14 +472,14 @@ mod tests {
 
     #[test]
     fn comparisons_of_a_family_share_alpha() {
-        assert_eq!(Rules::new(PERIOD_NS).one_of(4).alpha, 0.005 / 4.0);
+        assert_eq!(Rules::new(PERIOD_NS).shared_by(4).alpha, 0.005 / 4.0);
         // With a smaller alpha an interval is never narrower.
         let uneven = |i| Pair { a: side(14e3 * wobble(i).exp(), 40e3), b: side(14e3, 40e3) };
         let pairs: Vec<Pair> = (0..50).map(uneven).collect();
         let width = |rules: &Rules| {
             look(&pairs, rules, true).median.shift.map(|s| s.upper - s.lower).unwrap()
         };
-        assert!(width(&Rules::new(PERIOD_NS).one_of(4)) > width(&Rules::new(PERIOD_NS)));
+        assert!(width(&Rules::new(PERIOD_NS).shared_by(4)) > width(&Rules::new(PERIOD_NS)));
     }
 
     #[test]
@@ -547,9 +547,9 @@ mod tests {
     }
 
     /// 24 pairs alike, tails in milliseconds: the lateness and the own parts of A, and of B.
-    fn alike(a: [f64; 2], b: [f64; 2]) -> Judged {
+    fn alike(a: [f64; 2], b: [f64; 2]) -> PercentileVerdict {
         let side = |[q, w]: [f64; 2]| RoundValue {
-            tail: Late { ln: (q * 1e6).ln(), ln_own: (w * 1e6).ln() },
+            tail: Late { ln: (q * 1e6).ln(), ln_unstalled: (w * 1e6).ln() },
             ..side(14e3, 14e3)
         };
         look(&[Pair { a: side(a), b: side(b) }; 24], &Rules::new(PERIOD_NS), true).tail
@@ -606,8 +606,10 @@ mod tests {
 
     /// A side with any lateness, part of which stalls may have made.
     fn any_side() -> impl Strategy<Value = RoundValue> {
-        let late =
-            || (9.0_f64..15.0, 0.0_f64..2.0).prop_map(|(ln, lift)| Late { ln, ln_own: ln - lift });
+        let late = || {
+            (9.0_f64..15.0, 0.0_f64..2.0)
+                .prop_map(|(ln, lift)| Late { ln, ln_unstalled: ln - lift })
+        };
         (late(), late()).prop_map(|(median, tail)| RoundValue { median, tail })
     }
 
@@ -624,7 +626,7 @@ mod tests {
                 prop_assert_eq!(lift.sides, [mirrored.sides[1], mirrored.sides[0]]);
                 // Whether stalls hide it does not depend on which side is which; a regression shows
                 // all the same.
-                let stalled = |j: &Judged| j.reason == Some(Reason::StallDominated);
+                let stalled = |j: &PercentileVerdict| j.reason == Some(Reason::StallDominated);
                 prop_assert!(stalled(&x) == stalled(&y) || [x.outcome, y.outcome].contains(&Outcome::Regressed));
                 prop_assert!([x.outcome, y.outcome] != [Outcome::Regressed; 2]);
             }
@@ -633,14 +635,14 @@ mod tests {
         #[test]
         fn stalls_only_ever_withhold_a_pass(pairs in proptest::collection::vec((any_side(), any_side()), 24..60)) {
             let pairs: Vec<Pair> = pairs.into_iter().map(|(a, b)| Pair { a, b }).collect();
-            let own = |of: Late| Late { ln_own: of.ln, ..of };
+            let own = |of: Late| Late { ln_unstalled: of.ln, ..of };
             let side = |of: RoundValue| RoundValue { median: own(of.median), tail: own(of.tail) };
             let without: Vec<Pair> = pairs.iter().map(|p| Pair { a: side(p.a), b: side(p.b) }).collect();
             let rules = Rules::new(PERIOD_NS);
             let (with, without) = (look(&pairs, &rules, true), look(&without, &rules, true));
             for (with, without) in [(with.median, without.median), (with.tail, without.tail)] {
                 prop_assert_eq!(with.outcome == Outcome::Regressed, without.outcome == Outcome::Regressed);
-                let passed = |j: &Judged| matches!(j.outcome, Outcome::Pass | Outcome::Improved);
+                let passed = |j: &PercentileVerdict| matches!(j.outcome, Outcome::Pass | Outcome::Improved);
                 prop_assert!(!passed(&with) || with.outcome == without.outcome);
             }
         }
