@@ -3,5 +3,5 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 committed=$(git ls-files | grep -E "(^|/)target/") || exit 0
-echo "error: build outputs are committed:" $committed
+echo "error: build outputs are committed:" "${committed//$'\n'/ }"
 exit 1

@@ -1,4 +1,5 @@
 # Functions that several steps share. Sourced after the step has changed to the root of the repository.
+# shellcheck shell=bash disable=SC2100  # a date looks like arithmetic
 
 # Installs the Debian packages that the machine lacks.
 install_packages() {

@@ -24,6 +24,7 @@ check() {
   for target in "$@"; do [[ $chosen != *" $target "* ]] || targets+=("$target"); done
   [ ${#targets[@]} -gt 0 ] || return 0
   echo "-- ${targets[*]}"
+  # shellcheck disable=SC2086  # packages are split on purpose
   cargo_for "${targets[*]}" std,panic_abort check $packages
 }
 check "${LIBRARIES[*]} --package osjitter" "${PROGRAM[@]}"

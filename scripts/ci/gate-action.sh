@@ -105,10 +105,12 @@ expect 0 pass 'again'
 
 # Whole runs of two programs that do not tick, by a number that they write.
 for side in 100 80; do
+  # shellcheck disable=SC2016  # the program expands it
   printf '#!/bin/sh\nprintf "osjitter.series/1\\nmetric rate req/s higher\\nrate %s\\n" >"$OSJITTER_OUT"\n' $side >"$work/rate-$side"
   chmod +x "$work/rate-$side"
 done
 gate GATE_BASELINE_CMD="\"$work/rate-100\"" GATE_CANDIDATE_CMD="\"$work/rate-80\"" GATE_ARGS=$'--max-pairs=24\n--metric=rate'
+# shellcheck disable=SC2016  # Markdown
 expect 1 regressed '`rate`'
 grep -qF 'regressed: rate 100 req/s -> 80 req/s (-20 %25, tolerated -5 %25)' "$work/log" || die "no figures of whole runs"
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Runs the suites on other processors under qemu; on 32 bits, a plan must draw the same order as here.
+# shellcheck disable=SC2086  # an emulator has arguments
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 # Argument: aarch64 or i686.

@@ -1,4 +1,5 @@
 # Runs steps one after the other and ends with a summary. Sourced by .ci/run and .ci/nightly.
+# shellcheck shell=bash
 #
 # A step is a script of scripts/ci that can also be run by hand. It has a time limit, and is skipped if it exits with 77.
 # If keep_going is set, the steps after a failed one still run.

@@ -1,6 +1,8 @@
 # Builds for other targets. Sourced by the steps that need them, after they have changed to the root of the repository.
+# shellcheck shell=bash disable=SC2086,SC2046  # lists of targets are split on purpose
 . scripts/ci/common.sh
 
+# shellcheck disable=SC2034  # the steps use it
 LIBRARIES=(--package osinterval --package osjitter-cadence --package osjitter-tach --package busypoll --package tickmeter)
 
 # Prints those of the targets whose standard library rustup has or can install.

@@ -1,4 +1,4 @@
-//! Other tools' files from outside. Fixtures are made by `scripts/import-fixtures.sh` with the
+//! Other tools' files from outside. Fixtures are made by `scripts/studies/import-fixtures.sh` with the
 //! tools themselves; what is expected is worked out here from their raw numbers.
 
 use std::path::{Path, PathBuf};

@@ -19,7 +19,7 @@ fn metadata(of: &str) -> toml::Table {
 
 #[test]
 fn what_is_fetched_is_what_the_release_is_called() {
-    let Some(script) = read("scripts/release.sh") else { return };
+    let Some(script) = read("scripts/release/release.sh") else { return };
     assert!(script.contains("name=osjitter-$version-$target\n"), "the script names an archive");
     let filled = |text: &str, target: &str| {
         let text = text.replace("{ version }", "1.2.3").replace("{ target }", target);
@@ -50,7 +50,7 @@ fn what_is_fetched_is_what_the_release_is_called() {
 
 #[test]
 fn what_a_debian_package_takes_is_there_or_is_built() {
-    let (deb, Some(script)) = (metadata("deb"), read("scripts/release.sh")) else { return };
+    let (deb, Some(script)) = (metadata("deb"), read("scripts/release/release.sh")) else { return };
     let assets = deb["assets"].as_array().unwrap();
     assert!(assets.len() > 5);
     for asset in assets {
@@ -92,11 +92,14 @@ fn every_action_of_others_is_pinned_by_its_commit() {
 #[cfg(unix)]
 #[test]
 fn the_script_refuses_what_it_does_not_know_before_it_builds() {
-    if read("scripts/release.sh").is_none() {
+    if read("scripts/release/release.sh").is_none() {
         return;
     }
-    let ran =
-        Command::new("bash").arg(root().join("scripts/release.sh")).arg("--debb").output().unwrap();
+    let ran = Command::new("bash")
+        .arg(root().join("scripts/release/release.sh"))
+        .arg("--debb")
+        .output()
+        .unwrap();
     assert_eq!(ran.status.code(), Some(2));
     assert_eq!(String::from_utf8_lossy(&ran.stderr), "release: unknown option --debb\n");
 }

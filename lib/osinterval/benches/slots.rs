@@ -4,7 +4,7 @@
 //! compared with a thread that sleeps as often, which shows the cost of a wake-up at that rate, and
 //! all are compared with tokio's interval.
 //!
-//! `scripts/slots.sh` runs this program, which prints JSON, and writes the table. Only Linux counts
+//! `scripts/results/publish.py slots` runs this program, which prints JSON, and writes the table. Only Linux counts
 //! the wake-ups of a thread, so it does nothing on other systems.
 #![allow(clippy::print_stdout, reason = "a measuring program prints")]
 #![allow(clippy::disallowed_methods, reason = "a measuring program reads the clock and sleeps")]

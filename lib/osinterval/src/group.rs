@@ -29,7 +29,7 @@ const DEFAULT_RESOLUTION: Duration = Duration::from_micros(100);
 ///
 /// Each slot with a deadline wakes the thread once. If deadlines are spread evenly, these wake-ups
 /// are the cost of a group: longer slots are cheaper and later. If many deadlines coincide, a group
-/// costs less than tokio's wheel. `scripts/peers-osinterval.sh` of the project measures both cases
+/// costs less than tokio's wheel. `scripts/results/publish.py osinterval` of the project measures both cases
 /// and tokio's intervals.
 ///
 /// A clone refers to the same group. A task on the runtime on which the group was created serves

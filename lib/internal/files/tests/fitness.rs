@@ -1,5 +1,5 @@
 //! The limits of fitness, held against runs that were recorded on a quiet machine and on one that
-//! was made unfit. `scripts/fitness-runs.py` records them.
+//! was made unfit. `scripts/studies/fitness-runs.py` records them.
 
 use files::fitness::{Cause, Fitness, Verdict};
 

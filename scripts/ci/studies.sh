@@ -1,0 +1,8 @@
+#!/usr/bin/env bash
+# Programs of studies, also those that measure other crates, must build and run, and their arithmetic must hold.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+python3 scripts/studies/precise-oracle.py --test
+cd scripts/studies
+cargo check --workspace --locked
+cargo run --package peers-clock --locked -- --seconds 1 --reads 10000 >/dev/null

@@ -1,0 +1,153 @@
+#!/usr/bin/env bash
+# Builds the files of a release; the same commit gives the same archives.
+#
+#   scripts/release/release.sh                targets that a Debian machine can build: Linux on x86_64 and aarch64 (static), Windows
+#   scripts/release/release.sh TARGET...      only these targets
+#   scripts/release/release.sh --deb          also a Debian package of the static program; needs cargo-deb
+#
+# Each target gets an archive with stripped programs, manual pages, completions and licences, and a bill of materials; every file
+# gets a checksum. Needs rustup. A program that can be started here, directly or with qemu, measures something before it is packed.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$PWD/target}
+# A released program can be debugged by building its commit again.
+export CARGO_PROFILE_DIST_STRIP=symbols CARGO_PROFILE_DIST_DEBUG=false CARGO_INCREMENTAL=0
+static=x86_64-unknown-linux-musl
+deb=
+targets=()
+for argument in "$@"; do
+  case $argument in
+    --deb) deb=yes ;;
+    -*) echo "release: unknown option $argument" >&2; exit 2 ;;
+    *) targets+=("$argument") ;;
+  esac
+done
+[ ${#targets[@]} -gt 0 ] || targets=("$static" aarch64-unknown-linux-musl x86_64-pc-windows-gnu)
+version=$(sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' Cargo.toml)
+SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
+export SOURCE_DATE_EPOCH
+out=$CARGO_TARGET_DIR/release-$version
+rm -rf "$out"
+mkdir -p "$out"
+
+step() { printf '\n-- %s (after %d s)\n' "$*" "$SECONDS"; }
+
+# Prints the emulator that a target needs here, if any; fails if its programs cannot run.
+runner() {
+  local host
+  host=$(rustc -vV | sed -n 's/^host: //p')
+  case $1 in
+    "$host") ;;
+    "${host%-gnu}-musl") ;;
+    aarch64-unknown-linux-musl) command -v qemu-aarch64 ;;
+    *) return 1 ;;
+  esac
+}
+
+# Checks that the program starts, measures, and writes the same report to stdout and file.
+tried() {
+  local program=$1 work
+  shift
+  work=$(mktemp -d)
+  (cd "$work" && "$@" "$program" run --no-config --quiet --period 2ms --ticks 100 --subject nanosleep --subject os-interval \
+    --out report --format json >out.json && cmp out.json report/report.json)
+  "$@" "$program" report --format parquet --out "$work/report.parquet" "$work/report/report.json"
+  rm -rf "$work"
+}
+
+# Writes manual pages and completions with a program that runs here.
+pages() {
+  local program=$1 into=$2
+  shift 2
+  mkdir -p "$into/man" "$into/completions"
+  "$@" "$program" man "$into/man"
+  for shell in bash fish zsh elvish powershell; do
+    "$@" "$program" completions "$shell" >"$into/completions/osjitter.$shell"
+  done
+}
+
+archive() {
+  local name=$1 format=$2
+  if [ "$format" = zip ]; then
+    python3 - "$out/$name" "$SOURCE_DATE_EPOCH" <<'PY'
+import pathlib, sys, time, zipfile
+directory, stamp = pathlib.Path(sys.argv[1]), time.gmtime(int(sys.argv[2]))[:6]
+with zipfile.ZipFile(f"{directory}.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+    for file in sorted(p for p in directory.rglob("*") if p.is_file()):
+        entry = zipfile.ZipInfo(str(file.relative_to(directory.parent)), stamp)
+        entry.external_attr = (0o755 if file.suffix == ".exe" else 0o644) << 16
+        archive.writestr(entry, file.read_bytes(), zipfile.ZIP_DEFLATED)
+PY
+  else
+    python3 - "$out/$name" "$SOURCE_DATE_EPOCH" <<'PY'
+import gzip, pathlib, sys, tarfile
+directory, stamp = pathlib.Path(sys.argv[1]), int(sys.argv[2])
+def plain(entry):
+    entry.uid = entry.gid = 0
+    entry.uname = entry.gname = "root"
+    entry.mtime = stamp
+    entry.mode = 0o755 if entry.isdir() or entry.mode & 0o100 else 0o644
+    return entry
+with open(f"{directory}.tar.gz", "wb") as file, gzip.GzipFile("", "wb", 9, file, stamp) as packed:
+    with tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as archive:
+        for path in [directory, *sorted(directory.rglob("*"))]:
+            archive.add(path, path.relative_to(directory.parent), recursive=False, filter=plain)
+PY
+  fi
+  rm -rf "${out:?}/$name"
+}
+
+rustup target list --installed >"$out/installed"
+beside=$out/beside
+rm -rf "$beside"
+for target in "${targets[@]}"; do
+  grep -qx "$target" "$out/installed" || rustup target add "$target"
+  if [ "$target" = aarch64-unknown-linux-musl ]; then
+    # The program contains no C code, so Rust's linker is enough.
+    export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_LINKER=rust-lld
+  fi
+  step "$target"
+  cargo build --profile dist --locked --features parquet --bins --target "$target"
+  extension='' format=tar.gz
+  case $target in *windows*) extension=.exe format=zip ;; esac
+  built=$CARGO_TARGET_DIR/$target/dist/osjitter
+  if emulator=$(runner "$target"); then
+    # shellcheck disable=SC2086  # an emulator is one word or none
+    tried "$built$extension" $emulator
+    # shellcheck disable=SC2086
+    [ -d "$beside" ] || pages "$built$extension" "$beside" $emulator
+  elif [ ! -d "$beside" ]; then
+    echo "release: no program so far runs here and writes the manual pages; name a target of this machine first" >&2
+    exit 2
+  else
+    echo "not started here: $target"
+  fi
+  name=osjitter-$version-$target
+  rm -rf "${out:?}/$name"
+  mkdir "$out/$name"
+  cp "$built$extension" README.md CHANGELOG.md LICENSE-MIT LICENSE-APACHE "$out/$name"
+  # The helper that counts instructions, if the target has it.
+  [ ! -e "$CARGO_TARGET_DIR/$target/dist/osjitter-counts$extension" ] ||
+    cp "$CARGO_TARGET_DIR/$target/dist/osjitter-counts$extension" "$out/$name"
+  cp -r "$beside/man" "$beside/completions" "$out/$name"
+  python3 scripts/release/sbom.py "$target" >"$out/$name.cdx.json"
+  (cd "$out/$name" && wc -c osjitter*)
+  archive "$name" $format
+  if [ -n "$deb" ] && [ "$target" = "$static" ]; then
+    step "A Debian package"
+    rm -rf target/beside
+    mkdir -p target && cp -r "$beside" target/beside
+    cargo deb --profile dist --locked --no-build --no-strip --target "$target" --output "$out"
+  fi
+done
+rm -rf "$beside" "$out/installed"
+
+step "Checksums"
+python3 - "$out" <<'PY'
+import hashlib, pathlib, sys
+files = sorted(p for p in pathlib.Path(sys.argv[1]).iterdir() if p.name != "SHA256SUMS")
+sums = "".join(f"{hashlib.sha256(p.read_bytes()).hexdigest()}  {p.name}\n" for p in files)
+(pathlib.Path(sys.argv[1]) / "SHA256SUMS").write_text(sums)
+print(sums, end="")
+PY
+echo "$out"

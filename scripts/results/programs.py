@@ -1,0 +1,27 @@
+"""Builds the programs that studies and recipes start, and returns their paths."""
+
+import os
+import subprocess
+
+from pages import ROOT
+
+STUDIES = ROOT / "scripts/studies"
+
+
+def build_osjitter(*options):
+    """Builds the release of osjitter; further options can add features or examples."""
+    build = ["cargo", "build", "--release", "--locked", "--bins", *options]
+    subprocess.run(build, cwd=ROOT, check=True)
+    return ROOT / "target/release/osjitter"
+
+
+def build_study(name, package="studies", target="target", **environment):
+    """Builds a program of the workspace scripts/studies."""
+    build = ["cargo", "build", "--release", "--locked", "--package", package, "--bin", name, "--target-dir", target]
+    subprocess.run(build, cwd=STUDIES, check=True, env={**os.environ, **environment})
+    return STUDIES / target / "release" / name
+
+
+def build_peer(name, **options):
+    """Builds a program that measures other crates."""
+    return build_study(name, package=name, **options)

@@ -1,0 +1,262 @@
+#!/usr/bin/env python3
+"""Measures on this machine and copies the figures into the pages, so that no figure is typed by hand.
+
+  scripts/results/publish.py RECIPE NAME             measure into results/NAME, then as --tables
+  scripts/results/publish.py RECIPE NAME --tables    make tables, pictures and pages from the files in results/NAME
+  scripts/results/publish.py RECIPE NAME --short     measure a few rounds to see that it works; no page changes
+"""
+
+import argparse
+import gzip
+import json
+import os
+import pathlib
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+
+sys.dont_write_bytecode = True
+import tables  # noqa: E402, in this directory
+from handicaps import hogs, quota, timer_slack  # noqa: E402
+from pages import ROOT, cpu_facts, this_machine  # noqa: E402
+from programs import STUDIES, build_osjitter, build_peer  # noqa: E402
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A measurement and the tables that are made from its files."""
+
+    about: str
+    measure: Callable
+    write: Callable
+    # Cargo features that the program is built with.
+    features: str = ""
+    # Whether `--short` is possible.
+    has_short: bool = False
+
+
+class Run:
+    """A run of a recipe: the directory of its files and the programs that it starts."""
+
+    def __init__(self, recipe, name, osjitter, short):
+        self.recipe, self.name, self.short = recipe, name, short
+        self.directory = ROOT / "results" / name
+        self.program = osjitter
+
+    def path(self, file):
+        return self.directory / file
+
+    def load(self, file):
+        content = self.path(file).read_bytes()
+        return json.loads(gzip.decompress(content) if file.endswith(".gz") else content)
+
+    def save(self, file, value):
+        """Replaces a JSON file by a whole one."""
+        part = self.path(file + ".part")
+        part.write_text(json.dumps(value, indent=1))
+        part.rename(self.path(file))
+
+    def command(self, *words):
+        """Returns a command line of osjitter, which is built first unless `--osjitter` names one."""
+        if self.program is None:
+            features = ["--features", self.recipe.features] if self.recipe.features else []
+            self.program = build_osjitter(*features)
+        return [str(word) for word in (self.program, *words)]
+
+    def osjitter(self, *words, **options):
+        subprocess.run(self.command(*words), check=True, stdout=subprocess.DEVNULL, **options)
+
+    def report_file(self, file, *words):
+        """Returns the text that `osjitter report` writes into a file."""
+        with tempfile.TemporaryDirectory() as home:
+            out = pathlib.Path(home) / "text"
+            self.osjitter("report", self.path(file), *words, "--out", out)
+            return out.read_text()
+
+    def report_output(self, file):
+        """Returns the text that `osjitter report` prints at a width of 80 columns."""
+        command = self.command("report", self.path(file))
+        environment = {**os.environ, "COLUMNS": "80"}
+        return subprocess.run(command, check=True, capture_output=True, text=True, env=environment).stdout
+
+
+def osjitter(words):
+    """Returns a measurement that is one command of osjitter, which writes into the run's directory."""
+    return lambda run: run.osjitter(*shlex.split(words), "--out", run.directory)
+
+
+def output_json(*command):
+    """Runs a program that prints JSON."""
+    return json.loads(subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE).stdout)
+
+
+def commit():
+    command = ["git", "rev-parse", "--short", "HEAD"]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True).stdout.strip()
+
+
+def cpu_and_kernel():
+    return f"{cpu_facts().get('model name', 'unknown CPU')}, kernel {os.uname().release}"
+
+
+REFERENCE = """run --period 500us --ticks 10000
+  --subject os-interval --subject os-interval-precise --subject os-interval-group --subject periodic-interval
+  --subject os-sleep --subject os-timeout
+  --subject tokio-interval --subject tokio-sleep-reused --subject tokio-timeout --subject nanosleep --subject spin"""
+PERIODS = """run --no-samples --duration 5s
+  --period 50us --period 100us --period 250us --period 1ms --period 2ms --period 10ms
+  --subject os-interval --subject os-interval-precise --subject periodic-interval
+  --subject tokio-interval --subject tokio-busy
+  --subject busypoll-interval --subject busypoll-parked --subject busypoll-io-uring
+  --subject nanosleep --subject io-uring-wait --subject spin"""
+
+
+def measure_periods(run):
+    osjitter(PERIODS)(run)
+    # Six periods of eleven subjects are 8 MB.
+    report = run.path("report.json")
+    run.path("report.json.gz").write_bytes(gzip.compress(report.read_bytes(), 9, mtime=0))
+    report.unlink()
+    run.path("report.html").unlink()
+
+
+def measure_clocks(run):
+    osjitter(tables.CLOCK_COMMAND)(run)
+    run.save("peers-clock.json", output_json(build_peer("peers-clock")))
+
+
+def measure_dispatch(run):
+    peer = build_peer("peer-dispatch")
+    osjitter("bench dispatch --rounds 100")(run)
+    with tempfile.TemporaryDirectory(dir=run.directory) as part:
+        subprocess.run([peer, "--rounds", "100", "--out", part], check=True)
+        for file in pathlib.Path(part).glob("peers-dispatch.*"):
+            file.rename(run.path(file.name))
+
+
+def measure_slots(run):
+    bench = ["cargo", "bench", "--locked", "-p", "osinterval", "--bench", "slots"]
+    subprocess.run([*bench, "--no-run"], cwd=ROOT, check=True)
+    load_before = round(os.getloadavg()[0], 2)
+    rows = output_json(*bench, *(["--", "--short"] if run.short else []))
+    run.save("slots.json", {"host": this_machine(), "commit": commit(), "load_before": load_before, "rows": rows})
+
+
+def count_system_calls(program, contender, ticks, log):
+    """Counts the calls to timers, pollers and `read` in a run of a contender."""
+    calls = ("timerfd_settime", "epoll_wait", "read")
+    trace = ["strace", "-f", "-c", "-e", f"trace={','.join(calls)}", "-o", log]
+    subprocess.run([*trace, program, "ticks", contender, str(ticks)], check=True, stdout=subprocess.DEVNULL)
+    rows = [line.split() for line in log.read_text().splitlines()]
+    return sum(int(row[3]) for row in rows if row and row[-1] in calls)
+
+
+def measure_osinterval(run):
+    program = build_peer("peers-osinterval")
+    report = output_json(program, *(["--short"] if run.short else []))
+    contenders = ["os-interval", "periodic-interval", "tokio-osinterval", "tokio-osinterval-periodic",
+                  "tokio-hrtime", "async-timer"]
+    with tempfile.TemporaryDirectory() as home:
+        log = pathlib.Path(home) / "strace"
+        # The difference of two lengths leaves out the calls at start and end.
+        calls = {name: [count_system_calls(program, name, ticks, log) for ticks in (1000, 4000)]
+                 for name in contenders}
+    report["syscalls_per_tick_1ms"] = {name: (many - few) / 3000 for name, (few, many) in calls.items()}
+    report |= {"machine": cpu_and_kernel(), "commit": commit()}
+    run.save("peers-osinterval.json", report)
+
+
+def measure_tokio_unstable(run):
+    # A separate build, because the flag applies to every crate.
+    program = build_peer("peers-osinterval", target="target/tokio-unstable", RUSTFLAGS="--cfg tokio_unstable")
+    report = output_json(program, *(["--short"] if run.short else []), "tokio_unstable")
+    lock = (STUDIES / "Cargo.lock").read_text()
+    version = re.search(r'name = "tokio"\nversion = "([^"]+)"', lock)[1]
+    run.save("tokio-unstable.json", report | {"machine": cpu_and_kernel(), "tokio": version})
+
+
+def shown_differences(checkup, key):
+    """Returns the differences that a proof with one subject shows for a setting."""
+    rows = checkup["proof"]["subjects"][0]["rows"]
+    outcome = next(row["outcome"] for row in rows if row["key"] == key)
+    if outcome["state"] != "measured":
+        return outcome["state"]
+    changes = {name: change for name, change in outcome["differences"].items()
+               if change and change["shown"] in ("less", "more")}
+    shown = {name: [change["shown"], change["ratio"], change["ratio_interval"]] for name, change in changes.items()}
+    return shown or "no difference shown"
+
+
+def measure_doctor(run):
+    """Proves the machine as it is, then with handicaps, to see whether the doctor finds them. Needs root and two CPUs."""
+    def prove(name, *subject, seconds=60, enter=None):
+        run.osjitter("doctor", "--prove", "--quiet", "--max-time", f"{seconds}s", "--format", "json", "--out",
+                     run.path(f"{name}.json"), *subject, preexec_fn=enter)
+        return run.load(f"{name}.json")
+
+    plain = prove("doctor", seconds=90)
+    slack = prove("doctor-slack", "--subject", "tokio-interval", enter=lambda: timer_slack(10_000_000))
+    with hogs(1, cpu=0):
+        busy = prove("doctor-busy", "--subject", "os-interval")
+    with hogs(1, cpu=0, real_time=True):
+        preempted = prove("doctor-real-time", "--subject", "os-interval")
+    with quota(0.2) as enter:
+        throttled = prove("doctor-quota", "--subject", "os-interval", enter=enter)
+    item = next(item for item in throttled["items"] if item["key"] == "quota")
+    found = {"no handicap: nothing, once more": shown_differences(plain, "again"),
+             "timer slack of 10 ms: timer slack 1 ns": shown_differences(slack, "slack"),
+             "timer slack of 10 ms: nothing, once more": shown_differences(slack, "again")}
+    for neighbour, checkup in (("busy", busy), ("real-time", preempted)):
+        for change, key in (("CPU 0 alone", "cpu-0"), ("CPU 1 alone", "cpu-1"), ("nothing, once more", "again")):
+            found[f"{neighbour} neighbour on CPU 0: {change}"] = shown_differences(checkup, key)
+    found |= {"quota of 20 %: the line of the doctor": [item["weight"], item["value"]],
+              "quota of 20 %: reasons of the fitness": [r["cause"] for r in throttled["proof"]["fitness"]["reasons"]],
+              "quota of 20 %: nothing, once more": shown_differences(throttled, "again"),
+              "load average while it ran": os.getloadavg()}
+    run.path("found.json").write_text(json.dumps(found, indent=1) + "\n")
+
+
+RECIPES = {
+    "reference": Recipe("tickers at 500 us: table and pictures of the README", osjitter(REFERENCE), tables.reference),
+    "periods": Recipe("tickers at six periods", measure_periods, tables.periods),
+    "timeout": Recipe("cost of timeouts per message", osjitter("bench timeout --clock tokio --clock tach --clock quanta"),
+                      tables.timeouts, features="quanta"),
+    "dispatch": Recipe("operations of busypoll, tokio and nexus-async-rt", measure_dispatch, tables.dispatch),
+    "clock": Recipe("cost, order and drift of clocks, also of other crates", measure_clocks, tables.clocks),
+    "slots": Recipe("lateness against CPU time for the slots of an IntervalGroup", measure_slots, tables.slots,
+                    has_short=True),
+    "find": Recipe("shortest periods that this machine holds", osjitter(f"{tables.FIND_COMMAND} --quiet"), tables.find),
+    "doctor": Recipe("effect of settings, and of injected handicaps; as root", measure_doctor, tables.doctor),
+    "osinterval": Recipe("osinterval and other crates; needs strace", measure_osinterval, tables.osinterval,
+                         has_short=True),
+    "tokio-unstable": Recipe("tokio's alternative timer and eager driver hand-off", measure_tokio_unstable,
+                             tables.tokio_unstable, has_short=True),
+}
+
+
+def main():
+    recipes = "\n".join(f"  {name:16}{recipe.about}" for name, recipe in RECIPES.items())
+    parser = argparse.ArgumentParser(description=f"{__doc__}\nRecipes:\n{recipes}",
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("recipe", choices=RECIPES, metavar="RECIPE")
+    parser.add_argument("name", metavar="NAME", help="directory in results/")
+    parser.add_argument("--tables", action="store_true", help="measure nothing")
+    parser.add_argument("--short", action="store_true", help="a few rounds, for no page")
+    parser.add_argument("--osjitter", type=pathlib.Path, help="program to use [default: a release build]")
+    args = parser.parse_args()
+    recipe = RECIPES[args.recipe]
+    if args.short and not recipe.has_short:
+        parser.error(f"{args.recipe} has no --short")
+    run = Run(recipe, args.name, args.osjitter and args.osjitter.resolve(), args.short)
+    run.directory.mkdir(parents=True, exist_ok=True)
+    if not args.tables:
+        recipe.measure(run)
+    recipe.write(run)
+    print(run.directory.relative_to(ROOT))
+
+
+main()

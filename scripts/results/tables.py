@@ -1,0 +1,345 @@
+"""Makes the tables of the recipes in publish.py from files that are already in results/NAME.
+
+Each function takes a run, writes the tables in its directory, and replaces the blocks and the line of
+the index that show it. Nothing here measures.
+"""
+
+from pages import index, machine, put
+
+CLOCK_COMMAND = "bench clock --drift 1s --drift 10s --drift 60s"
+FIND_COMMAND = "find --goal missed=5% --goal cpu=10%"
+
+
+def format_time(ns, milliseconds_from=1e6):
+    """Formats nanoseconds with three digits; whole nanoseconds as they are."""
+    if ns < 1_000:
+        return f"{ns} ns"
+    return f"{ns / 1e3:.3g} us" if ns < milliseconds_from else f"{ns / 1e6:.3g} ms"
+
+
+def format_rounded_time(ns):
+    """Formats nanoseconds with three digits, and without decimals below a microsecond."""
+    for unit, size in (("ms", 1e6), ("us", 1e3)):
+        if ns >= size:
+            return f"{ns / size:.3g} {unit}"
+    return f"{ns:.0f} ns"
+
+
+def format_long_time(ns):
+    """Formats nanoseconds with three digits, in microseconds or milliseconds."""
+    return f"{ns / 1e6:.3g} ms" if ns >= 1e6 else f"{ns / 1e3:.3g} us"
+
+
+def join_rows(*rows):
+    return "\n".join(rows)
+
+
+def machine_and_day(report):
+    return f"{machine(report['host'])}, {report['started_utc'][:10]}"
+
+
+def reference(run):
+    report, directory = run.load("report.json"), f"results/{run.name}"
+    run.osjitter("report", run.path("report.json"), "--format", "svg", "--out", run.directory)
+    run.osjitter("report", run.path("report.json"), "--format", "html", "--out", run.path("report.html"))
+    table = run.report_file("report.json").rstrip()
+    put("reference run", f"""![Lateness against its price]({directory}/tradeoff.svg)
+
+```text
+{table}
+```
+
+From [`{directory}/report.json`]({directory}/report.json): {machine_and_day(report)}. Beside it
+[`report.html`]({directory}/report.html), to be downloaded and opened, and the other pictures, such as
+[lateness by percentile]({directory}/percentiles.svg).""")
+
+    labels = {"os-interval": "`OsInterval`", "os-interval-precise": "`OsInterval`, precise",
+              "periodic-interval": "`PeriodicInterval`", "os-interval-group": "`IntervalGroup`",
+              "tokio-interval": "`tokio::time::Interval`"}
+    summaries = {subject["name"]: subject["summary"] for subject in report["subjects"]}
+
+    def row(name, label):
+        late, cpu = summaries[name]["lateness_ns"], summaries[name]["cpu_ns_per_tick"]
+        p50, p99 = (format_time(late[key], 999_500) for key in ("p50", "p99"))
+        return f"| {label} | {p50} late | {p99} | {cpu / 1e3:.1f} us |"
+
+    rows = join_rows("| | p50 | p99 | CPU per tick |", "|---|---:|---:|---:|",
+                     *(row(name, label) for name, label in labels.items()))
+    put("interval figures", f"""At a period of 500 us, on a current-thread runtime:
+
+{rows}
+
+{machine(report['host'])}; from [`report.json`]({directory}/report.json). System calls per tick, crowds of intervals and the
+precise mode beside other crates: [`peers-osinterval.md`]({directory}/peers-osinterval.md). `osjitter run` measures it on
+your machine.""")
+    index(run.name, [(f"`{run.name}`", "report.json"), ("page", "report.html")], report["host"],
+          "`osjitter run --period 500us --ticks 10000`, the group, `os-sleep` and `os-timeout`")
+
+
+def periods(run):
+    report = run.load("report.json.gz")
+    subjects = report["subjects"]
+    all_periods = sorted({subject["period_ns"] for subject in subjects})
+    names = list(dict.fromkeys(subject["name"] for subject in subjects))
+
+    def table(cell):
+        rows = ["| | " + " | ".join(map(format_time, all_periods)) + " |", "|---|" + "---:|" * len(all_periods)]
+        for name in names:
+            summaries = {subject["period_ns"]: subject["summary"] for subject in subjects
+                         if subject["name"] == name and subject["summary"]}
+            cells = [cell(summaries[period], period) if period in summaries else "-" for period in all_periods]
+            rows.append(f"| `{name}` | " + " | ".join(cells) + " |")
+        return join_rows(*rows)
+
+    p50, p99 = (table(lambda summary, _, key=key: format_time(summary["lateness_ns"][key])) for key in ("p50", "p99"))
+    put("periods", f"""Lateness at the median, by period:
+
+{p50}
+
+at the 99th percentile:
+
+{p99}
+
+and what it takes of one core:
+
+{table(lambda summary, period: f"{100 * summary['cpu_ns_per_tick'] / period:.3g} %")}
+
+Five seconds of each, in rounds that follow each other in a new order each time. From
+[`report.json.gz`](results/{run.name}/report.json.gz): {machine_and_day(report)}.""")
+    index(run.name, [(f"`{run.name}`", "report.json.gz")], report["host"], "`scripts/results/publish.py periods`")
+
+
+def timeouts(run):
+    report, directory = run.load("timeout.json"), f"results/{run.name}"
+    run.osjitter("report", run.path("timeout.json"), "--reference", "--out", run.path("timeout.txt"))
+    run.osjitter("report", run.path("timeout.json"), "--format", "svg", "--out", run.directory)
+    first, *workloads = run.path("timeout.txt").read_text().split("\n\n")
+    table = next(workload for workload in workloads if workload.startswith("channel-current-thread"))
+    put("timeout run", f"""![Price of a timeout that does not fire]({directory}/timeout-channel-current-thread_10s.svg)
+
+```text
+{first}
+
+{table}
+```
+
+From [`{directory}/timeout.json`]({directory}/timeout.json), all workloads and the published figures of
+bench-tokio-timeout in [`timeout.txt`]({directory}/timeout.txt): {machine_and_day(report)}.""")
+
+    labels = {("timeout", "tokio"): "`tokio::time::timeout`", ("reused-sleep", "tokio"): "one `Sleep`, reset",
+              ("idle-timeout", "tach"): "`IdleTimeout`", ("idle-timeout", "tokio"): "`IdleTimeout`, on tokio's clock",
+              ("idle-timeout-slack", "tach"): "`IdleTimeout::slack(0.1)`"}
+    workload = next(workload for workload in report["workloads"] if workload["id"] == "channel-current-thread@10s")
+    results = {(result["variant"], result["clock"]): result for result in workload["results"]}
+
+    def row(variant, label):
+        overhead = results[variant]["overhead"]
+        low, high = overhead["ns_ci95"]
+        return f"| {label} | {overhead['ns']:.1f} | {low:.1f} to {high:.1f} |"
+
+    rows = join_rows("| | ns per message | 95 % interval |", "|---|---:|---:|",
+                     *(row(variant, label) for variant, label in labels.items()))
+    control = results["control", "none"]["ns_per_message"]["p50"]
+    host = report["host"]
+    put("timeout figures", f"""A loop over a channel on a current-thread runtime takes {control:.0f} ns a message without a timeout. A timeout of 10 s adds:
+
+{rows}
+
+tokio {host['versions']['tokio']} on {machine(host)}, clock source {host['clock_source']}; from
+[`timeout.txt`]({directory}/timeout.txt), which has more workloads. `osjitter bench timeout` measures it on your machine.""")
+    index(run.name, [(f"`{run.name}`", "timeout.txt")], host, "`scripts/results/publish.py timeout`")
+
+
+def dispatch(run):
+    host = run.load("dispatch.json")["host"]
+    labels = {
+        "dispatch": "from one task's poll to the next one's", "self-wake": "a task wakes itself and is polled again",
+        "life-boxed": "spawn, poll, end and join a task", "channel-mpsc": "`try_send` and `try_recv`",
+        "wake-busy": "from a wake on another thread to the task's poll, spinning", "wake-parked": "the same, parked",
+        "idle-turn": "a turn in which nothing is ready",
+    }
+    lines = [line for line in run.path("dispatch.md").read_text().splitlines() if line.startswith("| ")]
+    cells = [[cell.strip() for cell in line.strip("| ").split("|")] for line in lines]
+    p50 = {(row[0], row[1]): row[2] for row in cells if len(row) > 2}
+    rows = join_rows("| operation | busypoll | tokio, current-thread |", "|---|---:|---:|",
+                     *(f"| `{operation}`: {label} | {p50[operation, 'busypoll']} | {p50[operation, 'tokio']} |"
+                       for operation, label in labels.items()))
+    put("dispatch figures", f"""Median of 100 rounds, each of which ran both runtimes:
+
+{rows}
+
+From [`dispatch.md`](results/{run.name}/dispatch.md): {machine(host)}.
+[`peers-dispatch.md`](results/{run.name}/peers-dispatch.md) compares nexus-async-rt with the same code in the same rounds.""")
+    index(run.name, [(f"`{run.name}`", "dispatch.md"), ("compared with nexus-async-rt", "peers-dispatch.md")], host,
+          "`osjitter bench dispatch`")
+
+
+def clocks(run):
+    report, peers, directory = run.load("clock.json"), run.load("peers-clock.json")["clocks"], f"results/{run.name}"
+    run.osjitter("report", run.path("clock.json"), "--out", run.path("clock.txt"))
+    origin = machine_and_day(report)
+    threads = peers[0]["order"]["threads"]
+    rows = ["| Clock | a reading | `elapsed()` | first conversion | out of order | after a second |",
+            "|---|---:|---:|---:|---:|---:|"]
+    for clock in peers:
+        order, first = clock["order"], clock["first_conversion_us"]
+        rows.append(f"| `{clock['clock']}` | {clock['read_ns'][0]['median']:.1f} ns | {clock['elapsed_ns']:.1f} ns | "
+                    f"{f'{first:.0f} us' if first >= 10 else f'{first:.1f} us'} | "
+                    f"{order['violations']:,} of {order['reads']:,} | {clock['drift']['ppm']:+.3f} ppm |")
+    table = join_rows(*rows)
+    run.path("peers-clock.md").write_text(f"""# Clocks beside each other
+
+Medians of one thread; out of order: readings of {threads} threads that were earlier than one already published by another;
+after a second: beside the clock of the operating system. {origin}. Made by `scripts/results/publish.py clock`.
+
+{table}
+""")
+    put("clock run", f"""```text
+{run.path("clock.txt").read_text().rstrip()}
+```
+
+From [`clock.json`]({directory}/clock.json): {origin}.
+
+Beside other crates, in one program:
+
+{table}
+
+*Out of order* counts readings of {threads} threads at once that were earlier than one that another thread had already
+published. From [`peers-clock.json`]({directory}/peers-clock.json), the same machine and hour.""")
+    read_ns = {cost["clock"]: cost["median_ns"] for cost in report["costs"] if cost["threads"] == 1}
+    put("clock figures", f"""A reading of `tach::Instant` takes {read_ns['tach-instant']:.1f} ns where one of `std::time::Instant` takes {read_ns['std']:.1f} ns:
+{machine(report['host'])}, clock source {report['host']['clock_source']}; from
+[`clock.json`]({directory}/clock.json). `osjitter bench clock` measures cost, order across threads and drift on your machine.""")
+    index(run.name, [(f"`{run.name}`", "clock.txt"), ("compared with other crates", "peers-clock.md")], report["host"],
+          f"`osjitter {CLOCK_COMMAND}`, `scripts/results/publish.py clock`")
+
+
+def fit_wakeup_cost(groups, ticks_per_s):
+    """Fits a line through the slots by least squares; returns the CPU time of a wake-up and of each tick in it."""
+    ticks = [ticks_per_s / group["wakeups_per_s"] for group in groups]
+    cpu = [group["cpu_ns_per_wakeup"] for group in groups]
+    mean_ticks, mean_cpu = sum(ticks) / len(ticks), sum(cpu) / len(cpu)
+    covariance = sum((t - mean_ticks) * (c - mean_cpu) for t, c in zip(ticks, cpu))
+    per_tick = covariance / sum((t - mean_ticks) ** 2 for t in ticks)
+    return mean_cpu - per_tick * mean_ticks, per_tick
+
+
+def slots(run):
+    report = run.load("slots.json")
+    loops = report["rows"]
+    rows = ["| Slot | lateness p50 | p99 | wake-ups a second | of one core | CPU per wake-up | nanosleep's | ratio |",
+            "|---|---:|---:|---:|---:|---:|---:|---:|"]
+    for name, loop in loops.items():
+        if name.startswith("nanosleep-"):
+            continue
+        label, against_sleep = "`tokio::time::Interval`", "- | -"
+        if name != "tokio":
+            label = name.replace("group-", "").replace("us", " us")
+            if sleep := loops.get(name.replace("group-", "nanosleep-")):
+                sleep_ns = sleep["cpu_ns_per_wakeup"]
+                against_sleep = f"{format_long_time(sleep_ns)} | {loop['cpu_ns_per_wakeup'] / sleep_ns:.2f}"
+        rows.append(f"| {label} | {format_long_time(loop['p50_ns'])} | {format_long_time(loop['p99_ns'])} | "
+                    f"{loop['wakeups_per_s']:,.0f} | {loop['core_percent']:.1f} % | "
+                    f"{format_long_time(loop['cpu_ns_per_wakeup'])} | {against_sleep} |")
+
+    groups = [loop for name, loop in loops.items() if name.startswith("group-")]
+    alone_ns, per_tick_ns = fit_wakeup_cost(groups, ticks_per_s=100_000)
+    sleeps = sorted(loop["cpu_ns_per_wakeup"] for name, loop in loops.items() if name.startswith("nanosleep-"))
+    table = join_rows(*rows, "", f"""A wake-up delivers all ticks of its slot. A straight line through the slots puts {format_long_time(alone_ns)} on the wake-up itself, {alone_ns / sleeps[len(sleeps) // 2]:.2f} of
+what it takes a sleeping thread, and {format_long_time(per_tick_ns)} on each tick that it delivers, the poll of its task with it.""")
+    about = ("1,000 intervals of 10 ms, spread evenly, on a current-thread runtime: medians of rounds, interleaved. "
+             "Beside each, a thread that sleeps as often.")
+    origin = f"{machine(report['host'])}; load average {report['load_before']} before"
+    run.path("slots.md").write_text(
+        f"# Slots of a group: lateness against CPU time\n\n{about} {origin}; commit {report['commit']}; "
+        f"made by `scripts/results/publish.py slots`.\n\n{table}\n")
+    if not run.short:
+        put("slots", f"{about}\n\n{table}\n\nFrom [`slots.json`](results/{run.name}/slots.json): {origin}.")
+        index(run.name, [(f"`{run.name}`", "slots.md")], report["host"], "`scripts/results/publish.py slots`")
+
+
+def find(run):
+    found, directory = run.load("find.json"), f"results/{run.name}"
+    # The first table and the verdict on the machine; the file has the rest.
+    first, *_, last = run.report_output("find.json").split("\n\n")
+    command = f"`osjitter {FIND_COMMAND}`"
+    put("found periods", f"```text\n{first}\n\n{last.rstrip()}\n```\n\nFrom [`{directory}/find.json`]({directory}/find.json), which "
+        f"[`find.svg`]({directory}/find.svg) draws: {command}, {machine_and_day(found)}.")
+    index(run.name, [(f"`{run.name}`", "find.json"), ("picture", "find.svg")], found["host"], command)
+
+
+def doctor(run):
+    checkup, directory = run.load("doctor.json"), f"results/{run.name}"
+    text = run.report_output("doctor.json")
+    proof = text[text.index("os-interval each"):].rstrip()
+    put("doctor proof", f"```text\n{proof}\n```\n\nFrom [`{directory}/doctor.json`]({directory}/doctor.json): "
+        f"{machine_and_day(checkup)}. What it finds "
+        f"where a handicap is injected: [`found.json`]({directory}/found.json).")
+    index(run.name, [(f"`{run.name}`", "doctor.json"), ("found", "found.json")], checkup["host"],
+          "`scripts/results/publish.py doctor`")
+
+
+def osinterval(run):
+    """The table that the README of osinterval links; no page shows it."""
+    report, time = run.load("peers-osinterval.json"), format_rounded_time
+    lines = ["# osinterval beside others", "",
+             f"On {report['machine']}, one run, interleaved; made by `scripts/results/publish.py osinterval`.", "",
+             "| System calls per tick at 1 ms | |", "|---|---|"]
+    lines += [f"| {name} | {calls:.2f} |" for name, calls in report["syscalls_per_tick_1ms"].items()]
+
+    lines += ["", "| CPU per tick at 500 us | ours | theirs | ratio, median of pairs | quartiles |",
+              "|---|---|---|---|---|"]
+    for name, cpu in report["cpu_per_tick_500us"].items():
+        low, high = cpu["ratio_quartiles"]
+        lines.append(f"| {name} | {time(cpu['ours_ns'])} | {time(cpu['theirs_ns'])} | {cpu['ratio_median']:.2f} | "
+                     f"{low:.2f} to {high:.2f} |")
+
+    lateness = report["lateness_100us"]
+    lines += ["", "| Lateness at 100 us, p50 of the median round | |", "|---|---|"]
+    for name in ("OsInterval", "PeriodicInterval", "tokio_osinterval", "tokio_hrtime", "async_timer"):
+        if f"{name}_p50_ns" in lateness:
+            lines.append(f"| {name} | {time(lateness[f'{name}_p50_ns'])} |")
+    lines.append(f"| OsInterval against the best of the others | {lateness['ratio_to_the_better_median']:.2f} |")
+
+    precise = report["precise_500us"]
+    lines += ["", f"| Precise mode at 500 us, median of {precise['rounds_kept']} rounds of {precise['rounds_tried']} "
+              "| p50 | p90 | of one core |", "|---|---|---|---|"]
+    for name, row in precise.items():
+        # If no round was kept, the machine was never quiet enough.
+        if isinstance(row, dict) and precise["rounds_kept"]:
+            lines.append(f"| {name} | {time(row['p50_ns'])} | {time(row['p90_ns'])} | {row['core_percent']:.1f} % |")
+
+    neighbour = report.get("neighbour_of_500us", {"rounds": 0})
+    if neighbour["rounds"]:
+        lines += ["", f"| An OsInterval of 510 us on one worker, median of {neighbour['rounds']} rounds | p50 | p90 | p99 |",
+                  "|---|---|---|---|"]
+    for name, row in neighbour.items():
+        if isinstance(row, dict):
+            lines.append(f"| {name} | {time(row['p50_ns'])} | {time(row['p90_ns'])} | {time(row['p99_ns'])} |")
+
+    for phases in ("spread", "one phase"):
+        lines += ["", f"| 1,000 intervals of 10 ms, {phases} | CPU per tick | against tokio | lateness p50 | p99 |",
+                  "|---|---|---|---|---|"]
+        lines += [f"| {name} | {row['cpu_ns_per_tick']:.0f} ns | {row['cpu_against_tokio']:.2f} | {time(row['p50_ns'])} "
+                  f"| {time(row['p99_ns'])} |" for name, row in report["crowd_1000_at_10ms"][phases].items()]
+
+    lines += ["", "| 10,000 intervals under a limit of 1,024 descriptors | |", "|---|---|"]
+    lines += [f"| {name} | {row.get('error') or 'lateness p50 ' + time(row['p50_ns'])} |"
+              for name, row in report["crowd_10000_under_1024_descriptors"].items()]
+    run.path("peers-osinterval.md").write_text(join_rows(*lines) + "\n")
+
+
+def tokio_unstable(run):
+    """A table that no page shows."""
+    report = run.load("tokio-unstable.json")
+    found = report["tokio_unstable"]
+    lines = [f"# tokio {report['tokio']} behind `tokio_unstable`", "",
+             f"`tokio::time::Interval` on {found['threads']} threads, medians of {found['rounds']} rounds, interleaved. "
+             f"On {report['machine']}; made by `scripts/results/publish.py tokio-unstable`.", "",
+             "| Period | runtime | lateness p50 | p90 | p99 | CPU per tick |", "|---|---|---|---|---|---|"]
+    for period, variants in found.items():
+        if isinstance(variants, dict):
+            for name, row in variants.items():
+                cells = [format_long_time(row[key]) for key in ("p50_ns", "p90_ns", "p99_ns", "cpu_ns_per_tick")]
+                lines.append(f"| {period} | {name} | {' | '.join(cells)} |")
+    run.path("tokio-unstable.md").write_text(join_rows(*lines) + "\n")

@@ -1,0 +1,263 @@
+//! Our clocks beside those of other crates, in one run: the cost of a read, interleaved, on several
+//! threads; that of `elapsed`, interleaved; the first conversion; spans against the operating
+//! system's clock; instants out of order across threads.
+//!
+//!     peers-clock [--seconds N] [--reads N] > peers-clock.json
+//!
+//! The table goes to standard error, JSON to standard output. "First" is the first reading and the
+//! first span of a fresh process; what a crate does before `main`, as minstant and fastant do, is
+//! not in it.
+#![allow(
+    clippy::disallowed_methods,
+    reason = "clocks are what is measured, and spans need time to pass"
+)]
+
+use std::hint::black_box;
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+/// Reads of a block, some hundred microseconds.
+const READS: u64 = 10_000;
+/// Blocks of each clock, in turn with those of the others.
+const BLOCKS: usize = 101;
+
+/// A clock of some crate.
+trait Clock {
+    type Instant: Copy + Send + Sync;
+    const NAME: &str;
+    fn now() -> Self::Instant;
+    fn between(earlier: Self::Instant, later: Self::Instant) -> Duration;
+    fn elapsed(earlier: &Self::Instant) -> Duration;
+}
+
+macro_rules! clocks {
+    ($($ty:ident $name:literal $instant:ty;)*) => {
+        $(
+            struct $ty;
+            impl Clock for $ty {
+                type Instant = $instant;
+                const NAME: &str = $name;
+                fn now() -> Self::Instant {
+                    <$instant>::now()
+                }
+                fn between(earlier: Self::Instant, later: Self::Instant) -> Duration {
+                    later.duration_since(earlier)
+                }
+                fn elapsed(earlier: &Self::Instant) -> Duration {
+                    earlier.elapsed()
+                }
+            }
+        )*
+        const CLOCKS: &[Measured] = &[$(Measured::of::<$ty>()),*];
+    };
+}
+
+/// What is measured of a clock, each function compiled for it alone.
+struct Measured {
+    name: &'static str,
+    block_ns: fn() -> f64,
+    elapsed_ns: fn() -> f64,
+    first_us: fn() -> f64,
+    drift_ppm: fn(Duration) -> f64,
+    out_of_order: fn(u64, u64) -> u64,
+}
+
+impl Measured {
+    const fn of<C: Clock>() -> Self {
+        Self {
+            name: C::NAME,
+            block_ns: block_ns::<C>,
+            elapsed_ns: elapsed_ns::<C>,
+            first_us: first_us::<C>,
+            drift_ppm: drift_ppm::<C>,
+            out_of_order: out_of_order::<C>,
+        }
+    }
+}
+
+clocks! {
+    Tach "tach::Instant" tach::Instant;
+    TachOrdered "tach::OrderedInstant" tach::OrderedInstant;
+    TachMonotonic "tach::MonotonicInstant" tach::MonotonicInstant;
+    Quanta "quanta::Instant" quanta::Instant;
+    Minstant "minstant::Instant" minstant::Instant;
+    Fastant "fastant::Instant" fastant::Instant;
+    Std "std::time::Instant" Instant;
+}
+
+fn block_ns<C: Clock>() -> f64 {
+    let start = Instant::now();
+    for _ in 0..READS {
+        black_box(C::now());
+    }
+    start.elapsed().as_nanos() as f64 / READS as f64
+}
+
+/// Of one `elapsed`, of an instant that is as old as the block.
+fn elapsed_ns<C: Clock>() -> f64 {
+    let earlier = C::now();
+    let start = Instant::now();
+    for _ in 0..READS {
+        black_box(C::elapsed(black_box(&earlier)));
+    }
+    start.elapsed().as_nanos() as f64 / READS as f64
+}
+
+/// The first reading and the first span of this process.
+fn first_us<C: Clock>() -> f64 {
+    let start = Instant::now();
+    let first = C::now();
+    black_box(C::between(first, C::now()));
+    start.elapsed().as_nanos() as f64 / 1e3
+}
+
+/// The tightest of many readings between two of the operating system's clock, and the middle of
+/// those.
+fn pair<C: Clock>() -> (Instant, C::Instant) {
+    let one = || {
+        let before = Instant::now();
+        let instant = C::now();
+        (before.elapsed(), before, instant)
+    };
+    let (width, before, instant) = (0..100).map(|_| one()).min_by_key(|p| p.0).expect("a hundred");
+    (before + width / 2, instant)
+}
+
+fn drift_ppm<C: Clock>(span: Duration) -> f64 {
+    let (os, instant) = pair::<C>();
+    std::thread::sleep(span);
+    let (os_end, instant_end) = pair::<C>();
+    let truth = (os_end - os).as_nanos() as f64;
+    (C::between(instant, instant_end).as_nanos() as f64 - truth) / truth * 1e6
+}
+
+/// Load the nanoseconds that another thread published, read, compare, publish.
+fn out_of_order<C: Clock>(threads: u64, reads: u64) -> u64 {
+    let base = C::now();
+    // Earlier than any reading of the threads, also of a clock that is not in order.
+    std::thread::sleep(Duration::from_millis(1));
+    let published = AtomicU64::new(0);
+    let barrier = Barrier::new(threads as usize);
+    std::thread::scope(|scope| {
+        let started: Vec<_> = (0..threads)
+            .map(|_| {
+                scope.spawn(|| {
+                    barrier.wait();
+                    let mut violations = 0;
+                    for _ in 0..reads / threads {
+                        let before = published.load(Ordering::Acquire);
+                        let now = C::between(base, C::now()).as_nanos() as u64;
+                        violations += u64::from(now < before);
+                        published.store(now, Ordering::Release);
+                    }
+                    violations
+                })
+            })
+            .collect();
+        started.into_iter().map(|t| t.join().expect("no panic")).sum()
+    })
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_unstable_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+fn costs_ns(threads: u64) -> Vec<f64> {
+    let barrier = Barrier::new(threads as usize);
+    let per_thread: Vec<Vec<Vec<f64>>> = std::thread::scope(|scope| {
+        let started: Vec<_> = (0..threads)
+            .map(|_| {
+                scope.spawn(|| {
+                    let mut blocks = vec![Vec::with_capacity(BLOCKS); CLOCKS.len()];
+                    for _ in 0..BLOCKS {
+                        for (clock, blocks) in CLOCKS.iter().zip(&mut blocks) {
+                            barrier.wait();
+                            blocks.push((clock.block_ns)());
+                        }
+                    }
+                    blocks
+                })
+            })
+            .collect();
+        started.into_iter().map(|t| t.join().expect("no panic")).collect()
+    });
+    (0..CLOCKS.len())
+        .map(|i| median(per_thread.iter().flat_map(|b| b[i].iter().copied()).collect()))
+        .collect()
+}
+
+/// Of each clock, in turn, on one thread.
+fn elapsed_costs_ns() -> Vec<f64> {
+    let mut blocks = vec![Vec::with_capacity(BLOCKS); CLOCKS.len()];
+    for _ in 0..BLOCKS {
+        CLOCKS
+            .iter()
+            .zip(&mut blocks)
+            .for_each(|(clock, blocks)| blocks.push((clock.elapsed_ns)()));
+    }
+    blocks.into_iter().map(median).collect()
+}
+
+fn main() {
+    let mut arguments = std::env::args().skip(1);
+    let (mut seconds, mut reads) = (1, 10_000_000);
+    while let Some(name) = arguments.next() {
+        let value = arguments.next().and_then(|v| v.parse().ok());
+        match (name.as_str(), value) {
+            // The first use of a clock needs a process of its own.
+            ("--first", Some(i)) => {
+                println!("{}", (CLOCKS[i as usize].first_us)());
+                return;
+            }
+            ("--seconds", Some(n)) => seconds = n,
+            ("--reads", Some(n)) => reads = n,
+            _ => {
+                eprintln!("usage: peers-clock [--seconds N] [--reads N]");
+                std::process::exit(2);
+            }
+        }
+    }
+    let this = std::env::current_exe().expect("the path of this program");
+    let first = |i: usize| {
+        let one = || {
+            let output = std::process::Command::new(&this)
+                .args(["--first", &i.to_string()])
+                .output()
+                .expect("it runs");
+            String::from_utf8_lossy(&output.stdout).trim().parse::<f64>().expect("a number")
+        };
+        median((0..5).map(|_| one()).collect())
+    };
+    let costs: Vec<(u64, Vec<f64>)> = [1, 2, 4].map(|threads| (threads, costs_ns(threads))).into();
+    let elapsed = elapsed_costs_ns();
+    eprintln!(
+        "{:<24}{:>9}{:>9}{:>9}{:>9}{:>13}{:>14}{:>14}",
+        "", "ns: 1", "2", "4 thr.", "elapsed", "first, us", "drift, ppm", "out of order"
+    );
+    let rows: Vec<Value> = CLOCKS
+        .iter()
+        .enumerate()
+        .map(|(i, clock)| {
+            let ns: Vec<f64> = costs.iter().map(|(_, all)| all[i]).collect();
+            let (first_us, drift) = (first(i), (clock.drift_ppm)(Duration::from_secs(seconds)));
+            let out_of_order = (clock.out_of_order)(4, reads);
+            eprintln!(
+                "{:<24}{:>9.1}{:>9.1}{:>9.1}{:>9.1}{:>13.1}{:>14.3}{:>14}",
+                clock.name, ns[0], ns[1], ns[2], elapsed[i], first_us, drift, out_of_order
+            );
+            json!({
+                "clock": clock.name,
+                "read_ns": costs.iter().map(|(n, all)| json!({"threads": n, "median": all[i]})).collect::<Vec<_>>(),
+                "elapsed_ns": elapsed[i],
+                "first_conversion_us": first_us,
+                "drift": {"span_s": seconds, "ppm": drift},
+                "order": {"threads": 4, "reads": reads, "violations": out_of_order},
+            })
+        })
+        .collect();
+    println!("{:#}", json!({"clock_source": tach::source().to_string(), "clocks": rows}));
+}

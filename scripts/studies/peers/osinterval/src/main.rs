@@ -1,0 +1,207 @@
+//! Our intervals beside other crates', in one run, interleaved: `peers-osinterval` writes one JSON
+//! object.
+//!
+//! `peers-osinterval NAME...` runs only these experiments; `peers-osinterval ticks WHICH N` only
+//! ticks N times at 1 ms, for `strace`. With `--short`, a few rounds of each: to see that all of it
+//! runs.
+
+mod contender;
+mod crowd;
+#[cfg(tokio_unstable)]
+mod variants;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use contender::{Contender, Round, run};
+use osinterval::Precision;
+use rand::rngs::SmallRng;
+use rand::seq::SliceRandom;
+use rand::{Rng, SeedableRng};
+use serde_json::{Value, json};
+
+const US: fn(u64) -> Duration = Duration::from_micros;
+
+static SHORT: AtomicBool = AtomicBool::new(false);
+
+/// So many rounds, or what shows that they run.
+pub(crate) fn rounds(all: usize) -> usize {
+    if SHORT.load(Ordering::Relaxed) { all.min(2) } else { all }
+}
+
+fn main() {
+    let mut arguments: Vec<String> = std::env::args().skip(1).collect();
+    if let Some(place) = arguments.iter().position(|a| a == "--short") {
+        arguments.remove(place);
+        SHORT.store(true, Ordering::Relaxed);
+    }
+    if let [mode, which, n] = &arguments[..]
+        && mode == "ticks"
+    {
+        let contender = Contender::named(which).expect("a contender of that name");
+        run(contender, US(1_000), n.parse().expect("a number of ticks"), 0, Duration::ZERO);
+        return;
+    }
+    let experiments: &[(&str, fn() -> Value)] = &[
+        ("cpu_per_tick_500us", cpu_per_tick),
+        ("lateness_100us", lateness),
+        ("precise_500us", precise),
+        ("neighbour_of_500us", neighbour),
+        ("crowd_1000_at_10ms", crowd::compare),
+        ("crowd_10000_under_1024_descriptors", crowd::many_under_a_limit),
+        #[cfg(tokio_unstable)]
+        ("tokio_unstable", variants::compare),
+    ];
+    let mut report = json!({});
+    for (name, experiment) in experiments {
+        if arguments.is_empty() || arguments.iter().any(|a| a == name) {
+            report[*name] = experiment();
+        }
+    }
+    println!("{}", serde_json::to_string_pretty(&report).expect("plain data"));
+}
+
+/// One round of each contender, in random order, with one phase for all.
+fn interleaved(
+    contenders: &[Contender],
+    period: Duration,
+    ticks: u64,
+    warmup: u64,
+    random: &mut SmallRng,
+) -> Vec<Round> {
+    let mut order: Vec<usize> = (0..contenders.len()).collect();
+    order.shuffle(random);
+    let phase = US(1_000).mul_f64(random.random());
+    let mut rounds: Vec<Option<Round>> = contenders.iter().map(|_| None).collect();
+    for i in order {
+        rounds[i] = Some(run(contenders[i], period, ticks, warmup, phase));
+    }
+    rounds.into_iter().flatten().collect()
+}
+
+fn cpu_per_tick() -> Value {
+    let pairs = rounds(40);
+    let mut random = SmallRng::seed_from_u64(1);
+    let mut compare = |ours, theirs| {
+        let mut ratios = Vec::new();
+        let (mut a, mut b) = (Vec::new(), Vec::new());
+        for _ in 0..pairs {
+            let rounds = interleaved(&[ours, theirs], US(500), 1_000, 0, &mut random);
+            ratios.push(rounds[0].cpu_ns_per_tick() / rounds[1].cpu_ns_per_tick());
+            a.push(rounds[0].cpu_ns_per_tick());
+            b.push(rounds[1].cpu_ns_per_tick());
+        }
+        let [low, middle, high] = [0.25, 0.5, 0.75].map(|q| quantile(&mut ratios, q));
+        json!({ "pairs": pairs, "ours_ns": quantile(&mut a, 0.5), "theirs_ns": quantile(&mut b, 0.5),
+                "ratio_median": middle, "ratio_quartiles": [low, high] })
+    };
+    json!({
+        "OsInterval / tokio-osinterval": compare(Contender::OsInterval, Contender::PeerOneShot),
+        "PeriodicInterval / tokio-osinterval's": compare(Contender::Periodic, Contender::PeerPeriodic),
+        "OsInterval / tokio-hrtime": compare(Contender::OsInterval, Contender::Hrtime),
+        "OsInterval / async-timer": compare(Contender::OsInterval, Contender::AsyncTimer),
+        "OsInterval / tokio::time::Interval": compare(Contender::OsInterval, Contender::Tokio),
+    })
+}
+
+fn lateness() -> Value {
+    let n = rounds(40);
+    let mut random = SmallRng::seed_from_u64(2);
+    let contenders = [
+        Contender::OsInterval,
+        Contender::Periodic,
+        Contender::PeerOneShot,
+        Contender::Hrtime,
+        Contender::AsyncTimer,
+    ];
+    let mut ratios = Vec::new();
+    let mut p50: Vec<Vec<f64>> = vec![Vec::new(); contenders.len()];
+    for _ in 0..n {
+        let rounds = interleaved(&contenders, US(100), 1_000, 50, &mut random);
+        let medians: Vec<f64> = rounds.iter().map(|r| r.lateness(0.5)).collect();
+        ratios.push(medians[0] / medians[1..].iter().copied().fold(f64::INFINITY, f64::min));
+        medians.iter().zip(&mut p50).for_each(|(m, all)| all.push(*m));
+    }
+    json!({
+        "rounds": n,
+        "OsInterval_p50_ns": quantile(&mut p50[0], 0.5),
+        "PeriodicInterval_p50_ns": quantile(&mut p50[1], 0.5),
+        "tokio_osinterval_p50_ns": quantile(&mut p50[2], 0.5),
+        "tokio_hrtime_p50_ns": quantile(&mut p50[3], 0.5),
+        "async_timer_p50_ns": quantile(&mut p50[4], 0.5),
+        "ratio_to_the_better_median": quantile(&mut ratios, 0.5),
+    })
+}
+
+/// Only rounds count in which the machine could do it: the spinning thread had p90 of at most 200
+/// ns, and the sleeping thread a p90 below the cap of the lead.
+fn precise() -> Value {
+    let (wanted, most) = (rounds(10), rounds(100));
+    const LEAD_CAP_NS: f64 = 100_000.0;
+    let mut random = SmallRng::seed_from_u64(3);
+    let contenders = [
+        Contender::Precise,
+        Contender::OsInterval,
+        Contender::SpinSleep,
+        Contender::Spin,
+        Contender::Nanosleep,
+    ];
+    let mut kept: Vec<Vec<Round>> = contenders.iter().map(|_| Vec::new()).collect();
+    let mut tried = 0;
+    while kept[0].len() < wanted && tried < most {
+        tried += 1;
+        let rounds = interleaved(&contenders, US(500), 250, 20, &mut random);
+        if rounds[3].lateness(0.9) <= 200.0 && rounds[4].lateness(0.9) < LEAD_CAP_NS {
+            rounds.into_iter().zip(&mut kept).for_each(|(round, kept)| kept.push(round));
+        }
+    }
+    let of = |rounds: &[Round]| {
+        let middle = |f: &dyn Fn(&Round) -> f64| {
+            quantile(&mut rounds.iter().map(f).collect::<Vec<_>>(), 0.5)
+        };
+        json!({ "p50_ns": middle(&|r| r.lateness(0.5)), "p90_ns": middle(&|r| r.lateness(0.9)),
+                "core_percent": middle(&|r| r.core_percent()) })
+    };
+    let mut result = json!({ "rounds_tried": tried, "rounds_kept": kept[0].len() });
+    for (contender, rounds) in contenders.iter().zip(&kept) {
+        result[contender.name()] = of(rounds);
+    }
+    result
+}
+
+/// What the precise mode does to another task of its worker: an interval of 510 us, so that it
+/// meets every phase, alone on its runtime, beside an ordinary interval of 500 us, and beside a
+/// precise one.
+fn neighbour() -> Value {
+    let n = rounds(40);
+    let mut random = SmallRng::seed_from_u64(4);
+    let beside = [
+        ("alone", None),
+        ("beside os-interval", Some(Precision::Os)),
+        ("beside os-interval-precise", Some(Precision::spin())),
+    ];
+    let mut kept: Vec<Vec<Round>> = beside.iter().map(|_| Vec::new()).collect();
+    for _ in 0..n {
+        let mut order: Vec<usize> = (0..beside.len()).collect();
+        order.shuffle(&mut random);
+        let phase = US(1_000).mul_f64(random.random());
+        for i in order {
+            kept[i].push(contender::run_beside(beside[i].1, US(510), US(500), 500, phase));
+        }
+    }
+    let mut result = json!({ "rounds": n });
+    for ((name, _), rounds) in beside.iter().zip(&kept) {
+        let middle =
+            |q: f64| quantile(&mut rounds.iter().map(|r| r.lateness(q)).collect::<Vec<_>>(), 0.5);
+        result[name] =
+            json!({ "p50_ns": middle(0.5), "p90_ns": middle(0.9), "p99_ns": middle(0.99) });
+    }
+    result
+}
+
+/// Nearest rank; sorts.
+fn quantile(values: &mut [f64], q: f64) -> f64 {
+    values.sort_unstable_by(f64::total_cmp);
+    let rank = (q * values.len() as f64).ceil().max(1.0) as usize;
+    values.get(rank - 1).copied().unwrap_or(f64::NAN)
+}

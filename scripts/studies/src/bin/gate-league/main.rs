@@ -1,0 +1,73 @@
+//! Counts how often the rules by which people gate performance are wrong, on the same recorded
+//! rounds.
+//!
+//! `gate-league DECISIONS REPORT...` writes JSON; `scripts/studies/gate-league.py` records the
+//! reports and draws the table.
+
+mod changes;
+mod rounds;
+mod rules;
+mod stored;
+
+use files::file::File as _;
+use files::report::Report;
+use jitterstat::stats::random::SplitMix64;
+use serde_json::{Value, json};
+
+use crate::changes::CHANGES;
+use crate::rounds::Session;
+use crate::rules::RULES;
+
+const SUBJECTS: [&str; 2] = ["os-interval", "tokio-interval"];
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let usage = "usage: gate-league DECISIONS REPORT...";
+    let mut arguments = std::env::args().skip(1);
+    let decisions: u64 = arguments.next().ok_or(usage)?.parse()?;
+    let reports: Vec<Report> = arguments
+        .map(|file| Ok(Report::from_json(&std::fs::read_to_string(file)?)?))
+        .collect::<Result<_, Box<dyn std::error::Error>>>()?;
+    let table: Vec<Value> = std::thread::scope(|scope| {
+        let threads = SUBJECTS.map(|subject| scope.spawn(|| judged(subject, &reports, decisions)));
+        let tables: Result<Vec<_>, _> =
+            threads.into_iter().map(|thread| thread.join().expect("no panic")).collect();
+        tables.map(|tables| tables.into_iter().flatten().collect())
+    })?;
+    println!("{}", serde_json::to_string_pretty(&table)?);
+    Ok(())
+}
+
+/// Counts the alarms of each rule for each change.
+fn judged(subject: &str, reports: &[Report], decisions: u64) -> Result<Vec<Value>, String> {
+    let sessions: Vec<Session> =
+        reports.iter().filter_map(|report| Session::from_report(report, subject)).collect();
+    if sessions.len() <= rules::STORED_SESSIONS {
+        return Err(format!(
+            "{subject}: {} whole sessions, and rules that store need more",
+            sessions.len()
+        ));
+    }
+    let mut table = Vec::new();
+    for change in &CHANGES {
+        // The same situations for every rule, whatever they are.
+        for rule in &RULES {
+            let mut random = SplitMix64::new(1);
+            let mut alarms = 0_u64;
+            let mut open = 0_u64;
+            for _ in 0..decisions {
+                match (rule.decide)(&rules::Situation::draw(&sessions, *change, random.next_u64()))
+                {
+                    rules::Decision::Alarm => alarms += 1,
+                    rules::Decision::Nothing => {}
+                    rules::Decision::Open => open += 1,
+                }
+            }
+            eprintln!("{subject}, {}, {}: {alarms} of {decisions}", change.name, rule.name);
+            table.push(json!({
+                "subject": subject, "change": change.name, "rule": rule.name, "of": rule.source,
+                "decisions": decisions, "alarms": alarms, "open": open,
+            }));
+        }
+    }
+    Ok(table)
+}
