@@ -217,7 +217,7 @@ fn wait_ends_at_timeout_or_cancellation() {
             let token = CancellationToken::new();
             assert!(time::timeout(Duration::from_micros(500), token.cancelled()).await.is_err());
             token.cancel();
-            assert!(time::timeout(Duration::from_secs(30), token.cancelled()).await.is_ok());
+            assert!(time::timeout(Duration::from_secs(300), token.cancelled()).await.is_ok());
         });
     });
 }

@@ -21,7 +21,7 @@ fn drain_waits_for_spawned_descendants() {
         runtime.block_on(yield_now());
         assert_eq!(runtime.live_tasks(), 10);
         token.cancel();
-        let drained = runtime.drain(Duration::from_secs(30));
+        let drained = runtime.drain(Duration::from_secs(300));
         assert!(drained.is_complete());
         assert_eq!((drained.finished, runtime.live_tasks()), (20, 0));
         assert_eq!(drained.to_string(), "20 tasks ended");
@@ -63,7 +63,7 @@ fn drain_can_be_continued() {
     let mut runtime = Runtime::new().unwrap();
     drop(runtime.spawn_boxed(sleep_for(Duration::from_millis(20))));
     assert_eq!(runtime.drain(Duration::from_millis(1)).finished, 0);
-    assert_eq!(runtime.drain(Duration::from_secs(30)).finished, 1);
+    assert_eq!(runtime.drain(Duration::from_secs(300)).finished, 1);
 }
 
 async fn sleep_for(duration: Duration) {

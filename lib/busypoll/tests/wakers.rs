@@ -62,7 +62,7 @@ fn plain_thread_wakes_root_and_tasks() {
 #[test]
 fn alternating_threads_lose_no_wake() {
     run_in_every_mode(|runtime| {
-        const TURNS: u32 = scaled(2_000);
+        const TURNS: u32 = scaled(500);
         let ping = Arc::new(Flag::default());
         let pong = Arc::new(AtomicU32::new(0));
         let (ping2, pong2) = (Arc::clone(&ping), Arc::clone(&pong));
@@ -130,7 +130,7 @@ fn thread_wake_storm_starves_no_task() {
             thread.join().unwrap();
         }
         // The last wake of each thread follows the stop flag and must not be lost.
-        assert!(runtime.drain(Duration::from_secs(30)).is_complete());
+        assert!(runtime.drain(Duration::from_secs(300)).is_complete());
     });
 }
 

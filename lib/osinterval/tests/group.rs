@@ -9,7 +9,7 @@ use std::time::Duration;
 use osinterval::{IntervalGroup, MissedTickBehavior};
 use tokio::time::Instant;
 
-const WATCHDOG: Duration = Duration::from_secs(60);
+const WATCHDOG: Duration = Duration::from_secs(600);
 
 fn ms(n: u64) -> Duration {
     Duration::from_millis(n)

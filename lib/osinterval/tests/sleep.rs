@@ -15,7 +15,7 @@ use osinterval::{
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::Instant;
 
-const WATCHDOG: Duration = Duration::from_secs(60);
+const WATCHDOG: Duration = Duration::from_secs(600);
 const HOUR: Duration = Duration::from_secs(3_600);
 
 fn us(n: u64) -> Duration {

@@ -139,7 +139,7 @@ fn published_instants_are_never_absurdly_old() {
         });
         for _ in 0..1_000_000 {
             let remote = Instant::from_count(published.load(Ordering::Acquire));
-            assert!(remote.elapsed() < Duration::from_secs(60));
+            assert!(remote.elapsed() < Duration::from_secs(3_600));
         }
         stop.store(true, Ordering::Relaxed);
     });
@@ -297,7 +297,7 @@ fn fenced_reads_are_ordered() {
         let start = OrderedInstant::now();
         let end = OrderedInstant::now_fenced();
         assert!(start <= end && end <= OrderedInstant::now());
-        assert!(start.elapsed_unordered() < Duration::from_secs(60));
+        assert!(start.elapsed_unordered() < Duration::from_secs(3_600));
     }
 }
 

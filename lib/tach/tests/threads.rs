@@ -9,9 +9,9 @@ fn no_thread_starts_without_request() {
     let count_threads = || std::fs::read_dir("/proc/self/task").unwrap().count();
     let before = count_threads();
     let start = tach::Instant::now();
-    assert!(start.elapsed() < Duration::from_secs(60) && tach::info().rate_hz > 0.0);
+    assert!(start.elapsed() < Duration::from_secs(3_600) && tach::info().rate_hz > 0.0);
     tach::recalibrate();
-    assert!(tach::MonotonicInstant::now().elapsed() < Duration::from_secs(60));
+    assert!(tach::MonotonicInstant::now().elapsed() < Duration::from_secs(3_600));
     assert_eq!(count_threads(), before);
 
     #[cfg(feature = "recalibrate-background")]
@@ -24,7 +24,7 @@ fn no_thread_starts_without_request() {
         #[allow(clippy::disallowed_methods, reason = "a watchdog")]
         let watchdog = std::time::Instant::now();
         while count_threads() > before {
-            assert!(watchdog.elapsed() < Duration::from_secs(30), "the thread did not end");
+            assert!(watchdog.elapsed() < Duration::from_secs(600), "the thread did not end");
             std::thread::yield_now();
         }
     }

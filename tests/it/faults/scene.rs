@@ -9,7 +9,7 @@ use super::table::{Fault, Moment, Row};
 use super::tools::Tools;
 
 /// What takes longer hangs. Far more than any row needs: the machine may be busy.
-const SCENE_TIMEOUT: Duration = Duration::from_secs(90);
+const SCENE_TIMEOUT: Duration = Duration::from_secs(300);
 /// What is in its directory before, where the scene has that.
 pub const EARLIER: [(&str, &str); 4] = [
     ("report.json", "the report of before"),

@@ -24,7 +24,7 @@ pub(crate) const fn scaled(count: u32) -> u32 {
 }
 
 /// The time after which a test counts as hung.
-const HANG_TIMEOUT: Duration = Duration::from_secs(if cfg!(miri) { 600 } else { 60 });
+const HANG_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// Runs `test` on a new thread with a runtime of each parking mode. Fails if one hangs.
 pub(crate) fn run_in_every_mode(test: fn(&mut Runtime)) {
