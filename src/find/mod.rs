@@ -187,8 +187,11 @@ impl Search {
     /// Refuses what the time does not hold, before anything runs.
     fn fits(&self) -> exit::Result<()> {
         check_scenario_count(self.tickers.len())?;
-        let first =
-            if self.looks > 1 { find::coarse_periods(self.range_ns) } else { vec![self.range_ns[0]] };
+        let first = if self.looks > 1 {
+            find::coarse_periods(self.range_ns)
+        } else {
+            vec![self.range_ns[0]]
+        };
         let mut time = Duration::ZERO;
         for period in &first {
             for one in self.tickers.iter().chain(&self.control) {
@@ -408,7 +411,9 @@ impl Search {
                 Some(StopReason::Failed)
             }
             // Fewer rounds than planned are no look: its end was not drawn beforehand.
-            Status::Partial => Some(if interrupted { StopReason::Interrupted } else { StopReason::Time }),
+            Status::Partial => {
+                Some(if interrupted { StopReason::Interrupted } else { StopReason::Time })
+            }
             Status::Measured => match RoundTicks::from_subject(subject) {
                 Ok(rounds) => {
                     ticker.looks.push(Look::new(

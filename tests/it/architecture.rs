@@ -9,7 +9,7 @@ use std::path::Path;
 use crate::workspace::{crates, root};
 
 /// Modules of `src/` that may import commands: they dispatch to them or test them.
-const ABOVE_COMMANDS: [&str; 5] = ["", "commands", "fuzz", "report", "main"];
+const ABOVE_COMMANDS: [&str; 4] = ["", "commands", "fuzz", "report"];
 
 /// A module, as its path from the crate's root; the root itself is empty.
 type Module = String;
@@ -86,7 +86,9 @@ fn paths(code: &str) -> Vec<String> {
             Some('{') => {
                 prefixes.push(if word.ends_with("::") { word.to_owned() } else { String::new() })
             }
-            _ if path.contains("::") => found.push(path.trim_end_matches(':').to_owned()),
+            _ if !word.is_empty() && path.contains("::") => {
+                found.push(path.trim_end_matches(':').to_owned())
+            }
             _ => {}
         }
         if token.ends_with('}') {
