@@ -265,7 +265,7 @@ fn difference_with_interval(of: &Estimate) -> String {
     let plus = |ns: i64| if ns > 0 { "+" } else { "" };
     let both = |ci: [i64; 2]| {
         let [low, high] = ci.map(plus);
-        let text = format_interval(ci);
+        let text = format_interval(ci[0], ci[1]);
         // The signs of the ends stand before their numbers.
         text.replacen('[', &format!(" [{low}"), 1).replacen(", ", &format!(", {high}"), 1)
     };

@@ -85,6 +85,6 @@ fn with_interval(d: &Distribution, name: &str, value: Option<i64>) -> String {
     match (value, d.ci95.get(name)) {
         (None, _) => "-".to_owned(),
         (Some(v), None) => format_time(v),
-        (Some(v), Some(ci)) => format!("{} {}", format_time(v), format_interval(*ci)),
+        (Some(v), Some(ci)) => format!("{} {}", format_time(v), format_interval(ci[0], ci[1])),
     }
 }

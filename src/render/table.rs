@@ -247,7 +247,7 @@ fn shown<'a>(
                     .ci95
                     .get(key)
                     .filter(|_| interval_too)
-                    .map(|ci| format!(" {}", format_interval(*ci)));
+                    .map(|ci| format!(" {}", format_interval(ci[0], ci[1])));
                 let cell = value + &interval.unwrap_or_default();
                 Some(if key == ranked { marked(cell, &best.least_late, subject) } else { cell })
             }),

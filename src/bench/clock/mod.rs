@@ -187,8 +187,9 @@ fn order(name: &str, clock: &dyn Clock, threads: u64, reads: u64) -> Order {
         clock: name.to_owned(),
         threads,
         reads: each * threads,
-        violations: found.iter().map(|f| f.0).sum(),
-        worst_ns: found.iter().map(|f| f.1).max().unwrap_or(0) as f64 * ns_per_step(name),
+        violations: found.iter().map(|f| f.count).sum(),
+        worst_ns: found.iter().map(|f| f.max_difference).max().unwrap_or(0) as f64
+            * ns_per_step(name),
     }
 }
 
@@ -197,7 +198,7 @@ fn elapsed(ages: &[(String, InstantPair)]) -> Vec<Elapsed> {
     let blocks = elapsed_blocks(ages);
     let mut costs = vec![Vec::with_capacity(BLOCKS); blocks.len()];
     for _ in 0..BLOCKS {
-        blocks.iter().zip(&mut costs).for_each(|(block, costs)| costs.push((block.ns)()));
+        blocks.iter().zip(&mut costs).for_each(|(block, costs)| costs.push((block.measure_ns)()));
     }
     let entry = |(block, costs): (CallBlock<'_>, Vec<f64>)| {
         let ([low, median_ns, high], blocks) = quartiles(costs);

@@ -128,7 +128,7 @@ impl Case for Cell {
     }
 
     fn load(&self, settings: &Settings) -> Option<BatchPlan> {
-        let gap = self.operation.gap()?;
+        let gap = self.operation.event_interval()?;
         // An event takes about as long as the gap before it, or less.
         let events = settings.round_time().as_nanos() / (gap.as_nanos() * 3 / 2);
         Some(BatchPlan {

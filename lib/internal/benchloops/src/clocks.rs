@@ -1,5 +1,5 @@
-//! The clocks a program may choose from, and the loops that read them.
-#![allow(clippy::disallowed_methods, reason = "the clocks are what is measured here")]
+//! The clocks that a program can choose from, and the loops that read them.
+#![allow(clippy::disallowed_methods, reason = "the clocks are measured here")]
 
 use std::hint::black_box;
 use std::sync::Barrier;
@@ -10,24 +10,33 @@ use tach::{MonotonicInstant, OrderedInstant};
 
 use crate::batches::mean_read_ns;
 
-/// Reads between two looks at the clock that times them: some hundred microseconds.
+/// Readings per block: some hundred microseconds.
 const READS: u64 = 10_000;
-/// An elapsed time above this is absurd in a process that is seconds old.
-const ABSURD: Duration = Duration::from_secs(86_400);
+/// Maximum elapsed time that is plausible in a process that is seconds old.
+const MAX_PLAUSIBLE_TIME: Duration = Duration::from_secs(86_400);
 
-/// A clock under measurement. Each method is generic over the reading inside, so no call stands
-/// between two reads.
+/// A clock under measurement.
+///
+/// Implementations are generic over the reading, so that it is inlined into the loops.
 pub trait Clock: Sync {
-    /// Nanoseconds of a reading, from a block of them.
+    /// Measures the mean nanoseconds of a reading over a block of readings.
     fn block_ns(&self) -> f64;
-    /// So many readings in a row, as numbers.
+    /// Returns `reads` consecutive readings as numbers.
     fn counts(&self, reads: usize) -> Vec<u64>;
-    /// So many threads, each of which looks so often whether the clock is behind what another one
-    /// read: how often it was, and the most it was.
-    fn violations(&self, threads: u64, each: u64) -> Vec<(u64, u64)>;
+    /// Compares readings across threads: each of `threads` threads checks `checks_per_thread` times
+    /// whether the clock is behind a reading of another thread.
+    fn violations(&self, threads: u64, checks_per_thread: u64) -> Vec<OrderViolations>;
 }
 
-/// How a clock is read, and what number a reading is.
+/// Readings of one thread that were behind an earlier reading of another thread.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OrderViolations {
+    pub count: u64,
+    /// Largest difference, in units of the clock.
+    pub max_difference: u64,
+}
+
+/// Functions that read a clock and convert a reading to a number.
 struct TypedClock<R, C>(R, C);
 
 impl<T, R: Fn() -> T + Sync, C: Fn(T) -> u64 + Sync> TypedClock<R, C> {
@@ -37,7 +46,7 @@ impl<T, R: Fn() -> T + Sync, C: Fn(T) -> u64 + Sync> TypedClock<R, C> {
 }
 
 impl<T, R: Fn() -> T + Sync, C: Fn(T) -> u64 + Sync> Clock for TypedClock<R, C> {
-    /// Turning a reading into a number is no part of it.
+    /// Does not convert the readings to numbers.
     fn block_ns(&self) -> f64 {
         mean_read_ns(READS, &self.0)
     }
@@ -48,20 +57,20 @@ impl<T, R: Fn() -> T + Sync, C: Fn(T) -> u64 + Sync> Clock for TypedClock<R, C> 
         counts
     }
 
-    fn violations(&self, threads: u64, each: u64) -> Vec<(u64, u64)> {
+    fn violations(&self, threads: u64, checks_per_thread: u64) -> Vec<OrderViolations> {
         let published = AtomicU64::new(0);
         run_on_threads(threads, |_| {
-            let (mut violations, mut worst) = (0_u64, 0_u64);
-            for _ in 0..each {
+            let mut violations = OrderViolations::default();
+            for _ in 0..checks_per_thread {
                 let before = published.load(Ordering::Acquire);
                 let now = self.count();
                 if now < before {
-                    violations += 1;
-                    worst = worst.max(before - now);
+                    violations.count += 1;
+                    violations.max_difference = violations.max_difference.max(before - now);
                 }
                 published.store(now, Ordering::Release);
             }
-            (violations, worst)
+            violations
         })
     }
 }
@@ -71,7 +80,7 @@ fn std_ns(now: Instant) -> u64 {
     (now - *BASE.get_or_init(|| now)).as_nanos() as u64
 }
 
-/// The clocks a program may choose from, by the names they have in the report.
+/// The clocks that a program can choose from, with their names in the report.
 pub const CLOCKS: [(&str, &dyn Clock); 4] = [
     ("tach-instant", &TypedClock(tach::Instant::now, tach::Instant::count)),
     ("tach-ordered", &TypedClock(OrderedInstant::now, OrderedInstant::count)),
@@ -79,8 +88,8 @@ pub const CLOCKS: [(&str, &dyn Clock); 4] = [
     ("std", &TypedClock(Instant::now, std_ns)),
 ];
 
-/// Beside those, for the cost only: the instructions by themselves, and what ends a measured
-/// section.
+/// Returns the clocks whose cost is measured: [`CLOCKS`], the bare instructions, and the fenced
+/// reading that ends a measured section.
 pub fn costed_clocks() -> Vec<(&'static str, &'static dyn Clock)> {
     let bare: &[(&str, &dyn Clock)] = match tach::why_not_counter() {
         Some(_) => &[],
@@ -94,7 +103,7 @@ pub fn costed_clocks() -> Vec<(&'static str, &'static dyn Clock)> {
         .concat()
 }
 
-/// Runs `work` on so many threads at once, with the number of the thread.
+/// Runs `work` on several threads at once. Its argument is the index of the thread.
 pub fn run_on_threads<T: Send>(threads: u64, work: impl Fn(u64) -> T + Sync) -> Vec<T> {
     let barrier = Barrier::new(threads as usize);
     std::thread::scope(|scope| {
@@ -111,7 +120,7 @@ pub fn run_on_threads<T: Send>(threads: u64, work: impl Fn(u64) -> T + Sync) -> 
     })
 }
 
-/// The same moment by both clocks.
+/// An instant of both clocks, read one after the other.
 #[derive(Clone, Copy)]
 pub struct InstantPair {
     pub tach: tach::Instant,
@@ -124,26 +133,26 @@ impl InstantPair {
     }
 }
 
-/// Calls of a block within a microsecond.
+/// Calls that take about a microsecond.
 const CALLS_PER_MICROSECOND: u64 = 40;
 
-/// Calls of one kind, by one clock.
+/// A block of equal calls of one clock.
 pub struct CallBlock<'a> {
     pub clock: &'static str,
-    /// Of the instant that is asked how long ago it was.
+    /// Age of the instant whose elapsed time is computed.
     pub age: String,
-    /// Runs a block, and gives the nanoseconds of one call.
-    pub ns: Box<dyn Fn() -> f64 + 'a>,
+    /// Runs the block and returns the nanoseconds of one call.
+    pub measure_ns: Box<dyn Fn() -> f64 + 'a>,
 }
 
 impl<'a> CallBlock<'a> {
-    fn new(clock: &'static str, age: &str, ns: impl Fn() -> f64 + 'a) -> Self {
-        Self { clock, age: age.to_owned(), ns: Box::new(ns) }
+    fn new(clock: &'static str, age: &str, measure_ns: impl Fn() -> f64 + 'a) -> Self {
+        Self { clock, age: age.to_owned(), measure_ns: Box::new(measure_ns) }
     }
 }
 
-/// What `elapsed` costs by age, each of these and an instant just taken, beside a reading. The
-/// oldest is the first of them.
+/// Returns the blocks that measure the cost of `elapsed` for instants of different ages, and of a
+/// reading for comparison. The first of `ages` is the oldest and is measured last.
 pub fn elapsed_blocks(ages: &[(String, InstantPair)]) -> Vec<CallBlock<'_>> {
     let mut blocks = vec![
         CallBlock::new("tach-instant", "now", || mean_read_ns(READS, tach::Instant::now)),
@@ -199,18 +208,19 @@ pub fn measure_first_use() -> FirstUse {
     }
 }
 
-/// How often the time elapsed since another thread's reading is absurd: so many threads, each of
-/// which looks so often.
-pub fn count_absurd(threads: u64, each: u64) -> u64 {
+/// Counts implausible elapsed times since a reading of another thread.
+///
+/// Each of `threads` threads computes `checks_per_thread` elapsed times.
+pub fn count_absurd(threads: u64, checks_per_thread: u64) -> u64 {
     let published = AtomicU64::new(tach::Instant::now().count());
-    let found = run_on_threads(threads, |_| {
+    let counts = run_on_threads(threads, |_| {
         let mut absurd = 0_u64;
-        for _ in 0..each {
-            let theirs = tach::Instant::from_count(published.load(Ordering::Acquire));
-            absurd += u64::from(theirs.elapsed() > ABSURD);
+        for _ in 0..checks_per_thread {
+            let latest = tach::Instant::from_count(published.load(Ordering::Acquire));
+            absurd += u64::from(latest.elapsed() > MAX_PLAUSIBLE_TIME);
             published.store(tach::Instant::now().count(), Ordering::Release);
         }
         absurd
     });
-    found.iter().sum()
+    counts.iter().sum()
 }

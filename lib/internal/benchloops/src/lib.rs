@@ -1,15 +1,15 @@
-//! The loops that `osjitter bench` times. The program chooses what runs, for how long and in what
-//! order; what a stamp encloses is here, and nothing else.
+//! The loops that `osjitter bench` times.
 //!
-//! A crate of its own, as what takes a nanosecond depends on what is inlined into what: this one is
-//! compiled as a single unit. Its interface follows the program's needs and is no promise to anyone
-//! else.
+//! The program chooses the cases, their number and their order. This crate contains the code
+//! between two time stamps and nothing else. It is compiled as a single unit at the highest
+//! optimisation level, since the cost of an operation of a nanosecond depends on inlining. Its
+//! interface follows the program and may change in any release.
 #![forbid(unsafe_code)]
-// No interface for others: an item is documented where there is something to add to its name.
+// Internal interface: an item is documented if its name does not say everything.
 #![allow(missing_docs, missing_debug_implementations, unreachable_pub)]
 
-pub mod clocks; // what a reading of a clock costs
-pub mod operations; // what a runtime does
-pub mod timeouts; // what a timeout costs
+pub mod clocks; // cost of reading a clock
+pub mod operations; // cost of a runtime's operations
+pub mod timeouts; // cost of a timeout around a wait
 
-pub mod batches; // a stamp after each batch of operations
+pub mod batches; // time stamps after batches of operations

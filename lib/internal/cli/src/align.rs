@@ -1,18 +1,16 @@
-//! Text in columns.
+//! Tables of text with aligned columns.
 
-/// Between two columns, and before a figure below its name.
+/// Space between two columns, and the indentation of a value below its name.
 const GAP: &str = "  ";
 
-/// The first `left` columns to the left, the others to the right.
-pub fn align<R: AsRef<[String]>>(rows: &[R], left: usize) -> String {
-    align_by(rows, |column| column < left)
+/// Aligns the first `left_columns` columns to the left and the others to the right.
+pub fn align<R: AsRef<[String]>>(rows: &[R], left_columns: usize) -> String {
+    align_by(rows, |column| column < left_columns)
 }
 
-/// The columns that `is_left` names to the left, the others to the right.
+/// Aligns the columns that `is_left` selects to the left and the others to the right.
 pub fn align_by<R: AsRef<[String]>>(rows: &[R], is_left: impl Fn(usize) -> bool) -> String {
-    let columns = rows.first().map_or(0, |row| row.as_ref().len());
-    let width = |c: usize| rows.iter().map(|r| r.as_ref()[c].chars().count()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..columns).map(width).collect();
+    let widths = column_widths(rows);
     let mut text = String::new();
     for row in rows {
         let cells = row.as_ref().iter().zip(&widths).enumerate();
@@ -25,41 +23,64 @@ pub fn align_by<R: AsRef<[String]>>(rows: &[R], is_left: impl Fn(usize) -> bool)
     text
 }
 
-/// Rows under a heading, each a name and its figures, in the first of three shapes that fits: a
-/// line a row; the name above its figures; the name above a line for each figure. No figure is ever
-/// left out for want of room.
+/// Formats a heading and rows, each a name and its values, for a terminal of `columns` columns.
+///
+/// The first of three layouts that fits is used: one line per row; the name above its values; the
+/// name above one line per value. Every layout contains all values.
 pub fn fit(rows: &[Vec<String>], columns: usize) -> String {
     let fits = |text: &str| text.lines().all(|line| line.chars().count() <= columns);
-    let wide = align(rows, 1);
-    if fits(&wide) {
-        return wide;
+    let table = align(rows, 1);
+    if fits(&table) {
+        return table;
     }
-    let figures: Vec<Vec<String>> =
+    let unnamed: Vec<Vec<String>> =
         rows.iter().map(|row| [&[String::new()], &row[1..]].concat()).collect();
-    let below = align(&figures, 1);
-    if fits(&below) {
-        let names = rows.iter().map(|row| chunks(&row[0], columns));
-        let line = |line: &str| if line.is_empty() { String::new() } else { format!("{line}\n") };
-        return names.zip(below.lines()).map(|(name, figures)| name + &line(figures)).collect();
-    }
-    let [heading, rows @ ..] = rows else { return String::new() };
-    let label = heading.iter().skip(1).map(|h| h.chars().count()).max().unwrap_or(0);
+    let values = align(&unnamed, 1);
+    if fits(&values) { names_above_values(rows, &values, columns) } else { stack(rows, columns) }
+}
+
+/// Puts the name of each row on a line of its own, above the line of its aligned values.
+fn names_above_values(rows: &[Vec<String>], values: &str, columns: usize) -> String {
     let mut text = String::new();
-    for row in rows {
-        text += &chunks(&row[0], columns);
-        for (name, figure) in heading.iter().zip(row).skip(1) {
-            text += &format!("{GAP}{}{GAP}{figure}\n", pad_right(name, label));
+    for (row, values) in rows.iter().zip(values.lines()) {
+        text += &break_into_lines(&row[0], columns);
+        if !values.is_empty() {
+            text += values;
+            text.push('\n');
         }
     }
     text
 }
 
-/// A cell with room behind it. Format widths end at 65,535, and a name in a file may be longer.
+/// Puts each value on a line of its own, labelled with the heading of its column.
+fn stack(rows: &[Vec<String>], columns: usize) -> String {
+    let [heading, rows @ ..] = rows else { return String::new() };
+    let label_width = heading.iter().skip(1).map(|h| h.chars().count()).max().unwrap_or(0);
+    let mut text = String::new();
+    for row in rows {
+        text += &break_into_lines(&row[0], columns);
+        for (label, value) in heading.iter().zip(row).skip(1) {
+            text += &format!("{GAP}{}{GAP}{value}\n", pad_right(label, label_width));
+        }
+    }
+    text
+}
+
+/// Returns the number of characters in the longest cell of each column.
+fn column_widths<R: AsRef<[String]>>(rows: &[R]) -> Vec<usize> {
+    let columns = rows.first().map_or(0, |row| row.as_ref().len());
+    let width = |c: usize| rows.iter().map(|r| r.as_ref()[c].chars().count()).max().unwrap_or(0);
+    (0..columns).map(width).collect()
+}
+
+/// Appends spaces to a cell.
+///
+/// Format widths are limited to 65,535, and a name in a file may be longer.
 pub fn pad_right(cell: &str, width: usize) -> String {
     format!("{cell}{}", padding(cell, width))
 }
 
-/// A cell with room before it.
+/// Puts spaces in front of a cell.
 fn pad_left(cell: &str, width: usize) -> String {
     format!("{}{cell}", padding(cell, width))
 }
@@ -68,8 +89,8 @@ fn padding(cell: &str, width: usize) -> String {
     " ".repeat(width.saturating_sub(cell.chars().count()))
 }
 
-/// A name in lines of at most `columns` characters.
-fn chunks(name: &str, columns: usize) -> String {
+/// Breaks a name into lines of at most `columns` characters.
+fn break_into_lines(name: &str, columns: usize) -> String {
     let characters: Vec<char> = name.chars().collect();
     characters.chunks(columns.max(1)).map(|line| line.iter().collect::<String>() + "\n").collect()
 }
@@ -79,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_table_that_is_too_wide_is_stacked_and_loses_nothing() {
+    fn wide_tables_are_stacked() {
         let rows = [["subject", "p50", "max"], ["os-interval", "14.2", "1254"]]
             .map(|r| r.map(str::to_owned).to_vec());
         assert_eq!(fit(&rows, 80), "subject       p50   max\nos-interval  14.2  1254\n");
@@ -93,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_may_be_longer_than_a_format_is_wide() {
+    fn very_long_names_are_aligned() {
         let rows = ["x".repeat(70_000), "y".to_owned()]
             .map(|name| vec![name, "1".to_owned(), "2".to_owned()]);
         for columns in [80, 200_000] {

@@ -1,8 +1,8 @@
-//! A number in the unit that a metric has.
+//! Amounts in the unit of a metric.
 
 use crate::time::format_time;
 
-/// A value in its unit, with three digits.
+/// Formats a value and its unit with three significant digits.
 pub fn format_amount(value: f64, unit: &str) -> String {
     let (size, with_unit) = (value.abs(), |text: String| format!("{text} {unit}"));
     match unit {

@@ -1,16 +1,17 @@
-//! How a command ends: the exit codes, and the errors behind them.
+//! Exit codes of the commands, and the errors behind them.
 
 use std::path::Path;
 use std::process::{ExitCode, Termination};
 use std::{fmt, io};
 
+/// Outcome of a command that did not fail with an [`Error`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExitStatus {
     Done,
     Regressed,
-    /// A gate could not decide, and that counts as a failure.
+    /// A gate could not decide, and this counts as a failure.
     Inconclusive,
-    /// Could not measure, or was interrupted; what was measured is written.
+    /// The command could not measure or was interrupted. Results up to then are written.
     NotMeasured,
 }
 
@@ -25,69 +26,68 @@ impl Termination for ExitStatus {
     }
 }
 
-/// Why a command failed: one sentence that names what to do, and the kind that decides the exit
+/// Failure of a command: a message that includes the remedy, and the kind that decides the exit
 /// code.
 #[derive(Debug)]
 pub struct Error {
-    kind: Kind,
+    kind: ErrorKind,
     message: String,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    /// Bad usage or bad input: nothing was measured, nothing was written.
+enum ErrorKind {
+    /// Bad usage or bad input. Nothing was measured or written.
     Usage,
     Measure,
-    /// The reader of our output went away: not an error.
+    /// The reader of standard output has closed it. The exit code is 0.
     ClosedPipe,
 }
 
-/// What every step of a command returns.
+/// Result of a step of a command.
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
     pub fn usage(message: impl Into<String>) -> Self {
-        Self { kind: Kind::Usage, message: message.into() }
+        Self { kind: ErrorKind::Usage, message: message.into() }
     }
 
     pub fn measure(message: impl Into<String>) -> Self {
-        Self { kind: Kind::Measure, message: message.into() }
+        Self { kind: ErrorKind::Measure, message: message.into() }
     }
 
-    /// For `map_err` on an I/O error met while writing to standard output.
-    pub fn from_stdout(error: std::io::Error) -> Self {
+    /// Converts an error of writing to standard output.
+    pub fn from_stdout(error: io::Error) -> Self {
         match error.kind() {
-            std::io::ErrorKind::BrokenPipe => {
-                Self { kind: Kind::ClosedPipe, message: String::new() }
+            io::ErrorKind::BrokenPipe => {
+                Self { kind: ErrorKind::ClosedPipe, message: String::new() }
             }
             _ => Self::measure(format!("cannot write to standard output: {error}")),
         }
     }
 
-    /// A place that cannot be written, and what to do: as where standard output cannot, there is a
-    /// result, and nobody has got it.
-    pub fn unwritable(path: &Path, error: &std::io::Error) -> Self {
+    /// Reports an output path that cannot be written. The result is lost, as with standard output.
+    pub fn unwritable(path: &Path, error: &io::Error) -> Self {
         Self::measure(format!(
             "cannot write {}: {error}; choose another place with --out",
             path.display()
         ))
     }
 
-    /// The same, with where it happened in front: a file, a flag.
+    /// Prefixes the message with its context, such as a file or a flag.
     pub fn context(self, context: impl fmt::Display) -> Self {
         Self { message: format!("{context}: {}", self.message), ..self }
     }
 
-    /// Nobody is left to read what went wrong.
+    /// Returns whether standard output was closed by its reader.
     pub fn is_closed_pipe(&self) -> bool {
-        self.kind == Kind::ClosedPipe
+        self.kind == ErrorKind::ClosedPipe
     }
 
     pub fn code(&self) -> u8 {
         match self.kind {
-            Kind::Usage => 2,
-            Kind::Measure => 4,
-            Kind::ClosedPipe => 0,
+            ErrorKind::Usage => 2,
+            ErrorKind::Measure => 4,
+            ErrorKind::ClosedPipe => 0,
         }
     }
 }
@@ -98,12 +98,12 @@ impl fmt::Display for Error {
     }
 }
 
-/// The name of a temporary file stays out of a message: nobody has given it.
+/// Removes the path of a temporary file, which the user has not chosen, from an error message.
 pub fn strip_temp_path(error: io::Error) -> io::Error {
     io::Error::new(error.kind(), error.to_string().split(" at path ").next().unwrap_or_default())
 }
 
-/// Bad usage, formatted: `return Err(usage!("no subject {name:?}"))`.
+/// Formats an error of bad usage: `return Err(usage!("unknown subject {name:?}"))`.
 #[macro_export]
 macro_rules! usage {
     ($($message:tt)*) => { $crate::exit::Error::usage(format!($($message)*)) };

@@ -1,19 +1,19 @@
-//! Markdown that text from a file cannot break.
+//! Markdown from untrusted text.
 
 use crate::printable::to_printable;
 
-/// A table: the first row is the heading, the first `left` columns stand to the left.
-pub fn format_table(rows: &[Vec<String>], left: usize) -> String {
+/// Formats a table. The first row is the heading; the first `left_columns` columns are aligned to the left.
+pub fn format_table(rows: &[Vec<String>], left_columns: usize) -> String {
     let line = |row: &Vec<String>| {
         format!("| {} |\n", row.iter().map(|c| escape_cell(c)).collect::<Vec<_>>().join(" | "))
     };
     let Some((heading, body)) = rows.split_first() else { return String::new() };
     let rule: String =
-        (0..heading.len()).map(|c| if c < left { "---|" } else { "---:|" }).collect();
+        (0..heading.len()).map(|c| if c < left_columns { "---|" } else { "---:|" }).collect();
     format!("{}|{rule}\n{}", line(heading), body.iter().map(line).collect::<String>())
 }
 
-/// Text that cannot break out of its cell, nor become a tag.
+/// Escapes text so that it cannot end its table cell or become an HTML tag.
 pub fn escape_cell(text: &str) -> String {
     let mut out = String::new();
     for c in text.chars() {
@@ -28,7 +28,7 @@ pub fn escape_cell(text: &str) -> String {
     out
 }
 
-/// Text as it is, in a block that nothing in it can end.
+/// Puts text into a code block whose fence is longer than any run of backticks in the text.
 pub fn format_block(text: &str) -> String {
     let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
     let fence = "`".repeat(longest.max(2) + 1);
@@ -38,7 +38,7 @@ pub fn format_block(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn a_block_stays_a_block() {
+    fn text_cannot_end_its_block() {
         assert_eq!(
             super::format_block("a\n```\n<b>\u{1b}"),
             "````text\na\n```\n<b>\u{fffd}\n````\n"
@@ -46,7 +46,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cell_stays_a_cell() {
+    fn text_cannot_end_its_cell() {
         assert_eq!(super::escape_cell("a|b<img>\nc_d"), "a\\|b&lt;img> c\\_d");
     }
 }

@@ -1,6 +1,6 @@
-//! Places in a text, as editors count them.
+//! Positions in a text.
 
-/// Line and column of what follows these bytes.
+/// Formats the line and column that follow these bytes, both counted from 1.
 pub fn format_position(before: &[u8]) -> String {
     let line = before.iter().filter(|&&b| b == b'\n').count() + 1;
     let column = before.iter().rev().take_while(|&&b| b != b'\n').count() + 1;
@@ -12,7 +12,7 @@ mod tests {
     use super::format_position;
 
     #[test]
-    fn places_are_counted_as_editors_do() {
+    fn lines_and_columns_start_at_one() {
         assert_eq!(format_position(b""), "line 1 column 1");
         assert_eq!(format_position(b"ab\ncd"), "line 2 column 3");
     }

@@ -1,36 +1,31 @@
-//! Text from files and programs, on its way to people: it cannot command a terminal, nor fill it.
+//! Text from files and programs, made safe for a terminal.
 
-/// More characters than this of one message are nobody's reading.
+/// Maximum number of characters of a message that are shown.
 const MAX_MESSAGE_CHARS: usize = 2_000;
 
-/// Control characters, and those that turn the direction of writing, become replacement characters;
-/// line breaks stay.
+/// Replaces control characters and characters that change the writing direction. Line breaks stay.
 pub fn to_printable(text: &str) -> String {
     text.chars()
         .map(|c| if is_terminal_control(c) && c != '\n' { char::REPLACEMENT_CHARACTER } else { c })
         .collect()
 }
 
-/// What stands in a line with other things: a line break becomes a replacement character, too.
+/// Like [`to_printable`] for text within a line: line breaks are replaced as well.
 pub fn to_printable_line(text: &str) -> String {
     to_printable(text).replace('\n', "\u{fffd}")
 }
 
-/// A message that is one line, of bounded length: its middle is left out where it quotes a file
-/// without end.
+/// Converts a message to one line of bounded length. The middle of a longer message is left out.
 pub fn to_printable_message(text: &str) -> String {
     let line: Vec<char> =
         to_printable(text.trim_end()).chars().map(|c| if c == '\n' { ' ' } else { c }).collect();
     let (head, tail) = (MAX_MESSAGE_CHARS / 4 * 3, MAX_MESSAGE_CHARS / 4);
     match line.len().checked_sub(MAX_MESSAGE_CHARS) {
         None | Some(0) => line.into_iter().collect(),
-        Some(more) => {
-            let part = |part: &[char]| part.iter().collect::<String>();
-            format!(
-                "{} ... ({more} characters) ... {}",
-                part(&line[..head]),
-                part(&line[line.len() - tail..])
-            )
+        Some(omitted) => {
+            let head: String = line[..head].iter().collect();
+            let tail: String = line[line.len() - tail..].iter().collect();
+            format!("{head} ... ({omitted} characters) ... {tail}")
         }
     }
 }
@@ -44,14 +39,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_commands_a_terminal() {
+    fn control_sequences_are_replaced() {
         assert_eq!(to_printable("a\u{1b}[2J\nb\u{9b}\u{202e}"), "a\u{fffd}[2J\nb\u{fffd}\u{fffd}");
         assert_eq!(to_printable_message("a\n::error::b\r\n"), "a ::error::b");
         assert_eq!(to_printable_line("a\nb\r"), "a\u{fffd}b\u{fffd}");
     }
 
     #[test]
-    fn a_message_ends() {
+    fn long_messages_are_shortened() {
         let long = to_printable_message(&format!("begin {} end", "x".repeat(1 << 20)));
         assert!(
             long.starts_with("begin x")

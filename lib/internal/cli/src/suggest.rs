@@ -1,26 +1,25 @@
-//! What somebody may have meant who wrote something else.
+//! Suggestions for misspelled names.
 
-/// No name has as many bytes.
+/// Limit of the length of a name. Names have fewer bytes than this.
 const MAX_NAME_BYTES: usize = 64;
 
-/// The names that differ from what was written in at most a quarter of its characters, and in no
-/// more than three.
+/// Returns the names whose edit distance from `written` is at most a quarter of its characters, and
+/// at most three.
 pub fn find_similar<'a>(written: &str, names: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
-    let most = (written.chars().count() / 4).clamp(1, 3);
-    // What is longer by more than a name resembles none, and looking for that takes the product of
-    // both lengths.
-    let typed = written.len() < MAX_NAME_BYTES;
+    let max_distance = (written.chars().count() / 4).clamp(1, 3);
+    // The search takes the product of both lengths, and text this long resembles no name.
+    let is_short = written.len() < MAX_NAME_BYTES;
     names
         .into_iter()
-        .filter(|name| typed && strsim::damerau_levenshtein(name, written) <= most)
+        .filter(|name| is_short && strsim::damerau_levenshtein(name, written) <= max_distance)
         .collect()
 }
 
-/// `did you mean a or b? `, or nothing where nothing is near.
+/// Formats `did you mean a or b? `, or an empty string if no name is similar.
 pub fn did_you_mean<'a>(written: &str, names: impl IntoIterator<Item = &'a str>) -> String {
     match find_similar(written, names).as_slice() {
         [] => String::new(),
-        near => format!("did you mean {}? ", near.join(" or ")),
+        similar => format!("did you mean {}? ", similar.join(" or ")),
     }
 }
 
@@ -29,7 +28,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_is_near_is_suggested() {
+    fn similar_names_are_suggested() {
         let names = ["ticks", "period", "round-ticks"];
         assert_eq!(did_you_mean("tick", names), "did you mean ticks? ");
         assert_eq!(did_you_mean("round_ticks", names), "did you mean round-ticks? ");

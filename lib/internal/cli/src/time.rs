@@ -1,6 +1,6 @@
-//! Times and shares as people read them: three digits, and the unit beside them.
+//! Times and shares with three significant digits and a unit.
 
-/// One value with the unit that suits it: three digits, or all of a whole number of nanoseconds.
+/// Formats a time in the largest unit below it. Times below a microsecond are exact.
 pub fn format_time(ns: i64) -> String {
     let sign = if ns < 0 { "-" } else { "" };
     // Rounded first: 999.7 us is 1.00 ms.
@@ -18,7 +18,7 @@ pub fn format_time(ns: i64) -> String {
     format!("{sign}{} {symbol}", format_number(ns as f64 / unit))
 }
 
-/// The same of a fraction of a nanosecond: `0.52 ns`, `14.2 us`.
+/// Formats a time that may be a fraction of a nanosecond: `0.52 ns`, `14.2 us`.
 pub fn format_fractional_time(ns: f64) -> String {
     if ns.abs() < 999.5 {
         format!("{} ns", format_number(ns))
@@ -27,7 +27,7 @@ pub fn format_fractional_time(ns: f64) -> String {
     }
 }
 
-/// How long something takes, as people plan with it: `45s`, `35 min`, `3 h`.
+/// Formats an estimated duration: `45s`, `35 min`, `3 h`.
 pub fn format_duration(seconds: f64) -> String {
     match seconds {
         s if s < 120.0 => format!("{s:.0}s"),
@@ -37,24 +37,24 @@ pub fn format_duration(seconds: f64) -> String {
     }
 }
 
-/// An interval of times; the unit stands once where both ends share it.
-pub fn format_interval(ends: [i64; 2]) -> String {
-    format_range(ends.map(format_time))
+/// Formats an interval of times. A unit that both ends share is written once.
+pub fn format_interval(low: i64, high: i64) -> String {
+    format_range(&format_time(low), &format_time(high))
 }
 
-/// The same of fractions of a nanosecond.
-pub fn format_fractional_interval(ends: [f64; 2]) -> String {
-    format_range(ends.map(format_fractional_time))
+/// Like [`format_interval`] for fractions of a nanosecond.
+pub fn format_fractional_interval(low: f64, high: f64) -> String {
+    format_range(&format_fractional_time(low), &format_fractional_time(high))
 }
 
-fn format_range([low, high]: [String; 2]) -> String {
+fn format_range(low: &str, high: &str) -> String {
     match (low.split_once(' '), high.split_once(' ')) {
         (Some((number, unit)), Some((_, other))) if unit == other => format!("[{number}, {high}]"),
         _ => format!("[{low}, {high}]"),
     }
 }
 
-/// A part of a whole in per cent, three digits; `0` only where it is none.
+/// Formats a part of a whole in per cent. Only a part of zero is `0`.
 pub fn format_share(part: u64, whole: u64) -> String {
     match part as f64 / whole.max(1) as f64 * 100.0 {
         _ if part == 0 => "0".to_owned(),
@@ -65,8 +65,7 @@ pub fn format_share(part: u64, whole: u64) -> String {
     }
 }
 
-/// Nanoseconds or cycles of something so short that fractions of one count: three digits, or more
-/// before the point.
+/// Formats a number with three significant digits, or with all digits before the decimal point.
 pub fn format_number(value: f64) -> String {
     match value.abs() {
         v if v >= 99.95 => format!("{value:.0}"),
@@ -80,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_keep_three_digits() {
+    fn values_have_three_digits() {
         assert_eq!([54, 14_237, 1_039_000].map(format_time), ["54 ns", "14.2 us", "1.04 ms"]);
         assert_eq!(
             [0, -7, 999_600, 9_996, -14_250_000].map(format_time),
@@ -91,12 +90,12 @@ mod tests {
             [0.52, 23.14, 999.6, 1_254.0].map(format_fractional_time),
             ["0.52 ns", "23.1 ns", "1.00 us", "1.25 us"]
         );
-        assert_eq!(format_interval([14_000, 15_250]), "[14.0, 15.3 us]");
-        assert_eq!(format_interval([990_000, 1_200_000]), "[990 us, 1.20 ms]");
+        assert_eq!(format_interval(14_000, 15_250), "[14.0, 15.3 us]");
+        assert_eq!(format_interval(990_000, 1_200_000), "[990 us, 1.20 ms]");
     }
 
     #[test]
-    fn a_share_is_none_only_where_there_is_none() {
+    fn small_and_large_shares_are_bounded() {
         let shares = [
             (0, 9),
             (1, 1_000_000),
@@ -106,7 +105,7 @@ mod tests {
             (99_999, 100_000),
             (9, 9),
         ]
-        .map(|(n, of)| format_share(n, of));
+        .map(|(part, whole)| format_share(part, whole));
         assert_eq!(shares, ["0", "<0.01 %", "12.5 %", "0.03 %", "99.99 %", ">99.99 %", "100 %"]);
     }
 }

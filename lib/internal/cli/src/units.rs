@@ -1,4 +1,4 @@
-//! Durations and counts as people write them.
+//! Parsing of durations and counts.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -17,7 +17,11 @@ const UNITS: [(&str, u128); 8] = [
     ("h", 3_600_000_000_000),
 ];
 
-/// Reads `500us`, `2.5ms`, `1m`: a number of nanoseconds, exact; a fraction of one is an error.
+/// Parses a duration such as `500us`, `2.5ms` or `1m`.
+///
+/// # Errors
+///
+/// Returns an error if the text is not a number and a unit, or is not a whole number of nanoseconds.
 pub fn parse_duration(text: &str) -> Result<Duration, String> {
     let text = text.trim();
     let split = text
@@ -28,24 +32,25 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
         return Err(format!("{text:?} is negative; give a positive duration such as 500us"));
     }
     if unit.is_empty() {
-        // Of nothing there is no example.
+        // A zero or a point would make an example that is rejected.
         let number = if number.chars().any(|c| ('1'..='9').contains(&c)) { number } else { "500" };
         return Err(format!("{text:?} has no unit; write for example {number}us or {number}ms"));
     }
     let Some((_, unit_ns)) = UNITS.iter().find(|(name, _)| *name == unit) else {
         return Err(format!("{unit:?} is not a unit of time; use ns, us, ms, s, m or h"));
     };
-    let bad =
+    let invalid =
         || format!("{text:?} is not a duration; write a number and a unit, such as 500us or 2.5ms");
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-    let digits = |s: &str| if s.is_empty() { Ok(0) } else { s.parse::<u128>().map_err(|_| bad()) };
+    let digits =
+        |s: &str| if s.is_empty() { Ok(0) } else { s.parse::<u128>().map_err(|_| invalid()) };
     if whole.is_empty() && fraction.is_empty() || number.contains('+') || fraction.len() > 15 {
-        return Err(bad());
+        return Err(invalid());
     }
     let scale = 10_u128.pow(fraction.len() as u32);
     let scaled =
         digits(whole)?.checked_mul(scale).and_then(|w| w.checked_add(digits(fraction).ok()?));
-    let total = scaled.and_then(|n| n.checked_mul(*unit_ns)).ok_or_else(bad)?;
+    let total = scaled.and_then(|n| n.checked_mul(*unit_ns)).ok_or_else(invalid)?;
     digits(fraction)?;
     if !total.is_multiple_of(scale) {
         return Err(format!("{text:?} has a fraction of a nanosecond; round it"));
@@ -55,7 +60,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
         .map_err(|_| format!("{text:?} is too long"))
 }
 
-/// Reads a duration from the one to the other.
+/// Parses a duration within a range. `what` names it in the error message.
 pub fn parse_duration_within(
     what: &str,
     text: &str,
@@ -69,11 +74,11 @@ pub fn parse_duration_within(
     Ok(duration)
 }
 
-/// Reads a period: a duration from 1 us to 1 h.
+/// Parses a period: a duration from 1 us to 1 h.
 pub fn parse_period(text: &str) -> Result<Duration, String> {
     let period = parse_duration(text)?;
     if period.is_zero() {
-        return Err(format!("a period of {text} is no period; give one from 1us to 1h"));
+        return Err(format!("invalid period {text}: expected 1us to 1h"));
     }
     if !(MIN_PERIOD..=MAX_PERIOD).contains(&period) {
         return Err(format!("a period of {text} is outside 1us to 1h"));
@@ -81,7 +86,7 @@ pub fn parse_period(text: &str) -> Result<Duration, String> {
     Ok(period)
 }
 
-/// A whole number, such as `10k`, `1.5M` or `10_000`; `_` and `,` may group the digits.
+/// Parses a whole number such as `10k`, `1.5M` or `10_000`. `_` and `,` may group the digits.
 fn parse_whole(text: &str) -> Option<u64> {
     let plain: String = text.chars().filter(|c| !matches!(c, '_' | ',')).collect();
     let (number, zeros) = match plain.strip_suffix(['k', 'K', 'M', 'G']) {
@@ -91,22 +96,22 @@ fn parse_whole(text: &str) -> Option<u64> {
         None => (plain.as_str(), 0),
     };
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-    // The fraction moves into the zeros, as far as there are any.
+    // The digits of the fraction replace zeros of the suffix.
     let digits = (fraction.len() <= zeros && !whole.is_empty())
         .then(|| format!("{whole}{fraction:0<zeros$}"));
     digits.and_then(|digits| digits.parse().ok())
 }
 
-/// Reads a positive count, such as `10k`.
+/// Parses a positive count such as `10k`.
 pub fn parse_count(text: &str) -> Result<u64, String> {
     match parse_whole(text) {
-        Some(0) => Err("0 is nothing to measure; give at least 1".to_owned()),
+        Some(0) => Err("invalid count 0: expected at least 1".to_owned()),
         Some(n) => Ok(n),
         None => Err(format!("{text:?} is not a whole number of at least 1, such as 10000 or 10k")),
     }
 }
 
-/// Reads a whole number from the one to the other.
+/// Parses a whole number within a range.
 pub fn parse_number_within(text: &str, range: RangeInclusive<u64>) -> Result<u64, String> {
     let (min, max) = (range.start(), range.end());
     let n = parse_whole(text)
@@ -114,22 +119,22 @@ pub fn parse_number_within(text: &str, range: RangeInclusive<u64>) -> Result<u64
     if range.contains(&n) { Ok(n) } else { Err(format!("{text} is outside {min} to {max}")) }
 }
 
-/// Reads a whole number, zero included.
+/// Parses a whole number, including zero.
 pub fn parse_number(text: &str) -> Result<u64, String> {
     parse_whole(text).ok_or_else(|| format!("{text:?} is not a whole number, such as 0 or 20"))
 }
 
-/// Reads the number of one of several things, such as a CPU.
+/// Parses an index, such as the number of a CPU.
 pub fn parse_index(text: &str) -> Result<usize, String> {
     text.parse().map_err(|_| format!("{text:?} is not a number such as 0 or 3"))
 }
 
-/// Reads a seed, which a plan file can hold.
+/// Parses a seed. Its range is that of an integer in a plan file.
 pub fn parse_seed(text: &str) -> Result<u64, String> {
     parse_number_within(text, 0..=i64::MAX as u64)
 }
 
-/// The shortest exact way to write a duration, the inverse of [`parse_duration`].
+/// Formats a duration exactly, in the largest unit that divides it. Inverse of [`parse_duration`].
 pub fn format_exact_duration(duration: Duration) -> String {
     let ns = duration.as_nanos();
     let exact = |unit: u128| ns != 0 && ns.is_multiple_of(unit);
@@ -147,7 +152,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn what_people_write() {
+    fn durations_are_parsed() {
         for (text, ns) in [
             ("500us", 500_000),
             ("2.5ms", 2_500_000),
@@ -160,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_advised_is_accepted() {
+    fn suggested_values_are_valid() {
         for text in ["0", "00", ".", "7", "2.5"] {
             let error = parse_period(text).unwrap_err();
             let advised: Vec<&str> = error
@@ -190,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_as_people_write_them() {
+    fn counts_are_parsed() {
         for (text, n) in [
             ("10k", 10_000),
             ("1.5M", 1_500_000),
@@ -208,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn what_they_should_not_is_named() {
+    fn invalid_durations_are_named() {
         for (text, says) in [
             ("500", "no unit"),
             ("-5us", "negative"),
@@ -230,7 +235,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn short_reads_back(ns in 1_u64..4_000_000_000_000) {
+        fn formatted_durations_parse_back(ns in 1_u64..4_000_000_000_000) {
             let d = Duration::from_nanos(ns);
             prop_assert_eq!(parse_duration(&format_exact_duration(d)), Ok(d));
         }

@@ -1,18 +1,19 @@
-//! Paragraphs in lines.
+//! Wrapping of text.
 
-/// Widest line of a paragraph: longer ones are hard to follow.
+/// Maximum width of a paragraph. Longer lines are hard to follow.
 pub const MAX_PARAGRAPH_WIDTH: usize = 80;
 
-/// Words that belong to the number before them.
+/// Units, which stay on the line of the number before them.
 const UNITS: [&str; 5] = ["%", "ns", "us", "ms", "s"];
 
-/// Wraps prose for a terminal of so many columns.
+/// Wraps prose for a terminal of `columns` columns.
 pub fn wrap_paragraph(text: &str, columns: usize) -> String {
     wrap(text, columns.min(MAX_PARAGRAPH_WIDTH))
 }
 
-/// Breaks text at spaces into lines of at most `width` characters, but never between a number and
-/// its unit.
+/// Breaks text at spaces into lines of at most `width` characters.
+///
+/// Text is never broken between a number and its unit.
 pub fn wrap(text: &str, width: usize) -> String {
     let mut words: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
@@ -49,7 +50,7 @@ mod tests {
     use super::wrap;
 
     #[test]
-    fn text_is_wrapped_at_spaces() {
+    fn text_is_broken_at_spaces() {
         assert_eq!(wrap("one two three four", 9), "one two\nthree\nfour\n");
         assert_eq!(wrap("", 9), "");
         assert_eq!(wrap("late by 5 us.", 9), "late by\n5 us.\n", "a number keeps its unit");

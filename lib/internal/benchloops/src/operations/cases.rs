@@ -1,10 +1,10 @@
-//! What runtimes are measured at: the operations, and who has them.
+//! The operations that are measured, and the runtimes that support them.
 
 use std::time::Duration;
 
 use clap::ValueEnum;
 
-/// Something that a runtime does.
+/// An operation of a runtime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Operation {
     /// from one task's poll to the next one's, 256 tasks ready: no wake in it
@@ -40,13 +40,15 @@ pub enum Operation {
 }
 
 impl Operation {
-    /// Whether each occurrence is stamped by itself.
+    /// Returns whether each occurrence has a time stamp of its own.
     pub fn is_timed_per_event(self) -> bool {
-        self.gap().is_some()
+        self.event_interval().is_some()
     }
 
-    /// From one event to the next, at least: where the runtime is to be asleep, it is by then.
-    pub fn gap(self) -> Option<Duration> {
+    /// Returns the minimum time between two events.
+    ///
+    /// The time is long enough for the runtime to fall asleep, if the operation requires that.
+    pub fn event_interval(self) -> Option<Duration> {
         match self {
             Self::WakeBusy => Some(Duration::from_micros(2)),
             Self::WakeParked | Self::MessageParked => Some(Duration::from_micros(100)),
@@ -55,7 +57,7 @@ impl Operation {
     }
 }
 
-/// A runtime.
+/// A runtime whose operations are measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum BenchRuntime {
     Busypoll,
@@ -63,7 +65,7 @@ pub enum BenchRuntime {
 }
 
 impl BenchRuntime {
-    /// Why it has no such operation, if it has none.
+    /// Returns why the runtime does not support an operation, or `None` if it does.
     pub fn missing_reason(self, operation: Operation) -> Option<&'static str> {
         match (self, operation) {
             (Self::Tokio, Operation::LifeSlab) => Some("its tasks are on the heap"),
@@ -85,17 +87,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_operation_has_a_runtime_and_a_name_of_its_own() {
+    fn operations_have_unique_names_and_runtimes() {
         let name = |operation: &Operation| {
             operation.to_possible_value().map(|value| value.get_name().to_owned())
         };
-        let all = Operation::value_variants();
-        for (i, a) in all.iter().enumerate() {
+        let operations = Operation::value_variants();
+        for (i, a) in operations.iter().enumerate() {
             assert!(
                 BenchRuntime::value_variants().iter().any(|s| s.missing_reason(*a).is_none()),
                 "{a:?}"
             );
-            assert!(all[..i].iter().all(|b| name(b) != name(a)), "{a:?}");
+            assert!(operations[..i].iter().all(|b| name(b) != name(a)), "{a:?}");
         }
     }
 }

@@ -1,5 +1,7 @@
-//! What a runtime does, many times over: a stamp after each batch, or where threads are crossed, on
-//! both sides of each event.
+//! The loops over the operations of a runtime.
+//!
+//! Most loops take a time stamp after each batch. Operations that cross threads take one on both
+//! sides of each event.
 
 use std::future::poll_fn;
 use std::hint::black_box;
@@ -10,66 +12,72 @@ use std::task::{Poll, Waker};
 
 use crate::operations::cases::{BenchRuntime, Operation};
 use crate::operations::runtimes::{
-    Busypoll, BusypollIdler, BusypollSlab, Executor, Idle, Idler, Local, Mpsc, Pipe, Spsc, Tokio,
-    TokioIdler, TokioMpsc, Work, bridged,
+    Busypoll, BusypollIdler, BusypollSlab, Channel, Executor, IdleMode, Idler, Local, Mpsc, Spsc,
+    Tokio, TokioIdler, TokioMpsc, Work, run_bridged,
 };
 use tach::ordered_count;
 
 use crate::batches::{BatchPlan, Meter};
 
-/// Counts that an operation took: the mean of each batch, or each event.
+/// Counts per operation: the mean of each batch, or one value per event.
 type Round = Vec<f64>;
 
-pub fn run(operation: Operation, side: BenchRuntime, load: BatchPlan) -> io::Result<Round> {
+/// Runs a round of an operation on a runtime.
+///
+/// # Errors
+///
+/// Returns an error if the runtime cannot be created.
+pub fn run(operation: Operation, side: BenchRuntime, plan: BatchPlan) -> io::Result<Round> {
     use Operation as O;
     match (operation, side) {
         (O::Dispatch, BenchRuntime::Busypoll) => {
-            Busypoll::run(Idle::Never, dispatch::<Busypoll>(load))
+            Busypoll::run(IdleMode::Never, dispatch::<Busypoll>(plan))
         }
-        (O::Dispatch, BenchRuntime::Tokio) => Tokio::run(Idle::Never, dispatch::<Tokio>(load)),
+        (O::Dispatch, BenchRuntime::Tokio) => Tokio::run(IdleMode::Never, dispatch::<Tokio>(plan)),
         (O::SelfWake, BenchRuntime::Busypoll) => {
-            Busypoll::run(Idle::Never, spawned::<Busypoll, _>(self_wake(load)))
+            Busypoll::run(IdleMode::Never, spawned::<Busypoll, _>(self_wake(plan)))
         }
         (O::SelfWake, BenchRuntime::Tokio) => {
-            Tokio::run(Idle::Never, spawned::<Tokio, _>(self_wake(load)))
+            Tokio::run(IdleMode::Never, spawned::<Tokio, _>(self_wake(plan)))
         }
         (O::LifeBoxed, BenchRuntime::Busypoll) => {
-            Busypoll::run(Idle::Never, life::<Busypoll>(load))
+            Busypoll::run(IdleMode::Never, life::<Busypoll>(plan))
         }
-        (O::LifeBoxed, BenchRuntime::Tokio) => Tokio::run(Idle::Never, life::<Tokio>(load)),
-        (O::LifeSlab, _) => BusypollSlab::run(Idle::Never, life::<BusypollSlab>(load)),
-        (O::ChannelLocal, _) => Ok(channel::<Local>(load)),
-        (O::ChannelMpsc, BenchRuntime::Busypoll) => Ok(channel::<Mpsc>(load)),
-        (O::ChannelMpsc, BenchRuntime::Tokio) => Ok(channel::<TokioMpsc>(load)),
-        (O::ChannelSpsc, _) => Ok(channel::<Spsc>(load)),
-        (O::StreamMpsc, BenchRuntime::Busypoll) => stream::<Busypoll, Mpsc>(load),
-        (O::StreamMpsc, BenchRuntime::Tokio) => stream::<Tokio, TokioMpsc>(load),
-        (O::StreamSpsc, _) => stream::<Busypoll, Spsc>(load),
-        (O::WakeBusy, BenchRuntime::Busypoll) => wake::<Busypoll>(Idle::Busy, load),
-        (O::WakeBusy, BenchRuntime::Tokio) => wake::<Tokio>(Idle::Busy, load),
-        (O::WakeParked, BenchRuntime::Busypoll) => wake::<Busypoll>(Idle::Parked, load),
-        (O::WakeParked, BenchRuntime::Tokio) => wake::<Tokio>(Idle::Parked, load),
-        (O::MessageParked, BenchRuntime::Busypoll) => message::<Busypoll, Mpsc>(load),
-        (O::MessageParked, BenchRuntime::Tokio) => message::<Tokio, TokioMpsc>(load),
-        (O::IdleTurn, BenchRuntime::Busypoll) => idle::<BusypollIdler>(load, false),
-        (O::IdleTurn, BenchRuntime::Tokio) => idle::<TokioIdler>(load, false),
-        (O::IdleTurnTimer, _) => idle::<BusypollIdler>(load, true),
-        (O::TokioBridge, _) => bridged(self_wake(load)),
+        (O::LifeBoxed, BenchRuntime::Tokio) => Tokio::run(IdleMode::Never, life::<Tokio>(plan)),
+        (O::LifeSlab, _) => BusypollSlab::run(IdleMode::Never, life::<BusypollSlab>(plan)),
+        (O::ChannelLocal, _) => Ok(channel::<Local>(plan)),
+        (O::ChannelMpsc, BenchRuntime::Busypoll) => Ok(channel::<Mpsc>(plan)),
+        (O::ChannelMpsc, BenchRuntime::Tokio) => Ok(channel::<TokioMpsc>(plan)),
+        (O::ChannelSpsc, _) => Ok(channel::<Spsc>(plan)),
+        (O::StreamMpsc, BenchRuntime::Busypoll) => stream::<Busypoll, Mpsc>(plan),
+        (O::StreamMpsc, BenchRuntime::Tokio) => stream::<Tokio, TokioMpsc>(plan),
+        (O::StreamSpsc, _) => stream::<Busypoll, Spsc>(plan),
+        (O::WakeBusy, BenchRuntime::Busypoll) => wake::<Busypoll>(IdleMode::Busy, plan),
+        (O::WakeBusy, BenchRuntime::Tokio) => wake::<Tokio>(IdleMode::Busy, plan),
+        (O::WakeParked, BenchRuntime::Busypoll) => wake::<Busypoll>(IdleMode::Parked, plan),
+        (O::WakeParked, BenchRuntime::Tokio) => wake::<Tokio>(IdleMode::Parked, plan),
+        (O::MessageParked, BenchRuntime::Busypoll) => message::<Busypoll, Mpsc>(plan),
+        (O::MessageParked, BenchRuntime::Tokio) => message::<Tokio, TokioMpsc>(plan),
+        (O::IdleTurn, BenchRuntime::Busypoll) => idle::<BusypollIdler>(plan, false),
+        (O::IdleTurn, BenchRuntime::Tokio) => idle::<TokioIdler>(plan, false),
+        (O::IdleTurnTimer, _) => idle::<BusypollIdler>(plan, true),
+        (O::TokioBridge, _) => run_bridged(self_wake(plan)),
     }
 }
 
-/// Runs a future as a task, which is what most of a program is.
+/// Runs a future as a task, like most of the code of a program.
 async fn spawned<E: Executor, W: Work>(work: W) -> W::Output {
     E::spawn(work).await
 }
 
-/// Tasks that are ready at once, in [`dispatch`].
-const CROWD: u64 = 256;
+/// Tasks that are ready at the same time in [`dispatch`].
+const DISPATCHED_TASKS: u64 = 256;
 
-/// What the tasks of [`dispatch`] share. One thread runs them; the atomics are there because
-/// tokio's tasks must be `Send`.
+/// State that the tasks of [`dispatch`] share.
+///
+/// One thread runs all of them. The fields are atomic because tokio's tasks must be `Send`.
 #[derive(Default)]
-struct Crowd {
+struct CrowdState {
     wakers: Mutex<Vec<Waker>>,
     root: Mutex<Option<Waker>>,
     polled: AtomicU64,
@@ -78,7 +86,7 @@ struct Crowd {
     over: AtomicBool,
 }
 
-impl Crowd {
+impl CrowdState {
     async fn member(self: Arc<Self>) {
         let mut known = false;
         poll_fn(|cx| {
@@ -92,7 +100,7 @@ impl Crowd {
             self.polled.store(polled, Ordering::Relaxed);
             if polled == 1 {
                 self.first.store(ordered_count(), Ordering::Relaxed);
-            } else if polled == CROWD {
+            } else if polled == DISPATCHED_TASKS {
                 self.last.store(ordered_count(), Ordering::Relaxed);
                 lock(&self.root).take().into_iter().for_each(Waker::wake);
             }
@@ -101,10 +109,10 @@ impl Crowd {
         .await;
     }
 
-    /// Until all have been polled once; the counts from the first poll to the last.
+    /// Waits until all tasks have been polled once. Returns the counts from the first poll to the last.
     async fn sweep(&self) -> u64 {
         poll_fn(|cx| {
-            if self.polled.load(Ordering::Relaxed) == CROWD {
+            if self.polled.load(Ordering::Relaxed) == DISPATCHED_TASKS {
                 return Poll::Ready(());
             }
             *lock(&self.root) = Some(cx.waker().clone());
@@ -115,23 +123,23 @@ impl Crowd {
     }
 }
 
-/// All tasks are woken before the first is polled; what is timed is from the first poll to the
-/// last.
-async fn dispatch<E: Executor>(load: BatchPlan) -> Round {
-    let crowd = Arc::new(Crowd::default());
-    let members: Vec<_> = (0..CROWD).map(|_| E::spawn(Arc::clone(&crowd).member())).collect();
+/// Measures from the first poll to the last of tasks that were all woken beforehand.
+async fn dispatch<E: Executor>(plan: BatchPlan) -> Round {
+    let crowd = Arc::new(CrowdState::default());
+    let members: Vec<_> =
+        (0..DISPATCHED_TASKS).map(|_| E::spawn(Arc::clone(&crowd).member())).collect();
     crowd.sweep().await;
     let wakers = std::mem::take(&mut *lock(&crowd.wakers));
-    let mut round = Vec::with_capacity(load.batches as usize + 1);
-    let sweeps = load.operations.div_ceil(CROWD - 1);
-    for _ in 0..=load.batches {
+    let mut round = Vec::with_capacity(plan.batches as usize + 1);
+    let sweeps = plan.operations.div_ceil(DISPATCHED_TASKS - 1);
+    for _ in 0..=plan.batches {
         let mut counts = 0;
         for _ in 0..sweeps {
             crowd.polled.store(0, Ordering::Relaxed);
             wakers.iter().for_each(Waker::wake_by_ref);
             counts += crowd.sweep().await;
         }
-        round.push(counts as f64 / (sweeps * (CROWD - 1)) as f64);
+        round.push(counts as f64 / (sweeps * (DISPATCHED_TASKS - 1)) as f64);
     }
     crowd.over.store(true, Ordering::Relaxed);
     wakers.into_iter().for_each(Waker::wake);
@@ -141,18 +149,18 @@ async fn dispatch<E: Executor>(load: BatchPlan) -> Round {
     round.split_off(1)
 }
 
-async fn self_wake(load: BatchPlan) -> Round {
-    let mut meter = Meter::new(load);
-    meter.batch();
-    let mut left = load.operations;
+async fn self_wake(plan: BatchPlan) -> Round {
+    let mut meter = Meter::new(plan);
+    meter.finish_batch();
+    let mut remaining = plan.operations;
     poll_fn(|cx| {
-        if left == 0 {
-            left = load.operations;
-            if meter.batch() {
+        if remaining == 0 {
+            remaining = plan.operations;
+            if meter.finish_batch() {
                 return Poll::Ready(());
             }
         }
-        left -= 1;
+        remaining -= 1;
         cx.waker().wake_by_ref();
         Poll::Pending
     })
@@ -160,22 +168,22 @@ async fn self_wake(load: BatchPlan) -> Round {
     meter.costs()
 }
 
-/// Tasks that live at once, in [`life`].
-const LIVES: u64 = 64;
+/// Tasks that exist at the same time in [`life`].
+const LIVE_TASKS: u64 = 64;
 
-async fn life<E: Executor>(load: BatchPlan) -> Round {
-    // Whole groups: the load is what was run.
-    let groups = load.operations.div_ceil(LIVES);
-    let mut meter = Meter::new(BatchPlan { operations: groups * LIVES, ..load });
-    let mut handles = Vec::with_capacity(LIVES as usize);
+async fn life<E: Executor>(plan: BatchPlan) -> Round {
+    // The plan is rounded up to whole groups, so that the costs are per operation that was run.
+    let groups = plan.operations.div_ceil(LIVE_TASKS);
+    let mut meter = Meter::new(BatchPlan { operations: groups * LIVE_TASKS, ..plan });
+    let mut handles = Vec::with_capacity(LIVE_TASKS as usize);
     loop {
         for _ in 0..groups {
-            handles.extend((0..LIVES).map(|i| E::spawn(async move { black_box(i) })));
-            for (i, handle) in (0..LIVES).zip(handles.drain(..)) {
+            handles.extend((0..LIVE_TASKS).map(|i| E::spawn(async move { black_box(i) })));
+            for (i, handle) in (0..LIVE_TASKS).zip(handles.drain(..)) {
                 assert_eq!(handle.await, i, "a task gives its own output");
             }
         }
-        if meter.batch() {
+        if meter.finish_batch() {
             return meter.costs();
         }
     }
@@ -183,23 +191,23 @@ async fn life<E: Executor>(load: BatchPlan) -> Round {
 
 const CAPACITY: usize = 64;
 
-fn channel<P: Pipe>(load: BatchPlan) -> Round {
+fn channel<P: Channel>(plan: BatchPlan) -> Round {
     let (mut sender, mut receiver) = P::new(CAPACITY);
-    let mut meter = Meter::new(load);
+    let mut meter = Meter::new(plan);
     loop {
-        for i in 0..load.operations {
-            assert!(P::try_send(&mut sender, black_box(i)), "there is room");
+        for i in 0..plan.operations {
+            assert!(P::try_send(&mut sender, black_box(i)), "the channel has a free slot");
             assert_eq!(P::try_recv(&mut receiver), Some(i), "what was sent comes");
         }
-        if meter.batch() {
+        if meter.finish_batch() {
             return meter.costs();
         }
     }
 }
 
-fn stream<E: Executor, P: Pipe<Sender: Send>>(load: BatchPlan) -> io::Result<Round> {
+fn stream<E: Executor, P: Channel<Sender: Send>>(plan: BatchPlan) -> io::Result<Round> {
     let (mut sender, mut receiver) = P::new(CAPACITY);
-    let total = (load.batches + 1) * load.operations;
+    let total = (plan.batches + 1) * plan.operations;
     let crossing = Crossing::default();
     let send = || {
         let is_over = || crossing.over.load(Ordering::Relaxed);
@@ -212,16 +220,16 @@ fn stream<E: Executor, P: Pipe<Sender: Send>>(load: BatchPlan) -> io::Result<Rou
             }
         }
     };
-    crossing.beside(send, || {
-        E::run(Idle::Busy, async move {
-            let mut meter = Meter::new(load);
+    crossing.run_both(send, || {
+        E::run(IdleMode::Busy, async move {
+            let mut meter = Meter::new(plan);
             let mut next = 0;
             loop {
-                for _ in 0..load.operations {
+                for _ in 0..plan.operations {
                     assert_eq!(P::recv(&mut receiver).await, Some(next), "messages come in order");
                     next += 1;
                 }
-                if meter.batch() {
+                if meter.finish_batch() {
                     return meter.costs();
                 }
             }
@@ -229,41 +237,42 @@ fn stream<E: Executor, P: Pipe<Sender: Send>>(load: BatchPlan) -> io::Result<Rou
     })
 }
 
-/// Where two threads meet: the one is ready for the next event, the other makes it.
+/// Synchronisation of two threads: one prepares for the next event, the other causes it.
 #[derive(Default)]
 struct Crossing {
     ready: AtomicU64,
     over: AtomicBool,
-    /// When the event was made; 0 once it was taken.
-    made: AtomicU64,
+    /// Count at which the event was caused; 0 after it was handled.
+    caused_at: AtomicU64,
     waker: Mutex<Option<Waker>>,
 }
 
 impl Crossing {
-    /// Runs the side with the runtime, and the other on a thread of its own, which does not outlast
-    /// it.
-    fn beside<T>(
+    /// Runs `runtime` on this thread and `event_source` on another one, which ends before this
+    /// function returns.
+    fn run_both<T>(
         &self,
-        other: impl FnOnce() + Send,
+        event_source: impl FnOnce() + Send,
         runtime: impl FnOnce() -> io::Result<T>,
     ) -> io::Result<T> {
-        /// However the runtime's side ends, the other one must not wait for it.
-        struct Over<'a>(&'a AtomicBool);
-        impl Drop for Over<'_> {
+        /// Ends the event source even if the runtime panics.
+        struct OverGuard<'a>(&'a AtomicBool);
+        impl Drop for OverGuard<'_> {
             fn drop(&mut self) {
                 self.0.store(true, Ordering::Relaxed);
             }
         }
         std::thread::scope(|scope| {
-            let _over = Over(&self.over);
-            scope.spawn(other);
+            let _guard = OverGuard(&self.over);
+            scope.spawn(event_source);
             runtime()
         })
     }
 
-    /// On the thread that makes the events: waits until the other side is ready, and then until it
-    /// has had `counts`. False once it is over.
-    fn wait(&self, event: u64, counts: u64) -> bool {
+    /// Waits until the runtime is ready for `event`, and then for `counts` of the clock.
+    ///
+    /// Called by the thread that causes the events. Returns false after the last event.
+    fn wait_until_ready(&self, event: u64, counts: u64) -> bool {
         while self.ready.load(Ordering::Acquire) <= event {
             if self.over.load(Ordering::Relaxed) {
                 return false;
@@ -277,97 +286,102 @@ impl Crossing {
         true
     }
 
-    fn is_ready(&self) {
+    fn announce_ready(&self) {
         self.ready.fetch_add(1, Ordering::Release);
     }
 }
 
-fn wake<E: Executor>(idle: Idle, load: BatchPlan) -> io::Result<Round> {
+fn wake<E: Executor>(idle: IdleMode, plan: BatchPlan) -> io::Result<Round> {
     let crossing = Arc::new(Crossing::default());
     let wake = || {
         let mut event = 0;
-        while crossing.wait(event, load.counts) {
-            let waker =
-                lock(&crossing.waker).take().expect("it was left before the other side was ready");
-            crossing.made.store(ordered_count(), Ordering::Release);
+        while crossing.wait_until_ready(event, plan.counts) {
+            let waker = lock(&crossing.waker)
+                .take()
+                .expect("the waker was stored before the runtime was ready");
+            crossing.caused_at.store(ordered_count(), Ordering::Release);
             waker.wake();
             event += 1;
         }
     };
     let woken = Arc::clone(&crossing);
     let woken = async move {
-        let mut round = Vec::with_capacity(load.batches as usize + 1);
+        let mut round = Vec::with_capacity(plan.batches as usize + 1);
         poll_fn(|cx| {
             let now = ordered_count();
-            match woken.made.swap(0, Ordering::AcqRel) {
+            match woken.caused_at.swap(0, Ordering::AcqRel) {
                 0 if !round.is_empty() => return Poll::Pending,
                 made => round.push(now.saturating_sub(made) as f64),
             }
-            // The first is that of the first poll, and the next one warms up.
-            if round.len() as u64 > load.batches + 1 {
+            // The first value is of the first poll, and the second one warms up.
+            if round.len() as u64 > plan.batches + 1 {
                 return Poll::Ready(());
             }
             *lock(&woken.waker) = Some(cx.waker().clone());
-            woken.is_ready();
+            woken.announce_ready();
             Poll::Pending
         })
         .await;
         round.split_off(2)
     };
-    crossing.beside(wake, || E::run(idle, spawned::<E, _>(woken)))
+    crossing.run_both(wake, || E::run(idle, spawned::<E, _>(woken)))
 }
 
-fn message<E: Executor, P: Pipe<Sender: Send>>(load: BatchPlan) -> io::Result<Round> {
+fn message<E: Executor, P: Channel<Sender: Send>>(plan: BatchPlan) -> io::Result<Round> {
     let crossing = Crossing::default();
     let (mut sender, mut receiver) = P::new(CAPACITY);
     let send = || {
         let mut event = 0;
-        while crossing.wait(event, load.counts) && P::try_send(&mut sender, ordered_count()) {
+        while crossing.wait_until_ready(event, plan.counts)
+            && P::try_send(&mut sender, ordered_count())
+        {
             event += 1;
         }
     };
     let receive = async {
-        let mut round = Vec::with_capacity(load.batches as usize + 1);
-        for _ in 0..=load.batches {
-            crossing.is_ready();
-            let made = P::recv(&mut receiver).await.expect("the sender waits for us");
+        let mut round = Vec::with_capacity(plan.batches as usize + 1);
+        for _ in 0..=plan.batches {
+            crossing.announce_ready();
+            let made = P::recv(&mut receiver).await.expect("the sender waits for the receiver");
             round.push(ordered_count().saturating_sub(made) as f64);
         }
         round.split_off(1)
     };
-    crossing.beside(send, || E::run(Idle::Parked, receive))
+    crossing.run_both(send, || E::run(IdleMode::Parked, receive))
 }
 
-/// Another thread ends each batch: a timer of the runtime would be looked at in every turn.
-fn idle<I: Idler>(load: BatchPlan, timer: bool) -> io::Result<Round> {
+/// Measures turns of an idle runtime.
+///
+/// Another thread ends each batch, since a timer of the runtime would be checked in every turn.
+fn idle<I: Idler>(plan: BatchPlan, timer: bool) -> io::Result<Round> {
     let mut idler = I::new(timer)?;
     let mut batch = |_| {
         let crossing = Crossing::default();
-        let (mut began, mut ended) = (0, 0);
+        let (mut began, mut ended) = (0_u64, 0_u64);
         let wake = || {
-            if crossing.wait(0, load.counts) {
-                crossing.made.store(1, Ordering::Release);
+            if crossing.wait_until_ready(0, plan.counts) {
+                crossing.caused_at.store(1, Ordering::Release);
                 lock(&crossing.waker).take().into_iter().for_each(Waker::wake);
             }
         };
         let end = poll_fn(|cx| {
-            if crossing.made.load(Ordering::Acquire) == 1 {
+            if crossing.caused_at.load(Ordering::Acquire) == 1 {
                 ended = ordered_count();
                 return Poll::Ready(());
             }
             if began == 0 {
                 *lock(&crossing.waker) = Some(cx.waker().clone());
                 began = ordered_count();
-                crossing.is_ready();
+                crossing.announce_ready();
             }
             Poll::Pending
         });
-        let turns = crossing.beside(wake, || idler.turns(end))?;
+        let turns = crossing.run_both(wake, || idler.run_until(end))?;
         Ok(ended.saturating_sub(began) as f64 / turns as f64)
     };
-    // One to warm up.
+    // The first batch warms up.
     batch(0)?;
-    (0..load.batches).map(batch).collect()
+    (0..plan.batches).map(batch).collect()
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

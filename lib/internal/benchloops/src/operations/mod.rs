@@ -1,4 +1,4 @@
-//! What a runtime does, many times over.
+//! Operations of a runtime: their names, their loops, and the runtimes that perform them.
 
 pub mod cases;
 pub mod loops;

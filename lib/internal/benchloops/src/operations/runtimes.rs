@@ -1,4 +1,6 @@
-//! The runtimes and channels that are compared: the only place that knows them.
+//! The runtimes and channels that are compared.
+//!
+//! Only this file depends on their types.
 
 use std::future::{Future, poll_fn};
 use std::io;
@@ -8,51 +10,53 @@ use std::task::Poll;
 use busypoll::channel::{local, mpsc, spsc};
 use tokio::sync::mpsc as tokio_mpsc;
 
-/// What a runtime is to do while nothing is ready.
+/// Behaviour of a runtime while no task is ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Idle {
-    /// As it always does; there is no such moment.
+pub enum IdleMode {
+    /// Default behaviour, for loops in which a task is always ready.
     Never,
-    /// Stay awake.
+    /// The runtime stays awake.
     Busy,
-    /// Sleep.
+    /// The runtime sleeps.
     Parked,
 }
 
-/// What can be a task.
+/// A future that every compared runtime can spawn.
 pub trait Work: Future<Output: Send> + Send + 'static {}
 
 impl<F: Future<Output: Send> + Send + 'static> Work for F {}
 
-/// A way to run tasks, on a thread of its own.
+/// A runtime that executes tasks on the calling thread.
 pub trait Executor {
-    /// Runs a future to its end on a fresh runtime.
-    fn run<F: Future>(idle: Idle, future: F) -> io::Result<F::Output>;
+    /// Runs a future to completion on a new runtime.
+    fn run<F: Future>(idle: IdleMode, future: F) -> io::Result<F::Output>;
 
-    /// Spawns a task inside of it. The future gives its output.
+    /// Spawns a task from within the runtime. The returned future resolves to its output.
     fn spawn<W: Work>(work: W) -> impl Future<Output = W::Output>;
 }
 
-/// busypoll, tasks on the heap.
+/// busypoll with tasks on the heap.
 pub struct Busypoll;
 
-/// busypoll, tasks in its slab.
+/// busypoll with tasks in its slab.
 pub struct BusypollSlab;
 
 /// tokio's current-thread runtime.
 pub struct Tokio;
 
-/// Size of a slot, in bytes, and number of slots.
-const SLAB: (usize, usize) = (256, 512);
+/// Size of a slot of the slab, in bytes.
+const SLAB_SLOT_BYTES: usize = 256;
+/// Number of slots of the slab.
+const SLAB_SLOTS: usize = 512;
 
-fn busypoll(idle: Idle) -> io::Result<busypoll::Runtime> {
+fn busypoll(idle: IdleMode) -> io::Result<busypoll::Runtime> {
     let parking =
-        if idle == Idle::Parked { busypoll::Parking::Park } else { busypoll::Parking::Spin };
-    busypoll::Runtime::builder().parking(parking).slab(SLAB.0, SLAB.1).build()
+        if idle == IdleMode::Parked { busypoll::Parking::Park } else { busypoll::Parking::Spin };
+    busypoll::Runtime::builder().parking(parking).slab(SLAB_SLOT_BYTES, SLAB_SLOTS).build()
 }
 
 impl Executor for Busypoll {
-    fn run<F: Future>(idle: Idle, future: F) -> io::Result<F::Output> {
+    fn run<F: Future>(idle: IdleMode, future: F) -> io::Result<F::Output> {
         Ok(busypoll(idle)?.block_on(future))
     }
 
@@ -63,7 +67,7 @@ impl Executor for Busypoll {
 }
 
 impl Executor for BusypollSlab {
-    fn run<F: Future>(idle: Idle, future: F) -> io::Result<F::Output> {
+    fn run<F: Future>(idle: IdleMode, future: F) -> io::Result<F::Output> {
         Busypoll::run(idle, future)
     }
 
@@ -74,11 +78,11 @@ impl Executor for BusypollSlab {
 }
 
 impl Executor for Tokio {
-    /// Kept awake by a task that does nothing but yield: tokio has no setting for it.
-    fn run<F: Future>(idle: Idle, future: F) -> io::Result<F::Output> {
+    /// Runs on a new runtime. A task that only yields keeps it awake, since tokio has no such setting.
+    fn run<F: Future>(idle: IdleMode, future: F) -> io::Result<F::Output> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         Ok(runtime.block_on(async {
-            if idle == Idle::Busy {
+            if idle == IdleMode::Busy {
                 tokio::spawn(async {
                     loop {
                         tokio::task::yield_now().await;
@@ -95,34 +99,34 @@ impl Executor for Tokio {
     }
 }
 
-/// Runs a task of busypoll's inside a tokio runtime: polled by the one, with the other around it.
-pub fn bridged<F: Future + 'static>(future: F) -> io::Result<F::Output> {
+/// Runs a task of busypoll with the context of a tokio runtime.
+pub fn run_bridged<F: Future + 'static>(future: F) -> io::Result<F::Output> {
     let tokio = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build()?;
-    busypoll(Idle::Never)?.block_on(async {
+    busypoll(IdleMode::Never)?.block_on(async {
         let task = busypoll::spawn_boxed(busypoll::compat::with_tokio(tokio.handle(), future));
         task.await.map_err(|error| io::Error::other(error.to_string()))
     })
 }
 
 /// A bounded channel of numbers.
-pub trait Pipe: 'static {
+pub trait Channel: 'static {
     type Sender;
     type Receiver;
 
     fn new(capacity: usize) -> (Self::Sender, Self::Receiver);
-    /// Sends if there is room; whether there was.
+    /// Sends a value if the channel has a free slot. Returns whether it was sent.
     fn try_send(sender: &mut Self::Sender, value: u64) -> bool;
-    /// Receives what is there.
+    /// Receives a value if there is one.
     fn try_recv(receiver: &mut Self::Receiver) -> Option<u64>;
-    /// Waits for the next.
+    /// Waits for the next value.
     fn recv(receiver: &mut Self::Receiver) -> impl Future<Output = Option<u64>>;
 }
 
-macro_rules! pipes {
+macro_rules! channels {
     ($($name:ident $module:ident;)*) => {$(
         pub struct $name;
 
-        impl Pipe for $name {
+        impl Channel for $name {
             type Sender = $module::Sender<u64>;
             type Receiver = $module::Receiver<u64>;
 
@@ -147,23 +151,23 @@ macro_rules! pipes {
     )*};
 }
 
-pipes! {
+channels! {
     Local local;
     Mpsc mpsc;
     Spsc spsc;
     TokioMpsc tokio_mpsc;
 }
 
-/// A runtime that goes round with nothing to do, while another thread waits for the end of it.
+/// A runtime that is idle but stays awake until another thread wakes it.
 pub trait Idler {
     fn new(timer: bool) -> io::Result<Self>
     where
         Self: Sized;
-    /// Runs until `end` wakes it, with a socket watched; how many turns that were.
-    fn turns<F: Future>(&mut self, end: F) -> io::Result<u64>;
+    /// Runs until `end` is ready, with a registered socket. Returns the number of turns.
+    fn run_until<F: Future>(&mut self, end: F) -> io::Result<u64>;
 }
 
-/// busypoll, counted by itself.
+/// busypoll, which counts its turns.
 pub struct BusypollIdler {
     runtime: busypoll::Runtime,
     timer: bool,
@@ -171,18 +175,18 @@ pub struct BusypollIdler {
 
 impl Idler for BusypollIdler {
     fn new(timer: bool) -> io::Result<Self> {
-        Ok(Self { runtime: busypoll(Idle::Busy)?, timer })
+        Ok(Self { runtime: busypoll(IdleMode::Busy)?, timer })
     }
 
-    fn turns<F: Future>(&mut self, end: F) -> io::Result<u64> {
-        /// No measurement takes as long.
-        const FAR: std::time::Duration = std::time::Duration::from_secs(86_400);
+    fn run_until<F: Future>(&mut self, end: F) -> io::Result<u64> {
+        /// Timeout that no measurement reaches.
+        const FAR_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(86_400);
         let before = self.runtime.turns();
         let timer = self.timer;
         self.runtime.block_on(async move {
-            let _watched = busypoll::io::UdpSocket::bind(ANY)?;
+            let _watched = busypoll::io::UdpSocket::bind(ANY_LOCAL_PORT)?;
             if timer {
-                let _ = busypoll::time::timeout(FAR, end).await;
+                let _ = busypoll::time::timeout(FAR_TIMEOUT, end).await;
             } else {
                 end.await;
             }
@@ -192,10 +196,10 @@ impl Idler for BusypollIdler {
     }
 }
 
-/// A port of this machine that nobody else has.
-const ANY: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
+/// A free local port.
+const ANY_LOCAL_PORT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
-/// tokio, kept awake by a root that yields: each yield is a turn with a look at I/O and timers.
+/// tokio, kept awake by a root future that yields. Each yield is a turn that checks I/O and timers.
 pub struct TokioIdler(tokio::runtime::Runtime);
 
 impl Idler for TokioIdler {
@@ -203,9 +207,9 @@ impl Idler for TokioIdler {
         Ok(Self(tokio::runtime::Builder::new_current_thread().enable_all().build()?))
     }
 
-    fn turns<F: Future>(&mut self, end: F) -> io::Result<u64> {
+    fn run_until<F: Future>(&mut self, end: F) -> io::Result<u64> {
         self.0.block_on(async {
-            let _watched = tokio::net::UdpSocket::bind(ANY).await?;
+            let _watched = tokio::net::UdpSocket::bind(ANY_LOCAL_PORT).await?;
             let mut end = std::pin::pin!(end);
             let mut turns = 0;
             loop {

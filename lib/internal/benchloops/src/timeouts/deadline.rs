@@ -1,17 +1,18 @@
-//! Deadlines in tokio's clock, from a reading of this clock or of another.
+//! Deadlines on tokio's clock, computed from a reading of that clock or of a counter.
 
 use std::ops::Sub;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// How a variant gets a deadline `length` from now.
+/// Computes deadlines on tokio's clock.
 pub trait Deadlines: Send + 'static {
     fn new() -> Self;
+    /// Returns the deadline `length` from now.
     fn after(&mut self, length: Duration) -> Instant;
 }
 
-/// From tokio's own clock.
+/// Deadlines from tokio's clock.
 pub struct Direct;
 
 impl Deadlines for Direct {
@@ -20,12 +21,13 @@ impl Deadlines for Direct {
     }
 
     #[inline]
+    /// Returns the deadline `length` from now.
     fn after(&mut self, length: Duration) -> Instant {
         Instant::now() + length
     }
 }
 
-/// A counter that knows the time between two of its readings.
+/// A clock whose readings can be subtracted.
 pub trait Counter: Sub<Output = Duration> + Copy + Send + 'static {
     fn now() -> Self;
 }
@@ -45,11 +47,12 @@ impl Counter for quanta::Instant {
     }
 }
 
-/// A pair of readings leads from a counter to tokio's clock only for so long: its rate is not
-/// exactly known.
-const RENEWED: Duration = Duration::from_secs(1);
+/// Maximum age of the pair of readings that relates a counter to tokio's clock.
+///
+/// The rate of the counter is not exactly known, so the relation gets worse with time.
+const MAX_ANCHOR_AGE: Duration = Duration::from_secs(1);
 
-/// From a counter, by what it has advanced since it was last read together with tokio's clock.
+/// Deadlines from a counter, by its advance since it was last read together with tokio's clock.
 pub struct Anchored<C> {
     tokio: Instant,
     counter: C,
@@ -57,15 +60,16 @@ pub struct Anchored<C> {
 
 impl<C: Counter> Deadlines for Anchored<C> {
     fn new() -> Self {
-        // The counter first: a pause in between makes a deadline late, never early.
+        // The counter is read first: a pause between the readings makes deadlines late, never early.
         let counter = C::now();
         Self { tokio: Instant::now(), counter }
     }
 
     #[inline]
+    /// Returns the deadline `length` from now.
     fn after(&mut self, length: Duration) -> Instant {
         let mut since = C::now() - self.counter;
-        if since > RENEWED {
+        if since > MAX_ANCHOR_AGE {
             *self = Self::new();
             since = Duration::ZERO;
         }

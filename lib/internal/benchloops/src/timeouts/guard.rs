@@ -1,41 +1,42 @@
-//! What the loops need of a way to put a timeout around a wait.
+//! Interface between the loops and the ways to put a timeout around a wait.
 
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-/// What is waited for.
+/// A message that is waited for.
 pub trait Message: Future<Output: Send> + Send {}
 
 impl<F: Future<Output: Send> + Send> Message for F {}
 
 /// A way to put a timeout around a wait.
 pub trait Guard: Send + 'static {
-    /// Makes one, inside the runtime it will run on.
+    /// Creates a guard inside the runtime on which it will run.
     fn new(length: Duration) -> Self;
 
-    /// Waits for `message` with the timeout around it; `None` if that fired. The message is polled
-    /// first.
+    /// Waits for `message` with a timeout, and returns `None` if the timeout fired.
+    ///
+    /// The message is polled before the timeout.
     fn wait<M: Message>(
         self: Pin<&mut Self>,
         message: M,
     ) -> impl Future<Output = Option<M::Output>> + Send;
 
-    /// Begins a wait anew, for those ways whose wait goes on from the last message.
+    /// Restarts the wait, for guards whose timeout counts from the last message.
     fn begin(self: Pin<&mut Self>) {}
 
-    /// A message came: what this way does for the next one, short of polling.
+    /// Arms the timeout after a message, without polling it.
     fn arm(self: Pin<&mut Self>);
 
-    /// The wait for the next one begins: what this way does when that is not there yet.
+    /// Polls the armed timeout, as at the beginning of a wait for the next message.
     fn poll_armed(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()>;
 
-    /// Whether it ever fires.
+    /// Whether the timeout can fire.
     const FIRES: bool = true;
 }
 
-/// Something to be done with a guard, whose type is known only inside.
+/// An operation that is generic over the type of a guard.
 pub trait Visitor {
     type Output;
     fn visit<G: Guard>(self) -> Self::Output;

@@ -1,5 +1,6 @@
-//! The guards. Where a message and a timer are both waited for, the message is polled first,
-//! always.
+//! The guards.
+//!
+//! Guards that wait for a message and a timer always poll the message first.
 
 use std::future::{Future, Pending, pending};
 use std::marker::PhantomData;
@@ -16,15 +17,16 @@ use super::tally::Tally;
 use super::variant::{Clock, Variant};
 
 pin_project! {
-    /// Waits for the message, or for the timer. Structures and not `async` blocks here and below: a
-    /// block would move a message that it captures once more, and what is compared is what the ways
-    /// of waiting cost.
+    /// Waits for the message or the timer.
+    ///
+    /// This and the following futures are structs, since an `async` block would move a captured
+    /// message once more and so add to the cost that is compared.
     struct Race<F, S, T> {
         #[pin]
         message: F,
         #[pin]
         timer: S,
-        // The first poll of the timer registers it.
+        // Whether the next poll of the timer registers it.
         registers: bool,
         tally: PhantomData<T>,
     }
@@ -47,21 +49,21 @@ impl<F: Future, S: Future, T: Tally> Future for Race<F, S, T> {
 }
 
 pin_project! {
-    /// Waits for a message, which may turn out to be a timeout.
-    struct Came<F, C> {
+    /// Waits for a message and maps its output, which may be a timeout.
+    struct MapMessage<F, C> {
         #[pin]
         message: F,
-        came: C,
+        map: C,
     }
 }
 
-impl<F: Future, V, C: Fn(F::Output) -> Option<V>> Future for Came<F, C> {
+impl<F: Future, V, C: Fn(F::Output) -> Option<V>> Future for MapMessage<F, C> {
     type Output = Option<V>;
 
     #[inline]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
-        this.message.poll(cx).map(this.came)
+        this.message.poll(cx).map(this.map)
     }
 }
 
@@ -80,7 +82,7 @@ impl Guard for Control {
         self: Pin<&mut Self>,
         message: M,
     ) -> impl Future<Output = Option<M::Output>> + Send {
-        Came { message, came: Some }
+        MapMessage { message, map: Some }
     }
 
     #[inline]
@@ -93,7 +95,7 @@ impl Guard for Control {
 }
 
 pin_project! {
-    /// `tokio::time::timeout`, made for each wait.
+    /// A new `tokio::time::timeout` for each wait.
     pub struct Timeout<T> {
         length: Duration,
         #[pin]
@@ -115,7 +117,7 @@ impl<T: Tally> Guard for Timeout<T> {
     ) -> impl Future<Output = Option<M::Output>> + Send {
         T::timer_created();
         let message = FirstPending { message, was_pending: false, tally: PhantomData::<T> };
-        Came { message: timeout(self.length, message), came: Result::ok }
+        MapMessage { message: timeout(self.length, message), map: Result::ok }
     }
 
     #[inline]
@@ -137,8 +139,7 @@ impl<T: Tally> Guard for Timeout<T> {
 }
 
 pin_project! {
-    /// Counts the first poll that finds nothing there: it is what makes tokio's `Timeout` register
-    /// its timer.
+    /// Counts the first poll without a message, which makes tokio's `Timeout` register its timer.
     struct FirstPending<F, T> {
         #[pin]
         message: F,
@@ -162,7 +163,7 @@ impl<F: Future, T: Tally> Future for FirstPending<F, T> {
 }
 
 pin_project! {
-    /// A `Sleep` made for each wait.
+    /// A new `Sleep` for each wait.
     pub struct Sleep<D, T> {
         length: Duration,
         deadlines: D,
@@ -208,15 +209,15 @@ impl<D: Deadlines, T: Tally> Guard for Sleep<D, T> {
     }
 }
 
-/// Where a `Sleep` that is used again has its place.
-pub trait Place: Send + 'static {
-    fn put(sleep: tokio::time::Sleep) -> Self;
+/// Storage of a reused `Sleep`: inline or boxed.
+pub trait SleepStorage: Send + 'static {
+    fn new(sleep: tokio::time::Sleep) -> Self;
     fn sleep(self: Pin<&mut Self>) -> Pin<&mut tokio::time::Sleep>;
 }
 
-impl Place for tokio::time::Sleep {
+impl SleepStorage for tokio::time::Sleep {
     #[inline]
-    fn put(sleep: tokio::time::Sleep) -> Self {
+    fn new(sleep: tokio::time::Sleep) -> Self {
         sleep
     }
 
@@ -226,9 +227,9 @@ impl Place for tokio::time::Sleep {
     }
 }
 
-impl Place for Pin<Box<tokio::time::Sleep>> {
+impl SleepStorage for Pin<Box<tokio::time::Sleep>> {
     #[inline]
-    fn put(sleep: tokio::time::Sleep) -> Self {
+    fn new(sleep: tokio::time::Sleep) -> Self {
         Box::pin(sleep)
     }
 
@@ -249,10 +250,10 @@ pin_project! {
     }
 }
 
-impl<P: Place, D: Deadlines, T: Tally> Guard for ReusedSleep<P, D, T> {
+impl<P: SleepStorage, D: Deadlines, T: Tally> Guard for ReusedSleep<P, D, T> {
     fn new(length: Duration) -> Self {
         T::timer_created();
-        let timer = P::put(sleep_until(Instant::now() + length));
+        let timer = P::new(sleep_until(Instant::now() + length));
         Self { length, deadlines: D::new(), timer, tally: PhantomData }
     }
 
@@ -284,25 +285,25 @@ impl<P: Place, D: Deadlines, T: Tally> Guard for ReusedSleep<P, D, T> {
     }
 }
 
-/// How late our own may fire, as a share of its length.
+/// Tolerated lateness of an idle timeout, as a share of its length.
 pub trait Slack: Send + 'static {
     const SHARE: f64;
 }
 
-pub struct Exact;
+pub struct NoSlack;
 
-impl Slack for Exact {
+impl Slack for NoSlack {
     const SHARE: f64 = 0.0;
 }
 
-pub struct Tenth;
+pub struct TenPercentSlack;
 
-impl Slack for Tenth {
+impl Slack for TenPercentSlack {
     const SHARE: f64 = 0.1;
 }
 
 pin_project! {
-    /// Our own: touched, not armed.
+    /// `idletimeout::IdleTimeout`, which is touched at each message and not armed again.
     pub struct IdleTimeout<C: idletimeout::Clock, S, T> {
         #[pin]
         idle: idletimeout::IdleTimeout<C>,
@@ -313,7 +314,7 @@ pin_project! {
 }
 
 impl<C: idletimeout::Clock, S, T: Tally> IdleTimeout<C, S, T> {
-    /// Counts what was registered since the last call.
+    /// Counts the registrations since the last call.
     #[inline]
     fn count_registrations(self: Pin<&mut Self>) {
         if T::IS_COUNTED {
@@ -341,7 +342,7 @@ where
         message: M,
     ) -> impl Future<Output = Option<M::Output>> + Send {
         self.as_mut().count_registrations();
-        Came { message: self.project().idle.guard(message), came: Result::ok }
+        MapMessage { message: self.project().idle.guard(message), map: Result::ok }
     }
 
     #[inline]
@@ -362,8 +363,9 @@ where
     }
 }
 
-/// Hands the guard of a variant with that clock to the visitor; `None` where there is no such
-/// combination.
+/// Calls the visitor with the guard of a variant and a clock.
+///
+/// Returns `None` if the variant cannot use the clock.
 pub fn visit_guard<T: Tally, R: Visitor>(
     variant: Variant,
     clock: Clock,
@@ -377,23 +379,28 @@ pub fn visit_guard<T: Tally, R: Visitor>(
         (Variant::Control, _) => visitor.visit::<Control>(),
         (Variant::Timeout, _) => visitor.visit::<Timeout<T>>(),
         (Variant::IdleTimeout, Clock::Tokio) => {
-            visitor.visit::<IdleTimeout<TokioClock, Exact, T>>()
+            visitor.visit::<IdleTimeout<TokioClock, NoSlack, T>>()
         }
-        (Variant::IdleTimeout, _) => visitor.visit::<IdleTimeout<TachClock, Exact, T>>(),
+        (Variant::IdleTimeout, _) => visitor.visit::<IdleTimeout<TachClock, NoSlack, T>>(),
         (Variant::IdleTimeoutSlack, Clock::Tokio) => {
-            visitor.visit::<IdleTimeout<TokioClock, Tenth, T>>()
+            visitor.visit::<IdleTimeout<TokioClock, TenPercentSlack, T>>()
         }
-        (Variant::IdleTimeoutSlack, _) => visitor.visit::<IdleTimeout<TachClock, Tenth, T>>(),
-        (_, Clock::Tokio) => sleeping::<Direct, T, R>(variant, visitor),
-        (_, Clock::Tach) => sleeping::<Anchored<tach::Instant>, T, R>(variant, visitor),
+        (Variant::IdleTimeoutSlack, _) => {
+            visitor.visit::<IdleTimeout<TachClock, TenPercentSlack, T>>()
+        }
+        (_, Clock::Tokio) => visit_sleep::<Direct, T, R>(variant, visitor),
+        (_, Clock::Tach) => visit_sleep::<Anchored<tach::Instant>, T, R>(variant, visitor),
         #[cfg(feature = "quanta")]
-        (_, Clock::Quanta) => sleeping::<Anchored<quanta::Instant>, T, R>(variant, visitor),
+        (_, Clock::Quanta) => visit_sleep::<Anchored<quanta::Instant>, T, R>(variant, visitor),
         #[cfg(not(feature = "quanta"))]
         (_, Clock::Quanta) => return None,
     })
 }
 
-fn sleeping<D: Deadlines + Unpin, T: Tally, R: Visitor>(variant: Variant, visitor: R) -> R::Output {
+fn visit_sleep<D: Deadlines + Unpin, T: Tally, R: Visitor>(
+    variant: Variant,
+    visitor: R,
+) -> R::Output {
     match variant {
         Variant::ReusedSleep => visitor.visit::<ReusedSleep<tokio::time::Sleep, D, T>>(),
         Variant::ReusedBoxedSleep => {

@@ -1,7 +1,7 @@
-//! The workloads: a warm-up batch, then batches of messages, each through a guarded wait.
+//! The workloads: a warm-up batch, then batches of messages that are each awaited with a timeout.
 #![allow(
     clippy::disallowed_methods,
-    reason = "how late a timeout fires is read from the OS clock, as its deadline is"
+    reason = "the lateness of a timeout is read from the OS clock, like its deadline"
 )]
 
 use std::fmt;
@@ -21,26 +21,26 @@ use super::guards;
 use super::tally::Tally;
 use super::variant::{Clock, Variant};
 
-/// What the messages are like.
+/// Source of the messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Workload {
-    /// Two tasks and a bounded channel between them, on as many workers as there are CPUs.
+    /// Two tasks with a bounded channel, on as many workers as there are CPUs.
     ChannelMultiThread,
-    /// The same on one thread.
+    /// Two tasks with a bounded channel, on one thread.
     ChannelCurrentThread,
-    /// Nothing but what a message makes a guard do; nothing is polled.
+    /// Only the work that a guard does for a message; nothing is polled.
     Rearm,
-    /// Every message is there at the first poll.
+    /// Every message is ready at the first poll.
     Ready,
-    /// No message is there at the first poll; every one is at the second.
+    /// Every message is ready at the second poll.
     Pending,
-    /// The same, with a message future of 16 KiB that is moved into the wait.
+    /// Like `Pending`, with a message future of 16 KiB that is moved into the wait.
     Moved,
-    /// So many timeouts at once, each armed and polled in turn.
+    /// Several timeouts at once, armed and polled in turn.
     Timers(usize),
-    /// So many timeouts at once, each past its length whenever the next message comes.
+    /// Several timeouts at once, each of which has expired when its next message arrives.
     Expired(usize),
-    /// One in so many messages never comes; 0 for none.
+    /// One message in this many never arrives; 0 for none.
     Fire(u64),
 }
 
@@ -62,7 +62,7 @@ impl fmt::Display for Workload {
 }
 
 impl Workload {
-    /// Worker threads of its runtime; `None` for that of one thread.
+    /// Worker threads of the runtime; `None` for a runtime of one thread.
     pub fn workers(self) -> Option<usize> {
         const MAX_WORKERS: usize = 1024;
         let cpus = || std::thread::available_parallelism().map_or(2, |n| n.get().min(MAX_WORKERS));
@@ -70,73 +70,75 @@ impl Workload {
     }
 }
 
-/// Within this after its length the last timer has expired.
-const AFTER_EXPIRY: Duration = Duration::from_millis(2);
+/// Time after its deadline within which the last timer has expired.
+const EXPIRY_MARGIN: Duration = Duration::from_millis(2);
 
-/// A variant in a workload.
+/// A variant under a workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Job {
     pub workload: Workload,
-    /// Of the timeout.
+    /// Length of the timeout.
     pub length: Duration,
-    /// Of the channel.
+    /// Capacity of the channel.
     pub capacity: usize,
     pub variant: Variant,
     pub clock: Clock,
 }
 
-/// Who looks on while messages go by.
+/// Observer of the messages.
 pub trait Meter: Send + 'static {
-    /// Batches that count, after one that warms up.
+    /// Returns the number of measured batches. One more batch runs first to warm up.
     fn batches(&self) -> u64;
-    /// Messages of each batch.
+    /// Returns the messages per batch.
     fn messages(&self) -> u64;
-    /// A batch is over, in which so many messages came; the time `apart` went by while none did.
-    fn record_batch(&mut self, came: u64, apart: Duration);
-    /// A timeout fired; so late, where it was meant to.
+    /// Records the end of a batch of `messages`, without the time `excluded` in which none arrived.
+    fn record_batch(&mut self, messages: u64, excluded: Duration);
+    /// Records a timeout, with its lateness if it was meant to fire.
     fn record_timeout(&mut self, late_ns: Option<i64>);
 }
 
 impl Job {
     pub fn run<T: Tally, R: Meter>(self, meter: R) -> io::Result<R> {
-        guards::visit_guard::<T, _>(self.variant, self.clock, Run { job: self, meter })
-            .expect("only what is possible is asked for")
+        guards::visit_guard::<T, _>(self.variant, self.clock, JobVisitor { job: self, meter })
+            .expect("the variant can use the clock")
     }
 }
 
-struct Run<R> {
+struct JobVisitor<R> {
     job: Job,
     meter: R,
 }
 
-impl<R: Meter> Visitor for Run<R> {
+impl<R: Meter> Visitor for JobVisitor<R> {
     type Output = io::Result<R>;
 
     fn visit<G: Guard>(self) -> Self::Output {
         let Self { job: Job { workload, length, capacity, .. }, meter } = self;
-        // Behind a pointer: a runtime's machinery would be compiled for each of a hundred types.
-        let work: Work<R> = match workload {
+        // Boxed, since the runtime would otherwise be compiled for each of a hundred types.
+        let work: BoxedWork<R> = match workload {
             Workload::ChannelMultiThread | Workload::ChannelCurrentThread => {
                 Box::pin(channel::<G, _>(length, capacity, meter))
             }
             Workload::Rearm => Box::pin(rearm::<G, _>(length, meter)),
             Workload::Ready => Box::pin(messages::<G, _, _, _>(length, meter, || ready(()))),
             Workload::Pending => {
-                Box::pin(messages::<G, _, _, _>(length, meter, AtSecondPoll::default))
+                Box::pin(messages::<G, _, _, _>(length, meter, ReadyAtSecondPoll::default))
             }
-            Workload::Moved => Box::pin(messages::<G, _, _, _>(length, meter, Big::default)),
+            Workload::Moved => {
+                Box::pin(messages::<G, _, _, _>(length, meter, LargeMessage::default))
+            }
             Workload::Timers(n) => Box::pin(timers::<G, _>(length, n, false, meter)),
             Workload::Expired(n) => Box::pin(timers::<G, _>(length, n, true, meter)),
             Workload::Fire(every) => Box::pin(firing::<G, _>(length, every, meter)),
         };
-        spawned(work, workload.workers())
+        run_in_task(work, workload.workers())
     }
 }
 
-type Work<R> = Pin<Box<dyn Future<Output = R> + Send>>;
+type BoxedWork<R> = Pin<Box<dyn Future<Output = R> + Send>>;
 
-/// In a task, as a program would: only tasks have a cooperative budget.
-fn spawned<R: Send + 'static>(work: Work<R>, workers: Option<usize>) -> io::Result<R> {
+/// Runs the work in a task, like a program: only tasks have a cooperative budget.
+fn run_in_task<R: Send + 'static>(work: BoxedWork<R>, workers: Option<usize>) -> io::Result<R> {
     let runtime = match workers {
         None => tokio::runtime::Builder::new_current_thread().enable_time().build()?,
         Some(workers) => tokio::runtime::Builder::new_multi_thread()
@@ -166,7 +168,7 @@ async fn channel<G: Guard, R: Meter>(length: Duration, capacity: usize, mut mete
             sum = sum.wrapping_add(loop {
                 match guard.as_mut().wait(receiver.recv()).await {
                     Some(message) => {
-                        break message.expect("the sender sends as many as are awaited");
+                        break message.expect("the sender sends every awaited message");
                     }
                     None => meter.record_timeout(None),
                 }
@@ -175,7 +177,7 @@ async fn channel<G: Guard, R: Meter>(length: Duration, capacity: usize, mut mete
         meter.record_batch(meter.messages(), Duration::ZERO);
     }
     let expected = u128::from(total) * u128::from(total - 1) / 2;
-    assert_eq!(u128::from(sum), expected, "every message came once");
+    assert_eq!(u128::from(sum), expected, "every message arrived once");
     sending.await.expect("the sender does not panic");
     meter
 }
@@ -214,8 +216,7 @@ where
 
 async fn timers<G: Guard, R: Meter>(length: Duration, n: usize, expire: bool, mut meter: R) -> R {
     let mut guards: Vec<Pin<Box<G>>> = (0..n).map(|_| Box::pin(G::new(length))).collect();
-    // Unconstrained: a spent budget would keep timers from being registered, and the loop does not
-    // wait for anything.
+    // Unconstrained, since a spent budget would keep timers from being registered.
     let mut turn = 0;
     unconstrained(poll_fn(|cx| {
         for guard in &mut guards {
@@ -226,16 +227,16 @@ async fn timers<G: Guard, R: Meter>(length: Duration, n: usize, expire: bool, mu
     }))
     .await;
     for _ in 0..=meter.batches() {
-        let (mut left, mut fired, mut apart) = (meter.messages(), 0, Duration::ZERO);
-        while left > 0 {
+        let (mut remaining, mut fired, mut excluded) = (meter.messages(), 0, Duration::ZERO);
+        while remaining > 0 {
             if expire && turn == 0 {
                 let start = Instant::now();
-                tokio::time::sleep(length + AFTER_EXPIRY).await;
-                apart += start.elapsed();
+                tokio::time::sleep(length + EXPIRY_MARGIN).await;
+                excluded += start.elapsed();
             }
-            // Up to the last guard, after which all of them expire again.
-            let messages = if expire { left.min((n - turn) as u64) } else { left };
-            left -= messages;
+            // A pass over the guards ends at the last one, since all of them expire again after it.
+            let messages = if expire { remaining.min((n - turn) as u64) } else { remaining };
+            remaining -= messages;
             fired += unconstrained(poll_fn(|cx| {
                 let mut fired = 0;
                 for _ in 0..messages {
@@ -249,47 +250,47 @@ async fn timers<G: Guard, R: Meter>(length: Duration, n: usize, expire: bool, mu
             .await;
         }
         (0..fired).for_each(|_| meter.record_timeout(None));
-        meter.record_batch(meter.messages(), apart);
+        meter.record_batch(meter.messages(), excluded);
     }
     meter
 }
 
 async fn firing<G: Guard, R: Meter>(length: Duration, every: u64, mut meter: R) -> R {
     let mut guard = pin!(G::new(length));
-    let mut to_come = every;
+    let mut until_missing = every;
     for _ in 0..=meter.batches() {
-        let (mut came, mut apart) = (0, Duration::ZERO);
+        let (mut received, mut excluded) = (0, Duration::ZERO);
         for _ in 0..meter.messages() {
-            to_come = to_come.saturating_sub(1);
-            if every == 0 || to_come > 0 {
-                came += 1;
-                if guard.as_mut().wait(AtSecondPoll::default()).await.is_none() {
+            until_missing = until_missing.saturating_sub(1);
+            if every == 0 || until_missing > 0 {
+                received += 1;
+                if guard.as_mut().wait(ReadyAtSecondPoll::default()).await.is_none() {
                     meter.record_timeout(None);
                 }
                 continue;
             }
-            to_come = every;
+            until_missing = every;
             if G::FIRES {
                 let start = Instant::now();
                 guard.as_mut().begin();
                 guard.as_mut().wait(pending::<()>()).await;
                 let took = start.elapsed();
-                apart += took;
+                excluded += took;
                 meter.record_timeout(Some(took.as_nanos() as i64 - length.as_nanos() as i64));
             }
         }
-        meter.record_batch(came, apart);
+        meter.record_batch(received, excluded);
     }
     meter
 }
 
-/// Not there at the first poll; there at the second, which it asks for at once.
+/// A message that is ready at the second poll, for which it wakes the task immediately.
 #[derive(Debug, Default)]
-struct AtSecondPoll {
+struct ReadyAtSecondPoll {
     polled: bool,
 }
 
-impl Future for AtSecondPoll {
+impl Future for ReadyAtSecondPoll {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
@@ -301,21 +302,21 @@ impl Future for AtSecondPoll {
     }
 }
 
-const BIG: usize = 16 * 1024;
+const LARGE_MESSAGE_BYTES: usize = 16 * 1024;
 
-/// The same, and large: what a handler with its buffers inside is.
-struct Big {
-    message: AtSecondPoll,
-    bytes: [u8; BIG],
+/// A large message future, like a handler that contains its buffers.
+struct LargeMessage {
+    message: ReadyAtSecondPoll,
+    bytes: [u8; LARGE_MESSAGE_BYTES],
 }
 
-impl Default for Big {
+impl Default for LargeMessage {
     fn default() -> Self {
-        Self { message: AtSecondPoll::default(), bytes: [black_box(1); BIG] }
+        Self { message: ReadyAtSecondPoll::default(), bytes: [black_box(1); LARGE_MESSAGE_BYTES] }
     }
 }
 
-impl Future for Big {
+impl Future for LargeMessage {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {

@@ -1,5 +1,7 @@
-//! What a timeout around a wait costs, with a message each time. The same loops are timed here, and
-//! counted in a program of their own.
+//! Cost of a timeout around a wait for a message.
+//!
+//! The loops are timed here. A separate program runs the same loops and counts allocations, timers
+//! and readings of the clock.
 
 mod deadline;
 pub mod guard;

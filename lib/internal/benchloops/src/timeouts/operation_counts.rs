@@ -1,12 +1,12 @@
-//! What the counting program prints.
+//! Output of the counting program.
 
 use serde::{Deserialize, Serialize};
 
-/// What was asked for while some messages went by.
+/// Operations during a number of messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OperationCounts {
     pub messages: u64,
-    /// `None` where the counter cannot be made to trap.
+    /// Readings of the CPU counter; `None` if it cannot be made to trap.
     pub counter_reads: Option<u64>,
     pub timers_made: u64,
     pub timer_registrations: u64,

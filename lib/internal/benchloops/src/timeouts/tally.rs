@@ -1,16 +1,16 @@
-//! What a guard asks of the runtime's timers.
+//! Counting of a guard's operations on timers.
 
-/// Who counts that.
+/// Counter of a guard's operations on timers.
 pub trait Tally: Send + 'static {
     const IS_COUNTED: bool;
-    /// A timer was made.
+    /// Counts a new timer.
     fn timer_created();
-    /// A timer was registered with the wheel: polled for the first time before it was due, or set
-    /// to another time.
+    /// Counts a registration with the timer wheel: the first poll before the deadline, or a change of
+    /// the deadline.
     fn timer_registered();
 }
 
-/// Nobody, where time is measured.
+/// Counts nothing, for loops that are timed.
 pub struct Uncounted;
 
 impl Tally for Uncounted {

@@ -1,4 +1,4 @@
-//! The loops, timed.
+//! Timing of the loops.
 
 use std::io;
 use std::time::Duration;
@@ -7,12 +7,13 @@ use super::loops::{Job, Meter};
 use super::tally::Uncounted;
 use crate::batches::{self, BatchPlan};
 
-/// Counts that a message took, of each batch, and what fired.
+/// Runs a job and returns the counts per message of each batch, and the timeouts that fired.
 ///
 /// # Errors
-/// There is no runtime to be had.
-pub fn run_timed(job: Job, load: BatchPlan) -> io::Result<(Vec<f64>, FiredTimeouts)> {
-    let meter = TimedMeter { meter: batches::Meter::new(load), fired: FiredTimeouts::default() };
+///
+/// Returns an error if the runtime cannot be created.
+pub fn run_timed(job: Job, plan: BatchPlan) -> io::Result<(Vec<f64>, FiredTimeouts)> {
+    let meter = TimedMeter { meter: batches::Meter::new(plan), fired: FiredTimeouts::default() };
     let TimedMeter { meter, fired } = job.run::<Uncounted, _>(meter)?;
     Ok((meter.costs(), fired))
 }
@@ -21,10 +22,11 @@ pub fn run_timed(job: Job, load: BatchPlan) -> io::Result<(Vec<f64>, FiredTimeou
 #[derive(Default)]
 pub struct FiredTimeouts {
     pub fired: u64,
-    /// Of those that were meant to: from when they were due until the task ran.
+    /// Time from the deadline until the task ran, for the timeouts that were meant to fire.
     pub lateness_ns: Vec<i64>,
 }
 
+/// Meter of a timed round.
 struct TimedMeter {
     meter: batches::Meter,
     fired: FiredTimeouts,
@@ -32,18 +34,18 @@ struct TimedMeter {
 
 impl Meter for TimedMeter {
     fn batches(&self) -> u64 {
-        self.meter.load().batches
+        self.meter.plan().batches
     }
 
     fn messages(&self) -> u64 {
-        self.meter.load().operations
+        self.meter.plan().operations
     }
 
-    fn record_batch(&mut self, came: u64, apart: Duration) {
+    fn record_batch(&mut self, messages: u64, excluded: Duration) {
         if self.meter.is_warming_up() {
             self.fired = FiredTimeouts::default();
         }
-        self.meter.record_operations(came, apart);
+        self.meter.record_operations(messages, excluded);
     }
 
     fn record_timeout(&mut self, late_ns: Option<i64>) {

@@ -1,9 +1,9 @@
-//! The names of what is combined: variants and clocks.
+//! Names of the variants and clocks that are combined.
 
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
-/// Which way to put a timeout around a wait.
+/// A way to put a timeout around a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 pub enum Variant {
     /// no timeout
@@ -23,7 +23,7 @@ pub enum Variant {
     IdleTimeoutSlack,
 }
 
-/// Where a deadline or a stamp is read from.
+/// The clock from which a deadline is computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 pub enum Clock {
     /// tokio's own
@@ -35,7 +35,7 @@ pub enum Clock {
 }
 
 impl Variant {
-    /// Why it cannot have a clock, if it cannot.
+    /// Returns why the variant cannot use a clock, or `None` if it can.
     pub fn rejection_reason(self, clock: Clock) -> Option<&'static str> {
         match (self, clock) {
             (Self::Control, Clock::Tach | Clock::Quanta) => Some("it reads no clock"),
