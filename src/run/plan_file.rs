@@ -474,7 +474,7 @@ mod tests {
                 "[[scenario]]\nticks = 5\nduration = \"1s\"\n",
                 "p.toml:1:1: ticks and duration exclude each other",
             ),
-            ("[run]\nsched = \"fifo:100\"\n", "p.toml:2:9: no scheduling class"),
+            ("[run]\nsched = \"fifo:100\"\n", "p.toml:2:9: unknown scheduling class"),
         ] {
             let error = parse("p.toml", text).unwrap_err().to_string();
             assert!(error.starts_with(says), "{error}");

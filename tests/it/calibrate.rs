@@ -87,7 +87,7 @@ fn bad_usage_is_named_before_anything_runs() {
         // Rounds of a second, as the gate takes them.
         (&["--max-time", "10s", "--period", "100ms"], "give --max-time 63s or more"),
         (&["--period", "0us"], "no period"),
-        (&["--subject", "no-such"], "no subject"),
+        (&["--subject", "no-such"], "unknown subject"),
         (&["--subject", "tokio-*"], "several subjects"),
         (&["--cpu", "99999"], "CPU 99999"),
         (&["--out", "no/such/place.json"], "nothing was run"),

@@ -503,7 +503,7 @@ fn what_cannot_be_is_refused_before_anything_is_written() {
         (vec!["--log", log_name, "--no-probes", "--no-meters"], "cannot be used with"),
         (vec!["--log", log_name, "--no-probes", "--subject", "spin"], "cannot be used with"),
         (vec!["--listen", "0", "--keep", "3"], "--log <DIR>"),
-        (vec!["--log", log_name, "--subject", "wibble"], "no subject"),
+        (vec!["--log", log_name, "--subject", "wibble"], "unknown subject"),
     ] {
         let ran = Osjitter::new(["monitor"])
             .args(&args)

@@ -320,11 +320,14 @@ fn bad_input_exits_2_says_why_and_writes_nothing() {
         (&["--period", "2h"], "outside 1us to 1h"),
         (&["--ticks", "0"], "at least 1"),
         (&["--ticks", "5", "--duration", "1s"], "cannot be used with"),
-        (&["--duration", "1ms", "--period", "2ms"], "--duration 1ms holds no tick of --period 2ms"),
+        (
+            &["--duration", "1ms", "--period", "2ms"],
+            "--duration 1ms contains no tick of --period 2ms",
+        ),
         (&["--ticks", "18000000000000000000"], "fewer --ticks"),
         (
             &["--subject", "tokio-intervall"],
-            "'--subject <NAME>': no subject \"tokio-intervall\"; did you mean tokio-interval?",
+            "'--subject <NAME>': unknown subject \"tokio-intervall\"; did you mean tokio-interval?",
         ),
         (&["--plan", "plan.toml"], "plan.toml:2:1: unknown field `subjekt`"),
         (&["--plan", "newer.json"], "schema \"osjitter.report/99\" is not known"),
@@ -335,7 +338,7 @@ fn bad_input_exits_2_says_why_and_writes_nothing() {
         (&["--cpu", "100000"], "CPU 100000"),
         (
             &["--sched", "fifo:100"],
-            "'--sched <CLASS>': no scheduling class \"fifo:100\"; use other, fifo:N or rr:N with a priority from 1 to 99",
+            "'--sched <CLASS>': unknown scheduling class \"fifo:100\"; use other, fifo:N or rr:N with a priority from 1 to 99",
         ),
         (
             &["--runtime", "green-threads"],

@@ -237,7 +237,7 @@ fn what_is_wrong_is_named_with_its_line() {
         ("[run]\nperiod = 500\n", "osjitter.toml:2: period: \"500\" has no unit; "),
         (
             "[run]\nsubject = \"os-intervall\"\n",
-            "osjitter.toml:2: subject: no subject \"os-intervall\"; did you mean os-interval",
+            "osjitter.toml:2: subject: unknown subject \"os-intervall\"; did you mean os-interval",
         ),
         ("[run]\nmlock = \"yes\"\n", "osjitter.toml:2: mlock: is true or false"),
         (

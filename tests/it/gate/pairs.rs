@@ -330,7 +330,7 @@ fn bad_usage_is_named_before_anything_runs() {
     let both = |extra: &[&'static str]| [&["--a", "nanosleep", "--b", "spin"], extra].concat();
     for (args, says) in [
         (vec!["--a", "nanosleep"], "--b"),
-        (vec!["--a", "nanosleep", "--b", "no-such"], "'--b <SUBJECT>': no subject"),
+        (vec!["--a", "nanosleep", "--b", "no-such"], "'--b <SUBJECT>': unknown subject"),
         (both(&["--b", "nanosleep"]), "as many of each"),
         (both(&["--tolerance", "p90=50%"]), "not by p90"),
         (

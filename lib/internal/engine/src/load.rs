@@ -1,4 +1,4 @@
-//! What may run beside a subject while it is measured.
+//! Loads that run during a measurement.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,26 +6,27 @@ use std::time::Duration;
 
 use cli::units;
 
-/// One load; a scenario has exactly one.
+/// The load of a scenario.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Load {
     #[default]
     None,
-    /// A process of our own.
+    /// A process of osjitter.
     Stress(Stress),
-    /// Tasks on the subject's own runtime.
-    Tasks(Tasks),
-    /// A command line of the user's.
+    /// Tasks on the runtime of the subject.
+    Tasks(TaskLoad),
+    /// A command line of the user.
     Command(String),
 }
 
-/// What a process of our own does, on so many threads.
+/// The work of a stress process, and its number of threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stress {
     pub kind: StressKind,
     pub threads: usize,
 }
 
+/// Resource that a stress process uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StressKind {
     Cpu,
@@ -34,26 +35,26 @@ pub enum StressKind {
     Softirq,
 }
 
-/// Tasks that each hold their worker for a time and then yield, over and over.
+/// Tasks that repeatedly occupy their worker for the time `hold` and then yield.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Tasks {
+pub struct TaskLoad {
     pub count: u32,
     pub hold: Duration,
 }
 
-/// What a process of ours writes to stdout as soon as all its threads have what they need.
+/// Line that a stress process writes to standard output when all its threads are ready.
 pub const READY_LINE: &str = "ready\n";
 
-const KINDS: [(&str, StressKind); 4] = [
+const STRESS_KINDS: [(&str, StressKind); 4] = [
     ("cpu", StressKind::Cpu),
     ("memory", StressKind::Memory),
     ("io", StressKind::Io),
     ("softirq", StressKind::Softirq),
 ];
-/// More threads than this are a slip of the keyboard.
+/// Maximum number of threads. A larger number is probably a typing error.
 const MAX_THREADS: usize = 1_024;
 const MAX_TASKS: u32 = 100_000;
-/// A worker held for longer than this is a program that hangs.
+/// Maximum time for which a task occupies its worker. A longer time looks like a hang.
 const MAX_HOLD: Duration = Duration::from_secs(1);
 
 impl Load {
@@ -61,8 +62,8 @@ impl Load {
         *self == Self::None
     }
 
-    /// The tasks, where it is made of tasks.
-    pub fn tasks(&self) -> Option<Tasks> {
+    /// Returns the tasks, if this is a load of tasks.
+    pub fn tasks(&self) -> Option<TaskLoad> {
         if let Self::Tasks(tasks) = self { Some(*tasks) } else { None }
     }
 }
@@ -72,7 +73,7 @@ impl fmt::Display for Load {
         match self {
             Self::None => f.write_str("none"),
             Self::Stress(stress) => stress.fmt(f),
-            Self::Tasks(Tasks { count, hold }) => {
+            Self::Tasks(TaskLoad { count, hold }) => {
                 write!(f, "tasks:{count}x{}", units::format_exact_duration(*hold))
             }
             Self::Command(text) => f.write_str(text),
@@ -82,7 +83,8 @@ impl fmt::Display for Load {
 
 impl fmt::Display for Stress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = KINDS.iter().find(|(_, kind)| *kind == self.kind).map_or("", |(name, _)| name);
+        let name =
+            STRESS_KINDS.iter().find(|(_, kind)| *kind == self.kind).map_or("", |(name, _)| name);
         write!(f, "{name}:{}", self.threads)
     }
 }
@@ -90,19 +92,21 @@ impl fmt::Display for Stress {
 impl FromStr for Load {
     type Err = String;
 
-    /// Reads `none`, `cpu:2`, `tasks:100x50us`; anything else is a command.
+    /// Parses `none`, `cpu:2` or `tasks:100x50us`. Any other text is a command.
     fn from_str(text: &str) -> Result<Self, String> {
         let trimmed = text.trim_matches(' ');
         let (name, detail) =
             trimmed.split_once(':').map_or((trimmed, None), |(name, detail)| (name, Some(detail)));
         match (name, detail) {
             ("none", None) => Ok(Self::None),
-            ("tasks", Some(detail)) => tasks(detail).map(Self::Tasks),
+            ("tasks", Some(detail)) => parse_tasks(detail).map(Self::Tasks),
             ("tasks", None) => {
-                Err("tasks need a number and a time, as in tasks:100x50us".to_owned())
+                Err("tasks need a number and a time, e.g. tasks:100x50us".to_owned())
             }
-            _ if KINDS.iter().any(|(known, _)| *known == name) => trimmed.parse().map(Self::Stress),
-            _ => command(text).map(Self::Command),
+            _ if STRESS_KINDS.iter().any(|(known, _)| *known == name) => {
+                trimmed.parse().map(Self::Stress)
+            }
+            _ => parse_command(text).map(Self::Command),
         }
     }
 }
@@ -113,12 +117,12 @@ impl FromStr for Stress {
     fn from_str(text: &str) -> Result<Self, String> {
         let (name, threads) =
             text.split_once(':').map_or((text, None), |(name, n)| (name, Some(n)));
-        let (_, kind) = KINDS
+        let (_, kind) = STRESS_KINDS
             .iter()
             .find(|(known, _)| *known == name)
-            .ok_or_else(|| format!("no load {text:?}"))?;
+            .ok_or_else(|| format!("unknown load {text:?}: expected cpu, memory, io or softirq"))?;
         let threads = match threads {
-            // One for each CPU that this process may use; one is enough of what CPUs share.
+            // A thread for each usable CPU. A single thread is enough for resources that CPUs share.
             None if *kind == StressKind::Cpu => {
                 std::thread::available_parallelism().map_or(1, usize::from)
             }
@@ -127,7 +131,7 @@ impl FromStr for Stress {
                 let number = n.parse().ok().filter(|n| (1..=MAX_THREADS).contains(n));
                 number.ok_or_else(|| {
                     format!(
-                        "{name}:{n} is no load; give 1 to {MAX_THREADS} threads, as in {name}:2"
+                        "invalid load {name}:{n}: expected 1 to {MAX_THREADS} threads, e.g. {name}:2"
                     )
                 })?
             }
@@ -136,21 +140,21 @@ impl FromStr for Stress {
     }
 }
 
-/// Reads `100x50us`.
-fn tasks(text: &str) -> Result<Tasks, String> {
-    let bad = || {
+/// Parses `100x50us`.
+fn parse_tasks(text: &str) -> Result<TaskLoad, String> {
+    let invalid = || {
         format!(
-            "tasks:{text} is no load; give a number and how long each holds its worker, as in tasks:100x50us"
+            "invalid load tasks:{text}: expected a number of tasks and the time each holds its worker, e.g. tasks:100x50us"
         )
     };
-    let (count, hold) = text.split_once('x').ok_or_else(bad)?;
-    let count = count.parse().ok().filter(|n| (1..=MAX_TASKS).contains(n)).ok_or_else(bad)?;
+    let (count, hold) = text.split_once('x').ok_or_else(invalid)?;
+    let count = count.parse().ok().filter(|n| (1..=MAX_TASKS).contains(n)).ok_or_else(invalid)?;
     let hold = units::parse_duration_within("a hold", hold, Duration::from_nanos(100)..=MAX_HOLD)?;
-    Ok(Tasks { count, hold })
+    Ok(TaskLoad { count, hold })
 }
 
-/// A command line that can stand in an id, a title and a plan.
-fn command(text: &str) -> Result<String, String> {
+/// Parses a command line that is valid in an id, a title and a plan.
+fn parse_command(text: &str) -> Result<String, String> {
     if text.chars().any(char::is_control) {
         return Err(
             "a load is one line without control characters; put more into a script".to_owned()
@@ -159,13 +163,13 @@ fn command(text: &str) -> Result<String, String> {
     match shlex::split(text) {
         None => Err(format!("the command {text:?} has an open quote")),
         Some(words) if words.is_empty() => {
-            Err("an empty load is nothing to run; `none` measures without".to_owned())
+            Err("the load is empty; use `none` to measure without a load".to_owned())
         }
-        // A space outside may be one that is escaped; other white space is no blank to a shell.
+        // A space at the end can be escaped, and other white space does not separate words in a shell.
         Some(words) => {
             let trimmed = text.trim_matches(' ');
-            let is_same = shlex::split(trimmed).is_some_and(|trimmed| trimmed == words);
-            Ok(if is_same { trimmed } else { text.trim_start_matches(' ') }.to_owned())
+            let is_equal = shlex::split(trimmed).is_some_and(|trimmed| trimmed == words);
+            Ok(if is_equal { trimmed } else { text.trim_start_matches(' ') }.to_owned())
         }
     }
 }
@@ -175,7 +179,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_load_reads_back() {
+    fn loads_parse_back() {
         for text in [
             "none",
             "cpu:2",
@@ -190,7 +194,7 @@ mod tests {
             assert_eq!(text.parse::<Load>().unwrap().to_string(), text);
         }
         assert_eq!("memory".parse::<Load>().unwrap().to_string(), "memory:1");
-        assert_eq!(" cpu:2 ".parse::<Load>(), "cpu:2".parse(), "no command of that name");
+        assert_eq!(" cpu:2 ".parse::<Load>(), "cpu:2".parse(), "a stress load, not a command");
         assert!(matches!(
             "cpu".parse(),
             Ok(Load::Stress(Stress { kind: StressKind::Cpu, threads: 1.. }))
@@ -198,13 +202,13 @@ mod tests {
         assert_eq!(
             "./cpu".parse::<Load>(),
             Ok(Load::Command("./cpu".to_owned())),
-            "a path is a program"
+            "a path is a command"
         );
     }
 
     #[test]
-    fn what_is_no_load_is_refused_with_an_example() {
-        for (text, says) in [
+    fn invalid_loads_are_rejected() {
+        for (text, expected) in [
             ("cpu:0", "cpu:2"),
             ("cpu:9999", "1 to 1024"),
             ("io:x", "io:2"),
@@ -213,12 +217,12 @@ mod tests {
             ("tasks:0x50us", "tasks:100x50us"),
             ("tasks:1x50", "no unit"),
             ("tasks:1x2s", "1s"),
-            ("", "empty load"),
+            ("", "is empty"),
             ("sh -c 'x", "open quote"),
             ("a\nb", "one line"),
         ] {
             let error = text.parse::<Load>().unwrap_err();
-            assert!(error.contains(says), "{text:?}: {error}");
+            assert!(error.contains(expected), "{text:?}: {error}");
         }
     }
 }

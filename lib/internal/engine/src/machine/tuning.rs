@@ -110,7 +110,7 @@ impl FromStr for Sched {
             ("fifo", Some(priority)) => Ok(Self::Fifo(priority)),
             ("rr", Some(priority)) => Ok(Self::RoundRobin(priority)),
             _ => Err(format!(
-                "no scheduling class {text:?}; use other, fifo:N or rr:N with a priority from 1 to 99"
+                "unknown scheduling class {text:?}; use other, fifo:N or rr:N with a priority from 1 to 99"
             )),
         }
     }

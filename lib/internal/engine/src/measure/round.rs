@@ -223,7 +223,7 @@ impl RoundRequest<'_> {
     fn play(self, name: &str) -> Result<MeasuredRound, String> {
         let (scenario, grid) = (self.scenario, self.grid());
         let offset = self.index * scenario.round_ticks;
-        let played = script::play(&scenario.id, name, self.index, offset, grid)?;
+        let played = script::replay(&scenario.id, name, self.index, offset, grid)?;
         let start = self.start.unwrap_or_else(|| Instant::now() + self.phase);
         let instance = |i: u64| {
             let start = start + Duration::from_nanos(grid.period_ns * i / scenario.instances);

@@ -1,9 +1,9 @@
-//! Tasks that hold the subject's own runtime: the load that most services put on their timers.
+//! TaskLoad that hold the subject's own runtime: the load that most services put on their timers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::load::Tasks;
+use crate::load::TaskLoad;
 use crate::machine::os;
 
 /// What the tasks of a round have used so far.
@@ -20,7 +20,7 @@ impl LoadCpuTime {
 ///
 /// Each holds its worker and then yields behind all that are ready, as a task does that always has
 /// work: a tick that comes due meanwhile waits for the rest of a turn of all of them.
-pub fn spawn(tasks: Tasks, held: &LoadCpuTime) {
+pub fn spawn(tasks: TaskLoad, held: &LoadCpuTime) {
     for _ in 0..tasks.count {
         let held = held.clone();
         tokio::spawn(async move {
@@ -35,7 +35,7 @@ pub fn spawn(tasks: Tasks, held: &LoadCpuTime) {
 /// Spins until the time is over by the clock, and books the CPU time it took: less where the thread
 /// itself had to wait.
 #[allow(clippy::disallowed_methods, reason = "how long a worker is held is a time by the clock")]
-fn hold(tasks: Tasks, held: &LoadCpuTime) {
+fn hold(tasks: TaskLoad, held: &LoadCpuTime) {
     let (began, before) = (std::time::Instant::now(), os::thread_cpu_ns());
     while began.elapsed() < tasks.hold {
         std::hint::spin_loop();
@@ -54,7 +54,7 @@ mod tests {
     #[test]
     #[allow(clippy::disallowed_methods, reason = "nothing may be earlier than the tasks let it")]
     fn whoever_yields_waits_for_a_turn_of_all_of_them() {
-        let tasks = Tasks { count: 7, hold: Duration::from_micros(200) };
+        let tasks = TaskLoad { count: 7, hold: Duration::from_micros(200) };
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(async {
             let held = LoadCpuTime::default();

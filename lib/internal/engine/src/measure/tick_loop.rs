@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use jitterstat::recorder::{RawSample, Recorder};
 use tach::Anchor;
 
-use crate::load::Tasks;
+use crate::load::TaskLoad;
 use crate::measure::cost::{Cost, CostMeter};
 use crate::measure::late_watch::{LoopWatch, RoundWatch};
 use crate::measure::long_wait;
@@ -41,7 +41,7 @@ pub struct RoundSetup {
     /// Of tokio; not used by what runs elsewhere.
     pub runtime: Runtime,
     /// What else that runtime is to run.
-    pub tasks: Option<Tasks>,
+    pub tasks: Option<TaskLoad>,
     pub stop: Arc<AtomicBool>,
     /// What tasks of a load used.
     pub held: LoadCpuTime,

@@ -229,7 +229,7 @@ pub enum ParkDetection {
 impl ParkDetection {
     pub fn new(waits: WaitKind, has_hooks: bool) -> Self {
         match waits {
-            WaitKind::Spins => Self::Never,
+            WaitKind::Spin => Self::Never,
             _ if has_hooks => Self::ByHooks,
             _ => Self::InTheWait,
         }
@@ -517,7 +517,7 @@ fn facts(
     };
     let usual_cpu_ns = match round.waits {
         // Whatever it does between deadline and wake-up is what it should not.
-        WaitKind::Spins => way_ns,
+        WaitKind::Spin => way_ns,
         _ => median(threads.iter().flat_map(|t| t.cycles.windows(2).filter_map(cpu)).collect()),
     };
     RoundConditions {

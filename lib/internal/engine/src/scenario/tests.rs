@@ -1,7 +1,9 @@
-use super::*;
 use proptest::prelude::*;
 
-fn of(subject: &str) -> ScenarioArgs {
+use super::*;
+use crate::subject;
+
+fn args_for(subject: &str) -> ScenarioArgs {
     ScenarioArgs { subjects: subject.parse::<Subjects>().unwrap().0, ..ScenarioArgs::default() }
 }
 
@@ -11,10 +13,13 @@ fn rounds_follow_the_ticks() {
         [(10_000, 500, 250, 20), (100, 500, 10, 20), (5, 1_000, 1, 10), (10_000, 100_000, 10, 3)]
     {
         let length = Some(Length::Ticks(ticks));
-        let s =
-            ScenarioArgs { length, periods: vec![Duration::from_micros(period_us)], ..of("spin") }
-                .single_scenario()
-                .unwrap();
+        let s = ScenarioArgs {
+            length,
+            periods: vec![Duration::from_micros(period_us)],
+            ..args_for("spin")
+        }
+        .single_scenario()
+        .unwrap();
         assert_eq!((s.round_ticks, s.warmup_ticks), (round, warmup), "{ticks} at {period_us} us");
         let sum: u64 = (0..s.rounds()).map(|i| s.ticks_of_round(i)).sum();
         assert_eq!(sum, ticks);
@@ -22,90 +27,98 @@ fn rounds_follow_the_ticks() {
 }
 
 #[test]
-fn a_number_of_rounds_makes_full_ones() {
-    let of = |rounds, round_ticks, period_ms| {
+fn round_counts_give_full_rounds() {
+    let lengths = |rounds, round_ticks, period_ms| {
         let (length, periods) =
             (Some(Length::Rounds(rounds)), vec![Duration::from_millis(period_ms)]);
-        let s =
-            ScenarioArgs { length, round_ticks, periods, ..of("spin") }.single_scenario().unwrap();
+        let s = ScenarioArgs { length, round_ticks, periods, ..args_for("spin") }
+            .single_scenario()
+            .unwrap();
         (s.round_ticks, s.rounds(), s.ticks)
     };
-    assert_eq!(of(24, None, 1), (250, 24, 6_000));
-    assert_eq!(of(24, Some(10), 1), (10, 24, 240));
-    assert_eq!(of(3, None, 100), (10, 3, 30), "no longer than a second");
+    assert_eq!(lengths(24, None, 1), (250, 24, 6_000));
+    assert_eq!(lengths(24, Some(10), 1), (10, 24, 240));
+    assert_eq!(lengths(3, None, 100), (10, 3, 30), "no longer than a second");
 }
 
 #[test]
-fn the_same_thing_is_measured_once_and_twins_are_numbered() {
-    let [one, other] = [5, 6].map(|n| {
-        ScenarioArgs { length: Some(Length::Ticks(n)), ..of("spin") }.single_scenario().unwrap()
+fn twins_are_numbered() {
+    let [first, second] = [5, 6].map(|n| {
+        ScenarioArgs { length: Some(Length::Ticks(n)), ..args_for("spin") }
+            .single_scenario()
+            .unwrap()
     });
-    let ids: Vec<String> = deduplicate(vec![one.clone(), other.clone(), one, other])
+    let ids: Vec<String> = deduplicate(vec![first.clone(), second.clone(), first, second])
         .into_iter()
         .map(|s| s.id)
         .collect();
     assert_eq!(ids, ["spin@500us", "spin@500us#2"]);
+}
+
+#[test]
+fn bare_threads_ignore_the_runtime() {
     let many = ScenarioArgs {
         runtimes: vec![Runtime::CurrentThread, Runtime::MultiThread(1)],
-        ..of("spin")
+        ..args_for("spin")
     };
     assert_eq!(many.scenarios().unwrap().len(), 1, "a bare thread has no runtime");
 }
 
 #[test]
-fn a_load_is_a_property_of_the_scenario_and_tasks_need_a_runtime() {
+fn task_loads_need_a_runtime() {
     let loads = ["none", "cpu:2", "tasks:3x50us"].map(|text| text.parse().unwrap()).to_vec();
     let ids = |subjects: &str| {
-        let args = ScenarioArgs { loads: loads.clone(), ..of(subjects) };
-        args.scenarios().map(|all| all.into_iter().map(|s| s.id).collect::<Vec<_>>())
+        let args = ScenarioArgs { loads: loads.clone(), ..args_for(subjects) };
+        args.scenarios().map(|scenarios| scenarios.into_iter().map(|s| s.id).collect::<Vec<_>>())
     };
     let tokio = "tokio-interval@500us/current-thread";
     let expected = [tokio.to_owned(), format!("{tokio}+cpu:2"), format!("{tokio}+tasks:3x50us")];
     assert_eq!(ids("tokio-interval").unwrap(), expected);
     assert!(ids("spin").unwrap_err().to_string().contains("none of these subjects has one"));
-    let all = ids("*n*").unwrap();
+    let mixed = ids("*n*").unwrap();
     assert_eq!(
-        all.iter().filter(|id| id.starts_with("spin")).collect::<Vec<_>>(),
+        mixed.iter().filter(|id| id.starts_with("spin")).collect::<Vec<_>>(),
         ["spin@500us", "spin@500us+cpu:2"]
     );
 }
 
 #[test]
-fn what_cannot_be_measured_is_refused() {
-    let year = Duration::from_secs(3600);
-    let refused = |args: ScenarioArgs| args.scenarios().unwrap_err().to_string();
+fn invalid_lengths_are_rejected() {
+    let hour = Duration::from_secs(3600);
+    let error = |args: ScenarioArgs| args.scenarios().unwrap_err().to_string();
     let ticks = |n| Some(Length::Ticks(n));
     assert!(
-        refused(ScenarioArgs { length: ticks(0), ..of("spin") }).starts_with("0 ticks is nothing")
+        error(ScenarioArgs { length: ticks(0), ..args_for("spin") })
+            .starts_with("invalid --ticks 0")
     );
     assert!(
-        refused(ScenarioArgs { round_ticks: Some(0), ..of("spin") })
-            .starts_with("a round of 0 ticks")
+        error(ScenarioArgs { round_ticks: Some(0), ..args_for("spin") })
+            .starts_with("invalid --round-ticks 0")
     );
     assert!(
-        refused(ScenarioArgs { periods: vec![Duration::ZERO], ..of("spin") })
+        error(ScenarioArgs { periods: vec![Duration::ZERO], ..args_for("spin") })
             .contains("outside 1us to 1h")
     );
     let time = Some(Length::Time(Duration::from_micros(499)));
     assert!(
-        refused(ScenarioArgs { length: time, ..of("spin") })
-            .contains("499us holds no tick of --period 500us")
+        error(ScenarioArgs { length: time, ..args_for("spin") })
+            .contains("499us contains no tick of --period 500us")
     );
     let long = ScenarioArgs {
         length: ticks(10_000),
         round_ticks: Some(9_000),
-        periods: vec![year],
-        ..of("spin")
+        periods: vec![hour],
+        ..args_for("spin")
     };
-    assert!(refused(long).contains("longer than a year"));
+    assert!(error(long).contains("longer than a year"));
 }
 
 #[test]
-fn unknown_subjects_get_the_nearest_names() {
+fn unknown_subjects_suggest_similar_names() {
     let error = "tokio-intervall".parse::<Subjects>().unwrap_err();
     assert!(error.contains("did you mean tokio-interval?"), "{error}");
     let far = "wibble".parse::<Subjects>().unwrap_err();
-    assert_eq!(far, "no subject \"wibble\"; `osjitter list` shows all");
+    assert_eq!(far, "unknown subject \"wibble\"; `osjitter list` shows all");
     assert_eq!("*sleep*".parse::<Subjects>().unwrap().0.len(), 5);
     let available = subject::ALL.iter().filter(|e| subject::check_available(e.name).is_ok());
     assert_eq!("all".parse::<Subjects>().unwrap().0.len(), available.count());
@@ -114,14 +127,14 @@ fn unknown_subjects_get_the_nearest_names() {
 }
 
 #[test]
-fn many_stars_take_no_time() {
+fn many_stars_match_quickly() {
     let (pattern, name) = (format!("{}z", "*a".repeat(40)), "a".repeat(4_000));
     assert!(!matches_glob(&pattern, &name) && matches_glob(&pattern[..80], &name));
 }
 
 proptest! {
     #[test]
-    fn a_glob_matches_as_its_definition_says(pattern in "[ab*?]{0,8}", name in "[ab]{0,8}") {
+    fn globs_match_their_definition(pattern in "[ab*?]{0,8}", name in "[ab]{0,8}") {
         fn by_definition(pattern: &[u8], name: &[u8]) -> bool {
             match (pattern, name) {
                 ([], _) => name.is_empty(),
@@ -134,7 +147,7 @@ proptest! {
     }
 
     #[test]
-    fn a_runtime_reads_back(workers in 1..=MAX_WORKERS) {
+    fn runtimes_parse_back(workers in 1..=MAX_WORKERS) {
         for runtime in [Runtime::CurrentThread, Runtime::MultiThread(workers)] {
             prop_assert_eq!(runtime.to_string().parse(), Ok(runtime));
         }

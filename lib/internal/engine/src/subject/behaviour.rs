@@ -1,18 +1,19 @@
-//! Missed-tick behaviours as types: what a subject does is known when its loop is compiled.
+//! Missed-tick behaviours as types, so that each loop is compiled for one behaviour.
 
 use std::time::Instant;
 
 use crate::subject::ticker::{Delivered, Schedule};
 
+/// Missed-tick behaviour of a subject, in the types of both libraries.
 pub trait Behaviour: Send + Sync + Unpin + 'static {
-    const OURS: osinterval::MissedTickBehavior;
-    const TOKIOS: tokio::time::MissedTickBehavior;
+    const OSINTERVAL: osinterval::MissedTickBehavior;
+    const TOKIO: tokio::time::MissedTickBehavior;
 
-    /// Which tick a delivery was: the next one, or, where ticks may be left out, the one whose
-    /// deadline it claims.
+    /// Returns the tick that was delivered: the next one or, if ticks can be skipped, the one whose
+    /// deadline is `claimed`.
     #[inline]
     fn delivered(schedule: &Schedule, next: u64, claimed: Instant) -> Delivered {
-        match Self::OURS {
+        match Self::OSINTERVAL {
             osinterval::MissedTickBehavior::Skip => {
                 Delivered { tick: schedule.index(claimed), expirations: 1 }
             }
@@ -21,20 +22,20 @@ pub trait Behaviour: Send + Sync + Unpin + 'static {
     }
 }
 
-/// Catch up at once.
+/// Delivers missed ticks immediately.
 pub struct Burst;
-/// Restart from now.
+/// Restarts the grid at the late tick.
 pub struct Delay;
-/// On to the next multiple of the period.
+/// Continues at the next multiple of the period.
 pub struct Skip;
 
-macro_rules! same_name {
+macro_rules! impl_behaviour {
     ($($name:ident)*) => {$(
         impl Behaviour for $name {
-            const OURS: osinterval::MissedTickBehavior = osinterval::MissedTickBehavior::$name;
-            const TOKIOS: tokio::time::MissedTickBehavior = tokio::time::MissedTickBehavior::$name;
+            const OSINTERVAL: osinterval::MissedTickBehavior = osinterval::MissedTickBehavior::$name;
+            const TOKIO: tokio::time::MissedTickBehavior = tokio::time::MissedTickBehavior::$name;
         }
     )*};
 }
 
-same_name! { Burst Delay Skip }
+impl_behaviour! { Burst Delay Skip }

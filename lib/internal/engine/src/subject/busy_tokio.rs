@@ -1,4 +1,4 @@
-//! Tickers of a tokio runtime that is kept from sleeping.
+//! Tickers of a tokio runtime that never parks.
 
 use std::future::Future;
 use std::io;
@@ -11,18 +11,17 @@ use tokio::time;
 
 use crate::subject::ticker::{Schedule, Subject, Ticker, WaitKind};
 
-/// tokio kept from parking by the task that waits: it reads the clock and yields, until the
-/// deadline is reached.
+/// A task that reads the clock and yields until the deadline, which keeps tokio from parking.
 ///
-/// A task in `yield_now` is run again after tokio has looked for I/O and timers without waiting for
-/// any, so the worker goes round and round: one system call and one look at the wheel for each
-/// reading of the clock. The deadline is never given to the wheel, whose milliseconds have no part
-/// in it. Other tasks of the runtime go on as usual.
+/// tokio polls a task in `yield_now` again after checking for I/O and timers without blocking, so
+/// each reading of the clock costs one system call and one check of the wheel. The deadline is not
+/// registered with the wheel and is not rounded to its milliseconds. Other tasks of the runtime run
+/// as usual.
 pub struct Yielding(Schedule);
 
 impl Subject for Yielding {
     const PARKS_UNTIL_DUE: bool = false;
-    const WAIT_KIND: WaitKind = WaitKind::Spins;
+    const WAIT_KIND: WaitKind = WaitKind::Spin;
     type Ticker = Self;
 
     fn ticker(schedule: Schedule) -> io::Result<Self> {
@@ -39,7 +38,7 @@ impl Ticker for Yielding {
         if Instant::now() >= self.0.deadline(next) {
             return Poll::Ready(Ok(()));
         }
-        // Its first poll asks for the next turn; there is nothing else in it.
+        // The first poll only requests another turn.
         pin!(yield_now()).poll(cx).map(Ok)
     }
 
@@ -48,33 +47,32 @@ impl Ticker for Yielding {
     }
 }
 
-/// tokio's interval, with the runtime kept from parking by another task that does nothing but
-/// yield.
+/// tokio's interval on a runtime that another task, which only yields, keeps from parking.
 ///
-/// What that saves is falling asleep and waking up; a deadline is still rounded up to the wheel's
-/// next millisecond.
-pub struct IntervalBesideYielding {
+/// This avoids the time to fall asleep and to wake up. Deadlines are still rounded up to the next
+/// millisecond of the wheel.
+pub struct IntervalWithYieldingTask {
     interval: time::Interval,
-    yielding: AbortHandle,
+    yielding_task: AbortHandle,
 }
 
-impl Subject for IntervalBesideYielding {
+impl Subject for IntervalWithYieldingTask {
     const PARKS_UNTIL_DUE: bool = false;
-    const WAIT_KIND: WaitKind = WaitKind::Spins;
+    const WAIT_KIND: WaitKind = WaitKind::Spin;
     type Ticker = Self;
 
     fn ticker(schedule: Schedule) -> io::Result<Self> {
-        let yielding = tokio::spawn(async {
+        let yielding_task = tokio::spawn(async {
             loop {
                 yield_now().await;
             }
         });
         let interval = time::interval_at(schedule.start.into(), schedule.period);
-        Ok(Self { interval, yielding: yielding.abort_handle() })
+        Ok(Self { interval, yielding_task: yielding_task.abort_handle() })
     }
 }
 
-impl Ticker for IntervalBesideYielding {
+impl Ticker for IntervalWithYieldingTask {
     type Event = time::Instant;
 
     #[inline]
@@ -91,8 +89,8 @@ impl Ticker for IntervalBesideYielding {
     }
 }
 
-impl Drop for IntervalBesideYielding {
+impl Drop for IntervalWithYieldingTask {
     fn drop(&mut self) {
-        self.yielding.abort();
+        self.yielding_task.abort();
     }
 }

@@ -1,4 +1,4 @@
-//! The interval of `busypoll`, by what its runtime does until a tick is due.
+//! The interval of `busypoll`, with different behaviours of its runtime until a tick is due.
 
 use std::io;
 use std::marker::PhantomData;
@@ -10,23 +10,24 @@ use busypoll::{ParkBackend, Parking, Runtime};
 
 use crate::subject::ticker::{Schedule, Subject, Ticker, WaitKind};
 
-/// A subject that has to run on a certain kind of busypoll runtime.
+/// A subject that runs on a busypoll runtime.
 pub trait OnBusypoll: Subject {
+    /// Creates the runtime.
     fn runtime() -> io::Result<Runtime>;
 }
 
-/// What a runtime does while nothing is ready.
-pub trait Idle: 'static {
+/// Behaviour of a runtime while no task is ready.
+pub trait IdleBehaviour: 'static {
     const WAIT_KIND: WaitKind;
     const BACKEND: &'static str;
     fn runtime() -> io::Result<Runtime>;
 }
 
-/// It looks at its timers in every turn.
+/// The runtime checks its timers in every turn.
 pub struct Spinning;
 
-impl Idle for Spinning {
-    const WAIT_KIND: WaitKind = WaitKind::Spins;
+impl IdleBehaviour for Spinning {
+    const WAIT_KIND: WaitKind = WaitKind::Spin;
     const BACKEND: &'static str = "busypoll, spinning";
 
     fn runtime() -> io::Result<Runtime> {
@@ -34,10 +35,10 @@ impl Idle for Spinning {
     }
 }
 
-/// It waits for events and the next deadline, in the way that every kernel has.
+/// The runtime waits for events and the next deadline with a system call of every kernel.
 pub struct Parked;
 
-impl Idle for Parked {
+impl IdleBehaviour for Parked {
     const WAIT_KIND: WaitKind = WaitKind::Timer;
     const BACKEND: &'static str = "busypoll, parked";
 
@@ -46,10 +47,10 @@ impl Idle for Parked {
     }
 }
 
-/// It waits in `io_uring_enter`, or cannot be had.
+/// The runtime waits in `io_uring_enter`. It is not available on every kernel.
 pub struct ParkedOnIoUring;
 
-impl Idle for ParkedOnIoUring {
+impl IdleBehaviour for ParkedOnIoUring {
     const WAIT_KIND: WaitKind = WaitKind::Timer;
     const BACKEND: &'static str = "busypoll, parked in io_uring_enter";
 
@@ -58,23 +59,22 @@ impl Idle for ParkedOnIoUring {
         if runtime.park_backend() == ParkBackend::IoUring {
             return Ok(runtime);
         }
-        let reason =
-            "no io_uring that waits for a deadline: it takes Linux 6.12 and the right to make one";
+        let reason = "io_uring cannot wait for a deadline here: it needs Linux 6.12 and permission to create a ring";
         Err(io::Error::new(io::ErrorKind::Unsupported, reason))
     }
 }
 
-/// An interval of a runtime that idles like that.
+/// An interval of a runtime with the idle behaviour `I`.
 pub struct Interval<I>(busypoll::time::Interval, PhantomData<fn() -> I>);
 
-impl<I: Idle> OnBusypoll for Interval<I> {
+impl<I: IdleBehaviour> OnBusypoll for Interval<I> {
     fn runtime() -> io::Result<Runtime> {
         I::runtime()
     }
 }
 
-impl<I: Idle> Subject for Interval<I> {
-    // It has no hook to stamp the end of a park.
+impl<I: IdleBehaviour> Subject for Interval<I> {
+    // busypoll has no hook at the end of a park.
     const PARKS_UNTIL_DUE: bool = false;
     const WAIT_KIND: WaitKind = I::WAIT_KIND;
     type Ticker = Self;
@@ -84,7 +84,7 @@ impl<I: Idle> Subject for Interval<I> {
     }
 }
 
-impl<I: Idle> Ticker for Interval<I> {
+impl<I: IdleBehaviour> Ticker for Interval<I> {
     type Event = Instant;
 
     #[inline]

@@ -1,8 +1,8 @@
-//! The things under test: the only place that knows them.
+//! The subjects: everything that can be measured. Only this module depends on their types.
 //!
-//! A [`Subject`] makes a fresh [`Ticker`] for each round. The measuring loop is generic over it;
-//! the choice by name is made once, by [`with`], outside the loop: nothing is boxed and nothing
-//! dispatched between wake-up and stamp.
+//! A [`Subject`] creates a new [`Ticker`] for each round. The measuring loop is generic over the
+//! subject. [`visit_by_name`] selects the subject outside the loop, so there is no boxed future and
+//! no dynamic call between a wake-up and its time stamp.
 
 mod behaviour;
 mod busy_tokio;
@@ -25,11 +25,11 @@ use ticker::{Schedule, Subject, Ticker, WaitKind};
 pub use busypoll_interval::OnBusypoll;
 pub use subject_info::{RuntimeKind, SubjectInfo};
 
-/// Something to be done with a subject, whose type is known only inside; one way for each [`RuntimeKind`]
-/// that has a loop.
+/// An operation that is generic over the subject, with a method for each [`RuntimeKind`] that has a
+/// loop.
 pub trait Visitor {
     type Output;
-    /// tokio's threads hand tasks to each other.
+    /// Visits a subject whose ticks are `Send`, since tokio's threads steal tasks from each other.
     fn on_tokio<S>(self) -> Self::Output
     where
         S: Subject<Ticker: Ticker<Event: Send> + Send>;
@@ -47,7 +47,7 @@ macro_rules! subjects {
             default: $default,
         }),*];
 
-        /// Hands the subject called `name` to the visitor; `None` if there is none of that name.
+        /// Calls the visitor with the subject called `name`. Returns `None` if there is none.
         pub fn visit_by_name<V: Visitor>(name: &str, visitor: V) -> Option<V::Output> {
             match name {
                 $($name => Some(subjects!(@visit $runtime visitor $kind)),)*
@@ -93,7 +93,7 @@ subjects! {
         "tokio::time::timeout_at around a future that never ends";
     "tokio-busy", Tokio busy_tokio::Yielding, false,
         "tokio that never parks: a task that yields until the clock has reached the deadline";
-    "tokio-busy-interval", Tokio busy_tokio::IntervalBesideYielding, false,
+    "tokio-busy-interval", Tokio busy_tokio::IntervalWithYieldingTask, false,
         "tokio::time::Interval beside a task that only yields: no park, but the wheel's milliseconds";
     "busypoll-interval", Busypoll busypoll_interval::Interval<busypoll_interval::Spinning>, false,
         "the interval of busypoll, our runtime that does not park, spinning";
@@ -109,54 +109,59 @@ subjects! {
         "control: a thread that spins on the kernel's clock";
 }
 
-/// The control that runs beside a subject in a session of the gate: a bare thread that sleeps.
+/// Returns the control of a subject in a session of the gate: a bare thread that sleeps.
 pub fn control_for(subject: &SubjectInfo) -> &'static SubjectInfo {
-    let nanosleep = || ALL.iter().find(|e| e.name == "nanosleep").expect("it is in the table");
+    let nanosleep =
+        || ALL.iter().find(|e| e.name == "nanosleep").expect("nanosleep is in the table");
     if subject.runtime_kind == RuntimeKind::Script { &script::CONTROL } else { nanosleep() }
 }
 
-/// Whether a subject can run here, by making one; the reason if not.
+/// Creates a ticker to check whether a subject can run here.
+///
+/// # Errors
+///
+/// Returns the reason if the subject is unknown or cannot run.
 pub fn check_available(name: &str) -> Result<(), String> {
-    struct Try;
-    impl Try {
+    struct Check;
+    impl Check {
         #[allow(
             clippy::disallowed_methods,
             reason = "a start for a ticker that is dropped at once"
         )]
-        fn make<S: Subject>() -> io::Result<()> {
+        fn create<S: Subject>() -> io::Result<()> {
             let schedule = Schedule { start: Instant::now(), period: Duration::from_millis(1) };
             S::ticker(schedule).map(drop)
         }
     }
-    impl Visitor for Try {
+    impl Visitor for Check {
         type Output = io::Result<()>;
         fn on_tokio<S: Subject>(self) -> io::Result<()> {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-            runtime.block_on(async { Self::make::<S>() })
+            runtime.block_on(async { Self::create::<S>() })
         }
         fn on_busypoll<S: OnBusypoll>(self) -> io::Result<()> {
-            S::runtime()?.block_on(async { Self::make::<S>() })
+            S::runtime()?.block_on(async { Self::create::<S>() })
         }
         fn on_thread<S: Subject>(self) -> io::Result<()> {
-            Self::make::<S>()
+            Self::create::<S>()
         }
     }
-    visit_by_name(name, Try).ok_or("no such subject")?.map_err(|error| error.to_string())
+    visit_by_name(name, Check).ok_or("unknown subject")?.map_err(|error| error.to_string())
 }
 
-/// Whether a subject takes a whole core at any period.
+/// Returns whether a subject uses a whole core at any period.
 pub fn spins(name: &str) -> bool {
     struct Spins;
     impl Visitor for Spins {
         type Output = bool;
         fn on_tokio<S: Subject>(self) -> bool {
-            S::WAIT_KIND == WaitKind::Spins
+            S::WAIT_KIND == WaitKind::Spin
         }
         fn on_busypoll<S: OnBusypoll>(self) -> bool {
-            S::WAIT_KIND == WaitKind::Spins
+            S::WAIT_KIND == WaitKind::Spin
         }
         fn on_thread<S: Subject>(self) -> bool {
-            S::WAIT_KIND == WaitKind::Spins
+            S::WAIT_KIND == WaitKind::Spin
         }
     }
     visit_by_name(name, Spins).unwrap_or(false)
@@ -167,9 +172,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_unique_and_found() {
-        struct Found;
-        impl Visitor for Found {
+    fn names_are_unique() {
+        struct KindOf;
+        impl Visitor for KindOf {
             type Output = RuntimeKind;
             fn on_tokio<S: Subject>(self) -> RuntimeKind {
                 RuntimeKind::Tokio
@@ -183,13 +188,13 @@ mod tests {
         }
         for entry in ALL {
             assert_eq!(
-                visit_by_name(entry.name, Found),
+                visit_by_name(entry.name, KindOf),
                 Some(entry.runtime_kind),
                 "{}",
                 entry.name
             );
             assert_eq!(ALL.iter().filter(|e| e.name == entry.name).count(), 1);
         }
-        assert_eq!(visit_by_name("no-such-thing", Found), None);
+        assert_eq!(visit_by_name("no-such-subject", KindOf), None);
     }
 }

@@ -1,4 +1,4 @@
-//! Our own intervals, over the operating system's timers.
+//! The intervals of `osinterval`, which use the operating system's timers.
 
 use std::io;
 use std::marker::PhantomData;
@@ -26,7 +26,7 @@ impl<B: Behaviour> Subject for OneShot<B> {
     fn ticker(schedule: Schedule) -> io::Result<Self> {
         let interval = OsInterval::builder(schedule.period)
             .start_at(schedule.start.into())
-            .missed_tick_behavior(B::OURS)
+            .missed_tick_behavior(B::OSINTERVAL)
             .build()?;
         Ok(Self { schedule, interval, behaviour: PhantomData })
     }
@@ -58,7 +58,7 @@ impl<B: Behaviour> Ticker for OneShot<B> {
 pub struct Precise(OsInterval);
 
 impl Subject for Precise {
-    // It comes back from its park before the deadline, on purpose.
+    // The precise mode wakes up before the deadline on purpose.
     const PARKS_UNTIL_DUE: bool = false;
     type Ticker = Self;
 
@@ -86,15 +86,15 @@ impl Ticker for Precise {
     }
 }
 
-/// An interval of an `IntervalGroup`; several of them are of one group.
+/// An interval of an `IntervalGroup`. All instances share one group.
 pub struct Grouped(GroupInterval);
 
 impl Subject for Grouped {
     type Ticker = Self;
 
     fn ticker(schedule: Schedule) -> io::Result<Self> {
-        let mut alone = Self::tickers(&[schedule])?;
-        Ok(alone.remove(0))
+        let mut tickers = Self::tickers(&[schedule])?;
+        Ok(tickers.remove(0))
     }
 
     fn tickers(schedules: &[Schedule]) -> io::Result<Vec<Self>> {

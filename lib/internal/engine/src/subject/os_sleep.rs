@@ -1,4 +1,4 @@
-//! Our own sleeps and timeouts, over the runtime's shared timer.
+//! The sleeps and timeouts of `osinterval`, which share one timer per runtime.
 
 use std::future::{Future, Pending, pending};
 use std::io;
@@ -9,28 +9,28 @@ use osinterval::{Sleep, Timeout};
 
 use crate::subject::ticker::{Delivered, Schedule, Subject, Ticker};
 
-/// A future of ours that ends at its deadline, whatever it says then.
+/// A future of `osinterval` that is ready at its deadline. The output is ignored.
 pub trait OneDeadline: Future + Unpin + Sized + 'static {
-    fn at(deadline: std::time::Instant) -> Self;
+    fn until(deadline: std::time::Instant) -> Self;
 }
 
 impl OneDeadline for Sleep {
-    fn at(deadline: std::time::Instant) -> Self {
+    fn until(deadline: std::time::Instant) -> Self {
         osinterval::sleep_until(deadline.into())
     }
 }
 
-/// Around a future that never ends.
+/// A timeout of a future that never ends.
 impl OneDeadline for Timeout<Pending<()>> {
-    fn at(deadline: std::time::Instant) -> Self {
+    fn until(deadline: std::time::Instant) -> Self {
         osinterval::timeout_at(deadline.into(), pending())
     }
 }
 
-/// One made for each tick.
+/// A new future for each tick.
 pub struct PerTick<F> {
     schedule: Schedule,
-    waiting: Option<F>,
+    timer: Option<F>,
     backend: String,
 }
 
@@ -41,10 +41,10 @@ where
     type Ticker = Self;
 
     fn ticker(schedule: Schedule) -> io::Result<Self> {
-        // The timer is made with the first of them: not within the first tick.
+        // The first sleep creates the shared timer. Create it here, not during the first tick.
         let backend =
             format!("{}, shared", osinterval::sleep_until(schedule.start.into()).backend());
-        Ok(Self { schedule, waiting: None, backend })
+        Ok(Self { schedule, timer: None, backend })
     }
 }
 
@@ -54,18 +54,18 @@ impl<F: OneDeadline> Ticker for PerTick<F> {
     #[inline]
     fn begin(mut self: Pin<&mut Self>, next: u64) {
         let deadline = self.schedule.deadline(next);
-        self.waiting = Some(F::at(deadline));
+        self.timer = Some(F::until(deadline));
     }
 
     #[inline]
     fn poll_wait(mut self: Pin<&mut Self>, _: u64, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let waiting = self.waiting.as_mut().expect("begun");
-        Pin::new(waiting).poll(cx).map(|_| Ok(()))
+        let timer = self.timer.as_mut().expect("begin was called");
+        Pin::new(timer).poll(cx).map(|_| Ok(()))
     }
 
     #[inline]
     fn delivered(mut self: Pin<&mut Self>, (): (), next: u64) -> Delivered {
-        self.waiting = None;
+        self.timer = None;
         Delivered { tick: next, expirations: 1 }
     }
 

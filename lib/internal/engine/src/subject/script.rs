@@ -1,5 +1,7 @@
-//! Hidden subjects, for tests of this program: `scripted`, `scripted-b` and `scripted-c` play the
-//! lateness that a file lists, in no time and to the nanosecond. `OSJITTER_SCRIPT` names the file:
+//! Hidden subjects for tests of this program.
+//!
+//! `scripted`, `scripted-b` and `scripted-c` replay the lateness that a file contains, immediately
+//! and exactly. The environment variable `OSJITTER_SCRIPT` names the file:
 //!
 //! ```json
 //! {
@@ -15,16 +17,23 @@
 //! }
 //! ```
 //!
-//! A key is the name of a subject or, first, the id of a scenario
-//! (`scripted@500us/current-thread#2`); `nanosleep` is the control that a scripted subject has in a
-//! session of the gate. Only `lateness_ns` is required: a list that is repeated over the ticks of
-//! all rounds, or a list for each round, repeated over its ticks as the lists are over the rounds.
-//! `skipped` and `coalesced` are recorded ticks of every round, from 0: the first are never
-//! delivered, the others share the wake-up of the next tick. `until_unpark_ns` is repeated like
-//! `lateness_ns`; null is a tick without a park. What costs is unknown where it is left out;
-//! `steal_ns` and `run_queue_ns` are of a round. `fail` makes a round impossible to measure; in
-//! `no_tick_in_round` every tick is skipped; `interrupt_at_round` interrupts that round after half
-//! of its ticks. Subjects have a runtime, as tokio's do, and instances that are all alike.
+//! A key is the name of a subject or the id of a scenario (`scripted@500us/current-thread#2`), which
+//! has precedence. `nanosleep` is the control of a scripted subject in a session of the gate.
+//!
+//! | Key | Meaning |
+//! |---|---|
+//! | `lateness_ns` | required: a list that repeats over the ticks of all rounds, or a list per round |
+//! | `skipped` | indices of recorded ticks, from 0, that no round delivers |
+//! | `coalesced` | indices of ticks that share the wake-up of the next tick, in every round |
+//! | `until_unpark_ns` | a list like the first form of `lateness_ns`; null is a tick without a park |
+//! | `cpu_ns_per_tick`, `switches_per_tick` | costs per tick; unknown if missing |
+//! | `steal_ns`, `run_queue_ns` | costs per round; unknown if missing |
+//! | `fail` | the round that cannot be measured, and the reason |
+//! | `no_tick_in_round` | the round in which every tick is skipped |
+//! | `interrupt_at_round` | the round that is interrupted after half of its ticks |
+//!
+//! Lists per round repeat over the rounds, and each list repeats over the ticks of its round. The
+//! subjects have a runtime, like those of tokio. All instances are equal.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -34,14 +43,14 @@ use serde::Deserialize;
 
 use crate::subject::subject_info::{RuntimeKind, SubjectInfo};
 
-const FILE: &str = "OSJITTER_SCRIPT";
+const FILE_VARIABLE: &str = "OSJITTER_SCRIPT";
 
 pub static SUBJECTS: [SubjectInfo; 3] =
-    [entry("scripted"), entry("scripted-b"), entry("scripted-c")];
-/// Stands for `nanosleep` beside a scripted subject.
-pub static CONTROL: SubjectInfo = entry("nanosleep");
+    [scripted("scripted"), scripted("scripted-b"), scripted("scripted-c")];
+/// The control of a scripted subject, which replaces `nanosleep`.
+pub static CONTROL: SubjectInfo = scripted("nanosleep");
 
-const fn entry(name: &'static str) -> SubjectInfo {
+const fn scripted(name: &'static str) -> SubjectInfo {
     SubjectInfo { name, about: "plays a script", runtime_kind: RuntimeKind::Script, default: false }
 }
 
@@ -59,7 +68,7 @@ struct Script {
     switches_per_tick: Option<u64>,
     steal_ns: Option<u64>,
     run_queue_ns: Option<u64>,
-    #[serde(default = "script")]
+    #[serde(default = "default_backend")]
     backend: String,
     fail: Option<Failure>,
     interrupt_at_round: Option<u64>,
@@ -69,8 +78,8 @@ struct Script {
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
 enum Lateness {
-    OfAllRounds(Vec<i64>),
-    OfEachRound(Vec<Vec<i64>>),
+    AllRounds(Vec<i64>),
+    PerRound(Vec<Vec<i64>>),
 }
 
 #[derive(Debug, Deserialize)]
@@ -80,13 +89,13 @@ struct Failure {
     reason: String,
 }
 
-fn script() -> String {
+fn default_backend() -> String {
     "script".to_owned()
 }
 
-/// One round as the script has it.
+/// A round that was replayed from the script.
 #[derive(Debug)]
-pub struct PlayedRound {
+pub struct ReplayedRound {
     pub wakeups: Vec<Wakeup>,
     /// Whether it was interrupted.
     pub stopped: bool,
@@ -101,43 +110,49 @@ type Scripts = BTreeMap<String, Script>;
 
 fn scripts() -> Result<&'static Scripts, String> {
     static SCRIPTS: OnceLock<Result<Scripts, String>> = OnceLock::new();
-    SCRIPTS.get_or_init(read).as_ref().map_err(Clone::clone)
+    SCRIPTS.get_or_init(read_scripts).as_ref().map_err(Clone::clone)
 }
 
-fn read() -> Result<Scripts, String> {
-    let file = std::env::var(FILE)
-        .map_err(|_| format!("a scripted subject plays the file that {FILE} names"))?;
+fn read_scripts() -> Result<Scripts, String> {
+    let file = std::env::var(FILE_VARIABLE).map_err(|_| {
+        format!("a scripted subject needs a script; set {FILE_VARIABLE} to its path")
+    })?;
     let text = std::fs::read_to_string(&file).map_err(|e| format!("{file}: {e}"))?;
     let scripts: Scripts = serde_json::from_str(&text).map_err(|e| format!("{file}: {e}"))?;
     let is_empty = |script: &Script| match &script.lateness_ns {
-        Lateness::OfAllRounds(list) => list.is_empty(),
-        Lateness::OfEachRound(lists) => lists.is_empty() || lists.iter().any(Vec::is_empty),
+        Lateness::AllRounds(list) => list.is_empty(),
+        Lateness::PerRound(lists) => lists.is_empty() || lists.iter().any(Vec::is_empty),
     };
     match scripts.iter().find(|(_, script)| is_empty(script)) {
-        Some((name, _)) => {
-            Err(format!("{file}: {name}: an empty list of lateness has nothing to play"))
-        }
+        Some((name, _)) => Err(format!("{file}: {name}: a list of lateness is empty")),
         None => Ok(scripts),
     }
 }
 
-/// The hidden subject of this name, once its script has been read; `None` if there is no such name.
+/// Returns the hidden subject of a name, or `None` if the name is not that of a hidden subject.
+///
+/// # Errors
+///
+/// Returns an error if the file cannot be read or has no script for the subject.
 pub fn find(name: &str) -> Result<Option<&'static SubjectInfo>, String> {
     let Some(entry) = SUBJECTS.iter().find(|e| e.name == name) else { return Ok(None) };
     match scripts()?.keys().any(|key| key.split('@').next() == Some(name)) {
         true => Ok(Some(entry)),
-        false => Err(format!("{}: no script for {name}", std::env::var(FILE).unwrap_or_default())),
+        false => Err(format!(
+            "{}: no script for {name}",
+            std::env::var(FILE_VARIABLE).unwrap_or_default()
+        )),
     }
 }
 
-/// Plays a round of `grid`, the first recorded tick of which is tick `offset` of the scenario.
-pub fn play(
+/// Replays a round of `grid`, whose first recorded tick is tick `offset` of the scenario.
+pub fn replay(
     id: &str,
     name: &str,
     index: u64,
     offset: u64,
     grid: Grid,
-) -> Result<PlayedRound, String> {
+) -> Result<ReplayedRound, String> {
     let scripts = scripts()?;
     let script = scripts
         .get(id)
@@ -152,7 +167,7 @@ pub fn play(
         false if stopped => grid.ticks / 2,
         false => grid.ticks,
     };
-    Ok(PlayedRound {
+    Ok(ReplayedRound {
         wakeups: script.wakeups(index, offset, Grid { ticks, ..grid }),
         stopped,
         cpu_ns_per_tick: script.cpu_ns_per_tick,
@@ -166,8 +181,8 @@ pub fn play(
 impl Script {
     fn wakeups(&self, index: u64, offset: u64, grid: Grid) -> Vec<Wakeup> {
         let lateness = |k: u64| match &self.lateness_ns {
-            Lateness::OfAllRounds(list) => *cycled(list, offset + k),
-            Lateness::OfEachRound(lists) => *cycled(cycled::<Vec<i64>>(lists, index), k),
+            Lateness::AllRounds(list) => *at_cyclic(list, offset + k),
+            Lateness::PerRound(lists) => *at_cyclic(at_cyclic::<Vec<i64>>(lists, index), k),
         };
         let mut expirations = 1;
         let mut wakeups = Vec::new();
@@ -180,7 +195,7 @@ impl Script {
                 let tick = grid.first_tick + k;
                 let deadline_ns = grid.deadline_ns(tick);
                 let unpark = (!self.until_unpark_ns.is_empty())
-                    .then(|| *cycled(&self.until_unpark_ns, offset + k));
+                    .then(|| *at_cyclic(&self.until_unpark_ns, offset + k));
                 let unpark_ns = unpark.flatten().map(|ns| deadline_ns.saturating_add(ns));
                 wakeups.push(Wakeup {
                     tick,
@@ -195,6 +210,6 @@ impl Script {
     }
 }
 
-fn cycled<T>(list: &[T], k: u64) -> &T {
+fn at_cyclic<T>(list: &[T], k: u64) -> &T {
     &list[(k % list.len() as u64) as usize]
 }

@@ -1,14 +1,14 @@
-//! A long wait of a bare thread, in slices: between them it can be interrupted.
+//! Long waits of a bare thread, divided into slices so that they can be interrupted.
 
 use std::time::{Duration, Instant};
 
-/// WaitKind are sliced at periods from here on. At shorter ones the next tick comes soon enough.
+/// Minimum period at which waits are sliced. At shorter periods the next tick comes soon enough.
 pub const MIN_LONG_PERIOD: Duration = Duration::from_secs(1);
+/// Length of a slice.
 const SLICE: Duration = Duration::from_millis(100);
 
-/// Where to wait until first; `None` where the deadline is near: it is waited for as at any other
-/// period.
-#[allow(clippy::disallowed_methods, reason = "only at long periods, long before the deadline")]
+/// Returns the end of the next slice, or `None` if the deadline is near or the period is short.
+#[allow(clippy::disallowed_methods, reason = "read only at long periods, long before the deadline")]
 pub fn slice_end(period: Duration, deadline: Instant) -> Option<Instant> {
     if period < MIN_LONG_PERIOD {
         return None;
@@ -23,7 +23,7 @@ mod tests {
 
     #[test]
     #[allow(clippy::disallowed_methods, reason = "deadlines from now")]
-    fn only_a_long_wait_is_sliced() {
+    fn long_waits_are_sliced() {
         let (soon, far) = (Instant::now() + SLICE, Instant::now() + Duration::from_secs(3600));
         assert_eq!(
             [slice_end(MIN_LONG_PERIOD, soon), slice_end(MIN_LONG_PERIOD / 2, far)],

@@ -1,26 +1,28 @@
-//! What is measured: a subject of ours, or a program of the user's.
+//! The target of a measurement: a built-in subject or a program of the user.
 
 use crate::program::Program;
 use crate::subject::subject_info::SubjectInfo;
 use crate::subject::{ALL, script};
 
+/// The target of a measurement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
     Builtin(&'static SubjectInfo),
-    /// Started anew for each round; it measures itself and writes what it saw.
+    /// A program that is started for each round, measures its ticks and writes their lateness.
     Program(Program),
 }
 
 impl Target {
-    /// The name in reports: no program passes for a subject of ours, whose name has a meaning
-    /// there.
+    /// Returns the name in reports. It differs from the names of all built-in subjects if the target
+    /// is a program.
     pub fn name(&self) -> String {
         match self {
             Self::Builtin(entry) => entry.name.to_owned(),
             Self::Program(program) => {
                 let name = program.name();
-                let is_ours = ALL.iter().chain(&script::SUBJECTS).any(|entry| entry.name == name);
-                if is_ours { format!("{name}-command") } else { name }
+                let is_builtin =
+                    ALL.iter().chain(&script::SUBJECTS).any(|entry| entry.name == name);
+                if is_builtin { format!("{name}-command") } else { name }
             }
         }
     }
@@ -39,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_program_passes_for_a_control() {
+    fn program_names_differ_from_subjects() {
         let name = |text: &str| Target::Program(Program::parse(text).unwrap()).name();
         assert_eq!(
             [name("./spin"), name("nanosleep -x"), name("./loop")],

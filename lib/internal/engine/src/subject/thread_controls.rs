@@ -1,4 +1,4 @@
-//! Controls on a bare thread: what the machine can give just then.
+//! Controls on a bare thread, which show the timing that the machine can currently provide.
 
 use std::io;
 use std::pin::Pin;
@@ -11,14 +11,14 @@ use crate::machine::os;
 use crate::subject::sliced_wait;
 use crate::subject::ticker::{Schedule, Subject, Ticker, WaitKind};
 
-/// A thread that sleeps until each deadline: `clock_nanosleep` in its absolute mode, on Linux.
+/// A thread that sleeps until each deadline: on Linux with `clock_nanosleep` in absolute mode.
 pub struct Nanosleep {
     schedule: Schedule,
     sleeper: os::Sleeper,
     inherited_slack_ns: Option<u64>,
 }
 
-/// Sleeps until a tick, or for a slice of that.
+/// Sleeps until the deadline of a tick or until the end of a slice.
 fn sleep(
     schedule: Schedule,
     next: u64,
@@ -33,7 +33,7 @@ fn sleep(
     }
 }
 
-/// Timer slack of the control: the least the kernel takes.
+/// Timer slack of the control: the minimum that the kernel accepts.
 const CONTROL_SLACK_NS: u64 = 1;
 
 impl Subject for Nanosleep {
@@ -43,7 +43,7 @@ impl Subject for Nanosleep {
     fn ticker(schedule: Schedule) -> io::Result<Self> {
         let sleeper = os::Sleeper::new()?;
         let inherited_slack_ns = os::timer_slack_ns();
-        // Only where there is such a thing as slack.
+        // Not every system has timer slack.
         if inherited_slack_ns.is_some() {
             os::set_timer_slack_ns(CONTROL_SLACK_NS)?;
         }
@@ -66,7 +66,7 @@ impl Ticker for Nanosleep {
 
 impl Drop for Nanosleep {
     fn drop(&mut self) {
-        // The next subject runs on this thread: it gets the slack back that the run started with.
+        // Restore the slack of the run, since the next subject may run on this thread.
         if let Some(slack_ns) = self.inherited_slack_ns {
             let _ = os::set_timer_slack_ns(slack_ns);
         }
@@ -105,11 +105,11 @@ pub struct Spin {
     schedule: Schedule,
 }
 
-/// The spin begins this long before the first deadline; until then the thread sleeps.
+/// Time before the first deadline at which the thread stops sleeping and starts to spin.
 const SPIN_LEAD: Duration = Duration::from_nanos(SPIN_LEAD_NS);
 
 impl Subject for Spin {
-    const WAIT_KIND: WaitKind = WaitKind::Spins;
+    const WAIT_KIND: WaitKind = WaitKind::Spin;
     type Ticker = Self;
 
     fn ticker(schedule: Schedule) -> io::Result<Self> {

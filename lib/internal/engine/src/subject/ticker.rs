@@ -1,11 +1,11 @@
-//! What a subject is to the measuring loop: something that makes a [`Ticker`] for a [`Schedule`].
+//! Interface between the measuring loop and a subject, which creates a [`Ticker`] for a [`Schedule`].
 
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-/// The grid a ticker is to follow: tick k is due at `start + k * period`.
+/// The grid of deadlines of a ticker: tick k is due at `start + k * period`.
 #[derive(Clone, Copy, Debug)]
 pub struct Schedule {
     /// Deadline of tick 0.
@@ -15,14 +15,14 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// Deadline of tick `k`: one multiplication from the start, so that no rounding adds up.
+    /// Returns the deadline of tick `k`. Rounding errors do not accumulate.
     #[inline]
     pub fn deadline(&self, k: u64) -> Instant {
         let after_ns = self.period.as_nanos() * u128::from(k);
         self.start + Duration::from_nanos(u64::try_from(after_ns).unwrap_or(u64::MAX / 2))
     }
 
-    /// The index whose deadline is `deadline`.
+    /// Returns the index of the tick that is due at `deadline`.
     #[inline]
     pub fn index(&self, deadline: Instant) -> u64 {
         let after = deadline.saturating_duration_since(self.start).as_nanos();
@@ -31,69 +31,71 @@ impl Schedule {
     }
 }
 
-/// Which ticks of the grid a wake-up stands for.
+/// The ticks of the grid that a wake-up delivers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Delivered {
-    /// The last of them.
+    /// Index of the last tick.
     pub tick: u64,
-    /// How many, ending with `tick`.
+    /// Number of ticks, the last of which is `tick`.
     pub expirations: u64,
 }
 
-/// What a thread waits by until a tick is due.
+/// Kind of wait of a thread until a tick is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaitKind {
-    /// A timer of the kernel, which has no slack.
+    /// A timer of the kernel, to which timer slack does not apply.
     Timer,
-    /// A timeout of the kernel, to the millisecond after a wheel of milliseconds.
+    /// A timeout of the kernel in whole milliseconds, computed by a wheel of milliseconds.
     Wheel,
     /// A sleep of the kernel.
     Sleep,
-    /// Nothing: it looks at the clock.
-    Spins,
+    /// A busy loop on the clock.
+    Spin,
 }
 
+/// A periodic timer under test.
 pub trait Ticker: 'static {
-    /// What a wait returns; turned into a [`Delivered`] only after the stamp.
+    /// Result of a wait. It is converted to a [`Delivered`] after the time stamp.
     type Event;
 
-    /// Prepares the wait for tick `next`: what is not to be done again at each poll.
+    /// Prepares the wait for tick `next`. Called once, before the first poll.
     #[inline]
     fn begin(self: Pin<&mut Self>, _next: u64) {}
 
-    /// Polls for tick `next`. A bare thread's ticker blocks in here. The ticker is pinned for its
-    /// whole round, so that a timer may live inside it. A poll and no future: whether the loop
-    /// around it is `Send` then depends on the ticker alone, and the runtimes that ask for it are
-    /// not the only ones.
+    /// Polls for tick `next`. The ticker of a bare thread blocks in this function.
+    ///
+    /// The ticker is pinned for the whole round, so it can contain a timer. This is a poll function
+    /// and not a future, so that the loop is `Send` if and only if the ticker is: only some of the
+    /// runtimes require it.
     fn poll_wait(
         self: Pin<&mut Self>,
         next: u64,
         cx: &mut Context<'_>,
     ) -> Poll<io::Result<Self::Event>>;
 
-    /// Which ticks the event stands for: `next` alone, unless the ticker knows better.
+    /// Returns the ticks that an event delivers. By default this is tick `next` alone.
     #[inline]
     fn delivered(self: Pin<&mut Self>, _event: Self::Event, next: u64) -> Delivered {
         Delivered { tick: next, expirations: 1 }
     }
 
-    /// What the ticks come from.
+    /// Returns the name of the timer that produces the ticks.
     fn backend(&self) -> String;
 }
 
 /// A kind of ticker, chosen by name.
 pub trait Subject: 'static {
-    /// Whether its runtime parks until the tick is due, so that the end of the park has to do with
-    /// the tick.
+    /// Whether the runtime parks until the tick is due, so that the end of the park is part of the
+    /// path of the tick.
     const PARKS_UNTIL_DUE: bool = true;
-    /// What its thread waits by.
+    /// Kind of wait of the thread.
     const WAIT_KIND: WaitKind = WaitKind::Timer;
     type Ticker: Ticker;
 
-    /// Makes a fresh ticker, inside the runtime it will run on.
+    /// Creates a ticker inside the runtime on which it will run.
     fn ticker(schedule: Schedule) -> io::Result<Self::Ticker>;
 
-    /// Makes several that tick at once; those that share something override it.
+    /// Creates several tickers that tick concurrently. Subjects whose tickers share state override this.
     fn tickers(schedules: &[Schedule]) -> io::Result<Vec<Self::Ticker>> {
         schedules.iter().map(|schedule| Self::ticker(*schedule)).collect()
     }
@@ -104,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_grid_is_its_own_inverse_and_never_slips() {
+    fn index_inverts_deadline() {
         #[allow(clippy::disallowed_methods, reason = "any instant will do")]
         let schedule = Schedule { start: Instant::now(), period: Duration::from_nanos(333_333) };
         for k in [0, 1, 2, 999, 10_000_000] {

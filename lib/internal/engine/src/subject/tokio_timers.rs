@@ -1,4 +1,4 @@
-//! tokio's own timers.
+//! The timers of tokio.
 
 use std::future::{Future, Pending, pending};
 use std::io;
@@ -26,7 +26,7 @@ impl<B: Behaviour> Subject for Interval<B> {
 
     fn ticker(schedule: Schedule) -> io::Result<Self> {
         let mut interval = time::interval_at(schedule.start.into(), schedule.period);
-        interval.set_missed_tick_behavior(B::TOKIOS);
+        interval.set_missed_tick_behavior(B::TOKIO);
         Ok(Self { schedule, interval, behaviour: PhantomData })
     }
 }
@@ -54,7 +54,7 @@ impl<B: Behaviour> Ticker for Interval<B> {
 }
 
 pin_project_lite::pin_project! {
-    /// `sleep_until` made for each tick.
+    /// A new `sleep_until` for each tick.
     pub struct SleepPerTick {
         schedule: Schedule,
         #[pin]
@@ -83,7 +83,7 @@ impl Ticker for SleepPerTick {
     #[inline]
     fn poll_wait(self: Pin<&mut Self>, _: u64, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let sleep = self.project().sleep.as_pin_mut();
-        sleep.expect("begun").poll(cx).map(Ok)
+        sleep.expect("begin was called").poll(cx).map(Ok)
     }
 
     #[inline]
@@ -134,7 +134,7 @@ impl Ticker for SleepReused {
     }
 }
 
-/// The same in a box of its own.
+/// One boxed `Sleep`, reset at each tick.
 pub struct SleepReusedBoxed {
     schedule: Schedule,
     sleep: Pin<Box<time::Sleep>>,
@@ -169,7 +169,7 @@ impl Ticker for SleepReusedBoxed {
 }
 
 pin_project_lite::pin_project! {
-    /// `timeout_at` around a future that never ends.
+    /// A new `timeout_at` for each tick, around a future that never ends.
     pub struct Timeout {
         schedule: Schedule,
         #[pin]
@@ -198,7 +198,7 @@ impl Ticker for Timeout {
     #[inline]
     fn poll_wait(self: Pin<&mut Self>, _: u64, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let timeout = self.project().timeout.as_pin_mut();
-        timeout.expect("begun").poll(cx).map(|elapsed| {
+        timeout.expect("begin was called").poll(cx).map(|elapsed| {
             debug_assert!(elapsed.is_err(), "a future that never ends has ended");
             Ok(())
         })

@@ -1,0 +1,108 @@
+//! The plan of a run: its scenarios and everything that applies to all of them.
+
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::time::Duration;
+
+use files::report;
+
+use crate::machine::{os, tuning};
+use crate::scenario::Scenario;
+use cli::exit::{self, usage};
+
+/// Maximum number of rounds that a run without samples keeps per subject.
+pub const MAX_ROUNDS_WITHOUT_SAMPLES: u64 = 1_000;
+/// Memory per recorded tick while the report is built: samples, sorted copies and JSON text.
+const BYTES_PER_TICK: u64 = 160;
+
+/// The plan of a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// Seed for the round order and the start phases.
+    pub seed: u64,
+    pub scenarios: Vec<Scenario>,
+    pub tuning: tuning::Settings,
+    /// Whether the report keeps every sample.
+    pub samples: bool,
+    /// Diagnosis of late ticks, in as many additional rounds.
+    pub why: Option<ProfileOptions>,
+}
+
+/// Options of the diagnosis of late ticks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ProfileOptions {
+    /// Minimum lateness of a diagnosed tick. Unless set, the latest per cent is diagnosed.
+    pub threshold: Option<Duration>,
+}
+
+/// Draws a random seed that every reader of JSON and TOML represents exactly.
+pub fn draw_seed() -> u64 {
+    // The standard library keys its hash maps at random. The hash of an empty input depends only on
+    // the key.
+    RandomState::new().build_hasher().finish() >> 32
+}
+
+impl Plan {
+    /// Returns the expected duration of the run.
+    pub fn expected_duration(&self) -> Duration {
+        let scenarios =
+            self.scenarios.iter().map(|s| s.expected_duration().saturating_mul(self.turns()));
+        scenarios.fold(Duration::ZERO, Duration::saturating_add)
+    }
+
+    /// Returns how often each round runs. With a diagnosis, a profiled round is added to each.
+    fn turns(&self) -> u32 {
+        if self.why.is_some() { 2 } else { 1 }
+    }
+
+    /// Returns the number of rounds of all scenarios.
+    pub fn rounds(&self) -> u64 {
+        let rounds = self.scenarios.iter().map(|s| s.rounds().saturating_mul(self.turns().into()));
+        rounds.fold(0, u64::saturating_add)
+    }
+
+    /// Checks that the samples fit into memory.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the samples need more memory than is available.
+    pub fn check_memory(&self) -> exit::Result<()> {
+        let needed = self.kept_ticks().and_then(|ticks| ticks.checked_mul(BYTES_PER_TICK));
+        let available = os::available_memory();
+        let format_gib = |bytes: u64| format!("{:.1} GiB", bytes as f64 / f64::from(1 << 30));
+        match (needed, available) {
+            (Some(needed), Some(available)) if needed <= available => Ok(()),
+            (Some(needed), None) if isize::try_from(needed).is_ok() => Ok(()),
+            _ => Err(usage!(
+                "the samples need {}, and {} is available; give fewer --ticks or fewer subjects, or --no-samples",
+                needed.map_or("more memory than there can be".into(), format_gib),
+                available.map_or("an unknown amount".into(), format_gib),
+            )),
+        }
+    }
+
+    /// Returns the number of ticks whose samples are kept, or `None` on overflow.
+    fn kept_ticks(&self) -> Option<u64> {
+        let max_ticks = |s: &Scenario| match self.samples {
+            true => u64::MAX,
+            false => s.round_ticks.saturating_mul(MAX_ROUNDS_WITHOUT_SAMPLES),
+        };
+        let kept = |s: &Scenario| s.ticks.min(max_ticks(s)).checked_mul(s.instances);
+        self.scenarios.iter().try_fold(0_u64, |sum, s| sum.checked_add(kept(s)?))
+    }
+
+    /// Converts the plan to its form in a report.
+    pub fn to_report(&self) -> report::Plan {
+        let tuning::Settings { cpu, sched, mlock, timer_slack } = &self.tuning;
+        let to_ns = |d: Duration| u64::try_from(d.as_nanos()).unwrap_or(u64::MAX);
+        report::Plan {
+            seed: self.seed,
+            samples: self.samples,
+            cpu: *cpu,
+            sched: sched.map(|class| class.to_string()),
+            mlock: *mlock,
+            timer_slack_ns: timer_slack.map(to_ns),
+            scenarios: self.scenarios.iter().map(Scenario::to_report).collect(),
+            why: self.why.map(|why| report::WhyAsked { threshold_ns: why.threshold.map(to_ns) }),
+        }
+    }
+}

@@ -1,0 +1,292 @@
+//! The arguments that define scenarios: validation, defaults and expansion.
+
+use std::time::Duration;
+
+use files::report;
+
+use crate::load::Load;
+use crate::program::Program;
+use crate::scenario::tokio_runtime::Runtime;
+use crate::scenario::{Scenario, deduplicate};
+use crate::subject::target::Target;
+use crate::subject::{self, SubjectInfo};
+use cli::exit::{self, usage};
+use cli::units;
+
+/// Default of the recorded ticks per round. Rounds are short because intervals are computed from
+/// rounds.
+const DEFAULT_ROUND_TICKS: u64 = 250;
+/// Minimum number of rounds of a run, if it has enough ticks.
+const MIN_ROUNDS: u64 = 10;
+/// Maximum duration of a round by default, if the period allows it.
+const MAX_DEFAULT_ROUND_DURATION: Duration = Duration::from_secs(1);
+/// Time of the warm-up, from which its number of ticks is computed ...
+const WARMUP_TIME: Duration = Duration::from_millis(10);
+/// ... within these bounds.
+const MIN_WARMUP_TICKS: u64 = 3;
+const MAX_WARMUP_TICKS: u64 = 20;
+pub const DEFAULT_PERIOD: Duration = Duration::from_micros(500);
+const DEFAULT_TICKS: u64 = 10_000;
+/// Maximum number of instances. A larger number is probably a typing error.
+const MAX_INSTANCES: u64 = 100_000;
+/// Maximum duration of a round: a year.
+const MAX_ROUND_DURATION: Duration = Duration::from_secs(365 * 24 * 3600);
+
+/// The arguments of a command line or a plan file. Missing ones have a default.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ScenarioArgs {
+    /// Subjects, which form a matrix with periods, runtimes and loads. An empty list selects the
+    /// default.
+    pub subjects: Vec<&'static SubjectInfo>,
+    /// Programs to measure in addition to the subjects, or alone if no subject is given.
+    pub commands: Vec<Program>,
+    pub periods: Vec<Duration>,
+    pub runtimes: Vec<Runtime>,
+    pub loads: Vec<Load>,
+    pub length: Option<Length>,
+    pub round_ticks: Option<u64>,
+    pub warmup: Option<u64>,
+    pub instances: Option<u64>,
+}
+
+/// Amount to record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Length {
+    Ticks(u64),
+    Time(Duration),
+    /// A number of rounds, each as long as those of a long run.
+    Rounds(u64),
+}
+
+impl ScenarioArgs {
+    /// Returns these arguments, with `defaults` in place of missing ones.
+    pub fn or(&self, defaults: &Self) -> Self {
+        let targets = if self.has_subject() { self } else { defaults };
+        Self {
+            subjects: targets.subjects.clone(),
+            commands: targets.commands.clone(),
+            periods: list_or(&self.periods, || defaults.periods.clone()),
+            runtimes: list_or(&self.runtimes, || defaults.runtimes.clone()),
+            loads: list_or(&self.loads, || defaults.loads.clone()),
+            length: self.length.or(defaults.length),
+            round_ticks: self.round_ticks.or(defaults.round_ticks),
+            warmup: self.warmup.or(defaults.warmup),
+            instances: self.instances.or(defaults.instances),
+        }
+    }
+
+    /// Returns whether a subject or a program is given.
+    pub fn has_subject(&self) -> bool {
+        !self.subjects.is_empty() || !self.commands.is_empty()
+    }
+
+    /// Returns the flags that have no effect because each of `others` overrides them.
+    pub fn overridden_flags(&self, others: &[Self]) -> Vec<&'static str> {
+        type IsGiven = fn(&ScenarioArgs) -> bool;
+        const FLAGS: [(&str, IsGiven); 8] = [
+            ("--subject", ScenarioArgs::has_subject),
+            ("--period", |s| !s.periods.is_empty()),
+            ("--runtime", |s| !s.runtimes.is_empty()),
+            ("--load", |s| !s.loads.is_empty()),
+            ("--ticks or --duration", |s| s.length.is_some()),
+            ("--round-ticks", |s| s.round_ticks.is_some()),
+            ("--warmup", |s| s.warmup.is_some()),
+            ("--instances", |s| s.instances.is_some()),
+        ];
+        let is_overridden =
+            |is_given: IsGiven| !others.is_empty() && is_given(self) && others.iter().all(is_given);
+        let overridden = FLAGS.iter().filter(|(_, is_given)| is_overridden(*is_given));
+        overridden.map(|(flag, _)| *flag).collect()
+    }
+
+    /// Expands the arguments to every combination, ordered by period, subject, runtime and load.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if an argument is invalid or there are too many combinations.
+    pub fn scenarios(&self) -> exit::Result<Vec<Scenario>> {
+        let targets = self.targets();
+        let runtimes = list_or(&self.runtimes, || vec![Runtime::CurrentThread]);
+        let periods = list_or(&self.periods, || vec![DEFAULT_PERIOD]);
+        let loads = list_or(&self.loads, || vec![Load::None]);
+        let counts = [targets.len(), runtimes.len(), loads.len()];
+        check_scenario_count(counts.iter().fold(periods.len(), |n, m| n.saturating_mul(*m)))?;
+        let mut scenarios = Vec::new();
+        for period in periods {
+            for target in &targets {
+                for runtime in &runtimes {
+                    for load in &loads {
+                        scenarios.push(self.scenario(target, period, *runtime, load)?);
+                    }
+                }
+            }
+        }
+        check_task_loads(&loads, &scenarios)?;
+        Ok(deduplicate(scenarios))
+    }
+
+    /// Expands the arguments to a single scenario.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if an argument is invalid or there is more than one combination.
+    pub fn single_scenario(&self) -> exit::Result<Scenario> {
+        let mut scenarios = self.scenarios()?;
+        match scenarios.len() {
+            1 => Ok(scenarios.remove(0)),
+            count => Err(usage!(
+                "expected exactly one scenario, got {count}; select one subject, period and runtime"
+            )),
+        }
+    }
+
+    /// Returns the given programs and subjects, or the default subjects.
+    fn targets(&self) -> Vec<Target> {
+        let subjects = match &self.subjects[..] {
+            [] if self.commands.is_empty() => subject::ALL.iter().filter(|e| e.default).collect(),
+            subjects => subjects.to_vec(),
+        };
+        let programs = self.commands.iter().cloned().map(Target::Program);
+        programs.chain(subjects.into_iter().map(Target::Builtin)).collect()
+    }
+
+    fn scenario(
+        &self,
+        target: &Target,
+        period: Duration,
+        runtime: Runtime,
+        load: &Load,
+    ) -> exit::Result<Scenario> {
+        if !(units::MIN_PERIOD..=units::MAX_PERIOD).contains(&period) {
+            let period = units::format_exact_duration(period);
+            return Err(usage!("--period {period} is outside 1us to 1h"));
+        }
+        let default_round_ticks =
+            DEFAULT_ROUND_TICKS.min(ticks_in(MAX_DEFAULT_ROUND_DURATION, period).max(1));
+        let ticks = self.ticks(period, default_round_ticks)?;
+        let round_ticks = self.round_ticks(ticks, default_round_ticks)?;
+        let warmup_ticks = self.warmup.unwrap_or_else(|| {
+            ticks_in(WARMUP_TIME, period).clamp(MIN_WARMUP_TICKS, MAX_WARMUP_TICKS)
+        });
+        check_round_duration(period, round_ticks, warmup_ticks)?;
+        let has_runtime = target.as_builtin().is_some_and(|e| e.runtime_kind.has_runtime());
+        let runtime = has_runtime.then_some(runtime);
+        // A bare thread is a control, and a program belongs to the user: one instance is enough.
+        let instances = if has_runtime { self.instances.unwrap_or(1) } else { 1 };
+        if !(1..=MAX_INSTANCES).contains(&instances) {
+            return Err(usage!("--instances {instances} is outside 1 to {MAX_INSTANCES}"));
+        }
+        // A load of tasks needs a runtime. Other subjects are measured once, without it.
+        let has_load = load.tasks().is_none() || has_runtime;
+        let load = if has_load { load.clone() } else { Load::None };
+        Ok(Scenario {
+            id: scenario_id(target, period, runtime, instances, &load),
+            subject: target.clone(),
+            period,
+            runtime,
+            ticks,
+            round_ticks,
+            warmup_ticks,
+            instances,
+            load,
+        })
+    }
+
+    /// Returns the number of ticks to record.
+    fn ticks(&self, period: Duration, default_round_ticks: u64) -> exit::Result<u64> {
+        match self.length.unwrap_or(Length::Ticks(DEFAULT_TICKS)) {
+            Length::Ticks(0) => Err(usage!("invalid --ticks 0: expected at least 1")),
+            Length::Ticks(ticks) => Ok(ticks),
+            Length::Time(time) => match ticks_in(time, period) {
+                0 => {
+                    let [time, period] = [time, period].map(units::format_exact_duration);
+                    Err(usage!(
+                        "--duration {time} contains no tick of --period {period}; give a longer --duration"
+                    ))
+                }
+                ticks => Ok(ticks),
+            },
+            Length::Rounds(rounds) => {
+                Ok(self.round_ticks.unwrap_or(default_round_ticks).saturating_mul(rounds))
+            }
+        }
+    }
+
+    /// Returns the number of recorded ticks of a full round.
+    fn round_ticks(&self, ticks: u64, default_round_ticks: u64) -> exit::Result<u64> {
+        match (self.round_ticks, self.length) {
+            (Some(0), _) => Err(usage!("invalid --round-ticks 0: expected at least 1")),
+            (Some(n), _) => Ok(n.min(ticks)),
+            (None, Some(Length::Rounds(_))) => Ok(default_round_ticks),
+            (None, _) => Ok((ticks / MIN_ROUNDS).clamp(1, default_round_ticks)),
+        }
+    }
+}
+
+/// Returns `given`, or the default if it is empty.
+fn list_or<T: Clone>(given: &[T], default: impl FnOnce() -> Vec<T>) -> Vec<T> {
+    if given.is_empty() { default() } else { given.to_vec() }
+}
+
+/// Returns the number of ticks in a time.
+fn ticks_in(time: Duration, period: Duration) -> u64 {
+    u64::try_from(time.as_nanos() / period.as_nanos()).unwrap_or(u64::MAX)
+}
+
+fn check_round_duration(period: Duration, round_ticks: u64, warmup_ticks: u64) -> exit::Result<()> {
+    let ticks = warmup_ticks.checked_add(round_ticks);
+    let duration_ns = ticks.map(|n| u128::from(n) * period.as_nanos());
+    if duration_ns.is_some_and(|ns| ns <= MAX_ROUND_DURATION.as_nanos()) {
+        return Ok(());
+    }
+    Err(usage!(
+        "a round of {round_ticks} ticks of {} is longer than a year; give fewer --round-ticks or --warmup",
+        units::format_exact_duration(period)
+    ))
+}
+
+/// Checks that every load of tasks applies to at least one scenario.
+fn check_task_loads(loads: &[Load], scenarios: &[Scenario]) -> exit::Result<()> {
+    let is_unused =
+        |load: &&Load| load.tasks().is_some() && scenarios.iter().all(|s| s.load != **load);
+    match loads.iter().find(is_unused) {
+        None => Ok(()),
+        Some(load) => Err(usage!(
+            "--load {load} is tasks on the runtime of a tokio subject; none of these subjects has one"
+        )),
+    }
+}
+
+/// Formats the id of a scenario, such as `os-interval*2@500us/current-thread+cpu:2`.
+fn scenario_id(
+    target: &Target,
+    period: Duration,
+    runtime: Option<Runtime>,
+    instances: u64,
+    load: &Load,
+) -> String {
+    let instances = if instances > 1 { format!("*{instances}") } else { String::new() };
+    let period = units::format_exact_duration(period);
+    let runtime = runtime.map_or(String::new(), |r| format!("/{r}"));
+    let load = if load.is_none() { String::new() } else { format!("+{load}") };
+    format!("{}{instances}@{period}{runtime}{load}", target.name())
+}
+
+/// Checks that a report can hold this many scenarios.
+///
+/// # Errors
+///
+/// Returns an error if there are more than [`report::MAX_SUBJECTS`].
+pub fn check_scenario_count(count: usize) -> exit::Result<()> {
+    let max = report::MAX_SUBJECTS;
+    if count > max { Err(usage!("{count} scenarios; a plan has at most {max}")) } else { Ok(()) }
+}
+
+/// Checks that a number is from 1 to `max`. `what` names it in the error message.
+pub fn validate_count(what: &str, n: u64, max: u64) -> Result<u64, String> {
+    match n {
+        0 => Err(format!("invalid number of {what} 0: expected at least 1")),
+        n if n > max => Err(format!("invalid number of {what} {n}: expected at most {max}")),
+        n => Ok(n),
+    }
+}

@@ -1,0 +1,43 @@
+//! The runtime of a tokio subject.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// The runtime of a tokio subject: `current-thread`, `multi-thread` or `multi-thread:N`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Runtime {
+    CurrentThread,
+    MultiThread(usize),
+}
+
+/// Worker threads of `multi-thread` without a number.
+const DEFAULT_WORKERS: usize = 2;
+/// Maximum number of worker threads. A larger number is probably a typing error.
+pub const MAX_WORKERS: usize = 1024;
+
+impl fmt::Display for Runtime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::CurrentThread => f.write_str("current-thread"),
+            Self::MultiThread(workers) => write!(f, "multi-thread:{workers}"),
+        }
+    }
+}
+
+impl FromStr for Runtime {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let workers = match text.split_once(':') {
+            None if text == "current-thread" => return Ok(Self::CurrentThread),
+            None if text == "multi-thread" => Some(DEFAULT_WORKERS),
+            Some(("multi-thread", n)) => n.parse().ok().filter(|n| (1..=MAX_WORKERS).contains(n)),
+            _ => None,
+        };
+        workers.map(Self::MultiThread).ok_or_else(|| {
+            format!(
+                "unknown runtime {text:?}; use current-thread, multi-thread or multi-thread:N (N from 1 to {MAX_WORKERS})"
+            )
+        })
+    }
+}
