@@ -19,7 +19,7 @@ fn layout((place, (_, fields)): (usize, (&str, &[&str]))) -> TracepointLayout {
         format!("field:u64 {name}; offset:{}; size:8; signed:0;\n", 8 + 8 * i)
     };
     let fields_of: String = fields.iter().enumerate().map(described).collect();
-    TracepointLayout::read(&format!("ID: {}\n{fields_of}", FIRST_ID + place), fields)
+    TracepointLayout::parse(&format!("ID: {}\n{fields_of}", FIRST_ID + place), fields)
         .expect("a description")
 }
 

@@ -122,7 +122,8 @@ impl FromStr for Stress {
             .find(|(known, _)| *known == name)
             .ok_or_else(|| format!("unknown load {text:?}: expected cpu, memory, io or softirq"))?;
         let threads = match threads {
-            // A thread for each usable CPU. A single thread is enough for resources that CPUs share.
+            // A thread for each usable CPU. A single thread is enough for resources that CPUs
+            // share.
             None if *kind == StressKind::Cpu => {
                 std::thread::available_parallelism().map_or(1, usize::from)
             }
@@ -165,7 +166,8 @@ fn parse_command(text: &str) -> Result<String, String> {
         Some(words) if words.is_empty() => {
             Err("the load is empty; use `none` to measure without a load".to_owned())
         }
-        // A space at the end can be escaped, and other white space does not separate words in a shell.
+        // A space at the end can be escaped, and other white space does not separate words in a
+        // shell.
         Some(words) => {
             let trimmed = text.trim_matches(' ');
             let is_equal = shlex::split(trimmed).is_some_and(|trimmed| trimmed == words);

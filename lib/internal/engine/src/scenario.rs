@@ -1,7 +1,7 @@
 //! The scenarios that are measured.
 //!
-//! Command lines and plan files are parsed into [`ScenarioArgs`], which expand to [`Scenario`]s. The
-//! measuring loop, the gate and the report depend on the scenarios only.
+//! Command lines and plan files are parsed into [`ScenarioArgs`], which expand to [`Scenario`]s.
+//! The measuring loop, the gate and the report depend on the scenarios only.
 
 use std::collections::HashMap;
 use std::time::Duration;

@@ -1,9 +1,9 @@
-//! The control groups of this process, in version 2 and in version 1 of the interface.
+//! The control groups of this process, in versions 1 and 2 of the interface.
 
 use std::path::{Path, PathBuf};
 
-/// Where a controller of this process's groups is set up: its own group first, then those above it,
-/// as far as the process sees them. `root` is where `/proc` and `/sys` are.
+/// Returns the directories of a controller for the group of this process and the groups above it,
+/// as far as they are visible. `root` is the directory that contains `/proc` and `/sys`.
 pub fn directories(root: &Path, controller: &str) -> Vec<PathBuf> {
     let Ok(groups) = std::fs::read_to_string(root.join("proc/self/cgroup")) else {
         return Vec::new();
@@ -26,31 +26,32 @@ pub fn directories(root: &Path, controller: &str) -> Vec<PathBuf> {
     found.collect()
 }
 
-/// A share of CPU time that a group may use.
+/// CPU quota of a control group.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CpuQuota {
-    /// Where it is set.
+    /// File that sets the quota.
     pub file: PathBuf,
     pub quota_us: f64,
-    /// It is given anew each time this has passed.
+    /// Interval after which the quota is refilled.
     pub period_us: f64,
 }
 
 impl CpuQuota {
+    /// Returns the quota as a number of CPUs.
     pub fn cpus(&self) -> f64 {
         self.quota_us / self.period_us
     }
 }
 
-/// The strictest CPU quota that this process is under; `None` without any.
+/// Returns the strictest CPU quota that applies to this process.
 pub fn quota(root: &Path) -> Option<CpuQuota> {
     quotas(root).into_iter().min_by(|a, b| a.cpus().total_cmp(&b.cpus()))
 }
 
-/// Every CPU quota that this process is under.
+/// Returns all CPU quotas that apply to this process.
 pub fn quotas(root: &Path) -> Vec<CpuQuota> {
     let number = |path: PathBuf| std::fs::read_to_string(path).ok()?.trim().parse::<f64>().ok();
-    let of = |group: PathBuf| {
+    let read_quota = |group: PathBuf| {
         let file = group.join("cpu.max");
         let (quota_us, period_us, file) = match std::fs::read_to_string(&file) {
             Ok(text) => {
@@ -64,7 +65,7 @@ pub fn quotas(root: &Path) -> Vec<CpuQuota> {
         };
         (quota_us > 0.0 && period_us > 0.0).then_some(CpuQuota { file, quota_us, period_us })
     };
-    directories(root, "cpu").into_iter().filter_map(of).collect()
+    directories(root, "cpu").into_iter().filter_map(read_quota).collect()
 }
 
 #[cfg(test)]
@@ -78,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn the_strictest_quota_of_a_group_and_those_above_it_holds() {
+    fn strictest_quota_applies() {
         let root = tempfile::tempdir().unwrap();
         assert_eq!(quota(root.path()), None);
         put(root.path(), "proc/self/cgroup", "0::/a/b\n");
@@ -89,7 +90,7 @@ mod tests {
         put(root.path(), "proc/self/cgroup", "2:cpu,cpuacct:/c\n1:memory:/d\n0::/\n");
         put(root.path(), "sys/fs/cgroup/cpu/c/cpu.cfs_quota_us", "-1\n");
         put(root.path(), "sys/fs/cgroup/cpu/c/cpu.cfs_period_us", "100000\n");
-        assert_eq!(quota(root.path()), None, "-1 is none");
+        assert_eq!(quota(root.path()), None, "-1 means no quota");
         put(root.path(), "sys/fs/cgroup/cpu/c/cpu.cfs_quota_us", "150000\n");
         assert_eq!(quota(root.path()).map(|q| q.cpus()), Some(1.5));
     }

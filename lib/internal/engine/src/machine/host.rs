@@ -1,5 +1,5 @@
-//! Facts about the machine and the run's environment. Nothing is guessed: what the platform does
-//! not report is `None`.
+//! Facts about the machine and the environment of a run. Facts that the platform does not report
+//! are `None`.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,6 +10,7 @@ use files::report::{Host, Tool};
 
 use crate::machine::{cgroup, os};
 
+/// Reads the facts about this machine.
 pub fn capture() -> Host {
     let cpuinfo = read("/proc/cpuinfo").unwrap_or_default();
     let field = |name: &str| {
@@ -32,13 +33,13 @@ pub fn capture() -> Host {
         quota_cpus: cgroup::quota(Path::new("/")).map(|quota| quota.cpus()),
         sched: os::sched(),
         versions: BTreeMap::from([
-            ("osjitter".to_owned(), program().version.to_owned()),
-            ("tokio".to_owned(), program().tokio.to_owned()),
+            ("osjitter".to_owned(), build_info().version.to_owned()),
+            ("tokio".to_owned(), build_info().tokio.to_owned()),
         ]),
     }
 }
 
-/// Name of the machine, where it says it.
+/// Returns the name of the machine, if it is known.
 pub fn hostname() -> Option<String> {
     let variable = |name: &str| std::env::var(name).ok().filter(|name| !name.is_empty());
     read("/proc/sys/kernel/hostname")
@@ -46,40 +47,42 @@ pub fn hostname() -> Option<String> {
         .or_else(|| variable("COMPUTERNAME"))
 }
 
-/// The program that measures: what only its own build knows, and each report names.
+/// Facts about the build of the program, which every report contains.
 #[derive(Clone, Copy)]
 pub struct BuildInfo {
     pub version: &'static str,
-    /// Empty where there was none.
+    /// Commit, or empty if unknown.
     pub commit: &'static str,
-    /// Version of tokio under test.
+    /// Version of tokio that is measured.
     pub tokio: &'static str,
 }
 
-static PROGRAM: OnceLock<BuildInfo> = OnceLock::new();
+static BUILD_INFO: OnceLock<BuildInfo> = OnceLock::new();
 
-/// Says which program this is; the first thing that it does.
-pub fn set_build_info(program: BuildInfo) {
-    let _ = PROGRAM.set(program);
+/// Sets the build information. The program calls this first.
+pub fn set_build_info(build: BuildInfo) {
+    let _ = BUILD_INFO.set(build);
 }
 
-fn program() -> BuildInfo {
+fn build_info() -> BuildInfo {
     let unknown = BuildInfo { version: env!("CARGO_PKG_VERSION"), commit: "", tokio: "unknown" };
-    PROGRAM.get().copied().unwrap_or(unknown)
+    BUILD_INFO.get().copied().unwrap_or(unknown)
 }
 
+/// Returns the name and version of this program for a report.
 pub fn tool() -> Tool {
-    let BuildInfo { version, commit, .. } = program();
+    let BuildInfo { version, commit, .. } = build_info();
     let commit = Some(commit.to_owned()).filter(|commit| !commit.is_empty());
     Tool { name: "osjitter".to_owned(), version: version.to_owned(), commit }
 }
 
-/// Step of the clock that stamps the ticks, rounded up to a whole nanosecond.
+/// Returns the resolution of the clock of the time stamps, rounded up to a whole nanosecond.
 pub fn clock_resolution_ns() -> i64 {
     (1e9 / tach::info().rate_hz).ceil().max(1.0) as i64
 }
 
-/// CPUs that the kernel lists; where it does not, those that this process may use.
+/// Returns the number of CPUs in the list of the kernel or, without a list, that this process may
+/// use.
 fn cpus_online(cpuinfo: &str) -> Option<u64> {
     match cpuinfo.lines().filter(|l| l.starts_with("processor")).count() {
         0 => std::thread::available_parallelism().ok().map(|n| n.get() as u64),
@@ -91,7 +94,7 @@ fn read(path: &str) -> Option<String> {
     fs::read_to_string(path).ok().map(|s| s.trim().to_owned()).filter(|s| !s.is_empty())
 }
 
-/// The kernel's version string names its preemption model.
+/// Reads the preemption model from the version string of the kernel.
 fn preempt() -> Option<String> {
     let version = read("/proc/sys/kernel/version")?;
     ["PREEMPT_RT", "PREEMPT_DYNAMIC", "PREEMPT"]

@@ -1,4 +1,4 @@
-//! The machine: what it is, and what a plan may change on it.
+//! The machine: facts about the host, and settings that a plan changes.
 
 pub mod cgroup;
 pub mod host;

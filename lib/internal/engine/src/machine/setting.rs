@@ -1,5 +1,6 @@
-//! What a process may change for itself, for a while: every setting is held, and what was there
-//! before is put back. Nothing outlives the process, however it ends.
+//! Settings that a process applies to itself for a limited time.
+//!
+//! A guard restores the previous value. No setting outlives the process, even if it is killed.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
@@ -11,41 +12,41 @@ use crate::machine::tuning;
 /// A setting of the calling thread or of its process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Setting {
-    /// Everything stays as it is.
+    /// No change.
     Nothing,
     TimerSlack(Duration),
-    /// Bound to one CPU.
+    /// CPU to which the thread is bound.
     Cpu(usize),
     Class(Sched),
-    /// So long a slice of the scheduler for normal threads.
+    /// Slice of the scheduler, for threads of the normal class.
     Slice(Duration),
     LockedMemory,
-    /// Idle CPUs of the whole machine stay awake, for as long as a file is open.
+    /// All idle CPUs of the machine stay awake while a file is open.
     NoIdleLatency,
 }
 
-/// The file that holds idle states to a latency while it is open.
+/// File that limits the latency of idle states while it is open.
 const DMA_LATENCY: &str = "/dev/cpu_dma_latency";
 
-/// What puts a setting back.
+/// Previous value of a setting.
 #[derive(Debug)]
 enum PreviousSetting {
     Nothing,
     TimerSlack(u64),
     Affinity(Vec<usize>),
-    /// With the timer slack, which a class of real time has none of, and from which a thread
-    /// returns to that of its parent.
+    /// Scheduling and timer slack. Real-time threads have no slack, and a thread that leaves a
+    /// real-time class gets the slack of its parent.
     Scheduling(Scheduling, Option<u64>),
     Unlocked,
     Closed(File),
 }
 
-/// A setting in force.
+/// A setting that is in effect until it is released.
 #[derive(Debug)]
 pub struct SettingGuard(PreviousSetting);
 
 impl Setting {
-    /// Puts it in force for the calling thread, and the threads that it starts meanwhile.
+    /// Applies the setting to the calling thread and the threads that it starts afterwards.
     pub fn hold(self) -> io::Result<SettingGuard> {
         let unknown = || io::Error::from(io::ErrorKind::Unsupported);
         Ok(SettingGuard(match self {
@@ -71,7 +72,7 @@ impl Setting {
                 before.with_slice(slice).restore()?;
                 if Scheduling::now()?.slice() != slice {
                     before.restore()?;
-                    return Err(io::Error::other("this kernel has no slices of threads"));
+                    return Err(io::Error::other("this kernel does not support slices of threads"));
                 }
                 PreviousSetting::Scheduling(before, None)
             }
@@ -87,7 +88,7 @@ impl Setting {
         }))
     }
 
-    /// What is missing where it is refused.
+    /// Returns the requirements of the setting, for the message if it is refused.
     pub fn needs(self) -> &'static str {
         match self {
             Self::Nothing => "nothing",
@@ -102,7 +103,7 @@ impl Setting {
 }
 
 impl SettingGuard {
-    /// Puts back what was there before.
+    /// Restores the previous value.
     pub fn release(self) -> io::Result<()> {
         match self.0 {
             PreviousSetting::Nothing => Ok(()),
@@ -125,7 +126,7 @@ impl SettingGuard {
 mod tests {
     use super::*;
 
-    /// Everything that a setting may touch, as the kernel states it.
+    /// Formats the current values of everything that a setting can change.
     fn state() -> String {
         let locked = std::fs::read_to_string("/proc/self/status").unwrap();
         let locked = locked.lines().find(|l| l.starts_with("VmLck")).unwrap_or_default().to_owned();
@@ -143,8 +144,8 @@ mod tests {
     }
 
     #[test]
-    fn every_setting_is_in_force_while_it_is_held_and_gone_afterwards() {
-        // A thread of its own: settings are of threads.
+    fn released_settings_are_restored() {
+        // Settings belong to threads, so use a new thread.
         let tried = std::thread::spawn(|| {
             let settings = [
                 Setting::TimerSlack(Duration::from_nanos(1)),
@@ -154,22 +155,22 @@ mod tests {
                 Setting::LockedMemory,
                 Setting::NoIdleLatency,
             ];
-            // One that nothing but this thread has asked for: a change of class would forget it.
+            // A slack that differs from the default, which a change of class would restore.
             os::set_timer_slack_ns(123_000).unwrap();
             let before = state();
             let mut held_once = 0;
             for setting in settings {
-                // Not everything is permitted everywhere.
+                // Some settings are not permitted everywhere.
                 let Ok(held) = setting.hold() else { continue };
                 held_once += 1;
-                let only_cpu =
+                let is_single_cpu =
                     os::affinity().unwrap().len() == 1 && matches!(setting, Setting::Cpu(_));
-                assert!(state() != before || only_cpu, "{setting:?} is in force");
+                assert!(state() != before || is_single_cpu, "{setting:?} is in effect");
                 held.release().unwrap();
-                assert_eq!(state(), before, "{setting:?} is gone");
+                assert_eq!(state(), before, "{setting:?} is restored");
             }
             held_once
         });
-        assert!(tried.join().unwrap() >= 2, "slack and CPU are everybody's to set");
+        assert!(tried.join().unwrap() >= 2, "every user can set slack and CPU");
     }
 }

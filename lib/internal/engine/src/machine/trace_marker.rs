@@ -1,28 +1,28 @@
-//! The kernel's trace, as far as a program may write into it.
+//! Marks of a program in the trace of the kernel.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
 
-/// Where tracefs is mounted, and where it was before Linux 4.1.
-const PLACES: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
-/// A mark is no longer than this.
+/// Mount points of tracefs: the current one, and that before Linux 4.1.
+const TRACEFS_DIRECTORIES: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
+/// Maximum length of a mark, including the line break.
 const MAX_MARK_BYTES: usize = 256;
 
-/// The file that puts a line among the events of the kernel.
+/// The file that adds a line to the events of the kernel.
 #[derive(Debug)]
 pub struct TraceMarker(File);
 
 impl TraceMarker {
-    /// Opens it and proves with a first mark that it can be written.
+    /// Opens the file and writes a first mark to check that this is possible.
     pub fn open(first: &str) -> Result<Self, String> {
         let mut refused = None;
-        for place in PLACES {
-            let file = format!("{place}/trace_marker");
+        for directory in TRACEFS_DIRECTORIES {
+            let file = format!("{directory}/trace_marker");
             let marker = OpenOptions::new().write(true).open(&file).map(Self);
             match marker.and_then(|marker| marker.mark(format_args!("{first}")).map(|()| marker)) {
                 Ok(marker) => return Ok(marker),
                 Err(error) if error.kind() == ErrorKind::NotFound => {}
-                Err(error) => _ = refused.get_or_insert_with(|| why(&file, &error)),
+                Err(error) => _ = refused.get_or_insert_with(|| explain_error(&file, &error)),
             }
         }
         let missing = if cfg!(target_os = "linux") {
@@ -33,11 +33,11 @@ impl TraceMarker {
         Err(refused.unwrap_or_else(|| missing.to_owned()))
     }
 
-    /// Puts a line into the trace: one system call, and no memory.
+    /// Writes a line to the trace with one system call and without allocating.
     pub fn mark(&self, line: std::fmt::Arguments<'_>) -> io::Result<()> {
         let mut text = [0; MAX_MARK_BYTES];
         let mut rest = &mut text[..MAX_MARK_BYTES - 1];
-        // What is longer is cut.
+        // A longer line is truncated.
         let _ = rest.write_fmt(line);
         let end = MAX_MARK_BYTES - 1 - rest.len();
         text[end] = b'\n';
@@ -45,15 +45,17 @@ impl TraceMarker {
     }
 }
 
-fn why(file: &str, error: &io::Error) -> String {
-    /// What a descriptor that is open says while the trace is switched off.
+fn explain_error(file: &str, error: &io::Error) -> String {
+    /// Error of an open descriptor while tracing is off.
     const EBADF: i32 = 9;
     let hint = match error.kind() {
-        ErrorKind::PermissionDenied => "it takes root, or a tracefs mounted with a group of yours",
+        ErrorKind::PermissionDenied => {
+            "it needs root, or a tracefs that is mounted with one of your groups"
+        }
         _ if error.raw_os_error() == Some(EBADF) => {
             "tracing is off; switch it on with: echo 1 > tracing_on"
         }
-        _ => "see whether a shell can write it",
+        _ => "check whether a shell can write to it",
     };
     format!("cannot write {file}: {error}; {hint}")
 }

@@ -300,7 +300,7 @@ fn watching(run: impl FnOnce() + Send + 'static) -> io::Result<()> {
 /// Reports when the program itself has exited.
 fn exit_of(tree: &os::ProcessTree) -> io::Result<mpsc::Receiver<io::Result<Instant>>> {
     let (sender, exited) = mpsc::channel();
-    let exit = tree.exit();
+    let exit = tree.exit_waiter();
     // It ends when the program does, at the latest when that is ended by force.
     watching(move || {
         let waited = exit();

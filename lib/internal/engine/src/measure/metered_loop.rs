@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use tickmeter::{Meter, Place, Reader};
 
-use crate::machine::os::{Accounts, ThreadTimes};
+use crate::machine::os::{ThreadStats, ThreadTimes};
 use crate::measure::executor::{builder, poll_to_end};
 use crate::measure::panics;
 use crate::measure::tick_loop::{Task, task};
@@ -40,11 +40,11 @@ pub struct MeteredLoop {
 
 /// The accounts of the threads that a loop runs on, where there are any.
 #[derive(Clone, Debug, Default)]
-struct Threads(Arc<Mutex<Vec<Accounts>>>);
+struct Threads(Arc<Mutex<Vec<ThreadStats>>>);
 
 impl Threads {
     fn enter(&self) {
-        if let Ok(accounts) = Accounts::for_current_thread(&[]) {
+        if let Ok(accounts) = ThreadStats::for_current_thread(&[]) {
             self.0.lock().unwrap_or_else(PoisonError::into_inner).push(accounts);
         }
     }
@@ -104,7 +104,7 @@ impl MeteredLoop {
     /// CPU time of its threads, and the time they waited for a CPU.
     pub fn thread_times(&self) -> Option<ThreadTimes> {
         let threads = self.threads.0.lock().unwrap_or_else(PoisonError::into_inner);
-        threads.iter().map(Accounts::times).reduce(|sum, times| Some(sum? + times?))?
+        threads.iter().map(ThreadStats::times).reduce(|sum, times| Some(sum? + times?))?
     }
 
     /// Whether it has ended by itself.

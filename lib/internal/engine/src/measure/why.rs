@@ -19,7 +19,7 @@ use jitterstat::sample::Grid;
 use jitterstat::stats::quantile::nearest_rank;
 use tach::Conversion;
 
-use crate::machine::os::{self, Accounts, NotAvailable, Quota, SwitchRing};
+use crate::machine::os::{self, NotAvailable, Quota, SwitchRing, ThreadStats};
 use crate::measure::why::chains::Chains;
 use crate::measure::why::kernel::{Kernel, ns_after};
 use crate::measure::why::witness::Witnesses;
@@ -54,7 +54,7 @@ pub struct Profiler {
 
 impl Profiler {
     pub fn open() -> Self {
-        os::watch_stops();
+        os::install_stop_handler();
         let cpus = os::affinity().unwrap_or_else(|| vec![0]);
         let rings = cpus.into_iter().map(SwitchRing::for_cpu).collect::<Result<Vec<_>, _>>();
         Self {
@@ -112,7 +112,7 @@ struct Shared {
 #[derive(Debug)]
 struct Log {
     thread: usize,
-    accounts: Accounts,
+    accounts: ThreadStats,
     without_accounts: Option<NotAvailable>,
     ring: Result<SwitchRing, NotAvailable>,
     cycles: Vec<RawCycle>,
@@ -137,9 +137,9 @@ thread_local! {
 impl RoundProfiler {
     /// Watches the calling thread from here on.
     pub fn enter(&self) {
-        let (accounts, without_accounts) = match Accounts::for_current_thread(&self.0.quotas) {
+        let (accounts, without_accounts) = match ThreadStats::for_current_thread(&self.0.quotas) {
             Ok(accounts) => (accounts, None),
-            Err(why) => (Accounts::without_files(), Some(why)),
+            Err(why) => (ThreadStats::without_files(), Some(why)),
         };
         let mut cycles = Vec::new();
         // Without the room they are counted as lost.

@@ -102,7 +102,7 @@ impl Plan {
             mlock: *mlock,
             timer_slack_ns: timer_slack.map(to_ns),
             scenarios: self.scenarios.iter().map(Scenario::to_report).collect(),
-            why: self.why.map(|why| report::WhyAsked { threshold_ns: why.threshold.map(to_ns) }),
+            why: self.why.map(|why| report::WhyRequest { threshold_ns: why.threshold.map(to_ns) }),
         }
     }
 }

@@ -17,8 +17,8 @@
 //! }
 //! ```
 //!
-//! A key is the name of a subject or the id of a scenario (`scripted@500us/current-thread#2`), which
-//! has precedence. `nanosleep` is the control of a scripted subject in a session of the gate.
+//! A key is the name of a subject or the id of a scenario (`scripted@500us/current-thread#2`),
+//! which has precedence. `nanosleep` is the control of a scripted subject in a session of the gate.
 //!
 //! | Key | Meaning |
 //! |---|---|

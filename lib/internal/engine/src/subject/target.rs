@@ -13,8 +13,8 @@ pub enum Target {
 }
 
 impl Target {
-    /// Returns the name in reports. It differs from the names of all built-in subjects if the target
-    /// is a program.
+    /// Returns the name in reports. It differs from the names of all built-in subjects if the
+    /// target is a program.
     pub fn name(&self) -> String {
         match self {
             Self::Builtin(entry) => entry.name.to_owned(),

@@ -1,4 +1,5 @@
-//! Interface between the measuring loop and a subject, which creates a [`Ticker`] for a [`Schedule`].
+//! Interface between the measuring loop and a subject, which creates a [`Ticker`] for a
+//! [`Schedule`].
 
 use std::io;
 use std::pin::Pin;
@@ -95,7 +96,8 @@ pub trait Subject: 'static {
     /// Creates a ticker inside the runtime on which it will run.
     fn ticker(schedule: Schedule) -> io::Result<Self::Ticker>;
 
-    /// Creates several tickers that tick concurrently. Subjects whose tickers share state override this.
+    /// Creates several tickers that tick concurrently. Subjects whose tickers share state override
+    /// this.
     fn tickers(schedules: &[Schedule]) -> io::Result<Vec<Self::Ticker>> {
         schedules.iter().map(|schedule| Self::ticker(*schedule)).collect()
     }

@@ -1,11 +1,11 @@
-//! What is known of the threads of other programs: the calls in which they wait, and the CPUs that
+//! Facts about threads of other programs: the system calls in which they wait, and the CPUs that
 //! they may use.
 
 use std::fs::File;
 use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 
-/// Those that may wait for a timer: their number, and what they wait in.
+/// System calls that can wait for a timer: number and kind of wait.
 pub const WAITS: &[(i64, &str)] = &[
     (libc::SYS_nanosleep, "nanosleep"),
     (libc::SYS_clock_nanosleep, "nanosleep"),
@@ -20,7 +20,7 @@ pub const WAITS: &[(i64, &str)] = &[
     (libc::SYS_select, "select"),
     (libc::SYS_pselect6, "select"),
     (libc::SYS_futex, "futex"),
-    // Newer than the oldest C library that is built with; the same number everywhere.
+    // Newer than the oldest supported C library. The number is the same on all architectures.
     (449, "futex"),
     (455, "futex"),
     (libc::SYS_rt_sigtimedwait, "sigtimedwait"),
@@ -30,8 +30,8 @@ pub const WAITS: &[(i64, &str)] = &[
     (libc::SYS_restart_syscall, "restart"),
 ];
 
-/// Others in which threads are found waiting.
-const OTHERS: &[(i64, &str)] = &[
+/// Other system calls in which threads wait.
+const OTHER_CALLS: &[(i64, &str)] = &[
     (libc::SYS_read, "read"),
     (libc::SYS_readv, "readv"),
     (libc::SYS_pread64, "pread"),
@@ -56,12 +56,11 @@ const OTHERS: &[(i64, &str)] = &[
     (libc::SYS_io_getevents, "io_getevents"),
 ];
 
-/// The call in which a thread waits just now, as its manual page has it; `None` for one that does
-/// not.
+/// Returns the system call in which a thread currently waits, in the notation of manual pages.
 pub fn current_call(thread: u32) -> Option<String> {
     let text = std::fs::read_to_string(format!("/proc/{thread}/syscall")).ok()?;
     let number: i64 = text.split_whitespace().next()?.parse().ok()?;
-    let known = WAITS.iter().chain(OTHERS).find(|(call, _)| *call == number);
+    let known = WAITS.iter().chain(OTHER_CALLS).find(|(call, _)| *call == number);
     Some(match known {
         Some((_, "epoll")) => "epoll_wait(2)".to_owned(),
         Some((_, "io_uring")) => "io_uring_enter(2)".to_owned(),
@@ -71,7 +70,7 @@ pub fn current_call(thread: u32) -> Option<String> {
     })
 }
 
-/// The threads of a process; none of one that is not there.
+/// Returns the threads of a process. The list is empty if the process does not exist.
 pub fn process_threads(process: u32) -> Vec<u32> {
     let tasks = std::fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
     let mut threads: Vec<u32> =
@@ -80,14 +79,14 @@ pub fn process_threads(process: u32) -> Vec<u32> {
     threads
 }
 
-/// Whether a process belongs to another user, and this one is not root.
+/// Returns whether a process belongs to another user while this process is not root.
 pub fn belongs_to_other_user(process: u32) -> bool {
-    let owner = |of: &str| std::fs::metadata(format!("/proc/{of}")).ok().map(|found| found.uid());
-    let own = owner("self");
-    own != Some(0) && owner(&process.to_string()) != own
+    let owner = |id: &str| Some(std::fs::metadata(format!("/proc/{id}")).ok()?.uid());
+    let current_user = owner("self");
+    current_user != Some(0) && owner(&process.to_string()) != current_user
 }
 
-/// Whether a process runs a program for 32 bits, whose calls have other numbers.
+/// Returns whether a process runs a 32-bit program, whose system calls have other numbers.
 pub fn is_32_bit(process: u32) -> bool {
     let mut head = [0; 5];
     let read =
@@ -95,7 +94,7 @@ pub fn is_32_bit(process: u32) -> bool {
     read.is_ok() && head == *b"\x7fELF\x01"
 }
 
-/// The CPUs that a thread may use.
+/// Returns the CPUs that a thread may use.
 pub fn cpus_allowed(thread: u32) -> Vec<usize> {
     let status = std::fs::read_to_string(format!("/proc/{thread}/status")).unwrap_or_default();
     let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
@@ -107,8 +106,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_call_has_two_names() {
-        let mut numbers: Vec<i64> = WAITS.iter().chain(OTHERS).map(|(call, _)| *call).collect();
+    fn call_numbers_are_unique() {
+        let mut numbers: Vec<i64> =
+            WAITS.iter().chain(OTHER_CALLS).map(|(call, _)| *call).collect();
         numbers.sort_unstable();
         assert!(numbers.windows(2).all(|pair| pair[0] != pair[1]), "{numbers:?}");
     }

@@ -1,22 +1,24 @@
-//! What the kernel writes into rings of tracepoints: read from plain bytes, whatever these hold.
-//! Where a field lies in a record, the kernel's own descriptions say.
+//! Parser of the records that the kernel writes to the rings of tracepoints.
+//!
+//! The input can be any bytes. Descriptions by the kernel define the positions of the fields.
 
 use crate::machine::os::switches::number;
 
-/// Something that happened on a CPU.
+/// An event on a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TraceEvent {
     /// `CLOCK_MONOTONIC`, in nanoseconds.
     pub at_ns: i64,
     pub cpu: u32,
-    /// The thread that was current; an interrupt's is whoever it interrupted.
+    /// The current thread. During an interrupt, this is the interrupted thread.
     pub thread: u32,
     pub kind: TraceEventKind,
 }
 
+/// Kind of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TraceEventKind {
-    /// A thread came to be, as a thread of this process, by one of that process.
+    /// A thread of `process` was created by a thread of the process `parent`.
     Forked {
         process: u32,
         thread: u32,
@@ -29,14 +31,14 @@ pub enum TraceEventKind {
         thread: u32,
         name: ThreadName,
     },
-    /// The current thread calls the kernel, or returns from it.
+    /// The current thread enters or leaves a system call.
     Enter {
         call: i64,
     },
     Return {
         call: i64,
     },
-    /// A timer is to expire between these, on a clock of its own.
+    /// A timer is started that expires between `soft_ns` and `hard_ns` of its clock.
     Start {
         timer: u64,
         function: u64,
@@ -46,7 +48,7 @@ pub enum TraceEventKind {
     Cancel {
         timer: u64,
     },
-    /// A timer's function begins at `now_ns` of its clock, or has ended.
+    /// The function of a timer starts at `now_ns` of the clock of the timer, or has ended.
     Expire {
         timer: u64,
         function: u64,
@@ -58,24 +60,25 @@ pub enum TraceEventKind {
     Waking {
         thread: u32,
     },
-    /// The CPU goes from the current thread, which is now in this state, to another.
+    /// The CPU switches from the current thread, which is now in `state`, to another thread.
     Switch {
         state: i64,
         next: u32,
         next_name: ThreadName,
     },
-    /// So many records are missing between this one and a later time.
+    /// Records between this time and `until_ns` are missing.
     Lost {
         records: u64,
         until_ns: i64,
     },
 }
 
-/// The name of a thread, as the kernel keeps it.
+/// The name of a thread, in the form of the kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ThreadName([u8; 16]);
 
 impl ThreadName {
+    /// Creates a name from the bytes up to the first zero.
     pub fn from_bytes(bytes: &[u8]) -> Self {
         let mut name = [0; 16];
         for (to, from) in name.iter_mut().zip(bytes.iter().take_while(|byte| **byte != 0)) {
@@ -92,7 +95,7 @@ impl std::fmt::Display for ThreadName {
     }
 }
 
-/// The tracepoints that are recorded, each with the fields that are read.
+/// The recorded tracepoints, with the fields that are parsed.
 pub const TRACEPOINTS: [(&str, &[&str]); 8] = [
     ("raw_syscalls/sys_enter", &["id"]),
     ("raw_syscalls/sys_exit", &["id"]),
@@ -105,16 +108,17 @@ pub const TRACEPOINTS: [(&str, &[&str]); 8] = [
 ];
 const FIELDS: usize = 4;
 
-/// Which of them are recorded.
+/// The set of tracepoints to record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TraceScope {
-    /// All.
+    /// All tracepoints.
     Waits,
-    /// Timers that expire, and the threads that they wake.
+    /// Expirations of timers, and the threads that they wake.
     Wakeups,
 }
 
 impl TraceScope {
+    /// Returns whether the tracepoint `path` is recorded.
     pub fn includes(self, path: &str) -> bool {
         const WAKEUPS: [&str; 3] =
             ["timer/hrtimer_expire_entry", "timer/hrtimer_expire_exit", "sched/sched_waking"];
@@ -122,33 +126,34 @@ impl TraceScope {
     }
 }
 
-/// Where a field lies in a record.
+/// Position of a field in a record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Field {
     offset: usize,
     size: usize,
 }
 
-/// One tracepoint's records.
+/// Layout of the records of a tracepoint.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TracepointLayout {
-    /// What its records begin with.
+    /// Number at the start of each record.
     pub id: u64,
     fields: [Field; FIELDS],
 }
 
 impl TracepointLayout {
-    /// Reads the kernel's description of a tracepoint.
+    /// Parses the description of a tracepoint by the kernel.
     ///
     /// # Errors
-    /// One of the fields is not there, or is none that is known.
-    pub fn read(format: &str, wanted: &[&str]) -> Result<Self, String> {
+    ///
+    /// Returns an error if the description lacks an id or one of the fields.
+    pub fn parse(format: &str, wanted: &[&str]) -> Result<Self, String> {
         let id = format.lines().find_map(|line| line.strip_prefix("ID:")?.trim().parse().ok());
         let mut layout = Self { id: id.ok_or("it has no id")?, ..Self::default() };
         for (field, name) in layout.fields.iter_mut().zip(wanted) {
             *field = format
                 .lines()
-                .find_map(|line| described(line, name))
+                .find_map(|line| parse_field(line, name))
                 .ok_or_else(|| format!("it has no {name}"))?;
         }
         Ok(layout)
@@ -169,8 +174,8 @@ impl TracepointLayout {
     }
 }
 
-/// A line such as `field:pid_t pid; offset:24; size:4; signed:1;`.
-fn described(line: &str, name: &str) -> Option<Field> {
+/// Parses a line such as `field:pid_t pid; offset:24; size:4; signed:1;`.
+fn parse_field(line: &str, name: &str) -> Option<Field> {
     let mut parts = line.trim().split(';').map(str::trim);
     let declared = parts.next()?.strip_prefix("field:")?.split_whitespace().next_back()?;
     if declared.split('[').next() != Some(name) {
@@ -192,26 +197,26 @@ const COMM: u32 = 3;
 const EXIT: u32 = 4;
 const FORK: u32 = 7;
 const SAMPLE: u32 = 9;
-/// Type, flags and size stand before every record.
+/// Length of type, flags and size, at the start of every record.
 const HEADER: usize = 8;
-/// Behind every record but a sample stand process and thread, the time, and the CPU with a reserved
-/// word.
+/// Length of process, thread, time and CPU with a reserved word, at the end of every record that is
+/// not a sample.
 const TRAILER: usize = 24;
-/// These stand before a sample, and the length of what follows.
-const BEFORE_SAMPLE: usize = HEADER + TRAILER + 4;
+/// Offset of the data of a sample, which follows these fields and its length.
+const SAMPLE_DATA: usize = HEADER + TRAILER + 4;
 
-/// Reads what one CPU's ring held, ring after ring.
+/// Parser of the successive contents of a CPU's ring.
 #[derive(Clone, Debug, Default)]
 pub struct TraceReader {
     last_ns: i64,
-    /// Records of tracepoints that were read.
+    /// Number of parsed records of tracepoints.
     pub samples: u64,
-    /// Records that the kernel said it had no room for.
+    /// Number of records that the kernel reported as lost.
     pub lost: u64,
 }
 
 impl TraceReader {
-    /// Appends the events of a ring, oldest first; the layouts are those of [`TRACEPOINTS`].
+    /// Appends the events of a ring, oldest first. The layouts are those of [`TRACEPOINTS`].
     pub fn read(
         &mut self,
         bytes: &[u8],
@@ -222,13 +227,13 @@ impl TraceReader {
         while !rest.is_empty() {
             let size = number::<2>(rest, 6).map_or(0, |size| size as usize);
             if size < HEADER || size > rest.len() {
-                // From here on nobody knows where a record begins.
+                // The start of the next record is unknown.
                 events.push(self.unreadable());
                 return;
             }
             let (record, after) = rest.split_at(size);
             rest = after;
-            match self.event(record, layouts) {
+            match self.parse_record(record, layouts) {
                 Some(Some(event)) => {
                     self.last_ns = event.at_ns.max(self.last_ns);
                     match event.kind {
@@ -253,18 +258,22 @@ impl TraceReader {
         TraceEvent { at_ns: self.last_ns, cpu: 0, thread: 0, kind: what }
     }
 
-    /// `None` for a record that cannot be read, `Some(None)` for one that is of no interest.
-    fn event(&self, record: &[u8], layouts: &[TracepointLayout]) -> Option<Option<TraceEvent>> {
+    /// Parses a record. Returns `None` if it is invalid, and `Some(None)` if it is not needed.
+    fn parse_record(
+        &self,
+        record: &[u8],
+        layouts: &[TracepointLayout],
+    ) -> Option<Option<TraceEvent>> {
         let kind = number::<4>(record, 0)? as u32;
         let word = |at: usize| Some(number::<4>(record, at)? as u32);
         if kind == SAMPLE {
-            let length = word(BEFORE_SAMPLE - 4)? as usize;
-            let raw = record.get(BEFORE_SAMPLE..BEFORE_SAMPLE.checked_add(length)?)?;
+            let length = word(SAMPLE_DATA - 4)? as usize;
+            let raw = record.get(SAMPLE_DATA..SAMPLE_DATA.checked_add(length)?)?;
             let id = number::<2>(raw, 0)?;
-            let Some(place) = layouts.iter().position(|layout| layout.id == id) else {
+            let Some(index) = layouts.iter().position(|layout| layout.id == id) else {
                 return Some(None);
             };
-            let what = sampled(place, &layouts[place], raw)?;
+            let what = parse_sample(index, &layouts[index], raw)?;
             return Some(Some(stamped(record, HEADER, what)?));
         }
         let trailer = record.len().checked_sub(TRAILER).filter(|&at| at >= HEADER)?;
@@ -280,13 +289,13 @@ impl TraceReader {
                 name: ThreadName::from_bytes(body.get(HEADER + 8..)?),
             },
             LOST => {
-                // Its number, then how many; they are missing since the record before.
-                let own = stamped(record, trailer, TraceEventKind::Ended { thread: 0 })?;
+                // The body is an id and the number of records, lost since the previous record.
+                let loss = stamped(record, trailer, TraceEventKind::Ended { thread: 0 })?;
                 let what = TraceEventKind::Lost {
                     records: number::<8>(body, HEADER + 8)?,
-                    until_ns: own.at_ns,
+                    until_ns: loss.at_ns,
                 };
-                return Some(Some(TraceEvent { at_ns: self.last_ns, kind: what, ..own }));
+                return Some(Some(TraceEvent { at_ns: self.last_ns, kind: what, ..loss }));
             }
             _ => return Some(None),
         };
@@ -294,34 +303,39 @@ impl TraceReader {
     }
 }
 
-/// Process, thread, time and CPU stand at `at`.
-fn stamped(record: &[u8], at: usize, what: TraceEventKind) -> Option<TraceEvent> {
+/// Adds the thread, time and CPU, which are at `at`, to the kind of an event.
+fn stamped(record: &[u8], at: usize, kind: TraceEventKind) -> Option<TraceEvent> {
     Some(TraceEvent {
         at_ns: i64::try_from(number::<8>(record, at + 8)?).ok()?,
         cpu: number::<4>(record, at + 16)? as u32,
         thread: number::<4>(record, at + 4)? as u32,
-        kind: what,
+        kind,
     })
 }
 
-fn sampled(place: usize, layout: &TracepointLayout, raw: &[u8]) -> Option<TraceEventKind> {
-    let of = |field| layout.number(raw, field);
-    Some(match place {
-        0 => TraceEventKind::Enter { call: of(0)? as i64 },
-        1 => TraceEventKind::Return { call: of(0)? as i64 },
+/// Parses the sample of a tracepoint, given by its index in [`TRACEPOINTS`].
+fn parse_sample(index: usize, layout: &TracepointLayout, raw: &[u8]) -> Option<TraceEventKind> {
+    let field = |field| layout.number(raw, field);
+    Some(match index {
+        0 => TraceEventKind::Enter { call: field(0)? as i64 },
+        1 => TraceEventKind::Return { call: field(0)? as i64 },
         2 => TraceEventKind::Start {
-            timer: of(0)?,
-            function: of(1)?,
-            soft_ns: of(2)? as i64,
-            hard_ns: of(3)? as i64,
+            timer: field(0)?,
+            function: field(1)?,
+            soft_ns: field(2)? as i64,
+            hard_ns: field(3)? as i64,
         },
-        3 => TraceEventKind::Cancel { timer: of(0)? },
-        4 => TraceEventKind::Expire { timer: of(0)?, function: of(1)?, now_ns: of(2)? as i64 },
-        5 => TraceEventKind::Expired { timer: of(0)? },
-        6 => TraceEventKind::Waking { thread: of(0)? as u32 },
+        3 => TraceEventKind::Cancel { timer: field(0)? },
+        4 => TraceEventKind::Expire {
+            timer: field(0)?,
+            function: field(1)?,
+            now_ns: field(2)? as i64,
+        },
+        5 => TraceEventKind::Expired { timer: field(0)? },
+        6 => TraceEventKind::Waking { thread: field(0)? as u32 },
         7 => TraceEventKind::Switch {
-            state: of(0)? as i64,
-            next: of(1)? as u32,
+            state: field(0)? as i64,
+            next: field(1)? as u32,
             next_name: ThreadName::from_bytes(layout.bytes(raw, 2)?),
         },
         _ => return None,
@@ -334,7 +348,7 @@ mod tests {
 
     use super::*;
 
-    /// As kernel 6.18 describes it.
+    /// Description by kernel 6.18.
     const SWITCH: &str = "name: sched_switch\nID: 372\nformat:\n\
         \tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n\
         \tfield:int common_pid;\toffset:4;\tsize:4;\tsigned:1;\n\n\
@@ -346,15 +360,15 @@ mod tests {
         print fmt: \"prev_comm=%s\", REC->prev_comm\n";
 
     fn layouts() -> Vec<TracepointLayout> {
-        let mut all = Vec::new();
-        for (place, (_, wanted)) in (100..).zip(TRACEPOINTS) {
+        let mut layouts = Vec::new();
+        for (id, (_, wanted)) in (100..).zip(TRACEPOINTS) {
             let fields = (0..wanted.len()).map(|i| Field { offset: 8 + 8 * i, size: 8 });
-            let mut layout = TracepointLayout { id: place, ..TracepointLayout::default() };
+            let mut layout = TracepointLayout { id, ..TracepointLayout::default() };
             layout.fields.iter_mut().zip(fields).for_each(|(to, from)| *to = from);
-            all.push(layout);
+            layouts.push(layout);
         }
-        all[7] = TracepointLayout::read(SWITCH, TRACEPOINTS[7].1).unwrap();
-        all
+        layouts[7] = TracepointLayout::parse(SWITCH, TRACEPOINTS[7].1).unwrap();
+        layouts
     }
 
     fn record(kind: u32, body: &[u8]) -> Vec<u8> {
@@ -379,11 +393,11 @@ mod tests {
         record(SAMPLE, &[&trailer(at_ns, 8, 1)[..], &length.to_ne_bytes(), &raw].concat())
     }
 
-    fn numbers(of: &[u64]) -> Vec<u8> {
-        of.iter().flat_map(|n| n.to_ne_bytes()).collect()
+    fn numbers(values: &[u64]) -> Vec<u8> {
+        values.iter().flat_map(|n| n.to_ne_bytes()).collect()
     }
 
-    fn several() -> Vec<u8> {
+    fn sample_ring() -> Vec<u8> {
         let ids = |words: [u32; 4]| words.iter().flat_map(|w| w.to_ne_bytes()).collect::<Vec<_>>();
         let switch =
             [&[b'a'; 16][..], &numbers(&[0, 1]), b"hog\0junk-junk-ju", &9_u32.to_ne_bytes()]
@@ -416,8 +430,8 @@ mod tests {
     }
 
     #[test]
-    fn events_are_read_by_the_kernels_own_description() {
-        let of = |at_ns, cpu, thread, what| TraceEvent { at_ns, cpu, thread, kind: what };
+    fn events_are_parsed_by_description() {
+        let event = |at_ns, cpu, thread, what| TraceEvent { at_ns, cpu, thread, kind: what };
         let start = TraceEventKind::Start {
             timer: 0xffff_8880_0000_0010,
             function: 7,
@@ -425,18 +439,18 @@ mod tests {
             hard_ns: 1_050,
         };
         assert_eq!(
-            read(&several()),
+            read(&sample_ring()),
             [
-                of(90, 0, 3, TraceEventKind::Forked { process: 5, thread: 6, parent: 3 }),
-                of(
+                event(90, 0, 3, TraceEventKind::Forked { process: 5, thread: 6, parent: 3 }),
+                event(
                     95,
                     0,
                     6,
                     TraceEventKind::Named { thread: 6, name: ThreadName::from_bytes(b"a loop") }
                 ),
-                of(100, 1, 8, start),
-                of(100, 1, 0, TraceEventKind::Lost { records: 5, until_ns: 200 }),
-                of(
+                event(100, 1, 8, start),
+                event(100, 1, 0, TraceEventKind::Lost { records: 5, until_ns: 200 }),
+                event(
                     300,
                     1,
                     8,
@@ -446,7 +460,7 @@ mod tests {
                         next_name: ThreadName::from_bytes(b"hog")
                     }
                 ),
-                of(400, 0, 6, TraceEventKind::Ended { thread: 6 }),
+                event(400, 0, 6, TraceEventKind::Ended { thread: 6 }),
             ]
         );
         assert_eq!(
@@ -459,28 +473,28 @@ mod tests {
     }
 
     #[test]
-    fn a_description_without_a_field_is_refused_by_its_name() {
-        let refused = |format: &str| TracepointLayout::read(format, TRACEPOINTS[7].1).unwrap_err();
-        assert_eq!(refused(&SWITCH.replace("next_pid", "to")), "it has no next_pid");
-        assert_eq!(refused(&SWITCH.replace("ID:", "")), "it has no id");
-        assert_eq!(refused(&SWITCH.replace("size:8", "size:x")), "it has no prev_state");
-        let far = TracepointLayout::read(
+    fn missing_fields_are_named() {
+        let error = |format: &str| TracepointLayout::parse(format, TRACEPOINTS[7].1).unwrap_err();
+        assert_eq!(error(&SWITCH.replace("next_pid", "to")), "it has no next_pid");
+        assert_eq!(error(&SWITCH.replace("ID:", "")), "it has no id");
+        assert_eq!(error(&SWITCH.replace("size:8", "size:x")), "it has no prev_state");
+        let out_of_range = TracepointLayout::parse(
             &SWITCH.replace("offset:56", "offset:18446744073709551615"),
             TRACEPOINTS[7].1,
         )
         .unwrap();
-        assert_eq!(far.number(&[0; 64], 1), None);
+        assert_eq!(out_of_range.number(&[0; 64], 1), None);
     }
 
     #[test]
-    fn hostile_and_truncated_rings_are_read_to_their_end_and_no_further() {
-        let whole = several();
+    fn hostile_rings_are_bounded() {
+        let whole = sample_ring();
         for end in 0..whole.len() {
             assert!(read(&whole[..end]).len() <= 6, "{end}");
         }
         let (layouts, mut random) = (layouts(), SplitMix64::new(11));
         for _ in 0..2_000 {
-            let mut bytes = several().repeat(1 + random.index(4));
+            let mut bytes = sample_ring().repeat(1 + random.index(4));
             for _ in 0..random.index(24) {
                 let at = random.index(bytes.len());
                 bytes[at] = random.next_u64() as u8;

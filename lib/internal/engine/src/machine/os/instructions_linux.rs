@@ -1,4 +1,5 @@
-//! Instructions of whole programs, by the CPU's own counter through `perf_event_open`, on Linux.
+//! Count of the instructions of a whole program on Linux, by the CPU's counter with
+//! `perf_event_open`.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -12,23 +13,28 @@ const INHERIT: u64 = 1 << 1;
 const EXCLUDE_KERNEL: u64 = 1 << 5;
 const EXCLUDE_HYPERVISOR: u64 = 1 << 6;
 const ENABLE_ON_EXEC: u64 = 1 << 12;
-/// A reading is the count, the time it was asked for, and the time the CPU had a counter for it,
-/// all of all threads.
-const TIMES: u64 = 1 | 2;
+/// Format of a reading: the count, the time enabled, and the time during which the CPU had a
+/// counter, summed over all threads.
+const COUNT_AND_TIMES: u64 = 1 | 2;
 
 const NEEDS: &str = "a CPU that shows its counter of instructions, which virtual machines seldom do, a \
                      kernel.perf_event_paranoid of at most 2, and a sandbox that allows the call";
 
-/// Counts the instructions in user mode of the next program that this thread starts, from its
-/// `exec` to its end, with all its threads and all that it starts itself. One counter a program:
-/// where the kernel switches from this thread to that program, it may hand it the counter itself
-/// instead of the copy, and the next program's copy is then one that no `exec` enables.
+/// Counter of the instructions in user mode of the next program that this thread starts.
+///
+/// The counter covers the time from the `exec` to the end of the program, with all its threads and
+/// child processes. It can be used for one program only: when switching from this thread to the
+/// program, the kernel may pass on the counter itself instead of a copy, and an `exec` would not
+/// enable the copy of a second program.
 #[derive(Debug)]
 pub struct Instructions(File);
 
 impl Instructions {
+    /// Opens the counter.
+    ///
     /// # Errors
-    /// There is no such counter for this process.
+    ///
+    /// Returns an error if this process cannot use such a counter.
     pub fn for_next_program() -> Result<Self, NotAvailable> {
         let refused = |e: io::Error| NotAvailable {
             what: "perf_event_open",
@@ -41,27 +47,34 @@ impl Instructions {
     fn open(kind: u32, config: u64) -> io::Result<Self> {
         let flags = perf::DISABLED | INHERIT | EXCLUDE_KERNEL | EXCLUDE_HYPERVISOR | ENABLE_ON_EXEC;
         perf::open(
-            Attributes { kind, config, read_format: TIMES, flags, ..Attributes::default() },
+            Attributes {
+                kind,
+                config,
+                read_format: COUNT_AND_TIMES,
+                flags,
+                ..Attributes::default()
+            },
             0,
             -1,
         )
         .map(Self)
     }
 
-    /// The count of what has ended.
+    /// Returns the count of the processes that have ended.
     ///
     /// # Errors
-    /// Others took the counter away for some of the time, so that there is an estimate at best.
+    ///
+    /// Returns an error if the counter was used by others for some of the time.
     pub fn count(&self) -> io::Result<u64> {
         let mut reading = [0; 24];
         (&self.0).read_exact(&mut reading)?;
         let word = |i: usize| u64::from_ne_bytes(std::array::from_fn(|byte| reading[i * 8 + byte]));
-        let [count, asked_ns, counted_ns] = [word(0), word(1), word(2)];
-        if counted_ns < asked_ns {
-            let share = 100.0 * counted_ns as f64 / asked_ns as f64;
-            let what = "another program, or the kernel's own watchdog (kernel.nmi_watchdog), uses the counters too";
+        let [count, enabled_ns, running_ns] = [word(0), word(1), word(2)];
+        if running_ns < enabled_ns {
+            let share = 100.0 * running_ns as f64 / enabled_ns as f64;
+            let cause = "another program, or the kernel's own watchdog (kernel.nmi_watchdog), uses the counters too";
             return Err(io::Error::other(format!(
-                "only {share:.1} % of the time was counted: {what}"
+                "only {share:.1} % of the time was counted: {cause}"
             )));
         }
         Ok(count)
@@ -72,7 +85,8 @@ impl Instructions {
 mod tests {
     use super::*;
 
-    /// The kernel's clock of a task, in nanoseconds: counted in the same way, and on every machine.
+    /// Clock of a task in nanoseconds, which is counted in the same way and exists on every
+    /// machine.
     const TASK_CLOCK: u64 = 1;
 
     fn shell(script: &str) {
@@ -86,33 +100,29 @@ mod tests {
     }
 
     #[test]
-    fn what_is_started_is_counted_with_its_children_and_this_thread_is_not() {
-        let of = |script: &str| {
+    fn programs_are_counted_with_children() {
+        let count = |script: &str| {
             let counter = Instructions::open(perf::SOFTWARE, TASK_CLOCK)?;
             let spun: u64 = (0..100_000_u64).map(std::hint::black_box).sum();
-            assert_eq!(
-                (counter.count()?, spun > 0),
-                (0, true),
-                "of this thread nothing is counted"
-            );
+            assert_eq!((counter.count()?, spun > 0), (0, true), "this thread is not counted");
             shell(script);
             counter.count()
         };
-        let counts = (0..20).map(|_| of(":")).collect::<io::Result<Vec<u64>>>();
+        let counts = (0..20).map(|_| count(":")).collect::<io::Result<Vec<u64>>>();
         let Ok(counts) = counts else {
-            // Where the call is not allowed at all.
+            // The call is not permitted here.
             return assert!(counts.is_err_and(|e| e.raw_os_error().is_some()));
         };
         assert!(counts.iter().all(|&ns| ns > 0), "{counts:?}");
-        // All of the work is its child's; the last command would be executed in its own process.
+        // The child does all of the work. The `:` keeps the shell from replacing itself with it.
         let work = "sh -c 'i=0; while [ $i -lt 50000 ]; do i=$((i + 1)); done'; :";
-        let (none, one) = (counts.iter().min().expect("twenty"), of(work).expect("a count"));
-        let four = of(&format!("{work}; {work}; {work}; {work}")).expect("a count");
-        assert!(one > 2 * none && four > 2 * one, "{none}, {one}, {four} ns");
+        let (empty, single) = (counts.iter().min().expect("twenty"), count(work).expect("a count"));
+        let four = count(&format!("{work}; {work}; {work}; {work}")).expect("a count");
+        assert!(single > 2 * empty && four > 2 * single, "{empty}, {single}, {four} ns");
     }
 
     #[test]
-    fn instructions_are_counted_or_it_is_said_what_they_need() {
+    fn instructions_are_counted() {
         let counter = match Instructions::for_next_program() {
             Ok(counter) => counter,
             Err(why) => {
@@ -124,7 +134,7 @@ mod tests {
             }
         };
         shell(":");
-        // What it takes to start a shell at least; elsewhere the counter may be shared.
+        // Starting a shell takes more than this. The counter may also be shared.
         assert!(
             counter
                 .count()

@@ -1,4 +1,4 @@
-//! Instructions of whole programs, which only Linux counts for everybody.
+//! Count of the instructions of a program, which is supported on Linux only.
 
 use crate::machine::os::types::NotAvailable;
 

@@ -1,7 +1,6 @@
-//! A thread that waits in `io_uring_enter`, on Linux 6.12 and later: an absolute deadline in the
-//! call that waits.
+//! Sleep of a thread in `io_uring_enter` with an absolute deadline, on Linux 6.12 and later.
 //!
-//! Nothing is ever submitted, so the ring itself is not mapped.
+//! Nothing is submitted, so the ring is not mapped.
 
 use std::fs::File;
 use std::io;
@@ -10,7 +9,7 @@ use std::time::Instant;
 
 use crate::machine::os::monotonic_pair;
 
-/// `io_uring_params`; what the kernel returns in it is not looked at.
+/// `io_uring_params`, whose returned values are ignored.
 #[repr(C)]
 struct Params([u32; 30]);
 
@@ -32,7 +31,7 @@ struct KernelTime {
 
 const GET_EVENTS: u32 = 1 << 0;
 const EXTENDED_ARGUMENTS: u32 = 1 << 3;
-/// Since Linux 6.12; by `CLOCK_MONOTONIC` unless another clock is registered.
+/// Flag of an absolute deadline, since Linux 6.12. The clock is `CLOCK_MONOTONIC` by default.
 const ABSOLUTE_TIMER: u32 = 1 << 5;
 
 /// Sleeps the calling thread until an instant, in `io_uring_enter`.
@@ -44,7 +43,7 @@ pub struct RingSleeper {
 }
 
 impl RingSleeper {
-    /// What it sleeps by.
+    /// Name of the system call.
     pub const BACKEND: &'static str = "io_uring_enter, absolute";
 
     pub fn new() -> io::Result<Self> {
@@ -54,24 +53,24 @@ impl RingSleeper {
         let ring =
             unsafe { libc::syscall(libc::SYS_io_uring_setup, 1 as libc::c_long, &raw mut params) };
         if ring < 0 {
-            return Err(refused(&io::Error::last_os_error()));
+            return Err(explain_error(&io::Error::last_os_error()));
         }
         // SAFETY: the call has just made this descriptor, which nobody else has.
         let ring = unsafe { File::from_raw_fd(ring as libc::c_int) };
         let (instant, kernel_ns) = monotonic_pair()?;
         let sleeper = Self { ring, instant, kernel_ns };
-        // One that is over shows whether this kernel knows absolute deadlines.
+        // A wait until a past deadline shows whether the kernel supports absolute deadlines.
         match sleeper.wait_until_ns(1) {
             Err(error) if error.raw_os_error() == Some(libc::EINVAL) => Err(io::Error::new(
                 io::ErrorKind::Unsupported,
                 "io_uring_enter has absolute deadlines from Linux 6.12 on",
             )),
-            Err(error) => Err(refused(&error)),
+            Err(error) => Err(explain_error(&error)),
             Ok(()) => Ok(sleeper),
         }
     }
 
-    /// Sleeps until `deadline`; returns at once if it has passed.
+    /// Sleeps until `deadline`. Returns immediately if it has passed.
     pub fn sleep_until(&self, deadline: Instant) -> io::Result<()> {
         let after = deadline.saturating_duration_since(self.instant);
         self.wait_until_ns(self.kernel_ns + u64::try_from(after.as_nanos()).unwrap_or(u64::MAX / 2))
@@ -105,14 +104,14 @@ impl RingSleeper {
                 (-1, Some(libc::ETIME)) => return Ok(()),
                 (-1, Some(libc::EINTR)) => {}
                 (-1, _) => return Err(error),
-                _ => return Err(io::Error::other("a ring without requests completed one")),
+                _ => return Err(io::Error::other("a ring without requests completed a request")),
             }
         }
     }
 }
 
-/// Why there is no ring here.
-fn refused(error: &io::Error) -> io::Error {
+/// Explains why a ring cannot be created.
+fn explain_error(error: &io::Error) -> io::Error {
     let why = match error.raw_os_error() {
         Some(libc::ENOSYS) => "this kernel has no io_uring".to_owned(),
         Some(libc::EPERM | libc::EACCES) => {

@@ -1,4 +1,4 @@
-//! No platform but Linux has such a wait.
+//! Placeholder on platforms without io_uring.
 
 use std::io;
 use std::time::Instant;
@@ -7,7 +7,7 @@ use std::time::Instant;
 pub enum RingSleeper {}
 
 impl RingSleeper {
-    /// What it would sleep by.
+    /// Name of the system call.
     pub const BACKEND: &'static str = "io_uring_enter, absolute";
 
     pub fn new() -> io::Result<Self> {

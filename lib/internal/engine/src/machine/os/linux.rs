@@ -1,4 +1,4 @@
-//! Linux.
+//! Implementation for Linux.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -13,7 +13,7 @@ fn check(result: libc::c_int) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// CPU time and context switches of this process.
+/// Returns the CPU time and context switches of this process.
 pub fn usage() -> Usage {
     let mut usage = MaybeUninit::<libc::rusage>::zeroed();
     // SAFETY: the pointer is to a whole `rusage` of ours, which the call fills and does not keep.
@@ -35,7 +35,7 @@ pub fn usage() -> Usage {
     }
 }
 
-/// CPU time of the calling thread.
+/// Returns the CPU time of the calling thread.
 pub fn thread_cpu_ns() -> Option<u64> {
     clock_ns(libc::CLOCK_THREAD_CPUTIME_ID).ok()
 }
@@ -48,8 +48,8 @@ pub(super) fn clock_ns(clock: libc::clockid_t) -> io::Result<u64> {
     Ok(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
 }
 
-/// Time that the live threads of this process were runnable and waited for a CPU: second field of
-/// `schedstat`.
+/// Returns the time for which the live threads of this process were runnable and waited for a CPU:
+/// the second field of `schedstat`.
 pub fn run_queue_ns() -> Option<u64> {
     let mut total = 0;
     for thread in std::fs::read_dir("/proc/self/task").ok()?.flatten() {
@@ -60,7 +60,7 @@ pub fn run_queue_ns() -> Option<u64> {
     Some(total)
 }
 
-/// Time that the hypervisor took from all CPUs, in the kernel's 10 ms steps.
+/// Returns the time that the hypervisor took from all CPUs, in steps of the kernel's clock tick.
 pub fn steal_ns() -> Option<u64> {
     let stat = std::fs::read_to_string("/proc/stat").ok()?;
     let jiffies: u64 = stat.lines().next()?.split_whitespace().nth(8)?.parse().ok()?;
@@ -70,10 +70,10 @@ pub fn steal_ns() -> Option<u64> {
     Some(jiffies * (1_000_000_000 / per_second))
 }
 
-/// Time that the control groups of this process stood still because a quota was used up.
+/// Returns the time for which the control groups of this process were stopped by a quota.
 pub fn throttled_ns() -> Option<u64> {
-    // A group's own account and its ancestors': each counts what its own quota did.
-    static ACCOUNTS: LazyLock<Vec<PathBuf>> = LazyLock::new(cpu_accounts);
+    // Every group counts the time of its own quota only.
+    static STAT_FILES: LazyLock<Vec<PathBuf>> = LazyLock::new(cpu_stat_files);
     let throttled = |path: &PathBuf| {
         let text = std::fs::read_to_string(path).ok()?;
         let number = |name: &str| {
@@ -81,21 +81,21 @@ pub fn throttled_ns() -> Option<u64> {
         };
         number("throttled_usec ").map(|us| us * 1_000).or_else(|| number("throttled_time "))
     };
-    ACCOUNTS.iter().filter_map(throttled).reduce(u64::saturating_add)
+    STAT_FILES.iter().filter_map(throttled).reduce(u64::saturating_add)
 }
 
-/// The files in which the process's control groups account for CPU time.
-fn cpu_accounts() -> Vec<PathBuf> {
-    let mut accounts: Vec<PathBuf> = cgroup::directories(Path::new("/"), "cpu")
+/// Returns the files with the CPU statistics of the control groups of this process.
+fn cpu_stat_files() -> Vec<PathBuf> {
+    let mut files: Vec<PathBuf> = cgroup::directories(Path::new("/"), "cpu")
         .into_iter()
         .map(|group| group.join("cpu.stat"))
         .collect();
-    accounts.retain(|path| path.is_file());
-    accounts.dedup();
-    accounts
+    files.retain(|path| path.is_file());
+    files.dedup();
+    files
 }
 
-/// Frequency of the CPU that this thread is on.
+/// Returns the frequency of the CPU on which this thread runs.
 pub fn cpu_khz() -> Option<u64> {
     // SAFETY: it takes nothing, and returns a number.
     let cpu = unsafe { libc::sched_getcpu() };
@@ -106,7 +106,7 @@ pub fn cpu_khz() -> Option<u64> {
     khz.trim().parse().ok().filter(|&khz| khz > 0)
 }
 
-/// Step of the kernel's monotonic clock by which timers expire, and that of its tick.
+/// Returns the resolutions of the timers of the monotonic clock and of the kernel's tick.
 pub fn timer_steps() -> Option<TimerSteps> {
     #[allow(clippy::unnecessary_cast, reason = "the fields are narrower on 32-bit targets")]
     let step = |clock: libc::clockid_t| {
@@ -121,7 +121,7 @@ pub fn timer_steps() -> Option<TimerSteps> {
     })
 }
 
-/// CPUs the calling thread may run on.
+/// Returns the CPUs on which the calling thread may run.
 pub fn affinity() -> Option<Vec<usize>> {
     let mut set = MaybeUninit::<libc::cpu_set_t>::zeroed();
     // SAFETY: the pointer is to a `cpu_set_t` of ours of the stated size; thread 0 is the calling
@@ -138,7 +138,7 @@ pub fn affinity() -> Option<Vec<usize>> {
     Some(cpus.filter(|&cpu| unsafe { libc::CPU_ISSET(cpu, &set) }).collect())
 }
 
-/// Binds the calling thread, and those it starts, to some CPUs.
+/// Binds the calling thread, and the threads that it starts later, to some CPUs.
 pub fn bind(cpus: &[usize]) -> io::Result<()> {
     if cpus.iter().any(|&cpu| cpu >= libc::CPU_SETSIZE as usize) {
         return Err(io::Error::from_raw_os_error(libc::EINVAL));
@@ -154,14 +154,14 @@ pub fn bind(cpus: &[usize]) -> io::Result<()> {
     check(unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), set) })
 }
 
-/// Timer slack of the calling thread.
+/// Returns the timer slack of the calling thread.
 pub fn timer_slack_ns() -> Option<u64> {
     // SAFETY: this operation takes no pointer and only reads a number of the calling thread.
     let slack = unsafe { libc::prctl(libc::PR_GET_TIMERSLACK, 0, 0, 0, 0) };
     u64::try_from(slack).ok()
 }
 
-/// Sets the timer slack of the calling thread; threads started later inherit it.
+/// Sets the timer slack of the calling thread. Threads that it starts later inherit it.
 pub fn set_timer_slack_ns(slack_ns: u64) -> io::Result<()> {
     let slack = libc::c_ulong::try_from(slack_ns)
         .map_err(|_| io::Error::from_raw_os_error(libc::EINVAL))?;
@@ -169,7 +169,7 @@ pub fn set_timer_slack_ns(slack_ns: u64) -> io::Result<()> {
     check(unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, slack, 0, 0, 0) })
 }
 
-/// Scheduling class of the calling thread.
+/// Returns the scheduling class of the calling thread.
 pub fn sched() -> Option<String> {
     // SAFETY: the call takes no pointer; thread 0 is the calling one.
     let policy = unsafe { libc::sched_getscheduler(0) };
@@ -185,7 +185,7 @@ pub fn sched() -> Option<String> {
     Some(name.to_owned())
 }
 
-/// Puts the calling thread, and those it starts, into a scheduling class.
+/// Sets the scheduling class of the calling thread and of the threads that it starts later.
 pub fn set_sched(sched: Sched) -> io::Result<()> {
     let (policy, priority) = match sched {
         Sched::Other => (libc::SCHED_OTHER, 0),
@@ -200,30 +200,33 @@ pub fn set_sched(sched: Sched) -> io::Result<()> {
     check(unsafe { libc::sched_setscheduler(0, policy, parameter) })
 }
 
-/// What is missing when [`set_sched`] is refused.
+/// Requirements of [`set_sched`], for the message if it fails.
 pub const SCHED_NEEDS: &str = "CAP_SYS_NICE, or a real-time priority limit (ulimit -r) of at least the priority; in a \
                                control group of version 1, cpu.rt_runtime_us above 0 as well";
 
-/// Memory that can be had without swapping.
+/// Returns the memory that is available without swapping.
 pub fn available_memory() -> Option<u64> {
-    kib("/proc/meminfo", "MemAvailable:")
+    read_kib("/proc/meminfo", "MemAvailable:")
 }
 
-/// The most memory that this process has held: one that it starts counts it as its own.
+/// Returns the peak memory of this process, which a started process counts as its own.
 pub fn inherited_rss() -> u64 {
-    kib("/proc/self/status", "VmHWM:").unwrap_or(0)
+    read_kib("/proc/self/status", "VmHWM:").unwrap_or(0)
 }
 
-fn kib(file: &str, name: &str) -> Option<u64> {
+/// Reads a value in KiB and converts it to bytes.
+fn read_kib(file: &str, name: &str) -> Option<u64> {
     let text = std::fs::read_to_string(file).ok()?;
     let line = text.lines().find_map(|l| l.strip_prefix(name))?;
     Some(line.split_whitespace().next()?.parse::<u64>().ok()? * 1024)
 }
 
-/// Keeps what a process holds for hours near what it uses. By itself glibc gives each thread an
-/// arena, up to eight a CPU, and what many short threads leave half used in theirs adds up; and
-/// once a large piece was given back, the next ones come from the heap, which they leave with
-/// holes. All threads share one arena now, and large pieces always go back to the system.
+/// Keeps the memory of a process that runs for hours close to the memory it uses.
+///
+/// By default, glibc creates an arena per thread, up to eight per CPU, and memory that short-lived
+/// threads leave in their arenas adds up. After a large block was freed, glibc also takes later
+/// large blocks from the heap, which becomes fragmented. This function makes all threads share one
+/// arena, and returns large blocks to the system.
 pub fn limit_heap_growth() {
     #[cfg(target_env = "gnu")]
     for (option, value) in [(libc::M_ARENA_MAX, 1), (libc::M_MMAP_THRESHOLD, 128 << 10)] {
@@ -233,7 +236,7 @@ pub fn limit_heap_growth() {
     }
 }
 
-/// Locks all pages of this process into memory, the ones to come too.
+/// Locks all current and future pages of this process into memory.
 pub fn lock_memory() -> io::Result<()> {
     // SAFETY: the call takes flags only; it changes whether pages may be evicted, not what they
     // hold.
@@ -246,7 +249,7 @@ pub fn monotonic_pair() -> io::Result<(Instant, u64)> {
     Ok((now, kernel_ns?))
 }
 
-/// Sleeps the calling thread until an instant, with `clock_nanosleep` in its absolute mode.
+/// Sleeps the calling thread until an instant, with `clock_nanosleep` in absolute mode.
 #[derive(Debug)]
 pub struct Sleeper {
     instant: Instant,
@@ -254,7 +257,7 @@ pub struct Sleeper {
 }
 
 impl Sleeper {
-    /// What it sleeps by.
+    /// Name of the system call.
     pub const BACKEND: &'static str = "clock_nanosleep";
 
     pub fn new() -> io::Result<Self> {
@@ -262,7 +265,7 @@ impl Sleeper {
         Ok(Self { instant, kernel_ns })
     }
 
-    /// Sleeps until `deadline`; returns at once if it has passed.
+    /// Sleeps until `deadline`. Returns immediately if it has passed.
     #[allow(clippy::unnecessary_cast, reason = "the fields are narrower on 32-bit targets")]
     pub fn sleep_until(&self, deadline: Instant) -> io::Result<()> {
         let after = deadline.saturating_duration_since(self.instant);
@@ -290,7 +293,7 @@ impl Sleeper {
     }
 }
 
-/// `struct sched_attr` in its first version.
+/// The first version of `struct sched_attr`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 struct SchedAttr {
@@ -304,12 +307,12 @@ struct SchedAttr {
     period_ns: u64,
 }
 
-/// How the calling thread is scheduled, to be put back.
+/// Scheduling parameters of a thread, which can be restored.
 #[derive(Clone, Copy, Debug)]
 pub struct Scheduling(SchedAttr);
 
 impl Scheduling {
-    /// Of the calling thread.
+    /// Reads the parameters of the calling thread.
     pub fn now() -> io::Result<Self> {
         let mut attr = SchedAttr::default();
         let size = size_of::<SchedAttr>();
@@ -319,7 +322,7 @@ impl Scheduling {
         if result == 0 { Ok(Self(attr)) } else { Err(io::Error::last_os_error()) }
     }
 
-    /// Puts the calling thread back to it.
+    /// Applies the parameters to the calling thread.
     pub fn restore(&self) -> io::Result<()> {
         let attr = SchedAttr { size: size_of::<SchedAttr>() as u32, ..self.0 };
         // SAFETY: the attributes are ours and only read; thread 0 is the calling one.
@@ -327,7 +330,7 @@ impl Scheduling {
         if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 
-    /// The same with another slice, which only normal threads have, and only from Linux 6.12 on.
+    /// Replaces the slice. Only normal threads on Linux 6.12 and later have one.
     pub fn with_slice(self, slice: Duration) -> Self {
         Self(SchedAttr {
             runtime_ns: u64::try_from(slice.as_nanos()).unwrap_or(u64::MAX),
@@ -335,7 +338,7 @@ impl Scheduling {
         })
     }
 
-    /// Its slice; zero on a kernel that has none.
+    /// Returns the slice, or zero if the kernel does not support slices.
     pub fn slice(&self) -> Duration {
         Duration::from_nanos(self.0.runtime_ns)
     }

@@ -1,46 +1,39 @@
-//! What only the operating system can report or do: the one leaf of the program with `unsafe` in
-//! it.
+//! Interface to the operating system. Only this module of the crate contains `unsafe` code.
 //!
-//! Every implementation provides the same functions; where a platform has no such thing, they
-//! return `None` or an error:
+//! Every implementation provides the same items. Functions that a platform does not support return
+//! `None` or an error:
 //!
 //! - `usage() -> Usage`: CPU time and context switches of this process;
-//! - `run_queue_ns()`: time its live threads were runnable and waited for a CPU;
-//! - `steal_ns()`: time the hypervisor took from all CPUs;
-//! - `cpu_khz()`: frequency of the CPU that this thread is on;
-//! - `throttled_ns()`: time its control groups stood still because a quota was used up;
-//! - `timer_steps()`: steps by which timers expire, and of the kernel's tick;
-//! - `affinity()`, `bind(cpus)`: the CPUs the calling thread may run on;
-//! - `timer_slack_ns()`, `set_timer_slack_ns(ns)`: of the calling thread;
+//! - `run_queue_ns()`: time for which its live threads were runnable and waited for a CPU;
+//! - `steal_ns()`: time that the hypervisor took from all CPUs;
+//! - `cpu_khz()`: frequency of the CPU on which this thread runs;
+//! - `throttled_ns()`: time for which its control groups were stopped by a quota;
+//! - `timer_steps()`: resolutions of the timers and of the kernel's tick;
+//! - `affinity()`, `bind(cpus)`: CPUs on which the calling thread may run;
+//! - `timer_slack_ns()`, `set_timer_slack_ns(ns)`: timer slack of the calling thread;
 //! - `sched()`, `set_sched(class)`: scheduling class of the calling thread;
 //! - `thread_cpu_ns()`: CPU time of the calling thread;
-//! - `ProcessTree`: a program with everything it starts, to be paused where that can be, and ended as one;
+//! - `ProcessTree`: a program with everything that it starts, which can be paused on some platforms
+//!   and ended as a whole;
 //! - `Scheduling`: how the calling thread is scheduled, to be put back;
 //! - `lock_memory()`, `unlock_memory()`, `available_memory()`, `limit_heap_growth()`;
 //! - `inherited_rss()`: memory of this process that a program it starts counts as its own;
-//! - `open_regular(path)`: a file of someone else's making, opened without following a link and
-//!   without waiting;
-//! - `lock(directory)`: keeps other processes that ask for it out, until the file that it returns
+//! - `open_regular(path)`: opens an untrusted file without following a link and without blocking;
+//! - `lock(directory)`: locks a directory for other processes that call it, until the returned file
 //!   is closed;
-//! - `Accounts`, `SwitchRing`: what the kernel accounts for of a single thread, and each switch of
-//!   a thread or a CPU;
-//! - `quotas()`, `fault_ns()`, `monotonic_pair()`, `thread_name(id)`, `watch_stops()`,
-//!   `continued_ns()`: what else explains a late tick;
+//! - `ThreadStats`, `SwitchRing`: statistics of a single thread, and the context switches of a
+//!   thread or a CPU;
+//! - `quotas()`, `fault_ns()`, `monotonic_pair()`, `thread_name(id)`, `install_stop_handler()`,
+//!   `continued_ns()`: other facts that explain late ticks;
 //! - `Tracer`, `has_kernel_thread_ids()`, `kernel_functions(names)`, `clocks_ahead_ns()`, `WAITS`,
-//!   `current_call(thread)`, `process_threads(process)`, `cpus_allowed(thread)`, `belongs_to_other_user(process)`,
-//!   `is_32_bit(process)`: timers, switches and waits as the kernel records them, those of other
-//!   programs, too;
-//! - `Sleeper`: sleeps the calling thread until an instant; by the kernel's absolute sleep where
-//!   there is one;
-//! - `RingSleeper`: the same by the wait of an `io_uring`, where that takes an absolute deadline.
+//!   `current_call(thread)`, `process_threads(process)`, `cpus_allowed(thread)`,
+//!   `belongs_to_other_user(process)`, `is_32_bit(process)`: recorded timers, switches and waits of
+//!   all programs;
+//! - `Sleeper`: sleeps until an instant, with an absolute sleep of the kernel if there is one;
+//! - `RingSleeper`: sleeps until an instant in `io_uring_enter`, if that accepts an absolute
+//!   deadline.
 #![allow(unsafe_code)]
 
-#[cfg(target_os = "linux")]
-#[path = "accounts_linux.rs"]
-mod accounts;
-#[cfg(not(target_os = "linux"))]
-#[path = "accounts_other.rs"]
-mod accounts;
 #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
 #[path = "calls_linux.rs"]
 mod calls;
@@ -84,6 +77,12 @@ mod process;
 mod ring;
 #[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "only Linux records switches"))]
 mod switches;
+#[cfg(target_os = "linux")]
+#[path = "thread_stats_linux.rs"]
+mod thread_stats;
+#[cfg(not(target_os = "linux"))]
+#[path = "thread_stats_other.rs"]
+mod thread_stats;
 #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
 #[path = "tracer_linux.rs"]
 mod tracer;
@@ -92,7 +91,6 @@ mod tracer;
 mod tracer;
 mod types;
 
-pub use accounts::*;
 #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
 pub use calls::{
     WAITS, belongs_to_other_user, cpus_allowed, current_call, is_32_bit, process_threads,
@@ -107,11 +105,11 @@ pub use process::ProcessTree;
 #[cfg(target_os = "linux")]
 pub use ring::SwitchRing;
 pub use switches::{DrainedSwitches, SwitchRecord};
+pub use thread_stats::*;
 pub use tracer::*;
 pub use types::{NotAvailable, Sched, ThreadTimes, TimerSteps, TreeUsage, Usage};
 
-/// Opens a regular file for reading: no link is followed where the system can refuse that, and no
-/// pipe waited for.
+/// Opens a regular file for reading, without following a link and without blocking on a pipe.
 pub fn open_regular(path: &std::path::Path) -> std::io::Result<std::fs::File> {
     let mut options = std::fs::OpenOptions::new();
     options.read(true);
@@ -120,24 +118,24 @@ pub fn open_regular(path: &std::path::Path) -> std::io::Result<std::fs::File> {
         &mut options,
         libc::O_NOFOLLOW | libc::O_NONBLOCK,
     );
-    let refused = |what| Err(std::io::Error::other(what));
+    let reject = |reason| Err(std::io::Error::other(reason));
     if std::fs::symlink_metadata(path)?.is_symlink() {
-        return refused("it is a link, not a regular file");
+        return reject("it is a link, not a regular file");
     }
     let file = options.open(path)?;
-    if file.metadata()?.is_file() { Ok(file) } else { refused("it is not a regular file") }
+    if file.metadata()?.is_file() { Ok(file) } else { reject("it is not a regular file") }
 }
 
-/// Whether an operation failed because the process or the system has no file descriptor left:
-/// `EMFILE` or `ENFILE`, which have the same numbers on every Unix.
+/// Returns whether an operation failed because the process or the system has no file descriptor
+/// left: `EMFILE` or `ENFILE`, which have the same numbers on every Unix.
 pub fn is_out_of_descriptors(error: &std::io::Error) -> bool {
     const ENFILE: i32 = 23;
     const EMFILE: i32 = 24;
     cfg!(unix) && matches!(error.raw_os_error(), Some(ENFILE | EMFILE))
 }
 
-/// Waits until no other process has the lock of a directory, and takes it. Where the file system
-/// has no locks, on some networks, there is none.
+/// Waits for the lock of a directory. Some network file systems have no locks; there, this returns
+/// without one.
 #[cfg(unix)]
 pub fn lock(directory: &std::path::Path) -> std::io::Result<std::fs::File> {
     let file = std::fs::File::open(directory)?;
@@ -146,8 +144,8 @@ pub fn lock(directory: &std::path::Path) -> std::io::Result<std::fs::File> {
     Ok(file)
 }
 
-/// Waits until no other process has the lock of a directory, and takes it: a file there that nobody
-/// else may open, and that goes when it is closed.
+/// Waits for the lock of a directory: a file that no other process can open, and that is deleted
+/// when it is closed.
 #[cfg(windows)]
 #[allow(clippy::disallowed_methods, reason = "nothing reports when a file can be opened")]
 pub fn lock(directory: &std::path::Path) -> std::io::Result<std::fs::File> {
@@ -171,7 +169,7 @@ pub fn lock(directory: &std::path::Path) -> std::io::Result<std::fs::File> {
     std::fs::File::open(directory)
 }
 
-/// CPUs of a list such as `0-3,8`.
+/// Parses a list of CPUs such as `0-3,8`.
 pub fn cpu_list(text: &str) -> Vec<usize> {
     let range = |part: &str| {
         let (first, last) = part.split_once('-').unwrap_or((part, part));

@@ -1,5 +1,5 @@
-//! Every platform but Linux: what a process uses, and a thread that sleeps; nothing else is
-//! supported.
+//! Implementation for all platforms except Linux: resources of the process, and a sleep. Nothing
+//! else is supported.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -10,13 +10,13 @@ use crate::machine::os::types::{Sched, TimerSteps};
 
 #[cfg(unix)]
 #[path = "usage_unix.rs"]
-mod used;
+mod process_usage;
 #[cfg(windows)]
 #[path = "usage_windows.rs"]
-mod used;
+mod process_usage;
 
 #[cfg(any(unix, windows))]
-pub use used::usage;
+pub use process_usage::usage;
 
 fn unsupported<T>() -> io::Result<T> {
     Err(io::Error::from(io::ErrorKind::Unsupported))
@@ -75,14 +75,14 @@ pub fn set_sched(_sched: Sched) -> io::Result<()> {
     unsupported()
 }
 
-/// What is missing when [`set_sched`] is refused.
+/// Requirements of [`set_sched`], for the message if it fails.
 pub const SCHED_NEEDS: &str = "a platform on which osjitter can set it (Linux)";
 
 pub fn available_memory() -> Option<u64> {
     None
 }
 
-/// Nothing: what this process has held is no matter of one that it starts.
+/// Returns zero: a started process does not count the memory of this one.
 pub fn inherited_rss() -> u64 {
     0
 }
@@ -93,33 +93,32 @@ pub fn lock_memory() -> io::Result<()> {
     unsupported()
 }
 
-/// Sleeps the calling thread for the time left: what the standard library makes of it on this
-/// platform.
+/// Sleeps the calling thread with the sleep of the standard library.
 #[derive(Debug)]
 pub struct Sleeper(());
 
 impl Sleeper {
-    /// What it sleeps by.
+    /// Name of the sleep.
     pub const BACKEND: &'static str = "std::thread::sleep";
 
     pub fn new() -> io::Result<Self> {
         Ok(Self(()))
     }
 
-    /// Sleeps until `deadline`; returns at once if it has passed.
-    #[allow(clippy::disallowed_methods, reason = "the sleep that is measured")]
+    /// Sleeps until `deadline`. Returns immediately if it has passed.
+    #[allow(clippy::disallowed_methods, reason = "this sleep is measured")]
     pub fn sleep_until(&self, deadline: Instant) -> io::Result<()> {
         loop {
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
+            let remaining = deadline.saturating_duration_since(Instant::now());
+            if remaining.is_zero() {
                 return Ok(());
             }
-            std::thread::sleep(left);
+            std::thread::sleep(remaining);
         }
     }
 }
 
-/// How the calling thread is scheduled: not known here.
+/// Placeholder for scheduling parameters, which are not supported.
 #[derive(Clone, Copy, Debug)]
 pub struct Scheduling(());
 

@@ -1,4 +1,4 @@
-//! `perf_event_open` on Linux, and the ring that the kernel fills and this process empties.
+//! `perf_event_open` on Linux, and the ring buffer that the kernel fills.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -6,7 +6,7 @@ use std::os::fd::{AsRawFd, FromRawFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// `perf_event_attr`, as long as it was when it got its `clockid`.
+/// `perf_event_attr`, in the version that added `clockid`.
 #[repr(C)]
 #[derive(Default)]
 pub(super) struct Attributes {
@@ -43,12 +43,11 @@ const CLOSE_ON_EXEC: libc::c_ulong = 8;
 const IOC_ENABLE: u64 = 0x2400;
 const IOC_DISABLE: u64 = 0x2401;
 
-/// Where the kernel writes how far it has written, and reads how far has been read, in the first
-/// page.
+/// Offsets, in the first page, of the end of the written data and the end of the read data.
 const HEAD: usize = 1024;
 const TAIL: usize = 1032;
 
-/// An event of one thread, or of whoever runs on one CPU; stamped with `CLOCK_MONOTONIC`.
+/// Opens an event of a thread or a CPU, with time stamps of `CLOCK_MONOTONIC`.
 pub(super) fn open(
     attributes: Attributes,
     thread: libc::pid_t,
@@ -77,21 +76,21 @@ pub(super) fn open(
     Ok(unsafe { File::from_raw_fd(fd) })
 }
 
-/// Records, or stops to.
+/// Starts or stops recording.
 pub(super) fn record(event: &File, on: bool) {
     let request = if on { IOC_ENABLE } else { IOC_DISABLE };
     // SAFETY: the descriptor is open as long as the file; the request takes a number.
     unsafe { libc::ioctl(event.as_raw_fd(), request as _, 0) };
 }
 
-/// How often it occurred, by the kernel's own counter.
+/// Reads the number of occurrences from the counter of the kernel.
 pub(super) fn count(mut event: &File) -> io::Result<u64> {
     let mut number = [0; 8];
     event.read_exact(&mut number)?;
     Ok(u64::from_ne_bytes(number))
 }
 
-/// What an event records, mapped into this process.
+/// Ring buffer of an event, mapped into this process.
 #[derive(Debug)]
 pub(super) struct Ring {
     pub event: File,
@@ -105,12 +104,13 @@ pub(super) struct Ring {
 unsafe impl Send for Ring {}
 
 impl Ring {
-    /// With room for so many pages, powers of two with the most first: less where the limit of
-    /// locked memory allows no more.
-    pub fn map(event: File, pages: &[usize]) -> io::Result<Self> {
-        let page = super::accounts::page_size();
+    /// Maps a ring of the first of these sizes that the limit of locked memory allows.
+    ///
+    /// The sizes are in pages, powers of two, and descending.
+    pub fn map(event: File, sizes: &[usize]) -> io::Result<Self> {
+        let page = super::thread_stats::page_size();
         let mut last = io::Error::from(io::ErrorKind::OutOfMemory);
-        for &pages in pages {
+        for &pages in sizes {
             let length = (1 + pages) * page;
             // SAFETY: no address is asked for, so that no mapping is replaced; the result is
             // checked.
@@ -133,14 +133,14 @@ impl Ring {
         Err(last)
     }
 
-    /// Empties the ring: at most what fits into it, however fast it fills.
+    /// Empties the ring. Returns at most the capacity of the ring, even if it fills quickly.
     pub fn drain(&mut self) -> Vec<u8> {
         let size = self.pages * self.page;
         let head = self.position(HEAD).load(Ordering::Acquire);
         let tail = self.position(TAIL).load(Ordering::Relaxed);
         let n = usize::try_from(head.wrapping_sub(tail)).unwrap_or(usize::MAX).min(size);
         let mut bytes = vec![0_u8; n];
-        // A power of two divides the size, so that the position in the ring is the remainder.
+        // The size is a power of two, so the position in the ring is the remainder.
         let first = (tail % size as u64) as usize;
         let until_end = n.min(size - first);
         // SAFETY: both parts lie within the mapping behind its first page, and within `bytes`. The

@@ -1,12 +1,12 @@
-//! Programs on a platform of which nothing is known: it starts none.
+//! Placeholder for platforms on which programs cannot be started.
 
 use std::io;
 use std::process::{ChildStderr, Command};
 use std::time::Duration;
 
-use crate::machine::os::types::Ended;
+use crate::machine::os::types::ProcessTreeExit;
 
-/// A program that was started; this platform starts none.
+/// A running program, which does not exist on this platform.
 pub struct ProcessTree(());
 
 impl ProcessTree {
@@ -18,7 +18,7 @@ impl ProcessTree {
         0
     }
 
-    pub fn exit(&self) -> impl FnOnce() -> io::Result<()> + Send + use<> {
+    pub fn exit_waiter(&self) -> impl FnOnce() -> io::Result<()> + Send + use<> {
         || Ok(())
     }
 
@@ -28,7 +28,7 @@ impl ProcessTree {
 
     pub fn resume(&self) {}
 
-    pub fn end(&self, _limit: Duration) -> io::Result<Ended> {
+    pub fn end(&self, _timeout: Duration) -> io::Result<ProcessTreeExit> {
         Err(io::Error::from(io::ErrorKind::Unsupported))
     }
 }

@@ -1,5 +1,5 @@
-//! A program and everything it starts, on Windows: a job object, which ends all of it when it is
-//! closed.
+//! A program and everything that it starts on Windows, in a job object that ends all processes when
+//! it is closed.
 
 use std::io;
 use std::os::windows::io::{AsHandle, AsRawHandle, FromRawHandle, OwnedHandle};
@@ -17,13 +17,13 @@ use windows_sys::Win32::System::JobObjects::{
 };
 use windows_sys::Win32::System::Threading::{INFINITE, WaitForSingleObject};
 
-use crate::machine::os::types::{Ended, TreeUsage};
+use crate::machine::os::types::{ProcessTreeExit, TreeUsage};
 
-/// Between two looks at what is left.
-const PAUSE: Duration = Duration::from_millis(1);
+/// Interval at which the remaining processes are counted.
+const POLL_INTERVAL: Duration = Duration::from_millis(1);
 
-/// A program that was started, with everything that it starts; but not what it starts before it is
-/// in the job, in the first moments of its life.
+/// A running program with everything that it starts, except for processes that it starts in its
+/// first moments, before it is in the job.
 pub struct ProcessTree {
     job: OwnedHandle,
     program: Mutex<Child>,
@@ -59,7 +59,7 @@ impl ProcessTree {
         // SAFETY: both handles are ours and open.
         if unsafe { AssignProcessToJobObject(job.as_raw_handle(), child.as_raw_handle()) } == 0 {
             let error = io::Error::last_os_error();
-            // One that has exited already cannot join, and need not.
+            // A process that has already exited cannot join, and need not.
             if child.try_wait()?.is_none() {
                 child.kill()?;
                 child.wait()?;
@@ -70,13 +70,13 @@ impl ProcessTree {
         Ok((Self { job, program: Mutex::new(child) }, stderr))
     }
 
-    /// Number of the program's process.
+    /// Returns the id of the program's process.
     pub fn id(&self) -> u32 {
         self.program.lock().unwrap_or_else(PoisonError::into_inner).id()
     }
 
-    /// What blocks until the program itself has exited.
-    pub fn exit(&self) -> impl FnOnce() -> io::Result<()> + Send + use<> {
+    /// Returns a function that blocks until the program itself has exited.
+    pub fn exit_waiter(&self) -> impl FnOnce() -> io::Result<()> + Send + use<> {
         let handle = self
             .program
             .lock()
@@ -91,24 +91,25 @@ impl ProcessTree {
         }
     }
 
-    /// A job cannot stand still.
-    #[allow(clippy::unused_self, reason = "as on the platforms that can")]
+    /// Returns false, since a job cannot be stopped.
+    #[allow(clippy::unused_self, reason = "same interface on all platforms")]
     pub fn pause(&self) -> bool {
         false
     }
 
-    #[allow(clippy::unused_self, reason = "as on the platforms that can")]
+    #[allow(clippy::unused_self, reason = "same interface on all platforms")]
     pub fn resume(&self) {}
 
-    /// Ends all of it that is still there.
+    /// Ends all remaining processes.
     ///
     /// # Errors
-    /// Some of it is still there after `limit`.
+    ///
+    /// Returns an error if a process remains after `timeout`.
     #[allow(
         clippy::disallowed_methods,
         reason = "a time limit on other processes needs a clock and a pause"
     )]
-    pub fn end(&self, limit: Duration) -> io::Result<Ended> {
+    pub fn end(&self, timeout: Duration) -> io::Result<ProcessTreeExit> {
         let started = Instant::now();
         let job = self.job.as_raw_handle();
         // SAFETY: the handle is ours and open.
@@ -124,20 +125,20 @@ impl ProcessTree {
                 let cpu_ns = ns(accounts.TotalUserTime) + ns(accounts.TotalKernelTime);
                 let max_rss = memory.PeakProcessMemoryUsed as u64;
                 let usage = TreeUsage { cpu_ns, max_rss, ..TreeUsage::default() };
-                return Ok(Ended { status, usage });
+                return Ok(ProcessTreeExit { status, usage });
             }
-            if started.elapsed() > limit {
+            if started.elapsed() > timeout {
                 return Err(io::Error::other(format!(
                     "cannot be ended: {} processes",
                     accounts.ActiveProcesses
                 )));
             }
-            std::thread::sleep(PAUSE);
+            std::thread::sleep(POLL_INTERVAL);
         }
     }
 }
 
-/// What the system knows about a job; `T` is the structure of that class.
+/// Queries information about a job. `T` is the structure of the class.
 fn query<T: Default>(job: std::os::windows::io::RawHandle, class: i32) -> io::Result<T> {
     let mut found = T::default();
     // SAFETY: the pointer is to a whole structure of ours, of the stated size and of the class

@@ -1,4 +1,4 @@
-//! Context switches through `perf_event_open`, on Linux.
+//! Recording of context switches on Linux with `perf_event_open`.
 
 use std::io;
 
@@ -12,45 +12,51 @@ const EXCLUDE_HYPERVISOR: u64 = 1 << 6;
 const COMM: u64 = 1 << 9;
 const ENABLE_ON_EXEC: u64 = 1 << 12;
 const CONTEXT_SWITCH: u64 = 1 << 26;
-/// What seeing the switches of one's own threads needs.
-const OF_ONES_OWN: &str =
+/// Requirements of recording the switches of the user's own threads.
+const OWN_THREADS_NEED: &str =
     "a kernel.perf_event_paranoid of at most 2, and a sandbox that allows perf_event_open";
-/// Pages of records.
+/// Sizes of a ring to try, in pages.
 const PAGES: [usize; 4] = [64, 16, 4, 1];
-/// Of a whole program.
-const PAGES_OF_PROGRAMS: [usize; 7] = [512, 256, 128, 64, 16, 4, 1];
+/// Sizes to try for a ring of a whole program.
+const PROGRAM_PAGES: [usize; 7] = [512, 256, 128, 64, 16, 4, 1];
 
-/// A ring of switches: of one thread, or of one CPU.
+/// Ring buffer of the context switches of a thread or a CPU.
 #[derive(Debug)]
 pub struct SwitchRing(Ring);
 
 impl SwitchRing {
-    /// Of the calling thread; it records from now on.
+    /// Records the switches of the calling thread, starting now.
     ///
     /// # Errors
-    /// The kernel or a sandbox refuses it, or there is no memory that can be locked.
+    ///
+    /// Returns an error if the kernel or a sandbox forbids it, or if no memory can be locked.
     pub fn for_current_thread() -> Result<Self, NotAvailable> {
         Self::open(0, -1, EXCLUDE_KERNEL | EXCLUDE_HYPERVISOR, &PAGES)
-            .map_err(|error| refused(&error, OF_ONES_OWN))
+            .map_err(|error| refused(&error, OWN_THREADS_NEED))
     }
 
-    /// Of all threads, on this CPU, of the programs that the calling thread starts from now on;
-    /// each records from the moment that it is a program of its own. The kernel hands the event on
-    /// to whatever is forked, so that no right over another process is needed.
+    /// Records the switches, on one CPU, of all threads of programs that the calling thread starts
+    /// later.
+    ///
+    /// Recording starts at the `exec` of a program. Forked processes inherit the event, so this
+    /// needs no permission for other processes.
     ///
     /// # Errors
-    /// As [`SwitchRing::for_current_thread`].
+    ///
+    /// Returns an error under the conditions of [`SwitchRing::for_current_thread`].
     pub fn for_started_programs(cpu: usize) -> Result<Self, NotAvailable> {
         let cpu = i32::try_from(cpu).unwrap_or(i32::MAX);
         let flags =
             EXCLUDE_KERNEL | EXCLUDE_HYPERVISOR | INHERIT | COMM | perf::DISABLED | ENABLE_ON_EXEC;
-        Self::open(0, cpu, flags, &PAGES_OF_PROGRAMS).map_err(|error| refused(&error, OF_ONES_OWN))
+        Self::open(0, cpu, flags, &PROGRAM_PAGES).map_err(|error| refused(&error, OWN_THREADS_NEED))
     }
 
-    /// Of a CPU, whoever runs on it; it records while [`SwitchRing::record`] says so.
+    /// Records the switches of all threads on a CPU while [`SwitchRing::record`] is on.
     ///
     /// # Errors
-    /// As [`SwitchRing::for_current_thread`], and without the right to see other processes.
+    ///
+    /// Returns an error under the conditions of [`SwitchRing::for_current_thread`], or without the
+    /// permission to observe other processes.
     pub fn for_cpu(cpu: usize) -> Result<Self, NotAvailable> {
         let needs = "CAP_PERFMON, or a kernel.perf_event_paranoid of at most 0";
         let cpu = i32::try_from(cpu).unwrap_or(i32::MAX);
@@ -73,12 +79,12 @@ impl SwitchRing {
         Ok(Self(Ring::map(perf::open(attributes, thread, cpu)?, pages)?))
     }
 
-    /// Records, or stops to.
+    /// Starts or stops recording.
     pub fn record(&self, on: bool) {
         perf::record(&self.0.event, on);
     }
 
-    /// Empties the ring: at most what fits into it, however fast it fills.
+    /// Empties the ring. Returns at most the capacity of the ring, even if it fills quickly.
     pub fn drain(&mut self) -> DrainedSwitches {
         parse(&self.0.drain())
     }
@@ -94,7 +100,7 @@ mod tests {
     use files::why::SwitchKind;
 
     #[test]
-    fn the_threads_of_a_program_are_seen_and_named_and_this_one_is_not() {
+    fn program_threads_are_recorded() {
         let cpus = super::super::affinity().expect("a list");
         let mut rings = match cpus
             .into_iter()
@@ -123,16 +129,16 @@ mod tests {
     }
 
     #[test]
-    #[allow(clippy::disallowed_methods, reason = "a sleep is what makes a switch")]
-    fn a_thread_that_sleeps_is_seen_to_leave_its_cpu_and_to_come_back() {
-        let before = super::super::accounts::monotonic_ns().expect("a clock");
+    #[allow(clippy::disallowed_methods, reason = "a sleep causes a switch")]
+    fn sleeping_threads_leave_their_cpu() {
+        let before = super::super::thread_stats::monotonic_ns().expect("a clock");
         let mut ring = match SwitchRing::for_current_thread() {
             Ok(ring) => ring,
             Err(why) => return assert!(why.to_string().contains("perf_event_open"), "{why}"),
         };
         std::thread::sleep(std::time::Duration::from_millis(1));
         let drained = ring.drain();
-        let after = super::super::accounts::monotonic_ns().expect("a clock");
+        let after = super::super::thread_stats::monotonic_ns().expect("a clock");
         assert_eq!(drained.lost, 0);
         let kinds: Vec<SwitchKind> = drained.switches.iter().map(|s| s.kind).collect();
         let slept = kinds.iter().position(|k| *k == SwitchKind::Waits).expect("it slept");
@@ -141,7 +147,7 @@ mod tests {
             drained.switches.iter().all(|s| (before..=after).contains(&s.at_ns)),
             "one clock for all"
         );
-        // On a busy machine the thread is switched again meanwhile.
+        // On a busy machine the thread may have been switched again.
         let last = drained.switches.last().expect("two switches at least").at_ns;
         assert!(ring.drain().switches.iter().all(|s| s.at_ns > last), "none is reported twice");
     }

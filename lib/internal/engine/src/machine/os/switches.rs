@@ -1,29 +1,29 @@
-//! Records of context switches as the kernel writes them into a ring: read from plain bytes,
-//! whatever these hold.
+//! Parser of the records of context switches that the kernel writes to a ring. The input can be any
+//! bytes.
 
 use files::why::SwitchKind;
 
-/// A switch, as recorded.
+/// A recorded context switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SwitchRecord {
     /// `CLOCK_MONOTONIC`, in nanoseconds.
     pub at_ns: u64,
     pub cpu: u32,
-    /// Whose switch it is, by the number in the system.
+    /// Number of the thread in the system.
     pub thread: u32,
     pub kind: SwitchKind,
-    /// Of a switch of the whole CPU that takes it from a thread: the thread that gets it.
+    /// Thread that gets the CPU, if `thread` gives it up and the ring is that of a CPU.
     pub next: Option<u32>,
 }
 
-/// What a ring held.
+/// Contents of a ring.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DrainedSwitches {
-    /// In the order they were written.
+    /// Switches in the order in which they were written.
     pub switches: Vec<SwitchRecord>,
-    /// Threads that took a name, in the order in which they did.
+    /// Threads that were given a name, in this order.
     pub names: Vec<(u32, String)>,
-    /// Records for which there was no room, and such that cannot be read.
+    /// Number of lost and invalid records.
     pub lost: u64,
 }
 
@@ -33,19 +33,19 @@ const SWITCH: u32 = 14;
 const SWITCH_CPU_WIDE: u32 = 15;
 const SWITCH_OUT: u16 = 1 << 13;
 const SWITCH_OUT_PREEMPT: u16 = 1 << 14;
-/// Type, flags and size stand before every record.
+/// Length of type, flags and size, at the start of every record.
 const HEADER: usize = 8;
-/// Behind every record stand process and thread, the time, and the CPU with a reserved word.
+/// Length of process, thread, time and CPU with a reserved word, at the end of every record.
 const TRAILER: usize = 24;
 
-/// Reads the records of a ring, oldest first.
+/// Parses the records of a ring, oldest first.
 pub fn parse(bytes: &[u8]) -> DrainedSwitches {
     let mut drained = DrainedSwitches::default();
     let mut rest = bytes;
     while !rest.is_empty() {
         let size = number::<2>(rest, 6).map_or(0, |size| size as usize);
         if size < HEADER || size > rest.len() {
-            // From here on nobody knows where a record begins.
+            // The start of the next record is unknown.
             drained.lost += 1;
             break;
         }
@@ -53,27 +53,27 @@ pub fn parse(bytes: &[u8]) -> DrainedSwitches {
         rest = after;
         let kind = number::<4>(record, 0).unwrap_or(0) as u32;
         match kind {
-            // Its number, then how many.
+            // The body is an id and the number of lost records.
             LOST => {
                 drained.lost =
                     drained.lost.saturating_add(number::<8>(record, HEADER + 8).unwrap_or(1))
             }
-            SWITCH | SWITCH_CPU_WIDE => match switch(record, kind == SWITCH_CPU_WIDE) {
+            SWITCH | SWITCH_CPU_WIDE => match parse_switch(record, kind == SWITCH_CPU_WIDE) {
                 Some(switch) => drained.switches.push(switch),
                 None => drained.lost += 1,
             },
-            COMM => match name(record) {
+            COMM => match parse_name(record) {
                 Some(named) => drained.names.push(named),
                 None => drained.lost += 1,
             },
-            // Throttling and what later kernels may add.
+            // Records of throttling, and of kinds that later kernels may add.
             _ => {}
         }
     }
     drained
 }
 
-fn switch(record: &[u8], is_cpu_wide: bool) -> Option<SwitchRecord> {
+fn parse_switch(record: &[u8], is_cpu_wide: bool) -> Option<SwitchRecord> {
     let trailer = record.len().checked_sub(TRAILER).filter(|&at| at >= HEADER)?;
     let flags = number::<2>(record, 4)? as u16;
     let kind = match (flags & SWITCH_OUT != 0, flags & SWITCH_OUT_PREEMPT != 0) {
@@ -81,7 +81,7 @@ fn switch(record: &[u8], is_cpu_wide: bool) -> Option<SwitchRecord> {
         (true, true) => SwitchKind::Preempted,
         (true, false) => SwitchKind::Waits,
     };
-    // Process and thread of the next one, or of the one before.
+    // Process and thread of the next or the previous thread.
     let other =
         if is_cpu_wide { Some(number::<4>(&record[..trailer], HEADER + 4)? as u32) } else { None };
     Some(SwitchRecord {
@@ -93,19 +93,19 @@ fn switch(record: &[u8], is_cpu_wide: bool) -> Option<SwitchRecord> {
     })
 }
 
-/// Process, thread and its name, which ends with a zero.
-fn name(record: &[u8]) -> Option<(u32, String)> {
+/// Parses a record of process, thread and name, which ends with a zero.
+fn parse_name(record: &[u8]) -> Option<(u32, String)> {
     let text = record.get(HEADER + 8..record.len().checked_sub(TRAILER)?)?;
     let text = text.split(|&byte| byte == 0).next().unwrap_or_default();
     Some((number::<4>(record, HEADER + 4)? as u32, String::from_utf8_lossy(text).into_owned()))
 }
 
-/// A number of so many bytes, in the order of this machine.
+/// Reads a number of `N` bytes in the byte order of this machine.
 pub(super) fn number<const N: usize>(bytes: &[u8], at: usize) -> Option<u64> {
-    let mut whole = [0; 8];
-    let place = if cfg!(target_endian = "little") { 0..N } else { 8 - N..8 };
-    whole[place].copy_from_slice(bytes.get(at..at.checked_add(N)?)?);
-    Some(u64::from_ne_bytes(whole))
+    let mut word = [0; 8];
+    let range = if cfg!(target_endian = "little") { 0..N } else { 8 - N..8 };
+    word[range].copy_from_slice(bytes.get(at..at.checked_add(N)?)?);
+    Some(u64::from_ne_bytes(word))
 }
 
 #[cfg(test)]
@@ -130,7 +130,7 @@ mod tests {
         .concat()
     }
 
-    fn several() -> Vec<u8> {
+    fn sample_ring() -> Vec<u8> {
         let other = [&1_u32.to_ne_bytes()[..], &42_u32.to_ne_bytes()].concat();
         [
             record(SWITCH, 0, &trailer(100, 1)),
@@ -153,24 +153,24 @@ mod tests {
     }
 
     #[test]
-    fn switches_are_read_and_losses_counted() {
-        let of = |at_ns, cpu, kind, next| SwitchRecord { at_ns, cpu, thread: 8, kind, next };
+    fn switches_and_losses_are_parsed() {
+        let switch = |at_ns, cpu, kind, next| SwitchRecord { at_ns, cpu, thread: 8, kind, next };
         let switches = vec![
-            of(100, 1, SwitchKind::On, None),
-            of(200, 1, SwitchKind::Waits, None),
-            of(300, 0, SwitchKind::Preempted, Some(42)),
-            of(400, 0, SwitchKind::On, None),
+            switch(100, 1, SwitchKind::On, None),
+            switch(200, 1, SwitchKind::Waits, None),
+            switch(300, 0, SwitchKind::Preempted, Some(42)),
+            switch(400, 0, SwitchKind::On, None),
         ];
         assert_eq!(
-            parse(&several()),
+            parse(&sample_ring()),
             DrainedSwitches { switches, names: vec![(42, "worker".to_owned())], lost: 5 }
         );
         assert_eq!(parse(&[]), DrainedSwitches::default());
     }
 
     #[test]
-    fn hostile_and_truncated_rings_are_read_to_their_end_and_no_further() {
-        let whole = several();
+    fn hostile_rings_are_bounded() {
+        let whole = sample_ring();
         for end in 0..whole.len() {
             let cut = parse(&whole[..end]);
             assert!(
@@ -181,7 +181,7 @@ mod tests {
         }
         let mut random = SplitMix64::new(7);
         for _ in 0..2_000 {
-            let mut bytes = several().repeat(1 + random.index(4));
+            let mut bytes = sample_ring().repeat(1 + random.index(4));
             for _ in 0..random.index(12) {
                 let at = random.index(bytes.len());
                 bytes[at] = random.next_u64() as u8;
@@ -195,9 +195,10 @@ mod tests {
     }
 
     #[test]
-    fn a_record_without_a_size_ends_the_reading() {
+    fn zero_sizes_end_the_parsing() {
         let endless =
-            [record(SWITCH, 0, &trailer(1, 0)), vec![14, 0, 0, 0, 0, 0, 0, 0], several()].concat();
+            [record(SWITCH, 0, &trailer(1, 0)), vec![14, 0, 0, 0, 0, 0, 0, 0], sample_ring()]
+                .concat();
         let drained = parse(&endless);
         assert_eq!((drained.switches.len(), drained.lost), (1, 1));
         assert_eq!(
@@ -207,7 +208,7 @@ mod tests {
         assert_eq!(
             parse(&record(COMM, 0, &[0; 30])),
             DrainedSwitches { lost: 1, ..DrainedSwitches::default() },
-            "no room for a name"
+            "too short for a name"
         );
     }
 }

@@ -1,4 +1,4 @@
-//! Tracing, which only Linux on 64 bits offers to this program.
+//! Placeholder for tracing, which is supported on 64-bit Linux only.
 
 use std::collections::HashMap;
 

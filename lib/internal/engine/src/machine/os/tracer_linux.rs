@@ -1,5 +1,5 @@
-//! Timers, switches and waits of a whole machine, by the kernel's tracepoints through
-//! `perf_event_open`, on Linux.
+//! Recording of the timers, switches and waits of a whole machine on Linux, by tracepoints with
+//! `perf_event_open`.
 
 use std::collections::HashMap;
 use std::ffi::CString;
@@ -20,13 +20,14 @@ const SAMPLE_RAW: u64 = 1 << 10;
 const COMM: u64 = 1 << 9;
 const TASK: u64 = 1 << 13;
 const IOC_SET_OUTPUT: u64 = 0x2405;
-/// Of the architectures whose numbers of ioctls are the common ones.
+/// Number of the ioctl on architectures with the common numbering.
 const IOC_SET_FILTER: u64 = 0x4008_2406;
-/// Pages of a CPU's ring.
-const PAGES: [usize; 5] = [1024, 256, 64, 16, 4];
-const RIGHT: &str = "root, or CAP_PERFMON with a tracefs that may be read";
+/// Sizes of a CPU's ring to try, in pages.
+const RING_PAGES: [usize; 5] = [1024, 256, 64, 16, 4];
+/// Requirements of tracing.
+const NEEDS: &str = "root, or CAP_PERFMON with a tracefs that may be read";
 
-/// Records on every CPU.
+/// Recorder of the events of all CPUs.
 #[derive(Debug)]
 pub struct Tracer {
     cpus: Vec<Cpu>,
@@ -42,10 +43,11 @@ struct Cpu {
 }
 
 impl Tracer {
-    /// Ready to record.
+    /// Opens the tracepoints of all CPUs. Recording is off.
     ///
     /// # Errors
-    /// A right is missing, or the kernel has no such tracepoints.
+    ///
+    /// Returns an error if a permission is missing or the kernel lacks a tracepoint.
     pub fn open(scope: TraceScope) -> Result<Self, NotAvailable> {
         if cfg!(target_pointer_width = "32") {
             return Err(NotAvailable {
@@ -54,36 +56,36 @@ impl Tracer {
                 needs: "a 64-bit system",
             });
         }
-        let events = tracefs()?;
-        let read = |(path, wanted): (&str, &[&str])| {
+        let events = events_directory()?;
+        let read_layout = |(path, wanted): (&str, &[&str])| {
             let file = events.join(path).join("format");
             let text = std::fs::read_to_string(&file).map_err(|e| match e.kind() {
-                io::ErrorKind::NotFound => missing(format!("{} is not there", file.display())),
+                io::ErrorKind::NotFound => missing(format!("{} does not exist", file.display())),
                 _ => refused(format!("{}: {e}", file.display())),
             })?;
-            TracepointLayout::read(&text, wanted)
+            TracepointLayout::parse(&text, wanted)
                 .map_err(|what| missing(format!("{}: {what}", file.display())))
         };
-        let layouts = TRACEPOINTS.into_iter().map(read).collect::<Result<Vec<_>, _>>()?;
+        let layouts = TRACEPOINTS.into_iter().map(read_layout).collect::<Result<Vec<_>, _>>()?;
         let filters = filters();
         let open = |cpu| {
             Cpu::open(cpu, scope, &layouts, &filters)
                 .map_err(|e| refused(format!("perf_event_open: {e}")))
         };
-        let cpus = online().into_iter().map(open).collect::<Result<Vec<_>, _>>()?;
+        let cpus = online_cpus().into_iter().map(open).collect::<Result<Vec<_>, _>>()?;
         Ok(Self { cpus, layouts, bytes: 0 })
     }
 
-    /// Records from now on, or no longer.
+    /// Starts or stops recording.
     pub fn record(&self, on: bool) {
-        let all = |cpu: &Cpu| {
+        let set = |cpu: &Cpu| {
             cpu.events.iter().chain([&cpu.ring.event]).for_each(|event| perf::record(event, on))
         };
-        self.cpus.iter().for_each(all);
+        self.cpus.iter().for_each(set);
     }
 
-    /// Appends what was recorded since the last time: each CPU's events in order, one CPU after the
-    /// other.
+    /// Appends the events that were recorded since the last call. The events of a CPU are in order,
+    /// and the CPUs follow one another.
     pub fn drain(&mut self, events: &mut Vec<TraceEvent>) {
         for cpu in &mut self.cpus {
             let bytes = cpu.ring.drain();
@@ -92,11 +94,10 @@ impl Tracer {
         }
     }
 
-    /// Stops, and appends what was recorded until then: so many more the kernel counted than it
-    /// recorded or says it lost.
+    /// Stops recording and appends the remaining events.
     ///
-    /// Some virtual machines lose records of interrupts like this, on one of their CPUs and not on
-    /// another.
+    /// Returns the number of events that the kernel counted but neither recorded nor reported as
+    /// lost. Some virtual machines lose records of interrupts in this way, on some of their CPUs.
     pub fn finish(&mut self, events: &mut Vec<TraceEvent>) -> u64 {
         self.record(false);
         self.drain(events);
@@ -107,7 +108,7 @@ impl Tracer {
         self.cpus.iter().map(unrecorded).sum()
     }
 
-    /// So much was recorded so far.
+    /// Returns the number of bytes recorded so far.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -126,11 +127,11 @@ impl Cpu {
             flags: perf::DISABLED | perf::SAMPLE_ID_ALL,
             ..Attributes::default()
         };
-        // Threads that begin, end and are named; the rest is written into its ring.
+        // This event records the start, end and name of threads. All others write into its ring.
         let (kind, config, flags) = (perf::SOFTWARE, perf::DUMMY, attributes().flags | COMM | TASK);
         let ring = Ring::map(
             perf::open(Attributes { kind, config, flags, ..attributes() }, -1, number)?,
-            &PAGES,
+            &RING_PAGES,
         )?;
         let mut events = Vec::new();
         let recorded = layouts
@@ -139,13 +140,13 @@ impl Cpu {
             .zip(TRACEPOINTS)
             .filter(|(_, (path, _))| scope.includes(path));
         for ((layout, filter), _) in recorded {
-            let of = Attributes {
+            let attributes = Attributes {
                 kind: TRACEPOINT,
                 config: layout.id,
                 sample_period: 1,
                 ..attributes()
             };
-            let event = perf::open(of, -1, number)?;
+            let event = perf::open(attributes, -1, number)?;
             // SAFETY: both descriptors are open as long as their files; the request takes a number.
             let result = unsafe {
                 libc::ioctl(event.as_raw_fd(), IOC_SET_OUTPUT as _, ring.event.as_raw_fd())
@@ -164,7 +165,8 @@ impl Cpu {
     }
 }
 
-/// What the kernel leaves out itself: calls that wait for no timer, and its own ticks.
+/// Returns the filters that the kernel applies. They exclude system calls that wait for no timer,
+/// and the ticks of the kernel.
 fn filters() -> [Option<CString>; TRACEPOINTS.len()] {
     let calls: Vec<String> = WAITS.iter().map(|(call, _)| format!("id == {call}")).collect();
     let calls = CString::new(calls.join(" || ")).ok();
@@ -184,7 +186,8 @@ fn filters() -> [Option<CString>; TRACEPOINTS.len()] {
     filters
 }
 
-fn tracefs() -> Result<PathBuf, NotAvailable> {
+/// Finds the directory of the tracepoints.
+fn events_directory() -> Result<PathBuf, NotAvailable> {
     let mut denied = None;
     for place in ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"] {
         match std::fs::read_dir(Path::new(place).join("events")) {
@@ -204,7 +207,7 @@ fn tracefs() -> Result<PathBuf, NotAvailable> {
 }
 
 fn refused(error: String) -> NotAvailable {
-    NotAvailable { what: "tracing", error, needs: RIGHT }
+    NotAvailable { what: "tracing", error, needs: NEEDS }
 }
 
 fn missing(error: String) -> NotAvailable {
@@ -215,22 +218,22 @@ fn missing(error: String) -> NotAvailable {
     }
 }
 
-/// Whether threads have here the numbers that the kernel's own records have: not in a container, as
-/// a rule.
+/// Returns whether threads have the same numbers here as in the records of the kernel. This is
+/// usually not the case in a container.
 pub fn has_kernel_thread_ids() -> bool {
-    /// The number of the first of all namespaces is fixed.
-    const FIRST: &str = "pid:[4026531836]";
-    std::fs::read_link("/proc/self/ns/pid").is_ok_and(|link| link == Path::new(FIRST))
+    /// The initial namespace, whose number is fixed.
+    const INITIAL_NAMESPACE: &str = "pid:[4026531836]";
+    std::fs::read_link("/proc/self/ns/pid").is_ok_and(|link| link == Path::new(INITIAL_NAMESPACE))
 }
 
-/// The CPUs that are online.
-fn online() -> Vec<usize> {
+/// Returns the CPUs that are online.
+fn online_cpus() -> Vec<usize> {
     let text = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
     let cpus = super::cpu_list(&text);
     if cpus.is_empty() { super::affinity().unwrap_or_else(|| vec![0]) } else { cpus }
 }
 
-/// Functions of the kernel with these names, by their address; none where the kernel hides them.
+/// Returns the addresses of the kernel functions with these names, unless the kernel hides them.
 pub fn kernel_functions(names: &[&str]) -> HashMap<u64, String> {
     let text = std::fs::read_to_string("/proc/kallsyms").unwrap_or_default();
     let function = |line: &str| {
@@ -242,16 +245,15 @@ pub fn kernel_functions(names: &[&str]) -> HashMap<u64, String> {
     text.lines().filter_map(function).collect()
 }
 
-/// By how much other clocks of the kernel, on which timers may be set, are ahead of
-/// `CLOCK_MONOTONIC`.
+/// Returns the offsets of the other clocks on which timers can be set from `CLOCK_MONOTONIC`.
 pub fn clocks_ahead_ns() -> Vec<i64> {
-    /// A clock this near is the same one, read a moment later.
-    const SAME_NS: i64 = 1_000_000;
+    /// Minimum offset of a different clock. A smaller one is the time between two readings.
+    const MIN_OFFSET_NS: i64 = 1_000_000;
     let ahead = |clock| {
         let now = |clock| i64::try_from(super::imp::clock_ns(clock).ok()?).ok();
-        let (before, there, after) =
+        let (before, other, after) =
             (now(libc::CLOCK_MONOTONIC)?, now(clock)?, now(libc::CLOCK_MONOTONIC)?);
-        Some(there - before.midpoint(after)).filter(|ahead| ahead.abs() > SAME_NS)
+        Some(other - before.midpoint(after)).filter(|ahead| ahead.abs() > MIN_OFFSET_NS)
     };
     [libc::CLOCK_REALTIME, libc::CLOCK_BOOTTIME, libc::CLOCK_TAI]
         .into_iter()
@@ -264,46 +266,47 @@ mod tests {
     use super::*;
     use crate::machine::os::events::TraceEventKind;
 
-    /// Sleeps on a thread of its own, and counts the timers that this thread set.
+    /// Sleeps on a new thread, and counts the timers that this thread starts.
     ///
-    /// The kernel may set others in its name, its bandwidth control's for one, so that each is told
-    /// by its time.
+    /// The kernel may start other timers for the thread, such as that of its bandwidth control.
+    /// Timers of sleeps are identified by their time.
     #[allow(clippy::disallowed_methods, reason = "a sleep is what sets a timer")]
-    fn sleep(tracer: &mut Tracer, all: &mut Vec<TraceEvent>) -> usize {
+    fn sleep(tracer: &mut Tracer, events: &mut Vec<TraceEvent>) -> usize {
         const SLEEP_NS: i64 = 2_000_000;
         const SECOND_NS: i64 = 1_000_000_000;
         let asleep = || {
             // SAFETY: it takes nothing, and returns a number.
-            let own = u32::try_from(unsafe { libc::gettid() }).unwrap();
+            let thread = u32::try_from(unsafe { libc::gettid() }).unwrap();
             let before_ns =
-                i64::try_from(super::super::accounts::monotonic_ns().expect("a clock")).unwrap();
+                i64::try_from(super::super::thread_stats::monotonic_ns().expect("a clock"))
+                    .unwrap();
             std::thread::sleep(std::time::Duration::from_nanos(SLEEP_NS.unsigned_abs()));
-            (own, before_ns)
+            (thread, before_ns)
         };
-        let (own, before_ns) =
+        let (sleeper, before_ns) =
             std::thread::scope(|scope| scope.spawn(asleep).join()).expect("it sleeps");
-        let from = all.len();
-        tracer.drain(all);
+        let from = events.len();
+        tracer.drain(events);
         let due = before_ns + SLEEP_NS..before_ns + SECOND_NS;
-        let set = |e: &&TraceEvent| match e.kind {
+        let is_sleep = |e: &&TraceEvent| match e.kind {
             TraceEventKind::Start { soft_ns, hard_ns, .. } => {
-                e.thread == own && due.contains(&soft_ns) && hard_ns >= soft_ns
+                e.thread == sleeper && due.contains(&soft_ns) && hard_ns >= soft_ns
             }
             _ => false,
         };
-        all[from..].iter().filter(set).count()
+        events[from..].iter().filter(is_sleep).count()
     }
 
     #[test]
-    fn the_timers_of_sleeps_are_recorded_or_the_missing_right_is_named() {
+    fn timers_of_sleeps_are_recorded() {
         let mut tracer = match Tracer::open(TraceScope::Waits) {
             Ok(tracer) => tracer,
             Err(why) => return assert!(why.to_string().starts_with("tracing: "), "{why}"),
         };
         tracer.record(true);
-        let mut all = Vec::new();
-        let seen: usize = (0..50).map(|_| sleep(&mut tracer, &mut all)).sum();
-        let unrecorded = tracer.finish(&mut all);
+        let mut events = Vec::new();
+        let seen: usize = (0..50).map(|_| sleep(&mut tracer, &mut events)).sum();
+        let unrecorded = tracer.finish(&mut events);
         let counted: u64 =
             tracer.cpus.iter().flat_map(|cpu| &cpu.events).map(|e| perf::count(e).unwrap()).sum();
         let read: u64 = tracer.cpus.iter().map(|cpu| cpu.reader.samples).sum();
@@ -311,17 +314,17 @@ mod tests {
             read <= counted && counted - read >= unrecorded,
             "{counted} counted, {read} read, {unrecorded} not recorded"
         );
-        let place =
+        let index =
             TRACEPOINTS.iter().position(|(path, _)| *path == "timer/hrtimer_start").unwrap();
         let starts: u64 =
-            tracer.cpus.iter().map(|cpu| perf::count(&cpu.events[place]).unwrap()).sum();
+            tracer.cpus.iter().map(|cpu| perf::count(&cpu.events[index]).unwrap()).sum();
         let read =
-            all.iter().filter(|e| matches!(e.kind, TraceEventKind::Start { .. })).count() as u64;
-        // Where the kernel recorded all timers that it counted, these are among them.
+            events.iter().filter(|e| matches!(e.kind, TraceEventKind::Start { .. })).count() as u64;
+        // If the kernel recorded all timers that it counted, those of the sleeps are among them.
         assert!(
             seen > 0 || read < starts,
             "{starts} counted, {read} read, none of them the sleepers'"
         );
-        assert_eq!(tracer.bytes() > 0, !all.is_empty());
+        assert_eq!(tracer.bytes() > 0, !events.is_empty());
     }
 }

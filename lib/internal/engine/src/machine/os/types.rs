@@ -1,6 +1,6 @@
-//! What is asked of an operating system, and what it answers.
+//! Types of the interface to the operating system.
 
-/// What a process has used so far; `None` where the platform does not report it.
+/// Resources that a process has used so far; `None` if the platform does not report them.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Usage {
     /// User and system CPU time of all threads.
@@ -11,51 +11,52 @@ pub struct Usage {
     pub switches_involuntary: Option<u64>,
 }
 
-/// What all processes of a program have used together, as far as they were reaped.
+/// Resources that all reaped processes of a program have used together.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TreeUsage {
     /// User and system CPU time.
     pub cpu_ns: u64,
-    /// The most memory that one of them held at a time, in bytes.
+    /// Largest memory of a process, in bytes.
     pub max_rss: u64,
-    /// Context switches by waiting, where the platform reports them.
+    /// Context switches by waiting, if the platform reports them.
     pub switches_voluntary: Option<u64>,
     /// Context switches by being preempted.
     pub switches_involuntary: Option<u64>,
 }
 
-/// A program of which nothing is left.
+/// Result of a program of which no process is left.
 #[derive(Clone, Copy, Debug)]
-pub struct Ended {
+pub struct ProcessTreeExit {
     pub status: std::process::ExitStatus,
     pub usage: TreeUsage,
 }
 
-/// A scheduling class to be set.
+/// A scheduling class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sched {
-    /// Time-sharing: the normal one.
+    /// The normal class, with time-sharing.
     Other,
     Fifo(u8),
     RoundRobin(u8),
 }
 
-/// Something that this system, or this process on it, does not offer.
+/// A feature that the system, or this process on it, does not support.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotAvailable {
     pub what: &'static str,
-    /// What the system said; empty where it was not asked.
+    /// Error of the system; empty if there was none.
     pub error: String,
-    /// What would make it available.
+    /// Requirements of the feature.
     pub needs: &'static str,
 }
 
 impl std::fmt::Display for NotAvailable {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let said = if self.error.is_empty() { String::new() } else { format!(": {}", self.error) };
-        write!(f, "{}{said}; it needs {}", self.what, self.needs)
+        let error = if self.error.is_empty() { String::new() } else { format!(": {}", self.error) };
+        write!(f, "{}{error}; it needs {}", self.what, self.needs)
     }
 }
+
 /// Times that the kernel accounts for a thread, or the sum over several threads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ThreadTimes {

@@ -1,11 +1,11 @@
-//! What a process has used, by `getrusage`: every Unix but Linux, which has a finer clock for the
-//! CPU time.
+//! Resources of a process by `getrusage`, on all Unix systems except Linux, which has a finer clock
+//! for the CPU time.
 
 use std::mem::MaybeUninit;
 
 use crate::machine::os::types::Usage;
 
-/// CPU time and context switches of this process.
+/// Returns the CPU time and context switches of this process.
 pub fn usage() -> Usage {
     let mut usage = MaybeUninit::<libc::rusage>::zeroed();
     // SAFETY: the pointer is to a whole `rusage` of ours, which the call fills and does not keep.

@@ -1,11 +1,12 @@
-//! What a process has used, on Windows.
+//! Resources of a process on Windows.
 
 use windows_sys::Win32::Foundation::FILETIME;
 use windows_sys::Win32::System::Threading::{GetCurrentProcess, GetProcessTimes};
 
 use crate::machine::os::types::Usage;
 
-/// CPU time of this process, in steps of the system's tick; context switches are not reported.
+/// Returns the CPU time of this process, in steps of the system's tick. Context switches are not
+/// reported.
 pub fn usage() -> Usage {
     const ZERO: FILETIME = FILETIME { dwLowDateTime: 0, dwHighDateTime: 0 };
     let [mut created, mut ended, mut kernel, mut user] = [ZERO; 4];

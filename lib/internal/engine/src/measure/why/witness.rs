@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use files::why::{MIN_STANDSTILL_NS, Standstill, WitnessGap, find_standstills};
 
-use crate::machine::os::{self, Accounts};
+use crate::machine::os::{self, ThreadStats};
 use crate::measure::why::kernel::ns_after;
 
 /// Each sleeps for so many periods at a time: being woken on an idle CPU costs tens of microseconds
@@ -48,7 +48,7 @@ impl Witnesses {
         let ended = Arc::new(AtomicBool::new(false));
         let cpus = os::affinity().unwrap_or_default();
         let two = match cpus[..] {
-            [first, .., last] if Accounts::for_current_thread(&[]).is_ok() => vec![first, last],
+            [first, .., last] if ThreadStats::for_current_thread(&[]).is_ok() => vec![first, last],
             _ => Vec::new(),
         };
         let asleep = period.saturating_mul(PERIODS).clamp(MIN_PERIOD, MAX_PERIOD);
@@ -96,7 +96,7 @@ fn watch(cpu: usize, start: Instant, asleep: Duration, ended: &AtomicBool) -> Op
     let _ = os::bind(&[cpu]);
     // It inherits that of the thread that is measured, which may be long.
     os::set_timer_slack_ns(1).ok()?;
-    let accounts = Accounts::for_current_thread(&[]).ok()?;
+    let accounts = ThreadStats::for_current_thread(&[]).ok()?;
     let waited = || accounts.times().map(|times| times.run_queue_ns);
     let mut before_ns = waited()?;
     let mut late = Vec::new();

@@ -1,4 +1,4 @@
-//! What the kernel accounts for of a single thread, on Linux: read often, so cheaply.
+//! Statistics of a single thread on Linux. They are read often, so reading is cheap.
 
 use std::fs::File;
 use std::mem::MaybeUninit;
@@ -11,41 +11,44 @@ use files::why::Reading;
 use crate::machine::cgroup;
 use crate::machine::os::types::{NotAvailable, ThreadTimes};
 
-/// Accounts of one thread, held open.
+/// Open files with statistics of a thread.
 #[derive(Debug)]
-pub struct Accounts {
+pub struct ThreadStats {
     schedstat: Option<File>,
     throttled: Vec<File>,
 }
 
-impl Accounts {
-    /// Of the calling thread; `quotas` are the accounts of the control groups that have one.
+impl ThreadStats {
+    /// Opens the statistics of the calling thread, and those of control groups with a quota.
     ///
     /// # Errors
-    /// Nothing says how long the thread waits for a CPU.
+    ///
+    /// Returns an error if the kernel does not report how long the thread waits for a CPU.
     pub fn for_current_thread(quotas: &[Quota]) -> Result<Self, NotAvailable> {
-        // Of one thread: that of a whole process is read with its lock held.
+        // Not the file of the process, since reading that takes a lock of the process.
         let schedstat =
             File::open("/proc/thread-self/schedstat").map_err(|error| NotAvailable {
                 what: "/proc/thread-self/schedstat",
                 error: error.to_string(),
                 needs: "/proc, and a kernel with CONFIG_SCHED_INFO",
             })?;
-        let throttled = quotas.iter().filter_map(|quota| File::open(&quota.account).ok()).collect();
+        let throttled =
+            quotas.iter().filter_map(|quota| File::open(&quota.stat_file).ok()).collect();
         Ok(Self { schedstat: Some(schedstat), throttled })
     }
 
-    /// Without the files: the CPU time alone.
+    /// Creates statistics without the files, which contain only the CPU time and page faults.
     pub fn without_files() -> Self {
         Self { schedstat: None, throttled: Vec::new() }
     }
 
-    /// CPU time of the thread, and the time it waited for a CPU; to be asked from any thread.
+    /// Returns the CPU time of the thread and the time for which it waited for a CPU. Any thread
+    /// can call this.
     pub fn times(&self) -> Option<ThreadTimes> {
         self.schedstat.as_ref().and_then(read_schedstat)
     }
 
-    /// What they say now, asked from the thread itself. Allocates nothing.
+    /// Reads the statistics. Only the thread itself can call this, and it does not allocate.
     pub fn read(&self) -> Reading {
         let mut usage = MaybeUninit::<libc::rusage>::zeroed();
         // SAFETY: the pointer is to a whole `rusage` of ours, which the call fills and does not
@@ -53,7 +56,7 @@ impl Accounts {
         let counted = unsafe { libc::getrusage(libc::RUSAGE_THREAD, usage.as_mut_ptr()) } == 0;
         // SAFETY: all-zero is a valid `rusage`, and the call fills it or leaves it alone.
         let usage = unsafe { usage.assume_init() };
-        let throttled = |file: &File| number_behind(file, b"nr_throttled ");
+        let throttled = |file: &File| read_number_after(file, b"nr_throttled ");
         Reading {
             delay_ns: self.times().map(|times| times.run_queue_ns),
             cpu_ns: super::imp::clock_ns(libc::CLOCK_THREAD_CPUTIME_ID).ok(),
@@ -63,7 +66,7 @@ impl Accounts {
     }
 }
 
-/// The first two numbers of `schedstat`: the time on a CPU, and the time spent waiting for one.
+/// Reads the first two numbers of `schedstat`.
 fn read_schedstat(file: &File) -> Option<ThreadTimes> {
     let mut bytes = [0; 96];
     let n = file.read_at(&mut bytes, 0).ok()?;
@@ -73,8 +76,8 @@ fn read_schedstat(file: &File) -> Option<ThreadTimes> {
     Some(ThreadTimes { cpu_ns: numbers.next()??, run_queue_ns: numbers.next()?? })
 }
 
-/// The number behind a name, at the start of a line.
-fn number_behind(file: &File, name: &[u8]) -> Option<u64> {
+/// Reads the number that follows a name at the start of a line.
+fn read_number_after(file: &File, name: &[u8]) -> Option<u64> {
     let mut bytes = [0; 1024];
     let n = file.read_at(&mut bytes, 0).ok()?;
     let digits = bytes[..n].split(|&b| b == b'\n').find_map(|line| line.strip_prefix(name))?;
@@ -84,26 +87,26 @@ fn number_behind(file: &File, name: &[u8]) -> Option<u64> {
 /// A control group with a CPU quota.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Quota {
-    account: PathBuf,
-    /// The quota is of each such period.
+    stat_file: PathBuf,
+    /// Period of the quota.
     pub period_ns: u64,
 }
 
-/// The control groups of this process that have a quota, its own and those above it.
+/// Returns the group of this process and the groups above it, as far as they have a quota.
 pub fn quotas() -> Vec<Quota> {
-    let of = |quota: cgroup::CpuQuota| Quota {
-        account: quota.file.with_file_name("cpu.stat"),
+    let convert = |quota: cgroup::CpuQuota| Quota {
+        stat_file: quota.file.with_file_name("cpu.stat"),
         period_ns: (quota.period_us * 1e3) as u64,
     };
-    cgroup::quotas(Path::new("/")).into_iter().map(of).collect()
+    cgroup::quotas(Path::new("/")).into_iter().map(convert).collect()
 }
 
-/// `CLOCK_MONOTONIC`, in nanoseconds.
+/// Reads `CLOCK_MONOTONIC` in nanoseconds.
 pub(super) fn monotonic_ns() -> Option<u64> {
     super::imp::clock_ns(libc::CLOCK_MONOTONIC).ok()
 }
 
-/// What a page fault costs here: fresh memory, touched page by page, without huge pages.
+/// Measures the cost of a page fault by touching new memory page by page, without huge pages.
 pub fn fault_ns() -> Option<u64> {
     const BYTES: usize = 1 << 20;
     // SAFETY: no address is asked for, so that no mapping is replaced; the result is checked.
@@ -136,37 +139,38 @@ pub(super) fn page_size() -> usize {
     usize::try_from(bytes).unwrap_or(0).max(4096)
 }
 
-/// When the process was continued after a stop, the latest of them.
+/// Times at which the process was last continued after a stop: a ring of the latest ones.
 static CONTINUED: [AtomicU64; 64] = [const { AtomicU64::new(0) }; 64];
-static CONTINUED_TIMES: AtomicUsize = AtomicUsize::new(0);
+/// Number of times that the process was continued.
+static CONTINUED_COUNT: AtomicUsize = AtomicUsize::new(0);
 
-extern "C" fn continued(_: libc::c_int) {
-    // Only what a signal handler may do: a system call, and stores.
+extern "C" fn record_continue(_: libc::c_int) {
+    // A signal handler may only use system calls that are safe in one, and atomic stores.
     if let Some(now_ns) = monotonic_ns() {
-        let times = CONTINUED_TIMES.fetch_add(1, Ordering::Relaxed);
-        CONTINUED[times % CONTINUED.len()].store(now_ns, Ordering::Relaxed);
+        let count = CONTINUED_COUNT.fetch_add(1, Ordering::Relaxed);
+        CONTINUED[count % CONTINUED.len()].store(now_ns, Ordering::Relaxed);
     }
 }
 
-/// Watches from now on for stops of this process.
-pub fn watch_stops() {
+/// Installs a signal handler that records when this process is continued after a stop.
+pub fn install_stop_handler() {
     let mut action = MaybeUninit::<libc::sigaction>::zeroed();
     // SAFETY: all-zero is a valid `sigaction`: no flags and an empty mask.
     let action = unsafe { action.assume_init_mut() };
-    action.sa_sigaction = continued as extern "C" fn(libc::c_int) as libc::sighandler_t;
+    action.sa_sigaction = record_continue as extern "C" fn(libc::c_int) as libc::sighandler_t;
     action.sa_flags = libc::SA_RESTART;
     // SAFETY: the handler is a function of the right signature that lives as long as the process,
     // and does only what is safe in one; the old action is not asked for.
     unsafe { libc::sigaction(libc::SIGCONT, action, std::ptr::null_mut()) };
 }
 
-/// When the process was continued, of the latest 64 times; `CLOCK_MONOTONIC`.
+/// Returns the latest 64 times at which the process was continued, by `CLOCK_MONOTONIC`.
 pub fn continued_ns() -> Vec<u64> {
-    let times = CONTINUED_TIMES.load(Ordering::Relaxed).min(CONTINUED.len());
-    CONTINUED[..times].iter().map(|at| at.load(Ordering::Relaxed)).collect()
+    let count = CONTINUED_COUNT.load(Ordering::Relaxed).min(CONTINUED.len());
+    CONTINUED[..count].iter().map(|at| at.load(Ordering::Relaxed)).collect()
 }
 
-/// Name of a thread of any process.
+/// Returns the name of a thread of any process.
 pub fn thread_name(thread: u32) -> Option<String> {
     if thread == 0 {
         return Some("an idle CPU".to_owned());
@@ -180,25 +184,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn accounts_of_this_thread_go_forward() {
-        let accounts = Accounts::for_current_thread(&quotas()).expect("Linux has /proc");
-        let first = accounts.read();
+    fn statistics_are_monotonic() {
+        let stats = ThreadStats::for_current_thread(&quotas()).expect("Linux has /proc");
+        let first = stats.read();
         let page = vec![1_u8; 1 << 20];
         std::hint::black_box(&page);
         let spun = (0..200_000_u64).fold(0, |sum, n| std::hint::black_box(sum ^ n));
         std::hint::black_box(spun);
-        let second = accounts.read();
+        let second = stats.read();
         assert!(first.delay_ns <= second.delay_ns && first.delay_ns.is_some());
         assert!(first.cpu_ns < second.cpu_ns && first.cpu_ns.is_some());
         assert!(first.minor_faults <= second.minor_faults && first.minor_faults.is_some());
         assert!(fault_ns().is_some_and(|ns| ns > 0));
-        let without = Accounts::without_files().read();
+        let without = ThreadStats::without_files().read();
         assert!(without.delay_ns.is_none() && without.cpu_ns > second.cpu_ns);
     }
 
     #[test]
-    fn a_stop_is_stamped_when_it_is_over() {
-        watch_stops();
+    fn continues_are_recorded() {
+        install_stop_handler();
         let before = monotonic_ns();
         // SAFETY: the signal goes to this process alone; without a stop before it, only the handler
         // runs.

@@ -1,19 +1,19 @@
-//! What no platform but Linux accounts for of a single thread, as far as this program knows.
+//! Placeholder for statistics of single threads, which are supported on Linux only.
 
 use files::why::Reading;
 
 use crate::machine::os::switches::DrainedSwitches;
 use crate::machine::os::types::{NotAvailable, ThreadTimes};
 
-const NOWHERE_ELSE: NotAvailable =
-    NotAvailable { what: "accounts of single threads", error: String::new(), needs: "Linux" };
+const LINUX_ONLY: NotAvailable =
+    NotAvailable { what: "statistics of single threads", error: String::new(), needs: "Linux" };
 
 #[derive(Debug)]
-pub struct Accounts;
+pub struct ThreadStats;
 
-impl Accounts {
+impl ThreadStats {
     pub fn for_current_thread(_: &[Quota]) -> Result<Self, NotAvailable> {
-        Err(NOWHERE_ELSE)
+        Err(LINUX_ONLY)
     }
 
     pub fn without_files() -> Self {
@@ -46,7 +46,7 @@ pub fn fault_ns() -> Option<u64> {
     None
 }
 
-pub fn watch_stops() {}
+pub fn install_stop_handler() {}
 
 pub fn continued_ns() -> Vec<u64> {
     Vec::new()
@@ -61,15 +61,15 @@ pub enum SwitchRing {}
 
 impl SwitchRing {
     pub fn for_current_thread() -> Result<Self, NotAvailable> {
-        Err(NOWHERE_ELSE)
+        Err(LINUX_ONLY)
     }
 
     pub fn for_started_programs(_: usize) -> Result<Self, NotAvailable> {
-        Err(NOWHERE_ELSE)
+        Err(LINUX_ONLY)
     }
 
     pub fn for_cpu(_: usize) -> Result<Self, NotAvailable> {
-        Err(NOWHERE_ELSE)
+        Err(LINUX_ONLY)
     }
 
     pub fn record(&self, _: bool) {
