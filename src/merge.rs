@@ -50,8 +50,8 @@ pub fn run(args: &MergeArgs) -> Result<ExitStatus> {
         MergeError::PlansDiffer(_) => {
             usage!("{e}; --force merges them anyway, and records a warning")
         }
-        MergeError::SameRun { reports } => {
-            let [one, other] = reports.map(|n| args.files[n - 1].display());
+        MergeError::SameRun { first, second } => {
+            let [one, other] = [first, second].map(|n| args.files[n - 1].display());
             usage!("{one} and {other} come from the same run: give each run once")
         }
         e => usage!("{e}"),

@@ -26,7 +26,8 @@ use engine::scenario::{
 use engine::subject::{self, RuntimeKind, SubjectInfo};
 use files::file::File as _;
 use files::find::{
-    self, CONFIDENCE, Find, Goal, Look, MAX_GOALS, MAX_LOOKS, SCHEMA, Step, StopReason, Ticker,
+    self, CONFIDENCE, Find, Goal, Look, MAX_GOALS, MAX_LOOKS, PeriodRange, SCHEMA, Step,
+    StopReason, Ticker,
 };
 use files::fitness::{Fitness, Tally};
 use files::gate::limit::RoundTicks;
@@ -53,7 +54,7 @@ const PROMISED_TICKS: u64 = 20_000;
 /// What is to be found, and how.
 struct Search {
     goals: Vec<Goal>,
-    range_ns: [u64; 2],
+    range: PeriodRange,
     tickers: Vec<Loop>,
     /// Runs in the same rounds, without a load: by it the machine is judged.
     control: Option<Loop>,
@@ -85,7 +86,7 @@ pub fn run(args: &FindArgs) -> exit::Result<ExitStatus> {
     let first = search
         .tickers
         .first()
-        .map(|one| search.scenario(*one, first_look(search.range_ns[0])))
+        .map(|one| search.scenario(*one, first_look(search.range.shortest_ns)))
         .transpose()?;
     let mut loads = Loads::start(first.as_slice())?;
     settings.apply()?;
@@ -101,7 +102,7 @@ pub fn run(args: &FindArgs) -> exit::Result<ExitStatus> {
         partial: false,
         host,
         goals: search.goals.clone(),
-        range_ns: search.range_ns,
+        range_ns: [search.range.shortest_ns, search.range.longest_ns],
         confidence: CONFIDENCE,
         look_confidence: search.look_confidence,
         max_time_ns: ns(search.max_time),
@@ -168,7 +169,7 @@ impl Search {
         let search = Self {
             least_ticks: find::least_ticks(&goals, look_confidence),
             goals,
-            range_ns: [from, to].map(ns),
+            range: PeriodRange { shortest_ns: ns(from), longest_ns: ns(to) },
             control: spin.filter(|spin| {
                 !tickers.contains(spin)
                     && tickers.iter().any(|t| t.0.runtime_kind != RuntimeKind::Script)
@@ -188,9 +189,9 @@ impl Search {
     fn fits(&self) -> exit::Result<()> {
         check_scenario_count(self.tickers.len())?;
         let first = if self.looks > 1 {
-            find::coarse_periods(self.range_ns)
+            find::coarse_periods(self.range)
         } else {
-            vec![self.range_ns[0]]
+            vec![self.range.shortest_ns]
         };
         let mut time = Duration::ZERO;
         for period in &first {
@@ -221,8 +222,8 @@ impl Search {
     }
 
     fn announcement(&self) -> String {
-        let [from, to] =
-            self.range_ns.map(|ns| units::format_exact_duration(Duration::from_nanos(ns)));
+        let [from, to] = [self.range.shortest_ns, self.range.longest_ns]
+            .map(|ns| units::format_exact_duration(Duration::from_nanos(ns)));
         let tickers = match self.tickers.len() {
             1 => "1 ticker".to_owned(),
             n => format!("{n} tickers"),
@@ -329,9 +330,9 @@ impl Search {
             {
                 let taken = &find.tickers[i].looks;
                 let next = if self.looks == 1 {
-                    Some(first_look(self.range_ns[0])).filter(|_| taken.is_empty())
+                    Some(first_look(self.range.shortest_ns)).filter(|_| taken.is_empty())
                 } else {
-                    find::next_step(self.range_ns, taken)
+                    find::next_step(self.range, taken)
                 };
                 match next {
                     Some(step) => looks.push((i, step)),

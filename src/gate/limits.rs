@@ -210,7 +210,7 @@ fn check(limit: &Limit, subject: &str, rounds: Result<&[RoundTicks], Reason>) ->
         unit: limit.path.quantity().unit().to_owned(),
         limit: limit.most,
         value: measured.and_then(|m| m.value),
-        interval: measured.and_then(|m| m.interval),
+        interval: measured.and_then(|m| m.interval).map(Into::into),
         verdict,
         reason,
         rounds: measured.map_or(0, |m| m.rounds as u64),

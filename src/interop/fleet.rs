@@ -194,7 +194,7 @@ impl Fleet {
         if self
             .intervals
             .iter()
-            .any(|interval| interval.rows().next().is_some_and(|([least, _], _)| least < 0))
+            .any(|interval| interval.rows().next().is_some_and(|(bin, _)| bin.lower < 0))
         {
             warnings.push(warning(
                 "import-bins-early",

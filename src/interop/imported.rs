@@ -9,7 +9,7 @@ use files::report::{
     Clock, Distribution, Host, MAX_SUBJECTS, Plan, Report, SCHEMA, Scenario, Status, Subject,
     Summary, Tool, Warning,
 };
-use jitterstat::stats::quantile;
+use jitterstat::stats::{Interval, quantile};
 use serde::Deserialize;
 
 /// A foreign file, as far as it is understood.
@@ -117,7 +117,9 @@ pub(super) fn summary(
         ticks: n,
         delivered: n,
         missed,
-        lateness_ns: Distribution::new([min, max], mean, |q| at(q).filter(|_| supported(q))),
+        lateness_ns: Distribution::new(Interval { lower: min, upper: max }, mean, |q| {
+            at(q).filter(|_| supported(q))
+        }),
         ..Summary::default()
     }
 }

@@ -233,7 +233,7 @@ impl Account {
                 [(-1, negative), (i64::try_from(upper).unwrap_or(i64::MAX), count - negative)]
             {
                 if count > 0 {
-                    let lower = BINNING.bin(value.min(MAX_NS as i64))[0];
+                    let lower = BINNING.bin(value.min(MAX_NS as i64)).lower;
                     self.open.bins.add(lower, count);
                     total.bins.add(lower, count);
                 }
@@ -409,7 +409,7 @@ mod tests {
         tick(&mut meter, 0);
         books.take([(1, named("a"), meter.snapshot())]);
         let closed = books.close();
-        assert_eq!(closed[0].1.bins.iter().next(), Some((BINNING.bin(-1)[0], 1)));
+        assert_eq!(closed[0].1.bins.iter().next(), Some((BINNING.bin(-1).lower, 1)));
         assert_eq!(closed[0].1.facts.early, 1);
     }
 }

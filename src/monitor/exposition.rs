@@ -184,7 +184,7 @@ mod tests {
             program: "b\\c".to_owned(),
         };
         let bins = [(5_000, 5), (20_000_000_000, 1)]
-            .map(|(value, count)| (BINNING.bin(value)[0], count))
+            .map(|(value, count)| (BINNING.bin(value).lower, count))
             .into_iter()
             .collect();
         let total = Total { ticks: 7, missed: 1, skipped: 1, bins, ..Total::default() };

@@ -263,8 +263,9 @@ mod tests {
 
     #[test]
     fn a_limit_is_broken_only_by_more() {
-        let bins =
-            [(BINNING.bin(1_000)[0], 990), (BINNING.bin(3_000_000)[0], 10)].into_iter().collect();
+        let bins = [(BINNING.bin(1_000).lower, 990), (BINNING.bin(3_000_000).lower, 10)]
+            .into_iter()
+            .collect();
         let facts = IntervalCounts {
             ticks: 1_010,
             delivered: 1_000,

@@ -15,6 +15,7 @@ use engine::measure::metric::{ProgramMetric, RunValues};
 use engine::scenario::draw_seed;
 use files::gate::calibration::runs::RunCalibration;
 use files::gate::verdict::{Mode, RunMetric, RunsVerdict};
+use jitterstat::gate::Sides;
 use jitterstat::gate::decision::{Outcome, Reason, Rules};
 use jitterstat::gate::metric::alpha_share;
 use jitterstat::gate::metric::{JudgedMetric, MetricRule};
@@ -189,7 +190,7 @@ impl Runs {
             });
         progress.finish();
         // The last look, or what there is without one.
-        let of = |((number, rule), values): ((&ProgramMetric, &MetricRule), &Vec<[f64; 2]>)| {
+        let of = |((number, rule), values): ((&ProgramMetric, &MetricRule), &Vec<Sides<f64>>)| {
             let judged = rule.judge(values, share, verdict.pairs == last as u64);
             metric_of(number, judged, values)
         };
@@ -238,7 +239,7 @@ impl Runs {
     }
 }
 
-fn metric_of(number: &ProgramMetric, judged: JudgedMetric, values: &[[f64; 2]]) -> RunMetric {
+fn metric_of(number: &ProgramMetric, judged: JudgedMetric, values: &[Sides<f64>]) -> RunMetric {
     RunMetric {
         name: number.name.clone(),
         unit: number.unit.clone(),
@@ -246,12 +247,12 @@ fn metric_of(number: &ProgramMetric, judged: JudgedMetric, values: &[[f64; 2]]) 
         verdict: judged.outcome,
         reason: judged.reason,
         ratio: judged.ratio,
-        ratio_interval: judged.ratio_interval,
+        ratio_interval: judged.ratio_interval.map(Into::into),
         tolerated_ratio: judged.tolerated_ratio,
-        a: judged.sides[0],
-        b: judged.sides[1],
+        a: judged.sides.base,
+        b: judged.sides.candidate,
         pairs: judged.pairs as u64,
         pairs_to_decide: judged.pairs_to_decide,
-        values: values.to_vec(),
+        values: values.iter().map(|&pair| pair.into()).collect(),
     }
 }

@@ -10,6 +10,7 @@ use engine::measure::child::{self, RunFailure, RunRequest, Series};
 use engine::measure::metric::{self, MetricSpec, ProgramMetric, RunValues};
 use engine::program::Program;
 use engine::scenario::Scenario;
+use jitterstat::gate::Sides;
 use jitterstat::gate::metric::MetricRule;
 use jitterstat::stats::random::SplitMix64;
 
@@ -53,7 +54,7 @@ impl From<RunFailure> for Stop {
 }
 
 /// The values of each number, of both sides, pair by pair.
-pub type Values = Vec<Vec<[f64; 2]>>;
+pub type Values = Vec<Vec<Sides<f64>>>;
 
 impl Programs {
     /// `like` has the length of a round, for programs that tick.
@@ -186,7 +187,7 @@ impl Programs {
                 Ok([a, b]) => values
                     .iter_mut()
                     .zip(a.into_iter().zip(b))
-                    .for_each(|(of, (a, b))| of.push([a, b])),
+                    .for_each(|(values, (base, candidate))| values.push(Sides { base, candidate })),
                 Err(why) => return (values, Err(why)),
             }
             pairs += 1;

@@ -74,7 +74,7 @@ impl Histogram<'_> {
     pub fn classic(&self) -> Vec<(Option<i64>, u64)> {
         let mut counts = [0; BUCKETS_NS.len() + 1];
         for (lower, count) in self.0.iter() {
-            let [_, upper] = BINNING.bin(lower);
+            let upper = BINNING.bin(lower).upper;
             counts[BUCKETS_NS.partition_point(|&end| end < upper)] += count;
         }
         let ends = BUCKETS_NS.into_iter().map(Some).chain([None]);
@@ -103,8 +103,8 @@ impl Histogram<'_> {
 }
 
 fn middle_ns(lower: i64) -> f64 {
-    let [lower, upper] = BINNING.bin(lower).map(|end| end as f64);
-    f64::midpoint(lower, upper)
+    let bin = BINNING.bin(lower);
+    f64::midpoint(bin.lower as f64, bin.upper as f64)
 }
 
 /// The bucket of a value above zero: bucket i ends at 2^(i / 2^[`SCHEMA`]), which is its own.
@@ -143,7 +143,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn bins(values: &[i64]) -> Bins {
-        values.iter().map(|&value| (BINNING.bin(value)[0], 1)).collect()
+        values.iter().map(|&value| (BINNING.bin(value).lower, 1)).collect()
     }
 
     /// Buckets and their counts, as a server reads them.

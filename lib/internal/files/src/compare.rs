@@ -39,6 +39,7 @@ use crate::environment::{Difference, EnvironmentKey};
 use crate::report::{Report, Subject, Warning};
 pub use error::CompareError;
 pub use family::{Change, ChangeFinding, Differences, MIN_COMPARED_PAIRS, family};
+use jitterstat::gate::Sides;
 use jitterstat::stats::shift::{self, Interval95};
 use model::tidy;
 pub use model::{
@@ -46,7 +47,10 @@ pub use model::{
     RunEstimate, SCHEMA, Side, SubjectComparison,
 };
 pub use programs::{ChosenProgram, compare_programs, program_differences, program_warnings};
-use rounds::{QUANTILES, RoundValues, Rounds, ends, in_common, ln, median};
+use rounds::{
+    QUANTILES, RoundValues, Rounds, bounded_interval, common_rounds, differences_ns, ln, ln_ratios,
+    median, times,
+};
 
 /// The subject that stands for what the machine could give just then.
 pub const CONTROL: &str = "nanosleep";
@@ -92,164 +96,176 @@ pub fn compare(
     if same_run && a.subject.id == b.subject.id {
         return Err(CompareError::WithItself(a.subject.id.clone()));
     }
-    let rounds = |of: ChosenSubject<'_>| {
-        let rounds = Rounds::of(of.report, of.subject);
-        match (of.subject.rounds.is_empty(), rounds.values.is_empty()) {
-            (true, _) => Err(CompareError::NoRounds(of.subject.id.clone())),
-            (_, true) => Err(CompareError::NoTick(of.subject.id.clone())),
-            _ => Ok(rounds),
-        }
-    };
-    let (of_a, of_b) = (rounds(a)?, rounds(b)?);
-    let sides = (side(a, &of_a), side(b, &of_b));
+    let rounds = Sides { base: usable_rounds(a)?, candidate: usable_rounds(b)? };
+    let values = rounds.as_ref().map(|rounds| &rounds.values[..]);
     let mut percentiles = if same_run {
-        paired(&of_a.values, &of_b.values)
+        compare_paired(values)
     } else {
-        let controls =
-            control(a).zip(control(b)).filter(|_| a.subject.period_ns == b.subject.period_ns);
-        two_runs(
-            &of_a.values,
-            &of_b.values,
-            controls.as_ref().map(|(x, y)| (&x.values[..], &y.values[..])),
-        )
+        let controls = control_rounds(a).zip(control_rounds(b));
+        let controls = controls.filter(|_| a.subject.period_ns == b.subject.period_ns);
+        let controls = controls.as_ref().map(|(base, candidate)| Sides {
+            base: &base.values[..],
+            candidate: &candidate.values[..],
+        });
+        compare_two_runs(values, controls)
     };
     for percentile in &mut percentiles {
-        percentile.lift = lift(&percentile.name, [&of_a.values, &of_b.values]);
+        percentile.lift = stall_lift(&percentile.name, values);
     }
-    let method = if same_run { Method::PairedByRound } else { Method::TwoRuns };
-    let quantiles = quantiles::of(a.subject, b.subject, same_run);
     Ok(SubjectComparison {
-        a: sides.0,
-        b: sides.1,
-        method,
+        a: side(a, &rounds.base),
+        b: side(b, &rounds.candidate),
+        method: if same_run { Method::PairedByRound } else { Method::TwoRuns },
         stalls_once: true,
         percentiles,
-        quantiles,
+        quantiles: quantiles::compare(a.subject, b.subject, same_run),
     })
 }
 
-/// By how much stalls raise a percentile on each side.
-fn lift(name: &str, sides: [&[RoundValues]; 2]) -> Option<[f64; 2]> {
-    let which = QUANTILES.iter().position(|(n, _)| *n == name)?;
-    let [a, b] =
-        sides.map(|side| side.iter().filter_map(|round| round.lift[which]).collect::<Vec<f64>>());
-    (!a.is_empty() && !b.is_empty()).then(|| [a, b].map(|side| tidy(median(&side).exp())))
+/// The rounds of a subject.
+///
+/// # Errors
+/// Returns an error if there is no round, or no round has a tick.
+fn usable_rounds(chosen: ChosenSubject<'_>) -> Result<Rounds, CompareError> {
+    if chosen.subject.rounds.is_empty() {
+        return Err(CompareError::NoRounds(chosen.subject.id.clone()));
+    }
+    let rounds = Rounds::new(chosen.report, chosen.subject);
+    if rounds.values.is_empty() {
+        return Err(CompareError::NoTick(chosen.subject.id.clone()));
+    }
+    Ok(rounds)
 }
 
-fn side(of: ChosenSubject<'_>, rounds: &Rounds) -> Side {
+/// By how much stalls raise a percentile on each side.
+fn stall_lift(name: &str, values: Sides<&[RoundValues]>) -> Option<[f64; 2]> {
+    let which = QUANTILES.iter().position(|(n, _)| *n == name)?;
+    let lifts = values.map(|side| side.iter().filter_map(|round| round.lift[which]).collect());
+    let has_lift = lifts.iter().all(|side: &Vec<f64>| !side.is_empty());
+    has_lift.then(|| lifts.map(|side| tidy(median(&side).exp())).into())
+}
+
+fn side(chosen: ChosenSubject<'_>, rounds: &Rounds) -> Side {
+    let ChosenSubject { report, subject } = chosen;
     Side {
-        id: of.subject.id.clone(),
-        name: of.subject.name.clone(),
-        period_ns: of.subject.period_ns,
+        id: subject.id.clone(),
+        name: subject.name.clone(),
+        period_ns: subject.period_ns,
         rounds: rounds.values.len() as u64,
         same_stall_share: rounds.same_stall_share(),
-        steal_share: of.report.host.cpus_online.and_then(|cpus| rounds.steal_share(cpus)),
+        steal_share: report.host.cpus_online.and_then(|cpus| rounds.steal_share(cpus)),
     }
 }
 
-/// The rounds of the control that ran in the same rounds as a subject, which must not be a control
-/// itself.
-fn control(of: ChosenSubject<'_>) -> Option<Rounds> {
-    let bare_thread = of.subject.runtime.is_none();
-    let controls = of.report.subjects.iter().filter(|s| s.name == CONTROL && s.summary.is_some());
-    let of_period: Vec<_> = controls.filter(|s| s.period_ns == of.subject.period_ns).collect();
-    // A thread has no tasks beside it: then the one without a load.
-    let load = of
-        .subject
-        .load
-        .as_ref()
-        .filter(|load| of_period.iter().any(|s| s.load.as_ref() == Some(load)));
-    let control = of_period.into_iter().find(|s| s.load.as_ref() == load)?;
-    (!bare_thread)
-        .then(|| Rounds::of(of.report, control))
-        .filter(|rounds| !rounds.values.is_empty())
+/// The rounds of the control that ran in the same rounds as a subject; `None` for a subject that is
+/// a bare thread, as the controls are.
+fn control_rounds(chosen: ChosenSubject<'_>) -> Option<Rounds> {
+    let ChosenSubject { report, subject } = chosen;
+    if subject.runtime.is_none() {
+        return None;
+    }
+    let is_control = |s: &&Subject| s.name == CONTROL && s.summary.is_some();
+    let controls = report.subjects.iter().filter(is_control);
+    let same_period: Vec<_> = controls.filter(|s| s.period_ns == subject.period_ns).collect();
+    // No control runs under a load of tasks: use the one without a load then.
+    let has_load = |load: &&String| same_period.iter().any(|s| s.load.as_ref() == Some(load));
+    let load = subject.load.as_ref().filter(has_load);
+    let control = same_period.into_iter().find(|s| s.load.as_ref() == load)?;
+    Some(Rounds::new(report, control)).filter(|rounds| !rounds.values.is_empty())
 }
 
-fn paired(a: &[RoundValues], b: &[RoundValues]) -> Vec<Percentile> {
-    let of = |(i, (name, quantile)): (usize, (&str, f64))| {
-        let pairs = in_common(a, b, |round| round.ns[i]);
-        let mut quiet = pairs.clone();
-        quiet.sort_by(|x, y| (ln(x[0]) + ln(x[1])).total_cmp(&(ln(y[0]) + ln(y[1]))));
-        quiet.truncate(pairs.len().div_ceil(2));
-        let quiet_half = if quantile > 0.95 { of_pairs(&quiet) } else { None };
-        Some(Percentile {
-            name: name.to_owned(),
-            all: of_pairs(&pairs)?,
-            quiet_half,
-            beside_control: None,
-            lift: None,
-        })
+/// Compares two subjects that ran in the same rounds.
+fn compare_paired(values: Sides<&[RoundValues]>) -> Vec<Percentile> {
+    let percentile = |(i, (name, quantile)): (usize, (&str, f64))| {
+        let pairs = common_rounds(values, |round| round.ns[i]);
+        let all = estimate_from_pairs(&pairs)?;
+        let quiet_half =
+            if quantile > 0.95 { estimate_from_pairs(&quiet_half(pairs)) } else { None };
+        let name = name.to_owned();
+        Some(Percentile { name, all, quiet_half, beside_control: None, lift: None })
     };
-    QUANTILES.into_iter().enumerate().filter_map(of).collect()
+    QUANTILES.into_iter().enumerate().filter_map(percentile).collect()
 }
 
-fn of_pairs(pairs: &[[i64; 2]]) -> Option<Estimate> {
-    let each = |of: fn(&[i64; 2]) -> f64| pairs.iter().map(of).collect::<Vec<f64>>();
-    let ratio = shift::paired(&each(|p| ln(p[1]) - ln(p[0])))?;
-    let difference = shift::paired(&each(|p| p[1].saturating_sub(p[0]) as f64))?;
-    let (a, b) = (each(|p| p[0] as f64), each(|p| p[1] as f64));
-    Some(estimate(&a, &b, ratio, difference))
+/// The half of the pairs with the smallest sums.
+fn quiet_half(mut pairs: Vec<Sides<i64>>) -> Vec<Sides<i64>> {
+    let sum = |pair: &Sides<i64>| ln(pair.base) + ln(pair.candidate);
+    pairs.sort_by(|x, y| sum(x).total_cmp(&sum(y)));
+    pairs.truncate(pairs.len().div_ceil(2));
+    pairs
 }
 
-fn two_runs(
-    a: &[RoundValues],
-    b: &[RoundValues],
-    controls: Option<(&[RoundValues], &[RoundValues])>,
+fn estimate_from_pairs(pairs: &[Sides<i64>]) -> Option<Estimate> {
+    let ratio = shift::paired(&ln_ratios(pairs))?;
+    let difference = shift::paired(&differences_ns(pairs))?;
+    Some(estimate(&times(pairs), ratio, difference))
+}
+
+/// Compares two subjects of different runs, also relative to the controls if there are any.
+fn compare_two_runs(
+    values: Sides<&[RoundValues]>,
+    controls: Option<Sides<&[RoundValues]>>,
 ) -> Vec<Percentile> {
-    let of = |(i, (name, _)): (usize, (&str, f64))| {
-        let carried =
-            |side: &[RoundValues]| side.iter().filter_map(|v| v.ns[i]).collect::<Vec<i64>>();
-        let logarithms = |side: &[i64]| side.iter().map(|&ns| ln(ns)).collect::<Vec<f64>>();
-        let times = |side: &[i64]| side.iter().map(|&ns| ns as f64).collect::<Vec<f64>>();
-        let (x, y) = (carried(a), carried(b));
-        let all = of_samples([&logarithms(&x), &logarithms(&y)], [&times(&x), &times(&y)])?;
-        let beside_control = controls.and_then(|(control_a, control_b)| {
-            let of = |round: &RoundValues| round.ns[i];
-            let (x, y) = (in_common(control_a, a, of), in_common(control_b, b, of));
-            let logarithms =
-                |side: &[[i64; 2]]| side.iter().map(|p| ln(p[1]) - ln(p[0])).collect::<Vec<f64>>();
-            let excesses = |side: &[[i64; 2]]| {
-                side.iter().map(|p| p[1].saturating_sub(p[0]) as f64).collect::<Vec<f64>>()
-            };
-            of_samples([&logarithms(&x), &logarithms(&y)], [&excesses(&x), &excesses(&y)])
-        });
-        Some(Percentile {
-            name: name.to_owned(),
-            all,
-            quiet_half: None,
-            beside_control,
-            lift: None,
-        })
+    let percentile = |(i, (name, _)): (usize, (&str, f64))| {
+        let number = |round: &RoundValues| round.ns[i];
+        let known = values.map(|side| side.iter().filter_map(number).collect::<Vec<i64>>());
+        let logarithms = known.as_ref().map(|side| side.iter().map(|&ns| ln(ns)).collect());
+        let times = known.map(|side| side.iter().map(|&ns| ns as f64).collect());
+        let all = estimate_from_samples(&logarithms, &times)?;
+        let beside_control =
+            controls.and_then(|controls| estimate_beside_control(values, controls, number));
+        let name = name.to_owned();
+        Some(Percentile { name, all, quiet_half: None, beside_control, lift: None })
     };
-    QUANTILES.into_iter().enumerate().filter_map(of).collect()
+    QUANTILES.into_iter().enumerate().filter_map(percentile).collect()
 }
 
-/// Of logarithms and of times, side A and B of each.
-fn of_samples(logarithms: [&[f64]; 2], times: [&[f64]; 2]) -> Option<Estimate> {
-    let ratio = shift::unpaired(logarithms[0], logarithms[1])?;
-    let difference = shift::unpaired(times[0], times[1])?;
-    Some(estimate(times[0], times[1], ratio, difference))
+/// Compares by how much each side exceeds the control of its own run.
+fn estimate_beside_control(
+    values: Sides<&[RoundValues]>,
+    controls: Sides<&[RoundValues]>,
+    number: impl Fn(&RoundValues) -> Option<i64>,
+) -> Option<Estimate> {
+    let in_run = |control, subject| Sides { base: control, candidate: subject };
+    let pairs = Sides {
+        base: common_rounds(in_run(controls.base, values.base), &number),
+        candidate: common_rounds(in_run(controls.candidate, values.candidate), &number),
+    };
+    let logarithms = pairs.as_ref().map(|side| ln_ratios(side));
+    let excesses = pairs.map(|side| differences_ns(&side));
+    estimate_from_samples(&logarithms, &excesses)
 }
 
-fn estimate(a: &[f64], b: &[f64], ratio: Interval95, difference: Interval95) -> Estimate {
+/// The estimate from the logarithms and the times of two independent samples.
+fn estimate_from_samples(
+    logarithms: &Sides<Vec<f64>>,
+    times: &Sides<Vec<f64>>,
+) -> Option<Estimate> {
+    let ratio = shift::unpaired(&logarithms.base, &logarithms.candidate)?;
+    let difference = shift::unpaired(&times.base, &times.candidate)?;
+    Some(estimate(times, ratio, difference))
+}
+
+fn estimate(times: &Sides<Vec<f64>>, ratio: Interval95, difference: Interval95) -> Estimate {
     let whole = |ns: f64| ns.round() as i64;
-    let fewer = a.len().min(b.len());
-    let ratio_ci95 = ends(&ratio, fewer).map(|ends| ends.map(|ln| tidy(ln.exp())));
-    let finding = match ratio_ci95 {
+    let fewer = times.base.len().min(times.candidate.len());
+    let ratio_interval = bounded_interval(&ratio, fewer).map(|i| i.map(|ln| tidy(ln.exp())));
+    let difference_interval = bounded_interval(&difference, fewer).map(|i| i.map(whole));
+    let finding = match ratio_interval {
         None => Finding::TooFewRounds,
-        Some([low, _]) if low > 1.0 => Finding::Later,
-        Some([_, high]) if high < 1.0 => Finding::Earlier,
+        Some(interval) if interval.lower > 1.0 => Finding::Later,
+        Some(interval) if interval.upper < 1.0 => Finding::Earlier,
         Some(_) => Finding::NoDifferenceShown,
     };
     Estimate {
-        a_ns: whole(median(a)),
-        b_ns: whole(median(b)),
+        a_ns: whole(median(&times.base)),
+        b_ns: whole(median(&times.candidate)),
         ratio: tidy(ratio.shift.estimate.exp()),
-        ratio_ci95,
+        ratio_ci95: ratio_interval.map(Into::into),
         difference_ns: whole(difference.shift.estimate),
-        difference_ns_ci95: ends(&difference, fewer).map(|ends| ends.map(whole)),
-        rounds_a: a.len() as u64,
-        rounds_b: b.len() as u64,
+        difference_ns_ci95: difference_interval.map(Into::into),
+        rounds_a: times.base.len() as u64,
+        rounds_b: times.candidate.len() as u64,
         exact: ratio.exact,
         finding,
     }

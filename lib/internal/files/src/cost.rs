@@ -94,16 +94,16 @@ impl Overhead {
         let (ratio, ratio_interval) = median_interval(&ratios, CONFIDENCE)?;
         let verdict = match interval {
             None => Verdict::TooFewRounds,
-            Some([low, _]) if low > 0 => Verdict::Dearer,
-            Some([_, high]) if high < 0 => Verdict::Cheaper,
+            Some(interval) if interval.lower > 0 => Verdict::Dearer,
+            Some(interval) if interval.upper < 0 => Verdict::Cheaper,
             Some(_) => Verdict::NoDifference,
         };
         let percent = |steps: i64| steps as f64 / STEPS_PER_PERCENT;
         Some(Self {
             ns: ns(difference),
-            ns_ci95: interval.map(|i| i.map(ns)),
+            ns_ci95: interval.map(|i| i.map(ns).into()),
             percent: percent(ratio),
-            percent_ci95: ratio_interval.map(|i| i.map(percent)),
+            percent_ci95: ratio_interval.map(|i| i.map(percent).into()),
             verdict,
         })
     }

@@ -16,4 +16,6 @@ pub use model::{
     CONFIDENCE, Check, Find, Finding, Goal, Look, MAX_GOALS, SCHEMA, StopReason, Ticker,
     least_ticks, look_confidence,
 };
-pub use search::{Bracket, COARSE, MAX_LOOKS, Step, bracket, coarse_periods, next_step};
+pub use search::{
+    Bracket, COARSE, MAX_LOOKS, PeriodRange, Step, bracket, coarse_periods, next_step,
+};

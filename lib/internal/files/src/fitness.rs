@@ -7,6 +7,7 @@
 //! machines; `tests/fitness.rs` holds them against those runs.
 
 use crate::report::{PERCENTILES, Report, Round};
+use jitterstat::stats::Interval;
 
 pub use crate::report::fitness::{Cause, Facts, Fitness, Reason, Verdict};
 
@@ -42,7 +43,7 @@ struct Sums {
     stolen_ns: Option<u64>,
     throttled_ns: Option<u64>,
     suspended_ns: Option<u64>,
-    khz: Option<[u64; 2]>,
+    khz: Option<Interval<u64>>,
 }
 
 impl Sums {
@@ -65,8 +66,8 @@ impl Sums {
         add(&mut self.throttled_ns, round.throttled_ns);
         add(&mut self.suspended_ns, round.suspended_ns);
         if let Some(khz) = round.cpu_khz {
-            let [low, high] = self.khz.unwrap_or([khz; 2]);
-            self.khz = Some([low.min(khz), high.max(khz)]);
+            let range = self.khz.unwrap_or(Interval::point(khz));
+            self.khz = Some(Interval { lower: range.lower.min(khz), upper: range.upper.max(khz) });
         }
     }
 
@@ -155,7 +156,7 @@ impl Tally {
                 .map(|(share, cpus)| share / cpus.max(1) as f64),
             throttled: waiting.share(waiting.throttled_ns),
             suspended_ns: self.all.suspended_ns,
-            spin_khz: self.spin.khz,
+            spin_khz: self.spin.khz.map(Into::into),
             uneven_rounds: uneven(&self.medians),
         }
     }
@@ -205,18 +206,8 @@ impl Fitness {
     /// Judges by facts that were measured earlier.
     #[must_use]
     pub fn from_facts(facts: Facts, distrust_from: Option<&str>, cpus: Option<u64>) -> Self {
-        let mut reasons: Vec<Reason> = CAUSES
-            .iter()
-            .filter_map(|&(cause, limits)| {
-                let value = facts.amount(cause, cpus)?;
-                let verdict = match value {
-                    v if v >= limits[1] => Verdict::Unfit,
-                    v if v >= limits[0] => Verdict::Noisy,
-                    _ => return None,
-                };
-                Some(Reason { cause, verdict, value, limits })
-            })
-            .collect();
+        let mut reasons: Vec<Reason> =
+            THRESHOLDS.iter().filter_map(|threshold| threshold.judge(&facts, cpus)).collect();
         // Stable: among equals the order of the causes.
         reasons.sort_by_key(|r| std::cmp::Reverse(r.verdict));
         let verdict = reasons.first().map_or(Verdict::Quiet, |r| r.verdict);
@@ -236,16 +227,39 @@ impl Fitness {
 ///
 /// The limits of [`Cause::Slowed`] come from no recorded run: the machines at hand show no
 /// frequency. Within 10 % are the steps of a CPU that its neighbours heat.
-const CAUSES: [(Cause, [f64; 2]); 8] = [
-    (Cause::Suspended, [10e6, 10e6]),
-    (Cause::Quota, [0.001, 0.02]),
-    (Cause::Busy, [0.01, 0.10]),
-    (Cause::Steal, [0.01, 0.10]),
-    (Cause::Slowed, [0.10, 0.50]),
-    (Cause::Stopped, [0.01, 0.05]),
-    (Cause::Pauses, [0.002, 0.05]),
-    (Cause::Uneven, [0.20, 0.50]),
+const THRESHOLDS: [Threshold; 8] = [
+    Threshold { cause: Cause::Suspended, noisy: 10e6, unfit: 10e6 },
+    Threshold { cause: Cause::Quota, noisy: 0.001, unfit: 0.02 },
+    Threshold { cause: Cause::Busy, noisy: 0.01, unfit: 0.10 },
+    Threshold { cause: Cause::Steal, noisy: 0.01, unfit: 0.10 },
+    Threshold { cause: Cause::Slowed, noisy: 0.10, unfit: 0.50 },
+    Threshold { cause: Cause::Stopped, noisy: 0.01, unfit: 0.05 },
+    Threshold { cause: Cause::Pauses, noisy: 0.002, unfit: 0.05 },
+    Threshold { cause: Cause::Uneven, noisy: 0.20, unfit: 0.50 },
 ];
+
+/// The amounts from which a cause makes a run noisy and unfit.
+struct Threshold {
+    cause: Cause,
+    noisy: f64,
+    unfit: f64,
+}
+
+impl Threshold {
+    /// The reason that the facts give; `None` if the cause was not measured or is below both
+    /// limits.
+    fn judge(&self, facts: &Facts, cpus: Option<u64>) -> Option<Reason> {
+        let value = facts.amount(self.cause, cpus)?;
+        let verdict = if value >= self.unfit {
+            Verdict::Unfit
+        } else if value >= self.noisy {
+            Verdict::Noisy
+        } else {
+            return None;
+        };
+        Some(Reason { cause: self.cause, verdict, value, limits: [self.noisy, self.unfit] })
+    }
+}
 
 impl Facts {
     /// How much there was of a cause; `None` where it was not measured.

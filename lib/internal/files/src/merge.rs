@@ -49,8 +49,10 @@ pub enum MergeError {
     /// Two reports that hold the same round: counted twice, it would narrow every interval without
     /// a new measurement.
     SameRun {
-        /// Which reports, from 1.
-        reports: [usize; 2],
+        /// Number of the first of the two reports, from 1.
+        first: usize,
+        /// Number of the second.
+        second: usize,
     },
     /// Together they are more than a report can hold: what, and where.
     TooMuch(String),
@@ -68,8 +70,8 @@ impl fmt::Display for MergeError {
                 )
             }
             Self::PlansDiffer(what) => write!(f, "the plans differ: {what}"),
-            Self::SameRun { reports: [one, other] } => {
-                write!(f, "reports {one} and {other} come from the same run: give each run once")
+            Self::SameRun { first, second } => {
+                write!(f, "reports {first} and {second} come from the same run: give each run once")
             }
             Self::TooMuch(what) => {
                 write!(f, "merged, they are more than a report can hold: {what}")
@@ -100,9 +102,7 @@ pub fn merge(reports: &[Report], force: bool) -> Result<Report, MergeError> {
             return Err(MergeError::NoSamples { report: n + 1, subject: subject.id.clone() });
         }
     }
-    if let Some(reports) = same_run(reports) {
-        return Err(MergeError::SameRun { reports });
-    }
+    check_runs_differ(reports)?;
     let difference = rest
         .iter()
         .enumerate()
@@ -248,8 +248,8 @@ fn is_same(a: &Subject, b: &Subject) -> bool {
     (&a.id, a.period_ns, a.instances) == (&b.id, b.period_ns, b.instances)
 }
 
-/// Two reports that hold the same round, if any do: from 1.
-fn same_run(reports: &[Report]) -> Option<[usize; 2]> {
+/// Returns an error if two reports contain the same round.
+fn check_runs_differ(reports: &[Report]) -> Result<(), MergeError> {
     let mut seen = HashMap::new();
     for (n, report) in (1..).zip(reports) {
         for subject in &report.subjects {
@@ -264,12 +264,12 @@ fn same_run(reports: &[Report]) -> Option<[usize; 2]> {
                 );
                 let first = *seen.entry(key).or_insert(n);
                 if first != n {
-                    return Some([first, n]);
+                    return Err(MergeError::SameRun { first, second: n });
                 }
             }
         }
     }
-    None
+    Ok(())
 }
 
 /// Adds what only the summaries of the parts state: what was asked for in rounds in which no tick

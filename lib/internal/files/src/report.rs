@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::model::model;
+use jitterstat::stats::Interval;
 
 mod check;
 pub(crate) mod fitness;
@@ -443,8 +444,10 @@ pub const PERCENTILES: [Percentile; 5] = [
 ];
 
 impl Distribution {
-    /// A distribution without intervals; `at` returns the value of a quantile.
-    pub fn new([min, max]: [i64; 2], mean: i64, at: impl Fn(f64) -> Option<i64>) -> Self {
+    /// Creates a distribution of values from `range`, without confidence intervals. `at` returns
+    /// the value of a quantile.
+    pub fn new(range: Interval<i64>, mean: i64, at: impl Fn(f64) -> Option<i64>) -> Self {
+        let Interval { lower: min, upper: max } = range;
         let [p50, p90, p99, p99_9, p99_99] = PERCENTILES.map(|percentile| at(percentile.quantile));
         Self { min, mean, p50, p90, p99, p99_9, p99_99, max, ci95: BTreeMap::new() }
     }

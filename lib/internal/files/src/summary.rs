@@ -7,7 +7,7 @@ use hdrhistogram::Histogram as Hdr;
 
 use crate::report::{self, Distribution, MedianRound, PERCENTILES, Percentile, Summary};
 use jitterstat::sample::{Grid, RoundSamples};
-use jitterstat::stats::{bootstrap, quantile, sign_test};
+use jitterstat::stats::{Interval, bootstrap, quantile, sign_test};
 
 /// Confidence of every interval in a report.
 const CONFIDENCE: f64 = 0.95;
@@ -182,7 +182,7 @@ impl Pool {
 struct Pooled {
     n: u64,
     sum: i128,
-    ends: Option<[i64; 2]>,
+    range: Option<Interval<i64>>,
     /// By distance from zero.
     negative: Option<Hdr<u64>>,
     others: Option<Hdr<u64>>,
@@ -192,8 +192,9 @@ impl Pooled {
     fn add(&mut self, value: i64) {
         self.n += 1;
         self.sum += i128::from(value);
-        let [min, max] = self.ends.unwrap_or([value; 2]);
-        self.ends = Some([min.min(value), max.max(value)]);
+        let range = self.range.unwrap_or(Interval::point(value));
+        self.range =
+            Some(Interval { lower: range.lower.min(value), upper: range.upper.max(value) });
         let side = if value < 0 { &mut self.negative } else { &mut self.others };
         let side =
             side.get_or_insert_with(|| Hdr::new(DIGITS).expect("3 digits are within the bounds"));
@@ -203,9 +204,10 @@ impl Pooled {
     /// Values with their counts, ascending.
     fn counts(&self) -> impl Iterator<Item = (i64, u64)> + '_ {
         let of = |side: &'_ Option<Hdr<u64>>, sign: i64| -> Vec<(i64, u64)> {
-            let [min, max] = self.ends.unwrap_or_default();
-            let value =
-                |v: u64| i64::try_from(v).unwrap_or(i64::MAX).saturating_mul(sign).clamp(min, max);
+            let Interval { lower, upper } = self.range.unwrap_or_default();
+            let value = |v: u64| {
+                i64::try_from(v).unwrap_or(i64::MAX).saturating_mul(sign).clamp(lower, upper)
+            };
             side.iter()
                 .flat_map(|h| h.iter_recorded())
                 .map(|v| (value(v.value_iterated_to()), v.count_at_value()))
@@ -216,7 +218,7 @@ impl Pooled {
 
     /// Of all values, less `origin`; `None` without one.
     fn distribution(&self, origin: i64) -> Option<Distribution> {
-        let ends = self.ends?;
+        let range = self.range?.map(|end| end.saturating_sub(origin));
         let counts: Vec<(i64, u64)> = self.counts().collect();
         let n = usize::try_from(self.n).unwrap_or(usize::MAX);
         let at = |q: f64| {
@@ -232,7 +234,7 @@ impl Pooled {
         };
         let mean =
             i64::try_from(self.sum / i128::from(self.n)).unwrap_or(i64::MAX).saturating_sub(origin);
-        Some(Distribution::new(ends.map(|end| end.saturating_sub(origin)), mean, at))
+        Some(Distribution::new(range, mean, at))
     }
 }
 
@@ -275,7 +277,8 @@ fn with_intervals(distribution: Distribution, rounds: &[&[i64]]) -> Distribution
     let intervals =
         bootstrap::percentile_intervals(rounds, &PERCENTILES.map(|p| p.quantile), CONFIDENCE);
     let named = PERCENTILES.iter().zip(intervals);
-    let ci95 = named.filter_map(|(p, interval)| Some((p.key.to_owned(), interval?))).collect();
+    let ci95 =
+        named.filter_map(|(p, interval)| Some((p.key.to_owned(), interval?.into()))).collect();
     Distribution { ci95, ..distribution }
 }
 
@@ -299,7 +302,7 @@ fn median_round(rounds: &[&[i64]]) -> BTreeMap<String, MedianRound> {
             })
             .collect();
         let (value, ci95) = sign_test::median_interval(&values?, CONFIDENCE)?;
-        let ci95 = ci95.filter(|_| rounds.len() >= bootstrap::MIN_ROUNDS);
+        let ci95 = ci95.filter(|_| rounds.len() >= bootstrap::MIN_ROUNDS).map(Into::into);
         Some((key.to_owned(), MedianRound { value, ci95 }))
     };
     if rounds.len() < 2 {
@@ -338,7 +341,7 @@ pub fn distribution<R: AsRef<[i64]>>(rounds: &[R]) -> Option<Distribution> {
     let at = |q: f64| {
         quantile::nearest_rank(&sorted, q).filter(|_| quantile::is_supported(sorted.len(), q))
     };
-    Some(Distribution::new([min, max], mean, at))
+    Some(Distribution::new(Interval { lower: min, upper: max }, mean, at))
 }
 
 #[cfg(test)]

@@ -1,7 +1,9 @@
 //! One look at the pairs so far, and what it decides.
 
+use super::Sides;
 use super::round::{Late, Pair};
 use crate::stall;
+use crate::stats::Interval;
 use crate::stats::signed_rank::{HodgesLehmann, Shift};
 
 /// Pairs at which the gate looks, unless told otherwise.
@@ -137,10 +139,8 @@ pub struct PercentileVerdict {
     pub shift: Option<Shift>,
     /// The tolerated rise.
     pub tolerance: f64,
-    /// Median round of side A in the pairs the interval is of, in nanoseconds.
-    pub a_ns: f64,
-    /// Median round of side B in them.
-    pub b_ns: f64,
+    /// Median round of each side in the pairs behind the interval, in nanoseconds.
+    pub sides_ns: Sides<f64>,
     /// Pairs the deciding interval is of.
     pub pairs: usize,
     /// Pairs of this kind that would probably decide it; none if it is decided, or no number would.
@@ -156,7 +156,7 @@ pub struct PercentileVerdict {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Lift {
     /// Of side A, and of side B.
-    pub sides: [f64; 2],
+    pub sides: Sides<f64>,
     /// Of the side of a pair that is lifted less: so much less of a change would show.
     pub both: f64,
     /// Of the side that is lifted more, counting only rounds that would be as late without stalls.
@@ -166,17 +166,16 @@ pub struct Lift {
 impl Lift {
     /// Computes the lift of the pairs; `None` without a pair.
     #[must_use]
-    pub fn from_pairs(used: &[[Late; 2]], period_ns: u64) -> Option<Self> {
+    pub fn from_pairs(used: &[Sides<Late>], period_ns: u64) -> Option<Self> {
         let late = (stall::late_ns(period_ns) as f64).ln();
-        let lift = |of: &Late| stall::lift(of.ln, of.ln_unstalled, period_ns);
-        let anyway = |of: &Late| if of.ln_unstalled >= late { lift(of) } else { 0.0 };
-        let side = |lift: &dyn Fn(&Late) -> f64, side: usize| {
-            median(used.iter().map(|pair| lift(&pair[side])))
-        };
+        let lift = |value: Late| stall::lift(value.ln, value.ln_unstalled, period_ns);
+        let late_lift = |value: Late| if value.ln_unstalled >= late { lift(value) } else { 0.0 };
+        let late_sides = side_medians(used, late_lift);
+        let common = used.iter().map(|pair| lift(pair.base).min(lift(pair.candidate)));
         (!used.is_empty()).then(|| Self {
-            sides: [0, 1].map(|i| side(&lift, i)),
-            both: median(used.iter().map(|[a, b]| lift(a).min(lift(b)))),
-            late_anyway: side(&anyway, 0).max(side(&anyway, 1)),
+            sides: side_medians(used, lift),
+            both: median(common),
+            late_anyway: late_sides.base.max(late_sides.candidate),
         })
     }
 
@@ -196,9 +195,8 @@ impl PercentileVerdict {
 
     /// The interval of the ratio, if it is bounded.
     #[must_use]
-    pub fn ratio_interval(&self) -> Option<[f64; 2]> {
-        let bounded = self.shift.filter(|s| s.lower.is_finite() && s.upper.is_finite());
-        bounded.map(|s| [s.lower.exp(), s.upper.exp()])
+    pub fn ratio_interval(&self) -> Option<Interval<f64>> {
+        Some(self.shift?.interval()?.map(f64::exp))
     }
 
     /// The ratio up to which a rise is tolerated.
@@ -229,16 +227,16 @@ pub fn look(pairs: &[Pair], rules: &Rules, last: bool) -> Look {
 }
 
 /// The median of each side's round, pair by pair.
-pub fn medians(pairs: &[Pair]) -> Vec<[Late; 2]> {
-    pairs.iter().map(|p| [p.a.median, p.b.median]).collect()
+pub fn medians(pairs: &[Pair]) -> Vec<Sides<Late>> {
+    pairs.iter().map(|p| Sides { base: p.a.median, candidate: p.b.median }).collect()
 }
 
 /// The tail percentile of each side's round, pair by pair.
-pub fn tails(pairs: &[Pair]) -> Vec<[Late; 2]> {
-    pairs.iter().map(|p| [p.a.tail, p.b.tail]).collect()
+pub fn tails(pairs: &[Pair]) -> Vec<Sides<Late>> {
+    pairs.iter().map(|p| Sides { base: p.a.tail, candidate: p.b.tail }).collect()
 }
 
-fn judge_median(values: &[[Late; 2]], rules: &Rules) -> PercentileVerdict {
+fn judge_median(values: &[Sides<Late>], rules: &Rules) -> PercentileVerdict {
     let judge = Judge::of(values, values.len(), rules.tolerance_median, rules);
     let Some(all) = intervals(values) else { return judge.too_few() };
     let shift = all.shift(rules.share());
@@ -249,7 +247,7 @@ fn judge_median(values: &[[Late; 2]], rules: &Rules) -> PercentileVerdict {
 /// stalls of the machine do not drown it, and on all, because a change may show only in some
 /// rounds. How late the sides are, for the tolerance and for the question of stalls, is asked of
 /// the quieter half.
-pub fn judge_tail(values: &[[Late; 2]], rules: &Rules, last: bool) -> PercentileVerdict {
+pub fn judge_tail(values: &[Sides<Late>], rules: &Rules, last: bool) -> PercentileVerdict {
     let quiet = quiet_half(values);
     let judge = Judge::of(&quiet, values.len(), rules.tolerance_tail, rules);
     let (Some(all), Some(half)) = (intervals(values), intervals(&quiet)) else {
@@ -274,16 +272,18 @@ pub const QUIET_SHARE: f64 = 0.5;
 
 /// The half with the smallest sums. The sum does not know which side is which, so that choosing by
 /// it favours neither.
-pub fn quiet_half(values: &[[Late; 2]]) -> Vec<[Late; 2]> {
+pub fn quiet_half(values: &[Sides<Late>]) -> Vec<Sides<Late>> {
     let mut sorted = values.to_vec();
-    sorted.sort_by(|x, y| (x[0].ln + x[1].ln).total_cmp(&(y[0].ln + y[1].ln)));
+    let sum = |pair: &Sides<Late>| pair.base.ln + pair.candidate.ln;
+    sorted.sort_by(|x, y| sum(x).total_cmp(&sum(y)));
     sorted.truncate(values.len().div_ceil(2));
     sorted
 }
 
 /// The intervals of B over A, at any alpha; `None` with too few pairs for any test.
-pub fn intervals(values: &[[Late; 2]]) -> Option<HodgesLehmann> {
-    let differences: Vec<f64> = values.iter().map(|v| v[1].ln - v[0].ln).collect();
+pub fn intervals(values: &[Sides<Late>]) -> Option<HodgesLehmann> {
+    let differences: Vec<f64> =
+        values.iter().map(|pair| pair.candidate.ln - pair.base.ln).collect();
     (values.len() >= MIN_PAIRS).then(|| HodgesLehmann::new(&differences)).flatten()
 }
 
@@ -306,8 +306,16 @@ pub fn outcome(shift: Shift, tolerance: f64, lift: f64) -> Outcome {
 }
 
 /// The median of each side's rounds, in nanoseconds.
-fn median_rounds(values: &[[Late; 2]]) -> [f64; 2] {
-    [0, 1].map(|side| median(values.iter().map(|v| v[side].ln)).exp())
+fn median_rounds(values: &[Sides<Late>]) -> Sides<f64> {
+    side_medians(values, |late| late.ln).map(f64::exp)
+}
+
+/// The median over the rounds of each side.
+fn side_medians(values: &[Sides<Late>], number: impl Fn(Late) -> f64) -> Sides<f64> {
+    Sides {
+        base: median(values.iter().map(|pair| number(pair.base))),
+        candidate: median(values.iter().map(|pair| number(pair.candidate))),
+    }
 }
 
 /// What is the same for all tests of a percentile.
@@ -316,17 +324,17 @@ struct Judge {
     lift: Option<Lift>,
     /// Stalls may hide what is tolerated.
     stalled: bool,
-    sides_ns: [f64; 2],
+    sides_ns: Sides<f64>,
     all_pairs: usize,
 }
 
 impl Judge {
     /// `used` are the pairs that the percentile is judged by, out of so many.
-    fn of(used: &[[Late; 2]], all_pairs: usize, relative: f64, rules: &Rules) -> Self {
+    fn of(used: &[Sides<Late>], all_pairs: usize, relative: f64, rules: &Rules) -> Self {
         let (sides_ns, lift) = (median_rounds(used), Lift::from_pairs(used, rules.period_ns));
         let stalled = lift.is_some_and(|lift| lift.masks_change(relative));
         Self {
-            tolerance: rules.tolerance(relative, sides_ns[0]),
+            tolerance: rules.tolerance(relative, sides_ns.base),
             lift,
             stalled,
             sides_ns,
@@ -348,19 +356,17 @@ impl Judge {
     }
 
     /// `by` are the pairs that the shift is of.
-    fn judged(&self, outcome: Outcome, shift: Shift, by: &[[Late; 2]]) -> PercentileVerdict {
+    fn judged(&self, outcome: Outcome, shift: Shift, by: &[Sides<Late>]) -> PercentileVerdict {
         let open = if self.stalled { Reason::StallDominated } else { Reason::TooNoisy };
         let reason = (outcome == Outcome::Inconclusive).then_some(open);
         let pairs_to_decide =
             reason.filter(|r| *r == Reason::TooNoisy).and_then(|_| self.pairs_to_decide(shift));
-        let ([a_ns, b_ns], pairs) = (median_rounds(by), by.len());
         PercentileVerdict {
             outcome,
             reason,
             shift: Some(shift),
-            a_ns,
-            b_ns,
-            pairs,
+            sides_ns: median_rounds(by),
+            pairs: by.len(),
             pairs_to_decide,
             ..self.too_few()
         }
@@ -372,8 +378,7 @@ impl Judge {
             reason: Some(Reason::TooFewRounds),
             shift: None,
             tolerance: self.tolerance,
-            a_ns: self.sides_ns[0],
-            b_ns: self.sides_ns[1],
+            sides_ns: self.sides_ns,
             pairs: self.all_pairs,
             // The tail is judged on half of them.
             pairs_to_decide: Some(2 * MIN_PAIRS as u64),
@@ -541,7 +546,7 @@ mod tests {
         let tail = look(&half_stalled(1e3, 1e3), &Rules::new(PERIOD_NS), true).tail;
         assert!((tail.tolerance - 2_f64.ln()).abs() < 1e-9, "{tail:?}");
         assert!(
-            (tail.a_ns - 1e3).abs() < 1e-6,
+            (tail.sides_ns.base - 1e3).abs() < 1e-6,
             "the columns are of the pairs that judge: {tail:?}"
         );
     }
@@ -601,7 +606,7 @@ mod tests {
             [1.2e6, 1.5e6, 2.0e6].map(|b| of(b).median.outcome),
             [Outcome::Pass, Outcome::Regressed, Outcome::Regressed]
         );
-        assert_eq!(of(1.2e6).tail.lift.unwrap().sides, [0.0; 2]);
+        assert_eq!(of(1.2e6).tail.lift.unwrap().sides, Sides::default());
     }
 
     /// A side with any lateness, part of which stalls may have made.
@@ -623,7 +628,7 @@ mod tests {
             for (x, y) in [(one.median, other.median), (one.tail, other.tail)] {
                 let (lift, mirrored) = (x.lift.unwrap(), y.lift.unwrap());
                 prop_assert_eq!((lift.both, lift.late_anyway), (mirrored.both, mirrored.late_anyway));
-                prop_assert_eq!(lift.sides, [mirrored.sides[1], mirrored.sides[0]]);
+                prop_assert_eq!(lift.sides, mirrored.sides.swapped());
                 // Whether stalls hide it does not depend on which side is which; a regression shows
                 // all the same.
                 let stalled = |j: &PercentileVerdict| j.reason == Some(Reason::StallDominated);

@@ -6,8 +6,10 @@
 
 use std::fmt;
 
+use super::Sides;
 use super::decision::{LOOKS, Outcome, Reason};
 use super::metric::{JudgedMetric, MetricRule, alpha_share};
+use crate::stats::Interval;
 use crate::stats::random::SplitMix64;
 
 /// Share of false alarms over all looks of one test.
@@ -65,14 +67,14 @@ pub struct JudgedInTurn {
     /// The estimate; none below 12 pairs.
     pub ratio: Option<f64>,
     /// Its interval at the level of this look; none where the pairs give none.
-    pub ratio_interval: Option<[f64; 2]>,
+    pub ratio_interval: Option<Interval<f64>>,
     /// The ratio up to which, or down to which, it is tolerated.
     pub tolerated_ratio: f64,
     /// The ratio that runs as noisy as these would have found in 19 of 20 tests; none without an
     /// interval.
     pub found_ratio: Option<f64>,
     /// Median run of A and of B, in the pairs that decided.
-    pub sides: [f64; 2],
+    pub sides: Sides<f64>,
     /// Pairs run.
     pub pairs: usize,
 }
@@ -157,7 +159,7 @@ impl InTurn {
                     "a run of {side} returned {value}; a value is finite and above zero"
                 );
             }
-            [a * self.ratio, b]
+            Sides { base: a * self.ratio, candidate: b }
         };
         pair(false);
         let share = alpha_share(ALPHA, 1, self.looks.len());
@@ -177,8 +179,8 @@ impl InTurn {
     /// As ratios of what the functions returned.
     fn judged(&self, judged: &JudgedMetric, pairs: usize) -> JudgedInTurn {
         let tolerated = judged.tolerated_ratio.ln().abs();
-        let found = |[low, high]: [f64; 2]| {
-            let half = (high / low).ln() / 2.0;
+        let found = |interval: Interval<f64>| {
+            let half = (interval.upper / interval.lower).ln() / 2.0;
             // What the rule of a regression asks for: an interval above nothing, an estimate above
             // half of what is tolerated, and an upper end above it.
             let change = (SEEN * half)
@@ -193,7 +195,7 @@ impl InTurn {
             ratio_interval: judged.ratio_interval.map(|ends| ends.map(|end| end * self.ratio)),
             tolerated_ratio: judged.tolerated_ratio * self.ratio,
             found_ratio: judged.ratio_interval.map(found),
-            sides: [judged.sides[0] / self.ratio, judged.sides[1]],
+            sides: Sides { base: judged.sides.base / self.ratio, ..judged.sides },
             pairs,
         }
     }
@@ -227,8 +229,8 @@ impl fmt::Display for JudgedInTurn {
             Some(ratio) => write!(f, "B is {ratio:.3} of A")?,
             None => f.write_str("too few pairs")?,
         }
-        if let Some([low, high]) = self.ratio_interval {
-            write!(f, " [{low:.3}, {high:.3}]")?;
+        if let Some(Interval { lower, upper }) = self.ratio_interval {
+            write!(f, " [{lower:.3}, {upper:.3}]")?;
         }
         write!(f, ", tolerated {:.3}; {} pairs", self.tolerated_ratio, self.pairs)?;
         self.found_ratio.map_or(Ok(()), |found| write!(f, "; {found:.3} would have been found"))
@@ -271,7 +273,7 @@ mod tests {
                 (judged.ratio.unwrap() / 3.0 / b - 1.0).abs() < 0.02
                     && (judged.tolerated_ratio - 3.15).abs() < 1e-9
             );
-            assert!(judged.sides[0] < 6e4 && judged.sides[1] > 1.2e5, "{judged:?}");
+            assert!(judged.sides.base < 6e4 && judged.sides.candidate > 1.2e5, "{judged:?}");
         }
     }
 

@@ -1,8 +1,10 @@
 //! Any number of a whole run, judged: the same paired test as of lateness, without what only ticks
 //! have.
 
+use super::Sides;
 use super::decision::{Outcome, Reason, Rules, judge_tail};
 use super::round::Late;
+use crate::stats::Interval;
 
 /// What is tolerated of a metric.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -25,11 +27,11 @@ pub struct JudgedMetric {
     /// The estimate that decided; none with too few pairs.
     pub ratio: Option<f64>,
     /// Its interval; none where the pairs give none.
-    pub ratio_interval: Option<[f64; 2]>,
+    pub ratio_interval: Option<Interval<f64>>,
     /// The ratio up to which, or down to which, it is tolerated.
     pub tolerated_ratio: f64,
     /// Median of the runs of each side that the interval is of, in the metric's unit.
-    pub sides: [f64; 2],
+    pub sides: Sides<f64>,
     /// Pairs the interval is of.
     pub pairs: usize,
     /// Pairs that would probably decide it.
@@ -45,26 +47,24 @@ impl MetricRule {
     /// some runs. Which half is quieter is asked of the sum of both sides, which does not know
     /// which is which.
     #[must_use]
-    pub fn judge(&self, values: &[[f64; 2]], share: f64, last: bool) -> JudgedMetric {
+    pub fn judge(&self, values: &[Sides<f64>], share: f64, last: bool) -> JudgedMetric {
         // The larger, the worse; nothing of a run is a stall.
         let sign = if self.higher_is_better { -1.0 } else { 1.0 };
-        let worse = |value: &f64| sign * value.ln();
-        let late = |pair: &[f64; 2]| {
-            pair.each_ref().map(|value| Late { ln: worse(value), ln_unstalled: worse(value) })
-        };
+        let late = |value: f64| Late { ln: sign * value.ln(), ln_unstalled: sign * value.ln() };
         let rules = self.rules(share);
-        let judged = judge_tail(&values.iter().map(late).collect::<Vec<_>>(), &rules, last);
+        let judged =
+            judge_tail(&values.iter().map(|pair| pair.map(late)).collect::<Vec<_>>(), &rules, last);
         let back = |ratio: f64| if self.higher_is_better { 1.0 / ratio } else { ratio };
         JudgedMetric {
             outcome: judged.outcome,
             reason: judged.reason,
             ratio: judged.ratio().map(back),
-            ratio_interval: judged
-                .ratio_interval()
-                .map(|ends| ends.map(back))
-                .map(|[x, y]| [x.min(y), x.max(y)]),
+            ratio_interval: judged.ratio_interval().map(|interval| {
+                let Interval { lower, upper } = interval.map(back);
+                Interval { lower: lower.min(upper), upper: lower.max(upper) }
+            }),
             tolerated_ratio: back(judged.tolerated_ratio()),
-            sides: [judged.a_ns, judged.b_ns].map(back),
+            sides: judged.sides_ns.map(back),
             pairs: judged.pairs,
             pairs_to_decide: judged.pairs_to_decide,
         }
@@ -113,12 +113,12 @@ mod tests {
     const SHARE: f64 = 0.005 / 4.0;
 
     /// Runs of about 50 ms, of which now and then one is disturbed.
-    fn runs(random: &mut SplitMix64, n: usize, b: f64) -> Vec<[f64; 2]> {
+    fn runs(random: &mut SplitMix64, n: usize, b: f64) -> Vec<Sides<f64>> {
         let mut run = |scale: f64| {
             let disturbed = if random.unit() < 0.2 { random.unit() } else { 0.0 };
             5e7 * scale * (1.0 + 0.04 * random.unit() + disturbed)
         };
-        (0..n).map(|_| [run(1.0), run(b)]).collect()
+        (0..n).map(|_| Sides { base: run(1.0), candidate: run(b) }).collect()
     }
 
     #[test]
@@ -132,7 +132,8 @@ mod tests {
             assert_eq!((judged.outcome, judged.reason), (outcome, None), "{b}: {judged:?}");
             assert!((judged.ratio.unwrap() / b - 1.0).abs() < 0.03, "{judged:?}");
             // As rates, the same runs say the same.
-            let rates: Vec<[f64; 2]> = values.iter().map(|pair| pair.map(|ns| 1e9 / ns)).collect();
+            let rates: Vec<Sides<f64>> =
+                values.iter().map(|pair| pair.map(|ns| 1e9 / ns)).collect();
             assert_eq!(RATE.judge(&rates, SHARE, true).outcome, outcome);
         }
     }
@@ -145,8 +146,9 @@ mod tests {
             (judged.outcome, judged.reason),
             (Outcome::Inconclusive, Some(Reason::TooFewRounds))
         );
-        let wild: Vec<[f64; 2]> =
-            (0..50).map(|_| [1e6, 1e6].map(|x| x * (6.0 * random.unit()).exp())).collect();
+        let wild: Vec<Sides<f64>> = (0..50)
+            .map(|_| Sides { base: 1e6, candidate: 1e6 }.map(|x| x * (6.0 * random.unit()).exp()))
+            .collect();
         let judged = TIME.judge(&wild, SHARE, true);
         assert_eq!(
             (judged.outcome, judged.reason),
@@ -157,7 +159,8 @@ mod tests {
 
     #[test]
     fn a_change_below_the_floor_is_tolerated() {
-        let small: Vec<[f64; 2]> = (0..50).map(|_| [400.0, 900.0]).collect();
+        let small: Vec<Sides<f64>> =
+            (0..50).map(|_| Sides { base: 400.0, candidate: 900.0 }).collect();
         assert_eq!(TIME.judge(&small, SHARE, true).outcome, Outcome::Pass);
         assert_eq!(
             TIME.judge(&small.iter().map(|p| p.map(|x| x * 1e3)).collect::<Vec<_>>(), SHARE, true)
@@ -186,8 +189,8 @@ mod tests {
     proptest! {
         #[test]
         fn exchanged_sides_are_not_both_worse(noise in proptest::collection::vec((0.5_f64..2.0, 0.5_f64..2.0), 24..80)) {
-            let values: Vec<[f64; 2]> = noise.iter().map(|&(x, y)| [x, y]).collect();
-            let swapped: Vec<[f64; 2]> = noise.iter().map(|&(x, y)| [y, x]).collect();
+            let values: Vec<Sides<f64>> = noise.iter().map(|&(base, candidate)| Sides { base, candidate }).collect();
+            let swapped: Vec<Sides<f64>> = values.iter().map(|pair| pair.swapped()).collect();
             for rule in [MetricRule { floor: 0.0, ..TIME }, RATE] {
                 let both = [&values, &swapped].map(|v| rule.judge(v, SHARE, true).outcome == Outcome::Regressed);
                 prop_assert!(both != [true, true]);

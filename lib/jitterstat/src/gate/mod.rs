@@ -13,3 +13,6 @@ pub mod decision;
 pub mod in_turn;
 pub mod metric;
 pub mod round;
+mod sides;
+
+pub use sides::Sides;

@@ -49,9 +49,16 @@ impl Late {
         Self { ln: ln(late), ln_unstalled: ln(own) }
     }
 
-    /// The two in nanoseconds.
-    pub fn ns(self) -> [i64; 2] {
-        [self.ln, self.ln_unstalled].map(|ln| ln.exp().round() as i64)
+    /// The lateness in nanoseconds.
+    #[must_use]
+    pub fn ns(self) -> i64 {
+        self.ln.exp().round() as i64
+    }
+
+    /// The lateness without stalls, in nanoseconds.
+    #[must_use]
+    pub fn unstalled_ns(self) -> i64 {
+        self.ln_unstalled.exp().round() as i64
     }
 }
 

@@ -1,16 +1,18 @@
 //! The exact interval of a share (Clopper and Pearson, Biometrika 26, 1934): what resampling cannot
 //! see is in it, that something which never happened may still happen.
 
+use super::Interval;
+
 /// Shares of which `k` of `n` are no surprise, at least at the given confidence; everything where
 /// there is nothing.
 ///
 /// ```
 /// use jitterstat::stats::binomial::share_interval;
-/// let [low, high] = share_interval(0, 1_000, 0.95);
-/// assert!(low == 0.0 && (high - 0.003_68).abs() < 1e-5);
+/// let share = share_interval(0, 1_000, 0.95);
+/// assert!(share.lower == 0.0 && (share.upper - 0.003_68).abs() < 1e-5);
 /// ```
 #[must_use]
-pub fn share_interval(k: u64, n: u64, confidence: f64) -> [f64; 2] {
+pub fn share_interval(k: u64, n: u64, confidence: f64) -> Interval<f64> {
     let alpha = (1.0 - confidence) / 2.0;
     // The share at which so few, or so many, have the probability alpha.
     let share = |k: u64, wanted: f64| {
@@ -21,8 +23,10 @@ pub fn share_interval(k: u64, n: u64, confidence: f64) -> [f64; 2] {
         }
         f64::midpoint(low, high)
     };
-    let low = k.checked_sub(1).map_or(0.0, |below| share(below, 1.0 - alpha));
-    [low, if k >= n { 1.0 } else { share(k, alpha) }]
+    Interval {
+        lower: k.checked_sub(1).map_or(0.0, |below| share(below, 1.0 - alpha)),
+        upper: if k >= n { 1.0 } else { share(k, alpha) },
+    }
 }
 
 /// P(Bin(n, p) ≤ k).
@@ -44,7 +48,7 @@ mod tests {
 
     #[test]
     fn intervals_are_those_of_the_tables() {
-        for (k, n, expected) in [
+        for (k, n, [lower, upper]) in [
             (0, 10, [0.0, 0.3085]),
             (1, 10, [0.0025, 0.4450]),
             (5, 10, [0.1871, 0.8129]),
@@ -52,12 +56,12 @@ mod tests {
         ] {
             let found = share_interval(k, n, 0.95);
             assert!(
-                found.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-4),
+                (found.lower - lower).abs() < 1e-4 && (found.upper - upper).abs() < 1e-4,
                 "{k} of {n}: {found:?}"
             );
         }
-        let [low, high] = share_interval(5_000, 10_000, 0.95);
-        assert!((low - 0.4902).abs() < 2e-4 && (high - 0.5098).abs() < 2e-4, "{low} {high}");
-        assert_eq!(share_interval(0, 0, 0.95), [0.0, 1.0]);
+        let Interval { lower, upper } = share_interval(5_000, 10_000, 0.95);
+        assert!((lower - 0.4902).abs() < 2e-4 && (upper - 0.5098).abs() < 2e-4, "{lower} {upper}");
+        assert_eq!(share_interval(0, 0, 0.95), Interval { lower: 0.0, upper: 1.0 });
     }
 }

@@ -6,6 +6,7 @@
 //! each with its round; a resample is then one walk over them that adds up how often each tick's
 //! round was drawn.
 
+use super::Interval;
 use super::quantile::{is_supported, rank};
 use super::random::SplitMix64;
 
@@ -24,7 +25,7 @@ pub fn percentile_intervals(
     rounds: &[&[i64]],
     quantiles: &[f64],
     confidence: f64,
-) -> Vec<Option<[i64; 2]>> {
+) -> Vec<Option<Interval<i64>>> {
     debug_assert!(quantiles.is_sorted());
     let n: usize = rounds.iter().map(|r| r.len()).sum();
     let supported: Vec<f64> = quantiles.iter().copied().filter(|&q| is_supported(n, q)).collect();
@@ -75,7 +76,7 @@ pub fn percentile_intervals(
 /// The interval of a ratio of two sums over rounds, each round given as (numerator, denominator);
 /// `None` below [`MIN_ROUNDS`] rounds, or where a resampled denominator is zero.
 #[must_use]
-pub fn ratio_interval(rounds: &[(f64, f64)], confidence: f64) -> Option<[f64; 2]> {
+pub fn ratio_interval(rounds: &[(f64, f64)], confidence: f64) -> Option<Interval<f64>> {
     if rounds.len() < MIN_ROUNDS {
         return None;
     }
@@ -94,9 +95,10 @@ pub fn ratio_interval(rounds: &[(f64, f64)], confidence: f64) -> Option<[f64; 2]
 }
 
 /// The bounds that leave out an equal share at both ends.
-fn middle<T: Copy>(sorted: &[T], confidence: f64) -> Option<[T; 2]> {
+fn middle<T: Copy>(sorted: &[T], confidence: f64) -> Option<Interval<T>> {
     let tail = ((1.0 - confidence) / 2.0 * sorted.len() as f64).floor() as usize;
-    Some([*sorted.get(tail)?, *sorted.get(sorted.len().checked_sub(1 + tail)?)?])
+    let last = sorted.len().checked_sub(1 + tail)?;
+    Some(Interval { lower: *sorted.get(tail)?, upper: *sorted.get(last)? })
 }
 
 #[cfg(test)]
@@ -125,26 +127,32 @@ mod tests {
         let equal = vec![(0..100).collect::<Vec<i64>>(); 20];
         assert_eq!(
             percentile_intervals(&slices(&equal), &[0.5, 0.9], 0.95),
-            [Some([49, 49]), Some([89, 89])]
+            [Some(Interval::point(49)), Some(Interval::point(89))]
         );
         let shifted: Vec<Vec<i64>> =
             (0..20).map(|r| (0..100).map(|v| v + 1_000 * r).collect()).collect();
-        let Some([low, high]) = percentile_intervals(&slices(&shifted), &[0.5], 0.95)[0] else {
+        let Some(found) = percentile_intervals(&slices(&shifted), &[0.5], 0.95)[0] else {
             panic!()
         };
         // The median of the rounds is 9,550; its standard error from 20 rounds is about 1,700.
-        assert!((4_000..9_000).contains(&low) && (10_000..16_000).contains(&high), "{low} {high}");
+        assert!(
+            (4_000..9_000).contains(&found.lower) && (10_000..16_000).contains(&found.upper),
+            "{found:?}"
+        );
     }
 
     #[test]
     fn a_ratio_has_an_interval_as_wide_as_its_rounds_differ() {
         assert_eq!(ratio_interval(&[(1.0, 100.0); 9], 0.99), None);
         assert_eq!(ratio_interval(&[(0.0, 0.0); 10], 0.99), None);
-        assert_eq!(ratio_interval(&[(1.0, 100.0); 10], 0.99), Some([0.01, 0.01]));
+        assert_eq!(ratio_interval(&[(1.0, 100.0); 10], 0.99), Some(Interval::point(0.01)));
         let uneven: Vec<(f64, f64)> = (0..40).map(|i| (f64::from(i % 2), 1.0)).collect();
         // A half, with a standard error of 0.079.
-        let [low, high] = ratio_interval(&uneven, 0.99).unwrap();
-        assert!((0.2..0.4).contains(&low) && (0.6..0.8).contains(&high), "{low} {high}");
+        let found = ratio_interval(&uneven, 0.99).unwrap();
+        assert!(
+            (0.2..0.4).contains(&found.lower) && (0.6..0.8).contains(&found.upper),
+            "{found:?}"
+        );
     }
 
     proptest! {
@@ -154,8 +162,8 @@ mod tests {
         ) {
             let all: Vec<i64> = rounds.iter().flatten().copied().collect();
             for interval in percentile_intervals(&slices(&rounds), &[0.5, 0.9], 0.95).into_iter().flatten() {
-                prop_assert!(interval[0] <= interval[1]);
-                prop_assert!(all.contains(&interval[0]) && all.contains(&interval[1]));
+                prop_assert!(interval.lower <= interval.upper);
+                prop_assert!(all.contains(&interval.lower) && all.contains(&interval.upper));
             }
         }
     }

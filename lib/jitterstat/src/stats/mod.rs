@@ -3,6 +3,7 @@
 
 pub mod binomial;
 pub mod bootstrap;
+mod interval;
 pub mod mann_whitney;
 pub mod pairwise;
 pub mod quantile;
@@ -10,3 +11,5 @@ pub mod random;
 pub mod shift;
 pub mod sign_test;
 pub mod signed_rank;
+
+pub use interval::Interval;

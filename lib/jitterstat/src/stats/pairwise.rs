@@ -7,6 +7,8 @@
 //! floating-point numbers, so that it ends whatever the numbers are, and as soon as no more
 //! candidates are left than there are numbers, those are made and sorted.
 
+use super::Interval;
+
 /// The `k`-th smallest, from 0, of the averages of any two of the sorted `values`, each with itself
 /// included.
 ///
@@ -41,7 +43,12 @@ pub fn nth_average(values: &[f64], k: usize) -> f64 {
         }
         found
     };
-    Selection { all, few: n }.nth(k, [values[0], values[n - 1]], at_most, between)
+    Selection { all, few: n }.nth(
+        k,
+        Interval { lower: values[0], upper: values[n - 1] },
+        at_most,
+        between,
+    )
 }
 
 /// The `k`-th smallest, from 0, of the differences `b` − `a` of all pairs; both sorted.
@@ -76,7 +83,7 @@ pub fn nth_difference(a: &[f64], b: &[f64], k: usize) -> f64 {
     };
     Selection { all, few: a.len() + b.len() }.nth(
         k,
-        [b[0] - a[a.len() - 1], b[b.len() - 1] - a[0]],
+        Interval { lower: b[0] - a[a.len() - 1], upper: b[b.len() - 1] - a[0] },
         at_most,
         between,
     )
@@ -94,11 +101,11 @@ impl Selection {
     fn nth(
         &self,
         k: usize,
-        range: [f64; 2],
+        range: Interval<f64>,
         at_most: impl Fn(f64) -> usize,
         between: impl Fn(f64, f64) -> Vec<f64>,
     ) -> f64 {
-        let [mut low, mut high] = range.map(ordinal);
+        let Interval { lower: mut low, upper: mut high } = range.map(ordinal);
         let (mut below, mut up_to) = (0, self.all);
         while low < high && up_to - below > self.few {
             let middle = low + (high - low) / 2;

@@ -2,6 +2,8 @@
 //! "Practical Nonparametric Statistics", section 3.2): nothing is assumed of the rounds but that
 //! they are exchangeable.
 
+use super::Interval;
+
 /// Median, and its interval of at least the given confidence; no interval where so few values have
 /// none.
 ///
@@ -9,12 +11,13 @@
 /// for which fewer than k of n fair coins show heads with a probability of at most (1 − confidence)
 /// / 2.
 #[must_use]
-pub fn median_interval(values: &[i64], confidence: f64) -> Option<(i64, Option<[i64; 2]>)> {
+pub fn median_interval(values: &[i64], confidence: f64) -> Option<(i64, Option<Interval<i64>>)> {
     let mut sorted = values.to_vec();
     sorted.sort_unstable();
     let median = super::quantile::nearest_rank(&sorted, 0.5)?;
     let k = rank_from_the_end(sorted.len(), (1.0 - confidence) / 2.0);
-    let interval = (k > 0).then(|| [sorted[k - 1], sorted[sorted.len() - k]]);
+    let interval =
+        (k > 0).then(|| Interval { lower: sorted[k - 1], upper: sorted[sorted.len() - k] });
     Some((median, interval))
 }
 
@@ -51,7 +54,10 @@ mod tests {
     #[test]
     fn the_interval_is_symmetric_in_rank() {
         let values: Vec<i64> = (1..=20).rev().collect();
-        assert_eq!(median_interval(&values, 0.95), Some((10, Some([6, 15]))));
+        assert_eq!(
+            median_interval(&values, 0.95),
+            Some((10, Some(Interval { lower: 6, upper: 15 })))
+        );
         assert_eq!(median_interval(&[7, 7], 0.95), Some((7, None)));
         assert_eq!(median_interval(&[], 0.95), None);
     }

@@ -7,6 +7,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::Interval;
 use super::pairwise::nth_average;
 
 /// W⁺ of n differences without a shift: each rank from 1 to n counts with probability 1/2.
@@ -100,6 +101,13 @@ impl Shift {
             None => (f64::NEG_INFINITY, f64::INFINITY),
         };
         Self { estimate, lower, upper }
+    }
+
+    /// The bounds; `None` if one of them is infinite.
+    #[must_use]
+    pub fn interval(&self) -> Option<Interval<f64>> {
+        let is_bounded = self.lower.is_finite() && self.upper.is_finite();
+        is_bounded.then_some(Interval { lower: self.lower, upper: self.upper })
     }
 }
 

@@ -83,16 +83,16 @@ fn cover(
             run.iter().map(|&i| subject.rounds[i].lateness_ns.as_slice()).collect();
         let intervals = percentile_intervals(&rounds, &QUANTILES, CONFIDENCE);
         for ((interval, truth), coverage) in intervals.iter().zip(truth).zip(&mut *coverage) {
-            if let (Some([low, high]), Some(truth)) = (interval, truth) {
+            if let (Some(interval), Some(truth)) = (interval, truth) {
                 coverage.runs += 1;
-                coverage.covered += u64::from((*low..=*high).contains(&truth));
+                coverage.covered += u64::from(interval.contains(truth));
             }
         }
         let of_run: Option<Vec<(f64, f64)>> = run.iter().map(|&i| costs[i]).collect();
-        if let Some([low, high]) = of_run.and_then(|costs| ratio_interval(&costs, CONFIDENCE)) {
+        if let Some(interval) = of_run.and_then(|costs| ratio_interval(&costs, CONFIDENCE)) {
             let of_cost = &mut coverage[QUANTILES.len()];
             of_cost.runs += 1;
-            of_cost.covered += u64::from((low..=high).contains(&(sums.0 / sums.1)));
+            of_cost.covered += u64::from(interval.contains(sums.0 / sums.1));
         }
     }
 }

@@ -5,10 +5,10 @@ use std::fmt;
 
 use crate::histogram::{self, Histogram};
 use crate::report::{Distribution, MAX_NS, Report, Round, Subject, Summary};
-use jitterstat::stats::quantile;
+use jitterstat::stats::{self, quantile};
 
 use super::key::{Key, Labels, cell, micros};
-use super::model::{Binning, Interval, IntervalCounts, NEGATIVE};
+use super::model::{Bin, Binning, Interval, IntervalCounts, NEGATIVE};
 
 /// The labels of what a subject of a report has beside its name, period and runtime.
 pub const LOAD: &str = "load";
@@ -86,7 +86,7 @@ pub fn intervals_from_report(
         Ok(Interval::from_values(
             key,
             binning,
-            [(NEGATIVE[1], early)].into_iter().chain(values),
+            [(NEGATIVE.upper, early)].into_iter().chain(values),
             Some(facts(subject, summary)),
         ))
     };
@@ -144,7 +144,7 @@ impl Interval {
     /// What a report keeps of its values; negatives count at 0 there.
     #[must_use]
     pub fn histogram(&self) -> Histogram {
-        histogram::pack_counts(self.rows().map(|([_, upper], count)| (upper, count)))
+        histogram::pack_counts(self.rows().map(|(bin, count)| (bin.upper, count)))
     }
 
     /// Counts, and percentiles as the upper ends of their bins; `None` without a value. Without
@@ -153,22 +153,20 @@ impl Interval {
     #[must_use]
     pub fn summary(&self) -> Option<Summary> {
         let (mut rows, n) = (self.rows().peekable(), self.count());
-        let [least, _] = rows.peek()?.0;
         // How early is not kept.
-        let min = least.max(NEGATIVE[1]);
-        let [_, last] = self.rows().last()?.0;
+        let min = rows.peek()?.0.lower.max(NEGATIVE.upper);
+        let last = self.rows().last()?.0.upper;
         let max = self
             .facts
             .as_ref()
             .and_then(|facts| facts.max_ns)
             .map_or(last, |max| max.clamp(min, last));
-        let sum: i128 =
-            rows.map(|([lower, upper], count)| middle(lower, upper) * i128::from(count)).sum();
+        let sum: i128 = rows.map(|(bin, count)| middle(bin) * i128::from(count)).sum();
         let mean = i64::try_from(sum / i128::from(n)).unwrap_or(max).clamp(min, max);
         let supported = |q| quantile::is_supported(usize::try_from(n).unwrap_or(usize::MAX), q);
         // The bin of the largest value ends above it.
         let at = |q| self.percentile(q).filter(|_| supported(q)).map(|upper| upper.min(max));
-        let lateness_ns = Distribution::new([min, max], mean, at);
+        let lateness_ns = Distribution::new(stats::Interval { lower: min, upper: max }, mean, at);
         let by = |facts: &IntervalCounts| Summary {
             ticks: facts.ticks,
             delivered: facts.delivered,
@@ -180,19 +178,19 @@ impl Interval {
             ..Summary::default()
         };
         let period = i64::try_from(self.key.period_ns).ok().filter(|period| *period > 0);
-        let late = |[lower, _]: &[i64; 2]| period.is_some_and(|period| *lower >= period);
+        let is_missed = |bin: &Bin| period.is_some_and(|period| bin.lower >= period);
         let counted = || Summary {
             ticks: n,
             delivered: n,
-            missed: self.rows().filter(|(ends, _)| late(ends)).map(|(_, count)| count).sum(),
-            early: self.bins.get(&NEGATIVE[0]).copied().unwrap_or(0),
+            missed: self.rows().filter(|(bin, _)| is_missed(bin)).map(|(_, count)| count).sum(),
+            early: self.bins.get(&NEGATIVE.lower).copied().unwrap_or(0),
             ..Summary::default()
         };
         Some(Summary { lateness_ns, ..self.facts.as_ref().map_or_else(counted, by) })
     }
 }
 
-fn middle(lower: i64, upper: i64) -> i128 {
-    i128::from(lower.max(NEGATIVE[1]))
-        + (i128::from(upper) - i128::from(lower.max(NEGATIVE[1]))) / 2
+fn middle(bin: Bin) -> i128 {
+    let lower = i128::from(bin.lower.max(NEGATIVE.upper));
+    lower + (i128::from(bin.upper) - lower) / 2
 }

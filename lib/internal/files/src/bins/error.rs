@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use super::model::Bin;
+
 /// A place in a text, and what is wrong there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BinsError {
@@ -36,7 +38,7 @@ pub enum BinsFlaw {
         found: String,
     },
     /// A row whose ends are those of no bin of its binning.
-    NotABin([i64; 2]),
+    NotABin(Bin),
     /// A row, or an interval, that is there already.
     Twice(String),
     /// An interval in bins of two widths.
@@ -76,7 +78,7 @@ impl fmt::Display for BinsError {
             BinsFlaw::Cell { column, expected, found } => {
                 write!(f, "{column} is {found:?}, not {expected}")
             }
-            BinsFlaw::NotABin([lower, upper]) => {
+            BinsFlaw::NotABin(Bin { lower, upper }) => {
                 write!(
                     f,
                     "lower_ns {lower} and upper_ns {upper} are not the ends of a bin of its binning"

@@ -13,7 +13,16 @@ pub const SCHEMA: &str = "osjitter.bins/1";
 pub const VERSION: u64 = 1;
 
 /// The bin of every negative value.
-pub const NEGATIVE: [i64; 2] = [-(MAX_NS as i64), -1];
+pub const NEGATIVE: Bin = Bin { lower: -(MAX_NS as i64), upper: -1 };
+
+/// The values that a bin holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bin {
+    /// The least of them.
+    pub lower: i64,
+    /// The largest of them.
+    pub upper: i64,
+}
 
 /// How wide bins are: those of an HDR histogram, of a power of two each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -54,14 +63,14 @@ impl Binning {
 
     /// The least and the largest value of the bin that a value is in.
     #[must_use]
-    pub fn bin(self, value: i64) -> [i64; 2] {
+    pub fn bin(self, value: i64) -> Bin {
         if value < 0 {
             return NEGATIVE;
         }
         let below = value.checked_ilog2().unwrap_or(0).saturating_sub(self.bits());
         let width = 1_i64 << below;
         let lower = value & !(width - 1);
-        [lower, lower + (width - 1)]
+        Bin { lower, upper: lower + (width - 1) }
     }
 }
 
@@ -155,7 +164,7 @@ impl Interval {
     }
 
     /// Its bins in ascending order: least and largest value, and the count.
-    pub fn rows(&self) -> impl Iterator<Item = ([i64; 2], u64)> + '_ {
+    pub fn rows(&self) -> impl Iterator<Item = (Bin, u64)> + '_ {
         self.bins.iter().map(|(&lower, &count)| (self.binning.bin(lower), count))
     }
 
@@ -169,7 +178,7 @@ impl Interval {
             seen = seen.saturating_add(*count);
             seen < rank
         });
-        at.next().map(|([_, upper], _)| upper)
+        at.next().map(|(bin, _)| bin.upper)
     }
 
     /// Adds the values and counts of another interval, in the coarser of both binnings, as if its
@@ -198,9 +207,8 @@ impl Interval {
             self.add_values(binning, finer);
         }
         for (value, count) in counted {
-            let [lower, _] = self.binning.bin(value);
-            let there = self.bins.entry(lower).or_default();
-            *there = there.saturating_add(count);
+            let total = self.bins.entry(self.binning.bin(value).lower).or_default();
+            *total = total.saturating_add(count);
         }
     }
 }

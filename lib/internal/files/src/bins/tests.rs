@@ -78,14 +78,16 @@ proptest! {
     #[test]
     fn a_value_is_in_its_bin_and_the_bin_is_narrow(value in 0_i64..=1_000_000_000_000_000_000) {
         for binning in Binning::ALL {
-            let [lower, upper] = binning.bin(value);
+            let bin = binning.bin(value);
+            let Bin { lower, upper } = bin;
             prop_assert!(lower <= value && value <= upper);
             prop_assert!((upper - lower) as f64 * 100.0 <= value as f64 * binning.width_percent());
-            prop_assert_eq!([binning.bin(lower), binning.bin(upper)], [[lower, upper]; 2]);
-            prop_assert_eq!(binning.bin(upper + 1)[0], upper + 1);
+            prop_assert_eq!((binning.bin(lower), binning.bin(upper)), (bin, bin));
+            prop_assert_eq!(binning.bin(upper + 1).lower, upper + 1);
         }
-        let coarse = Binning::Hdr2.bin(value);
-        prop_assert_eq!(Binning::Hdr3.bin(value).map(|end| Binning::Hdr2.bin(end)), [coarse; 2]);
+        let (coarse, fine) = (Binning::Hdr2.bin(value), Binning::Hdr3.bin(value));
+        prop_assert_eq!(Binning::Hdr2.bin(fine.lower), coarse);
+        prop_assert_eq!(Binning::Hdr2.bin(fine.upper), coarse);
     }
 
     #[test]
@@ -93,8 +95,9 @@ proptest! {
         for (binning, digits) in [(Binning::Hdr2, 2), (Binning::Hdr3, 3)] {
             let mut theirs = hdrhistogram::Histogram::<u64>::new(digits).unwrap();
             theirs.record(value).unwrap();
-            let ends = [theirs.lowest_equivalent(value), theirs.highest_equivalent(value)];
-            prop_assert_eq!(binning.bin(value as i64).map(|end| end as u64), ends);
+            let lower = theirs.lowest_equivalent(value) as i64;
+            let upper = theirs.highest_equivalent(value) as i64;
+            prop_assert_eq!(binning.bin(value as i64), Bin { lower, upper });
         }
     }
 
@@ -113,7 +116,7 @@ proptest! {
         sorted.sort_unstable();
         for q in [0.0, 0.5, 0.9, 0.99, 0.999, 1.0] {
             let exact = quantile::nearest_rank(&sorted, q);
-            prop_assert_eq!(interval.percentile(q), exact.map(|exact| binning.bin(exact)[1]));
+            prop_assert_eq!(interval.percentile(q), exact.map(|exact| binning.bin(exact).upper));
         }
     }
 
@@ -204,7 +207,7 @@ fn a_report_has_its_percentiles_within_a_bin_and_its_counts_exactly() {
                 shown.lateness_ns.percentiles().into_iter().zip(summary.lateness_ns.percentiles())
             {
                 let upper =
-                    exactly.1.map(|exact| binning.bin(exact)[1].min(summary.lateness_ns.max));
+                    exactly.1.map(|exact| binning.bin(exact).upper.min(summary.lateness_ns.max));
                 assert_eq!(of_bins.1, upper, "{}", exactly.0.key);
             }
             assert_eq!(histogram_rows(interval), interval.bins);
@@ -215,7 +218,7 @@ fn a_report_has_its_percentiles_within_a_bin_and_its_counts_exactly() {
 /// The bins of what a report would keep.
 fn histogram_rows(interval: &Interval) -> std::collections::BTreeMap<i64, u64> {
     let stored = crate::histogram::unpack(&interval.histogram()).unwrap();
-    let early = interval.bins.get(&NEGATIVE[0]).copied().unwrap_or(0);
+    let early = interval.bins.get(&NEGATIVE.lower).copied().unwrap_or(0);
     let values = stored.iter_recorded().map(|v| {
         let value = v.value_iterated_to() as i64;
         (value, v.count_at_value() - if value == 0 { early } else { 0 })

@@ -8,7 +8,7 @@ use crate::report::{MAX_COUNT, MAX_NS};
 
 use super::error::{BinsError, BinsFlaw};
 use super::key::{Key, Labels, MAX_CELL, MAX_LABEL_BYTES, cell, micros, stamp};
-use super::model::{Binning, Interval, IntervalCounts, NEGATIVE, VERSION};
+use super::model::{Bin, Binning, Interval, IntervalCounts, NEGATIVE, VERSION};
 
 /// The two files of one set of intervals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,7 +84,7 @@ pub fn write_bins(to: &mut (impl io::Write + ?Sized), intervals: &[Interval]) ->
     writeln!(to, "{}", Cells::Bins.heading())?;
     for interval in intervals {
         let (key, binning) = (shared(&interval.key), interval.binning.name());
-        for ([lower, upper], count) in interval.rows() {
+        for (Bin { lower, upper }, count) in interval.rows() {
             writeln!(to, "{key},{binning},{lower},{upper},{count}")?;
         }
     }
@@ -147,9 +147,11 @@ pub fn read_bins(text: &str) -> Result<Vec<Interval>, BinsError> {
         let name = row.text(0)?;
         let binning = Binning::ALL.into_iter().find(|binning| binning.name() == name);
         let binning = binning.ok_or_else(|| row.not(0, "hdr2 or hdr3"))?;
-        let (ends, count) = ([row.signed(1)?, row.signed(2)?], row.count(3)?);
-        if binning.bin(ends[0]) != ends || !(NEGATIVE[0]..=MAX_NS as i64).contains(&ends[0]) {
-            return Err(BinsFlaw::NotABin(ends));
+        let bin = Bin { lower: row.signed(1)?, upper: row.signed(2)? };
+        let count = row.count(3)?;
+        let is_in_range = (NEGATIVE.lower..=MAX_NS as i64).contains(&bin.lower);
+        if binning.bin(bin.lower) != bin || !is_in_range {
+            return Err(BinsFlaw::NotABin(bin));
         }
         if count == 0 {
             return Err(row.not(3, "at least 1"));
@@ -162,10 +164,10 @@ pub fn read_bins(text: &str) -> Result<Vec<Interval>, BinsError> {
         if interval.binning != binning {
             return Err(BinsFlaw::TwoBinnings(interval.key.to_string()));
         }
-        if interval.bins.insert(ends[0], count).is_some() {
+        if interval.bins.insert(bin.lower, count).is_some() {
             return Err(BinsFlaw::Twice(format!(
                 "the bin from {} ns of {}",
-                ends[0], interval.key
+                bin.lower, interval.key
             )));
         }
         Ok(())

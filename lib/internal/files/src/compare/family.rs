@@ -3,11 +3,12 @@
 
 use crate::model::model;
 use crate::report::{Report, Subject};
+use jitterstat::gate::Sides;
 use jitterstat::stats::signed_rank::HodgesLehmann;
 use serde::{Deserialize, Serialize};
 
 use super::model::tidy;
-use super::rounds::{QUANTILES, RoundValues, Rounds, in_common, ln, median};
+use super::rounds::{QUANTILES, RoundValues, Rounds, common_rounds, ln_ratios, median, times};
 
 /// Fewer pairs than this have no interval at any error rate that is worth having.
 pub const MIN_COMPARED_PAIRS: usize = 12;
@@ -67,50 +68,52 @@ const NUMBERS: usize = 3;
 pub fn family(report: &Report, members: &[(&Subject, &Subject)], alpha: f64) -> Vec<Differences> {
     let alpha = alpha / (2 * NUMBERS * members.len().max(1)) as f64;
     let differences = |(baseline, subject): &(&Subject, &Subject)| {
-        let (a, b) = (Rounds::of(report, baseline).values, Rounds::of(report, subject).values);
+        let rounds =
+            Sides { base: baseline, candidate: subject }.map(|s| Rounds::new(report, s).values);
+        let values = rounds.as_ref().map(|rounds| &rounds[..]);
         let quantile = |name: &str| {
             let which = QUANTILES.iter().position(|(n, _)| *n == name)?;
             // A setting is to show the stalls that it makes or avoids; to the ranks of rounds a
             // lone one is one round.
-            change(&in_common(&a, &b, |round| round.all_ns[which]), alpha)
+            change(&common_rounds(values, |round| round.all_ns[which]), alpha)
         };
         Differences {
             p50: quantile("p50"),
             p99: quantile("p99"),
-            cpu: change(&costs(baseline, subject, [&a, &b]), alpha),
+            cpu: change(&cpu_costs(baseline, subject, values), alpha),
         }
     };
     members.iter().map(differences).collect()
 }
 
-fn change(pairs: &[[i64; 2]], alpha: f64) -> Option<Change> {
-    let logarithms: Vec<f64> = pairs.iter().map(|p| ln(p[1]) - ln(p[0])).collect();
-    let shift = HodgesLehmann::new(&logarithms)?.shift(alpha);
-    let of_side = |side: usize| {
-        median(&pairs.iter().map(|p| p[side] as f64).collect::<Vec<_>>()).round() as i64
-    };
-    let bounded =
-        pairs.len() >= MIN_COMPARED_PAIRS && shift.lower.is_finite() && shift.upper.is_finite();
-    let ratio_interval = bounded.then(|| [shift.lower, shift.upper].map(|ln| tidy(ln.exp())));
+fn change(pairs: &[Sides<i64>], alpha: f64) -> Option<Change> {
+    let shift = HodgesLehmann::new(&ln_ratios(pairs))?.shift(alpha);
+    let interval = shift.interval().filter(|_| pairs.len() >= MIN_COMPARED_PAIRS);
+    let ratio_interval = interval.map(|interval| interval.map(|ln| tidy(ln.exp())));
     let shown = match ratio_interval {
         None => ChangeFinding::TooFewRounds,
-        Some([low, _]) if low > 1.0 => ChangeFinding::More,
-        Some([_, high]) if high < 1.0 => ChangeFinding::Less,
+        Some(interval) if interval.lower > 1.0 => ChangeFinding::More,
+        Some(interval) if interval.upper < 1.0 => ChangeFinding::Less,
         Some(_) => ChangeFinding::NoDifference,
     };
+    let medians = times(pairs).map(|side| median(&side).round() as i64);
     Some(Change {
-        baseline_ns: of_side(0),
-        ns: of_side(1),
+        baseline_ns: medians.base,
+        ns: medians.candidate,
         ratio: tidy(shift.estimate.exp()),
-        ratio_interval,
+        ratio_interval: ratio_interval.map(Into::into),
         rounds: pairs.len() as u64,
         shown,
     })
 }
 
 /// CPU time per tick of both in the rounds that they have in common.
-fn costs(baseline: &Subject, subject: &Subject, used: [&[RoundValues]; 2]) -> Vec<[i64; 2]> {
-    let of = |subject: &Subject, used: &[RoundValues], index: u64| {
+fn cpu_costs(
+    baseline: &Subject,
+    subject: &Subject,
+    used: Sides<&[RoundValues]>,
+) -> Vec<Sides<i64>> {
+    let cost = |subject: &Subject, used: &[RoundValues], index: u64| {
         used.iter().find(|round| round.index == index)?;
         let mut parts = subject.rounds.iter().filter(|round| round.index == index);
         // Warm-up costs, too.
@@ -121,8 +124,9 @@ fn costs(baseline: &Subject, subject: &Subject, used: [&[RoundValues]; 2]) -> Ve
         })?;
         i64::try_from(cpu_ns / ticks.max(1)).ok().filter(|&ns| ns > 0)
     };
-    used[0]
-        .iter()
-        .filter_map(|a| Some([of(baseline, used[0], a.index)?, of(subject, used[1], a.index)?]))
-        .collect()
+    let pair = |round: &RoundValues| {
+        let base = cost(baseline, used.base, round.index)?;
+        Some(Sides { base, candidate: cost(subject, used.candidate, round.index)? })
+    };
+    used.base.iter().filter_map(pair).collect()
 }

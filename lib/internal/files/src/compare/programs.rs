@@ -2,7 +2,7 @@
 
 use super::error::CompareError;
 use super::model::{ComparedMetric, Finding, Method, RunEstimate, tidy};
-use super::rounds::{ends, median};
+use super::rounds::{bounded_interval, median};
 use crate::environment::{Difference, EnvironmentKey};
 use crate::gate::verdict::{RunMetric, RunsVerdict, Verdict};
 use crate::report::Warning;
@@ -27,7 +27,11 @@ impl ChosenProgram<'_> {
     }
 
     fn values(&self, metric: &RunMetric) -> Vec<f64> {
-        metric.values.iter().map(|pair| pair[usize::from(self.is_candidate)]).collect()
+        metric
+            .values
+            .iter()
+            .map(|[base, candidate]| if self.is_candidate { *candidate } else { *base })
+            .collect()
     }
 }
 
@@ -106,18 +110,19 @@ fn of_metric(
 }
 
 fn estimate(a: &[f64], b: &[f64], ratio: Interval95, higher_is_better: bool) -> RunEstimate {
-    let ratio_ci95 = ends(&ratio, a.len().min(b.len())).map(|ends| ends.map(|ln| tidy(ln.exp())));
+    let interval = bounded_interval(&ratio, a.len().min(b.len()));
+    let ratio_ci95 = interval.map(|interval| interval.map(|ln| tidy(ln.exp())));
     let finding = match ratio_ci95 {
         None => Finding::TooFewRounds,
-        Some([low, high]) if low <= 1.0 && high >= 1.0 => Finding::NoDifferenceShown,
-        Some([low, _]) if (low > 1.0) == higher_is_better => Finding::Better,
+        Some(interval) if interval.contains(1.0) => Finding::NoDifferenceShown,
+        Some(interval) if (interval.lower > 1.0) == higher_is_better => Finding::Better,
         Some(_) => Finding::Worse,
     };
     RunEstimate {
         a: tidy(median(a)),
         b: tidy(median(b)),
         ratio: tidy(ratio.shift.estimate.exp()),
-        ratio_ci95,
+        ratio_ci95: ratio_ci95.map(Into::into),
         runs_a: a.len() as u64,
         runs_b: b.len() as u64,
         exact: ratio.exact,

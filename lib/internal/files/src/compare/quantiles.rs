@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::histogram;
 use crate::report::Subject;
+use jitterstat::stats::Interval;
 use jitterstat::stats::bootstrap::MIN_ROUNDS;
 use jitterstat::stats::quantile::{is_supported, rank};
 use jitterstat::stats::random::SplitMix64;
@@ -109,7 +110,7 @@ impl Pool {
 }
 
 /// B against A over the range of quantiles that both have; `None` where one has no tick.
-pub(super) fn of(a: &Subject, b: &Subject, paired: bool) -> Option<Quantiles> {
+pub(super) fn compare(a: &Subject, b: &Subject, paired: bool) -> Option<Quantiles> {
     let indices = |s: &Subject| -> BTreeSet<u64> {
         s.rounds.iter().filter(|r| !r.lateness_ns.is_empty()).map(|r| r.index).collect()
     };
@@ -130,7 +131,7 @@ pub(super) fn of(a: &Subject, b: &Subject, paired: bool) -> Option<Quantiles> {
             a_ns,
             b_ns,
             ratio: tidy(ratio(a_ns, b_ns)),
-            ratio_ci95: band.get(i).copied(),
+            ratio_ci95: band.get(i).map(|&interval| interval.into()),
         }
     };
     Some(Quantiles {
@@ -156,7 +157,7 @@ fn grid(ticks: usize) -> Vec<f64> {
 
 /// The pointwise band at each quantile, and from how many resamples; nothing where there are too
 /// few rounds.
-fn band(a: &Pool, b: &Pool, quantiles: &[f64], paired: bool) -> (Vec<[f64; 2]>, usize) {
+fn band(a: &Pool, b: &Pool, quantiles: &[f64], paired: bool) -> (Vec<Interval<f64>>, usize) {
     if a.rounds.len().min(b.rounds.len()) < MIN_ROUNDS || quantiles.is_empty() {
         return (Vec::new(), 0);
     }
@@ -194,7 +195,7 @@ fn band(a: &Pool, b: &Pool, quantiles: &[f64], paired: bool) -> (Vec<[f64; 2]>, 
     let middle = |mut all: Vec<f64>| {
         all.sort_unstable_by(f64::total_cmp);
         let tail = ((1.0 - CONFIDENCE) / 2.0 * all.len() as f64).floor() as usize;
-        [all[tail], all[all.len() - 1 - tail]].map(tidy)
+        Interval { lower: all[tail], upper: all[all.len() - 1 - tail] }.map(tidy)
     };
     (ratios.into_iter().map(middle).collect(), resamples)
 }

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use crate::report::{Report, Round, Scenario, Subject};
+use jitterstat::gate::Sides;
 use jitterstat::stall;
+use jitterstat::stats::Interval;
 use jitterstat::stats::bootstrap::MIN_ROUNDS;
 use jitterstat::stats::quantile::{is_supported_by_round, nearest_rank};
 use jitterstat::stats::shift::Interval95;
@@ -47,7 +49,7 @@ pub(super) struct Rounds {
 impl Rounds {
     /// Takes every round but those with less than half of the ticks of a full one: remainders, and
     /// what an interrupt cut short.
-    pub(super) fn of(report: &Report, subject: &Subject) -> Self {
+    pub(super) fn new(report: &Report, subject: &Subject) -> Self {
         let scenario = report.plan.scenarios.iter().find(|s| s.id == subject.id);
         let samples = subject.rounds.iter().any(|r| !r.lateness_ns.is_empty());
         let mut parts: BTreeMap<u64, Vec<&Round>> = BTreeMap::new();
@@ -128,26 +130,41 @@ pub(super) fn ln(ns: i64) -> f64 {
     (ns.max(RESOLUTION_NS) as f64).ln()
 }
 
-/// Values of two sides by round, one number of them, in the rounds that have it on both.
-pub(super) fn in_common(
-    a: &[RoundValues],
-    b: &[RoundValues],
-    number: impl Fn(&RoundValues) -> Option<i64>,
-) -> Vec<[i64; 2]> {
-    let mut others = b.iter().peekable();
-    let pair = |of_a: &RoundValues| {
-        while others.next_if(|of_b| of_b.index < of_a.index).is_some() {}
-        let of_b = others.peek().filter(|of_b| of_b.index == of_a.index)?;
-        Some([number(of_a)?, number(of_b)?])
-    };
-    a.iter().filter_map(pair).collect()
+/// The logarithm of the ratio of each pair.
+pub(super) fn ln_ratios(pairs: &[Sides<i64>]) -> Vec<f64> {
+    pairs.iter().map(|pair| ln(pair.candidate) - ln(pair.base)).collect()
 }
 
-/// The ends of an interval, where so many values on the smaller side are enough to give one, and it
-/// has ends.
-pub(super) fn ends(interval: &Interval95, values: usize) -> Option<[f64; 2]> {
-    let ends = [interval.shift.lower, interval.shift.upper];
-    (values >= MIN_ROUNDS && ends.iter().all(|end| end.is_finite())).then_some(ends)
+/// The times of each side.
+pub(super) fn times(pairs: &[Sides<i64>]) -> Sides<Vec<f64>> {
+    Sides {
+        base: pairs.iter().map(|pair| pair.base as f64).collect(),
+        candidate: pairs.iter().map(|pair| pair.candidate as f64).collect(),
+    }
+}
+
+/// By how much the candidate of each pair is later than the base.
+pub(super) fn differences_ns(pairs: &[Sides<i64>]) -> Vec<f64> {
+    pairs.iter().map(|pair| pair.candidate.saturating_sub(pair.base) as f64).collect()
+}
+
+/// One number of both sides, in the rounds in which both have it.
+pub(super) fn common_rounds(
+    sides: Sides<&[RoundValues]>,
+    number: impl Fn(&RoundValues) -> Option<i64>,
+) -> Vec<Sides<i64>> {
+    let mut candidates = sides.candidate.iter().peekable();
+    let pair = |base: &RoundValues| {
+        while candidates.next_if(|candidate| candidate.index < base.index).is_some() {}
+        let candidate = candidates.peek().filter(|candidate| candidate.index == base.index)?;
+        Some(Sides { base: number(base)?, candidate: number(candidate)? })
+    };
+    sides.base.iter().filter_map(pair).collect()
+}
+
+/// The bounds of an interval; `None` if the smaller side has too few values, or a bound is infinite.
+pub(super) fn bounded_interval(interval: &Interval95, values: usize) -> Option<Interval<f64>> {
+    interval.shift.interval().filter(|_| values >= MIN_ROUNDS)
 }
 
 /// The middle value, or the mean of the two.

@@ -149,8 +149,11 @@ fn subjects_of_one_run_are_paired_by_round() {
 fn count_false_differences(seeds: Range<u64>) -> usize {
     let shows_difference = |&seed: &u64| {
         let report = run(&mut Machine::new(seed), "then", 30, &[("old", 14e3), ("new", 14e3)]);
-        let rounds = |name| Rounds::of(&report, chosen(&report, name).subject).values;
-        paired(&rounds("old"), &rounds("new"))[0].all.finding != Finding::NoDifferenceShown
+        let rounds = |name| Rounds::new(&report, chosen(&report, name).subject).values;
+        compare_paired(Sides { base: &rounds("old")[..], candidate: &rounds("new")[..] })[0]
+            .all
+            .finding
+            != Finding::NoDifferenceShown
     };
     seeds.filter(shows_difference).count()
 }

@@ -206,9 +206,10 @@ impl Goal {
             // Rounds without a miss resample to none: the exact interval of as many single ticks is
             // wider there.
             let count = (percent / 100.0 * measured.ticks as f64).round() as u64;
-            let [low, high] = binomial::share_interval(count, measured.ticks, confidence)
+            let exact = binomial::share_interval(count, measured.ticks, confidence)
                 .map(|share| share * 100.0);
-            *interval = [interval[0].min(low), interval[1].max(high)];
+            interval.lower = interval.lower.min(exact.lower);
+            interval.upper = interval.upper.max(exact.upper);
         }
         if self.name == "cpu" {
             let percent = |ns: f64| ns / period_ns as f64 * 100.0;
@@ -220,7 +221,7 @@ impl Goal {
             Outcome::LimitBroken => Finding::Broken,
             _ => Finding::Open,
         });
-        Check { value: measured.value, interval: measured.interval, finding }
+        Check { value: measured.value, interval: measured.interval.map(Into::into), finding }
     }
 }
 

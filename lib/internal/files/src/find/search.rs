@@ -16,6 +16,15 @@ const MORE: u64 = 4;
 /// So often a period is looked at, at most: what is as near to its goal as that stays open.
 const MAX_AT_ONE: usize = 3;
 
+/// The periods from which a search chooses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PeriodRange {
+    /// The shortest one.
+    pub shortest_ns: u64,
+    /// The longest one.
+    pub longest_ns: u64,
+}
+
 /// What to measure next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
@@ -51,7 +60,8 @@ pub fn bracket(looks: &[Look]) -> Bracket {
 
 /// The periods that every search looks at, from the longest to the shortest.
 #[must_use]
-pub fn coarse_periods([from, to]: [u64; 2]) -> Vec<u64> {
+pub fn coarse_periods(range: PeriodRange) -> Vec<u64> {
+    let PeriodRange { shortest_ns: from, longest_ns: to } = range;
     let step = (to as f64 / from as f64).powf(1.0 / (COARSE - 1) as f64);
     let mut all: Vec<u64> =
         (0..COARSE).map(|i| readable(to as f64 / step.powi(i as i32)).clamp(from, to)).collect();
@@ -67,7 +77,7 @@ pub fn coarse_periods([from, to]: [u64; 2]) -> Vec<u64> {
 /// Those are looked at again at last, in more and fresh rounds: what made it open is not judged
 /// twice.
 #[must_use]
-pub fn next_step(range: [u64; 2], looks: &[Look]) -> Option<Step> {
+pub fn next_step(range: PeriodRange, looks: &[Look]) -> Option<Step> {
     if looks.len() >= MAX_LOOKS {
         return None;
     }
@@ -98,13 +108,13 @@ fn between(found: &Bracket, looks: &[Look]) -> Option<u64> {
 
 /// The open period that says most once it is decided: the longest where nothing is known to hold,
 /// else the one in the middle of what is not known.
-fn again(range: [u64; 2], found: &Bracket, looks: &[Look]) -> Option<Step> {
+fn again(range: PeriodRange, found: &Bracket, looks: &[Look]) -> Option<Step> {
     let at = |ns: u64| looks.iter().filter(|look| look.period_ns == ns).count();
     let unknown = |ns: &u64| {
         found.broken_ns.is_none_or(|low| low < *ns) && found.kept_ns.is_none_or(|high| *ns < high)
     };
     let middle = found.kept_ns.map_or(f64::INFINITY, |high| {
-        (found.broken_ns.unwrap_or(range[0]) as f64 * high as f64).sqrt()
+        (found.broken_ns.unwrap_or(range.shortest_ns) as f64 * high as f64).sqrt()
     });
     let far =
         |ns: u64| if middle.is_finite() { (ns as f64 / middle).ln().abs() } else { -(ns as f64) };

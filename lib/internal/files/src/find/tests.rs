@@ -7,7 +7,7 @@ use jitterstat::stats::random::SplitMix64;
 
 /// Rounds of a first look, and ticks of a round.
 const SHAPE: (u64, u64) = (20, 60);
-const RANGE: [u64; 2] = [20_000, 2_000_000];
+const RANGE: PeriodRange = PeriodRange { shortest_ns: 20_000, longest_ns: 2_000_000 };
 
 /// A ticker whose ticks are exponentially late, by rounds that differ.
 fn measured(
@@ -58,7 +58,7 @@ fn p99_of_mean() -> f64 {
 }
 
 /// What a search finds that has the time for every look.
-fn search(range: [u64; 2], mut look: impl FnMut(Step) -> Look) -> Vec<Look> {
+fn search(range: PeriodRange, mut look: impl FnMut(Step) -> Look) -> Vec<Look> {
     let mut looks = Vec::new();
     while let Some(step) = next_step(range, &looks) {
         looks.push(look(step));
@@ -167,12 +167,18 @@ fn what_holds_everywhere_or_nowhere_takes_no_more_than_the_coarse_looks() {
     for finding in [Finding::Kept, Finding::Broken] {
         let looks = search(RANGE, |step| look(step.period_ns, finding));
         assert_eq!(looks.len(), COARSE);
-        let ends = [RANGE[1], RANGE[0]].map(Some);
+        let ends = [RANGE.longest_ns, RANGE.shortest_ns].map(Some);
         assert_eq!([looks.first(), looks.last()].map(|l| l.map(|l| l.period_ns)), ends);
     }
     let of = |finding| bracket(&search(RANGE, |step| look(step.period_ns, finding)));
-    assert_eq!(of(Finding::Kept), Bracket { kept_ns: Some(RANGE[0]), ..Bracket::default() });
-    assert_eq!(of(Finding::Broken), Bracket { broken_ns: Some(RANGE[1]), ..Bracket::default() });
+    assert_eq!(
+        of(Finding::Kept),
+        Bracket { kept_ns: Some(RANGE.shortest_ns), ..Bracket::default() }
+    );
+    assert_eq!(
+        of(Finding::Broken),
+        Bracket { broken_ns: Some(RANGE.longest_ns), ..Bracket::default() }
+    );
 }
 
 #[test]
@@ -202,9 +208,10 @@ fn what_stays_open_is_looked_at_again_with_more_ticks_and_not_for_ever() {
     let ends = |ns: u64| {
         [(80_000, Finding::Broken), (120_000, Finding::Kept)].into_iter().find(|end| end.0 == ns)
     };
-    let looks = search([80_000, 120_000], |Step { period_ns: ns, .. }| {
-        look(ns, ends(ns).map_or(Finding::Open, |e| e.1))
-    });
+    let looks = search(
+        PeriodRange { shortest_ns: 80_000, longest_ns: 120_000 },
+        |Step { period_ns: ns, .. }| look(ns, ends(ns).map_or(Finding::Open, |e| e.1)),
+    );
     let at = |ns| looks.iter().filter(|look| look.period_ns == ns).count();
     assert_eq!((looks.len(), [80_000, 91_600, 105_000, 120_000].map(at)), (8, [1, 3, 3, 1]));
 }
@@ -216,7 +223,7 @@ fn a_goal_that_breaks_again_at_long_periods_is_said_to() {
     let looks = search(RANGE, |step| look(step.period_ns, finding(step.period_ns)));
     let found = bracket(&looks);
     assert!(found.broken_ns.unwrap() < 100_000 && found.kept_ns.unwrap() >= 100_000);
-    assert_eq!(found.broken_above_ns, [RANGE[1]]);
+    assert_eq!(found.broken_above_ns, [RANGE.longest_ns]);
 }
 
 proptest! {

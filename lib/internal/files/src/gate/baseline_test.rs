@@ -7,6 +7,7 @@
 
 use super::baseline::{Session, SessionDesign};
 use super::verdict::BaselineMetric;
+use jitterstat::gate::Sides;
 use jitterstat::gate::decision::{self, Lift, Outcome, PercentileVerdict, Reason, Rules};
 use jitterstat::gate::round::{self, Pair};
 use jitterstat::stats::signed_rank::Shift;
@@ -15,9 +16,10 @@ use jitterstat::stats::signed_rank::Shift;
 const SESSIONS_FOR_SPREAD: usize = 8;
 /// From so many on, it is used where it is the larger.
 const SESSIONS_FOR_MORE: usize = 3;
-/// Spread between sessions that is assumed of the median, and of the tail. Measured on one virtual
-/// machine.
-const SPREAD: [f64; 2] = [0.03, 0.06];
+/// Assumed spread of the median between sessions, measured on one virtual machine.
+const MEDIAN_SPREAD: f64 = 0.03;
+/// Assumed spread of the tail between sessions, measured on one virtual machine.
+const TAIL_SPREAD: f64 = 0.06;
 /// Each bound of the interval that decides errs in at most 0.5 % of cases.
 const Z: f64 = 2.576;
 /// Alpha of each bound of the interval from which a standard error is computed.
@@ -30,6 +32,16 @@ const SE_WIDTH: f64 = 3.92;
 enum Percentile {
     Median,
     Tail,
+}
+
+impl Percentile {
+    /// The spread between sessions that is assumed with few stored sessions.
+    fn assumed_spread(self) -> f64 {
+        match self {
+            Self::Median => MEDIAN_SPREAD,
+            Self::Tail => TAIL_SPREAD,
+        }
+    }
 }
 
 /// One percentile of one session.
@@ -107,8 +119,8 @@ fn level(
     Some(Level {
         over_control: shift.estimate,
         standard_error: (shift.upper - shift.lower) / SE_WIDTH,
-        subject: decision::median(used.iter().map(|v| v[1].ln)),
-        control: decision::median(used.iter().map(|v| v[0].ln)),
+        subject: decision::median(used.iter().map(|pair| pair.candidate.ln)),
+        control: decision::median(used.iter().map(|pair| pair.base.ln)),
         pairs: used.len(),
         lift,
         stalled: lift.is_some_and(|lift| lift.masks_change(relative)),
@@ -130,14 +142,13 @@ fn judged(
         reason: Some(Reason::TooFewRounds),
         shift: None,
         tolerance,
-        a_ns,
-        b_ns: now.map_or(0.0, |level| level.subject.exp()),
+        sides_ns: Sides { base: a_ns, candidate: now.map_or(0.0, |level| level.subject.exp()) },
         pairs: now.map_or(0, |level| level.pairs),
         pairs_to_decide: None,
         lift: now.and_then(|level| level.lift),
     };
     let Some(level) = now.filter(|_| !then.is_empty()) else { return open };
-    let spread = spread(then, SPREAD[percentile as usize]).powi(2);
+    let spread = spread(then, percentile.assumed_spread()).powi(2);
     let of_stored =
         (mean(then.iter().map(|l| l.standard_error.powi(2))) + spread) / then.len() as f64;
     let d = level.over_control - mean(then.iter().map(|l| l.over_control));

@@ -24,6 +24,7 @@ use crate::environment::{Difference, EnvironmentKey};
 use crate::file::File;
 use crate::model::model;
 use crate::report::{Fitness, Tool, Warning};
+use jitterstat::gate::Sides;
 use jitterstat::gate::decision::{self, Lift, Outcome, Rules};
 use jitterstat::gate::round::{Late, Pair, tail_name};
 
@@ -207,44 +208,71 @@ pub fn metrics(
         return Vec::new();
     }
     let smallest = smallest_changes(pairs, rules);
-    let relative = [rules.tolerance_median, rules.tolerance_tail];
-    let metric = |name: &str, values: &[[Late; 2]], which: usize| {
-        let quiet = (which == TAIL).then(|| decision::quiet_half(values));
-        let used = quiet.as_deref().unwrap_or(values);
-        let median_ns = decision::median(used.iter().flatten().map(|late| late.ln)).exp();
-        let lift = Lift::from_pairs(used, rules.period_ns);
-        let both = lift.map_or(0.0, |lift| lift.both);
-        let change = |&(n, upper): &(usize, [f64; 2])| {
-            let ratio = tidy((upper[which] + both).exp());
-            SmallestChange {
-                pairs: n as u64,
-                after_ns: pair_ns.saturating_mul(n as u64),
-                ratio,
-                difference_ns: (median_ns * (ratio - 1.0)).round() as i64,
-            }
-        };
-        CalibratedMetric {
-            name: name.to_owned(),
-            median_ns: median_ns.round() as i64,
-            spread: tidy(apart(values)),
-            spread_quiet_half: quiet.as_deref().map(|quiet| tidy(apart(quiet))),
-            stall_dominated: lift.is_some_and(|lift| lift.masks_change(relative[which])),
-            lift: Some(tidy(both.exp())),
-            smallest_change: smallest.iter().map(change).collect(),
-        }
+    let tails = decision::tails(pairs);
+    let median = PercentilePairs {
+        name: "p50",
+        quiet: None,
+        all: decision::medians(pairs),
+        tolerance: rules.tolerance_median,
+        bounds: smallest.iter().map(|change| (change.pairs, change.median)).collect(),
     };
-    vec![
-        metric("p50", &decision::medians(pairs), MEDIAN),
-        metric(tail_name(tail_quantile), &decision::tails(pairs), TAIL),
-    ]
+    let tail = PercentilePairs {
+        name: tail_name(tail_quantile),
+        quiet: Some(decision::quiet_half(&tails)),
+        all: tails,
+        tolerance: rules.tolerance_tail,
+        bounds: smallest.iter().map(|change| (change.pairs, change.tail)).collect(),
+    };
+    [median, tail].map(|percentile| percentile.calibrate(rules.period_ns, pair_ns)).into()
 }
 
-const MEDIAN: usize = 0;
-const TAIL: usize = 1;
+/// The recorded pairs of one percentile.
+struct PercentilePairs {
+    name: &'static str,
+    all: Vec<Sides<Late>>,
+    /// The quieter half, if a gate uses only that.
+    quiet: Option<Vec<Sides<Late>>>,
+    /// The tolerated relative rise.
+    tolerance: f64,
+    /// Pairs at each look, and the logarithm of the smallest change there, without stalls.
+    bounds: Vec<(usize, f64)>,
+}
 
-/// Robust standard deviation of the differences.
-fn apart(values: &[[Late; 2]]) -> f64 {
-    spread(values.iter().map(|v| v[1].ln - v[0].ln))
+impl PercentilePairs {
+    fn calibrate(&self, period_ns: u64, pair_ns: u64) -> CalibratedMetric {
+        let used = self.quiet.as_deref().unwrap_or(&self.all);
+        let logarithms = used.iter().flatten().map(|late| late.ln);
+        let median_ns = decision::median(logarithms).exp();
+        let lift = Lift::from_pairs(used, period_ns);
+        let both = lift.map_or(0.0, |lift| lift.both);
+        let change = |&(pairs, bound): &(usize, f64)| {
+            let ratio = tidy((bound + both).exp());
+            let difference_ns = (median_ns * (ratio - 1.0)).round() as i64;
+            let after_ns = pair_ns.saturating_mul(pairs as u64);
+            SmallestChange { pairs: pairs as u64, after_ns, ratio, difference_ns }
+        };
+        CalibratedMetric {
+            name: self.name.to_owned(),
+            median_ns: median_ns.round() as i64,
+            spread: tidy(pair_spread(&self.all)),
+            spread_quiet_half: self.quiet.as_deref().map(|quiet| tidy(pair_spread(quiet))),
+            stall_dominated: lift.is_some_and(|lift| lift.masks_change(self.tolerance)),
+            lift: Some(tidy(both.exp())),
+            smallest_change: self.bounds.iter().map(change).collect(),
+        }
+    }
+}
+
+/// Robust standard deviation of the differences within pairs.
+fn pair_spread(values: &[Sides<Late>]) -> f64 {
+    spread(values.iter().map(|pair| pair.candidate.ln - pair.base.ln))
+}
+
+/// The smallest detectable changes at one look, as logarithms, without the lift of stalls.
+struct ChangeBounds {
+    pairs: usize,
+    median: f64,
+    tail: f64,
 }
 
 /// For each look, the bound of the interval that 95 % of the relabelled gates stay below, for the
@@ -254,20 +282,18 @@ fn apart(values: &[[Late; 2]]) -> f64 {
 /// which is to be added; a change moves the interval along with it, and is seen if the lower bound
 /// then lies above zero. As the interval is as likely to lie so far above as below, both are the
 /// same distance.
-fn smallest_changes(pairs: &[Pair], rules: &Rules) -> Vec<(usize, [f64; 2])> {
+fn smallest_changes(pairs: &[Pair], rules: &Rules) -> Vec<ChangeBounds> {
     // With nothing to judge, a look only measures.
     let rules = Rules { tolerance_median: f64::MAX, tolerance_tail: f64::MAX, ..rules.clone() };
     let mut relabelled = Relabelled::new(pairs.len());
     let at = |n: usize| {
-        let mut bounds: [Vec<f64>; 2] = [Vec::new(), Vec::new()];
+        let (mut medians, mut tails) = (Vec::new(), Vec::new());
         for _ in 0..RELABELLED {
             let look = decision::look(&labelled(pairs, &relabelled.gate(n)), &rules, true);
-            for (bounds, judged) in bounds.iter_mut().zip([look.median, look.tail]) {
-                bounds.extend(judged.shift.iter().flat_map(|s| [s.upper, -s.lower]));
-            }
+            medians.extend(look.median.shift.iter().flat_map(|s| [s.upper, -s.lower]));
+            tails.extend(look.tail.shift.iter().flat_map(|s| [s.upper, -s.lower]));
         }
-        let [median, tail] = bounds.map(seen_by_most);
-        Some((n, [median?, tail?]))
+        Some(ChangeBounds { pairs: n, median: seen_by_most(medians)?, tail: seen_by_most(tails)? })
     };
     rules.looks.clone().into_iter().filter_map(at).collect()
 }

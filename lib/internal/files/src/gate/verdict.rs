@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::file::File;
 use crate::model::model;
 use crate::report::{Distribution, Fitness, Host, Tool, Warning};
+use jitterstat::gate::Sides;
 use jitterstat::gate::decision::{self, Lift, Look, Outcome, PercentileVerdict, Reason, Rules};
 use jitterstat::gate::round::{Late, Pair, RoundValue, tail_name};
 
@@ -379,10 +380,10 @@ impl Metric {
             verdict: judged.outcome,
             reason: judged.reason,
             ratio: judged.ratio(),
-            ratio_interval: judged.ratio_interval(),
+            ratio_interval: judged.ratio_interval().map(Into::into),
             tolerated_ratio: judged.tolerated_ratio(),
-            a_ns: judged.a_ns.round() as i64,
-            b_ns: judged.b_ns.round() as i64,
+            a_ns: judged.sides_ns.base.round() as i64,
+            b_ns: judged.sides_ns.candidate.round() as i64,
             pairs: judged.pairs as u64,
             pairs_to_decide: judged.pairs_to_decide,
             lift: judged.lift.map(StallLift::of),
@@ -392,15 +393,16 @@ impl Metric {
 
 impl BaselineMetric {
     pub(super) fn of(name: &str, judged: &PercentileVerdict, control_ns: f64) -> Self {
+        let Sides { base: stored_ns, candidate: now_ns } = judged.sides_ns;
         Self {
             name: name.to_owned(),
             verdict: judged.outcome,
             reason: judged.reason,
             ratio: judged.ratio(),
-            ratio_interval: judged.ratio_interval(),
+            ratio_interval: judged.ratio_interval().map(Into::into),
             tolerated_ratio: judged.tolerated_ratio(),
-            stored_ns: judged.a_ns.is_finite().then(|| judged.a_ns.round() as i64),
-            now_ns: judged.b_ns.round() as i64,
+            stored_ns: stored_ns.is_finite().then(|| stored_ns.round() as i64),
+            now_ns: now_ns.round() as i64,
             control_ns: control_ns.round() as i64,
             pairs: judged.pairs as u64,
             lift: judged.lift.map(StallLift::of),
@@ -411,28 +413,34 @@ impl BaselineMetric {
 /// The pairs as they are stored.
 #[must_use]
 pub fn records(pairs: &[Pair]) -> Vec<PairRecord> {
-    let record = |pair: &Pair| {
-        let of = |side: RoundValue| [side.median.ns(), side.tail.ns()];
-        let ([a_median, a_tail], [b_median, b_tail]) = (of(pair.a), of(pair.b));
-        PairRecord {
-            a_ns: [a_median[0], a_tail[0]],
-            b_ns: [b_median[0], b_tail[0]],
-            a_own_ns: Some([a_median[1], a_tail[1]]),
-            b_own_ns: Some([b_median[1], b_tail[1]]),
-        }
-    };
-    pairs.iter().map(record).collect()
+    pairs.iter().map(PairRecord::from_pair).collect()
 }
 
 impl PairRecord {
-    /// The pair as it was judged; `None` where the own parts were not kept.
-    fn pair(&self) -> Option<Pair> {
-        let side = |ns: [i64; 2], own: [i64; 2]| RoundValue {
-            median: Late::from_ns(ns[0], own[0]),
-            tail: Late::from_ns(ns[1], own[1]),
-        };
-        Some(Pair { a: side(self.a_ns, self.a_own_ns?), b: side(self.b_ns, self.b_own_ns?) })
+    fn from_pair(pair: &Pair) -> Self {
+        let ns = |value: RoundValue| [value.median.ns(), value.tail.ns()];
+        let unstalled_ns =
+            |value: RoundValue| [value.median.unstalled_ns(), value.tail.unstalled_ns()];
+        Self {
+            a_ns: ns(pair.a),
+            b_ns: ns(pair.b),
+            a_own_ns: Some(unstalled_ns(pair.a)),
+            b_own_ns: Some(unstalled_ns(pair.b)),
+        }
     }
+
+    /// The pair as it was judged; `None` if the values without stalls were not stored.
+    fn to_pair(&self) -> Option<Pair> {
+        let a = self.a_ns.into_iter().zip(self.a_own_ns?);
+        let b = self.b_ns.into_iter().zip(self.b_own_ns?);
+        Some(Pair { a: round_value(a)?, b: round_value(b)? })
+    }
+}
+
+/// The value of a round from its median and its tail, each in nanoseconds with and without stalls.
+fn round_value(mut percentiles: impl Iterator<Item = (i64, i64)>) -> Option<RoundValue> {
+    let mut late = || percentiles.next().map(|(ns, unstalled_ns)| Late::from_ns(ns, unstalled_ns));
+    Some(RoundValue { median: late()?, tail: late()? })
 }
 
 impl PairVerdict {
@@ -445,7 +453,7 @@ impl PairVerdict {
             self.plan.looks.iter().filter_map(|&n| usize::try_from(n).ok()).collect();
         let taken = usize::try_from(self.looks_taken.checked_sub(1)?).ok()?;
         let judged = self.rounds.get(..*looks.get(taken)?)?;
-        let pairs: Vec<Pair> = judged.iter().map(PairRecord::pair).collect::<Option<_>>()?;
+        let pairs: Vec<Pair> = judged.iter().map(PairRecord::to_pair).collect::<Option<_>>()?;
         let last = taken + 1 == looks.len();
         let rules = Rules {
             alpha: self.plan.alpha,
@@ -471,7 +479,7 @@ impl From<&Rules> for Tolerance {
 
 impl StallLift {
     fn of(lift: Lift) -> Self {
-        let [a, b] = lift.sides.map(f64::exp);
+        let Sides { base: a, candidate: b } = lift.sides.map(f64::exp);
         Self { a, b, both: lift.both.exp(), late_anyway: lift.late_anyway.exp() }
     }
 }

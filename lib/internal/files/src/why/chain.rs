@@ -134,7 +134,7 @@ impl WakeupPaths {
                 self.whole += 1;
                 for (counts, (_, of)) in self.links.iter_mut().zip(LINKS) {
                     if let Some(ns) = of(chain) {
-                        let least = Binning::Hdr3.bin(ns.saturating_abs())[0];
+                        let least = Binning::Hdr3.bin(ns.saturating_abs()).lower;
                         *counts.entry(least * ns.signum()).or_default() += 1;
                     }
                 }

@@ -185,7 +185,7 @@ impl Pool {
                 .zip(&parts)
                 .map(|(r, p)| (p.ns(class) as f64, r.lateness_ns as f64))
                 .collect();
-            Some((class.key().to_owned(), ratio_interval(&of_rounds, CONFIDENCE)?))
+            Some((class.key().to_owned(), ratio_interval(&of_rounds, CONFIDENCE)?.into()))
         };
         let threshold_ns = self.late.iter().map(|(_, t)| lateness(t) as u64).min().unwrap_or(0);
         let named = self.tier >= Some(Tier::B1);
@@ -209,7 +209,8 @@ impl Pool {
                 .filter_map(|r| of(r, beside.iter().find(|b| b.index == r.index)?))
                 .map(|ns| ns.round() as i64)
                 .collect();
-            median_interval(&pairs, CONFIDENCE).map(|(p50, ci95)| Difference { p50, ci95 })
+            median_interval(&pairs, CONFIDENCE)
+                .map(|(p50, ci95)| Difference { p50, ci95: ci95.map(Into::into) })
         };
         Why {
             tier: self.tier,

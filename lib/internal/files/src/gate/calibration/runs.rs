@@ -9,6 +9,7 @@ use crate::environment::{Difference, EnvironmentKey};
 use crate::file::{File, Flaw, Invalid};
 use crate::model::model;
 use crate::report::{Tool, Warning};
+use jitterstat::gate::Sides;
 use jitterstat::gate::decision::{self, Outcome};
 use jitterstat::gate::metric::{MetricRule, alpha_share};
 
@@ -118,15 +119,15 @@ pub struct RecordedMetric {
     pub unit: String,
     /// How a gate judges it.
     pub rule: MetricRule,
-    /// Of A and B, pair by pair.
-    pub values: Vec<[f64; 2]>,
+    /// The values of both sides, pair by pair.
+    pub values: Vec<Sides<f64>>,
 }
 
 impl RecordedMetric {
-    fn labelled(&self, labels: &[Label]) -> Vec<[f64; 2]> {
+    fn labelled(&self, labels: &[Label]) -> Vec<Sides<f64>> {
         let value = |&(i, is_swapped): &Label| {
-            let [a, b] = self.values[i];
-            if is_swapped { [b, a] } else { [a, b] }
+            let pair = self.values[i];
+            if is_swapped { pair.swapped() } else { pair }
         };
         labels.iter().map(value).collect()
     }
@@ -143,13 +144,14 @@ pub fn metrics(
     let share = alpha_share(alpha, recorded.len(), looks.len());
     let metric = |of: &RecordedMetric| {
         let mut by_sum = of.values.clone();
-        by_sum.sort_by(|x, y| (x[0] * x[1]).total_cmp(&(y[0] * y[1])));
+        let product = |pair: &Sides<f64>| pair.base * pair.candidate;
+        by_sum.sort_by(|x, y| product(x).total_cmp(&product(y)));
         // Where more is better, the quieter runs are those with more.
         if of.rule.higher_is_better {
             by_sum.reverse();
         }
         let quiet = &by_sum[..by_sum.len().div_ceil(2)];
-        let apart = |values: &[[f64; 2]]| tidy(spread(values.iter().map(|[a, b]| (b / a).ln())));
+        let apart = |values: &[Sides<f64>]| tidy(spread(values.iter().map(ln_ratio)));
         let median = decision::median(quiet.iter().flatten().map(|value| value.ln())).exp();
         let enough = of.values.len() >= MIN_CALIBRATION_PAIRS;
         let change = |&n: &usize| {
@@ -173,7 +175,7 @@ pub fn metrics(
             spread: apart(&of.values),
             spread_quiet_half: apart(quiet),
             smallest_change: looks.iter().filter(|_| enough).filter_map(change).collect(),
-            values: of.values.clone(),
+            values: of.values.iter().map(|&pair| pair.into()).collect(),
         }
     };
     recorded.iter().filter(|of| !of.values.is_empty()).map(metric).collect()
@@ -186,7 +188,7 @@ fn smallest_change(of: &RecordedMetric, n: usize, share: f64) -> Option<f64> {
     let mut relabelled = Relabelled::new(of.values.len());
     let intervals = (0..RELABELLED).filter_map(|_| {
         let judged = rule.judge(&of.labelled(&relabelled.gate(n)), share, true);
-        judged.ratio_interval.map(|[low, high]| [high.ln(), -low.ln()])
+        judged.ratio_interval.map(|interval| [interval.upper.ln(), -interval.lower.ln()])
     });
     seen_by_most(intervals.flatten().collect())
 }
@@ -200,8 +202,8 @@ pub fn inconclusive(
     pair_ns: u64,
 ) -> Vec<InconclusiveChance> {
     gates::inconclusive(pairs(recorded), looks, pair_ns, |looks, labels| {
-        let values: Vec<Vec<[f64; 2]>> = recorded.iter().map(|of| of.labelled(labels)).collect();
-        let values: Vec<&[[f64; 2]]> = values.iter().map(Vec::as_slice).collect();
+        let values: Vec<Vec<Sides<f64>>> = recorded.iter().map(|of| of.labelled(labels)).collect();
+        let values: Vec<&[Sides<f64>]> = values.iter().map(Vec::as_slice).collect();
         decide(recorded, &values, alpha, looks).0
     })
 }
@@ -210,9 +212,13 @@ pub fn inconclusive(
 #[must_use]
 pub fn real_gates(recorded: &[RecordedMetric], alpha: f64, looks: &[usize]) -> RealGates {
     gates::real_gates(pairs(recorded), |from| {
-        let values: Vec<&[[f64; 2]]> = recorded.iter().map(|of| &of.values[from..]).collect();
+        let values: Vec<&[Sides<f64>]> = recorded.iter().map(|of| &of.values[from..]).collect();
         decide(recorded, &values, alpha, looks)
     })
+}
+
+fn ln_ratio(pair: &Sides<f64>) -> f64 {
+    (pair.candidate / pair.base).ln()
 }
 
 fn pairs(recorded: &[RecordedMetric]) -> usize {
@@ -222,7 +228,7 @@ fn pairs(recorded: &[RecordedMetric]) -> usize {
 /// A gate over the pairs in their order: its outcome, and the pairs it took.
 fn decide(
     recorded: &[RecordedMetric],
-    values: &[&[[f64; 2]]],
+    values: &[&[Sides<f64>]],
     alpha: f64,
     looks: &[usize],
 ) -> (Outcome, usize) {
@@ -350,7 +356,8 @@ mod tests {
             let normal = (0..12).map(|_| random.unit()).sum::<f64>() - 6.0;
             5e7 * (normal * noise / 2_f64.sqrt()).exp()
         };
-        let times: Vec<[f64; 2]> = (0..n).map(|_| [run(), run()]).collect();
+        let times: Vec<Sides<f64>> =
+            (0..n).map(|_| Sides { base: run(), candidate: run() }).collect();
         let rates = times.iter().map(|pair| pair.map(|ns| 1e9 / ns)).collect();
         let of = |name: &str, unit: &str, rule, values| RecordedMetric {
             name: name.into(),
@@ -410,7 +417,7 @@ mod tests {
             let mut ends = |scale: f64, outcome: Outcome| {
                 let gates = (0..100).filter(|_| {
                     let mut values = recorded.labelled(&relabelled.gate(400));
-                    values.iter_mut().for_each(|pair| pair[1] *= scale);
+                    values.iter_mut().for_each(|pair| pair.candidate *= scale);
                     rule.judge(&values, share, true).outcome == outcome
                 });
                 gates.count()

@@ -1,7 +1,7 @@
 //! A number of a run, and what it comes to against a limit.
 
 use jitterstat::gate::decision::{self, Outcome, Reason};
-use jitterstat::stats::bootstrap;
+use jitterstat::stats::{Interval, bootstrap};
 
 /// A number of a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -10,7 +10,7 @@ pub struct Measured {
     pub value: Option<f64>,
     /// Interval over rounds, of 99 % unless asked for otherwise; `None` below 10 rounds, and for
     /// the least and the largest value.
-    pub interval: Option<[f64; 2]>,
+    pub interval: Option<Interval<f64>>,
     /// Rounds it is of.
     pub rounds: usize,
     /// Ticks asked for in them.
@@ -28,14 +28,14 @@ impl Measured {
     /// limit?
     #[must_use]
     pub fn ticks_to_decide(&self, limit: f64) -> Option<u64> {
-        let (value, [low, high]) = (self.value?, self.interval?);
+        let (value, interval) = (self.value?, self.interval?);
         if self.judge(limit).1 != Some(Reason::TooNoisy) {
             return None;
         }
         let room = if value <= limit {
-            (high - value) / (limit - value)
+            (interval.upper - value) / (limit - value)
         } else {
-            (value - low) / (value - limit)
+            (value - interval.lower) / (value - limit)
         };
         decision::to_decide(self.ticks as f64, room)
     }
@@ -53,11 +53,11 @@ impl Measured {
         if self.rounds < bootstrap::MIN_ROUNDS {
             return open(Reason::TooFewRounds);
         }
-        let interval = if self.extreme { Some([value; 2]) } else { self.interval };
+        let interval = if self.extreme { Some(Interval::point(value)) } else { self.interval };
         match interval {
             None => open(Reason::TooFewTicks),
-            Some([low, _]) if low > limit => (Outcome::LimitBroken, None),
-            Some([_, high]) if high <= limit => (Outcome::Pass, None),
+            Some(interval) if interval.lower > limit => (Outcome::LimitBroken, None),
+            Some(interval) if interval.upper <= limit => (Outcome::Pass, None),
             Some(_) => open(Reason::TooNoisy),
         }
     }

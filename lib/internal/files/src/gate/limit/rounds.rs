@@ -7,7 +7,7 @@ use super::path::{Count, Kind, Series, Statistic, SummaryPath};
 use crate::report;
 use crate::summary::stored_samples;
 use jitterstat::sample::{Grid, RoundSamples};
-use jitterstat::stats::{bootstrap, quantile, sign_test};
+use jitterstat::stats::{Interval, bootstrap, quantile, sign_test};
 
 /// Confidence of the interval that decides.
 const CONFIDENCE: f64 = 0.99;
@@ -157,7 +157,7 @@ impl Count {
 }
 
 impl Statistic {
-    fn of(self, rounds: &[Vec<i64>], confidence: f64) -> (Option<f64>, Option<[f64; 2]>) {
+    fn of(self, rounds: &[Vec<i64>], confidence: f64) -> (Option<f64>, Option<Interval<f64>>) {
         let all = || rounds.iter().flatten().copied();
         let float = |ns: i64| ns as f64;
         match self {
@@ -203,7 +203,11 @@ fn series_of(series: Series, rounds: &[RoundTicks]) -> Vec<Vec<i64>> {
     rounds.iter().map(|r| r.parts.iter().flat_map(of).collect()).collect()
 }
 
-fn median_round(rounds: &[RoundTicks], q: f64, confidence: f64) -> (Option<f64>, Option<[f64; 2]>) {
+fn median_round(
+    rounds: &[RoundTicks],
+    q: f64,
+    confidence: f64,
+) -> (Option<f64>, Option<Interval<f64>>) {
     let of = |round: Vec<i64>| {
         let mut sorted = round;
         sorted.sort_unstable();
@@ -225,7 +229,7 @@ fn cost(
     rounds: &[RoundTicks],
     per_tick: impl Fn(&RoundTicks) -> Option<f64>,
     confidence: f64,
-) -> (Option<f64>, Option<[f64; 2]>) {
+) -> (Option<f64>, Option<Interval<f64>>) {
     let sums = |r: &RoundTicks| per_tick(r).map(|c| (c * r.asked() as f64, r.asked() as f64));
     rounds
         .iter()
@@ -235,7 +239,7 @@ fn cost(
 }
 
 /// A quotient of two sums over rounds.
-fn ratio(rounds: Vec<(f64, f64)>, confidence: f64) -> (Option<f64>, Option<[f64; 2]>) {
+fn ratio(rounds: Vec<(f64, f64)>, confidence: f64) -> (Option<f64>, Option<Interval<f64>>) {
     let (over, under) = rounds.iter().fold((0.0, 0.0), |sum, r| (sum.0 + r.0, sum.1 + r.1));
     ((under > 0.0).then(|| over / under), bootstrap::ratio_interval(&rounds, confidence))
 }

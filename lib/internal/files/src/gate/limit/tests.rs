@@ -1,6 +1,7 @@
 use super::*;
 use jitterstat::gate::decision::{Outcome, Reason};
 use jitterstat::sample::{Grid, RoundSamples};
+use jitterstat::stats::Interval;
 use proptest::prelude::*;
 
 fn round(lateness_ns: Vec<i64>) -> RoundTicks {
@@ -109,12 +110,12 @@ fn numbers_other_than_lateness_have_their_own_units() {
     assert!(
         measured("missed")
             .interval
-            .is_some_and(|[low, high]| low == 0.0 && (1.0..5.0).contains(&high))
+            .is_some_and(|found| found.lower == 0.0 && (1.0..5.0).contains(&found.upper))
     );
     assert_eq!((measured("delivered").value, measured("early").value), (Some(100.0), Some(0.0)));
     assert_eq!(
         (measured("wakeups_per_tick").value, measured("wakeups_per_tick").interval),
-        (Some(2.0), Some([2.0; 2]))
+        (Some(2.0), Some(Interval::point(2.0)))
     );
     assert_eq!(
         measured("cpu_ns_per_tick").judge(1.0),
