@@ -18,7 +18,6 @@ use jitterstat::gate::decision::Outcome;
 use crate::gate::against::table;
 use crate::gate::args::BaselineAddArgs;
 use crate::gate::session::{SessionPlan, listed, read};
-use crate::gate::text::why;
 use crate::{file_io, interrupt, terminal};
 
 /// Measures a session and puts it behind those of the file, or says why not.
@@ -85,7 +84,8 @@ pub fn run(args: &BaselineAddArgs) -> exit::Result<ExitStatus> {
             Ok(ExitStatus::Regressed)
         }
         Outcome::Inconclusive => {
-            let why = judged.iter().find_map(|m| m.reason).map_or("inconclusive", why);
+            let reason = judged.iter().find_map(|m| m.reason);
+            let why = reason.map_or("inconclusive".to_owned(), |reason| reason.to_string());
             terminal::note(false, &format!("NOT ADDED to {name}: {why}"));
             Ok(ExitStatus::Inconclusive)
         }

@@ -5,7 +5,7 @@ use files::gate::verdict::{BaselineMetric, Metric, Mode, PairVerdict, RunMetric,
 use jitterstat::gate::decision::{Outcome, Reason};
 
 use crate::gate::args::MAX_PAIRS;
-use crate::gate::text::{Row, between, change, or_none, percent, tolerated, why};
+use crate::gate::text::{Row, between, change, or_none, percent, tolerated};
 
 /// A percentile of two sides, judged.
 pub struct Judged<'a> {
@@ -95,7 +95,7 @@ impl Judged<'_> {
                 }
                 _ => format!("{found} may or may not exceed {tolerated}"),
             },
-            (_, Some(reason)) => format!("{name}: {}", why(reason)),
+            (_, Some(reason)) => format!("{name}: {reason}"),
             (_, None) => found,
         }
     }
@@ -113,7 +113,7 @@ impl Judged<'_> {
                     "stalls raise {name} of a side that is late without them, too, by {by}, {may}"
                 )
             }
-            None => format!("{name}: {}", why(Reason::StallDominated)),
+            None => format!("{name}: {}", Reason::StallDominated),
         }
     }
 }

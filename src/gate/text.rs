@@ -45,30 +45,6 @@ pub struct Row {
     pub detail: String,
 }
 
-fn word(outcome: Outcome) -> &'static str {
-    match outcome {
-        Outcome::Pass => "pass",
-        Outcome::Improved => "pass (improved)",
-        Outcome::Regressed => "regressed",
-        Outcome::LimitBroken => "limit broken",
-        Outcome::Inconclusive => "inconclusive",
-    }
-}
-
-/// A reason in words.
-pub fn why(reason: Reason) -> &'static str {
-    match reason {
-        Reason::TooNoisy => "the rounds differ too much among themselves",
-        Reason::StallDominated => {
-            "stalls of the machine make so much of it that they could hide a change"
-        }
-        Reason::TooFewRounds => "there are too few rounds for any interval",
-        Reason::TooFewTicks => "there are too few ticks for that percentile",
-        Reason::Interrupted => "it was interrupted",
-        Reason::NotMeasured => "something could not be measured",
-    }
-}
-
 /// A cell of something that may not be known.
 pub fn or_none<T>(value: Option<T>, shown: impl FnOnce(T) -> String) -> String {
     value.map_or("none".to_owned(), shown)
@@ -115,11 +91,11 @@ pub fn code(text: &str) -> String {
 
 /// The outcome in a sentence: what decided, with the figures, or what would if it is open.
 pub fn sentence(verdict: &Verdict, sections: &[Section]) -> String {
-    let mut text = format!("verdict: {}", word(verdict.verdict));
+    let mut text = format!("verdict: {}", verdict.verdict);
     if let Some(failure) = &verdict.failure {
         let _ = write!(text, "; it could not go on: {failure}");
     } else if let Some(reason @ (Reason::Interrupted | Reason::NotMeasured)) = verdict.reason {
-        let _ = write!(text, ": {}", why(reason));
+        let _ = write!(text, ": {reason}");
     } else {
         let decides = |row: &&Row| match verdict.verdict {
             Outcome::Improved => true,
@@ -169,7 +145,7 @@ pub fn rows(headings: &[&str], rows: &[Row], columns: usize) -> String {
         [vec![name.into()], cells, vec![verdict.into()]].concat()
     };
     let heading = row("", headings.iter().map(|&h| h.to_owned()).collect(), "verdict");
-    let judged = rows.iter().map(|r| row(&r.name, r.cells.clone(), word(r.verdict)));
+    let judged = rows.iter().map(|r| row(&r.name, r.cells.clone(), &r.verdict.to_string()));
     fit(&std::iter::once(heading).chain(judged).collect::<Vec<_>>(), columns)
 }
 
@@ -208,7 +184,7 @@ impl Section {
 
 /// For a step summary or a comment.
 pub fn markdown(verdict: &Verdict, sections: &[Section]) -> String {
-    let mut text = format!("### Jitter gate: {}\n\n", word(verdict.verdict));
+    let mut text = format!("### Jitter gate: {}\n\n", verdict.verdict);
     for section in sections {
         let (of, name) = section.of;
         let line = |name: &str, cells: &[String], verdict: &str| {
@@ -219,7 +195,7 @@ pub fn markdown(verdict: &Verdict, sections: &[Section]) -> String {
         let _ = write!(text, "{}\n\n{}", section.title[1], line(of, &headings, "Verdict"));
         let _ = writeln!(text, "|{}", "---|".repeat(headings.len() + 2));
         for row in &section.rows {
-            text.push_str(&line(&name(&row.name), &row.cells, word(row.verdict)));
+            text.push_str(&line(&name(&row.name), &row.cells, &row.verdict.to_string()));
         }
         text.push('\n');
         let said: String = section

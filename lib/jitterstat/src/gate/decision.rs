@@ -1,5 +1,7 @@
 //! One look at the pairs so far, and what it decides.
 
+use std::fmt;
+
 use super::Sides;
 use super::round::{Late, Pair};
 use crate::stall;
@@ -107,7 +109,19 @@ impl Outcome {
     }
 }
 
-/// Why the rounds do not say.
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Pass => "pass",
+            Self::Improved => "pass (improved)",
+            Self::Regressed => "regressed",
+            Self::LimitBroken => "limit broken",
+            Self::Inconclusive => "inconclusive",
+        })
+    }
+}
+
+/// The reason of an inconclusive outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -126,6 +140,21 @@ pub enum Reason {
     Interrupted,
     /// Something could not be measured.
     NotMeasured,
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::TooNoisy => "the rounds differ too much among themselves",
+            Self::StallDominated => {
+                "stalls of the machine make so much of it that they could hide a change"
+            }
+            Self::TooFewRounds => "there are too few rounds for any interval",
+            Self::TooFewTicks => "there are too few ticks for that percentile",
+            Self::Interrupted => "it was interrupted",
+            Self::NotMeasured => "something could not be measured",
+        })
+    }
 }
 
 /// One judged percentile. All differences are of natural logarithms, B minus A.
