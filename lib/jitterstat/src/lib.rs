@@ -1,19 +1,19 @@
 //! Samples and statistics of timer lateness, and the decision whether lateness has become worse.
 //!
-//! The crate is pure: it has no clock, no I/O and no dependencies. Its input is plain nanoseconds, so
-//! tests need no machine and recorded data can be analysed again years later.
+//! The crate is pure: it has no clock, no I/O and no dependencies. Its input is plain nanoseconds,
+//! so tests need no machine and recorded data can be analysed again years later.
 //!
 //! | Module | Feature | Content |
 //! |---|---|---|
-//! | [`series`] | `series` | the file that a program writes to be gated |
-//! | [`recorder`] | `stats` | the preallocated buffer for the raw counts of a measuring loop |
+//! | [`series`] | `series` | the file format in which a program reports its ticks and metrics |
+//! | [`recorder`] | `stats` | a preallocated buffer for the raw counts of a measuring loop |
 //! | [`sample`] | `stats` | the ticks of one round: delivered, coalesced or skipped |
-//! | [`stall`] | `stats` | stalls of the machine, each counted once |
+//! | [`stall`] | `stats` | detection of stalls, so that each is counted once |
 //! | [`stats`] | `stats` | nearest-rank percentiles, intervals over rounds, portable random numbers |
-//! | [`gate`] | `stats` | whether B is later than A; a gate inside a test |
+//! | [`gate`] | `stats` | the decision whether B is later than A; a gate inside a test |
 //!
-//! Both features are on by default. `serde` and `schema` add (de)serialisation and JSON Schema to the
-//! few types that files contain.
+//! Both features are enabled by default. `serde` and `schema` add (de)serialisation and JSON
+//! Schemas for the few types that files contain.
 //!
 //! A loop that records its own lateness for `osjitter gate`:
 //!

@@ -1,79 +1,79 @@
-//! The buffer a measuring loop writes into.
+//! The buffer that a measuring loop writes into.
 
 use std::num::NonZeroU64;
 
-/// One wake-up as raw counter readings: conversion waits until the round is over.
+/// A wake-up as raw counter readings, which are converted after the round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RawSample {
-    /// Index on the grid of the last tick this wake-up reported.
+    /// Index of the last tick that this wake-up reported, on the grid.
     pub tick: u64,
-    /// How many consecutive ticks it reported, ending with `tick`; more than one where expirations
-    /// were coalesced.
+    /// Number of consecutive ticks reported, ending with `tick`; more than one if expirations were
+    /// coalesced.
     pub expirations: u64,
-    /// Counter reading taken first thing after the wait returned.
+    /// Counter reading immediately after the wait returned.
     pub wake_count: u64,
-    /// Counter reading taken when the runtime came back from its park; `None` where it did not park
-    /// for this tick. One word, so that a sample is half a cache line.
+    /// Counter reading when the runtime returned from its park; `None` if it did not park for this
+    /// tick. `NonZeroU64` keeps a sample at half a cache line.
     pub unpark_count: Option<NonZeroU64>,
 }
 
-/// A preallocated list of [`RawSample`]s: pushing never allocates.
+/// A preallocated list of [`RawSample`]s. Pushing never allocates.
 ///
 /// ```
 /// use jitterstat::recorder::{RawSample, Recorder};
 /// let mut recorder = Recorder::with_capacity(1);
 /// let sample = RawSample { tick: 0, expirations: 1, wake_count: 7, unpark_count: None };
 /// assert!(recorder.push(sample));
-/// assert!(!recorder.push(sample), "full: the sample is refused, nothing is reallocated");
+/// assert!(!recorder.push(sample), "a full recorder drops the sample");
 /// assert_eq!(recorder.samples(), [sample]);
 /// ```
 #[derive(Debug)]
 pub struct Recorder {
-    /// All that there is room for; those from `len` on mean nothing.
-    room: Box<[RawSample]>,
+    /// The whole capacity; entries from `len` on are unused.
+    slots: Box<[RawSample]>,
     len: usize,
 }
 
 impl Recorder {
-    /// Room for `capacity` wake-ups, with every page of it touched so that the loop takes no page
-    /// fault.
+    /// Creates a recorder for `capacity` wake-ups. Every page is touched, so that the loop causes
+    /// no page faults.
     ///
     /// # Panics
-    /// Without enough memory; see [`Recorder::try_with_capacity`].
+    /// Panics if there is not enough memory; see [`Recorder::try_with_capacity`].
     #[must_use]
     pub fn with_capacity(capacity: usize) -> Self {
         Self::try_with_capacity(capacity).expect("memory for the samples")
     }
 
-    /// As [`Recorder::with_capacity`].
+    /// Creates a recorder like [`Recorder::with_capacity`], without panicking.
     ///
     /// # Errors
-    /// Not enough memory.
+    /// Returns an error if there is not enough memory.
     pub fn try_with_capacity(capacity: usize) -> Result<Self, std::collections::TryReserveError> {
-        let mut room = Vec::new();
-        room.try_reserve_exact(capacity)?;
-        // Written once, so that the pages are there before the first tick.
+        let mut slots = Vec::new();
+        slots.try_reserve_exact(capacity)?;
+        // Writing to the pages maps them before the first tick.
         let touch = RawSample { tick: 1, expirations: 1, wake_count: 1, unpark_count: None };
-        room.resize(capacity, touch);
-        Ok(Self { room: room.into_boxed_slice(), len: 0 })
+        slots.resize(capacity, touch);
+        Ok(Self { slots: slots.into_boxed_slice(), len: 0 })
     }
 
-    /// Appends a sample; `false` if the buffer is full, and then nothing is stored.
+    /// Appends a sample. Returns `false` and drops the sample if the buffer is full.
     #[inline]
     pub fn push(&mut self, sample: RawSample) -> bool {
-        let Some(slot) = self.room.get_mut(self.len) else { return false };
+        let Some(slot) = self.slots.get_mut(self.len) else { return false };
         *slot = sample;
         self.len += 1;
         true
     }
 
-    /// The samples, in order.
+    /// Returns the samples in order.
     #[must_use]
     pub fn samples(&self) -> &[RawSample] {
-        &self.room[..self.len]
+        &self.slots[..self.len]
     }
 
-    /// Forgets the samples and keeps the memory.
+    /// Removes the samples but keeps the memory.
     pub fn clear(&mut self) {
         self.len = 0;
     }
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_takes_what_there_is_room_for_and_keeps_its_memory() {
+    fn capacity_is_fixed_and_reused() {
         let sample = |tick| RawSample {
             tick,
             expirations: 1,
@@ -92,21 +92,24 @@ mod tests {
             unpark_count: NonZeroU64::new(tick),
         };
         let mut recorder = Recorder::with_capacity(3);
-        assert!(recorder.samples().is_empty(), "what was written to touch the pages is no sample");
+        assert!(recorder.samples().is_empty(), "touching the pages adds no sample");
         assert_eq!(
             [0, 1, 2, 3, 4].map(|tick| recorder.push(sample(tick))),
             [true, true, true, false, false]
         );
         assert_eq!(recorder.samples(), [0, 1, 2].map(sample));
-        let at = recorder.samples().as_ptr();
+        let memory = recorder.samples().as_ptr();
         recorder.clear();
         assert!(recorder.samples().is_empty() && recorder.push(sample(7)));
-        assert_eq!((recorder.samples(), recorder.samples().as_ptr()), ([sample(7)].as_slice(), at));
+        assert_eq!(
+            (recorder.samples(), recorder.samples().as_ptr()),
+            ([sample(7)].as_slice(), memory)
+        );
         assert!(!Recorder::with_capacity(0).push(sample(0)));
     }
 
     #[test]
-    fn a_sample_is_half_a_cache_line() {
+    fn samples_fill_half_a_cache_line() {
         assert_eq!(size_of::<RawSample>(), 32);
     }
 }

@@ -1,34 +1,35 @@
-//! One round: every tick of the grid is delivered, coalesced or skipped, exactly one of them.
+//! The ticks of one round: each tick of the grid is exactly one of delivered, coalesced and
+//! skipped.
 
 use std::fmt;
 
-/// A wake-up in nanoseconds after the start of the grid (negative: before it).
+/// A wake-up. Times are nanoseconds after the start of the grid, negative before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wakeup {
-    /// Index of the last tick reported.
+    /// Index of the last reported tick.
     pub tick: u64,
-    /// Number of consecutive ticks reported, ending with `tick`; at least 1.
+    /// Number of consecutive reported ticks, ending with `tick`; at least 1.
     pub expirations: u64,
-    /// When the waiting code ran again.
+    /// Time at which the waiting code ran again.
     pub wake_ns: i64,
-    /// When the runtime came back from its park; `None` where it had not parked for this tick.
+    /// Time at which the runtime returned from its park; `None` if it had not parked for this tick.
     pub unpark_ns: Option<i64>,
 }
 
-/// The grid of a round: tick k is due at `k * period_ns`; `first_tick .. first_tick + ticks` are
-/// recorded.
+/// The grid of a round. Tick k is due at `k * period_ns`; the ticks
+/// `first_tick .. first_tick + ticks` are recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grid {
-    /// The nominal period.
+    /// Nominal period.
     pub period_ns: u64,
-    /// First recorded index: the number of warm-up ticks before it.
+    /// Index of the first recorded tick, which is the number of warm-up ticks.
     pub first_tick: u64,
-    /// How many ticks the round plans.
+    /// Number of planned ticks.
     pub ticks: u64,
 }
 
 impl Grid {
-    /// Deadline of index `tick`, in nanoseconds after the start.
+    /// Returns the deadline of a tick, in nanoseconds after the start.
     #[must_use]
     pub fn deadline_ns(&self, tick: u64) -> i64 {
         i64::try_from(u128::from(tick) * u128::from(self.period_ns)).unwrap_or(i64::MAX)
@@ -39,18 +40,18 @@ impl Grid {
     }
 }
 
-/// Why wake-ups do not fit a grid: the subject broke its contract.
+/// The error of wake-ups that do not fit a grid, because the subject broke its contract.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WakeupError {
-    /// A wake-up reports an index that an earlier one has reported already.
+    /// A wake-up reports a tick that an earlier one has already reported.
     NotIncreasing {
-        /// The first index it claims.
+        /// The first tick of the wake-up.
         tick: u64,
     },
-    /// A wake-up reports no expiration, or more of them than there can have been.
+    /// A wake-up reports no expiration, or more than are possible.
     BadCount {
-        /// The last index it claims.
+        /// The last tick of the wake-up.
         tick: u64,
     },
 }
@@ -70,27 +71,28 @@ impl fmt::Display for WakeupError {
 
 impl std::error::Error for WakeupError {}
 
-/// The lateness of every tick of one round that was delivered or coalesced, in order of index.
+/// The delivered and coalesced ticks of one round with their lateness, in order of their index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RoundSamples {
-    /// What was asked for.
+    /// The grid of the round.
     pub grid: Grid,
-    /// Indices, strictly increasing.
+    /// Indices of the ticks, strictly increasing.
     pub ticks: Vec<u64>,
-    /// Lateness of each index: wake time minus deadline; negative is early.
+    /// Lateness of each tick: wake time minus deadline; negative if early.
     pub lateness_ns: Vec<i64>,
-    /// The runtime's return from its park minus the deadline, for ticks that had a park of their
-    /// own.
+    /// Time of the runtime's return from its park minus the deadline, for ticks with a park of
+    /// their own.
     pub until_unpark_ns: Vec<Option<i64>>,
-    /// Ticks that shared the wake-up of a later one.
+    /// Number of ticks that shared the wake-up of a later tick.
     pub coalesced: u64,
 }
 
 impl RoundSamples {
-    /// Books the wake-ups of a round on its grid. Indices outside the grid (warm-up) are left out.
+    /// Assigns the wake-ups of a round to the ticks of its grid. Ticks outside the grid, such as
+    /// the warm-up, are ignored.
     ///
     /// # Errors
-    /// [`WakeupError`] where an index is claimed twice, or a count of expirations is impossible.
+    /// Returns an error if a tick is reported twice, or a number of expirations is impossible.
     pub fn from_wakeups(grid: Grid, wakeups: &[Wakeup]) -> Result<Self, WakeupError> {
         let mut samples = Self {
             grid,
@@ -101,8 +103,8 @@ impl RoundSamples {
         };
         let mut next_free = 0_u64;
         for wakeup in wakeups {
-            let before = wakeup.expirations.checked_sub(1).and_then(|n| wakeup.tick.checked_sub(n));
-            let Some(first) = before else {
+            let first = wakeup.expirations.checked_sub(1).and_then(|n| wakeup.tick.checked_sub(n));
+            let Some(first) = first else {
                 return Err(WakeupError::BadCount { tick: wakeup.tick });
             };
             if first < next_free {
@@ -111,43 +113,43 @@ impl RoundSamples {
             next_free = wakeup.tick.saturating_add(1);
             for tick in first.max(grid.first_tick)..next_free.min(grid.end()) {
                 let deadline_ns = grid.deadline_ns(tick);
-                let last = tick == wakeup.tick;
+                let is_last = tick == wakeup.tick;
                 samples.ticks.push(tick);
                 samples.lateness_ns.push(wakeup.wake_ns.saturating_sub(deadline_ns));
                 samples
                     .until_unpark_ns
                     .push(wakeup.unpark_ns.map(|u| u.saturating_sub(deadline_ns)));
-                samples.coalesced += u64::from(!last);
+                samples.coalesced += u64::from(!is_last);
             }
         }
         Ok(samples)
     }
 
-    /// Ticks that were delivered or coalesced: the ones that have a lateness.
+    /// Returns the number of ticks that were delivered or coalesced, which have a lateness.
     #[must_use]
     pub fn recorded(&self) -> u64 {
         self.lateness_ns.len() as u64
     }
 
-    /// Index and lateness of each tick that has one.
+    /// Returns the index and lateness of each recorded tick.
     pub fn pairs(&self) -> impl Iterator<Item = (u64, i64)> + '_ {
         self.ticks.iter().copied().zip(self.lateness_ns.iter().copied())
     }
 
-    /// Ticks with a wake-up of their own.
+    /// Returns the number of ticks with a wake-up of their own.
     #[must_use]
     pub fn delivered(&self) -> u64 {
         self.recorded() - self.coalesced
     }
 
-    /// Ticks that never came.
+    /// Returns the number of ticks that were never delivered.
     #[must_use]
     pub fn skipped(&self) -> u64 {
         self.grid.ticks - self.recorded()
     }
 
-    /// Ticks not delivered before the next deadline: late by a period or more, or never. No hidden
-    /// tolerance.
+    /// Returns the number of ticks that were not delivered before the next deadline: those late by
+    /// a period or more, and those never delivered. There is no hidden tolerance.
     #[must_use]
     pub fn missed(&self) -> u64 {
         let period_ns = i64::try_from(self.grid.period_ns).unwrap_or(i64::MAX);
@@ -155,14 +157,14 @@ impl RoundSamples {
         late as u64 + self.skipped()
     }
 
-    /// Ticks delivered before their deadline: each is a bug of the subject.
+    /// Returns the number of ticks delivered before their deadline. Each is a bug of the subject.
     #[must_use]
     pub fn early(&self) -> u64 {
         self.lateness_ns.iter().filter(|&&l| l < 0).count() as u64
     }
 
-    /// Sums of x·y and of x² about the round's means, x the deadline and y the lateness: their
-    /// quotient is the slope of lateness over time.
+    /// Returns the sums of x·y and x² around the means of the round, where x is the deadline and y
+    /// the lateness. Their quotient is the slope of lateness over time.
     #[must_use]
     pub fn drift_sums(&self) -> (f64, f64) {
         let n = self.ticks.len() as f64;
@@ -170,13 +172,13 @@ impl RoundSamples {
         let mean_x = self.ticks.iter().map(|&k| x(k)).sum::<f64>() / n;
         let mean_y = self.lateness_ns.iter().map(|&l| l as f64).sum::<f64>() / n;
         self.pairs().fold((0.0, 0.0), |(sxy, sxx), (k, l)| {
-            let from_mean = x(k) - mean_x;
-            (sxy + from_mean * (l as f64 - mean_y), sxx + from_mean * from_mean)
+            let deviation = x(k) - mean_x;
+            (sxy + deviation * (l as f64 - mean_y), sxx + deviation * deviation)
         })
     }
 
-    /// Differences of the lateness of neighbouring indices; a skipped index leaves a gap, not a
-    /// difference.
+    /// Returns the differences in lateness between consecutive ticks. A skipped tick leaves out two
+    /// differences.
     pub fn consecutive_ns(&self) -> impl Iterator<Item = i64> + '_ {
         let neighbours = self.ticks.windows(2).zip(self.lateness_ns.windows(2));
         neighbours.filter(|(t, _)| t[0] + 1 == t[1]).map(|(_, l)| l[1].saturating_sub(l[0]))
@@ -195,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn warm_up_is_left_out_and_the_rest_recorded() {
+    fn warm_up_is_not_recorded() {
         let wakeups: Vec<_> = (0..6).map(|k| wakeup(k, 1, 500 * k as i64 + 7)).collect();
         let round = RoundSamples::from_wakeups(GRID, &wakeups).unwrap();
         assert_eq!(round.ticks, [2, 3, 4, 5]);
@@ -207,14 +209,14 @@ mod tests {
     }
 
     #[test]
-    fn coalesced_ticks_are_each_late_by_their_own_amount() {
+    fn coalesced_ticks_have_individual_lateness() {
         let round = RoundSamples::from_wakeups(GRID, &[wakeup(5, 6, 2_600)]).unwrap();
         assert_eq!(round.lateness_ns, [1_600, 1_100, 600, 100]);
         assert_eq!((round.delivered(), round.coalesced, round.missed()), (1, 3, 3));
     }
 
     #[test]
-    fn skipped_ticks_have_no_lateness_and_count_as_missed() {
+    fn skipped_ticks_count_as_missed() {
         let round =
             RoundSamples::from_wakeups(GRID, &[wakeup(2, 1, 1_000), wakeup(5, 1, 2_499)]).unwrap();
         assert_eq!((round.skipped(), round.missed(), round.early()), (2, 2, 1));
@@ -222,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn contract_breaches_are_refused() {
+    fn contract_breaches_are_rejected() {
         let twice = [wakeup(2, 1, 1_000), wakeup(2, 1, 1_001)];
         assert_eq!(
             RoundSamples::from_wakeups(GRID, &twice),
@@ -240,7 +242,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_index_is_exactly_one_of_the_three(
+        fn every_tick_has_one_class(
             steps in proptest::collection::vec((1_u64..4, 1_u64..4), 0..60), first in 0_u64..9, ticks in 1_u64..90
         ) {
             let mut tick = 0;

@@ -1,17 +1,15 @@
-//! The contract between osjitter and a program of yours that it measures or gates:
-//! `osjitter.series/1`.
+//! The contract `osjitter.series/1` between osjitter and a program that it measures or gates.
 //!
-//! osjitter sets four environment variables: [`ENV_TICKS`], how many ticks to record;
-//! [`ENV_WARMUP`], how many ticks to run before them and not to record; [`ENV_OUT`], the file to
-//! write; [`ENV_PERIOD`], the period that is asked for, which a program with a period of its own
-//! need not read. Where a tick a line is wanted, [`ENV_SERIES`] is `ticks`: a program whose loop
-//! has a meter of `tickmeter` needs no code for what follows, as the meter writes the file by
-//! itself.
+//! osjitter sets four environment variables: [`ENV_TICKS`] is the number of ticks to record,
+//! [`ENV_WARMUP`] the number of unrecorded ticks to run before them, [`ENV_OUT`] the file to write,
+//! and [`ENV_PERIOD`] the requested period, which a program with a fixed period can ignore. If
+//! osjitter expects one line per tick, [`ENV_SERIES`] is `ticks`. A program whose loop has a meter
+//! of `tickmeter` needs no code for the following: the meter writes the file.
 //!
-//! # A program that ticks
+//! # Ticks
 //!
-//! It writes the line `osjitter.series/1 period_ns=500000`, then one signed lateness in nanoseconds
-//! (wake-up minus deadline) a line, in tick order, and exits with 0.
+//! The program writes the line `osjitter.series/1 period_ns=500000`, then one line per tick with
+//! its signed lateness in nanoseconds (wake-up minus deadline), in tick order, and exits with 0.
 //!
 //! ```
 //! use jitterstat::series::{Reader, Writer};
@@ -25,20 +23,20 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Where [`ENV_TIMES`] is `monotonic`, osjitter would also know when each tick came: the time of
-//! the wake-up on the system's monotonic clock, in nanoseconds, behind its lateness
-//! ([`Writer::push_at`]). With that, `osjitter run --why` finds out what the program's threads were
-//! doing between a deadline and its wake-up. Behind it, a program may write how long the thread
-//! that runs the tick has waited for a CPU in all ([`Writer::push_with`]), the second number of
-//! Linux's `/proc/thread-self/schedstat`: then no right is needed to tell a CPU that was taken from
-//! a timer that was late. What is left out is measured all the same.
+//! If [`ENV_TIMES`] is `monotonic`, the program should write a second number on each line: the time
+//! of the wake-up on the system's monotonic clock, in nanoseconds ([`Writer::push_at`]). With it,
+//! `osjitter run --why` can find out what the program's threads were doing between a deadline and
+//! its wake-up. A third number is optional: the total time for which the thread of the tick has
+//! waited for a CPU ([`Writer::push_with`]), which is the second number of Linux's
+//! `/proc/thread-self/schedstat`. With it, osjitter needs no privileges to distinguish a busy CPU
+//! from a late timer. Both numbers can be left out; the lateness is measured in any case.
 //!
-//! # Any program: numbers of its own
+//! # Metrics
 //!
-//! Nothing need be written to gate a program by its wall time, CPU time or memory. What else it is
-//! to be judged by, for `osjitter gate --metric throughput --metric latency`, it declares with a
-//! unit and which way is better, and writes once a run, or once a sample. Of samples, the median
-//! and a tail percentile are judged.
+//! To gate a program by its wall time, CPU time or memory, the program need not write anything. It
+//! can declare additional metrics, for `osjitter gate --metric throughput --metric latency`, each
+//! with a unit and the better direction, and write one value per run or one per sample. The gate
+//! judges the median and a tail percentile of samples.
 //!
 //! In Rust:
 //!
@@ -85,144 +83,148 @@
 //! } >"$OSJITTER_OUT"
 //! ```
 //!
-//! A name or a unit is one word of at most 32 printable characters, a name beginning with a letter;
-//! a value is a decimal number above zero.
+//! A name or a unit is one word of at most 32 printable characters, and a name begins with a
+//! letter. A value is a decimal number above zero.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 
-/// First word of a series.
+/// The first word of a series.
 pub const SCHEMA: &str = "osjitter.series/1";
-/// Number of ticks to record.
+/// Environment variable with the number of ticks to record.
 pub const ENV_TICKS: &str = "OSJITTER_TICKS";
-/// Number of ticks to run before the recorded ones.
+/// Environment variable with the number of ticks to run before the recorded ones.
 pub const ENV_WARMUP: &str = "OSJITTER_WARMUP";
-/// Period that is asked for, in nanoseconds: `--period`.
+/// Environment variable with the requested period in nanoseconds (`--period`).
 pub const ENV_PERIOD: &str = "OSJITTER_PERIOD_NS";
-/// [`SERIES_OF_TICKS`] where a lateness a line is wanted, rather than the program's own numbers.
+/// Environment variable that is [`SERIES_OF_TICKS`] if osjitter expects ticks rather than metrics.
 pub const ENV_SERIES: &str = "OSJITTER_SERIES";
 /// Value of [`ENV_SERIES`].
 pub const SERIES_OF_TICKS: &str = "ticks";
-/// [`TIMES_MONOTONIC`] where the time of each wake-up is wanted, too.
+/// Environment variable that is [`TIMES_MONOTONIC`] if the time of each wake-up is requested.
 pub const ENV_TIMES: &str = "OSJITTER_TIMES";
-/// Value of [`ENV_TIMES`]: on Linux the clock `CLOCK_MONOTONIC`, which Python's `time.monotonic_ns`
-/// and Java's `System.nanoTime` read.
+/// Value of [`ENV_TIMES`]. On Linux this is the clock `CLOCK_MONOTONIC`, which Python's
+/// `time.monotonic_ns` and Java's `System.nanoTime` read.
 pub const TIMES_MONOTONIC: &str = "monotonic";
-/// Path of the file to write.
+/// Environment variable with the path of the file to write.
 pub const ENV_OUT: &str = "OSJITTER_OUT";
-/// More metrics than this are a mistake.
+/// Maximum number of metrics.
 const MAX_METRICS: usize = 64;
-/// Longest name or unit of a metric.
+/// Maximum length of the name or unit of a metric, in characters.
 const MAX_WORD: usize = 32;
-/// No line of a series is longer; a file without line ends is refused before it fills the memory.
+/// Maximum length of a line, so that a file without line ends is rejected before it fills the
+/// memory.
 const MAX_LINE: u64 = 256;
 
-/// Writes a series, buffered. To keep a loop free of I/O, collect first and write afterwards.
+/// A buffered writer of a series. To keep a loop free of I/O, collect the ticks first and write
+/// them afterwards.
 #[derive(Debug)]
 pub struct Writer<W: Write> {
     inner: BufWriter<W>,
 }
 
 impl<W: Write> Writer<W> {
-    /// Writes the first line.
+    /// Creates a writer and writes the first line of a series of ticks.
     ///
     /// # Errors
-    /// Those of `inner`.
+    /// Returns any error of `inner`.
     pub fn new(inner: W, period_ns: u64) -> io::Result<Self> {
         let mut inner = BufWriter::new(inner);
         writeln!(inner, "{SCHEMA} period_ns={period_ns}")?;
         Ok(Self { inner })
     }
 
-    /// Writes the first line of a program that does not tick.
+    /// Creates a writer and writes the first line of a series without ticks.
     ///
     /// # Errors
-    /// Those of `inner`.
+    /// Returns any error of `inner`.
     pub fn without_ticks(inner: W) -> io::Result<Self> {
         let mut inner = BufWriter::new(inner);
         writeln!(inner, "{SCHEMA}")?;
         Ok(Self { inner })
     }
 
-    /// Declares a metric, before its first value.
+    /// Declares a metric. Must be called before its first value.
     ///
     /// # Errors
-    /// Those of the file; a name or a unit that is no word of at most 32 printable characters.
+    /// Returns an error if the name or unit is not a word of at most 32 printable characters, and
+    /// any error of the inner writer.
     pub fn declare(&mut self, name: &str, unit: &str, better: Better) -> io::Result<()> {
         if !(is_name(name) && is_word(unit)) {
             let what = format!(
-                "{name:?} in {unit:?}: a metric's name and unit are words of at most {MAX_WORD} characters"
+                "invalid metric {name:?} in {unit:?}: expected words of at most {MAX_WORD} characters"
             );
             return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
         }
         writeln!(self.inner, "metric {name} {unit} {better}")
     }
 
-    /// Writes a value of a declared metric. osjitter refuses one that is not above zero.
+    /// Writes a value of a declared metric. osjitter rejects values that are not above zero.
     ///
     /// # Errors
-    /// Those of the file.
+    /// Returns any error of the inner writer.
     pub fn value(&mut self, name: &str, value: f64) -> io::Result<()> {
-        // With an exponent where it is far from one: a line has an end.
+        // `Debug` uses an exponent for very large and small values, so lines stay short.
         writeln!(self.inner, "{name} {value:?}")
     }
 
     /// Writes the lateness of the next tick: wake-up minus deadline, negative if early.
     ///
     /// # Errors
-    /// Those of the file.
+    /// Returns any error of the inner writer.
     pub fn push(&mut self, lateness_ns: i64) -> io::Result<()> {
         writeln!(self.inner, "{lateness_ns}")
     }
 
-    /// The same with the time of the wake-up on the system's monotonic clock; then every tick must
-    /// have one.
+    /// Writes a tick with the time of its wake-up on the system's monotonic clock. Every tick must
+    /// have one then.
     ///
     /// # Errors
-    /// Those of the file.
+    /// Returns any error of the inner writer.
     pub fn push_at(&mut self, lateness_ns: i64, wake_ns: u64) -> io::Result<()> {
         writeln!(self.inner, "{lateness_ns} {wake_ns}")
     }
 
-    /// And with the time that the thread of this tick has waited for a CPU since it began.
+    /// Writes a tick with the time of its wake-up, and the time for which its thread has waited for
+    /// a CPU since the thread started.
     ///
     /// # Errors
-    /// Those of the file.
+    /// Returns any error of the inner writer.
     pub fn push_with(&mut self, lateness_ns: i64, wake_ns: u64, waited_ns: u64) -> io::Result<()> {
         writeln!(self.inner, "{lateness_ns} {wake_ns} {waited_ns}")
     }
 
-    /// Flushes. Dropping a writer does so too, but hides errors.
+    /// Flushes the writer. Dropping it also flushes, but hides errors.
     ///
     /// # Errors
-    /// Those of the file.
+    /// Returns any error of the inner writer.
     pub fn finish(mut self) -> io::Result<()> {
         self.inner.flush()
     }
 }
 
-/// A complete series of ticks.
+/// The ticks of a series.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reader {
     /// Nominal period.
     pub period_ns: u64,
     /// Lateness of each tick, in order.
     pub lateness_ns: Vec<i64>,
-    /// When each of them came, on the clock of the program's system; `None` where it did not say
-    /// so.
+    /// Time of each wake-up on the monotonic clock of the program's system; `None` if the program
+    /// did not write it.
     pub wake_ns: Option<Vec<u64>>,
-    /// How long the thread of each had waited for a CPU since it began; `None` where it did not say
-    /// so.
+    /// Time for which the thread of each tick had waited for a CPU since its start; `None` if the
+    /// program did not write it.
     pub waited_ns: Option<Vec<u64>>,
 }
 
-/// Which way a metric is better.
+/// The better direction of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Better {
-    /// Less is better, as of a duration.
+    /// Lower values are better, as for a duration.
     Lower,
-    /// More is better, as of a throughput.
+    /// Higher values are better, as for a throughput.
     Higher,
 }
 
@@ -232,68 +234,76 @@ impl fmt::Display for Better {
     }
 }
 
-/// What a program declared, and the values that it wrote.
+/// A metric that a program declared, with its values.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Metric {
-    /// What it is called.
+    /// Name of the metric.
     pub name: String,
-    /// Unit of the values.
+    /// Unit of its values.
     pub unit: String,
-    /// Which way it is better.
+    /// Its better direction.
     pub better: Better,
     /// Its values.
     pub samples: Samples,
 }
 
-/// Values above zero, in bounded memory however many: those that agree in their first ten binary
-/// digits, to a thousandth, share a bin, which keeps the largest of them.
+/// Any number of values above zero in bounded memory. Values that agree in their first ten binary
+/// digits, that is to a thousandth, share a bin, which keeps the largest of them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Samples {
-    bins: BTreeMap<u32, (u64, f64)>,
+    bins: BTreeMap<u32, SampleBin>,
     count: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct SampleBin {
+    count: u64,
+    max: f64,
 }
 
 impl Samples {
     fn add(&mut self, value: f64) {
-        // Of positive numbers, the bits are in the order of the numbers.
-        let bin = self.bins.entry((value.to_bits() >> 42) as u32).or_insert((0, value));
-        *bin = (bin.0 + 1, bin.1.max(value));
+        // The bit patterns of positive numbers are in the order of the numbers.
+        let key = (value.to_bits() >> 42) as u32;
+        let bin = self.bins.entry(key).or_insert(SampleBin { count: 0, max: value });
+        bin.count += 1;
+        bin.max = bin.max.max(value);
         self.count += 1;
     }
 
-    /// How many.
+    /// Returns the number of values.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// The nearest-rank quantile, to a thousandth; `None` without a value.
+    /// Returns the nearest-rank quantile to a thousandth; `None` without values.
     #[must_use]
     pub fn quantile(&self, q: f64) -> Option<f64> {
         let rank = ((q * self.count as f64).ceil() as u64).max(1);
         let mut seen = 0;
-        let reached = self.bins.values().find(|(count, _)| {
-            seen += count;
+        let reached = self.bins.values().find(|bin| {
+            seen += bin.count;
             seen >= rank
         });
-        reached.map(|(_, largest)| *largest)
+        reached.map(|bin| bin.max)
     }
 }
 
-/// Why a series cannot be read.
+/// An error in a series.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum SeriesError {
-    /// An empty file.
+    /// The file is empty.
     Empty,
-    /// The first line is not that of a series, but this.
+    /// The first line is not that of a series; contains the line.
     Header(String),
-    /// Line number, from 1, and text of a line that is not a whole number of nanoseconds.
+    /// A line is not a whole number of nanoseconds; contains its number, from 1, and its text.
     Line(u64, String),
-    /// Line number, from 1, of a tick that has more or fewer numbers than the ticks before it.
+    /// A tick has more or fewer numbers than the ticks before it; contains its line number, from 1.
     Columns(u64),
-    /// Line number, from 1, text, and what is wrong with it: a line of a metric, or one that is too
-    /// long.
+    /// A line of a metric is invalid, or a line is too long; contains its number, from 1, its text
+    /// and the problem.
     Metric(u64, String, &'static str),
     /// The file cannot be read.
     Io(io::Error),
@@ -328,46 +338,57 @@ impl std::error::Error for SeriesError {
 }
 
 impl Reader {
-    /// Reads a whole series of ticks; metrics beside them are left out.
+    /// Reads the ticks of a series. Metrics are ignored.
     ///
     /// # Errors
-    /// See [`SeriesError`].
+    /// Returns a [`SeriesError`] if the series is invalid or cannot be read.
     pub fn read(from: impl Read) -> Result<Self, SeriesError> {
         let mut lines = Lines::open(from)?;
         let period_ns = lines.period_ns.ok_or_else(|| SeriesError::Header(lines.text()))?;
-        let mut lateness_ns = Vec::new();
-        let mut more: [Option<Vec<u64>>; 2] = [None, None];
+        let mut series =
+            Self { period_ns, lateness_ns: Vec::new(), wake_ns: None, waited_ns: None };
         while lines.next()? {
-            let Some((late, of_tick)) = tick(&lines.line) else {
-                if lines.line.starts_with(|c: char| c.is_ascii_alphabetic())
-                    && lines.line.contains(' ')
-                {
-                    continue;
-                }
-                return Err(SeriesError::Line(lines.number, lines.text()));
-            };
-            if lateness_ns.is_empty() {
-                more = of_tick.map(|number| number.map(|_| Vec::new()));
+            match Tick::parse(&lines.line) {
+                Some(tick) if series.push(tick) => {}
+                Some(_) => return Err(SeriesError::Columns(lines.number)),
+                None if is_metric_line(&lines.line) => {}
+                None => return Err(SeriesError::Line(lines.number, lines.text())),
             }
-            for (column, number) in more.iter_mut().zip(of_tick) {
-                match (column, number) {
-                    (Some(column), Some(number)) => column.push(number),
-                    (None, None) => {}
-                    _ => return Err(SeriesError::Columns(lines.number)),
-                }
-            }
-            lateness_ns.push(late);
         }
-        let [wake_ns, waited_ns] = more;
-        Ok(Self { period_ns, lateness_ns, wake_ns, waited_ns })
+        Ok(series)
+    }
+
+    /// Appends a tick; `false` if it has other numbers than the ticks before it.
+    fn push(&mut self, tick: Tick) -> bool {
+        if self.lateness_ns.is_empty() {
+            self.wake_ns = tick.wake_ns.map(|_| Vec::new());
+            self.waited_ns = tick.waited_ns.map(|_| Vec::new());
+        }
+        self.lateness_ns.push(tick.lateness_ns);
+        push_optional(&mut self.wake_ns, tick.wake_ns)
+            && push_optional(&mut self.waited_ns, tick.waited_ns)
     }
 }
 
-/// Reads the metrics of a series, in the order of their declarations; ticks beside them are left
-/// out.
+/// Appends a number to a column; `false` if only one of them is present.
+fn push_optional(column: &mut Option<Vec<u64>>, number: Option<u64>) -> bool {
+    match (column, number) {
+        (Some(column), Some(number)) => column.push(number),
+        (None, None) => {}
+        _ => return false,
+    }
+    true
+}
+
+/// Whether a line that is not a tick may be the declaration or a value of a metric.
+fn is_metric_line(line: &str) -> bool {
+    line.starts_with(|c: char| c.is_ascii_alphabetic()) && line.contains(' ')
+}
+
+/// Reads the metrics of a series in the order of their declarations. Ticks are ignored.
 ///
 /// # Errors
-/// See [`SeriesError`].
+/// Returns a [`SeriesError`] if the series is invalid or cannot be read.
 ///
 /// ```
 /// use jitterstat::series::{Better, metrics};
@@ -379,57 +400,79 @@ impl Reader {
 /// ```
 pub fn metrics(from: impl Read) -> Result<Vec<Metric>, SeriesError> {
     let mut lines = Lines::open(from)?;
-    let mut all: Vec<Metric> = Vec::new();
+    let mut metrics: Vec<Metric> = Vec::new();
     while lines.next()? {
-        let wrong = |what| Err(SeriesError::Metric(lines.number, lines.text(), what));
-        let mut words = lines.line.split_ascii_whitespace();
-        match [words.next(), words.next(), words.next(), words.next(), words.next()] {
-            _ if lines.period_ns.is_some() && tick(&lines.line).is_some() => {}
-            [Some("metric"), Some(name), Some(unit), Some(better), None] => {
-                let better = match better {
-                    "lower" => Better::Lower,
-                    "higher" => Better::Higher,
-                    _ => return wrong("the last word must be lower or higher, which is better"),
-                };
-                if !is_name(name) || !is_word(unit) {
-                    return wrong(
-                        "a name and a unit are words of at most 32 characters, a name begins with a letter",
-                    );
-                }
-                if all.len() == MAX_METRICS || all.iter().any(|metric| metric.name == name) {
-                    return wrong("a metric is declared once, and at most 64 are");
-                }
-                let (name, unit) = (name.to_owned(), unit.to_owned());
-                all.push(Metric { name, unit, better, samples: Samples::default() });
-            }
-            [Some(name), Some(value), None, ..] => {
-                let Some(metric) = all.iter_mut().find(|metric| metric.name == name) else {
-                    return wrong(
-                        "a metric is declared before its values: metric NAME UNIT lower|higher",
-                    );
-                };
-                match value.parse::<f64>() {
-                    Ok(value) if value.is_finite() && value > 0.0 => metric.samples.add(value),
-                    Ok(_) => return wrong("a value must be a number above zero"),
-                    Err(_) => return wrong("a value must be a decimal number"),
-                }
-            }
-            _ => return wrong("a line is `metric NAME UNIT lower|higher` or `NAME VALUE`"),
+        let is_tick = lines.period_ns.is_some() && Tick::parse(&lines.line).is_some();
+        if !is_tick {
+            add_metric_line(&mut metrics, &lines.line)
+                .map_err(|what| SeriesError::Metric(lines.number, lines.text(), what))?;
         }
     }
-    Ok(all)
+    Ok(metrics)
 }
 
-/// The line of a tick: its lateness, and where they are there the time at which it came and how
-/// long its thread had waited.
-fn tick(line: &str) -> Option<(i64, [Option<u64>; 2])> {
-    let mut words = line.split(' ');
-    let late = words.next()?.parse().ok()?;
-    let mut more = [None; 2];
-    for place in &mut more {
-        *place = words.next().map(str::parse).transpose().ok()?;
+/// Adds the declaration or the value on a line, or returns what is wrong with it.
+fn add_metric_line(metrics: &mut Vec<Metric>, line: &str) -> Result<(), &'static str> {
+    let words: Vec<&str> = line.split_ascii_whitespace().take(5).collect();
+    match words[..] {
+        ["metric", name, unit, better] => declare_metric(metrics, name, unit, better),
+        [name, value] => {
+            let metric = metrics
+                .iter_mut()
+                .find(|metric| metric.name == name)
+                .ok_or("a metric is declared before its values: metric NAME UNIT lower|higher")?;
+            let value: f64 = value.parse().map_err(|_| "a value must be a decimal number")?;
+            if !(value.is_finite() && value > 0.0) {
+                return Err("a value must be a number above zero");
+            }
+            metric.samples.add(value);
+            Ok(())
+        }
+        _ => Err("a line is `metric NAME UNIT lower|higher` or `NAME VALUE`"),
     }
-    words.next().is_none().then_some((late, more))
+}
+
+fn declare_metric(
+    metrics: &mut Vec<Metric>,
+    name: &str,
+    unit: &str,
+    better: &str,
+) -> Result<(), &'static str> {
+    let better = match better {
+        "lower" => Better::Lower,
+        "higher" => Better::Higher,
+        _ => return Err("the last word must be lower or higher, which is better"),
+    };
+    if !is_name(name) || !is_word(unit) {
+        return Err(
+            "a name and a unit are words of at most 32 characters, a name begins with a letter",
+        );
+    }
+    if metrics.len() == MAX_METRICS || metrics.iter().any(|metric| metric.name == name) {
+        return Err("a metric is declared once, and at most 64 are");
+    }
+    let (name, unit) = (name.to_owned(), unit.to_owned());
+    metrics.push(Metric { name, unit, better, samples: Samples::default() });
+    Ok(())
+}
+
+/// The numbers on the line of a tick.
+#[derive(Clone, Copy)]
+struct Tick {
+    lateness_ns: i64,
+    wake_ns: Option<u64>,
+    waited_ns: Option<u64>,
+}
+
+impl Tick {
+    /// Parses a line; `None` if it is not the line of a tick.
+    fn parse(line: &str) -> Option<Self> {
+        let mut words = line.split(' ');
+        let lateness_ns = words.next()?.parse().ok()?;
+        let mut optional = || words.next().map(str::parse).transpose().ok();
+        let (wake_ns, waited_ns) = (optional()?, optional()?);
+        words.next().is_none().then_some(Self { lateness_ns, wake_ns, waited_ns })
+    }
 }
 
 fn is_word(text: &str) -> bool {
@@ -441,14 +484,14 @@ fn is_name(text: &str) -> bool {
     is_word(text) && text.starts_with(|c: char| c.is_alphabetic()) && text != "metric"
 }
 
-/// The lines of a series, one at a time.
+/// A reader of the lines of a series.
 struct Lines<R> {
     from: BufReader<R>,
     bytes: Vec<u8>,
-    /// The current one.
+    /// The current line.
     line: String,
     number: u64,
-    /// What the first one says; none of a program that does not tick.
+    /// Period from the first line; `None` for a program without ticks.
     period_ns: Option<u64>,
 }
 
@@ -503,8 +546,8 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn what_is_no_series_is_named() {
-        for (text, says) in [
+    fn invalid_series_errors_name_the_line() {
+        for (text, expected) in [
             ("", "it is empty"),
             ("hello\n", "not \"hello\""),
             ("osjitter.series/2 period_ns=5\n", "osjitter.series/2"),
@@ -520,15 +563,15 @@ mod tests {
             ("osjitter.series/1 period_ns=5\n1  100\n", "line 2"),
         ] {
             let error = Reader::read(text.as_bytes()).unwrap_err().to_string();
-            assert!(error.contains(says), "{text:?}: {error}");
+            assert!(error.contains(expected), "{text:?}: {error}");
         }
         assert!(Reader::read(&vec![b'x'; 1 << 20][..]).is_err());
     }
 
     #[test]
-    fn what_is_no_metric_is_named() {
+    fn invalid_metric_errors_name_the_line() {
         let header = "osjitter.series/1\nmetric x ns lower\n";
-        for (text, says) in [
+        for (text, expected) in [
             ("y 5\n", "declared before"),
             ("x 0\n", "above zero"),
             ("x -3\n", "above zero"),
@@ -544,7 +587,7 @@ mod tests {
             ("metric y ns less\n", "lower or higher"),
         ] {
             let error = metrics(format!("{header}{text}").as_bytes()).unwrap_err().to_string();
-            assert!(error.contains(says) && error.contains("line 3"), "{text:?}: {error}");
+            assert!(error.contains(expected) && error.contains("line 3"), "{text:?}: {error}");
         }
         assert!(metrics("osjitter.series/1 5\n".as_bytes()).is_err());
         let many: String = (0..65).map(|i| format!("metric m{i} ns lower\n")).collect();
@@ -552,7 +595,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_is_too_long_is_not_two() {
+    fn overlong_lines_are_rejected() {
         let long = format!("{SCHEMA} period_ns=5\n{}7\n", "0".repeat(MAX_LINE as usize));
         assert!(
             Reader::read(long.as_bytes()).unwrap_err().to_string().contains("at most 255 bytes")
@@ -572,7 +615,7 @@ mod tests {
     }
 
     #[test]
-    fn ticks_and_metrics_stand_beside_each_other() {
+    fn ticks_and_metrics_can_be_mixed() {
         let mut file = Vec::new();
         let mut out = Writer::new(&mut file, 500).unwrap();
         out.declare("x", "ns", Better::Lower).unwrap();
@@ -596,7 +639,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_bounded_by_the_bins_not_by_the_samples() {
+    fn sample_memory_is_bounded() {
         let mut samples = Samples::default();
         (1..=1_000_000).for_each(|i| samples.add(f64::from(i)));
         assert_eq!(samples.count(), 1_000_000);
@@ -605,7 +648,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_quantile_is_right_to_a_thousandth(mut values in proptest::collection::vec(1e-9_f64..1e12, 1..200), q in 0.0_f64..=1.0) {
+        fn quantiles_are_within_a_thousandth(mut values in proptest::collection::vec(1e-9_f64..1e12, 1..200), q in 0.0_f64..=1.0) {
             let mut samples = Samples::default();
             values.iter().for_each(|&value| samples.add(value));
             values.sort_by(f64::total_cmp);
@@ -615,7 +658,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_written_reads_back(period_ns in 1_u64.., lateness_ns in proptest::collection::vec(any::<i64>(), 0..50)) {
+        fn written_series_reads_back(period_ns in 1_u64.., lateness_ns in proptest::collection::vec(any::<i64>(), 0..50)) {
             let mut file = Vec::new();
             let mut writer = Writer::new(&mut file, period_ns).unwrap();
             lateness_ns.iter().for_each(|&ns| writer.push(ns).unwrap());
@@ -624,7 +667,7 @@ mod tests {
         }
 
         #[test]
-        fn times_and_waits_read_back_and_are_no_metrics(
+        fn times_and_waits_read_back(
             ticks in proptest::collection::vec(any::<(i64, u64, u64)>(), 1..50),
             waits: bool,
         ) {

@@ -1,4 +1,8 @@
-//! One look at the pairs so far, and what it decides.
+//! The decision of the gate: what the pairs measured so far show.
+//!
+//! [`look`] performs one interim analysis, a *look*. It judges the median and the tail percentile
+//! of the rounds by exact tests over pairs, under the [`Rules`] that were fixed before the
+//! measurement.
 
 use std::fmt;
 
@@ -8,37 +12,38 @@ use crate::stall;
 use crate::stats::Interval;
 use crate::stats::signed_rank::{HodgesLehmann, Shift};
 
-/// Pairs at which the gate looks, unless told otherwise.
+/// Default numbers of pairs at which the gate looks.
 pub const LOOKS: [usize; 4] = [50, 100, 200, 400];
-/// The same where both sides run at once: they share their noise, and half of the pairs say as
-/// much.
+/// Default numbers of pairs if both sides run at once. The sides then share their noise, so half as
+/// many pairs show as much.
 pub const DUET_LOOKS: [usize; 4] = [25, 50, 100, 200];
-/// No test with fewer pairs: the strictest one has no bound below it.
+/// Minimum number of pairs of a test: with fewer, the strictest test has no bound.
 pub const MIN_PAIRS: usize = 12;
-/// Before the last look, a tail that seems worse at this level is looked at again rather than
-/// passed.
-const DOUBT: f64 = 0.05;
+/// Share of the pairs that [`quiet_half`] keeps.
+pub const QUIET_SHARE: f64 = 0.5;
+/// Level at which a tail that seems worse before the last look is left open instead of passed.
+const DOUBT_ALPHA: f64 = 0.05;
 
-/// What the gate promises and tolerates.
+/// The error rate and the tolerances of a gate.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rules {
-    /// Share of false alarms over the whole gate, at most.
+    /// Maximum share of false alarms over the whole gate.
     pub alpha: f64,
-    /// Numbers of pairs at which it looks, ascending; planned before anything is measured.
+    /// Numbers of pairs at which the gate looks, ascending; planned before anything is measured.
     pub looks: Vec<usize>,
     /// Nominal period.
     pub period_ns: u64,
-    /// Relative rise of the median that is tolerated.
+    /// Tolerated relative rise of the median.
     pub tolerance_median: f64,
-    /// Relative rise of the tail percentile that is tolerated.
+    /// Tolerated relative rise of the tail percentile.
     pub tolerance_tail: f64,
-    /// A rise by less than this is tolerated however large it is relatively.
+    /// Absolute rise that is always tolerated, whatever it is relatively.
     pub floor_ns: f64,
 }
 
 impl Rules {
-    /// The rules whose error rates were measured: alpha 0.5 %, +20 % and +50 %, floor 1 us, looks
-    /// at 50 to 400 pairs.
+    /// Creates the rules whose error rates were measured: alpha 0.5 %, tolerances +20 % and +50 %,
+    /// floor 1 us, looks at 50 to 400 pairs.
     #[must_use]
     pub fn new(period_ns: u64) -> Self {
         Self {
@@ -51,25 +56,27 @@ impl Rules {
         }
     }
 
-    /// The same rules for one of several comparisons, which share alpha.
+    /// Divides alpha among a number of comparisons and returns the rules of each.
     #[must_use]
     pub fn shared_by(self, comparisons: usize) -> Self {
         Self { alpha: self.alpha / comparisons.max(1) as f64, ..self }
     }
 
-    /// Alpha of one percentile at one look.
-    pub fn share(&self) -> f64 {
+    /// Returns the alpha of one percentile at one look.
+    #[must_use]
+    pub fn alpha_per_look(&self) -> f64 {
         self.alpha / (2.0 * self.looks.len().max(1) as f64)
     }
 
-    /// The tolerated rise, as a logarithm, of a percentile whose median round is `median_ns`.
+    /// Returns the tolerated rise of a percentile as a logarithm, given the relative tolerance and
+    /// the median round of the base.
     #[must_use]
     pub fn tolerance(&self, relative: f64, median_ns: f64) -> f64 {
         relative.max(self.floor_ns / median_ns).ln_1p()
     }
 }
 
-/// What is said of a percentile, of a limit, or of the whole gate.
+/// The outcome for a percentile, a limit, or the whole gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -77,19 +84,19 @@ impl Rules {
 pub enum Outcome {
     /// No rise beyond the tolerance.
     Pass,
-    /// A pass, and clearly better than before.
+    /// A pass with a clear improvement.
     Improved,
     /// A rise that is neither chance nor within the tolerance.
     Regressed,
-    /// A limit that was given is broken.
+    /// A value above a given limit.
     LimitBroken,
-    /// The rounds do not say.
+    /// The measurement does not decide the question.
     Inconclusive,
 }
 
 impl Outcome {
-    /// What several outcomes come to together: the worst of them, and improved only where none is
-    /// worse than that.
+    /// Returns the worst of several outcomes. The result is `Improved` if one outcome is and the
+    /// others pass, and `Inconclusive` without an outcome.
     ///
     /// ```
     /// use jitterstat::gate::decision::Outcome::{self, Improved, Inconclusive, Pass, Regressed};
@@ -98,14 +105,17 @@ impl Outcome {
     /// ```
     #[must_use]
     pub fn worst_of(outcomes: impl IntoIterator<Item = Self>) -> Self {
-        let weight = |o: &Self| match o {
+        outcomes.into_iter().max_by_key(Self::severity).unwrap_or(Self::Inconclusive)
+    }
+
+    fn severity(&self) -> u8 {
+        match self {
             Self::Pass => 0,
             Self::Improved => 1,
             Self::Inconclusive => 2,
             Self::LimitBroken => 3,
             Self::Regressed => 4,
-        };
-        outcomes.into_iter().max_by_key(weight).unwrap_or(Self::Inconclusive)
+        }
     }
 }
 
@@ -121,7 +131,7 @@ impl fmt::Display for Outcome {
     }
 }
 
-/// The reason of an inconclusive outcome.
+/// The reason for an inconclusive outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -129,16 +139,16 @@ impl fmt::Display for Outcome {
 pub enum Reason {
     /// The interval is too wide.
     TooNoisy,
-    /// Stalls make so much of the percentile that they could hide a change of what is tolerated
+    /// Stalls raise the percentile by so much that they could mask a change of the tolerated size
     /// ([`Lift`]).
     StallDominated,
-    /// Too few rounds for any interval.
+    /// There are too few rounds for an interval.
     TooFewRounds,
-    /// The ticks that were measured do not carry the percentile.
+    /// There are too few ticks for the percentile.
     TooFewTicks,
-    /// It was stopped before it could be decided.
+    /// The measurement was interrupted.
     Interrupted,
-    /// Something could not be measured.
+    /// A value could not be measured.
     NotMeasured,
 }
 
@@ -157,38 +167,57 @@ impl fmt::Display for Reason {
     }
 }
 
-/// One judged percentile. All differences are of natural logarithms, B minus A.
+/// The verdict on one percentile. Differences are of natural logarithms, B minus A.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PercentileVerdict {
-    /// What it comes to.
+    /// The outcome.
     pub outcome: Outcome,
-    /// Why, if inconclusive.
+    /// The reason, if the outcome is inconclusive.
     pub reason: Option<Reason>,
-    /// The estimate and interval that decided; none with too few pairs.
+    /// The estimate and interval that decided; `None` with too few pairs.
     pub shift: Option<Shift>,
     /// The tolerated rise.
     pub tolerance: f64,
     /// Median round of each side in the pairs behind the interval, in nanoseconds.
     pub sides_ns: Sides<f64>,
-    /// Pairs the deciding interval is of.
+    /// Number of pairs behind the interval.
     pub pairs: usize,
-    /// Pairs of this kind that would probably decide it; none if it is decided, or no number would.
+    /// Number of pairs that would probably decide; `None` if the percentile is decided, or no
+    /// number of pairs would decide it.
     pub pairs_to_decide: Option<u64>,
-    /// By how much stalls raise the percentile in the pairs it is judged by; none without a pair.
+    /// By how much stalls raise the percentile in the judged pairs; `None` without a pair.
     pub lift: Option<Lift>,
 }
 
-/// By how much stalls raise a percentile, as natural logarithms, in the pairs it is judged by: the
-/// median over them.
-///
-/// Of a round it is that of [`stall::lift`].
+impl PercentileVerdict {
+    /// Returns the estimated ratio of B to A.
+    #[must_use]
+    pub fn ratio(&self) -> Option<f64> {
+        self.shift.map(|s| s.estimate.exp())
+    }
+
+    /// Returns the interval of the ratio, if it is bounded.
+    #[must_use]
+    pub fn ratio_interval(&self) -> Option<Interval<f64>> {
+        Some(self.shift?.interval()?.map(f64::exp))
+    }
+
+    /// Returns the largest tolerated ratio.
+    #[must_use]
+    pub fn tolerated_ratio(&self) -> f64 {
+        if self.tolerance.is_finite() { self.tolerance.exp() } else { 1.0 }
+    }
+}
+
+/// By how much stalls raise a percentile, as natural logarithms: medians over the judged pairs of
+/// the [lift](stall::lift) of each round.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Lift {
-    /// Of side A, and of side B.
+    /// Lift of each side.
     pub sides: Sides<f64>,
-    /// Of the side of a pair that is lifted less: so much less of a change would show.
+    /// The smaller lift of each pair. A change shows less by this much.
     pub both: f64,
-    /// Of the side that is lifted more, counting only rounds that would be as late without stalls.
+    /// The larger lift of the two sides, counting only rounds that are as late without stalls.
     pub late_anyway: f64,
 }
 
@@ -208,37 +237,18 @@ impl Lift {
         })
     }
 
-    /// Whether stalls may hide a rise by that much: those of both sides half of it, or those of a
-    /// side that is late by itself the whole.
+    /// Whether stalls could mask a relative rise: if those of both sides make up half of it, or
+    /// those of a side that is late anyway make up all of it.
+    #[must_use]
     pub fn masks_change(&self, relative: f64) -> bool {
         self.both >= (relative / 2.0).ln_1p() || self.late_anyway >= relative.ln_1p()
     }
 }
 
-impl PercentileVerdict {
-    /// The estimated ratio of B over A.
-    #[must_use]
-    pub fn ratio(&self) -> Option<f64> {
-        self.shift.map(|s| s.estimate.exp())
-    }
-
-    /// The interval of the ratio, if it is bounded.
-    #[must_use]
-    pub fn ratio_interval(&self) -> Option<Interval<f64>> {
-        Some(self.shift?.interval()?.map(f64::exp))
-    }
-
-    /// The ratio up to which a rise is tolerated.
-    #[must_use]
-    pub fn tolerated_ratio(&self) -> f64 {
-        if self.tolerance.is_finite() { self.tolerance.exp() } else { 1.0 }
-    }
-}
-
-/// A look at all pairs so far.
+/// The result of an interim analysis of all pairs so far.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Look {
-    /// Any regressed: regressed; else any inconclusive: inconclusive; else pass.
+    /// The worse outcome of the two percentiles.
     pub outcome: Outcome,
     /// The median of a round.
     pub median: PercentileVerdict,
@@ -246,7 +256,7 @@ pub struct Look {
     pub tail: PercentileVerdict,
 }
 
-/// Judges the pairs. `last` tells that no further look will follow.
+/// Judges the pairs measured so far. `last` is whether no further look follows.
 #[must_use]
 pub fn look(pairs: &[Pair], rules: &Rules, last: bool) -> Look {
     let median = judge_median(&medians(pairs), rules);
@@ -255,52 +265,55 @@ pub fn look(pairs: &[Pair], rules: &Rules, last: bool) -> Look {
     Look { outcome, median, tail }
 }
 
-/// The median of each side's round, pair by pair.
+/// Returns the medians of both rounds of each pair.
+#[must_use]
 pub fn medians(pairs: &[Pair]) -> Vec<Sides<Late>> {
     pairs.iter().map(|p| Sides { base: p.a.median, candidate: p.b.median }).collect()
 }
 
-/// The tail percentile of each side's round, pair by pair.
+/// Returns the tail percentiles of both rounds of each pair.
+#[must_use]
 pub fn tails(pairs: &[Pair]) -> Vec<Sides<Late>> {
     pairs.iter().map(|p| Sides { base: p.a.tail, candidate: p.b.tail }).collect()
 }
 
 fn judge_median(values: &[Sides<Late>], rules: &Rules) -> PercentileVerdict {
-    let judge = Judge::of(values, values.len(), rules.tolerance_median, rules);
-    let Some(all) = intervals(values) else { return judge.too_few() };
-    let shift = all.shift(rules.share());
-    judge.judged(judge.outcome(shift), shift, values)
+    let judge = PercentileJudge::new(values, values.len(), rules.tolerance_median, rules);
+    let Some(estimator) = hodges_lehmann(values) else { return judge.too_few_pairs() };
+    let shift = estimator.shift(rules.alpha_per_look());
+    judge.verdict(judge.outcome(shift), shift, values)
 }
 
-/// The tail is judged twice, each with half of the alpha: on the quieter half of the pairs, where
-/// stalls of the machine do not drown it, and on all, because a change may show only in some
-/// rounds. How late the sides are, for the tolerance and for the question of stalls, is asked of
-/// the quieter half.
+/// Judges the tail percentile twice, each time with half of the alpha: over the quieter half of the
+/// pairs, in which stalls of the machine do not drown a change, and over all pairs, because a
+/// change may show in some rounds only.
+///
+/// The tolerance and the lift of stalls come from the quieter half.
+#[must_use]
 pub fn judge_tail(values: &[Sides<Late>], rules: &Rules, last: bool) -> PercentileVerdict {
     let quiet = quiet_half(values);
-    let judge = Judge::of(&quiet, values.len(), rules.tolerance_tail, rules);
-    let (Some(all), Some(half)) = (intervals(values), intervals(&quiet)) else {
-        return judge.too_few();
+    let judge = PercentileJudge::new(&quiet, values.len(), rules.tolerance_tail, rules);
+    let (Some(all), Some(half)) = (hodges_lehmann(values), hodges_lehmann(&quiet)) else {
+        return judge.too_few_pairs();
     };
-    let (shift, shift_all) = (half.shift(rules.share() / 2.0), all.shift(rules.share() / 2.0));
-    let doubtful = || !last && all.shift(DOUBT).lower > 0.0;
+    let alpha = rules.alpha_per_look() / 2.0;
+    let (shift, shift_all) = (half.shift(alpha), all.shift(alpha));
+    let is_doubtful = || !last && all.shift(DOUBT_ALPHA).lower > 0.0;
     match judge.outcome(shift) {
-        Outcome::Regressed => judge.judged(Outcome::Regressed, shift, &quiet),
+        Outcome::Regressed => judge.verdict(Outcome::Regressed, shift, &quiet),
         _ if is_regressed(shift_all, judge.tolerance) => {
-            judge.judged(Outcome::Regressed, shift_all, values)
+            judge.verdict(Outcome::Regressed, shift_all, values)
         }
-        Outcome::Pass | Outcome::Improved if doubtful() => {
-            judge.judged(Outcome::Inconclusive, shift, &quiet)
+        Outcome::Pass | Outcome::Improved if is_doubtful() => {
+            judge.verdict(Outcome::Inconclusive, shift, &quiet)
         }
-        outcome => judge.judged(outcome, shift, &quiet),
+        outcome => judge.verdict(outcome, shift, &quiet),
     }
 }
 
-/// Share of the pairs that [`quiet_half`] keeps.
-pub const QUIET_SHARE: f64 = 0.5;
-
-/// The half with the smallest sums. The sum does not know which side is which, so that choosing by
-/// it favours neither.
+/// Returns the half of the pairs with the smallest sums. A sum treats both sides alike, so the
+/// choice favours neither.
+#[must_use]
 pub fn quiet_half(values: &[Sides<Late>]) -> Vec<Sides<Late>> {
     let mut sorted = values.to_vec();
     let sum = |pair: &Sides<Late>| pair.base.ln + pair.candidate.ln;
@@ -309,8 +322,9 @@ pub fn quiet_half(values: &[Sides<Late>]) -> Vec<Sides<Late>> {
     sorted
 }
 
-/// The intervals of B over A, at any alpha; `None` with too few pairs for any test.
-pub fn intervals(values: &[Sides<Late>]) -> Option<HodgesLehmann> {
+/// Returns the estimator of the shift of B against A; `None` with too few pairs for any test.
+#[must_use]
+pub fn hodges_lehmann(values: &[Sides<Late>]) -> Option<HodgesLehmann> {
     let differences: Vec<f64> =
         values.iter().map(|pair| pair.candidate.ln - pair.base.ln).collect();
     (values.len() >= MIN_PAIRS).then(|| HodgesLehmann::new(&differences)).flatten()
@@ -320,9 +334,10 @@ fn is_regressed(shift: Shift, tolerance: f64) -> bool {
     shift.lower > 0.0 && shift.estimate >= tolerance / 2.0 && shift.upper >= tolerance
 }
 
-/// What an interval shows against a tolerance, where stalls of both sides lift the percentile by so
-/// much: a pass must be clear by as much.
-pub fn outcome(shift: Shift, tolerance: f64, lift: f64) -> Outcome {
+/// Compares an interval with a tolerance. A pass must be clear of the tolerance by `lift`, the lift
+/// of stalls on both sides.
+#[must_use]
+pub fn judge_shift(shift: Shift, tolerance: f64, lift: f64) -> Outcome {
     if is_regressed(shift, tolerance) {
         Outcome::Regressed
     } else if shift.upper >= tolerance - lift {
@@ -339,7 +354,7 @@ fn median_rounds(values: &[Sides<Late>]) -> Sides<f64> {
     side_medians(values, |late| late.ln).map(f64::exp)
 }
 
-/// The median over the rounds of each side.
+/// The median of a number over the rounds of each side.
 fn side_medians(values: &[Sides<Late>], number: impl Fn(Late) -> f64) -> Sides<f64> {
     Sides {
         base: median(values.iter().map(|pair| number(pair.base))),
@@ -347,46 +362,41 @@ fn side_medians(values: &[Sides<Late>], number: impl Fn(Late) -> f64) -> Sides<f
     }
 }
 
-/// What is the same for all tests of a percentile.
-struct Judge {
+/// The inputs that all tests of one percentile share.
+struct PercentileJudge {
     tolerance: f64,
     lift: Option<Lift>,
-    /// Stalls may hide what is tolerated.
-    stalled: bool,
+    /// Whether stalls could mask a change of the tolerated size.
+    is_stalled: bool,
     sides_ns: Sides<f64>,
     all_pairs: usize,
 }
 
-impl Judge {
-    /// `used` are the pairs that the percentile is judged by, out of so many.
-    fn of(used: &[Sides<Late>], all_pairs: usize, relative: f64, rules: &Rules) -> Self {
+impl PercentileJudge {
+    /// `used` are the pairs by which the percentile is judged, out of `all_pairs`.
+    fn new(used: &[Sides<Late>], all_pairs: usize, relative: f64, rules: &Rules) -> Self {
         let (sides_ns, lift) = (median_rounds(used), Lift::from_pairs(used, rules.period_ns));
-        let stalled = lift.is_some_and(|lift| lift.masks_change(relative));
-        Self {
-            tolerance: rules.tolerance(relative, sides_ns.base),
-            lift,
-            stalled,
-            sides_ns,
-            all_pairs,
-        }
+        let is_stalled = lift.is_some_and(|lift| lift.masks_change(relative));
+        let tolerance = rules.tolerance(relative, sides_ns.base);
+        Self { tolerance, lift, is_stalled, sides_ns, all_pairs }
     }
 
-    /// A regression is looked for first: stalls can keep it from showing, never make one between
+    /// A regression takes precedence over stalls: they can mask one, but cannot cause one between
     /// sides that share them.
     fn outcome(&self, shift: Shift) -> Outcome {
-        match outcome(shift, self.tolerance, self.lift()) {
-            Outcome::Pass | Outcome::Improved if self.stalled => Outcome::Inconclusive,
+        match judge_shift(shift, self.tolerance, self.lift_of_both()) {
+            Outcome::Pass | Outcome::Improved if self.is_stalled => Outcome::Inconclusive,
             outcome => outcome,
         }
     }
 
-    fn lift(&self) -> f64 {
+    fn lift_of_both(&self) -> f64 {
         self.lift.map_or(0.0, |lift| lift.both)
     }
 
-    /// `by` are the pairs that the shift is of.
-    fn judged(&self, outcome: Outcome, shift: Shift, by: &[Sides<Late>]) -> PercentileVerdict {
-        let open = if self.stalled { Reason::StallDominated } else { Reason::TooNoisy };
+    /// The verdict from a shift of the pairs `judged`.
+    fn verdict(&self, outcome: Outcome, shift: Shift, judged: &[Sides<Late>]) -> PercentileVerdict {
+        let open = if self.is_stalled { Reason::StallDominated } else { Reason::TooNoisy };
         let reason = (outcome == Outcome::Inconclusive).then_some(open);
         let pairs_to_decide =
             reason.filter(|r| *r == Reason::TooNoisy).and_then(|_| self.pairs_to_decide(shift));
@@ -394,14 +404,14 @@ impl Judge {
             outcome,
             reason,
             shift: Some(shift),
-            sides_ns: median_rounds(by),
-            pairs: by.len(),
+            sides_ns: median_rounds(judged),
+            pairs: judged.len(),
             pairs_to_decide,
-            ..self.too_few()
+            ..self.too_few_pairs()
         }
     }
 
-    fn too_few(&self) -> PercentileVerdict {
+    fn too_few_pairs(&self) -> PercentileVerdict {
         PercentileVerdict {
             outcome: Outcome::Inconclusive,
             reason: Some(Reason::TooFewRounds),
@@ -415,29 +425,31 @@ impl Judge {
         }
     }
 
-    /// An interval narrows with the root of the pairs: how many until it excludes what a pass must
-    /// be clear of, or zero.
+    /// The number of pairs at which the interval would exclude the tolerance less the lift, or
+    /// zero.
     fn pairs_to_decide(&self, Shift { estimate, lower, upper }: Shift) -> Option<u64> {
-        let clear = self.tolerance - self.lift();
-        let room = if estimate >= self.tolerance / 2.0 && lower <= 0.0 {
+        let clear = self.tolerance - self.lift_of_both();
+        let narrowing = if estimate >= self.tolerance / 2.0 && lower <= 0.0 {
             (estimate - lower) / estimate
         } else if estimate < clear {
             (upper - estimate) / (clear - estimate)
         } else {
             return None;
         };
-        to_decide(self.all_pairs as f64, room)
+        count_to_narrow(self.all_pairs as f64, narrowing)
     }
 }
 
-/// So much more narrows an interval by the factor `room`, with the root of the number; `None` where
-/// no number would.
-pub fn to_decide(have: f64, room: f64) -> Option<u64> {
-    let factor = (room * room).max(1.0);
+/// Returns how many values make an interval over `have` values narrower by the factor `narrowing`:
+/// its width falls with the root of their number. `None` if no practical number would.
+#[must_use]
+pub fn count_to_narrow(have: f64, narrowing: f64) -> Option<u64> {
+    let factor = (narrowing * narrowing).max(1.0);
     (factor.is_finite() && factor < 1e6).then(|| (have * factor).ceil() as u64 + 1)
 }
 
-/// The middle value, or the mean of the two; not a number without values.
+/// Returns the middle value, or the mean of the two middle values; NaN without values.
+#[must_use]
 pub fn median(values: impl Iterator<Item = f64>) -> f64 {
     let mut sorted: Vec<f64> = values.collect();
     sorted.sort_unstable_by(f64::total_cmp);
@@ -455,7 +467,7 @@ mod tests {
 
     const PERIOD_NS: u64 = 500_000;
 
-    /// Nothing of it by stalls.
+    /// A lateness without stalls.
     fn late(ns: f64) -> Late {
         Late { ln: ns.ln(), ln_unstalled: ns.ln() }
     }
@@ -464,7 +476,7 @@ mod tests {
         RoundValue { median: late(median_ns), tail: late(tail_ns) }
     }
 
-    /// A side with a tail that stalls lift from 40 us.
+    /// A side whose tail is 40 us without stalls.
     fn stalled_side(median_ns: f64, tail_ns: f64) -> RoundValue {
         RoundValue {
             tail: Late { ln_unstalled: 40e3_f64.ln(), ..late(tail_ns) },
@@ -472,7 +484,7 @@ mod tests {
         }
     }
 
-    /// Noise that no generator is needed for: the golden ratio's multiples, from -1 to 1.
+    /// Deterministic noise from -1 to 1: fractions of multiples of the golden ratio.
     fn wobble(i: usize) -> f64 {
         (i as f64 * 0.618_033_988_749_895).fract() * 2.0 - 1.0
     }
@@ -487,7 +499,7 @@ mod tests {
     }
 
     #[test]
-    fn each_percentile_is_judged_by_itself() {
+    fn percentiles_are_judged_separately() {
         let rules = Rules::new(PERIOD_NS);
         for (median, tail, expected) in [
             (14e3, 40e3, [Outcome::Pass, Outcome::Pass, Outcome::Pass]),
@@ -505,7 +517,7 @@ mod tests {
     }
 
     #[test]
-    fn comparisons_of_a_family_share_alpha() {
+    fn comparisons_share_alpha() {
         assert_eq!(Rules::new(PERIOD_NS).shared_by(4).alpha, 0.005 / 4.0);
         // With a smaller alpha an interval is never narrower.
         let uneven = |i| Pair { a: side(14e3 * wobble(i).exp(), 40e3), b: side(14e3, 40e3) };
@@ -517,7 +529,7 @@ mod tests {
     }
 
     #[test]
-    fn a_small_time_has_an_absolute_floor() {
+    fn small_rises_are_below_the_floor() {
         // 60 ns against 600 ns is ten times as much, and half a microsecond.
         let small: Vec<Pair> =
             (0..50).map(|_| Pair { a: side(60.0, 90.0), b: side(600.0, 900.0) }).collect();
@@ -528,7 +540,7 @@ mod tests {
     }
 
     #[test]
-    fn inconclusive_has_a_reason() {
+    fn inconclusive_outcomes_have_a_reason() {
         let rules = Rules::new(PERIOD_NS);
         let reason = |pairs: &[Pair]| look(pairs, &rules, true).tail.reason;
         assert_eq!(reason(&pairs(22, 14e3, 40e3)), Some(Reason::TooFewRounds));
@@ -548,7 +560,7 @@ mod tests {
         assert_eq!(look(&[], &rules, true).outcome, Outcome::Inconclusive);
     }
 
-    /// 24 quiet pairs, and 26 with a tail as late as stalls make it.
+    /// 24 quiet pairs, and 26 whose tail is late because of stalls.
     fn half_stalled(a_tail: f64, b_tail: f64) -> Vec<Pair> {
         let stalled = |p: &Pair| Pair {
             a: stalled_side(14e3, 900e3 * p.a.median.ln.exp() / 14e3),
@@ -560,7 +572,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tail_is_asked_for_stalls_only_in_the_half_that_judges_it() {
+    fn stalls_in_unused_half_are_ignored() {
         let look = look(&half_stalled(40e3, 40e3), &Rules::new(PERIOD_NS), true);
         assert_eq!(
             (look.tail.outcome, look.tail.reason, look.tail.pairs),
@@ -569,76 +581,76 @@ mod tests {
     }
 
     #[test]
-    fn the_tolerance_of_the_tail_is_of_the_half_that_judges_it() {
-        // The floor is as much again as 1 us in the quieter half, and next to nothing against 900
-        // us in the other.
+    fn tail_tolerance_comes_from_quiet_half() {
+        // The floor of 1 us doubles a tail of 1 us in the quieter half, and is negligible relative
+        // to 900 us in the other.
         let tail = look(&half_stalled(1e3, 1e3), &Rules::new(PERIOD_NS), true).tail;
         assert!((tail.tolerance - 2_f64.ln()).abs() < 1e-9, "{tail:?}");
         assert!(
             (tail.sides_ns.base - 1e3).abs() < 1e-6,
-            "the columns are of the pairs that judge: {tail:?}"
+            "the medians come from the judged pairs: {tail:?}"
         );
     }
 
-    /// 24 pairs alike, tails in milliseconds: the lateness and the own parts of A, and of B.
-    fn alike(a: [f64; 2], b: [f64; 2]) -> PercentileVerdict {
-        let side = |[q, w]: [f64; 2]| RoundValue {
-            tail: Late { ln: (q * 1e6).ln(), ln_unstalled: (w * 1e6).ln() },
+    /// 24 equal pairs. A side is given by its tail in milliseconds, with and without stalls.
+    fn judge_equal_pairs(a: (f64, f64), b: (f64, f64)) -> PercentileVerdict {
+        let side = |(late, unstalled): (f64, f64)| RoundValue {
+            tail: Late { ln: (late * 1e6).ln(), ln_unstalled: (unstalled * 1e6).ln() },
             ..side(14e3, 14e3)
         };
         look(&[Pair { a: side(a), b: side(b) }; 24], &Rules::new(PERIOD_NS), true).tail
     }
 
     #[test]
-    fn a_regression_is_looked_for_first_and_a_pass_is_clear_of_the_stalls() {
+    fn stalls_withhold_passes_but_not_regressions() {
         use Outcome::{Improved, Inconclusive, Pass, Regressed};
         let (stalls, noise) = (Some(Reason::StallDominated), Some(Reason::TooNoisy));
         for (a, b, expected) in [
-            ([2.0, 1.8], [2.0, 1.8], (Pass, None)),
-            ([2.4, 1.8], [2.4, 1.8], (Inconclusive, stalls)),
-            ([2.4, 1.8], [2.2, 1.9], (Pass, None)),
-            ([3.0, 1.8], [3.3, 3.2], (Inconclusive, stalls)),
-            ([2.0, 1.8], [2.75, 2.45], (Inconclusive, noise)),
-            ([0.9, 0.04], [0.9, 0.04], (Inconclusive, stalls)),
-            ([0.9, 0.04], [0.2, 0.04], (Improved, None)),
-            ([3.0, 1.8], [4.6, 1.8], (Regressed, None)),
+            ((2.0, 1.8), (2.0, 1.8), (Pass, None)),
+            ((2.4, 1.8), (2.4, 1.8), (Inconclusive, stalls)),
+            ((2.4, 1.8), (2.2, 1.9), (Pass, None)),
+            ((3.0, 1.8), (3.3, 3.2), (Inconclusive, stalls)),
+            ((2.0, 1.8), (2.75, 2.45), (Inconclusive, noise)),
+            ((0.9, 0.04), (0.9, 0.04), (Inconclusive, stalls)),
+            ((0.9, 0.04), (0.2, 0.04), (Improved, None)),
+            ((3.0, 1.8), (4.6, 1.8), (Regressed, None)),
         ] {
-            let judged = alike(a, b);
+            let judged = judge_equal_pairs(a, b);
             assert_eq!(
                 (judged.outcome, judged.reason, judged.pairs),
                 (expected.0, expected.1, 12),
                 "{a:?} {b:?}"
             );
         }
-        let lift = |a, b| alike(a, b).lift.unwrap();
+        let lift = |a, b| judge_equal_pairs(a, b).lift.unwrap();
         let close = |x: f64, y: f64| (x - y).abs() < 5e-5;
         assert!(
-            close(lift([2.4, 1.8], [2.4, 1.8]).both, 0.2877)
-                && close(lift([2.4, 1.8], [2.2, 1.9]).both, 0.1466)
+            close(lift((2.4, 1.8), (2.4, 1.8)).both, 0.2877)
+                && close(lift((2.4, 1.8), (2.2, 1.9)).both, 0.1466)
         );
-        assert!(close(lift([3.0, 1.8], [3.3, 3.2]).late_anyway, 0.5108));
-        let clear = alike([2.0, 1.8], [2.75, 2.45]);
+        assert!(close(lift((3.0, 1.8), (3.3, 3.2)).late_anyway, 0.5108));
+        let clear = judge_equal_pairs((2.0, 1.8), (2.75, 2.45));
         assert!(
             close(clear.shift.unwrap().upper, 0.3185) && close(clear.tolerance, 0.4055),
             "{clear:?}"
         );
-        assert_eq!(clear.pairs_to_decide, None, "more of the same would not take the stalls away");
+        assert_eq!(clear.pairs_to_decide, None, "more pairs would not remove the stalls");
     }
 
     #[test]
-    fn a_wheel_without_stalls_is_judged_like_any_loop() {
-        // Late by more than twice the period at every tick, and none of it by a stall.
-        let of = |b: f64| {
+    fn late_loop_without_stalls_is_judged_normally() {
+        // Every tick is late by more than twice the period, without a stall.
+        let look_at = |b: f64| {
             look(&[Pair { a: side(1.2e6, 1.2e6), b: side(b, b) }; 24], &Rules::new(PERIOD_NS), true)
         };
         assert_eq!(
-            [1.2e6, 1.5e6, 2.0e6].map(|b| of(b).median.outcome),
+            [1.2e6, 1.5e6, 2.0e6].map(|b| look_at(b).median.outcome),
             [Outcome::Pass, Outcome::Regressed, Outcome::Regressed]
         );
-        assert_eq!(of(1.2e6).tail.lift.unwrap().sides, Sides::default());
+        assert_eq!(look_at(1.2e6).tail.lift.unwrap().sides, Sides::default());
     }
 
-    /// A side with any lateness, part of which stalls may have made.
+    /// A side with any lateness, with and without stalls.
     fn any_side() -> impl Strategy<Value = RoundValue> {
         let late = || {
             (9.0_f64..15.0, 0.0_f64..2.0)
@@ -649,17 +661,17 @@ mod tests {
 
     proptest! {
         #[test]
-        fn exchanged_sides_share_their_stalls(pairs in proptest::collection::vec((any_side(), any_side()), 24..60)) {
+        fn swapped_sides_share_their_stalls(pairs in proptest::collection::vec((any_side(), any_side()), 24..60)) {
             let pairs: Vec<Pair> = pairs.into_iter().map(|(a, b)| Pair { a, b }).collect();
             let swapped: Vec<Pair> = pairs.iter().map(|p| p.swapped()).collect();
             let rules = Rules { floor_ns: 0.0, ..Rules::new(PERIOD_NS) };
-            let (one, other) = (look(&pairs, &rules, true), look(&swapped, &rules, true));
-            for (x, y) in [(one.median, other.median), (one.tail, other.tail)] {
+            let (forward, backward) = (look(&pairs, &rules, true), look(&swapped, &rules, true));
+            for (x, y) in [(forward.median, backward.median), (forward.tail, backward.tail)] {
                 let (lift, mirrored) = (x.lift.unwrap(), y.lift.unwrap());
                 prop_assert_eq!((lift.both, lift.late_anyway), (mirrored.both, mirrored.late_anyway));
                 prop_assert_eq!(lift.sides, mirrored.sides.swapped());
-                // Whether stalls hide it does not depend on which side is which; a regression shows
-                // all the same.
+                // Whether stalls mask a change does not depend on the order of the sides, except
+                // for a regression, which takes precedence.
                 let stalled = |j: &PercentileVerdict| j.reason == Some(Reason::StallDominated);
                 prop_assert!(stalled(&x) == stalled(&y) || [x.outcome, y.outcome].contains(&Outcome::Regressed));
                 prop_assert!([x.outcome, y.outcome] != [Outcome::Regressed; 2]);
@@ -667,10 +679,13 @@ mod tests {
         }
 
         #[test]
-        fn stalls_only_ever_withhold_a_pass(pairs in proptest::collection::vec((any_side(), any_side()), 24..60)) {
+        fn stalls_only_withhold_a_pass(pairs in proptest::collection::vec((any_side(), any_side()), 24..60)) {
             let pairs: Vec<Pair> = pairs.into_iter().map(|(a, b)| Pair { a, b }).collect();
-            let own = |of: Late| Late { ln_unstalled: of.ln, ..of };
-            let side = |of: RoundValue| RoundValue { median: own(of.median), tail: own(of.tail) };
+            let unstalled = |late: Late| Late { ln_unstalled: late.ln, ..late };
+            let side = |value: RoundValue| RoundValue {
+                median: unstalled(value.median),
+                tail: unstalled(value.tail),
+            };
             let without: Vec<Pair> = pairs.iter().map(|p| Pair { a: side(p.a), b: side(p.b) }).collect();
             let rules = Rules::new(PERIOD_NS);
             let (with, without) = (look(&pairs, &rules, true), look(&without, &rules, true));
@@ -682,7 +697,7 @@ mod tests {
         }
 
         #[test]
-        fn more_lateness_never_turns_a_regression_into_a_pass(
+        fn more_lateness_keeps_a_regression(
             noise in proptest::collection::vec((-0.3_f64..0.3, -0.3_f64..0.3), 50), by in 0.0_f64..0.6, more in 0.0_f64..0.6
         ) {
             let shifted = |by: f64| -> Outcome {
@@ -698,15 +713,15 @@ mod tests {
         }
 
         #[test]
-        fn with_exchanged_sides_not_both_are_worse(noise in proptest::collection::vec((-1.0_f64..1.0, -1.0_f64..1.0), 24..80)) {
+        fn swapped_sides_are_not_both_worse(noise in proptest::collection::vec((-1.0_f64..1.0, -1.0_f64..1.0), 24..80)) {
             let pairs: Vec<Pair> = noise.iter().map(|(x, y)| Pair {
                 a: side(14e3 * x.exp(), 40e3 * x.exp()), b: side(14e3 * y.exp(), 40e3 * y.exp()),
             }).collect();
             let swapped: Vec<Pair> = pairs.iter().map(|p| p.swapped()).collect();
             let rules = Rules::new(PERIOD_NS);
-            let (one, other) = (look(&pairs, &rules, true).median, look(&swapped, &rules, true).median);
-            prop_assert!(!(one.outcome == Outcome::Regressed && other.outcome == Outcome::Regressed));
-            prop_assert!((one.shift.unwrap().estimate + other.shift.unwrap().estimate).abs() < 1e-9);
+            let (forward, backward) = (look(&pairs, &rules, true).median, look(&swapped, &rules, true).median);
+            prop_assert!(!(forward.outcome == Outcome::Regressed && backward.outcome == Outcome::Regressed));
+            prop_assert!((forward.shift.unwrap().estimate + backward.shift.unwrap().estimate).abs() < 1e-9);
         }
     }
 }

@@ -1,25 +1,28 @@
-//! A gate inside a test: two functions of one program, run in turn, each giving one number a run.
+//! A gate inside a test: compares two functions that run in turn and return one number per run.
 //!
-//! The old code stands beside the new: kept for the test, or something of the same kind that will
-//! not change, to which a ratio is known ([`InTurn::ratio`]). A number that was stored on another
-//! day, or by another machine, is no side: `osjitter gate --baseline` says what becomes of those.
+//! The base is the old code, kept for the test, or a similar function that will not change and to
+//! which a ratio is known ([`InTurn::ratio`]). A number that was stored on another day or by
+//! another machine cannot serve as a side; `osjitter gate --baseline` handles stored measurements.
 
 use std::fmt;
 
 use super::Sides;
-use super::decision::{LOOKS, Outcome, Reason};
+use super::decision::{LOOKS, MIN_PAIRS, Outcome, Reason};
 use super::metric::{JudgedMetric, MetricRule, alpha_share};
 use crate::stats::Interval;
 use crate::stats::random::SplitMix64;
 
-/// Share of false alarms over all looks of one test.
+/// Maximum share of false alarms over all looks of one test.
 pub const ALPHA: f64 = 0.005;
-/// A change of so many half widths of its interval is found to be one in 19 tests of 20: at the
-/// level of a look, a half width is some three standard deviations, and one estimate in 20 falls
-/// short by more than 1.64 of them.
-const SEEN: f64 = 1.5;
+/// Lower bound of the maximum number of pairs: the tail is judged on half of them.
+const MIN_MAX_PAIRS: usize = 2 * MIN_PAIRS;
+/// Half widths of its interval by which a change is found in 19 of 20 tests: at the alpha of a
+/// look, a half width is about three standard deviations, and one estimate in 20 falls short by
+/// more than 1.64 of them.
+const FOUND_HALF_WIDTHS: f64 = 1.5;
 
-/// Two functions to be judged by what they return: a time, a p99 of samples, a size, a rate.
+/// Judges two functions by the numbers that they return, such as a time, a p99 of samples, a size
+/// or a rate.
 ///
 /// ```
 /// use jitterstat::gate::in_turn::InTurn;
@@ -34,7 +37,7 @@ const SEEN: f64 = 1.5;
 ///
 /// # /*
 /// #[test]
-/// fn sorting_is_no_slower_than_it_was() {
+/// fn sorting_is_not_slower() {
 /// # */
 ///     let stable = || time(|numbers| numbers.sort());
 ///     let unstable = || time(|numbers| numbers.sort_unstable());
@@ -46,9 +49,9 @@ const SEEN: f64 = 1.5;
 /// # */
 /// ```
 ///
-/// Both run in the test's process, bound to nothing: what one leaves behind in caches and in the
-/// allocator, the other one finds, as often as the other way round. Run such tests by themselves
-/// (`cargo test -- --test-threads 1`), built as what you ship (`--release`).
+/// Both functions run in the process of the test, which is not bound to a CPU. Each finds the
+/// caches and the allocator as the other one left them, equally often. Run such tests one at a time
+/// (`cargo test -- --test-threads 1`) and build them like the product (`--release`).
 #[derive(Clone, Debug, PartialEq)]
 pub struct InTurn {
     rule: MetricRule,
@@ -57,47 +60,47 @@ pub struct InTurn {
     seed: u64,
 }
 
-/// What [`InTurn::run`] found. All ratios are of B over A.
+/// The result of [`InTurn::run`]. Ratios are B to A.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct JudgedInTurn {
-    /// What it comes to.
+    /// The outcome.
     pub outcome: Outcome,
-    /// Why, if inconclusive.
+    /// The reason, if the outcome is inconclusive.
     pub reason: Option<Reason>,
-    /// The estimate; none below 12 pairs.
+    /// The estimated ratio; `None` with too few pairs.
     pub ratio: Option<f64>,
-    /// Its interval at the level of this look; none where the pairs give none.
+    /// The interval of the ratio at the alpha of this look; `None` with too few pairs.
     pub ratio_interval: Option<Interval<f64>>,
-    /// The ratio up to which, or down to which, it is tolerated.
+    /// The largest tolerated ratio, or the smallest if higher values are better.
     pub tolerated_ratio: f64,
-    /// The ratio that runs as noisy as these would have found in 19 of 20 tests; none without an
+    /// The ratio that runs with this noise would find in 19 of 20 tests; `None` without an
     /// interval.
     pub found_ratio: Option<f64>,
-    /// Median run of A and of B, in the pairs that decided.
+    /// Median run of each side, in the pairs that decided.
     pub sides: Sides<f64>,
-    /// Pairs run.
+    /// Number of pairs that ran.
     pub pairs: usize,
 }
 
 impl InTurn {
-    /// A rise by this share is tolerated: 0.05 for 5 %.
+    /// Creates a test that tolerates a relative rise: 0.05 for 5 %.
     ///
     /// # Panics
-    /// If it is not above zero.
+    /// Panics if the tolerance is not above zero.
     #[must_use]
     pub fn lower_is_better(tolerance: f64) -> Self {
         Self::new(false, tolerance)
     }
 
-    /// A fall by this share is tolerated.
+    /// Creates a test that tolerates a relative fall.
     ///
     /// # Panics
-    /// If it is not above zero and below 1.
+    /// Panics if the tolerance is not above zero and below 1.
     #[must_use]
     pub fn higher_is_better(tolerance: f64) -> Self {
         assert!(
             tolerance < 1.0,
-            "nothing falls by {tolerance}, a share of 1 or more; tolerate less"
+            "invalid tolerance {tolerance}: expected a share above zero and below 1, such as 0.05"
         );
         Self::new(true, tolerance)
     }
@@ -105,47 +108,47 @@ impl InTurn {
     fn new(higher_is_better: bool, tolerance: f64) -> Self {
         assert!(
             is_value(tolerance),
-            "a tolerance is a share above zero, such as 0.05, not {tolerance}"
+            "invalid tolerance {tolerance}: expected a share above zero, such as 0.05"
         );
         let rule = MetricRule { higher_is_better, tolerance, floor: 0.0 };
         Self { rule, ratio: 1.0, looks: LOOKS.to_vec(), seed: 1 }
     }
 
-    /// B should be so many times A, rather than equal to it: 1.4 where the new code was measured to
-    /// take 1.4 times as long as a yardstick. The ratio may be stored, unlike the times themselves,
-    /// as far as machines have it in common.
+    /// Sets the ratio of B to A that counts as no change; 1 unless set. For example 1.4 if the new
+    /// code was measured to take 1.4 times as long as a yardstick. Unlike times, such a ratio can
+    /// be stored if it holds on all machines in use.
     ///
     /// # Panics
-    /// If it is not above zero.
+    /// Panics if the ratio is not above zero.
     #[must_use]
     pub fn ratio(mut self, b_over_a: f64) -> Self {
-        assert!(is_value(b_over_a), "a ratio is above zero, not {b_over_a}");
+        assert!(is_value(b_over_a), "invalid ratio {b_over_a}: expected a number above zero");
         self.ratio = b_over_a;
         self
     }
 
-    /// Ends after so many pairs, decided or not: 400 unless set, at least 24. It looks at 50, 100,
-    /// 200, and at the last.
+    /// Sets the maximum number of pairs, after which the test ends even if undecided: 400 unless
+    /// set, at least 24. Looks are taken at 50, 100 and 200 pairs, and at the last.
     #[must_use]
     pub fn max_pairs(mut self, pairs: usize) -> Self {
-        let most = pairs.max(24);
-        self.looks = LOOKS.into_iter().filter(|&look| look < most).chain([most]).collect();
+        let max = pairs.max(MIN_MAX_PAIRS);
+        self.looks = LOOKS.into_iter().filter(|&look| look < max).chain([max]).collect();
         self
     }
 
-    /// Seed of the order within each pair.
+    /// Sets the seed of the order within each pair.
     #[must_use]
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = seed;
         self
     }
 
-    /// Runs both in turn until a look decides. The first run of each is dropped.
+    /// Runs both functions in turn until a look decides. The first run of each is dropped.
     ///
-    /// With nothing changed, one test in 200 finds a regression, at most.
+    /// Without a change, at most one test in 200 finds a regression.
     ///
     /// # Panics
-    /// If a function returns what is not finite and above zero; and as the functions.
+    /// Panics if a function panics, or returns a number that is not finite and above zero.
     #[track_caller]
     pub fn run(&self, mut a: impl FnMut() -> f64, mut b: impl FnMut() -> f64) -> JudgedInTurn {
         let mut random = SplitMix64::new(self.seed);
@@ -156,35 +159,35 @@ impl InTurn {
             for (side, value) in [("A", a), ("B", b)] {
                 assert!(
                     is_value(value),
-                    "a run of {side} returned {value}; a value is finite and above zero"
+                    "a run of {side} returned {value}: expected a finite number above zero"
                 );
             }
             Sides { base: a * self.ratio, candidate: b }
         };
         pair(false);
-        let share = alpha_share(ALPHA, 1, self.looks.len());
+        let alpha = alpha_share(ALPHA, 1, self.looks.len());
         let last = self.looks[self.looks.len() - 1];
         let mut values = Vec::with_capacity(last);
         loop {
             values.push(pair(random.coin()));
             if self.looks.contains(&values.len()) {
-                let judged = self.rule.judge(&values, share, values.len() == last);
+                let judged = self.rule.judge(&values, alpha, values.len() == last);
                 if judged.outcome != Outcome::Inconclusive || values.len() == last {
-                    return self.judged(&judged, values.len());
+                    return self.result(&judged, values.len());
                 }
             }
         }
     }
 
-    /// As ratios of what the functions returned.
-    fn judged(&self, judged: &JudgedMetric, pairs: usize) -> JudgedInTurn {
+    /// Converts a verdict on values scaled by [`Self::ratio`] to ratios of the returned numbers.
+    fn result(&self, judged: &JudgedMetric, pairs: usize) -> JudgedInTurn {
         let tolerated = judged.tolerated_ratio.ln().abs();
         let found = |interval: Interval<f64>| {
             let half = (interval.upper / interval.lower).ln() / 2.0;
-            // What the rule of a regression asks for: an interval above nothing, an estimate above
-            // half of what is tolerated, and an upper end above it.
-            let change = (SEEN * half)
-                .max((tolerated + (SEEN - 1.0) * 2.0 * half) / 2.0)
+            // A regression needs an interval above zero, an estimate above half of the tolerance,
+            // and an upper bound above the tolerance.
+            let change = (FOUND_HALF_WIDTHS * half)
+                .max((tolerated + (FOUND_HALF_WIDTHS - 1.0) * 2.0 * half) / 2.0)
                 .max(tolerated - half / 2.0);
             self.ratio * if self.rule.higher_is_better { -change } else { change }.exp()
         };
@@ -202,11 +205,11 @@ impl InTurn {
 }
 
 impl JudgedInTurn {
-    /// Fails the test if B has become worse. What is inconclusive passes: print it, and see
-    /// [`Self::found_ratio`].
+    /// Fails the test if B is worse than tolerated. An inconclusive result passes: print it, and
+    /// see [`Self::found_ratio`].
     ///
     /// # Panics
-    /// If the outcome is [`Outcome::Regressed`].
+    /// Panics if the outcome is [`Outcome::Regressed`].
     #[track_caller]
     pub fn assert_no_regression(&self) {
         assert!(self.outcome != Outcome::Regressed, "{self}");
@@ -241,7 +244,7 @@ impl fmt::Display for JudgedInTurn {
 mod tests {
     use super::*;
 
-    /// Runs of about 50 us, one in five disturbed by up to as much again.
+    /// Runs of about 50 us, one in five of which takes up to twice as long.
     fn noisy(seed: u64, scale: f64) -> impl FnMut() -> f64 {
         let mut random = SplitMix64::new(seed);
         move || {
@@ -250,23 +253,23 @@ mod tests {
         }
     }
 
-    fn of(test: &InTurn, seed: u64, b: f64) -> JudgedInTurn {
+    fn run(test: &InTurn, seed: u64, b: f64) -> JudgedInTurn {
         test.clone().seed(seed).run(noisy(2 * seed, 1.0), noisy(2 * seed + 1, b))
     }
 
     #[test]
-    fn what_is_the_same_passes_and_what_is_worse_does_not() {
+    fn changes_give_expected_outcomes() {
         let time = InTurn::lower_is_better(0.05);
         let rate = InTurn::higher_is_better(0.05);
         for (b, outcome) in
             [(1.0, Outcome::Pass), (1.1, Outcome::Regressed), (0.9, Outcome::Improved)]
         {
-            let judged = of(&time, 7, b);
+            let judged = run(&time, 7, b);
             assert_eq!(judged.outcome, outcome, "{judged}");
             assert!((judged.ratio.unwrap() / b - 1.0).abs() < 0.02, "{judged}");
             let (mut a, mut b_time) = (noisy(14, 1.0), noisy(15, b));
             assert_eq!(rate.run(|| 1e9 / a(), || 1e9 / b_time()).outcome, outcome);
-            // The same beside a yardstick that takes a third of the time.
+            // The same with a yardstick that takes a third of the time as the base.
             let judged = time.clone().ratio(3.0).run(noisy(14, 1.0), noisy(15, 3.0 * b));
             assert_eq!(judged.outcome, outcome, "{judged}");
             assert!(
@@ -278,24 +281,24 @@ mod tests {
     }
 
     #[test]
-    fn a_test_without_a_change_hardly_ever_fails_and_finds_what_it_says() {
+    fn found_ratio_and_false_alarms_match() {
         let test = InTurn::lower_is_better(0.02).max_pairs(50);
-        let same: Vec<JudgedInTurn> = (0..2_000).map(|seed| of(&test, seed, 1.0)).collect();
-        let alarms = same.iter().filter(|judged| judged.outcome == Outcome::Regressed).count();
-        // 10 by design at most, and three standard deviations.
+        let unchanged: Vec<JudgedInTurn> = (0..2_000).map(|seed| run(&test, seed, 1.0)).collect();
+        let alarms = unchanged.iter().filter(|judged| judged.outcome == Outcome::Regressed).count();
+        // At most 10 by design, plus three standard deviations.
         assert!(alarms <= 20, "{alarms}");
-        let found =
-            same.iter().map(|judged| judged.found_ratio.unwrap()).sum::<f64>() / same.len() as f64;
+        let found = unchanged.iter().map(|judged| judged.found_ratio.unwrap()).sum::<f64>()
+            / unchanged.len() as f64;
         assert!((1.01..1.1).contains(&found), "{found}");
-        let seen = (0..400)
-            .filter(|&seed| of(&test, 5_000 + seed, found).outcome == Outcome::Regressed)
+        let regressed = (0..400)
+            .filter(|&seed| run(&test, 5_000 + seed, found).outcome == Outcome::Regressed)
             .count();
-        // 95 % of them, within three standard deviations, and not all: else it would find less.
-        assert!((367..400).contains(&seen), "{seen} of 400 at {found}");
+        // 95 % of them within three standard deviations, and not all: then it would find less.
+        assert!((367..400).contains(&regressed), "{regressed} of 400 at {found}");
     }
 
     #[test]
-    fn it_looks_early_and_says_what_it_found() {
+    fn result_is_displayed_after_early_look() {
         let mut runs = [0, 0];
         let test = InTurn::lower_is_better(0.5);
         let [a, b] = &mut runs;
@@ -310,10 +313,10 @@ mod tests {
             },
         );
         assert_eq!((judged.outcome, judged.pairs, runs), (Outcome::Pass, 50, [51, 51]));
-        let said = judged.to_string();
+        let text = judged.to_string();
         assert!(
-            said.starts_with("pass: B is ") && said.contains(", tolerated 1.500; 50 pairs; 1.4"),
-            "{said}"
+            text.starts_with("pass: B is ") && text.contains(", tolerated 1.500; 50 pairs; 1.4"),
+            "{text}"
         );
         judged.assert_no_regression();
         // Equal to the last digit.
@@ -325,12 +328,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_value_is_named() {
+    fn invalid_values_are_rejected() {
         for value in [0.0, -1.0, f64::NAN, f64::INFINITY] {
-            let ran =
+            let panic =
                 std::panic::catch_unwind(|| InTurn::lower_is_better(0.1).run(|| 1.0, || value));
-            let said = ran.unwrap_err().downcast::<String>().unwrap();
-            assert!(said.contains("a run of B returned") && said.contains("above zero"), "{said}");
+            let text = panic.unwrap_err().downcast::<String>().unwrap();
+            assert!(text.contains("a run of B returned") && text.contains("above zero"), "{text}");
             assert!(std::panic::catch_unwind(|| InTurn::lower_is_better(value)).is_err());
         }
         assert!(std::panic::catch_unwind(|| InTurn::higher_is_better(1.0)).is_err());

@@ -1,12 +1,13 @@
 //! The decision of `osjitter gate`: has jitter become worse?
 //!
-//! Two sides, A and B, run alternately in many short rounds, in an order drawn at random for each
-//! pair. Each round gives one value per percentile ([`round`]). An exact test judges the differences
-//! of their logarithms over the pairs at a few planned looks ([`decision`]). Without a change, each look
-//! at each percentile raises a false alarm with at most its share of alpha, and the shares add up to
-//! alpha: looking early does not raise the rate of false alarms.
+//! Two sides, A (the base) and B (the candidate), run alternately in many short rounds, in an order
+//! drawn at random for each pair. Each round gives one value per percentile ([`round`]). An exact
+//! test judges the differences of their logarithms over the pairs at a few planned looks
+//! ([`decision`]). Without a change, each look at each percentile raises a false alarm with at most
+//! its share of alpha, and the shares add up to alpha: looking early does not raise the rate of
+//! false alarms.
 //!
-//! The same test judges any number of whole runs ([`metric`]), and two functions inside a test
+//! The same test judges numbers of whole runs ([`metric`]) and two functions inside a test
 //! ([`in_turn`]).
 
 pub mod decision;

@@ -1,12 +1,12 @@
-//! From the ticks of one round to the values the gate compares.
+//! The values of a round that the gate compares.
 
-/// Ticks that a round must keep to carry a 99th percentile of its own.
+/// Minimum number of ticks of a round for a 99th percentile.
 pub const MIN_TICKS_FOR_P99: u64 = 180;
-/// Ticks that a round must keep to carry a 95th percentile: five of them lie above it.
+/// Minimum number of ticks of a round for a 95th percentile: five of them are above it.
 pub const MIN_TICKS_FOR_P95: u64 = 100;
 
-/// The percentile that stands for the tail in rounds of so many ticks: 0.99, or 0.95 or 0.90 where
-/// they do not carry that.
+/// Returns the quantile that represents the tail of a round: 0.99, or 0.95 or 0.90 if the round has
+/// too few ticks for that.
 ///
 /// ```
 /// use jitterstat::gate::round::{tail_name, tail_quantile};
@@ -22,7 +22,7 @@ pub fn tail_quantile(round_ticks: u64) -> f64 {
     }
 }
 
-/// What people call the percentile that [`tail_quantile`] chose.
+/// Returns the name of a quantile that [`tail_quantile`] returned.
 #[must_use]
 pub fn tail_name(tail_quantile: f64) -> &'static str {
     match tail_quantile {
@@ -35,53 +35,54 @@ pub fn tail_name(tail_quantile: f64) -> &'static str {
 /// A percentile of a round, as natural logarithms of nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Late {
-    /// Of the lateness: what is judged.
+    /// The percentile of the lateness, which is judged.
     pub ln: f64,
-    /// Of the own parts: what it would be without stalls.
+    /// The percentile of the lateness without stalls.
     pub ln_unstalled: f64,
 }
 
 impl Late {
-    /// Of a percentile of the lateness and of the own parts; below 1 ns there is no logarithm.
+    /// Converts a percentile of the lateness, with and without stalls. Less than 1 ns counts as 1
+    /// ns.
     #[must_use]
-    pub fn from_ns(late: i64, own: i64) -> Self {
+    pub fn from_ns(late_ns: i64, unstalled_ns: i64) -> Self {
         let ln = |ns: i64| (ns.max(1) as f64).ln();
-        Self { ln: ln(late), ln_unstalled: ln(own) }
+        Self { ln: ln(late_ns), ln_unstalled: ln(unstalled_ns) }
     }
 
-    /// The lateness in nanoseconds.
+    /// Returns the lateness in nanoseconds.
     #[must_use]
     pub fn ns(self) -> i64 {
         self.ln.exp().round() as i64
     }
 
-    /// The lateness without stalls, in nanoseconds.
+    /// Returns the lateness without stalls in nanoseconds.
     #[must_use]
     pub fn unstalled_ns(self) -> i64 {
         self.ln_unstalled.exp().round() as i64
     }
 }
 
-/// What one round of one side comes to.
+/// The values of one round of one side.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RoundValue {
     /// The median.
     pub median: Late,
-    /// The percentile that stands for the tail.
+    /// The percentile that represents the tail.
     pub tail: Late,
 }
 
 /// One round of each side, run one directly after the other.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Pair {
-    /// The side compared against.
+    /// The side that is compared against.
     pub a: RoundValue,
     /// The side that is judged.
     pub b: RoundValue,
 }
 
 impl Pair {
-    /// The pair with its sides exchanged.
+    /// Exchanges the sides.
     #[must_use]
     pub fn swapped(self) -> Self {
         Self { a: self.b, b: self.a }

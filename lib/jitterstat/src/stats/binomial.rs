@@ -1,10 +1,10 @@
-//! The exact interval of a share (Clopper and Pearson, Biometrika 26, 1934): what resampling cannot
-//! see is in it, that something which never happened may still happen.
+//! The exact interval of a share (Clopper and Pearson, Biometrika 26, 1934). In contrast to
+//! resampling, it accounts for events that have not happened yet.
 
 use super::Interval;
 
-/// Shares of which `k` of `n` are no surprise, at least at the given confidence; everything where
-/// there is nothing.
+/// Returns the interval of the share of events after `k` of `n` trials, with at least the given
+/// confidence; 0 to 1 without a trial.
 ///
 /// ```
 /// use jitterstat::stats::binomial::share_interval;
@@ -14,7 +14,7 @@ use super::Interval;
 #[must_use]
 pub fn share_interval(k: u64, n: u64, confidence: f64) -> Interval<f64> {
     let alpha = (1.0 - confidence) / 2.0;
-    // The share at which so few, or so many, have the probability alpha.
+    // The share at which at most `k` events have the probability `wanted`.
     let share = |k: u64, wanted: f64| {
         let (mut low, mut high) = (0.0, 1.0);
         for _ in 0..50 {
@@ -31,7 +31,7 @@ pub fn share_interval(k: u64, n: u64, confidence: f64) -> Interval<f64> {
 
 /// P(Bin(n, p) ≤ k).
 fn at_most(k: u64, n: u64, p: f64) -> f64 {
-    // In logarithms: (1 - p)^n is soon no f64.
+    // In logarithms, because (1 - p)^n underflows.
     let mut ln_term = n as f64 * (-p).ln_1p();
     let mut sum = ln_term.exp();
     let odds = p.ln() - (-p).ln_1p();
@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn intervals_are_those_of_the_tables() {
+    fn intervals_match_published_tables() {
         for (k, n, [lower, upper]) in [
             (0, 10, [0.0, 0.3085]),
             (1, 10, [0.0025, 0.4450]),

@@ -1,25 +1,25 @@
 //! Confidence intervals of pooled percentiles, by resampling whole rounds.
 //!
-//! The cluster bootstrap (Davison and Hinkley, "Bootstrap Methods and their Application", 1997,
-//! section 3.8): draw as many rounds as there are, with replacement, and take the percentile of all
-//! their ticks; the middle of many such values is the interval. The pooled ticks are sorted once,
-//! each with its round; a resample is then one walk over them that adds up how often each tick's
-//! round was drawn.
+//! This is the cluster bootstrap (Davison and Hinkley, "Bootstrap Methods and their Application",
+//! 1997, section 3.8). A resample draws as many rounds as there are, with replacement, and takes
+//! the percentile of all their ticks; the interval is the middle of many such values. The pooled
+//! ticks are sorted once, each with its round, so that a resample is a single pass over them that
+//! adds up how often each tick's round was drawn.
 
 use super::Interval;
 use super::quantile::{is_supported, rank};
 use super::random::SplitMix64;
 
-/// With fewer rounds there is no interval: they are too few to predict the next.
+/// Minimum number of rounds for an interval.
 pub const MIN_ROUNDS: usize = 10;
 const RESAMPLES: usize = 1_000;
-/// Fixed: the same samples give the same interval.
+/// Fixed seed, so that the same samples give the same interval.
 const SEED: u64 = 0x6f73_6a69_7474_6572;
 
-/// For each quantile the interval that covers the share `confidence` of the resamples; `None` for a
-/// quantile that the samples do not support, and for all below [`MIN_ROUNDS`] rounds.
+/// Returns the interval of each quantile that covers the share `confidence` of the resamples.
 ///
-/// The quantiles must be in ascending order.
+/// The interval is `None` for a quantile that the samples do not support, and for every quantile
+/// with fewer than [`MIN_ROUNDS`] rounds. The quantiles must be in ascending order.
 #[must_use]
 pub fn percentile_intervals(
     rounds: &[&[i64]],
@@ -37,7 +37,7 @@ pub fn percentile_intervals(
         pooled.extend(values.iter().map(|&v| (v, round)));
     }
     pooled.sort_unstable();
-    let round_of: Vec<u32> = pooled.iter().map(|&(_, round)| round).collect();
+    let tick_rounds: Vec<u32> = pooled.iter().map(|&(_, round)| round).collect();
 
     let mut random = SplitMix64::new(SEED);
     let mut weights = vec![0_u32; rounds.len()];
@@ -50,15 +50,15 @@ pub fn percentile_intervals(
             weights[drawn] += 1;
             total += rounds[drawn].len();
         }
-        let mut walked = 0_usize;
+        let mut passed = 0_usize;
         let mut at = 0;
         for (q, values) in supported.iter().zip(&mut values) {
-            let wanted = rank(total, *q);
-            while walked < wanted && at < round_of.len() {
-                walked += weights[round_of[at] as usize] as usize;
+            let rank = rank(total, *q);
+            while passed < rank && at < tick_rounds.len() {
+                passed += weights[tick_rounds[at] as usize] as usize;
                 at += 1;
             }
-            // Only empty rounds drawn: there is nothing to take.
+            // If only empty rounds were drawn, the resample has no value.
             values.extend(at.checked_sub(1).map(|last| pooled[last].0));
         }
     }
@@ -69,12 +69,12 @@ pub fn percentile_intervals(
     let mut found = supported.into_iter().zip(values).map(|(q, v)| (q, interval(v))).peekable();
     quantiles
         .iter()
-        .map(|q| found.next_if(|(of, _)| of == q).and_then(|(_, interval)| interval))
+        .map(|q| found.next_if(|(quantile, _)| quantile == q).and_then(|(_, interval)| interval))
         .collect()
 }
 
-/// The interval of a ratio of two sums over rounds, each round given as (numerator, denominator);
-/// `None` below [`MIN_ROUNDS`] rounds, or where a resampled denominator is zero.
+/// Returns the interval of a ratio of two sums over rounds, given the numerator and denominator of
+/// each round; `None` with fewer than [`MIN_ROUNDS`] rounds, or if a resampled denominator is zero.
 #[must_use]
 pub fn ratio_interval(rounds: &[(f64, f64)], confidence: f64) -> Option<Interval<f64>> {
     if rounds.len() < MIN_ROUNDS {
@@ -94,7 +94,7 @@ pub fn ratio_interval(rounds: &[(f64, f64)], confidence: f64) -> Option<Interval
     middle(&drawn, confidence)
 }
 
-/// The bounds that leave out an equal share at both ends.
+/// The bounds that leave out the same share of the values at both ends.
 fn middle<T: Copy>(sorted: &[T], confidence: f64) -> Option<Interval<T>> {
     let tail = ((1.0 - confidence) / 2.0 * sorted.len() as f64).floor() as usize;
     let last = sorted.len().checked_sub(1 + tail)?;
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn few_rounds_and_few_samples_have_no_interval() {
+    fn too_few_samples_have_no_interval() {
         let rounds = vec![(0..100).collect::<Vec<i64>>(); 9];
         assert_eq!(percentile_intervals(&slices(&rounds), &[0.5], 0.95), [None]);
         let rounds = vec![(0..10).collect::<Vec<i64>>(); 10];
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_rounds_have_an_interval_of_no_width_and_unequal_ones_do_not() {
+    fn interval_width_depends_on_rounds() {
         let equal = vec![(0..100).collect::<Vec<i64>>(); 20];
         assert_eq!(
             percentile_intervals(&slices(&equal), &[0.5, 0.9], 0.95),
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ratio_has_an_interval_as_wide_as_its_rounds_differ() {
+    fn ratio_interval_reflects_round_spread() {
         assert_eq!(ratio_interval(&[(1.0, 100.0); 9], 0.99), None);
         assert_eq!(ratio_interval(&[(0.0, 0.0); 10], 0.99), None);
         assert_eq!(ratio_interval(&[(1.0, 100.0); 10], 0.99), Some(Interval::point(0.01)));
@@ -157,13 +157,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn an_interval_is_of_values_that_were_measured_and_in_order(
+        fn bounds_are_measured_and_ordered(
             rounds in proptest::collection::vec(proptest::collection::vec(-50_i64..1_000, 1..40), 10..25)
         ) {
-            let all: Vec<i64> = rounds.iter().flatten().copied().collect();
+            let ticks: Vec<i64> = rounds.iter().flatten().copied().collect();
             for interval in percentile_intervals(&slices(&rounds), &[0.5, 0.9], 0.95).into_iter().flatten() {
                 prop_assert!(interval.lower <= interval.upper);
-                prop_assert!(all.contains(&interval.lower) && all.contains(&interval.upper));
+                prop_assert!(ticks.contains(&interval.lower) && ticks.contains(&interval.upper));
             }
         }
     }

@@ -1,5 +1,7 @@
-//! Statistics over rounds. The round is the unit everywhere: neighbouring ticks share their fate,
-//! so an interval that takes ticks for independent is wrong most of the time.
+//! Statistics over rounds.
+//!
+//! The round is the unit of every interval. Neighbouring ticks depend on each other, so an interval
+//! that treats ticks as independent is usually too narrow.
 
 pub mod binomial;
 pub mod bootstrap;

@@ -1,24 +1,24 @@
-//! The k-th smallest of all sums of two, without making them: a thousand rounds have half a million
-//! averages of pairs, and only three of those are wanted.
+//! Selects the k-th smallest of all pairwise averages or differences without computing all of them:
+//! a thousand rounds have half a million averages, and an interval needs three of these.
 //!
-//! The value is found by bisection. How many averages lie at or below a value is counted in one
-//! walk over the sorted numbers (Johnson and Mizoguchi, "Selecting the Kth Element in X + Y", SIAM
-//! Journal on Computing, 1978, use the same order); the bisection runs over the bit patterns of
-//! floating-point numbers, so that it ends whatever the numbers are, and as soon as no more
-//! candidates are left than there are numbers, those are made and sorted.
+//! The selection is a bisection. A single pass over the sorted numbers counts the averages up to a
+//! limit (Johnson and Mizoguchi, "Selecting the Kth Element in X + Y", SIAM Journal on Computing,
+//! 1978, use the same order). The bisection runs over the bit patterns of floating-point numbers,
+//! so it ends for any input. Once there are as few candidates as numbers, they are computed and
+//! sorted.
 
 use super::Interval;
 
-/// The `k`-th smallest, from 0, of the averages of any two of the sorted `values`, each with itself
-/// included.
+/// Returns the `k`-th smallest average, from 0, of any two of the sorted `values`, including each
+/// value with itself.
 ///
 /// # Panics
-/// Without values, or for a `k` that there is not.
+/// Panics if there are at most `k` averages.
 #[must_use]
 pub fn nth_average(values: &[f64], k: usize) -> f64 {
     let n = values.len();
-    let all = n * (n + 1) / 2;
-    assert!(k < all, "there is no average number {k} of {n} values");
+    let total = n * (n + 1) / 2;
+    assert!(k < total, "invalid rank {k}: {n} values have {total} averages");
     let at_most = |limit: f64| {
         let (mut count, mut end) = (0, n);
         for (i, a) in values.iter().enumerate() {
@@ -43,7 +43,7 @@ pub fn nth_average(values: &[f64], k: usize) -> f64 {
         }
         found
     };
-    Selection { all, few: n }.nth(
+    Selection { total, few: n }.nth(
         k,
         Interval { lower: values[0], upper: values[n - 1] },
         at_most,
@@ -51,14 +51,20 @@ pub fn nth_average(values: &[f64], k: usize) -> f64 {
     )
 }
 
-/// The `k`-th smallest, from 0, of the differences `b` − `a` of all pairs; both sorted.
+/// Returns the `k`-th smallest difference, from 0, of a value of `b` minus one of `a`. Both must be
+/// sorted.
 ///
 /// # Panics
-/// Where one side is empty, or for a `k` that there is not.
+/// Panics if there are at most `k` differences.
 #[must_use]
 pub fn nth_difference(a: &[f64], b: &[f64], k: usize) -> f64 {
-    let all = a.len() * b.len();
-    assert!(k < all, "there is no difference number {k} of {} by {}", a.len(), b.len());
+    let total = a.len() * b.len();
+    assert!(
+        k < total,
+        "invalid rank {k}: {} by {} values have {total} differences",
+        a.len(),
+        b.len()
+    );
     let at_most = |limit: f64| {
         let (mut count, mut end) = (0, 0);
         for x in a {
@@ -81,7 +87,7 @@ pub fn nth_difference(a: &[f64], b: &[f64], k: usize) -> f64 {
         }
         found
     };
-    Selection { all, few: a.len() + b.len() }.nth(
+    Selection { total, few: a.len() + b.len() }.nth(
         k,
         Interval { lower: b[0] - a[a.len() - 1], upper: b[b.len() - 1] - a[0] },
         at_most,
@@ -89,15 +95,17 @@ pub fn nth_difference(a: &[f64], b: &[f64], k: usize) -> f64 {
     )
 }
 
-/// A choice among so many candidates, which are made when only a few are left.
+/// The selection of one of many candidates.
 struct Selection {
-    all: usize,
+    /// Number of candidates.
+    total: usize,
+    /// Number of candidates that are computed and sorted.
     few: usize,
 }
 
 impl Selection {
-    /// The `k`-th smallest; `at_most` counts the candidates up to a limit, `between` makes those
-    /// from one to another.
+    /// Returns the `k`-th smallest candidate. `at_most` counts the candidates up to a limit;
+    /// `between` computes the candidates from one limit to another.
     fn nth(
         &self,
         k: usize,
@@ -106,7 +114,7 @@ impl Selection {
         between: impl Fn(f64, f64) -> Vec<f64>,
     ) -> f64 {
         let Interval { lower: mut low, upper: mut high } = range.map(ordinal);
-        let (mut below, mut up_to) = (0, self.all);
+        let (mut below, mut up_to) = (0, self.total);
         while low < high && up_to - below > self.few {
             let middle = low + (high - low) / 2;
             let count = at_most(number(middle));
@@ -117,18 +125,18 @@ impl Selection {
             }
         }
         if low == high {
-            // A zero without a sign.
+            // The addition makes a negative zero positive.
             return number(low) + 0.0;
         }
-        let mut left = between(number(low), number(high));
-        left.sort_unstable_by(f64::total_cmp);
-        // Counted from the end: the two zeros are one value and two patterns, so that the lower end
-        // may hold some more.
-        left[left.len() - (up_to - k)] + 0.0
+        let mut candidates = between(number(low), number(high));
+        candidates.sort_unstable_by(f64::total_cmp);
+        // Counted from the end: the two zeros are one value with two bit patterns, so there may be
+        // additional candidates at the lower end.
+        candidates[candidates.len() - (up_to - k)] + 0.0
     }
 }
 
-/// Place of a number among all of its kind, in ascending order.
+/// The rank of a number among all floating-point numbers.
 fn ordinal(number: f64) -> u64 {
     let bits = number.to_bits();
     if number.is_sign_negative() { !bits } else { bits | SIGN }
@@ -151,8 +159,8 @@ mod tests {
         values
     }
 
-    /// Numbers of few distinct values, so that ties are the rule, and of many.
-    fn some() -> impl Strategy<Value = Vec<f64>> {
+    /// Numbers with many ties or with few.
+    fn values() -> impl Strategy<Value = Vec<f64>> {
         let coarse = proptest::collection::vec((-3_i32..3).prop_map(f64::from), 1..30);
         let fine = proptest::collection::vec(-1e3_f64..1e3, 1..30);
         prop_oneof![coarse, fine].prop_map(sorted)
@@ -160,19 +168,19 @@ mod tests {
 
     proptest! {
         #[test]
-        fn averages_are_those_that_sorting_finds(values in some()) {
-            let all: Vec<f64> = (0..values.len())
+        fn averages_match_sorting(values in values()) {
+            let averages: Vec<f64> = (0..values.len())
                 .flat_map(|i| values[i..].iter().map(|b| f64::midpoint(values[i], *b)).collect::<Vec<_>>())
                 .collect();
-            for (k, expected) in sorted(all).into_iter().enumerate() {
+            for (k, expected) in sorted(averages).into_iter().enumerate() {
                 prop_assert_eq!(nth_average(&values, k), expected);
             }
         }
 
         #[test]
-        fn differences_are_those_that_sorting_finds(a in some(), b in some()) {
-            let all: Vec<f64> = a.iter().flat_map(|x| b.iter().map(move |y| y - x)).collect();
-            for (k, expected) in sorted(all).into_iter().enumerate() {
+        fn differences_match_sorting(a in values(), b in values()) {
+            let differences: Vec<f64> = a.iter().flat_map(|x| b.iter().map(move |y| y - x)).collect();
+            for (k, expected) in sorted(differences).into_iter().enumerate() {
                 prop_assert_eq!(nth_difference(&a, &b, k), expected);
             }
         }

@@ -1,12 +1,12 @@
 //! Percentiles by nearest rank.
 
-/// A percentile is reported only where at least this many samples lie above it.
+/// Minimum number of samples above a percentile that is reported.
 pub const MIN_SAMPLES_ABOVE: f64 = 5.0;
 
-/// A quantile such as 0.99 has no exact binary form; this much keeps a whole product whole.
+/// Rounding margin: a quantile such as 0.99 has no exact binary form.
 const MARGIN: f64 = 1e-6;
 
-/// Whether `n` samples support the quantile `q`.
+/// Whether `n` samples are enough for the quantile `q`.
 ///
 /// ```
 /// use jitterstat::stats::quantile::is_supported;
@@ -17,12 +17,11 @@ pub fn is_supported(n: usize, q: f64) -> bool {
     n as f64 * (1.0 - q) + MARGIN >= MIN_SAMPLES_ABOVE
 }
 
-/// Fewest ticks of a round with a p99 of its own, where only the median of many such values
-/// matters.
-const MIN_TICKS_FOR_P99_OF_A_ROUND: usize = 180;
+/// Minimum number of ticks of a round for a p99, if only the median of many such values matters.
+const MIN_TICKS_FOR_ROUND_P99: usize = 180;
 
-/// Whether a round of `n` ticks supports the quantile `q` well enough for the median over many
-/// rounds.
+/// Whether a round of `n` ticks is long enough for the quantile `q`, if only the median over many
+/// rounds is used.
 ///
 /// ```
 /// use jitterstat::stats::quantile::is_supported_by_round;
@@ -30,17 +29,17 @@ const MIN_TICKS_FOR_P99_OF_A_ROUND: usize = 180;
 /// ```
 #[must_use]
 pub fn is_supported_by_round(n: usize, q: f64) -> bool {
-    is_supported(n, q) || (q <= 0.99 && n >= MIN_TICKS_FOR_P99_OF_A_ROUND)
+    is_supported(n, q) || (q <= 0.99 && n >= MIN_TICKS_FOR_ROUND_P99)
 }
 
-/// The rank of quantile `q` among `n` samples, from 1 to `n`: the least rank that at least the
-/// share `q` lies at or below.
+/// Returns the rank of the quantile `q` among `n` samples, from 1 to `n`: the smallest rank that
+/// covers at least the share `q` of them.
 #[must_use]
 pub fn rank(n: usize, q: f64) -> usize {
     ((q * n as f64 - MARGIN).ceil().max(1.0) as usize).min(n.max(1))
 }
 
-/// The sample of that rank; `None` without samples.
+/// Returns the sample at the rank of the quantile `q`; `None` without samples.
 #[must_use]
 pub fn nearest_rank(sorted: &[i64], q: f64) -> Option<i64> {
     sorted.get(rank(sorted.len(), q) - 1).copied()
@@ -51,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranks_are_the_least_that_cover_the_share() {
+    fn ranks_are_minimal() {
         for (n, q, expected) in [
             (1, 0.5, 1),
             (2, 0.5, 1),

@@ -1,11 +1,10 @@
-//! The random numbers of orders, phases and resampling: small, and the same on every machine, so
-//! that a report can be checked and a run repeated from its seed.
+//! A small random number generator for orders, phases and resampling. It gives the same numbers on
+//! every machine, so that a run can be repeated and a report verified from the seed.
 
 /// `SplitMix64` (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA
 /// 2014).
 ///
-/// What a seed draws is fixed: it does not change with the version, nor with the width of a
-/// pointer.
+/// The numbers of a seed never change: they depend neither on the version nor on the pointer width.
 ///
 /// ```
 /// use jitterstat::stats::random::SplitMix64;
@@ -20,13 +19,13 @@
 pub struct SplitMix64(u64);
 
 impl SplitMix64 {
-    /// Starts at a seed; any is as good as another.
+    /// Creates a generator. All seeds are equally good.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    /// 64 uniform bits.
+    /// Returns 64 uniform bits.
     pub fn next_u64(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut z = self.0;
@@ -35,35 +34,35 @@ impl SplitMix64 {
         z ^ (z >> 31)
     }
 
-    /// Uniform in `0..n`, without bias (Lemire, "Fast random integer generation in an interval",
-    /// 2019); 0 if `n` is 0.
+    /// Returns a uniform number in `0..n`, without bias (Lemire, "Fast random integer generation in
+    /// an interval", 2019); 0 if `n` is 0.
     pub fn below(&mut self, n: u64) -> u64 {
         loop {
             let product = u128::from(self.next_u64()) * u128::from(n);
             let low = product as u64;
-            // Of the 2^64 draws the first 2^64 mod n would favour some results.
+            // The first 2^64 mod n of the 2^64 possible draws would favour some results.
             if low >= n || low >= n.wrapping_neg() % n.max(1) {
                 return (product >> 64) as u64;
             }
         }
     }
 
-    /// A uniform index into a slice of this length; 0 if it is empty.
+    /// Returns a uniform index into a slice of this length; 0 if it is empty.
     pub fn index(&mut self, len: usize) -> usize {
         self.below(len as u64) as usize
     }
 
-    /// Uniform in `[0, 1)`, in steps of 2^-53.
+    /// Returns a uniform number in `[0, 1)`, in steps of 2^-53.
     pub fn unit(&mut self) -> f64 {
         (self.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    /// True or false, as likely.
+    /// Returns true or false with equal probability.
     pub fn coin(&mut self) -> bool {
         self.next_u64() >> 63 == 1
     }
 
-    /// Brings a slice into a uniformly drawn order (Fisher and Yates).
+    /// Shuffles a slice uniformly (Fisher and Yates).
     pub fn shuffle<T>(&mut self, slice: &mut [T]) {
         for i in (1..slice.len()).rev() {
             slice.swap(i, self.index(i + 1));
@@ -76,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_numbers_of_a_seed_are_those_of_the_reference() {
+    fn numbers_match_reference() {
         let first = |seed| {
             let mut random = SplitMix64::new(seed);
             [(); 3].map(|()| random.next_u64())
@@ -89,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_drawn_from_them_is_the_same_everywhere() {
+    fn draws_are_portable() {
         let mut order: Vec<u32> = (0..10).collect();
         SplitMix64::new(1).shuffle(&mut order);
         assert_eq!(order, [9, 0, 1, 4, 8, 2, 3, 7, 6, 5]);
@@ -100,14 +99,14 @@ mod tests {
     }
 
     #[test]
-    fn draws_are_below_the_bound_and_reach_every_value() {
+    fn draws_cover_the_range() {
         let mut random = SplitMix64::new(1);
         let mut seen = [0_u32; 7];
         (0..7_000).for_each(|_| seen[random.index(7)] += 1);
         assert!(seen.iter().all(|&n| (800..1_200).contains(&n)), "{seen:?}");
         assert!((0..1_000).map(|_| random.unit()).all(|u| (0.0..1.0).contains(&u)));
         assert_eq!([random.below(0), random.below(1)], [0, 0]);
-        // Three quarters of all numbers: a draw in four has to be repeated.
+        // At this bound one draw in four is rejected and repeated.
         let n = 3 << 62;
         assert!((0..1_000).all(|_| random.below(n) < n));
     }

@@ -1,13 +1,13 @@
 //! The median of the rounds, with the exact interval that inverts the sign test (Conover,
-//! "Practical Nonparametric Statistics", section 3.2): nothing is assumed of the rounds but that
-//! they are exchangeable.
+//! "Practical Nonparametric Statistics", section 3.2). The only assumption is that the rounds are
+//! exchangeable.
 
 use super::Interval;
 
-/// Median, and its interval of at least the given confidence; no interval where so few values have
-/// none.
+/// Returns the median and its interval with at least the given confidence; no interval if there are
+/// too few values for one, and `None` without values.
 ///
-/// The interval goes from the k-th least to the k-th largest value, where k is the largest number
+/// The interval reaches from the k-th smallest to the k-th largest value. k is the largest number
 /// for which fewer than k of n fair coins show heads with a probability of at most (1 − confidence)
 /// / 2.
 #[must_use]
@@ -21,9 +21,9 @@ pub fn median_interval(values: &[i64], confidence: f64) -> Option<(i64, Option<I
     Some((median, interval))
 }
 
-/// max { k : P(Bin(n, 1/2) ≤ k − 1) ≤ alpha }, zero if there is none.
+/// Returns max { k : P(Bin(n, 1/2) ≤ k − 1) ≤ alpha }, zero if there is none.
 fn rank_from_the_end(n: usize, alpha: f64) -> usize {
-    // In logarithms: 2^-n is no f64 from n = 1,075 on.
+    // In logarithms, because 2^-n underflows from n = 1,075 on.
     let mut ln_term = -(n as f64) * std::f64::consts::LN_2;
     let mut cdf = 0.0;
     for j in 0..n {
@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranks_are_those_of_the_binomial_table() {
+    fn ranks_match_binomial_table() {
         // P(Bin(10) <= 1) = 0.0107, P(<= 2) = 0.0547; P(Bin(20) <= 5) = 0.0207, P(<= 6) = 0.0577; 5
         // coins: 0.03125.
         for (n, k) in [(5, 0), (6, 1), (10, 2), (20, 6), (40, 14), (100, 40)] {
@@ -52,7 +52,7 @@ mod tests {
     }
 
     #[test]
-    fn the_interval_is_symmetric_in_rank() {
+    fn interval_is_symmetric_in_rank() {
         let values: Vec<i64> = (1..=20).rev().collect();
         assert_eq!(
             median_interval(&values, 0.95),

@@ -1,7 +1,7 @@
 //! The exact distribution of Wilcoxon's signed-rank statistic, and the Hodges-Lehmann estimate with
 //! the interval that inverts the test (Hollander and Wolfe, "Nonparametric Statistical Methods",
-//! chapter 3; Lehmann, "Nonparametrics", chapter 4). Of the differences only that they are
-//! symmetric about their centre is assumed; ties widen the interval.
+//! chapter 3; Lehmann, "Nonparametrics", chapter 4). The only assumption is that the differences
+//! are symmetric around their centre; ties widen the interval.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -10,15 +10,16 @@ use std::sync::Arc;
 use super::Interval;
 use super::pairwise::nth_average;
 
-/// W⁺ of n differences without a shift: each rank from 1 to n counts with probability 1/2.
+/// The distribution of W⁺ for differences without a shift: each rank from 1 to n counts with
+/// probability 1/2.
 #[derive(Clone, Debug)]
 pub struct SignedRank {
-    /// P(W⁺ ≤ k) for k up to half of the largest value.
+    /// P(W⁺ ≤ k) for k up to half of the maximum.
     cdf: Vec<f64>,
 }
 
 impl SignedRank {
-    /// The distribution for `n` differences; takes time in n³ (milliseconds at 400).
+    /// Computes the distribution for `n` differences. Takes time in n³: milliseconds for 400.
     #[must_use]
     pub fn new(n: usize) -> Self {
         let half = n * (n + 1) / 4;
@@ -26,8 +27,8 @@ impl SignedRank {
         p[0] = 1.0;
         for rank in 1..=n {
             let mut top = (rank * (rank + 1) / 2).min(half) + 1;
-            // Downwards, so that what is added is still the value before this rank; in pieces that
-            // are no longer than the rank, which do not overlap with what they add.
+            // Downwards, so that the added values do not include this rank yet, and in pieces of at
+            // most `rank` values, which do not overlap with the values they add.
             while top > rank {
                 let from = top.saturating_sub(rank).max(rank);
                 let (below, piece) = p[from - rank..top].split_at_mut(rank);
@@ -49,61 +50,66 @@ impl SignedRank {
         Self { cdf: p }
     }
 
-    /// P(W⁺ ≤ k), for k in the lower half of the distribution; `None` above it.
+    /// Returns P(W⁺ ≤ k) for k in the lower half of the distribution; `None` above it.
     #[must_use]
     pub fn cdf(&self, k: usize) -> Option<f64> {
         self.cdf.get(k).copied()
     }
 
-    /// The largest k with P(W⁺ ≤ k) ≤ alpha, for alpha below 1/2; `None` if there is none.
+    /// Returns the largest k with P(W⁺ ≤ k) ≤ alpha, for alpha below 1/2; `None` if there is none.
     #[must_use]
     pub fn critical(&self, alpha: f64) -> Option<usize> {
         self.cdf.partition_point(|&p| p <= alpha).checked_sub(1)
     }
 }
 
-/// Distributions that one thread keeps, for it looks at the same numbers of pairs again and again.
-const KEPT: usize = 8;
+/// Distributions that a thread caches: the looks of a gate use the same numbers of pairs
+/// repeatedly.
+const MAX_CACHED: usize = 8;
 
 thread_local! {
     static DISTRIBUTIONS: RefCell<BTreeMap<usize, Arc<SignedRank>>> = const { RefCell::new(BTreeMap::new()) };
 }
 
-/// The distribution for `n` differences, made once and kept for a while.
-fn distribution(n: usize) -> Arc<SignedRank> {
-    DISTRIBUTIONS.with_borrow_mut(|kept| {
-        if kept.len() >= KEPT && !kept.contains_key(&n) {
-            kept.clear();
+/// The distribution for `n` differences, from the cache if possible.
+fn cached_distribution(n: usize) -> Arc<SignedRank> {
+    DISTRIBUTIONS.with_borrow_mut(|cache| {
+        if cache.len() >= MAX_CACHED && !cache.contains_key(&n) {
+            cache.clear();
         }
-        Arc::clone(kept.entry(n).or_insert_with(|| Arc::new(SignedRank::new(n))))
+        Arc::clone(cache.entry(n).or_insert_with(|| Arc::new(SignedRank::new(n))))
     })
 }
 
-/// A shift and its interval.
+/// A shift with its bounds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Shift {
-    /// Median of the Walsh averages.
+    /// The Hodges-Lehmann estimate.
     pub estimate: f64,
-    /// The shift is below this with a probability of at most alpha; minus infinity where so few
-    /// differences have no bound.
+    /// Lower bound: the shift is below with a probability of at most alpha. Minus infinity if there
+    /// are too few values for a bound.
     pub lower: f64,
-    /// The shift is above this with a probability of at most alpha; infinity where so few
-    /// differences have no bound.
+    /// Upper bound: the shift is above with a probability of at most alpha. Infinity if there are
+    /// too few values for a bound.
     pub upper: f64,
 }
 
 impl Shift {
-    /// Median of `all` candidates, bounded by the one at rank `critical` from either end.
-    pub(super) fn by_rank(all: usize, critical: Option<usize>, nth: impl Fn(usize) -> f64) -> Self {
-        let estimate = f64::midpoint(nth((all - 1) / 2), nth(all / 2));
+    /// The median of `n` candidates, bounded by the candidates at rank `critical` from both ends.
+    pub(super) fn from_ranks(
+        n: usize,
+        critical: Option<usize>,
+        nth: impl Fn(usize) -> f64,
+    ) -> Self {
+        let estimate = f64::midpoint(nth((n - 1) / 2), nth(n / 2));
         let (lower, upper) = match critical {
-            Some(c) => (nth(c), nth(all - 1 - c)),
+            Some(c) => (nth(c), nth(n - 1 - c)),
             None => (f64::NEG_INFINITY, f64::INFINITY),
         };
         Self { estimate, lower, upper }
     }
 
-    /// The bounds; `None` if one of them is infinite.
+    /// Returns the bounds; `None` if one of them is infinite.
     #[must_use]
     pub fn interval(&self) -> Option<Interval<f64>> {
         let is_bounded = self.lower.is_finite() && self.upper.is_finite();
@@ -111,7 +117,7 @@ impl Shift {
     }
 }
 
-/// The values in order; `None` without any, or where one is not finite.
+/// Sorts the values; `None` if there are none, or one is not finite.
 pub(super) fn sorted_finite(values: &[f64]) -> Option<Vec<f64>> {
     let usable = !values.is_empty() && values.iter().all(|v| v.is_finite());
     let mut sorted = values.to_vec();
@@ -119,7 +125,7 @@ pub(super) fn sorted_finite(values: &[f64]) -> Option<Vec<f64>> {
     usable.then_some(sorted)
 }
 
-/// Differences made ready for intervals at any alpha.
+/// The estimator of the shift of paired differences, for bounds at any alpha.
 #[derive(Clone, Debug)]
 pub struct HodgesLehmann {
     sorted: Vec<f64>,
@@ -127,19 +133,22 @@ pub struct HodgesLehmann {
 }
 
 impl HodgesLehmann {
-    /// Takes the differences in any order; `None` without any, or where one is not finite.
+    /// Creates an estimator from differences in any order; `None` if there are none, or one is not
+    /// finite.
     #[must_use]
     pub fn new(differences: &[f64]) -> Option<Self> {
         let sorted = sorted_finite(differences)?;
-        let distribution = distribution(sorted.len());
+        let distribution = cached_distribution(sorted.len());
         Some(Self { sorted, distribution })
     }
 
-    /// The estimate, with bounds each of which errs with a probability of at most `alpha`.
+    /// Returns the estimate, with bounds that each err with a probability of at most `alpha`.
     #[must_use]
     pub fn shift(&self, alpha: f64) -> Shift {
-        let all = self.sorted.len() * (self.sorted.len() + 1) / 2;
-        Shift::by_rank(all, self.distribution.critical(alpha), |k| nth_average(&self.sorted, k))
+        let averages = self.sorted.len() * (self.sorted.len() + 1) / 2;
+        Shift::from_ranks(averages, self.distribution.critical(alpha), |k| {
+            nth_average(&self.sorted, k)
+        })
     }
 }
 
@@ -152,7 +161,7 @@ mod tests {
         [0.31, 0.12, -0.05, 0.22, 0.40, 0.08, 0.15, 0.27, -0.11, 0.19, 0.33, 0.05, 0.24, 0.18];
 
     #[test]
-    fn critical_values_are_those_of_the_exact_distribution() {
+    fn critical_values_match_exact_distribution() {
         for (n, alpha, c) in [
             (12, 0.000_312_5, 0),
             (25, 0.000_625, 47),
@@ -172,10 +181,10 @@ mod tests {
     }
 
     #[test]
-    fn too_few_differences_have_no_bound() {
-        for (alpha, least) in [(0.000_625, 11), (0.000_312_5, 12)] {
-            assert_eq!(SignedRank::new(least - 1).critical(alpha), None);
-            assert_eq!(SignedRank::new(least).critical(alpha), Some(0));
+    fn few_differences_have_no_bounds() {
+        for (alpha, min) in [(0.000_625, 11), (0.000_312_5, 12)] {
+            assert_eq!(SignedRank::new(min - 1).critical(alpha), None);
+            assert_eq!(SignedRank::new(min).critical(alpha), Some(0));
         }
         let shift = HodgesLehmann::new(&[1.0, 2.0]).unwrap().shift(0.005);
         assert_eq!((shift.lower, shift.upper), (f64::NEG_INFINITY, f64::INFINITY));
@@ -183,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn an_example_by_hand() {
+    fn estimate_matches_hand_calculation() {
         let hl = HodgesLehmann::new(&D).unwrap();
         let close = |a: f64, b: f64| (a - b).abs() < 1e-9;
         let strict = hl.shift(0.005);
@@ -199,7 +208,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn swapping_the_labels_mirrors_the_interval(d in proptest::collection::vec(-1.0_f64..1.0, 12..40)) {
+        fn negated_differences_mirror_the_interval(d in proptest::collection::vec(-1.0_f64..1.0, 12..40)) {
             let mirrored: Vec<f64> = d.iter().map(|x| -x).collect();
             let (a, b) = (HodgesLehmann::new(&d).unwrap().shift(0.005), HodgesLehmann::new(&mirrored).unwrap().shift(0.005));
             prop_assert!((a.estimate + b.estimate).abs() < 1e-12);
@@ -208,14 +217,14 @@ mod tests {
         }
 
         #[test]
-        fn a_shift_of_all_moves_the_interval_with_it(d in proptest::collection::vec(-1.0_f64..1.0, 12..40), by in -3.0_f64..3.0) {
+        fn shifted_differences_shift_the_interval(d in proptest::collection::vec(-1.0_f64..1.0, 12..40), by in -3.0_f64..3.0) {
             let moved: Vec<f64> = d.iter().map(|x| x + by).collect();
             let (a, b) = (HodgesLehmann::new(&d).unwrap().shift(0.025), HodgesLehmann::new(&moved).unwrap().shift(0.025));
             prop_assert!((a.lower + by - b.lower).abs() < 1e-9 && (a.upper + by - b.upper).abs() < 1e-9);
         }
 
         #[test]
-        fn ties_and_constants_have_a_point(value in -1.0_f64..1.0, n in 12_usize..60) {
+        fn constant_differences_give_a_point(value in -1.0_f64..1.0, n in 12_usize..60) {
             let shift = HodgesLehmann::new(&vec![value; n]).unwrap().shift(0.005);
             prop_assert_eq!((shift.lower, shift.estimate, shift.upper), (value, value, value));
         }

@@ -108,7 +108,7 @@ fn values(
             .iter()
             .enumerate()
             .map(|(i, &lateness)| (part.tick_index(i), lateness));
-        let of_part = stall::split_kept(&ticks.collect::<Vec<_>>(), subject.period_ns);
+        let of_part = stall::kept_lateness(&ticks.collect::<Vec<_>>(), subject.period_ns);
         kept.extend(of_part.0);
         own.extend(of_part.1);
     }

@@ -115,7 +115,7 @@ fn level(
         Percentile::Tail => (decision::quiet_half(&decision::tails(&pairs)), rules.tolerance_tail),
     };
     let lift = Lift::from_pairs(&used, rules.period_ns);
-    let shift = decision::intervals(&used)?.shift(SE_ALPHA);
+    let shift = decision::hodges_lehmann(&used)?.shift(SE_ALPHA);
     Some(Level {
         over_control: shift.estimate,
         standard_error: (shift.upper - shift.lower) / SE_WIDTH,
@@ -157,7 +157,7 @@ fn judged(
     // The stalls of another day are not those of the stored sessions: they come before anything
     // else.
     let (outcome, reason) =
-        match decision::outcome(shift, tolerance, level.lift.map_or(0.0, |lift| lift.both)) {
+        match decision::judge_shift(shift, tolerance, level.lift.map_or(0.0, |lift| lift.both)) {
             _ if level.stalled => (Outcome::Inconclusive, Some(Reason::StallDominated)),
             Outcome::Inconclusive => (Outcome::Inconclusive, Some(Reason::TooNoisy)),
             decided => (decided, None),

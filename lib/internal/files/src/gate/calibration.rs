@@ -381,7 +381,7 @@ impl Calibration {
         Sight {
             looks: metric.smallest_change.iter().map(|c| (c.pairs, c.ratio.ln())).collect(),
             lift: metric.lift.map_or(0.0, f64::ln),
-            widening: widening(rules.share(), calibrated),
+            widening: widening(rules.alpha_per_look(), calibrated),
         }
     }
 

@@ -60,7 +60,7 @@ impl RoundRecord {
     #[must_use]
     pub fn from_ticks(ticks: impl IntoIterator<Item = (u64, i64)>, period_ns: u64) -> Option<Self> {
         let ticks: Vec<(u64, i64)> = ticks.into_iter().collect();
-        let (late, own) = stall::split_kept(&ticks, period_ns);
+        let (late, own) = stall::kept_lateness(&ticks, period_ns);
         let at = |q: f64| quantile::nearest_rank(&late, q);
         let own_at = |q: f64| quantile::nearest_rank(&own, q);
         Some(Self {

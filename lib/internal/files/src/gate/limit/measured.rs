@@ -37,7 +37,7 @@ impl Measured {
         } else {
             (value - interval.lower) / (value - limit)
         };
-        decision::to_decide(self.ticks as f64, room)
+        decision::count_to_narrow(self.ticks as f64, room)
     }
 
     /// Holds it against a limit.
