@@ -10,7 +10,7 @@ use cli::exit::{self, Error, ExitStatus, usage};
 use engine::machine::{host, os, tuning};
 use files::environment::EnvironmentKey;
 use files::file::File as _;
-use files::gate::baseline::{Baseline, SCHEMA, SESSION_PAIRS, SESSIONS_KEPT, Session};
+use files::gate::baseline::{Baseline, MAX_SESSIONS, SCHEMA, SESSION_PAIRS, Session};
 use files::gate::baseline_test;
 use files::gate::verdict::BaselineMetric;
 use jitterstat::gate::decision::Outcome;
@@ -73,7 +73,7 @@ pub fn run(args: &BaselineAddArgs) -> exit::Result<ExitStatus> {
                     if gone > 0 { format!("; the oldest {gone} dropped") } else { String::new() };
                 terminal::note(
                     quiet,
-                    &format!("{name}: {sessions} of at most {SESSIONS_KEPT} sessions{dropped}"),
+                    &format!("{name}: {sessions} of at most {MAX_SESSIONS} sessions{dropped}"),
                 );
             }
             stored.map(|_| ExitStatus::Done)

@@ -170,7 +170,7 @@ fn holds(differences: &[Difference]) -> exit::Result<()> {
 
 /// The pairs that see all of these changes in a test, whose looks up to so many pairs `looks`
 /// plans; refused where they cannot be had. The rules tolerate no more than these changes.
-pub fn pairs_to_see(
+pub fn pairs_to_detect(
     calibration: &Calibration,
     test: &PairTest,
     changes: &[Tolerance],
@@ -199,8 +199,10 @@ pub fn pairs_to_see(
             ));
         }
         let rules = |looks| Rules { looks, ..test.rules.clone() };
-        let needed = |looks| calibration.pairs_to_see(percentile, 1.0 + rise, &rules(looks));
-        let seen = |most, looks| calibration.seen_at(percentile, most, &rules(looks)).map(change);
+        let needed = |looks| calibration.pairs_to_detect(percentile, 1.0 + rise, &rules(looks));
+        let seen = |most, looks| {
+            calibration.smallest_detectable(percentile, most, &rules(looks)).map(change)
+        };
         let none_do = "stalls of the machine make so much of it; use a quieter machine or CPU";
         pairs = pairs.max(planning.pairs(&what, needed, seen, none_do)?);
     }
@@ -238,8 +240,9 @@ pub fn runs_to_see(
         }
         let share =
             |looks: Vec<usize>| alpha_share(Rules::new(1).alpha, numbers.len(), looks.len());
-        let needed = |looks| calibration.pairs_to_see(metric, rise, share(looks));
-        let seen = |most, looks| calibration.seen_at(metric, most, share(looks)).map(percent);
+        let needed = |looks| calibration.pairs_to_detect(metric, rise, share(looks));
+        let seen =
+            |most, looks| calibration.smallest_detectable(metric, most, share(looks)).map(percent);
         pairs = pairs.max(planning.pairs(
             &what,
             needed,

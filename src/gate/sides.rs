@@ -96,7 +96,7 @@ pub fn plan(args: &GateArgs) -> exit::Result<Option<Box<dyn Question>>> {
             Some(calibration) if !see.is_empty() => {
                 let untimed =
                     |pairs| self::looks(test.mode, pairs, test.pair_time(), None, SHORTER);
-                looks(calibration::pairs_to_see(calibration, &test, &see, most_time, untimed)?)?
+                looks(calibration::pairs_to_detect(calibration, &test, &see, most_time, untimed)?)?
             }
             _ => looks(args.max_pairs.unwrap_or(DEFAULT_PAIRS[usize::from(args.duet)]))?,
         };

@@ -1,30 +1,29 @@
-//! How two measured subjects differ: the file `osjitter.comparison/1`, and the statistics behind
-//! it.
+//! The comparison of two measured subjects: the file `osjitter.comparison/1` and its statistics.
 //!
-//! As in the [gate](crate::gate), a round gives one value a percentile, a stall counted once, and
-//! what is compared are the values of rounds: as a ratio, of their logarithms, and as a difference,
-//! of the times themselves.
+//! As in the [gate](crate::gate), each round gives one value per percentile, with each stall
+//! counted once. The comparison uses the values of rounds: their logarithms for the ratio, and the
+//! times for the difference.
 //!
-//! - Two subjects of one run ran in the same rounds. The rounds pair them, and what the machine did
-//!   in a round meets both: the estimate is that of Hodges and Lehmann over pairs, with the
+//! - Two subjects of one run ran in the same rounds, which pair them. Disturbances of the machine
+//!   affect both sides of a pair. The estimate is the Hodges-Lehmann estimate over pairs, with the
 //!   interval of the signed-rank test.
 //! - Two runs have no rounds in common. The estimate is the Hodges-Lehmann shift of two samples,
-//!   with the interval of the Mann-Whitney test ([`stats::shift`](jitterstat::stats::shift)). It knows
-//!   how the rounds of a run differ among themselves, and not how one run differs from the next;
-//!   where both runs measured the control `nanosleep`, each side is therefore compared beside it,
-//!   too, which takes out most of what the machine did in the meantime.
+//!   with the interval of the Mann-Whitney test ([`stats::shift`](jitterstat::stats::shift)). The
+//!   interval accounts for differences between the rounds of a run, but not for differences between
+//!   runs. If both runs measured the control `nanosleep`, each side is therefore also compared
+//!   relative to it, which removes most changes of the machine.
 //!
-//! Two programs whose whole runs were gated are compared by the values of these runs: the sides of
-//! one gate as pairs, those of two gates as two samples, and where both are candidates also by what
-//! each is beside the baseline of its own gate.
+//! Two programs are compared by the values of their gated runs: as pairs if one gate ran both, and
+//! as two samples otherwise. If both are candidates of different gates, they are also compared
+//! relative to the baselines of their gates.
 //!
-//! Where a subject is late by more than a period as a rule, that is no stall
-//! ([`stall`](jitterstat::stall)): its ticks count.
+//! If a subject is usually late by more than a period, this does not count as a stall
+//! ([`stall`](jitterstat::stall)), and its ticks count.
 //!
-//! Of the tail percentiles of a pair, a second estimate is over the quieter half of the pairs,
-//! chosen by the sum of both sides so that the choice favours neither. Every interval is a 95 %
-//! interval by itself: of twenty where nothing differs, one is expected to exclude 1. Where many
-//! are looked at for the one that stands out, [`family`] gives all of them one error rate.
+//! The tail percentiles of pairs have a second estimate over the quieter half of the pairs, which
+//! have the smallest sums of both sides, so that the choice favours neither. Each interval is a
+//! separate 95 % interval: without a difference, one in twenty is expected to exclude 1. [`family`]
+//! gives several comparisons a common error rate.
 
 mod error;
 mod family;
@@ -52,7 +51,7 @@ use rounds::{
     median, times,
 };
 
-/// The subject that stands for what the machine could give just then.
+/// The subject that serves as the control, which shows the state of the machine.
 pub const CONTROL: &str = "nanosleep";
 
 /// A subject of a report.
@@ -60,18 +59,18 @@ pub const CONTROL: &str = "nanosleep";
 pub struct ChosenSubject<'a> {
     /// The report.
     pub report: &'a Report,
-    /// The subject, one of the report's.
+    /// A subject of that report.
     pub subject: &'a Subject,
 }
 
-/// Whether two reports are of one run, so that their rounds are the same rounds.
+/// Whether two reports are of one run and so contain the same rounds.
 #[must_use]
 pub fn is_same_run(a: &Report, b: &Report) -> bool {
     (&a.started_utc, a.duration_ns, &a.plan, &a.host)
         == (&b.started_utc, b.duration_ns, &b.plan, &b.host)
 }
 
-/// What keeps two subjects from being comparable: their environments, and their periods.
+/// Returns the differences in environment and period that make two subjects incomparable.
 #[must_use]
 pub fn differences(a: ChosenSubject<'_>, b: ChosenSubject<'_>) -> Vec<Difference> {
     let mut differences =
@@ -84,10 +83,10 @@ pub fn differences(a: ChosenSubject<'_>, b: ChosenSubject<'_>) -> Vec<Difference
     differences
 }
 
-/// Compares two subjects, whether they are [comparable](differences) or not.
+/// Compares two subjects, even if they are not [comparable](differences).
 ///
 /// # Errors
-/// One of them has no tick, or they are one and the same.
+/// Returns an error if one of them has no tick, or both are the same subject of one run.
 pub fn compare(
     a: ChosenSubject<'_>,
     b: ChosenSubject<'_>,
@@ -271,7 +270,7 @@ fn estimate(times: &Sides<Vec<f64>>, ratio: Interval95, difference: Interval95) 
     }
 }
 
-/// What of the two runs, beside their environments, a reader should know.
+/// Returns warnings about the two runs, in addition to differences in environment.
 #[must_use]
 pub fn warnings(a: &Report, b: &Report, subjects: &[SubjectComparison]) -> Vec<Warning> {
     let mut warnings = Vec::new();
@@ -310,11 +309,11 @@ pub fn warnings(a: &Report, b: &Report, subjects: &[SubjectComparison]) -> Vec<W
     warnings
 }
 
-/// Settings that one may want to compare, so that they do not stand in the way of it.
+/// The differing settings, which do not prevent a comparison because they may be its purpose.
 fn differing_settings(a: &Report, b: &Report) -> Vec<String> {
     let (p, q) = (&a.plan, &b.plan);
-    let told = |value: Option<String>| value.unwrap_or_else(|| "none".to_owned());
-    let cpu = |plan: &crate::report::Plan| told(plan.cpu.map(|n| n.to_string()));
+    let format = |value: Option<String>| value.unwrap_or_else(|| "none".to_owned());
+    let cpu = |plan: &crate::report::Plan| format(plan.cpu.map(|n| n.to_string()));
     let round = |report: &Report| {
         let mut lengths: Vec<String> =
             report.plan.scenarios.iter().map(|s| s.round_ticks.to_string()).collect();
@@ -323,7 +322,7 @@ fn differing_settings(a: &Report, b: &Report) -> Vec<String> {
         lengths.join(", ")
     };
     let pairs = [
-        ("scheduling class", told(p.sched.clone()), told(q.sched.clone())),
+        ("scheduling class", format(p.sched.clone()), format(q.sched.clone())),
         ("memory locked", p.mlock.to_string(), q.mlock.to_string()),
         ("bound to CPU", cpu(p), cpu(q)),
         ("ticks of a round", round(a), round(b)),

@@ -1,4 +1,4 @@
-//! What an operation costs, and how much more than another in the same rounds.
+//! The cost of an operation, alone and relative to another operation in the same rounds.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,60 +7,60 @@ use jitterstat::stats::quantile::{is_supported, nearest_rank};
 use jitterstat::stats::sign_test::median_interval;
 
 const CONFIDENCE: f64 = 0.95;
-/// Costs are fractions of a nanosecond; the statistics are of whole numbers.
+/// Resolution of costs, because the statistics use whole numbers.
 const PS_PER_NS: f64 = 1e3;
-/// Steps of a per cent that ratios are kept in.
+/// Resolution of ratios.
 const STEPS_PER_PERCENT: f64 = 1e4;
 
 model! {
-    /// A distribution of the cost of one operation, over batches of them.
+    /// The distribution of the cost of one operation over batches.
     pub struct Costs {
-        /// Batches.
+        /// Number of batches.
         pub batches: u64,
-        /// Smallest.
+        /// Minimum.
         pub min: f64,
         /// Median.
         pub p50: f64,
-        /// 90th percentile; null where fewer than 5 batches lie above it, as with the next.
+        /// 90th percentile; null if fewer than 5 batches are above it.
         pub p90: Option<f64>,
-        /// 99th percentile.
+        /// 99th percentile; null if fewer than 5 batches are above it.
         pub p99: Option<f64>,
-        /// Largest.
+        /// Maximum.
         pub max: f64,
     }
 
-    /// Median over rounds of the difference to the control in the same round.
+    /// The median over rounds of the difference from the control in the same round.
     pub struct Overhead {
-        /// In nanoseconds an operation.
+        /// Difference in nanoseconds per operation.
         pub ns: f64,
-        /// Its 95 % confidence interval; null with fewer than 6 rounds.
+        /// 95 % confidence interval of the difference; null with fewer than 6 rounds.
         pub ns_ci95: Option<[f64; 2]>,
-        /// In per cent of the control.
+        /// Difference in per cent of the control.
         pub percent: f64,
-        /// Its 95 % confidence interval.
+        /// 95 % confidence interval of that; null with fewer than 6 rounds.
         pub percent_ci95: Option<[f64; 2]>,
-        /// What the interval says.
+        /// The conclusion from the interval.
         pub verdict: Verdict,
     }
 }
 
-/// What the interval of an overhead says.
+/// The conclusion from the interval of an overhead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// It holds zero.
+    /// The interval contains zero.
     NoDifference,
-    /// It lies above zero.
+    /// The interval is above zero.
     Dearer,
-    /// It lies below zero.
+    /// The interval is below zero.
     Cheaper,
-    /// There is none.
+    /// There are too few rounds for an interval.
     TooFewRounds,
 }
 
 impl Costs {
-    /// Of the batches of all rounds; `None` without any.
+    /// Computes the distribution over the batches of all rounds; `None` without a batch.
     #[must_use]
     pub fn from_batches(batches: &[f64]) -> Option<Self> {
         let mut sorted: Vec<i64> = batches.iter().map(|&ns| ps(ns)).collect();
@@ -80,7 +80,8 @@ impl Costs {
 }
 
 impl Overhead {
-    /// Of `rounds` over the `control` in the same rounds; `None` without a round.
+    /// Computes the overhead of `rounds` relative to the `control` in the same rounds; `None`
+    /// without a round.
     #[must_use]
     pub fn from_rounds(control: &[f64], rounds: &[f64]) -> Option<Self> {
         let pairs = || control.iter().zip(rounds);
@@ -109,7 +110,7 @@ impl Overhead {
     }
 }
 
-/// Median of the batches of one round; `None` without any.
+/// Returns the median of the batches of one round; `None` without a batch.
 #[must_use]
 pub fn median(batches: &[f64]) -> Option<f64> {
     Costs::from_batches(batches).map(|c| c.p50)
@@ -128,8 +129,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn overhead_is_paired_and_says_no_difference_only_where_zero_is_inside() {
-        // The machine doubles its speed half-way: unpaired, the medians would say nothing.
+    fn overhead_is_paired_by_round() {
+        // The machine doubles its speed half-way, so that unpaired medians would be meaningless.
         let control: Vec<f64> = (0..20).map(|r| if r < 10 { 200.0 } else { 100.0 }).collect();
         let dearer: Vec<f64> =
             control.iter().zip(0..).map(|(b, r)| b + 4.0 + f64::from(r % 3)).collect();
@@ -149,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn costs_keep_fractions_and_give_no_percentile_they_cannot() {
+    fn costs_omit_unsupported_percentiles() {
         let costs = Costs::from_batches(&[1.25, 0.5, 3.0]).unwrap();
         assert_eq!((costs.min, costs.p50, costs.p90, costs.max), (0.5, 1.25, None, 3.0));
         let many: Vec<f64> = (1..=100).map(f64::from).collect();

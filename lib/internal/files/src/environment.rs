@@ -1,7 +1,7 @@
-//! What two measurements must share before their numbers may be compared.
+//! The environment that two measurements must share so that they are comparable.
 //!
-//! A difference between two machines, kernels or settings is real, but it is no difference between
-//! the programs: a comparison made anyway is an interval around the wrong number.
+//! Different machines, kernels or settings cause real differences, but not differences between the
+//! programs. A comparison across them gives an interval around the wrong number.
 
 use std::fmt;
 
@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::report::{Host, Report};
 
-/// The facts about a machine that lateness depends on; null where the platform does not report
-/// them.
+/// The properties of a machine that affect lateness. A property is null if the platform does not
+/// report it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
@@ -30,7 +30,7 @@ pub struct EnvironmentKey {
     pub preempt: Option<String>,
     /// The kernel's clock source.
     pub clock_source: Option<String>,
-    /// Hypervisor or container technology; null on bare metal, too.
+    /// Hypervisor or container technology; also null on bare metal.
     pub hypervisor: Option<String>,
     /// Timer slack of the measuring thread.
     pub timer_slack_ns: Option<u64>,
@@ -40,16 +40,16 @@ pub struct EnvironmentKey {
     pub quota_cpus: Option<f64>,
 }
 
-/// A field that is not the same on both sides, with both values as people read them.
+/// A field that differs between two sides, with both values as text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Difference {
-    /// What differs.
+    /// Name of the field.
     pub field: String,
-    /// Its value on side A.
+    /// Value on side A.
     pub a: String,
-    /// Its value on side B.
+    /// Value on side B.
     pub b: String,
 }
 
@@ -60,7 +60,7 @@ impl fmt::Display for Difference {
 }
 
 impl EnvironmentKey {
-    /// The key of a machine.
+    /// Returns the key of a machine.
     #[must_use]
     pub fn from_host(host: &Host) -> Self {
         Self {
@@ -78,26 +78,25 @@ impl EnvironmentKey {
         }
     }
 
-    /// The key of a run: its machine, with the timer slack that the plan set.
+    /// Returns the key of a run: that of its machine, with the timer slack of the plan.
     #[must_use]
     pub fn from_report(report: &Report) -> Self {
         let key = Self::from_host(&report.host);
         Self { timer_slack_ns: report.plan.timer_slack_ns.or(key.timer_slack_ns), ..key }
     }
 
-    /// Every field that differs, `self` as side A. A value known on one side only differs, too: the
-    /// same machine would have reported it both times.
+    /// Returns every field that differs, with `self` as side A. A value that only one side reports
+    /// also differs: the same machine would have reported it both times.
     #[must_use]
     pub fn differences(&self, other: &Self) -> Vec<Difference> {
         let pairs = self.fields().into_iter().zip(other.fields());
-        pairs
-            .filter(|((_, a), (_, b))| a != b)
-            .map(|((field, a), (_, b))| Difference {
-                field: field.to_owned(),
-                a: shown(a),
-                b: shown(b),
-            })
-            .collect()
+        let differing = pairs.filter(|((_, a), (_, b))| a != b);
+        let difference = |((field, a), (_, b)): ((&str, _), (&str, _))| Difference {
+            field: field.to_owned(),
+            a: format_value(a),
+            b: format_value(b),
+        };
+        differing.map(difference).collect()
     }
 
     fn fields(&self) -> [(&'static str, Option<String>); 11] {
@@ -117,7 +116,7 @@ impl EnvironmentKey {
     }
 }
 
-fn shown(value: Option<String>) -> String {
+fn format_value(value: Option<String>) -> String {
     value.unwrap_or_else(|| "unknown".to_owned())
 }
 
@@ -142,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn every_field_counts_and_is_named_with_both_values() {
+    fn differences_name_field_and_values() {
         let other = EnvironmentKey {
             os: "freebsd".into(),
             arch: "aarch64".into(),
@@ -178,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_survives_json_and_takes_no_unknown_field() {
+    fn unknown_key_fields_are_rejected() {
         let text = serde_json::to_string(&key()).unwrap();
         assert_eq!(serde_json::from_str::<EnvironmentKey>(&text).unwrap(), key());
         assert!(serde_json::from_str::<EnvironmentKey>(&text.replace("cpus", "cores")).is_err());

@@ -1,4 +1,4 @@
-//! The files of osjitter as text: one trait reads, checks and writes them all.
+//! Reading, checking and writing the files of osjitter, by one trait.
 //!
 //! ```
 //! use files::file::{File as _, FileError};
@@ -18,29 +18,29 @@ use serde::{Deserialize, Serialize};
 
 use crate::histogram::HistogramError;
 
-/// A file of osjitter: JSON with its version in the key `schema`.
+/// A file of osjitter: JSON with the version in the key `schema`.
 pub trait File: Serialize + DeserializeOwned {
     /// Value of the key `schema` that this version writes and reads.
     const SCHEMA: &'static str;
-    /// Value of the key `bench`, in the file of a bench.
+    /// Value of the key `bench`, for the file of a bench.
     const BENCH: Option<&'static str> = None;
-    /// Whether it is written over many lines, for people to read too.
+    /// Whether the file is pretty-printed for human readers.
     const PRETTY: bool = false;
 
-    /// Looks for what a well-formed file can still not be.
+    /// Checks the values of a well-formed file.
     ///
     /// # Errors
-    /// The first place that contradicts itself, or that no measurement can be.
+    /// Returns an error for the first value that is impossible or contradicts another one.
     fn check(&self) -> Result<(), Invalid> {
         Ok(())
     }
 
-    /// Reads and checks a file; the schema first, so that a newer file is named as such and not by
-    /// a field it has.
+    /// Reads and checks a file. The schema is checked first, so that the error of a newer file
+    /// names its version instead of an unknown field.
     ///
     /// # Errors
-    /// Not JSON, another schema or bench, a field that is missing, unknown or mistyped, or what
-    /// [`File::check`] refuses.
+    /// Returns an error if the text is not JSON, has another schema or bench, or a missing, unknown
+    /// or mistyped field, and any error of [`File::check`].
     fn from_json(text: &str) -> Result<Self, FileError> {
         #[derive(Deserialize)]
         struct Head {
@@ -65,10 +65,10 @@ pub trait File: Serialize + DeserializeOwned {
         Ok(file)
     }
 
-    /// Writes the file; ends with a newline.
+    /// Converts the file to JSON with a trailing newline.
     ///
     /// # Panics
-    /// Never: the files hold nothing that JSON cannot.
+    /// Never panics: the files contain only values that JSON can represent.
     fn to_json(&self) -> String {
         let text = if Self::PRETTY {
             serde_json::to_string_pretty(self)
@@ -78,7 +78,7 @@ pub trait File: Serialize + DeserializeOwned {
         text.expect("plain data") + "\n"
     }
 
-    /// JSON Schema of the file. The version is part of the shape: another one is another schema.
+    /// Returns the JSON Schema of the file, which includes its version.
     #[cfg(feature = "schema")]
     #[must_use]
     fn json_schema() -> serde_json::Value
@@ -96,10 +96,10 @@ pub trait File: Serialize + DeserializeOwned {
     }
 }
 
-/// Reads JSON of any kind.
+/// Deserializes JSON.
 ///
 /// # Errors
-/// The reason, with line, column and path of keys.
+/// Returns the reason with line, column and path of keys.
 pub fn read_json<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, JsonError> {
     serde_json::from_str(text).map_err(|error| JsonError {
         path: json_path::path(text, error.line(), error.column()),
@@ -107,12 +107,12 @@ pub fn read_json<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, JsonError> 
     })
 }
 
-/// Why a text is not the JSON that was expected.
+/// An error in JSON.
 #[derive(Debug)]
 pub struct JsonError {
-    /// Keys and indices to the place, as `subjects[0].id`; `None` at the top.
+    /// Path of keys and indices, such as `subjects[0].id`; `None` at the top level.
     pub path: Option<String>,
-    /// The reason, with line and column.
+    /// The reason with line and column.
     pub error: serde_json::Error,
 }
 
@@ -131,41 +131,41 @@ impl std::error::Error for JsonError {
     }
 }
 
-/// Why a text is not the file that was expected.
+/// An error in a file.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum FileError {
-    /// Not JSON, cut off, or a field is missing, unknown or mistyped.
+    /// The text is not JSON, is cut off, or has a missing, unknown or mistyped field.
     Json {
         /// The schema this version reads.
         expected: &'static str,
-        /// Where and why.
+        /// The path and the reason.
         error: JsonError,
     },
-    /// It has no `schema`.
+    /// The key `schema` is missing.
     NoSchema {
         /// The schema this version reads.
         expected: &'static str,
     },
-    /// Another kind of file, or another version.
+    /// The file is of another kind or version.
     OtherSchema {
         /// The schema of the file.
         found: String,
         /// The schema this version reads.
         expected: &'static str,
     },
-    /// The file of another bench.
+    /// The file is of another bench.
     OtherBench {
         /// The bench of the file.
         found: Option<String>,
-        /// The bench that was asked for.
+        /// The expected bench.
         expected: &'static str,
     },
-    /// Well-formed, and still impossible.
+    /// The file is well-formed but contains an impossible value.
     Invalid {
         /// The schema this version reads.
         expected: &'static str,
-        /// Where and why.
+        /// The path and the reason.
         error: Invalid,
     },
 }
@@ -221,44 +221,44 @@ fn is_newer(found: &str, known: &str) -> bool {
         .is_some_and(|(found, known)| found.0 == known.0 && found.1 > known.1)
 }
 
-/// What a well-formed file can still not be.
+/// An impossible value in a well-formed file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Invalid {
-    /// Keys and indices to the place, as `subjects[0].id`.
+    /// Path of keys and indices, such as `subjects[0].id`.
     pub at: String,
-    /// What is wrong there.
+    /// The flaw of the value.
     pub flaw: Flaw,
 }
 
-/// What is wrong at a place in a file.
+/// The flaw of a value in a file.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Flaw {
-    /// A time in nanoseconds, positive or negative, that no measurement takes.
+    /// A time in nanoseconds is longer than any measurement.
     Time(i128),
-    /// More than can be counted exactly.
+    /// A count is too large to be exact.
     Count(u64),
-    /// A number outside of what it can be.
+    /// A number is out of range.
     Number(f64),
-    /// More entries than are read.
+    /// There are too many entries.
     TooMany {
-        /// Entries in the file.
+        /// Number of entries in the file.
         found: usize,
-        /// The limit.
+        /// Maximum number of entries.
         most: usize,
     },
-    /// Fewer entries than it takes.
+    /// There are too few entries.
     TooFew {
-        /// Entries in the file.
+        /// Number of entries in the file.
         found: usize,
-        /// The limit.
+        /// Minimum number of entries.
         least: usize,
     },
-    /// A name that has to be unique comes again.
+    /// A name occurs twice that must be unique.
     Twice(String),
-    /// A histogram that cannot be unpacked.
+    /// A histogram cannot be decoded.
     Histogram(HistogramError),
-    /// Two numbers that exclude each other: the sentence names both.
+    /// Two numbers contradict each other; contains a sentence with both.
     Contradiction(String),
 }
 
@@ -292,7 +292,7 @@ mod tests {
     use super::is_newer;
 
     #[test]
-    fn only_a_later_number_of_the_same_kind_is_newer() {
+    fn newer_means_later_version() {
         assert!(is_newer("osjitter.report/10", "osjitter.report/9"));
         for other in [
             "osjitter.report/9",

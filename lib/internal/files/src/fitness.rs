@@ -1,42 +1,45 @@
-//! Whether a run is fit to be believed: judged from what was measured in the very rounds whose
-//! lateness it reports.
+//! The fitness of a machine: whether the numbers of a run can be trusted.
 //!
-//! Whoever reads a percentile asks whether it is the program's or the machine's. The controls
-//! answer: a thread that spins is late only when it does not run, and the kernel's own accounts
-//! name who ran instead. The limits were chosen on recorded runs of quiet and of overloaded
-//! machines; `tests/fitness.rs` holds them against those runs.
+//! Lateness can come from the program or from the machine. Fitness is judged from the same rounds
+//! as the lateness: the spinning control is late only when it does not run, and the kernel's
+//! accounts show the reason. The thresholds were chosen from recorded runs on quiet and on
+//! overloaded machines; `tests/fitness.rs` verifies them with those runs.
 
 use crate::report::{PERCENTILES, Report, Round};
 use jitterstat::stats::Interval;
 
 pub use crate::report::fitness::{Cause, Facts, Fitness, Reason, Verdict};
 
-/// The spinning control begins to spin this long before the first deadline of a round.
+/// Time before the first deadline of a round at which the spinning control starts to spin.
 pub const SPIN_LEAD_NS: u64 = 1_000_000;
-/// A spinning thread that is later than this did not run: an interrupt takes a few microseconds.
-const GAP_NS: i64 = 20_000;
+/// Lateness from which the spinning control did not run: an interrupt takes only a few
+/// microseconds.
+const MIN_GAP_NS: i64 = 20_000;
 
-/// What [`Facts`] are made of, one round at a time.
+/// An accumulator of rounds, from which [`Facts`] are computed.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
-    all: Sums,
-    spin: Sums,
-    /// CPU time of the spinning control, and the time it spun.
+    total: CostSums,
+    spin: CostSums,
+    /// CPU time of the spinning control.
     spin_cpu_ns: Option<u64>,
+    /// Time for which the spinning control spun.
     spun_ns: u64,
+    /// Time of that in which it did not run.
     lost_ns: u64,
     longest_gap_ns: i64,
     spin_ticks: u64,
     spin_late: u64,
-    /// Median of each round of the control that sleeps.
+    /// Median of each round of the sleeping control.
     medians: Vec<i64>,
 }
 
-/// Costs of rounds, added up.
+/// Sums of the costs of rounds.
 #[derive(Clone, Copy, Debug, Default)]
-struct Sums {
+struct CostSums {
     window_ns: u64,
-    /// As far as it is known how long threads waited: of a program of the user's it is not.
+    /// Time of the rounds for which the run queue time is known, which excludes programs of the
+    /// user.
     queue_window_ns: u64,
     run_queue_ns: Option<u64>,
     preempted: Option<u64>,
@@ -46,14 +49,14 @@ struct Sums {
     khz: Option<Interval<u64>>,
 }
 
-impl Sums {
+impl CostSums {
     fn add(&mut self, round: &Round) {
         let add = |sum: &mut Option<u64>, more: Option<u64>| {
             if let Some(more) = more {
                 *sum = Some(sum.unwrap_or(0).saturating_add(more));
             }
         };
-        // The instances of a round share its costs, and have one time in common.
+        // The instances of a round share its costs, but overlap in time.
         if round.instance == 0 {
             let window_ns = round.window_ns.unwrap_or(0);
             self.window_ns = self.window_ns.saturating_add(window_ns);
@@ -76,16 +79,16 @@ impl Sums {
     }
 }
 
-fn share(part_ns: Option<u64>, of_ns: u64) -> Option<f64> {
-    (of_ns > 0).then_some(())?;
-    Some(part_ns? as f64 / of_ns as f64)
+fn share(part_ns: Option<u64>, total_ns: u64) -> Option<f64> {
+    (total_ns > 0).then_some(())?;
+    Some(part_ns? as f64 / total_ns as f64)
 }
 
 impl Tally {
-    /// Adds a round of a subject; `lateness_ns` are its ticks, which a report without samples does
-    /// not keep.
+    /// Adds a round of a subject. `lateness_ns` is the lateness of its ticks, which a report
+    /// without samples does not contain.
     pub fn add(&mut self, name: &str, period_ns: u64, round: &Round, lateness_ns: &[i64]) {
-        self.all.add(round);
+        self.total.add(round);
         match name {
             "spin" => self.add_spin(period_ns, round, lateness_ns),
             "nanosleep" => {
@@ -97,7 +100,7 @@ impl Tally {
 
     /// Adds the rounds of a report with samples.
     pub fn add_report(&mut self, report: &Report) {
-        // What ran beside the others by intent is no fault of the machine.
+        // A subject under load is disturbed on purpose.
         for subject in report.subjects.iter().filter(|s| s.load.is_none()) {
             for round in &subject.rounds {
                 self.add(&subject.name, subject.period_ns, round, &round.lateness_ns);
@@ -119,82 +122,75 @@ impl Tally {
         let period = i64::try_from(period_ns).unwrap_or(i64::MAX);
         let mut previous = 0;
         for &late in lateness_ns {
-            // A tick that was due when its predecessor came was not waited for: what was lost, was
-            // lost before.
+            // If a tick was due when its predecessor was delivered, its lateness began earlier:
+            // count only the time since then.
             let lost = late.min(late.saturating_sub(previous).saturating_add(period));
-            if lost > GAP_NS {
+            if lost > MIN_GAP_NS {
                 self.lost_ns = self.lost_ns.saturating_add(lost.unsigned_abs());
                 self.longest_gap_ns = self.longest_gap_ns.max(lost);
             }
-            self.spin_late += u64::from(late > GAP_NS);
+            self.spin_late += u64::from(late > MIN_GAP_NS);
             previous = late;
         }
         self.spin_ticks += lateness_ns.len() as u64;
     }
 
-    /// The facts, on a machine with so many CPUs.
+    /// Computes the facts, given the number of CPUs.
     #[must_use]
     pub fn facts(&self, cpus: Option<u64>) -> Facts {
-        let spun = self.spin_ticks > 0;
-        // A thread that spins wants the CPU all the time: what it waits is what others hold.
-        let waiting = if spun { &self.spin } else { &self.all };
+        let has_spin = self.spin_ticks > 0;
+        // A spinning thread is always ready, so its wait is the time that others use.
+        let waiting = if has_spin { &self.spin } else { &self.total };
         let seconds = self.spin.window_ns as f64 / 1e9;
+        let preempted = self.spin.preempted.filter(|_| seconds > 0.0);
+        let stolen_cpus = self.total.share(self.total.stolen_ns).zip(cpus);
         Facts {
             spin_core: self.spin_cpu_ns.map(|cpu| (cpu as f64 / self.spun_ns as f64).min(1.0)),
-            spin_gaps: spun.then(|| self.lost_ns as f64 / self.spun_ns.max(1) as f64),
-            spin_longest_gap_ns: spun.then_some(self.longest_gap_ns),
+            spin_gaps: has_spin.then(|| self.lost_ns as f64 / self.spun_ns.max(1) as f64),
+            spin_longest_gap_ns: has_spin.then_some(self.longest_gap_ns),
             waited: share(waiting.run_queue_ns, waiting.queue_window_ns),
-            preempted_per_s: self
-                .spin
-                .preempted
-                .filter(|_| seconds > 0.0)
-                .map(|n| n as f64 / seconds),
-            stolen: self
-                .all
-                .share(self.all.stolen_ns)
-                .zip(cpus)
-                .map(|(share, cpus)| share / cpus.max(1) as f64),
+            preempted_per_s: preempted.map(|n| n as f64 / seconds),
+            stolen: stolen_cpus.map(|(share, cpus)| share / cpus.max(1) as f64),
             throttled: waiting.share(waiting.throttled_ns),
-            suspended_ns: self.all.suspended_ns,
+            suspended_ns: self.total.suspended_ns,
             spin_khz: self.spin.khz.map(Into::into),
-            uneven_rounds: uneven(&self.medians),
+            uneven_rounds: uneven_share(&self.medians),
         }
     }
 
-    /// The lowest percentile at which the spinning control was late itself.
+    /// Returns the lowest percentile at which the spinning control was late.
     #[must_use]
     pub fn distrust_from(&self) -> Option<&'static str> {
         let on_time = self.spin_ticks.checked_sub(self.spin_late)?;
-        // The nearest rank of a quantile is late once the ranks below it are used up by ticks on
-        // time.
+        // A quantile is late if its nearest rank exceeds the number of punctual ticks.
         let is_late = |quantile: f64| (quantile * self.spin_ticks as f64).ceil() as u64 > on_time;
         PERCENTILES.iter().find(|p| self.spin_ticks > 0 && is_late(p.quantile)).map(|p| p.key)
     }
 }
 
-/// Share of values that are more than twice, or less than half, the median of the three before and
-/// that of the three after: a step is not uneven, a lone round is.
-fn uneven(medians: &[i64]) -> Option<f64> {
+/// Returns the share of values that are more than twice or less than half the median of the three
+/// previous ones, and also of the three next ones. A single outlier is uneven, a step is not.
+fn uneven_share(medians: &[i64]) -> Option<f64> {
     const REACH: usize = 3;
     (medians.len() > 2 * REACH).then_some(())?;
-    let unlike = |value: i64, around: &[i64]| {
+    let is_unlike = |value: i64, around: &[i64]| {
         let mut around = around.to_vec();
         around.sort_unstable();
-        // At an end there is one side only.
+        // The first and the last value have only one side.
         let Some(&typical) = around.get(around.len() / 2) else { return true };
         value > typical.saturating_mul(2) || value.saturating_mul(2) < typical
     };
     let differs = |i: usize| {
         let (before, after) = (&medians[i.saturating_sub(REACH)..i], &medians[i + 1..]);
-        unlike(medians[i], before) && unlike(medians[i], &after[..after.len().min(REACH)])
+        is_unlike(medians[i], before) && is_unlike(medians[i], &after[..after.len().min(REACH)])
     };
     let uneven = (0..medians.len()).filter(|&i| differs(i)).count();
     Some(uneven as f64 / medians.len() as f64)
 }
 
 impl Fitness {
-    /// Judges a run by its tally; `None` where the platform reports nothing to judge by, and no
-    /// control did.
+    /// Judges a run by its tally. `None` if neither the platform nor a control provides data for a
+    /// judgement.
     #[must_use]
     pub fn from_tally(tally: &Tally, cpus: Option<u64>) -> Option<Self> {
         let facts = tally.facts(cpus);
@@ -203,18 +199,18 @@ impl Fitness {
         measured.then(|| Self::from_facts(facts, tally.distrust_from(), cpus))
     }
 
-    /// Judges by facts that were measured earlier.
+    /// Judges a run by facts that were computed earlier.
     #[must_use]
     pub fn from_facts(facts: Facts, distrust_from: Option<&str>, cpus: Option<u64>) -> Self {
         let mut reasons: Vec<Reason> =
             THRESHOLDS.iter().filter_map(|threshold| threshold.judge(&facts, cpus)).collect();
-        // Stable: among equals the order of the causes.
+        // The sort is stable: equal verdicts keep the order of the causes.
         reasons.sort_by_key(|r| std::cmp::Reverse(r.verdict));
         let verdict = reasons.first().map_or(Verdict::Quiet, |r| r.verdict);
         Self { verdict, distrust_from: distrust_from.map(str::to_owned), reasons, facts }
     }
 
-    /// Judges a report with samples by its rounds; `None` as with [`Fitness::from_tally`].
+    /// Judges a report with samples by its rounds, like [`Fitness::from_tally`].
     #[must_use]
     pub fn from_report(report: &Report) -> Option<Self> {
         let mut tally = Tally::default();
@@ -223,10 +219,10 @@ impl Fitness {
     }
 }
 
-/// From where on a cause makes a run noisy, and unfit.
+/// The thresholds of all causes.
 ///
-/// The limits of [`Cause::Slowed`] come from no recorded run: the machines at hand show no
-/// frequency. Within 10 % are the steps of a CPU that its neighbours heat.
+/// Those of [`Cause::Slowed`] are not based on recorded runs, because the available machines do not
+/// report frequencies. A CPU that is heated by its neighbours varies by less than 10 %.
 const THRESHOLDS: [Threshold; 8] = [
     Threshold { cause: Cause::Suspended, noisy: 10e6, unfit: 10e6 },
     Threshold { cause: Cause::Quota, noisy: 0.001, unfit: 0.02 },
@@ -262,11 +258,11 @@ impl Threshold {
 }
 
 impl Facts {
-    /// How much there was of a cause; `None` where it was not measured.
+    /// Returns the amount of a cause; `None` if it was not measured.
     fn amount(&self, cause: Cause, cpus: Option<u64>) -> Option<f64> {
-        // Of one core.
+        // Relative to one core.
         let stolen = self.stolen.unwrap_or(0.0) * cpus.unwrap_or(1) as f64;
-        // A thread of a group that stands still waits, too.
+        // A throttled thread also counts as waiting.
         let held = self.waited.unwrap_or(0.0).max(self.throttled.unwrap_or(0.0)) + stolen;
         let not_run = || Some(1.0 - self.spin_core?);
         match cause {
@@ -289,8 +285,8 @@ mod tests {
     const PERIOD_NS: u64 = 1_000_000;
     const TICKS: u64 = 1_000;
 
-    /// A second of the spinning control that lost the CPU as `round` says.
-    fn spun(lateness_ns: &[i64], round: Round) -> Fitness {
+    /// The fitness after a second of the spinning control with the costs of `round`.
+    fn judge_spin(lateness_ns: &[i64], round: Round) -> Fitness {
         let mut tally = Tally::default();
         let second = PERIOD_NS * TICKS;
         let cpu_ns = round.cpu_ns.or(Some(second));
@@ -307,7 +303,7 @@ mod tests {
         vec![50; TICKS as usize]
     }
 
-    /// Every `n`-th tick waits `late_ns` for its CPU.
+    /// Every `n`-th tick is late by `late_ns`.
     fn late_every(n: usize, late_ns: i64) -> Vec<i64> {
         (0..TICKS as usize).map(|i| if i % n == 0 { late_ns } else { 50 }).collect()
     }
@@ -317,8 +313,9 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_always_ran_makes_a_quiet_machine() {
-        let fitness = spun(&on_time(), Round { run_queue_ns: Some(40_000), ..Round::default() });
+    fn undisturbed_spin_is_quiet() {
+        let fitness =
+            judge_spin(&on_time(), Round { run_queue_ns: Some(40_000), ..Round::default() });
         assert_eq!((fitness.verdict, fitness.distrust_from.as_deref()), (Verdict::Quiet, None));
         assert!(fitness.facts.spin_core.is_some_and(|share| share > 0.99), "{:?}", fitness.facts);
         assert_eq!(
@@ -328,21 +325,24 @@ mod tests {
     }
 
     #[test]
-    fn each_way_to_lose_the_cpu_has_its_name() {
-        // Half of the time elsewhere: with a wait, with a quota, without either, or with the CPU
-        // time still running.
+    fn lost_cpu_time_has_a_cause() {
+        // Half of the time is lost: to a wait, to a quota, to neither, or while CPU time still
+        // counts.
         let half = Some(500_000_000);
         let lost = late_every(10, 5_000_000);
         let elsewhere = Round { cpu_ns: half, ..Round::default() };
         let busy = Round { run_queue_ns: half, ..elsewhere.clone() };
-        assert_eq!(causes(&spun(&lost, busy.clone())), [Cause::Busy]);
-        assert_eq!(causes(&spun(&lost, Round { throttled_ns: half, ..busy })), [Cause::Quota]);
-        assert_eq!(causes(&spun(&lost, elsewhere)), [Cause::Stopped]);
-        assert_eq!(causes(&spun(&lost, Round::default())), [Cause::Pauses]);
+        assert_eq!(causes(&judge_spin(&lost, busy.clone())), [Cause::Busy]);
+        assert_eq!(
+            causes(&judge_spin(&lost, Round { throttled_ns: half, ..busy })),
+            [Cause::Quota]
+        );
+        assert_eq!(causes(&judge_spin(&lost, elsewhere)), [Cause::Stopped]);
+        assert_eq!(causes(&judge_spin(&lost, Round::default())), [Cause::Pauses]);
         let steal = Round { steal_ns: half, ..Round::default() };
-        assert_eq!(causes(&spun(&lost, steal)), [Cause::Steal]);
+        assert_eq!(causes(&judge_spin(&lost, steal)), [Cause::Steal]);
         let suspended =
-            spun(&on_time(), Round { suspended_ns: Some(20_000_000), ..Round::default() });
+            judge_spin(&on_time(), Round { suspended_ns: Some(20_000_000), ..Round::default() });
         assert_eq!(
             (suspended.verdict, causes(&suspended)),
             (Verdict::Unfit, vec![Cause::Suspended])
@@ -350,8 +350,8 @@ mod tests {
     }
 
     #[test]
-    fn a_cpu_that_slows_down_under_a_thread_that_always_runs_is_noticed() {
-        let of = |frequencies: &[u64]| {
+    fn slowed_cpu_is_detected() {
+        let causes_at = |frequencies: &[u64]| {
             let mut tally = Tally::default();
             for &khz in frequencies {
                 let second = Some(PERIOD_NS * TICKS);
@@ -362,7 +362,7 @@ mod tests {
                     ..Round::default()
                 };
                 tally.add("spin", PERIOD_NS, &round, &on_time());
-                // One that sleeps may find its CPU at any frequency.
+                // The CPU of a sleeping thread may have any frequency.
                 tally.add(
                     "nanosleep",
                     PERIOD_NS,
@@ -372,31 +372,31 @@ mod tests {
             }
             causes(&Fitness::from_tally(&tally, Some(2)).unwrap())
         };
-        assert_eq!(of(&[3_000_000, 2_900_000, 2_950_000]), []);
-        assert_eq!(of(&[3_000_000, 2_000_000]), [Cause::Slowed]);
+        assert_eq!(causes_at(&[3_000_000, 2_900_000, 2_950_000]), []);
+        assert_eq!(causes_at(&[3_000_000, 2_000_000]), [Cause::Slowed]);
     }
 
     #[test]
-    fn the_percentiles_that_the_control_could_not_keep_are_not_trusted() {
-        let from = |n, late| spun(&late_every(n, late), Round::default()).distrust_from;
+    fn late_control_percentiles_are_distrusted() {
+        let from = |n, late| judge_spin(&late_every(n, late), Round::default()).distrust_from;
         assert_eq!(from(1, 30_000).as_deref(), Some("p50"));
         assert_eq!(from(5, 30_000).as_deref(), Some("p90"));
         assert_eq!(from(20, 30_000).as_deref(), Some("p99"));
         assert_eq!(from(500, 30_000).as_deref(), Some("p99_9"));
-        assert_eq!(from(1, 19_000), None, "that is an interrupt");
+        assert_eq!(from(1, 19_000), None, "as late as an interrupt makes it");
     }
 
     #[test]
-    fn a_gap_is_counted_once_however_many_ticks_it_makes_late() {
+    fn gaps_count_once() {
         let mut ticks = on_time();
         ticks[10..13].copy_from_slice(&[2_500_050, 1_500_050, 500_050]);
-        let facts = spun(&ticks, Round::default()).facts;
+        let facts = judge_spin(&ticks, Round::default()).facts;
         assert_eq!(facts.spin_longest_gap_ns, Some(2_500_050));
         assert!((facts.spin_gaps.unwrap() - 0.0025).abs() < 1e-4, "{facts:?}");
     }
 
     #[test]
-    fn without_the_control_the_kernel_is_asked() {
+    fn run_queue_time_replaces_control() {
         let mut tally = Tally::default();
         let round = Round { window_ns: Some(1_000), run_queue_ns: Some(200), ..Round::default() };
         tally.add("os-interval", PERIOD_NS, &round, &[9_000]);
@@ -407,14 +407,14 @@ mod tests {
     }
 
     #[test]
-    fn a_round_unlike_its_neighbours_is_uneven() {
-        assert_eq!(uneven(&[9; 6]), None, "too few to have neighbours");
-        assert_eq!(uneven(&[9; 20]), Some(0.0));
-        let mut one = [9; 20];
-        one[7] = 19;
-        assert_eq!(uneven(&one), Some(0.05));
-        // A machine that becomes slower and stays so is not uneven.
+    fn outlier_rounds_are_uneven() {
+        assert_eq!(uneven_share(&[9; 6]), None, "too few to have neighbours");
+        assert_eq!(uneven_share(&[9; 20]), Some(0.0));
+        let mut outlier = [9; 20];
+        outlier[7] = 19;
+        assert_eq!(uneven_share(&outlier), Some(0.05));
+        // A machine that becomes slower permanently is not uneven.
         let step: Vec<i64> = (0..20).map(|i| if i < 10 { 9 } else { 30 }).collect();
-        assert_eq!(uneven(&step), Some(0.0));
+        assert_eq!(uneven_share(&step), Some(0.0));
     }
 }

@@ -1,4 +1,5 @@
-//! The histogram kept in a report: HDR V2, three significant digits, no tick left out.
+//! The stored histogram of a report: HDR V2 with three significant digits, which contains every
+//! tick.
 
 use std::fmt;
 use std::io::Read as _;
@@ -11,45 +12,45 @@ use hdrhistogram::serialization::{Deserializer, Serializer, V2Serializer};
 
 use crate::model::model;
 
-/// Significant decimal digits of the stored histogram: a stored value is within 0.1 % of the
-/// measured one.
+/// Number of significant decimal digits. A stored value is within 0.1 % of the measured one.
 const SIGNIFICANT_DIGITS: u8 = 3;
 
-/// How [`Histogram::data`] is written.
+/// Encoding of [`Histogram::data`].
 pub const ENCODING: &str = "hdr-v2-base64";
 
-/// First line of an interval log of ours, behind its `#`: what its values and tags are, and how it
-/// is known as ours.
+/// First comment of an interval log that osjitter writes. It describes values and tags, and
+/// identifies such logs.
 pub const LOG_COMMENT: &str = "[Lateness in nanoseconds; the tag is the subject]";
 
-/// Most bytes that a histogram takes when it is not compressed: five digits over all of a `u64` are
-/// 6.2 million counts of at most 9 bytes each, and a header.
+/// Maximum size of an uncompressed histogram: five digits over the range of a `u64` are 6.2 million
+/// counts of at most 9 bytes each, plus a header.
 const MAX_HISTOGRAM_BYTES: usize = 64 << 20;
-/// First word of an uncompressed histogram, and of a compressed one; the low half byte of the
-/// second is the word size.
+/// First word of an uncompressed histogram, without the bits of the word size.
 const COOKIE: u32 = 0x1c84_9303;
+/// First word of a compressed histogram, without the bits of the word size.
 const COOKIE_COMPRESSED: u32 = 0x1c84_9304;
-/// Cookie, length of the counts, offset, digits, lowest and highest value, ratio.
-const HEADER: usize = 40;
+/// Size of the header: cookie, length of the counts, offset, digits, lowest and highest value,
+/// ratio.
+const HEADER_BYTES: usize = 40;
 
 model! {
     /// A stored histogram.
     pub struct Histogram {
-        /// How many values it holds: ticks minus skipped.
+        /// Number of values: ticks minus skipped.
         pub count: u64,
-        /// How `data` is written.
+        /// Encoding of `data`.
         pub encoding: String,
-        /// The histogram.
+        /// The encoded histogram.
         pub data: String,
-        /// What its source had no bins for; counted at the largest value. Never in a report of
-        /// `osjitter run`.
+        /// Values beyond the bins of the source, which are counted at the maximum. Never present in
+        /// a report of `osjitter run`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub overflow: Option<Overflow>,
     }
 
-    /// Values of which only the number and the largest are known.
+    /// Values of which only the number and the maximum are known.
     pub struct Overflow {
-        /// How many.
+        /// Number of values.
         pub count: u64,
     }
 }
@@ -57,16 +58,16 @@ model! {
 /// Packs lateness into a histogram. An early tick counts at 0, so `count` is the number of values.
 ///
 /// # Panics
-/// Never: the histogram grows to any value an `i64` holds, and writing to memory does not fail.
+/// Never panics: the histogram grows to any `i64`, and writing to memory does not fail.
 #[must_use]
 pub fn pack(lateness_ns: impl IntoIterator<Item = i64>) -> Histogram {
     pack_counts(lateness_ns.into_iter().map(|value| (value, 1)))
 }
 
-/// Packs values that come with their counts. A sum of counts beyond a `u64` saturates.
+/// Packs values with their counts. The sum of the counts saturates.
 ///
 /// # Panics
-/// As [`pack`]: never.
+/// Never panics, for the reasons given at [`pack`].
 #[must_use]
 pub fn pack_counts(counted: impl IntoIterator<Item = (i64, u64)>) -> Histogram {
     let mut histogram =
@@ -85,10 +86,10 @@ pub fn pack_counts(counted: impl IntoIterator<Item = (i64, u64)>) -> Histogram {
     }
 }
 
-/// Reads a stored histogram.
+/// Decodes a stored histogram.
 ///
 /// # Errors
-/// Another encoding, damaged data, or a count that the data does not have.
+/// Returns an error if the encoding is unknown, the data is damaged, or the count does not match.
 pub fn unpack(stored: &Histogram) -> Result<Hdr<u64>, HistogramError> {
     if stored.encoding != ENCODING {
         return Err(HistogramError::OtherEncoding(stored.encoding.clone()));
@@ -102,12 +103,12 @@ pub fn unpack(stored: &Histogram) -> Result<Hdr<u64>, HistogramError> {
     Ok(histogram)
 }
 
-/// Reads a histogram as the `HdrHistogram` project encodes it (V2, compressed or not), in bounded
-/// memory: a header that promises more than there is, or a few bytes that inflate to gigabytes, are
-/// errors.
+/// Decodes a histogram in the V2 encoding of the `HdrHistogram` project, compressed or not, in
+/// bounded memory.
 ///
 /// # Errors
-/// Another encoding, or damaged data.
+/// Returns an error if the encoding is unknown or the data is damaged. This includes headers that
+/// promise more data than there is, and data that inflates to more than any histogram needs.
 pub fn decode(bytes: &[u8]) -> Result<Hdr<u64>, HistogramError> {
     use HistogramError::{Damaged, EndsEarly, OtherFormat, TooLarge};
     let word = |bytes: &[u8], at: usize| {
@@ -121,8 +122,8 @@ pub fn decode(bytes: &[u8]) -> Result<Hdr<u64>, HistogramError> {
                 .and_then(|n| bytes.get(8..8_usize.checked_add(n)?));
             let compressed = compressed.ok_or(EndsEarly)?;
             let mut inflated = Vec::new();
-            let most = MAX_HISTOGRAM_BYTES as u64 + 1;
-            let read = ZlibDecoder::new(compressed).take(most).read_to_end(&mut inflated);
+            let limit = MAX_HISTOGRAM_BYTES as u64 + 1;
+            let read = ZlibDecoder::new(compressed).take(limit).read_to_end(&mut inflated);
             read.map_err(|e| Damaged(e.to_string()))?;
             inflated
         }
@@ -132,24 +133,24 @@ pub fn decode(bytes: &[u8]) -> Result<Hdr<u64>, HistogramError> {
     if inflated.len() > MAX_HISTOGRAM_BYTES {
         return Err(TooLarge);
     }
-    // The library makes room for what the header promises before it looks for it.
-    let counts = inflated.len().checked_sub(HEADER);
+    // The library allocates the counts that the header promises before it reads them.
+    let counts = inflated.len().checked_sub(HEADER_BYTES);
     if counts.is_none_or(|counts| counts < word(&inflated, 4).map_or(usize::MAX, |n| n as usize)) {
         return Err(EndsEarly);
     }
-    if has_endless_gap(&inflated[HEADER..]) {
+    if has_overflowing_gap(&inflated[HEADER_BYTES..]) {
         return Err(Damaged("a gap of more bins than there can be".to_owned()));
     }
     Deserializer::new().deserialize(&mut inflated.as_slice()).map_err(|e| Damaged(e.to_string()))
 }
 
-/// Whether among the numbers (LEB128 of at most nine bytes, zigzag) is the least there is: the
-/// library negates those below zero, which are gaps between bins, and of this one that overflows.
-fn has_endless_gap(mut numbers: &[u8]) -> bool {
+/// Whether the numbers (LEB128 of at most nine bytes, zigzag) include the minimum. The library
+/// negates negative numbers, which are gaps between bins, and that of the minimum overflows.
+fn has_overflowing_gap(mut numbers: &[u8]) -> bool {
     const MAX_VARINT_BYTES: usize = 9;
     while !numbers.is_empty() {
-        let ends = numbers.iter().take(MAX_VARINT_BYTES - 1).position(|&byte| byte < 0x80);
-        let length = ends.map_or(MAX_VARINT_BYTES, |last| last + 1).min(numbers.len());
+        let last = numbers.iter().take(MAX_VARINT_BYTES - 1).position(|&byte| byte < 0x80);
+        let length = last.map_or(MAX_VARINT_BYTES, |last| last + 1).min(numbers.len());
         let (number, others) = numbers.split_at(length);
         if number == [0xff; MAX_VARINT_BYTES] {
             return true;
@@ -159,27 +160,27 @@ fn has_endless_gap(mut numbers: &[u8]) -> bool {
     false
 }
 
-/// Why a histogram cannot be read.
+/// An error in a histogram.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum HistogramError {
-    /// Not [`ENCODING`], but this.
+    /// The encoding is not [`ENCODING`]; contains the encoding.
     OtherEncoding(String),
-    /// The text is not base64: why.
+    /// The text is not base64; contains the reason.
     NotBase64(String),
-    /// The bytes are no HDR V2 histogram.
+    /// The bytes are not an HDR V2 histogram.
     OtherFormat,
-    /// The bytes end before what they promise.
+    /// The bytes end early.
     EndsEarly,
-    /// More bytes than any histogram takes.
+    /// The data is larger than any histogram.
     TooLarge,
-    /// The bytes contradict themselves: how.
+    /// The bytes are inconsistent; contains the reason.
     Damaged(String),
-    /// It does not hold what it states.
+    /// The number of values does not match.
     OtherCount {
-        /// Values in it.
+        /// Values in the data.
         holds: u64,
-        /// Values it should have.
+        /// Stated number of values.
         states: u64,
     },
 }
@@ -214,7 +215,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_is_lost_and_negatives_count_at_zero() {
+    fn negative_values_count_at_zero() {
         let stored = pack([-5, 0, 14_000, 86_400_000_000_000]);
         assert_eq!(stored.count, 4);
         let read = unpack(&stored).unwrap();
@@ -223,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn damage_is_named() {
+    fn damaged_histograms_are_rejected() {
         let good = pack([1, 2, 3]);
         let wrong_count = Histogram { count: 4, ..good.clone() };
         assert!(unpack(&wrong_count).unwrap_err().to_string().contains("states 4"));
@@ -234,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_counts_as_often_as_it_occurs() {
+    fn counts_are_kept() {
         let counted = unpack(&pack_counts([(7, 3), (-1, 2), (900, 1 << 40)])).unwrap();
         assert_eq!(
             (counted.count_at(7), counted.count_at(0), counted.len()),
@@ -255,9 +256,9 @@ mod tests {
     }
 
     #[test]
-    fn promises_and_bombs_are_refused() {
+    fn oversized_histograms_are_rejected() {
         assert!(decode(&header(0, 3, 1 << 40)).unwrap().is_empty());
-        for (bytes, says) in [
+        for (bytes, expected) in [
             (header(u32::MAX, 3, 1 << 40), "ends early"),
             (header(0, 200, 1 << 40), "damaged"),
             (header(0, 3, 0), "damaged"),
@@ -266,7 +267,7 @@ mod tests {
             (vec![1, 2, 3, 4, 5], "no known encoding"),
         ] {
             let error = decode(&bytes).unwrap_err();
-            assert!(error.to_string().contains(says), "{bytes:?}: {error}");
+            assert!(error.to_string().contains(expected), "{bytes:?}: {error}");
         }
         let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::best());
         std::io::copy(&mut std::io::repeat(0).take(MAX_HISTOGRAM_BYTES as u64 + 1), &mut encoder)

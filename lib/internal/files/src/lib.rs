@@ -1,28 +1,28 @@
-//! The files of osjitter as plain data, and what is computed from them.
+//! The files of osjitter as plain data, and the computations on them.
 //!
-//! Each file is a serde struct that implements [`file::File`]: it is read with a limit, checked, and
-//! written with its schema number. Comparison, merging and the decisions of the gate are functions of
-//! these structs.
+//! Each file is a serde struct that implements [`file::File`], which reads, checks and writes it
+//! with its schema number. Comparison, merging and the decisions of the gate are functions of these
+//! structs.
 //!
 //! | Module | Content |
 //! |---|---|
 //! | [`mod@file`] | reads, checks and writes any file of osjitter |
 //! | [`report`] | `osjitter.report/1` |
-//! | [`bins`] | `osjitter.bins/1`: histograms as rows, which engines merge over hosts and days |
+//! | [`bins`] | `osjitter.bins/1`: histograms as rows, which a database can merge over hosts and days |
 //! | [`histogram`] | the stored HDR histogram of a subject |
 //! | [`summary`] | percentiles and counts over the rounds of one subject |
-//! | [`merge`] | several reports joined without loss |
+//! | [`merge`] | joins reports without loss |
 //! | [`environment`] | the conditions under which two measurements are comparable |
 //! | [`compare`] | `osjitter.comparison/1`: how two measured subjects differ |
-//! | [`find`] | `osjitter.find/1`: the shortest period at which goals hold, and the search for it |
+//! | [`find`] | `osjitter.find/1`: the search for the shortest period at which goals hold |
 //! | [`fitness`] | whether the machine was quiet enough to trust a run |
 //! | [`why`] | the causes of a late tick, from the activity of its thread |
 //! | [`gate`] | `osjitter.verdict/1`, `osjitter.baseline/1`, `osjitter.calibration/1`, `osjitter.run-calibration/1` |
 //! | [`cost`] | the cost of an operation, alone and relative to another in the same rounds |
 //!
 //! The crate is published because `cargo install osjitter` needs it. Its interface follows the
-//! program and may change in any release; the file formats are stable. The feature `schema` adds the
-//! JSON Schema of each file.
+//! program and may change in any release; the file formats are stable. The feature `schema` adds
+//! the JSON Schema of each file.
 #![forbid(unsafe_code)]
 
 pub mod bins;

@@ -1,5 +1,5 @@
-//! Joins the reports of several runs, CPUs or hosts without loss: every tick is kept, every number
-//! computed anew.
+//! Merges the reports of several runs, CPUs or hosts without loss: all ticks are kept, and all
+//! numbers are recomputed.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -11,50 +11,50 @@ use crate::report::{Report, Round, Status, Subject, Summary, Warning};
 use crate::summary::{InstanceRound, RoundCost, stored_samples, summarise};
 use jitterstat::sample::RoundSamples;
 
-/// Code of the warning in a report that was merged although the plans differ.
+/// Code of the warning that reports with different plans were merged.
 pub const PLANS_DIFFER: &str = "merged-plans-differ";
-/// Code of the warning in a report whose parts come from several machines.
+/// Code of the warning that reports of different machines were merged.
 pub const HOSTS_DIFFER: &str = "merged-hosts-differ";
 
-/// How far one report's median of a subject is from the other reports'.
+/// The median of a subject in one report relative to the other reports.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RankedMedian {
-    /// Which of the reports, from 0.
+    /// Index of the report.
     pub source: usize,
-    /// Id of the subject.
+    /// Identifier of the subject.
     pub id: String,
-    /// Its median lateness in that report.
+    /// Median lateness of the subject in that report.
     pub p50_ns: i64,
-    /// `p50_ns` over the median of all reports' medians of this subject.
+    /// Ratio of `p50_ns` to the median over all reports.
     pub ratio: f64,
 }
 
-/// Why reports cannot be merged.
+/// The reason for which reports cannot be merged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MergeError {
-    /// No report.
+    /// There is no report.
     Nothing,
-    /// A single report.
+    /// There is only one report.
     OnlyOne,
-    /// A report without samples: percentiles cannot be joined without loss.
+    /// A report contains no samples, so that percentiles cannot be merged without loss.
     NoSamples {
-        /// Which report, from 1.
+        /// Number of the report, from 1.
         report: usize,
-        /// Id of the subject.
+        /// Identifier of the subject.
         subject: String,
     },
-    /// Plans that differ in more than seed and number of ticks: where.
+    /// The plans differ in more than seed and number of ticks; contains the difference.
     PlansDiffer(String),
-    /// Two reports that hold the same round: counted twice, it would narrow every interval without
-    /// a new measurement.
+    /// Two reports contain the same round. Counting it twice would narrow every interval without a
+    /// new measurement.
     SameRun {
         /// Number of the first of the two reports, from 1.
         first: usize,
         /// Number of the second.
         second: usize,
     },
-    /// Together they are more than a report can hold: what, and where.
+    /// The merged report would exceed the limits of a report; contains the violation.
     TooMuch(String),
 }
 
@@ -82,99 +82,107 @@ impl fmt::Display for MergeError {
 
 impl std::error::Error for MergeError {}
 
-/// Joins reports in the given order. Host and clock are the first one's; a warning names what
-/// differs.
+/// Merges reports in the given order. Host and clock are those of the first report, and warnings
+/// name the differences.
 ///
 /// # Errors
-/// Fewer than two reports, a report without samples, a run that is there twice, more than one
-/// report can hold or, without `force`, plans that differ.
+/// Returns an error if there are fewer than two reports, a report has no samples, two reports
+/// contain the same run, the result exceeds the limits of a report, or, without `force`, the plans
+/// differ.
 pub fn merge(reports: &[Report], force: bool) -> Result<Report, MergeError> {
     let [first, rest @ ..] = reports else { return Err(MergeError::Nothing) };
     if rest.is_empty() {
         return Err(MergeError::OnlyOne);
     }
-    for (n, report) in reports.iter().enumerate() {
-        let without = report
-            .subjects
-            .iter()
-            .find(|s| s.summary.is_some() && s.rounds.iter().all(|r| r.lateness_ns.is_empty()));
-        if let Some(subject) = without {
-            return Err(MergeError::NoSamples { report: n + 1, subject: subject.id.clone() });
-        }
-    }
+    check_samples(reports)?;
     check_runs_differ(reports)?;
-    let difference = rest
+    let plan_difference = rest
         .iter()
         .enumerate()
-        .find_map(|(n, r)| Some(format!("report {}: {}", n + 2, difference(first, r)?)));
-    if let (Some(what), false) = (&difference, force) {
-        return Err(MergeError::PlansDiffer(what.clone()));
+        .find_map(|(n, r)| Some(format!("report {}: {}", n + 2, plan_difference(first, r)?)));
+    if let (Some(difference), false) = (&plan_difference, force) {
+        return Err(MergeError::PlansDiffer(difference.clone()));
     }
     let mut merged = first.clone();
     for report in rest {
         append(&mut merged, report);
     }
     for subject in &mut merged.subjects {
-        subject.summary = summary_of(subject);
-        // Which ticks are the latest cannot be found out from the latest of each part.
-        subject.why = None;
-        let parts = reports.iter().flat_map(|r| &r.subjects).filter(|s| is_same(s, subject));
-        let parts: Vec<&Summary> = parts.filter_map(|s| s.summary.as_ref()).collect();
-        subject.summary.iter_mut().for_each(|summary| add_totals(summary, &parts));
-        let all = subject.rounds.iter().flat_map(|r| r.lateness_ns.iter().copied());
-        subject.histogram = subject.summary.is_some().then(|| histogram::pack(all));
+        recompute(subject, reports);
     }
     if reports.iter().any(|r| r.fitness.is_some()) {
         merged.fitness = Fitness::from_report(&merged);
     }
-    if let Some(what) = difference {
+    if let Some(difference) = plan_difference {
         merged.warnings.push(warning(
             PLANS_DIFFER,
-            format!("Reports of different plans were merged: {what}."),
+            format!("Reports of different plans were merged: {difference}."),
             "Compare their rounds, not their sums.",
         ));
     }
     if rest.iter().any(|r| r.host != first.host) {
-        let what = "Reports of machines in different states were merged; the facts are those of the first.".to_owned();
-        merged.warnings.push(warning(
-            HOSTS_DIFFER,
-            what,
-            "Look at the ranking before trusting a sum.",
-        ));
+        let message = "Reports of machines in different states were merged; the facts are those of the first.";
+        let hint = "Look at the ranking before trusting a sum.";
+        merged.warnings.push(warning(HOSTS_DIFFER, message.to_owned(), hint));
     }
     merged.check().map_err(|e| MergeError::TooMuch(e.to_string()))?;
     Ok(merged)
 }
 
-/// Each report's median of each subject, the one furthest from the others first.
+/// Returns an error if a report contains no samples of a measured subject.
+fn check_samples(reports: &[Report]) -> Result<(), MergeError> {
+    let lacks_samples =
+        |s: &&Subject| s.summary.is_some() && s.rounds.iter().all(|r| r.lateness_ns.is_empty());
+    for (n, report) in (1..).zip(reports) {
+        if let Some(subject) = report.subjects.iter().find(lacks_samples) {
+            return Err(MergeError::NoSamples { report: n, subject: subject.id.clone() });
+        }
+    }
+    Ok(())
+}
+
+/// Recomputes the numbers of a subject from the rounds of all reports.
+fn recompute(subject: &mut Subject, reports: &[Report]) {
+    subject.summary = summarise_subject(subject);
+    // The latest ticks of all reports are unknown: each report explains only its own latest ticks.
+    subject.why = None;
+    let parts = reports.iter().flat_map(|r| &r.subjects).filter(|s| is_same(s, subject));
+    let parts: Vec<&Summary> = parts.filter_map(|s| s.summary.as_ref()).collect();
+    subject.summary.iter_mut().for_each(|summary| add_totals(summary, &parts));
+    let lateness = subject.rounds.iter().flat_map(|r| r.lateness_ns.iter().copied());
+    subject.histogram = subject.summary.is_some().then(|| histogram::pack(lateness));
+}
+
+/// Ranks the medians of all subjects in all reports by their distance from the other reports, the
+/// largest first.
 #[must_use]
 pub fn ranking(reports: &[Report]) -> Vec<RankedMedian> {
     let median = |s: &Subject| s.summary.as_ref().and_then(|m| m.lateness_ns.p50);
-    let mut of_all: HashMap<&str, Vec<i64>> = HashMap::new();
+    let mut medians: HashMap<&str, Vec<i64>> = HashMap::new();
     for subject in reports.iter().flat_map(|r| &r.subjects) {
-        of_all.entry(&subject.id).or_default().extend(median(subject));
+        medians.entry(&subject.id).or_default().extend(median(subject));
     }
-    of_all.values_mut().for_each(|medians| medians.sort_unstable());
-    let mut all = Vec::new();
+    medians.values_mut().for_each(|values| values.sort_unstable());
+    let mut ranked = Vec::new();
     for (source, report) in reports.iter().enumerate() {
         for subject in &report.subjects {
             let Some(p50_ns) = median(subject) else { continue };
-            let others = &of_all[subject.id.as_str()];
+            let others = &medians[subject.id.as_str()];
             let middle = others[others.len() / 2].midpoint(others[(others.len() - 1) / 2]);
             let ratio = p50_ns.max(1) as f64 / middle.max(1) as f64;
-            all.push(RankedMedian { source, id: subject.id.clone(), p50_ns, ratio });
+            ranked.push(RankedMedian { source, id: subject.id.clone(), p50_ns, ratio });
         }
     }
-    all.sort_by(|a, b| b.ratio.ln().abs().total_cmp(&a.ratio.ln().abs()));
-    all
+    ranked.sort_by(|a, b| b.ratio.ln().abs().total_cmp(&a.ratio.ln().abs()));
+    ranked
 }
 
 fn warning(code: &str, message: String, hint: &str) -> Warning {
     Warning { code: code.to_owned(), message, hint: hint.to_owned() }
 }
 
-/// How two plans differ.
-fn difference(a: &Report, b: &Report) -> Option<String> {
+/// Returns the first difference between two plans.
+fn plan_difference(a: &Report, b: &Report) -> Option<String> {
     let (p, q) = (&a.plan, &b.plan);
     if (&p.sched, p.mlock, p.timer_slack_ns) != (&q.sched, q.mlock, q.timer_slack_ns) {
         return Some("scheduling class, memory lock or timer slack is another".to_owned());
@@ -197,7 +205,7 @@ fn difference(a: &Report, b: &Report) -> Option<String> {
     })
 }
 
-/// Adds the rounds of one report behind those that are there: numbered on, and later in time.
+/// Appends the rounds of a report, with subsequent indices and later start times.
 fn append(merged: &mut Report, report: &Report) {
     let next = merged
         .subjects
@@ -213,10 +221,10 @@ fn append(merged: &mut Report, report: &Report) {
             start_ns: r.start_ns.saturating_add(later),
             ..r.clone()
         });
-        if let Some(there) = merged.subjects.iter_mut().find(|s| is_same(s, subject)) {
-            there.rounds.extend(rounds);
+        if let Some(existing) = merged.subjects.iter_mut().find(|s| is_same(s, subject)) {
+            existing.rounds.extend(rounds);
             if subject.status != Status::Measured {
-                there.status = Status::Partial;
+                existing.status = Status::Partial;
             }
         } else {
             merged.subjects.push(Subject { rounds: rounds.collect(), ..subject.clone() });
@@ -224,7 +232,7 @@ fn append(merged: &mut Report, report: &Report) {
     }
     for scenario in &report.plan.scenarios {
         match merged.plan.scenarios.iter_mut().find(|s| s.id == scenario.id) {
-            Some(there) => there.ticks = there.ticks.saturating_add(scenario.ticks),
+            Some(existing) => existing.ticks = existing.ticks.saturating_add(scenario.ticks),
             None => merged.plan.scenarios.push(scenario.clone()),
         }
     }
@@ -243,7 +251,7 @@ fn append(merged: &mut Report, report: &Report) {
     }
 }
 
-/// Another period or number of instances under the same id is another subject.
+/// Whether two subjects have the same identifier, period and number of instances.
 fn is_same(a: &Subject, b: &Subject) -> bool {
     (&a.id, a.period_ns, a.instances) == (&b.id, b.period_ns, b.instances)
 }
@@ -254,8 +262,8 @@ fn check_runs_differ(reports: &[Report]) -> Result<(), MergeError> {
     for (n, report) in (1..).zip(reports) {
         for subject in &report.subjects {
             for round in subject.rounds.iter().filter(|r| !r.lateness_ns.is_empty()) {
-                // What a round cost to the nanosecond, and the random part of its start, are never
-                // those of another.
+                // Different rounds differ in their cost in nanoseconds and in the random part of
+                // their start.
                 let key = (
                     subject.id.as_str(),
                     round.phase_ns,
@@ -272,25 +280,25 @@ fn check_runs_differ(reports: &[Report]) -> Result<(), MergeError> {
     Ok(())
 }
 
-/// Adds what only the summaries of the parts state: what was asked for in rounds in which no tick
-/// came, and the cost of the recorded ticks, where that of a round includes its warm-up.
+/// Adds the numbers that only the summaries of the parts contain: the planned ticks of rounds
+/// without a delivered tick, and the cost of the recorded ticks. The cost of a round includes its
+/// warm-up.
 fn add_totals(summary: &mut Summary, parts: &[&Summary]) {
-    let asked = parts.iter().map(|part| part.ticks).fold(0, u64::saturating_add);
-    let lost = asked.saturating_sub(summary.ticks);
+    let planned = parts.iter().map(|part| part.ticks).fold(0, u64::saturating_add);
+    let lost = planned.saturating_sub(summary.ticks);
     for count in [&mut summary.ticks, &mut summary.skipped, &mut summary.missed] {
         *count = count.saturating_add(lost);
     }
-    let per_tick = |of: fn(&Summary) -> Option<f64>| {
-        let total =
-            parts.iter().map(|part| Some(of(part)? * part.ticks as f64)).sum::<Option<f64>>();
-        total.map(|total| total / asked.max(1) as f64)
+    let per_tick = |cost: fn(&Summary) -> Option<f64>| {
+        let costs = parts.iter().map(|part| Some(cost(part)? * part.ticks as f64));
+        costs.sum::<Option<f64>>().map(|total| total / planned.max(1) as f64)
     };
     summary.cpu_ns_per_tick = per_tick(|s| s.cpu_ns_per_tick);
     summary.wakeups_per_tick = per_tick(|s| s.wakeups_per_tick);
 }
 
-/// All but the cost, which the rounds have only with their warm-up.
-fn summary_of(subject: &Subject) -> Option<Summary> {
+/// Summarises the rounds of a subject without their cost, which includes the warm-up.
+fn summarise_subject(subject: &Subject) -> Option<Summary> {
     let parts: Vec<(u64, RoundSamples)> =
         subject.rounds.iter().map(|r| (r.index, stored_samples(subject, r))).collect();
     let cost = RoundCost::default();

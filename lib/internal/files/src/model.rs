@@ -1,7 +1,7 @@
-//! How the plain data of every file is declared.
+//! The macro that declares the plain data of every file.
 
-/// Structs that are written as JSON, refuse unknown fields, and are in a JSON Schema with the
-/// feature for it.
+/// Declares structs that are written as JSON, reject unknown fields, and have a JSON Schema with
+/// the feature `schema`.
 macro_rules! model {
     ($($(#[$meta:meta])* pub struct $name:ident { $($(#[$fmeta:meta])* pub $field:ident: $ty:ty,)* })*) => {$(
         #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]

@@ -1,5 +1,5 @@
-//! The report `osjitter.report/1`: plain data, integers in nanoseconds, complete enough to draw
-//! every picture and table again and to run the same plan again.
+//! The report `osjitter.report/1` as plain data, with integers in nanoseconds. A report is complete
+//! enough to reproduce every picture and table and to run the same plan again.
 
 use std::collections::BTreeMap;
 
@@ -19,14 +19,14 @@ pub use fitness::Fitness;
 pub const SCHEMA: &str = "osjitter.report/1";
 /// The longest plausible time in nanoseconds: 31 years.
 pub const MAX_NS: u64 = 1_000_000_000_000_000_000;
-/// The largest plausible count: every whole number up to here is exact in an `f64`.
+/// The largest plausible count. Every whole number up to it is exact in an `f64`.
 pub const MAX_COUNT: u64 = 1 << 53;
-/// The most subjects of a report: as many as Linux supports CPUs. Even an almost empty one takes a
-/// kilobyte, and views compare each with each.
+/// Maximum number of subjects of a report, which is the number of CPUs that Linux supports. Even an
+/// almost empty subject takes a kilobyte, and views compare all pairs.
 pub const MAX_SUBJECTS: usize = 8_192;
 
 model! {
-    /// One invocation of `osjitter run`.
+    /// The result of one invocation of `osjitter run`.
     pub struct Report {
         /// Always [`SCHEMA`].
         pub schema: String,
@@ -34,93 +34,93 @@ model! {
         pub tool: Tool,
         /// Start of the run, RFC 3339, UTC.
         pub started_utc: String,
-        /// Length of the run, set-up and pauses between rounds included.
+        /// Duration of the run, including set-up and pauses between rounds.
         pub duration_ns: u64,
-        /// The run was interrupted: what is here was measured, but some of the plan is missing.
+        /// Whether the run was interrupted, so that parts of the plan are missing.
         pub partial: bool,
-        /// What was planned, complete enough to run again.
+        /// The plan, complete enough to run again.
         pub plan: Plan,
-        /// The machine and the run's environment.
+        /// The machine and the environment of the run.
         pub host: Host,
         /// The clock that stamped the samples.
         pub clock: Clock,
-        /// What the tool changed on the machine while it ran.
+        /// Settings of the machine that the tool changed during the run.
         pub changes: Vec<Change>,
-        /// Whether the machine was quiet enough to believe the numbers; null where nothing was
-        /// measured to judge by.
+        /// Whether the machine was quiet enough to trust the numbers; null if no measurement allows
+        /// a judgement.
         #[serde(default)]
         pub fitness: Option<Fitness>,
-        /// What a reader should know before trusting a number.
+        /// Warnings to consider before trusting a number.
         pub warnings: Vec<Warning>,
-        /// The loads of the plan, and what they took of the machine.
+        /// The loads of the plan, with their use of the machine.
         #[serde(default)]
         pub loads: Vec<Load>,
         /// One entry for each subject, period, runtime and load.
         pub subjects: Vec<Subject>,
-        /// How the timers of another program were traced; null where the subjects are osjitter's
-        /// own, or measured themselves.
+        /// The trace of another program's timers; null if the subjects are built-in or measured
+        /// themselves.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub trace: Option<Trace>,
     }
 
-    /// How `osjitter trace` looked at another program: each of its subjects is what one thread
-    /// waited in.
+    /// A trace of another program by `osjitter trace`. Each of its subjects is one kind of wait of
+    /// one thread.
     pub struct Trace {
-        /// The program and its arguments; null for a process that was there already.
+        /// The program and its arguments; null for a process that was already running.
         pub command: Option<Vec<String>>,
-        /// The process.
+        /// Process ID.
         pub process: u32,
-        /// The threads of this name only; null for all.
+        /// Name of the traced threads; null for all threads.
         pub thread: Option<String>,
-        /// How long it was traced.
+        /// Duration of the trace.
         pub window_ns: u64,
-        /// CPU time that tracing took; null where the platform does not report it.
+        /// CPU time of the tracer; null if the platform does not report it.
         pub cpu_ns: Option<u64>,
-        /// Whether it took that on CPUs that the program does not use.
+        /// Whether the tracer ran on CPUs that the program does not use.
         pub apart: bool,
-        /// Records of the kernel, of all programs.
+        /// Number of kernel records, over all programs.
         pub records: u64,
-        /// How large they were.
+        /// Size of these records.
         pub bytes: u64,
-        /// Records that the kernel had no room for, or that cannot be read: what they concern is in
-        /// no number.
+        /// Number of records that the kernel dropped or that cannot be read. The affected waits are
+        /// not included in any number.
         pub lost: u64,
-        /// Records of the kernel's own count that it did not make, and did not say it lost: some
-        /// virtual machines make none of some interrupts.
+        /// Number of records that the kernel counted, but neither wrote nor reported as lost. Some
+        /// virtual machines write none for some interrupts.
         pub unrecorded: u64,
-        /// Timers that woke a thread, and were set before the window.
+        /// Number of timers that woke a thread but were set before the trace.
         pub undated: u64,
-        /// Timers of which the kernel recorded no expiry; they are in the numbers.
+        /// Number of timers without a record of their expiry. They are included in the numbers.
         pub unseen: u64,
-        /// Waits of which the end was not seen.
+        /// Number of waits whose end was not recorded.
         pub dropped: u64,
     }
 
-    /// What ran beside subjects while they were measured.
+    /// A load that ran alongside subjects while they were measured.
     pub struct Load {
-        /// As on the command line.
+        /// The load as on the command line.
         pub load: String,
-        /// Its CPU time, which is in no subject's cost: of tasks in their rounds, of processes from
-        /// their start to their end; null where the platform does not report it.
+        /// CPU time of the load, which is not part of any subject's cost: for tasks within their
+        /// rounds, for processes from start to end. Null if the platform does not report it.
         pub cpu_ns: Option<u64>,
-        /// Time it was to run: the rounds of its scenarios.
+        /// Time for which the load was to run: the rounds of its scenarios.
         pub active_ns: u64,
     }
 
     /// The program that wrote a report.
     pub struct Tool {
-        /// Its name.
+        /// Name of the program.
         pub name: String,
         /// Its version.
         pub version: String,
-        /// The commit it was built from, where that is known.
+        /// The commit from which it was built, if known.
         pub commit: Option<String>,
     }
 
     /// The effective plan.
     #[derive(Default)]
     pub struct Plan {
-        /// Seed of the order of subjects, of the phases and of the resampling.
+        /// Seed for the order of subjects, the phases and the resampling.
         pub seed: u64,
         /// Whether the report keeps every sample.
         pub samples: bool,
@@ -130,54 +130,54 @@ model! {
         pub sched: Option<String>,
         /// Whether the process's memory was locked.
         pub mlock: bool,
-        /// Requested timer slack; null leaves it as inherited.
+        /// Requested timer slack; null if it is inherited.
         pub timer_slack_ns: Option<u64>,
-        /// Whether as many rounds again were run to find out why ticks were late; null where nobody
-        /// asked.
+        /// The request for additional profiled rounds, which explain late ticks; null without
+        /// `--why`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub why: Option<WhyRequest>,
         /// The scenarios, one for each subject, period and runtime.
         pub scenarios: Vec<Scenario>,
     }
 
-    /// How it was asked why ticks were late.
+    /// A request to explain late ticks.
     #[cfg_attr(feature = "schema", schemars(rename = "WhyAsked"))]
     pub struct WhyRequest {
-        /// Ticks at least this late count as late; null for the latest per cent.
+        /// Lateness from which a tick counts as late; null for the latest per cent of the ticks.
         pub threshold_ns: Option<u64>,
     }
 
-    /// One thing to measure.
+    /// A scenario: a subject with a period, a runtime and a load.
     pub struct Scenario {
-        /// Unique within the report, for example `os-interval@500us/current-thread`.
+        /// Identifier, unique within the report, for example `os-interval@500us/current-thread`.
         pub id: String,
         /// Name of the subject.
         pub subject: String,
-        /// The program and its arguments, started anew for each round, where the subject is a
-        /// program of the user's.
+        /// The program and its arguments, restarted for each round, if the subject is a program of
+        /// the user.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub command: Option<Vec<String>>,
         /// Nominal period.
         pub period_ns: u64,
-        /// Ticks to record over all rounds.
+        /// Number of ticks to record over all rounds.
         pub ticks: u64,
-        /// Recorded ticks of a full round.
+        /// Number of recorded ticks of a full round.
         pub round_ticks: u64,
-        /// Leading ticks of each round that are run and dropped.
+        /// Number of leading ticks of each round that are dropped.
         pub warmup_ticks: u64,
-        /// Runtime of a tokio subject; `None` for a bare thread.
+        /// Runtime of a tokio subject; null for a bare thread.
         pub runtime: Option<String>,
-        /// How many run at once, a task each, their phases spread evenly over the period; each
-        /// records `ticks`.
-        #[serde(default = "one")]
+        /// Number of instances that run at once, each in a task, with phases spread evenly over the
+        /// period. Each records `ticks`.
+        #[serde(default = "default_instances")]
         pub instances: u64,
-        /// What ran beside it, as on the command line: `cpu:2`, `tasks:100x50us`, a command; null
-        /// for nothing.
+        /// Load that ran alongside it, as on the command line: `cpu:2`, `tasks:100x50us` or a
+        /// command; null without one.
         #[serde(default)]
         pub load: Option<String>,
     }
 
-    /// Facts about the machine; null where the platform does not report them.
+    /// Facts about the machine. A fact is null if the platform does not report it.
     #[derive(Default)]
     pub struct Host {
         /// Operating system.
@@ -202,67 +202,67 @@ model! {
         pub governor: Option<String>,
         /// Idle driver.
         pub idle_driver: Option<String>,
-        /// Hypervisor or container technology; null on bare metal, too.
+        /// Hypervisor or container technology; also null on bare metal.
         #[serde(rename = "virtualisation")]
         pub hypervisor: Option<String>,
         /// CPU quota of the control group, in CPUs.
         pub quota_cpus: Option<f64>,
         /// Scheduling class of the process at the start.
         pub sched: Option<String>,
-        /// Versions of what was measured.
+        /// Versions of the measured software.
         pub versions: BTreeMap<String, String>,
     }
 
     /// The clock that stamped the samples.
     pub struct Clock {
-        /// What is read at each wake-up.
+        /// Name of the clock.
         pub source: String,
         /// Rate of the counter.
         pub rate_hz: f64,
-        /// Where the rate comes from.
+        /// Origin of the rate.
         pub rate_known_by: String,
-        /// Largest error of a conversion to the kernel's clock in this run.
+        /// Maximum error of a conversion to the kernel's clock in this run.
         pub error_bound_ns: u64,
-        /// How far the rate can be off, in parts per billion, judged by the process's anchors.
+        /// Maximum error of the rate in parts per billion, estimated from the process's anchors.
         #[serde(default)]
         pub rate_error_ppb: Option<f64>,
-        /// The rate that the CPU or the hypervisor states.
+        /// Rate stated by the CPU or the hypervisor.
         #[serde(default)]
         pub rate_stated_hz: Option<u64>,
-        /// What keeps readings in order across threads.
+        /// Mechanism that orders readings across threads.
         #[serde(default)]
         pub cross_thread_order: Option<String>,
-        /// Why the CPU counter was not used.
+        /// Reason for not using the CPU counter.
         pub why_not_counter: Option<String>,
-        /// What stamping a wake-up and keeping it took in this run: the observer's own part of each
-        /// tick. Null where a program measured itself.
+        /// Time to timestamp and store a wake-up in this run: the overhead of the measurement per
+        /// tick. Null if a program measured itself.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub observer_ns_per_tick: Option<u64>,
     }
 
-    /// Something the tool changed for the run.
+    /// A setting that the tool changed for the run.
     pub struct Change {
-        /// What was changed.
+        /// Name of the setting.
         pub what: String,
-        /// Before.
+        /// Value before the run.
         pub from: String,
-        /// While measuring.
+        /// Value during the run.
         pub to: String,
     }
 
-    /// Something a reader should know.
+    /// A warning to the reader of a file.
     pub struct Warning {
         /// Stable short name.
         pub code: String,
-        /// What was found.
+        /// Description of the problem.
         pub message: String,
-        /// What to do about it.
+        /// Suggested remedy.
         pub hint: String,
     }
 
     /// The result of one scenario.
     pub struct Subject {
-        /// Id of its scenario.
+        /// Identifier of its scenario.
         pub id: String,
         /// Name of the subject.
         pub name: String,
@@ -270,50 +270,50 @@ model! {
         pub period_ns: u64,
         /// Runtime of a tokio subject.
         pub runtime: Option<String>,
-        /// How many ran at once.
-        #[serde(default = "one")]
+        /// Number of instances that ran at once.
+        #[serde(default = "default_instances")]
         pub instances: u64,
-        /// What ran beside it; null for nothing.
+        /// Load that ran alongside it; null without one.
         #[serde(default)]
         pub load: Option<String>,
-        /// What it ticked from.
+        /// Timer that it used.
         pub backend: Option<String>,
         /// Whether it was measured.
         pub status: Status,
-        /// Over all rounds; `None` where nothing was measured.
+        /// Summary over all rounds; null if no tick was measured.
         pub summary: Option<Summary>,
-        /// Of all lateness values.
+        /// Histogram of all lateness values.
         pub histogram: Option<Histogram>,
-        /// In the order they ran.
+        /// The rounds in the order in which they ran.
         pub rounds: Vec<Round>,
-        /// Why its latest ticks were late, from further rounds that are in no other number; null
-        /// where nobody asked.
+        /// Explanation of its latest ticks, from additional rounds that are not part of any other
+        /// number; null without `--why`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub why: Option<why::Why>,
     }
 
-    /// Counts and distributions; of a subject over all rounds, or of one round.
+    /// Counts and distributions of a subject over all rounds, or of one round.
     #[derive(Default)]
     pub struct Summary {
-        /// Planned ticks: delivered + coalesced + skipped.
+        /// Number of planned ticks: delivered + coalesced + skipped.
         pub ticks: u64,
-        /// With a wake-up of their own.
+        /// Number of ticks with a wake-up of their own.
         pub delivered: u64,
-        /// Sharing the wake-up of a later tick.
+        /// Number of ticks that shared the wake-up of a later tick.
         pub coalesced: u64,
-        /// Never delivered.
+        /// Number of ticks that were never delivered.
         pub skipped: u64,
-        /// Not delivered before the next deadline, late or never.
+        /// Number of ticks that were not delivered before the next deadline.
         pub missed: u64,
-        /// Delivered before their deadline: each is a bug.
+        /// Number of ticks delivered before their deadline. Each is a bug.
         pub early: u64,
-        /// Ticks for which the runtime had no park of its own; `None` where parks are not observed.
+        /// Number of ticks without a park of the runtime; null if parks are not observed.
         pub no_park: Option<u64>,
-        /// Slope of lateness over time.
+        /// Slope of lateness over time, in parts per billion.
         pub drift_ppb: Option<f64>,
-        /// From first to last tick of each round, added up.
+        /// Time from the first to the last tick of each round, added up.
         pub elapsed_ns: i64,
-        /// The same on the grid.
+        /// Time between the deadlines of these ticks, added up.
         pub ideal_ns: i64,
         /// CPU time of the whole process per planned tick.
         pub cpu_ns_per_tick: Option<f64>,
@@ -321,116 +321,118 @@ model! {
         pub wakeups_per_tick: Option<f64>,
         /// Wake time minus deadline.
         pub lateness_ns: Distribution,
-        /// Each percentile's median over the rounds: what a typical round is like, where the pooled
-        /// percentile covers all rounds together. Empty for a single round.
+        /// Median over the rounds of each percentile, which describes a typical round. The
+        /// percentiles of `lateness_ns` are pooled over all rounds instead. Empty for a single
+        /// round.
         #[serde(default)]
         pub median_round_ns: BTreeMap<String, MedianRound>,
-        /// Differences in lateness between neighbouring ticks.
+        /// Differences in lateness between consecutive ticks.
         pub jitter_consecutive_ns: Option<Distribution>,
         /// Lateness above the smallest lateness.
         pub jitter_spread_ns: Option<Distribution>,
-        /// From the deadline until the runtime came back from its park: the kernel, and what the
-        /// runtime asked of it.
+        /// Time from the deadline until the runtime returned from its park: the part of the kernel,
+        /// and of the timer that the runtime set.
         pub until_unpark_ns: Option<Distribution>,
-        /// From there until the task ran: the runtime's own share.
+        /// Time from the runtime's return until the task ran: the part of the runtime.
         pub after_unpark_ns: Option<Distribution>,
     }
 
-    /// A distribution in nanoseconds. Nearest rank on the exact samples.
+    /// A distribution in nanoseconds, with nearest-rank percentiles.
     #[derive(Default)]
     pub struct Distribution {
-        /// Smallest.
+        /// Minimum.
         pub min: i64,
-        /// Arithmetic mean, cut to a whole nanosecond.
+        /// Arithmetic mean, truncated to a whole nanosecond.
         pub mean: i64,
         /// Median.
         pub p50: Option<i64>,
         /// 90th percentile.
         pub p90: Option<i64>,
-        /// 99th percentile; like every percentile, null where fewer than 5 samples lie above it.
+        /// 99th percentile. Like every percentile, it is null if fewer than 5 samples are above it.
         pub p99: Option<i64>,
         /// 99.9th percentile.
         pub p99_9: Option<i64>,
         /// 99.99th percentile.
         pub p99_99: Option<i64>,
-        /// Largest.
+        /// Maximum.
         pub max: i64,
-        /// 95 % confidence intervals over rounds, by name of the percentile; empty below 10 rounds.
+        /// 95 % confidence intervals over rounds, by the name of the percentile; empty with fewer
+        /// than 10 rounds.
         #[serde(default)]
         pub ci95: BTreeMap<String, [i64; 2]>,
     }
 
     /// A percentile of the median round.
     pub struct MedianRound {
-        /// In half of the rounds the percentile is at or below this.
+        /// Median of the percentile over the rounds.
         pub value: i64,
-        /// 95 % confidence interval of that median; null below 10 rounds.
+        /// 95 % confidence interval of that median; null with fewer than 10 rounds.
         pub ci95: Option<[i64; 2]>,
     }
 
     /// One round of one subject.
     #[derive(Default)]
     pub struct Round {
-        /// Which round.
+        /// Index of the round.
         pub index: u64,
-        /// Place within the round's order.
+        /// Position in the order of the round.
         pub slot: u64,
-        /// Which of several instances; each has its own entry, with its share of the cost.
+        /// Index of the instance. Each instance has its own entry, with its share of the cost.
         #[serde(default)]
         pub instance: u64,
-        /// Start of the grid, counted from the start of the run; of a command, when it was started.
+        /// Start of the grid, relative to the start of the run; for a command, its start.
         pub start_ns: u64,
-        /// The random part of that start; a command has none.
+        /// The random part of that start; 0 for a command.
         pub phase_ns: u64,
-        /// Time over which the costs below were counted: from the runtime's being ready to the last
-        /// tick; of a command, from its start to its end.
+        /// Time over which the costs below were counted: from the runtime's readiness to the last
+        /// tick; for a command, from its start to its end.
         #[serde(default)]
         pub window_ns: Option<u64>,
-        /// CPU time of the process, without what tasks of a load used; of a command, of all its
-        /// processes, without what a run of a single tick took.
+        /// CPU time of the process, without tasks of a load; for a command, of all its processes,
+        /// less the CPU time of a run with a single tick.
         pub cpu_ns: Option<u64>,
-        /// Time that the control group stood still because its quota was used up.
+        /// Time for which the control group was throttled because its quota was used up.
         #[serde(default)]
         pub throttled_ns: Option<u64>,
-        /// Time that the machine was suspended.
+        /// Time for which the machine was suspended.
         #[serde(default)]
         pub suspended_ns: Option<u64>,
-        /// Frequency of the CPU that it ended on; null where the kernel shows none.
+        /// Frequency of the CPU on which the round ended; null if the kernel does not report it.
         #[serde(default)]
         pub cpu_khz: Option<u64>,
         /// Time stolen by the hypervisor, over all CPUs.
         pub steal_ns: Option<u64>,
-        /// Time the measuring thread was runnable and waited for a CPU.
+        /// Time for which the measuring thread was runnable and waited for a CPU.
         pub run_queue_ns: Option<u64>,
-        /// Context switches by waiting.
+        /// Number of voluntary context switches.
         pub switches_voluntary: Option<u64>,
-        /// Context switches by being preempted.
+        /// Number of involuntary context switches.
         pub switches_involuntary: Option<u64>,
-        /// This round alone, all instances together, in the entry of the first; null where no tick
-        /// came.
+        /// Summary of this round over all instances, in the entry of the first instance; null if no
+        /// tick was delivered.
         pub summary: Option<Summary>,
         /// Index of the first recorded tick.
         pub first_tick: u64,
-        /// Lateness of each tick in order; empty in a report without samples.
+        /// Lateness of each tick, in order; empty in a report without samples.
         pub lateness_ns: Vec<i64>,
-        /// Index of each tick, only where they are not consecutive from `first_tick`.
+        /// Index of each tick; omitted if they are consecutive from `first_tick`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub tick: Option<Vec<u64>>,
-        /// Until the runtime came back from its park, for each tick; null for ticks without a park
-        /// of their own.
+        /// Time from the deadline until the runtime returned from its park, for each tick; null for
+        /// ticks without a park of their own.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub until_unpark_ns: Option<Vec<Option<i64>>>,
     }
 }
 
-/// A percentile that reports give.
+/// A percentile that reports contain.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Percentile {
-    /// In files: `p99_9`.
+    /// Name in files: `p99_9`.
     pub key: &'static str,
-    /// For people: `p99.9`.
+    /// Name in text: `p99.9`.
     pub label: &'static str,
-    /// As a number: 0.999.
+    /// The quantile: 0.999.
     pub quantile: f64,
 }
 
@@ -444,15 +446,15 @@ pub const PERCENTILES: [Percentile; 5] = [
 ];
 
 impl Distribution {
-    /// Creates a distribution of values from `range`, without confidence intervals. `at` returns
-    /// the value of a quantile.
+    /// Creates a distribution of values in `range`, without confidence intervals. `at` returns the
+    /// value of a quantile.
     pub fn new(range: Interval<i64>, mean: i64, at: impl Fn(f64) -> Option<i64>) -> Self {
         let Interval { lower: min, upper: max } = range;
         let [p50, p90, p99, p99_9, p99_99] = PERCENTILES.map(|percentile| at(percentile.quantile));
         Self { min, mean, p50, p90, p99, p99_9, p99_99, max, ci95: BTreeMap::new() }
     }
 
-    /// All of [`PERCENTILES`] with their values.
+    /// Returns all of [`PERCENTILES`] with their values.
     #[must_use]
     pub fn percentiles(&self) -> [(Percentile, Option<i64>); 5] {
         let values = [self.p50, self.p90, self.p99, self.p99_9, self.p99_99];
@@ -461,7 +463,7 @@ impl Distribution {
 }
 
 impl Round {
-    /// Index on the grid of the `i`-th entry of `lateness_ns`.
+    /// Returns the index on the grid of the `i`-th entry of `lateness_ns`.
     #[must_use]
     pub fn tick_index(&self, i: usize) -> u64 {
         let consecutive = || self.first_tick.saturating_add(i as u64);
@@ -469,7 +471,7 @@ impl Round {
     }
 }
 
-fn one() -> u64 {
+fn default_instances() -> u64 {
     1
 }
 
@@ -480,11 +482,11 @@ fn one() -> u64 {
 pub enum Status {
     /// Every round was measured.
     Measured,
-    /// Some rounds were, before the run was interrupted.
+    /// Some rounds were measured before the run was interrupted.
     Partial,
-    /// It could not be measured.
+    /// The subject could not be measured.
     Failed {
-        /// Why.
+        /// Reason for the failure.
         reason: String,
     },
 }

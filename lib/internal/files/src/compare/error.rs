@@ -1,20 +1,19 @@
-//! Why nothing is compared.
+//! The errors of comparisons.
 
 use std::fmt;
 
-/// Why two subjects, or programs, cannot be compared at all: the id of the one that stands in the
-/// way.
+/// The reason for which two subjects or programs cannot be compared.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CompareError {
-    /// Both sides are this subject of one run.
+    /// Both sides are the same subject of one run; contains its identifier.
     WithItself(String),
-    /// Its report has no rounds.
+    /// A report contains no rounds of a subject; contains its identifier.
     NoRounds(String),
-    /// None of its rounds has a tick.
+    /// No round of a subject has a tick; contains its identifier.
     NoTick(String),
-    /// A run has a value of this metric that is not above zero.
+    /// A value of a metric is not above zero; contains the name of the metric.
     NoValue(String),
-    /// No metric was judged by both gates.
+    /// The gates have no metric in common.
     NoMetricInCommon,
 }
 

@@ -1,5 +1,4 @@
-//! Several differences of one run, each from its own baseline, with one error rate for all of them
-//! together.
+//! Several comparisons within one run, each with its own baseline, and with a common error rate.
 
 use crate::model::model;
 use crate::report::{Report, Subject};
@@ -10,12 +9,12 @@ use serde::{Deserialize, Serialize};
 use super::model::tidy;
 use super::rounds::{QUANTILES, RoundValues, Rounds, common_rounds, ln_ratios, median, times};
 
-/// Fewer pairs than this have no interval at any error rate that is worth having.
+/// Minimum number of pairs for an interval.
 pub const MIN_COMPARED_PAIRS: usize = 12;
 
 model! {
-    /// How a subject differs from its baseline; null where the rounds of one do not have the
-    /// number.
+    /// The differences between a subject and its baseline. A difference is null if the rounds of
+    /// one of them do not contain the number.
     pub struct Differences {
         /// Median lateness of a round.
         pub p50: Option<Change>,
@@ -25,56 +24,56 @@ model! {
         pub cpu: Option<Change>,
     }
 
-    /// One number of a subject against that of its baseline, round by round.
+    /// The comparison of one number of a subject with that of its baseline, round by round.
     pub struct Change {
         /// Median over the rounds of the baseline.
         pub baseline_ns: i64,
         /// Median over the rounds of the subject.
         pub ns: i64,
-        /// The subject as a multiple of the baseline: Hodges-Lehmann over pairs of rounds.
+        /// Ratio of the subject to the baseline: Hodges-Lehmann estimate over pairs of rounds.
         pub ratio: f64,
-        /// Its interval: all intervals of the family hold what they are of, except in so many of
-        /// the families as alpha says. Null with too few pairs.
+        /// Interval of the ratio. The share of families in which any interval is wrong is at most
+        /// alpha. Null with too few pairs.
         pub ratio_interval: Option<[f64; 2]>,
-        /// Pairs of rounds it is of.
+        /// Number of pairs of rounds.
         pub rounds: u64,
-        /// What the interval says.
+        /// The conclusion from the interval.
         pub shown: ChangeFinding,
     }
 }
 
-/// What an interval says of a number.
+/// The conclusion from the interval of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 #[cfg_attr(feature = "schema", schemars(rename = "Shown"))]
 pub enum ChangeFinding {
-    /// It holds 1: no difference is shown, which does not show that there is none.
+    /// The interval contains 1. No difference is shown, which does not prove that there is none.
     NoDifference,
-    /// It is less than that of the baseline.
+    /// The number is smaller than that of the baseline.
     Less,
-    /// It is more than that of the baseline.
+    /// The number is larger than that of the baseline.
     More,
     /// There are too few pairs for an interval.
     TooFewRounds,
 }
 
-/// The numbers that are judged of each member.
-const NUMBERS: usize = 3;
+/// Number of judged numbers per member.
+const NUMBERS_PER_MEMBER: usize = 3;
 
-/// Compares each subject with its baseline, by the rounds that both ran in. `alpha` is shared
-/// evenly by all members and numbers and by both ends of their intervals.
+/// Compares each subject with its baseline in the rounds in which both ran. `alpha` is divided
+/// evenly among all members and numbers, and among both bounds of their intervals.
 #[must_use]
 pub fn family(report: &Report, members: &[(&Subject, &Subject)], alpha: f64) -> Vec<Differences> {
-    let alpha = alpha / (2 * NUMBERS * members.len().max(1)) as f64;
+    let alpha = alpha / (2 * NUMBERS_PER_MEMBER * members.len().max(1)) as f64;
     let differences = |(baseline, subject): &(&Subject, &Subject)| {
         let rounds =
             Sides { base: baseline, candidate: subject }.map(|s| Rounds::new(report, s).values);
         let values = rounds.as_ref().map(|rounds| &rounds[..]);
         let quantile = |name: &str| {
             let which = QUANTILES.iter().position(|(n, _)| *n == name)?;
-            // A setting is to show the stalls that it makes or avoids; to the ranks of rounds a
-            // lone one is one round.
+            // Stalls count: a setting may cause or avoid them, and a single one affects only one
+            // round.
             change(&common_rounds(values, |round| round.all_ns[which]), alpha)
         };
         Differences {
@@ -107,7 +106,7 @@ fn change(pairs: &[Sides<i64>], alpha: f64) -> Option<Change> {
     })
 }
 
-/// CPU time per tick of both in the rounds that they have in common.
+/// The CPU time per tick of both, in the rounds that they have in common.
 fn cpu_costs(
     baseline: &Subject,
     subject: &Subject,
@@ -116,7 +115,7 @@ fn cpu_costs(
     let cost = |subject: &Subject, used: &[RoundValues], index: u64| {
         used.iter().find(|round| round.index == index)?;
         let mut parts = subject.rounds.iter().filter(|round| round.index == index);
-        // Warm-up costs, too.
+        // The cost of a round includes its warm-up.
         let ticks =
             |round: &crate::report::Round| round.first_tick + round.lateness_ns.len() as u64;
         let (cpu_ns, ticks) = parts.try_fold((0_u64, 0_u64), |(cpu, n), round| {

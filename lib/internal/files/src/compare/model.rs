@@ -10,224 +10,220 @@ use crate::report::{Fitness, Tool, Warning};
 /// Value of [`Comparison::schema`] that this version writes and reads.
 pub const SCHEMA: &str = "osjitter.comparison/1";
 model! {
-    /// One comparison of B against A.
+    /// A comparison of B with A.
     pub struct Comparison {
         /// Always [`SCHEMA`].
         pub schema: String,
         /// The program that wrote it.
         pub tool: Tool,
-        /// Where side A comes from.
+        /// Origin of side A.
         pub a: Origin,
-        /// Where side B comes from.
+        /// Origin of side B.
         pub b: Origin,
-        /// What keeps the two from being comparable. Not empty only where that was overridden: the
-        /// numbers then also hold the difference of these.
+        /// Differences that make the two incomparable. Only present if the comparison was forced;
+        /// they then also affect the numbers.
         pub forced: Vec<Difference>,
         /// One entry for each pair of subjects.
         pub subjects: Vec<SubjectComparison>,
-        /// One entry for each metric of whole runs; none where reports were compared, and in files
-        /// from before verdicts were.
+        /// One entry for each metric of whole runs; empty if reports were compared, and in older
+        /// files.
         #[serde(default)]
         pub metrics: Vec<ComparedMetric>,
-        /// What a reader should know before trusting it.
+        /// Warnings to consider before trusting the comparison.
         pub warnings: Vec<Warning>,
     }
 
-    /// A report, or the verdict of a gate.
+    /// The origin of a side: a report, or the verdict of a gate.
     pub struct Origin {
-        /// The file, as it was named.
+        /// Path of the file as given.
         pub file: String,
-        /// The program of a gate; null for a report, and in files from before verdicts were
-        /// compared.
+        /// The program of a gate; null for a report, and in older files.
         #[serde(default)]
         pub program: Option<String>,
-        /// Start of its run, RFC 3339, UTC.
+        /// Start of the run, RFC 3339, UTC.
         pub started_utc: String,
-        /// Its run was interrupted.
+        /// Whether the run was interrupted.
         pub partial: bool,
-        /// Whether the machine was quiet enough to believe it; null where nothing was measured to
-        /// judge by, and in files from before it was.
+        /// Whether the machine was quiet enough to trust the run; null if no measurement allows a
+        /// judgement, and in older files.
         #[serde(default)]
         pub fitness: Option<Fitness>,
         /// The program that wrote it.
         pub tool: Tool,
     }
 
-    /// Two subjects, compared.
+    /// The comparison of two subjects.
     #[cfg_attr(feature = "schema", schemars(rename = "Compared"))]
     pub struct SubjectComparison {
-        /// The subject compared against.
+        /// The subject that is compared against.
         pub a: Side,
         /// The subject that is judged.
         pub b: Side,
-        /// How.
+        /// The method of the comparison.
         pub method: Method,
-        /// Whether a stall counts with its first tick only. It does; in files from before stalls
-        /// were gaps it did not where a side was late by more than a period as a rule.
+        /// Whether only the first tick of a stall counts. Always true, except in older files for a
+        /// side that was usually late by more than a period.
         pub stalls_once: bool,
-        /// One entry for each percentile that the rounds of both carry.
+        /// One entry for each percentile for which the rounds of both have enough ticks.
         pub percentiles: Vec<Percentile>,
-        /// The whole range of quantiles, of all ticks together.
+        /// The whole range of quantiles, over all ticks.
         pub quantiles: Option<Quantiles>,
     }
 
-    /// A subject, and what it met while it was measured.
+    /// A subject with information about its measurement.
     pub struct Side {
-        /// Its id in its report.
+        /// Identifier in its report.
         pub id: String,
-        /// Its name.
+        /// Name of the subject.
         pub name: String,
         /// Nominal period.
         pub period_ns: u64,
-        /// Rounds with a value.
+        /// Number of rounds with a value.
         pub rounds: u64,
-        /// Share of its ticks that belonged to a stall already counted; null where the report keeps
-        /// no samples.
+        /// Share of its ticks that belong to an already counted stall; null without samples.
         pub same_stall_share: Option<f64>,
-        /// Share of the time of all CPUs that the hypervisor took during its rounds, where the
-        /// platform tells.
+        /// Share of the time of all CPUs that the hypervisor stole during its rounds; null if the
+        /// platform does not report it.
         pub steal_share: Option<f64>,
     }
 
-    /// One percentile of a round, compared.
+    /// The comparison of one percentile of the rounds.
     pub struct Percentile {
         /// `p50`, `p90`, `p99` or `p99_9`.
         pub name: String,
-        /// Over all rounds.
+        /// Estimate over all rounds.
         pub all: Estimate,
-        /// Over the quieter half of the pairs; only for the tail percentiles of subjects in the
-        /// same rounds.
+        /// Estimate over the quieter half of the pairs; only for tail percentiles of subjects in
+        /// the same rounds.
         pub quiet_half: Option<Estimate>,
-        /// Of what each side has beyond the control of its own run; only for two runs that both
-        /// measured it.
+        /// Estimate relative to the control of each run; only for two runs that both measured the
+        /// control.
         pub beside_control: Option<Estimate>,
-        /// By how much stalls raise it on side A, and on side B: median over its rounds, as a
-        /// ratio. Null where a report keeps no samples, and in files from before that was known.
+        /// Ratio by which stalls raise the percentile on sides A and B: median over the rounds.
+        /// Null without samples, and in older files.
         pub lift: Option<[f64; 2]>,
     }
 
-    /// B against A.
+    /// The estimated difference between B and A.
     pub struct Estimate {
-        /// Median over the rounds of side A; beside a control, of its excess over the control.
+        /// Median over the rounds of side A, or of its excess over the control.
         pub a_ns: i64,
-        /// The same of side B.
+        /// Median over the rounds of side B, or of its excess over the control.
         pub b_ns: i64,
-        /// B as a multiple of A; beside a control, the ratio to the control as a multiple of that
-        /// of A.
+        /// Ratio of B to A; relative to a control, the ratio of B to its control divided by that of
+        /// A.
         pub ratio: f64,
-        /// Its 95 % interval; null below 10 rounds.
+        /// 95 % interval of the ratio; null with fewer than 10 rounds.
         pub ratio_ci95: Option<[f64; 2]>,
-        /// B minus A.
+        /// Difference B minus A.
         pub difference_ns: i64,
-        /// Its 95 % interval; null below 10 rounds.
+        /// 95 % interval of the difference; null with fewer than 10 rounds.
         pub difference_ns_ci95: Option<[i64; 2]>,
-        /// Rounds of side A it is of.
+        /// Number of rounds of side A.
         pub rounds_a: u64,
-        /// Rounds of side B it is of.
+        /// Number of rounds of side B.
         pub rounds_b: u64,
-        /// Whether the interval is of the exact distribution; otherwise of its normal
-        /// approximation, for many rounds.
+        /// Whether the interval comes from the exact distribution, or from its normal approximation
+        /// for many rounds.
         pub exact: bool,
-        /// What the interval of the ratio says.
+        /// The conclusion from the interval of the ratio.
         pub finding: Finding,
     }
 
-    /// A number of the whole runs of two programs, compared.
+    /// The comparison of one number of the whole runs of two programs.
     pub struct ComparedMetric {
-        /// `wall`, `cpu`, `instructions`, `max-rss`, or what the programs call it, with the
-        /// percentile of its samples.
+        /// `wall`, `cpu`, `instructions`, `max-rss`, or the name of a metric of the programs with
+        /// the percentile of its samples.
         pub name: String,
-        /// `ns`, `bytes`, or what the programs state.
+        /// `ns`, `bytes`, or the unit that the programs declare.
         pub unit: String,
-        /// More is better.
+        /// Whether higher values are better.
         pub higher_is_better: bool,
-        /// How.
+        /// The method of the comparison.
         pub method: Method,
-        /// Over all runs.
+        /// Estimate over all runs.
         pub all: RunEstimate,
-        /// Of what each side is beside the baseline of its own gate; only for the candidates of two
-        /// gates.
+        /// Estimate relative to the baseline of each gate; only for the candidates of two gates.
         pub beside_baseline: Option<RunEstimate>,
     }
 
-    /// Program B against program A.
+    /// The estimated difference between programs B and A.
     pub struct RunEstimate {
-        /// Median run of side A, in the metric's unit; beside a baseline, the median of its
-        /// multiples of that.
+        /// Median run of side A in the unit of the metric, or median ratio to its baseline.
         pub a: f64,
-        /// The same of side B.
+        /// Median run of side B in the unit of the metric, or median ratio to its baseline.
         pub b: f64,
-        /// B as a multiple of A.
+        /// Ratio of B to A.
         pub ratio: f64,
-        /// Its 95 % interval; null below 10 runs.
+        /// 95 % interval of the ratio; null with fewer than 10 runs.
         pub ratio_ci95: Option<[f64; 2]>,
-        /// Runs of side A it is of.
+        /// Number of runs of side A.
         pub runs_a: u64,
-        /// Runs of side B it is of.
+        /// Number of runs of side B.
         pub runs_b: u64,
-        /// Whether the interval is of the exact distribution; otherwise of its normal
-        /// approximation, for many runs.
+        /// Whether the interval comes from the exact distribution, or from its normal approximation
+        /// for many runs.
         pub exact: bool,
-        /// What the interval of the ratio says.
+        /// The conclusion from the interval of the ratio.
         pub finding: Finding,
     }
 
-    /// The quantiles of all ticks of B against those of A.
+    /// The comparison of the quantiles of all ticks.
     pub struct Quantiles {
-        /// Ticks of side A.
+        /// Number of ticks of side A.
         pub ticks_a: u64,
-        /// Ticks of side B.
+        /// Number of ticks of side B.
         pub ticks_b: u64,
-        /// Resamples behind the band; 0 where there is none.
+        /// Number of resamples behind the band; 0 without a band.
         pub resamples: u64,
-        /// In ascending order, evenly spaced in nines.
+        /// The quantiles in ascending order, evenly spaced in nines.
         pub points: Vec<Quantile>,
     }
 
-    /// One quantile.
+    /// The comparison of one quantile.
     pub struct Quantile {
-        /// From 0 to 1.
+        /// The quantile, from 0 to 1.
         pub quantile: f64,
-        /// Of side A.
+        /// Lateness of side A.
         pub a_ns: i64,
-        /// Of side B.
+        /// Lateness of side B.
         pub b_ns: i64,
-        /// B as a multiple of A.
+        /// Ratio of B to A.
         pub ratio: f64,
-        /// Pointwise 95 % band over resampled rounds; null where the ticks do not carry it.
+        /// Pointwise 95 % band over resampled rounds; null with too few ticks.
         pub ratio_ci95: Option<[f64; 2]>,
     }
 }
 
-/// How two subjects were compared.
+/// The method of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Method {
-    /// Paired by round, or by run in a gate: Hodges-Lehmann over pairs, interval of Wilcoxon's
-    /// signed-rank test.
+    /// Pairs of rounds, or of runs of a gate: Hodges-Lehmann estimate over pairs, with the interval
+    /// of Wilcoxon's signed-rank test.
     PairedByRound,
-    /// Two runs, or two gates: Hodges-Lehmann shift of two samples, interval of the Mann-Whitney
-    /// test.
+    /// Two runs or gates: Hodges-Lehmann shift of two samples, with the interval of the
+    /// Mann-Whitney test.
     TwoRuns,
 }
 
-/// What an interval says.
+/// The conclusion from an interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Finding {
-    /// It holds 1: no difference is shown, which does not show that there is none.
+    /// The interval contains 1. No difference is shown, which does not prove that there is none.
     NoDifferenceShown,
     /// B is later than A.
     Later,
     /// B is less late than A.
     Earlier,
-    /// Of a metric: B is worse than A.
+    /// B is worse than A, for a metric.
     Worse,
-    /// Of a metric: B is better than A.
+    /// B is better than A, for a metric.
     Better,
-    /// There are too few rounds, or runs, for an interval.
+    /// There are too few rounds or runs for an interval.
     TooFewRounds,
 }
 
@@ -236,7 +232,7 @@ impl File for Comparison {
     const PRETTY: bool = true;
 }
 
-/// Six digits: more are noise, and these a reader of JSON keeps exactly.
+/// Rounds to six digits: more would be noise, and six survive JSON exactly.
 pub(super) fn tidy(ratio: f64) -> f64 {
     format!("{ratio:.5e}").parse().unwrap_or(ratio)
 }

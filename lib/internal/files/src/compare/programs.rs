@@ -1,4 +1,4 @@
-//! Programs by the numbers of their whole runs, as gates have measured them.
+//! The comparison of programs by the numbers of their gated runs.
 
 use super::error::CompareError;
 use super::model::{ComparedMetric, Finding, Method, RunEstimate, tidy};
@@ -13,45 +13,44 @@ use jitterstat::stats::shift::{self, Interval95};
 pub struct ChosenProgram<'a> {
     /// The gate.
     pub verdict: &'a Verdict,
-    /// Its runs, the verdict's.
+    /// The runs of that gate.
     pub runs: &'a RunsVerdict,
-    /// The candidate; otherwise the baseline.
+    /// Whether this is the candidate or the baseline of the gate.
     pub is_candidate: bool,
 }
 
 impl ChosenProgram<'_> {
-    /// What it is called.
+    /// Returns the name of the program.
     #[must_use]
     pub fn name(&self) -> &str {
         if self.is_candidate { &self.runs.b } else { &self.runs.a }
     }
 
     fn values(&self, metric: &RunMetric) -> Vec<f64> {
-        metric
-            .values
-            .iter()
-            .map(|[base, candidate]| if self.is_candidate { *candidate } else { *base })
-            .collect()
+        let value =
+            |[base, candidate]: &[f64; 2]| if self.is_candidate { *candidate } else { *base };
+        metric.values.iter().map(value).collect()
     }
 }
 
-/// Whether both are of one gate, so that their runs are pairs.
+/// Whether two verdicts are of one gate, so that their runs are pairs.
 fn is_same_gate(a: &Verdict, b: &Verdict) -> bool {
     (&a.started_utc, a.duration_ns, &a.host) == (&b.started_utc, b.duration_ns, &b.host)
 }
 
-/// What keeps two programs from being comparable: the machines they ran on.
+/// Returns the differences between machines that make two programs incomparable.
 #[must_use]
 pub fn program_differences(a: ChosenProgram<'_>, b: ChosenProgram<'_>) -> Vec<Difference> {
     EnvironmentKey::from_host(&a.verdict.host)
         .differences(&EnvironmentKey::from_host(&b.verdict.host))
 }
 
-/// Compares two programs by every metric that both gates judged, whether they are
-/// [comparable](program_differences) or not.
+/// Compares two programs by every metric that both gates judged, even if they are not
+/// [comparable](program_differences).
 ///
 /// # Errors
-/// They are one and the same, have no metric in common, or a run has a value that no metric has.
+/// Returns an error if both are the same program of one gate, they have no metric in common, or a
+/// value of a metric is not above zero.
 pub fn compare_programs(
     a: ChosenProgram<'_>,
     b: ChosenProgram<'_>,
@@ -62,51 +61,56 @@ pub fn compare_programs(
     }
     let mut compared = Vec::new();
     for metric in &a.runs.metrics {
-        let is_other = |m: &&RunMetric| {
+        let is_same_metric = |m: &&RunMetric| {
             (&m.name, &m.unit, m.higher_is_better)
                 == (&metric.name, &metric.unit, metric.higher_is_better)
         };
-        let Some(other) = b.runs.metrics.iter().find(is_other) else { continue };
-        compared.push(
-            of_metric(a, b, metric, other, same_gate)
-                .ok_or(CompareError::NoValue(metric.name.clone()))?,
-        );
+        let Some(other) = b.runs.metrics.iter().find(is_same_metric) else { continue };
+        let comparison = compare_metric(a, b, metric, other, same_gate);
+        compared.push(comparison.ok_or(CompareError::NoValue(metric.name.clone()))?);
     }
     if compared.is_empty() { Err(CompareError::NoMetricInCommon) } else { Ok(compared) }
 }
 
-fn of_metric(
+/// Compares one metric; `None` if a value has no logarithm.
+fn compare_metric(
     a: ChosenProgram<'_>,
     b: ChosenProgram<'_>,
-    in_a: &RunMetric,
-    in_b: &RunMetric,
+    a_metric: &RunMetric,
+    b_metric: &RunMetric,
     same_gate: bool,
 ) -> Option<ComparedMetric> {
-    let (of_a, of_b) = (a.values(in_a), b.values(in_b));
-    let logarithms = |values: &[f64]| values.iter().map(|value| value.ln()).collect::<Vec<f64>>();
+    let (a_values, b_values) = (a.values(a_metric), b.values(b_metric));
     let ratio = if same_gate {
-        let pairs = logarithms(&of_a).into_iter().zip(logarithms(&of_b));
+        let pairs = logarithms(&a_values).into_iter().zip(logarithms(&b_values));
         shift::paired(&pairs.map(|(x, y)| y - x).collect::<Vec<f64>>())?
     } else {
-        shift::unpaired(&logarithms(&of_a), &logarithms(&of_b))?
+        shift::unpaired(&logarithms(&a_values), &logarithms(&b_values))?
     };
-    let higher = in_a.higher_is_better;
+    let higher_is_better = a_metric.higher_is_better;
     let beside_baseline = if same_gate || !a.is_candidate || !b.is_candidate {
         None
     } else {
-        let beside =
-            |metric: &RunMetric| metric.values.iter().map(|[a, b]| b / a).collect::<Vec<f64>>();
-        let (x, y) = (beside(in_a), beside(in_b));
-        Some(estimate(&x, &y, shift::unpaired(&logarithms(&x), &logarithms(&y))?, higher))
+        let (a_ratios, b_ratios) = (ratios_to_baseline(a_metric), ratios_to_baseline(b_metric));
+        let ratio = shift::unpaired(&logarithms(&a_ratios), &logarithms(&b_ratios))?;
+        Some(estimate(&a_ratios, &b_ratios, ratio, higher_is_better))
     };
     Some(ComparedMetric {
-        name: in_a.name.clone(),
-        unit: in_a.unit.clone(),
-        higher_is_better: higher,
+        name: a_metric.name.clone(),
+        unit: a_metric.unit.clone(),
+        higher_is_better,
         method: if same_gate { Method::PairedByRound } else { Method::TwoRuns },
-        all: estimate(&of_a, &of_b, ratio, higher),
+        all: estimate(&a_values, &b_values, ratio, higher_is_better),
         beside_baseline,
     })
+}
+
+fn logarithms(values: &[f64]) -> Vec<f64> {
+    values.iter().map(|value| value.ln()).collect()
+}
+
+fn ratios_to_baseline(metric: &RunMetric) -> Vec<f64> {
+    metric.values.iter().map(|[base, candidate]| candidate / base).collect()
 }
 
 fn estimate(a: &[f64], b: &[f64], ratio: Interval95, higher_is_better: bool) -> RunEstimate {
@@ -130,38 +134,30 @@ fn estimate(a: &[f64], b: &[f64], ratio: Interval95, higher_is_better: bool) -> 
     }
 }
 
-/// What of the two gates, beside their machines, a reader should know.
+/// Returns warnings about the two gates, in addition to differences between their machines.
 #[must_use]
 pub fn program_warnings(a: ChosenProgram<'_>, b: ChosenProgram<'_>) -> Vec<Warning> {
+    let warning = |code: &str, message: String, hint: &str| Warning {
+        code: code.to_owned(),
+        message,
+        hint: hint.to_owned(),
+    };
     let mut warnings = Vec::new();
     if !is_same_gate(a.verdict, b.verdict) {
-        warnings.push(Warning {
-            code: "two-gates".to_owned(),
-            message:
-                "The programs did not run in turn: the intervals show how runs differ within a gate, not how one gate \
-                      differs from the next."
-                    .to_owned(),
-            hint: "Gate the two programs themselves before acting on a small difference.".to_owned(),
-        });
+        let message = "The programs did not run in turn: the intervals show how runs differ within a gate, not how one gate \
+                       differs from the next.";
+        let hint = "Gate the two programs themselves before acting on a small difference.";
+        warnings.push(warning("two-gates", message.to_owned(), hint));
         if a.is_candidate && b.is_candidate && a.runs.a != b.runs.a {
-            warnings.push(Warning {
-                code: "baselines-differ".to_owned(),
-                message: format!(
-                    "The gates have different baselines: {} and {}.",
-                    a.runs.a, b.runs.a
-                ),
-                hint: "What each side is beside its own baseline holds their difference, too."
-                    .to_owned(),
-            });
+            let message =
+                format!("The gates have different baselines: {} and {}.", a.runs.a, b.runs.a);
+            let hint = "What each side is beside its own baseline holds their difference, too.";
+            warnings.push(warning("baselines-differ", message, hint));
         }
     }
     if a.verdict.partial || b.verdict.partial {
         let message = "A gate was interrupted: its last pairs are missing.".to_owned();
-        warnings.push(Warning {
-            code: "partial".to_owned(),
-            message,
-            hint: "Gate it again.".to_owned(),
-        });
+        warnings.push(warning("partial", message, "Gate it again."));
     }
     warnings
 }
@@ -179,16 +175,15 @@ mod tests {
         Tool { name: "osjitter".into(), version: "0".into(), commit: None }
     }
 
-    /// A gate at that time of so many pairs, whose sides take `a` and `b` ns and make as many
-    /// things a second.
+    /// A gate with a number of pairs, whose sides take `a` and `b` ns per run.
     fn gate(started: &str, pairs: usize, a: f64, b: f64) -> Verdict {
         let mut random = SplitMix64::new(started.len() as u64);
-        // What disturbs a pair disturbs both sides.
+        // Disturbances affect both sides of a pair.
         let mut pair = || {
             let both = 1.0 + 0.2 * random.unit();
-            [a, b].map(|of| of * both * (1.0 + 0.01 * random.unit()))
+            [a, b].map(|ns| ns * both * (1.0 + 0.01 * random.unit()))
         };
-        let times: Vec<[f64; 2]> = (0..pairs).map(|_| pair()).collect();
+        let times: Vec<_> = (0..pairs).map(|_| pair()).collect();
         let rates = times.iter().map(|pair| pair.map(|ns| 1e9 / ns)).collect();
         let metric = |name: &str, unit: &str, higher_is_better, values| RunMetric {
             name: name.into(),
@@ -249,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn the_sides_of_one_gate_are_pairs() {
+    fn sides_of_one_gate_are_paired() {
         let gate = gate("then", 50, 1e6, 1.03e6);
         let compared = compare_programs(side(&gate, false), side(&gate, true)).unwrap();
         let [wall, rate] = &compared[..] else { panic!() };
@@ -263,7 +258,7 @@ mod tests {
             "{compared:?}"
         );
         let [low, high] = wall.all.ratio_ci95.unwrap();
-        assert!(high - low < 0.01, "what disturbs both sides is not in it");
+        assert!(high - low < 0.01, "common disturbances cancel out");
         assert!(
             wall.beside_baseline.is_none()
                 && program_warnings(side(&gate, false), side(&gate, true)).is_empty()
@@ -275,10 +270,10 @@ mod tests {
     }
 
     #[test]
-    fn of_two_gates_the_baseline_takes_out_what_the_machine_did() {
-        // The machine is half as fast again by then, and the program 4 % slower.
-        let (one, other) = (gate("then", 60, 1e6, 1e6), gate("later", 50, 1.5e6, 1.56e6));
-        let compared = compare_programs(side(&one, true), side(&other, true)).unwrap();
+    fn baselines_remove_machine_changes() {
+        // The machine of the later gate is slower by half, and the program by 4 %.
+        let (earlier, later) = (gate("then", 60, 1e6, 1e6), gate("later", 50, 1.5e6, 1.56e6));
+        let compared = compare_programs(side(&earlier, true), side(&later, true)).unwrap();
         let beside = compared[0].beside_baseline.as_ref().unwrap();
         assert_eq!(
             (compared[0].method, compared[0].all.finding),
@@ -290,22 +285,22 @@ mod tests {
         );
         assert_eq!((beside.finding, beside.runs_a, beside.runs_b), (Finding::Worse, 60, 50));
         assert!(
-            compare_programs(side(&one, false), side(&other, true)).unwrap()[0]
+            compare_programs(side(&earlier, false), side(&later, true)).unwrap()[0]
                 .beside_baseline
                 .is_none()
         );
         let codes = |a, b| program_warnings(a, b).into_iter().map(|w| w.code).collect::<Vec<_>>();
-        assert_eq!(codes(side(&one, true), side(&other, true)), ["two-gates"]);
-        let mut elsewhere = other.clone();
+        assert_eq!(codes(side(&earlier, true), side(&later, true)), ["two-gates"]);
+        let mut elsewhere = later.clone();
         elsewhere.runs.as_mut().unwrap().a = "./older".into();
         elsewhere.partial = true;
         assert_eq!(
-            codes(side(&one, true), side(&elsewhere, true)),
+            codes(side(&earlier, true), side(&elsewhere, true)),
             ["two-gates", "baselines-differ", "partial"]
         );
         elsewhere.host.kernel = Some("another".into());
         assert_eq!(
-            program_differences(side(&one, true), side(&elsewhere, true))[0].field,
+            program_differences(side(&earlier, true), side(&elsewhere, true))[0].field,
             "kernel"
         );
         let comparison = Comparison {
@@ -333,20 +328,20 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_compared_is_named() {
-        let (one, mut other) = (gate("then", 9, 1e6, 1e6), gate("later", 9, 1e6, 2e6));
-        let few = compare_programs(side(&one, true), side(&other, true)).unwrap();
+    fn incomparable_programs_are_rejected() {
+        let (earlier, mut later) = (gate("then", 9, 1e6, 1e6), gate("later", 9, 1e6, 2e6));
+        let few = compare_programs(side(&earlier, true), side(&later, true)).unwrap();
         assert_eq!((few[0].all.finding, few[0].all.ratio_ci95), (Finding::TooFewRounds, None));
-        let metrics = &mut other.runs.as_mut().unwrap().metrics;
+        let metrics = &mut later.runs.as_mut().unwrap().metrics;
         metrics[0].unit = "s".into();
-        assert_eq!(compare_programs(side(&one, true), side(&other, true)).unwrap().len(), 1);
-        other.runs.as_mut().unwrap().metrics[1].values[3] = [1.0, 0.0];
-        let refused = compare_programs(side(&one, true), side(&other, true)).unwrap_err();
+        assert_eq!(compare_programs(side(&earlier, true), side(&later, true)).unwrap().len(), 1);
+        later.runs.as_mut().unwrap().metrics[1].values[3] = [1.0, 0.0];
+        let refused = compare_programs(side(&earlier, true), side(&later, true)).unwrap_err();
         assert_eq!(refused, CompareError::NoValue("rate".into()));
-        other.runs.as_mut().unwrap().metrics.truncate(1);
-        let refused = compare_programs(side(&one, true), side(&other, true)).unwrap_err();
+        later.runs.as_mut().unwrap().metrics.truncate(1);
+        let refused = compare_programs(side(&earlier, true), side(&later, true)).unwrap_err();
         assert_eq!(refused, CompareError::NoMetricInCommon);
-        other.runs.as_mut().unwrap().metrics.clear();
-        assert!(compare_programs(side(&other, true), side(&one, true)).is_err());
+        later.runs.as_mut().unwrap().metrics.clear();
+        assert!(compare_programs(side(&later, true), side(&earlier, true)).is_err());
     }
 }

@@ -1,10 +1,9 @@
-//! The whole range of quantiles of B against A, with a band: the shift function (Doksum, "Empirical
-//! Probability Plots and Statistical Inference for Nonlinear Models in the Two-Sample Case", Annals
-//! of Statistics, 1974), here as a ratio.
+//! The comparison of the whole range of quantiles, with a band: the shift function (Doksum,
+//! "Empirical Probability Plots and Statistical Inference for Nonlinear Models in the Two-Sample
+//! Case", Annals of Statistics, 1974), here as a ratio.
 //!
-//! The quantiles are those of all ticks together, what a user meets; nothing is left out of them.
-//! The band is pointwise and from resampled rounds, as every interval here: rounds that ran in
-//! pairs are drawn in pairs.
+//! The quantiles are those of all ticks, as a user experiences them, including stalls. The band is
+//! pointwise and comes from resampled rounds. Rounds that ran in pairs are drawn in pairs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,53 +16,61 @@ use jitterstat::stats::random::SplitMix64;
 
 use super::model::{Quantile, Quantiles, tidy};
 
-/// Points for each nine.
-const STEPS: usize = 20;
-/// Resamples of rounds, as far as the work allows.
-const RESAMPLES: usize = 1_000;
-/// But at least these.
+/// Number of points per nine.
+const STEPS_PER_NINE: usize = 20;
+/// Maximum number of resamples.
+const MAX_RESAMPLES: usize = 1_000;
+/// Minimum number of resamples.
 const MIN_RESAMPLES: usize = 200;
-/// The work: ticks walked over in all resamples together; a second or so.
-const WALKED: usize = 400_000_000;
-/// Share of the resamples that lies within the band.
+/// Maximum number of ticks that all resamples visit together, which takes about a second.
+const MAX_VISITED_TICKS: usize = 400_000_000;
+/// Share of the resamples within the band.
 const CONFIDENCE: f64 = 0.95;
-/// Fixed: the same samples give the same band.
+/// Fixed seed, so that the same samples give the same band.
 const SEED: u64 = 0x7368_6966_7420_6279;
-/// Ratios of times below the clock's grain say nothing.
+/// Minimum time for ratios: less is below the resolution of clocks.
 const RESOLUTION_NS: i64 = 10;
 
-/// All ticks of one side in ascending order, each with its round.
-struct Pool {
+/// The ticks of one side in ascending order, each with its round.
+struct PooledTicks {
     lateness_ns: Vec<i64>,
-    /// Of a histogram, how many ticks are at or below each value; empty where each value is a tick.
+    /// For a histogram, the number of ticks up to each value; empty if each value is a tick.
     up_to: Vec<u64>,
-    /// Place of each tick's round in `rounds`; empty without samples.
-    round_of: Vec<u32>,
-    /// Index and size of each round.
-    rounds: Vec<(u64, usize)>,
+    /// Position in `rounds` of each tick's round; empty without samples.
+    tick_rounds: Vec<u32>,
+    rounds: Vec<PooledRound>,
 }
 
-impl Pool {
-    fn of(subject: &Subject, only: impl Fn(u64) -> bool) -> Self {
-        let mut places: BTreeMap<u64, u32> = BTreeMap::new();
-        let mut rounds: Vec<(u64, usize)> = Vec::new();
-        let mut all: Vec<(i64, u32)> = Vec::new();
-        for round in subject.rounds.iter().filter(|r| only(r.index) && !r.lateness_ns.is_empty()) {
-            let place = *places.entry(round.index).or_insert_with(|| {
-                rounds.push((round.index, 0));
-                u32::try_from(rounds.len() - 1).expect("no report has so many rounds")
+struct PooledRound {
+    index: u64,
+    ticks: usize,
+}
+
+impl PooledTicks {
+    /// Collects the samples of the selected rounds, or the values of the histogram without samples.
+    fn new(subject: &Subject, is_selected: impl Fn(u64) -> bool) -> Self {
+        let mut positions: BTreeMap<u64, u32> = BTreeMap::new();
+        let mut rounds: Vec<PooledRound> = Vec::new();
+        let mut ticks: Vec<(i64, u32)> = Vec::new();
+        let selected = subject.rounds.iter().filter(|round| is_selected(round.index));
+        for round in selected.filter(|round| !round.lateness_ns.is_empty()) {
+            let position = *positions.entry(round.index).or_insert_with(|| {
+                rounds.push(PooledRound { index: round.index, ticks: 0 });
+                u32::try_from(rounds.len() - 1).expect("reports have fewer rounds")
             });
-            rounds[place as usize].1 += round.lateness_ns.len();
-            all.extend(round.lateness_ns.iter().map(|&lateness| (lateness, place)));
+            rounds[position as usize].ticks += round.lateness_ns.len();
+            ticks.extend(round.lateness_ns.iter().map(|&lateness| (lateness, position)));
         }
-        all.sort_unstable();
-        let (lateness_ns, round_of) = all.into_iter().unzip();
-        let pool = Self { lateness_ns, up_to: Vec::new(), round_of, rounds };
-        if pool.lateness_ns.is_empty() { Self::of_histogram(subject) } else { pool }
+        if ticks.is_empty() {
+            return Self::from_histogram(subject);
+        }
+        ticks.sort_unstable();
+        let (lateness_ns, tick_rounds) = ticks.into_iter().unzip();
+        Self { lateness_ns, up_to: Vec::new(), tick_rounds, rounds }
     }
 
-    /// Without samples, the values of the histogram stand for them, and their rounds are not known.
-    fn of_histogram(subject: &Subject) -> Self {
+    /// Collects the values of the histogram, whose rounds are unknown.
+    fn from_histogram(subject: &Subject) -> Self {
         let (mut lateness_ns, mut up_to) = (Vec::new(), Vec::new());
         let mut total = 0_u64;
         if let Some(stored) = subject.histogram.as_ref().and_then(|h| histogram::unpack(h).ok()) {
@@ -73,35 +80,35 @@ impl Pool {
                 up_to.push(total);
             }
         }
-        Self { lateness_ns, up_to, round_of: Vec::new(), rounds: Vec::new() }
+        Self { lateness_ns, up_to, tick_rounds: Vec::new(), rounds: Vec::new() }
     }
 
-    fn ticks(&self) -> usize {
-        self.up_to
-            .last()
-            .map_or(self.lateness_ns.len(), |&n| usize::try_from(n).unwrap_or(usize::MAX))
+    /// Returns the number of ticks.
+    fn count(&self) -> usize {
+        let last = self.up_to.last();
+        last.map_or(self.lateness_ns.len(), |&n| usize::try_from(n).unwrap_or(usize::MAX))
     }
 
-    fn at(&self, q: f64) -> i64 {
-        let rank = rank(self.ticks(), q);
-        let place = if self.up_to.is_empty() {
+    fn quantile(&self, q: f64) -> i64 {
+        let rank = rank(self.count(), q);
+        let position = if self.up_to.is_empty() {
             rank - 1
         } else {
             self.up_to.partition_point(|&n| n < rank as u64)
         };
-        self.lateness_ns[place.min(self.lateness_ns.len() - 1)]
+        self.lateness_ns[position.min(self.lateness_ns.len() - 1)]
     }
 
-    /// The values at the quantiles, which ascend, where round i counts `weights[i]` times.
-    fn resampled(&self, weights: &[u32], quantiles: &[f64], values: &mut Vec<i64>) {
-        let total: usize =
-            self.rounds.iter().zip(weights).map(|(&(_, size), &w)| size * w as usize).sum();
-        let (mut walked, mut at) = (0, 0);
+    /// Computes the values at ascending quantiles if round i counts `weights[i]` times.
+    fn resample(&self, weights: &[u32], quantiles: &[f64], values: &mut Vec<i64>) {
+        let weighted = self.rounds.iter().zip(weights);
+        let total: usize = weighted.map(|(round, &weight)| round.ticks * weight as usize).sum();
+        let (mut passed, mut at) = (0, 0);
         values.clear();
         for &q in quantiles {
-            let wanted = rank(total, q);
-            while walked < wanted && at < self.round_of.len() {
-                walked += weights[self.round_of[at] as usize] as usize;
+            let rank = rank(total, q);
+            while passed < rank && at < self.tick_rounds.len() {
+                passed += weights[self.tick_rounds[at] as usize] as usize;
                 at += 1;
             }
             values.push(self.lateness_ns[at.max(1) - 1]);
@@ -109,34 +116,29 @@ impl Pool {
     }
 }
 
-/// B against A over the range of quantiles that both have; `None` where one has no tick.
+/// Compares B with A over the range of quantiles of both; `None` if one of them has no tick.
 pub(super) fn compare(a: &Subject, b: &Subject, paired: bool) -> Option<Quantiles> {
     let indices = |s: &Subject| -> BTreeSet<u64> {
         s.rounds.iter().filter(|r| !r.lateness_ns.is_empty()).map(|r| r.index).collect()
     };
     let common: BTreeSet<u64> = indices(a).intersection(&indices(b)).copied().collect();
-    let only = |index: u64| !paired || common.contains(&index);
-    let (a, b) = (Pool::of(a, only), Pool::of(b, only));
-    let fewest = a.ticks().min(b.ticks());
-    if fewest == 0 {
+    let is_selected = |index: u64| !paired || common.contains(&index);
+    let (a, b) = (PooledTicks::new(a, is_selected), PooledTicks::new(b, is_selected));
+    let fewer = a.count().min(b.count());
+    if fewer == 0 {
         return None;
     }
-    let grid = grid(fewest);
-    let carried = grid.iter().take_while(|&&q| is_supported(fewest, q)).count();
-    let (band, resamples) = band(&a, &b, &grid[..carried], paired);
+    let grid = grid(fewer);
+    let supported = grid.iter().take_while(|&&q| is_supported(fewer, q)).count();
+    let (band, resamples) = band(&a, &b, &grid[..supported], paired);
     let point = |(i, &quantile): (usize, &f64)| {
-        let (a_ns, b_ns) = (a.at(quantile), b.at(quantile));
-        Quantile {
-            quantile,
-            a_ns,
-            b_ns,
-            ratio: tidy(ratio(a_ns, b_ns)),
-            ratio_ci95: band.get(i).map(|&interval| interval.into()),
-        }
+        let (a_ns, b_ns) = (a.quantile(quantile), b.quantile(quantile));
+        let ratio_ci95 = band.get(i).map(|&interval| interval.into());
+        Quantile { quantile, a_ns, b_ns, ratio: tidy(ratio(a_ns, b_ns)), ratio_ci95 }
     };
     Some(Quantiles {
-        ticks_a: a.ticks() as u64,
-        ticks_b: b.ticks() as u64,
+        ticks_a: a.count() as u64,
+        ticks_b: b.count() as u64,
         resamples: resamples as u64,
         points: grid.iter().enumerate().map(point).collect(),
     })
@@ -146,58 +148,88 @@ fn ratio(a_ns: i64, b_ns: i64) -> f64 {
     b_ns.max(RESOLUTION_NS) as f64 / a_ns.max(RESOLUTION_NS) as f64
 }
 
-/// Evenly spaced in nines, from the least tick to the middle of the last one's share.
+/// Quantiles that are evenly spaced in nines, from the first tick to the middle of the last one's
+/// share.
 fn grid(ticks: usize) -> Vec<f64> {
     let end = (2.0 * ticks as f64).log10();
-    let inner = (0..).map(|i| f64::from(i) / STEPS as f64).take_while(|&x| x < end);
-    // Twelve digits, which a reader of JSON keeps exactly.
+    let inner = (0..).map(|i| f64::from(i) / STEPS_PER_NINE as f64).take_while(|&x| x < end);
+    // Twelve digits survive JSON exactly.
     let quantile = |x: f64| ((1.0 - 10_f64.powf(-x)) * 1e12).round() / 1e12;
     inner.chain([end]).map(quantile).collect()
 }
 
-/// The pointwise band at each quantile, and from how many resamples; nothing where there are too
-/// few rounds.
-fn band(a: &Pool, b: &Pool, quantiles: &[f64], paired: bool) -> (Vec<Interval<f64>>, usize) {
+/// The pointwise band at each quantile with the number of resamples; empty with too few rounds.
+fn band(
+    a: &PooledTicks,
+    b: &PooledTicks,
+    quantiles: &[f64],
+    paired: bool,
+) -> (Vec<Interval<f64>>, usize) {
     if a.rounds.len().min(b.rounds.len()) < MIN_ROUNDS || quantiles.is_empty() {
         return (Vec::new(), 0);
     }
-    let resamples =
-        (WALKED / (a.lateness_ns.len() + b.lateness_ns.len())).clamp(MIN_RESAMPLES, RESAMPLES);
-    // Where the rounds of B are among those of A: a pair is drawn whole.
-    let places: BTreeMap<u64, usize> =
-        b.rounds.iter().enumerate().map(|(place, r)| (r.0, place)).collect();
-    let partner: Vec<Option<usize>> = a.rounds.iter().map(|r| places.get(&r.0).copied()).collect();
-    let mut random = SplitMix64::new(SEED);
-    let mut draw = |weights: &mut [u32]| {
-        weights.fill(0);
-        (0..weights.len()).for_each(|_| weights[random.index(weights.len())] += 1);
-    };
-    let (mut of_a, mut of_b) = (vec![0; a.rounds.len()], vec![0; b.rounds.len()]);
-    let (mut at_a, mut at_b) = (Vec::new(), Vec::new());
+    let visited = a.lateness_ns.len() + b.lateness_ns.len();
+    let resamples = (MAX_VISITED_TICKS / visited).clamp(MIN_RESAMPLES, MAX_RESAMPLES);
+    let mut drawing = RoundDrawing::new(a, b, paired);
+    let (mut a_ns, mut b_ns) = (Vec::new(), Vec::new());
     let mut ratios: Vec<Vec<f64>> = vec![Vec::with_capacity(resamples); quantiles.len()];
     for _ in 0..resamples {
-        draw(&mut of_a);
-        if paired {
-            for (place, &weight) in partner.iter().zip(&of_a) {
-                if let Some(place) = *place {
-                    of_b[place] = weight;
-                }
-            }
-        } else {
-            draw(&mut of_b);
-        }
-        a.resampled(&of_a, quantiles, &mut at_a);
-        b.resampled(&of_b, quantiles, &mut at_b);
-        for ((all, &x), &y) in ratios.iter_mut().zip(&at_a).zip(&at_b) {
-            all.push(ratio(x, y));
+        drawing.draw();
+        a.resample(&drawing.a_weights, quantiles, &mut a_ns);
+        b.resample(&drawing.b_weights, quantiles, &mut b_ns);
+        for ((ratios, &a_ns), &b_ns) in ratios.iter_mut().zip(&a_ns).zip(&b_ns) {
+            ratios.push(ratio(a_ns, b_ns));
         }
     }
-    let middle = |mut all: Vec<f64>| {
-        all.sort_unstable_by(f64::total_cmp);
-        let tail = ((1.0 - CONFIDENCE) / 2.0 * all.len() as f64).floor() as usize;
-        Interval { lower: all[tail], upper: all[all.len() - 1 - tail] }.map(tidy)
-    };
     (ratios.into_iter().map(middle).collect(), resamples)
+}
+
+/// Random weights of the rounds of both sides.
+struct RoundDrawing {
+    random: SplitMix64,
+    /// For pairs, the position in B of each round of A.
+    partners: Option<Vec<Option<usize>>>,
+    a_weights: Vec<u32>,
+    b_weights: Vec<u32>,
+}
+
+impl RoundDrawing {
+    fn new(a: &PooledTicks, b: &PooledTicks, paired: bool) -> Self {
+        let positions: BTreeMap<u64, usize> =
+            b.rounds.iter().enumerate().map(|(position, round)| (round.index, position)).collect();
+        let partner = |round: &PooledRound| positions.get(&round.index).copied();
+        Self {
+            random: SplitMix64::new(SEED),
+            partners: paired.then(|| a.rounds.iter().map(partner).collect()),
+            a_weights: vec![0; a.rounds.len()],
+            b_weights: vec![0; b.rounds.len()],
+        }
+    }
+
+    /// Draws as many rounds of each side as there are, with replacement. Pairs are drawn together.
+    fn draw(&mut self) {
+        draw_weights(&mut self.random, &mut self.a_weights);
+        let Some(partners) = &self.partners else {
+            return draw_weights(&mut self.random, &mut self.b_weights);
+        };
+        for (position, &weight) in partners.iter().zip(&self.a_weights) {
+            if let Some(position) = *position {
+                self.b_weights[position] = weight;
+            }
+        }
+    }
+}
+
+fn draw_weights(random: &mut SplitMix64, weights: &mut [u32]) {
+    weights.fill(0);
+    (0..weights.len()).for_each(|_| weights[random.index(weights.len())] += 1);
+}
+
+/// The middle of the resampled ratios.
+fn middle(mut ratios: Vec<f64>) -> Interval<f64> {
+    ratios.sort_unstable_by(f64::total_cmp);
+    let tail = ((1.0 - CONFIDENCE) / 2.0 * ratios.len() as f64).floor() as usize;
+    Interval { lower: ratios[tail], upper: ratios[ratios.len() - 1 - tail] }.map(tidy)
 }
 
 #[cfg(test)]
@@ -205,10 +237,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_grid_goes_from_the_least_to_the_last_tick() {
+    fn grid_covers_all_ticks() {
         let grid = grid(1_000);
         assert_eq!(grid[0], 0.0);
-        assert!((grid[STEPS] - 0.9).abs() < 1e-12 && (grid.last().unwrap() - 0.9995).abs() < 1e-9);
+        assert!(
+            (grid[STEPS_PER_NINE] - 0.9).abs() < 1e-12
+                && (grid.last().unwrap() - 0.9995).abs() < 1e-9
+        );
         assert!(grid.is_sorted_by(|x, y| x < y));
     }
 }

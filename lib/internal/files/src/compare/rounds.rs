@@ -1,4 +1,4 @@
-//! From the rounds of a subject to one value a round and percentile.
+//! The values of the rounds of a subject: one for each round and percentile.
 
 use std::collections::BTreeMap;
 
@@ -10,67 +10,71 @@ use jitterstat::stats::bootstrap::MIN_ROUNDS;
 use jitterstat::stats::quantile::{is_supported_by_round, nearest_rank};
 use jitterstat::stats::shift::Interval95;
 
-/// The percentiles that are compared, as (name, quantile).
+/// The compared percentiles with their names.
 pub(super) const QUANTILES: [(&str, f64); 4] =
     [("p50", 0.50), ("p90", 0.90), ("p99", 0.99), ("p99_9", 0.999)];
-/// Lateness below this is the clock's grain, and has no meaningful logarithm.
+/// Minimum lateness for logarithms: less is below the resolution of clocks.
 const RESOLUTION_NS: i64 = 10;
 
-/// What one round of a subject comes to, all of its instances together.
+/// The values of one round of a subject, over all of its instances.
 #[derive(Clone, Debug, Default)]
 pub(super) struct RoundValues {
-    /// Which round.
+    /// Index of the round.
     pub(super) index: u64,
-    /// By the order of [`QUANTILES`]; `None` where the round does not carry the percentile.
+    /// The percentiles in the order of [`QUANTILES`]; `None` if the round has too few ticks for
+    /// one.
     pub(super) ns: [Option<i64>; QUANTILES.len()],
-    /// The same of every tick, those within a stall included.
+    /// The percentiles over all ticks, including those within a stall.
     pub(super) all_ns: [Option<i64>; QUANTILES.len()],
-    /// By how much stalls raise each, as a logarithm; `None` also where the samples do not tell.
+    /// Logarithm of the ratio by which stalls raise each percentile; also `None` without samples.
     pub(super) lift: [Option<f64>; QUANTILES.len()],
-    /// Ticks that have a lateness.
+    /// Number of ticks with a lateness.
     pub(super) ticks: u64,
-    /// Of those, the ones that belonged to a stall already counted.
+    /// Number of these ticks that belong to an already counted stall.
     pub(super) same_stall: u64,
-    /// Time that the hypervisor took from all CPUs.
+    /// Time that the hypervisor stole from all CPUs.
     steal_ns: Option<u64>,
-    /// Time from the round's first deadline to the one after its last.
+    /// Time from the first deadline of the round to the one after its last.
     length_ns: u64,
 }
 
-/// All rounds of a subject.
+/// The rounds of a subject.
 #[derive(Clone, Debug)]
 pub(super) struct Rounds {
-    /// In the order of their index.
+    /// Values of the rounds, in the order of their index.
     pub(super) values: Vec<RoundValues>,
-    /// Whether the report kept the samples: without them a stall counts with each of its ticks.
-    pub(super) samples: bool,
+    /// Whether the report contains samples. Without them every tick of a stall is counted.
+    pub(super) has_samples: bool,
 }
 
 impl Rounds {
-    /// Takes every round but those with less than half of the ticks of a full one: remainders, and
-    /// what an interrupt cut short.
+    /// Collects the rounds of a subject. Rounds with less than half of the ticks of a full round
+    /// are left out: they are remainders or were interrupted.
     pub(super) fn new(report: &Report, subject: &Subject) -> Self {
         let scenario = report.plan.scenarios.iter().find(|s| s.id == subject.id);
-        let samples = subject.rounds.iter().any(|r| !r.lateness_ns.is_empty());
+        let has_samples = subject.rounds.iter().any(|r| !r.lateness_ns.is_empty());
         let mut parts: BTreeMap<u64, Vec<&Round>> = BTreeMap::new();
         for round in &subject.rounds {
             parts.entry(round.index).or_default().push(round);
         }
-        let mut values: Vec<RoundValues> =
-            parts.values().map(|parts| values(parts, subject, scenario, samples)).collect();
+        let mut values: Vec<RoundValues> = parts
+            .values()
+            .map(|parts| round_values(parts, subject, scenario, has_samples))
+            .collect();
         let full = values.iter().map(|v| v.ticks).max().unwrap_or(0);
         values.retain(|v| v.ticks > 0 && v.ticks >= full / 2);
-        Self { values, samples }
+        Self { values, has_samples }
     }
 
-    /// Share of the ticks that belonged to a stall already counted; `None` where the samples do not
-    /// tell.
+    /// Returns the share of the ticks that belong to an already counted stall; `None` without
+    /// samples.
     pub(super) fn same_stall_share(&self) -> Option<f64> {
-        let sum = |of: fn(&RoundValues) -> u64| self.values.iter().map(of).sum::<u64>() as f64;
-        self.samples.then(|| sum(|v| v.same_stall) / sum(|v| v.ticks).max(1.0))
+        let sum =
+            |count: fn(&RoundValues) -> u64| self.values.iter().map(count).sum::<u64>() as f64;
+        self.has_samples.then(|| sum(|v| v.same_stall) / sum(|v| v.ticks).max(1.0))
     }
 
-    /// Share of the time of all CPUs that the hypervisor took during the rounds.
+    /// Returns the share of the time of all CPUs that the hypervisor stole during the rounds.
     pub(super) fn steal_share(&self, cpus: u64) -> Option<f64> {
         let stolen =
             self.values.iter().map(|v| v.steal_ns.map(|ns| ns as f64)).sum::<Option<f64>>()?;
@@ -79,21 +83,22 @@ impl Rounds {
     }
 }
 
-fn values(
+/// Computes the values of a round from the entries of its instances.
+fn round_values(
     parts: &[&Round],
     subject: &Subject,
     scenario: Option<&Scenario>,
-    samples: bool,
+    has_samples: bool,
 ) -> RoundValues {
     let first = parts[0];
     let summary = parts.iter().find_map(|r| r.summary.as_ref());
     let steal_ns = parts.iter().try_fold(0_u64, |sum, r| Some(sum.saturating_add(r.steal_ns?)));
-    let asked = summary.map_or(0, |s| s.ticks / subject.instances.max(1));
-    let length_ns = asked
+    let planned = summary.map_or(0, |s| s.ticks / subject.instances.max(1));
+    let length_ns = planned
         .saturating_add(scenario.map_or(0, |s| s.warmup_ticks))
         .saturating_mul(subject.period_ns);
     let common = RoundValues { index: first.index, steal_ns, length_ns, ..RoundValues::default() };
-    if !samples {
+    if !has_samples {
         let Some(summary) = summary else { return common };
         let d = &summary.lateness_ns;
         let ticks = summary.ticks.saturating_sub(summary.skipped);
@@ -101,41 +106,45 @@ fn values(
         return RoundValues { ns, all_ns: ns, ticks, ..common };
     }
     let ticks = parts.iter().map(|r| r.lateness_ns.len() as u64).sum::<u64>();
-    let (mut kept, mut own) = (Vec::new(), Vec::new());
+    let (mut kept, mut unstalled) = (Vec::new(), Vec::new());
     for part in parts {
         let ticks = part
             .lateness_ns
             .iter()
             .enumerate()
             .map(|(i, &lateness)| (part.tick_index(i), lateness));
-        let of_part = stall::kept_lateness(&ticks.collect::<Vec<_>>(), subject.period_ns);
-        kept.extend(of_part.0);
-        own.extend(of_part.1);
+        let ticks: Vec<(u64, i64)> = ticks.collect();
+        let (late, late_unstalled) = stall::kept_lateness(&ticks, subject.period_ns);
+        kept.extend(late);
+        unstalled.extend(late_unstalled);
     }
     let same_stall = ticks - kept.len() as u64;
-    let at = |mut all: Vec<i64>| {
-        all.sort_unstable();
-        QUANTILES
-            .map(|(_, q)| nearest_rank(&all, q).filter(|_| is_supported_by_round(all.len(), q)))
-    };
-    let all_ns = at(parts.iter().flat_map(|r| &r.lateness_ns).copied().collect());
-    let (ns, own) = (at(kept), at(own));
-    let lift =
-        std::array::from_fn(|i| Some(stall::lift(ln(ns[i]?), ln(own[i]?), subject.period_ns)));
+    let all_ns = percentiles(parts.iter().flat_map(|r| &r.lateness_ns).copied().collect());
+    let (ns, unstalled) = (percentiles(kept), percentiles(unstalled));
+    let lift = std::array::from_fn(|i| {
+        Some(stall::lift(ln(ns[i]?), ln(unstalled[i]?), subject.period_ns))
+    });
     RoundValues { ns, all_ns, lift, ticks, same_stall, ..common }
 }
 
-/// The logarithm that ratios are made of.
+/// Returns each of [`QUANTILES`]; `None` if there are too few values for one.
+fn percentiles(mut values: Vec<i64>) -> [Option<i64>; QUANTILES.len()] {
+    values.sort_unstable();
+    let is_supported = |q| is_supported_by_round(values.len(), q);
+    QUANTILES.map(|(_, q)| nearest_rank(&values, q).filter(|_| is_supported(q)))
+}
+
+/// Returns the logarithm of a time, for ratios.
 pub(super) fn ln(ns: i64) -> f64 {
     (ns.max(RESOLUTION_NS) as f64).ln()
 }
 
-/// The logarithm of the ratio of each pair.
+/// Returns the logarithm of the ratio of each pair.
 pub(super) fn ln_ratios(pairs: &[Sides<i64>]) -> Vec<f64> {
     pairs.iter().map(|pair| ln(pair.candidate) - ln(pair.base)).collect()
 }
 
-/// The times of each side.
+/// Returns the times of each side.
 pub(super) fn times(pairs: &[Sides<i64>]) -> Sides<Vec<f64>> {
     Sides {
         base: pairs.iter().map(|pair| pair.base as f64).collect(),
@@ -143,12 +152,12 @@ pub(super) fn times(pairs: &[Sides<i64>]) -> Sides<Vec<f64>> {
     }
 }
 
-/// By how much the candidate of each pair is later than the base.
+/// Returns by how much the candidate of each pair is later than the base.
 pub(super) fn differences_ns(pairs: &[Sides<i64>]) -> Vec<f64> {
     pairs.iter().map(|pair| pair.candidate.saturating_sub(pair.base) as f64).collect()
 }
 
-/// One number of both sides, in the rounds in which both have it.
+/// Returns one number of both sides, in the rounds in which both have it.
 pub(super) fn common_rounds(
     sides: Sides<&[RoundValues]>,
     number: impl Fn(&RoundValues) -> Option<i64>,
@@ -162,12 +171,13 @@ pub(super) fn common_rounds(
     sides.base.iter().filter_map(pair).collect()
 }
 
-/// The bounds of an interval; `None` if the smaller side has too few values, or a bound is infinite.
+/// Returns the bounds of an interval; `None` if the smaller side has too few values, or a bound is
+/// infinite.
 pub(super) fn bounded_interval(interval: &Interval95, values: usize) -> Option<Interval<f64>> {
     interval.shift.interval().filter(|_| values >= MIN_ROUNDS)
 }
 
-/// The middle value, or the mean of the two.
+/// Returns the middle value, or the mean of the two middle values.
 pub(super) fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);

@@ -10,7 +10,7 @@ use jitterstat::stats::random::SplitMix64;
 const PERIOD_NS: u64 = 500_000;
 const TICKS: usize = 200;
 
-/// A machine whose level wanders from round to round, and the rounds it would give.
+/// A simulated machine whose level drifts from round to round.
 struct Machine {
     random: SplitMix64,
     level: f64,
@@ -35,13 +35,13 @@ impl Machine {
             .collect()
     }
 
-    fn wander(&mut self) {
+    fn drift(&mut self) {
         self.level = 0.8 * self.level + 0.5 * (self.uniform() - 0.5);
     }
 }
 
 fn subject(name: &str, runtime: Option<&str>, rounds: &[Vec<i64>]) -> Value {
-    let all = if rounds.is_empty() { vec![1] } else { rounds.concat() };
+    let ticks = if rounds.is_empty() { vec![1] } else { rounds.concat() };
     let rounds: Vec<Value> = rounds
         .iter()
         .enumerate()
@@ -55,7 +55,7 @@ fn subject(name: &str, runtime: Option<&str>, rounds: &[Vec<i64>]) -> Value {
         .collect();
     json!({
         "id": format!("{name}@500us"), "name": name, "period_ns": PERIOD_NS, "runtime": runtime, "backend": null,
-        "status": {"state": "measured"}, "histogram": null, "summary": summary(&all), "rounds": rounds,
+        "status": {"state": "measured"}, "histogram": null, "summary": summary(&ticks), "rounds": rounds,
     })
 }
 
@@ -93,11 +93,11 @@ fn report(started_utc: &str, subjects: &[Value]) -> Report {
     Report::from_json(&text.to_string()).unwrap()
 }
 
-/// One run of `n` rounds, in each of which every subject and the control meet the same level.
+/// A run of `n` rounds, in each of which all subjects have the same level.
 fn run(machine: &mut Machine, started_utc: &str, n: usize, medians_ns: &[(&str, f64)]) -> Report {
     let mut rounds: Vec<Vec<Vec<i64>>> = vec![Vec::new(); medians_ns.len()];
     for _ in 0..n {
-        machine.wander();
+        machine.drift();
         for (rounds, (_, median_ns)) in rounds.iter_mut().zip(medians_ns) {
             rounds.push(machine.round(*median_ns));
         }
@@ -115,7 +115,7 @@ fn chosen<'a>(report: &'a Report, name: &str) -> ChosenSubject<'a> {
     ChosenSubject { report, subject: report.subjects.iter().find(|s| s.name == name).unwrap() }
 }
 
-fn of<'a>(compared: &'a SubjectComparison, name: &str) -> &'a Percentile {
+fn percentile<'a>(compared: &'a SubjectComparison, name: &str) -> &'a Percentile {
     compared.percentiles.iter().find(|p| p.name == name).unwrap()
 }
 
@@ -124,7 +124,7 @@ fn subjects_of_one_run_are_paired_by_round() {
     let report = run(&mut Machine::new(2), "then", 40, &[("old", 14e3), ("new", 15.4e3)]);
     let compared = compare(chosen(&report, "old"), chosen(&report, "new")).unwrap();
     assert_eq!(compared.method, Method::PairedByRound);
-    let p50 = &of(&compared, "p50").all;
+    let p50 = &percentile(&compared, "p50").all;
     let [low, high] = p50.ratio_ci95.unwrap();
     assert!(low > 1.07 && low < 1.1 && high > 1.1 && high < 1.13, "{p50:?}");
     assert!((1_000..1_900).contains(&p50.difference_ns), "{p50:?}");
@@ -133,19 +133,19 @@ fn subjects_of_one_run_are_paired_by_round() {
         (Finding::Later, 40, 40, true)
     );
     let names: Vec<&str> = compared.percentiles.iter().map(|p| p.name.as_str()).collect();
-    assert_eq!(names, ["p50", "p90", "p99"], "rounds of 200 ticks carry no p99.9");
-    assert_eq!(of(&compared, "p99").quiet_half.as_ref().unwrap().rounds_a, 20);
-    assert!(of(&compared, "p90").quiet_half.is_none());
-    // Exchanged, the same with the opposite sign.
+    assert_eq!(names, ["p50", "p90", "p99"], "rounds of 200 ticks have no p99.9");
+    assert_eq!(percentile(&compared, "p99").quiet_half.as_ref().unwrap().rounds_a, 20);
+    assert!(percentile(&compared, "p90").quiet_half.is_none());
+    // Swapped sides give the opposite sign.
     let back = compare(chosen(&report, "new"), chosen(&report, "old")).unwrap();
-    let mirrored = &of(&back, "p50").all;
+    let mirrored = &percentile(&back, "p50").all;
     assert!(
         (mirrored.ratio * p50.ratio - 1.0).abs() < 1e-5 && mirrored.finding == Finding::Earlier
     );
     assert_eq!(mirrored.difference_ns, -p50.difference_ns);
 }
 
-/// Comparisons of a subject with itself that show a difference.
+/// Counts the comparisons of equal subjects that show a difference.
 fn count_false_differences(seeds: Range<u64>) -> usize {
     let shows_difference = |&seed: &u64| {
         let report = run(&mut Machine::new(seed), "then", 30, &[("old", 14e3), ("new", 14e3)]);
@@ -160,19 +160,19 @@ fn count_false_differences(seeds: Range<u64>) -> usize {
 
 #[test]
 fn equal_subjects_seldom_differ() {
-    // 5 % of 40, and three standard deviations.
+    // 5 % of 40, plus three standard deviations.
     let shown = count_false_differences(0..40);
     assert!((1..=6).contains(&shown), "{shown}");
 }
 
 #[test]
-fn a_slower_machine_is_told_from_a_slower_subject_by_the_control() {
+fn control_reveals_slower_machine() {
     let (mut machine, mut slower) = (Machine::new(3), Machine::new(4));
     let before = run(&mut machine, "then", 40, &[(CONTROL, 10e3), ("it", 14e3)]);
     let after = run(&mut slower, "now", 40, &[(CONTROL, 20e3), ("it", 28e3)]);
     let compared = compare(chosen(&before, "it"), chosen(&after, "it")).unwrap();
     assert_eq!(compared.method, Method::TwoRuns);
-    let p50 = of(&compared, "p50");
+    let p50 = percentile(&compared, "p50");
     assert_eq!(p50.all.finding, Finding::Later);
     let beside = p50.beside_control.as_ref().unwrap();
     assert_eq!(
@@ -180,19 +180,19 @@ fn a_slower_machine_is_told_from_a_slower_subject_by_the_control() {
         (Finding::NoDifferenceShown, 40, 40),
         "{beside:?}"
     );
-    let of_control = compare(chosen(&before, CONTROL), chosen(&after, CONTROL)).unwrap();
+    let controls = compare(chosen(&before, CONTROL), chosen(&after, CONTROL)).unwrap();
     assert!(
-        of(&of_control, "p50").beside_control.is_none(),
-        "a control is not compared beside itself"
+        percentile(&controls, "p50").beside_control.is_none(),
+        "a control is not compared relative to itself"
     );
     assert_eq!(warnings(&before, &after, &[compared])[0].code, "two-runs");
 }
 
 #[test]
-fn too_few_rounds_have_an_estimate_and_no_interval() {
+fn few_rounds_have_no_interval() {
     let report = run(&mut Machine::new(1), "then", 9, &[("old", 14e3), ("new", 28e3)]);
     let compared = compare(chosen(&report, "old"), chosen(&report, "new")).unwrap();
-    let p50 = &of(&compared, "p50").all;
+    let p50 = &percentile(&compared, "p50").all;
     assert!(
         (1.9..2.1).contains(&p50.ratio)
             && p50.ratio_ci95.is_none()
@@ -203,10 +203,10 @@ fn too_few_rounds_have_an_estimate_and_no_interval() {
 }
 
 #[test]
-fn a_stall_is_counted_once_and_told() {
+fn stalls_count_once() {
     let mut rounds = vec![vec![10_000; TICKS]; 12];
     rounds[3][50..54].copy_from_slice(&[1_700_000, 1_200_000, 700_000, 200_000]);
-    // The last round is a remainder.
+    // The last round is a remainder, which is left out.
     rounds.push(vec![90_000; 20]);
     let report = report(
         "then",
@@ -215,9 +215,9 @@ fn a_stall_is_counted_once_and_told() {
     let compared = compare(chosen(&report, "old"), chosen(&report, "new")).unwrap();
     assert_eq!((compared.a.rounds, compared.b.rounds), (12, 12));
     assert_eq!(compared.a.same_stall_share, Some(3.0 / 2_400.0));
-    // A millisecond of 4 CPUs' 110.
+    // One of 110 milliseconds of 4 CPUs.
     assert!((compared.a.steal_share.unwrap() - 1.0 / 440.0).abs() < 1e-9);
-    let p99 = &of(&compared, "p99").all;
+    let p99 = &percentile(&compared, "p99").all;
     let close = |x: f64, y: f64| (x - y).abs() < 1e-12;
     assert!(
         close(p99.ratio, 2.0)
@@ -231,7 +231,7 @@ fn a_stall_is_counted_once_and_told() {
 }
 
 #[test]
-fn a_subject_that_is_always_behind_is_compared_by_its_ticks_and_not_by_its_stalls() {
+fn late_subjects_keep_their_ticks() {
     let wheel: Vec<i64> = [700_000, 1_200_000].repeat(TICKS / 2);
     let mut rounds = vec![wheel; 12];
     // One stall of 5 ms, and its backlog.
@@ -250,33 +250,32 @@ fn a_subject_that_is_always_behind_is_compared_by_its_ticks_and_not_by_its_stall
         compared.b
     );
     assert_eq!(compared.percentiles.iter().map(|p| p.all.rounds_b).collect::<Vec<_>>(), [12; 3]);
-    assert_eq!(of(&compared, "p50").lift, Some([1.0, 1.0]));
-    let p99 = &of(&compared, "p99").all;
+    assert_eq!(percentile(&compared, "p50").lift, Some([1.0, 1.0]));
+    let p99 = &percentile(&compared, "p99").all;
     assert_eq!((p99.a_ns, p99.b_ns), (14_000, 1_200_000));
     assert!(warnings(&report, &report, &[compared]).is_empty());
-    // A loop that starts its period anew after each tick keeps 5 ms of a stall for good: most of
-    // its lateness.
+    // A loop that restarts its period after each tick never catches up with a stall of 5 ms.
     let behind: Vec<i64> =
         (0..TICKS as i64).map(|k| 600_000 + if k < 20 { 0 } else { 5_000_000 }).collect();
     rounds.fill(behind);
     let report = self::report("then", &[subject("a", None, &rounds), subject("b", None, &rounds)]);
     let compared = compare(chosen(&report, "a"), chosen(&report, "b")).unwrap();
-    let lift = of(&compared, "p50").lift.unwrap();
+    let lift = percentile(&compared, "p50").lift.unwrap();
     assert!(lift.iter().all(|ratio| (ratio - 5.6 / 0.6).abs() < 1e-3), "{lift:?}");
 }
 
 #[test]
-fn reports_without_samples_compare_what_their_rounds_say() {
+fn reports_without_samples_use_summaries() {
     let mut report = run(&mut Machine::new(1), "then", 20, &[("old", 14e3), ("new", 28e3)]);
     report.subjects.iter_mut().flat_map(|s| &mut s.rounds).for_each(|r| r.lateness_ns.clear());
     let compared = compare(chosen(&report, "old"), chosen(&report, "new")).unwrap();
-    assert_eq!(of(&compared, "p50").all.finding, Finding::Later);
+    assert_eq!(percentile(&compared, "p50").all.finding, Finding::Later);
     assert!(
         compared.percentiles.iter().all(|p| p.name != "p99"),
         "a summary of 200 ticks has no p99"
     );
     assert!(compared.quantiles.is_none() && compared.a.same_stall_share.is_none());
-    // With a histogram there is a line, and no band; a billion ticks take no more room than a few.
+    // A histogram gives quantiles without a band, in memory that does not depend on the ticks.
     for (subject, value) in report.subjects.iter_mut().zip([10_000, 20_000]) {
         subject.histogram =
             Some(crate::histogram::pack_counts([(value, 1_000_000_000), (1_000_000, 1)]));
@@ -291,18 +290,18 @@ fn reports_without_samples_compare_what_their_rounds_say() {
 }
 
 #[test]
-fn what_cannot_be_compared_is_named() {
+fn incomparable_subjects_are_rejected() {
     let report = run(&mut Machine::new(1), "then", 12, &[("old", 14e3), ("new", 14e3)]);
     let mut other = report.clone();
     other.started_utc = "now".to_owned();
     other.host.kernel = Some("6.2".to_owned());
     other.subjects[0].period_ns = 1_000_000;
-    let told: Vec<String> = differences(chosen(&report, "old"), chosen(&other, "old"))
+    let found: Vec<String> = differences(chosen(&report, "old"), chosen(&other, "old"))
         .iter()
         .map(ToString::to_string)
         .collect();
     assert_eq!(
-        told,
+        found,
         [
             "kernel: 6.1 against 6.2",
             "period of old@500us and old@500us: 500000 ns against 1000000 ns"
@@ -324,16 +323,19 @@ fn what_cannot_be_compared_is_named() {
 }
 
 #[test]
-fn the_range_of_quantiles_has_a_band_that_holds_what_is_true() {
+fn quantile_band_covers_the_ratio() {
     let report = run(&mut Machine::new(7), "then", 40, &[("old", 14e3), ("new", 21e3)]);
     let paired =
         compare(chosen(&report, "old"), chosen(&report, "new")).unwrap().quantiles.unwrap();
     assert_eq!((paired.ticks_a, paired.ticks_b, paired.resamples), (8_000, 8_000, 1_000));
-    let carried: Vec<&Quantile> = paired.points.iter().filter(|p| p.ratio_ci95.is_some()).collect();
-    assert!(carried.last().unwrap().quantile > 0.999, "8,000 ticks carry a p99.9");
-    let holds =
-        carried.iter().filter(|p| p.ratio_ci95.is_some_and(|[l, h]| l <= 1.5 && 1.5 <= h)).count();
-    assert!(holds * 10 >= carried.len() * 8, "{holds} of {}", carried.len());
+    let with_band: Vec<&Quantile> =
+        paired.points.iter().filter(|p| p.ratio_ci95.is_some()).collect();
+    assert!(with_band.last().unwrap().quantile > 0.999, "8,000 ticks are enough for a p99.9");
+    let holds = with_band
+        .iter()
+        .filter(|p| p.ratio_ci95.is_some_and(|[l, h]| l <= 1.5 && 1.5 <= h))
+        .count();
+    assert!(holds * 10 >= with_band.len() * 8, "{holds} of {}", with_band.len());
     let mut other = report.clone();
     other.started_utc = "now".to_owned();
     let apart = compare(chosen(&report, "old"), chosen(&other, "new")).unwrap().quantiles.unwrap();
@@ -343,14 +345,14 @@ fn the_range_of_quantiles_has_a_band_that_holds_what_is_true() {
     };
     assert!(
         width(&apart) > width(&paired),
-        "unpaired rounds know less: {} {}",
+        "unpaired rounds have a wider band: {} {}",
         width(&apart),
         width(&paired)
     );
 }
 
 #[test]
-fn a_comparison_survives_json() {
+fn comparisons_survive_json() {
     let report = run(&mut Machine::new(1), "then", 12, &[("old", 14e3), ("new", 14e3)]);
     let origin = || Origin {
         file: "x".into(),
@@ -383,14 +385,14 @@ fn a_comparison_survives_json() {
     );
 }
 
-/// A proof: a baseline and settings that make a loop `times` as late, in the same rounds of a
-/// machine whose level wanders, with stalls of a heavy tail.
+/// A proof of settings: a baseline, and settings that make a loop `times` as late, in the same
+/// rounds of a machine with a drifting level and stalls with a heavy tail.
 fn proof(seed: u64, times: &[f64]) -> Vec<Differences> {
     const ROUNDS: usize = 24;
     let mut machine = Machine::new(seed);
     let mut sides = vec![Vec::new(); times.len() + 1];
     for _ in 0..ROUNDS {
-        machine.wander();
+        machine.drift();
         for (side, rounds) in sides.iter_mut().enumerate() {
             let late = side.checked_sub(1).map_or(1.0, |i| times[i]);
             let mut round = machine.round(30_000.0 * late);
@@ -407,7 +409,7 @@ fn proof(seed: u64, times: &[f64]) -> Vec<Differences> {
         .collect();
     let mut report = report("2026-11-21T00:00:00Z", &named);
     for (subject, rounds) in report.subjects.iter_mut().zip(sides) {
-        // Not by way of JSON, which would take most of the time.
+        // Set directly, because JSON would take most of the time.
         let round = |(index, lateness_ns)| report::Round {
             index,
             first_tick: 20,
@@ -420,34 +422,34 @@ fn proof(seed: u64, times: &[f64]) -> Vec<Differences> {
     family(&report, &settings.iter().map(|setting| (baseline, setting)).collect::<Vec<_>>(), 0.05)
 }
 
-/// Fails unless 95 % of the proofs of settings that do nothing show nothing, and as many proofs
-/// with a setting that helps and one that harms find these.
+/// Fails unless 95 % of the proofs of ineffective settings show no difference, and 95 % of the
+/// proofs with a helpful and a harmful setting find both.
 fn assert_families_find_changes(proofs: u64) {
     let shows_nothing = |d: &Differences| {
         [&d.p50, &d.p99].iter().all(|c| c.as_ref().unwrap().shown == ChangeFinding::NoDifference)
     };
-    let is_quiet = |&seed: &u64| proof(seed, &[1.0; 4]).iter().all(shows_nothing);
-    let quiet = (0..proofs).filter(is_quiet).count() as u64;
+    let finds_nothing = |&seed: &u64| proof(seed, &[1.0; 4]).iter().all(shows_nothing);
+    let quiet = (0..proofs).filter(finds_nothing).count() as u64;
     assert!(
         quiet * 20 >= proofs * 19,
-        "{quiet} of {proofs} proofs of settings that do nothing show nothing"
+        "{quiet} of {proofs} proofs of ineffective settings show no difference"
     );
-    let is_found = |&seed: &u64| {
+    let finds_both = |&seed: &u64| {
         let differences = proof(100 + seed, &[1.0, 0.7, 1.0, 1.5]);
         let shown = |i: usize| differences[i].p50.as_ref().unwrap().shown;
         shown(1) == ChangeFinding::Less
             && shown(3) == ChangeFinding::More
             && shows_nothing(&differences[0])
     };
-    let found = (0..proofs).filter(is_found).count() as u64;
+    let found = (0..proofs).filter(finds_both).count() as u64;
     assert!(
         found * 20 >= proofs * 19,
-        "{found} of {proofs} proofs find a setting that helps and one that harms"
+        "{found} of {proofs} proofs find the helpful and the harmful setting"
     );
 }
 
 #[test]
-fn families_find_changes_and_nothing_else() {
+fn families_find_only_changes() {
     assert_families_find_changes(20);
 }
 
@@ -457,35 +459,37 @@ mod nightly {
     #[test]
     #[ignore = "nightly: 200 comparisons take ten seconds"]
     fn equal_subjects_seldom_differ() {
-        // 5 % of 200, and three standard deviations.
+        // 5 % of 200, plus three standard deviations.
         let shown = count_false_differences(0..200);
         assert!((1..=19).contains(&shown), "{shown}");
     }
 
     #[test]
     #[ignore = "nightly: 200 proofs take ten seconds"]
-    fn families_find_changes_and_nothing_else() {
+    fn families_find_only_changes() {
         assert_families_find_changes(100);
     }
 }
 
-/// A neighbour that takes the CPU for four ticks of every eight: most ticks are within a stall, and
-/// no percentile without those is left.
+/// A neighbour takes the CPU for four of every eight ticks, so that half of the ticks are within
+/// stalls.
 #[test]
-fn a_family_shows_the_stalls_that_a_setting_makes() {
+fn families_include_stalls() {
     let plain = vec![vec![10_000; TICKS]; 30];
     let stalled =
         |i: usize| if i % 8 < 4 { 2_000_000 - (i % 8) as i64 * PERIOD_NS as i64 } else { 10_000 };
-    let held = vec![(0..TICKS).map(stalled).collect::<Vec<i64>>(); 30];
-    let report =
-        report("2026-11-22T00:00:00Z", &[subject("a", None, &plain), subject("b", None, &held)]);
+    let disturbed = vec![(0..TICKS).map(stalled).collect::<Vec<i64>>(); 30];
+    let report = report(
+        "2026-11-22T00:00:00Z",
+        &[subject("a", None, &plain), subject("b", None, &disturbed)],
+    );
     let shown = family(&report, &[(&report.subjects[0], &report.subjects[1])], 0.05).remove(0);
     let p99 = shown.p99.unwrap();
     assert_eq!((p99.baseline_ns, p99.ns, p99.shown), (10_000, 2_000_000, ChangeFinding::More));
 }
 
 #[test]
-fn a_family_needs_enough_pairs_and_states_cpu_time_per_tick() {
+fn families_compare_cpu_time() {
     let rounds = |n: usize| vec![vec![10_000; TICKS]; n];
     let with_cpu = |name: &str, cpu_ns: u64, n: usize| {
         let mut subject = subject(name, None, &rounds(n));
@@ -496,19 +500,19 @@ fn a_family_needs_enough_pairs_and_states_cpu_time_per_tick() {
             .for_each(|round| round["cpu_ns"] = cpu_ns.into());
         subject
     };
-    let of = |n: usize| {
+    let compare_rounds = |n: usize| {
         let report = report(
             "2026-11-21T00:00:00Z",
             &[with_cpu("a", 2_200_000, n), with_cpu("b", 4_400_000, n)],
         );
         family(&report, &[(&report.subjects[0], &report.subjects[1])], 0.05).remove(0)
     };
-    let cpu = of(MIN_COMPARED_PAIRS).cpu.unwrap();
+    let cpu = compare_rounds(MIN_COMPARED_PAIRS).cpu.unwrap();
     assert_eq!(
         (cpu.baseline_ns, cpu.ns, cpu.ratio, cpu.shown),
         (10_000, 20_000, 2.0, ChangeFinding::More)
     );
-    let few = of(MIN_COMPARED_PAIRS - 1);
+    let few = compare_rounds(MIN_COMPARED_PAIRS - 1);
     assert_eq!(few.cpu.unwrap().shown, ChangeFinding::TooFewRounds);
     assert_eq!(few.p50.unwrap().ratio_interval, None);
 }

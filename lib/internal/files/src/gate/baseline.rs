@@ -1,10 +1,10 @@
-//! The file `osjitter.baseline/1`: stored reference sessions of a subject beside a control, for
-//! when the old program can't be run.
+//! The file `osjitter.baseline/1`: stored sessions of a subject and a control, as a reference for
+//! when the old program can no longer run.
 //!
-//! A stored number alone says nothing: the machine of today is not the machine of then. So a
-//! session measures the subject and a control, a bare thread that sleeps, in turn, and what is
-//! compared later is how much later the subject was than its control. Where the old program can
-//! still be run, comparing the two in one session is better in every way.
+//! A stored number alone has little meaning, because the state of the machine changes. A session
+//! therefore measures the subject and a control, a bare thread that sleeps, in turn. Later sessions
+//! are compared by how much later the subject is than its control. If the old program can still
+//! run, comparing both programs in one session is better in every respect.
 
 use super::round_record::RoundRecord;
 use super::verdict::{GateDesign, Mode};
@@ -18,55 +18,55 @@ use jitterstat::stall;
 
 /// Value of [`Baseline::schema`] that this version writes and reads.
 pub const SCHEMA: &str = "osjitter.baseline/1";
-/// The subject that runs beside every other one.
+/// The subject that serves as the control.
 pub const CONTROL: &str = "nanosleep";
-/// Pairs of rounds in a session, unless told otherwise.
+/// Default number of pairs of rounds in a session.
 pub const SESSION_PAIRS: u64 = 200;
-/// A file keeps the last so many sessions.
-pub const SESSIONS_KEPT: usize = 10;
+/// Maximum number of sessions in a file.
+pub const MAX_SESSIONS: usize = 10;
 
 model! {
     /// Stored sessions of one subject on one machine.
     pub struct Baseline {
         /// Always [`SCHEMA`].
         pub schema: String,
-        /// What was measured, and how; the same in every session.
+        /// The design that all sessions share.
         pub scenario: SessionDesign,
-        /// The machine; the same in every session.
+        /// The machine of all sessions.
         pub environment: EnvironmentKey,
-        /// The oldest first.
+        /// The sessions, the oldest first.
         pub sessions: Vec<Session>,
     }
 
-    /// What a session measures, and how its rounds are made into values.
+    /// The design of a session: the subject, the plan, and the way in which rounds become values.
     pub struct SessionDesign {
         /// The subject.
         pub subject: String,
         /// Runtime of a tokio subject.
         pub runtime: Option<String>,
-        /// What runs beside it.
+        /// The control.
         pub control: String,
         /// Nominal period.
         pub period_ns: u64,
-        /// Recorded ticks of a round.
+        /// Number of recorded ticks of a round.
         pub round_ticks: u64,
-        /// Leading ticks of a round that are dropped.
+        /// Number of leading ticks of a round that are dropped.
         pub warmup_ticks: u64,
-        /// How the two take turns.
+        /// How the two run.
         pub mode: Mode,
         /// Whether both were bound to one CPU.
         pub bound_to_one_cpu: bool,
-        /// A tick that was due so long before, when its predecessor came, belongs to the same
-        /// stall.
+        /// Time before its deadline from which a tick counts as due, and belongs to the stall of
+        /// its predecessor.
         pub already_due_ns: u64,
-        /// By which definition a round's stalls were found; null in files from before gap-1, where
-        /// a late tick was one.
+        /// Name of the definition of stalls; null in files older than `gap-1`, which treated each
+        /// late tick as a stall.
         pub stalls: Option<String>,
-        /// Share of the pairs, the quietest, by which the tail is judged.
+        /// Share of the pairs, the quietest ones, by which the tail is judged.
         pub quiet_share: f64,
     }
 
-    /// One session.
+    /// A session.
     pub struct Session {
         /// The program that measured it.
         pub tool: Tool,
@@ -74,21 +74,21 @@ model! {
         pub started_utc: String,
         /// Wall time.
         pub duration_ns: u64,
-        /// Seed of the order.
+        /// Seed of the order within pairs.
         pub seed: u64,
-        /// The CPU that both were bound to.
+        /// CPU that both were bound to; null without one.
         pub cpu: Option<usize>,
-        /// Step of the clock: lateness below it counts as this much.
+        /// Step of the clock. Less lateness counts as this much.
         pub resolution_ns: i64,
-        /// The pairs, in the order they ran.
+        /// The pairs, in the order in which they ran.
         pub pairs: Vec<SessionPair>,
-        /// Every lateness of the subject, stalls and all.
+        /// Lateness of all ticks of the subject, including stalls.
         pub subject_histogram: Histogram,
-        /// Every lateness of the control.
+        /// Lateness of all ticks of the control, including stalls.
         pub control_histogram: Histogram,
     }
 
-    /// A round of each, one directly after the other.
+    /// A round of the subject and one of the control, one directly after the other.
     pub struct SessionPair {
         /// Whether the subject ran first.
         pub subject_first: bool,
@@ -103,30 +103,33 @@ impl File for Baseline {
     const SCHEMA: &'static str = SCHEMA;
 
     fn check(&self) -> Result<(), Invalid> {
-        let sessions = ("sessions".to_owned(), self.sessions.len(), 1);
-        let pairs = |(i, s): (usize, &Session)| {
-            (format!("sessions[{i}].pairs"), s.pairs.len(), 2 * decision::MIN_PAIRS)
-        };
-        let all = std::iter::once(sessions).chain(self.sessions.iter().enumerate().map(pairs));
-        match { all }.find(|(_, found, least)| found < least) {
-            Some((at, found, least)) => Err(Invalid { at, flaw: Flaw::TooFew { found, least } }),
-            None => Ok(()),
+        check_length("sessions".to_owned(), self.sessions.len(), 1)?;
+        for (i, session) in self.sessions.iter().enumerate() {
+            let at = format!("sessions[{i}].pairs");
+            check_length(at, session.pairs.len(), 2 * decision::MIN_PAIRS)?;
         }
+        Ok(())
     }
 }
 
+fn check_length(at: String, found: usize, least: usize) -> Result<(), Invalid> {
+    if found < least {
+        return Err(Invalid { at, flaw: Flaw::TooFew { found, least } });
+    }
+    Ok(())
+}
+
 impl Baseline {
-    /// Adds a session behind those that are there, and returns those that had to go for it: it
-    /// keeps the last [`SESSIONS_KEPT`].
+    /// Appends a session, and removes and returns the oldest ones beyond [`MAX_SESSIONS`].
     pub fn push(&mut self, session: Session) -> Vec<Session> {
         self.sessions.push(session);
-        let too_many = self.sessions.len().saturating_sub(SESSIONS_KEPT);
+        let too_many = self.sessions.len().saturating_sub(MAX_SESSIONS);
         self.sessions.drain(..too_many).collect()
     }
 }
 
 impl Session {
-    /// What is judged of its pairs, with the tail at that quantile; side A is the control.
+    /// Returns the values of its pairs, with the tail at the given quantile. Side A is the control.
     #[must_use]
     pub fn values(&self, tail_quantile: f64) -> Vec<Pair> {
         let value = |record: &RoundRecord| record.value(tail_quantile, self.resolution_ns);
@@ -135,7 +138,7 @@ impl Session {
 }
 
 impl SessionDesign {
-    /// What a session of such a design measures.
+    /// Creates the design of the sessions of a subject.
     #[must_use]
     pub fn new(subject: &str, runtime: Option<String>, design: &GateDesign) -> Self {
         Self {
@@ -153,7 +156,7 @@ impl SessionDesign {
         }
     }
 
-    /// Every field that is not the same, `self` as side A.
+    /// Returns every field that differs, with `self` as side A.
     #[must_use]
     pub fn differences(&self, other: &Self) -> Vec<Difference> {
         let fields = |s: &Self| {
@@ -172,11 +175,11 @@ impl SessionDesign {
             ]
         };
         let pairs = fields(self).into_iter().zip(fields(other));
-        let unlike = pairs.filter(|((_, a), (_, b))| a != b);
-        unlike.map(|((field, a), (_, b))| Difference { field: field.to_owned(), a, b }).collect()
+        let differing = pairs.filter(|((_, a), (_, b))| a != b);
+        differing.map(|((field, a), (_, b))| Difference { field: field.to_owned(), a, b }).collect()
     }
 
-    /// The quantile that stands for the tail in its rounds.
+    /// Returns the quantile that represents the tail of its rounds.
     #[must_use]
     pub fn tail_quantile(&self) -> f64 {
         round::tail_quantile(self.round_ticks)
@@ -239,39 +242,39 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_reads_back_and_the_oldest_sessions_go() {
+    fn oldest_sessions_are_dropped() {
         let mut file = baseline(10);
         assert_eq!(Baseline::from_json(&file.to_json()).unwrap(), file);
-        let gone = file.push(Session { seed: 77, ..file.sessions[0].clone() });
+        let dropped = file.push(Session { seed: 77, ..file.sessions[0].clone() });
         assert_eq!(
-            (gone.len(), gone[0].seed, file.sessions.len(), file.sessions[9].seed),
+            (dropped.len(), dropped[0].seed, file.sessions.len(), file.sessions[9].seed),
             (1, 0, 10, 77)
         );
         assert!(baseline(1).push(file.sessions[0].clone()).is_empty());
     }
 
     #[test]
-    fn a_file_from_before_stalls_were_gaps_is_read() {
+    fn older_files_are_read() {
         let mut old: serde_json::Value = serde_json::from_str(&baseline(1).to_json()).unwrap();
-        let gone = old["scenario"].as_object_mut().unwrap().remove("stalls");
+        let stalls = old["scenario"].as_object_mut().unwrap().remove("stalls");
         for pair in old["sessions"][0]["pairs"].as_array_mut().unwrap() {
             for side in ["subject", "control"] {
                 assert!(pair[side].as_object_mut().unwrap().remove("own").is_some());
             }
         }
-        assert!(gone.is_some());
+        assert!(stalls.is_some());
         let read = Baseline::from_json(&old.to_string()).unwrap();
         assert_eq!((read.scenario.stalls, &read.sessions[0].pairs[0].subject.own), (None, &None));
     }
 
     #[test]
-    fn what_is_no_baseline_is_named() {
+    fn invalid_baselines_are_rejected() {
         let good = baseline(1).to_json();
         let few = Baseline {
             sessions: vec![Session { pairs: vec![], ..baseline(1).sessions[0].clone() }],
             ..baseline(1)
         };
-        for (text, says) in [
+        for (text, expected) in [
             (good[..good.len() / 2].to_owned(), "cut off"),
             (String::new(), "cut off"),
             ("[1]".to_owned(), "not a valid"),
@@ -283,13 +286,13 @@ mod tests {
             (few.to_json(), "sessions[0].pairs: 0 of them; at least 24"),
         ] {
             let error = Baseline::from_json(&text).unwrap_err().to_string();
-            assert!(error.contains(says), "{error}");
+            assert!(error.contains(expected), "{error}");
         }
     }
 
     #[test]
-    fn every_difference_is_named() {
-        let one = baseline(1).scenario;
+    fn differences_name_every_field() {
+        let design = baseline(1).scenario;
         let other = SessionDesign {
             subject: "spin".into(),
             runtime: None,
@@ -303,9 +306,9 @@ mod tests {
             stalls: None,
             quiet_share: 0.25,
         };
-        assert_eq!(one.differences(&other).len(), 11);
-        assert_eq!(one.differences(&other)[9].to_string(), "stalls: gap-1 against late-1");
-        assert_eq!(one.differences(&other)[3].to_string(), "period: 500000 ns against 1 ns");
-        assert!(one.differences(&one).is_empty());
+        assert_eq!(design.differences(&other).len(), 11);
+        assert_eq!(design.differences(&other)[9].to_string(), "stalls: gap-1 against late-1");
+        assert_eq!(design.differences(&other)[3].to_string(), "period: 500000 ns against 1 ns");
+        assert!(design.differences(&design).is_empty());
     }
 }

@@ -1,9 +1,9 @@
-//! A new session against stored ones.
+//! The test of a new session against stored sessions.
 //!
-//! Of each session one number a percentile is taken: by how much the subject was later than its
+//! Each session gives one number per percentile: by how much the subject was later than its
 //! control, as a logarithm, with a standard error from its pairs. Sessions differ by more than
-//! their pairs tell, so a spread between sessions is added to the error of each: measured where the
-//! file holds enough sessions, assumed otherwise.
+//! their pairs show, so a spread between sessions is added to each error. The spread is measured if
+//! the file contains enough sessions, and assumed otherwise.
 
 use super::baseline::{Session, SessionDesign};
 use super::verdict::BaselineMetric;
@@ -12,22 +12,24 @@ use jitterstat::gate::decision::{self, Lift, Outcome, PercentileVerdict, Reason,
 use jitterstat::gate::round::{self, Pair};
 use jitterstat::stats::signed_rank::Shift;
 
-/// From so many stored sessions on, their own spread is used.
-const SESSIONS_FOR_SPREAD: usize = 8;
-/// From so many on, it is used where it is the larger.
-const SESSIONS_FOR_MORE: usize = 3;
+/// Minimum number of stored sessions from which their measured spread is used.
+const MIN_SESSIONS_FOR_SPREAD: usize = 8;
+/// Minimum number of stored sessions from which their measured spread is used if it is larger than
+/// the assumed one.
+const MIN_SESSIONS_FOR_LARGER_SPREAD: usize = 3;
 /// Assumed spread of the median between sessions, measured on one virtual machine.
 const MEDIAN_SPREAD: f64 = 0.03;
 /// Assumed spread of the tail between sessions, measured on one virtual machine.
 const TAIL_SPREAD: f64 = 0.06;
-/// Each bound of the interval that decides errs in at most 0.5 % of cases.
+/// Quantile of the normal distribution with which each bound of the deciding interval errs in at
+/// most 0.5 % of cases.
 const Z: f64 = 2.576;
 /// Alpha of each bound of the interval from which a standard error is computed.
 const SE_ALPHA: f64 = 0.025;
 /// Width of that interval in standard errors.
 const SE_WIDTH: f64 = 3.92;
 
-/// The medians and the tails of a session.
+/// A percentile that a gate judges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Percentile {
     Median,
@@ -44,28 +46,29 @@ impl Percentile {
     }
 }
 
-/// One percentile of one session.
+/// The result of one percentile of one session.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Level {
-    /// Of the subject over its control, as a logarithm.
+    /// Logarithm of the ratio of the subject to its control.
     over_control: f64,
     standard_error: f64,
     /// Median round of the subject and of the control, as logarithms.
     subject: f64,
     control: f64,
-    /// Pairs it is of.
+    /// Number of pairs behind it.
     pairs: usize,
     lift: Option<Lift>,
-    /// Stalls may hide what is tolerated.
-    stalled: bool,
+    /// Whether stalls could mask a change of the tolerated size.
+    is_stalled: bool,
 }
 
-/// Judges a new session by the stored ones, which must be of the same design on the same machine.
+/// Judges a new session by the stored ones, which must have the same design and machine.
 ///
-/// With k stored sessions, D the new level minus their mean and s² = se² + τ² + (mean se² + τ²) /
-/// k, it passes if D + 2.576 s lies below the tolerance less what stalls lift both sides, and has
-/// regressed if D − 2.576 s lies above zero and D reaches half of the tolerance. Where stalls may
-/// hide what is tolerated, nothing is judged.
+/// With k stored sessions, let D be the new level minus their mean, τ the spread between sessions
+/// and s² = se² + τ² + (mean se² + τ²) / k. The session passes if D + 2.576 s is below the
+/// tolerance less the lift of stalls on both sides. It has regressed if D − 2.576 s is above zero
+/// and D is at least half of the tolerance. If stalls could mask a change of the tolerated size,
+/// the outcome is inconclusive.
 #[must_use]
 pub fn judge(
     new: &Session,
@@ -74,20 +77,20 @@ pub fn judge(
     rules: &Rules,
 ) -> Vec<BaselineMetric> {
     let tail_name = round::tail_name(design.tail_quantile());
-    let of = |percentile: Percentile, name: &str, relative: f64| {
+    let metric = |percentile: Percentile, name: &str, relative: f64| {
         let now = level(new, design, rules, percentile);
-        let then: Vec<Level> =
+        let stored: Vec<Level> =
             stored.iter().filter_map(|s| level(s, design, rules, percentile)).collect();
-        let judged = judged(percentile, now, &then, relative, rules);
-        BaselineMetric::of(name, &judged, now.map_or(0.0, |level| level.control.exp()))
+        let judged = judge_level(percentile, now, &stored, relative, rules);
+        BaselineMetric::new(name, &judged, now.map_or(0.0, |level| level.control.exp()))
     };
     vec![
-        of(Percentile::Median, "p50", rules.tolerance_median),
-        of(Percentile::Tail, tail_name, rules.tolerance_tail),
+        metric(Percentile::Median, "p50", rules.tolerance_median),
+        metric(Percentile::Tail, tail_name, rules.tolerance_tail),
     ]
 }
 
-/// Why a session says nothing that is worth keeping, if it does not.
+/// Returns the reason for which a session is not worth storing, if there is one.
 #[must_use]
 pub fn rejection_reason(
     session: &Session,
@@ -97,12 +100,13 @@ pub fn rejection_reason(
     [Percentile::Median, Percentile::Tail].into_iter().find_map(|p| {
         match level(session, design, rules, p) {
             None => Some(Reason::TooFewRounds),
-            Some(level) if level.stalled => Some(Reason::StallDominated),
+            Some(level) if level.is_stalled => Some(Reason::StallDominated),
             Some(_) => None,
         }
     })
 }
 
+/// Computes the result of a percentile; `None` with too few pairs.
 fn level(
     session: &Session,
     design: &SessionDesign,
@@ -123,19 +127,19 @@ fn level(
         control: decision::median(used.iter().map(|pair| pair.base.ln)),
         pairs: used.len(),
         lift,
-        stalled: lift.is_some_and(|lift| lift.masks_change(relative)),
+        is_stalled: lift.is_some_and(|lift| lift.masks_change(relative)),
     })
 }
 
-/// Side A are the stored sessions, side B is the new one.
-fn judged(
+/// Judges a percentile. Side A stands for the stored sessions, side B is the new one.
+fn judge_level(
     percentile: Percentile,
     now: Option<Level>,
-    then: &[Level],
+    stored: &[Level],
     relative: f64,
     rules: &Rules,
 ) -> PercentileVerdict {
-    let a_ns = mean(then.iter().map(|l| l.subject)).exp();
+    let a_ns = mean(stored.iter().map(|l| l.subject)).exp();
     let tolerance = rules.tolerance(relative, a_ns);
     let open = PercentileVerdict {
         outcome: Outcome::Inconclusive,
@@ -147,34 +151,39 @@ fn judged(
         pairs_to_decide: None,
         lift: now.and_then(|level| level.lift),
     };
-    let Some(level) = now.filter(|_| !then.is_empty()) else { return open };
-    let spread = spread(then, percentile.assumed_spread()).powi(2);
-    let of_stored =
-        (mean(then.iter().map(|l| l.standard_error.powi(2))) + spread) / then.len() as f64;
-    let d = level.over_control - mean(then.iter().map(|l| l.over_control));
-    let by = Z * (level.standard_error.powi(2) + spread + of_stored).sqrt();
-    let shift = Shift { estimate: d, lower: d - by, upper: d + by };
-    // The stalls of another day are not those of the stored sessions: they come before anything
-    // else.
+    let Some(level) = now.filter(|_| !stored.is_empty()) else { return open };
+    let spread = session_spread(stored, percentile.assumed_spread()).powi(2);
+    let stored_variance =
+        (mean(stored.iter().map(|l| l.standard_error.powi(2))) + spread) / stored.len() as f64;
+    let difference = level.over_control - mean(stored.iter().map(|l| l.over_control));
+    let half_width = Z * (level.standard_error.powi(2) + spread + stored_variance).sqrt();
+    let shift = Shift {
+        estimate: difference,
+        lower: difference - half_width,
+        upper: difference + half_width,
+    };
+    // Stalls take precedence: the stored sessions do not share those of the new one.
     let (outcome, reason) =
         match decision::judge_shift(shift, tolerance, level.lift.map_or(0.0, |lift| lift.both)) {
-            _ if level.stalled => (Outcome::Inconclusive, Some(Reason::StallDominated)),
+            _ if level.is_stalled => (Outcome::Inconclusive, Some(Reason::StallDominated)),
             Outcome::Inconclusive => (Outcome::Inconclusive, Some(Reason::TooNoisy)),
             decided => (decided, None),
         };
     PercentileVerdict { outcome, reason, shift: Some(shift), ..open }
 }
 
-/// Standard deviation between sessions: what is assumed of it, or what they show, where they are
-/// enough to show it or differ by more. Those of a machine that was quiet and busy by turns may: a
-/// subject that waits for a wheel's next turn is as late then, and its control is not.
-fn spread(then: &[Level], assumed: f64) -> f64 {
-    let centre = mean(then.iter().map(|l| l.over_control));
-    let squares: f64 = then.iter().map(|l| (l.over_control - centre).powi(2)).sum();
-    let shown = (squares / (then.len() as f64 - 1.0)).sqrt();
-    match then.len() {
-        SESSIONS_FOR_SPREAD.. => shown,
-        SESSIONS_FOR_MORE.. => shown.max(assumed),
+/// The standard deviation between sessions: the assumed one, or the measured one if there are
+/// enough sessions or they differ by more.
+///
+/// They can differ by more on a machine that alternates between quiet and busy: the control is
+/// later when it is busy, but a subject that waits for the next turn of a timer wheel is not.
+fn session_spread(stored: &[Level], assumed: f64) -> f64 {
+    let centre = mean(stored.iter().map(|l| l.over_control));
+    let squares: f64 = stored.iter().map(|l| (l.over_control - centre).powi(2)).sum();
+    let measured = (squares / (stored.len() as f64 - 1.0)).sqrt();
+    match stored.len() {
+        MIN_SESSIONS_FOR_SPREAD.. => measured,
+        MIN_SESSIONS_FOR_LARGER_SPREAD.. => measured.max(assumed),
         _ => assumed,
     }
 }
@@ -211,15 +220,15 @@ mod tests {
         }
     }
 
-    /// A machine that is `machine` times as slow as another day, a subject that is `subject` times
-    /// its control, and rounds that vary by a fifth.
+    /// A session on a machine that is `machine` times as slow as usual, of a subject that is
+    /// `subject` times as late as its control, with rounds that vary by a fifth.
     fn session(seed: u64, machine: f64, subject: f64) -> Session {
         let mut random = SplitMix64::new(seed);
         let mut about = |ns: f64| (ns * (0.2 * (2.0 * random.unit() - 1.0)).exp()) as i64;
         let mut round = |level: f64| {
             let (p50_ns, p99_ns) = (about(10e3 * level), about(30e3 * level));
-            let of = RoundRecord::from_ticks([(0, 1)], PERIOD_NS).unwrap();
-            RoundRecord { p50_ns, p99_ns, ..of }
+            let record = RoundRecord::from_ticks([(0, 1)], PERIOD_NS).unwrap();
+            RoundRecord { p50_ns, p99_ns, ..record }
         };
         let pair = |_| SessionPair {
             subject_first: true,
@@ -239,34 +248,39 @@ mod tests {
         }
     }
 
-    fn verdicts(new: &Session, stored: &[Session]) -> [Outcome; 2] {
+    /// The outcomes of the median and of the tail.
+    fn outcomes(new: &Session, stored: &[Session]) -> (Outcome, Outcome) {
         let metrics = judge(new, stored, &design(), &Rules::new(PERIOD_NS));
         assert_eq!(metrics.iter().map(|m| m.name.as_str()).collect::<Vec<_>>(), ["p50", "p99"]);
-        [metrics[0].verdict, metrics[1].verdict]
+        (metrics[0].verdict, metrics[1].verdict)
     }
 
     #[test]
-    fn a_slower_day_is_no_regression_and_a_slower_subject_is() {
+    fn slower_machine_is_not_a_regression() {
         for k in [1, 3, 10] {
             let stored: Vec<Session> = (0..k).map(|i| session(i, 1.0, 1.4)).collect();
-            assert_eq!(verdicts(&session(77, 1.8, 1.4), &stored), [Outcome::Pass; 2], "{k}");
             assert_eq!(
-                verdicts(&session(78, 0.6, 1.4 * 1.6), &stored),
-                [Outcome::Regressed; 2],
+                outcomes(&session(77, 1.8, 1.4), &stored),
+                (Outcome::Pass, Outcome::Pass),
                 "{k}"
             );
             assert_eq!(
-                verdicts(&session(79, 1.0, 1.4 * 0.6), &stored),
-                [Outcome::Improved; 2],
+                outcomes(&session(78, 0.6, 1.4 * 1.6), &stored),
+                (Outcome::Regressed, Outcome::Regressed),
+                "{k}"
+            );
+            assert_eq!(
+                outcomes(&session(79, 1.0, 1.4 * 0.6), &stored),
+                (Outcome::Improved, Outcome::Improved),
                 "{k}"
             );
         }
     }
 
     #[test]
-    fn a_change_at_the_edge_of_the_tolerance_is_left_open() {
+    fn borderline_change_is_inconclusive() {
         let stored = [session(1, 1.0, 1.4)];
-        assert_eq!(verdicts(&session(2, 1.0, 1.4 * 1.15), &stored)[0], Outcome::Inconclusive);
+        assert_eq!(outcomes(&session(2, 1.0, 1.4 * 1.15), &stored).0, Outcome::Inconclusive);
         let metrics =
             judge(&session(2, 1.0, 1.4 * 1.15), &stored, &design(), &Rules::new(PERIOD_NS));
         assert_eq!(metrics[0].reason, Some(Reason::TooNoisy));
@@ -274,30 +288,37 @@ mod tests {
         assert!(low < 1.15 && 1.15 < high && metrics[0].stored_ns > Some(13_000), "{metrics:?}");
     }
 
-    /// A machine that is quiet and busy by turns, and a subject that waits for a wheel's next turn.
+    /// A machine that alternates between quiet and busy, and a subject that waits for the next turn
+    /// of a timer wheel.
     #[test]
-    fn a_few_stored_sessions_that_differ_make_it_careful_too() {
+    fn few_differing_sessions_widen_the_interval() {
         let stored: Vec<Session> = (0..5)
             .map(|i| [1.0, 1.4][i % 2])
             .zip(0..)
             .map(|(m, i)| session(i, m, 1.5 / m))
             .collect();
-        assert_eq!(verdicts(&session(77, 1.0, 1.5), &stored), [Outcome::Inconclusive; 2]);
-        assert_eq!(verdicts(&session(77, 1.0, 4.5), &stored), [Outcome::Regressed; 2]);
+        assert_eq!(
+            outcomes(&session(77, 1.0, 1.5), &stored),
+            (Outcome::Inconclusive, Outcome::Inconclusive)
+        );
+        assert_eq!(
+            outcomes(&session(77, 1.0, 4.5), &stored),
+            (Outcome::Regressed, Outcome::Regressed)
+        );
     }
 
     #[test]
-    fn stored_sessions_that_differ_make_the_gate_careful() {
-        // Eight sessions whose levels lie 20 % apart: a rise of 30 % is nothing unusual among them.
+    fn differing_sessions_widen_the_interval() {
+        // The levels of the eight sessions differ so much that a rise of 30 % is not unusual.
         let stored: Vec<Session> =
             (0..8).map(|i| session(i, 1.0, if i % 2 == 0 { 1.2 } else { 1.7 })).collect();
-        assert_eq!(verdicts(&session(9, 1.0, 1.43 * 1.3), &stored)[0], Outcome::Inconclusive);
+        assert_eq!(outcomes(&session(9, 1.0, 1.43 * 1.3), &stored).0, Outcome::Inconclusive);
         let alike: Vec<Session> = (0..8).map(|i| session(i, 1.0, 1.43)).collect();
-        assert_eq!(verdicts(&session(9, 1.0, 1.43 * 1.3), &alike)[0], Outcome::Regressed);
+        assert_eq!(outcomes(&session(9, 1.0, 1.43 * 1.3), &alike).0, Outcome::Regressed);
     }
 
     #[test]
-    fn what_lies_inside_the_stalls_is_not_judged_and_not_kept() {
+    fn stall_dominated_sessions_are_rejected() {
         let rules = Rules::new(PERIOD_NS);
         let stalled = session(1, 20.0, 1.4);
         let metrics = judge(&stalled, &[session(2, 1.0, 1.4)], &design(), &rules);

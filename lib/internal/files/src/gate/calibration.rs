@@ -1,14 +1,16 @@
-//! What a gate can see on a machine: one subject against itself, many pairs of rounds, and the
-//! gate's own rules held against them. Written as `osjitter.calibration/1`.
+//! The sensitivity of a gate on a machine, measured with many pairs of rounds of one subject
+//! against itself. Written as `osjitter.calibration/1`.
 //!
-//! In a pair of a subject with itself nothing tells the sides apart, and the order within each pair
-//! was drawn at random: with the labels of every pair drawn anew, the same rounds make as many
-//! gates as one likes, each of which a real gate could have been. A gate of n pairs takes n
-//! neighbouring pairs from a random place of the recording on, from its end back to its start, so
-//! that slow changes of the machine are in it; one that is longer than the recording takes pairs
-//! again, with labels of their own. What such gates show are their widths, and how often they end
-//! undecided. Their false alarms would only show that the labels were drawn fairly: a rate of those
-//! is claimed from real gates alone.
+//! The two sides of such a pair are interchangeable, and the order within each pair was drawn at
+//! random. With labels drawn again for every pair, the same rounds therefore give any number of
+//! simulated gates, each as likely as the real one. A simulated gate of n pairs takes n consecutive
+//! pairs from a random position of the recording, so that it contains slow changes of the machine.
+//! It wraps around at the end; if it is longer than the recording, it uses pairs again with new
+//! labels.
+//!
+//! Simulated gates show the width of intervals, and how often a gate ends undecided. Their false
+//! alarms would only show that the labels were drawn fairly, so a rate of false alarms is claimed
+//! from real gates alone.
 
 mod gates;
 pub mod runs;
@@ -18,7 +20,9 @@ mod tests;
 pub use self::gates::{
     InconclusiveChance, MIN_CALIBRATION_PAIRS, MIN_REAL_GATES, RealGates, TIMES_S,
 };
-use self::gates::{Label, RELABELLED, Relabelled, Sight, seen_by_most, spread, tidy, widening};
+use self::gates::{
+    Label, RELABELLED, Relabelled, Sensitivity, power_bound, spread, tidy, widening,
+};
 use super::verdict::{GateDesign, PairRecord};
 use crate::environment::{Difference, EnvironmentKey};
 use crate::file::File;
@@ -31,7 +35,7 @@ use jitterstat::gate::round::{Late, Pair, tail_name};
 /// Value of [`Calibration::schema`] that this version writes and reads.
 pub const SCHEMA: &str = "osjitter.calibration/1";
 model! {
-    /// What a gate can see on one machine, with one subject.
+    /// The sensitivity of a gate on one machine, for one subject.
     pub struct Calibration {
         /// Always [`SCHEMA`].
         pub schema: String,
@@ -41,96 +45,95 @@ model! {
         pub started_utc: String,
         /// Wall time of the measurement.
         pub duration_ns: u64,
-        /// It was interrupted: the figures are of the pairs there were.
+        /// Whether the calibration was interrupted. The numbers then use the pairs measured until
+        /// then.
         pub partial: bool,
-        /// Why it could not go on, if it could not.
+        /// Reason for which the calibration could not continue, if so.
         pub failure: Option<String>,
-        /// The machine that it holds for.
+        /// The machine for which the calibration is valid.
         pub environment: EnvironmentKey,
-        /// The subject, on both sides.
+        /// The subject on both sides.
         pub subject: String,
-        /// How it was measured.
+        /// The plan of the measurement.
         pub plan: CalibrationPlan,
-        /// Pairs measured.
+        /// Number of measured pairs.
         pub pairs: u64,
         /// Wall time of one pair.
         pub pair_ns: u64,
-        /// One entry for each percentile that a gate judges; empty with too few pairs.
+        /// One entry for each judged percentile; empty with too few pairs.
         pub metrics: Vec<CalibratedMetric>,
-        /// How often a gate with the tolerances of the plan ends undecided, by the time it is
-        /// given.
+        /// How often a gate with the tolerances of the plan ends undecided, by its time limit.
         pub inconclusive: Vec<InconclusiveChance>,
-        /// Gates that were really measured here, one after the other.
+        /// The real gates in the recording, one after the other.
         pub real_gates: RealGates,
-        /// Share of the ticks that belonged to a stall already counted.
+        /// Share of the ticks that belong to an already counted stall.
         pub same_stall_share: f64,
-        /// Share of the time of all CPUs that the hypervisor took during the rounds, where the
-        /// platform tells.
+        /// Share of the time of all CPUs that the hypervisor stole during the rounds; null if the
+        /// platform does not report it.
         pub steal_share: Option<f64>,
-        /// Whether the machine was quiet enough to believe it; null where nothing was measured to
-        /// judge by, and in files from before it was.
+        /// Whether the machine was quiet enough to trust the numbers; null if no measurement allows
+        /// a judgement, and in older files.
         #[serde(default)]
         pub fitness: Option<Fitness>,
-        /// What a reader should know before trusting it.
+        /// Warnings to consider before trusting the numbers.
         pub warnings: Vec<Warning>,
-        /// The values behind it, in the order they were measured.
+        /// The measured values, in the order of the measurement.
         pub rounds: Vec<PairRecord>,
     }
 
-    /// How a calibration was measured, and the rules that it holds for.
+    /// The plan of a calibration, and the rules for which it is valid.
     pub struct CalibrationPlan {
         /// Nominal period.
         pub period_ns: u64,
-        /// Recorded ticks of a round.
+        /// Number of recorded ticks of a round.
         pub round_ticks: u64,
-        /// Leading ticks of a round that are dropped.
+        /// Number of leading ticks of a round that are dropped.
         pub warmup_ticks: u64,
-        /// Seed of the order.
+        /// Seed of the order within pairs.
         pub seed: u64,
-        /// The CPU that both sides were bound to.
+        /// CPU that both sides were bound to; null without one.
         pub cpu: Option<usize>,
-        /// Share of false alarms of a gate, by design.
+        /// Maximum share of false alarms of a gate, by design.
         pub alpha: f64,
-        /// The numbers of pairs at which a gate may look.
+        /// Numbers of pairs at which a gate may look.
         pub looks: Vec<u64>,
         /// Tolerated relative rise of the median.
         pub tolerance_median: f64,
         /// Tolerated relative rise of the tail percentile.
         pub tolerance_tail: f64,
-        /// A rise by less than this is tolerated however large it is relatively.
+        /// Absolute rise that is always tolerated, whatever it is relatively.
         pub floor_ns: f64,
     }
 
-    /// One percentile.
+    /// The sensitivity of a gate to changes of one percentile.
     pub struct CalibratedMetric {
         /// `p50`, and `p99`, `p95` or `p90`.
         pub name: String,
-        /// Median over the rounds of both sides, in the pairs that it is judged by.
+        /// Median over the rounds of both sides, in the judged pairs.
         pub median_ns: i64,
-        /// How far the two rounds of a pair are apart: robust standard deviation of the difference
-        /// of their natural logarithms, so that 0.2 is about 20 %.
+        /// Robust standard deviation of the difference between the natural logarithms of the two
+        /// rounds of a pair: 0.2 is about 20 %.
         pub spread: f64,
-        /// The same of the quieter half of the pairs; only for the tail, which is judged there.
+        /// Spread of the quieter half of the pairs; only for the tail, which is judged on that
+        /// half.
         pub spread_quiet_half: Option<f64>,
-        /// Stalls may hide what is tolerated: a gate that finds no regression says so instead of
-        /// passing.
+        /// Whether stalls could mask a change of the tolerated size. A gate without a regression is
+        /// then inconclusive instead of passing.
         pub stall_dominated: bool,
-        /// By how much stalls raise the percentile on both sides, as a ratio; null in files from
-        /// before that was known.
+        /// Ratio by which stalls raise the percentile on both sides; null in older files.
         pub lift: Option<f64>,
-        /// At each look, the smallest change that a gate sees with 95 % probability, and the
-        /// smallest tolerance at which it passes with 95 % probability where nothing has changed:
-        /// the two are one number.
+        /// At each look, the smallest change that a gate detects with 95 % probability. It equals
+        /// the smallest tolerance with which a gate without a change passes with 95 % probability.
         pub smallest_change: Vec<SmallestChange>,
     }
 
-    /// The smallest change at one look.
+    /// The smallest detectable change at one look.
     pub struct SmallestChange {
-        /// Pairs that the look is at.
+        /// Number of pairs at the look.
         pub pairs: u64,
-        /// The time that they take.
+        /// Time to measure these pairs.
         pub after_ns: u64,
-        /// B as a multiple of A.
+        /// Ratio of B to A.
         pub ratio: f64,
         /// B minus A.
         pub difference_ns: i64,
@@ -140,18 +143,18 @@ model! {
 /// A tolerance below the noise level of the machine.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToleranceBelowNoise {
-    /// The percentile.
+    /// Name of the percentile or metric.
     pub name: String,
-    /// The rise that is tolerated, as a ratio.
+    /// The tolerated ratio.
     pub tolerated: f64,
-    /// The smallest that a gate can see at its last look, as a ratio.
+    /// The smallest ratio that a gate detects at its last look.
     pub smallest: f64,
-    /// Pairs at that look.
+    /// Number of pairs at that look.
     pub pairs: u64,
 }
 
 impl CalibrationPlan {
-    /// How a calibration was measured, and the rules that it holds for.
+    /// Creates the plan of a calibration from the plan and the rules of a gate.
     #[must_use]
     pub fn new(design: &GateDesign, rules: &Rules) -> Self {
         Self {
@@ -169,7 +172,7 @@ impl CalibrationPlan {
     }
 }
 
-/// What a reader should know of these figures, which are of so many pairs.
+/// Returns warnings about metrics that were calibrated with this number of pairs.
 #[must_use]
 pub fn warnings(metrics: &[CalibratedMetric], pairs: usize) -> Vec<Warning> {
     let warning = |code: &str, message: String, hint: &str| Warning {
@@ -195,8 +198,8 @@ pub fn warnings(metrics: &[CalibratedMetric], pairs: usize) -> Vec<Warning> {
     warnings
 }
 
-/// Each percentile that a gate of these rules judges; nothing with fewer than [`MIN_CALIBRATION_PAIRS`]
-/// pairs.
+/// Calibrates each percentile that a gate with these rules judges. Returns nothing with fewer than
+/// [`MIN_CALIBRATION_PAIRS`] pairs.
 #[must_use]
 pub fn metrics(
     pairs: &[Pair],
@@ -275,54 +278,54 @@ struct ChangeBounds {
     tail: f64,
 }
 
-/// For each look, the bound of the interval that 95 % of the relabelled gates stay below, for the
-/// median and for the tail.
+/// Computes, for each look, the bound below which the intervals of 95 % of the relabelled gates
+/// stay.
 ///
-/// Without a change the upper bound must lie below the tolerance for a pass, and clear of the lift,
-/// which is to be added; a change moves the interval along with it, and is seen if the lower bound
-/// then lies above zero. As the interval is as likely to lie so far above as below, both are the
-/// same distance.
+/// To pass without a change, the upper bound plus the lift of stalls must be below the tolerance. A
+/// change moves the interval with it, and is detected if the lower bound is then above zero. As the
+/// intervals are symmetric around zero, both distances are equal.
 fn smallest_changes(pairs: &[Pair], rules: &Rules) -> Vec<ChangeBounds> {
-    // With nothing to judge, a look only measures.
+    // With unlimited tolerances, a look only measures.
     let rules = Rules { tolerance_median: f64::MAX, tolerance_tail: f64::MAX, ..rules.clone() };
     let mut relabelled = Relabelled::new(pairs.len());
     let at = |n: usize| {
         let (mut medians, mut tails) = (Vec::new(), Vec::new());
         for _ in 0..RELABELLED {
-            let look = decision::look(&labelled(pairs, &relabelled.gate(n)), &rules, true);
+            let look = decision::look(&relabel(pairs, &relabelled.gate(n)), &rules, true);
             medians.extend(look.median.shift.iter().flat_map(|s| [s.upper, -s.lower]));
             tails.extend(look.tail.shift.iter().flat_map(|s| [s.upper, -s.lower]));
         }
-        Some(ChangeBounds { pairs: n, median: seen_by_most(medians)?, tail: seen_by_most(tails)? })
+        Some(ChangeBounds { pairs: n, median: power_bound(medians)?, tail: power_bound(tails)? })
     };
     rules.looks.clone().into_iter().filter_map(at).collect()
 }
 
-/// The pairs of a relabelled gate.
-fn labelled(pairs: &[Pair], labels: &[Label]) -> Vec<Pair> {
+/// Returns the pairs of a relabelled gate.
+fn relabel(pairs: &[Pair], labels: &[Label]) -> Vec<Pair> {
     labels
         .iter()
         .map(|&(i, is_swapped)| if is_swapped { pairs[i].swapped() } else { pairs[i] })
         .collect()
 }
 
-/// The chance that a gate ends undecided although nothing has changed, for each of the times.
+/// Estimates the probability that a gate ends undecided without a change, for each of [`TIMES_S`].
 #[must_use]
 pub fn inconclusive(pairs: &[Pair], rules: &Rules, pair_ns: u64) -> Vec<InconclusiveChance> {
     gates::inconclusive(pairs.len(), &rules.looks, pair_ns, |looks, labels| {
         let rules = Rules { looks: looks.to_vec(), ..rules.clone() };
-        decide(&labelled(pairs, labels), &rules).0
+        decide(&relabel(pairs, labels), &rules).0
     })
 }
 
-/// A gate over the pairs in their order: its outcome, and the pairs it took.
+/// Performs a gate over the pairs in their order, and returns its outcome and number of pairs.
 fn decide(pairs: &[Pair], rules: &Rules) -> (Outcome, usize) {
     gates::decide(&rules.looks, pairs.len(), |n, last| {
         decision::look(&pairs[..n], rules, last).outcome
     })
 }
 
-/// The gates that the pairs really were, one after the other; what is left at the end is none.
+/// Counts the outcomes of the real gates: consecutive ones from the pairs in their order. Remaining
+/// pairs are ignored.
 #[must_use]
 pub fn real_gates(pairs: &[Pair], rules: &Rules) -> RealGates {
     gates::real_gates(pairs.len(), |from| decide(&pairs[from..], rules))
@@ -334,8 +337,8 @@ impl File for Calibration {
 }
 
 impl Calibration {
-    /// What keeps it from holding for a gate on such a machine, with such rounds; the calibration
-    /// as side A.
+    /// Returns the differences that make the calibration invalid for a gate on this machine with
+    /// these rounds, with the calibration as side A.
     #[must_use]
     pub fn differences(
         &self,
@@ -358,40 +361,40 @@ impl Calibration {
         differences
     }
 
-    /// The pairs at whose look a gate of these rules sees a percentile change by such a ratio;
-    /// `None` where none would, as stalls alone lift it by as much, or the calibration did not come
-    /// to a look.
+    /// Returns the number of pairs with which a gate detects a change of a percentile by `ratio`.
+    /// `None` if no number is enough, because stalls alone lift it by that much, or the calibration
+    /// did not reach a look.
     #[must_use]
-    pub fn pairs_to_see(&self, name: &str, ratio: f64, rules: &Rules) -> Option<u64> {
+    pub fn pairs_to_detect(&self, name: &str, ratio: f64, rules: &Rules) -> Option<u64> {
         let metric = self.metrics.iter().find(|m| m.name == name && !m.stall_dominated)?;
-        self.sight(metric, rules).pairs_for(ratio.ln())
+        self.sensitivity(metric, rules).pairs_for(ratio.ln())
     }
 
-    /// The smallest ratio that a gate of these rules sees of a percentile at so many pairs.
+    /// Returns the smallest ratio of a percentile that a gate detects with this number of pairs.
     #[must_use]
-    pub fn seen_at(&self, name: &str, pairs: u64, rules: &Rules) -> Option<f64> {
+    pub fn smallest_detectable(&self, name: &str, pairs: u64, rules: &Rules) -> Option<f64> {
         let metric = self.metrics.iter().find(|m| m.name == name && !m.stall_dominated)?;
-        self.sight(metric, rules).at(pairs).map(f64::exp)
+        self.sensitivity(metric, rules).at(pairs).map(f64::exp)
     }
 
-    /// What was calibrated of a percentile, for a gate of these rules: its alpha may be smaller, or
-    /// shared by more looks.
-    fn sight(&self, metric: &CalibratedMetric, rules: &Rules) -> Sight {
+    /// Returns the sensitivity of a gate with these rules: its alpha may be smaller than that of
+    /// the calibration, or shared by more looks.
+    fn sensitivity(&self, metric: &CalibratedMetric, rules: &Rules) -> Sensitivity {
         let calibrated = self.plan.alpha / (2.0 * self.plan.looks.len().max(1) as f64);
-        Sight {
+        Sensitivity {
             looks: metric.smallest_change.iter().map(|c| (c.pairs, c.ratio.ln())).collect(),
             lift: metric.lift.map_or(0.0, f64::ln),
             widening: widening(rules.alpha_per_look(), calibrated),
         }
     }
 
-    /// The percentiles on which a gate of these rules tolerates less than it can see at its last
-    /// look: it will often end undecided.
+    /// Returns the percentiles for which a gate with these rules tolerates less than it can detect
+    /// at its last look. It would often end undecided.
     #[must_use]
     pub fn below_noise(&self, rules: &Rules) -> Vec<ToleranceBelowNoise> {
         let last = rules.looks.last().copied().unwrap_or(0) as u64;
         let below = |(metric, relative): (&CalibratedMetric, f64)| {
-            let smallest = self.sight(metric, rules).at(last)?.exp();
+            let smallest = self.sensitivity(metric, rules).at(last)?.exp();
             let tolerated = rules.tolerance(relative, metric.median_ns as f64).exp();
             let name = metric.name.clone();
             (tolerated < smallest - 1e-6).then_some(ToleranceBelowNoise {

@@ -1,11 +1,10 @@
-//! Is a number of a run within a limit, and is that known?
+//! Limits on the numbers of a run.
 //!
-//! A limit is held against the value over all rounds of a run and against its 99 % interval over
-//! rounds ([`jitterstat::stats::bootstrap`]): broken if even the lower end is above the limit, kept if
-//! not even the upper end is, otherwise undecided. The interval is about the run that was measured
-//! and its like, on that machine in that hour. What happened in no round at all, resampling cannot
-//! see: of a run without a missed tick the interval has no width, and a limit on missed ticks is
-//! kept.
+//! A limit is compared with the 99 % interval over the rounds of a run
+//! ([`jitterstat::stats::bootstrap`]). It is broken if the lower bound is above the limit, kept if
+//! the upper bound is not, and undecided otherwise. The interval describes similar runs on that
+//! machine at that time. Resampling cannot account for events that did not occur in any round: if
+//! no tick was missed, the interval of missed ticks has no width, and a limit on them is kept.
 
 mod measured;
 mod path;

@@ -1,10 +1,10 @@
-//! The files of `osjitter gate` and `osjitter calibrate`, and the decisions that need stored data.
+//! The files of `osjitter gate` and `osjitter calibrate`, and the decisions that use stored data.
 //!
-//! The paired test itself is in [`jitterstat::gate`]. If the base can no longer run, stored sessions
-//! of it, each next to a control, take its place ([`baseline`], [`baseline_test`]). A limit on a number of
-//! one run has a rule of its own ([`limit`]).
+//! The paired test is in [`jitterstat::gate`]. If the base can no longer run, stored sessions of it
+//! replace it, each with a control ([`baseline`], [`baseline_test`]). Limits on the numbers of one
+//! run have a separate rule ([`limit`]).
 //!
-//! A verdict is written as `osjitter.verdict/1` ([`verdict`]).
+//! Verdicts are written as `osjitter.verdict/1` ([`verdict`]).
 
 pub mod baseline;
 pub mod baseline_test;

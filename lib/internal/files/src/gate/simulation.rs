@@ -1,6 +1,6 @@
-//! The gate's own error rates, on generated rounds that are as unpleasant as real ones: heavy
-//! tails, stalls, and a level that wanders from round to round. Of a loop that is little late, and
-//! of one on a wheel that is always late.
+//! Tests of the error rates of the gate, with simulated rounds that resemble real ones: heavy
+//! tails, stalls, and a level that drifts from round to round. One simulated loop is punctual, the
+//! other one is on a timer wheel and always late.
 
 use jitterstat::gate::decision::{Outcome, Rules, look};
 use jitterstat::gate::round::{Pair, RoundValue, tail_quantile};
@@ -15,20 +15,21 @@ const TICKS: usize = 250;
 enum Loop {
     /// About 14 us late.
     Punctual,
-    /// On a wheel that turns once a millisecond: two ticks a turn, at least one turn late.
+    /// On a timer wheel that turns once per millisecond: two ticks per turn, at least one turn
+    /// late.
     Wheel,
 }
 
 struct Machine {
     random: SplitMix64,
-    of: Loop,
-    /// Logarithm of the level, an autoregressive walk.
+    subject: Loop,
+    /// Logarithm of the level, which is an autoregressive process.
     level: f64,
 }
 
 impl Machine {
-    fn new(of: Loop, seed: u64) -> Self {
-        Self { random: SplitMix64::new(seed), of, level: 0.0 }
+    fn new(subject: Loop, seed: u64) -> Self {
+        Self { random: SplitMix64::new(seed), subject, level: 0.0 }
     }
 
     fn uniform(&mut self) -> f64 {
@@ -39,34 +40,34 @@ impl Machine {
         (0..12).map(|_| self.uniform()).sum::<f64>() - 6.0
     }
 
-    /// A round from a phase to the wheel on, whose ticks above its 95th percentile are `tail` times
-    /// as late, and all `all` times.
-    fn round(&mut self, phase_ns: f64, all: f64, tail: f64) -> RoundValue {
+    /// A round whose ticks are `scale` times as late, and `tail` times in addition above the 95th
+    /// percentile. `phase_ns` is its phase relative to the timer wheel.
+    fn round(&mut self, phase_ns: f64, scale: f64, tail: f64) -> RoundValue {
         self.level = 0.9 * self.level + 0.1 * self.normal();
         let mut lateness = Vec::with_capacity(TICKS);
         let mut stall_ends_ns = 0.0_f64;
         for tick in 0..TICKS {
             let deadline_ns = tick as f64 * PERIOD_NS as f64;
             let noise = self.normal();
-            let turn_ns = match self.of {
+            let turn_ns = match self.subject {
                 Loop::Punctual => 0.0,
                 Loop::Wheel => 2e6 - (deadline_ns + phase_ns) % 1e6,
             };
             let wake_ns = 14e3 * (self.level + 0.3 * noise).exp();
-            let own_ns = (turn_ns + wake_ns) * all * if noise > 1.645 { tail } else { 1.0 };
+            let unstalled_ns = (turn_ns + wake_ns) * scale * if noise > 1.645 { tail } else { 1.0 };
             if self.uniform() < 0.002 {
                 // Pareto with an infinite variance.
                 let stall_ns = 300e3 / (1.0 - self.uniform()).powf(1.0 / 1.5);
-                stall_ends_ns = stall_ends_ns.max(deadline_ns + own_ns + stall_ns);
+                stall_ends_ns = stall_ends_ns.max(deadline_ns + unstalled_ns + stall_ns);
             }
-            lateness.push(own_ns.max(stall_ends_ns - deadline_ns) as i64);
+            lateness.push(unstalled_ns.max(stall_ends_ns - deadline_ns) as i64);
         }
         let record =
             RoundRecord::from_ticks((0..).zip(lateness), PERIOD_NS).expect("a round has ticks");
         record.value(tail_quantile(TICKS as u64), 1)
     }
 
-    fn gate(&mut self, all: f64, tail: f64) -> Outcome {
+    fn gate(&mut self, scale: f64, tail: f64) -> Outcome {
         let rules = Rules::new(PERIOD_NS);
         let mut pairs = Vec::new();
         for (i, &n) in rules.looks.iter().enumerate() {
@@ -74,11 +75,11 @@ impl Machine {
                 let b_first = self.uniform() < 0.5;
                 // The rounds of a pair share the phase.
                 let phase_ns = 1e6 * self.uniform();
-                let mut of = |changed: bool| match changed {
-                    true => self.round(phase_ns, all, tail),
+                let mut round = |is_changed: bool| match is_changed {
+                    true => self.round(phase_ns, scale, tail),
                     false => self.round(phase_ns, 1.0, 1.0),
                 };
-                let (first, second) = (of(b_first), of(!b_first));
+                let (first, second) = (round(b_first), round(!b_first));
                 pairs.push(if b_first {
                     Pair { a: second, b: first }
                 } else {
@@ -94,19 +95,19 @@ impl Machine {
     }
 }
 
-/// Gates that end with an outcome, with a candidate whose ticks are `all` times as late and whose
-/// tail is `tail` times so.
-fn count_outcomes(outcome: Outcome, subject: Loop, gates: u64, all: f64, tail: f64) -> u64 {
-    let ends_so = |&seed: &u64| Machine::new(subject, seed + 1).gate(all, tail) == outcome;
-    (0..gates).filter(ends_so).count() as u64
+/// Counts the gates that end with an outcome. The ticks of the candidate are `scale` times as late,
+/// and those of its tail `tail` times in addition.
+fn count_outcomes(outcome: Outcome, subject: Loop, gates: u64, scale: f64, tail: f64) -> u64 {
+    let has_outcome = |&seed: &u64| Machine::new(subject, seed + 1).gate(scale, tail) == outcome;
+    (0..gates).filter(has_outcome).count() as u64
 }
 
-/// Fails unless gates of each loop see a candidate that is later, and one with a longer tail.
-fn assert_changes_are_seen(gates: u64) {
+/// Fails unless gates of each loop detect a candidate that is later, and one with a longer tail.
+fn assert_changes_are_detected(gates: u64) {
     for subject in [Loop::Punctual, Loop::Wheel] {
-        for (all, tail) in [(1.3, 1.0), (1.0, 2.0)] {
-            let seen = count_outcomes(Outcome::Regressed, subject, gates, all, tail);
-            assert!(seen * 20 >= gates * 19, "{all} {tail}: {seen} of {gates}");
+        for (scale, tail) in [(1.3, 1.0), (1.0, 2.0)] {
+            let detected = count_outcomes(Outcome::Regressed, subject, gates, scale, tail);
+            assert!(detected * 20 >= gates * 19, "{scale} {tail}: {detected} of {gates}");
         }
     }
 }
@@ -122,8 +123,8 @@ fn false_alarms_stay_below_alpha() {
 }
 
 #[test]
-fn changes_beyond_tolerance_are_seen() {
-    assert_changes_are_seen(10);
+fn changes_beyond_tolerance_are_detected() {
+    assert_changes_are_detected(10);
 }
 
 #[test]
@@ -148,8 +149,8 @@ mod nightly {
 
     #[test]
     #[ignore = "nightly: 160 gates take four seconds"]
-    fn changes_beyond_tolerance_are_seen() {
-        assert_changes_are_seen(30);
+    fn changes_beyond_tolerance_are_detected() {
+        assert_changes_are_detected(30);
         let passed = count_outcomes(Outcome::Pass, Loop::Wheel, 40, 1.0, 1.0);
         assert!(passed >= 38, "{passed}");
     }

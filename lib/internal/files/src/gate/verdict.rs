@@ -1,4 +1,4 @@
-//! The file `osjitter.verdict/1`: what a gate decided, from what, and how sure it is.
+//! The file `osjitter.verdict/1`: the decision of a gate with the measurements behind it.
 
 use std::fmt;
 
@@ -15,7 +15,7 @@ use jitterstat::gate::round::{Late, Pair, RoundValue, tail_name};
 pub const SCHEMA: &str = "osjitter.verdict/1";
 
 model! {
-    /// One gate: everything it was asked to judge.
+    /// The result of one gate.
     pub struct Verdict {
         /// Always [`SCHEMA`].
         pub schema: String,
@@ -25,293 +25,292 @@ model! {
         pub started_utc: String,
         /// Wall time until the verdict.
         pub duration_ns: u64,
-        /// It was interrupted: the verdict is of what there was, and never better than
-        /// inconclusive.
+        /// Whether the gate was interrupted. The verdict then uses the pairs measured until then
+        /// and is at best inconclusive.
         pub partial: bool,
-        /// The worst verdict of all that was judged.
+        /// The worst outcome of all answers.
         pub verdict: Outcome,
-        /// Why, if inconclusive.
+        /// The reason, if the outcome is inconclusive.
         pub reason: Option<Reason>,
-        /// Sides that were measured in turn, or at once; they share alpha.
+        /// Comparisons of two sides by rounds. They share alpha.
         pub comparisons: Vec<PairVerdict>,
-        /// Whole runs of two programs; null where none was asked for.
+        /// Comparison of two programs by whole runs; null if not requested.
         pub runs: Option<RunsVerdict>,
-        /// A subject against stored sessions.
+        /// Comparison of a subject with stored sessions; null if not requested.
         pub baseline: Option<BaselineVerdict>,
-        /// Limits.
+        /// Limits, each with its measured value.
         pub limits: Vec<LimitCheck>,
-        /// Why it could not go on, if it could not.
+        /// Reason for which the gate could not continue, if so.
         pub failure: Option<String>,
-        /// Whether the machine was quiet enough to believe it; null where nothing was measured to
-        /// judge by, and in files from before it was.
+        /// Whether the machine was quiet enough to trust the verdict; null if no measurement allows
+        /// a judgement, and in older files.
         #[serde(default)]
         pub fitness: Option<Fitness>,
         /// The machine.
         pub host: Host,
-        /// What a reader should know before trusting it.
+        /// Warnings to consider before trusting the verdict.
         pub warnings: Vec<Warning>,
     }
 
-    /// Two sides, judged by pairs of rounds.
+    /// The comparison of two sides by pairs of rounds.
     pub struct PairVerdict {
-        /// The side compared against.
+        /// The side that is compared against.
         pub a: String,
         /// The side that is judged.
         pub b: String,
-        /// In turn, or at once.
+        /// How the two sides ran.
         pub mode: Mode,
         /// Wall time of this comparison.
         pub duration_ns: u64,
-        /// What it comes to.
+        /// The outcome.
         pub verdict: Outcome,
-        /// Why, if inconclusive.
+        /// The reason, if the outcome is inconclusive.
         pub reason: Option<Reason>,
-        /// How it was measured.
+        /// The plan of the measurement.
         pub plan: GateDesign,
-        /// Pairs measured.
+        /// Number of measured pairs.
         pub pairs: u64,
-        /// How many looks were taken.
+        /// Number of looks taken.
         pub looks_taken: u64,
-        /// One entry for each percentile that was judged.
+        /// One entry for each judged percentile.
         pub metrics: Vec<Metric>,
-        /// Advice, not part of the decision.
+        /// Additional information about each side, not part of the decision.
         pub sides: Vec<Side>,
-        /// The values that were judged, in the order they were measured.
+        /// The judged values, in the order of the measurement.
         pub rounds: Vec<PairRecord>,
     }
 
-    /// Two programs, judged by numbers of their whole runs, in pairs.
+    /// The comparison of two programs by numbers of whole runs, in pairs.
     pub struct RunsVerdict {
-        /// The program compared against.
+        /// The program that is compared against.
         pub a: String,
         /// The program that is judged.
         pub b: String,
-        /// Wall time of this comparison, with what was dropped.
+        /// Wall time of this comparison, including dropped runs.
         pub duration_ns: u64,
-        /// What it comes to.
+        /// The outcome.
         pub verdict: Outcome,
-        /// Why, if inconclusive.
+        /// The reason, if the outcome is inconclusive.
         pub reason: Option<Reason>,
-        /// Runs of each side before the first pair, which were dropped.
+        /// Number of runs of each side before the first pair, which were dropped.
         pub warmup_runs: u64,
-        /// What ran before each run, outside of the time.
+        /// Command that ran before each run, outside of the measured time.
         pub prepare: Option<String>,
         /// Seed of the order.
         pub seed: u64,
-        /// The CPU that both sides were bound to.
+        /// CPU that both sides were bound to; null without one.
         pub cpu: Option<usize>,
-        /// Share of false alarms by design, over all metrics.
+        /// Maximum share of false alarms over all metrics, by design.
         pub alpha: f64,
-        /// The numbers of pairs at which it may look.
+        /// Numbers of pairs at which the gate may look.
         pub looks: Vec<u64>,
-        /// Pairs measured.
+        /// Number of measured pairs.
         pub pairs: u64,
-        /// How many looks were taken.
+        /// Number of looks taken.
         pub looks_taken: u64,
-        /// One entry for each metric; they share alpha.
+        /// One entry for each metric. The metrics share alpha.
         pub metrics: Vec<RunMetric>,
     }
 
-    /// One number of whole runs, judged.
+    /// The verdict on one number of whole runs.
     pub struct RunMetric {
-        /// `wall`, `cpu`, `instructions`, `max-rss`, or what the program calls it, with the
-        /// percentile of its samples.
+        /// `wall`, `cpu`, `instructions`, `max-rss`, or the name of a metric of the program with
+        /// the percentile of its samples.
         pub name: String,
-        /// `ns`, `bytes`, or what the program states.
+        /// `ns`, `bytes`, or the unit that the program declares.
         pub unit: String,
-        /// More is better.
+        /// Whether higher values are better.
         pub higher_is_better: bool,
-        /// What it comes to.
+        /// The outcome.
         pub verdict: Outcome,
-        /// Why, if inconclusive.
+        /// The reason, if the outcome is inconclusive.
         pub reason: Option<Reason>,
-        /// B as a multiple of A; null with too few pairs.
+        /// Ratio of B to A; null with too few pairs.
         pub ratio: Option<f64>,
-        /// Interval of that ratio; null where the pairs give none.
+        /// Interval of the ratio; null with too few pairs.
         pub ratio_interval: Option<[f64; 2]>,
-        /// The ratio up to which, or down to which, it is tolerated.
+        /// Largest tolerated ratio, or smallest if higher values are better.
         pub tolerated_ratio: f64,
         /// Median run of side A.
         pub a: f64,
         /// Median run of side B.
         pub b: f64,
-        /// Pairs the interval is of.
+        /// Number of pairs behind the interval.
         pub pairs: u64,
-        /// Pairs that would probably decide it.
+        /// Number of pairs that would probably decide.
         pub pairs_to_decide: Option<u64>,
-        /// The values of A and B that were judged, pair by pair, in the order they were measured.
+        /// The judged values of A and B, pair by pair, in the order of the measurement.
         pub values: Vec<[f64; 2]>,
     }
 
-    /// A new session of a subject beside its control, judged against stored ones.
+    /// The comparison of a new session of a subject and its control with stored sessions.
     #[cfg_attr(feature = "schema", schemars(rename = "AgainstBaseline"))]
     pub struct BaselineVerdict {
         /// The file of the stored sessions.
         pub file: String,
         /// The subject.
         pub subject: String,
-        /// What ran beside it, then and now.
+        /// The control that ran alongside it, in the stored sessions and now.
         pub control: String,
-        /// Stored sessions.
+        /// Number of stored sessions.
         pub sessions: u64,
         /// Wall time of the new session.
         pub duration_ns: u64,
-        /// What it comes to.
+        /// The outcome.
         pub verdict: Outcome,
-        /// Why, if inconclusive.
+        /// The reason, if the outcome is inconclusive.
         pub reason: Option<Reason>,
-        /// How the new session was measured.
+        /// The plan of the new session.
         pub plan: GateDesign,
-        /// Pairs measured.
+        /// Number of measured pairs.
         pub pairs: u64,
-        /// One entry for each percentile that was judged.
+        /// One entry for each judged percentile.
         pub metrics: Vec<BaselineMetric>,
-        /// Advice, not part of the decision: `a` is the control.
+        /// Additional information, not part of the decision; `a` is the control.
         pub sides: Vec<Side>,
-        /// The values that were judged, in the order they were measured; `a` is the control.
+        /// The judged values, in the order of the measurement; `a` is the control.
         pub rounds: Vec<PairRecord>,
     }
 
-    /// One percentile against the stored sessions.
+    /// The verdict on one percentile relative to the stored sessions.
     pub struct BaselineMetric {
         /// `p50`, `p99`, `p95` or `p90`.
         pub name: String,
-        /// What it comes to.
+        /// The outcome.
         pub verdict: Outcome,
-        /// Why, if inconclusive.
+        /// The reason, if the outcome is inconclusive.
         pub reason: Option<Reason>,
-        /// The subject over its control now, as a multiple of the same in the stored sessions; null
+        /// Ratio of the subject to its control now, divided by that of the stored sessions; null
         /// with too few pairs.
         pub ratio: Option<f64>,
-        /// Interval of that ratio.
+        /// Interval of that ratio; null with too few pairs.
         pub ratio_interval: Option<[f64; 2]>,
-        /// The ratio up to which it is tolerated.
+        /// Largest tolerated ratio.
         pub tolerated_ratio: f64,
-        /// Median round of the subject in the stored sessions, in the pairs that it is judged by;
-        /// null where there are none.
+        /// Median round of the subject in the stored sessions, in the judged pairs; null without
+        /// them.
         pub stored_ns: Option<i64>,
-        /// Median round of the subject now, in those pairs.
+        /// Median round of the subject now, in the judged pairs.
         pub now_ns: i64,
-        /// Median round of the control now, in those pairs.
+        /// Median round of the control now, in the judged pairs.
         pub control_ns: i64,
-        /// Pairs the new session's interval is of.
+        /// Number of pairs behind the interval of the new session.
         pub pairs: u64,
-        /// By how much stalls raise it in the new session; null in files from before that was
-        /// known.
+        /// By how much stalls raise the percentile in the new session; null in older files.
         pub lift: Option<StallLift>,
     }
 
-    /// A limit, held against what was measured.
+    /// A limit with the measured value.
     pub struct LimitCheck {
         /// The subject.
         pub subject: String,
-        /// What is limited: a path of a summary, for example `lateness_ns.p99`.
+        /// The limited number as a path of a summary, for example `lateness_ns.p99`.
         pub path: String,
-        /// Unit of the three values below: `ns`, `%` (of the ticks), `ppb` or `per tick`.
+        /// Unit of `limit`, `value` and `interval`: `ns`, `%` (of the ticks), `ppb` or `per tick`.
         pub unit: String,
         /// The limit.
         pub limit: f64,
-        /// Over all rounds; null where the ticks do not carry it.
+        /// Value over all rounds; null with too few ticks.
         pub value: Option<f64>,
-        /// 99 % interval over rounds; null below 10 rounds.
+        /// 99 % interval over rounds; null with fewer than 10 rounds.
         pub interval: Option<[f64; 2]>,
-        /// What it comes to.
+        /// The outcome.
         pub verdict: Outcome,
-        /// Why, if inconclusive.
+        /// The reason, if the outcome is inconclusive.
         pub reason: Option<Reason>,
-        /// Rounds it is of.
+        /// Number of rounds.
         pub rounds: u64,
-        /// Ticks it is of.
+        /// Number of ticks.
         pub ticks: u64,
-        /// Ticks that would probably decide it.
+        /// Number of ticks that would probably decide.
         pub ticks_to_decide: Option<u64>,
-        /// Nominal period; null in files from before that was kept.
+        /// Nominal period; null in older files.
         pub period_ns: Option<u64>,
-        /// The report it was held against; null where it was measured for it.
+        /// The report that contains the measurement; null if the gate measured it.
         pub report: Option<String>,
     }
 
-    /// How a gate was measured.
+    /// The plan of a gate.
     pub struct GateDesign {
         /// Nominal period.
         pub period_ns: u64,
-        /// Recorded ticks of a round.
+        /// Number of recorded ticks of a round.
         pub round_ticks: u64,
-        /// Leading ticks of a round that are dropped.
+        /// Number of leading ticks of a round that are dropped.
         pub warmup_ticks: u64,
         /// Seed of the order.
         pub seed: u64,
-        /// The CPU that both sides were bound to.
+        /// CPU that both sides were bound to; null without one.
         pub cpu: Option<usize>,
-        /// Share of false alarms by design.
+        /// Maximum share of false alarms, by design.
         pub alpha: f64,
-        /// The numbers of pairs at which it may look.
+        /// Numbers of pairs at which the gate may look.
         pub looks: Vec<u64>,
-        /// What it tolerates; null in files from before that was kept.
+        /// Tolerances; null in older files.
         pub tolerance: Option<Tolerance>,
     }
 
-    /// What a gate tolerates.
+    /// The tolerances of a gate.
     pub struct Tolerance {
-        /// Relative rise of the median.
+        /// Tolerated relative rise of the median.
         pub median: f64,
-        /// Relative rise of the tail percentile.
+        /// Tolerated relative rise of the tail percentile.
         pub tail: f64,
-        /// A rise by less than this is tolerated however large it is relatively.
+        /// Absolute rise that is always tolerated, whatever it is relatively.
         pub floor_ns: f64,
     }
 
-    /// By how much stalls raise a percentile in the pairs that it is judged by, as ratios: medians
-    /// over them.
+    /// By how much stalls raise a percentile: ratios, medians over the judged pairs.
     pub struct StallLift {
-        /// Of side A; beside a control, of that.
+        /// Lift of side A, or of the control.
         pub a: f64,
-        /// Of side B.
+        /// Lift of side B.
         pub b: f64,
-        /// Of the side of a pair that is lifted less. A pass is clear of the tolerance by as much,
-        /// and from half of the tolerance on there is none.
+        /// The smaller lift of each pair. A pass must be clear of the tolerance by this much, and
+        /// is impossible if it is half of the tolerance or more.
         pub both: f64,
-        /// Of the side that is lifted more, counting only rounds that would be late without stalls,
-        /// too. From the tolerance on there is no pass.
+        /// The larger lift of the two sides, counting only rounds that are late even without
+        /// stalls. A pass is impossible if it is the tolerance or more.
         pub late_anyway: f64,
     }
 
-    /// One percentile, judged.
+    /// The verdict on one percentile.
     pub struct Metric {
-        /// `p50`, and `p99`, `p95` or `p90`: what a round of so many ticks carries.
+        /// `p50`, and `p99`, `p95` or `p90`, depending on the number of ticks of a round.
         pub name: String,
-        /// What it comes to.
+        /// The outcome.
         pub verdict: Outcome,
-        /// Why, if inconclusive.
+        /// The reason, if the outcome is inconclusive.
         pub reason: Option<Reason>,
-        /// B as a multiple of A; null with too few pairs.
+        /// Ratio of B to A; null with too few pairs.
         pub ratio: Option<f64>,
-        /// Interval of that ratio; null where the pairs give none.
+        /// Interval of the ratio; null with too few pairs.
         pub ratio_interval: Option<[f64; 2]>,
-        /// The ratio up to which it is tolerated.
+        /// Largest tolerated ratio.
         pub tolerated_ratio: f64,
-        /// Median round of side A in the pairs that the interval is of.
+        /// Median round of side A in the pairs behind the interval.
         pub a_ns: i64,
-        /// Median round of side B in them.
+        /// Median round of side B in these pairs.
         pub b_ns: i64,
-        /// Pairs the interval is of.
+        /// Number of pairs behind the interval.
         pub pairs: u64,
-        /// Pairs that would probably decide it.
+        /// Number of pairs that would probably decide.
         pub pairs_to_decide: Option<u64>,
-        /// By how much stalls raise it; null in files from before that was known.
+        /// By how much stalls raise the percentile; null in older files.
         pub lift: Option<StallLift>,
     }
 
-    /// What a side met while it was measured.
+    /// Information about a side during the measurement.
     pub struct Side {
-        /// Which: `a` or `b`.
+        /// `a` or `b`.
         pub side: String,
-        /// Share of its ticks that belonged to a stall already counted.
+        /// Share of its ticks that belong to an already counted stall.
         pub same_stall_share: f64,
-        /// Every tick of its rounds, stalls and all: what a user of it meets. Null without a tick.
+        /// Lateness of every tick of its rounds, including stalls, as a user would experience it;
+        /// null without a tick.
         pub lateness_ns: Option<Distribution>,
-        /// Share of the time of all CPUs that the hypervisor took during its rounds, where the
-        /// platform tells.
+        /// Share of the time of all CPUs that the hypervisor stole during its rounds; null if the
+        /// platform does not report it.
         pub steal_share: Option<f64>,
     }
 
@@ -321,22 +320,21 @@ model! {
         pub a_ns: [i64; 2],
         /// Median and tail percentile of side B.
         pub b_ns: [i64; 2],
-        /// The same of the own parts of side A's ticks, without what stalls made of them; null in
-        /// files from before those were known.
+        /// Median and tail percentile of side A without stalls; null in older files.
         pub a_own_ns: Option<[i64; 2]>,
-        /// The same of side B.
+        /// Median and tail percentile of side B without stalls; null in older files.
         pub b_own_ns: Option<[i64; 2]>,
     }
 }
 
-/// How the two sides of a pair ran.
+/// The way in which the two sides of a pair run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Mode {
     /// One directly after the other, in an order drawn for each pair.
     Interleaved,
-    /// At once on one CPU, half a period apart, which of them first drawn for each pair.
+    /// At once on one CPU, half a period apart, in an order drawn for each pair.
     Duet,
 }
 
@@ -350,15 +348,13 @@ impl fmt::Display for Mode {
 }
 
 impl Verdict {
-    /// Outcome and reason of everything that was judged.
+    /// Returns the outcome and reason of each answer.
     pub fn answers(&self) -> impl Iterator<Item = (Outcome, Option<Reason>)> {
-        let of_pairs = self.comparisons.iter().map(|c| (c.verdict, c.reason));
-        let of_baseline = self.baseline.iter().map(|b| (b.verdict, b.reason));
-        let of_runs = self.runs.iter().map(|r| (r.verdict, r.reason));
-        of_pairs
-            .chain(of_runs)
-            .chain(of_baseline)
-            .chain(self.limits.iter().map(|l| (l.verdict, l.reason)))
+        let comparisons = self.comparisons.iter().map(|c| (c.verdict, c.reason));
+        let runs = self.runs.iter().map(|r| (r.verdict, r.reason));
+        let baseline = self.baseline.iter().map(|b| (b.verdict, b.reason));
+        let limits = self.limits.iter().map(|l| (l.verdict, l.reason));
+        comparisons.chain(runs).chain(baseline).chain(limits)
     }
 }
 
@@ -367,14 +363,14 @@ impl File for Verdict {
     const PRETTY: bool = true;
 }
 
-/// The metrics of a look.
+/// Returns the metrics of a look.
 #[must_use]
 pub fn metrics(look: &Look, tail_quantile: f64) -> Vec<Metric> {
-    vec![Metric::of("p50", &look.median), Metric::of(tail_name(tail_quantile), &look.tail)]
+    vec![Metric::new("p50", &look.median), Metric::new(tail_name(tail_quantile), &look.tail)]
 }
 
 impl Metric {
-    fn of(name: &str, judged: &PercentileVerdict) -> Self {
+    fn new(name: &str, judged: &PercentileVerdict) -> Self {
         Self {
             name: name.to_owned(),
             verdict: judged.outcome,
@@ -386,13 +382,13 @@ impl Metric {
             b_ns: judged.sides_ns.candidate.round() as i64,
             pairs: judged.pairs as u64,
             pairs_to_decide: judged.pairs_to_decide,
-            lift: judged.lift.map(StallLift::of),
+            lift: judged.lift.map(StallLift::from),
         }
     }
 }
 
 impl BaselineMetric {
-    pub(super) fn of(name: &str, judged: &PercentileVerdict, control_ns: f64) -> Self {
+    pub(super) fn new(name: &str, judged: &PercentileVerdict, control_ns: f64) -> Self {
         let Sides { base: stored_ns, candidate: now_ns } = judged.sides_ns;
         Self {
             name: name.to_owned(),
@@ -405,12 +401,12 @@ impl BaselineMetric {
             now_ns: now_ns.round() as i64,
             control_ns: control_ns.round() as i64,
             pairs: judged.pairs as u64,
-            lift: judged.lift.map(StallLift::of),
+            lift: judged.lift.map(StallLift::from),
         }
     }
 }
 
-/// The pairs as they are stored.
+/// Returns the pairs as they are stored.
 #[must_use]
 pub fn records(pairs: &[Pair]) -> Vec<PairRecord> {
     pairs.iter().map(PairRecord::from_pair).collect()
@@ -444,8 +440,8 @@ fn round_value(mut percentiles: impl Iterator<Item = (i64, i64)>) -> Option<Roun
 }
 
 impl PairVerdict {
-    /// Its last look, taken again at what it holds; `None` if it was written before it held enough,
-    /// or took none.
+    /// Repeats the last look from the stored values; `None` for older files without enough values,
+    /// or without a look.
     #[must_use]
     pub fn repeat_last_look(&self) -> Option<Look> {
         let tolerance = self.plan.tolerance.as_ref()?;
@@ -477,8 +473,8 @@ impl From<&Rules> for Tolerance {
     }
 }
 
-impl StallLift {
-    fn of(lift: Lift) -> Self {
+impl From<Lift> for StallLift {
+    fn from(lift: Lift) -> Self {
         let Sides { base: a, candidate: b } = lift.sides.map(f64::exp);
         Self { a, b, both: lift.both.exp(), late_anyway: lift.late_anyway.exp() }
     }

@@ -1,80 +1,83 @@
-//! Whether to believe a report, as plain data; [`crate::fitness`] judges it.
+//! The fitness of a machine for measuring, as plain data. [`crate::fitness`] judges it.
 
 use serde::{Deserialize, Serialize};
 
 use crate::model::model;
 
 model! {
-    /// Whether to believe a run, and what in it.
+    /// Whether a run can be trusted, and which of its numbers.
     pub struct Fitness {
-        /// The worst of the reasons; quiet where there is none.
+        /// The worst verdict of the reasons; quiet without a reason.
         pub verdict: Verdict,
-        /// The lowest percentile that is the machine's rather than the subjects'; null where none
-        /// is, or no control that spins was among the subjects.
+        /// The lowest percentile that reflects the machine rather than the subjects; null if there
+        /// is none, or the subjects did not include a spinning control.
         pub distrust_from: Option<String>,
-        /// What is wrong, the worst first.
+        /// The causes of noise, the worst first.
         pub reasons: Vec<Reason>,
-        /// What was measured to judge by.
+        /// The measurements behind the verdict.
         pub facts: Facts,
     }
 
-    /// One thing that made the machine unfit, or noisy.
+    /// A cause that made the machine noisy or unfit.
     pub struct Reason {
-        /// What it is.
+        /// The cause.
         pub cause: Cause,
-        /// How bad it is by itself.
+        /// The verdict on this cause alone.
         pub verdict: Verdict,
-        /// How much of it there was, in the cause's own unit: a share of the time, or nanoseconds.
+        /// Amount, in the unit of the cause: a share of the time, or nanoseconds.
         pub value: f64,
-        /// From where on it is noisy, and unfit.
+        /// Amounts from which the machine is noisy and unfit.
         pub limits: [f64; 2],
     }
 
-    /// Shares are of the time that was measured; null where the platform does not report it, or the
-    /// control that spins was not among the subjects.
+    /// Measurements from which fitness is judged. Shares are relative to the measured time. A value
+    /// is null if the platform does not report it, or the subjects did not include a spinning
+    /// control.
     #[derive(Default)]
     pub struct Facts {
         /// Share of one core that the spinning control got while it spun.
         pub spin_core: Option<f64>,
-        /// Share of the time the spinning control did not run at all, whatever took it: what it
-        /// lost at a time, from 20 us on.
+        /// Share of the time in which the spinning control did not run, for any reason, in gaps of
+        /// 20 us or more.
         pub spin_gaps: Option<f64>,
-        /// The longest of these gaps.
+        /// Length of the longest of these gaps.
         pub spin_longest_gap_ns: Option<i64>,
-        /// Share of the time that a thread of the process was ready and did not run: in the rounds
-        /// of the spinning control, where it was among the subjects, as it is always ready.
+        /// Share of the time in which a thread of the process was ready but did not run. Measured
+        /// in the rounds of the spinning control if the subjects included it, as it is always
+        /// ready.
         pub waited: Option<f64>,
-        /// Times a second that a spinning thread was made to leave its CPU.
+        /// Preemptions of the spinning control per second.
         pub preempted_per_s: Option<f64>,
-        /// Share of the CPU time of all CPUs that the hypervisor took away.
+        /// Share of the CPU time of all CPUs that the hypervisor stole.
         pub stolen: Option<f64>,
-        /// Share of the same time that the control group stood still because its quota was used up.
+        /// Share of the time in which the control group was throttled because its quota was used
+        /// up.
         pub throttled: Option<f64>,
-        /// Time the machine was suspended.
+        /// Time for which the machine was suspended.
         pub suspended_ns: Option<u64>,
-        /// The lowest and the highest frequency of the spinning control's CPU, at the ends of its
-        /// rounds.
+        /// Lowest and highest frequency of the spinning control's CPU at the ends of its rounds.
         #[serde(default)]
         pub spin_khz: Option<[u64; 2]>,
-        /// Share of a control's rounds whose median is more than twice that of their neighbours.
+        /// Share of a control's rounds whose median differs from that of neighbouring rounds by a
+        /// factor of more than two.
         pub uneven_rounds: Option<f64>,
     }
 }
 
-/// How far to trust a run.
+/// The degree to which a run can be trusted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// The lateness is the subjects' own.
+    /// The lateness reflects the subjects.
     Quiet,
-    /// Medians are good; tails are the machine's too.
+    /// Medians reflect the subjects; tails also reflect the machine.
     Noisy,
-    /// What was measured is the machine.
+    /// The lateness reflects the machine.
     Unfit,
 }
 
-/// What keeps a thread from running.
+/// A cause that keeps a thread from running.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
@@ -87,14 +90,14 @@ pub enum Cause {
     Busy,
     /// The hypervisor ran something else; share of the CPU time.
     Steal,
-    /// The CPU of a thread that always had work became slow: by what share its lowest frequency was
-    /// below its highest.
+    /// The CPU of a thread that always had work became slow; the share by which its lowest
+    /// frequency was below its highest.
     Slowed,
-    /// The process itself was stopped: by a signal, a debugger or a freezer; share of the time.
+    /// The process was stopped, by a signal, a debugger or a freezer; share of the time.
     Stopped,
-    /// Nothing else ran, and yet the CPU stood still: firmware, or a hypervisor that does not
+    /// The CPU stopped although nothing else ran, because of firmware or a hypervisor that does not
     /// account for it; share of the time.
     Pauses,
-    /// The control's rounds differ from their neighbours; share of the rounds.
+    /// The rounds of the control differ from neighbouring rounds; share of the rounds.
     Uneven,
 }

@@ -1,4 +1,4 @@
-//! Why the latest ticks of a subject were late, as plain data; [`crate::why`] finds it out.
+//! The explanation of the latest ticks of a subject, as plain data. [`crate::why`] computes it.
 
 use std::collections::BTreeMap;
 
@@ -7,95 +7,94 @@ use serde::{Deserialize, Serialize};
 use crate::model::model;
 
 model! {
-    /// Why ticks were late, from rounds of their own: no number outside of this is of such a round.
+    /// The explanation of late ticks. It comes from profiled rounds, which are not part of any
+    /// other number.
     pub struct Why {
-        /// What was asked; null where nothing could be.
+        /// The data source that was used; null if none was available.
         pub tier: Option<Tier>,
-        /// The lowest tier that could not be had; null where there is none.
+        /// The lowest tier that was not available; null if all were.
         pub missing: Option<Missing>,
-        /// The share of the ticks that counts as late lies above this quantile; null where a
-        /// threshold was given.
+        /// Quantile above which ticks count as late; null if a threshold was given.
         pub quantile: Option<f64>,
-        /// Ticks at least this late count as late.
+        /// Lateness from which a tick counts as late.
         pub threshold_ns: u64,
-        /// Ticks of all rounds that were asked.
+        /// Number of ticks in all profiled rounds.
         pub ticks: u64,
-        /// Those that were late.
+        /// Number of late ticks.
         pub late_ticks: u64,
-        /// Maximal runs of late ticks, each due before the one before it had come.
+        /// Number of episodes: maximal runs of late ticks in which each was due before the previous
+        /// one had been delivered.
         pub episodes: u64,
-        /// Of all late ticks together.
+        /// Total lateness of the late ticks.
         pub lateness_ns: u64,
-        /// What it consists of; null where there are too few late ticks or episodes to say.
+        /// That lateness by cause; null with too few late ticks or episodes.
         pub shares_ns: Option<Shares>,
-        /// 95 % confidence intervals of those parts over rounds, as shares of the lateness; empty
-        /// where there are too few rounds.
+        /// 95 % confidence intervals of these parts over rounds, as shares of the lateness; empty
+        /// with too few rounds.
         pub ci95: BTreeMap<String, [f64; 2]>,
-        /// Who ran on the CPU that late ticks waited for, the longest first; null where that was
+        /// Threads that ran on the CPU for which late ticks waited, the longest time first; null if
         /// not recorded.
         pub behind: Option<Vec<Behind>>,
-        /// By how much later a tick of a round that was asked is, at the median; null without a
-        /// pair of rounds.
+        /// Additional median lateness of a tick in a profiled round; null without a pair of rounds.
         pub overhead_ns: Option<Difference>,
-        /// By how much more CPU time such a tick takes.
+        /// Additional CPU time of such a tick.
         pub overhead_cpu_ns: Option<Difference>,
-        /// What the counters of the machine say about these rounds.
+        /// Counters of the machine over these rounds.
         pub evidence: Evidence,
-        /// The kernel's records of the timers and the threads that they woke; null where there are
-        /// none.
+        /// The kernel's records of the timers and the threads that they woke; null without records.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub kernel_chain: Option<KernelChain>,
         /// The latest tick of each of the longest episodes.
         pub longest: Vec<LateTick>,
-        /// The rounds that were asked, in order.
+        /// The profiled rounds, in order.
         pub rounds: Vec<WhyRound>,
     }
 
-    /// A tier that could not be had.
+    /// A tier that was not available.
     pub struct Missing {
-        /// Which one.
+        /// The tier.
         pub tier: Tier,
-        /// Why not.
+        /// The reason.
         pub reason: String,
     }
 
-    /// Lateness by cause, in nanoseconds: the parts add up to it exactly.
+    /// Lateness by cause, in nanoseconds. The parts add up to it exactly.
     #[derive(Default)]
     pub struct Shares {
-        /// Ready, and another thread had the CPU.
+        /// The thread was ready, and another thread had the CPU.
         pub queue: u64,
-        /// The control group had used up its quota; null where none is set.
+        /// The control group had used up its quota; null without a quota.
         pub quota: Option<u64>,
-        /// The thread itself was busy: with another task, or with catching up.
+        /// The thread was busy with another task or with catching up.
         pub own_cpu: u64,
-        /// Of that, page faults, estimated by their number; null where they are not counted.
+        /// Page faults of the busy thread, estimated from their number; null if not counted.
         pub faults: Option<u64>,
-        /// Something blocked the thread while it was to run tasks.
+        /// The thread was blocked while it had tasks to run.
         pub blocked: u64,
-        /// The process was stopped: by a signal, or with its control group.
+        /// The process was stopped, by a signal or with its control group.
         pub stopped: u64,
-        /// Timer slack, at most; null for timers that have none.
+        /// Timer slack, at most; null for timers without slack.
         pub slack: Option<u64>,
-        /// The hypervisor, by its own account, or because everything stood still.
+        /// The hypervisor, as it reported itself or because the whole machine stood still.
         pub host: u64,
-        /// Below the thread: interrupts, the way out of idle, or the host.
+        /// Layers below the thread: interrupts, the exit from idle, or the host.
         pub below: u64,
-        /// The usual way from the timer to the task, what the runtime rounds deadlines up by
-        /// included.
+        /// The usual path from the timer to the task, including the rounding of deadlines by the
+        /// runtime.
         pub path: u64,
-        /// None of these.
+        /// Lateness without one of these causes.
         pub unexplained: u64,
     }
 
-    /// Who ran while late ticks waited.
+    /// A thread that ran while late ticks waited.
     pub struct Behind {
         /// Name of the thread.
         pub comm: String,
-        /// For how long of their lateness.
+        /// Part of their lateness in which it ran.
         pub ns: u64,
     }
 
-    /// The median of differences between rounds that were asked and the rounds beside them.
+    /// The median of the differences between profiled rounds and their unprofiled counterparts.
     pub struct Difference {
         /// The median.
         pub p50: i64,
@@ -103,127 +102,127 @@ model! {
         pub ci95: Option<[i64; 2]>,
     }
 
-    /// Counters over all rounds that were asked; null where the platform does not report them.
+    /// Counters over all profiled rounds. A counter is null if the platform does not report it.
     #[derive(Default)]
     pub struct Evidence {
-        /// Time that the hypervisor took from all CPUs, in the kernel's steps.
+        /// Time that the hypervisor stole from all CPUs, in the steps of the kernel's account.
         pub steal_ns: Option<u64>,
-        /// Time in which everything stood still, by two threads that wait for nothing but the
-        /// clock; null without these.
+        /// Time in which the whole machine stood still, detected by two threads that wait only for
+        /// the clock; null without these.
         #[serde(default)]
         pub standstill_ns: Option<u64>,
-        /// Periods in which the control group was throttled.
+        /// Number of periods in which the control group was throttled.
         pub throttled_periods: Option<u64>,
-        /// Records of switches that were lost: their rounds are explained without them.
+        /// Number of lost switch records. The affected rounds are explained without them.
         pub switches_lost: u64,
-        /// Cycles for which there was no room.
+        /// Number of cycles for which the buffer had no room.
         pub cycles_lost: u64,
-        /// Threads that ran ticks; with more than one, a task may move between them, and what it
-        /// waited for on the one that it left is unexplained.
+        /// Number of threads that ran ticks. With more than one, a task may move between them, and
+        /// its wait on the previous thread is unexplained.
         pub threads: u64,
     }
 
-    /// Ticks whose way through the kernel was recorded: those for which their thread slept when
-    /// they were due.
+    /// The path of ticks through the kernel, for ticks whose thread slept when they were due.
     pub struct KernelChain {
-        /// Every station was recorded.
+        /// Number of ticks with a complete record.
         pub whole: u64,
-        /// A record is missing, or says something else than the thread's own account.
+        /// Number of ticks with a missing record, or a record that contradicts the thread's
+        /// account.
         pub broken: u64,
-        /// Share of the lateness of whole ones that were late for which both accounts say alike
+        /// Share of the lateness of completely recorded late ticks for which both accounts agree on
         /// whether the thread waited for a CPU; null without a second account.
         pub agreement: Option<f64>,
-        /// From station to station, in order: `timer`, `woken`, `on_cpu`, `runtime`, `task`, as in
+        /// The links of the path, in order: `timer`, `woken`, `on_cpu`, `runtime`, `task`, as in
         /// [`Chain`].
         pub links: Vec<Link>,
     }
 
-    /// How long one link took.
+    /// The duration of one link.
     pub struct Link {
-        /// Which one.
+        /// Name of the link.
         pub name: String,
         /// The median.
         pub p50: i64,
-        /// The 99th percentile; null with too few.
+        /// The 99th percentile; null with too few ticks.
         pub p99: Option<i64>,
-        /// The share within a microsecond of the median.
+        /// Share of the ticks within a microsecond of the median.
         pub within_1us: f64,
     }
 
-    /// The way of one tick, link by link: they add up to its lateness.
+    /// The path of one tick. Its links add up to the lateness.
     #[derive(Copy, Eq)]
     pub struct Chain {
         /// From the deadline until the timer's function began; negative for a timer that was set to
-        /// come before.
+        /// an earlier time.
         pub timer_ns: i64,
-        /// Until that had made the thread ready.
+        /// Until the timer's function had made the thread ready.
         pub woken_ns: i64,
         /// Until the thread had a CPU.
         pub on_cpu_ns: i64,
-        /// Until its runtime came back from its wait; null without one.
+        /// Until its runtime returned from its wait; null without a runtime.
         pub runtime_ns: Option<i64>,
         /// Until the task ran.
         pub task_ns: i64,
     }
 
-    /// One late tick.
+    /// A late tick.
     pub struct LateTick {
         /// Index of its round.
         pub round: u64,
-        /// Which instance.
+        /// Index of the instance.
         pub instance: u64,
         /// Index on the grid.
         pub tick: u64,
-        /// How late it came.
+        /// Lateness of the tick.
         pub lateness_ns: u64,
-        /// What that consists of.
+        /// That lateness by cause.
         pub shares_ns: Shares,
-        /// Who ran while it waited; null where that was not recorded.
+        /// Threads that ran while it waited; null if not recorded.
         pub behind: Option<Vec<Behind>>,
-        /// Its way through the kernel; null where that was not recorded as a whole.
+        /// Its path through the kernel; null without a complete record.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub chain: Option<Chain>,
     }
 
-    /// One round that was asked.
+    /// A profiled round.
     pub struct WhyRound {
-        /// Index of the round whose order and phase it shares.
+        /// Index of the unprofiled round with the same order and phase.
         pub index: u64,
-        /// Start of the grid, counted from the start of the run.
+        /// Start of the grid, relative to the start of the run.
         pub start_ns: u64,
-        /// Ticks that came.
+        /// Number of delivered ticks.
         pub ticks: u64,
-        /// Those that were late.
+        /// Number of late ticks.
         pub late_ticks: u64,
-        /// Of those together.
+        /// Total lateness of the late ticks.
         pub lateness_ns: u64,
-        /// Median of all its ticks; null where none came.
+        /// Median lateness of all its ticks; null without a tick.
         pub p50: Option<i64>,
         /// CPU time of the process per tick.
         pub cpu_ns_per_tick: Option<f64>,
-        /// What the lateness of its late ticks consists of.
+        /// The lateness of its late ticks by cause.
         pub shares_ns: Shares,
     }
 }
 
-/// What was asked about late ticks, each with what the ones before it do.
+/// A source of data about late ticks. Each tier includes the previous ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Tier {
-    /// The thread's own accounts, whenever it parks.
+    /// The thread's own accounts, read whenever it parks.
     A1,
     /// Each switch of the thread, to the nanosecond.
     A2,
-    /// Each switch of the CPUs: who ran instead.
+    /// Each switch of the CPUs, which shows the threads that ran instead.
     B1,
-    /// Each timer, from its expiry to the thread that it wakes.
+    /// Each timer, from its expiry to the wake-up of the thread.
     B2,
 }
 
-/// A part of the lateness.
+/// A cause of lateness.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs, reason = "the fields of `Shares` say what they are")]
+#[allow(missing_docs, reason = "the fields of `Shares` document them")]
 pub enum Class {
     Queue,
     Quota,
@@ -239,7 +238,7 @@ pub enum Class {
 }
 
 impl Class {
-    /// All of them, in the order of [`Shares`].
+    /// All causes, in the order of [`Shares`].
     pub const ALL: [Self; 11] = [
         Self::Queue,
         Self::Quota,
@@ -254,7 +253,7 @@ impl Class {
         Self::Unexplained,
     ];
 
-    /// The name of its field in [`Shares`].
+    /// Returns the name of its field in [`Shares`].
     #[must_use]
     pub fn key(self) -> &'static str {
         match self {
@@ -274,7 +273,7 @@ impl Class {
 }
 
 impl Shares {
-    /// One part; zero where it was not measured.
+    /// Returns one part; zero if it was not measured.
     #[must_use]
     pub fn ns(&self, class: Class) -> u64 {
         match class {
@@ -292,7 +291,7 @@ impl Shares {
         }
     }
 
-    /// All parts together.
+    /// Returns the sum of all parts.
     #[must_use]
     pub fn total_ns(&self) -> u64 {
         Class::ALL.iter().fold(0, |sum, &class| sum.saturating_add(self.ns(class)))

@@ -1,65 +1,65 @@
-//! Gates made of the pairs of a calibration, whatever the pairs are of: under labels drawn anew,
-//! and as they were.
+//! Gates from the pairs of a calibration, with new labels and with the original ones. The pairs can
+//! be of rounds or of whole runs.
 
 use crate::model::model;
 use jitterstat::gate::decision::{self, MIN_PAIRS, Outcome};
 use jitterstat::stats::quantile::rank;
 use jitterstat::stats::random::SplitMix64;
 
-/// Fewer pairs calibrate nothing: the tail is judged on half of them.
+/// Minimum number of pairs of a calibration: the tail is judged on half of them.
 pub const MIN_CALIBRATION_PAIRS: usize = 2 * MIN_PAIRS;
-/// Real gates that a rate of false alarms is claimed from.
+/// Minimum number of real gates for a rate of false alarms.
 pub const MIN_REAL_GATES: u64 = 100;
-/// Times for which the chance of an undecided gate is told, in seconds.
+/// Time limits in seconds for which the probability of an undecided gate is estimated.
 pub const TIMES_S: [u64; 3] = [30, 60, 120];
 
-/// A change is one that a gate can see if it sees it so often.
+/// Probability with which a gate detects the smallest detectable change.
 const POWER: f64 = 0.95;
 /// Quantile of the normal distribution for [`POWER`].
 const Z_POWER: f64 = 1.645;
-/// Relabelled gates behind each figure: a share of 5 % is known to 1.5 %.
+/// Number of relabelled gates behind each number. The standard error of a share of 5 % is 1.5 %.
 pub(super) const RELABELLED: u32 = 200;
-/// Fixed: the same rounds give the same figures.
+/// Fixed seed, so that the same rounds give the same numbers.
 const SEED: u64 = 0x6361_6c69_6272_6174;
-/// A normal distribution's standard deviation in median absolute deviations.
-const SD_OF_MAD: f64 = 1.482_602_218_505_602;
+/// Standard deviation of a normal distribution, in median absolute deviations.
+const SD_PER_MAD: f64 = 1.482_602_218_505_602;
 
 model! {
-    /// How often a gate ends undecided although nothing has changed.
+    /// The probability that a gate ends undecided without a change.
     pub struct InconclusiveChance {
-        /// The time it is given.
+        /// Time limit of the gate.
         pub seconds: u64,
-        /// Pairs at the last look within that time; 0 if none is.
+        /// Number of pairs at the last look within that time; 0 without a look.
         pub pairs: u64,
-        /// Share of the relabelled gates; null where the time holds no look.
+        /// Share of undecided relabelled gates; null without a look within that time.
         pub share: Option<f64>,
-        /// Relabelled gates behind the share.
+        /// Number of relabelled gates behind the share.
         pub gates: u64,
     }
 
-    /// Gates that were really measured: the pairs in their order, under their own labels, each gate
-    /// after the last.
+    /// The outcomes of consecutive real gates, which consist of the pairs in their order and with
+    /// their original labels.
     pub struct RealGates {
-        /// Gates that came to an end.
+        /// Number of complete gates.
         pub gates: u64,
-        /// Of those, passed.
+        /// Number of gates that passed.
         pub passed: u64,
-        /// False alarms.
+        /// Number of false alarms.
         pub regressed: u64,
-        /// Undecided.
+        /// Number of undecided gates.
         pub inconclusive: u64,
-        /// Share of false alarms; null with fewer than 100 gates, which are too few to claim one.
+        /// Share of false alarms; null with fewer than 100 gates.
         pub false_alarm_rate: Option<f64>,
-        /// 95 % upper bound of that rate; null where that is.
+        /// 95 % upper bound of that share; null with fewer than 100 gates.
         pub false_alarm_rate_upper95: Option<f64>,
     }
 }
 
-/// A pair of a relabelled gate: which of the recorded ones it is, and whether its sides are
+/// A pair of a relabelled gate: the index of the recorded pair, and whether its sides are
 /// exchanged.
 pub(super) type Label = (usize, bool);
 
-/// Gates of recorded pairs under labels drawn anew.
+/// A generator of gates from recorded pairs with new labels.
 pub(super) struct Relabelled {
     pairs: usize,
     random: SplitMix64,
@@ -67,34 +67,34 @@ pub(super) struct Relabelled {
 
 impl Relabelled {
     pub(super) fn new(pairs: usize) -> Self {
-        Self::seeded(pairs, SEED)
+        Self::with_seed(pairs, SEED)
     }
 
-    pub(super) fn seeded(pairs: usize, seed: u64) -> Self {
+    pub(super) fn with_seed(pairs: usize, seed: u64) -> Self {
         Self { pairs, random: SplitMix64::new(seed) }
     }
 
-    /// So many neighbouring pairs from a random place on.
+    /// Returns a gate of `n` consecutive pairs from a random position.
     pub(super) fn gate(&mut self, n: usize) -> Vec<Label> {
         let start = self.random.index(self.pairs);
         (start..start + n).map(|i| (i % self.pairs, self.random.coin())).collect()
     }
 }
 
-/// The bound that [`POWER`] of them stay below.
-pub(super) fn seen_by_most(mut bounds: Vec<f64>) -> Option<f64> {
+/// Returns the bound below which the share [`POWER`] of the bounds is; `None` if it is infinite.
+pub(super) fn power_bound(mut bounds: Vec<f64>) -> Option<f64> {
     bounds.sort_unstable_by(f64::total_cmp);
     bounds.get(rank(bounds.len(), POWER) - 1).copied().filter(|bound| bound.is_finite())
 }
 
-/// Robust standard deviation of differences.
+/// Returns the robust standard deviation of differences.
 pub(super) fn spread(differences: impl Iterator<Item = f64> + Clone) -> f64 {
     let centre = decision::median(differences.clone());
-    SD_OF_MAD * decision::median(differences.map(|d| (d - centre).abs()))
+    SD_PER_MAD * decision::median(differences.map(|d| (d - centre).abs()))
 }
 
-/// How a gate over so many pairs ends, and how many it took: it looks at the first of them, and is
-/// told when for the last time.
+/// Performs a gate and returns its outcome and the number of pairs it took. `look` judges the first
+/// pairs, given their number and whether it is the last look.
 pub(super) fn decide(
     looks: &[usize],
     pairs: usize,
@@ -109,18 +109,18 @@ pub(super) fn decide(
     (Outcome::Inconclusive, looks.last().copied().unwrap_or(0))
 }
 
-/// The chance that a gate ends undecided although nothing has changed, for each of the times;
-/// `ends` says how a relabelled gate with such looks ends.
+/// Estimates the probability that a gate ends undecided without a change, for each of [`TIMES_S`].
+/// `decide` returns the outcome of a relabelled gate with the given looks.
 pub(super) fn inconclusive(
     pairs: usize,
     looks: &[usize],
     pair_ns: u64,
-    mut ends: impl FnMut(&[usize], &[Label]) -> Outcome,
+    mut decide: impl FnMut(&[usize], &[Label]) -> Outcome,
 ) -> Vec<InconclusiveChance> {
     let mut chance = |seconds: u64| {
         let within =
             |n: &usize| u128::from(pair_ns) * *n as u128 <= u128::from(seconds) * 1_000_000_000;
-        // A gate that knows how long it may take plans its looks by that.
+        // A gate with a time limit plans its looks accordingly.
         let looks = &looks[..looks.iter().take_while(|n| within(n)).count()];
         let (Some(&last), true) = (looks.last(), pairs >= MIN_CALIBRATION_PAIRS) else {
             return InconclusiveChance {
@@ -132,7 +132,7 @@ pub(super) fn inconclusive(
         };
         let mut relabelled = Relabelled::new(pairs);
         let open = (0..RELABELLED)
-            .filter(|_| ends(looks, &relabelled.gate(last)) == Outcome::Inconclusive);
+            .filter(|_| decide(looks, &relabelled.gate(last)) == Outcome::Inconclusive);
         let share = tidy(open.count() as f64 / f64::from(RELABELLED));
         InconclusiveChance {
             seconds,
@@ -144,8 +144,8 @@ pub(super) fn inconclusive(
     TIMES_S.into_iter().map(&mut chance).collect()
 }
 
-/// The gates that the pairs really were, one after the other; what is left at the end is none.
-/// `gate` says how one ends that begins at a pair, and how many it takes.
+/// Counts the outcomes of consecutive real gates. `gate` performs a gate from a pair on, and
+/// returns its outcome and number of pairs. Remaining pairs are ignored.
 pub(super) fn real_gates(
     pairs: usize,
     mut gate: impl FnMut(usize) -> (Outcome, usize),
@@ -175,7 +175,7 @@ pub(super) fn real_gates(
     }
 }
 
-/// The exact 95 % upper bound of a probability of which `k` of `n` trials came true (Clopper and
+/// Returns the exact 95 % upper bound of a probability after `k` events in `n` trials (Clopper and
 /// Pearson, "The Use of Confidence or Fiducial Limits Illustrated in the Case of the Binomial",
 /// Biometrika, 1934).
 fn upper95(k: u64, n: u64) -> f64 {
@@ -196,13 +196,13 @@ fn upper95(k: u64, n: u64) -> f64 {
     high
 }
 
-/// Six digits: more are noise, and these a reader of JSON keeps exactly.
+/// Rounds to six digits: more would be noise, and six survive JSON exactly.
 pub(super) fn tidy(value: f64) -> f64 {
     format!("{value:.5e}").parse().unwrap_or(value)
 }
 
-/// How much wider intervals are where each look has this share of alpha, than where it has that of
-/// the calibration.
+/// Returns the factor by which intervals are wider if each look has this share of alpha instead of
+/// that of the calibration.
 pub(super) fn widening(share: f64, calibrated: f64) -> f64 {
     // The normal distribution's quantile for a small probability.
     let z = |share: f64| {
@@ -212,36 +212,37 @@ pub(super) fn widening(share: f64, calibrated: f64) -> f64 {
     (z(share) + Z_POWER) / (z(calibrated) + Z_POWER)
 }
 
-/// The smallest changes that were calibrated, for a gate whose intervals may be wider. Changes are
-/// logarithms, above zero.
-pub(super) struct Sight {
-    /// Pairs, and the change that they see; by pairs.
+/// The smallest detectable changes of a gate, whose intervals may be wider than those of the
+/// calibration. Changes are logarithms above zero.
+pub(super) struct Sensitivity {
+    /// Number of pairs at each look with the smallest change, in ascending order of the number.
     pub(super) looks: Vec<(u64, f64)>,
-    /// What stalls add, which no number of pairs narrows.
+    /// The lift of stalls, which additional pairs do not reduce.
     pub(super) lift: f64,
+    /// Factor by which the intervals are wider than those of the calibration.
     pub(super) widening: f64,
 }
 
-impl Sight {
-    /// The smallest change at a look that may lie between those calibrated: what is not the lift of
-    /// stalls narrows with the root of the pairs.
+impl Sensitivity {
+    /// Returns the smallest change at any number of pairs. The part that is not the lift of stalls
+    /// falls with the root of the number.
     pub(super) fn at(&self, pairs: u64) -> Option<f64> {
         let next = self.looks.iter().find(|(n, _)| *n >= pairs);
         let (from, change) = next.or(self.looks.last())?;
-        let narrows = (*from as f64 / pairs.max(1) as f64).sqrt();
-        Some((change - self.lift) * self.widening * narrows + self.lift)
+        let narrowing = (*from as f64 / pairs.max(1) as f64).sqrt();
+        Some((change - self.lift) * self.widening * narrowing + self.lift)
     }
 
-    /// From the first calibrated look that sees as much, or from the last one, the pairs that see
-    /// such a change.
+    /// Returns the number of pairs that detects a change, extrapolated from the first look that
+    /// does, or from the last one.
     pub(super) fn pairs_for(&self, change: f64) -> Option<u64> {
-        let room = change - self.lift;
-        let wide = |change: &f64| (change - self.lift) * self.widening;
-        let (from, seen) =
-            self.looks.iter().find(|(_, c)| wide(c) <= room).or(self.looks.last())?;
-        let before = self.looks.iter().rev().find(|(n, _)| n < from).map_or(0, |(n, _)| n + 1);
-        let pairs = (*from as f64 * (wide(seen) / room).powi(2)).ceil() as u64;
-        (room > 0.0).then(|| pairs.max(before).max(MIN_CALIBRATION_PAIRS as u64))
+        let target = change - self.lift;
+        let unlifted = |change: &f64| (change - self.lift) * self.widening;
+        let is_detected = |(_, smallest): &&(u64, f64)| unlifted(smallest) <= target;
+        let (from, smallest) = self.looks.iter().find(is_detected).or(self.looks.last())?;
+        let previous = self.looks.iter().rev().find(|(n, _)| n < from).map_or(0, |(n, _)| n + 1);
+        let pairs = (*from as f64 * (unlifted(smallest) / target).powi(2)).ceil() as u64;
+        (target > 0.0).then(|| pairs.max(previous).max(MIN_CALIBRATION_PAIRS as u64))
     }
 }
 
@@ -250,15 +251,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_bound_of_a_rate_is_the_exact_one() {
-        // None of 100: 1 - 0.05^(1/100).
+    fn rate_bound_is_exact() {
+        // For 0 of 100: 1 - 0.05^(1/100).
         assert!((upper95(0, 100) - 0.029_513).abs() < 1e-6);
-        // 2 of 200, by the tables of Clopper and Pearson.
+        // For 2 of 200, from the tables of Clopper and Pearson.
         assert!((upper95(2, 200) - 0.031_1).abs() < 1e-4, "{}", upper95(2, 200));
     }
 
     #[test]
-    fn a_relabelled_gate_is_of_neighbours_and_goes_round() {
+    fn relabelled_gates_wrap_around() {
         let mut relabelled = Relabelled::new(5);
         let gate = relabelled.gate(12);
         assert!(gate.windows(2).all(|w| w[1].0 == (w[0].0 + 1) % 5), "{gate:?}");

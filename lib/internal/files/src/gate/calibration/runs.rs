@@ -1,8 +1,8 @@
-//! What a gate of whole runs can see: one program against itself, by any number. Written as
+//! The sensitivity of a gate of whole runs, measured with one program against itself. Written as
 //! `osjitter.run-calibration/1`.
 
 use super::gates::{
-    self, Label, RELABELLED, Relabelled, Sight, seen_by_most, spread, tidy, widening,
+    self, Label, RELABELLED, Relabelled, Sensitivity, power_bound, spread, tidy, widening,
 };
 use super::{InconclusiveChance, MIN_CALIBRATION_PAIRS, RealGates, ToleranceBelowNoise};
 use crate::environment::{Difference, EnvironmentKey};
@@ -15,11 +15,11 @@ use jitterstat::gate::metric::{MetricRule, alpha_share};
 
 /// Value of [`RunCalibration::schema`] that this version writes and reads.
 pub const SCHEMA: &str = "osjitter.run-calibration/1";
-/// Tolerates whatever is there: with nothing to judge, a look only measures.
-const ALL_OF_IT: f64 = 1e30;
+/// Tolerance of any change, with which a look only measures.
+const UNLIMITED_TOLERANCE: f64 = 1e30;
 
 model! {
-    /// What a gate of whole runs can see on one machine, of one program.
+    /// The sensitivity of a gate of whole runs on one machine, for one program.
     pub struct RunCalibration {
         /// Always [`SCHEMA`].
         pub schema: String,
@@ -29,102 +29,102 @@ model! {
         pub started_utc: String,
         /// Wall time of the measurement.
         pub duration_ns: u64,
-        /// It was interrupted: the figures are of the pairs there were.
+        /// Whether the calibration was interrupted. The numbers then use the pairs measured until
+        /// then.
         pub partial: bool,
-        /// Why it could not go on, if it could not.
+        /// Reason for which the calibration could not continue, if so.
         pub failure: Option<String>,
-        /// The machine that it holds for.
+        /// The machine for which the calibration is valid.
         pub environment: EnvironmentKey,
-        /// The program, on both sides.
+        /// The program on both sides.
         pub program: String,
-        /// How it was measured.
+        /// The plan of the measurement.
         pub plan: RunCalibrationPlan,
-        /// Pairs of runs measured.
+        /// Number of measured pairs of runs.
         pub pairs: u64,
-        /// Wall time of one pair, with what is prepared before it.
+        /// Wall time of one pair, including its preparation.
         pub pair_ns: u64,
-        /// One entry for each number that a gate judges.
+        /// One entry for each judged number.
         pub metrics: Vec<CalibratedRunMetric>,
-        /// How often a gate with the tolerances of the metrics ends undecided, by the time it is
-        /// given.
+        /// How often a gate with the tolerances of the metrics ends undecided, by its time limit.
         pub inconclusive: Vec<InconclusiveChance>,
-        /// Gates that were really measured here, one after the other.
+        /// The real gates in the recording, one after the other.
         pub real_gates: RealGates,
-        /// What a reader should know before trusting it.
+        /// Warnings to consider before trusting the numbers.
         pub warnings: Vec<Warning>,
     }
 
-    /// How a calibration of whole runs was measured, and the rules that it holds for.
+    /// The plan of a calibration of whole runs, and the rules for which it is valid.
     pub struct RunCalibrationPlan {
-        /// Runs of each side before the first pair, which were dropped.
+        /// Number of runs of each side before the first pair, which were dropped.
         pub warmup_runs: u64,
-        /// What ran before each run, outside of the time.
+        /// Command that ran before each run, outside of the measured time.
         pub prepare: Option<String>,
-        /// Seed of the order.
+        /// Seed of the order within pairs.
         pub seed: u64,
-        /// The CPU that both sides were bound to.
+        /// CPU that both sides were bound to; null without one.
         pub cpu: Option<usize>,
-        /// Share of false alarms of a gate, by design; its metrics share it.
+        /// Maximum share of false alarms of a gate over all of its metrics, by design.
         pub alpha: f64,
-        /// The numbers of pairs at which a gate may look.
+        /// Numbers of pairs at which a gate may look.
         pub looks: Vec<u64>,
     }
 
-    /// One number of whole runs.
+    /// The sensitivity of a gate to changes of one number of whole runs.
     pub struct CalibratedRunMetric {
-        /// `wall`, `cpu`, `instructions`, `max-rss`, or what the program calls it, with the
-        /// percentile of its samples.
+        /// `wall`, `cpu`, `instructions`, `max-rss`, or the name of a metric of the program with
+        /// the percentile of its samples.
         pub name: String,
-        /// `ns`, `bytes`, or what the program states.
+        /// `ns`, `bytes`, or the unit that the program declares.
         pub unit: String,
-        /// More is better, and a fall is what a gate looks for.
+        /// Whether higher values are better, so that a fall is a regression.
         pub higher_is_better: bool,
-        /// Tolerated relative rise, or fall.
+        /// Tolerated relative change for the worse.
         pub tolerance: f64,
-        /// A rise by less than this is tolerated however large it is relatively.
+        /// Absolute rise that is always tolerated, whatever it is relatively.
         pub floor: f64,
-        /// Median run of both sides, in the quieter half of the pairs, by which it is judged.
+        /// Median run of both sides in the quieter half of the pairs, by which it is judged.
         pub median: f64,
-        /// How far the two runs of a pair are apart: robust standard deviation of the difference of
-        /// their natural logarithms, so that 0.02 is about 2 %.
+        /// Robust standard deviation of the difference between the natural logarithms of the two
+        /// runs of a pair: 0.02 is about 2 %.
         pub spread: f64,
-        /// The same in the quieter half of the pairs.
+        /// Spread in the quieter half of the pairs.
         pub spread_quiet_half: f64,
-        /// At each look, the smallest change for the worse that a gate sees with 95 % probability;
-        /// empty with too few pairs.
+        /// At each look, the smallest change for the worse that a gate detects with 95 %
+        /// probability; empty with too few pairs.
         pub smallest_change: Vec<SmallestRunChange>,
-        /// The values of both sides, pair by pair, in the order they were measured.
+        /// The values of both sides, pair by pair, in the order of the measurement.
         pub values: Vec<[f64; 2]>,
     }
 
-    /// The smallest change at one look.
+    /// The smallest detectable change at one look.
     pub struct SmallestRunChange {
-        /// Pairs that the look is at.
+        /// Number of pairs at the look.
         pub pairs: u64,
-        /// The time that they take.
+        /// Time to measure these pairs.
         pub after_ns: u64,
-        /// B as a multiple of A: below 1 where more is better.
+        /// Ratio of B to A; below 1 if higher values are better.
         pub ratio: f64,
         /// B minus A, in the metric's unit.
         pub difference: f64,
     }
 }
 
-/// A number of whole runs that was measured on both sides, all of its values above zero.
+/// A number of whole runs with its values on both sides, all of them above zero.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RecordedMetric {
-    /// What it is called.
+    /// Name of the metric.
     pub name: String,
     /// Its unit.
     pub unit: String,
-    /// How a gate judges it.
+    /// The rule by which a gate judges it.
     pub rule: MetricRule,
     /// The values of both sides, pair by pair.
     pub values: Vec<Sides<f64>>,
 }
 
 impl RecordedMetric {
-    fn labelled(&self, labels: &[Label]) -> Vec<Sides<f64>> {
+    fn relabel(&self, labels: &[Label]) -> Vec<Sides<f64>> {
         let value = |&(i, is_swapped): &Label| {
             let pair = self.values[i];
             if is_swapped { pair.swapped() } else { pair }
@@ -133,7 +133,7 @@ impl RecordedMetric {
     }
 }
 
-/// What a gate at these looks can see of each number.
+/// Calibrates each number for a gate with these looks.
 #[must_use]
 pub fn metrics(
     recorded: &[RecordedMetric],
@@ -141,59 +141,70 @@ pub fn metrics(
     looks: &[usize],
     pair_ns: u64,
 ) -> Vec<CalibratedRunMetric> {
-    let share = alpha_share(alpha, recorded.len(), looks.len());
-    let metric = |of: &RecordedMetric| {
-        let mut by_sum = of.values.clone();
-        let product = |pair: &Sides<f64>| pair.base * pair.candidate;
-        by_sum.sort_by(|x, y| product(x).total_cmp(&product(y)));
-        // Where more is better, the quieter runs are those with more.
-        if of.rule.higher_is_better {
-            by_sum.reverse();
-        }
-        let quiet = &by_sum[..by_sum.len().div_ceil(2)];
-        let apart = |values: &[Sides<f64>]| tidy(spread(values.iter().map(ln_ratio)));
-        let median = decision::median(quiet.iter().flatten().map(|value| value.ln())).exp();
-        let enough = of.values.len() >= MIN_CALIBRATION_PAIRS;
+    let alpha = alpha_share(alpha, recorded.len(), looks.len());
+    let measured = recorded.iter().filter(|metric| !metric.values.is_empty());
+    measured.map(|metric| metric.calibrate(alpha, looks, pair_ns)).collect()
+}
+
+impl RecordedMetric {
+    /// `alpha` is the alpha of this metric at one look.
+    fn calibrate(&self, alpha: f64, looks: &[usize], pair_ns: u64) -> CalibratedRunMetric {
+        let quiet = self.quiet_half();
+        let logarithms = quiet.iter().flatten().map(|value| value.ln());
+        let median = decision::median(logarithms).exp();
+        let has_enough_pairs = self.values.len() >= MIN_CALIBRATION_PAIRS;
         let change = |&n: &usize| {
-            let change = smallest_change(of, n, share)?;
-            let ratio = tidy(if of.rule.higher_is_better { (-change).exp() } else { change.exp() });
-            let (pairs, after_ns) = (n as u64, pair_ns.saturating_mul(n as u64));
-            Some(SmallestRunChange {
-                pairs,
-                after_ns,
-                ratio,
-                difference: tidy(median * (ratio - 1.0)),
-            })
+            let change = smallest_change(self, n, alpha)?;
+            let ratio =
+                tidy(if self.rule.higher_is_better { (-change).exp() } else { change.exp() });
+            let difference = tidy(median * (ratio - 1.0));
+            let after_ns = pair_ns.saturating_mul(n as u64);
+            Some(SmallestRunChange { pairs: n as u64, after_ns, ratio, difference })
         };
         CalibratedRunMetric {
-            name: of.name.clone(),
-            unit: of.unit.clone(),
-            higher_is_better: of.rule.higher_is_better,
-            tolerance: of.rule.tolerance,
-            floor: of.rule.floor,
+            name: self.name.clone(),
+            unit: self.unit.clone(),
+            higher_is_better: self.rule.higher_is_better,
+            tolerance: self.rule.tolerance,
+            floor: self.rule.floor,
             median: tidy(median),
-            spread: apart(&of.values),
-            spread_quiet_half: apart(quiet),
-            smallest_change: looks.iter().filter(|_| enough).filter_map(change).collect(),
-            values: of.values.iter().map(|&pair| pair.into()).collect(),
+            spread: pair_spread(&self.values),
+            spread_quiet_half: pair_spread(&quiet),
+            smallest_change: looks.iter().filter(|_| has_enough_pairs).filter_map(change).collect(),
+            values: self.values.iter().map(|&pair| pair.into()).collect(),
         }
-    };
-    recorded.iter().filter(|of| !of.values.is_empty()).map(metric).collect()
+    }
+
+    /// The half of the pairs with the better values. The product treats both sides alike.
+    fn quiet_half(&self) -> Vec<Sides<f64>> {
+        let mut sorted = self.values.clone();
+        let product = |pair: &Sides<f64>| pair.base * pair.candidate;
+        sorted.sort_by(|x, y| product(x).total_cmp(&product(y)));
+        if self.rule.higher_is_better {
+            sorted.reverse();
+        }
+        sorted.truncate(sorted.len().div_ceil(2));
+        sorted
+    }
 }
 
-/// The bound of the interval that most relabelled gates stay below, as a logarithm: without a
-/// change, the interval is as likely to lie so far above as below.
-fn smallest_change(of: &RecordedMetric, n: usize, share: f64) -> Option<f64> {
-    let rule = MetricRule { tolerance: ALL_OF_IT, floor: 0.0, ..of.rule };
-    let mut relabelled = Relabelled::new(of.values.len());
+fn pair_spread(values: &[Sides<f64>]) -> f64 {
+    tidy(spread(values.iter().map(|pair| (pair.candidate / pair.base).ln())))
+}
+
+/// Computes the bound below which the intervals of most relabelled gates stay, as a logarithm.
+/// Without a change, the intervals are symmetric around zero.
+fn smallest_change(metric: &RecordedMetric, n: usize, alpha: f64) -> Option<f64> {
+    let rule = MetricRule { tolerance: UNLIMITED_TOLERANCE, floor: 0.0, ..metric.rule };
+    let mut relabelled = Relabelled::new(metric.values.len());
     let intervals = (0..RELABELLED).filter_map(|_| {
-        let judged = rule.judge(&of.labelled(&relabelled.gate(n)), share, true);
+        let judged = rule.judge(&metric.relabel(&relabelled.gate(n)), alpha, true);
         judged.ratio_interval.map(|interval| [interval.upper.ln(), -interval.lower.ln()])
     });
-    seen_by_most(intervals.flatten().collect())
+    power_bound(intervals.flatten().collect())
 }
 
-/// The chance that a gate ends undecided although nothing has changed, for each of the times.
+/// Estimates the probability that a gate ends undecided without a change, for several time limits.
 #[must_use]
 pub fn inconclusive(
     recorded: &[RecordedMetric],
@@ -201,46 +212,43 @@ pub fn inconclusive(
     looks: &[usize],
     pair_ns: u64,
 ) -> Vec<InconclusiveChance> {
-    gates::inconclusive(pairs(recorded), looks, pair_ns, |looks, labels| {
-        let values: Vec<Vec<Sides<f64>>> = recorded.iter().map(|of| of.labelled(labels)).collect();
+    gates::inconclusive(pair_count(recorded), looks, pair_ns, |looks, labels| {
+        let values: Vec<Vec<Sides<f64>>> =
+            recorded.iter().map(|metric| metric.relabel(labels)).collect();
         let values: Vec<&[Sides<f64>]> = values.iter().map(Vec::as_slice).collect();
         decide(recorded, &values, alpha, looks).0
     })
 }
 
-/// The gates that the pairs really were, one after the other; what is left at the end is none.
+/// Counts the outcomes of the real gates: consecutive ones from the pairs in their order. Remaining
+/// pairs are ignored.
 #[must_use]
 pub fn real_gates(recorded: &[RecordedMetric], alpha: f64, looks: &[usize]) -> RealGates {
-    gates::real_gates(pairs(recorded), |from| {
-        let values: Vec<&[Sides<f64>]> = recorded.iter().map(|of| &of.values[from..]).collect();
+    gates::real_gates(pair_count(recorded), |from| {
+        let values: Vec<&[Sides<f64>]> =
+            recorded.iter().map(|metric| &metric.values[from..]).collect();
         decide(recorded, &values, alpha, looks)
     })
 }
 
-fn ln_ratio(pair: &Sides<f64>) -> f64 {
-    (pair.candidate / pair.base).ln()
+fn pair_count(recorded: &[RecordedMetric]) -> usize {
+    recorded.iter().map(|metric| metric.values.len()).min().unwrap_or(0)
 }
 
-fn pairs(recorded: &[RecordedMetric]) -> usize {
-    recorded.iter().map(|of| of.values.len()).min().unwrap_or(0)
-}
-
-/// A gate over the pairs in their order: its outcome, and the pairs it took.
+/// Performs a gate over the pairs in their order, and returns its outcome and number of pairs.
 fn decide(
     recorded: &[RecordedMetric],
     values: &[&[Sides<f64>]],
     alpha: f64,
     looks: &[usize],
 ) -> (Outcome, usize) {
-    let share = alpha_share(alpha, recorded.len(), looks.len());
+    let alpha = alpha_share(alpha, recorded.len(), looks.len());
     let pairs = values.iter().map(|values| values.len()).min().unwrap_or(0);
     gates::decide(looks, pairs, |n, last| {
-        Outcome::worst_of(
-            recorded
-                .iter()
-                .zip(values)
-                .map(|(of, values)| of.rule.judge(&values[..n], share, last).outcome),
-        )
+        let metrics = recorded.iter().zip(values);
+        let outcomes =
+            metrics.map(|(metric, values)| metric.rule.judge(&values[..n], alpha, last).outcome);
+        Outcome::worst_of(outcomes)
     })
 }
 
@@ -248,66 +256,78 @@ impl File for RunCalibration {
     const SCHEMA: &'static str = SCHEMA;
     const PRETTY: bool = true;
 
-    /// What has a logarithm must have one.
+    /// Checks the numbers of which logarithms are taken.
     fn check(&self) -> Result<(), Invalid> {
-        let numbers = self.metrics.iter().enumerate().flat_map(|(i, metric)| {
-            let ratios = metric.smallest_change.iter().enumerate();
-            let ratios = ratios
-                .map(move |(k, c)| (format!("metrics[{i}].smallest_change[{k}].ratio"), c.ratio));
-            std::iter::once((format!("metrics[{i}].median"), metric.median)).chain(ratios)
-        });
-        match { numbers }.find(|(_, number)| !(number.is_normal() && *number > 0.0)) {
-            Some((at, number)) => Err(Invalid { at, flaw: Flaw::Number(number) }),
-            None => Ok(()),
+        for (i, metric) in self.metrics.iter().enumerate() {
+            check_logarithm(metric.median, || format!("metrics[{i}].median"))?;
+            for (k, change) in metric.smallest_change.iter().enumerate() {
+                let at = || format!("metrics[{i}].smallest_change[{k}].ratio");
+                check_logarithm(change.ratio, at)?;
+            }
         }
+        Ok(())
     }
 }
 
+fn check_logarithm(number: f64, at: impl FnOnce() -> String) -> Result<(), Invalid> {
+    if number.is_normal() && number > 0.0 {
+        return Ok(());
+    }
+    Err(Invalid { at: at(), flaw: Flaw::Number(number) })
+}
+
 impl RunCalibration {
-    /// What keeps it from holding on such a machine; the calibration as side A.
+    /// Returns the differences that make the calibration invalid on this machine, with the
+    /// calibration as side A.
     #[must_use]
     pub fn differences(&self, environment: &EnvironmentKey) -> Vec<Difference> {
         self.environment.differences(environment)
     }
 
-    /// A metric by its whole name.
+    /// Finds a metric by its whole name.
     #[must_use]
     pub fn metric(&self, name: &str) -> Option<&CalibratedRunMetric> {
         self.metrics.iter().find(|metric| metric.name == name)
     }
 
-    /// The pairs at whose look a gate with such a share of alpha ([`share`]) sees a change by
-    /// `change`, above zero: 0.05 for 5 % more, or 5 % less where more is better. `None` where the
-    /// calibration did not come to a look.
+    /// Returns the number of pairs with which a gate detects a relative change for the worse: 0.05
+    /// for 5 %. `alpha` is the alpha of the metric at one look ([`alpha_share`]). `None` if the
+    /// calibration did not reach a look.
     #[must_use]
-    pub fn pairs_to_see(
+    pub fn pairs_to_detect(
         &self,
         metric: &CalibratedRunMetric,
         change: f64,
-        share: f64,
+        alpha: f64,
     ) -> Option<u64> {
-        self.sight(metric, share).pairs_for(metric.rule(change).tolerated(metric.median))
+        self.sensitivity(metric, alpha).pairs_for(metric.rule(change).tolerated(metric.median))
     }
 
-    /// The smallest change that such a gate sees at so many pairs, as a share above zero.
+    /// Returns the smallest relative change for the worse that a gate detects with this number of
+    /// pairs.
     #[must_use]
-    pub fn seen_at(&self, metric: &CalibratedRunMetric, pairs: u64, share: f64) -> Option<f64> {
-        let change = self.sight(metric, share).at(pairs)?;
+    pub fn smallest_detectable(
+        &self,
+        metric: &CalibratedRunMetric,
+        pairs: u64,
+        alpha: f64,
+    ) -> Option<f64> {
+        let change = self.sensitivity(metric, alpha).at(pairs)?;
         Some(if metric.higher_is_better { -(-change).exp_m1() } else { change.exp_m1() })
     }
 
-    /// Whether a gate with such a rule for it often ends undecided: it tolerates less than its last
-    /// look can see.
+    /// Returns the tolerance of a rule if it is smaller than the changes that the last look of a
+    /// gate detects. The gate would often end undecided.
     #[must_use]
     pub fn below_noise(
         &self,
         metric: &CalibratedRunMetric,
         rule: &MetricRule,
         last: u64,
-        share: f64,
+        alpha: f64,
     ) -> Option<ToleranceBelowNoise> {
         let (tolerated, smallest) =
-            (rule.tolerated(metric.median), self.sight(metric, share).at(last)?);
+            (rule.tolerated(metric.median), self.sensitivity(metric, alpha).at(last)?);
         let name = metric.name.clone();
         let ratio =
             |change: f64| if metric.higher_is_better { (-change).exp() } else { change.exp() };
@@ -319,12 +339,12 @@ impl RunCalibration {
         })
     }
 
-    fn sight(&self, metric: &CalibratedRunMetric, gates: f64) -> Sight {
-        Sight {
+    fn sensitivity(&self, metric: &CalibratedRunMetric, alpha: f64) -> Sensitivity {
+        Sensitivity {
             looks: metric.smallest_change.iter().map(|c| (c.pairs, c.ratio.ln().abs())).collect(),
             lift: 0.0,
             widening: widening(
-                gates,
+                alpha,
                 alpha_share(self.plan.alpha, self.metrics.len(), self.plan.looks.len()),
             ),
         }
@@ -332,7 +352,7 @@ impl RunCalibration {
 }
 
 impl CalibratedRunMetric {
-    /// A rule that tolerates so much of it, and has no floor.
+    /// Creates a rule with this tolerance and without a floor.
     fn rule(&self, tolerance: f64) -> MetricRule {
         MetricRule { higher_is_better: self.higher_is_better, tolerance, floor: 0.0 }
     }
@@ -348,9 +368,9 @@ mod tests {
     const ALPHA: f64 = 0.005;
     const LOOKS: [usize; 4] = [50, 100, 200, 400];
 
-    /// Runs of 50 ms whose logarithms have a standard deviation of `noise` within a pair, as times
-    /// and as rates.
-    fn recorded(n: usize, noise: f64) -> [RecordedMetric; 2] {
+    /// Runs of 50 ms, as times and as rates. The logarithms of a pair differ with a standard
+    /// deviation of `noise`.
+    fn record_runs(n: usize, noise: f64) -> Vec<RecordedMetric> {
         let mut random = SplitMix64::new(17);
         let mut run = || {
             let normal = (0..12).map(|_| random.unit()).sum::<f64>() - 6.0;
@@ -359,16 +379,16 @@ mod tests {
         let times: Vec<Sides<f64>> =
             (0..n).map(|_| Sides { base: run(), candidate: run() }).collect();
         let rates = times.iter().map(|pair| pair.map(|ns| 1e9 / ns)).collect();
-        let of = |name: &str, unit: &str, rule, values| RecordedMetric {
+        let metric = |name: &str, unit: &str, rule, values| RecordedMetric {
             name: name.into(),
             unit: unit.into(),
             rule,
             values,
         };
-        [of("wall", "ns", TIME, times), of("throughput", "/s", RATE, rates)]
+        vec![metric("wall", "ns", TIME, times), metric("throughput", "/s", RATE, rates)]
     }
 
-    fn calibration(of: &[RecordedMetric]) -> RunCalibration {
+    fn new_calibration(recorded: &[RecordedMetric]) -> RunCalibration {
         RunCalibration {
             schema: SCHEMA.into(),
             tool: Tool { name: "osjitter".into(), version: "0".into(), commit: None },
@@ -389,105 +409,115 @@ mod tests {
                 alpha: ALPHA,
                 looks: LOOKS.map(|n| n as u64).into(),
             },
-            pairs: pairs(of) as u64,
+            pairs: pair_count(recorded) as u64,
             pair_ns: 100_000_000,
-            metrics: metrics(of, ALPHA, &LOOKS, 100_000_000),
-            inconclusive: inconclusive(of, ALPHA, &LOOKS, 100_000_000),
-            real_gates: real_gates(of, ALPHA, &LOOKS),
+            metrics: metrics(recorded, ALPHA, &LOOKS, 100_000_000),
+            inconclusive: inconclusive(recorded, ALPHA, &LOOKS, 100_000_000),
+            real_gates: real_gates(recorded, ALPHA, &LOOKS),
             warnings: Vec::new(),
         }
     }
 
     #[test]
-    fn the_smallest_change_is_one_that_gates_see_in_both_directions() {
-        let of = recorded(300, 0.06);
-        let found = metrics(&of, ALPHA, &LOOKS, 100_000_000);
+    fn smallest_changes_are_detected() {
+        let recorded = record_runs(300, 0.06);
+        let found = metrics(&recorded, ALPHA, &LOOKS, 100_000_000);
         let [wall, rate] = &found[..] else { panic!() };
         assert!((0.05..0.07).contains(&wall.spread), "{wall:?}");
         let [up, down] = [&wall.smallest_change[3], &rate.smallest_change[3]];
         assert!(up.ratio > 1.0 && down.ratio < 1.0 && up.difference > 0.0 && down.difference < 0.0);
-        // The same runs: as many times more is as many times less.
+        // The ratios of times and rates of the same runs are reciprocal.
         assert!((up.ratio * down.ratio - 1.0).abs() < 1e-3, "{up:?} {down:?}");
         assert_eq!((up.pairs, up.after_ns), (400, 40_000_000_000));
         let share = alpha_share(ALPHA, 2, 4);
-        let mut relabelled = Relabelled::seeded(300, 3);
-        for (recorded, change) in of.iter().zip([up, down]) {
+        let mut relabelled = Relabelled::with_seed(300, 3);
+        for (metric, change) in recorded.iter().zip([up, down]) {
             let tolerance = (change.ratio - 1.0).abs();
-            let rule = MetricRule { tolerance, floor: 0.0, ..recorded.rule };
-            let mut ends = |scale: f64, outcome: Outcome| {
+            let rule = MetricRule { tolerance, floor: 0.0, ..metric.rule };
+            let mut count = |scale: f64, outcome: Outcome| {
                 let gates = (0..100).filter(|_| {
-                    let mut values = recorded.labelled(&relabelled.gate(400));
+                    let mut values = metric.relabel(&relabelled.gate(400));
                     values.iter_mut().for_each(|pair| pair.candidate *= scale);
                     rule.judge(&values, share, true).outcome == outcome
                 });
                 gates.count()
             };
             // 95 of 100, and three standard deviations.
-            assert!(ends(change.ratio, Outcome::Regressed) >= 88, "{}", recorded.name);
-            assert!(ends(1.0, Outcome::Pass) >= 88, "{}", recorded.name);
+            assert!(count(change.ratio, Outcome::Regressed) >= 88, "{}", metric.name);
+            assert!(count(1.0, Outcome::Pass) >= 88, "{}", metric.name);
         }
     }
 
     #[test]
-    fn it_survives_json_plans_pairs_and_names_what_is_below_noise() {
-        let of = calibration(&recorded(200, 0.1));
-        let again = RunCalibration::from_json(&of.to_json()).unwrap();
+    fn calibration_plans_pairs_after_json() {
+        let calibration = new_calibration(&record_runs(200, 0.1));
+        let again = RunCalibration::from_json(&calibration.to_json()).unwrap();
         assert!(
-            again.metrics[0].smallest_change == of.metrics[0].smallest_change
-                && again.plan == of.plan
+            again.metrics[0].smallest_change == calibration.metrics[0].smallest_change
+                && again.plan == calibration.plan
         );
-        assert!(of.differences(&of.environment).is_empty());
-        let mut flawed = of.clone();
+        assert!(calibration.differences(&calibration.environment).is_empty());
+        let mut flawed = calibration.clone();
         flawed.metrics[1].smallest_change[2].ratio = 0.0;
         let refused = RunCalibration::from_json(&flawed.to_json()).unwrap_err().to_string();
         assert!(refused.contains("metrics[1].smallest_change[2].ratio"), "{refused}");
-        for metric in &of.metrics {
+        for metric in &calibration.metrics {
             let share = alpha_share(ALPHA, 2, 4);
-            let seen = of.seen_at(metric, 400, share).unwrap();
-            assert_eq!(of.pairs_to_see(metric, seen + 1e-9, share), Some(400), "{}", metric.name);
-            assert!(
-                of.pairs_to_see(metric, seen / 2.0, share).unwrap() > 1_400,
-                "a fourth of the variance"
+            let smallest = calibration.smallest_detectable(metric, 400, share).unwrap();
+            assert_eq!(
+                calibration.pairs_to_detect(metric, smallest + 1e-9, share),
+                Some(400),
+                "{}",
+                metric.name
             );
             assert!(
-                of.pairs_to_see(metric, seen, share / 10.0).unwrap() > 450,
-                "a smaller alpha takes more"
+                calibration.pairs_to_detect(metric, smallest / 2.0, share).unwrap() > 1_400,
+                "half of the change needs four times the pairs"
+            );
+            assert!(
+                calibration.pairs_to_detect(metric, smallest, share / 10.0).unwrap() > 450,
+                "a smaller alpha needs more pairs"
             );
             let rule = MetricRule {
                 higher_is_better: metric.higher_is_better,
-                tolerance: seen * 0.9,
+                tolerance: smallest * 0.9,
                 floor: 0.0,
             };
-            let below = of.below_noise(metric, &rule, 400, share).unwrap();
+            let below = calibration.below_noise(metric, &rule, 400, share).unwrap();
             assert!(
                 (below.smallest - 1.0).abs() > (below.tolerated - 1.0).abs() && below.pairs == 400,
                 "{below:?}"
             );
-            let wide = MetricRule { tolerance: seen * 1.1, ..rule };
-            assert_eq!(of.below_noise(metric, &wide, 400, share), None);
+            let wide = MetricRule { tolerance: smallest * 1.1, ..rule };
+            assert_eq!(calibration.below_noise(metric, &wide, 400, share), None);
         }
     }
 
     #[test]
-    fn gates_of_several_metrics_end_together() {
+    fn metrics_of_a_gate_end_together() {
         let shares = |runs: &[RecordedMetric]| -> Vec<f64> {
             let chances = inconclusive(runs, ALPHA, &LOOKS, 100_000_000);
             chances.into_iter().map(|chance| chance.share.unwrap()).collect()
         };
-        let quiet = recorded(400, 0.01);
+        let quiet = record_runs(400, 0.01);
         let undecided = shares(&quiet);
         assert!(undecided.iter().all(|&share| share < 0.02), "{undecided:?}");
         let real = real_gates(&quiet, ALPHA, &LOOKS);
         assert_eq!((real.gates, real.passed), (8, 8));
-        let undecided = shares(&recorded(400, 0.5));
+        let undecided = shares(&record_runs(400, 0.5));
         assert!(undecided[0] > 0.5, "{undecided:?}");
     }
 
     #[test]
-    fn few_pairs_say_nothing() {
-        let of = calibration(&recorded(23, 0.1));
-        assert!(of.metrics.iter().all(|m| m.smallest_change.is_empty() && m.values.len() == 23));
-        assert!(of.inconclusive.iter().all(|c| c.share.is_none()));
-        assert!(calibration(&recorded(0, 0.1)).metrics.is_empty());
+    fn few_pairs_give_no_results() {
+        let calibration = new_calibration(&record_runs(23, 0.1));
+        assert!(
+            calibration
+                .metrics
+                .iter()
+                .all(|m| m.smallest_change.is_empty() && m.values.len() == 23)
+        );
+        assert!(calibration.inconclusive.iter().all(|c| c.share.is_none()));
+        assert!(new_calibration(&record_runs(0, 0.1)).metrics.is_empty());
     }
 }

@@ -4,7 +4,8 @@ use jitterstat::stats::random::SplitMix64;
 
 const PERIOD_NS: u64 = 500_000;
 
-/// Pairs of one subject with itself, whose rounds are `noise` apart, on a machine that wanders.
+/// Pairs of one subject against itself, whose rounds differ by `noise`, on a machine with a
+/// drifting level.
 fn pairs(n: usize, noise: f64) -> Vec<Pair> {
     let mut random = SplitMix64::new(11);
     let mut normal = || {
@@ -29,7 +30,7 @@ fn pairs(n: usize, noise: f64) -> Vec<Pair> {
 }
 
 #[test]
-fn the_spread_of_a_pair_is_found_and_narrower_looks_see_more() {
+fn spread_and_smallest_changes_are_estimated() {
     let found = metrics(&pairs(400, 0.2), &Rules::new(PERIOD_NS), 0.99, 278_000_000);
     let [p50, p99] = &found[..] else { panic!() };
     assert_eq!((p50.name.as_str(), p99.name.as_str()), ("p50", "p99"));
@@ -41,8 +42,8 @@ fn the_spread_of_a_pair_is_found_and_narrower_looks_see_more() {
         [50, 100, 200, 400]
     );
     assert!(ratios.is_sorted_by(|a, b| a > b), "{ratios:?}");
-    // Of 400 pairs the standard error is 0.2/20 = 0.01; a bound at alpha/8 lies 3.2 of those away,
-    // and 95 % of the bounds are another 1.6 closer than the change.
+    // The standard error of 400 pairs is 0.2/20 = 0.01. A bound at alpha/8 is 3.2 standard errors
+    // away, and 95 % of the bounds are within another 1.6 of them.
     assert!((1.04..1.06).contains(&ratios[3]), "{ratios:?}");
     let last = &p50.smallest_change[3];
     assert_eq!(last.after_ns, 400 * 278_000_000);
@@ -51,16 +52,16 @@ fn the_spread_of_a_pair_is_found_and_narrower_looks_see_more() {
 }
 
 #[test]
-fn the_smallest_change_is_one_that_gates_see() {
+fn smallest_change_is_detected() {
     let rules = Rules::new(PERIOD_NS);
     let recorded = pairs(400, 0.2);
     let smallest = metrics(&recorded, &rules, 0.99, 1)[0].smallest_change[3].ratio;
     let rules =
         Rules { tolerance_median: smallest - 1.0, tolerance_tail: 9.0, floor_ns: 0.0, ..rules };
-    let mut relabelled = Relabelled::seeded(recorded.len(), 99);
+    let mut relabelled = Relabelled::with_seed(recorded.len(), 99);
     let mut share = |by: f64, outcome: Outcome| {
         let gates = (0..100).filter(|_| {
-            let mut gate = labelled(&recorded, &relabelled.gate(400));
+            let mut gate = relabel(&recorded, &relabelled.gate(400));
             gate.iter_mut().for_each(|p| p.b.median.ln += by);
             decision::look(&gate, &rules, true).median.outcome == outcome
         });
@@ -73,7 +74,7 @@ fn the_smallest_change_is_one_that_gates_see() {
 }
 
 #[test]
-fn a_noisy_machine_is_undecided_more_often_and_more_time_helps() {
+fn noise_raises_inconclusive_share() {
     let share = |noise: f64| -> Vec<f64> {
         let chances = inconclusive(&pairs(200, noise), &Rules::new(PERIOD_NS), 278_000_000);
         assert_eq!(
@@ -86,11 +87,11 @@ fn a_noisy_machine_is_undecided_more_often_and_more_time_helps() {
     assert!(quiet.iter().all(|&s| s < 0.02), "{quiet:?}");
     assert!(noisy[0] > 0.1 && noisy[0] > noisy[2], "{noisy:?}");
     let slow = inconclusive(&pairs(30, 0.1), &Rules::new(PERIOD_NS), 1_000_000_000);
-    assert_eq!((slow[0].pairs, slow[0].share), (0, None), "30 s hold no look at 50 pairs of 1 s");
+    assert_eq!((slow[0].pairs, slow[0].share), (0, None), "50 pairs of 1 s do not fit into 30 s");
 }
 
 #[test]
-fn a_rate_of_false_alarms_is_claimed_of_enough_real_gates_only() {
+fn alarm_rate_needs_enough_gates() {
     let rules = Rules::new(PERIOD_NS);
     let few = real_gates(&pairs(240, 0.1), &rules);
     assert_eq!((few.gates, few.passed, few.false_alarm_rate), (4, 4, None));
@@ -104,7 +105,7 @@ fn a_rate_of_false_alarms_is_claimed_of_enough_real_gates_only() {
     assert_eq!(real_gates(&pairs(49, 0.1), &rules).gates, 0);
 }
 
-fn calibration(pairs: &[Pair]) -> Calibration {
+fn new_calibration(pairs: &[Pair]) -> Calibration {
     let rules = Rules::new(PERIOD_NS);
     let design = GateDesign {
         period_ns: PERIOD_NS,
@@ -143,10 +144,10 @@ fn calibration(pairs: &[Pair]) -> Calibration {
 }
 
 #[test]
-fn a_calibration_survives_json_and_knows_where_it_holds() {
-    let of = calibration(&pairs(60, 0.2));
-    let text = of.to_json();
-    assert!(Calibration::from_json(&text).unwrap() == of);
+fn calibration_is_valid_for_its_machine() {
+    let calibration = new_calibration(&pairs(60, 0.2));
+    let text = calibration.to_json();
+    assert!(Calibration::from_json(&text).unwrap() == calibration);
     assert!(Calibration::from_json(&text[..100]).unwrap_err().to_string().contains("line"));
     assert!(
         Calibration::from_json(&text.replace(SCHEMA, "osjitter.calibration/2"))
@@ -154,12 +155,12 @@ fn a_calibration_survives_json_and_knows_where_it_holds() {
             .to_string()
             .contains("/2")
     );
-    assert!(of.differences(&of.environment, PERIOD_NS, 250).is_empty());
-    let other = EnvironmentKey { kernel: Some("6.2".into()), ..of.environment.clone() };
-    let told: Vec<String> =
-        of.differences(&other, 1_000_000, 100).iter().map(ToString::to_string).collect();
+    assert!(calibration.differences(&calibration.environment, PERIOD_NS, 250).is_empty());
+    let other = EnvironmentKey { kernel: Some("6.2".into()), ..calibration.environment.clone() };
+    let differences: Vec<String> =
+        calibration.differences(&other, 1_000_000, 100).iter().map(ToString::to_string).collect();
     assert_eq!(
-        told,
+        differences,
         [
             "kernel: 6.1 against 6.2",
             "period: 500000 ns against 1000000 ns",
@@ -169,35 +170,35 @@ fn a_calibration_survives_json_and_knows_where_it_holds() {
 }
 
 #[test]
-fn a_tolerance_below_what_can_be_seen_is_named() {
-    let of = calibration(&pairs(400, 0.4));
+fn tolerance_below_noise_is_named() {
+    let calibration = new_calibration(&pairs(400, 0.4));
     let rules = Rules::new(PERIOD_NS);
-    assert!(of.below_noise(&rules).is_empty(), "{:?}", of.metrics);
+    assert!(calibration.below_noise(&rules).is_empty(), "{:?}", calibration.metrics);
     let tight = Rules { tolerance_median: 0.05, floor_ns: 0.0, ..rules.clone() };
-    let [below] = &of.below_noise(&tight)[..] else { panic!() };
+    let [below] = &calibration.below_noise(&tight)[..] else { panic!() };
     assert!(
         below.name == "p50"
             && below.pairs == 400
             && below.smallest > 1.05
             && (below.tolerated - 1.05).abs() < 1e-9
     );
-    // An absolute floor is a tolerance, too.
-    assert!(of.below_noise(&Rules { floor_ns: 14e3, ..tight.clone() }).is_empty());
+    // An absolute floor is also a tolerance.
+    assert!(calibration.below_noise(&Rules { floor_ns: 14e3, ..tight.clone() }).is_empty());
     let hasty = Rules { looks: vec![50], ..rules };
-    let names: Vec<String> = of.below_noise(&hasty).into_iter().map(|b| b.name).collect();
-    assert_eq!(names, ["p50", "p99"], "at 50 pairs neither +20 % nor +50 % is seen");
+    let names: Vec<String> = calibration.below_noise(&hasty).into_iter().map(|b| b.name).collect();
+    assert_eq!(names, ["p50", "p99"], "50 pairs detect neither +20 % nor +50 %");
     assert!(
-        of.seen_at("p50", 24, &Rules::new(PERIOD_NS)).unwrap()
-            > of.metrics[0].smallest_change[0].ratio
+        calibration.smallest_detectable("p50", 24, &Rules::new(PERIOD_NS)).unwrap()
+            > calibration.metrics[0].smallest_change[0].ratio
     );
 }
 
 #[test]
-fn the_pairs_that_see_a_change_are_planned() {
-    let of = calibration(&pairs(400, 0.2));
+fn pairs_are_planned_for_a_change() {
+    let calibration = new_calibration(&pairs(400, 0.2));
     let rules = Rules::new(PERIOD_NS);
-    let planned = |name: &str, ratio: f64| of.pairs_to_see(name, ratio, &rules);
-    for metric in &of.metrics {
+    let planned = |name: &str, ratio: f64| calibration.pairs_to_detect(name, ratio, &rules);
+    for metric in &calibration.metrics {
         for change in &metric.smallest_change {
             let n = planned(&metric.name, change.ratio + 1e-9).unwrap();
             assert!(n.abs_diff(change.pairs) <= 1, "{}: {n} for {change:?}", metric.name);
@@ -206,30 +207,31 @@ fn the_pairs_that_see_a_change_are_planned() {
         for percent in 1..60 {
             let ratio = 1.0 + f64::from(percent) / 100.0;
             let n = planned(&metric.name, ratio).unwrap();
-            assert!(n <= before, "a larger change takes no more pairs");
+            assert!(n <= before, "a larger change needs no more pairs");
             assert!(
-                of.seen_at(&metric.name, n, &rules).unwrap() <= ratio + 1e-3 || n == 24,
+                calibration.smallest_detectable(&metric.name, n, &rules).unwrap() <= ratio + 1e-3
+                    || n == 24,
                 "{percent} {n}"
             );
             before = n;
         }
     }
-    // A fourth of the change takes sixteen times the pairs; a smaller alpha takes more.
-    let last = &of.metrics[0].smallest_change[3];
+    // A fourth of the change needs sixteen times the pairs; a smaller alpha needs more.
+    let last = &calibration.metrics[0].smallest_change[3];
     let n = planned("p50", (last.ratio.ln() / 4.0).exp()).unwrap();
     assert!(n.abs_diff(16 * 400) <= 16, "{n}");
-    let strict = of.pairs_to_see("p50", last.ratio, &rules.shared_by(10)).unwrap();
+    let strict = calibration.pairs_to_detect("p50", last.ratio, &rules.shared_by(10)).unwrap();
     assert!((500..800).contains(&strict), "{strict}");
-    // What stalls lift by as much cannot be had with any number, nor what they dominate.
-    let mut lifted = of.clone();
+    // No number of pairs is enough if stalls lift the percentile by that much or dominate it.
+    let mut lifted = calibration.clone();
     lifted.metrics[0].lift = Some(1.05);
-    assert_eq!(lifted.pairs_to_see("p50", 1.05, &Rules::new(PERIOD_NS)), None);
+    assert_eq!(lifted.pairs_to_detect("p50", 1.05, &Rules::new(PERIOD_NS)), None);
     lifted.metrics[1].stall_dominated = true;
-    assert_eq!(lifted.pairs_to_see("p99", 2.0, &Rules::new(PERIOD_NS)), None);
+    assert_eq!(lifted.pairs_to_detect("p99", 2.0, &Rules::new(PERIOD_NS)), None);
 }
 
 #[test]
-fn few_pairs_say_nothing() {
+fn few_pairs_give_no_results() {
     assert!(metrics(&pairs(23, 0.1), &Rules::new(PERIOD_NS), 0.99, 1).is_empty());
     assert!(
         inconclusive(&pairs(23, 0.1), &Rules::new(PERIOD_NS), 1).iter().all(|c| c.share.is_none())

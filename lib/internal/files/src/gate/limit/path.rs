@@ -1,25 +1,25 @@
-//! The numbers of a summary that can be limited, by name.
+//! The names of the numbers of a summary that can be limited.
 
 use std::fmt;
 
 use crate::report::PERCENTILES;
 use jitterstat::stats::{bootstrap, quantile};
 
-/// What a number is of, and so which units its limit is written in.
+/// The quantity of a number, which determines the units of its limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Quantity {
-    /// A time; in nanoseconds.
+    /// A time in nanoseconds.
     Time,
-    /// A number of ticks; in per cent of the ticks asked for.
+    /// A number of ticks, in per cent of the planned ticks.
     PartOfTicks,
-    /// A rate; in parts per billion.
+    /// A rate in parts per billion.
     Rate,
-    /// A number for each tick asked for.
+    /// A number per planned tick.
     PerTick,
 }
 
 impl Quantity {
-    /// The unit its values are in.
+    /// Returns the unit of its values.
     #[must_use]
     pub fn unit(self) -> &'static str {
         match self {
@@ -40,7 +40,7 @@ pub(super) enum Series {
     AfterUnpark,
 }
 
-/// What a statistic without a head is of.
+/// Series of a statistic without a prefix.
 const LATENESS: &str = "lateness_ns";
 const SERIES: [(&str, Series); 5] = [
     (LATENESS, Series::Lateness),
@@ -50,21 +50,21 @@ const SERIES: [(&str, Series); 5] = [
     ("after_unpark_ns", Series::AfterUnpark),
 ];
 
-/// Numbers that stand alone.
-const SINGLE: [(&str, Kind); 9] = [
-    ("missed", Kind::Ticks(Count::Missed)),
-    ("skipped", Kind::Ticks(Count::Skipped)),
-    ("coalesced", Kind::Ticks(Count::Coalesced)),
-    ("delivered", Kind::Ticks(Count::Delivered)),
-    ("early", Kind::Ticks(Count::Early)),
-    ("no_park", Kind::Ticks(Count::NoPark)),
-    ("drift_ppb", Kind::Drift),
-    ("cpu_ns_per_tick", Kind::Cpu),
-    ("wakeups_per_tick", Kind::Wakeups),
+/// Numbers that do not belong to a series.
+const SINGLE: [(&str, NumberKind); 9] = [
+    ("missed", NumberKind::Ticks(Count::Missed)),
+    ("skipped", NumberKind::Ticks(Count::Skipped)),
+    ("coalesced", NumberKind::Ticks(Count::Coalesced)),
+    ("delivered", NumberKind::Ticks(Count::Delivered)),
+    ("early", NumberKind::Ticks(Count::Early)),
+    ("no_park", NumberKind::Ticks(Count::NoPark)),
+    ("drift_ppb", NumberKind::Drift),
+    ("cpu_ns_per_tick", NumberKind::Cpu),
+    ("wakeups_per_tick", NumberKind::Wakeups),
 ];
 
-/// Numbers of a summary that say how long the run was, not how good.
-const OF_THE_LENGTH: [&str; 3] = ["ticks", "elapsed_ns", "ideal_ns"];
+/// Numbers of a summary that depend only on the length of the run.
+const LENGTHS: [&str; 3] = ["ticks", "elapsed_ns", "ideal_ns"];
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Statistic {
@@ -85,8 +85,8 @@ pub(super) enum Count {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Kind {
-    Of(Series, Statistic),
+pub(super) enum NumberKind {
+    Statistic(Series, Statistic),
     MedianRound(f64),
     Ticks(Count),
     Drift,
@@ -94,19 +94,19 @@ pub(super) enum Kind {
     Wakeups,
 }
 
-/// One number of a summary, by its path in the report.
+/// The path of a number in a summary.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SummaryPath {
     name: String,
-    pub(super) kind: Kind,
+    pub(super) kind: NumberKind,
 }
 
-/// Why a path names nothing that can be limited.
+/// The error of a path that cannot be limited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PathError {
-    /// A summary has no such number.
+    /// Summaries contain no such number.
     Unknown,
-    /// It is there, and says only how long the run was.
+    /// The number depends only on the length of the run.
     OfTheLength,
 }
 
@@ -120,8 +120,9 @@ impl SummaryPath {
     /// Finds a number of a summary: `lateness_ns.p99`, `jitter_spread_ns.p99_9`, `missed`,
     /// `cpu_ns_per_tick`.
     ///
-    /// Without a head a statistic is of lateness (`p99`); the `_ns` of a head may be left out
-    /// (`jitter_spread.p99`), and a percentile may be written as people do (`p99.9`).
+    /// A statistic without a prefix is one of lateness (`p99`). The `_ns` of a prefix can be
+    /// omitted (`jitter_spread.p99`), and a percentile can be written with a decimal point
+    /// (`p99.9`).
     ///
     /// ```
     /// use files::gate::limit::SummaryPath;
@@ -131,9 +132,9 @@ impl SummaryPath {
     /// ```
     ///
     /// # Errors
-    /// See [`PathError`].
+    /// Returns an error if there is no such number, or it cannot be limited.
     pub fn find(text: &str) -> Result<Self, PathError> {
-        if OF_THE_LENGTH.contains(&text) {
+        if LENGTHS.contains(&text) {
             return Err(PathError::OfTheLength);
         }
         let written = [("p99.99", "p99_99"), ("p99.9", "p99_9")];
@@ -141,72 +142,72 @@ impl SummaryPath {
             .iter()
             .find_map(|(as_read, name)| Some(text.strip_suffix(as_read)?.to_owned() + name));
         let text = stored.as_deref().unwrap_or(text);
-        let is = |path: &Self| match (path.name.split_once('.'), text.split_once('.')) {
+        let matches = |path: &Self| match (path.name.split_once('.'), text.split_once('.')) {
             (Some((head, last)), Some((h, l))) => {
                 l == last && (h == head || head.strip_suffix("_ns") == Some(h))
             }
             (Some((head, last)), None) => head == LATENESS && last == text,
             (None, _) => path.name == text,
         };
-        Self::all().into_iter().find(is).ok_or(PathError::Unknown)
+        Self::all().into_iter().find(matches).ok_or(PathError::Unknown)
     }
 
-    /// Every number that can be limited.
+    /// Returns every number that can be limited.
     #[must_use]
     pub fn all() -> Vec<Self> {
         let percentiles = PERCENTILES.map(|p| (p.key, Statistic::Quantile(p.quantile)));
         let mut statistics = vec![("min", Statistic::Min), ("mean", Statistic::Mean)];
         statistics.extend(percentiles);
         statistics.push(("max", Statistic::Max));
-        let of = |name: String, kind| Self { name, kind };
-        let mut all = Vec::new();
+        let path = |name: String, kind| Self { name, kind };
+        let mut paths = Vec::new();
         for (head, series) in SERIES {
-            all.extend(
-                statistics
-                    .iter()
-                    .map(|(last, s)| of(format!("{head}.{last}"), Kind::Of(series, *s))),
-            );
+            paths.extend(statistics.iter().map(|(last, s)| {
+                path(format!("{head}.{last}"), NumberKind::Statistic(series, *s))
+            }));
         }
-        all.extend(
-            PERCENTILES
-                .map(|p| of(format!("median_round_ns.{}", p.key), Kind::MedianRound(p.quantile))),
-        );
-        all.extend(SINGLE.map(|(name, kind)| of(name.to_owned(), kind)));
-        all
+        paths.extend(PERCENTILES.map(|p| {
+            path(format!("median_round_ns.{}", p.key), NumberKind::MedianRound(p.quantile))
+        }));
+        paths.extend(SINGLE.map(|(name, kind)| path(name.to_owned(), kind)));
+        paths
     }
 
-    /// What it is a number of.
+    /// Returns the quantity of the number.
     #[must_use]
     pub fn quantity(&self) -> Quantity {
         match self.kind {
-            Kind::Of(..) | Kind::MedianRound(_) | Kind::Cpu => Quantity::Time,
-            Kind::Ticks(_) => Quantity::PartOfTicks,
-            Kind::Drift => Quantity::Rate,
-            Kind::Wakeups => Quantity::PerTick,
+            NumberKind::Statistic(..) | NumberKind::MedianRound(_) | NumberKind::Cpu => {
+                Quantity::Time
+            }
+            NumberKind::Ticks(_) => Quantity::PartOfTicks,
+            NumberKind::Drift => Quantity::Rate,
+            NumberKind::Wakeups => Quantity::PerTick,
         }
     }
 
-    /// Whether only a subject that runs in a runtime has it.
+    /// Whether only subjects with a runtime have the number.
     #[must_use]
     pub fn needs_runtime(&self) -> bool {
         matches!(
             self.kind,
-            Kind::Of(Series::UntilUnpark | Series::AfterUnpark, _) | Kind::Ticks(Count::NoPark)
+            NumberKind::Statistic(Series::UntilUnpark | Series::AfterUnpark, _)
+                | NumberKind::Ticks(Count::NoPark)
         )
     }
 
-    /// The least number of ticks that can carry it, in rounds of `round_ticks`; `None` if rounds
-    /// like that never do.
+    /// Returns the minimum number of ticks, in rounds of `round_ticks`; `None` if rounds of that
+    /// length are too short for the number.
     #[must_use]
     pub fn least_ticks(&self, round_ticks: u64) -> Option<u64> {
         match self.kind {
-            Kind::Of(_, Statistic::Quantile(q)) => {
+            NumberKind::Statistic(_, Statistic::Quantile(q)) => {
                 Some((quantile::MIN_SAMPLES_ABOVE / (1.0 - q)).round() as u64)
             }
-            Kind::MedianRound(q) => {
-                let carried = usize::try_from(round_ticks)
+            NumberKind::MedianRound(q) => {
+                let is_supported = usize::try_from(round_ticks)
                     .is_ok_and(|n| quantile::is_supported_by_round(n, q));
-                carried.then_some(round_ticks * bootstrap::MIN_ROUNDS as u64)
+                is_supported.then_some(round_ticks * bootstrap::MIN_ROUNDS as u64)
             }
             _ => Some(1),
         }

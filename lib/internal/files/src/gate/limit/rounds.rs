@@ -1,61 +1,67 @@
-//! What a number is over the rounds of a run, and how far it would go with other rounds like them.
+//! The value of a number over the rounds of a run, and its interval.
 
 use std::fmt;
 
 use super::measured::Measured;
-use super::path::{Count, Kind, Series, Statistic, SummaryPath};
+use super::path::{Count, NumberKind, Series, Statistic, SummaryPath};
 use crate::report;
 use crate::summary::stored_samples;
 use jitterstat::sample::{Grid, RoundSamples};
 use jitterstat::stats::{Interval, bootstrap, quantile, sign_test};
 
-/// Confidence of the interval that decides.
+/// Confidence of the deciding interval.
 const CONFIDENCE: f64 = 0.99;
 
 impl SummaryPath {
-    /// Its value over all rounds, and its 99 % interval.
+    /// Measures the number over all rounds, with its 99 % interval.
     #[must_use]
     pub fn measure(&self, rounds: &[RoundTicks]) -> Measured {
         self.measure_at(rounds, CONFIDENCE)
     }
 
-    /// Its value over all rounds, and its interval at another confidence; at most 0.998, which
-    /// 1,000 resamples show.
+    /// Measures the number over all rounds, with an interval at another confidence of at most
+    /// 0.998, which is the limit of 1,000 resamples.
     #[must_use]
     pub fn measure_at(&self, rounds: &[RoundTicks], confidence: f64) -> Measured {
         let (value, interval) = match self.kind {
-            Kind::Of(series, statistic) => statistic.of(&series_of(series, rounds), confidence),
-            Kind::MedianRound(q) => median_round(rounds, q, confidence),
-            // Where no park was seen there is nothing to count.
-            Kind::Ticks(Count::NoPark)
-                if series_of(Series::UntilUnpark, rounds).iter().all(Vec::is_empty) =>
+            NumberKind::Statistic(series, statistic) => {
+                statistic.measure(&series_values(series, rounds), confidence)
+            }
+            NumberKind::MedianRound(q) => median_round(rounds, q, confidence),
+            NumberKind::Ticks(Count::NoPark)
+                if series_values(Series::UntilUnpark, rounds).iter().all(Vec::is_empty) =>
             {
                 (None, None)
             }
-            Kind::Ticks(count) => {
-                let shares = rounds.iter().map(|r| (100.0 * count.of(r) as f64, r.asked() as f64));
+            NumberKind::Ticks(count) => {
+                let shares =
+                    rounds.iter().map(|r| (100.0 * count.in_round(r) as f64, r.planned() as f64));
                 ratio(shares.collect(), confidence)
             }
-            Kind::Drift => {
+            NumberKind::Drift => {
                 let (value, interval) =
                     ratio(rounds.iter().map(RoundTicks::drift_sums).collect(), confidence);
                 (value.map(|v| v * 1e9), interval.map(|i| i.map(|v| v * 1e9)))
             }
-            Kind::Cpu => cost(rounds, |r| r.cpu_ns_per_tick, confidence),
-            Kind::Wakeups => cost(rounds, |r| r.wakeups_per_tick, confidence),
+            NumberKind::Cpu => cost(rounds, |r| r.cpu_ns_per_tick, confidence),
+            NumberKind::Wakeups => cost(rounds, |r| r.wakeups_per_tick, confidence),
         };
         Measured {
             value,
             interval,
             rounds: rounds.len(),
-            ticks: rounds.iter().map(RoundTicks::asked).sum(),
-            extreme: matches!(self.kind, Kind::Of(_, Statistic::Min | Statistic::Max)),
-            unknown_cost: matches!(self.kind, Kind::Cpu | Kind::Wakeups) && value.is_none(),
+            ticks: rounds.iter().map(RoundTicks::planned).sum(),
+            is_extreme: matches!(
+                self.kind,
+                NumberKind::Statistic(_, Statistic::Min | Statistic::Max)
+            ),
+            is_unknown_cost: matches!(self.kind, NumberKind::Cpu | NumberKind::Wakeups)
+                && value.is_none(),
         }
     }
 }
 
-/// One round of one subject, all its instances together.
+/// A round of a subject with all of its instances.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RoundTicks {
     pub(super) parts: Vec<RoundSamples>,
@@ -63,12 +69,12 @@ pub struct RoundTicks {
     pub(super) wakeups_per_tick: Option<f64>,
 }
 
-/// Why a subject, whose id this holds, has no rounds that a limit could be held against.
+/// The error of a subject without rounds for a limit. Contains the identifier of the subject.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MissingRounds {
-    /// It was not measured.
+    /// The subject was not measured.
     NoSummary(String),
-    /// Its report was written without samples.
+    /// The report contains no samples of the subject.
     NoSamples(String),
 }
 
@@ -89,10 +95,10 @@ impl fmt::Display for MissingRounds {
 impl std::error::Error for MissingRounds {}
 
 impl RoundTicks {
-    /// The rounds of a measured subject.
+    /// Collects the rounds of a measured subject.
     ///
     /// # Errors
-    /// There is no round with ticks, or the samples were left out of the report.
+    /// Returns an error if no round has ticks, or the report contains no samples.
     pub fn from_subject(subject: &report::Subject) -> Result<Vec<Self>, MissingRounds> {
         if subject.summary.is_none() {
             return Err(MissingRounds::NoSummary(subject.id.clone()));
@@ -102,10 +108,10 @@ impl RoundTicks {
         }
         let mut rounds: Vec<(u64, Self)> = Vec::new();
         for entry in &subject.rounds {
-            // The summary of a round is of all instances, and stands with the first of them.
+            // The entry of the first instance contains the summary of the whole round.
             let whole = entry.summary.as_ref();
             let part = stored_samples(subject, entry);
-            // The instances of a round stand together.
+            // The entries of the instances of a round are consecutive.
             match rounds.last_mut() {
                 Some((index, round)) if *index == entry.index => {
                     let ticks =
@@ -125,15 +131,15 @@ impl RoundTicks {
         Ok(rounds.into_iter().map(|(_, round)| round).collect())
     }
 
-    fn asked(&self) -> u64 {
+    fn planned(&self) -> u64 {
         self.parts.iter().map(|p| p.grid.ticks).sum()
     }
 
-    fn sum(&self, of: impl Fn(&RoundSamples) -> u64) -> u64 {
-        self.parts.iter().map(of).sum()
+    fn sum(&self, count: impl Fn(&RoundSamples) -> u64) -> u64 {
+        self.parts.iter().map(count).sum()
     }
 
-    /// Numerator and denominator of the slope of lateness over time.
+    /// Returns the numerator and denominator of the slope of lateness over time.
     fn drift_sums(&self) -> (f64, f64) {
         let sums = self.parts.iter().map(RoundSamples::drift_sums);
         sums.fold((0.0, 0.0), |sum, part| (sum.0 + part.0, sum.1 + part.1))
@@ -141,35 +147,35 @@ impl RoundTicks {
 }
 
 impl Count {
-    fn of(self, round: &RoundTicks) -> u64 {
+    fn in_round(self, round: &RoundTicks) -> u64 {
         let coalesced = if self == Self::Delivered { round.sum(|part| part.coalesced) } else { 0 };
-        let all = round.sum(|part| match self {
+        let total = round.sum(|part| match self {
             Self::Missed => part.missed(),
             Self::Skipped => part.skipped(),
-            // A report keeps one number for all instances, with the first.
+            // The entry of the first instance contains the number of all.
             Self::Coalesced => part.coalesced,
             Self::Delivered => part.recorded(),
             Self::Early => part.early(),
             Self::NoPark => part.until_unpark_ns.iter().filter(|u| u.is_none()).count() as u64,
         });
-        all.saturating_sub(coalesced)
+        total.saturating_sub(coalesced)
     }
 }
 
 impl Statistic {
-    fn of(self, rounds: &[Vec<i64>], confidence: f64) -> (Option<f64>, Option<Interval<f64>>) {
-        let all = || rounds.iter().flatten().copied();
+    fn measure(self, rounds: &[Vec<i64>], confidence: f64) -> (Option<f64>, Option<Interval<f64>>) {
+        let values = || rounds.iter().flatten().copied();
         let float = |ns: i64| ns as f64;
         match self {
-            Self::Min => (all().min().map(float), None),
-            Self::Max => (all().max().map(float), None),
+            Self::Min => (values().min().map(float), None),
+            Self::Max => (values().max().map(float), None),
             Self::Mean => {
                 let sums =
                     rounds.iter().map(|r| (r.iter().map(|&v| v as f64).sum(), r.len() as f64));
                 ratio(sums.collect(), confidence)
             }
             Self::Quantile(q) => {
-                let mut sorted: Vec<i64> = all().collect();
+                let mut sorted: Vec<i64> = values().collect();
                 sorted.sort_unstable();
                 let value = quantile::nearest_rank(&sorted, q)
                     .filter(|_| quantile::is_supported(sorted.len(), q));
@@ -182,40 +188,37 @@ impl Statistic {
     }
 }
 
-/// The values of a series, round by round.
-fn series_of(series: Series, rounds: &[RoundTicks]) -> Vec<Vec<i64>> {
-    let least = rounds
-        .iter()
-        .flat_map(|r| &r.parts)
-        .flat_map(|p| p.lateness_ns.iter().copied())
-        .min()
-        .unwrap_or(0);
-    let of = |part: &RoundSamples| -> Vec<i64> {
+/// Returns the values of a series, round by round.
+fn series_values(series: Series, rounds: &[RoundTicks]) -> Vec<Vec<i64>> {
+    let parts = rounds.iter().flat_map(|r| &r.parts);
+    let lateness = parts.flat_map(|p| p.lateness_ns.iter().copied());
+    let min_ns = lateness.min().unwrap_or(0);
+    let values = |part: &RoundSamples| -> Vec<i64> {
         let stamped = || part.lateness_ns.iter().zip(&part.until_unpark_ns);
         match series {
             Series::Lateness => part.lateness_ns.clone(),
             Series::Consecutive => part.consecutive_ns().collect(),
-            Series::Spread => part.lateness_ns.iter().map(|l| l - least).collect(),
+            Series::Spread => part.lateness_ns.iter().map(|l| l - min_ns).collect(),
             Series::UntilUnpark => part.until_unpark_ns.iter().flatten().copied().collect(),
             Series::AfterUnpark => stamped().filter_map(|(l, u)| u.map(|u| l - u)).collect(),
         }
     };
-    rounds.iter().map(|r| r.parts.iter().flat_map(of).collect()).collect()
+    rounds.iter().map(|r| r.parts.iter().flat_map(values).collect()).collect()
 }
 
+/// The median over the rounds of a quantile.
 fn median_round(
     rounds: &[RoundTicks],
     q: f64,
     confidence: f64,
 ) -> (Option<f64>, Option<Interval<f64>>) {
-    let of = |round: Vec<i64>| {
-        let mut sorted = round;
+    let percentile = |mut sorted: Vec<i64>| {
         sorted.sort_unstable();
         quantile::nearest_rank(&sorted, q)
             .filter(|_| quantile::is_supported_by_round(sorted.len(), q))
     };
     let values: Option<Vec<i64>> =
-        series_of(Series::Lateness, rounds).into_iter().map(of).collect();
+        series_values(Series::Lateness, rounds).into_iter().map(percentile).collect();
     let Some((value, interval)) = values.and_then(|v| sign_test::median_interval(&v, confidence))
     else {
         return (None, None);
@@ -224,13 +227,13 @@ fn median_round(
     (Some(value as f64), interval.map(|i| i.map(|ns| ns as f64)))
 }
 
-/// A cost for each tick asked for; unknown if it is unknown of any round.
+/// A cost per planned tick; unknown if it is unknown for any round.
 fn cost(
     rounds: &[RoundTicks],
     per_tick: impl Fn(&RoundTicks) -> Option<f64>,
     confidence: f64,
 ) -> (Option<f64>, Option<Interval<f64>>) {
-    let sums = |r: &RoundTicks| per_tick(r).map(|c| (c * r.asked() as f64, r.asked() as f64));
+    let sums = |r: &RoundTicks| per_tick(r).map(|c| (c * r.planned() as f64, r.planned() as f64));
     rounds
         .iter()
         .map(sums)
@@ -238,7 +241,7 @@ fn cost(
         .map_or((None, None), |sums| ratio(sums, confidence))
 }
 
-/// A quotient of two sums over rounds.
+/// The quotient of two sums over rounds.
 fn ratio(rounds: Vec<(f64, f64)>, confidence: f64) -> (Option<f64>, Option<Interval<f64>>) {
     let (over, under) = rounds.iter().fold((0.0, 0.0), |sum, r| (sum.0 + r.0, sum.1 + r.1));
     ((under > 0.0).then(|| over / under), bootstrap::ratio_interval(&rounds, confidence))

@@ -16,7 +16,7 @@ fn round(lateness_ns: Vec<i64>) -> RoundTicks {
     RoundTicks { parts: vec![part], cpu_ns_per_tick: None, wakeups_per_tick: Some(2.0) }
 }
 
-/// Rounds of a hundred ticks, every one of them `level(round)` late and some more.
+/// Rounds of a hundred ticks, which are late by `level(round)` and up to 99 ns more.
 fn rounds(n: i64, level: impl Fn(i64) -> i64) -> Vec<RoundTicks> {
     (0..n).map(|r| round((0..100).map(|k| level(r) + k).collect())).collect()
 }
@@ -26,7 +26,7 @@ fn judge(path: &str, rounds: &[RoundTicks], limit: f64) -> (Outcome, Option<Reas
 }
 
 #[test]
-fn every_number_of_a_summary_is_found_by_its_path() {
+fn numbers_are_found_by_path() {
     for path in SummaryPath::all() {
         assert_eq!(SummaryPath::find(&path.to_string()), Ok(path.clone()));
     }
@@ -56,8 +56,8 @@ fn every_number_of_a_summary_is_found_by_its_path() {
 }
 
 #[test]
-fn a_limit_is_broken_kept_or_not_known() {
-    // The median of a round wanders between 10 and 30 us.
+fn limits_have_three_outcomes() {
+    // The median of the rounds alternates between 10 and 30 us.
     let uneven = rounds(40, |r| 10_000 + 20_000 * (r % 2));
     assert_eq!(judge("p50", &uneven, 9_000.0), (Outcome::LimitBroken, None));
     assert_eq!(judge("p50", &uneven, 40_000.0), (Outcome::Pass, None));
@@ -72,7 +72,7 @@ fn a_limit_is_broken_kept_or_not_known() {
 }
 
 #[test]
-fn a_value_at_the_limit_keeps_it() {
+fn value_at_the_limit_passes() {
     let even = rounds(20, |_| 10_000);
     assert_eq!(judge("p50", &even, 10_049.0), (Outcome::Pass, None));
     assert_eq!(judge("p50", &even, 10_048.0), (Outcome::LimitBroken, None));
@@ -88,7 +88,7 @@ fn a_value_at_the_limit_keeps_it() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
     #[test]
-    fn a_higher_limit_is_never_harder_to_keep(
+    fn higher_limits_are_easier_to_keep(
         levels in proptest::collection::vec(0_i64..50_000, 10..30), limit in 0.0_f64..60_000.0, more in 0.0_f64..60_000.0
     ) {
         let rounds: Vec<RoundTicks> = levels.iter().map(|l| round((0..40).map(|k| l + k).collect())).collect();
@@ -101,7 +101,7 @@ proptest! {
 }
 
 #[test]
-fn numbers_other_than_lateness_have_their_own_units() {
+fn other_numbers_are_measured() {
     let mut some = rounds(20, |_| 10_000);
     // One round of twenty has ten ticks of a hundred that are late by a period.
     some[7].parts[0].lateness_ns[..10].fill(500_000);
@@ -121,7 +121,7 @@ fn numbers_other_than_lateness_have_their_own_units() {
         measured("cpu_ns_per_tick").judge(1.0),
         (Outcome::Inconclusive, Some(Reason::NotMeasured))
     );
-    assert_eq!(measured("no_park").value, None, "nobody watched for parks");
+    assert_eq!(measured("no_park").value, None, "parks were not observed");
     assert_eq!(measured("jitter_spread.p50").value, Some(50.0));
     // Each tick is a nanosecond later than the one before: 1 ns in 500 us.
     let even = rounds(20, |_| 10_000);
@@ -130,7 +130,7 @@ fn numbers_other_than_lateness_have_their_own_units() {
 }
 
 #[test]
-fn what_a_number_of_ticks_cannot_carry_is_known_before() {
+fn minimum_ticks_depend_on_the_number() {
     let least = |path: &str, round: u64| SummaryPath::find(path).unwrap().least_ticks(round);
     assert_eq!(least("p99", 250), Some(500));
     assert_eq!(least("p99.9", 250), Some(5_000));
