@@ -13,7 +13,7 @@ use files::report::{Host, Warning};
 
 use crate::bench::file::{BenchFile, FORMATS};
 use crate::file_io::{self, Directory};
-use crate::render::formats::{Format, Made, parser};
+use crate::render::formats::{Format, Rendering, parser};
 use crate::terminal;
 
 #[derive(Debug, Args)]
@@ -94,11 +94,13 @@ impl OutputArgs {
             Ok(())
         });
         match report.render(self.format, reference)? {
-            Made::Text(text) => file_io::deliver(text, None)?,
-            made @ (Made::Bytes(_) | Made::Bins(_)) => file_io::deliver(made.into_bytes(), None)?,
+            Rendering::Text(text) => file_io::deliver(text, None)?,
+            made @ (Rendering::Bytes(_) | Rendering::Bins(_)) => {
+                file_io::deliver(made.into_bytes(), None)?
+            }
             // Several are in the directory.
-            Made::Pictures(several) if several.len() > 1 => {}
-            Made::Pictures(one) => {
+            Rendering::Pictures(several) if several.len() > 1 => {}
+            Rendering::Pictures(one) => {
                 one.iter().try_for_each(|picture| file_io::deliver(&picture.svg, None))?
             }
         }

@@ -7,7 +7,7 @@ use files::file::File;
 use files::report::Warning;
 
 use crate::picture::canvas::Picture;
-use crate::render::formats::{Format, Made, for_people, refused};
+use crate::render::formats::{Format, Rendering, sanitize, unsupported_format};
 
 /// Value of the key `schema` in the file of every bench.
 pub const SCHEMA: &str = "osjitter.bench/1";
@@ -31,15 +31,15 @@ pub trait BenchFile: File {
         false
     }
 
-    fn render(&self, format: Format, reference: bool) -> exit::Result<Made> {
+    fn render(&self, format: Format, reference: bool) -> exit::Result<Rendering> {
         let made = match format {
-            Format::Table => Made::Text(self.table(reference)),
-            Format::Json => Made::Text(self.to_json()),
-            Format::Markdown => Made::Text(self.markdown()),
-            Format::Svg => Made::Pictures(self.pictures()),
-            other => return Err(refused("the file of a bench", FORMATS, other)),
+            Format::Table => Rendering::Text(self.table(reference)),
+            Format::Json => Rendering::Text(self.to_json()),
+            Format::Markdown => Rendering::Text(self.markdown()),
+            Format::Svg => Rendering::Pictures(self.pictures()),
+            other => return Err(unsupported_format("the file of a bench", FORMATS, other)),
         };
-        Ok(for_people(format, made))
+        Ok(sanitize(format, made))
     }
 }
 

@@ -16,7 +16,7 @@ use crate::bench::dispatch::file::DispatchReport;
 use crate::bench::file::BenchFile;
 pub use crate::bench::file::SCHEMA;
 use crate::bench::timeout::file::TimeoutReport;
-use crate::render::formats::{Format, Made};
+use crate::render::formats::{Format, Rendering};
 
 #[derive(Debug, Subcommand)]
 pub enum BenchCommand {
@@ -38,8 +38,8 @@ pub fn run(command: &BenchCommand) -> exit::Result<ExitStatus> {
 }
 
 /// The file of a bench in another format; with `reference` beside what others published.
-pub fn render(text: &str, format: Format, reference: bool) -> exit::Result<Made> {
-    fn of<F: BenchFile>(text: &str, format: Format, reference: bool) -> exit::Result<Made> {
+pub fn render(text: &str, format: Format, reference: bool) -> exit::Result<Rendering> {
+    fn of<F: BenchFile>(text: &str, format: Format, reference: bool) -> exit::Result<Rendering> {
         F::from_json(text).map_err(|e| usage!("{e}"))?.render(format, reference)
     }
     #[derive(serde::Deserialize)]

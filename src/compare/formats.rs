@@ -5,15 +5,15 @@ use files::compare::Comparison;
 use files::file::File as _;
 
 use crate::compare::{picture, text};
-use crate::render::formats::{Format, Made, Offer};
+use crate::render::formats::{Format, Offer, Rendering};
 use crate::terminal;
 
 pub const FORMATS: [Offer<Comparison>; 4] = [
-    (Format::Table, |comparison| Ok(Made::Text(text::table(comparison, terminal::columns())))),
-    (Format::Json, |comparison| Ok(Made::Text(comparison.to_json()))),
-    (Format::Markdown, |comparison| Ok(Made::Text(text::markdown(comparison)))),
+    (Format::Table, |comparison| Ok(Rendering::Text(text::table(comparison, terminal::columns())))),
+    (Format::Json, |comparison| Ok(Rendering::Text(comparison.to_json()))),
+    (Format::Markdown, |comparison| Ok(Rendering::Text(text::markdown(comparison)))),
     (Format::Svg, |comparison| {
         let picture = picture::picture(comparison).map_err(Error::usage)?;
-        Ok(Made::Pictures(vec![picture]))
+        Ok(Rendering::Pictures(vec![picture]))
     }),
 ];

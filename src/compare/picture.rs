@@ -5,7 +5,7 @@ use files::compare::{Comparison, Quantiles};
 use plotters::prelude::*;
 
 use crate::picture::canvas::{
-    Area, Drawn, FONT, LABEL_PX, Picture, TITLE_PX, colour, draw, line, with_legend,
+    Area, DrawResult, FONT, LABEL_PX, Picture, TITLE_PX, colour, draw, line, with_legend,
 };
 use crate::picture::nines::{self, Nines};
 use crate::picture::palette::{Dash, Sign, Signs};
@@ -52,13 +52,13 @@ pub fn picture(comparison: &Comparison) -> Result<Picture, String> {
     Ok(draw("shift", |area| chart(area, comparison)))
 }
 
-fn chart(area: &Area<'_>, comparison: &Comparison) -> Drawn {
+fn chart(area: &Area<'_>, comparison: &Comparison) -> DrawResult {
     let several = comparison.subjects.len() > 1;
     let twin = |i: usize| {
         let before = &comparison.subjects[..i];
         before.iter().filter(|c| c.a.name == comparison.subjects[i].a.name).count()
     };
-    let signs = Signs::of(
+    let signs = Signs::from_names(
         comparison.subjects.iter().enumerate().map(|(i, c)| (c.a.name.as_str(), twin(i))),
     );
     let curves: Vec<Curve<'_>> = comparison
@@ -148,7 +148,7 @@ fn chart(area: &Area<'_>, comparison: &Comparison) -> Drawn {
     Ok(())
 }
 
-fn headline(head: &Area<'_>, comparison: &Comparison, curves: &[Curve<'_>]) -> Drawn {
+fn headline(head: &Area<'_>, comparison: &Comparison, curves: &[Curve<'_>]) -> DrawResult {
     let title = match curves {
         [one] => format!("Lateness of B against A: {}", one.name),
         _ => "Lateness of B against A".to_owned(),

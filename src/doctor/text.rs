@@ -6,14 +6,14 @@ use files::file::File as _;
 
 use crate::doctor::file::{Checkup, Item, OtherTool, Weight};
 use crate::doctor::proof_text as proof;
-use crate::render::formats::{Format, Made, Offer};
+use crate::render::formats::{Format, Offer, Rendering};
 use crate::terminal;
 
 /// The formats of a checkup, and what makes them.
 pub const FORMATS: [Offer<Checkup>; 3] = [
-    (Format::Table, |checkup| Ok(Made::Text(table(checkup, terminal::columns())))),
-    (Format::Json, |checkup| Ok(Made::Text(checkup.to_json()))),
-    (Format::Markdown, |checkup| Ok(Made::Text(markdown(checkup)))),
+    (Format::Table, |checkup| Ok(Rendering::Text(table(checkup, terminal::columns())))),
+    (Format::Json, |checkup| Ok(Rendering::Text(checkup.to_json()))),
+    (Format::Markdown, |checkup| Ok(Rendering::Text(markdown(checkup)))),
 ];
 
 /// The sections, the worst first, with the items in them.

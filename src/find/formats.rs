@@ -5,16 +5,16 @@ use files::file::File as _;
 use files::find::Find;
 
 use crate::find::{picture, text};
-use crate::render::formats::{Format, Made, Offer};
+use crate::render::formats::{Format, Offer, Rendering};
 use crate::terminal;
 
 pub const FORMATS: [Offer<Find>; 4] = [
-    (Format::Table, |find| Ok(Made::Text(text::table(find, terminal::columns())))),
-    (Format::Json, |find| Ok(Made::Text(find.to_json()))),
-    (Format::Markdown, |find| Ok(Made::Text(text::markdown(find)))),
+    (Format::Table, |find| Ok(Rendering::Text(text::table(find, terminal::columns())))),
+    (Format::Json, |find| Ok(Rendering::Text(find.to_json()))),
+    (Format::Markdown, |find| Ok(Rendering::Text(text::markdown(find)))),
     (Format::Svg, |find| {
         let picture = picture::picture(find)
             .ok_or_else(|| Error::usage("there is nothing to draw: no look is in it"))?;
-        Ok(Made::Pictures(vec![picture]))
+        Ok(Rendering::Pictures(vec![picture]))
     }),
 ];

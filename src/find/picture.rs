@@ -8,7 +8,7 @@ use plotters::prelude::*;
 
 use crate::find::text::names;
 use crate::picture::canvas::{
-    Area, Drawn, FONT, LABEL_PX, Picture, SIZE, TITLE_PX, chart, colour, draw_sized, line,
+    Area, DrawResult, FONT, LABEL_PX, Picture, SIZE, TITLE_PX, chart, colour, draw_sized, line,
     logarithmic, mark, marks, time_label, with_legend, within,
 };
 use crate::picture::palette::{Sign, Signs};
@@ -43,7 +43,7 @@ pub fn picture(find: &Find) -> Option<Picture> {
             );
             head.draw_text(&note, &(FONT, LABEL_PX - 2).into_text_style(&head), (12, 36))?;
             let names = names(find);
-            let signs = Signs::of(find.tickers.iter().enumerate().map(|(i, t)| {
+            let signs = Signs::from_names(find.tickers.iter().enumerate().map(|(i, t)| {
                 let twins =
                     find.tickers[..i].iter().filter(|other| other.subject == t.subject).count();
                 (t.subject.as_str(), twins)
@@ -94,7 +94,7 @@ fn cpu(find: &Find) -> Chart {
     }
 }
 
-fn panel(area: &Area<'_>, find: &Find, signs: &[Sign], what: &Chart) -> Drawn {
+fn panel(area: &Area<'_>, find: &Find, signs: &[Sign], what: &Chart) -> DrawResult {
     let looks = || find.tickers.iter().flat_map(|t| &t.looks);
     let drawn = |value: f64| value.clamp(1e-3, 1e12);
     let values = looks()

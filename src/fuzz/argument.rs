@@ -1,4 +1,4 @@
-//! What stands on a command line, and in the strings of a plan: durations, counts, globs, loads,
+//! Targets for command-line arguments and strings of a plan: durations, counts, globs, loads and
 //! limits.
 
 use std::fmt::{Debug, Display};
@@ -13,22 +13,22 @@ use engine::program::Program;
 use engine::scenario::{self, Runtime, Subjects};
 
 use crate::fuzz::files::text;
-use crate::fuzz::stage::Stages;
+use crate::fuzz::step_costs::StepCosts;
 use crate::gate::args;
 
-/// Every line as everything that an argument can be.
-pub fn body(bytes: &[u8], stages: &Stages) -> exit::Result<()> {
+/// Parses every line as each type of argument.
+pub fn body(bytes: &[u8], costs: &StepCosts) -> exit::Result<()> {
     let text = text(bytes)?;
     let mut accepted = false;
-    let mut refusal = String::from("nothing of it is an argument: ");
+    let mut reasons = String::from("no line is an argument: ");
     for line in text.lines() {
-        let results = stages.of("parse", || {
+        let results = costs.measure("parse", || {
             [
                 duration(line),
                 units::parse_count(line).map(drop),
-                itself::<Load>(line),
-                itself::<Runtime>(line),
-                itself::<Sched>(line),
+                round_trip::<Load>(line),
+                round_trip::<Runtime>(line),
+                round_trip::<Sched>(line),
                 line.parse::<Subjects>().map(drop),
                 MetricSpec::parse(line).map(drop),
                 Program::parse(line).map(drop),
@@ -38,14 +38,14 @@ pub fn body(bytes: &[u8], stages: &Stages) -> exit::Result<()> {
         });
         for result in results {
             accepted |= result.is_ok();
-            refusal.extend(result.err());
+            reasons.extend(result.err());
         }
     }
-    if accepted { Ok(()) } else { Err(Error::usage(refusal)) }
+    if accepted { Ok(()) } else { Err(Error::usage(reasons)) }
 }
 
-/// What was read is written as something that reads the same.
-fn itself<T: FromStr<Err = String> + Display + PartialEq + Debug>(
+/// Checks that a parsed value survives formatting and parsing.
+fn round_trip<T: FromStr<Err = String> + Display + PartialEq + Debug>(
     line: &str,
 ) -> Result<(), String> {
     let read: T = line.parse()?;
@@ -67,23 +67,25 @@ fn duration(line: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// A pattern, and below it a name: what matches is what the definition says.
-pub fn glob(bytes: &[u8], stages: &Stages) -> exit::Result<()> {
+/// Compares the glob matcher with the definition of a match: the first line is the pattern, the
+/// rest is the name.
+pub fn glob(bytes: &[u8], costs: &StepCosts) -> exit::Result<()> {
     const MAX_INPUT_BYTES: usize = 4_096;
     let text = text(bytes)?;
     let (pattern, name) = text.split_once('\n').unwrap_or((&text, ""));
-    let matches = stages.of("match", || scenario::matches_glob(pattern, name));
+    let matches = costs.measure("match", || scenario::matches_glob(pattern, name));
     if pattern.len().max(name.len()) <= MAX_INPUT_BYTES {
-        assert_eq!(matches, by_definition(pattern, name), "{pattern:?} and {name:?}");
+        assert_eq!(matches, matches_by_definition(pattern, name), "{pattern:?} and {name:?}");
     }
-    let chosen =
-        stages.of("choose", || scenario::select_by_pattern("name", &[pattern.to_owned()], &[name]));
-    assert_eq!(chosen.is_ok(), matches);
-    if matches { Ok(()) } else { Err(Error::usage(chosen.err().unwrap_or_default())) }
+    let selected = costs
+        .measure("choose", || scenario::select_by_pattern("name", &[pattern.to_owned()], &[name]));
+    assert_eq!(selected.is_ok(), matches);
+    if matches { Ok(()) } else { Err(Error::usage(selected.err().unwrap_or_default())) }
 }
 
-/// For every beginning of the pattern, which beginnings of the name match it.
-fn by_definition(pattern: &str, name: &str) -> bool {
+/// Matches a glob by its definition: for each prefix of the pattern, computes which prefixes of the
+/// name match it.
+fn matches_by_definition(pattern: &str, name: &str) -> bool {
     let name: Vec<char> = name.chars().collect();
     let mut reached: Vec<bool> = (0..=name.len()).map(|n| n == 0).collect();
     for p in pattern.chars() {

@@ -1,4 +1,4 @@
-//! The other files of ours.
+//! Targets for the files of osjitter other than reports.
 
 use std::fmt::Debug;
 
@@ -14,104 +14,106 @@ use files::gate::verdict::Verdict;
 use jitterstat::gate::decision::Rules;
 
 use crate::doctor::file::Checkup;
-use crate::fuzz::again;
-use crate::fuzz::stage::Stages;
+use crate::fuzz::round_trip;
+use crate::fuzz::step_costs::StepCosts;
 use crate::gate::{calibrate, worded};
-use crate::render::formats::{Format, Made, Offer, make};
+use crate::render::formats::{Format, Offer, Rendering, make};
 use crate::{bench as benches, compare, doctor, file_io, find as found, gate};
 
-/// The text of a file.
+/// Decodes the text of a file.
 pub fn text(bytes: &[u8]) -> exit::Result<String> {
     file_io::decoded(bytes.to_vec())
 }
 
-fn read<T: File>(bytes: &[u8], stages: &Stages) -> exit::Result<T> {
-    stages.of("read", || T::from_json(&text(bytes)?).map_err(|e| Error::usage(e.to_string())))
+fn read<T: File>(bytes: &[u8], costs: &StepCosts) -> exit::Result<T> {
+    costs.measure("read", || T::from_json(&text(bytes)?).map_err(|e| Error::usage(e.to_string())))
 }
 
-/// The file is read again to itself.
-fn written<T: File + PartialEq>(file: &T, stages: &Stages) {
-    let json = stages.of("json", || file.to_json());
-    match stages.of("read again", || T::from_json(&json)) {
-        Ok(again) => assert!(again == *file, "it is another file when it is read again"),
-        Err(error) => panic!("what we write we refuse: {error}"),
+/// Checks that a file survives writing and reading.
+fn check_written<T: File + PartialEq>(file: &T, costs: &StepCosts) {
+    let json = costs.measure("json", || file.to_json());
+    match costs.measure("read again", || T::from_json(&json)) {
+        Ok(again) => assert!(again == *file, "the file differs when it is read again"),
+        Err(error) => panic!("what we write must be readable: {error}"),
     }
 }
 
-fn formats<T>(of: &T, offers: &[Offer<T>], stages: &Stages) {
+fn check_formats<T>(value: &T, offers: &[Offer<T>], costs: &StepCosts) {
     for &(format, _) in offers {
-        if let Ok(made) = stages.of("format", || make("a file", offers, format, of)) {
-            again::check(format, &made);
+        if let Ok(rendering) = costs.measure("format", || make("a file", offers, format, value)) {
+            round_trip::check(format, &rendering);
         }
     }
 }
 
-/// Written, and shown in every format.
-pub fn shown<T: File + PartialEq + Debug>(file: &T, offers: &[Offer<T>], stages: &Stages) {
-    written(file, stages);
-    formats(file, offers, stages);
+/// Checks that a file survives writing and reading, and renders it in every format.
+pub fn check_file<T: File + PartialEq + Debug>(file: &T, offers: &[Offer<T>], costs: &StepCosts) {
+    check_written(file, costs);
+    check_formats(file, offers, costs);
 }
 
-pub fn verdict(bytes: &[u8], stages: &Stages) -> exit::Result<()> {
-    let verdict: Verdict = read(bytes, stages)?;
-    written(&verdict, stages);
-    let worded = stages.of("worded", || worded(verdict));
-    formats(&worded, &gate::formats::FORMATS, stages);
+pub fn verdict(bytes: &[u8], costs: &StepCosts) -> exit::Result<()> {
+    let verdict: Verdict = read(bytes, costs)?;
+    check_written(&verdict, costs);
+    let worded = costs.measure("worded", || worded(verdict));
+    check_formats(&worded, &gate::formats::FORMATS, costs);
     Ok(())
 }
 
-pub fn comparison(bytes: &[u8], stages: &Stages) -> exit::Result<()> {
-    shown::<Comparison>(&read(bytes, stages)?, &compare::formats::FORMATS, stages);
+pub fn comparison(bytes: &[u8], costs: &StepCosts) -> exit::Result<()> {
+    check_file::<Comparison>(&read(bytes, costs)?, &compare::formats::FORMATS, costs);
     Ok(())
 }
 
-pub fn checkup(bytes: &[u8], stages: &Stages) -> exit::Result<()> {
-    shown::<Checkup>(&read(bytes, stages)?, &doctor::text::FORMATS, stages);
+pub fn checkup(bytes: &[u8], costs: &StepCosts) -> exit::Result<()> {
+    check_file::<Checkup>(&read(bytes, costs)?, &doctor::text::FORMATS, costs);
     Ok(())
 }
 
-pub fn find(bytes: &[u8], stages: &Stages) -> exit::Result<()> {
-    shown::<Find>(&read(bytes, stages)?, &found::formats::FORMATS, stages);
+pub fn find(bytes: &[u8], costs: &StepCosts) -> exit::Result<()> {
+    check_file::<Find>(&read(bytes, costs)?, &found::formats::FORMATS, costs);
     Ok(())
 }
 
-pub fn calibration(bytes: &[u8], stages: &Stages) -> exit::Result<()> {
-    if let Ok(of_runs) = read::<RunCalibration>(bytes, stages) {
-        shown(&of_runs, &calibrate::text::RUN_FORMATS, stages);
+pub fn calibration(bytes: &[u8], costs: &StepCosts) -> exit::Result<()> {
+    if let Ok(calibration) = read::<RunCalibration>(bytes, costs) {
+        check_file(&calibration, &calibrate::text::RUN_FORMATS, costs);
         return Ok(());
     }
-    shown::<Calibration>(&read(bytes, stages)?, &calibrate::text::FORMATS, stages);
+    check_file::<Calibration>(&read(bytes, costs)?, &calibrate::text::FORMATS, costs);
     Ok(())
 }
 
-/// Stored sessions: the last is judged by the others, or by itself.
-pub fn baseline(bytes: &[u8], stages: &Stages) -> exit::Result<()> {
-    let baseline: Baseline = read(bytes, stages)?;
-    written(&baseline, stages);
+/// Reads stored sessions and judges the last one by the others, or by itself if it is the only one.
+pub fn baseline(bytes: &[u8], costs: &StepCosts) -> exit::Result<()> {
+    let baseline: Baseline = read(bytes, costs)?;
+    check_written(&baseline, costs);
     let Some((new, stored)) = baseline.sessions.split_last() else { return Ok(()) };
     let stored = if stored.is_empty() { std::slice::from_ref(new) } else { stored };
     let (design, rules) = (&baseline.scenario, Rules::new(baseline.scenario.period_ns));
-    let metrics = stages.of("judge", || baseline_test::judge(new, stored, design, &rules));
-    let _ = stages.of("usable", || baseline_test::rejection_reason(new, design, &rules));
-    let table = stages.of("table", || gate::against::table(&metrics, 80));
-    again::check(Format::Table, &Made::Text(table));
+    let metrics = costs.measure("judge", || baseline_test::judge(new, stored, design, &rules));
+    let _ = costs.measure("usable", || baseline_test::rejection_reason(new, design, &rules));
+    let table = costs.measure("table", || gate::against::table(&metrics, 80));
+    round_trip::check(Format::Table, &Rendering::Text(table));
     Ok(())
 }
 
-/// Of a bench the file is read for each format.
-pub fn bench(bytes: &[u8], stages: &Stages) -> exit::Result<()> {
+/// Reads the file of a bench and renders it in every format.
+pub fn bench(bytes: &[u8], costs: &StepCosts) -> exit::Result<()> {
     let text = text(bytes)?;
-    let make = |text: &str, format| stages.of("format", || benches::render(text, format, true));
-    let Made::Text(json) = benches::render(&text, Format::Json, false)? else {
+    let make = |text: &str, format| costs.measure("format", || benches::render(text, format, true));
+    let Rendering::Text(json) = benches::render(&text, Format::Json, false)? else {
         unreachable!("JSON is text")
     };
     match benches::render(&json, Format::Json, false) {
-        Ok(Made::Text(again)) => assert!(again == json, "it is another file when it is read again"),
-        _ => panic!("what we write we refuse"),
+        Ok(Rendering::Text(again)) => {
+            assert!(again == json, "the file differs when it is read again")
+        }
+        _ => panic!("what we write must be readable"),
     }
     for format in [Format::Table, Format::Markdown, Format::Svg] {
-        if let Ok(made) = make(&text, format) {
-            again::check(format, &made);
+        if let Ok(rendering) = make(&text, format) {
+            round_trip::check(format, &rendering);
         }
     }
     Ok(())

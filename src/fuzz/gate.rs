@@ -1,55 +1,58 @@
-//! The gate's arithmetic, on pairs that the bytes describe.
+//! Target for the gate's arithmetic, on pairs that the input describes.
 
 use cli::exit;
 use jitterstat::gate::decision::{Look, Outcome, PercentileVerdict, Reason, Rules, look};
 use jitterstat::gate::round::{Late, Pair, RoundValue};
 use jitterstat::stats::random::SplitMix64;
 
-use crate::fuzz::stage::Stages;
+use crate::fuzz::step_costs::StepCosts;
 
-/// Most pairs: their number enters as a square.
+/// Maximum number of pairs; the running time is quadratic in it.
 const MAX_PAIRS: usize = 120;
-/// Four values of 16 bits a pair.
+/// Four values of 16 bits per pair.
 const BYTES_PER_PAIR: usize = 8;
-/// Of a difference of logarithms that two orders of adding may have.
+/// Rounding error of a difference of logarithms that are added in another order.
 const ROUNDING: f64 = 1e-9;
 
-pub fn body(bytes: &[u8], stages: &Stages) -> exit::Result<()> {
+pub fn body(bytes: &[u8], costs: &StepCosts) -> exit::Result<()> {
     let Some((head, rest)) = bytes.split_first_chunk::<4>() else { return Ok(()) };
     let period_ns = 1_u64 << (10 + head[0] % 30);
     let rules = Rules { floor_ns: f64::from(head[1]) * 10.0, ..Rules::new(period_ns) };
     let last = head[2].is_multiple_of(2);
-    let pairs: Vec<Pair> =
-        rest.chunks_exact(BYTES_PER_PAIR).take(MAX_PAIRS).map(|of| pair(of, head[3])).collect();
-    let judged = stages.of("look", || look(&pairs, &rules, last));
-    sane(&judged);
-    equal_sides(&pairs, &rules, last);
-    swapped_sides(&pairs, &rules, last);
-    other_order(&pairs, &rules, last, &judged);
+    let pairs: Vec<Pair> = rest
+        .chunks_exact(BYTES_PER_PAIR)
+        .take(MAX_PAIRS)
+        .map(|bytes| pair(bytes, head[3]))
+        .collect();
+    let judged = costs.measure("look", || look(&pairs, &rules, last));
+    check_look(&judged);
+    check_equal_sides(&pairs, &rules, last);
+    check_swapped_sides(&pairs, &rules, last);
+    check_other_order(&pairs, &rules, last, &judged);
     Ok(())
 }
 
-/// Values from 16 bits, coarser the larger `step` is: as of a clock with steps, whose rounds have
-/// ties.
-fn pair(of: &[u8], step: u8) -> Pair {
+/// Reads a pair of 16-bit values. A larger `step` makes them coarser, like those of a clock with a
+/// low resolution, whose rounds have ties.
+fn pair(bytes: &[u8], step: u8) -> Pair {
     let value = |i: usize| {
-        let raw = u16::from_le_bytes([of[i], of[i + 1]]);
+        let raw = u16::from_le_bytes([bytes[i], bytes[i + 1]]);
         // From 1 ns to about 1 s.
         (f64::from(raw >> (step % 12) << (step % 12)) / 3_162.0).exp().round().max(1.0)
     };
-    let late = |all: f64, lift: u8| {
-        let own = (all * (1.0 - f64::from(lift % 4) / 4.0)).max(1.0);
-        Late { ln: all.ln(), ln_unstalled: own.ln() }
+    let late = |ns: f64, lift: u8| {
+        let unstalled = (ns * (1.0 - f64::from(lift % 4) / 4.0)).max(1.0);
+        Late { ln: ns.ln(), ln_unstalled: unstalled.ln() }
     };
     let side = |i: usize| RoundValue {
-        median: late(value(i), of[i] >> 6),
-        tail: late(value(i + 2), of[i + 2] >> 6),
+        median: late(value(i), bytes[i] >> 6),
+        tail: late(value(i + 2), bytes[i + 2] >> 6),
     };
     Pair { a: side(0), b: side(4) }
 }
 
-/// The interval holds the estimate, and the outcome has its reason.
-fn sane(look: &Look) {
+/// Checks that the interval contains the estimate, and that an outcome has its reason.
+fn check_look(look: &Look) {
     for judged in [look.median, look.tail] {
         assert_eq!(judged.reason.is_some(), judged.outcome == Outcome::Inconclusive, "{judged:?}");
         if let Some(shift) = judged.shift {
@@ -63,41 +66,42 @@ fn sane(look: &Look) {
     assert_eq!(look.outcome, Outcome::worst_of([look.median.outcome, look.tail.outcome]));
 }
 
-/// A side is neither worse nor better than itself.
-fn equal_sides(pairs: &[Pair], rules: &Rules, last: bool) {
+/// Checks that a side is neither worse nor better than itself.
+fn check_equal_sides(pairs: &[Pair], rules: &Rules, last: bool) {
     let same: Vec<Pair> = pairs.iter().map(|p| Pair { b: p.a, ..*p }).collect();
     let judged = look(&same, rules, last);
-    for of in [judged.median, judged.tail] {
-        assert!(matches!(of.outcome, Outcome::Pass | Outcome::Inconclusive), "{of:?}");
-        assert!(of.shift.is_none_or(|s| s.estimate == 0.0), "{of:?}");
+    for verdict in [judged.median, judged.tail] {
+        assert!(matches!(verdict.outcome, Outcome::Pass | Outcome::Inconclusive), "{verdict:?}");
+        assert!(verdict.shift.is_none_or(|s| s.estimate == 0.0), "{verdict:?}");
     }
 }
 
-/// With exchanged sides, the difference has the other sign, and not both are worse.
-fn swapped_sides(pairs: &[Pair], rules: &Rules, last: bool) {
+/// Checks that exchanged sides change the sign of the difference, and that not both sides are
+/// worse.
+fn check_swapped_sides(pairs: &[Pair], rules: &Rules, last: bool) {
     let rules = Rules { floor_ns: 0.0, ..rules.clone() };
     let swapped: Vec<Pair> = pairs.iter().map(|p| p.swapped()).collect();
-    let (one, other) = (look(pairs, &rules, last), look(&swapped, &rules, last));
-    for (x, y) in [(one.median, other.median), (one.tail, other.tail)] {
+    let (straight, exchanged) = (look(pairs, &rules, last), look(&swapped, &rules, last));
+    for (x, y) in [(straight.median, exchanged.median), (straight.tail, exchanged.tail)] {
         assert!([x.outcome, y.outcome] != [Outcome::Regressed; 2], "{x:?}\n{y:?}");
         if let Some((s, t)) = x.shift.zip(y.shift).filter(|_| x.pairs == y.pairs) {
             assert!((s.estimate + t.estimate).abs() < ROUNDING, "{x:?}\n{y:?}");
-            assert!(mirrored(s.lower, t.upper) && mirrored(s.upper, t.lower), "{x:?}\n{y:?}");
+            assert!(is_mirrored(s.lower, t.upper) && is_mirrored(s.upper, t.lower), "{x:?}\n{y:?}");
         }
     }
 }
 
-fn mirrored(one: f64, other: f64) -> bool {
-    one == -other || (one + other).abs() < ROUNDING
+fn is_mirrored(a: f64, b: f64) -> bool {
+    a == -b || (a + b).abs() < ROUNDING
 }
 
-/// In which order the pairs ran does not matter; only where the sums of two pairs are the same, and
-/// one of them is in the quieter half, it is the one that ran first.
-fn other_order(pairs: &[Pair], rules: &Rules, last: bool, before: &Look) {
+/// Checks that the order of the pairs does not matter. There is one exception: if two pairs have
+/// the same sum and one of them is in the quieter half, the one that ran first is chosen.
+fn check_other_order(pairs: &[Pair], rules: &Rules, last: bool, before: &Look) {
     let mut shuffled = pairs.to_vec();
     SplitMix64::new(pairs.len() as u64).shuffle(&mut shuffled);
     let after = look(&shuffled, rules, last);
-    let figures = |of: &PercentileVerdict| (of.outcome, of.reason, of.pairs);
+    let figures = |verdict: &PercentileVerdict| (verdict.outcome, verdict.reason, verdict.pairs);
     let mut sums: Vec<f64> = pairs.iter().map(|p| p.a.tail.ln + p.b.tail.ln).collect();
     sums.sort_by(f64::total_cmp);
     let half = sums.len().div_ceil(2);
@@ -108,14 +112,14 @@ fn other_order(pairs: &[Pair], rules: &Rules, last: bool, before: &Look) {
     }
 }
 
-/// How many of so many gates between equal sides end as regressed, from gates whose shape the seed
-/// draws.
+/// Counts the gates between equal sides that end as regressed; the seed determines the shape of
+/// each gate.
 #[cfg(test)]
-pub fn alarms(gates: u64, seed: u64) -> u64 {
+pub fn count_alarms(gates: u64, seed: u64) -> u64 {
     let alarm = |gate: &u64| {
         let mut random = SplitMix64::new(seed ^ gate.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-        // How far rounds, and pairs, are apart; how coarse the clock; how often a round is
-        // disturbed.
+        // The spread of rounds and of pairs, the resolution of the clock, and the share of
+        // disturbed rounds.
         let (noise, drift) = (0.02 + random.unit(), random.unit());
         let (step, disturbed) = (random.unit() * 5e3, random.unit() * 0.3);
         let rules = Rules {

@@ -1,4 +1,4 @@
-//! A meter's file, and what `osjitter top` shows of it.
+//! Target for the file of a meter and its display in `osjitter top`.
 
 use std::cell::RefCell;
 use std::path::PathBuf;
@@ -6,22 +6,22 @@ use std::path::PathBuf;
 use cli::exit::{self, Error};
 use tickmeter::read::File;
 
-use crate::fuzz::again;
-use crate::fuzz::stage::Stages;
-use crate::render::formats::{Format, Made};
+use crate::fuzz::round_trip;
+use crate::fuzz::step_costs::StepCosts;
+use crate::render::formats::{Format, Rendering};
 use crate::top::figures::{Loops, Sort, Window};
 use crate::top::{frame, json};
 
 thread_local! {
-    /// A meter is read from a file; this one holds one input after the other.
+    /// The file from which meters are read; it holds one input after the other.
     static FILE: RefCell<tempfile::NamedTempFile> = RefCell::new(tempfile::NamedTempFile::new().expect("a temporary file"));
 }
 
-pub fn body(bytes: &[u8], stages: &Stages) -> exit::Result<()> {
+pub fn body(bytes: &[u8], costs: &StepCosts) -> exit::Result<()> {
     let snapshot = FILE.with_borrow(|file| {
         std::fs::write(file.path(), bytes).expect("a temporary file");
         let read = || File::open(file.path()).and_then(|mut file| file.snapshot());
-        stages.of("read", read).map_err(|e| Error::usage(e.to_string()))
+        costs.measure("read", read).map_err(|e| Error::usage(e.to_string()))
     })?;
     for histogram in [&snapshot.lateness, &snapshot.work] {
         let quantiles = [0.0, 0.5, 0.99, 1.0].map(|q| histogram.quantile(q));
@@ -32,19 +32,19 @@ pub fn body(bytes: &[u8], stages: &Stages) -> exit::Result<()> {
     let mut earlier = snapshot.clone();
     earlier.ticks /= 2;
     for look in [earlier, snapshot] {
-        stages.of("take", || loops.take(vec![(PathBuf::from("a.meter"), look)]));
+        costs.measure("take", || loops.take(vec![(PathBuf::from("a.meter"), look)]));
     }
     loops.sort(Sort::P99, Window::ALL[0]);
     for (columns, lines) in [(80, 24), (20, 3)] {
-        let table =
-            stages.of("table", || frame::table(&loops, Window::ALL[0], Sort::P99, columns, lines));
-        let screen = stages.of("screen", || {
+        let table = costs
+            .measure("table", || frame::table(&loops, Window::ALL[0], Sort::P99, columns, lines));
+        let screen = costs.measure("screen", || {
             frame::screen(&loops, Window::ALL[2], Sort::P99, &[], [columns, lines])
         });
         assert!(screen.len() <= lines.max(3) && !table.iter().any(|line| line.contains('\n')));
-        again::check(Format::Table, &Made::Text(table.join("\n")));
+        round_trip::check(Format::Table, &Rendering::Text(table.join("\n")));
     }
-    again::json(&stages.of("json", || json::document(&loops)));
-    json::lines(&loops).lines().for_each(|line| drop(again::json(line)));
+    round_trip::parse_json(&costs.measure("json", || json::document(&loops)));
+    json::lines(&loops).lines().for_each(|line| drop(round_trip::parse_json(line)));
     Ok(())
 }

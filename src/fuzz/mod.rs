@@ -1,9 +1,8 @@
-//! Fuzz targets, one function per reader: reads hostile bytes, shows the result in every format, and
-//! reads whatever was written again.
+//! Fuzz targets, one function per reader. Each reads hostile bytes, renders the result in every
+//! format, and reads the output again.
 //!
-//! Tests run the functions on a stable toolchain; `fuzz/` builds them for `cargo fuzz`.
+//! The tests run these functions on a stable toolchain; `fuzz/` builds them for `cargo fuzz`.
 
-mod again;
 mod argument;
 mod bins;
 mod files;
@@ -12,8 +11,9 @@ mod histogram;
 mod meter;
 mod plan;
 mod report;
+mod round_trip;
 mod series;
-mod stage;
+mod step_costs;
 mod trace;
 
 #[cfg(test)]
@@ -22,12 +22,12 @@ mod mutate;
 mod tests;
 
 use cli::exit;
-use stage::Stages;
+use step_costs::StepCosts;
 
-/// Reads some bytes. What is refused is an error; whatever else is wrong is a panic.
-type Body = fn(&[u8], &Stages) -> exit::Result<()>;
+/// A target. Refused input is an error; any other defect is a panic.
+type Body = fn(&[u8], &StepCosts) -> exit::Result<()>;
 
-/// Every target, by the name of its corpus.
+/// Every target with the name of its corpus.
 const TARGETS: [(&str, Body); 24] = [
     ("argument", argument::body),
     ("baseline", files::baseline),
@@ -61,5 +61,5 @@ const TARGETS: [(&str, Body); 24] = [
 /// Panics if the target finds a defect, or if there is no target of that name.
 pub fn run(target: &str, bytes: &[u8]) {
     let (_, body) = TARGETS.iter().find(|(name, _)| *name == target).expect("a target");
-    let _ = body(bytes, &Stages::default());
+    let _ = body(bytes, &StepCosts::default());
 }

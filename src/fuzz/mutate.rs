@@ -1,13 +1,13 @@
-//! Inputs from other inputs, by one generator: the same seed makes the same ones.
+//! Mutations of inputs. The same seed gives the same mutations.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use jitterstat::stats::random::SplitMix64;
 
-/// No input becomes longer: there are more of them instead.
+/// Maximum length of an input. Many short inputs find more than a few long ones.
 const MAX_INPUT_BYTES: usize = 128 << 10;
 
-/// What numbers are often wrong about.
+/// Numbers that are often handled wrongly.
 const NUMBERS: [&str; 38] = [
     "0",
     "-0",
@@ -49,7 +49,7 @@ const NUMBERS: [&str; 38] = [
     "340282366920938463463374607431768211456",
 ];
 
-/// What texts are often wrong about.
+/// Texts that are often handled wrongly.
 const TEXTS: [&str; 34] = [
     "null",
     "true",
@@ -87,7 +87,7 @@ const TEXTS: [&str; 34] = [
     "\\",
 ];
 
-/// Words of binary files.
+/// Words of binary files that are often handled wrongly.
 const WORDS: [u64; 12] = [
     0,
     1,
@@ -103,20 +103,20 @@ const WORDS: [u64; 12] = [
     u64::MAX,
 ];
 
-/// One or more changes to an input; `other` is where parts are taken from.
-pub fn mutated(input: &[u8], other: &[u8], random: &mut SplitMix64) -> Vec<u8> {
+/// Applies one or more changes to an input; parts are copied from `other`.
+pub fn mutate(input: &[u8], other: &[u8], random: &mut SplitMix64) -> Vec<u8> {
     let mut bytes = input.to_vec();
     for _ in 0..1 << random.index(4) {
-        once(&mut bytes, other, random);
+        mutate_once(&mut bytes, other, random);
         bytes.truncate(MAX_INPUT_BYTES);
     }
     bytes
 }
 
-fn once(bytes: &mut Vec<u8>, other: &[u8], random: &mut SplitMix64) {
+fn mutate_once(bytes: &mut Vec<u8>, other: &[u8], random: &mut SplitMix64) {
     match random.index(16) {
-        0 => at(bytes, random, |byte, random| *byte ^= 1 << random.index(8)),
-        1 => at(bytes, random, |byte, random| *byte = random.next_u64() as u8),
+        0 => change_byte(bytes, random, |byte, random| *byte ^= 1 << random.index(8)),
+        1 => change_byte(bytes, random, |byte, random| *byte = random.next_u64() as u8),
         2 => {
             let span = span(bytes.len(), random);
             bytes.drain(span);
@@ -137,67 +137,71 @@ fn once(bytes: &mut Vec<u8>, other: &[u8], random: &mut SplitMix64) {
         6 | 7 => replace(bytes, random, is_number, |random, _| {
             NUMBERS[random.index(NUMBERS.len())].into()
         }),
-        8 => replace(bytes, random, is_number, near),
+        8 => replace(bytes, random, is_number, similar_number),
         9 => insert(bytes, TEXTS[random.index(TEXTS.len())].as_bytes(), random),
-        10 => lines(bytes, random),
-        11 => brackets(bytes, other, random),
-        12 => strings(bytes, random),
-        13 => word(bytes, random),
-        14 => encoded(bytes, other, random),
+        10 => mutate_lines(bytes, random),
+        11 => mutate_bracket(bytes, other, random),
+        12 => replace_string(bytes, random),
+        13 => overwrite_word(bytes, random),
+        14 => mutate_base64(bytes, other, random),
         _ => bytes.truncate(random.index(bytes.len() + 1)),
     }
 }
 
-fn at(bytes: &mut [u8], random: &mut SplitMix64, change: impl FnOnce(&mut u8, &mut SplitMix64)) {
+fn change_byte(
+    bytes: &mut [u8],
+    random: &mut SplitMix64,
+    change: impl FnOnce(&mut u8, &mut SplitMix64),
+) {
     if !bytes.is_empty() {
         let i = random.index(bytes.len());
         change(&mut bytes[i], random);
     }
 }
 
-/// A part of something so long: mostly short, sometimes anything.
+/// Returns a random range of a sequence: mostly short, sometimes of any length.
 fn span(len: usize, random: &mut SplitMix64) -> std::ops::Range<usize> {
     let start = random.index(len + 1);
-    let most = if random.index(4) == 0 { len - start } else { (len - start).min(16) };
-    start..start + random.index(most + 1)
+    let max = if random.index(4) == 0 { len - start } else { (len - start).min(16) };
+    start..start + random.index(max + 1)
 }
 
-fn insert(bytes: &mut Vec<u8>, what: &[u8], random: &mut SplitMix64) {
+fn insert(bytes: &mut Vec<u8>, inserted: &[u8], random: &mut SplitMix64) {
     let i = random.index(bytes.len() + 1);
-    bytes.splice(i..i, what.iter().copied());
+    bytes.splice(i..i, inserted.iter().copied());
 }
 
 fn is_number(byte: u8) -> bool {
     byte.is_ascii_digit() || matches!(byte, b'.' | b'-' | b'+')
 }
 
-/// The run of such bytes around a random place, or behind it.
+/// Returns a run of matching bytes around or after a random position.
 fn token(
     bytes: &[u8],
     random: &mut SplitMix64,
-    is: fn(u8) -> bool,
+    matches: fn(u8) -> bool,
 ) -> Option<std::ops::Range<usize>> {
     let from = random.index(bytes.len() + 1);
-    let hit = from + bytes[from..].iter().position(|&b| is(b))?;
-    let start = bytes[..hit].iter().rposition(|&b| !is(b)).map_or(0, |i| i + 1);
-    let end = hit + bytes[hit..].iter().position(|&b| !is(b)).unwrap_or(bytes.len() - hit);
+    let hit = from + bytes[from..].iter().position(|&b| matches(b))?;
+    let start = bytes[..hit].iter().rposition(|&b| !matches(b)).map_or(0, |i| i + 1);
+    let end = hit + bytes[hit..].iter().position(|&b| !matches(b)).unwrap_or(bytes.len() - hit);
     Some(start..end)
 }
 
 fn replace(
     bytes: &mut Vec<u8>,
     random: &mut SplitMix64,
-    is: fn(u8) -> bool,
+    matches: fn(u8) -> bool,
     by: impl FnOnce(&mut SplitMix64, &str) -> String,
 ) {
-    if let Some(token) = token(bytes, random, is) {
+    if let Some(token) = token(bytes, random, matches) {
         let new = by(random, &String::from_utf8_lossy(&bytes[token.clone()]));
         bytes.splice(token, new.into_bytes());
     }
 }
 
-/// A number like that one.
-fn near(random: &mut SplitMix64, text: &str) -> String {
+/// Returns a number similar to another.
+fn similar_number(random: &mut SplitMix64, text: &str) -> String {
     let Ok(number) = text.parse::<i128>() else { return format!("{text}9") };
     let changed = match random.index(6) {
         0 => number.saturating_add(1),
@@ -210,8 +214,8 @@ fn near(random: &mut SplitMix64, text: &str) -> String {
     changed.to_string()
 }
 
-/// Lines twice, gone, exchanged, or with the other line end.
-fn lines(bytes: &mut Vec<u8>, random: &mut SplitMix64) {
+/// Duplicates, removes or exchanges lines, or changes the line ends.
+fn mutate_lines(bytes: &mut Vec<u8>, random: &mut SplitMix64) {
     let mut lines: Vec<&[u8]> = bytes.split_inclusive(|&b| b == b'\n').collect();
     if lines.is_empty() {
         return;
@@ -230,8 +234,8 @@ fn lines(bytes: &mut Vec<u8>, random: &mut SplitMix64) {
     *bytes = lines.concat();
 }
 
-/// The end of the bracket that opens there.
-fn closes(bytes: &[u8], open: usize) -> Option<usize> {
+/// Returns the end of the bracket that opens at `open`.
+fn bracket_end(bytes: &[u8], open: usize) -> Option<usize> {
     let (mut depth, mut in_string, mut escaped) = (0_usize, false, false);
     for (i, &byte) in bytes.iter().enumerate().skip(open) {
         match byte {
@@ -250,31 +254,32 @@ fn closes(bytes: &[u8], open: usize) -> Option<usize> {
     None
 }
 
-fn value(bytes: &[u8], random: &mut SplitMix64) -> Option<std::ops::Range<usize>> {
+fn bracket(bytes: &[u8], random: &mut SplitMix64) -> Option<std::ops::Range<usize>> {
     let from = random.index(bytes.len() + 1);
     let open = from + bytes[from..].iter().position(|b| matches!(b, b'{' | b'['))?;
-    Some(open..closes(bytes, open)?)
+    Some(open..bracket_end(bytes, open)?)
 }
 
-/// A whole object or list: gone, twice, empty, or another one in its place.
-fn brackets(bytes: &mut Vec<u8>, other: &[u8], random: &mut SplitMix64) {
-    let Some(of) = value(bytes, random) else { return };
-    let whole = bytes[of.clone()].to_vec();
+/// Removes, duplicates, empties or replaces a whole object or list.
+fn mutate_bracket(bytes: &mut Vec<u8>, other: &[u8], random: &mut SplitMix64) {
+    let Some(range) = bracket(bytes, random) else { return };
+    let whole = bytes[range.clone()].to_vec();
     let new = match random.index(6) {
         0 => b"null".to_vec(),
         1 => vec![whole[0], whole[whole.len() - 1]],
         2 => [&whole[..], b",", &whole[..]].concat(),
-        3 => value(bytes, random).map_or(whole, |other| bytes[other].to_vec()),
-        4 => value(other, random).map_or(whole, |of| other[of].to_vec()),
+        3 => bracket(bytes, random).map_or(whole, |other| bytes[other].to_vec()),
+        4 => bracket(other, random).map_or(whole, |range| other[range].to_vec()),
         _ => whole[1..whole.len() - 1].to_vec(),
     };
-    bytes.splice(of, new);
+    bytes.splice(range, new);
 }
 
-/// The text of one string in the place of another, changed or as it is.
-fn strings(bytes: &mut Vec<u8>, random: &mut SplitMix64) {
-    let is = |byte: u8| byte != b'"';
-    let (Some(to), Some(from)) = (token(bytes, random, is), token(bytes, random, is)) else {
+/// Replaces a string by another string of the input or a constant.
+fn replace_string(bytes: &mut Vec<u8>, random: &mut SplitMix64) {
+    let is_inside = |byte: u8| byte != b'"';
+    let (Some(to), Some(from)) = (token(bytes, random, is_inside), token(bytes, random, is_inside))
+    else {
         return;
     };
     let mut new = bytes[from].to_vec();
@@ -284,41 +289,42 @@ fn strings(bytes: &mut Vec<u8>, random: &mut SplitMix64) {
     bytes.splice(to, new);
 }
 
-/// A word of eight or four bytes, in either order.
-fn word(bytes: &mut [u8], random: &mut SplitMix64) {
+/// Overwrites a word of four or eight bytes, in either byte order.
+fn overwrite_word(bytes: &mut [u8], random: &mut SplitMix64) {
     let value = WORDS[random.index(WORDS.len())];
-    let big = random.coin();
+    let is_big_endian = random.coin();
     let width = if random.coin() { 8 } else { 4 };
     if bytes.len() < width {
         return;
     }
     let i = random.index(bytes.len() - width + 1) / 4 * 4;
-    let of = if big {
+    let word = if is_big_endian {
         value.to_be_bytes()[8 - width..].to_vec()
     } else {
         value.to_le_bytes()[..width].to_vec()
     };
-    if let Some(place) = bytes.get_mut(i..i + width) {
-        place.copy_from_slice(&of);
+    if let Some(target) = bytes.get_mut(i..i + width) {
+        target.copy_from_slice(&word);
     }
 }
 
-/// What is encoded in a text, changed and encoded again: else base64 hides it.
-fn encoded(bytes: &mut Vec<u8>, other: &[u8], random: &mut SplitMix64) {
+/// Decodes base64 in a text, changes the content and encodes it again.
+fn mutate_base64(bytes: &mut Vec<u8>, other: &[u8], random: &mut SplitMix64) {
     const MIN_ENCODED_BYTES: usize = 24;
-    let is = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'=');
+    let is_base64 = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'=');
     for _ in 0..8 {
-        let Some(of) = token(bytes, random, is).filter(|of| of.len() >= MIN_ENCODED_BYTES) else {
+        let found = token(bytes, random, is_base64);
+        let Some(range) = found.filter(|range| range.len() >= MIN_ENCODED_BYTES) else {
             continue;
         };
-        let Ok(mut inside) = BASE64.decode(&bytes[of.clone()]) else { continue };
+        let Ok(mut inside) = BASE64.decode(&bytes[range.clone()]) else { continue };
         match random.index(4) {
-            0 => at(&mut inside, random, |byte, random| *byte = random.next_u64() as u8),
-            1 => word(&mut inside, random),
-            2 => at(&mut inside, random, |byte, random| *byte ^= 1 << random.index(8)),
+            0 => change_byte(&mut inside, random, |byte, random| *byte = random.next_u64() as u8),
+            1 => overwrite_word(&mut inside, random),
+            2 => change_byte(&mut inside, random, |byte, random| *byte ^= 1 << random.index(8)),
             _ => insert(&mut inside, &other[span(other.len(), random)], random),
         }
-        bytes.splice(of, BASE64.encode(inside).into_bytes());
+        bytes.splice(range, BASE64.encode(inside).into_bytes());
         return;
     }
 }

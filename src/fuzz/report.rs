@@ -1,4 +1,4 @@
-//! Reports of runs, ours or of other tools.
+//! Targets for reports of runs, written by osjitter or by other tools.
 
 use std::collections::BTreeSet;
 
@@ -8,21 +8,21 @@ use files::file::File as _;
 use files::merge;
 use files::report::Report;
 
-use crate::fuzz::again;
-use crate::fuzz::files::{shown, text};
-use crate::fuzz::stage::Stages;
+use crate::fuzz::files::{check_file, text};
+use crate::fuzz::round_trip;
+use crate::fuzz::step_costs::StepCosts;
 use crate::interop;
-use crate::render::formats::{Format, Made, make};
+use crate::render::formats::{Format, Rendering, make};
 use crate::render::table::TableArgs;
 use crate::report::runs::{BinsArgs, FORMATS, RunOptions, Runs};
 
-/// A value is within this of what it was in a log of three digits.
+/// Relative error of a value in a log with three digits.
 const THREE_DIGITS: f64 = 1e-3;
 
-/// One report.
-pub fn body(bytes: &[u8], stages: &Stages) -> exit::Result<()> {
-    let report = stages.of("read", || interop::parse(&text(bytes)?))?;
-    written(&report, stages);
+/// Reads one report and renders it in every format.
+pub fn body(bytes: &[u8], costs: &StepCosts) -> exit::Result<()> {
+    let report = costs.measure("read", || interop::parse(&text(bytes)?))?;
+    check_written(&report, costs);
     let options = RunOptions {
         samples: false,
         histogram: false,
@@ -32,61 +32,63 @@ pub fn body(bytes: &[u8], stages: &Stages) -> exit::Result<()> {
         bins: BinsArgs::default(),
     };
     for (format, _) in FORMATS {
-        formatted(
+        check_format(
             &report,
             format,
             &RunOptions { histogram: format == Format::Table, ..options.clone() },
-            stages,
+            costs,
         );
     }
-    formatted(&report, Format::Csv, &RunOptions { samples: true, ..options }, stages);
+    check_format(&report, Format::Csv, &RunOptions { samples: true, ..options }, costs);
     Ok(())
 }
 
-/// The file that we write of it is one that we read, to the same report.
-fn written(report: &Report, stages: &Stages) {
-    let json = stages.of("json", || report.to_json());
-    match stages.of("read again", || Report::from_json(&json)) {
-        Ok(again) => assert!(again == *report, "it is another report when it is read again"),
-        Err(error) => panic!("what we write we refuse: {error}"),
+/// Checks that a report survives writing and reading.
+fn check_written(report: &Report, costs: &StepCosts) {
+    let json = costs.measure("json", || report.to_json());
+    match costs.measure("read again", || Report::from_json(&json)) {
+        Ok(again) => assert!(again == *report, "the report differs when it is read again"),
+        Err(error) => panic!("what we write must be readable: {error}"),
     }
 }
 
-fn formatted(report: &Report, format: Format, options: &RunOptions, stages: &Stages) {
+fn check_format(report: &Report, format: Format, options: &RunOptions, costs: &StepCosts) {
     let runs = Runs::new(vec![report.clone()], format, options);
     let Ok(runs) = runs else { panic!("{format:?} with its options is refused") };
-    let Ok(made) = stages.of("format", || make("a run", &FORMATS, format, &runs)) else { return };
-    again::check(format, &made);
-    let Made::Text(text) = made else { return };
+    let Ok(rendering) = costs.measure("format", || make("a run", &FORMATS, format, &runs)) else {
+        return;
+    };
+    round_trip::check(format, &rendering);
+    let Rendering::Text(text) = rendering else { return };
     let read = |text: &str| {
-        interop::parse(text).unwrap_or_else(|e| panic!("our {format:?} we refuse: {e}"))
+        interop::parse(text).unwrap_or_else(|e| panic!("our {format:?} cannot be read: {e}"))
     };
     let measured = report.subjects.iter().filter(|s| s.summary.is_some());
     match format {
         Format::CyclictestJson if measured.clone().next().is_some() => {
-            again::same_numbers(again::numbers(report), &read(&text), 0.0)
+            round_trip::check_numbers(round_trip::subject_numbers(report), &read(&text), 0.0)
         }
         Format::Hlog if text.lines().any(|line| !line.starts_with(['#', '"'])) => drop(read(&text)),
         Format::Csv if !options.samples => {
             assert_eq!(
-                again::csv(&text).len() - 1,
+                round_trip::parse_csv(&text).len() - 1,
                 measured.count(),
                 "a line for each subject that was measured"
             );
         }
         Format::Hgrm => {
             let stored = measured.clone().find_map(|s| s.histogram.as_ref()).map_or(0, |h| h.count);
-            assert_eq!(again::hgrm(&text), stored, "values are lost");
+            assert_eq!(round_trip::count_hgrm(&text), stored, "values are lost");
         }
         _ => {}
     }
     if format == Format::Hlog {
-        logged(report, &text);
+        check_log(report, &text);
     }
 }
 
-/// A log has every tick, if the report has them all.
-fn logged(report: &Report, log: &str) {
+/// Checks that a log has every tick, if the report has all of them.
+fn check_log(report: &Report, log: &str) {
     let measured = || report.subjects.iter().filter(|s| s.summary.is_some());
     let whole = measured().all(|s| {
         let kept: usize = s.rounds.iter().map(|r| r.lateness_ns.len()).sum();
@@ -100,15 +102,14 @@ fn logged(report: &Report, log: &str) {
     {
         let kept = measured().map(|s| s.rounds.iter().flat_map(|r| r.lateness_ns.iter().copied()));
         let numbers = kept.map(|kept| (kept.clone().count() as u64, kept.max().unwrap_or(0)));
-        again::same_numbers(numbers.collect(), &read, THREE_DIGITS);
+        round_trip::check_numbers(numbers.collect(), &read, THREE_DIGITS);
     }
 }
 
-/// Several: the report joined with another run of its plan, and its subjects compared with each
-/// other.
-pub fn several(bytes: &[u8], stages: &Stages) -> exit::Result<()> {
+/// Merges the report with another run of its plan, and compares its subjects with each other.
+pub fn several(bytes: &[u8], costs: &StepCosts) -> exit::Result<()> {
     const MAX_REPORTS: usize = 4;
-    let report = stages.of("read", || interop::parse(&text(bytes)?))?;
+    let report = costs.measure("read", || interop::parse(&text(bytes)?))?;
     let mut other = report.clone();
     other.started_utc = "2001-01-01T00:00:00Z".to_owned();
     other.plan.seed = !other.plan.seed;
@@ -118,9 +119,9 @@ pub fn several(bytes: &[u8], stages: &Stages) -> exit::Result<()> {
         *late = late.saturating_add(1);
     }
     let both = [report, other];
-    if let Ok(merged) = stages.of("merge", || merge::merge(&both, true)) {
-        let _ = stages.of("ranking", || merge::ranking(&both));
-        written(&merged, stages);
+    if let Ok(merged) = costs.measure("merge", || merge::merge(&both, true)) {
+        let _ = costs.measure("ranking", || merge::ranking(&both));
+        check_written(&merged, costs);
     }
     let subjects = &both[0].subjects;
     for (i, b) in subjects.iter().take(MAX_REPORTS).enumerate() {
@@ -129,26 +130,26 @@ pub fn several(bytes: &[u8], stages: &Stages) -> exit::Result<()> {
             .map(|a| (&both[0], a))
             .chain(both[1].subjects.get(i).map(|a| (&both[1], a)))
         {
-            compared(
+            check_comparison(
                 ChosenSubject { report, subject: a },
                 ChosenSubject { report: &both[0], subject: b },
-                stages,
+                costs,
             );
         }
     }
     Ok(())
 }
 
-fn compared(a: ChosenSubject<'_>, b: ChosenSubject<'_>, stages: &Stages) {
-    let _ = stages.of("differences", || compare::differences(a, b));
-    let Ok(one) = stages.of("compare", || compare::compare(a, b)) else { return };
-    let origin = |of: ChosenSubject<'_>| Origin {
+fn check_comparison(a: ChosenSubject<'_>, b: ChosenSubject<'_>, costs: &StepCosts) {
+    let _ = costs.measure("differences", || compare::differences(a, b));
+    let Ok(subject) = costs.measure("compare", || compare::compare(a, b)) else { return };
+    let origin = |chosen: ChosenSubject<'_>| Origin {
         file: "report.json".to_owned(),
         program: None,
-        started_utc: of.report.started_utc.clone(),
-        partial: of.report.partial,
-        fitness: of.report.fitness.clone(),
-        tool: of.report.tool.clone(),
+        started_utc: chosen.report.started_utc.clone(),
+        partial: chosen.report.partial,
+        fitness: chosen.report.fitness.clone(),
+        tool: chosen.report.tool.clone(),
     };
     let comparison = Comparison {
         metrics: Vec::new(),
@@ -156,9 +157,9 @@ fn compared(a: ChosenSubject<'_>, b: ChosenSubject<'_>, stages: &Stages) {
         tool: a.report.tool.clone(),
         a: origin(a),
         b: origin(b),
-        warnings: compare::warnings(a.report, b.report, std::slice::from_ref(&one)),
+        warnings: compare::warnings(a.report, b.report, std::slice::from_ref(&subject)),
         forced: Vec::new(),
-        subjects: vec![one],
+        subjects: vec![subject],
     };
-    shown(&comparison, &crate::compare::formats::FORMATS, stages);
+    check_file(&comparison, &crate::compare::formats::FORMATS, costs);
 }

@@ -1,13 +1,13 @@
-//! What a gated program writes.
+//! Target for the output of a gated program.
 
 use cli::exit::{self, Error};
 use jitterstat::series::{Better, Metric, Reader, Writer, metrics};
 
-use crate::fuzz::stage::Stages;
+use crate::fuzz::step_costs::StepCosts;
 
-pub fn body(bytes: &[u8], stages: &Stages) -> exit::Result<()> {
-    let ticks = stages.of("ticks", || Reader::read(bytes));
-    let declared = stages.of("metrics", || metrics(bytes));
+pub fn body(bytes: &[u8], costs: &StepCosts) -> exit::Result<()> {
+    let ticks = costs.measure("ticks", || Reader::read(bytes));
+    let declared = costs.measure("metrics", || metrics(bytes));
     if let Ok(ticks) = &ticks {
         let mut file = Vec::new();
         let mut out = Writer::new(&mut file, ticks.period_ns).expect("memory");
@@ -28,7 +28,7 @@ pub fn body(bytes: &[u8], stages: &Stages) -> exit::Result<()> {
     ticks.map(drop).or(declared.map(drop)).map_err(|e| Error::usage(e.to_string()))
 }
 
-/// A metric can be declared again, and its quantiles rise.
+/// Checks that a metric survives writing and reading, and that its quantiles rise.
 fn check(metric: &Metric) {
     let quantiles = [0.0, 0.5, 0.9, 0.99, 1.0].map(|q| metric.samples.quantile(q));
     assert!(quantiles.is_sorted(), "{quantiles:?}");

@@ -1,8 +1,8 @@
-//! The targets over their corpora and over mutations of them.
+//! Runs the targets on their corpora and on mutations of them.
 //!
-//! `OSJITTER_FUZZ_RUNS` and `OSJITTER_FUZZ_SECONDS` bound what is run of each target beside the
-//! corpus, whichever comes first; `OSJITTER_FUZZ_SEED` is where the mutations begin, and
-//! `OSJITTER_FUZZ_STATS` a file that gets a line of JSON for each target. Whatever fails is kept in
+//! `OSJITTER_FUZZ_RUNS` and `OSJITTER_FUZZ_SECONDS` limit the mutations of each target, whichever
+//! comes first. `OSJITTER_FUZZ_SEED` is the seed of the mutations, and `OSJITTER_FUZZ_STATS` names
+//! a file to which a line of JSON is appended for each target. Failing inputs are stored in
 //! `fuzz/finds`.
 
 use std::cell::Cell;
@@ -18,28 +18,28 @@ use cli::printable;
 use engine::machine::os::thread_cpu_ns;
 use jitterstat::stats::random::SplitMix64;
 
-use super::mutate::mutated;
-use super::stage::Stages;
+use super::mutate::mutate;
+use super::step_costs::StepCosts;
 use super::{Body, TARGETS, gate};
 
-/// What a step may take of a thread's time for an input below 1 MB.
+/// Maximum CPU time of a step for an input below 1 MB.
 const STEP_TIMEOUT: Duration = Duration::from_secs(1);
-/// What it may allocate: so many times the input, and this.
+/// Maximum memory of a step: a multiple of the size of the input, plus a constant.
 const BYTES_PER_BYTE: u64 = 64;
 const MAX_BYTES: u64 = 64 << 20;
-/// Unless told otherwise: a part of the tests that everybody runs.
+/// Default limits, for the regular test run.
 const RUNS: u64 = 2_000;
 const SECONDS: f64 = 0.5;
 const SEED: u64 = 0x051d_0b5e_55ed;
-/// Inputs that did something new are mutated again; no more of them than this.
+/// Maximum number of inputs kept for further mutation because they caused new behaviour.
 const MAX_KEPT: usize = 2_000;
 
-fn fuzz() -> PathBuf {
+fn fuzz_directory() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz")
 }
 
 fn corpus(target: &str) -> Vec<Vec<u8>> {
-    let directory = fuzz().join("corpus").join(target);
+    let directory = fuzz_directory().join("corpus").join(target);
     let mut files: Vec<PathBuf> = std::fs::read_dir(&directory)
         .unwrap_or_else(|e| panic!("{}: {e}", directory.display()))
         .map(|entry| entry.unwrap().path())
@@ -55,21 +55,24 @@ fn number<T: std::str::FromStr>(name: &str, otherwise: T) -> T {
         .map_or(otherwise, |text| text.parse().unwrap_or_else(|_| panic!("{name}: {text:?}")))
 }
 
-/// What one input did, as far as that is worth looking at again: how a refusal begins, or how much
-/// was made of it.
+/// The behaviour caused by an input: the beginning of the error, or the size of the result. Inputs
+/// with a new behaviour are mutated further.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Class {
+enum Behaviour {
     Accepted { input: Option<u32>, memory: Option<u32> },
     Refused(String),
 }
 
-fn class(bytes: &[u8], result: &cli::exit::Result<()>, stages: &Stages) -> Class {
+fn classify(bytes: &[u8], result: &cli::exit::Result<()>, costs: &StepCosts) -> Behaviour {
     const WORDS: usize = 40;
     match result {
         // Steps of a quarter of an octave.
         Ok(()) => {
-            let memory = stages.peak_bytes.get().checked_pow(4).unwrap_or(u64::MAX);
-            Class::Accepted { input: bytes.len().checked_ilog2(), memory: memory.checked_ilog2() }
+            let memory = costs.peak_bytes.get().checked_pow(4).unwrap_or(u64::MAX);
+            Behaviour::Accepted {
+                input: bytes.len().checked_ilog2(),
+                memory: memory.checked_ilog2(),
+            }
         }
         Err(error) => {
             let mut quoted = false;
@@ -78,17 +81,17 @@ fn class(bytes: &[u8], result: &cli::exit::Result<()>, stages: &Stages) -> Class
                 quoted ^= matches!(c, '"' | '`');
                 !quoted && c.is_ascii_alphabetic()
             });
-            Class::Refused(words.take(WORDS).collect())
+            Behaviour::Refused(words.take(WORDS).collect())
         }
     }
 }
 
 thread_local! {
-    /// What the last panic of this thread said, and where.
+    /// Message and location of the last panic of this thread.
     static PANIC: Cell<String> = const { Cell::new(String::new()) };
 }
 
-fn hook() {
+fn install_panic_hook() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         let before = std::panic::take_hook();
@@ -111,14 +114,14 @@ struct Totals {
     slowest: (u64, &'static str, usize),
 }
 
-/// One input. What must not be is the error.
-fn execute(body: Body, bytes: &[u8], totals: &mut Totals) -> Result<Class, String> {
-    let stages = Stages::default();
+/// Runs a target on one input. A defect is an error.
+fn execute(body: Body, bytes: &[u8], totals: &mut Totals) -> Result<Behaviour, String> {
+    let costs = StepCosts::default();
     let result =
-        catch_unwind(AssertUnwindSafe(|| body(bytes, &stages))).map_err(|_| PANIC.take())?;
+        catch_unwind(AssertUnwindSafe(|| body(bytes, &costs))).map_err(|_| PANIC.take())?;
     totals.executions += 1;
     totals.accepted += u64::from(result.is_ok());
-    let (peak, (spent, step)) = (stages.peak_bytes.get(), stages.slowest.get());
+    let (peak, (spent, step)) = (costs.peak_bytes.get(), costs.slowest.get());
     totals.peak = totals.peak.max((peak, bytes.len()));
     totals.slowest = totals.slowest.max((spent, step, bytes.len()));
     if u128::from(spent) > STEP_TIMEOUT.as_nanos() {
@@ -137,12 +140,12 @@ fn execute(body: Body, bytes: &[u8], totals: &mut Totals) -> Result<Class, Strin
             return Err(format!("refused without a word, or as no bad input: {error:?}"));
         }
     }
-    Ok(class(bytes, &result, &stages))
+    Ok(classify(bytes, &result, &costs))
 }
 
-/// Keeps the input, and fails.
-fn found(target: &str, bytes: &[u8], what: &str) -> ! {
-    let directory = fuzz().join("finds");
+/// Stores the input and panics.
+fn fail(target: &str, bytes: &[u8], what: &str) -> ! {
+    let directory = fuzz_directory().join("finds");
     std::fs::create_dir_all(&directory).unwrap();
     let mut hasher = DefaultHasher::new();
     bytes.hash(&mut hasher);
@@ -151,15 +154,16 @@ fn found(target: &str, bytes: &[u8], what: &str) -> ! {
     panic!("{target}: {what}; the input is {}", file.display());
 }
 
-/// Time that this thread has had: as much is done on a busy machine as on an idle one.
+/// Returns the CPU time of this thread in seconds, so that a busy machine runs as many mutations as
+/// an idle one.
 #[allow(clippy::disallowed_methods, reason = "it bounds a test; nothing is measured")]
-fn spent(begun: std::time::Instant) -> f64 {
+fn elapsed_seconds(begun: std::time::Instant) -> f64 {
     thread_cpu_ns().map_or_else(|| begun.elapsed().as_secs_f64(), |ns| ns as f64 / 1e9)
 }
 
 #[allow(clippy::disallowed_methods, reason = "it bounds a test; nothing is measured")]
-fn fuzzed(target: &str) {
-    hook();
+fn fuzz_target(target: &str) {
+    install_panic_hook();
     let (_, body) = *TARGETS.iter().find(|(name, _)| *name == target).unwrap();
     let seed = number("OSJITTER_FUZZ_SEED", SEED);
     let (runs, seconds) =
@@ -172,40 +176,43 @@ fn fuzzed(target: &str) {
     for bytes in &kept {
         match execute(body, bytes, &mut totals) {
             Ok(class) => drop(classes.insert(class)),
-            Err(what) => found(target, bytes, &what),
+            Err(what) => fail(target, bytes, &what),
         }
     }
     let mut hasher = DefaultHasher::new();
     (seed, target).hash(&mut hasher);
     let mut random = SplitMix64::new(hasher.finish());
     let mut run = 0;
-    while run < runs && spent(begun) < seconds {
-        // Mostly from what is accepted: the rest of the program is behind it.
+    while run < runs && elapsed_seconds(begun) < seconds {
+        // Mostly from accepted inputs, which reach more of the program.
         let pools = [&kept, if refused.is_empty() { &kept } else { &refused }];
         let [input, other] = [(); 2].map(|()| {
             let pool = pools[usize::from(random.index(4) == 0)];
-            // Short ones mostly: there are more of them in the time, and a change hits more often
-            // what matters.
+            // Mostly short inputs: more of them run in the same time, and a change is more likely
+            // to matter.
             let drawn = (0..1 << random.index(4)).map(|_| &pool[random.index(pool.len())]);
             drawn.min_by_key(|bytes| bytes.len()).expect("at least one is drawn")
         });
-        let bytes = mutated(input, other, &mut random);
+        let bytes = mutate(input, other, &mut random);
         match execute(body, &bytes, &mut totals) {
             Ok(class) => {
-                let pool =
-                    if matches!(class, Class::Accepted { .. }) { &mut kept } else { &mut refused };
+                let pool = if matches!(class, Behaviour::Accepted { .. }) {
+                    &mut kept
+                } else {
+                    &mut refused
+                };
                 if pool.len() < MAX_KEPT && classes.insert(class) {
                     pool.push(bytes);
                 }
             }
-            Err(what) => found(target, &bytes, &format!("{what} (seed {seed}, mutation {run})")),
+            Err(what) => fail(target, &bytes, &format!("{what} (seed {seed}, mutation {run})")),
         }
         run += 1;
     }
     if let Some(file) = std::env::var_os("OSJITTER_FUZZ_STATS") {
         let line = serde_json::json!({
             "target": target, "executions": totals.executions, "accepted": totals.accepted,
-            "behaviours": classes.len(), "seconds": spent(begun), "seed": seed,
+            "behaviours": classes.len(), "seconds": elapsed_seconds(begun), "seed": seed,
             "peak_bytes": totals.peak.0, "peak_of_input_bytes": totals.peak.1,
             "slowest_ms": totals.slowest.0 as f64 / 1e6, "slowest_step": totals.slowest.1,
             "slowest_of_input_bytes": totals.slowest.2,
@@ -219,18 +226,18 @@ macro_rules! tests {
     ($($target:ident)*) => {
         $(#[test]
         fn $target() {
-            fuzzed(stringify!($target));
+            fuzz_target(stringify!($target));
         })*
 
         #[test]
-        fn every_target_is_tested_has_a_corpus_and_a_binary_for_cargo_fuzz() {
+        fn targets_have_corpora_and_binaries() {
             let names = TARGETS.map(|(name, _)| name.to_owned());
             assert_eq!(names, [$(stringify!($target)),*]);
-            let directories = std::fs::read_dir(fuzz().join("corpus")).unwrap();
+            let directories = std::fs::read_dir(fuzz_directory().join("corpus")).unwrap();
             let corpora: BTreeSet<String> =
                 directories.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
             assert_eq!(corpora, names.iter().cloned().collect());
-            let manifest = std::fs::read_to_string(fuzz().join("Cargo.toml")).unwrap();
+            let manifest = std::fs::read_to_string(fuzz_directory().join("Cargo.toml")).unwrap();
             let manifest: toml::Table = manifest.parse().unwrap();
             let binaries = manifest["bin"].as_array().unwrap().iter().map(|bin| bin["name"].as_str().unwrap().to_owned());
             assert_eq!(binaries.collect::<BTreeSet<_>>(), corpora);
@@ -243,35 +250,35 @@ tests! {
     jitterdebugger meter oslat plan report rtla runs series trace verdict
 }
 
-/// Alpha is 0.5 %: of gates whose sides are drawn from one distribution, no more end as regressed
-/// than chance explains.
+/// Alpha is 0.5 %: among gates whose sides are drawn from one distribution, no more end as
+/// regressed than chance explains.
 #[test]
-fn equal_sides_raise_alarms_in_no_more_gates_than_alpha() {
+fn equal_sides_rarely_raise_alarms() {
     let gates = number("OSJITTER_FUZZ_GATES", 40);
-    let alarms = gate::alarms(gates, number("OSJITTER_FUZZ_SEED", SEED));
+    let alarms = gate::count_alarms(gates, number("OSJITTER_FUZZ_SEED", SEED));
     let expected = gates as f64 * 0.005;
     // Four standard deviations, and one for the tail of small numbers.
-    let most = expected + 4.0 * expected.sqrt() + 1.0;
-    assert!(alarms as f64 <= most, "{alarms} of {gates}");
+    let max = expected + 4.0 * expected.sqrt() + 1.0;
+    assert!(alarms as f64 <= max, "{alarms} of {gates}");
 }
 
-/// A test that cannot fail is none: this is how a find looks.
+/// Checks that each kind of defect is detected.
 #[test]
-fn what_a_target_does_wrong_is_seen() {
-    hook();
+fn defects_are_detected() {
+    install_panic_hook();
     let mut totals = Totals::default();
     let panics: Body = |bytes, _| panic!("at {}", bytes[0]);
     assert!(execute(panics, &[7], &mut totals).unwrap_err().starts_with("at 7 (src/fuzz/tests.rs"));
-    let hungry: Body = |_, stages| {
-        stages.of("eat", || drop(Vec::<u8>::with_capacity(65 << 20)));
+    let hungry: Body = |_, costs| {
+        costs.measure("eat", || drop(Vec::<u8>::with_capacity(65 << 20)));
         Ok(())
     };
     assert!(execute(hungry, &[0], &mut totals).unwrap_err().contains("bytes of memory"));
     let mute: Body = |_, _| Err(cli::exit::Error::usage("\n"));
     assert!(execute(mute, &[0], &mut totals).unwrap_err().contains("without a word"));
-    let slow: Body = |_, stages| {
+    let slow: Body = |_, costs| {
         let until = thread_cpu_ns().map(|ns| ns + 1_100_000_000);
-        stages.of("think", || while thread_cpu_ns() < until {});
+        costs.measure("think", || while thread_cpu_ns() < until {});
         Ok(())
     };
     let known = thread_cpu_ns().is_some();

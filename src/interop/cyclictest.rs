@@ -130,7 +130,7 @@ fn cmdline(report: &Report) -> String {
 /// as in the stored histogram.
 pub fn write(report: &Report) -> String {
     let thread = |entry: Entry<'_>| {
-        let values = Lateness::of(entry.subject);
+        let values = Lateness::from_subject(entry.subject);
         let d = &entry.summary.lateness_ns;
         let [min, mean, max] = [d.min, d.mean, d.max].map(|ns| ns.max(0));
         let mut histogram = BTreeMap::new();

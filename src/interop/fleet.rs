@@ -225,7 +225,7 @@ fn rows(path: &Path, read: Read) -> Result<Vec<Interval>> {
 
 #[cfg(feature = "parquet")]
 fn parquet(path: &Path) -> Result<String> {
-    crate::render::parquet::as_csv(path, file_io::MAX_FILE)
+    crate::render::parquet::read_as_csv(path, file_io::MAX_FILE)
 }
 
 #[cfg(not(feature = "parquet"))]

@@ -88,7 +88,8 @@ fn small() -> Report {
 fn export_all(report: &Report) {
     let both = [report.clone(), report.clone()];
     for reports in [&both[..1], &both[..]] {
-        let _ = render::table::of_several(reports, &render::table::TableArgs::default(), 80, true);
+        let _ =
+            render::table::render_reports(reports, &render::table::TableArgs::default(), 80, true);
         let _ = render::markdown::text(reports);
         let _ = render::html::page(reports);
         let _ = render::csv::summary(reports);

@@ -1,16 +1,15 @@
-//! A long series in few points, without averaging any sample of the tail away.
+//! Reduces a long series to few points without averaging away any sample of the tail.
 
-/// What is drawn of a series: a band from the least to the most in each column, and every point
-/// above the threshold.
+/// The reduced series: the range of values in each column, and every point above a threshold.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Envelope {
-    /// Middle of the column, least, most.
+    /// Middle of the column, minimum, maximum.
     pub band: Vec<(f64, i64, i64)>,
-    /// Points above the threshold, each one.
+    /// Every point above the threshold.
     pub tail: Vec<(f64, i64)>,
 }
 
-/// Reduces points in order of x to `columns` columns between `from` and `to`.
+/// Reduces points, sorted by x, to `columns` columns between `from` and `to`.
 pub fn envelope(points: &[(f64, i64)], from: f64, to: f64, columns: usize, above: i64) -> Envelope {
     let mut result = Envelope::default();
     let width = (to - from).max(f64::MIN_POSITIVE) / columns as f64;

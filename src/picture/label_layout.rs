@@ -1,7 +1,13 @@
-//! Names beside the marks of a picture, none over another.
+//! Places names next to the marks of a picture without overlaps.
 
-/// Left, top, right, bottom, in pixels.
-type Box = [i32; 4];
+/// A rectangle in pixels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rect {
+    pub left: i32,
+    pub top: i32,
+    pub right: i32,
+    pub bottom: i32,
+}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LabelPosition {
@@ -9,24 +15,24 @@ pub struct LabelPosition {
     pub x: i32,
     /// Middle of the text.
     pub y: i32,
-    /// The text is to the left of `x`.
-    pub to_the_left: bool,
-    /// So far from its mark that a line should lead there.
-    pub far: bool,
+    /// Whether the text is to the left of `x`.
+    pub is_left: bool,
+    /// Whether the text is so far from its mark that a line should connect them.
+    pub is_far: bool,
 }
 
-/// A mark that wants a name.
+/// A mark to be labelled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Marker {
     pub at: (i32, i32),
-    /// From the middle to the ends of what is drawn to both sides of it.
+    /// Distance from the middle to the ends of the interval bar.
     pub reach: i32,
     pub name_width: i32,
 }
 
-/// Half the height of a mark with the room around it.
-const MARK: i32 = 9;
-/// Between a mark and its name.
+/// Half the height of a mark with its margin.
+const HALF_MARK: i32 = 9;
+/// Distance between a mark and its name.
 const GAP: i32 = 4;
 /// Half the height of a line of text.
 const HALF_LINE: i32 = 8;
@@ -34,28 +40,33 @@ const HALF_LINE: i32 = 8;
 const STEP: i32 = 9;
 const STEPS: i32 = 14;
 
-/// Places a name beside each mark, from the top down: to the right or left of it, then further and
-/// further up or down, at the first place that covers neither a mark nor another name and lies
-/// within `bounds`.
-pub fn beside(marks: &[Marker], bounds: Box) -> Vec<LabelPosition> {
-    let covers = |m: &Marker| [m.at.0 - m.reach, m.at.1 - MARK, m.at.0 + m.reach, m.at.1 + MARK];
-    let mut taken: Vec<Box> = marks.iter().map(covers).collect();
+/// Places a name next to each mark, from the top down. The search begins to the right and left of
+/// the mark and continues up and down, until a position is within `bounds` and covers neither a
+/// mark nor another name. If there is none, the position next to the mark is used.
+pub fn place_labels(marks: &[Marker], bounds: Rect) -> Vec<LabelPosition> {
+    let covered = |m: &Marker| Rect {
+        left: m.at.0 - m.reach,
+        top: m.at.1 - HALF_MARK,
+        right: m.at.0 + m.reach,
+        bottom: m.at.1 + HALF_MARK,
+    };
+    let mut occupied: Vec<Rect> = marks.iter().map(covered).collect();
     let mut order: Vec<usize> = (0..marks.len()).collect();
     order.sort_by_key(|&i| marks[i].at.1);
-    let mut places = vec![None; marks.len()];
+    let mut labels = vec![None; marks.len()];
     for i in order {
         let mark = marks[i];
-        let mut all = candidates(mark);
-        let nearest = all.next().expect("there is one beside the mark");
-        let free = |place: &LabelPosition| {
-            let covers = extent(*place, mark.name_width);
-            within(covers, bounds) && !taken.iter().any(|other| overlap(covers, *other))
+        let mut candidates = candidates(mark);
+        let nearest = candidates.next().expect("there is one next to the mark");
+        let is_free = |label: &LabelPosition| {
+            let extent = extent(*label, mark.name_width);
+            within(extent, bounds) && !occupied.iter().any(|other| overlap(extent, *other))
         };
-        let best = std::iter::once(nearest).chain(all).find(free).unwrap_or(nearest);
-        taken.push(extent(best, mark.name_width));
-        places[i] = Some(best);
+        let best = std::iter::once(nearest).chain(candidates).find(is_free).unwrap_or(nearest);
+        occupied.push(extent(best, mark.name_width));
+        labels[i] = Some(best);
     }
-    places.into_iter().flatten().collect()
+    labels.into_iter().flatten().collect()
 }
 
 fn candidates(mark: Marker) -> impl Iterator<Item = LabelPosition> {
@@ -63,23 +74,26 @@ fn candidates(mark: Marker) -> impl Iterator<Item = LabelPosition> {
     (0..STEPS).flat_map(move |step| {
         let reach = mark.reach + GAP + 2 * step;
         [step * STEP, -step * STEP].into_iter().flat_map(move |dy| {
-            let at = |x, to_the_left| LabelPosition { x, y: y + dy, to_the_left, far: step > 0 };
+            let at = |x, is_left| LabelPosition { x, y: y + dy, is_left, is_far: step > 0 };
             [at(x + reach, false), at(x - reach, true)]
         })
     })
 }
 
-fn extent(place: LabelPosition, width: i32) -> Box {
-    let left = if place.to_the_left { place.x - width } else { place.x };
-    [left, place.y - HALF_LINE, left + width, place.y + HALF_LINE]
+fn extent(label: LabelPosition, width: i32) -> Rect {
+    let left = if label.is_left { label.x - width } else { label.x };
+    Rect { left, top: label.y - HALF_LINE, right: left + width, bottom: label.y + HALF_LINE }
 }
 
-fn overlap(a: Box, b: Box) -> bool {
-    a[0] < b[2] && b[0] < a[2] && a[1] < b[3] && b[1] < a[3]
+fn overlap(a: Rect, b: Rect) -> bool {
+    a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom
 }
 
-fn within(a: Box, bounds: Box) -> bool {
-    a[0] >= bounds[0] && a[1] >= bounds[1] && a[2] <= bounds[2] && a[3] <= bounds[3]
+fn within(a: Rect, bounds: Rect) -> bool {
+    a.left >= bounds.left
+        && a.top >= bounds.top
+        && a.right <= bounds.right
+        && a.bottom <= bounds.bottom
 }
 
 #[cfg(test)]
@@ -87,23 +101,23 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const BOUNDS: Box = [0, 0, 900, 500];
+    const BOUNDS: Rect = Rect { left: 0, top: 0, right: 900, bottom: 500 };
 
     #[test]
-    fn a_lone_name_is_to_the_right_of_its_mark_where_there_is_room() {
+    fn lone_name_is_right_of_mark() {
         let mark = |x| Marker { at: (x, 100), reach: 9, name_width: 80 };
         assert_eq!(
-            beside(&[mark(100)], BOUNDS),
-            [LabelPosition { x: 113, y: 100, to_the_left: false, far: false }]
+            place_labels(&[mark(100)], BOUNDS),
+            [LabelPosition { x: 113, y: 100, is_left: false, is_far: false }]
         );
-        assert!(beside(&[mark(880)], BOUNDS)[0].to_the_left);
+        assert!(place_labels(&[mark(880)], BOUNDS)[0].is_left);
     }
 
     proptest! {
         #[test]
-        fn names_of_a_crowd_keep_off_each_other(marks in proptest::collection::vec((300_i32..340, 200_i32..240), 1..9)) {
+        fn names_do_not_overlap(marks in proptest::collection::vec((300_i32..340, 200_i32..240), 1..9)) {
             let marks: Vec<_> = marks.into_iter().map(|at| Marker { at, reach: 9, name_width: 120 }).collect();
-            let boxes: Vec<Box> = beside(&marks, BOUNDS).into_iter().map(|place| extent(place, 120)).collect();
+            let boxes: Vec<Rect> = place_labels(&marks, BOUNDS).into_iter().map(|label| extent(label, 120)).collect();
             for (i, a) in boxes.iter().enumerate() {
                 prop_assert!(within(*a, BOUNDS));
                 prop_assert!(boxes[..i].iter().all(|b| !overlap(*a, *b)));

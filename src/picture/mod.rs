@@ -1,4 +1,5 @@
-//! The canvas that every room draws on.
+//! Drawing primitives shared by the pictures of all commands: canvas, axes, palette and label
+//! placement.
 
 pub mod canvas;
 pub mod envelope;

@@ -1,73 +1,74 @@
-//! The percentile axis in nines: each step to the right is a tenth of the ticks left.
+//! The percentile axis in nines: each step to the right divides the number of later ticks by ten.
 
 use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, Ranged, ValueFormatter};
 
-/// The end of the longest axis: more nines than any count of samples has.
+/// Length of the longest axis, with more nines than any number of samples has.
 const MAX_NINES: f64 = 20.0;
 
-/// Where quantile `q` lies on the axis: 0 at the minimum, 1 at p90, 2 at p99, 3 at p99.9. A
-/// quantile so close to 1 that a float holds no difference lies where the longest axis ends.
+/// Returns the position of quantile `q`: 0 for the minimum, 1 for p90, 2 for p99, 3 for p99.9. A
+/// quantile too close to 1 for a float is at the end of the longest axis.
 pub fn position(q: f64) -> f64 {
-    let left = 1.0 - q;
-    if left > 0.0 { (-left.log10()).clamp(0.0, MAX_NINES) } else { MAX_NINES }
+    let rest = 1.0 - q;
+    if rest > 0.0 { (-rest.log10()).clamp(0.0, MAX_NINES) } else { MAX_NINES }
 }
 
-/// The quantiles that people read, below the nines.
-const READ: [(f64, &str); 3] = [(0.0, "min"), (0.5, "p50"), (0.75, "p75")];
+/// The marked quantiles below p90.
+const LOW_QUANTILES: [(f64, &str); 3] = [(0.0, "min"), (0.5, "p50"), (0.75, "p75")];
 
-/// Where the marks of an axis that ends at `end` are.
+/// Returns the positions of the marks of an axis that ends at `end`.
 pub fn marks(end: f64) -> Vec<f64> {
     let whole = (1..).map(f64::from).take_while(|&n| n <= end.min(MAX_NINES));
-    READ.iter().map(|&(q, _)| position(q)).chain(whole).collect()
+    LOW_QUANTILES.iter().map(|&(q, _)| position(q)).chain(whole).collect()
 }
 
-/// How people write the quantile at a mark.
-pub fn label(position_of: f64) -> String {
-    if let Some((_, name)) = READ.iter().find(|(q, _)| (position(*q) - position_of).abs() < 1e-3) {
+/// Returns the label of the mark at a position.
+pub fn label(mark: f64) -> String {
+    if let Some((_, name)) = LOW_QUANTILES.iter().find(|(q, _)| (position(*q) - mark).abs() < 1e-3)
+    {
         return (*name).to_owned();
     }
-    match position_of.round() as i32 {
+    match mark.round() as i32 {
         1 => "p90".to_owned(),
         2 => "p99".to_owned(),
         n => format!("p99.{}", "9".repeat(usize::try_from(n - 2).unwrap_or(0))),
     }
 }
 
-/// Most points of a curve: more than any picture has columns.
-const POINTS: usize = 400;
+/// Number of steps of a curve, more than any picture has columns.
+const CURVE_STEPS: usize = 400;
 
-/// The quantile curve of sorted samples, as (position, value): evenly spaced in nines, up to the
-/// last sample.
+/// Returns the quantile curve of sorted samples as (position, value), evenly spaced in nines up to
+/// the last sample.
 pub fn curve(sorted: &[i64]) -> Vec<(f64, i64)> {
     let at = |rank: u64| sorted.get(usize::try_from(rank).ok()?.checked_sub(1)?).copied();
-    curve_of(sorted.len() as u64, sorted.len() as u64, at)
+    curve_by_rank(sorted.len() as u64, sorted.len() as u64, at)
 }
 
-/// Where the largest of `n` samples lies. It stands for the quantile 1 - 1/(2n): in the middle of
-/// its own share. Written without the subtraction from 1, in which more samples than a float has
-/// digits are lost.
-pub fn last(n: u64) -> f64 {
+/// Returns the position of the largest of `n` samples. It represents the quantile 1 - 1/(2n), the
+/// middle of its share. The formula avoids the subtraction from 1, in which a float would lose the
+/// difference if there are very many samples.
+pub fn last_position(n: u64) -> f64 {
     (2.0 * n as f64).log10()
 }
 
-/// The same of `n` samples that are asked for by rank, from 1; only the first so many of them are
-/// known.
-pub fn curve_of(n: u64, known: u64, at_rank: impl Fn(u64) -> Option<i64>) -> Vec<(f64, i64)> {
-    let (Some(least), Some(largest)) = (at_rank(1), at_rank(known)) else { return Vec::new() };
-    let end = if known < n { (n as f64 / (n - known) as f64).log10() } else { last(n) };
-    let mut curve: Vec<(f64, i64)> = (0..=POINTS)
+/// Returns the quantile curve of `n` samples that `at_rank` returns by rank, from 1. Only the first
+/// `known` of them are known.
+pub fn curve_by_rank(n: u64, known: u64, at_rank: impl Fn(u64) -> Option<i64>) -> Vec<(f64, i64)> {
+    let (Some(min), Some(max)) = (at_rank(1), at_rank(known)) else { return Vec::new() };
+    let end = if known < n { (n as f64 / (n - known) as f64).log10() } else { last_position(n) };
+    let mut curve: Vec<(f64, i64)> = (0..=CURVE_STEPS)
         .map(|i| {
-            let x = end * i as f64 / POINTS as f64;
+            let x = end * i as f64 / CURVE_STEPS as f64;
             let q = 1.0 - 10_f64.powf(-x);
             let rank = ((q * n as f64).ceil() as u64).clamp(1, known);
-            (x, at_rank(rank).unwrap_or(least))
+            (x, at_rank(rank).unwrap_or(min))
         })
         .collect();
-    curve[POINTS].1 = largest;
+    curve[CURVE_STEPS].1 = max;
     curve
 }
 
-/// The axis of percentiles, from the least sample to the largest.
+/// The axis of percentiles, from the smallest sample to the largest.
 pub struct Nines {
     pub end: f64,
 }
@@ -112,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quantile_without_a_rest_still_has_a_place() {
+    fn extreme_quantiles_have_positions() {
         for q in [1.0, 1.5, f64::INFINITY, f64::NAN] {
             assert_eq!(position(q), MAX_NINES);
         }
@@ -121,18 +122,21 @@ mod tests {
     }
 
     #[test]
-    fn an_axis_of_any_number_of_samples_ends() {
+    fn axis_ends_for_any_sample_count() {
         for n in [1, 1_000, 1 << 53, u64::MAX] {
-            let curve = curve_of(n, n, |_| Some(7));
-            assert!(curve[POINTS].0.is_finite() && marks(curve[POINTS].0).len() < 30, "{n}");
+            let curve = curve_by_rank(n, n, |_| Some(7));
+            assert!(
+                curve[CURVE_STEPS].0.is_finite() && marks(curve[CURVE_STEPS].0).len() < 30,
+                "{n}"
+            );
         }
     }
 
     #[test]
-    fn a_curve_rises_from_the_minimum_to_the_maximum() {
+    fn curve_rises_from_min_to_max() {
         let sorted: Vec<i64> = (1..=1_000).map(|v| v * v).collect();
         let curve = curve(&sorted);
-        assert_eq!((curve[0].1, curve[POINTS].1), (1, 1_000_000));
+        assert_eq!((curve[0].1, curve[CURVE_STEPS].1), (1, 1_000_000));
         assert!(curve.windows(2).all(|w| w[0].0 < w[1].0 && w[0].1 <= w[1].1));
     }
 }

@@ -1,15 +1,16 @@
-//! Signs of series that a reader can tell apart, colour-blind or not: a colour of the Okabe-Ito
-//! set, a shape and a dash.
+//! Signs of series that readers can distinguish even if they are colour-blind: a colour of the
+//! Okabe-Ito set, a shape and a dash.
 //!
-//! A name has one sign, on every page and for ever: the known ones by this table, all others by
-//! their hash. Where two would look alike on one page, the later in the alphabet moves on.
+//! A name has the same sign on every page and in every version: known names by a table, others by a
+//! hash. If two would look alike on one page, the one that is later in the alphabet gets another
+//! sign.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 pub type Rgb = (u8, u8, u8);
 
-/// Okabe and Ito, "Color Universal Design", 2008: eight colours, here with grey for yellow, which
-/// fades on white.
+/// The eight colours of Okabe and Ito, "Color Universal Design", 2008, with grey instead of yellow,
+/// which fades on white.
 const COLOURS: [Rgb; 8] = [
     (0, 114, 178),
     (230, 159, 0),
@@ -33,13 +34,13 @@ const GREY: usize = 7;
 pub enum Shape {
     Circle,
     Triangle,
-    /// A filled square, standing on a corner.
+    /// A filled square rotated by 45 degrees.
     Diamond,
 }
 
 const SHAPES: [Shape; 3] = [Shape::Circle, Shape::Triangle, Shape::Diamond];
 
-/// How a line is drawn, lengths in pixels.
+/// The dash of a line, with lengths in pixels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dash {
     Solid,
@@ -53,7 +54,7 @@ pub enum Dash {
 const DASHES: [Dash; 3] =
     [Dash::Solid, Dash::Dashed { on: 12, off: 8 }, Dash::Dashed { on: 4, off: 6 }];
 
-/// How a series looks.
+/// The appearance of a series.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sign {
     pub colour: Rgb,
@@ -61,14 +62,14 @@ pub struct Sign {
     pub dash: Dash,
 }
 
-/// A colour, and a form: which shape and which dash.
+/// Indices of a colour and of a form, which is a combination of shape and dash.
 type Slot = (usize, usize);
 
-/// Every shape with every dash.
+/// Number of combinations of shape and dash.
 const FORMS: usize = SHAPES.len() * DASHES.len();
 
-/// Of all that is measured by default no two share a colour, and what tends to coincide differs in
-/// its dash; the variants of a subject have its colour.
+/// The signs of known names. Subjects measured by default have different colours, subjects whose
+/// curves tend to coincide have different dashes, and variants of a subject share its colour.
 const KNOWN: [(&str, Slot); 23] = [
     ("os-interval", (BLUE, 0)),
     ("os-interval-delay", (BLUE, 4)),
@@ -95,7 +96,7 @@ const KNOWN: [(&str, Slot); 23] = [
     ("scripted", (GREEN, 4)),
 ];
 
-/// The sign of a slot: forms 0 to 2 are solid, 3 to 5 dashed, 6 to 8 dotted.
+/// Returns the sign of a slot. Forms 0 to 2 are solid, 3 to 5 dashed, 6 to 8 dotted.
 fn sign((colour, form): Slot) -> Sign {
     Sign {
         colour: COLOURS[colour],
@@ -104,38 +105,39 @@ fn sign((colour, form): Slot) -> Sign {
     }
 }
 
-/// The sign of series number `i`, where series have no names of their own; neighbours differ in
-/// everything.
+/// Returns the sign of series number `i`, for series without names. Neighbours differ in colour,
+/// shape and dash.
 pub fn nth(i: usize) -> Sign {
     let shape = SHAPES[(i / COLOURS.len() + i) % SHAPES.len()];
     Sign { colour: COLOURS[i % COLOURS.len()], shape, dash: DASHES[i % DASHES.len()] }
 }
 
-/// The signs of everything on one page.
+/// The signs of all series on one page.
 #[derive(Clone, Debug, Default)]
 pub struct Signs {
     slots: BTreeMap<(String, usize), Slot>,
 }
 
 impl Signs {
-    /// Of these names, each with the number of a variant, 0 for the plain one.
-    pub fn of<'a>(names: impl IntoIterator<Item = (&'a str, usize)>) -> Self {
-        let all: BTreeSet<(&'a str, usize)> = names.into_iter().collect();
+    /// Assigns signs to names, each with the number of a variant, 0 for the plain one.
+    pub fn from_names<'a>(names: impl IntoIterator<Item = (&'a str, usize)>) -> Self {
+        let names: BTreeSet<(&'a str, usize)> = names.into_iter().collect();
         let mut signs = Self::default();
         let known =
             |name: &str| KNOWN.iter().find(|(known, _)| *known == name).map(|(_, slot)| *slot);
-        let (of_table, others): (Vec<_>, Vec<_>) =
-            all.iter().copied().partition(|(name, _)| known(name).is_some());
+        let (listed, others): (Vec<_>, Vec<_>) =
+            names.iter().copied().partition(|(name, _)| known(name).is_some());
         let plain = |(name, _): (&'a str, usize)| name;
-        for name in of_table.into_iter().map(plain).collect::<BTreeSet<_>>() {
+        for name in listed.into_iter().map(plain).collect::<BTreeSet<_>>() {
             signs.slots.extend(known(name).map(|slot| ((name.to_owned(), 0), slot)));
         }
         for name in others.into_iter().map(plain).collect::<BTreeSet<_>>() {
-            let slot = signs.free(hashed(name));
+            let slot = signs.find_free(hash_slot(name));
             signs.slots.insert((name.to_owned(), 0), slot);
         }
-        for (name, variant) in all.into_iter().filter(|(_, variant)| *variant > 0) {
-            // Its colour, another form; in turn through both shapes and dashes.
+        for (name, variant) in names.into_iter().filter(|(_, variant)| *variant > 0) {
+            // Variants have the colour of the plain one and another form, with alternating shapes
+            // and dashes.
             let (colour, form) = signs.slots[&(name.to_owned(), 0)];
             let forms = (0..FORMS).map(|n| (colour, (form + (variant + n) * 4) % FORMS));
             let slot =
@@ -145,28 +147,32 @@ impl Signs {
         signs
     }
 
-    /// How one of them looks.
+    /// Returns the sign of a variant of a name.
     pub fn sign(&self, name: &str, variant: usize) -> Sign {
-        sign(self.slots.get(&(name.to_owned(), variant)).copied().unwrap_or_else(|| hashed(name)))
+        sign(
+            self.slots.get(&(name.to_owned(), variant)).copied().unwrap_or_else(|| hash_slot(name)),
+        )
     }
 
     fn is_taken(&self, slot: Slot) -> bool {
         self.slots.values().any(|other| *other == slot)
     }
 
-    /// The first slot from here on whose colour nothing has; without one, that nothing has at all.
-    fn free(&self, (colour, form): Slot) -> Slot {
+    /// Returns the first slot, starting with this one, with an unused colour; if all colours are
+    /// used, the first unused slot.
+    fn find_free(&self, (colour, form): Slot) -> Slot {
         let colours = (0..COLOURS.len()).map(|n| (colour + n) % COLOURS.len());
         let unused = |colour: &usize| !self.slots.values().any(|(other, _)| other == colour);
-        let fresh = colours.clone().find(unused).map(|colour| (colour, form));
+        let unused_colour = colours.clone().find(unused).map(|colour| (colour, form));
         let mut any = (0..FORMS)
             .flat_map(|n| colours.clone().map(move |colour| (colour, (form + n) % FORMS)));
-        fresh.or_else(|| any.find(|slot| !self.is_taken(*slot))).unwrap_or((colour, form))
+        unused_colour.or_else(|| any.find(|slot| !self.is_taken(*slot))).unwrap_or((colour, form))
     }
 }
 
-/// FNV-1a, 64 bits: the same on every machine and in every version.
-fn hashed(name: &str) -> Slot {
+/// Hashes a name to a slot with FNV-1a (64 bits), which is the same on every machine and in every
+/// version.
+fn hash_slot(name: &str) -> Slot {
     let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     });
@@ -178,48 +184,48 @@ fn hashed(name: &str) -> Slot {
 mod tests {
     use super::*;
 
-    fn all_differ(names: &[(&str, usize)]) {
-        let signs = Signs::of(names.iter().copied());
-        let all: Vec<Sign> =
+    fn assert_all_differ(names: &[(&str, usize)]) {
+        let signs = Signs::from_names(names.iter().copied());
+        let used: Vec<Sign> =
             names.iter().map(|(name, variant)| signs.sign(name, *variant)).collect();
-        for (i, sign) in all.iter().enumerate() {
-            assert!(!all[..i].contains(sign), "{:?} looks like another", names[i]);
+        for (i, sign) in used.iter().enumerate() {
+            assert!(!used[..i].contains(sign), "{:?} looks like another", names[i]);
         }
     }
 
     #[test]
-    fn a_name_has_its_sign_whatever_stands_beside_it() {
-        let alone = Signs::of([("os-interval", 0)]).sign("os-interval", 0);
-        let crowd = Signs::of(
+    fn signs_are_stable() {
+        let alone = Signs::from_names([("os-interval", 0)]).sign("os-interval", 0);
+        let crowd = Signs::from_names(
             KNOWN.iter().map(|(name, _)| (*name, 0)).chain([("aaa", 0), ("os-interval", 1)]),
         );
         assert_eq!(crowd.sign("os-interval", 0), alone);
         assert_eq!(alone.colour, COLOURS[BLUE]);
-        let stranger = |beside| Signs::of([("mine", 0), (beside, 0)]).sign("mine", 0);
-        assert_eq!(stranger("os-interval"), stranger("tokio-busy"));
+        let unlisted = |other| Signs::from_names([("mine", 0), (other, 0)]).sign("mine", 0);
+        assert_eq!(unlisted("os-interval"), unlisted("tokio-busy"));
         assert_ne!(
-            stranger("spin").colour,
-            Signs::of([("spin", 0)]).sign("spin", 0).colour,
-            "it moves on"
+            unlisted("spin").colour,
+            Signs::from_names([("spin", 0)]).sign("spin", 0).colour,
+            "a conflict changes the sign"
         );
     }
 
     #[test]
-    fn no_two_on_a_page_look_alike() {
-        all_differ(&KNOWN.map(|(name, _)| (name, 0)));
+    fn signs_on_a_page_differ() {
+        assert_all_differ(&KNOWN.map(|(name, _)| (name, 0)));
         let threads: Vec<String> = (0..40).map(|i| format!("cyclictest/thread-{i}")).collect();
-        all_differ(&threads.iter().map(|name| (name.as_str(), 0)).collect::<Vec<_>>());
-        all_differ(&[
+        assert_all_differ(&threads.iter().map(|name| (name.as_str(), 0)).collect::<Vec<_>>());
+        assert_all_differ(&[
             ("os-interval", 0),
             ("os-interval", 1),
             ("os-interval", 2),
             ("os-interval-delay", 0),
             ("x", 0),
         ]);
-        // As far as there are colours, none comes twice.
+        // Colours repeat only when all are used.
         let few: Vec<(&str, usize)> =
             threads.iter().take(8).map(|name| (name.as_str(), 0)).collect();
-        let signs = Signs::of(few.iter().copied());
+        let signs = Signs::from_names(few.iter().copied());
         let colours: BTreeSet<Rgb> =
             few.iter().map(|(name, _)| signs.sign(name, 0).colour).collect();
         assert_eq!(colours.len(), 8);

@@ -1,4 +1,4 @@
-//! `--histogram`: percentiles and a histogram of each subject, drawn with characters.
+//! Draws `--histogram`: percentiles and a histogram of each subject in characters.
 
 use cli::printable::to_printable;
 use cli::time::format_time;
@@ -11,64 +11,67 @@ use crate::render::samples::Lateness;
 use crate::render::{overflow, percentile, quantity};
 
 const CELL: &str = "\u{2588}";
-/// Least cells of a bar; a terminal that has no room for them gets longer lines.
+/// Minimum number of cells of a bar. A terminal too narrow for them gets longer lines.
 const MIN_CELLS: usize = 8;
-/// So many empty classes in a row are one line.
-const RUN_OF_EMPTY: usize = 3;
+/// Number of consecutive empty classes that are merged into one line.
+const MIN_EMPTY_RUN: usize = 3;
 
-/// Every measured subject of a report, on scales that are the same for all of them.
+/// Renders every measured subject of a report, all on the same scales.
 pub fn text(report: &Report, columns: usize) -> String {
     let gaps = quantity::is_gaps(report);
-    let what = if gaps { "turns" } else { "ticks" };
+    let unit = if gaps { "turns" } else { "ticks" };
     let scales =
         "by percentile, on a logarithmic scale, and as a histogram, with bars in proportion";
     let mut text = wrap(&format!("{} {scales}", quantity::name(report)), columns);
-    let d = |s: &'_ Subject| s.summary.as_ref().map(|m| (m.lateness_ns.min, m.lateness_ns.max));
-    let low = report.subjects.iter().filter_map(d).map(|(min, _)| min.max(1)).min().unwrap_or(1);
-    let high = report.subjects.iter().filter_map(d).map(|(_, max)| max.max(1)).max().unwrap_or(1);
+    let extremes =
+        |s: &'_ Subject| s.summary.as_ref().map(|m| (m.lateness_ns.min, m.lateness_ns.max));
+    let low =
+        report.subjects.iter().filter_map(extremes).map(|(min, _)| min.max(1)).min().unwrap_or(1);
+    let high =
+        report.subjects.iter().filter_map(extremes).map(|(_, max)| max.max(1)).max().unwrap_or(1);
     for (subject, name) in report.subjects.iter().zip(labels(report).names) {
         let Some(summary) = &subject.summary else { continue };
         text +=
-            &format!("\n{name}: {} {what}\n", summary.ticks - summary.skipped.min(summary.ticks));
+            &format!("\n{name}: {} {unit}\n", summary.ticks - summary.skipped.min(summary.ticks));
         let d = &summary.lateness_ns;
         let known = percentile::supported(d).map(|(p, ns)| (p.label, ns));
         for (name, ns) in [("min", d.min)].into_iter().chain(known).chain([("max", d.max)]) {
             let head = format!("{name:>8}  {:>9}  ", format_time(ns));
-            // Where the least of all subjects lies there is no bar left: one cell is, so that
-            // nothing looks missing.
-            let cells = classes::of_time(ns, low, high, room(&head, columns)).max(1);
+            // The shortest bar would have no cells; it gets one, so that it does not look missing.
+            let cells = classes::time_cells(ns, low, high, bar_width(&head, columns)).max(1);
             text += &format!("{head}{}\n", CELL.repeat(cells));
         }
-        let values = Lateness::of(subject);
-        text += &histogram(&values, what, columns);
-        text.extend(overflow::says(subject).map(|above| wrap(&above, columns)));
+        let values = Lateness::from_subject(subject);
+        text += &histogram(&values, unit, columns);
+        text.extend(overflow::describe(subject).map(|above| wrap(&above, columns)));
     }
     to_printable(&text)
 }
 
-/// Cells that a line has left for its bar.
-fn room(head: &str, columns: usize) -> usize {
+/// Returns the number of cells available for a bar after `head`.
+fn bar_width(head: &str, columns: usize) -> usize {
     columns.saturating_sub(head.chars().count()).max(MIN_CELLS)
 }
 
-fn histogram(values: &Lateness, what: &str, columns: usize) -> String {
+fn histogram(values: &Lateness, unit: &str, columns: usize) -> String {
     let classes = classes::classes(values);
     if classes.is_empty() {
         return String::new();
     }
-    let most = classes.iter().map(|c| c.count).max().unwrap_or(1);
-    let digits = most.to_string().len().max(what.len());
-    let mut text = format!("{:>8}  {:>9}  {what:>digits$}\n", "", "from");
+    let max_count = classes.iter().map(|c| c.count).max().unwrap_or(1);
+    let digits = max_count.to_string().len().max(unit.len());
+    let mut text = format!("{:>8}  {:>9}  {unit:>digits$}\n", "", "from");
     for run in classes.chunk_by(|a, b| a.count == 0 && b.count == 0) {
-        if run.len() >= RUN_OF_EMPTY {
+        if run.len() >= MIN_EMPTY_RUN {
             text += &format!("{:>8}  {:>9}  {:>digits$}\n", "", "...", 0);
             continue;
         }
         for Class { from, count } in run {
-            // What is early or on time has no place on a logarithmic scale.
+            // Early and punctual ticks have no position on a logarithmic scale.
             let from = if *from == i64::MIN { "0 or less".to_owned() } else { format_time(*from) };
             let head = format!("{:>8}  {from:>9}  {count:>digits$}  ", "");
-            let bar = CELL.repeat(classes::of_count(*count, most, room(&head, columns)));
+            let bar =
+                CELL.repeat(classes::count_cells(*count, max_count, bar_width(&head, columns)));
             text += format!("{head}{bar}").trim_end();
             text.push('\n');
         }

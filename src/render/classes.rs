@@ -1,80 +1,81 @@
-//! Logarithmic classes, and bars in whole cells: what a terminal can draw.
+//! Logarithmic histogram classes, and bar lengths in whole character cells.
 
 use crate::render::samples::Lateness;
 
-/// Most classes of a histogram that are wished for: a screen, with what stands around it.
-const WISHED_CLASSES: usize = 14;
-/// Where the classes of a decade begin, the finest first. The last is used however many classes
-/// there are.
+/// Number of classes that fits on a screen together with the rest of the output.
+const MAX_WISHED_CLASSES: usize = 14;
+/// Class boundaries within a decade, from fine to coarse, in units of 1/[`SCALE`] of the decade.
+/// The coarsest steps are used even if they result in more than [`MAX_WISHED_CLASSES`] classes.
 const STEPS: [&[i64]; 3] = [
     &[100, 125, 160, 200, 250, 315, 400, 500, 630, 800],
     &[100, 150, 200, 300, 500, 700],
     &[100, 200, 500],
 ];
-/// What the steps are multiples of.
+/// Factor by which [`STEPS`] are multiplied.
 const SCALE: i64 = 100;
 
-/// One class of a histogram: the values from here up to where the next one begins.
+/// A class of a histogram: the values from `from` up to the start of the next class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Class {
-    /// Where it begins; the least value of all for early ticks and those of no lateness.
+    /// Lower boundary; `i64::MIN` for the class of early and punctual ticks.
     pub from: i64,
     pub count: u64,
 }
 
-/// Logarithmic classes from the least to the largest value, the empty ones between them included;
-/// in steps that people count in, as fine as a screen allows.
+/// Divides values into logarithmic classes, including empty classes between occupied ones. The
+/// boundaries are round numbers, as fine as a screen allows.
 pub fn classes(values: &Lateness) -> Vec<Class> {
     let positive = || values.counts().map(|(value, _)| value).filter(|&value| value > 0);
-    let mut all = Vec::new();
+    let mut classes = Vec::new();
     let early: u64 = values.counts().filter(|(value, _)| *value <= 0).map(|(_, n)| n).sum();
     if early > 0 {
-        all.push(Class { from: i64::MIN, count: early });
+        classes.push(Class { from: i64::MIN, count: early });
     }
-    if let (Some(least), Some(largest)) = (positive().next(), positive().last()) {
-        let all_edges = STEPS.map(|steps| edges(least, largest, steps));
+    if let (Some(min), Some(max)) = (positive().next(), positive().last()) {
+        let all_edges = STEPS.map(|steps| edges(min, max, steps));
         let [.., coarsest] = &all_edges;
         let edges =
-            all_edges.iter().find(|edges| edges.len() <= WISHED_CLASSES).unwrap_or(coarsest);
-        let first = all.len();
-        all.extend(edges.iter().map(|&from| Class { from, count: 0 }));
+            all_edges.iter().find(|edges| edges.len() <= MAX_WISHED_CLASSES).unwrap_or(coarsest);
+        let first = classes.len();
+        classes.extend(edges.iter().map(|&from| Class { from, count: 0 }));
         let mut class = first;
         for (value, n) in values.counts().filter(|(value, _)| *value > 0) {
-            while all.get(class + 1).is_some_and(|next| next.from <= value) {
+            while classes.get(class + 1).is_some_and(|next| next.from <= value) {
                 class += 1;
             }
-            all[class].count += n;
+            classes[class].count += n;
         }
     }
-    all
+    classes
 }
 
-/// Where classes begin: the last edge at or below `least`, and all above it up to `largest`.
-fn edges(least: i64, largest: i64, steps: &[i64]) -> Vec<i64> {
+/// Returns the class boundaries: the last one at or below `min`, and all above it up to `max`.
+fn edges(min: i64, max: i64, steps: &[i64]) -> Vec<i64> {
     let decades = (0..=18).map(|power| 10_i64.pow(power));
-    let all =
+    let large =
         decades.flat_map(|decade| steps.iter().filter_map(move |step| decade.checked_mul(*step)));
-    // Below 100 ns a step of a hundredth is no whole number: the first decades are taken twice.
+    // Below 100 ns a step of a hundredth is not a whole number, so the first decades are generated
+    // separately.
     let small = [1, 10].into_iter().flat_map(|decade| {
         steps.iter().filter(move |s| **s % (SCALE / decade) == 0).map(move |s| s * decade / SCALE)
     });
-    let mut edges: Vec<i64> = small.chain(all).filter(|&edge| edge <= largest).collect();
-    let first = edges.partition_point(|&edge| edge <= least).saturating_sub(1);
+    let mut edges: Vec<i64> = small.chain(large).filter(|&edge| edge <= max).collect();
+    let first = edges.partition_point(|&edge| edge <= min).saturating_sub(1);
     edges.split_off(first)
 }
 
-/// Cells of a bar for a count, in proportion to it: at least one for a single one, `width` for the
-/// most.
-pub fn of_count(count: u64, most: u64, width: usize) -> usize {
+/// Returns the length of a bar proportional to a count: at least one cell for a count above zero,
+/// `width` cells for `max_count`.
+pub fn count_cells(count: u64, max_count: u64, width: usize) -> usize {
     if count == 0 {
         return 0;
     }
-    let share = count as f64 / most.max(count) as f64;
+    let share = count as f64 / max_count.max(count) as f64;
     ((share * width as f64).round() as usize).clamp(1, width.max(1))
 }
 
-/// Cells of a bar that ends at a time on a logarithmic scale from `low` to `high`.
-pub fn of_time(ns: i64, low: i64, high: i64, width: usize) -> usize {
+/// Returns the length of a bar that ends at `ns` on a logarithmic scale from `low` to `high`.
+pub fn time_cells(ns: i64, low: i64, high: i64, width: usize) -> usize {
     let log = |ns: i64| (ns.max(1) as f64).ln();
     let span = log(high) - log(low);
     let share = if span > 0.0 { (log(ns) - log(low)) / span } else { 1.0 };
@@ -87,37 +88,40 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn classes_begin_where_people_count() {
+    fn classes_have_round_boundaries() {
         assert_eq!(edges(7, 130, STEPS[2]), [5, 10, 20, 50, 100]);
         assert_eq!(edges(13_000, 29_000, STEPS[1]), [10_000, 15_000, 20_000]);
         assert_eq!(edges(1, 1, STEPS[0]), [1]);
         assert_eq!(edges(i64::MAX, i64::MAX, STEPS[2]), [5_000_000_000_000_000_000]);
         let values = Lateness::from_values(vec![-3, 0, 12_000, 14_000, 17_000, 310_000]);
-        let all = classes(&values);
-        assert_eq!(all[0], Class { from: i64::MIN, count: 2 });
+        let classes = classes(&values);
+        assert_eq!(classes[0], Class { from: i64::MIN, count: 2 });
         let counts: Vec<(i64, u64)> =
-            all[1..].iter().filter(|c| c.count > 0).map(|c| (c.from, c.count)).collect();
+            classes[1..].iter().filter(|c| c.count > 0).map(|c| (c.from, c.count)).collect();
         assert_eq!(counts, [(10_000, 2), (15_000, 1), (300_000, 1)]);
     }
 
     #[test]
-    fn one_late_tick_is_seen_beside_a_million() {
-        assert_eq!([0, 1, 500_000, 1_000_000].map(|n| of_count(n, 1_000_000, 40)), [0, 1, 20, 40]);
-        assert_eq!(of_count(1, u64::MAX, 10), 1);
-        assert_eq!([100, 1_000, 10_000].map(|ns| of_time(ns, 100, 10_000, 40)), [0, 20, 40]);
-        assert_eq!(of_time(5, 5, 5, 40), 40);
+    fn single_tick_has_a_visible_bar() {
+        assert_eq!(
+            [0, 1, 500_000, 1_000_000].map(|n| count_cells(n, 1_000_000, 40)),
+            [0, 1, 20, 40]
+        );
+        assert_eq!(count_cells(1, u64::MAX, 10), 1);
+        assert_eq!([100, 1_000, 10_000].map(|ns| time_cells(ns, 100, 10_000, 40)), [0, 20, 40]);
+        assert_eq!(time_cells(5, 5, 5, 40), 40);
     }
 
     proptest! {
         #[test]
-        fn every_value_is_in_the_class_it_belongs_to(values in proptest::collection::vec(any::<i64>(), 0..60)) {
-            let all = classes(&Lateness::from_values(values.clone()));
-            prop_assert_eq!(all.iter().map(|c| c.count).sum::<u64>(), values.len() as u64);
-            prop_assert!(all.windows(2).all(|w| w[0].from < w[1].from));
-            for (i, class) in all.iter().enumerate() {
-                let next = all.get(i + 1).map_or(i64::MAX, |c| c.from);
+        fn every_value_is_in_its_class(values in proptest::collection::vec(any::<i64>(), 0..60)) {
+            let classes = classes(&Lateness::from_values(values.clone()));
+            prop_assert_eq!(classes.iter().map(|c| c.count).sum::<u64>(), values.len() as u64);
+            prop_assert!(classes.windows(2).all(|w| w[0].from < w[1].from));
+            for (i, class) in classes.iter().enumerate() {
+                let next = classes.get(i + 1).map_or(i64::MAX, |c| c.from);
                 let inside = |v: &&i64| if class.from == i64::MIN { **v <= 0 } else {
-                    **v > 0 && **v >= class.from && (**v < next || i + 1 == all.len())
+                    **v > 0 && **v >= class.from && (**v < next || i + 1 == classes.len())
                 };
                 prop_assert_eq!(values.iter().filter(inside).count() as u64, class.count);
             }

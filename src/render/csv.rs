@@ -1,46 +1,46 @@
-//! Comma-separated values (RFC 4180): a line a subject, or a line a tick.
+//! Comma-separated values (RFC 4180): one line per subject or one line per tick.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use files::report::Report;
 
-use crate::render::columns::{self, Column, Get};
+use crate::render::columns::{self, Column, Getter};
 use crate::render::entry::entries;
 
-/// One line for each measured subject.
+/// Renders one line for each measured subject.
 pub fn summary(reports: &[Report]) -> String {
     table(&columns::summary(), entries(reports))
 }
 
-/// One line for each tick that came.
+/// Renders one line for each delivered tick.
 pub fn samples(reports: &[Report]) -> String {
     table(&columns::samples(), entries(reports).flat_map(columns::ticks))
 }
 
-/// A heading, and a line a row; what is not known is an empty field.
+/// Renders a heading and one line per row; unknown values are empty fields.
 fn table<R>(columns: &[Column<R>], rows: impl Iterator<Item = R>) -> String {
     let names: Vec<&str> = columns.iter().map(|(name, _)| *name).collect();
     let mut text = names.join(",");
     for row in rows {
-        let mut between = '\n';
+        let mut separator = '\n';
         for (_, get) in columns {
-            text.push(between);
-            between = ',';
+            text.push(separator);
+            separator = ',';
             let _ = match get {
-                Get::Text(get) => text.write_str(&quoted(get(&row))),
-                Get::Count(get) => get(&row).map_or(Ok(()), |value| write!(text, "{value}")),
-                Get::Whole(get) => get(&row).map_or(Ok(()), |value| write!(text, "{value}")),
-                Get::Real(get) => get(&row).map_or(Ok(()), |value| write!(text, "{value}")),
+                Getter::Text(get) => text.write_str(&quote(get(&row))),
+                Getter::Count(get) => get(&row).map_or(Ok(()), |value| write!(text, "{value}")),
+                Getter::Whole(get) => get(&row).map_or(Ok(()), |value| write!(text, "{value}")),
+                Getter::Real(get) => get(&row).map_or(Ok(()), |value| write!(text, "{value}")),
             };
         }
     }
     text + "\n"
 }
 
-/// A field, in quotes where it holds what would end it, and behind an apostrophe where a
-/// spreadsheet would take it for a formula.
-fn quoted(field: &str) -> Cow<'_, str> {
+/// Quotes a field if it contains a separator, and prefixes an apostrophe if a spreadsheet would
+/// interpret it as a formula.
+fn quote(field: &str) -> Cow<'_, str> {
     if field.starts_with(['=', '+', '-', '@', '\t', '\r']) {
         return format!("\"'{}\"", field.replace('"', "\"\"")).into();
     }
@@ -54,13 +54,13 @@ fn quoted(field: &str) -> Cow<'_, str> {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn a_field_cannot_end_early() {
-        assert_eq!(super::quoted("a\"b,c"), "\"a\"\"b,c\"");
-        assert_eq!(super::quoted("tokio-interval@1ms"), "tokio-interval@1ms");
+    fn separators_are_quoted() {
+        assert_eq!(super::quote("a\"b,c"), "\"a\"\"b,c\"");
+        assert_eq!(super::quote("tokio-interval@1ms"), "tokio-interval@1ms");
     }
 
     #[test]
-    fn a_field_is_no_formula() {
+    fn formulas_are_neutralized() {
         for (field, written) in [
             ("=1+1", "\"'=1+1\""),
             ("+1", "\"'+1\""),
@@ -71,7 +71,7 @@ mod tests {
             ("=\"x\",1", "\"'=\"\"x\"\",1\""),
             ("1=1", "1=1"),
         ] {
-            assert_eq!(super::quoted(field), written, "{field:?}");
+            assert_eq!(super::quote(field), written, "{field:?}");
         }
     }
 }

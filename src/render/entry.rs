@@ -1,12 +1,11 @@
-//! The measured subjects of one or several reports under one roof, each with a name that is unique
-//! among them.
+//! The measured subjects of one or several reports as one list, each with a unique name.
 
 use files::report::{Report, Subject, Summary};
 
-/// A measured subject, and where it comes from.
+/// A measured subject and its report.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry<'a> {
-    /// Place of its report among those given, from 1.
+    /// Number of its report in the list of given reports, from 1.
     pub source: usize,
     several: bool,
     pub report: &'a Report,
@@ -15,7 +14,7 @@ pub struct Entry<'a> {
 }
 
 impl Entry<'_> {
-    /// The subject's id; with the report's number before it where there are several reports.
+    /// Returns the subject's id, prefixed with the report's number if there are several reports.
     pub fn name(&self) -> String {
         if self.several {
             format!("{}:{}", self.source, self.subject.id)
@@ -25,7 +24,7 @@ impl Entry<'_> {
     }
 }
 
-/// All that were measured, in order.
+/// Returns all measured subjects in order.
 pub fn entries(reports: &[Report]) -> impl Iterator<Item = Entry<'_>> + Clone {
     let several = reports.len() > 1;
     (1..).zip(reports).flat_map(move |(source, report)| {

@@ -1,40 +1,41 @@
-//! Whether to believe a report, in a line or two: what was wrong with the machine, and which
-//! figures are its own.
+//! A verdict in one or two lines on whether a report can be trusted: what disturbed the machine,
+//! and which figures are those of the machine.
 
 use cli::time::format_time;
 use files::fitness::{Cause, Facts, Fitness, Reason, Verdict};
 use files::report::{PERCENTILES, Report, Summary};
 
-/// The verdict in a word or two, and what follows from it; `None` for a report that was not judged,
-/// and where nothing was found without the control that would have found it.
-pub fn line(report: &Report) -> Option<(&'static str, String)> {
+/// Returns the verdict in a word or two, and its explanation. `None` if the report was not judged,
+/// or if nothing was found and there was no control that could have found it.
+pub fn describe_report(report: &Report) -> Option<(&'static str, String)> {
     let spin = report.subjects.iter().find(|s| s.name == "spin").and_then(|s| s.summary.as_ref());
-    of(report.fitness.as_ref()?, spin)
+    describe(report.fitness.as_ref()?, spin)
 }
 
-/// The same of a verdict by itself, with what the spinning control came to, where it is known.
-pub fn of(fitness: &Fitness, spin: Option<&Summary>) -> Option<(&'static str, String)> {
-    // What is only noisy beside a reason that is worse stays in the report.
+/// Describes a verdict by itself. `spin` is the summary of the spinning control, if it was
+/// measured.
+pub fn describe(fitness: &Fitness, spin: Option<&Summary>) -> Option<(&'static str, String)> {
+    // Reasons for a milder verdict are in the report only.
     let worst = fitness.reasons.iter().filter(|r| r.verdict == fitness.verdict);
-    let mut because: Vec<String> = worst.map(|r| because(r, &fitness.facts)).collect();
-    because.extend(
+    let mut reasons: Vec<String> = worst.map(|r| explain(r, &fitness.facts)).collect();
+    reasons.extend(
         fitness
             .facts
             .spin_core
-            .map(|share| format!("a spinning thread got {} of its core", percent(share))),
+            .map(|share| format!("a spinning thread got {} of its core", format_percent(share))),
     );
-    (!because.is_empty()).then_some(())?;
-    let because = format!("{}.", because.join("; "));
-    let trust = trust(fitness, spin).map_or(String::new(), |trust| format!(" {trust}"));
-    Some((word(fitness.verdict), because + &trust))
+    (!reasons.is_empty()).then_some(())?;
+    let explanation = format!("{}.", reasons.join("; "));
+    let trust = trust_note(fitness, spin).map_or(String::new(), |note| format!(" {note}"));
+    Some((verdict_label(fitness.verdict), explanation + &trust))
 }
 
-/// A verdict in a sentence or two; `None` as with [`of`].
+/// Returns a verdict as a sentence or two; `None` in the same cases as [`describe`].
 pub fn sentence(fitness: Option<&Fitness>) -> Option<String> {
-    of(fitness?, None).map(|(word, why)| format!("{word}: {why}"))
+    describe(fitness?, None).map(|(word, why)| format!("{word}: {why}"))
 }
 
-fn word(verdict: Verdict) -> &'static str {
+fn verdict_label(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Quiet => "Quiet machine",
         Verdict::Noisy => "Noisy machine",
@@ -42,8 +43,8 @@ fn word(verdict: Verdict) -> &'static str {
     }
 }
 
-fn because(reason: &Reason, facts: &Facts) -> String {
-    let share = percent(reason.value);
+fn explain(reason: &Reason, facts: &Facts) -> String {
+    let share = format_percent(reason.value);
     match reason.cause {
         Cause::Suspended => format!("it was suspended for {}", format_time(reason.value as i64)),
         Cause::Quota => format!("the control group's CPU quota stopped it for {share} of the time"),
@@ -63,8 +64,9 @@ fn because(reason: &Reason, facts: &Facts) -> String {
     }
 }
 
-/// Which percentiles are the machine's, and by how much.
-fn trust(fitness: &Fitness, spin: Option<&Summary>) -> Option<String> {
+/// Returns a sentence on which percentiles show the machine instead of the subjects, and how late
+/// the machine was there.
+fn trust_note(fitness: &Fitness, spin: Option<&Summary>) -> Option<String> {
     let at = PERCENTILES.iter().position(|p| Some(p.key) == fitness.distrust_from.as_deref())?;
     let (from, value) =
         spin?.lateness_ns.percentiles()[at..].iter().find_map(|(p, v)| Some((p.label, (*v)?)))?;
@@ -79,7 +81,7 @@ fn trust(fitness: &Fitness, spin: Option<&Summary>) -> Option<String> {
     ))
 }
 
-fn percent(share: f64) -> String {
+fn format_percent(share: f64) -> String {
     match share * 100.0 {
         p if p >= 99.95 => "100 %".to_owned(),
         p if p >= 10.0 => format!("{p:.1} %"),
@@ -93,31 +95,34 @@ mod tests {
 
     use super::*;
 
-    /// The fixed report of the tests, on a machine with these facts.
-    fn on(facts: Facts, distrust_from: Option<&str>) -> String {
+    /// Describes the report fixture on a machine with these facts.
+    fn describe_machine(facts: Facts, distrust_from: Option<&str>) -> String {
         let mut report =
             Report::from_json(include_str!("../../tests/fixtures/report.json")).expect("a report");
         report.subjects[0].name = "spin".to_owned();
         report.fitness = Some(Fitness::from_facts(facts, distrust_from, Some(2)));
-        let (word, why) = line(&report).expect("a judged report");
+        let (word, why) = describe_report(&report).expect("a judged report");
         format!("{word}: {why}")
     }
 
     #[test]
-    fn a_quiet_machine_takes_half_a_line() {
+    fn quiet_machine_is_described_briefly() {
         let quiet = Facts { spin_core: Some(0.9996), waited: Some(0.0001), ..Facts::default() };
-        assert_eq!(on(quiet, None), "Quiet machine: a spinning thread got 100 % of its core.");
+        assert_eq!(
+            describe_machine(quiet, None),
+            "Quiet machine: a spinning thread got 100 % of its core."
+        );
     }
 
     #[test]
-    fn the_reason_stands_before_what_to_distrust() {
+    fn reason_comes_before_distrusted_percentiles() {
         let busy = Facts {
             spin_core: Some(0.31),
             waited: Some(0.681),
             uneven_rounds: Some(0.2),
             ..Facts::default()
         };
-        let text = on(busy, Some("p90"));
+        let text = describe_machine(busy, Some("p90"));
         let begin = "Unfit machine: other programs held the CPU for 68.1 % of the time; a spinning thread got 31.0 % of \
                      its core. Distrust p90 and above: a spinning thread was itself ";
         assert!(
@@ -127,18 +132,22 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_that_only_seems_quiet_is_not_called_so() {
+    fn quiet_needs_a_spinning_control() {
         let mut report =
             Report::from_json(include_str!("../../tests/fixtures/report.json")).expect("a report");
         let waited_little = Facts { waited: Some(0.001), ..Facts::default() };
         report.fitness = Some(Fitness::from_facts(waited_little, None, Some(2)));
-        assert_eq!(line(&report), None, "no control that spins was there to find anything");
+        assert_eq!(
+            describe_report(&report),
+            None,
+            "no control that spins was there to find anything"
+        );
     }
 
     #[test]
-    fn a_report_without_a_verdict_says_nothing() {
+    fn unjudged_report_has_no_description() {
         let report =
             Report::from_json(include_str!("../../tests/fixtures/report.json")).expect("a report");
-        assert_eq!(line(&report), None);
+        assert_eq!(describe_report(&report), None);
     }
 }

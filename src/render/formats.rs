@@ -1,4 +1,5 @@
-//! The formats of results: their names, which of them a kind of file offers, and what makes each.
+//! The output formats: their names, which of them a kind of file offers, and the functions that
+//! render them.
 
 use clap::ValueEnum;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -8,7 +9,7 @@ use files::bins::{Interval, bins_csv};
 
 use crate::picture::canvas::Picture;
 
-/// Every format of any command.
+/// An output format of any command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Format {
     /// A table for the terminal
@@ -51,32 +52,32 @@ pub enum Format {
 }
 
 impl Format {
-    /// As it is written on the command line.
+    /// Returns the name used on the command line.
     pub fn name(self) -> String {
         self.to_possible_value().map_or(String::new(), |value| value.get_name().to_owned())
     }
 }
 
-/// Accepts these formats of an argument, and lists them in its help.
+/// Returns an argument parser that accepts these formats and lists them in the help.
 pub fn parser(offered: impl IntoIterator<Item = Format>) -> impl TypedValueParser<Value = Format> {
     let values = offered.into_iter().filter_map(|format| format.to_possible_value());
     PossibleValuesParser::new(values)
-        .map(|name| Format::from_str(&name, false).expect("a name of those offered"))
+        .map(|name| Format::from_str(&name, false).expect("the parser accepts offered names only"))
 }
 
-/// A result in some format.
+/// A result rendered in some format.
 #[derive(Debug)]
-pub enum Made {
+pub enum Rendering {
     Text(String),
-    /// What no terminal can show.
+    /// Binary data, which a terminal cannot show.
     Bytes(Vec<u8>),
     Pictures(Vec<Picture>),
-    /// Two files.
+    /// Rendered as two files.
     Bins(Vec<Interval>),
 }
 
-impl Made {
-    /// For a single file, or standard output.
+impl Rendering {
+    /// Returns the content for a single file or standard output.
     pub fn into_bytes(self) -> Vec<u8> {
         match self {
             Self::Text(text) => text.into_bytes(),
@@ -89,37 +90,46 @@ impl Made {
     }
 }
 
-/// A format that a `T` offers, and what makes it.
-pub type Offer<T> = (Format, fn(&T) -> Result<Made>);
+/// A format that a `T` offers, and the function that renders it.
+pub type Offer<T> = (Format, fn(&T) -> Result<Rendering>);
 
-/// The only one of those, for a format that has no place for a second.
-pub fn only<T>(all: &[T]) -> Result<&T> {
-    match all {
-        [one] => Ok(one),
+/// Returns the only element.
+///
+/// # Errors Returns an error if there are several: the format holds a single file.
+pub fn single<T>(items: &[T]) -> Result<&T> {
+    match items {
+        [item] => Ok(item),
         _ => Err(Error::usage("this format holds one file: give one")),
     }
 }
 
-/// Makes a format; one that is not offered is refused with those that are.
-pub fn make<T>(what: &str, offers: &[Offer<T>], format: Format, of: &T) -> Result<Made> {
+/// Renders `value` in a format.
+///
+/// # Errors Returns an error that lists the offered formats if this one is not among them.
+pub fn make<T>(what: &str, offers: &[Offer<T>], format: Format, value: &T) -> Result<Rendering> {
     if let Some((_, make)) = offers.iter().find(|(offered, _)| *offered == format) {
-        return Ok(for_people(format, make(of)?));
+        return Ok(sanitize(format, make(value)?));
     }
-    Err(refused(what, offers.iter().map(|(offered, _)| *offered), format))
+    Err(unsupported_format(what, offers.iter().map(|(offered, _)| *offered), format))
 }
 
-/// What a person reads in a terminal cannot command it, whatever a file has put into it.
-pub fn for_people(format: Format, made: Made) -> Made {
-    match made {
-        Made::Text(text) if matches!(format, Format::Table | Format::Markdown) => {
-            Made::Text(to_printable(&text))
+/// Removes terminal control sequences from formats that are read in a terminal; they may come from
+/// an input file.
+pub fn sanitize(format: Format, rendering: Rendering) -> Rendering {
+    match rendering {
+        Rendering::Text(text) if matches!(format, Format::Table | Format::Markdown) => {
+            Rendering::Text(to_printable(&text))
         }
         other => other,
     }
 }
 
-/// That a format is not offered, and which are.
-pub fn refused(what: &str, offered: impl IntoIterator<Item = Format>, format: Format) -> Error {
+/// Returns the error for a format that is not offered, with those that are.
+pub fn unsupported_format(
+    what: &str,
+    offered: impl IntoIterator<Item = Format>,
+    format: Format,
+) -> Error {
     let names: Vec<String> = offered.into_iter().map(Format::name).collect();
     usage!("{what} has no format {}; it offers {}", format.name(), names.join(", "))
 }

@@ -1,4 +1,5 @@
-//! Names for people: what all subjects of a report share stands in the title, not in every line.
+//! Names of subjects for people. Parameters that all subjects of a report share are in the title
+//! instead of every name.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -8,37 +9,38 @@ use files::report::{Report, Status, Subject};
 
 use crate::picture::palette::{Sign, Signs};
 
-/// The subjects that show what the machine could give just then.
+/// The subjects that measure the machine itself.
 const CONTROLS: [&str; 2] = ["nanosleep", "spin"];
 
-/// Whether a subject is there for comparison only.
+/// Whether a subject is a control, which is measured for comparison only.
 pub fn is_control(name: &str) -> bool {
     CONTROLS.contains(&name)
 }
 
-/// Why a subject has no summary.
-pub fn why_unmeasured(subject: &Subject) -> &str {
+/// Returns the reason for which a subject has no summary.
+pub fn unmeasured_reason(subject: &Subject) -> &str {
     match &subject.status {
         Status::Failed { reason } => reason,
         _ => "no tick came",
     }
 }
 
-/// How the subjects of one report are called, in its order.
+/// The names of the subjects of one report, in its order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Labels {
-    /// One name a subject, unique within the report.
+    /// One name per subject, unique within the report.
     pub names: Vec<String>,
-    /// What the names leave out, for a title: `period 500us, current-thread`; may be empty.
+    /// Parameters shared by all subjects, for a title: `period 500us, current-thread`. May be
+    /// empty.
     pub shared: String,
 }
 
-/// Names the subjects of a report.
+/// Returns the names of the subjects of a report.
 pub fn labels(report: &Report) -> Labels {
     let subjects = &report.subjects;
-    let period = shared(subjects.iter().map(|s| s.period_ns));
-    let runtime = shared(subjects.iter().filter_map(|s| s.runtime.as_deref()));
-    let load = shared(subjects.iter().map(|s| s.load.as_deref()));
+    let period = common_value(subjects.iter().map(|s| s.period_ns));
+    let runtime = common_value(subjects.iter().filter_map(|s| s.runtime.as_deref()));
+    let load = common_value(subjects.iter().map(|s| s.load.as_deref()));
     let mut alike: BTreeMap<Key<'_>, u64> = BTreeMap::new();
     for subject in subjects {
         *alike.entry(key(subject)).or_default() += 1;
@@ -49,7 +51,7 @@ pub fn labels(report: &Report) -> Labels {
             return s.id.clone();
         }
         let at = if period.is_none() && s.period_ns > 0 {
-            format!("@{}", short(s.period_ns))
+            format!("@{}", format_period(s.period_ns))
         } else {
             String::new()
         };
@@ -59,15 +61,15 @@ pub fn labels(report: &Report) -> Labels {
             .filter(|_| runtime.is_none())
             .map_or(String::new(), |r| format!("/{r}"));
         let many = if s.instances > 1 { format!("*{}", s.instances) } else { String::new() };
-        let beside = s
+        let load_suffix = s
             .load
             .as_ref()
             .filter(|_| load.is_none())
             .map_or(String::new(), |load| format!("+{load}"));
-        format!("{}{many}{at}{on}{beside}", s.name)
+        format!("{}{many}{at}{on}{load_suffix}", s.name)
     });
     let shared = [
-        period.filter(|&ns| ns > 0).map(|ns| format!("period {}", short(ns))),
+        period.filter(|&ns| ns > 0).map(|ns| format!("period {}", format_period(ns))),
         runtime.map(str::to_owned),
         load.flatten().map(|load| format!("load {load}")),
     ];
@@ -77,38 +79,44 @@ pub fn labels(report: &Report) -> Labels {
     }
 }
 
-/// How the subjects of several reports look, each where it stands: a name has one sign on all of
-/// them. The same on another runtime, in another number, or beside another load, is a variant of
-/// it; at another period it looks the same.
+/// Returns the signs of the subjects of several reports, by report and subject.
+///
+/// A name has the same sign in all reports, at all periods. Another runtime, number of instances or
+/// load is a variant of it with a different form.
 pub fn signs(reports: &[Report]) -> Vec<Vec<Sign>> {
     type Variant<'a> = (Option<&'a str>, u64, Option<&'a str>);
-    type Look = (String, Option<String>, u64, Option<String>);
-    let of = |report: &'_ Report, subject: &'_ Subject| -> Look {
+    type Appearance = (String, Option<String>, u64, Option<String>);
+    let appearance = |report: &'_ Report, subject: &'_ Subject| -> Appearance {
         let twins = report.subjects.iter().filter(|other| key(other) == key(subject)).count() > 1;
         let name = if twins { &subject.id } else { &subject.name };
         (name.clone(), subject.runtime.clone(), subject.instances, subject.load.clone())
     };
-    let all: Vec<Vec<Look>> = reports
+    let appearances: Vec<Vec<Appearance>> = reports
         .iter()
-        .map(|report| report.subjects.iter().map(|subject| of(report, subject)).collect())
+        .map(|report| report.subjects.iter().map(|subject| appearance(report, subject)).collect())
         .collect();
     let mut variants: BTreeMap<&str, BTreeSet<Variant<'_>>> = BTreeMap::new();
-    fn variant((_, runtime, instances, load): &Look) -> Variant<'_> {
+    fn variant((_, runtime, instances, load): &Appearance) -> Variant<'_> {
         (runtime.as_deref(), *instances, load.as_deref())
     }
-    for look in all.iter().flatten() {
-        variants.entry(&look.0).or_default().insert(variant(look));
+    for subject in appearances.iter().flatten() {
+        variants.entry(&subject.0).or_default().insert(variant(subject));
     }
-    let place = |look: &Look| {
-        variants[look.0.as_str()].iter().position(|v| *v == variant(look)).unwrap_or(0)
+    let variant_index = |subject: &Appearance| {
+        variants[subject.0.as_str()].iter().position(|v| *v == variant(subject)).unwrap_or(0)
     };
-    let signs = Signs::of(all.iter().flatten().map(|subject| (subject.0.as_str(), place(subject))));
-    all.iter()
-        .map(|report| report.iter().map(|subject| signs.sign(&subject.0, place(subject))).collect())
+    let signs = Signs::from_names(
+        appearances.iter().flatten().map(|subject| (subject.0.as_str(), variant_index(subject))),
+    );
+    appearances
+        .iter()
+        .map(|report| {
+            report.iter().map(|subject| signs.sign(&subject.0, variant_index(subject))).collect()
+        })
         .collect()
 }
 
-/// What tells subjects apart in a name.
+/// The parameters that distinguish subjects by name.
 type Key<'a> = (&'a str, u64, Option<&'a str>, u64, Option<&'a str>);
 
 fn key(subject: &Subject) -> Key<'_> {
@@ -121,24 +129,24 @@ fn key(subject: &Subject) -> Key<'_> {
     )
 }
 
-fn short(period_ns: u64) -> String {
+fn format_period(period_ns: u64) -> String {
     units::format_exact_duration(Duration::from_nanos(period_ns))
 }
 
-/// The value that all have, if they have one.
-fn shared<T: PartialEq + Copy>(mut values: impl Iterator<Item = T>) -> Option<T> {
+/// Returns the value shared by all items, if there is one.
+fn common_value<T: PartialEq + Copy>(mut values: impl Iterator<Item = T>) -> Option<T> {
     let first = values.next()?;
     values.all(|v| v == first).then_some(first)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::shared;
+    use super::common_value;
 
     #[test]
-    fn only_what_all_share_is_shared() {
-        assert_eq!(shared([5, 5].into_iter()), Some(5));
-        assert_eq!(shared([5, 6].into_iter()), None);
-        assert_eq!(shared(std::iter::empty::<u8>()), None);
+    fn common_value_is_shared_by_all() {
+        assert_eq!(common_value([5, 5].into_iter()), Some(5));
+        assert_eq!(common_value([5, 6].into_iter()), None);
+        assert_eq!(common_value(std::iter::empty::<u8>()), None);
     }
 }

@@ -1,5 +1,5 @@
-//! A Markdown table for pull requests and job summaries: lateness with its intervals, cost, and a
-//! plain-English summary.
+//! A Markdown report for pull requests and job summaries: lateness with confidence intervals, cost,
+//! and a summary in sentences.
 
 use std::fmt::Write as _;
 
@@ -7,10 +7,11 @@ use cli::markdown::escape_cell;
 use cli::time::{format_interval, format_share, format_time};
 use files::report::{Distribution, Report};
 
-use crate::render::label::{labels, why_unmeasured};
+use crate::render::label::{labels, unmeasured_reason};
 use crate::render::origin::{self, origin};
-use crate::render::{fitness, reading, why};
+use crate::render::{fitness, summary, why};
 
+/// Renders one section per report.
 pub fn text(reports: &[Report]) -> String {
     reports.iter().map(section).collect::<Vec<_>>().join("\n")
 }
@@ -22,16 +23,16 @@ fn section(report: &Report) -> String {
     let mut text = format!(
         "### Lateness{}\n\n{}\n\n",
         escape_cell(&shared),
-        escape_cell(&reading::reading(report))
+        escape_cell(&summary::summarize(report))
     );
-    if let Some((word, why)) = fitness::line(report) {
+    if let Some((word, why)) = fitness::describe_report(report) {
         let _ = writeln!(text, "**{}**: {}\n", escape_cell(word), escape_cell(&why));
     }
     text += "| subject | p50 | p90 | p99 | p99.9 | max | missed | CPU per tick |\n";
     text += "|---|---:|---:|---:|---:|---:|---:|---:|\n";
     for (subject, name) in report.subjects.iter().zip(&labels.names) {
         let Some(summary) = &subject.summary else {
-            let why = escape_cell(why_unmeasured(subject));
+            let why = escape_cell(unmeasured_reason(subject));
             let _ = writeln!(text, "| {} | not measured: {why} | | | | | | |", escape_cell(name));
             continue;
         };

@@ -1,4 +1,4 @@
-//! A run's report drawn, and the formats a result can have.
+//! Rendering of reports as tables, text, pictures and pages, and the list of output formats.
 
 pub mod bars;
 pub mod classes;
@@ -17,8 +17,8 @@ mod overflow;
 pub mod parquet;
 pub mod percentile;
 pub mod quantity;
-pub mod reading;
 pub mod samples;
+pub mod summary;
 pub mod svg;
 pub mod table;
 pub mod tradeoff;

@@ -1,4 +1,4 @@
-//! Where the numbers of a report are from, in the words of a line or two.
+//! Provenance of the numbers of a report: machine, date and command, in a line or two.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use cli::time::format_time;
 use cli::units;
 use files::report::{Load, Report, Scenario};
 
-/// When and where a report was made.
+/// Describes when and on which machine a report was made.
 pub fn origin(report: &Report) -> String {
     let machine = report.host.cpu_model.as_deref().unwrap_or("unknown CPU");
     format!(
@@ -16,32 +16,41 @@ pub fn origin(report: &Report) -> String {
     )
 }
 
-/// The foot of a picture: machine and date, then what was measured and by which command.
-pub fn foot(report: &Report) -> [String; 2] {
+/// The two lines below a picture.
+pub struct Footer {
+    /// Machine and date.
+    pub origin: String,
+    /// The number of ticks and subjects, and the command that measured them.
+    pub content: String,
+}
+
+/// Returns the footer of the pictures of a report.
+pub fn footer(report: &Report) -> Footer {
     let tool = format!("{} {}", report.tool.name, report.tool.version);
     let measured = report.subjects.iter().filter_map(|s| s.summary.as_ref());
     let ticks: u64 = measured.map(|s| s.ticks).fold(0, u64::saturating_add);
     let by = command(report).unwrap_or(tool);
-    [
-        origin(report),
-        format!("{} ticks of {} subjects; {}", grouped(ticks), report.subjects.len(), by.trim()),
-    ]
+    let subjects = report.subjects.len();
+    Footer {
+        origin: origin(report),
+        content: format!("{} ticks of {subjects} subjects; {}", group_digits(ticks), by.trim()),
+    }
 }
 
-/// The command that measures the same again, if one of ours made it.
+/// Returns the command that repeats the measurement, if the report was made by osjitter.
 fn command(report: &Report) -> Option<String> {
     if let Some(trace) = &report.trace {
         let what = trace.command.as_ref().map_or_else(
             || format!("--pid {}", trace.process),
-            |words| format!("-- {}", line(words)),
+            |words| format!("-- {}", quote_command(words)),
         );
         return Some(format!("osjitter trace {what}"));
     }
     let scenarios = &report.plan.scenarios;
     let first = scenarios.first().filter(|_| report.tool.name == env!("CARGO_PKG_NAME"))?;
-    let flags = |flag: &str, of: &dyn Fn(&Scenario) -> Option<String>| -> String {
+    let flags = |flag: &str, value: &dyn Fn(&Scenario) -> Option<String>| -> String {
         let mut seen = std::collections::BTreeSet::new();
-        let each = scenarios.iter().filter_map(of).filter(|value| seen.insert(value.clone()));
+        let each = scenarios.iter().filter_map(value).filter(|value| seen.insert(value.clone()));
         each.map(|value| format!(" --{flag} {value}")).collect()
     };
     let periods =
@@ -60,32 +69,34 @@ fn command(report: &Report) -> Option<String> {
     let ticks =
         if same { format!(" --ticks {}", first.ticks) } else { " --plan report.json".to_owned() };
     let subjects = flags("subject", &|s| s.command.is_none().then(|| s.subject.clone()));
-    let commands = flags("command", &|s| Some(quoted(&line(s.command.as_ref()?))));
+    let commands = flags("command", &|s| Some(quoted(&quote_command(s.command.as_ref()?))));
     Some(format!("osjitter run{periods}{runtimes}{load}{instances}{ticks}{subjects}{commands}"))
 }
 
-/// A command as a shell reads it.
-fn line(words: &[String]) -> String {
+/// Quotes a command for a shell.
+fn quote_command(words: &[String]) -> String {
     shlex::try_join(words.iter().map(String::as_str)).unwrap_or_else(|_| words.join(" "))
 }
 
-/// Which command a subject is, where its name does not say it: by that name, or by id where the
-/// name stands for several.
+/// Describes the commands of subjects whose name does not show the command: by name, or by id if
+/// several commands share a name.
 pub fn commands(report: &Report) -> Vec<String> {
-    let all = || report.plan.scenarios.iter().filter_map(|s| Some((s, s.command.as_ref()?)));
-    let mut said = Vec::new();
-    for (scenario, words) in all() {
-        let alone = all().all(|(other, its)| other.subject != scenario.subject || its == words);
-        let name = if alone { &scenario.subject } else { &scenario.id };
-        let sentence = format!("{name} is {}", line(words));
-        if *words != [name.as_str()] && !said.contains(&sentence) {
-            said.push(sentence);
+    let with_command =
+        || report.plan.scenarios.iter().filter_map(|s| Some((s, s.command.as_ref()?)));
+    let mut sentences = Vec::new();
+    for (scenario, words) in with_command() {
+        let is_unique = with_command()
+            .all(|(other, command)| other.subject != scenario.subject || command == words);
+        let name = if is_unique { &scenario.subject } else { &scenario.id };
+        let sentence = format!("{name} is {}", quote_command(words));
+        if *words != [name.as_str()] && !sentences.contains(&sentence) {
+            sentences.push(sentence);
         }
     }
-    said
+    sentences
 }
 
-/// What a load took of the machine, where that is known.
+/// Describes the CPU time used by a load, if it is known.
 pub fn load(load: &Load) -> Option<String> {
     let ns = |ns: u64| format_time(i64::try_from(ns).unwrap_or(i64::MAX));
     let cpu = ns(load.cpu_ns?);
@@ -96,14 +107,14 @@ pub fn load(load: &Load) -> Option<String> {
     ))
 }
 
-/// What osjitter's own part of each tick is.
+/// Describes the cost of osjitter's own work per tick.
 pub fn observer(report: &Report) -> Option<String> {
     let ns = i64::try_from(report.clock.observer_ns_per_tick?).unwrap_or(i64::MAX);
     Some(format!("stamping costs {} a tick", format_time(ns)))
 }
 
-/// A count with its digits in groups.
-pub fn grouped(n: u64) -> String {
+/// Formats a count with its digits in groups of three.
+pub fn group_digits(n: u64) -> String {
     let digits = n.to_string();
     let groups: Vec<&str> =
         digits.as_bytes().rchunks(3).rev().filter_map(|g| std::str::from_utf8(g).ok()).collect();
@@ -116,15 +127,16 @@ mod tests {
     use files::file::File as _;
 
     #[test]
-    fn a_foot_names_machine_date_ticks_and_command() {
+    fn footer_names_machine_and_command() {
         let report =
             Report::from_json(include_str!("../../tests/fixtures/report.json")).expect("a report");
-        let [origin, what] = foot(&report);
+        let Footer { origin, content } = footer(&report);
         assert!(origin.starts_with(&report.started_utc), "{origin}");
         assert!(
-            what.contains(" ticks of ") && what.contains("osjitter run --period 1ms --ticks "),
-            "{what}"
+            content.contains(" ticks of ")
+                && content.contains("osjitter run --period 1ms --ticks "),
+            "{content}"
         );
-        assert_eq!([7, 1_000, 12_345_678].map(grouped), ["7", "1,000", "12,345,678"]);
+        assert_eq!([7, 1_000, 12_345_678].map(group_digits), ["7", "1,000", "12,345,678"]);
     }
 }

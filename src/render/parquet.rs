@@ -1,4 +1,4 @@
-//! Apache Parquet: a row a subject, a tick or a bin, for what queries columns.
+//! Apache Parquet files with one row per subject, tick or bin, for column-oriented queries.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -17,68 +17,70 @@ use parquet::record::Field;
 use parquet::schema::parser::parse_message_type;
 use parquet::schema::types::ColumnPath;
 
-use crate::render::columns::{self, Column, Get};
+use crate::render::columns::{self, Column, Getter};
 use crate::render::entry::entries;
 
-/// One row for each measured subject. What is not known is null.
+/// Encodes one row for each measured subject. Unknown values are null.
 pub fn summary(reports: &[Report]) -> Result<Vec<u8>> {
-    write("summary", &columns::summary(), std::iter::once(entries(reports))).map_err(failed)
+    write("summary", &columns::summary(), std::iter::once(entries(reports))).map_err(encode_error)
 }
 
-/// One row for each tick that came, a row group a subject.
+/// Encodes one row for each delivered tick, and one row group per subject.
 pub fn samples(reports: &[Report]) -> Result<Vec<u8>> {
     let mut columns = columns::samples();
-    // The id stands first in these files.
-    columns.sort_by_key(|(_, get)| !matches!(get, Get::Text(_)));
-    write("samples", &columns, entries(reports).map(columns::ticks)).map_err(failed)
+    // Text columns come first in these files.
+    columns.sort_by_key(|(_, get)| !matches!(get, Getter::Text(_)));
+    write("samples", &columns, entries(reports).map(columns::ticks)).map_err(encode_error)
 }
 
-/// One row for each bin of each interval, in the columns of the text.
+/// Encodes one row for each bin of each interval, with the columns of the CSV file.
 pub fn bins(intervals: &[Interval]) -> Result<Vec<u8>> {
-    of_text("bins", &bins_csv(intervals)).map_err(failed)
+    encode_csv("bins", &bins_csv(intervals)).map_err(encode_error)
 }
 
-/// One row for each interval, in the columns of the text.
+/// Encodes one row for each interval, with the columns of the CSV file.
 pub fn intervals(intervals: &[Interval]) -> Result<Vec<u8>> {
-    of_text("intervals", &intervals_csv(intervals)).map_err(failed)
+    encode_csv("intervals", &intervals_csv(intervals)).map_err(encode_error)
 }
 
-/// The columns of bins and intervals that are text; the others are whole numbers.
-const TEXT: [&str; 7] = ["host", "subject", "runtime", "labels", "start", "run_id", "binning"];
+/// The text columns of bins and intervals; the others are integers.
+const TEXT_COLUMNS: [&str; 7] =
+    ["host", "subject", "runtime", "labels", "start", "run_id", "binning"];
 
-/// A table of ours, in which no cell has quotes.
-fn of_text(name: &str, text: &str) -> std::result::Result<Vec<u8>, ParquetError> {
+/// Encodes a CSV table written by osjitter, which has no quoted cells.
+fn encode_csv(name: &str, text: &str) -> std::result::Result<Vec<u8>, ParquetError> {
     let mut lines = text.lines();
     let columns: Vec<&str> = lines.next().unwrap_or_default().split(',').collect();
     let rows: Vec<Vec<&str>> = lines.map(|line| line.split(',').collect()).collect();
     let fields = columns.iter().map(|column| {
-        // Ends rise evenly; everything else is the same for many rows, which a dictionary is for.
+        // Bin ends rise evenly. The other columns have few distinct values, for which a dictionary
+        // is smaller.
         let rises = matches!(*column, "lower_ns" | "upper_ns");
-        (*column, if TEXT.contains(column) { TEXT_FIELD } else { WHOLE_FIELD }, rises)
+        (*column, if TEXT_COLUMNS.contains(column) { TEXT_FIELD } else { WHOLE_FIELD }, rises)
     });
-    let mut file = begun(name, fields)?;
+    let mut file = new_writer(name, fields)?;
     let mut group = file.next_row_group()?;
     for (i, column) in columns.iter().enumerate() {
-        let Some(mut place) = group.next_column()? else { break };
-        if TEXT.contains(column) {
+        let Some(mut writer) = group.next_column()? else { break };
+        if TEXT_COLUMNS.contains(column) {
             let cells: Vec<ByteArray> = rows.iter().map(|row| row[i].into()).collect();
-            place.typed::<ByteArrayType>().write_batch(&cells, None, None)?;
+            writer.typed::<ByteArrayType>().write_batch(&cells, None, None)?;
         } else {
-            let (values, there) = present(rows.iter().map(|row| row[i].parse().ok()));
-            place.typed::<Int64Type>().write_batch(&values, Some(&there), None)?;
+            let (values, levels) = split_nulls(rows.iter().map(|row| row[i].parse().ok()));
+            writer.typed::<Int64Type>().write_batch(&values, Some(&levels), None)?;
         }
-        place.close()?;
+        writer.close()?;
     }
     group.close()?;
     file.into_inner()
 }
 
-/// A file of bins or intervals, ours or an engine's, as the text that it stands for: at most so
-/// many bytes.
-pub fn as_csv(path: &Path, most: u64) -> Result<String> {
-    let unread = |e: ParquetError| usage!("not a Parquet file that can be read: {e}");
+/// Reads a file of bins or intervals, written by osjitter or by a query engine, as CSV text of at
+/// most `max_bytes` bytes.
+pub fn read_as_csv(path: &Path, max_bytes: u64) -> Result<String> {
+    let read_error = |e: ParquetError| usage!("not a Parquet file that can be read: {e}");
     let file = std::fs::File::open(path).map_err(|e| usage!("cannot read it: {e}"))?;
-    let reader = SerializedFileReader::new(file).map_err(unread)?;
+    let reader = SerializedFileReader::new(file).map_err(read_error)?;
     let names: Vec<String> = reader
         .metadata()
         .file_metadata()
@@ -88,8 +90,8 @@ pub fn as_csv(path: &Path, most: u64) -> Result<String> {
         .map(|field| field.name().to_owned())
         .collect();
     let mut text = names.join(",");
-    for row in reader.get_row_iter(None).map_err(unread)? {
-        let row = row.map_err(unread)?;
+    for row in reader.get_row_iter(None).map_err(read_error)? {
+        let row = row.map_err(read_error)?;
         for (i, (_, field)) in row.get_column_iter().enumerate() {
             text.push(if i == 0 { '\n' } else { ',' });
             let _ = match field {
@@ -98,24 +100,27 @@ pub fn as_csv(path: &Path, most: u64) -> Result<String> {
                 other => write!(text, "{other}"),
             };
         }
-        // A few bytes of a dictionary can be any number of rows.
-        if text.len() as u64 > most {
-            return Err(usage!("is more than {} MiB when it is unpacked; divide it", most >> 20));
+        // A few bytes of a dictionary can stand for any number of rows.
+        if text.len() as u64 > max_bytes {
+            return Err(usage!(
+                "is more than {} MiB when it is unpacked; divide it",
+                max_bytes >> 20
+            ));
         }
     }
     Ok(text + "\n")
 }
 
-fn failed(error: ParquetError) -> Error {
+fn encode_error(error: ParquetError) -> Error {
     Error::measure(format!("cannot encode the table: {error}"))
 }
 
 const TEXT_FIELD: &str = "REQUIRED BYTE_ARRAY {} (UTF8);";
 const WHOLE_FIELD: &str = "OPTIONAL INT64 {};";
 
-/// A file without rows, its columns by name and field; differences are stored of those that rise
-/// evenly.
-fn begun<'a>(
+/// Starts a file with columns of the given names and fields. Columns that rise evenly are
+/// delta-encoded.
+fn new_writer<'a>(
     name: &str,
     fields: impl Iterator<Item = (&'a str, &'static str, bool)>,
 ) -> std::result::Result<SerializedFileWriter<Vec<u8>>, ParquetError> {
@@ -138,51 +143,53 @@ fn begun<'a>(
     )
 }
 
-/// The file, its rows in groups.
+/// Encodes rows in groups.
 fn write<R, Rows: Iterator<Item = R> + Clone>(
     name: &str,
     columns: &[Column<R>],
     groups: impl Iterator<Item = Rows>,
 ) -> std::result::Result<Vec<u8>, ParquetError> {
     let fields = columns.iter().map(|(name, get)| match get {
-        Get::Text(_) => (*name, TEXT_FIELD, false),
-        // Neighbours are alike: ticks and deadlines rise evenly, the others hardly change.
-        Get::Count(_) | Get::Whole(_) => (*name, WHOLE_FIELD, true),
-        Get::Real(_) => (*name, "OPTIONAL DOUBLE {};", false),
+        Getter::Text(_) => (*name, TEXT_FIELD, false),
+        // Neighbouring values are similar: ticks and deadlines rise evenly, the others hardly
+        // change.
+        Getter::Count(_) | Getter::Whole(_) => (*name, WHOLE_FIELD, true),
+        Getter::Real(_) => (*name, "OPTIONAL DOUBLE {};", false),
     });
-    let mut file = begun(name, fields)?;
+    let mut file = new_writer(name, fields)?;
     for rows in groups {
         let mut group = file.next_row_group()?;
         for (_, get) in columns {
-            let Some(mut place) = group.next_column()? else { break };
+            let Some(mut writer) = group.next_column()? else { break };
             match get {
-                Get::Text(get) => {
+                Getter::Text(get) => {
                     let cells: Vec<ByteArray> = rows.clone().map(|row| get(&row).into()).collect();
-                    place.typed::<ByteArrayType>().write_batch(&cells, None, None)?;
+                    writer.typed::<ByteArrayType>().write_batch(&cells, None, None)?;
                 }
-                Get::Count(get) => {
+                Getter::Count(get) => {
                     let signed = |n| i64::try_from(n).unwrap_or(i64::MAX);
-                    let (values, there) = present(rows.clone().map(|row| get(&row).map(signed)));
-                    place.typed::<Int64Type>().write_batch(&values, Some(&there), None)?;
+                    let (values, levels) =
+                        split_nulls(rows.clone().map(|row| get(&row).map(signed)));
+                    writer.typed::<Int64Type>().write_batch(&values, Some(&levels), None)?;
                 }
-                Get::Whole(get) => {
-                    let (values, there) = present(rows.clone().map(|row| get(&row)));
-                    place.typed::<Int64Type>().write_batch(&values, Some(&there), None)?;
+                Getter::Whole(get) => {
+                    let (values, levels) = split_nulls(rows.clone().map(|row| get(&row)));
+                    writer.typed::<Int64Type>().write_batch(&values, Some(&levels), None)?;
                 }
-                Get::Real(get) => {
-                    let (values, there) = present(rows.clone().map(|row| get(&row)));
-                    place.typed::<DoubleType>().write_batch(&values, Some(&there), None)?;
+                Getter::Real(get) => {
+                    let (values, levels) = split_nulls(rows.clone().map(|row| get(&row)));
+                    writer.typed::<DoubleType>().write_batch(&values, Some(&levels), None)?;
                 }
             }
-            place.close()?;
+            writer.close()?;
         }
         group.close()?;
     }
     file.into_inner()
 }
 
-/// The values that are there, and for each row whether it has one: as the format stores nulls.
-fn present<T>(cells: impl Iterator<Item = Option<T>> + Clone) -> (Vec<T>, Vec<i16>) {
+/// Returns the present values, and for each row a definition level, which is 1 if it has a value.
+fn split_nulls<T>(cells: impl Iterator<Item = Option<T>> + Clone) -> (Vec<T>, Vec<i16>) {
     (cells.clone().flatten().collect(), cells.map(|cell| i16::from(cell.is_some())).collect())
 }
 
@@ -208,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn every_tick_is_a_row() {
+    fn every_tick_has_a_row() {
         let report = report();
         let file = reader(&samples(std::slice::from_ref(&report)).unwrap());
         let late: Vec<i64> =
@@ -223,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn a_summary_has_the_columns_of_the_csv() {
+    fn summary_columns_match_csv() {
         let report = report();
         let file = reader(&summary(std::slice::from_ref(&report)).unwrap());
         let columns = file.metadata().file_metadata().schema_descr().columns().to_vec();
@@ -240,30 +247,31 @@ mod tests {
     }
 
     #[test]
-    fn bins_are_read_back_as_they_were() {
+    fn bins_survive_a_round_trip() {
         use files::bins::{
             Binning, Labels, intervals_from_report, join, read_bins, read_intervals,
         };
         let labels = Labels::parse("rack=r7;zone=a").unwrap();
-        let mut all = intervals_from_report(&report(), "web-17", &labels, Binning::Hdr2).unwrap();
+        let mut written =
+            intervals_from_report(&report(), "web-17", &labels, Binning::Hdr2).unwrap();
         let home = tempfile::tempdir().unwrap();
-        let [first, second] =
-            [("a", bins(&all).unwrap()), ("b", intervals(&all).unwrap())].map(|(name, bytes)| {
+        let [first, second] = [("a", bins(&written).unwrap()), ("b", intervals(&written).unwrap())]
+            .map(|(name, bytes)| {
                 let path = home.path().join(name);
                 std::fs::write(&path, bytes).unwrap();
-                as_csv(&path, 1 << 20).unwrap()
+                read_as_csv(&path, 1 << 20).unwrap()
             });
-        assert_eq!(first.lines().next(), bins_csv(&all).lines().next());
-        assert_eq!(second.lines().next(), intervals_csv(&all).lines().next());
-        all.sort_by(|a, b| a.key.cmp(&b.key));
+        assert_eq!(first.lines().next(), bins_csv(&written).lines().next());
+        assert_eq!(second.lines().next(), intervals_csv(&written).lines().next());
+        written.sort_by(|a, b| a.key.cmp(&b.key));
         assert_eq!(
             join(read_bins(&first).unwrap(), read_intervals(&second).unwrap()).unwrap(),
-            all
+            written
         );
     }
 
     #[test]
-    fn no_report_is_a_table_without_rows() {
+    fn no_reports_give_no_rows() {
         assert_eq!(reader(&samples(&[]).unwrap()).metadata().file_metadata().num_rows(), 0);
         assert_eq!(reader(&summary(&[]).unwrap()).metadata().file_metadata().num_rows(), 0);
     }

@@ -1,24 +1,26 @@
-//! The lateness values of a subject, as exact as the report kept them.
+//! The lateness values of a subject, as exact as the report stores them.
 
 use files::histogram;
 use files::report::Subject;
 
-/// All values of a subject in order, each with how often it was met: a histogram of a thousand
-/// million takes no more room than its bins.
+/// The distinct values of a subject in ascending order, each with its count.
+///
+/// The size depends on the number of distinct values only, so that a histogram of a billion ticks
+/// needs no more memory than its bins.
 #[derive(Clone, Debug, Default)]
 pub struct Lateness {
-    /// A value, and how many are at or below it.
+    /// Each value with the number of values at or below it.
     steps: Vec<(i64, u64)>,
-    /// How many lie above all of these; of them only the largest is known.
+    /// Number of values above all of `steps`. Only the largest of them is known, from the summary.
     above: u64,
 }
 
 impl Lateness {
-    /// The samples themselves, or, in a report without samples, the values of its histogram.
-    pub fn of(subject: &Subject) -> Self {
-        let all: Vec<i64> =
+    /// Reads the samples of a subject, or the values of its histogram if the report has no samples.
+    pub fn from_subject(subject: &Subject) -> Self {
+        let samples: Vec<i64> =
             subject.rounds.iter().flat_map(|r| r.lateness_ns.iter().copied()).collect();
-        if all.is_empty()
+        if samples.is_empty()
             && let Some(stored) = subject.histogram.as_ref().and_then(|h| histogram::unpack(h).ok())
         {
             let signed = |value| i64::try_from(value).unwrap_or(i64::MAX);
@@ -26,17 +28,18 @@ impl Lateness {
                 stored.iter_recorded().map(|s| (signed(s.value_iterated_to()), s.count_at_value()));
             let above =
                 subject.histogram.as_ref().and_then(|h| h.overflow.as_ref()).map_or(0, |o| o.count);
-            return Self::from_counts(counts).without_last(above);
+            return Self::from_counts(counts).with_unknown_last(above);
         }
-        Self::from_values(all)
+        Self::from_values(samples)
     }
 
-    pub fn from_values(mut all: Vec<i64>) -> Self {
-        all.sort_unstable();
-        Self::from_counts(all.into_iter().map(|value| (value, 1)))
+    /// Builds the list from values in any order.
+    pub fn from_values(mut samples: Vec<i64>) -> Self {
+        samples.sort_unstable();
+        Self::from_counts(samples.into_iter().map(|value| (value, 1)))
     }
 
-    /// Values that rise, with their counts.
+    /// Builds the list from ascending values and their counts.
     fn from_counts(counts: impl Iterator<Item = (i64, u64)>) -> Self {
         let mut steps: Vec<(i64, u64)> = Vec::new();
         for (value, count) in counts {
@@ -51,8 +54,8 @@ impl Lateness {
         Self { steps, above: 0 }
     }
 
-    /// The same, where the last so many have no value of their own.
-    fn without_last(mut self, above: u64) -> Self {
+    /// Moves the last `above` values to those above the last bin.
+    fn with_unknown_last(mut self, above: u64) -> Self {
         let known = self.known().saturating_sub(above);
         self.above = self.known() - known;
         let step = self.steps.partition_point(|step| step.1 < known);
@@ -61,22 +64,23 @@ impl Lateness {
         self
     }
 
-    /// All, with those of which only the number is known.
+    /// Returns the number of all values, including those above the last bin.
     pub fn count(&self) -> u64 {
         self.known() + self.above
     }
 
-    /// How many have a value.
+    /// Returns the number of values that are known exactly.
     pub fn known(&self) -> u64 {
         self.steps.last().map_or(0, |step| step.1)
     }
 
-    /// The value of that rank, from 1.
+    /// Returns the value at a rank, from 1.
     pub fn at_rank(&self, rank: u64) -> Option<i64> {
         let step = self.steps.partition_point(|step| step.1 < rank);
         self.steps.get(step).map(|step| step.0)
     }
 
+    /// Returns the known values with their counts, in ascending order.
     pub fn counts(&self) -> impl Iterator<Item = (i64, u64)> + '_ {
         let below = std::iter::once(0).chain(self.steps.iter().map(|step| step.1));
         self.steps.iter().zip(below).map(|(&(value, to), below)| (value, to - below))
@@ -88,19 +92,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranks_and_counts_are_those_of_the_values() {
+    fn ranks_and_counts_match_values() {
         let sorted = [-3, -3, 0, 7, 7, 7, 9];
-        let all = Lateness::from_counts(sorted.into_iter().map(|v| (v, 1)));
-        assert_eq!(all.count(), 7);
+        let lateness = Lateness::from_counts(sorted.into_iter().map(|v| (v, 1)));
+        assert_eq!(lateness.count(), 7);
         for (rank, value) in (1..).zip(sorted) {
-            assert_eq!(all.at_rank(rank), Some(value));
+            assert_eq!(lateness.at_rank(rank), Some(value));
         }
-        assert_eq!((all.at_rank(8), Lateness::default().at_rank(1)), (None, None));
-        assert_eq!(all.counts().collect::<Vec<_>>(), [(-3, 2), (0, 1), (7, 3), (9, 1)]);
-        let open = all.without_last(2);
+        assert_eq!((lateness.at_rank(8), Lateness::default().at_rank(1)), (None, None));
+        assert_eq!(lateness.counts().collect::<Vec<_>>(), [(-3, 2), (0, 1), (7, 3), (9, 1)]);
+        let open = lateness.with_unknown_last(2);
         assert_eq!((open.count(), open.known(), open.at_rank(6)), (7, 5, None));
         assert_eq!(open.counts().collect::<Vec<_>>(), [(-3, 2), (0, 1), (7, 2)]);
         let many = Lateness::from_counts([(1, u64::MAX), (2, u64::MAX)].into_iter());
-        assert_eq!(many.count(), u64::MAX, "a count that cannot be stays a number");
+        assert_eq!(many.count(), u64::MAX, "counts saturate");
     }
 }

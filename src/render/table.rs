@@ -1,4 +1,4 @@
-//! The terminal table: one line a subject, a unit in each cell.
+//! The terminal table: one line per subject, with units in the cells.
 
 use std::collections::BTreeSet;
 
@@ -11,20 +11,20 @@ use files::report::{PERCENTILES, Percentile, Report, Status, Subject, Summary};
 
 use crate::render::cost::core_percent;
 use crate::render::label::labels;
-use crate::render::origin::{self, grouped, origin};
-use crate::render::{fitness, percentile, quantity, reading, tradeoff, why};
+use crate::render::origin::{self, group_digits, origin};
+use crate::render::{fitness, percentile, quantity, summary, tradeoff, why};
 
-/// The code of the warning that a run was ended at a late tick.
+/// Code of the warning that a run ended at a late tick.
 pub const BREAK: &str = "break";
 
-/// What a person chooses of the table.
+/// Options of the table.
 #[derive(Args, Clone, Debug, Default)]
 pub struct TableArgs {
     /// Order of the lines [default: as measured]
     #[arg(long, value_enum, value_name = "BY")]
     pub sort: Option<Sort>,
-    /// Percentiles to show, as in p50,p99.9 [default: as many as there is room for]
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = known)]
+    /// Percentiles to show, as in p50,p99.9 [default: as many as fit]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = parse_percentile)]
     pub percentiles: Vec<Percentile>,
     /// Columns to show, as in percentiles,max,core [default: percentiles,max,missed,cpu]
     #[arg(long, value_enum, value_name = "LIST", value_delimiter = ',')]
@@ -37,7 +37,7 @@ pub enum Sort {
     Lateness,
     /// The cheapest first
     Cpu,
-    /// What missed the fewest ticks first
+    /// The fewest missed ticks first
     Missed,
     Name,
 }
@@ -52,64 +52,68 @@ pub enum Column {
     Missed,
     /// CPU time of the process per tick
     Cpu,
-    /// The same in per cent of one core
+    /// CPU time of the process in percent of one core
     Core,
     Ticks,
 }
 
-const DEFAULT: [Column; 4] = [Column::Percentiles, Column::Max, Column::Missed, Column::Cpu];
+const DEFAULT_COLUMNS: [Column; 4] =
+    [Column::Percentiles, Column::Max, Column::Missed, Column::Cpu];
 
-/// Reads the name of a percentile.
-fn known(text: &str) -> Result<Percentile, String> {
+/// Parses the name of a percentile.
+fn parse_percentile(text: &str) -> Result<Percentile, String> {
     let found = PERCENTILES.into_iter().find(|p| p.label == text || p.key == text);
     found.ok_or_else(|| format!("there are {}", PERCENTILES.map(|p| p.label).join(", ")))
 }
 
-/// How fit the machine was, the table, below it a summary in words and the warnings; no line is
-/// wider than `columns`, as far as words allow.
-pub fn with_reading(report: &Report, args: &TableArgs, columns: usize) -> String {
+/// Renders the fitness of the machine, the table, a summary in words and the warnings. Lines are at
+/// most `columns` wide, unless a word is longer.
+pub fn with_summary(report: &Report, args: &TableArgs, columns: usize) -> String {
     let paragraph = |text: &str| wrap_paragraph(text, columns);
-    let fit = fitness::line(report)
+    let fit = fitness::describe_report(report)
         .map_or(String::new(), |(word, why)| paragraph(&format!("{word}: {why}")));
-    let mut text =
-        format!("{fit}{}\n{}", table(report, args, columns), paragraph(&reading::reading(report)));
-    for warning in reading::warnings(report) {
+    let mut text = format!(
+        "{fit}{}\n{}",
+        render_table(report, args, columns),
+        paragraph(&summary::summarize(report))
+    );
+    for warning in summary::warnings(report) {
         text += &format!("\n{}", paragraph(&warning));
     }
     text += &why::text(report, columns);
     to_printable(&text)
 }
 
-/// The tables of several reports, one below the other, each under its date and machine; `words`
-/// adds those.
-pub fn of_several(reports: &[Report], args: &TableArgs, columns: usize, words: bool) -> String {
-    let of = |report| {
+/// Renders the tables of several reports one below the other, each under its date and machine;
+/// `words` adds the summary and the warnings.
+pub fn render_reports(reports: &[Report], args: &TableArgs, columns: usize, words: bool) -> String {
+    let render = |report| {
         if words {
-            with_reading(report, args, columns)
+            with_summary(report, args, columns)
         } else {
-            to_printable(&table(report, args, columns))
+            to_printable(&render_table(report, args, columns))
         }
     };
     match reports {
-        [one] => of(one),
+        [report] => render(report),
         several => several
             .iter()
-            .map(|r| format!("{}{}\n", to_printable(&wrap(&origin(r), columns)), of(r)))
+            .map(|r| format!("{}{}\n", to_printable(&wrap(&origin(r), columns)), render(r)))
             .collect(),
     }
 }
 
-/// The cell of a subject that was measured.
+/// Formats the cell of a measured subject.
 type Cell<'a> = Box<dyn Fn(&Subject, &Summary) -> Option<String> + 'a>;
 
-/// One column.
-struct Shown<'a> {
+/// A column of the table.
+struct TableColumn<'a> {
     heading: String,
     cell: Cell<'a>,
 }
 
-/// Which of the subjects a mark stands beside: for each period and load, among those there are to
-/// choose from.
+/// The ids of the subjects to mark: for each period and load with several eligible subjects, the
+/// most punctual and the cheapest.
 #[derive(Default)]
 struct Best<'a> {
     least_late: Vec<&'a str>,
@@ -117,7 +121,7 @@ struct Best<'a> {
 }
 
 impl<'a> Best<'a> {
-    fn of(report: &'a Report) -> Self {
+    fn from_report(report: &'a Report) -> Self {
         let points = tradeoff::points(report);
         let choice = |p: &&tradeoff::Point| tradeoff::keeps_up(&report.subjects[p.subject]);
         let mut best = Self::default();
@@ -137,52 +141,76 @@ impl<'a> Best<'a> {
     }
 }
 
-fn marked(cell: String, best: &[&str], subject: &Subject) -> String {
+fn mark_best(cell: String, best: &[&str], subject: &Subject) -> String {
     if best.contains(&subject.id.as_str()) { format!("*{cell}") } else { cell }
 }
 
-/// The table in the fullest layout that fits: with the interval of the percentile that ranks,
-/// without it, without p90, or p99.9 where p90 ranks.
-fn table(report: &Report, args: &TableArgs, columns: usize) -> String {
-    let best = Best::of(report);
-    let all = &PERCENTILES[..PERCENTILES.len() - 1];
-    let asked = &args.percentiles;
-    let dropped = if tradeoff::percentile(report) == "p90" { "p99_9" } else { "p90" };
-    let few: Vec<Percentile> = all.iter().copied().filter(|p| p.key != dropped).collect();
-    let layouts = if asked.is_empty() {
-        [(all.to_vec(), true), (all.to_vec(), false), (few.clone(), true), (few, false)]
-    } else {
-        [
-            (asked.clone(), true),
-            (asked.clone(), false),
-            (asked.clone(), false),
-            (asked.clone(), false),
-        ]
-    };
-    let rows = |(percentiles, interval): &(Vec<Percentile>, bool)| {
-        rows(report, args, &shown(report, args, percentiles, *interval, &best))
-    };
-    let fits = |rows: &Vec<Vec<String>>| {
-        align(rows, 1).lines().all(|line| line.chars().count() <= columns)
-    };
-    let fullest = layouts.iter().map(rows).find(fits).unwrap_or_else(|| rows(&layouts[3]));
-    let labels = labels(report);
-    let ranked = tradeoff::percentile(report).replace('_', ".");
-    let shared =
-        if labels.shared.is_empty() { String::new() } else { format!("; {}", labels.shared) };
-    let title = format!("{}, and CPU time, per tick{shared}", capital(quantity::name(report)));
-    let mut notes = Vec::new();
-    if fullest.iter().flatten().any(|cell| cell.starts_with('*')) {
-        let behind = |s: &Subject| {
-            s.summary.as_ref().is_some_and(|m| tradeoff::missed(m) > tradeoff::MAX_MISSED)
-        };
-        let of = if report.subjects.iter().any(behind) {
-            ", of those that missed at most half of their ticks"
-        } else {
-            ""
-        };
-        notes.push(format!("* the least late at {ranked}, and the cheapest{of}"));
+/// The percentiles of a table, and whether it shows the interval of the ranking percentile.
+struct Layout {
+    percentiles: Vec<Percentile>,
+    with_interval: bool,
+}
+
+impl Layout {
+    fn new(percentiles: &[Percentile], with_interval: bool) -> Self {
+        Self { percentiles: percentiles.to_vec(), with_interval }
     }
+}
+
+/// Returns the possible layouts, the fullest first: with the interval of the ranking percentile,
+/// without it, and both without p90, or without p99.9 if p90 ranks.
+fn layouts(ranked: &str, args: &TableArgs) -> Vec<Layout> {
+    if !args.percentiles.is_empty() {
+        return [true, false].map(|interval| Layout::new(&args.percentiles, interval)).into();
+    }
+    let full = &PERCENTILES[..PERCENTILES.len() - 1];
+    let dropped = if ranked == "p90" { "p99_9" } else { "p90" };
+    let few: Vec<Percentile> = full.iter().copied().filter(|p| p.key != dropped).collect();
+    vec![
+        Layout::new(full, true),
+        Layout::new(full, false),
+        Layout::new(&few, true),
+        Layout::new(&few, false),
+    ]
+}
+
+/// Renders the table in the fullest layout that fits, with its title and footnotes.
+fn render_table(report: &Report, args: &TableArgs, columns: usize) -> String {
+    let best = Best::from_report(report);
+    let ranked = tradeoff::percentile(report);
+    let mut table = Vec::new();
+    for layout in layouts(ranked, args) {
+        table = rows(report, args, &table_columns(report, args, &layout, &best));
+        if align(&table, 1).lines().all(|line| line.chars().count() <= columns) {
+            break;
+        }
+    }
+    let shared = labels(report).shared;
+    let shared = if shared.is_empty() { String::new() } else { format!("; {shared}") };
+    let title = format!("{}, and CPU time, per tick{shared}", capitalize(quantity::name(report)));
+    let is_marked = table.iter().flatten().any(|cell| cell.starts_with('*'));
+    let notes = is_marked.then(|| mark_note(report, ranked)).into_iter().chain(notes(report));
+    let notes: String = notes.map(|note| wrap(&note, columns)).collect();
+    wrap(&title, columns) + &fit(&table, columns) + &notes
+}
+
+/// Returns the footnote that explains the marks.
+fn mark_note(report: &Report, ranked: &str) -> String {
+    let is_behind = |s: &Subject| {
+        s.summary.as_ref().is_some_and(|m| tradeoff::missed_share(m) > tradeoff::MAX_MISSED_SHARE)
+    };
+    let among = if report.subjects.iter().any(is_behind) {
+        ", of those that missed at most half of their ticks"
+    } else {
+        ""
+    };
+    format!("* the least late at {}, and the cheapest{among}", ranked.replace('_', "."))
+}
+
+/// Returns the other footnotes: failures, early ticks, commands, loads, and whether the run is
+/// incomplete.
+fn notes(report: &Report) -> Vec<String> {
+    let mut notes = Vec::new();
     for subject in &report.subjects {
         if let Status::Failed { reason } = &subject.status {
             notes.push(format!("{}: not measured: {reason}", subject.id));
@@ -201,119 +229,127 @@ fn table(report: &Report, args: &TableArgs, columns: usize) -> String {
         };
         notes.push(format!("{how}: this is what was measured until then"));
     }
-    let notes: String = notes.iter().map(|note| wrap(note, columns)).collect();
-    wrap(&title, columns) + &fit(&fullest, columns) + &notes
+    notes
 }
 
-fn capital(text: &str) -> String {
+fn capitalize(text: &str) -> String {
     let mut rest = text.chars();
     rest.next().map_or(String::new(), |first| first.to_uppercase().chain(rest).collect())
 }
 
-fn shown<'a>(
+/// Returns the columns of a layout.
+fn table_columns<'a>(
     report: &Report,
     args: &TableArgs,
-    percentiles: &[Percentile],
-    with_interval: bool,
+    layout: &Layout,
     best: &'a Best<'a>,
-) -> Vec<Shown<'a>> {
+) -> Vec<TableColumn<'a>> {
     let ranked = tradeoff::percentile(report);
-    let mut columns = if args.columns.is_empty() { DEFAULT.to_vec() } else { args.columns.clone() };
+    let mut columns =
+        if args.columns.is_empty() { DEFAULT_COLUMNS.to_vec() } else { args.columns.clone() };
     if !args.percentiles.is_empty() && !columns.contains(&Column::Percentiles) {
         columns.insert(0, Column::Percentiles);
     }
-    let column = |heading: &str, cell: fn(&Subject, &Summary) -> Option<String>| Shown {
+    let summaries = report.subjects.iter().filter_map(|s| s.summary.as_ref());
+    let has_interval = summaries.into_iter().any(|s| s.lateness_ns.ci95.contains_key(ranked));
+    let with_interval = layout.with_interval && has_interval;
+    let mut table_columns = Vec::new();
+    for column in columns {
+        if column == Column::Percentiles {
+            let percentiles = layout.percentiles.iter();
+            table_columns
+                .extend(percentiles.map(|p| percentile_column(*p, ranked, with_interval, best)));
+        } else {
+            table_columns.push(plain_column(column, best));
+        }
+    }
+    table_columns
+}
+
+/// Returns the column of a percentile; that of the ranking percentile has marks, and intervals if
+/// `with_interval` is set.
+fn percentile_column<'a>(
+    percentile: Percentile,
+    ranked: &str,
+    with_interval: bool,
+    best: &'a Best<'a>,
+) -> TableColumn<'a> {
+    let Percentile { key, label, .. } = percentile;
+    let is_ranked = key == ranked;
+    let with_interval = with_interval && is_ranked;
+    let heading = if with_interval { format!("{label} [95 % interval]") } else { label.to_owned() };
+    let cell = move |subject: &Subject, summary: &Summary| {
+        let d = &summary.lateness_ns;
+        let value = format_time(percentile::value(d, key)?);
+        let interval = d.ci95.get(key).filter(|_| with_interval);
+        let interval = interval.map(|ci| format!(" {}", format_interval(*ci)));
+        let cell = value + &interval.unwrap_or_default();
+        Some(if is_ranked { mark_best(cell, &best.least_late, subject) } else { cell })
+    };
+    TableColumn { heading, cell: Box::new(cell) }
+}
+
+/// Returns a column other than those of the percentiles.
+fn plain_column<'a>(column: Column, best: &'a Best<'a>) -> TableColumn<'a> {
+    let plain = |heading: &str, cell: fn(&Subject, &Summary) -> Option<String>| TableColumn {
         heading: heading.to_owned(),
         cell: Box::new(cell),
     };
-    let known = report
-        .subjects
-        .iter()
-        .filter_map(|s| s.summary.as_ref())
-        .any(|s| s.lateness_ns.ci95.contains_key(ranked));
-    let percentile = |p: &Percentile| {
-        let (key, label) = (p.key, p.label);
-        let interval_too = with_interval && known && key == ranked;
-        Shown {
-            heading: if interval_too {
-                format!("{label} [95 % interval]")
-            } else {
-                label.to_owned()
-            },
-            cell: Box::new(move |subject: &Subject, summary: &Summary| {
-                let d = &summary.lateness_ns;
-                let value = format_time(percentile::named(d, key)?);
-                let interval = d
-                    .ci95
-                    .get(key)
-                    .filter(|_| interval_too)
-                    .map(|ci| format!(" {}", format_interval(ci[0], ci[1])));
-                let cell = value + &interval.unwrap_or_default();
-                Some(if key == ranked { marked(cell, &best.least_late, subject) } else { cell })
-            }),
-        }
-    };
-    let of = |column_of: &Column| match column_of {
-        Column::Min => vec![column("min", |_, s| Some(format_time(s.lateness_ns.min)))],
-        Column::Mean => vec![column("mean", |_, s| Some(format_time(s.lateness_ns.mean)))],
-        Column::Percentiles => percentiles.iter().map(percentile).collect(),
-        Column::Max => vec![column("max", |_, s| Some(format_time(s.lateness_ns.max)))],
-        // Without a period no tick can be missed.
-        Column::Missed => {
-            vec![column("missed", |subject, s| {
-                (subject.period_ns > 0).then(|| format_share(s.missed, s.ticks))
-            })]
-        }
-        Column::Cpu => vec![Shown {
+    match column {
+        Column::Percentiles => unreachable!("each percentile has its own column"),
+        Column::Min => plain("min", |_, s| Some(format_time(s.lateness_ns.min))),
+        Column::Mean => plain("mean", |_, s| Some(format_time(s.lateness_ns.mean))),
+        Column::Max => plain("max", |_, s| Some(format_time(s.lateness_ns.max))),
+        // Without a period, no tick can be missed.
+        Column::Missed => plain("missed", |subject, s| {
+            (subject.period_ns > 0).then(|| format_share(s.missed, s.ticks))
+        }),
+        Column::Cpu => TableColumn {
             heading: "CPU".to_owned(),
             cell: Box::new(|subject, s| {
-                Some(marked(
-                    format_time(s.cpu_ns_per_tick?.round() as i64),
-                    &best.cheapest,
-                    subject,
-                ))
+                let cpu = format_time(s.cpu_ns_per_tick?.round() as i64);
+                Some(mark_best(cpu, &best.cheapest, subject))
             }),
-        }],
-        Column::Core => vec![column("of a core", |subject, _| {
+        },
+        Column::Core => plain("of a core", |subject, _| {
             Some(format!("{} %", format_number(core_percent(subject)?)))
-        })],
-        Column::Ticks => vec![column("ticks", |_, s| Some(grouped(s.ticks)))],
-    };
-    columns.iter().flat_map(of).collect()
+        }),
+        Column::Ticks => plain("ticks", |_, s| Some(group_digits(s.ticks))),
+    }
 }
 
-/// A heading, and a line for each subject; a dash where something is not known, or too few ticks
-/// support a percentile.
-fn rows(report: &Report, args: &TableArgs, shown: &[Shown<'_>]) -> Vec<Vec<String>> {
+/// Returns the heading and a line for each subject. A cell is a dash if its value is not known, or
+/// if too few ticks support the percentile.
+fn rows(report: &Report, args: &TableArgs, columns: &[TableColumn<'_>]) -> Vec<Vec<String>> {
     let mut lines: Vec<(&Subject, String)> =
         report.subjects.iter().zip(labels(report).names).collect();
     let ranked = tradeoff::percentile(report);
-    let of = |subject: &Subject| subject.summary.clone();
+    let summary = |subject: &Subject| subject.summary.clone();
     match args.sort {
         None => {}
         Some(Sort::Name) => lines.sort_by(|a, b| a.1.cmp(&b.1)),
         Some(Sort::Lateness) => lines.sort_by_key(|(subject, _)| {
-            let late = of(subject).and_then(|s| percentile::named(&s.lateness_ns, ranked));
+            let late = summary(subject).and_then(|s| percentile::value(&s.lateness_ns, ranked));
             (late.is_none(), late)
         }),
         Some(Sort::Cpu) => lines.sort_by(|(a, _), (b, _)| {
-            let cpu = |s| of(s).and_then(|s| s.cpu_ns_per_tick).unwrap_or(f64::INFINITY);
+            let cpu = |s| summary(s).and_then(|s| s.cpu_ns_per_tick).unwrap_or(f64::INFINITY);
             cpu(a).total_cmp(&cpu(b))
         }),
         Some(Sort::Missed) => lines.sort_by(|(a, _), (b, _)| {
-            let missed = |s| of(s).map_or(f64::INFINITY, |s| tradeoff::missed(&s));
+            let missed = |s| summary(s).map_or(f64::INFINITY, |s| tradeoff::missed_share(&s));
             missed(a).total_cmp(&missed(b))
         }),
     }
     let heading = std::iter::once("subject".to_owned())
-        .chain(shown.iter().map(|s| s.heading.clone()))
+        .chain(columns.iter().map(|c| c.heading.clone()))
         .collect();
     let line = |(subject, name): (&Subject, String)| {
         let summary = subject.summary.as_ref();
-        let cell = |s: &Shown<'_>| {
-            summary.and_then(|m| (s.cell)(subject, m)).unwrap_or_else(|| "-".to_owned())
+        let cell = |column: &TableColumn<'_>| {
+            summary.and_then(|m| (column.cell)(subject, m)).unwrap_or_else(|| "-".to_owned())
         };
-        std::iter::once(name).chain(shown.iter().map(cell)).collect()
+        std::iter::once(name).chain(columns.iter().map(cell)).collect()
     };
     std::iter::once(heading).chain(lines.into_iter().map(line)).collect()
 }

@@ -1,4 +1,4 @@
-//! Lateness against its price: which subjects nothing beats in both.
+//! Lateness compared with CPU cost: which subjects are on the Pareto front.
 
 use files::report::{self, Report, Subject, Summary};
 
@@ -6,47 +6,51 @@ use crate::render::cost::per_tick_ci95;
 use crate::render::label::{is_control, labels};
 use crate::render::percentile;
 
+/// The lateness and the cost of a subject.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Point {
-    /// Its place in the report.
+    /// Index of the subject in the report.
     pub subject: usize,
     pub name: String,
-    /// Nominal period: only subjects of one period and one load compete.
+    /// Nominal period. Only subjects with the same period and load compete.
     pub period_ns: u64,
     pub load: Option<String>,
-    /// There for comparison, not for choice.
+    /// Whether the subject is a control, which does not compete.
     pub control: bool,
-    /// Lateness at the percentile of the picture.
+    /// Lateness at the ranking percentile.
     pub late_ns: i64,
     pub late_ci95: Option<[i64; 2]>,
     /// CPU time of the process per tick.
     pub cpu_ns: f64,
     pub cpu_ci95: Option<[f64; 2]>,
-    /// Among several to choose from, none of its period is as punctual for less, or more punctual
-    /// for as much.
+    /// Whether the subject has competitors, and none of them is as punctual for less CPU time, or
+    /// more punctual for the same.
     pub front: bool,
 }
 
-/// The percentiles that the picture can show, the one people ask for first.
+/// The percentiles by which a report can rank, in order of preference.
 const PERCENTILES: [&str; 3] = ["p99", "p90", "p50"];
 
-/// Name of the percentile that a report ranks by, p99, else p90, else p50: one that all measured
-/// subjects have, and that the machine is trusted with.
+/// Returns the key of the percentile by which a report ranks: the first of p99, p90 and p50 that
+/// all measured subjects have and at which the machine is trusted.
 pub fn percentile(report: &Report) -> &'static str {
     let measured = report.subjects.iter().filter_map(|s| s.summary.as_ref());
-    let all =
-        |name: &str| measured.clone().all(|s| percentile::named(&s.lateness_ns, name).is_some());
-    let place = |key: &str| report::PERCENTILES.iter().position(|p| p.key == key);
+    let is_supported =
+        |name: &str| measured.clone().all(|s| percentile::value(&s.lateness_ns, name).is_some());
+    let index = |key: &str| report::PERCENTILES.iter().position(|p| p.key == key);
     let distrust_from =
-        report.fitness.as_ref().and_then(|fitness| place(fitness.distrust_from.as_deref()?));
+        report.fitness.as_ref().and_then(|fitness| index(fitness.distrust_from.as_deref()?));
     let is_trusted =
-        |name: &str| distrust_from.is_none_or(|from| place(name).is_some_and(|at| at < from));
-    PERCENTILES.into_iter().find(|name| all(name) && is_trusted(name)).unwrap_or(PERCENTILES[2])
+        |name: &str| distrust_from.is_none_or(|from| index(name).is_some_and(|at| at < from));
+    PERCENTILES
+        .into_iter()
+        .find(|name| is_supported(name) && is_trusted(name))
+        .unwrap_or(PERCENTILES[2])
 }
 
-/// The subjects of a report that have both a percentile and a cost.
+/// Returns the subjects of a report that have both a percentile and a cost.
 pub fn points(report: &Report) -> Vec<Point> {
-    let of = percentile(report);
+    let ranked = percentile(report);
     let names = labels(report).names;
     let mut points: Vec<Point> = (report.subjects.iter().zip(names).enumerate())
         .filter_map(|(subject, (measured, name))| {
@@ -57,8 +61,8 @@ pub fn points(report: &Report) -> Vec<Point> {
                 period_ns: measured.period_ns,
                 load: measured.load.clone(),
                 control: is_control(&measured.name),
-                late_ns: percentile::named(&summary.lateness_ns, of)?,
-                late_ci95: summary.lateness_ns.ci95.get(of).copied(),
+                late_ns: percentile::value(&summary.lateness_ns, ranked)?,
+                late_ci95: summary.lateness_ns.ci95.get(ranked).copied(),
                 cpu_ns: summary.cpu_ns_per_tick?,
                 cpu_ci95: per_tick_ci95(measured),
                 front: false,
@@ -67,35 +71,38 @@ pub fn points(report: &Report) -> Vec<Point> {
         .collect();
     let choice: Vec<Point> =
         points.iter().filter(|p| keeps_up(&report.subjects[p.subject])).cloned().collect();
-    let among =
+    let competitors =
         |p: &Point| choice.iter().filter(|other| other.conditions() == p.conditions()).count();
     let front: Vec<bool> = points
         .iter()
-        .map(|p| choice.contains(p) && among(p) > 1 && !choice.iter().any(|other| beats(other, p)))
+        .map(|p| {
+            choice.contains(p) && competitors(p) > 1 && !choice.iter().any(|other| beats(other, p))
+        })
         .collect();
     points.iter_mut().zip(front).for_each(|(point, front)| point.front = front);
     points
 }
 
 impl Point {
-    /// What those that compete have in common.
+    /// Returns the period and load, which competing subjects have in common.
     pub fn conditions(&self) -> (u64, Option<&str>) {
         (self.period_ns, self.load.as_deref())
     }
 }
 
-/// What misses more of its ticks than this is no choice, however cheap it is.
-pub const MAX_MISSED: f64 = 0.5;
+/// Maximum share of missed ticks of a subject that can be recommended, however cheap it is.
+pub const MAX_MISSED_SHARE: f64 = 0.5;
 
-/// Share of the ticks of a measured subject that did not come before the next one was due.
-pub fn missed(summary: &Summary) -> f64 {
+/// Returns the share of ticks that were not delivered before the next one was due.
+pub fn missed_share(summary: &Summary) -> f64 {
     summary.missed as f64 / summary.ticks.max(1) as f64
 }
 
-/// Whether a subject is there to be chosen: no control, measured, and most of its ticks came in
-/// time.
+/// Whether a subject can be recommended: it is not a control, it was measured, and most of its
+/// ticks were in time.
 pub fn keeps_up(subject: &Subject) -> bool {
-    !is_control(&subject.name) && subject.summary.as_ref().is_some_and(|s| missed(s) <= MAX_MISSED)
+    !is_control(&subject.name)
+        && subject.summary.as_ref().is_some_and(|s| missed_share(s) <= MAX_MISSED_SHARE)
 }
 
 fn beats(other: &Point, point: &Point) -> bool {
@@ -130,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_praised_for_missing_its_ticks_or_for_being_alone() {
+    fn front_needs_competitors_that_keep_up() {
         let mut whole =
             Report::from_json(include_str!("../../tests/fixtures/report.json")).expect("a report");
         whole.subjects.iter_mut().filter_map(|s| s.summary.as_mut()).for_each(|s| s.missed = 0);
@@ -152,11 +159,12 @@ mod tests {
     }
 
     #[test]
-    fn none_is_ranked_by_a_percentile_that_the_machine_is_not_trusted_with() {
+    fn ranking_uses_trusted_percentiles() {
         let mut report =
             Report::from_json(include_str!("../../tests/fixtures/report.json")).expect("a report");
-        let had = percentile(&report);
-        for (distrusted, ranked) in [("p99_9", had), ("p99", "p90"), ("p90", "p50"), ("p50", "p50")]
+        let undisturbed = percentile(&report);
+        for (distrusted, ranked) in
+            [("p99_9", undisturbed), ("p99", "p90"), ("p90", "p50"), ("p50", "p50")]
         {
             report.fitness = Some(Fitness::from_facts(Facts::default(), Some(distrusted), Some(2)));
             assert_eq!(percentile(&report), ranked, "{distrusted}");
@@ -164,14 +172,14 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_later_and_dearer_is_beaten() {
+    fn beats_needs_lateness_and_cost() {
         let (good, dear) = (point("a", 1, 10, 100.0), point("b", 1, 5, 200.0));
         assert!(!beats(&good, &dear) && !beats(&dear, &good), "each is better in something");
         assert!(beats(&good, &point("c", 1, 10, 101.0)) && beats(&good, &point("c", 1, 11, 100.0)));
         assert!(!beats(&good, &point("c", 1, 10, 100.0)), "equals do not beat each other");
-        assert!(!beats(&good, &point("c", 2, 50, 500.0)), "another period is another question");
+        assert!(!beats(&good, &point("c", 2, 50, 500.0)), "periods do not compete");
         let loaded = Point { load: Some("cpu:2".to_owned()), ..point("c", 1, 50, 500.0) };
-        assert!(!beats(&good, &loaded), "and so is another load");
-        assert!(!beats(&point("spin", 1, 1, 1.0), &good), "a control is no choice");
+        assert!(!beats(&good, &loaded), "loads do not compete");
+        assert!(!beats(&point("spin", 1, 1, 1.0), &good), "a control does not compete");
     }
 }

@@ -19,7 +19,7 @@ use crate::doctor::file::Checkup;
 use crate::gate::calibrate;
 use crate::interop::fleet::{self, Fleet};
 use crate::interop::pair;
-use crate::render::formats::{Format, Made, make};
+use crate::render::formats::{Format, Rendering, make};
 use crate::report::args::ReportArgs;
 use crate::report::runs::Runs;
 use crate::{bench, compare, doctor, file_io, find, gate, interop};
@@ -41,7 +41,7 @@ fn names(text: &str) -> impl Fn(&str) -> bool {
 }
 
 /// What makes one file's format.
-type Show = fn(&str, &ReportArgs) -> Result<Made>;
+type Show = fn(&str, &ReportArgs) -> Result<Rendering>;
 
 /// The kinds of files beside reports, by their schemas, and the rooms that own them.
 const KINDS: [(&str, Show); 7] = [
@@ -97,7 +97,7 @@ pub fn run(args: &ReportArgs) -> Result<ExitStatus> {
 }
 
 /// Files of bins, or directories of them, all of them together.
-fn of_fleet(args: &ReportArgs) -> Result<Made> {
+fn of_fleet(args: &ReportArgs) -> Result<Rendering> {
     if let Some(other) = args.files.iter().find(|file| !fleet::is_one(file)) {
         let make = "`osjitter report --format bins --out NAME.bins.csv` makes bins of a report";
         return Err(usage!("{} is no file of bins, and others are: {make}", other.display()));
@@ -109,22 +109,22 @@ fn of_fleet(args: &ReportArgs) -> Result<Made> {
     make("a file of bins", &runs::FORMATS, args.format, &runs)
 }
 
-fn deliver(made: Made, args: &ReportArgs) -> Result<ExitStatus> {
+fn deliver(made: Rendering, args: &ReportArgs) -> Result<ExitStatus> {
     let out = args.out.as_deref();
     match (made, out) {
-        (Made::Bins(intervals), _) => pair::deliver(&intervals, out)?,
-        (Made::Text(text), _) => file_io::deliver(text, out)?,
-        (Made::Bytes(_), None) if std::io::stdout().is_terminal() => {
+        (Rendering::Bins(intervals), _) => pair::deliver(&intervals, out)?,
+        (Rendering::Text(text), _) => file_io::deliver(text, out)?,
+        (Rendering::Bytes(_), None) if std::io::stdout().is_terminal() => {
             let format = args.format.name();
             return Err(usage!(
                 "{format} is not text: write it to a file with --out, or into a pipe"
             ));
         }
-        (Made::Bytes(bytes), _) => file_io::deliver(bytes, out)?,
-        (Made::Pictures(pictures), Some(directory)) => {
+        (Rendering::Bytes(bytes), _) => file_io::deliver(bytes, out)?,
+        (Rendering::Pictures(pictures), Some(directory)) => {
             file_io::deliver_pictures(&pictures, directory)?
         }
-        (Made::Pictures(_), None) => {
+        (Rendering::Pictures(_), None) => {
             return Err(Error::usage("the pictures are files: give a directory with --out"));
         }
     }
@@ -143,17 +143,17 @@ fn all<T>(files: &[PathBuf], first: String, parse: impl Fn(&str) -> Result<T>) -
 }
 
 /// Several files in one format, one below the other; each JSON ends its own line.
-fn joined(mut all: Vec<Made>, format: Format) -> Result<Made> {
+fn joined(mut all: Vec<Rendering>, format: Format) -> Result<Rendering> {
     if all.len() == 1 {
         return Ok(all.remove(0));
     }
     let text = |made| {
-        if let Made::Text(text) = made {
+        if let Rendering::Text(text) = made {
             Ok(text)
         } else {
             Err(Error::usage("give one file for pictures"))
         }
     };
     let texts = all.into_iter().map(text).collect::<Result<Vec<_>>>()?;
-    Ok(Made::Text(texts.join(if format == Format::Json { "" } else { "\n" })))
+    Ok(Rendering::Text(texts.join(if format == Format::Json { "" } else { "\n" })))
 }

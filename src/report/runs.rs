@@ -7,7 +7,7 @@ use files::file::File as _;
 use files::report::Report;
 
 use crate::interop::{cyclictest, hgrm, hlog, openmetrics, trackers};
-use crate::render::formats::{Format, Made, Offer, only};
+use crate::render::formats::{Format, Offer, Rendering, single};
 use crate::render::table::TableArgs;
 use crate::render::{bars, csv, entry, html, markdown, svg, table};
 use crate::terminal;
@@ -62,24 +62,24 @@ pub struct Runs {
 
 /// The formats of a run's report, and what makes them.
 pub const FORMATS: [Offer<Runs>; 14] = [
-    (Format::Table, |runs| Ok(Made::Text(runs.table()))),
-    (Format::Json, |runs| Ok(Made::Text(runs.reports.iter().map(Report::to_json).collect()))),
-    (Format::Markdown, |runs| Ok(Made::Text(markdown::text(&runs.reports)))),
-    (Format::Svg, |runs| Ok(Made::Pictures(svg::pictures(only(&runs.reports)?)))),
-    (Format::Html, |runs| Ok(Made::Text(html::page(&runs.reports)))),
+    (Format::Table, |runs| Ok(Rendering::Text(runs.table()))),
+    (Format::Json, |runs| Ok(Rendering::Text(runs.reports.iter().map(Report::to_json).collect()))),
+    (Format::Markdown, |runs| Ok(Rendering::Text(markdown::text(&runs.reports)))),
+    (Format::Svg, |runs| Ok(Rendering::Pictures(svg::pictures(single(&runs.reports)?)))),
+    (Format::Html, |runs| Ok(Rendering::Text(html::page(&runs.reports)))),
     (Format::Csv, |runs| {
-        Ok(Made::Text(if runs.options.samples { csv::samples } else { csv::summary }(
+        Ok(Rendering::Text(if runs.options.samples { csv::samples } else { csv::summary }(
             &runs.reports,
         )))
     }),
-    (Format::Hgrm, |runs| runs.distribution().map(Made::Text)),
-    (Format::Hlog, |runs| hlog::write(only(&runs.reports)?).map(Made::Text)),
-    (Format::CyclictestJson, |runs| Ok(Made::Text(cyclictest::write(only(&runs.reports)?)))),
-    (Format::Bmf, |runs| Ok(Made::Text(trackers::bmf(&runs.reports)))),
-    (Format::Gab, |runs| Ok(Made::Text(trackers::gab(&runs.reports)))),
-    (Format::Openmetrics, |runs| Ok(Made::Text(openmetrics::text(&runs.reports)))),
-    (Format::Bins, |runs| runs.bins().map(Made::Bins)),
-    (Format::Parquet, |runs| runs.parquet().map(Made::Bytes)),
+    (Format::Hgrm, |runs| runs.distribution().map(Rendering::Text)),
+    (Format::Hlog, |runs| hlog::write(single(&runs.reports)?).map(Rendering::Text)),
+    (Format::CyclictestJson, |runs| Ok(Rendering::Text(cyclictest::write(single(&runs.reports)?)))),
+    (Format::Bmf, |runs| Ok(Rendering::Text(trackers::bmf(&runs.reports)))),
+    (Format::Gab, |runs| Ok(Rendering::Text(trackers::gab(&runs.reports)))),
+    (Format::Openmetrics, |runs| Ok(Rendering::Text(openmetrics::text(&runs.reports)))),
+    (Format::Bins, |runs| runs.bins().map(Rendering::Bins)),
+    (Format::Parquet, |runs| runs.parquet().map(Rendering::Bytes)),
 ];
 
 impl Runs {
@@ -107,7 +107,7 @@ impl Runs {
     fn table(&self) -> String {
         let columns = terminal::columns();
         let mut text =
-            table::of_several(&self.reports, &self.options.table, columns, !self.options.quiet);
+            table::render_reports(&self.reports, &self.options.table, columns, !self.options.quiet);
         if self.options.histogram {
             text.extend(
                 self.reports.iter().map(|report| format!("\n{}", bars::text(report, columns))),

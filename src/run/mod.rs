@@ -115,7 +115,7 @@ fn print(text: &str) -> exit::Result<()> {
 fn table(report: &Report, args: &RunArgs, out: &Directory) -> String {
     let (words, columns) = (!args.quiet, terminal::columns());
     let table =
-        render::table::of_several(std::slice::from_ref(report), &args.table, columns, words);
+        render::table::render_reports(std::slice::from_ref(report), &args.table, columns, words);
     let last = words.then(|| earlier::against_the_last(report, &out.path(REPORT))).flatten();
     let last = last.map_or(String::new(), |line| wrap_paragraph(&line, columns));
     let bars = args.histogram.then(|| format!("\n{}", render::bars::text(report, columns)));

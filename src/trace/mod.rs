@@ -77,7 +77,7 @@ pub fn run(args: &TraceArgs) -> exit::Result<ExitStatus> {
     let shown = match args.format {
         Format::Table => {
             let words = !args.quiet;
-            let table = render::table::of_several(
+            let table = render::table::render_reports(
                 std::slice::from_ref(&report),
                 &args.table,
                 columns,

@@ -12,7 +12,7 @@ use files::bins::cell;
 use files::report::Trace;
 use jitterstat::stats::quantile::nearest_rank;
 
-use crate::render::origin::grouped;
+use crate::render::origin::group_digits;
 use crate::trace::subjects::{Group, period_ns};
 use crate::trace::waits::Wait;
 
@@ -47,7 +47,7 @@ pub fn stretches(groups: &[Group<'_>], columns: usize) -> String {
         };
         let first = [
             group.name.clone(),
-            grouped(group.waits.len() as u64),
+            group_digits(group.waits.len() as u64),
             period.unwrap_or("-".to_owned()),
             awake.to_string(),
         ];
@@ -73,37 +73,37 @@ pub fn price(trace: &Trace) -> String {
     let place = if trace.apart { ", on CPUs that the program does not use" } else { "" };
     let mut text = format!(
         "Tracing took {of_a_core}{place}: {} records of the whole machine, {} MB",
-        grouped(trace.records),
+        group_digits(trace.records),
         format_number(trace.bytes as f64 / 1e6)
     );
     text += &if trace.lost == 0 {
         ", none lost.".to_owned()
     } else {
-        format!(", {} lost.", grouped(trace.lost))
+        format!(", {} lost.", group_digits(trace.lost))
     };
     if trace.unrecorded > 0 {
         let _ = write!(
             text,
             " The kernel counted {} more than it recorded.",
-            grouped(trace.unrecorded)
+            group_digits(trace.unrecorded)
         );
     }
     if trace.undated > 0 {
         let _ = write!(
             text,
             " {} timers were set before anybody looked, and are left out.",
-            grouped(trace.undated)
+            group_digits(trace.undated)
         );
     }
     if trace.unseen > 0 {
         let _ = write!(
             text,
             " Of {} timers the kernel recorded no expiry: they are in, unexplained.",
-            grouped(trace.unseen)
+            group_digits(trace.unseen)
         );
     }
     if trace.dropped > 0 {
-        let _ = write!(text, " Of {} timers the end was not seen.", grouped(trace.dropped));
+        let _ = write!(text, " Of {} timers the end was not seen.", group_digits(trace.dropped));
     }
     text
 }

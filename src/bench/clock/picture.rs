@@ -4,7 +4,7 @@ use plotters::prelude::*;
 
 use crate::bench::clock::file::ClockReport;
 use crate::picture::canvas::{
-    Area, Drawn, FONT, LABEL_PX, Picture, TITLE_PX, colour, draw, mark, round, with_legend,
+    Area, DrawResult, FONT, LABEL_PX, Picture, TITLE_PX, colour, draw, mark, round, with_legend,
 };
 use crate::picture::palette::{Sign, nth};
 
@@ -13,7 +13,7 @@ pub fn picture(bench: &ClockReport) -> Picture {
     draw("clock", |area| chart(area, bench))
 }
 
-fn chart(area: &Area<'_>, bench: &ClockReport) -> Drawn {
+fn chart(area: &Area<'_>, bench: &ClockReport) -> DrawResult {
     let threads = bench.threads();
     let most = threads.last().copied().unwrap_or(1) as f64;
     let dearest = bench.costs.iter().map(|c| c.median_ns).fold(1.0, f64::max);

@@ -8,7 +8,7 @@ use crate::bench::dispatch::file::{
     DispatchReport as Report, MeasuredOperation as Operation, MeasuredRuntime as Measured,
 };
 use crate::picture::canvas::{
-    Area, Drawn, FONT, LABEL_PX, Picture, TITLE_PX, colour, decades, draw, mark, time_label,
+    Area, DrawResult, FONT, LABEL_PX, Picture, TITLE_PX, colour, decades, draw, mark, time_label,
 };
 use crate::picture::palette::nth;
 
@@ -22,7 +22,7 @@ pub fn picture(report: &Report) -> Picture {
     draw("dispatch", |area| paint(area, report))
 }
 
-fn paint(area: &Area<'_>, report: &Report) -> Drawn {
+fn paint(area: &Area<'_>, report: &Report) -> DrawResult {
     let measured: Vec<(&Operation, &Measured)> =
         report.operations.iter().flat_map(|o| o.results.iter().map(move |r| (o, r))).collect();
     let mut runtimes: Vec<&str> = measured.iter().map(|(_, r)| r.runtime.as_str()).collect();

@@ -6,7 +6,7 @@ use plotters::prelude::*;
 
 use crate::bench::timeout::file::{MeasuredWorkload as Workload, TimeoutReport as Report};
 use crate::picture::canvas::{
-    Area, Drawn, FONT, LABEL_PX, Picture, TITLE_PX, colour, draw, file_name, round,
+    Area, DrawResult, FONT, LABEL_PX, Picture, TITLE_PX, colour, draw, file_name, round,
 };
 use crate::picture::palette::nth;
 
@@ -52,7 +52,7 @@ fn lanes(workload: &Workload) -> Vec<Lane<'_>> {
     lanes.collect()
 }
 
-fn paint(area: &Area<'_>, report: &Report, workload: &Workload, lanes: &[Lane<'_>]) -> Drawn {
+fn paint(area: &Area<'_>, report: &Report, workload: &Workload, lanes: &[Lane<'_>]) -> DrawResult {
     let low = lanes.iter().map(|l| l.interval[0].min(l.overhead.ns)).fold(0.0, f64::min);
     let high = lanes.iter().map(|l| l.interval[1].max(l.overhead.ns)).fold(1.0, f64::max);
     let room = (high - low) * 0.05;

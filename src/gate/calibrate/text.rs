@@ -13,19 +13,21 @@ use files::report::Warning;
 
 use crate::gate::text::change;
 use crate::render::fitness;
-use crate::render::formats::{Format, Made, Offer};
+use crate::render::formats::{Format, Offer, Rendering};
 use crate::terminal;
 
 /// The formats of a calibration.
 pub const FORMATS: [Offer<Calibration>; 2] = [
-    (Format::Table, |calibration| Ok(Made::Text(table(calibration, terminal::columns())))),
-    (Format::Json, |calibration| Ok(Made::Text(calibration.to_json()))),
+    (Format::Table, |calibration| Ok(Rendering::Text(table(calibration, terminal::columns())))),
+    (Format::Json, |calibration| Ok(Rendering::Text(calibration.to_json()))),
 ];
 
 /// The formats of a calibration of whole runs.
 pub const RUN_FORMATS: [Offer<RunCalibration>; 2] = [
-    (Format::Table, |calibration| Ok(Made::Text(table_of_runs(calibration, terminal::columns())))),
-    (Format::Json, |calibration| Ok(Made::Text(calibration.to_json()))),
+    (Format::Table, |calibration| {
+        Ok(Rendering::Text(table_of_runs(calibration, terminal::columns())))
+    }),
+    (Format::Json, |calibration| Ok(Rendering::Text(calibration.to_json()))),
 ];
 
 fn percent(share: f64) -> String {

@@ -1,5 +1,5 @@
-//! The data of the page's pictures, packed: two characters a tick, and every tick of the tail
-//! exactly.
+//! Encodes the data of the page compactly: two characters per tick, and the exact value of every
+//! tick of the tail.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -13,15 +13,16 @@ use crate::render::label::is_control;
 use crate::render::samples::Lateness;
 use crate::render::{percentile, quantity, tradeoff};
 
-/// Bits of a value that a code keeps: within 0.4 %, less than a pixel of any picture.
-const KEPT: u32 = 8;
-/// The largest code that has 12 bits: two characters of base64. Ticks that are later, by minutes,
-/// are of the tail.
+/// Significant bits of a value in a code. The error is at most 0.4 %, less than a pixel of any
+/// picture.
+const CODE_BITS: u32 = 8;
+/// The largest code of 12 bits, which are two characters of base64. Ticks that are later, by
+/// minutes, are in the tail, which is exact.
 const MAX_CODE: u16 = 0xfff;
-/// One tick in so many is written exactly: the largest ones.
+/// The exact tail is the largest 1/`TAIL` of the ticks.
 const TAIL: u64 = 100;
 
-/// The measured subjects of a report, as the page's script reads them.
+/// Encodes the measured subjects of a report as JSON for the script of the page.
 pub fn json(report: &Report, names: &[String], signs: &[Sign]) -> String {
     let percentile = tradeoff::percentile(report);
     let subjects: Vec<Value> = report
@@ -31,8 +32,8 @@ pub fn json(report: &Report, names: &[String], signs: &[Sign]) -> String {
         .zip(signs)
         .filter_map(|((subject, name), sign)| {
             let d = &subject.summary.as_ref()?.lateness_ns;
-            let mut packed = of_subject(*sign, subject, name);
-            packed["late_at"] = percentile::named(d, percentile).into();
+            let mut packed = encode_subject(*sign, subject, name);
+            packed["late_at"] = percentile::value(d, percentile).into();
             packed["late_ci"] = d.ci95.get(percentile).copied().map_or(Value::Null, |ci| json!(ci));
             Some(packed)
         })
@@ -41,52 +42,52 @@ pub fn json(report: &Report, names: &[String], signs: &[Sign]) -> String {
         .to_string()
 }
 
-fn of_subject(sign: Sign, subject: &Subject, name: &str) -> Value {
-    let values = Lateness::of(subject);
+fn encode_subject(sign: Sign, subject: &Subject, name: &str) -> Value {
+    let values = Lateness::from_subject(subject);
     let above = values.at_rank(values.count() - values.count() / TAIL).unwrap_or(i64::MAX);
     let mut codes = Vec::new();
     let mut exact = Vec::new();
     let mut last = 0;
     for (n, &late) in subject.rounds.iter().flat_map(|r| &r.lateness_ns).enumerate() {
-        codes.push(code(late));
+        codes.push(encode_value(late));
         if late >= above || late < 0 {
             exact.extend([(n - last) as i64, late]);
             last = n;
         }
     }
     let rounds: Vec<Value> =
-        subject.rounds.iter().map(|round| row(round, subject.instances > 1)).collect();
+        subject.rounds.iter().map(|round| encode_round(round, subject.instances > 1)).collect();
     let (r, g, b) = sign.colour;
     let dash = match sign.dash {
         Dash::Solid => String::new(),
         Dash::Dashed { on, off } => format!("{on} {off}"),
     };
-    // What its source had no bins for: how many, up to where, and where the axis of percentiles
-    // ends for them.
+    // Values above the last bin of the source: their number, the largest, and the end of their
+    // range on the axis of percentiles.
     let above = (values.known() < values.count()).then(|| {
         let largest = subject.summary.as_ref().map(|s| s.lateness_ns.max);
-        json!({ "n": values.count() - values.known(), "max": largest, "end": nines::last(values.count()) })
+        json!({ "n": values.count() - values.known(), "max": largest, "end": nines::last_position(values.count()) })
     });
     json!({
         "id": subject.id, "name": name, "control": is_control(&subject.name), "period": subject.period_ns,
         "colour": format!("#{r:02x}{g:02x}{b:02x}"), "dash": dash, "shape": sign.shape as u8,
         "core": core_percent(subject), "cpu": subject.summary.as_ref().and_then(|s| s.cpu_ns_per_tick),
         "cpu_ci": per_tick_ci95(subject),
-        "curve": thin(&nines::curve_of(values.count(), values.known(), |rank| values.at_rank(rank))),
+        "curve": thin_curve(&nines::curve_by_rank(values.count(), values.known(), |rank| values.at_rank(rank))),
         "above": above, "keeps_up": tradeoff::keeps_up(subject),
-        "bins": bins(&values),
-        "split": split(subject),
-        "codes": BASE64.encode(packed(&codes)), "exact": exact, "rounds": rounds,
+        "bins": count_bins(&values),
+        "split": split_curves(subject),
+        "codes": BASE64.encode(pack_codes(&codes)), "exact": exact, "rounds": rounds,
     })
 }
 
-/// A round in the order in which the script names its columns: there are thousands, and names would
-/// weigh more than they.
-fn row(round: &Round, several: bool) -> Value {
+/// Encodes a round as an array in the column order of the script. There are thousands of rounds,
+/// and keys would be larger than the values.
+fn encode_round(round: &Round, several: bool) -> Value {
     let lateness = round.summary.as_ref().map(|s| &s.lateness_ns);
     let (p50, max) = (lateness.and_then(|d| d.p50), lateness.map(|d| d.max));
     let instance = several.then_some(round.instance);
-    match round.tick.as_ref().map(|_| BASE64.encode(indices(round))) {
+    match round.tick.as_ref().map(|_| BASE64.encode(pack_indices(round))) {
         None if !several => json!([
             round.index,
             round.start_ns,
@@ -110,10 +111,10 @@ fn row(round: &Round, several: bool) -> Value {
     }
 }
 
-/// The indices of a round's ticks as steps from one to the next: three bits and whether more
-/// follow, the lowest first, two such in a byte. Where ticks are skipped, most steps are still
-/// below eight.
-fn indices(round: &Round) -> Vec<u8> {
+/// Encodes the tick indices of a round as differences. A half byte has three bits of a difference,
+/// the lowest first, and a bit that is set if more bits follow. Even if ticks are skipped, most
+/// differences are below eight.
+fn pack_indices(round: &Round) -> Vec<u8> {
     let mut halves = Vec::with_capacity(round.lateness_ns.len());
     let mut last = 0;
     for i in 0..round.lateness_ns.len() {
@@ -129,15 +130,16 @@ fn indices(round: &Round) -> Vec<u8> {
     halves.chunks(2).map(|pair| pair[0] | pair.get(1).unwrap_or(&0) << 4).collect()
 }
 
-/// A value as exponent and leading bits: itself below 256, within one part in 256 above.
-fn code(late: i64) -> u16 {
+/// Encodes a value as exponent and leading bits: exactly below 256, with an error of at most 1/256
+/// above.
+fn encode_value(late: i64) -> u16 {
     let value = u64::try_from(late).unwrap_or(0);
-    let shift = (u64::BITS - value.leading_zeros()).saturating_sub(KEPT);
-    (((shift << (KEPT - 1)) + (value >> shift) as u32) as u16).min(MAX_CODE)
+    let shift = (u64::BITS - value.leading_zeros()).saturating_sub(CODE_BITS);
+    (((shift << (CODE_BITS - 1)) + (value >> shift) as u32) as u16).min(MAX_CODE)
 }
 
-/// Two codes in three bytes, the first in the lower bits.
-fn packed(codes: &[u16]) -> Vec<u8> {
+/// Packs two codes into three bytes, the first into the lower bits.
+fn pack_codes(codes: &[u16]) -> Vec<u8> {
     let pair = |pair: &[u16]| {
         let both = u32::from(pair[0]) | u32::from(*pair.get(1).unwrap_or(&0)) << 12;
         let [a, b, c, _] = both.to_le_bytes();
@@ -146,22 +148,22 @@ fn packed(codes: &[u16]) -> Vec<u8> {
     codes.chunks(2).flat_map(pair).collect()
 }
 
-/// Bins of a factor of ten.
-const BINS: f64 = 16.0;
+/// Bins per decade.
+const BINS_PER_DECADE: f64 = 16.0;
 
-/// How many values each bin holds, by its place among the bins from 1 ns on.
-fn bins(values: &Lateness) -> Vec<(i32, u64)> {
+/// Counts the values in each bin, by the index of the bin from 1 ns on.
+fn count_bins(values: &Lateness) -> Vec<(i32, u64)> {
     let mut bins = std::collections::BTreeMap::new();
     for (value, count) in values.counts() {
-        let bin = (value.max(1) as f64).log10() * BINS;
+        let bin = (value.max(1) as f64).log10() * BINS_PER_DECADE;
         *bins.entry(bin.floor() as i32).or_insert(0) += count;
     }
     bins.into_iter().collect()
 }
 
-/// A curve without the points in the middle of its level parts, its positions as fine as any
-/// screen.
-fn thin(curve: &[(f64, i64)]) -> Vec<(f64, i64)> {
+/// Removes the inner points of level parts of a curve, and rounds positions to a precision finer
+/// than any screen.
+fn thin_curve(curve: &[(f64, i64)]) -> Vec<(f64, i64)> {
     let level = |i: usize| {
         i > 0 && i + 1 < curve.len() && curve[i - 1].1 == curve[i].1 && curve[i + 1].1 == curve[i].1
     };
@@ -169,8 +171,8 @@ fn thin(curve: &[(f64, i64)]) -> Vec<(f64, i64)> {
     kept.map(|(_, &(x, value))| ((x * 1e4).round() / 1e4, value)).collect()
 }
 
-/// The quantile curves until and after the runtime came back, where that was observed.
-fn split(subject: &Subject) -> Value {
+/// Returns the quantile curves before and after the runtime woke up, if that was observed.
+fn split_curves(subject: &Subject) -> Value {
     let (mut until, mut after) = (Vec::new(), Vec::new());
     for round in &subject.rounds {
         for (late, u) in round.lateness_ns.iter().zip(round.until_unpark_ns.iter().flatten()) {
@@ -185,15 +187,15 @@ fn split(subject: &Subject) -> Value {
     }
     until.sort_unstable();
     after.sort_unstable();
-    json!({ "until": thin(&nines::curve(&until)), "after": thin(&nines::curve(&after)) })
+    json!({ "until": thin_curve(&nines::curve(&until)), "after": thin_curve(&nines::curve(&after)) })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// As the page's script does it.
-    fn decoded(code: u16) -> f64 {
+    /// Decodes a code like the script of the page.
+    fn decode(code: u16) -> f64 {
         let code = u32::from(code);
         if code < 256 {
             return f64::from(code);
@@ -203,36 +205,36 @@ mod tests {
     }
 
     #[test]
-    fn a_level_part_keeps_its_ends() {
+    fn level_parts_keep_their_ends() {
         let curve = [(0.0, 1), (0.1, 1), (0.2, 1), (0.300_01, 2), (0.4, 2)];
-        assert_eq!(thin(&curve), [(0.0, 1), (0.2, 1), (0.3, 2), (0.4, 2)]);
+        assert_eq!(thin_curve(&curve), [(0.0, 1), (0.2, 1), (0.3, 2), (0.4, 2)]);
     }
 
     #[test]
-    fn a_code_keeps_a_value_within_four_thousandths() {
+    fn codes_are_accurate_to_four_thousandths() {
         for value in [0, 1, 255, 256, 511, 512, 4_095, 4_096, 1_234_567, 200_000_000_000] {
-            let error = (decoded(code(value)) - value as f64).abs();
+            let error = (decode(encode_value(value)) - value as f64).abs();
             assert!(error <= value as f64 / 250.0, "{value}: {error}");
         }
-        assert_eq!([code(-7), code(i64::MAX)], [0, MAX_CODE]);
-        assert!(decoded(MAX_CODE) > 270e9, "minutes");
+        assert_eq!([encode_value(-7), encode_value(i64::MAX)], [0, MAX_CODE]);
+        assert!(decode(MAX_CODE) > 270e9, "minutes");
     }
 
     #[test]
-    fn indices_are_steps_as_the_page_adds_them_up() {
+    fn packed_indices_decode() {
         let ticks = [0, 1, 9, 10, 4_105, 4_112];
         let round = Round {
             lateness_ns: vec![5; ticks.len()],
             tick: Some(ticks.to_vec()),
             ..Round::default()
         };
-        let bytes = indices(&round);
+        let bytes = pack_indices(&round);
         let mut halves = bytes.iter().flat_map(|byte| [byte & 15, byte >> 4]);
         let mut at = 0;
         let next = |_| {
-            for place in 0.. {
+            for digit in 0.. {
                 let half = halves.next().unwrap();
-                at += u64::from(half & 7) << (3 * place);
+                at += u64::from(half & 7) << (3 * digit);
                 if half & 8 == 0 {
                     break;
                 }
@@ -244,9 +246,9 @@ mod tests {
     }
 
     #[test]
-    fn codes_are_packed_as_the_page_unpacks_them() {
+    fn packed_codes_decode() {
         let codes = [0x123, 0xabc, MAX_CODE];
-        let bytes = packed(&codes);
+        let bytes = pack_codes(&codes);
         assert_eq!(bytes.len(), 6);
         let unpacked = |i: usize| {
             let [a, b, c] = [0, 1, 2].map(|k| u16::from(bytes[i / 2 * 3 + k]));

@@ -1,5 +1,6 @@
-//! Text that cannot become markup.
+//! Escapes text for HTML.
 
-pub(super) fn escaped(text: &str) -> String {
+/// Escapes the characters that have a meaning in HTML.
+pub(super) fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }

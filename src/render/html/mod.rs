@@ -1,9 +1,8 @@
-//! `report.html`: one file, no network, drawn in the browser by a script of our own from packed
-//! samples.
+//! The page `report.html`: a single file that loads nothing from the network.
 //!
-//! What is text (the answers, the table, the host, changes, warnings) is in the document itself,
-//! readable without a script; pictures are drawn by the files below `script/` from the data that
-//! [`data`] packs.
+//! The sentences, the table, the host, the changes and the warnings are in the document and
+//! readable without a script. The pictures are drawn by the files in `script/` from the samples
+//! that [`data`] encodes.
 
 mod data;
 mod escape;
@@ -14,14 +13,15 @@ use files::report::{Change, Percentile, Report, Subject, Summary, Warning};
 
 use crate::picture::palette::Sign;
 use crate::render::cost::{core_percent, per_tick_ci95};
-use crate::render::html::escape::escaped;
-use crate::render::label::{Labels, labels, signs, why_unmeasured};
+use crate::render::html::escape::escape;
+use crate::render::label::{Labels, labels, signs, unmeasured_reason};
 use crate::render::origin::{self, origin};
 use crate::render::quantity::is_gaps;
-use crate::render::{fitness, overflow, reading, tradeoff};
+use crate::render::{fitness, overflow, summary, tradeoff};
 
 const STYLE: &str = include_str!("page.css");
-/// One function, so that the parts share a scope and leave none behind.
+/// The script of the page, wrapped in a function so that the files share a scope and define no
+/// globals.
 const SCRIPT: &str = concat!(
     "(() => {\n\"use strict\";\n",
     include_str!("script/draw.js"),
@@ -34,14 +34,14 @@ const SCRIPT: &str = concat!(
     "})();\n",
 );
 
-/// Nothing may be loaded: the browser itself enforces that the file is self-contained.
+/// The content security policy, with which the browser ensures that the page loads nothing.
 const POLICY: &str =
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:";
 
-/// The page of one or several reports, a section each.
+/// Renders the page of one or several reports, one section each.
 pub fn page(reports: &[Report]) -> String {
     let title = match reports {
-        [one] => format!("osjitter: {}", one.started_utc),
+        [report] => format!("osjitter: {}", report.started_utc),
         several => format!("osjitter: {} reports", several.len()),
     };
     format!(
@@ -51,7 +51,7 @@ pub fn page(reports: &[Report]) -> String {
          <link rel=\"icon\" href=\"data:,\">\n<title>{}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n\
          <button id=\"theme\" type=\"button\">light / dark</button>\n\
          {}</main>\n<script>\n{SCRIPT}</script>\n</body>\n</html>\n",
-        escaped(&title),
+        escape(&title),
         reports
             .iter()
             .zip(signs(reports))
@@ -64,25 +64,25 @@ fn section(report: &Report, signs: &[Sign]) -> String {
     let Labels { names, shared } = labels(report);
     let question =
         if is_gaps(report) { "How long was a busy loop away?" } else { "How late were the ticks?" };
-    let shared = if shared.is_empty() { String::new() } else { format!("{}; ", escaped(&shared)) };
+    let shared = if shared.is_empty() { String::new() } else { format!("{}; ", escape(&shared)) };
     let partial = if report.partial {
         "<p class=\"warning\">Interrupted: this is what was measured until then.</p>\n"
     } else {
         ""
     };
-    let answer = |(i, sentence): (usize, String)| {
-        let (id, name) = (escaped(&report.subjects[i].id), escaped(&names[i]));
-        format!("<li data-id=\"{id}\"><span><b>{name}</b> {}</span></li>\n", escaped(&sentence))
+    let item = |(i, sentence): (usize, String)| {
+        let (id, name) = (escape(&report.subjects[i].id), escape(&names[i]));
+        format!("<li data-id=\"{id}\"><span><b>{name}</b> {}</span></li>\n", escape(&sentence))
     };
-    let fit = fitness::line(report).map_or(String::new(), |(word, why)| {
-        format!("<p class=\"fitness\"><b>{word}</b>: {}</p>\n", escaped(&why))
+    let fit = fitness::describe_report(report).map_or(String::new(), |(word, why)| {
+        format!("<p class=\"fitness\"><b>{word}</b>: {}</p>\n", escape(&why))
     });
     format!(
         "<section class=\"report\">\n<h1>{question}</h1>\n<p class=\"where\">{shared}{}</p>\n{partial}{fit}\
          <ul class=\"answers\">\n{}</ul>\n{}{}{}{}{}\
          <script type=\"application/json\" class=\"data\">{}</script>\n</section>\n",
-        escaped(&origin(report)),
-        reading::sentences(report).into_iter().map(answer).collect::<String>(),
+        escape(&origin(report)),
+        summary::sentences(report).into_iter().map(item).collect::<String>(),
         warnings(report),
         why::section(report),
         pictures(report),
@@ -92,54 +92,53 @@ fn section(report: &Report, signs: &[Sign]) -> String {
     )
 }
 
-/// Warnings in full; where they would push the pictures away, their names, and the rest for those
-/// who open them.
-const FEW: usize = 2;
+/// Maximum number of warnings shown in full. More are folded under a list of their codes.
+const MAX_OPEN_WARNINGS: usize = 2;
 
 fn warnings(report: &Report) -> String {
-    let all = &report.warnings;
+    let warnings = &report.warnings;
     let full = |class: &str| {
-        let one = |w: &Warning| {
-            let (code, message, hint) = (escaped(&w.code), escaped(&w.message), escaped(&w.hint));
+        let paragraph = |w: &Warning| {
+            let (code, message, hint) = (escape(&w.code), escape(&w.message), escape(&w.hint));
             format!("<p{class}><b>{code}</b> {message} {hint}</p>\n")
         };
-        all.iter().map(one).collect::<String>()
+        warnings.iter().map(paragraph).collect::<String>()
     };
-    if all.len() <= FEW {
+    if warnings.len() <= MAX_OPEN_WARNINGS {
         return full(" class=\"warning\"");
     }
-    let mut codes: Vec<String> = all.iter().map(|w| escaped(&w.code)).collect();
+    let mut codes: Vec<String> = warnings.iter().map(|w| escape(&w.code)).collect();
     codes.dedup();
-    let (n, codes) = (all.len(), codes.join(", "));
+    let (n, codes) = (warnings.len(), codes.join(", "));
     format!(
         "<details class=\"warning\"><summary><b>{n} warnings:</b> {codes}</summary>\n{}</details>\n",
         full("")
     )
 }
 
-/// Where the script draws: heading, what it shows, and the place.
+/// Renders the headings, notes and containers of the pictures.
 fn pictures(report: &Report) -> String {
     if report.subjects.iter().all(|s| s.summary.is_none()) {
         return String::new();
     }
-    let any = |what: fn(&Subject) -> bool| report.subjects.iter().any(what);
+    let any_subject = |predicate: fn(&Subject) -> bool| report.subjects.iter().any(predicate);
     let cost = format!(
         "Lower left is better: the {} of the lateness against the CPU time of the process per tick; bars are 95 % \
          confidence intervals over rounds. Ringed: nothing else was both more punctual and cheaper. Hollow: the controls, \
          what the machine could do in the same rounds.",
         tradeoff::percentile(report)
     );
-    let hatched = hatched(report);
+    let hatched = describe_hatching(report);
     let percentiles =
         format!("Each gridline to the right leaves one tenth as many ticks.{hatched}");
     let histogram = format!(
         "Share of the ticks in each of sixteen bins a decade, both axes logarithmic: single late ticks stay visible.{hatched}"
     );
-    let all = [
+    let pictures = [
         (!tradeoff::points(report).is_empty(), "tradeoff", "Lateness against cost", cost.as_str()),
         (true, "percentiles", "Percentiles", percentiles.as_str()),
         (
-            any(|s| s.rounds.iter().any(|r| !r.lateness_ns.is_empty())),
+            any_subject(|s| s.rounds.iter().any(|r| !r.lateness_ns.is_empty())),
             "over-time",
             "Over time",
             "Darker: more ticks. Every tick above p99 is a dot of its own. Point at one to see which it is; drag to look \
@@ -147,7 +146,7 @@ fn pictures(report: &Report) -> String {
         ),
         (true, "histogram", "Histogram", histogram.as_str()),
         (
-            any(|s| {
+            any_subject(|s| {
                 s.summary.as_ref().is_some_and(|m| m.until_unpark_ns.is_some())
                     && s.rounds.iter().any(|r| r.until_unpark_ns.is_some())
             }),
@@ -157,31 +156,33 @@ fn pictures(report: &Report) -> String {
              Dashed: from there until the task ran.",
         ),
         (
-            any(|s| s.rounds.len() > 1),
+            any_subject(|s| s.rounds.len() > 1),
             "rounds",
             "Round by round",
             "Median (line) and maximum (dots) of each round; thin grey lines: the medians of the controls in the same rounds.",
         ),
     ];
-    let shown = all.into_iter().filter(|(there, ..)| *there).map(|(_, class, title, note)| {
-        format!(
-            "<h2>{title}</h2>\n<p class=\"note\">{}</p>\n<div class=\"chart {class}\"></div>\n",
-            escaped(note)
-        )
-    });
+    let shown =
+        pictures.into_iter().filter(|(is_shown, ..)| *is_shown).map(|(_, class, title, note)| {
+            format!(
+                "<h2>{title}</h2>\n<p class=\"note\">{}</p>\n<div class=\"chart {class}\"></div>\n",
+                escape(note)
+            )
+        });
     format!(
         "<div class=\"switches\"></div>\n{}<noscript><p>The pictures need the script of this page.</p></noscript>\n",
         shown.collect::<String>()
     )
 }
 
-/// What the bins of its source had no place for, as far as there is room to say it.
-fn hatched(report: &Report) -> String {
-    const FEW: usize = 4;
-    let above: Vec<String> = report.subjects.iter().filter_map(overflow::says).collect();
+/// Describes the hatched zones: values above the last bin of their source, or their number if there
+/// are many.
+fn describe_hatching(report: &Report) -> String {
+    const MAX_LISTED: usize = 4;
+    let above: Vec<String> = report.subjects.iter().filter_map(overflow::describe).collect();
     match above.len() {
         0 => String::new(),
-        1..=FEW => format!(" Hatched: {}.", above.join("; ")),
+        1..=MAX_LISTED => format!(" Hatched: {}.", above.join("; ")),
         n => {
             format!(
                 " Hatched: {n} subjects with ticks above the last bin of their source; point at one for its count."
@@ -200,17 +201,17 @@ fn table(report: &Report, names: &[String]) -> String {
                     .collect()
             }
             None => {
-                let why = escaped(why_unmeasured(subject));
+                let why = escape(unmeasured_reason(subject));
                 format!("<td colspan=\"10\" class=\"left\">not measured: {why}</td>")
             }
         };
-        format!("<tr><th>{}</th>{cells}</tr>\n", escaped(name))
+        format!("<tr><th>{}</th>{cells}</tr>\n", escape(name))
     };
     format!(
         "<h2>Numbers</h2>\n<p class=\"reading\">{}</p>\n<table>\n<thead><tr><th>subject</th>{}</tr></thead>\n\
          <tbody>\n{}</tbody>\n</table>\n<p class=\"note\">{}. Small: the 95 % confidence interval over rounds. A dash: \
          not known, or too few ticks to support that percentile.</p>\n",
-        escaped(&reading::reading(report)),
+        escape(&summary::summarize(report)),
         COLUMNS.map(|heading| format!("<th>{heading}</th>")).concat(),
         report.subjects.iter().zip(names).map(line).collect::<String>(),
         if is_gaps(report) {
@@ -221,7 +222,7 @@ fn table(report: &Report, names: &[String]) -> String {
     )
 }
 
-/// What the table has of each subject, beside its name.
+/// The columns of the table after the name of the subject.
 const COLUMNS: [&str; 10] =
     ["p50", "p90", "p99", "p99.9", "p99.99", "max", "missed", "ticks", "CPU per tick", "of a core"];
 
@@ -233,7 +234,7 @@ fn row(subject: &Subject, summary: &Summary) -> Vec<String> {
         })
     };
     let cost = |ns: f64| format_time(ns as i64);
-    let of_tick = |ns| with_interval(cost(ns), per_tick_ci95(subject).map(|ci| ci.map(cost)));
+    let cpu_cell = |ns| with_interval(cost(ns), per_tick_ci95(subject).map(|ci| ci.map(cost)));
     let others = [
         format_time(d.max),
         if subject.period_ns > 0 {
@@ -242,19 +243,19 @@ fn row(subject: &Subject, summary: &Summary) -> Vec<String> {
             "-".into()
         },
         summary.ticks.to_string(),
-        summary.cpu_ns_per_tick.map_or("-".into(), of_tick),
+        summary.cpu_ns_per_tick.map_or("-".into(), cpu_cell),
         core_percent(subject).map_or("-".into(), |p| format!("{p:.1} %")),
     ];
     d.percentiles().map(late).into_iter().chain(others).collect()
 }
 
-/// A value and, small, its interval; the unit stands once where both ends share it.
+/// Formats a value and its interval in small print. A unit shared by both ends is written once.
 fn with_interval(value: String, interval: Option<[String; 2]>) -> String {
     let Some([low, high]) = interval else { return value };
-    let bare = |text: &str| {
+    let split_unit = |text: &str| {
         text.split_once(' ').map(|(number, unit)| (number.to_owned(), unit.to_owned()))
     };
-    let low = match (bare(&low), bare(&high)) {
+    let low = match (split_unit(&low), split_unit(&high)) {
         (Some((number, unit)), Some((_, other))) if unit == other => number,
         _ => low,
     };
@@ -295,10 +296,10 @@ fn facts(report: &Report) -> String {
     let versions =
         host.versions.iter().map(|(name, version)| (name.as_str(), Some(version.clone())));
     let fact = |(name, value): (&str, Option<String>)| {
-        value.map(|value| format!("<dt>{}</dt><dd>{}</dd>\n", escaped(name), escaped(&value)))
+        value.map(|value| format!("<dt>{}</dt><dd>{}</dd>\n", escape(name), escape(&value)))
     };
     let change = |c: &Change| {
-        let (what, from, to) = (escaped(&c.what), escaped(&c.from), escaped(&c.to));
+        let (what, from, to) = (escape(&c.what), escape(&c.from), escape(&c.to));
         format!("<li>{what}: {from} &#8594; {to}</li>\n")
     };
     let changes = match report.changes.as_slice() {

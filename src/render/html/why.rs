@@ -1,29 +1,30 @@
-//! Why the latest ticks were late: causes, round by round, and the stories of the longest.
+//! The section on why the latest ticks were late: the causes, their shares in each round, and the
+//! longest late ticks.
 
 use cli::time::format_time;
 use files::report::Report;
 use files::report::why::{Class, Why, WhyRound};
 
-use crate::render::html::escape::escaped;
-use crate::render::why::{Answer, Cause, answers, part_of_round};
+use crate::render::html::escape::escape;
+use crate::render::why::{Cause, Diagnosis, diagnoses, format_class_share};
 
-/// Of the stacked bars, in units of the drawing.
+/// Size of the stacked bars, in units of the drawing.
 const WIDTH: f64 = 900.0;
 const HEIGHT: f64 = 120.0;
 
-/// Empty where nobody asked.
+/// Renders all diagnoses; empty if no subject was profiled.
 pub(super) fn section(report: &Report) -> String {
-    let all: String = answers(report).map(|answer| one(&answer)).collect();
-    if all.is_empty() {
+    let text: String = diagnoses(report).map(|diagnosis| render_diagnosis(&diagnosis)).collect();
+    if text.is_empty() {
         String::new()
     } else {
-        format!("<h2>Why the latest ticks were late</h2>\n{all}")
+        format!("<h2>Why the latest ticks were late</h2>\n{text}")
     }
 }
 
-fn one(answer: &Answer<'_>) -> String {
+fn render_diagnosis(diagnosis: &Diagnosis<'_>) -> String {
     let cause = |c: Cause| {
-        let (share, evidence) = (escaped(&c.share), escaped(&c.evidence));
+        let (share, evidence) = (escape(&c.share), escape(&c.evidence));
         let swatch = format!(
             "<svg width=\"10\" height=\"10\"><rect width=\"10\" height=\"10\" fill=\"{}\"/></svg>",
             colour(c.class)
@@ -33,37 +34,39 @@ fn one(answer: &Answer<'_>) -> String {
             c.words
         )
     };
-    let causes: String = answer.causes().into_iter().map(cause).collect();
+    let causes: String = diagnosis.causes().into_iter().map(cause).collect();
     let causes = if causes.is_empty() {
         causes
     } else {
         format!("<table class=\"causes\"><tbody>\n{causes}</tbody></table>\n")
     };
-    let bars = if answer.why.shares_ns.is_some() { bars(answer.why) } else { String::new() };
-    let stories: String = answer
-        .stories()
-        .filter_map(|story| {
+    let bars = if diagnosis.why.shares_ns.is_some() { bars(diagnosis.why) } else { String::new() };
+    let longest: String = diagnosis
+        .longest_ticks()
+        .filter_map(|text| {
             let (tick, causes) =
-                story.split_once(": ").map(|(t, c)| (t.to_owned(), c.to_owned()))?;
-            let (tick, causes) = (escaped(&tick), escaped(&causes));
+                text.split_once(": ").map(|(t, c)| (t.to_owned(), c.to_owned()))?;
+            let (tick, causes) = (escape(&tick), escape(&causes));
             Some(format!("<details><summary>{tick}</summary><p>{causes}</p></details>\n"))
         })
         .collect();
-    let next = answer
-        .next()
-        .map_or(String::new(), |next| format!("<p class=\"note\">{}</p>\n", escaped(&next)));
-    let way = answer.way().map_or(String::new(), |way| format!("<p>{}</p>\n", escaped(&way)));
-    format!("<p>{}</p>\n{causes}{bars}{stories}{way}{next}", escaped(&answer.heading()))
+    let next = diagnosis
+        .next_tier()
+        .map_or(String::new(), |next| format!("<p class=\"note\">{}</p>\n", escape(&next)));
+    let path =
+        diagnosis.wakeup_path().map_or(String::new(), |path| format!("<p>{}</p>\n", escape(&path)));
+    format!("<p>{}</p>\n{causes}{bars}{longest}{path}{next}", escape(&diagnosis.heading()))
 }
 
-/// A bar a round, as high as the lateness of its late ticks, made of its causes.
+/// Renders one bar per round: its height is the lateness of the late ticks, and its parts are the
+/// causes.
 fn bars(why: &Why) -> String {
-    let most = why.rounds.iter().map(|r| r.lateness_ns).max().unwrap_or(0).max(1) as f64;
+    let max_ns = why.rounds.iter().map(|r| r.lateness_ns).max().unwrap_or(0).max(1) as f64;
     let width = WIDTH / why.rounds.len().max(1) as f64;
     let bar = |(i, round): (usize, &WhyRound)| {
         let mut top = HEIGHT;
         let part = |class: Class| {
-            let height = round.shares_ns.ns(class) as f64 / most * HEIGHT;
+            let height = round.shares_ns.ns(class) as f64 / max_ns * HEIGHT;
             top -= height;
             let (x, w) = (i as f64 * width, (width * 0.9).max(0.2));
             let colour = colour(class);
@@ -77,29 +80,30 @@ fn bars(why: &Why) -> String {
         };
         let parts: String = Class::ALL.into_iter().map(part).collect();
         let large = Class::ALL.into_iter().filter(|&class| round.shares_ns.ns(class) > 0);
-        let told: Vec<String> = large.map(|class| part_of_round(&round.shares_ns, class)).collect();
+        let shares: Vec<String> =
+            large.map(|class| format_class_share(&round.shares_ns, class)).collect();
         let title = format!(
             "round {}: {} in {} late ticks; {}",
             round.index,
             format_time(round.lateness_ns as i64),
             round.late_ticks,
-            told.join(", ")
+            shares.join(", ")
         );
         if parts.is_empty() {
             parts
         } else {
-            format!("<g><title>{}</title>{parts}</g>\n", escaped(&title))
+            format!("<g><title>{}</title>{parts}</g>\n", escape(&title))
         }
     };
-    let all: String = why.rounds.iter().enumerate().map(bar).collect();
+    let bars: String = why.rounds.iter().enumerate().map(bar).collect();
     format!(
-        "<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"lateness by cause, round by round\">\n{all}</svg>\n\
+        "<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"lateness by cause, round by round\">\n{bars}</svg>\n\
          <p class=\"note\">Lateness of the late ticks by cause, round by round; the highest bar: {}. Point at one for its parts.</p>\n",
-        format_time(most as i64)
+        format_time(max_ns as i64)
     )
 }
 
-/// Dark enough on light, and light enough on dark.
+/// Returns the colour of a cause, with enough contrast on light and on dark backgrounds.
 fn colour(class: Class) -> &'static str {
     match class {
         Class::Queue => "#3b82c4",
@@ -119,15 +123,15 @@ fn colour(class: Class) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::render::why::words;
+    use crate::render::why::class_name;
 
     #[test]
-    fn every_cause_has_a_colour_and_words_of_its_own() {
-        let distinct = |of: fn(Class) -> &'static str| {
-            Class::ALL.map(of).into_iter().collect::<std::collections::BTreeSet<_>>()
+    fn causes_have_distinct_colours_and_names() {
+        let distinct = |property: fn(Class) -> &'static str| {
+            Class::ALL.map(property).into_iter().collect::<std::collections::BTreeSet<_>>()
         };
         assert_eq!(
-            (distinct(colour).len(), distinct(words).len()),
+            (distinct(colour).len(), distinct(class_name).len()),
             (Class::ALL.len(), Class::ALL.len())
         );
     }

@@ -1,28 +1,33 @@
-//! Lateness of one subject over the run: a band from the least to the most in each column, and
+//! Lateness of one subject over the run: a band from the minimum to the maximum in each column, and
 //! every point of the tail.
 
 use plotters::prelude::*;
 
 use crate::picture::canvas::{
-    Area, Drawn, FONT, LABEL_PX, Picture, SIZE, chart, colour, decades, logarithmic, time_label,
+    Area, DrawResult, FONT, LABEL_PX, Picture, SIZE, chart, colour, decades, logarithmic,
+    time_label,
 };
 use crate::picture::envelope::envelope;
-use crate::render::svg::{Drawable, Words, page};
+use crate::render::origin::Footer;
+use crate::render::svg::{Captions, Drawable, page};
 
 const HEIGHT: u32 = 440;
 const NOTE: &str = "Band: from the least to the largest of all ticks in a column. Points: every tick above p99. Between its \
                     rounds the other subjects ran.";
 
-/// A column of the band is two pixels wide.
+/// Number of columns of the band; each is two pixels wide.
 const COLUMNS: usize = SIZE.0 as usize / 2;
 
-pub(super) fn picture(name: &str, drawable: &Drawable<'_>, foot: &[String; 2]) -> Picture {
-    let words =
-        Words { title: format!("Lateness over time: {}", drawable.subject.id), note: NOTE, foot };
-    page(name, HEIGHT, &words, |area| draw(area, drawable))
+pub(super) fn picture(name: &str, drawable: &Drawable<'_>, footer: &Footer) -> Picture {
+    let captions = Captions {
+        title: format!("Lateness over time: {}", drawable.subject.id),
+        note: NOTE,
+        footer,
+    };
+    page(name, HEIGHT, &captions, |area| draw(area, drawable))
 }
 
-fn draw(area: &Area<'_>, drawable: &Drawable<'_>) -> Drawn {
+fn draw(area: &Area<'_>, drawable: &Drawable<'_>) -> DrawResult {
     let (sign, subject) = (drawable.sign, drawable.subject);
     let points: Vec<(f64, i64)> = subject
         .rounds
@@ -53,7 +58,7 @@ fn draw(area: &Area<'_>, drawable: &Drawable<'_>) -> Drawn {
         .draw()?;
     let half = (to - from) / COLUMNS as f64 / 2.0;
     let bars = picture.band.iter().map(|&(x, low, high)| {
-        // A column with one value is drawn as a short stroke, not as nothing.
+        // A column with a single value is drawn as a short stroke.
         let (low, high) = (logarithmic(low), logarithmic(high));
         Rectangle::new(
             [(x - half, low), (x + half, high.max(low * 1.03))],

@@ -1,4 +1,4 @@
-//! Lateness against percentile: the latency axis logarithmic, the percentile axis in nines.
+//! Lateness by percentile, with a logarithmic axis of lateness and an axis of percentiles in nines.
 
 use std::time::Duration;
 
@@ -7,51 +7,53 @@ use cli::units;
 use plotters::prelude::*;
 
 use crate::picture::canvas::{
-    Area, Drawn, FONT, GHOST, LABEL_PX, Picture, colour, decades, hatched, line, logarithmic,
-    time_label, title, with_legend, within,
+    Area, DrawResult, FONT, GHOST, LABEL_PX, Picture, colour, decades, draw_hatched, line,
+    logarithmic, time_label, title, with_legend, within,
 };
 use crate::picture::nines::{self, Nines};
 use crate::picture::palette::{Dash, Sign};
+use crate::render::origin::Footer;
 use crate::render::samples::Lateness;
-use crate::render::svg::{Drawable, MAX_TOGETHER, Words, by_period, grid, page};
+use crate::render::svg::{Captions, Drawable, MAX_SERIES, grid, group_by_period, page};
 
 const HEIGHT: u32 = 440;
-/// Of one chart among several, each of a period.
-const OF_A_PERIOD: u32 = 320;
-/// Of one among many, each of a subject.
-const OF_A_SUBJECT: u32 = 170;
+/// Height of the chart of a period, if there are several periods.
+const PERIOD_HEIGHT: u32 = 320;
+/// Height of the small chart of a subject, if there are many subjects.
+const SUBJECT_HEIGHT: u32 = 170;
 const COLUMNS: usize = 4;
 
-/// One subject's line: which one, its points in nines and nanoseconds, and what lies above the last
-/// of them.
+/// The line of one subject: its points in nines and nanoseconds, and the values above the last
+/// point.
 struct Curve<'a> {
-    of: &'a Drawable<'a>,
+    drawable: &'a Drawable<'a>,
     points: Vec<(f64, i64)>,
-    above: Option<Above>,
+    above: Option<Unresolved>,
 }
 
 /// Values of which only the number and the largest are known.
-struct Above {
-    /// Where they begin and end on the axis of percentiles.
-    nines: [f64; 2],
-    ns: [i64; 2],
+struct Unresolved {
+    /// Position on the axis of percentiles, and lateness in nanoseconds, of the first of them and
+    /// of the largest.
+    start: (f64, i64),
+    end: (f64, i64),
     count: u64,
 }
 
-/// What all charts of a picture share.
+/// The axes shared by all charts of a picture.
 struct Axes {
     end: f64,
     late: std::ops::Range<f64>,
 }
 
-pub(super) fn picture(subjects: &[Drawable<'_>], shared: &str, foot: &[String; 2]) -> Picture {
+pub(super) fn picture(subjects: &[Drawable<'_>], shared: &str, footer: &Footer) -> Picture {
     let curves: Vec<Curve<'_>> =
         subjects.iter().map(curve).filter(|curve| !curve.points.is_empty()).collect();
-    let tops = curves.iter().filter_map(|c| c.above.as_ref()).map(|above| above.ns[1]);
+    let tops = curves.iter().filter_map(|c| c.above.as_ref()).map(|above| above.end.1);
     let values = curves.iter().flat_map(|c| c.points.iter().map(|p| p.1)).chain(tops);
-    let ends = curves.iter().filter_map(|c| {
-        c.above.as_ref().map_or(c.points.last().map(|p| p.0), |a| Some(a.nines[1]))
-    });
+    let ends = curves
+        .iter()
+        .filter_map(|c| c.above.as_ref().map_or(c.points.last().map(|p| p.0), |a| Some(a.end.0)));
     let axes = Axes { end: ends.fold(1.0, f64::max), late: decades(values) };
     let note = match curves.iter().any(|c| c.above.is_some()) {
         true => {
@@ -59,14 +61,14 @@ pub(super) fn picture(subjects: &[Drawable<'_>], shared: &str, foot: &[String; 2
         }
         false => "Each gridline to the right leaves one tenth as many ticks.",
     };
-    let words = Words { title: title("Lateness by percentile", shared), note, foot };
-    let groups = by_period(&curves, |c| (c.of.subject.period_ns, c.of.sign));
-    if groups.iter().any(|group| group.len() > MAX_TOGETHER) {
+    let captions = Captions { title: title("Lateness by percentile", shared), note, footer };
+    let groups = group_by_period(&curves, |c| (c.drawable.subject.period_ns, c.drawable.sign));
+    if groups.iter().any(|group| group.len() > MAX_SERIES) {
         let (rows, columns) = grid(curves.len(), COLUMNS);
-        return page("percentiles", rows as u32 * OF_A_SUBJECT, &words, |area| {
-            for (cell, own) in area.split_evenly((rows, columns)).iter().zip(&curves) {
-                let title = cut(&own.of.name);
-                chart(cell, Some(&title), &[own], &curves, &axes)?;
+        return page("percentiles", rows as u32 * SUBJECT_HEIGHT, &captions, |area| {
+            for (cell, curve) in area.split_evenly((rows, columns)).iter().zip(&curves) {
+                let title = truncate_name(&curve.drawable.name);
+                chart(cell, Some(&title), &[curve], &curves, &axes)?;
             }
             Ok(())
         });
@@ -74,20 +76,21 @@ pub(super) fn picture(subjects: &[Drawable<'_>], shared: &str, foot: &[String; 2
     let mut entries: Vec<(Sign, &str)> = Vec::new();
     let notes: Vec<String> = curves.iter().map(label).collect();
     for (curve, note) in curves.iter().zip(&notes) {
-        // At several periods a name stands once, as the subjects of one period have it.
-        let name = if groups.len() > 1 { curve.of.subject.name.as_str() } else { note };
-        if !entries.iter().any(|(sign, _)| *sign == curve.of.sign) {
-            entries.push((curve.of.sign, name));
+        // With several periods, the legend has one entry per name.
+        let name = if groups.len() > 1 { curve.drawable.subject.name.as_str() } else { note };
+        if !entries.iter().any(|(sign, _)| *sign == curve.drawable.sign) {
+            entries.push((curve.drawable.sign, name));
         }
     }
     let (rows, columns) = grid(groups.len(), 2);
-    let height = if groups.len() > 1 { rows as u32 * OF_A_PERIOD } else { HEIGHT };
-    page("percentiles", height, &words, |area| {
+    let height = if groups.len() > 1 { rows as u32 * PERIOD_HEIGHT } else { HEIGHT };
+    page("percentiles", height, &captions, |area| {
         let key =
             |legend: &Area<'_>, sign, (x, y)| legend.draw(&line(sign, vec![(x, y), (x + 24, y)]));
         let area = with_legend(area, &entries, key)?;
         for (cell, group) in area.split_evenly((rows, columns)).iter().zip(&groups) {
-            let period = group.first().filter(|_| groups.len() > 1).map(|c| c.of.subject.period_ns);
+            let period =
+                group.first().filter(|_| groups.len() > 1).map(|c| c.drawable.subject.period_ns);
             let title = period.map(|ns| {
                 format!("period {}", units::format_exact_duration(Duration::from_nanos(ns)))
             });
@@ -97,38 +100,38 @@ pub(super) fn picture(subjects: &[Drawable<'_>], shared: &str, foot: &[String; 2
     })
 }
 
-fn curve<'a>(of: &'a Drawable<'a>) -> Curve<'a> {
-    let values = Lateness::of(of.subject);
+fn curve<'a>(drawable: &'a Drawable<'a>) -> Curve<'a> {
+    let values = Lateness::from_subject(drawable.subject);
     let (n, known) = (values.count(), values.known());
-    let points = nines::curve_of(n, known, |rank| values.at_rank(rank));
-    let largest = of.subject.summary.as_ref().map_or(0, |s| s.lateness_ns.max);
-    let above = points.last().filter(|_| known < n).map(|&(from, last)| Above {
-        nines: [from, nines::last(n)],
-        ns: [last, largest],
+    let points = nines::curve_by_rank(n, known, |rank| values.at_rank(rank));
+    let largest = drawable.subject.summary.as_ref().map_or(0, |s| s.lateness_ns.max);
+    let above = points.last().filter(|_| known < n).map(|&start| Unresolved {
+        start,
+        end: (nines::last_position(n), largest),
         count: n - known,
     });
-    Curve { of, points, above }
+    Curve { drawable, points, above }
 }
 
-/// The name, and how many lie above the last bin.
+/// Returns the name, and the number of values above the last bin.
 fn label(curve: &Curve<'_>) -> String {
-    let name = &curve.of.name;
-    curve.above.as_ref().map_or(name.clone(), |above| format!("{name}\n{}", above.says()))
+    let name = &curve.drawable.name;
+    curve.above.as_ref().map_or(name.clone(), |above| format!("{name}\n{}", above.describe()))
 }
 
-impl Above {
-    fn says(&self) -> String {
+impl Unresolved {
+    fn describe(&self) -> String {
         format!(
             "{} above {}, up to {}",
             self.count,
-            format_time(self.ns[0]),
-            format_time(self.ns[1])
+            format_time(self.start.1),
+            format_time(self.end.1)
         )
     }
 }
 
-/// A name that fits above a small chart.
-fn cut(name: &str) -> String {
+/// Shortens a name to fit above a small chart.
+fn truncate_name(name: &str) -> String {
     const MAX_NAME_CHARS: usize = 28;
     if name.chars().count() <= MAX_NAME_CHARS {
         name.to_owned()
@@ -137,14 +140,14 @@ fn cut(name: &str) -> String {
     }
 }
 
-/// `ghosts` are drawn behind, as one grey crowd.
+/// Draws a chart. `ghosts` are the curves drawn behind it in grey.
 fn chart(
     area: &Area<'_>,
     name: Option<&str>,
     curves: &[&Curve<'_>],
     ghosts: &[Curve<'_>],
     axes: &Axes,
-) -> Drawn {
+) -> DrawResult {
     let small = !ghosts.is_empty();
     let px = if small { LABEL_PX - 4 } else { LABEL_PX };
     let mut builder = ChartBuilder::on(area);
@@ -179,22 +182,22 @@ fn chart(
     for ghost in ghosts {
         chart.draw_series(LineSeries::new(points(ghost), GHOST.stroke_width(1)))?;
     }
-    // What has gaps lies over what has none: curves that coincide are all seen.
+    // Dashed lines are drawn over solid ones, so that both are visible if they coincide.
     let mut by_dash: Vec<&&Curve<'_>> = curves.iter().collect();
-    by_dash.sort_by_key(|curve| curve.of.sign.dash != Dash::Solid);
+    by_dash.sort_by_key(|curve| curve.drawable.sign.dash != Dash::Solid);
     for curve in by_dash {
-        let style = colour(curve.of.sign).stroke_width(2);
-        match curve.of.sign.dash {
+        let style = colour(curve.drawable.sign).stroke_width(2);
+        match curve.drawable.sign.dash {
             Dash::Solid => chart.draw_series(LineSeries::new(points(curve), style))?,
             Dash::Dashed { on, off } => {
                 chart.draw_series(DashedLineSeries::new(points(curve), on, off, style))?
             }
         };
         if let Some(above) = &curve.above {
-            let corner = |i: usize| {
-                within(area, chart.backend_coord(&(above.nines[i], logarithmic(above.ns[i]))))
+            let corner = |(position, ns): (f64, i64)| {
+                within(area, chart.backend_coord(&(position, logarithmic(ns))))
             };
-            hatched(area, [corner(0), corner(1)], curve.of.sign)?;
+            draw_hatched(area, corner(above.start), corner(above.end), curve.drawable.sign)?;
         }
     }
     Ok(())

@@ -1,5 +1,5 @@
-//! What punctuality costs: lateness against CPU time per tick, both with their intervals, and what
-//! nothing beats in both.
+//! Lateness and CPU time per tick of all subjects with their confidence intervals, and the subjects
+//! on the Pareto front.
 
 use std::time::Duration;
 
@@ -9,59 +9,60 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use crate::picture::canvas::{
-    Area, Drawn, FONT, LABEL_PX, LEGEND_LINE, Picture, chart, colour, logarithmic, mark, marks,
-    time_label, title, with_legend, within,
+    Area, DrawResult, FONT, LABEL_PX, LEGEND_LINE, Picture, chart, colour, logarithmic, mark,
+    marks, time_label, title, with_legend, within,
 };
-use crate::picture::label_layout::{self, Marker};
+use crate::picture::label_layout::{self, Marker, Rect};
 use crate::picture::palette::Sign;
-use crate::render::svg::{MAX_TOGETHER, Words, by_period, grid, page};
+use crate::render::origin::Footer;
+use crate::render::svg::{Captions, MAX_SERIES, grid, group_by_period, page};
 use crate::render::tradeoff::Point;
 
-/// Width of a character of a name, as wide as common fonts have it.
+/// Width of a character of a name in common fonts.
 const CHARACTER_PX: usize = 8;
-/// Radius of the ring around what is unbeaten.
-const RING: i32 = 10;
-/// A bar longer than this may run below its name: else the name would be far from its mark.
-const FARTHEST: i32 = 40;
-/// What the axes leave free around the points, as a factor.
-const ROOM: f64 = 1.35;
+/// Radius of the ring around subjects on the front.
+const RING_RADIUS: i32 = 10;
+/// Maximum distance of a name from its mark. A longer interval bar may cross the name.
+const MAX_REACH: i32 = 40;
+/// Factor by which the axes extend beyond the points.
+const AXIS_MARGIN: f64 = 1.35;
 
 const HEIGHT: u32 = 460;
-/// Of one chart among several, each of a period.
-const OF_A_PERIOD: u32 = 360;
+/// Height of the chart of a period, if there are several periods.
+const PERIOD_HEIGHT: u32 = 360;
 const NOTE: &str = "Lower left is better. Bars: 95 % confidence intervals over rounds. Ringed and joined: nothing else was \
                     both more punctual and cheaper. Hollow: controls.";
 
-/// A subject's point with its sign.
+/// The point of a subject with its sign.
 type Signed<'a> = (&'a Point, Sign);
 
 pub(super) fn picture(
     percentile: &str,
     points: &[Signed<'_>],
     shared: &str,
-    foot: &[String; 2],
+    footer: &Footer,
 ) -> Picture {
-    let groups = by_period(points, |(point, sign)| (point.period_ns, *sign));
+    let groups = group_by_period(points, |(point, sign)| (point.period_ns, *sign));
     let (rows, columns) = grid(groups.len(), 2);
-    let height = if groups.len() > 1 { rows as u32 * OF_A_PERIOD } else { HEIGHT };
-    let words = Words { title: title("Lateness against its price", shared), note: NOTE, foot };
-    // In a crowd only what there is to choose, and what it is measured against, has its name beside
-    // it.
-    let crowd = groups.iter().any(|group| group.len() > MAX_TOGETHER);
+    let height = if groups.len() > 1 { rows as u32 * PERIOD_HEIGHT } else { HEIGHT };
+    let captions =
+        Captions { title: title("Lateness against its price", shared), note: NOTE, footer };
+    // With many subjects, only those on the front and the controls have their names next to them.
+    let is_crowded = groups.iter().any(|group| group.len() > MAX_SERIES);
     let mut entries: Vec<(Sign, &str)> = Vec::new();
-    for (point, sign) in points.iter().filter(|_| crowd) {
+    for (point, sign) in points.iter().filter(|_| is_crowded) {
         if !entries.iter().any(|(other, _)| other == sign) {
             entries.push((*sign, point.name.split('@').next().unwrap_or(&point.name)));
         }
     }
     let legend = u32::try_from(entries.len()).unwrap_or(0) * LEGEND_LINE.unsigned_abs() + 80;
-    page("tradeoff", height.max(if crowd { legend } else { 0 }), &words, |area| {
+    page("tradeoff", height.max(if is_crowded { legend } else { 0 }), &captions, |area| {
         let key = |legend: &Area<'_>, sign, (x, y)| {
             legend.draw(&(EmptyElement::at((x + 12, y)) + mark(sign, (0, 0))))
         };
-        let area = if crowd { with_legend(area, &entries, key)? } else { area.clone() };
+        let area = if is_crowded { with_legend(area, &entries, key)? } else { area.clone() };
         for (cell, group) in area.split_evenly((rows, columns)).iter().zip(&groups) {
-            draw(cell, percentile, group, groups.len() > 1, crowd)?;
+            draw(cell, percentile, group, groups.len() > 1, is_crowded)?;
         }
         Ok(())
     })
@@ -71,17 +72,17 @@ fn draw(
     area: &Area<'_>,
     percentile: &str,
     signed: &[&Signed<'_>],
-    of_a_period: bool,
-    crowd: bool,
-) -> Drawn {
+    has_periods: bool,
+    is_crowded: bool,
+) -> DrawResult {
     let points: Vec<&Point> = signed.iter().map(|(point, _)| *point).collect();
-    let x = around(points.iter().flat_map(|p| [Some([p.cpu_ns; 2]), p.cpu_ci95]).flatten());
+    let x = padded_range(points.iter().flat_map(|p| [Some([p.cpu_ns; 2]), p.cpu_ci95]).flatten());
     let late = |v: [i64; 2]| v.map(logarithmic);
-    let y = around(
+    let y = padded_range(
         points.iter().flat_map(|p| [Some(late([p.late_ns; 2])), p.late_ci95.map(late)]).flatten(),
     );
     let mut builder = chart(area);
-    if let (true, Some(point)) = (of_a_period, points.first()) {
+    if let (true, Some(point)) = (has_periods, points.first()) {
         builder.caption(
             format!(
                 "period {}",
@@ -107,7 +108,7 @@ fn draw(
     for path in fronts(&points) {
         let path: Vec<(i32, i32)> = path.into_iter().map(at).collect();
         for &centre in &path {
-            area.draw(&Circle::new(centre, RING, BLACK.mix(0.5).stroke_width(1)))?;
+            area.draw(&Circle::new(centre, RING_RADIUS, BLACK.mix(0.5).stroke_width(1)))?;
         }
         area.draw(&DashedPathElement::new(path, 2, 4, BLACK.mix(0.5).stroke_width(1)))?;
     }
@@ -129,7 +130,7 @@ fn draw(
         }
     }
     let points: Vec<&Point> =
-        points.into_iter().filter(|p| !crowd || p.front || p.control).collect();
+        points.into_iter().filter(|p| !is_crowded || p.front || p.control).collect();
     let (width, height) = area.dim_in_pixel();
     let [width, height] = [width, height].map(|n| i32::try_from(n).unwrap_or(i32::MAX));
     let named: Vec<Marker> = points
@@ -146,42 +147,42 @@ fn draw(
             let pixels = |n: usize| i32::try_from(n).unwrap_or(i32::MAX);
             Marker {
                 at,
-                reach: pixels(bar as usize).clamp(RING, FARTHEST),
+                reach: pixels(bar as usize).clamp(RING_RADIUS, MAX_REACH),
                 name_width: pixels(width),
             }
         })
         .collect();
     // Below the title, and above the labels of the axis.
-    let bounds = [90, 12, width - 8, height - 60];
-    for (p, place) in points.iter().zip(label_layout::beside(&named, bounds)) {
-        let to = (place.x, place.y);
-        if place.far {
+    let bounds = Rect { left: 90, top: 12, right: width - 8, bottom: height - 60 };
+    for (p, label) in points.iter().zip(label_layout::place_labels(&named, bounds)) {
+        let to = (label.x, label.y);
+        if label.is_far {
             area.draw(&PathElement::new(vec![at(p), to], BLACK.mix(0.4).stroke_width(1)))?;
         }
-        let side = if place.to_the_left { HPos::Right } else { HPos::Left };
+        let side = if label.is_left { HPos::Right } else { HPos::Left };
         let font = (FONT, LABEL_PX).into_text_style(area).pos(Pos::new(side, VPos::Center));
         area.draw_text(&p.name, &font, to)?;
     }
     Ok(())
 }
 
-/// A logarithmic axis that holds all of the values, with room around them.
-fn around(values: impl Iterator<Item = [f64; 2]>) -> std::ops::Range<f64> {
+/// Returns the range of a logarithmic axis that includes all values, with a margin.
+fn padded_range(values: impl Iterator<Item = [f64; 2]>) -> std::ops::Range<f64> {
     let (low, high) =
         values.flatten().fold((f64::MAX, 1.0_f64), |(l, h), v| (l.min(v.max(1.0)), h.max(v)));
-    low.min(high) / ROOM..high * ROOM
+    low.min(high) / AXIS_MARGIN..high * AXIS_MARGIN
 }
 
-/// The unbeaten subjects of each period, the cheapest first.
+/// Returns the subjects on the front of each period, the cheapest first.
 fn fronts<'a>(points: &[&'a Point]) -> Vec<Vec<&'a Point>> {
     let mut periods: Vec<u64> = points.iter().map(|p| p.period_ns).collect();
     periods.sort_unstable();
     periods.dedup();
-    let of = |period: u64| {
+    let front = |period: u64| {
         let mut front: Vec<&'a Point> =
             points.iter().copied().filter(|p| p.front && p.period_ns == period).collect();
         front.sort_by(|a, b| a.cpu_ns.total_cmp(&b.cpu_ns));
         front
     };
-    periods.into_iter().map(of).collect()
+    periods.into_iter().map(front).collect()
 }

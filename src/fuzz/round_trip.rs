@@ -1,67 +1,74 @@
-//! What was made, read by something else than what made it.
+//! Checks rendered results with readers that are independent of the renderers.
 
 use files::bins::{Interval, bins_csv, intervals_csv, join, read_bins, read_intervals};
 use files::report::Report;
 
-use crate::render::formats::{Format, Made};
+use crate::render::formats::{Format, Rendering};
 
-/// Looks at a result as its readers would.
-pub fn check(format: Format, made: &Made) {
-    match (format, made) {
-        (Format::Bins, Made::Bins(intervals)) => bins(intervals),
-        (Format::Svg, Made::Pictures(pictures)) => {
-            pictures.iter().for_each(|picture| xml(&picture.svg))
+/// Checks that a result is valid in its format.
+pub fn check(format: Format, rendering: &Rendering) {
+    match (format, rendering) {
+        (Format::Bins, Rendering::Bins(intervals)) => check_bins(intervals),
+        (Format::Svg, Rendering::Pictures(pictures)) => {
+            pictures.iter().for_each(|picture| check_xml(&picture.svg))
         }
-        (_, Made::Text(text)) => match format {
+        (_, Rendering::Text(text)) => match format {
             Format::Json | Format::Sarif | Format::Bmf | Format::Gab | Format::CyclictestJson => {
-                drop(json(text))
+                drop(parse_json(text))
             }
-            Format::Jsonl => text.lines().for_each(|line| drop(json(line))),
-            Format::Junit => xml(text),
-            Format::Csv => drop(csv(text)),
-            Format::Table | Format::Markdown => harmless(text),
-            Format::Openmetrics => openmetrics(text),
-            Format::Hgrm => drop(hgrm(text)),
-            Format::Html => page(text),
+            Format::Jsonl => text.lines().for_each(|line| drop(parse_json(line))),
+            Format::Junit => check_xml(text),
+            Format::Csv => drop(parse_csv(text)),
+            Format::Table | Format::Markdown => check_printable(text),
+            Format::Openmetrics => check_openmetrics(text),
+            Format::Hgrm => drop(count_hgrm(text)),
+            Format::Html => check_page(text),
             Format::Bins | Format::Hlog | Format::Svg | Format::Parquet => {}
         },
         _ => {}
     }
 }
 
-/// Their two files together are what they were made of.
-pub fn bins(intervals: &[Interval]) {
-    let counts = read_intervals(&intervals_csv(intervals)).expect("what we write we refuse");
-    let bins = read_bins(&bins_csv(intervals)).expect("what we write we refuse");
-    let again = join(bins, counts).expect("what we write we refuse");
-    // Names may be others: not every character may stand in a cell.
+/// Checks that the two files of bins contain the same intervals when they are read.
+pub fn check_bins(intervals: &[Interval]) {
+    let counts = read_intervals(&intervals_csv(intervals)).expect("what we write must be readable");
+    let bins = read_bins(&bins_csv(intervals)).expect("what we write must be readable");
+    let again = join(bins, counts).expect("what we write must be readable");
+    // Names may differ: a cell does not allow every character.
     let numbers = |intervals: &[Interval]| {
         let shown = intervals.iter().filter(|i| i.facts.is_some() || i.count() > 0);
-        let mut all: Vec<String> = shown.map(|i| format!("{:?} {:?}", i.bins, i.facts)).collect();
-        all.sort_unstable();
-        all
+        let mut numbers: Vec<String> =
+            shown.map(|i| format!("{:?} {:?}", i.bins, i.facts)).collect();
+        numbers.sort_unstable();
+        numbers
     };
-    assert_eq!(numbers(&again), numbers(intervals), "they are others when they are read again");
+    assert_eq!(
+        numbers(&again),
+        numbers(intervals),
+        "the intervals differ when they are read again"
+    );
 }
 
-pub fn json(text: &str) -> serde_json::Value {
+/// Parses JSON.
+pub fn parse_json(text: &str) -> serde_json::Value {
     serde_json::from_str(text).expect("JSON")
 }
 
-pub fn xml(text: &str) {
+/// Checks that a text is well-formed XML.
+pub fn check_xml(text: &str) {
     if let Err(error) = roxmltree::Document::parse(text) {
         panic!("not well-formed: {error}");
     }
 }
 
-/// Nothing in it commands a terminal.
-fn harmless(text: &str) {
-    let command = text.chars().find(|c| c.is_control() && *c != '\n');
-    assert_eq!(command, None, "a control character reaches a terminal");
+/// Checks that a text has no terminal control characters.
+fn check_printable(text: &str) {
+    let control = text.chars().find(|c| c.is_control() && *c != '\n');
+    assert_eq!(control, None, "a control character reaches a terminal");
 }
 
-/// The records of RFC 4180, all as long as the first.
-pub fn csv(text: &str) -> Vec<Vec<String>> {
+/// Parses records of RFC 4180 and checks that all have the same length.
+pub fn parse_csv(text: &str) -> Vec<Vec<String>> {
     let (mut records, mut record, mut field) = (Vec::new(), Vec::new(), String::new());
     let mut characters = text.chars().peekable();
     let mut in_quotes = false;
@@ -89,8 +96,9 @@ pub fn csv(text: &str) -> Vec<Vec<String>> {
     records
 }
 
-/// Every line is a comment or a sample with a number, and the last one says that it is.
-fn openmetrics(text: &str) {
+/// Checks that every line is a comment or a sample with a number, and that the last one is the end
+/// marker.
+fn check_openmetrics(text: &str) {
     let lines = text.strip_suffix("# EOF\n").expect("the end of an exposition");
     for line in lines.lines().filter(|line| !line.starts_with("# ")) {
         let (name, rest) = line.split_once('{').expect("a sample has labels");
@@ -100,7 +108,7 @@ fn openmetrics(text: &str) {
     }
 }
 
-/// What stands behind `name="value",…}`.
+/// Returns the text after `name="value",…}`.
 fn after_labels(mut rest: &str) -> Option<&str> {
     loop {
         let (name, value) = rest.split_once("=\"")?;
@@ -121,8 +129,8 @@ fn after_labels(mut rest: &str) -> Option<&str> {
     }
 }
 
-/// The number of values in a percentile distribution, whose columns rise.
-pub fn hgrm(text: &str) -> u64 {
+/// Returns the number of values in a percentile distribution, and checks that its columns rise.
+pub fn count_hgrm(text: &str) -> u64 {
     let (mut last_value, mut last_share, mut total) = (0.0, 0.0, 0);
     for line in text.lines().skip(2).filter(|line| !line.starts_with('#')) {
         let words: Vec<&str> = line.split_whitespace().collect();
@@ -137,40 +145,42 @@ pub fn hgrm(text: &str) -> u64 {
     total
 }
 
-/// What a file holds cannot end the page, nor open a script of its own.
-fn page(text: &str) {
+/// Checks that the contents of a file cannot end the page or start a script.
+fn check_page(text: &str) {
     assert!(text.trim_end().ends_with("</html>"), "the page does not end");
     for tag in ["<script", "</script", "<style", "</style", "<html", "</html", "<body", "</body"] {
-        let ours = if tag.ends_with("script") { 1..=3 } else { 0..=2 };
+        let expected = if tag.ends_with("script") { 1..=3 } else { 0..=2 };
         assert!(
-            ours.contains(&text.matches(tag).count()),
+            expected.contains(&text.matches(tag).count()),
             "{tag}: {} times",
             text.matches(tag).count()
         );
     }
 }
 
-/// Of each subject that was measured: ticks that came, and the largest lateness.
-pub fn numbers(of: &Report) -> Vec<(u64, i64)> {
-    of.subjects
+/// Returns the number of delivered ticks and the largest lateness of each measured subject.
+pub fn subject_numbers(report: &Report) -> Vec<(u64, i64)> {
+    report
+        .subjects
         .iter()
         .filter_map(|s| s.summary.as_ref())
         .map(|s| (s.ticks - s.skipped, s.lateness_ns.max))
         .collect()
 }
 
-/// The same numbers are read: counts exactly, the largest value as exactly as the format keeps it.
-pub fn same_numbers(mut one: Vec<(u64, i64)>, read: &Report, digits: f64) {
-    one.retain(|(count, _)| *count > 0);
-    let mut other = numbers(read);
-    other.retain(|(count, _)| *count > 0);
-    one.sort_unstable();
-    other.sort_unstable();
-    assert_eq!(one.len(), other.len(), "subjects are lost");
-    for ((count, max), (read_count, read_max)) in one.into_iter().zip(other) {
+/// Checks that a report has these numbers: counts exactly, the largest value within the relative
+/// error of the format.
+pub fn check_numbers(mut expected: Vec<(u64, i64)>, read: &Report, tolerance: f64) {
+    expected.retain(|(count, _)| *count > 0);
+    let mut found = subject_numbers(read);
+    found.retain(|(count, _)| *count > 0);
+    expected.sort_unstable();
+    found.sort_unstable();
+    assert_eq!(expected.len(), found.len(), "subjects are lost");
+    for ((count, max), (read_count, read_max)) in expected.into_iter().zip(found) {
         assert_eq!(count, read_count, "ticks are lost");
         let close = (max.max(0) - read_max).unsigned_abs() as f64
-            <= max.unsigned_abs() as f64 * digits + 1.0;
+            <= max.unsigned_abs() as f64 * tolerance + 1.0;
         assert!(close, "the largest was {max} and is {read_max}");
     }
 }
