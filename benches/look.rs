@@ -1,6 +1,7 @@
-//! What one look of the gate costs: the statistics of all pairs so far, both percentiles.
+//! The cost of one look of the gate: the statistics of all pairs so far, for both percentiles.
 //!
-//! `cargo bench --bench look`. A gate takes at most one look at 400 pairs, between two rounds.
+//! Run with `cargo bench --bench look`. A gate makes at most one look at 400 pairs, between two
+//! rounds.
 
 use divan::{Bencher, black_box};
 use jitterstat::gate::decision::{Rules, look};
@@ -11,13 +12,13 @@ fn main() {
     divan::main();
 }
 
-/// Values without a generator: the multiples of an irrational number, from -1 to 1. Each side has
-/// one of its own, so that no two differences are the same.
+/// Returns pseudo-random values between -1 and 1: the multiples of an irrational number. Each side
+/// uses a different number, so that no two differences are equal.
 fn wobble(i: usize, irrational: f64) -> f64 {
     (i as f64 * irrational).fract() * 2.0 - 1.0
 }
 
-/// Of the golden and of the plastic ratio, their fractions.
+/// Fractional parts of the golden ratio and of the plastic ratio.
 const GOLDEN: f64 = 0.618_033_988_749_895;
 const PLASTIC: f64 = 0.324_717_957_244_746;
 
@@ -30,14 +31,15 @@ fn pairs(n: usize) -> Vec<Pair> {
     (0..n).map(|i| Pair { a: side(wobble(i, GOLDEN)), b: side(wobble(i, PLASTIC)) }).collect()
 }
 
-/// Everything between the values of the rounds and the outcome.
+/// Measures the path from the values of the rounds to the outcome.
 #[divan::bench(args = [50, 100, 200, 400])]
 fn look_at_pairs(bencher: Bencher<'_, '_>, n: usize) {
     let (pairs, rules) = (pairs(n), Rules::new(500_000));
     bencher.bench_local(|| look(black_box(&pairs), &rules, false));
 }
 
-/// Of that, the exact distribution of the signed-rank statistic for one number of pairs.
+/// Measures a part of it: the exact distribution of the signed-rank statistic for one number of
+/// pairs.
 #[divan::bench(args = [50, 100, 200, 400])]
 fn distribution(n: usize) -> SignedRank {
     SignedRank::new(black_box(n))

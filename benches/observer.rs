@@ -1,18 +1,19 @@
-//! What the observer costs: the price of one recorded tick, beside the price of the stamp alone.
+//! The cost of the observer: the price of one recorded tick, compared with that of the timestamp
+//! alone.
 //!
-//! `cargo bench --bench observer`; divide by [`TICKS`] for one tick.
+//! Run with `cargo bench --bench observer`; divide by [`TICKS`] for one tick.
 
 use divan::{Bencher, black_box};
 use jitterstat::recorder::{RawSample, Recorder};
 
-/// Ticks a sample of the benchmark records: a round's worth.
+/// Ticks recorded per sample of the benchmark, as many as in a round.
 const TICKS: u64 = 1_000;
 
 fn main() {
     divan::main();
 }
 
-/// Stamp and push, as the measuring loop does after each wake-up.
+/// Takes a timestamp and records it, like the measuring loop after each wake-up.
 #[divan::bench(counters = [divan::counter::ItemsCount::new(TICKS)])]
 fn stamp_and_push(bencher: Bencher<'_, '_>) {
     let fresh = || Recorder::with_capacity(usize::try_from(TICKS).expect("a round fits memory"));
@@ -30,13 +31,13 @@ fn stamp_and_push(bencher: Bencher<'_, '_>) {
     });
 }
 
-/// The stamp alone.
+/// Takes the timestamp only.
 #[divan::bench(counters = [divan::counter::ItemsCount::new(TICKS)])]
 fn stamp() -> u64 {
     (0..TICKS).fold(0, |sum, _| sum ^ tach::ordered_count())
 }
 
-/// The same with the kernel's clock, as a caller without a counter would pay.
+/// Takes the timestamp from the kernel clock, as a caller without a counter would.
 #[divan::bench(counters = [divan::counter::ItemsCount::new(TICKS)])]
 #[allow(clippy::disallowed_methods, reason = "the clock that is compared with")]
 fn kernel_clock() {

@@ -1,13 +1,13 @@
-//! A loop that `osjitter run` and `osjitter gate` can start: it ticks, collects its own lateness,
-//! and writes it where it is told.
+//! A loop that `osjitter run` and `osjitter gate` can start: it ticks, records its own lateness,
+//! and writes it to the file named in the environment.
 //!
 //! ```text
 //! osjitter run --period 500us -- ./gated-loop
 //! osjitter gate --baseline-cmd './gated-loop 500us' --candidate-cmd './gated-loop 500us 40us'
 //! ```
 //!
-//! The first argument is the period, by default the one that is asked for. The second makes each
-//! tick that much later, by a busy loop: a regression to try the gate on.
+//! The first argument is the period; the default is the requested one. The second argument delays
+//! each tick by a busy loop, as a regression to try the gate on.
 #![allow(clippy::disallowed_methods, reason = "a program of its own, with the clock everyone has")]
 
 use std::error::Error;

@@ -1,4 +1,4 @@
-//! The README's program: a timeout for silence around a channel.
+//! The program in the README: an idle timeout around a channel.
 #![allow(clippy::print_stdout, missing_docs)]
 
 use std::{pin::pin, time::Duration};

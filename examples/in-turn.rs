@@ -1,4 +1,4 @@
-//! Judges two functions of one program, as a test would: is the tail of the new one longer?
+//! Compares two functions of one program, like a test: is the tail of the new one longer?
 //!
 //!     cargo run --release --example in-turn
 #![allow(clippy::print_stdout, clippy::disallowed_methods)]
@@ -32,7 +32,7 @@ fn p99_ns(handle: impl Fn(u32)) -> f64 {
     nearest_rank(&samples, 0.99).expect("a thousand samples") as f64
 }
 
-// Yours stands below `#[test]`.
+// In your crate this is a `#[test]`.
 fn the_tail_is_no_longer_than_it_was() {
     let judged = InTurn::lower_is_better(0.20).run(|| p99_ns(old), || p99_ns(new));
     // pass: B is 1.000 of A [0.968, 1.041], tolerated 1.200; 200 pairs; 1.179 would have been found

@@ -42,7 +42,7 @@ const NAMED: usize = 10;
 
 /// Reads, joins, ranks, writes.
 pub fn run(args: &MergeArgs) -> Result<ExitStatus> {
-    if args.files.iter().any(|file| fleet::is_one(file)) {
+    if args.files.iter().any(|file| fleet::is_bins_path(file)) {
         return of_fleet(args);
     }
     let reports = args.files.iter().map(|file| interop::read(file)).collect::<Result<Vec<_>>>()?;
@@ -63,7 +63,7 @@ pub fn run(args: &MergeArgs) -> Result<ExitStatus> {
 
 /// Adds up the bins of all hosts and times, subject by subject and label by label.
 fn of_fleet(args: &MergeArgs) -> Result<ExitStatus> {
-    if let Some(other) = args.files.iter().find(|file| !fleet::is_one(file)) {
+    if let Some(other) = args.files.iter().find(|file| !fleet::is_bins_path(file)) {
         let make = "`osjitter report --format bins --out NAME.bins.csv` makes bins of a report";
         return Err(usage!("{} is no file of bins, and others are: {make}", other.display()));
     }
@@ -71,7 +71,7 @@ fn of_fleet(args: &MergeArgs) -> Result<ExitStatus> {
     let (hosts, reports): (Vec<&str>, Vec<Report>) = all.hosts().into_iter().unzip();
     // The name of the host stays where there is only one.
     let several = all.intervals.windows(2).any(|pair| pair[0].key.host != pair[1].key.host);
-    let merged = all.added(|key| {
+    let merged = all.add_up(|key| {
         if several {
             key.host.clear();
         }

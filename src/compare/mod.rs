@@ -83,8 +83,9 @@ impl Named {
         let (path, id) = split(text, |path| path.exists());
         let file = file_io::resolved(&path);
         // Once, as it may be a pipe.
-        let text =
-            (!interop::fleet::is_one(&file)).then(|| file_io::read_text(&file)).transpose()?;
+        let text = (!interop::fleet::is_bins_path(&file))
+            .then(|| file_io::read_text(&file))
+            .transpose()?;
         let read = match &text {
             None => interop::read(&file),
             Some(text) => interop::parse(text).map_err(|error| error.context(file.display())),

@@ -1,5 +1,5 @@
-//! Bins of a foreign histogram, with what lies above the last one, as a summary and a stored
-//! histogram.
+//! Converts the bins of a foreign histogram, including values above the last bin, to a summary and
+//! a stored histogram.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,29 +11,32 @@ use files::report::{Histogram, MAX_COUNT, MAX_NS, Overflow, Status, Subject, Sum
 use jitterstat::stats::quantile;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
 
-use crate::interop::imported::{self, Imported, warning};
+use crate::interop::imported::{self, ImportedReport, warning};
 
-/// Most bins of one histogram: cyclictest takes at most 1,000,000.
+/// Maximum number of bins of one histogram; cyclictest has at most 1,000,000.
 const MAX_BINS: usize = 1 << 20;
 
-/// `{"bin": count}` as these tools write it.
+/// Bins in the form `{"bin": count}` of these tools.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct RawBins(pub BTreeMap<u64, u64>);
 
 impl RawBins {
-    /// Bins as they come: none twice, and no more than memory and counters hold.
-    pub fn gathered<E>(
+    /// Collects bins.
+    ///
+    /// # Errors Returns an error if a bin occurs twice, or if there are more bins or values than
+    /// memory and counters can hold.
+    pub fn collect<E>(
         mut next: impl FnMut() -> std::result::Result<Option<(u64, u64)>, E>,
-        wrong: impl Fn(String) -> E,
+        error: impl Fn(String) -> E,
     ) -> std::result::Result<Self, E> {
         let (mut bins, mut total) = (BTreeMap::new(), 0_u64);
         while let Some((bin, count)) = next()? {
             total = total.saturating_add(count);
             if bins.insert(bin, count).is_some() {
-                return Err(wrong(format!("bin {bin} comes twice")));
+                return Err(error(format!("bin {bin} comes twice")));
             }
             if bins.len() > MAX_BINS || total > MAX_COUNT {
-                return Err(wrong(format!(
+                return Err(error(format!(
                     "more than {MAX_BINS} bins or {MAX_COUNT} values in one histogram"
                 )));
             }
@@ -56,36 +59,38 @@ impl<'de> Deserialize<'de> for RawBins {
                 self,
                 mut map: A,
             ) -> std::result::Result<RawBins, A::Error> {
-                RawBins::gathered(|| map.next_entry(), A::Error::custom)
+                RawBins::collect(|| map.next_entry(), A::Error::custom)
             }
         }
         deserializer.deserialize_map(Bins)
     }
 }
 
-/// What one thread of a source measured.
-pub(super) struct Binned {
-    /// Values in nanoseconds and how often they were met, all exact within the source's step.
+/// The measurement of one thread of a source.
+pub(super) struct BinnedValues {
+    /// Values in nanoseconds with their counts, exact within the resolution of the source.
     bins: Vec<(i64, u64)>,
-    /// How many lie above; of those only the largest is known.
+    /// Number of values above the last bin. Only the largest of them is known.
     above: u64,
     min_ns: i64,
     max_ns: i64,
     mean_ns: i64,
 }
 
-/// The figures that a source states beside its bins, in its own unit.
-pub(super) struct Stated {
+/// The figures that a source states in addition to its bins, in its own unit.
+pub(super) struct StatedFigures {
     pub count: u64,
     pub min: u64,
     pub max: u64,
     pub avg: f64,
 }
 
-impl Binned {
-    /// Takes bins in a unit of so many nanoseconds; what the count has more than the bins lies
-    /// above them.
-    pub fn new(raw: &RawBins, stated: &Stated, unit_ns: u64) -> Result<Self> {
+impl BinnedValues {
+    /// Converts bins with a unit of `unit_ns` nanoseconds. If the stated count is larger than that
+    /// of the bins, the difference is above the last bin.
+    ///
+    /// # Errors Returns an error if the bins and the stated figures contradict each other.
+    pub fn new(raw: &RawBins, stated: &StatedFigures, unit_ns: u64) -> Result<Self> {
         let in_bins: u64 = raw.0.values().sum();
         if in_bins > stated.count || stated.count > MAX_COUNT {
             return Err(usage!("the bins hold {in_bins} values, and {} is stated", stated.count));
@@ -98,8 +103,8 @@ impl Binned {
             ns.ok_or_else(|| usage!("{value} is no time that a tick can be late"))
         };
         let (min_ns, max_ns) = (ns(stated.min)?, ns(stated.max)?);
-        let used = raw.0.iter().filter(|(_, n)| **n > 0);
-        let bins = used.map(|(&v, &n)| Ok((ns(v)?, n))).collect::<Result<Vec<_>>>()?;
+        let occupied = raw.0.iter().filter(|(_, n)| **n > 0);
+        let bins = occupied.map(|(&v, &n)| Ok((ns(v)?, n))).collect::<Result<Vec<_>>>()?;
         if let Some((value, _)) = bins.iter().find(|(v, _)| !(min_ns..=max_ns).contains(v)) {
             return Err(usage!(
                 "there are values in bin {value} ns, outside of the stated minimum {min_ns} ns and maximum {max_ns} ns"
@@ -112,7 +117,7 @@ impl Binned {
         Ok(Self { bins, above: stated.count - in_bins, min_ns, max_ns, mean_ns: mean as i64 })
     }
 
-    /// The same, where the last bin also took everything above it.
+    /// Treats the last bin as open: its values are above the previous bin.
     pub fn with_open_last_bin(mut self) -> Self {
         if let Some((_, count)) = self.bins.pop_if(|(value, _)| *value < self.max_ns) {
             self.above += count;
@@ -124,8 +129,7 @@ impl Binned {
         self.bins.iter().map(|(_, n)| n).sum::<u64>() + self.above
     }
 
-    /// Counts and percentiles. A percentile that falls above the last bin is not known, and left
-    /// out.
+    /// Computes counts and percentiles. A percentile above the last bin is unknown and left out.
     fn summary(&self, period_ns: u64) -> Summary {
         let n = self.count();
         let at = |q: f64| {
@@ -137,24 +141,24 @@ impl Binned {
             });
             bin.map(|(value, _)| *value)
         };
-        let missed = if period_ns > 0 { self.at_least(period_ns) } else { 0 };
+        let missed = if period_ns > 0 { self.count_at_least(period_ns) } else { 0 };
         imported::summary(n, missed, [self.min_ns, self.mean_ns, self.max_ns], at)
     }
 
-    /// How many are known to be as late as a period.
-    fn at_least(&self, period_ns: u64) -> u64 {
+    /// Returns the number of values that are known to be at least a period.
+    fn count_at_least(&self, period_ns: u64) -> u64 {
         let period = i64::try_from(period_ns).unwrap_or(i64::MAX);
         let in_bins: u64 = self.bins.iter().filter(|(v, _)| *v >= period).map(|(_, n)| n).sum();
         let highest_bin = self.bins.last().map_or(i64::MIN, |(v, _)| *v);
         let above = match self.above {
             0 => 0,
-            all if highest_bin >= period => all,
+            above if highest_bin >= period => above,
             _ => u64::from(self.max_ns >= period),
         };
         in_bins + above
     }
 
-    /// What the reader must know about this histogram.
+    /// Returns the warning about values above the last bin, or about missing bins.
     fn warning(&self, id: &str, hint: &str) -> Option<Warning> {
         let (above, count, largest) = (self.above, self.count(), format_time(self.max_ns));
         let Some((last, _)) = self.bins.last() else {
@@ -171,12 +175,17 @@ impl Binned {
     }
 }
 
-/// Adds a thread or CPU with what it measured, if anything; the hint is for whoever has too few
+/// Adds a thread or CPU with its measurement, if there is one. `hint` explains how to get more
 /// bins.
 ///
-/// What lies above the last bin counts at the largest value in the histogram, the only one that is
-/// known.
-pub(super) fn add(to: &mut Imported, mut subject: Subject, values: Option<Binned>, hint: &str) {
+/// In the histogram, values above the last bin are counted at the largest value, which is the only
+/// one that is known.
+pub(super) fn add_subject(
+    to: &mut ImportedReport,
+    mut subject: Subject,
+    values: Option<BinnedValues>,
+    hint: &str,
+) {
     if let Some(values) = values {
         let above = (values.max_ns, values.above);
         let overflow = (values.above > 0).then_some(Overflow { count: values.above });

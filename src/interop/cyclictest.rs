@@ -1,5 +1,5 @@
-//! `cyclictest --json` of rt-tests. One thread a subject; bins of whole microseconds, or of
-//! nanoseconds with `-N` and in the files we write.
+//! Reads and writes `cyclictest --json` of rt-tests. A thread is a subject. Bins are whole
+//! microseconds, or nanoseconds with `-N` and in files written by osjitter.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, UNIX_EPOCH};
@@ -9,16 +9,16 @@ use cli::units;
 use files::report::Report;
 use serde::{Deserialize, Serialize};
 
-use crate::interop::bins::{self, Binned, RawBins, Stated};
+use crate::interop::bins::{self, BinnedValues, RawBins, StatedFigures};
 use crate::interop::imported::{
-    clock, json, no_cost, no_rounds, not_too_many, rfc3339, rounded, subject, warning,
+    check_count, clock, json, no_cost, no_rounds, rfc3339, rounded, subject, warning,
 };
-use crate::interop::rt_tests::{Frame, SysInfo, to_mail_date};
+use crate::interop::rt_tests::{Frame, SysInfo, format_mail_date};
 use crate::render::entry::{Entry, entries};
 use crate::render::samples::Lateness;
 
 const TOOL: &str = "cyclictest";
-/// Its `-i`, if it is not given.
+/// Default of `-i`.
 const DEFAULT_PERIOD_US: u64 = 1_000;
 const HINT: &str = "Run cyclictest with a larger -h, so that every value has a bin.";
 
@@ -29,7 +29,7 @@ struct Threads {
 
 #[derive(Deserialize)]
 struct Thread {
-    /// Ours: the id of the subject.
+    /// Id of the subject, in files written by osjitter.
     subject: Option<String>,
     #[serde(default)]
     histogram: RawBins,
@@ -41,7 +41,7 @@ struct Thread {
 
 pub(super) fn read(text: &str, frame: &Frame) -> Result<Report> {
     let file: Threads = json(text, "cyclictest result")?;
-    not_too_many("thread", file.thread.len())?;
+    check_count("thread", file.thread.len())?;
     let unit_ns = if frame.resolution_in_ns == 1 { 1 } else { 1_000 };
     let mut imported = frame.imported(TOOL, clock("the kernel's clock, by cyclictest", unit_ns));
     imported.warnings = vec![no_rounds(TOOL), no_cost(TOOL)];
@@ -62,19 +62,23 @@ pub(super) fn read(text: &str, frame: &Frame) -> Result<Report> {
             format!("@{}", units::format_exact_duration(Duration::from_nanos(ns)))
         });
         let id = thread.subject.clone().unwrap_or_else(|| format!("{TOOL}{at}/thread-{name}"));
-        let stated =
-            Stated { count: thread.cycles, min: thread.min, max: thread.max, avg: thread.avg };
+        let stated = StatedFigures {
+            count: thread.cycles,
+            min: thread.min,
+            max: thread.max,
+            avg: thread.avg,
+        };
         let values = (thread.cycles > 0)
-            .then(|| Binned::new(&thread.histogram, &stated, unit_ns))
+            .then(|| BinnedValues::new(&thread.histogram, &stated, unit_ns))
             .transpose();
         let values = values.map_err(|e| e.context(format!("thread.{name}")))?;
-        bins::add(&mut imported, subject(id, TOOL, period_ns), values, HINT);
+        bins::add_subject(&mut imported, subject(id, TOOL, period_ns), values, HINT);
     }
     Ok(imported.report())
 }
 
-/// The period on the command line, or the default. Without a histogram each thread has one of its
-/// own, which is not worked out here.
+/// Returns the period on the command line, or the default. `None` without a histogram, since each
+/// thread has a different period then.
 fn period_ns(cmdline: &str, default_us: Option<u64>, spread: bool) -> Option<u64> {
     if spread {
         return None;
@@ -98,15 +102,15 @@ fn period_ns(cmdline: &str, default_us: Option<u64>, spread: bool) -> Option<u64
 }
 
 #[derive(Serialize)]
-struct Written {
+struct CyclictestFile {
     #[serde(flatten)]
     frame: Frame,
-    thread: BTreeMap<usize, WrittenThread>,
+    thread: BTreeMap<usize, CyclictestThread>,
 }
 
 #[derive(Serialize)]
-struct WrittenThread {
-    /// In ascending order: readers draw the bins as they come.
+struct CyclictestThread {
+    /// In ascending order, since readers draw the bins in the order of the file.
     histogram: BTreeMap<i64, u64>,
     cycles: u64,
     min: i64,
@@ -117,7 +121,7 @@ struct WrittenThread {
     subject: String,
 }
 
-/// Our command line, as cyclictest would state the period: that of all subjects, where they share
+/// Returns a command line that states the period in the syntax of cyclictest, if all subjects share
 /// one.
 fn cmdline(report: &Report) -> String {
     let mut periods = entries(std::slice::from_ref(report)).map(|e| e.subject.period_ns);
@@ -126,8 +130,8 @@ fn cmdline(report: &Report) -> String {
     format!("osjitter run{}", us.map_or(String::new(), |us| format!(" -i {us}")))
 }
 
-/// One report in that shape, its bins exact nanoseconds. It has no sign: an early tick counts at 0,
-/// as in the stored histogram.
+/// Writes a report in the format of cyclictest with bins of one nanosecond. The format has no
+/// negative values: early ticks are counted at 0, as in the stored histogram.
 pub fn write(report: &Report) -> String {
     let thread = |entry: Entry<'_>| {
         let values = Lateness::from_subject(entry.subject);
@@ -135,11 +139,11 @@ pub fn write(report: &Report) -> String {
         let [min, mean, max] = [d.min, d.mean, d.max].map(|ns| ns.max(0));
         let mut histogram = BTreeMap::new();
         for (value, count) in values.counts() {
-            // A bin of a stored histogram may reach beyond the largest value in it.
+            // The bin of a stored histogram may extend beyond the largest value in it.
             let bin: &mut u64 = histogram.entry(value.clamp(min, max.max(min))).or_default();
             *bin = bin.saturating_add(count);
         }
-        WrittenThread {
+        CyclictestThread {
             histogram,
             cycles: values.count().max(entry.summary.ticks - entry.summary.skipped),
             min,
@@ -161,14 +165,14 @@ pub fn write(report: &Report) -> String {
         file_version: 1,
         cmdline: cmdline(report),
         version: format!("{} {}", report.tool.name, report.tool.version),
-        start_time: to_mail_date(start),
-        end_time: to_mail_date(end),
+        start_time: format_mail_date(start),
+        end_time: format_mail_date(end),
         return_code: 0,
-        sysinfo: SysInfo::of(&report.host),
+        sysinfo: SysInfo::from_host(&report.host),
         num_threads: thread.len(),
         resolution_in_ns: 1,
     };
-    serde_json::to_string_pretty(&Written { frame, thread }).expect("plain data") + "\n"
+    serde_json::to_string_pretty(&CyclictestFile { frame, thread }).expect("plain data") + "\n"
 }
 
 #[cfg(test)]
@@ -176,7 +180,7 @@ mod tests {
     use super::period_ns;
 
     #[test]
-    fn the_period_is_read_off_the_command_line() {
+    fn period_comes_from_command_line() {
         for (line, us) in [
             ("cyclictest -q -D 1 -i 250 -t 2", Some(250)),
             ("/usr/bin/cyclictest -i250", Some(250)),

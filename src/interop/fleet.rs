@@ -1,5 +1,5 @@
-//! Files of bins, ours or an engine's, and directories of them: added up host by host as they come,
-//! and shown as a report.
+//! Reads files of bins, written by osjitter or by a query engine, and directories of them. The
+//! intervals are added up per host while they are read, and converted to a report.
 
 use std::collections::{BTreeMap, HashSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -16,41 +16,43 @@ use files::report::{MAX_COUNT, Report, Status, Subject, Warning};
 
 use crate::file_io;
 use crate::interop::imported::{
-    Imported, UNKNOWN_TIME, clock, no_cost, not_too_many, subject, unknown_host, warning,
+    ImportedReport, UNKNOWN_TIME, check_count, clock, no_cost, subject, unknown_host, warning,
 };
-use crate::interop::pair::{ENDINGS, KINDS, part, place};
+use crate::interop::pair::{ENDINGS, KINDS, file_path, split_path};
 
-/// Directories below a directory, at most.
-const DEEPEST: usize = 16;
-/// Hosts whose medians are ranked, at most.
+/// Maximum depth of directories.
+const MAX_DEPTH: usize = 16;
+/// Maximum number of hosts whose medians are ranked.
 const MAX_RANKED: usize = 10_000;
 
-/// The files of a pair that are there: bins, and intervals.
+/// The existing files of each pair: bins and intervals.
 type Pairs = BTreeMap<PathBuf, [Option<PathBuf>; 2]>;
 
 /// Intervals of any number of files, added up over time for each host, subject and set of labels.
 pub struct Fleet {
-    /// In order of what they are of.
+    /// The sums, ordered by key.
     pub intervals: Vec<Interval>,
-    /// How many there were.
+    /// Number of intervals that were added.
     count: usize,
-    /// Of these, how many have no row of their own.
+    /// Number of intervals without a row in an `.intervals` file.
     without_facts: usize,
-    /// How many more have a row, and no bins: what wrote them was cut off.
+    /// Number of intervals with a row but without bins, because the recorder was interrupted. They
+    /// are not counted in `count`.
     cut: usize,
 }
 
-/// Whether a path is a file of bins by its name, or a directory that may have some.
-pub fn is_one(path: &Path) -> bool {
-    part(path).is_some() || (path.is_dir() && !file_io::resolved(path).is_file())
+/// Whether a path is a file of bins by its name, or a directory that may contain some.
+pub fn is_bins_path(path: &Path) -> bool {
+    split_path(path).is_some() || (path.is_dir() && !file_io::resolved(path).is_file())
 }
 
 impl Fleet {
-    /// Reads files and directories; a file that is there twice is read once, and one that is no
-    /// file of bins is left out.
+    /// Reads files and directories. A file that is given twice is read once, and other files in a
+    /// directory are ignored.
     ///
     /// # Errors
-    /// There is none in a directory, one is damaged, or an interval comes twice.
+    /// Returns an error if a directory has no file of bins, if a file is damaged, or if an interval
+    /// occurs twice.
     pub fn read<P: AsRef<Path>>(paths: &[P]) -> Result<Self> {
         let mut pairs = Pairs::new();
         for path in paths.iter().map(AsRef::as_ref) {
@@ -63,40 +65,41 @@ impl Fleet {
                         path.display()
                     ));
                 }
-            } else if let Some((pair, given, _)) = part(path) {
-                let of = |kind| {
-                    if kind == given { Some(path.to_path_buf()) } else { beside(&pair, kind) }
+            } else if let Some((pair, given, _)) = split_path(path) {
+                let file = |kind| {
+                    if kind == given { Some(path.to_path_buf()) } else { find_file(&pair, kind) }
                 };
-                let files = KINDS.map(of);
+                let files = KINDS.map(file);
                 pairs.insert(pair, files);
             }
         }
         let mut sum = Sum::default();
-        for [bins, beside] in pairs.values() {
+        for [bins, intervals] in pairs.values() {
             let rows = |path: &Option<PathBuf>, read: Read| {
                 path.as_deref().map_or(Ok(Vec::new()), |path| rows(path, read))
             };
-            let (bins_read, beside_read) = (rows(bins, read_bins)?, rows(beside, read_intervals)?);
+            let (bin_rows, interval_rows) =
+                (rows(bins, read_bins)?, rows(intervals, read_intervals)?);
             let at = bins
                 .as_ref()
-                .or(beside.as_ref())
+                .or(intervals.as_ref())
                 .map_or(String::new(), |path| path.display().to_string());
-            let joined = join(bins_read, beside_read).map_err(|e| usage!("{at}: {e}"))?;
+            let joined = join(bin_rows, interval_rows).map_err(|e| usage!("{at}: {e}"))?;
             joined.iter().try_for_each(|interval| sum.add(interval)).map_err(|e| e.context(&at))?;
         }
-        let one = paths.first().filter(|_| paths.len() == 1);
-        sum.finished().map_err(|e| {
-            one.map_or_else(
+        let single = paths.first().filter(|_| paths.len() == 1);
+        sum.finish().map_err(|e| {
+            single.map_or_else(
                 || Error::usage(e.to_string()),
                 |path| usage!("{}: {e}", path.as_ref().display()),
             )
         })
     }
 
-    /// Reads one of the files as text.
+    /// Reads the text of one file.
     ///
     /// # Errors
-    /// As [`Fleet::read`].
+    /// Returns an error if the text is damaged, or if an interval occurs twice.
     pub fn parse(text: &str) -> Result<Self> {
         let read = if kind(text) == Some(Cells::Intervals) {
             read_intervals(text)
@@ -105,39 +108,41 @@ impl Fleet {
         };
         let mut sum = Sum::default();
         read.map_err(|e| usage!("{e}"))?.iter().try_for_each(|interval| sum.add(interval))?;
-        sum.finished()
+        sum.finish()
     }
 
-    /// All that `group` makes alike, whatever its time.
+    /// Adds up all intervals whose keys are equal after `group` has changed them, regardless of
+    /// their time.
     ///
     /// # Errors
-    /// More ticks than can be counted.
-    pub fn added(&self, group: impl Fn(&mut Key)) -> Result<Vec<Interval>> {
+    /// Returns an error if there are more ticks than can be counted.
+    pub fn add_up(&self, group: impl Fn(&mut Key)) -> Result<Vec<Interval>> {
         let mut fold = Fold::default();
         self.intervals.iter().for_each(|interval| fold.add(interval, &group));
-        let all = fold.finish();
+        let sums = fold.finish();
         let ticks = |i: &Interval| i.facts.as_ref().map_or(0, |facts| facts.ticks).max(i.count());
-        match all.iter().find(|interval| ticks(interval) > MAX_COUNT) {
+        match sums.iter().find(|interval| ticks(interval) > MAX_COUNT) {
             Some(over) => Err(usage!("{}: more than {MAX_COUNT} ticks together", over.key)),
-            None => Ok(all),
+            None => Ok(sums),
         }
     }
 
-    /// All hosts together.
+    /// Returns the report of all hosts together.
     ///
     /// # Errors
-    /// More subjects than a report has, or more ticks than can be counted.
+    /// Returns an error if there are more subjects than a report can have, or more ticks than can
+    /// be counted.
     pub fn report(&self) -> Result<Report> {
-        let all = self.added(shown)?;
-        not_too_many("subjects", all.len())?;
-        Ok(report(&all, self.warnings()))
+        let sums = self.add_up(keep_shown_labels)?;
+        check_count("subjects", sums.len())?;
+        Ok(report(&sums, self.warnings()))
     }
 
-    /// Each host alone, by name; none, where they are too many to be set side by side.
+    /// Returns the report of each host by name, or none if there are too many hosts to compare.
     pub fn hosts(&self) -> Vec<(&str, Report)> {
         let mut hosts: BTreeMap<&str, Fold> = BTreeMap::new();
         for interval in &self.intervals {
-            hosts.entry(&interval.key.host).or_default().add(interval, shown);
+            hosts.entry(&interval.key.host).or_default().add(interval, keep_shown_labels);
         }
         if hosts.len() > MAX_RANKED {
             return Vec::new();
@@ -152,8 +157,8 @@ impl Fleet {
         let hosts: HashSet<&str> =
             self.intervals.iter().map(|interval| interval.key.host.as_str()).collect();
         let width = self.intervals.iter().map(|i| i.binning.width_percent()).fold(0.0, f64::max);
-        let of = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
-        let (intervals, hosts) = (of(self.count, "interval"), of(hosts.len(), "host"));
+        let count = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
+        let (intervals, hosts) = (count(self.count, "interval"), count(hosts.len(), "host"));
         let mut warnings = vec![
             warning(
                 "import-bins",
@@ -179,7 +184,7 @@ impl Fleet {
                 format!(
                     "{} without a row in an .intervals file: skipped ticks are not known, missed ones only where a \
                      whole bin is as late as a period, the largest only to its bin.",
-                    of(self.without_facts, "interval")
+                    count(self.without_facts, "interval")
                 ),
                 "Keep both files of a pair together.",
             ));
@@ -187,7 +192,7 @@ impl Fleet {
         if self.cut > 0 {
             warnings.push(warning(
                 "import-bins-cut",
-                format!("{} left out: ticks came, and there are no bins.", of(self.cut, "interval")),
+                format!("{} left out: ticks came, and there are no bins.", count(self.cut, "interval")),
                 "A recorder that is killed between its two files leaves one; or the .bins file is missing.",
             ));
         }
@@ -206,8 +211,8 @@ impl Fleet {
     }
 }
 
-/// What a table shows apart: hosts and other labels are added up.
-fn shown(key: &mut Key) {
+/// Removes the parts of a key that a table does not show separately: the host and the other labels.
+fn keep_shown_labels(key: &mut Key) {
     key.host.clear();
     key.labels = key.labels.only(&[LOAD, INSTANCES, ID]);
 }
@@ -233,24 +238,24 @@ fn parquet(_: &Path) -> Result<String> {
     Err(Error::usage(crate::interop::pair::NO_PARQUET))
 }
 
-/// A file of a pair, in the first ending that is there.
-fn beside(pair: &Path, kind: &str) -> Option<PathBuf> {
-    ENDINGS.into_iter().map(|ending| place(pair, kind, ending)).find(|path| path.is_file())
+/// Returns the file of a pair with the first ending that exists.
+fn find_file(pair: &Path, kind: &str) -> Option<PathBuf> {
+    ENDINGS.into_iter().map(|ending| file_path(pair, kind, ending)).find(|path| path.is_file())
 }
 
-/// Adds the pairs below a directory.
+/// Adds the pairs in a directory and its subdirectories.
 fn collect(directory: &Path, pairs: &mut Pairs, depth: usize) -> Result<()> {
-    let unread = |e: std::io::Error| usage!("cannot read {}: {e}", directory.display());
-    for entry in std::fs::read_dir(directory).map_err(unread)? {
-        let entry = entry.map_err(unread)?;
+    let read_error = |e: std::io::Error| usage!("cannot read {}: {e}", directory.display());
+    for entry in std::fs::read_dir(directory).map_err(read_error)? {
+        let entry = entry.map_err(read_error)?;
         let path = entry.path();
-        // Not through links: they may lead in a circle.
-        if entry.file_type().map_err(unread)?.is_dir() {
-            if depth < DEEPEST {
+        // Links are not followed, since they may form a cycle.
+        if entry.file_type().map_err(read_error)?.is_dir() {
+            if depth < MAX_DEPTH {
                 collect(&path, pairs, depth + 1)?;
             }
-        } else if let Some((pair, ..)) = part(&path).filter(|_| path.is_file()) {
-            let files = KINDS.map(|kind| beside(&pair, kind));
+        } else if let Some((pair, ..)) = split_path(&path).filter(|_| path.is_file()) {
+            let files = KINDS.map(|kind| find_file(&pair, kind));
             pairs.insert(pair, files);
         }
     }
@@ -273,7 +278,7 @@ impl Sum {
             self.cut += 1;
             return Ok(());
         }
-        // A hash, not the key: months of hosts are millions of intervals.
+        // A hash instead of the key: months of many hosts are millions of intervals.
         let mut hasher = DefaultHasher::new();
         interval.key.hash(&mut hasher);
         if !self.seen.insert(hasher.finish()) {
@@ -288,7 +293,7 @@ impl Sum {
         Ok(())
     }
 
-    fn finished(self) -> Result<Fleet> {
+    fn finish(self) -> Result<Fleet> {
         let (count, without_facts, cut) = (self.count, self.without_facts, self.cut);
         if count == 0 {
             let why = if cut > 0 {
@@ -302,12 +307,12 @@ impl Sum {
     }
 }
 
-/// One subject for each interval.
+/// Builds a report with one subject for each interval.
 fn report(intervals: &[Interval], warnings: Vec<Warning>) -> Report {
     let start = intervals.iter().map(|interval| interval.key.start_us).min().flatten();
     let end = |key: &Key| Some(key.start_us?.saturating_add(key.duration_ns / 1_000));
     let last = intervals.iter().filter_map(|interval| end(&interval.key)).max();
-    let imported = Imported {
+    let imported = ImportedReport {
         tool: SCHEMA,
         version: String::new(),
         started_utc: start.map_or_else(|| UNKNOWN_TIME.to_owned(), stamp),
@@ -317,12 +322,12 @@ fn report(intervals: &[Interval], warnings: Vec<Warning>) -> Report {
         host: unknown_host(),
         clock: clock("unknown", 0),
         warnings,
-        subjects: intervals.iter().map(of).collect(),
+        subjects: intervals.iter().map(subject_from_interval).collect(),
     };
     imported.report()
 }
 
-fn of(interval: &Interval) -> Subject {
+fn subject_from_interval(interval: &Interval) -> Subject {
     let key = &interval.key;
     let (load, instances) = (key.labels.get(LOAD), key.labels.get(INSTANCES));
     let mut id = key.subject.clone();

@@ -1,5 +1,5 @@
-//! HdrHistogram's percentile distribution (`.hgrm`). In microseconds, as its readers expect a
-//! scaled column.
+//! Writes HdrHistogram's percentile distribution (`.hgrm`) in microseconds, since its readers
+//! expect a scaled column.
 
 use std::fmt::Write as _;
 
@@ -8,9 +8,13 @@ use files::histogram;
 use files::report::Subject;
 
 const NS_PER_US: f64 = 1e3;
-/// Reporting steps for each halving of the distance to 100 %: the default of every implementation.
+/// Reported steps for each halving of the distance to 100 %; the default of every implementation.
 const STEPS_PER_HALF: u32 = 5;
 
+/// Writes the distribution of a subject.
+///
+/// # Errors
+/// Returns an error if the subject has no valid histogram.
 pub fn write(subject: &Subject) -> Result<String> {
     let stored =
         subject.histogram.as_ref().ok_or_else(|| usage!("{} has no histogram", subject.id))?;
@@ -22,7 +26,7 @@ pub fn write(subject: &Subject) -> Result<String> {
         let q = step.quantile_iterated_to();
         total += step.count_since_last_iteration();
         let _ = write!(text, "{value:12.3} {q:14.12} {total:10}");
-        // The last line has no distance to 100 % left.
+        // The last line is at 100 % and has no distance.
         text += &if q < 1.0 { format!(" {:14.2}\n", 1.0 / (1.0 - q)) } else { "\n".to_owned() };
     }
     let (mean, deviation) = (histogram.mean() / NS_PER_US, histogram.stdev() / NS_PER_US);

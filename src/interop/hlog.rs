@@ -1,8 +1,8 @@
-//! HdrHistogram's interval log (`.hlog`), in nanoseconds: as jHiccup and many load generators write
-//! it, and as we do.
+//! Reads and writes HdrHistogram's interval log (`.hlog`) in nanoseconds, the format of jHiccup and
+//! many load generators.
 //!
-//! A tag is a subject; a line is a round with a summary of its own. Values are kept to three
-//! digits.
+//! A tag is a subject. A line is a round with a summary, but without samples. Values are exact to
+//! three digits.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, UNIX_EPOCH};
@@ -20,20 +20,20 @@ use hdrhistogram::serialization::interval_log::{
 };
 
 use crate::interop::imported::{
-    self, Imported, UNKNOWN_TIME, clock, no_cost, subject, unknown_host, warning,
+    self, ImportedReport, UNKNOWN_TIME, clock, no_cost, subject, unknown_host, warning,
 };
 use crate::render::entry::entries;
 
 const TOOL: &str = "hdr-log";
-/// Name of a subject without a tag.
+/// Name of the subject of lines without a tag.
 const UNTAGGED: &str = "untagged";
-/// Most tags: each takes up to half a megabyte while the log is read.
+/// Maximum number of tags. Each needs up to half a megabyte while the log is read.
 const MAX_TAGS: usize = 256;
-/// Digits that are kept, as in every report.
+/// Significant digits, as in every report.
 const DIGITS: u8 = 3;
 
-/// Whether a text is an interval log: no JSON document of ours begins like this.
-pub(super) fn is_one(text: &str) -> bool {
+/// Whether a text is an interval log. JSON documents of osjitter begin differently.
+pub(super) fn is_log(text: &str) -> bool {
     let text = text.trim_start();
     text.starts_with('#')
         || text.starts_with("Tag=")
@@ -42,25 +42,26 @@ pub(super) fn is_one(text: &str) -> bool {
 }
 
 /// The values of one tag, and its lines as rounds.
-struct Tagged {
-    all: Histogram<u64>,
+struct TagValues {
+    histogram: Histogram<u64>,
     rounds: Vec<Round>,
 }
 
 pub(super) fn read(text: &str) -> Result<Report> {
-    intervals(text).map_err(|e| e.context("not an HdrHistogram log"))
+    read_intervals(text).map_err(|e| e.context("not an HdrHistogram log"))
 }
 
-fn intervals(text: &str) -> Result<Report> {
-    let ours = text
+fn read_intervals(text: &str) -> Result<Report> {
+    let is_own = text
         .lines()
         .take_while(|l| l.starts_with('#'))
         .any(|l| l.strip_prefix('#') == Some(histogram::LOG_COMMENT));
     let (mut start, mut base) = (None, None);
     let mut first = None;
     let mut end = Duration::ZERO;
-    let mut tags: BTreeMap<String, Tagged> = BTreeMap::new();
-    // A line at a time: the library looks through all of the rest for what a line may lack.
+    let mut tags: BTreeMap<String, TagValues> = BTreeMap::new();
+    // One line at a time: the library would search the rest of the log for a value that a line
+    // lacks.
     for (n, line) in (1..).zip(text.lines()) {
         let line = format!("{line}\n");
         let Some(entry) = IntervalLogIterator::new(line.as_bytes()).next() else { continue };
@@ -70,7 +71,7 @@ fn intervals(text: &str) -> Result<Report> {
             LogEntry::Interval(interval) => {
                 let tag = interval.tag().map_or(UNTAGGED, |tag| tag.as_str());
                 let at = |e: Error| e.context(format!("line {n} ({tag})"));
-                let histogram = decoded(&interval).map_err(at)?;
+                let histogram = decode(&interval).map_err(at)?;
                 let begin = interval.start_timestamp();
                 let origin = *first.get_or_insert(begin);
                 end = end.max(begin.saturating_add(interval.duration()));
@@ -79,11 +80,11 @@ fn intervals(text: &str) -> Result<Report> {
                 }
                 let tagged = tags
                     .entry(tag.to_owned())
-                    .or_insert_with(|| Tagged { all: empty(), rounds: Vec::new() });
+                    .or_insert_with(|| TagValues { histogram: empty(), rounds: Vec::new() });
                 let start_ns = ns(begin.saturating_sub(origin)).map_err(at)?;
-                let period_ns = believable(named(tag, ours).1, histogram.len());
+                let period_ns = possible_period(parse_tag(tag, is_own).1, histogram.len());
                 let summary = summary(&histogram, period_ns).map_err(at)?;
-                tagged.all.add(&histogram).map_err(|e| at(Error::usage(e.to_string())))?;
+                tagged.histogram.add(&histogram).map_err(|e| at(Error::usage(e.to_string())))?;
                 let index = tagged.rounds.len() as u64;
                 tagged.rounds.push(Round { index, start_ns, summary, ..Round::default() });
             }
@@ -92,26 +93,26 @@ fn intervals(text: &str) -> Result<Report> {
     let Some(first) = first else { return Err(Error::usage("there is no interval in it")) };
     let mut subjects = Vec::new();
     for (tag, tagged) in tags {
-        let (name, period_ns) = named(&tag, ours);
-        let believed_ns = believable(period_ns, tagged.all.len());
-        let mut subject = subject(tag.clone(), name, believed_ns);
+        let (name, period_ns) = parse_tag(&tag, is_own);
+        let possible_ns = possible_period(period_ns, tagged.histogram.len());
+        let mut subject = subject(tag.clone(), name, possible_ns);
         let (scenario, load) =
             tag.split_once('+').map_or((tag.as_str(), None), |(id, load)| (id, Some(load)));
-        subject.load = load.filter(|_| ours).map(str::to_owned);
+        subject.load = load.filter(|_| is_own).map(str::to_owned);
         subject.runtime =
-            scenario.split_once('/').map(|(_, runtime)| runtime.to_owned()).filter(|_| ours);
+            scenario.split_once('/').map(|(_, runtime)| runtime.to_owned()).filter(|_| is_own);
         subject.rounds = tagged.rounds;
-        if believed_ns.is_none() {
+        if possible_ns.is_none() {
             subject
                 .rounds
                 .iter_mut()
                 .filter_map(|round| round.summary.as_mut())
                 .for_each(|summary| summary.missed = 0);
         }
-        subject.summary = summary(&tagged.all, believed_ns).map_err(|e| e.context(&tag))?;
+        subject.summary = summary(&tagged.histogram, possible_ns).map_err(|e| e.context(&tag))?;
         if subject.summary.is_some() {
             let values = tagged
-                .all
+                .histogram
                 .iter_recorded()
                 .map(|v| (signed(v.value_iterated_to()), v.count_at_value()));
             subject.histogram = Some(histogram::pack_counts(values));
@@ -121,20 +122,20 @@ fn intervals(text: &str) -> Result<Report> {
     }
     let origin = base.map_or(first, |base| first.saturating_add(base));
     let started = UNIX_EPOCH.checked_add(start.unwrap_or(origin));
-    let imported = Imported {
+    let imported = ImportedReport {
         tool: TOOL,
         version: String::new(),
         started_utc: started.and_then(imported::rfc3339).unwrap_or_else(|| UNKNOWN_TIME.to_owned()),
-        duration_ns: at_most_longest(end.saturating_sub(first)),
+        duration_ns: bounded_ns(end.saturating_sub(first)),
         host: unknown_host(),
         clock: clock("unknown", 0),
-        warnings: warnings(ours),
+        warnings: warnings(is_own),
         subjects,
     };
     Ok(imported.report())
 }
 
-fn warnings(ours: bool) -> Vec<Warning> {
+fn warnings(is_own: bool) -> Vec<Warning> {
     let mut warnings = vec![
         warning(
             "import-rounded",
@@ -148,7 +149,7 @@ fn warnings(ours: bool) -> Vec<Warning> {
         ),
         no_cost("an HdrHistogram log"),
     ];
-    if !ours {
+    if !is_own {
         warnings.push(warning(
             "import-unit",
             "An HdrHistogram log states no unit: values are taken as nanoseconds.",
@@ -163,34 +164,35 @@ fn warnings(ours: bool) -> Vec<Warning> {
     warnings
 }
 
-/// Name and period of a subject; a log that we wrote has both in its tag, as
-/// `os-interval@500us/current-thread`.
-fn named(tag: &str, ours: bool) -> (&str, Option<u64>) {
-    let has_name = |(name, _): &(&str, &str)| ours && !name.is_empty() && !name.starts_with('*');
+/// Returns the name and period of a subject. The tags of logs written by osjitter contain both, as
+/// in `os-interval@500us/current-thread`.
+fn parse_tag(tag: &str, is_own: bool) -> (&str, Option<u64>) {
+    let has_name = |(name, _): &(&str, &str)| is_own && !name.is_empty() && !name.starts_with('*');
     let Some((name, rest)) = tag.split_once('@').filter(has_name) else { return (tag, None) };
     let period = units::parse_duration(rest.split('/').next().unwrap_or(rest)).ok();
     (name.split('*').next().unwrap_or(name), period.and_then(|p| ns(p).ok()))
 }
 
-/// A period that so many ticks can have had: what a tag says may mean something else.
-fn believable(period_ns: Option<u64>, ticks: u64) -> Option<u64> {
-    period_ns.filter(|period| ticks.checked_mul(*period).is_some_and(|all| all <= MAX_NS))
+/// Returns the period if a run with this many ticks is possible; otherwise the tag has another
+/// meaning.
+fn possible_period(period_ns: Option<u64>, ticks: u64) -> Option<u64> {
+    period_ns.filter(|period| ticks.checked_mul(*period).is_some_and(|ns| ns <= MAX_NS))
 }
 
-fn decoded(interval: &IntervalLogHistogram<'_>) -> Result<Histogram<u64>> {
+fn decode(interval: &IntervalLogHistogram<'_>) -> Result<Histogram<u64>> {
     let bytes = BASE64
         .decode(interval.encoded_histogram().trim())
         .map_err(|e| usage!("not base64: {e}"))?;
     histogram::decode(&bytes).map_err(|e| Error::usage(e.to_string()))
 }
 
-/// Counts and percentiles of a histogram; `None` where it is empty.
+/// Computes counts and percentiles of a histogram; `None` if it is empty.
 fn summary(histogram: &Histogram<u64>, period_ns: Option<u64>) -> Result<Option<Summary>> {
     let n = histogram.len();
     if n == 0 {
         return Ok(None);
     }
-    // What stands for the largest bin may be above the value that is in it.
+    // The value of the largest bin may be above the values in it.
     let max = histogram.lowest_equivalent(histogram.max());
     if n > MAX_COUNT || max > MAX_NS {
         return Err(usage!("{n} values up to {max} cannot be times in nanoseconds"));
@@ -204,7 +206,7 @@ fn summary(histogram: &Histogram<u64>, period_ns: Option<u64>) -> Result<Option<
     };
     let (min, max) = (signed(histogram.min()), signed(histogram.max()));
     let mean = (histogram.mean() as i64).clamp(min, max);
-    // The most that a bin can stand for may lie above the largest value that was met.
+    // The upper end of a bin may be above the largest value.
     let at = |q: f64| Some(signed(histogram.value_at_quantile(q)).min(max));
     Ok(Some(imported::summary(n, period_ns.map_or(0, late), [min, mean, max], at)))
 }
@@ -213,24 +215,26 @@ fn signed(ns: u64) -> i64 {
     i64::try_from(ns.min(MAX_NS)).unwrap_or(i64::MAX)
 }
 
-fn at_most_longest(duration: Duration) -> u64 {
+fn bounded_ns(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX).min(MAX_NS)
 }
 
 fn ns(duration: Duration) -> Result<u64> {
     // Time stamps are rounded.
     let is_possible = duration.as_secs() <= MAX_NS / 1_000_000_000;
-    let refusal = || usage!("a time stamp {}s after the first cannot be", duration.as_secs());
-    is_possible.then(|| at_most_longest(duration)).ok_or_else(refusal)
+    let error = || usage!("a time stamp {}s after the first cannot be", duration.as_secs());
+    is_possible.then(|| bounded_ns(duration)).ok_or_else(error)
 }
 
 fn empty() -> Histogram<u64> {
     Histogram::new(DIGITS).expect("3 digits are within the bounds")
 }
 
-/// The interval log of one report: a line for each round of each subject, tagged with the subject's
-/// id; a report without samples has one line a subject. Early ticks count at 0, as in the stored
-/// histogram.
+/// Writes the interval log of a report: one line for each round of each subject, tagged with the id
+/// of the subject. In a report without samples a subject has one line. Early ticks are counted at
+/// 0, as in the stored histogram.
+///
+/// # Errors Returns an error if an id cannot be a tag, or if a stored histogram is damaged.
 pub fn write(report: &Report) -> Result<String> {
     let start = humantime::parse_rfc3339(&report.started_utc).unwrap_or(UNIX_EPOCH);
     let mut bytes = Vec::new();
@@ -244,7 +248,7 @@ pub fn write(report: &Report) -> Result<String> {
         .map_err(|e| failed(&e))?;
     let mut lines = Vec::new();
     for entry in entries(std::slice::from_ref(report)) {
-        // A tag ends at a comma or a blank.
+        // A comma or a blank would end the tag.
         let tag = entry.subject.id.replace([',', ' ', '\n', '\r', '\t'], "_");
         for round in entry.subject.rounds.iter().filter(|r| !r.lateness_ns.is_empty()) {
             let ticks = round.tick_index(round.lateness_ns.len() - 1).saturating_add(1);
@@ -253,7 +257,7 @@ pub fn write(report: &Report) -> Result<String> {
                 Duration::from_nanos(round.start_ns),
                 length,
                 tag.clone(),
-                of_values(&round.lateness_ns),
+                histogram_from_values(&round.lateness_ns),
             ));
         }
         if entry.subject.rounds.iter().all(|r| r.lateness_ns.is_empty())
@@ -264,7 +268,7 @@ pub fn write(report: &Report) -> Result<String> {
             lines.push((Duration::ZERO, Duration::from_nanos(report.duration_ns), tag, whole));
         }
     }
-    // In the order in which the rounds ran: readers cut a log by time.
+    // In the order of the rounds, since readers cut a log by time.
     lines.sort_by_key(|line| line.0);
     for (at, length, tag, histogram) in &lines {
         let tag = Tag::new(tag).ok_or_else(|| usage!("{tag:?} cannot be a tag"))?;
@@ -273,7 +277,7 @@ pub fn write(report: &Report) -> Result<String> {
     String::from_utf8(bytes).map_err(|e| failed(&e))
 }
 
-fn of_values(lateness_ns: &[i64]) -> Histogram<u64> {
+fn histogram_from_values(lateness_ns: &[i64]) -> Histogram<u64> {
     let mut histogram = empty();
     for &value in lateness_ns {
         histogram

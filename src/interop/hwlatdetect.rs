@@ -1,34 +1,35 @@
-//! What `hwlatdetect` of rt-tests prints, from its version 2 on: gaps that the kernel's hwlat
-//! tracer found while it held a CPU with interrupts off, so that only what is below the kernel can
-//! have made them.
+//! Reads the output of `hwlatdetect` of rt-tests, version 2 or later. It lists gaps that the
+//! kernel's hwlat tracer found while it occupied a CPU with interrupts disabled, so that only
+//! hardware, firmware or a hypervisor can have caused them.
 
 use cli::exit::{Result, usage};
 use files::report::{MAX_NS, Report, Status};
 use jitterstat::stats::quantile::nearest_rank;
 
 use crate::interop::imported::{
-    Imported, UNKNOWN_TIME, clock, no_cost, no_rounds, subject, summary, unknown_host, warning,
+    ImportedReport, UNKNOWN_TIME, clock, no_cost, no_rounds, subject, summary, unknown_host,
+    warning,
 };
 use crate::render::quantity::GAPS;
 
 pub(super) const TOOL: &str = "hwlatdetect";
-/// First line of what it prints.
+/// Beginning of the output.
 const BEGIN: &str = "hwlatdetect:";
 const UNIT_NS: i64 = 1_000;
 
 /// Whether a text is the output of hwlatdetect.
-pub(super) fn is_one(text: &str) -> bool {
+pub(super) fn is_output(text: &str) -> bool {
     text.trim_start().starts_with(BEGIN)
 }
 
-/// The number of a line with that label.
-fn stated(text: &str, label: &str) -> Option<i64> {
+/// Returns the number in the line with this label.
+fn labelled_number(text: &str, label: &str) -> Option<i64> {
     let line = text.lines().find_map(|line| line.trim().strip_prefix(label))?;
     let digits: String = line.trim().chars().take_while(char::is_ascii_digit).collect();
     digits.parse().ok()
 }
 
-/// The larger part of each sample: `ts: 1503508231.541325243, inner:16, outer:0`.
+/// Returns the larger part of each sample: `ts: 1503508231.541325243, inner:16, outer:0`.
 fn samples(text: &str) -> Result<Vec<i64>> {
     let lines = (1..).zip(text.lines()).filter(|(_, line)| line.trim_start().starts_with("ts:"));
     let gap = |(n, line): (usize, &str)| {
@@ -48,9 +49,9 @@ fn samples(text: &str) -> Result<Vec<i64>> {
 pub(super) fn read(text: &str) -> Result<Report> {
     let unfinished =
         || usage!("not a result of hwlatdetect: it was cut off before \"Samples recorded\"");
-    let recorded = stated(text, "Samples recorded:").ok_or_else(unfinished)?;
-    let threshold = stated(text, "Latency threshold:").unwrap_or(0);
-    let seconds = stated(text, "hwlatdetect:  test duration").unwrap_or(0);
+    let recorded = labelled_number(text, "Samples recorded:").ok_or_else(unfinished)?;
+    let threshold = labelled_number(text, "Latency threshold:").unwrap_or(0);
+    let seconds = labelled_number(text, "hwlatdetect:  test duration").unwrap_or(0);
     let mut gaps = samples(text)?;
     gaps.sort_unstable();
     if recorded != gaps.len() as i64 {
@@ -71,7 +72,7 @@ pub(super) fn read(text: &str) -> Result<Report> {
         no_rounds(TOOL),
         no_cost(TOOL),
     ];
-    if let Some(smis) = stated(text, "SMIs during run:") {
+    if let Some(smis) = labelled_number(text, "SMIs during run:") {
         let message = format!("{smis} system management interrupts came during the run.");
         warnings.push(warning(
             "import-smi",
@@ -79,16 +80,16 @@ pub(super) fn read(text: &str) -> Result<Report> {
             "The firmware makes them; its settings are the place to look.",
         ));
     }
-    let mut one = subject(TOOL.to_owned(), TOOL, None);
-    one.status = Status::Failed { reason: format!("no gap above {threshold} us in {seconds} s") };
+    let mut found = subject(TOOL.to_owned(), TOOL, None);
+    found.status = Status::Failed { reason: format!("no gap above {threshold} us in {seconds} s") };
     if let (Some(&min), Some(&max)) = (gaps.first(), gaps.last()) {
         let mean =
             (gaps.iter().map(|&gap| i128::from(gap)).sum::<i128>() / gaps.len() as i128) as i64;
-        one.status = Status::Measured;
-        one.summary =
+        found.status = Status::Measured;
+        found.summary =
             Some(summary(gaps.len() as u64, 0, [min, mean, max], |q| nearest_rank(&gaps, q)));
     }
-    let imported = Imported {
+    let imported = ImportedReport {
         tool: TOOL,
         version: "(its output has none)".to_owned(),
         started_utc: UNKNOWN_TIME.to_owned(),
@@ -96,7 +97,7 @@ pub(super) fn read(text: &str) -> Result<Report> {
         host: unknown_host(),
         clock: clock("the kernel's trace clock, by hwlatdetect", UNIT_NS as u64),
         warnings,
-        subjects: vec![one],
+        subjects: vec![found],
     };
     Ok(imported.report())
 }

@@ -1,5 +1,5 @@
-//! What all foreign files have in common: the report they become, and warnings about what they do
-//! not state.
+//! The parts that all imports of foreign files share: the conversion to a report, and warnings
+//! about missing information.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -12,11 +12,11 @@ use files::report::{
 use jitterstat::stats::{Interval, quantile};
 use serde::Deserialize;
 
-/// A foreign file, as far as it is understood.
-pub(super) struct Imported {
+/// The understood content of a foreign file.
+pub(super) struct ImportedReport {
     pub tool: &'static str,
     pub version: String,
-    /// RFC 3339, or words where the source does not state it.
+    /// RFC 3339, or [`UNKNOWN_TIME`] if the source does not state it.
     pub started_utc: String,
     pub duration_ns: u64,
     pub host: Host,
@@ -25,18 +25,18 @@ pub(super) struct Imported {
     pub subjects: Vec<Subject>,
 }
 
-/// The start of a run that its file does not state.
+/// Start of a run, if its file does not state it.
 pub(super) const UNKNOWN_TIME: &str = "at an unknown time";
 
-/// A time as files have it; `None` for a year that has more than four digits.
+/// Formats a time as in files; `None` if the year has more than four digits.
 pub(super) fn rfc3339(at: SystemTime) -> Option<String> {
     const LAST: Duration = Duration::from_secs(253_402_300_799);
     (at.duration_since(UNIX_EPOCH).ok()? <= LAST)
         .then(|| humantime::format_rfc3339_seconds(at).to_string())
 }
 
-/// Refuses more threads, CPUs or subjects than there can be.
-pub(super) fn not_too_many(at: &str, n: usize) -> Result<()> {
+/// Checks the number of threads, CPUs or subjects.
+pub(super) fn check_count(at: &str, n: usize) -> Result<()> {
     if n > MAX_SUBJECTS {
         Err(usage!("{at}: {n} of them; at most {MAX_SUBJECTS} are read"))
     } else {
@@ -44,12 +44,13 @@ pub(super) fn not_too_many(at: &str, n: usize) -> Result<()> {
     }
 }
 
-/// Reads JSON into a type; an error names line, column and the path of keys.
+/// Parses JSON. An error names line, column and the path of keys.
 pub(super) fn json<'a, T: Deserialize<'a>>(text: &'a str, what: &str) -> Result<T> {
     read_json(text).map_err(|e| usage!("not a valid {what}: {e}"))
 }
 
-impl Imported {
+impl ImportedReport {
+    /// Converts the content to a report.
     pub fn report(self) -> Report {
         let scenarios = self.subjects.iter().map(|s| {
             let ticks = s.summary.as_ref().map_or(0, |m| m.ticks);
@@ -86,7 +87,7 @@ impl Imported {
     }
 }
 
-/// One thread, CPU or tag of a source, without rounds.
+/// Returns a subject without rounds for a thread, CPU or tag of a source.
 pub(super) fn subject(id: String, name: &str, period_ns: Option<u64>) -> Subject {
     Subject {
         id,
@@ -104,8 +105,8 @@ pub(super) fn subject(id: String, name: &str, period_ns: Option<u64>) -> Subject
     }
 }
 
-/// `n` values of which every one was delivered, their least, mean and largest, and the percentiles
-/// that are known.
+/// Builds the summary of `n` delivered values from their minimum, mean and maximum, and the known
+/// percentiles.
 pub(super) fn summary(
     n: u64,
     missed: u64,
@@ -124,12 +125,12 @@ pub(super) fn summary(
     }
 }
 
-/// A machine of which nothing is known.
+/// Returns the host of a source that does not describe it.
 pub(super) fn unknown_host() -> Host {
     Host { os: "unknown system".to_owned(), arch: "unknown".to_owned(), ..Host::default() }
 }
 
-/// A clock that counts nanoseconds, read by a tool that cuts them to a step.
+/// Returns a clock that counts nanoseconds and was read by a tool with this resolution.
 pub(super) fn clock(source: &str, step_ns: u64) -> Clock {
     Clock {
         source: source.to_owned(),

@@ -1,5 +1,5 @@
-//! jitterdebugger's `results.json`: one thread on each CPU, a thousand bins of a microsecond, or of
-//! a nanosecond with `-N`.
+//! Reads the `results.json` of jitterdebugger: one thread on each CPU, and a thousand bins of a
+//! microsecond, or of a nanosecond with `-N`.
 
 use std::collections::BTreeMap;
 
@@ -7,15 +7,15 @@ use cli::exit::{Error, Result, usage};
 use files::report::Report;
 use serde::Deserialize;
 
-use crate::interop::bins::{self, Binned, RawBins, Stated};
+use crate::interop::bins::{self, BinnedValues, RawBins, StatedFigures};
 use crate::interop::imported::{
-    Imported, UNKNOWN_TIME, clock, json, no_cost, no_rounds, not_too_many, rounded, subject,
+    ImportedReport, UNKNOWN_TIME, check_count, clock, json, no_cost, no_rounds, rounded, subject,
     warning,
 };
 use crate::interop::rt_tests::SysInfo;
 
 const TOOL: &str = "jitterdebugger";
-/// The layouts that are known: the CPUs' part has been the same in all of them.
+/// The known versions; the part about CPUs is the same in all of them.
 const VERSIONS: std::ops::RangeInclusive<u64> = 1..=3;
 const HINT: &str = "jitterdebugger has no option for more bins; its samples (-s) hold every value.";
 
@@ -44,9 +44,9 @@ pub(super) fn read(text: &str) -> Result<Report> {
             file.version
         ));
     }
-    not_too_many("cpu", file.cpu.len())?;
+    check_count("cpu", file.cpu.len())?;
     let unit_ns = if file.sysinfo.resolution_in_ns == 1 { 1 } else { 1_000 };
-    let mut imported = Imported {
+    let mut imported = ImportedReport {
         tool: TOOL,
         version: format!("(results version {})", file.version),
         started_utc: UNKNOWN_TIME.to_owned(),
@@ -71,12 +71,17 @@ pub(super) fn read(text: &str) -> Result<Report> {
         let at = |e: Error| e.context(format!("cpu.{number}"));
         let values = if cpu.count > 0 {
             let avg = cpu.avg.ok_or_else(|| at(Error::usage("the mean is missing")))?;
-            let stated = Stated { count: cpu.count, min: cpu.min, max: cpu.max, avg };
-            Some(Binned::new(&cpu.histogram, &stated, unit_ns).map_err(at)?)
+            let stated = StatedFigures { count: cpu.count, min: cpu.min, max: cpu.max, avg };
+            Some(BinnedValues::new(&cpu.histogram, &stated, unit_ns).map_err(at)?)
         } else {
             None
         };
-        bins::add(&mut imported, subject(format!("{TOOL}/cpu-{number}"), TOOL, None), values, HINT);
+        bins::add_subject(
+            &mut imported,
+            subject(format!("{TOOL}/cpu-{number}"), TOOL, None),
+            values,
+            HINT,
+        );
     }
     Ok(imported.report())
 }

@@ -1,8 +1,7 @@
-//! Other tools' files, and our own, as one report model.
+//! Reads files of other tools and of osjitter as reports.
 //!
-//! The format is detected from the contents, not from the name. What a source does not state is
-//! left out and named in the report's warnings, whose codes begin with `import-`; nothing is made
-//! up.
+//! The format is detected from the content instead of the file name. Information that a source does
+//! not state is left out and named in the warnings of the report, whose codes begin with `import-`.
 
 mod bins;
 pub mod cyclictest;
@@ -31,28 +30,29 @@ use crate::file_io;
 use crate::interop::imported::json;
 use crate::interop::rt_tests::Frame;
 
-/// Reads a report of ours, `cyclictest --json`, `oslat --json`, jitterdebugger's `results.json`,
-/// what `hwlatdetect` or `rtla`'s hist mode prints, an HdrHistogram interval log, or bins; of a
-/// directory, the report or all bins in it.
+/// Reads a report of osjitter, `cyclictest --json`, `oslat --json`, `results.json` of
+/// jitterdebugger, the output of `hwlatdetect` or of the hist mode of `rtla`, an HdrHistogram
+/// interval log, or bins. For a directory, reads the report or all bins in it.
 ///
-/// An imported report has no samples. Those of cyclictest, oslat, jitterdebugger and hwlatdetect
-/// have no rounds either: they can be shown and set side by side, but a difference between two of
-/// them cannot be judged, as one run does not show how much runs differ. A line of an interval log
-/// becomes a round with a summary. A period of 0 means that the source does not state it; counts of
-/// missed ticks are then 0, and mean nothing.
+/// An imported report has no samples. Reports of cyclictest, oslat, jitterdebugger and hwlatdetect
+/// have no rounds either, so that a difference between two of them cannot be judged: a single run
+/// does not show how much runs vary. A line of an interval log becomes a round with a summary. A
+/// period of 0 means that the source does not state it; counts of missed ticks are then 0 and
+/// meaningless.
 ///
 /// # Errors
-/// The file cannot be read, is larger than memory allows, is of no known kind or of a newer
-/// version, or holds what cannot be; the reason names line and column or the path within the file.
+/// Returns an error if the file cannot be read, is too large, has an unknown format or a newer
+/// version, or contains impossible values. The error names line and column, or the path within the
+/// file.
 pub fn read(file: &Path) -> Result<Report> {
-    if fleet::is_one(file) {
+    if fleet::is_bins_path(file) {
         return fleet::Fleet::read(&[file])?.report();
     }
     let file = file_io::resolved(file);
     parse(&file_io::read_text(&file)?).map_err(|e| e.context(file.display()))
 }
 
-/// The keys by which the JSON files differ.
+/// The keys that distinguish the JSON formats.
 #[derive(Deserialize)]
 struct Head {
     schema: Option<String>,
@@ -62,45 +62,47 @@ struct Head {
     cmdline: Option<IgnoredAny>,
 }
 
-/// Where a file comes from that is no JSON for this reason.
-const NAN: &str = " (jitterdebugger writes -nan, which is no JSON, for a CPU without a sample)";
+/// Explains the source of a file that is invalid JSON because of this value.
+const NAN_HINT: &str =
+    " (jitterdebugger writes -nan, which is no JSON, for a CPU without a sample)";
 
-/// Detects the kind of a file from its contents, and reads it. What others wrote has to hold what a
-/// report of ours must: all that is made of a report relies on it.
+/// Detects the format of a file from its content and reads it. A foreign report must pass the same
+/// checks as a report of osjitter, on which all renderers rely.
 pub fn parse(text: &str) -> Result<Report> {
-    let Some(report) = foreign(text)? else {
+    let Some(report) = parse_foreign(text)? else {
         return Report::from_json(text).map_err(|e| Error::usage(e.to_string()));
     };
     report.check().map_err(|e| usage!("not a report: {e}"))?;
     Ok(report)
 }
 
-/// Another tool's file; `None` where it is ours.
-fn foreign(text: &str) -> Result<Option<Report>> {
+/// Reads a file of another tool; `None` if the file has a schema of osjitter.
+fn parse_foreign(text: &str) -> Result<Option<Report>> {
     if files::bins::kind(text).is_some() {
         return fleet::Fleet::parse(text)?.report().map(Some);
     }
-    // Before logs: both begin with comments.
-    if rtla::is_one(text) {
+    // Checked before logs, since both begin with comments.
+    if rtla::is_histogram(text) {
         return rtla::read(text).map(Some);
     }
-    if hlog::is_one(text) {
+    if hlog::is_log(text) {
         return hlog::read(text).map(Some);
     }
-    if hwlatdetect::is_one(text) {
+    if hwlatdetect::is_output(text) {
         return hwlatdetect::read(text).map(Some);
     }
     let head: Head = serde_json::from_str(text).map_err(|e| {
-        let divided = if text.contains(": -nan") { NAN } else { "" };
+        let nan_hint = if text.contains(": -nan") { NAN_HINT } else { "" };
         let cut = if e.is_eof() { "it is empty or cut off: " } else { "" };
-        usage!("not a report: {cut}{e}{divided}")
+        usage!("not a report: {cut}{e}{nan_hint}")
     })?;
     let report = match head {
         Head { schema: Some(_), .. } => return Ok(None),
         Head { thread: Some(_), cmdline: Some(_), .. } => {
             let frame: Frame = json(text, "rt-tests result")?;
             match frame.program() {
-                // What `osjitter report --format cyclictest-json` writes has our name in it.
+                // The output of `osjitter report --format cyclictest-json` names osjitter as its
+                // program.
                 "cyclictest" | "osjitter" => cyclictest::read(text, &frame),
                 "oslat" => oslat::read(text, &frame),
                 other => Err(usage!(

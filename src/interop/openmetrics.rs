@@ -1,14 +1,14 @@
-//! OpenMetrics 1.0 text: a summary of lateness, counters of ticks, gauges of cost. Base units, as
-//! the format asks.
+//! OpenMetrics 1.0 text: a summary of lateness, counters of ticks and gauges of cost. All values
+//! are in base units, as the format requires.
 
 use std::fmt::Write as _;
 
 use files::report::{Percentile, Report};
 
-use crate::render::entry::{Entry, entries};
+use crate::render::entry::{self, Entry};
 use crate::render::percentile;
 
-/// A name, its help, and how to get it.
+/// A counter: its name, its help, and the function that returns its value.
 type Counter = (&'static str, &'static str, fn(&Entry<'_>) -> u64);
 
 const COUNTERS: [Counter; 5] = [
@@ -23,20 +23,20 @@ const COUNTERS: [Counter; 5] = [
     ("osjitter_early_ticks", "Ticks delivered before their deadline.", |e| e.summary.early),
 ];
 
-/// The measured subjects of all reports.
+/// Renders the measured subjects of all reports.
 pub fn text(reports: &[Report]) -> String {
-    let all: Vec<Entry<'_>> = entries(reports).collect();
+    let entries: Vec<Entry<'_>> = entry::entries(reports).collect();
     let mut text = String::from(
         "# TYPE osjitter_lateness_seconds summary\n# UNIT osjitter_lateness_seconds seconds\n\
          # HELP osjitter_lateness_seconds Wake time minus deadline.\n",
     );
-    for entry in &all {
+    for entry in &entries {
         let labels = labels(entry);
         for (Percentile { quantile, .. }, ns) in percentile::supported(&entry.summary.lateness_ns) {
             let _ = writeln!(
                 text,
                 "osjitter_lateness_seconds{{{labels},quantile=\"{quantile}\"}} {}",
-                seconds(ns as f64)
+                format_seconds(ns as f64)
             );
         }
         let count = entry.summary.ticks - entry.summary.skipped.min(entry.summary.ticks);
@@ -44,25 +44,25 @@ pub fn text(reports: &[Report]) -> String {
     }
     text += "# TYPE osjitter_lateness_max_seconds gauge\n# UNIT osjitter_lateness_max_seconds seconds\n\
              # HELP osjitter_lateness_max_seconds Largest lateness.\n";
-    for entry in &all {
-        let max = seconds(entry.summary.lateness_ns.max as f64);
+    for entry in &entries {
+        let max = format_seconds(entry.summary.lateness_ns.max as f64);
         let _ = writeln!(text, "osjitter_lateness_max_seconds{{{}}} {max}", labels(entry));
     }
     for (name, help, get) in COUNTERS {
         let _ = writeln!(text, "# TYPE {name} counter\n# HELP {name} {help}");
-        for entry in &all {
+        for entry in &entries {
             let _ = writeln!(text, "{name}_total{{{}}} {}", labels(entry), get(entry));
         }
     }
     text += "# TYPE osjitter_cpu_per_tick_seconds gauge\n# UNIT osjitter_cpu_per_tick_seconds seconds\n\
              # HELP osjitter_cpu_per_tick_seconds CPU time of the process for each tick.\n";
-    for entry in &all {
+    for entry in &entries {
         if let Some(cpu) = entry.summary.cpu_ns_per_tick {
             let _ = writeln!(
                 text,
                 "osjitter_cpu_per_tick_seconds{{{}}} {}",
                 labels(entry),
-                seconds(cpu)
+                format_seconds(cpu)
             );
         }
     }
@@ -72,24 +72,27 @@ pub fn text(reports: &[Report]) -> String {
 
 fn labels(entry: &Entry<'_>) -> String {
     let subject = entry.subject;
-    let mut labels =
-        format!("id=\"{}\",subject=\"{}\"", escaped(&entry.name()), escaped(&subject.name));
-    let _ = write!(labels, ",period=\"{}\"", seconds(subject.period_ns as f64));
+    let mut labels = format!(
+        "id=\"{}\",subject=\"{}\"",
+        escape_label(&entry.name()),
+        escape_label(&subject.name)
+    );
+    let _ = write!(labels, ",period=\"{}\"", format_seconds(subject.period_ns as f64));
     if let Some(runtime) = &subject.runtime {
-        let _ = write!(labels, ",runtime=\"{}\"", escaped(runtime));
+        let _ = write!(labels, ",runtime=\"{}\"", escape_label(runtime));
     }
     if let Some(load) = &subject.load {
-        let _ = write!(labels, ",load=\"{}\"", escaped(load));
+        let _ = write!(labels, ",load=\"{}\"", escape_label(load));
     }
     labels
 }
 
-/// A label's value, without what would end it.
-pub fn escaped(value: &str) -> String {
+/// Escapes the value of a label.
+pub fn escape_label(value: &str) -> String {
     value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
 
-/// Nanoseconds in the base unit.
-pub fn seconds(ns: f64) -> String {
+/// Formats nanoseconds as seconds.
+pub fn format_seconds(ns: f64) -> String {
     format!("{}", ns / 1e9)
 }

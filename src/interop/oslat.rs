@@ -1,5 +1,5 @@
-//! `oslat --json` of rt-tests: a busy loop on each CPU, every turn of it counted by how long it
-//! took.
+//! Reads `oslat --json` of rt-tests: a busy loop on each CPU that counts every iteration by its
+//! duration.
 
 use std::collections::BTreeMap;
 
@@ -7,9 +7,9 @@ use cli::exit::Result;
 use files::report::Report;
 use serde::Deserialize;
 
-use crate::interop::bins::{self, Binned, RawBins, Stated};
+use crate::interop::bins::{self, BinnedValues, RawBins, StatedFigures};
 use crate::interop::imported::{
-    clock, json, no_cost, no_rounds, not_too_many, rounded, subject, warning,
+    check_count, clock, json, no_cost, no_rounds, rounded, subject, warning,
 };
 use crate::interop::rt_tests::Frame;
 use crate::render::quantity::GAPS;
@@ -26,7 +26,7 @@ struct File {
 #[derive(Deserialize)]
 struct Thread {
     cpu: u64,
-    /// Of the CPU counter, in MHz.
+    /// Frequency of the CPU counter in MHz.
     #[serde(default)]
     freq: u64,
     min: u64,
@@ -37,7 +37,7 @@ struct Thread {
 
 pub(super) fn read(text: &str, frame: &Frame) -> Result<Report> {
     let file: File = json(text, "oslat result")?;
-    not_too_many("thread", file.thread.len())?;
+    check_count("thread", file.thread.len())?;
     let mut clock = clock("the CPU counter, by oslat", UNIT_NS);
     if let Some(mhz) = file.thread.values().map(|t| t.freq).find(|&mhz| mhz > 0) {
         clock.rate_hz = mhz as f64 * 1e6;
@@ -56,20 +56,20 @@ pub(super) fn read(text: &str, frame: &Frame) -> Result<Report> {
         rounded(TOOL, "microseconds", "rounded up"),
     ];
     for (name, thread) in &file.thread {
-        let twin = file.thread.values().filter(|t| t.cpu == thread.cpu).count() > 1;
+        let is_shared = file.thread.values().filter(|t| t.cpu == thread.cpu).count() > 1;
         let id = format!(
             "{TOOL}/cpu-{}{}",
             thread.cpu,
-            if twin { format!("/thread-{name}") } else { String::new() }
+            if is_shared { format!("/thread-{name}") } else { String::new() }
         );
         let count = thread.histogram.0.values().sum();
-        let stated = Stated { count, min: thread.min, max: thread.max, avg: thread.avg };
+        let stated = StatedFigures { count, min: thread.min, max: thread.max, avg: thread.avg };
         let values =
-            (count > 0).then(|| Binned::new(&thread.histogram, &stated, UNIT_NS)).transpose();
+            (count > 0).then(|| BinnedValues::new(&thread.histogram, &stated, UNIT_NS)).transpose();
         let values = values
             .map_err(|e| e.context(format!("thread.{name}")))?
-            .map(Binned::with_open_last_bin);
-        bins::add(&mut imported, subject(id, TOOL, None), values, HINT);
+            .map(BinnedValues::with_open_last_bin);
+        bins::add_subject(&mut imported, subject(id, TOOL, None), values, HINT);
     }
     Ok(imported.report())
 }

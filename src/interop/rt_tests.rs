@@ -1,15 +1,15 @@
-//! The frame that all programs of rt-tests write around their numbers with `--json`.
+//! The frame that all programs of rt-tests write around their results with `--json`.
 //!
-//! Two of its keys end in a colon of their own; versions without it are read too.
+//! Two of its keys end in a colon; versions without the colons are accepted as well.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use files::report::{Clock, Host, MAX_NS};
 use serde::{Deserialize, Serialize};
 
-use crate::interop::imported::{Imported, UNKNOWN_TIME, rfc3339, unknown_host};
+use crate::interop::imported::{ImportedReport, UNKNOWN_TIME, rfc3339, unknown_host};
 
-/// What is only written is not read: whatever it is, nothing depends on it.
+/// The frame. Fields that are only written are skipped when reading, since nothing depends on them.
 #[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(default)]
 pub(super) struct Frame {
@@ -29,7 +29,7 @@ pub(super) struct Frame {
     pub resolution_in_ns: u64,
 }
 
-/// As rt-tests and jitterdebugger write it. The name of the machine is not taken over.
+/// The system information of rt-tests and jitterdebugger. The name of the machine is not imported.
 #[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(default)]
 pub(super) struct SysInfo {
@@ -48,7 +48,8 @@ pub(super) struct SysInfo {
 }
 
 impl SysInfo {
-    pub fn of(host: &Host) -> Self {
+    /// Describes a host in this format.
+    pub fn from_host(host: &Host) -> Self {
         Self {
             sysname: host.os.clone(),
             release: host.kernel.clone().unwrap_or_default(),
@@ -59,6 +60,7 @@ impl SysInfo {
         }
     }
 
+    /// Converts the description to a host.
     pub fn host(&self) -> Host {
         let stated = |text: &String| Some(text.clone()).filter(|t| !t.is_empty());
         let unknown = unknown_host();
@@ -75,16 +77,16 @@ impl SysInfo {
 }
 
 impl Frame {
-    /// The program, by the first word of its command line.
+    /// Returns the name of the program, from the command line.
     pub fn program(&self) -> &str {
         let first = self.cmdline.split_whitespace().next().unwrap_or_default();
         first.rsplit('/').next().unwrap_or_default()
     }
 
-    /// What a program of rt-tests measured, still without its threads.
-    pub fn imported(&self, tool: &'static str, clock: Clock) -> Imported {
-        let (start, end) = (mail_date(&self.start_time), mail_date(&self.end_time));
-        // A clock that was set meanwhile, from 1970 on, states no length.
+    /// Returns the content of the frame, without the threads.
+    pub fn imported(&self, tool: &'static str, clock: Clock) -> ImportedReport {
+        let (start, end) = (parse_mail_date(&self.start_time), parse_mail_date(&self.end_time));
+        // If the clock was set during the run, from 1970 on, the length is unknown.
         let length = start
             .zip(end)
             .and_then(|(s, e)| e.checked_sub(s))
@@ -92,7 +94,7 @@ impl Frame {
         let started = start.and_then(|s| UNIX_EPOCH.checked_add(s));
         let mut host = self.sysinfo.host();
         host.versions.insert("rt-tests".to_owned(), self.version.clone());
-        Imported {
+        ImportedReport {
             tool,
             version: self.version.clone(),
             started_utc: started.and_then(rfc3339).unwrap_or_else(|| UNKNOWN_TIME.to_owned()),
@@ -108,8 +110,8 @@ impl Frame {
 const MONTHS: [&str; 12] =
     ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
-/// `Sat, 21 Nov 2026 08:31:02 +0100` as time since the epoch.
-fn mail_date(text: &str) -> Option<Duration> {
+/// Parses a date such as `Sat, 21 Nov 2026 08:31:02 +0100` as the time since the epoch.
+fn parse_mail_date(text: &str) -> Option<Duration> {
     let words: Vec<&str> = text.split_whitespace().collect();
     let [_, day, month, year, clock, zone] = words.as_slice() else { return None };
     let month = MONTHS.iter().position(|m| m == month)? + 1;
@@ -127,8 +129,8 @@ fn mail_date(text: &str) -> Option<Duration> {
     }
 }
 
-/// A time as the date of a mail, in UTC.
-pub(super) fn to_mail_date(time: SystemTime) -> String {
+/// Formats a time as the date of a mail, in UTC.
+pub(super) fn format_mail_date(time: SystemTime) -> String {
     const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
     let days = time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs() / 86_400;
     let text = rfc3339(time).unwrap_or_default();
@@ -148,8 +150,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn dates_of_mails() {
-        let seconds = |text| mail_date(text).map(|d| d.as_secs());
+    fn mail_dates_are_parsed() {
+        let seconds = |text| parse_mail_date(text).map(|d| d.as_secs());
         assert_eq!(seconds("Sat, 21 Nov 2026 08:31:02 +0000"), Some(1_795_249_862));
         assert_eq!(seconds("Sat, 21 Nov 2026 09:31:02 +0100"), Some(1_795_249_862));
         assert_eq!(
@@ -167,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_the_calendar_is_no_panic() {
+    fn extreme_dates_do_not_panic() {
         let from = |start_time: &str, end_time: &str| {
             let (start_time, end_time) = (start_time.to_owned(), end_time.to_owned());
             let frame = Frame { start_time, end_time, ..Frame::default() };
@@ -179,14 +181,14 @@ mod tests {
             from("Fri, 31 Dec 9999 23:59:59 -0100", "Fri, 31 Dec 9999 23:59:59 -0100"),
             unknown
         );
-        let set_meanwhile =
+        let clock_was_set =
             from("Thu, 01 Jan 1970 00:00:09 +0000", "Sat, 21 Nov 2026 08:31:02 +0000");
-        assert_eq!(set_meanwhile, ("1970-01-01T00:00:09Z".to_owned(), 0));
+        assert_eq!(clock_was_set, ("1970-01-01T00:00:09Z".to_owned(), 0));
     }
 
     #[test]
-    fn a_date_as_mail_writes_it() {
+    fn mail_date_has_standard_format() {
         let at = humantime::parse_rfc3339("2026-11-21T07:05:09Z").unwrap();
-        assert_eq!(to_mail_date(at), "Sat, 21 Nov 2026 07:05:09 +0000");
+        assert_eq!(format_mail_date(at), "Sat, 21 Nov 2026 07:05:09 +0000");
     }
 }

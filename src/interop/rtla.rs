@@ -1,25 +1,25 @@
-//! What `rtla timerlat hist` and `rtla osnoise hist` print: rows of buckets, and a column for each
-//! CPU and stage.
+//! Reads the output of `rtla timerlat hist` and `rtla osnoise hist`: rows of buckets, and a column
+//! for each CPU and stage.
 
 use cli::exit::{Error, Result, usage};
 use files::report::Report;
 
-use crate::interop::bins::{self, Binned, RawBins, Stated};
+use crate::interop::bins::{self, BinnedValues, RawBins, StatedFigures};
 use crate::interop::imported::{
-    Imported, UNKNOWN_TIME, clock, no_cost, no_rounds, not_too_many, rounded, subject,
+    ImportedReport, UNKNOWN_TIME, check_count, clock, no_cost, no_rounds, rounded, subject,
     unknown_host, warning,
 };
 use crate::render::quantity::GAPS;
 
-/// First words of what it prints.
+/// Beginning of the output.
 const BEGIN: &str = "# RTLA ";
 const HINT: &str = "Run rtla with a larger -E, so that every value has a bucket.";
-/// The stages of one wake-up, as columns name them: the timer's interrupt, the thread, and its
+/// The stages of a wake-up and their names in the columns: the timer interrupt, the thread, and its
 /// return to user space.
 const STAGES: [(&str, &str); 3] = [("IRQ", "irq"), ("Thr", "thread"), ("Usr", "user")];
 
 /// Whether a text is a histogram of rtla.
-pub(super) fn is_one(text: &str) -> bool {
+pub(super) fn is_histogram(text: &str) -> bool {
     text.trim_start().starts_with(BEGIN)
 }
 
@@ -35,7 +35,7 @@ struct Column {
 }
 
 impl Column {
-    fn of(tool: &str, head: &str) -> Option<Self> {
+    fn parse(tool: &str, head: &str) -> Option<Self> {
         let (stage, cpu) = head.split_once('-')?;
         let cpu: u64 = cpu.parse().ok()?;
         let stage = match stage {
@@ -47,8 +47,8 @@ impl Column {
         Some(Self { name, id, buckets: Vec::new(), count: None, min: None, avg: None, max: None })
     }
 
-    /// The figures below the buckets, and the buckets; nothing where no sample was taken.
-    fn values(&self, unit_ns: u64) -> Result<Option<Binned>> {
+    /// Returns the buckets and the figures below them; `None` if no sample was taken.
+    fn values(&self, unit_ns: u64) -> Result<Option<BinnedValues>> {
         let (Some(count), Some(min), Some(avg), Some(max)) =
             (self.count, self.min, self.avg, self.max)
         else {
@@ -60,16 +60,17 @@ impl Column {
             };
         };
         let mut buckets = self.buckets.iter().map(|&(from, n)| {
-            // A bucket of several steps may begin below the least value that is in it.
+            // A bucket of several steps may begin below the smallest value in it.
             if n > 0 { (from.max(min), n) } else { (from, n) }
         });
-        let raw = RawBins::gathered(|| Ok(buckets.next()), Error::usage)?;
-        Binned::new(&raw, &Stated { count, min, max, avg: avg as f64 }, unit_ns).map(Some)
+        let raw = RawBins::collect(|| Ok(buckets.next()), Error::usage)?;
+        BinnedValues::new(&raw, &StatedFigures { count, min, max, avg: avg as f64 }, unit_ns)
+            .map(Some)
     }
 }
 
 pub(super) fn read(text: &str) -> Result<Report> {
-    let wrong = |what: &str| usage!("not a histogram of rtla: {what}");
+    let error = |what: &str| usage!("not a histogram of rtla: {what}");
     let mut lines = (1..).zip(text.lines().map(str::trim)).skip_while(|(_, line)| line.is_empty());
     let title =
         lines.next().and_then(|(_, line)| line.strip_prefix(BEGIN)?.strip_suffix(" histogram"));
@@ -77,7 +78,7 @@ pub(super) fn read(text: &str) -> Result<Report> {
         Some("timerlat") => ("rtla timerlat", "timerlat"),
         Some("osnoise") => ("rtla osnoise", "osnoise"),
         _ => {
-            return Err(wrong(
+            return Err(error(
                 "the first line names neither timerlat nor osnoise; rtla's hist mode is read, top is not",
             ));
         }
@@ -87,22 +88,22 @@ pub(super) fn read(text: &str) -> Result<Report> {
     for (n, line) in lines {
         let words: Vec<&str> = line.split_whitespace().collect();
         let Some((&first, values)) = words.split_first() else { break };
-        let of_all = || values.len() == columns.len();
+        let is_complete = || values.len() == columns.len();
         match first {
             "#" if line.contains("unit is microseconds") => unit_ns = Some(1_000),
             "#" if line.contains("unit is nanoseconds") => unit_ns = Some(1),
             "#" => seconds = duration(&words).unwrap_or(seconds),
             "Index" => {
-                not_too_many("column", values.len())?;
+                check_count("column", values.len())?;
                 let found: Option<Vec<_>> =
-                    values.iter().map(|head| Column::of(tool, head)).collect();
+                    values.iter().map(|head| Column::parse(tool, head)).collect();
                 columns = found
-                    .ok_or_else(|| wrong(&format!("line {n} names an unknown column: {line:?}")))?;
+                    .ok_or_else(|| error(&format!("line {n} names an unknown column: {line:?}")))?;
             }
             "over:" => {}
-            "count:" | "min:" | "avg:" | "max:" if of_all() => {
+            "count:" | "min:" | "avg:" | "max:" if is_complete() => {
                 for (column, value) in columns.iter_mut().zip(values) {
-                    // Where nothing was measured there is a dash.
+                    // A dash stands for a value that was not measured.
                     let value = value.parse().ok();
                     match first {
                         "count:" => column.count = value,
@@ -117,19 +118,19 @@ pub(super) fn read(text: &str) -> Result<Report> {
                 let counts: Option<Vec<u64>> =
                     values.iter().map(|count| count.parse().ok()).collect();
                 let counts = counts
-                    .filter(|_| of_all())
-                    .ok_or_else(|| wrong(&format!("line {n} is no row: {line:?}")))?;
+                    .filter(|_| is_complete())
+                    .ok_or_else(|| error(&format!("line {n} is no row: {line:?}")))?;
                 for (column, count) in columns.iter_mut().zip(counts) {
                     column.buckets.push((bucket, count));
                 }
             }
         }
     }
-    let unit_ns = unit_ns.ok_or_else(|| wrong("it states no unit"))?;
+    let unit_ns = unit_ns.ok_or_else(|| error("it states no unit"))?;
     if columns.is_empty() {
-        return Err(wrong("no column of a CPU is there"));
+        return Err(error("no column of a CPU is there"));
     }
-    let mut imported = Imported {
+    let mut imported = ImportedReport {
         tool: program,
         version: String::new(),
         started_utc: UNKNOWN_TIME.to_owned(),
@@ -140,27 +141,27 @@ pub(super) fn read(text: &str) -> Result<Report> {
         subjects: Vec::new(),
     };
     if tool == "osnoise" {
-        let what = "osnoise counts what took a CPU from a busy loop, by how long: these are gaps, not lateness, and there \
+        let message = "osnoise counts what took a CPU from a busy loop, by how long: these are gaps, not lateness, and there \
                     is no period.";
         let hint = "Compare the largest gap and the counts of long ones; the subject spin of osjitter run is its counterpart.";
-        imported.warnings.push(warning(GAPS, what, hint));
+        imported.warnings.push(warning(GAPS, message, hint));
     }
     if unit_ns > 1 {
         imported.warnings.push(rounded(program, "microseconds", "the rest cut off"));
     }
     for column in columns {
         let values = column.values(unit_ns).map_err(|e| e.context(&column.id))?;
-        bins::add(&mut imported, subject(column.id, &column.name, None), values, HINT);
+        bins::add_subject(&mut imported, subject(column.id, &column.name, None), values, HINT);
     }
     Ok(imported.report())
 }
 
-/// Of `# Duration: 0 00:10:00`: days, hours, minutes and seconds.
+/// Parses the duration of `# Duration: 0 00:10:00` in seconds: days, hours, minutes and seconds.
 fn duration(words: &[&str]) -> Option<u64> {
     let ["#", "Duration:", days, time] = words else { return None };
     let parts: Vec<u64> = time.split(':').map(|part| part.parse().ok()).collect::<Option<_>>()?;
     let [hours, minutes, seconds] = parts[..] else { return None };
-    // Nobody measured for longer than a century.
+    // More than a century is an error.
     let days: u64 = days.parse().ok().filter(|&days| days < 36_525)?;
     let small = [hours, minutes, seconds].iter().all(|&part| part < 60);
     small.then(|| ((days * 24 + hours) * 60 + minutes) * 60 + seconds)
@@ -172,11 +173,11 @@ mod tests {
 
     use super::*;
 
-    /// Written by hand in the layout that the kernel's documentation shows.
+    /// Written by hand in the layout of the kernel documentation.
     const TIMERLAT: &str = include_str!("../../tests/fixtures/rtla-timerlat.txt");
 
     #[test]
-    fn each_cpu_and_stage_is_a_subject() {
+    fn cpus_and_stages_are_subjects() {
         let report = read(TIMERLAT).unwrap();
         let ids: Vec<&str> = report.subjects.iter().map(|s| s.id.as_str()).collect();
         assert_eq!(
@@ -197,7 +198,7 @@ mod tests {
             (12_000, 1_000, 310_000)
         );
         assert_eq!(thread.lateness_ns.p50, Some(2_000));
-        // Of the one value above the last bucket, only that it is the largest is known.
+        // A single value is above the last bucket, and only its size as the largest is known.
         assert_eq!(
             report.subjects[1].histogram.as_ref().unwrap().overflow.as_ref().map(|o| o.count),
             Some(1)
@@ -207,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn noise_is_gaps_and_a_bucket_may_begin_below_its_values() {
+    fn osnoise_values_are_gaps() {
         let text = "# RTLA osnoise histogram\n# Time unit is nanoseconds (ns)\n# Duration: 1 00:00:01\nIndex CPU-003\n0 7\n10 3\n\
                     over: 0\ncount: 10\nmin: 4\navg: 6\nmax: 13\nALL: CPU\ncount: 99\n";
         let report = read(text).unwrap();
@@ -219,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_refused_by_its_line() {
+    fn errors_name_the_line() {
         for (from, to, says) in [
             ("timerlat histogram", "hwnoise top", "neither timerlat nor osnoise"),
             ("# Time unit is microseconds (us)\n", "", "no unit"),
@@ -233,7 +234,7 @@ mod tests {
             let error = read(&TIMERLAT.replacen(from, to, 1)).unwrap_err().to_string();
             assert!(error.contains(says), "{error}");
         }
-        // Cut off anywhere, it is refused or read in part; it never panics.
+        // A truncated text is rejected or read in part, and never panics.
         for end in (0..TIMERLAT.len()).filter(|&end| TIMERLAT.is_char_boundary(end)) {
             let _ = read(&TIMERLAT[..end]);
         }

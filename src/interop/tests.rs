@@ -1,5 +1,5 @@
-//! Small mutations of real files: whatever they become, it is read and drawn, or refused with a
-//! reason; never a panic.
+//! Applies small mutations to real files. Each result is read and rendered, or rejected with a
+//! reason, without a panic.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use jitterstat::sample::{Grid, RoundSamples, Wakeup};
 use proptest::prelude::*;
 use serde_json::Value;
 
-use crate::interop::imported::{Imported, clock, subject, unknown_host};
+use crate::interop::imported::{ImportedReport, clock, subject, unknown_host};
 use crate::interop::{self, parse};
 use crate::render;
 
@@ -25,9 +25,9 @@ const FIXTURES: [&str; 6] = [
     include_str!("../../tests/fixtures/python.hlog"),
 ];
 
-/// A report as a short run leaves it: rounds with samples, skipped ticks among them, and stamps of
+/// A report like that of a short run: rounds with samples, some skipped ticks, and wake-up times of
 /// the runtime.
-fn small() -> Report {
+fn small_report() -> Report {
     let rounds = 12;
     let grid = Grid { period_ns: 500_000, first_tick: 3, ticks: 20 };
     let samples: Vec<RoundSamples> = (0..rounds)
@@ -45,14 +45,14 @@ fn small() -> Report {
     let cost = RoundCost { cpu_ns: Some(400_000), wakeups: Some(25) };
     let part = |(round, samples)| InstanceRound { round, samples, cost };
     let parts: Vec<InstanceRound<'_>> = (0..).zip(&samples).map(part).collect();
-    let mut one =
+    let mut interval =
         subject("os-interval@500us/current-thread".to_owned(), "os-interval", Some(500_000));
-    one.runtime = Some("current-thread".to_owned());
-    one.status = files::report::Status::Measured;
-    one.summary = summarise(&parts, true);
-    one.histogram =
+    interval.runtime = Some("current-thread".to_owned());
+    interval.status = files::report::Status::Measured;
+    interval.summary = summarise(&parts, true);
+    interval.histogram =
         Some(histogram::pack(samples.iter().flat_map(|s| s.lateness_ns.iter().copied())));
-    one.rounds = parts
+    interval.rounds = parts
         .iter()
         .map(|part| Round {
             index: part.round,
@@ -71,7 +71,7 @@ fn small() -> Report {
             ..Round::default()
         })
         .collect();
-    Imported {
+    ImportedReport {
         tool: "osjitter",
         version: "0.1.0".to_owned(),
         started_utc: "2026-11-21T08:00:00Z".to_owned(),
@@ -79,12 +79,12 @@ fn small() -> Report {
         host: unknown_host(),
         clock: clock("counter", 40),
         warnings: Vec::new(),
-        subjects: vec![one],
+        subjects: vec![interval],
     }
     .report()
 }
 
-/// Every format, of a report that was let through.
+/// Renders a valid report in every format.
 fn export_all(report: &Report) {
     let both = [report.clone(), report.clone()];
     for reports in [&both[..1], &both[..]] {
@@ -108,8 +108,8 @@ fn export_all(report: &Report) {
     let _ = files::merge::ranking(&both);
 }
 
-/// Refused with a reason, or taken by every format.
-fn survives(text: &str) -> Result<Report, Error> {
+/// Checks that a text is rejected with a reason, or can be rendered in every format.
+fn parse_and_render(text: &str) -> Result<Report, Error> {
     let result = parse(text);
     match &result {
         Ok(report) => export_all(report),
@@ -118,15 +118,15 @@ fn survives(text: &str) -> Result<Report, Error> {
     result
 }
 
-/// The places of all numbers in a document, as JSON pointers.
+/// Returns the positions of all numbers in a document, as JSON pointers.
 fn numbers(value: &Value, at: &str, found: &mut Vec<String>) {
     match value {
         Value::Number(_) => found.push(at.to_owned()),
-        Value::Array(all) => {
-            all.iter().enumerate().for_each(|(i, v)| numbers(v, &format!("{at}/{i}"), found))
+        Value::Array(items) => {
+            items.iter().enumerate().for_each(|(i, v)| numbers(v, &format!("{at}/{i}"), found))
         }
-        Value::Object(all) => {
-            for (key, v) in all {
+        Value::Object(fields) => {
+            for (key, v) in fields {
                 numbers(v, &format!("{at}/{}", key.replace('~', "~0").replace('/', "~1")), found);
             }
         }
@@ -134,8 +134,8 @@ fn numbers(value: &Value, at: &str, found: &mut Vec<String>) {
     }
 }
 
-/// Numbers that break arithmetic.
-const EVIL: [&str; 14] = [
+/// Values that often break arithmetic.
+const EXTREME_VALUES: [&str; 14] = [
     "0",
     "-1",
     "1",
@@ -154,23 +154,23 @@ const EVIL: [&str; 14] = [
 
 #[test]
 fn real_files_are_read() {
-    let own = small();
-    assert_eq!(survives(&own.to_json()).unwrap(), own);
+    let report = small_report();
+    assert_eq!(parse_and_render(&report.to_json()).unwrap(), report);
     for text in FIXTURES {
-        survives(text).unwrap();
+        parse_and_render(text).unwrap();
     }
 }
 
 #[test]
-fn a_flaw_is_named_by_its_path_and_its_place() {
+fn type_errors_name_path_and_position() {
     let error =
         parse("{\"schema\": \"osjitter.report/1\",\n \"tool\": 3}").unwrap_err().to_string();
     assert!(error.contains("tool: ") && error.contains("line 2 column"), "{error}");
 }
 
 #[test]
-fn what_a_well_formed_report_cannot_be_is_named_by_its_path() {
-    let good: Value = serde_json::from_str(&small().to_json()).unwrap();
+fn invalid_values_are_named_by_path() {
+    let good: Value = serde_json::from_str(&small_report().to_json()).unwrap();
     let cases: BTreeMap<&str, (&str, Value)> = BTreeMap::from([
         (
             "/subjects/0/rounds/3/lateness_ns/17",
@@ -206,7 +206,7 @@ fn what_a_well_formed_report_cannot_be_is_named_by_its_path() {
 }
 
 #[test]
-fn foreign_numbers_that_cannot_be_are_refused() {
+fn invalid_foreign_numbers_are_rejected() {
     let with = |text: &str, from: &str, to: &str| {
         assert!(text.contains(from), "the fixture has {from}");
         text.replacen(from, to, 1)
@@ -240,7 +240,7 @@ fn foreign_numbers_that_cannot_be_are_refused() {
         ),
     ];
     for (text, says) in cases {
-        match survives(&text) {
+        match parse_and_render(&text) {
             Ok(_) => assert!(says.is_empty(), "{says}"),
             Err(error) => {
                 assert!(!says.is_empty() && error.to_string().contains(says), "{says}: {error}")
@@ -249,42 +249,42 @@ fn foreign_numbers_that_cannot_be_are_refused() {
     }
     let no_sample = "{\"version\": 3, \"cpu\": {\"0\": {\"histogram\": {}, \"count\": 0, \"min\": 18446744073709551615, \
                      \"max\": 0, \"avg\": null}}}";
-    assert!(survives(no_sample).unwrap().subjects[0].summary.is_none());
+    assert!(parse_and_render(no_sample).unwrap().subjects[0].summary.is_none());
 }
 
 proptest! {
     #[test]
-    fn any_number_of_ours_may_become_any_other(which in any::<prop::sample::Index>(), evil in 0..EVIL.len()) {
-        let mut value: Value = serde_json::from_str(&small().to_json()).unwrap();
+    fn mutated_reports_never_panic(which in any::<prop::sample::Index>(), extreme in 0..EXTREME_VALUES.len()) {
+        let mut value: Value = serde_json::from_str(&small_report().to_json()).unwrap();
         let mut found = Vec::new();
         numbers(&value, "", &mut found);
-        // Counts and times of a summary are few among thousands of samples: half of the draws are
-        // theirs.
+        // The counts and times of summaries are few among thousands of samples, so half of the
+        // draws are taken from them.
         let (samples, others): (Vec<String>, Vec<String>) =
             found.into_iter().partition(|at| at.contains("lateness_ns/") || at.contains("/tick/"));
-        let pool = if evil % 2 == 0 { &others } else { &samples };
+        let pool = if extreme % 2 == 0 { &others } else { &samples };
         let at: &String = which.get(pool);
         *value.pointer_mut(at).unwrap() = "evil".into();
-        let _ = survives(&value.to_string().replacen("\"evil\"", EVIL[evil], 1));
+        let _ = parse_and_render(&value.to_string().replacen("\"evil\"", EXTREME_VALUES[extreme], 1));
     }
 
     #[test]
-    fn any_number_of_theirs_may_become_any_other(which in any::<prop::sample::Index>(), evil in 0..EVIL.len(), file in 0..5_usize) {
+    fn mutated_imports_never_panic(which in any::<prop::sample::Index>(), extreme in 0..EXTREME_VALUES.len(), file in 0..5_usize) {
         let mut value: Value = serde_json::from_str(FIXTURES[file]).unwrap();
         let mut found = Vec::new();
         numbers(&value, "", &mut found);
         let at: &String = which.get(&found);
         *value.pointer_mut(at).unwrap() = "evil".into();
-        let _ = survives(&value.to_string().replacen("\"evil\"", EVIL[evil], 1));
+        let _ = parse_and_render(&value.to_string().replacen("\"evil\"", EXTREME_VALUES[extreme], 1));
     }
 
     #[test]
-    fn bytes_may_be_cut_changed_and_doubled(
+    fn mutated_bytes_never_panic(
         file in 0..=6_usize,
         edits in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>(), 0..4_u8), 1..5),
     ) {
-        let own = small().to_json();
-        let mut bytes = FIXTURES.get(file).map_or(own.as_str(), |f| f).as_bytes().to_vec();
+        let report = small_report().to_json();
+        let mut bytes = FIXTURES.get(file).map_or(report.as_str(), |f| f).as_bytes().to_vec();
         for (at, byte, kind) in edits {
             if bytes.is_empty() {
                 break;
@@ -297,6 +297,6 @@ proptest! {
                 _ => bytes.insert(at, bytes[at]),
             }
         }
-        let _ = survives(&String::from_utf8_lossy(&bytes));
+        let _ = parse_and_render(&String::from_utf8_lossy(&bytes));
     }
 }

@@ -1,5 +1,5 @@
-//! What services that follow benchmarks over time read: Bencher's metric format, and the custom
-//! format of github-action-benchmark in which smaller is better.
+//! Formats of services that track benchmarks over time: the metric format of Bencher, and the
+//! `customSmallerIsBetter` format of github-action-benchmark.
 
 use files::report::{Percentile, Report};
 use serde_json::{Map, Value, json};
@@ -7,10 +7,10 @@ use serde_json::{Map, Value, json};
 use crate::render::entry::entries;
 use crate::render::percentile;
 
-/// `{benchmark: {measure: {value, lower_value, upper_value}}}`; the limits are the 95 % interval
-/// where there is one.
+/// Renders `{benchmark: {measure: {value, lower_value, upper_value}}}`. The limits are the 95 %
+/// confidence interval, if there is one.
 pub fn bmf(reports: &[Report]) -> String {
-    let mut all = Map::new();
+    let mut benchmarks = Map::new();
     for entry in entries(reports) {
         let d = &entry.summary.lateness_ns;
         let mut measures = Map::new();
@@ -27,29 +27,29 @@ pub fn bmf(reports: &[Report]) -> String {
         if let Some(cpu) = entry.summary.cpu_ns_per_tick {
             measures.insert("cpu_ns_per_tick".into(), json!({ "value": cpu }));
         }
-        all.insert(entry.name(), Value::Object(measures));
+        benchmarks.insert(entry.name(), Value::Object(measures));
     }
-    format!("{:#}\n", Value::Object(all))
+    format!("{:#}\n", Value::Object(benchmarks))
 }
 
-/// `[{name, unit, value, range, extra}]` for `tool: customSmallerIsBetter`.
+/// Renders `[{name, unit, value, range, extra}]` for `tool: customSmallerIsBetter`.
 pub fn gab(reports: &[Report]) -> String {
-    let mut all = Vec::new();
+    let mut values = Vec::new();
     for entry in entries(reports) {
         let d = &entry.summary.lateness_ns;
         for (Percentile { key, label, .. }, value) in percentile::supported(d) {
             let title = format!("{} lateness {label}", entry.name());
-            let mut one = json!({ "name": title, "unit": "ns", "value": value });
+            let mut measurement = json!({ "name": title, "unit": "ns", "value": value });
             if let Some([low, high]) = d.ci95.get(key) {
-                one["range"] = format!("{low} .. {high}").into();
+                measurement["range"] = format!("{low} .. {high}").into();
             }
-            one["extra"] =
+            measurement["extra"] =
                 format!("{} ticks, {} missed", entry.summary.ticks, entry.summary.missed).into();
-            all.push(one);
+            values.push(measurement);
         }
         if let Some(cpu) = entry.summary.cpu_ns_per_tick {
-            all.push(json!({ "name": format!("{} CPU per tick", entry.name()), "unit": "ns", "value": cpu }));
+            values.push(json!({ "name": format!("{} CPU per tick", entry.name()), "unit": "ns", "value": cpu }));
         }
     }
-    format!("{:#}\n", Value::Array(all))
+    format!("{:#}\n", Value::Array(values))
 }

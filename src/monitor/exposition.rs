@@ -10,7 +10,7 @@ use std::borrow::Cow;
 
 pub use form::Form;
 
-use crate::interop::openmetrics::seconds;
+use crate::interop::openmetrics::format_seconds;
 use crate::monitor::books::{Loop, Total};
 use crate::monitor::exposition::family::{Family, Kind, Labels, Sample, Value};
 use crate::monitor::exposition::histogram::Histogram;
@@ -159,7 +159,7 @@ fn labels(of: &Loop) -> Labels<'_> {
             ("meter", meter, period_ns, "program", program)
         }
     };
-    let period = seconds(*period_ns as f64);
+    let period = format_seconds(*period_ns as f64);
     let mut labels =
         vec![(name, Cow::from(of_name)), ("period", period.into()), (last, Cow::from(of_last))];
     labels.retain(|(_, value)| !value.is_empty());

@@ -282,7 +282,7 @@ fn percentile_column<'a>(
         let d = &summary.lateness_ns;
         let value = format_time(percentile::value(d, key)?);
         let interval = d.ci95.get(key).filter(|_| with_interval);
-        let interval = interval.map(|ci| format!(" {}", format_interval(*ci)));
+        let interval = interval.map(|ci| format!(" {}", format_interval(ci[0], ci[1])));
         let cell = value + &interval.unwrap_or_default();
         Some(if is_ranked { mark_best(cell, &best.least_late, subject) } else { cell })
     };

@@ -7,7 +7,7 @@ use clap::{Args, ValueHint};
 use crate::render::formats::{Format, parser};
 use crate::report::runs::{self, RunOptions};
 
-/// What some kind of file offers: a run's report everything but the formats of a gate.
+/// Returns all formats that some kind of file offers: those of a run, and those of a gate.
 fn formats() -> impl IntoIterator<Item = Format> {
     runs::FORMATS.map(|(format, _)| format).into_iter().chain([Format::Junit, Format::Sarif])
 }
@@ -32,15 +32,15 @@ pub struct ReportArgs {
     /// Files of osjitter, or results of other tools
     #[arg(required = true, value_name = "FILE", value_hint = ValueHint::AnyPath)]
     pub files: Vec<PathBuf>,
-    /// What to show
+    /// Format of the output
     #[arg(long, value_parser = parser(formats()), default_value = "table")]
     pub format: Format,
     #[command(flatten)]
     pub runs: RunOptions,
-    /// With the file of bench timeout, add the figures that bench-tokio-timeout published
+    /// Add the figures published by bench-tokio-timeout to the file of bench timeout
     #[arg(long)]
     pub reference: bool,
-    /// Write here instead of stdout
+    /// Write to PATH instead of stdout
     #[arg(long, value_name = "PATH")]
     pub out: Option<PathBuf>,
 }

@@ -1,5 +1,5 @@
-//! `osjitter report`: any table or picture of a file again, from the file alone. It finds out the
-//! kind of the file, and asks the room that owns it.
+//! The command `osjitter report`: renders tables and pictures from a file. It detects the kind of
+//! the file and delegates to the module that owns it.
 
 pub mod args;
 pub mod runs;
@@ -24,27 +24,27 @@ use crate::report::args::ReportArgs;
 use crate::report::runs::Runs;
 use crate::{bench, compare, doctor, file_io, find, gate, interop};
 
-/// Where a file of ours names its schema: in its first lines, unless somebody has sorted its keys.
-const HEAD: usize = 4_096;
+/// Number of bytes in which a file of osjitter names its schema, unless its keys have been sorted.
+const SCHEMA_SEARCH_BYTES: usize = 4_096;
 
-/// Whether a file names a schema.
-fn names(text: &str) -> impl Fn(&str) -> bool {
+/// Returns a predicate that tells whether a file names a schema.
+fn schema_predicate(text: &str) -> impl Fn(&str) -> bool {
     #[derive(serde::Deserialize)]
-    struct Named {
+    struct SchemaKey {
         schema: Option<String>,
     }
-    let head = &text.as_bytes()[..text.len().min(HEAD)];
+    let head = &text.as_bytes()[..text.len().min(SCHEMA_SEARCH_BYTES)];
     let has = |part: &str| head.windows(part.len()).any(|bytes| bytes == part.as_bytes());
-    let sorted = text.trim_start().starts_with('{') && !has("\"schema\"");
-    let later = sorted.then(|| serde_json::from_str::<Named>(text).ok()?.schema).flatten();
+    let is_sorted = text.trim_start().starts_with('{') && !has("\"schema\"");
+    let later = is_sorted.then(|| serde_json::from_str::<SchemaKey>(text).ok()?.schema).flatten();
     move |schema| has(schema) || later.as_deref() == Some(schema)
 }
 
-/// What makes one file's format.
-type Show = fn(&str, &ReportArgs) -> Result<Rendering>;
+/// Renders a file of one kind.
+type RenderFn = fn(&str, &ReportArgs) -> Result<Rendering>;
 
-/// The kinds of files beside reports, by their schemas, and the rooms that own them.
-const KINDS: [(&str, Show); 7] = [
+/// The kinds of files other than reports: their schemas, and the functions that render them.
+const KINDS: [(&str, RenderFn); 7] = [
     (bench::SCHEMA, |text, args| bench::render(text, args.format, args.reference)),
     (Verdict::SCHEMA, |text, args| {
         make("a verdict", &gate::formats::FORMATS, args.format, &gate::worded(read(text)?))
@@ -70,35 +70,36 @@ fn read<T: File>(text: &str) -> Result<T> {
     T::from_json(text).map_err(|e| Error::usage(e.to_string()))
 }
 
+/// Runs the command.
 pub fn run(args: &ReportArgs) -> Result<ExitStatus> {
-    if args.files.iter().any(|file| fleet::is_one(file)) {
-        return deliver(of_fleet(args)?, args);
+    if args.files.iter().any(|file| fleet::is_bins_path(file)) {
+        return deliver(render_fleet(args)?, args);
     }
     let files: Vec<PathBuf> = args.files.iter().map(|file| file_io::resolved(file)).collect();
     let first = file_io::read_text(&files[0])?;
     let kind = {
-        let names = names(&first);
-        KINDS.iter().find(|(schema, _)| names(schema))
+        let names_schema = schema_predicate(&first);
+        KINDS.iter().find(|(schema, _)| names_schema(schema))
     };
-    let made = if let Some((_, show)) = kind {
+    let rendering = if let Some((_, render)) = kind {
         if args.runs.samples || args.runs.subject.is_some() {
             return Err(Error::usage("--samples and --subject go with the report of a run"));
         }
-        joined(all(&files, first, |text| show(text, args))?, args.format)?
+        join(read_all(&files, first, |text| render(text, args))?, args.format)?
     } else {
-        let reports = all(&files, first, interop::parse)?;
+        let reports = read_all(&files, first, interop::parse)?;
         if args.reference {
             return Err(Error::usage("--reference goes with the file of osjitter bench timeout"));
         }
         let runs = Runs::new(reports, args.format, &args.runs)?;
         make("the report of a run", &runs::FORMATS, args.format, &runs)?
     };
-    deliver(made, args)
+    deliver(rendering, args)
 }
 
-/// Files of bins, or directories of them, all of them together.
-fn of_fleet(args: &ReportArgs) -> Result<Rendering> {
-    if let Some(other) = args.files.iter().find(|file| !fleet::is_one(file)) {
+/// Renders files or directories of bins, added up.
+fn render_fleet(args: &ReportArgs) -> Result<Rendering> {
+    if let Some(other) = args.files.iter().find(|file| !fleet::is_bins_path(file)) {
         let make = "`osjitter report --format bins --out NAME.bins.csv` makes bins of a report";
         return Err(usage!("{} is no file of bins, and others are: {make}", other.display()));
     }
@@ -109,9 +110,9 @@ fn of_fleet(args: &ReportArgs) -> Result<Rendering> {
     make("a file of bins", &runs::FORMATS, args.format, &runs)
 }
 
-fn deliver(made: Rendering, args: &ReportArgs) -> Result<ExitStatus> {
+fn deliver(rendering: Rendering, args: &ReportArgs) -> Result<ExitStatus> {
     let out = args.out.as_deref();
-    match (made, out) {
+    match (rendering, out) {
         (Rendering::Bins(intervals), _) => pair::deliver(&intervals, out)?,
         (Rendering::Text(text), _) => file_io::deliver(text, out)?,
         (Rendering::Bytes(_), None) if std::io::stdout().is_terminal() => {
@@ -131,9 +132,12 @@ fn deliver(made: Rendering, args: &ReportArgs) -> Result<ExitStatus> {
     Ok(ExitStatus::Done)
 }
 
-/// Reads all files, the first of which is already there as text: what comes through a pipe can be
-/// read only once.
-fn all<T>(files: &[PathBuf], first: String, parse: impl Fn(&str) -> Result<T>) -> Result<Vec<T>> {
+/// Reads all files. The first is given as text, since a pipe can be read only once.
+fn read_all<T>(
+    files: &[PathBuf],
+    first: String,
+    parse: impl Fn(&str) -> Result<T>,
+) -> Result<Vec<T>> {
     let mut first = Some(first);
     let read = |file: &PathBuf| {
         let text = first.take().map_or_else(|| file_io::read_text(file), Ok)?;
@@ -142,18 +146,18 @@ fn all<T>(files: &[PathBuf], first: String, parse: impl Fn(&str) -> Result<T>) -
     files.iter().map(read).collect()
 }
 
-/// Several files in one format, one below the other; each JSON ends its own line.
-fn joined(mut all: Vec<Rendering>, format: Format) -> Result<Rendering> {
-    if all.len() == 1 {
-        return Ok(all.remove(0));
+/// Joins several files in one format, one below the other. JSON files end with a line break.
+fn join(mut renderings: Vec<Rendering>, format: Format) -> Result<Rendering> {
+    if renderings.len() == 1 {
+        return Ok(renderings.remove(0));
     }
-    let text = |made| {
-        if let Rendering::Text(text) = made {
+    let text = |rendering| {
+        if let Rendering::Text(text) = rendering {
             Ok(text)
         } else {
             Err(Error::usage("give one file for pictures"))
         }
     };
-    let texts = all.into_iter().map(text).collect::<Result<Vec<_>>>()?;
+    let texts = renderings.into_iter().map(text).collect::<Result<Vec<_>>>()?;
     Ok(Rendering::Text(texts.join(if format == Format::Json { "" } else { "\n" })))
 }

@@ -1,4 +1,4 @@
-//! Everything that can be shown of reports of runs, ours or imported.
+//! Renders reports of runs, measured or imported, in all formats.
 
 use clap::Args;
 use cli::exit::{Error, Result, usage};
@@ -12,35 +12,35 @@ use crate::render::table::TableArgs;
 use crate::render::{bars, csv, entry, html, markdown, svg, table};
 use crate::terminal;
 
-/// What goes with some of the formats.
+/// Options that apply to some of the formats.
 #[derive(Clone, Debug, Args)]
 pub struct RunOptions {
-    /// With --format csv or parquet, show every tick
+    /// With --format csv or parquet: show every tick
     #[arg(long)]
     pub samples: bool,
-    /// With the table, draw percentiles and a histogram of each subject
+    /// With the table: draw percentiles and a histogram of each subject
     #[arg(long)]
     pub histogram: bool,
     #[command(flatten)]
     pub table: TableArgs,
-    /// The table alone, without words
+    /// Show the table without the summary
     #[arg(long, short)]
     pub quiet: bool,
-    /// With --format hgrm: the subject, where there are several
+    /// With --format hgrm: the subject, if there are several
     #[arg(long, value_name = "ID")]
     pub subject: Option<String>,
     #[command(flatten)]
     pub bins: BinsArgs,
 }
 
-/// What a report does not have and bins do.
+/// Information that bins have in addition to a report.
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "With --format bins")]
 pub struct BinsArgs {
-    /// Name of the machine that was measured, which no report has
+    /// Name of the measured machine, which reports do not contain
     #[arg(long, value_name = "NAME")]
     pub host: Option<String>,
-    /// What to group by later, as in rack=r7; may be given several times
+    /// Label to group by, as in rack=r7; may be given several times
     #[arg(long, value_name = "KEY=VALUE")]
     pub label: Vec<String>,
     /// Significant digits of a bin: 2 or 3 [default: 2]
@@ -54,13 +54,13 @@ impl BinsArgs {
     }
 }
 
-/// Reports, and what was asked for beside the format.
+/// Reports with the options of their rendering.
 pub struct Runs {
     reports: Vec<Report>,
     options: RunOptions,
 }
 
-/// The formats of a run's report, and what makes them.
+/// The formats of reports of runs, and the functions that render them.
 pub const FORMATS: [Offer<Runs>; 14] = [
     (Format::Table, |runs| Ok(Rendering::Text(runs.table()))),
     (Format::Json, |runs| Ok(Rendering::Text(runs.reports.iter().map(Report::to_json).collect()))),
@@ -83,10 +83,12 @@ pub const FORMATS: [Offer<Runs>; 14] = [
 ];
 
 impl Runs {
-    /// Refuses what does not go with the format.
+    /// Checks that the options apply to the format.
+    ///
+    /// # Errors Returns an error if an option belongs to another format.
     pub fn new(reports: Vec<Report>, format: Format, options: &RunOptions) -> Result<Self> {
         let csv_or_parquet = matches!(format, Format::Csv | Format::Parquet);
-        let refusal = match options {
+        let message = match options {
             RunOptions { samples: true, .. } if !csv_or_parquet => {
                 "--samples goes with --format csv or parquet"
             }
@@ -101,7 +103,7 @@ impl Runs {
             }
             _ => return Ok(Self { reports, options: options.clone() }),
         };
-        Err(Error::usage(refusal))
+        Err(Error::usage(message))
     }
 
     fn table(&self) -> String {
@@ -116,16 +118,16 @@ impl Runs {
         text
     }
 
-    /// The format holds one distribution: of the subject asked for, or of the only one.
+    /// Renders the distribution of the selected subject, or of the only one.
     fn distribution(&self) -> Result<String> {
-        let all: Vec<_> = entry::entries(&self.reports).collect();
-        let is_asked = |e: &&entry::Entry<'_>| {
+        let entries: Vec<_> = entry::entries(&self.reports).collect();
+        let is_selected = |e: &&entry::Entry<'_>| {
             self.options.subject.as_ref().is_none_or(|id| *id == e.name() || *id == e.subject.name)
         };
-        match all.iter().filter(is_asked).collect::<Vec<_>>().as_slice() {
-            [one] => hgrm::write(one.subject),
+        match entries.iter().filter(is_selected).collect::<Vec<_>>().as_slice() {
+            [entry] => hgrm::write(entry.subject),
             _ => {
-                let names: Vec<String> = all.iter().map(entry::Entry::name).collect();
+                let names: Vec<String> = entries.iter().map(entry::Entry::name).collect();
                 Err(usage!(
                     "hgrm holds one distribution: choose with --subject one of {}",
                     names.join(", ")
@@ -134,7 +136,7 @@ impl Runs {
         }
     }
 
-    /// Each measured subject of each report.
+    /// Returns the intervals of each measured subject of each report.
     fn bins(&self) -> Result<Vec<Interval>> {
         let BinsArgs { host, label, digits } = &self.options.bins;
         let mut labels = Labels::default();
@@ -145,14 +147,14 @@ impl Runs {
         }
         let binning = if *digits == Some(3) { Binning::Hdr3 } else { Binning::Hdr2 };
         let host = host.as_deref().unwrap_or_default();
-        let mut all = Vec::new();
+        let mut intervals = Vec::new();
         for report in &self.reports {
-            all.extend(
+            intervals.extend(
                 bins::intervals_from_report(report, host, &labels, binning)
                     .map_err(|e| usage!("{e}"))?,
             );
         }
-        Ok(all)
+        Ok(intervals)
     }
 
     #[cfg(feature = "parquet")]

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::interop::openmetrics::{escaped, seconds};
+use crate::interop::openmetrics::{escape_label, format_seconds};
 use crate::monitor::exposition::family::{Family, Kind, Labels, Value};
 
 pub fn text(families: &[Family<'_>], openmetrics: bool) -> String {
@@ -55,14 +55,14 @@ fn line(out: &mut String, name: &str, labels: &str, value: impl std::fmt::Displa
 
 /// A bucket's end: a float, as OpenMetrics has it.
 fn bound(ns: i64) -> String {
-    let text = seconds(ns as f64);
+    let text = format_seconds(ns as f64);
     if text.contains(['.', 'e']) { text } else { text + ".0" }
 }
 
 fn labels(labels: &Labels<'_>) -> String {
     labels
         .iter()
-        .map(|(name, value)| format!("{name}=\"{}\"", escaped(value)))
+        .map(|(name, value)| format!("{name}=\"{}\"", escape_label(value)))
         .collect::<Vec<_>>()
         .join(",")
 }

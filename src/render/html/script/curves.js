@@ -6,18 +6,18 @@ const nines = (end, few) => {
   return marks;
 };
 
-// `series`: {s, name, points: [[position in nines, ns]], dash}; the nearest point says what it is.
+// `series`: {s, name, points: [[position in nines, ns]], dash}. The nearest point is described at the pointer.
 const ends = (series) => series.reduce((m, c) => Math.max(m, c.above?.end ?? c.points.at(-1)[0]), 1);
 const values = (series) => decades(series.flatMap((c) => [...c.points.map((p) => p[1]), c.above?.max ?? null]));
 
-// `ghosts` are other series, drawn behind as one grey crowd.
+// `ghosts` are other series, drawn behind in grey.
 const curves = (place, series, { height = 360, label, y, end, ghosts = [] }) => {
   const last = end ?? ends(series);
   const range = y ?? values(series);
   const f = frame(place, { height, x: [0, last], y: range, xs: nines(last, height < 200), ys: powers(range), label });
   const pixels = (c) => c.points.map(([q, v]) => [f.px(q), f.py(log(v))]);
   for (const c of ghosts) draw(f.svg, "path", { class: "ghost", d: path(pixels(c)) });
-  // What has gaps lies over what has none: curves that coincide are all seen.
+  // Dashed curves are drawn over solid ones, so that both are visible if they coincide.
   for (const c of [...series].sort((a, b) => !!(a.dash ?? a.s.dash) - !!(b.dash ?? b.s.dash))) {
     const points = pixels(c);
     draw(f.svg, "path", { ...line(c.s, 2, c.dash), d: path(points) });
@@ -40,12 +40,12 @@ const curves = (place, series, { height = 360, label, y, end, ghosts = [] }) => 
 
 // Share of the ticks in each bin, sixteen a decade, both axes logarithmic.
 const histogram = (place, subjects, what) => {
-  // Over each other, more than a few hide each other.
+  // More than a few histograms in one chart hide each other.
   if (subjects.length > 4) return cells(place, subjects, (body, s) => bars(body, [s], what, subjects, 170));
   bars(place, subjects, what, subjects, 300);
 };
 
-// All charts of a page have the axes of `all`.
+// All charts of a page have the axes of the subjects in `all`.
 const bars = (place, subjects, what, all, height) => {
   const x = [
     Math.min(...all.map((s) => s.bins[0][0])) / 16,

@@ -1,4 +1,4 @@
-// Elements, scales and axes: what every picture is made of.
+// Elements, scales and axes of all pictures.
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -25,7 +25,7 @@ const time = (ns) => {
 
 const log = (v) => Math.log10(Math.max(v, 1));
 
-// Black is for light paper: elsewhere it is the colour of the text, whatever the theme makes of that.
+// Black is replaced by the text colour of the theme.
 const paint = (s) => (s.colour === "#000000" ? "var(--ink)" : s.colour);
 const line = (s, width = 2, dash = s.dash) => ({
   fill: "none",
@@ -35,7 +35,7 @@ const line = (s, width = 2, dash = s.dash) => ({
 });
 const path = (points) => points.map(([x, y], i) => `${i ? "L" : "M"}${x.toFixed(1)} ${y.toFixed(1)}`).join("");
 
-// The marks of a subject: its colour and one of three shapes; hollow for the controls.
+// The mark of a subject: its colour and one of three shapes, hollow for controls.
 const mark = (parent, s, x, y) => {
   const look = { style: `stroke:${paint(s)};fill:${s.control ? "var(--paper)" : paint(s)}`, "stroke-width": 2 };
   if (s.shape === 0) return draw(parent, "circle", { ...look, cx: x, cy: y, r: 5 });
@@ -43,7 +43,7 @@ const mark = (parent, s, x, y) => {
   return draw(parent, "path", { ...look, d: `M${x - 5} ${y}l5-5.5 5 5.5-5 5.5z` });
 };
 
-// How a subject looks in the pictures, beside its name.
+// The appearance of a subject in the pictures, shown next to its name.
 const sign = (s) => {
   const svg = draw(el("span"), "svg", { class: "sign", viewBox: "0 0 34 14", width: 34, height: 14, "aria-hidden": "true" });
   draw(svg, "line", { ...line(s), x1: 0, x2: 34, y1: 7, y2: 7 });
@@ -51,10 +51,10 @@ const sign = (s) => {
   return svg;
 };
 
-// More lines than this in one chart cannot be told apart.
+// Maximum number of lines that can be distinguished in one chart.
 const TOGETHER = 12;
 
-// What is drawn in one chart: a subject at two periods has one sign, so that each period has a chart of its own.
+// Groups subjects by chart. A subject has the same sign at all periods, so that each period has a separate chart.
 const byPeriod = (all) => {
   const periods = [...new Set(all.map((s) => s.period))].sort((a, b) => a - b);
   const looks = new Set(all.map((s) => `${s.colour} ${s.shape} ${s.dash}`));
@@ -62,7 +62,7 @@ const byPeriod = (all) => {
   return periods.map((p) => ({ name: `period ${time(p)}`, all: all.filter((s) => s.period === p) }));
 };
 
-// A zone of which only its corners are known.
+// A zone of values that are not known exactly.
 const hatched = (svg, s, [x0, y0], [x1, y1]) => {
   const [left, right, top, bottom] = [Math.min(x0, x1), Math.max(x0, x1), Math.min(y0, y1), Math.max(y0, y1)];
   const look = { ...line(s, 1, ""), "stroke-opacity": 0.7 };
@@ -82,7 +82,7 @@ const decades = (values) => {
   return Number.isFinite(low) ? [Math.floor(low), Math.max(Math.ceil(high), Math.floor(low) + 1)] : [0, 1];
 };
 
-// Marks of a logarithmic axis: decades, and 2 and 5 of each where there are few of those.
+// Marks of a logarithmic axis: decades, and 2 and 5 of each if there are few decades.
 const powers = ([a, b], text = (v) => time(10 ** v)) => {
   const marks = [];
   const within = b - a < 3 ? [1, 2, 5] : [1];
@@ -108,7 +108,7 @@ const steps = ([a, b], most, text) => {
 const LEFT = 62;
 const RIGHT = 16;
 
-// An empty picture with axes; `label` is what it is called, and what its axes are.
+// An empty picture with axes; `label` has its title and those of its axes.
 const frame = (place, { height, x, y, xs, ys, label, bottom = 36, top = label[2] ? 22 : 8 }) => {
   const width = Math.max(200, place.clientWidth || 300);
   place.replaceChildren();
@@ -133,7 +133,7 @@ const frame = (place, { height, x, y, xs, ys, label, bottom = 36, top = label[2]
   }
   if (label[1]) draw(svg, "text", { x: (LEFT + width - RIGHT) / 2, y: height - 4, "text-anchor": "middle" }, label[1]);
   if (label[2]) draw(svg, "text", { x: 0, y: 12 }, label[2]);
-  // Where the pointer is, in the picture's own coordinates.
+  // The position of the pointer in the coordinates of the picture.
   const at = (e) => {
     const box = svg.getBoundingClientRect();
     return [((e.clientX - box.left) / box.width) * width, ((e.clientY - box.top) / box.height) * height];
@@ -141,8 +141,8 @@ const frame = (place, { height, x, y, xs, ys, label, bottom = 36, top = label[2]
   return { svg, px, py, at, width, height, top, bottom };
 };
 
-// Puts each name beside its mark where it covers neither a mark nor another name; a thin line leads to one that had to
-// go further. `names`: {node, x, y, bar}, the node being its text, the bar how far its interval goes sideways.
+// Places each name next to its mark so that it covers neither a mark nor another name. A thin line connects a distant
+// name. `names`: {node, x, y, bar} with the text node and the horizontal extent of the interval.
 const spread = (svg, names, [left, top, right, bottom]) => {
   const taken = names.map(({ x, y, bar }) => [x - bar, y - 7, x + bar, y + 7]);
   const hits = (a, b) => a[0] < b[2] && b[0] < a[2] && a[1] < b[3] && b[1] < a[3];
@@ -171,7 +171,7 @@ const spread = (svg, names, [left, top, right, bottom]) => {
   }
 };
 
-// One box that follows the pointer; a finger has lifted when its box is still wanted.
+// The box that follows the pointer. After a touch it stays, since the finger has been lifted.
 const tip = el("div", { id: "tip", hidden: true });
 document.body.append(tip);
 const say = (event, text) => {

@@ -1,6 +1,6 @@
-// The page: reads the data, keeps the view in the address, and puts the pictures in their order.
+// The page: reads the data, keeps the view in the address, and arranges the pictures.
 
-// The view is in the address: a link shows what its sender saw.
+// The view is in the address, so that a link shows the view of its sender.
 const view = new URLSearchParams(location.hash.slice(1));
 const remember = () => history.replaceState(null, "", `#${view}`);
 addEventListener("hashchange", () => location.reload());
@@ -19,11 +19,11 @@ document.getElementById("theme").addEventListener("click", () => {
 });
 darkness.addEventListener("change", redraw);
 matchMedia("print").addEventListener("change", redraw);
-// Nothing is hidden on paper.
+// Folded parts are printed.
 addEventListener("beforeprint", () => document.querySelectorAll("details").forEach((d) => (d.open = true)));
 
 const sections = [...document.querySelectorAll(".report")];
-// With several reports on the page, each has its own part of the address.
+// With several reports on the page, their views have separate keys in the address.
 const key = (name, n) => (sections.length > 1 ? `${name}${n + 1}` : name);
 
 sections.forEach((section, n) => {
@@ -88,7 +88,7 @@ sections.forEach((section, n) => {
   const look = (of, range) => {
     for (const part of Object.values(parts)) view.delete(key(part, n));
     Object.assign(state, { of, range, whole: whole(of) });
-    // Time in nanoseconds, rounds in thousandths: finer than any picture.
+    // Nanoseconds of time or thousandths of a round are finer than any picture.
     const text = (v) => (of === "at" ? Math.round(v) : +v.toFixed(3));
     if (range || of === "at") view.set(key(parts[of], n), (range ?? []).map(text).join(","));
   };
@@ -99,7 +99,7 @@ sections.forEach((section, n) => {
   const change = (of, range) => {
     look(of, range);
     remember();
-    // Only the strips depend on it.
+    // Only the strips depend on the range.
     strips(section.querySelector(".over-time"), timed, on, state);
   };
   state.zoom = (range) => change(state.of, range);

@@ -1,4 +1,4 @@
-// Small multiples: one cell a subject.
+// Small multiples: one cell per subject.
 
 const cells = (place, subjects, fill, size = "") => {
   place.replaceChildren();
@@ -37,7 +37,7 @@ const rounds = (place, subjects, all) => {
   });
 };
 
-// Until the runtime came back, and from there until the task ran.
+// The time until the runtime woke up, and from there until the task ran.
 const split = (place, subjects) => {
   const all = subjects.flatMap((s) => [s.split.until, s.split.after]);
   const y = decades(all.flatMap((c) => c.map((p) => p[1])));

@@ -1,7 +1,7 @@
-// Lateness over time: a strip a subject, a heat map of all ticks, and each late one as a dot of its own.
+// Lateness over time: one strip per subject with a heat map of all ticks and a dot for each late one.
 
 const STRIP = 108;
-// Room for the upper half of a label.
+// Space for the upper half of a label.
 const ABOVE = 8;
 
 // `axis`: {of: "at" or "place", range}; `y`: decades of lateness that all strips share.
@@ -23,7 +23,7 @@ const strip = (place, s, axis, y, zoom, last) => {
   box.append(canvas, dot);
   const ratio = devicePixelRatio || 1;
   const [w, h] = [f.width - LEFT - RIGHT, STRIP - ABOVE];
-  // In shares of the box, which paper makes narrower than the screen was.
+  // In percent of the box, which is narrower on paper than on the screen.
   const across = (x) => `${(x / f.width) * 100}%`;
   const down = (y) => `${(y / f.height) * 100}%`;
   canvas.style.cssText = `left:${across(LEFT)};top:${down(ABOVE)};width:${across(w)};height:${down(h)}`;
@@ -34,7 +34,7 @@ const strip = (place, s, axis, y, zoom, last) => {
   const where = s[axis.of];
   const px = (v) => ((v - a) / (b - a)) * w;
   const py = (v) => h - ((log(v) - y[0]) / (y[1] - y[0])) * h;
-  // One cell is two pixels: the most crowded one is opaque, and no occupied one is invisible.
+  // A cell is two pixels wide. The fullest one is opaque, and every occupied one is visible.
   const [columns, rows] = [Math.ceil(w / 2), Math.ceil(h / 2)];
   const cells = new Uint32Array(columns * rows);
   let [crowd, seen] = [1, 0];
@@ -47,7 +47,7 @@ const strip = (place, s, axis, y, zoom, last) => {
   }
   const ink = getComputedStyle(document.documentElement).getPropertyValue("--ink").trim();
   c.fillStyle = s.colour === "#000000" ? ink : s.colour;
-  // Where there is room, a tick is larger than its cell.
+  // If there are few ticks, they are larger than their cells.
   const size = seen < w * 2 ? 3 : 2;
   cells.forEach((n, cell) => {
     if (!n) return;
@@ -110,7 +110,7 @@ const strip = (place, s, axis, y, zoom, last) => {
   });
 };
 
-// The strips of a report with what moves them; `view` keeps what the address says.
+// The strips of a report with their controls.
 const strips = (place, timed, on, state) => {
   place.replaceChildren();
   tip.hidden = true;

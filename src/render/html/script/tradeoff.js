@@ -1,4 +1,4 @@
-// Lateness against its price: the picture that answers which ticker to take.
+// Lateness and its price, to choose a ticker.
 
 const tradeoff = (place, subjects, percentile) => {
   const points = subjects.filter((s) => s.cpu !== null && s.late_at !== null);
@@ -20,12 +20,12 @@ const priced = (place, all, percentile) => {
   const label = ["Lateness against cost", "CPU time of the process per tick", `lateness, ${percentile}`];
   const f = frame(place, { height: 380, x, y, xs: powers(x), ys: powers(y), label });
   const [px, py] = [(v) => f.px(log(v)), (v) => f.py(log(v))];
-  // What nothing beats in both, period by period: nobody chooses between two periods. Neither controls nor what misses
-  // most of its ticks are for choice.
+  // The subjects of each period that are not beaten in both. Controls and subjects that miss most of their ticks do
+  // not compete.
   const fronts = new Set();
   for (const period of new Set(all.map((s) => s.period))) {
     const group = all.filter((s) => s.period === period && s.keeps_up);
-    // Alone, nothing is better than anything.
+    // A single subject has no competitors.
     if (group.length < 2) continue;
     const beats = (o, s) => o.late_at <= s.late_at && o.cpu <= s.cpu && (o.late_at < s.late_at || o.cpu < s.cpu);
     const front = group.filter((s) => !group.some((o) => beats(o, s))).sort((a, b) => a.cpu - b.cpu);
@@ -40,7 +40,7 @@ const priced = (place, all, percentile) => {
     if (s.cpu_ci) draw(f.svg, "line", { ...bar, x1: px(s.cpu_ci[0]), x2: px(s.cpu_ci[1]), y1: cy, y2: cy });
   }
   const between = (v) => (v ? ` (${time(v[0])} to ${time(v[1])})` : "");
-  // In a crowd a name is there when it is asked for: by pointer, finger or key.
+  // With many subjects a name is shown on request: by pointer, finger or key.
   const crowd = all.length > TOGETHER;
   const names = all.flatMap((s) => {
     const [cx, cy] = [px(s.cpu), py(s.late_at)];
@@ -60,7 +60,7 @@ const priced = (place, all, percentile) => {
     point.addEventListener("focus", () => show(true));
     point.addEventListener("blur", () => show(false));
     if (named) return [];
-    // A long bar may run below its name: else the name would be far from its mark.
+    // A long bar may cross its name, which would otherwise be far from its mark.
     const bar = Math.min(40, Math.max(10, ...(s.cpu_ci ?? []).map((v) => Math.abs(px(v) - cx))));
     return [{ node: draw(f.svg, "text", { class: "name" }, s.name), x: cx, y: cy, bar }];
   });

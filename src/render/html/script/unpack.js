@@ -1,8 +1,8 @@
-// The samples as the report packs them, one array a subject: how late each tick was, and when it was due.
+// Unpacks the samples of each subject: the lateness and the deadline of each tick.
 
 const bytesOf = (text) => Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
 
-// Tick indices are steps from one tick to the next: three bits and whether more follow, the lowest first, two in a byte.
+// Tick indices are differences in half bytes: three bits, the lowest first, and a bit that is set if more follow.
 const indices = (text, n) => {
   const bytes = bytesOf(text);
   const half = (i) => (bytes[i >> 1] >> (4 * (i & 1))) & 15;
@@ -28,7 +28,7 @@ const unpack = (s) => {
   s.at = new Float64Array(n);
   s.place = new Float64Array(n);
   for (let i = 0; i < n; i++) {
-    // Two codes of twelve bits in three bytes.
+    // Two codes of twelve bits are in three bytes.
     const b = (i >> 1) * 3;
     const c = i & 1 ? (bytes[b + 1] >> 4) | (bytes[b + 2] << 4) : bytes[b] | ((bytes[b + 1] & 15) << 8);
     const shift = (c >> 7) - 1;
@@ -53,7 +53,7 @@ const unpack = (s) => {
     if (r.n) span[0] = Math.min(span[0], s.at[r.from]);
     if (r.n) span[1] = Math.max(span[1], s.at[i - 1] + s.period);
   }
-  // The same with the pauses between its rounds left out: round 3 is from 3 to 4, whatever ran before it.
+  // The position without the pauses between rounds: round 3 is from 3 to 4, whatever ran before it.
   for (const r of s.rounds) {
     const [from, to] = spans.get(r.index);
     for (let k = r.from; k < r.from + r.n; k++) s.place[k] = r.index + (s.at[k] - from) / (to - from);
