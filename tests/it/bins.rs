@@ -1,5 +1,4 @@
-//! Bins from outside: written from a report, read back, merged over hosts, shown; and what is no
-//! file of bins.
+//! Tests bins: written from a report, read, merged over hosts and shown; and invalid files.
 
 use std::path::{Path, PathBuf};
 
@@ -11,22 +10,22 @@ fn fixture() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/report.json")
 }
 
-/// The fixture as bins of that host, in a directory of their own.
-fn of_host(host: &str, out: &str) -> Ran {
+/// Writes the fixture as bins of a host, in a new directory.
+fn write_bins(host: &str, out: &str) -> Ran {
     let bins =
         Osjitter::new([Path::new("report"), &fixture()]).args(["--format", "bins", "--host", host]);
     bins.args(["--label", "rack=r7", "--label", "zone=a"]).out(out).run().exits(0)
 }
 
-fn shown(paths: &[&Path], more: &[&str]) -> Ran {
+fn report(paths: &[&Path], more: &[&str]) -> Ran {
     Osjitter::new(["report"]).args(paths).args(more).run()
 }
 
 fn as_json(paths: &[&Path]) -> Value {
-    serde_json::from_str(&shown(paths, &["--format", "json"]).exits(0).stdout).unwrap()
+    serde_json::from_str(&report(paths, &["--format", "json"]).exits(0).stdout).unwrap()
 }
 
-fn refused(paths: &[&Path], says: &[&str]) {
+fn assert_rejected(paths: &[&Path], says: &[&str]) {
     for command in ["report", "merge"] {
         let ran = Osjitter::new([command]).args(paths).run().exits(2);
         for word in says {
@@ -38,11 +37,15 @@ fn refused(paths: &[&Path], says: &[&str]) {
 }
 
 #[test]
-fn a_report_through_bins_and_a_merge_of_hosts_keeps_counts_and_percentiles() {
-    let report: Value = serde_json::from_str(&std::fs::read_to_string(fixture()).unwrap()).unwrap();
-    // Hosts in forms that differ, a third in a directory below.
-    let (one, other, third) =
-        (of_host("a", "one.bins.csv"), of_host("b", "b.bins.csv.gz"), of_host("c", "c.bins.csv"));
+fn merged_bins_keep_counts_and_percentiles() {
+    let expected: Value =
+        serde_json::from_str(&std::fs::read_to_string(fixture()).unwrap()).unwrap();
+    // Hosts in different formats, a third in a subdirectory.
+    let (one, other, third) = (
+        write_bins("a", "one.bins.csv"),
+        write_bins("b", "b.bins.csv.gz"),
+        write_bins("c", "c.bins.csv"),
+    );
     let below = one.path("2026-11-22");
     std::fs::create_dir(&below).unwrap();
     for name in ["b.bins.csv.gz", "b.intervals.csv.gz"] {
@@ -51,19 +54,19 @@ fn a_report_through_bins_and_a_merge_of_hosts_keeps_counts_and_percentiles() {
     for name in ["c.bins.csv", "c.intervals.csv"] {
         std::fs::rename(third.path(name), below.join(name)).unwrap();
     }
-    // What is no file of bins by its name is none of theirs.
+    // Files with other names are ignored.
     std::fs::write(one.path("notes.csv"), "a,b\n").unwrap();
     std::fs::write(one.path(".tmp"), "half").unwrap();
     let merged =
         Osjitter::new([Path::new("merge"), one.directory()]).out("all.bins.csv").run().exits(0);
-    let of_merged = as_json(&[&merged.path("all.bins.csv")]);
-    let of_directory = as_json(&[one.directory()]);
-    assert_eq!(of_merged["subjects"], of_directory["subjects"]);
-    assert_eq!(of_merged["started_utc"], "2026-11-21T08:44:54.000000Z");
-    for subject in of_merged["subjects"].as_array().unwrap() {
+    let merged_report = as_json(&[&merged.path("all.bins.csv")]);
+    let directory_report = as_json(&[one.directory()]);
+    assert_eq!(merged_report["subjects"], directory_report["subjects"]);
+    assert_eq!(merged_report["started_utc"], "2026-11-21T08:44:54.000000Z");
+    for subject in merged_report["subjects"].as_array().unwrap() {
         let same = |s: &&Value| s["id"] == subject["id"];
         let exact =
-            report["subjects"].as_array().unwrap().iter().find(same).expect("the same names");
+            expected["subjects"].as_array().unwrap().iter().find(same).expect("the same names");
         let (summary, exact) = (&subject["summary"], &exact["summary"]);
         for count in ["ticks", "delivered", "coalesced", "skipped", "missed", "early"] {
             assert_eq!(
@@ -87,7 +90,7 @@ fn a_report_through_bins_and_a_merge_of_hosts_keeps_counts_and_percentiles() {
         text.lines().skip(1).all(|line| line.starts_with(',') && line.contains(",rack=r7;zone=a,")),
         "{text}"
     );
-    let table = shown(&[one.directory()], &[]).exits(0).stdout.replace('\n', " ");
+    let table = report(&[one.directory()], &[]).exits(0).stdout.replace('\n', " ");
     assert!(
         table.contains("9 intervals of 3 hosts") && table.contains("at most 0.78 % above"),
         "{table}"
@@ -95,10 +98,10 @@ fn a_report_through_bins_and_a_merge_of_hosts_keeps_counts_and_percentiles() {
 }
 
 #[test]
-fn a_host_that_stands_out_is_named() {
-    let (one, other) = (of_host("a", "a.bins.csv"), of_host("b", "b.bins.csv"));
-    let third = of_host("c", "c.bins.csv");
-    // Each value of the third is twice what it is: its bins are those of twice the value.
+fn outlier_host_is_named() {
+    let (one, other) = (write_bins("a", "a.bins.csv"), write_bins("b", "b.bins.csv"));
+    let third = write_bins("c", "c.bins.csv");
+    // Each value of the third host is doubled by doubling its bins.
     let text = third.file("c.bins.csv");
     let doubled = text.lines().map(|line| {
         let mut cells: Vec<String> = line.split(',').map(str::to_owned).collect();
@@ -118,11 +121,11 @@ fn a_host_that_stands_out_is_named() {
 }
 
 #[test]
-fn half_a_pair_is_read_and_what_it_lacks_is_said() {
-    let pair = of_host("a", "a.bins.csv");
-    let words = |paths: &[&Path]| shown(paths, &[]).exits(0).stdout.replace('\n', " ");
+fn incomplete_pairs_are_reported() {
+    let pair = write_bins("a", "a.bins.csv");
+    let words = |paths: &[&Path]| report(paths, &[]).exits(0).stdout.replace('\n', " ");
     assert!(!words(&[pair.directory()]).contains("without a row"));
-    let beside = std::fs::read(pair.path("a.intervals.csv")).unwrap();
+    let intervals = std::fs::read(pair.path("a.intervals.csv")).unwrap();
     std::fs::remove_file(pair.path("a.intervals.csv")).unwrap();
     let alone = words(&[&pair.path("a.bins.csv")]);
     assert!(
@@ -130,11 +133,11 @@ fn half_a_pair_is_read_and_what_it_lacks_is_said() {
             && alone.contains("skipped ticks are not known"),
         "{alone}"
     );
-    // The other half: ticks came, and nothing says when.
-    std::fs::write(pair.path("a.intervals.csv"), beside).unwrap();
+    // The other half: the intervals have ticks, but there are no bins.
+    std::fs::write(pair.path("a.intervals.csv"), intervals).unwrap();
     std::fs::remove_file(pair.path("a.bins.csv")).unwrap();
-    refused(&[&pair.path("a.intervals.csv")], &["nothing to show", ".intervals"]);
-    let other = of_host("b", "b.bins.csv");
+    assert_rejected(&[&pair.path("a.intervals.csv")], &["nothing to show", ".intervals"]);
+    let other = write_bins("b", "b.bins.csv");
     let both = words(&[pair.directory(), other.directory()]);
     assert!(
         both.contains("3 intervals of 1 host") && both.contains("3 intervals left out"),
@@ -143,8 +146,8 @@ fn half_a_pair_is_read_and_what_it_lacks_is_said() {
 }
 
 #[test]
-fn what_is_no_file_of_bins_is_refused_with_its_line() {
-    let pair = of_host("a", "a.bins.csv");
+fn invalid_bins_are_rejected_by_line() {
+    let pair = write_bins("a", "a.bins.csv");
     let good = pair.file("a.bins.csv");
     let with = |name: &str, text: &str| {
         let path = pair.path(name);
@@ -152,7 +155,7 @@ fn what_is_no_file_of_bins_is_refused_with_its_line() {
         path
     };
     let bad = |text: &str, says: &[&str]| {
-        refused(&[&with("bad.bins.csv", text)], &[&["bad.bins.csv"], says].concat())
+        assert_rejected(&[&with("bad.bins.csv", text)], &[&["bad.bins.csv"], says].concat())
     };
     bad("", &["heading"]);
     bad("a,b\n1,2\n", &["line 1", "heading"]);
@@ -167,31 +170,40 @@ fn what_is_no_file_of_bins_is_refused_with_its_line() {
     bad(&format!("{heading}\n{}", "\"".repeat(100_000)), &["line"]);
     bad(&format!("{heading}\n{}\n", "x,".repeat(100_000)), &["line 2", "cells"]);
     let counts = good.replacen(",1\n", ",2\n", 1);
-    refused(&[&with("a.bins.csv", &counts)], &["a.bins.csv", "its bins hold", "ticks came"]);
+    assert_rejected(
+        &[&with("a.bins.csv", &counts)],
+        &["a.bins.csv", "its bins hold", "ticks came"],
+    );
     let gzip = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3, 1, 2, 3];
     std::fs::write(pair.path("cut.bins.csv.gz"), gzip).unwrap();
-    refused(&[&pair.path("cut.bins.csv.gz")], &["cut.bins.csv.gz", "damaged gzip"]);
+    assert_rejected(&[&pair.path("cut.bins.csv.gz")], &["cut.bins.csv.gz", "damaged gzip"]);
     std::fs::write(pair.path("binary.bins.csv"), [0xff, 0x00, 0x80]).unwrap();
-    refused(&[&pair.path("binary.bins.csv")], &["binary.bins.csv", "not text"]);
+    assert_rejected(&[&pair.path("binary.bins.csv")], &["binary.bins.csv", "not text"]);
 }
 
 #[test]
-fn directories_that_cannot_be_shown_are_refused() {
+fn invalid_directories_are_rejected() {
     let empty = tempfile::tempdir().unwrap();
-    refused(&[empty.path()], &["neither report.json nor *.bins.csv"]);
+    assert_rejected(&[empty.path()], &["neither report.json nor *.bins.csv"]);
     std::fs::write(empty.path().join("foreign.csv"), "a,b\n1,2\n").unwrap();
-    refused(&[empty.path()], &["neither report.json nor *.bins.csv"]);
-    let (one, other) = (of_host("a", "a.bins.csv"), of_host("a", "b.bins.csv"));
-    refused(&[one.directory(), other.directory()], &[".bins.csv: ", "give each interval once"]);
-    refused(&[one.directory(), &fixture()], &["report.json is no file of bins", "--format bins"]);
-    // The same file by two names of it is one file.
+    assert_rejected(&[empty.path()], &["neither report.json nor *.bins.csv"]);
+    let (one, other) = (write_bins("a", "a.bins.csv"), write_bins("a", "b.bins.csv"));
+    assert_rejected(
+        &[one.directory(), other.directory()],
+        &[".bins.csv: ", "give each interval once"],
+    );
+    assert_rejected(
+        &[one.directory(), &fixture()],
+        &["report.json is no file of bins", "--format bins"],
+    );
+    // A file under two names is read once.
     let twice = [one.path("a.bins.csv"), one.path("a.intervals.csv")];
     assert_eq!(as_json(&[&twice[0], &twice[1]]), as_json(&[one.directory()]));
 }
 
 #[test]
-fn flags_of_bins_are_held_to_them() {
-    let with = |more: &[&str]| shown(&[&fixture()], more);
+fn flags_of_bins_are_checked() {
+    let with = |more: &[&str]| report(&[&fixture()], more);
     for (more, says) in [
         (&["--host", "x"][..], "go with --format bins"),
         (&["--format", "bins", "--label", "rack"], "key=value"),
@@ -216,7 +228,7 @@ fn flags_of_bins_are_held_to_them() {
 }
 
 #[test]
-fn more_than_a_table_can_show_is_refused_and_still_merged() {
+fn too_many_subjects_can_be_merged() {
     let home = tempfile::tempdir().unwrap();
     let bins = |name: &str, rows: &mut dyn Iterator<Item = String>| {
         let heading = "host,subject,period_ns,runtime,labels,start,duration_ns,run_id,schema_version,binning,lower_ns,upper_ns,count";
@@ -228,48 +240,48 @@ fn more_than_a_table_can_show_is_refused_and_still_merged() {
         path
     };
     let subjects = bins("subjects.bins.csv", &mut (0..9_000).map(|n| format!("a,s{n},0,,,,,x")));
-    let ran = shown(&[&subjects], &[]).exits(2);
+    let ran = report(&[&subjects], &[]).exits(2);
     assert!(ran.stderr.contains("9000 of them; at most 8192"), "{}", ran.stderr);
     let merged = Osjitter::new([Path::new("merge"), &subjects]).run().exits(0).stdout;
     assert_eq!(merged.lines().count(), 9_001);
     let hosts = bins("hosts.bins.csv", &mut (0..11_000).map(|n| format!("h{n},s,0,,,,,x")));
-    refused(&[&hosts], &["more than 9007199254740992 ticks together"]);
+    assert_rejected(&[&hosts], &["more than 9007199254740992 ticks together"]);
 }
 
 #[test]
-fn subjects_that_nothing_but_their_id_tells_apart_stay_apart() {
+fn subjects_are_distinguished_by_id() {
     let threads = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/rtla-timerlat.txt");
-    let of = |report: &Value| -> Vec<(u64, i64)> {
+    let figures = |report: &Value| -> Vec<(u64, i64)> {
         let summaries =
             report["subjects"].as_array().unwrap().iter().map(|subject| &subject["summary"]);
         let counts = summaries.filter(|s| !s.is_null());
-        let mut all: Vec<_> = counts
+        let mut figures: Vec<_> = counts
             .map(|s| (s["delivered"].as_u64().unwrap(), s["lateness_ns"]["max"].as_i64().unwrap()))
             .collect();
-        all.sort_unstable();
-        all
+        figures.sort_unstable();
+        figures
     };
     let written = Osjitter::new([Path::new("report"), &threads])
         .args(["--format", "bins"])
         .out("t.bins.csv")
         .run();
     let read = as_json(&[&written.exits(0).path("t.bins.csv")]);
-    assert_eq!(of(&read), of(&as_json(&[&threads])));
+    assert_eq!(figures(&read), figures(&as_json(&[&threads])));
     assert!(read["subjects"].as_array().unwrap().len() > 2, "{read}");
 }
 
 #[test]
-fn of_several_files_none_is_replaced_where_one_cannot_be() {
+fn several_outputs_are_written_atomically() {
     let home = tempfile::tempdir().unwrap();
-    let (bins, beside) = (home.path().join("x.bins.csv"), home.path().join("x.intervals.csv"));
+    let (bins, intervals) = (home.path().join("x.bins.csv"), home.path().join("x.intervals.csv"));
     std::fs::create_dir(&bins).unwrap();
-    std::fs::write(&beside, "of an earlier run").unwrap();
-    let ran = shown(&[&fixture()], &["--format", "bins", "--out", bins.to_str().unwrap()]);
+    std::fs::write(&intervals, "of an earlier run").unwrap();
+    let ran = report(&[&fixture()], &["--format", "bins", "--out", bins.to_str().unwrap()]);
     assert!(ran.code != 0 && ran.stderr.contains("x.bins.csv"), "{}", ran.stderr);
-    assert_eq!(std::fs::read_to_string(&beside).unwrap(), "of an earlier run");
+    assert_eq!(std::fs::read_to_string(&intervals).unwrap(), "of an earlier run");
 
     let pictures = |directory: &Path| {
-        shown(&[&fixture()], &["--format", "svg", "--out", directory.to_str().unwrap()])
+        report(&[&fixture()], &["--format", "svg", "--out", directory.to_str().unwrap()])
     };
     let names = |directory: &Path| -> Vec<_> {
         let mut names: Vec<_> =

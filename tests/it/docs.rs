@@ -1,4 +1,4 @@
-//! The pages for readers: every link leads somewhere, and the book has every page.
+//! Checks the documentation: every link has a target, and the book lists every page.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -13,14 +13,14 @@ fn markdown_in(directory: &Path) -> Vec<PathBuf> {
     entries.filter(|path| path.extension().is_some_and(|extension| extension == "md")).collect()
 }
 
-/// The pages of the repository, without what the tool wrote.
+/// Returns the pages of the repository, without output of the tool.
 fn pages() -> Vec<PathBuf> {
     let others = [root().to_owned(), root().join("docs/src"), root().join("results")];
     let directories = crates().into_iter().chain(others);
     directories.flat_map(|directory| markdown_in(&directory)).collect()
 }
 
-/// Targets of the Markdown links of a page, outside of code.
+/// Returns the targets of the Markdown links of a page, outside of code.
 fn links(text: &str) -> Vec<String> {
     let mut fenced = false;
     let prose = text.lines().filter(|line| {
@@ -34,7 +34,7 @@ fn links(text: &str) -> Vec<String> {
     targets.map(str::to_owned).collect()
 }
 
-/// The anchors of a page, as GitHub and mdBook make them of its headings.
+/// Returns the anchors of the headings of a page, as GitHub and mdBook generate them.
 fn anchors(text: &str) -> BTreeSet<String> {
     let headings = text
         .lines()
@@ -48,7 +48,7 @@ fn anchors(text: &str) -> BTreeSet<String> {
 }
 
 #[test]
-fn every_link_leads_to_a_file_and_a_heading_that_are_there() {
+fn links_have_existing_targets() {
     if !root().join(".github").is_dir() {
         return; // A published package has no results to link to.
     }
@@ -60,13 +60,13 @@ fn every_link_leads_to_a_file_and_a_heading_that_are_there() {
             let (path, anchor) =
                 link.split_once('#').map_or((link.as_str(), None), |(path, at)| (path, Some(at)));
             let target = if path.is_empty() { page.clone() } else { page.with_file_name(path) };
-            let there = match anchor {
+            let exists = match anchor {
                 Some(anchor) => {
                     fs::read_to_string(&target).is_ok_and(|text| anchors(&text).contains(anchor))
                 }
                 None => target.exists(),
             };
-            if !there {
+            if !exists {
                 broken.push(format!("{}: {link}", page.display()));
             }
         }
@@ -75,19 +75,19 @@ fn every_link_leads_to_a_file_and_a_heading_that_are_there() {
 }
 
 #[test]
-fn the_book_has_every_page_once() {
+fn book_lists_every_page_once() {
     let source = root().join("docs/src");
     let summary = fs::read_to_string(source.join("SUMMARY.md")).expect("the summary");
     let mut listed = links(&summary);
     listed.sort_unstable();
     let name = |page: &PathBuf| page.file_name().map(|name| name.to_string_lossy().into_owned());
-    let mut there: Vec<String> = markdown_in(&source).iter().filter_map(name).collect();
-    there.retain(|name| name != "SUMMARY.md");
-    there.sort_unstable();
-    assert_eq!(listed, there);
+    let mut found: Vec<String> = markdown_in(&source).iter().filter_map(name).collect();
+    found.retain(|name| name != "SUMMARY.md");
+    found.sort_unstable();
+    assert_eq!(listed, found);
 }
 
-/// The items of a numbered list, each in one line.
+/// Returns the items of a numbered list, each as one line.
 fn items(page: &str) -> Vec<String> {
     let mut items: Vec<String> = Vec::new();
     for line in page.lines() {
@@ -100,11 +100,12 @@ fn items(page: &str) -> Vec<String> {
     items
 }
 
-/// A newcomer is at the answer after a command with its help, or the command and a page.
+/// Checks that each answer is reachable with one command and its help, or with one command and a
+/// page.
 #[test]
-fn first_questions_lead_to_commands_and_pages_that_are_there() {
+fn questions_name_existing_commands_and_pages() {
     let page = fs::read_to_string(root().join("docs/src/questions.md")).expect("the questions");
-    let help = |of: &[&str]| Osjitter::new(of).args(["--help"]).run().exits(0).stdout;
+    let help = |command: &[&str]| Osjitter::new(command).args(["--help"]).run().exits(0).stdout;
     let questions = items(&page);
     assert!(questions.len() >= 10, "{}", questions.len());
     for (number, question) in (1..).zip(&questions) {

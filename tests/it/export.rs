@@ -1,5 +1,4 @@
-//! Every text format from outside, made of one real run and read with something that is not the
-//! exporter.
+//! Tests every text format of one real run with independent readers.
 
 use std::path::Path;
 
@@ -10,12 +9,12 @@ use crate::osjitter::{Osjitter, Ran};
 const SUBJECTS: usize = 2;
 const TICKS: usize = 400;
 
-fn a_run() -> Ran {
+fn measure() -> Ran {
     let run = Osjitter::new(["run", "--subject", "os-interval", "--subject", "nanosleep"]);
     run.args(["--ticks", &TICKS.to_string()]).out("").run().exits(0)
 }
 
-fn made(run: &Ran, format: &[&str]) -> String {
+fn export(run: &Ran, format: &[&str]) -> String {
     report(run, format).exits(0).stdout
 }
 
@@ -23,25 +22,25 @@ fn report(run: &Ran, format: &[&str]) -> Ran {
     Osjitter::new([Path::new("report"), run.directory()]).args(["--format"]).args(format).run()
 }
 
-fn all_lateness(report: &Value, subject: usize) -> Vec<i64> {
+fn sorted_lateness(report: &Value, subject: usize) -> Vec<i64> {
     let rounds = report["subjects"][subject]["rounds"].as_array().unwrap().iter();
-    let mut all: Vec<i64> = rounds
+    let mut lateness: Vec<i64> = rounds
         .flat_map(|r| r["lateness_ns"].as_array().unwrap())
         .map(|v| v.as_i64().unwrap())
         .collect();
-    all.sort_unstable();
-    all
+    lateness.sort_unstable();
+    lateness
 }
 
 #[test]
-fn each_format_says_what_the_report_says() {
-    let run = a_run();
+fn formats_agree_with_the_report() {
+    let run = measure();
     let report: Value = serde_json::from_str(&run.file("report.json")).unwrap();
     let first = &report["subjects"][0];
     let id = first["id"].as_str().unwrap();
     let p50 = &first["summary"]["lateness_ns"]["p50"];
 
-    let csv = made(&run, &["csv"]);
+    let csv = export(&run, &["csv"]);
     let rows: Vec<Vec<&str>> = csv.lines().map(|l| l.split(',').collect()).collect();
     assert_eq!(rows.len(), 1 + SUBJECTS);
     assert!(rows.iter().all(|r| r.len() == rows[0].len()), "{csv}");
@@ -49,37 +48,37 @@ fn each_format_says_what_the_report_says() {
     assert_eq!(rows[1][column("id")], id);
     assert_eq!(rows[1][column("p50_ns")], p50.to_string());
 
-    let samples = made(&run, &["csv", "--samples"]);
+    let samples = export(&run, &["csv", "--samples"]);
     let mut late: Vec<i64> = samples
         .lines()
         .filter(|l| l.split(',').nth(1) == Some(id))
         .map(|l| l.split(',').nth(7).unwrap().parse().unwrap())
         .collect();
     late.sort_unstable();
-    assert_eq!(late, all_lateness(&report, 0));
+    assert_eq!(late, sorted_lateness(&report, 0));
 
-    let bmf: Value = serde_json::from_str(&made(&run, &["bmf"])).unwrap();
+    let bmf: Value = serde_json::from_str(&export(&run, &["bmf"])).unwrap();
     assert_eq!(&bmf[id]["lateness_p50_ns"]["value"], p50);
 
-    let gab: Value = serde_json::from_str(&made(&run, &["gab"])).unwrap();
+    let gab: Value = serde_json::from_str(&export(&run, &["gab"])).unwrap();
     let name = format!("{id} lateness p50");
     let found =
         gab.as_array().unwrap().iter().find(|e| e["name"] == name.as_str()).expect("the p50");
     assert_eq!((&found["value"], found["unit"].as_str()), (p50, Some("ns")));
 
-    let cyclictest: Value = serde_json::from_str(&made(&run, &["cyclictest-json"])).unwrap();
+    let cyclictest: Value = serde_json::from_str(&export(&run, &["cyclictest-json"])).unwrap();
     let thread = &cyclictest["thread"]["0"];
     let bins = thread["histogram"].as_object().unwrap();
     assert_eq!(bins.values().map(|n| n.as_u64().unwrap()).sum::<u64>(), TICKS as u64);
     assert_eq!(thread["max"], first["summary"]["lateness_ns"]["max"]);
 
-    let metrics = made(&run, &["openmetrics"]);
+    let metrics = export(&run, &["openmetrics"]);
     assert!(metrics.ends_with("# EOF\n"));
     let line =
         metrics.lines().find(|l| l.starts_with("osjitter_ticks_total{") && l.contains(id)).unwrap();
     assert!(line.ends_with(&format!(" {TICKS}")), "{line}");
 
-    let markdown = made(&run, &["markdown"]);
+    let markdown = export(&run, &["markdown"]);
     assert_eq!(
         markdown.lines().filter(|l| l.starts_with("| ")).count(),
         1 + SUBJECTS,
@@ -88,12 +87,12 @@ fn each_format_says_what_the_report_says() {
 }
 
 #[test]
-fn the_page_is_one_file_and_holds_every_tick() {
-    let run = a_run();
-    let page = made(&run, &["html"]);
+fn page_is_self_contained_and_complete() {
+    let run = measure();
+    let page = export(&run, &["html"]);
     assert_eq!(page, run.file("report.html"));
     for loads in ["http://", "https://", " src=", "@import", "url("] {
-        // A name space is not loaded.
+        // A namespace is not loaded.
         assert!(!page.replace("http://www.w3.org/2000/svg", "").contains(loads), "{loads}");
     }
     let data = page.split("class=\"data\">").nth(1).unwrap().split("</script>").next().unwrap();
@@ -116,13 +115,13 @@ fn the_page_is_one_file_and_holds_every_tick() {
 }
 
 #[test]
-fn the_hdr_formats_hold_every_tick() {
+fn hdr_formats_contain_every_tick() {
     use hdrhistogram::Histogram;
     use hdrhistogram::serialization::Deserializer;
     use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
 
-    let run = a_run();
-    let log = made(&run, &["hlog"]);
+    let run = measure();
+    let log = export(&run, &["hlog"]);
     let mut count = 0;
     let mut tags = std::collections::BTreeSet::new();
     for entry in IntervalLogIterator::new(log.as_bytes()) {
@@ -140,7 +139,7 @@ fn the_hdr_formats_hold_every_tick() {
     }
     assert_eq!((count, tags.len()), ((SUBJECTS * TICKS) as u64, SUBJECTS));
 
-    let distribution = made(&run, &["hgrm", "--subject", "nanosleep"]);
+    let distribution = export(&run, &["hgrm", "--subject", "nanosleep"]);
     let last = distribution.lines().rfind(|l| !l.starts_with('#')).unwrap();
     let columns: Vec<&str> = last.split_whitespace().collect();
     assert_eq!(columns[1..], ["1.000000000000", &TICKS.to_string()]);

@@ -1,5 +1,5 @@
-//! Bad input from outside: refused with the place and the reason, exit code 2, in bounded memory;
-//! and an existing output is never half overwritten.
+//! Tests invalid input: it is rejected with its location and the reason, exit code 2 and bounded
+//! memory, and an existing output is never left half overwritten.
 #![cfg(unix)]
 
 use std::ffi::OsStr;
@@ -7,16 +7,16 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// Address space of a child, in KiB: several times what it needs for itself, and a fraction of what
-/// it is led on to take.
+/// Address space of a child in KiB: several times its normal need, and a fraction of what the input
+/// demands.
 const ADDRESS_SPACE_KIB: u64 = 700 << 10;
 
 fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name)
 }
 
-/// `osjitter report FILE …` under limits of the shell.
-fn limited(limits: &str, file: &Path, more: &[&OsStr]) -> Output {
+/// Runs `osjitter report FILE …` under limits of the shell.
+fn report_with_limits(limits: &str, file: &Path, more: &[&OsStr]) -> Output {
     Command::new("sh")
         .arg("-c")
         .arg(format!("{limits}; exec \"$0\" report \"$@\""))
@@ -29,10 +29,10 @@ fn limited(limits: &str, file: &Path, more: &[&OsStr]) -> Output {
 
 fn report(file: &Path, more: &[&OsStr]) -> Output {
     // Not every system has this limit.
-    limited(&format!("ulimit -v {ADDRESS_SPACE_KIB} 2>/dev/null"), file, more)
+    report_with_limits(&format!("ulimit -v {ADDRESS_SPACE_KIB} 2>/dev/null"), file, more)
 }
 
-fn refused(file: &Path, says: &[&str]) {
+fn assert_rejected(file: &Path, says: &[&str]) {
     let output = report(file, &[]);
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{says:?}: {stderr}");
@@ -43,14 +43,14 @@ fn refused(file: &Path, says: &[&str]) {
     assert!(output.stdout.is_empty());
 }
 
-fn written(home: &Path, name: &str, bytes: impl AsRef<[u8]>) -> PathBuf {
+fn write_file(home: &Path, name: &str, bytes: impl AsRef<[u8]>) -> PathBuf {
     let file = home.join(name);
     std::fs::write(&file, bytes).unwrap();
     file
 }
 
-/// A report around one round's samples.
-fn around(rounds: &str) -> String {
+/// Returns a report with these rounds.
+fn report_json(rounds: &str) -> String {
     let d = "{\"min\":0,\"mean\":0,\"p50\":0,\"p90\":0,\"p99\":0,\"p99_9\":null,\"p99_99\":null,\"max\":0,\"ci95\":{}}";
     let summary = format!(
         "{{\"ticks\":9,\"delivered\":9,\"coalesced\":0,\"skipped\":0,\"missed\":0,\"early\":0,\"no_park\":null,\
@@ -72,7 +72,7 @@ fn around(rounds: &str) -> String {
     )
 }
 
-fn round_of(lateness: &str) -> String {
+fn round_json(lateness: &str) -> String {
     format!(
         "{{\"index\":0,\"slot\":0,\"start_ns\":0,\"phase_ns\":0,\"cpu_ns\":null,\"steal_ns\":null,\"run_queue_ns\":null,\
          \"switches_voluntary\":null,\"switches_involuntary\":null,\"summary\":null,\"first_tick\":0,\
@@ -80,10 +80,10 @@ fn round_of(lateness: &str) -> String {
     )
 }
 
-/// Well-formed reports that fail the checks, each with what is wrong with it.
+/// Returns well-formed reports that fail the checks, each with the expected error.
 pub fn contradictions() -> [(String, &'static str); 4] {
-    let round = round_of("[1,2,3,4,5,6,7,8,9]");
-    let whole = around(&round);
+    let round = round_json("[1,2,3,4,5,6,7,8,9]");
+    let whole = report_json(&round);
     let subject = whole.split_once("\"subjects\":[").unwrap().1.strip_suffix("]}").unwrap();
     [
         (whole.replace(subject, &format!("{subject},{subject}")), "subjects[1].id"),
@@ -92,16 +92,19 @@ pub fn contradictions() -> [(String, &'static str); 4] {
             whole.replace("\"period_ns\":1000000", &format!("\"period_ns\":{}", u64::MAX)),
             "subjects[0].period_ns",
         ),
-        // A round twice.
-        (around(&format!("{round},{round}")), "subjects[0].rounds: they hold 18 ticks, and 9 came"),
+        // The same round twice.
+        (
+            report_json(&format!("{round},{round}")),
+            "subjects[0].rounds: they hold 18 ticks, and 9 came",
+        ),
     ]
 }
 
 #[test]
-fn what_is_cut_off_foreign_or_newer_is_refused_with_its_place() {
+fn malformed_files_are_rejected_with_location() {
     let home = tempfile::tempdir().unwrap();
-    let whole = around(&round_of("[1,2,3,4,5,6,7,8,9]"));
-    let good = written(home.path(), "good.json", &whole);
+    let whole = report_json(&round_json("[1,2,3,4,5,6,7,8,9]"));
+    let good = write_file(home.path(), "good.json", &whole);
     assert!(
         report(&good, &[]).status.success(),
         "{}",
@@ -128,37 +131,37 @@ fn what_is_cut_off_foreign_or_newer_is_refused_with_its_place() {
         ("base64.hlog", b"0.0,1.0,1.0,%%%\n", &["line 1 (untagged)", "base64"]),
     ];
     for (name, bytes, says) in cases {
-        let file = written(home.path(), name, bytes);
+        let file = write_file(home.path(), name, bytes);
         let says: Vec<&str> = says.iter().copied().chain([name]).collect();
-        refused(&file, &says);
+        assert_rejected(&file, &says);
     }
-    refused(home.path(), &["neither report.json nor *.bins.csv"]);
+    assert_rejected(home.path(), &["neither report.json nor *.bins.csv"]);
     std::fs::write(home.path().join("report.json"), newer).unwrap();
-    refused(home.path(), &["report.json: ", "newer osjitter"]);
+    assert_rejected(home.path(), &["report.json: ", "newer osjitter"]);
     std::fs::copy(&good, home.path().join("report.json")).unwrap();
     assert_eq!(
         report(home.path(), &[]).stdout,
         report(&good, &[]).stdout,
-        "a directory stands for the report in it"
+        "a directory means the report in it"
     );
-    let marked = written(home.path(), "marked.json", format!("\u{feff}{whole}"));
+    let marked = write_file(home.path(), "marked.json", format!("\u{feff}{whole}"));
     assert!(report(&marked, &[]).status.success(), "a byte order mark is no reason to refuse");
 }
 
 #[test]
-fn what_asks_for_more_memory_than_there_is_is_refused() {
+fn excessive_memory_demands_are_rejected() {
     let home = tempfile::tempdir().unwrap();
     let deep = format!("{{\"schema\": {}", "[".repeat(1_000_000));
-    refused(&written(home.path(), "deep.json", deep), &["line 1 column"]);
+    assert_rejected(&write_file(home.path(), "deep.json", deep), &["line 1 column"]);
 
     let huge = home.path().join("huge.json");
     std::fs::File::create(&huge).unwrap().set_len(1 << 40).unwrap();
-    refused(&huge, &["1048576 MiB large", "MiB are read"]);
+    assert_rejected(&huge, &["1048576 MiB large", "MiB are read"]);
 
-    // A device has no size to look at first.
-    refused(Path::new("/dev/zero"), &["/dev/zero: "]);
+    // The size of a device is not known in advance.
+    assert_rejected(Path::new("/dev/zero"), &["/dev/zero: "]);
 
-    // A plan is read no differently.
+    // Plans have the same limit.
     let plan = Command::new("sh")
         .arg("-c")
         .arg(format!("ulimit -v {ADDRESS_SPACE_KIB} 2>/dev/null; exec \"$0\" run --plan /dev/zero"))
@@ -167,31 +170,31 @@ fn what_asks_for_more_memory_than_there_is_is_refused() {
         .unwrap();
     assert_eq!(plan.status.code(), Some(2), "{}", String::from_utf8_lossy(&plan.stderr));
 
-    // Four million ticks in a file of eight megabytes: more than the round says were asked for,
+    // Four million ticks in a file of eight megabytes, more than the round claims. The error is
     // found after reading them.
     let zeros = format!("[{}0]", "0,".repeat(4_000_000));
-    let file = written(
+    let file = write_file(
         home.path(),
         "zeros.json",
-        around(&round_of(&zeros).replace("\"phase_ns\":0", "\"phase_ns\":-1")),
+        report_json(&round_json(&zeros).replace("\"phase_ns\":0", "\"phase_ns\":-1")),
     );
-    refused(&file, &["subjects[0].rounds[0].phase_ns", "line 1 column"]);
+    assert_rejected(&file, &["subjects[0].rounds[0].phase_ns", "line 1 column"]);
 
-    // The header of a histogram promises four gigabytes.
+    // The header of a histogram claims four gigabytes.
     let mut header = 0x1c84_9313_u32.to_be_bytes().to_vec();
     header.extend(u32::MAX.to_be_bytes());
     header.extend([0; 64]);
     use base64::Engine as _;
     let lie = base64::prelude::BASE64_STANDARD.encode(header);
-    refused(
-        &written(home.path(), "lie.hlog", format!("0.0,1.0,1.0,{lie}\n")),
+    assert_rejected(
+        &write_file(home.path(), "lie.hlog", format!("0.0,1.0,1.0,{lie}\n")),
         &["line 1", "ends early"],
     );
     let stored =
         format!("\"histogram\":{{\"count\":9,\"encoding\":\"hdr-v2-base64\",\"data\":\"{lie}\"}}");
-    let text = around(&round_of("[1]")).replace("\"histogram\":null", &stored);
-    refused(
-        &written(home.path(), "lie.json", text),
+    let text = report_json(&round_json("[1]")).replace("\"histogram\":null", &stored);
+    assert_rejected(
+        &write_file(home.path(), "lie.json", text),
         &["subjects[0].histogram: histogram data ends early"],
     );
 
@@ -199,29 +202,29 @@ fn what_asks_for_more_memory_than_there_is_is_refused() {
         .map(|i| format!("\"{i}\":{{\"cycles\":0,\"min\":0,\"max\":0,\"avg\":0}}"))
         .collect();
     let text = format!("{{\"cmdline:\": \"cyclictest\", \"thread\": {{{}}}}}", threads.join(","));
-    refused(&written(home.path(), "threads.json", text), &["thread: 20000 of them"]);
+    assert_rejected(&write_file(home.path(), "threads.json", text), &["thread: 20000 of them"]);
 
     let bins: Vec<String> = (0..2_000_000).map(|i| format!("\"{i}\":1")).collect();
     let text = format!(
         "{{\"cmdline:\": \"cyclictest\", \"thread\": {{\"0\": {{\"histogram\": {{{}}}}}}}}}",
         bins.join(",")
     );
-    refused(
-        &written(home.path(), "bins.json", text),
+    assert_rejected(
+        &write_file(home.path(), "bins.json", text),
         &["thread.0.histogram", "bins", "line 1 column"],
     );
 }
 
 #[test]
-fn a_histogram_of_as_many_values_as_there_can_be_takes_no_more_room_than_its_bins() {
+fn large_counts_need_no_extra_memory() {
     let home = tempfile::tempdir().unwrap();
-    // A value each microsecond of the longest run there is.
+    // One value per microsecond of the longest possible run.
     let many = 1_000_000_000_000_000_u64;
     let text = format!(
         "{{\"file_version\": 1, \"cmdline:\": \"cyclictest -i 1 -h 9\", \"thread\": {{\"0\": {{\"histogram\": {{\"5\": {many}}}, \
          \"cycles\": {many}, \"min\": 5, \"max\": 5, \"avg\": 5.0}}}}}}"
     );
-    let file = written(home.path(), "many.json", text);
+    let file = write_file(home.path(), "many.json", text);
     for format in ["table", "html", "svg", "csv", "hgrm", "hlog", "cyclictest-json", "openmetrics"]
     {
         let out = home.path().join(format);
@@ -240,7 +243,7 @@ fn a_histogram_of_as_many_values_as_there_can_be_takes_no_more_room_than_its_bin
 }
 
 #[test]
-fn names_of_files_may_be_anything() {
+fn any_file_name_is_accepted() {
     let home = tempfile::tempdir().unwrap();
     for name in
         [&b"with a space.json"[..], b"-dash.json", b"not utf-8 \xff\xfe.json", b"new\nline.json"]
@@ -257,26 +260,26 @@ fn names_of_files_may_be_anything() {
     }
 }
 
-/// What is in a directory, and what is in each file.
+/// Returns the paths in a directory, with the content of files.
 fn listing(directory: &Path) -> Vec<(PathBuf, Option<Vec<u8>>)> {
-    let mut all: Vec<_> = std::fs::read_dir(directory)
+    let mut entries: Vec<_> = std::fs::read_dir(directory)
         .unwrap()
         .map(|entry| entry.unwrap().path())
         .map(|path| (path.clone(), std::fs::read(&path).ok()))
         .collect();
-    all.sort();
-    all
+    entries.sort();
+    entries
 }
 
 #[test]
-fn an_output_is_written_whole_or_left_as_it_was() {
+fn output_is_written_atomically() {
     let home = tempfile::tempdir().unwrap();
     let out = home.path().join("out");
     std::fs::create_dir(&out).unwrap();
-    let file = written(&out, "page.html", "the page of before");
+    let file = write_file(&out, "page.html", "the page of before");
     let occupied = out.join("directory.html");
     std::fs::create_dir(&occupied).unwrap();
-    written(&occupied, "kept", "kept");
+    write_file(&occupied, "kept", "kept");
     let before = listing(&out);
     let to = |out: &Path, limits: &str| {
         let more = ["--format", "html", "--out"]
@@ -284,14 +287,15 @@ fn an_output_is_written_whole_or_left_as_it_was() {
             .into_iter()
             .chain([out.as_os_str()])
             .collect::<Vec<_>>();
-        limited(limits, &fixture("cyclictest.json"), &more)
+        report_with_limits(limits, &fixture("cyclictest.json"), &more)
     };
-    // A full disk: a file may grow to 512 bytes. Ignored, the signal becomes an error of the call.
+    // A full disk: a file may grow to 512 bytes. If the signal is ignored, the call returns an
+    // error.
     let full = to(&file, "trap '' XFSZ; ulimit -f 1");
     assert_eq!(full.status.code(), Some(4), "{}", String::from_utf8_lossy(&full.stderr));
     assert!(String::from_utf8_lossy(&full.stderr).contains("File too large"));
     assert_eq!(listing(&out), before, "nothing half written, nothing left behind");
-    // A name that a rename cannot take.
+    // A target that cannot be replaced by renaming.
     let taken = to(&occupied, ":");
     assert_eq!(taken.status.code(), Some(4));
     assert_eq!(
@@ -302,7 +306,7 @@ fn an_output_is_written_whole_or_left_as_it_was() {
     assert_eq!(absent.status.code(), Some(4));
     assert!(
         !String::from_utf8_lossy(&absent.stderr).contains(" at path "),
-        "the place that was given, and no other"
+        "only the given path is named"
     );
     assert!(!home.path().join("absent").exists());
 
@@ -323,7 +327,7 @@ fn links_permissions_and_pipes_are_respected() {
         assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
         out.stdout
     };
-    let file = written(home.path(), "private.csv", "");
+    let file = write_file(home.path(), "private.csv", "");
     std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
     let link = home.path().join("link.csv");
     symlink(&file, &link).unwrap();
@@ -341,13 +345,13 @@ fn links_permissions_and_pipes_are_respected() {
         Command::new("cat").arg(&pipe).stdout(std::process::Stdio::piped()).spawn().unwrap();
     csv(&pipe);
     let read = String::from_utf8(reader.wait_with_output().unwrap().stdout).unwrap();
-    assert_eq!(read.lines().count(), 3, "what cannot be replaced is written to");
-    assert!(pipe.metadata().unwrap().file_type().is_fifo(), "and is not replaced");
+    assert_eq!(read.lines().count(), 3, "a pipe is written to");
+    assert!(pipe.metadata().unwrap().file_type().is_fifo(), "a pipe is not replaced");
 }
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_full_standard_output_is_an_error_and_a_closed_one_is_not() {
+fn full_stdout_fails_closed_does_not() {
     let to = |redirect: &str| {
         Command::new("sh")
             .arg("-c")
@@ -364,8 +368,8 @@ fn a_full_standard_output_is_an_error_and_a_closed_one_is_not() {
     assert!(closed.stdout.is_empty() && closed.stderr.is_empty());
 }
 
-/// A log of one interval of so many values, in a few hundred bytes.
-fn log_of(values: u64, unit_ns: u64) -> String {
+/// Returns a log with one interval of many values, in a few hundred bytes.
+fn log_text(values: u64, unit_ns: u64) -> String {
     use base64::Engine as _;
     use hdrhistogram::serialization::{Serializer, V2DeflateSerializer};
     let mut histogram = hdrhistogram::Histogram::<u64>::new(3).unwrap();
@@ -377,8 +381,8 @@ fn log_of(values: u64, unit_ns: u64) -> String {
     format!("0.0,1.0,1.0,{}\n", base64::prelude::BASE64_STANDARD.encode(bytes))
 }
 
-/// `osjitter ARGS` with so many seconds of CPU and a bounded address space.
-fn bounded(args: &[&OsStr]) -> Output {
+/// Runs `osjitter ARGS` with limited CPU time and address space.
+fn run_bounded(args: &[&OsStr]) -> Output {
     Command::new("sh")
         .arg("-c")
         .arg(format!("ulimit -t 20; ulimit -v {ADDRESS_SPACE_KIB} 2>/dev/null; exec \"$0\" \"$@\""))
@@ -389,22 +393,23 @@ fn bounded(args: &[&OsStr]) -> Output {
 }
 
 #[test]
-fn a_picture_of_more_values_than_a_float_tells_apart_ends() {
+fn pictures_of_huge_counts_terminate() {
     let home = tempfile::tempdir().unwrap();
-    let a = written(home.path(), "a.hlog", log_of(1 << 53, 1_000));
-    let b = written(
+    let a = write_file(home.path(), "a.hlog", log_text(1 << 53, 1_000));
+    let b = write_file(
         home.path(),
         "b.hlog",
-        format!("#[StartTime: 5.000 (another)]\n{}", log_of(1 << 53, 1_100)),
+        format!("#[StartTime: 5.000 (another)]\n{}", log_text(1 << 53, 1_100)),
     );
     let out = home.path().join("out");
     let compared = ["compare", "--force", "--format", "svg", "--out"].map(OsStr::new);
     let args = [&compared[..], &[out.as_os_str(), a.as_os_str(), b.as_os_str()]].concat();
-    let output = bounded(&args);
+    let output = run_bounded(&args);
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
-    // The same in a file of a comparison, with what no comparison writes.
+    // A comparison file with values that no comparison writes.
     let json = ["--format", "json"].map(OsStr::new);
-    let comparison = bounded(&[&compared[..2], &json, &[a.as_os_str(), b.as_os_str()]].concat());
+    let comparison =
+        run_bounded(&[&compared[..2], &json, &[a.as_os_str(), b.as_os_str()]].concat());
     let text = String::from_utf8(comparison.stdout).unwrap();
     let mut comparison: serde_json::Value = serde_json::from_str(&text).unwrap();
     let points = comparison["subjects"][0]["quantiles"]["points"].as_array_mut().unwrap();
@@ -414,29 +419,31 @@ fn a_picture_of_more_values_than_a_float_tells_apart_ends() {
         point["quantile"] = quantile.into();
         point["ratio"] = ratio.into();
     }
-    let file = written(home.path(), "comparison.json", comparison.to_string());
+    let file = write_file(home.path(), "comparison.json", comparison.to_string());
     let report = ["report", "--format", "svg", "--out"].map(OsStr::new);
-    let output = bounded(
+    let output = run_bounded(
         &[&report[..], &[home.path().join("again").as_os_str(), file.as_os_str()]].concat(),
     );
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
 #[test]
-fn a_log_is_read_in_a_time_that_grows_with_its_lines() {
+fn logs_are_read_in_linear_time() {
     let home = tempfile::tempdir().unwrap();
-    let log = format!("{}{}", "# nothing\n".repeat(400_000), log_of(1_000, 1_000));
-    let output =
-        bounded(&["report".as_ref(), written(home.path(), "comments.hlog", log).as_os_str()]);
+    let log = format!("{}{}", "# nothing\n".repeat(400_000), log_text(1_000, 1_000));
+    let output = run_bounded(&[
+        "report".as_ref(),
+        write_file(home.path(), "comments.hlog", log).as_os_str(),
+    ]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
 #[test]
-fn a_plan_is_no_larger_than_a_plan() {
+fn oversized_plans_are_rejected() {
     let home = tempfile::tempdir().unwrap();
     let run = |text: &str| {
-        let file = written(home.path(), "plan.toml", text);
-        bounded(&["run".as_ref(), "--print-plan".as_ref(), "--plan".as_ref(), file.as_os_str()])
+        let file = write_file(home.path(), "plan.toml", text);
+        run_bounded(&["run".as_ref(), "--print-plan".as_ref(), "--plan".as_ref(), file.as_os_str()])
     };
     let periods = |n: u64| {
         let periods: Vec<String> = (0..n).map(|i| format!("\"{}ns\"", 1_000 + i)).collect();
@@ -457,25 +464,28 @@ fn a_plan_is_no_larger_than_a_plan() {
     }
 }
 
-/// Read as any report is: what nobody can have measured is no plan either.
+/// A plan from a report passes the same checks as any report.
 #[test]
-fn a_report_that_contradicts_itself_is_no_plan() {
+fn contradictory_report_is_not_a_plan() {
     let home = tempfile::tempdir().unwrap();
     for (report, says) in contradictions() {
-        let file = written(home.path(), "report.json", report);
-        let output = bounded(&["run".as_ref(), "--plan".as_ref(), file.as_os_str()]);
+        let file = write_file(home.path(), "report.json", report);
+        let output = run_bounded(&["run".as_ref(), "--plan".as_ref(), file.as_os_str()]);
         let stderr = String::from_utf8_lossy(&output.stderr);
-        let said = format!("error: {}: not a valid osjitter.report/1: {says}", file.display());
-        assert!(output.status.code() == Some(2) && stderr.starts_with(&said), "{said}: {stderr}");
+        let message = format!("error: {}: not a valid osjitter.report/1: {says}", file.display());
+        assert!(
+            output.status.code() == Some(2) && stderr.starts_with(&message),
+            "{message}: {stderr}"
+        );
         assert_eq!((stderr.lines().count(), output.stdout.len()), (1, 0), "{stderr}");
     }
 }
 
 #[test]
-fn counts_beyond_a_number_are_added_up() {
+fn sums_beyond_u64_are_handled() {
     let home = tempfile::tempdir().unwrap();
     let report = |phase: u64| {
-        let summary = around("")
+        let summary = report_json("")
             .split_once("\"summary\":")
             .unwrap()
             .1
@@ -491,20 +501,22 @@ fn counts_beyond_a_number_are_added_up() {
                 (1_u64 << 53) - 9
             ),
         );
-        let round = round_of("[0]")
+        let round = round_json("[0]")
             .replace("\"summary\":null", &format!("\"summary\":{most}"))
             .replace("\"phase_ns\":0", &format!("\"phase_ns\":{phase}"));
         let rounds: Vec<String> = (0..2_050).map(|_| round.clone()).collect();
-        let all = around(&rounds.join(",")).replace("\"cpus_online\":null", "\"cpus_online\":2");
-        let all = all.replace("\"ticks\":9,\"delivered\":9", "\"ticks\":2050,\"delivered\":2050");
-        // The longest run of the shortest period.
-        all.replace("\"period_ns\":1000000", "\"period_ns\":1")
+        let report =
+            report_json(&rounds.join(",")).replace("\"cpus_online\":null", "\"cpus_online\":2");
+        let report =
+            report.replace("\"ticks\":9,\"delivered\":9", "\"ticks\":2050,\"delivered\":2050");
+        // The longest run with the shortest period.
+        report.replace("\"period_ns\":1000000", "\"period_ns\":1")
     };
-    let files = [1, 2].map(|n| written(home.path(), &format!("{n}.json"), report(n)));
-    let shown = bounded(&["report".as_ref(), files[0].as_os_str()]);
+    let files = [1, 2].map(|n| write_file(home.path(), &format!("{n}.json"), report(n)));
+    let shown = run_bounded(&["report".as_ref(), files[0].as_os_str()]);
     assert_eq!(shown.status.code(), Some(0), "{}", String::from_utf8_lossy(&shown.stderr));
-    // A report of all of them could not be read.
-    let merged = bounded(&["merge".as_ref(), files[0].as_os_str(), files[1].as_os_str()]);
+    // The merged report would be too large to read.
+    let merged = run_bounded(&["merge".as_ref(), files[0].as_os_str(), files[1].as_os_str()]);
     let says = String::from_utf8_lossy(&merged.stderr);
     assert!(
         merged.status.code() == Some(2) && says.contains("more than a report can hold"),
@@ -513,7 +525,7 @@ fn counts_beyond_a_number_are_added_up() {
 }
 
 #[test]
-fn a_message_about_a_file_cannot_command_the_terminal() {
+fn messages_contain_no_control_characters() {
     let home = tempfile::tempdir().unwrap();
     let name = "\u{1b}[2Jevil\n::error::x";
     for (file, text) in [
@@ -522,11 +534,11 @@ fn a_message_about_a_file_cannot_command_the_terminal() {
         ("plan.toml", "\"\\u001b[2J\\n::error::x\" = 1\n"),
         (name, "{}"),
     ] {
-        let file = written(home.path(), file, text);
+        let file = write_file(home.path(), file, text);
         let plan = file.extension().is_some_and(|e| e == "toml");
         let command: &[&str] = if plan { &["run", "--plan"] } else { &["report"] };
         let args: Vec<&OsStr> = command.iter().map(OsStr::new).chain([file.as_os_str()]).collect();
-        let output = bounded(&args);
+        let output = run_bounded(&args);
         let stderr = String::from_utf8_lossy(&output.stderr);
         assert_eq!((output.status.code(), stderr.lines().count()), (Some(2), 1), "{stderr}");
         assert!(!stderr.trim_end().contains(char::is_control), "{stderr:?}");
@@ -534,13 +546,13 @@ fn a_message_about_a_file_cannot_command_the_terminal() {
 }
 
 #[test]
-fn pictures_are_well_formed_whatever_a_name_holds() {
+fn pictures_escape_names() {
     let home = tempfile::tempdir().unwrap();
-    let text =
-        around(&round_of("[1,2,3,4,5,6,7,8,9]")).replace("spin@1ms", "\\u001b\\u0001<x>\\uffff&");
+    let text = report_json(&round_json("[1,2,3,4,5,6,7,8,9]"))
+        .replace("spin@1ms", "\\u001b\\u0001<x>\\uffff&");
     let out = home.path().join("out");
     let output = report(
-        &written(home.path(), "control.json", text),
+        &write_file(home.path(), "control.json", text),
         &["--format".as_ref(), "svg".as_ref(), "--out".as_ref(), out.as_os_str()],
     );
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -556,9 +568,9 @@ fn pictures_are_well_formed_whatever_a_name_holds() {
     assert!(pictures > 1);
 }
 
-/// Commands in their cheapest forms, and the file that each writes.
+/// The cheapest form of each command, and the file that it writes.
 #[cfg(target_os = "linux")]
-const CHEAP: [(&str, &str); 5] = [
+const CHEAP_COMMANDS: [(&str, &str); 5] = [
     ("run --subject spin --ticks 20", "report.json"),
     ("gate --report tests/fixtures/report.json --subject nanosleep --max p50=1s", "verdict.json"),
     ("bench clock --threads 1 --order-reads 1000 --drift 1ms", "clock.json"),
@@ -569,10 +581,10 @@ const CHEAP: [(&str, &str); 5] = [
     ),
 ];
 
-/// Runs one of these from a shell that redirects its output.
+/// Runs one of these commands in a shell that redirects its output.
 #[cfg(target_os = "linux")]
-fn redirected(command: &str, home: &Path, redirect: &str) -> Output {
-    let script = written(
+fn run_redirected(command: &str, home: &Path, redirect: &str) -> Output {
+    let script = write_file(
         home,
         "script.json",
         r#"{"scripted": {"lateness_ns": [150000], "cpu_ns_per_tick": 10000}}"#,
@@ -588,11 +600,11 @@ fn redirected(command: &str, home: &Path, redirect: &str) -> Output {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn talk_that_nobody_can_hear_is_dropped_and_the_command_goes_on() {
-    for (command, file) in CHEAP {
+fn unwritable_stderr_is_ignored() {
+    for (command, file) in CHEAP_COMMANDS {
         for redirect in ["2>/dev/full", "2>&-", "2>&1 >/dev/null | true"] {
             let home = tempfile::tempdir().unwrap();
-            let output = redirected(command, home.path(), redirect);
+            let output = run_redirected(command, home.path(), redirect);
             assert!(output.status.success(), "{command} {redirect}: {:?}", output.status);
             assert!(redirect.contains('|') || !output.stdout.is_empty(), "{command} {redirect}");
             assert!(
@@ -601,11 +613,11 @@ fn talk_that_nobody_can_hear_is_dropped_and_the_command_goes_on() {
             );
         }
     }
-    // Nor does it change what is refused.
+    // Errors are not affected.
     let home = tempfile::tempdir().unwrap();
     for redirect in ["2>/dev/full", "2>&-"] {
         assert_eq!(
-            redirected("report no-such-file.json", home.path(), redirect).status.code(),
+            run_redirected("report no-such-file.json", home.path(), redirect).status.code(),
             Some(2)
         );
     }
@@ -613,11 +625,11 @@ fn talk_that_nobody_can_hear_is_dropped_and_the_command_goes_on() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn what_standard_output_cannot_take_is_an_error_and_is_in_the_file() {
-    for (command, file) in CHEAP {
+fn unwritable_stdout_keeps_the_file() {
+    for (command, file) in CHEAP_COMMANDS {
         for redirect in [">/dev/full", ">/dev/full 2>&1"] {
             let home = tempfile::tempdir().unwrap();
-            let output = redirected(command, home.path(), redirect);
+            let output = run_redirected(command, home.path(), redirect);
             let stderr = String::from_utf8_lossy(&output.stderr);
             assert_eq!(output.status.code(), Some(4), "{command} {redirect}: {stderr}");
             let says = "error: cannot write to standard output: No space left on device";
@@ -627,14 +639,14 @@ fn what_standard_output_cannot_take_is_an_error_and_is_in_the_file() {
                 "{command} {redirect}"
             );
         }
-        // Closed from the start, it is nobody's.
+        // A stdout that is closed from the start is ignored.
         let home = tempfile::tempdir().unwrap();
-        assert!(redirected(command, home.path(), ">&-").status.success(), "{command}");
+        assert!(run_redirected(command, home.path(), ">&-").status.success(), "{command}");
     }
 }
 
 #[test]
-fn on_a_full_disk_the_result_is_still_shown() {
+fn full_disk_still_shows_the_result() {
     let home = tempfile::tempdir().unwrap();
     let out = home.path().join("out");
     let output = Command::new("sh")
@@ -654,7 +666,7 @@ fn on_a_full_disk_the_result_is_still_shown() {
 }
 
 #[test]
-fn a_directory_appears_whole_and_nothing_else_stands_in_for_its_report() {
+fn output_directory_appears_atomically() {
     use std::os::unix::fs::symlink;
     let home = tempfile::tempdir().unwrap();
     let run = |out: &Path| {
@@ -664,7 +676,7 @@ fn a_directory_appears_whole_and_nothing_else_stands_in_for_its_report() {
             .output()
             .unwrap()
     };
-    let elsewhere = written(home.path(), "elsewhere", "mine");
+    let elsewhere = write_file(home.path(), "elsewhere", "mine");
     let [fifo, link] = ["fifo", "link"].map(|name| home.path().join(name));
     [&fifo, &link].into_iter().for_each(|directory| std::fs::create_dir(directory).unwrap());
     assert!(Command::new("mkfifo").arg(fifo.join("report.json")).status().unwrap().success());
@@ -685,10 +697,10 @@ fn a_directory_appears_whole_and_nothing_else_stands_in_for_its_report() {
     assert_eq!(
         files(&home.path().join("a")),
         std::slice::from_ref(&fresh),
-        "what it was made in is gone"
+        "no temporary directory remains"
     );
-    // Once more into the same: other files stay.
-    written(&fresh, "notes.txt", "mine");
+    // A second run into the same directory keeps other files.
+    write_file(&fresh, "notes.txt", "mine");
     let before = files(&fresh);
     assert!(run(&fresh).status.success());
     assert_eq!(files(&fresh), before);

@@ -1,5 +1,5 @@
-//! Other tools' files from outside. Fixtures are made by `scripts/studies/import-fixtures.sh` with the
-//! tools themselves; what is expected is worked out here from their raw numbers.
+//! Tests the import of files of other tools. The fixtures are made with the tools themselves by
+//! `scripts/studies/import-fixtures.sh`; expected values are computed here from their raw numbers.
 
 use std::path::{Path, PathBuf};
 
@@ -22,12 +22,12 @@ fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name)
 }
 
-fn made(file: &Path, more: &[&str]) -> String {
+fn report_output(file: &Path, more: &[&str]) -> String {
     Osjitter::new([Path::new("report"), file]).args(more).run().exits(0).stdout
 }
 
 fn imported(name: &str) -> Value {
-    serde_json::from_str(&made(&fixture(name), &["--format", "json"])).unwrap()
+    serde_json::from_str(&report_output(&fixture(name), &["--format", "json"])).unwrap()
 }
 
 fn raw(name: &str) -> Value {
@@ -43,21 +43,22 @@ fn codes(report: &Value) -> Vec<String> {
         .collect()
 }
 
-/// Every single value of the bins of one thread, in order.
+/// Returns every value of the bins of a thread in ascending order.
 fn values(thread: &Value, unit_ns: i64) -> Vec<i64> {
     let bins = thread["histogram"].as_object().unwrap().iter();
-    let mut all: Vec<i64> = bins
+    let mut values: Vec<i64> = bins
         .flat_map(|(bin, n)| {
             let value = bin.parse::<i64>().unwrap() * unit_ns;
             std::iter::repeat_n(value, usize::try_from(n.as_u64().unwrap()).unwrap())
         })
         .collect();
-    all.sort_unstable();
-    all
+    values.sort_unstable();
+    values
 }
 
-/// Holds one thread against its subject: values in bins in order, and so many above them.
-fn agrees(subject: &Value, thread: &Value, binned: &[i64], above: usize, unit_ns: i64) {
+/// Compares a thread with its subject: the values in bins, in ascending order, and the number of
+/// values above them.
+fn assert_agrees(subject: &Value, thread: &Value, binned: &[i64], above: usize, unit_ns: i64) {
     let summary = &subject["summary"];
     let n = binned.len() + above;
     assert_eq!(summary["ticks"], n);
@@ -98,7 +99,7 @@ fn read_histogram(subject: &Value) -> hdrhistogram::Histogram<u64> {
 }
 
 #[test]
-fn cyclictest_keeps_every_bin_and_says_what_lies_above() {
+fn cyclictest_bins_and_overflow_are_kept() {
     for (name, unit_ns) in
         [("cyclictest.json", 1_000), ("cyclictest-ns.json", 1), ("cyclictest-no-bins.json", 1_000)]
     {
@@ -110,7 +111,7 @@ fn cyclictest_keeps_every_bin_and_says_what_lies_above() {
         {
             let binned = values(thread, unit_ns);
             let above = usize::try_from(thread["cycles"].as_u64().unwrap()).unwrap() - binned.len();
-            agrees(subject, thread, &binned, above, unit_ns);
+            assert_agrees(subject, thread, &binned, above, unit_ns);
             overflows += usize::from(above > 0 && !binned.is_empty());
         }
         let codes = codes(&report);
@@ -134,7 +135,7 @@ fn cyclictest_keeps_every_bin_and_says_what_lies_above() {
 }
 
 #[test]
-fn oslat_is_gaps_and_its_last_bin_is_open() {
+fn oslat_values_are_gaps() {
     let (raw, report) = (raw("oslat.json"), imported("oslat.json"));
     for (subject, thread) in report["subjects"]
         .as_array()
@@ -166,13 +167,13 @@ fn oslat_is_gaps_and_its_last_bin_is_open() {
     for code in ["import-gaps", "import-overflow", "import-rounded", "import-no-rounds"] {
         assert!(codes.iter().any(|c| c == code), "{code}");
     }
-    let table = made(&fixture("oslat.json"), &[]);
+    let table = report_output(&fixture("oslat.json"), &[]);
     assert!(table.starts_with("Gaps of a busy loop"), "{table}");
     assert!(!table.contains(" %"), "without a period no tick is missed: {table}");
 }
 
 #[test]
-fn jitterdebugger_counts_what_is_in_no_bin() {
+fn jitterdebugger_overflow_is_counted() {
     let (raw, report) = (raw("jitterdebugger.json"), imported("jitterdebugger.json"));
     let cpus = raw["cpu"].as_object().unwrap();
     assert_eq!(report["subjects"].as_array().unwrap().len(), cpus.len());
@@ -180,13 +181,13 @@ fn jitterdebugger_counts_what_is_in_no_bin() {
         assert_eq!(subject["id"], format!("jitterdebugger/cpu-{number}"));
         let binned = values(cpu, 1_000);
         let above = usize::try_from(cpu["count"].as_u64().unwrap()).unwrap() - binned.len();
-        agrees(subject, cpu, &binned, above, 1_000);
+        assert_agrees(subject, cpu, &binned, above, 1_000);
     }
     assert!(codes(&report).contains(&"import-no-period".to_owned()));
 }
 
 #[test]
-fn an_interval_log_is_a_round_a_line_and_a_subject_a_tag() {
+fn interval_log_tags_become_subjects() {
     let report = imported("python.hlog");
     let subjects = report["subjects"].as_array().unwrap();
     let ids: Vec<&str> = subjects.iter().map(|s| s["id"].as_str().unwrap()).collect();
@@ -211,13 +212,13 @@ fn an_interval_log_is_a_round_a_line_and_a_subject_a_tag() {
 }
 
 #[test]
-fn our_own_interval_log_comes_back_within_three_digits() {
+fn interval_log_survives_a_round_trip() {
     let args = ["run", "--subject", "os-interval", "--subject", "nanosleep", "--ticks", "400"];
     let run = Osjitter::new(args).out("").run().exits(0);
     let log = run.path("run.hlog");
-    made(run.directory(), &["--format", "hlog", "--out", log.to_str().unwrap()]);
+    report_output(run.directory(), &["--format", "hlog", "--out", log.to_str().unwrap()]);
     let before: Value = serde_json::from_str(&run.file("report.json")).unwrap();
-    let after: Value = serde_json::from_str(&made(&log, &["--format", "json"])).unwrap();
+    let after: Value = serde_json::from_str(&report_output(&log, &["--format", "json"])).unwrap();
     for old in before["subjects"].as_array().unwrap() {
         let new = after["subjects"]
             .as_array()
@@ -244,12 +245,12 @@ fn our_own_interval_log_comes_back_within_three_digits() {
 }
 
 #[test]
-fn every_format_takes_every_import_and_the_report_is_valid() {
+fn every_import_exports_to_every_format() {
     let home = tempfile::tempdir().unwrap();
     for name in FIXTURES {
         let file = fixture(name);
         let again = home.path().join(name).with_extension("report.json");
-        made(&file, &["--format", "json", "--out", again.to_str().unwrap()]);
+        report_output(&file, &["--format", "json", "--out", again.to_str().unwrap()]);
         let report = schema::valid(&std::fs::read_to_string(&again).unwrap(), "report.1");
         for format in [
             "table",
@@ -262,17 +263,17 @@ fn every_format_takes_every_import_and_the_report_is_valid() {
             "gab",
             "openmetrics",
         ] {
-            let text = made(&file, &["--format", format]);
+            let text = report_output(&file, &["--format", format]);
             assert_eq!(
                 text,
-                made(&again, &["--format", format]),
+                report_output(&again, &["--format", format]),
                 "{name} as {format}: the report holds all of it"
             );
         }
         let pictures = home.path().join(name);
-        made(&file, &["--format", "svg", "--out", pictures.to_str().unwrap()]);
+        report_output(&file, &["--format", "svg", "--out", pictures.to_str().unwrap()]);
         assert!(pictures.join("percentiles.svg").is_file());
-        let table = made(&file, &[]);
+        let table = report_output(&file, &[]);
         for code in codes(&report) {
             assert!(table.contains(&format!("{code}: ")), "{name}: the table does not say {code}");
         }
@@ -280,14 +281,14 @@ fn every_format_takes_every_import_and_the_report_is_valid() {
 }
 
 #[test]
-fn an_import_cannot_be_merged_without_loss() {
+fn imports_without_samples_cannot_merge() {
     let file = fixture("cyclictest.json");
     let refused = Osjitter::new([Path::new("merge"), &file, &file]).run().exits(2);
     assert!(refused.stderr.contains("no samples"), "{}", refused.stderr);
 }
 
 #[test]
-fn a_picture_hatches_what_its_source_did_not_resolve() {
+fn pictures_hatch_unresolved_values() {
     let drawn = Osjitter::new([Path::new("report"), &fixture("cyclictest.json")])
         .args(["--format", "svg"])
         .out("");
@@ -297,13 +298,13 @@ fn a_picture_hatches_what_its_source_did_not_resolve() {
         assert!(percentiles.contains(says), "{says}");
     }
     let pictures = std::fs::read_dir(drawn.directory()).unwrap().map(|file| file.unwrap().path());
-    let of_a_thread: Vec<String> = pictures
+    let histograms: Vec<String> = pictures
         .filter(|file| file.file_name().unwrap().to_str().unwrap().starts_with("histogram"))
         .map(|file| std::fs::read_to_string(file).unwrap())
         .collect();
-    assert_eq!(of_a_thread.len(), 2);
+    assert_eq!(histograms.len(), 2);
     assert!(
-        of_a_thread.iter().all(|svg| svg.contains("Hatched: ")),
+        histograms.iter().all(|svg| svg.contains("Hatched: ")),
         "each says what its hatched zone is"
     );
 }

@@ -1,4 +1,4 @@
-//! What a release hands out: its parts agree with each other.
+//! Checks that the parts of a release agree with each other.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -7,39 +7,38 @@ fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// A published package has neither scripts nor workflows.
+/// Reads a file of the repository; a published package has neither scripts nor workflows.
 fn read(file: &str) -> Option<String> {
     std::fs::read_to_string(root().join(file)).ok()
 }
 
-fn metadata(of: &str) -> toml::Table {
+fn metadata(tool: &str) -> toml::Table {
     let manifest: toml::Table = read("Cargo.toml").expect("the manifest").parse().expect("TOML");
-    manifest["package"]["metadata"][of].as_table().expect("a table").clone()
+    manifest["package"]["metadata"][tool].as_table().expect("a table").clone()
 }
 
 #[test]
-fn what_is_fetched_is_what_the_release_is_called() {
+fn binstall_urls_match_release_names() {
     let Some(script) = read("scripts/release/release.sh") else { return };
     assert!(script.contains("name=osjitter-$version-$target\n"), "the script names an archive");
-    let filled = |text: &str, target: &str| {
+    let fill = |text: &str, target: &str| {
         let text = text.replace("{ version }", "1.2.3").replace("{ target }", target);
         text.replace("{ bin }", "osjitter").replace("{ binary-ext }", "").replace("{ repo }", "R")
     };
-    let all = metadata("binstall");
-    let url =
-        |table: &toml::Table, target: &str| filled(table["pkg-url"].as_str().unwrap(), target);
+    let binstall = metadata("binstall");
+    let url = |table: &toml::Table, target: &str| fill(table["pkg-url"].as_str().unwrap(), target);
     let inside =
-        |table: &toml::Table, target: &str| filled(table["bin-dir"].as_str().unwrap(), target);
+        |table: &toml::Table, target: &str| fill(table["bin-dir"].as_str().unwrap(), target);
     let linux = "x86_64-unknown-linux-musl";
     assert_eq!(
-        url(&all, linux),
+        url(&binstall, linux),
         format!("R/releases/download/v1.2.3/osjitter-1.2.3-{linux}.tar.gz")
     );
-    assert_eq!(inside(&all, linux), format!("osjitter-1.2.3-{linux}/osjitter"));
-    // Both Windows targets get the program of the one that is built.
+    assert_eq!(inside(&binstall, linux), format!("osjitter-1.2.3-{linux}/osjitter"));
+    // Both Windows targets use the same program.
     let windows = "x86_64-pc-windows-gnu";
     for target in [windows, "x86_64-pc-windows-msvc"] {
-        let table = all["overrides"][target].as_table().unwrap();
+        let table = binstall["overrides"][target].as_table().unwrap();
         assert_eq!(
             url(table, target),
             format!("R/releases/download/v1.2.3/osjitter-1.2.3-{windows}.zip")
@@ -49,7 +48,7 @@ fn what_is_fetched_is_what_the_release_is_called() {
 }
 
 #[test]
-fn what_a_debian_package_takes_is_there_or_is_built() {
+fn debian_package_assets_exist() {
     let (deb, Some(script)) = (metadata("deb"), read("scripts/release/release.sh")) else { return };
     let assets = deb["assets"].as_array().unwrap();
     assert!(assets.len() > 5);
@@ -68,7 +67,7 @@ fn what_a_debian_package_takes_is_there_or_is_built() {
 }
 
 #[test]
-fn every_action_of_others_is_pinned_by_its_commit() {
+fn third_party_actions_are_pinned() {
     let Ok(workflows) = std::fs::read_dir(root().join(".github/workflows")) else { return };
     let mut seen = 0;
     for workflow in workflows.map(|entry| entry.unwrap().path()) {
@@ -91,7 +90,7 @@ fn every_action_of_others_is_pinned_by_its_commit() {
 
 #[cfg(unix)]
 #[test]
-fn the_script_refuses_what_it_does_not_know_before_it_builds() {
+fn release_script_rejects_unknown_options() {
     if read("scripts/release/release.sh").is_none() {
         return;
     }

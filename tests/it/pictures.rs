@@ -1,5 +1,4 @@
-//! The pictures of `osjitter run` from outside: which are drawn, and how many subjects share their
-//! axes.
+//! Tests the pictures of `osjitter run`: which are drawn, and how many subjects share their axes.
 
 use crate::osjitter::Osjitter;
 
@@ -8,7 +7,7 @@ fn run(args: &[&str]) -> Osjitter {
 }
 
 #[test]
-fn pictures_are_drawn_where_they_are_asked_for() {
+fn pictures_are_drawn_on_request() {
     let files = |more: &[&str]| {
         let ran =
             run(&["--subject", "spin", "--ticks", "30"]).args(more).out("fresh").run().exits(0);
@@ -23,17 +22,17 @@ fn pictures_are_drawn_where_they_are_asked_for() {
     assert!(files(&["--svg"]).iter().any(|name| name == "percentiles.svg"));
 }
 
-/// Up to 12 subjects share their axes and have their names beside them; more have axes and a legend
-/// of their own.
+/// Up to 12 subjects share their axes and have their names next to them; more have separate axes
+/// and a legend.
 #[test]
-fn a_crowd_is_drawn_apart() {
+fn many_subjects_get_separate_charts() {
     const SUBJECTS: &str = "os-interval os-interval-delay os-interval-skip os-interval-group os-sleep os-timeout nanosleep \
                     tokio-interval tokio-interval-delay tokio-interval-skip tokio-sleep tokio-sleep-reused tokio-timeout";
     let pictures = |subjects: usize| {
-        let asked =
+        let selected =
             SUBJECTS.split_whitespace().take(subjects).flat_map(|subject| ["--subject", subject]);
         let args = ["--svg", "--period", "1ms", "--ticks", "20"];
-        let ran = run(&args).args(asked.collect::<Vec<_>>()).out("drawn").run().exits(0);
+        let ran = run(&args).args(selected.collect::<Vec<_>>()).out("drawn").run().exits(0);
         ["percentiles", "tradeoff"].map(|name| ran.file(&format!("drawn/{name}.svg")))
     };
     let [few, names] = pictures(12);
@@ -54,6 +53,6 @@ fn a_crowd_is_drawn_apart() {
     );
     assert!(
         legend.find("tokio-timeout") < legend.find("CPU time per tick"),
-        "the legend stands before the axes"
+        "the legend comes before the axes"
     );
 }

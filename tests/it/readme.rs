@@ -1,5 +1,5 @@
-//! The README and the book: their programs compile, and their figures come from reports. The
-//! libraries' READMEs: what they have a reader put into Cargo.toml is what there is.
+//! Checks the README and the book: their programs compile, and their figures come from reports.
+//! Checks the READMEs of the libraries: the dependencies that they show match the workspace.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -8,7 +8,7 @@ use toml::{Table, Value};
 
 use crate::workspace::{crates, is_internal, root};
 
-/// The README first, then the pages of the book.
+/// Returns the README, followed by the pages of the book.
 fn pages() -> Vec<String> {
     let book =
         std::fs::read_dir(root().join("docs/src")).unwrap().map(|entry| entry.unwrap().path());
@@ -17,17 +17,22 @@ fn pages() -> Vec<String> {
 }
 
 #[test]
-fn every_program_is_an_example_that_cargo_compiles() {
+fn programs_in_pages_are_examples() {
     let pages = pages();
-    let of = |page: &str| -> Vec<String> {
+    let programs_in = |page: &str| -> Vec<String> {
         let programs = page.split("```rust\n").skip(1).filter_map(|rest| rest.split("```").next());
         programs.map(str::to_owned).collect()
     };
-    let programs: Vec<String> = pages.iter().flat_map(|page| of(page)).collect();
-    assert!(!of(&pages[0]).is_empty() && programs.len() >= 2, "{} programs", programs.len());
+    let programs: Vec<String> = pages.iter().flat_map(|page| programs_in(page)).collect();
+    assert!(
+        !programs_in(&pages[0]).is_empty() && programs.len() >= 2,
+        "{} programs",
+        programs.len()
+    );
     let examples: Vec<String> = std::fs::read_dir(root().join("examples"))
         .unwrap()
-        .map(|entry| std::fs::read_to_string(entry.unwrap().path()).unwrap())
+        // An example of several files is a directory, and no page shows it.
+        .filter_map(|entry| std::fs::read_to_string(entry.unwrap().path()).ok())
         .collect();
     for program in programs {
         assert!(
@@ -37,10 +42,9 @@ fn every_program_is_an_example_that_cargo_compiles() {
     }
 }
 
-/// What a script puts into a page stands between two comments, and names the file that it comes
-/// from.
+/// A block inserted by a script is between two comments and names its source file.
 #[test]
-fn every_block_of_figures_is_there_once_and_names_its_file() {
+fn figure_blocks_name_their_files() {
     let mut blocks: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let readmes = crates().into_iter().map(|path| path.join("README.md"));
     for page in
@@ -89,7 +93,7 @@ fn manifest(directory: &Path) -> Table {
         .unwrap()
 }
 
-/// The `[dependencies]` that a page shows, each with its key.
+/// Returns the `[dependencies]` that a page shows, by key.
 fn dependencies(page: &str) -> Vec<(String, Value)> {
     let blocks = page.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next());
     let tables = blocks
@@ -109,13 +113,14 @@ fn features(dependency: &Value) -> BTreeSet<String> {
     features.map(|feature| feature.as_str().expect("a string").to_owned()).collect()
 }
 
-/// What is asked for of a version, as it would be of Cargo.
+/// Returns the version requirement of a dependency.
 fn version(dependency: &Value) -> Option<&str> {
     dependency.as_str().or_else(|| text(dependency, "version"))
 }
 
-/// The features of others' packages that our manifests ask for, which exist therefore; by package.
-fn features_of_others() -> BTreeMap<String, BTreeSet<String>> {
+/// Returns the features of external packages that the manifests of the workspace enable, by
+/// package. These features exist.
+fn external_features() -> BTreeMap<String, BTreeSet<String>> {
     let mut known: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for directory in crates().into_iter().chain([root().to_owned()]) {
         let manifest = manifest(&directory);
@@ -131,25 +136,25 @@ fn features_of_others() -> BTreeMap<String, BTreeSet<String>> {
 }
 
 #[test]
-fn what_a_library_s_readme_puts_into_cargo_toml_is_what_there_is() {
+fn readme_dependencies_match_the_workspace() {
     if !root().join("lib").is_dir() {
         return; // A published package has no libraries in it.
     }
     let workspace = manifest(root());
-    let ours = &workspace["workspace"]["package"]["version"];
+    let workspace_version = &workspace["workspace"]["package"]["version"];
     let shared = workspace["workspace"]["dependencies"].as_table().expect("a table");
-    let others = features_of_others();
+    let external = external_features();
     let manifests: BTreeMap<_, Table> =
         crates().into_iter().map(|path| (path.clone(), manifest(&path))).collect();
     let name =
         |manifest: &Table| manifest["package"]["name"].as_str().expect("a string").to_owned();
-    for (path, itself) in &manifests {
+    for (path, readme_manifest) in &manifests {
         let directory = path.display();
         let shown = dependencies(&std::fs::read_to_string(path.join("README.md")).unwrap());
-        let mut shows_itself = false;
+        let mut shows_package = false;
         for (key, dependency) in shown {
             let package = text(&dependency, "package").unwrap_or(&key);
-            let asked =
+            let required =
                 version(&dependency).unwrap_or_else(|| panic!("{directory}: {key} has no version"));
             let Some(manifest) = manifests.values().find(|manifest| name(manifest) == package)
             else {
@@ -158,19 +163,19 @@ fn what_a_library_s_readme_puts_into_cargo_toml_is_what_there_is() {
                     .filter(|known| known.get("path").is_none())
                     .and_then(version);
                 assert_eq!(
-                    Some(asked),
+                    Some(required),
                     known,
-                    "{directory}: {package} is asked for as Cargo.toml does"
+                    "{directory}: the version of {package} in Cargo.toml"
                 );
                 let unknown: Vec<_> =
-                    features(&dependency).difference(&others[package]).cloned().collect();
+                    features(&dependency).difference(&external[package]).cloned().collect();
                 assert!(
                     unknown.is_empty(),
-                    "{directory}: nobody asks for these features of {package}: {unknown:?}"
+                    "{directory}: no manifest enables these features of {package}: {unknown:?}"
                 );
                 continue;
             };
-            // The programs beside it name the library.
+            // The key is the name of the library, which the programs use.
             let library = manifest
                 .get("lib")
                 .and_then(|lib| lib.get("name"))
@@ -178,8 +183,10 @@ fn what_a_library_s_readme_puts_into_cargo_toml_is_what_there_is() {
                 .unwrap_or(package);
             assert_eq!(key, library, "{directory}: the library of {package}");
             assert!(
-                ours.as_str().is_some_and(|ours| ours.starts_with(&format!("{asked}."))),
-                "{directory}: {asked}, not {ours}"
+                workspace_version
+                    .as_str()
+                    .is_some_and(|version| version.starts_with(&format!("{required}."))),
+                "{directory}: {required}, not {workspace_version}"
             );
             let has = manifest.get("features").and_then(Value::as_table);
             let lacks: Vec<_> = features(&dependency)
@@ -187,10 +194,10 @@ fn what_a_library_s_readme_puts_into_cargo_toml_is_what_there_is() {
                 .filter(|f| has.is_none_or(|has| !has.contains_key(f)))
                 .collect();
             assert!(lacks.is_empty(), "{directory}: {package} has no features {lacks:?}");
-            shows_itself |= package == name(itself);
+            shows_package |= package == name(readme_manifest);
         }
         assert!(
-            shows_itself || is_internal(path),
+            shows_package || is_internal(path),
             "{directory}/README.md does not show how to depend on it"
         );
     }

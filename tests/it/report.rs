@@ -1,4 +1,4 @@
-//! `osjitter report` from outside: everything comes again from the file alone.
+//! Tests `osjitter report` as a program: a file reproduces every output.
 
 use std::path::Path;
 
@@ -24,7 +24,7 @@ fn run(more: &[&str]) -> Ran {
 }
 
 #[test]
-fn table_and_pictures_come_again_from_the_report() {
+fn report_reproduces_table_and_pictures() {
     for more in [&[][..], &["--no-samples"]] {
         let run = run(&[more, &["--svg"]].concat());
         assert_eq!(run.stdout, report(&run.path("report.json")).run().exits(0).stdout);
@@ -48,7 +48,7 @@ fn table_and_pictures_come_again_from_the_report() {
 }
 
 #[test]
-fn what_is_no_report_is_refused_with_the_reason() {
+fn invalid_reports_are_rejected() {
     let home = tempfile::tempdir().unwrap();
     for (text, says) in [
         ("", "not a report: it is empty or cut off: EOF"),
@@ -74,7 +74,7 @@ fn what_is_no_report_is_refused_with_the_reason() {
 }
 
 #[test]
-fn the_file_of_a_bench_is_refused_where_there_is_no_such_view_of_it() {
+fn invalid_bench_files_are_rejected() {
     let home = tempfile::tempdir().unwrap();
     let file = home.path().join("bench.json");
     for (text, says) in [
@@ -94,7 +94,7 @@ fn the_file_of_a_bench_is_refused_where_there_is_no_such_view_of_it() {
 }
 
 #[test]
-fn a_file_is_known_by_its_schema_wherever_that_stands() {
+fn schema_key_may_be_anywhere() {
     let home = tempfile::tempdir().unwrap();
     let sorted = home.path().join("sorted.json");
     for file in ["tests/fixtures/verdict.json", "tests/fixtures/calibration.json"] {
@@ -109,7 +109,7 @@ fn a_file_is_known_by_its_schema_wherever_that_stands() {
 }
 
 #[test]
-fn a_picture_claims_no_more_than_its_interval_does() {
+fn picture_does_not_claim_equality() {
     let timeout = "results/2026-11-21-epyc-kvm-4cpu-timeout/timeout.json";
     let timeout = Path::new(env!("CARGO_MANIFEST_DIR")).join(timeout);
     let drawn = report(&timeout).args(["--format", "svg"]).out("").run().exits(0);
@@ -120,7 +120,7 @@ fn a_picture_claims_no_more_than_its_interval_does() {
 }
 
 #[test]
-fn what_goes_with_another_format_or_file_is_refused() {
+fn options_of_other_formats_are_rejected() {
     let timeout = "results/2026-11-21-epyc-kvm-4cpu-timeout/timeout.json";
     let timeout = Path::new(env!("CARGO_MANIFEST_DIR")).join(timeout);
     for (file, args, says) in [

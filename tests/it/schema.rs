@@ -1,10 +1,10 @@
-//! Holds what osjitter writes against its published schemas.
+//! Validates the files of osjitter against their published schemas.
 
 use std::path::Path;
 
 use serde_json::Value;
 
-/// A document, which is as the schema of that name says: `report.1`.
+/// Parses a document and checks that it is valid under a schema, such as `report.1`.
 pub fn valid(json: &str, name: &str) -> Value {
     let document: Value = serde_json::from_str(json).expect("JSON");
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("lib/internal/files/schema");

@@ -1,69 +1,74 @@
-//! What people look at, held: every help text and kind of table, the Markdown and the structure of
-//! every picture of fixed files.
+//! Snapshots of everything that people read: every help text and kind of table, the Markdown, and
+//! the structure of every picture of fixed files.
 //!
-//! A change that is meant: `INSTA_UPDATE=always cargo test --test it`, and look at the difference.
+//! After an intended change, run `INSTA_UPDATE=always cargo test --test it` and review the
+//! difference.
 
 use std::path::Path;
 
 use crate::osjitter::Osjitter;
 
-/// Relative to the root of the package, as tests run there: comparisons name their files.
+/// Relative to the root of the package, where tests run: comparisons name their files.
 const REPORT: &str = "tests/fixtures/report.json";
 
-fn shown<'a>(args: impl IntoIterator<Item = &'a str>, columns: &str) -> String {
+fn output<'a>(args: impl IntoIterator<Item = &'a str>, columns: &str) -> String {
     Osjitter::new(args).env("COLUMNS", columns).run().exits(0).stdout
 }
 
-/// The name of a snapshot.
-fn named(what: &str, parts: &[&str]) -> String {
+/// Returns the name of a snapshot.
+fn snapshot_name(what: &str, parts: &[&str]) -> String {
     [&[what], parts].concat().join("_")
 }
 
-/// The help of a command, then that of each command below it.
-fn helps(command: &[&str]) {
-    let text = shown(command.iter().copied().chain(["--help"]), "100");
-    insta::assert_snapshot!(named("help", command), text);
-    let below =
+/// Compares the help of a command and of its subcommands.
+fn check_help(command: &[&str]) {
+    let text = output(command.iter().copied().chain(["--help"]), "100");
+    insta::assert_snapshot!(snapshot_name("help", command), text);
+    let subcommands =
         text.split_once("Commands:\n").map_or("", |(_, rest)| rest.split("\n\n").next().unwrap());
-    let below = below.lines().filter(|line| line.starts_with("  ") && !line.starts_with("   "));
+    let subcommands =
+        subcommands.lines().filter(|line| line.starts_with("  ") && !line.starts_with("   "));
     for name in
-        below.filter_map(|line| line.split_whitespace().next()).filter(|name| *name != "help")
+        subcommands.filter_map(|line| line.split_whitespace().next()).filter(|name| *name != "help")
     {
-        helps(&[command, &[name]].concat());
+        check_help(&[command, &[name]].concat());
     }
 }
 
 #[test]
 fn every_help() {
-    helps(&[]);
+    check_help(&[]);
 }
 
 #[test]
 fn the_table() {
-    insta::assert_snapshot!(shown(["report", REPORT], "80"));
+    insta::assert_snapshot!(output(["report", REPORT], "80"));
 }
 
 #[test]
 fn the_table_at_other_widths() {
     for columns in ["60", "200"] {
-        insta::assert_snapshot!(named("the_table", &[columns]), shown(["report", REPORT], columns));
+        insta::assert_snapshot!(
+            snapshot_name("the_table", &[columns]),
+            output(["report", REPORT], columns)
+        );
     }
 }
 
 #[test]
 fn the_histogram() {
-    insta::assert_snapshot!(shown(["report", REPORT, "--histogram"], "80"));
+    insta::assert_snapshot!(output(["report", REPORT, "--histogram"], "80"));
 }
 
 #[test]
 fn several_reports() {
     let files = ["tests/fixtures/cyclictest.json", "tests/fixtures/oslat.json"];
-    insta::assert_snapshot!(shown(["report"].into_iter().chain(files), "80"));
+    insta::assert_snapshot!(output(["report"].into_iter().chain(files), "80"));
 }
 
 #[test]
 fn the_markdown() {
-    insta::assert_snapshot!(shown(["report", REPORT, "--format", "markdown"], "80"));
+    insta::assert_snapshot!(output(["report", REPORT, "--format", "markdown"], "80"));
 }
 
 #[test]
@@ -74,14 +79,14 @@ fn every_bench() {
         ("timeout", "results/2026-11-21-epyc-kvm-4cpu-timeout/timeout.json"),
     ] {
         for format in ["table", "markdown"] {
-            let text = shown(["report", file, "--format", format], "80");
-            insta::assert_snapshot!(named("bench", &[name, format]), text);
+            let text = output(["report", file, "--format", format], "80");
+            insta::assert_snapshot!(snapshot_name("bench", &[name, format]), text);
         }
     }
     let timeout = "results/2026-11-21-epyc-kvm-4cpu-timeout/timeout.json";
     insta::assert_snapshot!(
         "bench_timeout_reference",
-        shown(["report", timeout, "--reference"], "80")
+        output(["report", timeout, "--reference"], "80")
     );
 }
 
@@ -89,8 +94,8 @@ fn every_bench() {
 fn a_comparison() {
     let [a, b] = ["#nanosleep", "#os-interval"].map(|id| format!("{REPORT}{id}"));
     for format in ["table", "markdown"] {
-        let text = shown(["compare", &a, &b, "--format", format], "80");
-        insta::assert_snapshot!(named("comparison", &[format]), text);
+        let text = output(["compare", &a, &b, "--format", format], "80");
+        insta::assert_snapshot!(snapshot_name("comparison", &[format]), text);
     }
 }
 
@@ -108,13 +113,13 @@ fn a_verdict_on_limits() {
             format,
         ]);
         let gate = gate.args(limits).env("COLUMNS", "80").out("").run().exits(1);
-        // How long the judging took.
+        // The duration of the judgement varies.
         let text = gate
             .stdout
             .split("time=\"")
             .map(|part| part.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.'));
         insta::assert_snapshot!(
-            named("verdict", &[format]),
+            snapshot_name("verdict", &[format]),
             text.collect::<Vec<_>>().join("time=\"")
         );
     }
@@ -123,27 +128,27 @@ fn a_verdict_on_limits() {
 #[test]
 fn a_verdict_on_two_sides() {
     for format in ["table", "markdown", "junit"] {
-        let text = shown(["report", "tests/fixtures/verdict.json", "--format", format], "80");
-        insta::assert_snapshot!(named("verdict_sides", &[format]), text);
+        let text = output(["report", "tests/fixtures/verdict.json", "--format", format], "80");
+        insta::assert_snapshot!(snapshot_name("verdict_sides", &[format]), text);
     }
 }
 
 #[test]
 fn a_calibration() {
-    insta::assert_snapshot!(shown(["report", "tests/fixtures/calibration.json"], "80"));
+    insta::assert_snapshot!(output(["report", "tests/fixtures/calibration.json"], "80"));
 }
 
 #[test]
 fn the_list() {
-    let text = shown(["list"], "200");
-    // What a machine lacks is another text on each.
+    let text = output(["list"], "200");
+    // Lines about missing features depend on the machine.
     let everywhere: Vec<&str> =
         text.lines().filter(|line| !line.contains("not available here")).collect();
     insta::assert_snapshot!(everywhere.join("\n"));
 }
 
 #[test]
-fn every_table_fits_a_narrow_terminal() {
+fn tables_fit_narrow_terminals() {
     let [a, b] = ["#nanosleep", "#os-interval"].map(|id| format!("{REPORT}{id}"));
     let limits = ["gate", "--report", REPORT, "--subject", "nanosleep", "--max", "p50=1ms"];
     let commands: [(&str, &[&str]); 5] = [
@@ -161,7 +166,7 @@ fn every_table_fits_a_narrow_terminal() {
             let widest = text.lines().map(|line| line.chars().count()).max().unwrap();
             assert!(widest <= columns, "{name}, {columns}: {widest} in\n{text}");
             if columns == 60 && name != "list" {
-                insta::assert_snapshot!(named(name, &["60"]), text);
+                insta::assert_snapshot!(snapshot_name(name, &["60"]), text);
             }
         }
     }
@@ -173,12 +178,12 @@ fn the_pictures() {
     let mut files: Vec<_> =
         std::fs::read_dir(pictures.directory()).unwrap().map(|f| f.unwrap().path()).collect();
     files.sort();
-    let all: Vec<String> = files.iter().map(|file| structure(file)).collect();
-    insta::assert_snapshot!(all.join("\n"));
+    let structures: Vec<String> = files.iter().map(|file| structure(file)).collect();
+    insta::assert_snapshot!(structures.join("\n"));
 }
 
-/// An SVG without its coordinates: what is drawn, in which colour, in which order, and every word
-/// of it. Equal neighbours stand in one line with their number.
+/// Returns an SVG without its coordinates: the elements and their colours in order, and every word.
+/// Equal neighbours are one line with their number.
 fn structure(file: &Path) -> String {
     let svg = std::fs::read_to_string(file).unwrap();
     let mut lines: Vec<(String, usize)> = Vec::new();

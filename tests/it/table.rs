@@ -1,5 +1,5 @@
-//! The terminal table and histogram at every width, for every subject and the largest numbers there
-//! can be.
+//! Tests the terminal table and histogram at every width, for every subject and the largest
+//! possible numbers.
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::osjitter::Osjitter;
 
-/// An hour in nanoseconds: the longest period, and as late as a tick of it can be without being
+/// An hour in nanoseconds: the longest period, and the largest lateness of a tick that is not
 /// missed.
 const HOUR_NS: i64 = 3_600_000_000_000;
 
@@ -15,7 +15,7 @@ fn report_at(file: &Path, columns: &str) -> String {
     Osjitter::new([Path::new("report"), file]).env("COLUMNS", columns).run().exits(0).stdout
 }
 
-fn shown(file: &Path) -> String {
+fn report_text(file: &Path) -> String {
     Osjitter::new([Path::new("report"), file]).run().exits(0).stdout
 }
 
@@ -26,7 +26,7 @@ fn names() -> Vec<String> {
     listed.iter().map(|s| s["name"].as_str().unwrap().to_owned()).collect()
 }
 
-/// A real report, its subjects replaced by one of each name with these numbers.
+/// Writes a real report whose subjects are replaced by one of each name with these numbers.
 fn report(
     home: &Path,
     ids: impl Fn(&str) -> (String, u64, Option<&'static str>),
@@ -37,7 +37,7 @@ fn report(
         .run()
         .exits(0);
     let mut report: Value = serde_json::from_str(&run.file("report.json")).unwrap();
-    // What the machine did in between is not in the table.
+    // The state of the machine is not in the table.
     report["fitness"] = Value::Null;
     let mut template = report["subjects"][0].clone();
     template["rounds"] = json!([]);
@@ -45,10 +45,10 @@ fn report(
     template["summary"]["lateness_ns"]["ci95"] = json!({});
     for (name, value) in numbers {
         let summary = &mut template["summary"];
-        let of_lateness = summary["lateness_ns"].get(name).is_some();
-        let place =
-            if of_lateness { &mut summary["lateness_ns"][*name] } else { &mut summary[*name] };
-        *place = value.clone();
+        let is_lateness = summary["lateness_ns"].get(name).is_some();
+        let target =
+            if is_lateness { &mut summary["lateness_ns"][*name] } else { &mut summary[*name] };
+        *target = value.clone();
     }
     let subjects = names().into_iter().map(|name| {
         let (id, instances, runtime) = ids(&name);
@@ -69,13 +69,13 @@ fn widest(text: &str) -> usize {
     text.lines().map(|l| l.chars().count()).max().unwrap_or(0)
 }
 
-/// The part before the first empty line: without the summary in words.
+/// Returns the text before the first empty line, without the summary in words.
 fn figures(text: &str) -> &str {
     text.split("\n\n").next().unwrap()
 }
 
 #[test]
-fn usual_numbers_stand_in_one_line_of_eighty_columns() {
+fn usual_numbers_fit_80_columns() {
     let home = tempfile::tempdir().unwrap();
     let numbers = [
         ("min", json!(50)),
@@ -96,7 +96,7 @@ fn usual_numbers_stand_in_one_line_of_eighty_columns() {
         |name| (format!("{name}@500us/current-thread"), 1, Some("current-thread")),
         &numbers,
     );
-    let text = shown(&file);
+    let text = report_text(&file);
     assert!(widest(&text) <= 80, "{text}");
     for name in names() {
         let line = figures(&text)
@@ -108,12 +108,12 @@ fn usual_numbers_stand_in_one_line_of_eighty_columns() {
             figures.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).collect();
         assert_eq!(figures, ["1.25 ms", "12.3 ms", "112 ms", "312 ms", "33.3 %", "512 us"]);
     }
-    // With more room there is more of it, the interval of what ranks last.
+    // A wider terminal shows more percentiles.
     assert!(report_at(&file, "100").contains("2.25 ms") && !text.contains("2.25 ms"));
 }
 
 #[test]
-fn a_person_chooses_columns_percentiles_and_order() {
+fn options_select_columns_and_order() {
     let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/report.json");
     let table = |args: &[&str]| {
         let args = [Path::new("report"), &fixture, Path::new("--quiet")]
@@ -154,7 +154,7 @@ fn a_person_chooses_columns_percentiles_and_order() {
 }
 
 #[test]
-fn no_figure_is_lost_at_any_width() {
+fn every_width_shows_all_figures() {
     let home = tempfile::tempdir().unwrap();
     let numbers = [
         ("min", json!(1)),
@@ -171,7 +171,7 @@ fn no_figure_is_lost_at_any_width() {
         ("cpu_ns_per_tick", json!(3_600_000_000_000.0_f64)),
     ];
     let runtime = |name: &str| {
-        // No two of them share what could be said once.
+        // No two subjects share a runtime that the title could name.
         let runtime =
             if name.len().is_multiple_of(2) { "multi-thread:1024" } else { "current-thread" };
         (format!("{name}*1000@500us/{runtime}"), 1_000, Some(runtime))
@@ -183,20 +183,20 @@ fn no_figure_is_lost_at_any_width() {
         let table = figures(&text);
         assert!(widest(table) <= columns, "{columns}:\n{table}");
         for (figure, times) in figures_shown {
-            // p90 is there where there is room.
+            // p90 is shown if it fits.
             let more = usize::from(figure == "3600 s" && table.contains("p90"));
             let found = table.matches(&format!(" {figure}")).count();
             assert_eq!(found, names().len() * (times + more), "{columns}: {figure} in\n{table}");
         }
-        let all: String = table.split_whitespace().collect();
+        let compact: String = table.split_whitespace().collect();
         for name in names() {
-            assert!(all.contains(&name), "{columns}: {name}");
+            assert!(compact.contains(&name), "{columns}: {name}");
         }
         if columns >= 60 {
             assert!(widest(&text) <= columns, "{columns}:\n{text}");
         }
     }
-    let default = shown(&file);
+    let default = report_text(&file);
     assert_eq!(default, report_at(&file, "80"), "without a terminal, 80 columns");
     for no_width in ["0", "wide", ""] {
         assert_eq!(report_at(&file, no_width), default, "{no_width:?}");
@@ -204,7 +204,7 @@ fn no_figure_is_lost_at_any_width() {
 }
 
 #[test]
-fn the_histogram_counts_every_tick_and_fits() {
+fn histogram_counts_every_tick() {
     let args = [
         "run",
         "--quiet",
@@ -233,7 +233,7 @@ fn the_histogram_counts_every_tick_and_fits() {
             percentiles.lines().map(|l| l.matches('\u{2588}').count()).filter(|&n| n > 0).collect();
         assert_eq!(bars.len(), 4, "min, p50, p90 and max; 300 ticks carry no p99: {part}");
         assert!(bars.is_sorted(), "{part}");
-        // The count is the last number of a line: before it stand a time and its unit.
+        // The count is the last number of a line, after a time and its unit.
         let counts: Vec<(u64, usize)> = histogram
             .lines()
             .skip(1)

@@ -1,5 +1,5 @@
-//! `osjitter run --why` from outside: what it leaves alone, what it adds, and that causes from
-//! outside are found.
+//! Tests `osjitter run --why`: it leaves figures unchanged, adds a diagnosis, and finds injected
+//! causes.
 
 use files::file::File as _;
 use files::report::Report;
@@ -21,21 +21,21 @@ fn report(ran: &Ran) -> Report {
     Report::from_json(&ran.file("report.json")).unwrap()
 }
 
-fn only(ran: &Ran) -> Why {
-    report(ran).subjects.remove(0).why.expect("it was asked")
+fn single_diagnosis(ran: &Ran) -> Why {
+    report(ran).subjects.remove(0).why.expect("the subject was profiled")
 }
 
 #[test]
-fn the_figures_are_those_of_a_run_that_was_not_asked() {
+fn profiling_leaves_figures_unchanged() {
     let script = json!({ "scripted": { "lateness_ns": [14_000, 15_000, 13_500, 900_000], "cpu_ns_per_tick": 9_000 } });
     let args = ["--subject", "scripted", "--ticks", "400", "--seed", "3", "--quiet"];
     let plain = Osjitter::new(["run"]).args(args).script(&script).out("").run().exits(0);
-    let asked = run(&args).script(&script).out("").run().exits(0);
-    assert_eq!(plain.stdout, asked.stdout);
+    let profiled = run(&args).script(&script).out("").run().exits(0);
+    assert_eq!(plain.stdout, profiled.stdout);
     let subjects = |ran: &Ran| {
         let mut value: Value = serde_json::from_str(&ran.file("report.json")).unwrap();
         value["subjects"][0].as_object_mut().unwrap().remove("why");
-        // Where the rounds begin is of this run.
+        // The start of the rounds differs between runs.
         value["subjects"][0]["rounds"]
             .as_array_mut()
             .unwrap()
@@ -43,19 +43,19 @@ fn the_figures_are_those_of_a_run_that_was_not_asked() {
             .for_each(|r| r["start_ns"] = Value::Null);
         value["subjects"].take()
     };
-    assert_eq!(subjects(&plain), subjects(&asked));
-    let why = only(&asked);
+    assert_eq!(subjects(&plain), subjects(&profiled));
+    let why = single_diagnosis(&profiled);
     assert_eq!((why.tier, why.shares_ns), (None, None), "a script has no threads");
-    assert_eq!(why.rounds.len(), report(&asked).subjects[0].rounds.len());
+    assert_eq!(why.rounds.len(), report(&profiled).subjects[0].rounds.len());
 }
 
 #[test]
-fn every_subject_is_asked_and_every_nanosecond_booked_once() {
+fn every_subject_is_profiled() {
     let args = ["--subject", "all", "--ticks", "60", "--why-threshold", "20us"];
     let ran = run(&args).out("").run().exits(0);
     schema::valid(&ran.file("report.json"), "report.1");
     for subject in report(&ran).subjects {
-        let why = subject.why.expect("it was asked");
+        let why = subject.why.expect("the subject was profiled");
         assert_eq!(
             (why.ticks <= 60, why.rounds.len()),
             (true, subject.rounds.len()),
@@ -63,8 +63,8 @@ fn every_subject_is_asked_and_every_nanosecond_booked_once() {
             subject.id
         );
         let plain: Vec<u64> = subject.rounds.iter().map(|r| r.index).collect();
-        let asked: Vec<u64> = why.rounds.iter().map(|r| r.index).collect();
-        assert_eq!(plain, asked, "{}: a round beside each", subject.id);
+        let profiled: Vec<u64> = why.rounds.iter().map(|r| r.index).collect();
+        assert_eq!(plain, profiled, "{}: one profiled round per round", subject.id);
         let late: u64 = why.rounds.iter().map(|r| r.late_ticks).sum();
         let lateness: u64 = why.rounds.iter().map(|r| r.lateness_ns).sum();
         assert_eq!((why.late_ticks, why.lateness_ns), (late, lateness), "{}", subject.id);
@@ -104,7 +104,7 @@ fn every_subject_is_asked_and_every_nanosecond_booked_once() {
 }
 
 #[test]
-fn threads_and_instances_are_asked_too() {
+fn threads_and_instances_are_profiled() {
     let args = [
         "--subject",
         "os-interval",
@@ -115,7 +115,7 @@ fn threads_and_instances_are_asked_too() {
         "--ticks",
         "50",
     ];
-    let why = only(&run(&args).args(["--why-threshold", "1us"]).out("").run().exits(0));
+    let why = single_diagnosis(&run(&args).args(["--why-threshold", "1us"]).out("").run().exits(0));
     assert_eq!(why.ticks, 150);
     if why.tier.is_some() {
         assert!(why.evidence.threads >= 2, "{:?}", why.evidence);
@@ -124,7 +124,7 @@ fn threads_and_instances_are_asked_too() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_program_with_a_meter_is_asked_from_outside() {
+fn metered_program_is_profiled_externally() {
     let args =
         ["--why-threshold", "1us", "--period", "10ms", "--ticks", "60", "--round-ticks", "30"];
     let service = service();
@@ -138,7 +138,7 @@ fn a_program_with_a_meter_is_asked_from_outside() {
     schema::valid(&ran.file("report.json"), "report.1");
     let report = report(&ran);
     assert_eq!(report.subjects[0].name, "service");
-    let why = report.subjects[0].why.as_ref().expect("it was asked");
+    let why = report.subjects[0].why.as_ref().expect("the subject was profiled");
     let Some(tier) = why.tier else {
         let missing = why.missing.as_ref().expect("a reason");
         return assert!(missing.reason.contains("perf_event_open"), "{missing:?}");
@@ -146,8 +146,8 @@ fn a_program_with_a_meter_is_asked_from_outside() {
     assert!(tier >= Tier::A2, "{tier:?}");
     assert_eq!((why.ticks, why.rounds.len()), (60, 2));
     let parts: u64 = why.rounds.iter().map(|r| r.shares_ns.total_ns()).sum();
-    assert_eq!(parts, why.lateness_ns, "every nanosecond is booked once");
-    // Its meter says how long its thread has waited; nothing does before the first tick of a round.
+    assert_eq!(parts, why.lateness_ns, "every nanosecond is attributed once");
+    // The meter records how long its thread waited, but not before the first tick of a round.
     let unexplained: u64 = why.rounds.iter().map(|r| r.shares_ns.unexplained).sum();
     assert!(unexplained < why.lateness_ns && why.evidence.threads == 1, "{why:?}");
     let unknown = why
@@ -155,8 +155,7 @@ fn a_program_with_a_meter_is_asked_from_outside() {
         .iter()
         .all(|r| (r.shares_ns.quota, r.shares_ns.faults, r.shares_ns.slack) == (None, None, None));
     assert!(unknown, "{why:?}");
-    // What the kernel records of its timers is beside that; where the runtime came back, nobody
-    // sees.
+    // Kernel records of timers are separate; the wake-up of the runtime is not observed.
     assert_eq!(why.kernel_chain.is_some(), tier == Tier::B2, "{why:?}");
     for (tick, chain) in why.longest.iter().filter_map(|tick| Some((tick, tick.chain?))) {
         let links = [chain.timer_ns, chain.woken_ns, chain.on_cpu_ns, chain.task_ns];
@@ -168,27 +167,27 @@ fn a_program_with_a_meter_is_asked_from_outside() {
     }
     let without: Vec<u64> =
         report.subjects[0].rounds.iter().map(|r| r.lateness_ns.len() as u64).collect();
-    assert_eq!(without, [30, 30], "what was asked is in no other figure");
+    assert_eq!(without, [30, 30], "profiled rounds are in no other figure");
 }
 
 #[test]
-fn what_asks_nothing_has_nothing_to_say_about_it() {
+fn unprofiled_runs_have_no_diagnosis() {
     let ran = Osjitter::new(["run", "--subject", "spin", "--ticks", "20"]).out("").run().exits(0);
     assert!(!ran.file("report.json").contains("\"why\""));
     let refused = Osjitter::new(["run", "--why-threshold", "1ms"]).run().exits(2);
     assert!(refused.stderr.contains("--why"), "{}", refused.stderr);
 }
 
-/// In three of five tries, most of what the machine did not add by itself is of these classes; a
-/// try that cannot be made ends the test.
+/// Runs up to five tries and checks that in three of them most of the lateness that the machine did
+/// not cause belongs to the injected classes. A try that is not possible ends the test.
 #[cfg(target_os = "linux")]
 #[track_caller]
-fn is_found(injected: &[Class], mut one: impl FnMut() -> Option<Shares>) {
-    /// What a busy machine, or a busy host of it, adds to any lateness.
-    const MACHINES: [Class; 4] = [Class::Queue, Class::Quota, Class::Host, Class::Below];
-    let good = |shares: &Shares| {
+fn assert_found(injected: &[Class], mut measure: impl FnMut() -> Option<Shares>) {
+    /// Causes that a busy machine or host adds to any lateness.
+    const MACHINE_CAUSES: [Class; 4] = [Class::Queue, Class::Quota, Class::Host, Class::Below];
+    let is_attributed = |shares: &Shares| {
         let part: u64 = injected.iter().map(|&class| shares.ns(class)).sum();
-        let machines = MACHINES
+        let machines = MACHINE_CAUSES
             .iter()
             .filter(|class| !injected.contains(class))
             .map(|&class| shares.ns(class))
@@ -196,11 +195,11 @@ fn is_found(injected: &[Class], mut one: impl FnMut() -> Option<Shares>) {
         part as f64 >= 0.6 * shares.total_ns().saturating_sub(machines) as f64
     };
     let mut found = Vec::new();
-    while found.len() < 5 && found.iter().filter(|shares| good(shares)).count() < 3 {
-        let Some(shares) = one() else { return };
+    while found.len() < 5 && found.iter().filter(|shares| is_attributed(shares)).count() < 3 {
+        let Some(shares) = measure() else { return };
         found.push(shares);
     }
-    assert!(found.iter().filter(|shares| good(shares)).count() >= 3, "{found:?}");
+    assert!(found.iter().filter(|shares| is_attributed(shares)).count() >= 3, "{found:?}");
 }
 
 #[cfg(target_os = "linux")]
@@ -209,31 +208,31 @@ mod injected {
 
     use super::*;
 
-    /// Ends what it runs when it goes.
-    struct Ended(Child);
+    /// Kills and reaps a child process when it is dropped.
+    struct ChildGuard(Child);
 
-    impl Drop for Ended {
+    impl Drop for ChildGuard {
         fn drop(&mut self) {
             let _ = self.0.kill();
             let _ = self.0.wait();
         }
     }
 
-    fn shell(script: &str, args: &[&str]) -> Ended {
+    fn shell(script: &str, args: &[&str]) -> ChildGuard {
         let mut command = Command::new("sh");
         command.args(["-c", script, "sh"]).args(args).stdout(Stdio::null()).stderr(Stdio::null());
-        Ended(command.spawn().expect("a shell"))
+        ChildGuard(command.spawn().expect("a shell"))
     }
 
     #[test]
-    fn a_thread_that_has_to_share_its_cpu_waits_for_it() {
+    fn shared_cpu_is_found_as_queueing() {
         let out = tempfile::tempdir().expect("a temporary directory");
         let hog = || {
             let mut command = Command::new(env!("CARGO_BIN_EXE_osjitter"));
             let args =
                 ["run", "--subject", "spin", "--duration", "30s", "--cpu", "0", "--no-progress"];
             command.args(args).arg("--out").arg(out.path());
-            Ended(
+            ChildGuard(
                 command
                     .stdout(Stdio::null())
                     .stderr(Stdio::null())
@@ -241,7 +240,7 @@ mod injected {
                     .expect("the binary runs"),
             )
         };
-        is_found(&[Class::Queue, Class::Quota], || {
+        assert_found(&[Class::Queue, Class::Quota], || {
             let _hog = hog();
             let args = [
                 "--subject",
@@ -254,8 +253,9 @@ mod injected {
                 "150us",
             ];
             let ran = run(&args).out("").run();
-            // CPU 0 may not be ours to use.
-            let why = (ran.code == 0).then(|| only(&ran)).filter(|why| why.tier.is_some())?;
+            // CPU 0 may not be available.
+            let why =
+                (ran.code == 0).then(|| single_diagnosis(&ran)).filter(|why| why.tier.is_some())?;
             let shares = why.shares_ns?;
             assert_eq!((shares.slack, shares.stopped), (None, 0));
             let total = shares.total_ns() as f64;
@@ -265,8 +265,8 @@ mod injected {
     }
 
     #[test]
-    fn a_process_that_was_stopped_says_so() {
-        is_found(&[Class::Stopped], || {
+    fn stopped_process_assert_found() {
+        assert_found(&[Class::Stopped], || {
             let out = tempfile::tempdir().expect("a temporary directory");
             let args = [
                 "run",
@@ -304,8 +304,8 @@ mod injected {
     }
 
     #[test]
-    fn timer_slack_is_told_from_what_cannot_be_known() {
-        is_found(&[Class::Slack], || {
+    fn timer_slack_assert_found() {
+        assert_found(&[Class::Slack], || {
             let args = [
                 "--subject",
                 "tokio-sleep",
@@ -316,7 +316,9 @@ mod injected {
                 "--timer-slack",
                 "10ms",
             ];
-            let why = only(&run(&args).args(["--why-threshold", "3ms"]).out("").run().exits(0));
+            let why = single_diagnosis(
+                &run(&args).args(["--why-threshold", "3ms"]).out("").run().exits(0),
+            );
             why.tier?;
             let shares = why.shares_ns?;
             assert!(shares.slack.is_some(), "tokio's sleeps have slack");
@@ -325,7 +327,7 @@ mod injected {
     }
 
     #[test]
-    fn a_user_without_rights_gets_the_cause_if_not_the_name() {
+    fn unprivileged_user_gets_the_cause() {
         use std::os::unix::fs::PermissionsExt as _;
         let out = tempfile::tempdir().expect("a temporary directory");
         std::fs::set_permissions(out.path(), std::fs::Permissions::from_mode(0o777))
@@ -341,14 +343,19 @@ mod injected {
             "300",
         ]);
         let Ok(ran) = command.arg("--out").arg(out.path()).output() else { return };
-        let said = String::from_utf8_lossy(&ran.stderr);
-        if said.contains("setpriv") || said.contains("Permission denied") {
-            // Only root can become somebody else.
+        let stderr = String::from_utf8_lossy(&ran.stderr);
+        if stderr.contains("setpriv") || stderr.contains("Permission denied") {
+            // Only root can change the user.
             return;
         }
-        assert!(ran.status.success(), "{said}");
+        assert!(ran.status.success(), "{stderr}");
         let text = std::fs::read_to_string(out.path().join("report.json")).expect("it was written");
-        let why = Report::from_json(&text).unwrap().subjects.remove(0).why.expect("it was asked");
+        let why = Report::from_json(&text)
+            .unwrap()
+            .subjects
+            .remove(0)
+            .why
+            .expect("the subject was profiled");
         let missing = why.missing.expect("CAP_PERFMON is missing");
         assert!(why.tier.is_some_and(|tier| tier < missing.tier), "{missing:?}");
         assert!(missing.tier != Tier::B1 || missing.reason.contains("CAP_PERFMON"), "{missing:?}");
@@ -356,7 +363,7 @@ mod injected {
     }
 
     #[test]
-    fn without_proc_the_run_goes_on_and_says_what_is_missing() {
+    fn missing_proc_is_reported() {
         let out = tempfile::tempdir().expect("a temporary directory");
         let script = "mount -t tmpfs none /proc || exit 77; exec \"$@\"";
         let mut command = Command::new("unshare");
@@ -369,12 +376,17 @@ mod injected {
         if !out.path().join("report.json").exists()
             && !String::from_utf8_lossy(&ran.stderr).contains("osjitter")
         {
-            // It takes root to hide /proc.
+            // Hiding /proc requires root.
             return;
         }
         assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
         let text = std::fs::read_to_string(out.path().join("report.json")).expect("it was written");
-        let why = Report::from_json(&text).unwrap().subjects.remove(0).why.expect("it was asked");
+        let why = Report::from_json(&text)
+            .unwrap()
+            .subjects
+            .remove(0)
+            .why
+            .expect("the subject was profiled");
         assert!(why.tier != Some(Tier::A1), "the accounts are files of /proc: {:?}", why.tier);
         assert_eq!(why.missing.map(|m| m.tier), Some(Tier::A1));
     }
