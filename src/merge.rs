@@ -65,7 +65,7 @@ pub fn run(args: &MergeArgs) -> Result<ExitStatus> {
 fn of_fleet(args: &MergeArgs) -> Result<ExitStatus> {
     if let Some(other) = args.files.iter().find(|file| !fleet::is_bins_path(file)) {
         let make = "`osjitter report --format bins --out NAME.bins.csv` makes bins of a report";
-        return Err(usage!("{} is no file of bins, and others are: {make}", other.display()));
+        return Err(usage!("{} is not a file of bins, but others are: {make}", other.display()));
     }
     let all = Fleet::read(&args.files)?;
     let (hosts, reports): (Vec<&str>, Vec<Report>) = all.hosts().into_iter().unzip();

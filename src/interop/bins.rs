@@ -93,14 +93,17 @@ impl BinnedValues {
     pub fn new(raw: &RawBins, stated: &StatedFigures, unit_ns: u64) -> Result<Self> {
         let in_bins: u64 = raw.0.values().sum();
         if in_bins > stated.count || stated.count > MAX_COUNT {
-            return Err(usage!("the bins hold {in_bins} values, and {} is stated", stated.count));
+            return Err(usage!(
+                "the bins contain {in_bins} values, but the stated count is {}",
+                stated.count
+            ));
         }
         let ns = |value: u64| {
             let ns = value
                 .checked_mul(unit_ns)
                 .filter(|&ns| ns <= MAX_NS)
                 .and_then(|ns| i64::try_from(ns).ok());
-            ns.ok_or_else(|| usage!("{value} is no time that a tick can be late"))
+            ns.ok_or_else(|| usage!("invalid time {value}: expected at most {MAX_NS} ns"))
         };
         let (min_ns, max_ns) = (ns(stated.min)?, ns(stated.max)?);
         let occupied = raw.0.iter().filter(|(_, n)| **n > 0);
@@ -112,7 +115,7 @@ impl BinnedValues {
         }
         let mean = stated.avg * unit_ns as f64;
         if !(mean >= 0.0 && mean <= MAX_NS as f64) {
-            return Err(usage!("the mean {} is none", stated.avg));
+            return Err(usage!("invalid mean {}: expected a time", stated.avg));
         }
         Ok(Self { bins, above: stated.count - in_bins, min_ns, max_ns, mean_ns: mean as i64 })
     }

@@ -18,15 +18,27 @@ use crate::file_io;
 use crate::interop::imported::{
     ImportedReport, UNKNOWN_TIME, check_count, clock, no_cost, subject, unknown_host, warning,
 };
-use crate::interop::pair::{ENDINGS, KINDS, file_path, split_path};
+use crate::interop::pair::{BINS, ENDINGS, INTERVALS, file_path, split_path};
 
 /// Maximum depth of directories.
 const MAX_DEPTH: usize = 16;
 /// Maximum number of hosts whose medians are ranked.
 const MAX_RANKED: usize = 10_000;
 
-/// The existing files of each pair: bins and intervals.
-type Pairs = BTreeMap<PathBuf, [Option<PathBuf>; 2]>;
+/// The pairs by their path, without kind and ending.
+type Pairs = BTreeMap<PathBuf, PairFiles>;
+
+/// The existing files of a pair.
+struct PairFiles {
+    bins: Option<PathBuf>,
+    intervals: Option<PathBuf>,
+}
+
+impl PairFiles {
+    fn find(pair: &Path) -> Self {
+        Self { bins: find_file(pair, BINS), intervals: find_file(pair, INTERVALS) }
+    }
+}
 
 /// Intervals of any number of files, added up over time for each host, subject and set of labels.
 pub struct Fleet {
@@ -66,15 +78,14 @@ impl Fleet {
                     ));
                 }
             } else if let Some((pair, given, _)) = split_path(path) {
-                let file = |kind| {
-                    if kind == given { Some(path.to_path_buf()) } else { find_file(&pair, kind) }
-                };
-                let files = KINDS.map(file);
+                let mut files = PairFiles::find(&pair);
+                let file = if given == BINS { &mut files.bins } else { &mut files.intervals };
+                *file = Some(path.to_path_buf());
                 pairs.insert(pair, files);
             }
         }
         let mut sum = Sum::default();
-        for [bins, intervals] in pairs.values() {
+        for PairFiles { bins, intervals } in pairs.values() {
             let rows = |path: &Option<PathBuf>, read: Read| {
                 path.as_deref().map_or(Ok(Vec::new()), |path| rows(path, read))
             };
@@ -255,7 +266,7 @@ fn collect(directory: &Path, pairs: &mut Pairs, depth: usize) -> Result<()> {
                 collect(&path, pairs, depth + 1)?;
             }
         } else if let Some((pair, ..)) = split_path(&path).filter(|_| path.is_file()) {
-            let files = KINDS.map(|kind| find_file(&pair, kind));
+            let files = PairFiles::find(&pair);
             pairs.insert(pair, files);
         }
     }
@@ -283,7 +294,7 @@ impl Sum {
         interval.key.hash(&mut hasher);
         if !self.seen.insert(hasher.finish()) {
             return Err(usage!(
-                "{} is in another file, too: give each interval once",
+                "{} is also in another file: give each interval once",
                 interval.key
             ));
         }
@@ -297,7 +308,7 @@ impl Sum {
         let (count, without_facts, cut) = (self.count, self.without_facts, self.cut);
         if count == 0 {
             let why = if cut > 0 {
-                "the rows of its .intervals files have no bins beside them"
+                "the rows of its .intervals files have no bins"
             } else {
                 "no interval is in it"
             };

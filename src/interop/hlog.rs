@@ -12,7 +12,7 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use cli::exit::{Error, Result, usage};
 use cli::units;
 use files::histogram;
-use files::report::{MAX_COUNT, MAX_NS, Report, Round, Status, Summary, Warning};
+use files::report::{MAX_COUNT, MAX_NS, Report, Round, Status, Subject, Summary, Warning};
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::V2DeflateSerializer;
 use hdrhistogram::serialization::interval_log::{
@@ -52,87 +52,113 @@ pub(super) fn read(text: &str) -> Result<Report> {
 }
 
 fn read_intervals(text: &str) -> Result<Report> {
-    let is_own = text
-        .lines()
-        .take_while(|l| l.starts_with('#'))
-        .any(|l| l.strip_prefix('#') == Some(histogram::LOG_COMMENT));
-    let (mut start, mut base) = (None, None);
-    let mut first = None;
-    let mut end = Duration::ZERO;
-    let mut tags: BTreeMap<String, TagValues> = BTreeMap::new();
+    let mut log = Log { is_own: is_own_log(text), ..Log::default() };
     // One line at a time: the library would search the rest of the log for a value that a line
     // lacks.
     for (n, line) in (1..).zip(text.lines()) {
         let line = format!("{line}\n");
         let Some(entry) = IntervalLogIterator::new(line.as_bytes()).next() else { continue };
-        match entry.map_err(|_| usage!("line {n} is no entry of one"))? {
-            LogEntry::StartTime(at) => start = Some(at),
-            LogEntry::BaseTime(at) => base = Some(at),
+        match entry.map_err(|_| usage!("invalid entry in line {n}"))? {
+            LogEntry::StartTime(at) => log.start = Some(at),
+            LogEntry::BaseTime(at) => log.base = Some(at),
             LogEntry::Interval(interval) => {
                 let tag = interval.tag().map_or(UNTAGGED, |tag| tag.as_str());
-                let at = |e: Error| e.context(format!("line {n} ({tag})"));
-                let histogram = decode(&interval).map_err(at)?;
-                let begin = interval.start_timestamp();
-                let origin = *first.get_or_insert(begin);
-                end = end.max(begin.saturating_add(interval.duration()));
-                if !tags.contains_key(tag) && tags.len() >= MAX_TAGS {
-                    return Err(at(usage!("more than {MAX_TAGS} tags")));
-                }
-                let tagged = tags
-                    .entry(tag.to_owned())
-                    .or_insert_with(|| TagValues { histogram: empty(), rounds: Vec::new() });
-                let start_ns = ns(begin.saturating_sub(origin)).map_err(at)?;
-                let period_ns = possible_period(parse_tag(tag, is_own).1, histogram.len());
-                let summary = summary(&histogram, period_ns).map_err(at)?;
-                tagged.histogram.add(&histogram).map_err(|e| at(Error::usage(e.to_string())))?;
-                let index = tagged.rounds.len() as u64;
-                tagged.rounds.push(Round { index, start_ns, summary, ..Round::default() });
+                log.add(tag, &interval).map_err(|e| e.context(format!("line {n} ({tag})")))?;
             }
         }
     }
-    let Some(first) = first else { return Err(Error::usage("there is no interval in it")) };
-    let mut subjects = Vec::new();
-    for (tag, tagged) in tags {
-        let (name, period_ns) = parse_tag(&tag, is_own);
-        let possible_ns = possible_period(period_ns, tagged.histogram.len());
-        let mut subject = subject(tag.clone(), name, possible_ns);
-        let (scenario, load) =
-            tag.split_once('+').map_or((tag.as_str(), None), |(id, load)| (id, Some(load)));
-        subject.load = load.filter(|_| is_own).map(str::to_owned);
-        subject.runtime =
-            scenario.split_once('/').map(|(_, runtime)| runtime.to_owned()).filter(|_| is_own);
-        subject.rounds = tagged.rounds;
-        if possible_ns.is_none() {
-            subject
-                .rounds
-                .iter_mut()
-                .filter_map(|round| round.summary.as_mut())
-                .for_each(|summary| summary.missed = 0);
+    log.into_report()
+}
+
+/// Whether a log was written by osjitter.
+fn is_own_log(text: &str) -> bool {
+    let mut comments = text.lines().map_while(|line| line.strip_prefix('#'));
+    comments.any(|comment| comment == histogram::LOG_COMMENT)
+}
+
+/// The content of a log.
+#[derive(Default)]
+struct Log {
+    /// Whether it was written by osjitter, so that tags contain periods.
+    is_own: bool,
+    start: Option<Duration>,
+    base: Option<Duration>,
+    /// Time stamp of the first interval.
+    first: Option<Duration>,
+    /// End of the last interval.
+    end: Duration,
+    tags: BTreeMap<String, TagValues>,
+}
+
+impl Log {
+    fn add(&mut self, tag: &str, interval: &IntervalLogHistogram<'_>) -> Result<()> {
+        let histogram = decode(interval)?;
+        let begin = interval.start_timestamp();
+        let origin = *self.first.get_or_insert(begin);
+        self.end = self.end.max(begin.saturating_add(interval.duration()));
+        if !self.tags.contains_key(tag) && self.tags.len() >= MAX_TAGS {
+            return Err(usage!("more than {MAX_TAGS} tags"));
         }
-        subject.summary = summary(&tagged.histogram, possible_ns).map_err(|e| e.context(&tag))?;
+        let values = self
+            .tags
+            .entry(tag.to_owned())
+            .or_insert_with(|| TagValues { histogram: empty(), rounds: Vec::new() });
+        let start_ns = ns(begin.saturating_sub(origin))?;
+        let period_ns = possible_period(parse_tag(tag, self.is_own).1, histogram.len());
+        let summary = summary(&histogram, period_ns)?;
+        values.histogram.add(&histogram).map_err(|e| Error::usage(e.to_string()))?;
+        let index = values.rounds.len() as u64;
+        values.rounds.push(Round { index, start_ns, summary, ..Round::default() });
+        Ok(())
+    }
+
+    fn into_report(self) -> Result<Report> {
+        let Some(first) = self.first else { return Err(Error::usage("no interval found")) };
+        let tags = self.tags.into_iter();
+        let subjects = tags.map(|(tag, values)| values.into_subject(&tag, self.is_own));
+        let subjects = subjects.collect::<Result<Vec<Subject>>>()?;
+        let origin = self.base.map_or(first, |base| first.saturating_add(base));
+        let started = UNIX_EPOCH.checked_add(self.start.unwrap_or(origin));
+        let started_utc = started.and_then(imported::rfc3339);
+        let imported = ImportedReport {
+            tool: TOOL,
+            version: String::new(),
+            started_utc: started_utc.unwrap_or_else(|| UNKNOWN_TIME.to_owned()),
+            duration_ns: bounded_ns(self.end.saturating_sub(first)),
+            host: unknown_host(),
+            clock: clock("unknown", 0),
+            warnings: warnings(self.is_own),
+            subjects,
+        };
+        Ok(imported.report())
+    }
+}
+
+impl TagValues {
+    fn into_subject(self, tag: &str, is_own: bool) -> Result<Subject> {
+        let (name, period_ns) = parse_tag(tag, is_own);
+        let period_ns = possible_period(period_ns, self.histogram.len());
+        let mut subject = subject(tag.to_owned(), name, period_ns);
+        if is_own {
+            let (scenario, load) =
+                tag.split_once('+').map_or((tag, None), |(id, load)| (id, Some(load)));
+            subject.load = load.map(str::to_owned);
+            subject.runtime = scenario.split_once('/').map(|(_, runtime)| runtime.to_owned());
+        }
+        subject.rounds = self.rounds;
+        if period_ns.is_none() {
+            let summaries = subject.rounds.iter_mut().filter_map(|round| round.summary.as_mut());
+            summaries.for_each(|summary| summary.missed = 0);
+        }
+        subject.summary = summary(&self.histogram, period_ns).map_err(|e| e.context(tag))?;
         if subject.summary.is_some() {
-            let values = tagged
-                .histogram
-                .iter_recorded()
-                .map(|v| (signed(v.value_iterated_to()), v.count_at_value()));
+            let bins = self.histogram.iter_recorded();
+            let values = bins.map(|v| (signed(v.value_iterated_to()), v.count_at_value()));
             subject.histogram = Some(histogram::pack_counts(values));
             subject.status = Status::Measured;
         }
-        subjects.push(subject);
+        Ok(subject)
     }
-    let origin = base.map_or(first, |base| first.saturating_add(base));
-    let started = UNIX_EPOCH.checked_add(start.unwrap_or(origin));
-    let imported = ImportedReport {
-        tool: TOOL,
-        version: String::new(),
-        started_utc: started.and_then(imported::rfc3339).unwrap_or_else(|| UNKNOWN_TIME.to_owned()),
-        duration_ns: bounded_ns(end.saturating_sub(first)),
-        host: unknown_host(),
-        clock: clock("unknown", 0),
-        warnings: warnings(is_own),
-        subjects,
-    };
-    Ok(imported.report())
 }
 
 fn warnings(is_own: bool) -> Vec<Warning> {
@@ -158,7 +184,7 @@ fn warnings(is_own: bool) -> Vec<Warning> {
         warnings.push(warning(
             "import-no-period",
             "An HdrHistogram log states neither a period nor what was measured: missed ticks are not known.",
-            "Keep the command line beside the log.",
+            "Keep the command line with the log.",
         ));
     }
     warnings
@@ -222,7 +248,7 @@ fn bounded_ns(duration: Duration) -> u64 {
 fn ns(duration: Duration) -> Result<u64> {
     // Time stamps are rounded.
     let is_possible = duration.as_secs() <= MAX_NS / 1_000_000_000;
-    let error = || usage!("a time stamp {}s after the first cannot be", duration.as_secs());
+    let error = || usage!("invalid time stamp: {}s after the first", duration.as_secs());
     is_possible.then(|| bounded_ns(duration)).ok_or_else(error)
 }
 

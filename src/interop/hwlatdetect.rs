@@ -40,8 +40,9 @@ fn samples(text: &str) -> Result<Vec<i64>> {
             .zip(part("outer:"))
             .map(|(inner, outer)| inner.max(outer).saturating_mul(UNIT_NS));
         let plausible = gap.filter(|gap| (0..=MAX_NS as i64).contains(gap));
-        plausible
-            .ok_or_else(|| usage!("not a result of hwlatdetect: line {n} is no sample: {line:?}"))
+        plausible.ok_or_else(|| {
+            usage!("not a result of hwlatdetect: invalid sample in line {n}: {line:?}")
+        })
     };
     lines.map(gap).collect()
 }
@@ -56,7 +57,7 @@ pub(super) fn read(text: &str) -> Result<Report> {
     gaps.sort_unstable();
     if recorded != gaps.len() as i64 {
         return Err(usage!(
-            "not a result of hwlatdetect: it recorded {recorded} samples, and {} are there; run it without --quiet and --watch",
+            "not a result of hwlatdetect: it recorded {recorded} samples, but lists {}; run it without --quiet and --watch",
             gaps.len()
         ));
     }

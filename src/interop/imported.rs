@@ -38,7 +38,7 @@ pub(super) fn rfc3339(at: SystemTime) -> Option<String> {
 /// Checks the number of threads, CPUs or subjects.
 pub(super) fn check_count(at: &str, n: usize) -> Result<()> {
     if n > MAX_SUBJECTS {
-        Err(usage!("{at}: {n} of them; at most {MAX_SUBJECTS} are read"))
+        Err(usage!("{at}: {n} entries, expected at most {MAX_SUBJECTS}"))
     } else {
         Ok(())
     }

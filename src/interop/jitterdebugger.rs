@@ -59,7 +59,7 @@ pub(super) fn read(text: &str) -> Result<Report> {
             warning(
                 "import-no-period",
                 "jitterdebugger reports neither the period nor when it ran: missed ticks are not known.",
-                "Keep its command line beside its result.",
+                "Keep its command line with its result.",
             ),
         ],
         subjects: Vec::new(),

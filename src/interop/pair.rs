@@ -9,15 +9,17 @@ use files::bins::{Interval, bins_csv, intervals_csv};
 use crate::file_io;
 
 /// The kinds of files, named between the name of the pair and the ending.
-pub const KINDS: [&str; 2] = ["bins", "intervals"];
+pub const BINS: &str = "bins";
+pub const INTERVALS: &str = "intervals";
 /// The endings, which select the encoding.
 pub const ENDINGS: [&str; 3] = ["csv", "csv.gz", "parquet"];
 
 /// Splits the path of a file of a pair into the path of the pair, the kind and the ending.
 pub fn split_path(path: &Path) -> Option<(PathBuf, &'static str, &'static str)> {
     let name = path.file_name()?.to_str()?;
-    let files =
-        KINDS.into_iter().flat_map(|kind| ENDINGS.into_iter().map(move |ending| (kind, ending)));
+    let files = [BINS, INTERVALS]
+        .into_iter()
+        .flat_map(|kind| ENDINGS.into_iter().map(move |ending| (kind, ending)));
     let mut found = files.filter_map(|(kind, ending)| {
         let stem =
             name.strip_suffix(&format!(".{kind}.{ending}")).filter(|stem| !stem.is_empty())?;
@@ -36,15 +38,14 @@ pub fn file_path(pair: &Path, kind: &str, ending: &str) -> PathBuf {
 /// Writes both files, or only the bins to standard output.
 pub fn deliver(intervals: &[Interval], out: Option<&Path>) -> Result<()> {
     let Some(out) = out else { return file_io::deliver(bins_csv(intervals), None) };
-    let Some((pair, "bins", ending)) = split_path(out) else {
-        let hint =
-            "name it NAME.bins.csv, .bins.csv.gz or .bins.parquet; the intervals go beside it";
+    let Some((pair, BINS, ending)) = split_path(out) else {
+        let hint = "name it NAME.bins.csv, .bins.csv.gz or .bins.parquet; the intervals are written next to it";
         return Err(usage!("--out {}: bins are two files: {hint}", out.display()));
     };
     let EncodedPair { bins, intervals } = encode(intervals, ending)?;
     // The bins are written last: a reader that finds them finds the intervals as well.
     file_io::deliver_all(&[
-        (file_path(&pair, "intervals", ending), intervals),
+        (file_path(&pair, INTERVALS, ending), intervals),
         (out.to_path_buf(), bins),
     ])
 }

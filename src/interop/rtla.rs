@@ -2,7 +2,7 @@
 //! for each CPU and stage.
 
 use cli::exit::{Error, Result, usage};
-use files::report::Report;
+use files::report::{Report, Warning};
 
 use crate::interop::bins::{self, BinnedValues, RawBins, StatedFigures};
 use crate::interop::imported::{
@@ -69,8 +69,68 @@ impl Column {
     }
 }
 
+/// The parsed lines of a histogram.
+#[derive(Default)]
+struct Table {
+    unit_ns: Option<u64>,
+    seconds: u64,
+    columns: Vec<Column>,
+}
+
+fn error(what: &str) -> Error {
+    usage!("not a histogram of rtla: {what}")
+}
+
+impl Table {
+    /// Adds a line; returns `false` if the histogram ended before it.
+    fn add(&mut self, tool: &str, n: usize, line: &str) -> Result<bool> {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let Some((&first, values)) = words.split_first() else { return Ok(false) };
+        let is_complete = values.len() == self.columns.len();
+        match first {
+            "#" if line.contains("unit is microseconds") => self.unit_ns = Some(1_000),
+            "#" if line.contains("unit is nanoseconds") => self.unit_ns = Some(1),
+            "#" => self.seconds = duration(&words).unwrap_or(self.seconds),
+            "Index" => {
+                check_count("column", values.len())?;
+                let columns = values.iter().map(|head| Column::parse(tool, head));
+                let columns: Option<Vec<_>> = columns.collect();
+                self.columns = columns
+                    .ok_or_else(|| error(&format!("line {n} names an unknown column: {line:?}")))?;
+            }
+            "over:" => {}
+            "count:" | "min:" | "avg:" | "max:" if is_complete => self.add_figures(first, values),
+            _ => {
+                let Ok(bucket) = first.parse() else { return Ok(false) };
+                let counts: Option<Vec<u64>> =
+                    values.iter().map(|count| count.parse().ok()).collect();
+                let counts = counts
+                    .filter(|_| is_complete)
+                    .ok_or_else(|| error(&format!("invalid row in line {n}: {line:?}")))?;
+                for (column, count) in self.columns.iter_mut().zip(counts) {
+                    column.buckets.push((bucket, count));
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    /// Adds a line of figures below the buckets.
+    fn add_figures(&mut self, name: &str, values: &[&str]) {
+        for (column, value) in self.columns.iter_mut().zip(values) {
+            // A dash stands for a value that was not measured.
+            let value = value.parse().ok();
+            match name {
+                "count:" => column.count = value,
+                "min:" => column.min = value,
+                "avg:" => column.avg = value,
+                _ => column.max = value,
+            }
+        }
+    }
+}
+
 pub(super) fn read(text: &str) -> Result<Report> {
-    let error = |what: &str| usage!("not a histogram of rtla: {what}");
     let mut lines = (1..).zip(text.lines().map(str::trim)).skip_while(|(_, line)| line.is_empty());
     let title =
         lines.next().and_then(|(_, line)| line.strip_prefix(BEGIN)?.strip_suffix(" histogram"));
@@ -83,77 +143,45 @@ pub(super) fn read(text: &str) -> Result<Report> {
             ));
         }
     };
-    let (mut unit_ns, mut seconds) = (None, 0);
-    let mut columns: Vec<Column> = Vec::new();
+    let mut table = Table::default();
     for (n, line) in lines {
-        let words: Vec<&str> = line.split_whitespace().collect();
-        let Some((&first, values)) = words.split_first() else { break };
-        let is_complete = || values.len() == columns.len();
-        match first {
-            "#" if line.contains("unit is microseconds") => unit_ns = Some(1_000),
-            "#" if line.contains("unit is nanoseconds") => unit_ns = Some(1),
-            "#" => seconds = duration(&words).unwrap_or(seconds),
-            "Index" => {
-                check_count("column", values.len())?;
-                let found: Option<Vec<_>> =
-                    values.iter().map(|head| Column::parse(tool, head)).collect();
-                columns = found
-                    .ok_or_else(|| error(&format!("line {n} names an unknown column: {line:?}")))?;
-            }
-            "over:" => {}
-            "count:" | "min:" | "avg:" | "max:" if is_complete() => {
-                for (column, value) in columns.iter_mut().zip(values) {
-                    // A dash stands for a value that was not measured.
-                    let value = value.parse().ok();
-                    match first {
-                        "count:" => column.count = value,
-                        "min:" => column.min = value,
-                        "avg:" => column.avg = value,
-                        _ => column.max = value,
-                    }
-                }
-            }
-            _ => {
-                let Ok(bucket) = first.parse() else { break };
-                let counts: Option<Vec<u64>> =
-                    values.iter().map(|count| count.parse().ok()).collect();
-                let counts = counts
-                    .filter(|_| is_complete())
-                    .ok_or_else(|| error(&format!("line {n} is no row: {line:?}")))?;
-                for (column, count) in columns.iter_mut().zip(counts) {
-                    column.buckets.push((bucket, count));
-                }
-            }
+        if !table.add(tool, n, line)? {
+            break;
         }
     }
-    let unit_ns = unit_ns.ok_or_else(|| error("it states no unit"))?;
-    if columns.is_empty() {
-        return Err(error("no column of a CPU is there"));
+    let unit_ns = table.unit_ns.ok_or_else(|| error("it states no unit"))?;
+    if table.columns.is_empty() {
+        return Err(error("no column of a CPU found"));
     }
     let mut imported = ImportedReport {
         tool: program,
         version: String::new(),
         started_utc: UNKNOWN_TIME.to_owned(),
-        duration_ns: seconds * 1_000_000_000,
+        duration_ns: table.seconds * 1_000_000_000,
         host: unknown_host(),
         clock: clock("the kernel's clock, by its tracer", unit_ns),
-        warnings: vec![no_rounds(program), no_cost(program)],
+        warnings: warnings(program, tool, unit_ns),
         subjects: Vec::new(),
     };
-    if tool == "osnoise" {
-        let message = "osnoise counts what took a CPU from a busy loop, by how long: these are gaps, not lateness, and there \
-                    is no period.";
-        let hint = "Compare the largest gap and the counts of long ones; the subject spin of osjitter run is its counterpart.";
-        imported.warnings.push(warning(GAPS, message, hint));
-    }
-    if unit_ns > 1 {
-        imported.warnings.push(rounded(program, "microseconds", "the rest cut off"));
-    }
-    for column in columns {
+    for column in table.columns {
         let values = column.values(unit_ns).map_err(|e| e.context(&column.id))?;
         bins::add_subject(&mut imported, subject(column.id, &column.name, None), values, HINT);
     }
     Ok(imported.report())
+}
+
+fn warnings(program: &str, tool: &str, unit_ns: u64) -> Vec<Warning> {
+    let mut warnings = vec![no_rounds(program), no_cost(program)];
+    if tool == "osnoise" {
+        let message = "osnoise counts what took a CPU from a busy loop, by how long: these are gaps, not lateness, and there \
+                    is no period.";
+        let hint = "Compare the largest gap and the counts of long ones; the subject spin of osjitter run is its counterpart.";
+        warnings.push(warning(GAPS, message, hint));
+    }
+    if unit_ns > 1 {
+        warnings.push(rounded(program, "microseconds", "the rest cut off"));
+    }
+    warnings
 }
 
 /// Parses the duration of `# Duration: 0 00:10:00` in seconds: days, hours, minutes and seconds.
@@ -225,9 +253,9 @@ mod tests {
             ("timerlat histogram", "hwnoise top", "neither timerlat nor osnoise"),
             ("# Time unit is microseconds (us)\n", "", "no unit"),
             ("Thr-012", "Fro-012", "line 4 names an unknown column"),
-            ("\n2 ", "\n2 17 ", "line 7 is no row"),
+            ("\n2 ", "\n2 17 ", "invalid row in line 7"),
             ("count:", "#", "without --no-summary"),
-            ("count: 12000", "count: 12", "values, and 12 is stated"),
+            ("count: 12000", "count: 12", "but the stated count is 12"),
             ("310 330 5 9", "310 330 5 1", "outside of the stated minimum"),
         ] {
             assert!(TIMERLAT.contains(from), "{from}");

@@ -42,9 +42,9 @@ pub enum Format {
     Gab,
     /// OpenMetrics text
     Openmetrics,
-    /// One row per histogram bin, which engines add up over hosts: CSV, and with --out
-    /// NAME.bins.csv one row per interval beside it; .csv.gz, and .parquet in a build with that
-    /// feature
+    /// One row per histogram bin as CSV, to be added up over hosts by a query engine. With --out
+    /// NAME.bins.csv, one row per interval is written next to it. Also as .csv.gz, and as .parquet
+    /// in a build with that feature
     Bins,
     /// Apache Parquet, one row per subject, or with --samples one per tick; in a build with that
     /// feature
@@ -99,7 +99,7 @@ pub type Offer<T> = (Format, fn(&T) -> Result<Rendering>);
 pub fn single<T>(items: &[T]) -> Result<&T> {
     match items {
         [item] => Ok(item),
-        _ => Err(Error::usage("this format holds one file: give one")),
+        _ => Err(Error::usage("expected a single file for this format: give one")),
     }
 }
 

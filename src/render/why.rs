@@ -90,7 +90,8 @@ impl Diagnosis<'_> {
             None => format!("ticks of {} and more", format_time(w.threshold_ns as i64)),
         };
         let Some(tier) = w.tier else {
-            let reason = w.missing.as_ref().map_or("it was not asked", |m| m.reason.as_str());
+            let reason =
+                w.missing.as_ref().map_or("the subject was not profiled", |m| m.reason.as_str());
             return format!(
                 "Why {which} were late ({}): not available here: {}.",
                 self.name,
@@ -189,9 +190,9 @@ impl Diagnosis<'_> {
     pub fn next_tier(&self) -> Option<String> {
         let missing = self.why.missing.as_ref().filter(|_| self.why.tier.is_some())?;
         let adds = match missing.tier {
-            Tier::A1 => "what the thread's accounts say",
+            Tier::A1 => "the accounts of the thread",
             Tier::A2 => "each switch of the thread, to the nanosecond",
-            Tier::B1 => "who held the CPU meanwhile",
+            Tier::B1 => "which threads held the CPU",
             Tier::B2 => "when the timer expired",
         };
         Some(format!(
@@ -523,7 +524,7 @@ mod tests {
         let a2 = Why { tier: Some(Tier::A2), missing, behind: None, ..why() };
         let text = text(&report_with(a2), 120);
         assert!(text.contains("waited for a CPU  (by whom: run with CAP_PERFMON)"), "{text}");
-        let next = "Tier B1 would add who held the CPU meanwhile; perf_event_open: denied; it needs\nCAP_PERFMON.\n";
+        let next = "Tier B1 would add which threads held the CPU; perf_event_open: denied; it needs\nCAP_PERFMON.\n";
         assert!(text.ends_with(next), "{text}");
         assert!(text.lines().all(|l| l.chars().count() <= 120), "{text}");
     }

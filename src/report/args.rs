@@ -25,8 +25,8 @@ Examples:
   cyclictest -q -D 10 -h 400 --json=c.json && osjitter report c.json --histogram
 
 The format of a FILE is detected from the contents: report.json, the file of a bench, a verdict, a comparison, a \
-calibration, cyclictest --json, oslat --json, jitterdebugger's results.json, what hwlatdetect and rtla hist print, or an HdrHistogram interval log (.hlog). \
-A directory stands for the report in it, or for all *.bins.csv below it, which are added up. What another tool's file does not state is listed below the table. Files other \
+calibration, cyclictest --json, oslat --json, jitterdebugger's results.json, the output of hwlatdetect or rtla hist, or an HdrHistogram interval log (.hlog). \
+A directory means the report in it, or the sum of all *.bins.csv below it. Information missing from another tool's file is listed below the table. Files other \
 than reports offer some of the formats.")]
 pub struct ReportArgs {
     /// Files of osjitter, or results of other tools

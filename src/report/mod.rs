@@ -101,7 +101,7 @@ pub fn run(args: &ReportArgs) -> Result<ExitStatus> {
 fn render_fleet(args: &ReportArgs) -> Result<Rendering> {
     if let Some(other) = args.files.iter().find(|file| !fleet::is_bins_path(file)) {
         let make = "`osjitter report --format bins --out NAME.bins.csv` makes bins of a report";
-        return Err(usage!("{} is no file of bins, and others are: {make}", other.display()));
+        return Err(usage!("{} is not a file of bins, but others are: {make}", other.display()));
     }
     if args.reference {
         return Err(Error::usage("--reference goes with the file of osjitter bench timeout"));
@@ -126,7 +126,7 @@ fn deliver(rendering: Rendering, args: &ReportArgs) -> Result<ExitStatus> {
             file_io::deliver_pictures(&pictures, directory)?
         }
         (Rendering::Pictures(_), None) => {
-            return Err(Error::usage("the pictures are files: give a directory with --out"));
+            return Err(Error::usage("pictures are files: give a directory with --out"));
         }
     }
     Ok(ExitStatus::Done)
@@ -155,7 +155,7 @@ fn join(mut renderings: Vec<Rendering>, format: Format) -> Result<Rendering> {
         if let Rendering::Text(text) = rendering {
             Ok(text)
         } else {
-            Err(Error::usage("give one file for pictures"))
+            Err(Error::usage("expected a single file for this format"))
         }
     };
     let texts = renderings.into_iter().map(text).collect::<Result<Vec<_>>>()?;

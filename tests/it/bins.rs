@@ -194,7 +194,7 @@ fn invalid_directories_are_rejected() {
     );
     assert_rejected(
         &[one.directory(), &fixture()],
-        &["report.json is no file of bins", "--format bins"],
+        &["report.json is not a file of bins", "--format bins"],
     );
     // A file under two names is read once.
     let twice = [one.path("a.bins.csv"), one.path("a.intervals.csv")];
@@ -241,7 +241,7 @@ fn too_many_subjects_can_be_merged() {
     };
     let subjects = bins("subjects.bins.csv", &mut (0..9_000).map(|n| format!("a,s{n},0,,,,,x")));
     let ran = report(&[&subjects], &[]).exits(2);
-    assert!(ran.stderr.contains("9000 of them; at most 8192"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("9000 entries, expected at most 8192"), "{}", ran.stderr);
     let merged = Osjitter::new([Path::new("merge"), &subjects]).run().exits(0).stdout;
     assert_eq!(merged.lines().count(), 9_001);
     let hosts = bins("hosts.bins.csv", &mut (0..11_000).map(|n| format!("h{n},s,0,,,,,x")));

@@ -186,9 +186,9 @@ fn the_output_of_hwlatdetect_is_a_report() {
     assert_eq!(quiet["subjects"][0]["status"]["reason"], "no gap above 10 us in 120 s");
     for (broken, says) in [
         (text.replace("Samples recorded: 3", ""), "cut off"),
-        (text.replace("inner:16", "inner:x"), "line 18 is no sample"),
+        (text.replace("inner:16", "inner:x"), "invalid sample in line 18"),
         (text.replace("recorded: 3", "recorded: 4"), "recorded 4 samples, and 3 are there"),
-        (text.replace("outer:345", "outer:9999999999999999999"), "is no sample"),
+        (text.replace("outer:345", "outer:9999999999999999999"), "invalid sample in line"),
     ] {
         let refused = show("broken", &broken).exits(2);
         assert!(refused.stderr.contains(says), "{}", refused.stderr);

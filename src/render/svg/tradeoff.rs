@@ -104,18 +104,39 @@ fn draw(
         .y_label_formatter(&time_label)
         .label_style((FONT, LABEL_PX))
         .draw()?;
-    let at = |p: &Point| within(area, chart.backend_coord(&(p.cpu_ns, logarithmic(p.late_ns))));
-    for path in fronts(&points) {
-        let path: Vec<(i32, i32)> = path.into_iter().map(at).collect();
+    let pixel = |x: f64, y: f64| within(area, chart.backend_coord(&(x, y)));
+    draw_fronts(area, &points, &pixel)?;
+    draw_points(area, signed, &pixel)?;
+    let is_named = |p: &&Point| !is_crowded || p.front || p.control;
+    let named: Vec<&Point> = points.into_iter().filter(is_named).collect();
+    draw_names(area, &named, &pixel)
+}
+
+/// Converts coordinates of a chart to pixels.
+type ToPixel<'a> = &'a dyn Fn(f64, f64) -> (i32, i32);
+
+fn centre(point: &Point, pixel: ToPixel<'_>) -> (i32, i32) {
+    pixel(point.cpu_ns, logarithmic(point.late_ns))
+}
+
+/// Rings and joins the subjects on the front of each period.
+fn draw_fronts(area: &Area<'_>, points: &[&Point], pixel: ToPixel<'_>) -> DrawResult {
+    let style = BLACK.mix(0.5).stroke_width(1);
+    for front in fronts(points) {
+        let path: Vec<(i32, i32)> = front.into_iter().map(|p| centre(p, pixel)).collect();
         for &centre in &path {
-            area.draw(&Circle::new(centre, RING_RADIUS, BLACK.mix(0.5).stroke_width(1)))?;
+            area.draw(&Circle::new(centre, RING_RADIUS, style))?;
         }
-        area.draw(&DashedPathElement::new(path, 2, 4, BLACK.mix(0.5).stroke_width(1)))?;
+        area.draw(&DashedPathElement::new(path, 2, 4, style))?;
     }
+    Ok(())
+}
+
+/// Draws the confidence intervals, and over them the marks.
+fn draw_points(area: &Area<'_>, signed: &[&Signed<'_>], pixel: ToPixel<'_>) -> DrawResult {
     for (p, sign) in signed {
         let style = colour(*sign).stroke_width(2);
-        let pixel = |x: f64, y: f64| within(area, chart.backend_coord(&(x, y)));
-        if let Some([low, high]) = p.late_ci95.map(late) {
+        if let Some([low, high]) = p.late_ci95.map(|ci| ci.map(logarithmic)) {
             area.draw(&PathElement::new(vec![pixel(p.cpu_ns, low), pixel(p.cpu_ns, high)], style))?;
         }
         if let Some([low, high]) = p.cpu_ci95 {
@@ -124,46 +145,45 @@ fn draw(
         }
     }
     for (p, sign) in signed {
-        area.draw(&(EmptyElement::at(at(p)) + mark(*sign, (0, 0))))?;
+        area.draw(&(EmptyElement::at(centre(p, pixel)) + mark(*sign, (0, 0))))?;
         if p.control {
-            area.draw(&Circle::new(at(p), 2, WHITE.filled()))?;
+            area.draw(&Circle::new(centre(p, pixel), 2, WHITE.filled()))?;
         }
     }
-    let points: Vec<&Point> =
-        points.into_iter().filter(|p| !is_crowded || p.front || p.control).collect();
+    Ok(())
+}
+
+/// Draws the names next to the marks, with a line to those that are far away.
+fn draw_names(area: &Area<'_>, points: &[&Point], pixel: ToPixel<'_>) -> DrawResult {
+    let markers: Vec<Marker> = points.iter().map(|p| marker(p, pixel)).collect();
     let (width, height) = area.dim_in_pixel();
     let [width, height] = [width, height].map(|n| i32::try_from(n).unwrap_or(i32::MAX));
-    let named: Vec<Marker> = points
-        .iter()
-        .map(|p| {
-            let at = at(p);
-            let bar = p.cpu_ci95.map_or(0, |ci| {
-                ci.map(|x| within(area, chart.backend_coord(&(x, 1.0))).0.abs_diff(at.0))
-                    .into_iter()
-                    .max()
-                    .unwrap_or(0)
-            });
-            let width = p.name.chars().count() * CHARACTER_PX;
-            let pixels = |n: usize| i32::try_from(n).unwrap_or(i32::MAX);
-            Marker {
-                at,
-                reach: pixels(bar as usize).clamp(RING_RADIUS, MAX_REACH),
-                name_width: pixels(width),
-            }
-        })
-        .collect();
     // Below the title, and above the labels of the axis.
     let bounds = Rect { left: 90, top: 12, right: width - 8, bottom: height - 60 };
-    for (p, label) in points.iter().zip(label_layout::place_labels(&named, bounds)) {
+    for (p, label) in points.iter().zip(label_layout::place_labels(&markers, bounds)) {
         let to = (label.x, label.y);
         if label.is_far {
-            area.draw(&PathElement::new(vec![at(p), to], BLACK.mix(0.4).stroke_width(1)))?;
+            let style = BLACK.mix(0.4).stroke_width(1);
+            area.draw(&PathElement::new(vec![centre(p, pixel), to], style))?;
         }
         let side = if label.is_left { HPos::Right } else { HPos::Left };
         let font = (FONT, LABEL_PX).into_text_style(area).pos(Pos::new(side, VPos::Center));
         area.draw_text(&p.name, &font, to)?;
     }
     Ok(())
+}
+
+/// Returns the extent of a mark and of its name.
+fn marker(point: &Point, pixel: ToPixel<'_>) -> Marker {
+    let at = centre(point, pixel);
+    let ends = point.cpu_ci95.into_iter().flatten();
+    let reach = ends.map(|x| pixel(x, 1.0).0.abs_diff(at.0)).max().unwrap_or(0);
+    let pixels = |n: usize| i32::try_from(n).unwrap_or(i32::MAX);
+    Marker {
+        at,
+        reach: pixels(reach as usize).clamp(RING_RADIUS, MAX_REACH),
+        name_width: pixels(point.name.chars().count() * CHARACTER_PX),
+    }
 }
 
 /// Returns the range of a logarithmic axis that includes all values, with a margin.
