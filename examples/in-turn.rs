@@ -32,7 +32,7 @@ fn p99_ns(handle: impl Fn(u32)) -> f64 {
     nearest_rank(&samples, 0.99).expect("a thousand samples") as f64
 }
 
-// In your crate this is a `#[test]`.
+// Yours stands below `#[test]`.
 fn the_tail_is_no_longer_than_it_was() {
     let judged = InTurn::lower_is_better(0.20).run(|| p99_ns(old), || p99_ns(new));
     // pass: B is 1.000 of A [0.968, 1.041], tolerated 1.200; 200 pairs; 1.179 would have been found

@@ -23,8 +23,9 @@ pub(super) struct RawBins(pub BTreeMap<u64, u64>);
 impl RawBins {
     /// Collects bins.
     ///
-    /// # Errors Returns an error if a bin occurs twice, or if there are more bins or values than
-    /// memory and counters can hold.
+    /// # Errors
+    /// Returns an error if a bin occurs twice, or if there are more bins or values than memory and
+    /// counters can hold.
     pub fn collect<E>(
         mut next: impl FnMut() -> std::result::Result<Option<(u64, u64)>, E>,
         error: impl Fn(String) -> E,
@@ -89,7 +90,8 @@ impl BinnedValues {
     /// Converts bins with a unit of `unit_ns` nanoseconds. If the stated count is larger than that
     /// of the bins, the difference is above the last bin.
     ///
-    /// # Errors Returns an error if the bins and the stated figures contradict each other.
+    /// # Errors
+    /// Returns an error if the bins and the stated figures contradict each other.
     pub fn new(raw: &RawBins, stated: &StatedFigures, unit_ns: u64) -> Result<Self> {
         let in_bins: u64 = raw.0.values().sum();
         if in_bins > stated.count || stated.count > MAX_COUNT {

@@ -260,7 +260,8 @@ fn empty() -> Histogram<u64> {
 /// of the subject. In a report without samples a subject has one line. Early ticks are counted at
 /// 0, as in the stored histogram.
 ///
-/// # Errors Returns an error if an id cannot be a tag, or if a stored histogram is damaged.
+/// # Errors
+/// Returns an error if an id cannot be a tag, or if a stored histogram is damaged.
 pub fn write(report: &Report) -> Result<String> {
     let start = humantime::parse_rfc3339(&report.started_utc).unwrap_or(UNIX_EPOCH);
     let mut bytes = Vec::new();

@@ -95,7 +95,8 @@ pub type Offer<T> = (Format, fn(&T) -> Result<Rendering>);
 
 /// Returns the only element.
 ///
-/// # Errors Returns an error if there are several: the format holds a single file.
+/// # Errors
+/// Returns an error if there are several: the format holds a single file.
 pub fn single<T>(items: &[T]) -> Result<&T> {
     match items {
         [item] => Ok(item),
@@ -105,7 +106,8 @@ pub fn single<T>(items: &[T]) -> Result<&T> {
 
 /// Renders `value` in a format.
 ///
-/// # Errors Returns an error that lists the offered formats if this one is not among them.
+/// # Errors
+/// Returns an error that lists the offered formats if this one is not among them.
 pub fn make<T>(what: &str, offers: &[Offer<T>], format: Format, value: &T) -> Result<Rendering> {
     if let Some((_, make)) = offers.iter().find(|(offered, _)| *offered == format) {
         return Ok(sanitize(format, make(value)?));

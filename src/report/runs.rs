@@ -85,7 +85,8 @@ pub const FORMATS: [Offer<Runs>; 14] = [
 impl Runs {
     /// Checks that the options apply to the format.
     ///
-    /// # Errors Returns an error if an option belongs to another format.
+    /// # Errors
+    /// Returns an error if an option belongs to another format.
     pub fn new(reports: Vec<Report>, format: Format, options: &RunOptions) -> Result<Self> {
         let csv_or_parquet = matches!(format, Format::Csv | Format::Parquet);
         let message = match options {

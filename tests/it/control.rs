@@ -265,7 +265,7 @@ fn a_comparison_commands_no_terminal() {
     let ids = ["a/id", "b/id"].map(|place| format!("{of}/{place}"));
     let places: Vec<&str> = places.iter().chain(&ids).map(String::as_str).collect();
     home.tells(json, &places, Some(&["/a/started_utc", "/warnings/0/code"]));
-    // Rendering of reports, and said on stderr, too.
+    // Made of reports, and said on stderr, too.
     let places = ["/subjects/0/id", "/host/kernel"];
     let a = home.written("evil.json", text(spoilt(report(), &places)));
     let mut other = report();

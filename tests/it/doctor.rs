@@ -187,7 +187,7 @@ fn the_output_of_hwlatdetect_is_a_report() {
     for (broken, says) in [
         (text.replace("Samples recorded: 3", ""), "cut off"),
         (text.replace("inner:16", "inner:x"), "invalid sample in line 18"),
-        (text.replace("recorded: 3", "recorded: 4"), "recorded 4 samples, and 3 are there"),
+        (text.replace("recorded: 3", "recorded: 4"), "recorded 4 samples, but lists 3"),
         (text.replace("outer:345", "outer:9999999999999999999"), "invalid sample in line"),
     ] {
         let refused = show("broken", &broken).exits(2);

@@ -191,6 +191,7 @@ fn describe_hatching(report: &Report) -> String {
     }
 }
 
+/// Renders the table of numbers.
 fn table(report: &Report, names: &[String]) -> String {
     let line = |(subject, name): (&Subject, &String)| {
         let cells = match &subject.summary {
@@ -262,6 +263,7 @@ fn with_interval(value: String, interval: Option<[String; 2]>) -> String {
     format!("{value}<small>{low} &#8211; {high}</small>")
 }
 
+/// Renders the facts about the machine, the clock and the run.
 fn facts(report: &Report) -> String {
     let (host, clock) = (&report.host, &report.clock);
     let ns = |ns: u64| format_time(i64::try_from(ns).unwrap_or(i64::MAX));
@@ -298,22 +300,23 @@ fn facts(report: &Report) -> String {
     let fact = |(name, value): (&str, Option<String>)| {
         value.map(|value| format!("<dt>{}</dt><dd>{}</dd>\n", escape(name), escape(&value)))
     };
-    let change = |c: &Change| {
-        let (what, from, to) = (escape(&c.what), escape(&c.from), escape(&c.to));
-        format!("<li>{what}: {from} &#8594; {to}</li>\n")
-    };
-    let changes = match report.changes.as_slice() {
-        [] => "<p>Nothing.</p>\n".to_owned(),
-        changes => format!("<ul>\n{}</ul>\n", changes.iter().map(change).collect::<String>()),
-    };
+    let facts = known.into_iter().chain(commands).chain(loads).chain(versions);
+    let facts: String = facts.filter_map(fact).collect();
+    let changes = changes(&report.changes);
     format!(
-        "<h2>Machine</h2>\n<dl>\n{}</dl>\n<h2>What the tool changed while it ran</h2>\n{changes}",
-        known
-            .into_iter()
-            .chain(commands)
-            .chain(loads)
-            .chain(versions)
-            .filter_map(fact)
-            .collect::<String>()
+        "<h2>Machine</h2>\n<dl>\n{facts}</dl>\n<h2>What the tool changed while it ran</h2>\n{changes}"
     )
+}
+
+/// Renders the system settings that were changed during the run.
+fn changes(changes: &[Change]) -> String {
+    if changes.is_empty() {
+        return "<p>Nothing.</p>\n".to_owned();
+    }
+    let mut items = String::new();
+    for change in changes {
+        let (what, from, to) = (escape(&change.what), escape(&change.from), escape(&change.to));
+        items += &format!("<li>{what}: {from} &#8594; {to}</li>\n");
+    }
+    format!("<ul>\n{items}</ul>\n")
 }
