@@ -16,21 +16,22 @@ Examples:
   osjitter trace --pid 1234 --duration 10s
   osjitter trace --pid 1234 --thread tokio-rt-worker --out results/mine
 
-A subject is what one thread waits in: timerfd, epoll, poll, select, nanosleep, futex. Its lateness is the time from the \
-moment a timer was to expire until the thread's call had returned. The report names who ran on the CPU meanwhile. \
-timers.csv, beside it, has a line for each timer: when it was to expire, when it did, when the thread was woken, when it ran.
+A subject is one thread and the kind of its waits: timerfd, epoll, poll, select, nanosleep or futex. Lateness is the time \
+from the expiry that the thread requested until its call returned. The report names the threads that ran on the CPU in the \
+meantime. timers.csv has a line per timer: its requested and actual expiry, and when the thread was woken and ran.
 
-It takes the kernel's tracepoints: root, or CAP_PERFMON with a tracefs that may be read. Linux on 64 bits only.
+This needs the kernel's tracepoints: root, or CAP_PERFMON and a readable tracefs, on 64-bit Linux.
 
-The window ends with the program, after --duration, or at Ctrl-C. A command is ended with it; its output goes to stderr.")]
+The window ends with the program, after --duration, or at Ctrl-C. A started program is ended with it; its output goes to \
+stderr.")]
 pub struct TraceArgs {
-    /// Trace a process that is running
+    /// Trace a running process
     #[arg(long, value_name = "PID", value_parser = clap::value_parser!(u32).range(1..), conflicts_with = "program")]
     pub pid: Option<u32>,
-    /// Only its threads of this name
+    /// Trace only threads of this name
     #[arg(long, value_name = "NAME")]
     pub thread: Option<String>,
-    /// A program to start and its arguments; those that it starts are traced, too
+    /// Program to start, with its arguments; its child processes are traced as well
     #[arg(last = true, value_name = "PROGRAM", value_hint = ValueHint::CommandWithArguments, required_unless_present = "pid")]
     pub program: Vec<String>,
     /// Length of the window [default: until the program ends, or Ctrl-C]
@@ -39,12 +40,12 @@ pub struct TraceArgs {
     /// Directory for the report [default: results/ and the UTC time]
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub out: Option<PathBuf>,
-    /// What to print to stdout
+    /// Format of the output to stdout
     #[arg(long, value_parser = parser([Format::Table, Format::Json]), default_value = "table")]
     pub format: Format,
     #[command(flatten)]
     pub table: TableArgs,
-    /// Print the table alone, and nothing to stderr but errors and what a command prints
+    /// Print only the table, and to stderr only errors and the program's output
     #[arg(long, short)]
     pub quiet: bool,
 }

@@ -1,10 +1,10 @@
-//! `osjitter trace`: how late the timers of any program are, from outside.
+//! `osjitter trace`: measures from outside how late the timers of any program are.
 
 pub mod args;
+pub mod output;
 mod session;
 pub mod subjects;
-pub mod text;
-pub mod waits;
+pub mod tracker;
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -19,130 +19,160 @@ use engine::machine::host;
 use engine::measure::child::BackgroundProcess;
 use engine::program::Program;
 use files::file::File as _;
-use files::report::{Clock, Host, Plan, Report, SCHEMA, Scenario, Trace, Warning};
+use files::report::{Clock, Host, Plan, Report, SCHEMA, Scenario, Subject, Trace, Warning};
 
 use crate::file_io::Directory;
 use crate::render::formats::Format;
 use crate::trace::args::TraceArgs;
-use crate::trace::session::{Target, Traced};
-use crate::trace::subjects::{Group, groups, round_ns, subject};
+use crate::trace::session::{Target, TraceRecording, WindowEnd};
+use crate::trace::subjects::{Group, Groups, round_ns, subject};
 use crate::{interrupt, render, terminal};
 
+/// Traces a program or process and reports how late its timers were.
 pub fn run(args: &TraceArgs) -> exit::Result<ExitStatus> {
-    let program = match args.pid {
-        Some(process) => session::check(process, args.thread.as_deref()).map(|()| None)?,
-        None => Some(Program::from_words(args.program.clone()).map_err(Error::usage)?),
-    };
-    program.iter().try_for_each(Program::check_exists).map_err(Error::usage)?;
+    let program = parse_program(args)?;
     let host = host::capture();
     let started_utc = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
     let stop = Arc::default();
-    // Before the program: nothing of it goes unseen.
-    let tracer = session::open()?;
+    // The tracer is opened before the program starts, so that it records all of it.
+    let tracer = session::open_tracer()?;
     interrupt::stop_on_interrupt(&stop)?;
     let out = Directory::open(args.out.as_deref(), &started_utc)?;
-    let from_ns = session::begin()?;
+    let from_ns = session::now_ns()?;
     let mut target = match (program, args.pid) {
         (Some(program), _) => {
-            let beside = BackgroundProcess::start_with_output(&program).map_err(Error::usage)?;
-            Target::Program(program, beside)
+            let child = BackgroundProcess::start_with_output(&program).map_err(Error::usage)?;
+            Target::Program(program, child)
         }
         (None, process) => Target::Process(process.unwrap_or_default()),
     };
-    let until = args.duration.map_or_else(
-        || "until it ends, or Ctrl-C".to_owned(),
-        |d| format!("for {}", units::format_exact_duration(d)),
-    );
-    terminal::note(args.quiet, &format!("tracing {} {until}", target.name()));
-    let mut traced = session::run(tracer, &mut target, from_ns, args.duration, &stop)?;
+    announce(args, &target);
+    let end = WindowEnd { length: args.duration, stop: &stop };
+    let mut recording = session::record(tracer, &mut target, from_ns, &end)?;
     if let Some(thread) = &args.thread {
-        traced.waits.retain(|wait| wait.name.to_string() == *thread);
+        recording.waits.retain(|wait| wait.name.to_string() == *thread);
     }
-    if traced.waits.is_empty() {
-        return Err(Error::measure(nothing(&target, &traced, args.thread.as_deref())));
+    if recording.waits.is_empty() {
+        let message = explain_no_waits(&target, &recording, args.thread.as_deref());
+        return Err(Error::measure(message));
     }
-    let (groups, left_out) = groups(&traced.waits);
-    let trace = trace(&target, &traced, args.thread.clone());
-    if let (Some(ended), Target::Program(..)) = (&traced.ended, &target) {
-        terminal::note(args.quiet, &format!("{} {ended}", target.name()));
+    let groups = Groups::from_waits(&recording.waits);
+    let trace = trace_summary(&target, &recording, args.thread.clone());
+    if let (Some(reason), Target::Program(..)) = (&recording.exit_reason, &target) {
+        terminal::note(args.quiet, &format!("{} {reason}", target.name()));
     }
     drop(target);
-    let report = report(&groups, &traced, left_out, Conditions { trace, host, started_utc });
+    let report = report(&groups, &recording, Conditions { trace, host, started_utc });
+    save_and_print(args, &out, &groups.groups, &report)?;
+    Ok(ExitStatus::Done)
+}
+
+/// Returns the program to start, or `None` to trace a running process, after checking either.
+fn parse_program(args: &TraceArgs) -> exit::Result<Option<Program>> {
+    if let Some(process) = args.pid {
+        session::check_process(process, args.thread.as_deref())?;
+        return Ok(None);
+    }
+    let program = Program::from_words(args.program.clone()).map_err(Error::usage)?;
+    program.check_exists().map_err(Error::usage)?;
+    Ok(Some(program))
+}
+
+fn announce(args: &TraceArgs, target: &Target) {
+    let until = match args.duration {
+        Some(duration) => format!("for {}", units::format_exact_duration(duration)),
+        None => "until it ends, or Ctrl-C".to_owned(),
+    };
+    terminal::note(args.quiet, &format!("tracing {} {until}", target.name()));
+}
+
+fn save_and_print(
+    args: &TraceArgs,
+    out: &Directory,
+    groups: &[Group<'_>],
+    report: &Report,
+) -> exit::Result<()> {
     let json = report.to_json();
-    let page = render::html::page(std::slice::from_ref(&report));
-    let timers = text::timers(&groups);
+    let page = render::html::page(std::slice::from_ref(report));
+    let timers = output::timers_csv(groups);
     let saved =
         out.place(&[("timers.csv", &timers), ("report.html", &page), ("report.json", &json)]);
-    let columns = terminal::columns();
-    let shown = match args.format {
-        Format::Table => {
-            let words = !args.quiet;
-            let table = render::table::render_reports(
-                std::slice::from_ref(&report),
-                &args.table,
-                columns,
-                words,
-            );
-            let price = report.trace.as_ref().map_or_else(String::new, text::price);
-            let price = if words {
-                format!("\n{}", wrap_paragraph(&price, columns))
-            } else {
-                String::new()
-            };
-            table + &text::stretches(&groups, columns) + &price
-        }
+    let text = match args.format {
+        Format::Table => format_table(args, groups, report),
         _ => json,
     };
-    let written = std::io::stdout().write_all(shown.as_bytes()).map_err(Error::from_stdout);
+    // Printed even if the files could not be saved.
+    let printed = std::io::stdout().write_all(text.as_bytes()).map_err(Error::from_stdout);
     if saved.is_ok() {
         terminal::note(args.quiet, &format!("report: {}", out.path("report.json").display()));
         terminal::note_link(args.quiet, "page: ", &out.path("report.html"));
     }
-    saved.and(written)?;
-    Ok(ExitStatus::Done)
+    saved.and(printed)
 }
 
-/// Why there is nothing to show.
-fn nothing(target: &Target, traced: &Traced, thread: Option<&str>) -> String {
-    let window = format_time(traced.to_ns - traced.from_ns);
-    if let Some(ended) = &traced.ended {
+fn format_table(args: &TraceArgs, groups: &[Group<'_>], report: &Report) -> String {
+    let columns = terminal::columns();
+    let with_notes = !args.quiet;
+    let reports = std::slice::from_ref(report);
+    let mut text = render::table::render_reports(reports, &args.table, columns, with_notes);
+    text += &output::stages_table(groups, columns);
+    if with_notes {
+        let overhead = report.trace.as_ref().map_or_else(String::new, output::format_overhead);
+        text += &format!("\n{}", wrap_paragraph(&overhead, columns));
+    }
+    text
+}
+
+/// Returns the error message of a window in which no timer woke a thread.
+fn explain_no_waits(target: &Target, recording: &TraceRecording, thread: Option<&str>) -> String {
+    let (name, window) = (target.name(), format_time(recording.to_ns - recording.from_ns));
+    if let Some(reason) = &recording.exit_reason {
         return format!(
-            "{} {ended}, after {window} and before a timer woke it; trace a program that waits on timers",
-            target.name()
+            "{name} {reason}, after {window} and before a timer woke it; trace a program that waits on timers"
         );
     }
-    let mut calls: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for (name, call) in &traced.threads {
-        if thread.is_none_or(|thread| name.to_string() == thread) {
-            let call =
-                call.as_ref().map_or_else(|| "runs".to_owned(), |call| format!("waits in {call}"));
-            calls.entry(call).or_default().push(name.to_string());
-        }
-    }
-    let threads: Vec<String> = calls
-        .into_iter()
-        .map(|(call, names)| match names.len() {
-            1 => format!("thread {} {call}", names[0]),
-            n => format!("{n} threads, such as {}: each {call}", names[0]),
-        })
-        .collect();
-    let threads =
-        if threads.is_empty() { "no such thread was seen".to_owned() } else { threads.join("; ") };
-    let lost = match [traced.counts.lost, traced.unrecorded] {
-        [0, 0] => String::new(),
-        [lost, 0] => format!(" ({lost} records were lost)"),
-        [0, unrecorded] => format!(" ({unrecorded} events were counted and not recorded)"),
-        [lost, unrecorded] => {
-            format!(" ({lost} records were lost, and {unrecorded} events counted and not recorded)")
-        }
-    };
+    let threads = describe_threads(recording, thread);
+    let lost = describe_losses(recording);
     format!(
-        "{} does not wait on timers: none woke it in {window}{lost}; {threads}. A longer --duration may see more",
-        target.name()
+        "{name} does not wait on timers: none woke it in {window}{lost}; {threads}. Try a longer --duration"
     )
 }
 
-fn trace(target: &Target, traced: &Traced, thread: Option<String>) -> Trace {
+/// Describes in which calls the threads wait, or only those with a name.
+fn describe_threads(recording: &TraceRecording, thread: Option<&str>) -> String {
+    let mut names_by_call: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for (name, call) in &recording.threads {
+        if thread.is_none_or(|thread| name.to_string() == thread) {
+            let activity = match call {
+                Some(call) => format!("waits in {call}"),
+                None => "runs".to_owned(),
+            };
+            names_by_call.entry(activity).or_default().push(name.to_string());
+        }
+    }
+    if names_by_call.is_empty() {
+        return "no such thread was seen".to_owned();
+    }
+    let describe = |(activity, names): (String, Vec<String>)| match names.len() {
+        1 => format!("thread {} {activity}", names[0]),
+        n => format!("{n} threads, such as {}: each {activity}", names[0]),
+    };
+    names_by_call.into_iter().map(describe).collect::<Vec<_>>().join("; ")
+}
+
+fn describe_losses(recording: &TraceRecording) -> String {
+    match (recording.counts.lost, recording.unrecorded) {
+        (0, 0) => String::new(),
+        (lost, 0) => format!(" ({lost} records were lost)"),
+        (0, unrecorded) => format!(" ({unrecorded} events were counted and not recorded)"),
+        (lost, unrecorded) => {
+            format!(" ({lost} records were lost, and {unrecorded} events counted and not recorded)")
+        }
+    }
+}
+
+fn trace_summary(target: &Target, recording: &TraceRecording, thread: Option<String>) -> Trace {
+    let counts = &recording.counts;
     Trace {
         command: match target {
             Target::Program(program, _) => Some(program.words().to_vec()),
@@ -150,92 +180,105 @@ fn trace(target: &Target, traced: &Traced, thread: Option<String>) -> Trace {
         },
         process: target.process(),
         thread,
-        window_ns: (traced.to_ns - traced.from_ns).unsigned_abs(),
-        cpu_ns: traced.cpu_ns,
-        apart: traced.apart,
-        records: traced.counts.events,
-        bytes: traced.bytes,
-        lost: traced.counts.lost,
-        unrecorded: traced.unrecorded,
-        undated: traced.counts.undated,
-        unseen: traced.counts.unseen,
-        dropped: traced.counts.dropped + traced.counts.disordered,
+        window_ns: (recording.to_ns - recording.from_ns).unsigned_abs(),
+        cpu_ns: recording.cpu_ns,
+        apart: recording.apart,
+        records: counts.events,
+        bytes: recording.bytes,
+        lost: counts.lost,
+        unrecorded: recording.unrecorded,
+        undated: counts.undated,
+        unseen: counts.unseen,
+        dropped: counts.dropped + counts.disordered,
     }
 }
 
+/// Conditions under which a trace was recorded.
 struct Conditions {
     trace: Trace,
     host: Host,
     started_utc: String,
 }
 
-fn report(groups: &[Group<'_>], traced: &Traced, left_out: usize, of: Conditions) -> Report {
-    let window_ns = traced.to_ns - traced.from_ns;
+fn report(groups: &Groups<'_>, recording: &TraceRecording, conditions: Conditions) -> Report {
+    let window_ns = recording.to_ns - recording.from_ns;
     let length_ns = round_ns(window_ns);
-    let subjects: Vec<_> =
-        groups.iter().map(|group| subject(group, traced.from_ns, length_ns)).collect();
-    let scenario = |s: &files::report::Subject| Scenario {
-        id: s.id.clone(),
-        subject: s.name.clone(),
+    let to_subject = |group| subject(group, recording.from_ns, length_ns);
+    let subjects: Vec<Subject> = groups.groups.iter().map(to_subject).collect();
+    let plan = Plan {
+        samples: true,
+        scenarios: subjects.iter().map(scenario).collect(),
+        ..Plan::default()
+    };
+    Report {
+        schema: SCHEMA.to_owned(),
+        tool: host::tool(),
+        started_utc: conditions.started_utc,
+        duration_ns: window_ns.unsigned_abs(),
+        partial: false,
+        plan,
+        host: conditions.host,
+        clock: kernel_clock(),
+        changes: Vec::new(),
+        fitness: None,
+        warnings: warnings(groups, recording, &conditions.trace),
+        loads: Vec::new(),
+        subjects,
+        trace: Some(conditions.trace),
+    }
+}
+
+fn scenario(subject: &Subject) -> Scenario {
+    let round_ticks = subject.rounds.iter().map(|round| round.lateness_ns.len() as u64);
+    Scenario {
+        id: subject.id.clone(),
+        subject: subject.name.clone(),
         command: None,
-        period_ns: s.period_ns,
-        ticks: s.summary.as_ref().map_or(0, |m| m.ticks),
-        round_ticks: s.rounds.iter().map(|r| r.lateness_ns.len() as u64).max().unwrap_or(0),
+        period_ns: subject.period_ns,
+        ticks: subject.summary.as_ref().map_or(0, |summary| summary.ticks),
+        round_ticks: round_ticks.max().unwrap_or(0),
         warmup_ticks: 0,
         runtime: None,
         instances: 1,
         load: None,
-    };
+    }
+}
+
+fn kernel_clock() -> Clock {
+    Clock {
+        source: "CLOCK_MONOTONIC, by the kernel's tracepoints".to_owned(),
+        rate_hz: 1e9,
+        rate_known_by: "its unit".to_owned(),
+        error_bound_ns: 0,
+        rate_error_ppb: None,
+        rate_stated_hz: None,
+        cross_thread_order: None,
+        why_not_counter: None,
+        observer_ns_per_tick: None,
+    }
+}
+
+fn warnings(groups: &Groups<'_>, recording: &TraceRecording, trace: &Trace) -> Vec<Warning> {
     let mut warnings = Vec::new();
     let mut warn = |code: &str, message: String, hint: &str| {
         warnings.push(Warning { code: code.to_owned(), message, hint: hint.to_owned() });
     };
-    if of.trace.lost > 0 {
-        let message = format!(
-            "The kernel lost {} records: the timers around them are in no number.",
-            of.trace.lost
-        );
+    if trace.lost > 0 {
+        let message =
+            format!("The kernel lost {} records: timers around them are not counted.", trace.lost);
         warn("trace-lost", message, "Trace a shorter window, or a machine that switches less.");
     }
-    if left_out > 0 {
-        let message = format!("{left_out} timers of the threads with the fewest are left out.");
-        warn("trace-threads", message, "--thread looks at those of one name.");
+    if groups.left_out > 0 {
+        let message =
+            format!("{} timers of the threads with the fewest are left out.", groups.left_out);
+        warn("trace-threads", message, "Select threads by name with --thread.");
     }
-    if traced.waits.len() >= waits::MAX_TRACKED_WAITS {
+    if recording.waits.len() >= tracker::MAX_TRACKED_WAITS {
         let message = format!(
-            "The window ended early: no more than {} timers are kept.",
-            waits::MAX_TRACKED_WAITS
+            "The window ended early: the maximum is {} timers.",
+            tracker::MAX_TRACKED_WAITS
         );
         warn("trace-full", message, "Trace a shorter window, or with --thread.");
     }
-    Report {
-        schema: SCHEMA.to_owned(),
-        tool: host::tool(),
-        started_utc: of.started_utc,
-        duration_ns: window_ns.unsigned_abs(),
-        partial: false,
-        plan: Plan {
-            samples: true,
-            scenarios: subjects.iter().map(scenario).collect(),
-            ..Plan::default()
-        },
-        host: of.host,
-        clock: Clock {
-            source: "CLOCK_MONOTONIC, by the kernel's tracepoints".to_owned(),
-            rate_hz: 1e9,
-            rate_known_by: "its unit".to_owned(),
-            error_bound_ns: 0,
-            rate_error_ppb: None,
-            rate_stated_hz: None,
-            cross_thread_order: None,
-            why_not_counter: None,
-            observer_ns_per_tick: None,
-        },
-        changes: Vec::new(),
-        fitness: None,
-        warnings,
-        loads: Vec::new(),
-        subjects,
-        trace: Some(of.trace),
-    }
+    warnings
 }

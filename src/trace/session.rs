@@ -1,6 +1,6 @@
-//! One window: the program, the tracer that drains what the kernel records, and what came of it.
+//! A tracing window: the target, the tracer that drains the kernel's records, and the result.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -9,19 +9,20 @@ use engine::machine::os::{self, NotAvailable, ThreadName, TraceEvent, TraceScope
 use engine::measure::child::BackgroundProcess;
 use engine::program::Program;
 
-use crate::trace::waits::{Counts, FUNCTIONS, Wait, Waits};
+use crate::trace::tracker::{FUNCTIONS, TraceCounts, Wait, WaitTracker};
 
-/// Between two looks into the rings.
-const PAUSE: Duration = Duration::from_millis(10);
-/// An interrupt may hold a record back for so long, while other CPUs' later ones are there.
-const SETTLED_NS: i64 = 1_000_000;
-/// Between two looks at which CPUs the program may use.
-const LOOK_AT_CPUS: Duration = Duration::from_secs(1);
-/// What is there for who has no right to trace.
-const WITHOUT: &str = "without it, `osjitter run -- PROGRAM` measures a program that writes its own lateness, and `osjitter run \
-                       --why` says why osjitter's own ticks are late";
+/// Time between two drains of the kernel's ring buffers.
+const DRAIN_INTERVAL: Duration = Duration::from_millis(10);
+/// Age from which an event is handled. An interrupt may delay a record by this much, while later
+/// records of other CPUs are available already.
+const MIN_EVENT_AGE_NS: i64 = 1_000_000;
+/// Time between two checks of the CPUs that the program may use.
+const CPU_CHECK_INTERVAL: Duration = Duration::from_secs(1);
+/// Alternatives for users without the right to trace.
+const ALTERNATIVES: &str = "without it, `osjitter run -- PROGRAM` measures a program that writes its own lateness, and `osjitter run \
+                            --why` explains why osjitter's own ticks are late";
 
-/// What is traced.
+/// The traced processes.
 pub enum Target {
     Program(Program, BackgroundProcess),
     Process(u32),
@@ -30,15 +31,15 @@ pub enum Target {
 impl Target {
     pub fn process(&self) -> u32 {
         match self {
-            Self::Program(_, beside) => beside.id(),
+            Self::Program(_, child) => child.id(),
             Self::Process(process) => *process,
         }
     }
 
-    /// What ended it, if it has.
-    fn ended(&mut self) -> Option<String> {
+    /// Returns the reason for which the target has ended, if it has.
+    fn exit_reason(&mut self) -> Option<String> {
         match self {
-            Self::Program(_, beside) => beside.ended(),
+            Self::Program(_, child) => child.ended(),
             Self::Process(process) => {
                 os::process_threads(*process).is_empty().then(|| "ended by itself".to_owned())
             }
@@ -53,28 +54,35 @@ impl Target {
     }
 }
 
-/// What a window came to.
-pub struct Traced {
-    /// In the order in which they ended.
+/// The result of a tracing window.
+pub struct TraceRecording {
+    /// The waits, in the order in which they ended.
     pub waits: Vec<Wait>,
-    pub counts: Counts,
+    pub counts: TraceCounts,
     pub from_ns: i64,
     pub to_ns: i64,
+    /// CPU time of the tracer.
     pub cpu_ns: Option<u64>,
     pub bytes: u64,
+    /// Events that the kernel counted but did not record.
     pub unrecorded: u64,
+    /// Whether the tracer ran on CPUs that the program does not use.
     pub apart: bool,
-    /// Why the program ended, where it did.
-    pub ended: Option<String>,
-    /// Every thread that was there at the end, with the call that it waits in.
+    /// Why the target ended, if it did.
+    pub exit_reason: Option<String>,
+    /// The threads at the end of the window, each with the call in which it waits.
     pub threads: Vec<(ThreadName, Option<String>)>,
 }
 
-/// Refuses a process that cannot be traced.
-pub fn check(process: u32, thread: Option<&str>) -> exit::Result<()> {
+/// Checks that a process can be traced, and that it has a thread of that name.
+///
+/// # Errors
+///
+/// Returns an error if the process does not exist, belongs to another user, or is a 32-bit program.
+pub fn check_process(process: u32, thread: Option<&str>) -> exit::Result<()> {
     let threads = os::process_threads(process);
     if threads.is_empty() {
-        return Err(usage!("there is no process {process}; `ps -e` lists those that run"));
+        return Err(usage!("process {process} does not exist; `ps -e` lists all processes"));
     }
     if os::belongs_to_other_user(process) {
         return Err(usage!(
@@ -83,7 +91,7 @@ pub fn check(process: u32, thread: Option<&str>) -> exit::Result<()> {
     }
     if os::is_32_bit(process) {
         return Err(usage!(
-            "process {process} runs a 32-bit program, whose system calls are not known; trace 64-bit programs"
+            "process {process} is a 32-bit program, whose system calls are not supported; trace 64-bit programs"
         ));
     }
     let names: BTreeSet<String> = threads.into_iter().filter_map(os::thread_name).collect();
@@ -96,102 +104,120 @@ pub fn check(process: u32, thread: Option<&str>) -> exit::Result<()> {
     }
 }
 
-/// The tracer, recording from now on.
-pub fn open() -> exit::Result<Tracer> {
+/// Opens a tracer that records from now on.
+pub fn open_tracer() -> exit::Result<Tracer> {
     let tracer = Tracer::open(TraceScope::Waits);
-    let tracer = tracer.map_err(|why: NotAvailable| Error::measure(format!("{why}; {WITHOUT}")))?;
+    let tracer =
+        tracer.map_err(|why: NotAvailable| Error::measure(format!("{why}; {ALTERNATIVES}")))?;
     tracer.record(true);
     Ok(tracer)
 }
 
-fn now_ns() -> exit::Result<i64> {
+/// Reads the clock of the kernel's records.
+pub fn now_ns() -> exit::Result<i64> {
     let pair = os::monotonic_pair()
-        .map_err(|e| Error::measure(format!("the kernel's clock cannot be read: {e}")))?;
+        .map_err(|e| Error::measure(format!("cannot read the kernel's clock: {e}")))?;
     Ok(i64::try_from(pair.1).unwrap_or(i64::MAX))
 }
 
-/// Traces until the window is over.
+/// The length of a window, and the flag that ends it early.
+pub struct WindowEnd<'a> {
+    pub length: Option<Duration>,
+    pub stop: &'a AtomicBool,
+}
+
+/// Traces until the window is over. It began at `from_ns`.
 #[allow(clippy::disallowed_methods, reason = "a window has a length, and the tracer a pace")]
-pub fn run(
+pub fn record(
     mut tracer: Tracer,
     target: &mut Target,
     from_ns: i64,
-    length: Option<Duration>,
-    stop: &AtomicBool,
-) -> exit::Result<Traced> {
+    end: &WindowEnd<'_>,
+) -> exit::Result<TraceRecording> {
     let started = Instant::now();
-    let before = os::usage().cpu_ns;
-    let process = target.process();
-    let functions = os::kernel_functions(&FUNCTIONS.map(|(name, _)| name));
-    let mut waits = Waits::new(
-        process,
-        matches!(target, Target::Program(..)),
-        &functions,
-        os::clocks_ahead_ns(),
-    );
-    waits.follow(process, ThreadName::default());
-    for thread in os::process_threads(process) {
-        waits.follow(
-            thread,
-            os::thread_name(thread)
-                .map_or_else(ThreadName::default, |name| ThreadName::from_bytes(name.as_bytes())),
-        );
-    }
-    let own = os::affinity().unwrap_or_default();
-    let (mut apart, mut look) = (false, started);
+    let cpu_before_ns = os::usage().cpu_ns;
+    let mut tracker = tracker_for(target);
+    let allowed_cpus = os::affinity().unwrap_or_default();
+    let (mut apart, mut next_cpu_check) = (false, started);
     let mut events: Vec<TraceEvent> = Vec::new();
-    let ended = loop {
-        let ended = target.ended();
-        if started.elapsed() >= look.duration_since(started) {
-            apart = step_aside(&waits, &own);
-            look += LOOK_AT_CPUS;
+    let exit_reason = loop {
+        let exit_reason = target.exit_reason();
+        if started.elapsed() >= next_cpu_check.duration_since(started) {
+            apart = avoid_target_cpus(&tracker, &allowed_cpus);
+            next_cpu_check += CPU_CHECK_INTERVAL;
         }
-        let settled_ns = now_ns()? - SETTLED_NS;
+        let settled_ns = now_ns()? - MIN_EVENT_AGE_NS;
         tracer.drain(&mut events);
-        feed(&mut waits, &mut events, settled_ns);
-        let is_over = length.is_some_and(|length| started.elapsed() >= length);
-        if ended.is_some() || is_over || stop.load(Ordering::Relaxed) || waits.is_full() {
-            break ended;
+        handle_events(&mut tracker, &mut events, settled_ns);
+        let is_over = end.length.is_some_and(|length| started.elapsed() >= length)
+            || end.stop.load(Ordering::Relaxed)
+            || tracker.is_full();
+        if exit_reason.is_some() || is_over {
+            break exit_reason;
         }
-        let left =
-            length.map_or(PAUSE, |length| length.saturating_sub(started.elapsed()).min(PAUSE));
-        std::thread::sleep(left);
+        let remaining = end.length.map_or(DRAIN_INTERVAL, |l| l.saturating_sub(started.elapsed()));
+        std::thread::sleep(remaining.min(DRAIN_INTERVAL));
     };
     let to_ns = now_ns()?;
     let unrecorded = tracer.finish(&mut events);
-    feed(&mut waits, &mut events, i64::MAX);
+    handle_events(&mut tracker, &mut events, i64::MAX);
     let bytes = tracer.bytes();
     drop(tracer);
-    waits.finish();
-    let threads = waits.threads().map(|(thread, name)| (name, os::current_call(thread))).collect();
-    let cpu_ns = os::usage().cpu_ns.zip(before).map(|(after, before)| after.saturating_sub(before));
-    let (counts, waits) = (waits.counts, waits.waits);
-    Ok(Traced { waits, counts, from_ns, to_ns, cpu_ns, bytes, unrecorded, apart, ended, threads })
+    tracker.finish();
+    let threads =
+        tracker.threads().map(|(thread, name)| (name, os::current_call(thread))).collect();
+    let cpu_ns =
+        os::usage().cpu_ns.zip(cpu_before_ns).map(|(after, before)| after.saturating_sub(before));
+    let WaitTracker { counts, waits, .. } = tracker;
+    Ok(TraceRecording {
+        waits,
+        counts,
+        from_ns,
+        to_ns,
+        cpu_ns,
+        bytes,
+        unrecorded,
+        apart,
+        exit_reason,
+        threads,
+    })
 }
 
-/// When a window begins that is opened now.
-pub fn begin() -> exit::Result<i64> {
-    now_ns()
+/// Creates a tracker for all current threads of the target.
+fn tracker_for(target: &Target) -> WaitTracker {
+    let process = target.process();
+    let with_children = matches!(target, Target::Program(..));
+    let functions = os::kernel_functions(&FUNCTIONS.map(|(name, _)| name));
+    let clocks = os::clocks_ahead_ns();
+    let mut tracker = WaitTracker::new(process, with_children, &functions, clocks);
+    tracker.track_thread(process, ThreadName::default());
+    for thread in os::process_threads(process) {
+        let name = os::thread_name(thread)
+            .map_or_else(ThreadName::default, |name| ThreadName::from_bytes(name.as_bytes()));
+        tracker.track_thread(thread, name);
+    }
+    tracker
 }
 
-/// Hands over what nothing earlier can come before any more.
-fn feed(waits: &mut Waits, events: &mut Vec<TraceEvent>, settled_ns: i64) {
-    // Each CPU's are in order: it keeps them so, and merges.
+/// Handles the events up to a time before which no further event can arrive.
+fn handle_events(tracker: &mut WaitTracker, events: &mut Vec<TraceEvent>, settled_ns: i64) {
+    // The sort is stable and merges the sorted events of each CPU.
     events.sort_by_key(|event| event.at_ns);
     let settled = events.partition_point(|event| event.at_ns <= settled_ns);
-    events.drain(..settled).for_each(|event| waits.take(&event));
+    events.drain(..settled).for_each(|event| tracker.handle_event(&event));
 }
 
-/// Leaves the CPUs that the program may use to it, where there are others: whether there are.
-fn step_aside(waits: &Waits, own: &[usize]) -> bool {
-    let mut used: HashMap<usize, ()> = HashMap::new();
-    for (thread, _) in waits.threads() {
-        used.extend(os::cpus_allowed(thread).into_iter().map(|cpu| (cpu, ())));
-        if own.iter().all(|cpu| used.contains_key(cpu)) {
+/// Binds the tracer to CPUs that the program may not use. Returns whether there are such CPUs.
+fn avoid_target_cpus(tracker: &WaitTracker, allowed_cpus: &[usize]) -> bool {
+    let mut used_cpus: HashSet<usize> = HashSet::new();
+    for (thread, _) in tracker.threads() {
+        used_cpus.extend(os::cpus_allowed(thread));
+        if allowed_cpus.iter().all(|cpu| used_cpus.contains(cpu)) {
             break;
         }
     }
-    let others: Vec<usize> = own.iter().copied().filter(|cpu| !used.contains_key(cpu)).collect();
-    let apart = !others.is_empty() && !used.is_empty();
-    os::bind(if apart { &others } else { own }).is_ok() && apart
+    let other_cpus: Vec<usize> =
+        allowed_cpus.iter().copied().filter(|cpu| !used_cpus.contains(cpu)).collect();
+    let apart = !other_cpus.is_empty() && !used_cpus.is_empty();
+    os::bind(if apart { &other_cpus } else { allowed_cpus }).is_ok() && apart
 }

@@ -1,7 +1,7 @@
-//! From the waits of a window to the subjects of a report: one for each thread and what it waited
-//! in.
+//! Converts the waits of a window to the subjects of a report: one per thread and kind of timer.
 
-use std::collections::BTreeMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
 
 use files::histogram;
 use files::report::why::Tier;
@@ -12,103 +12,195 @@ use files::why::pool::{Pool, ProfiledRound, ProfiledTick};
 use jitterstat::sample::{Grid, RoundSamples};
 use jitterstat::stats::quantile::nearest_rank;
 
-use crate::trace::waits::Wait;
+use crate::trace::tracker::Wait;
 
-/// A window is cut into so many rounds, within these bounds.
+/// Number of rounds per window. The length of a round has bounds, so there may be fewer or more.
 const ROUNDS: i64 = 20;
 const MIN_ROUND_NS: i64 = 100_000_000;
 const MAX_ROUND_NS: i64 = 1_000_000_000;
 const MAX_ROUNDS: i64 = 100_000_000;
-/// Timers are periodic where so many of their distances lie so near to the usual one, and there are
-/// that many.
-const REGULAR: f64 = 0.8;
-const NEAR: f64 = 0.1;
-const MIN_DISTANCES: usize = 10;
-/// A period is known to so many digits.
-const DIGITS: u32 = 3;
-/// Threads with the most timers first, no more subjects than these.
+/// Minimum share of the intervals between timers that must be close to the median for the timers to
+/// be periodic.
+const MIN_REGULAR_SHARE: f64 = 0.8;
+/// Maximum relative difference of such an interval from the median.
+const REGULAR_TOLERANCE: f64 = 0.1;
+/// Minimum number of intervals needed to detect a period.
+const MIN_INTERVALS: usize = 10;
+/// Number of significant digits of a detected period.
+const PERIOD_DIGITS: u32 = 3;
+/// Maximum number of subjects. Those with the most timers are kept.
 const MAX_SUBJECTS: usize = 256;
 
-/// The waits of one thread in one kind of timer.
+/// The waits of one thread on one kind of timer.
 #[derive(Debug)]
 pub struct Group<'a> {
-    /// Unique in a report.
+    /// Name of the thread and kind, unique in a report.
     pub name: String,
     pub kind: &'static str,
-    /// In order of deadline.
+    /// The waits in order of deadline.
     pub waits: Vec<&'a Wait>,
 }
 
-/// All of them, and how many waits are left out because there are too many threads.
-pub fn groups<'a>(waits: &'a [Wait]) -> (Vec<Group<'a>>, usize) {
-    let mut by_thread: BTreeMap<(u32, &'static str), Vec<&Wait>> = BTreeMap::new();
-    for wait in waits {
-        by_thread.entry((wait.thread, wait.kind)).or_default().push(wait);
+/// The groups of a window.
+#[derive(Debug)]
+pub struct Groups<'a> {
+    pub groups: Vec<Group<'a>>,
+    /// Number of waits that are in no group, because there were too many threads.
+    pub left_out: usize,
+}
+
+/// The waits of a group that has no name yet.
+struct UnnamedGroup<'a> {
+    thread: u32,
+    kind: &'static str,
+    waits: Vec<&'a Wait>,
+}
+
+impl UnnamedGroup<'_> {
+    /// Returns the last name of the thread, as an id can contain it.
+    fn thread_name(&self) -> String {
+        let name = self.waits.last().map_or_else(String::new, |wait| wait.name.to_string());
+        sanitize(&name)
     }
-    let mut all: Vec<((u32, &'static str), Vec<&Wait>)> = by_thread.into_iter().collect();
-    all.sort_by_key(|(_, waits)| std::cmp::Reverse(waits.len()));
-    let left_out = all.iter().skip(MAX_SUBJECTS).map(|(_, waits)| waits.len()).sum();
-    all.truncate(MAX_SUBJECTS);
-    // The first thread of a name, by its number, has that name alone.
-    let mut named: BTreeMap<String, Vec<u32>> = BTreeMap::new();
-    let name_of = |waits: &[&Wait]| {
-        plain(&waits.last().map_or_else(String::new, |wait| wait.name.to_string()))
-    };
-    for ((thread, _), waits) in &all {
-        let threads = named.entry(name_of(waits)).or_default();
-        if !threads.contains(thread) {
-            threads.push(*thread);
+}
+
+impl<'a> Groups<'a> {
+    pub fn from_waits(waits: &'a [Wait]) -> Self {
+        let mut by_thread: BTreeMap<(u32, &'static str), Vec<&Wait>> = BTreeMap::new();
+        for wait in waits {
+            by_thread.entry((wait.thread, wait.kind)).or_default().push(wait);
         }
+        let mut unnamed: Vec<UnnamedGroup<'a>> = by_thread
+            .into_iter()
+            .map(|((thread, kind), waits)| UnnamedGroup { thread, kind, waits })
+            .collect();
+        unnamed.sort_by_key(|group| Reverse(group.waits.len()));
+        let left_out = unnamed.iter().skip(MAX_SUBJECTS).map(|group| group.waits.len()).sum();
+        unnamed.truncate(MAX_SUBJECTS);
+        let threads_by_name = threads_by_name(&unnamed);
+        let groups = unnamed.into_iter().map(|group| name_group(group, &threads_by_name)).collect();
+        Self { groups, left_out }
     }
-    named.values_mut().for_each(|threads| threads.sort_unstable());
-    let group = |((thread, kind), mut waits): ((u32, &'static str), Vec<&'a Wait>)| {
-        let name = name_of(&waits);
-        let place = named[&name].iter().position(|of| *of == thread).unwrap_or(0);
-        let nth = if place == 0 { String::new() } else { format!(".{}", place + 1) };
-        waits.sort_by_key(|wait| wait.deadline_ns);
-        Group { name: format!("{name}{nth}/{kind}"), kind, waits }
-    };
-    let groups = all.into_iter().map(group).collect::<Vec<_>>();
-    (groups, left_out)
 }
 
-/// As it can stand in an id.
-fn plain(name: &str) -> String {
-    let fine =
-        |c: char| if c.is_alphanumeric() || matches!(c, '-' | '_' | '.' | ':') { c } else { '_' };
-    if name.is_empty() { "thread".to_owned() } else { name.chars().map(fine).collect() }
+/// Returns the threads that have each name, in ascending order.
+fn threads_by_name(groups: &[UnnamedGroup<'_>]) -> BTreeMap<String, BTreeSet<u32>> {
+    let mut threads: BTreeMap<String, BTreeSet<u32>> = BTreeMap::new();
+    for group in groups {
+        threads.entry(group.thread_name()).or_default().insert(group.thread);
+    }
+    threads
 }
 
-/// The distance at which timers were to expire, where most have the same.
+/// Names a group. The first thread of a name has that name; the others have a number as well.
+fn name_group<'a>(
+    group: UnnamedGroup<'a>,
+    threads_by_name: &BTreeMap<String, BTreeSet<u32>>,
+) -> Group<'a> {
+    let name = group.thread_name();
+    let UnnamedGroup { thread, kind, mut waits } = group;
+    let index = threads_by_name[&name].iter().position(|known| *known == thread).unwrap_or(0);
+    let suffix = if index == 0 { String::new() } else { format!(".{}", index + 1) };
+    waits.sort_by_key(|wait| wait.deadline_ns);
+    Group { name: format!("{name}{suffix}/{kind}"), kind, waits }
+}
+
+/// Replaces the characters that an id cannot contain.
+fn sanitize(name: &str) -> String {
+    let is_allowed = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '.' | ':');
+    if name.is_empty() {
+        return "thread".to_owned();
+    }
+    name.chars().map(|c| if is_allowed(c) { c } else { '_' }).collect()
+}
+
+/// Returns the period of the timers, or `None` if most intervals between deadlines differ.
 pub fn period_ns(waits: &[&Wait]) -> Option<u64> {
-    let distances =
+    let intervals =
         waits.windows(2).map(|pair| pair[1].deadline_ns.saturating_sub(pair[0].deadline_ns));
-    let mut distances: Vec<i64> = distances.filter(|ns| *ns > 0).collect();
-    distances.sort_unstable();
-    let usual = nearest_rank(&distances, 0.5).filter(|_| distances.len() >= MIN_DISTANCES)?;
-    let near =
-        distances.iter().filter(|ns| ns.abs_diff(usual) as f64 <= usual as f64 * NEAR).count();
-    (near as f64 >= distances.len() as f64 * REGULAR).then(|| rounded(usual.unsigned_abs()))
+    let mut intervals: Vec<i64> = intervals.filter(|ns| *ns > 0).collect();
+    intervals.sort_unstable();
+    let median = nearest_rank(&intervals, 0.5).filter(|_| intervals.len() >= MIN_INTERVALS)?;
+    let is_regular = |ns: &&i64| ns.abs_diff(median) as f64 <= median as f64 * REGULAR_TOLERANCE;
+    let regular = intervals.iter().filter(is_regular).count();
+    (regular as f64 >= intervals.len() as f64 * MIN_REGULAR_SHARE)
+        .then(|| round_to_digits(median.unsigned_abs()))
 }
 
-fn rounded(ns: u64) -> u64 {
-    let step = 10_u64.pow(ns.max(1).ilog10().saturating_sub(DIGITS - 1));
+fn round_to_digits(ns: u64) -> u64 {
+    let step = 10_u64.pow(ns.max(1).ilog10().saturating_sub(PERIOD_DIGITS - 1));
     (ns + step / 2) / step * step
 }
 
-/// Length of the rounds of a window.
+/// Returns the length of a window's rounds.
 pub fn round_ns(window_ns: i64) -> i64 {
     (window_ns / ROUNDS).clamp(MIN_ROUND_NS, MAX_ROUND_NS)
 }
 
-/// A group as a report has it; the window began at `from_ns`.
-pub fn subject(group: &Group<'_>, from_ns: i64, length_ns: i64) -> Subject {
-    let period_ns = period_ns(&group.waits).unwrap_or(0);
-    let place =
+/// The waits of a group in one round.
+struct GroupRound<'a> {
+    index: i64,
+    samples: RoundSamples,
+    waits: &'a [&'a Wait],
+}
+
+impl GroupRound<'_> {
+    fn instance(&self) -> InstanceRound<'_> {
+        InstanceRound {
+            round: self.index.unsigned_abs(),
+            samples: &self.samples,
+            cost: RoundCost::default(),
+        }
+    }
+
+    fn to_report(&self, period_ns: u64, length_ns: i64) -> Round {
+        Round {
+            index: self.index.unsigned_abs(),
+            start_ns: (self.index * length_ns).unsigned_abs(),
+            window_ns: Some(length_ns.unsigned_abs()),
+            summary: without_cost(summarise(&[self.instance()], false), period_ns),
+            first_tick: self.samples.grid.first_tick,
+            lateness_ns: self.samples.lateness_ns.clone(),
+            ..Round::default()
+        }
+    }
+
+    fn to_profiled(&self, length_ns: i64, known: MeasurableParts) -> ProfiledRound {
+        ProfiledRound {
+            index: self.index.unsigned_abs(),
+            start_ns: (self.index * length_ns).unsigned_abs(),
+            ticks: (0..).zip(self.waits).map(|(tick, wait)| profiled_tick(tick, wait)).collect(),
+            tier: Some(Tier::B2),
+            known,
+            ..ProfiledRound::default()
+        }
+    }
+}
+
+fn profiled_tick(tick: u64, wait: &Wait) -> ProfiledTick {
+    ProfiledTick {
+        instance: 0,
+        tick,
+        deadline_ns: wait.deadline_ns,
+        wake_ns: wait.end_ns,
+        parts: wait.parts,
+        behind: wait.behind.iter().map(|(name, ns)| (name.to_string(), *ns)).collect(),
+        way: Some(wait.wakeup_path()),
+    }
+}
+
+/// Splits a group into rounds of equal length. The window began at `from_ns`.
+fn split_into_rounds<'a>(
+    group: &'a Group<'_>,
+    period_ns: u64,
+    from_ns: i64,
+    length_ns: i64,
+) -> Vec<GroupRound<'a>> {
+    let index =
         |wait: &&Wait| (wait.deadline_ns.saturating_sub(from_ns) / length_ns).clamp(0, MAX_ROUNDS);
     let mut first_tick = 0;
-    let mut rounds: Vec<(i64, RoundSamples, &[&Wait])> = Vec::new();
-    for waits in group.waits.chunk_by(|a, b| place(a) == place(b)) {
+    let mut rounds = Vec::new();
+    for waits in group.waits.chunk_by(|a, b| index(a) == index(b)) {
         let ticks = waits.len() as u64;
         let samples = RoundSamples {
             grid: Grid { period_ns, first_tick, ticks },
@@ -117,39 +209,26 @@ pub fn subject(group: &Group<'_>, from_ns: i64, length_ns: i64) -> Subject {
             until_unpark_ns: vec![None; waits.len()],
             coalesced: 0,
         };
-        rounds.push((place(&waits[0]), samples, waits));
+        rounds.push(GroupRound { index: index(&waits[0]), samples, waits });
         first_tick += ticks;
     }
-    let part = |(index, samples, _): &'_ (i64, RoundSamples, &[&Wait])| -> Option<Summary> {
-        let part =
-            InstanceRound { round: index.unsigned_abs(), samples, cost: RoundCost::default() };
-        without_cost(summarise(&[part], false), period_ns)
-    };
-    let parts: Vec<InstanceRound<'_>> = rounds
-        .iter()
-        .map(|(index, samples, _)| InstanceRound {
-            round: index.unsigned_abs(),
-            samples,
-            cost: RoundCost::default(),
-        })
-        .collect();
-    let mut pool = Pool::new(None, first_tick);
+    rounds
+}
+
+/// Converts a group to a subject of the report. The window began at `from_ns`, and its rounds have
+/// the length `length_ns`.
+pub fn subject(group: &Group<'_>, from_ns: i64, length_ns: i64) -> Subject {
+    let period_ns = period_ns(&group.waits).unwrap_or(0);
+    let rounds = split_into_rounds(group, period_ns, from_ns, length_ns);
+    let instances: Vec<InstanceRound<'_>> = rounds.iter().map(GroupRound::instance).collect();
     let known = MeasurableParts {
         slack: group.waits.iter().any(|wait| wait.slack_ns > 0),
         ..MeasurableParts::default()
     };
-    for (index, _, waits) in &rounds {
-        pool.add(asked(*index, waits, length_ns, known));
+    let mut pool = Pool::new(None, group.waits.len() as u64);
+    for round in &rounds {
+        pool.add(round.to_profiled(length_ns, known));
     }
-    let entry = |round: &(i64, RoundSamples, &[&Wait])| Round {
-        index: round.0.unsigned_abs(),
-        start_ns: (round.0 * length_ns).unsigned_abs(),
-        window_ns: Some(length_ns.unsigned_abs()),
-        summary: part(round),
-        first_tick: round.1.grid.first_tick,
-        lateness_ns: round.1.lateness_ns.clone(),
-        ..Round::default()
-    };
     Subject {
         id: group.name.clone(),
         name: group.name.clone(),
@@ -159,36 +238,16 @@ pub fn subject(group: &Group<'_>, from_ns: i64, length_ns: i64) -> Subject {
         load: None,
         backend: Some(group.kind.to_owned()),
         status: Status::Measured,
-        summary: without_cost(summarise(&parts, false), period_ns),
+        summary: without_cost(summarise(&instances, false), period_ns),
         histogram: Some(histogram::pack(group.waits.iter().map(|wait| wait.lateness_ns()))),
-        rounds: rounds.iter().map(entry).collect(),
+        rounds: rounds.iter().map(|round| round.to_report(period_ns, length_ns)).collect(),
         why: Some(pool.finish(&[], None)),
     }
 }
 
-/// Nothing is known of what a wait cost; without a period none can be missed.
+/// Removes the costs, which a trace does not measure, and the missed ticks if there is no period.
 fn without_cost(summary: Option<Summary>, period_ns: u64) -> Option<Summary> {
     let summary = summary?;
     let missed = if period_ns > 0 { summary.missed } else { 0 };
     Some(Summary { missed, cpu_ns_per_tick: None, wakeups_per_tick: None, ..summary })
-}
-
-fn asked(index: i64, waits: &[&Wait], length_ns: i64, known: MeasurableParts) -> ProfiledRound {
-    let tick = |(tick, wait): (u64, &&Wait)| ProfiledTick {
-        instance: 0,
-        tick,
-        deadline_ns: wait.deadline_ns,
-        wake_ns: wait.end_ns,
-        parts: wait.parts,
-        behind: wait.behind.iter().map(|(name, ns)| (name.to_string(), *ns)).collect(),
-        way: Some(wait.way()),
-    };
-    ProfiledRound {
-        index: index.unsigned_abs(),
-        start_ns: (index * length_ns).unsigned_abs(),
-        ticks: (0..).zip(waits).map(tick).collect(),
-        tier: Some(Tier::B2),
-        known,
-        ..ProfiledRound::default()
-    }
 }

@@ -111,7 +111,7 @@ fn what_cannot_be_traced_is_refused_before_anything_is_done() {
             ran.stderr
         );
     };
-    refused(&["--pid", "4194305"], "there is no process 4194305");
+    refused(&["--pid", "4194305"], "process 4194305 does not exist");
     refused(&["--pid", "0"], "0 is not in 1..");
     refused(&["--", "./no-such-program"], "there is no such program");
     refused(&[], "<PROGRAM>");

@@ -5,7 +5,7 @@ use files::report::why::Class;
 use jitterstat::stats::random::SplitMix64;
 use proptest::prelude::*;
 
-use super::{TIMERFD, Wait, Waits};
+use super::{TIMERFD, Wait, WaitTracker};
 
 const PROCESS: u32 = 10;
 const LOOP: u32 = 11;
@@ -13,19 +13,19 @@ const HOG: u32 = 99;
 const TIMERFD_FUNCTION: u64 = 0xffff_0001;
 const WAKEUP_FUNCTION: u64 = 0xffff_0002;
 
-fn waits() -> Waits {
+fn tracker() -> WaitTracker {
     let functions = HashMap::from([(TIMERFD_FUNCTION, "timerfd_tmrproc".to_owned())]);
-    let mut waits = Waits::new(PROCESS, true, &functions, vec![1_700_000_000_000_000_000]);
-    waits.follow(LOOP, ThreadName::from_bytes(b"loop"));
-    waits
+    let mut tracker = WaitTracker::new(PROCESS, true, &functions, vec![1_700_000_000_000_000_000]);
+    tracker.track_thread(LOOP, ThreadName::from_bytes(b"loop"));
+    tracker
 }
 
 fn call(name: &str) -> i64 {
-    WAITS.iter().find(|(_, of)| *of == name).map_or(-1, |(call, _)| *call)
+    WAITS.iter().find(|(_, known)| *known == name).map_or(-1, |(call, _)| *call)
 }
 
-fn on(cpu: u32, at_ns: i64, thread: u32, what: TraceEventKind) -> TraceEvent {
-    TraceEvent { at_ns, cpu, thread, kind: what }
+fn event(cpu: u32, at_ns: i64, thread: u32, kind: TraceEventKind) -> TraceEvent {
+    TraceEvent { at_ns, cpu, thread, kind }
 }
 
 fn switch(at_ns: i64, from: u32, state: i64, next: u32) -> TraceEvent {
@@ -34,51 +34,52 @@ fn switch(at_ns: i64, from: u32, state: i64, next: u32) -> TraceEvent {
         LOOP => ThreadName::from_bytes(b"loop"),
         _ => ThreadName::from_bytes(b"hog"),
     };
-    on(0, at_ns, from, TraceEventKind::Switch { state, next, next_name })
+    event(0, at_ns, from, TraceEventKind::Switch { state, next, next_name })
 }
 
 fn start(at_ns: i64, timer: u64, function: u64, soft_ns: i64) -> TraceEvent {
-    on(0, at_ns, LOOP, TraceEventKind::Start { timer, function, soft_ns, hard_ns: soft_ns + 50 })
+    event(0, at_ns, LOOP, TraceEventKind::Start { timer, function, soft_ns, hard_ns: soft_ns + 50 })
 }
 
 fn expiry(at_ns: i64, timer: u64, function: u64, wakes: Option<u32>) -> Vec<TraceEvent> {
     let mut events =
-        vec![on(0, at_ns, 0, TraceEventKind::Expire { timer, function, now_ns: at_ns - 1 })];
-    events.extend(wakes.map(|thread| on(0, at_ns + 2, 0, TraceEventKind::Waking { thread })));
-    events.push(on(0, at_ns + 3, 0, TraceEventKind::Expired { timer }));
+        vec![event(0, at_ns, 0, TraceEventKind::Expire { timer, function, now_ns: at_ns - 1 })];
+    events.extend(wakes.map(|thread| event(0, at_ns + 2, 0, TraceEventKind::Waking { thread })));
+    events.push(event(0, at_ns + 3, 0, TraceEventKind::Expired { timer }));
     events
 }
 
-fn seen(events: impl IntoIterator<Item = TraceEvent>) -> Waits {
-    let mut waits = waits();
-    events.into_iter().for_each(|event| waits.take(&event));
-    waits.finish();
-    waits
+fn track(events: impl IntoIterator<Item = TraceEvent>) -> WaitTracker {
+    let mut tracker = tracker();
+    events.into_iter().for_each(|event| tracker.handle_event(&event));
+    tracker.finish();
+    tracker
 }
 
-fn one(waits: &Waits) -> &Wait {
-    let [wait] = waits.waits.as_slice() else { panic!("{:?}", waits.waits) };
+fn only_wait(tracker: &WaitTracker) -> &Wait {
+    let [wait] = tracker.waits.as_slice() else { panic!("{:?}", tracker.waits) };
     assert_eq!(wait.parts.total_ns(), u64::try_from(wait.lateness_ns()).unwrap());
     wait
 }
 
-/// A sleep until 1,000, which expires at 1,030; then somebody else has the CPU for so long.
-fn sleep(hog_ns: i64) -> Vec<TraceEvent> {
+/// Returns the events of a sleep until 1,000 that expires at 1,030. Then another thread has the CPU
+/// for `hog_ns`.
+fn sleep_events(hog_ns: i64) -> Vec<TraceEvent> {
     let mut events = vec![
-        on(0, 100, LOOP, TraceEventKind::Enter { call: call("nanosleep") }),
+        event(0, 100, LOOP, TraceEventKind::Enter { call: call("nanosleep") }),
         start(110, 7, WAKEUP_FUNCTION, 1_000),
         switch(120, LOOP, 1, HOG),
     ];
     events.extend(expiry(1_030, 7, WAKEUP_FUNCTION, Some(LOOP)));
     events.push(switch(1_040 + hog_ns, HOG, 0, LOOP));
-    events.push(on(0, 1_045 + hog_ns, LOOP, TraceEventKind::Return { call: call("nanosleep") }));
+    events.push(event(0, 1_045 + hog_ns, LOOP, TraceEventKind::Return { call: call("nanosleep") }));
     events
 }
 
 #[test]
-fn a_sleep_behind_another_thread_names_it() {
-    let waits = seen(sleep(500));
-    let wait = one(&waits);
+fn delayed_sleep_names_the_other_thread() {
+    let tracker = track(sleep_events(500));
+    let wait = only_wait(&tracker);
     assert_eq!(
         (wait.kind, wait.deadline_ns, wait.expired_ns, wait.woken_ns),
         ("nanosleep", 1_000, Some(1_030), Some(1_032))
@@ -87,21 +88,21 @@ fn a_sleep_behind_another_thread_names_it() {
         (wait.ran_ns, wait.end_ns, wait.name),
         (Some(1_540), 1_545, ThreadName::from_bytes(b"loop"))
     );
-    let of = |class| wait.parts.ns(class);
-    // The first 50 ns are the timer's slack: it may expire until then.
+    let ns = |class| wait.parts.ns(class);
+    // The first 50 ns are the timer's slack.
     assert_eq!(
-        (of(Class::Slack), of(Class::Below), of(Class::Queue), of(Class::Path)),
+        (ns(Class::Slack), ns(Class::Below), ns(Class::Queue), ns(Class::Path)),
         (30, 2, 508, 5)
     );
     assert_eq!(wait.behind, [(ThreadName::from_bytes(b"hog"), 508)]);
 }
 
 #[test]
-fn an_idle_cpu_is_nobody_in_the_way() {
-    let mut events = sleep(20);
+fn idle_cpu_delays_no_thread() {
+    let mut events = sleep_events(20);
     events[2] = switch(120, LOOP, 1, 0);
-    let waits = seen(events);
-    let wait = one(&waits);
+    let tracker = track(events);
+    let wait = only_wait(&tracker);
     assert_eq!(
         (wait.parts.ns(Class::Queue), wait.parts.ns(Class::Below), wait.behind.len()),
         (0, 30, 0)
@@ -109,9 +110,9 @@ fn an_idle_cpu_is_nobody_in_the_way() {
 }
 
 #[test]
-fn a_clock_that_counts_from_another_moment_is_told_by_its_reading() {
+fn clocks_are_recognized_by_their_offset() {
     let ahead = 1_700_000_000_000_000_000;
-    let moved = sleep(0).into_iter().map(|mut event| {
+    let moved = sleep_events(0).into_iter().map(|mut event| {
         match &mut event.kind {
             TraceEventKind::Start { soft_ns, hard_ns, .. } => {
                 (*soft_ns, *hard_ns) = (*soft_ns + ahead, *hard_ns + ahead)
@@ -121,43 +122,43 @@ fn a_clock_that_counts_from_another_moment_is_told_by_its_reading() {
         }
         event
     });
-    assert_eq!(one(&seen(moved)).deadline_ns, 1_000);
+    assert_eq!(only_wait(&track(moved)).deadline_ns, 1_000);
 }
 
 #[test]
-fn a_timer_that_finds_its_thread_busy_is_as_late_as_the_thread() {
+fn timer_of_busy_thread_is_late() {
     let mut events = vec![switch(50, HOG, 1, LOOP), start(110, 7, TIMERFD_FUNCTION, 1_000)];
     events.extend(expiry(1_010, 7, TIMERFD_FUNCTION, None));
-    events.push(on(0, 3_000, LOOP, TraceEventKind::Enter { call: call("nanosleep") }));
+    events.push(event(0, 3_000, LOOP, TraceEventKind::Enter { call: call("nanosleep") }));
     events.push(switch(3_010, LOOP, 1, 0));
     events.push(switch(4_000, 0, 0, LOOP));
-    events.push(on(0, 4_010, LOOP, TraceEventKind::Return { call: call("nanosleep") }));
-    events.push(on(0, 4_020, LOOP, TraceEventKind::Enter { call: call("epoll") }));
-    events.push(on(0, 4_030, LOOP, TraceEventKind::Return { call: call("epoll") }));
-    let waits = seen(events.clone());
-    let wait = one(&waits);
+    events.push(event(0, 4_010, LOOP, TraceEventKind::Return { call: call("nanosleep") }));
+    events.push(event(0, 4_020, LOOP, TraceEventKind::Enter { call: call("epoll") }));
+    events.push(event(0, 4_030, LOOP, TraceEventKind::Return { call: call("epoll") }));
+    let tracker = track(events.clone());
+    let wait = only_wait(&tracker);
     assert_eq!((wait.kind, wait.woken_ns, wait.end_ns), (TIMERFD, None, 4_030));
     assert_eq!((wait.parts.ns(Class::OwnCpu), wait.parts.ns(Class::Blocked)), (2_030, 990));
-    // One that sets the timer again has noticed.
+    // Setting the timer again ends the wait as well.
     events.truncate(events.len() - 2);
     events.push(start(4_015, 7, TIMERFD_FUNCTION, 5_000));
-    assert_eq!(one(&seen(events)).end_ns, 4_015);
+    assert_eq!(only_wait(&track(events)).end_ns, 4_015);
 }
 
 #[test]
-fn a_timer_that_is_overdue_when_it_is_set_inherits_what_made_it_so() {
-    // The first sleep ends 500 ns late behind the hog; the next one was due meanwhile.
-    let mut events = sleep(500);
-    events.push(on(0, 1_600, LOOP, TraceEventKind::Enter { call: call("nanosleep") }));
+fn overdue_timer_inherits_earlier_delays() {
+    // The first sleep ends 500 ns late behind the hog; the next one was due in the meantime.
+    let mut events = sleep_events(500);
+    events.push(event(0, 1_600, LOOP, TraceEventKind::Enter { call: call("nanosleep") }));
     events.push(start(1_610, 7, WAKEUP_FUNCTION, 1_200));
     events.extend(expiry(1_615, 7, WAKEUP_FUNCTION, Some(LOOP)));
-    events.push(on(0, 1_620, LOOP, TraceEventKind::Return { call: call("nanosleep") }));
-    let waits = seen(events);
-    let [first, second] = waits.waits.as_slice() else { panic!("{:?}", waits.waits) };
+    events.push(event(0, 1_620, LOOP, TraceEventKind::Return { call: call("nanosleep") }));
+    let tracker = track(events);
+    let [first, second] = tracker.waits.as_slice() else { panic!("{:?}", tracker.waits) };
     assert_eq!((first.lateness_ns(), second.lateness_ns()), (545, 420));
-    let of = |class| second.parts.ns(class);
+    let ns = |class| second.parts.ns(class);
     assert_eq!(
-        (of(Class::Queue), of(Class::OwnCpu), of(Class::Slack), of(Class::Below), of(Class::Path)),
+        (ns(Class::Queue), ns(Class::OwnCpu), ns(Class::Slack), ns(Class::Below), ns(Class::Path)),
         (340, 70, 5, 2, 3)
     );
     assert_eq!(
@@ -167,22 +168,26 @@ fn a_timer_that_is_overdue_when_it_is_set_inherits_what_made_it_so() {
 }
 
 #[test]
-fn a_timer_of_another_thread_in_the_way_or_cancelled_is_no_wait() {
-    let mut events = sleep(0);
-    events.insert(2, on(0, 115, LOOP, TraceEventKind::Cancel { timer: 7 }));
+fn cancelled_timer_is_not_a_wait() {
+    let mut events = sleep_events(0);
+    events.insert(2, event(0, 115, LOOP, TraceEventKind::Cancel { timer: 7 }));
     events.retain(|e| {
         !matches!(e.kind, TraceEventKind::Expire { .. } | TraceEventKind::Expired { .. })
     });
-    assert!(seen(events).waits.is_empty(), "something else woke it");
-    // Kernels before 6.18 cancel a timer just before its function runs.
-    let mut events = sleep(0);
-    events.insert(3, on(0, 1_029, 0, TraceEventKind::Cancel { timer: 7 }));
-    assert_eq!(one(&seen(events)).expired_ns, Some(1_030));
+    assert!(track(events).waits.is_empty(), "something else woke it");
+}
+
+/// Kernels before 6.18 cancel a timer just before its function runs.
+#[test]
+fn cancellation_before_expiry_is_ignored() {
+    let mut events = sleep_events(0);
+    events.insert(3, event(0, 1_029, 0, TraceEventKind::Cancel { timer: 7 }));
+    assert_eq!(only_wait(&track(events)).expired_ns, Some(1_030));
 }
 
 #[test]
-fn holes_in_the_records_leave_a_wait_unexplained_and_do_not_hide_it() {
-    let events = sleep(500).into_iter().filter(|e| {
+fn missing_records_leave_a_wait_unexplained() {
+    let events = sleep_events(500).into_iter().filter(|e| {
         !matches!(
             e.kind,
             TraceEventKind::Expire { .. }
@@ -190,20 +195,20 @@ fn holes_in_the_records_leave_a_wait_unexplained_and_do_not_hide_it() {
                 | TraceEventKind::Waking { .. }
         )
     });
-    let waits = seen(events);
-    let wait = one(&waits);
+    let tracker = track(events);
+    let wait = only_wait(&tracker);
     assert_eq!(
-        (wait.expired_ns, wait.ran_ns, wait.end_ns, waits.counts.unseen),
+        (wait.expired_ns, wait.ran_ns, wait.end_ns, tracker.counts.unseen),
         (None, Some(1_540), 1_545, 1)
     );
     assert_eq!((wait.parts.ns(Class::Unexplained), wait.parts.ns(Class::Path)), (540, 5));
 }
 
 #[test]
-fn lost_records_lose_what_is_under_way_and_nothing_later() {
-    let mut events = sleep(500);
-    events.insert(6, on(0, 1_033, 0, TraceEventKind::Lost { records: 9, until_ns: 1_050 }));
-    let later = sleep(0).into_iter().map(|event| {
+fn lost_records_drop_only_pending_waits() {
+    let mut events = sleep_events(500);
+    events.insert(6, event(0, 1_033, 0, TraceEventKind::Lost { records: 9, until_ns: 1_050 }));
+    let later = sleep_events(0).into_iter().map(|event| {
         let mut event = TraceEvent { at_ns: event.at_ns + 10_000, ..event };
         match &mut event.kind {
             TraceEventKind::Start { soft_ns, .. } => *soft_ns += 10_000,
@@ -212,31 +217,31 @@ fn lost_records_lose_what_is_under_way_and_nothing_later() {
         }
         event
     });
-    let waits = seen(events.into_iter().chain(later));
-    assert_eq!((waits.counts.lost, waits.counts.dropped), (9, 1));
-    assert_eq!(one(&waits).deadline_ns, 11_000);
+    let tracker = track(events.into_iter().chain(later));
+    assert_eq!((tracker.counts.lost, tracker.counts.dropped), (9, 1));
+    assert_eq!(only_wait(&tracker).deadline_ns, 11_000);
 }
 
 #[test]
-fn threads_are_followed_from_their_first_moment_to_their_last() {
-    let mut waits = waits();
+fn forked_threads_are_tracked_until_exit() {
+    let mut tracker = tracker();
     let fork = |process, thread, parent| {
-        on(0, 1, LOOP, TraceEventKind::Forked { process, thread, parent })
+        event(0, 1, LOOP, TraceEventKind::Forked { process, thread, parent })
     };
     for event in
         [fork(PROCESS, 12, PROCESS), fork(20, 20, PROCESS), fork(21, 21, 20), fork(31, 31, 30)]
     {
-        waits.take(&event);
+        tracker.handle_event(&event);
     }
-    waits.take(&on(
+    tracker.handle_event(&event(
         0,
         2,
         20,
         TraceEventKind::Named { thread: 20, name: ThreadName::from_bytes(b"child") },
     ));
-    waits.take(&on(0, 3, 12, TraceEventKind::Ended { thread: 12 }));
+    tracker.handle_event(&event(0, 3, 12, TraceEventKind::Ended { thread: 12 }));
     let mut threads: Vec<(u32, String)> =
-        waits.threads().map(|(id, name)| (id, name.to_string())).collect();
+        tracker.threads().map(|(id, name)| (id, name.to_string())).collect();
     threads.sort_unstable();
     assert_eq!(
         threads,
@@ -244,12 +249,12 @@ fn threads_are_followed_from_their_first_moment_to_their_last() {
     );
 }
 
-fn event(kind: u8, at_ns: i64, cpu: u32, n: u64) -> TraceEvent {
+fn arbitrary_event(choice: u8, at_ns: i64, cpu: u32, n: u64) -> TraceEvent {
     let thread = [0, LOOP, HOG, PROCESS][n as usize % 4];
     let timer = n % 3;
     let function = [TIMERFD_FUNCTION, WAKEUP_FUNCTION][n as usize % 2];
     let soft_ns = at_ns + (n % 700) as i64;
-    let what = match kind % 12 {
+    let kind = match choice % 12 {
         0 => TraceEventKind::Enter {
             call: WAITS.get(n as usize % WAITS.len().max(1)).map_or(0, |(call, _)| *call),
         },
@@ -269,21 +274,21 @@ fn event(kind: u8, at_ns: i64, cpu: u32, n: u64) -> TraceEvent {
         10 => TraceEventKind::Ended { thread: PROCESS },
         _ => TraceEventKind::Waking { thread },
     };
-    on(cpu, at_ns, thread, what)
+    event(cpu, at_ns, thread, kind)
 }
 
 proptest! {
     #[test]
-    fn parts_add_up_whatever_the_events(
+    fn parts_add_up_to_the_lateness(
         steps in proptest::collection::vec((any::<u8>(), -20_i64..200, 0_u32..2, any::<u64>()), 0..300)
     ) {
         let mut at_ns = 1_000;
-        let events = steps.into_iter().map(|(kind, step, cpu, n)| {
+        let events = steps.into_iter().map(|(choice, step, cpu, n)| {
             at_ns += step;
-            event(kind, at_ns, cpu, n)
+            arbitrary_event(choice, at_ns, cpu, n)
         });
-        let waits = seen(events.collect::<Vec<_>>());
-        for wait in &waits.waits {
+        let tracker = track(events.collect::<Vec<_>>());
+        for wait in &tracker.waits {
             prop_assert_eq!(wait.parts.total_ns(), u64::try_from(wait.lateness_ns()).unwrap_or(0), "{:?}", wait);
             let behind: u64 = wait.behind.iter().map(|(_, ns)| ns).sum();
             prop_assert!(behind <= wait.parts.ns(Class::Queue), "{:?}", wait);
@@ -294,28 +299,28 @@ proptest! {
 }
 
 #[test]
-fn hostile_numbers_do_no_harm() {
+fn extreme_numbers_do_not_panic() {
     let mut random = SplitMix64::new(3);
     for _ in 0..1_000 {
-        let mut waits = waits();
+        let mut tracker = tracker();
         for _ in 0..200 {
-            let far = |n: u64| [n as i64, i64::MAX, i64::MIN, 0][n as usize % 4];
-            let (kind, n) = (random.next_u64() as u8, random.next_u64());
-            let mut event = event(kind, (n % 1_000_000) as i64, (n % 3) as u32, n);
-            let far = far(random.next_u64());
+            let extreme = |n: u64| [n as i64, i64::MAX, i64::MIN, 0][n as usize % 4];
+            let (choice, n) = (random.next_u64() as u8, random.next_u64());
+            let mut event = arbitrary_event(choice, (n % 1_000_000) as i64, (n % 3) as u32, n);
+            let extreme_ns = extreme(random.next_u64());
             match &mut event.kind {
-                TraceEventKind::Start { soft_ns, .. } => *soft_ns = far,
-                TraceEventKind::Expire { now_ns, .. } => *now_ns = far,
+                TraceEventKind::Start { soft_ns, .. } => *soft_ns = extreme_ns,
+                TraceEventKind::Expire { now_ns, .. } => *now_ns = extreme_ns,
                 TraceEventKind::Lost { records, until_ns } if n % 7 == 0 => {
-                    (*records, *until_ns) = (u64::MAX, far % 1_000_000)
+                    (*records, *until_ns) = (u64::MAX, extreme_ns % 1_000_000)
                 }
                 _ => {}
             }
-            waits.take(&event);
+            tracker.handle_event(&event);
         }
-        waits.finish();
+        tracker.finish();
         assert!(
-            waits.waits.iter().all(|wait| wait.parts.total_ns()
+            tracker.waits.iter().all(|wait| wait.parts.total_ns()
                 >= u64::try_from(wait.lateness_ns()).unwrap_or(0).min(1))
         );
     }
