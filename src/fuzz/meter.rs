@@ -9,7 +9,8 @@ use tickmeter::read::File;
 use crate::fuzz::round_trip;
 use crate::fuzz::step_costs::StepCosts;
 use crate::render::formats::{Format, Rendering};
-use crate::top::figures::{Loops, Sort, Window};
+use crate::top::frame::{FrameSize, View};
+use crate::top::loop_stats::{Loops, Sort, Window};
 use crate::top::{frame, json};
 
 thread_local! {
@@ -32,15 +33,14 @@ pub fn body(bytes: &[u8], costs: &StepCosts) -> exit::Result<()> {
     let mut earlier = snapshot.clone();
     earlier.ticks /= 2;
     for look in [earlier, snapshot] {
-        costs.measure("take", || loops.take(vec![(PathBuf::from("a.meter"), look)]));
+        costs.measure("take", || loops.record_poll(vec![(PathBuf::from("a.meter"), look)]));
     }
     loops.sort(Sort::P99, Window::ALL[0]);
     for (columns, lines) in [(80, 24), (20, 3)] {
-        let table = costs
-            .measure("table", || frame::table(&loops, Window::ALL[0], Sort::P99, columns, lines));
-        let screen = costs.measure("screen", || {
-            frame::screen(&loops, Window::ALL[2], Sort::P99, &[], [columns, lines])
-        });
+        let size = FrameSize { columns, lines };
+        let view = |window| View { window, sort: Sort::P99 };
+        let table = costs.measure("table", || frame::table(&loops, view(Window::ALL[0]), size));
+        let screen = costs.measure("screen", || frame::screen(&loops, view(Window::ALL[2]), &[], size));
         assert!(screen.len() <= lines.max(3) && !table.iter().any(|line| line.contains('\n')));
         round_trip::check(Format::Table, &Rendering::Text(table.join("\n")));
     }

@@ -1,5 +1,8 @@
-//! What probes and meters booked: pure, from one look at them to the next. Memory is bounded by the
-//! number of loops.
+//! Accumulates what probes and meters recorded, from one poll to the next.
+//!
+//! Each poll hands over a snapshot of every meter. The accumulator adds the difference to the
+//! previous snapshot to the total of its loop and to the open interval. Memory is bounded by the
+//! number of loops. This module does no I/O.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
@@ -7,29 +10,31 @@ use std::time::{Duration, SystemTime};
 use files::bins::{Binning, Interval, IntervalCounts, Key};
 use files::report::MAX_NS;
 use jitterstat::stats::quantile;
-use tickmeter::{LateTick, Snapshot};
+use tickmeter::{LateTick as MeterLateTick, Snapshot};
 
-/// How wide the bins of an interval are.
+/// Bins of an interval's histogram.
 pub const BINNING: Binning = Binning::Hdr2;
-/// Meters beyond so many loops have no books; they are counted.
+/// Maximum number of loops with records. Meters beyond it are only counted.
 pub const MAX_LOOPS: usize = 64;
-/// Late ticks of an interval that are kept: as many as a meter keeps.
-const MAX_LATE: usize = 128;
-/// A loop has room for so many bins from the start, and has them touched: few meet more in a month,
-/// so that a monitor takes in its first minute what it takes for ever.
-const ROOM_FOR_BINS: usize = 1_024;
-/// A loop that has ended is shown for so many looks: a scrape every minute sees its last ticks.
-const SHOWN_LOOKS: u64 = 30;
+/// Maximum number of late ticks kept per interval; a meter keeps as many.
+const MAX_LATE_TICKS: usize = 128;
+/// Bins whose memory a loop allocates and touches at the start.
+///
+/// Few loops fill more in a month, so a monitor's memory does not grow after its first minute.
+const PREALLOCATED_BINS: usize = 1_024;
+/// Polls for which a loop that has ended is still exported, so that a scrape every minute sees its
+/// last ticks.
+const MAX_POLLS_AFTER_END: u64 = 30;
 
-/// What a loop is called; loops of the same name are one.
+/// Identifies a loop. Loops with equal ids are recorded as one.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Loop {
+pub enum LoopId {
     Probe { subject: String, period_ns: u64, runtime: String },
     Meter { meter: String, period_ns: u64, program: String },
 }
 
-impl Loop {
-    /// For people.
+impl LoopId {
+    /// Returns the name that messages show.
     pub fn name(&self) -> String {
         let period = |ns: &u64| cli::units::format_exact_duration(Duration::from_nanos(*ns));
         match self {
@@ -41,20 +46,22 @@ impl Loop {
     }
 }
 
-/// Counts by the least values of [`BINNING`], in ascending order. In one piece: a total stays for
-/// months among what comes and goes, and the nodes of a map would lie scattered between.
+/// Counts by the lower bounds of [`BINNING`], in ascending order.
+///
+/// A sorted vector instead of a map: a total lives for months among short-lived allocations, and
+/// the nodes of a map would be scattered between them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Bins(Vec<(i64, u64)>);
 
 impl Bins {
-    fn with_room() -> Self {
-        Self(touched((i64::MAX, u64::MAX), ROOM_FOR_BINS))
+    fn preallocated() -> Self {
+        Self(vec_with_touched_capacity((i64::MAX, u64::MAX), PREALLOCATED_BINS))
     }
 
     fn add(&mut self, lower: i64, count: u64) {
         match self.0.binary_search_by_key(&lower, |(lower, _)| *lower) {
-            Ok(at) => self.0[at].1 += count,
-            Err(at) => self.0.insert(at, (lower, count)),
+            Ok(index) => self.0[index].1 += count,
+            Err(index) => self.0.insert(index, (lower, count)),
         }
     }
 
@@ -69,249 +76,294 @@ impl Bins {
 
 #[cfg(test)]
 impl FromIterator<(i64, u64)> for Bins {
-    fn from_iter<I: IntoIterator<Item = (i64, u64)>>(counted: I) -> Self {
+    fn from_iter<I: IntoIterator<Item = (i64, u64)>>(counts: I) -> Self {
         let mut bins = Self::default();
-        counted.into_iter().for_each(|(lower, count)| bins.add(lower, count));
+        counts.into_iter().for_each(|(lower, count)| bins.add(lower, count));
         bins
     }
 }
 
-/// Since the monitor began.
+/// Ticks of a loop since the monitor started.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Total {
+pub struct LoopTotal {
     pub bins: Bins,
     pub ticks: u64,
     pub coalesced: u64,
     pub skipped: u64,
     pub missed: u64,
     pub early: u64,
-    /// Of the last closed interval, if a tick came in it.
+    /// Largest lateness of the last closed interval, if it had a tick.
     pub closed_max_ns: Option<u64>,
 }
 
-/// A tick that came late, by the calendar.
+impl LoopTotal {
+    fn add_counts(&mut self, delta: &Snapshot) {
+        self.ticks += delta.ticks + delta.skipped;
+        self.coalesced += delta.coalesced;
+        self.skipped += delta.skipped;
+        self.missed += delta.missed;
+        self.early += delta.early;
+    }
+}
+
+/// A late tick with its calendar time.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Late {
+pub struct LateTick {
     pub at: SystemTime,
     pub lateness_ns: u64,
     pub work_ns: Option<u64>,
     pub overrun_ns: u64,
 }
 
-/// Of one interval.
+impl LateTick {
+    fn from_meter(registered: SystemTime, tick: &MeterLateTick) -> Self {
+        Self {
+            at: registered.checked_add(tick.at).unwrap_or(registered),
+            lateness_ns: nanoseconds(tick.lateness),
+            work_ns: tick.work.map(nanoseconds),
+            overrun_ns: nanoseconds(tick.overrun),
+        }
+    }
+}
+
+/// Statistics of one interval.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Figures {
+pub struct IntervalStats {
     pub bins: Bins,
-    pub facts: IntervalCounts,
-    /// The last late ticks, the oldest first.
-    pub late: Vec<Late>,
+    pub counts: IntervalCounts,
+    /// The last late ticks, in order of time.
+    pub late_ticks: Vec<LateTick>,
 }
 
-#[derive(Debug)]
-struct Account {
-    total: Total,
-    open: Figures,
-    /// The look at which it was last seen.
-    seen: u64,
-    live: bool,
-}
-
-/// What was seen of a meter.
-#[derive(Debug)]
-struct Source {
-    of: Loop,
-    last: Snapshot,
-    seen: u64,
-}
-
-/// The books of all loops. `S` tells the meters apart.
-#[derive(Debug)]
-pub struct Books<S> {
-    sources: BTreeMap<S, Source>,
-    accounts: BTreeMap<Loop, Account>,
-    looks: u64,
-    /// Meters that are older than this have a past that is not ours.
-    began: SystemTime,
-    /// Loops without books at the last look.
-    left_out: usize,
-}
-
-impl<S: Ord> Books<S> {
-    pub fn new(began: SystemTime) -> Self {
-        Self { sources: BTreeMap::new(), accounts: BTreeMap::new(), looks: 0, began, left_out: 0 }
+impl IntervalStats {
+    /// Resets the statistics and keeps their memory for the next interval.
+    fn clear(&mut self) {
+        self.bins.0.clear();
+        self.late_ticks.clear();
+        self.counts = IntervalCounts::default();
     }
 
-    /// Books what is new in each meter.
-    pub fn take(&mut self, looked: impl IntoIterator<Item = (S, Loop, Snapshot)>) {
-        self.looks += 1;
-        self.left_out = 0;
-        self.accounts.values_mut().for_each(|account| account.live = false);
-        self.add(looked);
-        let looks = self.looks;
-        self.sources.retain(|_, source| source.seen == looks);
-        // An interval that is open keeps what it has; a total may go.
-        self.accounts.retain(|_, a| {
-            a.live || a.seen + SHOWN_LOOKS >= looks || a.open.facts != IntervalCounts::default()
-        });
+    fn add_counts(&mut self, delta: &Snapshot) {
+        let counts = &mut self.counts;
+        counts.ticks += delta.ticks + delta.skipped;
+        counts.delivered += delta.ticks.saturating_sub(delta.coalesced);
+        counts.coalesced += delta.coalesced;
+        counts.skipped += delta.skipped;
+        counts.missed += delta.missed;
+        counts.early += delta.early;
     }
 
-    /// Books what is new in some of them.
-    pub fn add(&mut self, looked: impl IntoIterator<Item = (S, Loop, Snapshot)>) {
-        for (source, of, now) in looked {
-            let is_room = self.accounts.len() < MAX_LOOPS || matches!(of, Loop::Probe { .. });
-            if !is_room && !self.accounts.contains_key(&of) {
-                self.left_out += 1;
-                continue;
-            }
-            let account = self.accounts.entry(of.clone()).or_insert_with(Account::new);
-            (account.seen, account.live) = (self.looks, true);
-            let known = self.sources.remove(&source).map(|known| known.last);
-            let since = match known.as_ref().and_then(|known| now.since(known)) {
-                Some(since) => Some((since, known.and_then(|known| known.lateness.max()))),
-                None if now.registered >= self.began => Some((now.clone(), None)),
-                None => None,
-            };
-            if let Some((since, max_before)) = since {
-                account.book(&now, &since, max_before);
-            }
-            self.sources.insert(source, Source { of, last: now, seen: self.looks });
+    fn add_late_ticks(&mut self, delta: &Snapshot) {
+        let ticks = &mut self.late_ticks;
+        ticks.extend(delta.late.iter().map(|tick| LateTick::from_meter(delta.registered, tick)));
+        ticks.drain(..ticks.len().saturating_sub(MAX_LATE_TICKS));
+    }
+
+    /// Returns the nearest-rank percentile, rounded up to the end of its bin. Returns `None` if
+    /// there are too few ticks to support it.
+    pub fn quantile_ns(&self, q: f64) -> Option<i64> {
+        let ticks = usize::try_from(self.counts.came()).unwrap_or(usize::MAX);
+        let interval = Interval::from_values(Key::default(), BINNING, self.bins.iter(), None);
+        let upper = interval.percentile(q).filter(|_| quantile::is_supported(ticks, q))?;
+        Some(upper.min(self.counts.max_ns.unwrap_or(i64::MAX)))
+    }
+}
+
+/// Total and open interval of one loop.
+#[derive(Debug)]
+struct LoopRecord {
+    total: LoopTotal,
+    interval: IntervalStats,
+    /// Number of the last poll that contained the loop.
+    last_poll: u64,
+    /// Whether the current poll contains the loop.
+    is_live: bool,
+}
+
+impl LoopRecord {
+    fn new() -> Self {
+        let total = LoopTotal { bins: Bins::preallocated(), ..LoopTotal::default() };
+        let filler =
+            LateTick { at: SystemTime::now(), lateness_ns: 1, work_ns: Some(1), overrun_ns: 1 };
+        let interval = IntervalStats {
+            bins: Bins::preallocated(),
+            late_ticks: vec_with_touched_capacity(filler, 2 * MAX_LATE_TICKS),
+            ..IntervalStats::default()
+        };
+        Self { total, interval, last_poll: 0, is_live: false }
+    }
+
+    fn has_open_ticks(&self) -> bool {
+        self.interval.counts != IntervalCounts::default()
+    }
+
+    /// Adds the ticks since the previous snapshot, whose largest lateness was `previous_max`.
+    fn add(&mut self, now: &Snapshot, delta: &Snapshot, previous_max: Option<Duration>) {
+        self.add_bins(delta);
+        self.total.add_counts(delta);
+        self.interval.add_counts(delta);
+        let max_ns = max_lateness_since(now, delta, previous_max)
+            .map(|max| i64::try_from(nanoseconds(max)).unwrap_or(i64::MAX));
+        self.interval.counts.max_ns = self.interval.counts.max_ns.max(max_ns);
+        self.interval.add_late_ticks(delta);
+    }
+
+    fn add_bins(&mut self, delta: &Snapshot) {
+        // A meter counts an early tick in its bin of zero.
+        let mut early = delta.early;
+        for (lower, upper, count) in delta.lateness.bins() {
+            let negative = if lower == 0 { early.min(count) } else { 0 };
+            early -= negative;
+            let upper = upper.min(delta.lateness.max().map_or(upper, nanoseconds));
+            self.add_values(-1, negative);
+            self.add_values(i64::try_from(upper).unwrap_or(i64::MAX), count - negative);
         }
     }
 
-    /// Ends the interval: its figures, of each loop that is there or was.
-    pub fn close(&mut self) -> Vec<(Loop, Figures)> {
-        let open = self
-            .accounts
-            .iter_mut()
-            .filter(|(_, a)| a.live || a.open.facts != IntervalCounts::default());
-        let closed = open.map(|(of, account)| {
-            let figures = account.open.clone();
-            account.open.clear();
-            account.total.closed_max_ns =
-                figures.facts.max_ns.and_then(|ns| u64::try_from(ns).ok());
-            (of.clone(), figures)
+    fn add_values(&mut self, value_ns: i64, count: u64) {
+        if count > 0 {
+            let [lower, _] = BINNING.bin(value_ns.min(MAX_NS as i64));
+            self.interval.bins.add(lower, count);
+            self.total.bins.add(lower, count);
+        }
+    }
+}
+
+/// Latest snapshot of a meter.
+#[derive(Debug)]
+struct MeterState {
+    loop_id: LoopId,
+    snapshot: Snapshot,
+    /// Number of the last poll that contained the meter.
+    last_poll: u64,
+}
+
+/// A snapshot of one meter, taken by a poll. `S` identifies the meter.
+#[derive(Debug)]
+pub struct PolledMeter<S> {
+    pub source: S,
+    pub loop_id: LoopId,
+    pub snapshot: Snapshot,
+}
+
+/// Records of all loops. `S` identifies a meter.
+#[derive(Debug)]
+pub struct Accumulator<S> {
+    meters: BTreeMap<S, MeterState>,
+    loops: BTreeMap<LoopId, LoopRecord>,
+    polls: u64,
+    /// Start of the monitor. Ticks of older meters from before their first poll are not counted.
+    started: SystemTime,
+    /// Loops without a record at the last poll.
+    left_out: usize,
+}
+
+impl<S: Ord> Accumulator<S> {
+    pub fn new(started: SystemTime) -> Self {
+        Self { meters: BTreeMap::new(), loops: BTreeMap::new(), polls: 0, started, left_out: 0 }
+    }
+
+    /// Records a poll of all meters. A meter that is missing from it has ended.
+    pub fn record_poll(&mut self, polled: impl IntoIterator<Item = PolledMeter<S>>) {
+        self.polls += 1;
+        self.left_out = 0;
+        self.loops.values_mut().for_each(|record| record.is_live = false);
+        self.record(polled);
+        let polls = self.polls;
+        self.meters.retain(|_, meter| meter.last_poll == polls);
+        // Ticks of the open interval are kept; a total may be dropped.
+        self.loops.retain(|_, record| {
+            record.is_live
+                || record.last_poll + MAX_POLLS_AFTER_END >= polls
+                || record.has_open_ticks()
         });
-        closed.collect()
     }
 
-    pub fn totals(&self) -> impl Iterator<Item = (&Loop, &Total)> {
-        self.accounts.iter().map(|(of, account)| (of, &account.total))
+    /// Records a poll of some meters.
+    pub fn record(&mut self, polled: impl IntoIterator<Item = PolledMeter<S>>) {
+        for PolledMeter { source, loop_id, snapshot } in polled {
+            if !self.can_record(&loop_id) {
+                self.left_out += 1;
+                continue;
+            }
+            let record = self.loops.entry(loop_id.clone()).or_insert_with(LoopRecord::new);
+            (record.last_poll, record.is_live) = (self.polls, true);
+            let previous = self.meters.remove(&source).map(|meter| meter.snapshot);
+            let delta = previous.as_ref().and_then(|previous| snapshot.since(previous));
+            if let Some(delta) = delta {
+                let previous_max = previous.and_then(|previous| previous.lateness.max());
+                record.add(&snapshot, &delta, previous_max);
+            } else if snapshot.registered >= self.started {
+                record.add(&snapshot, &snapshot, None);
+            }
+            self.meters.insert(source, MeterState { loop_id, snapshot, last_poll: self.polls });
+        }
     }
 
+    fn can_record(&self, loop_id: &LoopId) -> bool {
+        self.loops.len() < MAX_LOOPS
+            || matches!(loop_id, LoopId::Probe { .. })
+            || self.loops.contains_key(loop_id)
+    }
+
+    /// Ends the interval and returns its statistics for every loop that is live or ticked in it.
+    pub fn close_interval(&mut self) -> Vec<(LoopId, IntervalStats)> {
+        let mut closed = Vec::new();
+        for (loop_id, record) in &mut self.loops {
+            if record.is_live || record.has_open_ticks() {
+                let stats = record.interval.clone();
+                record.interval.clear();
+                record.total.closed_max_ns =
+                    stats.counts.max_ns.and_then(|ns| u64::try_from(ns).ok());
+                closed.push((loop_id.clone(), stats));
+            }
+        }
+        closed
+    }
+
+    pub fn totals(&self) -> impl Iterator<Item = (&LoopId, &LoopTotal)> {
+        self.loops.iter().map(|(loop_id, record)| (loop_id, &record.total))
+    }
+
+    /// Returns the number of loops that had no record at the last poll.
     pub fn left_out(&self) -> usize {
         self.left_out
     }
 
-    /// Meters that are there, of programs that are not this one.
-    pub fn meters(&self) -> usize {
-        self.sources.values().filter(|source| matches!(source.of, Loop::Meter { .. })).count()
+    /// Returns the number of live meters of other programs.
+    pub fn meter_count(&self) -> usize {
+        let is_foreign = |meter: &&MeterState| matches!(meter.loop_id, LoopId::Meter { .. });
+        self.meters.values().filter(is_foreign).count()
     }
 }
 
-impl Account {
-    fn new() -> Self {
-        let total = Total { bins: Bins::with_room(), ..Total::default() };
-        let late = Late { at: SystemTime::now(), lateness_ns: 1, work_ns: Some(1), overrun_ns: 1 };
-        let open = Figures {
-            bins: Bins::with_room(),
-            late: touched(late, 2 * MAX_LATE),
-            ..Figures::default()
-        };
-        Self { total, open, seen: 0, live: false }
-    }
-
-    /// Books what came since the last look, before which the largest lateness was `max_before`.
-    fn book(&mut self, now: &Snapshot, since: &Snapshot, max_before: Option<Duration>) {
-        let (total, facts) = (&mut self.total, &mut self.open.facts);
-        // A tick that came early is in the meter's bin of zero.
-        let mut early = since.early;
-        for (lower, upper, count) in since.lateness.bins() {
-            let negative = if lower == 0 { early.min(count) } else { 0 };
-            early -= negative;
-            let upper = upper.min(since.lateness.max().map_or(upper, ns));
-            for (value, count) in
-                [(-1, negative), (i64::try_from(upper).unwrap_or(i64::MAX), count - negative)]
-            {
-                if count > 0 {
-                    let lower = BINNING.bin(value.min(MAX_NS as i64)).lower;
-                    self.open.bins.add(lower, count);
-                    total.bins.add(lower, count);
-                }
-            }
-        }
-        let asked = since.ticks + since.skipped;
-        for (sum, more) in [
-            (&mut total.ticks, asked),
-            (&mut total.coalesced, since.coalesced),
-            (&mut total.skipped, since.skipped),
-            (&mut total.missed, since.missed),
-            (&mut total.early, since.early),
-            (&mut facts.ticks, asked),
-            (&mut facts.delivered, since.ticks.saturating_sub(since.coalesced)),
-            (&mut facts.coalesced, since.coalesced),
-            (&mut facts.skipped, since.skipped),
-            (&mut facts.missed, since.missed),
-            (&mut facts.early, since.early),
-        ] {
-            *sum += more;
-        }
-        let max_ns =
-            largest(now, since, max_before).map(|max| i64::try_from(ns(max)).unwrap_or(i64::MAX));
-        facts.max_ns = facts.max_ns.max(max_ns);
-        let late = &mut self.open.late;
-        late.extend(since.late.iter().map(|tick| Late::of(since.registered, tick)));
-        late.drain(..late.len().saturating_sub(MAX_LATE));
-    }
+/// Returns the largest lateness since the previous snapshot.
+///
+/// The result is exact if it is the largest lateness ever or the meter recorded the tick.
+/// Otherwise it is the upper end of its bin.
+fn max_lateness_since(
+    now: &Snapshot,
+    delta: &Snapshot,
+    previous_max: Option<Duration>,
+) -> Option<Duration> {
+    let bin_end = delta.lateness.max()?;
+    let new_max =
+        now.lateness.max().filter(|max| previous_max.is_none_or(|previous| *max > previous));
+    let (lower, _, _) = delta.lateness.bins().last()?;
+    let recorded = delta.late.iter().map(|tick| tick.lateness).max();
+    let recorded = recorded.filter(|max| nanoseconds(*max) >= lower);
+    Some(new_max.or(recorded).unwrap_or(bin_end))
 }
 
-/// The largest lateness since the last look: exact where it is the largest of all, or recorded;
-/// else the end of its bin.
-fn largest(now: &Snapshot, since: &Snapshot, max_before: Option<Duration>) -> Option<Duration> {
-    let within = since.lateness.max()?;
-    let of_all = now.lateness.max().filter(|max| max_before.is_none_or(|before| *max > before));
-    let (lower, _, _) = since.lateness.bins().last()?;
-    let recorded =
-        since.late.iter().map(|tick| tick.lateness).max().filter(|max| ns(*max) >= lower);
-    Some(of_all.or(recorded).unwrap_or(within))
+/// Returns an empty vector whose memory has been written to, and is therefore resident.
+fn vec_with_touched_capacity<T: Clone>(filler: T, capacity: usize) -> Vec<T> {
+    let mut vec = vec![filler; capacity];
+    vec.clear();
+    vec
 }
 
-impl Late {
-    fn of(registered: SystemTime, tick: &LateTick) -> Self {
-        Self {
-            at: registered.checked_add(tick.at).unwrap_or(registered),
-            lateness_ns: ns(tick.lateness),
-            work_ns: tick.work.map(ns),
-            overrun_ns: ns(tick.overrun),
-        }
-    }
-}
-
-/// Room for so many.
-fn touched<T: Clone>(of: T, room: usize) -> Vec<T> {
-    let mut all = vec![of; room];
-    all.clear();
-    all
-}
-
-fn ns(length: Duration) -> u64 {
+fn nanoseconds(length: Duration) -> u64 {
     u64::try_from(length.as_nanos()).unwrap_or(u64::MAX)
-}
-
-impl Figures {
-    /// Begins again where they lie: an interval after the other, they take no new memory.
-    fn clear(&mut self) {
-        self.bins.0.clear();
-        self.late.clear();
-        self.facts = IntervalCounts::default();
-    }
-
-    /// The nearest-rank percentile, to the end of its bin; `None` where too few ticks support it.
-    pub fn quantile_ns(&self, q: f64) -> Option<i64> {
-        let came = usize::try_from(self.facts.came()).unwrap_or(usize::MAX);
-        let interval = Interval::from_values(Key::default(), BINNING, self.bins.iter(), None);
-        let end = interval.percentile(q).filter(|_| quantile::is_supported(came, q))?;
-        Some(end.min(self.facts.max_ns.unwrap_or(i64::MAX)))
-    }
 }
 
 #[cfg(test)]
@@ -320,13 +372,17 @@ mod tests {
     use std::time::Instant;
     use tickmeter::Meter;
 
-    fn named(name: &str) -> Loop {
-        Loop::Meter { meter: name.to_owned(), period_ns: 1_000_000, program: "p".to_owned() }
+    fn loop_id(name: &str) -> LoopId {
+        LoopId::Meter { meter: name.to_owned(), period_ns: 1_000_000, program: "p".to_owned() }
     }
 
     fn meter() -> Meter {
-        Meter::register_with("of-the-books", Duration::from_millis(1), Duration::from_micros(500))
+        Meter::register_with("accumulator", Duration::from_millis(1), Duration::from_micros(500))
             .unwrap()
+    }
+
+    fn poll(source: usize, name: &str, meter: &Meter) -> PolledMeter<usize> {
+        PolledMeter { source, loop_id: loop_id(name), snapshot: meter.snapshot() }
     }
 
     #[allow(clippy::disallowed_methods, reason = "deadlines for ticks that nothing waits for")]
@@ -335,81 +391,100 @@ mod tests {
     }
 
     #[test]
-    fn intervals_and_totals_have_every_tick_once() {
-        let mut books = Books::new(SystemTime::UNIX_EPOCH);
+    fn each_tick_is_counted_once() {
+        let mut accumulator = Accumulator::new(SystemTime::UNIX_EPOCH);
         let mut meter = meter();
         (0..10).for_each(|n| tick(&mut meter, n * 100));
-        books.take([(1, named("a"), meter.snapshot())]);
+        accumulator.record_poll([poll(1, "a", &meter)]);
         (0..7).for_each(|_| tick(&mut meter, 20));
-        books.take([(1, named("a"), meter.snapshot())]);
-        let closed = books.close();
-        assert_eq!((closed.len(), closed[0].1.facts.ticks), (1, 17));
+        accumulator.record_poll([poll(1, "a", &meter)]);
+        let closed = accumulator.close_interval();
+        assert_eq!((closed.len(), closed[0].1.counts.ticks), (1, 17));
         let exact = meter.snapshot().lateness.max().unwrap();
-        assert_eq!(closed[0].1.facts.max_ns, i64::try_from(exact.as_nanos()).ok());
+        assert_eq!(closed[0].1.counts.max_ns, i64::try_from(exact.as_nanos()).ok());
         assert_eq!(closed[0].1.bins.count(), 17);
-        assert!(!closed[0].1.late.is_empty(), "500 us and more are recorded");
+        assert!(!closed[0].1.late_ticks.is_empty(), "500 us and more are recorded");
         tick(&mut meter, 30);
-        books.take([(1, named("a"), meter.snapshot())]);
-        let second = books.close();
-        let facts = &second[0].1.facts;
-        assert_eq!((facts.ticks, second[0].1.late.len()), (1, 0));
+        accumulator.record_poll([poll(1, "a", &meter)]);
+        let second = accumulator.close_interval();
+        let counts = &second[0].1.counts;
+        assert_eq!((counts.ticks, second[0].1.late_ticks.len()), (1, 0));
         assert!(
-            facts.max_ns.unwrap() < closed[0].1.facts.max_ns.unwrap(),
-            "of this interval alone"
+            counts.max_ns.unwrap() < closed[0].1.counts.max_ns.unwrap(),
+            "the maximum is that of the interval"
         );
-        let total = books.totals().next().unwrap().1;
+        let total = accumulator.totals().next().unwrap().1;
         assert_eq!((total.ticks, total.bins.count()), (18, 18));
-        // Without a tick there is a row all the same.
-        books.take([(1, named("a"), meter.snapshot())]);
-        assert_eq!(books.close()[0].1, Figures::default());
     }
 
     #[test]
-    fn a_past_that_was_not_watched_is_not_booked_and_loops_of_one_name_are_one() {
-        let mut books = Books::new(SystemTime::now() + Duration::from_secs(3_600));
+    fn idle_loop_has_an_empty_interval() {
+        let mut accumulator = Accumulator::new(SystemTime::UNIX_EPOCH);
+        let mut meter = meter();
+        tick(&mut meter, 5);
+        accumulator.record_poll([poll(1, "a", &meter)]);
+        accumulator.close_interval();
+        accumulator.record_poll([poll(1, "a", &meter)]);
+        assert_eq!(accumulator.close_interval()[0].1, IntervalStats::default());
+    }
+
+    #[test]
+    fn history_before_start_is_ignored() {
+        let started = SystemTime::now() + Duration::from_secs(3_600);
+        let mut accumulator = Accumulator::new(started);
+        let mut meter = meter();
+        tick(&mut meter, 5);
+        accumulator.record_poll([poll(1, "a", &meter)]);
+        assert_eq!(accumulator.close_interval()[0].1.counts.ticks, 0);
+        tick(&mut meter, 5);
+        accumulator.record_poll([poll(1, "a", &meter)]);
+        assert_eq!(accumulator.close_interval()[0].1.counts.ticks, 1);
+    }
+
+    #[test]
+    fn loops_with_equal_ids_merge() {
+        let mut accumulator = Accumulator::new(SystemTime::UNIX_EPOCH);
         let mut meters = [meter(), meter()];
-        let look = |meters: &[Meter; 2]| {
-            let each = meters.iter().enumerate();
-            each.map(|(n, meter)| (n, named("same"), meter.snapshot())).collect::<Vec<_>>()
-        };
         meters.iter_mut().for_each(|meter| tick(meter, 5));
-        books.take(look(&meters));
-        assert_eq!(books.close()[0].1.facts.ticks, 0);
-        meters.iter_mut().for_each(|meter| tick(meter, 5));
-        books.take(look(&meters));
-        let closed = books.close();
-        assert_eq!((closed.len(), closed[0].1.facts.ticks), (1, 2));
-        // They end, and their total is shown for a while.
-        for _ in 0..=SHOWN_LOOKS {
-            assert_eq!(books.totals().count(), 1);
-            books.take([]);
-        }
-        assert_eq!((books.totals().count(), books.close().len()), (0, 0));
+        accumulator.record_poll(meters.iter().enumerate().map(|(n, meter)| poll(n, "same", meter)));
+        let closed = accumulator.close_interval();
+        assert_eq!((closed.len(), closed[0].1.counts.ticks), (1, 2));
     }
 
     #[test]
-    fn more_loops_than_there_is_room_for_are_counted() {
-        let mut books = Books::new(SystemTime::UNIX_EPOCH);
+    fn ended_loops_are_shown_for_some_polls() {
+        let mut accumulator = Accumulator::new(SystemTime::UNIX_EPOCH);
+        accumulator.record_poll([poll(1, "a", &meter())]);
+        for _ in 0..=MAX_POLLS_AFTER_END {
+            assert_eq!(accumulator.totals().count(), 1);
+            accumulator.record_poll([]);
+        }
+        assert_eq!((accumulator.totals().count(), accumulator.close_interval().len()), (0, 0));
+    }
+
+    #[test]
+    fn excess_loops_are_only_counted() {
+        let mut accumulator = Accumulator::new(SystemTime::UNIX_EPOCH);
         let meter = meter();
         for _ in 0..3 {
-            books.take((0..MAX_LOOPS + 5).map(|n| (n, named(&n.to_string()), meter.snapshot())));
+            accumulator.record_poll((0..MAX_LOOPS + 5).map(|n| poll(n, &n.to_string(), &meter)));
         }
         assert_eq!(
-            (books.totals().count(), books.left_out(), books.meters()),
+            (accumulator.totals().count(), accumulator.left_out(), accumulator.meter_count()),
             (MAX_LOOPS, 5, MAX_LOOPS)
         );
     }
 
     #[test]
     fn early_ticks_are_negative() {
-        let mut books = Books::new(SystemTime::UNIX_EPOCH);
+        let mut accumulator = Accumulator::new(SystemTime::UNIX_EPOCH);
         let mut meter = meter();
         #[allow(clippy::disallowed_methods, reason = "a deadline that is not reached")]
         meter.tick(Instant::now() + Duration::from_secs(5));
         tick(&mut meter, 0);
-        books.take([(1, named("a"), meter.snapshot())]);
-        let closed = books.close();
-        assert_eq!(closed[0].1.bins.iter().next(), Some((BINNING.bin(-1).lower, 1)));
-        assert_eq!(closed[0].1.facts.early, 1);
+        accumulator.record_poll([poll(1, "a", &meter)]);
+        let closed = accumulator.close_interval();
+        assert_eq!(closed[0].1.bins.iter().next(), Some((BINNING.bin(-1)[0], 1)));
+        assert_eq!(closed[0].1.counts.early, 1);
     }
 }

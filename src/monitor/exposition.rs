@@ -1,26 +1,26 @@
-//! What is scraped, of a moment: its families, in whichever form is asked for. Base units. Pure.
+//! The metrics of a scrape: metric families in base units, in the format that the client prefers.
+//! Does no I/O.
 
 mod family;
-mod form;
 mod histogram;
+mod negotiation;
 mod protobuf;
-mod text;
+mod text_format;
 
 use std::borrow::Cow;
 
-pub use form::Form;
+pub use negotiation::ExpositionFormat;
 
-use crate::interop::openmetrics::format_seconds;
-use crate::monitor::books::{Loop, Total};
-use crate::monitor::exposition::family::{Family, Kind, Labels, Sample, Value};
+use crate::interop::openmetrics::seconds;
+use crate::monitor::accumulator::{LoopId, LoopTotal};
+use crate::monitor::exposition::family::{Family, FamilyKind, Labels, Sample, Value};
 use crate::monitor::exposition::histogram::Histogram;
 
-/// A moment of the monitor.
+/// State of the monitor at the time of a scrape.
 #[derive(Debug)]
-pub struct Moment<'a> {
-    pub loops: Vec<(&'a Loop, &'a Total)>,
-    /// Of limits: which loop, which limit, how often it was broken.
-    pub breaches: Vec<(&'a Loop, &'a str, u64)>,
+pub struct MonitorState<'a> {
+    pub loops: Vec<(&'a LoopId, &'a LoopTotal)>,
+    pub breaches: Vec<BreachCount<'a>>,
     /// Label names and values of `osjitter_info`.
     pub info: &'a [(&'static str, String)],
     pub cpu_ns: Option<u64>,
@@ -33,135 +33,180 @@ pub struct Moment<'a> {
     pub meters_left_out: usize,
 }
 
-/// A name, its help, and how to get it.
-type Counter = (&'static str, &'static str, fn(&Total) -> u64);
+/// Number of intervals in which a loop broke a limit.
+#[derive(Debug)]
+pub struct BreachCount<'a> {
+    pub loop_id: &'a LoopId,
+    pub limit: &'a str,
+    pub count: u64,
+}
 
-const COUNTERS: [Counter; 5] = [
-    ("osjitter_ticks", "Ticks asked for.", |t| t.ticks),
-    ("osjitter_missed_ticks", "Ticks not delivered before the next deadline.", |t| t.missed),
-    ("osjitter_skipped_ticks", "Ticks never delivered.", |t| t.skipped),
-    ("osjitter_coalesced_ticks", "Ticks that came together with the one before.", |t| t.coalesced),
-    ("osjitter_early_ticks", "Ticks delivered before their deadline.", |t| t.early),
+/// A counter that every loop has.
+struct LoopCounter {
+    name: &'static str,
+    help: &'static str,
+    value: fn(&LoopTotal) -> u64,
+}
+
+const LOOP_COUNTERS: [LoopCounter; 5] = [
+    LoopCounter { name: "osjitter_ticks", help: "Planned ticks.", value: |t| t.ticks },
+    LoopCounter {
+        name: "osjitter_missed_ticks",
+        help: "Ticks not delivered before the next deadline.",
+        value: |t| t.missed,
+    },
+    LoopCounter {
+        name: "osjitter_skipped_ticks",
+        help: "Ticks never delivered.",
+        value: |t| t.skipped,
+    },
+    LoopCounter {
+        name: "osjitter_coalesced_ticks",
+        help: "Ticks delivered together with the one before.",
+        value: |t| t.coalesced,
+    },
+    LoopCounter {
+        name: "osjitter_early_ticks",
+        help: "Ticks delivered before their deadline.",
+        value: |t| t.early,
+    },
 ];
 
-/// In a form.
-pub fn page(moment: &Moment<'_>, form: Form) -> Vec<u8> {
-    let families = families(moment);
-    match form {
-        Form::Text => text::text(&families, false).into_bytes(),
-        Form::OpenMetrics => text::text(&families, true).into_bytes(),
-        Form::Protobuf => protobuf::bytes(&families),
+/// Renders the metrics in a format.
+pub fn render(state: &MonitorState<'_>, format: ExpositionFormat) -> Vec<u8> {
+    let families = families(state);
+    match format {
+        ExpositionFormat::Text => text_format::render(&families, false).into_bytes(),
+        ExpositionFormat::OpenMetrics => text_format::render(&families, true).into_bytes(),
+        ExpositionFormat::Protobuf => protobuf::encode(&families),
     }
 }
 
-fn families<'a>(moment: &Moment<'a>) -> Vec<Family<'a>> {
-    let of_loops = |value: &dyn Fn(&'a Total) -> Option<Value<'a>>| {
-        let loops = moment.loops.iter();
-        loops
-            .filter_map(|(of, total)| Some(Sample { labels: labels(of), value: value(total)? }))
-            .collect()
-    };
-    let info = moment.info.iter().map(|(name, value)| (*name, Cow::from(value))).collect();
-    let mut all = vec![
-        Family {
-            name: "osjitter",
-            kind: Kind::Info,
-            help: "What measures, and on what.",
-            samples: vec![Sample { labels: info, value: Value::Number(1.0) }],
-        },
+fn families<'a>(state: &MonitorState<'a>) -> Vec<Family<'a>> {
+    let mut families = vec![info_family(state)];
+    families.extend(lateness_families(state));
+    families.extend(LOOP_COUNTERS.iter().map(|counter| Family {
+        name: counter.name,
+        kind: FamilyKind::Counter,
+        help: counter.help,
+        samples: loop_samples(state, |total| Some(Value::Number((counter.value)(total) as f64))),
+    }));
+    families.push(breach_family(state));
+    families.extend(monitor_families(state));
+    families
+}
+
+fn info_family<'a>(state: &MonitorState<'a>) -> Family<'a> {
+    let labels = state.info.iter().map(|(name, value)| (*name, Cow::from(value))).collect();
+    Family {
+        name: "osjitter",
+        kind: FamilyKind::Info,
+        help: "Version of the monitor, and the machine it runs on.",
+        samples: vec![Sample { labels, value: Value::Number(1.0) }],
+    }
+}
+
+fn lateness_families<'a>(state: &MonitorState<'a>) -> [Family<'a>; 2] {
+    [
         Family {
             name: "osjitter_lateness_seconds",
-            kind: Kind::Histogram,
+            kind: FamilyKind::Histogram,
             help: "Wake time minus deadline; buckets to within 0.8 %.",
-            samples: of_loops(&|total| Some(Value::Histogram(Histogram(&total.bins)))),
+            samples: loop_samples(state, |total| Some(Value::Histogram(Histogram(&total.bins)))),
         },
         Family {
             name: "osjitter_lateness_max_seconds",
-            kind: Kind::Gauge,
+            kind: FamilyKind::Gauge,
             help: "Largest lateness of the last closed interval.",
-            samples: of_loops(&|total| Some(Value::Number(total.closed_max_ns? as f64 / 1e9))),
+            samples: loop_samples(state, |total| {
+                Some(Value::Number(total.closed_max_ns? as f64 / 1e9))
+            }),
         },
-    ];
-    all.extend(COUNTERS.map(|(name, help, get)| {
-        let samples = of_loops(&|total| Some(Value::Number(get(total) as f64)));
-        Family { name, kind: Kind::Counter, help, samples }
-    }));
-    let breaches = moment.breaches.iter().map(|(of, limit, times)| {
-        let mut labels = labels(of);
-        labels.push(("limit", Cow::from(*limit)));
-        Sample { labels, value: Value::Number(*times as f64) }
-    });
-    all.push(Family {
-        name: "osjitter_limit_breaches",
-        kind: Kind::Counter,
-        help: "Closed intervals that broke a limit.",
-        samples: breaches.collect(),
-    });
-    let cpu_seconds = moment.cpu_ns.map(|ns| ns as f64 / 1e9);
-    let singles = [
-        ("osjitter_cpu_seconds", Kind::Counter, "CPU time of the monitor itself.", cpu_seconds),
-        (
-            "osjitter_budget_ratio",
-            Kind::Gauge,
-            "CPU time that the monitor may use, of one core.",
-            Some(moment.budget),
-        ),
-        (
-            "osjitter_probe_stretches",
-            Kind::Counter,
-            "Times the probes' periods were doubled to keep the budget.",
-            Some(moment.stretches as f64),
-        ),
-        (
-            "osjitter_probes_ended",
-            Kind::Counter,
-            "Probes that ended by an error.",
-            Some(moment.probes_ended as f64),
-        ),
-        (
-            "osjitter_intervals_closed",
-            Kind::Counter,
-            "Intervals that have ended.",
-            Some(moment.intervals_closed as f64),
-        ),
-        (
-            "osjitter_intervals_lost",
-            Kind::Counter,
-            "Intervals that could not be written.",
-            Some(moment.intervals_lost as f64),
-        ),
-        (
-            "osjitter_meters",
-            Kind::Gauge,
-            "Metered loops of other programs.",
-            Some(moment.meters as f64),
-        ),
-        (
-            "osjitter_meters_left_out",
-            Kind::Gauge,
-            "Metered loops beyond those there is room for.",
-            Some(moment.meters_left_out as f64),
-        ),
-    ];
-    all.extend(singles.into_iter().filter_map(|(name, kind, help, value)| {
-        let samples = vec![Sample { labels: Labels::new(), value: Value::Number(value?) }];
-        Some(Family { name, kind, help, samples })
-    }));
-    all
+    ]
 }
 
-fn labels(of: &Loop) -> Labels<'_> {
-    let (name, of_name, period_ns, last, of_last) = match of {
-        Loop::Probe { subject, period_ns, runtime } => {
-            ("subject", subject, period_ns, "runtime", runtime)
+fn breach_family<'a>(state: &MonitorState<'a>) -> Family<'a> {
+    let sample = |breach: &BreachCount<'a>| {
+        let mut labels = loop_labels(breach.loop_id);
+        labels.push(("limit", Cow::from(breach.limit)));
+        Sample { labels, value: Value::Number(breach.count as f64) }
+    };
+    Family {
+        name: "osjitter_limit_breaches",
+        kind: FamilyKind::Counter,
+        help: "Closed intervals that broke a limit.",
+        samples: state.breaches.iter().map(sample).collect(),
+    }
+}
+
+/// Returns the families about the monitor itself, which have one sample each.
+fn monitor_families<'a>(state: &MonitorState<'a>) -> Vec<Family<'a>> {
+    let family = |name, kind, help, value| Family {
+        name,
+        kind,
+        help,
+        samples: vec![Sample { labels: Labels::new(), value: Value::Number(value) }],
+    };
+    let counter = |name, help, value: u64| family(name, FamilyKind::Counter, help, value as f64);
+    let gauge = |name, help, value: f64| family(name, FamilyKind::Gauge, help, value);
+    let cpu_time = state.cpu_ns.map(|ns| {
+        let help = "CPU time of the monitor itself.";
+        family("osjitter_cpu_seconds", FamilyKind::Counter, help, ns as f64 / 1e9)
+    });
+    let mut families: Vec<Family<'a>> = cpu_time.into_iter().collect();
+    families.extend([
+        gauge(
+            "osjitter_budget_ratio",
+            "CPU time that the monitor may use, of one core.",
+            state.budget,
+        ),
+        counter(
+            "osjitter_probe_stretches",
+            "Times the probes' periods were doubled to keep the budget.",
+            state.stretches,
+        ),
+        counter("osjitter_probes_ended", "Probes that ended by an error.", state.probes_ended),
+        counter("osjitter_intervals_closed", "Intervals that have ended.", state.intervals_closed),
+        counter(
+            "osjitter_intervals_lost",
+            "Intervals that could not be written.",
+            state.intervals_lost,
+        ),
+        gauge("osjitter_meters", "Metered loops of other programs.", state.meters as f64),
+        gauge(
+            "osjitter_meters_left_out",
+            "Metered loops beyond the maximum.",
+            state.meters_left_out as f64,
+        ),
+    ]);
+    families
+}
+
+/// Returns a sample of each loop that has the value.
+fn loop_samples<'a>(
+    state: &MonitorState<'a>,
+    value: impl Fn(&'a LoopTotal) -> Option<Value<'a>>,
+) -> Vec<Sample<'a>> {
+    let sample = |(loop_id, total): &(&'a LoopId, &'a LoopTotal)| {
+        Some(Sample { labels: loop_labels(loop_id), value: value(total)? })
+    };
+    state.loops.iter().filter_map(sample).collect()
+}
+
+fn loop_labels(loop_id: &LoopId) -> Labels<'_> {
+    let (period_ns, name, origin) = match loop_id {
+        LoopId::Probe { subject, period_ns, runtime } => {
+            (*period_ns, ("subject", subject), ("runtime", runtime))
         }
-        Loop::Meter { meter, period_ns, program } => {
-            ("meter", meter, period_ns, "program", program)
+        LoopId::Meter { meter, period_ns, program } => {
+            (*period_ns, ("meter", meter), ("program", program))
         }
     };
-    let period = format_seconds(*period_ns as f64);
-    let mut labels =
-        vec![(name, Cow::from(of_name)), ("period", period.into()), (last, Cow::from(of_last))];
+    let mut labels = vec![
+        (name.0, Cow::from(name.1)),
+        ("period", seconds(period_ns as f64).into()),
+        (origin.0, Cow::from(origin.1)),
+    ];
     labels.retain(|(_, value)| !value.is_empty());
     labels
 }
@@ -169,16 +214,16 @@ fn labels(of: &Loop) -> Labels<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::monitor::books::BINNING;
+    use crate::monitor::accumulator::BINNING;
 
     #[test]
-    fn the_text_of_a_moment() {
-        let probe = Loop::Probe {
+    fn text_formats() {
+        let probe = LoopId::Probe {
             subject: "os-interval".to_owned(),
             period_ns: 10_000_000,
             runtime: "current-thread".to_owned(),
         };
-        let meter = Loop::Meter {
+        let meter = LoopId::Meter {
             meter: "a \"loop\"".to_owned(),
             period_ns: 1_000_000_000,
             program: "b\\c".to_owned(),
@@ -187,11 +232,11 @@ mod tests {
             .map(|(value, count)| (BINNING.bin(value).lower, count))
             .into_iter()
             .collect();
-        let total = Total { ticks: 7, missed: 1, skipped: 1, bins, ..Total::default() };
-        let closed = Total { closed_max_ns: Some(14_000), ..total.clone() };
-        let moment = Moment {
+        let total = LoopTotal { ticks: 7, missed: 1, skipped: 1, bins, ..LoopTotal::default() };
+        let closed = LoopTotal { closed_max_ns: Some(14_000), ..total.clone() };
+        let state = MonitorState {
             loops: vec![(&probe, &closed), (&meter, &total)],
-            breaches: vec![(&probe, "p99=2ms", 3)],
+            breaches: vec![BreachCount { loop_id: &probe, limit: "p99=2ms", count: 3 }],
             info: &[("version", "0.1.0".to_owned())],
             cpu_ns: Some(1_500_000_000),
             budget: 0.005,
@@ -202,9 +247,9 @@ mod tests {
             meters: 1,
             meters_left_out: 0,
         };
-        let text = |form| String::from_utf8(page(&moment, form)).unwrap();
-        insta::assert_snapshot!(text(Form::OpenMetrics));
-        let older = text(Form::Text);
+        let text = |format| String::from_utf8(render(&state, format)).unwrap();
+        insta::assert_snapshot!(text(ExpositionFormat::OpenMetrics));
+        let older = text(ExpositionFormat::Text);
         assert!(
             older.contains("# TYPE osjitter_ticks_total counter")
                 && older.contains("# TYPE osjitter_info gauge")

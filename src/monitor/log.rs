@@ -1,4 +1,5 @@
-//! Interval files: a pair for each interval, in a directory of its day, whole or not there.
+//! Interval files of the monitor: a pair per interval, in a directory per day. A pair is written
+//! completely or not at all.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,7 +9,7 @@ use cli::exit::{self, usage};
 use crate::file_io::{self, Contents};
 use files::bins::{self, Interval};
 
-/// What the files of an interval end in, in the order in which they appear.
+/// Endings of an interval's files, in the order in which the files appear.
 const ENDINGS: [&str; 3] = ["breaches.json", "intervals.csv", "bins.csv"];
 
 #[derive(Debug)]
@@ -16,116 +17,139 @@ pub struct Log {
     directory: PathBuf,
     /// Name of the machine, as part of a file's name.
     host: String,
-    /// Intervals to keep.
-    keep: Option<usize>,
+    /// Maximum number of intervals to keep, if there is one.
+    max_intervals: Option<usize>,
 }
 
 impl Log {
-    /// A directory that is proved writable.
-    pub fn open(directory: &Path, host: &str, keep: Option<usize>) -> exit::Result<Self> {
-        let refused = |e| {
+    /// Opens a directory, and creates it if it does not exist.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the directory is not writable.
+    pub fn open(directory: &Path, host: &str, max_intervals: Option<usize>) -> exit::Result<Self> {
+        let unwritable = |e| {
             usage!(
-                "cannot write to {}: {e}; give another directory with --log",
+                "cannot write to {}: {e}; choose another directory with --log",
                 directory.display()
             )
         };
         std::fs::create_dir_all(directory)
             .and_then(|()| file_io::try_writing(directory))
-            .map_err(refused)?;
-        for day in std::fs::read_dir(directory).map_err(refused)?.flatten() {
+            .map_err(unwritable)?;
+        for day in std::fs::read_dir(directory).map_err(unwritable)?.flatten() {
             file_io::sweep(&day.path());
         }
-        let plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
-        let host = host.chars().map(|c| if plain(c) { c } else { '_' }).collect();
-        Ok(Self { directory: directory.to_owned(), host, keep })
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+        let host = host.chars().map(|c| if is_plain(c) { c } else { '_' }).collect();
+        Ok(Self { directory: directory.to_owned(), host, max_intervals })
     }
 
-    /// Writes an interval that began at `start`, RFC 3339 in UTC with microseconds; breaches where
-    /// there are any.
+    /// Writes an interval that began at `start` (RFC 3339 in UTC with microseconds), and its
+    /// breaches if there are any.
     pub fn write(&self, start: &str, rows: &[Interval], breaches: Option<&str>) -> io::Result<()> {
-        // The directory was there at the start: one that has vanished is not made anew where a disk
-        // was mounted.
+        // Only the day is created. If the log directory has vanished, its disk may be unmounted,
+        // and a new directory would hide the mount point.
         let (day, time) = start.split_at_checked(10).ok_or(io::ErrorKind::InvalidInput)?;
-        let of_day = self.directory.join(day);
-        match std::fs::create_dir(&of_day) {
+        let day_directory = self.directory.join(day);
+        match std::fs::create_dir(&day_directory) {
             Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(e),
             _ => {}
         }
         let seconds: String = time.chars().filter(char::is_ascii_digit).take(6).collect();
-        let stem =
-            self.free(&of_day, &format!("{}.{}T{seconds}Z", self.host, day.replace('-', "")));
-        let [of_breaches, of_intervals, of_bins] = ENDINGS.map(|end| format!("{stem}.{end}"));
+        let stem = format!("{}.{}T{seconds}Z", self.host, day.replace('-', ""));
+        let stem = unused_stem(&day_directory, &stem);
+        let [breaches_name, intervals_name, bins_name] =
+            ENDINGS.map(|ending| format!("{stem}.{ending}"));
         let text = breaches.unwrap_or_default();
-        // The bins of a busy host are megabytes: memory that a monitor would keep for ever.
-        let all: [(&str, Contents<'_>); 3] = [
-            (&of_breaches, &|to| to.write_all(text.as_bytes())),
-            (&of_intervals, &|to| to.write_all(bins::intervals_csv(rows).as_bytes())),
-            (&of_bins, &|to| bins::write_bins(to, rows)),
+        // The bins of a busy host are megabytes. They are streamed, since a monitor would keep the
+        // memory of a buffer.
+        let files: [(&str, Contents<'_>); 3] = [
+            (&breaches_name, &|to| to.write_all(text.as_bytes())),
+            (&intervals_name, &|to| to.write_all(bins::intervals_csv(rows).as_bytes())),
+            (&bins_name, &|to| bins::write_bins(to, rows)),
         ];
-        file_io::replace_with(&of_day, if breaches.is_some() { &all } else { &all[1..] })?;
-        match self.keep {
-            Some(keep) => self.sweep(keep),
+        let first = if breaches.is_some() { 0 } else { 1 };
+        file_io::replace_with(&day_directory, &files[first..])?;
+        match self.max_intervals {
+            Some(max_intervals) => self.remove_old_intervals(max_intervals),
             None => Ok(()),
         }
     }
 
-    /// A name that no file has yet: two monitors may share a directory.
-    fn free(&self, of_day: &Path, stem: &str) -> String {
-        let taken =
-            |stem: &str| ENDINGS.iter().any(|end| of_day.join(format!("{stem}.{end}")).exists());
-        let numbered =
-            (1_u32..).map(|n| if n == 1 { stem.to_owned() } else { format!("{stem}-{n}") });
-        numbered.into_iter().find(|stem| !taken(stem)).expect("the counter does not run out")
-    }
-
-    /// Removes the oldest intervals of this host, until so many are left, and days that are empty
-    /// then.
-    fn sweep(&self, keep: usize) -> io::Result<()> {
-        let names = |directory: &Path| -> io::Result<Vec<String>> {
-            let mut names: Vec<String> = std::fs::read_dir(directory)?
-                .flatten()
-                .filter_map(|entry| entry.file_name().into_string().ok())
-                .collect();
-            names.sort_unstable();
-            Ok(names)
-        };
-        let is_day = |name: &String| {
-            name.len() == 10 && name.chars().all(|c| c.is_ascii_digit() || c == '-')
-        };
-        let mut stems: Vec<(PathBuf, String)> = Vec::new();
-        for day in names(&self.directory)?.into_iter().filter(is_day) {
-            let of_day = self.directory.join(&day);
-            let host = format!("{}.{}T", self.host, day.replace('-', ""));
-            let stem = |name: String| {
-                let stem = ENDINGS
-                    .iter()
-                    .find_map(|end| name.strip_suffix(end)?.strip_suffix('.'))?
-                    .to_owned();
-                stem.starts_with(&host).then_some(stem)
-            };
-            let mut of_host: Vec<String> = names(&of_day)?.into_iter().filter_map(stem).collect();
-            of_host.dedup();
-            stems.extend(of_host.into_iter().map(|stem| (of_day.clone(), stem)));
-        }
-        for (of_day, stem) in stems.iter().take(stems.len().saturating_sub(keep)) {
-            for end in ENDINGS {
-                match std::fs::remove_file(of_day.join(format!("{stem}.{end}"))) {
+    /// Removes the oldest intervals of this host beyond the maximum, and days that are then empty.
+    fn remove_old_intervals(&self, max_intervals: usize) -> io::Result<()> {
+        let intervals = self.list_intervals()?;
+        let excess = intervals.len().saturating_sub(max_intervals);
+        for interval in &intervals[..excess] {
+            for ending in ENDINGS {
+                let path = interval.directory.join(format!("{}.{ending}", interval.stem));
+                match std::fs::remove_file(path) {
                     Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
                     _ => {}
                 }
             }
-            // It goes only when it is empty.
-            let _ = std::fs::remove_dir(of_day);
+            // Fails unless the directory is empty.
+            let _ = std::fs::remove_dir(&interval.directory);
         }
         Ok(())
     }
+
+    /// Returns the intervals of this host, oldest first.
+    fn list_intervals(&self) -> io::Result<Vec<LoggedInterval>> {
+        let mut intervals = Vec::new();
+        for day in sorted_names(&self.directory)?.into_iter().filter(|name| is_day(name)) {
+            let directory = self.directory.join(&day);
+            let prefix = format!("{}.{}T", self.host, day.replace('-', ""));
+            let names = sorted_names(&directory)?;
+            let mut stems: Vec<&str> = names.iter().filter_map(|name| stem_of(name)).collect();
+            stems.retain(|stem| stem.starts_with(&prefix));
+            stems.dedup();
+            let logged =
+                |stem: &str| LoggedInterval { directory: directory.clone(), stem: stem.to_owned() };
+            intervals.extend(stems.into_iter().map(logged));
+        }
+        Ok(intervals)
+    }
+}
+
+/// The files of an interval: their directory, and their common name without the ending.
+struct LoggedInterval {
+    directory: PathBuf,
+    stem: String,
+}
+
+/// Returns the stem, with a number if it is in use: two monitors may share a directory.
+fn unused_stem(directory: &Path, stem: &str) -> String {
+    let is_used = |stem: &str| {
+        ENDINGS.iter().any(|ending| directory.join(format!("{stem}.{ending}")).exists())
+    };
+    let mut stems = (1_u32..).map(|n| if n == 1 { stem.to_owned() } else { format!("{stem}-{n}") });
+    stems.find(|stem| !is_used(stem)).expect("the counter does not run out")
+}
+
+fn sorted_names(directory: &Path) -> io::Result<Vec<String>> {
+    let entries = std::fs::read_dir(directory)?.flatten();
+    let mut names: Vec<String> =
+        entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    names.sort_unstable();
+    Ok(names)
+}
+
+fn is_day(name: &str) -> bool {
+    name.len() == 10 && name.chars().all(|c| c.is_ascii_digit() || c == '-')
+}
+
+/// Returns the name of an interval's file without its ending.
+fn stem_of(name: &str) -> Option<&str> {
+    ENDINGS.iter().find_map(|ending| name.strip_suffix(ending)?.strip_suffix('.'))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn all(directory: &Path) -> Vec<String> {
+    fn file_names(directory: &Path) -> Vec<String> {
         let mut found = Vec::new();
         for day in std::fs::read_dir(directory).unwrap().flatten() {
             let files = std::fs::read_dir(day.path()).unwrap().flatten();
@@ -136,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interval_is_a_pair_and_nothing_is_overwritten() {
+    fn existing_files_are_not_overwritten() {
         let home = tempfile::tempdir().unwrap();
         let log = Log::open(&home.path().join("log"), "a/b", None).unwrap();
         log.write(
@@ -153,11 +177,11 @@ mod tests {
             "a_b.20261122T055500Z.bins.csv",
             "a_b.20261122T055500Z.intervals.csv",
         ];
-        assert_eq!(all(&home.path().join("log")), expected);
+        assert_eq!(file_names(&home.path().join("log")), expected);
     }
 
     #[test]
-    fn the_oldest_go_and_others_stay() {
+    fn oldest_intervals_are_removed() {
         let home = tempfile::tempdir().unwrap();
         let log = Log::open(home.path(), "host", Some(2)).unwrap();
         std::fs::create_dir(home.path().join("2026-11-21")).unwrap();
@@ -171,14 +195,15 @@ mod tests {
         ] {
             log.write(start, &[], None).unwrap();
         }
-        let left = all(home.path());
-        assert_eq!(left.len(), 5, "{left:?}");
-        assert!(other.exists() && left.iter().all(|name| !name.contains("T23000")), "{left:?}");
-        assert!(!home.path().join("2026-11-20").exists(), "an empty day goes");
+        let remaining = file_names(home.path());
+        assert_eq!(remaining.len(), 5, "{remaining:?}");
+        assert!(other.exists());
+        assert!(remaining.iter().all(|name| !name.contains("T23000")), "{remaining:?}");
+        assert!(!home.path().join("2026-11-20").exists(), "an empty day is removed");
     }
 
     #[test]
-    fn what_a_killed_one_left_goes_an_hour_later() {
+    fn abandoned_temporary_files_are_removed() {
         let home = tempfile::tempdir().unwrap();
         let day = home.path().join("2026-11-21");
         std::fs::create_dir(&day).unwrap();
@@ -195,18 +220,23 @@ mod tests {
             std::fs::File::create(day.join(name)).unwrap().set_modified(at).unwrap();
         }
         Log::open(home.path(), "host", None).unwrap();
-        assert_eq!(all(home.path()), names[1..]);
+        assert_eq!(file_names(home.path()), names[1..]);
     }
 
     #[test]
-    fn a_directory_that_has_vanished_is_an_error_and_no_new_one() {
+    fn vanished_directory_is_not_recreated() {
         let home = tempfile::tempdir().unwrap();
         let log = Log::open(&home.path().join("log"), "host", None).unwrap();
         std::fs::remove_dir(home.path().join("log")).unwrap();
         assert!(log.write("2026-11-22T05:55:00.0Z", &[], None).is_err());
         assert!(!home.path().join("log").exists());
+    }
+
+    #[test]
+    fn file_instead_of_directory_is_rejected() {
+        let home = tempfile::tempdir().unwrap();
         std::fs::write(home.path().join("file"), "").unwrap();
-        let refused = Log::open(&home.path().join("file"), "host", None).unwrap_err();
-        assert!(refused.to_string().contains("--log"), "{refused}");
+        let error = Log::open(&home.path().join("file"), "host", None).unwrap_err();
+        assert!(error.to_string().contains("--log"), "{error}");
     }
 }

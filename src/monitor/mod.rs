@@ -1,7 +1,7 @@
-//! `osjitter monitor`: probes and meters for days, in intervals.
+//! `osjitter monitor`: runs probes and watches meters for days, in intervals.
 
+mod accumulator;
 pub mod args;
-mod books;
 mod budget;
 mod exposition;
 mod http;
@@ -22,130 +22,152 @@ use engine::subject;
 use files::bins::{Labels, cell};
 
 use crate::interrupt::stop_on_interrupt;
-use crate::meters::Watch;
+use crate::meters::MeterReader;
+use crate::monitor::accumulator::{LoopId, MAX_LOOPS};
 use crate::monitor::args::MonitorArgs;
 use crate::monitor::http::Server;
-use crate::monitor::limits::MAX_LIMITS;
+use crate::monitor::limits::{Limit, MAX_LIMITS};
 use crate::monitor::log::Log;
 use crate::monitor::session::{Session, Setup};
 use crate::terminal::note;
 
-const SUBJECTS: [&str; 2] = ["os-interval", "nanosleep"];
-const PERIOD: Duration = Duration::from_millis(10);
-/// A program that ends takes its meters with it: no more than this of them is lost.
-const LOOK: Duration = Duration::from_secs(10);
-/// How long an interrupt may go unnoticed.
-const NOTICE: Duration = Duration::from_millis(100);
+const DEFAULT_SUBJECTS: [&str; 2] = ["os-interval", "nanosleep"];
+const DEFAULT_PERIOD: Duration = Duration::from_millis(10);
+const MAX_PROBES: usize = MAX_LOOPS / 2;
+/// Maximum time between two polls. A program that ends removes its meters, so at most the ticks of
+/// this time are lost.
+const POLL_INTERVAL: Duration = Duration::from_secs(10);
+/// Maximum time until an interrupt takes effect.
+const INTERRUPT_POLL_INTERVAL: Duration = Duration::from_millis(100);
 const MAX_LABEL_BYTES: usize = 3_500;
 
+/// Runs the monitor until it is interrupted or its duration has passed.
 pub fn run(args: &MonitorArgs) -> exit::Result<ExitStatus> {
     if args.log.is_none() && args.listen.is_none() && args.limit.is_empty() {
         return Err(usage!(
-            "nobody would learn what it sees: give --log DIR, --listen ADDR or --limit, such as --limit p99=2ms"
+            "no output selected; use --log DIR, --listen ADDR or --limit, for example --limit p99=2ms"
         ));
     }
-    // Each scrape is a thread, and makes a text of some hundred kB.
+    // Every scrape runs on a thread and builds a text of some hundred kB.
     os::limit_heap_growth();
-    let scenarios = scenarios(args)?;
+    let scenarios = select_scenarios(args)?;
     let setup = setup(args, &scenarios)?;
-    let watch = if args.no_meters {
-        None
-    } else {
-        let opened = Watch::new(args.all, session::MAX_FILES);
-        Some(opened.map_err(|e| Error::usage(format!("{e}; --no-meters leaves meters alone")))?)
-    };
-    let keep = args.keep.map(|n| usize::try_from(n).unwrap_or(usize::MAX));
-    let log =
-        args.log.as_deref().map(|directory| Log::open(directory, &setup.host, keep)).transpose()?;
+    let meters = open_meters(args)?;
+    let max_intervals = args.keep.map(|n| usize::try_from(n).unwrap_or(usize::MAX));
+    let log = args
+        .log
+        .as_deref()
+        .map(|directory| Log::open(directory, &setup.host, max_intervals))
+        .transpose()?;
     let server = args.listen.map(Server::bind).transpose()?;
     let stop = Arc::default();
     stop_on_interrupt(&stop)?;
-    let session = Session::start(setup, &scenarios, watch, draw_seed())?;
+    let session = Session::start(setup, &scenarios, meters, draw_seed())?;
     announce(args, &session, server.as_ref());
     let session = Arc::new(Mutex::new(session));
     if let Some(server) = server {
-        let scraped = Arc::clone(&session);
-        let served = server.serve(move |form| locked(&scraped).page(form));
-        served.map_err(|e| Error::measure(format!("cannot answer scrapes: {e}")))?;
+        serve_scrapes(server, &session)?;
     }
-    watched(args, &session, log.as_ref(), &stop);
-    let mut session = locked(&session);
-    // The listener holds it as long as the process is there.
-    session.end();
+    run_intervals(args, &session, log.as_ref(), &stop);
+    let mut session = lock(&session);
+    // The server's threads keep the session alive until the process ends.
+    session.stop_probes();
+    Ok(report_end(args, &session))
+}
+
+fn open_meters(args: &MonitorArgs) -> exit::Result<Option<MeterReader>> {
+    if args.no_meters {
+        return Ok(None);
+    }
+    let meters = MeterReader::new(args.all, session::MAX_FILES);
+    let meters = meters.map_err(|e| Error::usage(format!("{e}; --no-meters ignores meters")))?;
+    Ok(Some(meters))
+}
+
+fn serve_scrapes(server: Server, session: &Arc<Mutex<Session>>) -> exit::Result<()> {
+    let session = Arc::clone(session);
+    let serving = server.serve(move |format| lock(&session).scrape(format));
+    serving.map_err(|e| Error::measure(format!("cannot serve metrics: {e}")))
+}
+
+fn report_end(args: &MonitorArgs, session: &Session) -> ExitStatus {
     let (closed, lost) = (session.intervals_closed(), session.intervals_lost);
     if lost > 0 {
         note(false, &format!("{lost} of {closed} intervals could not be written"));
-        return Ok(ExitStatus::NotMeasured);
+        return ExitStatus::NotMeasured;
     }
-    note(
-        args.quiet,
-        &format!(
-            "ended after {}",
-            counted(usize::try_from(closed).unwrap_or(usize::MAX), "interval")
-        ),
-    );
-    Ok(ExitStatus::Done)
+    let closed = usize::try_from(closed).unwrap_or(usize::MAX);
+    note(args.quiet, &format!("ended after {}", pluralize(closed, "interval")));
+    ExitStatus::Done
 }
 
-fn counted(n: usize, what: &str) -> String {
-    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
+fn pluralize(n: usize, noun: &str) -> String {
+    format!("{n} {noun}{}", if n == 1 { "" } else { "s" })
 }
 
-/// A scrape that panicked has not touched the books.
-fn locked(session: &Mutex<Session>) -> MutexGuard<'_, Session> {
+/// Locks the session. A scrape that panicked has not modified it, so poisoning is ignored.
+fn lock(session: &Mutex<Session>) -> MutexGuard<'_, Session> {
     session.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Looks and closes until it is to end, and then once more.
-fn watched(args: &MonitorArgs, session: &Mutex<Session>, log: Option<&Log>, stop: &AtomicBool) {
-    let began = tach::Instant::now();
-    let mut opened = began;
+/// Polls the meters and closes intervals until the monitor should stop, then closes the last one.
+fn run_intervals(
+    args: &MonitorArgs,
+    session: &Mutex<Session>,
+    log: Option<&Log>,
+    stop: &AtomicBool,
+) {
+    let monitor_start = tach::Instant::now();
+    let mut interval_start = monitor_start;
     let mut length = until_boundary(args.interval);
     loop {
-        // No call of a probe's: how late those are is another question than how long this waits.
-        std::thread::park_timeout(NOTICE.min(length.saturating_sub(opened.elapsed())));
-        let over = stop.load(Ordering::Relaxed)
-            || args.duration.is_some_and(|length| began.elapsed() >= length);
-        if over || opened.elapsed() >= length {
-            (opened, length) = (tach::Instant::now(), until_boundary(args.interval));
-            let closed = locked(session).close();
-            let written = log.map_or(Ok(()), |log| {
-                log.write(&closed.start, &closed.rows, closed.breaches.as_deref())
-            });
-            if let Err(error) = written {
-                locked(session).intervals_lost += 1;
-                note(false, &format!("the interval of {} is lost: {error}", closed.start));
-            }
-        } else if locked(session).looked().elapsed() >= LOOK {
-            locked(session).look();
+        // The lateness of this wait does not matter: only probes are measured.
+        let remaining = length.saturating_sub(interval_start.elapsed());
+        std::thread::park_timeout(INTERRUPT_POLL_INTERVAL.min(remaining));
+        let is_over = stop.load(Ordering::Relaxed)
+            || args.duration.is_some_and(|duration| monitor_start.elapsed() >= duration);
+        if is_over || interval_start.elapsed() >= length {
+            (interval_start, length) = (tach::Instant::now(), until_boundary(args.interval));
+            close_interval(session, log);
+        } else if lock(session).last_poll().elapsed() >= POLL_INTERVAL {
+            lock(session).poll();
         }
-        if over {
+        if is_over {
             return;
         }
     }
 }
 
-/// Until the next whole multiple of an interval, UTC, or the one after where that is close.
-fn until_boundary(interval: Duration) -> Duration {
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    let into = Duration::from_nanos((now.as_nanos() % interval.as_nanos()) as u64);
-    let left = interval - into;
-    if left < interval / 10 { left + interval } else { left }
+/// Closes the interval and writes it to the log. Reports it as lost if it cannot be written.
+fn close_interval(session: &Mutex<Session>, log: Option<&Log>) {
+    let closed = lock(session).close_interval();
+    let Some(log) = log else { return };
+    if let Err(error) = log.write(&closed.start, &closed.rows, closed.breaches.as_deref()) {
+        lock(session).intervals_lost += 1;
+        note(false, &format!("the interval of {} is lost: {error}", closed.start));
+    }
 }
 
-fn scenarios(args: &MonitorArgs) -> exit::Result<Vec<Scenario>> {
+/// Returns the time until the next whole multiple of the interval, UTC, or until the one after it
+/// if less than a tenth of an interval remains.
+fn until_boundary(interval: Duration) -> Duration {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let elapsed = Duration::from_nanos((now.as_nanos() % interval.as_nanos()) as u64);
+    let remaining = interval - elapsed;
+    if remaining < interval / 10 { remaining + interval } else { remaining }
+}
+
+fn select_scenarios(args: &MonitorArgs) -> exit::Result<Vec<Scenario>> {
     if args.no_probes {
         return Ok(Vec::new());
     }
-    let subjects = match Subjects::union(args.subject.iter().cloned()) {
-        none if none.is_empty() => SUBJECTS
-            .iter()
-            .map(|name| parse_subject(name))
-            .collect::<Result<_, _>>()
-            .map_err(Error::usage)?,
-        asked => asked,
-    };
-    let periods = if args.period.is_empty() { vec![PERIOD] } else { args.period.clone() };
+    let mut subjects = Subjects::union(args.subject.iter().cloned());
+    if subjects.is_empty() {
+        let defaults: Result<_, _> =
+            DEFAULT_SUBJECTS.iter().map(|name| parse_subject(name)).collect();
+        subjects = defaults.map_err(Error::usage)?;
+    }
+    let periods = if args.period.is_empty() { vec![DEFAULT_PERIOD] } else { args.period.clone() };
     let scenarios = ScenarioArgs {
         subjects,
         periods,
@@ -153,18 +175,19 @@ fn scenarios(args: &MonitorArgs) -> exit::Result<Vec<Scenario>> {
         ..ScenarioArgs::default()
     };
     let scenarios = scenarios.scenarios()?;
-    if scenarios.len() > books::MAX_LOOPS / 2 {
-        return Err(usage!(
-            "{} probes; a monitor has at most {}",
-            scenarios.len(),
-            books::MAX_LOOPS / 2
-        ));
+    check_probes(args, &scenarios)?;
+    Ok(scenarios)
+}
+
+fn check_probes(args: &MonitorArgs, scenarios: &[Scenario]) -> exit::Result<()> {
+    if scenarios.len() > MAX_PROBES {
+        return Err(usage!("{} probes selected; the maximum is {MAX_PROBES}", scenarios.len()));
     }
-    for scenario in &scenarios {
+    for scenario in scenarios {
         let name = scenario.subject.name();
         if name.ends_with("-delay") {
             return Err(usage!(
-                "{name} moves its grid with each miss, so that its lateness only grows over days; leave it out"
+                "{name} moves its grid with each miss, so its lateness would only grow over days; leave it out"
             ));
         }
         subject::check_available(&name)
@@ -174,50 +197,18 @@ fn scenarios(args: &MonitorArgs) -> exit::Result<Vec<Scenario>> {
     if spinning as f64 > args.budget {
         let needed = spinning * 100 + 10;
         return Err(usage!(
-            "{spinning} of these probes spin, which takes a whole core each at any period; leave them out, or give --budget {needed}%"
+            "{spinning} of these probes spin, which needs a whole core each at any period; leave them out or use --budget {needed}%"
         ));
     }
-    Ok(scenarios)
+    Ok(())
 }
 
 fn setup(args: &MonitorArgs, scenarios: &[Scenario]) -> exit::Result<Setup> {
-    let mut labels = Labels::default();
-    for (key, value) in &args.label {
-        if labels.get(key).is_some() {
-            return Err(usage!("--label {key} is given twice"));
-        }
-        labels.set(key, value).map_err(|why| usage!("--label: {why}"))?;
-    }
-    if labels.to_string().len() > MAX_LABEL_BYTES {
-        return Err(usage!("the labels are longer than {MAX_LABEL_BYTES} bytes"));
-    }
-    if args.limit.len() > MAX_LIMITS {
-        return Err(usage!("{} limits; a monitor has at most {MAX_LIMITS}", args.limit.len()));
-    }
-    for limit in &args.limit {
-        let too_few = |s: &&Scenario| {
-            let of = books::Loop::Probe {
-                subject: s.subject.name(),
-                period_ns: 0,
-                runtime: String::new(),
-            };
-            limit.is_of(&of)
-                && args.interval.as_nanos() / s.period.as_nanos() < u128::from(limit.least_ticks())
-        };
-        if let Some(scenario) = scenarios.iter().find(too_few) {
-            return Err(usage!(
-                "--limit {} needs {} ticks, and {} has {} in {}; give a longer --interval, a shorter --period, or NAME: before the limit",
-                limit.text,
-                limit.least_ticks(),
-                scenario.id,
-                args.interval.as_nanos() / scenario.period.as_nanos(),
-                units::format_exact_duration(args.interval)
-            ));
-        }
-    }
+    let labels = labels(args)?;
+    check_limits(args, scenarios)?;
     let name = args.host.clone().or_else(host::hostname).unwrap_or_default();
     let captured = host::capture();
-    let known = |text: Option<String>| text.unwrap_or_else(|| "unknown".to_owned());
+    let or_unknown = |text: Option<String>| text.unwrap_or_else(|| "unknown".to_owned());
     let stamp =
         humantime::format_rfc3339_seconds(SystemTime::now()).to_string().replace([':', '-'], "");
     Ok(Setup {
@@ -228,28 +219,64 @@ fn setup(args: &MonitorArgs, scenarios: &[Scenario]) -> exit::Result<Setup> {
         budget: args.budget,
         info: vec![
             ("version", env!("CARGO_PKG_VERSION").to_owned()),
-            ("kernel", known(captured.kernel)),
-            ("clock_source", known(captured.clock_source)),
-            ("slack_ns", known(captured.timer_slack_ns.map(|ns| ns.to_string()))),
+            ("kernel", or_unknown(captured.kernel)),
+            ("clock_source", or_unknown(captured.clock_source)),
+            ("slack_ns", or_unknown(captured.timer_slack_ns.map(|ns| ns.to_string()))),
         ],
         quiet: args.quiet,
     })
 }
 
+fn labels(args: &MonitorArgs) -> exit::Result<Labels> {
+    let mut labels = Labels::default();
+    for (key, value) in &args.label {
+        if labels.get(key).is_some() {
+            return Err(usage!("--label {key} is given twice"));
+        }
+        labels.set(key, value).map_err(|why| usage!("--label: {why}"))?;
+    }
+    if labels.to_string().len() > MAX_LABEL_BYTES {
+        return Err(usage!("the labels are longer than {MAX_LABEL_BYTES} bytes"));
+    }
+    Ok(labels)
+}
+
+/// Checks that every limit can be judged: each probe it applies to must tick often enough in an
+/// interval.
+fn check_limits(args: &MonitorArgs, scenarios: &[Scenario]) -> exit::Result<()> {
+    if args.limit.len() > MAX_LIMITS {
+        return Err(usage!("{} limits given; the maximum is {MAX_LIMITS}", args.limit.len()));
+    }
+    let ticks_of = |s: &Scenario| args.interval.as_nanos() / s.period.as_nanos();
+    let is_too_slow = |limit: &Limit, scenario: &Scenario| {
+        limit.applies_to(&LoopId::from(scenario))
+            && ticks_of(scenario) < u128::from(limit.min_ticks())
+    };
+    for limit in &args.limit {
+        if let Some(scenario) = scenarios.iter().find(|scenario| is_too_slow(limit, scenario)) {
+            return Err(usage!(
+                "--limit {} needs {} ticks per interval, but {} has {} in {}; use a longer --interval, a shorter --period, or NAME: before the limit",
+                limit.text,
+                limit.min_ticks(),
+                scenario.id,
+                ticks_of(scenario),
+                units::format_exact_duration(args.interval)
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Prints what the monitor watches, and its outputs.
 fn announce(args: &MonitorArgs, session: &Session, server: Option<&Server>) {
     let loops = format!(
         "{} and {}",
-        counted(session.probes(), "probe"),
-        counted(session.meters(), "meter")
+        pluralize(session.probe_count(), "probe"),
+        pluralize(session.meter_count(), "meter")
     );
     let budget = format_share((args.budget * 1e6).round() as u64, 1_000_000);
-    note(
-        args.quiet,
-        &format!(
-            "{loops}, intervals of {}, at most {budget} of a core",
-            format_duration(args.interval.as_secs_f64())
-        ),
-    );
+    let interval = format_duration(args.interval.as_secs_f64());
+    note(args.quiet, &format!("{loops}, intervals of {interval}, at most {budget} of a core"));
     if let Some(log) = &args.log {
         note(args.quiet, &format!("log: {}", log.display()));
     }

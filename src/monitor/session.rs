@@ -1,12 +1,11 @@
-//! A monitor that runs: its probes, the meters it watches, their books, and the interval that is
-//! open.
+//! A running monitor: its probes, the meters it watches, their records, and the open interval.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use cli::exit::{self, Error};
-use cli::time::format_share;
+use cli::time::{format_duration, format_share};
 use cli::units;
 use engine::machine::os;
 use engine::measure::metered_loop::MeteredLoop;
@@ -15,20 +14,22 @@ use engine::scenario::Scenario;
 use jitterstat::stats::random::SplitMix64;
 use tickmeter::Snapshot;
 
-use crate::meters::Watch;
-use crate::monitor::books::{BINNING, Books, Figures, Loop};
-use crate::monitor::budget::{Budget, MAX_POLL_PERIOD, stretched};
-use crate::monitor::exposition::{self, Form, Moment};
-use crate::monitor::limits::{Breaches, Limit, SCHEMA};
+use crate::meters::MeterReader;
+use crate::monitor::accumulator::{
+    Accumulator, BINNING, IntervalStats, LoopId, MAX_LOOPS, PolledMeter,
+};
+use crate::monitor::budget::{Budget, MAX_PROBE_PERIOD, longer_period};
+use crate::monitor::exposition::{self, ExpositionFormat, MonitorState};
+use crate::monitor::limits::{Breach, Breaches, Limit, SCHEMA};
 use crate::terminal::note;
 use files::bins::{Interval, Key, Labels, cell, stamp};
 
-/// More files of meters than this are not read.
+/// Maximum number of meter files to read.
 pub const MAX_FILES: usize = 256;
-/// A scrape sees what is no older than this; more scrapes than that cost nothing.
-const FRESH: Duration = Duration::from_secs(1);
+/// Maximum age of the data in a scrape. More frequent scrapes do not cause more polls.
+const MAX_SCRAPE_AGE: Duration = Duration::from_secs(1);
 
-/// What stays the same.
+/// Settings that do not change while the monitor runs.
 #[derive(Debug)]
 pub struct Setup {
     pub host: String,
@@ -46,46 +47,83 @@ struct Probe {
     number: usize,
     scenario: Scenario,
     running: MeteredLoop,
-    /// CPU time and waiting when the interval was opened.
+    /// Thread times at the start of the interval.
     times: Option<os::ThreadTimes>,
 }
 
-/// What tells meters apart.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Source {
-    Probe(usize),
-    Meter(PathBuf),
+impl Probe {
+    fn poll(&self) -> PolledMeter<MeterSource> {
+        PolledMeter {
+            source: MeterSource::Probe(self.number),
+            loop_id: LoopId::from(&self.scenario),
+            snapshot: self.running.reader().snapshot(),
+        }
+    }
 }
 
-/// What the machine had accounted for when the interval was opened.
+/// Identifies a meter.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum MeterSource {
+    Probe(usize),
+    File(PathBuf),
+}
+
+/// Clocks and counters of the machine at the start of an interval.
 #[derive(Debug)]
-struct Opened {
+struct IntervalStart {
     at: tach::Instant,
-    start: SystemTime,
+    time: SystemTime,
     cpu_ns: Option<u64>,
     steal_ns: Option<u64>,
     throttled_ns: Option<u64>,
 }
 
-impl Opened {
+impl IntervalStart {
     fn now() -> Self {
         Self {
             at: tach::Instant::now(),
-            start: SystemTime::now(),
+            time: SystemTime::now(),
             cpu_ns: os::usage().cpu_ns,
             steal_ns: os::steal_ns(),
             throttled_ns: os::throttled_ns(),
+        }
+    }
+
+    /// Returns the start in microseconds since 1970.
+    fn unix_us(&self) -> u64 {
+        let since_1970 = self.time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        u64::try_from(since_1970.as_micros()).unwrap_or(u64::MAX)
+    }
+}
+
+/// Differences between the starts of two successive intervals.
+#[derive(Debug)]
+struct IntervalDeltas {
+    length: Duration,
+    cpu_ns: Option<u64>,
+    steal_ns: Option<u64>,
+    throttled_ns: Option<u64>,
+}
+
+impl IntervalDeltas {
+    fn between(before: &IntervalStart, now: &IntervalStart) -> Self {
+        let delta = |now: Option<u64>, before: Option<u64>| Some(now?.saturating_sub(before?));
+        Self {
+            length: now.at.duration_since(before.at),
+            cpu_ns: delta(now.cpu_ns, before.cpu_ns),
+            steal_ns: delta(now.steal_ns, before.steal_ns),
+            throttled_ns: delta(now.throttled_ns, before.throttled_ns),
         }
     }
 }
 
 /// An interval that has ended.
 #[derive(Debug)]
-pub struct Closed {
-    /// RFC 3339, UTC, with microseconds.
+pub struct ClosedInterval {
+    /// Start of the interval: RFC 3339, UTC, with microseconds.
     pub start: String,
     pub rows: Vec<Interval>,
-    /// A file of its own, where limits were broken.
+    /// Contents of the breaches file, if limits were broken.
     pub breaches: Option<String>,
 }
 
@@ -93,16 +131,17 @@ pub struct Closed {
 pub struct Session {
     setup: Setup,
     probes: Vec<Probe>,
-    started: usize,
+    /// Number of probes started so far.
+    probes_started: usize,
     random: SplitMix64,
-    watch: Option<Watch>,
-    books: Books<Source>,
-    /// What could not be read at the last look.
+    meters: Option<MeterReader>,
+    accumulator: Accumulator<MeterSource>,
+    /// Files that could not be read at the last poll, as messages.
     faults: Vec<String>,
-    looked: tach::Instant,
-    opened: Opened,
+    last_poll: tach::Instant,
+    interval: IntervalStart,
     budget: Budget,
-    breaches: BTreeMap<(Loop, String), u64>,
+    breaches: BTreeMap<(LoopId, String), u64>,
     stretches: u64,
     probes_ended: u64,
     intervals_closed: u64,
@@ -110,25 +149,25 @@ pub struct Session {
 }
 
 impl Session {
-    /// Starts the probes; the first interval is open then.
+    /// Starts the probes and opens the first interval.
     pub fn start(
         setup: Setup,
         scenarios: &[Scenario],
-        watch: Option<Watch>,
+        meters: Option<MeterReader>,
         seed: u64,
     ) -> exit::Result<Self> {
-        let opened = Opened::now();
+        let interval = IntervalStart::now();
         let mut session = Self {
-            books: Books::new(opened.start),
+            accumulator: Accumulator::new(interval.time),
             budget: Budget::new(setup.budget),
             setup,
             probes: Vec::new(),
-            started: 0,
+            probes_started: 0,
             random: SplitMix64::new(seed),
-            watch,
+            meters,
             faults: Vec::new(),
-            looked: opened.at,
-            opened,
+            last_poll: interval.at,
+            interval,
             breaches: BTreeMap::new(),
             stretches: 0,
             probes_ended: 0,
@@ -137,29 +176,21 @@ impl Session {
         };
         for scenario in scenarios {
             session
-                .probe(scenario.clone())
+                .start_probe(scenario.clone())
                 .map_err(|reason| Error::measure(format!("{}: {reason}", scenario.id)))?;
         }
-        session.opened = Opened::now();
-        session.look();
+        session.interval = IntervalStart::now();
+        session.poll();
         Ok(session)
     }
 
-    fn probe(&mut self, scenario: Scenario) -> Result<(), String> {
+    fn start_probe(&mut self, scenario: Scenario) -> Result<(), String> {
         let phase = order::phase_from_draw(scenario.period, self.random.next_u64());
-        // What a limit is about is recorded one by one.
-        let of = name_of(&scenario);
-        let limits = self
-            .setup
-            .limits
-            .iter()
-            .filter(|limit| limit.is_of(&of))
-            .filter_map(Limit::late_from)
-            .min();
-        let running = MeteredLoop::start(&scenario, phase, limits.unwrap_or(scenario.period / 2))?;
-        self.started += 1;
+        let late_from = self.late_threshold(&scenario);
+        let running = MeteredLoop::start(&scenario, phase, late_from)?;
+        self.probes_started += 1;
         self.probes.push(Probe {
-            number: self.started,
+            number: self.probes_started,
             times: running.thread_times(),
             scenario,
             running,
@@ -167,146 +198,125 @@ impl Session {
         Ok(())
     }
 
-    pub fn probes(&self) -> usize {
+    /// Returns the lateness from which a probe's ticks are recorded one by one: the lowest of its
+    /// limits, or half a period.
+    fn late_threshold(&self, scenario: &Scenario) -> Duration {
+        let loop_id = LoopId::from(scenario);
+        let limits = self.setup.limits.iter().filter(|limit| limit.applies_to(&loop_id));
+        limits.filter_map(Limit::late_from).min().unwrap_or(scenario.period / 2)
+    }
+
+    pub fn probe_count(&self) -> usize {
         self.probes.len()
     }
 
-    pub fn meters(&self) -> usize {
-        self.books.meters()
+    pub fn meter_count(&self) -> usize {
+        self.accumulator.meter_count()
     }
 
-    pub fn looked(&self) -> tach::Instant {
-        self.looked
+    /// Returns the time of the last poll.
+    pub fn last_poll(&self) -> tach::Instant {
+        self.last_poll
     }
 
-    /// Books what probes and meters have booked since the last look.
-    pub fn look(&mut self) {
-        self.looked = tach::Instant::now();
-        let mut others = Vec::new();
-        if let Some(watch) = &mut self.watch {
-            let is_ours = |path: &Path| {
-                self.probes.iter().any(|probe| probe.running.file().is_some_and(|of| of == path))
-            };
-            others = watch.look(|path| !is_ours(path));
-            for fault in watch.faults().iter().filter(|fault| !self.faults.contains(fault)) {
-                note(self.setup.quiet, fault);
-            }
-            self.faults = watch.faults().to_vec();
-        }
+    /// Records what probes and meters counted since the last poll.
+    pub fn poll(&mut self) {
+        self.last_poll = tach::Instant::now();
         let left_out = self.left_out();
-        // One after the other: where the last one of a probe lay, the next will lie.
-        let of_probe = |p: &Probe| {
-            (Source::Probe(p.number), name_of(&p.scenario), p.running.reader().snapshot())
-        };
-        let of_meter = |(path, snapshot): (PathBuf, Snapshot)| {
-            (Source::Meter(path), meter_of(&snapshot), snapshot)
-        };
-        self.books.take(self.probes.iter().map(of_probe).chain(others.into_iter().map(of_meter)));
+        let foreign = self.poll_foreign_meters().into_iter().map(|(path, snapshot)| PolledMeter {
+            loop_id: LoopId::from(&snapshot),
+            source: MeterSource::File(path),
+            snapshot,
+        });
+        // Taken one by one: each snapshot of a probe reuses the memory of the one before it.
+        self.accumulator.record_poll(self.probes.iter().map(Probe::poll).chain(foreign));
         if left_out == 0 && self.left_out() > 0 {
-            note(
-                false,
-                &format!(
-                    "{} meters are left out: there is room for {}",
-                    self.left_out(),
-                    super::books::MAX_LOOPS
-                ),
-            );
+            let message =
+                format!("{} meters are left out: the maximum is {MAX_LOOPS}", self.left_out());
+            note(false, &message);
         }
-        self.bury();
+        self.reap_finished_probes();
+    }
+
+    /// Reads the meters of other programs, and reports each unreadable file once.
+    fn poll_foreign_meters(&mut self) -> Vec<(PathBuf, Snapshot)> {
+        let Some(meters) = &mut self.meters else { return Vec::new() };
+        let probes = &self.probes;
+        let has_file = |probe: &Probe, path: &Path| probe.running.file().is_some_and(|f| f == path);
+        let snapshots = meters.poll(|path| !probes.iter().any(|probe| has_file(probe, path)));
+        for fault in meters.faults().iter().filter(|fault| !self.faults.contains(fault)) {
+            note(self.setup.quiet, fault);
+        }
+        self.faults = meters.faults().to_vec();
+        snapshots
     }
 
     fn left_out(&self) -> usize {
-        self.books.left_out() + self.watch.as_ref().map_or(0, Watch::left_out)
+        self.accumulator.left_out() + self.meters.as_ref().map_or(0, MeterReader::left_out)
     }
 
-    /// Probes that have ended by themselves are reported, once.
-    fn bury(&mut self) {
-        let (over, running) = std::mem::take(&mut self.probes)
+    /// Removes and reports the probes that have ended without being stopped.
+    fn reap_finished_probes(&mut self) {
+        let (finished, running) = std::mem::take(&mut self.probes)
             .into_iter()
             .partition(|probe| probe.running.is_finished());
         self.probes = running;
-        for mut probe in over {
+        for mut probe in finished {
             self.probes_ended += 1;
             let reason = probe.running.stop().unwrap_or_else(|| "without a reason".to_owned());
             note(false, &format!("{} has ended: {reason}", probe.scenario.id));
         }
     }
 
-    /// Ends the interval and opens the next.
-    pub fn close(&mut self) -> Closed {
-        self.look();
-        let before = std::mem::replace(&mut self.opened, Opened::now());
-        let (now, of) = (&self.opened, self.opened.at.duration_since(before.at));
-        let delta = |now: Option<u64>, then: Option<u64>| Some(now?.saturating_sub(then?));
-        let steal_ns = delta(now.steal_ns, before.steal_ns);
-        let throttled_ns = delta(now.throttled_ns, before.throttled_ns);
-        let cpu_ns = delta(now.cpu_ns, before.cpu_ns);
-        let costs = self.costs();
-        let start_us =
-            before.start.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_micros();
-        let start_us = u64::try_from(start_us).unwrap_or(u64::MAX);
+    /// Ends the interval and opens the next one.
+    pub fn close_interval(&mut self) -> ClosedInterval {
+        self.poll();
+        let before = std::mem::replace(&mut self.interval, IntervalStart::now());
+        let deltas = IntervalDeltas::between(&before, &self.interval);
+        let thread_times = self.probe_thread_times();
+        let start_us = before.unix_us();
         let start = stamp(start_us);
-        let (mut rows, mut broken) = (Vec::new(), Vec::new());
-        for (of_loop, mut figures) in self.books.close() {
-            let cost = costs.get(&of_loop).copied().flatten();
-            let facts = &mut figures.facts;
-            (facts.cpu_ns, facts.run_queue_ns) =
-                (cost.map(|[cpu, _]| cpu), cost.map(|[_, waited]| waited));
-            facts.steal_ns = steal_ns;
-            // Of this process's control group: it says nothing about other programs.
-            facts.throttled_ns = throttled_ns.filter(|_| matches!(of_loop, Loop::Probe { .. }));
-            let key = self.key(&of_loop, start_us, of);
-            self.judge(&of_loop, &key, &start, &figures, &mut broken);
-            rows.push(Interval::from_values(
-                key,
-                BINNING,
-                figures.bins.iter(),
-                Some(figures.facts),
-            ));
+        let (mut rows, mut breaches) = (Vec::new(), Vec::new());
+        for (loop_id, mut stats) in self.accumulator.close_interval() {
+            let times = thread_times.get(&loop_id).copied().flatten();
+            stats.counts.cpu_ns = times.map(|times| times.cpu_ns);
+            stats.counts.run_queue_ns = times.map(|times| times.run_queue_ns);
+            stats.counts.steal_ns = deltas.steal_ns;
+            // Throttling of this process's control group does not affect other programs.
+            let is_probe = matches!(loop_id, LoopId::Probe { .. });
+            stats.counts.throttled_ns = deltas.throttled_ns.filter(|_| is_probe);
+            let key = self.key(&loop_id, start_us, deltas.length);
+            breaches.extend(self.check_limits(&loop_id, &key, &start, &stats));
+            let IntervalStats { bins, counts, .. } = stats;
+            rows.push(Interval::from_values(key, BINNING, bins.iter(), Some(counts)));
         }
         self.intervals_closed += 1;
-        let shown: Vec<Loop> = self.books.totals().map(|(of, _)| of.clone()).collect();
-        self.breaches.retain(|(of, _), _| shown.contains(of));
-        if let Some(used) = cpu_ns.and_then(|cpu_ns| self.budget.exceeded(of, cpu_ns)) {
-            self.stretch(used);
-        }
-        let breaches = (!broken.is_empty()).then(|| {
-            let (host, run_id) = (self.setup.host.clone(), self.setup.run_id.clone());
-            let file = Breaches {
-                schema: SCHEMA.to_owned(),
-                host,
-                run_id,
-                start: start.clone(),
-                duration_ns: nanoseconds(of),
-                breaches: broken,
-            };
-            serde_json::to_string_pretty(&file).expect("plain data") + "\n"
-        });
-        Closed { start, rows, breaches }
+        self.forget_breaches_of_ended_loops();
+        self.enforce_budget(&deltas);
+        let breaches = self.breaches_file(&start, deltas.length, breaches);
+        ClosedInterval { start, rows, breaches }
     }
 
-    /// What each probe's threads used in the interval.
-    fn costs(&mut self) -> BTreeMap<Loop, Option<[u64; 2]>> {
-        let mut costs = BTreeMap::new();
+    /// Returns the times that the threads of each probe used in the interval.
+    fn probe_thread_times(&mut self) -> BTreeMap<LoopId, Option<os::ThreadTimes>> {
+        let mut all_times = BTreeMap::new();
         for probe in &mut self.probes {
             let now = probe.running.thread_times();
             let before = std::mem::replace(&mut probe.times, now);
-            let used = now.zip(before).map(|(now, before)| {
-                [
-                    now.cpu_ns.saturating_sub(before.cpu_ns),
-                    now.run_queue_ns.saturating_sub(before.run_queue_ns),
-                ]
+            let used = now.zip(before).map(|(now, before)| os::ThreadTimes {
+                cpu_ns: now.cpu_ns.saturating_sub(before.cpu_ns),
+                run_queue_ns: now.run_queue_ns.saturating_sub(before.run_queue_ns),
             });
-            costs.insert(name_of(&probe.scenario), used);
+            all_times.insert(LoopId::from(&probe.scenario), used);
         }
-        costs
+        all_times
     }
 
-    fn key(&self, of: &Loop, start_us: u64, length: Duration) -> Key {
+    fn key(&self, loop_id: &LoopId, start_us: u64, length: Duration) -> Key {
         let mut labels = self.setup.labels.clone();
-        let (subject, period_ns, runtime) = match of {
-            Loop::Probe { subject, period_ns, runtime } => (subject, *period_ns, runtime.clone()),
-            Loop::Meter { meter, period_ns, program } => {
+        let (subject, period_ns, runtime) = match loop_id {
+            LoopId::Probe { subject, period_ns, runtime } => (subject, *period_ns, runtime.clone()),
+            LoopId::Meter { meter, period_ns, program } => {
                 labels.set("program", program).expect("an identifier");
                 (meter, *period_ns, String::new())
             }
@@ -323,91 +333,123 @@ impl Session {
         }
     }
 
-    fn judge(
+    /// Reports, counts and returns the limits that an interval of a loop breaks.
+    fn check_limits(
         &mut self,
-        of: &Loop,
+        loop_id: &LoopId,
         key: &Key,
         start: &str,
-        figures: &Figures,
-        broken: &mut Vec<super::limits::Breach>,
-    ) {
+        stats: &IntervalStats,
+    ) -> Vec<Breach> {
+        let mut breaches = Vec::new();
         for limit in &self.setup.limits {
-            let Some(breach) = limit.breach(of, key, figures) else { continue };
-            let (name, ticks) = (of.name(), figures.facts.ticks);
-            let length = cli::time::format_duration(key.duration_ns as f64 / 1e9);
-            let shown = &breach.shown;
+            let Some(breach) = limit.breach(loop_id, key, stats) else { continue };
+            let (name, ticks) = (loop_id.name(), stats.counts.ticks);
+            let length = format_duration(key.duration_ns as f64 / 1e9);
+            let measured = &breach.shown;
             let causes = breach.causes().map_or_else(String::new, |causes| format!("; {causes}"));
-            note(
-                false,
-                &format!(
-                    "limit broken: {name}: {}, and it was {shown} in {length} from {start} ({ticks} ticks{causes})",
-                    limit.text
-                ),
+            let message = format!(
+                "limit broken: {name}: {}, measured {measured} in {length} from {start} ({ticks} ticks{causes})",
+                limit.text
             );
-            *self.breaches.entry((of.clone(), limit.text.clone())).or_default() += 1;
-            broken.push(breach);
+            note(false, &message);
+            *self.breaches.entry((loop_id.clone(), limit.text.clone())).or_default() += 1;
+            breaches.push(breach);
         }
+        breaches
     }
 
-    /// Doubles the periods of the probes; their last ticks are booked.
-    fn stretch(&mut self, used: f64) {
-        let of_core = |of: f64| format_share((of * 1e6).round() as u64, 1_000_000);
-        let over = format!(
-            "the monitor used {} of a core, and may use {}",
-            of_core(used),
-            of_core(self.setup.budget)
-        );
-        let (mut short, long): (Vec<Probe>, Vec<Probe>) = std::mem::take(&mut self.probes)
-            .into_iter()
-            .partition(|probe| probe.scenario.period < MAX_POLL_PERIOD);
-        if short.is_empty() {
-            self.probes = long;
-            note(
-                false,
-                &format!(
-                    "{over}; no probe can be stretched further: give a larger --budget or fewer loops"
-                ),
-            );
-            return;
+    fn forget_breaches_of_ended_loops(&mut self) {
+        let exported: BTreeSet<&LoopId> =
+            self.accumulator.totals().map(|(loop_id, _)| loop_id).collect();
+        self.breaches.retain(|(loop_id, _), _| exported.contains(loop_id));
+    }
+
+    /// Returns the contents of the interval's breaches file, or `None` if no limit was broken.
+    fn breaches_file(
+        &self,
+        start: &str,
+        length: Duration,
+        breaches: Vec<Breach>,
+    ) -> Option<String> {
+        if breaches.is_empty() {
+            return None;
         }
-        // One after the other would take the sum of their periods.
-        short.iter().for_each(|probe| probe.running.request_stop());
-        let ends: Vec<Option<String>> =
-            short.iter_mut().map(|probe| probe.running.stop()).collect();
-        self.probes = short;
-        let last = self.probes.iter();
-        let last: Vec<_> = last
-            .map(|p| (Source::Probe(p.number), name_of(&p.scenario), p.running.reader().snapshot()))
-            .collect();
-        self.books.add(last);
-        let short = std::mem::replace(&mut self.probes, long);
-        self.stretches += 1;
-        let mut now = Vec::new();
-        for (probe, end) in short.into_iter().zip(ends) {
-            let mut scenario = probe.scenario;
-            scenario.period = stretched(scenario.period).unwrap_or(MAX_POLL_PERIOD);
-            now.push(format!(
-                "{} every {}",
-                scenario.subject.name(),
-                units::format_exact_duration(scenario.period)
-            ));
-            if let Some(reason) = end.or(self.probe(scenario).err()) {
-                self.probes_ended += 1;
-                note(false, &format!("{}: {reason}", now[now.len() - 1]));
+        let file = Breaches {
+            schema: SCHEMA.to_owned(),
+            host: self.setup.host.clone(),
+            run_id: self.setup.run_id.clone(),
+            start: start.to_owned(),
+            duration_ns: nanoseconds(length),
+            breaches,
+        };
+        Some(serde_json::to_string_pretty(&file).expect("plain data") + "\n")
+    }
+
+    /// Lengthens the probes' periods if the monitor used more CPU time than its budget.
+    fn enforce_budget(&mut self, deltas: &IntervalDeltas) {
+        let Some(cpu_ns) = deltas.cpu_ns else { return };
+        let Some(used) = self.budget.record(deltas.length, cpu_ns) else { return };
+        let excess = format!(
+            "the monitor used {} of a core and may use {}",
+            format_core_share(used),
+            format_core_share(self.setup.budget)
+        );
+        match self.lengthen_periods() {
+            Some(periods) => {
+                note(false, &format!("{excess}; lengthened the periods of its probes: {periods}"));
+            }
+            None => {
+                let message = format!(
+                    "{excess}; the periods of its probes cannot be lengthened further: increase --budget or use fewer probes"
+                );
+                note(false, &message);
             }
         }
-        note(false, &format!("{over}; its probes are stretched: {}", now.join(", ")));
     }
 
-    /// What a scrape sees.
-    pub fn page(&mut self, form: Form) -> Vec<u8> {
-        if self.looked.elapsed() >= FRESH {
-            self.look();
+    /// Restarts the probes with doubled periods. Returns the new periods for a message, or `None`
+    /// if all periods are at their maximum.
+    fn lengthen_periods(&mut self) -> Option<String> {
+        let (mut short, long): (Vec<Probe>, Vec<Probe>) = std::mem::take(&mut self.probes)
+            .into_iter()
+            .partition(|probe| probe.scenario.period < MAX_PROBE_PERIOD);
+        self.probes = long;
+        if short.is_empty() {
+            return None;
         }
-        let breaches =
-            self.breaches.iter().map(|((of, limit), times)| (of, limit.as_str(), *times));
-        let moment = Moment {
-            loops: self.books.totals().collect(),
+        // Stopping them one after the other would take the sum of their periods.
+        short.iter().for_each(|probe| probe.running.request_stop());
+        let failures: Vec<Option<String>> =
+            short.iter_mut().map(|probe| probe.running.stop()).collect();
+        // The last ticks, since no later poll will see these meters.
+        self.accumulator.record(short.iter().map(Probe::poll));
+        self.stretches += 1;
+        let mut periods = Vec::new();
+        for (probe, failure) in short.into_iter().zip(failures) {
+            let mut scenario = probe.scenario;
+            scenario.period = longer_period(scenario.period).unwrap_or(MAX_PROBE_PERIOD);
+            let name = scenario.subject.name();
+            let period = format!("{name} {}", units::format_exact_duration(scenario.period));
+            if let Some(reason) = failure.or(self.start_probe(scenario).err()) {
+                self.probes_ended += 1;
+                note(false, &format!("{period}: {reason}"));
+            }
+            periods.push(period);
+        }
+        Some(periods.join(", "))
+    }
+
+    /// Returns the body of a scrape.
+    pub fn scrape(&mut self, format: ExpositionFormat) -> Vec<u8> {
+        if self.last_poll.elapsed() >= MAX_SCRAPE_AGE {
+            self.poll();
+        }
+        let breaches = self.breaches.iter().map(|((loop_id, limit), count)| {
+            exposition::BreachCount { loop_id, limit, count: *count }
+        });
+        let state = MonitorState {
+            loops: self.accumulator.totals().collect(),
             breaches: breaches.collect(),
             info: &self.setup.info,
             cpu_ns: os::usage().cpu_ns,
@@ -416,14 +458,14 @@ impl Session {
             probes_ended: self.probes_ended,
             intervals_closed: self.intervals_closed,
             intervals_lost: self.intervals_lost,
-            meters: self.books.meters(),
+            meters: self.accumulator.meter_count(),
             meters_left_out: self.left_out(),
         };
-        exposition::page(&moment, form)
+        exposition::render(&state, format)
     }
 
-    /// Ends the probes, and takes their meters away.
-    pub fn end(&mut self) {
+    /// Stops the probes and removes their meters.
+    pub fn stop_probes(&mut self) {
         self.probes.clear();
     }
 
@@ -432,20 +474,28 @@ impl Session {
     }
 }
 
-fn name_of(scenario: &Scenario) -> Loop {
-    Loop::Probe {
-        subject: scenario.subject.name(),
-        period_ns: scenario.period_ns(),
-        runtime: scenario.runtime.map_or(String::new(), |runtime| runtime.to_string()),
+impl From<&Scenario> for LoopId {
+    fn from(scenario: &Scenario) -> Self {
+        Self::Probe {
+            subject: scenario.subject.name(),
+            period_ns: scenario.period_ns(),
+            runtime: scenario.runtime.map_or(String::new(), |runtime| runtime.to_string()),
+        }
     }
 }
 
-fn meter_of(snapshot: &Snapshot) -> Loop {
-    Loop::Meter {
-        meter: cell(&snapshot.name).into_owned(),
-        period_ns: nanoseconds(snapshot.period),
-        program: cell(&snapshot.program).into_owned(),
+impl From<&Snapshot> for LoopId {
+    fn from(snapshot: &Snapshot) -> Self {
+        Self::Meter {
+            meter: cell(&snapshot.name).into_owned(),
+            period_ns: nanoseconds(snapshot.period),
+            program: cell(&snapshot.program).into_owned(),
+        }
     }
+}
+
+fn format_core_share(share: f64) -> String {
+    format_share((share * 1e6).round() as u64, 1_000_000)
 }
 
 fn nanoseconds(length: Duration) -> u64 {

@@ -1,4 +1,4 @@
-//! Loops as lines of text: pure.
+//! Renders loops as lines of text. Does no I/O.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -8,159 +8,216 @@ use cli::printable::to_printable_line;
 use cli::time::format_time;
 use cli::units::format_exact_duration;
 
-use crate::top::figures::{Loop, Loops, Sort, Window};
+use crate::top::loop_stats::{Loops, MeteredLoop, Sort, Window};
 
-/// A terminal narrower than this shows fewer figures.
-const WIDE: usize = 100;
-/// Names take from so many columns ...
-const MIN_NAME: usize = 8;
-/// ... to so many.
-const MAX_NAME: usize = 24;
-/// Figures that a terminal too narrow for all goes without, the first of them first.
-const FIRST_TO_GO: [&str; 5] = ["SLOW", "WORK", "PERIOD", "P50", "MAX"];
+/// Terminal width from which the process and program of a loop have a column.
+const MIN_PROGRAM_COLUMNS: usize = 100;
+const PROGRAM_WIDTH: usize = 24;
+const MIN_NAME_WIDTH: usize = 8;
+const MAX_NAME_WIDTH: usize = 24;
+const MAX_SPARKLINE_WIDTH: usize = 60;
+/// Maximum number of unreadable files that a screen lists.
+const MAX_FAULTS: usize = 2;
+/// Columns that a narrow terminal omits, in this order.
+const OMITTED_FIRST: [&str; 5] = ["SLOW", "WORK", "PERIOD", "P50", "MAX"];
 const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// A heading, its width, and what it shows.
-type Column = (&'static str, usize, fn(&Loop, Window) -> String);
+/// A column with a value per loop.
+#[derive(Clone, Copy)]
+struct Column {
+    heading: &'static str,
+    width: usize,
+    format: fn(&MeteredLoop, Window) -> String,
+}
 
-const FIGURES: [Column; 7] = [
-    ("PERIOD", 7, |of, _| period(of.now.period)),
-    ("P50", 7, |of, window| ns(of.of(window).lateness.quantile(0.5))),
-    ("P99", 7, |of, window| ns(of.of(window).lateness.quantile(0.99))),
-    ("MAX", 7, |of, window| ns(of.of(window).lateness.max())),
-    ("MISSED", 7, |of, window| count(of.of(window).missed)),
-    ("SLOW", 5, |of, window| count(of.of(window).missed_by_work)),
-    ("WORK", 7, |of, window| ns(of.of(window).work.quantile(0.99))),
+const COLUMNS: [Column; 7] = [
+    Column { heading: "PERIOD", width: 7, format: |l, _| format_period(l.snapshot.period) },
+    Column { heading: "P50", width: 7, format: |l, w| lateness_quantile(l, w, 0.5) },
+    Column { heading: "P99", width: 7, format: |l, w| lateness_quantile(l, w, 0.99) },
+    Column { heading: "MAX", width: 7, format: |l, w| format_ns(l.stats(w).lateness.max()) },
+    Column { heading: "MISSED", width: 7, format: |l, w| format_count(l.stats(w).missed) },
+    Column { heading: "SLOW", width: 5, format: |l, w| format_count(l.stats(w).missed_by_work) },
+    Column { heading: "WORK", width: 7, format: |l, w| format_ns(l.stats(w).work.quantile(0.99)) },
 ];
 
-/// The whole screen: at most `lines` lines of at most `columns` characters.
-pub fn screen(
-    loops: &Loops,
-    window: Window,
-    sort: Sort,
-    faults: &[String],
-    [columns, lines]: [usize; 2],
-) -> Vec<String> {
-    let number = loops.iter().count();
-    let plural = if number == 1 { "" } else { "s" };
-    let mut all = vec![format!("{number} metered loop{plural}, the last {}", name(&window))];
-    let mut below: Vec<String> =
-        faults.iter().take(2).map(|fault| to_printable_line(fault)).collect();
-    if faults.len() > 2 {
-        below.push(format!("and {} more that cannot be read", faults.len() - 2));
-    }
-    below.push("1 2 3 window  s sort  q quit".to_owned());
-    if number == 0 {
-        all.push("none is running as this user; see osjitter top --help".to_owned());
-    } else {
-        all.extend(table(loops, window, sort, columns, lines.saturating_sub(below.len() + 1)));
-    }
-    all.truncate(lines.saturating_sub(below.len()));
-    all.extend(below);
-    all.truncate(lines);
-    all.into_iter().map(|line| cut(&line, columns)).collect()
+/// The window and order that the user selected.
+#[derive(Clone, Copy, Debug)]
+pub struct View {
+    pub window: Window,
+    pub sort: Sort,
 }
 
-/// A heading and a line a loop; where there are more, the last line says how many.
-pub fn table(
-    loops: &Loops,
-    window: Window,
-    sort: Sort,
-    columns: usize,
-    lines: usize,
-) -> Vec<String> {
-    let process = columns >= WIDE;
-    let mut namesakes: HashMap<&str, u64> = HashMap::new();
-    loops.iter().for_each(|of| *namesakes.entry(&of.now.name).or_default() += 1);
-    // Two instances of a service have the same meters: which is whose, where no column says it.
-    let pid = |of: &Loop| (!process && namesakes[&*of.now.name] > 1).then_some(of.now.pid);
-    let names = loops
-        .iter()
-        .map(|of| label(&of.now.name, pid(of), usize::MAX).chars().count())
-        .max()
-        .unwrap_or(0);
-    let mut figures = FIGURES.to_vec();
-    let width = |figures: &[Column]| figures.iter().map(|(_, width, _)| width + 1).sum::<usize>();
-    for goes in FIRST_TO_GO {
-        if MIN_NAME + width(&figures) > columns {
-            figures.retain(|(heading, ..)| *heading != goes);
-        }
+/// Size of a terminal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FrameSize {
+    pub columns: usize,
+    pub lines: usize,
+}
+
+/// Renders the whole screen in at most `size.lines` lines of at most `size.columns` characters.
+pub fn screen(loops: &Loops, view: View, faults: &[String], size: FrameSize) -> Vec<String> {
+    let count = loops.iter().count();
+    let plural = if count == 1 { "" } else { "s" };
+    let mut lines =
+        vec![format!("{count} metered loop{plural}, the last {}", value_name(&view.window))];
+    let footer = footer(faults);
+    if count == 0 {
+        lines.push("none is running as this user; see osjitter top --help".to_owned());
+    } else {
+        let table_lines = size.lines.saturating_sub(footer.len() + 1);
+        lines.extend(table(loops, view, FrameSize { lines: table_lines, ..size }));
     }
-    let most = columns.saturating_sub(width(&figures) + 1).clamp(MIN_NAME, MAX_NAME);
-    let name_width = names.clamp(MIN_NAME, most);
-    let heading = |mut text: String| {
-        for (heading, width, _) in &figures {
-            let marked = if heading.eq_ignore_ascii_case(&name(&sort)) {
-                format!("*{heading}")
-            } else {
-                (*heading).to_owned()
-            };
+    lines.truncate(size.lines.saturating_sub(footer.len()));
+    lines.extend(footer);
+    lines.truncate(size.lines);
+    lines.into_iter().map(|line| truncate(&line, size.columns)).collect()
+}
+
+fn footer(faults: &[String]) -> Vec<String> {
+    let mut lines: Vec<String> =
+        faults.iter().take(MAX_FAULTS).map(|fault| to_printable_line(fault)).collect();
+    if faults.len() > MAX_FAULTS {
+        lines.push(format!("and {} more that cannot be read", faults.len() - MAX_FAULTS));
+    }
+    lines.push("1 2 3 window  s sort  q quit".to_owned());
+    lines
+}
+
+/// Renders a heading and a line per loop. If there are too many loops, the last line counts the
+/// rest.
+pub fn table(loops: &Loops, view: View, size: FrameSize) -> Vec<String> {
+    let layout = TableLayout::new(loops, size.columns);
+    let mut heading = layout.heading(view.sort);
+    let sparkline_width = size.columns.saturating_sub(heading.chars().count() + 1);
+    if sparkline_width >= "P99/s".len() {
+        heading += " P99/s";
+    }
+    let sparkline_width = sparkline_width.min(MAX_SPARKLINE_WIDTH);
+    let mut lines = vec![heading];
+    for metered in loops.iter() {
+        let line = layout.line(metered, view.window) + " " + &sparkline(metered, sparkline_width);
+        lines.push(line.trim_end().to_owned());
+    }
+    let excess = lines.len().saturating_sub(size.lines.max(1));
+    if excess > 0 {
+        lines.truncate(size.lines.max(1) - 1);
+        lines.push(format!("and {} more", excess + 1));
+    }
+    lines.into_iter().map(|line| truncate(&line, size.columns)).collect()
+}
+
+/// The columns that fit a terminal.
+struct TableLayout<'a> {
+    columns: Vec<Column>,
+    name_width: usize,
+    has_program: bool,
+    /// Number of loops per name.
+    name_counts: HashMap<&'a str, u64>,
+}
+
+impl<'a> TableLayout<'a> {
+    fn new(loops: &'a Loops, terminal_columns: usize) -> Self {
+        let mut name_counts: HashMap<&str, u64> = HashMap::new();
+        loops.iter().for_each(|l| *name_counts.entry(&l.snapshot.name).or_default() += 1);
+        let columns = fitting_columns(terminal_columns);
+        let available = terminal_columns.saturating_sub(total_width(&columns) + 1);
+        let has_program = terminal_columns >= MIN_PROGRAM_COLUMNS;
+        let mut layout = Self { columns, name_width: 0, has_program, name_counts };
+        let names = loops.iter().map(|l| layout.label(l, usize::MAX).chars().count());
+        let max_width = available.clamp(MIN_NAME_WIDTH, MAX_NAME_WIDTH);
+        layout.name_width = names.max().unwrap_or(0).clamp(MIN_NAME_WIDTH, max_width);
+        layout
+    }
+
+    /// Returns a loop's name, with its process if the name alone is ambiguous: two instances of a
+    /// service have equal meters, and there may be no column that tells them apart.
+    fn label(&self, metered: &MeteredLoop, columns: usize) -> String {
+        let snapshot = &metered.snapshot;
+        let is_ambiguous = !self.has_program && self.name_counts[&*snapshot.name] > 1;
+        label(&snapshot.name, is_ambiguous.then_some(snapshot.pid), columns)
+    }
+
+    fn heading(&self, sort: Sort) -> String {
+        let name = if sort == Sort::Name { "*METER" } else { "METER" };
+        let mut text = format!("{name:width$}", width = self.name_width);
+        for Column { heading, width, .. } in &self.columns {
+            let is_sorted = heading.eq_ignore_ascii_case(&value_name(&sort));
+            let marked = if is_sorted { format!("*{heading}") } else { (*heading).to_owned() };
             text += &format!(" {marked:>width$}");
         }
-        if process {
-            text += &format!("  {:24}", "PROGRAM");
+        if self.has_program {
+            text += &format!("  {:PROGRAM_WIDTH$}", "PROGRAM");
         }
         text
-    };
-    let meter = if sort == Sort::Name { "*METER" } else { "METER" };
-    let mut all = vec![heading(format!("{meter:name_width$}"))];
-    let room = columns.saturating_sub(all[0].chars().count() + 1);
-    if room >= "P99/s".len() {
-        all[0] += " P99/s";
     }
-    for of in loops.iter() {
-        let mut line = format!("{:name_width$}", label(&of.now.name, pid(of), name_width));
-        for (_, width, figure) in &figures {
-            line += &format!(" {:>width$}", figure(of, window));
+
+    fn line(&self, metered: &MeteredLoop, window: Window) -> String {
+        let width = self.name_width;
+        let mut text = format!("{:width$}", self.label(metered, width));
+        for Column { width, format, .. } in &self.columns {
+            text += &format!(" {:>width$}", format(metered, window));
         }
-        if process {
-            let program = format!("{} {}", of.now.pid, to_printable_line(&of.now.program));
-            line += &format!("  {:24}", cut(&program, 24));
+        if self.has_program {
+            let snapshot = &metered.snapshot;
+            let program = format!("{} {}", snapshot.pid, to_printable_line(&snapshot.program));
+            text += &format!("  {:PROGRAM_WIDTH$}", truncate(&program, PROGRAM_WIDTH));
         }
-        line += " ";
-        line += &sparkline(of, room.min(60));
-        all.push(line.trim_end().to_owned());
+        text
     }
-    let more = all.len().saturating_sub(lines.max(1));
-    if more > 0 {
-        all.truncate(lines.max(1) - 1);
-        all.push(format!("and {} more", more + 1));
-    }
-    all.into_iter().map(|line| cut(&line, columns)).collect()
 }
 
-/// A meter's name, and whose it is where that is asked for: the end of the name goes first.
+/// Returns the columns that fit next to a name of minimum width.
+fn fitting_columns(terminal_columns: usize) -> Vec<Column> {
+    let mut columns = COLUMNS.to_vec();
+    for omitted in OMITTED_FIRST {
+        if MIN_NAME_WIDTH + total_width(&columns) > terminal_columns {
+            columns.retain(|column| column.heading != omitted);
+        }
+    }
+    columns
+}
+
+fn total_width(columns: &[Column]) -> usize {
+    columns.iter().map(|column| column.width + 1).sum()
+}
+
+/// Formats a meter's name and process. If there are too few columns, the name is truncated.
 fn label(name: &str, pid: Option<u32>, columns: usize) -> String {
     let process = pid.map_or_else(String::new, |pid| format!(" {pid}"));
-    cut(&to_printable_line(name), columns.saturating_sub(process.len())) + &process
+    truncate(&to_printable_line(name), columns.saturating_sub(process.len())) + &process
 }
 
-/// The p99 of the last seconds, from zero to the largest of them; a gap where no tick came.
-fn sparkline(of: &Loop, room: usize) -> String {
-    let from = of.course().len().saturating_sub(room);
-    let seconds: Vec<Option<Duration>> = of.course().skip(from).collect();
-    let most = seconds.iter().flatten().max().map_or(1, |most| most.as_nanos().max(1));
+/// Renders the p99 of the last seconds, scaled from zero to their maximum, with a gap for each
+/// second without a tick.
+fn sparkline(metered: &MeteredLoop, width: usize) -> String {
+    let skipped = metered.p99_history().len().saturating_sub(width);
+    let seconds: Vec<Option<Duration>> = metered.p99_history().skip(skipped).collect();
+    let max_ns = seconds.iter().flatten().max().map_or(1, |max| max.as_nanos().max(1));
     let level =
-        |p99: Duration| LEVELS[(p99.as_nanos() * LEVELS.len() as u128 / (most + 1)) as usize];
+        |p99: Duration| LEVELS[(p99.as_nanos() * LEVELS.len() as u128 / (max_ns + 1)) as usize];
     seconds.into_iter().map(|p99| p99.map_or(' ', level)).collect()
 }
 
-/// Exact where that is short.
-fn period(length: Duration) -> String {
+/// Formats a period exactly if that is short.
+fn format_period(length: Duration) -> String {
     let exact = format_exact_duration(length);
-    if exact.len() <= 6 { exact } else { ns(Some(length)) }
+    if exact.len() <= 6 { exact } else { format_ns(Some(length)) }
 }
 
-/// In at most seven characters, below 1000 s.
-fn ns(value: Option<Duration>) -> String {
-    value.map_or_else(
-        || "-".to_owned(),
-        |value| format_time(i64::try_from(value.as_nanos()).unwrap_or(i64::MAX)),
-    )
+fn lateness_quantile(metered: &MeteredLoop, window: Window, q: f64) -> String {
+    format_ns(metered.stats(window).lateness.quantile(q))
 }
 
-/// In at most five characters.
-fn count(n: u64) -> String {
+/// Formats a time in at most seven characters if it is below 1000 s.
+fn format_ns(value: Option<Duration>) -> String {
+    match value {
+        Some(value) => format_time(i64::try_from(value.as_nanos()).unwrap_or(i64::MAX)),
+        None => "-".to_owned(),
+    }
+}
+
+/// Formats a count in at most five characters.
+fn format_count(n: u64) -> String {
     match n {
         0..100_000 => n.to_string(),
         100_000..10_000_000 => format!("{}k", n / 1_000),
@@ -169,11 +226,11 @@ fn count(n: u64) -> String {
     }
 }
 
-fn cut(text: &str, columns: usize) -> String {
+fn truncate(text: &str, columns: usize) -> String {
     text.chars().take(columns).collect()
 }
 
-fn name(value: &impl ValueEnum) -> String {
+fn value_name(value: &impl ValueEnum) -> String {
     value.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
 }
 

@@ -1,10 +1,11 @@
-//! Loops for programs.
+//! The JSON output of `osjitter top`.
 
 use std::time::{Duration, SystemTime};
 
 use serde::Serialize;
+use tickmeter::Histogram;
 
-use crate::top::figures::{Figures, Loop, Loops, Window};
+use crate::top::loop_stats::{Loops, MeteredLoop, Window, WindowStats};
 
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -21,17 +22,17 @@ struct Meter {
     pid: u32,
     registered_unix_ns: u64,
     period_ns: u64,
-    /// Since it was registered.
-    total: Line,
-    /// Null where fewer seconds have been watched.
-    last_1s: Option<Line>,
-    last_10s: Option<Line>,
-    last_60s: Option<Line>,
+    /// Statistics since the meter was registered.
+    total: LoopStats,
+    /// Statistics of the last second; null if the loop has been watched for less time.
+    last_1s: Option<LoopStats>,
+    last_10s: Option<LoopStats>,
+    last_60s: Option<LoopStats>,
 }
 
 #[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-struct Line {
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "Line"))]
+struct LoopStats {
     ticks: u64,
     missed: u64,
     missed_by_work: u64,
@@ -51,55 +52,66 @@ struct Percentiles {
     max: Option<u64>,
 }
 
-/// One document of all.
+/// Returns a document with all loops.
 pub fn document(loops: &Loops) -> String {
-    let document = Document { schema: "osjitter.top/1", meters: loops.iter().map(meter).collect() };
+    let meters = loops.iter().map(Meter::from).collect();
+    let document = Document { schema: "osjitter.top/1", meters };
     serde_json::to_string_pretty(&document).expect("plain data") + "\n"
 }
 
-/// One line each.
+/// Returns a line per loop.
 pub fn lines(loops: &Loops) -> String {
-    loops.iter().map(|of| serde_json::to_string(&meter(of)).expect("plain data") + "\n").collect()
+    let line = |metered| serde_json::to_string(&Meter::from(metered)).expect("plain data") + "\n";
+    loops.iter().map(line).collect()
 }
 
-fn meter(of: &Loop) -> Meter {
-    let [last_1s, last_10s, last_60s] =
-        Window::ALL.map(|window| of.has(window).then(|| line(of.of(window))));
-    Meter {
-        meter: of.now.name.clone(),
-        program: of.now.program.clone(),
-        pid: of.now.pid,
-        registered_unix_ns: whole(
-            of.now.registered.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default(),
-        ),
-        period_ns: whole(of.now.period),
-        total: line(&of.total()),
-        last_1s,
-        last_10s,
-        last_60s,
+impl From<&MeteredLoop> for Meter {
+    fn from(metered: &MeteredLoop) -> Self {
+        let snapshot = &metered.snapshot;
+        let registered =
+            snapshot.registered.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let last = |window| metered.has(window).then(|| LoopStats::from(metered.stats(window)));
+        Self {
+            meter: snapshot.name.clone(),
+            program: snapshot.program.clone(),
+            pid: snapshot.pid,
+            registered_unix_ns: nanoseconds(registered),
+            period_ns: nanoseconds(snapshot.period),
+            total: LoopStats::from(&metered.total()),
+            last_1s: last(Window::Second),
+            last_10s: last(Window::TenSeconds),
+            last_60s: last(Window::Minute),
+        }
     }
 }
 
-fn line(of: &Figures) -> Line {
-    let percentiles = |of: &tickmeter::Histogram| Percentiles {
-        p50: of.quantile(0.5).map(whole),
-        p99: of.quantile(0.99).map(whole),
-        max: of.max().map(whole),
-    };
-    Line {
-        ticks: of.ticks,
-        missed: of.missed,
-        missed_by_work: of.missed_by_work,
-        coalesced: of.coalesced,
-        skipped: of.skipped,
-        early: of.early,
-        overruns: of.overruns,
-        lateness_ns: percentiles(&of.lateness),
-        work_ns: percentiles(&of.work),
+impl From<&WindowStats> for LoopStats {
+    fn from(stats: &WindowStats) -> Self {
+        Self {
+            ticks: stats.ticks,
+            missed: stats.missed,
+            missed_by_work: stats.missed_by_work,
+            coalesced: stats.coalesced,
+            skipped: stats.skipped,
+            early: stats.early,
+            overruns: stats.overruns,
+            lateness_ns: Percentiles::from(&stats.lateness),
+            work_ns: Percentiles::from(&stats.work),
+        }
     }
 }
 
-fn whole(length: Duration) -> u64 {
+impl From<&Histogram> for Percentiles {
+    fn from(histogram: &Histogram) -> Self {
+        Self {
+            p50: histogram.quantile(0.5).map(nanoseconds),
+            p99: histogram.quantile(0.99).map(nanoseconds),
+            max: histogram.max().map(nanoseconds),
+        }
+    }
+}
+
+fn nanoseconds(length: Duration) -> u64 {
     u64::try_from(length.as_nanos()).unwrap_or(u64::MAX)
 }
 
@@ -108,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_published_schema_is_of_this_document() {
+    fn published_schema_is_current() {
         let schema = serde_json::to_value(schemars::schema_for!(Document)).unwrap();
         crate::file_io::check_schema("osjitter.top.1.json", &schema);
     }

@@ -1,5 +1,6 @@
-//! What each loop did of late: pure, from snapshots a second apart.
+//! Statistics of metered loops over the last seconds, from snapshots a second apart. Does no I/O.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -7,10 +8,10 @@ use std::time::Duration;
 use clap::ValueEnum;
 use tickmeter::{Histogram, Snapshot};
 
-/// Looks that are kept: the longest window.
-const KEPT: usize = 60;
+/// Maximum number of polls to keep: those of the longest window.
+const MAX_POLLS: usize = 60;
 
-/// How far back figures reach.
+/// Time span of the statistics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Window {
     #[value(name = "1s")]
@@ -24,17 +25,17 @@ pub enum Window {
 impl Window {
     pub const ALL: [Self; 3] = [Self::Second, Self::TenSeconds, Self::Minute];
 
-    /// Looks that it is made of.
-    pub fn looks(self) -> usize {
+    /// Returns the number of polls that the window consists of.
+    pub fn polls(self) -> usize {
         match self {
             Self::Second => 1,
             Self::TenSeconds => 10,
-            Self::Minute => KEPT,
+            Self::Minute => MAX_POLLS,
         }
     }
 }
 
-/// Which loop is shown first.
+/// Column by which loops are sorted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Sort {
     Name,
@@ -47,17 +48,17 @@ pub enum Sort {
 }
 
 impl Sort {
-    /// The next one, the first after the last.
+    /// Returns the next column, or the first one after the last.
     pub fn next(self) -> Self {
-        let all = Self::value_variants();
-        let at = all.iter().position(|sort| *sort == self).map_or(0, |at| at + 1);
-        all[at % all.len()]
+        let variants = Self::value_variants();
+        let next = variants.iter().position(|sort| *sort == self).map_or(0, |index| index + 1);
+        variants[next % variants.len()]
     }
 }
 
-/// The figures of one window.
+/// Statistics of one loop over a window.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Figures {
+pub struct WindowStats {
     pub ticks: u64,
     pub missed: u64,
     pub missed_by_work: u64,
@@ -69,8 +70,8 @@ pub struct Figures {
     pub work: Histogram,
 }
 
-impl Figures {
-    fn of(snapshot: &Snapshot) -> Self {
+impl From<&Snapshot> for WindowStats {
+    fn from(snapshot: &Snapshot) -> Self {
         Self {
             ticks: snapshot.ticks,
             missed: snapshot.missed,
@@ -83,7 +84,9 @@ impl Figures {
             work: snapshot.work.clone(),
         }
     }
+}
 
+impl WindowStats {
     fn plus(&self, other: &Self) -> Self {
         Self {
             ticks: self.ticks.saturating_add(other.ticks),
@@ -99,43 +102,53 @@ impl Figures {
     }
 }
 
-/// One metered loop.
+/// A metered loop.
 #[derive(Clone, Debug)]
-pub struct Loop {
-    pub now: Snapshot,
-    /// What was booked from one look to the next, the latest last: about a second each.
-    looks: VecDeque<Figures>,
-    /// By [`Window`].
-    pub windows: [Figures; 3],
+pub struct MeteredLoop {
+    /// The latest snapshot.
+    pub snapshot: Snapshot,
+    /// Statistics between successive polls, about a second each, the latest last.
+    polls: VecDeque<WindowStats>,
+    /// Statistics by [`Window`].
+    windows: [WindowStats; 3],
 }
 
-impl Loop {
-    pub fn of(&self, window: Window) -> &Figures {
+impl MeteredLoop {
+    fn new(snapshot: Snapshot, polls: VecDeque<WindowStats>) -> Self {
+        let windows = Window::ALL.map(|window| {
+            let recent = polls.iter().rev().take(window.polls());
+            recent.fold(WindowStats::default(), |sum, poll| sum.plus(poll))
+        });
+        Self { snapshot, polls, windows }
+    }
+
+    /// Returns the statistics of a window.
+    pub fn stats(&self, window: Window) -> &WindowStats {
         &self.windows[window as usize]
     }
 
-    /// Whether it was watched for so long.
+    /// Returns whether the loop has been watched for the whole window.
     pub fn has(&self, window: Window) -> bool {
-        self.looks.len() >= window.looks()
+        self.polls.len() >= window.polls()
     }
 
-    /// Since it was registered.
-    pub fn total(&self) -> Figures {
-        Figures::of(&self.now)
+    /// Returns the statistics since the meter was registered.
+    pub fn total(&self) -> WindowStats {
+        WindowStats::from(&self.snapshot)
     }
 
-    /// The p99 of each look, the latest last; `None` where no tick came.
-    pub fn course(
+    /// Returns the p99 of each poll, the latest last, or `None` for polls without a tick.
+    pub fn p99_history(
         &self,
     ) -> impl DoubleEndedIterator<Item = Option<Duration>> + ExactSizeIterator + '_ {
-        self.looks.iter().map(|look| look.lateness.quantile(0.99))
+        self.polls.iter().map(|poll| poll.lateness.quantile(0.99))
     }
 }
 
-/// All of them, in the order in which they are shown.
+/// All metered loops, in the order in which they are shown.
 #[derive(Debug, Default)]
 pub struct Loops {
-    by_file: BTreeMap<PathBuf, Loop>,
+    by_file: BTreeMap<PathBuf, MeteredLoop>,
     order: Vec<PathBuf>,
 }
 
@@ -144,53 +157,53 @@ impl Loops {
         self.by_file.is_empty()
     }
 
-    pub fn iter(&self) -> impl Iterator<Item = &Loop> {
+    pub fn iter(&self) -> impl Iterator<Item = &MeteredLoop> {
         self.order.iter().filter_map(|path| self.by_file.get(path))
     }
 
-    /// Takes the next look. A loop that is not in it has ended.
-    pub fn take(&mut self, looked: Vec<(PathBuf, Snapshot)>) {
-        let mut before = std::mem::take(&mut self.by_file);
-        for (path, now) in looked {
-            let known = before
-                .remove(&path)
-                .and_then(|known| now.since(&known.now).map(|since| (known.looks, since)));
-            let looks = match known {
-                Some((mut looks, since)) => {
-                    looks.push_back(Figures::of(&since));
-                    looks.drain(..looks.len().saturating_sub(KEPT));
-                    looks
-                }
+    /// Records a poll of all meters. A loop that is missing from it has ended.
+    pub fn record_poll(&mut self, polled: Vec<(PathBuf, Snapshot)>) {
+        let mut previous = std::mem::take(&mut self.by_file);
+        for (path, snapshot) in polled {
+            let polls = match previous.remove(&path) {
+                Some(known) => append_poll(known, &snapshot),
                 None => VecDeque::new(),
             };
-            let windows = Window::ALL.map(|window| {
-                let last = looks.iter().rev().take(window.looks());
-                last.fold(Figures::default(), |sum, look| sum.plus(look))
-            });
-            self.by_file.insert(path, Loop { now, looks, windows });
+            self.by_file.insert(path, MeteredLoop::new(snapshot, polls));
         }
         self.order = self.by_file.keys().cloned().collect();
     }
 
-    /// The largest first, names alphabetically.
+    /// Sorts the loops: numbers in descending order, names alphabetically.
     pub fn sort(&mut self, sort: Sort, window: Window) {
-        let key = |of: &Loop| {
-            let figures = of.of(window);
-            let ns = |value: Option<Duration>| value.map_or(0, |value| value.as_nanos() as u64);
-            match sort {
-                Sort::Name => 0,
-                Sort::P50 => ns(figures.lateness.quantile(0.5)),
-                Sort::P99 => ns(figures.lateness.quantile(0.99)),
-                Sort::Max => ns(figures.lateness.max()),
-                Sort::Missed => figures.missed,
-                Sort::Slow => figures.missed_by_work,
-                Sort::Work => ns(figures.work.quantile(0.99)),
-            }
-        };
         let by_file = &self.by_file;
         self.order.sort_by_cached_key(|path| {
-            let of = by_file.get(path);
-            (std::cmp::Reverse(of.map(key)), of.map(|of| of.now.name.clone()), path.clone())
+            let metered = by_file.get(path);
+            let value = metered.map(|metered| sort_value(metered.stats(window), sort));
+            let name = metered.map(|metered| metered.snapshot.name.clone());
+            (Reverse(value), name, path.clone())
         });
+    }
+}
+
+/// Returns the polls of a loop with the latest one, or none if another meter has replaced it.
+fn append_poll(known: MeteredLoop, snapshot: &Snapshot) -> VecDeque<WindowStats> {
+    let Some(delta) = snapshot.since(&known.snapshot) else { return VecDeque::new() };
+    let mut polls = known.polls;
+    polls.push_back(WindowStats::from(&delta));
+    polls.drain(..polls.len().saturating_sub(MAX_POLLS));
+    polls
+}
+
+fn sort_value(stats: &WindowStats, sort: Sort) -> u64 {
+    let ns = |value: Option<Duration>| value.map_or(0, |value| value.as_nanos() as u64);
+    match sort {
+        Sort::Name => 0,
+        Sort::P50 => ns(stats.lateness.quantile(0.5)),
+        Sort::P99 => ns(stats.lateness.quantile(0.99)),
+        Sort::Max => ns(stats.lateness.max()),
+        Sort::Missed => stats.missed,
+        Sort::Slow => stats.missed_by_work,
+        Sort::Work => ns(stats.work.quantile(0.99)),
     }
 }

@@ -9,32 +9,33 @@ use clap::Args;
 use cli::exit::{self, Error, ExitStatus, usage};
 
 use crate::interrupt::stop_on_interrupt;
-use crate::meters::Watch;
+use crate::meters::MeterReader;
 use crate::render::formats::{Format, parser};
 use crate::terminal::{columns, note};
 
-pub mod figures;
 pub mod frame;
 pub mod json;
+pub mod loop_stats;
 mod screen;
 
-use figures::{Loops, Sort, Window};
+use frame::{FrameSize, View};
+use loop_stats::{Loops, Sort, Window};
 use screen::{Key, Screen};
 
-/// More meters than this are not looked at.
+/// Maximum number of meters to read.
 const MAX_METERS: usize = 4_096;
-/// How often the meters are read.
-const REFRESH: Duration = Duration::from_secs(1);
-/// How long an interrupt may go unnoticed.
-const NOTICE: Duration = Duration::from_millis(50);
+/// Time between two polls of the meters.
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
+/// Maximum time until an interrupt takes effect.
+const INTERRUPT_POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 const KEYS: &str = "\
-Keys: 1, 2, 3 the last 1, 10, 60 s; s sort by the next column; q quit.
+Keys: 1, 2, 3 show the last 1, 10, 60 s; s sorts by the next column; q quits.
 
-MISSED: ticks that had not come when the next was due. SLOW: those of them that the loop's own work delayed. WORK: the 99th \
-percentile of that work. The last column is the p99 of each second.
+MISSED: ticks that were not delivered before the next one was due. SLOW: missed ticks that the loop's own work delayed. \
+WORK: the 99th percentile of that work. The last column is the p99 of each second.
 
-A program has meters where it uses the library tickmeter.";
+A program has meters if it uses the library tickmeter.";
 
 #[derive(Debug, Args)]
 #[command(after_help = KEYS)]
@@ -42,13 +43,13 @@ pub struct TopArgs {
     /// Print once and exit, after one --window
     #[arg(long)]
     once: bool,
-    /// What to print to stdout
+    /// Format of the output to stdout
     #[arg(long, value_parser = parser([Format::Table, Format::Json, Format::Jsonl]), default_value = "table", requires = "once")]
     format: Format,
-    /// How far back the figures reach
+    /// Time span of the statistics
     #[arg(long, value_enum, default_value = "10s")]
     window: Window,
-    /// Which loop to show first
+    /// Column to sort by
     #[arg(long, value_enum, default_value = "p99")]
     sort: Sort,
     /// Show the loops of all users; needs root
@@ -56,74 +57,85 @@ pub struct TopArgs {
     all: bool,
 }
 
-const NONE: &str = "no metered loop is running as this user. A program has one as soon as it registers a meter of the \
-library tickmeter: https://github.com/osjitter/osjitter/blob/main/docs/src/watching.md";
+const NO_LOOPS: &str = "no metered loop is running as this user. A program has one once it registers a meter of the library \
+tickmeter: https://github.com/osjitter/osjitter/blob/main/docs/src/watching.md";
 
+/// Shows the metered loops once, or live until the user quits.
 pub fn run(args: &TopArgs) -> exit::Result<ExitStatus> {
-    let mut watch = Watch::new(args.all, MAX_METERS)?;
-    let mut loops = Loops::default();
-    loops.take(watch.look(|_| true));
+    let meters = MeterReader::new(args.all, MAX_METERS)?;
+    let mut poller = Poller { meters, loops: Loops::default() };
+    poller.poll();
+    let view = View { window: args.window, sort: args.sort };
     if args.once {
-        return once(args, watch, loops);
+        return print_once(args, poller, view);
     }
     if !std::io::stdout().is_terminal() {
-        return Err(usage!(
-            "top draws on a terminal, and stdout is none; add --once, or --once --format json"
-        ));
+        return Err(usage!("stdout is not a terminal; use --once, or --once --format json"));
     }
-    live(args, watch, loops)
+    show_live(poller, view)
 }
 
-#[allow(
-    clippy::disallowed_methods,
-    reason = "nothing is measured here: it waits between two looks"
-)]
-fn once(args: &TopArgs, mut watch: Watch, mut loops: Loops) -> exit::Result<ExitStatus> {
-    if loops.is_empty() {
-        note(false, NONE);
+/// The meters, and the statistics of their loops.
+struct Poller {
+    meters: MeterReader,
+    loops: Loops,
+}
+
+impl Poller {
+    fn poll(&mut self) {
+        self.loops.record_poll(self.meters.poll(|_| true));
+    }
+}
+
+#[allow(clippy::disallowed_methods, reason = "it waits between two polls; nothing is measured")]
+fn print_once(args: &TopArgs, mut poller: Poller, view: View) -> exit::Result<ExitStatus> {
+    if poller.loops.is_empty() {
+        note(false, NO_LOOPS);
     } else {
-        // A figure of so many seconds takes so many seconds.
-        for _ in 0..args.window.looks() {
-            std::thread::sleep(REFRESH);
-            loops.take(watch.look(|_| true));
+        // The window must pass before its statistics are complete.
+        for _ in 0..view.window.polls() {
+            std::thread::sleep(POLL_INTERVAL);
+            poller.poll();
         }
     }
-    for fault in watch.faults() {
+    for fault in poller.meters.faults() {
         note(false, fault);
     }
-    loops.sort(args.sort, args.window);
+    let loops = &mut poller.loops;
+    loops.sort(view.sort, view.window);
     let text = match args.format {
-        Format::Json => json::document(&loops),
-        Format::Jsonl => json::lines(&loops),
+        Format::Json => json::document(loops),
+        Format::Jsonl => json::lines(loops),
         _ if loops.is_empty() => String::new(),
-        _ => frame::table(&loops, args.window, args.sort, columns(), usize::MAX).join("\n") + "\n",
+        _ => {
+            let size = FrameSize { columns: columns(), lines: usize::MAX };
+            frame::table(loops, view, size).join("\n") + "\n"
+        }
     };
     std::io::stdout().write_all(text.as_bytes()).map_err(Error::from_stdout)?;
     Ok(ExitStatus::Done)
 }
 
-fn live(args: &TopArgs, mut watch: Watch, mut loops: Loops) -> exit::Result<ExitStatus> {
+fn show_live(mut poller: Poller, mut view: View) -> exit::Result<ExitStatus> {
     let stop = Arc::new(AtomicBool::new(false));
     stop_on_interrupt(&stop)?;
-    let (mut window, mut sort) = (args.window, args.sort);
     let screen = Screen::open().map_err(Error::from_stdout)?;
-    let mut looked = tach::Instant::now();
+    let mut last_poll = tach::Instant::now();
     while !stop.load(Ordering::Relaxed) {
-        if looked.elapsed() >= REFRESH {
-            // Measured from look to look: a figure that says one second is of one second, or a
-            // little more.
-            looked = tach::Instant::now();
-            loops.take(watch.look(|_| true));
+        if last_poll.elapsed() >= POLL_INTERVAL {
+            // Counted from poll to poll, so statistics of one second cover at least that long.
+            last_poll = tach::Instant::now();
+            poller.poll();
         }
-        loops.sort(sort, window);
-        let (columns, lines) = screen.size();
-        let frame = frame::screen(&loops, window, sort, watch.faults(), [columns, lines]);
+        poller.loops.sort(view.sort, view.window);
+        let frame = frame::screen(&poller.loops, view, poller.meters.faults(), screen.size());
         screen.draw(&frame).map_err(Error::from_stdout)?;
-        let next = REFRESH.saturating_sub(looked.elapsed());
-        match screen.key(next, NOTICE, &stop).map_err(Error::from_stdout)? {
+        let timeout = POLL_INTERVAL.saturating_sub(last_poll.elapsed());
+        let key = screen.wait_for_key(timeout, INTERRUPT_POLL_INTERVAL, &stop);
+        match key.map_err(Error::from_stdout)? {
             Some(Key::Quit) => break,
-            Some(Key::Window(chosen)) => window = chosen,
-            Some(Key::Sort) => sort = sort.next(),
+            Some(Key::Window(window)) => view.window = window,
+            Some(Key::Sort) => view.sort = view.sort.next(),
             None => {}
         }
     }

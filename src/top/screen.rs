@@ -1,4 +1,4 @@
-//! The terminal: taken over, drawn on, and given back however this ends.
+//! The terminal in raw mode: draws frames, reads keys, and restores the terminal on any exit.
 
 use std::io::{self, Write as _};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,12 +9,13 @@ use crossterm::style::{Attribute, Print, SetAttribute};
 use crossterm::terminal::{self, Clear, ClearType};
 use crossterm::{cursor, execute, queue};
 
-use crate::top::figures::Window;
+use crate::top::frame::FrameSize;
+use crate::top::loop_stats::Window;
 
-/// Of a terminal that does not report its size.
-const DEFAULT_SIZE: (u16, u16) = (80, 24);
+/// Size of a terminal that does not report its own.
+const DEFAULT_SIZE: FrameSize = FrameSize { columns: 80, lines: 24 };
 
-/// What a person asks for.
+/// A command of the user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Key {
     Quit,
@@ -22,7 +23,7 @@ pub enum Key {
     Window(Window),
 }
 
-/// The terminal in our hands; dropped, it is as it was.
+/// The terminal in raw mode. Restores the previous mode when it is dropped.
 #[derive(Debug)]
 pub struct Screen(());
 
@@ -30,11 +31,11 @@ impl Screen {
     pub fn open() -> io::Result<Self> {
         terminal::enable_raw_mode()?;
         let screen = Self(());
-        // What a panic says must not go down with the screen it is said on.
-        let said = std::panic::take_hook();
+        // The message of a panic must not vanish with the alternate screen.
+        let previous_hook = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |panic| {
             restore();
-            said(panic);
+            previous_hook(panic);
         }));
         execute!(
             io::stdout(),
@@ -45,15 +46,18 @@ impl Screen {
         Ok(screen)
     }
 
-    /// Columns and lines.
-    pub fn size(&self) -> (usize, usize) {
-        let (columns, lines) =
-            terminal::size().ok().filter(|&(c, l)| c > 0 && l > 0).unwrap_or(DEFAULT_SIZE);
-        (columns.into(), lines.into())
+    /// Returns the size of the terminal.
+    pub fn size(&self) -> FrameSize {
+        match terminal::size() {
+            Ok((columns @ 1.., lines @ 1..)) => {
+                FrameSize { columns: columns.into(), lines: lines.into() }
+            }
+            _ => DEFAULT_SIZE,
+        }
     }
 
-    /// Draws a frame in one write, so that nobody sees half of it. The second line is the table's
-    /// heading.
+    /// Draws a frame in one write, so that it never appears in part. The second line is the table's
+    /// heading, which is bold.
     pub fn draw(&self, frame: &[String]) -> io::Result<()> {
         let mut bytes = Vec::new();
         queue!(bytes, terminal::BeginSynchronizedUpdate, cursor::MoveTo(0, 0))?;
@@ -79,23 +83,23 @@ impl Screen {
         stdout.flush()
     }
 
-    /// Waits so long for a key that means something, or a change of the terminal's size; looks at
-    /// the flag now and then.
-    pub fn key(
+    /// Waits for a key with a meaning. Returns `None` after the timeout, when the terminal's size
+    /// changes, or when `stop` is set, which is checked every `stop_interval`.
+    pub fn wait_for_key(
         &self,
-        longest: Duration,
-        notice: Duration,
+        timeout: Duration,
+        stop_interval: Duration,
         stop: &AtomicBool,
     ) -> io::Result<Option<Key>> {
         let start = tach::Instant::now();
-        while start.elapsed() < longest && !stop.load(Ordering::Relaxed) {
-            if !event::poll(notice.min(longest.saturating_sub(start.elapsed())))? {
+        while start.elapsed() < timeout && !stop.load(Ordering::Relaxed) {
+            if !event::poll(stop_interval.min(timeout.saturating_sub(start.elapsed())))? {
                 continue;
             }
             let key = match event::read()? {
                 Event::Resize(..) => return Ok(None),
                 Event::Key(key) if key.kind == KeyEventKind::Press => {
-                    meaning(key.code, key.modifiers)
+                    key_from_event(key.code, key.modifiers)
                 }
                 _ => None,
             };
@@ -110,13 +114,13 @@ impl Screen {
 impl Drop for Screen {
     fn drop(&mut self) {
         restore();
-        // The hook stays as it is: at worst it restores once more.
+        // The panic hook stays installed: at worst it restores the terminal once more.
     }
 }
 
-fn meaning(code: KeyCode, modifiers: KeyModifiers) -> Option<Key> {
+fn key_from_event(code: KeyCode, modifiers: KeyModifiers) -> Option<Key> {
     match code {
-        // In raw mode, Ctrl-C is a key.
+        // In raw mode, Ctrl-C arrives as a key.
         KeyCode::Char('c' | 'd') if modifiers.contains(KeyModifiers::CONTROL) => Some(Key::Quit),
         KeyCode::Char('q') | KeyCode::Esc => Some(Key::Quit),
         KeyCode::Char('s') => Some(Key::Sort),
@@ -127,7 +131,7 @@ fn meaning(code: KeyCode, modifiers: KeyModifiers) -> Option<Key> {
     }
 }
 
-/// Where that fails, the terminal is gone.
+/// Restores the terminal. Errors are ignored: they mean that the terminal is gone.
 fn restore() {
     let _ = execute!(
         io::stdout(),

@@ -321,7 +321,7 @@ fn a_broken_limit_is_said_counted_and_written() {
     let mut running = started(home.path(), &[&limits[..], &args[..]].concat());
     let line = running.says("limit broken");
     assert!(
-        line.starts_with("limit broken: nanosleep@10ms: nanosleep:max=1ns, and it was "),
+        line.starts_with("limit broken: nanosleep@10ms: nanosleep:max=1ns, measured "),
         "{line}"
     );
     let address = address(&mut running);
@@ -412,9 +412,9 @@ fn a_budget_is_kept_by_longer_periods() {
     ];
     let mut running =
         Osjitter::new(args).args([&log]).env(ENV_DIRECTORY, home.path().join("meters")).start();
-    let line = running.says("stretched");
+    let line = running.says("lengthened");
     assert!(
-        line.ends_with("its probes are stretched: os-interval every 20ms, nanosleep every 20ms"),
+        line.ends_with("lengthened the periods of its probes: os-interval 20ms, nanosleep 20ms"),
         "{line}"
     );
     let stretched = |row: &Row| row["subject"] == "os-interval" && row["period_ns"] == "20000000";
@@ -493,7 +493,7 @@ fn what_cannot_be_is_refused_before_anything_is_written() {
         (vec!["--listen", &taken], "address is in use"),
         (vec!["--listen", "nonsense"], "127.0.0.1:9891"),
         (vec!["--log", log_name, "--interval", "10ms"], "outside 1s to"),
-        (vec!["--log", log_name, "--limit", "p98=1ms"], "there are p50"),
+        (vec!["--log", log_name, "--limit", "p98=1ms"], "expected one of p50"),
         (vec!["--log", log_name, "--interval", "1s", "--limit", "p99=1ms"], "needs 500 ticks"),
         (vec!["--log", log_name, "--budget", "0%"], "0.5%"),
         (vec!["--log", log_name, "--budget", "50%", "--subject", "spin"], "--budget 110%"),

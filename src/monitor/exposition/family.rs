@@ -1,4 +1,4 @@
-//! What is exposed, before it has a form: families of samples, in base units.
+//! Metric families and their samples in base units, independent of the format.
 
 use std::borrow::Cow;
 
@@ -9,15 +9,15 @@ pub type Labels<'a> = Vec<(&'static str, Cow<'a, str>)>;
 
 #[derive(Debug)]
 pub struct Family<'a> {
-    /// Without the ending of its kind.
+    /// Name without the suffix of its kind.
     pub name: &'static str,
-    pub kind: Kind,
+    pub kind: FamilyKind,
     pub help: &'static str,
     pub samples: Vec<Sample<'a>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum FamilyKind {
     Info,
     Counter,
     Gauge,
@@ -37,13 +37,13 @@ pub enum Value<'a> {
 }
 
 impl Family<'_> {
-    /// As its samples are called.
+    /// Returns the name with the suffix of its kind, as the samples have it.
     pub fn full_name(&self) -> String {
-        let ending = match self.kind {
-            Kind::Info => "_info",
-            Kind::Counter => "_total",
-            Kind::Gauge | Kind::Histogram => "",
+        let suffix = match self.kind {
+            FamilyKind::Info => "_info",
+            FamilyKind::Counter => "_total",
+            FamilyKind::Gauge | FamilyKind::Histogram => "",
         };
-        format!("{}{ending}", self.name)
+        format!("{}{suffix}", self.name)
     }
 }

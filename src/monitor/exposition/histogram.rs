@@ -1,20 +1,23 @@
-//! Bins of nanoseconds as Prometheus knows histograms: classic buckets, and native ones. Pure.
+//! Conversion of bins of nanoseconds to the histograms of Prometheus, with classic and native
+//! buckets. Does no I/O.
 
 use std::collections::BTreeMap;
 
-use crate::monitor::books::{BINNING, Bins};
+use crate::monitor::accumulator::{BINNING, Bins};
 
-/// Buckets of a native histogram for each factor of two, as a power of two: one is 0.54 % wide. A
-/// value stands in the middle of its bin, which is 0.39 % from the bin's ends. So whatever a server
-/// answers out of a bucket is within 0.94 % of the value.
+/// Resolution of native histograms: there are 2^[`SCHEMA`] buckets per factor of two, each 0.54 %
+/// wide.
+///
+/// Each value is represented by the middle of its bin, which is 0.39 % from the bin's ends. Any
+/// value that a server reads out of a bucket is therefore within 0.94 % of the original.
 pub const SCHEMA: i32 = 7;
-/// Values of at most this are in the zero bucket: what other libraries take, so that nothing is
-/// lost in a sum with theirs.
+/// Upper end of the zero bucket: the default of other libraries, so that sums with their
+/// histograms lose nothing.
 pub const ZERO_THRESHOLD: f64 = 2.938_735_877_055_719e-39;
-/// So many empty buckets are written out rather than started anew after.
-const BRIDGED: i32 = 2;
+/// Maximum number of empty buckets written out between two others. A longer gap starts a new span.
+const MAX_BRIDGED_BUCKETS: i32 = 2;
 
-/// Upper ends of the classic buckets, in nanoseconds.
+/// Upper ends of the classic buckets.
 const BUCKETS_NS: [i64; 19] = [
     1_000,
     10_000,
@@ -37,25 +40,41 @@ const BUCKETS_NS: [i64; 19] = [
     10_000_000_000,
 ];
 
-/// Of a loop's lateness.
+/// Histogram of a loop's lateness.
 #[derive(Clone, Copy, Debug)]
 pub struct Histogram<'a>(pub &'a Bins);
 
-/// Buckets of a native histogram, of one sign.
+/// A classic bucket. Each counts the values of all buckets below it as well.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClassicBucket {
+    /// Upper end, or `None` for the last bucket, which has no end.
+    pub upper_ns: Option<i64>,
+    pub cumulative_count: u64,
+}
+
+/// A run of successive native buckets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// Number of buckets between the previous span and this one.
+    pub gap: i32,
+    pub length: u32,
+}
+
+/// Buckets of a native histogram of one sign.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Spans {
-    /// Buckets left out before each run, and its length.
-    pub spans: Vec<(i32, u32)>,
-    /// Each count minus the one before it.
+pub struct NativeBuckets {
+    pub spans: Vec<Span>,
+    /// The count of each bucket minus that of the one before it.
     pub deltas: Vec<i64>,
 }
 
 /// A native histogram.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Native {
+pub struct NativeHistogram {
+    /// Count of the zero bucket.
     pub zero: u64,
-    pub negative: Spans,
-    pub positive: Spans,
+    pub negative: NativeBuckets,
+    pub positive: NativeBuckets,
 }
 
 impl Histogram<'_> {
@@ -63,30 +82,32 @@ impl Histogram<'_> {
         self.0.count()
     }
 
-    /// Each value taken in the middle of its bin, and an early one as on time.
+    /// Returns the sum of all values. Each is represented by the middle of its bin; early ones count
+    /// as zero.
     pub fn sum_seconds(&self) -> f64 {
         let positive = self.0.iter().filter(|(lower, _)| *lower >= 0);
         positive.map(|(lower, count)| middle_ns(lower) * count as f64).sum::<f64>() / 1e9
     }
 
-    /// Upper ends in nanoseconds, and how many values are in no bin beyond them; the last has no
-    /// end.
-    pub fn classic(&self) -> Vec<(Option<i64>, u64)> {
+    /// Returns the classic buckets in ascending order.
+    pub fn classic(&self) -> Vec<ClassicBucket> {
         let mut counts = [0; BUCKETS_NS.len() + 1];
         for (lower, count) in self.0.iter() {
             let upper = BINNING.bin(lower).upper;
             counts[BUCKETS_NS.partition_point(|&end| end < upper)] += count;
         }
         let ends = BUCKETS_NS.into_iter().map(Some).chain([None]);
-        let below = counts.iter().scan(0, |below, count| {
-            *below += count;
-            Some(*below)
-        });
-        ends.zip(below).collect()
+        let mut cumulative_count = 0;
+        let bucket = |(upper_ns, count): (Option<i64>, u64)| {
+            cumulative_count += count;
+            ClassicBucket { upper_ns, cumulative_count }
+        };
+        ends.zip(counts).map(bucket).collect()
     }
 
-    /// By how much a tick was early is not known: it is in the bucket of a nanosecond.
-    pub fn native(&self) -> Native {
+    /// Returns the native histogram. How early a tick was is not known, so all early ticks are in
+    /// the bucket of one nanosecond.
+    pub fn native(&self) -> NativeHistogram {
         let mut buckets: BTreeMap<i32, u64> = BTreeMap::new();
         let (mut early, mut zero) = (0, 0);
         for (lower, count) in self.0.iter() {
@@ -98,7 +119,11 @@ impl Histogram<'_> {
         }
         let negative =
             if early > 0 { BTreeMap::from([(bucket(1e-9), early)]) } else { BTreeMap::new() };
-        Native { zero, negative: Spans::of(&negative), positive: Spans::of(&buckets) }
+        NativeHistogram {
+            zero,
+            negative: NativeBuckets::from_counts(&negative),
+            positive: NativeBuckets::from_counts(&buckets),
+        }
     }
 }
 
@@ -107,33 +132,33 @@ fn middle_ns(lower: i64) -> f64 {
     f64::midpoint(bin.lower as f64, bin.upper as f64)
 }
 
-/// The bucket of a value above zero: bucket i ends at 2^(i / 2^[`SCHEMA`]), which is its own.
+/// Returns the native bucket of a positive value. Bucket i ends at 2^(i / 2^[`SCHEMA`]), inclusive.
 fn bucket(value: f64) -> i32 {
     (value.log2() * f64::from(1 << SCHEMA)).ceil() as i32
 }
 
-impl Spans {
-    fn of(buckets: &BTreeMap<i32, u64>) -> Self {
-        let mut all = Self::default();
-        let (mut end, mut before) = (0, 0);
+impl NativeBuckets {
+    fn from_counts(buckets: &BTreeMap<i32, u64>) -> Self {
+        let mut native = Self::default();
+        let (mut end, mut previous) = (0, 0);
         let mut push = |deltas: &mut Vec<i64>, count: u64| {
             let count = i64::try_from(count).unwrap_or(i64::MAX);
-            deltas.push(count - before);
-            before = count;
+            deltas.push(count - previous);
+            previous = count;
         };
         for (&bucket, &count) in buckets {
             let gap = bucket - end;
-            match all.spans.last_mut() {
-                Some((_, length)) if gap <= BRIDGED => {
-                    (0..gap).for_each(|_| push(&mut all.deltas, 0));
-                    *length += gap.unsigned_abs() + 1;
+            match native.spans.last_mut() {
+                Some(span) if gap <= MAX_BRIDGED_BUCKETS => {
+                    (0..gap).for_each(|_| push(&mut native.deltas, 0));
+                    span.length += gap.unsigned_abs() + 1;
                 }
-                _ => all.spans.push((gap, 1)),
+                _ => native.spans.push(Span { gap, length: 1 }),
             }
-            push(&mut all.deltas, count);
+            push(&mut native.deltas, count);
             end = bucket + 1;
         }
-        all
+        native
     }
 }
 
@@ -146,49 +171,53 @@ mod tests {
         values.iter().map(|&value| (BINNING.bin(value).lower, 1)).collect()
     }
 
-    /// Buckets and their counts, as a server reads them.
-    fn read(spans: &Spans) -> BTreeMap<i32, u64> {
-        let (mut at, mut count, mut deltas) = (0, 0, spans.deltas.iter());
-        let mut buckets = BTreeMap::new();
-        for &(gap, length) in &spans.spans {
-            at += gap;
-            for _ in 0..length {
+    /// Returns the counts of all buckets, as a server decodes them.
+    fn decode(native: &NativeBuckets) -> BTreeMap<i32, u64> {
+        let (mut bucket, mut count, mut deltas) = (0, 0, native.deltas.iter());
+        let mut counts = BTreeMap::new();
+        for span in &native.spans {
+            bucket += span.gap;
+            for _ in 0..span.length {
                 count += deltas.next().unwrap();
                 if count > 0 {
-                    buckets.insert(at, u64::try_from(count).unwrap());
+                    counts.insert(bucket, u64::try_from(count).unwrap());
                 }
-                at += 1;
+                bucket += 1;
             }
         }
         assert_eq!(deltas.next(), None);
-        buckets
+        counts
     }
 
     #[test]
-    fn an_early_tick_is_negative_and_one_on_time_is_zero() {
+    fn early_ticks_are_in_negative_buckets() {
         let native = Histogram(&bins(&[-1, -5_000, 0, 1_000])).native();
-        assert_eq!((native.zero, read(&native.negative)), (1, BTreeMap::from([(bucket(1e-9), 2)])));
-        assert_eq!(read(&native.positive), BTreeMap::from([(bucket(1_001.5e-9), 1)]));
-        assert_eq!(Histogram(&bins(&[])).native().positive, Spans::default());
+        assert_eq!(
+            (native.zero, decode(&native.negative)),
+            (1, BTreeMap::from([(bucket(1e-9), 2)]))
+        );
+        assert_eq!(decode(&native.positive), BTreeMap::from([(bucket(1_001.5e-9), 1)]));
+        assert_eq!(Histogram(&bins(&[])).native().positive, NativeBuckets::default());
     }
 
     #[test]
-    fn a_bucket_has_its_upper_end() {
+    fn buckets_include_their_upper_end() {
         assert_eq!([0.25, 1.0, 1.001, 2.0].map(bucket), [-256, 0, 1, 128]);
     }
 
     #[test]
-    fn few_empty_buckets_are_bridged() {
-        let spans = Spans::of(&BTreeMap::from([(-5, 2), (-2, 7), (2, 1)]));
-        assert_eq!(spans, Spans { spans: vec![(-5, 4), (3, 1)], deltas: vec![2, -2, 0, 7, -6] });
+    fn short_gaps_are_bridged() {
+        let native = NativeBuckets::from_counts(&BTreeMap::from([(-5, 2), (-2, 7), (2, 1)]));
+        let spans = vec![Span { gap: -5, length: 4 }, Span { gap: 3, length: 1 }];
+        assert_eq!(native, NativeBuckets { spans, deltas: vec![2, -2, 0, 7, -6] });
     }
 
     proptest! {
         #[test]
-        fn no_value_is_a_hundredth_off(value in 1_i64..1 << 40, shift in 0_u32..40) {
+        fn buckets_are_within_one_percent(value in 1_i64..1 << 40, shift in 0_u32..40) {
             let value = (value >> shift).max(1);
             let native = Histogram(&bins(&[value])).native();
-            let bucket = *read(&native.positive).first_key_value().unwrap().0;
+            let bucket = *decode(&native.positive).first_key_value().unwrap().0;
             let ends = [bucket - 1, bucket].map(|i| (f64::from(i) / 128.0).exp2() * 1e9);
             for end in ends {
                 prop_assert!((end / value as f64 - 1.0).abs() < 0.0094 + 1e-9, "{value}: {ends:?}");
@@ -196,20 +225,22 @@ mod tests {
         }
 
         #[test]
-        fn every_form_has_every_value(values in prop::collection::vec(-3_i64..1 << 35, 0..200)) {
+        fn all_formats_count_every_value(values in prop::collection::vec(-3_i64..1 << 35, 0..200)) {
             let bins = bins(&values);
             let histogram = Histogram(&bins);
             let n = values.len() as u64;
             let native = histogram.native();
-            let sum = |spans: &Spans| read(spans).values().sum::<u64>();
+            let sum = |native: &NativeBuckets| decode(native).values().sum::<u64>();
             prop_assert_eq!(native.zero + sum(&native.negative) + sum(&native.positive), n);
             let classic = histogram.classic();
-            prop_assert!(classic.is_sorted_by_key(|(_, below)| *below));
-            prop_assert_eq!((classic.last().unwrap(), histogram.count()), (&(None, n), n));
-            for (end, below) in classic {
-                let Some(end) = end else { continue };
-                let [within, surely] = [end, end - end / 100].map(|end| values.iter().filter(|&&v| v <= end).count() as u64);
-                prop_assert!(surely <= below && below <= within, "{end}: {surely} {below} {within}");
+            prop_assert!(classic.is_sorted_by_key(|bucket| bucket.cumulative_count));
+            let last = ClassicBucket { upper_ns: None, cumulative_count: n };
+            prop_assert_eq!((classic.last().unwrap(), histogram.count()), (&last, n));
+            let count_up_to = |end| values.iter().filter(|&&v| v <= end).count() as u64;
+            for bucket in classic {
+                let Some(end) = bucket.upper_ns else { continue };
+                let expected = count_up_to(end - end / 100)..=count_up_to(end);
+                prop_assert!(expected.contains(&bucket.cumulative_count), "{bucket:?}: {expected:?}");
             }
             let exact = values.iter().map(|&v| v.max(0)).sum::<i64>() as f64 / 1e9;
             prop_assert!((histogram.sum_seconds() - exact).abs() <= exact * 0.004 + 1e-12);

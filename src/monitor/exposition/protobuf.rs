@@ -1,15 +1,15 @@
-//! Prometheus's protobuf form, the only one on the wire that has native histograms: messages
-//! `MetricFamily` of `io.prometheus.client`, each after its length.
+//! The protobuf format of Prometheus, the only one with native histograms: messages `MetricFamily`
+//! of `io.prometheus.client`, each preceded by its length.
 
-use crate::monitor::exposition::family::{Family, Kind, Sample, Value};
-use crate::monitor::exposition::histogram::{Histogram, SCHEMA, Spans, ZERO_THRESHOLD};
+use crate::monitor::exposition::family::{Family, FamilyKind, Sample, Value};
+use crate::monitor::exposition::histogram::{Histogram, NativeBuckets, SCHEMA, ZERO_THRESHOLD};
 
-/// A message under way. Fields have the numbers of `metrics.proto`.
+/// A message being encoded. Field numbers are those of `metrics.proto`.
 #[derive(Default)]
 struct Message(Vec<u8>);
 
 impl Message {
-    fn varint(&mut self, mut n: u64) {
+    fn write_varint(&mut self, mut n: u64) {
         while n >= 0x80 {
             self.0.push(n as u8 | 0x80);
             n >>= 7;
@@ -17,105 +17,106 @@ impl Message {
         self.0.push(n as u8);
     }
 
-    fn uint(&mut self, field: u32, value: u64) {
-        self.varint(u64::from(field) << 3);
-        self.varint(value);
+    fn write_uint(&mut self, field: u32, value: u64) {
+        self.write_varint(u64::from(field) << 3);
+        self.write_varint(value);
     }
 
-    fn sint(&mut self, field: u32, value: i64) {
-        self.uint(field, zigzag(value));
+    fn write_sint(&mut self, field: u32, value: i64) {
+        self.write_uint(field, zigzag(value));
     }
 
-    fn double(&mut self, field: u32, value: f64) {
-        self.varint(u64::from(field) << 3 | 1);
+    fn write_double(&mut self, field: u32, value: f64) {
+        self.write_varint(u64::from(field) << 3 | 1);
         self.0.extend(value.to_le_bytes());
     }
 
-    fn bytes(&mut self, field: u32, bytes: &[u8]) {
-        self.varint(u64::from(field) << 3 | 2);
-        self.delimited(bytes);
+    fn write_bytes(&mut self, field: u32, bytes: &[u8]) {
+        self.write_varint(u64::from(field) << 3 | 2);
+        self.write_delimited(bytes);
     }
 
-    fn delimited(&mut self, bytes: &[u8]) {
-        self.varint(bytes.len() as u64);
+    fn write_delimited(&mut self, bytes: &[u8]) {
+        self.write_varint(bytes.len() as u64);
         self.0.extend(bytes);
     }
 
-    fn message(&mut self, field: u32, fill: impl FnOnce(&mut Self)) {
+    fn write_message(&mut self, field: u32, fill: impl FnOnce(&mut Self)) {
         let mut inner = Self::default();
         fill(&mut inner);
-        self.bytes(field, &inner.0);
+        self.write_bytes(field, &inner.0);
     }
 }
 
-/// Small numbers of either sign are short.
+/// Maps signed to unsigned numbers so that small ones of either sign have short encodings.
 fn zigzag(value: i64) -> u64 {
     (value << 1 ^ value >> 63) as u64
 }
 
-pub fn bytes(families: &[Family<'_>]) -> Vec<u8> {
-    let mut all = Message::default();
+/// Encodes families, one message each.
+pub fn encode(families: &[Family<'_>]) -> Vec<u8> {
+    let mut encoded = Message::default();
     for family in families {
         let mut message = Message::default();
-        message.bytes(1, family.full_name().as_bytes());
-        message.bytes(2, family.help.as_bytes());
-        // There is no info here: it is a gauge.
+        message.write_bytes(1, family.full_name().as_bytes());
+        message.write_bytes(2, family.help.as_bytes());
+        // The format has no infos, so they are gauges.
         let (kind, field) = match family.kind {
-            Kind::Counter => (0, 3),
-            Kind::Gauge | Kind::Info => (1, 2),
-            Kind::Histogram => (4, 7),
+            FamilyKind::Counter => (0, 3),
+            FamilyKind::Gauge | FamilyKind::Info => (1, 2),
+            FamilyKind::Histogram => (4, 7),
         };
-        message.uint(3, kind);
+        message.write_uint(3, kind);
         for sample in &family.samples {
-            message.message(4, |metric| fill(metric, sample, field));
+            message.write_message(4, |metric| write_metric(metric, sample, field));
         }
-        all.delimited(&message.0);
+        encoded.write_delimited(&message.0);
     }
-    all.0
+    encoded.0
 }
 
-fn fill(metric: &mut Message, sample: &Sample<'_>, field: u32) {
+fn write_metric(metric: &mut Message, sample: &Sample<'_>, field: u32) {
     for (name, value) in &sample.labels {
-        metric.message(1, |label| {
-            label.bytes(1, name.as_bytes());
-            label.bytes(2, value.as_bytes());
+        metric.write_message(1, |label| {
+            label.write_bytes(1, name.as_bytes());
+            label.write_bytes(2, value.as_bytes());
         });
     }
-    metric.message(field, |message| match sample.value {
-        Value::Number(value) => message.double(1, value),
-        Value::Histogram(values) => histogram(message, values),
+    metric.write_message(field, |message| match sample.value {
+        Value::Number(value) => message.write_double(1, value),
+        Value::Histogram(values) => write_histogram(message, values),
     });
 }
 
-/// Native and classic buckets: a server takes what it knows.
-fn histogram(message: &mut Message, values: Histogram<'_>) {
-    message.uint(1, values.count());
-    message.double(2, values.sum_seconds());
-    for (end_ns, below) in values.classic() {
-        message.message(3, |bucket| {
-            bucket.uint(1, below);
-            bucket.double(2, end_ns.map_or(f64::INFINITY, |ns| ns as f64 / 1e9));
+/// Writes native and classic buckets, since some servers read only the classic ones.
+fn write_histogram(message: &mut Message, values: Histogram<'_>) {
+    message.write_uint(1, values.count());
+    message.write_double(2, values.sum_seconds());
+    for bucket in values.classic() {
+        message.write_message(3, |message| {
+            message.write_uint(1, bucket.cumulative_count);
+            message.write_double(2, bucket.upper_ns.map_or(f64::INFINITY, |ns| ns as f64 / 1e9));
         });
     }
     let native = values.native();
-    message.sint(5, SCHEMA.into());
-    message.double(6, ZERO_THRESHOLD);
-    message.uint(7, native.zero);
-    spans(message, 9, &native.negative);
-    spans(message, 12, &native.positive);
+    message.write_sint(5, SCHEMA.into());
+    message.write_double(6, ZERO_THRESHOLD);
+    message.write_uint(7, native.zero);
+    write_native_buckets(message, 9, &native.negative);
+    write_native_buckets(message, 12, &native.positive);
 }
 
-/// The spans, and in the field after them the counts.
-fn spans(message: &mut Message, field: u32, of: &Spans) {
-    for &(gap, length) in &of.spans {
-        message.message(field, |span| {
-            span.sint(1, gap.into());
-            span.uint(2, length.into());
+/// Writes the spans, and the counts in the next field.
+fn write_native_buckets(message: &mut Message, field: u32, buckets: &NativeBuckets) {
+    for span in &buckets.spans {
+        message.write_message(field, |message| {
+            message.write_sint(1, span.gap.into());
+            message.write_uint(2, span.length.into());
         });
     }
-    if !of.deltas.is_empty() {
-        message.message(field + 1, |packed| {
-            of.deltas.iter().for_each(|&delta| packed.varint(zigzag(delta)))
+    if !buckets.deltas.is_empty() {
+        message.write_message(field + 1, |packed| {
+            buckets.deltas.iter().for_each(|&delta| packed.write_varint(zigzag(delta)))
         });
     }
 }
@@ -124,14 +125,14 @@ fn spans(message: &mut Message, field: u32, of: &Spans) {
 mod tests {
     use super::*;
 
-    /// A field as it is on the wire: its number, and a number or bytes.
+    /// The value of an encoded field.
     #[derive(Clone, Debug, PartialEq)]
     enum Field {
         Number(u64),
         Bytes(Vec<u8>),
     }
 
-    fn varint(bytes: &mut &[u8]) -> u64 {
+    fn read_varint(bytes: &mut &[u8]) -> u64 {
         let mut value = 0;
         for shift in (0..).step_by(7) {
             let (first, rest) = bytes.split_first().unwrap();
@@ -144,22 +145,24 @@ mod tests {
         value
     }
 
-    fn taken<'a>(bytes: &mut &'a [u8], n: usize) -> &'a [u8] {
-        let (taken, rest) = bytes.split_at(n);
+    fn read_bytes<'a>(bytes: &mut &'a [u8], n: usize) -> &'a [u8] {
+        let (first, rest) = bytes.split_at(n);
         *bytes = rest;
-        taken
+        first
     }
 
     fn fields(mut bytes: &[u8]) -> Vec<(u64, Field)> {
         let mut fields = Vec::new();
         while !bytes.is_empty() {
-            let key = varint(&mut bytes);
+            let key = read_varint(&mut bytes);
             let field = match key & 7 {
-                0 => Field::Number(varint(&mut bytes)),
-                1 => Field::Number(u64::from_le_bytes(taken(&mut bytes, 8).try_into().unwrap())),
+                0 => Field::Number(read_varint(&mut bytes)),
+                1 => {
+                    Field::Number(u64::from_le_bytes(read_bytes(&mut bytes, 8).try_into().unwrap()))
+                }
                 2 => {
-                    let length = varint(&mut bytes);
-                    Field::Bytes(taken(&mut bytes, length as usize).to_vec())
+                    let length = read_varint(&mut bytes);
+                    Field::Bytes(read_bytes(&mut bytes, length as usize).to_vec())
                 }
                 other => panic!("wire type {other}"),
             };
@@ -168,8 +171,8 @@ mod tests {
         fields
     }
 
-    fn of(fields: &[(u64, Field)], number: u64) -> Vec<Field> {
-        fields.iter().filter(|(of, _)| *of == number).map(|(_, field)| field.clone()).collect()
+    fn numbered(fields: &[(u64, Field)], number: u64) -> Vec<Field> {
+        fields.iter().filter(|(n, _)| *n == number).map(|(_, field)| field.clone()).collect()
     }
 
     fn inner(field: &Field) -> Vec<(u64, Field)> {
@@ -178,13 +181,13 @@ mod tests {
     }
 
     #[test]
-    fn a_family_is_read_back() {
+    fn encoded_families_decode_unchanged() {
         let bins = [(-1, 2), (0, 3), (1_000, 300), (1_000_000, 1)].into_iter().collect();
         let labels = || vec![("subject", "os-interval".into())];
         let families = [
             Family {
                 name: "a_seconds",
-                kind: Kind::Histogram,
+                kind: FamilyKind::Histogram,
                 help: "How late.",
                 samples: vec![Sample {
                     labels: labels(),
@@ -193,65 +196,58 @@ mod tests {
             },
             Family {
                 name: "b",
-                kind: Kind::Counter,
+                kind: FamilyKind::Counter,
                 help: "How many.",
                 samples: vec![Sample { labels: labels(), value: Value::Number(1.5) }],
             },
         ];
-        let bytes = bytes(&families);
-        let mut left = &bytes[..];
-        let mut read = Vec::new();
-        while !left.is_empty() {
-            let length = varint(&mut left) as usize;
-            read.push(fields(taken(&mut left, length)));
+        let bytes = encode(&families);
+        let mut rest = &bytes[..];
+        let mut decoded = Vec::new();
+        while !rest.is_empty() {
+            let length = read_varint(&mut rest) as usize;
+            decoded.push(fields(read_bytes(&mut rest, length)));
         }
         let text = |text: &str| Field::Bytes(text.as_bytes().to_vec());
         let double = |value: f64| Field::Number(value.to_bits());
-        assert_eq!(read.len(), 2);
+        assert_eq!(decoded.len(), 2);
         assert_eq!(
-            (of(&read[0], 1), of(&read[0], 3)),
+            (numbered(&decoded[0], 1), numbered(&decoded[0], 3)),
             (vec![text("a_seconds")], vec![Field::Number(4)])
         );
-        let metric = inner(&of(&read[0], 4)[0]);
-        let label = inner(&of(&metric, 1)[0]);
+        let metric = inner(&numbered(&decoded[0], 4)[0]);
+        let label = inner(&numbered(&metric, 1)[0]);
         assert_eq!(label, [(1, text("subject")), (2, text("os-interval"))]);
-        let histogram = inner(&of(&metric, 7)[0]);
-        assert_eq!(of(&histogram, 1), [Field::Number(306)]);
-        let classic = of(&histogram, 3);
+        let histogram = inner(&numbered(&metric, 7)[0]);
+        assert_eq!(numbered(&histogram, 1), [Field::Number(306)]);
+        let classic = numbered(&histogram, 3);
         assert_eq!(classic.len(), 20);
         assert_eq!(inner(&classic[1]), [(1, Field::Number(305)), (2, double(0.000_01))]);
         assert_eq!(inner(&classic[19]), [(1, Field::Number(306)), (2, double(f64::INFINITY))]);
         assert_eq!(
-            [5, 6, 7].map(|n| of(&histogram, n).remove(0)),
+            [5, 6, 7].map(|n| numbered(&histogram, n).remove(0)),
             [Field::Number(14), double(ZERO_THRESHOLD), Field::Number(3)]
         );
         // A span is a signed gap and a length; the counts are signed differences.
-        let early = inner(&of(&histogram, 9)[0]);
+        let early = inner(&numbered(&histogram, 9)[0]);
         assert_eq!(early[1], (2, Field::Number(1)));
-        assert_eq!(of(&histogram, 10), [Field::Bytes(vec![4])]);
-        assert_eq!(of(&histogram, 12).len(), 2);
+        assert_eq!(numbered(&histogram, 10), [Field::Bytes(vec![4])]);
+        assert_eq!(numbered(&histogram, 12).len(), 2);
+        let mut deltas = Message::default();
+        [300, -299].into_iter().for_each(|delta| deltas.write_varint(zigzag(delta)));
+        assert_eq!(numbered(&histogram, 13), [Field::Bytes(deltas.0)]);
         assert_eq!(
-            of(&histogram, 13),
-            [Field::Bytes(
-                [zigzag(300), zigzag(-299)]
-                    .iter()
-                    .flat_map(|&n| {
-                        let mut message = Message::default();
-                        message.varint(n);
-                        message.0
-                    })
-                    .collect()
-            )]
-        );
-        assert_eq!(
-            (of(&read[1], 1), of(&read[1], 3)),
+            (numbered(&decoded[1], 1), numbered(&decoded[1], 3)),
             (vec![text("b_total")], vec![Field::Number(0)])
         );
-        assert_eq!(inner(&of(&inner(&of(&read[1], 4)[0]), 3)[0]), [(1, double(1.5))]);
+        assert_eq!(
+            inner(&numbered(&inner(&numbered(&decoded[1], 4)[0]), 3)[0]),
+            [(1, double(1.5))]
+        );
     }
 
     #[test]
-    fn signs_alternate() {
+    fn zigzag_alternates_signs() {
         assert_eq!(
             [0, -1, 1, -2, i64::MAX, i64::MIN].map(zigzag),
             [0, 1, 2, 3, u64::MAX - 1, u64::MAX]

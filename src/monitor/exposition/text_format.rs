@@ -1,27 +1,22 @@
-//! The forms for people: OpenMetrics 1.0, and the older Prometheus text.
+//! The text formats: OpenMetrics 1.0 and the older one of Prometheus.
 
 use std::fmt::Write as _;
 
-use crate::interop::openmetrics::{escape_label, format_seconds};
-use crate::monitor::exposition::family::{Family, Kind, Labels, Value};
+use crate::interop::openmetrics::{escaped, seconds};
+use crate::monitor::exposition::family::{Family, FamilyKind, Labels, Value};
+use crate::monitor::exposition::histogram::Histogram;
 
-pub fn text(families: &[Family<'_>], openmetrics: bool) -> String {
+/// Renders families as OpenMetrics or in the older format.
+pub fn render(families: &[Family<'_>], openmetrics: bool) -> String {
     let mut out = String::new();
     for family in families {
-        heading(&mut out, family, openmetrics);
+        write_metadata(&mut out, family, openmetrics);
         for sample in &family.samples {
-            let labels = labels(&sample.labels);
+            let labels = format_labels(&sample.labels);
             match sample.value {
-                Value::Number(value) => line(&mut out, &family.full_name(), &labels, value),
+                Value::Number(value) => write_sample(&mut out, &family.full_name(), &labels, value),
                 Value::Histogram(values) => {
-                    for (end_ns, below) in values.classic() {
-                        let end = end_ns.map_or_else(|| "+Inf".to_owned(), bound);
-                        let comma = if labels.is_empty() { "" } else { "," };
-                        let labels = format!("{labels}{comma}le=\"{end}\"");
-                        line(&mut out, &format!("{}_bucket", family.name), &labels, below);
-                    }
-                    line(&mut out, &format!("{}_sum", family.name), &labels, values.sum_seconds());
-                    line(&mut out, &format!("{}_count", family.name), &labels, values.count());
+                    write_histogram(&mut out, family.name, &labels, values);
                 }
             }
         }
@@ -32,14 +27,14 @@ pub fn text(families: &[Family<'_>], openmetrics: bool) -> String {
     out
 }
 
-fn heading(out: &mut String, family: &Family<'_>, openmetrics: bool) {
-    // The older text names a counter with its ending, and knows neither infos nor units.
+fn write_metadata(out: &mut String, family: &Family<'_>, openmetrics: bool) {
+    // The older format names a counter with its suffix, and has neither infos nor units.
     let name = if openmetrics { family.name.to_owned() } else { family.full_name() };
     let kind = match family.kind {
-        Kind::Info if openmetrics => "info",
-        Kind::Info | Kind::Gauge => "gauge",
-        Kind::Counter => "counter",
-        Kind::Histogram => "histogram",
+        FamilyKind::Info if openmetrics => "info",
+        FamilyKind::Info | FamilyKind::Gauge => "gauge",
+        FamilyKind::Counter => "counter",
+        FamilyKind::Histogram => "histogram",
     };
     let _ = writeln!(out, "# TYPE {name} {kind}");
     if openmetrics && name.ends_with("_seconds") {
@@ -48,18 +43,30 @@ fn heading(out: &mut String, family: &Family<'_>, openmetrics: bool) {
     let _ = writeln!(out, "# HELP {name} {}", family.help);
 }
 
-fn line(out: &mut String, name: &str, labels: &str, value: impl std::fmt::Display) {
+/// Writes the classic buckets, the sum and the count.
+fn write_histogram(out: &mut String, name: &str, labels: &str, values: Histogram<'_>) {
+    for bucket in values.classic() {
+        let upper = bucket.upper_ns.map_or_else(|| "+Inf".to_owned(), format_bound);
+        let comma = if labels.is_empty() { "" } else { "," };
+        let labels = format!("{labels}{comma}le=\"{upper}\"");
+        write_sample(out, &format!("{name}_bucket"), &labels, bucket.cumulative_count);
+    }
+    write_sample(out, &format!("{name}_sum"), labels, values.sum_seconds());
+    write_sample(out, &format!("{name}_count"), labels, values.count());
+}
+
+fn write_sample(out: &mut String, name: &str, labels: &str, value: impl std::fmt::Display) {
     let labels = if labels.is_empty() { String::new() } else { format!("{{{labels}}}") };
     let _ = writeln!(out, "{name}{labels} {value}");
 }
 
-/// A bucket's end: a float, as OpenMetrics has it.
-fn bound(ns: i64) -> String {
-    let text = format_seconds(ns as f64);
+/// Formats a bucket's upper bound as a float, as OpenMetrics requires.
+fn format_bound(ns: i64) -> String {
+    let text = seconds(ns as f64);
     if text.contains(['.', 'e']) { text } else { text + ".0" }
 }
 
-fn labels(labels: &Labels<'_>) -> String {
+fn format_labels(labels: &Labels<'_>) -> String {
     labels
         .iter()
         .map(|(name, value)| format!("{name}=\"{}\"", escape_label(value)))
