@@ -362,7 +362,8 @@ fn vec_with_touched_capacity<T: Clone>(filler: T, capacity: usize) -> Vec<T> {
     vec
 }
 
-fn nanoseconds(length: Duration) -> u64 {
+/// Converts a duration to nanoseconds, saturating.
+pub fn nanoseconds(length: Duration) -> u64 {
     u64::try_from(length.as_nanos()).unwrap_or(u64::MAX)
 }
 
@@ -452,7 +453,7 @@ mod tests {
     }
 
     #[test]
-    fn ended_loops_are_shown_for_some_polls() {
+    fn ended_loops_remain_for_some_polls() {
         let mut accumulator = Accumulator::new(SystemTime::UNIX_EPOCH);
         accumulator.record_poll([poll(1, "a", &meter())]);
         for _ in 0..=MAX_POLLS_AFTER_END {

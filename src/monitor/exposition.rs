@@ -74,7 +74,7 @@ const LOOP_COUNTERS: [LoopCounter; 5] = [
 
 /// Renders the metrics in a format.
 pub fn render(state: &MonitorState<'_>, format: ExpositionFormat) -> Vec<u8> {
-    let families = families(state);
+    let families = build_families(state);
     match format {
         ExpositionFormat::Text => text_format::render(&families, false).into_bytes(),
         ExpositionFormat::OpenMetrics => text_format::render(&families, true).into_bytes(),
@@ -82,7 +82,7 @@ pub fn render(state: &MonitorState<'_>, format: ExpositionFormat) -> Vec<u8> {
     }
 }
 
-fn families<'a>(state: &MonitorState<'a>) -> Vec<Family<'a>> {
+fn build_families<'a>(state: &MonitorState<'a>) -> Vec<Family<'a>> {
     let mut families = vec![info_family(state)];
     families.extend(lateness_families(state));
     families.extend(LOOP_COUNTERS.iter().map(|counter| Family {
@@ -194,19 +194,16 @@ fn loop_samples<'a>(
 }
 
 fn loop_labels(loop_id: &LoopId) -> Labels<'_> {
-    let (period_ns, name, origin) = match loop_id {
-        LoopId::Probe { subject, period_ns, runtime } => {
-            (*period_ns, ("subject", subject), ("runtime", runtime))
+    let (LoopId::Probe { period_ns, .. } | LoopId::Meter { period_ns, .. }) = loop_id;
+    let period = ("period", Cow::from(seconds(*period_ns as f64)));
+    let mut labels = match loop_id {
+        LoopId::Probe { subject, runtime, .. } => {
+            vec![("subject", Cow::from(subject)), period, ("runtime", Cow::from(runtime))]
         }
-        LoopId::Meter { meter, period_ns, program } => {
-            (*period_ns, ("meter", meter), ("program", program))
+        LoopId::Meter { meter, program, .. } => {
+            vec![("meter", Cow::from(meter)), period, ("program", Cow::from(program))]
         }
     };
-    let mut labels = vec![
-        (name.0, Cow::from(name.1)),
-        ("period", seconds(period_ns as f64).into()),
-        (origin.0, Cow::from(origin.1)),
-    ];
     labels.retain(|(_, value)| !value.is_empty());
     labels
 }

@@ -51,7 +51,7 @@ pub fn run(args: &MonitorArgs) -> exit::Result<ExitStatus> {
     // Every scrape runs on a thread and builds a text of some hundred kB.
     os::limit_heap_growth();
     let scenarios = select_scenarios(args)?;
-    let setup = setup(args, &scenarios)?;
+    let setup = resolve_setup(args, &scenarios)?;
     let meters = open_meters(args)?;
     let max_intervals = args.keep.map(|n| usize::try_from(n).unwrap_or(usize::MAX));
     let log = args
@@ -203,8 +203,8 @@ fn check_probes(args: &MonitorArgs, scenarios: &[Scenario]) -> exit::Result<()> 
     Ok(())
 }
 
-fn setup(args: &MonitorArgs, scenarios: &[Scenario]) -> exit::Result<Setup> {
-    let labels = labels(args)?;
+fn resolve_setup(args: &MonitorArgs, scenarios: &[Scenario]) -> exit::Result<Setup> {
+    let labels = collect_labels(args)?;
     check_limits(args, scenarios)?;
     let name = args.host.clone().or_else(host::hostname).unwrap_or_default();
     let captured = host::capture();
@@ -227,7 +227,7 @@ fn setup(args: &MonitorArgs, scenarios: &[Scenario]) -> exit::Result<Setup> {
     })
 }
 
-fn labels(args: &MonitorArgs) -> exit::Result<Labels> {
+fn collect_labels(args: &MonitorArgs) -> exit::Result<Labels> {
     let mut labels = Labels::default();
     for (key, value) in &args.label {
         if labels.get(key).is_some() {

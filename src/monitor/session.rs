@@ -16,7 +16,7 @@ use tickmeter::Snapshot;
 
 use crate::meters::MeterReader;
 use crate::monitor::accumulator::{
-    Accumulator, BINNING, IntervalStats, LoopId, MAX_LOOPS, PolledMeter,
+    Accumulator, BINNING, IntervalStats, LoopId, MAX_LOOPS, PolledMeter, nanoseconds,
 };
 use crate::monitor::budget::{Budget, MAX_PROBE_PERIOD, longer_period};
 use crate::monitor::exposition::{self, ExpositionFormat, MonitorState};
@@ -496,8 +496,4 @@ impl From<&Snapshot> for LoopId {
 
 fn format_core_share(share: f64) -> String {
     format_share((share * 1e6).round() as u64, 1_000_000)
-}
-
-fn nanoseconds(length: Duration) -> u64 {
-    u64::try_from(length.as_nanos()).unwrap_or(u64::MAX)
 }

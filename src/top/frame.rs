@@ -60,7 +60,7 @@ pub fn screen(loops: &Loops, view: View, faults: &[String], size: FrameSize) -> 
     let plural = if count == 1 { "" } else { "s" };
     let mut lines =
         vec![format!("{count} metered loop{plural}, the last {}", value_name(&view.window))];
-    let footer = footer(faults);
+    let footer = footer_lines(faults);
     if count == 0 {
         lines.push("none is running as this user; see osjitter top --help".to_owned());
     } else {
@@ -73,7 +73,7 @@ pub fn screen(loops: &Loops, view: View, faults: &[String], size: FrameSize) -> 
     lines.into_iter().map(|line| truncate(&line, size.columns)).collect()
 }
 
-fn footer(faults: &[String]) -> Vec<String> {
+fn footer_lines(faults: &[String]) -> Vec<String> {
     let mut lines: Vec<String> =
         faults.iter().take(MAX_FAULTS).map(|fault| to_printable_line(fault)).collect();
     if faults.len() > MAX_FAULTS {

@@ -55,8 +55,8 @@ struct Percentiles {
 /// Returns a document with all loops.
 pub fn document(loops: &Loops) -> String {
     let meters = loops.iter().map(Meter::from).collect();
-    let document = Document { schema: "osjitter.top/1", meters };
-    serde_json::to_string_pretty(&document).expect("plain data") + "\n"
+    let contents = Document { schema: "osjitter.top/1", meters };
+    serde_json::to_string_pretty(&contents).expect("plain data") + "\n"
 }
 
 /// Returns a line per loop.

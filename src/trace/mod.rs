@@ -62,7 +62,7 @@ pub fn run(args: &TraceArgs) -> exit::Result<ExitStatus> {
         terminal::note(args.quiet, &format!("{} {reason}", target.name()));
     }
     drop(target);
-    let report = report(&groups, &recording, Conditions { trace, host, started_utc });
+    let report = build_report(&groups, &recording, Conditions { trace, host, started_utc });
     save_and_print(args, &out, &groups.groups, &report)?;
     Ok(ExitStatus::Done)
 }
@@ -200,14 +200,14 @@ struct Conditions {
     started_utc: String,
 }
 
-fn report(groups: &Groups<'_>, recording: &TraceRecording, conditions: Conditions) -> Report {
+fn build_report(groups: &Groups<'_>, recording: &TraceRecording, conditions: Conditions) -> Report {
     let window_ns = recording.to_ns - recording.from_ns;
     let length_ns = round_ns(window_ns);
     let to_subject = |group| subject(group, recording.from_ns, length_ns);
     let subjects: Vec<Subject> = groups.groups.iter().map(to_subject).collect();
     let plan = Plan {
         samples: true,
-        scenarios: subjects.iter().map(scenario).collect(),
+        scenarios: subjects.iter().map(scenario_from_subject).collect(),
         ..Plan::default()
     };
     Report {
@@ -221,14 +221,14 @@ fn report(groups: &Groups<'_>, recording: &TraceRecording, conditions: Condition
         clock: kernel_clock(),
         changes: Vec::new(),
         fitness: None,
-        warnings: warnings(groups, recording, &conditions.trace),
+        warnings: collect_warnings(groups, recording, &conditions.trace),
         loads: Vec::new(),
         subjects,
         trace: Some(conditions.trace),
     }
 }
 
-fn scenario(subject: &Subject) -> Scenario {
+fn scenario_from_subject(subject: &Subject) -> Scenario {
     let round_ticks = subject.rounds.iter().map(|round| round.lateness_ns.len() as u64);
     Scenario {
         id: subject.id.clone(),
@@ -258,7 +258,11 @@ fn kernel_clock() -> Clock {
     }
 }
 
-fn warnings(groups: &Groups<'_>, recording: &TraceRecording, trace: &Trace) -> Vec<Warning> {
+fn collect_warnings(
+    groups: &Groups<'_>,
+    recording: &TraceRecording,
+    trace: &Trace,
+) -> Vec<Warning> {
     let mut warnings = Vec::new();
     let mut warn = |code: &str, message: String, hint: &str| {
         warnings.push(Warning { code: code.to_owned(), message, hint: hint.to_owned() });

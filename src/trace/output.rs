@@ -14,7 +14,7 @@ use files::report::Trace;
 use jitterstat::stats::quantile::nearest_rank;
 
 use crate::render::origin::grouped;
-use crate::trace::subjects::{Group, period_ns};
+use crate::trace::subjects::{Group, detect_period_ns};
 use crate::trace::tracker::Wait;
 
 /// A stage of a wait, from one recorded time to the next.
@@ -44,8 +44,8 @@ pub fn stages_table(groups: &[Group<'_>], columns: usize) -> String {
 }
 
 fn stages_row(group: &Group<'_>) -> Vec<String> {
-    let period =
-        period_ns(&group.waits).map(|ns| units::format_exact_duration(Duration::from_nanos(ns)));
+    let period = detect_period_ns(&group.waits)
+        .map(|ns| units::format_exact_duration(Duration::from_nanos(ns)));
     let is_awake = |wait: &&&Wait| wait.woken_ns.is_none() && wait.expired_ns.is_some();
     let mut row = vec![
         group.name.clone(),

@@ -127,47 +127,29 @@ pub struct WindowEnd<'a> {
 }
 
 /// Traces until the window is over. It began at `from_ns`.
-#[allow(clippy::disallowed_methods, reason = "a window has a length, and the tracer a pace")]
 pub fn record(
-    mut tracer: Tracer,
+    tracer: Tracer,
     target: &mut Target,
     from_ns: i64,
     end: &WindowEnd<'_>,
 ) -> exit::Result<TraceRecording> {
     let started = Instant::now();
     let cpu_before_ns = os::usage().cpu_ns;
-    let mut tracker = tracker_for(target);
-    let allowed_cpus = os::affinity().unwrap_or_default();
-    let (mut apart, mut next_cpu_check) = (false, started);
-    let mut events: Vec<TraceEvent> = Vec::new();
-    let exit_reason = loop {
-        let exit_reason = target.exit_reason();
-        if started.elapsed() >= next_cpu_check.duration_since(started) {
-            apart = avoid_target_cpus(&tracker, &allowed_cpus);
-            next_cpu_check += CPU_CHECK_INTERVAL;
-        }
-        let settled_ns = now_ns()? - MIN_EVENT_AGE_NS;
-        tracer.drain(&mut events);
-        handle_events(&mut tracker, &mut events, settled_ns);
-        let is_over = end.length.is_some_and(|length| started.elapsed() >= length)
-            || end.stop.load(Ordering::Relaxed)
-            || tracker.is_full();
-        if exit_reason.is_some() || is_over {
-            break exit_reason;
-        }
-        let remaining = end.length.map_or(DRAIN_INTERVAL, |l| l.saturating_sub(started.elapsed()));
-        std::thread::sleep(remaining.min(DRAIN_INTERVAL));
-    };
+    let tracker = tracker_for(target);
+    let mut recorder = Recorder { tracer, tracker, events: Vec::new(), apart: false, started };
+    let exit_reason = recorder.run(target, end)?;
     let to_ns = now_ns()?;
-    let unrecorded = tracer.finish(&mut events);
-    handle_events(&mut tracker, &mut events, i64::MAX);
+    let unrecorded = recorder.tracer.finish(&mut recorder.events);
+    recorder.handle_events(i64::MAX);
+    let Recorder { tracer, mut tracker, apart, .. } = recorder;
     let bytes = tracer.bytes();
     drop(tracer);
     tracker.finish();
     let threads =
         tracker.threads().map(|(thread, name)| (name, os::current_call(thread))).collect();
+    let cpu_after_ns = os::usage().cpu_ns;
     let cpu_ns =
-        os::usage().cpu_ns.zip(cpu_before_ns).map(|(after, before)| after.saturating_sub(before));
+        cpu_after_ns.zip(cpu_before_ns).map(|(after, before)| after.saturating_sub(before));
     let WaitTracker { counts, waits, .. } = tracker;
     Ok(TraceRecording {
         waits,
@@ -181,6 +163,56 @@ pub fn record(
         exit_reason,
         threads,
     })
+}
+
+/// Feeds the kernel's events to the tracker.
+struct Recorder {
+    tracer: Tracer,
+    tracker: WaitTracker,
+    /// Events that are not settled yet.
+    events: Vec<TraceEvent>,
+    /// Whether the tracer runs on CPUs that the program does not use.
+    apart: bool,
+    started: Instant,
+}
+
+impl Recorder {
+    /// Records until the window is over. Returns why the target ended, if it did.
+    #[allow(clippy::disallowed_methods, reason = "a window has a length, and the tracer a pace")]
+    fn run(&mut self, target: &mut Target, end: &WindowEnd<'_>) -> exit::Result<Option<String>> {
+        let started = self.started;
+        let allowed_cpus = os::affinity().unwrap_or_default();
+        let mut next_cpu_check = started;
+        loop {
+            let exit_reason = target.exit_reason();
+            if started.elapsed() >= next_cpu_check.duration_since(started) {
+                self.apart = avoid_target_cpus(&self.tracker, &allowed_cpus);
+                next_cpu_check += CPU_CHECK_INTERVAL;
+            }
+            let settled_ns = now_ns()? - MIN_EVENT_AGE_NS;
+            self.tracer.drain(&mut self.events);
+            self.handle_events(settled_ns);
+            let is_over = end.length.is_some_and(|length| started.elapsed() >= length)
+                || end.stop.load(Ordering::Relaxed)
+                || self.tracker.is_full();
+            if exit_reason.is_some() || is_over {
+                return Ok(exit_reason);
+            }
+            let remaining = match end.length {
+                Some(length) => length.saturating_sub(started.elapsed()),
+                None => DRAIN_INTERVAL,
+            };
+            std::thread::sleep(remaining.min(DRAIN_INTERVAL));
+        }
+    }
+
+    /// Handles the events up to a time before which no further event can arrive.
+    fn handle_events(&mut self, settled_ns: i64) {
+        // The sort is stable and merges the sorted events of each CPU.
+        self.events.sort_by_key(|event| event.at_ns);
+        let settled = self.events.partition_point(|event| event.at_ns <= settled_ns);
+        self.events.drain(..settled).for_each(|event| self.tracker.handle_event(&event));
+    }
 }
 
 /// Creates a tracker for all current threads of the target.
@@ -197,14 +229,6 @@ fn tracker_for(target: &Target) -> WaitTracker {
         tracker.track_thread(thread, name);
     }
     tracker
-}
-
-/// Handles the events up to a time before which no further event can arrive.
-fn handle_events(tracker: &mut WaitTracker, events: &mut Vec<TraceEvent>, settled_ns: i64) {
-    // The sort is stable and merges the sorted events of each CPU.
-    events.sort_by_key(|event| event.at_ns);
-    let settled = events.partition_point(|event| event.at_ns <= settled_ns);
-    events.drain(..settled).for_each(|event| tracker.handle_event(&event));
 }
 
 /// Binds the tracer to CPUs that the program may not use. Returns whether there are such CPUs.

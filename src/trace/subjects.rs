@@ -77,14 +77,14 @@ impl<'a> Groups<'a> {
         unnamed.sort_by_key(|group| Reverse(group.waits.len()));
         let left_out = unnamed.iter().skip(MAX_SUBJECTS).map(|group| group.waits.len()).sum();
         unnamed.truncate(MAX_SUBJECTS);
-        let threads_by_name = threads_by_name(&unnamed);
+        let threads_by_name = group_threads_by_name(&unnamed);
         let groups = unnamed.into_iter().map(|group| name_group(group, &threads_by_name)).collect();
         Self { groups, left_out }
     }
 }
 
 /// Returns the threads that have each name, in ascending order.
-fn threads_by_name(groups: &[UnnamedGroup<'_>]) -> BTreeMap<String, BTreeSet<u32>> {
+fn group_threads_by_name(groups: &[UnnamedGroup<'_>]) -> BTreeMap<String, BTreeSet<u32>> {
     let mut threads: BTreeMap<String, BTreeSet<u32>> = BTreeMap::new();
     for group in groups {
         threads.entry(group.thread_name()).or_default().insert(group.thread);
@@ -115,7 +115,7 @@ fn sanitize(name: &str) -> String {
 }
 
 /// Returns the period of the timers, or `None` if most intervals between deadlines differ.
-pub fn period_ns(waits: &[&Wait]) -> Option<u64> {
+pub fn detect_period_ns(waits: &[&Wait]) -> Option<u64> {
     let intervals =
         waits.windows(2).map(|pair| pair[1].deadline_ns.saturating_sub(pair[0].deadline_ns));
     let mut intervals: Vec<i64> = intervals.filter(|ns| *ns > 0).collect();
@@ -218,7 +218,7 @@ fn split_into_rounds<'a>(
 /// Converts a group to a subject of the report. The window began at `from_ns`, and its rounds have
 /// the length `length_ns`.
 pub fn subject(group: &Group<'_>, from_ns: i64, length_ns: i64) -> Subject {
-    let period_ns = period_ns(&group.waits).unwrap_or(0);
+    let period_ns = detect_period_ns(&group.waits).unwrap_or(0);
     let rounds = split_into_rounds(group, period_ns, from_ns, length_ns);
     let instances: Vec<InstanceRound<'_>> = rounds.iter().map(GroupRound::instance).collect();
     let known = MeasurableParts {

@@ -82,6 +82,19 @@ struct ArmedTimer {
 }
 
 impl ArmedTimer {
+    fn new(event: &TraceEvent, function: u64, soft_ns: i64, hard_ns: i64) -> Self {
+        Self {
+            thread: event.thread,
+            call: None,
+            call_number: 0,
+            function,
+            set_ns: event.at_ns,
+            soft_ns,
+            hard_ns,
+            cancelled: false,
+        }
+    }
+
     fn slack_ns(&self) -> u64 {
         u64::try_from(self.hard_ns.saturating_sub(self.soft_ns)).unwrap_or(0)
     }
@@ -196,16 +209,7 @@ impl WaitTracker {
             TraceEventKind::Enter { call } => self.on_syscall_enter(event.thread, call),
             TraceEventKind::Return { .. } => self.on_syscall_exit(event.thread, event.at_ns),
             TraceEventKind::Start { timer, function, soft_ns, hard_ns } => {
-                let armed = ArmedTimer {
-                    thread: event.thread,
-                    call: None,
-                    call_number: 0,
-                    function,
-                    set_ns: event.at_ns,
-                    soft_ns,
-                    hard_ns,
-                    cancelled: false,
-                };
+                let armed = ArmedTimer::new(event, function, soft_ns, hard_ns);
                 self.on_timer_start(event, timer, armed);
             }
             TraceEventKind::Cancel { timer } => {

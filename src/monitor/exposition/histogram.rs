@@ -98,11 +98,11 @@ impl Histogram<'_> {
         }
         let ends = BUCKETS_NS.into_iter().map(Some).chain([None]);
         let mut cumulative_count = 0;
-        let bucket = |(upper_ns, count): (Option<i64>, u64)| {
+        let to_bucket = |(upper_ns, count): (Option<i64>, u64)| {
             cumulative_count += count;
             ClassicBucket { upper_ns, cumulative_count }
         };
-        ends.zip(counts).map(bucket).collect()
+        ends.zip(counts).map(to_bucket).collect()
     }
 
     /// Returns the native histogram. How early a tick was is not known, so all early ticks are in
@@ -114,11 +114,14 @@ impl Histogram<'_> {
             match lower {
                 ..0 => early += count,
                 0 => zero += count,
-                1.. => *buckets.entry(bucket(middle_ns(lower) / 1e9)).or_default() += count,
+                1.. => *buckets.entry(native_bucket(middle_ns(lower) / 1e9)).or_default() += count,
             }
         }
-        let negative =
-            if early > 0 { BTreeMap::from([(bucket(1e-9), early)]) } else { BTreeMap::new() };
+        let negative = if early > 0 {
+            BTreeMap::from([(native_bucket(1e-9), early)])
+        } else {
+            BTreeMap::new()
+        };
         NativeHistogram {
             zero,
             negative: NativeBuckets::from_counts(&negative),
@@ -133,7 +136,7 @@ fn middle_ns(lower: i64) -> f64 {
 }
 
 /// Returns the native bucket of a positive value. Bucket i ends at 2^(i / 2^[`SCHEMA`]), inclusive.
-fn bucket(value: f64) -> i32 {
+fn native_bucket(value: f64) -> i32 {
     (value.log2() * f64::from(1 << SCHEMA)).ceil() as i32
 }
 
@@ -194,15 +197,15 @@ mod tests {
         let native = Histogram(&bins(&[-1, -5_000, 0, 1_000])).native();
         assert_eq!(
             (native.zero, decode(&native.negative)),
-            (1, BTreeMap::from([(bucket(1e-9), 2)]))
+            (1, BTreeMap::from([(native_bucket(1e-9), 2)]))
         );
-        assert_eq!(decode(&native.positive), BTreeMap::from([(bucket(1_001.5e-9), 1)]));
+        assert_eq!(decode(&native.positive), BTreeMap::from([(native_bucket(1_001.5e-9), 1)]));
         assert_eq!(Histogram(&bins(&[])).native().positive, NativeBuckets::default());
     }
 
     #[test]
     fn buckets_include_their_upper_end() {
-        assert_eq!([0.25, 1.0, 1.001, 2.0].map(bucket), [-256, 0, 1, 128]);
+        assert_eq!([0.25, 1.0, 1.001, 2.0].map(native_bucket), [-256, 0, 1, 128]);
     }
 
     #[test]
