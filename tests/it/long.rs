@@ -1,4 +1,4 @@
-//! Runs without an end in sight: what they keep does not grow.
+//! Long runs: their memory does not grow.
 #![cfg(target_os = "linux")]
 
 use std::io::{BufRead, BufReader, Lines};
@@ -15,9 +15,9 @@ fn report(ran: &Ran) -> Report {
 }
 
 #[test]
-fn a_long_run_without_samples_keeps_no_more_than_a_short_one() {
+fn no_samples_bounds_the_kept_rounds() {
     let script = json!({ "scripted": { "lateness_ns": [14_000, 15_000, 900_000, 13_500, 14_250], "cpu_ns_per_tick": 9_000 } });
-    let long = |more: &[&str]| {
+    let run = |options: &[&str]| {
         let args = [
             "--subject",
             "scripted",
@@ -30,13 +30,18 @@ fn a_long_run_without_samples_keeps_no_more_than_a_short_one() {
             "--seed",
             "3",
         ];
-        report(&Osjitter::new(["run"]).args(args).args(more).script(&script).out("").run().exits(0))
+        report(
+            &Osjitter::new(["run"]).args(args).args(options).script(&script).out("").run().exits(0),
+        )
     };
-    let (drawn, whole) = (long(&["--no-samples"]), long(&[]));
-    let [a, b] = [&drawn, &whole].map(|r| r.subjects[0].summary.as_ref().unwrap());
-    assert_eq!((drawn.subjects[0].rounds.len(), whole.subjects[0].rounds.len()), (1_000, 1_200));
+    let (drawn, complete) = (run(&["--no-samples"]), run(&[]));
+    let [a, b] = [&drawn, &complete].map(|r| r.subjects[0].summary.as_ref().unwrap());
+    assert_eq!((drawn.subjects[0].rounds.len(), complete.subjects[0].rounds.len()), (1_000, 1_200));
     assert!(drawn.subjects[0].rounds.windows(2).all(|w| w[0].index < w[1].index));
-    assert!(drawn.subjects[0].rounds.last().unwrap().index > 1_000, "drawn from all of them");
+    assert!(
+        drawn.subjects[0].rounds.last().unwrap().index > 1_000,
+        "the rounds are drawn from the whole run"
+    );
     assert_eq!(drawn.subjects[0].status, Status::Measured);
     assert_eq!(drawn.warnings.iter().filter(|w| w.code == "rounds-drawn").count(), 1);
     assert_eq!(
@@ -47,19 +52,22 @@ fn a_long_run_without_samples_keeps_no_more_than_a_short_one() {
         (a.lateness_ns.min, a.lateness_ns.mean, a.lateness_ns.max),
         (13_500, b.lateness_ns.mean, 900_000)
     );
-    assert!((a.lateness_ns.p50.unwrap() - b.lateness_ns.p50.unwrap()).abs() <= 16, "three digits");
-    assert_eq!(drawn.subjects[0].histogram, whole.subjects[0].histogram);
+    assert!(
+        (a.lateness_ns.p50.unwrap() - b.lateness_ns.p50.unwrap()).abs() <= 16,
+        "equal to three digits"
+    );
+    assert_eq!(drawn.subjects[0].histogram, complete.subjects[0].histogram);
     assert!(!a.lateness_ns.ci95.is_empty());
 }
 
-/// A run whose rounds are seen as they are measured.
-struct Streamed {
+/// A run that streams its rounds as JSON lines.
+struct StreamedRun {
     child: Child,
     lines: Lines<BufReader<ChildStdout>>,
     home: tempfile::TempDir,
 }
 
-impl Streamed {
+impl StreamedRun {
     fn start(args: &[&str]) -> Self {
         let home = tempfile::tempdir().unwrap();
         let script = home.path().join("script.json");
@@ -80,20 +88,19 @@ impl Streamed {
         Self { child, lines, home }
     }
 
-    fn line(&mut self) -> Value {
+    fn next_line(&mut self) -> Value {
         serde_json::from_str(&self.lines.next().expect("a line").unwrap()).unwrap()
     }
 
-    /// The most memory it has had so far, in KiB.
+    /// Returns the peak memory of the run so far, in KiB.
     fn peak_kib(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
-        let line =
-            status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("Linux says so");
-        line.trim().trim_end_matches(" kB").parse().unwrap()
+        let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("VmHWM");
+        peak.trim().trim_end_matches(" kB").parse().unwrap()
     }
 }
 
-impl Drop for Streamed {
+impl Drop for StreamedRun {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -101,10 +108,10 @@ impl Drop for Streamed {
 }
 
 #[test]
-fn the_memory_of_a_run_without_samples_does_not_grow() {
-    // One number of each tick more would be several times this.
-    const MORE_KIB: u64 = 512;
-    for (subject, round_ticks, full, rounds) in
+fn memory_without_samples_does_not_grow() {
+    // One more number per tick would take several times as much.
+    const MAX_GROWTH_KIB: u64 = 512;
+    for (subject, round_ticks, kept_rounds, rounds) in
         [("scripted", "100", 2_000, 6_000), ("spin", "250", 1_200, 800)]
     {
         let length = [
@@ -117,28 +124,27 @@ fn the_memory_of_a_run_without_samples_does_not_grow() {
             "--round-ticks",
             round_ticks,
         ];
-        let mut run = Streamed::start(&[&length[..], &["--warmup", "0"]].concat());
-        // By then there are as many rounds as are kept.
-        (0..full).for_each(|_| drop(run.lines.next().expect("a round")));
+        let mut run = StreamedRun::start(&[&length[..], &["--warmup", "0"]].concat());
+        // After these rounds, the run keeps as many as it ever does.
+        (0..kept_rounds).for_each(|_| drop(run.lines.next().expect("a round")));
         let before = run.peak_kib();
         (0..rounds).for_each(|_| drop(run.lines.next().expect("a round")));
         let after = run.peak_kib();
         assert!(
-            after <= before + MORE_KIB,
-            "{subject}: {before} KiB at first, {after} KiB after {rounds} rounds more"
+            after <= before + MAX_GROWTH_KIB,
+            "{subject}: {before} KiB at first, {after} KiB after {rounds} more rounds"
         );
     }
 }
 
 #[test]
-fn a_day_of_short_periods_is_measured_without_samples() {
+fn day_long_run_can_be_interrupted() {
     let mut day =
-        Streamed::start(&["--subject", "nanosleep", "--period", "100us", "--duration", "24h"]);
-    let first = day.line();
+        StreamedRun::start(&["--subject", "nanosleep", "--period", "100us", "--duration", "24h"]);
+    let first = day.next_line();
     assert_eq!((&first["line"], &first["round"]["index"]), (&"round".into(), &0.into()), "{first}");
-    let interrupted =
-        Command::new("kill").args(["-INT", &day.child.id().to_string()]).status().unwrap();
-    assert!(interrupted.success());
+    let kill = Command::new("kill").args(["-INT", &day.child.id().to_string()]).status().unwrap();
+    assert!(kill.success());
     let last = std::iter::from_fn(|| day.lines.next()).last().expect("a summary").unwrap();
     assert_eq!(serde_json::from_str::<Value>(&last).unwrap()["line"], "summary");
     assert_eq!(day.child.wait().unwrap().code(), Some(4));

@@ -1,9 +1,11 @@
-//! `osjitter monitor`: started, scraped, starved of its disk, and killed.
+//! Runs `osjitter monitor`: scrapes it, breaks its limits, takes its disk away, and kills it.
 #![cfg(unix)]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
+#[cfg(all(target_os = "linux", target_env = "gnu", target_pointer_width = "64"))]
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -12,37 +14,40 @@ use tickmeter::ENV_DIRECTORY;
 
 use crate::osjitter::{Osjitter, Running};
 use crate::schema;
-use crate::top::Metered;
+use crate::top::MeteredProgram;
 
-/// A monitor whose meters are in `home`, and which ends by itself should a test fail. Nothing is
-/// stretched: how much CPU time it takes is another test's.
+/// Returns a command for a monitor whose meters are in `home`. Its budget is so large that it never
+/// lengthens the periods of its probes.
 fn monitor(home: &Path, args: &[&str]) -> Osjitter {
     Osjitter::new(["monitor", "--budget", "400%"].iter().chain(args))
         .env(ENV_DIRECTORY, home.join("meters"))
 }
 
-fn started(home: &Path, args: &[&str]) -> Running {
+/// Starts a monitor that ends after five minutes even if a test fails.
+fn start(home: &Path, args: &[&str]) -> Running {
     monitor(home, args).args(["--duration", "5m"]).start()
 }
 
-/// Polls until there is something.
+/// Polls until there is a result.
 #[allow(clippy::disallowed_methods, reason = "it waits for a process")]
-fn awaited<T>(mut poll: impl FnMut() -> Option<T>) -> T {
-    let began = Instant::now();
+fn wait_for<T>(mut poll: impl FnMut() -> Option<T>) -> T {
+    let started = Instant::now();
     loop {
-        if let Some(found) = poll() {
-            return found;
+        if let Some(result) = poll() {
+            return result;
         }
-        assert!(began.elapsed() < Duration::from_secs(600), "it does not come");
+        assert!(started.elapsed() < Duration::from_secs(120), "timed out");
         std::thread::sleep(Duration::from_millis(20));
     }
 }
 
-/// The files of a log with that ending, the oldest first.
+/// Returns the files of a log with that ending, oldest first.
 fn files(log: &Path, ending: &str) -> Vec<PathBuf> {
-    let days = std::fs::read_dir(log).into_iter().flatten().flatten();
-    let all = days.flat_map(|day| std::fs::read_dir(day.path()).into_iter().flatten().flatten());
-    let mut files: Vec<PathBuf> = all.map(|file| file.path()).collect();
+    let mut files = Vec::new();
+    for day in std::fs::read_dir(log).into_iter().flatten().flatten() {
+        let entries = std::fs::read_dir(day.path()).into_iter().flatten().flatten();
+        files.extend(entries.map(|entry| entry.path()));
+    }
     files.retain(|file| file.to_string_lossy().ends_with(ending));
     files.sort();
     files
@@ -50,7 +55,7 @@ fn files(log: &Path, ending: &str) -> Vec<PathBuf> {
 
 type Row = BTreeMap<String, String>;
 
-/// The rows of a file, each as long as its heading.
+/// Reads the rows of a file, and checks that each is as long as the heading.
 #[track_caller]
 fn rows(file: &Path) -> Vec<Row> {
     let text = std::fs::read_to_string(file).unwrap();
@@ -64,64 +69,73 @@ fn rows(file: &Path) -> Vec<Row> {
     lines.map(row).collect()
 }
 
+/// Reads the rows of all files of a log with that ending.
+fn all_rows(log: &Path, ending: &str) -> Vec<Row> {
+    files(log, ending).iter().flat_map(|file| rows(file)).collect()
+}
+
 fn number(row: &Row, column: &str) -> i64 {
     row[column].parse().unwrap_or_else(|_| panic!("{column} of {row:?}"))
 }
 
-/// All intervals of a log, held against their bins.
-#[track_caller]
-fn intervals(log: &Path) -> Vec<Row> {
-    let all: Vec<Row> = files(log, ".intervals.csv").iter().flat_map(|file| rows(file)).collect();
-    let bins: Vec<Row> = files(log, ".bins.csv").iter().flat_map(|file| rows(file)).collect();
-    const KEY: [&str; 8] =
-        ["host", "subject", "period_ns", "runtime", "labels", "start", "duration_ns", "run_id"];
-    let key = |row: &Row| KEY.map(|column| row[column].clone());
-    let mut by_key: BTreeMap<[String; 8], Vec<&Row>> = BTreeMap::new();
-    bins.iter().for_each(|bin| by_key.entry(key(bin)).or_default().push(bin));
-    for row in &all {
-        let of = by_key.remove(&key(row)).unwrap_or_default();
-        let [ticks, delivered, coalesced, skipped, early] =
-            ["ticks", "delivered", "coalesced", "skipped", "early"]
-                .map(|column| number(row, column));
-        assert_eq!(
-            of.iter().map(|bin| number(bin, "count")).sum::<i64>(),
-            ticks - skipped,
-            "{row:?}"
-        );
-        assert_eq!((delivered + coalesced + skipped, early), (ticks, 0), "{row:?}");
-        if let Some(last) = of.iter().max_by_key(|bin| number(bin, "lower_ns")) {
-            let [lower, upper] = ["lower_ns", "upper_ns"].map(|column| number(last, column));
-            assert!((lower..=upper).contains(&number(row, "max_ns")), "{row:?} {last:?}");
-        }
-    }
-    assert!(by_key.is_empty(), "bins of no interval: {:?}", by_key.keys());
-    assert_eq!(
-        all.iter().map(key).collect::<BTreeSet<_>>().len(),
-        all.len(),
-        "no interval is there twice"
-    );
-    all
+/// Returns the columns that identify an interval.
+fn key(row: &Row) -> Vec<String> {
+    ["host", "subject", "period_ns", "runtime", "labels", "start", "duration_ns", "run_id"]
+        .map(|column| row[column].clone())
+        .into()
 }
 
-/// One exchange with a listener.
-fn asked(address: &str, request: &str) -> String {
+/// Reads all intervals of a log, and checks that they agree with their bins.
+#[track_caller]
+fn read_intervals(log: &Path) -> Vec<Row> {
+    let intervals = all_rows(log, ".intervals.csv");
+    let bins = all_rows(log, ".bins.csv");
+    let mut bins_by_key: BTreeMap<Vec<String>, Vec<&Row>> = BTreeMap::new();
+    bins.iter().for_each(|bin| bins_by_key.entry(key(bin)).or_default().push(bin));
+    for row in &intervals {
+        check_interval(row, &bins_by_key.remove(&key(row)).unwrap_or_default());
+    }
+    assert!(bins_by_key.is_empty(), "bins without an interval: {:?}", bins_by_key.keys());
+    let keys: BTreeSet<Vec<String>> = intervals.iter().map(key).collect();
+    assert_eq!(keys.len(), intervals.len(), "an interval occurs twice");
+    intervals
+}
+
+#[track_caller]
+fn check_interval(row: &Row, bins: &[&Row]) {
+    let [ticks, delivered, coalesced, skipped, early] =
+        ["ticks", "delivered", "coalesced", "skipped", "early"].map(|column| number(row, column));
+    let counted: i64 = bins.iter().map(|bin| number(bin, "count")).sum();
+    assert_eq!(counted, ticks - skipped, "{row:?}");
+    assert_eq!((delivered + coalesced + skipped, early), (ticks, 0), "{row:?}");
+    if let Some(last) = bins.iter().max_by_key(|bin| number(bin, "lower_ns")) {
+        let range = number(last, "lower_ns")..=number(last, "upper_ns");
+        assert!(range.contains(&number(row, "max_ns")), "{row:?} {last:?}");
+    }
+}
+
+/// Sends a request and returns the response.
+fn send(address: &str, request: &str) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.write_all(request.as_bytes()).unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    answer
+    let mut response = String::new();
+    stream.read_to_string(&mut response).unwrap();
+    response
 }
 
-fn address(running: &mut Running) -> String {
+fn metrics_address(running: &mut Running) -> String {
     let line = running.says("metrics: http://");
     line.split("http://").nth(1).unwrap().trim_end_matches("/metrics").to_owned()
 }
 
-/// Samples by name and labels.
-fn scraped(address: &str) -> BTreeMap<String, f64> {
+/// Samples of a scrape, by name and labels.
+type Samples = BTreeMap<String, f64>;
+
+fn scrape(address: &str) -> Samples {
     let accept = "Accept: application/openmetrics-text; version=1.0.0";
-    let answer = asked(address, &format!("GET /metrics HTTP/1.1\r\nHost: a\r\n{accept}\r\n\r\n"));
-    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    let request = format!("GET /metrics HTTP/1.1\r\nHost: a\r\n{accept}\r\n\r\n");
+    let response = send(address, &request);
+    let (head, body) = response.split_once("\r\n\r\n").unwrap();
     assert!(head.starts_with("HTTP/1.1 200 ") && head.contains("openmetrics-text"), "{head}");
     assert!(head.contains(&format!("Content-Length: {}\r\n", body.len())), "{head}");
     assert!(body.ends_with("# EOF\n"), "{body}");
@@ -130,73 +144,112 @@ fn scraped(address: &str) -> BTreeMap<String, f64> {
     pairs.map(|(name, value)| (name.to_owned(), value.parse().unwrap())).collect()
 }
 
+/// Returns the first sample with that name and label, or 0 if there is none.
+fn sample(samples: &Samples, name: &str, label: &str) -> f64 {
+    let matches = |key: &String| key.starts_with(name) && key.contains(label);
+    samples.iter().find(|(key, _)| matches(key)).map_or(0.0, |(_, value)| *value)
+}
+
+/// Waits until the monitor has exported a number of ticks of the metered program and closed two
+/// intervals.
+fn wait_for_ticks(address: &str, ticks: f64) -> Samples {
+    wait_for(|| {
+        let samples = scrape(address);
+        let exported = sample(&samples, "osjitter_ticks_total", "meter=\"control-loop\"");
+        let closed = sample(&samples, "osjitter_intervals_closed_total", "");
+        (exported == ticks && closed >= 2.0).then_some(samples)
+    })
+}
+
 #[test]
-fn every_tick_of_a_metered_program_is_in_one_interval_and_in_the_scrape() {
+fn metered_ticks_are_exported_and_logged() {
+    const TICKS: u64 = 700;
     let home = tempfile::tempdir().unwrap();
     let log = home.path().join("log");
-    let args = [
-        "--interval",
-        "1s",
-        "--listen",
-        "127.0.0.1:0",
-        "--label",
-        "rack=r7",
-        "--host",
-        "a,b",
-        "--log",
-    ];
-    let mut running = started(home.path(), &[&args[..], &[log.to_str().unwrap()]].concat());
-    let address = address(&mut running);
-    let program = Metered::ticking(&home.path().join("meters"), 700);
-    // What is no meter stands beside it.
+    let args = ["--interval", "1s", "--listen", "127.0.0.1:0", "--label", "rack=r7"];
+    let outputs = ["--host", "a,b", "--log", log.to_str().unwrap()];
+    let mut running = start(home.path(), &[&args[..], &outputs].concat());
+    let address = metrics_address(&mut running);
+    let program = MeteredProgram::start_with_ticks(&home.path().join("meters"), TICKS);
     std::fs::write(home.path().join("meters/1.tickmeter"), "not a meter").unwrap();
-    let count = |samples: &BTreeMap<String, f64>, name: &str, loop_of: &str| {
-        samples
-            .iter()
-            .find(|(key, _)| key.starts_with(name) && key.contains(loop_of))
-            .map_or(0.0, |(_, value)| *value)
-    };
-    let samples = awaited(|| {
-        let samples = scraped(&address);
-        let ticked = count(&samples, "osjitter_ticks_total", "meter=\"control-loop\"");
-        (ticked == 700.0 && count(&samples, "osjitter_intervals_closed_total", "") >= 2.0)
-            .then_some(samples)
-    });
+    let samples = wait_for_ticks(&address, TICKS as f64);
     running.says("1.tickmeter is not a meter's file");
+    assert!(samples["osjitter_cpu_seconds_total"] > 0.0);
+    assert_eq!(sample(&samples, "osjitter_info", "version"), 1.0);
+    check_histograms(&samples);
 
+    running.signal("TERM");
+    let ran = running.ends().exits(0);
+    assert_eq!(ran.stdout, "");
+    let intervals = read_intervals(&log);
+    intervals.iter().for_each(check_labels_and_cpu_time);
+    let of_subject = |subject: &str| -> Vec<&Row> {
+        intervals.iter().filter(|row| row["subject"] == subject).collect()
+    };
+    let control_loop = of_subject("control-loop");
+    let logged_ticks: i64 = control_loop.iter().map(|row| number(row, "ticks")).sum();
+    assert_eq!(logged_ticks, TICKS as i64);
+    let is_idle = |row: &&Row| row["max_ns"].is_empty() && row["ticks"] == "0";
+    assert!(of_subject("control-loop-2").iter().all(is_idle));
+    let probe = of_subject("os-interval");
+    assert!(probe.len() >= 3 && probe[0]["runtime"] == "current-thread");
+    assert_eq!(intervals.iter().map(|row| &row["run_id"]).collect::<BTreeSet<_>>().len(), 1);
+    drop(program);
+}
+
+/// Checks the histograms of two probes and two meters: ascending buckets, a count and a sum.
+#[track_caller]
+fn check_histograms(samples: &Samples) {
     let histograms: BTreeSet<&str> = samples
         .keys()
         .filter_map(|key| key.strip_prefix("osjitter_lateness_seconds_count{"))
         .collect();
-    assert_eq!(histograms.len(), 4, "two probes, two meters: {histograms:?}");
+    assert_eq!(histograms.len(), 4, "{histograms:?}");
     for labels in histograms {
         let labels = labels.trim_end_matches('}');
-        let bucket = format!("osjitter_lateness_seconds_bucket{{{labels},le=\"");
-        let mut buckets: Vec<(f64, f64)> = samples
-            .iter()
-            .filter_map(|(key, value)| {
-                let end = key.strip_prefix(&bucket)?.trim_end_matches("\"}");
-                Some((end.parse().unwrap(), *value))
-            })
-            .collect();
-        buckets.sort_by(|a, b| a.0.total_cmp(&b.0));
-        assert!(
-            buckets.len() > 10 && buckets.is_sorted_by(|a, b| a.1 <= b.1),
-            "{labels}: {buckets:?}"
-        );
-        let counted = samples[&format!("osjitter_lateness_seconds_count{{{labels}}}")];
-        assert_eq!(buckets.last(), Some(&(f64::INFINITY, counted)), "{labels}");
-        assert!(
-            samples.contains_key(&format!("osjitter_lateness_seconds_sum{{{labels}}}")),
-            "{labels}"
-        );
+        let buckets = histogram_buckets(samples, labels);
+        let counts_ascend = buckets.is_sorted_by(|a, b| a.1 <= b.1);
+        assert!(buckets.len() > 10 && counts_ascend, "{labels}: {buckets:?}");
+        let count = samples[&format!("osjitter_lateness_seconds_count{{{labels}}}")];
+        assert_eq!(buckets.last(), Some(&(f64::INFINITY, count)), "{labels}");
+        let sum = format!("osjitter_lateness_seconds_sum{{{labels}}}");
+        assert!(samples.contains_key(&sum), "{labels}");
     }
-    assert!(
-        samples["osjitter_cpu_seconds_total"] > 0.0
-            && count(&samples, "osjitter_info", "version") == 1.0
-    );
+}
 
-    // Somebody who says nothing keeps nobody waiting; what is no scrape is answered.
+/// Returns the upper ends and counts of a histogram's buckets, in ascending order.
+fn histogram_buckets(samples: &Samples, labels: &str) -> Vec<(f64, f64)> {
+    let prefix = format!("osjitter_lateness_seconds_bucket{{{labels},le=\"");
+    let mut buckets: Vec<(f64, f64)> = Vec::new();
+    for (key, count) in samples {
+        if let Some(end) = key.strip_prefix(&prefix) {
+            buckets.push((end.trim_end_matches("\"}").parse().unwrap(), *count));
+        }
+    }
+    buckets.sort_by(|a, b| a.0.total_cmp(&b.0));
+    buckets
+}
+
+#[track_caller]
+fn check_labels_and_cpu_time(row: &Row) {
+    assert_eq!((row["host"].as_str(), row["schema_version"].as_str()), ("a_b", "1"));
+    assert!(row["start"].ends_with('Z') && row["start"].len() == 27, "{row:?}");
+    let labels = row["labels"].as_str();
+    if matches!(row["subject"].as_str(), "os-interval" | "nanosleep") {
+        assert_eq!(labels, "rack=r7", "{row:?}");
+        assert!(!cfg!(target_os = "linux") || number(row, "cpu_ns") > 0, "{row:?}");
+    } else {
+        assert!(labels.starts_with("program=it-"), "{row:?}");
+        assert!(row["cpu_ns"].is_empty(), "the CPU time of other programs is unknown: {row:?}");
+    }
+}
+
+#[test]
+fn requests_get_the_expected_response() {
+    let home = tempfile::tempdir().unwrap();
+    let mut running = start(home.path(), &["--no-meters", "--listen", "127.0.0.1:0"]);
+    let address = metrics_address(&mut running);
+    // A client that sends nothing must not delay the others.
     let silent = TcpStream::connect(&address).unwrap();
     for (request, status) in [
         ("GET /metrics HTTP/1.1\r\n\r\n", "200"),
@@ -205,80 +258,58 @@ fn every_tick_of_a_metered_program_is_in_one_interval_and_in_the_scrape() {
         ("POST /metrics HTTP/1.1\r\n\r\n", "405"),
         ("hello\r\n\r\n", "400"),
     ] {
-        assert!(asked(&address, request).starts_with(&format!("HTTP/1.1 {status} ")), "{request}");
+        let response = send(&address, request);
+        assert!(response.starts_with(&format!("HTTP/1.1 {status} ")), "{request}: {response}");
     }
     let protobuf = "application/vnd.google.protobuf; proto=io.prometheus.client.MetricFamily; encoding=delimited";
-    let asked_for =
-        format!("HEAD /metrics HTTP/1.1\r\nAccept: text/plain;q=0.5, {protobuf}\r\n\r\n");
-    assert!(asked(&address, &asked_for).contains(&format!("Content-Type: {protobuf}\r\n")));
-    let long = format!("GET /metrics HTTP/1.1\r\nA: {}", "a".repeat(20_000));
-    let mut stream = TcpStream::connect(&address).unwrap();
-    let _ = stream.write_all(long.as_bytes());
+    let request = format!("HEAD /metrics HTTP/1.1\r\nAccept: text/plain;q=0.5, {protobuf}\r\n\r\n");
+    assert!(send(&address, &request).contains(&format!("Content-Type: {protobuf}\r\n")));
+    drop(silent);
+    running.kill();
+}
+
+#[test]
+fn long_request_headers_are_rejected() {
+    let home = tempfile::tempdir().unwrap();
+    let mut running = start(home.path(), &["--no-meters", "--listen", "127.0.0.1:0"]);
+    let mut stream = TcpStream::connect(metrics_address(&mut running)).unwrap();
+    let request = format!("GET /metrics HTTP/1.1\r\nA: {}", "a".repeat(20_000));
+    let _ = stream.write_all(request.as_bytes());
     let mut status = [0; 12];
     stream.read_exact(&mut status).unwrap();
     assert_eq!(&status, b"HTTP/1.1 431");
-    drop(silent);
-
-    running.signal("TERM");
-    let ran = running.ends().exits(0);
-    assert_eq!(ran.stdout, "");
-    let all = intervals(&log);
-    let of = |subject: &str| all.iter().filter(|row| row["subject"] == subject).collect::<Vec<_>>();
-    assert_eq!(of("control-loop").iter().map(|row| number(row, "ticks")).sum::<i64>(), 700);
-    assert!(of("control-loop-2").iter().all(|row| row["max_ns"].is_empty() && row["ticks"] == "0"));
-    for row in &all {
-        assert_eq!((row["host"].as_str(), row["schema_version"].as_str()), ("a_b", "1"));
-        assert!(row["start"].ends_with('Z') && row["start"].len() == 27, "{row:?}");
-        let labels = row["labels"].as_str();
-        let probe = matches!(row["subject"].as_str(), "os-interval" | "nanosleep");
-        assert!(
-            if probe { labels == "rack=r7" } else { labels.starts_with("program=it-") },
-            "{row:?}"
-        );
-        assert!(!probe || !cfg!(target_os = "linux") || number(row, "cpu_ns") > 0, "{row:?}");
-        assert!(probe || row["cpu_ns"].is_empty(), "another program's is not known: {row:?}");
-    }
-    assert!(of("os-interval").len() >= 3 && of("os-interval")[0]["runtime"] == "current-thread");
-    assert_eq!(all.iter().map(|row| &row["run_id"]).collect::<BTreeSet<_>>().len(), 1);
-    drop(program);
+    running.kill();
 }
 
 #[test]
-fn sigterm_writes_the_open_interval_and_leaves_no_meter() {
+fn sigterm_writes_the_open_interval() {
     let home = tempfile::tempdir().unwrap();
     let log = home.path().join("log");
     let args = ["--period", "1ms", "--listen", "0", "--log", log.to_str().unwrap()];
-    let mut running = started(home.path(), &args);
-    let address = address(&mut running);
-    let ticked = |samples: BTreeMap<String, f64>| {
-        let ticks: Vec<f64> = samples
-            .iter()
-            .filter(|(key, _)| key.starts_with("osjitter_ticks_total"))
-            .map(|(_, n)| *n)
-            .collect();
-        (ticks.len() == 2 && ticks.iter().all(|n| *n > 0.0)).then_some(())
-    };
-    awaited(|| ticked(scraped(&address)));
-    assert_eq!(
-        tickmeter::read::list(&home.path().join("meters")).unwrap().len(),
-        2,
-        "top shows them, too"
-    );
+    let mut running = start(home.path(), &args);
+    let address = metrics_address(&mut running);
+    wait_for(|| {
+        let samples = scrape(&address);
+        let ticks = samples.iter().filter(|(key, _)| key.starts_with("osjitter_ticks_total"));
+        (ticks.filter(|(_, count)| **count > 0.0).count() == 2).then_some(())
+    });
+    let meters = home.path().join("meters");
+    assert_eq!(tickmeter::read::list(&meters).unwrap().len(), 2, "top shows the probes");
     running.signal("TERM");
     let ran = running.ends().exits(0);
     assert!(ran.stderr.contains("ended after 1 interval"), "{}", ran.stderr);
-    let all = intervals(&log);
-    assert_eq!(all.len(), 2);
-    assert!(all.iter().all(|row| number(row, "ticks") > 0));
-    assert_eq!(tickmeter::read::list(&home.path().join("meters")).unwrap().len(), 0);
+    let intervals = read_intervals(&log);
+    assert_eq!(intervals.len(), 2);
+    assert!(intervals.iter().all(|row| number(row, "ticks") > 0));
+    assert_eq!(tickmeter::read::list(&meters).unwrap().len(), 0);
 }
 
 #[test]
-#[allow(clippy::disallowed_methods, reason = "moments to be killed at")]
-fn killed_at_any_moment_it_leaves_whole_files() {
+#[allow(clippy::disallowed_methods, reason = "the time at which a monitor is killed")]
+fn killed_monitor_leaves_complete_files() {
     let home = tempfile::tempdir().unwrap();
     let log = home.path().join("log");
-    let mut all: Vec<Running> = (0..6)
+    let mut monitors: Vec<Running> = (0..6)
         .map(|n| {
             let host = format!("host-{n}");
             let args = [
@@ -290,45 +321,44 @@ fn killed_at_any_moment_it_leaves_whole_files() {
                 "--log",
                 log.to_str().unwrap(),
             ];
-            let mut running = started(home.path(), &args);
+            let mut running = start(home.path(), &args);
             running.says("log: ");
             running
         })
         .collect();
-    awaited(|| (!files(&log, ".bins.csv").is_empty()).then_some(()));
-    // Around the next ends of intervals, which all have at the same time.
-    while let Some(running) = all.pop() {
+    wait_for(|| (!files(&log, ".bins.csv").is_empty()).then_some(()));
+    // All monitors end their intervals at the same time. They are killed around it.
+    while let Some(running) = monitors.pop() {
         std::thread::sleep(Duration::from_millis(170));
         running.kill();
         files(&log, ".csv").iter().for_each(|file| drop(rows(file)));
     }
-    // Between the two of a pair is a moment, too.
+    // A monitor may have been killed between the two files of a pair.
     for file in files(&log, ".intervals.csv") {
         if !Path::new(&file.to_string_lossy().replace(".intervals.", ".bins.")).exists() {
             std::fs::remove_file(file).unwrap();
         }
     }
-    assert!(!intervals(&log).is_empty());
+    assert!(!read_intervals(&log).is_empty());
 }
 
 #[test]
-fn a_broken_limit_is_said_counted_and_written() {
+fn broken_limits_are_reported() {
     let home = tempfile::tempdir().unwrap();
     let log = home.path().join("log");
-    // No tick is on time to the nanosecond; no day is a millisecond late.
+    // The first limit is always broken, the others never.
     let limits = ["--limit", "nanosleep:max=1ns", "--limit", "max=24h", "--limit", "missed=99%"];
     let args = ["--interval", "1s", "--listen", "127.0.0.1:0", "--log", log.to_str().unwrap()];
-    let mut running = started(home.path(), &[&limits[..], &args[..]].concat());
+    let mut running = start(home.path(), &[&limits[..], &args[..]].concat());
     let line = running.says("limit broken");
     assert!(
         line.starts_with("limit broken: nanosleep@10ms: nanosleep:max=1ns, measured "),
         "{line}"
     );
-    let address = address(&mut running);
+    let address = metrics_address(&mut running);
     let key = "osjitter_limit_breaches_total{subject=\"nanosleep\",period=\"0.01\",limit=\"nanosleep:max=1ns\"}";
-    let broken = |samples: BTreeMap<String, f64>| samples.get(key).copied();
-    assert!(awaited(|| broken(scraped(&address))) >= 1.0);
-    let file = awaited(|| files(&log, ".breaches.json").first().cloned());
+    assert!(wait_for(|| scrape(&address).get(key).copied()) >= 1.0);
+    let file = wait_for(|| files(&log, ".breaches.json").first().cloned());
     running.signal("INT");
     let ran = running.ends().exits(0);
     assert!(!ran.stderr.contains("os-interval@"), "{}", ran.stderr);
@@ -344,31 +374,31 @@ fn a_broken_limit_is_said_counted_and_written() {
 }
 
 #[test]
-fn a_disk_that_vanishes_costs_intervals_and_not_the_monitor() {
+fn monitor_survives_a_vanished_disk() {
     let home = tempfile::tempdir().unwrap();
     let log = home.path().join("log");
     let mut running =
-        started(home.path(), &["--interval", "1s", "--no-meters", "--log", log.to_str().unwrap()]);
-    awaited(|| files(&log, ".bins.csv").first().cloned());
+        start(home.path(), &["--interval", "1s", "--no-meters", "--log", log.to_str().unwrap()]);
+    wait_for(|| files(&log, ".bins.csv").first().cloned());
     std::fs::rename(&log, home.path().join("gone")).unwrap();
     let line = running.says(" is lost: ");
     assert!(line.starts_with("the interval of 20"), "{line}");
-    assert!(!log.exists(), "it makes no directory where a disk was");
-    // It comes back, and so do the intervals.
+    assert!(!log.exists(), "a vanished log directory is not recreated");
+    // When the disk is back, further intervals are written.
     std::fs::rename(home.path().join("gone"), &log).unwrap();
-    let there = files(&log, ".bins.csv").len();
-    awaited(|| (files(&log, ".bins.csv").len() > there).then_some(()));
+    let files_before = files(&log, ".bins.csv").len();
+    wait_for(|| (files(&log, ".bins.csv").len() > files_before).then_some(()));
     running.signal("TERM");
     let ran = running.ends().exits(4);
     assert!(ran.stderr.contains("intervals could not be written"), "{}", ran.stderr);
-    intervals(&log);
+    read_intervals(&log);
 }
 
 #[test]
-fn a_full_disk_leaves_no_half_of_a_file() {
+fn full_disk_leaves_no_partial_files() {
     let home = tempfile::tempdir().unwrap();
     let log = home.path().join("log");
-    // Nothing can be written to any file: neither to a meter's, so that the probes' are private.
+    // No file can be written, so the probes have meters without files.
     let script = r#"trap "" XFSZ; ulimit -f 0; exec "$0" "$@""#;
     let ran = Command::new("sh")
         .args([
@@ -396,7 +426,7 @@ fn a_full_disk_leaves_no_half_of_a_file() {
 }
 
 #[test]
-fn a_budget_is_kept_by_longer_periods() {
+fn exceeded_budget_lengthens_periods() {
     let home = tempfile::tempdir().unwrap();
     let log = home.path().join("log");
     let args = [
@@ -417,49 +447,48 @@ fn a_budget_is_kept_by_longer_periods() {
         line.ends_with("lengthened the periods of its probes: os-interval 20ms, nanosleep 20ms"),
         "{line}"
     );
-    let stretched = |row: &Row| row["subject"] == "os-interval" && row["period_ns"] == "20000000";
-    awaited(|| intervals_so_far(&log).iter().any(stretched).then_some(()));
+    let is_longer = |row: &Row| row["subject"] == "os-interval" && row["period_ns"] == "20000000";
+    wait_for(|| all_rows(&log, ".intervals.csv").iter().any(is_longer).then_some(()));
     running.signal("TERM");
     running.ends().exits(0);
-    let all = intervals(&log);
-    assert!(all.iter().any(|row| row["period_ns"] == "10000000") && all.iter().any(stretched));
+    let intervals = read_intervals(&log);
+    assert!(intervals.iter().any(|row| row["period_ns"] == "10000000"));
+    assert!(intervals.iter().any(is_longer));
 }
 
-/// Rows that are there by now: the pair of an interval appears one after the other.
-fn intervals_so_far(log: &Path) -> Vec<Row> {
-    files(log, ".intervals.csv").iter().flat_map(|file| rows(file)).collect()
-}
-
-/// glibc begins an arena of a thread at a multiple of 64 MB, reserves as much, and makes it usable
-/// bit by bit.
+/// Checks that no thread has its own arena of glibc's allocator. An arena begins at a multiple of
+/// 64 MB, reserves as much, and is mapped in steps.
 #[cfg(all(target_os = "linux", target_env = "gnu", target_pointer_width = "64"))]
 #[test]
-fn scrapes_do_not_get_memory_of_their_own() {
+fn scrapes_do_not_allocate_arenas() {
     const ARENA: usize = 64 << 20;
     let home = tempfile::tempdir().unwrap();
-    let mut running = started(home.path(), &["--no-meters", "--listen", "127.0.0.1:0"]);
-    let address = address(&mut running);
+    let mut running = start(home.path(), &["--no-meters", "--listen", "127.0.0.1:0"]);
+    let address = metrics_address(&mut running);
     let silent: Vec<TcpStream> = (0..3).map(|_| TcpStream::connect(&address).unwrap()).collect();
     for _ in 0..20 {
-        scraped(&address);
+        scrape(&address);
     }
     let maps = std::fs::read_to_string(format!("/proc/{}/maps", running.id())).unwrap();
-    let ends = |line: &str| {
+    let parse_hex = |text: &str| usize::from_str_radix(text, 16).unwrap();
+    let range = |line: &str| {
         let (from, to) = line.split_once(' ')?.0.split_once('-')?;
-        Some([from, to].map(|end| usize::from_str_radix(end, 16).unwrap()))
+        Some(parse_hex(from)..parse_hex(to))
     };
-    let mapped: Vec<[usize; 2]> = maps.lines().filter_map(ends).collect();
-    let arenas = mapped.windows(2).filter(|pair| {
-        let [[from, end], [next, to]] = [pair[0], pair[1]];
-        from % ARENA == 0 && end == next && to == from + ARENA
-    });
+    let mapped: Vec<Range<usize>> = maps.lines().filter_map(range).collect();
+    let is_arena = |pair: &&[Range<usize>]| {
+        let (used, reserved) = (&pair[0], &pair[1]);
+        let is_adjacent = used.end == reserved.start;
+        used.start % ARENA == 0 && is_adjacent && reserved.end == used.start + ARENA
+    };
+    let arenas = mapped.windows(2).filter(is_arena);
     assert_eq!(arenas.count(), 0, "{maps}");
     drop(silent);
     running.kill();
 }
 
 #[test]
-fn old_intervals_go() {
+fn keep_removes_old_intervals() {
     let home = tempfile::tempdir().unwrap();
     let log = home.path().join("log");
     let args = [
@@ -475,22 +504,22 @@ fn old_intervals_go() {
     ];
     monitor(home.path(), &args).run().exits(0);
     assert_eq!([".bins.csv", ".intervals.csv"].map(|ending| files(&log, ending).len()), [2, 2]);
-    intervals(&log);
+    read_intervals(&log);
 }
 
 #[test]
-fn what_cannot_be_is_refused_before_anything_is_written() {
+fn invalid_arguments_are_rejected() {
     let home = tempfile::tempdir().unwrap();
     let log = home.path().join("log");
     let file = home.path().join("file");
     std::fs::write(&file, "").unwrap();
-    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
-    let taken = taken.local_addr().unwrap().to_string();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let used_address = listener.local_addr().unwrap().to_string();
     let [log_name, file] = [&log, &file].map(|path| path.to_str().unwrap());
-    for (args, says) in [
+    for (args, message) in [
         (vec![], "--listen ADDR"),
         (vec!["--log", file], "--log"),
-        (vec!["--listen", &taken], "address is in use"),
+        (vec!["--listen", &used_address], "address is in use"),
         (vec!["--listen", "nonsense"], "127.0.0.1:9891"),
         (vec!["--log", log_name, "--interval", "10ms"], "outside 1s to"),
         (vec!["--log", log_name, "--limit", "p98=1ms"], "expected one of p50"),
@@ -510,7 +539,7 @@ fn what_cannot_be_is_refused_before_anything_is_written() {
             .env(ENV_DIRECTORY, home.path().join("meters"))
             .run()
             .exits(2);
-        assert!(ran.stderr.contains(says) && ran.stdout.is_empty(), "{args:?}: {}", ran.stderr);
+        assert!(ran.stderr.contains(message) && ran.stdout.is_empty(), "{args:?}: {}", ran.stderr);
     }
     assert!(!log.exists());
 }

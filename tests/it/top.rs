@@ -1,4 +1,4 @@
-//! `osjitter top`: a program that is metered, watched from outside.
+//! Runs `osjitter top` on the loops of a metered program.
 #![cfg(unix)]
 
 use std::io::{BufRead, BufReader};
@@ -12,14 +12,13 @@ use tickmeter::{ENV_DIRECTORY, Meter};
 use crate::osjitter::Osjitter;
 use crate::schema;
 
-/// How often it ticks; without end where that is not set.
-const TICKS: &str = "OSJITTER_TEST_TICKS";
+/// Environment variable with the number of ticks of the metered program; unlimited if unset.
+const TICKS_VARIABLE: &str = "OSJITTER_TEST_TICKS";
 
-/// A metered program: run by the tests below, as a process of its own. It ticks until its parent
-/// has gone.
+/// The metered program, which other tests run as a process. It ends when its parent has ended.
 #[test]
 #[ignore = "a process for the other tests"]
-#[allow(clippy::disallowed_methods, reason = "it is the program that is metered")]
+#[allow(clippy::disallowed_methods, reason = "this is the metered program")]
 fn metered_program() {
     if std::env::var_os(ENV_DIRECTORY).is_none() {
         return;
@@ -30,13 +29,14 @@ fn metered_program() {
     println!("\nready {}", std::process::id());
     let parent = std::os::unix::process::parent_id();
     let mut deadline = Instant::now();
-    let mut left: u64 = std::env::var(TICKS).map_or(u64::MAX, |ticks| ticks.parse().unwrap());
+    let mut remaining: u64 =
+        std::env::var(TICKS_VARIABLE).map_or(u64::MAX, |ticks| ticks.parse().unwrap());
     while std::os::unix::process::parent_id() == parent {
-        if left == 0 {
+        if remaining == 0 {
             std::thread::sleep(period);
             continue;
         }
-        left -= 1;
+        remaining -= 1;
         deadline += period;
         std::thread::sleep(deadline.saturating_duration_since(Instant::now()));
         meters[0].tick(deadline);
@@ -44,68 +44,76 @@ fn metered_program() {
     }
 }
 
-/// Ended with the test.
-pub struct Metered(Child);
+/// A running metered program. It is killed when this is dropped.
+pub struct MeteredProgram(Child);
 
-impl Metered {
+impl MeteredProgram {
     pub fn start(directory: &Path) -> Self {
-        Self::ticking(directory, u64::MAX)
+        Self::start_with_ticks(directory, u64::MAX)
     }
 
-    /// One that ticks so often, and then stays.
-    pub fn ticking(directory: &Path, ticks: u64) -> Self {
+    /// Starts a program that ticks `ticks` times, and then keeps its meters without ticking.
+    pub fn start_with_ticks(directory: &Path, ticks: u64) -> Self {
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "top::metered_program", "--ignored", "--nocapture"])
             .env(ENV_DIRECTORY, directory)
-            .env(TICKS, ticks.to_string())
+            .env(TICKS_VARIABLE, ticks.to_string())
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
         let ready = format!("ready {}", child.id());
-        let said = BufReader::new(child.stdout.take().unwrap())
+        let is_ready = BufReader::new(child.stdout.take().unwrap())
             .lines()
             .map_while(Result::ok)
             .any(|line| line == ready);
-        assert!(said, "the program announces itself");
+        assert!(is_ready, "the program did not start");
         Self(child)
     }
 }
 
-impl Drop for Metered {
+impl Drop for MeteredProgram {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-fn top(directory: &Path, more: &[&str]) -> Osjitter {
-    Osjitter::new(["top", "--once", "--window", "1s"].iter().chain(more))
+fn top(directory: &Path, args: &[&str]) -> Osjitter {
+    Osjitter::new(["top", "--once", "--window", "1s"].iter().chain(args))
         .env(ENV_DIRECTORY, directory)
 }
 
-#[test]
-fn a_metered_program_is_shown_while_it_runs() {
-    let home = tempfile::tempdir().unwrap();
-    let directory = home.path().join("meters");
-    let program = Metered::start(&directory);
-    // What stands beside it is named, and stops nothing.
+/// Creates files that have the ending of a meter, but are not one.
+fn create_foreign_files(directory: &Path) {
     std::fs::write(directory.join("1.tickmeter"), "not a meter").unwrap();
     std::fs::write(directory.join("2.tickmeter"), vec![0xff; 72_192]).unwrap();
     std::fs::create_dir(directory.join("3.tickmeter")).unwrap();
     std::os::unix::fs::symlink("/dev/zero", directory.join("4.tickmeter")).unwrap();
+}
 
+const METERS: [&str; 2] = ["control-loop", "control-loop-2"];
+
+fn meter_names(meters: &[Value]) -> Vec<&str> {
+    meters.iter().map(|meter| meter["meter"].as_str().unwrap()).collect()
+}
+
+#[test]
+fn json_lists_running_meters() {
+    let home = tempfile::tempdir().unwrap();
+    let directory = home.path().join("meters");
+    let program = MeteredProgram::start(&directory);
+    create_foreign_files(&directory);
     let ran = top(&directory, &["--format", "json"]).run().exits(0);
     let document = schema::valid(&ran.stdout, "top.1");
     assert_eq!(document["schema"], "osjitter.top/1");
     let meters = document["meters"].as_array().unwrap();
-    let names: Vec<&str> = meters.iter().map(|m| m["meter"].as_str().unwrap()).collect();
-    assert_eq!(names, ["control-loop", "control-loop-2"], "{document:#}");
+    assert_eq!(meter_names(meters), METERS, "{document:#}");
     for meter in meters {
         assert_eq!(
             (meter["pid"].as_u64(), meter["period_ns"].as_u64()),
             (Some(program.0.id().into()), Some(2_000_000))
         );
-        assert_eq!(meter["last_60s"], Value::Null, "it was not watched for so long");
+        assert_eq!(meter["last_60s"], Value::Null, "it was watched for less time");
         assert_eq!(meter["total"]["early"], 0);
     }
     let (last, total) = (&meters[0]["last_1s"], &meters[0]["total"]);
@@ -114,39 +122,61 @@ fn a_metered_program_is_shown_while_it_runs() {
         "{document:#}"
     );
     assert!(last["lateness_ns"]["p50"].as_u64() <= last["lateness_ns"]["max"].as_u64());
-    assert_eq!(meters[1]["last_1s"]["lateness_ns"]["p99"], Value::Null, "no tick, no percentile");
+    assert_eq!(
+        meters[1]["last_1s"]["lateness_ns"]["p99"],
+        Value::Null,
+        "no percentile without a tick"
+    );
+}
 
+#[test]
+fn jsonl_has_a_line_per_meter() {
+    let home = tempfile::tempdir().unwrap();
+    let directory = home.path().join("meters");
+    let _program = MeteredProgram::start(&directory);
     let lines = top(&directory, &["--format", "jsonl", "--sort", "name"]).run().exits(0);
     let lines: Vec<Value> =
         lines.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    assert_eq!(lines.iter().map(|m| m["meter"].as_str().unwrap()).collect::<Vec<_>>(), names);
+    assert_eq!(meter_names(&lines), METERS);
+}
 
+#[test]
+fn table_fits_eighty_columns() {
+    let home = tempfile::tempdir().unwrap();
+    let directory = home.path().join("meters");
+    let _program = MeteredProgram::start(&directory);
     let table = top(&directory, &[]).run().exits(0);
     let rows: Vec<&str> = table.stdout.lines().collect();
     assert!(rows[0].starts_with("METER ") && rows[0].contains("*P99"), "{}", table.stdout);
     assert!(rows[1].starts_with("control-loop ") && rows[1].contains(" 2ms "), "{}", table.stdout);
     assert!(rows.iter().all(|row| row.chars().count() <= 80), "{}", table.stdout);
+}
 
+#[test]
+fn files_of_killed_programs_are_removed() {
+    let home = tempfile::tempdir().unwrap();
+    let directory = home.path().join("meters");
+    let program = MeteredProgram::start(&directory);
+    create_foreign_files(&directory);
     drop(program);
-    // What a process that was killed leaves behind is swept, and what is no meter stays.
-    let over = top(&directory, &["--format", "json"]).run().exits(0);
+    let ran = top(&directory, &["--format", "json"]).run().exits(0);
     assert_eq!(
-        serde_json::from_str::<Value>(&over.stdout).unwrap()["meters"],
+        serde_json::from_str::<Value>(&ran.stdout).unwrap()["meters"],
         Value::Array(Vec::new())
     );
     assert!(
-        directory.join("1.tickmeter").exists() && over.stderr.contains("docs/src/watching.md"),
-        "it says what to do: {}",
-        over.stderr
+        directory.join("1.tickmeter").exists() && ran.stderr.contains("docs/src/watching.md"),
+        "{}",
+        ran.stderr
     );
 }
 
 #[test]
-fn files_that_are_hostile_are_named() {
+fn invalid_meter_files_are_reported() {
     let home = tempfile::tempdir().unwrap();
-    let program = Metered::start(home.path());
+    let program = MeteredProgram::start(home.path());
     let live = tickmeter::read::list(home.path()).unwrap();
-    // A later version writes the second loop's file; the other has a name that commands terminals.
+    // The second loop's file has a later layout version; the name of the first has control codes.
     let write = |at: u64, bytes: &[u8]| {
         use std::os::unix::fs::FileExt;
         let file = |n: usize| std::fs::File::options().write(true).open(&live[n]).unwrap();
@@ -167,7 +197,7 @@ fn files_that_are_hostile_are_named() {
 }
 
 #[test]
-fn without_a_meter_or_a_terminal_it_says_what_to_do() {
+fn errors_without_meters_or_terminal_help() {
     let home = tempfile::tempdir().unwrap();
     let missing = home.path().join("none");
     let ran = top(&missing, &[]).run().exits(0);
@@ -178,10 +208,10 @@ fn without_a_meter_or_a_terminal_it_says_what_to_do() {
     Osjitter::new(["top", "--format", "json"]).run().exits(2);
 }
 
-/// On a terminal of our own making: what was drawn until the keys had ended it, and whether the
-/// terminal is as it was.
+/// Runs `top` on a pseudoterminal and sends it keys that end it. Returns the output, and checks that
+/// the terminal's mode is restored.
 #[cfg(target_os = "linux")]
-fn live(directory: &Path, keys: &[u8]) -> String {
+fn run_on_terminal(directory: &Path, keys: &[u8]) -> String {
     use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
     use rustix::termios::{Winsize, tcgetattr, tcsetwinsize};
     use std::io::{Read as _, Write as _};
@@ -209,36 +239,34 @@ fn live(directory: &Path, keys: &[u8]) -> String {
         .spawn()
         .unwrap();
     let mut terminal = std::fs::File::from(main.try_clone().unwrap());
-    let (mut seen, mut asked) = (Vec::new(), false);
+    let (mut output, mut sent) = (Vec::new(), false);
     let mut part = [0; 4_096];
-    // The end of the last writer is an error here.
+    // Reading fails once the last writer has closed the terminal.
     while let Ok(n @ 1..) = terminal.read(&mut part) {
-        seen.extend_from_slice(&part[..n]);
-        if !asked && String::from_utf8_lossy(&seen).contains("q quit") {
-            asked = true;
-            assert_ne!(modes(), before, "keys are read one by one");
+        output.extend_from_slice(&part[..n]);
+        if !sent && String::from_utf8_lossy(&output).contains("q quit") {
+            sent = true;
+            assert_ne!(modes(), before, "the terminal is in raw mode");
             terminal.write_all(keys).unwrap();
         }
     }
     assert_eq!(child.wait().unwrap().code(), Some(0));
-    assert_eq!(modes(), before, "the terminal is as it was");
-    String::from_utf8_lossy(&seen).into_owned()
+    assert_eq!(modes(), before, "the mode is restored");
+    String::from_utf8_lossy(&output).into_owned()
 }
 
 #[test]
 #[cfg(target_os = "linux")]
-fn the_live_view_ends_clean() {
+fn live_view_restores_the_terminal() {
     let home = tempfile::tempdir().unwrap();
-    let program = Metered::start(home.path());
+    let program = MeteredProgram::start(home.path());
     for keys in [&b"q"[..], b"\x03", b"s1q"] {
-        let seen = live(home.path(), keys);
-        let [entered, left] =
-            ["\u{1b}[?1049h", "\u{1b}[?1049l"].map(|code| seen.rfind(code).unwrap());
-        assert!(
-            entered < left && seen[left - 40..].contains("\u{1b}[?25h"),
-            "the cursor is back: {seen:?}"
-        );
-        assert!(seen[entered..left].contains("control-loop-2"), "{seen:?}");
+        let output = run_on_terminal(home.path(), keys);
+        let start = output.rfind("\u{1b}[?1049h").unwrap();
+        let end = output.rfind("\u{1b}[?1049l").unwrap();
+        let is_cursor_visible = output[end - 40..].contains("\u{1b}[?25h");
+        assert!(start < end && is_cursor_visible, "{output:?}");
+        assert!(output[start..end].contains("control-loop-2"), "{output:?}");
     }
     drop(program);
 }
