@@ -222,7 +222,7 @@ impl LoopRecord {
 
     fn add_values(&mut self, value_ns: i64, count: u64) {
         if count > 0 {
-            let [lower, _] = BINNING.bin(value_ns.min(MAX_NS as i64));
+            let lower = BINNING.bin(value_ns.min(MAX_NS as i64)).lower;
             self.interval.bins.add(lower, count);
             self.total.bins.add(lower, count);
         }
@@ -485,7 +485,7 @@ mod tests {
         tick(&mut meter, 0);
         accumulator.record_poll([poll(1, "a", &meter)]);
         let closed = accumulator.close_interval();
-        assert_eq!(closed[0].1.bins.iter().next(), Some((BINNING.bin(-1)[0], 1)));
+        assert_eq!(closed[0].1.bins.iter().next(), Some((BINNING.bin(-1).lower, 1)));
         assert_eq!(closed[0].1.counts.early, 1);
     }
 }

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 /// Minimum time over which the share is computed. Over less time it is mostly noise.
 const MIN_WINDOW: Duration = Duration::from_secs(10);
-/// Maximum period of a probe that is lengthened to keep the budget. Longer periods would save
-/// almost nothing.
+/// Maximum period of a probe that is lengthened to keep the budget. At this period a probe costs
+/// almost nothing, so any remaining excess has another cause.
 pub const MAX_PROBE_PERIOD: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]

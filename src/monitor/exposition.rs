@@ -11,7 +11,7 @@ use std::borrow::Cow;
 
 pub use negotiation::ExpositionFormat;
 
-use crate::interop::openmetrics::seconds;
+use crate::interop::openmetrics::format_seconds;
 use crate::monitor::accumulator::{LoopId, LoopTotal};
 use crate::monitor::exposition::family::{Family, FamilyKind, Labels, Sample, Value};
 use crate::monitor::exposition::histogram::Histogram;
@@ -195,7 +195,7 @@ fn loop_samples<'a>(
 
 fn loop_labels(loop_id: &LoopId) -> Labels<'_> {
     let (LoopId::Probe { period_ns, .. } | LoopId::Meter { period_ns, .. }) = loop_id;
-    let period = ("period", Cow::from(seconds(*period_ns as f64)));
+    let period = ("period", Cow::from(format_seconds(*period_ns as f64)));
     let mut labels = match loop_id {
         LoopId::Probe { subject, runtime, .. } => {
             vec![("subject", Cow::from(subject)), period, ("runtime", Cow::from(runtime))]

@@ -13,7 +13,7 @@ use files::bins::cell;
 use files::report::Trace;
 use jitterstat::stats::quantile::nearest_rank;
 
-use crate::render::origin::grouped;
+use crate::render::origin::group_digits;
 use crate::trace::subjects::{Group, detect_period_ns};
 use crate::trace::tracker::Wait;
 

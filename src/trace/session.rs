@@ -78,7 +78,8 @@ pub struct TraceRecording {
 ///
 /// # Errors
 ///
-/// Returns an error if the process does not exist, belongs to another user, or is a 32-bit program.
+/// Returns an error if the process does not exist, belongs to another user, is a 32-bit program, or
+/// has no such thread.
 pub fn check_process(process: u32, thread: Option<&str>) -> exit::Result<()> {
     let threads = os::process_threads(process);
     if threads.is_empty() {
@@ -127,6 +128,7 @@ pub struct WindowEnd<'a> {
 }
 
 /// Traces until the window is over. It began at `from_ns`.
+#[allow(clippy::disallowed_methods, reason = "the length of a window needs no precise clock")]
 pub fn record(
     tracer: Tracer,
     target: &mut Target,
@@ -178,7 +180,7 @@ struct Recorder {
 
 impl Recorder {
     /// Records until the window is over. Returns why the target ended, if it did.
-    #[allow(clippy::disallowed_methods, reason = "a window has a length, and the tracer a pace")]
+    #[allow(clippy::disallowed_methods, reason = "the tracer drains at intervals")]
     fn run(&mut self, target: &mut Target, end: &WindowEnd<'_>) -> exit::Result<Option<String>> {
         let started = self.started;
         let allowed_cpus = os::affinity().unwrap_or_default();

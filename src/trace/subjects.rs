@@ -245,7 +245,8 @@ pub fn subject(group: &Group<'_>, from_ns: i64, length_ns: i64) -> Subject {
     }
 }
 
-/// Removes the costs, which a trace does not measure, and the missed ticks if there is no period.
+/// Removes the costs, which a trace does not measure, and the missed ticks unless there is a
+/// period.
 fn without_cost(summary: Option<Summary>, period_ns: u64) -> Option<Summary> {
     let summary = summary?;
     let missed = if period_ns > 0 { summary.missed } else { 0 };

@@ -53,7 +53,7 @@ pub const MAX_TRACKED_WAITS: usize = 1 << 20;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TraceCounts {
     pub events: u64,
-    /// Records that the kernel had no room for, or that could not be decoded.
+    /// Records that did not fit the kernel's buffers, or that could not be decoded.
     pub lost: u64,
     /// Timers that woke a thread but were set before the trace.
     pub undated: u64,

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::interop::openmetrics::{escaped, seconds};
+use crate::interop::openmetrics::{escape_label, format_seconds};
 use crate::monitor::exposition::family::{Family, FamilyKind, Labels, Value};
 use crate::monitor::exposition::histogram::Histogram;
 
@@ -62,7 +62,7 @@ fn write_sample(out: &mut String, name: &str, labels: &str, value: impl std::fmt
 
 /// Formats a bucket's upper bound as a float, as OpenMetrics requires.
 fn format_bound(ns: i64) -> String {
-    let text = seconds(ns as f64);
+    let text = format_seconds(ns as f64);
     if text.contains(['.', 'e']) { text } else { text + ".0" }
 }
 
