@@ -118,7 +118,7 @@ grep -qF 'regressed: rate 100 req/s -> 80 req/s (-20 %25, tolerated -5 %25)' "$w
 tick="\"$work/one/program\""
 slow=(GATE_BASELINE_CMD="sleep 0.02" GATE_CANDIDATE_CMD="sleep 0.030" GATE_ARGS=$'--max-pairs=24\n--metric=wall' GATE_CALIBRATE=3s)
 gate "${slow[@]}"
-expect 1 regressed 'On this machine, .* see a change of .* in wall'
+expect 1 regressed 'On this machine, .* detects a change of .* in wall'
 grep -q '^::notice title=Jitter gate::On this machine, .* times in 100\.$' "$work/log" || die "what it can see is no annotation"
 gate "${slow[@]}" GATE_ARGS=--metric=wall GATE_SEE=30%
 expect 1 regressed 'On this machine'

@@ -32,8 +32,8 @@ pub fn body(bytes: &[u8], costs: &StepCosts) -> exit::Result<()> {
                 line.parse::<Subjects>().map(drop),
                 MetricSpec::parse(line).map(drop),
                 Program::parse(line).map(drop),
-                args::limit(line).map(drop),
-                args::tolerance(line).map(drop),
+                args::parse_limit(line).map(drop),
+                args::parse_tolerance(line).map(drop),
             ]
         });
         for result in results {

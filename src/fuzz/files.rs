@@ -16,8 +16,8 @@ use jitterstat::gate::decision::Rules;
 use crate::doctor::file::Checkup;
 use crate::fuzz::round_trip;
 use crate::fuzz::step_costs::StepCosts;
-use crate::gate::{calibrate, worded};
-use crate::render::formats::{Format, Offer, Rendering, make};
+use crate::gate::{calibrate, render_sections};
+use crate::render::formats::{Format, Rendering, Offer, make};
 use crate::{bench as benches, compare, doctor, file_io, find as found, gate};
 
 /// Decodes the text of a file.
@@ -53,10 +53,10 @@ pub fn check_file<T: File + PartialEq + Debug>(file: &T, offers: &[Offer<T>], co
 }
 
 pub fn verdict(bytes: &[u8], costs: &StepCosts) -> exit::Result<()> {
-    let verdict: Verdict = read(bytes, costs)?;
-    check_written(&verdict, costs);
-    let worded = costs.measure("worded", || worded(verdict));
-    check_formats(&worded, &gate::formats::FORMATS, costs);
+    let verdict: Verdict = read(bytes, stages)?;
+    written(&verdict, stages);
+    let rendered = costs.measure("worded", || render_sections(verdict));
+    formats(&rendered, &gate::formats::FORMATS, stages);
     Ok(())
 }
 
@@ -93,7 +93,7 @@ pub fn baseline(bytes: &[u8], costs: &StepCosts) -> exit::Result<()> {
     let (design, rules) = (&baseline.scenario, Rules::new(baseline.scenario.period_ns));
     let metrics = costs.measure("judge", || baseline_test::judge(new, stored, design, &rules));
     let _ = costs.measure("usable", || baseline_test::rejection_reason(new, design, &rules));
-    let table = costs.measure("table", || gate::against::table(&metrics, 80));
+    let table = costs.measure("table", || gate::baseline::table(&metrics, 80));
     round_trip::check(Format::Table, &Rendering::Text(table));
     Ok(())
 }

@@ -1,9 +1,11 @@
-//! `osjitter gate baseline add`: a session joins a file only if it says enough and is no worse than
-//! what is there.
+//! `osjitter gate baseline add`: measures a session and adds it to a baseline file.
+//!
+//! A session is added only if it is conclusive and no worse than the stored ones.
 
+use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::SystemTime;
 
 use cli::exit::{self, Error, ExitStatus, usage};
@@ -15,139 +17,181 @@ use files::gate::baseline_test;
 use files::gate::verdict::BaselineMetric;
 use jitterstat::gate::decision::Outcome;
 
-use crate::gate::against::table;
 use crate::gate::args::BaselineAddArgs;
-use crate::gate::session::{SessionPlan, listed, read};
+use crate::gate::baseline::table;
+use crate::gate::pairs::CollectionFailure;
+use crate::gate::session::{SessionPlan, StoredBaseline, format_differences, read_baseline};
+use crate::gate::text::format_reason;
 use crate::{file_io, interrupt, terminal};
 
-/// Measures a session and puts it behind those of the file, or says why not.
+/// Measures a session and appends it to the file, or explains why it was not added.
 pub fn run(args: &BaselineAddArgs) -> exit::Result<ExitStatus> {
-    let (file, quiet) = (args.file.as_path(), args.judged.rounds.quiet);
-    let name = file.display();
-    let found = read(file)?;
-    let kept = found.clone().filter(|_| !args.replace);
-    let pairs = args.max_pairs.unwrap_or(SESSION_PAIRS);
-    let session =
-        SessionPlan::of(&args.judged, args.subject, kept.as_ref().map(|b| (file, b)), pairs)?;
-    let environment = EnvironmentKey::from_host(&host::capture());
-    if let Some(kept) = &kept {
-        let differences = kept.environment.differences(&environment);
-        if !differences.is_empty() {
-            return Err(usage!(
-                "{name} was recorded on another machine: {}; nothing was measured; --replace starts the file anew",
-                listed(&differences)
-            ));
-        }
-    }
-    let directory = file.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let file = args.file.as_path();
+    let initial = read_baseline(file)?;
+    let request = AddRequest::new(args, initial)?;
     file_io::prove_writable(file)?;
-    session.test.design.cpu.map_or(Ok(()), tuning::bind)?;
+    request.plan.test.design.cpu.map_or(Ok(()), tuning::bind)?;
     let stop = Arc::default();
     interrupt::stop_on_interrupt(&stop)?;
-    terminal::note(
-        quiet,
-        &format!("a session of {}: {:.0}s", session.test.names[1], session.seconds()),
-    );
-
-    let started_utc = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
-    let (pairs, reason) = session.measure(&stop, quiet);
-    if let Some(why) = pairs.failure {
-        return Err(Error::measure(format!("{why}; no session was added to {name}")));
-    }
-    if reason.is_some() || stop.load(Ordering::Relaxed) {
-        terminal::note(false, &format!("interrupted; no session was added to {name}"));
+    let Some(session) = request.measure(&stop)? else {
         return Ok(ExitStatus::NotMeasured);
-    }
-    let measured = session.session(&pairs, started_utc);
-    // From here to the end no other of us adds to the file: it is judged by what it joins.
-    let _alone = os::lock(directory)
-        .map_err(|e| Error::measure(format!("cannot lock {}: {e}", directory.display())))?;
-    let joined = joined(file, found.as_ref(), args.replace, &session, &environment)?;
-    let judged = judged(&measured, joined.as_ref(), &session);
-    let told = table(&judged, terminal::columns());
-    let status = match Outcome::worst_of(judged.iter().map(|m| m.verdict)) {
-        Outcome::Pass | Outcome::Improved => {
-            let stored = store(file, joined, measured, &session, environment);
-            if let Ok((sessions, gone)) = stored {
-                let dropped =
-                    if gone > 0 { format!("; the oldest {gone} dropped") } else { String::new() };
-                terminal::note(
-                    quiet,
-                    &format!("{name}: {sessions} of at most {MAX_SESSIONS} sessions{dropped}"),
-                );
-            }
-            stored.map(|_| ExitStatus::Done)
-        }
-        Outcome::Regressed | Outcome::LimitBroken => {
-            let why = "worse than the sessions that are stored; if that is meant, --replace starts the file anew";
-            terminal::note(false, &format!("NOT ADDED to {name}: {why}"));
-            Ok(ExitStatus::Regressed)
-        }
-        Outcome::Inconclusive => {
-            let reason = judged.iter().find_map(|m| m.reason);
-            let why = reason.map_or("inconclusive".to_owned(), |reason| reason.to_string());
-            terminal::note(false, &format!("NOT ADDED to {name}: {why}"));
-            Ok(ExitStatus::Inconclusive)
-        }
     };
-    // Shown all the same where the file could not be written.
-    let shown = file_io::deliver(told, None);
-    status.and_then(|status| shown.map(|()| status))
+    // Hold the lock until the file is written: the session is compared with what it joins.
+    let _lock = lock_directory(file)?;
+    let current = request.reload_baseline()?;
+    let metrics = request.judge_session(&session, current.as_ref());
+    let text = table(&metrics, terminal::columns());
+    let status = match Outcome::worst_of(metrics.iter().map(|metric| metric.verdict)) {
+        Outcome::Pass | Outcome::Improved => request.append_session(current, session),
+        outcome => Ok(request.explain_refusal(outcome, &metrics)),
+    };
+    // Print the table even if the file could not be written.
+    let printed = file_io::deliver(text, None);
+    status.and_then(|status| printed.map(|()| status))
 }
 
-/// A session by those that are stored; the first one by nothing but its own use.
-fn judged(session: &Session, kept: Option<&Baseline>, plan: &SessionPlan) -> Vec<BaselineMetric> {
-    let stored = kept.map_or(&[][..], |kept| &kept.sessions);
-    let mut metrics = baseline_test::judge(session, stored, &plan.design, &plan.test.rules);
-    if kept.is_none() {
-        let unusable = baseline_test::rejection_reason(session, &plan.design, &plan.test.rules);
-        for metric in &mut metrics {
-            metric.verdict = if unusable.is_some() { Outcome::Inconclusive } else { Outcome::Pass };
-            metric.reason = unusable;
-        }
-    }
-    metrics
-}
-
-/// What the file holds now, which may be more than when the session began; none where the session
-/// starts it anew.
-fn joined(
-    file: &Path,
-    found: Option<&Baseline>,
+/// A session to be added to a file.
+struct AddRequest<'a> {
+    file: &'a Path,
     replace: bool,
-    plan: &SessionPlan,
-    environment: &EnvironmentKey,
-) -> exit::Result<Option<Baseline>> {
-    let now = read(file).map_err(|e| Error::measure(format!("{e}; nothing was written")))?;
-    let what = match (&now, found) {
-        (None, Some(_)) => "went away",
-        (Some(_), None) if replace => "appeared",
-        (Some(now), Some(found)) if replace && now != found => "was changed",
-        (Some(now), _)
-            if !replace && (now.scenario != plan.design || now.environment != *environment) =>
-        {
-            "was changed"
-        }
-        _ => return Ok(now.filter(|_| !replace)),
-    };
-    let name = file.display();
-    Err(Error::measure(format!(
-        "{name} {what} while the session was measured; nothing was written: add it again"
-    )))
+    quiet: bool,
+    plan: SessionPlan,
+    environment: EnvironmentKey,
+    /// Content of the file before the session was measured.
+    initial: Option<Baseline>,
 }
 
-/// Adds the session to those it joins: how many there are now, and how many had to go.
-fn store(
-    file: &Path,
-    joined: Option<Baseline>,
-    session: Session,
-    plan: &SessionPlan,
-    environment: EnvironmentKey,
-) -> exit::Result<(usize, usize)> {
-    let (schema, scenario) = (SCHEMA.to_owned(), plan.design.clone());
-    let mut baseline =
-        joined.unwrap_or(Baseline { schema, scenario, environment, sessions: Vec::new() });
-    let gone = baseline.push(session).len();
-    file_io::deliver(baseline.to_json(), Some(file))?;
-    Ok((baseline.sessions.len(), gone))
+impl<'a> AddRequest<'a> {
+    fn new(args: &'a BaselineAddArgs, initial: Option<Baseline>) -> exit::Result<Self> {
+        let file = args.file.as_path();
+        let kept = initial.as_ref().filter(|_| !args.replace);
+        let stored = kept.map(|baseline| StoredBaseline { file, baseline });
+        let pairs = args.max_pairs.unwrap_or(SESSION_PAIRS);
+        let plan = SessionPlan::resolve(&args.judged, args.subject, stored, pairs)?;
+        let environment = EnvironmentKey::from_host(&host::capture());
+        stored.map_or(Ok(()), |stored| check_same_machine(stored, &environment))?;
+        let quiet = args.judged.rounds.quiet;
+        Ok(Self { file, replace: args.replace, quiet, plan, environment, initial })
+    }
+
+    /// Measures the session. Returns `None` if it was interrupted.
+    fn measure(&self, stop: &Arc<AtomicBool>) -> exit::Result<Option<Session>> {
+        let name = self.file.display();
+        let subject = &self.plan.test.names.candidate;
+        let seconds = self.plan.seconds();
+        terminal::note(self.quiet, &format!("a session of {subject}: {seconds:.0}s"));
+        let started_utc = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
+        let (mut pairs, reason) = self.plan.measure(stop, self.quiet);
+        if let Some(failure) = pairs.failure.take().map(CollectionFailure::into_message) {
+            return Err(Error::measure(format!("{failure}; no session was added to {name}")));
+        }
+        if reason.is_some() || stop.load(Ordering::Relaxed) {
+            terminal::note(false, &format!("interrupted; no session was added to {name}"));
+            return Ok(None);
+        }
+        Ok(Some(self.plan.session(&pairs, started_utc)))
+    }
+
+    /// Reads the file again, which may have gained sessions since this one was started. Returns
+    /// `None` if the session starts a new file.
+    ///
+    /// # Errors
+    /// Returns an error if the file changed such that the session does not fit any more.
+    fn reload_baseline(&self) -> exit::Result<Option<Baseline>> {
+        let current = read_baseline(self.file)
+            .map_err(|e| Error::measure(format!("{e}; nothing was written")))?;
+        let change = match (&current, &self.initial) {
+            (None, Some(_)) => "was removed",
+            (Some(_), None) if self.replace => "was created",
+            (Some(current), Some(initial)) if self.replace && current != initial => "was changed",
+            (Some(current), _) if !self.replace && !self.fits(current) => "was changed",
+            _ => return Ok(current.filter(|_| !self.replace)),
+        };
+        let name = self.file.display();
+        Err(Error::measure(format!(
+            "{name} {change} while the session was measured; nothing was written: add it again"
+        )))
+    }
+
+    fn fits(&self, baseline: &Baseline) -> bool {
+        baseline.scenario == self.plan.design && baseline.environment == self.environment
+    }
+
+    /// Compares the session with the stored ones. The first session of a file only has to be
+    /// usable.
+    fn judge_session(&self, session: &Session, current: Option<&Baseline>) -> Vec<BaselineMetric> {
+        let (design, rules) = (&self.plan.design, &self.plan.test.rules);
+        let sessions = current.map_or(&[][..], |baseline| &baseline.sessions);
+        let mut metrics = baseline_test::judge(session, sessions, design, rules);
+        if current.is_none() {
+            let rejection = baseline_test::rejection_reason(session, design, rules);
+            let is_usable = rejection.is_none();
+            for metric in &mut metrics {
+                metric.verdict = if is_usable { Outcome::Pass } else { Outcome::Inconclusive };
+                metric.reason = rejection;
+            }
+        }
+        metrics
+    }
+
+    fn append_session(
+        &self,
+        current: Option<Baseline>,
+        session: Session,
+    ) -> exit::Result<ExitStatus> {
+        let mut baseline = current.unwrap_or_else(|| Baseline {
+            schema: SCHEMA.to_owned(),
+            scenario: self.plan.design.clone(),
+            environment: self.environment.clone(),
+            sessions: Vec::new(),
+        });
+        let dropped_count = baseline.push(session).len();
+        file_io::deliver(baseline.to_json(), Some(self.file))?;
+        let dropped = match dropped_count {
+            0 => String::new(),
+            count => format!("; the oldest {count} dropped"),
+        };
+        let (name, count) = (self.file.display(), baseline.sessions.len());
+        let message = format!("{name}: {count} of at most {MAX_SESSIONS} sessions{dropped}");
+        terminal::note(self.quiet, &message);
+        Ok(ExitStatus::Done)
+    }
+
+    fn explain_refusal(&self, outcome: Outcome, metrics: &[BaselineMetric]) -> ExitStatus {
+        let (status, reason) = match outcome {
+            Outcome::Inconclusive => {
+                let reason = metrics.iter().find_map(|metric| metric.reason);
+                (ExitStatus::Inconclusive, reason.map_or("inconclusive", format_reason))
+            }
+            _ => (
+                ExitStatus::Regressed,
+                "worse than the stored sessions; if the change is intended, start over with --replace",
+            ),
+        };
+        terminal::note(false, &format!("NOT ADDED to {}: {reason}", self.file.display()));
+        status
+    }
+}
+
+fn check_same_machine(
+    stored: StoredBaseline<'_>,
+    environment: &EnvironmentKey,
+) -> exit::Result<()> {
+    let differences = stored.baseline.environment.differences(environment);
+    if differences.is_empty() {
+        return Ok(());
+    }
+    Err(usage!(
+        "{} was recorded on another machine: {}; nothing was measured; start over with --replace",
+        stored.file.display(),
+        format_differences(&differences)
+    ))
+}
+
+/// Keeps other osjitter processes from adding to the file.
+fn lock_directory(file: &Path) -> exit::Result<File> {
+    let parent = file.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let directory = parent.unwrap_or(Path::new("."));
+    os::lock(directory)
+        .map_err(|e| Error::measure(format!("cannot lock {}: {e}", directory.display())))
 }

@@ -1,4 +1,4 @@
-//! The arguments of `osjitter gate`.
+//! Arguments of `osjitter gate`.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -14,12 +14,12 @@ use files::gate::limit::{PathError, Quantity, SummaryPath};
 use crate::gate::formats::FORMATS;
 use crate::render::formats::{Format, parser};
 
-/// Pairs of rounds that a test takes at most: more are half an hour at the default period.
+/// Maximum number of pairs of a test: about half an hour at the default period.
 pub const MAX_PAIRS: u64 = 6400;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum OnInconclusive {
-    /// Exit with 0, and print a loud note
+    /// Exit with 0 and print a prominent warning
     Pass,
     /// Exit with 3
     Fail,
@@ -42,21 +42,21 @@ Examples:
   osjitter gate --max p99=200us --max missed=0.1% --subject os-interval --period 500us --ticks 10000
   osjitter gate --max jitter_spread.p99=80us --report report.json
 
-A command is started anew for each round, without a shell, with OSJITTER_TICKS, OSJITTER_WARMUP, OSJITTER_PERIOD_NS \
-and OSJITTER_OUT set. It writes the line `osjitter.series/1 period_ns=500000` to that file, then one lateness in nanoseconds per \
-line. A program with a meter of tickmeter does so by itself, and is ended when its ticks are over.
+A command is restarted for each round, without a shell, with OSJITTER_TICKS, OSJITTER_WARMUP, OSJITTER_PERIOD_NS \
+and OSJITTER_OUT set. It must write the line `osjitter.series/1 period_ns=500000` to that file, then one lateness in nanoseconds per \
+line. A program with a meter of tickmeter does this automatically, and is terminated after its ticks.
 
-With --metric, a round is a whole run of any program, by its wall time, the CPU time and the largest memory of all its \
-processes, or by numbers that it writes to that file: the line `osjitter.series/1`, then `metric NAME UNIT \
-lower|higher`, then `NAME VALUE` lines, above zero. Of several values a run, p50 and p99 are judged. The metrics of a \
-gate share its rate of false alarms.
+With --metric, a round is a whole run of any program. It is judged by its wall time, by the CPU time or peak memory of \
+all its processes, or by numbers that it writes to that file: the line `osjitter.series/1`, then `metric NAME UNIT \
+lower|higher`, then `NAME VALUE` lines with values above zero. If a run writes several values, p50 and p99 are judged. \
+The metrics of a gate share its rate of false alarms.
 
 The gate looks at 50, 100, 200 and 400 pairs of rounds and stops as soon as it can decide; over all looks, at most \
 0.5 % of gates raise a false alarm. Several tests (--a, --b and --period repeated) share that rate. Do not re-run a \
 failed gate until it passes: every retry raises the error rate. Raise --max-pairs instead.
 
-A limit is broken if the 99 % confidence interval over rounds lies above it, kept if no part of it does, and \
-otherwise inconclusive; it takes at least 10 rounds. The largest value (max) has no interval: its limit holds for \
+A limit is broken if the whole 99 % confidence interval over rounds is above it, kept if no part of it is, and \
+otherwise inconclusive. It needs at least 10 rounds. The largest value (max) has no interval: its limit applies to \
 the ticks of that run.
 
 Exit codes: 0 pass or inconclusive, 1 regressed or a limit broken, 2 bad usage or input, 3 inconclusive under \
@@ -71,8 +71,8 @@ pub struct GateArgs {
     /// Subject to judge; one for each --a
     #[arg(long, value_name = "SUBJECT", value_parser = parse_subject, requires = "a", help_heading = "Two sides")]
     pub b: Vec<&'static SubjectInfo>,
-    /// Run both subjects at once on one CPU, half a period apart: decides sooner, for differences
-    /// only
+    /// Run both subjects concurrently on one CPU, half a period apart. Faster, but judges
+    /// differences only
     #[arg(long, requires = "a", help_heading = "Two sides")]
     pub duet: bool,
     /// Program to compare against, with its arguments
@@ -81,59 +81,58 @@ pub struct GateArgs {
     /// Program to judge, with its arguments
     #[arg(long, value_name = "COMMAND", value_parser = Program::parse, requires = "baseline_cmd", help_heading = "Two sides")]
     pub candidate_cmd: Option<Program>,
-    /// What to call the program compared against, for example its commit [default: the command]
+    /// Name of the program compared against, for example its commit [default: the command]
     #[arg(long, value_name = "NAME", requires = "baseline_cmd", help_heading = "Two sides")]
     pub baseline_name: Option<String>,
-    /// What to call the program to judge [default: the command]
+    /// Name of the program to judge [default: the command]
     #[arg(long, value_name = "NAME", requires = "candidate_cmd", help_heading = "Two sides")]
     pub candidate_name: Option<String>,
     #[command(flatten)]
     pub runs: WholeRunArgs,
-    /// Most pairs of rounds, at least 24; the last look is taken there [default: 400; 200 with
-    /// --baseline or --duet]
-    #[arg(long, alias = "max-rounds", value_name = "N", value_parser = pairs)]
+    /// Maximum number of pairs of rounds, at least 24 [default: 400; 200 with --baseline or --duet]
+    #[arg(long, alias = "max-rounds", value_name = "N", value_parser = parse_pairs)]
     pub max_pairs: Option<u64>,
-    /// Stop after this long; looks that would come later are not taken
+    /// Time limit; looks that would come later are dropped
     #[arg(long, value_name = "DURATION", value_parser = units::parse_duration, allow_hyphen_values = true)]
     pub max_time: Option<Duration>,
-    /// Time limit of one round of a command [default: ten times its length, and 10s]
+    /// Time limit of one round of a command [default: 10 times its length plus 10s]
     #[arg(long, alias = "round-time-limit", value_name = "DURATION", value_parser = units::parse_duration, allow_hyphen_values = true, help_heading = "Two sides")]
     pub max_round_time: Option<Duration>,
-    /// Limit on a number of a summary: p99=200us, jitter_spread.p99=80us, missed=0.1%,
+    /// Limit on a number of the summary: p99=200us, jitter_spread.p99=80us, missed=0.1%,
     /// cpu_ns_per_tick=9us; repeatable
-    #[arg(long, value_name = "PATH=VALUE", value_parser = limit, help_heading = "Limits")]
+    #[arg(long, value_name = "PATH=VALUE", value_parser = parse_limit, help_heading = "Limits")]
     pub max: Vec<Limit>,
     /// Check the limits against this report instead of measuring
     #[arg(long, value_name = "FILE", requires = "max", help_heading = "Limits")]
     pub report: Option<PathBuf>,
-    /// Judge a session of the subject, beside a control, by the sessions stored in this file
+    /// Compare a new session of the subject, relative to a control, with the sessions in this file
     #[arg(long, value_name = "FILE", help_heading = "Stored sessions")]
     pub baseline: Option<PathBuf>,
-    /// Use a baseline of another machine anyway, and record a warning
+    /// Use a baseline of another machine anyway and record a warning
     #[arg(long, requires = "baseline", help_heading = "Stored sessions")]
     pub force: bool,
-    /// Subject of --baseline and --max; of a report, its name or id
+    /// Subject of --baseline and --max; with --report, its name or id
     #[arg(long, value_name = "SUBJECT")]
     pub subject: Option<String>,
     /// Ticks to measure for limits [default: 10000]
     #[arg(long, value_name = "N", value_parser = units::parse_count, requires = "max", conflicts_with = "report", help_heading = "Limits")]
     pub ticks: Option<u64>,
-    /// Plan the pairs that see a change as small as this, by --calibration: 5% at p50 or of each
-    /// --metric, or p99=30%; repeatable
-    #[arg(long, value_name = "PERCENT", value_parser = seen, requires = "calibration", conflicts_with_all = ["max_pairs", "duet", "baseline"], help_heading = "Two sides")]
+    /// Choose the number of pairs that detect a change this small: 5% of p50 or of each --metric, or
+    /// p99=30%; requires --calibration; repeatable
+    #[arg(long, value_name = "PERCENT", value_parser = parse_change, requires = "calibration", conflicts_with_all = ["max_pairs", "duet", "baseline"], help_heading = "Two sides")]
     pub see: Vec<Tolerance>,
-    /// File of osjitter calibrate: warns of a tolerance below the noise level of this machine
+    /// Calibration of this machine by osjitter calibrate, to warn of tolerances below its noise
     #[arg(long, value_name = "FILE")]
     pub calibration: Option<PathBuf>,
     #[command(flatten)]
     pub judged: JudgedArgs,
-    /// What an inconclusive gate means for the exit code
+    /// Exit code of an inconclusive gate
     #[arg(long, value_enum, default_value = "pass")]
     pub on_inconclusive: OnInconclusive,
-    /// Directory for verdict.json [default: results/ and a UTC stamp]
+    /// Directory for verdict.json [default: results/ and a UTC timestamp]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// What to write to stdout
+    /// Format of the output on stdout
     #[arg(long, value_parser = parser(FORMATS.map(|(format, _)| format)), default_value = "table")]
     pub format: Format,
 }
@@ -141,18 +140,18 @@ pub struct GateArgs {
 /// How whole runs of a program are measured.
 #[derive(Clone, Debug, Args)]
 pub struct WholeRunArgs {
-    /// Judge whole runs of a command by this instead of lateness: wall, cpu, instructions, max-rss,
-    /// or what it writes, such as throughput or latency:p99; repeatable
+    /// Judge whole runs of a command by this metric instead of lateness: wall, cpu, instructions,
+    /// max-rss, or one that it writes, such as throughput or latency:p99; repeatable
     #[arg(long, value_name = "METRIC", value_parser = MetricSpec::parse, requires = "command", help_heading = "Whole runs")]
     pub metric: Vec<MetricSpec>,
-    /// Command to run before each run, outside of its time
+    /// Command to run before each run, not included in its time
     #[arg(long, value_name = "COMMAND", value_parser = Program::parse, requires = "metric", help_heading = "Whole runs")]
     pub prepare: Option<Program>,
-    /// Runs of each side before the first pair; they are dropped
-    #[arg(long, value_name = "N", value_parser = warmup_runs, default_value = "1", help_heading = "Whole runs")]
+    /// Number of runs of each side to drop before the first pair
+    #[arg(long, value_name = "N", value_parser = parse_warmup_runs, default_value = "1", help_heading = "Whole runs")]
     pub warmup_runs: u64,
-    /// Refuse to judge wall, cpu or instructions of shorter runs: starting a process would be much
-    /// of them
+    /// Shortest run to judge by wall, cpu or instructions; the start of a process dominates shorter
+    /// ones
     #[arg(long, value_name = "DURATION", value_parser = units::parse_duration, default_value = "10ms", allow_hyphen_values = true, help_heading = "Whole runs")]
     pub min_run_time: Duration,
 }
@@ -165,11 +164,10 @@ pub struct JudgedArgs {
     pub period: Vec<Duration>,
     #[command(flatten)]
     pub rounds: RoundArgs,
-    /// Tolerated rise, for example p50=20% and p99=50% [default: these; of --metric, 5%, and 20% of
-    /// a tail percentile]
-    #[arg(long, value_name = "NAME=PERCENT", value_parser = tolerance, help_heading = "Tolerance")]
+    /// Tolerated rise [default: p50=20% and p99=50%; with --metric 5%, and 20% for tail percentiles]
+    #[arg(long, value_name = "NAME=PERCENT", value_parser = parse_tolerance, help_heading = "Tolerance")]
     pub tolerance: Vec<Tolerance>,
-    /// A rise by less than this is always tolerated
+    /// Smallest rise that can be a regression
     #[arg(long, value_name = "DURATION", value_parser = units::parse_duration, default_value = "1us", allow_hyphen_values = true, help_heading = "Tolerance")]
     pub floor: Duration,
 }
@@ -180,7 +178,7 @@ pub struct RoundArgs {
     /// Runtime of tokio subjects
     #[arg(long, value_name = "KIND", help_heading = "Rounds")]
     pub runtime: Option<Runtime>,
-    /// Recorded ticks of a round [default: 250, and at most 1s]
+    /// Recorded ticks of a round [default: 250, but at most 1s]
     #[arg(long, value_name = "N", value_parser = units::parse_count, help_heading = "Rounds")]
     pub round_ticks: Option<u64>,
     /// Leading ticks of each round that are dropped [default: 10ms, from 3 to 20 ticks]
@@ -189,17 +187,17 @@ pub struct RoundArgs {
     /// CPU to bind both sides to [default: one allowed CPU for subjects, none for commands]
     #[arg(long, value_name = "N", value_parser = units::parse_index, help_heading = "Rounds")]
     pub cpu: Option<usize>,
-    /// Seed of the order [default: drawn, and kept in the file]
+    /// Random seed for the round order [default: random, recorded in the output file]
     #[arg(long, value_name = "N", value_parser = units::parse_seed, help_heading = "Rounds")]
     pub seed: Option<u64>,
-    /// Write nothing to stderr but errors and warnings
+    /// Print only errors and warnings to stderr
     #[arg(long, short)]
     pub quiet: bool,
 }
 
 #[derive(Debug, Subcommand)]
 pub enum GateAction {
-    /// Store reference sessions, for when the old program can't be run
+    /// Store reference sessions, in case the old program can no longer run
     Baseline {
         #[command(subcommand)]
         action: BaselineAction,
@@ -218,128 +216,140 @@ Examples:
   osjitter gate baseline add os-interval.json --subject os-interval --period 500us
   osjitter gate baseline add os-interval.json
 
-A session is 200 pairs of rounds of the subject and of a control, a bare thread that sleeps: later sessions are \
-compared by how much the subject was later than its control. Three sessions at different hours are worth more \
-than one; the file keeps the last ten. A session that is worse than those of the file, or inconclusive, is not \
-added. A baseline file holds one subject at one period, from one machine.
+A session is 200 pairs of rounds of the subject and of a control, a bare thread that sleeps. Sessions are compared by \
+how much later the subject was than its control. Record at least three sessions at different hours; the file keeps the \
+last ten. A session that is inconclusive or worse than the stored ones is not added. A baseline file contains one \
+subject at one period, from one machine.
 
 Exit codes: 0 added, 1 not added as it is worse, 2 bad usage or input, 3 not added as it is inconclusive, 4 could not \
 measure or interrupted.")]
 pub struct BaselineAddArgs {
-    /// The file; created if missing
+    /// Baseline file; created if missing
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// Subject to measure [default: that of the file]
+    /// Subject to measure [default: the subject of the file]
     #[arg(long, value_name = "SUBJECT", value_parser = parse_subject)]
     pub subject: Option<&'static SubjectInfo>,
-    /// Drop the stored sessions and start over with this one
+    /// Drop the stored sessions and start over with this session
     #[arg(long)]
     pub replace: bool,
     /// Pairs of rounds, at least 24 [default: 200]
-    #[arg(long, alias = "max-rounds", value_name = "N", value_parser = pairs)]
+    #[arg(long, alias = "max-rounds", value_name = "N", value_parser = parse_pairs)]
     pub max_pairs: Option<u64>,
     #[command(flatten)]
     pub judged: JudgedArgs,
 }
 
-fn pairs(text: &str) -> Result<u64, String> {
+fn parse_pairs(text: &str) -> Result<u64, String> {
     units::parse_number_within(text, 24..=MAX_PAIRS)
 }
 
-fn warmup_runs(text: &str) -> Result<u64, String> {
+fn parse_warmup_runs(text: &str) -> Result<u64, String> {
     units::parse_number_within(text, 1..=1000)
 }
 
 /// A tolerated rise.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tolerance {
-    /// A percentile of lateness, or a metric; empty where any may be meant.
+    /// A percentile of lateness, or a metric. Empty for a change that names none.
     pub name: String,
-    /// As a share: 0.2 for 20 %.
+    /// The rise as a share: 0.2 for 20 %.
     pub rise: f64,
 }
 
-/// Reads `p50=20%`.
-pub fn tolerance(text: &str) -> Result<Tolerance, String> {
-    let bad = || format!("no tolerance {text:?}; write p50=20% or p99=50%");
-    let (name, value) =
-        text.split_once('=').filter(|(name, _)| !name.is_empty()).ok_or_else(bad)?;
-    Ok(Tolerance { name: name.to_owned(), rise: rise(value).ok_or_else(bad)? })
+/// Parses a tolerance such as `p50=20%`.
+pub fn parse_tolerance(text: &str) -> Result<Tolerance, String> {
+    let invalid = || format!("invalid tolerance {text:?}: expected e.g. p50=20%");
+    let (name, value) = text.split_once('=').ok_or_else(invalid)?;
+    let rise = parse_rise(value).filter(|_| !name.is_empty()).ok_or_else(invalid)?;
+    Ok(Tolerance { name: name.to_owned(), rise })
 }
 
-/// Reads `20%`.
-fn rise(text: &str) -> Option<f64> {
+/// Parses a percentage such as `20%` into a share.
+fn parse_rise(text: &str) -> Option<f64> {
     let percent = text.strip_suffix('%')?.trim().parse::<f64>().ok()?;
     (percent > 0.0 && percent.is_finite()).then_some(percent / 100.0)
 }
 
-/// Reads `5%`, which has no name, or `p99=30%`.
-fn seen(text: &str) -> Result<Tolerance, String> {
-    let found = if text.contains('=') {
-        tolerance(text)
+/// Parses a change such as `5%`, which has no name, or `p99=30%`.
+fn parse_change(text: &str) -> Result<Tolerance, String> {
+    let change = if text.contains('=') {
+        parse_tolerance(text).ok()
     } else {
-        rise(text).map(|rise| Tolerance { name: String::new(), rise }).ok_or_else(String::new)
+        parse_rise(text).map(|rise| Tolerance { name: String::new(), rise })
     };
-    found.map_err(|_| format!("no change {text:?}; write 5% or p99=30%"))
+    change.ok_or_else(|| format!("invalid change {text:?}: expected e.g. 5% or p99=30%"))
 }
 
 /// A limit on a number of a summary.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Limit {
     pub path: SummaryPath,
-    /// In the unit of its quantity.
-    pub most: f64,
+    /// The maximum, in the unit of its quantity.
+    pub max: f64,
 }
 
-/// Reads `p99=200us`.
-pub fn limit(text: &str) -> Result<Limit, String> {
+/// Parses a limit such as `p99=200us`.
+pub fn parse_limit(text: &str) -> Result<Limit, String> {
     let (name, value) = text
         .split_once('=')
-        .ok_or_else(|| format!("no limit {text:?}; write for example p99=200us"))?;
+        .ok_or_else(|| format!("invalid limit {text:?}: expected e.g. p99=200us"))?;
     let name = name.trim();
-    let path = SummaryPath::find(name).map_err(|error| match error {
-        PathError::OfTheLength => format!("{name} is how long a run was, not how good; it has no limit"),
-        PathError::Unknown => match nearest(name).as_slice() {
-            [] => format!(
-                "a summary has no {name:?}; there are p50, p90, p99, p99_9, max, missed, cpu_ns_per_tick and more"
-            ),
-            near => format!("a summary has no {name:?}; the nearest are {}", near.join(", ")),
-        },
-    })?;
-    let most = value_of(path.quantity(), value.trim())?;
-    Ok(Limit { path, most })
+    let path = SummaryPath::find(name).map_err(|error| format_path_error(name, error))?;
+    let max = parse_value(path.quantity(), value.trim())?;
+    Ok(Limit { path, max })
 }
 
-/// Below this, two names have nothing to do with each other.
-const ALIKE: f64 = 0.8;
-
-/// Up to three paths that look like it, as far as a path is long, the most alike first.
-fn nearest(name: &str) -> Vec<String> {
-    let name: &str = &name.chars().take(64).collect::<String>();
-    let short = |full: &str| {
-        full.strip_prefix("lateness_ns.").map_or_else(|| full.replace("_ns.", "."), str::to_owned)
+fn format_path_error(name: &str, error: PathError) -> String {
+    let similar = match error {
+        PathError::OfTheLength => {
+            return format!("invalid limit on {name}: it is how long a run was, not how good");
+        }
+        PathError::Unknown => similar_paths(name),
     };
-    let alike =
-        |full: &str| strsim::jaro_winkler(full, name).max(strsim::jaro_winkler(&short(full), name));
-    let all = SummaryPath::all()
-        .iter()
-        .map(ToString::to_string)
-        .map(|full| (alike(&full), full))
-        .collect::<Vec<_>>();
-    let mut near: Vec<(f64, String)> =
-        all.into_iter().filter(|(alike, _)| *alike >= ALIKE).collect();
-    near.sort_by(|a, b| b.0.total_cmp(&a.0));
-    near.into_iter().take(3).map(|(_, full)| full).collect()
+    if similar.is_empty() {
+        format!(
+            "unknown number {name:?}; there are p50, p90, p99, p99_9, max, missed, cpu_ns_per_tick and more"
+        )
+    } else {
+        format!("unknown number {name:?}; the nearest are {}", similar.join(", "))
+    }
 }
 
-/// Reads a value with the unit its quantity has.
-fn value_of(quantity: Quantity, text: &str) -> Result<f64, String> {
-    let number = |number: Option<&str>, what: &str, example: &str| -> Result<f64, String> {
-        let number = number
-            .ok_or_else(|| format!("{text:?} has no unit; it is {what}, for example {example}"))?;
-        let read = number.trim().parse::<f64>().ok().filter(|v| v.is_finite() && *v >= 0.0);
-        read.ok_or_else(|| {
-            format!("{number:?} is not a number of at least 0; write for example {example}")
+/// Minimum Jaro-Winkler similarity of a suggested name.
+const MIN_SIMILARITY: f64 = 0.8;
+
+/// Returns up to three paths similar to a name, the most similar first. Only the beginning of a
+/// long name is compared.
+fn similar_paths(name: &str) -> Vec<String> {
+    let name: String = name.chars().take(64).collect();
+    let paths = SummaryPath::all();
+    let paths = paths.iter().map(ToString::to_string);
+    let mut similar: Vec<(f64, String)> =
+        paths.map(|path| (path_similarity(&path, &name), path)).collect();
+    similar.retain(|(similarity, _)| *similarity >= MIN_SIMILARITY);
+    similar.sort_by(|a, b| b.0.total_cmp(&a.0));
+    similar.into_iter().take(3).map(|(_, path)| path).collect()
+}
+
+/// Returns the similarity of a name to a path or to its short form, whichever is higher.
+fn path_similarity(path: &str, name: &str) -> f64 {
+    let short = match path.strip_prefix("lateness_ns.") {
+        Some(percentile) => percentile.to_owned(),
+        None => path.replace("_ns.", "."),
+    };
+    strsim::jaro_winkler(path, name).max(strsim::jaro_winkler(&short, name))
+}
+
+/// Parses a value with the unit of its quantity.
+fn parse_value(quantity: Quantity, text: &str) -> Result<f64, String> {
+    let number = |number: Option<&str>, description: &str, example: &str| -> Result<f64, String> {
+        let number = number.ok_or_else(|| {
+            format!("{text:?} has no unit; it is {description}, for example {example}")
+        })?;
+        let value = number.trim().parse::<f64>().ok().filter(|v| v.is_finite() && *v >= 0.0);
+        value.ok_or_else(|| {
+            format!("invalid number {number:?}: expected at least 0, for example {example}")
         })
     };
     match quantity {

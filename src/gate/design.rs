@@ -1,5 +1,4 @@
-//! What is settled before pairs are measured: their two sides, the rules, the looks, how long they
-//! take.
+//! The design of a test by pairs of rounds: its sides, rules, looks, and expected duration.
 
 use std::time::Duration;
 
@@ -14,58 +13,63 @@ use jitterstat::gate::decision::Rules;
 use jitterstat::gate::round::{tail_name, tail_quantile};
 
 use crate::gate::args::{JudgedArgs, RoundArgs};
+use crate::gate::sides::Sides;
 
-/// Time between two rounds that is not spent ticking: a runtime, or a process.
-const SET_UP: Duration = Duration::from_millis(4);
-/// Time before a round of two at once.
-const DUET_SET_UP: Duration = Duration::from_millis(14);
-/// Of a scenario whose rounds go on until the pairs suffice.
+/// Expected time between two rounds, to set up a runtime or a process.
+const ROUND_SETUP_TIME: Duration = Duration::from_millis(4);
+/// Expected time before a round in which both sides run at once.
+const DUET_SETUP_TIME: Duration = Duration::from_millis(14);
+/// Length of a scenario whose rounds continue until the pairs suffice.
 pub const ENDLESS: Option<Length> = Some(Length::Rounds(u64::MAX));
 
-pub enum Sides {
-    /// Kinds of ticker, in this process.
-    Subjects(Box<[Scenario; 2]>),
-    /// Programs of the user's own.
-    Programs([Program; 2]),
+/// The measured sides of a test.
+pub enum PairSource {
+    /// Subjects, measured in this process.
+    Subjects(Box<Sides<Scenario>>),
+    /// Programs of the user.
+    Programs(Sides<Program>),
 }
 
-/// A test of side B against side A by pairs of rounds, ready to be measured.
+/// A test of the candidate against the base by pairs of rounds, ready to be measured.
 pub struct PairTest {
-    pub sides: Sides,
-    pub names: [String; 2],
+    pub source: PairSource,
+    pub names: Sides<String>,
     pub mode: Mode,
     pub rules: Rules,
     pub design: GateDesign,
-    /// It takes about so many pairs, or at most.
+    /// Expected or maximum number of pairs.
     pub pairs: u64,
-    /// When one round of a program is ended by force.
+    /// Time limit of one round of a program.
     pub max_round_time: Duration,
 }
 
 impl PairTest {
-    /// Two subjects in turn; the rounds of both are as long as those of the second.
-    pub fn of_subjects([a, mut b]: [Scenario; 2], rounds: &RoundArgs, rules: Rules) -> Self {
-        if a.id == b.id {
-            b.id.push_str("#2");
+    /// Creates a test of two interleaved subjects. Rounds of both are as long as those of the
+    /// candidate.
+    pub fn from_subjects(mut scenarios: Sides<Scenario>, rounds: &RoundArgs, rules: Rules) -> Self {
+        if scenarios.base.id == scenarios.candidate.id {
+            scenarios.candidate.id.push_str("#2");
         }
-        let design = design(&b, rounds, one_cpu(rounds));
-        Self::new([a.id.clone(), b.id.clone()], Sides::Subjects(Box::new([a, b])), design, rules)
+        let design = gate_design(&scenarios.candidate, rounds, choose_cpu(rounds));
+        let names = scenarios.as_ref().map(|scenario| scenario.id.clone());
+        Self::new(names, PairSource::Subjects(Box::new(scenarios)), design, rules)
     }
 
-    /// Two programs in turn, in rounds as long as those of a subject.
-    pub fn of_programs(
-        programs: [Program; 2],
-        like: &Scenario,
+    /// Creates a test of two interleaved programs. Rounds are as long as those of `template`.
+    pub fn from_programs(
+        programs: Sides<Program>,
+        template: &Scenario,
         rounds: &RoundArgs,
         rules: Rules,
     ) -> Self {
-        let names = programs.each_ref().map(|program| program.text().to_owned());
-        Self::new(names, Sides::Programs(programs), design(like, rounds, rounds.cpu), rules)
+        let names = programs.as_ref().map(|program| program.text().to_owned());
+        let design = gate_design(template, rounds, rounds.cpu);
+        Self::new(names, PairSource::Programs(programs), design, rules)
     }
 
-    fn new(names: [String; 2], sides: Sides, design: GateDesign, rules: Rules) -> Self {
+    fn new(names: Sides<String>, source: PairSource, design: GateDesign, rules: Rules) -> Self {
         let mut test = Self {
-            sides,
+            source,
             names,
             mode: Mode::Interleaved,
             rules,
@@ -78,49 +82,49 @@ impl PairTest {
         test.with_looks(looks)
     }
 
-    /// The same with other looks; it ends at the last.
+    /// Replaces the looks. The test ends at the last one.
     pub fn with_looks(mut self, looks: Vec<usize>) -> Self {
-        self.pairs = looks.last().map_or(0, |&n| n as u64);
-        self.design.looks = looks.iter().map(|&n| n as u64).collect();
+        self.pairs = looks.last().map_or(0, |&pairs| pairs as u64);
+        self.design.looks = looks.iter().map(|&pairs| pairs as u64).collect();
         self.design.alpha = self.rules.alpha;
         self.design.tolerance = Some(Tolerance::from(&self.rules));
         self.rules.looks = looks;
         self
     }
 
-    /// Quantile that stands for the tail.
+    /// Returns the quantile that represents the tail.
     pub fn tail(&self) -> f64 {
         tail_quantile(self.design.round_ticks)
     }
 
-    /// How long one round of each side takes.
+    /// Returns the expected duration of a pair: one round of each side.
     pub fn pair_time(&self) -> Duration {
         let ticks = self.design.round_ticks + self.design.warmup_ticks;
-        let ticking =
-            Duration::from_nanos(self.design.period_ns) * u32::try_from(ticks).unwrap_or(u32::MAX);
+        let ticks = u32::try_from(ticks).unwrap_or(u32::MAX);
+        let ticking_time = Duration::from_nanos(self.design.period_ns) * ticks;
         match self.mode {
-            Mode::Interleaved => (ticking + SET_UP) * 2,
-            Mode::Duet => ticking + DUET_SET_UP,
+            Mode::Interleaved => (ticking_time + ROUND_SETUP_TIME) * 2,
+            Mode::Duet => ticking_time + DUET_SETUP_TIME,
         }
     }
 
-    /// How long so many pairs take, in seconds.
+    /// Returns the expected duration of a number of pairs, in seconds.
     pub fn seconds(&self, pairs: u64) -> f64 {
         self.pair_time().mul_f64(pairs as f64).as_secs_f64()
     }
 
-    /// Said before measuring where rounds are too short for a p99.
-    pub fn short_rounds(&self) -> Option<String> {
+    /// Returns a note for the user if rounds are too short for a p99.
+    pub fn short_round_note(&self) -> Option<String> {
         let tail = tail_name(self.tail());
         (tail != "p99").then(|| format!("rounds this short are judged by {tail} instead of p99"))
     }
 }
 
-fn design(like: &Scenario, rounds: &RoundArgs, cpu: Option<usize>) -> GateDesign {
+fn gate_design(template: &Scenario, rounds: &RoundArgs, cpu: Option<usize>) -> GateDesign {
     GateDesign {
-        period_ns: like.period_ns(),
-        round_ticks: like.round_ticks,
-        warmup_ticks: like.warmup_ticks,
+        period_ns: template.period_ns(),
+        round_ticks: template.round_ticks,
+        warmup_ticks: template.warmup_ticks,
         seed: rounds.seed.unwrap_or_else(scenario::draw_seed),
         cpu,
         alpha: 0.0,
@@ -129,17 +133,18 @@ fn design(like: &Scenario, rounds: &RoundArgs, cpu: Option<usize>) -> GateDesign
     }
 }
 
-pub fn periods(judged: &JudgedArgs) -> Vec<Duration> {
+/// Returns the periods of the arguments, or the default one.
+pub fn periods_or_default(judged: &JudgedArgs) -> Vec<Duration> {
     if judged.period.is_empty() { vec![DEFAULT_PERIOD] } else { judged.period.clone() }
 }
 
-/// The CPU that subjects are bound to: the one asked for, or one that is allowed.
-pub fn one_cpu(rounds: &RoundArgs) -> Option<usize> {
+/// Returns the CPU that subjects are bound to: the requested one, or the last allowed one.
+pub fn choose_cpu(rounds: &RoundArgs) -> Option<usize> {
     rounds.cpu.or_else(|| os::affinity()?.last().copied())
 }
 
-/// One subject as a scenario; without a length, of the default number of ticks.
-pub fn scenario(
+/// Builds the scenario of one subject. Without a length it has the default number of ticks.
+pub fn build_scenario(
     rounds: &RoundArgs,
     subject: &'static SubjectInfo,
     period: Duration,
@@ -158,11 +163,11 @@ pub fn scenario(
     args.single_scenario()
 }
 
-/// The rules for rounds like these, with the tolerances asked for.
-pub fn rules(judged: &JudgedArgs, like: &Scenario) -> exit::Result<Rules> {
-    let mut rules = Rules::new(like.period_ns());
+/// Builds the rules for rounds like those of `template`, with the tolerances of the arguments.
+pub fn build_rules(judged: &JudgedArgs, template: &Scenario) -> exit::Result<Rules> {
+    let mut rules = Rules::new(template.period_ns());
     rules.floor_ns = judged.floor.as_nanos() as f64;
-    let tail = tail_name(tail_quantile(like.round_ticks));
+    let tail = tail_name(tail_quantile(template.round_ticks));
     for tolerance in &judged.tolerance {
         match tolerance.name.as_str() {
             "p50" => rules.tolerance_median = tolerance.rise,
@@ -170,7 +175,7 @@ pub fn rules(judged: &JudgedArgs, like: &Scenario) -> exit::Result<Rules> {
             name => {
                 return Err(usage!(
                     "rounds of {} ticks are judged by {tail}, not by {name}",
-                    like.round_ticks
+                    template.round_ticks
                 ));
             }
         }

@@ -3,18 +3,14 @@
 use files::file::File as _;
 
 use crate::gate::sarif::sarif;
-use crate::gate::text::{self, Worded};
-use crate::render::formats::{Format, Offer, Rendering};
+use crate::gate::text::{RenderedVerdict, junit, markdown, table};
+use crate::render::formats::{Format, Rendering, Offer};
 use crate::terminal;
 
-pub const FORMATS: [Offer<Worded>; 5] = [
-    (Format::Table, |(verdict, sections)| {
-        Ok(Rendering::Text(text::table(verdict, sections, terminal::columns())))
-    }),
-    (Format::Json, |(verdict, _)| Ok(Rendering::Text(verdict.to_json()))),
-    (Format::Markdown, |(verdict, sections)| {
-        Ok(Rendering::Text(text::markdown(verdict, sections)))
-    }),
-    (Format::Junit, |(verdict, sections)| Ok(Rendering::Text(text::junit(verdict, sections)))),
-    (Format::Sarif, |(verdict, sections)| Ok(Rendering::Text(sarif(verdict, sections)))),
+pub const FORMATS: [Offer<RenderedVerdict>; 5] = [
+    (Format::Table, |rendered| Ok(Rendering::Text(table::render(rendered, terminal::columns())))),
+    (Format::Json, |rendered| Ok(Rendering::Text(rendered.verdict.to_json()))),
+    (Format::Markdown, |rendered| Ok(Rendering::Text(markdown::render(rendered)))),
+    (Format::Junit, |rendered| Ok(Rendering::Text(junit::render(rendered)))),
+    (Format::Sarif, |rendered| Ok(Rendering::Text(sarif(&rendered.verdict, &rendered.sections)))),
 ];

@@ -1,5 +1,4 @@
-//! The question of limits on numbers of one run: of a report that is there, or of a subject that is
-//! measured for it.
+//! Limits on numbers of one subject, which is read from a report or measured for the gate.
 
 use std::path::{Path, PathBuf};
 
@@ -19,24 +18,39 @@ use files::report::{Report, Status, Subject};
 use jitterstat::gate::decision::{Outcome, Reason};
 
 use crate::gate::args::{GateArgs, Limit};
-use crate::gate::design::{one_cpu, periods, scenario};
+use crate::gate::design::{build_scenario, choose_cpu, periods_or_default};
 use crate::gate::question::{Gate, Question};
-use crate::gate::text::{Row, Section, between, code, counted, or_none};
+use crate::gate::text::{
+    KeyColumn, Row, Section, Title, format_code, format_option, format_range, pluralize,
+};
 use crate::interop;
 use crate::terminal::Progress;
 
-/// Limits and what they are held against.
+/// Limits, with the subject that must meet them.
 struct Limits {
     limits: Vec<Limit>,
     subject: LimitedSubject,
 }
 
-/// Where the numbers come from.
+/// The source of the numbers.
 enum LimitedSubject {
-    /// A report that is there, its file, and which of its subjects.
-    Reported(Box<Report>, PathBuf, usize),
-    /// A plan of one scenario.
+    Reported(Box<ReportedSubject>),
+    /// A plan of one scenario, to be measured.
     Planned(Box<Plan>),
+}
+
+/// A subject of an existing report.
+struct ReportedSubject {
+    report: Report,
+    file: PathBuf,
+    /// Index of the subject in the report.
+    index: usize,
+}
+
+impl ReportedSubject {
+    fn subject(&self) -> &Subject {
+        &self.report.subjects[self.index]
+    }
 }
 
 pub fn plan(args: &GateArgs) -> exit::Result<Option<Box<dyn Question>>> {
@@ -44,45 +58,46 @@ pub fn plan(args: &GateArgs) -> exit::Result<Option<Box<dyn Question>>> {
         return Ok(None);
     }
     let subject = match &args.report {
-        Some(file) => reported(file, args)?,
-        None => planned(args)?,
+        Some(file) => read_reported(file, args)?,
+        None => plan_subject(args)?,
     };
     let limits = Limits { limits: args.max.clone(), subject };
-    limits.are_supported()?;
+    limits.check_limits_supported()?;
     Ok(Some(Box::new(limits)))
 }
 
-fn reported(file: &Path, args: &GateArgs) -> exit::Result<LimitedSubject> {
+fn read_reported(file: &Path, args: &GateArgs) -> exit::Result<LimitedSubject> {
     let name = file.display();
     let report = interop::read(file)?;
-    let is = |s: &Subject| {
-        args.subject.as_deref().is_none_or(|wanted| wanted == s.id || wanted == s.name)
+    let is_selected = |subject: &Subject| {
+        let wanted = args.subject.as_deref();
+        wanted.is_none_or(|wanted| wanted == subject.id || wanted == subject.name)
     };
-    let found: Vec<usize> =
-        (0..report.subjects.len()).filter(|&i| is(&report.subjects[i])).collect();
-    let [one] = found[..] else {
-        let ids: Vec<&str> = report.subjects.iter().map(|s| s.id.as_str()).collect();
+    let indices = 0..report.subjects.len();
+    let selected: Vec<usize> =
+        indices.filter(|&index| is_selected(&report.subjects[index])).collect();
+    let [index] = selected[..] else {
+        let ids: Vec<&str> = report.subjects.iter().map(|subject| subject.id.as_str()).collect();
         return Err(usage!("{name}: choose with --subject one of {}", ids.join(", ")));
     };
-    Ok(LimitedSubject::Reported(Box::new(report), file.to_owned(), one))
+    let reported = ReportedSubject { report, file: file.to_owned(), index };
+    Ok(LimitedSubject::Reported(Box::new(reported)))
 }
 
-fn planned(args: &GateArgs) -> exit::Result<LimitedSubject> {
+fn plan_subject(args: &GateArgs) -> exit::Result<LimitedSubject> {
     let rounds = &args.judged.rounds;
     let Some(subject) = args.subject.as_deref() else {
-        return Err(Error::usage(
-            "a limit needs something to hold it against; give --subject or --report",
-        ));
+        return Err(Error::usage("a limit needs a subject; give --subject or --report"));
     };
     let subject = parse_subject(subject).map_err(|e| Error::usage(e).context("--subject"))?;
-    let [period] = periods(&args.judged)[..] else {
-        return Err(Error::usage("limits are held at one period; give --period once"));
+    let [period] = periods_or_default(&args.judged)[..] else {
+        return Err(Error::usage("limits apply to one period; give --period once"));
     };
     let plan = Plan {
         seed: rounds.seed.unwrap_or_else(draw_seed),
         samples: true,
-        tuning: tuning::Settings { cpu: one_cpu(rounds), ..tuning::Settings::default() },
-        scenarios: vec![scenario(rounds, subject, period, args.ticks.map(Length::Ticks))?],
+        tuning: tuning::Settings { cpu: choose_cpu(rounds), ..tuning::Settings::default() },
+        scenarios: vec![build_scenario(rounds, subject, period, args.ticks.map(Length::Ticks))?],
         why: None,
     };
     plan.check_memory()?;
@@ -99,85 +114,93 @@ impl Question for Limits {
         }
     }
 
-    fn ask(self: Box<Self>, gate: &mut Gate) -> exit::Result<()> {
+    fn judge(self: Box<Self>, gate: &mut Gate) -> exit::Result<()> {
         match &self.subject {
-            LimitedSubject::Reported(report, _, which) => {
-                // Where something is measured here, too, the verdict's machine is this one.
-                if gate.verdict.comparisons.is_empty() && gate.verdict.baseline.is_none() {
-                    gate.verdict.host = report.host.clone();
-                }
-                if report.partial {
-                    gate.warn(
-                        "partial-report",
-                        "The report comes from a run that was interrupted.",
-                        "Run it again.",
-                    );
-                }
-                gate.met(report.fitness.clone());
-                self.hold(&report.subjects[*which], gate);
+            LimitedSubject::Reported(reported) => {
+                self.judge_reported(reported, gate);
+                Ok(())
             }
-            LimitedSubject::Planned(plan) => {
-                if let Some(why) = gate.over() {
-                    let scenario = &plan.scenarios[0];
-                    gate.verdict.limits = self.checks(&scenario.id, scenario.period_ns(), Err(why));
-                    gate.cut_short(None);
-                    return Ok(());
-                }
-                let report = measure(plan, gate)?;
-                gate.met(report.fitness.clone());
-                gate.out.write("report.json", &report.to_json())?;
-                self.hold(&report.subjects[0], gate);
-            }
+            LimitedSubject::Planned(plan) => self.judge_planned(plan, gate),
         }
-        Ok(())
     }
 }
 
 impl Limits {
-    /// What the ticks cannot support is known before anything is measured.
-    fn are_supported(&self) -> exit::Result<()> {
+    fn judge_reported(&self, reported: &ReportedSubject, gate: &mut Gate) {
+        let report = &reported.report;
+        // The verdict describes the machine of the report, unless this machine was measured as
+        // well.
+        if gate.verdict.comparisons.is_empty() && gate.verdict.baseline.is_none() {
+            gate.verdict.host = report.host.clone();
+        }
+        if report.partial {
+            let message = "The report comes from a run that was interrupted.";
+            gate.warn("partial-report", message, "Run it again.");
+        }
+        gate.record_fitness(report.fitness.clone());
+        self.check_subject(reported.subject(), gate);
+    }
+
+    fn judge_planned(&self, plan: &Plan, gate: &mut Gate) -> exit::Result<()> {
+        if let Some(reason) = gate.stop_reason() {
+            let scenario = &plan.scenarios[0];
+            gate.verdict.limits = self.checks(&scenario.id, scenario.period_ns(), Err(reason));
+            gate.mark_partial(None);
+            return Ok(());
+        }
+        let report = measure(plan, gate)?;
+        gate.record_fitness(report.fitness.clone());
+        gate.out.write("report.json", &report.to_json())?;
+        self.check_subject(&report.subjects[0], gate);
+        Ok(())
+    }
+
+    /// Checks, before anything is measured, that the number of ticks supports every limit.
+    fn check_limits_supported(&self) -> exit::Result<()> {
         match &self.subject {
-            LimitedSubject::Planned(plan) => self
-                .limits
-                .iter()
-                .try_for_each(|limit| is_supported(&limit.path, &plan.scenarios[0])),
-            LimitedSubject::Reported(report, _, which) => {
-                let subject = &report.subjects[*which];
-                let rounds =
-                    RoundTicks::from_subject(subject).map_err(|e| Error::usage(e.to_string()))?;
-                let missing =
-                    self.limits.iter().find(|limit| limit.path.measure(&rounds).value.is_none());
-                missing.map_or(Ok(()), |limit| {
-                    Err(usage!(
-                        "the report has no {} of {}: it has too few ticks to support it, or the platform did not \
-                         report it",
-                        limit.path,
-                        subject.id
-                    ))
-                })
+            LimitedSubject::Planned(plan) => {
+                let scenario = &plan.scenarios[0];
+                let mut limits = self.limits.iter();
+                limits.try_for_each(|limit| check_limit_supported(&limit.path, scenario))
             }
+            LimitedSubject::Reported(reported) => self.check_limits_reported(reported.subject()),
         }
     }
 
-    /// Holds the limits against a subject.
-    fn hold(&self, subject: &Subject, gate: &mut Gate) {
+    fn check_limits_reported(&self, subject: &Subject) -> exit::Result<()> {
+        let rounds = RoundTicks::from_subject(subject).map_err(|e| Error::usage(e.to_string()))?;
+        for Limit { path, .. } in &self.limits {
+            if path.measure(&rounds).value.is_none() {
+                return Err(usage!(
+                    "the report has no {path} of {}: it has too few ticks to support it, or the platform did not \
+                     report it",
+                    subject.id
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Compares a measured subject with the limits and records the result in the verdict.
+    fn check_subject(&self, subject: &Subject, gate: &mut Gate) {
         let rounds = match (&subject.status, &self.subject) {
             (Status::Failed { reason }, _) => {
                 Err((Reason::NotMeasured, Some(format!("{}: {reason}", subject.id))))
             }
-            // An interrupted measurement is none; of a report that was, what is there is judged.
+            // An interrupted measurement is not judged. A partial report is judged by its ticks.
             (Status::Partial, LimitedSubject::Planned(_)) => Err((Reason::Interrupted, None)),
             _ => RoundTicks::from_subject(subject)
-                .map_err(|why| (Reason::NotMeasured, Some(why.to_string()))),
+                .map_err(|error| (Reason::NotMeasured, Some(error.to_string()))),
         };
         if let Err((_, failure)) = &rounds {
-            gate.cut_short(failure.clone());
+            gate.mark_partial(failure.clone());
         }
-        let found = rounds.as_deref().map_err(|(why, _)| *why);
-        gate.verdict.limits = self.checks(&subject.id, subject.period_ns, found);
+        let rounds = rounds.as_deref().map_err(|(reason, _)| *reason);
+        gate.verdict.limits = self.checks(&subject.id, subject.period_ns, rounds);
     }
 
-    /// Every limit, held against rounds, or why there are none.
+    /// Compares the rounds with every limit. Without rounds, every limit is inconclusive for the
+    /// given reason.
     fn checks(
         &self,
         subject: &str,
@@ -185,60 +208,61 @@ impl Limits {
         rounds: Result<&[RoundTicks], Reason>,
     ) -> Vec<LimitCheck> {
         let report = match &self.subject {
-            LimitedSubject::Reported(_, file, _) => Some(file.display().to_string()),
+            LimitedSubject::Reported(reported) => Some(reported.file.display().to_string()),
             LimitedSubject::Planned(_) => None,
         };
         let check = |limit| LimitCheck {
             period_ns: Some(period_ns),
             report: report.clone(),
-            ..check(limit, subject, rounds)
+            ..check_limit(limit, subject, rounds)
         };
         self.limits.iter().map(check).collect()
     }
 }
 
-/// A limit, held against rounds, or why there are none.
-fn check(limit: &Limit, subject: &str, rounds: Result<&[RoundTicks], Reason>) -> LimitCheck {
+/// Compares the rounds with a limit.
+fn check_limit(limit: &Limit, subject: &str, rounds: Result<&[RoundTicks], Reason>) -> LimitCheck {
     let measured = rounds.map(|rounds| limit.path.measure(rounds));
     let (verdict, reason) = measured
         .as_ref()
-        .map_or_else(|why| (Outcome::Inconclusive, Some(*why)), |m| m.judge(limit.most));
+        .map_or_else(|reason| (Outcome::Inconclusive, Some(*reason)), |m| m.judge(limit.max));
     let measured = measured.ok();
     LimitCheck {
         subject: subject.to_owned(),
         path: limit.path.to_string(),
         unit: limit.path.quantity().unit().to_owned(),
-        limit: limit.most,
+        limit: limit.max,
         value: measured.and_then(|m| m.value),
         interval: measured.and_then(|m| m.interval).map(Into::into),
         verdict,
         reason,
         rounds: measured.map_or(0, |m| m.rounds as u64),
         ticks: measured.map_or(0, |m| m.ticks),
-        ticks_to_decide: measured.and_then(|m| m.ticks_to_decide(limit.most)),
+        ticks_to_decide: measured.and_then(|m| m.ticks_to_decide(limit.max)),
         period_ns: None,
         report: None,
     }
 }
 
-fn is_supported(path: &SummaryPath, scenario: &Scenario) -> exit::Result<()> {
+/// Checks that a scenario has enough ticks for a limit.
+fn check_limit_supported(path: &SummaryPath, scenario: &Scenario) -> exit::Result<()> {
     let (id, ticks) = (&scenario.id, scenario.ticks);
     if path.needs_runtime() && scenario.runtime.is_none() {
         return Err(usage!("{id} runs in no runtime, so it has no {path}"));
     }
     match path.least_ticks(scenario.round_ticks) {
-        Some(least) if least <= ticks => Ok(()),
-        Some(least) => Err(usage!(
-            "{ticks} ticks are too few for {path}; give --ticks {least} or more; nothing was measured"
+        Some(min_ticks) if min_ticks <= ticks => Ok(()),
+        Some(min_ticks) => Err(usage!(
+            "{ticks} ticks are too few for {path}; give --ticks {min_ticks} or more; nothing was measured"
         )),
         None => Err(usage!(
-            "rounds of {} ticks are too short for {path}; give longer ones with --round-ticks; nothing was measured",
+            "rounds of {} ticks are too short for {path}; make them longer with --round-ticks; nothing was measured",
             scenario.round_ticks
         )),
     }
 }
 
-/// Measures the plan of one scenario into a report.
+/// Measures the plan of one scenario and returns the report.
 fn measure(plan: &Plan, gate: &Gate) -> exit::Result<Report> {
     let Verdict { host, started_utc, .. } = gate.verdict.clone();
     let conditions = Conditions {
@@ -254,6 +278,7 @@ fn measure(plan: &Plan, gate: &Gate) -> exit::Result<Report> {
     Ok(report)
 }
 
+/// Shows the progress of a measurement.
 struct ShowProgress(Progress);
 
 impl Observer for ShowProgress {
@@ -266,8 +291,8 @@ impl Observer for ShowProgress {
     }
 }
 
-/// A value of a limit in the unit people use for it.
-fn limited(value: f64, unit: &str) -> String {
+/// Formats a value with its unit; a time gets a readable one.
+fn format_value(value: f64, unit: &str) -> String {
     match unit {
         "ns" => format_time(value.round() as i64),
         unit => format!("{value:.3} {unit}"),
@@ -276,24 +301,14 @@ fn limited(value: f64, unit: &str) -> String {
 
 pub fn sections(verdict: &Verdict) -> Vec<Section> {
     let Some(first) = verdict.limits.first() else { return Vec::new() };
-    let row = |l: &LimitCheck| {
-        let shown = |value| limited(value, &l.unit);
-        let (limit, value) = (shown(l.limit), or_none(l.value, shown));
-        let interval = or_none(l.interval, |both| between(both, shown));
-        Row {
-            name: l.path.clone(),
-            class: l.subject.clone(),
-            case: format!("{} at most {limit}", l.path),
-            verdict: l.verdict,
-            detail: format!("{} {value} ({interval}), limit {limit}", l.path),
-            cells: vec![limit, value, interval],
-        }
-    };
     let title =
         |subject: &str| format!("{subject}, {} ticks in {} rounds", first.ticks, first.rounds);
     vec![Section {
-        title: [title(&first.subject), title(&code(&first.subject))],
-        of: ("Limited", code),
+        title: Title {
+            terminal: title(&first.subject),
+            markdown: title(&format_code(&first.subject)),
+        },
+        key_column: KeyColumn { heading: "Limited", format: format_code },
         headings: vec!["limit", "value", "99 % interval"],
         rows: verdict.limits.iter().map(row).collect(),
         notes: Vec::new(),
@@ -304,20 +319,30 @@ pub fn sections(verdict: &Verdict) -> Vec<Section> {
     }]
 }
 
-/// What would decide the limits that are left open.
+fn row(check: &LimitCheck) -> Row {
+    let format = |value| format_value(value, &check.unit);
+    let (limit, value) = (format(check.limit), format_option(check.value, format));
+    let interval = format_option(check.interval, |[low, high]| format_range(low, high, format));
+    let path = &check.path;
+    Row {
+        name: path.clone(),
+        class: check.subject.clone(),
+        case: format!("{path} at most {limit}"),
+        verdict: check.verdict,
+        detail: format!("{path} {value} ({interval}), limit {limit}"),
+        cells: vec![limit, value, interval],
+    }
+}
+
+/// Suggests how many ticks would decide the inconclusive limits.
 fn advice(limits: &[LimitCheck]) -> Option<String> {
-    let longest =
-        limits.iter().filter(|l| l.ticks_to_decide.is_some()).max_by_key(|l| l.ticks_to_decide)?;
-    let ticks = longest.ticks_to_decide?;
-    let takes = longest
-        .period_ns
-        .map(|period| format!(" ({:.0}s)", (period as f64 * ticks as f64 / 1e9).ceil()));
-    let about = format!(
-        "about {}{} would probably decide the limits",
-        counted(ticks, "tick"),
-        takes.unwrap_or_default()
-    );
-    Some(match &longest.report {
+    let slowest = limits.iter().max_by_key(|check| check.ticks_to_decide)?;
+    let ticks = slowest.ticks_to_decide?;
+    let seconds = slowest.period_ns.map(|period| (period as f64 * ticks as f64 / 1e9).ceil());
+    let duration = seconds.map_or(String::new(), |seconds| format!(" ({seconds:.0}s)"));
+    let about =
+        format!("about {}{duration} would probably decide the limits", pluralize(ticks, "tick"));
+    Some(match &slowest.report {
         Some(_) => format!("a report of {about}"),
         None => format!("{about}: --ticks {ticks}"),
     })

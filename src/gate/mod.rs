@@ -1,21 +1,22 @@
-//! `osjitter gate`: has jitter become worse?
+//! `osjitter gate`: checks whether jitter has become worse.
 //!
-//! Each question has a file, which plans, measures, judges and words it: two sides ([`sides`]),
-//! whole runs of two programs ([`runs`]), one against what is stored of it ([`mod@against`]),
-//! limits on one of them ([`limits`]). Another one is another file, a line in [`QUESTIONS`], and
-//! its key in the verdict.
+//! A gate can judge several kinds of questions in one run. Each kind has a file that plans,
+//! measures, judges and describes it: two sides ([`comparison`]), whole runs of two programs
+//! ([`runs`]), a subject against its stored sessions ([`mod@baseline`]), and limits on one subject
+//! ([`limits`]). To add a kind, add a file, a line in [`QUESTIONS`], and a key in the verdict.
 
 mod add;
-pub mod against;
 pub mod args;
+pub mod baseline;
 pub mod calibrate;
 mod calibration;
+mod comparison;
 mod design;
+mod explain;
 pub mod formats;
 mod limits;
 mod pairs;
 mod question;
-mod reading;
 mod runs;
 mod sarif;
 mod session;
@@ -35,75 +36,87 @@ use crate::{interrupt, terminal};
 
 use args::{BaselineAction, GateAction, GateArgs, OnInconclusive};
 use question::{Gate, Question};
-use text::{Section, Worded};
+use text::{RenderedVerdict, Section};
 
-/// Plans a question where the arguments ask it, and words its answer.
-type Kind =
-    (fn(&GateArgs) -> exit::Result<Option<Box<dyn Question>>>, fn(&Verdict) -> Vec<Section>);
+/// A kind of question that a gate can judge.
+struct QuestionKind {
+    /// Plans the question, if the arguments request it.
+    plan: fn(&GateArgs) -> exit::Result<Option<Box<dyn Question>>>,
+    /// Describes the answers in a verdict.
+    sections: fn(&Verdict) -> Vec<Section>,
+}
 
-/// All that a gate can be asked, in the order in which it is measured and told.
-const QUESTIONS: [Kind; 4] = [
-    (sides::plan, sides::sections),
-    (runs::plan, runs::text::sections),
-    (against::plan, against::sections),
-    (limits::plan, limits::sections),
+/// All kinds of questions, in the order in which they are measured and shown.
+const QUESTIONS: [QuestionKind; 4] = [
+    QuestionKind { plan: comparison::plan, sections: comparison::sections },
+    QuestionKind { plan: runs::plan, sections: runs::text::sections },
+    QuestionKind { plan: baseline::plan, sections: baseline::sections },
+    QuestionKind { plan: limits::plan, sections: limits::sections },
 ];
 
-/// Plans, measures until all is decided, writes the verdict.
+/// Plans the questions of the arguments, measures until all are decided, and reports the verdict.
 pub fn run(args: &GateArgs) -> exit::Result<ExitStatus> {
     if let Some(GateAction::Baseline { action: BaselineAction::Add(add) }) = &args.action {
         return add::run(add);
     }
-    let planned = QUESTIONS.iter().map(|(plan, _)| plan(args)).collect::<exit::Result<Vec<_>>>()?;
-    let questions: Vec<Box<dyn Question>> = planned.into_iter().flatten().collect();
-    if questions.is_empty() {
-        let what = "nothing to judge: give --a and --b, or --baseline-cmd and --candidate-cmd, or --baseline, or --max";
-        return Err(Error::usage(what));
-    }
+    let questions = plan_questions(args)?;
     let stop = Arc::default();
     interrupt::stop_on_interrupt(&stop)?;
     questions.iter().try_for_each(|question| question.prepare(&stop))?;
     let quiet = args.judged.rounds.quiet;
     let mut gate = Gate::open(args.out.as_deref(), stop, quiet)?;
-    let announced: Vec<String> =
-        questions.iter().flat_map(|question| question.announce()).collect();
-    if !announced.is_empty() {
-        terminal::note(quiet, &format!("gate: {}", announced.join("; ")));
+    let notes: Vec<String> = questions.iter().flat_map(|question| question.announce()).collect();
+    if !notes.is_empty() {
+        terminal::note(quiet, &format!("gate: {}", notes.join("; ")));
     }
-    questions.into_iter().try_for_each(|question| question.ask(&mut gate))?;
+    questions.into_iter().try_for_each(|question| question.judge(&mut gate))?;
     let (verdict, out) = gate.conclude();
-    report(verdict, args, &out)
+    report_verdict(verdict, args, &out)
 }
 
-/// A verdict, worded question by question.
-pub fn worded(verdict: Verdict) -> Worded {
-    let sections = QUESTIONS.iter().flat_map(|(_, sections)| sections(&verdict)).collect();
-    (verdict, sections)
+fn plan_questions(args: &GateArgs) -> exit::Result<Vec<Box<dyn Question>>> {
+    let planned: exit::Result<Vec<_>> = QUESTIONS.iter().map(|kind| (kind.plan)(args)).collect();
+    let questions: Vec<Box<dyn Question>> = planned?.into_iter().flatten().collect();
+    if questions.is_empty() {
+        return Err(Error::usage(
+            "nothing to judge: give --a and --b, or --baseline-cmd and --candidate-cmd, or --baseline, or --max",
+        ));
+    }
+    Ok(questions)
 }
 
-/// Writes the verdict, prints it, and turns it into an exit code.
-fn report(verdict: Verdict, args: &GateArgs, out: &Directory) -> exit::Result<ExitStatus> {
-    let file = out.write("verdict.json", &verdict.to_json());
-    let worded = worded(verdict);
-    let made = make("a verdict", &formats::FORMATS, args.format, &worded)?;
-    // Shown all the same where the file cannot be written.
-    let shown = file_io::deliver(made.into_bytes(), None);
-    let (verdict, _) = worded;
-    if let Ok(file) = &file {
+/// Describes the answers of a verdict, question by question.
+pub fn render_sections(verdict: Verdict) -> RenderedVerdict {
+    let sections = QUESTIONS.iter().flat_map(|kind| (kind.sections)(&verdict)).collect();
+    RenderedVerdict { verdict, sections }
+}
+
+/// Writes the verdict, prints it, and returns the exit status.
+fn report_verdict(verdict: Verdict, args: &GateArgs, out: &Directory) -> exit::Result<ExitStatus> {
+    let written = out.write("verdict.json", &verdict.to_json());
+    let rendered = render_sections(verdict);
+    let made = make("a verdict", &formats::FORMATS, args.format, &rendered)?;
+    // Print the verdict even if its file could not be written.
+    let printed = file_io::deliver(made.into_bytes(), None);
+    if let Ok(file) = &written {
         terminal::note(args.judged.rounds.quiet, &format!("written: {}", file.display()));
     }
-    if verdict.verdict == Outcome::Inconclusive {
-        // Said even when asked to be quiet: an exit code of 0 must not be taken for a pass.
+    if rendered.verdict.verdict == Outcome::Inconclusive {
+        // Not suppressed by --quiet: an exit code of 0 must not be mistaken for a pass.
         terminal::note(false, "NOT A PASS: the gate is inconclusive");
     }
-    file?;
-    shown?;
-    Ok(match verdict.verdict {
+    written?;
+    printed?;
+    Ok(exit_status(&rendered.verdict, args.on_inconclusive))
+}
+
+fn exit_status(verdict: &Verdict, on_inconclusive: OnInconclusive) -> ExitStatus {
+    match verdict.verdict {
         _ if verdict.partial => ExitStatus::NotMeasured,
         Outcome::Regressed | Outcome::LimitBroken => ExitStatus::Regressed,
-        Outcome::Inconclusive if args.on_inconclusive == OnInconclusive::Fail => {
+        Outcome::Inconclusive if on_inconclusive == OnInconclusive::Fail => {
             ExitStatus::Inconclusive
         }
         Outcome::Inconclusive | Outcome::Pass | Outcome::Improved => ExitStatus::Done,
-    })
+    }
 }

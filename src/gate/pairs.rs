@@ -1,5 +1,10 @@
-//! Rounds of two sides, collected into pairs until these suffice.
+//! Collects rounds of the two sides of a gate into pairs until the gate can decide.
+//!
+//! Rounds arrive one side at a time, in random order. A round waits as a [`HalfPair`] until its
+//! partner arrives; then both are reduced to the values that the gate compares. Collection ends
+//! when the decision function is satisfied, when the user interrupts, or when a side fails.
 
+use std::fmt::Display;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
@@ -10,70 +15,103 @@ use engine::measure::cost::Cost;
 use engine::measure::duet;
 use engine::measure::load::Loads;
 use engine::measure::order::{self, Observer};
-use engine::measure::program_output::{self, ProgramRound};
+use engine::measure::program_output;
 use engine::measure::round::MeasuredRound;
 use engine::program::Program;
 use engine::scenario::{Plan, Scenario};
 use engine::subject::RuntimeKind;
 use files::fitness::Tally;
 use files::gate::round_record::RoundRecord;
-use files::gate::verdict::{Mode, Side};
+use files::gate::verdict::{self, Mode};
 use files::report::Round;
 use files::summary;
 use jitterstat::gate::round::Pair;
-use jitterstat::series::Reader;
 use jitterstat::stats::random::SplitMix64;
 
-use crate::gate::design::{PairTest, Sides};
+use crate::gate::design::{PairSource, PairTest};
+use crate::gate::sides::{Side, Sides};
 use crate::terminal::Progress;
 
-/// So many pairs may be without a tick on a side, and a tenth of the others, before it is not the
-/// machine's doing.
+/// Pairs without a tick on one side that are tolerated before the gate gives up, in addition to a
+/// tenth of the others.
+///
+/// A stall of the machine can swallow a whole round of a ticker that skips missed ticks. More than
+/// this many are the subject's fault, not the machine's.
 const MAX_EMPTY_PAIRS: u64 = 5;
 
+/// The pairs collected so far.
 #[derive(Default)]
-pub struct Pairs {
-    /// What is judged of them.
+pub struct CollectedPairs {
+    /// The compared values of each pair.
     pub values: Vec<Pair>,
-    /// Both rounds of each, and whether that of B ran first.
-    pub records: Vec<([RoundRecord; 2], bool)>,
-    /// Lateness of every tick of each side, where it was to be kept.
-    pub lateness_ns: [Vec<i64>; 2],
+    /// The rounds behind each pair.
+    pub records: Vec<PairRecord>,
+    /// Lateness of every tick of each side, if the collection keeps ticks.
+    pub lateness_ns: Sides<Vec<i64>>,
     pub elapsed: Duration,
-    /// Pairs left out because a machine stalled for a whole round, so that a side that skips
-    /// delivered no tick.
-    pub without_tick: u64,
-    /// What the machine did meanwhile.
+    /// Number of pairs left out because one side delivered no tick.
+    pub empty_pairs: u64,
+    /// Stalls and machine conditions during the rounds.
     pub tally: Tally,
-    /// Why it could not go on, if it could not.
-    pub failure: Option<String>,
-    /// That is because a program cannot be started.
-    pub not_started: bool,
+    /// Why collection ended early, if a side failed.
+    pub failure: Option<CollectionFailure>,
 }
 
-impl Pairs {
-    /// What the hypervisor took during the rounds of a side, where the platform tells.
-    pub fn steal_ns(&self, side: usize) -> Option<u64> {
-        self.records.iter().map(|(rounds, _)| rounds[side].steal_ns).sum()
+/// The two rounds of a pair.
+pub struct PairRecord {
+    pub rounds: Sides<RoundRecord>,
+    /// Whether the candidate ran first.
+    pub candidate_first: bool,
+}
+
+/// Why collection ended before the gate could decide. Each message names the side.
+#[derive(Clone)]
+pub enum CollectionFailure {
+    /// The program of a side could not be started.
+    NotStarted(String),
+    /// A side failed while it was measured.
+    Failed(String),
+}
+
+impl CollectionFailure {
+    /// Converts the failure of a program; an interrupted program has not failed.
+    fn from_run(failure: RunFailure) -> Option<Self> {
+        match failure {
+            RunFailure::NotStarted(message) => Some(Self::NotStarted(message)),
+            failure => failure.message().map(Self::Failed),
+        }
     }
 
-    /// What each side met, on a machine of so many CPUs.
-    pub fn sides(&self, test: &PairTest, cpus: f64) -> Vec<Side> {
+    pub fn into_message(self) -> String {
+        match self {
+            Self::NotStarted(message) | Self::Failed(message) => message,
+        }
+    }
+}
+
+impl CollectedPairs {
+    /// Returns the CPU time that the hypervisor took during the rounds of a side, if the platform
+    /// reports it.
+    pub fn steal_ns(&self, side: Side) -> Option<u64> {
+        self.records.iter().map(|record| record.rounds[side].steal_ns).sum()
+    }
+
+    /// Summarizes the conditions of each side, on a machine with `cpus` CPUs.
+    pub fn side_conditions(&self, test: &PairTest, cpus: f64) -> Vec<verdict::Side> {
         let ticks = test.design.round_ticks + test.design.warmup_ticks;
         let round_ns = test.design.period_ns as f64 * ticks as f64;
-        let side = |(side, name): (usize, &str)| {
-            let stolen = self.steal_ns(side).filter(|_| !self.records.is_empty());
-            Side {
+        let cpu_time_ns = round_ns * self.records.len() as f64 * cpus;
+        let conditions = |name: &str, side: Side| {
+            let rounds = self.records.iter().map(|record| &record.rounds[side]);
+            let steal_ns = self.steal_ns(side).filter(|_| !self.records.is_empty());
+            verdict::Side {
                 side: name.to_owned(),
-                same_stall_share: same_stall_share(
-                    self.records.iter().map(|(rounds, _)| &rounds[side]),
-                ),
+                same_stall_share: same_stall_share(rounds),
                 lateness_ns: summary::distribution(&[self.lateness_ns[side].as_slice()]),
-                steal_share: stolen
-                    .map(|ns| ns as f64 / (round_ns * self.records.len() as f64 * cpus)),
+                steal_share: steal_ns.map(|ns| ns as f64 / cpu_time_ns),
             }
         };
-        ["a", "b"].into_iter().enumerate().map(side).collect()
+        vec![conditions("a", Side::Base), conditions("b", Side::Candidate)]
     }
 
     pub fn duration_ns(&self) -> u64 {
@@ -81,25 +119,27 @@ impl Pairs {
     }
 }
 
-/// Share of the ticks of the rounds that belonged to a stall already counted.
+/// Returns the share of ticks that belong to a stall already counted.
 pub fn same_stall_share<'a>(rounds: impl Iterator<Item = &'a RoundRecord>) -> f64 {
-    let (same, all) =
-        rounds.fold((0, 0), |(same, all), r| (same + r.same_stall, all + r.same_stall + r.kept));
-    same as f64 / all.max(1) as f64
+    let (same, total) = rounds.fold((0, 0), |(same, total), round| {
+        (same + round.same_stall, total + round.same_stall + round.kept)
+    });
+    same as f64 / total.max(1) as f64
 }
 
-/// How a test is run: until `enough` is true of the pairs so far, or it is interrupted or fails.
-pub struct Collecting<'a, F> {
+/// Settings of a collection, with the function that ends it.
+pub struct PairCollection<'a, F> {
     pub stop: &'a Arc<AtomicBool>,
     pub quiet: bool,
-    /// Whether every lateness is kept.
+    /// Whether the lateness of every tick is kept.
     pub keep_ticks: bool,
-    /// Asked after each pair.
-    pub enough: F,
+    /// Returns whether the pairs so far suffice. Called after each pair.
+    pub is_enough: F,
 }
 
-impl<F: FnMut(&[Pair]) -> bool> Collecting<'_, F> {
-    pub fn run(self, test: &PairTest) -> Pairs {
+impl<F: FnMut(&[Pair]) -> bool> PairCollection<'_, F> {
+    /// Measures pairs until they suffice, the user interrupts, or a side fails.
+    pub fn run(self, test: &PairTest) -> CollectedPairs {
         let stop = self.stop;
         let started = now();
         let mut collector = PairCollector {
@@ -107,31 +147,34 @@ impl<F: FnMut(&[Pair]) -> bool> Collecting<'_, F> {
             progress: Progress::new(test.pairs, self.quiet),
             resolution_ns: host::clock_resolution_ns(),
             keep_ticks: self.keep_ticks,
-            enough: self.enough,
-            open: [None, None],
-            over: false,
-            pairs: Pairs::default(),
+            is_enough: self.is_enough,
+            half_pairs: Sides::default(),
+            is_done: false,
+            pairs: CollectedPairs::default(),
         };
-        match (&test.sides, test.mode) {
-            (Sides::Programs(programs), _) => collector.run_programs(programs, stop),
-            (Sides::Subjects(both), Mode::Duet) => {
-                duet::run(&both[0], &both[1], u64::MAX, test.design.seed, stop, &mut collector)
+        match (&test.source, test.mode) {
+            (PairSource::Programs(programs), _) => collector.run_programs(programs, stop),
+            (PairSource::Subjects(scenarios), Mode::Duet) => {
+                let Sides { base, candidate } = &**scenarios;
+                duet::run(base, candidate, u64::MAX, test.design.seed, stop, &mut collector);
             }
-            (Sides::Subjects(both), Mode::Interleaved) => {
-                let tuning =
-                    tuning::Settings { cpu: test.design.cpu, ..tuning::Settings::default() };
-                let plan = Plan {
-                    seed: test.design.seed,
-                    samples: false,
-                    tuning,
-                    scenarios: both.to_vec(),
-                    why: None,
-                };
+            (PairSource::Subjects(scenarios), Mode::Interleaved) => {
+                let plan = interleaved_plan(test, scenarios);
                 order::run(&plan, &mut Loads::default(), stop, &mut collector, |_, _| ());
             }
         }
         collector.progress.finish();
-        Pairs { elapsed: started.elapsed(), ..collector.pairs }
+        CollectedPairs { elapsed: started.elapsed(), ..collector.pairs }
+    }
+}
+
+fn interleaved_plan(test: &PairTest, scenarios: &Sides<Scenario>) -> Plan {
+    Plan {
+        seed: test.design.seed,
+        samples: false,
+        tuning: tuning::Settings { cpu: test.design.cpu, ..tuning::Settings::default() },
+        scenarios: scenarios.iter().cloned().collect(),
+        why: None,
     }
 }
 
@@ -140,100 +183,156 @@ struct PairCollector<'a, F> {
     progress: Progress,
     resolution_ns: i64,
     keep_ticks: bool,
-    enough: F,
-    /// The round of a side whose partner is still to come, with its place in the order; without a
-    /// record if no tick came.
-    open: [Option<(u64, Option<RoundRecord>)>; 2],
-    over: bool,
-    pairs: Pairs,
+    is_enough: F,
+    /// Rounds whose partners have not run yet.
+    half_pairs: Sides<Option<HalfPair>>,
+    is_done: bool,
+    pairs: CollectedPairs,
+}
+
+/// A round whose partner has not run yet.
+struct HalfPair {
+    /// Position of the round in the random order.
+    slot: u64,
+    /// `None` if no tick was delivered.
+    record: Option<RoundRecord>,
 }
 
 impl<F: FnMut(&[Pair]) -> bool> PairCollector<'_, F> {
-    /// Takes the round of a side (0 is A) as pairs of tick and lateness.
-    fn add(
+    /// Adds a round of a side. Each tick is given with its lateness in nanoseconds.
+    fn add_round(
         &mut self,
-        side: usize,
+        side: Side,
         slot: u64,
         ticks: impl IntoIterator<Item = (u64, i64)>,
         cost: &Cost,
     ) {
-        let all = &mut self.pairs.lateness_ns[side];
-        let ticks = ticks.into_iter().inspect(|(_, lateness)| {
-            if self.keep_ticks {
-                all.push(*lateness);
-            }
-        });
-        let record = RoundRecord::from_ticks(ticks, self.test.design.period_ns);
-        let used = record.map(|record| RoundRecord {
+        let record = self.record_ticks(side, ticks).map(|record| RoundRecord {
             steal_ns: cost.steal_ns,
             run_queue_ns: cost.run_queue_ns,
             switches_voluntary: cost.switches_voluntary,
             switches_involuntary: cost.switches_involuntary,
             ..record
         });
-        self.open[side] = Some((slot, used));
-        if let [Some(_), Some(_)] = self.open {
-            let [Some((slot_a, a)), Some((slot_b, b))] = std::mem::take(&mut self.open) else {
-                return;
-            };
-            let empty = usize::from(a.is_some());
-            let (Some(a), Some(b)) = (a, b) else {
-                // Whichever side it was: leaving the pair out favours neither.
-                self.pairs.without_tick += 1;
-                if self.pairs.without_tick > MAX_EMPTY_PAIRS + self.pairs.values.len() as u64 / 10 {
-                    self.fail(empty, "round after round delivered no tick");
-                }
-                return;
-            };
-            let value = |record: &RoundRecord| record.value(self.test.tail(), self.resolution_ns);
-            self.pairs.values.push(Pair { a: value(&a), b: value(&b) });
-            self.pairs.records.push(([a, b], slot_b < slot_a));
-            self.progress.step();
-            self.over |= (self.enough)(&self.pairs.values);
+        self.half_pairs[side] = Some(HalfPair { slot, record });
+        match std::mem::take(&mut self.half_pairs) {
+            Sides { base: Some(base), candidate: Some(candidate) } => {
+                self.complete_pair(base, candidate);
+            }
+            incomplete => self.half_pairs = incomplete,
         }
     }
 
-    fn fail(&mut self, side: usize, why: impl std::fmt::Display) {
-        self.pairs.failure = Some(format!("{}: {why}", self.test.names[side]));
-        self.over = true;
+    fn record_ticks(
+        &mut self,
+        side: Side,
+        ticks: impl IntoIterator<Item = (u64, i64)>,
+    ) -> Option<RoundRecord> {
+        let kept_ns = &mut self.pairs.lateness_ns[side];
+        let ticks = ticks.into_iter().inspect(|(_, lateness_ns)| {
+            if self.keep_ticks {
+                kept_ns.push(*lateness_ns);
+            }
+        });
+        RoundRecord::from_ticks(ticks, self.test.design.period_ns)
     }
 
-    /// Starts each program anew for each of its rounds.
-    fn run_programs(&mut self, programs: &[Program; 2], stop: &AtomicBool) {
-        let test = self.test;
-        let mut random = SplitMix64::new(test.design.seed);
-        let period = Duration::from_nanos(test.design.period_ns);
-        let (ticks, warmup) = (test.design.round_ticks, test.design.warmup_ticks);
-        let asked =
-            RunRequest { period, ticks, warmup, series: Series::Ticks, limit: test.max_round_time };
+    fn complete_pair(&mut self, base: HalfPair, candidate: HalfPair) {
+        let candidate_first = candidate.slot < base.slot;
+        match (base.record, candidate.record) {
+            (Some(base), Some(candidate)) => {
+                let rounds = Sides { base, candidate };
+                self.record_pair(PairRecord { rounds, candidate_first });
+            }
+            (None, _) => self.record_empty_pair(Side::Base),
+            (Some(_), None) => self.record_empty_pair(Side::Candidate),
+        }
+    }
+
+    fn record_pair(&mut self, record: PairRecord) {
+        let tail = self.test.tail();
+        let values = record.rounds.as_ref().map(|round| round.value(tail, self.resolution_ns));
+        self.pairs.values.push(Pair { a: values.base, b: values.candidate });
+        self.pairs.records.push(record);
+        self.progress.step();
+        self.is_done |= (self.is_enough)(&self.pairs.values);
+    }
+
+    /// Leaves out a pair without a tick on a side. This favours neither side, because the whole
+    /// pair is dropped whichever side was empty.
+    fn record_empty_pair(&mut self, side: Side) {
+        self.pairs.empty_pairs += 1;
+        let max_empty_pairs = MAX_EMPTY_PAIRS + self.pairs.values.len() as u64 / 10;
+        if self.pairs.empty_pairs > max_empty_pairs {
+            self.fail(side, "round after round delivered no tick");
+        }
+    }
+
+    fn fail(&mut self, side: Side, reason: impl Display) {
+        let message = format!("{}: {reason}", self.test.names[side]);
+        self.pairs.failure = Some(CollectionFailure::Failed(message));
+        self.is_done = true;
+    }
+
+    /// Runs the programs of both sides in pairs, each pair in random order.
+    fn run_programs(&mut self, programs: &Sides<Program>, stop: &AtomicBool) {
+        let mut random = SplitMix64::new(self.test.design.seed);
         for index in 0.. {
-            let order = if random.coin() { [0, 1] } else { [1, 0] };
+            let order = if random.coin() {
+                [Side::Base, Side::Candidate]
+            } else {
+                [Side::Candidate, Side::Base]
+            };
             for (slot, side) in (0..).zip(order) {
                 self.progress.show(programs[side].text(), index);
-                let before = os::steal_ns();
-                match program_output::measure_round(&programs[side], asked, stop) {
-                    Ok(ProgramRound { series: Reader { lateness_ns, .. }, .. }) => {
-                        let steal_ns =
-                            os::steal_ns().zip(before).map(|(now, then)| now.saturating_sub(then));
-                        self.add(
-                            side,
-                            slot,
-                            (0..).zip(lateness_ns),
-                            &Cost { steal_ns, ..Cost::default() },
-                        );
-                    }
-                    Err(RunFailure::Interrupted) => return,
-                    // It names the program itself.
-                    Err(why) => {
-                        self.pairs.not_started = matches!(why, RunFailure::NotStarted(_));
-                        (self.pairs.failure, self.over) = (why.message(), true);
-                    }
+                if let Err(failure) = self.run_program_round(side, slot, &programs[side], stop) {
+                    // The message names the program.
+                    self.pairs.failure = CollectionFailure::from_run(failure);
+                    return;
                 }
-                if self.over {
+                if self.is_done {
                     return;
                 }
             }
         }
+    }
+
+    /// Starts a program for one round.
+    fn run_program_round(
+        &mut self,
+        side: Side,
+        slot: u64,
+        program: &Program,
+        stop: &AtomicBool,
+    ) -> Result<(), RunFailure> {
+        let request = RunRequest {
+            period: Duration::from_nanos(self.test.design.period_ns),
+            ticks: self.test.design.round_ticks,
+            warmup: self.test.design.warmup_ticks,
+            series: Series::Ticks,
+            limit: self.test.max_round_time,
+        };
+        let steal_before = os::steal_ns();
+        let round = program_output::measure_round(program, request, stop)?;
+        let steal_after = os::steal_ns();
+        let steal_ns =
+            steal_after.zip(steal_before).map(|(after, before)| after.saturating_sub(before));
+        let cost = Cost { steal_ns, ..Cost::default() };
+        self.add_round(side, slot, (0..).zip(round.series.lateness_ns), &cost);
+        Ok(())
+    }
+
+    /// Adds a round of a subject to the statistics about the machine. Scripted subjects play
+    /// without the machine's timers, so they are left out.
+    fn tally_round(&mut self, scenario: &Scenario, round: &MeasuredRound) {
+        let builtin = scenario.subject.as_builtin();
+        if builtin.is_some_and(|entry| entry.runtime_kind == RuntimeKind::Script) {
+            return;
+        }
+        let samples = &round.instances[0].samples;
+        let costs = Round { first_tick: samples.grid.first_tick, ..round.cost.round() };
+        let (name, period_ns) = (scenario.subject.name(), scenario.period_ns());
+        self.pairs.tally.add(&name, period_ns, &costs, &samples.lateness_ns);
     }
 }
 
@@ -243,37 +342,26 @@ impl<F: FnMut(&[Pair]) -> bool> Observer for PairCollector<'_, F> {
     }
 
     fn after_round(&mut self, scenario: &Scenario, result: &Result<MeasuredRound, String>) {
-        let side = usize::from(scenario.id != self.test.names[0]);
+        let is_base = scenario.id == self.test.names.base;
+        let side = if is_base { Side::Base } else { Side::Candidate };
         match result {
             Err(reason) => self.fail(side, reason),
-            // An interrupted round is no round.
+            // Discard an interrupted round.
             Ok(round) if round.stopped => {}
             Ok(round) => {
+                self.tally_round(scenario, round);
                 let samples = &round.instances[0].samples;
-                if scenario
-                    .subject
-                    .as_builtin()
-                    .is_none_or(|entry| entry.runtime_kind != RuntimeKind::Script)
-                {
-                    let costs = Round { first_tick: samples.grid.first_tick, ..round.cost.round() };
-                    self.pairs.tally.add(
-                        &scenario.subject.name(),
-                        scenario.period_ns(),
-                        &costs,
-                        &samples.lateness_ns,
-                    );
-                }
-                self.add(side, round.slot, samples.pairs(), &round.cost);
+                self.add_round(side, round.slot, samples.pairs(), &round.cost);
             }
         }
     }
 
     fn should_stop(&self) -> bool {
-        self.over
+        self.is_done
     }
 }
 
-#[allow(clippy::disallowed_methods, reason = "wall time of what is measured")]
+#[allow(clippy::disallowed_methods, reason = "wall time of the measurement")]
 pub fn now() -> Instant {
     Instant::now()
 }

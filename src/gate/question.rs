@@ -1,4 +1,4 @@
-//! What every question of a gate has in common, and the gate that asks them.
+//! The interface of the questions that a gate can judge, and the state of a running gate.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,21 +14,25 @@ use crate::file_io::Directory;
 use crate::gate::pairs::now;
 use crate::terminal;
 
-/// Something that a gate is asked to judge, planned.
+/// A planned question, ready to be measured and judged.
 pub trait Question {
-    /// How long it takes, and what a reader should know before it starts.
+    /// Returns notes for the user before measuring starts, such as the expected duration.
     fn announce(&self) -> Vec<String>;
 
-    /// Readies this process, and refuses what cannot be measured here, before anything is written.
+    /// Prepares this process and checks that everything can be measured here. Called before
+    /// anything is written.
+    ///
+    /// # Errors
+    /// Returns an error if the question cannot be measured on this machine.
     fn prepare(&self, _stop: &Arc<AtomicBool>) -> exit::Result<()> {
         Ok(())
     }
 
-    /// Measures and judges, and adds to the verdict.
-    fn ask(self: Box<Self>, gate: &mut Gate) -> exit::Result<()>;
+    /// Measures, judges, and adds the result to the verdict.
+    fn judge(self: Box<Self>, gate: &mut Gate) -> exit::Result<()>;
 }
 
-/// A gate under way.
+/// A running gate.
 pub struct Gate {
     pub stop: Arc<AtomicBool>,
     pub quiet: bool,
@@ -38,7 +42,10 @@ pub struct Gate {
 }
 
 impl Gate {
-    /// One whose files go to a directory that is proved writable.
+    /// Starts a gate and creates its output directory.
+    ///
+    /// # Errors
+    /// Returns an error if the directory is not writable.
     pub fn open(
         out: Option<&std::path::Path>,
         stop: Arc<AtomicBool>,
@@ -66,18 +73,19 @@ impl Gate {
         Ok(Self { stop, quiet, out, verdict, started: now() })
     }
 
-    /// Why what is left is not begun, once the gate was interrupted or cannot go on.
-    pub fn over(&self) -> Option<Reason> {
+    /// Returns why the remaining questions must not start, if the gate was interrupted or has failed.
+    pub fn stop_reason(&self) -> Option<Reason> {
         let interrupted = self.stop.load(Ordering::Relaxed).then_some(Reason::Interrupted);
         self.verdict.failure.as_ref().map(|_| Reason::NotMeasured).or(interrupted)
     }
 
-    /// Notes that something could not be measured to its end: the verdict is partial.
-    pub fn cut_short(&mut self, failure: Option<String>) {
+    /// Marks the verdict as partial and records the first failure.
+    pub fn mark_partial(&mut self, failure: Option<String>) {
         self.verdict.partial = true;
         self.verdict.failure = self.verdict.failure.take().or(failure);
     }
 
+    /// Returns the number of online CPUs of this machine, at least 1.
     pub fn cpus(&self) -> f64 {
         self.verdict.host.cpus_online.unwrap_or(1).max(1) as f64
     }
@@ -88,7 +96,8 @@ impl Gate {
         self.verdict.warnings.push(warning);
     }
 
-    /// Warns now, while there is time to end it, and in the verdict.
+    /// Prints warnings before measuring, so that the user can still interrupt, and adds them to the
+    /// verdict.
     pub fn warn_early(&mut self, warnings: Vec<Warning>) {
         for warning in &warnings {
             terminal::note(false, &format!("warning: {} {}", warning.message, warning.hint));
@@ -96,15 +105,15 @@ impl Gate {
         self.verdict.warnings.extend(warnings);
     }
 
-    /// Takes what the machine was like for one answer: the worst is that of the gate.
-    pub fn met(&mut self, fitness: Option<Fitness>) {
-        let of = |fitness: &Option<Fitness>| fitness.as_ref().map(|f| f.verdict);
-        if of(&fitness) > of(&self.verdict.fitness) {
+    /// Records the fitness of the machine during one question. The verdict keeps the worst one.
+    pub fn record_fitness(&mut self, fitness: Option<Fitness>) {
+        let level = |fitness: &Option<Fitness>| fitness.as_ref().map(|fitness| fitness.verdict);
+        if level(&fitness) > level(&self.verdict.fitness) {
             self.verdict.fitness = fitness;
         }
     }
 
-    /// What all answers come to.
+    /// Completes the verdict over all answers.
     pub fn conclude(mut self) -> (Verdict, Directory) {
         let answers: Vec<(Outcome, Option<Reason>)> = self.verdict.answers().collect();
         let mut outcome = Outcome::worst_of(answers.iter().map(|(outcome, _)| *outcome));
@@ -112,12 +121,12 @@ impl Gate {
             outcome = Outcome::Inconclusive;
         }
         if outcome == Outcome::Inconclusive {
-            let why_partial =
-                self.verdict.partial.then(|| self.over().unwrap_or(Reason::Interrupted));
-            let open = answers
+            let stop_reason = self.stop_reason().unwrap_or(Reason::Interrupted);
+            let partial_reason = self.verdict.partial.then_some(stop_reason);
+            let inconclusive_reason = answers
                 .iter()
                 .find_map(|(o, reason)| reason.filter(|_| *o == Outcome::Inconclusive));
-            self.verdict.reason = why_partial.or(open);
+            self.verdict.reason = partial_reason.or(inconclusive_reason);
         }
         self.verdict.verdict = outcome;
         self.verdict.duration_ns =

@@ -1,5 +1,6 @@
-//! A verdict as SARIF 2.1.0, for code scanning: what regressed, what broke a limit, and what stayed
-//! open. What passed is no finding.
+//! A verdict as SARIF 2.1.0, for code scanning.
+//!
+//! Regressions, broken limits and inconclusive numbers are findings; numbers that passed are not.
 
 use files::gate::verdict::Verdict;
 use jitterstat::gate::decision::Outcome;
@@ -9,26 +10,39 @@ use crate::gate::text::{Row, Section};
 
 const PAGE: &str = "https://github.com/osjitter/osjitter/blob/main/docs/src/gate.md";
 
-/// What a finding is, as a rule of the tool: name, level, and what it means.
-const RULES: [(Outcome, &str, &str, &str); 3] = [
-    (Outcome::Regressed, "regressed", "error", "The candidate is later than is tolerated."),
-    (Outcome::LimitBroken, "limit-broken", "error", "A number is above its limit."),
-    // Nothing is wrong that is known: whoever wants that to fail a job has --on-inconclusive.
-    (Outcome::Inconclusive, "inconclusive", "none", "What was measured does not decide."),
+/// A kind of finding, as a rule of the tool.
+struct Rule {
+    outcome: Outcome,
+    id: &'static str,
+    level: &'static str,
+    description: &'static str,
+}
+
+const RULES: [Rule; 3] = [
+    Rule {
+        outcome: Outcome::Regressed,
+        id: "regressed",
+        level: "error",
+        description: "The candidate is later than tolerated.",
+    },
+    Rule {
+        outcome: Outcome::LimitBroken,
+        id: "limit-broken",
+        level: "error",
+        description: "A number is above its limit.",
+    },
+    // No level: an inconclusive number is not known to be bad. --on-inconclusive fails the job.
+    Rule {
+        outcome: Outcome::Inconclusive,
+        id: "inconclusive",
+        level: "none",
+        description: "The measurement does not settle the question.",
+    },
 ];
 
+/// Renders a verdict as a SARIF document.
 pub fn sarif(verdict: &Verdict, sections: &[Section]) -> String {
-    let rules: Vec<Value> = RULES
-        .iter()
-        .map(|(_, id, level, means)| {
-            json!({
-                "id": id,
-                "shortDescription": { "text": means },
-                "helpUri": PAGE,
-                "defaultConfiguration": { "level": level },
-            })
-        })
-        .collect();
+    let rules: Vec<Value> = RULES.iter().map(rule_json).collect();
     let results: Vec<Value> = sections.iter().flat_map(|s| &s.rows).filter_map(finding).collect();
     let mut invocation = json!({ "executionSuccessful": verdict.failure.is_none() });
     if let Some(failure) = &verdict.failure {
@@ -53,9 +67,18 @@ pub fn sarif(verdict: &Verdict, sections: &[Section]) -> String {
     serde_json::to_string_pretty(&document).expect("plain data") + "\n"
 }
 
+fn rule_json(rule: &Rule) -> Value {
+    json!({
+        "id": rule.id,
+        "shortDescription": { "text": rule.description },
+        "helpUri": PAGE,
+        "defaultConfiguration": { "level": rule.level },
+    })
+}
+
 fn finding(row: &Row) -> Option<Value> {
-    let index = RULES.iter().position(|(outcome, ..)| *outcome == row.verdict)?;
-    let (outcome, id, level, _) = RULES[index];
+    let index = RULES.iter().position(|rule| rule.outcome == row.verdict)?;
+    let Rule { outcome, id, level, .. } = RULES[index];
     let name = format!("{}.{}", row.class, row.case);
     Some(json!({
         "ruleId": id,
@@ -63,8 +86,8 @@ fn finding(row: &Row) -> Option<Value> {
         "kind": if outcome == Outcome::Inconclusive { "open" } else { "fail" },
         "level": level,
         "message": { "text": format!("{}: {}", name, row.detail) },
-        // It was measured, not read in a source: the place that code scanning asks for is the
-        // verdict.
+        // Code scanning requires a location. A measured number has none in the source, so the
+        // finding points to the verdict.
         "locations": [{
             "physicalLocation": { "artifactLocation": { "uri": "verdict.json" }, "region": { "startLine": 1 } },
             "logicalLocations": [{ "fullyQualifiedName": name }],

@@ -1,5 +1,7 @@
-//! What a baseline and a new session share: the file, and a session of the subject beside its
-//! control.
+//! Sessions of a subject and its control, as a baseline file stores them.
+//!
+//! Both `gate baseline add` and `gate --baseline` plan a session from the arguments and the file,
+//! and measure it.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,112 +16,115 @@ use files::environment::Difference;
 use files::gate::baseline::{Baseline, Session, SessionDesign, SessionPair};
 use files::histogram;
 use jitterstat::gate::decision::{Reason, Rules};
+use jitterstat::gate::round::Pair;
 
 use crate::gate::args::JudgedArgs;
-use crate::gate::design::{ENDLESS, PairTest, periods, rules, scenario};
-use crate::gate::pairs::{Collecting, Pairs};
+use crate::gate::design::{ENDLESS, PairTest, build_rules, build_scenario, periods_or_default};
+use crate::gate::pairs::{CollectedPairs, PairCollection, PairRecord};
+use crate::gate::sides::Sides;
 
-/// The share of false alarms by design: half a per cent for each of the two percentiles.
+/// Share of false alarms by design: half a percent for each of the two percentiles.
 const ALPHA: f64 = 0.01;
 
-/// A session, planned. Side A is the control.
+/// A planned session. The base is the control, the candidate is the subject.
 pub struct SessionPlan {
     pub design: SessionDesign,
     pub test: PairTest,
 }
 
-/// Reads a baseline; `None` if there is no such file.
-pub fn read(file: &Path) -> exit::Result<Option<Baseline>> {
-    if file.try_exists().is_ok_and(|there| !there) {
+/// A baseline with the file that it was read from.
+#[derive(Clone, Copy)]
+pub struct StoredBaseline<'a> {
+    pub file: &'a Path,
+    pub baseline: &'a Baseline,
+}
+
+/// Reads a baseline. Returns `None` if the file does not exist.
+pub fn read_baseline(file: &Path) -> exit::Result<Option<Baseline>> {
+    if file.try_exists().is_ok_and(|exists| !exists) {
         return Ok(None);
     }
     crate::file_io::read(file).map(Some).map_err(|e| e.context("the baseline"))
 }
 
-pub fn listed(differences: &[Difference]) -> String {
+pub fn format_differences(differences: &[Difference]) -> String {
     differences.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
 impl SessionPlan {
-    /// What the arguments ask for, and where they are silent, what the file holds; refused where
-    /// the two differ.
-    pub fn of(
+    /// Plans a session from the arguments. Values that they do not set come from the stored
+    /// baseline.
+    ///
+    /// # Errors
+    /// Returns an error if the arguments contradict the stored baseline.
+    pub fn resolve(
         judged: &JudgedArgs,
         subject: Option<&'static SubjectInfo>,
-        file: Option<(&Path, &Baseline)>,
+        stored: Option<StoredBaseline<'_>>,
         pairs: u64,
     ) -> exit::Result<Self> {
         let (mut judged, mut subject) = (judged.clone(), subject);
-        if let Some(stored) = file.map(|(_, stored)| &stored.scenario) {
-            if judged.period.is_empty() {
-                judged.period.push(Duration::from_nanos(stored.period_ns));
-            }
-            judged.rounds.round_ticks = judged.rounds.round_ticks.or(Some(stored.round_ticks));
-            judged.rounds.warmup = judged.rounds.warmup.or(Some(stored.warmup_ticks));
-            if let (None, Some(runtime)) = (judged.rounds.runtime, &stored.runtime) {
-                judged.rounds.runtime = Some(runtime.parse().map_err(|e: String| Error::usage(e))?);
-            }
+        if let Some(stored) = stored {
+            let design = &stored.baseline.scenario;
+            apply_stored_rounds(&mut judged, design)?;
             if subject.is_none() {
-                subject = Some(parse_subject(&stored.subject).map_err(Error::usage)?);
+                subject = Some(parse_subject(&design.subject).map_err(Error::usage)?);
             }
         }
-        let [period] = periods(&judged)[..] else {
+        let subject =
+            subject.ok_or_else(|| Error::usage("a baseline needs a subject; give --subject"));
+        let plan = Self::new(&judged, subject, pairs)?;
+        stored.map_or(Ok(()), |stored| check_same_design(stored, &plan.design))?;
+        Ok(plan)
+    }
+
+    fn new(
+        judged: &JudgedArgs,
+        subject: exit::Result<&'static SubjectInfo>,
+        pairs: u64,
+    ) -> exit::Result<Self> {
+        let [period] = periods_or_default(judged)[..] else {
             return Err(Error::usage("a baseline holds one period; give --period once"));
         };
-        let subject =
-            subject.ok_or_else(|| Error::usage("a baseline needs a subject; give --subject"))?;
-        let tested = scenario(&judged.rounds, subject, period, ENDLESS)?;
-        let mut control = scenario(&judged.rounds, control_for(subject), period, ENDLESS)?;
-        control.id = format!("control:{}", control.id);
+        let subject = subject?;
+        let candidate = build_scenario(&judged.rounds, subject, period, ENDLESS)?;
+        let mut base = build_scenario(&judged.rounds, control_for(subject), period, ENDLESS)?;
+        base.id = format!("control:{}", base.id);
         let looks = vec![usize::try_from(pairs).unwrap_or(usize::MAX)];
-        let rules = Rules { alpha: ALPHA, looks, ..rules(&judged, &tested)? };
-        let runtime = tested.runtime.map(|runtime| runtime.to_string());
-        let test = PairTest::of_subjects([control, tested], &judged.rounds, rules);
+        let rules = Rules { alpha: ALPHA, looks, ..build_rules(judged, &candidate)? };
+        let runtime = candidate.runtime.map(|runtime| runtime.to_string());
+        let test = PairTest::from_subjects(Sides { base, candidate }, &judged.rounds, rules);
         let design = SessionDesign::new(subject.name, runtime, &test.design);
-        if let Some((file, stored)) = file.filter(|(_, stored)| stored.scenario != design) {
-            let differences = listed(&stored.scenario.differences(&design));
-            if stored.scenario.stalls != design.stalls {
-                return Err(usage!(
-                    "{} is of an older osjitter, which took every late tick for a stall ({differences}), and cannot be \
-                     judged any more: start it anew with `osjitter gate baseline add {} --subject {} --replace`; \
-                     nothing was measured",
-                    file.display(),
-                    file.display(),
-                    design.subject
-                ));
-            }
-            return Err(usage!(
-                "{} holds something else: {differences}; nothing was measured",
-                file.display()
-            ));
-        }
         Ok(Self { design, test })
     }
 
-    /// How long it takes, in seconds.
+    /// Returns the expected duration in seconds.
     pub fn seconds(&self) -> f64 {
         self.test.seconds(self.test.pairs)
     }
 
-    /// Measures the session. Of one that was interrupted or failed, what there is, and why.
-    pub fn measure(&self, stop: &Arc<AtomicBool>, quiet: bool) -> (Pairs, Option<Reason>) {
-        let enough = |pairs: &[_]| pairs.len() as u64 == self.test.pairs;
-        let pairs = Collecting { stop, quiet, keep_ticks: true, enough }.run(&self.test);
+    /// Measures the session.
+    ///
+    /// If it was interrupted or failed, returns the pairs so far and the reason.
+    pub fn measure(&self, stop: &Arc<AtomicBool>, quiet: bool) -> (CollectedPairs, Option<Reason>) {
+        let is_enough = |pairs: &[Pair]| pairs.len() as u64 == self.test.pairs;
+        let pairs = PairCollection { stop, quiet, keep_ticks: true, is_enough }.run(&self.test);
+        let is_complete = pairs.values.len() as u64 == self.test.pairs;
         let reason = match &pairs.failure {
             Some(_) => Some(Reason::NotMeasured),
-            None => (pairs.values.len() as u64 != self.test.pairs).then_some(Reason::Interrupted),
+            None => (!is_complete).then_some(Reason::Interrupted),
         };
         (pairs, reason)
     }
 
-    /// The session as a file keeps it.
-    pub fn session(&self, pairs: &Pairs, started_utc: String) -> Session {
-        let [control, subject] = &pairs.lateness_ns;
-        let pair = |([control, subject], subject_first): &([_; 2], bool)| SessionPair {
-            subject_first: *subject_first,
-            subject: Clone::clone(subject),
-            control: Clone::clone(control),
+    /// Builds the session that a baseline file stores.
+    pub fn session(&self, pairs: &CollectedPairs, started_utc: String) -> Session {
+        let session_pair = |record: &PairRecord| SessionPair {
+            subject_first: record.candidate_first,
+            subject: record.rounds.candidate.clone(),
+            control: record.rounds.base.clone(),
         };
+        let Sides { base: control_ns, candidate: subject_ns } = &pairs.lateness_ns;
         Session {
             tool: host::tool(),
             started_utc,
@@ -127,9 +132,42 @@ impl SessionPlan {
             seed: self.test.design.seed,
             cpu: self.test.design.cpu,
             resolution_ns: host::clock_resolution_ns(),
-            pairs: pairs.records.iter().map(pair).collect(),
-            subject_histogram: histogram::pack(subject.iter().copied()),
-            control_histogram: histogram::pack(control.iter().copied()),
+            pairs: pairs.records.iter().map(session_pair).collect(),
+            subject_histogram: histogram::pack(subject_ns.iter().copied()),
+            control_histogram: histogram::pack(control_ns.iter().copied()),
         }
     }
+}
+
+/// Fills in the round arguments that are unset from the stored design.
+fn apply_stored_rounds(judged: &mut JudgedArgs, design: &SessionDesign) -> exit::Result<()> {
+    if judged.period.is_empty() {
+        judged.period.push(Duration::from_nanos(design.period_ns));
+    }
+    let rounds = &mut judged.rounds;
+    rounds.round_ticks.get_or_insert(design.round_ticks);
+    rounds.warmup.get_or_insert(design.warmup_ticks);
+    if let (None, Some(runtime)) = (rounds.runtime, &design.runtime) {
+        rounds.runtime = Some(runtime.parse().map_err(|e: String| Error::usage(e))?);
+    }
+    Ok(())
+}
+
+/// Checks that a session is measured like those of the stored baseline.
+fn check_same_design(stored: StoredBaseline<'_>, design: &SessionDesign) -> exit::Result<()> {
+    let stored_design = &stored.baseline.scenario;
+    if stored_design == design {
+        return Ok(());
+    }
+    let file = stored.file.display();
+    let differences = format_differences(&stored_design.differences(design));
+    if stored_design.stalls != design.stalls {
+        return Err(usage!(
+            "{file} was recorded by an older osjitter, which counted every late tick as a stall ({differences}), \
+             and can no longer be used: start over with `osjitter gate baseline add {file} --subject {} --replace`; \
+             nothing was measured",
+            design.subject
+        ));
+    }
+    Err(usage!("{file} holds a different session: {differences}; nothing was measured"))
 }

@@ -47,7 +47,7 @@ type RenderFn = fn(&str, &ReportArgs) -> Result<Rendering>;
 const KINDS: [(&str, RenderFn); 7] = [
     (bench::SCHEMA, |text, args| bench::render(text, args.format, args.reference)),
     (Verdict::SCHEMA, |text, args| {
-        make("a verdict", &gate::formats::FORMATS, args.format, &gate::worded(read(text)?))
+        make("a verdict", &gate::formats::FORMATS, args.format, &gate::render_sections(read(text)?))
     }),
     (Comparison::SCHEMA, |text, args| {
         make("a comparison", &compare::formats::FORMATS, args.format, &read(text)?)

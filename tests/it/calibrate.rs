@@ -141,7 +141,7 @@ fn a_gate_plans_the_pairs_that_see_a_change_or_says_that_it_cannot_be_had() {
         .metrics
         .iter()
         .map(|m| format!("{:.1} % at {}", (m.smallest_change[3].ratio - 1.0) * 100.0, m.name));
-    let sees = format!("see a change of {}", looks.collect::<Vec<_>>().join(" and "));
+    let sees = format!("detects a change of {}", looks.collect::<Vec<_>>().join(" and "));
     assert!(said.replace('\n', " ").contains(&sees), "{sees}: {said}");
 
     let gate = |more: &[&str]| {
@@ -188,17 +188,17 @@ fn a_gate_plans_the_pairs_that_see_a_change_or_says_that_it_cannot_be_had() {
     for (args, says) in [
         (
             &["--see", "0.1%", "--floor", "1ns"][..],
-            "a change of 0.1 % at p50 cannot be had here: it takes about",
+            "cannot detect a change of 0.1 % at p50 here: it needs about",
         ),
-        (&["--see", "0.1%", "--floor", "1ns"], "6400 is the most there may be; those see +"),
+        (&["--see", "0.1%", "--floor", "1ns"], "6400 is the maximum in a gate; those detect +"),
         (
             &["--see", &see(seen[3]), "--floor", "1ns", "--max-time", "6s"],
-            "within --max-time; those see +",
+            "within --max-time; those detect +",
         ),
         (&["--see", "4%"], "--floor always tolerates 1.00 us"),
         (&["--see", "5%", "--period", "2ms"], "period: 1000000 ns against 2000000 ns"),
         (&["--see", "p99=5%"], "rounds of 20 ticks are judged by p90"),
-        (&["--see", "5"], "no change \"5\""),
+        (&["--see", "5"], "invalid change \"5\""),
         (&["--see", "5%", "--max-pairs", "50"], "--max-pairs"),
     ] {
         let args: Vec<&str> = args.to_vec();
@@ -282,7 +282,7 @@ fn whole_runs_are_calibrated_and_a_gate_plans_by_that() {
         .run()
         .exits(0)
         .stdout;
-    let sees = format!("see a change of {:.1} % in rate", seen[3] * 100.0);
+    let sees = format!("detects a change of {:.1} % in rate", seen[3] * 100.0);
     assert!(
         table.contains("pairs of runs in") && table.replace('\n', " ").contains(&sees),
         "{sees}: {table}"
@@ -334,7 +334,7 @@ fn whole_runs_are_calibrated_and_a_gate_plans_by_that() {
     for (more, says) in [
         (
             &["--see", "0.001%"][..],
-            "a change of 0.0010 % of rate cannot be had here: it takes about",
+            "cannot detect a change of 0.0010 % of rate here: it needs about",
         ),
         (&["--see", "wall=5%"], "--see names wall, which is not judged; choose from rate"),
         (

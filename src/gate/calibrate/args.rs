@@ -15,10 +15,10 @@ use crate::render::formats::{Format, parser};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Runs one subject or program against itself, in pairs of rounds as the gate does, and reports what a gate can detect on this \
-machine: how far apart two rounds of the same thing are, the smallest change detected at each look, and how often a gate ends \
-undecided. The file is for `osjitter gate --calibration FILE`, which then warns of a tolerance below the noise level, and with \
-`--see 5%` plans the pairs for a change of that size. With --metric, a round is a whole run, as in a gate.
+Runs one subject or program against itself, in pairs of rounds like a gate, and reports what a gate can detect on this \
+machine: how much two rounds of the same subject differ, the smallest change detected at each look, and how often a gate \
+ends undecided. Pass the file to `osjitter gate --calibration FILE`, which then warns of tolerances below the noise level, \
+and with `--see 5%` chooses the number of pairs for a change of that size. With --metric, a round is a whole run.
 
 A gate raises a false alarm in at most 0.5 % of cases by design. A measured rate is reported only from at least 100 real \
 gates, which take about half an hour at 500us.
@@ -28,9 +28,9 @@ Examples:
   osjitter calibrate --max-time 30m --subject tokio-interval --period 1ms --out calibration.json
   osjitter calibrate --command './bench --size 4' --metric wall --metric max-rss
 
-Exit codes: 0 done, 2 bad usage, 4 could not measure or interrupted (what was measured is written, and marked).")]
+Exit codes: 0 done, 2 bad usage, 4 could not measure or interrupted (the pairs so far are written and marked as partial).")]
 pub struct CalibrateArgs {
-    /// How long to measure
+    /// Time to measure
     #[arg(long, alias = "time", value_name = "DURATION", value_parser = units::parse_duration, default_value = "60s", allow_hyphen_values = true)]
     pub max_time: Duration,
     /// Subject to run against itself
@@ -42,17 +42,17 @@ pub struct CalibrateArgs {
     /// Nominal period
     #[arg(long, value_name = "DURATION", value_parser = units::parse_period, default_value = "500us", allow_hyphen_values = true)]
     pub period: Duration,
-    /// Time limit of one round of a command [default: ten times its length, and 10s]
+    /// Time limit of one round of a command [default: 10 times its length plus 10s]
     #[arg(long, value_name = "DURATION", value_parser = units::parse_duration, allow_hyphen_values = true, requires = "command")]
     pub max_round_time: Option<Duration>,
     #[command(flatten)]
     pub runs: WholeRunArgs,
     #[command(flatten)]
     pub rounds: RoundArgs,
-    /// The file to write
+    /// Calibration file to write
     #[arg(long, value_name = "FILE", default_value = "osjitter-calibration.json")]
     pub out: PathBuf,
-    /// What to write to stdout
+    /// Format of the output on stdout
     #[arg(long, value_parser = parser(FORMATS.map(|(format, _)| format)), default_value = "table")]
     pub format: Format,
 }

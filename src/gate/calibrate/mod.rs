@@ -1,4 +1,6 @@
-//! `osjitter calibrate`: what a gate can detect on this machine.
+//! `osjitter calibrate`: measures the changes that a gate can detect on this machine.
+//!
+//! A subject or program runs against itself, so every difference between the sides is noise.
 
 pub mod args;
 mod runs;
@@ -10,6 +12,7 @@ use std::time::{Duration, SystemTime};
 use cli::exit::{self, Error, ExitStatus, usage};
 use cli::units;
 use engine::machine::{host, tuning};
+use engine::program::Program;
 use files::environment::EnvironmentKey;
 use files::file::File;
 use files::fitness::Fitness;
@@ -17,23 +20,27 @@ use files::gate::calibration::{self, Calibration, CalibrationPlan, MIN_CALIBRATI
 use files::gate::verdict;
 use files::report::Host;
 use jitterstat::gate::decision::Rules;
+use jitterstat::gate::round::Pair;
 
-use crate::gate::design::{ENDLESS, PairTest, Sides, scenario};
-use crate::gate::pairs::{Collecting, Pairs, now, same_stall_share};
-use crate::gate::sides::like_a_program;
+use crate::gate::comparison::program_template;
+use crate::gate::design::{ENDLESS, PairSource, PairTest, build_scenario};
+use crate::gate::pairs::{
+    CollectedPairs, CollectionFailure, PairCollection, now, same_stall_share,
+};
+use crate::gate::sides::{Side, Sides};
 use crate::render::formats::{Offer, make};
 use crate::{file_io, interrupt, terminal};
 
 use args::CalibrateArgs;
 
-/// Plans, measures for as long as asked, works out what it means, writes.
+/// Measures for the requested time, then writes and prints the calibration.
 pub fn run(args: &CalibrateArgs) -> exit::Result<ExitStatus> {
     if let Some(program) = args.command.as_ref().filter(|_| !args.runs.metric.is_empty()) {
         return runs::run(program, args);
     }
     let test = plan(args)?;
-    if let Sides::Programs([program, _]) = &test.sides {
-        program.check_exists().map_err(Error::usage)?;
+    if let PairSource::Programs(programs) = &test.source {
+        programs.base.check_exists().map_err(Error::usage)?;
     }
     file_io::prove_writable(&args.out)?;
     test.design.cpu.map_or(Ok(()), tuning::bind)?;
@@ -42,36 +49,41 @@ pub fn run(args: &CalibrateArgs) -> exit::Result<ExitStatus> {
     let stop = Arc::default();
     interrupt::stop_on_interrupt(&stop)?;
     let (subject, seconds, quiet) =
-        (&test.names[0], args.max_time.as_secs_f64(), args.rounds.quiet);
+        (&test.names.base, args.max_time.as_secs_f64(), args.rounds.quiet);
     terminal::note(quiet, &format!("calibrate: {subject} against itself for {seconds:.0}s"));
 
-    let until = now() + args.max_time;
-    let mut ended = false;
-    let enough = |pairs: &[_]| {
-        // As many as there could be if no time went by between the rounds: a script plays in no
-        // time.
-        ended = now() >= until || pairs.len() as u64 >= 2 * test.pairs;
-        ended
+    let deadline = now() + args.max_time;
+    // Scripted rounds take no time, so the number of pairs is limited as well.
+    let max_pairs = 2 * test.pairs;
+    let mut is_complete = false;
+    let is_enough = |pairs: &[Pair]| {
+        is_complete = now() >= deadline || pairs.len() as u64 >= max_pairs;
+        is_complete
     };
-    let pairs = Collecting { stop: &stop, quiet, keep_ticks: false, enough }.run(&test);
-    let calibration = calibration(&test, &pairs, host, started_utc, !ended);
+    let collection = PairCollection { stop: &stop, quiet, keep_ticks: false, is_enough };
+    let pairs = collection.run(&test);
+    let calibration = build_calibration(&test, &pairs, host, started_utc, !is_complete);
 
-    write(&calibration, &text::FORMATS, args)?;
-    ended_as(calibration.failure, calibration.partial)
+    write_and_print(&calibration, &text::FORMATS, args)?;
+    exit_status(calibration.failure, calibration.partial)
 }
 
-/// Writes what was found, and shows it.
-fn write<T: File>(calibration: &T, formats: &[Offer<T>], args: &CalibrateArgs) -> exit::Result<()> {
+/// Writes the calibration to its file and prints it.
+fn write_and_print<T: File>(
+    calibration: &T,
+    formats: &[Offer<T>],
+    args: &CalibrateArgs,
+) -> exit::Result<()> {
     let written = file_io::deliver(calibration.to_json(), Some(&args.out));
     let made = make("a calibration", formats, args.format, calibration)?;
-    let shown = file_io::deliver(made.into_bytes(), None);
+    let printed = file_io::deliver(made.into_bytes(), None);
     if written.is_ok() {
         terminal::note(args.rounds.quiet, &format!("calibration: {}", args.out.display()));
     }
-    written.and(shown)
+    written.and(printed)
 }
 
-fn ended_as(failure: Option<String>, is_partial: bool) -> exit::Result<ExitStatus> {
+fn exit_status(failure: Option<String>, is_partial: bool) -> exit::Result<ExitStatus> {
     match failure {
         Some(failure) => Err(Error::measure(failure)),
         None if is_partial => Ok(ExitStatus::NotMeasured),
@@ -79,49 +91,59 @@ fn ended_as(failure: Option<String>, is_partial: bool) -> exit::Result<ExitStatu
     }
 }
 
-/// The subject against itself, for about as many pairs as the time holds.
+/// Plans the test of the subject against itself, with as many pairs as fit into the time.
 fn plan(args: &CalibrateArgs) -> exit::Result<PairTest> {
     let mut test = match &args.command {
-        Some(program) => {
-            let like = like_a_program(&args.rounds, args.period)?;
-            let programs = [program.clone(), program.clone()];
-            let mut test =
-                PairTest::of_programs(programs, &like, &args.rounds, Rules::new(like.period_ns()));
-            test.max_round_time = args.max_round_time.unwrap_or(test.max_round_time);
-            test
-        }
-        None => {
-            let one = scenario(&args.rounds, args.subject, args.period, ENDLESS)?;
-            let rules = Rules::new(one.period_ns());
-            PairTest::of_subjects([one.clone(), one], &args.rounds, rules)
-        }
+        Some(program) => plan_program(program, args)?,
+        None => plan_subject(args)?,
     };
-    test.pairs = pairs_within(
-        args.max_time,
-        test.pair_time(),
-        "rounds",
-        "shorter rounds with --round-ticks",
-    )?;
+    let advice = "shorter rounds with --round-ticks";
+    test.pairs = pairs_within(args.max_time, test.pair_time(), "rounds", advice)?;
     Ok(test)
 }
 
-/// How many pairs a time holds; refused where those calibrate nothing.
-fn pairs_within(time: Duration, pair_time: Duration, of: &str, or: &str) -> exit::Result<u64> {
+fn plan_program(program: &Program, args: &CalibrateArgs) -> exit::Result<PairTest> {
+    let template = program_template(&args.rounds, args.period)?;
+    let programs = Sides { base: program.clone(), candidate: program.clone() };
+    let rules = Rules::new(template.period_ns());
+    let mut test = PairTest::from_programs(programs, &template, &args.rounds, rules);
+    test.max_round_time = args.max_round_time.unwrap_or(test.max_round_time);
+    Ok(test)
+}
+
+fn plan_subject(args: &CalibrateArgs) -> exit::Result<PairTest> {
+    let scenario = build_scenario(&args.rounds, args.subject, args.period, ENDLESS)?;
+    let rules = Rules::new(scenario.period_ns());
+    let scenarios = Sides { base: scenario.clone(), candidate: scenario };
+    Ok(PairTest::from_subjects(scenarios, &args.rounds, rules))
+}
+
+/// Returns the number of pairs that fit into a time.
+///
+/// # Errors
+/// Returns an error with `advice` if they are too few for a calibration.
+fn pairs_within(
+    time: Duration,
+    pair_time: Duration,
+    noun: &str,
+    advice: &str,
+) -> exit::Result<u64> {
     let pairs = u64::try_from(time.as_nanos() / pair_time.as_nanos().max(1)).unwrap_or(u64::MAX);
     if pairs < MIN_CALIBRATION_PAIRS as u64 {
-        let least = pair_time.as_secs_f64() * MIN_CALIBRATION_PAIRS as f64;
+        let min_seconds = pair_time.as_secs_f64() * MIN_CALIBRATION_PAIRS as f64;
         return Err(usage!(
-            "{} holds {pairs} pairs of {of}, and a calibration takes {MIN_CALIBRATION_PAIRS}: give --max-time {:.0}s or more, or {or}",
+            "{} is enough for {pairs} pairs of {noun}, but a calibration needs {MIN_CALIBRATION_PAIRS}: give --max-time \
+             {:.0}s or more, or {advice}",
             units::format_exact_duration(time),
-            least.ceil()
+            min_seconds.ceil()
         ));
     }
     Ok(pairs)
 }
 
-fn calibration(
+fn build_calibration(
     test: &PairTest,
-    pairs: &Pairs,
+    pairs: &CollectedPairs,
     host: Host,
     started_utc: String,
     partial: bool,
@@ -132,16 +154,18 @@ fn calibration(
     let ticks = test.design.round_ticks + test.design.warmup_ticks;
     let ticking_ns = test.design.period_ns as f64 * ticks as f64 * 2.0 * values.len() as f64;
     let cpus = host.cpus_online.filter(|_| !values.is_empty());
-    let steal_ns = pairs.steal_ns(0).zip(pairs.steal_ns(1)).map(|(a, b)| a + b);
+    let steal_ns = pairs.steal_ns(Side::Base).zip(pairs.steal_ns(Side::Candidate));
+    let steal_ns = steal_ns.map(|(base, candidate)| base + candidate);
+    let rounds = pairs.records.iter().flat_map(|record| record.rounds.iter());
     Calibration {
         schema: SCHEMA.to_owned(),
         tool: host::tool(),
         started_utc,
         duration_ns: pairs.duration_ns(),
         partial,
-        failure: pairs.failure.clone(),
+        failure: pairs.failure.clone().map(CollectionFailure::into_message),
         environment: EnvironmentKey::from_host(&host),
-        subject: test.names[0].clone(),
+        subject: test.names.base.clone(),
         plan: CalibrationPlan::new(&test.design, rules),
         pairs: values.len() as u64,
         pair_ns,
@@ -149,7 +173,7 @@ fn calibration(
         metrics,
         inconclusive: calibration::inconclusive(values, rules, pair_ns),
         real_gates: calibration::real_gates(values, rules),
-        same_stall_share: same_stall_share(pairs.records.iter().flat_map(|(rounds, _)| rounds)),
+        same_stall_share: same_stall_share(rounds),
         fitness: Fitness::from_tally(&pairs.tally, host.cpus_online),
         steal_share: steal_ns.zip(cpus).map(|(ns, cpus)| ns as f64 / (ticking_ns * cpus as f64)),
         rounds: verdict::records(values),

@@ -1,10 +1,12 @@
-//! One program against itself, by numbers of its whole runs.
+//! Calibrates a program by metrics of its whole runs.
 
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant, SystemTime};
 
 use cli::exit::{self, ExitStatus};
 use engine::machine::{host, tuning};
+use engine::measure::metric::ProgramMetric;
 use engine::program::Program;
 use engine::scenario::draw_seed;
 use files::environment::EnvironmentKey;
@@ -16,21 +18,18 @@ use jitterstat::gate::decision::{LOOKS, Rules};
 
 use crate::gate::calibrate::args::CalibrateArgs;
 use crate::gate::calibrate::text::RUN_FORMATS;
-use crate::gate::calibrate::{ended_as, pairs_within, write};
+use crate::gate::calibrate::{exit_status, pairs_within, write_and_print};
+use crate::gate::comparison::program_template;
 use crate::gate::pairs::now;
-use crate::gate::runs::programs::{Programs, Stop, rule};
-use crate::gate::sides::like_a_program;
+use crate::gate::runs::programs::{PairValues, Programs, StopReason, metric_rule};
+use crate::gate::sides::Sides;
 use crate::terminal::Progress;
 use crate::{file_io, interrupt, terminal};
 
-/// Runs pairs for as long as asked, works out what they mean, writes.
+/// Runs pairs for the requested time, then writes and prints the calibration.
 pub fn run(program: &Program, args: &CalibrateArgs) -> exit::Result<ExitStatus> {
-    let like = like_a_program(&args.rounds, args.period)?;
-    let seed = args.rounds.seed.unwrap_or_else(draw_seed);
-    let names = [program.text().to_owned(), program.text().to_owned()];
-    let programs =
-        Programs::new([program, program], names, &args.runs, &like, args.max_round_time, seed);
-    programs.find()?;
+    let programs = plan_programs(program, args)?;
+    programs.check_exist()?;
     file_io::prove_writable(&args.out)?;
     args.rounds.cpu.map_or(Ok(()), tuning::bind)?;
     let host = host::capture();
@@ -38,41 +37,22 @@ pub fn run(program: &Program, args: &CalibrateArgs) -> exit::Result<ExitStatus> 
     let stop = Arc::default();
     interrupt::stop_on_interrupt(&stop)?;
     let (seconds, quiet) = (args.max_time.as_secs_f64(), args.rounds.quiet);
-    terminal::note(
-        quiet,
-        &format!("calibrate: {} against itself for {seconds:.0}s", program.text()),
-    );
+    let message = format!("calibrate: {} against itself for {seconds:.0}s", program.text());
+    terminal::note(quiet, &message);
 
     let started = now();
-    let (mut recorded, mut measuring) = (Vec::new(), started);
-    let mut measure = || -> Result<(), Stop> {
-        let first = programs.warm_up(&stop)?;
-        let pair_time = started.elapsed() / u32::try_from(programs.warmup_runs).unwrap_or(u32::MAX);
-        let numbers = programs.numbers(&first).map_err(Stop::Refused)?;
-        let pairs = pairs_within(args.max_time, pair_time, "runs", "the program less to do")
-            .map_err(Stop::Refused)?;
-        measuring = now();
-        let progress = Progress::new(pairs, quiet);
-        let (values, result) = programs
-            .pairs(&first, &numbers, &stop, &progress, |_| measuring.elapsed() < args.max_time);
-        progress.finish();
-        let of = |(number, values): (&_, _)| {
-            let rule = rule(number, &[], Rules::new(1).floor_ns);
-            RecordedMetric { name: number.name.clone(), unit: number.unit.clone(), rule, values }
-        };
-        recorded = numbers.iter().zip(values).map(of).collect();
-        result.map_err(Stop::from)
-    };
-    let (partial, failure) = match measure() {
+    let mut recording = Recording { metrics: Vec::new(), pairs_started: started };
+    let result = recording.measure(&programs, args, &stop);
+    let (partial, failure) = match result {
         Ok(()) => (false, None),
-        Err(Stop::Refused(refused)) if recorded.is_empty() => return Err(refused),
-        Err(Stop::Refused(refused)) => (true, Some(refused.to_string())),
-        Err(Stop::Cut(why)) => (true, why.message()),
+        Err(StopReason::Refused(error)) if recording.metrics.is_empty() => return Err(error),
+        Err(StopReason::Refused(error)) => (true, Some(error.to_string())),
+        Err(StopReason::RunFailed(failure)) => (true, failure.message()),
     };
-    let duration_ns = ns(started.elapsed());
-    let pairs =
-        recorded.iter().map(|of: &RecordedMetric| of.values.len() as u64).max().unwrap_or(0);
-    let pair_ns = ns(measuring.elapsed()) / pairs.max(1);
+    let duration_ns = nanoseconds(started.elapsed());
+    let pairs = recording.pairs();
+    let pair_ns = nanoseconds(recording.pairs_started.elapsed()) / pairs.max(1);
+    let recorded = &recording.metrics;
     let alpha = Rules::new(1).alpha;
     let calibration = RunCalibration {
         schema: SCHEMA.to_owned(),
@@ -83,25 +63,88 @@ pub fn run(program: &Program, args: &CalibrateArgs) -> exit::Result<ExitStatus> 
         failure,
         environment: EnvironmentKey::from_host(&host),
         program: program.text().to_owned(),
-        plan: RunCalibrationPlan {
-            warmup_runs: programs.warmup_runs,
-            prepare: programs.prepare.as_ref().map(|program| program.text().to_owned()),
-            seed,
-            cpu: args.rounds.cpu,
-            alpha,
-            looks: LOOKS.map(|n| n as u64).into(),
-        },
+        plan: calibration_plan(&programs, args.rounds.cpu, alpha),
         pairs,
         pair_ns,
-        metrics: runs::metrics(&recorded, alpha, &LOOKS, pair_ns),
-        inconclusive: runs::inconclusive(&recorded, alpha, &LOOKS, pair_ns),
-        real_gates: runs::real_gates(&recorded, alpha, &LOOKS),
+        metrics: runs::metrics(recorded, alpha, &LOOKS, pair_ns),
+        inconclusive: runs::inconclusive(recorded, alpha, &LOOKS, pair_ns),
+        real_gates: runs::real_gates(recorded, alpha, &LOOKS),
         warnings: warnings(&[], usize::try_from(pairs).unwrap_or(usize::MAX)),
     };
-    write(&calibration, &RUN_FORMATS, args)?;
-    ended_as(calibration.failure, calibration.partial)
+    write_and_print(&calibration, &RUN_FORMATS, args)?;
+    exit_status(calibration.failure, calibration.partial)
 }
 
-fn ns(length: std::time::Duration) -> u64 {
-    u64::try_from(length.as_nanos()).unwrap_or(u64::MAX)
+fn plan_programs(program: &Program, args: &CalibrateArgs) -> exit::Result<Programs> {
+    let template = program_template(&args.rounds, args.period)?;
+    let seed = args.rounds.seed.unwrap_or_else(draw_seed);
+    let sides = Sides { base: program.clone(), candidate: program.clone() };
+    let names = sides.as_ref().map(|program| program.text().to_owned());
+    Ok(Programs::new(sides, names, &args.runs, &template, args.max_round_time, seed))
+}
+
+fn calibration_plan(programs: &Programs, cpu: Option<usize>, alpha: f64) -> RunCalibrationPlan {
+    RunCalibrationPlan {
+        warmup_runs: programs.warmup_runs,
+        prepare: programs.prepare.as_ref().map(|program| program.text().to_owned()),
+        seed: programs.seed,
+        cpu,
+        alpha,
+        looks: LOOKS.map(|pairs| pairs as u64).into(),
+    }
+}
+
+/// The metrics recorded so far.
+struct Recording {
+    metrics: Vec<RecordedMetric>,
+    /// Start of the first pair, after the dropped runs.
+    pairs_started: Instant,
+}
+
+impl Recording {
+    /// Runs pairs until the time is over. Metrics of complete pairs are kept even if this returns
+    /// an error.
+    fn measure(
+        &mut self,
+        programs: &Programs,
+        args: &CalibrateArgs,
+        stop: &AtomicBool,
+    ) -> Result<(), StopReason> {
+        let started = self.pairs_started;
+        let first_runs = programs.warm_up(stop)?;
+        let warmup_runs = u32::try_from(programs.warmup_runs).unwrap_or(u32::MAX);
+        let pair_time = started.elapsed() / warmup_runs;
+        let metrics = programs.resolve_metrics(&first_runs).map_err(StopReason::Refused)?;
+        let advice = "the program less to do";
+        let max_pairs =
+            pairs_within(args.max_time, pair_time, "runs", advice).map_err(StopReason::Refused)?;
+        let pairs_started = now();
+        self.pairs_started = pairs_started;
+        let progress = Progress::new(max_pairs, args.rounds.quiet);
+        let has_time = || pairs_started.elapsed() < args.max_time;
+        let (values, result) =
+            programs.run_pairs(&first_runs, &metrics, stop, &progress, |_| has_time());
+        progress.finish();
+        let recorded = metrics.iter().zip(values);
+        self.metrics = recorded.map(|(metric, values)| recorded_metric(metric, values)).collect();
+        result.map_err(StopReason::from)
+    }
+
+    /// Returns the number of recorded pairs.
+    fn pairs(&self) -> u64 {
+        self.metrics.iter().map(|metric| metric.values.len() as u64).max().unwrap_or(0)
+    }
+}
+
+fn recorded_metric(metric: &ProgramMetric, values: PairValues) -> RecordedMetric {
+    RecordedMetric {
+        name: metric.name.clone(),
+        unit: metric.unit.clone(),
+        rule: metric_rule(metric, &[], Rules::new(1).floor_ns),
+        values,
+    }
+}
+
+fn nanoseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }

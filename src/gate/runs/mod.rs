@@ -1,4 +1,5 @@
-//! The question of whole runs: is program B worse than A by its wall time, or by any other number?
+//! The comparison of whole runs: is the candidate program worse than the base by its wall time or
+//! another metric?
 
 pub mod programs;
 pub mod text;
@@ -17,88 +18,120 @@ use files::gate::calibration::runs::RunCalibration;
 use files::gate::verdict::{Mode, RunMetric, RunsVerdict};
 use jitterstat::gate::Sides;
 use jitterstat::gate::decision::{Outcome, Reason, Rules};
-use jitterstat::gate::metric::alpha_share;
-use jitterstat::gate::metric::{JudgedMetric, MetricRule};
+use jitterstat::gate::metric::{JudgedMetric, MetricRule, alpha_share};
 
 use crate::gate::args::{GateArgs, Tolerance};
-use crate::gate::calibration;
+use crate::gate::calibration::{self, RunsToJudge};
+use crate::gate::comparison::{
+    DEFAULT_MAX_PAIRS, gated_programs, plan_looks, program_names, program_template, single_period,
+};
 use crate::gate::pairs::now;
 use crate::gate::question::{Gate, Question};
-use crate::gate::sides::{DEFAULT_PAIRS, like_a_program, looks, names, one_period};
-use crate::gate::text::counted;
+use crate::gate::sides::Sides;
+use crate::gate::text::pluralize;
 use crate::terminal::{self, Progress};
 
-use programs::{Programs, Stop, check_tolerances, rule};
+use programs::{PairValues, Programs, StopReason, Values, check_tolerances, metric_rule};
 
-/// What makes a pair of runs shorter.
-const SHORTER: &str = "give the programs less to do";
+/// Advice for a pair of runs that takes too long.
+const SHORTER_RUNS_ADVICE: &str = "give the programs less to do";
 
-/// Two programs to be judged by numbers of their runs.
-struct Runs {
+/// A planned comparison of two programs by metrics of their runs.
+struct RunComparison {
     programs: Programs,
     tolerances: Vec<Tolerance>,
     floor_ns: f64,
-    most_pairs: u64,
-    most_time: Option<Duration>,
-    /// What is known of the noise here, and the changes that are to be seen.
+    max_pairs: u64,
+    max_time: Option<Duration>,
+    /// The noise of this machine.
     calibration: Option<RunCalibration>,
-    see: Vec<Tolerance>,
+    /// Changes that the gate must detect.
+    changes: Vec<Tolerance>,
     cpu: Option<usize>,
+}
+
+/// The judged metrics, with the looks at which they are judged.
+struct MetricPlan {
+    metrics: Vec<ProgramMetric>,
+    rules: Vec<MetricRule>,
+    looks: Vec<usize>,
+    /// Alpha of one metric at one look.
+    alpha_share: f64,
 }
 
 pub fn plan(args: &GateArgs) -> exit::Result<Option<Box<dyn Question>>> {
     if args.runs.metric.is_empty() {
         return Ok(None);
     }
-    let (Some(a), Some(b)) = (&args.baseline_cmd, &args.candidate_cmd) else {
-        return Err(Error::usage(
-            "--metric compares two programs; give --baseline-cmd and --candidate-cmd",
-        ));
-    };
-    let like = like_a_program(&args.judged.rounds, one_period(&args.judged)?)?;
+    let programs = gated_programs(args).ok_or_else(|| {
+        Error::usage("--metric compares two programs; give --baseline-cmd and --candidate-cmd")
+    })?;
+    let names = program_names(args, &programs);
+    let template = program_template(&args.judged.rounds, single_period(&args.judged)?)?;
     let rounds = &args.judged.rounds;
     let seed = rounds.seed.unwrap_or_else(draw_seed);
-    Ok(Some(Box::new(Runs {
-        programs: Programs::new(
-            [a, b],
-            names(args, [a, b]),
-            &args.runs,
-            &like,
-            args.max_round_time,
-            seed,
-        ),
+    Ok(Some(Box::new(RunComparison {
+        programs: Programs::new(programs, names, &args.runs, &template, args.max_round_time, seed),
         tolerances: args.judged.tolerance.clone(),
         floor_ns: args.judged.floor.as_nanos() as f64,
-        most_pairs: args.max_pairs.unwrap_or(DEFAULT_PAIRS[0]),
-        most_time: args.max_time,
+        max_pairs: args.max_pairs.unwrap_or(DEFAULT_MAX_PAIRS),
+        max_time: args.max_time,
         calibration: args.calibration.as_deref().map(calibration::read).transpose()?,
-        see: args.see.clone(),
+        changes: args.see.clone(),
         cpu: rounds.cpu,
     })))
 }
 
-impl Question for Runs {
+impl Question for RunComparison {
     fn announce(&self) -> Vec<String> {
-        vec![format!(
-            "first {} of each side, to be dropped",
-            counted(self.programs.warmup_runs, "run")
-        )]
+        let runs = pluralize(self.programs.warmup_runs, "run");
+        vec![format!("first {runs} of each side, to be dropped")]
     }
 
     fn prepare(&self, _stop: &Arc<AtomicBool>) -> exit::Result<()> {
-        self.programs.find()?;
+        self.programs.check_exist()?;
         self.cpu.map_or(Ok(()), tuning::bind)
     }
 
-    fn ask(self: Box<Self>, gate: &mut Gate) -> exit::Result<()> {
-        if gate.over().is_some() {
-            gate.cut_short(None);
+    fn judge(self: Box<Self>, gate: &mut Gate) -> exit::Result<()> {
+        if gate.stop_reason().is_some() {
+            gate.mark_partial(None);
             return Ok(());
         }
-        let [a, b] = self.programs.names.clone();
-        let mut verdict = RunsVerdict {
-            a,
-            b,
+        let mut verdict = self.empty_verdict();
+        let started = now();
+        match self.measure(gate, &mut verdict, started) {
+            Ok(()) => {}
+            Err(StopReason::Refused(error)) if verdict.pairs == 0 => return Err(error),
+            Err(stop) => mark_stopped(stop, &mut verdict, gate),
+        }
+        verdict.duration_ns = u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        gate.verdict.runs = Some(verdict);
+        Ok(())
+    }
+}
+
+/// Marks a verdict as inconclusive because its runs ended early.
+fn mark_stopped(stop: StopReason, verdict: &mut RunsVerdict, gate: &mut Gate) {
+    let (reason, failure) = match stop {
+        StopReason::Refused(error) => (Reason::NotMeasured, Some(error.to_string())),
+        StopReason::RunFailed(RunFailure::Interrupted) => (Reason::Interrupted, None),
+        StopReason::RunFailed(failure) => (Reason::NotMeasured, failure.message()),
+    };
+    for metric in &mut verdict.metrics {
+        (metric.verdict, metric.reason) = (Outcome::Inconclusive, Some(reason));
+    }
+    (verdict.verdict, verdict.reason) = (Outcome::Inconclusive, Some(reason));
+    gate.mark_partial(failure);
+}
+
+impl RunComparison {
+    /// Builds the verdict before the first run.
+    fn empty_verdict(&self) -> RunsVerdict {
+        let names = self.programs.names.clone();
+        RunsVerdict {
+            a: names.base,
+            b: names.candidate,
             duration_ns: 0,
             verdict: Outcome::Inconclusive,
             reason: None,
@@ -111,148 +144,151 @@ impl Question for Runs {
             pairs: 0,
             looks_taken: 0,
             metrics: Vec::new(),
-        };
-        let started = now();
-        match self.measure(gate, &mut verdict, started) {
-            Ok(()) => {}
-            Err(Stop::Refused(error)) if verdict.pairs == 0 => return Err(error),
-            Err(stop) => {
-                let (reason, failure) = match stop {
-                    Stop::Refused(error) => (Reason::NotMeasured, Some(error.to_string())),
-                    Stop::Cut(RunFailure::Interrupted) => (Reason::Interrupted, None),
-                    Stop::Cut(why) => (Reason::NotMeasured, why.message()),
-                };
-                verdict
-                    .metrics
-                    .iter_mut()
-                    .for_each(|m| (m.verdict, m.reason) = (Outcome::Inconclusive, Some(reason)));
-                (verdict.verdict, verdict.reason) = (Outcome::Inconclusive, Some(reason));
-                gate.cut_short(failure);
-            }
         }
-        verdict.duration_ns = u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        gate.verdict.runs = Some(verdict);
-        Ok(())
     }
-}
 
-impl Runs {
-    /// Runs both until a look decides; what there is of it is in the verdict in any case.
+    /// Runs both programs until a look decides. The verdict contains the pairs so far even if this
+    /// returns an error.
     fn measure(
         &self,
         gate: &mut Gate,
         verdict: &mut RunsVerdict,
         started: Instant,
-    ) -> Result<(), Stop> {
-        let first = self.programs.warm_up(&gate.stop)?;
-        let pair_time =
-            started.elapsed() / u32::try_from(self.programs.warmup_runs).unwrap_or(u32::MAX);
-        let (numbers, looks) = self.plan_looks(&first, pair_time).map_err(Stop::Refused)?;
-        let rules: Vec<MetricRule> = numbers.iter().map(|number| self.rule(number)).collect();
-        if let Some(calibration) = &self.calibration {
-            let said = calibration::run_warnings(
-                calibration,
-                &numbers,
-                &rules,
-                &looks,
-                &gate.verdict.host,
-            );
-            gate.warn_early(said);
-        }
-        let takes = |pairs: usize| pair_time.as_secs_f64() * pairs as f64;
-        let last = looks[looks.len() - 1];
-        let announced = format!(
-            "gate: {} to the first look, at most {} to the last",
-            format_duration(takes(looks[0])),
-            format_duration(takes(last))
-        );
-        terminal::note(gate.quiet, &announced);
-        verdict.looks = looks.iter().map(|&n| n as u64).collect();
-        let share = alpha_share(verdict.alpha, numbers.len(), looks.len());
-        let progress = Progress::new(last as u64, gate.quiet);
-        let mut over = false;
+    ) -> Result<(), StopReason> {
+        let first_runs = self.programs.warm_up(&gate.stop)?;
+        let warmup_runs = u32::try_from(self.programs.warmup_runs).unwrap_or(u32::MAX);
+        let pair_time = started.elapsed() / warmup_runs;
+        let plan = self.plan_metrics(&first_runs, pair_time).map_err(StopReason::Refused)?;
+        self.announce_plan(&plan, pair_time, gate);
+        verdict.looks = plan.looks.iter().map(|&pairs| pairs as u64).collect();
+        let progress = Progress::new(plan.last_look() as u64, gate.quiet);
+        let mut is_time_over = false;
         let (values, result) =
-            self.programs.pairs(&first, &numbers, &gate.stop, &progress, |values| {
+            self.programs.run_pairs(&first_runs, &plan.metrics, &gate.stop, &progress, |values| {
+                plan.take_look(values, verdict);
                 let pairs = values[0].len();
-                verdict.pairs = pairs as u64;
-                if looks.contains(&pairs) {
-                    verdict.looks_taken += 1;
-                    let judged = rules
-                        .iter()
-                        .zip(values)
-                        .map(|(rule, values)| rule.judge(values, share, pairs == last));
-                    verdict.verdict = Outcome::worst_of(judged.map(|j| j.outcome));
-                }
-                let is_open = verdict.verdict == Outcome::Inconclusive && pairs < last;
-                // The looks were planned by the first runs; later ones may take longer.
-                over = is_open && self.most_time.is_some_and(|most| started.elapsed() > most);
-                is_open && !over
+                let is_open = verdict.verdict == Outcome::Inconclusive && pairs < plan.last_look();
+                // The first runs determined the looks; later runs can take longer.
+                is_time_over = is_open && self.max_time.is_some_and(|max| started.elapsed() > max);
+                is_open && !is_time_over
             });
         progress.finish();
-        // The last look, or what there is without one.
-        let of = |((number, rule), values): ((&ProgramMetric, &MetricRule), &Vec<Sides<f64>>)| {
-            let judged = rule.judge(values, share, verdict.pairs == last as u64);
-            metric_of(number, judged, values)
-        };
-        let mut metrics: Vec<RunMetric> = numbers.iter().zip(&rules).zip(&values).map(of).collect();
-        for metric in metrics.iter_mut().filter(|_| over) {
-            // Between two looks nothing is decided.
-            metric.verdict = Outcome::Inconclusive;
-            metric.reason.get_or_insert(Reason::TooFewRounds);
+        plan.complete_verdict(&values, is_time_over, verdict);
+        result.map_err(StopReason::from)
+    }
+
+    fn announce_plan(&self, plan: &MetricPlan, pair_time: Duration, gate: &mut Gate) {
+        if let Some(calibration) = &self.calibration {
+            let warnings = calibration::run_warnings(
+                calibration,
+                &plan.metrics,
+                &plan.rules,
+                &plan.looks,
+                &gate.verdict.host,
+            );
+            gate.warn_early(warnings);
         }
-        let open =
-            metrics.iter().find_map(|m| m.reason.filter(|_| m.verdict == Outcome::Inconclusive));
-        verdict.reason = open.filter(|_| verdict.verdict == Outcome::Inconclusive);
-        verdict.metrics = if verdict.pairs == 0 { Vec::new() } else { metrics };
-        result.map_err(Stop::from)
+        let duration = |pairs: usize| format_duration(pair_time.as_secs_f64() * pairs as f64);
+        let (first, last) = (duration(plan.looks[0]), duration(plan.last_look()));
+        let message = format!("gate: {first} to the first look, at most {last} to the last");
+        terminal::note(gate.quiet, &message);
     }
 
-    /// What is judged, and when it is looked at: as the changes ask that are to be seen.
-    fn plan_looks(
+    /// Resolves the metrics by the first runs, and plans the looks that detect the requested
+    /// changes.
+    fn plan_metrics(
         &self,
-        first: &[RunValues; 2],
+        first_runs: &Sides<RunValues>,
         pair_time: Duration,
-    ) -> exit::Result<(Vec<ProgramMetric>, Vec<usize>)> {
-        let numbers = self.programs.numbers(first)?;
-        check_tolerances("--tolerance", &self.tolerances, &numbers)?;
-        check_tolerances("--see", &self.see, &numbers)?;
-        let looks = |pairs: u64, most: Option<Duration>| {
-            looks(Mode::Interleaved, pairs, pair_time, most, SHORTER)
+    ) -> exit::Result<MetricPlan> {
+        let metrics = self.programs.resolve_metrics(first_runs)?;
+        check_tolerances("--tolerance", &self.tolerances, &metrics)?;
+        check_tolerances("--see", &self.changes, &metrics)?;
+        // A change to detect is not tolerated.
+        let tolerances = [&self.tolerances[..], &self.changes].concat();
+        let rules: Vec<MetricRule> =
+            metrics.iter().map(|metric| metric_rule(metric, &tolerances, self.floor_ns)).collect();
+        let looks = |pairs: u64, max_time: Option<Duration>| {
+            plan_looks(Mode::Interleaved, pairs, pair_time, max_time, SHORTER_RUNS_ADVICE)
         };
-        let pairs = match &self.calibration {
-            Some(calibration) if !self.see.is_empty() => {
-                let rules: Vec<MetricRule> =
-                    numbers.iter().map(|number| self.rule(number)).collect();
-                let untimed = |pairs| looks(pairs, None);
-                let time = (self.most_time, pair_time);
-                calibration::runs_to_see(calibration, (&numbers, &rules), &self.see, time, untimed)?
+        let max_pairs = match &self.calibration {
+            Some(calibration) if !self.changes.is_empty() => {
+                let runs = RunsToJudge { metrics: &metrics, rules: &rules, pair_time };
+                calibration::runs_to_see(
+                    calibration,
+                    runs,
+                    &self.changes,
+                    self.max_time,
+                    |pairs| looks(pairs, None),
+                )?
             }
-            _ => self.most_pairs,
+            _ => self.max_pairs,
         };
-        Ok((numbers, looks(pairs, self.most_time)?))
-    }
-
-    /// What is to be seen is not tolerated.
-    fn rule(&self, number: &ProgramMetric) -> MetricRule {
-        let asked = [&self.tolerances[..], &self.see].concat();
-        rule(number, &asked, self.floor_ns)
+        let looks = looks(max_pairs, self.max_time)?;
+        let alpha_share = alpha_share(Rules::new(1).alpha, metrics.len(), looks.len());
+        Ok(MetricPlan { metrics, rules, looks, alpha_share })
     }
 }
 
-fn metric_of(number: &ProgramMetric, judged: JudgedMetric, values: &[Sides<f64>]) -> RunMetric {
+impl MetricPlan {
+    fn last_look(&self) -> usize {
+        self.looks[self.looks.len() - 1]
+    }
+
+    /// Judges the pairs so far, if their number is that of a look.
+    fn take_look(&self, values: &Values, verdict: &mut RunsVerdict) {
+        let pairs = values[0].len();
+        verdict.pairs = pairs as u64;
+        if !self.looks.contains(&pairs) {
+            return;
+        }
+        verdict.looks_taken += 1;
+        let is_last = pairs == self.last_look();
+        let outcomes = self.judge(values, is_last).map(|judged| judged.outcome);
+        verdict.verdict = Outcome::worst_of(outcomes);
+    }
+
+    fn judge(&self, values: &Values, is_last: bool) -> impl Iterator<Item = JudgedMetric> {
+        let rules_with_values = self.rules.iter().zip(values);
+        rules_with_values.map(move |(rule, values)| rule.judge(values, self.alpha_share, is_last))
+    }
+
+    /// Adds the metrics of all pairs to the verdict. If the time limit ended the runs between two
+    /// looks, nothing is decided.
+    fn complete_verdict(&self, values: &Values, is_time_over: bool, verdict: &mut RunsVerdict) {
+        let is_last = verdict.pairs == self.last_look() as u64;
+        let mut metrics = Vec::new();
+        for (metric, (judged, values)) in
+            self.metrics.iter().zip(self.judge(values, is_last).zip(values))
+        {
+            metrics.push(run_metric(metric, judged, values.clone()));
+        }
+        for metric in metrics.iter_mut().filter(|_| is_time_over) {
+            metric.verdict = Outcome::Inconclusive;
+            metric.reason.get_or_insert(Reason::TooFewRounds);
+        }
+        let mut open = metrics.iter().filter(|m| m.verdict == Outcome::Inconclusive);
+        let open_reason = open.find_map(|metric| metric.reason);
+        verdict.reason = open_reason.filter(|_| verdict.verdict == Outcome::Inconclusive);
+        verdict.metrics = if verdict.pairs == 0 { Vec::new() } else { metrics };
+    }
+}
+
+fn run_metric(metric: &ProgramMetric, judged: JudgedMetric, values: PairValues) -> RunMetric {
+    let [a, b] = judged.sides;
     RunMetric {
-        name: number.name.clone(),
-        unit: number.unit.clone(),
-        higher_is_better: number.higher_is_better,
+        name: metric.name.clone(),
+        unit: metric.unit.clone(),
+        higher_is_better: metric.higher_is_better,
         verdict: judged.outcome,
         reason: judged.reason,
         ratio: judged.ratio,
         ratio_interval: judged.ratio_interval.map(Into::into),
         tolerated_ratio: judged.tolerated_ratio,
-        a: judged.sides.base,
-        b: judged.sides.candidate,
+        a,
+        b,
         pairs: judged.pairs as u64,
         pairs_to_decide: judged.pairs_to_decide,
-        values: values.iter().map(|&pair| pair.into()).collect(),
+        values,
     }
 }

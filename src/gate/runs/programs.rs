@@ -1,4 +1,4 @@
-//! Two programs, run in pairs for numbers of their whole runs.
+//! Runs two programs in pairs and collects metrics of their whole runs.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -15,127 +15,134 @@ use jitterstat::gate::metric::MetricRule;
 use jitterstat::stats::random::SplitMix64;
 
 use crate::gate::args::{Tolerance, WholeRunArgs};
+use crate::gate::sides::{Side, Sides};
 use crate::terminal::Progress;
 
-/// Tolerated of a number, and of a tail percentile, unless told otherwise.
-const TOLERANCE: [f64; 2] = [0.05, 0.20];
-/// Time limit of the first run, of which nothing is known.
-const FIRST_LIMIT: Duration = Duration::from_secs(600);
+/// Default tolerance of a metric, as a share.
+const DEFAULT_TOLERANCE: f64 = 0.05;
+/// Default tolerance of a tail percentile, as a share.
+const DEFAULT_TAIL_TOLERANCE: f64 = 0.20;
+/// Time limit of the first run, before the length of a run is known.
+const FIRST_RUN_TIMEOUT: Duration = Duration::from_secs(600);
 
-/// The two sides, and what is wanted of their runs.
+/// The two programs and the requested metrics of their runs.
 pub struct Programs {
-    pub sides: [Program; 2],
-    pub names: [String; 2],
+    pub sides: Sides<Program>,
+    pub names: Sides<String>,
     pub wanted: Vec<MetricSpec>,
+    /// Command to run before each run.
     pub prepare: Option<Program>,
     pub warmup_runs: u64,
     min_run_time: Duration,
-    /// What they are asked, should they tick.
+    /// Period that a ticking program is requested to use.
     period: Duration,
-    ticks: [u64; 2],
-    limit: Option<Duration>,
+    /// Ticks that a ticking program is requested to record.
+    ticks: u64,
+    /// Leading ticks that a ticking program is requested to drop.
+    warmup_ticks: u64,
+    max_run_time: Option<Duration>,
     pub seed: u64,
 }
 
-/// Why there is no number.
-pub enum Stop {
-    /// Nothing was measured: bad usage.
+/// Why the runs ended before a result.
+pub enum StopReason {
+    /// The user made a mistake, so the runs cannot be judged.
     Refused(Error),
-    Cut(RunFailure),
+    /// A run failed or was interrupted.
+    RunFailed(RunFailure),
 }
 
-impl From<RunFailure> for Stop {
-    fn from(why: RunFailure) -> Self {
-        match why {
-            RunFailure::NotStarted(what) => Self::Refused(Error::usage(what)),
-            why => Self::Cut(why),
+impl From<RunFailure> for StopReason {
+    fn from(failure: RunFailure) -> Self {
+        match failure {
+            RunFailure::NotStarted(message) => Self::Refused(Error::usage(message)),
+            failure => Self::RunFailed(failure),
         }
     }
 }
 
-/// The values of each number, of both sides, pair by pair.
-pub type Values = Vec<Vec<Sides<f64>>>;
+/// The values of one metric, pair by pair: the base first.
+pub type PairValues = Vec<[f64; 2]>;
+
+/// The values of each metric.
+pub type Values = Vec<PairValues>;
 
 impl Programs {
-    /// `like` has the length of a round, for programs that tick.
+    /// `template` has the length of a round, for programs that tick.
     pub fn new(
-        sides: [&Program; 2],
-        names: [String; 2],
+        sides: Sides<Program>,
+        names: Sides<String>,
         args: &WholeRunArgs,
-        like: &Scenario,
-        limit: Option<Duration>,
+        template: &Scenario,
+        max_run_time: Option<Duration>,
         seed: u64,
     ) -> Self {
         Self {
-            sides: sides.map(Program::clone),
+            sides,
             names,
             wanted: args.metric.clone(),
             prepare: args.prepare.clone(),
             warmup_runs: args.warmup_runs,
             min_run_time: args.min_run_time,
-            period: like.period,
-            ticks: [like.round_ticks, like.warmup_ticks],
-            limit,
+            period: template.period,
+            ticks: template.round_ticks,
+            warmup_ticks: template.warmup_ticks,
+            max_run_time,
             seed,
         }
     }
 
-    /// Refuses what cannot be started.
-    pub fn find(&self) -> exit::Result<()> {
-        self.sides
-            .iter()
-            .chain(&self.prepare)
-            .try_for_each(Program::check_exists)
-            .map_err(Error::usage)
+    /// Checks that all programs exist.
+    pub fn check_exist(&self) -> exit::Result<()> {
+        let mut programs = self.sides.iter().chain(&self.prepare);
+        programs.try_for_each(Program::check_exists).map_err(Error::usage)
     }
 
-    /// The runs that are dropped: they fill the caches, and the last of each side shows what can be
-    /// judged.
-    pub fn warm_up(&self, stop: &AtomicBool) -> Result<[RunValues; 2], Stop> {
-        let limit = self.limit.unwrap_or(FIRST_LIMIT);
+    /// Runs each side before the first pair, to fill caches.
+    ///
+    /// Returns the last run of each side, which shows the metrics that can be judged.
+    pub fn warm_up(&self, stop: &AtomicBool) -> Result<Sides<RunValues>, StopReason> {
+        let limit = self.max_run_time.unwrap_or(FIRST_RUN_TIMEOUT);
         for _ in 1..self.warmup_runs {
-            [0, 1].into_iter().try_for_each(|side| self.run(side, limit, stop).map(drop))?;
+            self.run(Side::Base, limit, stop)?;
+            self.run(Side::Candidate, limit, stop)?;
         }
-        Ok([self.run(0, limit, stop)?, self.run(1, limit, stop)?])
+        let base = self.run(Side::Base, limit, stop)?;
+        let candidate = self.run(Side::Candidate, limit, stop)?;
+        Ok(Sides { base, candidate })
     }
 
-    fn run(
-        &self,
-        side: usize,
-        limit: Duration,
-        stop: &AtomicBool,
-    ) -> Result<RunValues, RunFailure> {
-        let asked = RunRequest {
+    fn run(&self, side: Side, limit: Duration, stop: &AtomicBool) -> Result<RunValues, RunFailure> {
+        let request = RunRequest {
             period: self.period,
-            ticks: self.ticks[0],
-            warmup: self.ticks[1],
+            ticks: self.ticks,
+            warmup: self.warmup_ticks,
             series: Series::Metrics,
             limit,
         };
         if let Some(prepare) = &self.prepare {
-            child::run(
-                prepare,
-                RunRequest { limit: self.limit.unwrap_or(FIRST_LIMIT), ..asked },
-                stop,
-            )?;
+            let limit = self.max_run_time.unwrap_or(FIRST_RUN_TIMEOUT);
+            child::run(prepare, RunRequest { limit, ..request }, stop)?;
         }
         if stop.load(Ordering::Relaxed) {
             return Err(RunFailure::Interrupted);
         }
-        metric::run(&self.sides[side], &self.wanted, asked, stop)
+        metric::run(&self.sides[side], &self.wanted, request, stop)
     }
 
-    /// What is judged, by a run of each side; refused where a side does not show it, or they show
-    /// different things.
-    pub fn numbers(&self, first: &[RunValues; 2]) -> exit::Result<Vec<ProgramMetric>> {
-        let of = |side: usize| {
-            let name = self.sides[side].text();
-            metric::resolve_metrics(&self.wanted, &first[side])
-                .map_err(|what| usage!("{name}: {what}; nothing was judged"))
-        };
-        let [a, b] = [of(0)?, of(1)?];
-        let said = |n: &ProgramMetric| (n.name.clone(), n.unit.clone(), n.higher_is_better);
-        if let Some((a, b)) = a.iter().zip(&b).find(|(a, b)| said(a) != said(b)) {
+    /// Resolves the requested metrics by a run of each side.
+    ///
+    /// # Errors
+    /// Returns an error if a side lacks a metric, the sides report different metrics, a metric is
+    /// requested twice, or the runs are too short to be judged.
+    pub fn resolve_metrics(
+        &self,
+        first_runs: &Sides<RunValues>,
+    ) -> exit::Result<Vec<ProgramMetric>> {
+        let base = self.resolve_side(Side::Base, first_runs)?;
+        let candidate = self.resolve_side(Side::Candidate, first_runs)?;
+        let mut pairs = base.iter().zip(&candidate);
+        if let Some((a, b)) = pairs.find(|(a, b)| !is_same_metric(a, b)) {
             return Err(usage!(
                 "the sides write different metrics: {} in {} and {} in {}",
                 a.name,
@@ -144,51 +151,63 @@ impl Programs {
                 b.unit
             ));
         }
-        if let Some(twice) = (1..a.len()).find(|&i| a[..i].contains(&a[i])) {
-            return Err(usage!("--metric asks twice for {}", a[twice].name));
+        if let Some(index) = (1..base.len()).find(|&i| base[..i].contains(&base[i])) {
+            return Err(usage!("--metric names {} twice", base[index].name));
         }
-        let shortest = first[0].wall.min(first[1].wall);
-        if self.wanted.iter().any(MetricSpec::includes_startup) && shortest < self.min_run_time {
-            return Err(usage!(
-                "a run takes {}, and starting the process is much of that; give it more to do, or a shorter \
-                 --min-run-time than {}",
-                format_time(i64::try_from(shortest.as_nanos()).unwrap_or(i64::MAX)),
-                format_exact_duration(self.min_run_time)
-            ));
-        }
-        Ok(b)
+        self.check_run_time(first_runs)?;
+        Ok(candidate)
     }
 
-    /// Runs pairs, in an order drawn for each, while `goes_on` by what there is; that is kept
-    /// whatever ends them.
-    pub fn pairs(
+    fn resolve_side(
         &self,
-        first: &[RunValues; 2],
-        numbers: &[ProgramMetric],
+        side: Side,
+        first_runs: &Sides<RunValues>,
+    ) -> exit::Result<Vec<ProgramMetric>> {
+        let name = self.sides[side].text();
+        metric::resolve_metrics(&self.wanted, &first_runs[side])
+            .map_err(|reason| usage!("{name}: {reason}; nothing was judged"))
+    }
+
+    /// Checks that starting the process is only a small part of a run, if a metric includes it.
+    fn check_run_time(&self, first_runs: &Sides<RunValues>) -> exit::Result<()> {
+        let shortest = first_runs.base.wall.min(first_runs.candidate.wall);
+        let includes_startup = self.wanted.iter().any(MetricSpec::includes_startup);
+        if !includes_startup || shortest >= self.min_run_time {
+            return Ok(());
+        }
+        Err(usage!(
+            "a run takes {}, and starting the process is much of that; give it more to do, or a shorter \
+             --min-run-time than {}",
+            format_time(i64::try_from(shortest.as_nanos()).unwrap_or(i64::MAX)),
+            format_exact_duration(self.min_run_time)
+        ))
+    }
+
+    /// Runs pairs, each in random order, while `should_continue` returns true for the values so
+    /// far.
+    ///
+    /// Returns the values of all complete pairs, even if a run fails.
+    pub fn run_pairs(
+        &self,
+        first_runs: &Sides<RunValues>,
+        metrics: &[ProgramMetric],
         stop: &AtomicBool,
         progress: &Progress,
-        mut goes_on: impl FnMut(&Values) -> bool,
+        mut should_continue: impl FnMut(&Values) -> bool,
     ) -> (Values, Result<(), RunFailure>) {
-        let limit = self.limit.unwrap_or(child::hang_timeout(first[0].wall.max(first[1].wall)));
+        let longest = first_runs.base.wall.max(first_runs.candidate.wall);
+        let limit = self.max_run_time.unwrap_or(child::hang_timeout(longest));
         let mut random = SplitMix64::new(self.seed);
-        let mut values: Values = vec![Vec::new(); numbers.len()];
+        let mut values: Values = vec![Vec::new(); metrics.len()];
         let mut pairs = 0;
-        while goes_on(&values) {
-            let one = |side: usize| {
+        while should_continue(&values) {
+            let run = |side: Side| {
                 progress.show(&self.names[side], pairs);
-                self.run(side, limit, stop).and_then(|run| self.read(side, numbers, &run))
+                self.run(side, limit, stop).and_then(|run| self.metric_values(side, metrics, &run))
             };
-            let both = if random.coin() {
-                one(0).and_then(|a| Ok([a, one(1)?]))
-            } else {
-                one(1).and_then(|b| Ok([one(0)?, b]))
-            };
-            match both {
-                Ok([a, b]) => values
-                    .iter_mut()
-                    .zip(a.into_iter().zip(b))
-                    .for_each(|(values, (base, candidate))| values.push(Sides { base, candidate })),
-                Err(why) => return (values, Err(why)),
+            match run_pair(random.coin(), run) {
+                Ok(pair) => push_pair(&mut values, pair),
+                Err(failure) => return (values, Err(failure)),
             }
             pairs += 1;
             progress.step();
@@ -196,60 +215,95 @@ impl Programs {
         (values, Ok(()))
     }
 
-    /// The numbers of a run.
-    fn read(
+    /// Returns the value of each metric in a run.
+    fn metric_values(
         &self,
-        side: usize,
-        numbers: &[ProgramMetric],
+        side: Side,
+        metrics: &[ProgramMetric],
         run: &RunValues,
     ) -> Result<Vec<f64>, RunFailure> {
         let values: Result<Vec<f64>, String> =
-            numbers.iter().map(|number| number.value(run)).collect();
-        values.map_err(|what| RunFailure::Failed(format!("{}: {what}", self.sides[side].text())))
+            metrics.iter().map(|metric| metric.value(run)).collect();
+        let name = self.sides[side].text();
+        values.map_err(|reason| RunFailure::Failed(format!("{name}: {reason}")))
     }
 }
 
-/// By what a number is judged, with the tolerances that were asked for.
-pub fn rule(number: &ProgramMetric, tolerances: &[Tolerance], floor_ns: f64) -> MetricRule {
-    let is_tail =
-        ["p90", "p95", "p99"].iter().any(|tail| number.name.ends_with(&format!(":{tail}")));
-    let asked = tolerances.iter().rev().find(|tolerance| is_for(tolerance, &number.name));
+fn is_same_metric(a: &ProgramMetric, b: &ProgramMetric) -> bool {
+    a.name == b.name && a.unit == b.unit && a.higher_is_better == b.higher_is_better
+}
+
+/// Runs both sides.
+fn run_pair<T>(
+    base_first: bool,
+    run: impl Fn(Side) -> Result<T, RunFailure>,
+) -> Result<Sides<T>, RunFailure> {
+    if base_first {
+        let base = run(Side::Base)?;
+        Ok(Sides { base, candidate: run(Side::Candidate)? })
+    } else {
+        let candidate = run(Side::Candidate)?;
+        Ok(Sides { base: run(Side::Base)?, candidate })
+    }
+}
+
+fn push_pair(values: &mut Values, pair: Sides<Vec<f64>>) {
+    let pairs = pair.base.into_iter().zip(pair.candidate);
+    for (values, (base, candidate)) in values.iter_mut().zip(pairs) {
+        values.push([base, candidate]);
+    }
+}
+
+/// Builds the rule of a metric, with the last tolerance that applies to it.
+pub fn metric_rule(metric: &ProgramMetric, tolerances: &[Tolerance], floor_ns: f64) -> MetricRule {
+    let tails = [":p90", ":p95", ":p99"];
+    let is_tail = tails.iter().any(|tail| metric.name.ends_with(tail));
+    let default_tolerance = if is_tail { DEFAULT_TAIL_TOLERANCE } else { DEFAULT_TOLERANCE };
+    let mut latest_first = tolerances.iter().rev();
+    let tolerance = latest_first.find(|tolerance| applies_to(tolerance, &metric.name));
+    let is_time = metric.unit == "ns" && !metric.higher_is_better;
     MetricRule {
-        higher_is_better: number.higher_is_better,
-        tolerance: asked.map_or(TOLERANCE[usize::from(is_tail)], |tolerance| tolerance.rise),
-        floor: if number.unit == "ns" && !number.higher_is_better { floor_ns } else { 0.0 },
+        higher_is_better: metric.higher_is_better,
+        tolerance: tolerance.map_or(default_tolerance, |tolerance| tolerance.rise),
+        floor: if is_time { floor_ns } else { 0.0 },
     }
 }
 
-/// Refuses a tolerance of something else, or a fall by more than there is; `option` is where it was
-/// given.
+/// Checks that every tolerance applies to a judged metric, and that no metric is tolerated to fall
+/// by 100 % or more. `option` is the flag that set the tolerances.
 pub fn check_tolerances(
     option: &str,
     tolerances: &[Tolerance],
-    numbers: &[ProgramMetric],
+    metrics: &[ProgramMetric],
 ) -> exit::Result<()> {
-    if let Some(unknown) =
-        tolerances.iter().find(|t| !numbers.iter().any(|number| is_for(t, &number.name)))
-    {
-        let names: Vec<&str> = numbers.iter().map(|number| number.name.as_str()).collect();
+    let is_judged =
+        |tolerance: &Tolerance| metrics.iter().any(|metric| applies_to(tolerance, &metric.name));
+    if let Some(unknown) = tolerances.iter().find(|tolerance| !is_judged(tolerance)) {
+        let names: Vec<&str> = metrics.iter().map(|metric| metric.name.as_str()).collect();
         return Err(usage!(
             "{option} names {}, which is not judged; choose from {}",
             unknown.name,
             names.join(", ")
         ));
     }
-    let falls = |t: &&Tolerance| numbers.iter().any(|n| n.higher_is_better && is_for(t, &n.name));
-    match tolerances.iter().filter(|t| t.rise >= 1.0).find(falls) {
-        Some(t) => {
-            Err(usage!("more of {} is better: it cannot fall by {:.0}%", t.name, t.rise * 100.0))
+    let can_only_fall = |tolerance: &Tolerance| {
+        let mut rising = metrics.iter().filter(|metric| metric.higher_is_better);
+        rising.any(|metric| applies_to(tolerance, &metric.name))
+    };
+    let mut excessive = tolerances.iter().filter(|tolerance| tolerance.rise >= 1.0);
+    match excessive.find(|tolerance| can_only_fall(tolerance)) {
+        Some(Tolerance { name, rise }) => {
+            Err(usage!("more of {name} is better: it cannot fall by {:.0}%", rise * 100.0))
         }
         None => Ok(()),
     }
 }
 
-/// By its whole name, or by that of the metric for all its percentiles; without a name it is for
-/// all.
-pub fn is_for(tolerance: &Tolerance, name: &str) -> bool {
-    let rest = name.strip_prefix(&tolerance.name);
+/// Returns whether a tolerance applies to a metric.
+///
+/// It names one metric or, without a percentile, all percentiles of a metric. A tolerance without
+/// a name applies to every metric.
+pub fn applies_to(tolerance: &Tolerance, metric_name: &str) -> bool {
+    let rest = metric_name.strip_prefix(&tolerance.name);
     tolerance.name.is_empty() || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(':'))
 }

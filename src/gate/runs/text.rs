@@ -1,46 +1,49 @@
-//! Whole runs of two programs, judged, for people.
+//! The sections of a verdict about whole runs.
 
 use cli::amount::format_amount;
 use cli::time::format_duration;
 use files::gate::verdict::{RunMetric, RunsVerdict, Verdict};
 use jitterstat::gate::decision::Outcome;
 
-use crate::gate::reading::Judged;
-use crate::gate::text::{Section, code, counted};
+use crate::gate::explain::MetricView;
+use crate::gate::text::{KeyColumn, Section, Title, format_code, pluralize};
 
 pub fn sections(verdict: &Verdict) -> Vec<Section> {
     verdict.runs.iter().map(section).collect()
 }
 
-fn section(of: &RunsVerdict) -> Section {
-    let RunsVerdict { a, b, pairs, .. } = of;
-    let seconds = of.duration_ns as f64 / 1e9;
-    let row = |m: &RunMetric| {
-        Judged::from(m).row(
-            b,
-            &m.name,
-            vec![format_amount(m.a, &m.unit), format_amount(m.b, &m.unit)],
-        )
+fn section(verdict: &RunsVerdict) -> Section {
+    let RunsVerdict { a, b, pairs, .. } = verdict;
+    let seconds = verdict.duration_ns as f64 / 1e9;
+    let looks = pluralize(verdict.looks_taken, "look");
+    let row = |metric: &RunMetric| {
+        let medians = [metric.a, metric.b].map(|value| format_amount(value, &metric.unit));
+        MetricView::from(metric).row(b, &metric.name, medians.into())
     };
-    let open = of.metrics.iter().filter(|m| m.verdict == Outcome::Inconclusive);
-    let to_decide = open.filter_map(|m| m.pairs_to_decide).max();
-    let advice = to_decide.filter(|_| of.verdict == Outcome::Inconclusive && *pairs > 0).map(|n| {
-        let takes = seconds / *pairs as f64 * n as f64;
-        let takes = format_duration(takes);
-        format!("about {n} pairs of runs ({takes}) would probably decide {b} against {a}: --max-pairs {n}")
-    });
     Section {
-        title: [format!("A  {a}\nB  {b}"), format!("A: {}, B: {}", code(a), code(b))],
-        of: ("Metric", code),
+        title: Title::from_sides(a, b),
+        key_column: KeyColumn { heading: "Metric", format: format_code },
         headings: vec!["median A", "median B", "change", "interval", "tolerated"],
-        rows: of.metrics.iter().map(row).collect(),
-        measured: format!(
-            "{pairs} pairs of runs, {}, {seconds:.1}s",
-            counted(of.looks_taken, "look")
-        ),
+        rows: verdict.metrics.iter().map(row).collect(),
+        measured: format!("{pairs} pairs of runs, {looks}, {seconds:.1}s"),
         sides: Vec::new(),
         notes: Vec::new(),
         lifts: Vec::new(),
-        advice,
+        advice: advice(verdict),
     }
+}
+
+/// Suggests how many pairs would decide an inconclusive verdict.
+fn advice(verdict: &RunsVerdict) -> Option<String> {
+    if verdict.verdict != Outcome::Inconclusive || verdict.pairs == 0 {
+        return None;
+    }
+    let open = verdict.metrics.iter().filter(|metric| metric.verdict == Outcome::Inconclusive);
+    let pairs = open.filter_map(|metric| metric.pairs_to_decide).max()?;
+    let pair_seconds = verdict.duration_ns as f64 / 1e9 / verdict.pairs as f64;
+    let duration = format_duration(pair_seconds * pairs as f64);
+    let RunsVerdict { a, b, .. } = verdict;
+    Some(format!(
+        "about {pairs} pairs of runs ({duration}) would probably decide {b} against {a}: --max-pairs {pairs}"
+    ))
 }

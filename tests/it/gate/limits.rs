@@ -216,7 +216,7 @@ fn an_open_limit_says_what_would_decide_it_and_how_long_that_takes() {
 #[test]
 fn a_limit_that_cannot_be_held_is_refused_before_anything_runs() {
     for (max, says) in [
-        ("p99", "'--max <PATH=VALUE>': no limit"),
+        ("p99", "'--max <PATH=VALUE>': invalid limit"),
         ("p98=1ms", "the nearest are lateness_ns.p9"),
         ("jiter_spread.p99=1ms", "jitter_spread_ns.p99"),
         ("cpu_per_tick=1us", "cpu_ns_per_tick"),

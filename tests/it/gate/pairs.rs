@@ -356,7 +356,7 @@ fn bad_usage_is_named_before_anything_runs() {
             "'--baseline-cmd <COMMAND>': the command",
         ),
         (vec!["--baseline-cmd", "'open", "--candidate-cmd", "true"], "open quote"),
-        (both(&["--tolerance", "p50=20"]), "'--tolerance <NAME=PERCENT>': no tolerance"),
+        (both(&["--tolerance", "p50=20"]), "'--tolerance <NAME=PERCENT>': invalid tolerance"),
         (both(&["--floor", "1"]), "'--floor <DURATION>'"),
         (both(&["--max-time", "1s"]), "first look"),
         (both(&["--max-time", "1"]), "'--max-time <DURATION>'"),

@@ -296,7 +296,7 @@ fn what_cannot_be_judged_is_refused_after_the_first_run() {
         (good, good, &["--metric", "y"], "of its own it writes x"),
         (good, "metric x us lower\\nx 5\\n", &["--metric", "x"], "x in ns and x in us"),
         (good, "metric x ns lower\\nx 5\\nx 5\\n", &["--metric", "x"], "different metrics"),
-        (good, good, &["--metric", "x", "--metric", "x"], "asks twice"),
+        (good, good, &["--metric", "x", "--metric", "x"], "--metric names x twice"),
         (
             good,
             good,

@@ -69,7 +69,11 @@ impl LateWatch {
             stop.store(true, Ordering::Relaxed);
         }
         if let Some(taker) = &self.sender {
-            let late = LateTick { scenario_id: Arc::clone(scenario_id), lateness_ns, at: SystemTime::now() };
+            let late = LateTick {
+                scenario_id: Arc::clone(scenario_id),
+                lateness_ns,
+                at: SystemTime::now(),
+            };
             // It has one to do, and one to do next.
             let _ = taker.try_send(Some(late));
         }

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use files::report::why::{Evidence, Missing, Tier};
 use files::why::pool::{ProfiledRound, ProfiledTick};
-use files::why::{self, Cycle, RoundConditions, Occupant, Reading, Standstill, Thread, Tick};
+use files::why::{self, Cycle, Occupant, Reading, RoundConditions, Standstill, Thread, Tick};
 use jitterstat::sample::Grid;
 use jitterstat::stats::quantile::nearest_rank;
 use tach::Conversion;

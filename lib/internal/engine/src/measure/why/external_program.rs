@@ -126,7 +126,8 @@ impl<'a> ProgramProfiler<'a> {
             }
         };
         let waited_ns = round.written.series.waited_ns.as_deref();
-        let seen = external_process::reconstruct(&ticks, waited_ns, &threads, given.as_ref(), MAX_PATH_NS);
+        let seen =
+            external_process::reconstruct(&ticks, waited_ns, &threads, given.as_ref(), MAX_PATH_NS);
         if (seen.placed as f64) < MIN_PLACED * ticks.len() as f64 {
             return Err(
                 "none of its threads was seen to run at the times that it writes".to_owned()

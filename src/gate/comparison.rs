@@ -1,0 +1,482 @@
+//! The comparison of two sides: is the candidate later than the base?
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use cli::exit::{self, Error, usage};
+use cli::time::{format_duration, format_time};
+use engine::machine::tuning;
+use engine::measure::duet;
+use engine::program::Program;
+use engine::scenario::{Scenario, draw_seed, parse_subject};
+use files::fitness::Fitness;
+use files::gate::calibration::Calibration;
+use files::gate::verdict::{self, Metric, Mode, PairVerdict, Verdict};
+use jitterstat::gate::decision::{self, DUET_LOOKS, LOOKS, Look, Outcome, Reason};
+use jitterstat::gate::round::Pair;
+
+use crate::gate::args::{GateArgs, JudgedArgs, RoundArgs, Tolerance};
+use crate::gate::calibration;
+use crate::gate::design::{
+    ENDLESS, PairSource, PairTest, build_rules, build_scenario, periods_or_default,
+};
+use crate::gate::explain::{self, MetricView};
+use crate::gate::pairs::{CollectedPairs, CollectionFailure, PairCollection};
+use crate::gate::question::{Gate, Question};
+use crate::gate::sides::Sides;
+use crate::gate::text::{KeyColumn, PercentileLift, Section, Title, pluralize};
+
+/// Default maximum number of pairs of interleaved rounds.
+pub const DEFAULT_MAX_PAIRS: u64 = 400;
+/// Default maximum number of pairs in a duet.
+const DEFAULT_MAX_DUET_PAIRS: u64 = 200;
+/// Maximum share of the period for which a side of a duet may keep the CPU busy. A busier side
+/// would delay the other one.
+const MAX_BUSY: f64 = 0.2;
+/// Maximum steal as a share of all CPUs up to which a duet is recommended. Above it, both sides
+/// share so many stalls that their difference is hard to see.
+const MAX_DUET_STEAL: f64 = 0.1;
+/// Advice for a pair of rounds that takes too long.
+const SHORTER_ROUNDS_ADVICE: &str = "choose shorter rounds with --round-ticks";
+
+/// All tests that the arguments request. They share alpha and the time limit.
+struct PairTests {
+    tests: Vec<PairTest>,
+    calibration: Option<Calibration>,
+}
+
+pub fn plan(args: &GateArgs) -> exit::Result<Option<Box<dyn Question>>> {
+    let changes = changes_to_detect(args);
+    let mut judged = args.judged.clone();
+    judged.tolerance.extend(changes.iter().cloned());
+    judged.rounds.seed.get_or_insert_with(draw_seed);
+    let mut tests = subject_tests(args, &judged)?;
+    tests.extend(program_test(args, &judged)?);
+    check_conflicts(args, &tests)?;
+    let calibration_file = args.calibration.as_deref().filter(|_| args.runs.metric.is_empty());
+    let calibration = calibration_file.map(calibration::read).transpose()?;
+    if tests.is_empty() {
+        return Ok(None);
+    }
+    let budget = Budget::new(args, tests.len(), calibration.as_ref(), &changes);
+    let tests: exit::Result<Vec<PairTest>> =
+        tests.into_iter().map(|test| budget.apply(test)).collect();
+    Ok(Some(Box::new(PairTests { tests: tests?, calibration })))
+}
+
+/// Returns the changes that the gate must detect. A change without a name is one of the median.
+fn changes_to_detect(args: &GateArgs) -> Vec<Tolerance> {
+    let mut changes = args.see.clone();
+    for change in changes.iter_mut().filter(|change| change.name.is_empty()) {
+        change.name = "p50".to_owned();
+    }
+    changes
+}
+
+/// Plans a test of each --a against its --b, at each period.
+fn subject_tests(args: &GateArgs, judged: &JudgedArgs) -> exit::Result<Vec<PairTest>> {
+    if args.a.len() != args.b.len() {
+        return Err(usage!(
+            "{} values of --a but {} of --b: give as many of each",
+            args.a.len(),
+            args.b.len()
+        ));
+    }
+    let mut tests = Vec::new();
+    for period in periods_or_default(judged) {
+        for (a, b) in args.a.iter().zip(&args.b) {
+            let base = build_scenario(&judged.rounds, a, period, ENDLESS)?;
+            let candidate = build_scenario(&judged.rounds, b, period, ENDLESS)?;
+            let rules = build_rules(judged, &candidate)?;
+            let scenarios = Sides { base, candidate };
+            tests.push(PairTest::from_subjects(scenarios, &judged.rounds, rules));
+        }
+    }
+    Ok(tests)
+}
+
+/// Plans the test of two programs by their lateness. With --metric, whole runs are judged instead.
+fn program_test(args: &GateArgs, judged: &JudgedArgs) -> exit::Result<Option<PairTest>> {
+    let Some(programs) = gated_programs(args).filter(|_| args.runs.metric.is_empty()) else {
+        return Ok(None);
+    };
+    let template = program_template(&judged.rounds, single_period(judged)?)?;
+    let rules = build_rules(judged, &template)?;
+    let names = program_names(args, &programs);
+    let mut test = PairTest::from_programs(programs, &template, &judged.rounds, rules);
+    test.names = names;
+    test.max_round_time = args.max_round_time.unwrap_or(test.max_round_time);
+    Ok(Some(test))
+}
+
+fn check_conflicts(args: &GateArgs, tests: &[PairTest]) -> exit::Result<()> {
+    let has_whole_runs = !args.runs.metric.is_empty();
+    if tests.is_empty() && !args.see.is_empty() && !has_whole_runs {
+        return Err(Error::usage(
+            "--see plans the pairs of two sides; give --a and --b, or two commands",
+        ));
+    }
+    if !tests.is_empty() && has_whole_runs && args.calibration.is_some() {
+        return Err(Error::usage(
+            "--calibration covers lateness or whole runs, not both; use --metric in a separate gate",
+        ));
+    }
+    Ok(())
+}
+
+/// The alpha, time and pairs that the tests of a gate share.
+struct Budget<'a> {
+    mode: Mode,
+    test_count: usize,
+    max_pairs: Option<u64>,
+    /// Time limit of each test.
+    max_test_time: Option<Duration>,
+    calibration: Option<&'a Calibration>,
+    changes: &'a [Tolerance],
+}
+
+impl<'a> Budget<'a> {
+    fn new(
+        args: &GateArgs,
+        test_count: usize,
+        calibration: Option<&'a Calibration>,
+        changes: &'a [Tolerance],
+    ) -> Self {
+        let divisor = u32::try_from(test_count.max(1)).unwrap_or(u32::MAX);
+        Self {
+            mode: if args.duet { Mode::Duet } else { Mode::Interleaved },
+            test_count,
+            max_pairs: args.max_pairs,
+            max_test_time: args.max_time.map(|time| time / divisor),
+            calibration,
+            changes,
+        }
+    }
+
+    /// Gives a test its share of alpha and its looks.
+    fn apply(&self, mut test: PairTest) -> exit::Result<PairTest> {
+        test.mode = self.mode;
+        test.rules = test.rules.shared_by(self.test_count);
+        let max_pairs = self.max_pairs_for(&test)?;
+        let looks = self.plan_looks(&test, max_pairs, self.max_test_time)?;
+        Ok(test.with_looks(looks))
+    }
+
+    fn max_pairs_for(&self, test: &PairTest) -> exit::Result<u64> {
+        let default_max_pairs = match self.mode {
+            Mode::Interleaved => DEFAULT_MAX_PAIRS,
+            Mode::Duet => DEFAULT_MAX_DUET_PAIRS,
+        };
+        match self.calibration {
+            Some(calibration) if !self.changes.is_empty() => calibration::pairs_to_see(
+                calibration,
+                test,
+                self.changes,
+                self.max_test_time,
+                |max_pairs| self.plan_looks(test, max_pairs, None),
+            ),
+            _ => Ok(self.max_pairs.unwrap_or(default_max_pairs)),
+        }
+    }
+
+    fn plan_looks(
+        &self,
+        test: &PairTest,
+        max_pairs: u64,
+        max_time: Option<Duration>,
+    ) -> exit::Result<Vec<usize>> {
+        plan_looks(self.mode, max_pairs, test.pair_time(), max_time, SHORTER_ROUNDS_ADVICE)
+    }
+}
+
+/// Returns the programs of both sides, if the arguments have them.
+pub fn gated_programs(args: &GateArgs) -> Option<Sides<Program>> {
+    let base = args.baseline_cmd.clone()?;
+    let candidate = args.candidate_cmd.clone()?;
+    Some(Sides { base, candidate })
+}
+
+/// Returns the names of two programs: those of the arguments, or the commands.
+pub fn program_names(args: &GateArgs, programs: &Sides<Program>) -> Sides<String> {
+    let commands = programs.as_ref().map(|program| program.text().to_owned());
+    Sides {
+        base: args.baseline_name.clone().unwrap_or(commands.base),
+        candidate: args.candidate_name.clone().unwrap_or(commands.candidate),
+    }
+}
+
+/// Returns the period of two programs.
+///
+/// # Errors
+/// Returns an error if the arguments have several periods.
+pub fn single_period(judged: &JudgedArgs) -> exit::Result<Duration> {
+    match periods_or_default(judged)[..] {
+        [period] => Ok(period),
+        _ => Err(Error::usage("commands run at a single period; give --period once")),
+    }
+}
+
+/// Builds the scenario that determines the length of a program's rounds, by the same rule as for
+/// subjects.
+pub fn program_template(rounds: &RoundArgs, period: Duration) -> exit::Result<Scenario> {
+    if rounds.runtime.is_some() {
+        return Err(Error::usage("--runtime is for tokio subjects; a command chooses its runtime"));
+    }
+    let thread = parse_subject("nanosleep").map_err(Error::usage)?;
+    build_scenario(rounds, thread, period, ENDLESS)
+}
+
+/// Plans looks at 50, 100, 200 and so on up to `max_pairs`, as far as the time limit allows.
+///
+/// # Errors
+/// Returns an error with `advice` if the time limit allows no look.
+pub fn plan_looks(
+    mode: Mode,
+    max_pairs: u64,
+    pair_time: Duration,
+    max_time: Option<Duration>,
+    advice: &str,
+) -> exit::Result<Vec<usize>> {
+    let first = match mode {
+        Mode::Interleaved => LOOKS[0],
+        Mode::Duet => DUET_LOOKS[0],
+    };
+    let max_pairs = usize::try_from(max_pairs).unwrap_or(usize::MAX);
+    let doubling = std::iter::successors(Some(first), |pairs| Some(pairs * 2));
+    let mut looks: Vec<usize> = doubling.take_while(|&pairs| pairs < max_pairs).collect();
+    looks.push(max_pairs);
+    if let Some(max_time) = max_time {
+        let seconds = |pairs: usize| pair_time.as_secs_f64() * pairs as f64;
+        let first = looks[0];
+        looks.retain(|&pairs| seconds(pairs) <= max_time.as_secs_f64());
+        if looks.is_empty() {
+            return Err(usage!(
+                "the first look, at {first} pairs, takes about {}; allow more with --max-time, or {advice}",
+                format_duration(seconds(first))
+            ));
+        }
+    }
+    Ok(looks)
+}
+
+impl Question for PairTests {
+    fn announce(&self) -> Vec<String> {
+        let first: f64 = self.tests.iter().map(|test| test.seconds(test.design.looks[0])).sum();
+        let last: f64 = self.tests.iter().map(|test| test.seconds(test.pairs)).sum();
+        let mut notes = vec![format!(
+            "{} to the first look, at most {} to the last",
+            format_duration(first),
+            format_duration(last)
+        )];
+        notes.extend(self.tests.iter().filter_map(PairTest::short_round_note));
+        notes
+    }
+
+    fn prepare(&self, stop: &Arc<AtomicBool>) -> exit::Result<()> {
+        for test in &self.tests {
+            if let PairSource::Programs(programs) = &test.source {
+                programs.iter().try_for_each(Program::check_exists).map_err(Error::usage)?;
+            }
+        }
+        self.tests[0].design.cpu.map_or(Ok(()), tuning::bind)?;
+        let mut duets = self.tests.iter().filter(|test| test.mode == Mode::Duet);
+        duets.try_for_each(|test| check_duet(test, stop))
+    }
+
+    fn judge(self: Box<Self>, gate: &mut Gate) -> exit::Result<()> {
+        if let Some(calibration) = &self.calibration {
+            gate.warn_early(calibration::warnings(calibration, &self.tests, &gate.verdict.host));
+        }
+        for test in &self.tests {
+            if gate.stop_reason().is_some() {
+                gate.mark_partial(None);
+                return Ok(());
+            }
+            judge_test(test, gate)?;
+        }
+        Ok(())
+    }
+}
+
+/// Checks that two subjects can run at once without delaying each other, by measuring each alone
+/// for a moment.
+fn check_duet(test: &PairTest, stop: &Arc<AtomicBool>) -> exit::Result<()> {
+    let PairSource::Subjects(scenarios) = &test.source else { return Ok(()) };
+    if test.design.cpu.is_none() {
+        return Err(Error::usage(
+            "--duet needs both sides on one CPU, but this platform cannot bind threads to CPUs",
+        ));
+    }
+    scenarios.iter().try_for_each(|scenario| check_busy_share(scenario, stop))
+}
+
+fn check_busy_share(scenario: &Scenario, stop: &Arc<AtomicBool>) -> exit::Result<()> {
+    let id = &scenario.id;
+    match duet::busy_share(scenario, stop).map_err(|e| usage!("{id}: {e}"))? {
+        Some(busy) if busy <= MAX_BUSY => Ok(()),
+        Some(busy) => Err(usage!(
+            "{id}: it keeps the CPU busy for {:.0} % of the period, and --duet allows {:.0} %; compare them in \
+             turn, without --duet",
+            busy * 100.0,
+            MAX_BUSY * 100.0
+        )),
+        None => Err(usage!(
+            "{id}: the platform does not report how busy it keeps the CPU; compare them in turn, without --duet"
+        )),
+    }
+}
+
+/// Measures a test, look by look, until one decides.
+fn judge_test(test: &PairTest, gate: &mut Gate) -> exit::Result<()> {
+    let looks = &test.rules.looks;
+    let (mut looks_taken, mut decisive) = (0, None);
+    let is_enough = |pairs: &[Pair]| {
+        let Some(index) = looks.iter().position(|&n| n == pairs.len()) else { return false };
+        let is_last = index + 1 == looks.len();
+        let look = decision::look(pairs, &test.rules, is_last);
+        looks_taken = index as u64 + 1;
+        decisive = Some(look).filter(|look| is_last || look.outcome != Outcome::Inconclusive);
+        decisive.is_some()
+    };
+    let collection =
+        PairCollection { stop: &gate.stop, quiet: gate.quiet, keep_ticks: true, is_enough };
+    let pairs = collection.run(test);
+    if let (Some(CollectionFailure::NotStarted(message)), []) = (&pairs.failure, &pairs.values[..])
+    {
+        return Err(Error::usage(message.clone()));
+    }
+    let verdict = pair_verdict(test, &pairs, looks_taken, decisive, gate.cpus());
+    if matches!(verdict.reason, Some(Reason::Interrupted | Reason::NotMeasured)) {
+        gate.mark_partial(pairs.failure.clone().map(CollectionFailure::into_message));
+    }
+    gate.record_fitness(Fitness::from_tally(&pairs.tally, gate.verdict.host.cpus_online));
+    warn_of_duet_steal(&verdict, gate);
+    warn_of_empty_pairs(&pairs, gate);
+    gate.verdict.comparisons.push(verdict);
+    Ok(())
+}
+
+fn warn_of_duet_steal(verdict: &PairVerdict, gate: &mut Gate) {
+    let steal = verdict.sides.iter().filter_map(|side| side.steal_share).fold(0.0, f64::max);
+    if verdict.mode == Mode::Duet && steal > MAX_DUET_STEAL {
+        let message = format!(
+            "The hypervisor took {:.0} % of the CPUs while both sides ran at once.",
+            steal * 100.0
+        );
+        let hint = "Run them in turn, without --duet: that decides more reliably here.";
+        gate.warn("duet-under-steal", &message, hint);
+    }
+}
+
+fn warn_of_empty_pairs(pairs: &CollectedPairs, gate: &mut Gate) {
+    if pairs.empty_pairs > 0 {
+        let count = pluralize(pairs.empty_pairs, "pair");
+        let message = format!("{count} of rounds left out: a side delivered no tick.");
+        let hint = "The machine stalled for a whole round: use a quieter one, or longer rounds.";
+        gate.warn("no-tick", &message, hint);
+    }
+}
+
+/// Builds the verdict of a test.
+///
+/// If no look decided, because the test was interrupted or failed, the metrics show the pairs so
+/// far and are inconclusive.
+fn pair_verdict(
+    test: &PairTest,
+    pairs: &CollectedPairs,
+    looks_taken: u64,
+    decisive: Option<Look>,
+    cpus: f64,
+) -> PairVerdict {
+    let shown_look = decisive.or_else(|| {
+        let has_pairs = !pairs.values.is_empty();
+        has_pairs.then(|| decision::look(&pairs.values, &test.rules, false))
+    });
+    let mut metrics = shown_look.map_or_else(Vec::new, |look| verdict::metrics(&look, test.tail()));
+    let reason = match decisive {
+        Some(look) if look.outcome == Outcome::Inconclusive => {
+            look.median.reason.or(look.tail.reason)
+        }
+        Some(_) => None,
+        None if pairs.failure.is_some() => Some(Reason::NotMeasured),
+        None => Some(Reason::Interrupted),
+    };
+    if decisive.is_none() {
+        for metric in &mut metrics {
+            (metric.verdict, metric.reason) = (Outcome::Inconclusive, reason);
+        }
+    }
+    let names = test.names.clone();
+    PairVerdict {
+        a: names.base,
+        b: names.candidate,
+        mode: test.mode,
+        duration_ns: pairs.duration_ns(),
+        verdict: decisive.map_or(Outcome::Inconclusive, |look| look.outcome),
+        reason,
+        plan: test.design.clone(),
+        pairs: pairs.values.len() as u64,
+        looks_taken,
+        metrics,
+        sides: pairs.side_conditions(test, cpus),
+        rounds: verdict::records(&pairs.values),
+    }
+}
+
+pub fn sections(verdict: &Verdict) -> Vec<Section> {
+    verdict.comparisons.iter().map(section).collect()
+}
+
+fn section(verdict: &PairVerdict) -> Section {
+    let PairVerdict { a, b, pairs, mode, .. } = verdict;
+    let seconds = verdict.duration_ns as f64 / 1e9;
+    let looks = pluralize(verdict.looks_taken, "look");
+    let row = |metric: &Metric| {
+        let medians = vec![format_time(metric.a_ns), format_time(metric.b_ns)];
+        MetricView::from(metric).row(b, &metric.name, medians)
+    };
+    let lift = |metric: &Metric| {
+        let lift = metric.lift.as_ref()?;
+        let ratios = Sides { base: lift.a, candidate: lift.b };
+        Some(PercentileLift { name: metric.name.clone(), ratios })
+    };
+    Section {
+        title: Title::from_sides(a, b),
+        key_column: KeyColumn { heading: "Percentile", format: str::to_owned },
+        headings: vec!["median A", "median B", "change", "interval", "tolerated"],
+        rows: verdict.metrics.iter().map(row).collect(),
+        measured: format!("{pairs} pairs of rounds {mode}, {looks}, {seconds:.1}s"),
+        notes: explain::notes(verdict),
+        sides: verdict.sides.clone(),
+        lifts: verdict.metrics.iter().filter_map(lift).collect(),
+        advice: explain::advice(verdict),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PAIR_TIME: Duration = Duration::from_secs(1);
+
+    fn looks(mode: Mode, max_pairs: u64, max_seconds: Option<u64>) -> exit::Result<Vec<usize>> {
+        let max_time = max_seconds.map(Duration::from_secs);
+        plan_looks(mode, max_pairs, PAIR_TIME, max_time, SHORTER_ROUNDS_ADVICE)
+    }
+
+    #[test]
+    fn looks_double_up_to_the_last() {
+        assert_eq!(looks(Mode::Interleaved, 400, None).unwrap(), [50, 100, 200, 400]);
+        assert_eq!(looks(Mode::Interleaved, 24, None).unwrap(), [24]);
+        assert_eq!(looks(Mode::Interleaved, 150, None).unwrap(), [50, 100, 150]);
+        assert_eq!(looks(Mode::Duet, 200, None).unwrap(), [25, 50, 100, 200]);
+    }
+
+    #[test]
+    fn time_limit_drops_looks() {
+        assert_eq!(looks(Mode::Interleaved, 400, Some(110)).unwrap(), [50, 100]);
+        let refused = looks(Mode::Interleaved, 400, Some(49)).unwrap_err().to_string();
+        assert!(refused.contains("50 pairs, takes about 50s"), "{refused}");
+    }
+}

@@ -1,0 +1,223 @@
+//! Explains judged metrics: the rule that decided each one, and what could decide an open one.
+
+use cli::time::format_duration;
+use files::gate::verdict::{BaselineMetric, Metric, Mode, PairVerdict, RunMetric, StallLift};
+use jitterstat::gate::decision::{Outcome, Reason};
+
+use crate::gate::args::MAX_PAIRS;
+use crate::gate::text::{
+    Row, format_change, format_option, format_percent, format_range, format_reason,
+    format_tolerance,
+};
+
+/// The fields that the judged metrics of all questions have in common.
+pub struct MetricView<'a> {
+    name: &'a str,
+    verdict: Outcome,
+    reason: Option<Reason>,
+    ratio: Option<f64>,
+    interval: Option<RatioInterval>,
+    tolerated: f64,
+    lift: Option<&'a StallLift>,
+}
+
+/// The confidence interval of a ratio.
+#[derive(Clone, Copy)]
+struct RatioInterval {
+    low: f64,
+    high: f64,
+}
+
+/// The formatted change of a metric.
+struct ChangeCells {
+    ratio: String,
+    interval: String,
+    tolerated: String,
+}
+
+macro_rules! impl_from_metric {
+    ($($metric:ty: $lift:expr),*) => {$(
+        impl<'a> From<&'a $metric> for MetricView<'a> {
+            fn from(metric: &'a $metric) -> Self {
+                let lift: fn(&'a $metric) -> Option<&'a StallLift> = $lift;
+                Self {
+                    name: &metric.name,
+                    verdict: metric.verdict,
+                    reason: metric.reason,
+                    ratio: metric.ratio,
+                    interval: metric.ratio_interval.map(|[low, high]| RatioInterval { low, high }),
+                    tolerated: metric.tolerated_ratio,
+                    lift: lift(metric),
+                }
+            }
+        }
+    )*};
+}
+impl_from_metric!(
+    Metric: |metric| metric.lift.as_ref(),
+    BaselineMetric: |metric| metric.lift.as_ref(),
+    RunMetric: |_| None
+);
+
+impl MetricView<'_> {
+    fn change_cells(&self) -> ChangeCells {
+        let format_interval =
+            |interval: RatioInterval| format_range(interval.low, interval.high, format_change);
+        ChangeCells {
+            ratio: format_option(self.ratio, format_change),
+            interval: format_option(self.interval, format_interval),
+            tolerated: format_tolerance(self.tolerated),
+        }
+    }
+
+    /// Builds the row of the metric. `cells` are the values of the sides; `class` and `case` name
+    /// the test case in JUnit.
+    pub fn row(&self, class: &str, case: &str, mut cells: Vec<String>) -> Row {
+        let change = self.change_cells();
+        cells.extend([change.ratio, change.interval, change.tolerated]);
+        Row {
+            name: self.name.to_owned(),
+            cells,
+            verdict: self.verdict,
+            class: class.to_owned(),
+            case: case.to_owned(),
+            detail: self.explanation(),
+        }
+    }
+
+    /// Describes the rule that decided, with its numbers.
+    pub fn explanation(&self) -> String {
+        let ChangeCells { ratio, interval, tolerated } = self.change_cells();
+        let name = self.name;
+        let change = format!("{name} {ratio} ({interval})");
+        match (self.verdict, self.reason) {
+            // Above half of the tolerance, an interval that reaches the tolerance is a regression.
+            (Outcome::Regressed | Outcome::LimitBroken, _)
+                if self.ratio.is_some_and(|ratio| ratio < self.tolerated) =>
+            {
+                format!("{change} reaches {tolerated}")
+            }
+            (Outcome::Regressed | Outcome::LimitBroken, _) => {
+                format!("{change} exceeds {tolerated}")
+            }
+            (Outcome::Pass, _) => format!("{change} is within {tolerated}"),
+            (Outcome::Improved, _) => format!("{change} is an improvement"),
+            (_, Some(Reason::StallDominated)) => self.explain_stalls(&tolerated),
+            (_, Some(Reason::TooNoisy)) => self.explain_noise(&change, &tolerated),
+            (_, Some(reason)) => format!("{name}: {}", format_reason(reason)),
+            (_, None) => change,
+        }
+    }
+
+    fn explain_noise(&self, change: &str, tolerated: &str) -> String {
+        let both = self.lift.map_or(1.0, |lift| lift.both);
+        match self.interval {
+            // The interval alone would pass; stalls that raise both sides could hide a change.
+            Some(RatioInterval { high, .. })
+                if high < self.tolerated && high >= self.tolerated / both =>
+            {
+                let raised = format_percent(both - 1.0);
+                format!(
+                    "{change} is within {tolerated}, but not clear of it by the {raised} that stalls raise both sides"
+                )
+            }
+            _ => format!("{change} may or may not exceed {tolerated}"),
+        }
+    }
+
+    fn explain_stalls(&self, tolerated: &str) -> String {
+        let name = self.name;
+        let consequence = format!("and could hide a rise of {tolerated}");
+        match self.lift {
+            Some(lift) if 2.0 * (lift.both - 1.0) >= lift.late_anyway - 1.0 => {
+                let rise = format_percent(lift.both - 1.0);
+                format!("stalls raise {name} of both sides by {rise}, {consequence}")
+            }
+            Some(lift) => {
+                let rise = format_percent(lift.late_anyway - 1.0);
+                format!(
+                    "stalls raise {name} by {rise} on a side that is late even without them, {consequence}"
+                )
+            }
+            None => format!("{name}: {}", format_reason(Reason::StallDominated)),
+        }
+    }
+}
+
+/// Suggests how an inconclusive comparison could be decided.
+///
+/// Returns `None` if the comparison is decided or was cut short.
+pub fn advice(verdict: &PairVerdict) -> Option<String> {
+    if verdict.verdict != Outcome::Inconclusive || verdict.pairs == 0 {
+        return None;
+    }
+    let open_metric = |reason: Reason| {
+        let mut metrics = verdict.metrics.iter();
+        metrics.find(|m| m.verdict == Outcome::Inconclusive && m.reason == Some(reason))
+    };
+    if let Some(Metric { name, .. }) = open_metric(Reason::StallDominated) {
+        return Some(format!(
+            "no number of pairs would decide it here: a quieter machine or CPU would, or a wider --tolerance {name}=…%"
+        ));
+    }
+    let first = open_metric(Reason::TooNoisy).or_else(|| open_metric(Reason::TooFewRounds))?;
+    let duet_hint = if can_use_duet(verdict) { ", or try --duet" } else { "" };
+    let Some(pairs) = pairs_to_decide(verdict) else {
+        return Some(format!(
+            "more pairs would not decide it here: a quieter machine would, or a wider --tolerance {}=…%{duet_hint}",
+            first.name
+        ));
+    };
+    let pair_seconds = verdict.duration_ns as f64 / 1e9 / verdict.pairs as f64;
+    let duration = format_duration(pair_seconds * pairs as f64);
+    Some(format!(
+        "about {pairs} pairs of rounds ({duration}) would probably decide it: --max-pairs {pairs}{duet_hint}"
+    ))
+}
+
+/// Returns the number of pairs that would decide every open metric. `None` if one of them needs
+/// more than a gate allows.
+fn pairs_to_decide(verdict: &PairVerdict) -> Option<u64> {
+    let is_undecided = |metric: &&Metric| {
+        metric.verdict == Outcome::Inconclusive
+            && matches!(metric.reason, Some(Reason::TooNoisy | Reason::TooFewRounds))
+    };
+    let undecided = verdict.metrics.iter().filter(is_undecided);
+    let needed: Option<Vec<u64>> = undecided
+        .map(|metric| metric.pairs_to_decide.filter(|&pairs| pairs <= MAX_PAIRS))
+        .collect();
+    needed?.into_iter().max()
+}
+
+/// Returns whether the comparison could run both sides at once: it is one of subjects, which have
+/// a period in their names, and not a duet yet.
+fn can_use_duet(verdict: &PairVerdict) -> bool {
+    let has_subjects = verdict.plan.cpu.is_some() && verdict.a.contains('@');
+    verdict.mode == Mode::Interleaved && has_subjects
+}
+
+/// Explains rows of a comparison whose numbers seem to contradict each other.
+pub fn notes(verdict: &PairVerdict) -> Vec<String> {
+    verdict.metrics.iter().flat_map(|metric| metric_notes(metric, verdict.pairs)).collect()
+}
+
+fn metric_notes(metric: &Metric, pairs: u64) -> Vec<String> {
+    /// A difference between the change and the ratio of the medians that needs an explanation.
+    const MIN_EXPLAINED_DIFFERENCE: f64 = 0.01;
+    let mut notes = Vec::new();
+    let name = &metric.name;
+    if metric.pairs < pairs {
+        let used = metric.pairs;
+        notes
+            .push(format!("{name} is judged by the quieter half of the pairs, {used} of {pairs}."));
+    }
+    let median_ratio = metric.b_ns as f64 / metric.a_ns.max(1) as f64;
+    let difference = metric.ratio.map_or(0.0, |ratio| (ratio - median_ratio).abs());
+    if difference > MIN_EXPLAINED_DIFFERENCE {
+        notes.push(format!(
+            "The change of {name} is the typical one within a pair; its medians differ by {}.",
+            format_change(median_ratio)
+        ));
+    }
+    notes
+}

@@ -1,0 +1,68 @@
+//! A verdict as JUnit XML, for CI systems that collect test results.
+//!
+//! Each judged number is a test case. Inconclusive ones are skipped rather than passed.
+
+use std::fmt::Write;
+
+use files::gate::verdict::Verdict;
+use jitterstat::gate::decision::Outcome;
+
+use crate::gate::text::{RenderedVerdict, Row};
+
+pub fn render(rendered: &RenderedVerdict) -> String {
+    let RenderedVerdict { verdict, sections } = rendered;
+    let rows: Vec<&Row> = sections.iter().flat_map(|section| &section.rows).collect();
+    let mut text = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
+    text += &format_suite_tag(verdict, &rows);
+    text.extend(rows.into_iter().map(format_case));
+    if let Some(failure) = &verdict.failure {
+        let case = "  <testcase classname=\"osjitter.gate\" name=\"measuring\"";
+        let message = escape_attribute(failure);
+        let _ = writeln!(text, "{case}><error message=\"{message}\"/></testcase>");
+    }
+    text.push_str("</testsuite>\n");
+    text
+}
+
+fn format_suite_tag(verdict: &Verdict, rows: &[&Row]) -> String {
+    let count =
+        |is_counted: fn(Outcome) -> bool| rows.iter().filter(|row| is_counted(row.verdict)).count();
+    let errors = usize::from(verdict.failure.is_some());
+    format!(
+        "<testsuite name=\"osjitter gate\" tests=\"{}\" failures=\"{}\" skipped=\"{}\" errors=\"{errors}\" time=\"{:.3}\">\n",
+        rows.len() + errors,
+        count(|outcome| matches!(outcome, Outcome::Regressed | Outcome::LimitBroken)),
+        count(|outcome| outcome == Outcome::Inconclusive),
+        verdict.duration_ns as f64 / 1e9
+    )
+}
+
+fn format_case(row: &Row) -> String {
+    let (class, name) = (escape_attribute(&row.class), escape_attribute(&row.case));
+    let detail = escape_attribute(&row.detail);
+    let tag = format!("  <testcase classname=\"osjitter.gate.{class}\" name=\"{name}\"");
+    match row.verdict {
+        Outcome::Pass | Outcome::Improved => format!("{tag}/>\n"),
+        Outcome::Regressed | Outcome::LimitBroken => {
+            format!("{tag}><failure message=\"{detail}\"/></testcase>\n")
+        }
+        Outcome::Inconclusive => format!("{tag}><skipped message=\"{detail}\"/></testcase>\n"),
+    }
+}
+
+/// Escapes the value of an XML attribute. XML does not allow most control characters, so they
+/// become spaces.
+fn escape_attribute(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            c if c.is_control() => escaped.push(' '),
+            c => escaped.push(c),
+        }
+    }
+    escaped
+}

@@ -1,0 +1,232 @@
+//! Describes a verdict for people and for CI systems.
+//!
+//! Each question of a gate turns its answer into a [`Section`]; the files of this module render
+//! sections in one format each. The formatting of numbers and outcomes is shared here.
+
+pub mod junit;
+pub mod markdown;
+pub mod table;
+
+use std::fmt::Write;
+
+use cli::time::format_time;
+use files::gate::verdict::{Side, Verdict};
+use jitterstat::gate::decision::{Outcome, Reason};
+
+use crate::gate::sides::Sides;
+
+/// A verdict with a section for each of its answers.
+pub struct RenderedVerdict {
+    pub verdict: Verdict,
+    pub sections: Vec<Section>,
+}
+
+/// The answer to one question, for every format.
+pub struct Section {
+    /// The judged sides or subject.
+    pub title: Title,
+    pub key_column: KeyColumn,
+    /// Headings of the columns between the key column and the verdict.
+    pub headings: Vec<&'static str>,
+    pub rows: Vec<Row>,
+    /// Notes that explain surprising rows.
+    pub notes: Vec<String>,
+    /// How the answer was measured. Empty if nothing was measured for it.
+    pub measured: String,
+    /// Conditions of each side during the measurement.
+    pub sides: Vec<Side>,
+    pub lifts: Vec<PercentileLift>,
+    /// How an inconclusive answer could be decided.
+    pub advice: Option<String>,
+}
+
+/// The title of a section.
+pub struct Title {
+    pub terminal: String,
+    pub markdown: String,
+}
+
+/// The first column of a section.
+pub struct KeyColumn {
+    pub heading: &'static str,
+    /// Formats a key for Markdown.
+    pub format: fn(&str) -> String,
+}
+
+/// By how much stalls raise a percentile on each side, as ratios.
+pub struct PercentileLift {
+    pub name: String,
+    pub ratios: Sides<f64>,
+}
+
+/// A judged number.
+pub struct Row {
+    pub name: String,
+    pub cells: Vec<String>,
+    pub verdict: Outcome,
+    /// Class of the test case in JUnit.
+    pub class: String,
+    /// Name of the test case in JUnit.
+    pub case: String,
+    /// The deciding rule and its numbers.
+    pub detail: String,
+}
+
+impl Title {
+    /// Names the two sides A and B.
+    pub fn from_sides(a: &str, b: &str) -> Self {
+        Self {
+            terminal: format!("A  {a}\nB  {b}"),
+            markdown: format!("A: {}, B: {}", format_code(a), format_code(b)),
+        }
+    }
+}
+
+impl Section {
+    /// Describes the conditions of each side: the lateness of all ticks, and the effect of stalls.
+    fn side_summaries(&self) -> impl Iterator<Item = String> + '_ {
+        self.sides.iter().enumerate().map(|(index, side)| self.side_summary(index, side))
+    }
+
+    fn side_summary(&self, index: usize, side: &Side) -> String {
+        let mut text = format!("{}: ", side.side.to_uppercase());
+        if let Some(lateness_ns) = &side.lateness_ns {
+            let percentiles = [
+                ("p50", lateness_ns.p50),
+                ("p99", lateness_ns.p99),
+                ("p99.9", lateness_ns.p99_9),
+                ("max", Some(lateness_ns.max)),
+            ];
+            text.push_str("all ticks");
+            for (name, ns) in percentiles {
+                if let Some(ns) = ns {
+                    let _ = write!(text, " {name} {},", format_time(ns));
+                }
+            }
+            text.push(' ');
+        }
+        let same_stall = format_percent(side.same_stall_share);
+        let _ = write!(text, "{same_stall} inside a stall already counted");
+        for (i, lift) in self.lifts.iter().enumerate() {
+            let raise = if i == 0 { "; stalls raise" } else { " and" };
+            let ratio = if index == 0 { lift.ratios.base } else { lift.ratios.candidate };
+            let _ = write!(text, "{raise} {} by {}", lift.name, format_percent(ratio - 1.0));
+        }
+        if let Some(steal) = side.steal_share {
+            let _ = write!(text, "; {} of all CPUs stolen", format_percent(steal));
+        }
+        text
+    }
+}
+
+pub fn format_outcome(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::Pass => "pass",
+        Outcome::Improved => "pass (improved)",
+        Outcome::Regressed => "regressed",
+        Outcome::LimitBroken => "limit broken",
+        Outcome::Inconclusive => "inconclusive",
+    }
+}
+
+pub fn format_reason(reason: Reason) -> &'static str {
+    match reason {
+        Reason::TooNoisy => "the rounds differ too much among themselves",
+        Reason::StallDominated => {
+            "stalls of the machine make so much of it that they could hide a change"
+        }
+        Reason::TooFewRounds => "there are too few rounds for any interval",
+        Reason::TooFewTicks => "there are too few ticks for that percentile",
+        Reason::Interrupted => "it was interrupted",
+        Reason::NotMeasured => "something could not be measured",
+    }
+}
+
+/// Formats a value, or "none" if it is missing.
+pub fn format_option<T>(value: Option<T>, format: impl FnOnce(T) -> String) -> String {
+    value.map_or("none".to_owned(), format)
+}
+
+pub fn format_range(low: f64, high: f64, format: impl Fn(f64) -> String) -> String {
+    format!("{} to {}", format(low), format(high))
+}
+
+/// Formats a ratio as a change in percent.
+pub fn format_change(ratio: f64) -> String {
+    format!("{:+.1} %", (ratio - 1.0) * 100.0)
+}
+
+/// Formats a tolerated ratio as a change in percent.
+pub fn format_tolerance(ratio: f64) -> String {
+    let rise = ratio - 1.0;
+    let sign = if rise < 0.0 { "-" } else { "+" };
+    format!("{sign}{}", format_small_percent(rise.abs()))
+}
+
+/// Formats a share with enough decimals that a small one does not become 0.0 %.
+pub fn format_small_percent(share: f64) -> String {
+    let value = share * 100.0;
+    if value > 0.0 && value < 0.095 {
+        let decimals = (1.0 - (value * 1.001).log10().floor()).min(9.0) as usize;
+        return format!("{value:.decimals$} %");
+    }
+    format_percent(share)
+}
+
+pub fn format_percent(share: f64) -> String {
+    let value = share * 100.0;
+    if value < 1_000.0 { format!("{value:.1} %") } else { format!("{value:.0} %") }
+}
+
+pub fn pluralize(count: u64, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+}
+
+/// Formats a name as code in Markdown.
+pub fn format_code(text: &str) -> String {
+    format!("`{}`", text.replace('`', "'"))
+}
+
+/// Describes the verdict in a sentence: the rows that decided it, and advice if it is open.
+pub fn verdict_sentence(verdict: &Verdict, sections: &[Section]) -> String {
+    let mut text = format!("verdict: {}", format_outcome(verdict.verdict));
+    if let Some(failure) = &verdict.failure {
+        let _ = write!(text, "; it could not go on: {failure}");
+    } else if let Some(reason @ (Reason::Interrupted | Reason::NotMeasured)) = verdict.reason {
+        let _ = write!(text, ": {}", format_reason(reason));
+    } else {
+        text += &deciding_rows(verdict.verdict, sections);
+    }
+    text + &advice(sections)
+}
+
+fn deciding_rows(outcome: Outcome, sections: &[Section]) -> String {
+    let mut text = String::new();
+    let rows = sections.iter().flat_map(|section| &section.rows);
+    for (i, row) in rows.filter(|row| is_deciding(row, outcome)).enumerate() {
+        let separator = if i == 0 { ": " } else { "; " };
+        let class = if sections.len() > 1 { format!("{} ", row.class) } else { String::new() };
+        let _ = write!(text, "{separator}{class}{}", row.detail);
+    }
+    text
+}
+
+/// Returns whether a row contributed to the outcome of the gate.
+fn is_deciding(row: &Row, outcome: Outcome) -> bool {
+    match outcome {
+        Outcome::Improved => true,
+        Outcome::Pass => matches!(row.verdict, Outcome::Pass | Outcome::Improved),
+        outcome => row.verdict == outcome,
+    }
+}
+
+fn advice(sections: &[Section]) -> String {
+    let mut text = String::new();
+    for section in sections {
+        let Some(advice) = &section.advice else { continue };
+        let class = section.rows.first().filter(|_| sections.len() > 1);
+        let class = class.map_or(String::new(), |row| format!("{}: ", row.class));
+        let _ = write!(text, "; {class}{advice}");
+    }
+    text
+}
