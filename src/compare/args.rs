@@ -9,36 +9,36 @@ use crate::render::formats::{Format, parser};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-A side is a report.json, the directory of a run, or either with #ID of a subject. Without ids, every subject that both \
-have is compared with its namesake. Or it is the verdict of a gate with --metric: its candidate, or with #baseline its \
-baseline; then the runs of two programs are compared.
+A side is a report.json or the directory of a run, optionally with #ID of a subject. Without ids, all subjects that both \
+sides contain are compared by their ids. A side can also be the verdict of a gate with --metric: it stands for the \
+candidate, or with #baseline for the baseline. The whole runs of two such programs are compared.
 
-Two subjects of one run are paired by round, the sharper comparison; two runs are compared by their rounds, and relative \
-to the control nanosleep where both measured it. The candidates of two gates are compared relative to their baselines, \
-too. Different machines, kernels, settings or periods are refused.
+Two subjects of one run are paired by round, which is the more sensitive comparison. Two runs are compared by their \
+rounds, and additionally relative to the control nanosleep if both measured it. The candidates of two gates are \
+additionally compared relative to their baselines. Sides with different machines, kernels, settings or periods are rejected.
 
 Examples:
   osjitter compare results/mine#tokio-interval@500us/current-thread results/mine#os-interval@500us/current-thread
   osjitter compare before/report.json after/report.json --format markdown
   osjitter compare before after --format svg --out shift.svg
-  osjitter compare kernel-6.1 kernel-6.18 --force    what differs on purpose, too
+  osjitter compare kernel-6.1 kernel-6.18 --force    despite different kernels
   osjitter compare results/monday/verdict.json results/tuesday/verdict.json
 
 Exit codes: 0 compared, whatever the outcome; 2 bad usage, or sides that cannot be compared.")]
 pub struct CompareArgs {
-    /// Side A, compared against
+    /// Side to compare against
     #[arg(value_name = "A")]
     pub a: String,
-    /// Side B: by how much is it later, or worse?
+    /// Side to compare with A
     #[arg(value_name = "B")]
     pub b: String,
-    /// Compare anyway, and record a warning
+    /// Compare sides that differ in their conditions anyway and record a warning
     #[arg(long)]
     pub force: bool,
-    /// What to make
+    /// Output format
     #[arg(long, value_parser = parser(FORMATS.map(|(format, _)| format)), default_value = "table")]
     pub format: Format,
-    /// Write here instead of stdout
+    /// Write to this file instead of stdout
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
 }

@@ -4,16 +4,16 @@ use cli::exit::Error;
 use files::compare::Comparison;
 use files::file::File as _;
 
-use crate::compare::{picture, text};
-use crate::render::formats::{Format, Offer, Rendering};
+use crate::compare::{markdown, quantile_chart, table};
+use crate::render::formats::{Format, Rendering, Offer};
 use crate::terminal;
 
 pub const FORMATS: [Offer<Comparison>; 4] = [
-    (Format::Table, |comparison| Ok(Rendering::Text(text::table(comparison, terminal::columns())))),
+    (Format::Table, |comparison| Ok(Rendering::Text(table::render(comparison, terminal::columns())))),
     (Format::Json, |comparison| Ok(Rendering::Text(comparison.to_json()))),
-    (Format::Markdown, |comparison| Ok(Rendering::Text(text::markdown(comparison)))),
+    (Format::Markdown, |comparison| Ok(Rendering::Text(markdown::render(comparison)))),
     (Format::Svg, |comparison| {
-        let picture = picture::picture(comparison).map_err(Error::usage)?;
+        let picture = quantile_chart::draw_comparison(comparison).map_err(Error::usage)?;
         Ok(Rendering::Pictures(vec![picture]))
     }),
 ];

@@ -1,10 +1,12 @@
-//! `osjitter compare`: by how much B is later than A.
+//! `osjitter compare`: shows by how much side B is later than side A.
 
 pub mod args;
 pub mod formats;
-mod gates;
-mod picture;
-mod text;
+mod gated_program;
+mod markdown;
+mod quantile_chart;
+mod table;
+mod wording;
 
 use std::path::{Path, PathBuf};
 
@@ -19,46 +21,53 @@ use crate::{file_io, interop, terminal};
 
 use args::CompareArgs;
 use formats::FORMATS;
-use gates::Gated;
+use gated_program::GatedProgram;
 
-/// Reads both sides, refuses or compares, writes.
+/// Compares two sides and writes the comparison.
 pub fn run(args: &CompareArgs) -> exit::Result<ExitStatus> {
-    let refuse = |differences: &[Difference]| match differences {
-        [_, ..] if !args.force => Err(usage!(
-            "A and B cannot be compared: {}; --force compares them anyway, and records a warning",
-            text::listed(differences)
-        )),
-        _ => Ok(()),
-    };
-    let comparison = match (Named::read(&args.a)?, Named::read(&args.b)?) {
-        (Named::Run(a), Named::Run(b)) => of_runs(&a, &b, refuse)?,
-        (Named::Gate(a), Named::Gate(b)) => gates::compare(&a, &b, refuse)?,
-        (Named::Gate(gate), Named::Run(run)) | (Named::Run(run), Named::Gate(gate)) => {
-            let (gate, run) = (gate.file().display(), run.file.display());
-            return Err(usage!(
-                "{gate} is a gate's verdict and {run} a report: give two of a kind"
-            ));
-        }
-    };
+    let (a, b) = (NamedSide::read(&args.a)?, NamedSide::read(&args.b)?);
+    let comparison = compare_sides(&a, &b, args.force)?;
     let made = make("a comparison", &FORMATS, args.format, &comparison)?;
     file_io::deliver(made.into_bytes(), args.out.as_deref())?;
-    if let Some(forced) = text::forced(&comparison) {
-        terminal::note(false, &forced);
+    if let Some(warning) = wording::forced_warning(&comparison) {
+        terminal::note(false, &warning);
     }
     Ok(ExitStatus::Done)
 }
 
-/// Chooses the subjects, and compares them unless what differs stands in the way of it.
-fn of_runs(
-    a: &Side,
-    b: &Side,
-    refuse: impl FnOnce(&[Difference]) -> exit::Result<()>,
+fn compare_sides(a: &NamedSide, b: &NamedSide, force: bool) -> exit::Result<Comparison> {
+    let check_differences = |differences: &[Difference]| match differences {
+        [_, ..] if !force => Err(usage!(
+            "cannot compare A and B: {}; --force compares them anyway and records a warning",
+            wording::format_differences(differences)
+        )),
+        _ => Ok(()),
+    };
+    match (a, b) {
+        (NamedSide::Run(a), NamedSide::Run(b)) => compare_runs(a, b, check_differences),
+        (NamedSide::Gate(a), NamedSide::Gate(b)) => gated_program::compare(a, b, check_differences),
+        (NamedSide::Gate(gate), NamedSide::Run(run))
+        | (NamedSide::Run(run), NamedSide::Gate(gate)) => {
+            let (gate, run) = (gate.file().display(), run.file.display());
+            Err(usage!("{gate} is a gate's verdict and {run} a report: give two of a kind"))
+        }
+    }
+}
+
+/// Compares the selected subjects of two runs.
+///
+/// # Errors
+/// Returns the error of `check_differences` for the differences between their conditions.
+fn compare_runs(
+    a: &RunSide,
+    b: &RunSide,
+    check_differences: impl FnOnce(&[Difference]) -> exit::Result<()>,
 ) -> exit::Result<Comparison> {
-    let pairs = choose(a, b)?;
-    let differences = differences(&pairs);
-    refuse(&differences)?;
-    let subjects =
-        pairs.iter().map(|&(a, b)| compare::compare(a, b)).collect::<Result<Vec<_>, _>>();
+    let pairs = select_pairs(a, b)?;
+    let differences = distinct_differences(&pairs);
+    check_differences(&differences)?;
+    let subjects: Result<Vec<_>, _> =
+        pairs.iter().map(|pair| compare::compare(pair.a, pair.b)).collect();
     let subjects = subjects.map_err(|e| Error::usage(e.to_string()))?;
     Ok(Comparison {
         schema: SCHEMA.to_owned(),
@@ -72,43 +81,50 @@ fn of_runs(
     })
 }
 
-/// A side as it was named.
-enum Named {
-    Run(Box<Side>),
-    Gate(Gated),
+/// A side, as named on the command line.
+enum NamedSide {
+    Run(Box<RunSide>),
+    Gate(GatedProgram),
 }
 
-impl Named {
+impl NamedSide {
     fn read(text: &str) -> exit::Result<Self> {
-        let (path, id) = split(text, |path| path.exists());
+        let (path, id) = split_id(text, |path| path.exists());
         let file = file_io::resolved(&path);
-        // Once, as it may be a pipe.
-        let text = (!interop::fleet::is_bins_path(&file))
-            .then(|| file_io::read_text(&file))
-            .transpose()?;
+        // Read the file only once: it can be a pipe.
+        let text =
+            (!interop::fleet::is_bins_path(&file)).then(|| file_io::read_text(&file)).transpose()?;
         let read = match &text {
             None => interop::read(&file),
             Some(text) => interop::parse(text).map_err(|error| error.context(file.display())),
         };
         match read {
-            Ok(report) => Ok(Self::Run(Box::new(Side { file, id, report }))),
+            Ok(report) => Ok(Self::Run(Box::new(RunSide { file, id, report }))),
             Err(error) => {
-                let gated = text.and_then(|text| Gated::parse(&file, &text, id.as_deref()));
-                gated.unwrap_or(Err(error)).map(Self::Gate)
+                let program =
+                    text.and_then(|text| GatedProgram::parse(&file, &text, id.as_deref()));
+                program.unwrap_or(Err(error)).map(Self::Gate)
             }
         }
     }
 }
 
-/// A run, or a subject of it.
-struct Side {
+/// A run, or one of its subjects.
+struct RunSide {
     file: PathBuf,
-    /// The subject that was named with it.
+    /// The subject that the user selected.
     id: Option<String>,
     report: Report,
 }
 
-impl Side {
+/// Two subjects to compare.
+#[derive(Clone, Copy)]
+struct SubjectPair<'a> {
+    a: ChosenSubject<'a>,
+    b: ChosenSubject<'a>,
+}
+
+impl RunSide {
     fn origin(&self) -> Origin {
         Origin {
             file: self.file.display().to_string(),
@@ -129,18 +145,20 @@ impl Side {
     }
 
     fn ids(&self) -> String {
-        let ids: Vec<&str> = self.measured().map(|s| s.id.as_str()).collect();
-        if ids.is_empty() { "nothing that was measured".to_owned() } else { ids.join(", ") }
+        let ids: Vec<&str> = self.measured().map(|subject| subject.id.as_str()).collect();
+        if ids.is_empty() { "no measured subjects".to_owned() } else { ids.join(", ") }
     }
 
-    /// The subject of that id, or the only one of that name.
+    /// Finds a subject by its id, or by its name if only one subject has it.
     fn find(&self, id: &str) -> exit::Result<&Subject> {
-        let mut named = self.report.subjects.iter().filter(|s| s.name == id);
-        let by_name = named.next().filter(|_| named.next().is_none());
-        let found = self.report.subjects.iter().find(|s| s.id == id).or(by_name);
+        let subjects = &self.report.subjects;
+        let mut with_name = subjects.iter().filter(|subject| subject.name == id);
+        let by_name = with_name.next().filter(|_| with_name.next().is_none());
+        let by_id = subjects.iter().find(|subject| subject.id == id);
         let file = self.file.display();
-        let subject =
-            found.ok_or_else(|| usage!("no subject {id:?} in {file}, which has {}", self.ids()))?;
+        let subject = by_id
+            .or(by_name)
+            .ok_or_else(|| usage!("unknown subject {id:?}; {file} has {}", self.ids()))?;
         match (&subject.status, &subject.summary) {
             (Status::Failed { reason }, None) => {
                 Err(usage!("{} in {file} was not measured: {reason}", subject.id))
@@ -150,13 +168,13 @@ impl Side {
         }
     }
 
-    /// The partner of a subject of the other side that was named alone: its namesake, or the only
-    /// one there is.
-    fn partner(&self, id: &str) -> exit::Result<&Subject> {
+    /// Finds the subject to compare with a subject of the other side: the one with the same id, or
+    /// the only one.
+    fn find_partner(&self, id: &str) -> exit::Result<&Subject> {
         let mut measured = self.measured();
-        let only = measured.next().filter(|_| measured.next().is_none());
-        let namesake = self.measured().find(|s| s.id == id);
-        namesake.or(only).ok_or_else(|| {
+        let single = measured.next().filter(|_| measured.next().is_none());
+        let namesake = self.measured().find(|subject| subject.id == id);
+        namesake.or(single).ok_or_else(|| {
             let file = self.file.display();
             usage!(
                 "{file} has no {id}; name the subject to compare with it, as in {file}#ID: {}",
@@ -166,8 +184,8 @@ impl Side {
     }
 }
 
-/// `path#id`, where the longest part that is a file or directory is the path: both may hold a `#`.
-fn split(text: &str, exists: impl Fn(&Path) -> bool) -> (PathBuf, Option<String>) {
+/// Splits `path#id`. Both can contain a `#`, so the longest prefix that exists is the path.
+fn split_id(text: &str, exists: impl Fn(&Path) -> bool) -> (PathBuf, Option<String>) {
     if exists(Path::new(text)) {
         return (text.into(), None);
     }
@@ -179,46 +197,48 @@ fn split(text: &str, exists: impl Fn(&Path) -> bool) -> (PathBuf, Option<String>
     }
 }
 
-fn choose<'a>(
-    a: &'a Side,
-    b: &'a Side,
-) -> exit::Result<Vec<(ChosenSubject<'a>, ChosenSubject<'a>)>> {
-    let (x, y) = match (&a.id, &b.id) {
-        (Some(x), Some(y)) => (a.find(x)?, b.find(y)?),
-        (Some(x), None) => a.find(x).and_then(|x| Ok((x, b.partner(&x.id)?)))?,
-        (None, Some(y)) => b.find(y).and_then(|y| Ok((a.partner(&y.id)?, y)))?,
-        (None, None) => return in_both(a, b),
+/// Selects the subjects to compare: those that the user named, or all that both sides contain.
+fn select_pairs<'a>(a: &'a RunSide, b: &'a RunSide) -> exit::Result<Vec<SubjectPair<'a>>> {
+    let (subject_a, subject_b) = match (&a.id, &b.id) {
+        (None, None) => return pair_by_id(a, b),
+        (Some(id_a), Some(id_b)) => (a.find(id_a)?, b.find(id_b)?),
+        (Some(id_a), None) => {
+            let subject = a.find(id_a)?;
+            (subject, b.find_partner(&subject.id)?)
+        }
+        (None, Some(id_b)) => {
+            let subject = b.find(id_b)?;
+            (a.find_partner(&subject.id)?, subject)
+        }
     };
-    if x.id == y.id && compare::is_same_run(&a.report, &b.report) {
+    if subject_a.id == subject_b.id && compare::is_same_run(&a.report, &b.report) {
         let file = a.file.display();
         return Err(usage!(
             "both sides are {} of one run; name another of {file}: {}",
-            x.id,
+            subject_a.id,
             a.ids()
         ));
     }
-    Ok(vec![(a.chosen(x), b.chosen(y))])
+    Ok(vec![SubjectPair { a: a.chosen(subject_a), b: b.chosen(subject_b) }])
 }
 
-fn in_both<'a>(
-    a: &'a Side,
-    b: &'a Side,
-) -> exit::Result<Vec<(ChosenSubject<'a>, ChosenSubject<'a>)>> {
-    let (x, y) = (a.file.display(), b.file.display());
+/// Pairs the subjects of two runs that have equal ids.
+fn pair_by_id<'a>(a: &'a RunSide, b: &'a RunSide) -> exit::Result<Vec<SubjectPair<'a>>> {
+    let (file_a, file_b) = (a.file.display(), b.file.display());
     if compare::is_same_run(&a.report, &b.report) {
         return Err(usage!(
-            "both sides are one run; name two of its subjects, as in {x}#ID: {}",
+            "both sides are one run; name two of its subjects, as in {file_a}#ID: {}",
             a.ids()
         ));
     }
-    let namesake = |subject: &'a Subject| {
-        let other = b.measured().find(|s| s.id == subject.id)?;
-        Some((a.chosen(subject), b.chosen(other)))
+    let pair = |subject: &'a Subject| {
+        let namesake = b.measured().find(|other| other.id == subject.id)?;
+        Some(SubjectPair { a: a.chosen(subject), b: b.chosen(namesake) })
     };
-    let pairs: Vec<_> = a.measured().filter_map(namesake).collect();
+    let pairs: Vec<SubjectPair<'_>> = a.measured().filter_map(pair).collect();
     if pairs.is_empty() {
         return Err(usage!(
-            "no subject is in both; name one of each, as in {x}#ID {y}#ID: {x} has {}; {y} has {}",
+            "no subject is in both; name one of each, as in {file_a}#ID {file_b}#ID: {file_a} has {}; {file_b} has {}",
             a.ids(),
             b.ids()
         ));
@@ -226,25 +246,25 @@ fn in_both<'a>(
     Ok(pairs)
 }
 
-/// What keeps any of the pairs from being comparable, each said once.
-fn differences(pairs: &[(ChosenSubject<'_>, ChosenSubject<'_>)]) -> Vec<Difference> {
-    let mut all: Vec<Difference> = Vec::new();
-    for difference in pairs.iter().flat_map(|&(a, b)| compare::differences(a, b)) {
-        if !all.contains(&difference) {
-            all.push(difference);
+/// Returns the differences between the conditions of the sides, without repetitions.
+fn distinct_differences(pairs: &[SubjectPair<'_>]) -> Vec<Difference> {
+    let mut distinct: Vec<Difference> = Vec::new();
+    for difference in pairs.iter().flat_map(|pair| compare::differences(pair.a, pair.b)) {
+        if !distinct.contains(&difference) {
+            distinct.push(difference);
         }
     }
-    all
+    distinct
 }
 
 #[cfg(test)]
 mod tests {
-    use super::split;
+    use super::split_id;
     use std::path::Path;
 
     #[test]
-    fn a_hash_may_be_part_of_either() {
-        let there = |path: &Path| {
+    fn longest_existing_prefix_is_the_path() {
+        let exists = |path: &Path| {
             [Path::new("a.json"), Path::new("run#1"), Path::new("run")].contains(&path)
         };
         let id = |text: &str| Some(text.to_owned());
@@ -257,7 +277,7 @@ mod tests {
             ("none#spin#2", ("none", id("spin#2"))),
             ("none", ("none", None)),
         ] {
-            assert_eq!(split(text, there), (expected.0.into(), expected.1), "{text}");
+            assert_eq!(split_id(text, exists), (expected.0.into(), expected.1), "{text}");
         }
     }
 }

@@ -19,7 +19,7 @@ use jitterstat::gate::decision::{Outcome, Reason};
 use crate::gate::args::GateArgs;
 use crate::gate::explain::MetricView;
 use crate::gate::pairs::{CollectedPairs, CollectionFailure};
-use crate::gate::question::{Gate, Question};
+use crate::gate::question::{Gate, PlannedQuestion, Question};
 use crate::gate::session::{SessionPlan, StoredBaseline, format_differences, read_baseline};
 use crate::gate::sides::Sides;
 use crate::gate::text::table::render_rows;
@@ -36,7 +36,7 @@ struct BaselineTest {
     forced: Vec<Difference>,
 }
 
-pub fn plan(args: &GateArgs) -> exit::Result<Option<Box<dyn Question>>> {
+pub fn plan(args: &GateArgs) -> PlannedQuestion {
     let Some(file) = &args.baseline else { return Ok(None) };
     let name = file.display();
     let stored = read_baseline(file)?.ok_or_else(|| {

@@ -23,7 +23,7 @@ use crate::gate::design::{
 };
 use crate::gate::explain::{self, MetricView};
 use crate::gate::pairs::{CollectedPairs, CollectionFailure, PairCollection};
-use crate::gate::question::{Gate, Question};
+use crate::gate::question::{Gate, PlannedQuestion, Question};
 use crate::gate::sides::Sides;
 use crate::gate::text::{KeyColumn, PercentileLift, Section, Title, pluralize};
 
@@ -46,7 +46,7 @@ struct PairTests {
     calibration: Option<Calibration>,
 }
 
-pub fn plan(args: &GateArgs) -> exit::Result<Option<Box<dyn Question>>> {
+pub fn plan(args: &GateArgs) -> PlannedQuestion {
     let changes = changes_to_detect(args);
     let mut judged = args.judged.clone();
     judged.tolerance.extend(changes.iter().cloned());

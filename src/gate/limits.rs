@@ -19,7 +19,7 @@ use jitterstat::gate::decision::{Outcome, Reason};
 
 use crate::gate::args::{GateArgs, Limit};
 use crate::gate::design::{build_scenario, choose_cpu, periods_or_default};
-use crate::gate::question::{Gate, Question};
+use crate::gate::question::{Gate, PlannedQuestion, Question};
 use crate::gate::text::{
     KeyColumn, Row, Section, Title, format_code, format_option, format_range, pluralize,
 };
@@ -53,7 +53,7 @@ impl ReportedSubject {
     }
 }
 
-pub fn plan(args: &GateArgs) -> exit::Result<Option<Box<dyn Question>>> {
+pub fn plan(args: &GateArgs) -> PlannedQuestion {
     if args.max.is_empty() {
         return Ok(None);
     }

@@ -35,13 +35,13 @@ use crate::render::formats::make;
 use crate::{interrupt, terminal};
 
 use args::{BaselineAction, GateAction, GateArgs, OnInconclusive};
-use question::{Gate, Question};
+use question::{Gate, PlannedQuestion, Question};
 use text::{RenderedVerdict, Section};
 
 /// A kind of question that a gate can judge.
 struct QuestionKind {
     /// Plans the question, if the arguments request it.
-    plan: fn(&GateArgs) -> exit::Result<Option<Box<dyn Question>>>,
+    plan: fn(&GateArgs) -> PlannedQuestion,
     /// Describes the answers in a verdict.
     sections: fn(&Verdict) -> Vec<Section>,
 }

@@ -32,6 +32,9 @@ pub trait Question {
     fn judge(self: Box<Self>, gate: &mut Gate) -> exit::Result<()>;
 }
 
+/// The question that the arguments request, or `None` if they request none of its kind.
+pub type PlannedQuestion = exit::Result<Option<Box<dyn Question>>>;
+
 /// A running gate.
 pub struct Gate {
     pub stop: Arc<AtomicBool>,

@@ -26,7 +26,7 @@ use crate::gate::comparison::{
     DEFAULT_MAX_PAIRS, gated_programs, plan_looks, program_names, program_template, single_period,
 };
 use crate::gate::pairs::now;
-use crate::gate::question::{Gate, Question};
+use crate::gate::question::{Gate, PlannedQuestion, Question};
 use crate::gate::sides::Sides;
 use crate::gate::text::pluralize;
 use crate::terminal::{self, Progress};
@@ -59,7 +59,7 @@ struct MetricPlan {
     alpha_share: f64,
 }
 
-pub fn plan(args: &GateArgs) -> exit::Result<Option<Box<dyn Question>>> {
+pub fn plan(args: &GateArgs) -> PlannedQuestion {
     if args.runs.metric.is_empty() {
         return Ok(None);
     }

@@ -1,4 +1,4 @@
-//! Sides that are programs of gates: their whole runs are compared.
+//! Sides that are programs of a gate, whose whole runs are compared.
 
 use std::path::{Path, PathBuf};
 
@@ -12,34 +12,34 @@ use files::environment::Difference;
 use files::file::File as _;
 use files::gate::verdict::{self, RunsVerdict, Verdict};
 
-/// A program of a gate, as it was named.
-pub struct Gated {
+/// A program of a gate, selected by the verdict's file and an id.
+pub struct GatedProgram {
     file: PathBuf,
     verdict: Box<Verdict>,
     is_candidate: bool,
 }
 
-impl Gated {
-    /// `None` where the file is no verdict.
+impl GatedProgram {
+    /// Selects a program of a verdict. Returns `None` if the file is not a verdict.
     pub fn parse(file: &Path, text: &str, id: Option<&str>) -> Option<exit::Result<Self>> {
-        text.contains(verdict::SCHEMA).then(|| Self::of_verdict(file, text, id))
+        text.contains(verdict::SCHEMA).then(|| Self::from_verdict(file, text, id))
     }
 
-    fn of_verdict(file: &Path, text: &str, id: Option<&str>) -> exit::Result<Self> {
-        let at = file.display();
-        let verdict = Verdict::from_json(text).map_err(|e| usage!("{at}: {e}"))?;
+    fn from_verdict(file: &Path, text: &str, id: Option<&str>) -> exit::Result<Self> {
+        let path = file.display();
+        let verdict = Verdict::from_json(text).map_err(|e| usage!("{path}: {e}"))?;
         let is_candidate = match id {
             None | Some("candidate") => true,
             Some("baseline") => false,
             Some(other) => {
                 return Err(usage!(
-                    "{at} has no program {other:?}; write {at}#baseline or {at}#candidate"
+                    "unknown program {other:?} of {path}; write {path}#baseline or {path}#candidate"
                 ));
             }
         };
         if verdict.runs.is_none() {
             return Err(usage!(
-                "{at} comes from a gate without whole runs; compare the reports of two runs, or gates with --metric"
+                "{path} comes from a gate without whole runs; compare the reports of two runs, or gates with --metric"
             ));
         }
         Ok(Self { file: file.to_owned(), verdict: Box::new(verdict), is_candidate })
@@ -50,7 +50,7 @@ impl Gated {
     }
 
     fn runs(&self) -> &RunsVerdict {
-        self.verdict.runs.as_ref().expect("it was read with runs")
+        self.verdict.runs.as_ref().expect("from_verdict requires runs")
     }
 
     fn chosen(&self) -> ChosenProgram<'_> {
@@ -69,16 +69,20 @@ impl Gated {
     }
 }
 
-/// Compares, unless what differs stands in the way of it.
+/// Compares two programs.
+///
+/// # Errors
+/// Returns the error of `check_differences` for the differences between their conditions, or an
+/// error if both sides are the same program.
 pub fn compare(
-    a: &Gated,
-    b: &Gated,
-    refuse: impl FnOnce(&[Difference]) -> exit::Result<()>,
+    a: &GatedProgram,
+    b: &GatedProgram,
+    check_differences: impl FnOnce(&[Difference]) -> exit::Result<()>,
 ) -> exit::Result<Comparison> {
-    let (x, y) = (a.chosen(), b.chosen());
-    let forced = program_differences(x, y);
-    refuse(&forced)?;
-    let metrics = compare_programs(x, y).map_err(|e| match e {
+    let (program_a, program_b) = (a.chosen(), b.chosen());
+    let differences = program_differences(program_a, program_b);
+    check_differences(&differences)?;
+    let metrics = compare_programs(program_a, program_b).map_err(|error| match error {
         CompareError::WithItself(name) => {
             let other = if a.is_candidate { "baseline" } else { "candidate" };
             usage!(
@@ -86,16 +90,16 @@ pub fn compare(
                 a.file.display()
             )
         }
-        e => Error::usage(e.to_string()),
+        error => Error::usage(error.to_string()),
     })?;
     Ok(Comparison {
         schema: SCHEMA.to_owned(),
         tool: host::tool(),
         a: a.origin(),
         b: b.origin(),
-        forced,
+        forced: differences,
         subjects: Vec::new(),
         metrics,
-        warnings: program_warnings(x, y),
+        warnings: program_warnings(program_a, program_b),
     })
 }

@@ -1,0 +1,341 @@
+//! The rows and sentences that the table and the Markdown of a comparison have in common.
+
+use std::fmt::Write as _;
+
+use cli::amount::format_amount;
+use cli::time::{format_interval, format_time};
+use files::compare::{
+    ComparedMetric, Comparison, Estimate, Finding, Method, RunEstimate, SubjectComparison,
+};
+use files::environment::Difference;
+
+use crate::render::fitness;
+
+/// A word in the name of a row that tells how its estimate differs from the one over all rounds.
+#[derive(Clone, Copy)]
+pub struct Mark {
+    pub text: &'static str,
+    pub meaning: &'static str,
+}
+
+const QUIET: Mark =
+    Mark { text: "quiet", meaning: "over the quieter half of the pairs, by the sum of both sides" };
+const CONTROL: Mark = Mark {
+    text: "ctl",
+    meaning: "difference of each side from the control nanosleep of its own run",
+};
+/// Marks metrics of whole runs.
+pub const BASELINE: Mark =
+    Mark { text: "rel", meaning: "as multiples of the baseline of each side's own gate" };
+
+/// Tells the percentiles of a comparison apart from those of a run.
+pub const MEDIAN_ROUND_NOTE: &str =
+    "percentiles of the median round (`osjitter run` shows those of all ticks)";
+
+/// An estimate for one percentile of lateness.
+pub struct PercentileRow<'a> {
+    /// The percentile, with a mark unless the estimate is over all rounds.
+    name: String,
+    mark: Option<Mark>,
+    pub estimate: &'a Estimate,
+}
+
+impl PercentileRow<'_> {
+    /// Formats the name, both sides, their ratio and difference, and the number of rounds.
+    pub fn cells(&self) -> [String; 6] {
+        let estimate = self.estimate;
+        [
+            self.name.clone(),
+            format_time(estimate.a_ns),
+            format_time(estimate.b_ns),
+            format_ratio_with_interval(estimate.ratio, estimate.ratio_ci95),
+            format_difference(estimate),
+            format_counts(estimate.rounds_a, estimate.rounds_b),
+        ]
+    }
+}
+
+/// Returns the rows of two subjects, percentile by percentile.
+pub fn percentile_rows(comparison: &SubjectComparison) -> Vec<PercentileRow<'_>> {
+    let mut rows = Vec::new();
+    for percentile in &comparison.percentiles {
+        let name = percentile.name.replace('_', ".");
+        rows.push(PercentileRow { name: name.clone(), mark: None, estimate: &percentile.all });
+        let marked = [(QUIET, &percentile.quiet_half), (CONTROL, &percentile.beside_control)];
+        for (mark, estimate) in marked {
+            if let Some(estimate) = estimate {
+                let name = format!("{name} {}", mark.text);
+                rows.push(PercentileRow { name, mark: Some(mark), estimate });
+            }
+        }
+    }
+    rows
+}
+
+/// Returns the marks in the names of rows.
+pub fn used_marks(rows: &[PercentileRow<'_>]) -> impl Iterator<Item = Mark> {
+    let is_used =
+        |mark: &Mark| rows.iter().any(|row| row.mark.is_some_and(|used| used.text == mark.text));
+    [QUIET, CONTROL].into_iter().filter(is_used)
+}
+
+/// An estimate for one metric of whole runs.
+pub struct MetricRow<'a> {
+    /// The name, both sides, their ratio, and the number of runs.
+    pub cells: [String; 5],
+    pub estimate: &'a RunEstimate,
+}
+
+impl<'a> MetricRow<'a> {
+    fn new(name: String, estimate: &'a RunEstimate, format: impl Fn(f64) -> String) -> Self {
+        let cells = [
+            name,
+            format(estimate.a),
+            format(estimate.b),
+            format_ratio_with_interval(estimate.ratio, estimate.ratio_ci95),
+            format_counts(estimate.runs_a, estimate.runs_b),
+        ];
+        Self { cells, estimate }
+    }
+
+    pub fn name(&self) -> &str {
+        &self.cells[0]
+    }
+}
+
+/// Returns the rows of whole runs. A metric that is also compared relative to the baselines has
+/// two.
+pub fn metric_rows(comparison: &Comparison) -> Vec<MetricRow<'_>> {
+    let mut rows = Vec::new();
+    for ComparedMetric { name, unit, all, beside_baseline, .. } in &comparison.metrics {
+        rows.push(MetricRow::new(name.clone(), all, |value| format_amount(value, unit)));
+        if let Some(relative) = beside_baseline {
+            let name = format!("{name} {}", BASELINE.text);
+            rows.push(MetricRow::new(name, relative, format_ratio));
+        }
+    }
+    rows
+}
+
+/// Returns whether a metric is compared relative to the baselines of the gates.
+pub fn has_relative_metrics(comparison: &Comparison) -> bool {
+    comparison.metrics.iter().any(|metric| metric.beside_baseline.is_some())
+}
+
+/// Describes how whole runs were compared.
+pub fn metrics_method(comparison: &Comparison) -> String {
+    let metrics = &comparison.metrics;
+    let is_exact = metric_rows(comparison).iter().all(|row| row.estimate.exact);
+    let interval = interval_kind(is_exact);
+    if metrics.iter().all(|metric| metric.method == Method::PairedByRound) {
+        format!("paired by run (signed-rank interval, {interval})")
+    } else {
+        format!("two gates, not paired (Mann-Whitney interval, {interval})")
+    }
+}
+
+/// Describes how two subjects were compared.
+pub fn subject_method(comparison: &SubjectComparison) -> String {
+    let is_exact = percentile_rows(comparison).iter().all(|row| row.estimate.exact);
+    let interval = interval_kind(is_exact);
+    match comparison.method {
+        Method::PairedByRound => format!("paired by round (signed-rank interval, {interval})"),
+        Method::TwoRuns => format!("two runs, not paired (Mann-Whitney interval, {interval})"),
+    }
+}
+
+fn interval_kind(is_exact: bool) -> &'static str {
+    if is_exact { "exact" } else { "normal approximation" }
+}
+
+/// Formats a ratio with three significant digits.
+fn format_ratio(value: f64) -> String {
+    // Count the digits of the rounded value: 0.9996 is shown as 1.00.
+    let rounded: f64 = format!("{value:.2e}").parse().unwrap_or(value);
+    let whole_digits = if rounded > 0.0 { rounded.log10().floor() } else { 0.0 };
+    let digits = (2.0 - whole_digits).clamp(0.0, 9.0) as usize;
+    format!("{value:.digits$}")
+}
+
+fn format_ratio_with_interval(ratio: f64, interval: Option<[f64; 2]>) -> String {
+    let ratio = format_ratio(ratio);
+    match interval {
+        Some([low, high]) => format!("{ratio} [{}, {}]", format_ratio(low), format_ratio(high)),
+        None => ratio,
+    }
+}
+
+/// Formats the difference of an estimate with its interval. Positive numbers have a plus.
+fn format_difference(estimate: &Estimate) -> String {
+    let plus = |ns: i64| if ns > 0 { "+" } else { "" };
+    let ns = estimate.difference_ns;
+    let difference = format!("{}{}", plus(ns), format_time(ns));
+    let Some(interval) = estimate.difference_ns_ci95 else { return difference };
+    let [low, high] = interval.map(plus);
+    let interval = format_interval(interval).replacen('[', &format!("[{low}"), 1).replacen(
+        ", ",
+        &format!(", {high}"),
+        1,
+    );
+    format!("{difference} {interval}")
+}
+
+/// Formats the rounds or runs of both sides, as one number if they are equal.
+fn format_counts(a: u64, b: u64) -> String {
+    if a == b { a.to_string() } else { format!("{a}/{b}") }
+}
+
+pub fn format_finding(finding: Finding) -> &'static str {
+    match finding {
+        Finding::NoDifferenceShown => "no difference shown",
+        Finding::Later => "B is later",
+        Finding::Earlier => "B is less late",
+        Finding::Worse => "B is worse",
+        Finding::Better => "B is better",
+        Finding::TooFewRounds => "too few rounds for an interval",
+    }
+}
+
+/// Lists the findings of all percentiles.
+pub fn findings_sentence(comparison: &SubjectComparison) -> String {
+    let rows = percentile_rows(comparison);
+    if rows.is_empty() {
+        return "The rounds are too short for any percentile.".to_owned();
+    }
+    group_findings(rows.iter().map(|row| (row.name.as_str(), row.estimate.finding)))
+}
+
+/// Lists findings with the names that have each of them.
+pub fn group_findings<'a>(findings: impl Iterator<Item = (&'a str, Finding)>) -> String {
+    let mut groups: Vec<(Finding, Vec<&str>)> = Vec::new();
+    for (name, finding) in findings {
+        match groups.iter_mut().find(|(group, _)| *group == finding) {
+            Some((_, names)) => names.push(name),
+            None => groups.push((finding, vec![name])),
+        }
+    }
+    let sentences = groups
+        .iter()
+        .map(|(finding, names)| format!("{}: {}.", names.join(", "), format_finding(*finding)));
+    sentences.collect::<Vec<_>>().join(" ")
+}
+
+/// Returns notes that help to interpret a comparison: the role of chance, and the fitness of the
+/// machine.
+pub fn footnotes(comparison: &Comparison) -> impl Iterator<Item = String> {
+    chance_note(comparison).into_iter().chain(fitness_notes(comparison))
+}
+
+/// Counts the differences shown, if there are so many estimates that chance alone makes some.
+fn chance_note(comparison: &Comparison) -> Option<String> {
+    const MIN_ESTIMATES: usize = 10;
+    let rows = comparison.subjects.iter().flat_map(percentile_rows);
+    let findings: Vec<Finding> = rows
+        .map(|row| row.estimate.finding)
+        .filter(|finding| *finding != Finding::TooFewRounds)
+        .collect();
+    let is_difference = |finding: &&Finding| **finding != Finding::NoDifferenceShown;
+    let different = findings.iter().filter(is_difference).count();
+    let total = findings.len();
+    (different > 0 && total >= MIN_ESTIMATES).then(|| {
+        format!(
+            "Clearly apart: {different} of {total} figures, where chance alone makes one in twenty."
+        )
+    })
+}
+
+/// Describes stalls and steal on both sides. Empty if neither is known.
+pub fn conditions_sentence(comparison: &SubjectComparison) -> String {
+    let (a, b) = (&comparison.a, &comparison.b);
+    let mut text = String::new();
+    if a.same_stall_share.is_some() || b.same_stall_share.is_some() {
+        let (a, b) = (format_percent(a.same_stall_share), format_percent(b.same_stall_share));
+        let _ = write!(text, "Ticks inside a stall already counted: A {a}, B {b}. ");
+    }
+    for percentile in &comparison.percentiles {
+        let Some([a, b]) = percentile.lift else { continue };
+        // Smaller lifts are shown as 0.0 %.
+        if a.max(b) >= 1.000_5 {
+            let name = percentile.name.replace('_', ".");
+            let (a, b) = (format_percent(Some(a - 1.0)), format_percent(Some(b - 1.0)));
+            let _ = write!(text, "Stalls raise {name} by: A {a}, B {b}. ");
+        }
+    }
+    if a.steal_share.is_some() || b.steal_share.is_some() {
+        let (a, b) = (format_percent(a.steal_share), format_percent(b.steal_share));
+        let _ = write!(text, "Of all CPUs stolen by the hypervisor: A {a}, B {b}.");
+    }
+    text.trim_end().to_owned()
+}
+
+fn format_percent(share: Option<f64>) -> String {
+    share.map_or("unknown".to_owned(), |share| format!("{:.1} %", share * 100.0))
+}
+
+/// Describes the fitness of the machine for each side; once if both sides have the same.
+fn fitness_notes(comparison: &Comparison) -> Vec<String> {
+    let a = fitness::sentence(comparison.a.fitness.as_ref());
+    let b = fitness::sentence(comparison.b.fitness.as_ref());
+    if a == b {
+        return a.into_iter().collect();
+    }
+    let a = a.map(|sentence| format!("A: {sentence}"));
+    let b = b.map(|sentence| format!("B: {sentence}"));
+    a.into_iter().chain(b).collect()
+}
+
+/// Warns that the comparison was forced although the conditions of the sides differ.
+pub fn forced_warning(comparison: &Comparison) -> Option<String> {
+    if comparison.forced.is_empty() {
+        return None;
+    }
+    let differences = format_differences(&comparison.forced);
+    Some(format!(
+        "FORCED: not comparable: {differences}. The numbers also contain these differences."
+    ))
+}
+
+pub fn format_differences(differences: &[Difference]) -> String {
+    differences.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn estimate(ratio: f64, ratio_ci95: Option<[f64; 2]>, finding: Finding) -> Estimate {
+        Estimate {
+            a_ns: 14_200,
+            b_ns: 15_000,
+            ratio,
+            ratio_ci95,
+            difference_ns: 800,
+            difference_ns_ci95: ratio_ci95.map(|_| [-20, 1_300]),
+            rounds_a: 40,
+            rounds_b: 38,
+            exact: true,
+            finding,
+        }
+    }
+
+    #[test]
+    fn ratios_have_three_digits() {
+        let ratios = [0.034_94, 0.999_6, 0.000_061_2, 9.996, 88.31, 1_234.5].map(format_ratio);
+        assert_eq!(ratios, ["0.0349", "1.00", "0.0000612", "10.0", "88.3", "1234"]);
+    }
+
+    #[test]
+    fn estimates_are_shown_with_intervals() {
+        let estimate = estimate(1.0563, Some([0.9984, 12.345]), Finding::NoDifferenceShown);
+        let row = PercentileRow { name: "p50".to_owned(), mark: None, estimate: &estimate };
+        let cells = row.cells();
+        assert_eq!(cells[3..], ["1.06 [0.998, 12.3]", "+800 ns [-20 ns, +1.30 us]", "40/38"]);
+    }
+
+    #[test]
+    fn missing_intervals_are_left_out() {
+        let estimate = estimate(1.0563, None, Finding::TooFewRounds);
+        let row = PercentileRow { name: "p50".to_owned(), mark: None, estimate: &estimate };
+        assert_eq!(row.cells()[3..5], ["1.06", "+800 ns"]);
+    }
+}
