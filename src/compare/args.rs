@@ -10,7 +10,7 @@ use crate::render::formats::{Format, parser};
 #[derive(Debug, Args)]
 #[command(after_help = "\
 A side is a report.json or the directory of a run, optionally with #ID of a subject. Without ids, all subjects that both \
-sides contain are compared by their ids. A side can also be the verdict of a gate with --metric: it stands for the \
+sides contain are compared by their ids. A side can also be the verdict of a gate with --metric: it selects the \
 candidate, or with #baseline for the baseline. The whole runs of two such programs are compared.
 
 Two subjects of one run are paired by round, which is the more sensitive comparison. Two runs are compared by their \

@@ -1,5 +1,4 @@
-//! `osjitter calibrate` from outside: the file, what it claims and what it does not, and every way
-//! it can end.
+//! Tests of `osjitter calibrate`: the file, its claims, and the exit codes.
 
 use std::path::Path;
 
@@ -20,8 +19,7 @@ fn calibrate(args: &[&str]) -> Osjitter {
     Osjitter::new(["calibrate"]).args(args)
 }
 
-/// Calibrates for so many seconds in a directory, or for longer until there are the pairs that say
-/// anything.
+/// Calibrates in a directory for a number of seconds, and for longer if the pairs do not suffice.
 fn calibrate_enough(home: &Path, args: &[&str], seconds: u64) -> Ran {
     const MIN_PAIRS: u64 = 24;
     let command = |time: &str| calibrate(args).args(["--max-time", time]).directory(home);
@@ -33,13 +31,13 @@ fn calibrate_enough(home: &Path, args: &[&str], seconds: u64) -> Ran {
 }
 
 #[test]
-fn a_short_calibration_says_what_a_gate_can_see_and_claims_no_rate() {
+fn short_calibration_claims_no_rate() {
     let home = tempfile::tempdir().unwrap();
     let args =
         [&SHORT[..], &["--subject", "nanosleep", "--seed", "7", "--format", "json"]].concat();
     let json = calibrate_enough(home.path(), &args, 3).exits(0).stdout;
     let file = std::fs::read_to_string(home.path().join("osjitter-calibration.json"))
-        .expect("the documented place");
+        .expect("the default file");
     assert_eq!(json, file);
     schema::valid(&json, "calibration.1");
 
@@ -57,9 +55,9 @@ fn a_short_calibration_says_what_a_gate_can_see_and_claims_no_rate() {
         (found.rounds.len() as u64, found.environment.arch.as_str()),
         (found.pairs, std::env::consts::ARCH)
     );
-    assert!(found.duration_ns >= 3_000_000_000, "it measures for as long as it was asked");
+    assert!(found.duration_ns >= 3_000_000_000, "it measures for the requested time");
     let names: Vec<&str> = found.metrics.iter().map(|m| m.name.as_str()).collect();
-    assert_eq!(names, ["p50", "p90"], "20 ticks carry no p99");
+    assert_eq!(names, ["p50", "p90"], "20 ticks are too few for p99");
     for metric in &found.metrics {
         assert!(metric.median_ns > 0 && metric.spread > 0.0, "{metric:?}");
         let looks: Vec<u64> = metric.smallest_change.iter().map(|c| c.pairs).collect();
@@ -79,12 +77,12 @@ fn a_short_calibration_says_what_a_gate_can_see_and_claims_no_rate() {
 }
 
 #[test]
-fn bad_usage_is_named_before_anything_runs() {
+fn bad_usage_is_rejected() {
     let home = tempfile::tempdir().unwrap();
     for (args, says) in [
         (&["--time", "5"][..], "'--max-time <DURATION>': \"5\" has no unit"),
         (&["--max-time", "1s"], "give --max-time 7s or more"),
-        // Rounds of a second, as the gate takes them.
+        // Rounds of a second, the maximum of a gate.
         (&["--max-time", "10s", "--period", "100ms"], "give --max-time 63s or more"),
         (&["--period", "0us"], "no period"),
         (&["--subject", "no-such"], "unknown subject"),
@@ -97,12 +95,12 @@ fn bad_usage_is_named_before_anything_runs() {
         let refused = calibrate(args).directory(home.path()).run().exits(2);
         assert!(refused.stderr.contains(says), "{args:?}: {}", refused.stderr);
     }
-    assert_eq!(std::fs::read_dir(home.path()).unwrap().count(), 0, "nothing is left behind");
+    assert_eq!(std::fs::read_dir(home.path()).unwrap().count(), 0, "no file remains");
 }
 
 #[cfg(unix)]
 #[test]
-fn an_interrupt_leaves_what_was_measured() {
+fn interrupt_keeps_measured_pairs() {
     let args = [&["--subject", "nanosleep", "--max-time", "10m"], &SHORT[..]].concat();
     let has_pairs =
         |ran: &Ran| Calibration::from_json(&ran.file("partial.json")).unwrap().pairs > 0;
@@ -113,9 +111,8 @@ fn an_interrupt_leaves_what_was_measured() {
     assert_eq!(found.rounds.len() as u64, found.pairs);
 }
 
-/// A calibration of a scripted subject whose rounds wander by some 10 % on each side, each by steps
-/// of its own.
-fn scripted() -> serde_json::Value {
+/// Scripts both sides with rounds that vary by about 10 %, in different steps.
+fn noisy_script() -> serde_json::Value {
     let rounds = |steps: u64, by: u64, from: u64| -> Vec<Vec<u64>> {
         (0..steps).map(|i| vec![from + 400 * ((i * by) % steps)]).collect()
     };
@@ -127,12 +124,12 @@ fn scripted() -> serde_json::Value {
 }
 
 #[test]
-fn a_gate_plans_the_pairs_that_see_a_change_or_says_that_it_cannot_be_had() {
+fn gate_plans_pairs_for_a_change() {
     let home = tempfile::tempdir().unwrap();
     let calibrated = calibrate(
         &[&SHORT[..], &["--max-time", "20s", "--subject", "scripted", "--seed", "5"]].concat(),
     );
-    let said = calibrated.directory(home.path()).script(&scripted()).run().exits(0).stdout;
+    let stdout = calibrated.directory(home.path()).script(&noisy_script()).run().exits(0).stdout;
     let text = std::fs::read_to_string(home.path().join("osjitter-calibration.json")).unwrap();
     let found = Calibration::from_json(&text).unwrap();
     let seen: Vec<f64> = found.metrics[0].smallest_change.iter().map(|c| c.ratio).collect();
@@ -142,7 +139,7 @@ fn a_gate_plans_the_pairs_that_see_a_change_or_says_that_it_cannot_be_had() {
         .iter()
         .map(|m| format!("{:.1} % at {}", (m.smallest_change[3].ratio - 1.0) * 100.0, m.name));
     let sees = format!("detects a change of {}", looks.collect::<Vec<_>>().join(" and "));
-    assert!(said.replace('\n', " ").contains(&sees), "{sees}: {said}");
+    assert!(stdout.replace('\n', " ").contains(&sees), "{sees}: {stdout}");
 
     let gate = |more: &[&str]| {
         let sides = [
@@ -159,7 +156,7 @@ fn a_gate_plans_the_pairs_that_see_a_change_or_says_that_it_cannot_be_had() {
         let calibrated =
             ["--warmup", "3", "--out", "gate", "--calibration", "osjitter-calibration.json"];
         let args = [&sides[..], &calibrated, more].concat();
-        Osjitter::new(args).directory(home.path()).script(&scripted()).run()
+        Osjitter::new(args).directory(home.path()).script(&noisy_script()).run()
     };
     let planned = |more: &[&str]| {
         let _ = gate(more).exits(0);
@@ -172,11 +169,11 @@ fn a_gate_plans_the_pairs_that_see_a_change_or_says_that_it_cannot_be_had() {
     let see = |ratio: f64| format!("{}%", (ratio - 1.0) * 100.0 + 0.001);
     let few = planned(&["--see", &see(seen[1]), "--floor", "1ns"]);
     let more = planned(&["--see", &see(seen[3]), "--floor", "1ns"]);
-    // Fewer looks share the alpha where the last is at 100 pairs.
+    // With a last look at 100 pairs, fewer looks share the alpha.
     assert!((60..=100).contains(&few.0) && (390..=401).contains(&more.0), "{few:?} {more:?}");
     assert!(
         (few.1 - (seen[1] - 1.0)).abs() < 1e-4 && few.2 == 0.5,
-        "the change is what is tolerated: {few:?}"
+        "the change is the tolerance: {few:?}"
     );
     let tail = found.metrics[1].smallest_change[2].ratio;
     let of_tail = planned(&["--see", &format!("p90={}", see(tail)), "--floor", "1ns"]);
@@ -217,7 +214,7 @@ fn a_gate_plans_the_pairs_that_see_a_change_or_says_that_it_cannot_be_had() {
                 ];
                 let all =
                     [&sides[..], &["--calibration", "osjitter-calibration.json"], &args].concat();
-                Osjitter::new(all).directory(home.path()).script(&scripted()).run()
+                Osjitter::new(all).directory(home.path()).script(&noisy_script()).run()
             }
             false => gate(&args),
         };
@@ -225,7 +222,7 @@ fn a_gate_plans_the_pairs_that_see_a_change_or_says_that_it_cannot_be_had() {
         assert!(refused.stderr.contains(says), "{args:?}: {}", refused.stderr);
     }
     let bare = Osjitter::new(["gate", "--a", "scripted", "--b", "scripted-b", "--see", "5%"]);
-    let bare = bare.directory(home.path()).script(&scripted()).run().exits(2);
+    let bare = bare.directory(home.path()).script(&noisy_script()).run().exits(2);
     assert!(bare.stderr.contains("--calibration"), "{}", bare.stderr);
     let programs = ["--baseline-cmd", "true", "--candidate-cmd", "true", "--metric", "wall"];
     for (sides, says) in [
@@ -234,14 +231,15 @@ fn a_gate_plans_the_pairs_that_see_a_change_or_says_that_it_cannot_be_had() {
     ] {
         let args = [&["gate", "--see", "5%", "--calibration", "osjitter-calibration.json"], sides]
             .concat();
-        let none = Osjitter::new(args).directory(home.path()).script(&scripted()).run().exits(2);
+        let none =
+            Osjitter::new(args).directory(home.path()).script(&noisy_script()).run().exits(2);
         assert!(none.stderr.contains(says), "{}", none.stderr);
     }
 }
 
-/// A program whose runs write a number that wanders by a tenth, and cost next to no time.
+/// Creates a fast program that writes a number which varies by 10 %.
 #[cfg(unix)]
-fn bench(home: &Path) -> String {
+fn noisy_program(home: &Path) -> String {
     use std::os::unix::fs::PermissionsExt;
     let program = home.join("bench");
     let text = "#!/bin/sh\nn=$(cat n 2>/dev/null || echo 7); n=$((n * 7919 % 10007)); echo $n >n\n\
@@ -253,9 +251,9 @@ fn bench(home: &Path) -> String {
 
 #[cfg(unix)]
 #[test]
-fn whole_runs_are_calibrated_and_a_gate_plans_by_that() {
+fn gate_plans_runs_for_a_change() {
     let home = tempfile::tempdir().unwrap();
-    let program = bench(home.path());
+    let program = noisy_program(home.path());
     let args = ["--command", &program, "--metric", "rate", "--seed", "3", "--format", "json"];
     let json = calibrate_enough(home.path(), &args, 2).exits(0).stdout;
     let file = std::fs::read_to_string(home.path().join("osjitter-calibration.json")).unwrap();
@@ -288,8 +286,8 @@ fn whole_runs_are_calibrated_and_a_gate_plans_by_that() {
         "{sees}: {table}"
     );
 
-    // Both sides are the same program: one seed and one order of its numbers, so that what is
-    // decided is the same each time.
+    // Both sides are the same program. The seed and the order of the numbers are fixed, so that
+    // the outcome is the same each time.
     let gate = |more: &[&str]| {
         std::fs::write(home.path().join("n"), "7").unwrap();
         let sides = [
@@ -315,7 +313,7 @@ fn whole_runs_are_calibrated_and_a_gate_plans_by_that() {
     let see = format!("{:.4}%", seen[1] * 100.0 + 0.001);
     let _ = gate(&["--see", &see]).exits(0);
     let planned = verdict().runs.unwrap();
-    // A gate of fewer looks takes fewer pairs for the same.
+    // A gate with fewer looks needs fewer pairs for the same change.
     assert!((40..=100).contains(planned.looks.last().unwrap()), "{:?}", planned.looks);
     assert!(
         (planned.metrics[0].tolerated_ratio - (1.0 - seen[1])).abs() < 1e-4,
@@ -364,7 +362,7 @@ fn whole_runs_are_calibrated_and_a_gate_plans_by_that() {
 
 #[cfg(unix)]
 #[test]
-fn a_program_that_ticks_is_calibrated_by_its_lateness() {
+fn ticking_program_is_calibrated_by_lateness() {
     let home = tempfile::tempdir().unwrap();
     let text = "#!/bin/sh\n{ echo 'osjitter.series/1 period_ns=1000000'\n\
                 i=0; while [ $i -lt $OSJITTER_TICKS ]; do i=$((i+1)); echo $((9000 + i * 37 % 100)); done\n\
@@ -384,9 +382,9 @@ fn a_program_that_ticks_is_calibrated_by_its_lateness() {
 
 #[cfg(unix)]
 #[test]
-fn whole_runs_that_cannot_be_had_are_named() {
+fn bad_programs_are_rejected() {
     let home = tempfile::tempdir().unwrap();
-    let program = bench(home.path());
+    let program = noisy_program(home.path());
     for (args, says) in [
         (&["--metric", "wall"][..], "--command"),
         (&["--command", "no-such-program", "--metric", "wall"], "no-such-program"),
@@ -426,7 +424,7 @@ fn whole_runs_that_cannot_be_had_are_named() {
 }
 
 #[test]
-fn a_gate_warns_of_a_tolerance_below_what_the_calibration_saw() {
+fn gate_warns_of_tolerance_below_noise() {
     let home = tempfile::tempdir().unwrap();
     let quick = [&SHORT[..], &["--subject", "nanosleep", "--quiet"]].concat();
     let made = calibrate_enough(home.path(), &quick, 2).exits(0);
@@ -453,7 +451,7 @@ fn a_gate_warns_of_a_tolerance_below_what_the_calibration_saw() {
         let text = std::fs::read_to_string(home.path().join("gate/verdict.json")).unwrap();
         files::gate::verdict::Verdict::from_json(&text).unwrap()
     };
-    // No machine tells 24 rounds apart by a thousandth, and none needs a factor of a thousand.
+    // No machine detects a change of 0.1 % in 24 pairs, and none needs a tolerance of 100000 %.
     let tight = gate(&["--tolerance", "p50=0.1%", "--tolerance", "p90=100000%"], "1ms").exits(0);
     let codes: Vec<(String, bool)> = verdict()
         .warnings

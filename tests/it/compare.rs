@@ -1,5 +1,4 @@
-//! `osjitter compare` from outside: what is paired, what is refused, and that every format says the
-//! same.
+//! Tests of `osjitter compare`: pairing, rejected sides, and agreement of the formats.
 
 use std::path::{Path, PathBuf};
 
@@ -13,7 +12,7 @@ use crate::schema;
 const OS_INTERVAL: &str = "os-interval@500us/current-thread";
 const NANOSLEEP: &str = "nanosleep@500us";
 
-/// A directory with a run in `one`, and in `two` what looks like another run of the same machine.
+/// A directory with a run in `one`, and a copy in `two` that looks like another run.
 struct Home {
     directory: tempfile::TempDir,
 }
@@ -21,8 +20,8 @@ struct Home {
 impl Home {
     fn new() -> Self {
         let home = Self { directory: tempfile::tempdir().unwrap() };
-        // Twenty rounds of two subjects: enough for an interval although a busy machine stalls in
-        // some, and long enough that a stall leaves ticks to judge.
+        // Twenty rounds are enough for an interval even if a busy machine stalls in some of them,
+        // and a round is long enough that a stall leaves some of its ticks.
         let subjects = [
             "--subject",
             "os-interval",
@@ -39,7 +38,7 @@ impl Home {
             .directory(home.directory.path())
             .run()
             .exits(0);
-        home.changed("two", |report| report["started_utc"] = "2000-01-01T00:00:00Z".into());
+        home.copy_changed("two", |report| report["started_utc"] = "2000-01-01T00:00:00Z".into());
         home
     }
 
@@ -47,8 +46,8 @@ impl Home {
         self.directory.path().join(name)
     }
 
-    /// The run again under another name, with a change.
-    fn changed(&self, name: &str, change: impl Fn(&mut Value)) {
+    /// Copies the run to another name with a change.
+    fn copy_changed(&self, name: &str, change: impl Fn(&mut Value)) {
         let mut report =
             serde_json::from_str(&std::fs::read_to_string(self.path("one/report.json")).unwrap())
                 .unwrap();
@@ -57,25 +56,25 @@ impl Home {
         std::fs::write(self.path(name).join("report.json"), report.to_string()).unwrap();
     }
 
-    /// Runs in the directory, so that sides are named as a person would.
+    /// Compares in the directory, so that the sides have short names.
     fn compare(&self, args: &[&str]) -> Ran {
         Osjitter::new(["compare"]).args(args).directory(self.directory.path()).run()
     }
 
-    fn made(&self, args: &[&str]) -> String {
+    fn output(&self, args: &[&str]) -> String {
         self.compare(args).exits(0).stdout
     }
 
     fn comparison(&self, a: &str, b: &str) -> Comparison {
-        Comparison::from_json(&self.made(&[a, b, "--format", "json"])).unwrap()
+        Comparison::from_json(&self.output(&[a, b, "--format", "json"])).unwrap()
     }
 }
 
 #[test]
-fn every_format_says_the_same() {
+fn formats_agree() {
     let home = Home::new();
     let sides = [&format!("one#{NANOSLEEP}")[..], "one/report.json#os-interval"];
-    let json = home.made(&[&sides[..], &["--format", "json"]].concat());
+    let json = home.output(&[&sides[..], &["--format", "json"]].concat());
     schema::valid(&json, "comparison.1");
     let comparison = Comparison::from_json(&json).unwrap();
     let compared = &comparison.subjects[0];
@@ -88,31 +87,27 @@ fn every_format_says_the_same() {
     let [low, high] = p50.all.ratio_ci95.expect("enough rounds");
     assert!(p50.name == "p50" && low <= p50.all.ratio && p50.all.ratio <= high, "{p50:?}");
 
-    let table = home.made(&sides);
+    let table = home.output(&sides);
     assert!(table.lines().all(|line| line.chars().count() <= 80), "{table}");
     assert!(table.contains("paired by round") && table.contains(OS_INTERVAL), "{table}");
     let row = table.lines().find(|line| line.starts_with("p50")).unwrap();
     assert!(row.ends_with(&format!("  {}", p50.all.rounds_a)), "{row}");
 
-    let markdown = home.made(&[&sides[..], &["--format", "markdown"]].concat());
+    let markdown = home.output(&[&sides[..], &["--format", "markdown"]].concat());
     assert!(markdown.contains("| p50 |"), "{markdown}");
 
-    let svg = home.made(&[&sides[..], &["--format", "svg"]].concat());
-    assert!(svg.starts_with("<svg") && svg.contains("<polygon"), "the band is drawn");
+    let svg = home.output(&[&sides[..], &["--format", "svg"]].concat());
+    assert!(svg.starts_with("<svg") && svg.contains("<polygon"), "a band");
 
     let file = home.path("out.json");
     let quiet =
-        home.made(&[&sides[..], &["--format", "json", "--out", file.to_str().unwrap()]].concat());
+        home.output(&[&sides[..], &["--format", "json", "--out", file.to_str().unwrap()]].concat());
     assert!(quiet.is_empty());
-    assert_eq!(
-        std::fs::read_to_string(file).unwrap(),
-        json,
-        "the same data give the same comparison"
-    );
+    assert_eq!(std::fs::read_to_string(file).unwrap(), json, "equal data give equal comparisons");
 }
 
 #[test]
-fn two_runs_are_compared_by_namesakes_and_beside_the_control() {
+fn runs_are_compared_by_id() {
     let home = Home::new();
     let comparison = home.comparison("one", "two/report.json");
     let ids: Vec<&str> = comparison.subjects.iter().map(|s| s.a.id.as_str()).collect();
@@ -123,36 +118,38 @@ fn two_runs_are_compared_by_namesakes_and_beside_the_control() {
         subject.percentiles[0].beside_control.is_some()
             && control.percentiles[0].beside_control.is_none()
     );
-    // The same rounds on both sides: no shift at all.
+    // Both sides have the same rounds, so nothing differs.
     assert_eq!(
         (subject.percentiles[0].all.ratio, subject.percentiles[0].all.difference_ns),
         (1.0, 0)
     );
-    assert!(home.made(&["one", "two"]).contains("no difference shown"));
+    assert!(home.output(&["one", "two"]).contains("no difference shown"));
     assert_eq!(comparison.warnings[0].code, "two-runs");
 
     let named = home.comparison("one#os-interval", "two");
-    assert_eq!(named.subjects[0].b.id, OS_INTERVAL, "its namesake");
-    home.changed("three", |report| {
+    assert_eq!(named.subjects[0].b.id, OS_INTERVAL, "the subject with the same id");
+    home.copy_changed("three", |report| {
         report["started_utc"] = "2001-01-01T00:00:00Z".into();
         report["subjects"].as_array_mut().unwrap().truncate(1);
         report["subjects"][0]["id"] = "mine".into();
     });
     let named = home.comparison("one#nanosleep", "three");
-    assert_eq!(named.subjects[0].b.id, "mine", "the only one there is");
+    assert_eq!(named.subjects[0].b.id, "mine", "the only subject");
+}
+
+fn move_to_another_machine(report: &mut Value) {
+    report["started_utc"] = "2000-01-01T00:00:00Z".into();
+    report["host"]["cpu_model"] = "Abacus".into();
+    report["host"]["kernel"] = "0.1".into();
+    report["host"]["clock_source"] = "sundial".into();
+    report["host"]["cpus_online"] = 3.into();
 }
 
 #[test]
-fn what_cannot_be_compared_is_refused_or_forced_aloud() {
+fn different_conditions_are_rejected() {
     let home = Home::new();
-    home.changed("elsewhere", |report| {
-        report["started_utc"] = "2000-01-01T00:00:00Z".into();
-        report["host"]["cpu_model"] = "Abacus".into();
-        report["host"]["kernel"] = "0.1".into();
-        report["host"]["clock_source"] = "sundial".into();
-        report["host"]["cpus_online"] = 3.into();
-    });
-    home.changed("slower", |report| {
+    home.copy_changed("elsewhere", move_to_another_machine);
+    home.copy_changed("slower", |report| {
         report["started_utc"] = "2000-01-01T00:00:00Z".into();
         for list in ["subjects", "scenarios"] {
             let subjects = if list == "subjects" {
@@ -182,29 +179,34 @@ fn what_cannot_be_compared_is_refused_or_forced_aloud() {
     }
     let says = home.compare(&["one", "slower"]).exits(2).stderr;
     assert!(says.contains("500000 ns against 700000 ns"), "{says}");
+}
 
+#[test]
+fn forced_comparison_is_marked() {
+    let home = Home::new();
+    home.copy_changed("elsewhere", move_to_another_machine);
     for format in ["table", "markdown", "svg"] {
         let ran = home.compare(&["one", "elsewhere", "--force", "--format", format]).exits(0);
         assert!(ran.stdout.contains("FORCED") && ran.stderr.contains("FORCED"), "{format}");
     }
-    let json = home.made(&["one", "elsewhere", "--force", "--format", "json"]);
+    let json = home.output(&["one", "elsewhere", "--force", "--format", "json"]);
     let fields: Vec<String> =
         Comparison::from_json(&json).unwrap().forced.into_iter().map(|d| d.field).collect();
     assert_eq!(fields, ["CPU model", "CPUs online", "kernel", "clock source"]);
 }
 
 #[test]
-fn bad_input_is_named() {
+fn bad_input_is_rejected() {
     let home = Home::new();
     let text = std::fs::read_to_string(home.path("one/report.json")).unwrap();
     std::fs::write(home.path("half.json"), &text[..text.len() / 2]).unwrap();
     std::fs::write(home.path("other.json"), r#"{"schema": "osjitter.report/99"}"#).unwrap();
-    home.changed("strangers", |report| {
+    home.copy_changed("strangers", |report| {
         report["started_utc"] = "2000-01-01T00:00:00Z".into();
         report["subjects"][0]["id"] = "x@500us".into();
         report["subjects"][1]["id"] = "y@500us".into();
     });
-    home.changed("failed", |report| {
+    home.copy_changed("failed", |report| {
         report["started_utc"] = "2000-01-01T00:00:00Z".into();
         report["subjects"][0]["status"] =
             serde_json::json!({"state": "failed", "reason": "it rained"});
@@ -230,20 +232,20 @@ fn bad_input_is_named() {
     }
     let unwritten = home.compare(&["one", "two", "--out", "no/such/place"]).exits(4);
     let says = "error: cannot write no/such/place: No such file or directory (os error 2); choose another place";
-    assert!(unwritten.stderr.starts_with(says), "the place that was given: {}", unwritten.stderr);
+    assert!(unwritten.stderr.starts_with(says), "the message names the path: {}", unwritten.stderr);
 }
 
 #[test]
-fn many_figures_come_with_what_chance_makes_of_them() {
+fn many_figures_mention_chance() {
     let results = Path::new(env!("CARGO_MANIFEST_DIR")).join("results");
     let [a, b] =
         ["2026-11-21-epyc-kvm-4cpu", "2026-11-23-epyc-kvm-2cpu"].map(|name| results.join(name));
-    let compare = |[a, b]: [String; 2]| {
-        let args = [Path::new("compare"), Path::new(&a), Path::new(&b), Path::new("--force")];
-        Osjitter::new(args).run().exits(0).stdout
+    let compare = |id: &str| {
+        let sides = [&a, &b].map(|side| format!("{}{id}", side.display()));
+        Osjitter::new(["compare", "--force"]).args(sides).run().exits(0).stdout
     };
-    let whole = compare([&a, &b].map(|side| side.display().to_string()));
+    let whole = compare("");
     assert!(whole.contains(" figures, where chance alone makes one in twenty."), "{whole}");
-    let few = compare([&a, &b].map(|side| format!("{}#nanosleep@500us", side.display())));
+    let few = compare("#nanosleep@500us");
     assert!(!few.contains("where chance"), "{few}");
 }

@@ -1,5 +1,5 @@
-//! Stored sessions: adding them, judging a new one by them, and every way a file can be the wrong
-//! one.
+//! Tests of stored sessions: adding them, comparing a new one with them, and rejecting unsuitable
+//! files.
 
 use std::path::PathBuf;
 
@@ -14,7 +14,7 @@ use crate::osjitter::{Osjitter, Ran};
 const QUICK: [&str; 2] = ["--max-pairs", "24"];
 const ROUNDS: [&str; 6] = ["--period", "2ms", "--round-ticks", "12", "--warmup", "3"];
 
-/// The subject's lateness, beside a control that is late by 10 us.
+/// Scripts a subject with the given lateness, and a control that is late by 10 us.
 fn late_by(ns: i64) -> serde_json::Value {
     json!({"scripted": {"lateness_ns": [ns, ns + 1_000]}, "nanosleep": {"lateness_ns": [10_000]}})
 }
@@ -28,8 +28,8 @@ impl Stored {
         Self { dir: tempfile::tempdir().unwrap() }
     }
 
-    /// With one session of a subject that is late by 20 us.
-    fn measured() -> Self {
+    /// Creates a file with one session of a subject that is late by 20 us.
+    fn with_session() -> Self {
         let stored = Self::new();
         let _ = stored.add(20_000, &[&["--subject", "scripted"], &ROUNDS[..]].concat()).exits(0);
         stored
@@ -39,17 +39,17 @@ impl Stored {
         self.dir.path().join("baseline.json")
     }
 
-    fn adding(&self, args: &[&str]) -> Osjitter {
+    fn add_command(&self, args: &[&str]) -> Osjitter {
         Osjitter::new(["gate", "baseline", "add"]).args([self.file()]).args(args)
     }
 
     fn add(&self, late_by_ns: i64, args: &[&str]) -> Ran {
-        self.adding(args).args(QUICK).script(&late_by(late_by_ns)).run()
+        self.add_command(args).args(QUICK).script(&late_by(late_by_ns)).run()
     }
 
     fn gate(&self, late_by_ns: i64, args: &[&str]) -> Gate {
         let gate = super::gate(&QUICK).args(["--baseline"]).args([self.file()]).args(args);
-        Gate::of(gate.script(&late_by(late_by_ns)).run())
+        Gate::from_ran(gate.script(&late_by(late_by_ns)).run())
     }
 
     fn text(&self) -> String {
@@ -66,8 +66,8 @@ impl Stored {
 }
 
 #[test]
-fn a_session_makes_the_file_and_the_next_one_joins_it() {
-    let stored = Stored::measured();
+fn first_session_creates_the_file() {
+    let stored = Stored::with_session();
     let first = stored.read();
     assert_eq!(
         (first.scenario.subject.as_str(), first.scenario.period_ns),
@@ -86,25 +86,29 @@ fn a_session_makes_the_file_and_the_next_one_joins_it() {
         );
     }
     let subject_first = first.sessions[0].pairs.iter().filter(|p| p.subject_first).count();
-    assert!((1..24).contains(&subject_first), "the order is drawn for each pair");
+    assert!((1..24).contains(&subject_first), "the order of each pair is random");
     assert!(jsonschema::is_valid(
         &Baseline::json_schema(),
         &serde_json::from_str(&stored.text()).unwrap()
     ));
+}
 
-    // What the file holds need not be given again.
+#[test]
+fn stored_settings_apply_to_later_sessions() {
+    let stored = Stored::with_session();
+    let first = stored.read();
     let _ = stored.add(20_100, &[]).exits(0);
     let second = stored.read();
     assert_eq!((second.sessions.len(), &second.sessions[0]), (2, &first.sessions[0]));
 }
 
 #[test]
-fn a_session_of_real_timers_is_whole() {
+fn real_session_is_complete() {
     let stored = Stored::new();
-    // Whatever a busy machine does to a timer is no regression.
+    // The floor is so large that a busy machine cannot cause a regression.
     let args = [&["--subject", "tokio-sleep", "--floor", "100ms"], &ROUNDS[..], &QUICK].concat();
-    let added = stored.adding(&args).run();
-    // Stalls may keep it from being stored.
+    let added = stored.add_command(&args).run();
+    // Stalls can make the session inconclusive; then it is not stored.
     assert_eq!(
         added.code,
         if added.stderr.contains("NOT ADDED") { 3 } else { 0 },
@@ -119,8 +123,8 @@ fn a_session_of_real_timers_is_whole() {
 }
 
 #[test]
-fn a_new_session_is_judged_by_the_stored_ones_and_never_moves_them() {
-    let stored = Stored::measured();
+fn gate_compares_with_stored_sessions() {
+    let stored = Stored::with_session();
     let before = stored.text();
     for (now, code, verdict, reason) in [
         (20_000, 0, Outcome::Pass, None),
@@ -131,28 +135,36 @@ fn a_new_session_is_judged_by_the_stored_ones_and_never_moves_them() {
         let gate = stored.gate(now, &[]).exits(code);
         let found = gate.verdict();
         assert_eq!((found.verdict, found.reason), (verdict, reason), "{now}: {}", gate.ran.stdout);
-        let said = gate.ran.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+        let stdout = gate.ran.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
         assert_eq!(
-            said.contains("stored sessions (osjitter gate baseline add"),
+            stdout.contains("stored sessions (osjitter gate baseline add"),
             reason.is_some(),
-            "{said}"
+            "{stdout}"
         );
-        let against = found.baseline.as_ref().expect("it was judged");
-        assert_eq!((against.sessions, against.pairs, against.rounds.len()), (1, 24, 24));
-        let names: Vec<&str> = against.metrics.iter().map(|m| m.name.as_str()).collect();
+        let baseline = found.baseline.as_ref().expect("a verdict about stored sessions");
+        assert_eq!((baseline.sessions, baseline.pairs, baseline.rounds.len()), (1, 24, 24));
+        let names: Vec<&str> = baseline.metrics.iter().map(|m| m.name.as_str()).collect();
         assert_eq!(names, ["p50", "p90"]);
-        let p50 = &against.metrics[0];
+        let p50 = &baseline.metrics[0];
         assert_eq!((p50.stored_ns, p50.now_ns, p50.control_ns), (Some(20_000), now, 10_000));
-        assert_eq!(stored.text(), before, "a gate changes no baseline");
+        assert_eq!(stored.text(), before, "a gate does not change the file");
     }
+}
 
-    // A session that is worse, or open, does not join those that are stored, and can only begin a
-    // file of its own.
+#[test]
+fn worse_session_is_not_added() {
+    let stored = Stored::with_session();
+    let before = stored.text();
     for (now, code) in [(40_000, 1), (22_000, 3)] {
         let refused = stored.add(now, &[]).exits(code);
         assert!(refused.stderr.contains("NOT ADDED"), "{}", refused.stderr);
         assert_eq!(stored.text(), before);
     }
+}
+
+#[test]
+fn replace_starts_over() {
+    let stored = Stored::with_session();
     let first = stored.read();
     let _ = stored
         .add(40_000, &[&["--subject", "scripted", "--replace"], &ROUNDS[..]].concat())
@@ -162,10 +174,9 @@ fn a_new_session_is_judged_by_the_stored_ones_and_never_moves_them() {
     assert_ne!(now.sessions[0].seed, first.sessions[0].seed);
 }
 
-/// A machine that stalls for 12 ms in every round: more of the tail than of the subject is the
-/// machine's.
+/// The machine stalls for 12 ms in every round, which hides the tail of the subject.
 #[test]
-fn a_first_session_that_stalls_hide_makes_no_file() {
+fn stalled_first_session_is_not_added() {
     let stalled = |late_by: i64| -> Vec<i64> {
         (0..12).map(|k| if (3..9).contains(&k) { (9 - k) * 2_000_000 } else { late_by }).collect()
     };
@@ -173,9 +184,9 @@ fn a_first_session_that_stalls_hide_makes_no_file() {
         [20_000, 10_000].map(|late_by| json!({"lateness_ns": stalled(late_by)}));
     let script = json!({"scripted": subject, "nanosleep": control});
     let args = [&["--subject", "scripted"], &ROUNDS[..], &QUICK].concat();
-    for (stored, more) in [(Stored::new(), None), (Stored::measured(), Some("--replace"))] {
+    for (stored, more) in [(Stored::new(), None), (Stored::with_session(), Some("--replace"))] {
         let before = std::fs::read(stored.file()).ok();
-        let refused = stored.adding(&args).args(more).script(&script).run().exits(3);
+        let refused = stored.add_command(&args).args(more).script(&script).run().exits(3);
         let why =
             "baseline.json: stalls of the machine make so much of it that they could hide a change";
         assert!(
@@ -190,13 +201,13 @@ fn a_first_session_that_stalls_hide_makes_no_file() {
         );
         assert_eq!(std::fs::read(stored.file()).ok(), before);
         let files = std::fs::read_dir(stored.dir.path()).unwrap().count();
-        assert_eq!(files, usize::from(before.is_some()), "nothing else is left there");
+        assert_eq!(files, usize::from(before.is_some()), "no other file remains");
     }
 }
 
 #[test]
-fn a_file_keeps_the_last_ten_sessions() {
-    let stored = Stored::measured();
+fn file_keeps_ten_sessions() {
+    let stored = Stored::with_session();
     let mut file = stored.read();
     file.sessions = vec![file.sessions[0].clone(); 10];
     file.sessions[0].seed = 1;
@@ -212,13 +223,13 @@ fn a_file_keeps_the_last_ten_sessions() {
 }
 
 #[test]
-fn sessions_that_are_added_at_once_all_join() {
-    for stored in [Stored::new(), Stored::measured()] {
+fn concurrent_sessions_are_all_added() {
+    for stored in [Stored::new(), Stored::with_session()] {
         let before = if stored.file().exists() { 1 } else { 0 };
         let args = [&["--subject", "scripted"], &ROUNDS[..]].concat();
-        std::thread::scope(|all| {
+        std::thread::scope(|scope| {
             let adding: Vec<_> =
-                (0..4).map(|_| all.spawn(|| stored.add(20_000, &args).code)).collect();
+                (0..4).map(|_| scope.spawn(|| stored.add(20_000, &args).code)).collect();
             let codes: Vec<i32> = adding.into_iter().map(|add| add.join().unwrap()).collect();
             assert_eq!(codes, [0; 4]);
         });
@@ -226,19 +237,17 @@ fn sessions_that_are_added_at_once_all_join() {
         assert_eq!(
             std::fs::read_dir(stored.dir.path()).unwrap().count(),
             1,
-            "nothing is left beside the file"
+            "no other file remains"
         );
     }
 }
 
 #[test]
-fn a_wrong_file_is_named_before_anything_is_measured() {
-    let stored = Stored::measured();
+fn unsuitable_file_is_rejected() {
+    let stored = Stored::with_session();
     let good = stored.read();
     let text = good.to_json();
-    let mut foreign = good.clone();
-    foreign.environment.kernel = Some("2.4.0".into());
-    foreign.environment.cpus_online = Some(4096);
+    let foreign = on_another_machine(&good);
     let mut old = good.clone();
     old.scenario.stalls = None;
     let cases: [(String, &[&str], &[&str]); 10] = [
@@ -265,22 +274,33 @@ fn a_wrong_file_is_named_before_anything_is_measured() {
             let ran = ran.exits(2);
             assert!(says.iter().all(|s| ran.stderr.contains(s)), "{}", ran.stderr);
         }
-        assert_eq!(stored.text(), text, "a file that is refused is left alone");
+        assert_eq!(stored.text(), text, "a rejected file is not changed");
     }
+}
 
-    stored.write(&foreign);
+fn on_another_machine(baseline: &Baseline) -> Baseline {
+    let mut foreign = baseline.clone();
+    foreign.environment.kernel = Some("2.4.0".into());
+    foreign.environment.cpus_online = Some(4096);
+    foreign
+}
+
+#[test]
+fn force_accepts_another_machine() {
+    let stored = Stored::with_session();
+    stored.write(&on_another_machine(&stored.read()));
     let forced = stored.gate(20_000, &["--force"]).exits(0);
     let warning = forced
         .verdict()
         .warnings
         .iter()
         .find(|w| w.code == "environment-differs")
-        .expect("it says so");
+        .expect("a warning");
     assert!(warning.message.contains("2.4.0") && forced.ran.stdout.contains("2.4.0"));
 }
 
 #[test]
-fn bad_usage_is_named() {
+fn bad_usage_is_rejected() {
     let stored = Stored::new();
     let file = stored.file();
     let file = file.to_str().unwrap();
@@ -302,9 +322,9 @@ fn bad_usage_is_named() {
 
 #[cfg(unix)]
 #[test]
-fn an_interrupt_adds_nothing() {
+fn interrupted_session_is_not_added() {
     let stored = Stored::new();
-    let adding = stored.adding(&["--subject", "nanosleep", "--period", "1ms"]);
+    let adding = stored.add_command(&["--subject", "nanosleep", "--period", "1ms"]);
     let _ = adding.interrupt_at("a session of nanosleep@1ms: ").exits(4);
     assert!(!stored.file().exists());
 }

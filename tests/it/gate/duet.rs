@@ -1,4 +1,4 @@
-//! Two subjects at once on one CPU.
+//! Tests of two subjects that run concurrently on one CPU.
 
 use files::gate::verdict::Mode;
 use jitterstat::gate::decision::{Outcome, Reason};
@@ -6,8 +6,8 @@ use jitterstat::gate::decision::{Outcome, Reason};
 use super::Gate;
 
 #[test]
-fn two_at_once_are_paired_and_bound_to_one_cpu() {
-    // Two that differ, on a machine that may be busy: no change that could happen here is refused.
+fn duet_pairs_subjects_on_one_cpu() {
+    // The tolerance is so wide that the subjects cannot regress, even on a busy machine.
     let wide = ["--tolerance", "p50=100000%", "--tolerance", "p90=100000%", "--floor", "1ms"];
     let gate =
         Gate::quick(&[&["--a", "nanosleep", "--b", "os-interval", "--duet"][..], &wide].concat());
@@ -25,6 +25,6 @@ fn two_at_once_are_paired_and_bound_to_one_cpu() {
 }
 
 #[test]
-fn a_subject_that_keeps_the_cpu_to_itself_refuses() {
+fn busy_subject_is_rejected() {
     Gate::quick(&["--a", "nanosleep", "--b", "spin", "--duet"]).refuses("keeps the CPU busy");
 }

@@ -1,4 +1,4 @@
-//! Limits on numbers of one run, measured for them or read from a report.
+//! Tests of limits on a measured subject or a report.
 
 use files::file::File as _;
 use files::report::Report;
@@ -19,7 +19,7 @@ fn limits(max: &[&str], rest: &[&str]) -> Gate {
 }
 
 #[test]
-fn what_is_measured_keeps_wide_limits_and_breaks_impossible_ones() {
+fn wide_limits_pass() {
     let gate = limits(
         &["p50=10s", "p99=1000s", "missed=100%", "early=0%", "jitter_spread.p90=1h"],
         &SHORT,
@@ -39,9 +39,12 @@ fn what_is_measured_keeps_wide_limits_and_breaks_impossible_ones() {
     assert_eq!(
         verdict.limits[1].value,
         summary.lateness_ns.p99.map(|ns| ns as f64),
-        "the pooled value"
+        "the value over all rounds"
     );
+}
 
+#[test]
+fn impossible_limit_is_broken() {
     let gate = limits(&["p50=0ns", "missed=100%"], &[&SHORT[..], &["--format", "junit"]].concat());
     let verdict = gate.verdict();
     assert_eq!((gate.ran.code, verdict.verdict), (1, Outcome::LimitBroken), "{}", gate.ran.stdout);
@@ -51,7 +54,7 @@ fn what_is_measured_keeps_wide_limits_and_breaks_impossible_ones() {
 }
 
 #[test]
-fn code_scanning_learns_what_broke_and_what_is_open_and_not_what_passed() {
+fn sarif_contains_broken_and_open_limits() {
     let findings = |text: &str| -> Vec<(String, String, String)> {
         let document: serde_json::Value = serde_json::from_str(text).unwrap();
         let run = &document["runs"][0];
@@ -59,7 +62,7 @@ fn code_scanning_learns_what_broke_and_what_is_open_and_not_what_passed() {
         let result = |r: &serde_json::Value| {
             assert_eq!(rules[r["ruleIndex"].as_u64().unwrap() as usize]["id"], r["ruleId"], "{r}");
             let [kind, level] = ["kind", "level"].map(|key| r[key].as_str().unwrap().to_owned());
-            // Only a failure has a level.
+            // Only failures have a level.
             assert_eq!(kind == "fail", level != "none", "{r}");
             let name = r["locations"][0]["logicalLocations"][0]["fullyQualifiedName"]
                 .as_str()
@@ -108,7 +111,7 @@ fn code_scanning_learns_what_broke_and_what_is_open_and_not_what_passed() {
 }
 
 #[test]
-fn below_ten_rounds_nothing_is_decided() {
+fn few_rounds_are_inconclusive() {
     let few = ["--subject", "nanosleep", "--period", "1ms", "--ticks", "90", "--round-ticks", "10"];
     for (extra, code) in [(&[][..], 0), (&["--on-inconclusive", "fail"], 3)] {
         let gate = limits(&["p50=0ns"], &[&few[..], extra].concat());
@@ -122,7 +125,7 @@ fn below_ten_rounds_nothing_is_decided() {
 }
 
 #[test]
-fn a_report_is_held_to_its_limits_without_measuring() {
+fn report_is_checked_without_measuring() {
     let subjects =
         ["--subject", "nanosleep", "--subject", "tokio-sleep", "--period", "1ms", "--ticks", "200"];
     let run =
@@ -141,7 +144,7 @@ fn a_report_is_held_to_its_limits_without_measuring() {
         "{}",
         gate.ran.stdout
     );
-    assert_eq!(verdict.limits[1].interval, None, "the largest value has no interval");
+    assert_eq!(verdict.limits[1].interval, None, "the maximum has no interval");
     assert!(!gate.ran.path("report.json").exists(), "nothing was measured");
     let id = "tokio-sleep@1ms/current-thread";
     if cfg!(unix) {
@@ -176,8 +179,8 @@ fn a_report_is_held_to_its_limits_without_measuring() {
 }
 
 #[test]
-fn an_open_limit_says_what_would_decide_it_and_how_long_that_takes() {
-    // Rounds by turns at 10 and at 30 us.
+fn open_limit_suggests_ticks() {
+    // Rounds alternate between 10 and 30 us.
     let script = serde_json::json!({"scripted": {"lateness_ns": [[10_000], [30_000]]}});
     let measured = [
         "--max",
@@ -191,10 +194,10 @@ fn an_open_limit_says_what_would_decide_it_and_how_long_that_takes() {
         "--round-ticks",
         "25",
     ];
-    let gate = Gate::of(super::gate(&measured).script(&script).run()).exits(0);
+    let gate = Gate::from_ran(super::gate(&measured).script(&script).run()).exits(0);
     let one_line = |gate: &Gate| gate.ran.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
     let limit = &gate.verdict().limits[0];
-    let ticks = limit.ticks_to_decide.expect("it is open");
+    let ticks = limit.ticks_to_decide.expect("an inconclusive limit");
     assert_eq!((limit.period_ns, limit.report.as_ref()), (Some(1_000_000), None));
     let seconds = (ticks as f64 / 1e3).ceil();
     let says = format!(
@@ -202,19 +205,19 @@ fn an_open_limit_says_what_would_decide_it_and_how_long_that_takes() {
     );
     assert!(one_line(&gate).contains(&says), "{says}: {}", gate.ran.stdout);
 
-    // Nothing is measured for a report: there is no flag that would.
+    // A gate on a report measures nothing, so it cannot suggest --ticks.
     let report = gate.ran.path("report.json");
     let report = report.to_str().unwrap();
-    let held = limits(&["mean=21us"], &["--report", report]);
-    assert_eq!(held.verdict().limits[0].report.as_deref(), Some(report));
+    let reported = limits(&["mean=21us"], &["--report", report]);
+    assert_eq!(reported.verdict().limits[0].report.as_deref(), Some(report));
     let says =
         format!("a report of about {ticks} ticks ({seconds}s) would probably decide the limits");
-    let stdout = one_line(&held);
+    let stdout = one_line(&reported);
     assert!(stdout.contains(&says) && !stdout.contains("--ticks"), "{says}: {stdout}");
 }
 
 #[test]
-fn a_limit_that_cannot_be_held_is_refused_before_anything_runs() {
+fn unsupported_limits_are_rejected() {
     for (max, says) in [
         ("p99", "'--max <PATH=VALUE>': invalid limit"),
         ("p98=1ms", "the nearest are lateness_ns.p9"),
@@ -248,7 +251,7 @@ fn a_limit_that_cannot_be_held_is_refused_before_anything_runs() {
 }
 
 #[test]
-fn limits_and_a_comparison_come_to_one_verdict() {
+fn limits_and_comparison_share_a_verdict() {
     let pair = ["--a", "nanosleep", "--b", "nanosleep", "--max-pairs", "24", "--warmup", "3"];
     let wide = ["--tolerance", "p50=900%", "--tolerance", "p90=900%", "--floor", "200us"];
     let gate = limits(&["p50=0ns"], &[&SHORT[..], &pair, &wide].concat());
@@ -259,14 +262,15 @@ fn limits_and_a_comparison_come_to_one_verdict() {
 
 #[cfg(unix)]
 #[test]
-fn an_interrupted_measurement_decides_nothing_and_is_kept() {
+fn interrupted_measurement_is_kept() {
     let args =
         ["--max", "p50=0ns", "--subject", "nanosleep", "--period", "1ms", "--ticks", "1000000"];
     let has_measured = |ran: &Ran| {
         Report::from_json(&ran.file("report.json")).unwrap().subjects[0].summary.is_some()
     };
     let gate =
-        Gate::of(interrupt_while_measuring(|| super::gate(&args), "gate: ", has_measured)).exits(4);
+        Gate::from_ran(interrupt_while_measuring(|| super::gate(&args), "gate: ", has_measured))
+            .exits(4);
     let verdict = gate.verdict();
     assert_eq!(
         (verdict.partial, verdict.verdict, verdict.reason),
@@ -275,6 +279,6 @@ fn an_interrupted_measurement_decides_nothing_and_is_kept() {
     assert_eq!(verdict.limits[0].reason, Some(Reason::Interrupted));
     assert!(
         Report::from_json(&gate.ran.file("report.json")).unwrap().partial,
-        "what was measured is kept"
+        "the ticks so far are kept"
     );
 }

@@ -1,7 +1,7 @@
-//! `osjitter gate` from outside.
+//! Tests of `osjitter gate`.
 
 mod baseline;
-// Elsewhere no thread can be bound to a CPU, and it is refused.
+// Other platforms cannot bind threads to CPUs, so --duet is rejected there.
 #[cfg(target_os = "linux")]
 mod duet;
 mod limits;
@@ -23,7 +23,7 @@ struct Gate {
     verdict: Option<Verdict>,
 }
 
-/// Reads a verdict, which is valid by its published schema whatever it says.
+/// Reads a verdict and checks it against its published schema.
 fn read(text: &str) -> Verdict {
     schema::valid(text, "verdict.1");
     Verdict::from_json(text).unwrap()
@@ -34,22 +34,22 @@ fn gate(args: &[&str]) -> Osjitter {
 }
 
 impl Gate {
-    fn of(ran: Ran) -> Self {
+    fn from_ran(ran: Ran) -> Self {
         let file = std::fs::read_to_string(ran.path("verdict.json")).ok();
         Self { verdict: file.map(|text| read(&text)), ran }
     }
 
     fn run(args: &[&str]) -> Self {
-        Self::of(gate(args).run())
+        Self::from_ran(gate(args).run())
     }
 
-    /// The hidden subjects play their scripts at 1 ms, in 24 pairs of rounds of 40 ticks and in no
+    /// Runs a gate of the scripted subjects: 24 pairs of rounds of 40 ticks at 1 ms, which take no
     /// time.
     fn scripted(args: &[&str], scripts: &serde_json::Value) -> Self {
-        Self::of(gate(&[args, &QUICK].concat()).script(scripts).run())
+        Self::from_ran(gate(&[args, &QUICK].concat()).script(scripts).run())
     }
 
-    /// 24 pairs of rounds of 40 ticks at 1 ms: about two seconds.
+    /// Runs a gate of 24 pairs of rounds of 40 ticks at 1 ms, which takes about two seconds.
     fn quick(args: &[&str]) -> Self {
         Self::run(&[args, &QUICK].concat())
     }
@@ -59,13 +59,16 @@ impl Gate {
         Self { ran: self.ran.exits(code), ..self }
     }
 
-    /// The verdict, where there must be one.
+    /// Returns the verdict.
+    ///
+    /// # Panics
+    /// Panics if no verdict was written.
     #[track_caller]
     fn verdict(&self) -> &Verdict {
         self.verdict.as_ref().unwrap_or_else(|| panic!("no verdict: {}", self.ran.stderr))
     }
 
-    /// Refused with these words, and nothing was written.
+    /// Checks that the gate was rejected with this message and wrote no verdict.
     #[track_caller]
     fn refuses(self, says: &str) {
         let refused = self.exits(2);

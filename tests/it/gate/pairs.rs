@@ -1,10 +1,8 @@
-//! Two sides, in turn: the verdict file, the exit codes, and every way a program under test can go
-//! wrong.
+//! Tests of two interleaved sides: the verdict file, the exit codes, and failing sides.
 
 use files::file::File as _;
 use files::gate::verdict::Verdict;
 use jitterstat::gate::decision::{Outcome, Reason};
-
 use serde_json::{Value, json};
 
 use super::Gate;
@@ -13,10 +11,10 @@ use crate::osjitter::gated_loop;
 use crate::osjitter::{Ran, interrupt_while_measuring};
 
 #[test]
-fn a_slowed_build_is_a_regression() {
+fn slowed_program_regresses() {
     let program = gated_loop();
     let command = |extra: &str| format!("'{}' 1ms {extra}", program.display());
-    // Far beyond what a busy machine does to a timer by itself.
+    // Wider than the delays that a busy machine causes.
     let tolerance = ["--tolerance", "p50=900%", "--tolerance", "p90=900%", "--floor", "200us"];
     let sides =
         ["--baseline-cmd", &command(""), "--candidate-cmd", &command("3ms"), "--format", "json"];
@@ -28,7 +26,7 @@ fn a_slowed_build_is_a_regression() {
         (pair.pairs, pair.looks_taken, pair.rounds.len(), verdict.partial),
         (24, 1, 24, false)
     );
-    assert_eq!(pair.plan.cpu, None, "commands are bound only where a CPU is asked for");
+    assert_eq!(pair.plan.cpu, None, "commands are bound to a CPU only on request");
     assert_eq!(
         Verdict::from_json(&gate.ran.stdout).unwrap(),
         *verdict,
@@ -36,13 +34,13 @@ fn a_slowed_build_is_a_regression() {
     );
 }
 
-/// The same round again and again, in which a stall of 5 ms comes that is never caught up with.
+/// Scripts both sides with a stall of 5 ms in every round, from which they never recover.
 fn stalled() -> Value {
     let round = [vec![20_000_i64; 10], vec![5_020_000; 30]].concat();
     json!({"scripted": {"lateness_ns": [round]}, "scripted-b": {"lateness_ns": [round]}})
 }
 
-/// Two scripts, each late by so much in every tick of its rounds, by turns.
+/// Scripts the lateness of both sides in nanoseconds. Rounds cycle through the levels of a side.
 fn late_by(a: &[i64], b: &[i64]) -> Value {
     let rounds = |levels: &[i64]| levels.iter().map(|&level| vec![level]).collect::<Vec<_>>();
     json!({"scripted": {"lateness_ns": rounds(a)}, "scripted-b": {"lateness_ns": rounds(b)}})
@@ -51,7 +49,7 @@ fn late_by(a: &[i64], b: &[i64]) -> Value {
 const SCRIPTS: [&str; 4] = ["--a", "scripted", "--b", "scripted-b"];
 
 #[test]
-fn what_is_known_exactly_is_judged_exactly() {
+fn scripted_pairs_give_expected_verdicts() {
     use Outcome::{Improved, Inconclusive, Pass, Regressed};
     for (a, b, code, outcome, reason, says) in [
         (
@@ -67,9 +65,9 @@ fn what_is_known_exactly_is_judged_exactly() {
         (20_000, 25_000, 1, Regressed, None, "verdict: regressed"),
         (20_000, 31_000, 1, Regressed, None, "+55.0 %"),
         (20_000, 10_000, 0, Improved, None, "verdict: pass (improved)"),
-        // Ten times as late, and by less than the floor.
+        // Ten times as late, but by less than the floor.
         (90, 900, 0, Pass, None, "+900.0 %"),
-        // Late by more than half a period at every tick: that is how it runs, and no stall.
+        // A side that is always late by more than half a period is not stalled.
         (600_000, 610_000, 0, Pass, None, "verdict: pass"),
         (
             1_200_000,
@@ -105,9 +103,9 @@ fn what_is_known_exactly_is_judged_exactly() {
 }
 
 #[test]
-fn inconclusive_is_a_failure_only_where_that_is_asked_for() {
-    for (asked, code) in [("fail", 3), ("pass", 0)] {
-        let args = [&SCRIPTS[..], &["--on-inconclusive", asked]].concat();
+fn inconclusive_fails_only_on_request() {
+    for (on_inconclusive, code) in [("fail", 3), ("pass", 0)] {
+        let args = [&SCRIPTS[..], &["--on-inconclusive", on_inconclusive]].concat();
         let gate = Gate::scripted(&args, &stalled()).exits(code);
         let verdict = gate.verdict();
         assert_eq!(
@@ -119,14 +117,14 @@ fn inconclusive_is_a_failure_only_where_that_is_asked_for() {
         assert!(
             pair.rounds.iter().all(|r| (r.a_ns, r.a_own_ns) == ([5_020_000; 2], Some([20_000; 2])))
         );
-        let lift = pair.metrics[0].lift.as_ref().expect("it is stated");
+        let lift = pair.metrics[0].lift.as_ref().expect("a stall lift");
         assert!((lift.both - 251.0).abs() < 1e-6 && lift.late_anyway == 1.0, "{lift:?}");
         assert!(!gate.ran.stdout.contains("verdict: pass"), "{}", gate.ran.stdout);
     }
 }
 
 #[test]
-fn a_verdict_holds_what_it_takes_to_judge_again() {
+fn verdict_can_be_judged_again() {
     let scripts = [
         late_by(&[20_000], &[21_000]),
         late_by(&[10_000, 90_000], &[10_000, 10_000, 90_000, 90_000]),
@@ -139,7 +137,7 @@ fn a_verdict_holds_what_it_takes_to_judge_again() {
             &script,
         );
         let pair = &gate.verdict().comparisons[0];
-        let again = pair.repeat_last_look().expect("it holds enough");
+        let again = pair.repeat_last_look().expect("a complete verdict");
         for (judged, metric) in [again.median, again.tail].iter().zip(&pair.metrics) {
             assert_eq!((judged.outcome, judged.reason), (metric.verdict, metric.reason));
             assert!((judged.tolerance.exp() - metric.tolerated_ratio).abs() < 1e-9);
@@ -153,13 +151,17 @@ fn a_verdict_holds_what_it_takes_to_judge_again() {
         }
         let mut old = pair.clone();
         old.rounds.iter_mut().for_each(|r| r.a_own_ns = None);
-        assert_eq!(old.repeat_last_look(), None, "what an older file does not hold is not made up");
+        assert_eq!(
+            old.repeat_last_look(),
+            None,
+            "values missing from an older file are not invented"
+        );
     }
 }
 
 #[test]
-fn an_open_gate_says_what_would_decide_it() {
-    // Two levels, each side by turns of its own: a spread that 24 pairs say nothing about.
+fn open_gate_suggests_pairs() {
+    // The levels of the sides alternate with different periods: too noisy for 24 pairs.
     let gate =
         Gate::scripted(&SCRIPTS, &late_by(&[10_000, 90_000], &[10_000, 10_000, 90_000, 90_000]))
             .exits(0);
@@ -173,11 +175,14 @@ fn an_open_gate_says_what_would_decide_it() {
         stdout.contains("p50 +0.0 % (-66.7 % to +200.0 %) may or may not exceed +20.0 %"),
         "{stdout}"
     );
-    // Each sentence once, and one line that begins with the verdict.
+    // Each sentence is printed once.
     assert_eq!(stdout.matches("may or may not exceed +20.0 %").count(), 1, "{stdout}");
     assert_eq!(gate.ran.stderr.matches("verdict: ").count(), 0, "{}", gate.ran.stderr);
     assert!(gate.ran.stdout.lines().all(|line| line.chars().count() <= 100), "{}", gate.ran.stdout);
+}
 
+#[test]
+fn stalled_gate_suggests_a_quieter_machine() {
     let stalls = Gate::scripted(&SCRIPTS, &stalled());
     let stdout = unwrapped(&stalls);
     for says in [
@@ -190,8 +195,8 @@ fn an_open_gate_says_what_would_decide_it() {
 }
 
 #[test]
-fn a_row_whose_figures_disagree_says_what_they_are() {
-    // Of three pairs in four B is twice as late, and its median is that of A.
+fn contradicting_medians_are_explained() {
+    // B is twice as late in three of four pairs, but both sides have the same median.
     let gate = Gate::scripted(
         &SCRIPTS,
         &late_by(&[10_000, 20_000, 40_000, 80_000], &[20_000, 40_000, 80_000, 10_000]),
@@ -214,13 +219,13 @@ fn a_row_whose_figures_disagree_says_what_they_are() {
     assert!(!agrees.ran.stdout.contains("medians differ"), "{}", agrees.ran.stdout);
 }
 
-/// What it printed, in one line.
+/// Returns the output in one line.
 fn unwrapped(gate: &Gate) -> String {
     gate.ran.stdout.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 #[test]
-fn what_is_cut_short_is_partial_and_never_passes() {
+fn incomplete_gate_never_passes() {
     let mut interrupted = late_by(&[20_000], &[20_000]);
     interrupted["scripted-b"]["interrupt_at_round"] = 5.into();
     let mut failing = late_by(&[20_000], &[20_000]);
@@ -238,7 +243,7 @@ fn what_is_cut_short_is_partial_and_never_passes() {
             (Some(reason), failure.map(str::to_owned))
         );
         let [pair] = verdict.comparisons.as_slice() else {
-            panic!("what was not begun is not there")
+            panic!("a test that did not start has no verdict")
         };
         assert_eq!((pair.pairs, pair.reason), (5, Some(reason)));
         assert!(
@@ -246,12 +251,12 @@ fn what_is_cut_short_is_partial_and_never_passes() {
                 .iter()
                 .all(|m| (m.verdict, m.reason) == (Outcome::Inconclusive, Some(reason)))
         );
-        assert_eq!(pair.metrics.len(), 2, "what there was is shown");
+        assert_eq!(pair.metrics.len(), 2, "the pairs so far are shown");
     }
 }
 
 #[test]
-fn a_round_without_a_tick_costs_its_pair_and_not_the_gate() {
+fn empty_round_drops_its_pair() {
     let mut script = late_by(&[20_000], &[20_000]);
     script["scripted-b"]["no_tick_in_round"] = 3.into();
     let gate = Gate::scripted(&SCRIPTS, &script).exits(0);
@@ -265,8 +270,10 @@ fn a_round_without_a_tick_costs_its_pair_and_not_the_gate() {
         warning.code == "no-tick" && warning.message.starts_with("1 pair of rounds left out"),
         "{warning:?}"
     );
+}
 
-    // A side that never ticks is no stalled machine.
+#[test]
+fn side_without_ticks_fails() {
     let mut script = late_by(&[20_000], &[20_000]);
     script["scripted-b"]["skipped"] = (0..40).collect::<Vec<u64>>().into();
     let gate = Gate::scripted(&SCRIPTS, &script).exits(4);
@@ -278,7 +285,7 @@ fn a_round_without_a_tick_costs_its_pair_and_not_the_gate() {
 }
 
 #[test]
-fn two_subjects_are_paired_and_every_format_says_the_same() {
+fn subjects_are_paired() {
     let subjects = [
         "--a",
         "nanosleep",
@@ -294,7 +301,7 @@ fn two_subjects_are_paired_and_every_format_says_the_same() {
     let [pair] = verdict.comparisons.as_slice() else { panic!("{}", gate.ran.stdout) };
     assert_eq!((pair.pairs, pair.plan.seed, pair.plan.round_ticks), (24, 7, 40));
     assert_eq!((pair.a.as_str(), pair.b.as_str()), ("nanosleep@1ms", "nanosleep@1ms#2"));
-    assert_eq!(metrics(verdict), ["p50", "p90"], "40 ticks carry no p99");
+    assert_eq!(metrics(verdict), ["p50", "p90"], "40 ticks are too few for p99");
     assert!(gate.ran.stderr.contains("judged by p90 instead of p99"), "{}", gate.ran.stderr);
     if cfg!(target_os = "linux") {
         assert!(pair.plan.cpu.is_some(), "subjects are bound to one CPU");
@@ -309,7 +316,7 @@ fn metrics(verdict: &Verdict) -> Vec<&str> {
 }
 
 #[test]
-fn several_comparisons_share_alpha() {
+fn comparisons_share_alpha() {
     let two = ["--a", "nanosleep", "--b", "nanosleep", "--period", "200us", "--period", "100us"];
     let short =
         ["--round-ticks", "110", "--warmup", "3", "--max-rounds", "24", "--tolerance", "p95=900%"];
@@ -322,11 +329,11 @@ fn several_comparisons_share_alpha() {
         verdict.comparisons[0].plan.seed, verdict.comparisons[1].plan.seed,
         "--seed repeats the whole gate"
     );
-    assert_eq!(metrics(verdict), ["p50", "p95", "p50", "p95"], "110 ticks carry a p95");
+    assert_eq!(metrics(verdict), ["p50", "p95", "p50", "p95"], "110 ticks are enough for p95");
 }
 
 #[test]
-fn bad_usage_is_named_before_anything_runs() {
+fn bad_usage_is_rejected() {
     let both = |extra: &[&'static str]| [&["--a", "nanosleep", "--b", "spin"], extra].concat();
     for (args, says) in [
         (vec!["--a", "nanosleep"], "--b"),
@@ -372,11 +379,12 @@ fn bad_usage_is_named_before_anything_runs() {
 
 #[cfg(unix)]
 #[test]
-fn an_interrupt_leaves_a_partial_verdict() {
+fn interrupt_leaves_a_partial_verdict() {
     let args = ["--a", "nanosleep", "--b", "nanosleep", "--period", "1ms", "--period", "2ms"];
     let has_pairs = |ran: &Ran| super::read(&ran.file("verdict.json")).comparisons[0].pairs > 0;
     let gate =
-        Gate::of(interrupt_while_measuring(|| super::gate(&args), "gate: ", has_pairs)).exits(4);
+        Gate::from_ran(interrupt_while_measuring(|| super::gate(&args), "gate: ", has_pairs))
+            .exits(4);
     let verdict = gate.verdict();
     assert!(
         verdict.partial && verdict.verdict == Outcome::Inconclusive && verdict.failure.is_none()
@@ -385,6 +393,6 @@ fn an_interrupt_leaves_a_partial_verdict() {
         (verdict.reason, verdict.comparisons[0].reason),
         (Some(Reason::Interrupted), Some(Reason::Interrupted))
     );
-    assert_eq!(verdict.comparisons.len(), 1, "what was not begun is not there");
+    assert_eq!(verdict.comparisons.len(), 1, "a test that did not start has no verdict");
     assert!(verdict.comparisons[0].metrics.iter().all(|m| m.verdict == Outcome::Inconclusive));
 }

@@ -1,4 +1,5 @@
-//! Programs that are gated: how they are started, bounded, ended, and what they may leave behind.
+//! Tests of gated programs: how they are started, limited and killed, and that they leave nothing
+//! behind.
 #![cfg(unix)]
 
 use std::path::{Path, PathBuf};
@@ -18,7 +19,7 @@ fn programs(a: &str, b: &str, extra: &[&str]) -> Gate {
 }
 
 #[test]
-fn a_program_that_does_not_keep_the_contract_is_named_and_reaped() {
+fn broken_contract_is_reported() {
     let header = "osjitter.series/1 period_ns=100000";
     for (script, says) in [
         ("exit 7".to_owned(), "exit status: 7"),
@@ -43,7 +44,7 @@ fn a_program_that_does_not_keep_the_contract_is_named_and_reaped() {
 }
 
 #[test]
-fn a_program_that_hangs_is_ended() {
+fn hanging_program_is_killed() {
     #[allow(clippy::disallowed_methods, reason = "a watchdog")]
     let started = std::time::Instant::now();
     let gate = programs("sleep 600", "sleep 600", &["--max-round-time", "300ms"]).exits(4);
@@ -52,10 +53,10 @@ fn a_program_that_hangs_is_ended() {
 }
 
 #[test]
-fn an_interrupt_takes_the_program_along() {
+fn interrupt_kills_the_program() {
     let scratch = tempfile::tempdir().unwrap();
     let id = scratch.path().join("id");
-    // It interrupts the gate itself, once it runs.
+    // The program interrupts the gate as soon as it runs.
     let command = format!("sh -c 'echo $$ > {}; kill -INT $PPID; exec sleep 600'", id.display());
     let gate = programs(&command, &command, &[]).exits(4);
     let verdict = gate.verdict();
@@ -63,31 +64,30 @@ fn an_interrupt_takes_the_program_along() {
         (verdict.partial, verdict.reason, verdict.failure.as_ref()),
         (true, Some(Reason::Interrupted), None)
     );
-    let id = std::fs::read_to_string(id).expect("the program was started");
+    let id = std::fs::read_to_string(id).expect("a started program");
     assert!(
         !Command::new("kill").args(["-0", id.trim()]).output().unwrap().status.success(),
-        "it is still there"
+        "the program still runs"
     );
 }
 
-/// A gate of one program against itself that is watched from outside, with what it may not leave
-/// behind.
-struct Watched {
+/// A gate of one program against itself, checked for files and processes that it leaves behind.
+struct WatchedGate {
     home: tempfile::TempDir,
 }
 
-struct Seen {
+struct GateOutcome {
     code: i32,
     stderr: String,
     verdict: Option<files::gate::verdict::Verdict>,
 }
 
-/// Keeps the contract: twenty ticks, each late by 20 us.
-const KEEPS_THE_CONTRACT: &str = r#"
+/// A program that keeps the contract: each tick is late by 20 us.
+const CORRECT_PROGRAM: &str = r#"
 { echo "osjitter.series/1 period_ns=100000"; yes 20000 | head -n "$OSJITTER_TICKS"; } >"$OSJITTER_OUT"
 "#;
 
-impl Watched {
+impl WatchedGate {
     fn new() -> Self {
         let home = tempfile::tempdir().unwrap();
         std::fs::create_dir(home.path().join("tmp")).unwrap();
@@ -98,15 +98,15 @@ impl Watched {
         self.home.path().join(name)
     }
 
-    /// Gates a script of the shell; osjitter itself becomes of a shell that has done `first`, which
-    /// ends in `exec`.
-    fn gate(&self, first: &str, script: &str, args: &[&str]) -> Seen {
+    /// Gates a shell script. osjitter is started by a shell that runs `launcher`, which ends in
+    /// `exec`.
+    fn gate(&self, launcher: &str, script: &str, args: &[&str]) -> GateOutcome {
         let file = self.path("program");
         std::fs::write(&file, script).unwrap();
         let command = format!("sh '{}'", file.display());
         let out = self.path("out");
         let output = Command::new("sh")
-            .args(["-c", &format!("{first} \"$0\" gate \"$@\""), env!("CARGO_BIN_EXE_osjitter")])
+            .args(["-c", &format!("{launcher} \"$0\" gate \"$@\""), env!("CARGO_BIN_EXE_osjitter")])
             .args([
                 "--baseline-cmd",
                 &command,
@@ -125,60 +125,61 @@ impl Watched {
             .output()
             .unwrap();
         let verdict = std::fs::read_to_string(out.join("verdict.json")).ok();
-        Seen {
-            code: output.status.code().expect("it was not killed"),
+        GateOutcome {
+            code: output.status.code().expect("an exit code"),
             stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
             verdict: verdict.map(|text| super::read(&text)),
         }
     }
 
-    /// No process that has this test's directory in its environment, and no temporary file.
+    /// Checks that no process of this test and no temporary file remain.
     #[track_caller]
-    fn nothing_is_left(&self) {
+    fn assert_nothing_remains(&self) {
         let files: Vec<_> =
             std::fs::read_dir(self.path("tmp")).unwrap().map(|e| e.unwrap().path()).collect();
         assert!(files.is_empty(), "{files:?}");
         #[cfg(target_os = "linux")]
-        assert_eq!(processes_of(self.home.path()), Vec::<String>::new());
+        assert_eq!(processes_in(self.home.path()), Vec::<String>::new());
     }
 }
 
+/// Lists the processes that have this test's directory in their environment.
 #[cfg(target_os = "linux")]
-fn processes_of(home: &Path) -> Vec<String> {
-    let mark = format!("HOME_OF_TEST={}", home.display());
+fn processes_in(home: &Path) -> Vec<String> {
+    let marker = format!("HOME_OF_TEST={}", home.display());
     let processes = std::fs::read_dir("/proc").unwrap().map(|e| e.unwrap().path());
-    let is_of = |path: &PathBuf| {
+    let is_marked = |path: &PathBuf| {
         let environment = std::fs::read(path.join("environ")).unwrap_or_default();
-        environment.split(|&byte| byte == 0).any(|variable| variable == mark.as_bytes())
+        environment.split(|&byte| byte == 0).any(|variable| variable == marker.as_bytes())
     };
-    let shown = |path: PathBuf| {
+    let describe = |path: PathBuf| {
         let words = std::fs::read(path.join("cmdline")).unwrap_or_default();
         format!("{}: {}", path.display(), String::from_utf8_lossy(&words).replace('\0', " "))
     };
-    processes.filter(is_of).map(shown).collect()
+    processes.filter(is_marked).map(describe).collect()
 }
 
-impl Seen {
+impl GateOutcome {
     #[track_caller]
     fn exits(self, code: i32) -> Self {
         assert_eq!(self.code, code, "{}", self.stderr);
         self
     }
 
-    /// Could not be measured, for this reason.
+    /// Checks that the gate could not measure, for this reason.
     #[track_caller]
     fn fails(self, says: &str) {
-        let seen = self.exits(4);
-        let failure = seen.verdict.and_then(|verdict| verdict.failure).expect("a failure");
+        let outcome = self.exits(4);
+        let failure = outcome.verdict.and_then(|verdict| verdict.failure).expect("a failure");
         assert!(failure.contains(says) && failure.len() < 2_000, "{says}: {failure}");
     }
 }
 
-/// Children that outlive it: in its group, forked twice, deaf to signals, in sessions of their own
-/// (where osjitter can find those), and a chain of processes of which each starts the next in
-/// another session and ends.
+/// Returns a script whose children try to outlive it: in its process group, forked twice, ignoring
+/// signals, and, if osjitter can find those, in other sessions, with a chain of processes that each
+/// start the next one in a new session and exit.
 fn hostile() -> String {
-    let in_its_group = r#"
+    let in_group = r#"
 exec 2>"$HOME_OF_TEST/said"
 trap '' TERM HUP INT
 alive() { for id in $(cat "$HOME_OF_TEST/ids" 2>/dev/null); do kill -0 "$id" && echo "$id" >>"$HOME_OF_TEST/alive"; done; }
@@ -189,70 +190,73 @@ noted sleep 600
 noted sh -c 'trap "" TERM; while :; do sleep 600; done'
 ( ( sleep 600 & echo $! >>"$HOME_OF_TEST/ids" ) & )
 "#;
-    let out_of_it = r#"
+    let in_sessions = r#"
 setsid sh -c 'trap "" TERM HUP; sleep 600 & setsid sleep 600 & setsid setsid sleep 600 & sleep 600' &
 printf 'setsid sh "$0" &' >"$HOME_OF_TEST/chain"
 setsid sh "$HOME_OF_TEST/chain" &
 "#;
-    let out_of_it = if cfg!(target_os = "linux") { out_of_it } else { "" };
-    format!("{in_its_group}{out_of_it}exec >&- 2>&-{KEEPS_THE_CONTRACT}")
+    let in_sessions = if cfg!(target_os = "linux") { in_sessions } else { "" };
+    format!("{in_group}{in_sessions}exec >&- 2>&-{CORRECT_PROGRAM}")
 }
 
-/// `OSJITTER_TEST_GATES=5` makes 240 rounds of it.
+/// `OSJITTER_TEST_GATES=5` runs 240 rounds.
 #[test]
-fn nothing_of_a_program_outlives_its_round() {
+fn round_leaves_no_processes() {
     let gates =
         std::env::var("OSJITTER_TEST_GATES").map_or(1, |n| n.parse().expect("a number of gates"));
-    let watched = Watched::new();
+    let watched = WatchedGate::new();
     for _ in 0..gates {
-        let seen = watched.gate("exec", &hostile(), &PAIRS).exits(0);
-        assert_eq!(seen.verdict.unwrap().comparisons[0].pairs, 24);
+        let outcome = watched.gate("exec", &hostile(), &PAIRS).exits(0);
+        assert_eq!(outcome.verdict.unwrap().comparisons[0].pairs, 24);
         let alive = std::fs::read_to_string(watched.path("alive")).unwrap_or_default();
-        assert_eq!(alive, "", "processes that ran on into the next round");
-        watched.nothing_is_left();
+        assert_eq!(alive, "", "processes survived into the next round");
+        watched.assert_nothing_remains();
     }
 }
 
 #[test]
-fn at_the_time_limit_and_at_an_interrupt_all_of_a_program_ends() {
+fn killed_round_leaves_no_processes() {
     for (end, says) in [
         ("sleep 600", "still running"),
-        // Not the program itself, but what it waits for.
+        // The program waits for another one that does not end.
         ("sh -c 'while :; do :; done' | cat", "still running"),
         ("kill -INT $PPID; sleep 600", ""),
-        // As often as it takes for the second to come before the first is heeded.
+        // Repeated until a second interrupt arrives before the first is handled.
         ("while :; do kill -INT $PPID; done", ""),
     ] {
-        let watched = Watched::new();
+        let watched = WatchedGate::new();
         let script = hostile().replace("exec >&- 2>&-", end);
-        let seen = watched.gate("exec", &script, &["--max-round-time", "500ms"]).exits(4);
-        let failure = seen.verdict.and_then(|verdict| verdict.failure).unwrap_or_default();
+        let outcome = watched.gate("exec", &script, &["--max-round-time", "500ms"]).exits(4);
+        let failure = outcome.verdict.and_then(|verdict| verdict.failure).unwrap_or_default();
         assert!(failure.contains(says), "{end}: {failure}");
-        watched.nothing_is_left();
+        watched.assert_nothing_remains();
     }
 }
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_parent_that_ignores_its_children_does_not_break_a_gate() {
-    let watched = Watched::new();
-    let seen = watched.gate("exec env --ignore-signal=CHLD", KEEPS_THE_CONTRACT, &PAIRS).exits(0);
-    assert_eq!(seen.verdict.unwrap().comparisons[0].pairs, 24);
+fn ignored_sigchld_is_harmless() {
+    let watched = WatchedGate::new();
+    let outcome = watched.gate("exec env --ignore-signal=CHLD", CORRECT_PROGRAM, &PAIRS).exits(0);
+    assert_eq!(outcome.verdict.unwrap().comparisons[0].pairs, 24);
 }
 
-/// A shell that becomes osjitter may have children of its own.
+/// A shell that executes osjitter can have other children.
 #[test]
-fn processes_that_were_there_before_are_left_alone() {
-    let watched = Watched::new();
+fn unrelated_processes_survive() {
+    let watched = WatchedGate::new();
     let id = watched.path("id");
-    let first = format!("sleep 600 >/dev/null 2>&1 & echo $! >'{}'; exec", id.display());
-    let _ = watched.gate(&first, KEEPS_THE_CONTRACT, &PAIRS).exits(0);
+    let launcher = format!("sleep 600 >/dev/null 2>&1 & echo $! >'{}'; exec", id.display());
+    let _ = watched.gate(&launcher, CORRECT_PROGRAM, &PAIRS).exits(0);
     let id = std::fs::read_to_string(id).unwrap();
-    assert!(Command::new("kill").arg(id.trim()).status().unwrap().success(), "it is gone");
+    assert!(
+        Command::new("kill").arg(id.trim()).status().unwrap().success(),
+        "the other process was killed"
+    );
 }
 
 #[test]
-fn what_a_program_leaves_to_be_read_is_bounded() {
+fn program_output_is_bounded() {
     for (script, says) in [
         ("mkfifo \"$OSJITTER_OUT\"", "not a regular file"),
         ("ln -s /dev/zero \"$OSJITTER_OUT\"", "is a link"),
@@ -260,51 +264,51 @@ fn what_a_program_leaves_to_be_read_is_bounded() {
         ("dd if=/dev/zero of=\"$OSJITTER_OUT\" bs=1 count=1 seek=1T 2>/dev/null", "more than"),
         ("yes 5 | head -c 100M >\"$OSJITTER_OUT\"", "more than"),
         ("printf '{' >\"$OSJITTER_OUT\"; head -c 100M /dev/zero >>\"$OSJITTER_OUT\"", "more than"),
-        // Several times the memory it may take.
+        // Several times the memory limit.
         ("yes 'oh dear' | head -c 1G >&2; echo the end >&2; exit 3", "the end"),
     ] {
-        let watched = Watched::new();
+        let watched = WatchedGate::new();
         watched
             .gate("ulimit -v 700000 2>/dev/null; exec", script, &["--max-round-time", "60s"])
             .fails(says);
-        watched.nothing_is_left();
+        watched.assert_nothing_remains();
     }
 }
 
-/// A report is read as any other is, whoever has written it.
+/// A report written by a program is validated like any other.
 #[test]
-fn a_report_that_contradicts_itself_is_no_round() {
+fn contradictory_report_is_rejected() {
     for (report, says) in crate::hostile::contradictions() {
-        let watched = Watched::new();
+        let watched = WatchedGate::new();
         let file = watched.path("report.json");
         std::fs::write(&file, report).unwrap();
         let script = format!("cp '{}' \"$OSJITTER_OUT\"", file.display());
         watched
             .gate("exec", &script, &PAIRS)
             .fails(&format!("OSJITTER_OUT: not a valid osjitter.report/1: {says}"));
-        watched.nothing_is_left();
+        watched.assert_nothing_remains();
         let command = format!("sh -c 'cp {} \"$OSJITTER_OUT\"'", file.display());
         let ran =
             Osjitter::new(["run", "--command", &command, "--ticks", "9"]).out("out").run().exits(4);
-        let said = ran.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+        let stdout = ran.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(
-            said.contains(&format!("OSJITTER_OUT: not a valid osjitter.report/1: {says}")),
-            "{said}"
+            stdout.contains(&format!("OSJITTER_OUT: not a valid osjitter.report/1: {says}")),
+            "{stdout}"
         );
         assert!(ran.path("out/report.json").is_file(), "{}", ran.stderr);
     }
 }
 
 #[test]
-fn a_program_that_cannot_be_started_is_bad_usage() {
+fn unstartable_program_is_bad_usage() {
     let home = tempfile::tempdir().unwrap();
-    // It is there, and cannot be executed; it can, and what it names cannot.
+    // The first file is not executable; the interpreter of the second does not exist.
     let (text, script) = (home.path().join("text"), home.path().join("script"));
     std::fs::write(&text, "").unwrap();
     std::fs::write(&script, "#!/no/such/interpreter\n").unwrap();
     std::fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     let started = home.path().join("started");
-    let contract = format!("sh -c 'touch {};{}'", started.display(), KEEPS_THE_CONTRACT.trim());
+    let contract = format!("sh -c 'touch {};{}'", started.display(), CORRECT_PROGRAM.trim());
     for (nope, early) in [
         ("./nope", true),
         ("no-such-program-here", true),

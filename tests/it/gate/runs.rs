@@ -1,5 +1,4 @@
-//! Whole runs of any program, judged by numbers: what the system knows of them, and what they
-//! write.
+//! Tests of whole runs, judged by metrics of the system and by metrics that the programs write.
 #![cfg(unix)]
 
 use std::path::{Path, PathBuf};
@@ -15,12 +14,12 @@ use crate::schema;
 
 const PAIRS: [&str; 2] = ["--max-pairs", "24"];
 
-/// Two scripts of the shell in a directory of theirs, which they find as `$HOME_OF_TEST`.
-struct Sides {
+/// Two shell scripts in a directory, which they find as `$HOME_OF_TEST`.
+struct ScriptPair {
     home: tempfile::TempDir,
 }
 
-impl Sides {
+impl ScriptPair {
     fn new(a: &str, b: &str) -> Self {
         let home = tempfile::tempdir().unwrap();
         std::fs::write(home.path().join("a"), a).unwrap();
@@ -28,7 +27,7 @@ impl Sides {
         Self { home }
     }
 
-    /// Each writes these lines below the first one.
+    /// Creates scripts that write the given lines after the header.
     fn writing(a: &str, b: &str) -> Self {
         let script =
             |lines: &str| format!("printf 'osjitter.series/1\\n{lines}' >\"$OSJITTER_OUT\"\n");
@@ -44,7 +43,7 @@ impl Sides {
     }
 
     fn gate(&self, args: &[&str]) -> Gate {
-        Gate::of(self.command_line(args).run())
+        Gate::from_ran(self.command_line(args).run())
     }
 
     fn command_line(&self, args: &[&str]) -> Osjitter {
@@ -63,15 +62,15 @@ impl Sides {
 fn runs(gate: &Gate) -> &RunsVerdict {
     let verdict = gate.verdict();
     assert!(verdict.comparisons.is_empty(), "whole runs are not judged by lateness");
-    verdict.runs.as_ref().expect("runs were judged")
+    verdict.runs.as_ref().expect("a verdict about whole runs")
 }
 
-/// A count in a file of the test, one higher at each call.
+/// Counts the runs in `n`.
 const COUNTED: &str =
     "n=$(cat \"$HOME_OF_TEST/n\" 2>/dev/null || echo 0); echo $((n + 1)) >\"$HOME_OF_TEST/n\"\n";
 
 #[test]
-fn numbers_that_a_program_writes_are_judged_in_their_direction() {
+fn metrics_are_judged_by_direction() {
     use Outcome::{Improved, Pass, Regressed};
     let throughput =
         |value: &str| format!("metric throughput req/s higher\\nthroughput {value}\\n");
@@ -82,7 +81,7 @@ fn numbers_that_a_program_writes_are_judged_in_their_direction() {
         ("1000", "900", &["--tolerance", "throughput=15%"], 0, Pass),
         ("1000", "600", &["--tolerance", "throughput=15%"], 1, Regressed),
     ] {
-        let sides = Sides::writing(&throughput(a), &throughput(b));
+        let sides = ScriptPair::writing(&throughput(a), &throughput(b));
         let gate = sides.gate(&[&["--metric", "throughput"], args].concat()).exits(code);
         let found = runs(&gate);
         assert_eq!(
@@ -108,7 +107,7 @@ fn numbers_that_a_program_writes_are_judged_in_their_direction() {
 }
 
 #[test]
-fn samples_are_judged_at_their_median_and_tail_and_a_family_shares_alpha() {
+fn samples_are_judged_by_percentiles() {
     let samples = |tail: u32| -> String {
         (0..200)
             .map(|i| format!("latency {}\\n", if i >= 190 { tail } else { 1_000_000 }))
@@ -120,7 +119,7 @@ fn samples_are_judged_at_their_median_and_tail_and_a_family_shares_alpha() {
             samples(tail)
         )
     };
-    let sides = Sides::writing(&side(5_000_000), &side(9_000_000));
+    let sides = ScriptPair::writing(&side(5_000_000), &side(9_000_000));
     for format in ["table", "markdown", "junit"] {
         let args = [
             "--metric",
@@ -155,7 +154,7 @@ fn samples_are_judged_at_their_median_and_tail_and_a_family_shares_alpha() {
     }
 }
 
-/// Work of the children of a script.
+/// The work of a script's children.
 struct ChildWork {
     sleep_ms: u32,
     loops: u32,
@@ -171,7 +170,7 @@ impl ChildWork {
         )
     }
 
-    /// The least that a run can take, in the unit of the metric.
+    /// Returns the minimum of a metric in a run, in its unit.
     fn min_value(&self, metric: &str) -> f64 {
         match metric {
             "wall" => f64::from(self.sleep_ms) * 1e6,
@@ -181,11 +180,11 @@ impl ChildWork {
     }
 }
 
-/// Fails unless a gate finds that the candidate's children take more time and memory than those of
+/// Checks that a gate detects that the candidate's children use more time and memory than those of
 /// the base.
 #[track_caller]
 fn assert_children_are_measured(base: &ChildWork, candidate: &ChildWork) {
-    let sides = Sides::new(&base.script(), &candidate.script());
+    let sides = ScriptPair::new(&base.script(), &candidate.script());
     let gate = sides.gate(&["--metric", "wall", "--metric", "cpu", "--metric", "max-rss"]).exits(1);
     let found = runs(&gate);
     let seen: Vec<_> =
@@ -222,10 +221,10 @@ mod nightly {
 }
 
 #[test]
-fn instructions_are_judged_where_they_are_counted_and_refused_where_not() {
+fn instructions_are_judged_if_counted() {
     let work = |rounds: u32| format!("i=0; while [ $i -lt {rounds} ]; do i=$((i + 1)); done");
-    // Some 50 ms at least, of which starting a shell is little.
-    let sides = Sides::new(&work(100_000), &work(200_000));
+    // At least 50 ms, so that the start of the shell is a small part.
+    let sides = ScriptPair::new(&work(100_000), &work(200_000));
     let gate = sides.gate(&["--metric", "instructions"]);
     if gate.ran.code == 2 {
         gate.refuses("instructions cannot be counted");
@@ -244,15 +243,16 @@ fn instructions_are_judged_where_they_are_counted_and_refused_where_not() {
 }
 
 #[test]
-fn a_run_is_not_ended_by_a_meter_within() {
-    let sides = Sides::new("exit ${OSJITTER_SERIES:+7}", "exit ${OSJITTER_SERIES:+7}");
+fn meter_does_not_end_a_run() {
+    let sides = ScriptPair::new("exit ${OSJITTER_SERIES:+7}", "exit ${OSJITTER_SERIES:+7}");
     let gate = sides.gate(&["--metric", "wall", "--tolerance", "wall=9000%"]).exits(0);
     assert_eq!(runs(&gate).pairs, 24, "{}", gate.ran.stdout);
 }
 
 #[test]
-fn a_command_prepares_each_run_and_the_warm_up_is_dropped() {
-    let sides = Sides::new("echo a >>\"$HOME_OF_TEST/order\"", "echo b >>\"$HOME_OF_TEST/order\"");
+fn prepare_runs_before_each_run() {
+    let sides =
+        ScriptPair::new("echo a >>\"$HOME_OF_TEST/order\"", "echo b >>\"$HOME_OF_TEST/order\"");
     std::fs::write(sides.path("prepare"), "sleep 0.1; echo p >>\"$HOME_OF_TEST/order\"").unwrap();
     let prepare = sides.command("prepare");
     let args = [
@@ -278,10 +278,10 @@ fn a_command_prepares_each_run_and_the_warm_up_is_dropped() {
     assert!(order.starts_with("papbpapbpapb") && order.len() == 4 * (3 + 24), "{order}");
     assert!(
         order.contains("pbpapapb") || order.contains("papbpbpa"),
-        "the order of a pair is drawn: {order}"
+        "the order of each pair is random: {order}"
     );
     let fastest = found.metrics[0].values.iter().flatten().copied().fold(f64::MAX, f64::min);
-    assert!(fastest < 1e8, "preparing is no part of a run: {fastest}");
+    assert!(fastest < 1e8, "a run does not include its preparation: {fastest}");
 
     std::fs::write(sides.path("prepare"), "exit 9").unwrap();
     let failed = sides.gate(&args).exits(4);
@@ -289,7 +289,7 @@ fn a_command_prepares_each_run_and_the_warm_up_is_dropped() {
 }
 
 #[test]
-fn what_cannot_be_judged_is_refused_after_the_first_run() {
+fn unsuitable_metrics_are_rejected() {
     let good = "metric x ns lower\\nx 5\\n";
     for (a, b, args, says) in [
         (good, "", &["--metric", "x"][..], "it writes no metric \"x\""),
@@ -320,18 +320,18 @@ fn what_cannot_be_judged_is_refused_after_the_first_run() {
         if says.contains("osjitter itself") && !cfg!(target_os = "linux") {
             continue;
         }
-        let sides = Sides::writing(a, b);
+        let sides = ScriptPair::writing(a, b);
         let (a, b) = (sides.command("a"), sides.command("b"));
         let gate =
             Gate::run(&[&["--baseline-cmd", &a, "--candidate-cmd", &b], &PAIRS[..], args].concat());
         gate.refuses(says);
     }
-    Sides::writing(good, good).refuses(&["--metric", "x:p98"], "no percentile");
+    ScriptPair::writing(good, good).refuses(&["--metric", "x:p98"], "no percentile");
     Gate::run(&["--a", "spin", "--b", "spin", "--metric", "wall"]).refuses("--candidate-cmd");
 }
 
 #[test]
-fn a_run_that_goes_wrong_ends_the_gate_with_what_there_is() {
+fn failing_run_keeps_earlier_pairs() {
     for (lines, says) in [
         ("metric x us lower\\nx 5\\n", "x is in us"),
         ("metric x ns lower\\nx 0\\n", "above zero"),
@@ -340,12 +340,12 @@ fn a_run_that_goes_wrong_ends_the_gate_with_what_there_is() {
         ("metric x ns lower\\nx 5\\nx 6\\n", "it wrote 2 values of x, and 1 in the first run"),
         ("", "no metric \"x\""),
     ] {
-        // From the tenth run on, of both sides.
+        // The tenth run, counting both sides, is the first to go wrong.
         let script = format!(
             "{COUNTED}printf 'osjitter.series/1\\n' >\"$OSJITTER_OUT\"\n\
              if [ $n -lt 10 ]; then printf 'metric x ns lower\\nx 5\\n'; else printf '{lines}'; fi >>\"$OSJITTER_OUT\"\n"
         );
-        let gate = Sides::new(&script, &script).gate(&["--metric", "x"]).exits(4);
+        let gate = ScriptPair::new(&script, &script).gate(&["--metric", "x"]).exits(4);
         let verdict = gate.verdict();
         assert!(
             verdict.failure.as_ref().is_some_and(|f| f.contains(says)),
@@ -364,7 +364,7 @@ fn a_run_that_goes_wrong_ends_the_gate_with_what_there_is() {
 }
 
 #[test]
-fn what_a_program_leaves_to_be_read_is_bounded() {
+fn program_output_is_bounded() {
     for (script, says) in [
         ("mkfifo \"$OSJITTER_OUT\"", "OSJITTER_OUT cannot be read: it is not a regular file"),
         ("mkdir \"$OSJITTER_OUT\"", "OSJITTER_OUT cannot be read: it is not a regular file"),
@@ -376,7 +376,7 @@ fn what_a_program_leaves_to_be_read_is_bounded() {
             "dd if=/dev/zero of=\"$OSJITTER_OUT\" bs=1 count=1 seek=1T 2>/dev/null",
             "wrote more than 1024 MiB",
         ),
-        // Nearly as much as is read, in a line and in many.
+        // Slightly below the maximum size, in one line and in many.
         (
             "dd if=/dev/zero of=\"$OSJITTER_OUT\" bs=1 count=1 seek=1000M 2>/dev/null",
             "at most 255 bytes",
@@ -386,7 +386,7 @@ fn what_a_program_leaves_to_be_read_is_bounded() {
             "declared once",
         ),
     ] {
-        let sides = Sides::new(script, script);
+        let sides = ScriptPair::new(script, script);
         let command = sides.command("a");
         let output = std::process::Command::new("sh")
             .args([
@@ -419,14 +419,14 @@ fn what_a_program_leaves_to_be_read_is_bounded() {
 }
 
 #[test]
-fn the_time_is_up_even_if_runs_take_longer_than_the_first() {
+fn slow_runs_respect_the_time_limit() {
     let script = format!("{COUNTED}[ $n -lt 2 ] || sleep 2\n");
-    let sides = Sides::new(&script, &script);
+    let sides = ScriptPair::new(&script, &script);
     let command = |time: &str| {
         let _ = std::fs::remove_file(sides.path("n"));
         sides.command_line(&["--metric", "wall", "--max-time", time])
     };
-    let gate = Gate::of(run_long_enough(4, command, |_| true)).exits(0);
+    let gate = Gate::from_ran(run_long_enough(4, command, |_| true)).exits(0);
     let found = runs(&gate);
     assert!((1..24).contains(&found.pairs) && found.looks_taken == 0, "{}", gate.ran.stdout);
     assert_eq!((found.verdict, found.reason), (Outcome::Inconclusive, Some(Reason::TooFewRounds)));
@@ -438,55 +438,59 @@ fn the_time_is_up_even_if_runs_take_longer_than_the_first() {
 }
 
 #[test]
-fn a_program_that_cannot_be_started_or_hangs_is_no_number() {
+fn unstartable_program_is_rejected() {
     let nope = Path::new("./nope").to_str().unwrap();
     let args = ["--baseline-cmd", "true", "--candidate-cmd", nope, "--metric", "wall"];
     Gate::run(&args).refuses("cannot start ./nope");
-    let sides = Sides::new("exit 0", "sleep 600");
+}
+
+#[test]
+fn hanging_run_is_killed() {
+    let sides = ScriptPair::new("exit 0", "sleep 600");
     let gate = sides.gate(&["--metric", "wall", "--max-round-time", "300ms"]).exits(4);
     assert!(gate.verdict().failure.as_ref().unwrap().contains("still running after 300ms"));
 }
 
 #[test]
-fn the_programs_of_gates_are_compared() {
+fn gated_programs_are_compared() {
     let throughput =
         |value: &str| format!("metric throughput req/s higher\\nthroughput {value}\\n");
-    let sides = Sides::writing(&throughput("1000"), &throughput("900"));
+    let sides = ScriptPair::writing(&throughput("1000"), &throughput("900"));
     let gate = sides.gate(&["--metric", "throughput"]).exits(1);
-    let one = gate.verdict();
-    // Another day, twice as fast a machine, and a candidate that has caught up.
-    let mut two = one.clone();
-    two.started_utc = "2000-01-01T00:00:00Z".to_owned();
-    two.runs.as_mut().unwrap().metrics[0]
+    let first = gate.verdict();
+    // On another day the machine is twice as fast, and the candidate equals the baseline.
+    let mut second = first.clone();
+    second.started_utc = "2000-01-01T00:00:00Z".to_owned();
+    second.runs.as_mut().unwrap().metrics[0]
         .values
         .iter_mut()
         .for_each(|pair| *pair = [2_000.0, 2_000.0]);
     let kept = sides.path("kept");
     std::fs::create_dir(&kept).unwrap();
-    std::fs::write(kept.join("verdict.json"), one.to_json()).unwrap();
-    std::fs::write(sides.path("two.json"), two.to_json()).unwrap();
+    std::fs::write(kept.join("verdict.json"), first.to_json()).unwrap();
+    std::fs::write(sides.path("two.json"), second.to_json()).unwrap();
     let compare =
         |args: &[&str]| Osjitter::new(["compare"]).args(args).directory(sides.home.path()).run();
-    let of = |a: &str, b: &str| {
-        let made = compare(&[a, b, "--format", "json"]).exits(0).stdout;
-        schema::valid(&made, "comparison.1");
-        let comparison = Comparison::from_json(&made).unwrap();
+    let comparison = |a: &str, b: &str| {
+        let json = compare(&[a, b, "--format", "json"]).exits(0).stdout;
+        schema::valid(&json, "comparison.1");
+        let comparison = Comparison::from_json(&json).unwrap();
         assert!(comparison.subjects.is_empty());
         comparison
     };
 
-    let paired = of("kept#baseline", "kept");
+    let paired = comparison("kept#baseline", "kept");
     let [metric] = &paired.metrics[..] else { panic!("{paired:?}") };
     assert_eq!(
         (metric.method, metric.all.finding, metric.all.ratio),
         (Method::PairedByRound, Finding::Worse, 0.9)
     );
     assert_eq!((metric.all.a, metric.all.b, metric.all.runs_a), (1_000.0, 900.0, 24));
-    assert_eq!(paired.b.program.as_deref(), Some(one.runs.as_ref().unwrap().b.as_str()));
-    let days = of("kept", "two.json#candidate");
-    let beside = days.metrics[0].beside_baseline.as_ref().unwrap();
+    assert_eq!(paired.b.program.as_deref(), Some(first.runs.as_ref().unwrap().b.as_str()));
+    let days = comparison("kept", "two.json#candidate");
+    let relative = days.metrics[0].beside_baseline.as_ref().unwrap();
     assert_eq!(
-        (days.metrics[0].method, beside.finding, beside.a, beside.b),
+        (days.metrics[0].method, relative.finding, relative.a, relative.b),
         (Method::TwoRuns, Finding::Better, 0.9, 1.0)
     );
     assert!((days.metrics[0].all.ratio - 2_000.0 / 900.0).abs() < 1e-4);
@@ -494,7 +498,7 @@ fn the_programs_of_gates_are_compared() {
 
     let table = compare(&["kept", "two.json"]).exits(0).stdout;
     assert!(
-        table.contains("throughput, throughput beside: B is better.")
+        table.contains("throughput, throughput rel: B is better.")
             && table.contains("2.22 [2.22, 2.22]"),
         "{table}"
     );
@@ -515,19 +519,19 @@ fn the_programs_of_gates_are_compared() {
     {
         let pipe = sides.path("pipe");
         assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
-        let text = one.to_json();
+        let text = first.to_json();
         let writer = std::thread::spawn(move || std::fs::write(pipe, text));
         assert!(
             compare(&["kept#baseline", "pipe"]).exits(0).stdout.contains("B is worse"),
-            "it is read once"
+            "the pipe is read only once"
         );
         writer.join().unwrap().unwrap();
     }
-    two.host.kernel = Some("another".to_owned());
-    std::fs::write(sides.path("elsewhere.json"), two.to_json()).unwrap();
+    second.host.kernel = Some("another".to_owned());
+    std::fs::write(sides.path("elsewhere.json"), second.to_json()).unwrap();
     assert!(compare(&["kept", "elsewhere.json"]).exits(2).stderr.contains("kernel"));
     assert!(compare(&["kept", "elsewhere.json", "--force"]).exits(0).stdout.contains("FORCED"));
-    two.runs = None;
-    std::fs::write(sides.path("lateness.json"), two.to_json()).unwrap();
+    second.runs = None;
+    std::fs::write(sides.path("lateness.json"), second.to_json()).unwrap();
     assert!(compare(&["kept", "lateness.json"]).exits(2).stderr.contains("without whole runs"));
 }
