@@ -10,8 +10,8 @@ use crate::render::formats::{Format, parser};
 #[derive(Debug, Args)]
 #[command(after_help = "\
 A side is a report.json or the directory of a run, optionally with #ID of a subject. Without ids, all subjects that both \
-sides contain are compared by their ids. A side can also be the verdict of a gate with --metric: it selects the \
-candidate, or with #baseline for the baseline. The whole runs of two such programs are compared.
+sides contain are compared by their ids. A side can also be the verdict of a gate with --metric. It selects the \
+candidate, or the baseline with #baseline, and the whole runs of the two programs are compared.
 
 Two subjects of one run are paired by round, which is the more sensitive comparison. Two runs are compared by their \
 rounds, and additionally relative to the control nanosleep if both measured it. The candidates of two gates are \

@@ -239,7 +239,7 @@ fn chance_note(comparison: &Comparison) -> Option<String> {
     let total = findings.len();
     (different > 0 && total >= MIN_ESTIMATES).then(|| {
         format!(
-            "Clearly apart: {different} of {total} figures, where chance alone makes one in twenty."
+            "Clearly apart: {different} of {total} figures; chance alone makes about one in twenty."
         )
     })
 }

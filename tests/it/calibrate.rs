@@ -6,6 +6,7 @@ use files::file::File as _;
 use files::gate::calibration::Calibration;
 #[cfg(unix)]
 use files::gate::calibration::runs::RunCalibration;
+use files::gate::verdict::{GateDesign, Verdict};
 
 #[cfg(unix)]
 use crate::osjitter::interrupt_while_measuring;
@@ -123,117 +124,147 @@ fn noisy_script() -> serde_json::Value {
     })
 }
 
+/// A directory with a calibration of the scripted subject.
+struct ScriptedCalibration {
+    home: tempfile::TempDir,
+    calibration: Calibration,
+    stdout: String,
+}
+
+impl ScriptedCalibration {
+    fn new() -> Self {
+        let home = tempfile::tempdir().unwrap();
+        let args = ["--max-time", "20s", "--subject", "scripted", "--seed", "5"];
+        let command = calibrate(&[&SHORT[..], &args].concat()).directory(home.path());
+        let stdout = command.script(&noisy_script()).run().exits(0).stdout;
+        let text = std::fs::read_to_string(home.path().join("osjitter-calibration.json")).unwrap();
+        let calibration = Calibration::from_json(&text).unwrap();
+        Self { home, calibration, stdout }
+    }
+
+    /// Returns the smallest change of the median at a look, as a ratio.
+    fn smallest_change(&self, look: usize) -> f64 {
+        self.calibration.metrics[0].smallest_change[look].ratio
+    }
+
+    fn gate(&self, args: &[&str]) -> Ran {
+        let command = Osjitter::new(["gate"]).args(args).directory(self.home.path());
+        command.script(&noisy_script()).run()
+    }
+
+    /// Runs a gate of the scripted subjects at a period, by the calibration.
+    fn calibrated_gate(&self, period: &str, args: &[&str]) -> Ran {
+        let sides = ["--a", "scripted", "--b", "scripted-b", "--round-ticks", "20"];
+        let rounds = ["--warmup", "3", "--out", "gate", "--period", period];
+        let calibration = ["--calibration", "osjitter-calibration.json"];
+        self.gate(&[&sides[..], &rounds, &calibration, args].concat())
+    }
+
+    /// Runs a gate that detects changes, and returns its design.
+    fn design(&self, args: &[&str]) -> GateDesign {
+        let _ = self.calibrated_gate("1ms", args).exits(0);
+        let text = std::fs::read_to_string(self.home.path().join("gate/verdict.json")).unwrap();
+        let verdict = Verdict::from_json(&text).unwrap();
+        verdict.comparisons[0].plan.clone()
+    }
+}
+
+/// Formats a ratio as a percentage slightly above it.
+fn percent_above(ratio: f64) -> String {
+    format!("{}%", (ratio - 1.0) * 100.0 + 0.001)
+}
+
 #[test]
-fn gate_plans_pairs_for_a_change() {
-    let home = tempfile::tempdir().unwrap();
-    let calibrated = calibrate(
-        &[&SHORT[..], &["--max-time", "20s", "--subject", "scripted", "--seed", "5"]].concat(),
+fn later_looks_detect_smaller_changes() {
+    let calibrated = ScriptedCalibration::new();
+    let metrics = &calibrated.calibration.metrics;
+    let changes: Vec<f64> = metrics[0].smallest_change.iter().map(|c| c.ratio).collect();
+    assert!(
+        changes.is_sorted_by(|a, b| a > b) && changes[3] > 1.005 && changes[0] < 1.2,
+        "{changes:?}"
     );
-    let stdout = calibrated.directory(home.path()).script(&noisy_script()).run().exits(0).stdout;
-    let text = std::fs::read_to_string(home.path().join("osjitter-calibration.json")).unwrap();
-    let found = Calibration::from_json(&text).unwrap();
-    let seen: Vec<f64> = found.metrics[0].smallest_change.iter().map(|c| c.ratio).collect();
-    assert!(seen.is_sorted_by(|a, b| a > b) && seen[3] > 1.005 && seen[0] < 1.2, "{seen:?}");
-    let looks = found
-        .metrics
+    let described = metrics
         .iter()
         .map(|m| format!("{:.1} % at {}", (m.smallest_change[3].ratio - 1.0) * 100.0, m.name));
-    let sees = format!("detects a change of {}", looks.collect::<Vec<_>>().join(" and "));
-    assert!(stdout.replace('\n', " ").contains(&sees), "{sees}: {stdout}");
+    let says = format!("detects a change of {}", described.collect::<Vec<_>>().join(" and "));
+    let stdout = calibrated.stdout.replace('\n', " ");
+    assert!(stdout.contains(&says), "{says}: {stdout}");
+}
 
-    let gate = |more: &[&str]| {
-        let sides = [
-            "gate",
-            "--a",
-            "scripted",
-            "--b",
-            "scripted-b",
-            "--period",
-            "1ms",
-            "--round-ticks",
-            "20",
-        ];
-        let calibrated =
-            ["--warmup", "3", "--out", "gate", "--calibration", "osjitter-calibration.json"];
-        let args = [&sides[..], &calibrated, more].concat();
-        Osjitter::new(args).directory(home.path()).script(&noisy_script()).run()
-    };
-    let planned = |more: &[&str]| {
-        let _ = gate(more).exits(0);
-        let text = std::fs::read_to_string(home.path().join("gate/verdict.json")).unwrap();
-        let verdict = files::gate::verdict::Verdict::from_json(&text).unwrap();
-        let plan = &verdict.comparisons[0].plan;
-        let tolerance = plan.tolerance.as_ref().unwrap();
-        (*plan.looks.last().unwrap(), tolerance.median, tolerance.tail)
-    };
-    let see = |ratio: f64| format!("{}%", (ratio - 1.0) * 100.0 + 0.001);
-    let few = planned(&["--see", &see(seen[1]), "--floor", "1ns"]);
-    let more = planned(&["--see", &see(seen[3]), "--floor", "1ns"]);
+#[test]
+fn gate_plans_pairs_for_a_change() {
+    let calibrated = ScriptedCalibration::new();
+    let last_look = |design: &GateDesign| *design.looks.last().unwrap();
+    let large = calibrated.smallest_change(1);
+    let few = calibrated.design(&["--see", &percent_above(large), "--floor", "1ns"]);
+    let small = percent_above(calibrated.smallest_change(3));
+    let many = calibrated.design(&["--see", &small, "--floor", "1ns"]);
     // With a last look at 100 pairs, fewer looks share the alpha.
-    assert!((60..=100).contains(&few.0) && (390..=401).contains(&more.0), "{few:?} {more:?}");
+    assert!((60..=100).contains(&last_look(&few)), "{few:?}");
+    assert!((390..=401).contains(&last_look(&many)), "{many:?}");
+    let tolerance = few.tolerance.as_ref().unwrap();
     assert!(
-        (few.1 - (seen[1] - 1.0)).abs() < 1e-4 && few.2 == 0.5,
+        (tolerance.median - (large - 1.0)).abs() < 1e-4 && tolerance.tail == 0.5,
         "the change is the tolerance: {few:?}"
     );
-    let tail = found.metrics[1].smallest_change[2].ratio;
-    let of_tail = planned(&["--see", &format!("p90={}", see(tail)), "--floor", "1ns"]);
-    assert!(
-        (150..=201).contains(&of_tail.0) && (of_tail.1, of_tail.2 < 0.2) == (0.2, true),
-        "{of_tail:?}"
-    );
 
-    for (args, says) in [
+    let tail = calibrated.calibration.metrics[1].smallest_change[2].ratio;
+    let change = format!("p90={}", percent_above(tail));
+    let tail_design = calibrated.design(&["--see", &change, "--floor", "1ns"]);
+    let tolerance = tail_design.tolerance.as_ref().unwrap();
+    assert!((150..=201).contains(&last_look(&tail_design)), "{tail_design:?}");
+    assert!(tolerance.median == 0.2 && tolerance.tail < 0.2, "{tail_design:?}");
+}
+
+#[test]
+fn undetectable_changes_are_rejected() {
+    let calibrated = ScriptedCalibration::new();
+    let small = percent_above(calibrated.smallest_change(3));
+    for (period, args, says) in [
         (
+            "1ms",
             &["--see", "0.1%", "--floor", "1ns"][..],
             "cannot detect a change of 0.1 % at p50 here: it needs about",
         ),
-        (&["--see", "0.1%", "--floor", "1ns"], "6400 is the maximum in a gate; those detect +"),
         (
-            &["--see", &see(seen[3]), "--floor", "1ns", "--max-time", "6s"],
+            "1ms",
+            &["--see", "0.1%", "--floor", "1ns"],
+            "6400 is the maximum in a gate; those detect +",
+        ),
+        (
+            "1ms",
+            &["--see", &small, "--floor", "1ns", "--max-time", "6s"],
             "within --max-time; those detect +",
         ),
-        (&["--see", "4%"], "--floor always tolerates 1.00 us"),
-        (&["--see", "5%", "--period", "2ms"], "period: 1000000 ns against 2000000 ns"),
-        (&["--see", "p99=5%"], "rounds of 20 ticks are judged by p90"),
-        (&["--see", "5"], "invalid change \"5\""),
-        (&["--see", "5%", "--max-pairs", "50"], "--max-pairs"),
+        ("1ms", &["--see", "4%"], "--floor always tolerates 1.00 us"),
+        ("2ms", &["--see", "5%"], "period: 1000000 ns against 2000000 ns"),
+        ("1ms", &["--see", "p99=5%"], "rounds of 20 ticks are judged by p90"),
+        ("1ms", &["--see", "5"], "invalid change \"5\""),
+        ("1ms", &["--see", "5%", "--max-pairs", "50"], "--max-pairs"),
     ] {
-        let args: Vec<&str> = args.to_vec();
-        let refused = match args.contains(&"--period") {
-            true => {
-                let sides = [
-                    "gate",
-                    "--a",
-                    "scripted",
-                    "--b",
-                    "scripted-b",
-                    "--round-ticks",
-                    "20",
-                    "--warmup",
-                    "3",
-                ];
-                let all =
-                    [&sides[..], &["--calibration", "osjitter-calibration.json"], &args].concat();
-                Osjitter::new(all).directory(home.path()).script(&noisy_script()).run()
-            }
-            false => gate(&args),
-        };
-        let refused = refused.exits(2);
+        let refused = calibrated.calibrated_gate(period, args).exits(2);
         assert!(refused.stderr.contains(says), "{args:?}: {}", refused.stderr);
     }
-    let bare = Osjitter::new(["gate", "--a", "scripted", "--b", "scripted-b", "--see", "5%"]);
-    let bare = bare.directory(home.path()).script(&noisy_script()).run().exits(2);
-    assert!(bare.stderr.contains("--calibration"), "{}", bare.stderr);
+}
+
+#[test]
+fn see_needs_a_matching_calibration() {
+    let calibrated = ScriptedCalibration::new();
+    let calibration = ["--calibration", "osjitter-calibration.json"];
     let programs = ["--baseline-cmd", "true", "--candidate-cmd", "true", "--metric", "wall"];
-    for (sides, says) in [
-        (&["--max", "p50=1ms", "--subject", "scripted"][..], "--see plans the pairs of two sides"),
-        (&programs, "it covers lateness, but this gate judges by --metric"),
+    for (args, says) in [
+        (vec!["--a", "scripted", "--b", "scripted-b"], "--calibration"),
+        (
+            [&["--max", "p50=1ms", "--subject", "scripted"][..], &calibration].concat(),
+            "--see plans the pairs of two sides",
+        ),
+        (
+            [&programs[..], &calibration].concat(),
+            "it covers lateness, but this gate judges by --metric",
+        ),
     ] {
-        let args = [&["gate", "--see", "5%", "--calibration", "osjitter-calibration.json"], sides]
-            .concat();
-        let none =
-            Osjitter::new(args).directory(home.path()).script(&noisy_script()).run().exits(2);
-        assert!(none.stderr.contains(says), "{}", none.stderr);
+        let refused = calibrated.gate(&[&["--see", "5%"], &args[..]].concat()).exits(2);
+        assert!(refused.stderr.contains(says), "{args:?}: {}", refused.stderr);
     }
 }
 
@@ -308,7 +339,7 @@ fn gate_plans_runs_for_a_change() {
     };
     let verdict = || {
         let text = std::fs::read_to_string(home.path().join("gate/verdict.json")).unwrap();
-        files::gate::verdict::Verdict::from_json(&text).unwrap()
+        Verdict::from_json(&text).unwrap()
     };
     let see = format!("{:.4}%", seen[1] * 100.0 + 0.001);
     let _ = gate(&["--see", &see]).exits(0);
@@ -449,7 +480,7 @@ fn gate_warns_of_tolerance_below_noise() {
     };
     let verdict = || {
         let text = std::fs::read_to_string(home.path().join("gate/verdict.json")).unwrap();
-        files::gate::verdict::Verdict::from_json(&text).unwrap()
+        Verdict::from_json(&text).unwrap()
     };
     // No machine detects a change of 0.1 % in 24 pairs, and none needs a tolerance of 100000 %.
     let tight = gate(&["--tolerance", "p50=0.1%", "--tolerance", "p90=100000%"], "1ms").exits(0);
