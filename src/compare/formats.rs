@@ -5,11 +5,13 @@ use files::compare::Comparison;
 use files::file::File as _;
 
 use crate::compare::{markdown, quantile_chart, table};
-use crate::render::formats::{Format, Rendering, Offer};
+use crate::render::formats::{Format, Offer, Rendering};
 use crate::terminal;
 
 pub const FORMATS: [Offer<Comparison>; 4] = [
-    (Format::Table, |comparison| Ok(Rendering::Text(table::render(comparison, terminal::columns())))),
+    (Format::Table, |comparison| {
+        Ok(Rendering::Text(table::render(comparison, terminal::columns())))
+    }),
     (Format::Json, |comparison| Ok(Rendering::Text(comparison.to_json()))),
     (Format::Markdown, |comparison| Ok(Rendering::Text(markdown::render(comparison)))),
     (Format::Svg, |comparison| {

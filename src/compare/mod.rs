@@ -92,8 +92,9 @@ impl NamedSide {
         let (path, id) = split_id(text, |path| path.exists());
         let file = file_io::resolved(&path);
         // Read the file only once: it can be a pipe.
-        let text =
-            (!interop::fleet::is_bins_path(&file)).then(|| file_io::read_text(&file)).transpose()?;
+        let text = (!interop::fleet::is_bins_path(&file))
+            .then(|| file_io::read_text(&file))
+            .transpose()?;
         let read = match &text {
             None => interop::read(&file),
             Some(text) => interop::parse(text).map_err(|error| error.context(file.display())),

@@ -7,7 +7,7 @@ use files::environment::Difference;
 use plotters::prelude::*;
 
 use crate::picture::canvas::{
-    Area, Drawn, FONT, LABEL_PX, Picture, TITLE_PX, colour, draw, line, with_legend,
+    Area, DrawResult, FONT, LABEL_PX, Picture, TITLE_PX, colour, draw, line, with_legend,
 };
 use crate::picture::nines::{self, Nines};
 use crate::picture::palette::{Dash, Sign, Signs};
@@ -56,7 +56,7 @@ pub fn draw_comparison(comparison: &Comparison) -> Result<Picture, String> {
     Ok(draw("shift", |area| draw_chart(area, comparison)))
 }
 
-fn draw_chart(area: &Area<'_>, comparison: &Comparison) -> Drawn {
+fn draw_chart(area: &Area<'_>, comparison: &Comparison) -> DrawResult {
     let curves = curves(comparison);
     let (header, body) = area.split_vertically(HEADER_HEIGHT);
     draw_header(&header, comparison, &curves)?;
@@ -115,7 +115,7 @@ fn curves(comparison: &Comparison) -> Vec<Curve<'_>> {
         earlier.filter(|other| other.a.name == subjects[index].a.name).count()
     };
     let names = subjects.iter().enumerate().map(|(i, s)| (s.a.name.as_str(), variant(i)));
-    let signs = Signs::of(names);
+    let signs = Signs::from_names(names);
     let mut curves = Vec::new();
     for (i, subject) in subjects.iter().enumerate() {
         if let Some(quantiles) = &subject.quantiles {
@@ -164,7 +164,7 @@ fn band(curve: &Curve<'_>) -> Polygon<(f64, f64)> {
     Polygon::new(upper, colour(curve.sign).mix(0.18).filled())
 }
 
-fn draw_header(header: &Area<'_>, comparison: &Comparison, curves: &[Curve<'_>]) -> Drawn {
+fn draw_header(header: &Area<'_>, comparison: &Comparison, curves: &[Curve<'_>]) -> DrawResult {
     let title = match curves {
         [curve] => format!("Lateness of B against A: {}", curve.name),
         _ => "Lateness of B against A".to_owned(),

@@ -172,11 +172,9 @@ fn format_difference(estimate: &Estimate) -> String {
     let difference = format!("{}{}", plus(ns), format_time(ns));
     let Some(interval) = estimate.difference_ns_ci95 else { return difference };
     let [low, high] = interval.map(plus);
-    let interval = format_interval(interval).replacen('[', &format!("[{low}"), 1).replacen(
-        ", ",
-        &format!(", {high}"),
-        1,
-    );
+    let interval = format_interval(interval[0], interval[1])
+        .replacen('[', &format!("[{low}"), 1)
+        .replacen(", ", &format!(", {high}"), 1);
     format!("{difference} {interval}")
 }
 

@@ -189,9 +189,9 @@ impl Search {
     fn fits(&self) -> exit::Result<()> {
         check_scenario_count(self.tickers.len())?;
         let first = if self.looks > 1 {
-            find::coarse_periods(self.range_ns)
+            find::coarse_periods(self.range)
         } else {
-            vec![self.range_ns[0]]
+            vec![self.range.shortest_ns]
         };
         let mut time = Duration::ZERO;
         for period in &first {

@@ -17,7 +17,7 @@ use crate::doctor::file::Checkup;
 use crate::fuzz::round_trip;
 use crate::fuzz::step_costs::StepCosts;
 use crate::gate::{calibrate, render_sections};
-use crate::render::formats::{Format, Rendering, Offer, make};
+use crate::render::formats::{Format, Offer, Rendering, make};
 use crate::{bench as benches, compare, doctor, file_io, find as found, gate};
 
 /// Decodes the text of a file.
@@ -53,10 +53,10 @@ pub fn check_file<T: File + PartialEq + Debug>(file: &T, offers: &[Offer<T>], co
 }
 
 pub fn verdict(bytes: &[u8], costs: &StepCosts) -> exit::Result<()> {
-    let verdict: Verdict = read(bytes, stages)?;
-    written(&verdict, stages);
+    let verdict: Verdict = read(bytes, costs)?;
+    check_written(&verdict, costs);
     let rendered = costs.measure("worded", || render_sections(verdict));
-    formats(&rendered, &gate::formats::FORMATS, stages);
+    check_formats(&rendered, &gate::formats::FORMATS, costs);
     Ok(())
 }
 

@@ -40,7 +40,8 @@ pub fn body(bytes: &[u8], costs: &StepCosts) -> exit::Result<()> {
         let size = FrameSize { columns, lines };
         let view = |window| View { window, sort: Sort::P99 };
         let table = costs.measure("table", || frame::table(&loops, view(Window::ALL[0]), size));
-        let screen = costs.measure("screen", || frame::screen(&loops, view(Window::ALL[2]), &[], size));
+        let screen =
+            costs.measure("screen", || frame::screen(&loops, view(Window::ALL[2]), &[], size));
         assert!(screen.len() <= lines.max(3) && !table.iter().any(|line| line.contains('\n')));
         round_trip::check(Format::Table, &Rendering::Text(table.join("\n")));
     }

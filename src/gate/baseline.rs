@@ -14,6 +14,7 @@ use files::fitness::Fitness;
 use files::gate::baseline::{Baseline, CONTROL, SESSION_PAIRS};
 use files::gate::baseline_test;
 use files::gate::verdict::{BaselineMetric, BaselineVerdict, Mode, Verdict, records};
+use jitterstat::gate::Sides;
 use jitterstat::gate::decision::{Outcome, Reason};
 
 use crate::gate::args::GateArgs;
@@ -21,7 +22,6 @@ use crate::gate::explain::MetricView;
 use crate::gate::pairs::{CollectedPairs, CollectionFailure};
 use crate::gate::question::{Gate, PlannedQuestion, Question};
 use crate::gate::session::{SessionPlan, StoredBaseline, format_differences, read_baseline};
-use crate::gate::sides::Sides;
 use crate::gate::text::table::render_rows;
 use crate::gate::text::{
     KeyColumn, PercentileLift, Row, Section, Title, format_code, format_option, pluralize,

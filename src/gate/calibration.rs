@@ -242,9 +242,13 @@ pub fn pairs_to_detect(
         let rules = |looks| Rules { looks, ..test.rules.clone() };
         let change = DetectableChange {
             description: &description,
-            needed_pairs: &|looks| calibration.pairs_to_detect(percentile, 1.0 + rise, &rules(looks)),
+            needed_pairs: &|looks| {
+                calibration.pairs_to_detect(percentile, 1.0 + rise, &rules(looks))
+            },
             smallest_change: &|max_pairs, looks| {
-                calibration.smallest_detectable(percentile, max_pairs, &rules(looks)).map(format_change)
+                calibration
+                    .smallest_detectable(percentile, max_pairs, &rules(looks))
+                    .map(format_change)
             },
             undetectable: "stalls of the machine make so much of it; use a quieter machine or CPU",
         };
@@ -296,7 +300,9 @@ pub fn runs_to_see(
             description: &description,
             needed_pairs: &|looks| calibration.pairs_to_detect(calibrated, rise, share(looks)),
             smallest_change: &|max_pairs, looks| {
-                calibration.smallest_detectable(calibrated, max_pairs, share(looks)).map(format_percent)
+                calibration
+                    .smallest_detectable(calibrated, max_pairs, share(looks))
+                    .map(format_percent)
             },
             undetectable: "the calibration reached no look; calibrate for longer",
         };

@@ -13,6 +13,7 @@ use engine::scenario::{Scenario, draw_seed, parse_subject};
 use files::fitness::Fitness;
 use files::gate::calibration::Calibration;
 use files::gate::verdict::{self, Metric, Mode, PairVerdict, Verdict};
+use jitterstat::gate::Sides;
 use jitterstat::gate::decision::{self, DUET_LOOKS, LOOKS, Look, Outcome, Reason};
 use jitterstat::gate::round::Pair;
 
@@ -24,7 +25,6 @@ use crate::gate::design::{
 use crate::gate::explain::{self, MetricView};
 use crate::gate::pairs::{CollectedPairs, CollectionFailure, PairCollection};
 use crate::gate::question::{Gate, PlannedQuestion, Question};
-use crate::gate::sides::Sides;
 use crate::gate::text::{KeyColumn, PercentileLift, Section, Title, pluralize};
 
 /// Default maximum number of pairs of interleaved rounds.
@@ -169,7 +169,7 @@ impl<'a> Budget<'a> {
             Mode::Duet => DEFAULT_MAX_DUET_PAIRS,
         };
         match self.calibration {
-            Some(calibration) if !self.changes.is_empty() => calibration::pairs_to_see(
+            Some(calibration) if !self.changes.is_empty() => calibration::pairs_to_detect(
                 calibration,
                 test,
                 self.changes,

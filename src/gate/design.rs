@@ -9,11 +9,11 @@ use engine::program::Program;
 use engine::scenario::{self, DEFAULT_PERIOD, Length, Scenario, ScenarioArgs};
 use engine::subject::SubjectInfo;
 use files::gate::verdict::{GateDesign, Mode, Tolerance};
+use jitterstat::gate::Sides;
 use jitterstat::gate::decision::Rules;
 use jitterstat::gate::round::{tail_name, tail_quantile};
 
 use crate::gate::args::{JudgedArgs, RoundArgs};
-use crate::gate::sides::Sides;
 
 /// Expected time between two rounds, to set up a runtime or a process.
 const ROUND_SETUP_TIME: Duration = Duration::from_millis(4);

@@ -4,7 +4,7 @@ use files::file::File as _;
 
 use crate::gate::sarif::sarif;
 use crate::gate::text::{RenderedVerdict, junit, markdown, table};
-use crate::render::formats::{Format, Rendering, Offer};
+use crate::render::formats::{Format, Offer, Rendering};
 use crate::terminal;
 
 pub const FORMATS: [Offer<RenderedVerdict>; 5] = [

@@ -20,7 +20,6 @@ mod question;
 mod runs;
 mod sarif;
 mod session;
-mod sides;
 pub mod text;
 
 use std::sync::Arc;

@@ -26,10 +26,10 @@ use files::gate::verdict::{self, Mode};
 use files::report::Round;
 use files::summary;
 use jitterstat::gate::round::Pair;
+use jitterstat::gate::{Side, Sides};
 use jitterstat::stats::random::SplitMix64;
 
 use crate::gate::design::{PairSource, PairTest};
-use crate::gate::sides::{Side, Sides};
 use crate::terminal::Progress;
 
 /// Pairs without a tick on one side that are tolerated before the gate gives up, in addition to a

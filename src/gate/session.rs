@@ -15,13 +15,13 @@ use engine::subject::{SubjectInfo, control_for};
 use files::environment::Difference;
 use files::gate::baseline::{Baseline, Session, SessionDesign, SessionPair};
 use files::histogram;
+use jitterstat::gate::Sides;
 use jitterstat::gate::decision::{Reason, Rules};
 use jitterstat::gate::round::Pair;
 
 use crate::gate::args::JudgedArgs;
 use crate::gate::design::{ENDLESS, PairTest, build_rules, build_scenario, periods_or_default};
 use crate::gate::pairs::{CollectedPairs, PairCollection, PairRecord};
-use crate::gate::sides::Sides;
 
 /// Share of false alarms by design: half a percent for each of the two percentiles.
 const ALPHA: f64 = 0.01;

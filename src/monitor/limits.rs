@@ -291,8 +291,9 @@ mod tests {
 
     #[test]
     fn limit_is_broken_only_when_exceeded() {
-        let bins =
-            [(BINNING.bin(1_000).lower, 990), (BINNING.bin(3_000_000).lower, 10)].into_iter().collect();
+        let bins = [(BINNING.bin(1_000).lower, 990), (BINNING.bin(3_000_000).lower, 10)]
+            .into_iter()
+            .collect();
         let counts = IntervalCounts {
             ticks: 1_010,
             delivered: 1_000,

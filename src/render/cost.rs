@@ -23,7 +23,8 @@ pub fn per_tick_ci95(subject: &Subject) -> Option<[f64; 2]> {
 fn interval(subject: &Subject, confidence: f64) -> Option<[f64; 2]> {
     let summaries = subject.rounds.iter().filter_map(|r| r.summary.as_ref());
     let cost_and_ticks = |s: &Summary| Some((s.cpu_ns_per_tick? * s.ticks as f64, s.ticks as f64));
-    ratio_interval(&summaries.filter_map(cost_and_ticks).collect::<Vec<_>>(), confidence).map(Into::into)
+    ratio_interval(&summaries.filter_map(cost_and_ticks).collect::<Vec<_>>(), confidence)
+        .map(Into::into)
 }
 
 #[cfg(test)]

@@ -113,7 +113,8 @@ impl Diagnosis<'_> {
         let format_signed =
             |ns: i64| if ns < 0 { format_time(ns) } else { format!("+{}", format_time(ns)) };
         let overhead = w.overhead_ns.as_ref().map_or(String::new(), |d| {
-            let ci = d.ci95.map_or(String::new(), |ci| format!(" {}", format_interval(ci[0], ci[1])));
+            let ci =
+                d.ci95.map_or(String::new(), |ci| format!(" {}", format_interval(ci[0], ci[1])));
             let cpu = w
                 .overhead_cpu_ns
                 .as_ref()

@@ -21,13 +21,13 @@ use files::gate::verdict;
 use files::report::Host;
 use jitterstat::gate::decision::Rules;
 use jitterstat::gate::round::Pair;
+use jitterstat::gate::{Side, Sides};
 
 use crate::gate::comparison::program_template;
 use crate::gate::design::{ENDLESS, PairSource, PairTest, build_scenario};
 use crate::gate::pairs::{
     CollectedPairs, CollectionFailure, PairCollection, now, same_stall_share,
 };
-use crate::gate::sides::{Side, Sides};
 use crate::render::formats::{Offer, make};
 use crate::{file_io, interrupt, terminal};
 

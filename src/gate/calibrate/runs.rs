@@ -14,6 +14,7 @@ use files::gate::calibration::runs::{
     self, RecordedMetric, RunCalibration, RunCalibrationPlan, SCHEMA,
 };
 use files::gate::calibration::warnings;
+use jitterstat::gate::Sides;
 use jitterstat::gate::decision::{LOOKS, Rules};
 
 use crate::gate::calibrate::args::CalibrateArgs;
@@ -22,7 +23,6 @@ use crate::gate::calibrate::{exit_status, pairs_within, write_and_print};
 use crate::gate::comparison::program_template;
 use crate::gate::pairs::now;
 use crate::gate::runs::programs::{PairValues, Programs, StopReason, metric_rule};
-use crate::gate::sides::Sides;
 use crate::terminal::Progress;
 use crate::{file_io, interrupt, terminal};
 

@@ -27,7 +27,6 @@ use crate::gate::comparison::{
 };
 use crate::gate::pairs::now;
 use crate::gate::question::{Gate, PlannedQuestion, Question};
-use crate::gate::sides::Sides;
 use crate::gate::text::pluralize;
 use crate::terminal::{self, Progress};
 
@@ -275,7 +274,6 @@ impl MetricPlan {
 }
 
 fn run_metric(metric: &ProgramMetric, judged: JudgedMetric, values: PairValues) -> RunMetric {
-    let [a, b] = judged.sides;
     RunMetric {
         name: metric.name.clone(),
         unit: metric.unit.clone(),
@@ -285,10 +283,10 @@ fn run_metric(metric: &ProgramMetric, judged: JudgedMetric, values: PairValues) 
         ratio: judged.ratio,
         ratio_interval: judged.ratio_interval.map(Into::into),
         tolerated_ratio: judged.tolerated_ratio,
-        a,
-        b,
+        a: judged.sides.base,
+        b: judged.sides.candidate,
         pairs: judged.pairs as u64,
         pairs_to_decide: judged.pairs_to_decide,
-        values,
+        values: values.into_iter().map(Into::into).collect(),
     }
 }

@@ -10,12 +10,11 @@ use engine::measure::child::{self, RunFailure, RunRequest, Series};
 use engine::measure::metric::{self, MetricSpec, ProgramMetric, RunValues};
 use engine::program::Program;
 use engine::scenario::Scenario;
-use jitterstat::gate::Sides;
 use jitterstat::gate::metric::MetricRule;
+use jitterstat::gate::{Side, Sides};
 use jitterstat::stats::random::SplitMix64;
 
 use crate::gate::args::{Tolerance, WholeRunArgs};
-use crate::gate::sides::{Side, Sides};
 use crate::terminal::Progress;
 
 /// Default tolerance of a metric, as a share.
@@ -61,8 +60,8 @@ impl From<RunFailure> for StopReason {
     }
 }
 
-/// The values of one metric, pair by pair: the base first.
-pub type PairValues = Vec<[f64; 2]>;
+/// The values of one metric, pair by pair.
+pub type PairValues = Vec<Sides<f64>>;
 
 /// The values of each metric.
 pub type Values = Vec<PairValues>;
@@ -250,7 +249,7 @@ fn run_pair<T>(
 fn push_pair(values: &mut Values, pair: Sides<Vec<f64>>) {
     let pairs = pair.base.into_iter().zip(pair.candidate);
     for (values, (base, candidate)) in values.iter_mut().zip(pairs) {
-        values.push([base, candidate]);
+        values.push(Sides { base, candidate });
     }
 }
 

@@ -6,14 +6,13 @@
 pub mod junit;
 pub mod markdown;
 pub mod table;
+use jitterstat::gate::Sides;
 
 use std::fmt::Write;
 
 use cli::time::format_time;
 use files::gate::verdict::{Side, Verdict};
 use jitterstat::gate::decision::{Outcome, Reason};
-
-use crate::gate::sides::Sides;
 
 /// A verdict with a section for each of its answers.
 pub struct RenderedVerdict {

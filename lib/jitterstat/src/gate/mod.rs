@@ -16,4 +16,4 @@ pub mod metric;
 pub mod round;
 mod sides;
 
-pub use sides::Sides;
+pub use sides::{Side, Sides};

@@ -1,5 +1,16 @@
 //! A pair of values, one for each side of a comparison.
 
+use std::ops::{Index, IndexMut};
+
+/// One side of a comparison.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// The side that is compared against: A in messages and files.
+    Base,
+    /// The side that is judged: B in messages and files.
+    Candidate,
+}
+
 /// One value for each side of a comparison.
 ///
 /// ```
@@ -68,5 +79,25 @@ impl<T> From<[T; 2]> for Sides<T> {
 impl<T> From<Sides<T>> for [T; 2] {
     fn from(sides: Sides<T>) -> Self {
         [sides.base, sides.candidate]
+    }
+}
+
+impl<T> Index<Side> for Sides<T> {
+    type Output = T;
+
+    fn index(&self, side: Side) -> &T {
+        match side {
+            Side::Base => &self.base,
+            Side::Candidate => &self.candidate,
+        }
+    }
+}
+
+impl<T> IndexMut<Side> for Sides<T> {
+    fn index_mut(&mut self, side: Side) -> &mut T {
+        match side {
+            Side::Base => &mut self.base,
+            Side::Candidate => &mut self.candidate,
+        }
     }
 }
