@@ -1,4 +1,4 @@
-//! The command line: structs and help text, no logic.
+//! The command line: its structs and help texts.
 
 use clap::{Parser, Subcommand};
 use engine::load::Stress;
@@ -14,9 +14,9 @@ use crate::list::ListArgs;
 use crate::merge::MergeArgs;
 use crate::monitor::args::MonitorArgs;
 use crate::report::args::ReportArgs;
-use crate::run::args::{OF_A_PLAN, RunArgs};
+use crate::run::args::{PLAN_FLAGS, RunArgs};
 use crate::run::new_plan::NewPlanArgs;
-use crate::settings::{SettingsArgs, Stated};
+use crate::settings::{PlanOverride, SettingsArgs};
 use crate::top::TopArgs;
 use crate::trace::args::TraceArgs;
 
@@ -30,8 +30,9 @@ pub struct Cli {
     pub settings: SettingsArgs,
 }
 
-/// A plan is more than the settings of a project: it says itself what is measured.
-pub const STATED: [Stated; 1] = [Stated { command: "run", by: "plan", settings: &OF_A_PLAN }];
+/// The arguments that replace settings of the project: a plan defines completely what is measured.
+pub const PLAN_OVERRIDES: [PlanOverride; 1] =
+    [PlanOverride { command: "run", flag: "plan", settings: &PLAN_FLAGS }];
 
 const EXAMPLES: &str = "\
 Examples:
@@ -41,7 +42,7 @@ Examples:
   osjitter run --plan plan.toml --out results/mine
   osjitter run --period 1ms --print-plan > plan.toml
   osjitter new-plan plan.toml                    a plan that explains itself
-  osjitter find --goal p99=100us                 what period this machine can hold
+  osjitter find --goal p99=100us                 the shortest period this machine can sustain
   osjitter report results/mine/report.json
   osjitter gate --a tokio-interval --b os-interval --period 500us
   osjitter gate --baseline-cmd './old' --candidate-cmd './new'
@@ -56,7 +57,7 @@ Examples:
   osjitter trace --pid 1234 --duration 10s       the timers of any program, and who was in the way
   osjitter list
 
-A project's own defaults stand in osjitter.toml; `osjitter run --print-config` shows them.
+Project defaults live in osjitter.toml; `osjitter run --print-config` shows them.
 First questions: https://github.com/osjitter/osjitter/blob/main/docs/src/questions.md
 
 Exit codes: 0 done or pass, 1 regressed, 2 bad usage or input, 3 inconclusive under --on-inconclusive fail, 4 not measured or interrupted.";
@@ -67,7 +68,7 @@ pub enum Command {
     Run(Box<RunArgs>),
     /// Write a commented plan, to be changed and run
     NewPlan(NewPlanArgs),
-    /// Find the shortest period that holds goals here, or the best goals of a period
+    /// Find the shortest period that meets goals here, or the best goals of a period
     Find(Box<FindArgs>),
     /// Show a report.json, or another file of osjitter, again in any format
     Report(ReportArgs),
@@ -80,7 +81,7 @@ pub enum Command {
     Compare(CompareArgs),
     /// Merge reports of several runs, CPUs or hosts into one, without loss
     Merge(MergeArgs),
-    /// List the runs that lie in a directory, and which of them may be compared
+    /// List the runs in a directory and show which are comparable
     History(HistoryArgs),
     /// Show what makes ticks late on this machine, and what changes it
     Doctor(DoctorArgs),
@@ -89,7 +90,7 @@ pub enum Command {
     /// Benchmark one part by itself
     #[command(subcommand)]
     Bench(BenchCommand),
-    /// Load the machine until standard input ends: what `run --load` starts
+    /// Load the machine until standard input closes (started by `run --load`)
     #[command(hide = true)]
     Stress { load: Stress },
     /// Show how late the timers of any program are, and who was in the way (Linux, root)
@@ -98,8 +99,7 @@ pub enum Command {
     Top(TopArgs),
     /// Watch probes and metered loops for days: interval files, Prometheus metrics, limits
     Monitor(Box<MonitorArgs>),
-    /// Write the manual page of each command into a directory, or print that of osjitter: what a
-    /// package installs
+    /// Generate man pages for packages: of each command into DIR, or of osjitter to stdout
     #[command(hide = true)]
     Man {
         #[arg(value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
@@ -119,32 +119,32 @@ mod tests {
 
     use super::*;
 
-    /// The command of a line as people write it: without a prompt, a comment, a pipe or a
-    /// redirection.
-    fn command(line: &str) -> Option<Vec<String>> {
+    /// Parses the command of a line without its comment, pipe or redirection.
+    fn parse_command(line: &str) -> Option<Vec<String>> {
         let line = line.trim().replace("cargo run --release -- ", "osjitter ");
         line.starts_with("osjitter ").then_some(())?;
-        // In examples of help, what a command is for stands beside it.
+        // In the examples of a help text, two spaces separate a command from its description.
         let line = line.split("  ").next()?;
-        let words = shlex::split(line).unwrap_or_else(|| panic!("an open quote: {line}"));
+        let words = shlex::split(line).unwrap_or_else(|| panic!("unclosed quote: {line}"));
         let is_end = |word: &String| matches!(word.as_str(), "|" | "||" | ">" | "<" | "&&" | "...");
         Some(words.into_iter().take_while(|word| !is_end(word)).collect())
     }
 
-    /// Lines of `text`, those that end in a backslash joined with the next.
-    fn joined(text: &str) -> Vec<String> {
+    /// Splits `text` into lines, and joins a line that ends in a backslash with the next.
+    fn joined_lines(text: &str) -> Vec<String> {
         text.replace("\\\n", " ").lines().map(str::to_owned).collect()
     }
 
-    /// Prose names a flag and leaves out what goes with it; whole commands leave out nothing.
-    fn understood(words: &[String], whole: bool, origin: &str) {
+    /// Checks that a command parses. Only a complete one needs all required arguments: prose may
+    /// mention a flag without them.
+    fn check_parses(words: &[String], is_complete: bool, origin: &str) {
         if let Err(error) = Cli::try_parse_from(words) {
-            let fine = match error.kind() {
+            let is_fine = match error.kind() {
                 ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => true,
-                ErrorKind::MissingRequiredArgument => !whole,
+                ErrorKind::MissingRequiredArgument => !is_complete,
                 _ => false,
             };
-            assert!(fine, "{origin}: {}\n{error}", words.join(" "));
+            assert!(is_fine, "{origin}: {}\n{error}", words.join(" "));
         }
     }
 
@@ -160,19 +160,19 @@ mod tests {
     }
 
     #[test]
-    fn every_command_in_the_readme_and_the_book_is_understood() {
+    fn documented_commands_parse() {
         let mut seen = 0;
         for (page, text) in pages() {
             let mut fenced = false;
-            for line in joined(&text) {
+            for line in joined_lines(&text) {
                 fenced ^= line.starts_with("```");
                 let inline: Vec<&str> =
                     if fenced { Vec::new() } else { line.split('`').skip(1).step_by(2).collect() };
-                let whole = fenced.then_some(line.trim_start().trim_start_matches("- "));
-                for words in inline.into_iter().chain(whole).filter_map(command) {
-                    // An ellipsis stands for what the reader fills in.
+                let complete = fenced.then_some(line.trim_start().trim_start_matches("- "));
+                for words in inline.into_iter().chain(complete).filter_map(parse_command) {
+                    // An ellipsis is a placeholder.
                     if !words.iter().any(|word| word.contains('…')) {
-                        understood(&words, fenced, &page);
+                        check_parses(&words, fenced, &page);
                         seen += 1;
                     }
                 }
@@ -182,21 +182,21 @@ mod tests {
     }
 
     #[test]
-    fn every_example_of_a_help_text_is_understood() {
-        fn examples(of: &clap::Command, seen: &mut usize) {
-            let after = of
+    fn help_examples_parse() {
+        fn check_examples(command: &clap::Command, seen: &mut usize) {
+            let after = command
                 .get_after_long_help()
-                .or(of.get_after_help())
+                .or(command.get_after_help())
                 .map(ToString::to_string)
                 .unwrap_or_default();
-            for words in joined(&after).iter().filter_map(|line| command(line)) {
-                understood(&words, true, of.get_name());
+            for words in joined_lines(&after).iter().filter_map(|line| parse_command(line)) {
+                check_parses(&words, true, command.get_name());
                 *seen += 1;
             }
-            of.get_subcommands().for_each(|sub| examples(sub, seen));
+            command.get_subcommands().for_each(|sub| check_examples(sub, seen));
         }
         let mut seen = 0;
-        examples(&Cli::command(), &mut seen);
+        check_examples(&Cli::command(), &mut seen);
         assert!(seen > 30, "{seen} examples were found");
     }
 }

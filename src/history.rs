@@ -1,7 +1,7 @@
-//! `osjitter history`: the runs that lie in a directory, the newest first.
+//! `osjitter history`: lists the runs in a directory, newest first.
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use clap::{Args, ValueHint};
@@ -11,168 +11,166 @@ use cli::printable::to_printable;
 use cli::time::format_time;
 use cli::units::{format_exact_duration, parse_index};
 use files::fitness::Verdict;
-use files::report::Plan;
 use serde::Serialize;
 
-use crate::earlier::{self, Head, RESULTS, SubjectHead};
+use crate::previous_runs::{self, RESULTS_DIRECTORY, RunHeader, RunKind, SubjectHeader};
 use crate::render::formats::{Format, parser};
 use crate::render::label::is_control;
 use crate::terminal;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Runs of one kind have the same plan and the same machine, and may be compared: \
-`osjitter compare results/A results/B`. After a run, `osjitter run` does that with the last of its kind.
+Runs of one kind have the same plan and the same machine, so they are comparable: \
+`osjitter compare results/A results/B`. `osjitter run` compares each new run with the last one of its kind.
 
 Examples:
   osjitter history
   osjitter history results --kind 2
   osjitter history --format json")]
 pub struct HistoryArgs {
-    /// The directory of the runs
-    #[arg(default_value = RESULTS, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    /// Directory of the runs
+    #[arg(default_value = RESULTS_DIRECTORY, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub directory: PathBuf,
-    /// Only runs of this kind, as numbered in the table
+    /// List only runs of this kind, as numbered in the table
     #[arg(long, value_name = "N", value_parser = parse_index)]
     pub kind: Option<usize>,
-    /// What to print to stdout
+    /// Format to print to stdout
     #[arg(long, value_parser = parser([Format::Table, Format::Json]), default_value = "table")]
     pub format: Format,
 }
 
-/// A run, as people look for it.
+/// A run of the list.
 #[derive(Serialize)]
-struct Line {
+struct ListedRun {
     directory: String,
     started_utc: String,
-    /// Runs of the same plan on the same machine have the same number, the newest kind the first.
+    /// The number of the run's kind, counted from 1 for the kind of the newest run.
     kind: usize,
     partial: bool,
     fitness: Option<Verdict>,
     subjects: Vec<String>,
     periods_ns: Vec<u64>,
-    /// Of each subject; null where they differ.
+    /// Ticks of each subject; null if they differ.
     ticks: Option<u64>,
-    /// The subject with the least p99, controls left aside, and its p99.
+    /// The subject with the lowest p99, except for controls, and its p99.
     least_late: Option<(String, i64)>,
 }
 
-impl Line {
-    fn new(file: &std::path::Path, head: &Head, kind: usize) -> Self {
-        let once = |mut all: Vec<u64>| {
-            all.sort_unstable();
-            all.dedup();
-            all
-        };
-        let Plan { scenarios, .. } = &head.plan;
-        let ticks = once(scenarios.iter().map(|s| s.ticks).collect());
+impl ListedRun {
+    fn new(file: &Path, header: &RunHeader, kind: usize) -> Self {
+        let ticks = sorted_unique(header.plan.scenarios.iter().map(|s| s.ticks));
+        let measured = || header.subjects.iter().filter(|s| !is_control(&s.name));
         let mut subjects: Vec<String> = Vec::new();
-        for name in head.subjects.iter().map(|s| &s.name).filter(|name| !is_control(name)) {
-            if !subjects.contains(name) {
-                subjects.push(name.clone());
+        for subject in measured() {
+            if !subjects.contains(&subject.name) {
+                subjects.push(subject.name.clone());
             }
         }
-        let p99 = |s: &SubjectHead| Some((s.name.clone(), s.summary.as_ref()?.lateness_ns.p99?));
-        let least_late = head
-            .subjects
-            .iter()
-            .filter(|s| !is_control(&s.name))
-            .filter_map(p99)
-            .min_by_key(|(_, late)| *late);
+        let p99 = |s: &SubjectHeader| Some((s.name.clone(), s.summary.as_ref()?.lateness_ns.p99?));
         Self {
             directory: file.parent().unwrap_or(file).display().to_string(),
-            started_utc: head.started_utc.clone(),
+            started_utc: header.started_utc.clone(),
             kind,
-            partial: head.partial,
-            fitness: head.fitness.as_ref().map(|f| f.verdict),
+            partial: header.partial,
+            fitness: header.fitness.as_ref().map(|f| f.verdict),
             subjects,
-            periods_ns: once(head.subjects.iter().map(|s| s.period_ns).collect()),
-            ticks: <[u64; 1]>::try_from(ticks).ok().map(|[one]| one),
-            least_late,
+            periods_ns: sorted_unique(header.subjects.iter().map(|s| s.period_ns)),
+            ticks: <[u64; 1]>::try_from(ticks).ok().map(|[ticks]| ticks),
+            least_late: measured().filter_map(p99).min_by_key(|(_, lateness)| *lateness),
         }
     }
 
     fn row(&self, now_utc: &str) -> Vec<String> {
+        let none = || "-".to_owned();
         let subjects = match self.subjects.as_slice() {
             [] => "controls".to_owned(),
-            [one] => one.clone(),
+            [subject] => subject.clone(),
             several => format!("{} subjects", several.len()),
         };
-        let periods: Vec<String> = self
-            .periods_ns
-            .iter()
-            .map(|&ns| format_exact_duration(Duration::from_nanos(ns)))
-            .collect();
+        let format_period = |&ns: &u64| format_exact_duration(Duration::from_nanos(ns));
+        let periods: Vec<String> = self.periods_ns.iter().map(format_period).collect();
         let fitness = match self.fitness {
             Some(Verdict::Quiet) => "quiet",
             Some(Verdict::Noisy) => "noisy",
             Some(Verdict::Unfit) => "unfit",
             None => "-",
         };
-        let late = self
-            .least_late
-            .as_ref()
-            .map_or("-".to_owned(), |(name, late)| format!("{} ({name})", format_time(*late)));
+        let format_least_late =
+            |(name, lateness): &(String, i64)| format!("{} ({name})", format_time(*lateness));
         vec![
             self.directory.clone() + if self.partial { " (partial)" } else { "" },
-            earlier::ago(&self.started_utc, now_utc).unwrap_or_else(|| "-".to_owned()),
+            previous_runs::elapsed_between(&self.started_utc, now_utc).unwrap_or_else(none),
             self.kind.to_string(),
             subjects,
             periods.join(", "),
-            self.ticks.map_or("-".to_owned(), |n| n.to_string()),
+            self.ticks.map_or_else(none, |n| n.to_string()),
             fitness.to_owned(),
-            late,
+            self.least_late.as_ref().map_or_else(none, format_least_late),
         ]
     }
+}
+
+fn sorted_unique(values: impl Iterator<Item = u64>) -> Vec<u64> {
+    let mut values: Vec<u64> = values.collect();
+    values.sort_unstable();
+    values.dedup();
+    values
 }
 
 const HEADING: [&str; 8] =
     ["run", "started", "kind", "of", "period", "ticks", "machine", "least late at p99"];
 
+/// Lists the runs.
 pub fn run(args: &HistoryArgs) -> exit::Result<ExitStatus> {
     if !args.directory.is_dir() {
         return Err(usage!(
-            "there is no directory {}; `osjitter run` makes results/",
+            "cannot list {}: not a directory; `osjitter run` creates results/",
             args.directory.display()
         ));
     }
-    let (runs, unread) = earlier::runs(&args.directory);
+    let found = previous_runs::read_runs(&args.directory);
     let mut kinds = Vec::new();
-    let mut lines = Vec::new();
-    for (file, head) in &runs {
-        let kind = head.kind();
-        let known = kinds.iter().position(|k| *k == kind).unwrap_or_else(|| {
-            kinds.push(kind);
-            kinds.len() - 1
-        });
-        lines.push(Line::new(file, head, known + 1));
+    let mut runs: Vec<ListedRun> = Vec::new();
+    for (file, header) in &found.runs {
+        let number = number_kind(&mut kinds, header.kind());
+        runs.push(ListedRun::new(file, header, number));
     }
-    if let Some(asked) = args.kind {
-        if !(1..=kinds.len()).contains(&asked) {
+    if let Some(kind) = args.kind {
+        if !(1..=kinds.len()).contains(&kind) {
             return Err(usage!(
-                "there is no kind {asked}; {} has {}",
+                "unknown kind {kind}; {} contains {}",
                 args.directory.display(),
                 kinds.len()
             ));
         }
-        lines.retain(|line| line.kind == asked);
+        runs.retain(|run| run.kind == kind);
     }
     let text = match args.format {
-        Format::Json => serde_json::to_string_pretty(&lines).expect("plain data") + "\n",
-        _ if lines.is_empty() => format!("no run in {}\n", args.directory.display()),
-        _ => {
-            let now = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
-            let rows = lines.iter().map(|line| line.row(&now));
-            let heading = HEADING.map(str::to_owned).to_vec();
-            fit(&std::iter::once(heading).chain(rows).collect::<Vec<_>>(), terminal::columns())
-        }
+        Format::Json => serde_json::to_string_pretty(&runs).expect("plain data") + "\n",
+        _ if runs.is_empty() => format!("no run in {}\n", args.directory.display()),
+        _ => table(&runs),
     };
     std::io::stdout().write_all(to_printable(&text).as_bytes()).map_err(Error::from_stdout)?;
-    if unread > 0 {
-        terminal::note(
-            false,
-            &format!("left out: {unread} that cannot be read as osjitter.report/1"),
-        );
+    if found.unreadable > 0 {
+        let count = found.unreadable;
+        terminal::note(false, &format!("skipped {count}: not readable as osjitter.report/1"));
     }
     Ok(ExitStatus::Done)
+}
+
+/// Returns the number of a kind, counted from 1 in the order of their first runs.
+fn number_kind(kinds: &mut Vec<RunKind>, kind: RunKind) -> usize {
+    let index = kinds.iter().position(|known| *known == kind).unwrap_or_else(|| {
+        kinds.push(kind);
+        kinds.len() - 1
+    });
+    index + 1
+}
+
+fn table(runs: &[ListedRun]) -> String {
+    let now = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
+    let heading = HEADING.map(str::to_owned).to_vec();
+    let rows = runs.iter().map(|run| run.row(&now));
+    let cells: Vec<_> = std::iter::once(heading).chain(rows).collect();
+    fit(&cells, terminal::columns())
 }

@@ -1,4 +1,4 @@
-//! Ctrl-C, for every command that measures.
+//! Handles Ctrl-C for every command that measures.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,10 +8,15 @@ use engine::measure::{child, long_wait};
 
 use crate::terminal;
 
-/// From here on an interrupt sets the flag, which ends the measurement in order; a second one ends
-/// the process, and the program that it runs.
+/// Installs a handler for interrupts.
+///
+/// The first interrupt sets `stop`, which ends the measurement and keeps its result. A second one
+/// kills the measured program and ends the process.
+///
+/// # Errors
+/// Returns an error if the handler cannot be installed.
 pub fn stop_on_interrupt(stop: &Arc<AtomicBool>) -> exit::Result<()> {
-    let is_second = second(stop);
+    let is_second = interrupt_counter(stop);
     ctrlc::set_handler(move || {
         if is_second() {
             child::kill_all();
@@ -28,9 +33,12 @@ pub fn stop_on_interrupt(stop: &Arc<AtomicBool>) -> exit::Result<()> {
     })
 }
 
-/// Whether an interrupt is not the first one, which only asks to end. That holds after the
-/// measurement, too, while its result is written, and whatever else has ended it.
-fn second(stop: &Arc<AtomicBool>) -> impl Fn() -> bool + Send + 'static {
+/// Returns a function to be called for each interrupt, which sets `stop` and returns whether there
+/// was an interrupt before.
+///
+/// The first interrupt may come after the measurement, while its result is written. It must not end
+/// the process even if `stop` was already set for another reason.
+fn interrupt_counter(stop: &Arc<AtomicBool>) -> impl Fn() -> bool + Send + 'static {
     let stop = Arc::clone(stop);
     let interrupted = AtomicBool::new(false);
     move || {
@@ -44,9 +52,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_interrupt_after_a_measurement_does_not_cost_its_result() {
+    fn first_interrupt_never_aborts() {
         let stop: Arc<AtomicBool> = Arc::default();
-        let is_second = second(&stop);
+        let is_second = interrupt_counter(&stop);
         stop.store(true, Ordering::Relaxed);
         drop(stop);
         assert_eq!([is_second(), is_second(), is_second()], [false, true, true]);

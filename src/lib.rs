@@ -4,39 +4,39 @@
 //! The library exists for the program, the fuzz targets and the release scripts; it has no other
 //! interface. Applications use [`osinterval`](https://docs.rs/osinterval) and its sibling crates.
 #![deny(unsafe_code)]
-// Everything but `main` is private: an item is documented if its name does not say everything.
+// Everything but `main` is private: an item is documented unless its name is sufficient.
 #![allow(missing_docs, missing_debug_implementations, unreachable_pub)]
 
-// From the top layer down; ARCHITECTURE.md is the map.
+// Ordered by layer, from the top; see ARCHITECTURE.md.
 mod commands; // the command line; each command owns its arguments
 
 #[cfg(any(test, fuzzing))]
-pub mod fuzz; // every reader on hostile bytes
+pub mod fuzz; // runs every reader on hostile bytes
 
-mod report; // shows any file again, by the module that owns its kind
+mod report; // shows any stored file through the module that owns its kind
 
 mod bench; // clocks, timeouts, dispatch
-mod compare; // how much later B is than A
+mod compare; // measures how much later B is than A
 mod completions; // completion scripts for shells
-mod doctor; // what makes ticks late on this machine
-mod find; // the shortest period that can be held
-mod gate; // whether B is later than A, than a baseline, than a limit
-mod history; // the runs in a directory
-mod list; // the subjects, and why some are not available here
+mod doctor; // finds what makes ticks late on this machine
+mod find; // searches for the shortest period that meets a goal
+mod gate; // decides whether B is later than A, than a baseline, than a limit
+mod history; // lists the runs in a directory
+mod list; // lists the subjects, and why some are not available here
 mod man; // manual pages for packages
-mod merge; // several reports as one
+mod merge; // merges several reports
 mod monitor; // probes and meters for days: interval files, metrics, limits
 mod run; // measures one plan: live view, report, pictures
 mod settings; // osjitter.toml: the defaults of a project
-mod stress; // the process behind run --load
+mod stress; // the process that run --load starts
 mod top; // the metered loops of this machine, live
 mod trace; // the timers of any program, from the kernel's records
 
 mod interrupt; // Ctrl-C
 
-mod earlier; // earlier runs, and how a new one differs from the last of its kind
 mod interop; // other tools' formats
 mod meters; // the meters of running programs
+mod previous_runs; // finds previous runs and compares a new one with the last of its kind
 
 mod file_io; // bounded reading, atomic writing
 mod render; // pictures, tables and pages of a report; the registry of formats
@@ -53,7 +53,7 @@ use engine::measure::panics;
 
 use crate::commands::{Cli, Command};
 
-/// Facts that only the build knows.
+/// The versions that are fixed at build time.
 const PROGRAM: BuildInfo = BuildInfo {
     version: env!("CARGO_PKG_VERSION"),
     commit: env!("OSJITTER_COMMIT"),
@@ -75,10 +75,11 @@ pub fn main() -> ExitCode {
 }
 
 fn run_command() -> exit::Result<exit::ExitStatus> {
-    let line = settings::read(&Cli::command(), std::env::args_os().collect(), &commands::STATED)?;
-    let cli = match line {
-        settings::Line::Answered(status) => return Ok(status),
-        settings::Line::Run(matches) => {
+    let args = std::env::args_os().collect();
+    let request = settings::read(&Cli::command(), args, &commands::PLAN_OVERRIDES)?;
+    let cli = match request {
+        settings::Request::PrintConfig(status) => return Ok(status),
+        settings::Request::Command(matches) => {
             Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
         }
     };

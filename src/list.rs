@@ -1,28 +1,29 @@
-//! `osjitter list`.
+//! `osjitter list`: lists the subjects.
 
 use std::io::Write;
 
 use clap::Args;
 use cli::exit::{self, Error, ExitStatus};
 use cli::wrap::wrap;
-use engine::subject;
+use engine::subject::{self, SubjectInfo};
 use serde::Serialize;
 
 use crate::render::formats::{Format, parser};
 use crate::terminal;
 
-/// Columns of what a subject is, in a terminal that has no room for it beside the name.
-const MIN_WORDS: usize = 20;
+/// The minimum width of a description, even if the terminal is too narrow for it.
+const MIN_DESCRIPTION_COLUMNS: usize = 20;
 
 #[derive(Debug, Args)]
 pub struct ListArgs {
-    /// What to print to stdout
+    /// Format to print to stdout
     #[arg(long, value_parser = parser([Format::Table, Format::Json]), default_value = "table")]
     pub format: Format,
 }
 
+/// A subject of the list.
 #[derive(Serialize)]
-struct Line {
+struct ListedSubject {
     name: &'static str,
     about: &'static str,
     default: bool,
@@ -30,44 +31,45 @@ struct Line {
     why_not: Option<String>,
 }
 
-pub fn run(args: &ListArgs) -> exit::Result<ExitStatus> {
-    let lines: Vec<Line> = subject::ALL
-        .iter()
-        .map(|e| {
-            let why_not = subject::check_available(e.name).err();
-            Line {
-                name: e.name,
-                about: e.about,
-                default: e.default,
-                available: why_not.is_none(),
-                why_not,
-            }
-        })
-        .collect();
-    let text = match args.format {
-        Format::Json => serde_json::to_string_pretty(&lines).expect("plain data") + "\n",
-        _ => {
-            let width = lines.iter().map(|l| l.name.len()).max().unwrap_or(0);
-            let columns = terminal::columns();
-            let mut text = String::from("* measured by default\n");
-            for l in &lines {
-                let mark = if l.default { '*' } else { ' ' };
-                let why_not =
-                    l.why_not.iter().map(|reason| format!("not available here: {reason}"));
-                let mut name = l.name;
-                for says in std::iter::once(l.about.to_owned()).chain(why_not) {
-                    for line in
-                        wrap(&says, columns.saturating_sub(width + 4).max(MIN_WORDS)).lines()
-                    {
-                        let mark = if name.is_empty() { ' ' } else { mark };
-                        text += &format!("{mark} {name:width$}  {line}\n");
-                        name = "";
-                    }
-                }
-            }
-            text
+impl ListedSubject {
+    fn new(subject: &SubjectInfo) -> Self {
+        let why_not = subject::check_available(subject.name).err();
+        Self {
+            name: subject.name,
+            about: subject.about,
+            default: subject.default,
+            available: why_not.is_none(),
+            why_not,
         }
+    }
+}
+
+/// Lists the subjects.
+pub fn run(args: &ListArgs) -> exit::Result<ExitStatus> {
+    let subjects: Vec<ListedSubject> = subject::ALL.iter().map(ListedSubject::new).collect();
+    let text = match args.format {
+        Format::Json => serde_json::to_string_pretty(&subjects).expect("plain data") + "\n",
+        _ => table(&subjects),
     };
     std::io::stdout().write_all(text.as_bytes()).map_err(Error::from_stdout)?;
     Ok(ExitStatus::Done)
+}
+
+fn table(subjects: &[ListedSubject]) -> String {
+    let name_width = subjects.iter().map(|s| s.name.len()).max().unwrap_or(0);
+    let columns = terminal::columns().saturating_sub(name_width + 4).max(MIN_DESCRIPTION_COLUMNS);
+    let mut text = String::from("* measured by default\n");
+    for subject in subjects {
+        let mut description = wrap(subject.about, columns);
+        if let Some(reason) = &subject.why_not {
+            description += &wrap(&format!("not available here: {reason}"), columns);
+        }
+        let mark = if subject.default { '*' } else { ' ' };
+        let (mut mark, mut name) = (mark, subject.name);
+        for line in description.lines() {
+            text += &format!("{mark} {name:name_width$}  {line}\n");
+            (mark, name) = (' ', "");
+        }
+    }
+    text
 }

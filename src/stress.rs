@@ -1,5 +1,7 @@
-//! The hidden command that loads the machine: a process of its own, so that its CPU time is never
-//! the subject's. It ends when whoever started it closes its standard input, by intent or by dying.
+//! The hidden command `osjitter stress`, which loads the machine.
+//!
+//! `run --load` starts it as a separate process, so that its CPU time is not counted for the
+//! subject. It runs until its standard input closes, so it also ends if its parent dies.
 
 use std::fs::File;
 use std::hint::{black_box, spin_loop};
@@ -14,49 +16,50 @@ use engine::load::{READY_LINE, Stress, StressKind};
 
 use crate::terminal;
 
-/// Of each thread: more than any cache of a core.
+/// The memory that each thread writes through, which exceeds the cache of a core.
 const MEMORY_BYTES: usize = 64 << 20;
-/// A cache line.
-const STRIDE: usize = 64;
-/// What each thread writes before it begins again at the start of its file.
+/// The distance between two writes: a cache line.
+const STRIDE_BYTES: usize = 64;
+/// The blocks that each thread writes before it returns to the start of its file.
 const FILE_BLOCKS: usize = 64;
 const BLOCK_BYTES: usize = 1 << 20;
 const PACKET_BYTES: usize = 64;
 
+/// Loads the machine until standard input closes.
 pub fn run(stress: Stress) -> Result<ExitStatus> {
-    let over = Arc::new(AtomicBool::new(false));
-    let all = Arc::new(Barrier::new(stress.threads + 1));
+    let stop = Arc::new(AtomicBool::new(false));
+    let barrier = Arc::new(Barrier::new(stress.threads + 1));
     let failed = |e: io::Error| Error::measure(format!("{stress}: {e}"));
     for _ in 0..stress.threads {
         let work = Work::prepare(stress.kind).map_err(failed)?;
-        let (all, over) = (Arc::clone(&all), Arc::clone(&over));
+        let (barrier, stop) = (Arc::clone(&barrier), Arc::clone(&stop));
         let thread = move || {
-            all.wait();
-            if let Err(e) = work.run(&over) {
-                // A load with a thread less is another load.
+            barrier.wait();
+            if let Err(e) = work.run(&stop) {
+                // Fewer threads would be a different load.
                 terminal::failure(&Error::measure(format!("{stress}: {e}")));
                 terminal::abort();
             }
         };
         std::thread::Builder::new().spawn(thread).map_err(failed)?;
     }
-    all.wait();
+    barrier.wait();
     io::stdout()
         .write_all(READY_LINE.as_bytes())
         .and_then(|()| io::stdout().flush())
         .map_err(failed)?;
-    // Nothing is ever written to it: this returns at its end.
+    // Nothing is written to standard input: this returns when it closes.
     let _ = io::stdin().read(&mut [0]);
-    over.store(true, Ordering::Relaxed);
+    stop.store(true, Ordering::Relaxed);
     Ok(ExitStatus::Done)
 }
 
-/// What one thread needs for its work.
+/// The work of a thread, with its resources.
 enum Work {
     Cpu,
     Memory(Vec<u8>),
     Io(File),
-    Softirq(UdpSocket, UdpSocket),
+    Softirq { sender: UdpSocket, receiver: UdpSocket },
 }
 
 impl Work {
@@ -66,36 +69,36 @@ impl Work {
             StressKind::Memory => {
                 let mut memory = Vec::new();
                 memory.try_reserve_exact(MEMORY_BYTES).map_err(io::Error::other)?;
-                // Written, so that each page is there.
+                // Writing makes the kernel map each page.
                 memory.resize(MEMORY_BYTES, 1);
                 Self::Memory(memory)
             }
             StressKind::Io => {
-                // /tmp is often memory; a file without a name goes with its process.
-                let disk = Some(Path::new("/var/tmp")).filter(|place| place.is_dir());
+                // /tmp is often in memory. An unnamed file is removed when its process ends.
+                let disk = Some(Path::new("/var/tmp")).filter(|directory| directory.is_dir());
                 Self::Io(disk.map_or_else(tempfile::tempfile, tempfile::tempfile_in)?)
             }
             StressKind::Softirq => {
-                let [from, to] = [(); 2].map(|()| UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)));
-                let (from, to) = (from?, to?);
-                from.connect(to.local_addr()?)?;
-                to.set_nonblocking(true)?;
-                Self::Softirq(from, to)
+                let sender = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
+                let receiver = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
+                sender.connect(receiver.local_addr()?)?;
+                receiver.set_nonblocking(true)?;
+                Self::Softirq { sender, receiver }
             }
         })
     }
 
-    fn run(self, over: &AtomicBool) -> io::Result<()> {
-        let goes_on = || !over.load(Ordering::Relaxed);
+    fn run(self, stop: &AtomicBool) -> io::Result<()> {
+        let is_running = || !stop.load(Ordering::Relaxed);
         match self {
             Self::Cpu => {
-                while goes_on() {
+                while is_running() {
                     spin_loop();
                 }
             }
             Self::Memory(mut memory) => {
-                while goes_on() {
-                    for line in memory.chunks_mut(STRIDE) {
+                while is_running() {
+                    for line in memory.chunks_mut(STRIDE_BYTES) {
                         line[0] = line[0].wrapping_add(1);
                     }
                     black_box(&mut memory);
@@ -103,20 +106,20 @@ impl Work {
             }
             Self::Io(mut file) => {
                 let block = vec![0x5a; BLOCK_BYTES];
-                while goes_on() {
+                while is_running() {
                     file.rewind()?;
-                    for _ in (0..FILE_BLOCKS).take_while(|_| goes_on()) {
+                    for _ in (0..FILE_BLOCKS).take_while(|_| is_running()) {
                         file.write_all(&block)?;
                         file.sync_data()?;
                     }
                 }
             }
-            Self::Softirq(from, to) => {
+            Self::Softirq { sender, receiver } => {
                 let mut packet = [0; PACKET_BYTES];
-                while goes_on() {
-                    // A full queue drops packets: their interrupt has happened.
-                    let _ = from.send(&packet);
-                    let _ = to.recv(&mut packet);
+                while is_running() {
+                    // A full queue drops the packet, but its interrupt has happened.
+                    let _ = sender.send(&packet);
+                    let _ = receiver.recv(&mut packet);
                 }
             }
         }

@@ -1,5 +1,7 @@
-//! Standard error: diagnostics and progress, never data. Where nobody can be told, a closed pipe or
-//! a full disk, talk is dropped and the work goes on.
+//! Writes diagnostics and progress to standard error, which never carries data.
+//!
+//! A diagnostic that cannot be written, to a closed pipe or a full disk, is dropped; the command
+//! continues.
 
 use std::io::{IsTerminal, Write as _};
 use std::path::Path;
@@ -8,80 +10,82 @@ use cli::exit::Error;
 use cli::printable::{to_printable, to_printable_message};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+/// Prints the error that ends the command.
 pub fn failure(error: &Error) {
     if !error.is_closed_pipe() {
-        say(&format!("error: {}", to_printable_message(&error.to_string())));
+        print_line(&format!("error: {}", to_printable_message(&error.to_string())));
     }
 }
 
+/// Prints a message unless `quiet` is set.
 pub fn note(quiet: bool, message: &str) {
     if !quiet {
-        say(&to_printable(message));
+        print_line(&to_printable(message));
     }
 }
 
-/// The path of a file, as the terminal's hyperlink where it may know them; others show the path
-/// alone.
+/// Prints the path of a file, as a hyperlink if the terminal may support hyperlinks.
 pub fn note_link(quiet: bool, label: &str, path: &Path) {
     if quiet {
         return;
     }
     let shown = to_printable(&path.display().to_string());
-    let dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb" || term == "linux");
+    let is_plain = std::env::var_os("TERM").is_none_or(|term| term == "dumb" || term == "linux");
     match path.canonicalize() {
-        Ok(target) if on_terminal() && !dumb => {
-            say(&format!("{label}\x1b]8;;{}\x1b\\{shown}\x1b]8;;\x1b\\", file_url(&target)));
+        Ok(target) if on_terminal() && !is_plain => {
+            print_line(&format!("{label}\x1b]8;;{}\x1b\\{shown}\x1b]8;;\x1b\\", file_url(&target)));
         }
-        _ => say(&format!("{label}{shown}")),
+        _ => print_line(&format!("{label}{shown}")),
     }
 }
 
-/// A path as a URL; nothing in it ends the sequence that it stands in.
+/// Converts a path to a URL, without characters that could end the escape sequence around it.
 fn file_url(path: &Path) -> String {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/-._~".contains(&byte);
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/-._~".contains(&byte);
     let encoded =
-        path.to_string_lossy().bytes().fold(String::new(), |url, byte| match plain(byte) {
+        path.to_string_lossy().bytes().fold(String::new(), |url, byte| match is_plain(byte) {
             true => url + &char::from(byte).to_string(),
             false => url + &format!("%{byte:02X}"),
         });
     format!("file://{encoded}")
 }
 
-/// One write, so that lines of several processes do not mix.
-fn say(line: &str) {
+/// Prints a line in one write, so that lines of several processes do not mix.
+fn print_line(line: &str) {
     let _ = std::io::stderr().write_all(format!("{line}\n").as_bytes());
 }
 
+/// Whether standard error is a terminal.
 pub fn on_terminal() -> bool {
     std::io::stderr().is_terminal()
 }
 
-/// Ends the process at once, for a person who does not want to wait.
-#[allow(clippy::exit, reason = "a second interrupt asks for exactly this")]
+/// Ends the process immediately with exit code 4.
+#[allow(clippy::exit, reason = "a second interrupt must not wait for the measurement")]
 pub fn abort() {
     std::process::exit(4);
 }
 
-/// Columns of a table where the width of the reader's terminal is not known.
+/// The width of a table if the width of the terminal is unknown.
 const DEFAULT_COLUMNS: usize = 80;
-/// A terminal narrower than this is none: the figures of a table could not be told apart.
+/// The minimum width of a table: narrower ones would split its numbers.
 const MIN_COLUMNS: usize = 20;
 
-/// How wide a table on standard output may be: `COLUMNS` where it is set, the width of the terminal
-/// where there is one, else 80.
+/// The width of tables on standard output: `COLUMNS` if it is set, otherwise the width of the
+/// terminal, otherwise 80.
 pub fn columns() -> usize {
-    let asked = std::env::var("COLUMNS")
+    let requested = std::env::var("COLUMNS")
         .ok()
         .and_then(|text| text.parse::<usize>().ok())
         .filter(|&n| n > 0);
     let terminal = || {
         terminal_size::terminal_size_of(std::io::stdout()).map(|(width, _)| usize::from(width.0))
     };
-    let known = asked.or_else(terminal).filter(|&columns| columns > 0).unwrap_or(DEFAULT_COLUMNS);
-    known.max(MIN_COLUMNS)
+    let columns = requested.or_else(terminal).filter(|&columns| columns > 0);
+    columns.unwrap_or(DEFAULT_COLUMNS).max(MIN_COLUMNS)
 }
 
-/// The progress of a run, drawn between rounds and only on a terminal.
+/// A progress bar that is drawn between rounds, and only on a terminal.
 #[derive(Debug)]
 pub struct Progress {
     bar: ProgressBar,
@@ -97,6 +101,7 @@ impl Progress {
         Self { bar: ProgressBar::with_draw_target(Some(rounds), target).with_style(style) }
     }
 
+    /// Shows which round runs next.
     pub fn show(&self, id: &str, index: u64) {
         self.bar.set_message(format!("{id}, round {}", index + 1));
     }
@@ -115,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_link_holds_nothing_that_ends_it() {
+    fn file_url_escapes_control_characters() {
         assert_eq!(file_url(Path::new("/a b/\u{1b}c.html")), "file:///a%20b/%1Bc.html");
     }
 }

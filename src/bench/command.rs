@@ -12,7 +12,7 @@ use engine::scenario::{select_by_pattern, validate_count};
 use files::report::{Host, Warning};
 
 use crate::bench::file::{BenchFile, FORMATS};
-use crate::file_io::{self, Directory};
+use crate::file_io::{self, OutputDirectory};
 use crate::render::formats::{Format, Rendering, parser};
 use crate::terminal;
 
@@ -77,7 +77,7 @@ impl OutputArgs {
             ));
         }
         let directory =
-            self.out.as_deref().map(|out| Directory::open(Some(out), "")).transpose()?;
+            self.out.as_deref().map(|out| OutputDirectory::open(Some(out), "")).transpose()?;
         let report = measure(Started::now())?;
         let saved = directory.as_ref().map_or(Ok(()), |directory| {
             let name = F::BENCH.unwrap_or_default();
@@ -87,21 +87,21 @@ impl OutputArgs {
             // All at once, the report last: where it is new, so is the rest.
             let all: Vec<(String, String)> =
                 pictures.chain(markdown).chain([(file.clone(), json)]).collect();
-            directory.place(
+            directory.write_all(
                 &all.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect::<Vec<_>>(),
             )?;
             terminal::note(self.quiet, &format!("report: {}", directory.path(&file).display()));
             Ok(())
         });
         match report.render(self.format, reference)? {
-            Rendering::Text(text) => file_io::deliver(text, None)?,
+            Rendering::Text(text) => file_io::write_output(text, None)?,
             made @ (Rendering::Bytes(_) | Rendering::Bins(_)) => {
-                file_io::deliver(made.into_bytes(), None)?
+                file_io::write_output(made.into_bytes(), None)?
             }
             // Several are in the directory.
             Rendering::Pictures(several) if several.len() > 1 => {}
             Rendering::Pictures(one) => {
-                one.iter().try_for_each(|picture| file_io::deliver(&picture.svg, None))?
+                one.iter().try_for_each(|picture| file_io::write_output(&picture.svg, None))?
             }
         }
         saved?;

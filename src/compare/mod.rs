@@ -28,7 +28,7 @@ pub fn run(args: &CompareArgs) -> exit::Result<ExitStatus> {
     let (a, b) = (NamedSide::read(&args.a)?, NamedSide::read(&args.b)?);
     let comparison = compare_sides(&a, &b, args.force)?;
     let made = make("a comparison", &FORMATS, args.format, &comparison)?;
-    file_io::deliver(made.into_bytes(), args.out.as_deref())?;
+    file_io::write_output(made.into_bytes(), args.out.as_deref())?;
     if let Some(warning) = wording::forced_warning(&comparison) {
         terminal::note(false, &warning);
     }
@@ -90,7 +90,7 @@ enum NamedSide {
 impl NamedSide {
     fn read(text: &str) -> exit::Result<Self> {
         let (path, id) = split_id(text, |path| path.exists());
-        let file = file_io::resolved(&path);
+        let file = file_io::resolve(&path);
         // Read the file only once: it can be a pipe.
         let text = (!interop::fleet::is_bins_path(&file))
             .then(|| file_io::read_text(&file))

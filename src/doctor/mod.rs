@@ -28,7 +28,7 @@ use file::Checkup;
 
 pub fn run(args: &DoctorArgs) -> exit::Result<ExitStatus> {
     if let Some(out) = &args.out {
-        file_io::prove_writable(out)?;
+        file_io::check_writable(out)?;
     }
     let process = Process::ask(tools::names().map(str::to_owned).collect());
     let cpu = asked_cpu(args, &process)?;
@@ -44,7 +44,7 @@ pub fn run(args: &DoctorArgs) -> exit::Result<ExitStatus> {
     let checkup =
         Checkup { schema, tool: host::tool(), started_utc, host, cpu, items, tools, proof };
     let made = make("a checkup", &text::FORMATS, args.format, &checkup)?;
-    file_io::deliver(made.into_bytes(), args.out.as_deref())?;
+    file_io::write_output(made.into_bytes(), args.out.as_deref())?;
     Ok(if partial { ExitStatus::NotMeasured } else { ExitStatus::Done })
 }
 

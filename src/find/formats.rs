@@ -1,4 +1,4 @@
-//! The formats of what was found.
+//! The formats of the result of a search.
 
 use cli::exit::Error;
 use files::file::File as _;
@@ -14,7 +14,7 @@ pub const FORMATS: [Offer<Find>; 4] = [
     (Format::Markdown, |find| Ok(Rendering::Text(text::markdown(find)))),
     (Format::Svg, |find| {
         let picture = picture::picture(find)
-            .ok_or_else(|| Error::usage("there is nothing to draw: no look is in it"))?;
+            .ok_or_else(|| Error::usage("nothing to draw: the file contains no measurements"))?;
         Ok(Rendering::Pictures(vec![picture]))
     }),
 ];

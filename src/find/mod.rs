@@ -1,6 +1,8 @@
-//! `osjitter find`: what period can this machine hold, and what can be promised at one. Every look
-//! is a plan that the one loop measures, all tickers in the same rounds; `files::find` decides
-//! what to look at, and what it says.
+//! `osjitter find`: finds the shortest period at which tickers meet goals, or the goals that they
+//! meet at one period.
+//!
+//! The search measures all tickers in the same rounds, one period each at a time. `files::find`
+//! decides which period is next and what the measurements show; this module plans and runs them.
 
 pub mod args;
 pub mod formats;
@@ -31,49 +33,31 @@ use files::find::{
 };
 use files::fitness::{Fitness, Tally};
 use files::gate::limit::RoundTicks;
-use files::report::{self, Status};
+use files::report::{self, Host, Report, Status};
 
-use crate::file_io::Directory;
+use crate::file_io::OutputDirectory;
 use crate::find::args::FindArgs;
 use crate::render::formats::{Format, make};
 use crate::terminal::Progress;
 use crate::{file_io, interrupt, terminal};
 
-/// Rounds of a look: twice as many as an interval needs.
+/// The rounds of a measurement, twice as many as a confidence interval needs.
 const ROUNDS: u64 = 20;
-/// Recorded ticks of a round, at most.
-const ROUND_TICKS: u64 = 250;
-/// Share of the time that looks are planned for; the rest is set-up and what a busy machine takes
-/// longer.
-const PLANNED: f64 = 0.8;
-/// What is promised at one period.
-const PROMISES: [&str; 6] = ["p50", "p90", "p99", "p99.9", "missed", "cpu"];
-/// Ticks behind a promise, where the time allows.
-const PROMISED_TICKS: u64 = 20_000;
+/// The maximum number of recorded ticks of a round.
+const MAX_ROUND_TICKS: u64 = 250;
+/// The share of the time that is planned. The rest is for set-up, and for delays on a busy machine.
+const PLANNED_SHARE: f64 = 0.8;
+/// The slowest a machine is assumed to be, relative to the plan.
+const MAX_SLOWNESS: f64 = 4.0;
+/// The goals for which limits are found at one period.
+const PROMISED_GOALS: [&str; 6] = ["p50", "p90", "p99", "p99.9", "missed", "cpu"];
+/// The ticks of a measurement at one period, if the time suffices.
+const PROMISE_TICKS: u64 = 20_000;
 
-/// What is to be found, and how.
-struct Search {
-    goals: Vec<Goal>,
-    range: PeriodRange,
-    tickers: Vec<Loop>,
-    /// Runs in the same rounds, without a load: by it the machine is judged.
-    control: Option<Loop>,
-    load: Load,
-    /// Looks of a ticker, at most.
-    looks: usize,
-    look_confidence: f64,
-    least_ticks: u64,
-    max_time: Duration,
-    seed: u64,
-}
+/// The name of the result file.
+const RESULT: &str = "find.json";
 
-fn first_look(period_ns: u64) -> Step {
-    Step { period_ns, times: 1 }
-}
-
-/// A subject, with the runtime that it runs on.
-type Loop = (&'static SubjectInfo, Option<Runtime>);
-
+/// Searches, prints the result, and writes it into a directory.
 pub fn run(args: &FindArgs) -> exit::Result<ExitStatus> {
     let search = Search::plan(args)?;
     let host = host::capture();
@@ -82,148 +66,156 @@ pub fn run(args: &FindArgs) -> exit::Result<ExitStatus> {
     let started_utc = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
     let stop = Arc::default();
     interrupt::stop_on_interrupt(&stop)?;
-    // Before this thread is bound or made urgent: a load is the rest of the machine.
-    let first = search
-        .tickers
-        .first()
-        .map(|one| search.scenario(*one, first_look(search.range.shortest_ns)))
-        .transpose()?;
-    let mut loads = Loads::start(first.as_slice())?;
+    // Loads start first, so that they do not inherit the CPU and the scheduling class of the
+    // measuring thread.
+    let loaded = search.tickers.first().map(|ticker| search.first_scenario(*ticker)).transpose()?;
+    let mut loads = Loads::start(loaded.as_slice())?;
     settings.apply()?;
-    // Last: what is refused above leaves no directory behind.
-    let out = Directory::open(args.out.as_deref(), &started_utc)?;
+    // The directory comes last, so that a failed setup does not leave one.
+    let out = OutputDirectory::open(args.out.as_deref(), &started_utc)?;
     terminal::note(args.quiet, &search.announcement());
 
-    let mut find = Find {
-        schema: SCHEMA.to_owned(),
-        tool: host::tool(),
-        started_utc,
-        duration_ns: 0,
-        partial: false,
-        host,
-        goals: search.goals.clone(),
-        range_ns: [search.range.shortest_ns, search.range.longest_ns],
-        confidence: CONFIDENCE,
-        look_confidence: search.look_confidence,
-        max_time_ns: ns(search.max_time),
-        seed: search.seed,
-        cpu: args.cpu,
-        sched: args.sched.map(|class| class.to_string()),
-        fitness: None,
-        load: None,
-        warnings: Vec::new(),
-        tickers: Vec::new(),
-    };
-    search.measure(&mut find, &mut loads, &stop, args.quiet)?;
-    find.load = loads.end().pop();
-
-    let picture = picture::picture(&find);
-    let json = find.to_json();
-    let picture = picture.as_ref().map(|p| (p.name.as_str(), p.svg.as_str()));
-    let saved = out.place(&picture.into_iter().chain([(FILE, json.as_str())]).collect::<Vec<_>>());
-    let made = match args.format {
-        Format::Json => json.into_bytes(),
-        format => make("what was found", &formats::FORMATS, format, &find)?.into_bytes(),
-    };
-    let written = file_io::deliver(made, None);
-    if saved.is_ok() {
-        terminal::note(args.quiet, &format!("found: {}", out.path(FILE).display()));
-    }
-    saved.and(written)?;
-    let measured = !find.partial && find.tickers.iter().all(|ticker| ticker.failure.is_none());
-    Ok(if measured { ExitStatus::Done } else { ExitStatus::NotMeasured })
+    let mut found = search.empty_result(args, host, started_utc);
+    search.measure(&mut found, &mut loads, &stop, args.quiet)?;
+    found.load = loads.end().pop();
+    report(&found, args, &out)?;
+    let is_complete = !found.partial && found.tickers.iter().all(|t| t.failure.is_none());
+    Ok(if is_complete { ExitStatus::Done } else { ExitStatus::NotMeasured })
 }
 
-const FILE: &str = "find.json";
+/// Writes and prints the result. It is printed even if it could not be written.
+fn report(found: &Find, args: &FindArgs, out: &OutputDirectory) -> exit::Result<()> {
+    let json = found.to_json();
+    let picture = picture::picture(found);
+    let mut files: Vec<(&str, &str)> = Vec::new();
+    files.extend(picture.as_ref().map(|p| (p.name.as_str(), p.svg.as_str())));
+    files.push((RESULT, json.as_str()));
+    let saved = out.write_all(&files);
+    let text = match args.format {
+        Format::Json => json.into_bytes(),
+        format => make("what was found", &formats::FORMATS, format, found)?.into_bytes(),
+    };
+    let printed = file_io::write_output(text, None);
+    if saved.is_ok() {
+        terminal::note(args.quiet, &format!("found: {}", out.path(RESULT).display()));
+    }
+    saved.and(printed)
+}
+
+/// A subject, with the runtime that it runs on.
+type SearchedTicker = (&'static SubjectInfo, Option<Runtime>);
+
+/// A planned search.
+struct Search {
+    goals: Vec<Goal>,
+    /// The shortest period.
+    from_ns: u64,
+    /// The longest period.
+    to_ns: u64,
+    tickers: Vec<SearchedTicker>,
+    /// A ticker in the same rounds, without a load, by which the machine is judged.
+    control: Option<SearchedTicker>,
+    load: Load,
+    /// The maximum number of measurements of a ticker.
+    max_looks: usize,
+    look_confidence: f64,
+    /// The number of ticks that the goals need.
+    min_ticks: u64,
+    max_time: Duration,
+    seed: u64,
+}
+
+/// The next measurement of a ticker.
+#[derive(Clone, Copy)]
+struct Probe {
+    /// Index of the ticker.
+    ticker: usize,
+    step: Step,
+}
+
+/// The first measurement of a period.
+fn first_step(period_ns: u64) -> Step {
+    Step { period_ns, times: 1 }
+}
 
 impl Search {
     fn plan(args: &FindArgs) -> exit::Result<Self> {
         let goals = match args.period {
-            Some(_) => PROMISES.iter().filter_map(|name| Goal::new(name, None)).collect(),
-            None => agreed(&args.goal)?,
+            Some(_) => PROMISED_GOALS.iter().filter_map(|name| Goal::new(name, None)).collect(),
+            None => validate_goals(&args.goal)?,
         };
-        let [from, to] = args.period.map_or([args.from, args.to], |period| [period; 2]);
+        let (from, to) = match args.period {
+            Some(period) => (period, period),
+            None => (args.from, args.to),
+        };
         if from >= to && args.period.is_none() {
-            let [from, to] = [from, to].map(units::format_exact_duration);
             return Err(usage!(
-                "--from {from} is no shorter than --to {to}; for one period give --period"
+                "--from {} must be shorter than --to {}; use --period for a single period",
+                units::format_exact_duration(from),
+                units::format_exact_duration(to)
             ));
         }
-        let subjects = match Subjects::union(args.subject.iter().cloned()) {
-            // It takes a whole core at any period.
-            none if none.is_empty() => {
-                subject::ALL.iter().filter(|e| e.default && e.name != "spin").collect()
-            }
-            asked => asked,
-        };
-        let (runtimes, loads) = (args.runtime.clone(), vec![args.load.clone()]);
-        let mut all =
-            ScenarioArgs { subjects, runtimes, loads, ..ScenarioArgs::default() }.scenarios()?;
-        // Tasks run beside the tickers that have a runtime.
-        all.retain(|scenario| scenario.load == args.load);
-        let tickers: Vec<Loop> =
-            all.iter().filter_map(|s| Some((s.subject.as_builtin()?, s.runtime))).collect();
-        let spin = subject::ALL.iter().find(|e| e.name == "spin").map(|entry| (entry, None));
-        let looks = if args.period.is_some() { 1 } else { MAX_LOOKS };
-        let look_confidence = find::look_confidence(looks, goals.len());
+        let tickers = select_tickers(args)?;
+        let max_looks = if args.period.is_some() { 1 } else { MAX_LOOKS };
+        let look_confidence = find::look_confidence(max_looks, goals.len());
         let search = Self {
-            least_ticks: find::least_ticks(&goals, look_confidence),
+            min_ticks: find::least_ticks(&goals, look_confidence),
             goals,
-            range: PeriodRange { shortest_ns: ns(from), longest_ns: ns(to) },
-            control: spin.filter(|spin| {
-                !tickers.contains(spin)
-                    && tickers.iter().any(|t| t.0.runtime_kind != RuntimeKind::Script)
-            }),
+            from_ns: ns(from),
+            to_ns: ns(to),
+            control: select_control(&tickers),
             tickers,
             load: args.load.clone(),
-            looks,
+            max_looks,
             look_confidence,
             max_time: args.max_time,
             seed: args.seed.unwrap_or_else(draw_seed),
         };
-        search.fits()?;
+        search.check_time_budget()?;
         Ok(search)
     }
 
-    /// Refuses what the time does not hold, before anything runs.
-    fn fits(&self) -> exit::Result<()> {
+    /// Checks that the first measurements fit into the time.
+    fn check_time_budget(&self) -> exit::Result<()> {
         check_scenario_count(self.tickers.len())?;
-        let first = if self.looks > 1 {
-            find::coarse_periods(self.range)
+        let is_range = self.max_looks > 1;
+        let periods = if is_range {
+            find::coarse_periods([self.from_ns, self.to_ns])
         } else {
-            vec![self.range.shortest_ns]
+            vec![self.from_ns]
         };
         let mut time = Duration::ZERO;
-        for period in &first {
-            for one in self.tickers.iter().chain(&self.control) {
-                time = time
-                    .saturating_add(self.scenario(*one, first_look(*period))?.expected_duration());
+        for period in &periods {
+            for ticker in self.tickers.iter().chain(&self.control) {
+                let scenario = self.scenario(*ticker, first_step(*period))?;
+                time = time.saturating_add(scenario.expected_duration());
             }
         }
-        if time > self.max_time.mul_f64(PLANNED) {
-            let longest =
-                self.goals.iter().max_by_key(|goal| goal.least_ticks(self.look_confidence));
-            let name = longest.map_or("", |goal| &goal.name);
-            return Err(usage!(
-                "{} at {} ticks each, which {name} takes, last {:.0}s; give --max-time {:.0}s or more, fewer --subject, or a \
-                 shorter {}",
-                if first.len() > 1 {
-                    format!("the first {} periods of {} tickers", first.len(), self.tickers.len())
-                } else {
-                    format!("{} tickers", self.tickers.len())
-                },
-                self.least_ticks,
-                time.as_secs_f64().ceil(),
-                (time.as_secs_f64() * 2.0).ceil(),
-                if first.len() > 1 { "--to" } else { "--period" },
-            ));
+        if time <= self.max_time.mul_f64(PLANNED_SHARE) {
+            return Ok(());
         }
-        Ok(())
+        let ticks = |goal: &&Goal| goal.least_ticks(self.look_confidence);
+        let name = self.goals.iter().max_by_key(ticks).map_or("", |goal| &goal.name);
+        let tickers = self.tickers.len();
+        let measurements = if is_range {
+            format!("the first {} periods of {tickers} tickers", periods.len())
+        } else {
+            format!("{tickers} tickers")
+        };
+        let seconds = time.as_secs_f64();
+        Err(usage!(
+            "{measurements} need {seconds:.0}s at {} ticks each, as {name} requires; use --max-time {:.0}s or more, fewer \
+             --subject, or a shorter {}",
+            self.min_ticks,
+            (seconds * 2.0).ceil(),
+            if is_range { "--to" } else { "--period" },
+            seconds = seconds.ceil(),
+        ))
     }
 
     fn announcement(&self) -> String {
-        let [from, to] = [self.range.shortest_ns, self.range.longest_ns]
-            .map(|ns| units::format_exact_duration(Duration::from_nanos(ns)));
+        let format_period = |ns: u64| units::format_exact_duration(Duration::from_nanos(ns));
+        let (from, to) = (format_period(self.from_ns), format_period(self.to_ns));
         let tickers = match self.tickers.len() {
             1 => "1 ticker".to_owned(),
             n => format!("{n} tickers"),
@@ -231,77 +223,121 @@ impl Search {
         let looks = if from == to {
             format!("at {to}")
         } else {
-            format!("up to {} looks each, {from} to {to}", self.looks)
+            format!("up to {} looks each, {from} to {to}", self.max_looks)
         };
         format!("{tickers}, {looks}: at most {}", units::format_exact_duration(self.max_time))
     }
 
-    /// A look at a loop: as many ticks as its share of the time holds, and at least as many as the
-    /// goals take; more rounds of them where a period is looked at again.
-    fn scenario(
-        &self,
-        (entry, runtime): Loop,
-        Step { period_ns, times }: Step,
-    ) -> exit::Result<Scenario> {
-        let load = if self.control == Some((entry, runtime)) { &Load::None } else { &self.load };
-        let period = Duration::from_nanos(period_ns);
-        let of = |rounds: u64, round_ticks: u64| {
-            let args = ScenarioArgs {
-                subjects: vec![entry],
-                periods: vec![period],
-                runtimes: runtime.into_iter().collect(),
-                loads: vec![load.clone()],
-                length: Some(Length::Ticks(rounds * round_ticks)),
-                round_ticks: Some(round_ticks),
-                ..ScenarioArgs::default()
-            };
-            args.single_scenario()
-        };
-        let least = self.least_ticks.div_ceil(ROUNDS);
-        let loops = self.tickers.len() + self.control.iter().len();
-        let time = self.max_time.mul_f64(PLANNED / (self.looks * loops) as f64);
-        // What a round takes beside its recorded ticks.
-        let beside = of(1, 1)?.expected_duration().saturating_sub(period);
-        let ticks_in =
-            |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX) / period_ns.max(1);
-        if self.looks == 1 {
-            let full = beside + period * ROUND_TICKS as u32;
-            let fit = (time.as_nanos() / full.as_nanos().max(1)) as u64;
-            let rounds = fit.min(PROMISED_TICKS / ROUND_TICKS);
-            if rounds >= ROUNDS {
-                return of(rounds, ROUND_TICKS);
-            }
+    fn empty_result(&self, args: &FindArgs, host: Host, started_utc: String) -> Find {
+        Find {
+            schema: SCHEMA.to_owned(),
+            tool: host::tool(),
+            started_utc,
+            duration_ns: 0,
+            partial: false,
+            host,
+            goals: self.goals.clone(),
+            range_ns: [self.from_ns, self.to_ns],
+            confidence: CONFIDENCE,
+            look_confidence: self.look_confidence,
+            max_time_ns: ns(self.max_time),
+            seed: self.seed,
+            cpu: args.cpu,
+            sched: args.sched.map(|class| class.to_string()),
+            fitness: None,
+            load: None,
+            warnings: Vec::new(),
+            tickers: self.tickers.iter().map(|ticker| new_ticker(*ticker)).collect(),
         }
-        let fit = ticks_in((time / ROUNDS as u32).saturating_sub(beside));
-        of(ROUNDS * times, fit.min(ROUND_TICKS).max(least).max(1))
     }
 
-    /// The next look of several tickers together, and the control beside them.
-    fn look_at(&self, looks: &[(usize, Step)], seed: u64) -> exit::Result<Plan> {
-        let mut scenarios = looks
-            .iter()
-            .map(|(i, step)| self.scenario(self.tickers[*i], *step))
-            .collect::<exit::Result<Vec<_>>>()?;
-        let (longest, times) =
-            (looks.iter().map(|l| l.1.period_ns).max(), looks.iter().map(|l| l.1.times).max());
-        if let (Some(control), Some((period_ns, times))) = (self.control, longest.zip(times)) {
+    fn first_scenario(&self, ticker: SearchedTicker) -> exit::Result<Scenario> {
+        self.scenario(ticker, first_step(self.from_ns))
+    }
+
+    /// Plans a measurement of a ticker.
+    ///
+    /// It has as many ticks as fit into the ticker's share of the time, and at least as many as the
+    /// goals need. A repeated period has more rounds of them.
+    fn scenario(
+        &self,
+        ticker: SearchedTicker,
+        Step { period_ns, times }: Step,
+    ) -> exit::Result<Scenario> {
+        let period = Duration::from_nanos(period_ns);
+        let tickers = self.tickers.len() + self.control.iter().len();
+        let share = PLANNED_SHARE / (self.max_looks * tickers) as f64;
+        let time = self.max_time.mul_f64(share);
+        let single_tick = self.scenario_with(ticker, period, 1, 1)?;
+        let round_overhead = single_tick.expected_duration().saturating_sub(period);
+        if self.max_looks == 1 {
+            let full_round = round_overhead + period * MAX_ROUND_TICKS as u32;
+            let fitting = (time.as_nanos() / full_round.as_nanos().max(1)) as u64;
+            let rounds = fitting.min(PROMISE_TICKS / MAX_ROUND_TICKS);
+            if rounds >= ROUNDS {
+                return self.scenario_with(ticker, period, rounds, MAX_ROUND_TICKS);
+            }
+        }
+        let round_time = (time / ROUNDS as u32).saturating_sub(round_overhead);
+        let fitting = ns(round_time) / period_ns.max(1);
+        let min_round_ticks = self.min_ticks.div_ceil(ROUNDS).max(1);
+        let round_ticks = fitting.min(MAX_ROUND_TICKS).max(min_round_ticks);
+        self.scenario_with(ticker, period, ROUNDS * times, round_ticks)
+    }
+
+    fn scenario_with(
+        &self,
+        ticker: SearchedTicker,
+        period: Duration,
+        rounds: u64,
+        round_ticks: u64,
+    ) -> exit::Result<Scenario> {
+        let load = if self.control == Some(ticker) { &Load::None } else { &self.load };
+        let (subject, runtime) = ticker;
+        let args = ScenarioArgs {
+            subjects: vec![subject],
+            periods: vec![period],
+            runtimes: runtime.into_iter().collect(),
+            loads: vec![load.clone()],
+            length: Some(Length::Ticks(rounds * round_ticks)),
+            round_ticks: Some(round_ticks),
+            ..ScenarioArgs::default()
+        };
+        args.single_scenario()
+    }
+
+    /// Plans the measurements of several tickers in the same rounds, together with the control.
+    fn plan_probes(&self, probes: &[Probe], seed: u64) -> exit::Result<Plan> {
+        let mut scenarios = Vec::new();
+        for probe in probes {
+            scenarios.push(self.scenario(self.tickers[probe.ticker], probe.step)?);
+        }
+        let max_period_ns = probes.iter().map(|p| p.step.period_ns).max();
+        let max_times = probes.iter().map(|p| p.step.times).max();
+        if let (Some(control), Some(period_ns), Some(times)) =
+            (self.control, max_period_ns, max_times)
+        {
             scenarios.push(self.scenario(control, Step { period_ns, times })?);
         }
         Ok(Plan { seed, scenarios, tuning: tuning::Settings::default(), samples: true, why: None })
     }
 
-    /// Those of the looks that fit into the time, with fewer ticks for what is looked at again
-    /// where it takes that, but twice as many as before.
-    fn fitting(
+    /// Plans the measurements within a time, if that is possible.
+    ///
+    /// If it is too short, a repeated period has fewer ticks than requested, but at least twice as
+    /// many as before.
+    fn plan_within(
         &self,
-        looks: &[(usize, Step)],
-        seed: u64,
         time: Duration,
+        probes: &[Probe],
+        seed: u64,
     ) -> exit::Result<Option<Plan>> {
         for quarters in [4, 3, 2] {
-            let scaled = |step: Step| Step { times: (step.times * quarters / 4).max(1), ..step };
-            let looks: Vec<_> = looks.iter().map(|(i, step)| (*i, scaled(*step))).collect();
-            let plan = self.look_at(&looks, seed)?;
+            let mut scaled = probes.to_vec();
+            for probe in &mut scaled {
+                probe.step.times = (probe.step.times * quarters / 4).max(1);
+            }
+            let plan = self.plan_probes(&scaled, seed)?;
             if plan.expected_duration() <= time {
                 return Ok(Some(plan));
             }
@@ -309,134 +345,193 @@ impl Search {
         Ok(None)
     }
 
-    /// Takes the looks, all tickers in the same rounds, until each knows enough or the time is up.
+    /// Measures until the search of each ticker ends, or the time is up.
     fn measure(
         &self,
-        find: &mut Find,
+        found: &mut Find,
         loads: &mut Loads,
         stop: &Arc<AtomicBool>,
         quiet: bool,
     ) -> exit::Result<()> {
-        let started = now();
-        let mut open: Vec<Option<StopReason>> = vec![None; self.tickers.len()];
-        find.tickers =
-            self.tickers.iter().map(|(entry, runtime)| ticker(entry, *runtime)).collect();
-        // How much longer looks take here than planned.
-        let mut slowness = 1.0_f64;
-        let mut tally = Tally::default();
+        let start = now();
+        let mut progress = SearchProgress::new(self.tickers.len());
         for number in 0.. {
-            let mut looks = Vec::new();
-            for (i, stopped) in open.iter_mut().enumerate().filter(|(_, stopped)| stopped.is_none())
-            {
-                let taken = &find.tickers[i].looks;
-                let next = if self.looks == 1 {
-                    Some(first_look(self.range.shortest_ns)).filter(|_| taken.is_empty())
-                } else {
-                    find::next_step(self.range, taken)
-                };
-                match next {
-                    Some(step) => looks.push((i, step)),
-                    None => {
-                        *stopped = Some(if taken.len() == MAX_LOOKS {
-                            StopReason::Looks
-                        } else {
-                            StopReason::Found
-                        })
-                    }
-                }
-            }
-            if looks.is_empty() {
+            let probes = self.next_probes(found, &mut progress);
+            if probes.is_empty() {
                 break;
             }
-            let (left, began) = (self.max_time.saturating_sub(started.elapsed()), now());
-            let Some(plan) =
-                self.fitting(&looks, self.seed.wrapping_add(number), left.div_f64(slowness))?
-            else {
-                // What is looked at again takes the most, and says the least.
-                let first = looks.iter().all(|(_, step)| step.times == 1);
-                looks
-                    .iter()
-                    .filter(|(_, step)| first || step.times > 1)
-                    .for_each(|l| open[l.0] = Some(StopReason::Time));
+            let (remaining, step_start) = (self.max_time.saturating_sub(start.elapsed()), now());
+            let planned_time = remaining.div_f64(progress.slowness);
+            let seed = self.seed.wrapping_add(number);
+            let Some(plan) = self.plan_within(planned_time, &probes, seed)? else {
+                progress.stop_for_time(&probes);
                 continue;
             };
             plan.check_memory()?;
-            let conditions = Conditions {
-                host: find.host.clone(),
-                changes: Vec::new(),
-                started_utc: find.started_utc.clone(),
-                starts: StartupCosts::default(),
+            let mut observer = SearchObserver {
+                progress: Progress::new(plan.rounds(), quiet),
+                deadline: step_start + remaining,
             };
-            let mut watch =
-                Watch { progress: Progress::new(plan.rounds(), quiet), until: began + left };
-            let report = record::measure(&plan, conditions, loads, stop, &mut watch, None);
-            watch.progress.finish();
-            slowness = slowness
-                .max(
-                    began.elapsed().as_secs_f64()
-                        / plan.expected_duration().as_secs_f64().max(1e-3),
-                )
-                .min(4.0);
-            tally.add_report(&report);
-            for warning in report.warnings {
-                if find.warnings.iter().all(|known| known.code != warning.code) {
-                    find.warnings.push(warning);
-                }
-            }
-            for (&(i, _), subject) in looks.iter().zip(&report.subjects) {
-                open[i] = self.add(&mut find.tickers[i], subject, stop.load(Ordering::Relaxed));
-            }
+            let conditions = step_conditions(found);
+            let report = record::measure(&plan, conditions, loads, stop, &mut observer, None);
+            observer.progress.finish();
+            progress.add_duration(step_start.elapsed(), plan.expected_duration());
+            let was_interrupted = stop.load(Ordering::Relaxed);
+            self.record_results(found, &mut progress, &probes, report, was_interrupted);
         }
-        for (ticker, stopped) in find.tickers.iter_mut().zip(open) {
-            let found = find::bracket(&ticker.looks);
-            (ticker.broken_ns, ticker.kept_ns) = (found.broken_ns, found.kept_ns);
-            (ticker.broken_above_ns, ticker.stopped) =
-                (found.broken_above_ns, stopped.unwrap_or(StopReason::Found));
-        }
-        find.fitness = Fitness::from_tally(&tally, find.host.cpus_online);
-        find.partial = stop.load(Ordering::Relaxed);
-        find.duration_ns = ns(started.elapsed());
+        progress.conclude(found);
+        found.partial = stop.load(Ordering::Relaxed);
+        found.duration_ns = ns(start.elapsed());
         Ok(())
     }
 
-    /// Adds a look; why there are no more of this ticker, if so.
-    fn add(
+    /// Chooses the next measurement of each ticker. Stops those whose search has ended.
+    fn next_probes(&self, found: &Find, progress: &mut SearchProgress) -> Vec<Probe> {
+        let mut probes = Vec::new();
+        for (ticker, stopped) in progress.stopped.iter_mut().enumerate() {
+            if stopped.is_some() {
+                continue;
+            }
+            let looks = &found.tickers[ticker].looks;
+            let next = if self.max_looks == 1 {
+                Some(first_step(self.from_ns)).filter(|_| looks.is_empty())
+            } else {
+                find::next_step([self.from_ns, self.to_ns], looks)
+            };
+            match next {
+                Some(step) => probes.push(Probe { ticker, step }),
+                None if looks.len() == MAX_LOOKS => *stopped = Some(StopReason::Looks),
+                None => *stopped = Some(StopReason::Found),
+            }
+        }
+        probes
+    }
+
+    /// Records the results of a plan, and the warnings that are not recorded yet.
+    fn record_results(
+        &self,
+        found: &mut Find,
+        progress: &mut SearchProgress,
+        probes: &[Probe],
+        report: Report,
+        was_interrupted: bool,
+    ) {
+        progress.tally.add_report(&report);
+        for (probe, subject) in probes.iter().zip(&report.subjects) {
+            let ticker = &mut found.tickers[probe.ticker];
+            progress.stopped[probe.ticker] = self.record_result(ticker, subject, was_interrupted);
+        }
+        for warning in report.warnings {
+            if found.warnings.iter().all(|known| known.code != warning.code) {
+                found.warnings.push(warning);
+            }
+        }
+    }
+
+    /// Records the result of a measurement. Returns the reason if the ticker's search ends with it.
+    fn record_result(
         &self,
         ticker: &mut Ticker,
         subject: &report::Subject,
-        interrupted: bool,
+        was_interrupted: bool,
     ) -> Option<StopReason> {
-        match &subject.status {
-            Status::Failed { reason } => {
-                ticker.failure = Some(reason.clone());
-                Some(StopReason::Failed)
-            }
-            // Fewer rounds than planned are no look: its end was not drawn beforehand.
-            Status::Partial => {
-                Some(if interrupted { StopReason::Interrupted } else { StopReason::Time })
-            }
+        let failure = match &subject.status {
+            Status::Failed { reason } => reason.clone(),
+            // An incomplete measurement is not judged: its length was not chosen in advance.
+            Status::Partial if was_interrupted => return Some(StopReason::Interrupted),
+            Status::Partial => return Some(StopReason::Time),
             Status::Measured => match RoundTicks::from_subject(subject) {
                 Ok(rounds) => {
-                    ticker.looks.push(Look::new(
-                        subject.period_ns,
-                        &rounds,
-                        &self.goals,
-                        self.look_confidence,
-                    ));
-                    None
+                    let confidence = self.look_confidence;
+                    let look = Look::new(subject.period_ns, &rounds, &self.goals, confidence);
+                    ticker.looks.push(look);
+                    return None;
                 }
-                Err(why) => {
-                    ticker.failure = Some(why.to_string());
-                    Some(StopReason::Failed)
-                }
+                Err(why) => why.to_string(),
             },
-        }
+        };
+        ticker.failure = Some(failure);
+        Some(StopReason::Failed)
     }
 }
 
-fn ticker(entry: &SubjectInfo, runtime: Option<Runtime>) -> Ticker {
+/// The state of a running search.
+struct SearchProgress {
+    /// Why each ticker's search has ended, if it has.
+    stopped: Vec<Option<StopReason>>,
+    /// The duration of measurements relative to the plan, at least 1.
+    slowness: f64,
+    tally: Tally,
+}
+
+impl SearchProgress {
+    fn new(tickers: usize) -> Self {
+        Self { stopped: vec![None; tickers], slowness: 1.0, tally: Tally::default() }
+    }
+
+    /// Ends the search of tickers for which there is not enough time.
+    ///
+    /// If there are repeated periods, only those are dropped: they need the most time and show the
+    /// least.
+    fn stop_for_time(&mut self, probes: &[Probe]) {
+        let has_repeated = probes.iter().any(|probe| probe.step.times > 1);
+        for probe in probes.iter().filter(|probe| !has_repeated || probe.step.times > 1) {
+            self.stopped[probe.ticker] = Some(StopReason::Time);
+        }
+    }
+
+    fn add_duration(&mut self, actual: Duration, planned: Duration) {
+        let slowness = actual.as_secs_f64() / planned.as_secs_f64().max(1e-3);
+        self.slowness = self.slowness.max(slowness).min(MAX_SLOWNESS);
+    }
+
+    /// Writes the brackets of all tickers and the fitness of the machine into the result.
+    fn conclude(self, found: &mut Find) {
+        for (ticker, stopped) in found.tickers.iter_mut().zip(self.stopped) {
+            let bracket = find::bracket(&ticker.looks);
+            ticker.broken_ns = bracket.broken_ns;
+            ticker.kept_ns = bracket.kept_ns;
+            ticker.broken_above_ns = bracket.broken_above_ns;
+            ticker.stopped = stopped.unwrap_or(StopReason::Found);
+        }
+        found.fitness = Fitness::from_tally(&self.tally, found.host.cpus_online);
+    }
+}
+
+fn step_conditions(found: &Find) -> Conditions {
+    Conditions {
+        host: found.host.clone(),
+        changes: Vec::new(),
+        started_utc: found.started_utc.clone(),
+        starts: StartupCosts::default(),
+    }
+}
+
+fn select_tickers(args: &FindArgs) -> exit::Result<Vec<SearchedTicker>> {
+    let mut subjects = Subjects::union(args.subject.iter().cloned());
+    if subjects.is_empty() {
+        // `spin` uses a whole core at any period.
+        let is_default = |s: &&SubjectInfo| s.default && s.name != "spin";
+        subjects = subject::ALL.iter().filter(is_default).collect();
+    }
+    let (runtimes, loads) = (args.runtime.clone(), vec![args.load.clone()]);
+    let scenario_args = ScenarioArgs { subjects, runtimes, loads, ..ScenarioArgs::default() };
+    let mut scenarios = scenario_args.scenarios()?;
+    // Tasks can only run alongside tickers that have a runtime.
+    scenarios.retain(|scenario| scenario.load == args.load);
+    Ok(scenarios.iter().filter_map(|s| Some((s.subject.as_builtin()?, s.runtime))).collect())
+}
+
+/// Selects `spin` as the control, unless it is searched itself or no ticker is real.
+fn select_control(tickers: &[SearchedTicker]) -> Option<SearchedTicker> {
+    let spin = (subject::ALL.iter().find(|subject| subject.name == "spin")?, None);
+    let is_real = |ticker: &SearchedTicker| ticker.0.runtime_kind != RuntimeKind::Script;
+    (!tickers.contains(&spin) && tickers.iter().any(is_real)).then_some(spin)
+}
+
+fn new_ticker((subject, runtime): SearchedTicker) -> Ticker {
     Ticker {
-        subject: entry.name.to_owned(),
+        subject: subject.name.to_owned(),
         runtime: runtime.map(|runtime| runtime.to_string()),
         broken_ns: None,
         kept_ns: None,
@@ -447,37 +542,32 @@ fn ticker(entry: &SubjectInfo, runtime: Option<Runtime>) -> Ticker {
     }
 }
 
-/// Goals that can hold together, and of which each asks for something.
-fn agreed(goals: &[Goal]) -> exit::Result<Vec<Goal>> {
+/// Checks that all goals can hold together, and that none implies another.
+fn validate_goals(goals: &[Goal]) -> exit::Result<Vec<Goal>> {
     if goals.len() > MAX_GOALS {
-        return Err(usage!("{} goals; at most {MAX_GOALS} can be shown together", goals.len()));
+        return Err(usage!("{} goals: expected at most {MAX_GOALS}", goals.len()));
     }
     for (i, goal) in goals.iter().enumerate() {
         if goals[..i].iter().any(|other| other.name == goal.name) {
-            return Err(usage!(
-                "--goal {} is given twice, and only the stricter one can matter; give it once",
-                goal.name
-            ));
+            return Err(usage!("--goal {} is given twice; give only the stricter one", goal.name));
         }
-        let implied =
+        let implies =
             |other: &&Goal| other.quantile() > goal.quantile() && other.limit <= goal.limit;
-        if let Some(other) = goals.iter().filter(|_| goal.quantile().is_some()).find(implied) {
+        if let Some(other) = goals.iter().filter(|_| goal.quantile().is_some()).find(implies) {
             let (weak, strong) = (text::goal(goal), text::goal(other));
-            return Err(usage!(
-                "where {strong} holds, so does {weak}: leave one of them out, or correct it"
-            ));
+            return Err(usage!("{strong} implies {weak}; remove one of them"));
         }
     }
     Ok(goals.to_vec())
 }
 
-/// Shows the progress, and ends the look when the time is up.
-struct Watch {
+/// Shows the progress, and ends a measurement at the deadline.
+struct SearchObserver {
     progress: Progress,
-    until: Instant,
+    deadline: Instant,
 }
 
-impl Observer for Watch {
+impl Observer for SearchObserver {
     fn before_round(&mut self, scenario: &Scenario, index: u64) {
         self.progress.show(&scenario.id, index);
     }
@@ -487,7 +577,7 @@ impl Observer for Watch {
     }
 
     fn should_stop(&self) -> bool {
-        now() >= self.until
+        now() >= self.deadline
     }
 }
 
@@ -495,7 +585,7 @@ fn ns(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
-#[allow(clippy::disallowed_methods, reason = "the time that a search is given")]
+#[allow(clippy::disallowed_methods, reason = "the time limit of a search")]
 fn now() -> Instant {
     Instant::now()
 }

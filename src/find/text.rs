@@ -1,5 +1,6 @@
-//! What was found, in words: a line a ticker, and a sentence for what no line can say.
+//! The result of a search as text: a table with a line for each ticker, and notes.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use cli::align::fit;
@@ -35,43 +36,44 @@ fn title(find: &Find) -> String {
         .trim_end_matches('0')
         .trim_end_matches('.')
         .to_owned();
-    let beside = find.load.as_ref().map_or(String::new(), |load| format!(" beside {}", load.load));
-    match promised_at(find) {
+    let load =
+        find.load.as_ref().map_or(String::new(), |load| format!(" under load {}", load.load));
+    match promise_period(find) {
         Some(period) => {
             format!(
-                "The best goals that hold at {period}{beside}, all of a line with {percent} % confidence"
+                "The best goals that hold at {period}{load}, all of a line with {percent} % confidence"
             )
         }
         None => {
             let goals: Vec<String> = find.goals.iter().map(goal).collect();
-            let [from, to] = find.range_ns.map(short);
+            let [from, to] = find.range_ns.map(format_period);
             let goals = goals.join(" and ");
             format!(
-                "The shortest period with {goals}{beside}, {from} to {to}, each with {percent} % confidence"
+                "The shortest period with {goals}{load}, {from} to {to}, each with {percent} % confidence"
             )
         }
     }
 }
 
-/// The period of what can be promised, where no goals were given.
-fn promised_at(find: &Find) -> Option<String> {
-    find.goals.iter().any(|goal| goal.limit.is_none()).then(|| short(find.range_ns[0]))
+/// The period at which the best goals are found, if the search had no limits.
+fn promise_period(find: &Find) -> Option<String> {
+    find.goals.iter().any(|goal| goal.limit.is_none()).then(|| format_period(find.range_ns[0]))
 }
 
-/// A goal as on the command line.
+/// Formats a goal, such as `p99 <= 100 us`.
 pub fn goal(goal: &Goal) -> String {
     goal.limit.map_or_else(
         || goal.name.clone(),
-        |limit| format!("{} <= {}", goal.name, limited(goal, limit)),
+        |limit| format!("{} <= {}", goal.name, format_value(goal, limit)),
     )
 }
 
-/// A value in the unit of its goal.
-fn limited(goal: &Goal, value: f64) -> String {
-    if goal.unit == "ns" { format_time(value.round() as i64) } else { share(value) }
+/// Formats a value in the unit of its goal.
+fn format_value(goal: &Goal, value: f64) -> String {
+    if goal.unit == "ns" { format_time(value.round() as i64) } else { format_percent(value) }
 }
 
-fn share(percent: f64) -> String {
+fn format_percent(percent: f64) -> String {
     match percent {
         0.0 => "0 %".to_owned(),
         p if p < 0.01 => "<0.01 %".to_owned(),
@@ -79,8 +81,8 @@ fn share(percent: f64) -> String {
     }
 }
 
-/// A period as people write it: `35.6us` for what is not a whole number of them.
-fn short(ns: u64) -> String {
+/// Formats a period, in microseconds with a fraction if it is not a whole number of them.
+fn format_period(ns: u64) -> String {
     if ns.is_multiple_of(1_000) {
         units::format_exact_duration(Duration::from_nanos(ns))
     } else {
@@ -88,62 +90,72 @@ fn short(ns: u64) -> String {
     }
 }
 
-/// How tickers are called: with their runtime where they differ in it.
+/// Returns the names of the tickers, with their runtimes if these differ.
 pub fn names(find: &Find) -> Vec<String> {
-    let all: std::collections::BTreeSet<_> =
-        find.tickers.iter().filter_map(|t| t.runtime.as_deref()).collect();
-    let on = |t: &Ticker| {
-        t.runtime.as_ref().filter(|_| all.len() > 1).map_or(String::new(), |r| format!("/{r}"))
+    let runtimes: BTreeSet<_> = find.tickers.iter().filter_map(|t| t.runtime.as_deref()).collect();
+    let name = |ticker: &Ticker| match &ticker.runtime {
+        Some(runtime) if runtimes.len() > 1 => format!("{}/{runtime}", ticker.subject),
+        _ => ticker.subject.clone(),
     };
-    find.tickers.iter().map(|ticker| format!("{}{}", ticker.subject, on(ticker))).collect()
+    find.tickers.iter().map(name).collect()
 }
 
 fn rows(find: &Find) -> Vec<Vec<String>> {
-    let promised = promised_at(find).is_some();
-    let mut heading = vec!["ticker".to_owned()];
-    if promised {
-        heading.extend(find.goals.iter().map(|goal| format!("{} <=", goal.name)));
-        heading.push("ticks".to_owned());
-    } else {
-        heading.extend(["holds at", "not at"].map(str::to_owned));
-        heading.extend(find.goals.iter().map(|goal| format!("{} there", goal.name)));
-        heading.push("looks".to_owned());
-    }
-    let line = |(ticker, name): (&Ticker, String)| {
-        let mut cells = vec![name];
-        if promised {
-            let look = ticker.looks.first();
-            cells.extend(
-                find.goals
-                    .iter()
-                    .enumerate()
-                    .map(|(i, goal)| dash(look.and_then(|l| promise(goal, &l.checks[i])))),
-            );
-            cells.push(dash(look.map(|l| l.ticks.to_string())));
-        } else {
-            let look = kept(ticker);
-            cells.extend([dash(ticker.kept_ns.map(short)), dash(ticker.broken_ns.map(short))]);
-            let value = |(i, goal): (usize, &Goal)| {
-                dash(look.and_then(|l| Some(limited(goal, l.checks[i].value?))))
-            };
-            cells.extend(find.goals.iter().enumerate().map(value));
-            cells.push(ticker.looks.len().to_string());
-        }
-        cells
+    let is_promise = promise_period(find).is_some();
+    let heading = if is_promise { promise_heading(find) } else { bracket_heading(find) };
+    let row = |(ticker, name): (&Ticker, String)| {
+        if is_promise { promise_row(find, ticker, name) } else { bracket_row(find, ticker, name) }
     };
-    std::iter::once(heading).chain(find.tickers.iter().zip(names(find)).map(line)).collect()
+    std::iter::once(heading).chain(find.tickers.iter().zip(names(find)).map(row)).collect()
+}
+
+fn promise_heading(find: &Find) -> Vec<String> {
+    let mut heading = vec!["ticker".to_owned()];
+    heading.extend(find.goals.iter().map(|goal| format!("{} <=", goal.name)));
+    heading.push("ticks".to_owned());
+    heading
+}
+
+fn promise_row(find: &Find, ticker: &Ticker, name: String) -> Vec<String> {
+    let look = ticker.looks.first();
+    let mut cells = vec![name];
+    for (i, goal) in find.goals.iter().enumerate() {
+        cells.push(dash(look.and_then(|look| promise(goal, &look.checks[i]))));
+    }
+    cells.push(dash(look.map(|look| look.ticks.to_string())));
+    cells
+}
+
+fn bracket_heading(find: &Find) -> Vec<String> {
+    let mut heading = ["ticker", "holds at", "not at"].map(str::to_owned).to_vec();
+    heading.extend(find.goals.iter().map(|goal| format!("{} there", goal.name)));
+    heading.push("looks".to_owned());
+    heading
+}
+
+fn bracket_row(find: &Find, ticker: &Ticker, name: String) -> Vec<String> {
+    let look = kept_look(ticker);
+    let [kept, broken] = [ticker.kept_ns, ticker.broken_ns].map(|ns| dash(ns.map(format_period)));
+    let mut cells = vec![name, kept, broken];
+    for (i, goal) in find.goals.iter().enumerate() {
+        let value = look.and_then(|look| look.checks[i].value);
+        cells.push(dash(value.map(|value| format_value(goal, value))));
+    }
+    cells.push(ticker.looks.len().to_string());
+    cells
 }
 
 fn dash(cell: Option<String>) -> String {
     cell.unwrap_or_else(|| "-".to_owned())
 }
 
-/// The upper end of the interval: the least limit that would be kept.
+/// Formats the upper end of the interval: the lowest limit that holds.
 fn promise(goal: &Goal, check: &Check) -> Option<String> {
-    check.interval.map(|[_, high]| limited(goal, high))
+    check.interval.map(|[_, high]| format_value(goal, high))
 }
 
-fn kept(ticker: &Ticker) -> Option<&Look> {
+/// Returns the measurement of the shortest period that meets the goals.
+fn kept_look(ticker: &Ticker) -> Option<&Look> {
     ticker
         .looks
         .iter()
@@ -151,18 +163,18 @@ fn kept(ticker: &Ticker) -> Option<&Look> {
 }
 
 fn notes(find: &Find) -> Vec<String> {
-    let said = |(ticker, name): (&Ticker, String)| {
-        let says = match (&ticker.failure, promised_at(find)) {
+    let note = |(ticker, name): (&Ticker, String)| {
+        let text = match (&ticker.failure, promise_period(find)) {
             (Some(why), _) => format!("not measured: {why}."),
             (None, None) => sentence(find, ticker),
             (None, Some(_)) if ticker.looks.is_empty() => "no look was complete.".to_owned(),
             (None, Some(_)) => return None,
         };
-        Some(format!("{name}: {says}"))
+        Some(format!("{name}: {text}"))
     };
-    let mut notes: Vec<String> = find.tickers.iter().zip(names(find)).filter_map(said).collect();
+    let mut notes: Vec<String> = find.tickers.iter().zip(names(find)).filter_map(note).collect();
     if find.tickers.iter().any(|ticker| ticker.stopped == StopReason::Time) {
-        let time = short(find.max_time_ns);
+        let time = format_period(find.max_time_ns);
         notes.push(format!(
             "The time of {time} was up before all brackets were narrow; a longer --max-time narrows them."
         ));
@@ -175,72 +187,75 @@ fn notes(find: &Find) -> Vec<String> {
     notes
 }
 
-/// What the looks at one ticker say together.
+/// Describes the bracket of a ticker in a sentence.
 fn sentence(find: &Find, ticker: &Ticker) -> String {
-    let at = |finding| {
-        ticker.looks.iter().filter(move |l| l.finding == Some(finding)).map(|l| l.period_ns)
-    };
-    let tried = ticker.looks.iter().map(|l| l.period_ns);
-    let range = tried
-        .clone()
-        .min()
-        .zip(tried.max())
-        .map(|both| format!("{} to {}", short(both.0), short(both.1)));
-    let Some(range) = range else { return "no look was complete.".to_owned() };
-    let open = |below: Option<u64>| -> String {
-        let unclear =
-            |ns: &u64| below.is_none_or(|below| *ns < below) && Some(*ns) > ticker.broken_ns;
-        let mut open: Vec<u64> = at(Finding::Open).filter(unclear).collect();
-        open.sort_unstable();
-        open.dedup();
-        let all: Vec<String> = open.into_iter().map(short).collect();
-        if all.is_empty() { String::new() } else { format!("; undecided at {}", all.join(", ")) }
-    };
-    let again = match ticker.broken_above_ns.as_slice() {
-        [] => String::new(),
-        above => {
-            let all: Vec<String> = above.iter().map(|ns| short(*ns)).collect();
-            format!(" But not at {}: a longer period is not always better here.", all.join(", "))
-        }
-    };
+    let Some(range) = tried_range(ticker) else { return "no look was complete.".to_owned() };
+    let exceptions = describe_exceptions(ticker);
     match (ticker.broken_ns, ticker.kept_ns) {
         (Some(broken), Some(kept)) => format!(
-            "at {} {}; at {} {} hold{}. With {:.0} % confidence the limit is in between{}.{again}",
-            short(broken),
-            why_broken(find, ticker, broken),
-            short(kept),
-            if find.goals.len() > 1 { "all goals" } else { "the goal" },
-            if find.goals.len() > 1 { "" } else { "s" },
+            "at {} {}; at {} {}. With {:.0} % confidence the limit is in between{}.{exceptions}",
+            format_period(broken),
+            describe_broken(find, ticker, broken),
+            format_period(kept),
+            if find.goals.len() > 1 { "all goals hold" } else { "the goal holds" },
             find.confidence * 100.0,
-            open(Some(kept)),
+            describe_undecided(ticker, Some(kept)),
         ),
-        (Some(broken), None) if open(None).is_empty() => {
+        (Some(broken), None) => {
+            let undecided = describe_undecided(ticker, None);
             format!(
-                "holds at none of the periods tried, {range}: at {} {}.",
-                short(broken),
-                why_broken(find, ticker, broken)
+                "{} at none of the periods tried, {range}: at {} {}{undecided}.",
+                if undecided.is_empty() { "holds" } else { "shown to hold" },
+                format_period(broken),
+                describe_broken(find, ticker, broken)
             )
         }
-        (Some(broken), None) => format!(
-            "shown to hold at none of the periods tried, {range}: at {} {}{}.",
-            short(broken),
-            why_broken(find, ticker, broken),
-            open(None)
+        (None, Some(kept)) if kept == find.range_ns[0] => format!(
+            "holds at every period tried, {range}; a shorter --from may find the limit.{exceptions}"
         ),
-        (None, Some(kept)) if kept == find.range_ns[0] => {
-            format!(
-                "holds at every period tried, {range}; a shorter --from may find where it ends.{again}"
-            )
+        (None, Some(kept)) => {
+            let undecided = describe_undecided(ticker, Some(kept));
+            format!("holds at {}{undecided}.{exceptions}", format_period(kept))
         }
-        (None, Some(kept)) => format!("holds at {}{}.{again}", short(kept), open(Some(kept))),
         (None, None) => format!(
             "undecided at every period tried, {range}: too noisy, or too few ticks for the goals."
         ),
     }
 }
 
-/// Which goals were broken at a period, and by what.
-fn why_broken(find: &Find, ticker: &Ticker, period_ns: u64) -> String {
+/// Formats the shortest and the longest period that were tried.
+fn tried_range(ticker: &Ticker) -> Option<String> {
+    let periods = || ticker.looks.iter().map(|look| look.period_ns);
+    let (shortest, longest) = (periods().min()?, periods().max()?);
+    Some(format!("{} to {}", format_period(shortest), format_period(longest)))
+}
+
+/// Lists the undecided periods above the longest broken one, and below `end_ns` if there is one.
+fn describe_undecided(ticker: &Ticker, end_ns: Option<u64>) -> String {
+    let is_inside = |ns: &u64| end_ns.is_none_or(|end| *ns < end) && Some(*ns) > ticker.broken_ns;
+    let open = ticker.looks.iter().filter(|look| look.finding == Some(Finding::Open));
+    let periods: BTreeSet<u64> = open.map(|look| look.period_ns).filter(is_inside).collect();
+    let periods: Vec<String> = periods.into_iter().map(format_period).collect();
+    match periods.is_empty() {
+        true => String::new(),
+        false => format!("; undecided at {}", periods.join(", ")),
+    }
+}
+
+/// Lists the longer periods at which a goal was broken.
+fn describe_exceptions(ticker: &Ticker) -> String {
+    let periods: Vec<String> = ticker.broken_above_ns.iter().map(|ns| format_period(*ns)).collect();
+    match periods.is_empty() {
+        true => String::new(),
+        false => format!(
+            " But not at {}: a longer period is not always better here.",
+            periods.join(", ")
+        ),
+    }
+}
+
+/// Lists the goals that were broken at a period, with the measured values.
+fn describe_broken(find: &Find, ticker: &Ticker, period_ns: u64) -> String {
     let broken =
         |look: &&Look| look.period_ns == period_ns && look.finding == Some(Finding::Broken);
     let Some(look) = ticker.looks.iter().find(broken) else { return String::new() };
@@ -249,13 +264,14 @@ fn why_broken(find: &Find, ticker: &Ticker, period_ns: u64) -> String {
         .iter()
         .zip(&look.checks)
         .filter(|(_, check)| check.finding == Some(Finding::Broken));
-    let all: Vec<String> = broken
-        .map(|(goal, check)| {
-            let value =
-                check.value.map_or(String::new(), |value| format!(" ({})", limited(goal, value)));
-            let limit = goal.limit.map_or(String::new(), |limit| limited(goal, limit));
-            format!("{} exceeds {limit}{value}", goal.name)
-        })
-        .collect();
-    all.join(" and ")
+    let descriptions: Vec<String> =
+        broken.map(|(goal, check)| describe_excess(goal, check)).collect();
+    descriptions.join(" and ")
+}
+
+fn describe_excess(goal: &Goal, check: &Check) -> String {
+    let format = |value| format_value(goal, value);
+    let value = check.value.map_or(String::new(), |value| format!(" ({})", format(value)));
+    let limit = goal.limit.map_or(String::new(), format);
+    format!("{} exceeds {limit}{value}", goal.name)
 }

@@ -22,7 +22,7 @@ use crate::{bench as benches, compare, doctor, file_io, find as found, gate};
 
 /// Decodes the text of a file.
 pub fn text(bytes: &[u8]) -> exit::Result<String> {
-    file_io::decoded(bytes.to_vec())
+    file_io::decode_utf8(bytes.to_vec())
 }
 
 fn read<T: File>(bytes: &[u8], costs: &StepCosts) -> exit::Result<T> {

@@ -29,7 +29,7 @@ pub fn run(args: &BaselineAddArgs) -> exit::Result<ExitStatus> {
     let file = args.file.as_path();
     let initial = read_baseline(file)?;
     let request = AddRequest::new(args, initial)?;
-    file_io::prove_writable(file)?;
+    file_io::check_writable(file)?;
     request.plan.test.design.cpu.map_or(Ok(()), tuning::bind)?;
     let stop = Arc::default();
     interrupt::stop_on_interrupt(&stop)?;
@@ -46,7 +46,7 @@ pub fn run(args: &BaselineAddArgs) -> exit::Result<ExitStatus> {
         outcome => Ok(request.explain_refusal(outcome, &metrics)),
     };
     // Print the table even if the file could not be written.
-    let printed = file_io::deliver(text, None);
+    let printed = file_io::write_output(text, None);
     status.and_then(|status| printed.map(|()| status))
 }
 
@@ -146,7 +146,7 @@ impl<'a> AddRequest<'a> {
             sessions: Vec::new(),
         });
         let dropped_count = baseline.push(session).len();
-        file_io::deliver(baseline.to_json(), Some(self.file))?;
+        file_io::write_output(baseline.to_json(), Some(self.file))?;
         let dropped = match dropped_count {
             0 => String::new(),
             count => format!("; the oldest {count} dropped"),

@@ -29,7 +29,7 @@ use files::file::File as _;
 use files::gate::verdict::Verdict;
 use jitterstat::gate::decision::Outcome;
 
-use crate::file_io::{self, Directory};
+use crate::file_io::{self, OutputDirectory};
 use crate::render::formats::make;
 use crate::{interrupt, terminal};
 
@@ -91,12 +91,12 @@ pub fn render_sections(verdict: Verdict) -> RenderedVerdict {
 }
 
 /// Writes the verdict, prints it, and returns the exit status.
-fn report_verdict(verdict: Verdict, args: &GateArgs, out: &Directory) -> exit::Result<ExitStatus> {
+fn report_verdict(verdict: Verdict, args: &GateArgs, out: &OutputDirectory) -> exit::Result<ExitStatus> {
     let written = out.write("verdict.json", &verdict.to_json());
     let rendered = render_sections(verdict);
     let made = make("a verdict", &formats::FORMATS, args.format, &rendered)?;
     // Print the verdict even if its file could not be written.
-    let printed = file_io::deliver(made.into_bytes(), None);
+    let printed = file_io::write_output(made.into_bytes(), None);
     if let Ok(file) = &written {
         terminal::note(args.judged.rounds.quiet, &format!("written: {}", file.display()));
     }

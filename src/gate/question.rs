@@ -10,7 +10,7 @@ use files::gate::verdict::{SCHEMA, Verdict};
 use files::report::{Fitness, Warning};
 use jitterstat::gate::decision::{Outcome, Reason};
 
-use crate::file_io::Directory;
+use crate::file_io::OutputDirectory;
 use crate::gate::pairs::now;
 use crate::terminal;
 
@@ -39,7 +39,7 @@ pub type PlannedQuestion = exit::Result<Option<Box<dyn Question>>>;
 pub struct Gate {
     pub stop: Arc<AtomicBool>,
     pub quiet: bool,
-    pub out: Directory,
+    pub out: OutputDirectory,
     pub verdict: Verdict,
     started: Instant,
 }
@@ -55,7 +55,7 @@ impl Gate {
         quiet: bool,
     ) -> exit::Result<Self> {
         let started_utc = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
-        let out = Directory::open(out, &started_utc)?;
+        let out = OutputDirectory::open(out, &started_utc)?;
         let verdict = Verdict {
             schema: SCHEMA.to_owned(),
             tool: host::tool(),
@@ -117,7 +117,7 @@ impl Gate {
     }
 
     /// Completes the verdict over all answers.
-    pub fn conclude(mut self) -> (Verdict, Directory) {
+    pub fn conclude(mut self) -> (Verdict, OutputDirectory) {
         let answers: Vec<(Outcome, Option<Reason>)> = self.verdict.answers().collect();
         let mut outcome = Outcome::worst_of(answers.iter().map(|(outcome, _)| *outcome));
         if self.verdict.partial && matches!(outcome, Outcome::Pass | Outcome::Improved) {

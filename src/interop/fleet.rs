@@ -55,7 +55,7 @@ pub struct Fleet {
 
 /// Whether a path is a file of bins by its name, or a directory that may contain some.
 pub fn is_bins_path(path: &Path) -> bool {
-    split_path(path).is_some() || (path.is_dir() && !file_io::resolved(path).is_file())
+    split_path(path).is_some() || (path.is_dir() && !file_io::resolve(path).is_file())
 }
 
 impl Fleet {
@@ -241,7 +241,7 @@ fn rows(path: &Path, read: Read) -> Result<Vec<Interval>> {
 
 #[cfg(feature = "parquet")]
 fn parquet(path: &Path) -> Result<String> {
-    crate::render::parquet::read_as_csv(path, file_io::MAX_FILE)
+    crate::render::parquet::read_as_csv(path, file_io::MAX_FILE_BYTES)
 }
 
 #[cfg(not(feature = "parquet"))]

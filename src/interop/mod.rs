@@ -48,7 +48,7 @@ pub fn read(file: &Path) -> Result<Report> {
     if fleet::is_bins_path(file) {
         return fleet::Fleet::read(&[file])?.report();
     }
-    let file = file_io::resolved(file);
+    let file = file_io::resolve(file);
     parse(&file_io::read_text(&file)?).map_err(|e| e.context(file.display()))
 }
 

@@ -37,14 +37,14 @@ pub fn file_path(pair: &Path, kind: &str, ending: &str) -> PathBuf {
 
 /// Writes both files, or only the bins to standard output.
 pub fn deliver(intervals: &[Interval], out: Option<&Path>) -> Result<()> {
-    let Some(out) = out else { return file_io::deliver(bins_csv(intervals), None) };
+    let Some(out) = out else { return file_io::write_output(bins_csv(intervals), None) };
     let Some((pair, BINS, ending)) = split_path(out) else {
         let hint = "name it NAME.bins.csv, .bins.csv.gz or .bins.parquet; the intervals are written next to it";
         return Err(usage!("--out {}: bins are two files: {hint}", out.display()));
     };
     let EncodedPair { bins, intervals } = encode(intervals, ending)?;
     // The bins are written last: a reader that finds them finds the intervals as well.
-    file_io::deliver_all(&[
+    file_io::write_outputs(&[
         (file_path(&pair, INTERVALS, ending), intervals),
         (out.to_path_buf(), bins),
     ])
@@ -61,7 +61,7 @@ fn encode(intervals: &[Interval], ending: &str) -> Result<EncodedPair> {
         return parquet(intervals);
     }
     let compress = |text: String| {
-        file_io::gzip(text.as_bytes()).map_err(|e| Error::measure(format!("cannot compress: {e}")))
+        file_io::compress(text.as_bytes()).map_err(|e| Error::measure(format!("cannot compress: {e}")))
     };
     let is_gzip = ending == "csv.gz";
     let bytes = |text: String| if is_gzip { compress(text) } else { Ok(text.into_bytes()) };

@@ -35,10 +35,10 @@ impl Log {
             )
         };
         std::fs::create_dir_all(directory)
-            .and_then(|()| file_io::try_writing(directory))
+            .and_then(|()| file_io::check_directory_writable(directory))
             .map_err(unwritable)?;
         for day in std::fs::read_dir(directory).map_err(unwritable)?.flatten() {
-            file_io::sweep(&day.path());
+            file_io::remove_abandoned_files(&day.path());
         }
         let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
         let host = host.chars().map(|c| if is_plain(c) { c } else { '_' }).collect();
@@ -70,7 +70,7 @@ impl Log {
             (&bins_name, &|to| bins::write_bins(to, rows)),
         ];
         let first = if breaches.is_some() { 0 } else { 1 };
-        file_io::replace_with(&day_directory, &files[first..])?;
+        file_io::write_files_with(&day_directory, &files[first..])?;
         match self.max_intervals {
             Some(max_intervals) => self.remove_old_intervals(max_intervals),
             None => Ok(()),

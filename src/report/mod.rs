@@ -75,7 +75,7 @@ pub fn run(args: &ReportArgs) -> Result<ExitStatus> {
     if args.files.iter().any(|file| fleet::is_bins_path(file)) {
         return deliver(render_fleet(args)?, args);
     }
-    let files: Vec<PathBuf> = args.files.iter().map(|file| file_io::resolved(file)).collect();
+    let files: Vec<PathBuf> = args.files.iter().map(|file| file_io::resolve(file)).collect();
     let first = file_io::read_text(&files[0])?;
     let kind = {
         let names_schema = schema_predicate(&first);
@@ -114,16 +114,16 @@ fn deliver(rendering: Rendering, args: &ReportArgs) -> Result<ExitStatus> {
     let out = args.out.as_deref();
     match (rendering, out) {
         (Rendering::Bins(intervals), _) => pair::deliver(&intervals, out)?,
-        (Rendering::Text(text), _) => file_io::deliver(text, out)?,
+        (Rendering::Text(text), _) => file_io::write_output(text, out)?,
         (Rendering::Bytes(_), None) if std::io::stdout().is_terminal() => {
             let format = args.format.name();
             return Err(usage!(
                 "{format} is not text: write it to a file with --out, or into a pipe"
             ));
         }
-        (Rendering::Bytes(bytes), _) => file_io::deliver(bytes, out)?,
+        (Rendering::Bytes(bytes), _) => file_io::write_output(bytes, out)?,
         (Rendering::Pictures(pictures), Some(directory)) => {
-            file_io::deliver_pictures(&pictures, directory)?
+            file_io::write_pictures(&pictures, directory)?
         }
         (Rendering::Pictures(_), None) => {
             return Err(Error::usage("pictures are files: give a directory with --out"));

@@ -15,15 +15,15 @@ use engine::subject;
 
 use crate::render::formats::{Format, parser};
 use crate::render::table::TableArgs;
-use crate::run::late::LateArgs;
+use crate::run::late_ticks::LateArgs;
 use crate::run::plan_file::PlanArgs;
 
-/// Measured beside a command unless other subjects are named: what an async program could tick
-/// from, ours and tokio's, and what the machine could give.
-const BESIDE_COMMANDS: [&str; 4] = ["os-interval", "tokio-interval", "nanosleep", "spin"];
+/// The subjects that are measured with a program unless others are named: the tickers of osinterval
+/// and tokio, and two controls.
+const PROGRAM_COMPANIONS: [&str; 4] = ["os-interval", "tokio-interval", "nanosleep", "spin"];
 
-/// The flags that a plan has keys for.
-pub const OF_A_PLAN: [&str; 16] = [
+/// The flags for which a plan has keys.
+pub const PLAN_FLAGS: [&str; 16] = [
     "period",
     "ticks",
     "duration",
@@ -53,20 +53,20 @@ Examples:
 
 A name may be a glob: 'tokio-*'. Several periods, subjects, runtimes or loads make a matrix.
 
-Loads run during the rounds of their scenarios and pause between them; their CPU time is not the subject's:
-  none             nothing; with other loads, the same rounds measure with and without
+Loads run during the rounds of their scenarios and pause between them. Their CPU time is not counted for the subject:
+  none             no load; with other loads, the same rounds measure with and without
   cpu:N            N threads that spin [default: one per CPU]
   memory:N         N threads that write through 64 MiB each [default: 1]
   io:N             N threads that write and sync a file of up to 64 MiB in /var/tmp [default: 1]
   softirq:N        N threads that send UDP packets over the loopback device [default: 1]
-  tasks:NxTIME     N tasks on the subject's own tokio runtime; each holds its worker for TIME, yields, and begins again
-  'any command'    started once, ended with all that it starts; it must not end by itself
+  tasks:NxTIME     N tasks on the subject's tokio runtime; each holds its worker for TIME, yields, and repeats
+  'any command'    started once, ended with all that it starts; it must not exit by itself
 
-A command of yours is started anew for each round, without a shell, with OSJITTER_TICKS, OSJITTER_WARMUP, OSJITTER_PERIOD_NS \
-and OSJITTER_OUT set: it ticks, writes its lateness to that file (osjitter.series/1, as for `osjitter gate`), and exits with \
-0. A meter of tickmeter in the program does all that by itself. Without --subject, os-interval, tokio-interval and the two \
-controls run in the same rounds. Its CPU time is that of all its processes, without what a run of a single tick takes. For \
---why, OSJITTER_TIMES=monotonic asks it to write when each tick came, too.
+Your program is restarted for each round, without a shell, with OSJITTER_TICKS, OSJITTER_WARMUP, OSJITTER_PERIOD_NS and \
+OSJITTER_OUT set. It ticks, writes its lateness to that file (osjitter.series/1, as for `osjitter gate`), and exits with 0. \
+A meter of tickmeter in the program does all of this. Without --subject, os-interval, tokio-interval and the two controls \
+run in the same rounds. Its CPU time is that of all its processes, minus that of a run of a single tick. With --why, \
+OSJITTER_TIMES=monotonic requests that it also writes when each tick came.
 
 Results go to stdout, progress and diagnostics to stderr.")]
 pub struct RunArgs {
@@ -89,20 +89,20 @@ pub struct RunArgs {
     /// list]
     #[arg(long, value_name = "NAME", value_parser = SubjectsParser, hide_possible_values = true)]
     pub subject: Vec<Subjects>,
-    /// Measure a program of yours, given as a command line; repeat for several
+    /// Program to measure, given as a command line; repeat for several
     #[arg(long, value_name = "COMMAND", allow_hyphen_values = true, value_parser = Program::parse)]
     pub command: Vec<Program>,
-    /// A program of yours and its arguments, measured in the same rounds; see below
+    /// Program to measure in the same rounds, with its arguments (see below)
     #[arg(last = true, value_name = "PROGRAM", value_hint = ValueHint::CommandWithArguments)]
     pub program: Vec<String>,
     /// Runtime of tokio subjects: current-thread, multi-thread or multi-thread:N; repeat for
     /// several [default: current-thread]
     #[arg(long, value_name = "KIND")]
     pub runtime: Vec<Runtime>,
-    /// What runs beside the subject, see below; repeat for several [default: none]
+    /// Load to run alongside the subject (see below); repeat for several [default: none]
     #[arg(long, value_name = "LOAD", allow_hyphen_values = true)]
     pub load: Vec<Load>,
-    /// Run N of each tokio subject at once, phases spread over the period; each records all its
+    /// Run N of each tokio subject at once, with phases spread over the period; each records all its
     /// ticks
     #[arg(long, value_name = "N", value_parser = units::parse_count)]
     pub instances: Option<u64>,
@@ -118,13 +118,13 @@ pub struct RunArgs {
     /// Timer slack of the measuring thread (Linux)
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = units::parse_duration)]
     pub timer_slack: Option<Duration>,
-    /// Seed of the order and the phases of rounds [default: random; the report has it]
+    /// Random seed for the order and the phases of rounds [default: random, recorded in the report]
     #[arg(long, value_name = "N", value_parser = units::parse_seed)]
     pub seed: Option<u64>,
-    /// Find out why the latest per cent of the ticks were late, in as many rounds again
+    /// Explain why the latest 1 % of the ticks were late, in as many additional rounds
     #[arg(long)]
     pub why: bool,
-    /// Ask it of all ticks at least this late instead
+    /// Explain every tick at least this late instead
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = units::parse_duration, requires = "why")]
     pub why_threshold: Option<Duration>,
     #[command(flatten)]
@@ -135,47 +135,47 @@ pub struct RunArgs {
     /// Leave the individual samples out of the report
     #[arg(long)]
     pub no_samples: bool,
-    /// What to print to stdout; jsonl is a line a round as it is measured, and the report without
-    /// them as the last
+    /// Format to print to stdout; jsonl prints a line for each round as it is measured, and the
+    /// report without them as the last line
     #[arg(long, value_parser = parser([Format::Table, Format::Json, Format::Jsonl]), default_value = "table")]
     pub format: Format,
     /// Run the scenarios of a TOML plan, or repeat those of a report.json
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub plan: Option<PathBuf>,
-    /// With the table, draw percentiles and a histogram of each subject
+    /// Draw percentiles and a histogram of each subject below the table
     #[arg(long)]
     pub histogram: bool,
     #[command(flatten)]
     pub table: TableArgs,
-    /// Write the pictures beside the report too; `osjitter report --format svg` draws them from it
-    /// later
+    /// Also write the pictures next to the report; `osjitter report --format svg` can draw them later
     #[arg(long)]
     pub svg: bool,
     /// Print the effective plan as TOML and measure nothing
     #[arg(long)]
     pub print_plan: bool,
-    /// Exit with 4 where the machine was unfit for measuring
+    /// Exit with 4 if the machine was unfit for measuring
     #[arg(long)]
     pub strict: bool,
-    /// No live view; otherwise a terminal shows the figures so far between rounds
+    /// Disable the live view, which shows results between rounds on a terminal
     #[arg(long)]
     pub no_progress: bool,
-    /// Print the table alone, and nothing to stderr but errors
+    /// Print only the table, and only errors to stderr
     #[arg(long, short)]
     pub quiet: bool,
 }
 
 impl RunArgs {
-    /// What they ask to be measured.
+    /// Returns the plan that the arguments describe.
     pub fn plan_args(&self) -> exit::Result<PlanArgs> {
         let mut commands = self.command.clone();
         if !self.program.is_empty() {
             commands.push(Program::from_words(self.program.clone()).map_err(Error::usage)?);
         }
-        let asked = Subjects::union(self.subject.iter().cloned());
-        let beside =
-            || subject::ALL.iter().filter(|entry| BESIDE_COMMANDS.contains(&entry.name)).collect();
-        let subjects = if asked.is_empty() && !commands.is_empty() { beside() } else { asked };
+        let mut subjects = Subjects::union(self.subject.iter().cloned());
+        if subjects.is_empty() && !commands.is_empty() {
+            let is_companion = |s: &&subject::SubjectInfo| PROGRAM_COMPANIONS.contains(&s.name);
+            subjects = subject::ALL.iter().filter(is_companion).collect();
+        }
         Ok(PlanArgs {
             seed: self.seed,
             samples: self.no_samples.then_some(false),

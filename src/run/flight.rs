@@ -5,71 +5,76 @@ use std::time::{Duration, Instant, SystemTime};
 
 use engine::machine::os;
 use engine::measure::round::{Instance, MeasuredRound};
+use engine::measure::why::RoundDiagnosis;
 use engine::scenario::Scenario;
 use files::report::why::{Behind, Shares};
-use files::why::SwitchKind;
+use files::why::pool::ProfiledTick;
+use files::why::{Occupant, Switch, SwitchKind};
 
 use crate::file_io::model;
 
 /// Value of [`Flight::schema`].
 pub const SCHEMA: &str = "osjitter.flight/1";
-/// How much of the time before the late tick is kept.
-const LENGTH: Duration = Duration::from_secs(1);
+/// The recorded time before the late tick.
+const RECORDED_TIME: Duration = Duration::from_secs(1);
 
 model! {
-    /// What happened in the second before a late tick. Times are counted from the moment at which
-    /// that tick came: those before it are negative.
+    /// The second before a late tick. Times are relative to the arrival of that tick; earlier ones
+    /// are negative.
     pub struct Flight {
         /// Always `osjitter.flight/1`.
         pub schema: String,
         /// When the late tick came, RFC 3339, UTC.
         pub at_utc: String,
-        /// How much of the time before it is here.
+        /// The recorded time before it.
         pub length_ns: u64,
-        /// A tick is late from here on.
+        /// The lateness from which a tick is late.
         pub limit_ns: u64,
-        /// Whether the run was ended for it.
+        /// Whether the late tick ended the run.
         pub ended: bool,
         /// The late tick.
-        pub late: Late,
-        /// What ran in that time, the oldest first.
+        pub late: FlightTrigger,
+        /// The rounds in that time, oldest first.
         pub rounds: Vec<FlightRound>,
     }
 
-    /// The tick that this is about.
-    pub struct Late {
+    /// The late tick of a flight record.
+    #[serde(rename = "Late")]
+    pub struct FlightTrigger {
         /// Id of its scenario.
         pub subject: String,
         /// Index of its round.
         pub round: u64,
-        /// Which instance.
+        /// Index of its instance.
         pub instance: u64,
         /// Index on the grid.
         pub tick: u64,
-        /// How late it came.
+        /// Its lateness.
         pub lateness_ns: i64,
     }
 
-    /// One instance in one round, or what of it was in that time.
+    /// The recorded part of one instance in one round.
     pub struct FlightRound {
         /// Id of the scenario.
         pub subject: String,
         /// Index of the round.
         pub round: u64,
-        /// Which instance.
+        /// Index of the instance.
         pub instance: u64,
         /// Nominal period.
         pub period_ns: u64,
-        /// Whether it was asked why its ticks were late: such a round has causes and switches, as
-        /// far as they could be had.
-        pub asked: bool,
+        /// Whether the round was profiled. Such a round has causes and switches, as far as they are
+        /// available.
+        #[serde(rename = "asked")]
+        pub profiled: bool,
         /// Recorded ticks that came, in order.
         pub ticks: Vec<FlightTick>,
-        /// Switches of the threads that ran the ticks, in order, with the first instance of a round
-        /// that was asked; null where they were not recorded.
+        /// Switches of the threads that ran the ticks, in order, listed with the first instance of a
+        /// profiled round; null if they were not recorded.
         pub switches: Option<Vec<FlightSwitch>>,
-        /// Who was given a CPU, in order; null where that was not recorded.
-        pub given: Option<Vec<Given>>,
+        /// Threads that were given a CPU, in order; null if that was not recorded.
+        #[serde(rename = "given")]
+        pub assignments: Option<Vec<CpuAssignment>>,
     }
 
     /// One tick.
@@ -78,11 +83,11 @@ model! {
         pub tick: u64,
         /// When it was due.
         pub deadline_ns: i64,
-        /// By how much later it came.
+        /// Its lateness.
         pub lateness_ns: i64,
-        /// What the lateness consists of; null where it was within the limit, or not asked for.
+        /// The parts of its lateness; null if it was within the limit, or not profiled.
         pub causes_ns: Option<Shares>,
-        /// Who ran while it waited; null where that was not recorded.
+        /// Threads that ran while it waited; null if that was not recorded.
         pub behind: Option<Vec<Behind>>,
     }
 
@@ -90,29 +95,30 @@ model! {
     pub struct FlightSwitch {
         /// When.
         pub at_ns: i64,
-        /// Which of the threads, in the order they began.
+        /// Index of the thread, in the order in which they began.
         pub thread: u64,
-        /// On which CPU.
+        /// Number of the CPU.
         pub cpu: u32,
-        /// `on`: it runs from here on; `preempted`: it could have gone on; `waits`: it waits for
-        /// something.
+        /// `on`: it runs from here on; `preempted`: it left the CPU but could have continued;
+        /// `waits`: it waits for something.
         pub kind: String,
     }
 
     /// A CPU was given to a thread.
-    pub struct Given {
+    #[serde(rename = "Given")]
+    pub struct CpuAssignment {
         /// When.
         pub at_ns: i64,
-        /// Which CPU.
+        /// Number of the CPU.
         pub cpu: u32,
-        /// The thread; 0 where there was none.
+        /// The thread; 0 if the CPU became idle.
         pub thread: u32,
-        /// Its name; null where it has ended since.
+        /// Its name; null if it has ended since.
         pub comm: Option<String>,
     }
 }
 
-/// One tick of a round that is kept.
+/// One tick of a kept round.
 #[derive(Clone, Copy)]
 struct KeptTick {
     index: u64,
@@ -121,200 +127,240 @@ struct KeptTick {
 }
 
 impl KeptTick {
-    fn came(&self) -> Instant {
+    fn arrival(&self) -> Instant {
         let lateness = Duration::from_nanos(self.lateness_ns.unsigned_abs());
         if self.lateness_ns < 0 { self.due - lateness } else { self.due + lateness }
     }
 }
 
-/// One instance of a round, as long as it may be needed.
-struct Kept {
-    of: FlightRound,
+/// One instance of a round, kept as long as a record may need it.
+struct KeptInstance {
+    /// The instance, with times relative to `origin`.
+    round: FlightRound,
     ticks: Vec<KeptTick>,
-    /// What the times of switches are counted from.
+    /// The start of the round.
     origin: Instant,
-    ended: Instant,
+    /// The arrival of the last tick.
+    end: Instant,
 }
 
-/// Keeps the last second while a run goes on, and the second before its latest late tick.
-pub struct Recorder {
+/// A tick of a kept instance.
+#[derive(Clone, Copy)]
+struct TickRef {
+    /// Index of the instance among the kept ones.
+    instance: usize,
+    tick: KeptTick,
+}
+
+/// Keeps the last second of a run, and the record of its late tick.
+pub struct FlightRecorder {
     limit_ns: i64,
-    ends: bool,
-    kept: VecDeque<Kept>,
+    /// Whether the first late tick ends the run.
+    ends_run: bool,
+    kept: VecDeque<KeptInstance>,
     late_ticks: u64,
     flight: Option<Flight>,
 }
 
-impl Recorder {
-    /// For ticks later than a limit; the first one ends the run, or the latest one is wanted.
-    pub fn new(limit: Duration, ends: bool) -> Self {
+impl FlightRecorder {
+    /// Creates a recorder for ticks later than a limit. Records the first one if it ends the run,
+    /// otherwise the latest.
+    pub fn new(limit: Duration, ends_run: bool) -> Self {
         let limit_ns = i64::try_from(limit.as_nanos()).unwrap_or(i64::MAX);
-        Self { limit_ns, ends, kept: VecDeque::new(), late_ticks: 0, flight: None }
+        Self { limit_ns, ends_run, kept: VecDeque::new(), late_ticks: 0, flight: None }
     }
 
-    /// Takes a round; `ended` where a late tick was noticed while it ran. Returns the late tick of
-    /// it that counts.
-    pub fn add(&mut self, scenario: &Scenario, round: &MeasuredRound, ended: bool) -> Option<Late> {
+    /// Adds a round. `was_stopped` tells whether a late tick was noticed while it ran.
+    ///
+    /// Returns the late tick of the round that would be recorded, if there is one.
+    pub fn add(
+        &mut self,
+        scenario: &Scenario,
+        round: &MeasuredRound,
+        was_stopped: bool,
+    ) -> Option<FlightTrigger> {
         let first = self.kept.len();
-        let instances = (0..).zip(&round.instances);
-        self.kept.extend(
-            instances.filter_map(|(i, instance)| kept(scenario, round, i, instance, self.limit_ns)),
-        );
-        let came_last = self.kept.iter().skip(first).map(|kept| kept.ended).max()?;
-        let ticks = || {
-            (first..self.kept.len())
-                .flat_map(|place| self.kept[place].ticks.iter().map(move |t| (place, *t)))
+        for (index, instance) in (0..).zip(&round.instances) {
+            self.kept.extend(keep_instance(scenario, round, index, instance, self.limit_ns));
+        }
+        let end = self.kept.iter().skip(first).map(|kept| kept.end).max()?;
+        let trigger = self.select_trigger(first, was_stopped);
+        let recorded_ns = self.flight.as_ref().map(|flight| flight.late.lateness_ns);
+        let is_new = |trigger: &TickRef| {
+            recorded_ns.is_none_or(|ns| !self.ends_run && trigger.tick.lateness_ns > ns)
         };
-        let late = || ticks().filter(|(_, tick)| tick.lateness_ns > self.limit_ns);
-        self.late_ticks += late().count() as u64;
-        let latest =
-            |a: &(usize, KeptTick), b: &(usize, KeptTick)| a.1.lateness_ns.cmp(&b.1.lateness_ns);
-        let first_late = || late().min_by_key(|(_, tick)| tick.came());
-        let counts = match self.ends {
-            // By the clock of the loop it was over the limit, by that of the round a few
-            // nanoseconds below.
-            true if ended => first_late().or_else(|| ticks().max_by(latest)),
-            true => first_late(),
-            false => late().max_by(latest),
-        };
-        let known = self.flight.as_ref().map(|flight| flight.late.lateness_ns);
-        let is_new = |tick: &KeptTick| known.is_none_or(|ns| !self.ends && tick.lateness_ns > ns);
-        let flight =
-            counts.filter(|(_, tick)| is_new(tick)).map(|(place, tick)| self.record(place, tick));
-        let counts = counts.map(|(place, tick)| self.late(place, &tick));
-        self.flight = flight.or_else(|| self.flight.take());
-        // What is older than a second is in no record to come.
-        while self
-            .kept
-            .front()
-            .is_some_and(|kept| came_last.saturating_duration_since(kept.ended) > LENGTH)
-        {
+        if let Some(trigger) = trigger.filter(is_new) {
+            self.flight = Some(self.build_flight(trigger));
+        }
+        let trigger = trigger.map(|trigger| self.describe(trigger));
+        let is_too_old =
+            |kept: &KeptInstance| end.saturating_duration_since(kept.end) > RECORDED_TIME;
+        while self.kept.front().is_some_and(is_too_old) {
             self.kept.pop_front();
         }
-        counts
+        trigger
     }
 
-    fn late(&self, place: usize, tick: &KeptTick) -> Late {
-        let FlightRound { subject, round, instance, .. } = &self.kept[place].of;
-        let (subject, round, instance) = (subject.clone(), *round, *instance);
-        Late { subject, round, instance, tick: tick.index, lateness_ns: tick.lateness_ns }
+    /// Counts the late ticks of the instances from `first` on, and selects the one to record.
+    fn select_trigger(&mut self, first: usize, was_stopped: bool) -> Option<TickRef> {
+        let ticks: Vec<TickRef> = (first..self.kept.len())
+            .flat_map(|instance| {
+                let ticks = self.kept[instance].ticks.iter();
+                ticks.map(move |&tick| TickRef { instance, tick })
+            })
+            .collect();
+        let late = || ticks.iter().copied().filter(|t| t.tick.lateness_ns > self.limit_ns);
+        let first_late = late().min_by_key(|t| t.tick.arrival());
+        let latest = late().max_by_key(|t| t.tick.lateness_ns);
+        let count = late().count() as u64;
+        self.late_ticks += count;
+        match self.ends_run {
+            // The tick was over the limit by the clock of the loop, but can be a few nanoseconds
+            // below it by the clock of the round.
+            true if was_stopped => {
+                first_late.or_else(|| ticks.iter().copied().max_by_key(|t| t.tick.lateness_ns))
+            }
+            true => first_late,
+            false => latest,
+        }
     }
 
-    /// Late ticks so far.
+    fn describe(&self, TickRef { instance, tick }: TickRef) -> FlightTrigger {
+        let FlightRound { subject, round, instance, .. } = &self.kept[instance].round;
+        FlightTrigger {
+            subject: subject.clone(),
+            round: *round,
+            instance: *instance,
+            tick: tick.index,
+            lateness_ns: tick.lateness_ns,
+        }
+    }
+
+    /// The number of late ticks so far.
     pub fn late_ticks(&self) -> u64 {
         self.late_ticks
     }
 
-    /// The record, where there was a late tick.
+    /// Returns the record, if there was a late tick.
     pub fn finish(self) -> Option<Flight> {
         self.flight
     }
 
-    #[allow(clippy::disallowed_methods, reason = "the tick by the calendar")]
-    fn record(&self, place: usize, late: KeptTick) -> Flight {
-        let came = late.came();
-        let at = SystemTime::now() - Instant::now().saturating_duration_since(came);
+    #[allow(clippy::disallowed_methods, reason = "the calendar time of the tick")]
+    fn build_flight(&self, trigger: TickRef) -> Flight {
+        let arrival = trigger.tick.arrival();
+        let at = SystemTime::now() - Instant::now().saturating_duration_since(arrival);
         Flight {
             schema: SCHEMA.to_owned(),
             at_utc: humantime::format_rfc3339_micros(at).to_string(),
-            length_ns: LENGTH.as_nanos() as u64,
+            length_ns: RECORDED_TIME.as_nanos() as u64,
             limit_ns: self.limit_ns.unsigned_abs(),
-            ended: self.ends,
-            late: self.late(place, &late),
-            rounds: self.kept.iter().filter_map(|kept| kept.before(came)).collect(),
+            ended: self.ends_run,
+            late: self.describe(trigger),
+            rounds: self.kept.iter().filter_map(|kept| kept.relative_to(arrival)).collect(),
         }
     }
 }
 
-/// Nanoseconds from one instant to another, negative backwards.
-fn between(from: Instant, to: Instant) -> i64 {
+/// Returns the nanoseconds from one instant to another, negative if it is earlier.
+fn signed_ns(from: Instant, to: Instant) -> i64 {
     let ns = |duration: Duration| i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX);
     to.checked_duration_since(from).map_or_else(|| -ns(from.saturating_duration_since(to)), ns)
 }
 
-fn kept(
+/// Keeps an instance of a round, unless none of its ticks came.
+fn keep_instance(
     scenario: &Scenario,
     round: &MeasuredRound,
-    i: u64,
+    index: u64,
     instance: &Instance,
     limit_ns: i64,
-) -> Option<Kept> {
+) -> Option<KeptInstance> {
     let samples = &instance.samples;
-    let ticks = samples.ticks.iter().zip(&samples.lateness_ns);
     let due = |tick: u64| {
         instance.start + Duration::from_nanos(samples.grid.deadline_ns(tick).unsigned_abs())
     };
+    let ticks = samples.ticks.iter().zip(&samples.lateness_ns);
     let ticks: Vec<KeptTick> = ticks
         .map(|(&index, &lateness_ns)| KeptTick { index, due: due(index), lateness_ns })
         .collect();
-    let ended = ticks.iter().map(KeptTick::came).max()?;
+    let end = ticks.iter().map(KeptTick::arrival).max()?;
     let origin = round.instances.first()?.start;
-    let why = round.diagnosis.as_ref();
-    let asked = why.map(|why| &why.round);
-    // In the order of the ticks: those that came, and no others, are asked.
-    let mut explained = asked
-        .into_iter()
-        .flat_map(|asked| asked.ticks.iter().filter(|tick| tick.instance == i))
-        .peekable();
-    let known = asked.map(|asked| asked.known).unwrap_or_default();
-    let tick = |tick: &KeptTick| {
-        while explained.next_if(|asked| asked.tick < tick.index).is_some() {}
-        let cause = explained
-            .peek()
-            .filter(|asked| asked.tick == tick.index && tick.lateness_ns > limit_ns);
-        let behind = |(comm, ns): &(String, u64)| Behind { comm: comm.clone(), ns: *ns };
+    let diagnosis = round.diagnosis.as_ref();
+    // Switches belong to the round as a whole and are listed with its first instance.
+    let round_diagnosis = diagnosis.filter(|_| index == 0);
+    let round = FlightRound {
+        subject: scenario.id.clone(),
+        round: round.index,
+        instance: index,
+        period_ns: scenario.period_ns(),
+        profiled: diagnosis.is_some(),
+        ticks: flight_ticks(&ticks, diagnosis, index, limit_ns),
+        switches: round_diagnosis.and_then(flight_switches),
+        assignments: round_diagnosis.and_then(cpu_assignments),
+    };
+    Some(KeptInstance { round, ticks, origin, end })
+}
+
+/// Converts the ticks of an instance. Adds the causes of late ticks if the round was profiled.
+fn flight_ticks(
+    ticks: &[KeptTick],
+    diagnosis: Option<&RoundDiagnosis>,
+    instance: u64,
+    limit_ns: i64,
+) -> Vec<FlightTick> {
+    let known = diagnosis.map(|d| d.round.known).unwrap_or_default();
+    let profiled = diagnosis.into_iter().flat_map(|d| &d.round.ticks);
+    // Both sequences are in the order of the ticks.
+    let mut profiled = profiled.filter(|tick| tick.instance == instance).peekable();
+    let convert = |tick: &KeptTick| {
+        while profiled.next_if(|p| p.tick < tick.index).is_some() {}
+        let is_late = tick.lateness_ns > limit_ns;
+        let cause = profiled.peek().filter(|p| p.tick == tick.index && is_late);
         FlightTick {
             tick: tick.index,
             deadline_ns: 0,
             lateness_ns: tick.lateness_ns,
-            causes_ns: cause.map(|asked| asked.parts.shares(known)),
-            behind: cause
-                .map(|asked| asked.behind.iter().map(behind).collect())
-                .filter(|all: &Vec<_>| !all.is_empty()),
+            causes_ns: cause.map(|p| p.parts.shares(known)),
+            behind: cause.and_then(|p| threads_behind(p)),
         }
     };
-    let of = FlightRound {
-        subject: scenario.id.clone(),
-        round: round.index,
-        instance: i,
-        period_ns: scenario.period_ns(),
-        asked: why.is_some(),
-        ticks: ticks.iter().map(tick).collect(),
-        switches: why.filter(|_| i == 0).and_then(|why| {
-            let of_thread = |(thread, switches): (u64, &Vec<files::why::Switch>)| {
-                let switch = |s: &files::why::Switch| FlightSwitch {
-                    at_ns: s.at_ns,
-                    thread,
-                    cpu: s.cpu,
-                    kind: kind(s.kind).to_owned(),
-                };
-                switches.iter().map(switch).collect::<Vec<_>>()
-            };
-            let recorded =
-                (0..).zip(&why.threads).filter_map(|(n, t)| Some((n, t.switches.as_ref()?)));
-            let mut all: Vec<FlightSwitch> = recorded.flat_map(of_thread).collect();
-            all.sort_by_key(|switch| switch.at_ns);
-            (!all.is_empty()).then_some(all)
-        }),
-        given: why.filter(|why| i == 0 && !why.occupants.is_empty()).map(|why| {
-            let of_cpu = |(&cpu, list): (&u32, &Vec<files::why::Occupant>)| {
-                let given = |o: &files::why::Occupant| Given {
-                    at_ns: o.at_ns,
-                    cpu,
-                    thread: o.thread,
-                    comm: None,
-                };
-                list.iter().map(given).collect::<Vec<_>>()
-            };
-            let mut all: Vec<Given> = why.occupants.iter().flat_map(of_cpu).collect();
-            all.sort_by_key(|given| (given.at_ns, given.cpu));
-            all
-        }),
-    };
-    Some(Kept { of, ticks, origin, ended })
+    ticks.iter().map(convert).collect()
 }
 
-fn kind(kind: SwitchKind) -> &'static str {
+fn threads_behind(tick: &ProfiledTick) -> Option<Vec<Behind>> {
+    let behind = tick.behind.iter().map(|(comm, ns)| Behind { comm: comm.clone(), ns: *ns });
+    let behind: Vec<Behind> = behind.collect();
+    (!behind.is_empty()).then_some(behind)
+}
+
+fn flight_switches(diagnosis: &RoundDiagnosis) -> Option<Vec<FlightSwitch>> {
+    let mut all = Vec::new();
+    for (thread, recorded) in (0..).zip(&diagnosis.threads) {
+        let convert = |s: &Switch| FlightSwitch {
+            at_ns: s.at_ns,
+            thread,
+            cpu: s.cpu,
+            kind: switch_kind_name(s.kind).to_owned(),
+        };
+        all.extend(recorded.switches.iter().flatten().map(convert));
+    }
+    all.sort_by_key(|switch| switch.at_ns);
+    (!all.is_empty()).then_some(all)
+}
+
+fn cpu_assignments(diagnosis: &RoundDiagnosis) -> Option<Vec<CpuAssignment>> {
+    let mut all = Vec::new();
+    for (&cpu, occupants) in &diagnosis.occupants {
+        let convert =
+            |o: &Occupant| CpuAssignment { at_ns: o.at_ns, cpu, thread: o.thread, comm: None };
+        all.extend(occupants.iter().map(convert));
+    }
+    all.sort_by_key(|assignment| (assignment.at_ns, assignment.cpu));
+    (!diagnosis.occupants.is_empty()).then_some(all)
+}
+
+fn switch_kind_name(kind: SwitchKind) -> &'static str {
     match kind {
         SwitchKind::On => "on",
         SwitchKind::Preempted => "preempted",
@@ -322,37 +368,41 @@ fn kind(kind: SwitchKind) -> &'static str {
     }
 }
 
-impl Kept {
-    /// What of it was in the time before a moment, or after it; `None` where nothing was.
-    fn before(&self, came: Instant) -> Option<FlightRound> {
-        let least = -(LENGTH.as_nanos() as i64);
-        let ticks = self.of.ticks.iter().zip(&self.ticks);
+impl KeptInstance {
+    /// Converts the times to be relative to the late tick's arrival, and removes what is older than
+    /// a record. Returns `None` if no tick remains.
+    fn relative_to(&self, arrival: Instant) -> Option<FlightRound> {
+        let oldest_ns = -(RECORDED_TIME.as_nanos() as i64);
+        let ticks = self.round.ticks.iter().zip(&self.ticks);
         let ticks = ticks.map(|(tick, kept)| FlightTick {
-            deadline_ns: between(came, kept.due),
+            deadline_ns: signed_ns(arrival, kept.due),
             ..tick.clone()
         });
         let ticks: Vec<FlightTick> =
-            ticks.filter(|tick| tick.deadline_ns + tick.lateness_ns >= least).collect();
+            ticks.filter(|tick| tick.deadline_ns + tick.lateness_ns >= oldest_ns).collect();
         if ticks.is_empty() {
             return None;
         }
-        let shift_ns = between(came, self.origin);
-        let switches = self.of.switches.as_ref().map(|all| {
-            let shifted =
-                all.iter().map(|s| FlightSwitch { at_ns: s.at_ns + shift_ns, ..s.clone() });
-            shifted.filter(|s| s.at_ns >= least).collect()
-        });
-        let given = self.of.given.as_ref().map(|all| {
-            let comm = |thread| if thread == 0 { None } else { os::thread_name(thread) };
-            let shifted = all.iter().map(|g| Given {
-                at_ns: g.at_ns + shift_ns,
-                comm: comm(g.thread),
-                ..g.clone()
-            });
-            shifted.filter(|g| g.at_ns >= least).collect()
-        });
-        Some(FlightRound { ticks, switches, given, ..self.of.clone() })
+        let shift_ns = signed_ns(arrival, self.origin);
+        let is_recent = |at_ns: i64| at_ns + shift_ns >= oldest_ns;
+        let mut round = FlightRound { ticks, ..self.round.clone() };
+        if let Some(switches) = &mut round.switches {
+            switches.retain(|switch| is_recent(switch.at_ns));
+            switches.iter_mut().for_each(|switch| switch.at_ns += shift_ns);
+        }
+        if let Some(assignments) = &mut round.assignments {
+            assignments.retain(|assignment| is_recent(assignment.at_ns));
+            for assignment in assignments {
+                assignment.at_ns += shift_ns;
+                assignment.comm = thread_name(assignment.thread);
+            }
+        }
+        Some(round)
     }
+}
+
+fn thread_name(thread: u32) -> Option<String> {
+    if thread == 0 { None } else { os::thread_name(thread) }
 }
 
 #[cfg(test)]
@@ -360,7 +410,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_published_schema_is_of_this_document() {
+    fn schema_is_current() {
         let schema = serde_json::to_value(schemars::schema_for!(Flight)).unwrap();
         crate::file_io::check_schema("osjitter.flight.1.json", &schema);
     }

@@ -1,71 +1,75 @@
-//! What a person sees while a run goes on: a line for each subject, and the latest ticks so far.
-//! Pure: `live_terminal` draws it.
+//! The contents of the live view of a run: a line for each subject, and the latest ticks so far.
+//!
+//! This module does no I/O; `live_terminal` draws the frames.
+
+use std::ops::Range;
 
 use cli::align::align;
 use cli::time::{format_share, format_time};
 use hdrhistogram::Histogram;
 use jitterstat::stats::quantile;
 
-/// Digits that the running figures keep.
-const DIGITS: u8 = 3;
-/// Columns that a terminal too narrow for all goes without, the first of them first.
-const FIRST_TO_GO: [&str; 4] = ["ticks", "p50", "max", "missed"];
-/// The latest ticks of a run are shown as they come, so many lines of them.
-const NOTABLE: usize = 3;
+/// The significant digits of the running percentiles.
+const HISTOGRAM_DIGITS: u8 = 3;
+/// The columns that are dropped, in this order, until the table fits a narrow terminal.
+const OPTIONAL_COLUMNS: [&str; 4] = ["ticks", "p50", "max", "missed"];
+/// The number of lines that report the latest ticks of a run.
+const MAX_NOTABLE_LINES: usize = 3;
 
+/// A subject so far.
 #[derive(Clone, Debug)]
 struct Row {
     name: String,
-    asked: u64,
+    planned_ticks: u64,
     period_ns: u64,
     missed: u64,
     skipped: u64,
     max_ns: Option<i64>,
-    seen: Histogram<u64>,
+    histogram: Histogram<u64>,
 }
 
 /// All subjects of a run so far.
 #[derive(Clone, Debug, Default)]
-pub struct Live {
+pub struct LiveState {
     rows: Vec<Row>,
     current: Option<usize>,
     notable: Vec<String>,
 }
 
-impl Live {
-    /// Adds a subject and the number of its ticks.
-    pub fn add(&mut self, name: &str, asked: u64, period_ns: u64) {
-        let seen = Histogram::new(DIGITS).expect("3 digits are within the bounds");
+impl LiveState {
+    /// Adds a subject with the number of its planned ticks.
+    pub fn add(&mut self, name: &str, planned_ticks: u64, period_ns: u64) {
+        let histogram = Histogram::new(HISTOGRAM_DIGITS).expect("3 digits are within the bounds");
         self.rows.push(Row {
             name: name.to_owned(),
-            asked,
+            planned_ticks,
             period_ns,
             missed: 0,
             skipped: 0,
             max_ns: None,
-            seen,
+            histogram,
         });
     }
 
-    /// The subject that runs next.
-    pub fn start(&mut self, place: usize) {
-        self.current = Some(place);
+    /// Marks the subject that runs next.
+    pub fn start(&mut self, index: usize) {
+        self.current = Some(index);
     }
 
-    /// Takes what a subject did in one round, counted from 0; `skipped` ticks never came.
-    pub fn take(&mut self, place: usize, round: u64, lateness_ns: &[i64], skipped: u64) {
-        let Some(row) = self.rows.get_mut(place) else { return };
+    /// Records a round of a subject, counted from 0. `skipped` ticks of it never came.
+    pub fn record(&mut self, index: usize, round: u64, lateness_ns: &[i64], skipped: u64) {
+        let Some(row) = self.rows.get_mut(index) else { return };
         let period = i64::try_from(row.period_ns).unwrap_or(i64::MAX);
         row.skipped += skipped;
         row.missed += skipped + lateness_ns.iter().filter(|&&late| late >= period).count() as u64;
         for &late in lateness_ns {
-            row.seen
+            row.histogram
                 .record(u64::try_from(late).unwrap_or(0))
                 .expect("an auto-resizing histogram takes any i64");
         }
         let Some(&latest) = lateness_ns.iter().max() else { return };
         if row.max_ns.is_none_or(|max| latest > max) {
-            // The latest of a first round is no news.
+            // The latest tick of a first round is not reported.
             if row.max_ns.is_some() {
                 let line = format!(
                     "{}: {} late in round {}, its latest so far",
@@ -74,53 +78,25 @@ impl Live {
                     round + 1
                 );
                 self.notable.push(line);
-                let drop = self.notable.len().saturating_sub(NOTABLE);
-                self.notable.drain(..drop);
+                let excess = self.notable.len().saturating_sub(MAX_NOTABLE_LINES);
+                self.notable.drain(..excess);
             }
             row.max_ns = Some(latest);
         }
     }
 
-    /// The picture, at most so many columns and lines large; without a line break at its end.
-    /// Subjects for which there is no room are counted; the one that runs is always shown.
+    /// Formats a frame of at most these columns and lines, without a line break at its end.
+    ///
+    /// Subjects that do not fit are counted. The running subject is always shown.
     pub fn frame(&self, columns: usize, lines: usize) -> String {
-        let room = lines.saturating_sub(1 + NOTABLE).max(1);
-        let first = match self.current {
-            _ if self.rows.len() <= room => 0,
-            // The last line of the room says how many are not shown.
-            current => current.unwrap_or(0).saturating_sub(room.saturating_sub(2)),
-        };
-        let shown = if self.rows.len() <= room { room } else { room.saturating_sub(1).max(1) };
-        let mut cells = vec![vec![
-            "lateness".to_owned(),
-            "ticks".to_owned(),
-            "p50".to_owned(),
-            "p99".to_owned(),
-            "max".to_owned(),
-            "missed".to_owned(),
-        ]];
-        for (i, row) in self.rows.iter().enumerate().skip(first).take(shown) {
-            let figure = |ns: Option<i64>| ns.map_or("-".to_owned(), format_time);
-            let mark = if self.current == Some(i) { ">" } else { " " };
-            cells.push(vec![
-                format!("{mark} {}", row.name),
-                format!("{}/{}", row.seen.len(), row.asked),
-                figure(percentile(row, 0.5)),
-                figure(percentile(row, 0.99)),
-                figure(row.max_ns),
-                format_share(row.missed, row.seen.len() + row.skipped),
-            ]);
+        let visible = self.visible_rows(lines);
+        let mut cells = vec![HEADING.map(str::to_owned).to_vec()];
+        for (i, row) in self.rows.iter().enumerate().skip(visible.start).take(visible.len()) {
+            cells.push(row.cells(self.current == Some(i)));
         }
-        for goes in FIRST_TO_GO {
-            let too_wide = align(&cells, 1).lines().any(|line| line.chars().count() > columns);
-            if let Some(place) =
-                cells[0].iter().position(|heading| heading == goes).filter(|_| too_wide)
-            {
-                cells.iter_mut().for_each(|row| drop(row.remove(place)));
-            }
-        }
+        drop_columns(&mut cells, columns);
         let mut text: Vec<String> = align(&cells, 1).lines().map(str::to_owned).collect();
-        let hidden = self.rows.len().saturating_sub(first + shown) + first;
+        let hidden = self.rows.len().saturating_sub(visible.end) + visible.start;
         if hidden > 0 {
             text.push(format!("  and {hidden} more"));
         }
@@ -130,12 +106,51 @@ impl Live {
             text.iter().map(|line| line.chars().take(columns).collect()).collect();
         cut.join("\n")
     }
+
+    /// The rows that fit next to the heading and the notable lines.
+    fn visible_rows(&self, lines: usize) -> Range<usize> {
+        let capacity = lines.saturating_sub(1 + MAX_NOTABLE_LINES).max(1);
+        if self.rows.len() <= capacity {
+            return 0..capacity;
+        }
+        // The last line counts the hidden rows.
+        let first = self.current.unwrap_or(0).saturating_sub(capacity.saturating_sub(2));
+        first..first + capacity.saturating_sub(1).max(1)
+    }
+}
+
+const HEADING: [&str; 6] = ["lateness", "ticks", "p50", "p99", "max", "missed"];
+
+impl Row {
+    fn cells(&self, is_running: bool) -> Vec<String> {
+        let format_lateness = |ns: Option<i64>| ns.map_or("-".to_owned(), format_time);
+        let mark = if is_running { ">" } else { " " };
+        vec![
+            format!("{mark} {}", self.name),
+            format!("{}/{}", self.histogram.len(), self.planned_ticks),
+            format_lateness(percentile(self, 0.5)),
+            format_lateness(percentile(self, 0.99)),
+            format_lateness(self.max_ns),
+            format_share(self.missed, self.histogram.len() + self.skipped),
+        ]
+    }
+}
+
+/// Drops optional columns until the table fits.
+fn drop_columns(cells: &mut [Vec<String>], columns: usize) {
+    for column in OPTIONAL_COLUMNS {
+        let is_too_wide = align(cells, 1).lines().any(|line| line.chars().count() > columns);
+        let index = cells[0].iter().position(|heading| heading == column);
+        if let Some(index) = index.filter(|_| is_too_wide) {
+            cells.iter_mut().for_each(|row| drop(row.remove(index)));
+        }
+    }
 }
 
 fn percentile(row: &Row, q: f64) -> Option<i64> {
-    let n = usize::try_from(row.seen.len()).unwrap_or(usize::MAX);
+    let n = usize::try_from(row.histogram.len()).unwrap_or(usize::MAX);
     quantile::is_supported(n, q)
-        .then(|| i64::try_from(row.seen.value_at_quantile(q)).unwrap_or(i64::MAX))
+        .then(|| i64::try_from(row.histogram.value_at_quantile(q)).unwrap_or(i64::MAX))
 }
 
 #[cfg(test)]
@@ -143,20 +158,20 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn two() -> Live {
-        let mut live = Live::default();
+    fn two_subjects() -> LiveState {
+        let mut live = LiveState::default();
         live.add("os-interval", 40, 500_000);
         live.add("tokio-interval", 40, 500_000);
         live
     }
 
     #[test]
-    fn counts_percentiles_and_the_latest_so_far() {
-        let mut live = two();
+    fn frame_shows_counts_and_percentiles() {
+        let mut live = two_subjects();
         live.start(1);
-        live.take(0, 0, &[14_000; 20], 0);
-        live.take(1, 0, &[1_200_000; 20], 0);
-        live.take(0, 1, &[15_000, 16_000], 1);
+        live.record(0, 0, &[14_000; 20], 0);
+        live.record(1, 0, &[1_200_000; 20], 0);
+        live.record(0, 1, &[15_000, 16_000], 1);
         let frame = live.frame(80, 24);
         let lines: Vec<&str> = frame.lines().collect();
         assert_eq!(lines[0], "lateness          ticks      p50  p99      max  missed");
@@ -166,9 +181,9 @@ mod tests {
     }
 
     #[test]
-    fn a_narrow_terminal_goes_without_whole_columns() {
-        let mut live = two();
-        live.take(0, 0, &[14_000; 20], 0);
+    fn narrow_terminal_drops_whole_columns() {
+        let mut live = two_subjects();
+        live.record(0, 0, &[14_000; 20], 0);
         let frame =
             |columns| live.frame(columns, 24).lines().map(str::to_owned).collect::<Vec<_>>();
         assert_eq!(
@@ -186,15 +201,15 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_frame_keeps_to_the_terminal_and_shows_what_runs(
+        fn frame_fits_terminal(
             subjects in 1_usize..40, current in any::<prop::sample::Index>(), columns in 1_usize..200, lines in 1_usize..60,
             late in proptest::collection::vec(any::<i64>(), 1..20),
         ) {
-            let mut live = Live::default();
+            let mut live = LiveState::default();
             (0..subjects).for_each(|i| live.add(&format!("subject-{i}-of-many"), u64::MAX, 1));
             let current = current.index(subjects);
             live.start(current);
-            (0..5).for_each(|round| live.take(current, round, &late[..late.len().min(1 + round as usize)], 3));
+            (0..5).for_each(|round| live.record(current, round, &late[..late.len().min(1 + round as usize)], 3));
             let frame = live.frame(columns, lines);
             prop_assert!(frame.lines().count() <= lines);
             prop_assert!(frame.lines().all(|l| l.chars().count() <= columns));

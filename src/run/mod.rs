@@ -1,16 +1,17 @@
-//! `osjitter run`.
+//! `osjitter run`: measures a plan and reports the result.
 
 pub mod args;
 mod flight;
-mod late;
+mod late_ticks;
 mod live_terminal;
 mod live_view;
 pub mod new_plan;
 pub mod plan_file;
-mod stream;
+mod round_stream;
 
 use std::io::Write;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::SystemTime;
 
 use cli::exit::{self, Error, ExitStatus};
@@ -22,170 +23,139 @@ use engine::measure::late_watch::LateWatch;
 use engine::measure::load::Loads;
 use engine::measure::order::Observer;
 use engine::measure::program::StartupCosts;
-use engine::measure::record::{self, Conditions, RoundListener, RoundResult};
+use engine::measure::record::{self, Conditions, RoundResult};
 use engine::measure::round::MeasuredRound;
 use engine::scenario::{Plan, Scenario, ScenarioArgs};
 use files::file::File as _;
 use files::fitness::Verdict;
 use files::report::{Report, Status};
 
-use crate::file_io::Directory;
+use crate::file_io::OutputDirectory;
 use crate::render::formats::Format;
 use crate::run::args::RunArgs;
-use crate::run::late::LateTicks;
+use crate::run::late_ticks::{LateOutcome, LateTicks};
 use crate::run::live_terminal::LiveView;
 use crate::run::plan_file::PlanArgs;
-use crate::run::stream::Stream;
-use crate::{earlier, file_io, interrupt, render, terminal};
+use crate::run::round_stream::RoundStream;
+use crate::{file_io, interrupt, previous_runs, render, terminal};
 
+const REPORT: &str = "report.json";
+const PAGE: &str = "report.html";
+const FLIGHT: &str = "flight.json";
+
+/// Measures a plan and reports the result.
 pub fn run(args: &RunArgs) -> exit::Result<ExitStatus> {
-    let plan = plan(args)?;
+    let plan = read_plan(args)?;
     if args.print_plan {
-        let text = plan_file::to_toml(&plan);
-        print(&text)?;
+        print(&plan_file::to_toml(&plan))?;
         return Ok(ExitStatus::Done);
     }
-    plan.check_memory()?;
-    let host = host::capture();
-    let started_utc = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
-    let stop = Arc::default();
-    let late = LateTicks::of(&args.late, &stop)?;
-    interrupt::stop_on_interrupt(&stop)?;
-    let starts = StartupCosts::measure(&plan, &stop)?;
-    // Before this thread is bound or made urgent: a load is the rest of the machine.
-    let mut loads = Loads::start(&plan.scenarios)?;
-    let changes = record::apply_changes(&plan)?;
-    // Last: what is refused above leaves no directory behind.
-    let out = Directory::open(args.out.as_deref(), &started_utc)?;
-    announce(&plan, args.quiet);
-
-    let mut watched = Watched { view: view(&plan, args), plan: &plan, late };
-    let conditions = Conditions { host, changes, started_utc, starts };
-    let mut stream = (args.format == Format::Jsonl).then(|| Stream::new(&stop));
-    let mut listener = stream
-        .as_mut()
-        .map(|stream| |id: &str, measured: RoundResult<'_>| stream.add(id, measured));
-    let listener = listener.as_mut().map(|listener| listener as &mut RoundListener<'_>);
-    let mut report = record::measure(&plan, conditions, &mut loads, &stop, &mut watched, listener);
-    report.loads = loads.end();
-    watched.view.finish();
-    let late = watched.late.map(|late| late.finish(&mut report));
-
-    let json = report.to_json();
-    let flight = late.as_ref().and_then(|late| late.flight.as_ref());
-    let flight = flight.map(|flight| serde_json::to_string(flight).expect("plain data") + "\n");
-    if late.is_some() && flight.is_none() {
-        // One that is there is of another run.
-        let _ = std::fs::remove_file(out.path(FLIGHT));
-    }
-    let saved = save(&out, &report, &json, flight.as_deref(), args.svg);
-    let complete = report.subjects.iter().all(|s| s.status == Status::Measured);
-    let unfit = report.fitness.as_ref().is_some_and(|f| f.verdict == Verdict::Unfit);
-    let written = match (stream, args.format) {
-        (Some(stream), _) => stream.finish(report),
-        (None, Format::Table) => print(&table(&report, args, &out)),
-        (None, _) => print(&json),
-    };
+    let mut outcome = Session::prepare(plan, args)?.measure();
+    let saved = outcome.save();
+    // The results are printed even if they could not be saved.
+    let printed = outcome.print();
     if saved.is_ok() {
-        terminal::note(args.quiet, &format!("report: {}", out.path(REPORT).display()));
-        terminal::note_link(args.quiet, "page: ", &out.path(PAGE));
-        if flight.is_some() {
-            terminal::note(args.quiet, &format!("flight record: {}", out.path(FLIGHT).display()));
-        }
+        outcome.announce_files();
     }
-    let broken = late.as_ref().is_some_and(|late| late.ended);
-    let failed = late.is_some_and(|late| late.conclude(&out.path(FLIGHT), args.quiet));
-    // What was measured is shown even where it cannot be kept.
-    saved.and(written)?;
-    if broken {
-        return Ok(ExitStatus::Regressed);
-    }
-    Ok(if complete && !failed && !(args.strict && unfit) {
-        ExitStatus::Done
-    } else {
-        ExitStatus::NotMeasured
-    })
+    let status = outcome.conclude();
+    saved.and(printed)?;
+    Ok(status)
 }
 
 fn print(text: &str) -> exit::Result<()> {
     std::io::stdout().write_all(text.as_bytes()).map_err(Error::from_stdout)
 }
 
-/// The table, and what stands below it.
-fn table(report: &Report, args: &RunArgs, out: &Directory) -> String {
-    let (words, columns) = (!args.quiet, terminal::columns());
-    let table =
-        render::table::render_reports(std::slice::from_ref(report), &args.table, columns, words);
-    let last = words.then(|| earlier::against_the_last(report, &out.path(REPORT))).flatten();
-    let last = last.map_or(String::new(), |line| wrap_paragraph(&line, columns));
-    let bars = args.histogram.then(|| format!("\n{}", render::bars::text(report, columns)));
-    table + &to_printable(&last) + &bars.unwrap_or_default()
-}
-
-const REPORT: &str = "report.json";
-const PAGE: &str = "report.html";
-const FLIGHT: &str = "flight.json";
-
-/// Writes the report and what is drawn of it, the report last: where it is new, so is the rest.
-fn save(
-    out: &Directory,
-    report: &Report,
-    json: &str,
-    flight: Option<&str>,
-    svg: bool,
-) -> exit::Result<()> {
-    let page = render::html::page(std::slice::from_ref(report));
-    let pictures = if svg { render::svg::pictures(report) } else { Vec::new() };
-    let pictures = pictures.iter().map(|p| (p.name.as_str(), p.svg.as_str()));
-    let flight = flight.map(|flight| (FLIGHT, flight));
-    out.place(
-        &pictures.chain(flight).chain([(PAGE, page.as_str()), (REPORT, json)]).collect::<Vec<_>>(),
-    )
-}
-
-fn plan(args: &RunArgs) -> exit::Result<Plan> {
+/// Reads the plan of the arguments, and of the file that they name.
+fn read_plan(args: &RunArgs) -> exit::Result<Plan> {
     let given = args.plan_args()?;
-    let Some(path) = &args.plan else { return given.plan(&PlanArgs::default()) };
+    let Some(path) = &args.plan else { return given.to_plan(&PlanArgs::default()) };
     let name = path.display().to_string();
-    let text = file_io::read_text(&file_io::resolved(path)).map_err(|e| e.context("the plan"))?;
+    let text = file_io::read_text(&file_io::resolve(path)).map_err(|e| e.context("the plan"))?;
     let file = plan_file::parse(&name, &text)?;
-    let plan = given.plan(&file)?;
+    let plan = given.to_plan(&file)?;
     for flag in given.defaults.overridden_flags(&file.scenarios) {
-        terminal::note(
-            false,
-            &format!("{flag} has no effect: each scenario of {name} states its own"),
-        );
+        let note = format!("{flag} has no effect: each scenario of {name} sets its own value");
+        terminal::note(false, &note);
     }
-    if ![&given.defaults, &file.defaults]
-        .into_iter()
-        .chain(&file.scenarios)
-        .any(ScenarioArgs::has_subject)
-    {
-        terminal::note(
-            args.quiet,
-            &format!("{name} names no subject: the default ones are measured"),
-        );
+    let mut sources = [&given.defaults, &file.defaults].into_iter().chain(&file.scenarios);
+    if !sources.any(ScenarioArgs::has_subject) {
+        let note = format!("{name} names no subject: measuring the default ones");
+        terminal::note(args.quiet, &note);
     }
     Ok(plan)
 }
 
-fn announce(plan: &Plan, quiet: bool) {
+/// A run that is ready to measure.
+struct Session<'a> {
+    plan: Plan,
+    args: &'a RunArgs,
+    stop: Arc<AtomicBool>,
+    late: Option<LateTicks>,
+    loads: Loads,
+    conditions: Conditions,
+    out: OutputDirectory,
+}
+
+impl<'a> Session<'a> {
+    /// Checks and sets up everything that can fail, before anything is measured or written.
+    fn prepare(plan: Plan, args: &'a RunArgs) -> exit::Result<Self> {
+        plan.check_memory()?;
+        let host = host::capture();
+        let started_utc = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
+        let stop = Arc::default();
+        let late = LateTicks::from_args(&args.late, &stop)?;
+        interrupt::stop_on_interrupt(&stop)?;
+        let starts = StartupCosts::measure(&plan, &stop)?;
+        // Loads start first, so that they do not inherit the CPU and the scheduling class of the
+        // measuring thread.
+        let loads = Loads::start(&plan.scenarios)?;
+        let changes = record::apply_changes(&plan)?;
+        // The directory comes last, so that a failed setup does not leave one.
+        let out = OutputDirectory::open(args.out.as_deref(), &started_utc)?;
+        let conditions = Conditions { host, changes, started_utc, starts };
+        Ok(Self { plan, args, stop, late, loads, conditions, out })
+    }
+
+    fn measure(self) -> Outcome<'a> {
+        let Self { plan, args, stop, late, mut loads, conditions, out } = self;
+        announce_plan(&plan, args.quiet);
+        let mut observer = RunObserver { view: live_view(&plan, args), plan: &plan, late };
+        let mut stream = (args.format == Format::Jsonl).then(|| RoundStream::new(&stop));
+        let mut report = match &mut stream {
+            Some(stream) => {
+                let mut listener = |id: &str, result: RoundResult<'_>| stream.add(id, result);
+                let listener = Some(&mut listener as &mut record::RoundListener<'_>);
+                record::measure(&plan, conditions, &mut loads, &stop, &mut observer, listener)
+            }
+            None => record::measure(&plan, conditions, &mut loads, &stop, &mut observer, None),
+        };
+        report.loads = loads.end();
+        observer.view.finish();
+        let late = observer.late.map(|late| late.finish(&mut report));
+        let flight = late.as_ref().and_then(|late| late.flight.as_ref());
+        let flight = flight.map(|flight| serde_json::to_string(flight).expect("plain data") + "\n");
+        Outcome { args, out, json: report.to_json(), report, flight, late, stream }
+    }
+}
+
+fn announce_plan(plan: &Plan, quiet: bool) {
     let time = match plan.expected_duration().as_secs_f64() {
         s if s < 1.0 => "less than a second".to_owned(),
         s => format!("about {}", format_duration(s)),
     };
-    let ticks = &plan.scenarios[0].ticks;
-    let same = plan.scenarios.iter().all(|s| s.ticks == *ticks);
-    let each = if same { format!("{ticks} ticks") } else { "their ticks".to_owned() };
-    let n = plan.scenarios.len();
-    let subjects = if n == 1 { "subject" } else { "subjects" };
-    terminal::note(quiet, &format!("{n} {subjects} × {each}: {time}"));
+    let ticks = plan.scenarios[0].ticks;
+    let is_uniform = plan.scenarios.iter().all(|s| s.ticks == ticks);
+    let each = if is_uniform { format!("{ticks} ticks") } else { "their ticks".to_owned() };
+    let count = plan.scenarios.len();
+    let subjects = if count == 1 { "subject" } else { "subjects" };
+    terminal::note(quiet, &format!("{count} {subjects} × {each}: {time}"));
 }
 
-fn view(plan: &Plan, args: &RunArgs) -> LiveView {
-    // The short name, unless another scenario has it too.
-    let twins = |s: &Scenario| plan.scenarios.iter().filter(|t| t.subject == s.subject).count() > 1;
-    let name = |s: &Scenario| if twins(s) { s.id.clone() } else { s.subject.name() };
+fn live_view(plan: &Plan, args: &RunArgs) -> LiveView {
+    let is_ambiguous =
+        |s: &Scenario| plan.scenarios.iter().filter(|t| t.subject == s.subject).count() > 1;
+    let name = |s: &Scenario| if is_ambiguous(s) { s.id.clone() } else { s.subject.name() };
     let subjects = plan
         .scenarios
         .iter()
@@ -193,14 +163,15 @@ fn view(plan: &Plan, args: &RunArgs) -> LiveView {
     LiveView::new(subjects, plan.rounds(), args.quiet, !args.no_progress)
 }
 
-struct Watched<'a> {
+/// Passes the rounds of a run to the live view and to the late-tick handling.
+struct RunObserver<'a> {
     view: LiveView,
     plan: &'a Plan,
     late: Option<LateTicks>,
 }
 
-impl Watched<'_> {
-    fn place(&self, scenario: &Scenario) -> usize {
+impl RunObserver<'_> {
+    fn scenario_index(&self, scenario: &Scenario) -> usize {
         self.plan
             .scenarios
             .iter()
@@ -209,32 +180,113 @@ impl Watched<'_> {
     }
 }
 
-impl Observer for Watched<'_> {
+impl Observer for RunObserver<'_> {
     fn late_watch(&self) -> Option<Arc<LateWatch>> {
         self.late.as_ref().map(LateTicks::watch)
     }
 
     fn before_round(&mut self, scenario: &Scenario, _: u64) {
-        self.view.before(self.place(scenario));
+        self.view.start_round(self.scenario_index(scenario));
     }
 
     fn after_round(&mut self, scenario: &Scenario, result: &Result<MeasuredRound, String>) {
         if let (Some(late), Ok(round)) = (&mut self.late, result) {
             late.add(scenario, round);
         }
+        let index = self.scenario_index(scenario);
         match result {
-            // It is in no figure.
+            // The numbers exclude profiled rounds.
             Ok(round) if round.diagnosis.is_some() => {
-                self.view.after(self.place(scenario), round.index, std::iter::empty())
+                self.view.finish_round(index, round.index, std::iter::empty());
             }
             Ok(round) => {
                 let instances = round
                     .instances
                     .iter()
                     .map(|i| (i.samples.lateness_ns.as_slice(), i.samples.skipped()));
-                self.view.after(self.place(scenario), round.index, instances);
+                self.view.finish_round(index, round.index, instances);
             }
-            Err(reason) => self.view.say(&format!("{}: not measured: {reason}", scenario.id)),
+            Err(reason) => self.view.note(&format!("{}: not measured: {reason}", scenario.id)),
         }
+    }
+}
+
+/// A run that has been measured.
+struct Outcome<'a> {
+    args: &'a RunArgs,
+    out: OutputDirectory,
+    report: Report,
+    json: String,
+    flight: Option<String>,
+    late: Option<LateOutcome>,
+    stream: Option<RoundStream>,
+}
+
+impl Outcome<'_> {
+    /// Writes the report and its renderings. The report is written last: if it is new, so are the
+    /// other files.
+    fn save(&self) -> exit::Result<()> {
+        if self.late.is_some() && self.flight.is_none() {
+            // A flight record in the directory belongs to an earlier run.
+            let _ = std::fs::remove_file(self.out.path(FLIGHT));
+        }
+        let page = render::html::page(std::slice::from_ref(&self.report));
+        let pictures = if self.args.svg { render::svg::pictures(&self.report) } else { Vec::new() };
+        let mut files: Vec<(&str, &str)> =
+            pictures.iter().map(|p| (p.name.as_str(), p.svg.as_str())).collect();
+        files.extend(self.flight.as_deref().map(|flight| (FLIGHT, flight)));
+        files.extend([(PAGE, page.as_str()), (REPORT, self.json.as_str())]);
+        self.out.write_all(&files)
+    }
+
+    /// Prints the results. A stream loses the rounds of the report, which are printed already.
+    fn print(&mut self) -> exit::Result<()> {
+        match (self.stream.take(), self.args.format) {
+            (Some(stream), _) => stream.finish(&mut self.report),
+            (None, Format::Table) => print(&self.table()),
+            (None, _) => print(&self.json),
+        }
+    }
+
+    /// Formats the table, the comparison with the previous run and the histograms.
+    fn table(&self) -> String {
+        let (report, has_prose, columns) = (&self.report, !self.args.quiet, terminal::columns());
+        let reports = std::slice::from_ref(report);
+        let table = render::table::render_reports(reports, &self.args.table, columns, has_prose);
+        let comparison = has_prose
+            .then(|| previous_runs::compare_with_previous(report, &self.out.path(REPORT)))
+            .flatten()
+            .map_or(String::new(), |sentence| wrap_paragraph(&sentence, columns));
+        let histograms =
+            self.args.histogram.then(|| format!("\n{}", render::bars::text(report, columns)));
+        table + &to_printable(&comparison) + &histograms.unwrap_or_default()
+    }
+
+    fn announce_files(&self) {
+        let quiet = self.args.quiet;
+        terminal::note(quiet, &format!("report: {}", self.out.path(REPORT).display()));
+        terminal::note_link(quiet, "page: ", &self.out.path(PAGE));
+        if self.flight.is_some() {
+            let path = self.out.path(FLIGHT);
+            terminal::note(quiet, &format!("flight record: {}", path.display()));
+        }
+    }
+
+    /// Runs the late command, if it still has to run, and chooses the exit status.
+    fn conclude(self) -> ExitStatus {
+        let is_complete = self.report.subjects.iter().all(|s| s.status == Status::Measured);
+        let fitness = self.report.fitness.as_ref();
+        let is_unfit = fitness.is_some_and(|f| f.verdict == Verdict::Unfit);
+        let is_broken = self.late.as_ref().is_some_and(|late| late.stopped_run);
+        let flight_path = self.out.path(FLIGHT);
+        let has_failed_command =
+            self.late.is_some_and(|late| late.conclude(&flight_path, self.args.quiet));
+        if is_broken {
+            return ExitStatus::Regressed;
+        }
+        if !is_complete || has_failed_command || (self.args.strict && is_unfit) {
+            return ExitStatus::NotMeasured;
+        }
+        ExitStatus::Done
     }
 }

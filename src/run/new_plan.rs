@@ -1,4 +1,4 @@
-//! `osjitter new-plan`.
+//! `osjitter new-plan`: writes a commented plan.
 
 use std::path::PathBuf;
 
@@ -14,19 +14,20 @@ Examples:
   osjitter new-plan > plan.toml
   osjitter run --plan plan.toml
 
-The plan can be run as it is, and has every key that a plan may have, each with a line that explains it.")]
+The plan can be run unchanged. It contains every key that a plan may have, each with a comment that explains it.")]
 pub struct NewPlanArgs {
-    /// The file to write, which must not be there yet [default: stdout]
+    /// File to create [default: stdout]
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub file: Option<PathBuf>,
 }
 
-/// A plan that explains itself.
+/// The commented plan.
 pub const PLAN: &str = include_str!("new-plan.toml");
 
+/// Writes the plan.
 pub fn run(args: &NewPlanArgs) -> exit::Result<ExitStatus> {
     match &args.file {
-        None => file_io::deliver(PLAN, None)?,
+        None => file_io::write_output(PLAN, None)?,
         Some(file) => {
             file_io::write_new(file, PLAN.as_bytes())?;
             terminal::note(false, &format!("written: {}; osjitter run --plan {0}", file.display()));

@@ -1,5 +1,7 @@
-//! The plan file: read into the same typed arguments as a command line, and written from an
-//! effective plan.
+//! Reads and writes plan files.
+//!
+//! A file is read into the same typed arguments as a command line. It is written from an effective
+//! plan.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -19,28 +21,29 @@ use files::file::File as _;
 use files::report::{self, Report};
 use serde::de::{Deserialize, Deserializer, Error as _, SeqAccess, Visitor};
 
-/// The schema that a plan file may name, and that a printed one does.
+/// The schema of a plan file, which it may state. A printed plan states it.
 const SCHEMA: &str = "osjitter.plan/1";
-/// A larger TOML file is no plan: in memory it becomes some fifty times its size.
+/// The size of the largest plan. In memory, TOML needs some fifty times its size.
 const MAX_PLAN_BYTES: usize = 1 << 20;
 
-/// What a plan file, or the command line of a run, states.
+/// The contents of a plan file, or of the command line of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PlanArgs {
     pub seed: Option<u64>,
     pub samples: Option<bool>,
     pub tuning: tuning::Settings,
-    /// For every scenario that does not state otherwise.
+    /// The values that scenarios do not set themselves.
     pub defaults: ScenarioArgs,
-    /// One with nothing but the defaults if there are none.
+    /// The scenarios. Without any, one with all defaults is measured.
     pub scenarios: Vec<ScenarioArgs>,
-    /// Whether it is asked why ticks are late.
+    /// How late ticks are profiled, if they are.
     pub why: Option<ProfileOptions>,
 }
 
 impl PlanArgs {
-    /// The effective plan: these over the defaults of a file, and these over the built-in ones.
-    pub fn plan(&self, file: &Self) -> exit::Result<Plan> {
+    /// Computes the effective plan. These arguments override the defaults of a file, which override
+    /// the built-in ones.
+    pub fn to_plan(&self, file: &Self) -> exit::Result<Plan> {
         let defaults = self.defaults.or(&file.defaults);
         let only_defaults = [ScenarioArgs::default()];
         let listed = if file.scenarios.is_empty() { &only_defaults[..] } else { &file.scenarios };
@@ -49,14 +52,10 @@ impl PlanArgs {
             scenarios.extend(args.or(&defaults).scenarios()?);
             scenario::check_scenario_count(scenarios.len())?;
         }
-        if let Some(unused) = self
-            .defaults
-            .commands
-            .iter()
-            .find(|c| scenarios.iter().all(|s| s.subject.program() != Some(*c)))
-        {
+        let is_unused = |c: &&Program| scenarios.iter().all(|s| s.subject.program() != Some(*c));
+        if let Some(unused) = self.defaults.commands.iter().find(is_unused) {
             return Err(usage!(
-                "the plan says of each scenario what it measures, and {} is not in it; add it there as command = [...]",
+                "each scenario of the plan sets what it measures, and {} is not in it; add it there as command = [...]",
                 unused.text()
             ));
         }
@@ -70,11 +69,12 @@ impl PlanArgs {
     }
 }
 
-/// Which key was meant, behind what the parser says of one that it does not know: it quotes that
-/// one, and then all it knows.
-fn meant(said: &str) -> String {
-    let mut quoted = said.split('`').skip(1).step_by(2);
-    match quoted.next().filter(|_| said.starts_with("unknown field")) {
+/// Suggests a key in place of an unknown one.
+///
+/// The message of the parser quotes the unknown key, and then all known ones.
+fn suggest_key(message: &str) -> String {
+    let mut quoted = message.split('`').skip(1).step_by(2);
+    match quoted.next().filter(|_| message.starts_with("unknown field")) {
         Some(unknown) => match did_you_mean(unknown, quoted).trim_end() {
             "" => String::new(),
             question => format!("; {question}"),
@@ -83,11 +83,14 @@ fn meant(said: &str) -> String {
     }
 }
 
-/// Reads a plan file, or the plan out of a report; an error names the place.
+/// Parses a plan file, or the plan of a report.
+///
+/// # Errors
+/// Returns an error that names the location if the text is not a plan.
 pub fn parse(name: &str, text: &str) -> exit::Result<PlanArgs> {
     if text.trim_start().starts_with('{') {
         let report = Report::from_json(text).map_err(|e| usage!("{name}: {e}"))?;
-        return of_report(&report.plan).map_err(|e| usage!("{name}: {e}"));
+        return plan_args_from_report(&report.plan).map_err(|e| usage!("{name}: {e}"));
     }
     if text.len() > MAX_PLAN_BYTES {
         return Err(usage!(
@@ -96,103 +99,116 @@ pub fn parse(name: &str, text: &str) -> exit::Result<PlanArgs> {
             MAX_PLAN_BYTES / 1024
         ));
     }
-    let file: Toml = toml::from_str(text).map_err(|error| {
-        let place = error.span().map_or(String::new(), |span| {
-            let before = &text[..span.start.min(text.len())];
-            let line = before.matches('\n').count() + 1;
-            let column = before.rsplit('\n').next().map_or(0, |l| l.chars().count()) + 1;
-            format!(":{line}:{column}")
-        });
-        let said = error.message().trim();
-        usage!("{name}{place}: {}{}", said.replace('\n', "; "), meant(said))
+    let file: PlanTable = toml::from_str(text).map_err(|error| {
+        let location = error.span().map_or(String::new(), |span| format_location(text, span.start));
+        let message = error.message().trim();
+        usage!("{name}{location}: {}{}", message.replace('\n', "; "), suggest_key(message))
     })?;
     match file.schema.as_deref() {
-        None | Some(SCHEMA) => Ok(PlanArgs {
-            seed: file.run.seed,
-            samples: file.run.samples,
-            why: file.run.why(),
-            tuning: tuning::Settings {
-                cpu: file.run.cpu,
-                sched: file.run.sched.map(|Text(class)| class),
-                mlock: file.run.mlock,
-                timer_slack: file.run.timer_slack.map(|Text(Any(slack))| slack),
-            },
-            defaults: file.defaults.0,
-            scenarios: file.scenario.into_iter().map(|s| s.0).collect(),
-        }),
+        None | Some(SCHEMA) => Ok(file.into()),
         Some(other) => {
             Err(usage!("{name}: schema {other:?} is not known; this version reads {SCHEMA:?}"))
         }
     }
 }
 
-#[derive(serde::Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Toml {
-    schema: Option<String>,
-    #[serde(default)]
-    run: Run,
-    #[serde(default)]
-    defaults: Checked,
-    #[serde(default)]
-    scenario: Vec<Checked>,
+/// Formats an offset as line and column.
+fn format_location(text: &str, offset: usize) -> String {
+    let before = &text[..offset.min(text.len())];
+    let line = before.matches('\n').count() + 1;
+    let column = before.rsplit('\n').next().map_or(0, |l| l.chars().count()) + 1;
+    format!(":{line}:{column}")
 }
 
+/// A plan file.
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PlanTable {
+    schema: Option<String>,
+    #[serde(default)]
+    run: RunTable,
+    #[serde(default)]
+    defaults: ScenarioTable,
+    #[serde(default)]
+    scenario: Vec<ScenarioTable>,
+}
+
+impl From<PlanTable> for PlanArgs {
+    fn from(file: PlanTable) -> Self {
+        let run = file.run;
+        Self {
+            seed: run.seed,
+            samples: run.samples,
+            why: run.profile_options(),
+            tuning: tuning::Settings {
+                cpu: run.cpu,
+                sched: run.sched.map(|Text(class)| class),
+                mlock: run.mlock,
+                timer_slack: run.timer_slack.map(|Text(AnyDuration(slack))| slack),
+            },
+            defaults: file.defaults.0,
+            scenarios: file.scenario.into_iter().map(|s| s.0).collect(),
+        }
+    }
+}
+
+/// The values that concern the run as a whole.
 #[derive(Default, serde::Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
-struct Run {
+struct RunTable {
     seed: Option<u64>,
     samples: Option<bool>,
     cpu: Option<usize>,
     sched: Option<Text<Sched>>,
     mlock: bool,
-    timer_slack: Option<Text<Any>>,
+    timer_slack: Option<Text<AnyDuration>>,
     why: bool,
-    why_threshold: Option<Text<Any>>,
+    why_threshold: Option<Text<AnyDuration>>,
 }
 
-impl Run {
-    /// A threshold alone asks, too.
-    fn why(&self) -> Option<ProfileOptions> {
-        let threshold = self.why_threshold.as_ref().map(|Text(Any(threshold))| *threshold);
+impl RunTable {
+    /// Late ticks are also profiled if there is only a threshold.
+    fn profile_options(&self) -> Option<ProfileOptions> {
+        let threshold = self.why_threshold.as_ref().map(|Text(AnyDuration(threshold))| *threshold);
         (self.why || threshold.is_some()).then_some(ProfileOptions { threshold })
     }
 }
 
+/// A scenario, or the defaults, as written.
 #[derive(Default, serde::Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
-struct Scenario {
-    subject: Several<Subjects>,
-    command: Option<Command>,
-    period: Several<Period>,
+struct RawScenario {
+    subject: OneOrMany<Subjects>,
+    command: Option<CommandWords>,
+    period: OneOrMany<PeriodText>,
     ticks: Option<u64>,
-    duration: Option<Text<Any>>,
+    duration: Option<Text<AnyDuration>>,
     round_ticks: Option<u64>,
     warmup: Option<u64>,
-    runtime: Several<Runtime>,
-    load: Several<Load>,
+    runtime: OneOrMany<Runtime>,
+    load: OneOrMany<Load>,
     instances: Option<u64>,
 }
 
-/// A scenario in which no two keys contradict each other.
+/// A scenario whose keys do not contradict each other.
 #[derive(Default, serde::Deserialize)]
-#[serde(try_from = "Scenario")]
-struct Checked(ScenarioArgs);
+#[serde(try_from = "RawScenario")]
+struct ScenarioTable(ScenarioArgs);
 
-impl TryFrom<Scenario> for Checked {
+impl TryFrom<RawScenario> for ScenarioTable {
     type Error = &'static str;
 
-    fn try_from(file: Scenario) -> Result<Self, Self::Error> {
+    fn try_from(file: RawScenario) -> Result<Self, Self::Error> {
         let length = match (file.ticks, file.duration) {
             (Some(_), Some(_)) => return Err("ticks and duration exclude each other; give one"),
-            (ticks, duration) => {
-                duration.map(|Text(Any(time))| Length::Time(time)).or(ticks.map(Length::Ticks))
-            }
+            (ticks, duration) => duration
+                .map(|Text(AnyDuration(time))| Length::Time(time))
+                .or(ticks.map(Length::Ticks)),
         };
         Ok(Self(ScenarioArgs {
             subjects: Subjects::union(file.subject.0),
-            commands: file.command.map(|Command(program)| program).into_iter().collect(),
-            periods: file.period.0.into_iter().map(|Period(period)| period).collect(),
+            commands: file.command.map(|CommandWords(program)| program).into_iter().collect(),
+            periods: file.period.0.into_iter().map(|PeriodText(period)| period).collect(),
             runtimes: file.runtime.0,
             loads: file.load.0,
             length,
@@ -203,12 +219,12 @@ impl TryFrom<Scenario> for Checked {
     }
 }
 
-/// A program and its arguments, a word each.
+/// A program and its arguments, as a list of words.
 #[derive(serde::Deserialize)]
 #[serde(try_from = "Vec<String>")]
-struct Command(Program);
+struct CommandWords(Program);
 
-impl TryFrom<Vec<String>> for Command {
+impl TryFrom<Vec<String>> for CommandWords {
     type Error = String;
 
     fn try_from(words: Vec<String>) -> Result<Self, String> {
@@ -216,21 +232,22 @@ impl TryFrom<Vec<String>> for Command {
     }
 }
 
-/// A value that is written as text.
+/// A value that is written as a string.
 struct Text<T>(T);
-/// One such value, or a list that makes a matrix.
-struct Several<T>(Vec<T>);
-struct Period(Duration);
+/// A value that is written as a string, or a list of them that makes a matrix.
+struct OneOrMany<T>(Vec<T>);
+/// A period within its bounds.
+struct PeriodText(Duration);
 /// A duration of any length.
-struct Any(Duration);
+struct AnyDuration(Duration);
 
-impl<T> Default for Several<T> {
+impl<T> Default for OneOrMany<T> {
     fn default() -> Self {
         Self(Vec::new())
     }
 }
 
-impl FromStr for Period {
+impl FromStr for PeriodText {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -238,7 +255,7 @@ impl FromStr for Period {
     }
 }
 
-impl FromStr for Any {
+impl FromStr for AnyDuration {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -252,39 +269,37 @@ impl<'de, T: FromStr<Err = String>> Deserialize<'de> for Text<T> {
     }
 }
 
-impl<'de, T: FromStr<Err = String>> Deserialize<'de> for Several<T> {
+impl<'de, T: FromStr<Err = String>> Deserialize<'de> for OneOrMany<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct OneOrMany<T>(PhantomData<T>);
-        impl<'de, T: FromStr<Err = String>> Visitor<'de> for OneOrMany<T> {
-            type Value = Several<T>;
+        struct OneOrManyVisitor<T>(PhantomData<T>);
+        impl<'de, T: FromStr<Err = String>> Visitor<'de> for OneOrManyVisitor<T> {
+            type Value = OneOrMany<T>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a string or a list of strings")
             }
 
-            fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Several<T>, E> {
-                text.parse().map(|one| Several(vec![one])).map_err(E::custom)
+            fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<OneOrMany<T>, E> {
+                text.parse().map(|value| OneOrMany(vec![value])).map_err(E::custom)
             }
 
-            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Several<T>, A::Error> {
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<OneOrMany<T>, A::Error> {
                 let mut values = Vec::new();
                 while let Some(Text(value)) = list.next_element()? {
                     values.push(value);
                 }
                 match values.is_empty() {
-                    true => Err(A::Error::custom(
-                        "an empty list leaves nothing to measure; name at least one",
-                    )),
-                    false => Ok(Several(values)),
+                    true => Err(A::Error::custom("empty list: expected at least one value")),
+                    false => Ok(OneOrMany(values)),
                 }
             }
         }
-        deserializer.deserialize_any(OneOrMany(PhantomData))
+        deserializer.deserialize_any(OneOrManyVisitor(PhantomData))
     }
 }
 
-/// The plan of a report, to be run again.
-fn of_report(plan: &report::Plan) -> Result<PlanArgs, String> {
+/// Converts the plan of a report, so that it can be run again.
+fn plan_args_from_report(plan: &report::Plan) -> Result<PlanArgs, String> {
     let scenario = |s: &report::Scenario| {
         let (subjects, commands) = match &s.command {
             Some(words) => (Vec::new(), vec![Program::from_words(words.clone())?]),
@@ -320,51 +335,63 @@ fn of_report(plan: &report::Plan) -> Result<PlanArgs, String> {
     })
 }
 
-/// The plan as a file that [`parse`] reads back to the same plan.
+/// Formats a plan as a file that [`parse`] reads back to the same plan.
 pub fn to_toml(plan: &Plan) -> String {
-    let quoted = |value: String| toml::Value::from(value).to_string();
     let mut text = format!("# osjitter run --plan FILE\nschema = {SCHEMA:?}\n");
-    let mut line = |key: &str, value: Option<String>| {
-        if let Some(value) = value {
-            text += &format!("{key} = {value}\n");
-        }
-    };
-    let tuning = &plan.tuning;
-    line("\n[run]\nseed", Some(plan.seed.to_string()));
-    line("samples", Some(plan.samples.to_string()));
-    line("cpu", tuning.cpu.map(|cpu| cpu.to_string()));
-    line("sched", tuning.sched.map(|class| quoted(class.to_string())));
-    line("mlock", Some(tuning.mlock.to_string()));
-    line(
-        "timer-slack",
-        tuning.timer_slack.map(|slack| quoted(units::format_exact_duration(slack))),
-    );
-    line("why", plan.why.map(|_| "true".to_owned()));
-    line(
-        "why-threshold",
-        plan.why.and_then(|why| why.threshold).map(|d| quoted(units::format_exact_duration(d))),
-    );
-    for s in &plan.scenarios {
-        match &s.subject {
-            Target::Builtin(entry) => {
-                line("\n[[scenario]]\nsubject", Some(quoted(entry.name.to_owned())))
-            }
-            Target::Program(program) => {
-                line(
-                    "\n[[scenario]]\ncommand",
-                    Some(toml::Value::from(program.words().to_vec()).to_string()),
-                );
-            }
-        }
-        line("period", Some(quoted(units::format_exact_duration(s.period))));
-        line("ticks", Some(s.ticks.to_string()));
-        line("round-ticks", Some(s.round_ticks.to_string()));
-        line("warmup", Some(s.warmup_ticks.to_string()));
-        line("runtime", s.runtime.map(|r| quoted(r.to_string())));
-        line("load", s.reported_load().map(quoted));
-        line("instances", (s.instances > 1).then(|| s.instances.to_string()));
+    write_run(&mut text, plan);
+    for scenario in &plan.scenarios {
+        write_scenario(&mut text, scenario);
     }
     text
+}
+
+fn write_run(text: &mut String, plan: &Plan) {
+    let tuning = &plan.tuning;
+    let why_threshold = plan.why.and_then(|why| why.threshold);
+    text.push_str("\n[run]\n");
+    write_key(text, "seed", Some(plan.seed.to_string()));
+    write_key(text, "samples", Some(plan.samples.to_string()));
+    write_key(text, "cpu", tuning.cpu.map(|cpu| cpu.to_string()));
+    write_key(text, "sched", tuning.sched.map(|class| quote(class.to_string())));
+    write_key(text, "mlock", Some(tuning.mlock.to_string()));
+    write_key(text, "timer-slack", tuning.timer_slack.map(quote_duration));
+    write_key(text, "why", plan.why.map(|_| "true".to_owned()));
+    write_key(text, "why-threshold", why_threshold.map(quote_duration));
+}
+
+fn write_scenario(text: &mut String, scenario: &scenario::Scenario) {
+    text.push_str("\n[[scenario]]\n");
+    match &scenario.subject {
+        Target::Builtin(subject) => {
+            write_key(text, "subject", Some(quote(subject.name.to_owned())));
+        }
+        Target::Program(program) => {
+            let words = toml::Value::from(program.words().to_vec());
+            write_key(text, "command", Some(words.to_string()));
+        }
+    }
+    let instances = (scenario.instances > 1).then(|| scenario.instances.to_string());
+    write_key(text, "period", Some(quote_duration(scenario.period)));
+    write_key(text, "ticks", Some(scenario.ticks.to_string()));
+    write_key(text, "round-ticks", Some(scenario.round_ticks.to_string()));
+    write_key(text, "warmup", Some(scenario.warmup_ticks.to_string()));
+    write_key(text, "runtime", scenario.runtime.map(|r| quote(r.to_string())));
+    write_key(text, "load", scenario.reported_load().map(quote));
+    write_key(text, "instances", instances);
+}
+
+fn write_key(text: &mut String, key: &str, value: Option<String>) {
+    if let Some(value) = value {
+        text.push_str(&format!("{key} = {value}\n"));
+    }
+}
+
+fn quote(value: String) -> String {
+    toml::Value::from(value).to_string()
+}
+
+fn quote_duration(duration: Duration) -> String {
+    quote(units::format_exact_duration(duration))
 }
 
 #[cfg(test)]
@@ -372,7 +399,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_printed_plan_reads_back_to_itself() {
+    fn printed_plan_parses_to_itself() {
         let loads = ["none", "cpu:2", "tasks:100x50us", "sh -c 'exec \"a b\"'"]
             .map(|text| text.parse().unwrap())
             .to_vec();
@@ -400,19 +427,20 @@ mod tests {
             scenarios: all.scenarios().unwrap(),
             why,
         };
-        let again = parse("p", &to_toml(&plan)).unwrap();
-        assert_eq!(PlanArgs::default().plan(&again).unwrap(), plan);
-        assert_eq!(PlanArgs::default().plan(&of_report(&plan.to_report()).unwrap()).unwrap(), plan);
+        let reparsed = parse("p", &to_toml(&plan)).unwrap();
+        assert_eq!(PlanArgs::default().to_plan(&reparsed).unwrap(), plan);
+        let from_report = plan_args_from_report(&plan.to_report()).unwrap();
+        assert_eq!(PlanArgs::default().to_plan(&from_report).unwrap(), plan);
     }
 
     #[test]
-    fn a_new_plan_explains_every_key_and_each_may_be_used() {
+    fn new_plan_documents_every_key() {
         use crate::run::new_plan::PLAN;
         let plain = parse("new", PLAN).unwrap();
-        assert_eq!(PlanArgs::default().plan(&plain).unwrap().scenarios.len(), 4);
-        // Ticks and a duration exclude each other; everything else can be used at once.
-        let all = PLAN.replace("#: duration", "# duration").replace("#: ", "");
-        let plan = parse("new", &all).unwrap();
+        assert_eq!(PlanArgs::default().to_plan(&plain).unwrap().scenarios.len(), 4);
+        // Ticks and a duration exclude each other; all other keys can be used at once.
+        let text = PLAN.replace("#: duration", "# duration").replace("#: ", "");
+        let plan = parse("new", &text).unwrap();
         let [first, second, third] = &plan.scenarios[..] else {
             panic!("{} scenarios", plan.scenarios.len())
         };
@@ -430,13 +458,13 @@ mod tests {
     }
 
     #[test]
-    fn a_list_makes_a_matrix_and_the_command_line_overrides_defaults_only() {
+    fn command_line_overrides_only_defaults() {
         let text = "[defaults]\nticks = 7\nperiod = \"2ms\"\n[[scenario]]\nsubject = [\"spin\", \"nanosleep\"]\n\
                     period = [\"250us\", \"1ms\"]\n[[scenario]]\nsubject = \"tokio-sleep\"\nruntime = \"multi-thread:3\"\n";
         let defaults =
             ScenarioArgs { periods: vec![Duration::from_millis(3)], ..ScenarioArgs::default() };
         let arguments = PlanArgs { defaults, ..PlanArgs::default() };
-        let plan = arguments.plan(&parse("p.toml", text).unwrap()).unwrap();
+        let plan = arguments.to_plan(&parse("p.toml", text).unwrap()).unwrap();
         let ids: Vec<&str> = plan.scenarios.iter().map(|s| s.id.as_str()).collect();
         let expected = [
             "nanosleep@250us",
@@ -450,8 +478,8 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_in_a_plan_are_placed() {
-        for (text, says) in [
+    fn errors_name_line_and_column() {
+        for (text, expected) in [
             (
                 "[defaults]\nperiood = \"1ms\"\n",
                 "p.toml:2:1: unknown field `periood`, expected one of ",
@@ -469,7 +497,7 @@ mod tests {
                 "[[scenario]]\ncommand = \"./loop\"\n",
                 "p.toml:2:11: invalid type: string \"./loop\", expected a sequence",
             ),
-            ("[[scenario]]\nruntime = []\n", "p.toml:2:11: an empty list"),
+            ("[[scenario]]\nruntime = []\n", "p.toml:2:11: empty list"),
             (
                 "[[scenario]]\nticks = 5\nduration = \"1s\"\n",
                 "p.toml:1:1: ticks and duration exclude each other",
@@ -477,25 +505,25 @@ mod tests {
             ("[run]\nsched = \"fifo:100\"\n", "p.toml:2:9: unknown scheduling class"),
         ] {
             let error = parse("p.toml", text).unwrap_err().to_string();
-            assert!(error.starts_with(says), "{error}");
+            assert!(error.starts_with(expected), "{error}");
         }
     }
 
     #[test]
-    fn a_mistyped_key_is_answered_with_the_near_one() {
-        for (text, says) in [
+    fn misspelled_keys_get_suggestions() {
+        for (text, expected) in [
             ("[defaults]\nperiood = \"1ms\"\n", "; did you mean period?"),
             ("[[scenari]]\n", "; did you mean scenario?"),
             ("[run]\nmloc = true\n", "; did you mean mlock?"),
             ("[run]\ncolour = true\n", "`"),
         ] {
             let error = parse("p.toml", text).unwrap_err().to_string();
-            assert!(error.ends_with(says), "{error}");
+            assert!(error.ends_with(expected), "{error}");
         }
     }
 
     #[test]
-    fn another_version_is_refused() {
+    fn other_versions_are_rejected() {
         for text in ["schema = \"osjitter.plan/2\"\n", "{\"schema\": \"osjitter.report/2\"}"] {
             let error = parse("p", text).unwrap_err().to_string();
             assert!(error.contains("/2\" is not known; this version reads"), "{error}");

@@ -1,12 +1,13 @@
-//! `osjitter.toml`: what a project has settled for all who measure it. Its values become arguments,
-//! before the command line is read: whatever a flag accepts, refuses or excludes holds for them
-//! too.
+//! Reads `osjitter.toml`, the defaults of a project.
+//!
+//! Its values become arguments before the command line is parsed, so they are accepted and rejected
+//! like flags.
 
-mod commands;
-mod file;
-mod place;
+mod config_file;
+mod discovery;
+mod flags;
+mod listing;
 mod setting;
-mod show;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -16,12 +17,13 @@ use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Command};
 use cli::exit::{self, ExitStatus};
 
-use crate::settings::commands::{Asked, is_setting, long};
-use crate::settings::file::Section;
-use crate::settings::setting::{Setting, Unused, Value};
+use crate::settings::config_file::Section;
+use crate::settings::flags::{RawArgs, SelectedCommand, long_name};
+use crate::settings::listing::{ListingSources, SettingsListing};
+use crate::settings::setting::{FilteredSettings, IgnoredSetting, Setting, Value};
 use crate::terminal;
 
-/// Where to look for settings, on every command.
+/// The arguments of every command that select the file.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Settings of the project")]
 pub struct SettingsArgs {
@@ -37,84 +39,102 @@ pub struct SettingsArgs {
     pub print_config: bool,
 }
 
-/// What another file says of a command in full: where an argument names one, these settings of the
-/// project are not used.
-pub struct Stated {
+/// An argument that names another file which defines some settings completely, so that these are
+/// not taken from the project.
+pub struct PlanOverride {
     pub command: &'static str,
-    pub by: &'static str,
+    /// The argument that names the file.
+    pub flag: &'static str,
+    /// The settings that the file defines.
     pub settings: &'static [&'static str],
 }
 
-/// What a command line came to.
-pub enum Line {
-    Run(Box<ArgMatches>),
-    Answered(ExitStatus),
+/// The request of a command line.
+pub enum Request {
+    /// Run a command with these arguments.
+    Command(Box<ArgMatches>),
+    /// `--print-config`, which is already done.
+    PrintConfig(ExitStatus),
 }
 
-/// Reads a command line together with the settings of the project. What is wrong with the command
-/// line alone ends the process, as do help and version.
-pub fn read(command: &Command, words: Vec<OsString>, stated: &[Stated]) -> exit::Result<Line> {
+/// Reads a command line together with the settings of the project.
+///
+/// Ends the process for help, for the version, and for errors of the command line alone.
+///
+/// # Errors
+/// Returns an error if the file of settings is missing or invalid.
+pub fn read(
+    command: &Command,
+    words: Vec<OsString>,
+    overrides: &[PlanOverride],
+) -> exit::Result<Request> {
     let mut built = command.clone();
     built.build();
-    let asked = Asked::of(command, &built, words);
-    let (typed, incomplete) = match command.clone().try_get_matches_from(&asked.words) {
+    let args = RawArgs::new(command, &built, words);
+    // A required argument may still come from the file.
+    let (typed, error) = match command.clone().try_get_matches_from(&args.words) {
         Ok(typed) => (typed, None),
         Err(error) if error.kind() == ErrorKind::MissingRequiredArgument => {
-            (asked.as_far(command), Some(error))
+            (args.parse_leniently(command), Some(error))
         }
         Err(error) => error.exit(),
     };
-    let (path, of, own) = commands::innermost(&built, &typed);
-    if of.is_hide_set() {
-        return Ok(Line::Run(Box::new(incomplete.map_or(typed.clone(), |error| error.exit()))));
+    let selected = SelectedCommand::find(&built, &typed);
+    if selected.command.is_hide_set() {
+        let matches = error.map_or(typed.clone(), |error| error.exit());
+        return Ok(Request::Command(Box::new(matches)));
     }
-    let file = place::find(own)?;
+    let file = discovery::find(selected.matches)?;
     let sections = match &file {
-        Some(file) => file::read(file, command, &built)?,
+        Some(file) => config_file::read(file, command, &built)?,
         None => Vec::new(),
     };
-    let settings = of_command(&sections, &path, of);
-    let (used, unused) = sort_out(settings, command, of, &path, own, &asked.off, stated);
-    let words = asked.with(used.iter().flat_map(|setting| setting.words()));
+    let filter = SettingFilter { root: command, selected: &selected, off: &args.off, overrides };
+    let settings = filter.apply(settings_for(&sections, &selected));
+    let words = args.with_flags(settings.used.iter().flat_map(|setting| setting.words()));
     let complete = command.clone().try_get_matches_from(&words);
-    if own.get_flag("print_config") {
-        let asked = Asked { words, off: asked.off };
-        let all = complete.unwrap_or_else(|_| asked.as_far(command));
-        let (_, _, all) = commands::innermost(&built, &all);
-        let shown =
-            show::Shown::new(&path, file.as_deref(), of, [own, all], &asked.off, (&used, &unused));
-        return shown.print().map(Line::Answered);
+    if selected.matches.get_flag("print_config") {
+        let args = RawArgs { words, off: args.off };
+        let effective = complete.unwrap_or_else(|_| args.parse_leniently(command));
+        let sources = ListingSources {
+            typed: &selected,
+            effective: SelectedCommand::find(&built, &effective).matches,
+            off: &args.off,
+            file: file.as_deref(),
+            settings: &settings,
+        };
+        return SettingsListing::new(&sources).print().map(Request::PrintConfig);
     }
     let complete = complete.unwrap_or_else(|error| error.exit());
-    let (_, _, all) = commands::innermost(&built, &complete);
-    if let (Some(file), false) = (&file, used.is_empty() || quiet(all)) {
-        let keys: Vec<&str> = used.iter().map(|setting| setting.key.as_str()).collect();
+    let effective = SelectedCommand::find(&built, &complete).matches;
+    if let (Some(file), false) = (&file, settings.used.is_empty() || is_quiet(effective)) {
+        let keys: Vec<&str> = settings.used.iter().map(|setting| setting.key.as_str()).collect();
         terminal::note(
             false,
             &format!(
-                "settings: {} ({}); --no-config leaves it out",
-                place::shown(file),
+                "using {}: {} (disable with --no-config)",
+                discovery::display_path(file),
                 keys.join(", ")
             ),
         );
     }
-    Ok(Line::Run(Box::new(complete)))
+    Ok(Request::Command(Box::new(complete)))
 }
 
-fn quiet(matches: &ArgMatches) -> bool {
+fn is_quiet(matches: &ArgMatches) -> bool {
     matches.try_get_one::<bool>("quiet").ok().flatten().copied().unwrap_or(false)
 }
 
-/// The settings of a command: of its own section, and of those it stands in as far as it has the
-/// same flag.
-fn of_command<'a>(sections: &'a [Section], path: &[String], of: &Command) -> Vec<&'a Setting> {
+/// Returns the settings of a command: those of its section, and those of the sections that contain
+/// it if the command has the same flag.
+fn settings_for<'a>(sections: &'a [Section], selected: &SelectedCommand<'_>) -> Vec<&'a Setting> {
+    let SelectedCommand { path, command, .. } = selected;
     let mut settings: Vec<&Setting> = Vec::new();
     for depth in (1..=path.len()).rev() {
-        for setting in
-            sections.iter().filter(|s| s.path[..] == path[..depth]).flat_map(|s| &s.settings)
-        {
-            let known = settings.iter().any(|inner| inner.key == setting.key);
-            if !known && of.get_arguments().any(|arg| is_setting(arg) && long(arg) == setting.key) {
+        let enclosing = sections.iter().filter(|section| section.path[..] == path[..depth]);
+        for setting in enclosing.flat_map(|section| &section.settings) {
+            let is_set = settings.iter().any(|inner| inner.key == setting.key);
+            if !is_set && flags::find_setting(command, &setting.key).is_some() {
                 settings.push(setting);
             }
         }
@@ -122,53 +142,68 @@ fn of_command<'a>(sections: &'a [Section], path: &[String], of: &Command) -> Vec
     settings
 }
 
-/// Which settings are used beside what was typed: not what was typed itself, nor what it excludes,
-/// nor what needs something that is not there.
-fn sort_out<'a>(
-    settings: Vec<&'a Setting>,
-    command: &Command,
-    of: &Command,
-    path: &[String],
-    typed: &ArgMatches,
-    off: &[String],
-    stated: &[Stated],
-) -> (Vec<&'a Setting>, Vec<Unused<'a>>) {
-    let is_typed = |arg: &Arg| {
-        typed.value_source(arg.get_id().as_str()) == Some(ValueSource::CommandLine)
-            || off.contains(&long(arg).to_owned())
-    };
-    let typed: Vec<&Arg> = of.get_arguments().filter(|arg| is_typed(arg)).collect();
-    let named = |name: &str| typed.iter().any(|arg| long(arg) == name);
-    let (mut used, mut unused) = (Vec::new(), Vec::new());
-    for setting in settings {
-        let arg = commands::setting(of, &setting.key).expect("it was checked when it was read");
-        let file = stated
-            .iter()
-            .find(|s| path == [s.command] && named(s.by) && s.settings.contains(&long(arg)));
-        let excluded = typed.iter().find(|other| commands::exclude(of, arg, other));
-        let why = match (named(long(arg)), file, excluded) {
-            (true, ..) => Some("the command line has it".to_owned()),
-            (_, Some(stated), _) => Some(format!("--{} says it", stated.by)),
-            (.., Some(other)) => Some(format!("excluded by {}", commands::name(other))),
-            _ => None,
-        };
-        match why {
-            Some(why) => unused.push(Unused { setting, why }),
-            None => used.push(setting),
+/// Decides which settings are used with a command line.
+struct SettingFilter<'a> {
+    root: &'a Command,
+    selected: &'a SelectedCommand<'a>,
+    /// The switches that the command line turns off.
+    off: &'a [String],
+    overrides: &'a [PlanOverride],
+}
+
+impl SettingFilter<'_> {
+    /// Ignores settings that the command line contains, excludes or overrides, and those that
+    /// require a missing argument.
+    fn apply<'s>(&self, settings: Vec<&'s Setting>) -> FilteredSettings<'s> {
+        let typed: Vec<&Arg> =
+            self.selected.command.get_arguments().filter(|arg| self.is_typed(arg)).collect();
+        let (mut used, mut ignored) = (Vec::new(), Vec::new());
+        for setting in settings {
+            match self.ignore_reason(setting, &typed) {
+                Some(reason) => ignored.push(IgnoredSetting { setting, reason }),
+                None => used.push(setting),
+            }
         }
+        // A setting can require another one, so removing one may make others unusable.
+        while let Some((index, flag)) = self.find_unmet(&used, &typed) {
+            let reason = format!("needs --{flag}");
+            ignored.push(IgnoredSetting { setting: used.remove(index), reason });
+        }
+        FilteredSettings { used, ignored }
     }
-    // What one setting needs may be another one that was left out.
-    loop {
-        let there = |name: &str| {
-            named(name)
-                || used.iter().any(|s: &&Setting| s.key == name && s.value != Value::Flag(false))
+
+    fn is_typed(&self, arg: &Arg) -> bool {
+        let source = self.selected.matches.value_source(arg.get_id().as_str());
+        source == Some(ValueSource::CommandLine) || self.off.iter().any(|n| n == long_name(arg))
+    }
+
+    fn ignore_reason(&self, setting: &Setting, typed: &[&Arg]) -> Option<String> {
+        let SelectedCommand { path, command, .. } = self.selected;
+        let arg = flags::find_setting(command, &setting.key)
+            .expect("the file was checked when it was read");
+        let is_named = |name: &str| typed.iter().any(|arg| long_name(arg) == name);
+        if is_named(&setting.key) {
+            return Some("set on the command line".to_owned());
+        }
+        let applies = |o: &&PlanOverride| {
+            *path == [o.command] && is_named(o.flag) && o.settings.contains(&setting.key.as_str())
         };
-        let lacking = used.iter().enumerate().find_map(|(at, setting)| {
-            let lacks =
-                commands::needs(command, path, setting).into_iter().find(|name| !there(name))?;
-            Some((at, lacks))
-        });
-        let Some((at, lacks)) = lacking else { return (used, unused) };
-        unused.push(Unused { setting: used.remove(at), why: format!("needs --{lacks}") });
+        if let Some(plan) = self.overrides.iter().find(applies) {
+            return Some(format!("overridden by --{}", plan.flag));
+        }
+        let excluded = typed.iter().find(|other| flags::are_exclusive(command, arg, other));
+        excluded.map(|other| format!("excluded by {}", flags::display_name(other)))
+    }
+
+    /// Finds a setting that requires a missing flag, and the flag.
+    fn find_unmet(&self, used: &[&Setting], typed: &[&Arg]) -> Option<(usize, String)> {
+        let is_set = |s: &&Setting, name: &str| s.key == name && s.value != Value::Switch(false);
+        let is_present = |name: &str| {
+            typed.iter().any(|arg| long_name(arg) == name) || used.iter().any(|s| is_set(s, name))
+        };
+        used.iter().enumerate().find_map(|(index, setting)| {
+            let required = flags::required_flags(self.root, &self.selected.path, setting);
+            Some((index, required.into_iter().find(|name| !is_present(name))?))
+        })
     }
 }

@@ -21,7 +21,7 @@ use engine::program::Program;
 use files::file::File as _;
 use files::report::{Clock, Host, Plan, Report, SCHEMA, Scenario, Subject, Trace, Warning};
 
-use crate::file_io::Directory;
+use crate::file_io::OutputDirectory;
 use crate::render::formats::Format;
 use crate::trace::args::TraceArgs;
 use crate::trace::session::{Target, TraceRecording, WindowEnd};
@@ -37,7 +37,7 @@ pub fn run(args: &TraceArgs) -> exit::Result<ExitStatus> {
     // The tracer is opened before the program starts, so that it records all of it.
     let tracer = session::open_tracer()?;
     interrupt::stop_on_interrupt(&stop)?;
-    let out = Directory::open(args.out.as_deref(), &started_utc)?;
+    let out = OutputDirectory::open(args.out.as_deref(), &started_utc)?;
     let from_ns = session::now_ns()?;
     let mut target = match (program, args.pid) {
         (Some(program), _) => {
@@ -88,7 +88,7 @@ fn announce(args: &TraceArgs, target: &Target) {
 
 fn save_and_print(
     args: &TraceArgs,
-    out: &Directory,
+    out: &OutputDirectory,
     groups: &[Group<'_>],
     report: &Report,
 ) -> exit::Result<()> {
@@ -96,7 +96,7 @@ fn save_and_print(
     let page = render::html::page(std::slice::from_ref(report));
     let timers = output::timers_csv(groups);
     let saved =
-        out.place(&[("timers.csv", &timers), ("report.html", &page), ("report.json", &json)]);
+        out.write_all(&[("timers.csv", &timers), ("report.html", &page), ("report.json", &json)]);
     let text = match args.format {
         Format::Table => format_table(args, groups, report),
         _ => json,

@@ -685,7 +685,7 @@ fn output_directory_appears_atomically() {
         let refused = run(out);
         let stderr = String::from_utf8_lossy(&refused.stderr);
         assert!(
-            refused.status.code() == Some(2) && stderr.contains("is a link or no file"),
+            refused.status.code() == Some(2) && stderr.contains("is a link, or not a regular file"),
             "{stderr}"
         );
     }

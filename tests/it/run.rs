@@ -616,10 +616,7 @@ fn a_new_plan_is_run_as_it_is_and_overwrites_nothing() {
         ("", "written: plan.toml; osjitter run --plan plan.toml\n")
     );
     let again = new().exits(2);
-    assert_eq!(
-        again.stderr,
-        "error: plan.toml is there already; choose another name, or remove it\n"
-    );
+    assert_eq!(again.stderr, "error: plan.toml already exists; remove it or choose another name\n");
     let printed = Osjitter::new(["new-plan"]).run().exits(0).stdout;
     assert_eq!(std::fs::read_to_string(home.path().join("plan.toml")).unwrap(), printed);
     let ran = run(&["--ticks", "20", "--plan", "plan.toml"])

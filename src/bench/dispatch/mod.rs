@@ -75,7 +75,7 @@ impl BenchDispatchArgs {
 
 pub fn run(args: &BenchDispatchArgs) -> exit::Result<ExitStatus> {
     if args.list {
-        file_io::deliver(list(), None)?;
+        file_io::write_output(list(), None)?;
         return Ok(ExitStatus::Done);
     }
     let schedule = args.schedule()?;

@@ -126,7 +126,7 @@ impl BenchTimeoutArgs {
 
 pub fn run(args: &BenchTimeoutArgs) -> exit::Result<ExitStatus> {
     if args.list {
-        file_io::deliver(list(), None)?;
+        file_io::write_output(list(), None)?;
         return Ok(ExitStatus::Done);
     }
     let schedule = args.schedule()?;

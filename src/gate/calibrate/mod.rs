@@ -42,7 +42,7 @@ pub fn run(args: &CalibrateArgs) -> exit::Result<ExitStatus> {
     if let PairSource::Programs(programs) = &test.source {
         programs.base.check_exists().map_err(Error::usage)?;
     }
-    file_io::prove_writable(&args.out)?;
+    file_io::check_writable(&args.out)?;
     test.design.cpu.map_or(Ok(()), tuning::bind)?;
     let host = host::capture();
     let started_utc = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
@@ -74,9 +74,9 @@ fn write_and_print<T: File>(
     formats: &[Offer<T>],
     args: &CalibrateArgs,
 ) -> exit::Result<()> {
-    let written = file_io::deliver(calibration.to_json(), Some(&args.out));
+    let written = file_io::write_output(calibration.to_json(), Some(&args.out));
     let made = make("a calibration", formats, args.format, calibration)?;
-    let printed = file_io::deliver(made.into_bytes(), None);
+    let printed = file_io::write_output(made.into_bytes(), None);
     if written.is_ok() {
         terminal::note(args.rounds.quiet, &format!("calibration: {}", args.out.display()));
     }

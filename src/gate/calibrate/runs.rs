@@ -30,7 +30,7 @@ use crate::{file_io, interrupt, terminal};
 pub fn run(program: &Program, args: &CalibrateArgs) -> exit::Result<ExitStatus> {
     let programs = plan_programs(program, args)?;
     programs.check_exist()?;
-    file_io::prove_writable(&args.out)?;
+    file_io::check_writable(&args.out)?;
     args.rounds.cpu.map_or(Ok(()), tuning::bind)?;
     let host = host::capture();
     let started_utc = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();

@@ -1,5 +1,5 @@
-//! `osjitter run --format jsonl`: a line for each round as it is measured, and the report without
-//! them as the last one.
+//! `osjitter run --format jsonl`: prints a line for each round as it is measured, and the report
+//! without the rounds as the last line.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -14,9 +14,9 @@ const SCHEMA: &str = "osjitter.rounds/1";
 
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(tag = "line", rename_all = "kebab-case")]
-enum Line<'a> {
-    /// A round of a subject; of several instances, each has its own line.
+#[serde(tag = "line", rename_all = "kebab-case", rename = "Line")]
+enum StreamLine<'a> {
+    /// A round of a subject; each of several instances has its own line.
     Round {
         /// `osjitter.rounds/1`.
         schema: &'a str,
@@ -40,47 +40,49 @@ enum Line<'a> {
     },
 }
 
-/// Standard output, as long as somebody reads it.
-pub struct Stream {
+/// Writes the lines to standard output. Stops the run if the reader closes it.
+pub struct RoundStream {
     stop: Arc<AtomicBool>,
-    failed: Option<std::io::Error>,
+    error: Option<std::io::Error>,
 }
 
-impl Stream {
-    /// One that ends the run where nobody reads any more.
+impl RoundStream {
     pub fn new(stop: &Arc<AtomicBool>) -> Self {
-        Self { stop: Arc::clone(stop), failed: None }
+        Self { stop: Arc::clone(stop), error: None }
     }
 
-    /// Writes what a round came to.
-    pub fn add(&mut self, subject: &str, measured: RoundResult<'_>) {
-        match measured {
+    /// Writes the result of a round.
+    pub fn add(&mut self, subject: &str, result: RoundResult<'_>) {
+        match result {
             RoundResult::Rounds(rounds) => {
-                rounds
-                    .iter()
-                    .for_each(|round| self.write(&Line::Round { schema: SCHEMA, subject, round }));
+                for round in &rounds {
+                    self.write(&StreamLine::Round { schema: SCHEMA, subject, round });
+                }
             }
             RoundResult::Failed(reason) => {
-                self.write(&Line::Failed { schema: SCHEMA, subject, reason })
+                self.write(&StreamLine::Failed { schema: SCHEMA, subject, reason });
             }
         }
     }
 
-    /// Writes the last line.
-    pub fn finish(mut self, mut report: Report) -> Result<()> {
+    /// Writes the last line, and removes the rounds from the report.
+    ///
+    /// # Errors
+    /// Returns the first error of any line.
+    pub fn finish(mut self, report: &mut Report) -> Result<()> {
         report.subjects.iter_mut().for_each(|subject| subject.rounds.clear());
-        self.write(&Line::Summary { schema: SCHEMA, report: &report });
-        self.failed.map_or(Ok(()), |error| Err(Error::from_stdout(error)))
+        self.write(&StreamLine::Summary { schema: SCHEMA, report });
+        self.error.map_or(Ok(()), |error| Err(Error::from_stdout(error)))
     }
 
-    fn write(&mut self, line: &Line<'_>) {
-        if self.failed.is_some() {
+    fn write(&mut self, line: &StreamLine<'_>) {
+        if self.error.is_some() {
             return;
         }
         let text = serde_json::to_string(line).expect("plain data") + "\n";
         let mut stdout = std::io::stdout().lock();
         if let Err(error) = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
-            self.failed = Some(error);
+            self.error = Some(error);
             self.stop.store(true, Ordering::Relaxed);
         }
     }
@@ -91,8 +93,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_published_schema_is_of_these_lines() {
-        let schema = serde_json::to_value(schemars::schema_for!(Line<'_>)).unwrap();
+    fn schema_is_current() {
+        let schema = serde_json::to_value(schemars::schema_for!(StreamLine<'_>)).unwrap();
         crate::file_io::check_schema("osjitter.rounds.1.json", &schema);
     }
 }

@@ -1,0 +1,221 @@
+//! Finds previous runs in a directory and compares a new run with the last one of its kind.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use files::compare::{self, ChosenSubject, Estimate, Finding, SubjectComparison};
+use files::environment::EnvironmentKey;
+use files::fitness::Fitness;
+use files::report::{self, Host, Plan, Report, Summary};
+use serde::Deserialize;
+
+use crate::file_io;
+use crate::render::label::is_control;
+
+/// The directory in which runs are collected.
+pub const RESULTS_DIRECTORY: &str = "results";
+/// The number of runs, newest first, that are searched for one of the same plan.
+const MAX_SEARCHED_RUNS: usize = 20;
+
+/// A report without its rounds. Reading the rounds of many runs would take seconds.
+#[derive(Debug, Deserialize)]
+pub struct RunHeader {
+    schema: String,
+    pub started_utc: String,
+    pub partial: bool,
+    pub plan: Plan,
+    pub host: Host,
+    pub fitness: Option<Fitness>,
+    pub subjects: Vec<SubjectHeader>,
+}
+
+/// A subject without its rounds.
+#[derive(Debug, Deserialize)]
+pub struct SubjectHeader {
+    pub name: String,
+    pub period_ns: u64,
+    pub summary: Option<Summary>,
+}
+
+/// The plan and the machine of a run. Two runs of one kind are comparable.
+#[derive(Debug, PartialEq)]
+pub struct RunKind {
+    /// The plan without the seed of its round order.
+    plan: Plan,
+    environment: EnvironmentKey,
+}
+
+impl RunKind {
+    fn new(plan: &Plan, host: &Host) -> Self {
+        let plan = Plan { seed: 0, samples: true, ..plan.clone() };
+        Self { plan, environment: EnvironmentKey::from_host(host) }
+    }
+}
+
+impl RunHeader {
+    fn read(file: &Path) -> Option<Self> {
+        let header: Self = serde_json::from_str(&file_io::read_text(file).ok()?).ok()?;
+        (header.schema == report::SCHEMA).then_some(header)
+    }
+
+    pub fn kind(&self) -> RunKind {
+        RunKind::new(&self.plan, &self.host)
+    }
+}
+
+/// Returns the reports of the runs in `directory`, newest first, and none if it is unreadable.
+fn report_files(directory: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    let mut files: Vec<(SystemTime, PathBuf)> = entries
+        .filter_map(|entry| {
+            let file = entry.path().join("report.json");
+            let meta = std::fs::symlink_metadata(&file).ok()?;
+            meta.is_file().then_some((meta.modified().ok()?, file))
+        })
+        .collect();
+    files.sort_by(|a, b| b.cmp(a));
+    files.into_iter().map(|(_, file)| file).collect()
+}
+
+/// The runs of a directory.
+pub struct RunList {
+    /// The report file and the header of each run, newest first.
+    pub runs: Vec<(PathBuf, RunHeader)>,
+    /// The number of files that are not reports of this version.
+    pub unreadable: usize,
+}
+
+/// Reads the headers of the runs in `directory`.
+pub fn read_runs(directory: &Path) -> RunList {
+    let files = report_files(directory);
+    let count = files.len();
+    let read = |file: PathBuf| RunHeader::read(&file).map(|header| (file, header));
+    let runs: Vec<_> = files.into_iter().filter_map(read).collect();
+    RunList { unreadable: count - runs.len(), runs }
+}
+
+/// Finds the newest complete run of the same kind next to this one.
+///
+/// Only the directory in which runs are collected is searched: a directory that was given by
+/// `--out` can be next to anything.
+fn find_previous_run(report: &Report, file: &Path) -> Option<Report> {
+    let kind = RunKind::new(&report.plan, &report.host);
+    let current = file.canonicalize().ok()?;
+    let is_results = |directory: &&Path| directory.ends_with(RESULTS_DIRECTORY);
+    let directory = current.parent()?.parent().filter(is_results)?;
+    let is_same_kind = |header: RunHeader| !header.partial && header.kind() == kind;
+    let mut candidates = report_files(directory)
+        .into_iter()
+        .filter(|other| *other != current)
+        .take(MAX_SEARCHED_RUNS);
+    let found = candidates.find(|other| RunHeader::read(other).is_some_and(is_same_kind))?;
+    file_io::read(&found).ok()
+}
+
+/// Describes in a sentence how a run, stored in `file`, differs from the previous run of its kind.
+///
+/// Returns `None` if there is no previous run.
+pub fn compare_with_previous(report: &Report, file: &Path) -> Option<String> {
+    let previous = find_previous_run(report, file)?;
+    let measured = report.subjects.iter().filter(|s| s.summary.is_some() && !is_control(&s.name));
+    let comparisons: Vec<SubjectComparison> =
+        measured.filter_map(|subject| compare_subject(&previous, report, subject)).collect();
+    let elapsed = elapsed_between(&previous.started_utc, &report.started_utc)?;
+    format_comparison(&comparisons, &elapsed)
+}
+
+fn compare_subject(
+    previous: &Report,
+    report: &Report,
+    subject: &report::Subject,
+) -> Option<SubjectComparison> {
+    let namesake = previous.subjects.iter().find(|s| s.id == subject.id && s.summary.is_some())?;
+    let before = ChosenSubject { report: previous, subject: namesake };
+    compare::compare(before, ChosenSubject { report, subject }).ok()
+}
+
+/// A compared percentile of a subject.
+struct ComparedFigure<'a> {
+    subject: &'a str,
+    percentile: &'a str,
+    estimate: &'a Estimate,
+}
+
+fn compared_figures(comparison: &SubjectComparison) -> impl Iterator<Item = ComparedFigure<'_>> {
+    comparison.percentiles.iter().map(|p| ComparedFigure {
+        subject: &comparison.b.name,
+        percentile: &p.name,
+        estimate: p.beside_control.as_ref().unwrap_or(&p.all),
+    })
+}
+
+/// Names the largest significant change and the number of significant ones.
+///
+/// If nothing differs, about one figure in twenty is significant by chance.
+fn format_comparison(comparisons: &[SubjectComparison], elapsed: &str) -> Option<String> {
+    let figures: Vec<_> = comparisons
+        .iter()
+        .flat_map(compared_figures)
+        .filter(|figure| figure.estimate.finding != Finding::TooFewRounds)
+        .collect();
+    let is_significant =
+        |figure: &&ComparedFigure<'_>| figure.estimate.finding != Finding::NoDifferenceShown;
+    let significant: Vec<_> = figures.iter().filter(is_significant).collect();
+    let size = |figure: &ComparedFigure<'_>| figure.estimate.ratio.ln().abs();
+    let largest = significant.iter().max_by(|a, b| size(a).total_cmp(&size(b)));
+    let total = match figures.len() {
+        0 => return None,
+        1 => "1 figure".to_owned(),
+        n => format!("{n} figures"),
+    };
+    let Some(ComparedFigure { subject, percentile, estimate }) = largest else {
+        return Some(format!(
+            "Compared with the same plan {elapsed}: no difference shown in {total}."
+        ));
+    };
+    let (name, change) = (percentile.replace('_', "."), format_change(estimate.ratio));
+    let interval = estimate.ratio_ci95.map_or(String::new(), |[low, high]| {
+        format!(" [{}, {}]", format_change(low), format_change(high))
+    });
+    Some(format!(
+        "Compared with the same plan {elapsed}: {name} of {subject} {change}{interval}; {} of {total} differ \
+         significantly (one in twenty does by chance).",
+        significant.len()
+    ))
+}
+
+fn format_change(ratio: f64) -> String {
+    format!("{:+.0} %", (ratio - 1.0) * 100.0)
+}
+
+/// Formats the time from one moment to a later one, such as `20 min ago`.
+pub fn elapsed_between(then_utc: &str, now_utc: &str) -> Option<String> {
+    let parse = |text: &str| humantime::parse_rfc3339(text).ok();
+    let elapsed = parse(now_utc)?.duration_since(parse(then_utc)?).ok()?;
+    Some(format_elapsed(elapsed))
+}
+
+fn format_elapsed(elapsed: Duration) -> String {
+    match elapsed.as_secs() {
+        s @ 0..120 => format!("{s} s ago"),
+        s @ 120..7_200 => format!("{} min ago", s / 60),
+        s @ 7_200..172_800 => format!("{} h ago", s / 3_600),
+        s => format!("{} days ago", s / 86_400),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn elapsed_time_has_fitting_unit() {
+        let elapsed = |then| elapsed_between(then, "2026-03-02T12:00:00Z");
+        assert_eq!(elapsed("2026-03-02T11:59:01Z").as_deref(), Some("59 s ago"));
+        assert_eq!(elapsed("2026-03-02T11:40:00Z").as_deref(), Some("20 min ago"));
+        assert_eq!(elapsed("2026-03-01T12:00:00Z").as_deref(), Some("24 h ago"));
+        assert_eq!(elapsed("2026-02-20T12:00:00Z").as_deref(), Some("10 days ago"));
+        assert_eq!(elapsed("2026-03-02T12:00:01Z"), None, "a clock was set back");
+        assert_eq!(elapsed("yesterday"), None);
+    }
+}

@@ -1,0 +1,296 @@
+//! Handles ticks later than a limit: `--break`, `--late-threshold`, `--on-late` and `--mark`.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver, SyncSender};
+use std::sync::{Arc, OnceLock};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use clap::Args;
+use cli::exit::{self, Error};
+use cli::time::format_time;
+use cli::units;
+use engine::machine::trace_marker::TraceMarker;
+use engine::measure::child;
+use engine::measure::late_watch::{LateTick, LateWatch};
+use engine::measure::round::MeasuredRound;
+use engine::program::Program;
+use engine::scenario::Scenario;
+use engine::subject::RuntimeKind;
+use files::report::{Report, Warning};
+
+use crate::render::table::BREAK;
+use crate::run::flight::{Flight, FlightRecorder};
+use crate::terminal;
+
+#[derive(Debug, Args)]
+pub struct LateArgs {
+    /// End the run at the first tick later than this, write the results and the second before that
+    /// tick, and exit with 1
+    #[arg(long = "break", value_name = "DURATION", allow_hyphen_values = true, value_parser = parse_limit)]
+    pub break_at: Option<Duration>,
+    /// Continue after ticks later than this; for --on-late and --mark without --break
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = parse_limit, conflicts_with = "break_at")]
+    pub late_threshold: Option<Duration>,
+    /// Run a command for a late tick, at most one at once and one a second; with --break once, at
+    /// the end
+    #[arg(long, value_name = "COMMAND", allow_hyphen_values = true, value_parser = Program::parse)]
+    pub on_late: Option<Program>,
+    /// Write a marker into the kernel's trace at a late tick (Linux, requires a writable tracefs)
+    #[arg(long)]
+    pub mark: bool,
+}
+
+fn parse_limit(text: &str) -> Result<Duration, String> {
+    match units::parse_duration(text)? {
+        Duration::ZERO => Err(format!("invalid limit {text}: expected more than 0, such as 500us")),
+        limit => Ok(limit),
+    }
+}
+
+/// The minimum time between the starts of two commands.
+const COMMAND_INTERVAL: Duration = Duration::from_secs(1);
+/// The time after which a command is killed.
+const COMMAND_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// The late-tick handling of a run.
+pub struct LateTicks {
+    watch: Arc<LateWatch>,
+    recorder: FlightRecorder,
+    command: Option<LateCommand>,
+}
+
+impl LateTicks {
+    /// Sets up the handling that the arguments request, if any.
+    ///
+    /// # Errors
+    /// Returns an error if the arguments lack a limit or an action, if the trace cannot be marked,
+    /// or if the command cannot be run.
+    pub fn from_args(args: &LateArgs, stop: &Arc<AtomicBool>) -> exit::Result<Option<Self>> {
+        let Some(limit) = late_limit(args)? else { return Ok(None) };
+        let mut watch = LateWatch::new(limit);
+        watch.stop = args.break_at.map(|_| Arc::clone(stop));
+        if args.mark {
+            let first_line =
+                format!("osjitter: marks ticks later than {}", units::format_exact_duration(limit));
+            let marker = TraceMarker::open(&first_line);
+            watch.marker = Some(marker.map_err(|why| exit::usage!("--mark: {why}"))?);
+        }
+        let command = args.on_late.clone().map(LateCommand::start).transpose()?;
+        if let Some(command) = command.as_ref().filter(|_| args.break_at.is_none()) {
+            watch.sender = Some(command.sender.clone());
+        }
+        Ok(Some(Self {
+            watch: Arc::new(watch),
+            recorder: FlightRecorder::new(limit, args.break_at.is_some()),
+            command,
+        }))
+    }
+
+    pub fn watch(&self) -> Arc<LateWatch> {
+        Arc::clone(&self.watch)
+    }
+
+    /// Adds a finished round.
+    pub fn add(&mut self, scenario: &Scenario, round: &MeasuredRound) {
+        let late = self.recorder.add(scenario, round, self.watch.has_stopped_run());
+        // Programs and scripted subjects cannot be watched while they run.
+        let is_watched = scenario
+            .subject
+            .as_builtin()
+            .is_some_and(|subject| subject.runtime_kind != RuntimeKind::Script);
+        if let Some(late) = late.filter(|_| !is_watched) {
+            let lateness_ns = late.lateness_ns.unsigned_abs();
+            self.watch.notice(&Arc::from(late.subject.as_str()), late.tick, lateness_ns);
+        }
+    }
+
+    /// Summarizes the late ticks after the run. Adds a warning to the report if one ended the run.
+    pub fn finish(self, report: &mut Report) -> LateOutcome {
+        let Self { watch, recorder, command } = self;
+        let late_ticks = recorder.late_ticks();
+        let stopped_run = watch.has_stopped_run();
+        let flight = recorder.finish();
+        if let Some(Flight { late, .. }) = flight.as_ref().filter(|_| stopped_run) {
+            report.warnings.push(Warning {
+                code: BREAK.to_owned(),
+                message: format!(
+                    "ended by --break {}: tick {} of {} in round {} was {} late",
+                    units::format_exact_duration(watch.limit),
+                    late.tick,
+                    late.subject,
+                    late.round,
+                    format_time(late.lateness_ns)
+                ),
+                hint: "flight.json contains the second before it".to_owned(),
+            });
+        }
+        LateOutcome { limit: watch.limit, stopped_run, late_ticks, flight, command }
+    }
+}
+
+/// Returns the limit of the arguments, if they request any handling.
+fn late_limit(args: &LateArgs) -> exit::Result<Option<Duration>> {
+    let has_action = args.mark || args.on_late.is_some();
+    match (args.break_at, args.late_threshold) {
+        (Some(limit), _) => Ok(Some(limit)),
+        (None, Some(limit)) if has_action => Ok(Some(limit)),
+        (None, Some(limit)) => Err(exit::usage!(
+            "--late-threshold {} needs --on-late or --mark; use --break to end the run at such a tick",
+            units::format_exact_duration(limit)
+        )),
+        (None, None) if has_action => {
+            let flag = if args.mark { "--mark" } else { "--on-late" };
+            Err(exit::usage!(
+                "{flag} needs a limit: give --break 500us, or --late-threshold 500us to continue after a late tick"
+            ))
+        }
+        (None, None) => Ok(None),
+    }
+}
+
+/// A summary of a run's late ticks.
+pub struct LateOutcome {
+    limit: Duration,
+    /// Whether a late tick ended the run.
+    pub stopped_run: bool,
+    late_ticks: u64,
+    /// The second before the late tick, if there was one.
+    pub flight: Option<Flight>,
+    command: Option<LateCommand>,
+}
+
+impl LateOutcome {
+    /// Prints the summary, runs the command a last time with `--break`, and waits for it.
+    ///
+    /// Returns whether a command failed.
+    pub fn conclude(self, flight_path: &Path, quiet: bool) -> bool {
+        if !self.stopped_run {
+            let limit = units::format_exact_duration(self.limit);
+            let ticks = if self.late_ticks == 1 { "tick" } else { "ticks" };
+            terminal::note(quiet, &format!("{} {ticks} later than {limit}", self.late_ticks));
+        }
+        let Some(command) = self.command else { return false };
+        if let Some(flight) = self.flight.as_ref().filter(|_| self.stopped_run) {
+            let at = humantime::parse_rfc3339(&flight.at_utc).expect("a time of the recorder");
+            let late = LateTick {
+                scenario_id: Arc::from(flight.late.subject.as_str()),
+                lateness_ns: flight.late.lateness_ns.unsigned_abs(),
+                at,
+            };
+            command.run_last(late, flight_path);
+        }
+        let text = command.program.text().to_owned();
+        let CommandSummary { started, failure } = command.finish();
+        if started > 0 {
+            let times = if started == 1 { "once".to_owned() } else { format!("{started} times") };
+            terminal::note(quiet, &format!("--on-late {text} ran {times}"));
+        }
+        if let Some(why) = &failure {
+            terminal::note(false, &format!("--on-late failed: {why}"));
+        }
+        failure.is_some()
+    }
+}
+
+/// Runs a command for late ticks on a separate thread.
+///
+/// The thread starts before the measuring thread is bound to a CPU or changes its scheduling class.
+struct LateCommand {
+    program: Program,
+    /// `None` ends the thread.
+    sender: SyncSender<Option<LateTick>>,
+    /// Set at the end of the run, when commands no longer wait for their interval.
+    is_over: Arc<AtomicBool>,
+    thread: JoinHandle<CommandSummary>,
+    /// The path of the flight record, once it is written.
+    flight_path: Arc<OnceLock<String>>,
+}
+
+/// A summary of the commands of a run.
+#[derive(Debug, Default)]
+struct CommandSummary {
+    started: u64,
+    /// The reason of the first failure.
+    failure: Option<String>,
+}
+
+impl LateCommand {
+    fn start(program: Program) -> exit::Result<Self> {
+        program.check_exists().map_err(|why| exit::usage!("--on-late: {why}"))?;
+        let (sender, receiver) = mpsc::sync_channel(1);
+        let is_over: Arc<AtomicBool> = Arc::default();
+        let flight_path: Arc<OnceLock<String>> = Arc::default();
+        let mut runner = CommandRunner {
+            program: program.clone(),
+            receiver,
+            is_over: Arc::clone(&is_over),
+            flight_path: Arc::clone(&flight_path),
+            summary: CommandSummary::default(),
+        };
+        let body = move || {
+            runner.run();
+            runner.summary
+        };
+        let thread = std::thread::Builder::new().name("on-late".to_owned()).spawn(body);
+        let thread =
+            thread.map_err(|e| Error::measure(format!("--on-late: cannot start a thread: {e}")))?;
+        Ok(Self { program, sender, is_over, thread, flight_path })
+    }
+
+    /// Runs the command a last time, with the path of the flight record.
+    fn run_last(&self, late: LateTick, flight_path: &Path) {
+        let _ = self.flight_path.set(flight_path.display().to_string());
+        let _ = self.sender.send(Some(late));
+    }
+
+    /// Waits for the running command.
+    fn finish(self) -> CommandSummary {
+        self.is_over.store(true, Ordering::Relaxed);
+        self.thread.thread().unpark();
+        // The thread receives late ticks that were sent before, and then the end.
+        let _ = self.sender.send(None);
+        let failure = || Some("the thread of the command panicked".to_owned());
+        self.thread.join().unwrap_or_else(|_| CommandSummary { started: 0, failure: failure() })
+    }
+}
+
+/// The thread of a [`LateCommand`].
+struct CommandRunner {
+    program: Program,
+    receiver: Receiver<Option<LateTick>>,
+    is_over: Arc<AtomicBool>,
+    flight_path: Arc<OnceLock<String>>,
+    summary: CommandSummary,
+}
+
+impl CommandRunner {
+    fn run(&mut self) {
+        while let Ok(Some(late)) = self.receiver.recv() {
+            let start = tach::Instant::now();
+            self.run_command(&late);
+            while start.elapsed() < COMMAND_INTERVAL && !self.is_over.load(Ordering::Relaxed) {
+                std::thread::park_timeout(COMMAND_INTERVAL.saturating_sub(start.elapsed()));
+            }
+            // Discards a tick that came in the meantime.
+            if let Ok(None) = self.receiver.try_recv() {
+                break;
+            }
+        }
+    }
+
+    fn run_command(&mut self, late: &LateTick) {
+        let mut variables = vec![
+            ("OSJITTER_SUBJECT", late.scenario_id.to_string()),
+            ("OSJITTER_LATENESS_NS", late.lateness_ns.to_string()),
+            ("OSJITTER_LATE_AT", humantime::format_rfc3339_micros(late.at).to_string()),
+        ];
+        variables.extend(self.flight_path.get().map(|path| ("OSJITTER_FLIGHT", path.clone())));
+        self.summary.started += 1;
+        let result = child::run_to_completion(&self.program, &variables, COMMAND_TIMEOUT);
+        if let Err(why) = result {
+            self.summary.failure.get_or_insert(why);
+        }
+    }
+}

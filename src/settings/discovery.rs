@@ -1,0 +1,87 @@
+//! Finds the file of settings.
+
+use std::path::{Path, PathBuf};
+
+use clap::ArgMatches;
+use cli::exit::{self, Error};
+
+/// The name of the file.
+const FILE_NAME: &str = "osjitter.toml";
+/// The environment variable that names another file, like `--config`.
+const FILE_VARIABLE: &str = "OSJITTER_CONFIG";
+
+/// Finds the file that is named by a flag or the environment, or the nearest one, if any.
+///
+/// # Errors
+/// Returns an error if a named file does not exist.
+pub fn find(matches: &ArgMatches) -> exit::Result<Option<PathBuf>> {
+    if matches.get_flag("no_config") {
+        return Ok(None);
+    }
+    let variable = std::env::var_os(FILE_VARIABLE).filter(|name| !name.is_empty());
+    let variable = variable.map(|name| (PathBuf::from(name), FILE_VARIABLE));
+    let flag = matches.get_one::<PathBuf>("config").map(|file| (file.clone(), "--config"));
+    if let Some((file, source)) = flag.or(variable) {
+        let exists = file
+            .try_exists()
+            .map_err(|e| Error::usage(format!("{source}: {}: {e}", file.display())))?;
+        return match exists {
+            true => Ok(Some(file)),
+            false => Err(Error::usage(format!("{source}: {} does not exist", file.display()))),
+        };
+    }
+    let current = std::env::current_dir().ok();
+    Ok(current.and_then(|directory| find_nearest(&directory, home().as_deref())))
+}
+
+fn home() -> Option<PathBuf> {
+    std::env::home_dir().filter(|home| !home.as_os_str().is_empty())
+}
+
+/// Finds the nearest file in `start` and the directories above it, up to the root of the repository
+/// or the home directory.
+///
+/// If `start` is below neither, only `start` is searched: a file in a directory that everyone can
+/// write to, such as `/tmp`, may belong to another user.
+fn find_nearest(start: &Path, home: Option<&Path>) -> Option<PathBuf> {
+    let is_end = |directory: &Path| directory.join(".git").exists() || Some(directory) == home;
+    let levels_above = start.ancestors().position(is_end).unwrap_or(0);
+    let mut files = start.ancestors().take(levels_above + 1).map(|d| d.join(FILE_NAME));
+    files.find(|file| file.is_file())
+}
+
+/// Formats a path relative to the current directory, if it is below it.
+pub fn display_path(file: &Path) -> String {
+    let current = std::env::current_dir().ok();
+    let relative = current.and_then(|directory| file.strip_prefix(directory).ok());
+    relative.unwrap_or(file).display().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn write_file(directory: &Path) -> PathBuf {
+        let file = directory.join(FILE_NAME);
+        std::fs::write(&file, "").unwrap();
+        file
+    }
+
+    #[test]
+    fn search_ends_at_repository_or_home() {
+        let root = tempfile::tempdir().unwrap();
+        let [home, project, inner] =
+            ["home", "home/project", "home/project/a/b"].map(|name| root.path().join(name));
+        std::fs::create_dir_all(&inner).unwrap();
+        std::fs::create_dir(project.join(".git")).unwrap();
+        let find = |home: Option<&Path>| find_nearest(&inner, home);
+        let (root_file, home_file) = (write_file(root.path()), write_file(&home));
+        assert_eq!(find(Some(&home)), None, "the repository ends the search");
+        std::fs::remove_dir(project.join(".git")).unwrap();
+        assert_eq!(find(Some(&home)), Some(home_file));
+        assert_eq!(find(None), None, "without an end only the directory itself is searched");
+        assert_eq!(find_nearest(root.path(), None), Some(root_file));
+        let inner_file = write_file(&inner);
+        assert_eq!(find(None), Some(inner_file));
+    }
+}
