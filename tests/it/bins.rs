@@ -115,7 +115,7 @@ fn outlier_host_is_named() {
     let files = [one.path("a.bins.csv"), other.path("b.bins.csv"), third.path("c.bins.csv")];
     let ran = Osjitter::new(["merge"]).args(&files).run().exits(0);
     let named: Vec<&str> =
-        ran.stderr.lines().filter(|line| line.contains("stands out: c: ")).collect();
+        ran.stderr.lines().filter(|line| line.contains("outlier: c: ")).collect();
     assert_eq!((named.len(), ran.stderr.lines().count()), (3, 3), "{}", ran.stderr);
     assert!(ran.stdout.starts_with("host,subject,period_ns,"));
 }

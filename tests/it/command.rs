@@ -1,5 +1,5 @@
-//! `osjitter run -- ./my-loop`: a program of the user's in the rounds of the others, and every way
-//! it can go wrong.
+//! Tests of `osjitter run -- ./my-loop`: the user's program in the rounds of other subjects, and the
+//! ways in which it can fail.
 #![cfg(unix)]
 
 use std::path::{Path, PathBuf};
@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 
 use crate::osjitter::{Osjitter, Ran, gated_loop};
 
-/// Keeps the contract: every tick is late by 20 us.
-const KEEPS_THE_CONTRACT: &str = r#"{ echo "osjitter.series/1 period_ns=$OSJITTER_PERIOD_NS"; yes 20000 | head -n "$OSJITTER_TICKS"; } >"$OSJITTER_OUT""#;
-/// True in a round, and not in the run of a single tick before the first one.
-const IN_A_ROUND: &str = r#"[ "$OSJITTER_WARMUP" != 0 ]"#;
+/// A program that follows the contract. Every tick is late by 20 us.
+const CORRECT_PROGRAM: &str = r#"{ echo "osjitter.series/1 period_ns=$OSJITTER_PERIOD_NS"; yes 20000 | head -n "$OSJITTER_TICKS"; } >"$OSJITTER_OUT""#;
+/// A shell condition that holds in a round, but not in the startup run of a single tick.
+const IS_ROUND: &str = r#"[ "$OSJITTER_WARMUP" != 0 ]"#;
 /// Three rounds of 20 ticks.
 const ROUNDS: [&str; 8] =
     ["--period", "1ms", "--ticks", "60", "--round-ticks", "20", "--warmup", "3"];
@@ -27,14 +27,14 @@ impl Home {
         self.0.path().join(name)
     }
 
-    /// A script of the shell as a command.
+    /// Writes a shell script, and returns the command that runs it.
     fn script(&self, text: &str) -> String {
         let file = self.path("program");
         std::fs::write(&file, text).unwrap();
         format!("sh '{}'", file.display())
     }
 
-    /// A script beside the control that sleeps.
+    /// Runs a script together with `nanosleep`.
     fn run(&self, text: &str, extra: &[&str]) -> Ran {
         run(&self.script(text), extra).env("HOME_OF_TEST", self.0.path()).run()
     }
@@ -53,23 +53,23 @@ fn list(value: &Value) -> &[Value] {
     value.as_array().unwrap()
 }
 
-/// Round and place in it of every round of every subject.
+/// Returns the id, the round and its slot for every round of every subject.
 fn order(report: &Value) -> Vec<(String, u64, u64)> {
     let rounds = |s: &Value| {
-        let of = |r: &Value| {
+        let entry = |r: &Value| {
             (
                 s["id"].as_str().unwrap().to_owned(),
                 r["index"].as_u64().unwrap(),
                 r["slot"].as_u64().unwrap(),
             )
         };
-        list(&s["rounds"]).iter().map(of).collect::<Vec<_>>()
+        list(&s["rounds"]).iter().map(entry).collect::<Vec<_>>()
     };
     list(&report["subjects"]).iter().flat_map(rounds).collect()
 }
 
 #[test]
-fn a_program_ticks_in_the_rounds_of_the_others_and_runs_again() {
+fn program_shares_rounds_with_subjects() {
     let program = gated_loop();
     let words = [program.to_str().unwrap(), "1ms"];
     let ran = Osjitter::new(["run", "--seed", "7"])
@@ -92,8 +92,8 @@ fn a_program_ticks_in_the_rounds_of_the_others_and_runs_again() {
         slots.sort_unstable();
         assert_eq!(slots, [0, 1, 2, 3, 4], "round {index}");
     }
-    let own = &first["subjects"][0];
-    let count = |key: &str| own["summary"][key].as_u64().unwrap();
+    let measured = &first["subjects"][0];
+    let count = |key: &str| measured["summary"][key].as_u64().unwrap();
     assert_eq!(
         (
             count("ticks"),
@@ -102,27 +102,27 @@ fn a_program_ticks_in_the_rounds_of_the_others_and_runs_again() {
         ),
         (60, 60, 0)
     );
-    assert!(own["summary"]["wakeups_per_tick"].as_f64().unwrap() > 0.0, "{own}");
+    assert!(measured["summary"]["wakeups_per_tick"].as_f64().unwrap() > 0.0, "{measured}");
     for key in ["backend", "runtime", "load"] {
-        assert_eq!(own[key], Value::Null, "{key}");
+        assert_eq!(measured[key], Value::Null, "{key}");
     }
     for key in ["no_park", "until_unpark_ns", "after_unpark_ns"] {
-        assert_eq!(own["summary"][key], Value::Null, "{key}");
+        assert_eq!(measured["summary"][key], Value::Null, "{key}");
     }
-    for round in list(&own["rounds"]) {
+    for round in list(&measured["rounds"]) {
         assert_eq!((list(&round["lateness_ns"]).len(), &round["first_tick"]), (20, &json!(3)));
         assert!(
             list(&round["lateness_ns"]).iter().all(|late| late.as_i64().unwrap() >= 0),
             "{round}"
         );
         assert!(round["run_queue_ns"].is_null() && round["cpu_khz"].is_null());
-        // It ran for all its ticks.
+        // The window covers all ticks.
         assert!(round["window_ns"].as_u64().unwrap() >= 22_000_000, "{round}");
     }
     assert_eq!(first["plan"]["scenarios"][0]["command"], json!(words));
     assert_eq!(first["plan"]["scenarios"][1].get("command"), None);
     let is = format!("gated-loop is {} 1ms", program.display());
-    assert!(unwrapped(&ran.stdout).contains(&is.replace(' ', "")), "{}", ran.stdout);
+    assert!(without_whitespace(&ran.stdout).contains(&is.replace(' ', "")), "{}", ran.stdout);
     assert!(ran.file("report.html").contains(&is), "{is}");
 
     let plan = Osjitter::new(["run", "--print-plan", "--plan"])
@@ -143,16 +143,16 @@ fn a_program_ticks_in_the_rounds_of_the_others_and_runs_again() {
         assert_eq!(again["plan"], first["plan"]);
         assert_eq!(order(&again), order(&first));
     }
-    opened_again(&ran);
+    assert_report_is_readable(&ran);
 }
 
-/// Without what wrapping adds.
-fn unwrapped(text: &str) -> String {
+/// Removes all white space, so that wrapping does not matter.
+fn without_whitespace(text: &str) -> String {
     text.split_whitespace().collect()
 }
 
-/// Every reader of reports takes it.
-fn opened_again(ran: &Ran) {
+/// Checks that every command that reads reports accepts it.
+fn assert_report_is_readable(ran: &Ran) {
     let file = ran.path("report.json");
     for format in ["table", "json", "markdown", "html", "csv", "openmetrics", "hlog"] {
         let shown =
@@ -170,7 +170,7 @@ fn opened_again(ran: &Ran) {
         .exits(0)
         .stdout;
     assert!(compared.contains("gated-loop"), "{compared}");
-    // The same name is not the same program.
+    // Programs of the same name may differ.
     let mut other = report(ran);
     other["plan"]["scenarios"][0]["command"] = json!(["./other/gated-loop"]);
     for subject in other["subjects"].as_array_mut().unwrap() {
@@ -201,20 +201,19 @@ fn opened_again(ran: &Ran) {
 }
 
 #[test]
-fn a_program_costs_what_it_took_without_its_start_where_that_is_not_most_of_it() {
+fn program_cost_excludes_startup() {
     const WORK: &str = "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done";
     let home = Home::new();
-    let busy =
-        report(&home.run(&format!("{IN_A_ROUND} && {WORK}\n{KEEPS_THE_CONTRACT}"), &[]).exits(0));
-    let own = &busy["subjects"][0];
-    // Three rounds of 22 ticks beyond the one that a start has, of which 20 count.
+    let busy = report(&home.run(&format!("{IS_ROUND} && {WORK}\n{CORRECT_PROGRAM}"), &[]).exits(0));
+    let measured = &busy["subjects"][0];
+    // Three rounds of 22 ticks in addition to the one of the startup run. 20 of them are recorded.
     let total: u64 =
-        list(&own["rounds"]).iter().map(|r| r["cpu_ns"].as_u64().unwrap() * 20 / 22).sum();
-    let per_tick = own["summary"]["cpu_ns_per_tick"].as_f64().unwrap();
-    assert!((per_tick - total as f64 / 60.0).abs() < 1.0 && per_tick > 10_000.0, "{own}");
+        list(&measured["rounds"]).iter().map(|r| r["cpu_ns"].as_u64().unwrap() * 20 / 22).sum();
+    let per_tick = measured["summary"]["cpu_ns_per_tick"].as_f64().unwrap();
+    assert!((per_tick - total as f64 / 60.0).abs() < 1.0 && per_tick > 10_000.0, "{measured}");
     assert!(list(&busy["warnings"]).iter().all(|w| w["code"] != "command-start"));
 
-    let ran = home.run(&format!("{WORK}\n{KEEPS_THE_CONTRACT}"), &[]).exits(0);
+    let ran = home.run(&format!("{WORK}\n{CORRECT_PROGRAM}"), &[]).exits(0);
     let slow = report(&ran);
     assert_eq!(slow["subjects"][0]["summary"]["cpu_ns_per_tick"], Value::Null);
     assert!(slow["subjects"][1]["summary"]["cpu_ns_per_tick"].is_f64());
@@ -222,15 +221,18 @@ fn a_program_costs_what_it_took_without_its_start_where_that_is_not_most_of_it()
 }
 
 #[test]
-fn programs_of_one_name_are_told_apart_and_none_passes_for_a_control() {
+fn equally_named_programs_are_distinguished() {
     let home = Home::new();
-    let one = home.script(KEEPS_THE_CONTRACT);
+    let command = home.script(CORRECT_PROGRAM);
     let spin = home.path("spin");
     std::fs::copy("/bin/sh", &spin).unwrap();
     let spin = format!("'{}' '{}'", spin.display(), home.path("program").display());
-    let ran = run(&one, &["--command", &format!("{one} x"), "--command", &spin, "--command", &one])
-        .run()
-        .exits(0);
+    let ran = run(
+        &command,
+        &["--command", &format!("{command} x"), "--command", &spin, "--command", &command],
+    )
+    .run()
+    .exits(0);
     let report = report(&ran);
     let ids: Vec<&str> =
         list(&report["subjects"]).iter().map(|s| s["id"].as_str().unwrap()).collect();
@@ -240,10 +242,10 @@ fn programs_of_one_name_are_told_apart_and_none_passes_for_a_control() {
 }
 
 #[test]
-fn a_program_that_goes_wrong_fails_and_the_rest_is_measured() {
+fn failed_program_does_not_affect_others() {
     let header = "osjitter.series/1 period_ns=1000000";
     let series = |lines: &str| format!("printf '{header}\\n{lines}' >\"$OSJITTER_OUT\"");
-    for (script, says) in [
+    for (script, expected) in [
         ("exit 7".to_owned(), "exit status: 7"),
         ("echo oh dear >&2; exit 1".to_owned(), "oh dear"),
         ("kill -SEGV $$".to_owned(), "signal: 11"),
@@ -253,25 +255,30 @@ fn a_program_that_goes_wrong_fails_and_the_rest_is_measured() {
         (series("5\\n"), "1 ticks where"),
         ("yes 5 | head -c 100M >\"$OSJITTER_OUT\"".to_owned(), "more than"),
         ("ln -s /dev/zero \"$OSJITTER_OUT\"".to_owned(), "is a link"),
-        (KEEPS_THE_CONTRACT.replace("20000", "9223372036854775807"), "wrote a lateness of"),
+        (CORRECT_PROGRAM.replace("20000", "9223372036854775807"), "wrote a lateness of"),
         (series(&"-9223372036854775808\\n".repeat(20)), "wrote a lateness of"),
     ] {
         let ran = Home::new().run(&script, &[]).exits(4);
         let report = report(&ran);
-        let [own, control] = list(&report["subjects"]) else { panic!("{report}") };
-        let reason = own["status"]["reason"].as_str().unwrap_or_else(|| panic!("{script}: {own}"));
-        assert!(reason.contains(says) && reason.len() < 2_000, "{script}: {reason}");
+        let [measured, control] = list(&report["subjects"]) else { panic!("{report}") };
+        let reason =
+            measured["status"]["reason"].as_str().unwrap_or_else(|| panic!("{script}: {measured}"));
+        assert!(reason.contains(expected) && reason.len() < 2_000, "{script}: {reason}");
         assert_eq!(
-            (&own["summary"], &control["summary"]["ticks"]),
+            (&measured["summary"], &control["summary"]["ticks"]),
             (&Value::Null, &json!(60)),
             "{script}"
         );
-        assert!(unwrapped(&ran.stdout).contains("sh@1ms:notmeasured:sh"), "{}", ran.stdout);
+        assert!(
+            without_whitespace(&ran.stdout).contains("sh@1ms:notmeasured:sh"),
+            "{}",
+            ran.stdout
+        );
     }
-    // In its second round only: what was measured before stays.
+    // A failure in the second round keeps the first one.
     let home = Home::new();
     let second = format!(
-        "{IN_A_ROUND} && {{ [ -e \"$HOME_OF_TEST/x\" ] && exit 3; : >\"$HOME_OF_TEST/x\"; }}\n{KEEPS_THE_CONTRACT}"
+        "{IS_ROUND} && {{ [ -e \"$HOME_OF_TEST/x\" ] && exit 3; : >\"$HOME_OF_TEST/x\"; }}\n{CORRECT_PROGRAM}"
     );
     let found = report(&home.run(&second, &[]).exits(4));
     assert_eq!(found["subjects"][0]["summary"]["ticks"], 20);
@@ -279,9 +286,9 @@ fn a_program_that_goes_wrong_fails_and_the_rest_is_measured() {
 }
 
 #[test]
-fn a_program_that_hangs_is_ended_and_the_rest_is_measured() {
+fn hanging_program_is_killed() {
     let home = Home::new();
-    let ran = home.run(&format!("{IN_A_ROUND} && sleep 600\n{KEEPS_THE_CONTRACT}"), &[]).exits(4);
+    let ran = home.run(&format!("{IS_ROUND} && sleep 600\n{CORRECT_PROGRAM}"), &[]).exits(4);
     let report = report(&ran);
     assert!(
         report["subjects"][0]["status"]["reason"].as_str().unwrap().contains("still running after")
@@ -290,29 +297,30 @@ fn a_program_that_hangs_is_ended_and_the_rest_is_measured() {
 }
 
 #[test]
-fn another_period_is_refused_before_anything_is_measured() {
+fn other_period_is_rejected() {
     let program = gated_loop();
     let command = format!("'{}' 2ms", program.display());
     let ran = run(&command, &[]).run().exits(2);
-    for says in ["2000000 ns", "--period is 1000000 ns", "give --period 2ms", "OSJITTER_PERIOD_NS"]
+    for expected in
+        ["2000000 ns", "--period is 1000000 ns", "give --period 2ms", "OSJITTER_PERIOD_NS"]
     {
-        assert!(ran.stderr.contains(says), "{says}: {}", ran.stderr);
+        assert!(ran.stderr.contains(expected), "{expected}: {}", ran.stderr);
     }
-    nothing_is_written(&ran);
-    // One that follows what it is asked is measured at several.
+    assert_nothing_written(&ran);
+    // A program that follows OSJITTER_PERIOD_NS can be measured at several periods.
     let home = Home::new();
-    let ran = home.run(KEEPS_THE_CONTRACT, &["--period", "2ms"]).exits(0);
+    let ran = home.run(CORRECT_PROGRAM, &["--period", "2ms"]).exits(0);
     assert_eq!(list(&report(&ran)["subjects"]).len(), 4);
 }
 
 #[test]
-fn what_cannot_be_started_or_understood_is_refused() {
+fn invalid_programs_are_rejected() {
     let home = Home::new();
     let started = home.path("started");
-    let touches = home.script(&format!("touch '{}'; {KEEPS_THE_CONTRACT}", started.display()));
+    let touches = home.script(&format!("touch '{}'; {CORRECT_PROGRAM}", started.display()));
     let text = home.path("text");
     std::fs::write(&text, "").unwrap();
-    for (command, says) in [
+    for (command, expected) in [
         ("./nope", "cannot start ./nope: there is no such program"),
         (
             "no-such-program-here -x",
@@ -323,14 +331,14 @@ fn what_cannot_be_started_or_understood_is_refused() {
         ("sh -c 'x", "open quote"),
     ] {
         let ran = run(&touches, &["--command", command]).run().exits(2);
-        assert!(ran.stderr.contains(says), "{command}: {}", ran.stderr);
-        nothing_is_written(&ran);
+        assert!(ran.stderr.contains(expected), "{command}: {}", ran.stderr);
+        assert_nothing_written(&ran);
         assert!(!started.exists(), "{command}: another program was started");
     }
-    // It is there, and nobody may execute it.
+    // The file exists, but is not executable.
     let ran = run(text.to_str().unwrap(), &[]).run().exits(2);
     assert!(ran.stderr.contains("error: cannot start "), "{}", ran.stderr);
-    nothing_is_written(&ran);
+    assert_nothing_written(&ran);
     let ran = Osjitter::new(["run", "./my-loop"]).out("").run().exits(2);
     assert!(ran.stderr.contains("[-- <PROGRAM>...]"), "{}", ran.stderr);
     let plan = home.path("plan.toml");
@@ -345,14 +353,14 @@ fn what_cannot_be_started_or_understood_is_refused() {
 }
 
 #[track_caller]
-fn nothing_is_written(ran: &Ran) {
+fn assert_nothing_written(ran: &Ran) {
     assert_eq!((ran.directory().read_dir().unwrap().count(), ran.stdout.as_str()), (0, ""));
 }
 
 #[test]
-fn a_plan_file_has_commands() {
+fn plan_file_contains_commands() {
     let home = Home::new();
-    home.script(KEEPS_THE_CONTRACT);
+    home.script(CORRECT_PROGRAM);
     let file = home.path("program").display().to_string();
     let text = format!(
         "[defaults]\nsubject = \"spin\"\nperiod = \"1ms\"\nticks = 20\nround-ticks = 10\n[[scenario]]\ncommand = [\"sh\", {file:?}]\n\
@@ -368,13 +376,13 @@ fn a_plan_file_has_commands() {
 }
 
 #[test]
-fn nothing_of_a_program_outlives_its_round() {
+fn program_processes_end_with_round() {
     let home = Home::new();
-    // A child that stays, one that is forked twice, and on Linux one in a session of its own.
+    // A child that stays, one that is forked twice, and on Linux one in its measured session.
     let away = if cfg!(target_os = "linux") { "setsid sleep 600 &" } else { "" };
     let script = format!(
         "for id in $(cat \"$HOME_OF_TEST/ids\" 2>/dev/null); do kill -0 \"$id\" 2>/dev/null && echo \"$id\" >>\"$HOME_OF_TEST/alive\"; done\n\
-         exec 2>&-\nsleep 600 & echo $! >>\"$HOME_OF_TEST/ids\"\n( sleep 600 & echo $! >>\"$HOME_OF_TEST/ids\" )\n{away}\n{KEEPS_THE_CONTRACT}"
+         exec 2>&-\nsleep 600 & echo $! >>\"$HOME_OF_TEST/ids\"\n( sleep 600 & echo $! >>\"$HOME_OF_TEST/ids\" )\n{away}\n{CORRECT_PROGRAM}"
     );
     let ran = home.run(&script, &[]).exits(0);
     assert_eq!(report(&ran)["subjects"][0]["summary"]["ticks"], 60);
@@ -390,7 +398,7 @@ fn is_alive(id: &str) -> bool {
     std::process::Command::new("kill").args(["-0", id]).output().unwrap().status.success()
 }
 
-/// Processes that have this directory in their environment.
+/// Counts the processes that have this directory in their environment.
 #[cfg(target_os = "linux")]
 fn processes_of(home: &Path) -> usize {
     let mark = format!("HOME_OF_TEST={}", home.display());
@@ -404,17 +412,17 @@ fn processes_of(home: &Path) -> usize {
 }
 
 #[test]
-fn an_interrupt_ends_the_program_and_keeps_what_was_measured() {
+fn interrupt_ends_program_and_keeps_rounds() {
     let home = Home::new();
     let script = format!(
-        "{IN_A_ROUND} && [ -e \"$HOME_OF_TEST/first\" ] && {{ echo $$ >\"$HOME_OF_TEST/id\"; kill -INT $PPID; exec sleep 600; }}\n\
-         {IN_A_ROUND} && : >\"$HOME_OF_TEST/first\"\n{KEEPS_THE_CONTRACT}"
+        "{IS_ROUND} && [ -e \"$HOME_OF_TEST/first\" ] && {{ echo $$ >\"$HOME_OF_TEST/id\"; kill -INT $PPID; exec sleep 600; }}\n\
+         {IS_ROUND} && : >\"$HOME_OF_TEST/first\"\n{CORRECT_PROGRAM}"
     );
     let ran = home.run(&script, &[]).exits(4);
     let report = report(&ran);
-    let own = &report["subjects"][0];
+    let measured = &report["subjects"][0];
     assert_eq!(
-        (&report["partial"], &own["status"]["state"], &own["summary"]["ticks"]),
+        (&report["partial"], &measured["status"]["state"], &measured["summary"]["ticks"]),
         (&json!(true), &json!("partial"), &json!(20))
     );
     let id = std::fs::read_to_string(home.path("id")).unwrap();
@@ -423,7 +431,7 @@ fn an_interrupt_ends_the_program_and_keeps_what_was_measured() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_program_inherits_the_cpu_and_the_scheduling_class_and_no_slack_of_a_control() {
+fn program_inherits_cpu_and_class() {
     let field = |text: &str, name: &str| {
         let line = text
             .lines()
@@ -431,19 +439,19 @@ fn a_program_inherits_the_cpu_and_the_scheduling_class_and_no_slack_of_a_control
             .unwrap_or_else(|| panic!("{name}: {text}"));
         line.trim_start_matches(':').trim().to_owned()
     };
-    let own = std::fs::read_to_string("/proc/self/status").unwrap();
-    let cpu = field(&own, "Cpus_allowed_list").split(['-', ',']).next().unwrap().to_owned();
+    let measured = std::fs::read_to_string("/proc/self/status").unwrap();
+    let cpu = field(&measured, "Cpus_allowed_list").split(['-', ',']).next().unwrap().to_owned();
     let slack = std::fs::read_to_string("/proc/self/timerslack_ns").unwrap();
     let script = format!(
-        "{IN_A_ROUND} && {{ grep Cpus_allowed_list /proc/$$/status; cut -d' ' -f41 /proc/$$/stat; cat /proc/$$/timerslack_ns; }} \
-         >>\"$HOME_OF_TEST/seen\"\n{KEEPS_THE_CONTRACT}"
+        "{IS_ROUND} && {{ grep Cpus_allowed_list /proc/$$/status; cut -d' ' -f41 /proc/$$/stat; cat /proc/$$/timerslack_ns; }} \
+         >>\"$HOME_OF_TEST/seen\"\n{CORRECT_PROGRAM}"
     );
     let home = Home::new();
     let ran = home.run(&script, &["--cpu", &cpu]).exits(0);
     let seen = std::fs::read_to_string(home.path("seen")).unwrap();
     assert_eq!(seen, format!("Cpus_allowed_list:\t{cpu}\n0\n{slack}").repeat(3));
     assert_eq!(report(&ran)["plan"]["cpu"], cpu.parse::<u64>().unwrap());
-    // Where this process may.
+    // Only if this process has the privilege.
     let home = Home::new();
     let ran = home.run(&script, &["--sched", "rr:1"]);
     if ran.code == 0 {
@@ -455,18 +463,17 @@ fn a_program_inherits_the_cpu_and_the_scheduling_class_and_no_slack_of_a_control
 }
 
 #[test]
-fn a_program_that_writes_no_times_is_asked_why_once_and_loads_run_beside_it() {
+fn program_without_times_is_profiled_once() {
     let home = Home::new();
-    let script =
-        format!("echo \"$OSJITTER_TIMES\" >>\"$HOME_OF_TEST/times\"\n{KEEPS_THE_CONTRACT}");
+    let script = format!("echo \"$OSJITTER_TIMES\" >>\"$HOME_OF_TEST/times\"\n{CORRECT_PROGRAM}");
     let ran = home.run(&script, &["--why", "--load", "none", "--load", "cpu:1"]).exits(0);
     let report = report(&ran);
-    let asked: Vec<(&str, usize)> = list(&report["subjects"])
+    let profiled: Vec<(&str, usize)> = list(&report["subjects"])
         .iter()
         .map(|s| (s["id"].as_str().unwrap(), list(&s["why"]["rounds"]).len()))
         .collect();
     assert_eq!(
-        asked,
+        profiled,
         [("sh@1ms", 1), ("sh@1ms+cpu:1", 1), ("nanosleep@1ms", 3), ("nanosleep@1ms+cpu:1", 3)]
     );
     let reason = report["subjects"][0]["why"]["missing"]["reason"].as_str().unwrap();
@@ -476,7 +483,7 @@ fn a_program_that_writes_no_times_is_asked_why_once_and_loads_run_beside_it() {
             "{reason}"
         );
     }
-    // Each rehearsed thrice, measured thrice, and asked once.
+    // Each program has three startup runs, three rounds, and one profiled round.
     let times = std::fs::read_to_string(home.path("times")).unwrap();
     let monotonic = times.lines().filter(|line| *line == "monotonic").count();
     assert_eq!((times.lines().count(), monotonic), (3 + 2 * (3 + 1), 2), "{times}");
@@ -484,15 +491,15 @@ fn a_program_that_writes_no_times_is_asked_why_once_and_loads_run_beside_it() {
 }
 
 #[test]
-fn the_series_and_the_environment_are_what_the_contract_says() {
+fn environment_matches_contract() {
     let home = Home::new();
     let script = format!(
-        "echo \"$OSJITTER_SERIES $OSJITTER_PERIOD_NS $OSJITTER_TICKS $OSJITTER_WARMUP\" >>\"$HOME_OF_TEST/asked\"\n{KEEPS_THE_CONTRACT}"
+        "echo \"$OSJITTER_SERIES $OSJITTER_PERIOD_NS $OSJITTER_TICKS $OSJITTER_WARMUP\" >>\"$HOME_OF_TEST/environments\"\n{CORRECT_PROGRAM}"
     );
     let _ = home.run(&script, &[]).exits(0);
-    let asked = std::fs::read_to_string(home.path("asked")).unwrap();
+    let environments = std::fs::read_to_string(home.path("asked")).unwrap();
     assert_eq!(
-        asked.lines().collect::<Vec<_>>(),
+        environments.lines().collect::<Vec<_>>(),
         [["ticks 1000000 1 0"; 3], ["ticks 1000000 20 3"; 3]].concat()
     );
 }

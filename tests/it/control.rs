@@ -1,5 +1,4 @@
-//! What a file or a program says cannot command the terminal that shows it, on whatever way it
-//! comes there.
+//! Tests that texts from files and programs cannot control the terminal that shows them.
 
 use std::path::Path;
 
@@ -7,22 +6,23 @@ use serde_json::{Value, json};
 
 use crate::osjitter::{Osjitter, Ran};
 
-/// What terminals obey: two ways to begin a sequence, a bell, a turn of the direction of writing.
-const OBEYED: &str = "\u{1b}c\u{9b}2J\u{7}\u{202e}";
-/// The same as it may be shown.
-const SHOWN: &str = "\u{fffd}c\u{fffd}2J\u{fffd}\u{fffd}";
+/// Characters that control a terminal: two escape characters, a bell, and a change of the writing
+/// direction.
+const CONTROL_CHARACTERS: &str = "\u{1b}c\u{9b}2J\u{7}\u{202e}";
+/// The safe form of [`CONTROL_CHARACTERS`].
+const ESCAPED_CHARACTERS: &str = "\u{fffd}c\u{fffd}2J\u{fffd}\u{fffd}";
 
-/// A text that is told from others of its kind. Its last character returns to the start of a line:
-/// where lines are made anew that is a blank like others, and gone.
-fn evil(n: usize) -> String {
-    format!("evil{n}{OBEYED}\r")
+/// Returns a numbered text with control characters. Its last character is a carriage return, which
+/// wrapping removes as white space.
+fn evil_text(n: usize) -> String {
+    format!("evil{n}{CONTROL_CHARACTERS}\r")
 }
 
 fn root(file: &str) -> std::path::PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(file)
 }
 
-/// As a file of ours is: its schema stands first.
+/// Formats a file of osjitter, whose schema comes first.
 fn text(mut json: Value) -> String {
     let schema = json.as_object_mut().and_then(|json| json.remove("schema"));
     let text = json.to_string();
@@ -33,41 +33,42 @@ fn read(file: &str) -> Value {
     serde_json::from_str(&std::fs::read_to_string(root(file)).unwrap()).unwrap()
 }
 
-/// Puts an evil text wherever the text at each of these places stands, or where nothing stands.
-fn spoilt(mut json: Value, places: &[&str]) -> Value {
+/// Replaces the text at each of these places by an evil text, and all equal texts with it.
+fn with_evil_texts(mut json: Value, places: &[&str]) -> Value {
     fn put(json: &mut Value, old: &str, new: &str) {
         match json {
             Value::String(text) if text == old => *text = new.to_owned(),
-            Value::Array(all) => all.iter_mut().for_each(|one| put(one, old, new)),
-            Value::Object(all) => {
-                all.iter_mut()
+            Value::Array(items) => items.iter_mut().for_each(|item| put(item, old, new)),
+            Value::Object(fields) => {
+                fields
+                    .iter_mut()
                     .filter(|(key, _)| *key != "bench")
-                    .for_each(|(_, one)| put(one, old, new));
+                    .for_each(|(_, field)| put(field, old, new));
             }
             _ => {}
         }
     }
     for (n, place) in places.iter().enumerate() {
         match json.pointer(place).unwrap_or_else(|| panic!("nothing at {place}")).clone() {
-            Value::String(old) => put(&mut json, &old, &evil(n)),
-            Value::Null => *json.pointer_mut(place).unwrap() = evil(n).into(),
+            Value::String(old) => put(&mut json, &old, &evil_text(n)),
+            Value::Null => *json.pointer_mut(place).unwrap() = evil_text(n).into(),
             other => panic!("{place} is {other}"),
         }
     }
     json
 }
 
-/// Shows these texts, by their numbers, and nothing that a terminal obeys.
+/// Checks that the output contains the texts of these numbers, and no control characters.
 #[track_caller]
-fn shows(ran: &Ran, texts: impl IntoIterator<Item = usize>) {
-    let obeyed = |c: char| {
+fn assert_safe_output(ran: &Ran, texts: impl IntoIterator<Item = usize>) {
+    let is_control = |c: char| {
         c != '\n'
             && (c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'))
     };
-    assert!(!ran.stdout.contains(obeyed), "{:?}", ran.stdout);
-    assert!(!ran.stderr.contains(obeyed), "{:?}", ran.stderr);
+    assert!(!ran.stdout.contains(is_control), "{:?}", ran.stdout);
+    assert!(!ran.stderr.contains(is_control), "{:?}", ran.stderr);
     for n in texts {
-        let text = format!("evil{n}{SHOWN}");
+        let text = format!("evil{n}{ESCAPED_CHARACTERS}");
         assert!(
             ran.stdout.contains(&text) || ran.stderr.contains(&text),
             "no {text} in: {}\n{}",
@@ -77,8 +78,8 @@ fn shows(ran: &Ran, texts: impl IntoIterator<Item = usize>) {
     }
 }
 
-/// No word is broken, so that it can be found.
-fn wide(args: &[&str]) -> Osjitter {
+/// Creates a command with so many columns that no text is wrapped.
+fn wide_command(args: &[&str]) -> Osjitter {
     Osjitter::new(args).env("COLUMNS", "1000")
 }
 
@@ -93,21 +94,21 @@ impl Home {
         self.0.path().join(name).into_os_string().into_string().unwrap()
     }
 
-    fn written(&self, name: &str, text: impl AsRef<[u8]>) -> String {
+    fn write(&self, name: &str, text: impl AsRef<[u8]>) -> String {
         let path = self.path(name);
         std::fs::write(&path, text).unwrap();
         path
     }
 
-    /// The table of a file shows the texts at these places; Markdown, where there is that, those
-    /// too that the table leaves out.
-    fn tells(&self, json: Value, in_both: &[&str], in_markdown: Option<&[&str]>) {
+    /// Checks that the table of a file shows the texts at these places, and that its Markdown, if
+    /// there is any, also shows those that the table omits.
+    fn assert_file_is_safe(&self, json: Value, in_both: &[&str], in_markdown: Option<&[&str]>) {
         let places = [in_both, in_markdown.unwrap_or_default()].concat();
-        let file = self.written("evil.json", text(spoilt(json, &places)));
-        shows(&wide(&["report", &file]).run().exits(0), 0..in_both.len());
+        let file = self.write("evil.json", text(with_evil_texts(json, &places)));
+        assert_safe_output(&wide_command(&["report", &file]).run().exits(0), 0..in_both.len());
         if in_markdown.is_some() {
-            shows(
-                &wide(&["report", &file, "--format", "markdown"]).run().exits(0),
+            assert_safe_output(
+                &wide_command(&["report", &file, "--format", "markdown"]).run().exits(0),
                 0..places.len(),
             );
         }
@@ -120,7 +121,7 @@ fn warning() -> Value {
     json!([{"code": "a-code", "message": "a-message", "hint": "a-hint"}])
 }
 
-/// A report with all that may be in one.
+/// Returns a report that contains every optional part.
 fn report() -> Value {
     let mut json = read("tests/fixtures/report.json");
     json["warnings"] = warning();
@@ -134,7 +135,7 @@ fn report() -> Value {
     json
 }
 
-const IN_A_REPORT: [&str; 9] = [
+const REPORT_TEXTS: [&str; 9] = [
     "/subjects/0/name",
     "/subjects/0/runtime",
     "/subjects/0/load",
@@ -145,56 +146,59 @@ const IN_A_REPORT: [&str; 9] = [
     "/warnings/0/message",
     "/warnings/0/hint",
 ];
-const OF_ITS_ORIGIN: [&str; 5] =
+const ORIGIN_TEXTS: [&str; 5] =
     ["/started_utc", "/host/cpu_model", "/host/kernel", "/tool/name", "/tool/version"];
 
 #[test]
-fn a_report_commands_no_terminal() {
+fn report_output_is_safe() {
     let home = Home::new();
-    home.tells(report(), &IN_A_REPORT, Some(&OF_ITS_ORIGIN));
-    let places = [&IN_A_REPORT[..], &OF_ITS_ORIGIN[..3]].concat();
-    let file = home.written("evil.json", text(spoilt(report(), &places)));
-    // Several stand below their origins.
-    shows(&wide(&["report", &file, &file]).run().exits(0), 0..places.len());
-    shows(&wide(&["report", &file, "--histogram", "--quiet"]).run().exits(0), [0]);
+    home.assert_file_is_safe(report(), &REPORT_TEXTS, Some(&ORIGIN_TEXTS));
+    let places = [&REPORT_TEXTS[..], &ORIGIN_TEXTS[..3]].concat();
+    let file = home.write("evil.json", text(with_evil_texts(report(), &places)));
+    // Several reports are shown below their origins.
+    assert_safe_output(&wide_command(&["report", &file, &file]).run().exits(0), 0..places.len());
+    assert_safe_output(
+        &wide_command(&["report", &file, "--histogram", "--quiet"]).run().exits(0),
+        [0],
+    );
 
     let mut why = read("fuzz/corpus/report/why.json");
-    let of = &mut why["subjects"][0]["why"];
-    (of["tier"], of["missing"]["tier"]) = ("b1".into(), "b2".into());
-    of["behind"] = json!([{"comm": "a-thread", "ns": 700_000_000}]);
-    of["longest"][0]["behind"] = json!([{"comm": "another", "ns": 12_000_000}]);
+    let subject_why = &mut why["subjects"][0]["why"];
+    (subject_why["tier"], subject_why["missing"]["tier"]) = ("b1".into(), "b2".into());
+    subject_why["behind"] = json!([{"comm": "a-thread", "ns": 700_000_000}]);
+    subject_why["longest"][0]["behind"] = json!([{"comm": "another", "ns": 12_000_000}]);
     let places = [("missing/reason"), ("behind/0/comm"), ("longest/0/behind/0/comm")];
     let places = places.map(|place| format!("/subjects/0/why/{place}"));
-    home.tells(why.clone(), &places.each_ref().map(String::as_str), NONE);
-    // Of a trace they are the names of threads.
+    home.assert_file_is_safe(why.clone(), &places.each_ref().map(String::as_str), NONE);
+    // A trace contains names of threads.
     why["trace"] = json!({
         "command": ["a-program"], "process": 7, "thread": "a-thread", "window_ns": 9, "cpu_ns": 1, "apart": false, "records": 1,
         "bytes": 1, "lost": 0, "unrecorded": 0, "undated": 0, "unseen": 0, "dropped": 0,
     });
-    home.tells(why, &["/subjects/0/name", "/trace/thread"], NONE);
+    home.assert_file_is_safe(why, &["/subjects/0/name", "/trace/thread"], NONE);
 }
 
 #[test]
-fn a_verdict_commands_no_terminal() {
+fn verdict_output_is_safe() {
     let home = Home::new();
     let mut sides = read("tests/fixtures/verdict.json");
     sides["warnings"] = warning();
-    let of = "/comparisons/0";
+    let comparison = "/comparisons/0";
     let places =
-        ["a", "b", "metrics/0/name", "metrics/1/name"].map(|place| format!("{of}/{place}"));
+        ["a", "b", "metrics/0/name", "metrics/1/name"].map(|place| format!("{comparison}/{place}"));
     let places = places.iter().map(String::as_str).chain([
         "/failure",
         "/warnings/0/message",
         "/warnings/0/hint",
     ]);
-    home.tells(sides, &places.collect::<Vec<_>>(), NONE);
+    home.assert_file_is_safe(sides, &places.collect::<Vec<_>>(), NONE);
     let limits = ["/limits/0/subject", "/limits/0/path", "/limits/0/unit"];
-    home.tells(read("fuzz/corpus/verdict/limits.json"), &limits, NONE);
-    // A report is judged by its limits, and a file may be called anything.
-    let file = home.written("evil.json", text(spoilt(report(), &["/subjects/2/id"])));
-    let gate = ["gate", "--report", &file, "--subject", &evil(0), "--max", "p50=1s"];
-    shows(
-        &wide(&gate)
+    home.assert_file_is_safe(read("fuzz/corpus/verdict/limits.json"), &limits, NONE);
+    // A file of any name can be judged by limits.
+    let file = home.write("evil.json", text(with_evil_texts(report(), &["/subjects/2/id"])));
+    let gate = ["gate", "--report", &file, "--subject", &evil_text(0), "--max", "p50=1s"];
+    assert_safe_output(
+        &wide_command(&gate)
             .out(if cfg!(unix) { "evil1\u{1b}c\u{9b}2J\u{7}\u{202e}" } else { "" })
             .run()
             .exits(0),
@@ -202,41 +206,44 @@ fn a_verdict_commands_no_terminal() {
     );
 }
 
-/// A subject that is late by 20 us, beside a control.
+/// Returns a subject that is late by 20 us, and a control.
 fn script() -> Value {
     json!({"scripted": {"lateness_ns": [20_000, 21_000]}, "nanosleep": {"lateness_ns": [10_000]}})
 }
 
 #[cfg(unix)]
 #[test]
-fn nor_does_one_of_stored_sessions_or_of_whole_runs() {
+fn baseline_and_program_verdicts_are_safe() {
     let home = Home::new();
-    let (stored, out) = (home.path(&evil(0)), home.path("out"));
+    let (stored, out) = (home.path(&evil_text(0)), home.path("out"));
     let rounds = ["--period", "2ms", "--round-ticks", "12", "--warmup", "3", "--max-pairs", "24"];
     let add =
         [&["gate", "baseline", "add", &stored, "--subject", "scripted"], &rounds[..]].concat();
-    shows(&wide(&add).script(&script()).run().exits(0), [0]);
+    assert_safe_output(&wide_command(&add).script(&script()).run().exits(0), [0]);
     let again = |file: &str, texts: &[usize]| {
         for format in ["table", "markdown"] {
-            shows(
-                &wide(&["report", file, "--format", format]).run().exits(0),
+            assert_safe_output(
+                &wide_command(&["report", file, "--format", format]).run().exits(0),
                 texts.iter().copied(),
             );
         }
     };
     let against = ["gate", "--baseline", &stored, "--max-pairs", "24", "--out", &out];
-    shows(&wide(&against).script(&script()).run().exits(0), [0]);
+    assert_safe_output(&wide_command(&against).script(&script()).run().exits(0), [0]);
     again(&home.path("out/verdict.json"), &[0]);
-    // What is wrong with one is said with what is in it.
+    // An error message contains texts of the file.
     let mut foreign: Value =
         serde_json::from_str(&std::fs::read_to_string(&stored).unwrap()).unwrap();
-    foreign["environment"]["kernel"] = evil(1).into();
+    foreign["environment"]["kernel"] = evil_text(1).into();
     std::fs::write(&stored, text(foreign)).unwrap();
-    shows(&wide(&against).script(&script()).run().exits(2), [0, 1]);
-    shows(&wide(&against).args(["--force"]).script(&script()).run().exits(0), [0, 1]);
+    assert_safe_output(&wide_command(&against).script(&script()).run().exits(2), [0, 1]);
+    assert_safe_output(
+        &wide_command(&against).args(["--force"]).script(&script()).run().exits(0),
+        [0, 1],
+    );
     again(&home.path("out/verdict.json"), &[0, 1]);
 
-    let names = ["--baseline-name", &evil(2), "--candidate-name", &evil(3)];
+    let names = ["--baseline-name", &evil_text(2), "--candidate-name", &evil_text(3)];
     let runs = [
         "gate",
         "--baseline-cmd",
@@ -249,44 +256,47 @@ fn nor_does_one_of_stored_sessions_or_of_whole_runs() {
         "0us",
     ];
     let wall = ["--tolerance", "wall=9000%", "--max-pairs", "24", "--out", &out];
-    shows(&wide(&[&runs[..], &wall, &names].concat()).run().exits(0), [2, 3]);
+    assert_safe_output(&wide_command(&[&runs[..], &wall, &names].concat()).run().exits(0), [2, 3]);
     again(&home.path("out/verdict.json"), &[2, 3]);
 }
 
 #[test]
-fn a_comparison_commands_no_terminal() {
+fn comparison_output_is_safe() {
     let home = Home::new();
     let mut json = read("fuzz/corpus/comparison/paired.json");
     json["warnings"] = warning();
     json["b"]["file"] = "another-file".into();
-    let of = "/subjects/0";
+    let subject = "/subjects/0";
     let places =
         ["/a/file", "/b/file", "/warnings/0/message", "/warnings/0/hint"].map(str::to_owned);
-    let ids = ["a/id", "b/id"].map(|place| format!("{of}/{place}"));
+    let ids = ["a/id", "b/id"].map(|place| format!("{subject}/{place}"));
     let places: Vec<&str> = places.iter().chain(&ids).map(String::as_str).collect();
-    home.tells(json, &places, Some(&["/a/started_utc", "/warnings/0/code"]));
-    // Made of reports, and said on stderr, too.
+    home.assert_file_is_safe(json, &places, Some(&["/a/started_utc", "/warnings/0/code"]));
+    // A comparison of reports also writes to stderr.
     let places = ["/subjects/0/id", "/host/kernel"];
-    let a = home.written("evil.json", text(spoilt(report(), &places)));
+    let a = home.write("evil.json", text(with_evil_texts(report(), &places)));
     let mut other = report();
     other["started_utc"] = "2026-11-22T08:44:54Z".into();
-    let b = home.written("plain.json", text(other));
-    let [from, to] = [format!("{a}#{}", evil(0)), format!("{b}#os-interval")];
-    let refused = wide(&["compare", &from, &to]).run().exits(2);
-    shows(&refused, [1]);
+    let b = home.write("plain.json", text(other));
+    let [from, to] = [format!("{a}#{}", evil_text(0)), format!("{b}#os-interval")];
+    let refused = wide_command(&["compare", &from, &to]).run().exits(2);
+    assert_safe_output(&refused, [1]);
     for format in ["table", "markdown"] {
-        let forced = wide(&["compare", "--force", &from, &to, "--format", format]).run().exits(0);
+        let forced =
+            wide_command(&["compare", "--force", &from, &to, "--format", format]).run().exits(0);
         assert!(
-            forced.stderr.contains(&format!("FORCED: not comparable: kernel: evil1{SHOWN}")),
+            forced
+                .stderr
+                .contains(&format!("FORCED: not comparable: kernel: evil1{ESCAPED_CHARACTERS}")),
             "{}",
             forced.stderr
         );
-        shows(&forced, [0, 1]);
+        assert_safe_output(&forced, [0, 1]);
     }
 }
 
 #[test]
-fn a_calibration_commands_no_terminal() {
+fn calibration_output_is_safe() {
     let home = Home::new();
     for (file, places) in [
         (
@@ -297,7 +307,7 @@ fn a_calibration_commands_no_terminal() {
     ] {
         let mut json = read(file);
         json["warnings"] = warning();
-        home.tells(
+        home.assert_file_is_safe(
             json,
             &[places, &["/failure", "/warnings/0/message", "/warnings/0/hint"]].concat(),
             None,
@@ -306,14 +316,14 @@ fn a_calibration_commands_no_terminal() {
 }
 
 #[test]
-fn a_bench_commands_no_terminal() {
+fn bench_output_is_safe() {
     let home = Home::new();
-    home.tells(
+    home.assert_file_is_safe(
         read("tests/fixtures/clock.json"),
         &["/costs/0/clock", "/clock/cross_thread_order"],
         NONE,
     );
-    home.tells(
+    home.assert_file_is_safe(
         read("tests/fixtures/clock.json"),
         &["/order/0/clock", "/clock/why_not_counter"],
         NONE,
@@ -348,49 +358,51 @@ fn a_bench_commands_no_terminal() {
         let mut json = read(&format!("fuzz/corpus/bench/{file}.json"));
         json["warnings"] = warning();
         let warnings = ["/warnings/0/message", "/warnings/0/hint"];
-        home.tells(json, &[places, &warnings].concat(), Some(&["/warnings/0/code"]));
+        home.assert_file_is_safe(json, &[places, &warnings].concat(), Some(&["/warnings/0/code"]));
     }
 }
 
 #[test]
-fn what_was_found_and_a_checkup_command_no_terminal() {
+fn search_and_checkup_output_is_safe() {
     let home = Home::new();
     let mut found = read("fuzz/corpus/find/find.json");
     found["warnings"] = warning();
     found["load"] = json!({"load": "a-load", "cpu_ns": 1, "active_ns": 1});
     let warnings = ["/warnings/0/code", "/warnings/0/message", "/warnings/0/hint"];
-    let of = ["/load/load", "/goals/0/name", "/tickers/0/subject"];
-    home.tells(found.clone(), &[&of[..], &warnings].concat(), NONE);
-    home.tells(found, &["/tickers/0/failure"], NONE);
+    let texts = ["/load/load", "/goals/0/name", "/tickers/0/subject"];
+    home.assert_file_is_safe(found.clone(), &[&texts[..], &warnings].concat(), NONE);
+    home.assert_file_is_safe(found, &["/tickers/0/failure"], NONE);
 
     let checkup = read("fuzz/corpus/checkup/doctor-quota.json");
     let proof = ["/proof/subjects/0/subject", "/proof/subjects/0/rows/0/setting"];
-    let of = ["name", "value", "why", "change"].map(|key| format!("/items/0/{key}"));
-    let items = of.each_ref().map(String::as_str);
-    home.tells(checkup.clone(), &[&proof[..], &items].concat(), NONE);
+    let items = ["name", "value", "why", "change"].map(|key| format!("/items/0/{key}"));
+    let items = items.each_ref().map(String::as_str);
+    home.assert_file_is_safe(checkup.clone(), &[&proof[..], &items].concat(), NONE);
     let mut alone = checkup;
     alone["proof"] = Value::Null;
     alone["items"][0]["value"] = Value::Null;
-    let of = ["name", "obstacles/0", "adds", "command"].map(|key| format!("/tools/0/{key}"));
-    let tools = of.each_ref().map(String::as_str);
-    home.tells(alone, &[&tools[..], &["/items/0/not_readable"]].concat(), NONE);
+    let tools = ["name", "obstacles/0", "adds", "command"].map(|key| format!("/tools/0/{key}"));
+    let tools = tools.each_ref().map(String::as_str);
+    home.assert_file_is_safe(alone, &[&tools[..], &["/items/0/not_readable"]].concat(), NONE);
 }
 
 #[cfg(unix)]
 #[test]
-fn a_list_of_runs_commands_no_terminal() {
+fn history_output_is_safe() {
     let home = Home::new();
-    let run = format!("results/{}", evil(1));
+    let run = format!("results/{}", evil_text(1));
     std::fs::create_dir_all(home.path(&run)).unwrap();
-    home.written(&format!("{run}/report.json"), text(spoilt(report(), &["/subjects/0/name"])));
-    home.written("results/none.json", "[]");
-    shows(&wide(&["history", &home.path("results")]).run().exits(0), [0, 1]);
+    home.write(
+        &format!("{run}/report.json"),
+        text(with_evil_texts(report(), &["/subjects/0/name"])),
+    );
+    home.write("results/none.json", "[]");
+    assert_safe_output(&wide_command(&["history", &home.path("results")]).run().exits(0), [0, 1]);
 }
 
-/// Of another tool's file less is shown, and none of it is obeyed; a line of text has no return in
-/// it.
+/// Less of another tool's file is shown. Its lines cannot contain carriage returns.
 #[test]
-fn a_file_of_another_tool_commands_no_terminal() {
+fn imported_file_output_is_safe() {
     let home = Home::new();
     let fixture = |name: &str| std::fs::read_to_string(root("tests/fixtures").join(name)).unwrap();
     for (name, places) in [
@@ -400,11 +412,11 @@ fn a_file_of_another_tool_commands_no_terminal() {
     ] {
         let mut json: Value = serde_json::from_str(&fixture(name)).unwrap();
         if let Some(Value::String(command)) = json.get_mut("cmdline:") {
-            command.push_str(&evil(9));
+            command.push_str(&evil_text(9));
         }
-        home.tells(json, &[], Some(places));
+        home.assert_file_is_safe(json, &[], Some(places));
     }
-    let line = |n| evil(n).trim_end().to_owned();
+    let line = |n| evil_text(n).trim_end().to_owned();
     for (name, from, to) in [
         ("python.hlog", "Tag=B,", format!("Tag={},", line(0))),
         ("hwlatdetect.txt", "CPU list:          None", format!("CPU list:          {}", line(0))),
@@ -417,66 +429,73 @@ fn a_file_of_another_tool_commands_no_terminal() {
         let whole = fixture(name);
         let spoilt = whole.replacen(from, &to, 1);
         assert_ne!(spoilt, whole, "{name}");
-        let file = home.written(name, spoilt);
+        let file = home.write(name, spoilt);
         for format in ["table", "markdown"] {
-            let ran = wide(&["report", &file, "--format", format]).run().exits(0);
-            shows(&ran, if name == "python.hlog" { vec![0] } else { Vec::new() });
+            let ran = wide_command(&["report", &file, "--format", format]).run().exits(0);
+            assert_safe_output(&ran, if name == "python.hlog" { vec![0] } else { Vec::new() });
         }
         if name != "python.hlog" {
-            shows(&wide(&["doctor", "--import", &file]).run().exits(0), []);
+            assert_safe_output(&wide_command(&["doctor", "--import", &file]).run().exits(0), []);
         }
     }
 }
 
-/// A cell of bins is cleaned when it is read.
+/// Cells of bins are cleaned when they are read.
 #[test]
-fn bins_command_no_terminal() {
+fn bins_output_is_safe() {
     let home = Home::new();
     let file = home.path("logs.bins.csv");
     let fixture = root("tests/fixtures/report.json");
-    let made =
-        ["report", fixture.to_str().unwrap(), "--format", "bins", "--host", &evil(5), "--label"];
-    shows(
-        &wide(&made)
-            .args([format!("x={}", evil(6)), "--out".to_owned(), file.clone()])
+    let made = [
+        "report",
+        fixture.to_str().unwrap(),
+        "--format",
+        "bins",
+        "--host",
+        &evil_text(5),
+        "--label",
+    ];
+    assert_safe_output(
+        &wide_command(&made)
+            .args([format!("x={}", evil_text(6)), "--out".to_owned(), file.clone()])
             .run()
             .exits(0),
         [],
     );
     for name in ["logs.bins.csv", "logs.intervals.csv"] {
         let text = std::fs::read_to_string(home.path(name)).unwrap();
-        home.written(name, text.replace(",os-interval,", &format!(",\"{}\",", evil(0))));
+        home.write(name, text.replace(",os-interval,", &format!(",\"{}\",", evil_text(0))));
     }
     for format in ["table", "markdown"] {
-        let ran = wide(&["report", &file, "--format", format]).run().exits(0);
-        shows(&ran, []);
+        let ran = wide_command(&["report", &file, "--format", format]).run().exits(0);
+        assert_safe_output(&ran, []);
         let [cleaned, escaped] = ["evil0_c_2J_\u{fffd}_", "evil0\\_c\\_2J\\_\u{fffd}\\_"];
         assert!(ran.stdout.contains(cleaned) || ran.stdout.contains(escaped), "{}", ran.stdout);
     }
 }
 
-/// What programs say comes without a file.
+/// The error output of programs is shown without a file.
 #[cfg(unix)]
 #[test]
-fn a_program_commands_no_terminal() {
+fn program_error_output_is_safe() {
     let home = Home::new();
-    let says = |text: &str| format!("printf '{}'", text.replace('\u{1b}', "\\033"));
+    let print_command = |text: &str| format!("printf '{}'", text.replace('\u{1b}', "\\033"));
     for (name, script) in [
-        ("dies", format!("{} >&2; exit 7", says(&evil(0)))),
-        ("garbage", format!("{} >\"$OSJITTER_OUT\"", says(&evil(0)))),
+        ("dies", format!("{} >&2; exit 7", print_command(&evil_text(0)))),
+        ("garbage", format!("{} >\"$OSJITTER_OUT\"", print_command(&evil_text(0)))),
     ] {
-        let command = format!("sh {}", home.written(name, script));
+        let command = format!("sh {}", home.write(name, script));
         let out = home.path(&format!("out-{name}"));
         let run =
             ["run", "--command", &command, "--subject", "spin", "--ticks", "20", "--out", &out];
-        let ran = wide(&run).run().exits(4);
+        let ran = wide_command(&run).run().exits(4);
         assert!(ran.stdout.contains("not measured: "), "{}", ran.stdout);
-        shows(&ran, if name == "dies" { vec![0] } else { Vec::new() });
+        assert_safe_output(&ran, if name == "dies" { vec![0] } else { Vec::new() });
         let gate = ["gate", "--baseline-cmd", &command, "--candidate-cmd", &command, "--out", &out];
         for format in ["table", "markdown"] {
-            let ran = wide(&gate).args(["--format", format]).run().exits(4);
+            let ran = wide_command(&gate).args(["--format", format]).run().exits(4);
             assert!(ran.stdout.contains("could not go on"), "{}", ran.stdout);
-            shows(&ran, if name == "dies" { vec![0] } else { Vec::new() });
+            assert_safe_output(&ran, if name == "dies" { vec![0] } else { Vec::new() });
         }
     }
 }

@@ -1,11 +1,11 @@
-//! `osjitter find`.
+//! Tests of `osjitter find`.
 
 use serde_json::{Value, json};
 
 use crate::osjitter::{Osjitter, Ran, run_long_enough};
 use crate::schema;
 
-/// 10 us of CPU and 150 us late at each tick, whatever the period is.
+/// A subject that uses 10 us of CPU and is 150 us late at each tick of any period.
 fn script() -> Value {
     json!({"scripted": {"lateness_ns": [150_000], "cpu_ns_per_tick": 10_000, "switches_per_tick": 2}})
 }
@@ -14,19 +14,19 @@ fn find(args: &[&str]) -> Ran {
     Osjitter::new(["find", "--subject", "scripted"]).args(args).script(&script()).out("found").run()
 }
 
-fn file(ran: &Ran) -> Value {
+fn found_file(ran: &Ran) -> Value {
     schema::valid(&ran.file("found/find.json"), "find.1")
 }
 
 fn bracket(ran: &Ran) -> [Option<u64>; 2] {
-    let ticker = &file(ran)["tickers"][0];
+    let ticker = &found_file(ran)["tickers"][0];
     ["broken_ns", "kept_ns"].map(|key| ticker[key].as_u64())
 }
 
 #[test]
-fn the_shortest_period_that_holds_a_goal_is_enclosed() {
-    // 10 % of a core are 10 us at 100 us; what is 150 us late misses every tick of a shorter
-    // period.
+fn bracket_encloses_shortest_period() {
+    // 10 % of a core are 10 us at a period of 100 us. A subject that is 150 us late misses every
+    // tick of a shorter period.
     for (goal, limit_ns) in [("cpu=10%", 100_000), ("missed=1%", 150_000)] {
         let ran = find(&["--goal", goal]).exits(0);
         let [Some(broken), Some(kept)] = bracket(&ran) else { panic!("{goal}: {}", ran.stdout) };
@@ -54,7 +54,7 @@ fn the_shortest_period_that_holds_a_goal_is_enclosed() {
 }
 
 #[test]
-fn what_holds_everywhere_or_nowhere_is_said_with_the_range() {
+fn unbracketed_goals_name_the_range() {
     let everywhere = find(&["--goal", "p99=200us", "--from", "50us", "--to", "1ms"]).exits(0);
     assert_eq!(bracket(&everywhere), [None, Some(50_000)]);
     assert!(
@@ -64,29 +64,30 @@ fn what_holds_everywhere_or_nowhere_is_said_with_the_range() {
     );
     let nowhere = find(&["--goal", "p99=100us"]).exits(0);
     assert_eq!(bracket(&nowhere), [Some(2_000_000), None]);
-    let said = nowhere.stdout.replace('\n', " ");
+    let text = nowhere.stdout.replace('\n', " ");
     assert!(
-        said.contains(
+        text.contains(
             "holds at none of the periods tried, 20us to 2ms: at 2ms p99 exceeds 100 us (150 us)"
         ),
-        "{said}"
+        "{text}"
     );
 }
 
 #[test]
-fn what_the_rounds_leave_open_is_looked_at_again_with_more_ticks() {
-    // One tick of 50 is late by more than any of the periods, and 2 % may be missed: no number of
-    // ticks decides that.
+fn undecided_periods_get_more_ticks() {
+    // One tick of 50 is late by more than any of the periods, which is exactly the 2 % of the goal:
+    // no number of ticks decides that.
     let lateness_ns: Vec<u64> =
         (0..50).map(|tick| if tick == 7 { 5_000_000 } else { 1_000 }).collect();
     let script = json!({"scripted": {"lateness_ns": lateness_ns}});
     let args = ["find", "--subject", "scripted", "--goal", "missed=2%", "--from", "500us"];
     let ran = Osjitter::new(args).script(&script).out("found").run().exits(0);
     assert_eq!(bracket(&ran), [None, None]);
-    let looks = &file(&ran)["tickers"][0]["looks"];
+    let looks = &found_file(&ran)["tickers"][0]["looks"];
     let ticks_at = |period_ns: u64| -> Vec<u64> {
-        let of = looks.as_array().unwrap().iter().filter(|look| look["period_ns"] == period_ns);
-        of.map(|look| look["ticks"].as_u64().unwrap()).collect()
+        let looks = looks.as_array().unwrap().iter();
+        let repeated = looks.filter(|look| look["period_ns"] == period_ns);
+        repeated.map(|look| look["ticks"].as_u64().unwrap()).collect()
     };
     let [first, again, ..] = ticks_at(2_000_000)[..] else { panic!("{looks}") };
     assert!(again >= 2 * first && again <= 4 * first, "{first} {again}");
@@ -94,19 +95,19 @@ fn what_the_rounds_leave_open_is_looked_at_again_with_more_ticks() {
 }
 
 #[test]
-fn what_can_be_promised_at_a_period_is_the_upper_end_of_each_interval() {
+fn promises_are_upper_interval_ends() {
     let ran = find(&["--period", "500us"]).exits(0);
-    let said = file(&ran);
-    let names: Vec<&str> = said["goals"]
+    let found = found_file(&ran);
+    let names: Vec<&str> = found["goals"]
         .as_array()
         .unwrap()
         .iter()
         .map(|goal| goal["name"].as_str().unwrap())
         .collect();
     assert_eq!(names, ["p50", "p90", "p99", "p99.9", "missed", "cpu"]);
-    let checks = said["tickers"][0]["looks"][0]["checks"].as_array().unwrap();
+    let checks = found["tickers"][0]["looks"][0]["checks"].as_array().unwrap();
     assert_eq!(checks[2]["interval"], json!([150_000.0, 150_000.0]));
-    // No tick of 20,000 was missed: that promises no more than some fewer than that.
+    // None of 20,000 ticks was missed, but the interval still ends above 0.
     assert!(
         checks[4]["interval"][1].as_f64().is_some_and(|percent| percent > 0.02 && percent < 0.03),
         "{}",
@@ -119,7 +120,7 @@ fn what_can_be_promised_at_a_period_is_the_upper_end_of_each_interval() {
 }
 
 #[test]
-fn what_was_found_is_drawn_again_from_its_file() {
+fn report_shows_stored_search() {
     let ran = find(&["--goal", "cpu=10%", "--quiet"]).exits(0);
     let report = |format: &str, out: &str| {
         let command = Osjitter::new(["report", "--format", format]).args([ran.path("found")]);
@@ -144,7 +145,7 @@ fn what_was_found_is_drawn_again_from_its_file() {
 }
 
 #[test]
-fn tickers_may_be_looked_at_beside_a_load_and_a_control_judges_the_machine() {
+fn search_under_load_has_unloaded_control() {
     let search = [
         "find",
         "--subject",
@@ -159,13 +160,13 @@ fn tickers_may_be_looked_at_beside_a_load_and_a_control_judges_the_machine() {
         "20s",
     ];
     let ran = Osjitter::new(search).args(["--load", "cpu:1"]).out("found").run().exits(0);
-    let found = file(&ran);
+    let found = found_file(&ran);
     assert_eq!(found["load"]["load"], "cpu:1");
     assert!(found["load"]["cpu_ns"].as_u64() > Some(0), "{}", found["load"]);
     assert!(found["fitness"]["facts"]["spin_gaps"].is_f64(), "{}", found["fitness"]);
-    assert_eq!(found["tickers"].as_array().map(Vec::len), Some(1), "the control is none of them");
+    assert_eq!(found["tickers"].as_array().map(Vec::len), Some(1), "the control is not listed");
     assert!(
-        ran.stdout.starts_with("The shortest period with p50 <= 1.00 s beside cpu:1, "),
+        ran.stdout.starts_with("The shortest period with p50 <= 1.00 s under load cpu:1, "),
         "{}",
         ran.stdout
     );
@@ -179,56 +180,60 @@ fn tickers_may_be_looked_at_beside_a_load_and_a_control_judges_the_machine() {
 }
 
 #[test]
-fn what_cannot_be_found_is_refused_before_anything_runs() {
-    for (args, says) in [
+fn impossible_searches_are_rejected() {
+    for (args, expected) in [
         (&[][..], "--goal"),
         (&["--goal", "p99=0us"], "more than 0"),
-        (&["--goal", "max=1ms"], "there are p50, p90"),
+        (&["--goal", "max=1ms"], "expected p50, p90"),
         (&["--goal", "p99=1ms", "--goal", "p99=2ms"], "p99 is given twice"),
         (
             &["--goal", "p50=2ms", "--goal", "p99=1ms"],
-            "where p99 <= 1.00 ms holds, so does p50 <= 2.00 ms",
+            "p99 <= 1.00 ms implies p50 <= 2.00 ms; remove one",
         ),
         (&["--goal", "p99=1ms", "--period", "1ms"], "cannot be used with"),
-        (&["--goal", "p99=1ms", "--from", "2ms"], "--from 2ms is no shorter than --to 2ms"),
-        (&["--goal", "p99.99=1ms"], "100000 ticks each, which p99.99 takes"),
-        (&["--goal", "missed=0.001%"], "which missed takes"),
+        (&["--goal", "p99=1ms", "--from", "2ms"], "--from 2ms must be shorter than --to 2ms"),
+        (&["--goal", "p99.99=1ms"], "100000 ticks each, as p99.99 requires"),
+        (&["--goal", "missed=0.001%"], "as missed requires"),
     ] {
         let ran = find(args).exits(2);
-        assert!(ran.stderr.contains(says), "{args:?}: {}", ran.stderr);
+        assert!(ran.stderr.contains(expected), "{args:?}: {}", ran.stderr);
         assert!(!ran.path("found").exists() && ran.stdout.is_empty());
     }
 }
 
 #[test]
-fn what_fails_or_is_interrupted_is_written_with_what_was_measured() {
+fn failed_search_keeps_its_results() {
     let run = |script: Value| {
         let find =
             ["find", "--subject", "scripted", "--subject", "scripted-b", "--goal", "cpu=10%"];
         Osjitter::new(find).script(&script).out("found").run().exits(4)
     };
-    let one = json!({"lateness_ns": [1_000], "cpu_ns_per_tick": 10_000});
+    let working = json!({"lateness_ns": [1_000], "cpu_ns_per_tick": 10_000});
     let failed = run(
-        json!({"scripted": one, "scripted-b": {"lateness_ns": [1], "fail": {"round": 3, "reason": "no timer left"}}}),
+        json!({"scripted": working, "scripted-b": {"lateness_ns": [1], "fail": {"round": 3, "reason": "no timer left"}}}),
     );
     assert!(
         failed.stdout.contains("scripted-b: not measured: no timer left."),
         "{}",
         failed.stdout
     );
-    assert!(file(&failed)["tickers"][0]["kept_ns"].as_u64().is_some(), "the other one goes on");
-    let stopped =
-        run(json!({"scripted": one, "scripted-b": {"lateness_ns": [1], "interrupt_at_round": 3}}));
+    assert!(
+        found_file(&failed)["tickers"][0]["kept_ns"].as_u64().is_some(),
+        "the other ticker is searched to the end"
+    );
+    let stopped = run(
+        json!({"scripted": working, "scripted-b": {"lateness_ns": [1], "interrupt_at_round": 3}}),
+    );
     assert!(
         stopped.stdout.contains("no look was complete") && stopped.stdout.contains("Interrupted"),
         "{}",
         stopped.stdout
     );
-    assert_eq!(file(&stopped)["partial"], true);
+    assert_eq!(found_file(&stopped)["partial"], true);
 }
 
 #[test]
-fn a_real_machine_is_searched_within_its_time() {
+fn search_respects_time_limit() {
     let subjects = [
         "find",
         "--subject",
@@ -242,7 +247,7 @@ fn a_real_machine_is_searched_within_its_time() {
     ];
     let command = |time: &str| Osjitter::new(subjects).args(["--max-time", time]).out("found");
     let ran = run_long_enough(4, command, |_| true).exits(0);
-    let found = file(&ran);
+    let found = found_file(&ran);
     // The default is 90 s; the last round of a busy machine may take seconds.
     assert!(found["duration_ns"].as_u64().unwrap() < 60_000_000_000, "{}", found["duration_ns"]);
     for ticker in found["tickers"].as_array().unwrap() {

@@ -1,4 +1,4 @@
-//! `osjitter history`, and what a run says of the last of its kind.
+//! Tests of `osjitter history`, and of the comparison with the previous run.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::osjitter::{Osjitter, Ran};
 
-/// A run of a script in which every tick of round r is as late as `lateness_ns(r)`.
+/// Runs a script in which every tick of round r is late by `lateness_ns(r)`.
 fn run(directory: &Path, name: &str, lateness_ns: impl Fn(i64) -> i64, ticks: &str) -> Ran {
     let rounds: Vec<[i64; 1]> = (0..20).map(|round| [lateness_ns(round)]).collect();
     let script = json!({ "scripted": { "lateness_ns": rounds } });
@@ -21,28 +21,28 @@ fn history(directory: &Path, more: &[&str]) -> Ran {
 }
 
 #[test]
-fn a_run_is_compared_with_the_last_of_its_plan() {
+fn run_is_compared_with_previous() {
     let directory = tempfile::tempdir().unwrap();
-    let of =
+    let run_named =
         |name, late: i64, ticks| run(directory.path(), name, move |round| late + 10 * round, ticks);
-    assert!(!of("first", 10_000, "1000").stdout.contains("Against"), "there was none");
-    assert!(!of("shorter", 90_000, "500").stdout.contains("Against"), "its plan differs");
-    let again = of("again", 10_000, "1000").stdout;
+    assert!(!run_named("first", 10_000, "1000").stdout.contains("Compared"), "there was none");
+    assert!(!run_named("shorter", 90_000, "500").stdout.contains("Compared"), "its plan differs");
+    let again = run_named("again", 10_000, "1000").stdout;
     assert!(again.contains(": no difference shown in 2 figures."), "{again}");
-    let slower = of("slower", 15_000, "1000").stdout.replace('\n', " ");
+    let slower = run_named("slower", 15_000, "1000").stdout.replace('\n', " ");
     assert!(slower.contains("s ago: p"), "{slower}");
     assert!(
-        slower.contains(" of scripted +50 % [+49 %, +50 %]; clearly apart 2 of 2 figures"),
+        slower.contains(" of scripted +50 % [+49 %, +50 %]; 2 of 2 figures differ significantly"),
         "{slower}"
     );
-    // What cannot be read is no run, and breaks nothing.
+    // An unreadable report is skipped.
     std::fs::write(directory.path().join("results/slower/report.json"), "{").unwrap();
-    let last = of("last", 10_000, "1000").stdout;
+    let last = run_named("last", 10_000, "1000").stdout;
     assert!(last.contains(": no difference shown in 2 figures"), "{last}");
 }
 
 #[test]
-fn runs_are_listed_by_kind_the_newest_first() {
+fn runs_are_listed_by_kind() {
     let directory = tempfile::tempdir().unwrap();
     for (name, ticks) in [("a", "1000"), ("b", "500"), ("c", "1000")] {
         run(directory.path(), name, |_| 10_000, ticks);
@@ -50,12 +50,12 @@ fn runs_are_listed_by_kind_the_newest_first() {
     std::fs::create_dir(directory.path().join("results/d")).unwrap();
     std::fs::write(directory.path().join("results/d/report.json"), "[]").unwrap();
     let json = history(directory.path(), &["--format", "json"]).exits(0);
-    assert!(json.stderr.contains("left out: 1 that cannot be read"), "{}", json.stderr);
+    assert!(json.stderr.contains("skipped 1: not readable"), "{}", json.stderr);
     let lines: Vec<Value> = serde_json::from_str(&json.stdout).unwrap();
-    let of = |key: &str| -> Vec<Value> { lines.iter().map(|line| line[key].clone()).collect() };
-    assert_eq!(of("kind"), [1, 2, 1]);
-    assert_eq!(of("ticks"), [1000, 500, 1000]);
-    let names: Vec<String> = of("directory")
+    let values = |key: &str| -> Vec<Value> { lines.iter().map(|line| line[key].clone()).collect() };
+    assert_eq!(values("kind"), [1, 2, 1]);
+    assert_eq!(values("ticks"), [1000, 500, 1000]);
+    let names: Vec<String> = values("directory")
         .iter()
         .map(|d| d.as_str().unwrap().rsplit('/').next().unwrap().to_owned())
         .collect();
@@ -69,12 +69,12 @@ fn runs_are_listed_by_kind_the_newest_first() {
 }
 
 #[test]
-fn what_is_not_there_is_refused_by_name() {
+fn missing_directory_or_kind_is_rejected() {
     let directory = tempfile::tempdir().unwrap();
     let ran = history(directory.path(), &[]).exits(2);
-    assert!(ran.stderr.contains("there is no directory"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("not a directory"), "{}", ran.stderr);
     std::fs::create_dir(directory.path().join("results")).unwrap();
     assert!(history(directory.path(), &[]).exits(0).stdout.starts_with("no run in "));
     let ran = history(directory.path(), &["--kind", "1"]).exits(2);
-    assert!(ran.stderr.contains("there is no kind 1"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("unknown kind 1"), "{}", ran.stderr);
 }

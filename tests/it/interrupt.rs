@@ -1,4 +1,4 @@
-//! `osjitter run` at an interrupt: it ends, whatever it waits for, and keeps what it has.
+//! Tests of interrupts: `osjitter run` ends in any wait, and keeps its results.
 #![cfg(unix)]
 
 use std::time::Duration;
@@ -13,7 +13,7 @@ fn report(ran: &Ran) -> Report {
 }
 
 #[test]
-fn what_was_measured_stays() {
+fn interrupted_run_keeps_results() {
     let run = || {
         Osjitter::new(["run", "--subject", "nanosleep", "--period", "1ms", "--duration", "10m"])
             .out("")
@@ -31,8 +31,8 @@ fn what_was_measured_stays() {
 }
 
 #[test]
-fn no_tick_is_waited_for_that_is_an_hour_off() {
-    // However busy the machine is.
+fn interrupt_ends_long_waits() {
+    // Sufficient even on a busy machine.
     const LIMIT: Duration = Duration::from_secs(120);
     let waits: [&[&str]; 8] = [
         &["os-interval"],
@@ -50,7 +50,7 @@ fn no_tick_is_waited_for_that_is_an_hour_off() {
             .out("");
         let mut running = run.start();
         running.says("2 ticks: about");
-        #[allow(clippy::disallowed_methods, reason = "the round begins meanwhile")]
+        #[allow(clippy::disallowed_methods, reason = "the round begins in the meantime")]
         std::thread::sleep(Duration::from_millis(200));
         running.signal("INT");
         let ran = running.ends_within(LIMIT).exits(4);

@@ -1,4 +1,4 @@
-//! `osjitter run --break`, `--on-late` and `--mark` from outside.
+//! Tests of `osjitter run --break`, `--on-late` and `--mark`.
 
 use serde_json::{Value, json};
 
@@ -38,7 +38,7 @@ const SCRIPTED: [&str; 9] = [
 ];
 
 #[test]
-fn the_first_late_tick_ends_the_run_and_the_second_before_it_is_kept() {
+fn break_records_second_before_late_tick() {
     let ran = run(&["--break", "500us"]).args(SCRIPTED).script(&script()).out("").run().exits(1);
     let report = report(&ran);
     assert_eq!(
@@ -51,7 +51,7 @@ fn the_first_late_tick_ends_the_run_and_the_second_before_it_is_kept() {
         .unwrap()
         .iter()
         .find(|w| w["code"] == "break")
-        .expect("it says why");
+        .expect("a warning");
     let message = broken["message"].as_str().unwrap();
     assert!(
         message.contains(
@@ -82,24 +82,24 @@ fn the_first_late_tick_ends_the_run_and_the_second_before_it_is_kept() {
 }
 
 #[test]
-fn a_run_without_a_late_tick_has_no_record_and_keeps_none_of_another() {
+fn run_without_late_tick_removes_record() {
     let directory = tempfile::tempdir().unwrap();
-    let of = |limit: &str| {
+    let run_with = |limit: &str| {
         run(&["--break", limit, "--out"])
             .args([directory.path()])
             .args(SCRIPTED)
             .script(&script())
             .run()
     };
-    of("500us").exits(1);
+    run_with("500us").exits(1);
     assert!(directory.path().join("flight.json").exists());
-    let ran = of("1ms").exits(0);
+    let ran = run_with("1ms").exits(0);
     assert!(!directory.path().join("flight.json").exists());
     assert!(ran.stderr.contains("0 ticks later than 1ms"), "{}", ran.stderr);
 }
 
 #[test]
-fn every_kind_of_ticker_is_ended_at_its_tick() {
+fn break_ends_every_kind_of_ticker() {
     let multi = ["--runtime", "multi-thread:2", "--instances", "3"];
     let cases: [(&str, &[&str]); 8] = [
         ("nanosleep", &[]),
@@ -136,7 +136,7 @@ fn every_kind_of_ticker_is_ended_at_its_tick() {
 }
 
 #[test]
-fn a_limit_that_no_tick_reaches_changes_nothing() {
+fn unreached_limit_changes_nothing() {
     let args =
         ["--subject", "os-interval", "--subject", "nanosleep", "--ticks", "200", "--break", "1m"];
     let ran = run(&args).out("").run().exits(0);
@@ -149,8 +149,8 @@ mod commands {
     use super::*;
 
     #[test]
-    fn a_command_runs_at_the_end_with_the_record_there() {
-        let copies = r#"sh -c 'cp "$OSJITTER_FLIGHT" copy.json; echo "$OSJITTER_SUBJECT $OSJITTER_LATENESS_NS" >> said; echo out'"#;
+    fn break_command_receives_flight_record() {
+        let copies = r#"sh -c 'cp "$OSJITTER_FLIGHT" copy.json; echo "$OSJITTER_SUBJECT $OSJITTER_LATENESS_NS" >> output; echo out'"#;
         let directory = tempfile::tempdir().unwrap();
         let args = ["--break", "500us", "--on-late", copies];
         let ran = run(&args)
@@ -162,16 +162,16 @@ mod commands {
             .exits(1);
         let file = |name: &str| std::fs::read_to_string(directory.path().join(name)).unwrap();
         assert_eq!(file("copy.json"), ran.file("flight.json"));
-        assert_eq!(file("said"), "scripted@500us/current-thread 600000\n");
+        assert_eq!(file("output"), "scripted@500us/current-thread 600000\n");
         assert!(ran.stderr.contains("out\n") && ran.stderr.contains("ran once"), "{}", ran.stderr);
-        assert!(!ran.stdout.contains("out\n"), "what a command says is no data");
+        assert!(!ran.stdout.contains("out\n"), "the output of a command is not data");
     }
 
     #[test]
-    fn a_run_that_goes_on_runs_it_when_the_tick_comes_and_records_the_latest() {
-        let says = r#"sh -c 'echo "$OSJITTER_LATENESS_NS ${OSJITTER_FLIGHT-none} $OSJITTER_LATE_AT" >> said'"#;
+    fn threshold_records_latest_tick() {
+        let command = r#"sh -c 'echo "$OSJITTER_LATENESS_NS ${OSJITTER_FLIGHT-none} $OSJITTER_LATE_AT" >> output'"#;
         let directory = tempfile::tempdir().unwrap();
-        let args = ["--late-threshold", "500us", "--on-late", says];
+        let args = ["--late-threshold", "500us", "--on-late", command];
         let ran = run(&args)
             .args(SCRIPTED)
             .script(&script())
@@ -179,10 +179,10 @@ mod commands {
             .out("")
             .run()
             .exits(0);
-        let said = std::fs::read_to_string(directory.path().join("said")).unwrap();
-        // Two rounds have late ticks, and come at once: one may have been let go.
-        assert!((1..=2).contains(&said.lines().count()), "{said}");
-        assert!(said.lines().all(|line| line.starts_with("800000 none 20")), "{said}");
+        let output = std::fs::read_to_string(directory.path().join("output")).unwrap();
+        // Both rounds with late ticks come at once, so one of them may be skipped.
+        assert!((1..=2).contains(&output.lines().count()), "{output}");
+        assert!(output.lines().all(|line| line.starts_with("800000 none 20")), "{output}");
         let flight = flight(&ran);
         assert_eq!((&flight["late"]["tick"], &flight["ended"]), (&json!(8), &json!(false)));
         assert!(ran.stderr.contains("4 ticks later than 500us"), "{}", ran.stderr);
@@ -190,7 +190,7 @@ mod commands {
     }
 
     #[test]
-    fn a_command_is_run_while_ticks_go_on() {
+    fn command_runs_during_measurement() {
         let directory = tempfile::tempdir().unwrap();
         let args = [
             "--subject",
@@ -202,37 +202,37 @@ mod commands {
             "--late-threshold",
             "1ns",
         ];
-        let command = ["--on-late", "sh -c 'echo x >> said'"];
+        let command = ["--on-late", "sh -c 'echo x >> output'"];
         let ran = run(&args).args(command).directory(directory.path()).out("").run().exits(0);
-        let said = std::fs::read_to_string(directory.path().join("said")).unwrap();
-        // All ticks are late; it has a second of rest between two of them.
-        assert!((1..20).contains(&said.lines().count()), "{said}");
+        let output = std::fs::read_to_string(directory.path().join("output")).unwrap();
+        // All ticks are late, but two commands are at least a second apart.
+        assert!((1..20).contains(&output.lines().count()), "{output}");
         let late = ran.stderr.lines().find(|line| line.contains("later than 1ns")).unwrap();
         assert!(late.trim_start().starts_with(|c: char| c.is_ascii_digit()), "{late}");
     }
 
     #[test]
-    fn a_command_that_fails_is_said_and_counts() {
-        let of = |flag: &str| {
+    fn failed_command_fails_the_run() {
+        let run_with = |flag: &str| {
             run(&[flag, "500us", "--on-late", "sh -c 'exit 3'"])
                 .args(SCRIPTED)
                 .script(&script())
                 .out("")
         };
-        let ran = of("--late-threshold").run().exits(4);
+        let ran = run_with("--late-threshold").run().exits(4);
         assert!(
             ran.stderr.contains("--on-late failed") && ran.stderr.contains('3'),
             "{}",
             ran.stderr
         );
         assert!(!ran.file("report.json").is_empty());
-        // That a limit was broken is the news.
-        let ran = of("--break").run().exits(1);
+        // A broken limit takes precedence over a failed command.
+        let ran = run_with("--break").run().exits(1);
         assert!(ran.stderr.contains("--on-late failed"), "{}", ran.stderr);
     }
 
     #[test]
-    fn a_file_that_nobody_may_execute_is_refused() {
+    fn non_executable_command_is_rejected() {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("plain");
         std::fs::write(&file, "#!/bin/sh\n").unwrap();
@@ -249,21 +249,21 @@ mod commands {
 }
 
 #[test]
-fn what_cannot_be_done_is_refused_before_anything_is_measured() {
-    for (args, says) in [
-        (&["--break", "0us"][..], "every tick is later than 0us"),
-        (&["--late-threshold", "0ns", "--mark"], "every tick is later than 0ns"),
+fn invalid_late_arguments_are_rejected() {
+    for (args, expected) in [
+        (&["--break", "0us"][..], "invalid limit 0us: expected more than 0"),
+        (&["--late-threshold", "0ns", "--mark"], "invalid limit 0ns: expected more than 0"),
         (&["--break", "500"], "no unit"),
         (&["--break", "-1us"], "negative"),
         (&["--break", "1ms", "--late-threshold", "1ms"], "cannot be used with"),
         (&["--late-threshold", "1ms"], "--on-late or --mark"),
-        (&["--mark"], "--mark needs to know what is late"),
-        (&["--on-late", "true"], "--on-late needs to know what is late"),
+        (&["--mark"], "--mark needs a limit"),
+        (&["--on-late", "true"], "--on-late needs a limit"),
         (&["--break", "1ms", "--on-late", ""], "empty command"),
         (&["--break", "1ms", "--on-late", "a 'b"], "open quote"),
     ] {
         let ran = run(args).args(SCRIPTED).script(&script()).out("run").run().exits(2);
-        assert!(ran.stderr.contains(says), "{args:?}: {}", ran.stderr);
+        assert!(ran.stderr.contains(expected), "{args:?}: {}", ran.stderr);
         assert!(
             ran.stdout.is_empty() && !ran.path("run").exists(),
             "{args:?}: nothing was measured"
@@ -277,9 +277,9 @@ fn what_cannot_be_done_is_refused_before_anything_is_measured() {
     }
 }
 
-/// Where tracefs can be written the mark is in the trace; elsewhere it is refused with what to do.
+/// The mark is in the trace if tracefs is writable, and otherwise rejected with a remedy.
 #[test]
-fn a_late_tick_is_marked_or_the_mark_refused() {
+fn late_tick_is_marked_or_rejected() {
     let args =
         ["--subject", "nanosleep", "--period", "1ms", "--ticks", "50", "--break", "1ns", "--mark"];
     let ran = run(&args).out("run").run();
@@ -288,15 +288,14 @@ fn a_late_tick_is_marked_or_the_mark_refused() {
         return;
     }
     let ran = ran.exits(1);
-    let trace =
-        std::fs::read_to_string("/sys/kernel/tracing/trace").expect("who writes it reads it");
+    let trace = std::fs::read_to_string("/sys/kernel/tracing/trace").expect("a readable trace");
     let late: Value = serde_json::from_str(&ran.file("run/flight.json")).unwrap();
     let tick = late["late"]["tick"].as_u64().unwrap();
     assert!(trace.contains(&format!("osjitter: nanosleep@1ms: tick {tick} was ")), "{trace}");
 }
 
 #[test]
-fn rounds_that_are_asked_have_causes_in_the_record() {
+fn profiled_rounds_record_causes() {
     let args = [
         "--subject",
         "os-interval",
@@ -308,14 +307,14 @@ fn rounds_that_are_asked_have_causes_in_the_record() {
         "--late-threshold",
         "1ns",
     ];
-    // The latest tick may be in the very first round, before any that is asked.
-    let asked = (0..20).find_map(|_| {
+    // The latest tick may be in the very first round, before any profiled one.
+    let profiled = (0..20).find_map(|_| {
         let ran = run(&args).args(["--on-late", "true"]).out("").run().exits(0);
         let tier = report(&ran)["subjects"][0]["why"]["tier"].clone();
         let rounds = flight(&ran)["rounds"].as_array().unwrap().clone();
         rounds.into_iter().find(|round| round["asked"] == true).map(|round| (tier, round))
     });
-    let (tier, round) = asked.expect("one that was asked in 20 runs");
+    let (tier, round) = profiled.expect("a profiled round in 20 runs");
     for tick in
         round["ticks"].as_array().unwrap().iter().filter(|t| t["lateness_ns"].as_i64().unwrap() > 1)
     {

@@ -1,4 +1,4 @@
-//! The live view, seen through a terminal of our own making.
+//! Tests of the live view in an emulated terminal.
 #![cfg(target_os = "linux")]
 
 use std::ffi::OsStr;
@@ -14,16 +14,15 @@ use serde_json::json;
 const COLUMNS: u16 = 80;
 const LINES: u16 = 24;
 
-/// What was written to the terminal, and to standard output.
-struct Seen {
+/// The output of a program with a terminal.
+struct TerminalRun {
     stderr: Vec<u8>,
     stdout: Vec<u8>,
     code: Option<i32>,
 }
 
-impl Seen {
-    /// Every screen that a person could see, and the last one: after each byte, as nobody knows
-    /// when it is drawn.
+impl TerminalRun {
+    /// Returns every visible screen. Any byte may be the last before a screen is shown.
     fn screens(&self) -> Vec<String> {
         let mut terminal = vt100::Parser::new(LINES, COLUMNS, 0);
         let screen = |byte: u8| {
@@ -42,7 +41,7 @@ impl Seen {
 }
 
 /// Runs osjitter with a terminal as its standard error.
-fn on_terminal(args: &[&str], environment: &[(&str, &str)]) -> Seen {
+fn run_with_terminal(args: &[&str], environment: &[(&str, &str)]) -> TerminalRun {
     let main = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
     grantpt(&main).unwrap();
     unlockpt(&main).unwrap();
@@ -62,17 +61,21 @@ fn on_terminal(args: &[&str], environment: &[(&str, &str)]) -> Seen {
         .unwrap();
     let reader = std::thread::spawn(move || {
         let mut main = File::from(main);
-        let mut seen = Vec::new();
-        // The end of the last writer is an error here.
-        let _ = main.read_to_end(&mut seen);
-        seen
+        let mut bytes = Vec::new();
+        // Reading fails when the last writer closes the terminal.
+        let _ = main.read_to_end(&mut bytes);
+        bytes
     });
     let output = child.wait_with_output().unwrap();
-    Seen { stderr: reader.join().unwrap(), stdout: output.stdout, code: output.status.code() }
+    TerminalRun {
+        stderr: reader.join().unwrap(),
+        stdout: output.stdout,
+        code: output.status.code(),
+    }
 }
 
-/// Two rounds of two subjects, played.
-fn a_run(more: &[&str], environment: &[(&str, &str)]) -> Seen {
+/// Runs two scripted rounds of two subjects.
+fn run_on_terminal(more: &[&str], environment: &[(&str, &str)]) -> TerminalRun {
     let home = tempfile::tempdir().unwrap();
     let [out, script] =
         ["run", "script.json"].map(|name| home.path().join(name).to_str().unwrap().to_owned());
@@ -94,16 +97,17 @@ fn a_run(more: &[&str], environment: &[(&str, &str)]) -> Seen {
     ];
     args.extend(["--round-ticks", "30", "--out", &out]);
     args.extend(more);
-    let seen = on_terminal(&args, &[environment, &[("OSJITTER_SCRIPT", script.as_str())]].concat());
-    assert_eq!(seen.code, Some(0), "{}", String::from_utf8_lossy(&seen.stderr));
-    seen
+    let run =
+        run_with_terminal(&args, &[environment, &[("OSJITTER_SCRIPT", script.as_str())]].concat());
+    assert_eq!(run.code, Some(0), "{}", String::from_utf8_lossy(&run.stderr));
+    run
 }
 
 fn contains(haystack: &[u8], needle: &[u8]) -> bool {
     haystack.windows(needle.len()).any(|w| w == needle)
 }
 
-/// What is drawn before each round, below the bar and its estimate of the time.
+/// The frames that are drawn before each round, without the progress bar.
 const FRAMES: [&str; 4] = [
     "\
 lateness      ticks  p50  p99  max  missed
@@ -125,9 +129,9 @@ scripted: 16.0 us late in round 2, its latest so far",
 ];
 
 #[test]
-fn figures_are_seen_while_it_runs_and_gone_when_it_is_over() {
-    let seen = a_run(&[], &[("NO_COLOR", "1")]);
-    let screens = seen.screens();
+fn view_is_shown_during_the_run() {
+    let run = run_on_terminal(&[], &[("NO_COLOR", "1")]);
+    let screens = run.screens();
     let below_the_bar =
         |screen: &String| screen.splitn(3, '\n').nth(2).unwrap_or_default().to_owned();
     let mut drawn: Vec<String> =
@@ -137,40 +141,40 @@ fn figures_are_seen_while_it_runs_and_gone_when_it_is_over() {
     let last = screens.last().unwrap();
     assert!(!last.contains("missed") && last.contains("report: "), "{last}");
     assert!(
-        String::from_utf8(seen.stdout.clone()).unwrap().contains("p99"),
+        String::from_utf8(run.stdout.clone()).unwrap().contains("p99"),
         "the table is on standard output"
     );
-    assert!(!contains(&seen.stdout, b"\x1b"), "nothing that is drawn is data");
+    assert!(!contains(&run.stdout, b"\x1b"), "the view is not written to standard output");
 }
 
 #[test]
-fn nobody_who_does_not_want_it_sees_it() {
+fn view_can_be_disabled() {
     for flag in ["--no-progress", "--quiet"] {
-        let seen = a_run(&[flag], &[("TERM", "dumb")]);
+        let run = run_on_terminal(&[flag], &[("TERM", "dumb")]);
         assert!(
-            !contains(&seen.stderr, b"\x1b"),
+            !contains(&run.stderr, b"\x1b"),
             "{flag}: {}",
-            String::from_utf8_lossy(&seen.stderr)
+            String::from_utf8_lossy(&run.stderr)
         );
-        assert_eq!(contains(&seen.stderr, b"report: "), flag == "--no-progress");
-        // The last line is the page, as a link where a terminal may know them.
-        assert_eq!(contains(&seen.stderr, b"page: "), flag == "--no-progress");
-        let linked = a_run(&[flag], &[("TERM", "xterm-256color")]).stderr;
+        assert_eq!(contains(&run.stderr, b"report: "), flag == "--no-progress");
+        // The last line names the page, as a link if the terminal may support links.
+        assert_eq!(contains(&run.stderr, b"page: "), flag == "--no-progress");
+        let linked = run_on_terminal(&[flag], &[("TERM", "xterm-256color")]).stderr;
         assert_eq!(contains(&linked, b"page: \x1b]8;;file:///"), flag == "--no-progress");
     }
-    let dumb = a_run(&[], &[("TERM", "dumb")]);
-    assert!(!dumb.screens().iter().any(|s| s.contains("missed")), "a dumb terminal cannot draw");
+    let plain = run_on_terminal(&[], &[("TERM", "dumb")]);
+    assert!(!plain.screens().iter().any(|s| s.contains("missed")), "a dumb terminal cannot draw");
     let home = tempfile::tempdir().unwrap();
     let out = home.path().join("run");
     let piped = Command::new(env!("CARGO_BIN_EXE_osjitter"))
         .args(["run", "--subject", "nanosleep", "--ticks", "5", "--out", out.to_str().unwrap()])
         .output()
         .unwrap();
-    assert!(!contains(&piped.stderr, b"\x1b"), "a pipe is no terminal");
+    assert!(!contains(&piped.stderr, b"\x1b"), "a pipe is not a terminal");
 }
 
 #[test]
-fn no_color_is_honoured() {
+fn no_color_is_respected() {
     // `ESC [ … m` sets colours and weights.
     let colours = |bytes: &[u8]| {
         bytes.split(|&b| b == 0x1b).skip(1).any(|part| {
@@ -179,9 +183,10 @@ fn no_color_is_honoured() {
         })
     };
     assert!(colours(b"\x1b[31mred") && !colours(b"\x1b[2K\x1b[1Amoved"));
-    let bad =
-        |environment: &[(&str, &str)]| on_terminal(&["run", "--no-such-flag"], environment).stderr;
+    let bad = |environment: &[(&str, &str)]| {
+        run_with_terminal(&["run", "--no-such-flag"], environment).stderr
+    };
     assert!(colours(&bad(&[])), "an error of usage is coloured on a terminal");
     assert!(!colours(&bad(&[("NO_COLOR", "1")])));
-    assert!(!colours(&a_run(&[], &[("NO_COLOR", "1")]).stderr));
+    assert!(!colours(&run_on_terminal(&[], &[("NO_COLOR", "1")]).stderr));
 }

@@ -1,4 +1,4 @@
-//! `osjitter run --load`.
+//! Tests of `osjitter run --load`.
 
 use serde_json::Value;
 
@@ -8,7 +8,7 @@ fn json(text: &str) -> Value {
     serde_json::from_str(text).expect("JSON")
 }
 
-fn short(loads: &[&str]) -> Osjitter {
+fn short_run(loads: &[&str]) -> Osjitter {
     let run = [
         "run",
         "--subject",
@@ -24,17 +24,17 @@ fn short(loads: &[&str]) -> Osjitter {
 }
 
 #[test]
-fn with_and_without_are_measured_in_the_same_rounds_and_run_again() {
-    let ran = short(&["none", "cpu:1", "tasks:3x50us"]).run().exits(0);
+fn loads_share_rounds_with_unloaded_scenarios() {
+    let ran = short_run(&["none", "cpu:1", "tasks:3x50us"]).run().exits(0);
     let report = json(&ran.file("report.json"));
     let subjects = report["subjects"].as_array().unwrap();
     let loads: Vec<(&str, Option<&str>)> =
         subjects.iter().map(|s| (s["name"].as_str().unwrap(), s["load"].as_str())).collect();
-    let of = |name| [(name, None), (name, Some("cpu:1")), (name, Some("tasks:3x50us"))];
+    let loads_of = |name| [(name, None), (name, Some("cpu:1")), (name, Some("tasks:3x50us"))];
     assert_eq!(
         loads,
-        [&of("tokio-interval")[..], &of("nanosleep")[..2]].concat(),
-        "a thread has no tasks beside it"
+        [&loads_of("tokio-interval")[..], &loads_of("nanosleep")[..2]].concat(),
+        "a thread has no runtime for tasks"
     );
     let rounds = |s: &Value| {
         s["rounds"].as_array().unwrap().iter().map(|r| r["index"].clone()).collect::<Vec<_>>()
@@ -70,8 +70,8 @@ fn with_and_without_are_measured_in_the_same_rounds_and_run_again() {
 }
 
 #[test]
-fn one_load_for_all_stands_in_the_title() {
-    let ran = short(&["memory"]).run().exits(0);
+fn common_load_is_in_title() {
+    let ran = short_run(&["memory"]).run().exits(0);
     assert!(ran.stdout.contains(", load memory:1"), "{}", ran.stdout);
     assert!(!ran.stdout.contains("+memory"), "{}", ran.stdout);
     assert_eq!(
@@ -82,23 +82,23 @@ fn one_load_for_all_stands_in_the_title() {
 }
 
 #[test]
-fn every_load_of_ours_runs() {
-    let ran = short(&["io", "softirq"]).run().exits(0);
+fn builtin_loads_run() {
+    let ran = short_run(&["io", "softirq"]).run().exits(0);
     for load in json(&ran.file("report.json"))["loads"].as_array().unwrap() {
         assert!(load["cpu_ns"].as_u64().unwrap() > 0, "{load}");
     }
 }
 
 #[test]
-fn what_is_no_load_is_refused_before_anything_runs() {
-    for (load, says) in [
+fn invalid_loads_are_rejected() {
+    for (load, expected) in [
         ("cpuu:2", "there is no such program; beside commands there are none, cpu, memory"),
         ("no-such-program --now", "cannot start no-such-program --now"),
         ("tasks:100", "tasks:100x50us"),
         ("cpu:0", "as in cpu:2"),
     ] {
-        let ran = short(&[load]).run().exits(2);
-        assert!(ran.stderr.contains(says), "{load}: {}", ran.stderr);
+        let ran = short_run(&[load]).run().exits(2);
+        assert!(ran.stderr.contains(expected), "{load}: {}", ran.stderr);
         assert!(!ran.path("report.json").exists() && ran.stdout.is_empty());
     }
     let ran = Osjitter::new(["run", "--subject", "spin", "--load", "tasks:1x50us"]).run().exits(2);
@@ -107,8 +107,8 @@ fn what_is_no_load_is_refused_before_anything_runs() {
 
 #[cfg(unix)]
 #[test]
-fn a_command_that_ends_at_once_is_no_load_and_one_that_dies_is_named() {
-    let ran = short(&["sh -c 'echo no licence >&2; exit 3'"]).run().exits(2);
+fn exited_load_fails_its_scenario() {
+    let ran = short_run(&["sh -c 'echo no licence >&2; exit 3'"]).run().exits(2);
     assert!(
         ran.stderr.contains("exit status: 3; it said: no licence; nothing was measured"),
         "{}",
@@ -129,9 +129,9 @@ fn a_command_that_ends_at_once_is_no_load_and_one_that_dies_is_named() {
         "50",
     ];
     let ran = Osjitter::new(run).args(["--load", "none", "--load", dies]).out("").run().exits(4);
-    let says =
+    let expected =
         format!("its load {dies} ended by itself, with exit status: 3; it said: out of licences");
-    assert!(ran.stdout.replace('\n', " ").contains(&says), "{}", ran.stdout);
+    assert!(ran.stdout.replace('\n', " ").contains(&expected), "{}", ran.stdout);
     let report = json(&ran.file("report.json"));
     let [without, with] = &report["subjects"].as_array().unwrap()[..] else {
         panic!("two subjects")
@@ -147,15 +147,15 @@ fn a_command_that_ends_at_once_is_no_load_and_one_that_dies_is_named() {
     );
 }
 
-/// Whether a process of that number is there, and no zombie.
+/// Whether a process exists and is not a zombie.
 #[cfg(target_os = "linux")]
-fn is_there(id: &str) -> bool {
+fn is_running(id: &str) -> bool {
     std::fs::read_to_string(format!("/proc/{id}/stat")).is_ok_and(|stat| !stat.contains(") Z "))
 }
 
 #[cfg(target_os = "linux")]
 #[test]
-fn whatever_ends_the_run_ends_the_loads_with_all_they_started() {
+fn loads_end_with_the_run() {
     let ids = tempfile::tempdir().unwrap();
     let command = |name: &str| {
         let file = ids.path().join(name);
@@ -179,7 +179,7 @@ fn whatever_ends_the_run_ends_the_loads_with_all_they_started() {
         "each has its own: {loads}"
     );
     for id in [started("one"), started("two")].concat() {
-        assert!(!is_there(&id), "{id} is left");
+        assert!(!is_running(&id), "{id} is still running");
     }
 
     let ran = Osjitter::new(short_run)
@@ -189,6 +189,6 @@ fn whatever_ends_the_run_ends_the_loads_with_all_they_started() {
         .interrupt_at("about");
     assert_eq!(ran.code, 4, "{}", ran.stderr);
     for id in [started("one"), started("two")].concat() {
-        assert!(!is_there(&id), "{id} is left");
+        assert!(!is_running(&id), "{id} is still running");
     }
 }

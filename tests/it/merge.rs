@@ -1,4 +1,4 @@
-//! `osjitter merge` from outside: nothing is lost, and what cannot be joined is refused.
+//! Tests of `osjitter merge`: it loses nothing, and rejects reports that cannot be merged.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use crate::osjitter::{Osjitter, Ran};
 
 const COUNTS: [&str; 6] = ["ticks", "delivered", "coalesced", "skipped", "missed", "early"];
 
-fn a_run(more: &[&str]) -> Ran {
+fn measure(more: &[&str]) -> Ran {
     let run = Osjitter::new([
         "run",
         "--subject",
@@ -26,7 +26,7 @@ fn merge(runs: [&Ran; 2], more: &[&str]) -> Ran {
     Osjitter::new(["merge"]).args(more).args(runs.map(Ran::directory)).run()
 }
 
-fn parsed(text: &str) -> Value {
+fn parse(text: &str) -> Value {
     serde_json::from_str(text).unwrap()
 }
 
@@ -35,31 +35,40 @@ fn all_lateness(subject: &Value) -> Vec<i64> {
     rounds.flat_map(|r| r["lateness_ns"].as_array().unwrap()).map(|v| v.as_i64().unwrap()).collect()
 }
 
-/// The subject of that id: a report need not have them in the order of another.
+/// Finds a subject by its id. Two reports may list subjects in different orders.
 fn subject<'a>(report: &'a Value, id: &Value) -> &'a Value {
-    report["subjects"].as_array().unwrap().iter().find(|s| s["id"] == *id).expect("it is in both")
+    report["subjects"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|s| s["id"] == *id)
+        .expect("a subject of both")
 }
 
-fn nothing_is_lost(merged: &Value, parts: [&Value; 2]) {
-    for of_both in merged["subjects"].as_array().unwrap() {
-        let parts = parts.map(|part| subject(part, &of_both["id"]));
+fn assert_lossless(merged: &Value, parts: [&Value; 2]) {
+    for merged_subject in merged["subjects"].as_array().unwrap() {
+        let parts = parts.map(|part| subject(part, &merged_subject["id"]));
         let both: Vec<i64> = parts.into_iter().flat_map(all_lateness).collect();
-        assert_eq!(all_lateness(of_both), both);
-        assert_eq!(of_both["histogram"]["count"], both.len());
-        assert_eq!(of_both["summary"]["lateness_ns"]["max"], *both.iter().max().unwrap());
+        assert_eq!(all_lateness(merged_subject), both);
+        assert_eq!(merged_subject["histogram"]["count"], both.len());
+        assert_eq!(merged_subject["summary"]["lateness_ns"]["max"], *both.iter().max().unwrap());
         for count in COUNTS {
             let sum: u64 = parts.iter().map(|p| p["summary"][count].as_u64().unwrap()).sum();
-            assert_eq!(of_both["summary"][count], sum, "{count} of {}", of_both["id"]);
+            assert_eq!(
+                merged_subject["summary"][count], sum,
+                "{count} of {}",
+                merged_subject["id"]
+            );
         }
     }
 }
 
 #[test]
-fn every_tick_and_every_count_of_both_is_in_the_sum() {
-    let runs = [a_run(&[]), a_run(&[])];
+fn merged_report_contains_all_ticks() {
+    let runs = [measure(&[]), measure(&[])];
     let merged = merge([&runs[0], &runs[1]], &[]).exits(0).stdout;
-    let parts = runs.each_ref().map(|run| parsed(&run.file("report.json")));
-    nothing_is_lost(&parsed(&merged), [&parts[0], &parts[1]]);
+    let parts = runs.each_ref().map(|run| parse(&run.file("report.json")));
+    assert_lossless(&parse(&merged), [&parts[0], &parts[1]]);
     let table = runs[0].path("merged.json");
     std::fs::write(&table, merged).unwrap();
     Osjitter::new([Path::new("report"), &table]).run().exits(0);
@@ -67,8 +76,8 @@ fn every_tick_and_every_count_of_both_is_in_the_sum() {
 
 /// A stalled machine can skip every tick of a round, which then has no summary to count them.
 #[test]
-fn a_round_in_which_no_tick_came_counts() {
-    let whole = recorded();
+fn round_without_ticks_is_counted() {
+    let whole = recorded_report();
     let mut stalled = whole.clone();
     let skipping = &mut stalled["subjects"][1];
     let round = &mut skipping["rounds"][3];
@@ -89,7 +98,7 @@ fn a_round_in_which_no_tick_came_counts() {
     add("skipped", ticks);
     add("missed", ticks - missed);
     let home = tempfile::tempdir().unwrap();
-    // The other is another run.
+    // A different phase makes the copy another run.
     let mut other = whole.clone();
     for round in other["subjects"]
         .as_array_mut()
@@ -103,12 +112,12 @@ fn a_round_in_which_no_tick_came_counts() {
     std::fs::write(&files[0], stalled.to_string()).unwrap();
     std::fs::write(&files[1], other.to_string()).unwrap();
     let merged = Osjitter::new(["merge"]).args(&files).run().exits(0);
-    nothing_is_lost(&parsed(&merged.stdout), [&stalled, &other]);
+    assert_lossless(&parse(&merged.stdout), [&stalled, &other]);
 }
 
-/// A report of which every round has ticks, as none that is measured here has for certain.
-fn recorded() -> Value {
-    parsed(
+/// Reads a stored report in which every round has ticks, which a new measurement does not guarantee.
+fn recorded_report() -> Value {
+    parse(
         &std::fs::read_to_string(concat!(
             env!("CARGO_MANIFEST_DIR"),
             "/tests/fixtures/report.json"
@@ -117,7 +126,7 @@ fn recorded() -> Value {
     )
 }
 
-/// One part of a report: these rounds of each subject, with the sums that its summary has.
+/// Returns a part of a report: some rounds of each subject, with the sums of its summary.
 fn part(report: &Value, rounds: std::ops::Range<usize>) -> Value {
     let mut part = report.clone();
     for subject in part["subjects"].as_array_mut().unwrap() {
@@ -140,8 +149,8 @@ fn part(report: &Value, rounds: std::ops::Range<usize>) -> Value {
 }
 
 #[test]
-fn the_halves_of_a_report_make_the_whole_again() {
-    let whole = recorded();
+fn merged_halves_equal_whole() {
+    let whole = recorded_report();
     let rounds = whole["subjects"][0]["rounds"].as_array().unwrap().len();
     assert!(rounds > 5);
     let halves = [0..4, 4..rounds].map(|rounds| part(&whole, rounds));
@@ -151,7 +160,7 @@ fn the_halves_of_a_report_make_the_whole_again() {
         .iter()
         .zip(&halves)
         .for_each(|(file, half)| std::fs::write(file, half.to_string()).unwrap());
-    let merged = parsed(&Osjitter::new(["merge"]).args(&files).run().exits(0).stdout);
+    let merged = parse(&Osjitter::new(["merge"]).args(&files).run().exits(0).stdout);
     for subject in whole["subjects"].as_array().unwrap() {
         let again = &self::subject(&merged, &subject["id"])["summary"];
         for (name, value) in subject["summary"].as_object().unwrap() {
@@ -168,14 +177,15 @@ fn the_halves_of_a_report_make_the_whole_again() {
 }
 
 #[test]
-fn a_run_that_is_there_twice_is_refused() {
-    let runs = [a_run(&[]), a_run(&[])];
-    let [one, other] = runs.each_ref().map(Ran::directory);
-    let both = one.join("both.json");
-    let merged =
-        Osjitter::new([Path::new("merge"), one, other, Path::new("--out"), &both]).run().exits(0);
+fn duplicate_run_is_rejected() {
+    let runs = [measure(&[]), measure(&[])];
+    let [first, second] = runs.each_ref().map(Ran::directory);
+    let both = first.join("both.json");
+    let merged = Osjitter::new([Path::new("merge"), first, second, Path::new("--out"), &both])
+        .run()
+        .exits(0);
     assert!(merged.stdout.is_empty());
-    for files in [[one, one], [one, &both], [&both, other]] {
+    for files in [[first, first], [first, &both], [&both, second]] {
         let refused = Osjitter::new(["merge", "--force"]).args(files).run().exits(2);
         assert!(
             refused.stderr.contains("the same run") && refused.stdout.is_empty(),
@@ -186,30 +196,36 @@ fn a_run_that_is_there_twice_is_refused() {
 }
 
 #[test]
-fn what_differs_or_has_no_samples_is_refused() {
-    let one = a_run(&[]);
-    let other = a_run(&["--period", "1ms"]);
-    let bare = a_run(&["--no-samples"]);
-    for (runs, says) in [([&one, &other], "the plans differ"), ([&one, &bare], "without loss")] {
+fn different_plans_are_rejected() {
+    let base = measure(&[]);
+    let other = measure(&["--period", "1ms"]);
+    let bare = measure(&["--no-samples"]);
+    for (runs, expected) in
+        [([&base, &other], "the plans differ"), ([&base, &bare], "without loss")]
+    {
         let refused = merge(runs, &[]).exits(2);
-        assert!(refused.stderr.contains(says) && refused.stdout.is_empty(), "{}", refused.stderr);
+        assert!(
+            refused.stderr.contains(expected) && refused.stdout.is_empty(),
+            "{}",
+            refused.stderr
+        );
     }
-    let forced = merge([&one, &other], &["--force"]).exits(0);
-    let warnings = parsed(&forced.stdout)["warnings"].to_string();
+    let forced = merge([&base, &other], &["--force"]).exits(0);
+    let warnings = parse(&forced.stdout)["warnings"].to_string();
     assert!(warnings.contains("merged-plans-differ"), "{warnings}");
 }
 
 #[test]
-fn many_instances_of_a_ticker_are_merged_with_what_they_coalesced() {
-    // So short a period that ticks share wake-ups, with rounds of few ticks: more of them than one
-    // instance has.
+fn instances_merge_with_coalesced_ticks() {
+    // With such a short period ticks share wake-ups, and rounds of few ticks make more rounds than
+    // one instance has.
     let run = || {
         let args = ["run", "--subject", "periodic-interval", "--instances", "8", "--period", "2us"];
         Osjitter::new(args).args(["--round-ticks", "20", "--ticks", "100"]).out("").run().exits(0)
     };
     let runs = [run(), run()];
-    let merged = parsed(&merge([&runs[0], &runs[1]], &[]).exits(0).stdout);
-    let parts = runs.each_ref().map(|run| parsed(&run.file("report.json")));
+    let merged = parse(&merge([&runs[0], &runs[1]], &[]).exits(0).stdout);
+    let parts = runs.each_ref().map(|run| parse(&run.file("report.json")));
     for count in COUNTS {
         let sum: u64 =
             parts.iter().map(|p| p["subjects"][0]["summary"][count].as_u64().unwrap()).sum();

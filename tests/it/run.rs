@@ -1,4 +1,4 @@
-//! `osjitter run` from outside: what it writes, and that it adds up.
+//! Tests of `osjitter run`: the files it writes, and that their counts are consistent.
 
 use std::path::Path;
 use std::time::Duration;
@@ -19,12 +19,12 @@ fn report(ran: &Ran) -> Report {
     Report::from_json(&ran.file("report.json")).unwrap()
 }
 
-fn of<'a>(report: &'a Report, name: &str) -> &'a Subject {
+fn find_subject<'a>(report: &'a Report, name: &str) -> &'a Subject {
     report.subjects.iter().find(|s| s.name == name).unwrap()
 }
 
 #[test]
-fn every_subject_is_measured_and_every_tick_booked_once() {
+fn every_tick_is_counted_once() {
     let ran =
         run(&["--subject", "all", "--period", "500us", "--ticks", "60"]).out("").run().exits(0);
     let report = report(&ran);
@@ -52,7 +52,7 @@ fn every_subject_is_measured_and_every_tick_booked_once() {
         .exits(0)
         .stdout;
     assert!(observer > 0 && markdown.contains("; stamping costs "), "{observer}: {markdown}");
-    // Each round holds every subject once.
+    // Each round contains every subject once.
     let rounds = report.subjects[0].rounds.len();
     for index in 0..rounds {
         let mut slots: Vec<u64> = report.subjects.iter().map(|s| s.rounds[index].slot).collect();
@@ -65,8 +65,8 @@ fn every_subject_is_measured_and_every_tick_booked_once() {
 
 const LATENESS_NS: [i64; 4] = [14_000, 15_000, 13_500, 16_250];
 
-/// Three subjects: one with every kind of tick, one that is a round late now and then, one that
-/// fails in its second round.
+/// Three subjects: one with every kind of tick, one that is late in some rounds, and one that fails
+/// in its second round.
 fn script() -> Value {
     json!({
         "scripted": {
@@ -78,11 +78,11 @@ fn script() -> Value {
     })
 }
 
-/// The machine is judged by what the rounds saw of it, and only `--strict` makes that the command's
-/// answer.
+/// The machine is judged by the disturbances in the rounds. Only `--strict` turns that into an exit
+/// code.
 #[test]
-fn a_run_on_an_unfit_machine_fails_where_it_was_asked_to() {
-    // A round takes 28.5 ms, and half of it is spent behind others.
+fn strict_fails_on_unfit_machine() {
+    // A round takes 28.5 ms, and half of that is spent waiting for the CPU.
     let on = |waited_ns: u64| json!({ "scripted": { "lateness_ns": [9_000], "run_queue_ns": waited_ns } });
     let strict = |waited_ns| {
         let ran = run(&SCRIPTED)
@@ -112,7 +112,7 @@ fn a_run_on_an_unfit_machine_fails_where_it_was_asked_to() {
 const SCRIPTED: [&str; 7] = ["--seed", "1", "--ticks", "1000", "--round-ticks", "50", "--subject"];
 
 #[test]
-fn what_was_late_is_in_the_report_to_the_nanosecond() {
+fn report_contains_exact_lateness() {
     let ran =
         run(&SCRIPTED).args(["scripted", "--warmup", "7"]).script(&script()).out("").run().exits(0);
     let report = report(&ran);
@@ -155,28 +155,28 @@ fn what_was_late_is_in_the_report_to_the_nanosecond() {
         (lateness.p90, lateness.p99, lateness.p99_9),
         (Some(pooled[881]), Some(pooled[970]), None)
     );
-    // Where a tick has no park of its own, nothing is made up.
+    // A tick that shares its wake-up has no park time.
     assert_eq!(s.until_unpark_ns.as_ref().unwrap().p50, Some(9_000));
     assert_eq!(s.after_unpark_ns.as_ref().unwrap().max, 5_000);
     assert_eq!(report.warnings.iter().filter(|w| w.code == "scripted").count(), 1);
 }
 
 #[test]
-fn a_subject_that_fails_is_named_and_the_others_are_measured() {
+fn failed_subject_does_not_affect_others() {
     let subjects = ["scripted", "--subject", "scripted-b", "--subject", "scripted-c"];
     let ran = run(&SCRIPTED).args(subjects).script(&script()).out("").run().exits(4);
     let report = report(&ran);
     assert!(!report.partial);
-    assert_eq!(of(&report, "scripted").status, Status::Measured);
-    assert_eq!(of(&report, "scripted-b").status, Status::Measured);
-    let failed = of(&report, "scripted-c");
+    assert_eq!(find_subject(&report, "scripted").status, Status::Measured);
+    assert_eq!(find_subject(&report, "scripted-b").status, Status::Measured);
+    let failed = find_subject(&report, "scripted-c");
     assert_eq!(
         (&failed.status, failed.rounds.len()),
         (&Status::Failed { reason: "no timer left".into() }, 1)
     );
-    let said: Vec<&str> = ran.stderr.lines().collect();
+    let lines: Vec<&str> = ran.stderr.lines().collect();
     assert_eq!(
-        said[..2],
+        lines[..2],
         [
             "3 subjects × 1000 ticks: about 2s",
             "scripted-c@500us/current-thread: not measured: no timer left"
@@ -194,7 +194,7 @@ fn a_subject_that_fails_is_named_and_the_others_are_measured() {
 }
 
 #[test]
-fn a_run_that_is_interrupted_keeps_what_it_measured() {
+fn interrupted_run_keeps_its_rounds() {
     let mut script = script();
     script["scripted"]["interrupt_at_round"] = 2.into();
     let ran = run(&SCRIPTED)
@@ -205,11 +205,11 @@ fn a_run_that_is_interrupted_keeps_what_it_measured() {
         .exits(4);
     let report = report(&ran);
     assert!(report.partial);
-    let [a, b] = ["scripted", "scripted-b"].map(|name| of(&report, name));
+    let [a, b] = ["scripted", "scripted-b"].map(|name| find_subject(&report, name));
     assert_eq!([&a.status, &b.status], [&Status::Partial; 2]);
     let s = a.summary.as_ref().unwrap();
     assert_eq!((a.rounds.len(), s.ticks, s.delivered + s.coalesced + s.skipped), (3, 125, 125));
-    // Whether the other had its turn before is the seed's choice.
+    // The seed decides whether the other subject ran before.
     let first = a.rounds[2].slot == 1;
     assert_eq!(
         (b.rounds.len(), b.summary.as_ref().unwrap().ticks),
@@ -226,8 +226,8 @@ fn a_run_that_is_interrupted_keeps_what_it_measured() {
 }
 
 #[test]
-fn the_subjects_of_a_script_are_hidden_and_mistakes_in_it_are_placed() {
-    for (script, says) in [
+fn script_errors_name_their_location() {
+    for (script, expected) in [
         (json!({ "scripted-b": { "lateness_ns": [1] } }), "script.json: no script for scripted"),
         (json!({ "scripted": { "lateness_ns": [] } }), "script.json: scripted: an empty list"),
         (json!({ "scripted": { "latenes_ns": [1] } }), "script.json: unknown field `latenes_ns`"),
@@ -235,7 +235,7 @@ fn the_subjects_of_a_script_are_hidden_and_mistakes_in_it_are_placed() {
     ] {
         let stderr =
             run(&["--subject", "scripted"]).script(&script).out("run").run().exits(2).stderr;
-        assert!(stderr.contains(says), "{stderr}");
+        assert!(stderr.contains(expected), "{stderr}");
     }
     let nothing = run(&["--subject", "scripted"]).out("run").run().exits(2).stderr;
     assert!(nothing.contains("OSJITTER_SCRIPT"), "{nothing}");
@@ -265,7 +265,7 @@ fn the_subjects_of_a_script_are_hidden_and_mistakes_in_it_are_placed() {
 }
 
 #[test]
-fn a_shell_completes_subjects_and_formats() {
+fn completions_list_subjects_and_formats() {
     for (shell, needs) in [
         ("bash", &["tokio-sleep-reused-boxed", "openmetrics", "--percentiles"][..]),
         ("zsh", &["tokio-sleep-reused-boxed", "openmetrics", "_files"]),
@@ -281,7 +281,7 @@ fn a_shell_completes_subjects_and_formats() {
 }
 
 #[test]
-fn what_a_plan_leaves_out_or_overrules_is_named() {
+fn plan_notes_overridden_and_missing_values() {
     let home = tempfile::tempdir().unwrap();
     let plan = |text: &str| {
         std::fs::write(home.path().join("plan.toml"), text).unwrap();
@@ -294,22 +294,22 @@ fn what_a_plan_leaves_out_or_overrules_is_named() {
     let states = plan(
         "[[scenario]]\nsubject = \"spin\"\n[[scenario]]\nsubject = \"nanosleep\"\nticks = 20\n",
     );
-    let said = noted(&states, &["--subject", "os-interval", "--ticks", "50"]);
+    let stderr = noted(&states, &["--subject", "os-interval", "--ticks", "50"]);
     assert_eq!(
-        said,
-        format!("--subject has no effect: each scenario of {states} states its own\n")
+        stderr,
+        format!("--subject has no effect: each scenario of {states} sets its own value\n")
     );
     assert_eq!(noted(&states, &["--period", "2ms"]), "");
     let empty = plan("[defaults]\nperiod = \"2ms\"\n");
     assert_eq!(
         noted(&empty, &[]),
-        format!("{empty} names no subject: the default ones are measured\n")
+        format!("{empty} names no subject: measuring the default ones\n")
     );
     assert_eq!(noted(&empty, &["--subject", "spin"]), "");
 }
 
 #[test]
-fn bad_input_exits_2_says_why_and_writes_nothing() {
+fn invalid_arguments_write_nothing() {
     let home = tempfile::tempdir().unwrap();
     std::fs::write(home.path().join("plan.toml"), "[defaults]\nsubjekt = \"spin\"\n").unwrap();
     std::fs::write(home.path().join("newer.json"), "{\"schema\": \"osjitter.report/99\"}").unwrap();
@@ -346,16 +346,16 @@ fn bad_input_exits_2_says_why_and_writes_nothing() {
         ),
         (&["--out", "/proc/no-such-place"], "--out"),
     ];
-    for (args, says) in cases {
+    for (args, expected) in cases {
         let ran = run(args).directory(home.path()).run().exits(2);
-        assert!(ran.stderr.contains(says), "{args:?}: {}", ran.stderr);
+        assert!(ran.stderr.contains(expected), "{args:?}: {}", ran.stderr);
         assert!(ran.stdout.is_empty(), "{args:?}");
         assert!(!home.path().join("results").exists(), "{args:?} left something behind");
     }
 }
 
 #[test]
-fn a_printed_plan_runs_again() {
+fn printed_plan_runs_again() {
     let printed =
         run(&["--subject", "*sleep*", "--period", "1ms", "--ticks", "10", "--print-plan"])
             .run()
@@ -367,13 +367,13 @@ fn a_printed_plan_runs_again() {
     let first = again(&plan).out("").run().exits(0);
     assert!(first.stderr.is_empty(), "quiet is quiet");
     assert_eq!(report(&first).subjects.len(), 5);
-    // A report is a plan too.
+    // A report can be used as a plan.
     let second = again(&first.path("report.json")).out("").run().exits(0);
     assert_eq!(report(&second).plan, report(&first).plan);
 }
 
 #[test]
-fn many_instances_are_all_recorded_with_phases_of_their_own() {
+fn instances_have_evenly_spread_phases() {
     let subjects =
         ["--subject", "os-interval*", "--subject", "spin", "--instances", "20", "--period", "5ms"];
     let ran = run(&subjects).args(["--ticks", "12", "--round-ticks", "4"]).out("").run().exits(0);
@@ -394,7 +394,7 @@ fn many_instances_are_all_recorded_with_phases_of_their_own() {
             assert!(spread, "{}: {starts:?}", subject.id);
         }
     }
-    // The plan says so too, and runs again.
+    // The printed plan contains the instances.
     let again =
         run(&["--print-plan", "--plan", ran.path("report.json").to_str().unwrap()]).run().exits(0);
     assert_eq!(again.stdout.matches("instances = 20").count(), report.subjects.len() - 1);
@@ -402,7 +402,7 @@ fn many_instances_are_all_recorded_with_phases_of_their_own() {
 
 #[cfg(unix)]
 #[test]
-fn a_reader_that_goes_away_is_no_error() {
+fn closed_stdout_is_not_an_error() {
     use std::process::{Command, Stdio};
     let out = tempfile::tempdir().unwrap();
     let mut child = Command::new(env!("CARGO_BIN_EXE_osjitter"))
@@ -436,7 +436,7 @@ fn a_reader_that_goes_away_is_no_error() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn without_descriptors_a_subject_is_not_measured_and_the_others_are() {
+fn descriptor_shortage_fails_only_one_subject() {
     let out = tempfile::tempdir().unwrap();
     let command = format!(
         "ulimit -n 5; exec '{}' run --subject nanosleep --subject tokio-interval --ticks 20 --out '{}'",
@@ -448,18 +448,18 @@ fn without_descriptors_a_subject_is_not_measured_and_the_others_are() {
     assert_eq!(output.status.code(), Some(4), "{stderr}");
     let text = std::fs::read_to_string(out.path().join("report.json")).unwrap();
     let report = Report::from_json(&text).unwrap();
-    assert_eq!(of(&report, "nanosleep").status, Status::Measured);
-    match &of(&report, "tokio-interval").status {
+    assert_eq!(find_subject(&report, "nanosleep").status, Status::Measured);
+    match &find_subject(&report, "tokio-interval").status {
         Status::Failed { reason } => assert!(reason.contains("ulimit -n"), "{reason}"),
         other => panic!("{other:?}"),
     }
     assert!(stderr.contains("not measured"), "{stderr}");
 }
 
-/// Where tokio gets only some of its threads it would panic, or wait for ever.
+/// Without this check, tokio panics or blocks forever if it gets only some of its threads.
 #[cfg(target_os = "linux")]
 #[test]
-fn without_threads_a_subject_is_not_measured_and_the_others_are() {
+fn thread_shortage_fails_only_one_subject() {
     let out = tempfile::tempdir().unwrap();
     let command = format!(
         "ulimit -v 300000; exec timeout -s KILL 120 '{}' run --subject tokio-interval --subject spin --ticks 40 \
@@ -477,12 +477,12 @@ fn without_threads_a_subject_is_not_measured_and_the_others_are() {
     let report =
         Report::from_json(&std::fs::read_to_string(out.path().join("report.json")).unwrap())
             .unwrap();
-    assert_eq!(of(&report, "spin").status, Status::Measured);
+    assert_eq!(find_subject(&report, "spin").status, Status::Measured);
 }
 
 #[cfg(target_os = "linux")]
 #[test]
-fn busy_subjects_never_wait_and_run_where_they_say() {
+fn busy_subjects_never_wait() {
     const TICKS: u64 = 400;
     let ran = run(&[
         "--subject",
@@ -500,7 +500,7 @@ fn busy_subjects_never_wait_and_run_where_they_say() {
     .run();
     let report = report(&ran.exits(0));
     let facts = |name: &str| {
-        let s = of(&report, name);
+        let s = find_subject(&report, name);
         (s.runtime.as_deref(), s.instances)
     };
     assert_eq!(facts("busypoll-interval"), (None, 1));
@@ -514,15 +514,14 @@ fn busy_subjects_never_wait_and_run_where_they_say() {
             "{}: a runtime that never parks cannot come back",
             subject.id
         );
-        // A thread that slept for each tick would have given up its CPU as often.
+        // A thread that sleeps for each tick has at least one voluntary switch per tick.
         let switches: u64 = subject.rounds.iter().filter_map(|r| r.switches_voluntary).sum();
         assert!(switches < TICKS / 2, "{}: {switches} waits", subject.id);
     }
 }
 
-/// The lateness of every tick of one round of 1,200 ticks at 500 us, during which the whole process
-/// was stopped for a while, and how long that was at least. The stop comes `pause_ms` after the
-/// run's first line.
+/// Runs a round of 1,200 ticks at 500 us, and stops the whole process for a while, `pause_ms` after
+/// the run's first line. Returns the lateness of every tick and the minimum duration of the stop.
 #[cfg(unix)]
 fn stalled_round(subject: &str, pause_ms: u64) -> (Vec<i64>, i64) {
     use std::io::{BufRead, BufReader};
@@ -575,22 +574,21 @@ fn stalled_round(subject: &str, pause_ms: u64) -> (Vec<i64>, i64) {
 
 #[cfg(unix)]
 #[test]
-fn a_stall_makes_every_tick_in_it_late_by_its_own_amount() {
+fn stall_delays_every_tick_in_it() {
     const PERIOD_NS: i64 = 500_000;
     // A tick this much earlier than the end of the stall must be late by at least as much.
     const MARGIN_NS: i64 = 10_000_000;
     for subject in
         ["os-interval", "nanosleep", "tokio-interval", "busypoll-interval", "tokio-busy", "spin"]
     {
-        // On a busy machine the round may begin after the stall, so the next one comes later.
+        // On a busy machine the round may begin after the stall, so the next stall comes later.
         let found = [100, 100, 200, 400, 800, 1_600, 3_200].into_iter().any(|pause_ms| {
             let (lateness, stalled) = stalled_round(subject, pause_ms);
             assert_eq!(lateness.len(), 1_200);
             let (worst, &max) = lateness.iter().enumerate().max_by_key(|(_, l)| **l).unwrap();
             let whole = max >= stalled && worst + 500 < lateness.len();
             if whole {
-                // Tick by tick, the lateness falls by no more than a period: none is hidden, and
-                // none is left out.
+                // The lateness falls by at most a period per tick, so no late tick is hidden.
                 let backlog = usize::try_from((stalled - MARGIN_NS) / PERIOD_NS).unwrap();
                 for (k, late) in lateness[worst..].iter().take(backlog).enumerate() {
                     let least = stalled - i64::try_from(k).unwrap() * PERIOD_NS;
@@ -607,7 +605,7 @@ fn a_stall_makes_every_tick_in_it_late_by_its_own_amount() {
 }
 
 #[test]
-fn a_new_plan_is_run_as_it_is_and_overwrites_nothing() {
+fn new_plan_runs_and_overwrites_nothing() {
     let home = tempfile::tempdir().unwrap();
     let new = || Osjitter::new(["new-plan", "plan.toml"]).directory(home.path()).run();
     let first = new().exits(0);
@@ -635,19 +633,19 @@ fn a_new_plan_is_run_as_it_is_and_overwrites_nothing() {
 }
 
 #[test]
-fn a_stream_has_a_line_for_each_round_and_the_report_at_its_end() {
+fn stream_contains_rounds_and_report() {
     let args = ["scripted", "--subject", "scripted-c", "--no-samples", "--format", "jsonl"];
     let ran = run(&SCRIPTED).args(args).script(&script()).out("").run().exits(4);
     let lines: Vec<Value> =
         ran.stdout.lines().map(|line| schema::valid(line, "rounds.1")).collect();
     let (summary, rounds) = lines.split_last().unwrap();
-    let kind = |of: &str| rounds.iter().filter(|line| line["line"] == of).count();
+    let count = |kind: &str| rounds.iter().filter(|line| line["line"] == kind).count();
     // The second subject fails in its second round.
-    assert_eq!((kind("round"), kind("failed"), rounds.len()), (21, 1, 22), "{}", ran.stdout);
+    assert_eq!((count("round"), count("failed"), rounds.len()), (21, 1, 22), "{}", ran.stdout);
     let failed = rounds.iter().find(|line| line["line"] == "failed").unwrap();
     assert_eq!(failed["reason"], "no timer left");
     assert_eq!(summary["line"], "summary");
-    // Together they are the report, in the order in which the rounds ran.
+    // The lines together make up the report.
     let mut report: Value = serde_json::from_str(&ran.file("report.json")).unwrap();
     for subject in report["subjects"].as_array_mut().unwrap() {
         let streamed: Vec<&Value> = rounds
@@ -661,10 +659,10 @@ fn a_stream_has_a_line_for_each_round_and_the_report_at_its_end() {
     assert_eq!(summary["report"], report);
 }
 
-/// Whoever has read enough of a stream ends the run.
+/// A reader ends the run by closing the stream.
 #[cfg(unix)]
 #[test]
-fn a_stream_that_nobody_reads_ends_the_run() {
+fn closed_stream_ends_the_run() {
     let home = tempfile::tempdir().unwrap();
     let line = format!(
         "'{}' run --subject nanosleep --period 1ms --ticks 1M --no-samples --format jsonl --out '{}' | head -n 2",
@@ -680,8 +678,8 @@ fn a_stream_that_nobody_reads_ends_the_run() {
 }
 
 #[test]
-fn a_number_that_is_none_is_named_with_its_flag_and_what_would_work() {
-    for (line, says) in [
+fn invalid_numbers_name_flag_and_remedy() {
+    for (line, expected) in [
         ("run --cpu x", "invalid value 'x' for '--cpu <N>': \"x\" is not a number such as 0 or 3"),
         ("run --warmup few", "for '--warmup <N>': \"few\" is not a whole number, such as 0 or 20"),
         ("run --seed x", "for '--seed <N>': \"x\" is not a whole number; give one from 0 to "),
@@ -693,6 +691,6 @@ fn a_number_that_is_none_is_named_with_its_flag_and_what_would_work() {
         ("history --kind x", "for '--kind <N>': \"x\" is not a number such as 0 or 3"),
     ] {
         let ran = Osjitter::new(line.split(' ')).run().exits(2);
-        assert!(ran.stderr.contains(says) && ran.stdout.is_empty(), "{line}: {}", ran.stderr);
+        assert!(ran.stderr.contains(expected) && ran.stdout.is_empty(), "{line}: {}", ran.stderr);
     }
 }
