@@ -27,7 +27,7 @@ const MEMORY_PER_BYTE: u64 = 16;
 /// The assumed available memory if the platform does not report it.
 const ASSUMED_MEMORY: u64 = 4 << 30;
 
-/// The files that a directory can stand for: the report of a run, jitterdebugger's results, the
+/// The files that a directory can mean: the report of a run, jitterdebugger's results, the
 /// result of `find`, or the verdict of a gate.
 const DIRECTORY_FILES: [&str; 4] = ["report.json", "results.json", "find.json", "verdict.json"];
 

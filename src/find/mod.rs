@@ -257,7 +257,7 @@ impl Search {
 
     /// Plans a measurement of a ticker.
     ///
-    /// It has as many ticks as fit into the ticker's share of the time, and at least as many as the
+    /// The measurement has as many ticks as fit into the ticker's share of the time, and at least as many as the
     /// goals need. A repeated period has more rounds of them.
     fn scenario(
         &self,

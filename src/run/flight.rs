@@ -49,7 +49,7 @@ model! {
         pub instance: u64,
         /// Index on the grid.
         pub tick: u64,
-        /// Its lateness.
+        /// Lateness.
         pub lateness_ns: i64,
     }
 
@@ -83,7 +83,7 @@ model! {
         pub tick: u64,
         /// When it was due.
         pub deadline_ns: i64,
-        /// Its lateness.
+        /// Lateness.
         pub lateness_ns: i64,
         /// The parts of its lateness; null if it was within the limit, or not profiled.
         pub causes_ns: Option<Shares>,
@@ -113,7 +113,7 @@ model! {
         pub cpu: u32,
         /// The thread; 0 if the CPU became idle.
         pub thread: u32,
-        /// Its name; null if it has ended since.
+        /// Name of the thread; null if it has ended since.
         pub comm: Option<String>,
     }
 }
@@ -335,7 +335,7 @@ fn threads_behind(tick: &ProfiledTick) -> Option<Vec<Behind>> {
 }
 
 fn flight_switches(diagnosis: &RoundDiagnosis) -> Option<Vec<FlightSwitch>> {
-    let mut all = Vec::new();
+    let mut switches = Vec::new();
     for (thread, recorded) in (0..).zip(&diagnosis.threads) {
         let convert = |s: &Switch| FlightSwitch {
             at_ns: s.at_ns,
@@ -343,21 +343,21 @@ fn flight_switches(diagnosis: &RoundDiagnosis) -> Option<Vec<FlightSwitch>> {
             cpu: s.cpu,
             kind: switch_kind_name(s.kind).to_owned(),
         };
-        all.extend(recorded.switches.iter().flatten().map(convert));
+        switches.extend(recorded.switches.iter().flatten().map(convert));
     }
-    all.sort_by_key(|switch| switch.at_ns);
-    (!all.is_empty()).then_some(all)
+    switches.sort_by_key(|switch| switch.at_ns);
+    (!switches.is_empty()).then_some(switches)
 }
 
 fn cpu_assignments(diagnosis: &RoundDiagnosis) -> Option<Vec<CpuAssignment>> {
-    let mut all = Vec::new();
+    let mut assignments = Vec::new();
     for (&cpu, occupants) in &diagnosis.occupants {
         let convert =
             |o: &Occupant| CpuAssignment { at_ns: o.at_ns, cpu, thread: o.thread, comm: None };
-        all.extend(occupants.iter().map(convert));
+        assignments.extend(occupants.iter().map(convert));
     }
-    all.sort_by_key(|assignment| (assignment.at_ns, assignment.cpu));
-    (!diagnosis.occupants.is_empty()).then_some(all)
+    assignments.sort_by_key(|assignment| (assignment.at_ns, assignment.cpu));
+    (!diagnosis.occupants.is_empty()).then_some(assignments)
 }
 
 fn switch_kind_name(kind: SwitchKind) -> &'static str {

@@ -412,7 +412,7 @@ mod tests {
             command(&["spin"]),
         ];
         let subjects = "*".parse::<Subjects>().unwrap().0;
-        let all = ScenarioArgs { subjects, commands, loads, ..ScenarioArgs::default() };
+        let args = ScenarioArgs { subjects, commands, loads, ..ScenarioArgs::default() };
         let tuning = tuning::Settings {
             cpu: Some(3),
             sched: Some(Sched::RoundRobin(4)),
@@ -424,7 +424,7 @@ mod tests {
             seed: 1 << 40,
             samples: false,
             tuning,
-            scenarios: all.scenarios().unwrap(),
+            scenarios: args.scenarios().unwrap(),
             why,
         };
         let reparsed = parse("p", &to_toml(&plan)).unwrap();

@@ -1,7 +1,7 @@
 //! Reads `osjitter.toml`, the defaults of a project.
 //!
-//! Its values become arguments before the command line is parsed, so they are accepted and rejected
-//! like flags.
+//! Values of the file become arguments before the command line is parsed, so they are accepted and
+//! rejected like flags.
 
 mod config_file;
 mod discovery;
@@ -10,7 +10,7 @@ mod listing;
 mod setting;
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
@@ -71,14 +71,7 @@ pub fn read(
     let mut built = command.clone();
     built.build();
     let args = RawArgs::new(command, &built, words);
-    // A required argument may still come from the file.
-    let (typed, error) = match command.clone().try_get_matches_from(&args.words) {
-        Ok(typed) => (typed, None),
-        Err(error) if error.kind() == ErrorKind::MissingRequiredArgument => {
-            (args.parse_leniently(command), Some(error))
-        }
-        Err(error) => error.exit(),
-    };
+    let (typed, error) = parse_typed(command, &args);
     let selected = SelectedCommand::find(&built, &typed);
     if selected.command.is_hide_set() {
         let matches = error.map_or(typed.clone(), |error| error.exit());
@@ -107,18 +100,28 @@ pub fn read(
     }
     let complete = complete.unwrap_or_else(|error| error.exit());
     let effective = SelectedCommand::find(&built, &complete).matches;
-    if let (Some(file), false) = (&file, settings.used.is_empty() || is_quiet(effective)) {
-        let keys: Vec<&str> = settings.used.iter().map(|setting| setting.key.as_str()).collect();
-        terminal::note(
-            false,
-            &format!(
-                "using {}: {} (disable with --no-config)",
-                discovery::display_path(file),
-                keys.join(", ")
-            ),
-        );
+    if let Some(file) = file.filter(|_| !settings.used.is_empty()) {
+        announce_settings(&file, &settings, is_quiet(effective));
     }
     Ok(Request::Command(Box::new(complete)))
+}
+
+/// Parses the command line without the file. Returns the error if a required argument is missing,
+/// which may still come from the file.
+fn parse_typed(command: &Command, args: &RawArgs) -> (ArgMatches, Option<clap::Error>) {
+    match command.clone().try_get_matches_from(&args.words) {
+        Ok(typed) => (typed, None),
+        Err(error) if error.kind() == ErrorKind::MissingRequiredArgument => {
+            (args.parse_leniently(command), Some(error))
+        }
+        Err(error) => error.exit(),
+    }
+}
+
+fn announce_settings(file: &Path, settings: &FilteredSettings<'_>, quiet: bool) {
+    let keys: Vec<&str> = settings.used.iter().map(|setting| setting.key.as_str()).collect();
+    let (file, keys) = (discovery::display_path(file), keys.join(", "));
+    terminal::note(quiet, &format!("using {file}: {keys} (disable with --no-config)"));
 }
 
 fn is_quiet(matches: &ArgMatches) -> bool {

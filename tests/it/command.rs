@@ -497,7 +497,7 @@ fn environment_matches_contract() {
         "echo \"$OSJITTER_SERIES $OSJITTER_PERIOD_NS $OSJITTER_TICKS $OSJITTER_WARMUP\" >>\"$HOME_OF_TEST/environments\"\n{CORRECT_PROGRAM}"
     );
     let _ = home.run(&script, &[]).exits(0);
-    let environments = std::fs::read_to_string(home.path("asked")).unwrap();
+    let environments = std::fs::read_to_string(home.path("environments")).unwrap();
     assert_eq!(
         environments.lines().collect::<Vec<_>>(),
         [["ticks 1000000 1 0"; 3], ["ticks 1000000 20 3"; 3]].concat()

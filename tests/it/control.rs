@@ -78,7 +78,7 @@ fn assert_safe_output(ran: &Ran, texts: impl IntoIterator<Item = usize>) {
     }
 }
 
-/// Creates a command with so many columns that no text is wrapped.
+/// Creates a command that is too wide for any text to be wrapped.
 fn wide_command(args: &[&str]) -> Osjitter {
     Osjitter::new(args).env("COLUMNS", "1000")
 }

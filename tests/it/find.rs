@@ -18,9 +18,16 @@ fn found_file(ran: &Ran) -> Value {
     schema::valid(&ran.file("found/find.json"), "find.1")
 }
 
-fn bracket(ran: &Ran) -> [Option<u64>; 2] {
+/// The longest period that was too short for a goal, and the shortest that holds it.
+#[derive(Debug, PartialEq)]
+struct Bracket {
+    broken_ns: Option<u64>,
+    kept_ns: Option<u64>,
+}
+
+fn bracket(ran: &Ran) -> Bracket {
     let ticker = &found_file(ran)["tickers"][0];
-    ["broken_ns", "kept_ns"].map(|key| ticker[key].as_u64())
+    Bracket { broken_ns: ticker["broken_ns"].as_u64(), kept_ns: ticker["kept_ns"].as_u64() }
 }
 
 #[test]
@@ -29,7 +36,9 @@ fn bracket_encloses_shortest_period() {
     // tick of a shorter period.
     for (goal, limit_ns) in [("cpu=10%", 100_000), ("missed=1%", 150_000)] {
         let ran = find(&["--goal", goal]).exits(0);
-        let [Some(broken), Some(kept)] = bracket(&ran) else { panic!("{goal}: {}", ran.stdout) };
+        let Bracket { broken_ns: Some(broken), kept_ns: Some(kept) } = bracket(&ran) else {
+            panic!("{goal}: {}", ran.stdout)
+        };
         assert!(
             broken <= limit_ns && limit_ns <= kept && kept * 100 < broken * 106,
             "{goal}: {broken} {kept}"
@@ -48,7 +57,9 @@ fn bracket_encloses_shortest_period() {
         );
     }
     let both = find(&["--goal", "cpu=10%", "--goal", "missed=1%", "--goal", "p99=1ms"]).exits(0);
-    let [Some(broken), Some(kept)] = bracket(&both) else { panic!("{}", both.stdout) };
+    let Bracket { broken_ns: Some(broken), kept_ns: Some(kept) } = bracket(&both) else {
+        panic!("{}", both.stdout)
+    };
     assert!(broken <= 150_000 && 150_000 <= kept, "all of them hold: {broken} {kept}");
     assert!(both.stdout.contains("all goals hold"), "{}", both.stdout);
 }
@@ -56,14 +67,14 @@ fn bracket_encloses_shortest_period() {
 #[test]
 fn unbracketed_goals_name_the_range() {
     let everywhere = find(&["--goal", "p99=200us", "--from", "50us", "--to", "1ms"]).exits(0);
-    assert_eq!(bracket(&everywhere), [None, Some(50_000)]);
+    assert_eq!(bracket(&everywhere), Bracket { broken_ns: None, kept_ns: Some(50_000) });
     assert!(
         everywhere.stdout.contains("holds at every period tried, 50us to 1ms"),
         "{}",
         everywhere.stdout
     );
     let nowhere = find(&["--goal", "p99=100us"]).exits(0);
-    assert_eq!(bracket(&nowhere), [Some(2_000_000), None]);
+    assert_eq!(bracket(&nowhere), Bracket { broken_ns: Some(2_000_000), kept_ns: None });
     let text = nowhere.stdout.replace('\n', " ");
     assert!(
         text.contains(
@@ -82,7 +93,7 @@ fn undecided_periods_get_more_ticks() {
     let script = json!({"scripted": {"lateness_ns": lateness_ns}});
     let args = ["find", "--subject", "scripted", "--goal", "missed=2%", "--from", "500us"];
     let ran = Osjitter::new(args).script(&script).out("found").run().exits(0);
-    assert_eq!(bracket(&ran), [None, None]);
+    assert_eq!(bracket(&ran), Bracket { broken_ns: None, kept_ns: None });
     let looks = &found_file(&ran)["tickers"][0]["looks"];
     let ticks_at = |period_ns: u64| -> Vec<u64> {
         let looks = looks.as_array().unwrap().iter();

@@ -245,7 +245,7 @@ fn script_errors_name_their_location() {
         .run()
         .exits(2);
     assert!(absent.stderr.contains("no-such.json: "), "{}", absent.stderr);
-    let all = run(&["--subject", "all", "--subject", "s*", "--print-plan"])
+    let plan = run(&["--subject", "all", "--subject", "s*", "--print-plan"])
         .script(&script())
         .run()
         .exits(0);
@@ -254,7 +254,7 @@ fn script_errors_name_their_location() {
     let help = run(&["--help"]).run();
     let completions = Osjitter::new(["completions", "bash"]).run();
     for text in [
-        all.stdout,
+        plan.stdout,
         near.stderr.replace("scripte'", "").replace("\"scripte\"", ""),
         list.stdout,
         help.stdout,
