@@ -50,8 +50,8 @@ pub fn run(args: &MergeArgs) -> Result<ExitStatus> {
         MergeError::PlansDiffer(_) => {
             usage!("{e}; use --force to merge them anyway, with a warning")
         }
-        MergeError::SameRun { reports } => {
-            let [first, second] = reports.map(|n| args.files[n - 1].display());
+        MergeError::SameRun { first, second } => {
+            let [first, second] = [first, second].map(|n| args.files[n - 1].display());
             usage!("{first} and {second} come from the same run: give each run once")
         }
         e => usage!("{e}"),
@@ -72,7 +72,7 @@ fn merge_bins(args: &MergeArgs) -> Result<ExitStatus> {
     // The name of the host is kept if there is only one.
     let mut pairs = fleet.intervals.windows(2);
     let has_several_hosts = pairs.any(|pair| pair[0].key.host != pair[1].key.host);
-    let merged = fleet.added(|key| {
+    let merged = fleet.add_up(|key| {
         if has_several_hosts {
             key.host.clear();
         }

@@ -108,10 +108,7 @@ type SearchedTicker = (&'static SubjectInfo, Option<Runtime>);
 /// A planned search.
 struct Search {
     goals: Vec<Goal>,
-    /// The shortest period.
-    from_ns: u64,
-    /// The longest period.
-    to_ns: u64,
+    range: PeriodRange,
     tickers: Vec<SearchedTicker>,
     /// A ticker in the same rounds, without a load, by which the machine is judged.
     control: Option<SearchedTicker>,
@@ -161,8 +158,7 @@ impl Search {
         let search = Self {
             min_ticks: find::least_ticks(&goals, look_confidence),
             goals,
-            from_ns: ns(from),
-            to_ns: ns(to),
+            range: PeriodRange { shortest_ns: ns(from), longest_ns: ns(to) },
             control: select_control(&tickers),
             tickers,
             load: args.load.clone(),
@@ -179,11 +175,8 @@ impl Search {
     fn check_time_budget(&self) -> exit::Result<()> {
         check_scenario_count(self.tickers.len())?;
         let is_range = self.max_looks > 1;
-        let periods = if is_range {
-            find::coarse_periods([self.from_ns, self.to_ns])
-        } else {
-            vec![self.from_ns]
-        };
+        let periods =
+            if is_range { find::coarse_periods(self.range) } else { vec![self.range.shortest_ns] };
         let mut time = Duration::ZERO;
         for period in &periods {
             for ticker in self.tickers.iter().chain(&self.control) {
@@ -215,7 +208,8 @@ impl Search {
 
     fn announcement(&self) -> String {
         let format_period = |ns: u64| units::format_exact_duration(Duration::from_nanos(ns));
-        let (from, to) = (format_period(self.from_ns), format_period(self.to_ns));
+        let (from, to) =
+            (format_period(self.range.shortest_ns), format_period(self.range.longest_ns));
         let tickers = match self.tickers.len() {
             1 => "1 ticker".to_owned(),
             n => format!("{n} tickers"),
@@ -237,7 +231,7 @@ impl Search {
             partial: false,
             host,
             goals: self.goals.clone(),
-            range_ns: [self.from_ns, self.to_ns],
+            range_ns: [self.range.shortest_ns, self.range.longest_ns],
             confidence: CONFIDENCE,
             look_confidence: self.look_confidence,
             max_time_ns: ns(self.max_time),
@@ -252,7 +246,7 @@ impl Search {
     }
 
     fn first_scenario(&self, ticker: SearchedTicker) -> exit::Result<Scenario> {
-        self.scenario(ticker, first_step(self.from_ns))
+        self.scenario(ticker, first_step(self.range.shortest_ns))
     }
 
     /// Plans a measurement of a ticker.
@@ -394,9 +388,9 @@ impl Search {
             }
             let looks = &found.tickers[ticker].looks;
             let next = if self.max_looks == 1 {
-                Some(first_step(self.from_ns)).filter(|_| looks.is_empty())
+                Some(first_step(self.range.shortest_ns)).filter(|_| looks.is_empty())
             } else {
-                find::next_step([self.from_ns, self.to_ns], looks)
+                find::next_step(self.range, looks)
             };
             match next {
                 Some(step) => probes.push(Probe { ticker, step }),

@@ -9,12 +9,12 @@ use crate::run::plan_file::{PlanArgs, parse, to_toml};
 
 pub fn body(bytes: &[u8], costs: &StepCosts) -> exit::Result<()> {
     let arguments = PlanArgs { seed: Some(7), ..PlanArgs::default() };
-    let plan = costs.measure("read", || arguments.plan(&parse("plan", &text(bytes)?)?))?;
+    let plan = costs.measure("read", || arguments.to_plan(&parse("plan", &text(bytes)?)?))?;
     let _ = costs.measure("expected", || {
         (plan.expected_duration(), plan.rounds(), plan.check_memory().is_ok())
     });
     let toml = costs.measure("toml", || to_toml(&plan));
-    let again = parse("plan", &toml).and_then(|file| PlanArgs::default().plan(&file));
+    let again = parse("plan", &toml).and_then(|file| PlanArgs::default().to_plan(&file));
     match again {
         Ok(again) => assert!(again == plan, "the plan differs when it is read again:\n{toml}"),
         Err(error) => panic!("what we print must be readable: {error}\n{toml}"),

@@ -91,7 +91,11 @@ pub fn render_sections(verdict: Verdict) -> RenderedVerdict {
 }
 
 /// Writes the verdict, prints it, and returns the exit status.
-fn report_verdict(verdict: Verdict, args: &GateArgs, out: &OutputDirectory) -> exit::Result<ExitStatus> {
+fn report_verdict(
+    verdict: Verdict,
+    args: &GateArgs,
+    out: &OutputDirectory,
+) -> exit::Result<ExitStatus> {
     let written = out.write("verdict.json", &verdict.to_json());
     let rendered = render_sections(verdict);
     let made = make("a verdict", &formats::FORMATS, args.format, &rendered)?;

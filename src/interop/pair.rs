@@ -61,7 +61,8 @@ fn encode(intervals: &[Interval], ending: &str) -> Result<EncodedPair> {
         return parquet(intervals);
     }
     let compress = |text: String| {
-        file_io::compress(text.as_bytes()).map_err(|e| Error::measure(format!("cannot compress: {e}")))
+        file_io::compress(text.as_bytes())
+            .map_err(|e| Error::measure(format!("cannot compress: {e}")))
     };
     let is_gzip = ending == "csv.gz";
     let bytes = |text: String| if is_gzip { compress(text) } else { Ok(text.into_bytes()) };
