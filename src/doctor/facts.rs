@@ -1,5 +1,5 @@
-//! What is read of a Linux machine, before anything is made of it. All files are below one
-//! directory, so that a test can make a machine of its own.
+//! Reads the facts about a Linux machine that [`judge`](super::judge) assesses. All files are below
+//! one root directory, so a test can provide the files of another machine.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -7,31 +7,31 @@ use std::path::{Path, PathBuf};
 use engine::machine::cgroup::{self, CpuQuota};
 use engine::machine::os::{self, cpu_list};
 
-/// A fact, or why it is not known.
+/// A fact, or the reason for which it could not be read.
 pub type Reading<T> = Result<T, String>;
 
-/// What the operating system answers without a file.
+/// Facts about this process that are not read from files, and the tools to look for.
 #[derive(Clone, Debug, Default)]
-pub struct Process {
+pub struct ProcessFacts {
     pub timer_slack_ns: Option<u64>,
-    /// Steps by which timers expire, and of the kernel's tick.
+    /// Resolution of timers, and length of the kernel's tick.
     pub timer_steps: Option<os::TimerSteps>,
     /// CPUs that this process may use.
     pub affinity: Option<Vec<usize>>,
-    /// Why the CPU counter is not used as a clock.
+    /// Reason for which the CPU counter is not used as a clock.
     pub why_not_counter: Option<String>,
-    /// Programs to look for.
-    pub looked_for: Vec<String>,
+    /// Names of the programs to look for.
+    pub tool_names: Vec<String>,
 }
 
-impl Process {
-    pub fn ask(looked_for: Vec<String>) -> Self {
+impl ProcessFacts {
+    pub fn read(tool_names: Vec<String>) -> Self {
         Self {
             timer_slack_ns: os::timer_slack_ns(),
             timer_steps: os::timer_steps(),
             affinity: os::affinity(),
             why_not_counter: tach::why_not_counter().map(|why| why.to_string()),
-            looked_for,
+            tool_names,
         }
     }
 }
@@ -40,7 +40,7 @@ impl Process {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IdleState {
     pub name: String,
-    /// Time to leave it.
+    /// Time that a CPU needs to leave it.
     pub latency_us: u64,
     pub disabled: bool,
 }
@@ -49,28 +49,37 @@ pub struct IdleState {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interrupt {
     pub number: u64,
-    /// How often since the machine was started.
+    /// Number of occurrences since boot.
     pub count: u64,
     pub name: String,
 }
 
-/// Everything that is judged; a `None` inside is a thing that this kernel does not have.
+/// The movable interrupts of a machine.
 #[derive(Clone, Debug)]
-pub struct Facts {
+pub struct Interrupts {
+    /// Those that the examined CPU handles, the most frequent one first.
+    pub handled: Vec<Interrupt>,
+    /// Their number on all CPUs.
+    pub total: usize,
+}
+
+/// All facts that are assessed. `Ok(None)` is a feature that this kernel does not have.
+#[derive(Clone, Debug)]
+pub struct MachineFacts {
     pub cpu: usize,
-    pub process: Process,
+    pub process: ProcessFacts,
     pub clock_source: Reading<String>,
     pub clock_sources: Reading<String>,
     pub kernel_version: Reading<String>,
     pub boot_options: Reading<String>,
-    /// The modes of a kernel that can change its preemption model, the one in force in brackets.
+    /// Modes of a kernel that can change its preemption model; the active one is in brackets.
     pub preempt_modes: Reading<String>,
     pub base_slice_ns: Reading<u64>,
     pub sched_ext: Reading<Option<String>>,
     pub governor: Reading<Option<String>>,
     pub energy_preference: Reading<Option<String>>,
     pub idle_states: Reading<Vec<IdleState>>,
-    /// The latency that somebody holds the idle states to.
+    /// Latency limit for idle states that a program holds open.
     pub dma_latency_us: Reading<Option<i32>>,
     pub siblings: Reading<String>,
     pub groups: Reading<String>,
@@ -78,13 +87,13 @@ pub struct Facts {
     pub online: Reading<String>,
     pub rt_runtime_us: Reading<i64>,
     pub rt_period_us: Reading<i64>,
-    /// Most that a thread may ask for, and that may be locked, in bytes; `None` is without limit.
+    /// Maximum real-time priority of a thread; `None` is unlimited.
     pub rtprio: Reading<Option<u64>>,
+    /// Maximum size of locked memory in bytes; `None` is unlimited.
     pub memlock: Reading<Option<u64>>,
-    /// What root would be allowed: one bit a capability.
+    /// Effective capabilities of this process, one bit each.
     pub capabilities: Reading<u64>,
-    /// Of the CPU, and how many there are.
-    pub interrupts: Reading<(Vec<Interrupt>, usize)>,
+    pub interrupts: Reading<Interrupts>,
     pub isolated: Reading<Option<String>>,
     pub nohz_full: Reading<Option<String>>,
     pub huge_pages: Reading<Option<String>>,
@@ -93,22 +102,22 @@ pub struct Facts {
     pub swaps: Reading<Vec<String>>,
     pub cpu_flags: Reading<String>,
     pub vendor: Option<String>,
-    /// Share of the time of all CPUs since the machine was started.
+    /// Stolen share of the time of all CPUs since boot.
     pub stolen: Reading<f64>,
     pub container: Option<String>,
     /// Names of the kernel's tracers.
     pub tracers: Reading<String>,
-    /// Tools of others that are there, and where.
+    /// Names and paths of the installed tools.
     pub installed: Vec<(String, PathBuf)>,
 }
 
-/// The directory that `/proc`, `/sys` and `/dev` are in.
+/// The directory that contains `/proc`, `/sys` and `/dev`.
 struct Root<'a>(&'a Path);
 
-impl Facts {
-    pub fn read(root: &Path, process: Process, cpu: usize) -> Self {
+impl MachineFacts {
+    pub fn read(root: &Path, process: ProcessFacts, cpu: usize) -> Self {
         let files = Root(root);
-        let of_cpu = |file: &str| format!("sys/devices/system/cpu/cpu{cpu}/{file}");
+        let cpu_path = |file: &str| format!("sys/devices/system/cpu/cpu{cpu}/{file}");
         let clock =
             |file: &str| files.text(&format!("sys/devices/system/clocksource/clocksource0/{file}"));
         Self {
@@ -120,11 +129,11 @@ impl Facts {
             preempt_modes: files.text("sys/kernel/debug/sched/preempt"),
             base_slice_ns: files.number("sys/kernel/debug/sched/base_slice_ns"),
             sched_ext: files.scheduler(),
-            governor: files.feature(&of_cpu("cpufreq/scaling_governor")),
-            energy_preference: files.feature(&of_cpu("cpufreq/energy_performance_preference")),
-            idle_states: files.idle_states(&of_cpu("cpuidle")),
+            governor: files.feature(&cpu_path("cpufreq/scaling_governor")),
+            energy_preference: files.feature(&cpu_path("cpufreq/energy_performance_preference")),
+            idle_states: files.idle_states(&cpu_path("cpuidle")),
             dma_latency_us: files.dma_latency(),
-            siblings: files.text(&of_cpu("topology/thread_siblings_list")),
+            siblings: files.text(&cpu_path("topology/thread_siblings_list")),
             groups: files.text("proc/self/cgroup"),
             quota: cgroup::quota(root),
             online: files.text("sys/devices/system/cpu/online"),
@@ -139,28 +148,13 @@ impl Facts {
             huge_pages: files.feature("sys/kernel/mm/transparent_hugepage/enabled"),
             numa_nodes: files.feature("sys/devices/system/node/online"),
             numa_balancing: files.feature("proc/sys/kernel/numa_balancing"),
-            swaps: files
-                .text("proc/swaps")
-                .map(|text| text.lines().skip(1).map(first_word).collect()),
-            cpu_flags: files.text("proc/cpuinfo").map(|text| {
-                let flags =
-                    text.lines().find(|l| l.starts_with("flags")).and_then(|l| l.split_once(':'));
-                flags.map_or(String::new(), |(_, flags)| flags.trim().to_owned())
-            }),
-            vendor: files
-                .text("sys/class/dmi/id/sys_vendor")
-                .or_else(|_| files.text("sys/hypervisor/type"))
-                .ok(),
+            swaps: files.swaps(),
+            cpu_flags: files.cpu_flags(),
+            vendor: files.vendor(),
             stolen: files.stolen(),
             container: files.container(),
-            tracers: files.text("sys/kernel/tracing/available_tracers").or_else(|why| {
-                files.text("sys/kernel/debug/tracing/available_tracers").map_err(|_| why)
-            }),
-            installed: process
-                .looked_for
-                .iter()
-                .filter_map(|name| Some((name.clone(), files.program(name)?)))
-                .collect(),
+            tracers: files.tracers(),
+            installed: files.installed(&process.tool_names),
             process,
         }
     }
@@ -176,7 +170,7 @@ impl Root<'_> {
     }
 
     fn bytes(&self, file: &str) -> Reading<Vec<u8>> {
-        std::fs::read(self.path(file)).map_err(|error| refusal(file, &error))
+        std::fs::read(self.path(file)).map_err(|error| format_read_error(file, &error))
     }
 
     fn text(&self, file: &str) -> Reading<String> {
@@ -188,8 +182,8 @@ impl Root<'_> {
         text.parse().map_err(|_| format!("/{file}: {text:?} is not a number"))
     }
 
-    /// What the kernel has only with some option or hardware: `None` where the tree it would be in
-    /// is there.
+    /// Reads a file that exists only with some option or hardware. Returns `None` if it does not
+    /// exist but its tree does, such as `/sys/kernel`.
     fn feature(&self, file: &str) -> Reading<Option<String>> {
         let tree = Path::new(file).iter().take(2).collect::<PathBuf>();
         match std::fs::metadata(self.path(file)) {
@@ -198,13 +192,37 @@ impl Root<'_> {
         }
     }
 
-    /// The scheduler that a BPF program has put into the kernel's place.
+    fn swaps(&self) -> Reading<Vec<String>> {
+        let table = self.text("proc/swaps")?;
+        Ok(table.lines().skip(1).map(first_word).collect())
+    }
+
+    fn cpu_flags(&self) -> Reading<String> {
+        let cpuinfo = self.text("proc/cpuinfo")?;
+        let line = cpuinfo.lines().find(|line| line.starts_with("flags"));
+        let flags = line.and_then(|line| line.split_once(':'));
+        Ok(flags.map_or(String::new(), |(_, flags)| flags.trim().to_owned()))
+    }
+
+    fn vendor(&self) -> Option<String> {
+        self.text("sys/class/dmi/id/sys_vendor").or_else(|_| self.text("sys/hypervisor/type")).ok()
+    }
+
+    fn tracers(&self) -> Reading<String> {
+        self.text("sys/kernel/tracing/available_tracers").or_else(|error| {
+            self.text("sys/kernel/debug/tracing/available_tracers").map_err(|_| error)
+        })
+    }
+
+    fn installed(&self, names: &[String]) -> Vec<(String, PathBuf)> {
+        names.iter().filter_map(|name| Some((name.clone(), self.program(name)?))).collect()
+    }
+
+    /// The BPF scheduler that replaces that of the kernel, if one is enabled.
     fn scheduler(&self) -> Reading<Option<String>> {
         let state = self.feature("sys/kernel/sched_ext/state")?;
-        let name = || {
-            self.text("sys/kernel/sched_ext/root/ops")
-                .unwrap_or_else(|_| "one without a name".to_owned())
-        };
+        let name =
+            || self.text("sys/kernel/sched_ext/root/ops").unwrap_or_else(|_| "unnamed".to_owned());
         Ok(state.filter(|state| state == "enabled").map(|_| name()))
     }
 
@@ -214,7 +232,7 @@ impl Root<'_> {
             Err(e) if e.kind() == io::ErrorKind::NotFound && self.path(cpu).is_dir() => {
                 return Ok(Vec::new());
             }
-            other => other.map_err(|error| refusal(directory, &error))?,
+            other => other.map_err(|error| format_read_error(directory, &error))?,
         };
         let mut states: Vec<IdleState> = Vec::new();
         for state in listed.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned())
@@ -237,12 +255,10 @@ impl Root<'_> {
         }
         let bytes = self.bytes(FILE)?;
         let value = bytes.first_chunk().map(|bytes| i32::from_ne_bytes(*bytes));
-        value
-            .map(Some)
-            .ok_or_else(|| format!("/{FILE}: {} bytes where 4 were expected", bytes.len()))
+        value.map(Some).ok_or_else(|| format!("/{FILE}: expected 4 bytes, got {}", bytes.len()))
     }
 
-    /// A soft limit of this process.
+    /// Returns a soft limit of this process; `None` is unlimited.
     fn limit(&self, name: &str) -> Reading<Option<u64>> {
         let limits = self.text("proc/self/limits")?;
         let soft = limits.lines().find_map(|l| l.strip_prefix(name)?.split_whitespace().next());
@@ -260,18 +276,18 @@ impl Root<'_> {
         bits.ok_or_else(|| "/proc/self/status: no line \"CapEff:\"".to_owned())
     }
 
-    fn interrupts(&self, cpu: usize) -> Reading<(Vec<Interrupt>, usize)> {
+    fn interrupts(&self, cpu: usize) -> Reading<Interrupts> {
         let table = self.text("proc/interrupts")?;
         let mut lines = table.lines();
         let heading: Vec<&str> = lines.next().unwrap_or_default().split_whitespace().collect();
         let column = heading.iter().position(|name| *name == format!("CPU{cpu}"));
         let column = column.ok_or_else(|| format!("/proc/interrupts: no CPU {cpu}"))?;
-        let (mut handled, mut all) = (Vec::new(), 0);
+        let (mut handled, mut total) = (Vec::new(), 0);
         for line in lines {
             let Some((number, rest)) = line.split_once(':') else { continue };
-            // The others have names: they are the CPU's own, and cannot be moved.
+            // An interrupt with a name instead of a number is local to its CPU and cannot be moved.
             let Ok(number) = number.trim().parse::<u64>() else { continue };
-            all += 1;
+            total += 1;
             let file = |name: &str| self.text(&format!("proc/irq/{number}/{name}"));
             let cpus = file("effective_affinity_list").or_else(|_| file("smp_affinity_list"))?;
             if cpu_list(&cpus).contains(&cpu) {
@@ -282,46 +298,43 @@ impl Root<'_> {
             }
         }
         handled.sort_by_key(|interrupt| std::cmp::Reverse(interrupt.count));
-        Ok((handled, all))
+        Ok(Interrupts { handled, total })
     }
 
     fn stolen(&self) -> Reading<f64> {
         let stat = self.text("proc/stat")?;
         let times = stat.lines().next().unwrap_or_default().split_whitespace().skip(1);
-        // User, nice, system, idle, iowait, irq, softirq, steal; what follows is in user and nice
-        // already.
+        // User, nice, system, idle, iowait, irq, softirq, steal. The columns after these are
+        // already contained in user and nice.
         let times: Vec<f64> = times.take(8).filter_map(|n| n.parse().ok()).collect();
-        let all: f64 = times.iter().sum();
-        let stolen = times.get(7).filter(|_| all > 0.0);
-        stolen.map(|stolen| stolen / all).ok_or_else(|| "/proc/stat: no steal time".to_owned())
+        let total: f64 = times.iter().sum();
+        let stolen = times.get(7).filter(|_| total > 0.0);
+        stolen.map(|stolen| stolen / total).ok_or_else(|| "/proc/stat: no steal time".to_owned())
     }
 
-    /// Where a program is, also where only root looks.
+    /// Finds a program in `PATH` or in a system directory that only root has in it.
     fn program(&self, name: &str) -> Option<PathBuf> {
         const DIRECTORIES: [&str; 6] =
             ["usr/local/sbin", "usr/local/bin", "usr/sbin", "usr/bin", "sbin", "bin"];
         let path = std::env::var_os("PATH").unwrap_or_default();
-        let of_path = std::env::split_paths(&path)
+        let search_path = std::env::split_paths(&path)
             .filter_map(|d| d.strip_prefix("/").ok().map(Path::to_path_buf));
-        let all =
-            of_path.chain(DIRECTORIES.map(PathBuf::from)).map(|directory| directory.join(name));
-        all.into_iter()
-            .find(|program| self.0.join(program).is_file())
-            .map(|program| Path::new("/").join(program))
+        let directories = search_path.chain(DIRECTORIES.map(PathBuf::from));
+        let mut candidates = directories.map(|directory| directory.join(name));
+        let program = candidates.find(|program| self.0.join(program).is_file())?;
+        Some(Path::new("/").join(program))
     }
 
     fn container(&self) -> Option<String> {
-        let marked = [(".dockerenv", "docker"), ("run/.containerenv", "podman")];
-        let by_mark = marked
-            .into_iter()
-            .find(|(file, _)| self.path(file).exists())
-            .map(|(_, name)| name.to_owned());
-        self.text("run/systemd/container").ok().filter(|name| !name.is_empty()).or(by_mark)
+        const MARKER_FILES: [(&str, &str); 2] =
+            [(".dockerenv", "docker"), ("run/.containerenv", "podman")];
+        let marker = MARKER_FILES.into_iter().find(|(file, _)| self.path(file).exists());
+        let name = self.text("run/systemd/container").ok().filter(|name| !name.is_empty());
+        name.or_else(|| marker.map(|(_, name)| name.to_owned()))
     }
 }
 
-/// Why a file was not read.
-fn refusal(file: &str, error: &io::Error) -> String {
+fn format_read_error(file: &str, error: &io::Error) -> String {
     let why = match error.kind() {
         io::ErrorKind::NotFound => "not there".to_owned(),
         io::ErrorKind::PermissionDenied => "permission denied".to_owned(),

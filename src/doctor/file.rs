@@ -1,4 +1,4 @@
-//! The file `osjitter.doctor/1`: what about a machine matters for lateness.
+//! The file `osjitter.doctor/1`: the settings of a machine that matter for lateness.
 
 use files::compare::Differences;
 use files::file::File;
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::file_io::model;
 
 model! {
-    /// One look at a machine.
+    /// The result of examining a machine once.
     pub struct Checkup {
         /// Always `osjitter.doctor/1`.
         pub schema: String,
@@ -19,52 +19,52 @@ model! {
         pub started_utc: String,
         /// The machine.
         pub host: Host,
-        /// The CPU that is asked about where CPUs differ.
+        /// The CPU that was examined if CPUs differ.
         pub cpu: usize,
-        /// One entry for each thing that matters for lateness.
+        /// One entry per setting or property that matters for lateness.
         pub items: Vec<Item>,
-        /// Other tools that see more.
+        /// Other tools that can add to the checkup.
         pub tools: Vec<OtherTool>,
-        /// What trying the settings of this process has shown; null without `--prove`.
+        /// Measured effects of the settings of this process; null without `--prove`.
         pub proof: Option<Proof>,
     }
 
-    /// One thing that matters for lateness.
+    /// A setting or property of the machine that matters for lateness.
     pub struct Item {
         /// Stable name.
         pub key: String,
-        /// As people call it.
+        /// Common name.
         pub name: String,
-        /// What it is here; null where it is not readable.
+        /// Value on this machine; null if it is not readable.
         pub value: Option<String>,
-        /// Why it is not readable here.
+        /// Reason for which it is not readable; null if it is.
         pub not_readable: Option<String>,
         /// Whether it makes ticks late.
         pub weight: Weight,
-        /// What it does to a tick.
+        /// Its effect on a tick.
         pub why: String,
-        /// The command or setting that changes it; null where there is nothing to change.
+        /// The command or setting that changes it; null if there is nothing to change.
         pub change: Option<String>,
     }
 
-    /// A tool of others.
+    /// A tool of another project.
     pub struct OtherTool {
         /// Its name.
         pub name: String,
-        /// Where it is; null where it is not found.
+        /// Path of the program; null if it was not found.
         pub installed: Option<String>,
-        /// What keeps it from working here; empty where nothing is seen to.
+        /// Reasons for which it does not work here; empty if none was found.
         pub obstacles: Vec<String>,
-        /// What it would add.
+        /// Information that it would add.
         pub adds: String,
-        /// How it is run.
+        /// The command that runs it.
         pub command: String,
     }
 
-    /// Each setting that the process may change for itself, against leaving everything as it is, in
+    /// Each setting that the process may change for itself, compared with the unchanged process in
     /// the same rounds.
     pub struct Proof {
-        /// Of the order and the phases of rounds.
+        /// Seed for the order and the phases of rounds.
         pub seed: u64,
         /// Nominal period.
         pub period_ns: u64,
@@ -72,13 +72,13 @@ model! {
         pub rounds: u64,
         /// Recorded ticks of a round.
         pub round_ticks: u64,
-        /// Share of proofs in which an interval of any row may be wrong.
+        /// Maximum share of proofs in which an interval of any row is wrong.
         pub alpha: f64,
-        /// How long it took.
+        /// Duration of the measurement.
         pub duration_ns: u64,
-        /// It was interrupted.
+        /// Whether it was interrupted.
         pub partial: bool,
-        /// Whether the machine was quiet enough to believe it.
+        /// Whether the machine was quiet enough to trust the result.
         pub fitness: Option<Fitness>,
         /// One entry for each subject.
         pub subjects: Vec<Proved>,
@@ -86,9 +86,9 @@ model! {
 
     /// A subject with the settings that were tried.
     pub struct Proved {
-        /// Its name.
+        /// Name of the subject.
         pub subject: String,
-        /// Everything left as it is.
+        /// Results with all settings unchanged.
         pub baseline: Figures,
         /// One entry for each setting.
         pub rows: Vec<Row>,
@@ -98,15 +98,15 @@ model! {
     pub struct Row {
         /// Stable name.
         pub key: String,
-        /// As people call it.
+        /// Common name.
         pub setting: String,
-        /// What came of it.
+        /// The result of trying it.
         pub outcome: Outcome,
-        /// What keeps it for good; empty for what changes nothing.
+        /// How to make the setting permanent; empty if it changes nothing.
         pub keep: String,
     }
 
-    /// What all ticks of a setting come to; null where they do not say.
+    /// Statistics over all ticks of a setting; null if there are too few.
     #[derive(Default)]
     pub struct Figures {
         /// Median lateness.
@@ -118,44 +118,44 @@ model! {
     }
 }
 
-/// What came of trying a setting.
+/// The result of trying a setting.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case", tag = "state", deny_unknown_fields)]
 pub enum Outcome {
-    /// It ran in the same rounds as the baseline.
+    /// It was measured in the same rounds as the baseline.
     Measured {
-        /// What all its ticks come to.
+        /// Statistics over all its ticks.
         figures: Figures,
-        /// What differs from the baseline, round by round.
+        /// Differences from the baseline, round by round.
         differences: Differences,
     },
-    /// The system refuses it to this process.
+    /// The system does not permit it to this process.
     NotPermitted {
-        /// In the system's words.
+        /// The error message of the system.
         reason: String,
-        /// What would permit it.
+        /// The permission that it requires.
         needs: String,
     },
     /// It could not be measured.
     Failed {
-        /// Why.
+        /// Reason for the failure.
         reason: String,
     },
 }
 
-/// Whether something makes ticks late.
+/// Whether an item makes ticks late.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Weight {
-    /// It does.
+    /// It makes ticks late.
     Costs,
-    /// It may, with some programs or under some load.
+    /// It makes ticks late with some programs or under some load.
     Depends,
     /// It could not be read.
     Unknown,
-    /// It does not.
+    /// It does not make ticks late.
     Fine,
 }
 

@@ -1,7 +1,9 @@
-//! `osjitter doctor`: everything about this machine that makes ticks late, and what changes it.
+//! `osjitter doctor`: lists the settings of a machine that make ticks late, with commands that
+//! change them.
 //!
-//! [`facts`] reads, [`judge`] makes lines of it without reading, [`text`] shows them. Nothing is
-//! changed; [`prove`] tries the settings that concern this process alone.
+//! [`facts`] reads the machine, [`judge`] turns the facts into items without any I/O, and [`text`]
+//! formats them. Nothing on the machine is changed; [`prove`] tries the settings that affect this
+//! process alone.
 
 pub mod args;
 mod facts;
@@ -23,19 +25,21 @@ use crate::render::formats::make;
 use crate::{file_io, interop};
 
 use args::DoctorArgs;
-use facts::{Facts, Process};
+use facts::{MachineFacts, ProcessFacts};
 use file::Checkup;
 
+/// Examines the machine, writes the checkup and prints it.
 pub fn run(args: &DoctorArgs) -> exit::Result<ExitStatus> {
     if let Some(out) = &args.out {
         file_io::check_writable(out)?;
     }
-    let process = Process::ask(tools::names().map(str::to_owned).collect());
-    let cpu = asked_cpu(args, &process)?;
+    let process = ProcessFacts::read(tools::names().map(str::to_owned).collect());
+    let cpu = select_cpu(args, &process)?;
     let host = host::capture();
-    let (mut items, tools) = items(&args.root, process, cpu);
+    let (mut items, tools) = examine(&args.root, process, cpu);
     for file in &args.import {
-        items.push(tools::imported(&file.display().to_string(), &interop::read(file)?)?);
+        let report = interop::read(file)?;
+        items.push(tools::import_item(&file.display().to_string(), &report)?);
     }
     let started_utc = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
     let proof = args.prove.then(|| prove::prove(&args.proof, &host)).transpose()?;
@@ -48,14 +52,14 @@ pub fn run(args: &DoctorArgs) -> exit::Result<ExitStatus> {
     Ok(if partial { ExitStatus::NotMeasured } else { ExitStatus::Done })
 }
 
-/// The CPU that was asked for, or the last one allowed, which a gate takes too.
-fn asked_cpu(args: &DoctorArgs, process: &Process) -> exit::Result<usize> {
+/// Returns the CPU of `--cpu`, or the last one allowed, which a gate uses as well.
+fn select_cpu(args: &DoctorArgs, process: &ProcessFacts) -> exit::Result<usize> {
     let allowed = process.affinity.as_deref().unwrap_or_default();
     match args.cpu {
         Some(cpu) if !allowed.is_empty() && !allowed.contains(&cpu) => {
             let list: Vec<String> = allowed.iter().map(usize::to_string).collect();
             Err(usage!(
-                "CPU {cpu} is not there or not allowed; this process may use {}",
+                "CPU {cpu} does not exist or is not allowed; this process may use {}",
                 list.join(", ")
             ))
         }
@@ -64,12 +68,16 @@ fn asked_cpu(args: &DoctorArgs, process: &Process) -> exit::Result<usize> {
     }
 }
 
-fn items(root: &Path, process: Process, cpu: usize) -> (Vec<file::Item>, Vec<file::OtherTool>) {
+fn examine(
+    root: &Path,
+    process: ProcessFacts,
+    cpu: usize,
+) -> (Vec<file::Item>, Vec<file::OtherTool>) {
     if cfg!(target_os = "linux") {
-        let facts = Facts::read(root, process, cpu);
-        (judge::items(&facts), tools::tools(&facts))
+        let facts = MachineFacts::read(root, process, cpu);
+        (judge::items(&facts), tools::check_tools(&facts))
     } else {
-        (judge::items_of(std::env::consts::OS), Vec::new())
+        (judge::unread_items(std::env::consts::OS), Vec::new())
     }
 }
 

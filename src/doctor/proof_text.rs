@@ -1,4 +1,4 @@
-//! A proof for the terminal and for Markdown.
+//! Formats a proof for the terminal and as Markdown.
 
 use cli::align::align_by;
 use cli::markdown;
@@ -11,16 +11,16 @@ use crate::render::fitness;
 
 const TITLES: [&str; 5] = ["setting", "p50", "p99", "CPU", "change, with interval"];
 
-/// For the terminal.
-pub fn table(proof: &Proof, width: usize) -> String {
+/// Formats a proof for the terminal.
+pub fn format_table(proof: &Proof, width: usize) -> String {
     let mut text = String::new();
     for proved in &proof.subjects {
         text += &heading(proof, proved);
         text.push('\n');
-        text += &align_by(&lines(proved), |column| column == 0 || column == 4);
-        text.extend(
-            advice(proved).into_iter().map(|(what, keep)| format!("  {what}\n    > {keep}\n")),
-        );
+        text += &align_by(&table_rows(proved), |column| column == 0 || column == 4);
+        for advice in advice(proved) {
+            text += &format!("  {}\n    > {}\n", advice.effect, advice.keep);
+        }
         text.push('\n');
     }
     for note in notes(proof) {
@@ -29,20 +29,15 @@ pub fn table(proof: &Proof, width: usize) -> String {
     text
 }
 
-/// For an issue or a pull request.
-pub fn markdown(proof: &Proof) -> String {
+/// Formats a proof as Markdown, for an issue or a pull request.
+pub fn format_markdown(proof: &Proof) -> String {
     let mut text = String::new();
     for proved in &proof.subjects {
-        text += &format!(
-            "\n**{}**\n\n{}\n",
-            heading(proof, proved),
-            markdown::format_table(&lines(proved), 1)
-        );
-        text.extend(
-            advice(proved)
-                .into_iter()
-                .map(|(what, keep)| format!("- {}: `{keep}`\n", markdown::escape_cell(&what))),
-        );
+        let table = markdown::format_table(&table_rows(proved), 1);
+        text += &format!("\n**{}**\n\n{table}\n", heading(proof, proved));
+        for advice in advice(proved) {
+            text += &format!("- {}: `{}`\n", markdown::escape_cell(&advice.effect), advice.keep);
+        }
     }
     text.extend(notes(proof).iter().map(|note| format!("\n{}\n", markdown::escape_cell(note))));
     text
@@ -56,107 +51,109 @@ fn heading(proof: &Proof, proved: &Proved) -> String {
     )
 }
 
-/// A row for each setting, and one more for each further number that changes.
-fn lines(proved: &Proved) -> Vec<Vec<String>> {
-    let mut lines =
+/// Returns a row per setting, and another one for each further number that changes.
+fn table_rows(proved: &Proved) -> Vec<Vec<String>> {
+    let mut rows =
         vec![TITLES.map(str::to_owned).to_vec(), cells("as it is", Some(&proved.baseline), "")];
     for row in &proved.rows {
-        let (figures, says) = match &row.outcome {
-            Outcome::Measured { figures, differences } => (Some(figures), said(differences)),
+        let (figures, changes) = match &row.outcome {
+            Outcome::Measured { figures, differences } => {
+                (Some(figures), format_differences(differences))
+            }
             Outcome::NotPermitted { .. } => (None, vec!["not permitted".to_owned()]),
             Outcome::Failed { .. } => (None, vec!["not measured".to_owned()]),
         };
-        let first = says.first().map_or("", String::as_str);
-        lines.push(cells(&row.setting, figures, first));
-        lines.extend(says.iter().skip(1).map(|more| {
-            [&[""; 4], &[more.as_str()][..]].concat().into_iter().map(str::to_owned).collect()
-        }));
+        let first = changes.first().map_or("", String::as_str);
+        rows.push(cells(&row.setting, figures, first));
+        for change in changes.iter().skip(1) {
+            rows.push(["", "", "", "", change].map(str::to_owned).to_vec());
+        }
     }
-    lines
+    rows
 }
 
-fn cells(name: &str, figures: Option<&Figures>, says: &str) -> Vec<String> {
+fn cells(name: &str, figures: Option<&Figures>, change: &str) -> Vec<String> {
     let dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
     let p50 = dash(figures.and_then(|f| f.p50_ns).map(format_time));
     let p99 = dash(figures.and_then(|f| f.p99_ns).map(format_time));
     let cpu = dash(figures.and_then(|f| f.cpu_ns_per_tick).map(format_fractional_time));
-    vec![name.to_owned(), p50, p99, cpu, says.to_owned()]
+    vec![name.to_owned(), p50, p99, cpu, change.to_owned()]
 }
 
-/// The numbers of a setting, by name.
-fn numbers(of: &Differences) -> [(&'static str, Option<&Change>); 3] {
-    [("p50", of.p50.as_ref()), ("p99", of.p99.as_ref()), ("CPU", of.cpu.as_ref())]
-}
-
-/// Every number that changes, or that none is shown to.
-fn said(of: &Differences) -> Vec<String> {
-    let shown = |wanted: fn(ChangeFinding) -> bool| {
-        numbers(of)
-            .into_iter()
-            .filter_map(move |(name, c)| Some((name, c.filter(|c| wanted(c.shown))?)))
-    };
-    let changes: Vec<String> = shown(|s| matches!(s, ChangeFinding::Less | ChangeFinding::More))
-        .map(|(name, change)| format!("{name} {}", percent(change)))
-        .collect();
-    let undecided = [&of.p50, &of.p99]
-        .into_iter()
-        .all(|c| c.as_ref().is_none_or(|c| c.shown == ChangeFinding::TooFewRounds));
-    match (undecided, changes.is_empty()) {
-        (true, _) => {
-            changes.into_iter().chain(["lateness: too few rounds to say".to_owned()]).collect()
+/// Formats every number that changes, or a text if none does.
+fn format_differences(differences: &Differences) -> Vec<String> {
+    let numbers = [("p50", &differences.p50), ("p99", &differences.p99), ("CPU", &differences.cpu)];
+    let mut changes = Vec::new();
+    for (name, change) in numbers {
+        let Some(change) = change else { continue };
+        if matches!(change.shown, ChangeFinding::Less | ChangeFinding::More) {
+            changes.push(format!("{name} {}", format_change(change)));
         }
-        (false, true) => vec!["no difference shown".to_owned()],
-        (false, false) => changes,
     }
-}
-
-/// `-71 % [-78, -60]`, or `x5.2 [4.8, 5.6]` where it is more than double.
-fn percent(change: &Change) -> String {
-    let of = |ratio: f64| {
-        let percent = (ratio - 1.0) * 100.0;
-        if percent.abs() < 9.95 { format!("{percent:+.1}") } else { format!("{percent:+.0}") }
+    let is_undecided = |change: &Option<Change>| {
+        change.as_ref().is_none_or(|change| change.shown == ChangeFinding::TooFewRounds)
     };
-    let times =
-        |ratio: f64| if ratio < 9.95 { format!("{ratio:.1}") } else { format!("{ratio:.0}") };
-    let between = |[low, high]: [f64; 2], number: &dyn Fn(f64) -> String| {
-        format!(" [{}, {}]", number(low), number(high))
-    };
-    let with = |number: &dyn Fn(f64) -> String| {
-        change.ratio_interval.map_or(String::new(), |ends| between(ends, number))
-    };
-    if change.ratio >= 2.0 {
-        format!("x{}{}", times(change.ratio), with(&times))
-    } else {
-        format!("{} %{}", of(change.ratio), with(&of))
+    if is_undecided(&differences.p50) && is_undecided(&differences.p99) {
+        changes.push("lateness: too few rounds to say".to_owned());
+    } else if changes.is_empty() {
+        changes.push("no difference shown".to_owned());
     }
+    changes
 }
 
-/// What makes ticks less late, with what keeps it.
-fn advice(proved: &Proved) -> Vec<(String, String)> {
-    let helps = |row: &&Row| {
-        let Outcome::Measured { differences, .. } = &row.outcome else { return false };
-        let is = |shown: ChangeFinding| {
-            [&differences.p50, &differences.p99].into_iter().flatten().any(|c| c.shown == shown)
-        };
-        !row.keep.is_empty() && is(ChangeFinding::Less) && !is(ChangeFinding::More)
-    };
-    let told = |row: &Row| {
-        let Outcome::Measured { differences, .. } = &row.outcome else { return String::new() };
-        format!("{} makes ticks less late: {}", row.setting, said(differences).join(", "))
-    };
-    proved.rows.iter().filter(helps).map(|row| (told(row), row.keep.clone())).collect()
+/// Formats a change as `-71 % [-78, -60]`, or as `x5.2 [4.8, 5.6]` if the value at least doubles.
+fn format_change(change: &Change) -> String {
+    let is_multiple = change.ratio >= 2.0;
+    let format_ratio = if is_multiple { format_multiple } else { format_percent };
+    let interval = change.ratio_interval.map_or(String::new(), |[low, high]| {
+        format!(" [{}, {}]", format_ratio(low), format_ratio(high))
+    });
+    let ratio = format_ratio(change.ratio);
+    if is_multiple { format!("x{ratio}{interval}") } else { format!("{ratio} %{interval}") }
 }
 
-/// What to know before believing it.
+fn format_percent(ratio: f64) -> String {
+    let percent = (ratio - 1.0) * 100.0;
+    if percent.abs() < 9.95 { format!("{percent:+.1}") } else { format!("{percent:+.0}") }
+}
+
+fn format_multiple(ratio: f64) -> String {
+    if ratio < 9.95 { format!("{ratio:.1}") } else { format!("{ratio:.0}") }
+}
+
+/// A setting that makes ticks less late.
+struct Advice {
+    effect: String,
+    /// How to make the setting permanent.
+    keep: String,
+}
+
+fn advice(proved: &Proved) -> Vec<Advice> {
+    proved.rows.iter().filter_map(row_advice).collect()
+}
+
+/// Returns advice if p50 or p99 improves and neither gets worse.
+fn row_advice(row: &Row) -> Option<Advice> {
+    let Outcome::Measured { differences, .. } = &row.outcome else { return None };
+    let lateness = [&differences.p50, &differences.p99];
+    let has = |finding| lateness.into_iter().flatten().any(|change| change.shown == finding);
+    if row.keep.is_empty() || !has(ChangeFinding::Less) || has(ChangeFinding::More) {
+        return None;
+    }
+    let changes = format_differences(differences).join(", ");
+    let effect = format!("{} makes ticks less late: {changes}", row.setting);
+    Some(Advice { effect, keep: row.keep.clone() })
+}
+
+/// Returns the caveats below the tables.
 fn notes(proof: &Proof) -> Vec<String> {
     let mut notes = Vec::new();
     notes.extend(fitness::sentence(proof.fitness.as_ref()));
     if proof.partial {
         notes.push("Interrupted: this is what was measured until then.".to_owned());
     }
-    let rows = || proof.subjects.iter().flat_map(|proved| &proved.rows);
     let mut named: Vec<&str> = Vec::new();
-    for row in rows() {
+    for row in proof.subjects.iter().flat_map(|proved| &proved.rows) {
         let note = match &row.outcome {
             Outcome::NotPermitted { reason, needs } => {
                 format!("{}: not permitted ({reason}); it needs {needs}.", row.setting)

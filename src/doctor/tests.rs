@@ -1,9 +1,9 @@
-//! Machines that are directories: what is read of them, and what is made of it.
+//! Reads and assesses machines whose files are in a temporary directory.
 
 use engine::machine::host;
 use engine::machine::os::cpu_list;
 
-use super::facts::{Facts, Process};
+use super::facts::{MachineFacts, ProcessFacts};
 use super::file::{Checkup, Item, Weight};
 use super::{judge, text, tools};
 use files::file::File as _;
@@ -26,22 +26,22 @@ impl Machine {
         std::fs::write(path, content).unwrap();
     }
 
-    fn items(&self, process: Process) -> Vec<Item> {
-        judge::items(&Facts::read(self.0.path(), process, 3))
+    fn items(&self, process: ProcessFacts) -> Vec<Item> {
+        judge::items(&MachineFacts::read(self.0.path(), process, 3))
     }
 
     fn item(&self, key: &str) -> Item {
-        self.items(Process::default()).into_iter().find(|item| item.key == key).unwrap()
+        self.items(ProcessFacts::default()).into_iter().find(|item| item.key == key).unwrap()
     }
 }
 
-/// Value, or why there is none, and the weight.
-fn told(item: &Item) -> (&str, Weight) {
+/// Returns the value, or the reason for which it is not readable, and the weight.
+fn value_and_weight(item: &Item) -> (&str, Weight) {
     (item.value.as_deref().or(item.not_readable.as_deref()).unwrap(), item.weight)
 }
 
-/// Everything that can be wrong with a machine.
-fn worst() -> Machine {
+/// A machine on which every item is bad.
+fn worst_machine() -> Machine {
     let idle = |n: u8, file: &str| format!("{CPU}/cpu3/cpuidle/state{n}/{file}");
     let machine = Machine::with(&[
         ("proc/self/cgroup", "0::/user.slice\n"),
@@ -97,8 +97,8 @@ fn worst() -> Machine {
 }
 
 #[test]
-fn everything_that_is_wrong_with_a_machine_is_named_with_what_changes_it() {
-    let process = Process {
+fn worst_machine_gets_expected_items() {
+    let process = ProcessFacts {
         timer_slack_ns: Some(10_000_000),
         timer_steps: Some(engine::machine::os::TimerSteps {
             timer_ns: 4_000_000,
@@ -106,9 +106,9 @@ fn everything_that_is_wrong_with_a_machine_is_named_with_what_changes_it() {
         }),
         affinity: Some(vec![2, 3]),
         why_not_counter: Some("the kernel gave it up".to_owned()),
-        ..Process::default()
+        ..ProcessFacts::default()
     };
-    let items = worst().items(process);
+    let items = worst_machine().items(process);
     let expected = [
         ("quota", "0.20 CPUs", Weight::Costs),
         ("cpus", "4", Weight::Fine),
@@ -119,15 +119,15 @@ fn everything_that_is_wrong_with_a_machine_is_named_with_what_changes_it() {
         ("sched-ext", "scx_rusty", Weight::Depends),
         ("timer-slack", "10.0 ms", Weight::Costs),
         ("timers", "steps of 4.00 ms", Weight::Costs),
-        ("hz", "250, a tick each 4.00 ms", Weight::Depends),
+        ("hz", "250, one tick per 4.00 ms", Weight::Depends),
         ("clock-source", "hpet", Weight::Costs),
         ("counter", "not trusted", Weight::Depends),
         ("idle", "C6, 133 us to leave", Weight::Costs),
         ("dma-latency", "no limit", Weight::Depends),
         ("governor", "powersave", Weight::Depends),
         ("energy", "balance_power", Weight::Depends),
-        ("smt", "CPU 1 beside CPU 3", Weight::Depends),
-        ("interrupts", "2 of 3 on CPU 3, most of all 25 (nvme0q1)", Weight::Depends),
+        ("smt", "CPU 1 shares the core of CPU 3", Weight::Depends),
+        ("interrupts", "2 of 3 on CPU 3, most often 25 (nvme0q1)", Weight::Depends),
         ("isolated", "none", Weight::Depends),
         ("nohz-full", "none", Weight::Depends),
         ("slice", "2.80 ms", Weight::Depends),
@@ -140,22 +140,20 @@ fn everything_that_is_wrong_with_a_machine_is_named_with_what_changes_it() {
         ("cpuset", "2 of 4 CPUs: 2,3", Weight::Depends),
         ("boot", "nohz=off", Weight::Fine),
     ];
-    let found: Vec<_> =
-        items.iter().map(|item| (item.key.as_str(), told(item).0, item.weight)).collect();
-    assert_eq!(found, expected);
+    let found = items.iter().map(|item| (item.key.as_str(), value_and_weight(item).0, item.weight));
+    assert_eq!(found.collect::<Vec<_>>(), expected);
     for item in items.iter().filter(|item| matches!(item.weight, Weight::Costs | Weight::Depends)) {
         assert!(item.change.is_some() || item.key == "counter", "{item:?}");
     }
 }
 
 #[test]
-fn what_is_not_readable_is_said_and_not_made_up() {
-    let items = Machine::with(&[]).items(Process::default());
-    let invented: Vec<&str> =
-        items.iter().filter(|i| i.weight != Weight::Unknown).map(|i| i.key.as_str()).collect();
-    // What has no mark is no container as far as can be seen; no reason was given against the
-    // counter, and /dev may be another one.
-    assert_eq!(invented, ["container", "counter"]);
+fn unreadable_items_have_unknown_weight() {
+    let items = Machine::with(&[]).items(ProcessFacts::default());
+    let known = items.iter().filter(|item| item.weight != Weight::Unknown);
+    // A machine without a marker file counts as no container, and the counter as trusted unless
+    // there is a reason against it.
+    assert_eq!(known.map(|item| item.key.as_str()).collect::<Vec<_>>(), ["container", "counter"]);
     for item in items.iter().filter(|i| i.weight == Weight::Unknown) {
         assert!(item.value.is_none() && item.change.is_none(), "{item:?}");
         let reason = item.not_readable.as_deref().unwrap();
@@ -168,20 +166,20 @@ fn what_is_not_readable_is_said_and_not_made_up() {
 }
 
 #[test]
-fn a_kernel_without_a_thing_is_told_from_one_that_hides_it() {
+fn missing_features_differ_from_hidden_ones() {
     let machine = Machine::with(&[
         ("sys/kernel/x", ""),
         ("sys/devices/x", ""),
         (&format!("{CPU}/cpu3/x"), ""),
     ]);
-    assert_eq!(told(&machine.item("sched-ext")), ("off", Weight::Fine));
-    assert_eq!(told(&machine.item("governor")), ("none", Weight::Fine));
-    assert_eq!(told(&machine.item("idle")), ("no idle driver", Weight::Depends));
+    assert_eq!(value_and_weight(&machine.item("sched-ext")), ("off", Weight::Fine));
+    assert_eq!(value_and_weight(&machine.item("governor")), ("none", Weight::Fine));
+    assert_eq!(value_and_weight(&machine.item("idle")), ("no idle driver", Weight::Depends));
     assert_eq!(machine.item("numa-balancing").weight, Weight::Unknown, "/proc is hidden");
 }
 
 #[test]
-fn what_is_set_well_is_fine() {
+fn good_settings_are_fine() {
     let machine = Machine::with(&[
         ("proc/sys/kernel/version", "#1 SMP PREEMPT_RT\n"),
         ("proc/self/status", "CapEff:\t0000000000804000\n"),
@@ -204,6 +202,10 @@ fn what_is_set_well_is_fine() {
     ] {
         assert_eq!(machine.item(key).weight, Weight::Fine, "{key}");
     }
+}
+
+#[test]
+fn boot_options_select_preemption_mode() {
     let mode = |options: &str| {
         let machine = Machine::with(&[
             ("proc/sys/kernel/version", "#1 PREEMPT_DYNAMIC"),
@@ -218,69 +220,75 @@ fn what_is_set_well_is_fine() {
 }
 
 #[test]
-fn other_systems_have_what_is_known_of_them() {
-    let keys = |os: &str| judge::items_of(os).into_iter().map(|item| item.key).collect::<Vec<_>>();
+fn other_systems_have_unread_items() {
+    let keys =
+        |os: &str| judge::unread_items(os).into_iter().map(|item| item.key).collect::<Vec<_>>();
     assert_eq!(keys("windows"), ["timer-resolution", "power-throttling", "power-plan"]);
     assert_eq!(keys("macos"), ["quality-of-service", "app-nap"]);
     assert!(
-        judge::items_of("windows")
+        judge::unread_items("windows")
             .iter()
             .all(|item| item.value.is_none() && item.not_readable.is_some())
     );
 }
 
 #[test]
-fn a_list_of_cpus() {
+fn cpu_lists_are_parsed() {
     assert_eq!(cpu_list("0-2,7\n"), [0, 1, 2, 7]);
     assert_eq!(cpu_list("(null)"), [0_usize; 0]);
     assert_eq!(cpu_list(""), [0_usize; 0]);
 }
 
 #[test]
-fn the_committed_schema_is_the_model() {
+fn schema_matches_model() {
     crate::file_io::check_schema("osjitter.doctor.1.json", &Checkup::json_schema());
 }
 
-#[test]
-fn the_worst_comes_first_and_nothing_of_it_commands_a_terminal() {
-    let machine = worst();
+fn worst_checkup() -> Checkup {
+    let machine = worst_machine();
     machine.put("run/systemd/container", "lx\u{1b}[2Jc");
-    let checkup = Checkup {
+    Checkup {
         schema: String::new(),
         tool: host::tool(),
         started_utc: String::new(),
         host: host::capture(),
         cpu: 3,
-        items: machine.items(Process::default()),
+        items: machine.items(ProcessFacts::default()),
         tools: Vec::new(),
         proof: None,
-    };
-    let table = text::table(&checkup, 80);
-    let at = |what: &str| table.find(what).unwrap_or_else(|| panic!("{what} in {table}"));
-    assert!(
-        at("Makes ticks late here") < at("quota")
-            && at("quota") < at("May make")
-            && at("May make") < at("\nFine")
-    );
+    }
+}
+
+#[test]
+fn worst_items_come_first() {
+    let table = text::format_table(&worst_checkup(), 80);
+    let parts = ["Makes ticks late here", "quota", "May make", "\nFine"];
+    let positions =
+        parts.map(|part| table.find(part).unwrap_or_else(|| panic!("{part} in {table}")));
+    assert!(positions.is_sorted(), "{positions:?} in {table}");
     assert!(table.contains("    > echo max | sudo tee "), "{table}");
+}
+
+#[test]
+fn markdown_contains_no_escape_sequences() {
     let made = crate::render::formats::make(
         "a checkup",
         &text::FORMATS,
         crate::render::formats::Format::Markdown,
-        &checkup,
+        &worst_checkup(),
     );
     let shown = String::from_utf8(made.unwrap().into_bytes()).unwrap();
     assert!(!shown.contains('\u{1b}') && shown.contains("| CPU quota | 0.20 CPUs |"), "{shown}");
 }
 
 #[test]
-fn a_tool_is_named_with_what_stands_in_its_way() {
+fn obstacles_of_tools_are_listed() {
     let machine = Machine::with(&[("usr/sbin/hwlatdetect", ""), ("usr/bin/cyclictest", "")]);
     let obstacles = || {
-        let looked_for = tools::names().map(str::to_owned).collect();
-        let found = tools::tools(&Facts::read(
+        let tool_names = tools::names().map(str::to_owned).collect();
+        let found = tools::check_tools(&MachineFacts::read(
             machine.0.path(),
-            Process { looked_for, ..Process::default() },
+            ProcessFacts { tool_names, ..ProcessFacts::default() },
             0,
         ));
         found.into_iter().map(|tool| tool.obstacles.join("; ")).collect::<Vec<_>>()

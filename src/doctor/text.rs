@@ -1,22 +1,22 @@
-//! A checkup for the terminal and for Markdown.
+//! Formats a checkup for the terminal and as Markdown.
 
 use cli::markdown;
 use cli::wrap::{MAX_PARAGRAPH_WIDTH, wrap};
 use files::file::File as _;
 
 use crate::doctor::file::{Checkup, Item, OtherTool, Weight};
-use crate::doctor::proof_text as proof;
-use crate::render::formats::{Format, Offer, Rendering};
+use crate::doctor::proof_text;
+use crate::render::formats::{Format, Rendering, Offer};
 use crate::terminal;
 
-/// The formats of a checkup, and what makes them.
+/// The formats of a checkup and their formatters.
 pub const FORMATS: [Offer<Checkup>; 3] = [
-    (Format::Table, |checkup| Ok(Rendering::Text(table(checkup, terminal::columns())))),
+    (Format::Table, |checkup| Ok(Rendering::Text(format_table(checkup, terminal::columns())))),
     (Format::Json, |checkup| Ok(Rendering::Text(checkup.to_json()))),
-    (Format::Markdown, |checkup| Ok(Rendering::Text(markdown(checkup)))),
+    (Format::Markdown, |checkup| Ok(Rendering::Text(format_markdown(checkup)))),
 ];
 
-/// The sections, the worst first, with the items in them.
+/// The headings of the sections, the worst first.
 const SECTIONS: [(Weight, &str); 4] = [
     (Weight::Costs, "Makes ticks late here"),
     (Weight::Depends, "May make ticks late, depending on the program and the load"),
@@ -24,99 +24,98 @@ const SECTIONS: [(Weight, &str); 4] = [
     (Weight::Fine, "Fine"),
 ];
 
-fn of(checkup: &Checkup, weight: Weight) -> Vec<&Item> {
+fn items_with_weight(checkup: &Checkup, weight: Weight) -> Vec<&Item> {
     checkup.items.iter().filter(|item| item.weight == weight).collect()
 }
 
-/// For the terminal: what is wrong with what to do about it, and what is fine in a line each.
-pub fn table(checkup: &Checkup, columns: usize) -> String {
+/// Formats a checkup for the terminal: problems with their remedies, then one line per item that is
+/// fine.
+pub fn format_table(checkup: &Checkup, columns: usize) -> String {
     let width = columns.min(MAX_PARAGRAPH_WIDTH);
-    let mut text = format!("This machine, asked about CPU {}\n", checkup.cpu);
-    // Beside a proof, what may be is of less interest than what is.
-    let shown = if checkup.proof.is_some() { &SECTIONS[..1] } else { &SECTIONS };
-    for &(weight, heading) in shown {
-        let items = of(checkup, weight);
+    let mut text = format!("This machine, checked for CPU {}\n", checkup.cpu);
+    // A proof measures possible causes, so only the certain ones are listed next to it.
+    let sections = if checkup.proof.is_some() { &SECTIONS[..1] } else { &SECTIONS };
+    for &(weight, heading) in sections {
+        let items = items_with_weight(checkup, weight);
         if !items.is_empty() {
             text += &format!("\n{heading}\n");
-            text.extend(items.into_iter().map(|item| paragraph(item, width)));
+            text.extend(items.into_iter().map(|item| format_item(item, width)));
         }
     }
     if checkup.proof.is_none() && !checkup.tools.is_empty() {
         text += "\nOther tools see more\n";
-        text.extend(checkup.tools.iter().map(|tool| other_tool(tool, width)));
+        text.extend(checkup.tools.iter().map(|tool| format_tool(tool, width)));
     }
-    text.extend(checkup.proof.as_ref().map(|proof| format!("\n{}", proof::table(proof, width))));
+    if let Some(proof) = &checkup.proof {
+        text += &format!("\n{}", proof_text::format_table(proof, width));
+    }
     text
 }
 
-/// A tool with what stands in its way.
-fn other_tool(tool: &OtherTool, width: usize) -> String {
+/// Formats a tool with the obstacles to using it.
+fn format_tool(tool: &OtherTool, width: usize) -> String {
     let state = match (&tool.installed, &tool.obstacles[..]) {
         (Some(path), []) => path.clone(),
         (_, obstacles) => obstacles.join("; "),
     };
-    let adds = indented(&tool.adds, "      ", width);
+    let adds = indent(&tool.adds, "      ", width);
     format!(
         "{}{adds}    > {}\n",
-        indented(&format!("{}: {state}", tool.name), "  ", width),
+        indent(&format!("{}: {state}", tool.name), "  ", width),
         tool.command
     )
 }
 
-/// An item in a line, and unless it is fine, what it does and what changes it.
-fn paragraph(item: &Item, width: usize) -> String {
-    let value = item.value.as_deref().or(item.not_readable.as_deref()).unwrap_or("unknown");
-    let mut text = indented(&format!("{}: {value}", item.name), "  ", width);
+/// Returns the value of an item, or the reason for which it is not readable.
+fn displayed_value(item: &Item) -> &str {
+    item.value.as_deref().or(item.not_readable.as_deref()).unwrap_or("unknown")
+}
+
+/// Formats an item as one line, followed by its effect and remedy unless it is fine.
+fn format_item(item: &Item, width: usize) -> String {
+    let mut text = indent(&format!("{}: {}", item.name, displayed_value(item)), "  ", width);
     if item.weight == Weight::Costs || item.weight == Weight::Depends {
-        text += &indented(&item.why, "      ", width);
-        // As it is to be typed: a command that is broken over lines cannot be copied.
+        text += &indent(&item.why, "      ", width);
+        // A command is not wrapped, so that it can be copied.
         text.extend(item.change.iter().map(|change| format!("    > {change}\n")));
     }
     text
 }
 
-/// Lines of at most so many columns, each behind `by`.
-fn indented(text: &str, by: &str, width: usize) -> String {
-    let lines = wrap(text, width.saturating_sub(by.len()));
-    lines.lines().map(|line| format!("{by}{line}\n")).collect()
+/// Wraps a text to `width` columns and puts `prefix` in front of each line.
+fn indent(text: &str, prefix: &str, width: usize) -> String {
+    let lines = wrap(text, width.saturating_sub(prefix.len()));
+    lines.lines().map(|line| format!("{prefix}{line}\n")).collect()
 }
 
-/// For an issue or a pull request.
-pub fn markdown(checkup: &Checkup) -> String {
-    let mut text = format!("### This machine, asked about CPU {}\n", checkup.cpu);
+/// Formats a checkup as Markdown, for an issue or a pull request.
+pub fn format_markdown(checkup: &Checkup) -> String {
+    let mut text = format!("### This machine, checked for CPU {}\n", checkup.cpu);
     for (weight, heading) in SECTIONS {
-        let row = |item: &Item| {
-            let value = item.value.as_deref().or(item.not_readable.as_deref()).unwrap_or("unknown");
-            vec![
-                item.name.clone(),
-                value.to_owned(),
-                item.why.clone(),
-                item.change.clone().unwrap_or_default(),
-            ]
-        };
-        let rows: Vec<Vec<String>> = of(checkup, weight).into_iter().map(row).collect();
-        if !rows.is_empty() {
-            let titles =
-                ["", "Here", "What it does", "What changes it"].map(str::to_owned).to_vec();
-            text += &format!(
-                "\n**{heading}**\n\n{}",
-                markdown::format_table(&[vec![titles], rows].concat(), 4)
-            );
+        let items = items_with_weight(checkup, weight);
+        if !items.is_empty() {
+            let titles = ["", "Value", "Effect", "Remedy"].map(str::to_owned).to_vec();
+            let rows: Vec<_> =
+                std::iter::once(titles).chain(items.into_iter().map(item_row)).collect();
+            text += &format!("\n**{heading}**\n\n{}", markdown::format_table(&rows, 4));
         }
     }
     if !checkup.tools.is_empty() {
-        let row = |tool: &OtherTool| {
-            vec![
-                tool.name.clone(),
-                tool.obstacles.join("; "),
-                tool.adds.clone(),
-                tool.command.clone(),
-            ]
-        };
-        let titles = ["", "In its way", "What it adds", "How"].map(str::to_owned).to_vec();
-        let rows = std::iter::once(titles).chain(checkup.tools.iter().map(row)).collect::<Vec<_>>();
+        let titles = ["", "Obstacles", "Adds", "Command"].map(str::to_owned).to_vec();
+        let rows: Vec<_> =
+            std::iter::once(titles).chain(checkup.tools.iter().map(tool_row)).collect();
         text += &format!("\n**Other tools see more**\n\n{}", markdown::format_table(&rows, 4));
     }
-    text.extend(checkup.proof.as_ref().map(proof::markdown));
+    text.extend(checkup.proof.as_ref().map(proof_text::format_markdown));
     text
+}
+
+fn item_row(item: &Item) -> Vec<String> {
+    let change = item.change.clone().unwrap_or_default();
+    vec![item.name.clone(), displayed_value(item).to_owned(), item.why.clone(), change]
+}
+
+fn tool_row(tool: &OtherTool) -> Vec<String> {
+    let obstacles = tool.obstacles.join("; ");
+    vec![tool.name.clone(), obstacles, tool.adds.clone(), tool.command.clone()]
 }

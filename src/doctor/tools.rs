@@ -1,80 +1,79 @@
-//! Other people's tools that see what a process cannot: whether they would work here, and what
-//! their results say.
+//! Tools of other projects that measure below the level of a process: checks whether they would
+//! work here, and summarizes their results.
 
 use cli::exit::{self, usage};
 use cli::time::format_time;
 use files::report::Report;
 
-use crate::doctor::facts::{Facts, Reading};
+use crate::doctor::facts::{MachineFacts, Reading};
 use crate::doctor::file::{Item, OtherTool, Weight};
 
-/// A tool: its name, what it needs of the kernel's tracers, what it adds, and how it is run.
-struct Known {
+/// A tool that can add to a checkup.
+struct KnownTool {
     name: &'static str,
+    /// The Debian package that contains it.
     package: &'static str,
+    /// The kernel tracer that it requires, if any.
     tracer: Option<&'static str>,
+    /// Information that it adds.
     adds: &'static str,
+    /// The command that runs it and imports its result.
     command: &'static str,
 }
 
-const KNOWN: [Known; 3] = [
-    Known {
+const KNOWN_TOOLS: [KnownTool; 3] = [
+    KnownTool {
         name: "rtla",
         package: "rtla",
         tracer: Some("timerlat"),
-        adds: "Splits each wake-up into the interrupt, the thread and what stood in its way.",
+        adds: "Splits each wake-up into the interrupt, the thread and the interference.",
         command: "sudo rtla timerlat hist -d 1m > rt.txt; osjitter doctor --import rt.txt",
     },
-    Known {
+    KnownTool {
         name: "hwlatdetect",
         package: "rt-tests",
         tracer: Some("hwlat"),
-        adds: "Finds gaps that firmware or the hypervisor makes, with interrupts off.",
+        adds: "Finds gaps caused by firmware or the hypervisor, with interrupts off.",
         command: "sudo hwlatdetect --duration 2m > hw.txt; osjitter doctor --import hw.txt",
     },
-    Known {
+    KnownTool {
         name: "cyclictest",
         package: "rt-tests",
         tracer: None,
-        adds: "Measures a sleeping real-time thread on each CPU; what people quote figures of.",
+        adds: "Measures a sleeping real-time thread on each CPU: the most quoted figures.",
         command: "sudo cyclictest -q -m -p 80 -a -t -D 1m -h 400 --json=c.json && osjitter doctor --import c.json",
     },
 ];
 
-/// The names that are looked for.
+/// Returns the names of the known tools.
 pub fn names() -> impl Iterator<Item = &'static str> {
-    KNOWN.iter().map(|known| known.name)
+    KNOWN_TOOLS.iter().map(|tool| tool.name)
 }
 
-/// Each tool, with what stands in its way.
-pub fn tools(facts: &Facts) -> Vec<OtherTool> {
-    let tool = |known: &Known| {
-        let installed = facts
-            .installed
-            .iter()
-            .find(|(name, _)| *name == known.name)
-            .map(|(_, path)| path.clone());
-        let missing = installed
-            .is_none()
-            .then(|| format!("not installed: sudo apt install {}", known.package));
-        let obstacles: Vec<String> =
-            missing.into_iter().chain(obstacle(known, &facts.tracers)).collect();
-        OtherTool {
-            name: known.name.to_owned(),
-            installed: installed.map(|path| path.display().to_string()),
-            obstacles,
-            adds: known.adds.to_owned(),
-            command: known.command.to_owned(),
-        }
-    };
-    KNOWN.iter().map(tool).collect()
+/// Lists the known tools, each with the obstacles to using it here.
+pub fn check_tools(facts: &MachineFacts) -> Vec<OtherTool> {
+    KNOWN_TOOLS.iter().map(|tool| check_tool(tool, facts)).collect()
 }
 
-/// What the kernel lacks for it.
-fn obstacle(known: &Known, tracers: &Reading<String>) -> Option<String> {
-    let tracer = known.tracer?;
+fn check_tool(tool: &KnownTool, facts: &MachineFacts) -> OtherTool {
+    let installed = facts.installed.iter().find(|(name, _)| *name == tool.name);
+    let missing =
+        installed.is_none().then(|| format!("not installed: sudo apt install {}", tool.package));
+    let no_tracer = tracer_obstacle(tool, &facts.tracers);
+    OtherTool {
+        name: tool.name.to_owned(),
+        installed: installed.map(|(_, path)| path.display().to_string()),
+        obstacles: missing.into_iter().chain(no_tracer).collect(),
+        adds: tool.adds.to_owned(),
+        command: tool.command.to_owned(),
+    }
+}
+
+/// Returns why the kernel's tracers are of no use to the tool, if they are not.
+fn tracer_obstacle(tool: &KnownTool, tracers: &Reading<String>) -> Option<String> {
+    let tracer = tool.tracer?;
     match tracers {
-        Ok(there) if there.split_whitespace().any(|name| name == tracer) => None,
+        Ok(names) if names.split_whitespace().any(|name| name == tracer) => None,
         Ok(_) => Some(format!("this kernel has no {tracer} tracer")),
         Err(why) if why.ends_with("permission denied") => {
             Some("only root can see the kernel's tracers".to_owned())
@@ -83,11 +82,11 @@ fn obstacle(known: &Known, tracers: &Reading<String>) -> Option<String> {
     }
 }
 
-/// A spinning thread that does not run for longer than this was kept from it.
-const GAP_NS: i64 = 20_000;
+/// Longest lateness or gap that is still rated as fine.
+const MAX_FINE_NS: i64 = 20_000;
 
-/// What the result of another tool says about the machine.
-pub fn imported(file: &str, report: &Report) -> exit::Result<Item> {
+/// Turns the result of another tool into an item of the checkup.
+pub fn import_item(file: &str, report: &Report) -> exit::Result<Item> {
     let tool = report.tool.name.as_str();
     let worst = report
         .subjects
@@ -95,9 +94,10 @@ pub fn imported(file: &str, report: &Report) -> exit::Result<Item> {
         .filter_map(|s| Some((s, s.summary.as_ref()?)))
         .max_by_key(|(_, m)| m.lateness_ns.max);
     let max_ns = worst.map_or(0, |(_, summary)| summary.lateness_ns.max);
-    let at = worst.map_or(String::new(), |(subject, _)| format!(" ({})", subject.id));
-    let late = if max_ns > GAP_NS { Weight::Costs } else { Weight::Fine };
-    let below = "Nothing above the firmware and the hypervisor can have made these gaps, and no setting here avoids them.";
+    let subject = worst.map_or(String::new(), |(subject, _)| format!(" ({})", subject.id));
+    let weight_by_max = if max_ns > MAX_FINE_NS { Weight::Costs } else { Weight::Fine };
+    let below =
+        "Firmware or the hypervisor caused these gaps; no setting of this system avoids them.";
     let (value, weight, why) = match (tool, worst) {
         ("hwlatdetect", None) => (
             "no gap found".to_owned(),
@@ -108,16 +108,17 @@ pub fn imported(file: &str, report: &Report) -> exit::Result<Item> {
             (format!("{} gaps, up to {}", gaps.ticks, format_time(max_ns)), Weight::Costs, below)
         }
         ("oslat" | "rtla osnoise", _) => {
-            let why = "A busy loop stood still so long: for an interrupt, the kernel, or what is below it.";
-            (format!("gaps up to {}{at}", format_time(max_ns)), late, why)
+            let why = "Longest time that a busy loop was stopped by interrupts, the kernel, firmware or the hypervisor.";
+            (format!("gaps up to {}{subject}", format_time(max_ns)), weight_by_max, why)
         }
         ("cyclictest" | "jitterdebugger", _) => {
-            let why = "A sleeping thread was at most so late, with the priority that it was given.";
-            (format!("up to {} late{at}", format_time(max_ns)), late, why)
+            let why =
+                "Maximum lateness of a sleeping thread at the priority that the tool gave it.";
+            (format!("up to {} late{subject}", format_time(max_ns)), weight_by_max, why)
         }
         ("rtla timerlat", _) => {
-            let why = "A timer's interrupt, or the thread that it wakes, was at most so late: this is the part of a tick that no runtime can shorten.";
-            (format!("up to {} late{at}", format_time(max_ns)), late, why)
+            let why = "Maximum lateness of a timer's interrupt, or of the thread that it wakes: the part of a tick that no runtime can shorten.";
+            (format!("up to {} late{subject}", format_time(max_ns)), weight_by_max, why)
         }
         _ => return Err(usage!("{file} is a result of {tool}; show it with osjitter report")),
     };

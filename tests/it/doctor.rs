@@ -1,4 +1,4 @@
-//! The doctor: what makes ticks late on a machine, and what a change of it would do.
+//! `osjitter doctor`: checkups, proofs and imported results.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::osjitter::{Osjitter, Ran, run_long_enough};
 use crate::schema;
 
-/// The checkup that a command line wrote to `checkup.json`, which is as its published schema says.
+/// Returns the checkup in `checkup.json`, validated against its published schema.
 fn checkup(ran: &Ran) -> Value {
     schema::valid(&ran.file("checkup.json"), "doctor.1")
 }
@@ -22,16 +22,16 @@ fn row<'a>(checkup: &'a Value, key: &str) -> &'a Value {
 }
 
 #[test]
-fn a_checkup_is_a_file_that_is_shown_again() {
+fn report_shows_checkup_again() {
     let ran = doctor(["--format", "json"]).out("checkup.json").run().exits(0);
     assert!(ran.stdout.is_empty() && ran.stderr.is_empty(), "{}{}", ran.stdout, ran.stderr);
     let checkup = checkup(&ran);
     for item in checkup["items"].as_array().unwrap() {
-        assert!(item["value"].is_null() != item["not_readable"].is_null(), "one of both: {item}");
+        assert!(item["value"].is_null() != item["not_readable"].is_null(), "{item}");
     }
     let again =
         Osjitter::new([Path::new("report"), &ran.path("checkup.json")]).run().exits(0).stdout;
-    assert!(again.starts_with("This machine, asked about CPU "), "{again}");
+    assert!(again.starts_with("This machine, checked for CPU "), "{again}");
     let markdown = Osjitter::new([Path::new("report"), &ran.path("checkup.json")])
         .args(["--format", "markdown"]);
     assert!(markdown.run().exits(0).stdout.starts_with("### This machine"));
@@ -42,7 +42,7 @@ fn a_checkup_is_a_file_that_is_shown_again() {
 }
 
 #[test]
-fn a_machine_without_anything_to_read_is_not_made_up() {
+fn empty_root_gives_unknown_items() {
     let empty = tempfile::tempdir().unwrap();
     let ran = doctor(["--format", "json", "--root", empty.path().to_str().unwrap()])
         .out("checkup.json")
@@ -55,13 +55,13 @@ fn a_machine_without_anything_to_read_is_not_made_up() {
     }
 }
 
-/// The lateness of a round, different from round to round as on a machine.
+/// Returns the lateness of the ticks of each round, which varies between rounds as on a machine.
 fn rounds(late_ns: u64) -> Vec<Vec<u64>> {
     (0..40).map(|i| vec![late_ns + 37 * ((i * 7) % 11), late_ns + 50 * ((i * 5) % 7)]).collect()
 }
 
 #[test]
-fn a_proof_finds_what_helps_and_nothing_else() {
+fn proof_finds_only_effective_settings() {
     let script = json!({
         "scripted": { "lateness_ns": rounds(30_000), "cpu_ns_per_tick": 9_000 },
         "scripted@100us/current-thread+slack": { "lateness_ns": rounds(12_000), "cpu_ns_per_tick": 9_000 },
@@ -92,7 +92,7 @@ fn a_proof_finds_what_helps_and_nothing_else() {
         let [p50, cpu] = ["p50", "cpu"].map(|number| &slack[number]);
         assert_eq!((&p50["shown"], &cpu["shown"]), (&json!("less"), &json!("no-difference")));
         assert!((p50["ratio"].as_f64().unwrap() - 0.4).abs() < 0.02, "{p50}");
-        // It is refused to some users, who are told what would permit it.
+        // The system may not permit it to the user of this test.
         let mlock = row(&checkup, "mlock");
         match mlock["state"].as_str().unwrap() {
             "measured" => assert_eq!(mlock["differences"]["cpu"]["shown"], "more"),
@@ -107,7 +107,7 @@ fn a_proof_finds_what_helps_and_nothing_else() {
 }
 
 #[test]
-fn what_cannot_be_proved_is_refused_before_it_is_measured() {
+fn invalid_arguments_exit_with_2() {
     for (args, says) in [
         (&["--prove", "--max-time", "1ms"][..], "give --max-time "),
         (&["--prove", "--subject", "spin"], "spin is a control"),
@@ -121,14 +121,14 @@ fn what_cannot_be_proved_is_refused_before_it_is_measured() {
     }
     if cfg!(target_os = "linux") {
         assert!(
-            doctor(["--cpu", "70000"]).run().exits(2).stderr.contains("CPU 70000 is not there")
+            doctor(["--cpu", "70000"]).run().exits(2).stderr.contains("CPU 70000 does not exist")
         );
     }
 }
 
 #[cfg(unix)]
 #[test]
-fn an_interrupted_proof_says_that_it_knows_too_little() {
+fn interrupted_proof_shows_no_verdict() {
     let ran = doctor(["--prove", "--format", "json"])
         .out("checkup.json")
         .interrupt_at(" settings × ")
@@ -141,7 +141,7 @@ fn an_interrupted_proof_says_that_it_knows_too_little() {
 }
 
 #[test]
-fn results_of_other_tools_are_read() {
+fn other_tools_results_are_imported() {
     let files = ["hwlatdetect.txt", "oslat.json", "cyclictest.json", "rtla-timerlat.txt"]
         .map(|name| format!("tests/fixtures/{name}"));
     let import = files.iter().flat_map(|file| ["--import", file]);
@@ -158,14 +158,14 @@ fn results_of_other_tools_are_read() {
     assert!(item("imported-oslat")["value"].as_str().unwrap().starts_with("gaps up to "));
     assert!(item("imported-cyclictest")["value"].as_str().unwrap().contains(" late (cyclictest"));
     assert_eq!(item("imported-rtla-timerlat")["value"], "up to 330 us late (timerlat-user/cpu-0)");
-    let ours = doctor(["--import", "tests/fixtures/report.json"]).run().exits(2);
-    assert!(ours.stderr.contains("show it with osjitter report"), "{}", ours.stderr);
+    let report = doctor(["--import", "tests/fixtures/report.json"]).run().exits(2);
+    assert!(report.stderr.contains("show it with osjitter report"), "{}", report.stderr);
 }
 
-/// The fixture is written by hand after hwlatdetect's source (rt-tests 2.4): the kernels at hand
-/// have no hwlat tracer.
+/// The fixture was written by hand from the source of hwlatdetect (rt-tests 2.4), because no kernel
+/// with a hwlat tracer was available.
 #[test]
-fn the_output_of_hwlatdetect_is_a_report() {
+fn hwlatdetect_output_becomes_a_report() {
     let text = std::fs::read_to_string("tests/fixtures/hwlatdetect.txt").unwrap();
     let directory = tempfile::tempdir().unwrap();
     let show = |name: &str, text: &str| {

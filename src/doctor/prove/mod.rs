@@ -1,9 +1,9 @@
-//! `osjitter doctor --prove`: each setting that this process may change for itself, against leaving
-//! everything as it is, in the same rounds.
+//! `osjitter doctor --prove`: compares each setting that this process may change for itself with the
+//! unchanged process, in the same rounds.
 //!
-//! A setting is a scenario of one plan, which the measuring loop runs as any other; it is put in
-//! force before each of its rounds, on the thread that measures, and put back after it. What
-//! differs is judged by [`files::compare::family`].
+//! Each setting is a scenario of one plan, which the measuring loop runs like any other. The setting
+//! is applied before each of its rounds, on the measuring thread, and restored after it.
+//! [`files::compare::family`] judges the differences.
 
 mod settings;
 
@@ -24,7 +24,7 @@ use engine::measure::record::{self, Conditions};
 use engine::measure::round::MeasuredRound;
 use engine::scenario::{self, DEFAULT_PERIOD, Length, Plan, Scenario, ScenarioArgs, parse_subject};
 use engine::subject::{RuntimeKind, SubjectInfo};
-use files::compare::{self, MIN_COMPARED_PAIRS};
+use files::compare::{self, Differences, MIN_COMPARED_PAIRS};
 use files::report::{Host, Report, Status, Subject};
 
 use crate::doctor::args::ProveArgs;
@@ -32,77 +32,54 @@ use crate::doctor::file::{Figures, Outcome, Proof, Proved, Row};
 use crate::interrupt;
 use crate::terminal::{self, Progress};
 
-use settings::{Tried, tried};
+use settings::{SettingTrial, list_trials};
 
-/// All intervals of a proof hold what they are of, but in so many of the proofs.
+/// Maximum share of proofs in which an interval of any row is wrong.
 const ALPHA: f64 = 0.05;
-/// More rounds than this say nothing more; the exact distribution takes long.
+/// Maximum number of rounds: more would hardly narrow the intervals, and the exact distribution of
+/// the test is slow to compute.
 const MAX_ROUNDS: u64 = 400;
-/// What is measured unless told otherwise: the kernel's timer, and tokio's own.
+/// Subjects without `--subject`: one on a kernel timer, and one on tokio's timer.
 const SUBJECTS: [&str; 2] = ["os-interval", "tokio-interval"];
-/// What the machine could give meanwhile; by them its fitness is judged.
+/// Control subjects, by which the fitness of the machine is judged.
 const CONTROLS: [&str; 2] = ["nanosleep", "spin"];
 
-/// A subject with what is tried of it: the scenario as it is, and those with a setting.
-struct Trial {
+/// A subject with the settings to try.
+struct SubjectTrials {
     subject: &'static SubjectInfo,
+    /// The id of the scenario without a setting.
     baseline: String,
-    /// With the id of the scenario, or why it was refused.
-    rows: Vec<(Tried, Result<String, String>)>,
+    rows: Vec<TrialRow>,
 }
 
-/// Tries, measures, judges.
+/// A setting of a subject.
+struct TrialRow {
+    trial: SettingTrial,
+    /// The id of its scenario, or the reason for which the setting is not permitted.
+    scenario: Result<String, String>,
+}
+
+/// Plans and measures a proof, and judges the differences.
 pub fn prove(args: &ProveArgs, host: &Host) -> exit::Result<Proof> {
     let stop = Arc::default();
-    let subjects = subjects(args)?;
-    let scenario = |subject: &'static SubjectInfo, rounds: u64| {
-        let stated = ScenarioArgs {
-            subjects: vec![subject],
-            periods: vec![args.period.unwrap_or(DEFAULT_PERIOD)],
-            length: Some(Length::Rounds(rounds)),
-            ..ScenarioArgs::default()
-        };
-        stated.single_scenario()
-    };
-    let mut planned = Planned::default();
-    for subject in subjects {
-        planned.add(subject, scenario(subject, 1)?, |name| {
-            scenario(parse_subject(name).map_err(Error::usage)?, 1)
-        })?;
-    }
-    for control in CONTROLS {
-        planned.scenarios.push(scenario(parse_subject(control).map_err(Error::usage)?, 1)?);
-    }
-    let round: Duration = planned.scenarios.iter().map(Scenario::expected_duration).sum();
-    let rounds =
-        (args.max_time.as_nanos() / round.as_nanos().max(1)).min(u128::from(MAX_ROUNDS)) as u64;
-    if rounds < MIN_COMPARED_PAIRS as u64 {
-        let least = (round * MIN_COMPARED_PAIRS as u32).as_secs() + 1;
-        return Err(usage!(
-            "--max-time {} is too short for {} settings in {MIN_COMPARED_PAIRS} rounds; give --max-time {least}s, or fewer --subject",
-            format_exact_duration(args.max_time),
-            planned.held.len()
-        ));
-    }
-    for scenario in &mut planned.scenarios {
-        scenario.ticks = scenario.round_ticks * rounds;
-    }
-    let Planned { scenarios, held, trials } = planned;
+    let mut proof_plan = ProofPlan::from_args(args)?;
+    let rounds = proof_plan.spread_rounds(args.max_time)?;
+    let ProofPlan { scenarios, settings, trials } = proof_plan;
     let seed = args.seed.unwrap_or_else(scenario::draw_seed);
     let plan =
         Plan { seed, scenarios, tuning: tuning::Settings::default(), samples: true, why: None };
     plan.check_memory()?;
     interrupt::stop_on_interrupt(&stop)?;
-    let said = format!(
+    let note = format!(
         "{} settings × {rounds} rounds: about {:.0}s",
-        held.len(),
+        settings.len(),
         plan.expected_duration().as_secs_f64()
     );
-    terminal::note(args.quiet, &said);
+    terminal::note(args.quiet, &note);
 
-    let mut trying = Trying {
-        settings: held,
-        held: None,
+    let mut observer = ProofObserver {
+        settings,
+        guard: None,
         failure: None,
         stop: Arc::clone(&stop),
         progress: Progress::new(plan.rounds(), args.quiet),
@@ -115,162 +92,217 @@ pub fn prove(args: &ProveArgs, host: &Host) -> exit::Result<Proof> {
         starts: StartupCosts::default(),
     };
     let report =
-        record::measure(&plan, conditions, &mut Loads::default(), &stop, &mut trying, None);
-    trying.progress.finish();
-    if let Some(failure) = trying.failure {
+        record::measure(&plan, conditions, &mut Loads::default(), &stop, &mut observer, None);
+    observer.progress.finish();
+    if let Some(failure) = observer.failure {
         return Err(Error::measure(failure));
     }
-    Ok(proof(&report, &plan, rounds, &trials))
+    Ok(judge(&report, &plan, rounds, &trials))
 }
 
-fn subjects(args: &ProveArgs) -> exit::Result<Vec<&'static SubjectInfo>> {
-    let asked = scenario::Subjects::union(args.subject.iter().cloned());
-    if let Some(control) = asked.iter().find(|e| e.runtime_kind == RuntimeKind::Thread) {
+/// Returns the subjects to measure; fails if a control is among them.
+fn select_subjects(args: &ProveArgs) -> exit::Result<Vec<&'static SubjectInfo>> {
+    let subjects = scenario::Subjects::union(args.subject.iter().cloned());
+    if let Some(control) = subjects.iter().find(|s| s.runtime_kind == RuntimeKind::Thread) {
         return Err(usage!(
-            "{} is a control; name what is to be improved with --subject",
+            "{} is a control; name the subject to improve with --subject",
             control.name
         ));
     }
-    match asked.is_empty() {
+    match subjects.is_empty() {
         true => SUBJECTS.iter().map(|name| parse_subject(name).map_err(Error::usage)).collect(),
-        false => Ok(asked),
+        false => Ok(subjects),
     }
 }
 
-#[derive(Default)]
-struct Planned {
-    scenarios: Vec<Scenario>,
-    /// By the id of the scenario.
-    held: HashMap<String, Setting>,
-    trials: Vec<Trial>,
+/// Returns a scenario of one round.
+fn single_round(args: &ProveArgs, subject: &'static SubjectInfo) -> exit::Result<Scenario> {
+    let scenario_args = ScenarioArgs {
+        subjects: vec![subject],
+        periods: vec![args.period.unwrap_or(DEFAULT_PERIOD)],
+        length: Some(Length::Rounds(1)),
+        ..ScenarioArgs::default()
+    };
+    scenario_args.single_scenario()
 }
 
-impl Planned {
-    /// Adds a subject with all that is permitted of what can be tried.
-    fn add(
-        &mut self,
-        subject: &'static SubjectInfo,
-        baseline: Scenario,
-        other: impl Fn(&str) -> exit::Result<Scenario>,
-    ) -> exit::Result<()> {
+/// The scenarios of a proof.
+#[derive(Default)]
+struct ProofPlan {
+    scenarios: Vec<Scenario>,
+    /// The setting of each scenario id; baselines and controls have none.
+    settings: HashMap<String, Setting>,
+    trials: Vec<SubjectTrials>,
+}
+
+impl ProofPlan {
+    fn from_args(args: &ProveArgs) -> exit::Result<Self> {
+        let mut plan = Self::default();
+        for subject in select_subjects(args)? {
+            plan.add_subject(args, subject)?;
+        }
+        for control in CONTROLS {
+            let subject = parse_subject(control).map_err(Error::usage)?;
+            plan.scenarios.push(single_round(args, subject)?);
+        }
+        Ok(plan)
+    }
+
+    /// Adds a subject with each setting that is permitted.
+    fn add_subject(&mut self, args: &ProveArgs, subject: &'static SubjectInfo) -> exit::Result<()> {
+        let baseline = single_round(args, subject)?;
         let allowed = os::affinity().unwrap_or_default();
         let mut rows = Vec::new();
-        for tried in tried(subject.name, &allowed, os::timer_slack_ns()) {
-            let permitted = tried.setting.hold().and_then(SettingGuard::release);
-            let row = match permitted {
+        for trial in list_trials(subject.name, &allowed, os::timer_slack_ns()) {
+            let scenario = match trial.setting.hold().and_then(SettingGuard::release) {
                 Err(error) => Err(error.to_string()),
                 Ok(()) => {
-                    let like = tried.subject.map_or_else(|| Ok(baseline.clone()), &other)?;
-                    let id = format!("{}+{}", baseline.id, tried.key);
-                    self.held.insert(id.clone(), tried.setting);
-                    self.scenarios.push(Scenario { id: id.clone(), ..like });
+                    let template = match trial.subject {
+                        None => baseline.clone(),
+                        Some(name) => {
+                            single_round(args, parse_subject(name).map_err(Error::usage)?)?
+                        }
+                    };
+                    let id = format!("{}+{}", baseline.id, trial.key);
+                    self.settings.insert(id.clone(), trial.setting);
+                    self.scenarios.push(Scenario { id: id.clone(), ..template });
                     Ok(id)
                 }
             };
-            rows.push((tried, row));
+            rows.push(TrialRow { trial, scenario });
         }
-        self.trials.push(Trial { subject, baseline: baseline.id.clone(), rows });
+        self.trials.push(SubjectTrials { subject, baseline: baseline.id.clone(), rows });
         self.scenarios.push(baseline);
         Ok(())
     }
+
+    /// Gives every scenario as many rounds as fit into `max_time`, and returns their number.
+    fn spread_rounds(&mut self, max_time: Duration) -> exit::Result<u64> {
+        let round: Duration = self.scenarios.iter().map(Scenario::expected_duration).sum();
+        let fitting = max_time.as_nanos() / round.as_nanos().max(1);
+        let rounds = fitting.min(u128::from(MAX_ROUNDS)) as u64;
+        if rounds < MIN_COMPARED_PAIRS as u64 {
+            let min_seconds = (round * MIN_COMPARED_PAIRS as u32).as_secs() + 1;
+            return Err(usage!(
+                "--max-time {} is too short for {} settings in {MIN_COMPARED_PAIRS} rounds; give --max-time {min_seconds}s, or fewer --subject",
+                format_exact_duration(max_time),
+                self.settings.len()
+            ));
+        }
+        for scenario in &mut self.scenarios {
+            scenario.ticks = scenario.round_ticks * rounds;
+        }
+        Ok(rounds)
+    }
 }
 
-/// Puts the setting of a scenario in force for each of its rounds.
-struct Trying {
+/// Applies the setting of a scenario for each of its rounds.
+struct ProofObserver {
+    /// The setting of each scenario id.
     settings: HashMap<String, Setting>,
-    held: Option<SettingGuard>,
-    /// Why a setting could not be put in force, or back: what was measured since is not what it
-    /// seems.
+    guard: Option<SettingGuard>,
+    /// Why a setting could not be applied or restored. Rounds after that are not what they seem.
     failure: Option<String>,
     stop: Arc<AtomicBool>,
     progress: Progress,
 }
 
-impl Trying {
+impl ProofObserver {
     fn fail(&mut self, id: &str, error: &std::io::Error) {
-        self.failure.get_or_insert_with(|| {
-            format!("{id}: the setting could not be changed any more: {error}")
-        });
+        self.failure
+            .get_or_insert_with(|| format!("cannot change the setting of {id} any more: {error}"));
         self.stop.store(true, Ordering::Relaxed);
     }
 }
 
-impl Observer for Trying {
+impl Observer for ProofObserver {
     fn before_round(&mut self, scenario: &Scenario, index: u64) {
         self.progress.show(&scenario.id, index);
         match self.settings.get(&scenario.id).map(|setting| setting.hold()) {
-            Some(Ok(held)) => self.held = Some(held),
+            Some(Ok(guard)) => self.guard = Some(guard),
             Some(Err(error)) => self.fail(&scenario.id, &error),
             None => {}
         }
     }
 
     fn after_round(&mut self, scenario: &Scenario, _: &Result<MeasuredRound, String>) {
-        if let Some(Err(error)) = self.held.take().map(SettingGuard::release) {
+        if let Some(Err(error)) = self.guard.take().map(SettingGuard::release) {
             self.fail(&scenario.id, &error);
         }
         self.progress.step();
     }
 }
 
-fn proof(report: &Report, plan: &Plan, rounds: u64, trials: &[Trial]) -> Proof {
-    let of = |id: &str| report.subjects.iter().find(|s| s.id == id);
-    let members: Vec<(&Subject, &Subject)> = trials
-        .iter()
-        .flat_map(|trial| {
-            trial
-                .rows
-                .iter()
-                .filter_map(|(_, id)| Some((of(&trial.baseline)?, of(id.as_ref().ok()?)?)))
-        })
-        .collect();
-    let differences = compare::family(report, &members, ALPHA);
-    let mut judged: HashMap<&str, _> =
-        members.iter().map(|(_, s)| s.id.as_str()).zip(differences).collect();
-    let mut row = |(tried, id): &(Tried, Result<String, String>)| {
-        let outcome = match id {
-            Err(reason) => Outcome::NotPermitted {
-                reason: reason.clone(),
-                needs: tried.setting.needs().to_owned(),
-            },
-            Ok(id) => match (of(id), judged.remove(id.as_str())) {
-                (Some(Subject { status: Status::Failed { reason }, .. }), _) => {
-                    Outcome::Failed { reason: reason.clone() }
-                }
-                (Some(subject), Some(differences)) => {
-                    Outcome::Measured { figures: figures(subject), differences }
-                }
-                _ => Outcome::Failed { reason: "no round was measured".to_owned() },
-            },
-        };
-        Row {
-            key: tried.key.clone(),
-            setting: tried.name.clone(),
-            outcome,
-            keep: tried.keep.clone(),
-        }
+fn find_subject<'a>(report: &'a Report, id: &str) -> Option<&'a Subject> {
+    report.subjects.iter().find(|subject| subject.id == id)
+}
+
+/// Judges the difference of every setting, and assembles the proof.
+fn judge(report: &Report, plan: &Plan, rounds: u64, trials: &[SubjectTrials]) -> Proof {
+    let mut pairs: Vec<(&Subject, &Subject)> = Vec::new();
+    for subject in trials {
+        let Some(baseline) = find_subject(report, &subject.baseline) else { continue };
+        let ids = subject.rows.iter().filter_map(|row| row.scenario.as_ref().ok());
+        let candidates = ids.filter_map(|id| find_subject(report, id));
+        pairs.extend(candidates.map(|candidate| (baseline, candidate)));
+    }
+    let differences = compare::family(report, &pairs, ALPHA);
+    let ids = pairs.iter().map(|(_, candidate)| candidate.id.as_str());
+    let mut differences: HashMap<&str, Differences> = ids.zip(differences).collect();
+    let mut to_row = |row: &TrialRow| Row {
+        key: row.trial.key.clone(),
+        setting: row.trial.name.clone(),
+        outcome: outcome(report, row, &mut differences),
+        keep: row.trial.keep.clone(),
     };
-    let proved = trials.iter().map(|trial| Proved {
-        subject: trial.subject.name.to_owned(),
-        baseline: of(&trial.baseline).map(figures).unwrap_or_default(),
-        rows: trial.rows.iter().map(&mut row).collect(),
-    });
-    let proved = proved.collect();
-    let one = &plan.scenarios[0];
+    let mut subjects = Vec::new();
+    for subject in trials {
+        let baseline = find_subject(report, &subject.baseline);
+        subjects.push(Proved {
+            subject: subject.subject.name.to_owned(),
+            baseline: baseline.map(figures).unwrap_or_default(),
+            rows: subject.rows.iter().map(&mut to_row).collect(),
+        });
+    }
+    let scenario = &plan.scenarios[0];
     Proof {
         seed: plan.seed,
-        period_ns: one.period_ns(),
+        period_ns: scenario.period_ns(),
         rounds,
-        round_ticks: one.round_ticks,
+        round_ticks: scenario.round_ticks,
         alpha: ALPHA,
         duration_ns: report.duration_ns,
         partial: report.partial,
         fitness: report.fitness.clone(),
-        subjects: proved,
+        subjects,
     }
 }
 
-/// What all ticks of a subject come to.
+/// Returns the outcome of a setting, and removes its differences from the map.
+fn outcome(
+    report: &Report,
+    row: &TrialRow,
+    differences: &mut HashMap<&str, Differences>,
+) -> Outcome {
+    let id = match &row.scenario {
+        Ok(id) => id,
+        Err(reason) => {
+            let needs = row.trial.setting.needs().to_owned();
+            return Outcome::NotPermitted { reason: reason.clone(), needs };
+        }
+    };
+    match (find_subject(report, id), differences.remove(id.as_str())) {
+        (Some(Subject { status: Status::Failed { reason }, .. }), _) => {
+            Outcome::Failed { reason: reason.clone() }
+        }
+        (Some(subject), Some(differences)) => {
+            Outcome::Measured { figures: figures(subject), differences }
+        }
+        _ => Outcome::Failed { reason: "no round was measured".to_owned() },
+    }
+}
+
+/// Returns the statistics over all ticks of a subject.
 fn figures(subject: &Subject) -> Figures {
     let summary = subject.summary.as_ref();
     let lateness = summary.map(|s| &s.lateness_ns);

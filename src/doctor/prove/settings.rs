@@ -1,79 +1,74 @@
-//! What a proof tries: every setting that this process may change for itself, in words.
+//! The settings that a proof tries: those that this process may change for itself.
 
 use std::time::Duration;
 
 use engine::machine::os::Sched;
 use engine::machine::setting::Setting;
 
-/// A setting with its words.
+/// A setting to try, with its names.
 #[derive(Clone, Debug)]
-pub struct Tried {
+pub struct SettingTrial {
     /// Stable name, part of a scenario's id.
     pub key: String,
-    /// As people call it.
+    /// Common name.
     pub name: String,
     pub setting: Setting,
-    /// Another subject that stands for the setting.
+    /// A subject with the setting built in, which is measured instead.
     pub subject: Option<&'static str>,
-    /// What keeps it for good.
+    /// How to make the setting permanent.
     pub keep: String,
 }
 
-/// Priority that is tried: above normal threads, below the kernel's own.
+/// Real-time priority to try: above normal threads, below those of the kernel.
 const PRIORITY: u8 = 10;
-/// The shortest slice the kernel takes.
+/// The shortest slice that the kernel accepts.
 const SLICE: Duration = Duration::from_micros(100);
 const SHORT_SLACK: Duration = Duration::from_nanos(1);
 const USUAL_SLACK: Duration = Duration::from_micros(50);
-/// So many CPUs are tried; of more, some that are evenly spread.
+/// Maximum number of CPUs to try; if there are more, an evenly spaced selection is tried.
 const MAX_CPUS: usize = 8;
-/// The key of what changes nothing.
-pub const AGAIN: &str = "again";
 
-/// All that is tried with a subject, on these CPUs.
-pub fn tried(subject: &str, allowed: &[usize], slack_ns: Option<u64>) -> Vec<Tried> {
-    let new = |key: &str, name: String, setting, keep: &str| Tried {
+/// Lists the settings to try with a subject on these CPUs. The first one changes nothing.
+pub fn list_trials(subject: &str, allowed: &[usize], slack_ns: Option<u64>) -> Vec<SettingTrial> {
+    let trial = |key: &str, name: String, setting, keep: &str| SettingTrial {
         key: key.to_owned(),
         name,
         setting,
         subject: None,
         keep: keep.to_owned(),
     };
-    let mut all = vec![new(AGAIN, "nothing, once more".to_owned(), Setting::Nothing, "")];
+    let mut trials = vec![trial("again", "nothing, once more".to_owned(), Setting::Nothing, "")];
     let slack = if slack_ns.is_some_and(|ns| ns <= 1_000) { USUAL_SLACK } else { SHORT_SLACK };
-    let words = if slack == SHORT_SLACK { "1 ns" } else { "50 us" };
+    let slack_text = if slack == SHORT_SLACK { "1 ns" } else { "50 us" };
     let keep = format!(
         "TimerSlackNSec={} in the systemd unit, or prctl(PR_SET_TIMERSLACK)",
         slack.as_nanos()
     );
-    all.push(new("slack", format!("timer slack {words}"), Setting::TimerSlack(slack), &keep));
-    for &cpu in &spread(allowed) {
-        let keep = format!("taskset -c {cpu} CMD");
-        all.push(new(&format!("cpu-{cpu}"), format!("CPU {cpu} alone"), Setting::Cpu(cpu), &keep));
+    let name = format!("timer slack {slack_text}");
+    trials.push(trial("slack", name, Setting::TimerSlack(slack), &keep));
+    for &cpu in &select_cpus(allowed) {
+        let (key, name) = (format!("cpu-{cpu}"), format!("CPU {cpu} alone"));
+        trials.push(trial(&key, name, Setting::Cpu(cpu), &format!("taskset -c {cpu} CMD")));
     }
     let fifo = Setting::Class(Sched::Fifo(PRIORITY));
-    all.push(new(
-        "fifo",
-        format!("SCHED_FIFO {PRIORITY}"),
-        fifo,
-        &format!("chrt -f {PRIORITY} CMD"),
-    ));
+    let keep = format!("chrt -f {PRIORITY} CMD");
+    trials.push(trial("fifo", format!("SCHED_FIFO {PRIORITY}"), fifo, &keep));
     let keep = "sched_setattr(sched_runtime = 100000) in the thread";
-    all.push(new("slice", "slice 100 us".to_owned(), Setting::Slice(SLICE), keep));
+    trials.push(trial("slice", "slice 100 us".to_owned(), Setting::Slice(SLICE), keep));
     let keep = "mlockall(MCL_CURRENT | MCL_FUTURE) in the program";
-    all.push(new("mlock", "memory locked".to_owned(), Setting::LockedMemory, keep));
+    trials.push(trial("mlock", "memory locked".to_owned(), Setting::LockedMemory, keep));
     let keep = "hold /dev/cpu_dma_latency open with 0 written to it";
-    all.push(new("idle", "cpu_dma_latency 0".to_owned(), Setting::NoIdleLatency, keep));
+    trials.push(trial("idle", "cpu_dma_latency 0".to_owned(), Setting::NoIdleLatency, keep));
     if subject == "os-interval" {
         let keep = "OsInterval::builder(period).precision(Precision::spin())";
-        let precise = new("precise", "precise mode".to_owned(), Setting::Nothing, keep);
-        all.push(Tried { subject: Some("os-interval-precise"), ..precise });
+        let precise = trial("precise", "precise mode".to_owned(), Setting::Nothing, keep);
+        trials.push(SettingTrial { subject: Some("os-interval-precise"), ..precise });
     }
-    all
+    trials
 }
 
-/// Some of the CPUs, the first and the last among them.
-fn spread(cpus: &[usize]) -> Vec<usize> {
+/// Selects at most [`MAX_CPUS`] CPUs, the first and the last among them.
+fn select_cpus(cpus: &[usize]) -> Vec<usize> {
     match cpus.len() {
         0..=MAX_CPUS => cpus.to_vec(),
         n => (0..MAX_CPUS).map(|i| cpus[i * (n - 1) / (MAX_CPUS - 1)]).collect(),
@@ -85,15 +80,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_many_cpus_some_are_tried() {
-        assert_eq!(spread(&[2, 5]), [2, 5]);
-        let all: Vec<usize> = (0..64).collect();
-        assert_eq!(spread(&all), [0, 9, 18, 27, 36, 45, 54, 63]);
+    fn many_cpus_are_sampled_evenly() {
+        assert_eq!(select_cpus(&[2, 5]), [2, 5]);
+        let cpus: Vec<usize> = (0..64).collect();
+        assert_eq!(select_cpus(&cpus), [0, 9, 18, 27, 36, 45, 54, 63]);
     }
 
     #[test]
-    fn the_slack_that_is_tried_is_another_one() {
-        let slack = |now| tried("spin", &[0], now)[1].setting;
+    fn tried_slack_differs_from_current() {
+        let slack = |now| list_trials("spin", &[0], now)[1].setting;
         assert_eq!(slack(Some(50_000)), Setting::TimerSlack(SHORT_SLACK));
         assert_eq!(slack(Some(1)), Setting::TimerSlack(USUAL_SLACK));
     }
