@@ -1,5 +1,4 @@
-//! What the commands of the benches have in common: arguments, and the way to files and standard
-//! output.
+//! Code shared by the commands of the benches: arguments, and writing the results.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime};
@@ -21,33 +20,33 @@ pub struct OutputArgs {
     /// Write the report and its pictures into this directory
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// What to write to standard output
+    /// Output format
     #[arg(long, value_name = "FORMAT", value_parser = parser(FORMATS), default_value = "table")]
     pub format: Format,
-    /// Nothing on standard error but errors
+    /// Print only errors to stderr
     #[arg(long, short)]
     pub quiet: bool,
 }
 
-/// What is known about a bench before it measures.
-pub struct Started {
+/// The start time and the host of a bench, recorded before it measures.
+pub struct BenchStart {
     pub started_utc: String,
     pub host: Host,
-    at: Instant,
+    instant: Instant,
 }
 
-impl Started {
+impl BenchStart {
     #[allow(clippy::disallowed_methods, reason = "the length of the bench")]
     fn now() -> Self {
         let started_utc = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
-        Self { started_utc, host: host::capture(), at: Instant::now() }
+        Self { started_utc, host: host::capture(), instant: Instant::now() }
     }
 
     pub fn duration_ns(&self) -> u64 {
-        self.at.elapsed().as_nanos() as u64
+        self.instant.elapsed().as_nanos() as u64
     }
 
-    /// What makes any cost doubtful.
+    /// Returns warnings that apply to every measured cost.
     pub fn warnings(&self) -> Vec<Warning> {
         let quota = self.host.quota_cpus.map(|quota| {
             let message =
@@ -63,58 +62,62 @@ pub fn warning(code: &str, message: impl Into<String>, hint: &str) -> Warning {
 }
 
 impl OutputArgs {
-    /// Measures, once it is known where to write; writes the report and its `pictures`, prints the
-    /// format asked for.
+    /// Checks the output directory, measures, saves the report and prints it.
+    ///
+    /// `pictures` is the number of pictures that the report will have.
     pub fn run<F: BenchFile>(
         &self,
         pictures: usize,
         reference: bool,
-        measure: impl FnOnce(Started) -> exit::Result<F>,
+        measure: impl FnOnce(BenchStart) -> exit::Result<F>,
     ) -> exit::Result<ExitStatus> {
         if self.format == Format::Svg && pictures > 1 && self.out.is_none() {
             return Err(Error::usage(
-                "the pictures are several files: give a directory with --out, or ask for one workload",
+                "cannot print several pictures: give a directory with --out, or select one workload",
             ));
         }
         let directory =
             self.out.as_deref().map(|out| OutputDirectory::open(Some(out), "")).transpose()?;
-        let report = measure(Started::now())?;
-        let saved = directory.as_ref().map_or(Ok(()), |directory| {
-            let name = F::BENCH.unwrap_or_default();
-            let (file, json) = (format!("{name}.json"), report.to_json());
-            let markdown = F::MARKDOWN_BESIDE.then(|| (format!("{name}.md"), report.markdown()));
-            let pictures = report.pictures().into_iter().map(|picture| (picture.name, picture.svg));
-            // All at once, the report last: where it is new, so is the rest.
-            let all: Vec<(String, String)> =
-                pictures.chain(markdown).chain([(file.clone(), json)]).collect();
-            directory.write_all(
-                &all.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect::<Vec<_>>(),
-            )?;
-            terminal::note(self.quiet, &format!("report: {}", directory.path(&file).display()));
-            Ok(())
-        });
+        let report = measure(BenchStart::now())?;
+        let saved = directory.as_ref().map_or(Ok(()), |directory| self.save(directory, &report));
+        // The report is printed even if it could not be saved.
         match report.render(self.format, reference)? {
             Rendering::Text(text) => file_io::write_output(text, None)?,
-            made @ (Rendering::Bytes(_) | Rendering::Bins(_)) => {
-                file_io::write_output(made.into_bytes(), None)?
-            }
-            // Several are in the directory.
-            Rendering::Pictures(several) if several.len() > 1 => {}
-            Rendering::Pictures(one) => {
-                one.iter().try_for_each(|picture| file_io::write_output(&picture.svg, None))?
+            made @ (Rendering::Bytes(_) | Rendering::Bins(_)) => file_io::write_output(made.into_bytes(), None)?,
+            // Several pictures are in the directory only.
+            Rendering::Pictures(pictures) if pictures.len() > 1 => {}
+            Rendering::Pictures(pictures) => {
+                pictures.iter().try_for_each(|picture| file_io::write_output(&picture.svg, None))?
             }
         }
         saved?;
         Ok(if report.is_partial() { ExitStatus::NotMeasured } else { ExitStatus::Done })
     }
+
+    fn save<F: BenchFile>(&self, directory: &OutputDirectory, report: &F) -> exit::Result<()> {
+        let name = F::BENCH.unwrap_or_default();
+        let file = format!("{name}.json");
+        let mut files: Vec<(String, String)> =
+            report.pictures().into_iter().map(|picture| (picture.name, picture.svg)).collect();
+        if F::HAS_MARKDOWN_FILE {
+            files.push((format!("{name}.md"), report.markdown()));
+        }
+        // The report is written last: if it is new, so are the other files.
+        files.push((file.clone(), report.to_json()));
+        let files: Vec<(&str, &str)> =
+            files.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
+        directory.write_all(&files)?;
+        terminal::note(self.quiet, &format!("report: {}", directory.path(&file).display()));
+        Ok(())
+    }
 }
 
-/// The name of a value on the command line and in reports.
+/// Returns the name of a value on the command line and in reports.
 pub fn name<T: ValueEnum>(value: &T) -> String {
-    value.to_possible_value().expect("none is hidden").get_name().to_owned()
+    value.to_possible_value().expect("no value is hidden").get_name().to_owned()
 }
 
-/// What it is, in a line.
+/// Returns the description of a value in one line.
 pub fn about<T: ValueEnum>(value: &T) -> String {
     value
         .to_possible_value()
@@ -122,52 +125,49 @@ pub fn about<T: ValueEnum>(value: &T) -> String {
         .unwrap_or_default()
 }
 
-/// The values that one argument stands for, which may be a pattern.
-pub type Matching<T> = Vec<T>;
+/// The values that one argument selects: it may be a pattern.
+pub type Selection<T> = Vec<T>;
 
-/// Reads a name or a pattern.
-pub fn matching<T: ValueEnum>(
-    what: &'static str,
-) -> impl Fn(&str) -> Result<Matching<T>, String> + Clone {
+/// Returns a parser for a name or a pattern; `noun` names the values in errors.
+pub fn parse_selection<T: ValueEnum>(
+    noun: &'static str,
+) -> impl Fn(&str) -> Result<Selection<T>, String> + Clone {
     move |text| {
         if let Ok(value) = T::from_str(text, false) {
             return Ok(vec![value]);
         }
         let names: Vec<String> = T::value_variants().iter().map(name).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        let chosen = select_by_pattern(what, &[text.to_owned()], &names)?;
-        Ok(T::value_variants()
-            .iter()
-            .filter(|v| chosen.contains(&name(*v).as_str()))
-            .cloned()
-            .collect())
+        let selected = select_by_pattern(noun, &[text.to_owned()], &names)?;
+        let is_selected = |value: &&T| selected.contains(&name(*value).as_str());
+        Ok(T::value_variants().iter().filter(is_selected).cloned().collect())
     }
 }
 
-/// What was asked for, in the order of tables; everything where nothing was.
-pub fn asked<T: ValueEnum + PartialEq>(asked: &[Matching<T>]) -> Vec<T> {
-    let is_asked = |v: &&T| asked.is_empty() || asked.iter().any(|several| several.contains(v));
-    T::value_variants().iter().filter(is_asked).cloned().collect()
+/// Returns the values of all selections in the order of tables, or every value if there is no
+/// selection.
+pub fn select_values<T: ValueEnum + PartialEq>(selections: &[Selection<T>]) -> Vec<T> {
+    let is_selected = |value: &&T| {
+        selections.is_empty() || selections.iter().any(|selection| selection.contains(value))
+    };
+    T::value_variants().iter().filter(is_selected).cloned().collect()
 }
 
-/// Reads a number of rounds.
-pub fn rounds(text: &str) -> Result<u64, String> {
-    most("rounds", 10_000)(text)
+/// Parses a number of rounds.
+pub fn parse_rounds(text: &str) -> Result<u64, String> {
+    parse_count("rounds", 10_000)(text)
 }
 
-/// Reads a number from 1 to `most`.
-pub fn most(what: &'static str, most: u64) -> impl Fn(&str) -> Result<u64, String> + Clone {
+/// Returns a parser for a number from 1 to `max`; `noun` names the quantity in errors.
+pub fn parse_count(noun: &'static str, max: u64) -> impl Fn(&str) -> Result<u64, String> + Clone {
     move |text| {
-        validate_count(
-            what,
-            text.parse().map_err(|_| format!("{text:?} is not a whole number"))?,
-            most,
-        )
+        let count = text.parse().map_err(|_| format!("{text:?} is not a whole number"))?;
+        validate_count(noun, count, max)
     }
 }
 
-/// Reads how long a case runs in a round.
-pub fn round_time(text: &str) -> Result<Duration, String> {
+/// Parses the time that a case runs in a round.
+pub fn parse_round_time(text: &str) -> Result<Duration, String> {
     units::parse_duration_within(
         "a round time",
         text,

@@ -1,4 +1,4 @@
-//! What the files of all benches have in common: the formats they have.
+//! The file formats of all benches.
 
 use cli::exit;
 use cli::markdown::escape_cell;
@@ -17,16 +17,17 @@ pub const FORMATS: [Format; 4] = [Format::Table, Format::Json, Format::Markdown,
 
 /// The file of a bench, in all its formats.
 pub trait BenchFile: File {
-    /// Whether the Markdown is written beside the file.
-    const MARKDOWN_BESIDE: bool = false;
+    /// Whether the Markdown is also written next to the JSON file.
+    const HAS_MARKDOWN_FILE: bool = false;
 
-    /// For a terminal; with `reference` beside what others published, where anybody did.
+    /// Formats the report for a terminal. `reference` adds published figures, if there are any.
     fn table(&self, reference: bool) -> String;
-    /// For pull requests and job summaries.
+    /// Formats the report as Markdown, for pull requests and job summaries.
     fn markdown(&self) -> String;
+    /// Draws the report.
     fn pictures(&self) -> Vec<Picture>;
 
-    /// Whether it was interrupted.
+    /// Returns whether the bench was interrupted.
     fn is_partial(&self) -> bool {
         false
     }
@@ -43,7 +44,7 @@ pub trait BenchFile: File {
     }
 }
 
-/// What stands below a table: what to know before trusting it.
+/// Formats the footnotes of a table: caveats for the reader.
 pub fn table_footer(warnings: &[Warning], partial: bool, width: usize) -> String {
     let mut text: String = warnings
         .iter()
@@ -55,7 +56,7 @@ pub fn table_footer(warnings: &[Warning], partial: bool, width: usize) -> String
     text
 }
 
-/// The same in Markdown.
+/// Formats the footnotes as Markdown.
 pub fn markdown_footer(warnings: &[Warning], partial: bool) -> String {
     let mut text = String::new();
     if partial {

@@ -1,5 +1,7 @@
-//! Rounds of operations: how many fill a batch is found out first, then each case runs once a
-//! round, in random order, with a stamp after each batch.
+//! Measures cases in rounds.
+//!
+//! First the number of operations that fill a batch is determined for each case. Then each case
+//! runs once per round, in random order, with a timestamp after each batch.
 
 use std::io;
 use std::sync::Arc;
@@ -17,13 +19,13 @@ use crate::file_io::model;
 use crate::{interrupt, terminal};
 
 model! {
-    /// How much was measured.
+    /// Settings of the measurement.
     pub struct Settings {
         /// Seed of the order within each round.
         pub seed: u64,
-        /// Rounds; in each, every case runs once.
+        /// Number of rounds; in each, every case runs once.
         pub rounds: u64,
-        /// Measured time aimed at, for one case in one round.
+        /// Target of the measured time of one case in one round.
         pub round_time_ns: u64,
         /// Batches of operations in a round.
         pub batches: u64,
@@ -40,30 +42,30 @@ impl Settings {
         Duration::from_nanos(self.round_time_ns)
     }
 
-    /// How long one case takes in one round: its warm-up is one more batch.
-    pub fn with_warm_up(&self) -> Duration {
+    /// Returns the time that one case needs in one round: the warm-up is one more batch.
+    pub fn case_duration(&self) -> Duration {
         self.round_time().mul_f64(1.0 + 1.0 / self.batches as f64)
     }
 }
 
 /// Something that is measured in every round.
 pub trait Case {
-    /// What a run yields beside its costs.
+    /// Data that a run returns in addition to its costs.
     type Extra;
 
-    /// Names it in the progress.
+    /// Returns the name shown in the progress.
     fn label(&self) -> String;
-    /// How long one run takes, about.
+    /// Returns the expected duration of a run.
     fn expected(&self, settings: &Settings) -> Duration;
-    /// How much fills a round, where that need not be tried.
-    fn load(&self, _: &Settings) -> Option<BatchPlan> {
+    /// Returns the batches of a round, if they need not be determined by trying.
+    fn fixed_batch_plan(&self, _: &Settings) -> Option<BatchPlan> {
         None
     }
-    /// Counts that an operation took, a value for each batch.
-    fn run(&self, load: BatchPlan) -> io::Result<(Vec<f64>, Self::Extra)>;
+    /// Runs the batches, and returns the cost of an operation in counts for each batch.
+    fn run(&self, plan: BatchPlan) -> io::Result<(Vec<f64>, Self::Extra)>;
 }
 
-/// Cases in groups: those of a group are compared within each round.
+/// Cases in groups; the cases of a group are compared within each round.
 pub struct Schedule<C> {
     pub settings: Settings,
     pub groups: Vec<Vec<C>>,
@@ -71,34 +73,33 @@ pub struct Schedule<C> {
 }
 
 impl<C: Case> Schedule<C> {
-    /// Refuses what is a slip of the keyboard.
+    /// Returns an error if the bench would need more than a day.
     pub fn new(settings: Settings, groups: Vec<Vec<C>>) -> exit::Result<Self> {
         const MAX_TIME: Duration = Duration::from_secs(86_400);
         let round: Duration = groups.iter().flatten().map(|case| case.expected(&settings)).sum();
-        // Finding the length of a batch and what else is done before are as long as a round each,
-        // about.
+        // Determining the length of a batch and the other preparations need about a round each.
         let expected = round.saturating_mul(u32::try_from(settings.rounds + 2).unwrap_or(u32::MAX));
         if expected > MAX_TIME {
             return Err(usage!(
-                "this would take {:.0} hours; ask for less",
+                "this would take {:.0} hours; reduce --rounds or --round-time",
                 expected.as_secs_f64() / 3600.0
             ));
         }
         Ok(Self { settings, groups, expected })
     }
 
-    /// Says how long it will take, and measures until the end or an interrupt; each case is
-    /// prepared before the first round.
+    /// Prints the expected duration, calls `prepare` for each case, and measures until the end or
+    /// an interrupt. `summary` describes the cases in the printed line.
     pub fn run(
         self,
-        what: &str,
+        summary: &str,
         quiet: bool,
         prepare: impl FnMut(&mut C),
-    ) -> exit::Result<Measured<C>> {
+    ) -> exit::Result<BenchOutcome<C>> {
         let stop = Arc::new(AtomicBool::new(false));
         interrupt::stop_on_interrupt(&stop)?;
         let (rounds, seconds) = (self.settings.rounds, self.expected.as_secs_f64().ceil());
-        terminal::note(quiet, &format!("{what} × {rounds} rounds: about {seconds}s"));
+        terminal::note(quiet, &format!("{summary} × {rounds} rounds: about {seconds}s"));
         let progress = terminal::Progress::new(
             self.groups.iter().flatten().count() as u64 * (rounds + 1),
             quiet,
@@ -108,18 +109,18 @@ impl<C: Case> Schedule<C> {
             .into_iter()
             .map(|group| group.into_iter().map(Series::new).collect())
             .collect();
-        let started = Anchor::take();
+        let start = Anchor::take();
         let measured = measure(&self.settings, &mut groups, prepare, &stop, &progress);
         progress.finish();
         let rate_hz = measured.and_then(|()| {
-            let conversion = Conversion::between(&started, &Anchor::take());
+            let conversion = Conversion::between(&start, &Anchor::take());
             conversion
                 .map(|c| c.rate_hz())
                 .ok_or_else(|| io::Error::other("the clock did not advance"))
         });
         let rate_hz = rate_hz.map_err(|e| Error::measure(format!("cannot measure: {e}")))?;
         groups.iter_mut().flatten().for_each(|series| series.ns_per_count = 1e9 / rate_hz);
-        Ok(Measured {
+        Ok(BenchOutcome {
             settings: self.settings,
             groups,
             rate_hz,
@@ -128,13 +129,13 @@ impl<C: Case> Schedule<C> {
     }
 }
 
-/// What came of it.
-pub struct Measured<C: Case> {
+/// The measured rounds of a schedule.
+pub struct BenchOutcome<C: Case> {
     pub settings: Settings,
     pub groups: Vec<Vec<Series<C>>>,
-    /// Of the counter, over the whole time.
+    /// Rate of the counter over the whole bench.
     pub rate_hz: f64,
-    /// It was interrupted.
+    /// Whether the bench was interrupted.
     pub partial: bool,
 }
 
@@ -142,39 +143,36 @@ pub struct Measured<C: Case> {
 pub struct Series<C: Case> {
     pub case: C,
     pub extras: Vec<C::Extra>,
-    load: BatchPlan,
+    plan: BatchPlan,
     rounds: Vec<Vec<f64>>,
     ns_per_count: f64,
 }
 
 impl<C: Case> Series<C> {
     fn new(case: C) -> Self {
-        let load = BatchPlan { batches: 0, operations: 0, counts: 0 };
-        Self { case, extras: Vec::new(), load, rounds: Vec::new(), ns_per_count: 0.0 }
+        let plan = BatchPlan { batches: 0, operations: 0, counts: 0 };
+        Self { case, extras: Vec::new(), plan, rounds: Vec::new(), ns_per_count: 0.0 }
     }
 
-    /// Counts of an operation, over the batches of all rounds.
+    /// Returns the cost of an operation in counts, over the batches of all rounds.
     pub fn counts(&self) -> Option<Costs> {
         Costs::from_batches(&self.rounds.concat())
     }
 
-    /// The same in nanoseconds.
+    /// Returns the cost of an operation in nanoseconds, over the batches of all rounds.
     pub fn ns(&self) -> Option<Costs> {
         let ns: Vec<f64> =
             self.rounds.iter().flatten().map(|counts| counts * self.ns_per_count).collect();
         Costs::from_batches(&ns)
     }
 
-    /// Nanoseconds, median of each round.
+    /// Returns the median cost of each round in nanoseconds.
     pub fn medians(&self) -> Vec<f64> {
-        self.rounds
-            .iter()
-            .filter_map(|round| cost::median(round))
-            .map(|counts| counts * self.ns_per_count)
-            .collect()
+        let counts = self.rounds.iter().filter_map(|round| cost::median(round));
+        counts.map(|counts| counts * self.ns_per_count).collect()
     }
 
-    /// Difference to another case in the same rounds.
+    /// Returns the difference to another case in the same rounds.
     pub fn overhead(&self, control: &Self) -> Option<Overhead> {
         Overhead::from_rounds(&control.medians(), &self.medians())
     }
@@ -193,7 +191,7 @@ fn measure<C: Case>(
         }
         progress.show(&series.case.label(), 0);
         prepare(&mut series.case);
-        series.load = load(settings, &series.case)?;
+        series.plan = plan_batches(settings, &series.case)?;
         progress.step();
     }
     drop(prepare);
@@ -205,7 +203,7 @@ fn measure<C: Case>(
             let group = &mut groups[group];
             let mut cases: Vec<usize> = (0..group.len()).collect();
             random.shuffle(&mut cases);
-            // A round is kept whole or not at all: an overhead is the difference within it.
+            // An overhead is a difference within a round, so incomplete rounds are dropped.
             let mut results = Vec::with_capacity(cases.len());
             for case in cases {
                 if stop.load(Ordering::Relaxed) {
@@ -213,7 +211,7 @@ fn measure<C: Case>(
                 }
                 let series = &group[case];
                 progress.show(&series.case.label(), round);
-                results.push((case, series.case.run(series.load)?));
+                results.push((case, series.case.run(series.plan)?));
                 progress.step();
             }
             for (case, (costs, extra)) in results {
@@ -225,21 +223,21 @@ fn measure<C: Case>(
     Ok(())
 }
 
-/// How many operations fill a batch's share of the round.
-fn load<C: Case>(settings: &Settings, case: &C) -> io::Result<BatchPlan> {
-    const FIRST: u64 = 64;
-    // What costs less than this allows is known well enough.
+/// Determines the number of operations that fill a batch's share of the round.
+fn plan_batches<C: Case>(settings: &Settings, case: &C) -> io::Result<BatchPlan> {
+    const INITIAL_OPERATIONS: u64 = 64;
+    // Batches of operations that are even cheaper are shorter, but still long enough.
     const MAX_OPERATIONS: u64 = 10_000_000;
-    if let Some(load) = case.load(settings) {
-        return Ok(load);
+    if let Some(plan) = case.fixed_batch_plan(settings) {
+        return Ok(plan);
     }
     let share = duration_to_counts(settings.round_time() / settings.batches as u32);
-    let mut operations = FIRST;
+    let mut operations = INITIAL_OPERATIONS;
     loop {
         let (costs, _) = case.run(BatchPlan { batches: 1, operations, counts: share })?;
-        let took = costs[0] * operations as f64;
-        let wanted = (share as f64 / took.max(1.0) * operations as f64) as u64;
-        if took >= share as f64 / 8.0 || operations >= MAX_OPERATIONS {
+        let elapsed = costs[0] * operations as f64;
+        let wanted = (share as f64 / elapsed.max(1.0) * operations as f64) as u64;
+        if elapsed >= share as f64 / 8.0 || operations >= MAX_OPERATIONS {
             return Ok(BatchPlan {
                 batches: settings.batches,
                 operations: wanted.clamp(1, MAX_OPERATIONS),
@@ -256,12 +254,15 @@ mod tests {
 
     use super::*;
 
-    /// Raises `stop` when it has run so often.
-    struct Counted<'a>(&'a Cell<u32>, &'a AtomicBool);
+    /// Counts its runs, and sets `stop` in run [`STOP_AT`].
+    struct CountedCase<'a> {
+        runs: &'a Cell<u32>,
+        stop: &'a AtomicBool,
+    }
 
     const STOP_AT: u32 = 11;
 
-    impl Case for Counted<'_> {
+    impl Case for CountedCase<'_> {
         type Extra = ();
 
         fn label(&self) -> String {
@@ -269,23 +270,24 @@ mod tests {
         }
 
         fn expected(&self, settings: &Settings) -> Duration {
-            settings.with_warm_up()
+            settings.case_duration()
         }
 
-        fn run(&self, load: BatchPlan) -> io::Result<(Vec<f64>, ())> {
-            self.0.set(self.0.get() + 1);
-            if self.0.get() == STOP_AT {
-                self.1.store(true, Ordering::Relaxed);
+        fn run(&self, plan: BatchPlan) -> io::Result<(Vec<f64>, ())> {
+            self.runs.set(self.runs.get() + 1);
+            if self.runs.get() == STOP_AT {
+                self.stop.store(true, Ordering::Relaxed);
             }
-            // As long as it takes.
-            Ok((vec![1e12 / load.operations as f64; load.batches as usize], ()))
+            // Costs so high that the first batch is long enough.
+            Ok((vec![1e12 / plan.operations as f64; plan.batches as usize], ()))
         }
     }
 
-    fn rounds(stop: &AtomicBool) -> Vec<Vec<usize>> {
+    /// Returns the number of measured rounds of each case of each group.
+    fn count_rounds(stop: &AtomicBool) -> Vec<Vec<usize>> {
         let runs = Cell::new(0);
         let settings = Settings::new(Some(1), 3, Duration::from_millis(1), 2);
-        let case = || Series::new(Counted(&runs, stop));
+        let case = || Series::new(CountedCase { runs: &runs, stop });
         let mut groups = [vec![case(), case()], vec![case(), case()]];
         let mut prepared = 0;
         measure(&settings, &mut groups, |_| prepared += 1, stop, &terminal::Progress::new(1, true))
@@ -298,10 +300,10 @@ mod tests {
     }
 
     #[test]
-    fn a_round_of_a_group_is_kept_whole_or_not_at_all() {
-        // Four runs find the length of a batch; the eleventh is the first of a group's second
-        // round.
-        let rounds = rounds(&AtomicBool::new(false));
+    fn interrupted_round_of_group_is_dropped() {
+        // Four runs determine the length of a batch; the eleventh is the first in the second round
+        // of a group.
+        let rounds = count_rounds(&AtomicBool::new(false));
         assert!(
             rounds.iter().all(|group| group[0] == group[1] && (1..=2).contains(&group[0])),
             "{rounds:?}"
@@ -310,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_measured_after_an_interrupt() {
-        assert_eq!(rounds(&AtomicBool::new(true)), [[0, 0], [0, 0]]);
+    fn interrupt_prevents_measurement() {
+        assert_eq!(count_rounds(&AtomicBool::new(true)), [[0, 0], [0, 0]]);
     }
 }

@@ -1,4 +1,4 @@
-//! `osjitter bench`: one part by itself, in the same rounds as what it is compared with.
+//! `osjitter bench`: measures one component in isolation, in the same rounds as its alternatives.
 
 mod clock;
 mod command;
@@ -20,12 +20,12 @@ use crate::render::formats::{Format, Rendering};
 
 #[derive(Debug, Subcommand)]
 pub enum BenchCommand {
-    /// What reading a clock costs here, how fine and how true it is, and which to use
+    /// Measure the cost, resolution and accuracy of clocks, and recommend one
     Clock(clock::BenchClockArgs),
-    /// What a timeout around every wait costs while it does not fire, and what cheaper ways there
-    /// are
+    /// Measure the cost of a timeout that does not fire around every wait, and of the alternatives
     Timeout(Box<timeout::BenchTimeoutArgs>),
-    /// What polls, wakes, tasks and channels cost in a runtime that does not park, beside tokio
+    /// Measure polls, wakes, tasks and channels of a runtime that does not park, compared with
+    /// tokio
     Dispatch(dispatch::BenchDispatchArgs),
 }
 
@@ -37,29 +37,28 @@ pub fn run(command: &BenchCommand) -> exit::Result<ExitStatus> {
     }
 }
 
-/// The file of a bench in another format; with `reference` beside what others published.
+/// Renders the file of a bench in another format, with published figures if `reference` is set.
 pub fn render(text: &str, format: Format, reference: bool) -> exit::Result<Rendering> {
-    fn of<F: BenchFile>(text: &str, format: Format, reference: bool) -> exit::Result<Rendering> {
-        F::from_json(text).map_err(|e| usage!("{e}"))?.render(format, reference)
-    }
     #[derive(serde::Deserialize)]
     struct Head {
         bench: Option<String>,
     }
     let head: Head = serde_json::from_str(text).map_err(|e| usage!("not a report: {e}"))?;
-    let named = |name: Option<&str>| head.bench.is_some() && head.bench.as_deref() == name;
-    if named(ClockReport::BENCH) {
-        of::<ClockReport>(text, format, reference)
-    } else if named(DispatchReport::BENCH) {
-        of::<DispatchReport>(text, format, reference)
-    } else if named(TimeoutReport::BENCH) {
-        of::<TimeoutReport>(text, format, reference)
+    let has_name = |name: Option<&str>| head.bench.is_some() && head.bench.as_deref() == name;
+    if has_name(ClockReport::BENCH) {
+        render_file::<ClockReport>(text, format, reference)
+    } else if has_name(DispatchReport::BENCH) {
+        render_file::<DispatchReport>(text, format, reference)
+    } else if has_name(TimeoutReport::BENCH) {
+        render_file::<TimeoutReport>(text, format, reference)
     } else {
-        Err(usage!(
-            "the bench {} is not known to this version",
-            head.bench.as_deref().unwrap_or("without a name")
-        ))
+        let name = head.bench.as_deref().unwrap_or("without a name");
+        Err(usage!("the bench {name} is not known to this version"))
     }
+}
+
+fn render_file<F: BenchFile>(text: &str, format: Format, reference: bool) -> exit::Result<Rendering> {
+    F::from_json(text).map_err(|e| usage!("{e}"))?.render(format, reference)
 }
 
 #[cfg(test)]
@@ -68,7 +67,7 @@ mod tests {
     use crate::file_io::check_schema;
 
     #[test]
-    fn the_committed_schemas_are_the_models() {
+    fn schemas_match_models() {
         check_schema("osjitter.bench.1.clock.json", &ClockReport::json_schema());
         check_schema("osjitter.bench.1.dispatch.json", &DispatchReport::json_schema());
         check_schema("osjitter.bench.1.timeout.json", &TimeoutReport::json_schema());

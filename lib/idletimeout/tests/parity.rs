@@ -118,7 +118,7 @@ fn parity_list_matches_bench_values() {
     let cases = read(&root.join("src/bench/timeout/cases.rs"));
     let variants = read(&root.join("lib/internal/benchloops/src/timeouts/variant.rs"));
     for (flag, values) in [
-        ("--workload", value_names(&cases, "Kind")),
+        ("--workload", value_names(&cases, "WorkloadKind")),
         ("--variant", value_names(&variants, "Variant")),
         ("--clock", value_names(&variants, "Clock")),
     ] {

@@ -16,13 +16,12 @@ model! {
         pub host: Host,
         pub clock: Clock,
         pub first: First,
-        /// Whether the machine was quiet while one thread read; null where it was not measured, and
-        /// in files from before.
+        /// Whether the machine was quiet while one thread read; null if it was not measured, and in
+        /// older files.
         #[serde(default)]
         pub fitness: Option<Fitness>,
         pub costs: Vec<Cost>,
-        /// What asking for the time since an instant costs; empty in files from before it was
-        /// measured.
+        /// Costs of computing the time since an instant; empty in older files.
         #[serde(default)]
         pub elapsed: Vec<Elapsed>,
         pub granularity: Vec<Granularity>,
@@ -31,7 +30,7 @@ model! {
         pub drift: Vec<Drift>,
     }
 
-    /// What `tach` says of itself.
+    /// Properties of `tach` on this machine.
     pub struct Clock {
         pub source: String,
         pub rate_hz: f64,
@@ -43,52 +42,53 @@ model! {
         pub why_not_counter: Option<String>,
     }
 
-    /// The first uses in this process, before any other.
+    /// Costs of the first uses in this process.
     pub struct First {
-        /// The first reading: it decides whether the counter can be trusted.
+        /// Cost of the first reading, which checks whether the counter can be trusted.
         pub read_ns: u64,
-        /// The first conversion of a span.
+        /// Cost of the first conversion of a span.
         pub conversion_ns: u64,
     }
 
-    /// What a read costs while so many threads read.
+    /// Cost of a reading while several threads read.
     pub struct Cost {
         pub clock: String,
         pub threads: u64,
-        /// Over blocks of reads, on each thread.
+        /// Median over blocks of readings on all threads.
         pub median_ns: f64,
         pub quartiles_ns: [f64; 2],
         pub blocks: u64,
     }
 
-    /// What `elapsed` of an instant costs, on one thread.
+    /// Cost of `elapsed` of an instant, on one thread.
     pub struct Elapsed {
         pub clock: String,
         /// Age of the instant: a duration, or `process` for the first one of the process. `now` is
-        /// a reading with no conversion, `now-elapsed` a reading and the conversion of the time
+        /// a reading without a conversion, `now-elapsed` a reading and the conversion of the time
         /// since.
         pub age: String,
-        /// Over blocks of calls.
+        /// Median over blocks of calls.
         pub median_ns: f64,
         pub quartiles_ns: [f64; 2],
         pub blocks: u64,
     }
 
-    /// Differences of neighbouring reads on one thread.
+    /// Differences between successive readings on one thread.
     pub struct Granularity {
         pub clock: String,
-        /// The smallest that is not zero.
+        /// Smallest difference that is not zero.
         pub smallest_step_ns: Option<f64>,
         pub median_step_ns: f64,
         pub equal_neighbours: u64,
     }
 
-    /// Load what another thread published, read, compare, publish.
+    /// Order of readings across threads: each thread loads the instant published last, reads the
+    /// clock, compares and publishes.
     pub struct Order {
         pub clock: String,
         pub threads: u64,
         pub reads: u64,
-        /// Reads that were less than what was published before.
+        /// Readings earlier than the instant published before.
         pub violations: u64,
         pub worst_ns: f64,
     }
@@ -97,18 +97,18 @@ model! {
     pub struct Absurd {
         pub threads: u64,
         pub reads: u64,
-        /// More than a day.
+        /// Number of elapsed times above a day.
         pub absurd: u64,
     }
 
-    /// A span of `tach` against the same span of the operating system's clock.
+    /// Difference between a span of `tach` and the same span of the operating system's clock.
     pub struct Drift {
         pub span_ns: u64,
         /// Whether all CPUs were kept busy.
         pub loaded: bool,
         pub error_ns: i64,
         pub error_ppb: f64,
-        /// How well the two ends could be compared.
+        /// Uncertainty of the comparison at both ends.
         pub resolution_ns: f64,
     }
 }

@@ -1,4 +1,4 @@
-//! `osjitter bench clock`: what reading a clock costs here, how fine and how true it is.
+//! `osjitter bench clock`: measures the cost, resolution and accuracy of clocks.
 #![allow(clippy::disallowed_methods, reason = "spans need time to pass")]
 
 pub mod file;
@@ -23,14 +23,17 @@ use tach::Anchor;
 use crate::bench::clock::file::{
     Absurd, ClockReport, Cost, Drift, Elapsed, First, Granularity, Order,
 };
-use crate::bench::command::OutputArgs;
+use crate::bench::command::{BenchStart, OutputArgs};
 use crate::bench::file::SCHEMA;
 use crate::terminal;
 
-/// Blocks of reads of each clock, in turn with those of the others.
+/// Number of blocks of readings per clock; the blocks of all clocks alternate.
 const BLOCKS: usize = 101;
-/// Reads of which neighbours are compared.
-const NEIGHBOURS: usize = 100_000;
+/// Number of readings whose successive differences give the granularity.
+const GRANULARITY_READS: usize = 100_000;
+/// The age, in the file, of the first instant of the process.
+const PROCESS_AGE: &str = "process";
+
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -38,13 +41,13 @@ Examples:
   osjitter bench clock --drift 1s --drift 10s --order-reads 1_000_000_000
   osjitter bench clock --load --format json --out results/clock")]
 pub struct BenchClockArgs {
-    /// Threads that read at once; repeat for several [default: 1, 2, 4 and as many as CPUs]
+    /// Number of threads that read concurrently (repeatable) [default: 1, 2, 4 and that of CPUs]
     #[arg(long, value_name = "N", value_parser = units::parse_count)]
     threads: Vec<u64>,
-    /// Compare with the operating system's clock over so long; repeat for several
-    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = span, default_value = "1s")]
+    /// Compare with the operating system's clock over this time (repeatable)
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = parse_span, default_value = "1s")]
     drift: Vec<Duration>,
-    /// Reads in search of instants out of order across threads, for each clock
+    /// Number of readings per clock that are checked for their order across threads
     #[arg(long, value_name = "N", value_parser = units::parse_count, default_value = "10_000_000")]
     order_reads: u64,
     /// Keep every CPU busy while comparing with the operating system's clock
@@ -54,83 +57,92 @@ pub struct BenchClockArgs {
     output: OutputArgs,
 }
 
-fn span(text: &str) -> Result<Duration, String> {
+fn parse_span(text: &str) -> Result<Duration, String> {
     let span = units::parse_duration(text)?;
     if span.is_zero() {
-        Err(format!("{text} compares nothing; give at least 1ms"))
+        Err(format!("invalid span {text:?}: expected at least 1ms"))
     } else {
         Ok(span)
     }
 }
 
+/// Measures the clocks and writes the report.
 pub fn run(args: &BenchClockArgs) -> exit::Result<ExitStatus> {
-    // First of all, before anything else here has asked for a clock.
-    let FirstUse { read, conversion, instants: born } = measure_first_use();
+    // This must come before any other use of a clock.
+    let first_use = measure_first_use();
+    args.output.run(1, false, |start| Ok(measure(args, first_use, start)))
+}
+
+fn measure(args: &BenchClockArgs, first_use: FirstUse, start: BenchStart) -> ClockReport {
+    let FirstUse { read, conversion, instants: first_instants } = first_use;
     let first =
         First { read_ns: read.as_nanos() as u64, conversion_ns: conversion.as_nanos() as u64 };
     let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get) as u64;
+    let note = |text: &str| terminal::note(args.output.quiet, text);
+
+    note("reading clocks ...");
+    let mut tally = Tally::default();
+    let threads = thread_counts(args, cpus);
+    let costs = threads.iter().flat_map(|&threads| measure_costs(threads, &mut tally)).collect();
+    let granularity =
+        CLOCKS.iter().map(|&(name, clock)| measure_granularity(name, clock)).collect();
+
+    note("looking for instants out of order ...");
+    let order = CLOCKS
+        .iter()
+        .map(|&(name, clock)| measure_order(name, clock, cpus, args.order_reads))
+        .collect();
+    let absurd = measure_absurd(cpus.max(2), args.order_reads);
+
+    let mut ages = vec![(PROCESS_AGE.to_owned(), first_instants)];
+    let mut drift = Vec::new();
+    for &span in &args.drift {
+        let span_text = units::format_exact_duration(span);
+        note(&format!("following the operating system's clock for {span_text} ..."));
+        ages.push((span_text, InstantPair::now()));
+        drift.push(measure_drift(span, args.load.then_some(cpus)));
+    }
+    let elapsed = measure_elapsed(&ages);
+    ClockReport {
+        schema: SCHEMA.to_owned(),
+        bench: "clock".to_owned(),
+        clock: file::Clock::from(&tach::info()),
+        first,
+        fitness: Fitness::from_tally(&tally, start.host.cpus_online),
+        costs,
+        elapsed,
+        granularity,
+        order,
+        absurd,
+        drift,
+        duration_ns: start.duration_ns(),
+        started_utc: start.started_utc,
+        host: start.host,
+    }
+}
+
+/// Returns the numbers of threads to measure with, in ascending order.
+fn thread_counts(args: &BenchClockArgs, cpus: u64) -> Vec<u64> {
     let mut threads =
         if args.threads.is_empty() { vec![1, 2, 4, cpus] } else { args.threads.clone() };
     threads.sort_unstable();
     threads.dedup();
-    let say = |what: &str| terminal::note(args.output.quiet, what);
-    args.output.run(1, false, |started| {
-        say("reading clocks ...");
-        let mut alone = Tally::default();
-        let costs = threads.iter().flat_map(|&n| costs(n, &mut alone)).collect();
-        let granularity = CLOCKS.iter().map(|&(name, clock)| granularity(name, clock)).collect();
-        say("looking for instants out of order ...");
-        let order = CLOCKS
-            .iter()
-            .map(|&(name, clock)| order(name, clock, cpus, args.order_reads))
-            .collect();
-        let (threads, each) = (cpus.max(2), args.order_reads.div_ceil(cpus.max(2)));
-        let absurd = Absurd { threads, reads: each * threads, absurd: count_absurd(threads, each) };
-        let follow = |&span| {
-            say(&format!(
-                "following the operating system's clock for {} ...",
-                units::format_exact_duration(span)
-            ));
-            drift(span, args.load.then_some(cpus))
-        };
-        let mut ages = vec![(PROCESS.to_owned(), born)];
-        let mut drift = Vec::new();
-        for span in &args.drift {
-            ages.push((units::format_exact_duration(*span), InstantPair::now()));
-            drift.push(follow(span));
-        }
-        let elapsed = elapsed(&ages);
-        let fitness = Fitness::from_tally(&alone, started.host.cpus_online);
-        Ok(ClockReport {
-            schema: SCHEMA.to_owned(),
-            bench: "clock".to_owned(),
-            duration_ns: started.duration_ns(),
-            started_utc: started.started_utc,
-            host: started.host,
-            clock: file::Clock::from(&tach::info()),
-            first,
-            fitness,
-            costs,
-            elapsed,
-            granularity,
-            order,
-            absurd,
-            drift,
-        })
-    })
+    threads
 }
 
-/// A step of the number that a reading is.
+/// Returns the nanoseconds that a difference of one between two readings means.
 fn ns_per_step(clock: &str) -> f64 {
     if clock == "std" { 1.0 } else { 1e9 / tach::info().rate_hz }
 }
 
-/// What reads cost while so many threads read. What the machine did while one read alone goes into
-/// the tally: it always wants its CPU, and has nobody of its own to wait for.
-fn costs(threads: u64, alone: &mut Tally) -> Vec<Cost> {
+/// Measures the cost of a reading while several threads read.
+///
+/// With a single thread, the tally records how the machine behaved: that thread always needs its
+/// CPU and waits for no other one.
+fn measure_costs(threads: u64, tally: &mut Tally) -> Vec<Cost> {
     let clocks = costed_clocks();
     let barrier = Barrier::new(threads as usize);
-    // In turn, so that whatever else the machine does meets all of them.
+    // The clocks alternate, so that other work on the machine affects all of them.
     let per_thread = run_on_threads(threads, |_| {
         let (before, first) = (CostMeter::start(), Anchor::take());
         let mut blocks = vec![Vec::with_capacity(BLOCKS); clocks.len()];
@@ -143,30 +155,26 @@ fn costs(threads: u64, alone: &mut Tally) -> Vec<Cost> {
         (blocks, before.cost(&first, &Anchor::take()))
     });
     if let [(_, cost)] = &per_thread[..] {
-        alone.add("clocks", 0, &cost.round(), &[]);
+        tally.add("clocks", 0, &cost.to_round(), &[]);
     }
-    clocks
-        .iter()
-        .enumerate()
-        .map(|(i, (name, _))| {
-            let all = per_thread.iter().flat_map(|(blocks, _)| blocks[i].iter().copied()).collect();
-            let ([low, median_ns, high], blocks) = quartiles(all);
-            Cost {
-                clock: (*name).to_owned(),
-                threads,
-                median_ns,
-                quartiles_ns: [low, high],
-                blocks,
-            }
-        })
-        .collect()
+    let mut costs = Vec::new();
+    for (i, (name, _)) in clocks.iter().enumerate() {
+        let blocks = per_thread.iter().flat_map(|(blocks, _)| blocks[i].iter().copied()).collect();
+        let Quartiles { low, median, high, blocks } = quartiles(blocks);
+        costs.push(Cost {
+            clock: (*name).to_owned(),
+            threads,
+            median_ns: median,
+            quartiles_ns: [low, high],
+            blocks,
+        });
+    }
+    costs
 }
 
-/// The age of the first instant of the process, in the file.
-const PROCESS: &str = "process";
-/// What neighbours in a row of readings differ by.
-fn granularity(name: &str, clock: &dyn Clock) -> Granularity {
-    let reads = clock.counts(NEIGHBOURS);
+/// Measures the differences between successive readings.
+fn measure_granularity(name: &str, clock: &dyn Clock) -> Granularity {
+    let reads = clock.counts(GRANULARITY_READS);
     let mut steps: Vec<u64> = reads.windows(2).map(|w| w[1].saturating_sub(w[0])).collect();
     steps.sort_unstable();
     let zeros = steps.partition_point(|&s| s == 0);
@@ -179,33 +187,39 @@ fn granularity(name: &str, clock: &dyn Clock) -> Granularity {
     }
 }
 
-/// Instants out of order across threads.
-fn order(name: &str, clock: &dyn Clock, threads: u64, reads: u64) -> Order {
-    let each = reads.div_ceil(threads);
-    let found = clock.violations(threads, each);
+/// Counts readings out of order across threads.
+fn measure_order(name: &str, clock: &dyn Clock, threads: u64, reads: u64) -> Order {
+    let reads_per_thread = reads.div_ceil(threads);
+    let violations = clock.violations(threads, reads_per_thread);
     Order {
         clock: name.to_owned(),
         threads,
-        reads: each * threads,
-        violations: found.iter().map(|f| f.count).sum(),
-        worst_ns: found.iter().map(|f| f.max_difference).max().unwrap_or(0) as f64
-            * ns_per_step(name),
+        reads: reads_per_thread * threads,
+        violations: violations.iter().map(|v| v.0).sum(),
+        worst_ns: violations.iter().map(|v| v.1).max().unwrap_or(0) as f64 * ns_per_step(name),
     }
 }
 
-/// What `elapsed` costs by age, beside a reading.
-fn elapsed(ages: &[(String, InstantPair)]) -> Vec<Elapsed> {
+/// Counts elapsed times above a day between threads.
+fn measure_absurd(threads: u64, reads: u64) -> Absurd {
+    let reads_per_thread = reads.div_ceil(threads);
+    let absurd = count_absurd(threads, reads_per_thread);
+    Absurd { threads, reads: reads_per_thread * threads, absurd }
+}
+
+/// Measures the cost of `elapsed` by age, and of a reading for comparison.
+fn measure_elapsed(ages: &[(String, InstantPair)]) -> Vec<Elapsed> {
     let blocks = elapsed_blocks(ages);
     let mut costs = vec![Vec::with_capacity(BLOCKS); blocks.len()];
     for _ in 0..BLOCKS {
         blocks.iter().zip(&mut costs).for_each(|(block, costs)| costs.push((block.measure_ns)()));
     }
     let entry = |(block, costs): (CallBlock<'_>, Vec<f64>)| {
-        let ([low, median_ns, high], blocks) = quartiles(costs);
+        let Quartiles { low, median, high, blocks } = quartiles(costs);
         Elapsed {
             clock: block.clock.to_owned(),
             age: block.age,
-            median_ns,
+            median_ns: median,
             quartiles_ns: [low, high],
             blocks,
         }
@@ -213,43 +227,50 @@ fn elapsed(ages: &[(String, InstantPair)]) -> Vec<Elapsed> {
     blocks.into_iter().zip(costs).map(entry).collect()
 }
 
-/// The quartiles of what blocks cost, and how many there are.
-fn quartiles(mut costs: Vec<f64>) -> ([f64; 3], u64) {
-    costs.sort_unstable_by(f64::total_cmp);
-    let at = |share: f64| costs[((costs.len() - 1) as f64 * share) as usize];
-    ([at(0.25), at(0.5), at(0.75)], costs.len() as u64)
+/// Quartiles of the costs of blocks.
+struct Quartiles {
+    low: f64,
+    median: f64,
+    high: f64,
+    blocks: u64,
 }
 
-fn drift(span: Duration, load: Option<u64>) -> Drift {
+fn quartiles(mut costs: Vec<f64>) -> Quartiles {
+    costs.sort_unstable_by(f64::total_cmp);
+    let quantile = |share: f64| costs[((costs.len() - 1) as f64 * share) as usize];
+    let blocks = costs.len() as u64;
+    Quartiles { low: quantile(0.25), median: quantile(0.5), high: quantile(0.75), blocks }
+}
+
+/// Compares a span of `tach` with that of the operating system's clock, while `load_threads` spin.
+fn measure_drift(span: Duration, load_threads: Option<u64>) -> Drift {
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        for _ in 0..load.unwrap_or(0) {
+        for _ in 0..load_threads.unwrap_or(0) {
             scope.spawn(|| {
                 while !stop.load(Ordering::Relaxed) {
                     std::hint::spin_loop();
                 }
             });
         }
-        let at = |anchor: &Anchor| tach::Instant::from_count(anchor.count());
+        let instant = |anchor: &Anchor| tach::Instant::from_count(anchor.count());
         let first = Anchor::take();
-        // As a program does that looks at a span at its beginning and at its end: nothing is
-        // converted in between.
-        let _ = at(&first).elapsed();
+        // Converts at the beginning and at the end of the span but not in between, like a program
+        // that measures one span.
+        let _ = instant(&first).elapsed();
         std::thread::sleep(span);
         let last = Anchor::take();
-        let ours = at(&last) - at(&first);
+        let tach_span = instant(&last) - instant(&first);
         stop.store(true, Ordering::Relaxed);
-        let theirs = last.std() - first.std();
-        let error_ns = ours.as_nanos() as i64 - theirs.as_nanos() as i64;
-        let seen_ns =
-            (first.bracket_counts() + last.bracket_counts()) as f64 / 2.0 / tach::info().rate_hz
-                * 1e9;
+        let os_span = last.std() - first.std();
+        let error_ns = tach_span.as_nanos() as i64 - os_span.as_nanos() as i64;
+        let bracket_counts = (first.bracket_counts() + last.bracket_counts()) as f64 / 2.0;
         Drift {
-            span_ns: theirs.as_nanos() as u64,
-            loaded: load.is_some(),
+            span_ns: os_span.as_nanos() as u64,
+            loaded: load_threads.is_some(),
             error_ns,
-            error_ppb: error_ns as f64 / theirs.as_nanos() as f64 * 1e9,
-            resolution_ns: seen_ns,
+            error_ppb: error_ns as f64 / os_span.as_nanos() as f64 * 1e9,
+            resolution_ns: bracket_counts / tach::info().rate_hz * 1e9,
         }
     })
 }

@@ -1,4 +1,4 @@
-//! What reading a clock costs, by the number of threads that read at once.
+//! Draws the cost of reading each clock by the number of threads that read concurrently.
 
 use plotters::prelude::*;
 
@@ -8,15 +8,15 @@ use crate::picture::canvas::{
 };
 use crate::picture::palette::{Sign, nth};
 
-/// What reading each clock costs.
-pub fn picture(bench: &ClockReport) -> Picture {
-    draw("clock", |area| chart(area, bench))
+/// Draws the picture of a report.
+pub fn draw_picture(bench: &ClockReport) -> Picture {
+    draw("clock", |area| draw_chart(area, bench))
 }
 
-fn chart(area: &Area<'_>, bench: &ClockReport) -> DrawResult {
+fn draw_chart(area: &Area<'_>, bench: &ClockReport) -> DrawResult {
     let threads = bench.threads();
-    let most = threads.last().copied().unwrap_or(1) as f64;
-    let dearest = bench.costs.iter().map(|c| c.median_ns).fold(1.0, f64::max);
+    let max_threads = threads.last().copied().unwrap_or(1) as f64;
+    let max_ns = bench.costs.iter().map(|c| c.median_ns).fold(1.0, f64::max);
     let clocks = bench.clocks();
     let entries: Vec<(Sign, &str)> =
         clocks.iter().copied().enumerate().map(|(i, name)| (nth(i), name)).collect();
@@ -28,7 +28,7 @@ fn chart(area: &Area<'_>, bench: &ClockReport) -> DrawResult {
         .margin(12)
         .x_label_area_size(44)
         .y_label_area_size(76)
-        .build_cartesian_2d(0.5..most + 0.5, 0.0..dearest * 1.1)?;
+        .build_cartesian_2d(0.5..max_threads + 0.5, 0.0..max_ns * 1.1)?;
     chart
         .configure_mesh()
         .x_desc("threads that read at once")
@@ -40,17 +40,17 @@ fn chart(area: &Area<'_>, bench: &ClockReport) -> DrawResult {
         .light_line_style(BLACK.mix(0.06))
         .draw()?;
     for (i, clock) in clocks.iter().copied().enumerate() {
-        // Side by side, so that equal costs do not hide each other.
-        let aside = (i as f64 - (clocks.len() - 1) as f64 / 2.0) * 0.05;
+        // The marks of the clocks are offset, so that equal costs do not hide each other.
+        let offset = (i as f64 - (clocks.len() - 1) as f64 / 2.0) * 0.05;
         let costs: Vec<_> = bench.costs.iter().filter(|c| c.clock == clock).collect();
         let points: Vec<(f64, f64)> = costs
             .iter()
-            .map(|c| (c.threads as f64 + aside, c.median_ns.clamp(0.0, dearest)))
+            .map(|c| (c.threads as f64 + offset, c.median_ns.clamp(0.0, max_ns)))
             .collect();
         chart.draw_series(LineSeries::new(points.clone(), colour(nth(i)).mix(0.5)))?;
         chart.draw_series(costs.iter().zip(&points).map(|(c, &(x, _))| {
-            // A file may state any number; what lies outside of the axis is drawn at its end.
-            let [low, high] = c.quartiles_ns.map(|ns| ns.clamp(0.0, dearest * 1.1));
+            // A file may contain any number; values outside of the axis are drawn at its end.
+            let [low, high] = c.quartiles_ns.map(|ns| ns.clamp(0.0, max_ns * 1.1));
             PathElement::new(vec![(x, low), (x, high)], colour(nth(i)).stroke_width(2))
         }))?;
         chart.draw_series(points.iter().map(|&at| EmptyElement::at(at) + mark(nth(i), (0, 0))))?;

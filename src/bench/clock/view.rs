@@ -1,5 +1,4 @@
-//! The report in words and tables: what the clocks cost, how they behave, and the advice that
-//! follows.
+//! Formats the report: tables of costs and behaviour, and the advice that follows from them.
 
 use cli::align::align;
 use cli::markdown;
@@ -11,11 +10,11 @@ use crate::bench::file::BenchFile;
 use crate::picture::canvas::Picture;
 use crate::render::fitness;
 
-const COSTS: &str = "time per read, median, by threads that read at once";
-const ELAPSED: &str = "time per elapsed(), median, by age of the instant; first a reading alone, and one with the time since";
-const ORDER: &str = "out of order across threads, and steps between neighbouring reads";
-/// Two costs that differ by less are the same on a machine that does other things too.
-const SAME: f64 = 1.05;
+const COSTS: &str = "time per reading, median, by number of threads that read concurrently";
+const ELAPSED: &str = "time per elapsed(), median, by age of the instant (now: a reading alone; now-elapsed: a reading and elapsed())";
+const ORDER: &str = "readings out of order across threads, and steps between successive readings";
+/// Ratio up to which two costs count as equal: other work on the machine causes such differences.
+const EQUAL_COST_RATIO: f64 = 1.05;
 
 impl BenchFile for ClockReport {
     fn table(&self, _: bool) -> String {
@@ -33,7 +32,7 @@ impl BenchFile for ClockReport {
         )
     }
 
-    /// The advice first, then the figures it follows from.
+    /// Formats the advice first, then the figures that it follows from.
     fn markdown(&self) -> String {
         let lines = |lines: Vec<String>| {
             lines
@@ -54,12 +53,12 @@ impl BenchFile for ClockReport {
     }
 
     fn pictures(&self) -> Vec<Picture> {
-        vec![picture::picture(self)]
+        vec![picture::draw_picture(self)]
     }
 }
 
 impl ClockReport {
-    /// Every clock that a cost is known of, in the order of measuring.
+    /// Returns every clock with a measured cost, in the order of measurement.
     pub fn clocks(&self) -> Vec<&str> {
         let mut names: Vec<&str> = Vec::new();
         for cost in &self.costs {
@@ -70,7 +69,7 @@ impl ClockReport {
         names
     }
 
-    /// Every number of threads, ascending.
+    /// Returns every number of threads in ascending order.
     pub fn threads(&self) -> Vec<u64> {
         let mut threads: Vec<u64> = self.costs.iter().map(|c| c.threads).collect();
         threads.sort_unstable();
@@ -78,12 +77,12 @@ impl ClockReport {
         threads
     }
 
-    /// The cost of a clock at a number of threads.
+    /// Returns the cost of a clock with a number of threads.
     fn cost_ns(&self, clock: &str, threads: u64) -> Option<f64> {
         self.costs.iter().find(|c| c.clock == clock && c.threads == threads).map(|c| c.median_ns)
     }
 
-    /// The cost of each clock by the number of threads that read at once, under a heading.
+    /// Returns a heading, and the cost of each clock by number of threads.
     fn cost_rows(&self) -> Vec<Vec<String>> {
         let threads = self.threads();
         let mut rows = vec![
@@ -98,28 +97,26 @@ impl ClockReport {
         rows
     }
 
-    /// The cost of `elapsed` of `tach` and of std by age, under a heading; `None` where it was not
-    /// measured.
+    /// Returns a heading, and the cost of `elapsed` with `tach` and with std by age; `None` if it
+    /// was not measured.
     fn elapsed_rows(&self) -> Option<Vec<Vec<String>>> {
-        let of =
-            |clock: &str| self.elapsed.iter().filter(move |e| e.clock == clock).collect::<Vec<_>>();
-        let mut rows = vec![["age", "tach-instant", "std", "of std"].map(str::to_owned).to_vec()];
-        rows.extend(of("tach-instant").iter().zip(of("std")).map(|(tach, std)| {
-            let ratio = format!("{:.2}", tach.median_ns / std.median_ns);
-            vec![
+        let costs = |clock: &'static str| self.elapsed.iter().filter(move |e| e.clock == clock);
+        let mut rows = vec![["age", "tach-instant", "std", "ratio"].map(str::to_owned).to_vec()];
+        for (tach, std) in costs("tach-instant").zip(costs("std")) {
+            rows.push(vec![
                 tach.age.clone(),
                 format_fractional_time(tach.median_ns),
                 format_fractional_time(std.median_ns),
-                ratio,
-            ]
-        }));
+                format!("{:.2}", tach.median_ns / std.median_ns),
+            ]);
+        }
         (rows.len() > 1).then_some(rows)
     }
 
-    /// Order across threads and steps of each clock, under a heading.
+    /// Returns a heading, and the order across threads and the steps of each clock.
     fn order_rows(&self) -> Vec<Vec<String>> {
         let mut rows = vec![
-            ["clock", "violations", "of reads", "worst", "smallest step", "median step"]
+            ["clock", "violations", "readings", "worst", "smallest step", "median step"]
                 .map(str::to_owned)
                 .to_vec(),
         ];
@@ -137,7 +134,7 @@ impl ClockReport {
         rows
     }
 
-    /// What is no table, a line each.
+    /// Returns the figures that are in no table, one per line.
     fn facts(&self) -> Vec<String> {
         let (read, conversion) = (us(self.first.read_ns), us(self.first.conversion_ns));
         let mut lines: Vec<String> = fitness::sentence(self.fitness.as_ref()).into_iter().collect();
@@ -161,52 +158,63 @@ impl ClockReport {
         lines
     }
 
-    /// Which clock to use here, and why.
+    /// Returns which clock to use on this machine, and why.
     fn advice(&self) -> Vec<String> {
-        let mut lines = Vec::new();
         if let Some(why) = &self.clock.why_not_counter {
-            lines
-                .push(format!("{why}: tach reads the operating system's clock, so std::time::Instant serves as well."));
-            return lines;
+            return vec![format!(
+                "{why}: tach reads the operating system's clock, so std::time::Instant serves as well."
+            )];
         }
-        let Some((least, most)) =
-            self.threads().first().copied().zip(self.threads().last().copied())
-        else {
-            return lines;
+        let threads = self.threads();
+        let (Some(&min_threads), Some(&max_threads)) = (threads.first(), threads.last()) else {
+            return Vec::new();
         };
-        let at = |clock: &str, threads: u64| self.cost_ns(clock, threads).unwrap_or(f64::INFINITY);
-        let (plain, std) = (at("tach-instant", least), at("std", least));
-        lines.push(if plain * SAME < std {
-            format!("Spans of one thread: tach::Instant, {plain:.1} ns a read where std takes {std:.1} ns.")
-        } else {
-            format!(
-                "Spans of one thread: std::time::Instant; it takes {std:.1} ns a read, tach::Instant {plain:.1} ns."
-            )
-        });
-        let violations = |clock: &str| {
-            self.order.iter().find(|o| o.clock == clock).map(|o| (o.violations, o.reads))
-        };
-        let (monotonic, std) = (at("tach-monotonic", most), at("std", most));
-        lines.push(match violations("tach-monotonic") {
-            Some((0, reads)) if monotonic <= std * SAME => format!(
-                "Compared across threads: tach::MonotonicInstant, {monotonic:.1} ns a read on {most} threads (std {std:.1} ns), none of {reads} reads out of order; kept by: {}.",
-                self.clock.cross_thread_order
-            ),
-            Some((0, _)) => format!(
-                "Compared across threads: std::time::Instant, {std:.1} ns a read on {most} threads where tach::MonotonicInstant takes {monotonic:.1} ns."
-            ),
-            Some((n, reads)) => format!(
-                "Compared across threads: std::time::Instant. {n} of {reads} reads of tach::MonotonicInstant were out of order: this machine does not keep what it promises ({}).",
-                self.clock.cross_thread_order
-            ),
-            None => "Compared across threads: not measured.".to_owned(),
-        });
-        if let Some((n @ 1.., reads)) = violations("tach-instant") {
+        let mut lines =
+            vec![self.single_thread_advice(min_threads), self.cross_thread_advice(max_threads)];
+        if let Some((n @ 1.., reads)) = self.violations("tach-instant") {
             lines.push(format!(
-                "Not tach::Instant there: {n} of {reads} of its reads were out of order, as its contract allows."
+                "Across threads, do not use tach::Instant: {n} of {reads} of its readings were out of order, as its contract allows."
             ));
         }
         lines
+    }
+
+    /// Returns the number of readings out of order, and of all.
+    fn violations(&self, clock: &str) -> Option<(u64, u64)> {
+        let order = self.order.iter().find(|order| order.clock == clock)?;
+        Some((order.violations, order.reads))
+    }
+
+    fn single_thread_advice(&self, threads: u64) -> String {
+        let cost = |clock: &str| self.cost_ns(clock, threads).unwrap_or(f64::INFINITY);
+        let (tach, std) = (cost("tach-instant"), cost("std"));
+        if tach * EQUAL_COST_RATIO < std {
+            format!(
+                "Spans of one thread: tach::Instant, {tach:.1} ns per reading (std {std:.1} ns)."
+            )
+        } else {
+            format!(
+                "Spans of one thread: std::time::Instant, {std:.1} ns per reading (tach::Instant {tach:.1} ns)."
+            )
+        }
+    }
+
+    fn cross_thread_advice(&self, threads: u64) -> String {
+        let cost = |clock: &str| self.cost_ns(clock, threads).unwrap_or(f64::INFINITY);
+        let (tach, std) = (cost("tach-monotonic"), cost("std"));
+        let guarantee = &self.clock.cross_thread_order;
+        match self.violations("tach-monotonic") {
+            Some((0, reads)) if tach <= std * EQUAL_COST_RATIO => format!(
+                "Compared across threads: tach::MonotonicInstant, {tach:.1} ns per reading on {threads} threads (std {std:.1} ns), none of {reads} readings out of order; guaranteed by: {guarantee}."
+            ),
+            Some((0, _)) => format!(
+                "Compared across threads: std::time::Instant, {std:.1} ns per reading on {threads} threads (tach::MonotonicInstant {tach:.1} ns)."
+            ),
+            Some((n, reads)) => format!(
+                "Compared across threads: std::time::Instant. {n} of {reads} readings of tach::MonotonicInstant were out of order: this machine does not keep its guarantee ({guarantee})."
+            ),
+            None => "Compared across threads: not measured.".to_owned(),
+        }
     }
 }
 
@@ -284,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn the_advice_follows_what_was_measured() {
+    fn advice_follows_measurements() {
         let cheap = bench(20.0, 0, None).advice();
         assert!(
             cheap[0].contains("tach::Instant, 10.0 ns")
@@ -292,10 +300,10 @@ mod tests {
             "{cheap:?}"
         );
         assert!(cheap[2].contains("3 of 100"), "{cheap:?}");
-        let dear = bench(278.0, 0, None).advice();
+        let expensive = bench(278.0, 0, None).advice();
         assert!(
-            dear[1].starts_with("Compared across threads: std::time::Instant, 23.0 ns"),
-            "{dear:?}"
+            expensive[1].starts_with("Compared across threads: std::time::Instant, 23.0 ns"),
+            "{expensive:?}"
         );
         let wrong = bench(20.0, 7, None).advice();
         assert!(wrong[1].contains("std::time::Instant. 7 of 100"), "{wrong:?}");
@@ -304,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn it_comes_back_from_its_file_and_fits_a_table() {
+    fn table_shows_report_from_file() {
         let bench = bench(20.0, 0, None);
         assert_eq!(ClockReport::from_json(&bench.to_json()).unwrap(), bench);
         let table = bench.table(false);

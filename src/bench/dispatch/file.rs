@@ -9,7 +9,7 @@ use crate::bench::harness::Settings;
 use crate::file_io::model;
 
 model! {
-    /// One invocation.
+    /// The result of one invocation.
     pub struct DispatchReport {
         pub schema: String,
         pub bench: String,
@@ -17,49 +17,49 @@ model! {
         /// Start, RFC 3339, UTC.
         pub started_utc: String,
         pub duration_ns: u64,
-        /// It was interrupted.
+        /// Whether it was interrupted.
         pub partial: bool,
         pub plan: Settings,
         pub host: Host,
-        /// The clock that all stamps are read from.
+        /// The clock of all timestamps.
         pub clock: Clock,
-        /// What a reader should know before trusting a number.
+        /// Warnings about the reliability of the numbers.
         pub warnings: Vec<Warning>,
         pub operations: Vec<MeasuredOperation>,
     }
 
-    /// The clock of the stamps.
+    /// The clock of the timestamps.
     pub struct Clock {
         pub source: String,
-        /// Counts a second, measured over the whole bench.
+        /// Counts per second, measured over the whole bench.
         pub rate_hz: f64,
-        /// Cost of one reading. It is part of what is measured event by event.
+        /// Cost of one reading. Costs that are measured event by event include it.
         pub ns_per_read: f64,
     }
 
-    /// Something that a runtime does.
+    /// An operation of a runtime.
     pub struct MeasuredOperation {
         pub name: String,
         pub about: String,
-        /// Whether each occurrence was stamped by itself; otherwise many at once, and their mean is
-        /// one value.
+        /// Whether each occurrence has its own timestamp; otherwise the mean of a batch is one
+        /// value.
         pub by_event: bool,
         /// One entry for each runtime that was measured.
         pub results: Vec<MeasuredRuntime>,
-        /// The runtimes that were not, and why.
+        /// The runtimes that were not measured, with the reasons.
         pub not_measured: Vec<NotMeasured>,
     }
 
-    /// What was measured of one runtime.
+    /// The result of one runtime.
     pub struct MeasuredRuntime {
         pub runtime: String,
-        /// In nanoseconds, over batches or events.
+        /// Costs in nanoseconds, over batches or events.
         pub ns: Costs,
-        /// In steps of the CPU's counter; null where stamps come from another clock.
+        /// Costs in steps of the CPU's counter; null if timestamps come from another clock.
         pub cycles: Option<Costs>,
         /// Difference to tokio in the same rounds.
         pub to_tokio: Option<Overhead>,
-        /// Nanoseconds, median of each round, in the order of the rounds.
+        /// Median of each round in nanoseconds, in the order of the rounds.
         pub rounds: Vec<f64>,
     }
 

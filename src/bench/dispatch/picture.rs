@@ -1,5 +1,5 @@
-//! What each operation costs on each runtime: the median as a mark, a line from the least to the
-//! 99th percentile.
+//! Draws the cost of each operation on each runtime: a mark at the median, and a line from the
+//! minimum to the 99th percentile.
 
 use cli::time;
 use plotters::prelude::*;
@@ -12,17 +12,17 @@ use crate::picture::canvas::{
 };
 use crate::picture::palette::nth;
 
-/// Room for names, in pixels.
-const NAMES: u32 = 150;
-/// Share of an operation's lane between its runtimes.
-const APART: f64 = 0.4;
+/// Width of the names in pixels.
+const NAMES_WIDTH: u32 = 150;
+/// Distance between the runtimes of an operation, as a share of its lane.
+const RUNTIME_DISTANCE: f64 = 0.4;
 
-/// The picture of a report.
-pub fn picture(report: &Report) -> Picture {
-    draw("dispatch", |area| paint(area, report))
+/// Draws the picture of a report.
+pub fn draw_picture(report: &Report) -> Picture {
+    draw("dispatch", |area| draw_chart(area, report))
 }
 
-fn paint(area: &Area<'_>, report: &Report) -> DrawResult {
+fn draw_chart(area: &Area<'_>, report: &Report) -> DrawResult {
     let measured: Vec<(&Operation, &Measured)> =
         report.operations.iter().flat_map(|o| o.results.iter().map(move |r| (o, r))).collect();
     let mut runtimes: Vec<&str> = measured.iter().map(|(_, r)| r.runtime.as_str()).collect();
@@ -41,7 +41,7 @@ fn paint(area: &Area<'_>, report: &Report) -> DrawResult {
         .margin(12)
         .margin_right(36)
         .x_label_area_size(48)
-        .y_label_area_size(NAMES)
+        .y_label_area_size(NAMES_WIDTH)
         .build_cartesian_2d(range.clone().log_scale(), -0.5..lanes - 0.5)?;
     chart
         .configure_mesh()
@@ -53,33 +53,32 @@ fn paint(area: &Area<'_>, report: &Report) -> DrawResult {
         .label_style((FONT, LABEL_PX))
         .draw()?;
     for (i, &runtime) in runtimes.iter().enumerate() {
-        let aside = (i as f64 - (runtimes.len() - 1) as f64 / 2.0) * APART;
-        let at = |o: &Operation| {
+        let offset = (i as f64 - (runtimes.len() - 1) as f64 / 2.0) * RUNTIME_DISTANCE;
+        let height = |o: &Operation| {
             let lane = report.operations.iter().position(|other| other.name == o.name).unwrap_or(0);
-            lanes - 1.0 - lane as f64 - aside
+            lanes - 1.0 - lane as f64 - offset
         };
-        let own: Vec<_> = measured.iter().filter(|(_, r)| r.runtime == runtime).collect();
-        chart.draw_series(own.iter().map(|(o, r)| {
+        let results: Vec<_> = measured.iter().filter(|(_, r)| r.runtime == runtime).collect();
+        chart.draw_series(results.iter().map(|(o, r)| {
             PathElement::new(
-                vec![(r.ns.min.max(1.0), at(o)), (high(r).max(1.0), at(o))],
+                vec![(r.ns.min.max(1.0), height(o)), (high(r).max(1.0), height(o))],
                 colour(nth(i)).stroke_width(2),
             )
         }))?;
+        let marks = results
+            .iter()
+            .map(|(o, r)| EmptyElement::at((r.ns.p50.max(1.0), height(o))) + mark(nth(i), (0, 0)));
         chart
-            .draw_series(
-                own.iter().map(|(o, r)| {
-                    EmptyElement::at((r.ns.p50.max(1.0), at(o))) + mark(nth(i), (0, 0))
-                }),
-            )?
+            .draw_series(marks)?
             .label(runtime)
             .legend(move |(x, y)| EmptyElement::at((x + 10, y)) + mark(nth(i), (0, 0)));
-        for (o, r) in own {
-            let (x, y) = chart.backend_coord(&(high(r).max(1.0), at(o)));
-            let says = match r.ns.p50 {
+        for (o, r) in results {
+            let (x, y) = chart.backend_coord(&(high(r).max(1.0), height(o)));
+            let label = match r.ns.p50 {
                 ns if ns < 1e3 => format!("{} ns", time::format_number(ns)),
                 ns => time::format_time(ns as i64),
             };
-            area.draw_text(&says, &(FONT, LABEL_PX - 3).into_text_style(area), (x + 10, y - 6))?;
+            area.draw_text(&label, &(FONT, LABEL_PX - 3).into_text_style(area), (x + 10, y - 6))?;
         }
     }
     for (lane, operation) in report.operations.iter().enumerate() {
@@ -88,7 +87,7 @@ fn paint(area: &Area<'_>, report: &Report) -> DrawResult {
         area.draw_text(
             &operation.name,
             &style,
-            (left - i32::try_from(NAMES).unwrap_or(0) + 10, y - 7),
+            (left - i32::try_from(NAMES_WIDTH).unwrap_or(0) + 10, y - 7),
         )?;
     }
     chart

@@ -1,4 +1,4 @@
-//! The report in words and tables.
+//! Formats the report as tables.
 
 use cli::align::{align, pad_right};
 use cli::markdown;
@@ -11,23 +11,22 @@ use crate::bench::file::{BenchFile, markdown_footer, table_footer};
 use crate::picture::canvas::Picture;
 
 impl BenchFile for DispatchReport {
-    const MARKDOWN_BESIDE: bool = true;
+    const HAS_MARKDOWN_FILE: bool = true;
 
     fn table(&self, _: bool) -> String {
         let width = self.operations.iter().map(|o| o.name.chars().count()).max().unwrap_or(0);
-        let mark =
-            |o: &MeasuredOperation| if o.by_event { " (each stamped by itself)" } else { "" };
-        let abouts = self
-            .operations
-            .iter()
-            .map(|o| format!("  {}  {}{}\n", pad_right(&o.name, width), o.about, mark(o)));
-        let abouts: String = abouts.collect();
+        let mut abouts = String::new();
+        for operation in &self.operations {
+            let name = pad_right(&operation.name, width);
+            let suffix = if operation.by_event { " (each one timestamped)" } else { "" };
+            abouts += &format!("  {name}  {}{suffix}\n", operation.about);
+        }
         let footer = table_footer(&self.warnings, self.partial, usize::MAX);
         format!("{}\n\n{}\n{NOTE}{abouts}{footer}", heading(self), align(&rows(self), 2))
     }
 
     fn markdown(&self) -> String {
-        let mut abouts = vec![["operation", "what it is"].map(str::to_owned).to_vec()];
+        let mut abouts = vec![["operation", "description"].map(str::to_owned).to_vec()];
         abouts.extend(self.operations.iter().map(|o| vec![o.name.clone(), o.about.clone()]));
         format!(
             "### Dispatch\n\n{}\n\n{}\n{}{}",
@@ -39,7 +38,7 @@ impl BenchFile for DispatchReport {
     }
 
     fn pictures(&self) -> Vec<Picture> {
-        vec![picture::picture(self)]
+        vec![picture::draw_picture(self)]
     }
 
     fn is_partial(&self) -> bool {
@@ -47,15 +46,15 @@ impl BenchFile for DispatchReport {
     }
 }
 
-const NOTE: &str = "Percentiles over batches of all rounds, or over events. of tokio: the cost as a share of tokio's, median over rounds of\n\
-                    the ratio within one; = where its 95 % confidence interval holds tokio's own.\n";
+const NOTE: &str = "Percentiles over batches of all rounds, or over events. of tokio: cost as a share of tokio's, median over rounds of\n\
+     the ratio within a round; = if its 95 % confidence interval includes 1.\n";
 
-/// What all figures have in common.
+/// Returns the conditions of all figures.
 fn heading(report: &DispatchReport) -> String {
     let host = &report.host;
     let tokio = host.versions.get("tokio").map_or("unknown", String::as_str);
     format!(
-        "busypoll {}, tokio {tokio} (current-thread); {}; stamps from {}, {:.2} GHz, {:.1} ns a reading; {} rounds, seed {}",
+        "busypoll {}, tokio {tokio} (current-thread); {}; timestamps from {}, {:.2} GHz, {:.1} ns per reading; {} rounds, seed {}",
         report.tool.version,
         host.cpu_model.as_deref().unwrap_or("unknown CPU"),
         report.clock.source,
@@ -69,7 +68,7 @@ fn heading(report: &DispatchReport) -> String {
 const COLUMNS: [&str; 9] =
     ["operation", "runtime", "p50", "p90", "p99", "max", "cycles p50", "p99", "of tokio"];
 
-/// One for each operation and runtime, under a heading.
+/// Returns a heading, and a row for each operation and runtime.
 fn rows(report: &DispatchReport) -> Vec<Vec<String>> {
     let measured = report.operations.iter().flat_map(|o| o.results.iter().map(|r| row(o, r)));
     std::iter::once(COLUMNS.map(str::to_owned).to_vec()).chain(measured).collect()
@@ -79,7 +78,7 @@ fn row(operation: &MeasuredOperation, result: &MeasuredRuntime) -> Vec<String> {
     let dash = || "-".to_owned();
     let times = |value: Option<f64>| value.map_or_else(dash, format_fractional_time);
     let number = |value: Option<f64>| value.map_or_else(dash, format_number);
-    let cycles = |of: fn(&Costs) -> Option<f64>| number(result.cycles.as_ref().and_then(of));
+    let cycles = result.cycles.as_ref();
     let Costs { p50, p90, p99, max, .. } = result.ns;
     vec![
         operation.name.clone(),
@@ -88,13 +87,13 @@ fn row(operation: &MeasuredOperation, result: &MeasuredRuntime) -> Vec<String> {
         times(p90),
         times(p99),
         format_fractional_time(max),
-        cycles(|c| Some(c.p50)),
-        cycles(|c| c.p99),
-        result.to_tokio.as_ref().map_or_else(String::new, share),
+        number(cycles.map(|costs| costs.p50)),
+        number(cycles.and_then(|costs| costs.p99)),
+        result.to_tokio.as_ref().map_or_else(String::new, format_share),
     ]
 }
 
-fn share(overhead: &Overhead) -> String {
+fn format_share(overhead: &Overhead) -> String {
     let sign = if overhead.verdict == Verdict::NoDifference { "= " } else { "" };
     format!("{sign}{:.2}x", 1.0 + overhead.percent / 100.0)
 }

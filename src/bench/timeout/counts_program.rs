@@ -1,4 +1,5 @@
-//! Asks the program beside this one what a message asks for.
+//! Runs `osjitter-counts`, which is installed next to this program and counts the operations that a
+//! message causes.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Command, Stdio};
@@ -9,17 +10,21 @@ use benchloops::timeouts::loops::Job;
 use benchloops::timeouts::operation_counts::OperationCounts;
 
 const PROGRAM: &str = "osjitter-counts";
-/// It takes milliseconds, and with very many timers a second.
-const COUNTER_TIMEOUT: Duration = Duration::from_secs(60);
+/// Time limit for a job, which needs milliseconds, or a second with very many timers.
+const JOB_TIMEOUT: Duration = Duration::from_secs(60);
 
-pub struct Counter {
+/// A running `osjitter-counts`.
+pub struct CountsProgram {
     child: Child,
-    answers: Receiver<String>,
+    results: Receiver<String>,
 }
 
-impl Counter {
+impl CountsProgram {
+    /// Starts the program.
+    ///
     /// # Errors
-    /// Why it cannot be started.
+    ///
+    /// Returns an error if the program cannot be started.
     pub fn start() -> Result<Self, String> {
         let program = std::env::current_exe().map_err(|e| e.to_string())?;
         let program = program.with_file_name(format!("{PROGRAM}{}", std::env::consts::EXE_SUFFIX));
@@ -27,34 +32,35 @@ impl Counter {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child =
             command.spawn().map_err(|e| format!("cannot start {}: {e}", program.display()))?;
-        let (sender, answers) = mpsc::channel();
-        let stdout = child.stdout.take().expect("it is piped");
-        // Ends with the program.
-        let read = move || {
-            BufReader::new(stdout)
-                .lines()
-                .map_while(Result::ok)
-                .try_for_each(|line| sender.send(line))
+        let (sender, results) = mpsc::channel();
+        let stdout = child.stdout.take().expect("stdout is piped");
+        let read_lines = move || {
+            let mut lines = BufReader::new(stdout).lines().map_while(Result::ok);
+            lines.try_for_each(|line| sender.send(line))
         };
-        let reads = std::thread::Builder::new().spawn(read);
-        let counter = Self { child, answers };
-        reads
-            .map(|_| counter)
-            .map_err(|e| format!("cannot read from {PROGRAM}: no thread for it: {e}"))
+        // The thread ends with the program.
+        let reader = std::thread::Builder::new().spawn(read_lines);
+        let program = Self { child, results };
+        reader
+            .map(|_| program)
+            .map_err(|e| format!("cannot start a thread that reads from {PROGRAM}: {e}"))
     }
 
+    /// Counts the operations of a job.
+    ///
     /// # Errors
-    /// Why a job was not counted.
+    ///
+    /// Returns an error if the program returns no counts in time.
     pub fn count(&mut self, job: &Job) -> Result<OperationCounts, String> {
         let job = serde_json::to_string(job).expect("plain data") + "\n";
-        let written = self.child.stdin.as_mut().expect("it is piped").write_all(job.as_bytes());
-        let answer = self.answers.recv_timeout(COUNTER_TIMEOUT).ok().filter(|_| written.is_ok());
-        let counted = answer.and_then(|line| serde_json::from_str(&line).ok());
-        counted.ok_or_else(|| format!("{PROGRAM} did not answer"))
+        let written = self.child.stdin.as_mut().expect("stdin is piped").write_all(job.as_bytes());
+        let result = self.results.recv_timeout(JOB_TIMEOUT).ok().filter(|_| written.is_ok());
+        let counts = result.and_then(|line| serde_json::from_str(&line).ok());
+        counts.ok_or_else(|| format!("{PROGRAM} returned no counts"))
     }
 }
 
-impl Drop for Counter {
+impl Drop for CountsProgram {
     fn drop(&mut self) {
         let _ = self.child.kill().and_then(|()| self.child.wait());
     }

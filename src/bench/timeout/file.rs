@@ -9,7 +9,7 @@ use crate::bench::file::SCHEMA;
 use crate::file_io::model;
 
 model! {
-    /// One invocation.
+    /// The result of one invocation.
     pub struct TimeoutReport {
         pub schema: String,
         pub bench: String,
@@ -17,33 +17,33 @@ model! {
         /// Start, RFC 3339, UTC.
         pub started_utc: String,
         pub duration_ns: u64,
-        /// It was interrupted.
+        /// Whether it was interrupted.
         pub partial: bool,
         pub plan: Settings,
         pub host: Host,
         /// The clocks that the variants read.
         pub clocks: Vec<Clock>,
-        /// What a reader should know before trusting a number.
+        /// Warnings about the reliability of the numbers.
         pub warnings: Vec<Warning>,
         /// One entry for each workload and length.
         pub workloads: Vec<MeasuredWorkload>,
     }
 
-    /// What was asked for.
+    /// Settings of the measurement.
     pub struct Settings {
         /// Seed of the order within each round.
         pub seed: u64,
-        /// Rounds; in each, every variant runs once.
+        /// Number of rounds; in each, every variant runs once.
         pub rounds: u64,
-        /// Measured time aimed at, for one variant in one round.
+        /// Target of the measured time of one variant in one round.
         pub round_time_ns: u64,
         /// Batches of messages in a round.
         pub batches: u64,
-        /// Of the channel.
+        /// Capacity of the channel.
         pub capacity: u64,
     }
 
-    /// A clock that stamps or deadlines are read from.
+    /// A clock of timestamps or deadlines.
     pub struct Clock {
         pub name: String,
         pub source: String,
@@ -56,7 +56,7 @@ model! {
         pub id: String,
         /// Its name, parameter included.
         pub name: String,
-        /// Of the timeout.
+        /// Length of the timeout.
         pub length_ns: u64,
         pub runtime: String,
         /// One entry for each variant and clock; the first is the control loop, which has no
@@ -64,41 +64,41 @@ model! {
         pub results: Vec<MeasuredVariant>,
     }
 
-    /// What was measured of one variant with one clock.
+    /// The result of one variant with one clock.
     pub struct MeasuredVariant {
-        #[serde(deserialize_with = "variant")]
+        #[serde(deserialize_with = "deserialize_variant")]
         pub variant: String,
         /// The clock it reads.
         pub clock: String,
-        /// Cost of a message; null where no message came.
+        /// Cost of a message; null if no message came.
         pub ns_per_message: Option<Costs>,
         /// Difference to the control loop in the same rounds.
         pub overhead: Option<Overhead>,
-        /// What a message asks for; null where it was not counted.
+        /// Operations per message; null if they were not counted.
         pub counts: Option<Counts>,
         /// Timeouts that fired in the measured rounds.
         pub fired: u64,
-        /// Of those that were meant to fire: from the moment they were due until the task ran.
+        /// Time from the deadline until the task ran, of the timeouts that were meant to fire.
         pub lateness_ns: Option<Distribution>,
-        /// Fired before they were due: each is a bug.
+        /// Timeouts that fired before their deadline; each is a bug.
         pub early: u64,
-        /// Cost of a message, median of each round, in the order of the rounds.
+        /// Median cost of a message in each round, in the order of the rounds.
         pub rounds: Vec<f64>,
     }
 
-    /// What a message asks for, counted in a run of its own that is not timed.
+    /// Operations per message, counted in a separate run that is not timed.
     pub struct Counts {
-        /// Messages counted over.
+        /// Number of messages of that run.
         pub messages: u64,
-        /// Readings of any clock by the whole process; null where they cannot be counted.
+        /// Readings of any clock by the whole process; null if they cannot be counted.
         pub clock_reads: Option<f64>,
-        /// Timers made.
+        /// Timers created.
         pub timers_made: f64,
         /// Timers registered with the runtime, or set to another time.
         pub timer_registrations: f64,
         /// Allocations of the whole process.
         pub allocations: f64,
-        /// Bytes allocated and not given back over all these messages.
+        /// Bytes allocated and not freed over all these messages.
         pub bytes_kept: i64,
     }
 }
@@ -108,8 +108,8 @@ impl File for TimeoutReport {
     const BENCH: Option<&'static str> = Some("timeout");
 }
 
-/// The control loop was called the baseline once.
-fn variant<'de, D: Deserializer<'de>>(text: D) -> Result<String, D::Error> {
+/// Replaces the name that the control loop had in older files.
+fn deserialize_variant<'de, D: Deserializer<'de>>(text: D) -> Result<String, D::Error> {
     let name = String::deserialize(text)?;
     Ok(if name == "baseline" { "control".to_owned() } else { name })
 }

@@ -1,7 +1,7 @@
-//! `osjitter bench timeout`: what a timeout around every wait costs while it does not fire.
+//! `osjitter bench timeout`: measures the cost of a timeout that does not fire around every wait.
 
 mod cases;
-mod counter;
+mod counts_program;
 pub mod file;
 mod picture;
 mod reference;
@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use benchloops::batches::measure_read_ns;
 use benchloops::timeouts::loops::{Job, Workload};
+use benchloops::timeouts::operation_counts::OperationCounts;
 use benchloops::timeouts::variant::{Clock, Variant};
 use clap::{Args, ValueEnum};
 use cli::exit::{self, ExitStatus, usage};
@@ -20,14 +21,16 @@ use files::report::Warning;
 use files::summary::distribution;
 
 use crate::bench::command::{
-    self, Matching, OutputArgs, Started, about, asked, matching, most, name, warning,
+    self, BenchStart, OutputArgs, Selection, about, name, parse_count, parse_selection,
+    select_values, warning,
 };
 use crate::bench::file::SCHEMA;
-use crate::bench::harness::{self, Measured, Schedule, Series};
+use crate::bench::harness::{self, BenchOutcome, Schedule, Series};
 use crate::bench::timeout::cases::{
-    BATCHES, Case, Kind, LENGTHS, MAX_TIMERS, cells, combinations, id, share,
+    BATCHES, Case, LENGTHS, MAX_TIMERS, WorkloadArgs, WorkloadKind, combinations, id, parse_share,
+    timed_workloads,
 };
-use crate::bench::timeout::counter::Counter;
+use crate::bench::timeout::counts_program::CountsProgram;
 use crate::bench::timeout::file::{
     Counts, MeasuredVariant, MeasuredWorkload, Settings, TimeoutReport,
 };
@@ -49,50 +52,49 @@ Examples:
 
 Names may be globs; the control loop, which has no timeout, always runs.")]
 pub struct BenchTimeoutArgs {
-    /// Ways to put a timeout around a wait; repeat for several [default: all]
-    #[arg(long, value_name = "NAME", value_parser = matching::<Variant>("variant"))]
-    variant: Vec<Matching<Variant>>,
-    /// Clocks they read; repeat for several [default: tokio and tach, where that is possible]
-    #[arg(long, value_name = "NAME", value_parser = matching::<Clock>("clock"))]
-    clock: Vec<Matching<Clock>>,
-    /// What the messages are like; repeat for several [default: all]
-    #[arg(long, value_name = "NAME", value_parser = matching::<Kind>("workload"))]
-    workload: Vec<Matching<Kind>>,
-    /// Length of the timeout, from 10us to 10s; repeat for several [default: 10s, and shorter ones
-    /// where it matters]
-    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = length)]
+    /// Implementation of the timeout (repeatable) [default: all]
+    #[arg(long, value_name = "NAME", value_parser = parse_selection::<Variant>("variant"))]
+    variant: Vec<Selection<Variant>>,
+    /// Clock of the timeouts (repeatable) [default: tokio, and tach if the variant supports it]
+    #[arg(long, value_name = "NAME", value_parser = parse_selection::<Clock>("clock"))]
+    clock: Vec<Selection<Clock>>,
+    /// Workload (repeatable) [default: all]
+    #[arg(long, value_name = "NAME", value_parser = parse_selection::<WorkloadKind>("workload"))]
+    workload: Vec<Selection<WorkloadKind>>,
+    /// Length of the timeout, from 10us to 10s (repeatable) [default: 10s, and shorter ones in some
+    /// workloads]
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = parse_length)]
     length: Vec<Duration>,
-    /// Timeouts at once in the workloads timers and expired, up to 100000; repeat for several
+    /// Number of concurrent timeouts in the workloads timers and expired, up to 100000 (repeatable)
     /// [default: 1, 1000, 100000; expired: 10000]
-    #[arg(long, value_name = "N", value_parser = most("timers", MAX_TIMERS))]
+    #[arg(long, value_name = "N", value_parser = parse_count("timers", MAX_TIMERS))]
     timers: Vec<u64>,
-    /// Share of messages that never come in the workload fire; repeat for several [default: 1%,
-    /// 100%]
-    #[arg(long, value_name = "PERCENT", allow_hyphen_values = true, value_parser = share)]
+    /// Share of messages that never come in the workload fire (repeatable) [default: 1%, 100%]
+    #[arg(long, value_name = "PERCENT", allow_hyphen_values = true, value_parser = parse_share)]
     fire: Vec<u64>,
     /// Capacity of the channel
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = most("as capacity of the channel", 1_000_000))]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = parse_count("as capacity of the channel", 1_000_000))]
     capacity: u64,
-    /// Rounds; in each, every variant runs once, in random order
-    #[arg(long, value_name = "N", default_value_t = 20, value_parser = command::rounds)]
+    /// Number of rounds; in each, every variant runs once, in random order
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = command::parse_rounds)]
     rounds: u64,
-    /// How long a variant runs in a round, from 1ms to 10s
-    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = command::round_time, default_value = "10ms")]
+    /// Duration of a variant in a round, from 1ms to 10s
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = command::parse_round_time, default_value = "10ms")]
     round_time: Duration,
-    /// Seed of the order [default: drawn, and kept in the report]
+    /// Seed for the round order [default: random, kept in the report]
     #[arg(long, value_name = "N", value_parser = units::parse_seed)]
     seed: Option<u64>,
-    /// Print the published figures of bench-tokio-timeout beside ours
+    /// Also print the published figures of bench-tokio-timeout
     #[arg(long)]
     reference: bool,
-    /// List the variants, clocks and workloads, and which combination cannot be; measure nothing
+    /// List the variants, clocks, workloads and impossible combinations, without measuring
     #[arg(long)]
     list: bool,
     #[command(flatten)]
     output: OutputArgs,
 }
 
-fn length(text: &str) -> Result<Duration, String> {
+fn parse_length(text: &str) -> Result<Duration, String> {
     units::parse_duration_within("a timeout", text, LENGTHS)
 }
 
@@ -101,12 +103,12 @@ impl BenchTimeoutArgs {
         let clocks = if self.clock.is_empty() {
             vec![Clock::Tokio, Clock::Tach]
         } else {
-            asked(&self.clock)
+            select_values(&self.clock)
         };
-        // Whoever names both means the combination; whoever names one takes what there is of the
-        // other.
+        // A combination must be possible if both parts are named; otherwise impossible ones are
+        // left out.
         let are_both_named = !self.variant.is_empty() && !self.clock.is_empty();
-        let combinations = combinations(asked(&self.variant), &clocks, are_both_named)?;
+        let combinations = combinations(select_values(&self.variant), &clocks, are_both_named)?;
         let capacity = self.capacity as usize;
         let job = |(workload, length), (variant, clock)| Job {
             workload,
@@ -115,12 +117,14 @@ impl BenchTimeoutArgs {
             variant,
             clock,
         };
-        let cells = cells(asked(&self.workload), &self.length, &self.timers, &self.fire);
-        let group = |cell| {
-            combinations.iter().map(|&combination| Case::new(job(cell, combination))).collect()
+        let workload_args =
+            WorkloadArgs { lengths: &self.length, timers: &self.timers, fires: &self.fire };
+        let workloads = timed_workloads(select_values(&self.workload), workload_args);
+        let group = |workload| {
+            combinations.iter().map(|&combination| Case::new(job(workload, combination))).collect()
         };
         let settings = harness::Settings::new(self.seed, self.rounds, self.round_time, BATCHES);
-        Schedule::new(settings, cells.into_iter().map(group).collect())
+        Schedule::new(settings, workloads.into_iter().map(group).collect())
     }
 }
 
@@ -131,25 +135,26 @@ pub fn run(args: &BenchTimeoutArgs) -> exit::Result<ExitStatus> {
     }
     let schedule = args.schedule()?;
     let jobs = || schedule.groups.iter().flatten().map(|case| &case.job);
-    if args.reference && !jobs().any(|job| reference::is_like_reference(&job.workload.to_string()))
-    {
-        let like = reference::LIKE_REFERENCE;
-        return Err(usage!("--reference needs the workload {like}: add --workload {like}"));
+    let has_reference = |job: &Job| reference::is_reference_workload(&job.workload.to_string());
+    if args.reference && !jobs().any(has_reference) {
+        let name = reference::REFERENCE_WORKLOAD;
+        return Err(usage!("--reference needs the workload {name}: add --workload {name}"));
     }
     let (workloads, variants) = (schedule.groups.len(), schedule.groups[0].len());
-    args.output.run(workloads, args.reference, |started| {
+    args.output.run(workloads, args.reference, |start| {
         let clocks = clocks(&schedule);
-        let what = format!("{workloads} workloads × {variants} variants");
-        let mut counter = Counter::start();
+        let summary = format!("{workloads} workloads × {variants} variants");
+        let mut program = CountsProgram::start();
         let count = |case: &mut Case| {
-            case.counted = counter.as_mut().map_err(|e| e.clone()).and_then(|c| c.count(&case.job))
+            let program = program.as_mut().map_err(|error| error.clone());
+            case.counts = program.and_then(|program| program.count(&case.job));
         };
-        let measured = schedule.run(&what, args.output.quiet, count)?;
-        Ok(report(started, measured, clocks, args.capacity))
+        let outcome = schedule.run(&summary, args.output.quiet, count)?;
+        Ok(report(start, outcome, clocks, args.capacity))
     })
 }
 
-/// The names, what they stand for, and what cannot be.
+/// Lists the names with their descriptions, and the combinations that are not possible.
 fn list() -> String {
     let mut text = "variants\n".to_owned();
     for variant in Variant::value_variants() {
@@ -161,17 +166,17 @@ fn list() -> String {
         }
     }
     text += "workloads\n";
-    Kind::value_variants()
+    WorkloadKind::value_variants()
         .iter()
         .for_each(|kind| text += &format!("  {:<24}{}\n", name(kind), about(kind)));
     text
 }
 
+/// Measures the cost of a reading of each clock in the schedule.
 fn clocks(schedule: &Schedule<Case>) -> Vec<file::Clock> {
     let jobs = || schedule.groups.iter().flatten().map(|case| &case.job);
-    let used = Clock::value_variants()
-        .iter()
-        .filter(|&&c| c == Clock::Tokio || jobs().any(|job| job.clock == c));
+    let is_used =
+        |clock: &&Clock| **clock == Clock::Tokio || jobs().any(|job| job.clock == **clock);
     let entry = |clock: &Clock| {
         let (source, ns_per_read) = match clock {
             Clock::Tokio => {
@@ -186,28 +191,27 @@ fn clocks(schedule: &Schedule<Case>) -> Vec<file::Clock> {
         };
         file::Clock { name: name(clock), source, ns_per_read }
     };
-    used.map(entry).collect()
+    Clock::value_variants().iter().filter(is_used).map(entry).collect()
 }
 
-/// Clock sources that the kernel's monotonic clock reads with one counter instruction, without a
-/// system call.
+/// Clock sources that are read with one counter instruction and without a system call.
 const COUNTER_SOURCES: [&str; 3] = ["tsc", "kvm-clock", "hyperv_clocksource_tsc_page"];
 
 fn report(
-    started: Started,
-    measured: Measured<Case>,
+    start: BenchStart,
+    outcome: BenchOutcome<Case>,
     clocks: Vec<file::Clock>,
     capacity: u64,
 ) -> TimeoutReport {
-    let reads_count =
-        started.host.clock_source.as_deref().is_some_and(|s| COUNTER_SOURCES.contains(&s));
-    let settings = &measured.settings;
+    let clock_source = start.host.clock_source.as_deref();
+    let counts_reads = clock_source.is_some_and(|source| COUNTER_SOURCES.contains(&source));
+    let settings = &outcome.settings;
     TimeoutReport {
         schema: SCHEMA.to_owned(),
         bench: "timeout".to_owned(),
         tool: host::tool(),
-        duration_ns: started.duration_ns(),
-        partial: measured.partial,
+        duration_ns: start.duration_ns(),
+        partial: outcome.partial,
         plan: Settings {
             seed: settings.seed,
             rounds: settings.rounds,
@@ -216,14 +220,18 @@ fn report(
             capacity,
         },
         clocks,
-        warnings: warnings(&started, &measured),
-        started_utc: started.started_utc,
-        host: started.host,
-        workloads: measured.groups.iter().map(|group| workload(group, reads_count)).collect(),
+        warnings: warnings(&start, &outcome),
+        started_utc: start.started_utc,
+        host: start.host,
+        workloads: outcome
+            .groups
+            .iter()
+            .map(|group| measured_workload(group, counts_reads))
+            .collect(),
     }
 }
 
-fn workload(group: &[Series<Case>], reads_count: bool) -> MeasuredWorkload {
+fn measured_workload(group: &[Series<Case>], counts_reads: bool) -> MeasuredWorkload {
     let job = &group[0].case.job;
     let runtime =
         job.workload.workers().map_or("current-thread".to_owned(), |n| format!("multi-thread:{n}"));
@@ -232,33 +240,43 @@ fn workload(group: &[Series<Case>], reads_count: bool) -> MeasuredWorkload {
         name: job.workload.to_string(),
         length_ns: job.length.as_nanos() as u64,
         runtime,
-        results: group.iter().map(|series| variant(series, &group[0], reads_count)).collect(),
+        results: group
+            .iter()
+            .map(|series| measured_variant(series, &group[0], counts_reads))
+            .collect(),
     }
 }
 
-fn variant(series: &Series<Case>, control: &Series<Case>, reads_count: bool) -> MeasuredVariant {
+/// Divides counted operations by the number of messages.
+fn counts_per_message(counts: &OperationCounts, counts_reads: bool) -> Counts {
+    let per_message = |n: u64| n as f64 / counts.messages.max(1) as f64;
+    Counts {
+        messages: counts.messages,
+        clock_reads: counts.counter_reads.filter(|_| counts_reads).map(per_message),
+        timers_made: per_message(counts.timers_made),
+        timer_registrations: per_message(counts.timer_registrations),
+        allocations: per_message(counts.allocations),
+        bytes_kept: counts.bytes_kept,
+    }
+}
+
+fn measured_variant(
+    series: &Series<Case>,
+    control: &Series<Case>,
+    counts_reads: bool,
+) -> MeasuredVariant {
     let job = &series.case.job;
     let is_control = job.variant == Variant::Control;
     let lateness: Vec<&[i64]> =
         series.extras.iter().map(|round| round.lateness_ns.as_slice()).collect();
     let fires = matches!(job.workload, Workload::Fire(1..));
-    let counts = series.case.counted.as_ref().ok().map(|counted| {
-        let each = |n: u64| n as f64 / counted.messages.max(1) as f64;
-        Counts {
-            messages: counted.messages,
-            clock_reads: counted.counter_reads.filter(|_| reads_count).map(each),
-            timers_made: each(counted.timers_made),
-            timer_registrations: each(counted.timer_registrations),
-            allocations: each(counted.allocations),
-            bytes_kept: counted.bytes_kept,
-        }
-    });
+    let counts = series.case.counts.as_ref().ok();
     MeasuredVariant {
         variant: name(&job.variant),
         clock: if is_control { "none".to_owned() } else { name(&job.clock) },
         ns_per_message: series.ns(),
         overhead: if is_control { None } else { series.overhead(control) },
-        counts,
+        counts: counts.map(|counts| counts_per_message(counts, counts_reads)),
         fired: series.extras.iter().map(|round| round.fired).sum(),
         lateness_ns: distribution(&lateness).filter(|_| fires),
         early: lateness.iter().flat_map(|late| late.iter()).filter(|&&ns| ns < 0).count() as u64,
@@ -266,25 +284,20 @@ fn variant(series: &Series<Case>, control: &Series<Case>, reads_count: bool) -> 
     }
 }
 
-fn warnings(started: &Started, measured: &Measured<Case>) -> Vec<Warning> {
+fn warnings(start: &BenchStart, outcome: &BenchOutcome<Case>) -> Vec<Warning> {
     let mut warnings = Vec::new();
-    if let Some(source) = started.host.clock_source.as_deref().filter(|s| *s != "tsc") {
+    if let Some(source) = start.host.clock_source.as_deref().filter(|s| *s != "tsc") {
         let message = format!("the kernel's clock source is {source}, not tsc");
-        let hint = "where reading the clock is dear, every variant that reads it per message looks dear; compare the \
+        let hint = "if reading the clock is expensive, so is every variant that reads it per message; compare the \
                     cost per read";
         warnings.push(warning("clock-source", message, hint));
     }
-    warnings.extend(started.warnings());
-    if let Some(reason) =
-        measured.groups.iter().flatten().find_map(|series| series.case.counted.as_ref().err())
-    {
-        let hint =
-            "cargo install and cargo build put osjitter-counts beside osjitter; keep them together";
-        warnings.push(warning(
-            "no-counts",
-            format!("what a message asks for was not counted: {reason}"),
-            hint,
-        ));
+    warnings.extend(start.warnings());
+    let mut cases = outcome.groups.iter().flatten().map(|series| &series.case);
+    if let Some(reason) = cases.find_map(|case| case.counts.as_ref().err()) {
+        let message = format!("the operations per message were not counted: {reason}");
+        let hint = "cargo install and cargo build put osjitter-counts next to osjitter; keep them together";
+        warnings.push(warning("no-counts", message, hint));
     }
     warnings
 }
@@ -296,21 +309,21 @@ mod tests {
     use super::*;
 
     #[derive(Parser)]
-    struct Line {
+    struct CommandLine {
         #[command(flatten)]
         args: BenchTimeoutArgs,
     }
 
     fn schedule(args: &[&str]) -> Result<Schedule<Case>, String> {
-        let line =
-            Line::try_parse_from([&["timeout"], args].concat()).map_err(|e| e.to_string())?;
-        line.args.schedule().map_err(|e| e.to_string())
+        let line = CommandLine::try_parse_from([&["timeout"], args].concat());
+        let args = line.map_err(|e| e.to_string())?.args;
+        args.schedule().map_err(|e| e.to_string())
     }
 
     #[test]
-    fn the_default_takes_every_workload_and_ends_within_90_seconds() {
+    fn default_schedule_is_complete_and_short() {
         let default = schedule(&[]).unwrap();
-        for kind in Kind::value_variants() {
+        for kind in WorkloadKind::value_variants() {
             assert!(
                 default.groups.iter().any(|group| id(&group[0].job).starts_with(&name(kind))),
                 "{kind:?}"
@@ -321,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_refused_by_name() {
+    fn invalid_arguments_are_named() {
         let error = |args: &[&str]| schedule(args).err().unwrap();
         let both = |variant, clock| error(&["--variant", variant, "--clock", clock]);
         assert!(
@@ -338,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_alone_takes_the_variants_that_can_have_it() {
+    fn clock_selects_supporting_variants() {
         let tach = schedule(&["--clock", "tach"]).unwrap();
         assert!(
             tach.groups
@@ -348,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn the_control_loop_has_its_old_name_too() {
+    fn baseline_is_alias_of_control() {
         let old = schedule(&["--variant", "baseline"]).unwrap();
         assert!(
             old.groups

@@ -1,26 +1,26 @@
-//! The figures that bench-tokio-timeout published, beside ours.
+//! The figures that bench-tokio-timeout published, for comparison with those measured here.
 
 use cli::align::align;
-use cli::time::format_number as ns;
+use cli::time::format_number;
 use cli::wrap::wrap;
 use files::cost::Costs;
 
-use crate::bench::timeout::file::TimeoutReport;
+use crate::bench::timeout::file::{MeasuredVariant, TimeoutReport};
 
-/// The workload of ours that is bench-tokio-timeout's.
-pub const LIKE_REFERENCE: &str = "channel-multi-thread";
+/// The workload that corresponds to that of bench-tokio-timeout.
+pub const REFERENCE_WORKLOAD: &str = "channel-multi-thread";
 
-/// Whether a workload, by name, is bench-tokio-timeout's.
-pub fn is_like_reference(workload: &str) -> bool {
-    workload == LIKE_REFERENCE
+/// Returns whether the workload with this name corresponds to that of bench-tokio-timeout.
+pub fn is_reference_workload(workload: &str) -> bool {
+    workload == REFERENCE_WORKLOAD
 }
 
 const COLUMNS: [&str; 4] = ["tokio 1.28", "1.28, quanta", "tokio 1.40", "1.40, quanta"];
 
-/// Mean and spread, in nanoseconds a message.
+/// Mean and spread in nanoseconds per message.
 type Figure = (f64, f64);
 
-/// As bench-tokio-timeout published them, all on an AMD Ryzen 7 4800HS.
+/// Figures published by bench-tokio-timeout, all measured on an AMD Ryzen 7 4800HS.
 const PUBLISHED: [(&str, [Option<Figure>; 4]); 5] = [
     (
         "control",
@@ -52,52 +52,57 @@ fn published(variant: &str, column: usize) -> Option<Figure> {
     PUBLISHED.iter().find(|row| row.0 == variant)?.1[column]
 }
 
-/// The published tables and ours, each with its ratio to the control loop of its own column.
-pub fn beside_reference(report: &TimeoutReport, width: usize) -> String {
-    let Some(ours) = report.workloads.iter().find(|w| is_like_reference(&w.name)) else {
+/// Formats the published figures next to the measured ones, each with its ratio to the control loop
+/// of its column.
+pub fn format_comparison(report: &TimeoutReport, width: usize) -> String {
+    let Some(workload) = report.workloads.iter().find(|w| is_reference_workload(&w.name)) else {
         return String::new();
     };
-    let ours_control =
-        ours.results.first().and_then(|r| r.ns_per_message.as_ref()).map_or(f64::NAN, |c| c.p50);
+    let control = workload.results.first().and_then(|r| r.ns_per_message.as_ref());
+    let control_ns = control.map_or(f64::NAN, |costs| costs.p50);
     let mut rows = vec![vec!["variant".to_owned(), "clock".to_owned()]];
     rows[0].extend(COLUMNS.map(str::to_owned));
     rows[0].push("here".to_owned());
-    for result in &ours.results {
-        let cell = |(column, heading): (usize, &&str)| {
-            // Their clock was tokio's, or quanta's in the columns that say so.
-            let is_comparable =
-                matches!(result.clock.as_str(), "none" | "tokio") != heading.contains("quanta");
-            let figure = published(&result.variant, column)
-                .filter(|_| is_comparable || result.variant == "control");
-            let control = published("control", column).map_or(f64::NAN, |(mean, _)| mean);
-            figure.map_or("-".to_owned(), |(mean, spread)| {
-                format!("{mean:.0} ± {spread:.0} ({:.2}x)", mean / control)
-            })
-        };
-        let here = |c: &Costs| format!("{} ({:.2}x)", ns(c.p50), c.p50 / ours_control);
+    for result in &workload.results {
         let mut row = vec![result.variant.clone(), result.clock.clone()];
-        row.extend(COLUMNS.iter().enumerate().map(cell));
-        row.push(result.ns_per_message.as_ref().map_or("-".to_owned(), here));
+        row.extend((0..COLUMNS.len()).map(|column| format_published(result, column)));
+        let measured = |costs: &Costs| {
+            format!("{} ({:.2}x)", format_number(costs.p50), costs.p50 / control_ns)
+        };
+        row.push(result.ns_per_message.as_ref().map_or("-".to_owned(), measured));
         rows.push(row);
     }
+    let legend = wrap(LEGEND, width);
+    let explanation = wrap(&explain_differences(report), width);
+    format!("\n{legend}{}\n{explanation}", align(&rows, 2))
+}
+
+/// Formats a published figure, or `-` if there is none for the variant and the clock of the result.
+fn format_published(result: &MeasuredVariant, column: usize) -> String {
+    // The published clock was quanta's in the columns that name it, and tokio's in the others.
+    let is_comparable =
+        matches!(result.clock.as_str(), "none" | "tokio") != COLUMNS[column].contains("quanta");
+    let figure =
+        published(&result.variant, column).filter(|_| is_comparable || result.variant == "control");
+    let control = published("control", column).map_or(f64::NAN, |(mean, _)| mean);
+    figure.map_or("-".to_owned(), |(mean, spread)| {
+        format!("{mean:.0} ± {spread:.0} ({:.2}x)", mean / control)
+    })
+}
+
+const LEGEND: &str = "bench-tokio-timeout (AMD Ryzen 7 4800HS), mean ± spread in ns per message; here the median; in brackets the ratio \
+     to the control loop of the same column. A row with the clock tach is next to the figures with quanta: both read a \
+     counter instead of the system clock.";
+
+fn explain_differences(report: &TimeoutReport) -> String {
     let clock = report.clocks.first();
     let read = clock.map_or("unknown".to_owned(), |c| format!("{:.0} ns", c.ns_per_read));
-    let above = wrap(
-        "bench-tokio-timeout (AMD Ryzen 7 4800HS), mean ± spread in ns a message; here the median; in brackets the ratio \
-         to the control loop of the same column. A row with the clock tach stands beside their quanta: a counter read in \
-         place of a system clock.",
-        width,
-    );
-    let why = wrap(
-        &format!(
-            "Why they differ: the first table was taken with a slow clock source, where one reading cost about a \
-             microsecond, and a timeout reads the clock once or twice a message; their second, on the same CPU with the \
-             counter as clock source, shows what is left. Here a reading costs {read}. Most of every figure, the \
-             control loop included, is the hand-off between two tasks."
-        ),
-        width,
-    );
-    format!("\n{above}{}\n{why}", align(&rows, 2))
+    format!(
+        "Why they differ: the first published table was measured with a slow clock source, with which a reading cost about a \
+         microsecond, and a timeout reads the clock once or twice per message. The second one, on the same CPU with the \
+         counter as clock source, shows the remaining cost. Here a reading costs {read}. Most of every figure, that of the \
+         control loop included, is the hand-off between two tasks."
+    )
 }
 
 #[cfg(test)]
@@ -105,11 +110,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ratios_of_the_published_tables_are_computed_from_their_own_control_loop() {
+    fn published_ratios_are_relative_to_control() {
         let ratio = |variant: &str, to: &str| {
             published(variant, 0).unwrap().0 / published(to, 0).unwrap().0
         };
-        // Their text says up to seven times; their table says five.
+        // The published text claims up to seven times, but the published table shows five.
         assert_eq!(format!("{:.1}", ratio("sleep", "control")), "5.0");
         assert_eq!(format!("{:.3}", ratio("timeout", "reused-sleep")), "1.076");
     }

@@ -1,4 +1,4 @@
-//! The report in words and tables.
+//! Formats the report as tables.
 
 use std::time::Duration;
 
@@ -12,20 +12,20 @@ use files::cost::{Overhead, Verdict};
 use crate::bench::file::{BenchFile, markdown_footer, table_footer};
 use crate::bench::timeout::file::{MeasuredVariant, MeasuredWorkload, TimeoutReport};
 use crate::bench::timeout::picture;
-use crate::bench::timeout::reference::beside_reference;
+use crate::bench::timeout::reference::format_comparison;
 use crate::picture::canvas::Picture;
 
-/// Width that every line keeps to.
+/// Maximum width of a line.
 const WIDTH: usize = 80;
 
 impl BenchFile for TimeoutReport {
-    /// One table for each workload, under what all figures have beside them: versions, clocks and
-    /// their cost.
+    /// Formats one table per workload, below a heading with the versions and the cost of the
+    /// clocks.
     fn table(&self, reference: bool) -> String {
         let mut text: String = heading(self).into_iter().map(|line| line + "\n").collect();
         for workload in &self.workloads {
             text += &format!("\n{}\n{}", title(workload), align(&rows(workload), 2));
-            if is_fired(workload) {
+            if has_fired(workload) {
                 text += &format!("\n{}", align(&fired_rows(workload), 2));
             }
             strays(workload).iter().for_each(|stray| text += &format!("{stray}\n"));
@@ -35,7 +35,7 @@ impl BenchFile for TimeoutReport {
             wrap(NOTE, WIDTH),
             table_footer(&self.warnings, self.partial, WIDTH)
         );
-        if reference { text + &beside_reference(self, WIDTH) } else { text }
+        if reference { text + &format_comparison(self, WIDTH) } else { text }
     }
 
     fn markdown(&self) -> String {
@@ -47,7 +47,7 @@ impl BenchFile for TimeoutReport {
                 escape_cell(&title(workload)),
                 format_table(&rows(workload), 2)
             );
-            if is_fired(workload) {
+            if has_fired(workload) {
                 text += &format!("\n{}", format_table(&fired_rows(workload), 2));
             }
             strays(workload)
@@ -58,7 +58,7 @@ impl BenchFile for TimeoutReport {
     }
 
     fn pictures(&self) -> Vec<Picture> {
-        picture::pictures(self)
+        picture::draw_pictures(self)
     }
 
     fn is_partial(&self) -> bool {
@@ -66,13 +66,13 @@ impl BenchFile for TimeoutReport {
     }
 }
 
-/// What the columns mean.
+/// The meaning of the columns.
 const NOTE: &str = "overhead: median over rounds of the difference to the control loop in the same round, with its 95 % \
-                    confidence interval; = where that holds zero. reads, made, regs, allocs: clock readings of the \
-                    process, timers made, timers registered or reset, and allocations, for each message, counted in \
-                    a run that is not timed; no column where nothing was allocated.";
+                    confidence interval; = if that includes zero. reads, made, regs, allocs: clock readings of the \
+                    process, timers created, timers registered or reset, and allocations, per message, counted in \
+                    a run that is not timed; there is no column allocs if nothing was allocated.";
 
-/// Versions, seed, and the clocks with their cost; a line each.
+/// Returns the versions and the seed, and the clocks with their cost, one per line.
 fn heading(report: &TimeoutReport) -> Vec<String> {
     let host = &report.host;
     let tokio = host.versions.get("tokio").map_or("unknown", String::as_str);
@@ -82,11 +82,11 @@ fn heading(report: &TimeoutReport) -> Vec<String> {
     let clocks = report
         .clocks
         .iter()
-        .map(|c| format!("clock {}: {:.1} ns a reading, {}", c.name, c.ns_per_read, c.source));
+        .map(|c| format!("clock {}: {:.1} ns per reading, {}", c.name, c.ns_per_read, c.source));
     std::iter::once(first).chain(clocks).collect()
 }
 
-/// What a workload is.
+/// Returns the name of a workload, with the length of the timeout and the runtime.
 fn title(workload: &MeasuredWorkload) -> String {
     let length = units::format_exact_duration(Duration::from_nanos(workload.length_ns));
     format!("{}, timeout {length}, {}", workload.name, workload.runtime)
@@ -95,32 +95,29 @@ fn title(workload: &MeasuredWorkload) -> String {
 const COLUMNS: [&str; 8] =
     ["variant", "clock", "per message", "overhead", "%", "reads", "made", "regs"];
 
-/// Least allocations for each message that two digits show.
+/// Minimum number of allocations per message that two digits show.
 const MIN_SHOWN: f64 = 0.005;
 
-/// Costs and counts of each variant, under a heading; two columns of names, the others numbers.
+/// Returns a heading, and the costs and counts of each variant: two columns of names, then numbers.
 fn rows(workload: &MeasuredWorkload) -> Vec<Vec<String>> {
     let mut rows = vec![COLUMNS.map(str::to_owned).to_vec()];
     rows.extend(workload.results.iter().map(row));
     let allocations = |result: &MeasuredVariant| result.counts.as_ref().map(|c| c.allocations);
     if workload.results.iter().filter_map(allocations).any(|n| n >= MIN_SHOWN) {
-        let cells = workload
-            .results
-            .iter()
-            .map(|r| allocations(r).map_or("-".to_owned(), |n| format!("{n:.2}")));
-        rows.iter_mut()
-            .zip(std::iter::once("allocs".to_owned()).chain(cells))
-            .for_each(|(row, cell)| row.push(cell));
+        rows[0].push("allocs".to_owned());
+        for (row, result) in rows[1..].iter_mut().zip(&workload.results) {
+            row.push(allocations(result).map_or("-".to_owned(), |n| format!("{n:.2}")));
+        }
     }
     rows
 }
 
-/// Whether messages were left out so that timeouts fire.
-fn is_fired(workload: &MeasuredWorkload) -> bool {
+/// Returns whether messages were left out so that timeouts fire.
+fn has_fired(workload: &MeasuredWorkload) -> bool {
     workload.results.iter().any(|r| r.lateness_ns.is_some())
 }
 
-/// How late the timeouts of each variant fired, under a heading.
+/// Returns a heading, and the lateness of the fired timeouts of each variant.
 fn fired_rows(workload: &MeasuredWorkload) -> Vec<Vec<String>> {
     let mut rows = vec![
         ["variant", "clock", "fired", "late p50", "late max", "early"].map(str::to_owned).to_vec(),
@@ -139,9 +136,9 @@ fn fired_rows(workload: &MeasuredWorkload) -> Vec<Vec<String>> {
     rows
 }
 
-/// Timeouts that fired although every message came.
+/// Lists the variants whose timeouts fired although every message came.
 fn strays(workload: &MeasuredWorkload) -> Vec<String> {
-    let fired = workload.results.iter().filter(|r| !is_fired(workload) && r.fired > 0);
+    let fired = workload.results.iter().filter(|r| !has_fired(workload) && r.fired > 0);
     let plural = |n: u64| if n == 1 { "timeout" } else { "timeouts" };
     fired
         .map(|r| format!("{} ({}): {} {} fired", r.variant, r.clock, r.fired, plural(r.fired)))
@@ -151,31 +148,30 @@ fn strays(workload: &MeasuredWorkload) -> Vec<String> {
 fn row(result: &MeasuredVariant) -> Vec<String> {
     let dash = || "-".to_owned();
     let counts = result.counts.as_ref();
-    let count = |of: Option<f64>| of.map_or_else(dash, |n| format!("{n:.2}"));
+    let count = |value: Option<f64>| value.map_or_else(dash, |n| format!("{n:.2}"));
     vec![
         result.variant.clone(),
         result.clock.clone(),
         result.ns_per_message.as_ref().map_or_else(dash, |c| format_fractional_time(c.p50)),
-        result.overhead.as_ref().map_or_else(dash, overhead),
-        result.overhead.as_ref().map_or_else(dash, percent),
+        result.overhead.as_ref().map_or_else(dash, format_overhead),
+        result.overhead.as_ref().map_or_else(dash, format_percent),
         count(counts.and_then(|c| c.clock_reads)),
         count(counts.map(|c| c.timers_made)),
         count(counts.map(|c| c.timer_registrations)),
     ]
 }
 
-fn overhead(overhead: &Overhead) -> String {
+fn format_overhead(overhead: &Overhead) -> String {
     let sign = if overhead.verdict == Verdict::NoDifference { "= " } else { "" };
-    let interval = overhead
-        .ns_ci95
-        .map_or(String::new(), |ci| format!(" {}", format_fractional_interval(ci[0], ci[1])));
-    format!("{sign}{}{interval}", signed(overhead.ns))
+    let interval =
+        overhead.ns_ci95.map_or(String::new(), |ci| format!(" {}", format_fractional_interval(ci[0], ci[1])));
+    format!("{sign}{}{interval}", format_signed(overhead.ns))
 }
 
-/// No ratio to a control loop that costs next to nothing: it would say how empty an empty loop is.
+/// Maximum percentage to show: a ratio to a control loop that costs almost nothing is meaningless.
 const MAX_PERCENT: f64 = 1_000.0;
 
-fn percent(overhead: &Overhead) -> String {
+fn format_percent(overhead: &Overhead) -> String {
     match overhead.percent {
         p if p.abs() > MAX_PERCENT => "-".to_owned(),
         p if p.abs() >= 100.0 => format!("{p:+.0}"),
@@ -183,7 +179,7 @@ fn percent(overhead: &Overhead) -> String {
     }
 }
 
-fn signed(value: f64) -> String {
+fn format_signed(value: f64) -> String {
     let digits = format_fractional_time(value.abs());
     if value < 0.0 { format!("-{digits}") } else { format!("+{digits}") }
 }
@@ -193,12 +189,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_overhead_says_what_its_interval_says() {
+    fn overhead_text_shows_interval() {
         let control = vec![100.0; 20];
-        let of = |rounds: &[f64]| overhead(&Overhead::from_rounds(&control, rounds).unwrap());
-        assert_eq!(of(&[104.25; 20]), "+4.25 ns [4.25, 4.25 ns]");
+        let text =
+            |rounds: &[f64]| format_overhead(&Overhead::from_rounds(&control, rounds).unwrap());
+        assert_eq!(text(&[104.25; 20]), "+4.25 ns [4.25, 4.25 ns]");
         let noise: Vec<f64> = (0..20).map(|r| 99.0 + f64::from(r % 3)).collect();
-        assert_eq!(of(&noise), "= +0.00 ns [-1.00, 1.00 ns]");
-        assert_eq!(of(&[99.0; 3]), "-1.00 ns");
+        assert_eq!(text(&noise), "= +0.00 ns [-1.00, 1.00 ns]");
+        assert_eq!(text(&[99.0; 3]), "-1.00 ns");
     }
 }

@@ -1,6 +1,6 @@
-//! `osjitter bench clock` from outside.
+//! `osjitter bench clock`.
 
-use super::{again, list, refused, same_pictures, text, valid};
+use super::{assert_same_pictures, assert_usage_errors, list, parse_valid, show, text};
 use crate::osjitter::Osjitter;
 
 fn bench(arguments: &[&str]) -> Osjitter {
@@ -9,22 +9,22 @@ fn bench(arguments: &[&str]) -> Osjitter {
 }
 
 #[test]
-fn the_table_the_file_and_the_picture_tell_of_the_same_clocks() {
+fn outputs_contain_same_clocks() {
     let ran = bench(&["--threads", "1", "--threads", "2"]).out("").run().exits(0);
     assert!(ran.stderr.is_empty(), "{}", ran.stderr);
     let table = &ran.stdout;
     let (file, written) = (ran.path("clock.json"), ran.file("clock.json"));
     assert_eq!(
-        (again(&file, &[]), again(&file, &["--format", "json"])),
+        (show(&file, &[]), show(&file, &["--format", "json"])),
         (table.clone(), written.clone())
     );
-    assert!(again(&file, &["--format", "markdown"]).contains("| clock |"));
-    same_pictures(&file);
-    let json = valid(&written);
+    assert!(show(&file, &["--format", "markdown"]).contains("| clock |"));
+    assert_same_pictures(&file);
+    let json = parse_valid(&written);
     let svg = ran.file("clock.svg");
     assert_eq!((text(&json["schema"]), text(&json["bench"])), ("osjitter.bench/1", "clock"));
     let costs = list(&json["costs"]);
-    assert!(costs.len() >= 10, "five clocks at least, on one thread and on two");
+    assert!(costs.len() >= 10, "expected at least five clocks, each with one and two threads");
     for cost in costs {
         let clock = text(&cost["clock"]);
         assert!(table.contains(clock) && svg.contains(clock), "{clock}");
@@ -44,26 +44,22 @@ fn the_table_the_file_and_the_picture_tell_of_the_same_clocks() {
         assert!(!strict || order["violations"] == 0, "{order}");
     }
     assert_eq!(json["absurd"]["absurd"], 0);
-    assert!(json["drift"][0]["span_ns"].as_u64().unwrap() >= 2_000_000, "never shorter than asked");
+    assert!(json["drift"][0]["span_ns"].as_u64().unwrap() >= 2_000_000);
 }
 
 #[test]
-fn each_format_goes_to_standard_output_alone() {
+fn formats_are_printed_to_stdout() {
     let json = bench(&["--threads", "1", "--format", "json", "--load"]).run().exits(0);
-    assert_eq!(valid(&json.stdout)["drift"][0]["loaded"], true);
-    for (format, starts) in [("markdown", "### Clocks"), ("svg", "<svg")] {
+    assert_eq!(parse_valid(&json.stdout)["drift"][0]["loaded"], true);
+    for (format, start) in [("markdown", "### Clocks"), ("svg", "<svg")] {
         let ran = bench(&["--threads", "1", "--format", format]).run().exits(0);
-        assert!(
-            ran.stderr.is_empty() && ran.stdout.starts_with(starts),
-            "{format}: {}",
-            ran.stdout
-        );
+        assert!(ran.stderr.is_empty() && ran.stdout.starts_with(start), "{format}: {}", ran.stdout);
     }
 }
 
 #[test]
-fn bad_usage_is_refused_before_anything_is_measured() {
-    refused(
+fn invalid_arguments_exit_with_2() {
+    assert_usage_errors(
         "clock",
         &[
             (&["--threads", "0"], "--threads"),

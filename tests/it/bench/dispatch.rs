@@ -1,6 +1,6 @@
-//! `osjitter bench dispatch` from outside: what it writes, that it adds up, and what it refuses.
+//! `osjitter bench dispatch`.
 
-use super::{again, list, refused, same_pictures, text, valid};
+use super::{assert_same_pictures, assert_usage_errors, list, parse_valid, show, text};
 use crate::osjitter::Osjitter;
 
 fn bench(args: &[&str]) -> Osjitter {
@@ -8,14 +8,14 @@ fn bench(args: &[&str]) -> Osjitter {
 }
 
 #[test]
-fn every_operation_is_measured_and_the_report_is_valid() {
+fn report_contains_every_operation() {
     let ran = bench(&["--quick", "--rounds", "6", "--round-time", "1ms", "--seed", "7"])
         .out("")
         .run()
         .exits(0);
     assert!(ran.stderr.contains("6 rounds: about"), "{}", ran.stderr);
     let (file, json) = (ran.path("dispatch.json"), ran.file("dispatch.json"));
-    let report = valid(&json);
+    let report = parse_valid(&json);
     assert!(
         report["partial"] == false && report["plan"]["seed"] == 7 && report["plan"]["rounds"] == 6
     );
@@ -24,11 +24,11 @@ fn every_operation_is_measured_and_the_report_is_valid() {
     let (table, markdown, picture) =
         (&ran.stdout, ran.file("dispatch.md"), ran.file("dispatch.svg"));
     assert_eq!(
-        (again(&file, &[]), again(&file, &["--format", "markdown"])),
+        (show(&file, &[]), show(&file, &["--format", "markdown"])),
         (table.clone(), markdown.clone())
     );
-    assert_eq!(again(&file, &["--format", "json"]), json);
-    same_pictures(&file);
+    assert_eq!(show(&file, &["--format", "json"]), json);
+    assert_same_pictures(&file);
     let listed = bench(&["--list"]).run().exits(0).stdout;
     let operations = list(&report["operations"]);
     for operation in operations {
@@ -45,13 +45,13 @@ fn every_operation_is_measured_and_the_report_is_valid() {
         for result in results {
             assert_eq!(list(&result["rounds"]).len(), 6, "{name}");
             let per_round = result["ns"]["batches"].as_u64().unwrap() / 6;
-            // Events are as many as there is time for.
-            let is_whole = if operation["by_event"] == true {
+            // The number of events depends on the time that they need.
+            let is_complete = if operation["by_event"] == true {
                 per_round >= 6
             } else {
                 report["plan"]["batches"] == per_round
             };
-            assert!(is_whole, "{name}");
+            assert!(is_complete, "{name}");
             let ns = |key: &str| result["ns"][key].as_f64().unwrap();
             assert!(
                 0.0 < ns("min") && ns("min") <= ns("p50") && ns("p50") <= ns("max"),
@@ -72,10 +72,10 @@ fn every_operation_is_measured_and_the_report_is_valid() {
 }
 
 #[test]
-fn each_format_goes_to_standard_output_alone() {
+fn formats_are_printed_to_stdout() {
     let quick =
         ["--quick", "--rounds", "1", "--round-time", "1ms", "--operation", "channel-*", "--quiet"];
-    for (format, starts) in [
+    for (format, start) in [
         ("json", "{\"schema\":\"osjitter.bench/1\""),
         ("markdown", "### Dispatch"),
         ("svg", "<svg"),
@@ -83,19 +83,19 @@ fn each_format_goes_to_standard_output_alone() {
     ] {
         let ran = bench(&quick).args(["--format", format]).run().exits(0);
         assert!(ran.stderr.is_empty(), "{format}: {}", ran.stderr);
-        let said = ran.stdout;
+        let stdout = ran.stdout;
         assert!(
-            said.starts_with(starts)
-                && said.contains("channel-spsc")
-                && !said.contains("self-wake"),
-            "{said}"
+            stdout.starts_with(start)
+                && stdout.contains("channel-spsc")
+                && !stdout.contains("self-wake"),
+            "{stdout}"
         );
     }
 }
 
 #[test]
-fn what_cannot_be_exits_2_and_says_why() {
-    refused(
+fn invalid_arguments_exit_with_2() {
+    assert_usage_errors(
         "dispatch",
         &[
             (&["--operation", "teleport"], "there are dispatch, self-wake"),
@@ -113,10 +113,10 @@ fn what_cannot_be_exits_2_and_says_why() {
 
 #[cfg(unix)]
 #[test]
-fn an_interrupt_writes_what_was_measured_and_exits_4() {
+fn interrupt_leaves_partial_report() {
     let ran =
         bench(&["--operation", "self-wake", "--rounds", "10000", "--round-time", "1ms"]).out("");
-    let report = valid(&ran.interrupt_at("rounds: about").exits(4).file("dispatch.json"));
+    let report = parse_valid(&ran.interrupt_at("rounds: about").exits(4).file("dispatch.json"));
     let results = list(&report["operations"][0]["results"]);
     assert!(report["partial"] == true && results.iter().all(|r| list(&r["rounds"]).len() < 10_000));
 }

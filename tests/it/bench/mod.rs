@@ -1,4 +1,4 @@
-//! `osjitter bench` from outside.
+//! `osjitter bench`: reports, formats and errors.
 
 mod clock;
 mod dispatch;
@@ -11,29 +11,30 @@ use serde_json::Value;
 use crate::osjitter::Osjitter;
 use crate::schema;
 
-/// What `osjitter report` makes of the file of a bench.
-fn again(file: &Path, more: &[&str]) -> String {
-    Osjitter::new(["report"]).args([file]).args(more).run().exits(0).stdout
+/// Returns the output of `osjitter report` for the file of a bench.
+fn show(file: &Path, args: &[&str]) -> String {
+    Osjitter::new(["report"]).args([file]).args(args).run().exits(0).stdout
 }
 
-/// Every picture beside the file is made again, to the byte.
-fn same_pictures(file: &Path) {
+/// Checks that `osjitter report` draws every picture next to the file again, byte for byte.
+#[track_caller]
+fn assert_same_pictures(file: &Path) {
     let directory = file.parent().unwrap();
-    let new = directory.join("again");
-    again(file, &["--format", "svg", "--out", new.to_str().unwrap()]);
+    let new = directory.join("redrawn");
+    show(file, &["--format", "svg", "--out", new.to_str().unwrap()]);
     let mut pictures = 0;
     for entry in std::fs::read_dir(directory).unwrap().map(|e| e.unwrap().path()) {
         if entry.extension().is_some_and(|e| e == "svg") {
-            let made = std::fs::read(new.join(entry.file_name().unwrap())).unwrap();
-            assert_eq!(made, std::fs::read(&entry).unwrap(), "{}", entry.display());
+            let redrawn = std::fs::read(new.join(entry.file_name().unwrap())).unwrap();
+            assert_eq!(redrawn, std::fs::read(&entry).unwrap(), "{}", entry.display());
             pictures += 1;
         }
     }
     assert!(pictures > 0 && std::fs::read_dir(&new).unwrap().count() == pictures);
 }
 
-/// The report in a file, which is as its published schema says.
-fn valid(json: &str) -> Value {
+/// Parses a report and validates it against its published schema.
+fn parse_valid(json: &str) -> Value {
     let report: Value = serde_json::from_str(json).unwrap();
     schema::valid(json, &format!("bench.1.{}", text(&report["bench"])))
 }
@@ -46,10 +47,12 @@ fn text(value: &Value) -> &str {
     value.as_str().unwrap()
 }
 
-/// Each line of arguments exits 2, says why, and prints nothing else.
-fn refused(command: &str, lines: &[(&[&str], &str)]) {
-    for (args, says) in lines {
+/// Checks that each line of arguments exits with 2 and its message on stderr, and prints nothing to
+/// stdout.
+#[track_caller]
+fn assert_usage_errors(command: &str, lines: &[(&[&str], &str)]) {
+    for (args, message) in lines {
         let ran = Osjitter::new(["bench", command]).args(*args).run().exits(2);
-        assert!(ran.stdout.is_empty() && ran.stderr.contains(says), "{args:?}: {}", ran.stderr);
+        assert!(ran.stdout.is_empty() && ran.stderr.contains(message), "{args:?}: {}", ran.stderr);
     }
 }

@@ -1,4 +1,4 @@
-//! Allocations of the process, counted.
+//! Counts the allocations of the process.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -6,16 +6,16 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 static COUNT: AtomicU64 = AtomicU64::new(0);
 static BYTES: AtomicI64 = AtomicI64::new(0);
 
-/// The system's allocator, and two counters.
-struct Counted;
+/// The system's allocator with two counters.
+struct CountingAllocator;
 
 #[global_allocator]
-static ALLOCATOR: Counted = Counted;
+static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 // SAFETY: both calls are passed on unchanged to the system's allocator, which keeps the contract;
 // counting neither allocates nor unwinds. The other methods' defaults are made of these two, and so
 // are counted as well.
-unsafe impl GlobalAlloc for Counted {
+unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         COUNT.fetch_add(1, Ordering::Relaxed);
         // A layout's size fits an isize.
@@ -31,7 +31,7 @@ unsafe impl GlobalAlloc for Counted {
     }
 }
 
-/// Allocations so far, and bytes that are allocated.
-pub fn so_far() -> (u64, i64) {
+/// Returns the number of allocations so far, and the number of allocated bytes.
+pub fn counts() -> (u64, i64) {
     (COUNT.load(Ordering::Relaxed), BYTES.load(Ordering::Relaxed))
 }

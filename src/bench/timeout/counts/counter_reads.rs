@@ -1,9 +1,9 @@
-//! How often the CPU counter is read, by anybody: the instruction is made to trap, counted, carried
-//! out, and stepped over.
+//! Counts readings of the CPU counter by any code of a thread.
 //!
-//! Where the kernel's clock source is the counter, every reading of a clock is one of the counter,
-//! so this counts clock readings inside other libraries without changing them. Linux on `x86_64`
-//! only; `None` elsewhere.
+//! The instruction is made to trap; the signal handler counts it, executes it, and skips it. If the
+//! kernel's clock source is the counter, every clock reading is a reading of the counter, so this
+//! counts the clock readings of other libraries without changing them. It works on Linux with
+//! `x86_64` only; on other platforms [`TscTrap::start`] returns `None`.
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod imp {
@@ -63,15 +63,15 @@ mod imp {
             if is_rdtscp { RDTSCP.len() } else { RDTSC.len() } as i64;
     }
 
-    /// While this lives, reads of this thread, and of threads it starts, are counted.
-    pub struct Counter(());
+    /// A guard that counts the readings of this thread, and of the threads that it starts.
+    pub struct TscTrap(());
 
-    impl Counter {
+    impl TscTrap {
         pub fn start() -> Option<Self> {
             // SAFETY: an all-zero sigaction is valid: no flags, an empty mask.
             let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
             action.sa_sigaction = on_trap as *const () as usize;
-            // On the alternate stack where there is one, like the handler this one stands in for.
+            // On the alternate stack if there is one, like the handler that this one replaces.
             action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
             // SAFETY: the pointer is to a whole structure of ours; the handler is
             // async-signal-safe: an atomic addition, two system calls, and the registers of its own
@@ -82,12 +82,12 @@ mod imp {
             (installed && set_trapping(true)).then_some(Self(()))
         }
 
-        pub fn so_far() -> u64 {
+        pub fn read_count() -> u64 {
             READS.load(Ordering::Relaxed)
         }
     }
 
-    impl Drop for Counter {
+    impl Drop for TscTrap {
         fn drop(&mut self) {
             set_trapping(false);
         }
@@ -96,32 +96,32 @@ mod imp {
 
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
 mod imp {
-    /// There is none here.
-    pub struct Counter;
+    /// The guard on platforms without a counter that traps; it is never created.
+    pub struct TscTrap;
 
-    impl Counter {
+    impl TscTrap {
         pub fn start() -> Option<Self> {
             None
         }
 
-        pub fn so_far() -> u64 {
+        pub fn read_count() -> u64 {
             0
         }
     }
 }
 
-pub use imp::Counter;
+pub use imp::TscTrap;
 
 #[cfg(all(test, target_os = "linux", target_arch = "x86_64"))]
 mod tests {
-    use super::Counter;
+    use super::TscTrap;
 
     #[test]
-    fn every_reading_of_the_counter_is_counted_and_returns_the_counter() {
-        // In a thread of its own: others are not to trap.
-        let counted = std::thread::spawn(|| {
-            let counter = Counter::start()?;
-            let before = Counter::so_far();
+    fn counter_reads_are_counted() {
+        // A separate thread, because the trap affects the whole thread.
+        let thread = std::thread::spawn(|| {
+            let counter = TscTrap::start()?;
+            let before = TscTrap::read_count();
             let mut last = 0;
             for _ in 0..10 {
                 // SAFETY: every x86_64 has the instruction.
@@ -129,13 +129,13 @@ mod tests {
                 assert!(now > last);
                 last = now;
             }
-            let reads = Counter::so_far() - before;
+            let reads = TscTrap::read_count() - before;
             drop(counter);
             // SAFETY: as above.
             assert!(unsafe { std::arch::x86_64::_rdtsc() } > last);
             Some(reads)
         });
-        // `None` where a sandbox forbids it.
-        assert!(matches!(counted.join().unwrap(), None | Some(10..)));
+        // `None` if a sandbox forbids it.
+        assert!(matches!(thread.join().unwrap(), None | Some(10..)));
     }
 }

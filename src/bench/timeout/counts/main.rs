@@ -1,6 +1,8 @@
-//! `osjitter-counts`: what a message asks of clocks, timers and the allocator. An allocator that
-//! counts and an instruction that traps are no part of a program that measures:
-//! `osjitter bench timeout` starts this one beside it, and writes a job on each line.
+//! `osjitter-counts` counts the clock readings, timer operations and allocations per message.
+//!
+//! It is a separate program because a counting allocator and a trapping instruction would distort
+//! measurements. `osjitter bench timeout` starts it, writes a job to its stdin on each line, and
+//! reads the counts from its stdout.
 #![deny(unsafe_code)]
 #![allow(missing_docs, missing_debug_implementations, unreachable_pub)]
 
@@ -15,91 +17,94 @@ use std::time::Duration;
 
 use benchloops::timeouts::loops::{Job, Meter, Workload};
 use benchloops::timeouts::operation_counts::OperationCounts;
-use counter_reads::Counter;
-use tally::Counting;
+use counter_reads::TscTrap;
+use tally::TimerTally;
 
 fn main() -> io::Result<()> {
     if io::stdin().is_terminal() {
         return Err(io::Error::other(
-            "osjitter bench timeout starts this program, and writes a job on each line",
+            "this program is started by osjitter bench timeout, which writes jobs to its stdin",
         ));
     }
-    grow_old();
+    age_process();
     for job in io::stdin().lines() {
-        let counted = count(serde_json::from_str(&job?)?)?;
-        let mut answer = serde_json::to_vec(&counted)?;
-        answer.push(b'\n');
-        io::stdout().write_all(&answer)?;
+        let counts = count(serde_json::from_str(&job?)?)?;
+        let mut line = serde_json::to_vec(&counts)?;
+        line.push(b'\n');
+        io::stdout().write_all(&line)?;
     }
     Ok(())
 }
 
-/// Conversions of `tach` read its anchors anew each time the process has doubled its age, which is
-/// no message's doing.
+/// Lets the process get older.
+///
+/// `tach` reads its anchors again whenever the age of the process has doubled. Such readings are
+/// not caused by messages, so they should become rare before anything is counted.
 #[allow(clippy::disallowed_methods, reason = "time has to pass")]
-fn grow_old() {
-    let born = tach::Instant::now();
-    let _ = born.elapsed();
+fn age_process() {
+    let start = tach::Instant::now();
+    let _ = start.elapsed();
     std::thread::sleep(Duration::from_millis(100));
-    let _ = born.elapsed();
+    let _ = start.elapsed();
 }
 
+/// Runs a job and counts its operations.
 fn count(job: Job) -> io::Result<OperationCounts> {
     const MESSAGES: u64 = 2_000;
-    /// Each of these waits lasts until timeouts expire, which takes milliseconds.
+    /// Maximum number of waits until timeouts expire, which need milliseconds each.
     const MAX_WAITS: u64 = 5;
     let messages = match job.workload {
         Workload::Fire(messages @ 1..) => MESSAGES.min(messages * MAX_WAITS),
         Workload::Expired(timers) => MESSAGES.min(timers as u64 * MAX_WAITS),
         _ => MESSAGES,
     };
-    let is_alone = job.workload.workers().is_none();
-    // Before the runtime, whose threads inherit the trap; where the loop's thread is the only one,
-    // it comes after the warm-up, because set-up is slow while every reading traps.
-    let trap = if is_alone { None } else { Counter::start() };
-    let probe = Probe {
+    let is_single_threaded = job.workload.workers().is_none();
+    // The threads of a runtime inherit the trap, so it is set before. With a single thread it is
+    // set after the warm-up, because set-up is slow while every reading traps.
+    let trap = if is_single_threaded { None } else { TscTrap::start() };
+    let meter = CountMeter {
         messages,
-        is_alone,
-        reads_count: trap.is_some(),
+        is_single_threaded,
+        counts_reads: trap.is_some(),
         trap: None,
         start: None,
-        counted: None,
+        counts: None,
     };
-    let probe = job.run::<Counting, _>(probe)?;
+    let meter = job.run::<TimerTally, _>(meter)?;
     drop(trap);
-    probe.counted.ok_or_else(|| io::Error::other("the loop ended early"))
+    meter.counts.ok_or_else(|| io::Error::other("the loop ended early"))
 }
 
 /// Counts from the end of the warm-up to the end of the one batch after it.
-struct Probe {
+struct CountMeter {
     messages: u64,
-    is_alone: bool,
+    is_single_threaded: bool,
     /// Whether the counter could be made to trap.
-    reads_count: bool,
-    trap: Option<Counter>,
-    start: Option<SoFar>,
-    counted: Option<OperationCounts>,
+    counts_reads: bool,
+    trap: Option<TscTrap>,
+    start: Option<CounterValues>,
+    counts: Option<OperationCounts>,
 }
 
-/// All counters at once.
+/// The values of all counters at one time.
 #[derive(Clone, Copy)]
-struct SoFar {
+struct CounterValues {
     timers: (u64, u64),
     allocations: (u64, i64),
     reads: u64,
 }
 
-impl SoFar {
+impl CounterValues {
     fn now() -> Self {
         Self {
-            timers: Counting::so_far(),
-            allocations: allocations::so_far(),
-            reads: Counter::so_far(),
+            timers: TimerTally::counts(),
+            allocations: allocations::counts(),
+            reads: TscTrap::read_count(),
         }
     }
 }
 
-impl Meter for Probe {
+impl Meter for CountMeter {
     fn batches(&self) -> u64 {
         1
     }
@@ -109,19 +114,19 @@ impl Meter for Probe {
     }
 
     fn record_batch(&mut self, _: u64, _: Duration) {
-        let now = SoFar::now();
+        let now = CounterValues::now();
         let Some(start) = self.start else {
-            if self.is_alone {
-                self.trap = Counter::start();
-                self.reads_count = self.trap.is_some();
+            if self.is_single_threaded {
+                self.trap = TscTrap::start();
+                self.counts_reads = self.trap.is_some();
             }
-            self.start = Some(SoFar::now());
+            self.start = Some(CounterValues::now());
             return;
         };
         self.trap = None;
-        self.counted = Some(OperationCounts {
+        self.counts = Some(OperationCounts {
             messages: self.messages,
-            counter_reads: self.reads_count.then_some(now.reads - start.reads),
+            counter_reads: self.counts_reads.then_some(now.reads - start.reads),
             timers_made: now.timers.0 - start.timers.0,
             timer_registrations: now.timers.1 - start.timers.1,
             allocations: now.allocations.0 - start.allocations.0,
@@ -150,22 +155,22 @@ mod tests {
     }
 
     #[test]
-    fn a_combination_is_there_or_refused_with_a_reason() {
-        struct Found;
-        impl Visitor for Found {
+    fn missing_guards_have_rejection_reasons() {
+        struct NoVisitor;
+        impl Visitor for NoVisitor {
             type Output = ();
             fn visit<G: Guard>(self) {}
         }
         for (variant, clock) in combinations() {
-            let found = visit_guard::<Counting, _>(variant, clock, Found).is_some();
-            assert_eq!(found, variant.rejection_reason(clock).is_none(), "{variant:?} {clock:?}");
+            let exists = visit_guard::<TimerTally, _>(variant, clock, NoVisitor).is_some();
+            assert_eq!(exists, variant.rejection_reason(clock).is_none(), "{variant:?} {clock:?}");
         }
     }
 
     #[test]
-    fn every_variant_that_fires_does_so_never_early_and_lets_a_message_through() {
-        struct Fires;
-        impl Visitor for Fires {
+    fn guards_never_fire_early() {
+        struct FireVisitor;
+        impl Visitor for FireVisitor {
             type Output = ();
             #[allow(clippy::disallowed_methods, reason = "the oracle is the OS clock")]
             fn visit<G: Guard>(self) {
@@ -194,9 +199,9 @@ mod tests {
             }
         }
         for (variant, clock) in combinations() {
-            visit_guard::<Counting, _>(variant, clock, Fires);
+            visit_guard::<TimerTally, _>(variant, clock, FireVisitor);
         }
-        let (made, registered) = Counting::so_far();
-        assert!(made > 0 && registered > 0);
+        let (created, registered) = TimerTally::counts();
+        assert!(created > 0 && registered > 0);
     }
 }

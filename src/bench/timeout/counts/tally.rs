@@ -1,4 +1,4 @@
-//! What a guard asks of the runtime's timers, counted in two words of the process.
+//! Counts the operations of guards on the runtime's timers.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -7,9 +7,10 @@ use benchloops::timeouts::tally::Tally;
 static MADE: AtomicU64 = AtomicU64::new(0);
 static REGISTERED: AtomicU64 = AtomicU64::new(0);
 
-pub struct Counting;
+/// A tally in two counters of the process.
+pub struct TimerTally;
 
-impl Tally for Counting {
+impl Tally for TimerTally {
     const IS_COUNTED: bool = true;
 
     fn timer_created() {
@@ -21,9 +22,9 @@ impl Tally for Counting {
     }
 }
 
-impl Counting {
-    /// Timers made and registered so far.
-    pub fn so_far() -> (u64, u64) {
+impl TimerTally {
+    /// Returns the number of timers created and of registrations so far.
+    pub fn counts() -> (u64, u64) {
         (MADE.load(Ordering::Relaxed), REGISTERED.load(Ordering::Relaxed))
     }
 }
