@@ -1,4 +1,4 @@
-//! Facts that only the build knows: the version of tokio under test, and the commit.
+//! Passes the version of tokio and the commit to the program.
 
 use std::path::Path;
 use std::process::Command;
@@ -10,17 +10,17 @@ fn main() {
         lines.nth(1)?.split('"').nth(1).map(str::to_owned)
     });
     println!("cargo::rustc-env=OSJITTER_TOKIO_VERSION={}", tokio.as_deref().unwrap_or("unknown"));
-    // Only in our own checkout: in a packaged crate there is no repository, or somebody else's.
-    let ours = Path::new(".git").exists();
-    // The first says which branch it is, the second grows with every commit.
+    // A packaged crate is in no repository, or in that of another project.
+    let is_checkout = Path::new(".git").exists();
+    // The first file changes with the branch, and the second one with every commit.
     for file in ["HEAD", "logs/HEAD"] {
-        let path =
-            git(&["rev-parse", "--git-path", file]).filter(|path| ours && Path::new(path).exists());
-        if let Some(path) = path {
+        let path = git(&["rev-parse", "--git-path", file]).filter(|_| is_checkout);
+        if let Some(path) = path.filter(|path| Path::new(path).exists()) {
             println!("cargo::rerun-if-changed={path}");
         }
     }
-    let commit = git(&["rev-parse", "--short=12", "HEAD"]).filter(|_| ours).unwrap_or_default();
+    let commit =
+        git(&["rev-parse", "--short=12", "HEAD"]).filter(|_| is_checkout).unwrap_or_default();
     println!("cargo::rustc-env=OSJITTER_COMMIT={commit}");
 }
 
