@@ -1,7 +1,8 @@
-//! The rules of ARCHITECTURE.md that the compiler does not check: commands do not import each
-//! other, and modules do not import each other in a cycle.
+//! Checks the rules of ARCHITECTURE.md that the compiler does not check: commands do not import
+//! each other, and there are no import cycles.
 //!
-//! This reads text: paths in the code that begin with `crate` or `super`, in the style of rustfmt.
+//! Imports are found by a text search for paths that begin with `crate` or `super`. It requires
+//! code formatted by rustfmt.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -11,10 +12,10 @@ use crate::workspace::{crates, root};
 /// Modules of `src/` that may import commands: they dispatch to them or test them.
 const ABOVE_COMMANDS: [&str; 4] = ["", "commands", "fuzz", "report"];
 
-/// A module, as its path from the crate's root; the root itself is empty.
+/// The path of a module from the crate's root, which itself is the empty string.
 type Module = String;
 
-/// The modules of a crate and their code.
+/// The modules of a crate with their code.
 struct Modules(BTreeMap<Module, String>);
 
 impl Modules {
@@ -34,7 +35,7 @@ impl Modules {
         imports
     }
 
-    /// The module that contains the item at a path, if the path is one of this crate.
+    /// Returns the module that contains the item at a path; `None` for paths of other crates.
     fn resolve(&self, module: &str, path: &str) -> Option<Module> {
         let mut base: Vec<&str> = module.split("::").filter(|part| !part.is_empty()).collect();
         let mut parts = path.split("::").peekable();
@@ -66,7 +67,7 @@ fn read_directory(directory: &Path, parent: &str, modules: &mut BTreeMap<Module,
     }
 }
 
-/// The text up to the first module of tests, without comments.
+/// Returns the text up to the first test module, without comments.
 fn code(text: &str) -> String {
     let text = text.split("\n#[cfg(test)]\nmod ").next().unwrap_or_default();
     let text = text.split("\n#[cfg(all(test").next().unwrap_or_default();
@@ -74,7 +75,7 @@ fn code(text: &str) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// Every path of two parts and more, with the leaves of `a::{b, c}` as paths of their own.
+/// Returns every path with at least two parts; each leaf of `a::{b, c}` is a separate path.
 fn paths(code: &str) -> Vec<String> {
     let is_path = |c: char| c.is_alphanumeric() || c == '_' || c == ':';
     let (mut found, mut prefixes) = (Vec::new(), Vec::<String>::new());
@@ -127,7 +128,7 @@ fn modules_have_no_import_cycles() {
     for directory in crates().iter().map(|path| path.as_path()).chain([root()]) {
         let mut imports = Modules::read(&directory.join("src")).imports();
         loop {
-            // A module that nothing imports is in no cycle, nor is one without imports.
+            // Modules without imports, and modules that nothing imports, are not part of a cycle.
             let importers: BTreeSet<Module> =
                 imports.iter().map(|(from, _)| from.clone()).collect();
             let before = imports.len();
@@ -151,7 +152,7 @@ fn violations_and_cycles_are_found() {
 }
 
 #[test]
-fn crates_depend_on_each_other_as_documented() {
+fn crate_dependencies_are_documented() {
     let text = std::fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
     let (_, after) = text.split_once("layers between crates:").expect("the dependencies of crates");
     let block = after.split("```").nth(1).expect("a code block");
@@ -172,9 +173,9 @@ fn crates_depend_on_each_other_as_documented() {
         let manifest: toml::Table = manifest.parse().unwrap();
         let dependencies = manifest.get("dependencies").and_then(|table| table.as_table());
         for dependency in dependencies.into_iter().flat_map(|table| table.keys()) {
-            let is_of_workspace = crates().iter().any(|path| path.ends_with(dependency));
+            let is_member = crates().iter().any(|path| path.ends_with(dependency));
             let edge = (name.clone(), dependency.clone());
-            assert!(!is_of_workspace || documented.contains(&edge), "{edge:?} is not documented");
+            assert!(!is_member || documented.contains(&edge), "{edge:?} is not documented");
         }
     }
 }

@@ -1,16 +1,16 @@
-//! The lists of checks in `.ci` and the steps in `scripts/ci`.
+//! Checks that the lists in `.ci` and the steps in `scripts/ci` agree.
 
 use std::collections::BTreeSet;
 
 use crate::workspace::{crates, root};
 
-/// Scripts that workflows and people run, and that no list has.
+/// Scripts that are in no list: workflows or people run them.
 const UNLISTED: [&str; 2] = ["node", "sanitizer"];
-/// Parts of the other scripts.
+/// Scripts that the other ones source.
 const SHARED: [&str; 4] = ["cfg-wrapper", "common", "steps", "targets"];
 
-/// Names of the steps in a list, which are in the column after the limit. Returns `None` outside of
-/// the repository.
+/// Returns the names of the steps in a list, which are in the column after the limit. Returns
+/// `None` outside of the repository.
 fn listed_steps(list: &str) -> Option<BTreeSet<String>> {
     let text = std::fs::read_to_string(root().join(".ci").join(list)).ok()?;
     let step = |line: &str| {
@@ -37,18 +37,19 @@ fn every_step_is_listed() {
 }
 
 #[test]
-fn every_step_says_why() {
+fn every_step_has_a_description() {
     let (Some(run), Some(nightly)) = (listed_steps("run"), listed_steps("nightly")) else { return };
     for step in run.union(&nightly) {
         let text =
             std::fs::read_to_string(root().join("scripts/ci").join(step).with_extension("sh"))
                 .unwrap();
-        let why = text.lines().nth(1).unwrap_or_default();
-        assert!(why.starts_with("# ") && why.ends_with('.'), "{step}: {why:?}");
+        let description = text.lines().nth(1).unwrap_or_default();
+        let is_sentence = description.starts_with("# ") && description.ends_with('.');
+        assert!(is_sentence, "{step}: {description:?}");
     }
 }
 
-/// A filter that matches no test would run, or leave out, the wrong ones without an error.
+/// A filter that matches no test has no effect, and no error reports it.
 #[test]
 fn skipped_tests_exist() {
     let Ok(scripts) = std::fs::read_dir(root().join("scripts/ci")) else { return };
@@ -60,14 +61,14 @@ fn skipped_tests_exist() {
         for word in words {
             let word = word.trim_end_matches("::");
             let exists = names.iter().any(|name| name.contains(word));
-            assert!(exists, "{} skips {word:?}, which is no test", script.display());
+            assert!(exists, "{} skips {word:?}, which matches no test", script.display());
             skipped += 1;
         }
     }
     assert!(skipped >= 10, "only {skipped} skipped tests were found");
 }
 
-/// The names of all functions and modules of the libraries, tests among them.
+/// Returns the names of all functions and modules of the libraries, including tests.
 fn test_names() -> Vec<String> {
     let mut names = Vec::new();
     let mut directories: Vec<_> =

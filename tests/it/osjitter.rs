@@ -1,4 +1,4 @@
-//! A command line of osjitter, built, run and looked at.
+//! Runs osjitter with arguments, and returns its exit code, outputs and files.
 
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Read};
@@ -8,14 +8,13 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
-/// A command line under construction. What it writes goes to a directory of its own, unless told
-/// otherwise.
+/// A builder for a command line, which has a temporary directory for its files.
 pub struct Osjitter {
     command: Command,
     out: TempDir,
 }
 
-/// What came of a command line.
+/// The result of a command line.
 pub struct Ran {
     pub code: i32,
     pub stdout: String,
@@ -24,7 +23,7 @@ pub struct Ran {
 }
 
 impl Osjitter {
-    /// `osjitter COMMAND ...`, without what the environment might change about its output.
+    /// Creates `osjitter COMMAND ...` without the environment variables that affect its output.
     pub fn new<A: AsRef<OsStr>>(args: impl IntoIterator<Item = A>) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_osjitter"));
         command
@@ -46,13 +45,13 @@ impl Osjitter {
         self
     }
 
-    /// The directory it runs in.
+    /// Sets the working directory.
     pub fn directory(mut self, path: &Path) -> Self {
         self.command.current_dir(path);
         self
     }
 
-    /// Adds `--out` with a path in its directory; `""` is the directory itself.
+    /// Adds `--out` with a path in the temporary directory; `""` is that directory itself.
     pub fn out(mut self, name: &str) -> Self {
         let path =
             if name.is_empty() { self.out.path().to_owned() } else { self.out.path().join(name) };
@@ -60,7 +59,7 @@ impl Osjitter {
         self
     }
 
-    /// What the hidden subjects play; the format stands in
+    /// Sets the scripts of the hidden subjects, in the format of
     /// `lib/internal/engine/src/subject/script.rs`.
     pub fn script(self, scripts: &serde_json::Value) -> Self {
         let file = self.out.path().join("script.json");
@@ -68,36 +67,36 @@ impl Osjitter {
         self.env("OSJITTER_SCRIPT", file)
     }
 
-    /// Runs it to its end.
+    /// Runs the command until it exits.
     pub fn run(mut self) -> Ran {
         let output = self.command.output().expect("the binary runs");
         Ran {
-            code: output.status.code().expect("it was not killed"),
+            code: output.status.code().expect("an exit code"),
             stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
             stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
             out: self.out,
         }
     }
 
-    /// Runs it, and sends an interrupt as soon as a line of stderr contains `line`: by then its
-    /// handler is installed.
+    /// Runs the command, and interrupts it as soon as a line of stderr contains `line`: its signal
+    /// handler is installed by then.
     #[cfg(unix)]
     pub fn interrupt_at(self, line: &str) -> Ran {
         self.interrupt_after(line, Duration::ZERO)
     }
 
-    /// Runs it, and sends an interrupt `pause` after a line of stderr that contains `line`.
+    /// Runs the command, and interrupts it `pause` after a line of stderr that contains `line`.
     #[cfg(unix)]
     fn interrupt_after(self, line: &str, pause: Duration) -> Ran {
         let mut running = self.start();
         running.says(line);
-        #[allow(clippy::disallowed_methods, reason = "it measures meanwhile")]
+        #[allow(clippy::disallowed_methods, reason = "the command measures during the pause")]
         std::thread::sleep(pause);
         running.signal("INT");
         running.ends()
     }
 
-    /// Starts it, to be talked to.
+    /// Starts the command without waiting for its end.
     pub fn start(mut self) -> Running {
         let mut child = self
             .command
@@ -105,14 +104,13 @@ impl Osjitter {
             .stderr(Stdio::piped())
             .spawn()
             .expect("the binary runs");
-        let stderr = BufReader::new(child.stderr.take().expect("it is piped"));
-        Running { child, stderr, said: String::new(), out: self.out }
+        let stderr = BufReader::new(child.stderr.take().expect("stderr is piped"));
+        Running { child, stderr, read_stderr: String::new(), out: self.out }
     }
 }
 
-/// Runs a command line that measures for a time, and runs it again for a longer one as long as the
-/// time is refused as too short or the result `is_enough` not: a busy machine fits few rounds into
-/// a second.
+/// Runs a command line that measures for a given time, and repeats it with a longer time until it
+/// is accepted and the result `is_enough`: a busy machine fits few rounds into a second.
 pub fn run_long_enough(
     first_seconds: u64,
     command: impl Fn(&str) -> Osjitter,
@@ -134,9 +132,9 @@ pub fn run_long_enough(
     }
 }
 
-/// Runs a command line and interrupts it after `line`, until an interrupt came late enough for
-/// `has_measured`: a busy machine takes longer for its first round. The runs must be longer than
-/// the longest pause.
+/// Runs a command line and interrupts it after `line`, with longer and longer pauses until it
+/// `has_measured`: a busy machine needs longer for its first round. An uninterrupted run must last
+/// longer than the longest pause.
 #[cfg(unix)]
 pub fn interrupt_while_measuring(
     command: impl Fn() -> Osjitter,
@@ -153,25 +151,25 @@ pub fn interrupt_while_measuring(
     panic!("nothing was measured within {} ms", PAUSES_MS[3]);
 }
 
-/// The `--max-time` without which a command line was refused.
+/// Returns the minimum `--max-time` that the error message of a command line names.
 fn demanded_seconds(ran: &Ran) -> Option<u64> {
     let (_, demand) = ran.stderr.split_once("give --max-time ").filter(|_| ran.code == 2)?;
     demand.split_once('s')?.0.parse().ok()
 }
 
-/// The loop that keeps the contract of `run` and `gate` by code of its own.
+/// Returns the path of a loop that implements the contract of `run` and `gate` without a library.
 pub fn gated_loop() -> PathBuf {
     example("gated-loop", &[])
 }
 
-/// The endless service of tickmeter's front page.
+/// Returns the path of the endless service in the README of tickmeter.
 pub fn service() -> PathBuf {
     example("service", &["--package", "tickmeter", "--features", "tokio"])
 }
 
-/// An example beside the binary; cargo builds the program's own with the tests unless one target
-/// alone is asked for.
-fn example(name: &str, of: &[&str]) -> PathBuf {
+/// Returns the path of an example, and builds it if necessary: cargo builds examples of osjitter
+/// with the tests, unless a single target is selected.
+fn example(name: &str, build_args: &[&str]) -> PathBuf {
     let binary = Path::new(env!("CARGO_BIN_EXE_osjitter"));
     let example = binary
         .with_file_name("examples")
@@ -179,33 +177,34 @@ fn example(name: &str, of: &[&str]) -> PathBuf {
         .with_extension(std::env::consts::EXE_EXTENSION);
     if !example.exists() {
         let profile: &[&str] = if cfg!(debug_assertions) { &[] } else { &["--release"] };
-        let built = Command::new(env!("CARGO"))
+        let status = Command::new(env!("CARGO"))
             .args(["build", "--example", name])
-            .args(of)
+            .args(build_args)
             .args(profile)
             .status();
-        assert!(built.unwrap().success());
+        assert!(status.unwrap().success());
     }
     example
 }
 
-/// A command line that runs.
+/// A running command line.
 pub struct Running {
     child: Child,
     stderr: BufReader<ChildStderr>,
-    said: String,
+    /// The part of stderr that was read so far.
+    read_stderr: String,
     out: TempDir,
 }
 
 impl Running {
-    /// Waits for a line of stderr that contains `part`, from the first on, and returns it.
+    /// Waits for a line of stderr that contains `part`, and returns the first one.
     pub fn says(&mut self, part: &str) -> String {
         loop {
-            if let Some(line) = self.said.lines().find(|line| line.contains(part)) {
+            if let Some(line) = self.read_stderr.lines().find(|line| line.contains(part)) {
                 return line.to_owned();
             }
-            let read = self.stderr.read_line(&mut self.said).expect("text");
-            assert_ne!(read, 0, "no line with {part:?} in: {}", self.said);
+            let read = self.stderr.read_line(&mut self.read_stderr).expect("text");
+            assert_ne!(read, 0, "no line with {part:?} in: {}", self.read_stderr);
         }
     }
 
@@ -220,61 +219,62 @@ impl Running {
         assert!(kill.expect("kill runs").success());
     }
 
-    /// Ends it at once, whatever it is doing.
+    /// Kills the command with SIGKILL.
     pub fn kill(mut self) {
-        self.child.kill().expect("it runs");
-        self.child.wait().expect("it ends");
+        self.child.kill().expect("a running command");
+        self.child.wait().expect("an exit status");
     }
 
-    /// Waits for its end, and kills it where that does not come.
+    /// Waits for the end of the command; kills it and panics if it does not end in time.
     #[cfg(unix)]
     pub fn ends_within(mut self, limit: Duration) -> Ran {
-        const LOOK: Duration = Duration::from_millis(20);
-        for _ in 0..limit.as_millis() / LOOK.as_millis() {
-            if self.child.try_wait().expect("it can be waited for").is_some() {
+        const POLL_INTERVAL: Duration = Duration::from_millis(20);
+        for _ in 0..limit.as_millis() / POLL_INTERVAL.as_millis() {
+            if self.child.try_wait().expect("a child").is_some() {
                 return self.ends();
             }
-            #[allow(clippy::disallowed_methods, reason = "it looks again")]
-            std::thread::sleep(LOOK);
+            #[allow(clippy::disallowed_methods, reason = "the pause between two polls")]
+            std::thread::sleep(POLL_INTERVAL);
         }
-        self.child.kill().expect("it runs");
-        panic!("it has not ended within {limit:?}: {}", self.said);
+        self.child.kill().expect("a running command");
+        panic!("the command did not end within {limit:?}: {}", self.read_stderr);
     }
 
-    /// Waits for its end.
+    /// Waits for the end of the command.
     pub fn ends(mut self) -> Ran {
         let mut stdout = String::new();
-        self.child.stdout.take().expect("it is piped").read_to_string(&mut stdout).expect("text");
-        self.stderr.read_to_string(&mut self.said).expect("text");
-        let status = self.child.wait().expect("it ends");
+        let mut pipe = self.child.stdout.take().expect("stdout is piped");
+        pipe.read_to_string(&mut stdout).expect("text");
+        self.stderr.read_to_string(&mut self.read_stderr).expect("text");
+        let status = self.child.wait().expect("an exit status");
         Ran {
-            code: status.code().expect("it was not killed"),
+            code: status.code().expect("an exit code"),
             stdout,
-            stderr: self.said,
+            stderr: self.read_stderr,
             out: self.out,
         }
     }
 }
 
 impl Ran {
-    /// Fails with what it said unless it exited with `code`.
+    /// Panics with the outputs unless the exit code is `code`.
     #[track_caller]
     pub fn exits(self, code: i32) -> Self {
         assert_eq!(self.code, code, "stderr: {}\nstdout: {}", self.stderr, self.stdout);
         self
     }
 
-    /// A path in its directory.
+    /// Returns a path in the temporary directory.
     pub fn path(&self, name: &str) -> PathBuf {
         self.out.path().join(name)
     }
 
-    /// The directory that `--out` named.
+    /// Returns the temporary directory.
     pub fn directory(&self) -> &Path {
         self.out.path()
     }
 
-    /// A file that it wrote.
+    /// Returns the content of a file in the temporary directory.
     #[track_caller]
     pub fn file(&self, name: &str) -> String {
         std::fs::read_to_string(self.path(name))

@@ -6,7 +6,7 @@ pub fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// The directories of the crates below `lib/`; none in a published package.
+/// Returns the directories of the crates below `lib/`; a published package contains none.
 pub fn crates() -> Vec<PathBuf> {
     let directories = ["lib", "lib/internal"].map(|parent| root().join(parent));
     let entries = directories.iter().flat_map(std::fs::read_dir).flatten();

@@ -1,7 +1,8 @@
-/* Preloaded: lets a clock jump while a program runs. Clocks are read without a system call, so no filter can meet them.
+/* A preloaded library that lets a clock jump while a program runs. Clocks are read without a system call, so inject.c cannot
+ * intercept the readings.
  *
- * CLOCK_JUMP is CLOCK:SECONDS:FROM: from the FROM-th read on, "realtime" or "boottime" is off by so many seconds, at once and
- * for good: a step of the wall clock, or the time that the machine was suspended. */
+ * CLOCK_JUMP is CLOCK:SECONDS:FROM. From the FROM-th reading on, SECONDS are added to the clock "realtime" or "boottime", like
+ * a step of the wall clock, or the time for which the machine was suspended. */
 #define _GNU_SOURCE
 #include <stdatomic.h>
 #include <stdio.h>

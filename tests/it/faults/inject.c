@@ -1,16 +1,17 @@
-/* Runs a command, and lets chosen system calls of it fail, or a signal arrive during them.
+/* Runs a command, and makes selected system calls of it fail, or sends it a signal during them.
  *
  *   inject TALLY SPEC... -- COMMAND...
  *
- * SPEC is CALL[@WHERE]=ACTION:FROM:COUNT[:STEP]. Calls are counted over all threads of the command, from 1; those from FROM
- * on are met, COUNT of them, each STEP-th. WHERE is part of the path that the call names, or of what /proc shows for its
- * descriptor ("[timerfd]", "/report.json"). ACTION is an errno by its name, SIG... by its name, "pause" (stopped for 50 ms),
- * "cpu" (the thread is moved to another CPU), or "count", which only counts.
- * At the end TALLY holds "MATCHED MET" for each SPEC. The exit code is the command's, or 128 and the signal that ended it.
+ * SPEC is CALL[@WHERE]=ACTION:FROM:COUNT[:STEP]. Calls are counted over all threads of the command, from 1. The action applies
+ * to COUNT calls: every STEP-th one, beginning with number FROM. WHERE is a part of the path that the call names, or of the
+ * path of its descriptor in /proc ("[timerfd]", "/report.json"). ACTION is the name of an errno or of a signal, "pause" (stop
+ * for 50 ms), "cpu" (move the thread to another CPU), or "count" (only count).
+ * At the end TALLY contains "MATCHED MET" for each SPEC: the number of calls, and of those with the action. The exit code is
+ * that of the command, or 128 plus the signal that killed it.
  *
- * The calls come here through a seccomp filter of the command's own (no privilege is needed; Linux 5.5), so nothing escapes
- * that is made without libc. A forked child runs under the filter, too, and is let through; only its "execve" is counted.
- * What needs no system call, as reading a clock, cannot be met here: see clock.c. */
+ * The calls are intercepted by a seccomp filter of the command (no privilege is needed; Linux 5.5), which includes calls
+ * without libc. A forked child inherits the filter, but only its "execve" is counted; its other calls are passed on.
+ * Operations without a system call, such as reading a clock, cannot be intercepted: see clock.c. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -34,7 +35,7 @@
 #include <unistd.h>
 
 enum { SPECS = 8, NUMBERS = 4 };
-/* What a call's argument 0, or another, says about the place it works on. */
+/* The argument of a call that names the file: a descriptor, or a path in argument 0, 1 or 3. */
 enum place { NOWHERE = -1, DESCRIPTOR = 0, PATH0 = 10, PATH1 = 11, PATH3 = 13 };
 
 struct call {
@@ -69,7 +70,7 @@ static const struct call CALLS[] = {
     {"fsync", {SYS_fsync, SYS_fdatasync, -1, -1}, {DESCRIPTOR, DESCRIPTOR}},
     {"fchmod", {SYS_fchmod, -1, -1, -1}, {DESCRIPTOR}},
     {"ftruncate", {SYS_ftruncate, -1, -1, -1}, {DESCRIPTOR}},
-    /* By the new name: a temporary one says nothing. */
+    /* Matched by the new name, because the old one may be that of a temporary file. */
     {"rename", {SYS_rename, SYS_renameat, SYS_renameat2, -1}, {PATH1, PATH3, PATH3}},
     {"link", {SYS_link, SYS_linkat, -1, -1}, {PATH1, PATH3}},
     {"unlink", {SYS_unlink, SYS_unlinkat, SYS_rmdir, -1}, {PATH0, PATH1, PATH0}},
@@ -110,7 +111,7 @@ static const struct call CALLS[] = {
     {"setattr", {SYS_sched_setattr, -1, -1, -1}, {NOWHERE}},
     {"prctl", {SYS_prctl, -1, -1, -1}, {NOWHERE}},
     {"getrusage", {SYS_getrusage, -1, -1, -1}, {NOWHERE}},
-    /* Of clocks that the kernel itself must read: CPU time, for one. */
+    /* Readings that need a system call, such as that of CPU time. */
     {"clock", {SYS_clock_gettime, -1, -1, -1}, {NOWHERE}},
     {"getrandom", {SYS_getrandom, -1, -1, -1}, {NOWHERE}},
     {"perf_event_open", {SYS_perf_event_open, -1, -1, -1}, {NOWHERE}},
@@ -174,7 +175,7 @@ static void parse(const char *text) {
   if (!spec->call || !spec->action || spec->step < 1) wrong(text);
 }
 
-/* Installs a filter that hands over the calls of all specs, and returns what they are handed over through. */
+/* Installs a filter that intercepts the calls of all specs, and returns the descriptor of its notifications. */
 static int install(void) {
   struct sock_filter code[2 + 2 * SPECS * NUMBERS];
   int n = 0;
@@ -213,7 +214,7 @@ static int take_over(int socket) {
   return descriptor;
 }
 
-/* Bytes of a thread's memory; a text may end with the page. */
+/* Reads memory of a thread. The second page may be missing, because a string may end before it. */
 static void peek(pid_t thread, unsigned long address, void *to, size_t size) {
   size_t page = 4096 - address % 4096;
   struct iovec local = {to, size}, remote[2] = {{(void *)address, size < page ? size : page}, {(void *)(address + page), size < page ? 0 : size - page}};
@@ -234,13 +235,13 @@ static void place_of(const struct seccomp_notif *call, enum place place, char *t
   }
 }
 
-/* Whether a process is still a copy of the command. */
+/* Returns whether a process still runs the program of the command. */
 static int is_copy(pid_t process) {
-  char link[64], ours[PATH_MAX] = "", its[PATH_MAX] = "";
+  char link[64], command_exe[PATH_MAX] = "", process_exe[PATH_MAX] = "";
   snprintf(link, sizeof link, "/proc/%d/exe", command);
-  if (readlink(link, ours, sizeof ours - 1) < 0) return 0;
+  if (readlink(link, command_exe, sizeof command_exe - 1) < 0) return 0;
   snprintf(link, sizeof link, "/proc/%d/exe", process);
-  return readlink(link, its, sizeof its - 1) > 0 && !strcmp(ours, its);
+  return readlink(link, process_exe, sizeof process_exe - 1) > 0 && !strcmp(command_exe, process_exe);
 }
 
 static int is_thread_of_command(pid_t thread) {
@@ -262,7 +263,7 @@ static int matches(const struct spec *spec, const struct seccomp_notif *call) {
   while (which < NUMBERS && spec->call->numbers[which] != call->data.nr) which++;
   if (which == NUMBERS) return 0;
   int is_fork = !strcmp(spec->call->name, "fork"), is_exec = !strcmp(spec->call->name, "execve");
-  /* The command's own start. */
+  /* The first "execve" starts the command itself. */
   if (is_exec && !executed++) return 0;
   if (is_exec ? !is_copy((pid_t)call->pid) : !is_thread_of_command((pid_t)call->pid)) return 0;
   if (!strcmp(spec->call->name, "thread") && !starts_thread(call)) return 0;
@@ -273,7 +274,7 @@ static int matches(const struct spec *spec, const struct seccomp_notif *call) {
   return strstr(place, spec->where) != NULL;
 }
 
-/* Moves a thread to a CPU that it is not on, of those that it may use. */
+/* Moves a thread to another one of its allowed CPUs. */
 static void move(pid_t thread) {
   cpu_set_t allowed, one;
   if (sched_getaffinity(thread, sizeof allowed, &allowed)) return;
@@ -301,7 +302,7 @@ static void act(int action, pid_t thread) {
   }
 }
 
-/* Answers one call, if it still waits. */
+/* Handles one intercepted call, unless it was cancelled. */
 static void serve(int listener) {
   struct seccomp_notif call;
   memset(&call, 0, sizeof call);
@@ -320,7 +321,7 @@ static void serve(int listener) {
       act(spec->action, (pid_t)call.pid);
     }
   }
-  /* A call that a signal has taken back is made again, and counted again. */
+  /* A call that a signal cancels is repeated, and then counted again. */
   ioctl(listener, SECCOMP_IOCTL_NOTIF_SEND, &answer);
 }
 
@@ -336,7 +337,7 @@ int main(int argc, char **argv) {
   command = fork();
   if (command < 0) die("fork");
   if (!command) {
-    /* The command goes when nobody answers its calls any more. */
+    /* Kills the command if this process dies, because its calls would block. */
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     int listener = install();
     hand_over(sockets[1], listener);
@@ -348,7 +349,7 @@ int main(int argc, char **argv) {
   int listener = take_over(sockets[0]), status;
   struct pollfd events = {.fd = listener, .events = POLLIN};
   while (waitpid(command, &status, WNOHANG) == 0) {
-    /* Short: the end of the command, with its children left, is no event of the listener's. */
+    /* The timeout is short because the listener has no event for the end of the command while its children run. */
     if (poll(&events, 1, 20) > 0 && events.revents & POLLIN) serve(listener);
   }
   FILE *tally = fopen(argv[1], "w");

@@ -1,9 +1,9 @@
-//! Faults as a table: system calls that fail, signals, limits and clocks that jump, at the start,
-//! in the middle and at the end of what osjitter does. The rows are in `table.rs`, what must hold
-//! after one in `judge.rs`.
+//! Injects faults at the start, in the middle and at the end of a command: failing system calls,
+//! signals, limits, and clocks that jump.
 //!
-//! `OSJITTER_FAULTS=timerfd cargo test --test it faults` runs the rows with that word, and shows
-//! each.
+//! `table.rs` contains a table of the faults with the expected results, and `judge.rs` checks the
+//! results. `OSJITTER_FAULTS=timerfd cargo test --test it faults` runs the rows whose name contains
+//! `timerfd`, and prints each.
 #![cfg(target_os = "linux")]
 
 mod judge;
@@ -16,28 +16,29 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use scene::Scene;
-use table::{Fault, Line, Moment, ROWS, Row};
+use table::{FAULT_LINES, Fault, FaultLine, FaultRow, Moment};
 use tools::Tools;
 
-/// Rows at once: they wait for ticks most of the time.
+/// Number of rows that run concurrently; they mostly wait for ticks.
 const WORKERS: usize = 6;
 
-/// Calls `each` for all of these, on several threads.
-fn in_parallel<T: Sync>(all: &[T], each: impl Fn(&T) + Sync) {
+/// Calls a function for each item, on several threads.
+fn for_each_in_parallel<T: Sync>(items: &[T], function: impl Fn(&T) + Sync) {
     let next = AtomicUsize::new(0);
+    let work = || {
+        while let Some(item) = items.get(next.fetch_add(1, Ordering::Relaxed)) {
+            function(item);
+        }
+    };
     std::thread::scope(|scope| {
         for _ in 0..WORKERS {
-            scope.spawn(|| {
-                while let Some(one) = all.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    each(one);
-                }
-            });
+            scope.spawn(work);
         }
     });
 }
 
-/// All rows of the table that contain the word of `OSJITTER_FAULTS`; `None` without that word.
-fn rows_with_word() -> Option<Vec<Row>> {
+/// Returns the rows whose name contains the word in `OSJITTER_FAULTS`, if that is set.
+fn rows_with_word() -> Option<Vec<FaultRow>> {
     let word = std::env::var("OSJITTER_FAULTS").ok()?;
     let mut rows = all_rows();
     rows.retain(|row| row.name().contains(word.as_str()));
@@ -45,21 +46,22 @@ fn rows_with_word() -> Option<Vec<Row>> {
     Some(rows)
 }
 
-fn all_rows() -> Vec<Row> {
-    ROWS.iter().flat_map(Line::rows).collect()
+fn all_rows() -> Vec<FaultRow> {
+    FAULT_LINES.iter().flat_map(FaultLine::rows).collect()
 }
 
 #[test]
-fn every_line_ends_as_stated() {
+fn every_line_ends_as_expected() {
     let rows = rows_with_word().unwrap_or_else(|| {
-        let rows: Vec<Row> = ROWS.iter().enumerate().map(|(index, line)| line.row(index)).collect();
+        let rows: Vec<FaultRow> =
+            FAULT_LINES.iter().enumerate().map(|(index, line)| line.row(index)).collect();
         for moment in [Moment::Start, Moment::Middle, Moment::End, Moment::Always, Moment::Half] {
             let lines = rows.iter().filter(|row| row.at == moment).count();
-            assert!(lines >= 4, "{moment:?} is the moment of {lines} lines");
+            assert!(lines >= 4, "only {lines} lines have the moment {moment:?}");
         }
         rows
     });
-    assert_rows_end_as_stated(&rows);
+    assert_rows_end_as_expected(&rows);
 }
 
 mod nightly {
@@ -67,56 +69,66 @@ mod nightly {
 
     #[test]
     #[ignore = "nightly: every moment of every line"]
-    fn every_row_ends_as_stated() {
+    fn every_row_ends_as_expected() {
         let rows = rows_with_word().unwrap_or_else(all_rows);
-        assert_rows_end_as_stated(&rows);
+        assert_rows_end_as_expected(&rows);
     }
 }
 
 #[track_caller]
-#[allow(clippy::print_stderr, reason = "which row of many it is")]
-fn assert_rows_end_as_stated(chosen: &[Row]) {
-    let Some(tools) = Tools::built() else { return };
-    let is_shown = std::env::var_os("OSJITTER_FAULTS").is_some();
-    // The middle and the end of a call depend on how often it is made if nothing fails.
-    let counts: Mutex<BTreeMap<(usize, &str), u64>> = Mutex::default();
-    let mut counted: Vec<(usize, &str)> = Vec::new();
-    for row in chosen {
+#[allow(clippy::print_stderr, reason = "shows the rows with OSJITTER_FAULTS")]
+fn assert_rows_end_as_expected(rows: &[FaultRow]) {
+    let Some(tools) = Tools::build() else { return };
+    let is_verbose = std::env::var_os("OSJITTER_FAULTS").is_some();
+    let counts = count_calls(&tools, rows);
+    let failures = Mutex::new(Vec::new());
+    for_each_in_parallel(rows, |row| {
+        let failure = run_row(&tools, row, &counts);
+        if is_verbose {
+            eprintln!("{}: {}", row.name(), if failure.is_none() { "ok" } else { "FAILED" });
+        }
+        failures.lock().unwrap().extend(failure);
+    });
+    let failures = failures.into_inner().unwrap();
+    let (count, total) = (failures.len(), rows.len());
+    assert!(failures.is_empty(), "{count} of {total} rows failed:\n{}", failures.join("\n"));
+}
+
+/// Numbers of system calls by the index of the scene and the name of the call.
+type CallCounts = BTreeMap<(usize, &'static str), u64>;
+
+/// Counts the calls of scenes without a fault. The middle and the end of the calls of a row depend
+/// on their number.
+fn count_calls(tools: &Tools, rows: &[FaultRow]) -> CallCounts {
+    let mut keys: Vec<(usize, &str)> = Vec::new();
+    for row in rows {
         if let (Fault::Call { call, .. }, Moment::Middle | Moment::End) = (row.fault, row.at) {
-            counted.push((row.scene.place(), call));
+            keys.push((row.scene.index(), call));
         }
     }
-    counted.sort_unstable();
-    counted.dedup();
-    in_parallel(&counted, |&(scene, call)| {
-        let count = Scene::ALL[scene].calls(&tools, call);
+    keys.sort_unstable();
+    keys.dedup();
+    let counts: Mutex<CallCounts> = Mutex::default();
+    for_each_in_parallel(&keys, |&(scene, call)| {
+        let count = Scene::ALL[scene].count_calls(tools, call);
         counts.lock().unwrap().insert((scene, call), count);
     });
-    let counts = counts.into_inner().unwrap();
-    let wrong = Mutex::new(Vec::new());
-    in_parallel(chosen, |row| {
-        let run = || row.scene.run(&tools, row, &|call| counts[&(row.scene.place(), call)]);
-        // A busy machine makes fewer calls of some kinds than were counted: then the fault does not
-        // come about.
-        let mut ended = run();
-        for _ in 0..2 {
-            if ended.met == Some(0) {
-                ended = run();
-            }
+    counts.into_inner().unwrap()
+}
+
+/// Runs a row, and describes its failure if it has one.
+fn run_row(tools: &Tools, row: &FaultRow, counts: &CallCounts) -> Option<String> {
+    let run = || row.scene.run(tools, row, &|call| counts[&(row.scene.index(), call)]);
+    // On a busy machine there may be fewer calls than were counted, so the fault may not occur.
+    let mut outcome = run();
+    for _ in 0..2 {
+        if outcome.faulted_calls == Some(0) {
+            outcome = run();
         }
-        let found = judge::judge(row, &ended);
-        if is_shown {
-            eprintln!("{}: {}", row.name(), if found.is_empty() { "as it says" } else { "WRONG" });
-        }
-        if !found.is_empty() {
-            let said = format!("stdout: {}\nstderr: {}", ended.stdout, ended.stderr);
-            wrong.lock().unwrap().push(format!(
-                "{}:\n  {}\n{said}\n",
-                row.name(),
-                found.join("\n  ")
-            ));
-        }
-    });
-    let wrong = wrong.into_inner().unwrap();
-    assert!(wrong.is_empty(), "{} of {} rows:\n{}", wrong.len(), chosen.len(), wrong.join("\n"));
+    }
+    let violations = judge::find_violations(row, &outcome);
+    let (stdout, stderr) = (&outcome.stdout, &outcome.stderr);
+    let text = violations.join("\n  ");
+    (!violations.is_empty())
+        .then(|| format!("{}:\n  {text}\nstdout: {stdout}\nstderr: {stderr}\n", row.name()))
 }

@@ -1,49 +1,49 @@
-//! What runs while something fails: command lines, each in a directory of its own.
+//! The command lines that run while a fault occurs, each in a temporary directory.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use super::table::{Fault, Moment, Row};
+use super::table::{Fault, FaultRow, Moment};
 use super::tools::Tools;
 
-/// What takes longer hangs. Far more than any row needs: the machine may be busy.
-const SCENE_TIMEOUT: Duration = Duration::from_secs(300);
-/// What is in its directory before, where the scene has that.
-pub const EARLIER: [(&str, &str); 4] = [
+/// Time after which a command counts as hanging; far more than any row needs on a busy machine.
+const SCENE_TIMEOUT: Duration = Duration::from_secs(90);
+/// Files in the output directory of scenes with earlier files.
+pub const EARLIER_FILES: [(&str, &str); 4] = [
     ("report.json", "the report of before"),
     ("report.html", "the page of before"),
     ("percentiles.svg", "the picture of before"),
     ("notes.txt", "mine"),
 ];
 const FIXTURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures");
-/// A program that keeps the contract of those that are measured: each tick is late by 20 us.
+/// A program that implements the contract of measured programs; each tick is late by 20 us.
 const SCRIPT: &str = "{ echo osjitter.series/1 period_ns=$OSJITTER_PERIOD_NS; yes 20000 | head -n $OSJITTER_TICKS; } >$OSJITTER_OUT";
 
-/// A command line. `{home}` is its directory, `{program}` a program that keeps the contract.
+/// A command line. `{home}` stands for its directory, `{program}` for a call of [`SCRIPT`].
 #[derive(Debug)]
 pub struct Scene {
     pub name: &'static str,
     pub args: &'static [&'static str],
-    /// The subjects of the report that is promised; none where there is another result.
+    /// The subjects of the expected report; empty if the command has another result.
     pub subjects: &'static [&'static str],
-    /// Whether its directory is there already, with files in it.
-    pub earlier: bool,
+    /// Whether the output directory already exists and contains [`EARLIER_FILES`].
+    pub has_earlier_files: bool,
 }
 
-/// What came of it.
-pub struct Ended {
-    /// `None` where it had to be ended.
+/// The result of a command line.
+pub struct SceneOutcome {
+    /// The exit code; `None` if the command hung and was killed.
     pub code: Option<i32>,
     pub stdout: String,
     pub stderr: String,
-    /// What was met, where a fault is made by the call.
-    pub met: Option<u64>,
+    /// Number of calls with a fault, if the fault is one of system calls.
+    pub faulted_calls: Option<u64>,
     home: tempfile::TempDir,
 }
 
-impl Ended {
+impl SceneOutcome {
     pub fn home(&self) -> &Path {
         self.home.path()
     }
@@ -52,38 +52,29 @@ impl Ended {
         self.home.path().join("out")
     }
 
-    /// Files that nobody has asked for.
-    pub fn left(&self) -> Vec<PathBuf> {
-        let all = [
-            (
-                "",
-                &[
-                    "out",
-                    "out.html",
-                    "baseline.json",
-                    "temporary",
-                    "stdout",
-                    "stderr",
-                    "tally",
-                    "program",
-                ][..],
-            ),
-            ("temporary", &[]),
+    /// Returns the files that are neither inputs nor expected results.
+    pub fn leftover_files(&self) -> Vec<PathBuf> {
+        const EXPECTED: [&str; 8] = [
+            "out",
+            "out.html",
+            "baseline.json",
+            "temporary",
+            "stdout",
+            "stderr",
+            "tally",
+            "program",
         ];
-        let known = |directory: PathBuf, known: &[&str]| {
-            let mut files = names(&directory);
-            files.retain(|name| !known.contains(&name.as_str()));
-            files.into_iter().map(|name| directory.join(name)).collect::<Vec<_>>()
-        };
-        let mut left: Vec<PathBuf> =
-            all.into_iter().flat_map(|(name, k)| known(self.home.path().join(name), k)).collect();
-        let hidden = names(&self.out()).into_iter().filter(|name| name.starts_with('.'));
-        left.extend(hidden.map(|name| self.out().join(name)));
-        left
+        let (home, temporary, out) = (self.home(), self.home().join("temporary"), self.out());
+        let unexpected = names(home).into_iter().filter(|name| !EXPECTED.contains(&name.as_str()));
+        let hidden = names(&out).into_iter().filter(|name| name.starts_with('.'));
+        let mut files: Vec<PathBuf> = unexpected.map(|name| home.join(name)).collect();
+        files.extend(names(&temporary).into_iter().map(|name| temporary.join(name)));
+        files.extend(hidden.map(|name| out.join(name)));
+        files
     }
 }
 
-/// Of what is in a directory, if it is there.
+/// Returns the sorted names of the files in a directory; none if it does not exist.
 pub fn names(directory: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
     let mut names: Vec<String> =
@@ -93,15 +84,15 @@ pub fn names(directory: &Path) -> Vec<String> {
 }
 
 impl Scene {
-    pub fn place(&self) -> usize {
-        Self::ALL.iter().position(|scene| std::ptr::eq(*scene, self)).expect("it is one of them")
+    pub fn index(&self) -> usize {
+        Self::ALL.iter().position(|scene| std::ptr::eq(*scene, self)).expect("a scene of ALL")
     }
 
-    /// How often it makes a call where nothing fails.
-    pub fn calls(&self, tools: &Tools, call: &str) -> u64 {
-        let home = self.home();
+    /// Counts a system call in a run without a fault.
+    pub fn count_calls(&self, tools: &Tools, call: &str) -> u64 {
+        let home = self.create_home();
         let spec = format!("{call}=count");
-        let code = self.end(self.injected(tools, home.path(), &[spec]), home.path());
+        let code = self.wait(self.injection(tools, home.path(), &[spec]), home.path());
         let text = std::fs::read_to_string(home.path().join("tally")).unwrap_or_default();
         let count = text.split_whitespace().next().and_then(|n| n.parse().ok());
         let stderr = std::fs::read_to_string(home.path().join("stderr")).unwrap_or_default();
@@ -110,16 +101,22 @@ impl Scene {
         })
     }
 
-    /// Runs it with the fault of a row. A busy machine makes fewer calls: where the chosen one is
-    /// not made, an earlier one is.
-    pub fn run(&self, tools: &Tools, row: &Row, calls: &dyn Fn(&str) -> u64) -> Ended {
-        let tries = (0..3).map(|earlier| self.once(tools, row, &|call| calls(call) >> earlier));
-        let mut met = tries.skip_while(|ended| ended.met == Some(0) && ended.code.is_some());
-        met.next().unwrap_or_else(|| self.once(tools, row, calls))
+    /// Runs the command with the fault of a row; `calls` returns the counted number of a call.
+    ///
+    /// On a busy machine there may be fewer calls than were counted. If the fault did not occur for
+    /// this reason, the run is repeated with an earlier call.
+    pub fn run(&self, tools: &Tools, row: &FaultRow, calls: &dyn Fn(&str) -> u64) -> SceneOutcome {
+        for shift in 0..3 {
+            let outcome = self.run_once(tools, row, &|call| calls(call) >> shift);
+            if outcome.faulted_calls != Some(0) || outcome.code.is_none() {
+                return outcome;
+            }
+        }
+        self.run_once(tools, row, calls)
     }
 
-    fn once(&self, tools: &Tools, row: &Row, calls: &dyn Fn(&str) -> u64) -> Ended {
-        let home = self.home();
+    fn run_once(&self, tools: &Tools, row: &FaultRow, calls: &dyn Fn(&str) -> u64) -> SceneOutcome {
+        let home = self.create_home();
         let command = match row.fault {
             Fault::Call { call, action } => {
                 let spec = match row.at {
@@ -127,18 +124,18 @@ impl Scene {
                     Moment::Middle => {
                         format!("{call}={action}:{}:1", calls(call).div_ceil(2).max(1))
                     }
-                    Moment::End => format!("{call}={action}:{}:1", last(calls(call))),
+                    Moment::End => format!("{call}={action}:{}:1", last_call(calls(call))),
                     Moment::From(first) => format!("{call}={action}:{first}:{}", i64::MAX),
                     Moment::Always => format!("{call}={action}:1:{}", i64::MAX),
                     Moment::Half => format!("{call}={action}:1:{}:2", i64::MAX),
                 };
-                self.injected(tools, home.path(), &[spec])
+                self.injection(tools, home.path(), &[spec])
             }
             Fault::Limit(limit) => {
                 let mut command = Command::new("sh");
                 command
                     .args(["-c", &format!("{limit}; exec \"$0\" \"$@\"")])
-                    .args(self.words(home.path()));
+                    .args(self.command_line(home.path()));
                 command
             }
             Fault::Clock(jump) => {
@@ -146,58 +143,58 @@ impl Scene {
                 command.arg(format!("CLOCK_JUMP={jump}"));
                 command
                     .arg(format!("LD_PRELOAD={}", tools.path("clock.so").display()))
-                    .args(self.words(home.path()));
+                    .args(self.command_line(home.path()));
                 command
             }
         };
-        let code = self.end(command, home.path());
+        let code = self.wait(command, home.path());
         let read = |name: &str| {
             let bytes = std::fs::read(home.path().join(name)).unwrap_or_default();
             String::from_utf8_lossy(&bytes).into_owned()
         };
-        let met = matches!(row.fault, Fault::Call { .. }).then(|| {
+        let faulted_calls = matches!(row.fault, Fault::Call { .. }).then(|| {
             read("tally").split_whitespace().nth(1).and_then(|n| n.parse().ok()).unwrap_or(0)
         });
-        Ended { code, stdout: read("stdout"), stderr: read("stderr"), met, home }
+        SceneOutcome { code, stdout: read("stdout"), stderr: read("stderr"), faulted_calls, home }
     }
 
-    fn home(&self) -> tempfile::TempDir {
-        // By another name than the temporary files in it, which rows single out.
+    fn create_home(&self) -> tempfile::TempDir {
+        // The prefix differs from that of temporary files, which some rows match by name.
         let home =
             tempfile::Builder::new().prefix("scene-").tempdir().expect("a temporary directory");
         let create = |name: &str| std::fs::create_dir(home.path().join(name)).expect("a directory");
         create("temporary");
         std::fs::write(home.path().join("program"), SCRIPT).expect("a file");
-        if self.earlier {
+        if self.has_earlier_files {
             create("out");
-            for (name, text) in EARLIER {
+            for (name, text) in EARLIER_FILES {
                 std::fs::write(home.path().join("out").join(name), text).expect("a file");
             }
         }
         home
     }
 
-    /// Its words.
-    fn words(&self, home: &Path) -> Vec<String> {
+    /// Returns the program and its arguments.
+    fn command_line(&self, home: &Path) -> Vec<String> {
         let home = home.to_str().expect("a plain path");
-        let place = |arg: &str| {
+        let expand = |arg: &str| {
             arg.replace("{program}", "sh {home}/program")
                 .replace("{home}", home)
                 .replace("{fixture}", FIXTURES)
         };
         let osjitter = env!("CARGO_BIN_EXE_osjitter").to_owned();
-        std::iter::once(osjitter).chain(self.args.iter().map(|arg| place(arg))).collect()
+        std::iter::once(osjitter).chain(self.args.iter().map(|arg| expand(arg))).collect()
     }
 
-    fn injected(&self, tools: &Tools, home: &Path, specs: &[String]) -> Command {
+    fn injection(&self, tools: &Tools, home: &Path, specs: &[String]) -> Command {
         let mut command = Command::new(tools.path("inject"));
-        command.arg(home.join("tally")).args(specs).arg("--").args(self.words(home));
+        command.arg(home.join("tally")).args(specs).arg("--").args(self.command_line(home));
         command
     }
 
-    /// Its exit code; `None` where it had to be ended.
+    /// Runs a command and returns its exit code; kills it and returns `None` if it hangs.
     #[allow(clippy::disallowed_methods, reason = "a watchdog")]
-    fn end(&self, mut command: Command, home: &Path) -> Option<i32> {
+    fn wait(&self, mut command: Command, home: &Path) -> Option<i32> {
         use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
         let file = |name: &str| File::create(home.join(name)).expect("a file");
         command
@@ -209,14 +206,14 @@ impl Scene {
             .stdout(file("stdout"))
             .stderr(file("stderr"))
             .process_group(0);
-        let mut child = command.spawn().expect("it starts");
-        let began = Instant::now();
+        let mut child = command.spawn().expect("a child");
+        let start = Instant::now();
         loop {
             if let Some(status) = child.try_wait().expect("a child") {
                 return Some(status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0)));
             }
-            if began.elapsed() > SCENE_TIMEOUT {
-                // With its command, which goes with it.
+            if start.elapsed() > SCENE_TIMEOUT {
+                // This also ends the command of `inject`.
                 let _ = child.kill().and_then(|()| child.wait());
                 return None;
             }
@@ -225,15 +222,16 @@ impl Scene {
     }
 }
 
-/// The last of so many calls, or of many a late one: on another run, some more or fewer are made.
-fn last(calls: u64) -> u64 {
+/// Returns the index of the last call. If there are many calls, returns that of a late one, because
+/// their number varies between runs.
+fn last_call(calls: u64) -> u64 {
     if calls < 20 { calls.max(1) } else { calls - calls / 4 }
 }
 
 /// Ticks of every subject of a report.
 pub const TICKS: u64 = 50;
 
-/// `run` of these subjects, with more arguments.
+/// A scene with the command `run`, subjects, and further arguments.
 macro_rules! run {
     ($name:literal, [$($subject:literal),*] $(, $more:literal)*) => {
         Scene {
@@ -241,22 +239,22 @@ macro_rules! run {
             args: &["run", "--quiet", "--seed", "1", "--ticks", "50", "--period", "1ms", "--out", "{home}/out",
                 $("--subject", $subject,)* $($more,)*],
             subjects: &[$($subject),*],
-            earlier: false,
+            has_earlier_files: false,
         }
     };
 }
 
-/// Another command, whose result is no report.
+/// A scene with another command, which writes no report.
 macro_rules! other {
     ($name:literal, $($arg:literal),+) => {
-        Scene { name: $name, args: &[$($arg),+], subjects: &[], earlier: false }
+        Scene { name: $name, args: &[$($arg),+], subjects: &[], has_earlier_files: false }
     };
 }
 
-/// Every timer on tokio, and both controls.
+/// All timers on tokio and both controls.
 pub static TIMERS: Scene =
     run!("timers", ["os-interval", "periodic-interval", "tokio-interval", "nanosleep", "spin"]);
-/// What spins, shares a timer, or brings a runtime of its own.
+/// Subjects that spin, share a timer, or have a separate runtime.
 pub static SPECIAL: Scene = run!(
     "special",
     ["os-interval-precise", "os-interval-group", "busypoll-interval", "tokio-timeout", "spin"]
@@ -264,10 +262,11 @@ pub static SPECIAL: Scene = run!(
 pub static WORKERS: Scene = run!("workers", ["os-interval", "spin"], "--runtime", "multi-thread:2");
 pub static CONTROL: Scene = run!("control", ["spin"]);
 pub static PICTURES: Scene = run!("pictures", ["spin"], "--svg");
-/// Into a directory that has an earlier report.
-pub static AGAIN: Scene = Scene { earlier: true, name: "again", ..run!("control", ["spin"]) };
-pub static REDRAWN: Scene = Scene { earlier: true, ..run!("redrawn", ["spin"], "--svg") };
-/// With words, and in one round.
+/// Writes into a directory with an earlier report.
+pub static AGAIN: Scene =
+    Scene { has_earlier_files: true, name: "again", ..run!("control", ["spin"]) };
+pub static REDRAWN: Scene = Scene { has_earlier_files: true, ..run!("redrawn", ["spin"], "--svg") };
+/// A single round, without `--quiet`.
 pub static ROUND: Scene = Scene {
     name: "round",
     args: &[
@@ -286,14 +285,14 @@ pub static ROUND: Scene = Scene {
         "spin",
     ],
     subjects: &["spin"],
-    earlier: false,
+    has_earlier_files: false,
 };
 pub static SETTINGS: Scene =
     run!("settings", ["nanosleep", "spin"], "--timer-slack", "1us", "--cpu", "0");
 pub static URGENT: Scene = run!("urgent", ["spin"], "--sched", "fifo:1", "--mlock");
 pub static WHY: Scene = run!("why", ["os-interval", "spin"], "--why");
 pub static LOADED: Scene = run!("loaded", ["spin"], "--load", "cpu:1");
-/// A program beside a subject of ours; the report calls it by its first word.
+/// A subject and a program, whose name in the report is its first word.
 pub static PROGRAM: Scene =
     Scene { subjects: &["spin", "sh"], ..run!("program", ["spin"], "--command", "{program}") };
 pub static GATE: Scene = other!(

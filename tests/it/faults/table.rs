@@ -1,86 +1,85 @@
-//! The table: what fails, while what runs, when, and how that must end.
+//! The table of faults: the command, the fault, its moments, and the expected result.
 
 use super::scene::{
     AGAIN, CLOCKS, CONTROL, DUET, GATE, GATED, LOADED, MONITOR, PAGE, PICTURES, PROGRAM, REDRAWN,
     ROUND, SETTINGS, SPECIAL, STORE, Scene, TIMERS, URGENT, WHY, WORKERS,
 };
 
-/// A line of the table: as many rows as it has moments.
+/// A line of the table, with one row per moment.
 #[derive(Debug)]
-pub struct Line {
+pub struct FaultLine {
     scene: &'static Scene,
     fault: Fault,
     at: &'static [Moment],
-    ends: Ends,
+    expected: Expectation,
 }
 
 /// One fault at one moment.
 #[derive(Clone, Copy, Debug)]
-pub struct Row {
+pub struct FaultRow {
     pub scene: &'static Scene,
     pub fault: Fault,
     pub at: Moment,
-    pub ends: Ends,
+    pub expected: Expectation,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub enum Fault {
-    /// A system call, or where it works after an "@"; and what happens to it: both in the words of
-    /// `inject.c`.
+    /// A system call, optionally with a part of a path after an `@`, and the action on it, in the
+    /// syntax of `inject.c`.
     Call { call: &'static str, action: &'static str },
-    /// A limit, in the words of the shell.
+    /// A limit, as shell commands.
     Limit(&'static str),
-    /// A clock that jumps, in the words of `clock.c`.
+    /// A clock that jumps, in the syntax of `clock.c`.
     Clock(&'static str),
 }
 
-/// Which of the calls is met.
+/// The calls with the fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moment {
     Start,
     Middle,
-    /// The last one, or nearly.
+    /// The last call, or one of the last.
     End,
-    /// All, from this one on.
+    /// All calls from this one on.
     From(u64),
-    /// Each.
+    /// All calls.
     Always,
-    /// Every second one.
+    /// Every second call.
     Half,
 }
 
-/// How it ends. Whatever it is: within a time, without a panic, without a file that nobody has
-/// asked for or that is cut off.
+/// The expected result of a row. In addition, every command must end in time, without a panic, and
+/// without unexpected or truncated files.
 #[derive(Clone, Copy, Debug)]
-pub enum Ends {
-    /// 0, and every subject has all of its ticks; or the result that another command promises.
+pub enum Expectation {
+    /// Exit code 0, and every subject has all of its ticks; other commands have a complete result.
     Unharmed,
-    /// 4: of these subjects at least one fails with this reason, exactly one where a single call
-    /// was met. The others have all of their ticks, and the report is written.
+    /// Exit code 4. At least one of these subjects fails with this reason, or exactly one if the
+    /// fault is in a single call. The others have all of their ticks, and the report is written.
     Fails(&'static [&'static str], &'static str),
-    /// 4, with this reason on stderr, and nothing is written; what was measured is shown.
+    /// Exit code 4 with this reason on stderr. The results are printed, but nothing is written.
     Unwritten(&'static str),
-    /// 4, with this on stderr: nothing was measured, nothing is written.
+    /// Exit code 4 with this text on stderr. Nothing is measured or written.
     Stopped(&'static str),
-    /// 2, with this on stderr: nothing was run, nothing is written.
+    /// Exit code 2 with this text on stderr. Nothing is run or written.
     Refused(&'static str),
-    /// 4, and what is written is marked as partial.
+    /// Exit code 4 with a result that is marked as partial.
     Interrupted,
-    /// 0 with a whole result: the signal came after the last tick.
+    /// Exit code 0 with a complete result, because the signal comes after the last tick.
     TooLate,
-    /// By this signal; what is written is whole, and no file is of an older run than the report
-    /// beside it.
+    /// Killed by this signal. The written files are complete, and none is older than the report.
     Killed(i32),
-    /// 0, and every subject has all of its ticks; report and table say that the machine slept for
-    /// so long, and within a round.
+    /// Exit code 0, and every subject has all of its ticks. The report and the table contain this
+    /// duration of a suspension, within a round.
     Suspended(&'static str),
-    /// 4, and a verdict that says why nothing was decided.
+    /// Exit code 4 with a verdict that contains this reason.
     NotMeasured(&'static str),
-    /// 0 or 4, and this is said on stderr; the files are whole.
+    /// Exit code 0 or 4 with this text on stderr. The written files are complete.
     Says(&'static str),
 }
 
-use Ends::{
+use Expectation::{
     Fails, Interrupted, Killed, NotMeasured, Refused, Says, Stopped, Suspended, TooLate, Unharmed,
     Unwritten,
 };
@@ -90,24 +89,24 @@ const EDGES: &[Moment] = &[Start, Middle, End];
 const ONCE: &[Moment] = &[Start];
 const ALWAYS: &[Moment] = &[Always];
 
-impl Line {
-    pub fn rows(&self) -> impl Iterator<Item = Row> {
-        let Self { scene, fault, ends, .. } = *self;
-        self.at.iter().map(move |&at| Row { scene, fault, at, ends })
+impl FaultLine {
+    pub fn rows(&self) -> impl Iterator<Item = FaultRow> {
+        let Self { scene, fault, expected, .. } = *self;
+        self.at.iter().map(move |&at| FaultRow { scene, fault, at, expected })
     }
 
-    /// One of its rows; lines with successive indices take different moments.
-    pub fn row(&self, index: usize) -> Row {
-        let Self { scene, fault, at, ends } = *self;
-        Row { scene, fault, at: at[index % at.len()], ends }
+    /// Returns one of the rows; lines with successive indices use different moments.
+    pub fn row(&self, index: usize) -> FaultRow {
+        let Self { scene, fault, at, expected } = *self;
+        FaultRow { scene, fault, at: at[index % at.len()], expected }
     }
 }
 
-impl Row {
+impl FaultRow {
     pub fn name(&self) -> String {
         let fault = match self.fault {
             Fault::Call { call, action } => format!("{call}={action}"),
-            Fault::Limit(what) | Fault::Clock(what) => what.to_owned(),
+            Fault::Limit(text) | Fault::Clock(text) => text.to_owned(),
         };
         format!("{}, {fault}, {:?}", self.scene.name, self.at).to_lowercase()
     }
@@ -118,17 +117,17 @@ const fn call(
     call: &'static str,
     action: &'static str,
     at: &'static [Moment],
-    ends: Ends,
-) -> Line {
-    Line { scene, fault: Fault::Call { call, action }, at, ends }
+    expected: Expectation,
+) -> FaultLine {
+    FaultLine { scene, fault: Fault::Call { call, action }, at, expected }
 }
 
-const fn limit(scene: &'static Scene, limit: &'static str, ends: Ends) -> Line {
-    Line { scene, fault: Fault::Limit(limit), at: ALWAYS, ends }
+const fn limit(scene: &'static Scene, limit: &'static str, expected: Expectation) -> FaultLine {
+    FaultLine { scene, fault: Fault::Limit(limit), at: ALWAYS, expected }
 }
 
-const fn clock(scene: &'static Scene, jump: &'static str, ends: Ends) -> Line {
-    Line { scene, fault: Fault::Clock(jump), at: ALWAYS, ends }
+const fn clock(scene: &'static Scene, jump: &'static str, expected: Expectation) -> FaultLine {
+    FaultLine { scene, fault: Fault::Clock(jump), at: ALWAYS, expected }
 }
 
 const NATIVE: &[&str] = &["os-interval", "periodic-interval"];
@@ -141,8 +140,8 @@ const FULL: &str = "No space left";
 const DESCRIPTORS: &str = "Too many open files";
 
 #[rustfmt::skip]
-pub const ROWS: &[Line] = &[
-    // The measuring path: kernel timers.
+pub const FAULT_LINES: &[FaultLine] = &[
+    // Measurement: kernel timers.
     call(&TIMERS, "timerfd_create", "EMFILE", EDGES, Fails(NATIVE, "ulimit -n")),
     call(&TIMERS, "timerfd_create", "ENOMEM", ALWAYS, Fails(NATIVE, "Cannot allocate memory")),
     call(&TIMERS, "timerfd_settime", "EINVAL", EDGES, Fails(NATIVE, "Invalid argument")),
@@ -161,8 +160,9 @@ pub const ROWS: &[Line] = &[
     call(&TIMERS, "epoll_wait", "EINTR", &[Start, Middle, End, Half], Unharmed),
     call(&SPECIAL, "epoll_wait", "EINTR", &[Half], Unharmed),
     call(&TIMERS, "eventfd", "EMFILE", EDGES, Fails(TOKIO, DESCRIPTORS)),
-    // Threads. The first watches for Ctrl-C. A round proves two, then tokio starts two; where it
-    // gets only its first, it waits for ever: that moment is left out.
+    // Threads. The first one waits for Ctrl-C. A round first checks that two threads can be started,
+    // then tokio starts two. If tokio gets only its first thread, it blocks forever: that moment is
+    // left out.
     call(&WORKERS, "thread", "EAGAIN", &[From(2), From(3), From(4), From(22)],
         Fails(&["os-interval"], "Resource temporarily unavailable")),
     call(&CONTROL, "thread", "EAGAIN", ONCE, Stopped("cannot watch for Ctrl-C: Resource temporarily unavailable")),
@@ -170,7 +170,7 @@ pub const ROWS: &[Line] = &[
     call(&LOADED, "thread", "EAGAIN", &[End], Refused("no thread to watch it")),
     call(&DUET, "thread", "EAGAIN", &[Middle, End], NotMeasured("no thread for two at once")),
     call(&MONITOR, "thread", "EAGAIN", EDGES, Says("Resource temporarily unavailable")),
-    // What the kernel accounts for: without it, a figure is missing.
+    // Kernel statistics: without them, some figures are missing.
     call(&TIMERS, "getrusage", "EPERM", ALWAYS, Unharmed),
     call(&TIMERS, "clock", "EINVAL", ALWAYS, Unharmed),
     call(&TIMERS, "open@/proc", "EACCES", ALWAYS, Unharmed),
@@ -182,7 +182,7 @@ pub const ROWS: &[Line] = &[
     call(&WHY, "perf_event_open", "EACCES", &[Start, Middle, End, Always], Unharmed),
     call(&WHY, "perf_event_open", "EMFILE", &[Middle, Always], Unharmed),
     call(&WHY, "perf_event_open", "ENOSYS", ALWAYS, Unharmed),
-    // Settings: what was asked for and cannot be had is refused.
+    // Settings: the command fails if a requested one is not available.
     call(&SETTINGS, "setaffinity", "EINVAL", ONCE, Refused("cannot bind to CPU 0")),
     call(&SETTINGS, "prctl", "EPERM", ALWAYS, Refused("cannot set the timer slack")),
     call(&URGENT, "setscheduler", "EPERM", ONCE, Refused("cannot run as fifo:1")),
@@ -217,11 +217,11 @@ pub const ROWS: &[Line] = &[
     call(&GATED, "read@/series", "EIO", &[Middle, End], NotMeasured("cannot be read")),
     call(&GATED, "thread", "EAGAIN", &[Middle, End], NotMeasured("no thread to watch it")),
     call(&GATED, "pipe", "ENFILE", &[Middle, End], NotMeasured("Too many open files in system")),
-    // Gates of our own subjects.
+    // Gates with built-in subjects.
     call(&GATE, "timerfd_create", "EMFILE", EDGES, NotMeasured(DESCRIPTORS)),
     call(&GATE, "epoll_wait", "EIO", EDGES, NotMeasured("Input/output error")),
     call(&GATE, "sleep", "EINVAL", EDGES, NotMeasured("Invalid argument")),
-    // The writing path: a fresh directory appears whole or not at all.
+    // Writing: a new directory appears with all files or not at all.
     call(&CONTROL, "mkdir@/.osjitter", "EROFS", ONCE, Refused("Read-only file system")),
     call(&CONTROL, "mkdir@/.osjitter", "EDQUOT", &[End], Unwritten("quota")),
     call(&PICTURES, "open@.tmp", "ENOSPC", ALWAYS, Unwritten(FULL)),
@@ -235,7 +235,7 @@ pub const ROWS: &[Line] = &[
     call(&PICTURES, "rename", "ENOSPC", EDGES, Unwritten(FULL)),
     call(&PICTURES, "rename", "EROFS", ALWAYS, Unwritten("Read-only file system")),
     call(&PICTURES, "rename@/out", "EIO", &[End], Unwritten("Input/output error")),
-    // In one that is there, earlier files stay until all of the new ones are there.
+    // Writing into an existing directory: earlier files remain until all new ones are complete.
     call(&AGAIN, "open@/out/.osjitter-", "EROFS", ALWAYS, Refused("Read-only file system")),
     call(&AGAIN, "open@/out/.osjitter-", "ENOSPC", &[Middle, End], Unwritten(FULL)),
     call(&AGAIN, "write@/out/", "ENOSPC", EDGES, Unwritten(FULL)),
@@ -260,7 +260,7 @@ pub const ROWS: &[Line] = &[
     call(&MONITOR, "rename@.csv", "ENOSPC", EDGES, Says(FULL)),
     call(&MONITOR, "epoll_wait", "EIO", &[Middle, End], Says("Input/output error")),
     call(&MONITOR, "sleep", "EINVAL", &[Middle], Says("Invalid argument")),
-    // Signals, at the moment of a call.
+    // Signals during a call.
     call(&TIMERS, "epoll_wait", "SIGINT", EDGES, Interrupted),
     call(&TIMERS, "sleep", "SIGTERM", EDGES, Interrupted),
     call(&TIMERS, "timerfd_settime", "SIGHUP", EDGES, Interrupted),
@@ -286,12 +286,13 @@ pub const ROWS: &[Line] = &[
     call(&GATED, "fork", "SIGTERM", &[Middle, End], Interrupted),
     call(&GATE, "epoll_wait", "SIGINT", EDGES, Interrupted),
     call(&MONITOR, "sleep", "SIGTERM", &[Middle], Unharmed),
-    // Clocks that jump: the grid is on another, and does not move.
+    // Clocks that jump: the grid uses another clock, so it does not move.
     clock(&TIMERS, "realtime:3600:2", Unharmed),
     clock(&TIMERS, "realtime:-86400:2", Unharmed),
     clock(&TIMERS, "boottime:3600:5", Unharmed),
     clock(&TIMERS, "boottime:30:60", Unharmed),
-    // The fourth anchor ends the only round: tach, the run and the round begin with one each.
+    // The fourth anchor is at the end of the only round: tach, the run and the round start with one
+    // each.
     clock(&ROUND, "boottime:3600:4", Suspended("3600.0 s")),
     clock(&GATED, "boottime:3600:5", Unharmed),
     clock(&MONITOR, "realtime:3600:20", Unharmed),

@@ -1,22 +1,28 @@
-//! The two programs in C that make faults, built when they are needed.
+//! Builds the two programs in C that cause faults.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Where they are.
+/// A temporary directory with the built programs.
 pub struct Tools {
     home: tempfile::TempDir,
 }
 
 impl Tools {
-    /// Builds them; `None`, with a word, where that cannot be done. In CI it must be possible.
-    #[allow(clippy::print_stderr, reason = "a test that is skipped says so")]
-    pub fn built() -> Option<Self> {
+    /// Builds the programs. Prints the reason and returns `None` if faults cannot be injected here.
+    ///
+    /// # Panics
+    ///
+    /// Panics if faults cannot be injected in CI.
+    #[allow(clippy::print_stderr, reason = "shows that a test is skipped")]
+    pub fn build() -> Option<Self> {
         let tools = Self { home: tempfile::tempdir().expect("a temporary directory") };
-        let failed = ["inject", "clock.so"].iter().find_map(|name| tools.build(name).err());
-        let Some(why) = failed.or_else(|| tools.try_out().err()) else { return Some(tools) };
-        assert!(std::env::var_os("CI").is_none(), "faults cannot be made: {why}");
-        eprintln!("SKIPPED, no fault was tried: {why}");
+        let compiled = ["inject", "clock.so"].iter().try_for_each(|name| tools.compile(name));
+        let Err(error) = compiled.and_then(|()| tools.check_injection()) else {
+            return Some(tools);
+        };
+        assert!(std::env::var_os("CI").is_none(), "cannot inject faults: {error}");
+        eprintln!("SKIPPED, cannot inject faults: {error}");
         None
     }
 
@@ -24,7 +30,7 @@ impl Tools {
         self.home.path().join(name)
     }
 
-    fn build(&self, name: &str) -> Result<(), String> {
+    fn compile(&self, name: &str) -> Result<(), String> {
         let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/faults");
         let (source, flags): (_, &[&str]) = match name.split_once('.') {
             Some((stem, _)) => (sources.join(stem).with_extension("c"), &["-shared", "-fPIC"]),
@@ -38,23 +44,21 @@ impl Tools {
             .arg(&source)
             .output()
             .map_err(|e| format!("{compiler}: {e}"))?;
-        // What does not compile is our fault, not the machine's.
+        // An error in the sources is no reason to skip the tests.
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         Ok(())
     }
 
-    /// Whether the kernel, or a sandbox around us, lets one process answer another's calls.
-    fn try_out(&self) -> Result<(), String> {
-        let tally = self.path("tally");
-        let tried = Command::new(self.path("inject"))
-            .arg(&tally)
-            .args(["getrandom=count", "--", "true"])
-            .output();
-        let tried = tried.map_err(|e| e.to_string())?;
-        if tried.status.success() {
+    /// Checks that the kernel, or the sandbox of the test, lets a process intercept the system
+    /// calls of another one.
+    fn check_injection(&self) -> Result<(), String> {
+        let mut command = Command::new(self.path("inject"));
+        command.arg(self.path("tally")).args(["getrandom=count", "--", "true"]);
+        let output = command.output().map_err(|e| e.to_string())?;
+        if output.status.success() {
             Ok(())
         } else {
-            Err(String::from_utf8_lossy(&tried.stderr).into_owned())
+            Err(String::from_utf8_lossy(&output.stderr).into_owned())
         }
     }
 }
