@@ -1,7 +1,7 @@
-//! The binary from outside: what it prints, writes and exits with.
+//! Tests of the binary: its outputs, files and exit codes.
 //!
-//! A change of a snapshot that is meant: `INSTA_UPDATE=always cargo test --test it`, and look at
-//! the difference.
+//! After an intended change of a snapshot, run `INSTA_UPDATE=always cargo test --test it` and
+//! review the difference.
 #![allow(unreachable_pub, reason = "a test binary has no public interface")]
 
 mod architecture;
@@ -22,6 +22,7 @@ mod history;
 mod hostile;
 mod import;
 mod interrupt;
+mod language;
 mod late;
 mod live;
 mod load;
