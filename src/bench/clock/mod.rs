@@ -155,7 +155,7 @@ fn measure_costs(threads: u64, tally: &mut Tally) -> Vec<Cost> {
         (blocks, before.cost(&first, &Anchor::take()))
     });
     if let [(_, cost)] = &per_thread[..] {
-        tally.add("clocks", 0, &cost.to_round(), &[]);
+        tally.add("clocks", 0, &cost.round(), &[]);
     }
     let mut costs = Vec::new();
     for (i, (name, _)) in clocks.iter().enumerate() {
@@ -195,8 +195,8 @@ fn measure_order(name: &str, clock: &dyn Clock, threads: u64, reads: u64) -> Ord
         clock: name.to_owned(),
         threads,
         reads: reads_per_thread * threads,
-        violations: violations.iter().map(|v| v.0).sum(),
-        worst_ns: violations.iter().map(|v| v.1).max().unwrap_or(0) as f64 * ns_per_step(name),
+        violations: violations.iter().map(|v| v.count).sum(),
+        worst_ns: violations.iter().map(|v| v.max_difference).max().unwrap_or(0) as f64 * ns_per_step(name),
     }
 }
 

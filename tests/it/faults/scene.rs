@@ -9,7 +9,7 @@ use super::table::{Fault, FaultRow, Moment};
 use super::tools::Tools;
 
 /// Time after which a command counts as hanging; far more than any row needs on a busy machine.
-const SCENE_TIMEOUT: Duration = Duration::from_secs(90);
+const SCENE_TIMEOUT: Duration = Duration::from_secs(300);
 /// Files in the output directory of scenes with earlier files.
 pub const EARLIER_FILES: [(&str, &str); 4] = [
     ("report.json", "the report of before"),
