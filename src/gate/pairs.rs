@@ -330,7 +330,7 @@ impl<F: FnMut(&[Pair]) -> bool> PairCollector<'_, F> {
             return;
         }
         let samples = &round.instances[0].samples;
-        let costs = Round { first_tick: samples.grid.first_tick, ..round.cost.round() };
+        let costs = Round { first_tick: samples.grid.first_tick, ..round.cost.to_round() };
         let (name, period_ns) = (scenario.subject.name(), scenario.period_ns());
         self.pairs.tally.add(&name, period_ns, &costs, &samples.lateness_ns);
     }

@@ -92,10 +92,10 @@ fn builtin_loads_run() {
 #[test]
 fn invalid_loads_are_rejected() {
     for (load, expected) in [
-        ("cpuu:2", "there is no such program; beside commands there are none, cpu, memory"),
+        ("cpuu:2", "there is no such program; loads that are not commands are none, cpu, memory"),
         ("no-such-program --now", "cannot start no-such-program --now"),
         ("tasks:100", "tasks:100x50us"),
-        ("cpu:0", "as in cpu:2"),
+        ("cpu:0", "e.g. cpu:2"),
     ] {
         let ran = short_run(&[load]).run().exits(2);
         assert!(ran.stderr.contains(expected), "{load}: {}", ran.stderr);

@@ -155,7 +155,7 @@ fn measure_costs(threads: u64, tally: &mut Tally) -> Vec<Cost> {
         (blocks, before.cost(&first, &Anchor::take()))
     });
     if let [(_, cost)] = &per_thread[..] {
-        tally.add("clocks", 0, &cost.round(), &[]);
+        tally.add("clocks", 0, &cost.to_round(), &[]);
     }
     let mut costs = Vec::new();
     for (i, (name, _)) in clocks.iter().enumerate() {

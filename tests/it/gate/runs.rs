@@ -293,7 +293,7 @@ fn unsuitable_metrics_are_rejected() {
     let good = "metric x ns lower\\nx 5\\n";
     for (a, b, args, says) in [
         (good, "", &["--metric", "x"][..], "it writes no metric \"x\""),
-        (good, good, &["--metric", "y"], "of its own it writes x"),
+        (good, good, &["--metric", "y"], "it writes x"),
         (good, "metric x us lower\\nx 5\\n", &["--metric", "x"], "x in ns and x in us"),
         (good, "metric x ns lower\\nx 5\\nx 5\\n", &["--metric", "x"], "different metrics"),
         (good, good, &["--metric", "x", "--metric", "x"], "--metric names x twice"),
@@ -326,7 +326,7 @@ fn unsuitable_metrics_are_rejected() {
             Gate::run(&[&["--baseline-cmd", &a, "--candidate-cmd", &b], &PAIRS[..], args].concat());
         gate.refuses(says);
     }
-    ScriptPair::writing(good, good).refuses(&["--metric", "x:p98"], "no percentile");
+    ScriptPair::writing(good, good).refuses(&["--metric", "x:p98"], "unknown percentile");
     Gate::run(&["--a", "spin", "--b", "spin", "--metric", "wall"]).refuses("--candidate-cmd");
 }
 

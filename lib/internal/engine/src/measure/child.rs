@@ -1,5 +1,6 @@
-//! One run of a user's own program: started, bounded in time, ended with everything it started, and
-//! what it said.
+//! Child processes: runs of a user's program, and programs in the background.
+//!
+//! A program has a time limit, and is ended with everything that it has started.
 
 use std::io::{self, PipeWriter, Read};
 use std::path::{Path, PathBuf};
@@ -16,59 +17,62 @@ use crate::program::Program;
 use cli::exit;
 use cli::printable::to_printable;
 
-/// How long an interrupt may go unnoticed.
+/// Interval at which interrupts are polled.
 const INTERRUPT_POLL_INTERVAL: Duration = Duration::from_millis(50);
-/// How long processes may take to die, and the last of what they said to arrive.
+/// Timeout for killed processes to exit, and for their last output to arrive.
 const KILL_TIMEOUT: Duration = Duration::from_secs(5);
-/// As much of its standard error is kept while it runs.
+/// Size of the end of standard error that is kept.
 const STDERR_TAIL_BYTES: usize = 64 << 10;
-/// As much of that as a message quotes.
+/// Size of the end of standard error that a message quotes.
 const STDERR_QUOTE_BYTES: usize = 400;
 
-/// A round that takes so many times its length, and this, hangs.
-const HANGS: (u32, Duration) = (10, Duration::from_secs(10));
+/// A round hangs if it takes longer than its length times this factor ...
+const HANG_FACTOR: u32 = 10;
+/// ... plus this time.
+const HANG_SLACK: Duration = Duration::from_secs(10);
 
-/// When a round that should take so long is ended by force.
+/// Returns the time limit of a round with an expected length.
 pub fn hang_timeout(length: Duration) -> Duration {
-    length.saturating_mul(HANGS.0).saturating_add(HANGS.1)
+    length.saturating_mul(HANG_FACTOR).saturating_add(HANG_SLACK)
 }
 
-/// What is asked of one run.
+/// A request to run a program.
 #[derive(Clone, Copy, Debug)]
 pub struct RunRequest {
     pub period: Duration,
     pub ticks: u64,
     pub warmup: u64,
     pub series: Series,
-    /// When it is ended by force.
+    /// Time limit of the run.
     pub limit: Duration,
 }
 
-/// What a run is to write.
+/// Kind of series that the program is to write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Series {
-    /// Whatever it has to say itself.
+    /// Metrics of the program.
     Metrics,
-    /// The lateness of these ticks.
+    /// Lateness of the ticks.
     Ticks,
-    /// And when each of them came.
+    /// Lateness and time of the ticks.
     TicksWithTimes,
 }
 
-/// Why there is nothing to judge.
+/// Reason why a run has no result.
 #[derive(Debug, PartialEq, Eq)]
 pub enum RunFailure {
     /// The stop flag was set.
     Interrupted,
-    /// There is no such program, or it cannot be started.
+    /// The program does not exist or cannot be started.
     NotStarted(String),
-    /// It ticks at another period than it was asked to.
+    /// The program does not tick at the requested period.
     OtherPeriod(String),
-    /// It failed, hung, or wrote something else than was asked for.
+    /// The program failed, hung, or did not write the requested series.
     Failed(String),
 }
 
 impl RunFailure {
+    /// Returns the message for the user, or `None` for an interrupt.
     pub fn message(self) -> Option<String> {
         match self {
             Self::Interrupted => None,
@@ -77,43 +81,44 @@ impl RunFailure {
     }
 }
 
-/// A program that ran and exited with 0, and the directory it wrote to.
+/// A run that exited with 0, and the directory to which it wrote.
 pub struct CompletedRun {
     run: RunGuard,
-    /// Just before it was started: the one origin of its times.
+    /// Time just before the start, which is the origin of all times.
     pub started: Instant,
-    /// From `started` until it had exited.
+    /// Time from `started` to the exit.
     pub wall: Duration,
-    /// What it used, with everything it started.
+    /// Resources of the program and everything that it started.
     pub usage: TreeUsage,
 }
 
 impl CompletedRun {
-    /// Where it was to write.
-    pub fn out(&self) -> PathBuf {
+    /// Returns the path to which the program was told to write.
+    pub fn output_path(&self) -> PathBuf {
         self.run.scratch_path.join("series")
     }
 }
 
-/// A program that was started, and the directory it writes to.
+/// A running program, and the directory to which it writes.
 struct Run {
     tree: os::ProcessTree,
-    /// `None` once it has been removed.
+    /// The directory; `None` after it was removed.
     scratch: Mutex<Option<tempfile::TempDir>>,
     scratch_path: PathBuf,
 }
 
 impl Run {
-    /// Ends the program with everything it started, and removes its directory. When this returns,
-    /// both are done, even if another thread has begun it.
-    fn clean_up(&self, limit: Duration) {
-        // A process that cannot be ended was reported by the run.
-        let _ = self.tree.end(limit);
+    /// Ends the program with everything that it started, and removes its directory.
+    ///
+    /// Both are done when this returns, even if another thread has started the cleanup.
+    fn clean_up(&self, timeout: Duration) {
+        // The run has already reported a process that cannot be ended.
+        let _ = self.tree.end(timeout);
         drop(self.scratch.lock().unwrap_or_else(PoisonError::into_inner).take());
     }
 }
 
-/// Owns a run: when it is dropped, nothing of the program is left.
+/// Owner of a run, which ends the program when it is dropped.
 struct RunGuard(Arc<Run>);
 
 impl std::ops::Deref for RunGuard {
@@ -127,12 +132,12 @@ impl std::ops::Deref for RunGuard {
 impl Drop for RunGuard {
     fn drop(&mut self) {
         self.clean_up(KILL_TIMEOUT);
-        // Last: until then, the process must not end without it.
+        // Remove the run last: `kill_all` must find it until it is cleaned up.
         active_runs().retain(|run| !Arc::ptr_eq(run, &self.0));
     }
 }
 
-/// All runs that are not cleaned up yet, for [`kill_all`].
+/// All runs that are not cleaned up, for [`kill_all`].
 static ACTIVE_RUNS: Mutex<Vec<Arc<Run>>> = Mutex::new(Vec::new());
 
 fn active_runs() -> MutexGuard<'static, Vec<Arc<Run>>> {
@@ -143,11 +148,11 @@ fn active_runs() -> MutexGuard<'static, Vec<Arc<Run>>> {
 struct StartedRun {
     run: RunGuard,
     stderr: Option<ChildStderr>,
-    /// Just before the start.
+    /// Time just before the start.
     started: Instant,
 }
 
-/// Reasons for which a program was not started.
+/// Reason why a program was not started.
 enum StartError {
     NoScratchDir(io::Error),
     NoProcess(io::Error),
@@ -162,10 +167,10 @@ impl StartError {
     }
 }
 
-/// StartupCosts the command that `prepare` makes of the path of its directory.
+/// Starts the command that `prepare` creates from the path of the directory.
 ///
-/// The list of runs is locked from before the directory exists until the run is in it, so that an
-/// interrupt finds each.
+/// The list of runs is locked from before the directory exists until the run is in the list, so that
+/// an interrupt finds every run.
 fn start_run(prepare: impl FnOnce(&Path) -> Command) -> Result<StartedRun, StartError> {
     let mut active = active_runs();
     let scratch = create_scratch_dir().map_err(StartError::NoScratchDir)?;
@@ -178,9 +183,9 @@ fn start_run(prepare: impl FnOnce(&Path) -> Command) -> Result<StartedRun, Start
     Ok(StartedRun { run: RunGuard(run), stderr, started })
 }
 
-/// Ends the programs that are running and removes their directories, for a process that is about to
-/// end before its work is done. No program can be started afterwards: a thread that tries waits for
-/// the end of the process.
+/// Ends all running programs and removes their directories, before this process exits early.
+///
+/// No program can be started afterwards: a thread that tries blocks until the process exits.
 pub fn kill_all() {
     let active = active_runs();
     for run in active.iter() {
@@ -190,190 +195,188 @@ pub fn kill_all() {
 }
 
 /// Runs a program once.
+///
+/// # Errors
+///
+/// Returns an error if the program cannot be started, fails or exceeds its time limit, or if `stop` is
+/// set.
 pub fn run(
     program: &Program,
-    asked: RunRequest,
+    request: RunRequest,
     stop: &AtomicBool,
 ) -> Result<CompletedRun, RunFailure> {
-    let fail = |what: String| RunFailure::Failed(format!("{}: {what}", program.text()));
+    let fail = |reason: String| RunFailure::Failed(format!("{}: {reason}", program.text()));
     if stop.load(Ordering::Relaxed) {
         return Err(RunFailure::Interrupted);
     }
-    let prepare = |scratch: &Path| {
-        let mut command = Command::new(&program.words()[0]);
-        command
-            .args(&program.words()[1..])
-            .env(series::ENV_PERIOD, asked.period.as_nanos().to_string())
-            .env(series::ENV_TICKS, asked.ticks.to_string())
-            .env(series::ENV_WARMUP, asked.warmup.to_string())
-            .env(series::ENV_OUT, scratch.join("series"))
-            .env_remove(series::ENV_SERIES)
-            .env_remove(series::ENV_TIMES)
-            .envs(
-                (asked.series != Series::Metrics)
-                    .then_some((series::ENV_SERIES, series::SERIES_OF_TICKS)),
-            )
-            .envs(
-                (asked.series == Series::TicksWithTimes)
-                    .then_some((series::ENV_TIMES, series::TIMES_MONOTONIC)),
-            )
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped());
-        command
-    };
+    let prepare = |scratch: &Path| measuring_command(program, request, scratch);
     let StartedRun { run, stderr, started } =
         start_run(prepare).map_err(|e| e.for_program(program))?;
-    let said = stderr.map(StderrTail::listen).transpose().map_err(|e| fail(e.to_string()))?;
-    let exited = wait(&run.tree, started, asked.limit, stop);
-    let ended = run.tree.end(KILL_TIMEOUT).map_err(|e| fail(e.to_string()))?;
+    let tail = stderr.map(StderrTail::listen).transpose().map_err(|e| fail(e.to_string()))?;
+    let exited = wait_for_exit(&run.tree, started, request.limit, stop);
+    let exit = run.tree.end(KILL_TIMEOUT).map_err(|e| fail(e.to_string()))?;
     let exited = exited.map_err(|why| match why {
-        RunFailure::Failed(what) => fail(what),
+        RunFailure::Failed(reason) => fail(reason),
         other => other,
     })?;
-    if !ended.status.success() {
-        return Err(fail(format!(
-            "ended with {}{}",
-            ended.status,
-            said.map_or_else(String::new, StderrTail::quoted)
-        )));
+    if !exit.status.success() {
+        let quote = tail.map_or_else(String::new, StderrTail::quote);
+        return Err(fail(format!("ended with {}{quote}", exit.status)));
     }
-    Ok(CompletedRun {
-        run,
-        started,
-        wall: exited.saturating_duration_since(started),
-        usage: ended.usage,
-    })
+    let wall = exited.saturating_duration_since(started);
+    Ok(CompletedRun { run, started, wall, usage: exit.usage })
 }
 
-#[allow(clippy::disallowed_methods, reason = "wall time of what is measured, and its limit")]
+/// Creates the command of a measured run.
+fn measuring_command(program: &Program, request: RunRequest, scratch: &Path) -> Command {
+    let mut command = program_command(program);
+    command
+        .env(series::ENV_PERIOD, request.period.as_nanos().to_string())
+        .env(series::ENV_TICKS, request.ticks.to_string())
+        .env(series::ENV_WARMUP, request.warmup.to_string())
+        .env(series::ENV_OUT, scratch.join("series"))
+        .env_remove(series::ENV_SERIES)
+        .env_remove(series::ENV_TIMES)
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped());
+    if request.series != Series::Metrics {
+        command.env(series::ENV_SERIES, series::SERIES_OF_TICKS);
+    }
+    if request.series == Series::TicksWithTimes {
+        command.env(series::ENV_TIMES, series::TIMES_MONOTONIC);
+    }
+    command
+}
+
+/// Creates the command of a program, without standard input.
+fn program_command(program: &Program) -> Command {
+    let mut command = Command::new(&program.words()[0]);
+    command.args(&program.words()[1..]).stdin(Stdio::null());
+    command
+}
+
+#[allow(clippy::disallowed_methods, reason = "wall time of a run, and its limit")]
 fn now() -> Instant {
     Instant::now()
 }
 
-/// Runs a command of the user's to its end, with what it started. It is not measured; what it says
-/// goes to standard error.
+/// Runs a command of the user to completion, with everything that it starts.
+///
+/// The command is not measured. Its output goes to standard error.
+///
+/// # Errors
+///
+/// Returns an error if the command cannot be started, fails or exceeds the time limit.
 pub fn run_to_completion(
     program: &Program,
     variables: &[(&str, String)],
     limit: Duration,
 ) -> Result<(), String> {
-    let failed = |what: String| format!("{}: {what}", program.text());
+    let failed = |reason: String| format!("{}: {reason}", program.text());
     let prepare = |_: &Path| {
-        let mut command = Command::new(&program.words()[0]);
-        command.args(&program.words()[1..]).stdin(Stdio::null()).stdout(std::io::stderr());
+        let mut command = program_command(program);
+        command.stdout(std::io::stderr());
         command.envs(variables.iter().map(|(name, value)| (name, value)));
         command
     };
-    let not_started = |e: StartError| e.for_program(program).message().unwrap_or_default();
-    let StartedRun { run, started, .. } = start_run(prepare).map_err(not_started)?;
-    // Only a second interrupt ends it early.
-    let exited = wait(&run.tree, started, limit, &AtomicBool::new(false));
-    let ended = run.tree.end(KILL_TIMEOUT).map_err(|e| failed(e.to_string()))?;
+    let start_error = |e: StartError| e.for_program(program).message().unwrap_or_default();
+    let StartedRun { run, started, .. } = start_run(prepare).map_err(start_error)?;
+    // The first interrupt does not end the command, only a second one does.
+    let exited = wait_for_exit(&run.tree, started, limit, &AtomicBool::new(false));
+    let exit = run.tree.end(KILL_TIMEOUT).map_err(|e| failed(e.to_string()))?;
     exited.map_err(|why| failed(why.message().unwrap_or_default()))?;
-    if ended.status.success() {
-        Ok(())
-    } else {
-        Err(failed(format!("ended with {}", ended.status)))
+    match exit.status.success() {
+        true => Ok(()),
+        false => Err(failed(format!("ended with {}", exit.status))),
     }
 }
 
-/// Creates the directory that a program writes to.
+/// Creates the directory to which a program writes.
 fn create_scratch_dir() -> io::Result<tempfile::TempDir> {
-    let place = std::env::temp_dir();
-    let none = |e| {
-        format!(
-            "no temporary directory for it in {}: {}",
-            place.display(),
-            exit::strip_temp_path(e)
-        )
+    let parent = std::env::temp_dir();
+    let explain = |e| {
+        let error = exit::strip_temp_path(e);
+        io::Error::other(format!("no temporary directory for it in {}: {error}", parent.display()))
     };
-    tempfile::tempdir_in(&place).map_err(|e| io::Error::other(none(e)))
+    tempfile::tempdir_in(&parent).map_err(explain)
 }
 
-/// StartupCosts a thread that ends by itself.
-fn watching(run: impl FnOnce() + Send + 'static) -> io::Result<()> {
+/// Starts a detached thread.
+fn spawn_watcher(run: impl FnOnce() + Send + 'static) -> io::Result<()> {
     let started = std::thread::Builder::new().spawn(run);
     started.map(drop).map_err(|e| io::Error::new(e.kind(), format!("no thread to watch it: {e}")))
 }
 
-/// Reports when the program itself has exited.
-fn exit_of(tree: &os::ProcessTree) -> io::Result<mpsc::Receiver<io::Result<Instant>>> {
+/// Returns a channel that receives the time at which the program itself has exited.
+fn watch_exit(tree: &os::ProcessTree) -> io::Result<mpsc::Receiver<io::Result<Instant>>> {
     let (sender, exited) = mpsc::channel();
-    let exit = tree.exit_waiter();
-    // It ends when the program does, at the latest when that is ended by force.
-    watching(move || {
-        let waited = exit();
-        // Whoever asked may be gone.
+    let wait = tree.exit_waiter();
+    // The thread ends with the program, which has a time limit.
+    spawn_watcher(move || {
+        let waited = wait();
+        // The receiver may have been dropped.
         let _ = sender.send(waited.map(|()| now()));
     })?;
     Ok(exited)
 }
 
-/// How long a command may take to come to its work before the first round.
+/// Time for a command to start up before the first round.
 const COMMAND_STARTUP_TIME: Duration = Duration::from_millis(500);
-/// How long a process of ours may take to be ready.
+/// Timeout for a process of osjitter to be ready.
 const READY_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A program that runs beside what is measured, and is ended when this goes.
+/// A program that runs in the background of a measurement. It is ended when this is dropped.
 pub struct BackgroundProcess {
     run: RunGuard,
     exited: mpsc::Receiver<io::Result<Instant>>,
-    said: Option<StderrTail>,
-    /// Where a process of ours waits for the end of its input, even if this process is killed.
+    stderr_tail: Option<StderrTail>,
+    /// Standard input of a process of osjitter, which exits when this end is closed, even if this process
+    /// is killed.
     _input: Option<PipeWriter>,
 }
 
 impl BackgroundProcess {
-    /// StartupCosts a command of the user's, and gives it time to come to its work.
+    /// Starts a command of the user, and waits until it had time to start up.
     pub fn start(program: &Program) -> Result<Self, String> {
-        let mut command = Command::new(&program.words()[0]);
-        command
-            .args(&program.words()[1..])
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped());
-        let mut beside = Self::spawn(command, None).map_err(|e| program.start_error(e))?;
-        match beside.exited.recv_timeout(COMMAND_STARTUP_TIME) {
-            Err(RecvTimeoutError::Timeout) => Ok(beside),
-            _ => Err(beside.why_ended()),
+        let mut command = program_command(program);
+        command.stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut process = Self::spawn(command, None).map_err(|e| program.start_error(e))?;
+        match process.exited.recv_timeout(COMMAND_STARTUP_TIME) {
+            Err(RecvTimeoutError::Timeout) => Ok(process),
+            _ => Err(process.describe_exit()),
         }
     }
 
-    /// StartupCosts a command of the user's whose output is seen: what it prints goes where messages do.
+    /// Starts a command of the user whose output goes to standard error.
     pub fn start_with_output(program: &Program) -> Result<Self, String> {
-        let mut command = Command::new(&program.words()[0]);
-        command
-            .args(&program.words()[1..])
-            .stdin(Stdio::null())
-            .stdout(std::io::stderr())
-            .stderr(Stdio::inherit());
+        let mut command = program_command(program);
+        command.stdout(std::io::stderr()).stderr(Stdio::inherit());
         Self::spawn(command, None).map_err(|e| program.start_error(e))
     }
 
-    /// Number of the program's process.
+    /// Returns the id of the process.
     pub fn id(&self) -> u32 {
         self.run.tree.id()
     }
 
-    /// StartupCosts a process of ours, and waits until it has written `ready`.
+    /// Starts another process of osjitter, and waits until it has written `ready`.
     pub fn start_self(args: &[&str], ready: &str) -> Result<Self, String> {
         let failed = |e: io::Error| format!("cannot be started: {e}");
         let mut command = Command::new(std::env::current_exe().map_err(failed)?);
         let (input, end) = io::pipe().map_err(failed)?;
-        let (mut answer, output) = io::pipe().map_err(failed)?;
+        let (mut reader, output) = io::pipe().map_err(failed)?;
         command.args(args).stdin(input).stdout(output).stderr(Stdio::piped());
-        let mut beside = Self::spawn(command, Some(end)).map_err(failed)?;
-        let (sender, answered) = mpsc::channel();
+        let mut process = Self::spawn(command, Some(end)).map_err(failed)?;
+        let (sender, received) = mpsc::channel();
         let mut text = vec![0; ready.len()];
-        watching(move || {
-            let _ = sender.send(answer.read_exact(&mut text).map(|()| text));
+        spawn_watcher(move || {
+            let _ = sender.send(reader.read_exact(&mut text).map(|()| text));
         })
         .map_err(failed)?;
-        match answered.recv_timeout(READY_TIMEOUT) {
-            Ok(Ok(text)) if text == ready.as_bytes() => Ok(beside),
+        match received.recv_timeout(READY_TIMEOUT) {
+            Ok(Ok(text)) if text == ready.as_bytes() => Ok(process),
             Err(RecvTimeoutError::Timeout) => Err(format!("was not ready after {READY_TIMEOUT:?}")),
-            _ => Err(beside.why_ended()),
+            _ => Err(process.describe_exit()),
         }
     }
 
@@ -381,11 +384,16 @@ impl BackgroundProcess {
         let StartedRun { run, stderr, .. } = start_run(|_| command).map_err(|e| match e {
             StartError::NoScratchDir(e) | StartError::NoProcess(e) => e,
         })?;
-        let exited = exit_of(&run.tree)?;
-        Ok(Self { exited, run, said: stderr.map(StderrTail::listen).transpose()?, _input: input })
+        let exited = watch_exit(&run.tree)?;
+        Ok(Self {
+            exited,
+            run,
+            stderr_tail: stderr.map(StderrTail::listen).transpose()?,
+            _input: input,
+        })
     }
 
-    /// Lets it stand still until [`Self::resume`], and whether it does.
+    /// Pauses the program until [`Self::resume`]. Returns false if the platform cannot pause it.
     pub fn pause(&self) -> bool {
         self.run.tree.pause()
     }
@@ -394,45 +402,47 @@ impl BackgroundProcess {
         self.run.tree.resume();
     }
 
-    /// Why it has ended, if it has.
-    pub fn ended(&mut self) -> Option<String> {
+    /// Returns the reason why the program has exited, or `None` if it is running.
+    pub fn exit_reason(&mut self) -> Option<String> {
         match self.exited.try_recv() {
             Err(mpsc::TryRecvError::Empty) => None,
-            _ => Some(self.why_ended()),
+            _ => Some(self.describe_exit()),
         }
     }
 
-    fn why_ended(&mut self) -> String {
+    fn describe_exit(&mut self) -> String {
         let status = self
             .run
             .tree
             .end(KILL_TIMEOUT)
             .map_or_else(|e| e.to_string(), |ended| ended.status.to_string());
-        let said = self.said.take().map_or_else(String::new, StderrTail::quoted);
-        format!("ended by itself, with {status}{said}")
+        let quote = self.stderr_tail.take().map_or_else(String::new, StderrTail::quote);
+        format!("ended by itself, with {status}{quote}")
     }
 
-    /// Ends it with all that it started: the CPU time of all of them.
+    /// Ends the program with everything that it started. Returns the CPU time of all of them.
     pub fn end(self) -> Option<u64> {
         self.run.tree.end(KILL_TIMEOUT).ok().map(|ended| ended.usage.cpu_ns)
     }
 }
 
-/// Waits until the program itself has exited: when that was.
-fn wait(
+/// Waits until the program itself has exited, and returns the time of the exit.
+fn wait_for_exit(
     tree: &os::ProcessTree,
     started: Instant,
     limit: Duration,
     stop: &AtomicBool,
 ) -> Result<Instant, RunFailure> {
-    let exited = exit_of(tree).map_err(|e| RunFailure::Failed(e.to_string()))?;
+    let exited = watch_exit(tree).map_err(|e| RunFailure::Failed(e.to_string()))?;
     loop {
         match exited
             .recv_timeout(INTERRUPT_POLL_INTERVAL.min(limit.saturating_sub(started.elapsed())))
         {
             Ok(Ok(at)) => return Ok(at),
             Ok(Err(e)) => return Err(RunFailure::Failed(format!("cannot be waited for: {e}"))),
-            Err(RecvTimeoutError::Disconnected) => unreachable!("the sender sends before it goes"),
+            Err(RecvTimeoutError::Disconnected) => {
+                unreachable!("the sender sends before it is dropped")
+            }
             Err(RecvTimeoutError::Timeout) => {}
         }
         if stop.load(Ordering::Relaxed) {
@@ -446,30 +456,34 @@ fn wait(
     }
 }
 
-/// The last of what a program says, taken while it runs, so that it never has to wait for a reader.
+/// The end of the standard error of a program.
+///
+/// It is read while the program runs, so that the program never blocks on a full pipe.
 struct StderrTail {
     tail: Arc<Mutex<Vec<u8>>>,
-    over: mpsc::Receiver<()>,
+    closed: mpsc::Receiver<()>,
 }
 
 impl StderrTail {
     fn listen(mut stderr: ChildStderr) -> io::Result<Self> {
         let tail = Arc::new(Mutex::new(Vec::new()));
-        let (sender, over) = mpsc::channel();
+        let (sender, closed) = mpsc::channel();
         let kept = Arc::clone(&tail);
-        watching(move || {
+        spawn_watcher(move || {
             let mut chunk = vec![0; STDERR_TAIL_BYTES];
             while let Ok(n @ 1..) = stderr.read(&mut chunk) {
                 keep_last(&mut kept.lock().unwrap_or_else(PoisonError::into_inner), &chunk[..n]);
             }
             drop(sender);
         })?;
-        Ok(Self { tail, over })
+        Ok(Self { tail, closed })
     }
 
-    /// Its last words. What has escaped may hold the pipe open for ever: that is not waited for.
-    fn quoted(self) -> String {
-        let _ = self.over.recv_timeout(KILL_TIMEOUT);
+    /// Quotes the end of standard error.
+    ///
+    /// Processes that have escaped may keep the pipe open, so the wait has a timeout.
+    fn quote(self) -> String {
+        let _ = self.closed.recv_timeout(KILL_TIMEOUT);
         let tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
         let text = String::from_utf8_lossy(&tail[tail.len().saturating_sub(STDERR_QUOTE_BYTES)..]);
         let text = to_printable(text.trim());
@@ -477,10 +491,10 @@ impl StderrTail {
     }
 }
 
-/// Appends, and forgets all but the last [`STDERR_TAIL_BYTES`].
+/// Appends bytes and keeps only the last [`STDERR_TAIL_BYTES`].
 fn keep_last(tail: &mut Vec<u8>, more: &[u8]) {
-    let too_many = (tail.len() + more.len()).saturating_sub(STDERR_TAIL_BYTES);
-    tail.drain(..too_many.min(tail.len()));
+    let excess = (tail.len() + more.len()).saturating_sub(STDERR_TAIL_BYTES);
+    tail.drain(..excess.min(tail.len()));
     tail.extend_from_slice(&more[more.len().saturating_sub(STDERR_TAIL_BYTES)..]);
 }
 
@@ -489,7 +503,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_what_a_program_says_the_last_is_kept_and_no_more() {
+    fn stderr_tail_is_bounded() {
         let mut tail = Vec::new();
         for (length, byte) in [
             (10, 0),

@@ -1,16 +1,16 @@
-//! What a round costs: the accounts of the kernel and of the process, before and after it.
+//! Costs of a round, computed from counters of the kernel and the process before and after it.
 
 use files::report::Round;
 use tach::Anchor;
 
 use crate::machine::os::{self, Usage};
 
-/// What a round cost, from the moment its runtime was ready to its last tick.
+/// Costs of a round, from the moment its runtime was ready to its last tick.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Cost {
-    /// The time it was counted over; the other fields are of that time.
+    /// Length of the measurement, to which all other fields refer.
     pub window_ns: u64,
-    /// CPU time of the process, without what tasks of a load used.
+    /// CPU time of the process, without the tasks of a load.
     pub cpu_ns: Option<u64>,
     /// CPU time of the tasks of a load.
     pub load_cpu_ns: u64,
@@ -18,26 +18,26 @@ pub struct Cost {
     pub switches_voluntary: Option<u64>,
     /// Context switches by being preempted.
     pub switches_involuntary: Option<u64>,
-    /// Time the process's threads waited for a CPU.
+    /// Time for which the threads of the process waited for a CPU.
     pub run_queue_ns: Option<u64>,
-    /// Time the hypervisor took from all CPUs.
+    /// Time that the hypervisor took from all CPUs.
     pub steal_ns: Option<u64>,
-    /// Time the control group stood still because its quota was used up.
+    /// Time for which the control group was stopped by its quota.
     pub throttled_ns: Option<u64>,
-    /// Time the machine was suspended.
+    /// Time for which the machine was suspended.
     pub suspended_ns: Option<u64>,
-    /// Frequency of the CPU at its end.
+    /// Frequency of the CPU at the end.
     pub cpu_khz: Option<u64>,
 }
 
 impl Cost {
-    /// Without the CPU time of tasks that are a load, which is booked apart.
-    pub fn without(self, load_cpu_ns: u64) -> Self {
+    /// Moves the CPU time of the tasks of a load to its own field.
+    pub fn without_load(self, load_cpu_ns: u64) -> Self {
         Self { cpu_ns: self.cpu_ns.map(|ns| ns.saturating_sub(load_cpu_ns)), load_cpu_ns, ..self }
     }
 
-    /// As a report has it, without a tick.
-    pub fn round(&self) -> Round {
+    /// Converts the costs to a round of a report that has no ticks.
+    pub fn to_round(&self) -> Round {
         Round {
             window_ns: Some(self.window_ns),
             cpu_ns: self.cpu_ns,
@@ -53,24 +53,26 @@ impl Cost {
     }
 }
 
-/// What was accounted for before a round.
+/// Counters at the start of a measurement.
 pub struct CostMeter {
-    accounts: Accounts,
+    counters: MachineCounters,
     usage: Usage,
 }
 
 impl CostMeter {
-    /// The accounts are files: what reading them costs lies before the usage here, and behind it at
-    /// the end.
+    /// Reads the counters at the start.
+    ///
+    /// The counters of the machine are files. They are read before the usage of the process here and
+    /// after it at the end, so that the cost of reading them is not measured.
     pub fn start() -> Self {
-        let accounts = Accounts::read();
-        Self { accounts, usage: os::usage() }
+        let counters = MachineCounters::read();
+        Self { counters, usage: os::usage() }
     }
 
-    /// The cost since then, of a round between these anchors.
+    /// Returns the costs since the start, for a round between two anchors.
     pub fn cost(&self, first: &Anchor, last: &Anchor) -> Cost {
         let (usage, cpu_khz) = (os::usage(), os::cpu_khz());
-        let (now, then) = (Accounts::read(), &self.accounts);
+        let (now, then) = (MachineCounters::read(), &self.counters);
         let delta = |now: Option<u64>, then: Option<u64>| Some(now?.saturating_sub(then?));
         let ns = |time: std::time::Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         Cost {
@@ -91,14 +93,14 @@ impl CostMeter {
     }
 }
 
-/// What the machine has accounted for so far.
-struct Accounts {
+/// Counters of the machine.
+struct MachineCounters {
     run_queue_ns: Option<u64>,
     steal_ns: Option<u64>,
     throttled_ns: Option<u64>,
 }
 
-impl Accounts {
+impl MachineCounters {
     fn read() -> Self {
         Self {
             run_queue_ns: os::run_queue_ns(),

@@ -1,73 +1,76 @@
-//! What the rounds of a scenario that were asked add up to.
+//! Diagnosis of a scenario: the sum over its profiled rounds.
 
 use std::time::{Duration, Instant};
 
-use files::report::why::{Missing, Tier, Why};
-use files::why::pool::{Pool, ReferenceRound};
+use files::report::why::{Missing, Why};
+use files::why::pool::{ReferenceRound, Pool};
 use jitterstat::stats::quantile::nearest_rank;
 
 use crate::measure::round::MeasuredRound;
-use crate::scenario::{self, Scenario};
+use crate::scenario::{ProfileOptions, Scenario};
 
-/// Rounds of one scenario that were asked why their ticks are late.
+/// The profiled rounds of a scenario, and the rounds with which they are compared.
 #[derive(Debug)]
 pub struct ScenarioDiagnosis {
     pool: Pool,
-    beside: Vec<ReferenceRound>,
+    reference_rounds: Vec<ReferenceRound>,
     missing: Option<Missing>,
 }
 
 impl ScenarioDiagnosis {
-    pub fn new(why: scenario::ProfileOptions, scenario: &Scenario) -> Self {
+    pub fn new(options: ProfileOptions, scenario: &Scenario) -> Self {
         let planned = scenario.ticks.saturating_mul(scenario.instances);
         Self {
-            pool: Pool::new(why.threshold.map(nanoseconds), planned),
-            beside: Vec::new(),
+            pool: Pool::new(options.threshold.map(to_ns), planned),
+            reference_rounds: Vec::new(),
             missing: None,
         }
     }
 
-    /// Adds one that was asked.
+    /// Adds a profiled round.
     pub fn add(&mut self, round: &MeasuredRound, started: Instant) {
-        let Some(answer) = &round.diagnosis else { return };
-        let mut asked = answer.round.clone();
-        asked.start_ns = round
+        let Some(diagnosis) = &round.diagnosis else { return };
+        let mut profiled = diagnosis.round.clone();
+        profiled.start_ns = round
             .instances
             .first()
-            .map_or(0, |i| nanoseconds(i.start.saturating_duration_since(started)));
-        asked.cpu_ns_per_tick = beside(round).and_then(|b| b.cpu_ns_per_tick);
-        // The reason for the least that was had.
-        let tier = |missing: &Option<Missing>| missing.as_ref().map(|m: &Missing| m.tier);
-        let (ours, theirs): (Option<Tier>, Option<Tier>) =
-            (tier(&self.missing), tier(&answer.missing));
-        if theirs.is_some_and(|theirs| ours.is_none_or(|ours| theirs < ours)) {
-            self.missing.clone_from(&answer.missing);
-        }
-        self.pool.add(asked);
+            .map_or(0, |i| to_ns(i.start.saturating_duration_since(started)));
+        profiled.cpu_ns_per_tick =
+            reference_round(round).and_then(|reference| reference.cpu_ns_per_tick);
+        self.merge_missing(diagnosis.missing.as_ref());
+        self.pool.add(profiled);
     }
 
-    /// Adds one that was not asked, to compare with.
-    pub fn add_beside(&mut self, round: &MeasuredRound) {
-        self.beside.extend(beside(round));
+    /// Adds a round that was not profiled, as a reference.
+    pub fn add_reference(&mut self, round: &MeasuredRound) {
+        self.reference_rounds.extend(reference_round(round));
     }
 
-    /// What they add up to.
+    /// Returns the sum over all rounds.
     pub fn finish(&self) -> Why {
-        self.pool.clone().finish(&self.beside, self.missing.clone())
+        self.pool.clone().finish(&self.reference_rounds, self.missing.clone())
+    }
+
+    /// Keeps the reason for the lowest missing tier of all rounds.
+    fn merge_missing(&mut self, missing: Option<&Missing>) {
+        let Some(missing) = missing else { return };
+        if self.missing.as_ref().is_none_or(|lowest| missing.tier < lowest.tier) {
+            self.missing = Some(missing.clone());
+        }
     }
 }
 
-/// What is compared between a round that was asked and the one beside it; `None` where no tick
-/// came.
-fn beside(round: &MeasuredRound) -> Option<ReferenceRound> {
+/// Returns the values that are compared between a profiled round and its reference, or `None` if the
+/// round has no tick.
+fn reference_round(round: &MeasuredRound) -> Option<ReferenceRound> {
     let mut lateness: Vec<i64> =
         round.instances.iter().flat_map(|i| i.samples.lateness_ns.iter().copied()).collect();
     lateness.sort_unstable();
-    let ran: u64 = round.instances.iter().map(|i| i.ticks_run).sum();
-    let cpu_ns_per_tick = round.cost.cpu_ns.map(|cpu| cpu as f64 / ran.max(1) as f64);
+    let ticks_run: u64 = round.instances.iter().map(|i| i.ticks_run).sum();
+    let cpu_ns_per_tick = round.cost.cpu_ns.map(|cpu| cpu as f64 / ticks_run.max(1) as f64);
     Some(ReferenceRound { index: round.index, p50: nearest_rank(&lateness, 0.5)?, cpu_ns_per_tick })
 }
 
-fn nanoseconds(duration: Duration) -> u64 {
+fn to_ns(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }

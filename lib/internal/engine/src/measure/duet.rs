@@ -1,4 +1,5 @@
-//! Two subjects at once on one CPU, half a period apart: what the machine does, it does to both.
+//! Duets: two subjects that run concurrently on one CPU, half a period apart, so that disturbances of
+//! the machine affect both.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,18 +11,19 @@ use crate::measure::order::{self, Observer};
 use crate::measure::round::RoundRequest;
 use crate::scenario::Scenario;
 
-/// From now to the first deadline, before the random phase: room for two threads to make their
-/// runtimes on one CPU.
-const LEAD: Duration = Duration::from_millis(10);
-/// The one that is through first keeps ticking, so that its tear-down does not fall on the other's
-/// last ticks.
+/// Time to the first deadline, before the random phase. It is sufficient for two threads to create
+/// their runtimes on one CPU.
+const LEAD_TIME: Duration = Duration::from_millis(10);
+/// Number of ticks for which the subject that finishes first continues, so that its tear-down does not
+/// disturb the last ticks of the other.
 const RUN_ON_TICKS: u64 = 4;
-/// Rounds alone in which a subject's use of the CPU is looked at; the least counts, as nothing
-/// makes it look smaller.
-const ROUNDS_ALONE: u64 = 2;
+/// Number of rounds in which a subject runs alone to measure its use of the CPU. The minimum counts,
+/// since disturbances only increase the use.
+const SOLO_ROUNDS: u64 = 2;
 
-/// Runs so many rounds of both, until the observer knows enough. Threads inherit the CPU that the
-/// caller is bound to.
+/// Runs `rounds` rounds of both scenarios, or fewer if the observer stops.
+///
+/// The threads inherit the CPU to which the caller is bound.
 pub fn run(
     first: &Scenario,
     second: &Scenario,
@@ -40,9 +42,9 @@ pub fn run(
         let period = scenarios[0].period;
         let phase = order::phase_from_draw(period, random.next_u64());
         scenarios.iter().for_each(|scenario| observer.before_round(scenario, index));
-        #[allow(clippy::disallowed_methods, reason = "the start that both are given")]
-        let start = Instant::now() + LEAD + phase;
-        let one = |side: usize| {
+        #[allow(clippy::disallowed_methods, reason = "both scenarios start relative to this time")]
+        let start = Instant::now() + LEAD_TIME + phase;
+        let measure = |side: usize| {
             let slot = u64::from(side != leader);
             let offset = if side == leader { Duration::ZERO } else { period / 2 };
             let (scenario, start) = (scenarios[side], Some(start + offset));
@@ -56,18 +58,19 @@ pub fn run(
                 start,
                 run_on: RUN_ON_TICKS,
                 stop,
-                why: None,
-                late: None,
+                profiler: None,
+                late_watch: None,
             }
             .measure()
         };
         let results = std::thread::scope(|scope| {
-            let other = std::thread::Builder::new().spawn_scoped(scope, || one(1));
+            let other = std::thread::Builder::new().spawn_scoped(scope, || measure(1));
             match other.map_err(|e| format!("no thread for two at once: {e}")) {
                 Err(why) => [Err(why.clone()), Err(why)],
-                Ok(other) => {
-                    [one(0), other.join().unwrap_or_else(|_| Err("its thread panicked".to_owned()))]
-                }
+                Ok(other) => [
+                    measure(0),
+                    other.join().unwrap_or_else(|_| Err("its thread panicked".to_owned())),
+                ],
             }
         });
         for (scenario, result) in scenarios.iter().zip(&results) {
@@ -76,12 +79,13 @@ pub fn run(
     }
 }
 
-/// Share of the period that a subject keeps a CPU busy when it runs alone; `None` where the
-/// platform does not report it. One that hardly ever waits takes all of it, however little of it a
-/// busy machine leaves.
+/// Measures the share of the period for which a subject that runs alone keeps a CPU busy.
+///
+/// Returns `None` if the platform does not report CPU time. A subject that almost never waits uses the
+/// whole CPU, even if a busy machine gives it less.
 pub fn busy_share(scenario: &Scenario, stop: &Arc<AtomicBool>) -> Result<Option<f64>, String> {
-    let mut least: Option<f64> = None;
-    for index in 0..ROUNDS_ALONE {
+    let mut min_share: Option<f64> = None;
+    for index in 0..SOLO_ROUNDS {
         let (ticks, phase) = (scenario.round_ticks, Duration::ZERO);
         let round = RoundRequest {
             scenario,
@@ -92,21 +96,21 @@ pub fn busy_share(scenario: &Scenario, stop: &Arc<AtomicBool>) -> Result<Option<
             start: None,
             run_on: 0,
             stop,
-            why: None,
-            late: None,
+            profiler: None,
+            late_watch: None,
         }
         .measure()?;
-        let ran: u64 = round.instances.iter().map(|i| i.ticks_run).sum();
+        let ticks_run: u64 = round.instances.iter().map(|i| i.ticks_run).sum();
         let Some(cpu_ns) = round.cost.cpu_ns else { return Ok(None) };
-        let waits = round.cost.switches_voluntary.is_none_or(|switches| switches >= ran / 10);
+        let waits = round.cost.switches_voluntary.is_none_or(|switches| switches >= ticks_run / 10);
         let share = if waits {
-            cpu_ns as f64 / (ran.max(1) as f64 * scenario.period.as_nanos() as f64)
+            cpu_ns as f64 / (ticks_run.max(1) as f64 * scenario.period.as_nanos() as f64)
         } else {
             1.0
         };
-        least = Some(least.map_or(share, |l| l.min(share)));
+        min_share = Some(min_share.map_or(share, |min| min.min(share)));
     }
-    Ok(least)
+    Ok(min_share)
 }
 
 #[cfg(test)]
@@ -115,17 +119,28 @@ mod tests {
     use crate::measure::round::{Instance, MeasuredRound};
     use crate::scenario::{Length, ScenarioArgs, parse_subject};
 
-    /// Slot, start, booked and early ticks of each round.
-    #[derive(Default)]
-    struct Seen(Vec<(u64, Instant, u64, u64)>);
+    struct SeenRound {
+        slot: u64,
+        start: Instant,
+        recorded: u64,
+        early: u64,
+    }
 
-    impl Observer for Seen {
+    #[derive(Default)]
+    struct RoundLog(Vec<SeenRound>);
+
+    impl Observer for RoundLog {
         fn before_round(&mut self, _: &Scenario, _: u64) {}
 
         fn after_round(&mut self, _: &Scenario, result: &Result<MeasuredRound, String>) {
             let round = result.as_ref().unwrap();
             let Instance { start, samples, .. } = &round.instances[0];
-            self.0.push((round.slot, *start, samples.recorded(), samples.early()));
+            self.0.push(SeenRound {
+                slot: round.slot,
+                start: *start,
+                recorded: samples.recorded(),
+                early: samples.early(),
+            });
         }
 
         fn should_stop(&self) -> bool {
@@ -134,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn both_tick_on_grids_that_are_half_a_period_apart_in_an_order_that_is_drawn() {
+    fn duets_tick_half_a_period_apart() {
         let args = ScenarioArgs {
             subjects: ["os-interval", "nanosleep"]
                 .map(|name| parse_subject(name).unwrap())
@@ -147,17 +162,17 @@ mod tests {
         };
         let scenarios = args.scenarios().unwrap();
         let [first, second] = &scenarios[..] else { panic!("two scenarios") };
-        let mut seen = Seen::default();
+        let mut seen = RoundLog::default();
         run(first, second, 50, 7, &Arc::default(), &mut seen);
-        assert_eq!(seen.0.len(), 20, "it stops when the observer knows enough");
+        assert_eq!(seen.0.len(), 20, "it stops when the observer says so");
         let mut first_slots = Vec::new();
         for pair in seen.0.chunks(2) {
             let [a, b] = pair else { panic!("a pair") };
-            let (first, second) = if a.0 == 0 { (a, b) } else { (b, a) };
-            assert_eq!(second.1 - first.1, Duration::from_micros(500));
-            assert_eq!([a.2, b.2], [20, 20], "what runs on is not recorded");
-            assert_eq!([a.3, b.3], [0, 0], "never early");
-            first_slots.push(a.0);
+            let (first, second) = if a.slot == 0 { (a, b) } else { (b, a) };
+            assert_eq!(second.start - first.start, Duration::from_micros(500));
+            assert_eq!([a.recorded, b.recorded], [20, 20], "extra ticks are not recorded");
+            assert_eq!([a.early, b.early], [0, 0], "never early");
+            first_slots.push(a.slot);
         }
         assert!(first_slots.contains(&0) && first_slots.contains(&1), "{first_slots:?}");
     }

@@ -1,10 +1,10 @@
-//! Ticks later than a limit, noticed while they come: they end the run, leave a mark in the
-//! kernel's trace, or are handed on.
+//! Detection of late ticks during a round. A late tick can end the run, leave a mark in the kernel's
+//! trace, or be sent to another thread.
 //!
-//! A loop compares one count a tick, after its stamp, with the count from which that tick would be
-//! late. The line that these lie on is laid a little early, by the error of the counter's rate, so
-//! that none is missed; what reaches it is held against the kernel's clock, which also lays the
-//! line anew. A loop that is not watched has nothing of this but the question whether it is.
+//! A loop compares one count per tick, after its time stamp, with the count from which the tick would be
+//! late. These thresholds are on a line that is slightly early, by the error of the counter's rate, so
+//! that no late tick is missed. A tick that reaches its threshold is checked against the kernel's clock,
+//! which also updates the line. A loop without detection only checks whether it has one.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -17,50 +17,56 @@ use tach::Anchor;
 use crate::machine::trace_marker::TraceMarker;
 use crate::subject::ticker::Schedule;
 
-/// A tick that came later than the limit.
+/// A tick that was later than the limit.
 #[derive(Clone, Debug)]
 pub struct LateTick {
-    /// Id of its scenario.
+    /// Id of the scenario.
     pub scenario_id: Arc<str>,
     pub lateness_ns: u64,
-    /// When that was noticed.
+    /// Time of the detection.
     pub at: SystemTime,
 }
 
-/// What is watched for in a run, and what comes of it.
+/// Limit of the lateness in a run, and the actions for a late tick.
 #[derive(Debug)]
 pub struct LateWatch {
     pub limit: Duration,
-    /// Set at the first late tick: the run ends there.
+    /// Flag that ends the run at the first late tick.
     pub stop: Option<Arc<AtomicBool>>,
     pub marker: Option<TraceMarker>,
-    /// Takes late ticks while it has nothing else to do.
+    /// Receives late ticks, except while the receiver is busy.
     pub sender: Option<SyncSender<Option<LateTick>>>,
-    noticed: AtomicBool,
+    has_late_tick: AtomicBool,
 }
 
 impl LateWatch {
     pub fn new(limit: Duration) -> Self {
-        Self { limit, stop: None, marker: None, sender: None, noticed: AtomicBool::new(false) }
+        Self {
+            limit,
+            stop: None,
+            marker: None,
+            sender: None,
+            has_late_tick: AtomicBool::new(false),
+        }
     }
 
     pub fn limit_ns(&self) -> u64 {
         u64::try_from(self.limit.as_nanos()).unwrap_or(u64::MAX)
     }
 
-    /// Whether the run was ended for a late tick.
+    /// Returns whether a late tick has ended the run.
     pub fn has_stopped_run(&self) -> bool {
-        self.stop.is_some() && self.noticed.load(Ordering::Relaxed)
+        self.stop.is_some() && self.has_late_tick.load(Ordering::Relaxed)
     }
 
-    /// A tick came late. Allocates nothing and waits for nothing: this is called between ticks.
-    pub fn notice(&self, scenario_id: &Arc<str>, tick: u64, lateness_ns: u64) {
-        if self.noticed.swap(true, Ordering::Relaxed) && self.stop.is_some() {
+    /// Handles a late tick. This is called between ticks, so it neither allocates nor blocks.
+    pub fn report_late_tick(&self, scenario_id: &Arc<str>, tick: u64, lateness_ns: u64) {
+        if self.has_late_tick.swap(true, Ordering::Relaxed) && self.stop.is_some() {
             return;
         }
         if let Some(marker) = &self.marker {
             let limit_ns = self.limit_ns();
-            // Nobody can be told now.
+            // An error cannot be reported here.
             let _ = marker.mark(format_args!(
                 "osjitter: {scenario_id}: tick {tick} was {lateness_ns} ns late, more than {limit_ns} ns"
             ));
@@ -68,66 +74,67 @@ impl LateWatch {
         if let Some(stop) = &self.stop {
             stop.store(true, Ordering::Relaxed);
         }
-        if let Some(taker) = &self.sender {
+        if let Some(sender) = &self.sender {
             let late = LateTick {
                 scenario_id: Arc::clone(scenario_id),
                 lateness_ns,
                 at: SystemTime::now(),
             };
-            // It has one to do, and one to do next.
-            let _ = taker.try_send(Some(late));
+            // If this fails, the receiver is handling a late tick and another one is queued.
+            let _ = sender.try_send(Some(late));
         }
     }
 }
 
-/// What a round needs to watch its loops.
+/// Detection of late ticks in the loops of a round.
 #[derive(Clone, Debug)]
 pub struct RoundWatch {
     pub watch: Arc<LateWatch>,
     pub scenario_id: Arc<str>,
-    /// The ticks that are recorded: a late tick of the warm-up is none.
+    /// The recorded ticks. Late ticks of the warm-up are ignored.
     pub recorded: Range<u64>,
 }
 
 impl RoundWatch {
-    /// For a loop on that grid.
+    /// Creates the detection for a loop.
     pub fn loop_watch(&self, schedule: Schedule, anchor: &Anchor) -> LoopWatch {
         let info = tach::info();
         let mut watch = LoopWatch {
             round: self.clone(),
             schedule,
-            line: LateThreshold::new(info.rate_hz, info.rate_error_ppb, schedule.period),
+            threshold: LateThreshold::new(info.rate_hz, info.rate_error_ppb, schedule.period),
             ns_per_count: 1e9 / info.rate_hz,
         };
-        watch.lay(anchor, 0);
+        watch.update(anchor, 0);
         watch
     }
 }
 
-/// Looks at each tick of a loop.
+/// Detection of late ticks in a loop.
 #[derive(Debug)]
 pub struct LoopWatch {
     round: RoundWatch,
     schedule: Schedule,
-    line: LateThreshold,
+    threshold: LateThreshold,
     ns_per_count: f64,
 }
 
 impl LoopWatch {
-    /// A wake-up at this count reported so many ticks, the last of which is `tick`.
+    /// Checks a wake-up that delivered `expirations` ticks, the last of which is `tick`.
     #[inline]
-    pub fn look(&mut self, tick: u64, expirations: u64, wake_count: u64) {
+    pub fn check(&mut self, tick: u64, expirations: u64, wake_count: u64) {
         let first = (tick + 1).saturating_sub(expirations);
-        if wake_count >= self.line.at(first) {
-            self.seems_late(first, tick, wake_count);
+        if wake_count >= self.threshold.at(first) {
+            self.check_late(first, tick, wake_count);
         }
     }
 
+    /// Checks a wake-up that seems late against the kernel's clock.
     #[cold]
     #[inline(never)]
-    fn seems_late(&mut self, first: u64, tick: u64, wake_count: u64) {
+    fn check_late(&mut self, first: u64, tick: u64, wake_count: u64) {
         let recorded = &self.round.recorded;
-        // Of several ticks the first one is the latest.
+        // The first of several ticks is the latest.
         let latest = first.max(recorded.start);
         if latest >= recorded.end.min(tick + 1) {
             return;
@@ -138,60 +145,63 @@ impl LoopWatch {
         let late = late.saturating_sub(Duration::from_nanos(since_ns as u64));
         if late > self.round.watch.limit {
             let lateness_ns = u64::try_from(late.as_nanos()).unwrap_or(u64::MAX);
-            self.round.watch.notice(&self.round.scenario_id, latest, lateness_ns);
+            self.round.watch.report_late_tick(&self.round.scenario_id, latest, lateness_ns);
         }
-        self.lay(&anchor, tick);
+        self.update(&anchor, tick);
     }
 
-    /// Lays the line through a fresh anchor, from a tick on.
-    fn lay(&mut self, anchor: &Anchor, tick: u64) {
+    /// Updates the thresholds from a tick on, with a new anchor.
+    fn update(&mut self, anchor: &Anchor, tick: u64) {
         let late_from = self.schedule.deadline(tick) + self.round.watch.limit;
         let ahead = match late_from.checked_duration_since(anchor.std()) {
             Some(ahead) => ahead.as_secs_f64(),
             None => -anchor.std().saturating_duration_since(late_from).as_secs_f64(),
         };
-        self.line.lay(anchor.count(), anchor.bracket_counts(), ahead, tick);
+        self.threshold.update(anchor.count(), anchor.bracket_counts(), ahead, tick);
     }
 }
 
-/// The counts from which ticks may be late: a straight one, never behind the true one.
+/// Counts from which ticks may be late, as a linear function of the tick.
+///
+/// The thresholds are never later than the exact ones.
 #[derive(Debug)]
 struct LateThreshold {
     rate_hz: f64,
-    /// By how much of a length the rate may be off.
-    error: f64,
-    /// Counts a period, in steps of a 65,536th.
+    /// Maximum relative error of the rate.
+    rate_error: f64,
+    /// Counts per period, in units of 1/65,536.
     step: u64,
     from_tick: u64,
     from_count: u64,
 }
 
 const STEP_BITS: u32 = 16;
-/// A rate that is worse known than this is of no use.
-const WORST_RATE: f64 = 0.01;
-/// What lies between two clocks that are read one after the other.
-const MARGIN: Duration = Duration::from_nanos(200);
+/// Maximum relative error of a usable rate.
+const MAX_RATE_ERROR: f64 = 0.01;
+/// Time between two readings of clocks in an anchor.
+const ANCHOR_MARGIN: Duration = Duration::from_nanos(200);
 
 impl LateThreshold {
     fn new(rate_hz: f64, rate_error_ppb: f64, period: Duration) -> Self {
-        let error = if rate_error_ppb.is_finite() {
-            (rate_error_ppb * 1e-9).clamp(0.0, WORST_RATE)
+        let rate_error = if rate_error_ppb.is_finite() {
+            (rate_error_ppb * 1e-9).clamp(0.0, MAX_RATE_ERROR)
         } else {
-            WORST_RATE
+            MAX_RATE_ERROR
         };
-        let counts = period.as_secs_f64() * rate_hz * (1.0 - error);
+        let counts = period.as_secs_f64() * rate_hz * (1.0 - rate_error);
         let step = (counts * f64::from(1_u32 << STEP_BITS)) as u64;
-        Self { rate_hz, error, step, from_tick: 0, from_count: 0 }
+        Self { rate_hz, rate_error, step, from_tick: 0, from_count: 0 }
     }
 
-    /// Through a count so many seconds ahead of the anchor's, for a tick.
-    fn lay(&mut self, count: u64, bracket_counts: u64, ahead_s: f64, tick: u64) {
-        let early_s = ahead_s - ahead_s.abs() * self.error - MARGIN.as_secs_f64();
+    /// Sets the threshold of a tick to `ahead_s` seconds after the count of an anchor.
+    fn update(&mut self, count: u64, bracket_counts: u64, ahead_s: f64, tick: u64) {
+        let early_s = ahead_s - ahead_s.abs() * self.rate_error - ANCHOR_MARGIN.as_secs_f64();
         let counts = (early_s * self.rate_hz).floor() as i64;
         self.from_count = count.saturating_add_signed(counts).saturating_sub(bracket_counts);
         self.from_tick = tick;
     }
 
+    /// Returns the threshold of a tick.
     #[inline]
     fn at(&self, tick: u64) -> u64 {
         let ticks = tick.saturating_sub(self.from_tick);
@@ -207,37 +217,37 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_line_is_never_behind_and_hardly_before_the_true_one() {
+    fn thresholds_are_slightly_early() {
         for (rate_hz, period_us, error_ppb) in
             [(2.1e9, 500.0, 100.0), (1e9, 1.0, 0.0), (24e6, 333.333, 1_000.0), (5e9, 3.6e9, 50.0)]
         {
             let period = Duration::from_nanos((period_us * 1e3) as u64);
-            let mut line = LateThreshold::new(rate_hz, error_ppb, period);
+            let mut threshold = LateThreshold::new(rate_hz, error_ppb, period);
             let (count, ahead_s) = (1_u64 << 40, 0.002);
-            line.lay(count, 50, ahead_s, 3);
+            threshold.update(count, 50, ahead_s, 3);
             for ticks in [0_u64, 1, 7, 250, 100_000] {
                 let after_s = ahead_s + ticks as f64 * period.as_secs_f64();
                 for rate in [rate_hz * (1.0 - error_ppb * 1e-9), rate_hz * (1.0 + error_ppb * 1e-9)]
                 {
                     let exact = count as f64 + after_s * rate;
-                    let at = line.at(3 + ticks) as f64;
-                    let room = 52.0
+                    let at = threshold.at(3 + ticks) as f64;
+                    let tolerance = 52.0
                         + rate_hz * 200e-9
                         + after_s * rate_hz * 2.1e-9 * error_ppb
                         + ticks as f64;
-                    // 53 bits hold these counts to a few.
+                    // An f64 represents these counts to within a few.
                     assert!(
-                        at <= exact + 4.0 && exact - at <= room + 4.0,
+                        at <= exact + 4.0 && exact - at <= tolerance + 4.0,
                         "{rate_hz} {ticks}: {at} {exact}"
                     );
                 }
             }
-            assert_eq!(line.at(0), line.at(3), "no tick is asked for twice");
+            assert_eq!(threshold.at(0), threshold.at(3), "earlier ticks have the same threshold");
         }
     }
 
-    /// A loop on a grid that begins now, watched with this limit.
-    #[allow(clippy::disallowed_methods, reason = "the grid begins now")]
+    /// Creates the detection for a loop whose grid starts now.
+    #[allow(clippy::disallowed_methods, reason = "the grid starts now")]
     fn watched(watch: &Arc<LateWatch>) -> LoopWatch {
         let anchor = Anchor::take();
         let schedule = Schedule { start: anchor.std(), period: Duration::from_secs(1) };
@@ -245,7 +255,7 @@ mod tests {
             .loop_watch(schedule, &anchor)
     }
 
-    /// The count so long after the start of the grid.
+    /// Returns the count at a time after the start of the grid.
     fn count(watched: &LoopWatch, after: Duration) -> u64 {
         let at = watched.schedule.start + after;
         let anchor = Anchor::take();
@@ -254,53 +264,56 @@ mod tests {
     }
 
     #[test]
-    fn a_tick_is_late_from_the_limit_on_and_only_a_recorded_one() {
-        let (taker, taken) = mpsc::sync_channel(8);
+    fn ticks_within_the_limit_are_ignored() {
+        let (sender, receiver) = mpsc::sync_channel(8);
         let watch = Arc::new(LateWatch {
-            sender: Some(taker),
+            sender: Some(sender),
             ..LateWatch::new(Duration::from_millis(100))
         });
         let mut watched = watched(&watch);
         let after =
             |tick, ms| count(&watched, Duration::from_secs(tick) + Duration::from_millis(ms));
         let counts = [after(0, 900), after(1, 99), after(1, 101), after(2, 0), after(4, 500)];
-        let mut look = |tick, expirations, count| {
-            watched.look(tick, expirations, count);
-            taken.try_recv().ok().flatten().map(|late: LateTick| late.lateness_ns / 1_000_000)
+        let mut check = |tick, expirations, count| {
+            watched.check(tick, expirations, count);
+            receiver.try_recv().ok().flatten().map(|late: LateTick| late.lateness_ns / 1_000_000)
         };
-        assert_eq!(look(0, 1, counts[0]), None, "of the warm-up");
-        assert_eq!(look(1, 1, counts[1]), None);
-        // The grid's seconds have not come: by the kernel's clock none is late yet.
-        assert_eq!(look(1, 1, counts[2]), None);
+        assert_eq!(check(0, 1, counts[0]), None, "part of the warm-up");
+        assert_eq!(check(1, 1, counts[1]), None);
+        // These times are in the future, so by the kernel's clock no tick is late yet.
+        assert_eq!(check(1, 1, counts[2]), None);
         assert!(!watch.has_stopped_run());
     }
 
     #[test]
-    fn what_is_late_by_the_clock_ends_the_run_once() {
+    fn late_ticks_end_the_run_once() {
         let stop: Arc<AtomicBool> = Arc::default();
-        let (taker, taken) = mpsc::sync_channel(8);
+        let (sender, receiver) = mpsc::sync_channel(8);
         let limit = Duration::from_millis(5);
         let watch = Arc::new(LateWatch {
             stop: Some(Arc::clone(&stop)),
-            sender: Some(taker),
+            sender: Some(sender),
             ..LateWatch::new(limit)
         });
         let mut watched = watched(&watch);
-        // Ticks 1 to 3 were due before the loop looked.
+        // Ticks 1 to 3 were due before the first check.
         watched.schedule.start -= Duration::from_secs(10);
-        watched.lay(&Anchor::take(), 0);
+        watched.update(&Anchor::take(), 0);
         let now = tach::ordered_count();
         for tick in [0, 4] {
-            watched.look(tick, 1, now);
+            watched.check(tick, 1, now);
             assert!(!stop.load(Ordering::Relaxed), "{tick} is not recorded");
         }
-        watched.look(3, 3, now);
+        watched.check(3, 3, now);
         assert!(stop.load(Ordering::Relaxed) && watch.has_stopped_run());
-        watched.look(3, 1, tach::ordered_count());
-        let late: Vec<LateTick> = taken.try_iter().flatten().collect();
-        let [one] = &late[..] else { panic!("{late:?}") };
-        let lateness = Duration::from_nanos(one.lateness_ns);
-        // Of the three the first one is the latest: due at 1 s of 10 s.
-        assert!(lateness >= Duration::from_secs(9) && &*one.scenario_id == "a", "{one:?}");
+        watched.check(3, 1, tach::ordered_count());
+        let late: Vec<LateTick> = receiver.try_iter().flatten().collect();
+        let [late_tick] = &late[..] else { panic!("{late:?}") };
+        let lateness = Duration::from_nanos(late_tick.lateness_ns);
+        // The first of the three ticks is the latest. It was due 9 s ago.
+        assert!(
+            lateness >= Duration::from_secs(9) && &*late_tick.scenario_id == "a",
+            "{late_tick:?}"
+        );
     }
 }

@@ -1,9 +1,8 @@
-//! The loads of a plan: started before it, paused but in the rounds of their scenarios, ended with
-//! it.
+//! The loads of a plan.
 //!
-//! A load is started once and not for each round: a command may take longer to come to its work
-//! than a round takes. Where the platform cannot pause it, it is ended after each round and started
-//! anew.
+//! A load is started before the first round, paused except during the rounds of its scenarios, and
+//! ended after the last one. It is not started for each round, since the start of a command can take
+//! longer than a round. If the platform cannot pause it, it is ended after each round and restarted.
 
 use std::time::{Duration, Instant};
 
@@ -16,49 +15,52 @@ use crate::program::Program;
 use crate::scenario::Scenario;
 use cli::exit::{self, Error};
 
-/// Every load of a plan, once.
+/// The loads of a plan, without duplicates.
 #[derive(Default)]
-pub struct Loads(Vec<Running>);
+pub struct Loads(Vec<RunningLoad>);
 
-/// One load, and what it has come to so far.
-struct Running {
+/// A load, and its use of resources so far.
+struct RunningLoad {
     load: Load,
     process: Option<BackgroundProcess>,
-    /// `None` where some of it is not known.
+    /// CPU time; `None` if a part of it is unknown.
     cpu_ns: Option<u64>,
+    /// Time for which the load was running.
     active: Duration,
 }
 
 impl Loads {
-    /// StartupCosts the loads of these scenarios, and leaves them paused.
+    /// Starts the loads of some scenarios and pauses them.
     ///
     /// # Errors
-    /// One cannot be started, or ends at once.
+    ///
+    /// Returns an error if a load cannot be started or exits immediately.
     pub fn start(scenarios: &[Scenario]) -> exit::Result<Self> {
         let mut loads = Self::default();
         for Scenario { load, .. } in scenarios {
             if load.is_none() || loads.0.iter().any(|known| known.load == *load) {
                 continue;
             }
-            let mut new = Running {
+            let mut running = RunningLoad {
                 load: load.clone(),
                 process: None,
                 cpu_ns: Some(0),
                 active: Duration::ZERO,
             };
-            new.resume().map_err(|why| {
+            running.resume().map_err(|why| {
                 Error::usage(format!("--load {load}: {why}; nothing was measured"))
             })?;
-            new.pause();
-            loads.0.push(new);
+            running.pause();
+            loads.0.push(running);
         }
         Ok(loads)
     }
 
-    /// Measures a round beside its load.
+    /// Measures a round under its load.
     ///
     /// # Errors
-    /// That of the round, or the load ended by itself: then the round was not measured beside it.
+    ///
+    /// Returns the error of the round, or an error if the load exited during the round.
     pub fn during(
         &mut self,
         load: &Load,
@@ -73,16 +75,16 @@ impl Loads {
         let round = measure();
         running.active += began.elapsed();
         if let Ok(round) = &round {
-            running.add(Some(round.cost.load_cpu_ns));
+            running.add_cpu_time(Some(round.cost.load_cpu_ns));
         }
-        let ended = running.process.as_mut().and_then(BackgroundProcess::ended);
+        let exit_reason = running.process.as_mut().and_then(BackgroundProcess::exit_reason);
         running.pause();
-        ended.map_or(round, |why| Err(failed(why)))
+        exit_reason.map_or(round, |why| Err(failed(why)))
     }
 
-    /// Ends them all: what each took of the machine.
+    /// Ends all loads and returns their use of resources.
     pub fn end(self) -> Vec<report::Load> {
-        let ended = |mut running: Running| {
+        let end = |mut running: RunningLoad| {
             running.end();
             report::Load {
                 load: running.load.to_string(),
@@ -90,11 +92,11 @@ impl Loads {
                 active_ns: u64::try_from(running.active.as_nanos()).unwrap_or(u64::MAX),
             }
         };
-        self.0.into_iter().map(ended).collect()
+        self.0.into_iter().map(end).collect()
     }
 }
 
-impl Running {
+impl RunningLoad {
     fn resume(&mut self) -> Result<(), String> {
         match (&self.process, &self.load) {
             (Some(process), _) => process.resume(),
@@ -107,10 +109,10 @@ impl Running {
             }
             (None, Load::Command(text)) => {
                 let program = Program::parse(text)?;
-                // What is misspelt looks like a command.
+                // A misspelled load is parsed as a command, so list the loads.
                 program.check_exists().map_err(|why| {
                     format!(
-                        "{why}; beside commands there are none, cpu, memory, io, softirq and tasks"
+                        "{why}; loads that are not commands are none, cpu, memory, io, softirq and tasks"
                     )
                 })?;
                 self.process = Some(BackgroundProcess::start(&program)?);
@@ -127,16 +129,16 @@ impl Running {
 
     fn end(&mut self) {
         if let Some(process) = self.process.take() {
-            self.add(process.end());
+            self.add_cpu_time(process.end());
         }
     }
 
-    fn add(&mut self, cpu_ns: Option<u64>) {
-        self.cpu_ns = self.cpu_ns.zip(cpu_ns).map(|(all, more)| all + more);
+    fn add_cpu_time(&mut self, cpu_ns: Option<u64>) {
+        self.cpu_ns = self.cpu_ns.zip(cpu_ns).map(|(sum, more)| sum + more);
     }
 }
 
-#[allow(clippy::disallowed_methods, reason = "how long a load was to run")]
+#[allow(clippy::disallowed_methods, reason = "the time for which a load runs")]
 fn now() -> Instant {
     Instant::now()
 }

@@ -1,4 +1,4 @@
-//! Rounds that wait for a tick that is far off, and an interrupt that must not wait with them.
+//! Interruption of rounds whose next tick is far in the future.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -7,42 +7,42 @@ use std::time::Duration;
 
 use crate::subject::sliced_wait;
 
-/// Who is to be woken, and of which round.
+/// Wakers of the waiting loops, with the rounds to which they belong.
 static WAITING: Mutex<Vec<(LongWait, Waker)>> = Mutex::new(Vec::new());
 
-/// A round whose ticks are so far apart that an interrupt ends it before the next one.
+/// A round whose ticks are so far apart that an interrupt must end it before the next one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LongWait(u64);
 
-/// A round was to end before its next tick.
+/// An interrupt ended the wait for a tick.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Interrupted;
 
 impl LongWait {
-    /// `None` where the next tick comes soon enough.
+    /// Registers a round. Returns `None` if the period is short.
     pub fn begin(period: Duration) -> Option<Self> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         (period >= sliced_wait::MIN_LONG_PERIOD).then(|| Self(NEXT.fetch_add(1, Ordering::Relaxed)))
     }
 
-    /// Leaves the waker to the interrupt; ready if that has come.
-    pub fn or_interrupted(self, stop: &AtomicBool, cx: &Context<'_>) -> Poll<Interrupted> {
+    /// Registers the waker of a loop. Ready if `stop` is set.
+    pub fn poll_interrupted(self, stop: &AtomicBool, cx: &Context<'_>) -> Poll<Interrupted> {
         let mut waiting = WAITING.lock().unwrap_or_else(PoisonError::into_inner);
         if !waiting.iter().any(|(round, waker)| *round == self && waker.will_wake(cx.waker())) {
             waiting.push((self, cx.waker().clone()));
         }
         drop(waiting);
-        // After the waker is there: it is woken, or sees the flag.
+        // Read the flag after registering the waker: an interrupt either wakes it or is seen here.
         if stop.load(Ordering::SeqCst) { Poll::Ready(Interrupted) } else { Poll::Pending }
     }
 
-    /// Nothing of it is left to wake.
+    /// Removes the wakers of the round.
     pub fn end(self) {
         WAITING.lock().unwrap_or_else(PoisonError::into_inner).retain(|(round, _)| *round != self);
     }
 }
 
-/// Wakes what waits, which then looks at the flag that it was given: set that first.
+/// Wakes all waiting loops. Set their stop flags first.
 pub fn wake_all() {
     let waiting = std::mem::take(&mut *WAITING.lock().unwrap_or_else(PoisonError::into_inner));
     waiting.into_iter().for_each(|(_, waker)| waker.wake());
@@ -56,26 +56,26 @@ mod tests {
 
     use super::*;
 
-    struct Counts(AtomicUsize);
+    struct WakeCounter(AtomicUsize);
 
-    impl Wake for Counts {
+    impl Wake for WakeCounter {
         fn wake(self: Arc<Self>) {
             self.0.fetch_add(1, Ordering::Relaxed);
         }
     }
 
     #[test]
-    fn an_interrupt_wakes_what_waits_and_nothing_that_has_ended() {
+    fn interrupts_wake_waiting_rounds() {
         assert_eq!(LongWait::begin(Duration::from_millis(999)), None);
         let rounds = [(); 2].map(|()| LongWait::begin(Duration::from_secs(1)).unwrap());
         let (stop, counts) =
-            (AtomicBool::new(false), [(); 2].map(|()| Arc::new(Counts(AtomicUsize::new(0)))));
+            (AtomicBool::new(false), [(); 2].map(|()| Arc::new(WakeCounter(AtomicUsize::new(0)))));
         let wakers = counts.clone().map(Waker::from);
         for (round, waker) in rounds.iter().zip(&wakers) {
             let cx = Context::from_waker(waker);
-            // However often it is polled, it is woken once.
+            // A loop that is polled twice is woken once.
             assert_eq!(
-                [(); 2].map(|()| round.or_interrupted(&stop, &cx)),
+                [(); 2].map(|()| round.poll_interrupted(&stop, &cx)),
                 [Poll::Pending, Poll::Pending]
             );
         }
@@ -84,7 +84,7 @@ mod tests {
         wake_all();
         assert_eq!(counts.map(|c| c.0.load(Ordering::Relaxed)), [0, 1]);
         assert_eq!(
-            rounds[1].or_interrupted(&stop, &Context::from_waker(&wakers[1])),
+            rounds[1].poll_interrupted(&stop, &Context::from_waker(&wakers[1])),
             Poll::Ready(Interrupted)
         );
         rounds[1].end();

@@ -1,8 +1,8 @@
-//! A loop for days: a subject that ticks into a meter until it is stopped.
+//! A loop that records its ticks in a meter until it is stopped.
 //!
-//! Rounds would lose the ticks between them and keep a sample of each; a meter books every tick of
-//! one endless grid in memory of a fixed size, and is read from another thread as the meters of
-//! other programs are.
+//! `monitor` uses it for runs of days. Rounds would keep a sample per tick and miss the ticks between
+//! them. A meter records every tick of an endless grid in memory of fixed size. Another thread reads it
+//! like the meters of other programs.
 
 use std::future::poll_fn;
 use std::io;
@@ -17,42 +17,44 @@ use std::time::{Duration, Instant};
 use tickmeter::{Meter, Place, Reader};
 
 use crate::machine::os::{ThreadStats, ThreadTimes};
-use crate::measure::executor::{builder, poll_to_end};
+use crate::measure::executor::{poll_until_ready, runtime_builder};
 use crate::measure::panics;
-use crate::measure::tick_loop::{Task, task};
+use crate::measure::tick_loop::{BoxedTask, box_task};
 use crate::scenario::{Runtime, Scenario};
 use crate::subject::ticker::{Delivered, Schedule, Subject, Ticker};
 use crate::subject::{self, OnBusypoll, Visitor};
 
-/// From ready to the first deadline: room to arm the timer and to fall asleep.
-const LEAD: Duration = Duration::from_millis(2);
+/// Time from the start of the loop to the first deadline, which is sufficient to arm the timer and to
+/// fall asleep.
+const LEAD_TIME: Duration = Duration::from_millis(2);
 
-/// A metered loop on a thread of its own.
+/// A metered loop on its own thread.
 #[derive(Debug)]
 pub struct MeteredLoop {
     reader: Reader,
-    /// Where others can read its meter.
+    /// File in which other processes can read the meter.
     file: Option<PathBuf>,
     stop: Arc<AtomicBool>,
-    threads: Threads,
+    threads: LoopThreads,
     thread: Option<JoinHandle<Result<(), String>>>,
 }
 
-/// The accounts of the threads that a loop runs on, where there are any.
+/// Statistics of the threads on which a loop runs, if they are available.
 #[derive(Clone, Debug, Default)]
-struct Threads(Arc<Mutex<Vec<ThreadStats>>>);
+struct LoopThreads(Arc<Mutex<Vec<ThreadStats>>>);
 
-impl Threads {
-    fn enter(&self) {
-        if let Ok(accounts) = ThreadStats::for_current_thread(&[]) {
-            self.0.lock().unwrap_or_else(PoisonError::into_inner).push(accounts);
+impl LoopThreads {
+    /// Adds the calling thread.
+    fn add_current(&self) {
+        if let Ok(stats) = ThreadStats::for_current_thread(&[]) {
+            self.0.lock().unwrap_or_else(PoisonError::into_inner).push(stats);
         }
     }
 }
 
 impl MeteredLoop {
-    /// StartupCosts it, and returns when its ticker is made. Ticks from `late_from` on are recorded one
-    /// by one.
+    /// Starts a loop, and returns when its ticker exists. Ticks with a lateness of at least `late_from` are
+    /// recorded individually.
     pub fn start(
         scenario: &Scenario,
         phase: Duration,
@@ -65,10 +67,10 @@ impl MeteredLoop {
             Place::Mapped(path) => Some(path.clone()),
             _ => None,
         };
-        let (stop, threads) = (Arc::new(AtomicBool::new(false)), Threads::default());
-        let (ready, made) = mpsc::channel();
+        let (stop, threads) = (Arc::new(AtomicBool::new(false)), LoopThreads::default());
+        let (ready, ticker_created) = mpsc::channel();
         let (name, period, runtime) = (scenario.subject.name(), scenario.period, scenario.runtime);
-        let endless = Endless {
+        let endless = EndlessLoop {
             period,
             phase,
             runtime,
@@ -78,18 +80,18 @@ impl MeteredLoop {
             ready,
         };
         let run = move || {
-            let ended = panics::catch_panic(|| subject::visit_by_name(&name, endless))?;
-            ended.ok_or_else(|| format!("{name} has no loop"))?.map_err(|e| e.to_string())
+            let result = panics::catch_panic(|| subject::visit_by_name(&name, endless))?;
+            result.ok_or_else(|| format!("{name} has no loop"))?.map_err(|e| e.to_string())
         };
         let thread = std::thread::Builder::new()
             .name("probe".to_owned())
             .spawn(run)
             .map_err(|e| e.to_string())?;
         let mut started = Self { reader, file, stop, threads, thread: Some(thread) };
-        // A sender that is gone has met an error, which the thread returns.
-        match made.recv() {
+        // The sender is dropped if there was an error, which the thread returns.
+        match ticker_created.recv() {
             Ok(()) => Ok(started),
-            Err(_) => Err(started.stop().unwrap_or_else(|| "it ended at once".to_owned())),
+            Err(_) => Err(started.stop().unwrap_or_else(|| "it ended immediately".to_owned())),
         }
     }
 
@@ -101,52 +103,52 @@ impl MeteredLoop {
         self.file.as_ref()
     }
 
-    /// CPU time of its threads, and the time they waited for a CPU.
+    /// Returns the times of all threads of the loop.
     pub fn thread_times(&self) -> Option<ThreadTimes> {
         let threads = self.threads.0.lock().unwrap_or_else(PoisonError::into_inner);
         threads.iter().map(ThreadStats::times).reduce(|sum, times| Some(sum? + times?))?
     }
 
-    /// Whether it has ended by itself.
+    /// Returns whether the loop has ended.
     pub fn is_finished(&self) -> bool {
         self.thread.as_ref().is_none_or(JoinHandle::is_finished)
     }
 
-    /// Stops it at its next tick.
+    /// Requests that the loop ends at its next tick.
     pub fn request_stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
     }
 
-    /// Stops it at its next tick and waits for that; why it had ended before, if it had.
+    /// Stops the loop at its next tick and waits for that. Returns the reason if it has failed.
     pub fn stop(&mut self) -> Option<String> {
         self.request_stop();
-        self.thread.take()?.join().unwrap_or_else(|_| Err("its thread is lost".to_owned())).err()
+        self.thread.take()?.join().unwrap_or_else(|_| Err("its thread panicked".to_owned())).err()
     }
 }
 
 impl Drop for MeteredLoop {
     fn drop(&mut self) {
         self.request_stop();
-        // The thread ends at its next tick, which nobody waits for: the process may be gone by
-        // then.
+        // The thread ends at its next tick. Do not wait for it, since the process may exit earlier.
         if let Some(file) = &self.file {
             let _ = std::fs::remove_file(file);
         }
     }
 }
 
-/// What the thread of a loop needs.
-struct Endless {
+/// Input of the thread of a loop.
+struct EndlessLoop {
     period: Duration,
     phase: Duration,
     runtime: Option<Runtime>,
     meter: Meter,
     stop: Arc<AtomicBool>,
-    threads: Threads,
+    threads: LoopThreads,
+    /// Notified when the ticker exists.
     ready: Sender<()>,
 }
 
-impl Visitor for Endless {
+impl Visitor for EndlessLoop {
     type Output = io::Result<()>;
 
     fn on_tokio<S>(self) -> Self::Output
@@ -155,37 +157,42 @@ impl Visitor for Endless {
     {
         let (runtime, threads) =
             (self.runtime.unwrap_or(Runtime::CurrentThread), self.threads.clone());
-        spawned(task(ticking::<S>(self)), runtime, threads)
+        run_in_task(box_task(tick_endlessly::<S>(self)), runtime, threads)
     }
 
     fn on_busypoll<S: OnBusypoll>(self) -> Self::Output {
-        self.threads.enter();
-        let ended =
-            S::runtime()?.block_on(async { busypoll::spawn_boxed(ticking::<S>(self)).await });
-        ended.map_err(|error| io::Error::other(error.to_string()))?
+        self.threads.add_current();
+        let result = S::runtime()?
+            .block_on(async { busypoll::spawn_boxed(tick_endlessly::<S>(self)).await });
+        result.map_err(|error| io::Error::other(error.to_string()))?
     }
 
     fn on_thread<S: Subject>(self) -> Self::Output {
-        self.threads.enter();
-        poll_to_end(ticking::<S>(self))
+        self.threads.add_current();
+        poll_until_ready(tick_endlessly::<S>(self))
     }
 }
 
-/// Runs a loop in a task, on a runtime of that kind.
-fn spawned(ticking: Task<io::Result<()>>, runtime: Runtime, threads: Threads) -> io::Result<()> {
-    let (mut builder, entering) = (builder(runtime)?, threads.clone());
-    let runtime = builder.enable_all().on_thread_start(move || entering.enter()).build()?;
-    threads.enter();
-    panics::join_or_resume_unwind(runtime.block_on(async { tokio::spawn(ticking).await }))
+/// Runs a loop in a task of a tokio runtime.
+fn run_in_task(
+    task: BoxedTask<io::Result<()>>,
+    runtime: Runtime,
+    threads: LoopThreads,
+) -> io::Result<()> {
+    let (mut builder, worker_threads) = (runtime_builder(runtime)?, threads.clone());
+    let runtime =
+        builder.enable_all().on_thread_start(move || worker_threads.add_current()).build()?;
+    threads.add_current();
+    panics::join_or_resume_unwind(runtime.block_on(async { tokio::spawn(task).await }))
 }
 
-/// Allocates nothing while it ticks.
+/// Runs the loop until it is stopped. Ticks do not allocate.
 #[allow(clippy::disallowed_methods, reason = "the start of the grid is read here")]
-async fn ticking<S: Subject>(endless: Endless) -> io::Result<()> {
-    let Endless { period, phase, mut meter, stop, ready, .. } = endless;
-    let schedule = Schedule { start: Instant::now() + LEAD + phase, period };
+async fn tick_endlessly<S: Subject>(endless: EndlessLoop) -> io::Result<()> {
+    let EndlessLoop { period, phase, mut meter, stop, ready, .. } = endless;
+    let schedule = Schedule { start: Instant::now() + LEAD_TIME + phase, period };
     let mut ticker = pin!(S::ticker(schedule)?);
-    // Whoever started it may have given up.
+    // The receiver may have been dropped.
     let _ = ready.send(());
     let mut next = 0;
     while !stop.load(Ordering::Relaxed) {
@@ -210,35 +217,35 @@ mod tests {
     use super::*;
     use crate::scenario::{ScenarioArgs, parse_subject};
 
-    /// A subject's loop, metered for at least so many ticks.
-    fn ticked(name: &str, ticks: u64) -> tickmeter::Snapshot {
+    /// Runs the loop of a subject for at least `ticks` ticks.
+    fn run_metered(name: &str, ticks: u64) -> tickmeter::Snapshot {
         let args = ScenarioArgs {
             subjects: vec![parse_subject(name).unwrap()],
             periods: vec![Duration::from_millis(1)],
             ..ScenarioArgs::default()
         };
         let late_from = Duration::from_secs(1);
-        let mut ticking =
+        let mut metered =
             MeteredLoop::start(&args.single_scenario().unwrap(), Duration::ZERO, late_from)
                 .unwrap();
-        while ticking.reader().snapshot().ticks < ticks && !ticking.is_finished() {
+        while metered.reader().snapshot().ticks < ticks && !metered.is_finished() {
             std::thread::yield_now();
         }
         assert!(
             !cfg!(target_os = "linux")
-                || ticking.thread_times().is_some_and(|times| times.cpu_ns > 0),
+                || metered.thread_times().is_some_and(|times| times.cpu_ns > 0),
             "{name}"
         );
-        assert_eq!(ticking.stop(), None, "{name}");
-        ticking.reader().snapshot()
+        assert_eq!(metered.stop(), None, "{name}");
+        metered.reader().snapshot()
     }
 
     #[test]
-    fn every_subject_ticks_into_a_meter() {
+    fn every_subject_can_be_metered() {
         for entry in subject::ALL.iter().filter(|e| subject::check_available(e.name).is_ok()) {
-            let snapshot = ticked(entry.name, 5);
+            let snapshot = run_metered(entry.name, 5);
             assert!(snapshot.ticks >= 5 && snapshot.early == 0, "{}: {snapshot:?}", entry.name);
-            // The grid is one: ticks that never came are counted, and none is invented.
+            // Only subjects that skip ticks have gaps in the grid.
             assert!(
                 entry.name.ends_with("-skip") || snapshot.skipped == 0,
                 "{}: {snapshot:?}",
@@ -248,40 +255,40 @@ mod tests {
     }
 
     #[test]
-    fn a_tick_allocates_nothing() {
+    fn ticks_do_not_allocate() {
         let allocations = |ticks: u64| {
             let meter = Meter::register("allocates-nothing", Duration::from_micros(100)).unwrap();
-            let (ready, made) = mpsc::channel();
+            let (ready, receiver) = mpsc::channel();
             let stop = Arc::new(AtomicBool::new(false));
-            let endless = Endless {
+            let endless = EndlessLoop {
                 period: Duration::from_micros(100),
                 phase: Duration::ZERO,
                 runtime: None,
                 meter,
                 stop: Arc::clone(&stop),
-                threads: Threads::default(),
+                threads: LoopThreads::default(),
                 ready,
             };
             let counted = allocation_counter::measure(|| {
-                let mut left = ticks;
-                let mut loops = pin!(ticking::<Counted>(endless));
+                let mut remaining = ticks;
+                let mut loops = pin!(tick_endlessly::<PendingTicker>(endless));
                 let mut context = std::task::Context::from_waker(std::task::Waker::noop());
-                while left > 0 {
+                while remaining > 0 {
                     assert!(loops.as_mut().poll(&mut context).is_pending());
-                    left -= 1;
+                    remaining -= 1;
                 }
             });
-            drop(made);
+            drop(receiver);
             counted.count_total
         };
         allocations(1);
         assert_eq!(allocations(10), allocations(1_000));
     }
 
-    /// Is pending once before each tick, so that a test can count them.
-    struct Counted(bool);
+    /// A ticker that is pending once before each tick, so that a test can count the ticks.
+    struct PendingTicker(bool);
 
-    impl Subject for Counted {
+    impl Subject for PendingTicker {
         type Ticker = Self;
 
         fn ticker(_: Schedule) -> io::Result<Self> {
@@ -289,7 +296,7 @@ mod tests {
         }
     }
 
-    impl Ticker for Counted {
+    impl Ticker for PendingTicker {
         type Event = ();
 
         fn poll_wait(

@@ -1,5 +1,4 @@
-//! Numbers of a whole run of a program: what the system knows of it, and what the program writes of
-//! itself.
+//! Metrics of a whole run of a program: measured by the system or written by the program.
 
 use std::time::Duration;
 
@@ -11,36 +10,37 @@ use crate::measure::child::{self, RunFailure, RunRequest};
 use crate::measure::program_output;
 use crate::program::Program;
 
-/// CPU time below this has no meaningful logarithm: it is this.
+/// Minimum of the CPU time. A smaller one has no meaningful logarithm.
 const MIN_CPU_NS: u64 = 1_000;
-/// A run that writes so many times more or fewer samples than the first one is another kind of run.
-const OTHER_LENGTH: u64 = 2;
+/// Maximum factor between the sample counts of a run and the first run. A larger difference means that the
+/// runs are not comparable.
+const MAX_COUNT_FACTOR: u64 = 2;
 const PERCENTILES: [(&str, f64); 4] = [("p50", 0.50), ("p90", 0.90), ("p95", 0.95), ("p99", 0.99)];
 
-/// What a user asks to be judged.
+/// A metric as the user specifies it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum MetricSpec {
     Wall,
     Cpu,
     MaxRss,
-    /// Executed in user mode.
+    /// Instructions executed in user mode.
     Instructions,
-    /// What the program writes: its value, or the median and tail of its samples, or the percentile
-    /// that is named.
+    /// A metric that the program writes: its value, the median and the tail of its samples, or the given
+    /// percentile.
     Custom(String, Option<f64>),
 }
 
 impl MetricSpec {
-    /// Reads `wall`, `latency`, `latency:p99`.
+    /// Parses `wall`, `latency` or `latency:p99`.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let own = || match text.split_once(':') {
+        let custom = || match text.split_once(':') {
             None => Ok(Self::Custom(text.to_owned(), None)),
             Some((name, percentile)) => PERCENTILES
                 .iter()
                 .find(|(known, _)| *known == percentile)
                 .map(|(_, q)| Self::Custom(name.to_owned(), Some(*q)))
                 .ok_or_else(|| {
-                    format!("no percentile {percentile:?}; write {name}:p50, p90, p95 or p99")
+                    format!("unknown percentile {percentile:?}; use {name}:p50, p90, p95 or p99")
                 }),
         };
         match text {
@@ -48,132 +48,138 @@ impl MetricSpec {
             "cpu" => Ok(Self::Cpu),
             "max-rss" => Ok(Self::MaxRss),
             "instructions" => Ok(Self::Instructions),
-            "" => Err("an empty name is no metric".to_owned()),
-            _ => own(),
+            "" => Err("the name of the metric is empty".to_owned()),
+            _ => custom(),
         }
     }
 
-    /// Whether starting a process is a part of it.
+    /// Returns whether the metric includes the start of the process.
     pub fn includes_startup(&self) -> bool {
         matches!(self, Self::Wall | Self::Cpu | Self::Instructions)
     }
 }
 
-/// One number a run: what is judged.
+/// A metric with one value per run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProgramMetric {
-    /// As on the command line: `wall`, `latency:p99`.
+    /// Name as on the command line: `wall`, `latency:p99`.
     pub name: String,
     pub unit: String,
     pub higher_is_better: bool,
-    of: MetricSpec,
-    /// Samples of it in the first run.
+    spec: MetricSpec,
+    /// Number of samples in the first run.
     samples: u64,
 }
 
-/// What a run showed.
+/// Values of a run.
 pub struct RunValues {
     pub wall: Duration,
     usage: TreeUsage,
-    /// Or why they were not counted.
+    /// Instructions, or the reason why they were not counted.
     instructions: Result<u64, String>,
-    own: Vec<Metric>,
+    custom: Vec<Metric>,
 }
 
-/// Runs a program once.
+/// Runs a program once and measures the metrics.
+///
+/// # Errors
+///
+/// Returns an error if the run fails or the program writes invalid metrics.
 pub fn run(
     program: &Program,
-    wanted: &[MetricSpec],
-    asked: RunRequest,
+    specs: &[MetricSpec],
+    request: RunRequest,
     stop: &std::sync::atomic::AtomicBool,
 ) -> Result<RunValues, RunFailure> {
-    let counter = wanted.contains(&MetricSpec::Instructions).then(Instructions::for_next_program);
-    let ran = child::run(program, asked, stop)?;
+    let counter = specs.contains(&MetricSpec::Instructions).then(Instructions::for_next_program);
+    let run = child::run(program, request, stop)?;
     let instructions = counter.map_or(Ok(0), |counter| {
         let counter = counter.map_err(|e| e.to_string())?;
         counter.count().map_err(|e| e.to_string())
     });
-    let has_own = wanted.iter().any(|wanted| matches!(wanted, MetricSpec::Custom(..)));
-    // A program that writes nothing is no failure of its own: that a metric is missing is.
-    let own = if has_own && ran.out().exists() {
-        program_output::read_metrics(&ran.out())
-    } else {
-        Ok(Vec::new())
+    let has_custom = specs.iter().any(|spec| matches!(spec, MetricSpec::Custom(..)));
+    // A missing file is not an error here. The missing metric is reported later.
+    let output = run.output_path();
+    let custom = match has_custom && output.exists() {
+        true => program_output::read_metrics(&output),
+        false => Ok(Vec::new()),
     };
-    let own = own.map_err(|what| RunFailure::Failed(format!("{}: {what}", program.text())))?;
-    Ok(RunValues { wall: ran.wall, usage: ran.usage, instructions, own })
+    let custom =
+        custom.map_err(|reason| RunFailure::Failed(format!("{}: {reason}", program.text())))?;
+    Ok(RunValues { wall: run.wall, usage: run.usage, instructions, custom })
 }
 
-/// The numbers that are wanted, as the first run shows them.
+/// Resolves the specified metrics by the values of the first run.
 ///
 /// # Errors
-/// One of them is not to be had, and why.
+///
+/// Returns an error if the run does not have one of the metrics.
 pub fn resolve_metrics(
-    wanted: &[MetricSpec],
-    shown: &RunValues,
+    specs: &[MetricSpec],
+    first: &RunValues,
 ) -> Result<Vec<ProgramMetric>, String> {
-    let mut all = Vec::new();
-    for of in wanted {
-        let system = |name: &str, unit: &str| ProgramMetric {
-            name: name.into(),
-            unit: unit.into(),
-            higher_is_better: false,
-            of: of.clone(),
-            samples: 1,
-        };
-        match of {
-            MetricSpec::Wall => all.push(system("wall", "ns")),
-            MetricSpec::Cpu => all.push(system("cpu", "ns")),
+    let mut metrics = Vec::new();
+    for spec in specs {
+        match spec {
+            MetricSpec::Wall => metrics.push(system_metric(spec, "wall", "ns")),
+            MetricSpec::Cpu => metrics.push(system_metric(spec, "cpu", "ns")),
             MetricSpec::MaxRss => {
-                // A process takes over the largest size of the one that starts it.
-                let own = os::inherited_rss();
-                if shown.usage.max_rss <= own {
-                    return Err(format!(
-                        "max-rss cannot be measured below the {} MiB of osjitter itself",
-                        own >> 20
-                    ));
-                }
-                all.push(system("max-rss", "bytes"));
+                first.check_max_rss()?;
+                metrics.push(system_metric(spec, "max-rss", "bytes"));
             }
             MetricSpec::Instructions => {
-                shown.instructions()?;
-                all.push(system("instructions", "instructions"));
+                first.instructions()?;
+                metrics.push(system_metric(spec, "instructions", "instructions"));
             }
             MetricSpec::Custom(name, percentile) => {
-                let metric = shown.own(name)?;
-                let samples = metric.samples.count();
-                let number = |name: String, percentile| ProgramMetric {
-                    name,
-                    unit: metric.unit.clone(),
-                    higher_is_better: metric.better == Better::Higher,
-                    of: MetricSpec::Custom(metric.name.clone(), percentile),
-                    samples,
-                };
-                let tail = tail_quantile(samples);
-                match percentile {
-                    None if samples == 1 => all.push(number(name.clone(), None)),
-                    None => {
-                        all.push(number(format!("{name}:p50"), Some(0.50)));
-                        all.push(number(format!("{name}:{}", tail_name(tail)), Some(tail)));
-                    }
-                    Some(q) => {
-                        let label = PERCENTILES
-                            .iter()
-                            .find(|(_, known)| known == q)
-                            .map_or("p50", |(label, _)| label);
-                        all.push(number(format!("{name}:{label}"), Some(*q)));
-                    }
-                }
+                metrics.extend(custom_metrics(first.custom(name)?, *percentile));
             }
         }
     }
-    Ok(all)
+    Ok(metrics)
+}
+
+/// Creates a metric that the system measures.
+fn system_metric(spec: &MetricSpec, name: &str, unit: &str) -> ProgramMetric {
+    ProgramMetric {
+        name: name.into(),
+        unit: unit.into(),
+        higher_is_better: false,
+        spec: spec.clone(),
+        samples: 1,
+    }
+}
+
+/// Creates the metrics of a series of the program: the value of a single sample, the given percentile,
+/// or the median and the tail.
+fn custom_metrics(metric: &Metric, percentile: Option<f64>) -> Vec<ProgramMetric> {
+    let (name, samples) = (&metric.name, metric.samples.count());
+    let create = |name: String, percentile| ProgramMetric {
+        name,
+        unit: metric.unit.clone(),
+        higher_is_better: metric.better == Better::Higher,
+        spec: MetricSpec::Custom(metric.name.clone(), percentile),
+        samples,
+    };
+    let tail = tail_quantile(samples);
+    match percentile {
+        None if samples == 1 => vec![create(name.clone(), None)],
+        None => vec![
+            create(format!("{name}:p50"), Some(0.50)),
+            create(format!("{name}:{}", tail_name(tail)), Some(tail)),
+        ],
+        Some(q) => {
+            let known = PERCENTILES.iter().find(|(_, quantile)| *quantile == q);
+            let label = known.map_or("p50", |(label, _)| label);
+            vec![create(format!("{name}:{label}"), Some(q))]
+        }
+    }
 }
 
 impl RunValues {
     fn instructions(&self) -> Result<u64, String> {
         let why = match &self.instructions {
-            // No program gets by with none.
+            // Every program executes instructions.
             Ok(0) => "the counter shows none",
             Ok(count) => return Ok(*count),
             Err(why) => why,
@@ -181,34 +187,44 @@ impl RunValues {
         Err(format!("instructions cannot be counted: {why}"))
     }
 
-    fn own(&self, name: &str) -> Result<&Metric, String> {
+    /// Checks that the peak memory is that of the program: a process inherits the peak of its parent.
+    fn check_max_rss(&self) -> Result<(), String> {
+        let inherited = os::inherited_rss();
+        if self.usage.max_rss > inherited {
+            return Ok(());
+        }
+        Err(format!(
+            "max-rss cannot be measured below the {} MiB of osjitter itself",
+            inherited >> 20
+        ))
+    }
+
+    fn custom(&self, name: &str) -> Result<&Metric, String> {
         let found =
-            self.own.iter().find(|metric| metric.name == name && metric.samples.count() > 0);
+            self.custom.iter().find(|metric| metric.name == name && metric.samples.count() > 0);
         found.ok_or_else(|| {
-            let names: Vec<&str> = self.own.iter().map(|metric| metric.name.as_str()).collect();
-            let writes = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
-            format!(
-                "it writes no metric {name:?} to {}; of its own it writes {writes}",
-                series::ENV_OUT
-            )
+            let names: Vec<&str> = self.custom.iter().map(|metric| metric.name.as_str()).collect();
+            let names = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+            format!("it writes no metric {name:?} to {}; it writes {names}", series::ENV_OUT)
         })
     }
 }
 
 impl ProgramMetric {
-    /// Its value in a run, above zero.
+    /// Returns the value of the metric in a run, which is above zero.
     ///
     /// # Errors
-    /// The run does not show it, or shows something else than the first run did.
-    pub fn value(&self, shown: &RunValues) -> Result<f64, String> {
-        let (name, percentile) = match &self.of {
-            MetricSpec::Wall => return Ok(shown.wall.as_nanos().max(1) as f64),
-            MetricSpec::Cpu => return Ok(shown.usage.cpu_ns.max(MIN_CPU_NS) as f64),
-            MetricSpec::MaxRss => return Ok(shown.usage.max_rss.max(1) as f64),
-            MetricSpec::Instructions => return shown.instructions().map(|count| count as f64),
+    ///
+    /// Returns an error if the run does not have the metric, or is not comparable with the first run.
+    pub fn value(&self, run: &RunValues) -> Result<f64, String> {
+        let (name, percentile) = match &self.spec {
+            MetricSpec::Wall => return Ok(run.wall.as_nanos().max(1) as f64),
+            MetricSpec::Cpu => return Ok(run.usage.cpu_ns.max(MIN_CPU_NS) as f64),
+            MetricSpec::MaxRss => return Ok(run.usage.max_rss.max(1) as f64),
+            MetricSpec::Instructions => return run.instructions().map(|count| count as f64),
             MetricSpec::Custom(name, percentile) => (name, percentile),
         };
-        let metric = shown.own(name)?;
+        let metric = run.custom(name)?;
         let (unit, higher) = (&metric.unit, metric.better == Better::Higher);
         if (unit, higher) != (&self.unit, self.higher_is_better) {
             let better = metric.better;
@@ -218,7 +234,10 @@ impl ProgramMetric {
             ));
         }
         let (now, first) = (metric.samples.count(), self.samples);
-        if (now == 1) != (first == 1) || now > first * OTHER_LENGTH || first > now * OTHER_LENGTH {
+        if (now == 1) != (first == 1)
+            || now > first * MAX_COUNT_FACTOR
+            || first > now * MAX_COUNT_FACTOR
+        {
             return Err(format!("it wrote {now} values of {name}, and {first} in the first run"));
         }
         metric
@@ -232,80 +251,80 @@ impl ProgramMetric {
 mod tests {
     use super::*;
 
-    fn shown(series: &str) -> RunValues {
-        let own = series::metrics(format!("{}\n{series}", series::SCHEMA).as_bytes()).unwrap();
+    fn run_values(series: &str) -> RunValues {
+        let custom = series::metrics(format!("{}\n{series}", series::SCHEMA).as_bytes()).unwrap();
         let usage = TreeUsage { max_rss: u64::MAX, ..TreeUsage::default() };
-        RunValues { wall: Duration::from_millis(50), usage, instructions: Ok(7_000_000), own }
+        RunValues { wall: Duration::from_millis(50), usage, instructions: Ok(7_000_000), custom }
     }
 
-    fn wanted(names: &[&str]) -> Vec<MetricSpec> {
+    fn specs(names: &[&str]) -> Vec<MetricSpec> {
         names.iter().map(|name| MetricSpec::parse(name).unwrap()).collect()
     }
 
     #[test]
-    fn samples_are_judged_at_two_percentiles_and_a_value_by_itself() {
+    fn samples_give_median_and_tail() {
         let samples: String = (1..=200).map(|i| format!("x {i}\n")).collect();
-        let shown = shown(&format!("metric x ns lower\nmetric y /s higher\ny 7\n{samples}"));
-        let numbers = resolve_metrics(
-            &wanted(&["x", "y", "x:p90", "wall", "cpu", "max-rss", "instructions"]),
-            &shown,
+        let values = run_values(&format!("metric x ns lower\nmetric y /s higher\ny 7\n{samples}"));
+        let metrics = resolve_metrics(
+            &specs(&["x", "y", "x:p90", "wall", "cpu", "max-rss", "instructions"]),
+            &values,
         )
         .unwrap();
         let found: Vec<(&str, f64)> =
-            numbers.iter().map(|n| (n.name.as_str(), n.value(&shown).unwrap())).collect();
+            metrics.iter().map(|n| (n.name.as_str(), n.value(&values).unwrap())).collect();
         assert_eq!(found[..4], [("x:p50", 100.0), ("x:p99", 198.0), ("y", 7.0), ("x:p90", 180.0)]);
         assert_eq!(
             found[4..],
             [("wall", 5e7), ("cpu", 1e3), ("max-rss", u64::MAX as f64), ("instructions", 7e6)]
         );
         assert_eq!(
-            numbers.iter().map(|n| n.higher_is_better).collect::<Vec<_>>(),
+            metrics.iter().map(|n| n.higher_is_better).collect::<Vec<_>>(),
             [false, false, true, false, false, false, false, false]
         );
     }
 
     #[test]
-    fn a_count_that_is_not_to_be_had_is_asked_for_at_the_first_run_and_at_each() {
-        let counted = shown("");
-        let number = resolve_metrics(&wanted(&["instructions"]), &counted).unwrap().remove(0);
+    fn missing_counts_are_errors() {
+        let counted = run_values("");
+        let metric = resolve_metrics(&specs(&["instructions"]), &counted).unwrap().remove(0);
         for (instructions, why) in
             [(Err("it needs a counter".to_owned()), "it needs a counter"), (Ok(0), "shows none")]
         {
-            let shown = RunValues { instructions, own: Vec::new(), ..counted };
-            let refused = [
-                resolve_metrics(&wanted(&["instructions"]), &shown).unwrap_err(),
-                number.value(&shown).unwrap_err(),
+            let uncounted = RunValues { instructions, custom: Vec::new(), ..counted };
+            let errors = [
+                resolve_metrics(&specs(&["instructions"]), &uncounted).unwrap_err(),
+                metric.value(&uncounted).unwrap_err(),
             ];
             assert!(
-                refused
+                errors
                     .iter()
-                    .all(|says| says.starts_with("instructions cannot") && says.ends_with(why)),
-                "{refused:?}"
+                    .all(|error| error.starts_with("instructions cannot") && error.ends_with(why)),
+                "{errors:?}"
             );
-            assert!(resolve_metrics(&wanted(&["wall"]), &shown).is_ok(), "nobody asked for it");
+            assert!(resolve_metrics(&specs(&["wall"]), &uncounted).is_ok(), "not requested");
         }
     }
 
     #[test]
-    fn what_a_run_does_not_show_or_shows_otherwise_is_named() {
-        let first = shown("metric x ns lower\nx 1\nx 2\nx 3\nmetric y ns lower\n");
-        let missing = |name| resolve_metrics(&wanted(&[name]), &first).unwrap_err();
+    fn incomparable_runs_are_errors() {
+        let first = run_values("metric x ns lower\nx 1\nx 2\nx 3\nmetric y ns lower\n");
+        let missing = |name| resolve_metrics(&specs(&[name]), &first).unwrap_err();
         assert!(
             missing("z").contains("no metric \"z\"")
                 && missing("z").contains("x, y")
                 && missing("y").contains("\"y\"")
         );
         assert!(MetricSpec::parse("x:p98").is_err() && MetricSpec::parse("").is_err());
-        let x = &resolve_metrics(&wanted(&["x"]), &first).unwrap()[0];
-        for (series, says) in [
+        let x = &resolve_metrics(&specs(&["x"]), &first).unwrap()[0];
+        for (series, expected) in [
             ("metric x us lower\nx 1\nx 2\n", "in us"),
             ("metric x ns higher\nx 1\nx 2\n", "higher"),
             ("metric x ns lower\nx 1\n", "wrote 1 values of x, and 3"),
             ("metric x ns lower\nx 1\nx 1\nx 1\nx 1\nx 1\nx 1\nx 1\n", "wrote 7"),
             ("", "writes none"),
         ] {
-            let error = x.value(&shown(series)).unwrap_err();
-            assert!(error.contains(says), "{series}: {error}");
+            let error = x.value(&run_values(series)).unwrap_err();
+            assert!(error.contains(expected), "{series}: {error}");
         }
     }
 }

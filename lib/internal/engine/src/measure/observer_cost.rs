@@ -1,16 +1,18 @@
-//! What the observer costs: the part of the loop that is not its subject's.
+//! Cost of the observer: the part of the loop that does not belong to the subject.
 
 use std::hint::black_box;
 use std::time::Duration;
 
 use jitterstat::recorder::{RawSample, Recorder};
 
-/// Wake-ups of a batch, and batches: a millisecond in all.
+/// Wake-ups per batch.
 const BATCH: u64 = 1_000;
+/// Number of batches, which take about a millisecond.
 const BATCHES: usize = 31;
 
-/// What stamping a wake-up and keeping it takes on this thread: the median of batches, so that one
-/// that was preempted counts for nothing.
+/// Measures the cost of stamping and recording a wake-up on this thread.
+///
+/// The result is the median of several batches, so that a preempted batch has no effect.
 pub fn observer_ns_per_tick() -> u64 {
     let mut recorder = Recorder::with_capacity(BATCH as usize);
     let mut batch = || {
@@ -36,7 +38,7 @@ pub fn observer_ns_per_tick() -> u64 {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn a_tick_costs_the_observer_something() {
+    fn observer_cost_is_plausible() {
         assert!((1..1_000_000).contains(&super::observer_ns_per_tick()));
     }
 }

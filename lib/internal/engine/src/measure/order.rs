@@ -1,4 +1,4 @@
-//! Rounds in random order, and who learns of them.
+//! Runs the rounds of a plan in random order and notifies an observer.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,39 +12,40 @@ use crate::measure::round::{MeasuredRound, RoundRequest};
 use crate::measure::why::Profiler;
 use crate::scenario::{Plan, Scenario};
 
-/// The random phase spans a period, but at least this: tokio's wheel turns once a millisecond.
+/// Minimum range of the random phase, which is otherwise a period. tokio's wheel turns once per
+/// millisecond.
 const MIN_PHASE_SPAN: Duration = Duration::from_millis(1);
 
-/// What happens between rounds.
+/// Observer of the rounds of a plan. Its methods are called between rounds.
 pub trait Observer {
-    /// A round is about to run.
+    /// Called before a round.
     fn before_round(&mut self, scenario: &Scenario, index: u64);
-    /// A round is over, measured or not.
+    /// Called after a round, even if it could not be measured.
     fn after_round(&mut self, scenario: &Scenario, result: &Result<MeasuredRound, String>);
-    /// Whether the observer knows enough: asked before each round.
+    /// Returns whether to stop. Called before each round.
     fn should_stop(&self) -> bool {
         false
     }
-    /// What notices late ticks while they come, in every round: asked once.
+    /// Returns the detection of late ticks for all rounds. Called once.
     fn late_watch(&self) -> Option<Arc<LateWatch>> {
         None
     }
 }
 
-/// When one scenario runs one of its rounds.
+/// A round of a scenario within the order of a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Turn {
     pub index: u64,
-    /// Place within the round.
+    /// Position of the scenario within the round.
     pub slot: u64,
-    /// Which of the plan.
+    /// Index of the scenario in the plan.
     pub scenario: usize,
     pub phase: Duration,
-    /// Whether it is asked why its ticks are late.
-    pub asked: bool,
+    /// Whether the round is profiled.
+    pub profiled: bool,
 }
 
-/// All turns of a plan, in order: a function of its seed, the same on every machine.
+/// Returns all turns of a plan, in order. They depend on the seed only, not on the machine.
 pub fn turns(seed: u64, scenarios: &[Scenario]) -> impl Iterator<Item = Turn> {
     let mut random = SplitMix64::new(seed);
     let rounds = scenarios.iter().map(Scenario::rounds).max().unwrap_or(0);
@@ -52,39 +53,44 @@ pub fn turns(seed: u64, scenarios: &[Scenario]) -> impl Iterator<Item = Turn> {
         let mut order: Vec<usize> =
             (0..scenarios.len()).filter(|&i| index < scenarios[i].rounds()).collect();
         random.shuffle(&mut order);
-        // One draw for all subjects of a round, so that they meet the same phase of tokio's wheel.
+        // All subjects of a round share one draw, so that they start in the same phase of tokio's wheel.
         let draw = random.next_u64();
         (0..).zip(order).map(move |(slot, scenario)| Turn {
             index,
             slot,
             scenario,
             phase: phase_from_draw(scenarios[scenario].period, draw),
-            asked: false,
+            profiled: false,
         })
     })
 }
 
-/// Mixed into the seed, for draws beside those that a run without questions makes.
-const ASKING: u64 = 0x7768_793f;
+/// Salt of the seed for the order of profiled rounds, which does not change the other draws.
+const PROFILE_SEED_SALT: u64 = 0x7768_793f;
 
-/// The same with another turn beside each, which is asked: before it or after it, as the seed
-/// draws.
-fn asked_too(seed: u64, turns: impl Iterator<Item = Turn>) -> impl Iterator<Item = Turn> {
-    let mut random = SplitMix64::new(seed ^ ASKING);
+/// Adds a profiled turn to every turn, before or after it at random.
+fn interleave_profiled_turns(
+    seed: u64,
+    turns: impl Iterator<Item = Turn>,
+) -> impl Iterator<Item = Turn> {
+    let mut random = SplitMix64::new(seed ^ PROFILE_SEED_SALT);
     turns.flat_map(move |turn| {
-        let first = random.coin();
-        [Turn { asked: first, ..turn }, Turn { asked: !first, ..turn }]
+        let profiled_first = random.coin();
+        [Turn { profiled: profiled_first, ..turn }, Turn { profiled: !profiled_first, ..turn }]
     })
 }
 
-/// The part of the period, or of `MIN_PHASE_SPAN`, that a draw of 64 bits stands for.
+/// Maps a draw of 64 bits to a phase between zero and the period, or [`MIN_PHASE_SPAN`] if that is
+/// longer.
 pub fn phase_from_draw(period: Duration, draw: u64) -> Duration {
     let span_ns = period.max(MIN_PHASE_SPAN).as_nanos() as u64;
     Duration::from_nanos(((u128::from(draw) * u128::from(span_ns)) >> 64) as u64)
 }
 
-/// Runs the plan: in every round each scenario once, back to back. The observer sees each round,
-/// then `keep` takes it, with the place of its scenario in the plan.
+/// Runs a plan: in every round, each scenario once, one after the other.
+///
+/// The observer is notified of each round. Then `keep` receives the result and the index of its
+/// scenario in the plan.
 pub fn run(
     plan: &Plan,
     loads: &mut Loads,
@@ -92,56 +98,111 @@ pub fn run(
     observer: &mut impl Observer,
     mut keep: impl FnMut(usize, Result<MeasuredRound, String>),
 ) {
-    let mut failed = vec![false; plan.scenarios.len()];
-    // Programs that do not say what it takes to find out why.
-    let mut mute = vec![false; plan.scenarios.len()];
-    let session = plan.why.is_some().then(Profiler::open);
-    let late = observer.late_watch();
-    let late = late.as_ref();
-    let all = turns(plan.seed, &plan.scenarios);
-    let all: &mut dyn Iterator<Item = Turn> =
-        if plan.why.is_some() { &mut asked_too(plan.seed, all) } else { &mut { all } };
-    for Turn { index, slot, scenario: place, phase, asked } in all {
+    let mut runner = PlanRunner {
+        plan,
+        loads,
+        stop,
+        profiler: plan.why.is_some().then(Profiler::open),
+        late_watch: observer.late_watch(),
+        states: vec![ScenarioState::default(); plan.scenarios.len()],
+    };
+    for turn in plan_turns(plan) {
         if stop.load(Ordering::Relaxed) || observer.should_stop() {
             return;
         }
-        let scenario = &plan.scenarios[place];
-        if failed[place] || (asked && mute[place]) {
+        if runner.is_skipped(&turn) {
             continue;
         }
-        observer.before_round(scenario, index);
-        let ticks = scenario.ticks_of_round(index);
-        let why = session.as_ref().filter(|_| asked);
+        let scenario = &plan.scenarios[turn.scenario];
+        observer.before_round(scenario, turn.index);
+        match runner.run_round(&turn) {
+            RoundOutcome::Stop => return,
+            RoundOutcome::Discard => {}
+            RoundOutcome::Keep(result) => {
+                observer.after_round(scenario, &result);
+                keep(turn.scenario, result);
+            }
+        }
+    }
+}
+
+/// Returns the turns of a plan, including the profiled ones.
+fn plan_turns(plan: &Plan) -> Box<dyn Iterator<Item = Turn> + '_> {
+    let turns = turns(plan.seed, &plan.scenarios);
+    match plan.why {
+        Some(_) => Box::new(interleave_profiled_turns(plan.seed, turns)),
+        None => Box::new(turns),
+    }
+}
+
+/// State of a run.
+struct PlanRunner<'a> {
+    plan: &'a Plan,
+    loads: &'a mut Loads,
+    stop: &'a Arc<AtomicBool>,
+    profiler: Option<Profiler>,
+    late_watch: Option<Arc<LateWatch>>,
+    /// States by index of the scenario.
+    states: Vec<ScenarioState>,
+}
+
+/// Facts about a scenario that exclude its later rounds.
+#[derive(Clone, Copy, Debug, Default)]
+struct ScenarioState {
+    /// A round failed.
+    failed: bool,
+    /// The program does not write the times that a diagnosis needs.
+    cannot_profile: bool,
+}
+
+/// Consequence of a round.
+enum RoundOutcome {
+    /// The run ends.
+    Stop,
+    /// The result is not used.
+    Discard,
+    Keep(Result<MeasuredRound, String>),
+}
+
+impl PlanRunner<'_> {
+    fn is_skipped(&self, turn: &Turn) -> bool {
+        let state = self.states[turn.scenario];
+        state.failed || (turn.profiled && state.cannot_profile)
+    }
+
+    fn run_round(&mut self, turn: &Turn) -> RoundOutcome {
+        let scenario = &self.plan.scenarios[turn.scenario];
         let round = RoundRequest {
             scenario,
-            index,
-            slot,
-            ticks,
-            phase,
+            index: turn.index,
+            slot: turn.slot,
+            ticks: scenario.ticks_of_round(turn.index),
+            phase: turn.phase,
             start: None,
             run_on: 0,
-            stop,
-            why,
-            late,
+            stop: self.stop,
+            profiler: self.profiler.as_ref().filter(|_| turn.profiled),
+            late_watch: self.late_watch.as_ref(),
         };
-        let result = loads.during(&scenario.load, || round.measure());
-        if result.is_err() && scenario.subject.program().is_some() && stop.load(Ordering::Relaxed) {
-            // A program that is interrupted has written nothing.
-            return;
+        let result = self.loads.during(&scenario.load, || round.measure());
+        let is_program = scenario.subject.program().is_some();
+        if result.is_err() && is_program && self.stop.load(Ordering::Relaxed) {
+            // An interrupted program has written nothing.
+            return RoundOutcome::Stop;
         }
-        if asked && result.is_err() {
-            // What was measured without questions stands.
-            continue;
+        if turn.profiled && result.is_err() {
+            // A failed diagnosis does not invalidate the other rounds.
+            return RoundOutcome::Discard;
         }
-        let unanswered = |round: &MeasuredRound| {
-            round.diagnosis.as_ref().is_some_and(|answer| answer.round.tier.is_none())
-        };
-        mute[place] |=
-            scenario.subject.program().is_some() && result.as_ref().is_ok_and(unanswered);
-        failed[place] = result.is_err();
-        observer.after_round(scenario, &result);
-        keep(place, result);
+        let state = &mut self.states[turn.scenario];
+        state.cannot_profile |= is_program && result.as_ref().is_ok_and(has_empty_diagnosis);
+        state.failed = result.is_err();
+        RoundOutcome::Keep(result)
     }
+}
+
+fn has_empty_diagnosis(round: &MeasuredRound) -> bool {
+    round.diagnosis.as_ref().is_some_and(|diagnosis| diagnosis.round.tier.is_none())
 }
 
 #[cfg(test)]
@@ -150,7 +211,7 @@ mod tests {
     use crate::scenario::{Length, ScenarioArgs, parse_subject};
 
     fn scenarios() -> Vec<Scenario> {
-        let of = |names: &[&str], period, ticks| {
+        let expand = |names: &[&str], period, ticks| {
             let args = ScenarioArgs {
                 subjects: names.iter().map(|name| parse_subject(name).unwrap()).collect(),
                 periods: vec![period],
@@ -162,14 +223,14 @@ mod tests {
         };
         let short = Duration::from_nanos(333_333);
         [
-            of(&["nanosleep", "spin", "os-interval"], short, 20),
-            of(&["spin"], Duration::from_millis(7), 30),
+            expand(&["nanosleep", "spin", "os-interval"], short, 20),
+            expand(&["spin"], Duration::from_millis(7), 30),
         ]
         .concat()
     }
 
     #[test]
-    fn a_seed_draws_the_same_order_and_phases_everywhere() {
+    fn seeds_determine_order_and_phases() {
         let found: Vec<_> = turns(7, &scenarios())
             .map(|t| (t.index, t.slot, t.scenario, t.phase.as_nanos()))
             .collect();
@@ -191,24 +252,20 @@ mod tests {
     }
 
     #[test]
-    fn each_turn_has_one_beside_it_that_is_asked_and_the_others_stay_as_they_are() {
+    fn every_turn_gets_a_profiled_turn() {
         let plain: Vec<Turn> = turns(7, &scenarios()).collect();
-        let both: Vec<Turn> = asked_too(7, turns(7, &scenarios())).collect();
-        assert!(both.iter().filter(|t| !t.asked).eq(&plain));
+        let both: Vec<Turn> = interleave_profiled_turns(7, turns(7, &scenarios())).collect();
+        assert!(both.iter().filter(|t| !t.profiled).eq(&plain));
         for pair in both.chunks(2) {
-            assert_eq!(Turn { asked: pair[1].asked, ..pair[0] }, pair[1]);
-            assert_ne!(pair[0].asked, pair[1].asked);
+            assert_eq!(Turn { profiled: pair[1].profiled, ..pair[0] }, pair[1]);
+            assert_ne!(pair[0].profiled, pair[1].profiled);
         }
-        let first = both.iter().step_by(2).filter(|t| t.asked).count();
-        assert!(
-            (1..plain.len()).contains(&first),
-            "both orders are drawn: {first} of {}",
-            plain.len()
-        );
+        let first = both.iter().step_by(2).filter(|t| t.profiled).count();
+        assert!((1..plain.len()).contains(&first), "both orders occur: {first} of {}", plain.len());
     }
 
     #[test]
-    fn a_phase_spans_the_period_or_a_millisecond() {
+    fn phases_span_a_period_or_millisecond() {
         let [short, long] = [Duration::from_micros(100), Duration::from_secs(3600)];
         assert_eq!(
             [phase_from_draw(short, 0), phase_from_draw(short, u64::MAX)],

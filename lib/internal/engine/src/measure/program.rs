@@ -1,4 +1,6 @@
-//! Rounds of a program of the user's: a process each, which measures itself and writes what it saw.
+//! Rounds of a user's program.
+//!
+//! Each round is a process, which measures its ticks and writes their lateness.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
@@ -18,155 +20,176 @@ use crate::scenario::Plan;
 use cli::exit::{self, Error};
 use cli::time::format_time;
 
-/// What one round of a program came to.
-pub struct Round {
-    /// When it was started.
+/// Result of a round of a program.
+pub struct MeasuredProgram {
+    /// Time of the start.
     pub start: Instant,
     pub samples: RoundSamples,
-    /// Of the whole process, which ran for this round alone.
+    /// Costs of the whole process, which ran for this round alone.
     pub cost: Cost,
-    /// Why its ticks were late, where it was asked.
-    pub why: Option<RoundDiagnosis>,
+    /// Diagnosis of late ticks, if the round was profiled.
+    pub diagnosis: Option<RoundDiagnosis>,
 }
 
-/// Runs one round; `why` has its index where it is asked why its ticks are late.
-pub fn round(
+/// Measures a round of a program. `profiled` contains the profiler and the index of the round, if it is
+/// profiled.
+///
+/// # Errors
+///
+/// Returns an error if the program fails or its output is invalid, or if the diagnosis fails.
+pub fn measure_round(
     program: &Program,
     grid: Grid,
     stop: &AtomicBool,
-    why: Option<(&Profiler, u64)>,
-) -> Result<Round, String> {
-    let outside = why.map(|(session, index)| {
-        (ProgramProfiler::begin(session, Duration::from_nanos(grid.period_ns)), index)
-    });
-    let (first, before) = (Anchor::take(), CostMeter::start());
-    let asked = asked(grid, if outside.is_some() { Series::TicksWithTimes } else { Series::Ticks });
-    let written = program_output::measure_round(program, asked, stop)
+    profiled: Option<(&Profiler, u64)>,
+) -> Result<MeasuredProgram, String> {
+    let period = Duration::from_nanos(grid.period_ns);
+    let recorder =
+        profiled.map(|(profiler, index)| (ProgramProfiler::begin(profiler, period), index));
+    let series = if recorder.is_some() { Series::TicksWithTimes } else { Series::Ticks };
+    let (first, meter) = (Anchor::take(), CostMeter::start());
+    let output = program_output::measure_round(program, run_request(grid, series), stop)
         .map_err(|why| why.message().unwrap_or_default())?;
-    let machine = before.cost(&first, &Anchor::take());
-    let samples = samples(program, grid, &written)?;
-    let why = outside.map(|(outside, index)| {
-        let round = FinishedProgram {
+    let machine = meter.cost(&first, &Anchor::take());
+    let samples = round_samples(program, grid, &output)?;
+    let diagnose = |(recorder, index): (ProgramProfiler<'_>, u64)| {
+        recorder.diagnose(&FinishedProgram {
             index,
             grid,
             name: &program.name(),
-            written: &written,
+            output: &output,
             steal_ns: machine.steal_ns,
-        };
-        outside.answer(&round)
-    });
-    let why = why.transpose()?;
-    let ProgramRound { started, wall, usage, .. } = written;
+        })
+    };
+    let diagnosis = recorder.map(diagnose).transpose()?;
+    let ProgramRound { started, wall, usage, .. } = output;
     let cost = Cost {
-        window_ns: ns(wall),
+        window_ns: to_ns(wall),
         cpu_ns: Some(usage.cpu_ns),
         switches_voluntary: usage.switches_voluntary,
         switches_involuntary: usage.switches_involuntary,
-        // What is known of the machine; the rest would be of this process.
+        // These are costs of the machine. The other measured costs are those of this process.
         steal_ns: machine.steal_ns,
         throttled_ns: machine.throttled_ns,
         suspended_ns: machine.suspended_ns,
         ..Cost::default()
     };
-    Ok(Round { start: started, samples, cost, why })
+    Ok(MeasuredProgram { start: started, samples, cost, diagnosis })
 }
 
-fn asked(grid: Grid, series: Series) -> RunRequest {
+/// Returns the request for a round.
+fn run_request(grid: Grid, series: Series) -> RunRequest {
     let period = Duration::from_nanos(grid.period_ns);
     let ticks = u32::try_from(grid.first_tick + grid.ticks).unwrap_or(u32::MAX);
     let limit = child::hang_timeout(period.saturating_mul(ticks));
     RunRequest { period, ticks: grid.ticks, warmup: grid.first_tick, series, limit }
 }
 
-/// Every tick of a series was delivered.
-fn samples(program: &Program, grid: Grid, written: &ProgramRound) -> Result<RoundSamples, String> {
-    let longest = ns(written.wall);
-    if let Some(far) = written.series.lateness_ns.iter().find(|late| late.unsigned_abs() > longest)
-    {
-        let [far, ran] = [*far, i64::try_from(longest).unwrap_or(i64::MAX)].map(format_time);
+/// Converts the series of a program to samples. Every tick counts as delivered.
+fn round_samples(
+    program: &Program,
+    grid: Grid,
+    output: &ProgramRound,
+) -> Result<RoundSamples, String> {
+    let max_lateness = to_ns(output.wall);
+    let lateness_ns = &output.series.lateness_ns;
+    if let Some(lateness) = lateness_ns.iter().find(|late| late.unsigned_abs() > max_lateness) {
+        let max_lateness = i64::try_from(max_lateness).unwrap_or(i64::MAX);
         return Err(format!(
-            "{}: wrote a lateness of {far}, and ran for {ran} itself",
-            program.text()
+            "{}: wrote a lateness of {}, and ran for {} itself",
+            program.text(),
+            format_time(*lateness),
+            format_time(max_lateness)
         ));
     }
     Ok(RoundSamples {
         grid,
         ticks: (grid.first_tick..grid.first_tick + grid.ticks).collect(),
-        lateness_ns: written.series.lateness_ns.clone(),
-        until_unpark_ns: vec![None; written.series.lateness_ns.len()],
+        lateness_ns: lateness_ns.clone(),
+        until_unpark_ns: vec![None; lateness_ns.len()],
         coalesced: 0,
     })
 }
 
-fn ns(time: Duration) -> u64 {
+fn to_ns(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Runs of a single tick before the first round; the first of them fills the caches.
-const REHEARSALS: usize = 3;
-/// A program that takes longer to start is not started again for that.
-const SLOW_START: Duration = Duration::from_secs(1);
+/// Number of runs of a single tick before the first round. The first one fills the caches.
+const STARTUP_RUNS: usize = 3;
+/// Startup time above which a program is not started again for this measurement.
+const MAX_STARTUP_TIME: Duration = Duration::from_secs(1);
 
-/// What starting a program costs, by the place of its scenario in the plan; `None` where it is not
-/// known.
+/// Costs of starting the programs of a plan, by index of the scenario; `None` if they are unknown.
 #[derive(Clone, Debug, Default)]
 pub struct StartupCosts(BTreeMap<usize, Option<TreeUsage>>);
 
 impl StartupCosts {
-    /// Runs each program of a plan for a single tick, before anything is measured: one that cannot
-    /// be started, or ticks at another period, is refused while nothing is lost. Whatever else goes
-    /// wrong is said of the round in which it does.
+    /// Runs each program of a plan for a single tick.
+    ///
+    /// This runs before the first round, so that programs that cannot be started are rejected before
+    /// anything is measured. Other failures are reported by the round in which they occur.
     ///
     /// # Errors
-    /// A program is not there, or ticks at another period than it is asked to.
+    ///
+    /// Returns an error if a program does not exist or does not tick at the requested period.
     pub fn measure(plan: &Plan, stop: &AtomicBool) -> exit::Result<Self> {
-        let all = || {
-            let programs = plan.scenarios.iter().enumerate();
-            programs.filter_map(|(place, s)| Some((place, (s.subject.program()?, s.period_ns()))))
-        };
-        all().try_for_each(|(_, (program, _))| program.check_exists()).map_err(Error::usage)?;
-        let mut starts = BTreeMap::new();
-        for (place, asked) in all() {
-            // BackgroundProcess another load it is the same program.
-            let twin =
-                all().take_while(|(other, _)| *other < place).find(|(_, other)| *other == asked);
-            let known = twin.and_then(|(other, _)| starts.get(&other).copied());
-            let start =
-                known.map_or_else(|| start(asked.0, asked.1, stop), Ok).map_err(Error::usage)?;
-            starts.insert(place, start);
+        let mut programs = Vec::new();
+        for (index, scenario) in plan.scenarios.iter().enumerate() {
+            if let Some(program) = scenario.subject.program() {
+                program.check_exists().map_err(Error::usage)?;
+                programs.push((index, (program, scenario.period_ns())));
+            }
         }
-        Ok(Self(starts))
+        let mut costs: BTreeMap<usize, Option<TreeUsage>> = BTreeMap::new();
+        for (index, run) in &programs {
+            // Scenarios that differ only in their load run the same program.
+            let twin = programs.iter().take_while(|(i, _)| i < index).find(|(_, r)| r == run);
+            let cost = match twin {
+                Some((twin, _)) => costs[twin],
+                None => measure_startup(run.0, run.1, stop).map_err(Error::usage)?,
+            };
+            costs.insert(*index, cost);
+        }
+        Ok(Self(costs))
     }
 
-    /// What starting the program of a scenario took.
+    /// Returns the cost of starting the program of a scenario, if it is known.
     pub fn get(&self, scenario: usize) -> Option<TreeUsage> {
         *self.0.get(&scenario)?
     }
 
-    /// The cost of a round without the CPU time of the start; where that is most of it, the rest is
-    /// not known. Switches are too few to tell a start's from those of a busy machine: they stay.
+    /// Subtracts the CPU time of the start from the cost of a round.
+    ///
+    /// If the start is most of the CPU time, the remainder is unknown. Context switches are unchanged,
+    /// since those of a start cannot be distinguished from those of a busy machine.
     pub fn subtract_startup(&self, scenario: usize, cost: Cost) -> Cost {
-        let Some(start) = self.0.get(&scenario) else { return cost };
-        let rest = |start: TreeUsage| {
-            cost.cpu_ns?.checked_sub(start.cpu_ns).filter(|rest| *rest >= start.cpu_ns)
+        let Some(startup) = self.0.get(&scenario) else { return cost };
+        let remainder = |startup: TreeUsage| {
+            let rest = cost.cpu_ns?.checked_sub(startup.cpu_ns)?;
+            (rest >= startup.cpu_ns).then_some(rest)
         };
-        Cost { cpu_ns: start.and_then(rest), ..cost }
+        Cost { cpu_ns: startup.and_then(remainder), ..cost }
     }
 }
 
-/// The median run of a single tick, by its CPU time; `Err` where the plan is refused.
-fn start(
+/// Runs a program several times for a single tick. Returns the run with the median CPU time.
+///
+/// # Errors
+///
+/// Returns an error if the program cannot be started or does not tick at the requested period.
+fn measure_startup(
     program: &Program,
     period_ns: u64,
     stop: &AtomicBool,
 ) -> Result<Option<TreeUsage>, String> {
     let grid = Grid { period_ns, first_tick: 0, ticks: 1 };
     let mut runs = Vec::new();
-    while runs.len() < REHEARSALS {
-        match program_output::measure_round(program, asked(grid, Series::Ticks), stop) {
+    while runs.len() < STARTUP_RUNS {
+        match program_output::measure_round(program, run_request(grid, Series::Ticks), stop) {
             Ok(ProgramRound { usage, wall, .. }) => {
                 runs.push(usage);
-                if wall > SLOW_START.saturating_add(Duration::from_nanos(period_ns)) {
+                if wall > MAX_STARTUP_TIME.saturating_add(Duration::from_nanos(period_ns)) {
                     break;
                 }
             }
@@ -183,22 +206,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_start_is_taken_off_and_where_it_is_most_of_a_round_the_rest_is_unknown() {
+    fn startup_is_subtracted_from_costs() {
         let start = TreeUsage { cpu_ns: 40, ..TreeUsage::default() };
         let starts = StartupCosts(BTreeMap::from([(1, Some(start)), (2, None)]));
-        let off = |scenario, cpu_ns| {
+        let remainder = |scenario, cpu_ns| {
             starts
                 .subtract_startup(scenario, Cost { cpu_ns: Some(cpu_ns), ..Cost::default() })
                 .cpu_ns
         };
         assert_eq!(
-            [off(1, 100), off(1, 80), off(1, 79), off(1, 39)],
+            [remainder(1, 100), remainder(1, 80), remainder(1, 79), remainder(1, 39)],
             [Some(60), Some(40), None, None]
         );
         assert_eq!(
-            [off(0, 39), off(2, 100)],
+            [remainder(0, 39), remainder(2, 100)],
             [Some(39), None],
-            "not a program, and a start that is not known"
+            "a subject, and a program with unknown startup cost"
         );
     }
 }

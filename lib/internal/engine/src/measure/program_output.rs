@@ -1,5 +1,4 @@
-//! What a program wrote where it was told to: read with a bound that is known from what was asked
-//! of it.
+//! Output of a measured program. Its size is bounded by the request.
 
 use std::io::Read;
 use std::path::Path;
@@ -15,64 +14,65 @@ use crate::measure::child::{self, RunFailure, RunRequest};
 use crate::program::Program;
 use cli::units;
 
-/// A line of a series: a sign, 19 digits, two more numbers of 20, spaces between, the line's end.
-const LINE_BYTES: u64 = 64;
-/// A tick of a report, in a round of its own with its summary.
-const TICK_BYTES: u64 = 4 << 10;
-/// What either has besides: a header, a host, a histogram.
-const OTHER_BYTES: u64 = 1 << 20;
+/// Maximum length of a line of a series: a sign and 19 digits, two numbers of 20 digits, separators.
+const MAX_LINE_BYTES: u64 = 64;
+/// Maximum size of a tick of a report, in a round of its own with a summary.
+const MAX_TICK_BYTES: u64 = 4 << 10;
+/// Maximum size of the rest of either file: header, host, histogram.
+const MAX_OTHER_BYTES: u64 = 1 << 20;
 
-/// Metrics are read in bounded memory, from a file of at most so many bytes: tens of millions of
-/// samples.
-const METRICS_BYTES: u64 = 1 << 30;
+/// Maximum size of a file with metrics, which has tens of millions of samples. It is read in bounded
+/// memory.
+const MAX_METRICS_BYTES: u64 = 1 << 30;
 
-/// Everything that one round of a program produced.
+/// Output of a round of a program.
 #[derive(Debug)]
 pub struct ProgramRound {
     pub series: Reader,
-    /// Just before it was started: the one origin of its times.
+    /// Time just before the start, which is the origin of all times.
     pub started: Instant,
-    /// From `started` until it had exited.
+    /// Time from `started` to the exit.
     pub wall: Duration,
     pub usage: TreeUsage,
 }
 
-/// Runs one round of a program.
+/// Runs a round of a program.
 pub fn measure_round(
     program: &Program,
-    asked: RunRequest,
+    request: RunRequest,
     stop: &AtomicBool,
 ) -> Result<ProgramRound, RunFailure> {
-    let ran = child::run(program, asked, stop)?;
-    let named = |what: String| format!("{}: {what}", program.text());
-    let series = series(&ran.out(), asked.ticks).map_err(|what| RunFailure::Failed(named(what)))?;
+    let run = child::run(program, request, stop)?;
+    let with_program = |reason: String| format!("{}: {reason}", program.text());
+    let series = read_series(&run.output_path(), request.ticks)
+        .map_err(|reason| RunFailure::Failed(with_program(reason)))?;
     let period_ns = series.period_ns;
-    if u128::from(period_ns) != asked.period.as_nanos() {
-        return Err(RunFailure::OtherPeriod(named(format!(
+    if u128::from(period_ns) != request.period.as_nanos() {
+        return Err(RunFailure::OtherPeriod(with_program(format!(
             "ran at a period of {period_ns} ns, and --period is {} ns; give --period {}, or have it follow {}",
-            asked.period.as_nanos(),
+            request.period.as_nanos(),
             units::format_exact_duration(Duration::from_nanos(period_ns)),
             series::ENV_PERIOD
         ))));
     }
     let ticks = series.lateness_ns.len();
-    if ticks as u64 != asked.ticks {
-        let what = format!("wrote {ticks} ticks where {} were asked for", asked.ticks);
-        return Err(RunFailure::Failed(named(what)));
+    if ticks as u64 != request.ticks {
+        let reason = format!("wrote {ticks} ticks, expected {}", request.ticks);
+        return Err(RunFailure::Failed(with_program(reason)));
     }
-    Ok(ProgramRound { series, started: ran.started, wall: ran.wall, usage: ran.usage })
+    Ok(ProgramRound { series, started: run.started, wall: run.wall, usage: run.usage })
 }
 
-/// Its period, and its ticks.
-fn series(out: &Path, ticks: u64) -> Result<Reader, String> {
+/// Reads the period and the ticks from a series or a report.
+fn read_series(out: &Path, ticks: u64) -> Result<Reader, String> {
     let name = series::ENV_OUT;
-    let bytes = bytes(out, ticks)?;
+    let bytes = read_bounded(out, ticks)?;
     if bytes.starts_with(b"{") {
         let report = Report::from_json(&String::from_utf8_lossy(&bytes))
             .map_err(|e| format!("{name}: {e}"))?;
         let [subject] = report.subjects.as_slice() else {
             return Err(format!(
-                "{name} holds a report of {} subjects; one was expected",
+                "{name} contains a report of {} subjects; expected one",
                 report.subjects.len()
             ));
         };
@@ -84,35 +84,35 @@ fn series(out: &Path, ticks: u64) -> Result<Reader, String> {
     }
 }
 
-/// The metrics that a program wrote.
+/// Reads the metrics that a program wrote.
 pub fn read_metrics(out: &Path) -> Result<Vec<Metric>, String> {
     let name = series::ENV_OUT;
     let file = os::open_regular(out).map_err(|e| format!("{name} cannot be read: {e}"))?;
-    if file.metadata().is_ok_and(|meta| meta.len() > METRICS_BYTES) {
-        return Err(format!("wrote more than {} MiB to {name}", METRICS_BYTES >> 20));
+    if file.metadata().is_ok_and(|meta| meta.len() > MAX_METRICS_BYTES) {
+        return Err(format!("wrote more than {} MiB to {name}", MAX_METRICS_BYTES >> 20));
     }
-    series::metrics(file.take(METRICS_BYTES)).map_err(|e| format!("{name}: {e}"))
+    series::metrics(file.take(MAX_METRICS_BYTES)).map_err(|e| format!("{name}: {e}"))
 }
 
-/// The whole file. Nobody writes to it any more: what could has ended.
-fn bytes(out: &Path, ticks: u64) -> Result<Vec<u8>, String> {
+/// Reads the whole file, up to the size that `ticks` ticks can have. All writers have exited.
+fn read_bounded(out: &Path, ticks: u64) -> Result<Vec<u8>, String> {
     let name = series::ENV_OUT;
-    let unread = |e| format!("{name}: it cannot be read: {e}");
+    let read_error = |e| format!("{name}: it cannot be read: {e}");
     let mut file = os::open_regular(out).map_err(|e| match e.kind() {
         std::io::ErrorKind::NotFound => format!(
             "wrote nothing to {name}: it has to write its lateness there (see osjitter run --help); any program can be watched \
              from outside by osjitter trace (Linux, as root)"
         ),
-        _ => unread(e),
+        _ => read_error(e),
     })?;
     let mut bytes = Vec::new();
-    file.by_ref().take(1).read_to_end(&mut bytes).map_err(unread)?;
-    let of_a_tick = if bytes == *b"{" { TICK_BYTES } else { LINE_BYTES };
-    let most = ticks.saturating_mul(of_a_tick).saturating_add(OTHER_BYTES);
-    file.take(most).read_to_end(&mut bytes).map_err(unread)?;
-    if bytes.len() as u64 > most {
+    file.by_ref().take(1).read_to_end(&mut bytes).map_err(read_error)?;
+    let tick_bytes = if bytes == *b"{" { MAX_TICK_BYTES } else { MAX_LINE_BYTES };
+    let max_bytes = ticks.saturating_mul(tick_bytes).saturating_add(MAX_OTHER_BYTES);
+    file.take(max_bytes).read_to_end(&mut bytes).map_err(read_error)?;
+    if bytes.len() as u64 > max_bytes {
         return Err(format!(
-            "wrote more than {most} bytes to {name}, which {ticks} ticks do not take"
+            "wrote more than {max_bytes} bytes to {name}, the maximum for {ticks} ticks"
         ));
     }
     Ok(bytes)

@@ -1,4 +1,4 @@
-//! From measured rounds to the report.
+//! Collects the rounds of a run into a report.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,8 +23,11 @@ use crate::subject::RuntimeKind;
 use cli::exit;
 use cli::time::format_time;
 
-/// Changes on the machine what the plan asks for, and returns that with what its subjects change by
-/// themselves.
+/// Applies the settings of a plan. Returns all changes, including those that subjects make.
+///
+/// # Errors
+///
+/// Returns an error if a setting cannot be applied.
 pub fn apply_changes(plan: &Plan) -> exit::Result<Vec<Change>> {
     let mut changes = plan.tuning.apply()?;
     let sleeps = plan.scenarios.iter().any(|s| s.subject.name() == "nanosleep");
@@ -35,7 +38,7 @@ pub fn apply_changes(plan: &Plan) -> exit::Result<Vec<Change>> {
     Ok(changes)
 }
 
-/// What was so before the first round.
+/// Conditions recorded before the first round.
 pub struct Conditions {
     pub host: Host,
     pub changes: Vec<Change>,
@@ -43,18 +46,19 @@ pub struct Conditions {
     pub starts: StartupCosts,
 }
 
-/// What a round of a subject came to.
+/// The result of a round of a subject.
 pub enum RoundResult<'a> {
-    /// As the report has it, an entry for each instance.
+    /// Entries of the report, one per instance.
     Rounds(Vec<Round>),
     Failed(&'a str),
 }
 
-/// Learns of each round, with the id of its subject.
+/// Callback for each round, with the id of its subject.
 pub type RoundListener<'a> = dyn FnMut(&str, RoundResult<'_>) + 'a;
 
-/// Runs a plan beside its loads into a report, which has them when they have ended. The observer
-/// sees the rounds go by, and the listener what the report will have of them.
+/// Runs a plan under its loads and returns the report, to which the caller adds the loads.
+///
+/// The observer is notified of the rounds, and the listener receives their entries of the report.
 pub fn measure(
     plan: &Plan,
     conditions: Conditions,
@@ -64,7 +68,7 @@ pub fn measure(
     listener: Option<&mut RoundListener<'_>>,
 ) -> Report {
     let mut report = ReportBuilder::new(plan, conditions, listener);
-    order::run(plan, loads, stop, observer, |place, result| report.add(place, result));
+    order::run(plan, loads, stop, observer, |scenario, result| report.add(scenario, result));
     report.finish(stop.load(Ordering::Relaxed))
 }
 
@@ -74,8 +78,8 @@ struct ReportBuilder<'a, 'b> {
     listener: Option<&'a mut RoundListener<'b>>,
     conditions: Conditions,
     started: Instant,
-    first: Anchor,
-    rounds: Vec<Rounds>,
+    start_anchor: Anchor,
+    rounds: Vec<ScenarioRounds>,
     failures: Vec<Option<String>>,
 }
 
@@ -87,94 +91,62 @@ impl<'a, 'b> ReportBuilder<'a, 'b> {
         listener: Option<&'a mut RoundListener<'b>>,
     ) -> Self {
         let n = plan.scenarios.len();
-        let rounds = plan.scenarios.iter().map(|scenario| Rounds::new(plan, scenario)).collect();
-        let (started, first) = (Instant::now(), Anchor::take());
-        Self { plan, listener, conditions, started, first, rounds, failures: vec![None; n] }
+        let rounds =
+            plan.scenarios.iter().map(|scenario| ScenarioRounds::new(plan, scenario)).collect();
+        let (started, start_anchor) = (Instant::now(), Anchor::take());
+        Self { plan, listener, conditions, started, start_anchor, rounds, failures: vec![None; n] }
     }
 
-    /// Adds a round of a scenario, or the reason why there is none.
-    fn add(&mut self, place: usize, result: Result<MeasuredRound, String>) {
+    /// Adds the result of a round of a scenario, which is given by its index.
+    fn add(&mut self, scenario_index: usize, result: Result<MeasuredRound, String>) {
         match result {
             Ok(round) if round.diagnosis.is_some() => {
-                self.rounds[place].answers.iter_mut().for_each(|a| a.add(&round, self.started))
-            }
-            Ok(round) => {
-                let cost = self.conditions.starts.subtract_startup(place, round.cost);
-                let round = MeasuredRound { cost, ..round };
-                if let Some(listener) = &mut self.listener {
-                    let scenario = &self.plan.scenarios[place];
-                    let entries = entries(
-                        &round,
-                        scenario.runtime.is_some(),
-                        self.plan.samples,
-                        self.started,
-                    );
-                    listener(&scenario.id, RoundResult::Rounds(entries));
+                if let Some(diagnosis) = &mut self.rounds[scenario_index].diagnosis {
+                    diagnosis.add(&round, self.started);
                 }
-                self.rounds[place].add(round);
             }
+            Ok(round) => self.add_round(scenario_index, round),
             Err(reason) => {
                 if let Some(listener) = &mut self.listener {
-                    listener(&self.plan.scenarios[place].id, RoundResult::Failed(&reason));
+                    let id = &self.plan.scenarios[scenario_index].id;
+                    listener(id, RoundResult::Failed(&reason));
                 }
-                self.failures[place] = Some(reason);
+                self.failures[scenario_index] = Some(reason);
             }
         }
     }
 
-    /// The report; `partial` where the run was interrupted.
+    fn add_round(&mut self, scenario_index: usize, round: MeasuredRound) {
+        let scenario = &self.plan.scenarios[scenario_index];
+        let cost = self.conditions.starts.subtract_startup(scenario_index, round.cost);
+        let round = MeasuredRound { cost, ..round };
+        if let Some(listener) = &mut self.listener {
+            let has_runtime = scenario.runtime.is_some();
+            let entries = report_entries(&round, has_runtime, self.plan.samples, self.started);
+            listener(&scenario.id, RoundResult::Rounds(entries));
+        }
+        self.rounds[scenario_index].add(round);
+    }
+
+    /// Builds the report. `partial` is set if the run was interrupted.
     fn finish(mut self, partial: bool) -> Report {
         self.rounds.iter_mut().for_each(|rounds| rounds.kept.sort_by_key(|round| round.index));
-        let ended = Instant::now();
-        let all =
-            || self.rounds.iter().flat_map(|rounds| &rounds.kept).filter_map(|round| round.clock);
-        let n = all().count();
-        let info = tach::info();
-        let clock = Clock {
-            source: info.source.to_string(),
-            rate_hz: if n > 0 {
-                all().map(|clock| clock.rate_hz).sum::<f64>() / n as f64
-            } else {
-                info.rate_hz
-            },
-            rate_known_by: "anchors at the start and end of each round".to_owned(),
-            error_bound_ns: self.rounds.iter().map(|r| r.error_bound_ns).max().unwrap_or(0),
-            rate_error_ppb: Some(info.rate_error_ppb),
-            rate_stated_hz: info.rate_stated.map(|stated| stated.hz),
-            cross_thread_order: Some(info.cross_thread_order.to_string()),
-            why_not_counter: info.why_not_counter.as_ref().map(ToString::to_string),
-            observer_ns_per_tick: self
-                .plan
-                .scenarios
-                .iter()
-                .any(is_stamped)
-                .then(observer_ns_per_tick),
-        };
-        let subjects = self.plan.scenarios.iter().zip(&self.rounds).zip(&self.failures);
-        let subjects: Vec<Subject> = subjects
-            .map(|((scenario, rounds), failure)| {
-                subject(scenario, rounds, failure.as_ref(), self.plan, self.started)
-            })
-            .collect();
+        let duration = Instant::now().saturating_duration_since(self.started);
+        let clock = self.report_clock();
+        let subjects = self.report_subjects();
         let fitness = self.fitness(&subjects);
+        let suspended = self.start_anchor.suspended_until(&Anchor::take());
         let Conditions { host, changes, started_utc, starts } = self.conditions;
+        let mut warnings = run_warnings(&host, self.plan, suspended, &self.rounds);
+        warnings.extend(startup_warnings(self.plan, &starts, &self.rounds));
         Report {
             schema: SCHEMA.to_owned(),
             tool: host::tool(),
             started_utc,
-            duration_ns: ns(ended.saturating_duration_since(self.started)),
+            duration_ns: to_ns(duration),
             partial,
             plan: self.plan.to_report(),
-            warnings: [
-                warnings(
-                    &host,
-                    self.plan,
-                    self.first.suspended_until(&Anchor::take()),
-                    &self.rounds,
-                ),
-                costly_starts(self.plan, &starts, &self.rounds),
-            ]
-            .concat(),
+            warnings,
             host,
             clock,
             changes,
@@ -185,13 +157,46 @@ impl<'a, 'b> ReportBuilder<'a, 'b> {
         }
     }
 
-    /// By the rounds as they were measured: the report may keep none of their samples.
+    /// Describes the clock of the time stamps. Its rate is the mean over the rounds.
+    fn report_clock(&self) -> Clock {
+        let rounds = self.rounds.iter().flat_map(|rounds| &rounds.kept);
+        let rates: Vec<f64> = rounds.filter_map(|round| Some(round.clock?.rate_hz)).collect();
+        let info = tach::info();
+        let rate_hz = match rates.len() {
+            0 => info.rate_hz,
+            n => rates.iter().sum::<f64>() / n as f64,
+        };
+        let has_observer = self.plan.scenarios.iter().any(is_stamped);
+        Clock {
+            source: info.source.to_string(),
+            rate_hz,
+            rate_known_by: "anchors at the start and end of each round".to_owned(),
+            error_bound_ns: self.rounds.iter().map(|r| r.error_bound_ns).max().unwrap_or(0),
+            rate_error_ppb: Some(info.rate_error_ppb),
+            rate_stated_hz: info.rate_stated.map(|stated| stated.hz),
+            cross_thread_order: Some(info.cross_thread_order.to_string()),
+            why_not_counter: info.why_not_counter.as_ref().map(ToString::to_string),
+            observer_ns_per_tick: has_observer.then(observer_ns_per_tick),
+        }
+    }
+
+    fn report_subjects(&self) -> Vec<Subject> {
+        let scenarios = self.plan.scenarios.iter().zip(&self.rounds).zip(&self.failures);
+        scenarios
+            .map(|((scenario, rounds), failure)| {
+                report_subject(scenario, rounds, failure.as_ref(), self.plan, self.started)
+            })
+            .collect()
+    }
+
+    /// Judges the fitness of the machine by the measured rounds, since the report may not contain their
+    /// samples.
     fn fitness(&self, subjects: &[Subject]) -> Option<Fitness> {
         let mut tally = Tally::default();
-        // What ran beside the others by intent is no fault of the machine.
-        for (subject, rounds) in
-            subjects.iter().zip(&self.rounds).filter(|(subject, _)| subject.load.is_none())
-        {
+        // Disturbances by a load of the plan are not caused by the machine.
+        let unloaded =
+            subjects.iter().zip(&self.rounds).filter(|(subject, _)| subject.load.is_none());
+        for (subject, rounds) in unloaded {
             let instances = rounds.kept.iter().flat_map(|r| &r.instances);
             for (entry, instance) in subject.rounds.iter().zip(instances) {
                 tally.add(&subject.name, subject.period_ns, entry, &instance.samples.lateness_ns);
@@ -201,95 +206,107 @@ impl<'a, 'b> ReportBuilder<'a, 'b> {
     }
 }
 
-/// Whether osjitter stamps its wake-ups: a program stamps its own, and a script has none.
+/// Returns whether osjitter takes the time stamps of the wake-ups. Programs take their own, and scripts have
+/// none.
 fn is_stamped(scenario: &Scenario) -> bool {
     scenario.subject.as_builtin().is_some_and(|entry| entry.runtime_kind != RuntimeKind::Script)
 }
 
-fn ns(duration: Duration) -> u64 {
+fn to_ns(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// More rounds than this are not kept of a subject whose samples nobody wants.
+/// Maximum number of rounds that are kept per subject with `--no-samples`.
 const MAX_KEPT_ROUNDS: usize = MAX_ROUNDS_WITHOUT_SAMPLES as usize;
 
-/// The rounds of one scenario: all of them, or of a long run without samples so many drawn at
-/// random, and what all of them add up to. Memory does not grow with the length of such a run.
-struct Rounds {
+/// The rounds of a scenario.
+///
+/// A long run without samples keeps a random sample of the rounds and a pool of all of them, so its memory
+/// does not grow with the length of the run.
+struct ScenarioRounds {
     kept: Vec<MeasuredRound>,
-    all: Option<Pool>,
-    /// Rounds measured so far.
-    seen: u64,
-    /// Every one of them ran to its end.
+    /// Pool of all rounds, if not all of them are kept.
+    pool: Option<Pool>,
+    /// Number of measured rounds.
+    measured: u64,
+    /// Whether no round was stopped.
     complete: bool,
     error_bound_ns: u64,
     keep_all: bool,
     random: SplitMix64,
-    /// Why ticks were late, where that is asked.
-    answers: Option<ScenarioDiagnosis>,
+    /// Diagnosis of late ticks, if it was requested.
+    diagnosis: Option<ScenarioDiagnosis>,
 }
 
-impl Rounds {
+impl ScenarioRounds {
     fn new(plan: &Plan, scenario: &Scenario) -> Self {
         let random = SplitMix64::new(plan.seed);
-        let answers = plan.why.map(|why| ScenarioDiagnosis::new(why, scenario));
+        let diagnosis = plan.why.map(|options| ScenarioDiagnosis::new(options, scenario));
         let (keep_all, complete) = (plan.samples, true);
         Self {
             kept: Vec::new(),
-            all: None,
-            seen: 0,
+            pool: None,
+            measured: 0,
             complete,
             error_bound_ns: 0,
             keep_all,
             random,
-            answers,
+            diagnosis,
         }
     }
 
     fn add(&mut self, round: MeasuredRound) {
-        self.seen += 1;
+        self.measured += 1;
         self.complete &= !round.stopped;
-        self.error_bound_ns =
-            self.error_bound_ns.max(round.clock.map_or(0, |clock| clock.error_bound_ns));
-        self.answers.iter_mut().for_each(|answers| answers.add_beside(&round));
+        let error_bound_ns = round.clock.map_or(0, |clock| clock.error_bound_ns);
+        self.error_bound_ns = self.error_bound_ns.max(error_bound_ns);
+        if let Some(diagnosis) = &mut self.diagnosis {
+            diagnosis.add_reference(&round);
+        }
         if self.keep_all || self.kept.len() < MAX_KEPT_ROUNDS {
             self.kept.push(round);
             return;
         }
-        let pool = self.all.get_or_insert_with(|| {
-            let mut pool = Pool::default();
-            self.kept.iter().for_each(|round| pool.add(&parts(round).collect::<Vec<_>>()));
-            pool
-        });
-        pool.add(&parts(&round).collect::<Vec<_>>());
-        // Each round so far is among the kept ones with the same probability.
-        let place = usize::try_from(self.random.next_u64() % self.seen).unwrap_or(usize::MAX);
-        if let Some(kept) = self.kept.get_mut(place) {
+        let kept = &self.kept;
+        let pool = self.pool.get_or_insert_with(|| pool_of_rounds(kept));
+        pool.add(&instance_rounds(&round).collect::<Vec<_>>());
+        // Reservoir sampling: every round so far is kept with the same probability.
+        let index = usize::try_from(self.random.next_u64() % self.measured).unwrap_or(usize::MAX);
+        if let Some(kept) = self.kept.get_mut(index) {
             *kept = round;
         }
     }
 }
 
-fn subject(
+fn pool_of_rounds(rounds: &[MeasuredRound]) -> Pool {
+    let mut pool = Pool::default();
+    for round in rounds {
+        pool.add(&instance_rounds(round).collect::<Vec<_>>());
+    }
+    pool
+}
+
+/// Creates the entry of a scenario in the report.
+fn report_subject(
     scenario: &Scenario,
-    measured: &Rounds,
+    rounds: &ScenarioRounds,
     failure: Option<&String>,
     plan: &Plan,
     started: Instant,
 ) -> Subject {
     let has_runtime = scenario.runtime.is_some();
-    let rounds = &measured.kept;
-    let parts: Vec<InstanceRound<'_>> = rounds.iter().flat_map(parts).collect();
+    let kept = &rounds.kept;
+    let parts: Vec<InstanceRound<'_>> = kept.iter().flat_map(instance_rounds).collect();
     let mut summary = summarise(&parts, has_runtime);
     let lateness = || parts.iter().flat_map(|part| part.samples.lateness_ns.iter().copied());
-    let histogram = match &measured.all {
-        Some(all) => {
-            summary = all.summary(summary, has_runtime);
-            summary.is_some().then(|| all.histogram())
+    let histogram = match &rounds.pool {
+        Some(pool) => {
+            summary = pool.summary(summary, has_runtime);
+            summary.is_some().then(|| pool.histogram())
         }
         None => summary.is_some().then(|| histogram::pack(lateness())),
     };
-    let complete = measured.seen == scenario.rounds() && measured.complete;
+    let complete = rounds.measured == scenario.rounds() && rounds.complete;
     let status = match failure {
         Some(reason) => Status::Failed { reason: reason.clone() },
         None if complete => Status::Measured,
@@ -302,160 +319,167 @@ fn subject(
         runtime: scenario.runtime.map(|r| r.to_string()),
         instances: scenario.instances,
         load: scenario.reported_load(),
-        backend: rounds.first().and_then(|r| r.backend.clone()),
+        backend: kept.first().and_then(|r| r.backend.clone()),
         status,
         summary,
         histogram,
-        rounds: rounds
+        rounds: kept
             .iter()
-            .flat_map(|r| entries(r, has_runtime, plan.samples, started))
+            .flat_map(|r| report_entries(r, has_runtime, plan.samples, started))
             .collect(),
-        why: measured.answers.as_ref().map(ScenarioDiagnosis::finish),
+        why: rounds.diagnosis.as_ref().map(ScenarioDiagnosis::finish),
     }
 }
 
-/// What each instance of a round contributes to a summary.
-fn parts(round: &MeasuredRound) -> impl Iterator<Item = InstanceRound<'_>> {
+/// Returns the contributions of the instances of a round to a summary.
+fn instance_rounds(round: &MeasuredRound) -> impl Iterator<Item = InstanceRound<'_>> {
     round.instances.iter().map(|instance| InstanceRound {
         round: round.index,
         samples: &instance.samples,
-        cost: cost(round, instance),
+        cost: instance_cost(round, instance),
     })
 }
 
-/// An instance's share of what its round cost.
-fn share(round: &MeasuredRound, total: Option<u64>) -> Option<u64> {
+/// Returns the share of an instance in the costs of its round.
+fn share_of_cost(round: &MeasuredRound, total: Option<u64>) -> Option<u64> {
     total.map(|total| total / (round.instances.len() as u64).max(1))
 }
 
-/// The cost of an instance in a round, scaled from the ticks that ran to the ticks that count:
-/// warm-up costs too.
-fn cost(round: &MeasuredRound, instance: &Instance) -> RoundCost {
-    let counted = |total: Option<u64>| {
-        let counted = u128::from(share(round, total)?) * u128::from(instance.samples.grid.ticks);
-        u64::try_from(counted / u128::from(instance.ticks_run.max(1))).ok()
+/// Returns the costs of an instance, scaled from the ticks that ran, including the warm-up, to the recorded
+/// ticks.
+fn instance_cost(round: &MeasuredRound, instance: &Instance) -> RoundCost {
+    let scale = |total: Option<u64>| {
+        let scaled =
+            u128::from(share_of_cost(round, total)?) * u128::from(instance.samples.grid.ticks);
+        u64::try_from(scaled / u128::from(instance.ticks_run.max(1))).ok()
     };
     let switches =
         round.cost.switches_voluntary.zip(round.cost.switches_involuntary).map(|(v, i)| v + i);
-    RoundCost { cpu_ns: counted(round.cost.cpu_ns), wakeups: counted(switches) }
+    RoundCost { cpu_ns: scale(round.cost.cpu_ns), wakeups: scale(switches) }
 }
 
-/// The entries of a round in the report, one for each instance.
-fn entries(
+/// Returns the entries of a round in the report, one per instance.
+fn report_entries(
     round: &MeasuredRound,
     has_runtime: bool,
     keep_samples: bool,
     started: Instant,
 ) -> Vec<Round> {
-    let mut summary = summarise(&parts(round).collect::<Vec<_>>(), has_runtime);
+    let mut summary = summarise(&instance_rounds(round).collect::<Vec<_>>(), has_runtime);
     let entry = |(i, instance): (u64, &Instance)| {
         let samples = &instance.samples;
         let first_tick = samples.ticks.first().copied().unwrap_or(samples.grid.first_tick);
         let consecutive = samples.ticks.iter().zip(first_tick..).all(|(&t, k)| t == k);
-        let stamped = has_runtime && samples.until_unpark_ns.iter().any(Option::is_some);
+        let has_unparks = has_runtime && samples.until_unpark_ns.iter().any(Option::is_some);
         Round {
             index: round.index,
             slot: round.slot,
             instance: i,
-            start_ns: ns(instance.start.saturating_duration_since(started)),
-            phase_ns: ns(round.phase),
+            start_ns: to_ns(instance.start.saturating_duration_since(started)),
+            phase_ns: to_ns(round.phase),
             window_ns: Some(round.cost.window_ns),
-            cpu_ns: share(round, round.cost.cpu_ns),
-            throttled_ns: share(round, round.cost.throttled_ns),
-            suspended_ns: share(round, round.cost.suspended_ns),
+            cpu_ns: share_of_cost(round, round.cost.cpu_ns),
+            throttled_ns: share_of_cost(round, round.cost.throttled_ns),
+            suspended_ns: share_of_cost(round, round.cost.suspended_ns),
             cpu_khz: round.cost.cpu_khz,
-            steal_ns: share(round, round.cost.steal_ns),
-            run_queue_ns: share(round, round.cost.run_queue_ns),
-            switches_voluntary: share(round, round.cost.switches_voluntary),
-            switches_involuntary: share(round, round.cost.switches_involuntary),
+            steal_ns: share_of_cost(round, round.cost.steal_ns),
+            run_queue_ns: share_of_cost(round, round.cost.run_queue_ns),
+            switches_voluntary: share_of_cost(round, round.cost.switches_voluntary),
+            switches_involuntary: share_of_cost(round, round.cost.switches_involuntary),
             summary: summary.take(),
             first_tick,
             lateness_ns: if keep_samples { samples.lateness_ns.clone() } else { Vec::new() },
             tick: (keep_samples && !consecutive).then(|| samples.ticks.clone()),
-            until_unpark_ns: (keep_samples && stamped).then(|| samples.until_unpark_ns.clone()),
+            until_unpark_ns: (keep_samples && has_unparks).then(|| samples.until_unpark_ns.clone()),
         }
     };
     (0..).zip(&round.instances).map(entry).collect()
 }
 
-/// Programs of which it is not known what a tick costs.
-fn costly_starts(plan: &Plan, starts: &StartupCosts, rounds: &[Rounds]) -> Vec<Warning> {
-    let unknown = |rounds: &Rounds| rounds.kept.iter().any(|round| round.cost.cpu_ns.is_none());
-    let all =
-        plan.scenarios.iter().zip(rounds).enumerate().filter(|(_, (_, rounds))| unknown(rounds));
-    let warning = |(place, (scenario, _)): (usize, (&Scenario, &Rounds))| {
-        let cost = format_time(i64::try_from(starts.get(place)?.cpu_ns).unwrap_or(i64::MAX));
-        Some(Warning {
+/// Returns warnings for programs whose cost per tick is unknown.
+fn startup_warnings(plan: &Plan, starts: &StartupCosts, rounds: &[ScenarioRounds]) -> Vec<Warning> {
+    let mut warnings = Vec::new();
+    for (index, (scenario, rounds)) in plan.scenarios.iter().zip(rounds).enumerate() {
+        let is_unknown = rounds.kept.iter().any(|round| round.cost.cpu_ns.is_none());
+        let Some(startup) = starts.get(index).filter(|_| is_unknown) else { continue };
+        let cost = format_time(i64::try_from(startup.cpu_ns).unwrap_or(i64::MAX));
+        warnings.push(Warning {
             code: "command-start".to_owned(),
             message: format!(
                 "starting {} takes {cost} of CPU time, in some rounds more than all of its ticks: what a tick costs is unknown",
                 scenario.id
             ),
             hint: "longer rounds show it: --round-ticks".to_owned(),
-        })
-    };
-    all.filter_map(warning).collect()
-}
-
-/// How far to trust the numbers.
-fn warnings(
-    host: &Host,
-    plan: &Plan,
-    suspended: Option<Duration>,
-    rounds: &[Rounds],
-) -> Vec<Warning> {
-    let mut warnings = Vec::new();
-    if let Some(length) = suspended.filter(|length| !length.is_zero()) {
-        warnings.push(Warning {
-            code: "suspended".to_owned(),
-            message: format!(
-                "the machine was suspended for {:.1} s during the run",
-                length.as_secs_f64()
-            ),
-            hint: "the round it fell into is void; measure again on a machine that stays awake"
-                .to_owned(),
-        });
-    }
-    if let Some(most) = rounds.iter().filter_map(|r| r.all.as_ref()).map(Pool::rounds).max() {
-        warnings.push(Warning {
-            code: "rounds-drawn".to_owned(),
-            message: format!(
-                "of up to {most} rounds of a subject, {MAX_KEPT_ROUNDS} drawn at random are kept; percentiles cover all ticks, \
-                 to three digits"
-            ),
-            hint: "intervals use only the kept rounds, so are wider than need be; without --no-samples all are kept"
-                .to_owned(),
-        });
-    }
-    if plan
-        .scenarios
-        .iter()
-        .filter_map(|s| s.subject.as_builtin())
-        .any(|entry| entry.runtime_kind == RuntimeKind::Script)
-    {
-        warnings.push(Warning {
-            code: "scripted".to_owned(),
-            message: "scripted subjects play a file: their numbers were not measured".to_owned(),
-            hint: "they are for tests of this program".to_owned(),
-        });
-    }
-    if let Some(why) = tach::why_not_counter() {
-        warnings.push(Warning {
-            code: "os-clock".to_owned(),
-            message: format!("samples are stamped with the OS clock: {why}"),
-            hint:
-                "a stamp costs tens of nanoseconds more; on Linux the tsc clock source avoids that"
-                    .to_owned(),
-        });
-    }
-    if let Some(quota) = host.quota_cpus {
-        warnings.push(Warning {
-            code: "cpu-quota".to_owned(),
-            message: format!(
-                "the control group allows {quota:.2} CPUs; throttling looks like lateness"
-            ),
-            hint: "measure without a CPU limit, or read the tail with it in mind".to_owned(),
         });
     }
     warnings
+}
+
+/// Returns warnings about the trustworthiness of the results.
+fn run_warnings(
+    host: &Host,
+    plan: &Plan,
+    suspended: Option<Duration>,
+    rounds: &[ScenarioRounds],
+) -> Vec<Warning> {
+    let pools = rounds.iter().filter_map(|r| r.pool.as_ref());
+    let builtin = plan.scenarios.iter().filter_map(|s| s.subject.as_builtin());
+    let is_scripted = { builtin }.any(|subject| subject.runtime_kind == RuntimeKind::Script);
+    let warnings = [
+        suspended.filter(|length| !length.is_zero()).map(suspended_warning),
+        pools.map(Pool::rounds).max().map(dropped_rounds_warning),
+        is_scripted.then(scripted_warning),
+        tach::why_not_counter().map(|why| os_clock_warning(&why.to_string())),
+        host.quota_cpus.map(quota_warning),
+    ];
+    warnings.into_iter().flatten().collect()
+}
+
+fn suspended_warning(length: Duration) -> Warning {
+    Warning {
+        code: "suspended".to_owned(),
+        message: format!(
+            "the machine was suspended for {:.1} s during the run",
+            length.as_secs_f64()
+        ),
+        hint: "the round it fell into is void; measure again on a machine that stays awake"
+            .to_owned(),
+    }
+}
+
+fn dropped_rounds_warning(rounds: u64) -> Warning {
+    Warning {
+        code: "rounds-drawn".to_owned(),
+        message: format!(
+            "of up to {rounds} rounds of a subject, {MAX_KEPT_ROUNDS} drawn at random are kept; percentiles cover all ticks, \
+             to three digits"
+        ),
+        hint: "intervals use only the kept rounds, so are wider than need be; without --no-samples all are kept"
+            .to_owned(),
+    }
+}
+
+fn scripted_warning() -> Warning {
+    Warning {
+        code: "scripted".to_owned(),
+        message: "scripted subjects play a file: their numbers were not measured".to_owned(),
+        hint: "they are for tests of this program".to_owned(),
+    }
+}
+
+fn os_clock_warning(why_not_counter: &str) -> Warning {
+    Warning {
+        code: "os-clock".to_owned(),
+        message: format!("samples are stamped with the OS clock: {why_not_counter}"),
+        hint: "a stamp costs tens of nanoseconds more; on Linux the tsc clock source avoids that"
+            .to_owned(),
+    }
+}
+
+fn quota_warning(cpus: f64) -> Warning {
+    Warning {
+        code: "cpu-quota".to_owned(),
+        message: format!("the control group allows {cpus:.2} CPUs; throttling looks like lateness"),
+        hint: "measure without a CPU limit, or read the tail with it in mind".to_owned(),
+    }
 }

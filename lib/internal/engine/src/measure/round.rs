@@ -1,6 +1,6 @@
-//! One round: what is asked of it, and what becomes of its counts when it has ended.
+//! A round: its request, its measurement and its result.
 //!
-//! During a round only the subject runs. Everything else, conversion and progress included, happens
+//! During a round only the subject runs. Everything else, including conversion and progress, happens
 //! between rounds.
 
 use std::io;
@@ -14,91 +14,100 @@ use tach::{Anchor, Conversion};
 
 use crate::machine::os;
 use crate::measure::cost::Cost;
-use crate::measure::executor::{on_busypoll, on_thread, on_tokio};
+use crate::measure::executor::{run_on_busypoll, run_on_thread, run_on_tokio};
 use crate::measure::late_watch::{LateWatch, RoundWatch};
 use crate::measure::panics::catch_panic;
 use crate::measure::program;
 use crate::measure::runtime_load::LoadCpuTime;
 use crate::measure::tick_loop::{RawRound, Recording, RoundSetup};
-use crate::measure::why::{self, Profiler, RoundDiagnosis};
+use crate::measure::why::{
+    self, FinishedRound, InstanceWakeups, Profiler, RoundDiagnosis, RoundProfiler,
+};
 use crate::program::Program;
 use crate::scenario::{Runtime, Scenario};
 use crate::subject::target::Target;
 use crate::subject::ticker::{Subject, Ticker};
 use crate::subject::{self, OnBusypoll, RuntimeKind, SubjectInfo, Visitor, script};
 
-/// One measured round of one scenario.
+/// A measured round of a scenario.
 #[derive(Debug)]
 pub struct MeasuredRound {
     pub index: u64,
-    /// RuntimeKind within the round's order.
+    /// Position of the scenario within the round.
     pub slot: u64,
-    /// The random part of the start.
+    /// Random part of the start.
     pub phase: Duration,
-    /// What each instance did; at least one.
+    /// Results of the instances, of which there is at least one.
     pub instances: Vec<Instance>,
-    /// What the round cost.
+    /// Costs of the round.
     pub cost: Cost,
-    /// What the ticks came from, where that is known.
+    /// Timer that produced the ticks, if known.
     pub backend: Option<String>,
-    /// How counts became time; a program of the user's has a clock of its own.
+    /// Conversion of counts to time; `None` for programs, which have their own clock.
     pub clock: Option<RoundClock>,
-    /// Whether it was stopped before its last tick.
+    /// Whether the round was stopped before its last tick.
     pub stopped: bool,
-    /// Why its ticks were late, where it was asked: such a round is in no other figure.
+    /// Diagnosis of late ticks, if the round was profiled. A profiled round is excluded from all other
+    /// results.
     pub diagnosis: Option<RoundDiagnosis>,
 }
 
 /// The conversion of one round.
 #[derive(Clone, Copy, Debug)]
 pub struct RoundClock {
-    /// Rate of the counter over this round.
+    /// Rate of the counter during this round.
     pub rate_hz: f64,
     pub error_bound_ns: u64,
 }
 
-/// What one of the tickers of a round did.
+/// Result of one ticker of a round.
 #[derive(Debug)]
 pub struct Instance {
     /// Deadline of tick 0.
     pub start: Instant,
     /// The samples, in nanoseconds.
     pub samples: RoundSamples,
-    /// Ticks that ran, warm-up included: what the cost is shared among.
+    /// Ticks that ran, including the warm-up, over which the costs are distributed.
     pub ticks_run: u64,
 }
 
-/// A round to be measured.
+/// A round to measure.
 pub struct RoundRequest<'a> {
     pub scenario: &'a Scenario,
-    /// Which round of the scenario.
+    /// Index of the round within the scenario.
     pub index: u64,
-    /// RuntimeKind within the round's order.
+    /// Position of the scenario within the round.
     pub slot: u64,
     pub ticks: u64,
-    /// The random part of the start.
+    /// Random part of the start.
     pub phase: Duration,
-    /// Deadline of tick 0; where there is none, soon after its runtime is ready.
+    /// Deadline of tick 0. Unless set, it is shortly after the runtime is ready.
     pub start: Option<Instant>,
-    /// Ticks to run after the last one that is recorded.
+    /// Ticks to run after the last recorded one.
     pub run_on: u64,
-    /// Set to stop at the current tick: the only word a round shares with other threads.
+    /// Flag that stops the round at the current tick. It is the only state that a round shares with other
+    /// threads.
     pub stop: &'a Arc<AtomicBool>,
-    /// Where it is asked why its ticks are late.
-    pub why: Option<&'a Profiler>,
-    /// Where late ticks are noticed while they come.
-    pub late: Option<&'a Arc<LateWatch>>,
+    /// Profiler, if the round is profiled.
+    pub profiler: Option<&'a Profiler>,
+    /// Detection of late ticks during the round.
+    pub late_watch: Option<&'a Arc<LateWatch>>,
 }
 
 impl RoundRequest<'_> {
+    /// Measures the round.
+    ///
+    /// # Errors
+    ///
+    /// Returns the reason if the round cannot be measured.
     pub fn measure(self) -> Result<MeasuredRound, String> {
         match &self.scenario.subject {
-            Target::Program(own) => self.start(own),
+            Target::Program(program) => self.measure_program(program),
             Target::Builtin(SubjectInfo { name, runtime_kind: RuntimeKind::Script, .. }) => {
-                self.play(name)
+                self.measure_scripted(name)
             }
             Target::Builtin(SubjectInfo { name, .. }) => subject::visit_by_name(name, self)
-                .unwrap_or_else(|| Err(format!("no subject {name:?}"))),
+                .unwrap_or_else(|| Err(format!("unknown subject {name:?}"))),
         }
     }
 }
@@ -110,15 +119,15 @@ impl Visitor for RoundRequest<'_> {
     where
         S: Subject<Ticker: Ticker<Event: Send> + Send>,
     {
-        self.run(on_tokio::<S>)
+        self.measure_subject(run_on_tokio::<S>)
     }
 
     fn on_busypoll<S: OnBusypoll>(self) -> Self::Output {
-        self.run(on_busypoll::<S>)
+        self.measure_subject(run_on_busypoll::<S>)
     }
 
     fn on_thread<S: Subject>(self) -> Self::Output {
-        self.run(on_thread::<S>)
+        self.measure_subject(run_on_thread::<S>)
     }
 }
 
@@ -128,56 +137,27 @@ impl RoundRequest<'_> {
         Grid { period_ns: self.scenario.period_ns(), first_tick: warmup_ticks, ticks: self.ticks }
     }
 
-    fn run(self, place: fn(RoundSetup) -> io::Result<RawRound>) -> Result<MeasuredRound, String> {
+    /// Measures a round of a built-in subject with the executor of its runtime.
+    fn measure_subject(
+        self,
+        execute: fn(RoundSetup) -> io::Result<RawRound>,
+    ) -> Result<MeasuredRound, String> {
         let grid = self.grid();
-        let total = grid.first_tick + grid.ticks + self.run_on;
-        let capacity =
-            usize::try_from(total).map_err(|_| "more ticks than memory holds".to_owned())?;
-        let recorders = (0..self.scenario.instances)
-            .map(|_| Recorder::try_with_capacity(capacity))
-            .collect::<Result<Vec<_>, _>>()
-            .map_err(|_| "not enough memory for its samples".to_owned())?;
-        let setup = RoundSetup {
-            period: self.scenario.period,
-            phase: self.phase,
-            start: self.start,
-            last_tick: total - 1,
-            recorders,
-            runtime: self.scenario.runtime.unwrap_or(Runtime::CurrentThread),
-            tasks: self.scenario.load.tasks(),
-            stop: Arc::clone(self.stop),
-            held: LoadCpuTime::default(),
-            watch: self.why.map(|session| session.begin(capacity, self.scenario.period)),
-            late: self.late.map(|watch| RoundWatch {
-                watch: Arc::clone(watch),
-                scenario_id: Arc::from(self.scenario.id.as_str()),
-                recorded: grid.first_tick..grid.first_tick.saturating_add(grid.ticks),
-            }),
-        };
-        let watch = setup.watch.clone();
-        let raw = catch_panic(|| place(setup))?.map_err(|error| reason(&error))?;
-        let (first, last) = &raw.anchors;
-        steady(first, last)?;
+        let setup = self.setup(grid)?;
+        let recorder = setup.profiler.clone();
+        let raw = catch_panic(|| execute(setup))?.map_err(|error| explain_error(&error))?;
+        let (start, end) = (&raw.start_anchor, &raw.end_anchor);
+        check_clock_step(start, end)?;
         let conversion =
-            Conversion::between(first, last).ok_or("the clock did not advance over the round")?;
+            Conversion::between(start, end).ok_or("the clock did not advance over the round")?;
         let instance = |recording: &Recording| {
-            booked(recording.start, &wakeups(recording, &conversion), grid, recording.stopped)
+            let wakeups = convert_wakeups(recording, &conversion);
+            instance_from_wakeups(recording.start, &wakeups, grid, recording.stopped)
         };
-        let why = self.why.zip(watch).map(|(session, watch)| {
-            let instances: Vec<why::Ticks> = raw.recordings.iter().map(Recording::ticks).collect();
-            let (waits, steal_ns) = (raw.waits, raw.cost.steal_ns);
-            let alone = instances.len() == 1 && self.scenario.load.tasks().is_none();
-            let ended = why::FinishedRound {
-                index: self.index,
-                grid,
-                conversion,
-                waits,
-                instances: &instances,
-                alone,
-                steal_ns,
-            };
-            why::diagnose(session, &watch, &ended)
-        });
+        let diagnosis = self
+            .profiler
+            .zip(recorder)
+            .map(|(profiler, recorder)| self.diagnose(profiler, &recorder, &raw, conversion));
         Ok(MeasuredRound {
             index: self.index,
             slot: self.slot,
@@ -190,21 +170,71 @@ impl RoundRequest<'_> {
                 error_bound_ns: conversion.error_bound_ns(),
             }),
             stopped: raw.recordings.iter().any(|recording| recording.stopped),
-            diagnosis: why,
+            diagnosis,
         })
     }
 
-    /// A round in a process of its own, which measured itself.
-    fn start(self, own: &Program) -> Result<MeasuredRound, String> {
+    /// Prepares the round, including the memory for its samples.
+    fn setup(&self, grid: Grid) -> Result<RoundSetup, String> {
+        let total = grid.first_tick + grid.ticks + self.run_on;
+        let capacity =
+            usize::try_from(total).map_err(|_| "more ticks than memory holds".to_owned())?;
+        let recorders = (0..self.scenario.instances)
+            .map(|_| Recorder::try_with_capacity(capacity))
+            .collect::<Result<Vec<_>, _>>()
+            .map_err(|_| "not enough memory for its samples".to_owned())?;
+        let period = self.scenario.period;
+        Ok(RoundSetup {
+            period,
+            phase: self.phase,
+            start: self.start,
+            last_tick: total - 1,
+            recorders,
+            runtime: self.scenario.runtime.unwrap_or(Runtime::CurrentThread),
+            tasks: self.scenario.load.tasks(),
+            stop: Arc::clone(self.stop),
+            load_cpu: LoadCpuTime::default(),
+            profiler: self.profiler.map(|profiler| profiler.begin(capacity, period)),
+            late_watch: self.late_watch.map(|watch| RoundWatch {
+                watch: Arc::clone(watch),
+                scenario_id: Arc::from(self.scenario.id.as_str()),
+                recorded: grid.first_tick..grid.first_tick.saturating_add(grid.ticks),
+            }),
+        })
+    }
+
+    fn diagnose(
+        &self,
+        profiler: &Profiler,
+        recorder: &RoundProfiler,
+        raw: &RawRound,
+        conversion: Conversion,
+    ) -> RoundDiagnosis {
+        let instances: Vec<InstanceWakeups> =
+            raw.recordings.iter().map(Recording::thread_wakeups).collect();
+        let round = FinishedRound {
+            index: self.index,
+            grid: self.grid(),
+            conversion,
+            wait_kind: raw.wait_kind,
+            instances: &instances,
+            is_alone: instances.len() == 1 && self.scenario.load.tasks().is_none(),
+            steal_ns: raw.cost.steal_ns,
+        };
+        why::diagnose(profiler, recorder, &round)
+    }
+
+    /// Measures a round of a program, which runs in a process and measures itself.
+    fn measure_program(self, program: &Program) -> Result<MeasuredRound, String> {
         let grid = self.grid();
-        let asked = self.why.map(|session| (session, self.index));
-        let program::Round { start, samples, cost, why } =
-            program::round(own, grid, self.stop, asked)?;
+        let profiled = self.profiler.map(|profiler| (profiler, self.index));
+        let program::MeasuredProgram { start, samples, cost, diagnosis } =
+            program::measure_round(program, grid, self.stop, profiled)?;
         Ok(MeasuredRound {
             index: self.index,
             slot: self.slot,
             phase: Duration::ZERO,
-            // One tick is taken off with the start.
+            // The start-up cost, which is subtracted later, includes one tick.
             instances: vec![Instance {
                 start,
                 samples,
@@ -214,79 +244,81 @@ impl RoundRequest<'_> {
             backend: None,
             clock: None,
             stopped: false,
-            diagnosis: why,
+            diagnosis,
         })
     }
 
-    /// A round made from the script: no loop runs, the accounting is the same.
-    #[allow(clippy::disallowed_methods, reason = "the start of a grid that nothing waits for")]
-    fn play(self, name: &str) -> Result<MeasuredRound, String> {
+    /// Replays a round of the script. No loop runs, but the evaluation is that of a real round.
+    #[allow(clippy::disallowed_methods, reason = "the start of a grid without a loop")]
+    fn measure_scripted(self, name: &str) -> Result<MeasuredRound, String> {
         let (scenario, grid) = (self.scenario, self.grid());
         let offset = self.index * scenario.round_ticks;
-        let played = script::replay(&scenario.id, name, self.index, offset, grid)?;
+        let replayed = script::replay(&scenario.id, name, self.index, offset, grid)?;
         let start = self.start.unwrap_or_else(|| Instant::now() + self.phase);
         let instance = |i: u64| {
             let start = start + Duration::from_nanos(grid.period_ns * i / scenario.instances);
-            booked(start, &played.wakeups, grid, played.stopped)
+            instance_from_wakeups(start, &replayed.wakeups, grid, replayed.stopped)
         };
         let instances: Vec<Instance> =
             (0..scenario.instances).map(instance).collect::<Result<_, _>>()?;
         let ticks: u64 = instances.iter().map(|i| i.ticks_run).sum();
-        self.stop.fetch_or(played.stopped, Ordering::Relaxed);
+        self.stop.fetch_or(replayed.stopped, Ordering::Relaxed);
         Ok(MeasuredRound {
             index: self.index,
             slot: self.slot,
             phase: self.phase,
             instances,
             cost: Cost {
-                cpu_ns: played.cpu_ns_per_tick.map(|ns| ns * ticks),
-                switches_voluntary: played.switches_per_tick.map(|n| n * ticks),
-                switches_involuntary: played.switches_per_tick.map(|_| 0),
-                run_queue_ns: played.run_queue_ns,
-                steal_ns: played.steal_ns,
+                cpu_ns: replayed.cpu_ns_per_tick.map(|ns| ns * ticks),
+                switches_voluntary: replayed.switches_per_tick.map(|n| n * ticks),
+                switches_involuntary: replayed.switches_per_tick.map(|_| 0),
+                run_queue_ns: replayed.run_queue_ns,
+                steal_ns: replayed.steal_ns,
                 window_ns: grid.period_ns * (grid.first_tick + grid.ticks),
                 ..Cost::default()
             },
-            backend: Some(played.backend),
+            backend: Some(replayed.backend),
             clock: Some(RoundClock { rate_hz: 1e9, error_bound_ns: 0 }),
-            stopped: played.stopped,
+            stopped: replayed.stopped,
             diagnosis: self
-                .why
-                .map(|_| RoundDiagnosis::none(self.index, "a script has no threads")),
+                .profiler
+                .map(|_| RoundDiagnosis::unavailable(self.index, "a script has no threads")),
         })
     }
 }
 
-/// How far counter and kernel clock may come apart over a round: more than any rate is off, and any
-/// read delayed.
+/// Maximum difference between the counter and the kernel's clock over a round, in addition to
+/// [`MAX_CLOCK_DRIFT`]. Delayed readings cause smaller differences.
 const MAX_CLOCK_STEP: Duration = Duration::from_millis(20);
-const STEP_PER_LENGTH: f64 = 0.02;
+/// Maximum difference as a share of the length of a round, which is more than the error of any rate.
+const MAX_CLOCK_DRIFT: f64 = 0.02;
 
-/// Refuses a round over which the kernel's clock jumped: lateness against it would be the jump.
-fn steady(first: &Anchor, last: &Anchor) -> Result<(), String> {
+/// Checks that the kernel's clock did not jump during a round, since its lateness would include the
+/// jump.
+fn check_clock_step(start: &Anchor, end: &Anchor) -> Result<(), String> {
     static RATE_HZ: OnceLock<f64> = OnceLock::new();
     let rate_hz = *RATE_HZ.get_or_init(|| tach::info().rate_hz);
-    let counted = last.count().saturating_sub(first.count()) as f64 / rate_hz;
-    let forward = last.std().checked_duration_since(first.std()).map(|time| time.as_secs_f64());
-    let stated =
-        forward.unwrap_or_else(|| -first.std().saturating_duration_since(last.std()).as_secs_f64());
-    no_jump(counted, stated)
+    let counter_s = end.count().saturating_sub(start.count()) as f64 / rate_hz;
+    let forward = end.std().checked_duration_since(start.std()).map(|time| time.as_secs_f64());
+    let kernel_s =
+        forward.unwrap_or_else(|| -start.std().saturating_duration_since(end.std()).as_secs_f64());
+    compare_clocks(counter_s, kernel_s)
 }
 
-/// The same of lengths in seconds, by the CPU counter and by the kernel's clock.
-fn no_jump(counted: f64, stated: f64) -> Result<(), String> {
-    let jump = stated - counted;
-    if jump.abs() <= MAX_CLOCK_STEP.as_secs_f64() + counted.abs() * STEP_PER_LENGTH {
+/// Compares the lengths of a round by the CPU counter and by the kernel's clock, in seconds.
+fn compare_clocks(counter_s: f64, kernel_s: f64) -> Result<(), String> {
+    let jump = kernel_s - counter_s;
+    if jump.abs() <= MAX_CLOCK_STEP.as_secs_f64() + counter_s.abs() * MAX_CLOCK_DRIFT {
         return Ok(());
     }
     Err(format!(
-        "the clock jumped by {jump:+.3} s within a round: it took {counted:.3} s by the CPU counter, and {stated:.3} s by the \
-         kernel's clock"
+        "the clock jumped by {jump:+.3} s within a round: it took {counter_s:.3} s by the CPU counter, and {kernel_s:.3} s by \
+         the kernel's clock"
     ))
 }
 
-/// Why a round could not be measured, with what helps where that is known.
-fn reason(error: &io::Error) -> String {
+/// Explains why a round could not be measured, with a remedy if one is known.
+fn explain_error(error: &io::Error) -> String {
     let hint = if os::is_out_of_descriptors(error) {
         "; raise the limit, for example with ulimit -n 1024"
     } else {
@@ -295,8 +327,8 @@ fn reason(error: &io::Error) -> String {
     format!("{error}{hint}")
 }
 
-/// Turns counts into nanoseconds on the grid.
-fn wakeups(recording: &Recording, conversion: &Conversion) -> Vec<Wakeup> {
+/// Converts the counts of a recording to nanoseconds on the grid.
+fn convert_wakeups(recording: &Recording, conversion: &Conversion) -> Vec<Wakeup> {
     let ns = |count: u64| conversion.ns_since(count, recording.start);
     let wakeup = |s: &RawSample| Wakeup {
         tick: s.tick,
@@ -307,17 +339,18 @@ fn wakeups(recording: &Recording, conversion: &Conversion) -> Vec<Wakeup> {
     recording.recorder.samples().iter().map(wakeup).collect()
 }
 
-fn booked(
+/// Creates the result of an instance from its wake-ups.
+fn instance_from_wakeups(
     start: Instant,
     wakeups: &[Wakeup],
     grid: Grid,
     stopped: bool,
 ) -> Result<Instance, String> {
     let ticks_run = wakeups.last().map_or(0, |w| w.tick + 1).min(grid.first_tick + grid.ticks);
-    // Of a round that was stopped, only the ticks it ran count.
-    let asked = if stopped { ticks_run.saturating_sub(grid.first_tick) } else { grid.ticks };
-    let samples = RoundSamples::from_wakeups(Grid { ticks: asked, ..grid }, wakeups)
-        .map_err(|e| e.to_string())?;
+    // A stopped round contains only the ticks that ran.
+    let ticks = if stopped { ticks_run.saturating_sub(grid.first_tick) } else { grid.ticks };
+    let samples =
+        RoundSamples::from_wakeups(Grid { ticks, ..grid }, wakeups).map_err(|e| e.to_string())?;
     Ok(Instance { start, samples, ticks_run })
 }
 
@@ -328,8 +361,8 @@ mod tests {
     use crate::subject::ticker::Schedule;
 
     #[test]
-    fn what_neighbour_tasks_use_is_not_the_subjects_cost() {
-        let of = |load: &str| {
+    fn load_tasks_are_not_subject_cost() {
+        let costs = |load: &str| {
             let args = ScenarioArgs {
                 subjects: vec![crate::scenario::parse_subject("tokio-interval").unwrap()],
                 length: Some(Length::Ticks(20)),
@@ -349,40 +382,40 @@ mod tests {
                 start: None,
                 run_on: 0,
                 stop: &stop,
-                why: None,
-                late: None,
+                profiler: None,
+                late_watch: None,
             };
             let before = os::usage().cpu_ns;
             let cost = round.measure().unwrap().cost;
             (cost, os::usage().cpu_ns.zip(before).map(|(now, before)| now - before))
         };
-        assert_eq!(of("none").0.load_cpu_ns, 0);
-        let (beside, of_process) = of("tasks:4x500us");
-        assert!(beside.load_cpu_ns > 0);
-        // Of the process's time, nothing is booked twice.
+        assert_eq!(costs("none").0.load_cpu_ns, 0);
+        let (loaded, process_ns) = costs("tasks:4x500us");
+        assert!(loaded.load_cpu_ns > 0);
+        // No CPU time of the process counts twice.
         assert!(
-            beside.cpu_ns.unwrap() + beside.load_cpu_ns <= of_process.unwrap(),
-            "{beside:?} {of_process:?}"
+            loaded.cpu_ns.unwrap() + loaded.load_cpu_ns <= process_ns.unwrap(),
+            "{loaded:?} {process_ns:?}"
         );
     }
 
     #[test]
-    fn a_clock_that_jumps_is_noticed_and_one_that_runs_is_not() {
-        for (counted, stated) in [(0.130, 0.130), (0.130, 0.149), (60.0, 60.9), (1e-6, 0.0)] {
-            assert_eq!(no_jump(counted, stated), Ok(()), "{counted} {stated}");
+    fn clock_jumps_are_detected() {
+        for (counter_s, kernel_s) in [(0.130, 0.130), (0.130, 0.149), (60.0, 60.9), (1e-6, 0.0)] {
+            assert_eq!(compare_clocks(counter_s, kernel_s), Ok(()), "{counter_s} {kernel_s}");
         }
-        for (counted, stated, says) in
+        for (counter_s, kernel_s, expected) in
             [(0.13, 3600.13, "+3600.000 s"), (0.13, -3599.87, "-3600.000 s"), (0.13, 0.0, "-0.130")]
         {
-            let error = no_jump(counted, stated).unwrap_err();
-            assert!(error.contains(says), "{error}");
+            let error = compare_clocks(counter_s, kernel_s).unwrap_err();
+            assert!(error.contains(expected), "{error}");
         }
     }
 
-    /// Ticks at once, and panics at the third.
-    struct GivesUp(u64);
+    /// A ticker that ticks immediately, and panics at the third tick.
+    struct PanickingTicker(u64);
 
-    impl Ticker for GivesUp {
+    impl Ticker for PanickingTicker {
         type Event = ();
 
         fn poll_wait(
@@ -399,7 +432,7 @@ mod tests {
         }
     }
 
-    impl Subject for GivesUp {
+    impl Subject for PanickingTicker {
         const PARKS_UNTIL_DUE: bool = false;
         type Ticker = Self;
 
@@ -409,13 +442,13 @@ mod tests {
     }
 
     #[test]
-    fn a_runtime_that_panics_ends_its_round_and_not_the_run() {
-        let subject = subject::ALL.iter().find(|e| e.name == "spin").expect("it is in the table");
+    fn panics_end_only_their_round() {
+        let subject = subject::ALL.iter().find(|e| e.name == "spin").expect("spin is in the table");
         let args = ScenarioArgs { subjects: vec![subject], ..ScenarioArgs::default() };
         let (scenario, stop) = (args.single_scenario().unwrap(), Arc::default());
         let request = |ticks| {
             let phase = Duration::ZERO;
-            let (start, why) = (None, None);
+            let start = None;
             RoundRequest {
                 scenario: &scenario,
                 index: 0,
@@ -425,12 +458,14 @@ mod tests {
                 start,
                 run_on: 0,
                 stop: &stop,
-                why,
-                late: None,
+                profiler: None,
+                late_watch: None,
             }
         };
-        for ended in [request(5).on_thread::<GivesUp>(), request(5).on_tokio::<GivesUp>()] {
-            let reason = ended.unwrap_err();
+        for result in
+            [request(5).on_thread::<PanickingTicker>(), request(5).on_tokio::<PanickingTicker>()]
+        {
+            let reason = result.unwrap_err();
             assert!(reason.contains("as a driver does"), "{reason}");
         }
     }

@@ -1,4 +1,4 @@
-//! TaskLoad that hold the subject's own runtime: the load that most services put on their timers.
+//! Tasks that load the runtime of the subject, like the tasks of most services.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::load::TaskLoad;
 use crate::machine::os;
 
-/// What the tasks of a round have used so far.
+/// CPU time that the tasks of a load have used so far.
 #[derive(Clone, Debug, Default)]
 pub struct LoadCpuTime(Arc<AtomicU64>);
 
@@ -16,33 +16,33 @@ impl LoadCpuTime {
     }
 }
 
-/// Spawns them on the runtime that this is called in; they end with it.
+/// Spawns the tasks on the current runtime. They end with the runtime.
 ///
-/// Each holds its worker and then yields behind all that are ready, as a task does that always has
-/// work: a tick that comes due meanwhile waits for the rest of a turn of all of them.
-pub fn spawn(tasks: TaskLoad, held: &LoadCpuTime) {
+/// Each task occupies its worker and then yields to all ready tasks, like a task that always has work.
+/// A tick that becomes due in the meantime waits until all of them have run.
+pub fn spawn_load(tasks: TaskLoad, cpu_time: &LoadCpuTime) {
     for _ in 0..tasks.count {
-        let held = held.clone();
+        let cpu_time = cpu_time.clone();
         tokio::spawn(async move {
             loop {
-                hold(tasks, &held);
+                occupy_worker(tasks, &cpu_time);
                 tokio::task::yield_now().await;
             }
         });
     }
 }
 
-/// Spins until the time is over by the clock, and books the CPU time it took: less where the thread
-/// itself had to wait.
-#[allow(clippy::disallowed_methods, reason = "how long a worker is held is a time by the clock")]
-fn hold(tasks: TaskLoad, held: &LoadCpuTime) {
+/// Spins for the hold time by the clock, and adds the CPU time, which is less if the thread was
+/// preempted.
+#[allow(clippy::disallowed_methods, reason = "the hold time is measured by the clock")]
+fn occupy_worker(tasks: TaskLoad, cpu_time: &LoadCpuTime) {
     let (began, before) = (std::time::Instant::now(), os::thread_cpu_ns());
     while began.elapsed() < tasks.hold {
         std::hint::spin_loop();
     }
     let used = os::thread_cpu_ns().zip(before).map(|(now, before)| now.saturating_sub(before));
     let by_clock = || u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
-    held.0.fetch_add(used.unwrap_or_else(by_clock), Ordering::Relaxed);
+    cpu_time.0.fetch_add(used.unwrap_or_else(by_clock), Ordering::Relaxed);
 }
 
 #[cfg(test)]
@@ -52,13 +52,13 @@ mod tests {
     use super::*;
 
     #[test]
-    #[allow(clippy::disallowed_methods, reason = "nothing may be earlier than the tasks let it")]
-    fn whoever_yields_waits_for_a_turn_of_all_of_them() {
+    #[allow(clippy::disallowed_methods, reason = "the test measures time")]
+    fn yielding_tasks_wait_for_the_load() {
         let tasks = TaskLoad { count: 7, hold: Duration::from_micros(200) };
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(async {
-            let held = LoadCpuTime::default();
-            spawn(tasks, &held);
+            let cpu_time = LoadCpuTime::default();
+            spawn_load(tasks, &cpu_time);
             let turns = tokio::spawn(async {
                 tokio::task::yield_now().await;
                 let began = Instant::now();
@@ -68,7 +68,7 @@ mod tests {
                 began.elapsed()
             });
             assert!(turns.await.unwrap() >= tasks.hold * tasks.count * 10);
-            assert!(held.ns() > 0);
+            assert!(cpu_time.ns() > 0);
         });
     }
 }

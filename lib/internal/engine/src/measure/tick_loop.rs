@@ -1,6 +1,6 @@
-//! The loop that ticks, and the accounting that is around it within a round.
+//! The measuring loop, and the measurement of costs around it within a round.
 //!
-//! Nothing is converted, booked or shown here: only the subject runs.
+//! Only the subject runs here. Nothing is converted, evaluated or printed.
 
 use std::cell::Cell;
 use std::future::{Future, poll_fn};
@@ -18,123 +18,134 @@ use tach::Anchor;
 use crate::load::TaskLoad;
 use crate::measure::cost::{Cost, CostMeter};
 use crate::measure::late_watch::{LoopWatch, RoundWatch};
-use crate::measure::long_wait;
+use crate::measure::long_wait::{Interrupted, LongWait};
 use crate::measure::runtime_load::LoadCpuTime;
-use crate::measure::why::{self, ParkDetection, RoundProfiler, WakeupNotes};
+use crate::measure::why::{
+    InstanceWakeups, ParkDetection, RoundProfiler, ThreadWakeup, WakeupNotes,
+};
 use crate::scenario::Runtime;
 use crate::subject::ticker::{Delivered, Schedule, Subject, Ticker, WaitKind};
 
-/// From ready to the first deadline, before the random phase: room to arm the timer and to fall
-/// asleep.
-const LEAD: Duration = Duration::from_millis(2);
-/// And so much for each instance, the making of which takes a system call or two.
-const LEAD_PER_INSTANCE: Duration = Duration::from_micros(20);
+/// Time from the start of the loop to the first deadline, before the random phase. It is sufficient to
+/// arm the timer and to fall asleep.
+const LEAD_TIME: Duration = Duration::from_millis(2);
+/// Additional lead time per instance, whose creation needs a system call or two.
+const LEAD_TIME_PER_INSTANCE: Duration = Duration::from_micros(20);
 
-/// What a round needs to run; moved onto the thread or task that runs it.
+/// Input of a round, which is moved to the thread or task that runs it.
 pub struct RoundSetup {
     pub period: Duration,
     pub phase: Duration,
+    /// Deadline of tick 0. Unless set, it follows from the lead time and the phase.
     pub start: Option<Instant>,
     pub last_tick: u64,
-    /// One for each instance.
+    /// A recorder per instance.
     pub recorders: Vec<Recorder>,
-    /// Of tokio; not used by what runs elsewhere.
+    /// The tokio runtime to use; ignored by other subjects.
     pub runtime: Runtime,
-    /// What else that runtime is to run.
+    /// Load of tasks on the same runtime.
     pub tasks: Option<TaskLoad>,
     pub stop: Arc<AtomicBool>,
-    /// What tasks of a load used.
-    pub held: LoadCpuTime,
-    /// Where it is asked why.
-    pub watch: Option<RoundProfiler>,
-    /// Where late ticks are noticed while they come.
-    pub late: Option<RoundWatch>,
+    /// CPU time of the tasks of the load.
+    pub load_cpu: LoadCpuTime,
+    /// Recorder for the diagnosis, if this round is profiled.
+    pub profiler: Option<RoundProfiler>,
+    /// Detection of late ticks during the round.
+    pub late_watch: Option<RoundWatch>,
 }
 
-/// What a round leaves behind, before anything is converted.
+/// Result of a round, before any conversion.
 pub struct RawRound {
     pub recordings: Vec<Recording>,
-    pub anchors: (Anchor, Anchor),
+    pub start_anchor: Anchor,
+    pub end_anchor: Anchor,
     pub cost: Cost,
     pub backend: String,
-    pub waits: WaitKind,
+    pub wait_kind: WaitKind,
 }
 
-/// What one instance did, before anything is converted.
+/// Recording of one instance, before any conversion.
 pub struct Recording {
+    /// Deadline of tick 0.
     pub start: Instant,
     pub recorder: Recorder,
     pub stopped: bool,
-    /// The thread of each wake-up, where it was asked.
+    /// The thread of each wake-up; empty unless the round is profiled.
     pub threads: Vec<usize>,
 }
 
 impl Recording {
-    pub fn ticks(&self) -> why::Ticks {
+    /// Returns the wake-ups with their threads.
+    pub fn thread_wakeups(&self) -> InstanceWakeups {
         let samples = self.recorder.samples().iter().zip(&self.threads);
-        let wakeups =
-            samples.map(|(s, thread)| (s.tick, s.expirations, s.wake_count, *thread)).collect();
-        why::Ticks { start: self.start, wakeups }
+        let wakeup = |(sample, thread): (&RawSample, &usize)| ThreadWakeup {
+            last_tick: sample.tick,
+            expirations: sample.expirations,
+            count: sample.wake_count,
+            thread: *thread,
+        };
+        InstanceWakeups { start: self.start, wakeups: samples.map(wakeup).collect() }
     }
 }
 
 thread_local! {
-    /// When this thread's runtime last came back from its park; taken by the wake-up that follows.
-    static UNPARKED: Cell<Option<NonZeroU64>> = const { Cell::new(None) };
+    /// Count at which this thread's runtime last returned from a park. The next wake-up takes it.
+    static UNPARK_COUNT: Cell<Option<NonZeroU64>> = const { Cell::new(None) };
 }
 
-/// This thread's runtime came back from its park at this count.
-pub fn unparked(count: u64) {
-    UNPARKED.set(NonZeroU64::new(count));
+/// Records that this thread's runtime returned from a park at `count`.
+pub fn record_unpark(count: u64) {
+    UNPARK_COUNT.set(NonZeroU64::new(count));
 }
 
-/// One round: accounting around the loop.
-pub async fn drive<S: Subject>(setup: RoundSetup) -> io::Result<RawRound> {
+/// Runs a round with a single instance, or with several one after the other.
+pub async fn run_loop<S: Subject>(setup: RoundSetup) -> io::Result<RawRound> {
     let (round, loops) = RunningRound::new::<S>(setup)?;
     let mut recordings = Vec::with_capacity(loops.len());
-    for one in loops {
-        recordings.push(one.await?);
+    for instance in loops {
+        recordings.push(instance.await?);
     }
-    Ok(round.close(recordings))
+    Ok(round.finish(recordings))
 }
 
-/// A future as tokio gets it: a runtime's machinery is compiled for each type of task, and there
-/// are hundreds. The call through a pointer that this adds to a poll was not to be told from none,
-/// in pairs of runs.
-pub type Task<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+/// A boxed future to spawn on tokio, whose code is otherwise compiled for each of hundreds of types.
+///
+/// The indirect call of a poll showed no measurable difference in paired runs.
+pub type BoxedTask<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-pub fn task<T>(future: impl Future<Output = T> + Send + 'static) -> Task<T> {
+pub fn box_task<T>(future: impl Future<Output = T> + Send + 'static) -> BoxedTask<T> {
     Box::pin(future)
 }
 
-/// The same around as many loops as there are instances, a task each.
-pub async fn drive_many<S>(setup: RoundSetup) -> io::Result<RawRound>
+/// Runs a round with several concurrent instances, each in a task.
+pub async fn run_loops<S>(setup: RoundSetup) -> io::Result<RawRound>
 where
     S: Subject<Ticker: Ticker<Event: Send> + Send>,
 {
     let (round, loops) = RunningRound::new::<S>(setup)?;
     let mut recordings = Vec::with_capacity(loops.len());
-    let tasks: Vec<_> = loops.into_iter().map(|one| tokio::spawn(task(one))).collect();
+    let tasks: Vec<_> =
+        loops.into_iter().map(|instance| tokio::spawn(box_task(instance))).collect();
     for task in tasks {
         recordings.push(task.await.map_err(io::Error::other)??);
     }
-    Ok(round.close(recordings))
+    Ok(round.finish(recordings))
 }
 
-/// The accounting of a round that runs.
+/// State of a running round.
 struct RunningRound {
-    before: CostMeter,
+    cost_meter: CostMeter,
     start_anchor: Anchor,
     backend: String,
-    held: LoadCpuTime,
-    /// How much of it was before the round.
-    held_before_ns: u64,
-    waits: WaitKind,
-    far: Option<long_wait::LongWait>,
+    load_cpu: LoadCpuTime,
+    /// CPU time of the load before the round.
+    load_cpu_before_ns: u64,
+    wait_kind: WaitKind,
+    long_wait: Option<LongWait>,
 }
 
 impl RunningRound {
-    /// With the loops that are to run, one for each instance.
+    /// Starts a round. Returns its state and the loops to run, one per instance.
     #[allow(clippy::disallowed_methods, reason = "the start of the grid is read here")]
     fn new<S: Subject>(
         setup: RoundSetup,
@@ -148,25 +159,25 @@ impl RunningRound {
             runtime: _,
             tasks: _,
             stop,
-            held,
-            watch,
-            late,
+            load_cpu,
+            profiler,
+            late_watch,
         } = setup;
         let instances = u32::try_from(recorders.len()).map_err(io::Error::other)?;
-        let (held_before_ns, before) = (held.ns(), CostMeter::start());
+        let (load_cpu_before_ns, cost_meter) = (load_cpu.ns(), CostMeter::start());
         let start_anchor = Anchor::take();
-        let start =
-            start.unwrap_or_else(|| Instant::now() + LEAD + LEAD_PER_INSTANCE * instances + phase);
-        let spread = |i: u32| Schedule { start: start + period * i / instances, period };
-        let schedules: Vec<Schedule> = (0..instances).map(spread).collect();
+        let lead_time = LEAD_TIME + LEAD_TIME_PER_INSTANCE * instances;
+        let start = start.unwrap_or_else(|| Instant::now() + lead_time + phase);
+        let schedule = |i: u32| Schedule { start: start + period * i / instances, period };
+        let schedules: Vec<Schedule> = (0..instances).map(schedule).collect();
         let tickers = S::tickers(&schedules)?;
         let backend = tickers.first().map_or(String::new(), Ticker::backend);
         let settings = LoopSettings {
             last_tick,
             parks_until_due: S::PARKS_UNTIL_DUE,
-            far: long_wait::LongWait::begin(period),
+            long_wait: LongWait::begin(period),
         };
-        UNPARKED.set(None);
+        UNPARK_COUNT.set(None);
         let parks = ParkDetection::new(S::WAIT_KIND, tokio::runtime::Handle::try_current().is_ok());
         let loops =
             schedules.iter().zip(tickers).zip(recorders).map(|((schedule, ticker), recorder)| {
@@ -176,96 +187,115 @@ impl RunningRound {
                     stopped: false,
                     threads: Vec::new(),
                 };
-                let beside = Beside {
-                    notes: watch.as_ref().map(|_| WakeupNotes::with_capacity(last_tick + 1, parks)),
-                    late: late.as_ref().map(|late| late.loop_watch(*schedule, &start_anchor)),
+                let hooks = LoopHooks {
+                    notes: profiler
+                        .as_ref()
+                        .map(|_| WakeupNotes::with_capacity(last_tick + 1, parks)),
+                    late_watch: late_watch
+                        .as_ref()
+                        .map(|watch| watch.loop_watch(*schedule, &start_anchor)),
                 };
-                ticking(ticker, recording, settings, Arc::clone(&stop), beside)
+                tick(ticker, recording, settings, Arc::clone(&stop), hooks)
             });
-        let far = settings.far;
-        let running =
-            Self { before, start_anchor, backend, held, held_before_ns, waits: S::WAIT_KIND, far };
+        let running = Self {
+            cost_meter,
+            start_anchor,
+            backend,
+            load_cpu,
+            load_cpu_before_ns,
+            wait_kind: S::WAIT_KIND,
+            long_wait: settings.long_wait,
+        };
         Ok((running, loops.collect()))
     }
 
-    fn close(self, recordings: Vec<Recording>) -> RawRound {
+    /// Ends the round.
+    fn finish(self, recordings: Vec<Recording>) -> RawRound {
         let end_anchor = Anchor::take();
-        let cost = self.before.cost(&self.start_anchor, &end_anchor);
-        if let Some(round) = self.far {
-            round.end();
+        let cost = self.cost_meter.cost(&self.start_anchor, &end_anchor);
+        if let Some(wait) = self.long_wait {
+            wait.end();
         }
-        let cost = cost.without(self.held.ns() - self.held_before_ns);
-        let anchors = (self.start_anchor, end_anchor);
-        RawRound { recordings, anchors, cost, backend: self.backend, waits: self.waits }
+        RawRound {
+            recordings,
+            start_anchor: self.start_anchor,
+            end_anchor,
+            cost: cost.without_load(self.load_cpu.ns() - self.load_cpu_before_ns),
+            backend: self.backend,
+            wait_kind: self.wait_kind,
+        }
     }
 }
 
-/// When a loop ends, and what its wake-ups mean.
+/// Settings of a loop.
 #[derive(Clone, Copy)]
 struct LoopSettings {
     last_tick: u64,
     parks_until_due: bool,
-    /// Set where an interrupt must not wait for the next tick.
-    far: Option<long_wait::LongWait>,
+    /// Set if an interrupt must not wait for the next tick.
+    long_wait: Option<LongWait>,
 }
 
-/// What a loop does beside its ticks: nothing, as a rule. Not a matter of its type, or every loop
-/// would be compiled once for each of the four.
-struct Beside {
-    /// Where it is asked why.
+/// Optional work of a loop at each tick.
+///
+/// These are fields and not type parameters, so that each loop is compiled once and not for all four
+/// combinations.
+struct LoopHooks {
+    /// Recorder for the diagnosis.
     notes: Option<WakeupNotes>,
-    /// What looks for late ticks.
-    late: Option<LoopWatch>,
+    /// Detection of late ticks.
+    late_watch: Option<LoopWatch>,
 }
 
-impl Beside {
-    fn threads(self) -> Vec<usize> {
-        self.notes.map_or(Vec::new(), WakeupNotes::threads)
+impl LoopHooks {
+    fn into_threads(self) -> Vec<usize> {
+        self.notes.map_or(Vec::new(), WakeupNotes::into_threads)
     }
 }
 
-async fn ticking<T: Ticker>(
+/// Runs a ticker until its last tick or until `stop` is set.
+async fn tick<T: Ticker>(
     ticker: T,
     mut recording: Recording,
     settings: LoopSettings,
     stop: Arc<AtomicBool>,
-    mut beside: Beside,
+    mut hooks: LoopHooks,
 ) -> io::Result<Recording> {
     let mut ticker = pin!(ticker);
     let mut next = 0;
     loop {
         ticker.as_mut().begin(next);
-        if let Some(notes) = &mut beside.notes {
-            notes.waits();
+        if let Some(notes) = &mut hooks.notes {
+            notes.begin_wait();
         }
         let waited = poll_fn(|cx| match ticker.as_mut().poll_wait(next, cx) {
-            Poll::Pending => match settings.far {
-                Some(round) => round.or_interrupted(&stop, cx).map(Err),
+            Poll::Pending => match settings.long_wait {
+                Some(wait) => wait.poll_interrupted(&stop, cx).map(Err),
                 None => Poll::Pending,
             },
             Poll::Ready(event) => Poll::Ready(Ok(event)),
         });
         let event = match waited.await {
             Ok(event) => event?,
-            Err(long_wait::Interrupted) => {
+            Err(Interrupted) => {
                 recording.stopped = true;
-                recording.threads = beside.threads();
+                recording.threads = hooks.into_threads();
                 return Ok(recording);
             }
         };
         let wake_count = tach::ordered_count();
         let Delivered { tick, expirations } = ticker.as_mut().delivered(event, next);
-        let unpark_count = UNPARKED.take().filter(|_| settings.parks_until_due);
+        let unpark_count = UNPARK_COUNT.take().filter(|_| settings.parks_until_due);
         recording.recorder.push(RawSample { tick, expirations, wake_count, unpark_count });
-        if let Some(notes) = &mut beside.notes {
-            notes.woken(wake_count);
+        if let Some(notes) = &mut hooks.notes {
+            notes.end_wait(wake_count);
         }
-        if let Some(late) = &mut beside.late {
-            late.look(tick, expirations, wake_count);
+        if let Some(watch) = &mut hooks.late_watch {
+            watch.check(tick, expirations, wake_count);
         }
         recording.stopped = tick < settings.last_tick && stop.load(Ordering::Relaxed);
         if tick >= settings.last_tick || recording.stopped {
-            recording.threads = beside.threads();
+            recording.threads = hooks.into_threads();
             return Ok(recording);
         }
         next = tick + 1;

@@ -1,5 +1,7 @@
-//! Two threads that wait for nothing but the clock, beside a round that is asked: where neither is
-//! woken, nothing was.
+//! Witness threads, which detect standstills of the machine during a profiled round.
+//!
+//! Two threads on different CPUs only wait for the clock. If neither wakes up in time, the whole
+//! machine stood still.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,73 +11,79 @@ use std::time::{Duration, Instant};
 use files::why::{MIN_STANDSTILL_NS, Standstill, WitnessGap, find_standstills};
 
 use crate::machine::os::{self, ThreadStats};
-use crate::measure::why::kernel::ns_after;
+use crate::measure::why::kernel_clock::ns_after;
 
-/// Each sleeps for so many periods at a time: being woken on an idle CPU costs tens of microseconds
-/// in a virtual machine.
-const PERIODS: u32 = 40;
-/// But for a time within these: what stands still for less is not seen, and nobody waits longer for
-/// the end of a round.
-const MIN_PERIOD: Duration = Duration::from_millis(4);
-const MAX_PERIOD: Duration = Duration::from_millis(20);
-/// It reads its account so often where it was woken in time. What it waited for a CPU in between
-/// counts against the next time that it is late.
-const READ_EVERY: u32 = 16;
-/// More than that is not kept of one round.
-const MAX_LATE: usize = 1 << 12;
-/// Woken so late, and not waiting for a CPU, it is kept.
+/// Number of periods for which a witness sleeps at a time. In a virtual machine, a wake-up of an idle
+/// CPU costs tens of microseconds.
+const SLEEP_PERIODS: u32 = 40;
+/// Minimum sleep of a witness.
+const MIN_SLEEP: Duration = Duration::from_millis(4);
+/// Maximum sleep of a witness. Shorter standstills can go undetected, and the end of a round waits no
+/// longer than this.
+const MAX_SLEEP: Duration = Duration::from_millis(20);
+/// Number of punctual wake-ups after which a witness reads its statistics. Time for which it waited
+/// for a CPU since the last reading is subtracted from the next late wake-up.
+const WAKEUPS_PER_READING: u32 = 16;
+/// Maximum number of late wake-ups that are kept per round.
+const MAX_LATE_WAKEUPS: usize = 1 << 12;
+/// Minimum lateness, without waiting for a CPU, that is kept.
 const MIN_STANDSTILL: Duration = Duration::from_nanos(MIN_STANDSTILL_NS);
 
-/// The witnesses of one round. Dropped, they end.
+/// The witnesses of a round. They end when this is dropped.
 #[derive(Debug)]
 pub struct Witnesses {
     ended: Arc<AtomicBool>,
-    threads: Vec<JoinHandle<Option<Vec<Late>>>>,
+    threads: Vec<JoinHandle<Option<Vec<LateWakeup>>>>,
 }
 
-/// A time at which a witness was due, and when it was ready for a CPU.
+/// A late wake-up of a witness.
 #[derive(Clone, Copy, Debug)]
-struct Late {
+struct LateWakeup {
     due: Instant,
+    /// Time at which the thread was ready for a CPU.
     ready: Instant,
 }
 
 impl Witnesses {
-    /// On the first and the last CPU that the process may use; none where it may use only one, or
-    /// where nothing says how long a thread waits for its CPU.
-    #[allow(clippy::disallowed_methods, reason = "both sleep by one grid")]
+    /// Starts witnesses on the first and the last CPU that the process may use.
+    ///
+    /// There are no witnesses if the process may use only one CPU, or if the kernel does not report how
+    /// long a thread waits for a CPU.
+    #[allow(clippy::disallowed_methods, reason = "both witnesses sleep on one grid")]
     pub fn begin(period: Duration) -> Self {
         let ended = Arc::new(AtomicBool::new(false));
         let cpus = os::affinity().unwrap_or_default();
-        let two = match cpus[..] {
+        let witness_cpus = match cpus[..] {
             [first, .., last] if ThreadStats::for_current_thread(&[]).is_ok() => vec![first, last],
             _ => Vec::new(),
         };
-        let asleep = period.saturating_mul(PERIODS).clamp(MIN_PERIOD, MAX_PERIOD);
+        let sleep = period.saturating_mul(SLEEP_PERIODS).clamp(MIN_SLEEP, MAX_SLEEP);
         let start = Instant::now();
         let witness = |cpu: usize| {
             let ended = Arc::clone(&ended);
             Builder::new()
                 .name("witness".to_owned())
-                .spawn(move || watch(cpu, start, asleep, &ended))
+                .spawn(move || run_witness(cpu, start, sleep, &ended))
                 .ok()
         };
-        let threads = two.into_iter().filter_map(witness).collect();
+        let threads = witness_cpus.into_iter().filter_map(witness).collect();
         Self { ended, threads }
     }
 
-    /// When everything stood still, counted from `origin`; `None` without two witnesses.
+    /// Ends the witnesses and returns the standstills, in nanoseconds after `origin`.
+    ///
+    /// Returns `None` without two witnesses.
     pub fn end(mut self, origin: Instant) -> Option<Vec<Standstill>> {
-        let of = |late: Late| WitnessGap {
+        let gap = |late: LateWakeup| WitnessGap {
             from_ns: ns_after(late.due, origin),
             to_ns: ns_after(late.ready, origin),
         };
-        let all: Vec<Vec<WitnessGap>> =
-            self.join().into_iter().map(|w| w.into_iter().map(of).collect()).collect();
-        (all.len() > 1).then(|| find_standstills(&all))
+        let gaps: Vec<Vec<WitnessGap>> =
+            self.join().into_iter().map(|late| late.into_iter().map(gap).collect()).collect();
+        (gaps.len() > 1).then(|| standstills(&gaps))
     }
 
-    fn join(&mut self) -> Vec<Vec<Late>> {
+    fn join(&mut self) -> Vec<Vec<LateWakeup>> {
         self.ended.store(true, Ordering::Relaxed);
         self.threads.iter().for_each(|thread| thread.thread().unpark());
         self.threads.drain(..).filter_map(|thread| thread.join().ok().flatten()).collect()
@@ -88,31 +96,37 @@ impl Drop for Witnesses {
     }
 }
 
-/// Sleeps until the end, and returns when it was not woken though it was due; `None` where it is no
-/// witness.
+/// Sleeps repeatedly until `ended` is set, and returns the late wake-ups.
+///
+/// Returns `None` if the thread cannot be a witness.
 #[allow(clippy::disallowed_methods, reason = "a witness reads the time")]
-fn watch(cpu: usize, start: Instant, asleep: Duration, ended: &AtomicBool) -> Option<Vec<Late>> {
-    // Anywhere it is a witness, too.
+fn run_witness(
+    cpu: usize,
+    start: Instant,
+    sleep: Duration,
+    ended: &AtomicBool,
+) -> Option<Vec<LateWakeup>> {
+    // If this fails, the thread is still a witness on another CPU.
     let _ = os::bind(&[cpu]);
-    // It inherits that of the thread that is measured, which may be long.
+    // The thread has inherited the slack of the measured thread, which may be long.
     os::set_timer_slack_ns(1).ok()?;
-    let accounts = ThreadStats::for_current_thread(&[]).ok()?;
-    let waited = || accounts.times().map(|times| times.run_queue_ns);
+    let stats = ThreadStats::for_current_thread(&[]).ok()?;
+    let waited = || stats.times().map(|times| times.run_queue_ns);
     let mut before_ns = waited()?;
     let mut late = Vec::new();
     let mut due = start;
     let mut in_time = 0;
     while !ended.load(Ordering::Relaxed) {
         let mut now = Instant::now();
-        // The next of the grid, whatever it slept through.
+        // The next deadline of the grid after now.
         while due <= now {
-            due += asleep;
+            due += sleep;
         }
         std::thread::park_timeout(due - now);
         now = Instant::now();
         in_time += 1;
         let is_late = now.saturating_duration_since(due) >= MIN_STANDSTILL;
-        if !is_late && in_time < READ_EVERY {
+        if !is_late && in_time < WAKEUPS_PER_READING {
             continue;
         }
         in_time = 0;
@@ -121,8 +135,8 @@ fn watch(cpu: usize, start: Instant, asleep: Duration, ended: &AtomicBool) -> Op
             .checked_sub(Duration::from_nanos(waited_ns.saturating_sub(before_ns)))
             .unwrap_or(due);
         before_ns = waited_ns;
-        if ready.saturating_duration_since(due) >= MIN_STANDSTILL && late.len() < MAX_LATE {
-            late.push(Late { due, ready });
+        if ready.saturating_duration_since(due) >= MIN_STANDSTILL && late.len() < MAX_LATE_WAKEUPS {
+            late.push(LateWakeup { due, ready });
         }
     }
     Some(late)

@@ -1,0 +1,45 @@
+//! Conversion of the kernel's time stamps to the time line of a round.
+
+use std::time::{Duration, Instant};
+
+use files::why::Switch;
+
+use crate::machine::os;
+
+/// Returns the nanoseconds from `origin` to `at`, which are negative if `at` is earlier.
+pub fn ns_after(at: Instant, origin: Instant) -> i64 {
+    let to_ns = |duration: Duration| i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX);
+    match at.checked_duration_since(origin) {
+        Some(after) => to_ns(after),
+        None => -to_ns(origin.saturating_duration_since(at)),
+    }
+}
+
+/// The kernel's clock, relative to the origin of a round.
+#[derive(Debug)]
+pub struct KernelClock {
+    origin_ns: i128,
+}
+
+impl KernelClock {
+    /// Reads the clock. Returns `None` if the platform has no such clock.
+    pub fn new(origin: Instant) -> Option<Self> {
+        let (at, ns) = os::monotonic_pair().ok()?;
+        Some(Self { origin_ns: i128::from(ns) - i128::from(ns_after(at, origin)) })
+    }
+
+    /// Converts a time of `CLOCK_MONOTONIC` to nanoseconds after the origin.
+    pub fn ns(&self, at_ns: u64) -> i64 {
+        i64::try_from(i128::from(at_ns) - self.origin_ns).unwrap_or(i64::MAX)
+    }
+
+    /// Like [`Self::ns`] for a time that may be negative, which counts as zero.
+    pub fn convert_signed(&self, at_ns: i64) -> i64 {
+        self.ns(u64::try_from(at_ns).unwrap_or(0))
+    }
+
+    /// Converts a record of a switch.
+    pub fn switch(&self, record: &os::SwitchRecord) -> Switch {
+        Switch { at_ns: self.ns(record.at_ns), kind: record.kind, cpu: record.cpu }
+    }
+}

@@ -1,0 +1,319 @@
+//! Diagnosis of a profiled round.
+
+use std::time::Instant;
+
+use files::report::why::{Evidence, Missing, Tier};
+use files::why::pool::AskedRound;
+use files::why::{Cycle, Facts, Switch, Thread, Tick};
+use jitterstat::sample::Grid;
+use jitterstat::stats::quantile::nearest_rank;
+use tach::Conversion;
+
+use crate::machine::os::{self, NotAvailable};
+use crate::measure::why::availability::Availability;
+use crate::measure::why::kernel_clock::{KernelClock, ns_after};
+use crate::measure::why::occupants::{Occupants, ThreadNames, drain_occupants, mark_occupied};
+use crate::measure::why::profiler::{Profiler, RoundProfiler, ThreadLog};
+use crate::measure::why::tick_attribution::{IndexedTick, RoundEvidence, ThreadChains};
+use crate::subject::ticker::WaitKind;
+
+/// Maximum time from a timer to its task that counts as usual.
+pub const MAX_PATH_NS: u64 = 20_000;
+/// Lateness caused by tokio, which rounds a deadline up to the millisecond of its wheel, and the
+/// timeout for the kernel to a whole millisecond.
+const WHEEL_NS: u64 = 2_000_000;
+
+const NO_CLOCK: &str = "the kernel's clock cannot be read";
+
+/// A wake-up of a loop, with its thread.
+#[derive(Clone, Copy, Debug)]
+pub struct ThreadWakeup {
+    /// Index of the last delivered tick.
+    pub last_tick: u64,
+    /// Number of delivered ticks.
+    pub expirations: u64,
+    /// Count of the clock.
+    pub count: u64,
+    /// Index of the thread.
+    pub thread: usize,
+}
+
+/// The wake-ups of one instance of a round.
+#[derive(Debug)]
+pub struct InstanceWakeups {
+    /// Deadline of tick 0.
+    pub start: Instant,
+    pub wakeups: Vec<ThreadWakeup>,
+}
+
+/// A profiled round that has ended.
+#[derive(Debug)]
+pub struct FinishedRound<'a> {
+    pub index: u64,
+    pub grid: Grid,
+    pub conversion: Conversion,
+    pub wait_kind: WaitKind,
+    pub instances: &'a [InstanceWakeups],
+    /// Whether nothing else runs on the thread of the loop.
+    pub is_alone: bool,
+    pub steal_ns: Option<u64>,
+}
+
+/// Diagnosis of a round.
+#[derive(Debug)]
+pub struct RoundDiagnosis {
+    pub round: AskedRound,
+    /// The lowest tier whose evidence was not available.
+    pub missing: Option<Missing>,
+    /// The threads that ran the ticks. Times count from the start of the grid of the first instance.
+    pub threads: Vec<Thread>,
+    /// The threads that ran on each CPU; empty if they were not recorded.
+    pub occupants: Occupants,
+}
+
+impl RoundDiagnosis {
+    /// Creates the empty diagnosis of a round that could not be profiled.
+    pub fn unavailable(index: u64, reason: &str) -> Self {
+        let missing = Missing { tier: Tier::A1, reason: reason.to_owned() };
+        let round = AskedRound { index, ..AskedRound::default() };
+        Self { round, missing: Some(missing), threads: Vec::new(), occupants: Occupants::new() }
+    }
+}
+
+/// Attributes the lateness of every tick of a round to its causes.
+pub fn diagnose(
+    profiler: &Profiler,
+    recorder: &RoundProfiler,
+    round: &FinishedRound<'_>,
+) -> RoundDiagnosis {
+    profiler.set_recording(false);
+    let logs = recorder.take_logs();
+    let Some(origin) = origin(round) else {
+        let reason = "the clocks of this system cannot be joined";
+        return RoundDiagnosis::unavailable(round.index, reason);
+    };
+    let clock = KernelClock::new(origin);
+    let slack_ns = logs.iter().map(|log| log.slack_ns).max().flatten();
+    let collected = CollectedThreads::new(logs, round, origin, clock.as_ref());
+    let (occupants, wakeups) = match &clock {
+        Some(clock) => {
+            (drain_occupants(&profiler.cpus, clock), profiler.chains.drain(&collected.ids, clock))
+        }
+        None => (Err(NO_CLOCK.to_owned()), Err(NO_CLOCK.to_owned())),
+    };
+    let availability = Availability {
+        stats: collected.stats,
+        switches: collected.switches,
+        occupants: occupants.as_ref().map(drop).map_err(Clone::clone),
+        wakeups: wakeups.as_ref().map(drop).map_err(Clone::clone),
+    };
+    let (tier, occupants) = (availability.tier(), occupants.ok());
+    let wakeups = wakeups.ok().filter(|_| tier == Some(Tier::B2));
+
+    let ticks: Vec<Vec<IndexedTick>> =
+        round.instances.iter().map(|instance| recorded_ticks(instance, round, origin)).collect();
+    let threads = collected.threads;
+    let mut conditions =
+        round_conditions(profiler, round, &ticks, &threads, slack_ns, clock.as_ref());
+    let mut evidence = Evidence { steal_ns: round.steal_ns, ..collected.evidence };
+    if !profiler.quotas.is_empty() {
+        evidence.throttled_periods = collected.throttled_periods;
+    }
+    if let Some(standstills) = recorder.take_standstills(origin) {
+        conditions.standstills = mark_occupied(standstills, occupants.as_ref());
+        evidence.standstill_ns = Some(conditions.standstill_ns());
+    }
+
+    let chains = wakeups.as_deref().map(|wakeups| ThreadChains { threads: &threads, wakeups });
+    let known_evidence = RoundEvidence {
+        threads: &threads,
+        conditions: &conditions,
+        occupants: occupants.as_ref(),
+        chains,
+    };
+    let mut names = ThreadNames::default();
+    let attributed = (0..)
+        .zip(&ticks)
+        .flat_map(|(instance, ticks)| known_evidence.attribute(instance, ticks, &mut names))
+        .collect();
+    let round = AskedRound {
+        index: round.index,
+        ticks: attributed,
+        tier,
+        known: conditions.known(),
+        evidence,
+        ..AskedRound::default()
+    };
+    RoundDiagnosis {
+        round,
+        missing: availability.missing(),
+        threads,
+        occupants: occupants.unwrap_or_default(),
+    }
+}
+
+/// Returns the origin of all times of a round: the start of the first instance or, without an
+/// instance, the current time.
+fn origin(round: &FinishedRound<'_>) -> Option<Instant> {
+    match round.instances.first() {
+        Some(instance) => Some(instance.start),
+        None => os::monotonic_pair().ok().map(|(at, _)| at),
+    }
+}
+
+/// The evidence of all threads of a round.
+struct CollectedThreads {
+    /// Threads by their index. Threads without a log are empty.
+    threads: Vec<Thread>,
+    /// Numbers of the threads in the system, if known.
+    ids: Vec<Option<u32>>,
+    evidence: Evidence,
+    throttled_periods: Option<u64>,
+    /// Availability of the statistics.
+    stats: Result<(), String>,
+    /// Availability of the switches.
+    switches: Result<(), String>,
+}
+
+impl CollectedThreads {
+    fn new(
+        logs: Vec<ThreadLog>,
+        round: &FinishedRound<'_>,
+        origin: Instant,
+        clock: Option<&KernelClock>,
+    ) -> Self {
+        let stats_error = logs.iter().find_map(|log| log.stats_error.as_ref());
+        let mut collected = Self {
+            threads: Vec::new(),
+            ids: Vec::new(),
+            evidence: Evidence { threads: logs.len() as u64, ..Evidence::default() },
+            throttled_periods: None,
+            stats: stats_error.map_or(Ok(()), |why| Err(why.to_string())),
+            switches: clock.map(drop).ok_or_else(|| NO_CLOCK.to_owned()),
+        };
+        for log in logs {
+            collected.add(log, round, origin, clock);
+        }
+        if collected.switches.is_ok() && collected.evidence.switches_lost > 0 {
+            let reason = "the kernel's buffer was too small: switches were lost";
+            collected.switches = Err(reason.to_owned());
+        }
+        collected
+    }
+
+    fn add(
+        &mut self,
+        mut log: ThreadLog,
+        round: &FinishedRound<'_>,
+        origin: Instant,
+        clock: Option<&KernelClock>,
+    ) {
+        let cycles = log.cycles(&round.conversion, origin);
+        self.evidence.cycles_lost += log.cycles_lost;
+        self.throttled_periods = self.throttled_periods.max(throttled_periods(&cycles));
+        let (switches, id) = self.drain_switches(&mut log, clock);
+        self.threads.resize_with(log.thread, Thread::default);
+        self.threads.push(Thread { cycles, switches });
+        self.ids.resize(log.thread, None);
+        self.ids.push(id);
+    }
+
+    /// Reads the switches of a thread and its number in the system.
+    fn drain_switches(
+        &mut self,
+        log: &mut ThreadLog,
+        clock: Option<&KernelClock>,
+    ) -> (Option<Vec<Switch>>, Option<u32>) {
+        let ring = match &mut log.ring {
+            Ok(ring) => ring,
+            Err(why) => {
+                if self.switches.is_ok() {
+                    self.switches = Err(NotAvailable::to_string(why));
+                }
+                return (None, None);
+            }
+        };
+        let Some(clock) = clock else { return (None, None) };
+        let drained = ring.drain();
+        self.evidence.switches_lost += drained.lost;
+        let id = drained.switches.first().map(|s| s.thread);
+        let is_complete = drained.lost == 0;
+        let switches =
+            is_complete.then(|| drained.switches.iter().map(|s| clock.switch(s)).collect());
+        (switches, id)
+    }
+}
+
+/// Returns the number of throttled periods between the first and the last cycle.
+fn throttled_periods(cycles: &[Cycle]) -> Option<u64> {
+    let (first, last) = (cycles.first()?, cycles.last()?);
+    last.reading.throttled?.checked_sub(first.reading.throttled?)
+}
+
+/// Returns every recorded tick of an instance.
+fn recorded_ticks(
+    instance: &InstanceWakeups,
+    round: &FinishedRound<'_>,
+    origin: Instant,
+) -> Vec<IndexedTick> {
+    let grid = &round.grid;
+    let shift_ns = ns_after(instance.start, origin);
+    let recorded = grid.first_tick..grid.first_tick.saturating_add(grid.ticks);
+    let mut ticks = Vec::with_capacity(instance.wakeups.len());
+    for &ThreadWakeup { last_tick, expirations, count, thread } in &instance.wakeups {
+        let wake_ns = round.conversion.ns_since(count, origin);
+        let end = last_tick + 1;
+        let first = end.saturating_sub(expirations).max(recorded.start);
+        for index in first..end.min(recorded.end) {
+            let deadline_ns = grid.deadline_ns(index).saturating_add(shift_ns);
+            ticks.push(IndexedTick { index, tick: Tick { deadline_ns, wake_ns, thread } });
+        }
+    }
+    ticks
+}
+
+/// Returns the conditions that apply to all ticks of a round, without standstills.
+fn round_conditions(
+    profiler: &Profiler,
+    round: &FinishedRound<'_>,
+    ticks: &[Vec<IndexedTick>],
+    threads: &[Thread],
+    slack_ns: Option<u64>,
+    clock: Option<&KernelClock>,
+) -> Facts {
+    let wait_kind = round.wait_kind;
+    let lateness = ticks.iter().flatten().map(|t| t.tick.wake_ns - t.tick.deadline_ns).collect();
+    let path_ns = MAX_PATH_NS.min(median_ns(lateness));
+    let usual_cpu_ns = match wait_kind {
+        // Anything that the thread does between deadline and wake-up is unusual.
+        WaitKind::Spin => path_ns,
+        _ => median_ns(cpu_times_of_cycles(threads)),
+    };
+    let continued_ns = clock.map_or(Vec::new(), |clock| {
+        os::continued_ns().into_iter().map(|ns| clock.ns(ns)).collect()
+    });
+    Facts {
+        fault_ns: profiler.fault_ns,
+        quota_period_ns: profiler.quotas.iter().map(|q| q.period_ns).max(),
+        slack_ns: slack_ns.filter(|_| matches!(wait_kind, WaitKind::Wheel | WaitKind::Sleep)),
+        path_ns: path_ns + if wait_kind == WaitKind::Wheel { WHEEL_NS } else { 0 },
+        usual_cpu_ns: round.is_alone.then_some(usual_cpu_ns),
+        continued_ns,
+        steal_ns: round.steal_ns.unwrap_or(0),
+        standstills: Vec::new(),
+    }
+}
+
+/// Returns the CPU time of each cycle of all threads.
+fn cpu_times_of_cycles(threads: &[Thread]) -> Vec<i64> {
+    let cpu_ns = |pair: &[Cycle]| {
+        i64::try_from(pair[1].reading.cpu_ns?.checked_sub(pair[0].reading.cpu_ns?)?).ok()
+    };
+    threads.iter().flat_map(|thread| thread.cycles.windows(2).filter_map(cpu_ns)).collect()
+}
+
+/// Returns the median, or zero if it is negative or there are no values.
+fn median_ns(mut values: Vec<i64>) -> u64 {
+    values.sort_unstable();
+    nearest_rank(&values, 0.5).and_then(|ns| u64::try_from(ns).ok()).unwrap_or(0)
+}

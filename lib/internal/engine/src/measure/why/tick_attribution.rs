@@ -1,0 +1,60 @@
+//! Attribution of the lateness of ticks to causes.
+
+use files::why::pool::AskedTick;
+use files::why::{self, Facts, Thread, Tick, Wakeup};
+
+use crate::measure::why::occupants::{Occupants, ThreadNames};
+
+/// A tick with its index on the grid.
+#[derive(Clone, Copy, Debug)]
+pub struct IndexedTick {
+    pub index: u64,
+    pub tick: Tick,
+}
+
+/// Evidence about a round, from which the lateness of its ticks is explained.
+#[derive(Debug)]
+pub struct RoundEvidence<'a> {
+    pub threads: &'a [Thread],
+    pub conditions: &'a Facts,
+    pub occupants: Option<&'a Occupants>,
+    /// Recorded wake-ups of the threads, if they are to be traced.
+    pub chains: Option<ThreadChains<'a>>,
+}
+
+/// Wake-ups of each thread, and the cycles with which they are compared.
+#[derive(Clone, Copy, Debug)]
+pub struct ThreadChains<'a> {
+    pub threads: &'a [Thread],
+    pub wakeups: &'a [Vec<Wakeup>],
+}
+
+impl RoundEvidence<'_> {
+    /// Attributes the lateness of every tick of an instance.
+    pub fn attribute(
+        &self,
+        instance: u64,
+        ticks: &[IndexedTick],
+        names: &mut ThreadNames,
+    ) -> Vec<AskedTick> {
+        let plain: Vec<Tick> = ticks.iter().map(|indexed| indexed.tick).collect();
+        let explained = why::explain(&plain, self.threads, self.conditions);
+        let mut attributed = Vec::with_capacity(ticks.len());
+        for (IndexedTick { index, tick }, explained) in ticks.iter().zip(explained) {
+            attributed.push(AskedTick {
+                instance,
+                tick: *index,
+                deadline_ns: tick.deadline_ns,
+                wake_ns: tick.wake_ns,
+                behind: names.occupants_while_queued(&explained.queued, self.occupants),
+                way: self.chains.and_then(|chains| {
+                    let thread = chains.threads.get(tick.thread)?;
+                    let wakeups = chains.wakeups.get(tick.thread)?;
+                    Some(why::way(tick, thread, wakeups, &explained))
+                }),
+                parts: explained.parts,
+            });
+        }
+        attributed
+    }
+}
