@@ -2,7 +2,8 @@
 
 use crate::printable::to_printable;
 
-/// Formats a table. The first row is the heading; the first `left_columns` columns are aligned to the left.
+/// Formats a table. The first row is the heading; the first `left_columns` columns are aligned to
+/// the left.
 pub fn format_table(rows: &[Vec<String>], left_columns: usize) -> String {
     let line = |row: &Vec<String>| {
         format!("| {} |\n", row.iter().map(|c| escape_cell(c)).collect::<Vec<_>>().join(" | "))

@@ -21,7 +21,8 @@ const UNITS: [(&str, u128); 8] = [
 ///
 /// # Errors
 ///
-/// Returns an error if the text is not a number and a unit, or is not a whole number of nanoseconds.
+/// Returns an error if the text is not a number and a unit, or is not a whole number of
+/// nanoseconds.
 pub fn parse_duration(text: &str) -> Result<Duration, String> {
     let text = text.trim();
     let split = text

@@ -109,7 +109,8 @@ impl CrowdState {
         .await;
     }
 
-    /// Waits until all tasks have been polled once. Returns the counts from the first poll to the last.
+    /// Waits until all tasks have been polled once. Returns the counts from the first poll to the
+    /// last.
     async fn sweep(&self) -> u64 {
         poll_fn(|cx| {
             if self.polled.load(Ordering::Relaxed) == DISPATCHED_TASKS {

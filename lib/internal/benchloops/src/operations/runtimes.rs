@@ -78,7 +78,8 @@ impl Executor for BusypollSlab {
 }
 
 impl Executor for Tokio {
-    /// Runs on a new runtime. A task that only yields keeps it awake, since tokio has no such setting.
+    /// Runs on a new runtime. A task that only yields keeps it awake, since tokio has no such
+    /// setting.
     fn run<F: Future>(idle: IdleMode, future: F) -> io::Result<F::Output> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         Ok(runtime.block_on(async {

@@ -60,7 +60,8 @@ pub struct Anchored<C> {
 
 impl<C: Counter> Deadlines for Anchored<C> {
     fn new() -> Self {
-        // The counter is read first: a pause between the readings makes deadlines late, never early.
+        // The counter is read first: a pause between the readings makes deadlines late, never
+        // early.
         let counter = C::now();
         Self { tokio: Instant::now(), counter }
     }

@@ -5,8 +5,8 @@ pub trait Tally: Send + 'static {
     const IS_COUNTED: bool;
     /// Counts a new timer.
     fn timer_created();
-    /// Counts a registration with the timer wheel: the first poll before the deadline, or a change of
-    /// the deadline.
+    /// Counts a registration with the timer wheel: the first poll before the deadline, or a change
+    /// of the deadline.
     fn timer_registered();
 }
 

@@ -169,8 +169,8 @@ impl StartError {
 
 /// Starts the command that `prepare` creates from the path of the directory.
 ///
-/// The list of runs is locked from before the directory exists until the run is in the list, so that
-/// an interrupt finds every run.
+/// The list of runs is locked from before the directory exists until the run is in the list, so
+/// that an interrupt finds every run.
 fn start_run(prepare: impl FnOnce(&Path) -> Command) -> Result<StartedRun, StartError> {
     let mut active = active_runs();
     let scratch = create_scratch_dir().map_err(StartError::NoScratchDir)?;
@@ -198,8 +198,8 @@ pub fn kill_all() {
 ///
 /// # Errors
 ///
-/// Returns an error if the program cannot be started, fails or exceeds its time limit, or if `stop` is
-/// set.
+/// Returns an error if the program cannot be started, fails or exceeds its time limit, or if `stop`
+/// is set.
 pub fn run(
     program: &Program,
     request: RunRequest,
@@ -330,8 +330,8 @@ pub struct BackgroundProcess {
     run: RunGuard,
     exited: mpsc::Receiver<io::Result<Instant>>,
     stderr_tail: Option<StderrTail>,
-    /// Standard input of a process of osjitter, which exits when this end is closed, even if this process
-    /// is killed.
+    /// Standard input of a process of osjitter, which exits when this end is closed, even if this
+    /// process is killed.
     _input: Option<PipeWriter>,
 }
 

@@ -62,8 +62,8 @@ pub struct CostMeter {
 impl CostMeter {
     /// Reads the counters at the start.
     ///
-    /// The counters of the machine are files. They are read before the usage of the process here and
-    /// after it at the end, so that the cost of reading them is not measured.
+    /// The counters of the machine are files. They are read before the usage of the process here
+    /// and after it at the end, so that the cost of reading them is not measured.
     pub fn start() -> Self {
         let counters = MachineCounters::read();
         Self { counters, usage: os::usage() }

@@ -1,5 +1,5 @@
-//! Duets: two subjects that run concurrently on one CPU, half a period apart, so that disturbances of
-//! the machine affect both.
+//! Duets: two subjects that run concurrently on one CPU, half a period apart, so that disturbances
+//! of the machine affect both.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,17 +8,17 @@ use std::time::{Duration, Instant};
 use jitterstat::stats::random::SplitMix64;
 
 use crate::measure::order::{self, Observer};
-use crate::measure::round::RoundRequest;
+use crate::measure::round::{MeasuredRound, RoundRequest};
 use crate::scenario::Scenario;
 
 /// Time to the first deadline, before the random phase. It is sufficient for two threads to create
 /// their runtimes on one CPU.
 const LEAD_TIME: Duration = Duration::from_millis(10);
-/// Number of ticks for which the subject that finishes first continues, so that its tear-down does not
-/// disturb the last ticks of the other.
+/// Number of ticks for which the subject that finishes first continues, so that its tear-down does
+/// not disturb the last ticks of the other.
 const RUN_ON_TICKS: u64 = 4;
-/// Number of rounds in which a subject runs alone to measure its use of the CPU. The minimum counts,
-/// since disturbances only increase the use.
+/// Number of rounds in which a subject runs alone to measure its use of the CPU. The minimum
+/// counts, since disturbances only increase the use.
 const SOLO_ROUNDS: u64 = 2;
 
 /// Runs `rounds` rounds of both scenarios, or fewer if the observer stops.
@@ -38,51 +38,77 @@ pub fn run(
         if stop.load(Ordering::Relaxed) || observer.should_stop() {
             return;
         }
-        let leader = usize::from(random.coin());
-        let period = scenarios[0].period;
-        let phase = order::phase_from_draw(period, random.next_u64());
+        let first_leads = !random.coin();
+        let phase = order::phase_from_draw(first.period, random.next_u64());
         scenarios.iter().for_each(|scenario| observer.before_round(scenario, index));
         #[allow(clippy::disallowed_methods, reason = "both scenarios start relative to this time")]
         let start = Instant::now() + LEAD_TIME + phase;
-        let measure = |side: usize| {
-            let slot = u64::from(side != leader);
-            let offset = if side == leader { Duration::ZERO } else { period / 2 };
-            let (scenario, start) = (scenarios[side], Some(start + offset));
-            let (ticks, phase) = (scenario.round_ticks, phase + offset);
-            RoundRequest {
-                scenario,
-                index,
-                slot,
-                ticks,
-                phase,
-                start,
-                run_on: RUN_ON_TICKS,
-                stop,
-                profiler: None,
-                late_watch: None,
-            }
-            .measure()
-        };
-        let results = std::thread::scope(|scope| {
-            let other = std::thread::Builder::new().spawn_scoped(scope, || measure(1));
-            match other.map_err(|e| format!("no thread for two at once: {e}")) {
-                Err(why) => [Err(why.clone()), Err(why)],
-                Ok(other) => [
-                    measure(0),
-                    other.join().unwrap_or_else(|_| Err("its thread panicked".to_owned())),
-                ],
-            }
-        });
+        let round = DuetRound { index, start, half_period: first.period / 2, phase, stop };
+        let results = measure_both(
+            || round.measure(first, first_leads),
+            || round.measure(second, !first_leads),
+        );
         for (scenario, result) in scenarios.iter().zip(&results) {
             observer.after_round(scenario, result);
         }
     }
 }
 
+/// A round of a duet.
+struct DuetRound<'a> {
+    index: u64,
+    /// Deadline of tick 0 of the subject that leads.
+    start: Instant,
+    half_period: Duration,
+    phase: Duration,
+    stop: &'a Arc<AtomicBool>,
+}
+
+impl DuetRound<'_> {
+    /// Measures one of the subjects. The one that does not lead starts half a period later.
+    fn measure(&self, scenario: &Scenario, leads: bool) -> Result<MeasuredRound, String> {
+        let offset = if leads { Duration::ZERO } else { self.half_period };
+        let request = RoundRequest {
+            scenario,
+            index: self.index,
+            slot: u64::from(!leads),
+            ticks: scenario.round_ticks,
+            phase: self.phase + offset,
+            start: Some(self.start + offset),
+            run_on: RUN_ON_TICKS,
+            stop: self.stop,
+            profiler: None,
+            late_watch: None,
+        };
+        request.measure()
+    }
+}
+
+/// Runs two measurements concurrently: the first on this thread, the second on a new one.
+fn measure_both<M>(
+    first: impl FnOnce() -> Result<M, String>,
+    second: impl FnOnce() -> Result<M, String> + Send,
+) -> Vec<Result<M, String>>
+where
+    M: Send,
+{
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().spawn_scoped(scope, second);
+        match thread.map_err(|e| format!("no thread for two at once: {e}")) {
+            Err(why) => vec![Err(why.clone()), Err(why)],
+            Ok(thread) => {
+                let result = first();
+                let other = thread.join().unwrap_or_else(|_| Err("its thread panicked".to_owned()));
+                vec![result, other]
+            }
+        }
+    })
+}
+
 /// Measures the share of the period for which a subject that runs alone keeps a CPU busy.
 ///
-/// Returns `None` if the platform does not report CPU time. A subject that almost never waits uses the
-/// whole CPU, even if a busy machine gives it less.
+/// Returns `None` if the platform does not report CPU time. A subject that almost never waits uses
+/// the whole CPU, even if a busy machine gives it less.
 pub fn busy_share(scenario: &Scenario, stop: &Arc<AtomicBool>) -> Result<Option<f64>, String> {
     let mut min_share: Option<f64> = None;
     for index in 0..SOLO_ROUNDS {
@@ -116,7 +142,7 @@ pub fn busy_share(scenario: &Scenario, stop: &Arc<AtomicBool>) -> Result<Option<
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measure::round::{Instance, MeasuredRound};
+    use crate::measure::round::Instance;
     use crate::scenario::{Length, ScenarioArgs, parse_subject};
 
     struct SeenRound {

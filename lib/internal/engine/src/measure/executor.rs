@@ -35,7 +35,8 @@ pub fn run_on_thread<S: Subject>(setup: RoundSetup) -> io::Result<RawRound> {
     run_recorded(setup, |setup| poll_until_ready(run_loop::<S>(setup)))
 }
 
-/// Polls a future until it is ready. The loops of controls block in their waits and do not use a waker.
+/// Polls a future until it is ready. The loops of controls block in their waits and do not use a
+/// waker.
 pub(super) fn poll_until_ready<T>(future: impl Future<Output = T>) -> T {
     let mut future = pin!(future);
     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
@@ -128,8 +129,8 @@ fn run_in_task(
 
 /// Checks that there is enough memory to start a thread.
 ///
-/// If the stack of a thread can be allocated but other data of the standard library cannot, the whole
-/// process is aborted.
+/// If the stack of a thread can be allocated but other data of the standard library cannot, the
+/// whole process is aborted.
 fn check_thread_memory() -> io::Result<()> {
     // Some allocators keep smaller blocks for the thread that has freed them.
     const STACK_AND_DATA_BYTES: usize = 40 << 20;
@@ -141,8 +142,8 @@ fn check_thread_memory() -> io::Result<()> {
 
 /// Starts and ends `count` concurrent threads to check that tokio can do so.
 ///
-/// If tokio cannot start all of its threads, it panics or waits forever. This runs before each round,
-/// since other processes may have used up a limit in the meantime.
+/// If tokio cannot start all of its threads, it panics or waits forever. This runs before each
+/// round, since other processes may have used up a limit in the meantime.
 fn check_threads_available(count: usize) -> io::Result<()> {
     let (gate, running) = (RwLock::new(()), AtomicUsize::new(0));
     let started = std::thread::scope(|scope| {
@@ -247,8 +248,9 @@ mod tests {
         for entry in subject::ALL.iter().filter(|e| subject::check_available(e.name).is_ok()) {
             // The first round does the allocations that a process does once.
             allocations(entry, 2);
-            // Set-up and tear-down are equal in both rounds, so a difference is due to the ticks. The
-            // measurement of costs varies with the number of threads of other tests, so try again.
+            // Set-up and tear-down are equal in both rounds, so a difference is due to the ticks.
+            // The measurement of costs varies with the number of threads of other tests, so try
+            // again.
             let is_equal = (0..20).any(|_| allocations(entry, 10) == allocations(entry, 500));
             assert!(is_equal, "{} allocates while it ticks", entry.name);
         }

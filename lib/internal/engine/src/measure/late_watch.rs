@@ -1,10 +1,11 @@
-//! Detection of late ticks during a round. A late tick can end the run, leave a mark in the kernel's
-//! trace, or be sent to another thread.
+//! Detection of late ticks during a round. A late tick can end the run, leave a mark in the
+//! kernel's trace, or be sent to another thread.
 //!
-//! A loop compares one count per tick, after its time stamp, with the count from which the tick would be
-//! late. These thresholds are on a line that is slightly early, by the error of the counter's rate, so
-//! that no late tick is missed. A tick that reaches its threshold is checked against the kernel's clock,
-//! which also updates the line. A loop without detection only checks whether it has one.
+//! A loop compares one count per tick, after its time stamp, with the count from which the tick
+//! would be late. These thresholds are on a line that is slightly early, by the error of the
+//! counter's rate, so that no late tick is missed. A tick that reaches its threshold is checked
+//! against the kernel's clock, which also updates the line. A loop without detection only checks
+//! whether it has one.
 
 use std::ops::Range;
 use std::sync::Arc;

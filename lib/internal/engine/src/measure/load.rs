@@ -1,8 +1,9 @@
 //! The loads of a plan.
 //!
 //! A load is started before the first round, paused except during the rounds of its scenarios, and
-//! ended after the last one. It is not started for each round, since the start of a command can take
-//! longer than a round. If the platform cannot pause it, it is ended after each round and restarted.
+//! ended after the last one. It is not started for each round, since the start of a command can
+//! take longer than a round. If the platform cannot pause it, it is ended after each round and
+//! restarted.
 
 use std::time::{Duration, Instant};
 

@@ -1,8 +1,8 @@
 //! A loop that records its ticks in a meter until it is stopped.
 //!
-//! `monitor` uses it for runs of days. Rounds would keep a sample per tick and miss the ticks between
-//! them. A meter records every tick of an endless grid in memory of fixed size. Another thread reads it
-//! like the meters of other programs.
+//! `monitor` uses it for runs of days. Rounds would keep a sample per tick and miss the ticks
+//! between them. A meter records every tick of an endless grid in memory of fixed size. Another
+//! thread reads it like the meters of other programs.
 
 use std::future::poll_fn;
 use std::io;
@@ -24,8 +24,8 @@ use crate::scenario::{Runtime, Scenario};
 use crate::subject::ticker::{Delivered, Schedule, Subject, Ticker};
 use crate::subject::{self, OnBusypoll, Visitor};
 
-/// Time from the start of the loop to the first deadline, which is sufficient to arm the timer and to
-/// fall asleep.
+/// Time from the start of the loop to the first deadline, which is sufficient to arm the timer and
+/// to fall asleep.
 const LEAD_TIME: Duration = Duration::from_millis(2);
 
 /// A metered loop on its own thread.
@@ -53,8 +53,8 @@ impl LoopThreads {
 }
 
 impl MeteredLoop {
-    /// Starts a loop, and returns when its ticker exists. Ticks with a lateness of at least `late_from` are
-    /// recorded individually.
+    /// Starts a loop, and returns when its ticker exists. Ticks with a lateness of at least
+    /// `late_from` are recorded individually.
     pub fn start(
         scenario: &Scenario,
         phase: Duration,

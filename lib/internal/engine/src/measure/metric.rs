@@ -12,8 +12,8 @@ use crate::program::Program;
 
 /// Minimum of the CPU time. A smaller one has no meaningful logarithm.
 const MIN_CPU_NS: u64 = 1_000;
-/// Maximum factor between the sample counts of a run and the first run. A larger difference means that the
-/// runs are not comparable.
+/// Maximum factor between the sample counts of a run and the first run. A larger difference means
+/// that the runs are not comparable.
 const MAX_COUNT_FACTOR: u64 = 2;
 const PERCENTILES: [(&str, f64); 4] = [("p50", 0.50), ("p90", 0.90), ("p95", 0.95), ("p99", 0.99)];
 
@@ -25,8 +25,8 @@ pub enum MetricSpec {
     MaxRss,
     /// Instructions executed in user mode.
     Instructions,
-    /// A metric that the program writes: its value, the median and the tail of its samples, or the given
-    /// percentile.
+    /// A metric that the program writes: its value, the median and the tail of its samples, or the
+    /// given percentile.
     Custom(String, Option<f64>),
 }
 
@@ -150,8 +150,8 @@ fn system_metric(spec: &MetricSpec, name: &str, unit: &str) -> ProgramMetric {
     }
 }
 
-/// Creates the metrics of a series of the program: the value of a single sample, the given percentile,
-/// or the median and the tail.
+/// Creates the metrics of a series of the program: the value of a single sample, the given
+/// percentile, or the median and the tail.
 fn custom_metrics(metric: &Metric, percentile: Option<f64>) -> Vec<ProgramMetric> {
     let (name, samples) = (&metric.name, metric.samples.count());
     let create = |name: String, percentile| ProgramMetric {
@@ -187,7 +187,8 @@ impl RunValues {
         Err(format!("instructions cannot be counted: {why}"))
     }
 
-    /// Checks that the peak memory is that of the program: a process inherits the peak of its parent.
+    /// Checks that the peak memory is that of the program: a process inherits the peak of its
+    /// parent.
     fn check_max_rss(&self) -> Result<(), String> {
         let inherited = os::inherited_rss();
         if self.usage.max_rss > inherited {
@@ -215,7 +216,8 @@ impl ProgramMetric {
     ///
     /// # Errors
     ///
-    /// Returns an error if the run does not have the metric, or is not comparable with the first run.
+    /// Returns an error if the run does not have the metric, or is not comparable with the first
+    /// run.
     pub fn value(&self, run: &RunValues) -> Result<f64, String> {
         let (name, percentile) = match &self.spec {
             MetricSpec::Wall => return Ok(run.wall.as_nanos().max(1) as f64),

@@ -53,7 +53,8 @@ pub fn turns(seed: u64, scenarios: &[Scenario]) -> impl Iterator<Item = Turn> {
         let mut order: Vec<usize> =
             (0..scenarios.len()).filter(|&i| index < scenarios[i].rounds()).collect();
         random.shuffle(&mut order);
-        // All subjects of a round share one draw, so that they start in the same phase of tokio's wheel.
+        // All subjects of a round share one draw, so that they start in the same phase of tokio's
+        // wheel.
         let draw = random.next_u64();
         (0..).zip(order).map(move |(slot, scenario)| Turn {
             index,
@@ -80,7 +81,7 @@ fn interleave_profiled_turns(
     })
 }
 
-/// Maps a draw of 64 bits to a phase between zero and the period, or [`MIN_PHASE_SPAN`] if that is
+/// Maps a draw of 64 bits to a phase between zero and the period, or `MIN_PHASE_SPAN` if that is
 /// longer.
 pub fn phase_from_draw(period: Duration, draw: u64) -> Duration {
     let span_ns = period.max(MIN_PHASE_SPAN).as_nanos() as u64;
@@ -156,6 +157,7 @@ struct ScenarioState {
 }
 
 /// Consequence of a round.
+#[allow(clippy::large_enum_variant, reason = "there is one value at a time")]
 enum RoundOutcome {
     /// The run ends.
     Stop,

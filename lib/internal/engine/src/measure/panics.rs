@@ -1,7 +1,7 @@
 //! Panics of runtimes, for example if a thread cannot be started or the driver fails unexpectedly.
 //!
-//! A panic ends its round or probe, but not the run. Its text becomes the reason of the failure and is
-//! not printed to standard error.
+//! A panic ends its round or probe, but not the run. Its text becomes the reason of the failure and
+//! is not printed to standard error.
 
 use std::any::Any;
 use std::cell::Cell;

@@ -31,8 +31,8 @@ pub struct MeasuredProgram {
     pub diagnosis: Option<RoundDiagnosis>,
 }
 
-/// Measures a round of a program. `profiled` contains the profiler and the index of the round, if it is
-/// profiled.
+/// Measures a round of a program. `profiled` contains the profiler and the index of the round, if
+/// it is profiled.
 ///
 /// # Errors
 ///
@@ -127,8 +127,8 @@ pub struct StartupCosts(BTreeMap<usize, Option<TreeUsage>>);
 impl StartupCosts {
     /// Runs each program of a plan for a single tick.
     ///
-    /// This runs before the first round, so that programs that cannot be started are rejected before
-    /// anything is measured. Other failures are reported by the round in which they occur.
+    /// This runs before the first round, so that programs that cannot be started are rejected
+    /// before anything is measured. Other failures are reported by the round in which they occur.
     ///
     /// # Errors
     ///
@@ -161,8 +161,8 @@ impl StartupCosts {
 
     /// Subtracts the CPU time of the start from the cost of a round.
     ///
-    /// If the start is most of the CPU time, the remainder is unknown. Context switches are unchanged,
-    /// since those of a start cannot be distinguished from those of a busy machine.
+    /// If the start is most of the CPU time, the remainder is unknown. Context switches are
+    /// unchanged, since those of a start cannot be distinguished from those of a busy machine.
     pub fn subtract_startup(&self, scenario: usize, cost: Cost) -> Cost {
         let Some(startup) = self.0.get(&scenario) else { return cost };
         let remainder = |startup: TreeUsage| {

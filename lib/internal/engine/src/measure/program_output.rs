@@ -14,15 +14,16 @@ use crate::measure::child::{self, RunFailure, RunRequest};
 use crate::program::Program;
 use cli::units;
 
-/// Maximum length of a line of a series: a sign and 19 digits, two numbers of 20 digits, separators.
+/// Maximum length of a line of a series: a sign and 19 digits, two numbers of 20 digits,
+/// separators.
 const MAX_LINE_BYTES: u64 = 64;
 /// Maximum size of a tick of a report, in a round of its own with a summary.
 const MAX_TICK_BYTES: u64 = 4 << 10;
 /// Maximum size of the rest of either file: header, host, histogram.
 const MAX_OTHER_BYTES: u64 = 1 << 20;
 
-/// Maximum size of a file with metrics, which has tens of millions of samples. It is read in bounded
-/// memory.
+/// Maximum size of a file with metrics, which has tens of millions of samples. It is read in
+/// bounded memory.
 const MAX_METRICS_BYTES: u64 = 1 << 30;
 
 /// Output of a round of a program.

@@ -189,8 +189,8 @@ impl<'a, 'b> ReportBuilder<'a, 'b> {
             .collect()
     }
 
-    /// Judges the fitness of the machine by the measured rounds, since the report may not contain their
-    /// samples.
+    /// Judges the fitness of the machine by the measured rounds, since the report may not contain
+    /// their samples.
     fn fitness(&self, subjects: &[Subject]) -> Option<Fitness> {
         let mut tally = Tally::default();
         // Disturbances by a load of the plan are not caused by the machine.
@@ -206,8 +206,8 @@ impl<'a, 'b> ReportBuilder<'a, 'b> {
     }
 }
 
-/// Returns whether osjitter takes the time stamps of the wake-ups. Programs take their own, and scripts have
-/// none.
+/// Returns whether osjitter takes the time stamps of the wake-ups. Programs take their own, and
+/// scripts have none.
 fn is_stamped(scenario: &Scenario) -> bool {
     scenario.subject.as_builtin().is_some_and(|entry| entry.runtime_kind != RuntimeKind::Script)
 }
@@ -221,8 +221,8 @@ const MAX_KEPT_ROUNDS: usize = MAX_ROUNDS_WITHOUT_SAMPLES as usize;
 
 /// The rounds of a scenario.
 ///
-/// A long run without samples keeps a random sample of the rounds and a pool of all of them, so its memory
-/// does not grow with the length of the run.
+/// A long run without samples keeps a random sample of the rounds and a pool of all of them, so its
+/// memory does not grow with the length of the run.
 struct ScenarioRounds {
     kept: Vec<MeasuredRound>,
     /// Pool of all rounds, if not all of them are kept.
@@ -345,8 +345,8 @@ fn share_of_cost(round: &MeasuredRound, total: Option<u64>) -> Option<u64> {
     total.map(|total| total / (round.instances.len() as u64).max(1))
 }
 
-/// Returns the costs of an instance, scaled from the ticks that ran, including the warm-up, to the recorded
-/// ticks.
+/// Returns the costs of an instance, scaled from the ticks that ran, including the warm-up, to the
+/// recorded ticks.
 fn instance_cost(round: &MeasuredRound, instance: &Instance) -> RoundCost {
     let scale = |total: Option<u64>| {
         let scaled =

@@ -1,7 +1,7 @@
 //! A round: its request, its measurement and its result.
 //!
-//! During a round only the subject runs. Everything else, including conversion and progress, happens
-//! between rounds.
+//! During a round only the subject runs. Everything else, including conversion and progress,
+//! happens between rounds.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -47,8 +47,8 @@ pub struct MeasuredRound {
     pub clock: Option<RoundClock>,
     /// Whether the round was stopped before its last tick.
     pub stopped: bool,
-    /// Diagnosis of late ticks, if the round was profiled. A profiled round is excluded from all other
-    /// results.
+    /// Diagnosis of late ticks, if the round was profiled. A profiled round is excluded from all
+    /// other results.
     pub diagnosis: Option<RoundDiagnosis>,
 }
 
@@ -85,8 +85,8 @@ pub struct RoundRequest<'a> {
     pub start: Option<Instant>,
     /// Ticks to run after the last recorded one.
     pub run_on: u64,
-    /// Flag that stops the round at the current tick. It is the only state that a round shares with other
-    /// threads.
+    /// Flag that stops the round at the current tick. It is the only state that a round shares with
+    /// other threads.
     pub stop: &'a Arc<AtomicBool>,
     /// Profiler, if the round is profiled.
     pub profiler: Option<&'a Profiler>,
@@ -290,7 +290,8 @@ impl RoundRequest<'_> {
 /// Maximum difference between the counter and the kernel's clock over a round, in addition to
 /// [`MAX_CLOCK_DRIFT`]. Delayed readings cause smaller differences.
 const MAX_CLOCK_STEP: Duration = Duration::from_millis(20);
-/// Maximum difference as a share of the length of a round, which is more than the error of any rate.
+/// Maximum difference as a share of the length of a round, which is more than the error of any
+/// rate.
 const MAX_CLOCK_DRIFT: f64 = 0.02;
 
 /// Checks that the kernel's clock did not jump during a round, since its lateness would include the

@@ -18,8 +18,8 @@ impl LoadCpuTime {
 
 /// Spawns the tasks on the current runtime. They end with the runtime.
 ///
-/// Each task occupies its worker and then yields to all ready tasks, like a task that always has work.
-/// A tick that becomes due in the meantime waits until all of them have run.
+/// Each task occupies its worker and then yields to all ready tasks, like a task that always has
+/// work. A tick that becomes due in the meantime waits until all of them have run.
 pub fn spawn_load(tasks: TaskLoad, cpu_time: &LoadCpuTime) {
     for _ in 0..tasks.count {
         let cpu_time = cpu_time.clone();

@@ -26,8 +26,8 @@ use crate::measure::why::{
 use crate::scenario::Runtime;
 use crate::subject::ticker::{Delivered, Schedule, Subject, Ticker, WaitKind};
 
-/// Time from the start of the loop to the first deadline, before the random phase. It is sufficient to
-/// arm the timer and to fall asleep.
+/// Time from the start of the loop to the first deadline, before the random phase. It is sufficient
+/// to arm the timer and to fall asleep.
 const LEAD_TIME: Duration = Duration::from_millis(2);
 /// Additional lead time per instance, whose creation needs a system call or two.
 const LEAD_TIME_PER_INSTANCE: Duration = Duration::from_micros(20);
@@ -75,6 +75,10 @@ pub struct Recording {
 }
 
 impl Recording {
+    fn new(start: Instant, recorder: Recorder) -> Self {
+        Self { start, recorder, stopped: false, threads: Vec::new() }
+    }
+
     /// Returns the wake-ups with their threads.
     pub fn thread_wakeups(&self) -> InstanceWakeups {
         let samples = self.recorder.samples().iter().zip(&self.threads);
@@ -108,7 +112,8 @@ pub async fn run_loop<S: Subject>(setup: RoundSetup) -> io::Result<RawRound> {
     Ok(round.finish(recordings))
 }
 
-/// A boxed future to spawn on tokio, whose code is otherwise compiled for each of hundreds of types.
+/// A boxed future to spawn on tokio, whose code is otherwise compiled for each of hundreds of
+/// types.
 ///
 /// The indirect call of a poll showed no measurable difference in paired runs.
 pub type BoxedTask<T> = Pin<Box<dyn Future<Output = T> + Send>>;
@@ -179,24 +184,16 @@ impl RunningRound {
         };
         UNPARK_COUNT.set(None);
         let parks = ParkDetection::new(S::WAIT_KIND, tokio::runtime::Handle::try_current().is_ok());
-        let loops =
-            schedules.iter().zip(tickers).zip(recorders).map(|((schedule, ticker), recorder)| {
-                let recording = Recording {
-                    start: schedule.start,
-                    recorder,
-                    stopped: false,
-                    threads: Vec::new(),
-                };
-                let hooks = LoopHooks {
-                    notes: profiler
-                        .as_ref()
-                        .map(|_| WakeupNotes::with_capacity(last_tick + 1, parks)),
-                    late_watch: late_watch
-                        .as_ref()
-                        .map(|watch| watch.loop_watch(*schedule, &start_anchor)),
-                };
-                tick(ticker, recording, settings, Arc::clone(&stop), hooks)
-            });
+        let has_notes = profiler.is_some();
+        let mut loops = Vec::with_capacity(schedules.len());
+        for ((schedule, ticker), recorder) in schedules.iter().zip(tickers).zip(recorders) {
+            let notes = has_notes.then(|| WakeupNotes::with_capacity(last_tick + 1, parks));
+            let late_watch =
+                late_watch.as_ref().map(|watch| watch.loop_watch(*schedule, &start_anchor));
+            let hooks = LoopHooks { notes, late_watch };
+            let recording = Recording::new(schedule.start, recorder);
+            loops.push(tick(ticker, recording, settings, Arc::clone(&stop), hooks));
+        }
         let running = Self {
             cost_meter,
             start_anchor,
@@ -206,7 +203,7 @@ impl RunningRound {
             wait_kind: S::WAIT_KIND,
             long_wait: settings.long_wait,
         };
-        Ok((running, loops.collect()))
+        Ok((running, loops))
     }
 
     /// Ends the round.
@@ -238,8 +235,8 @@ struct LoopSettings {
 
 /// Optional work of a loop at each tick.
 ///
-/// These are fields and not type parameters, so that each loop is compiled once and not for all four
-/// combinations.
+/// These are fields and not type parameters, so that each loop is compiled once and not for all
+/// four combinations.
 struct LoopHooks {
     /// Recorder for the diagnosis.
     notes: Option<WakeupNotes>,

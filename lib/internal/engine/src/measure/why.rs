@@ -1,11 +1,13 @@
 //! Diagnosis of late ticks in profiled rounds.
 //!
 //! A profiled round records the statistics of its threads at each park, and their context switches.
-//! After the round, the lateness of each tick is attributed to causes. A park costs a reading of the
-//! statistics, between a tick and the following sleep. Nothing is read between a wake-up and its time
-//! stamp. In other rounds, the hooks are not installed and the loop has two comparisons per tick.
+//! After the round, the lateness of each tick is attributed to causes. A park costs a reading of
+//! the statistics, between a tick and the following sleep. Nothing is read between a wake-up and
+//! its time stamp. In other rounds, the hooks are not installed and the loop has two comparisons
+//! per tick.
 
 mod availability;
+mod cpu_records;
 pub mod external_program;
 mod kernel_clock;
 mod occupants;

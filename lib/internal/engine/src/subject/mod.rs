@@ -94,7 +94,7 @@ subjects! {
     "tokio-busy", Tokio busy_tokio::Yielding, false,
         "tokio that never parks: a task that yields until the clock has reached the deadline";
     "tokio-busy-interval", Tokio busy_tokio::IntervalWithYieldingTask, false,
-        "tokio::time::Interval beside a task that only yields: no park, but the wheel's milliseconds";
+        "tokio::time::Interval on a runtime with a task that only yields: no park, but the wheel's milliseconds";
     "busypoll-interval", Busypoll busypoll_interval::Interval<busypoll_interval::Spinning>, false,
         "the interval of busypoll, our runtime that does not park, spinning";
     "busypoll-parked", Busypoll busypoll_interval::Interval<busypoll_interval::Parked>, false,

@@ -22,10 +22,10 @@
 //!
 //! | Key | Meaning |
 //! |---|---|
-//! | `lateness_ns` | required: a list that repeats over the ticks of all rounds, or a list per round |
+//! | `lateness_ns` | required: a list that repeats over all ticks, or a list per round |
 //! | `skipped` | indices of recorded ticks, from 0, that no round delivers |
 //! | `coalesced` | indices of ticks that share the wake-up of the next tick, in every round |
-//! | `until_unpark_ns` | a list like the first form of `lateness_ns`; null is a tick without a park |
+//! | `until_unpark_ns` | a list that repeats over all ticks; null is a tick without a park |
 //! | `cpu_ns_per_tick`, `switches_per_tick` | costs per tick; unknown if missing |
 //! | `steal_ns`, `run_queue_ns` | costs per round; unknown if missing |
 //! | `fail` | the round that cannot be measured, and the reason |

@@ -55,7 +55,7 @@ impl RingSleeper {
         if ring < 0 {
             return Err(explain_error(&io::Error::last_os_error()));
         }
-        // SAFETY: the call has just made this descriptor, which nobody else has.
+        // SAFETY: the call has just made this descriptor, which nothing else owns.
         let ring = unsafe { File::from_raw_fd(ring as libc::c_int) };
         let (instant, kernel_ns) = monotonic_pair()?;
         let sleeper = Self { ring, instant, kernel_ns };

@@ -72,7 +72,7 @@ pub(super) fn open(
         )
     };
     let fd = i32::try_from(fd).ok().filter(|&fd| fd >= 0).ok_or_else(io::Error::last_os_error)?;
-    // SAFETY: the descriptor was just made for us, and nobody else owns it.
+    // SAFETY: the descriptor was just made here, and nothing else owns it.
     Ok(unsafe { File::from_raw_fd(fd) })
 }
 

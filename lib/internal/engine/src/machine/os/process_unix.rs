@@ -98,18 +98,7 @@ impl ProcessTree {
     pub fn end(&self, timeout: Duration) -> io::Result<ProcessTreeExit> {
         let started = Instant::now();
         loop {
-            let mut remaining = Vec::new();
-            if !self.reaped().is_complete {
-                // Kill each process as soon as it is found: a moment later it could have started
-                // another one and exited.
-                remaining.extend(self.remaining()?.inspect(|child| {
-                    // A process keeps its id until it is reaped, so this cannot hit another one.
-                    kill(child.id);
-                    if child.group == child.id {
-                        kill(-child.id);
-                    }
-                }));
-            }
+            let remaining = self.kill_remaining()?;
             let mut reaped = self.reaped();
             for child in &remaining {
                 let status = reap(child.id, &mut reaped.usage);
@@ -142,6 +131,25 @@ impl ProcessTree {
         }
     }
 
+    /// Kills the remaining processes and returns them.
+    fn kill_remaining(&self) -> io::Result<Vec<Child>> {
+        let mut killed = Vec::new();
+        if self.reaped().is_complete {
+            return Ok(killed);
+        }
+        // Kill each process as soon as it is found: a moment later it could have started another
+        // one and exited.
+        for child in self.remaining()? {
+            // A process keeps its id until it is reaped, so this cannot hit another one.
+            kill(child.id);
+            if child.group == child.id {
+                kill(-child.id);
+            }
+            killed.push(child);
+        }
+        Ok(killed)
+    }
+
     fn reaped(&self) -> MutexGuard<'_, Reaped> {
         self.reaped.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -166,7 +174,7 @@ impl ProcessTree {
     /// Returns the leader as long as its group has a member.
     #[cfg(not(target_os = "linux"))]
     fn remaining(&self) -> io::Result<impl Iterator<Item = Child>> {
-        // SAFETY: the signal 0 is sent to nobody; the call only reports whether there is such a
+        // SAFETY: the signal 0 is not delivered; the call only reports whether there is such a
         // group.
         let has_member =
             unsafe { libc::kill(-self.leader, 0) } == 0 || self.reaped().status.is_none();

@@ -37,7 +37,7 @@ impl ProcessTree {
         if job.is_null() {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: the handle is valid, and nobody else owns it.
+        // SAFETY: the handle is valid, and nothing else owns it.
         let job = unsafe { OwnedHandle::from_raw_handle(job) };
         let mut limits = JOBOBJECT_EXTENDED_LIMIT_INFORMATION::default();
         limits.BasicLimitInformation.LimitFlags = JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE;

@@ -2,7 +2,7 @@
 //! `perf_event_open`.
 
 use std::collections::HashMap;
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
@@ -122,15 +122,11 @@ impl Cpu {
         filters: &[Option<CString>],
     ) -> io::Result<Self> {
         let number = i32::try_from(cpu).unwrap_or(i32::MAX);
-        let attributes = || Attributes {
-            sample_type: perf::SAMPLE_TID | perf::SAMPLE_TIME | perf::SAMPLE_CPU | SAMPLE_RAW,
-            flags: perf::DISABLED | perf::SAMPLE_ID_ALL,
-            ..Attributes::default()
-        };
         // This event records the start, end and name of threads. All others write into its ring.
-        let (kind, config, flags) = (perf::SOFTWARE, perf::DUMMY, attributes().flags | COMM | TASK);
+        let attributes = common_attributes();
+        let (kind, config, flags) = (perf::SOFTWARE, perf::DUMMY, attributes.flags | COMM | TASK);
         let ring = Ring::map(
-            perf::open(Attributes { kind, config, flags, ..attributes() }, -1, number)?,
+            perf::open(Attributes { kind, config, flags, ..attributes }, -1, number)?,
             &RING_PAGES,
         )?;
         let mut events = Vec::new();
@@ -140,29 +136,43 @@ impl Cpu {
             .zip(TRACEPOINTS)
             .filter(|(_, (path, _))| scope.includes(path));
         for ((layout, filter), _) in recorded {
-            let attributes = Attributes {
-                kind: TRACEPOINT,
-                config: layout.id,
-                sample_period: 1,
-                ..attributes()
-            };
-            let event = perf::open(attributes, -1, number)?;
-            // SAFETY: both descriptors are open as long as their files; the request takes a number.
-            let result = unsafe {
-                libc::ioctl(event.as_raw_fd(), IOC_SET_OUTPUT as _, ring.event.as_raw_fd())
-            };
-            if result != 0 {
-                return Err(io::Error::last_os_error());
-            }
-            if let Some(filter) = filter {
-                // SAFETY: the descriptor is open; the string ends in a zero byte and is only read.
-                // Without the filter there are more records, so that a refusal does no harm.
-                unsafe { libc::ioctl(event.as_raw_fd(), IOC_SET_FILTER as _, filter.as_ptr()) };
-            }
-            events.push(event);
+            events.push(open_tracepoint(number, layout, filter.as_deref(), &ring)?);
         }
         Ok(Self { ring, reader: TraceReader::default(), events })
     }
+}
+
+/// Returns the attributes that all events share.
+fn common_attributes() -> Attributes {
+    Attributes {
+        sample_type: perf::SAMPLE_TID | perf::SAMPLE_TIME | perf::SAMPLE_CPU | SAMPLE_RAW,
+        flags: perf::DISABLED | perf::SAMPLE_ID_ALL,
+        ..Attributes::default()
+    }
+}
+
+/// Opens the event of a tracepoint on a CPU, whose records go to `ring`.
+fn open_tracepoint(
+    cpu: libc::c_int,
+    layout: &TracepointLayout,
+    filter: Option<&CStr>,
+    ring: &Ring,
+) -> io::Result<File> {
+    let attributes =
+        Attributes { kind: TRACEPOINT, config: layout.id, sample_period: 1, ..common_attributes() };
+    let event = perf::open(attributes, -1, cpu)?;
+    // SAFETY: both descriptors are open as long as their files; the request takes a number.
+    let result =
+        unsafe { libc::ioctl(event.as_raw_fd(), IOC_SET_OUTPUT as _, ring.event.as_raw_fd()) };
+    if result != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    if let Some(filter) = filter {
+        // SAFETY: the descriptor is open; the string ends in a zero byte and is only read. Without
+        // the filter there are more records, so that a refusal does no harm.
+        unsafe { libc::ioctl(event.as_raw_fd(), IOC_SET_FILTER as _, filter.as_ptr()) };
+    }
+    Ok(event)
 }
 
 /// Returns the filters that the kernel applies. They exclude system calls that wait for no timer,

@@ -1,30 +1,30 @@
 //! Diagnosis of a user's program from outside.
 //!
-//! The kernel records the switches of the program's threads. They are compared with the times that the
-//! program writes.
+//! The kernel records the switches of the program's threads. They are compared with the times that
+//! the program writes.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use files::report::why::{Evidence, Tier};
+use files::report::why::Evidence;
 use files::why::external_process::{self, Watched};
-use files::why::pool::ProfiledRound;
+use files::why::pool::{ProfiledRound, ProfiledTick};
 use files::why::{self, RoundConditions, Standstill, Switch, Thread};
 use jitterstat::sample::Grid;
 use jitterstat::series;
 
 use crate::machine::os::{self, DrainedSwitches, NotAvailable, SwitchRing};
 use crate::measure::program_output::ProgramRound;
-use crate::measure::why::availability::Availability;
+use crate::measure::why::cpu_records::{CpuRecords, UsableRecords};
 use crate::measure::why::kernel_clock::KernelClock;
-use crate::measure::why::occupants::{ThreadNames, drain_occupants, mark_occupied};
+use crate::measure::why::occupants::{ThreadNames, mark_occupied};
 use crate::measure::why::profiler::Profiler;
 use crate::measure::why::round_diagnosis::{MAX_PATH_NS, RoundDiagnosis};
 use crate::measure::why::tick_attribution::{IndexedTick, RoundEvidence, ThreadChains};
 use crate::measure::why::witness::Witnesses;
 
-/// Minimum share of the ticks that can be assigned to a running thread. With fewer, the times of the
-/// program are wrong.
+/// Minimum share of the ticks that can be assigned to a running thread. With fewer, the times of
+/// the program are wrong.
 const MIN_PLACED: f64 = 0.9;
 
 /// Recorder of the next program that the calling thread starts.
@@ -42,9 +42,9 @@ pub struct FinishedProgram<'a> {
     pub grid: Grid,
     /// Name of the program.
     pub name: &'a str,
-    /// Series, start and length of the run. They come from one source, since the times of the series
-    /// are checked against the other two, and two readings of the start can be far apart on a busy
-    /// machine.
+    /// Series, start and length of the run. They come from one source, since the times of the
+    /// series are checked against the other two, and two readings of the start can be far apart on
+    /// a busy machine.
     pub output: &'a ProgramRound,
     pub steal_ns: Option<u64>,
 }
@@ -60,8 +60,8 @@ impl<'a> ProgramProfiler<'a> {
         Self { profiler, rings, witnesses }
     }
 
-    /// Attributes the lateness of every tick of the round to its causes, as far as they are visible from
-    /// outside.
+    /// Attributes the lateness of every tick of the round to its causes, as far as they are visible
+    /// from outside.
     ///
     /// # Errors
     ///
@@ -90,68 +90,48 @@ impl<'a> ProgramProfiler<'a> {
             KernelClock::new(round.output.started).ok_or("the kernel's clock cannot be read")?;
         let watched = watched_threads(drained, &clock);
         let ids: Vec<Option<u32>> = watched.iter().map(|thread| Some(thread.id)).collect();
-        let wakeups = self.profiler.chains.drain(&ids, &clock);
+        let mut records = CpuRecords::drain(self.profiler, &ids, &clock);
         let times = tick_times(round, &clock)?;
-        let occupants = drain_occupants(&self.profiler.cpus, &clock);
         let waited_ns = round.output.series.waited_ns.as_deref();
-        let availability = Availability {
-            stats: Ok(()),
-            switches: Ok(()),
-            occupants: occupants
-                .as_ref()
-                .map(drop)
-                .map_err(|reason| explain_missing_occupants(reason, waited_ns.is_some())),
-            wakeups: wakeups.as_ref().map(drop).map_err(Clone::clone),
-        };
-        let (tier, occupants) = (availability.tier(), occupants.ok());
-        let wakeups = wakeups.ok().filter(|_| tier == Some(Tier::B2));
+        if waited_ns.is_none() {
+            records.occupants = records.occupants.map_err(|reason| explain_unknown_waits(&reason));
+        }
+        let availability = records.availability(Ok(()), Ok(()));
+        let tier = availability.tier();
+        let records = records.usable(tier);
 
-        let seen = external_process::reconstruct(&times, waited_ns, &watched, occupants.as_ref(), MAX_PATH_NS);
+        let occupants = records.occupants.as_ref();
+        let seen = external_process::reconstruct(&times, waited_ns, &watched, occupants, MAX_PATH_NS);
         if (seen.placed as f64) < MIN_PLACED * times.len() as f64 {
             return Err(
                 "none of its threads was seen to run at the times that it writes".to_owned()
             );
         }
         let has_witnesses = standstills.is_some();
-        let standstills = mark_occupied(standstills.unwrap_or_default(), occupants.as_ref());
-        let steal_ns = round.steal_ns.unwrap_or(0);
-        let conditions = RoundConditions { path_ns: seen.way_ns, steal_ns, standstills, ..RoundConditions::default() };
-        let unstamped = without_unparks(&seen.threads);
-        let known_evidence = RoundEvidence {
-            threads: &seen.threads,
-            conditions: &conditions,
-            occupants: occupants.as_ref(),
-            chains: wakeups.as_deref().map(|wakeups| ThreadChains { threads: &unstamped, wakeups }),
+        let conditions = RoundConditions {
+            path_ns: seen.way_ns,
+            steal_ns: round.steal_ns.unwrap_or(0),
+            standstills: mark_occupied(standstills.unwrap_or_default(), occupants),
+            ..RoundConditions::default()
         };
-        let indexed = |(index, tick): (u64, &why::Tick)| IndexedTick { index, tick: *tick };
-        let ticks: Vec<IndexedTick> =
-            (round.grid.first_tick..).zip(&seen.ticks).map(indexed).collect();
         let mut names = thread_names(round.name, &watched, drained);
-        let attributed = known_evidence.attribute(0, &ticks, &mut names);
-
-        let mut running: Vec<usize> = seen.ticks.iter().map(|tick| tick.thread).collect();
-        running.sort_unstable();
-        running.dedup();
+        let ticks =
+            attribute_ticks(round.grid.first_tick, &seen, &conditions, &records, &mut names);
+        let running = running_threads(&seen);
         let evidence = Evidence {
             steal_ns: round.steal_ns,
             standstill_ns: has_witnesses.then(|| conditions.standstill_ns()),
             threads: running.len() as u64,
             ..Evidence::default()
         };
-        let profiled = ProfiledRound {
-            index: round.index,
-            ticks: attributed,
-            tier,
-            known: why::MeasurableParts::default(),
-            evidence,
-            ..ProfiledRound::default()
-        };
+        let known = why::MeasurableParts::default();
+        let index = round.index;
         let threads = running.into_iter().filter_map(|i| seen.threads.get(i).cloned()).collect();
         Ok(RoundDiagnosis {
-            round: profiled,
+            round: ProfiledRound { index, ticks, tier, known, evidence, ..ProfiledRound::default() },
             missing: availability.missing(),
             threads,
-            occupants: occupants.unwrap_or_default(),
+            occupants: records.occupants.unwrap_or_default(),
         })
     }
 }
@@ -178,7 +158,8 @@ fn watched_threads(drained: &[DrainedSwitches], clock: &KernelClock) -> Vec<Watc
     by_thread.into_iter().map(sort).collect()
 }
 
-/// Returns the deadline and the wake-up of each tick, in nanoseconds after the start of the program.
+/// Returns the deadline and the wake-up of each tick, in nanoseconds after the start of the
+/// program.
 ///
 /// # Errors
 ///
@@ -205,14 +186,42 @@ fn tick_times(round: &FinishedProgram<'_>, clock: &KernelClock) -> Result<Vec<(i
 }
 
 /// Adds the consequence to the reason why the occupants of the CPUs are not known.
-fn explain_missing_occupants(reason: &str, has_waiting_times: bool) -> String {
-    match has_waiting_times {
-        true => reason.to_owned(),
-        false => format!(
-            "{reason}. Without it, or the time that the program says its thread waited, waiting for a CPU cannot be told \
-             from what is below the thread"
-        ),
-    }
+fn explain_unknown_waits(reason: &str) -> String {
+    format!(
+        "{reason}. Without it, or the time that the program says its thread waited, waiting for a CPU cannot be told \
+         from what is below the thread"
+    )
+}
+
+/// Attributes the lateness of the ticks, the first of which has the index `first_tick`.
+fn attribute_ticks(
+    first_tick: u64,
+    seen: &external_process::ReconstructedRound,
+    conditions: &RoundConditions,
+    records: &UsableRecords,
+    names: &mut ThreadNames,
+) -> Vec<ProfiledTick> {
+    let unstamped = without_unparks(&seen.threads);
+    let wakeups = records.wakeups.as_deref();
+    let evidence = RoundEvidence {
+        threads: &seen.threads,
+        conditions,
+        occupants: records.occupants.as_ref(),
+        chains: wakeups.map(|wakeups| ThreadChains { threads: &unstamped, wakeups }),
+    };
+    let ticks: Vec<IndexedTick> = (first_tick..)
+        .zip(&seen.ticks)
+        .map(|(index, tick)| IndexedTick { index, tick: *tick })
+        .collect();
+    evidence.attribute(0, &ticks, names)
+}
+
+/// Returns the indices of the threads that ran ticks, in order.
+fn running_threads(seen: &external_process::ReconstructedRound) -> Vec<usize> {
+    let mut threads: Vec<usize> = seen.ticks.iter().map(|tick| tick.thread).collect();
+    threads.sort_unstable();
+    threads.dedup();
+    threads
 }
 
 /// Returns the names of the program's threads.
@@ -222,8 +231,8 @@ fn thread_names(program: &str, watched: &[Watched], drained: &[DrainedSwitches])
     ThreadNames::new(threads.chain(named))
 }
 
-/// Removes the ends of the parks, which are estimates: the runtime of a program cannot be observed from
-/// outside.
+/// Removes the ends of the parks, which are estimates: the runtime of a program cannot be observed
+/// from outside.
 fn without_unparks(threads: &[Thread]) -> Vec<Thread> {
     let mut threads = threads.to_vec();
     let cycles = threads.iter_mut().flat_map(|thread| &mut thread.cycles);

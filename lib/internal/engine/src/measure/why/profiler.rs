@@ -243,7 +243,8 @@ impl ParkDetection {
     }
 }
 
-/// Recorder of a loop: the thread of each wake-up, and the parks that no hook of the runtime reports.
+/// Recorder of a loop: the thread of each wake-up, and the parks that no hook of the runtime
+/// reports.
 #[derive(Debug)]
 pub struct WakeupNotes {
     parks: ParkDetection,

@@ -3,16 +3,16 @@
 use std::time::Instant;
 
 use files::report::why::{Evidence, Missing, Tier};
-use files::why::pool::AskedRound;
+use files::why::pool::{AskedRound, AskedTick};
 use files::why::{Cycle, Facts, Switch, Thread, Tick};
 use jitterstat::sample::Grid;
 use jitterstat::stats::quantile::nearest_rank;
 use tach::Conversion;
 
 use crate::machine::os::{self, NotAvailable};
-use crate::measure::why::availability::Availability;
+use crate::measure::why::cpu_records::{CpuRecords, UsableRecords};
 use crate::measure::why::kernel_clock::{KernelClock, ns_after};
-use crate::measure::why::occupants::{Occupants, ThreadNames, drain_occupants, mark_occupied};
+use crate::measure::why::occupants::{Occupants, ThreadNames, mark_occupied};
 use crate::measure::why::profiler::{Profiler, RoundProfiler, ThreadLog};
 use crate::measure::why::tick_attribution::{IndexedTick, RoundEvidence, ThreadChains};
 use crate::subject::ticker::WaitKind;
@@ -65,7 +65,8 @@ pub struct RoundDiagnosis {
     pub round: AskedRound,
     /// The lowest tier whose evidence was not available.
     pub missing: Option<Missing>,
-    /// The threads that ran the ticks. Times count from the start of the grid of the first instance.
+    /// The threads that ran the ticks. Times count from the start of the grid of the first
+    /// instance.
     pub threads: Vec<Thread>,
     /// The threads that ran on each CPU; empty if they were not recorded.
     pub occupants: Occupants,
@@ -93,49 +94,25 @@ pub fn diagnose(
         return RoundDiagnosis::unavailable(round.index, reason);
     };
     let clock = KernelClock::new(origin);
-    let slack_ns = logs.iter().map(|log| log.slack_ns).max().flatten();
     let collected = CollectedThreads::new(logs, round, origin, clock.as_ref());
-    let (occupants, wakeups) = match &clock {
-        Some(clock) => {
-            (drain_occupants(&profiler.cpus, clock), profiler.chains.drain(&collected.ids, clock))
-        }
-        None => (Err(NO_CLOCK.to_owned()), Err(NO_CLOCK.to_owned())),
+    let records = match &clock {
+        Some(clock) => CpuRecords::drain(profiler, &collected.ids, clock),
+        None => CpuRecords::unavailable(NO_CLOCK),
     };
-    let availability = Availability {
-        stats: collected.stats,
-        switches: collected.switches,
-        occupants: occupants.as_ref().map(drop).map_err(Clone::clone),
-        wakeups: wakeups.as_ref().map(drop).map_err(Clone::clone),
-    };
-    let (tier, occupants) = (availability.tier(), occupants.ok());
-    let wakeups = wakeups.ok().filter(|_| tier == Some(Tier::B2));
+    let availability = records.availability(collected.stats.clone(), collected.switches.clone());
+    let tier = availability.tier();
+    let records = records.usable(tier);
 
     let ticks: Vec<Vec<IndexedTick>> =
         round.instances.iter().map(|instance| recorded_ticks(instance, round, origin)).collect();
-    let threads = collected.threads;
-    let mut conditions =
-        round_conditions(profiler, round, &ticks, &threads, slack_ns, clock.as_ref());
-    let mut evidence = Evidence { steal_ns: round.steal_ns, ..collected.evidence };
-    if !profiler.quotas.is_empty() {
-        evidence.throttled_periods = collected.throttled_periods;
-    }
+    let mut conditions = round_conditions(profiler, round, &ticks, &collected, clock.as_ref());
+    let mut evidence = collected.evidence(profiler, round);
     if let Some(standstills) = recorder.take_standstills(origin) {
-        conditions.standstills = mark_occupied(standstills, occupants.as_ref());
+        conditions.standstills = mark_occupied(standstills, records.occupants.as_ref());
         evidence.standstill_ns = Some(conditions.standstill_ns());
     }
-
-    let chains = wakeups.as_deref().map(|wakeups| ThreadChains { threads: &threads, wakeups });
-    let known_evidence = RoundEvidence {
-        threads: &threads,
-        conditions: &conditions,
-        occupants: occupants.as_ref(),
-        chains,
-    };
-    let mut names = ThreadNames::default();
-    let attributed = (0..)
-        .zip(&ticks)
-        .flat_map(|(instance, ticks)| known_evidence.attribute(instance, ticks, &mut names))
-        .collect();
+    let threads = collected.threads;
+    let attributed = attribute_ticks(&ticks, &threads, &conditions, &records);
     let round = AskedRound {
         index: round.index,
         ticks: attributed,
@@ -148,8 +125,29 @@ pub fn diagnose(
         round,
         missing: availability.missing(),
         threads,
-        occupants: occupants.unwrap_or_default(),
+        occupants: records.occupants.unwrap_or_default(),
     }
+}
+
+/// Attributes the lateness of the ticks of all instances.
+fn attribute_ticks(
+    ticks: &[Vec<IndexedTick>],
+    threads: &[Thread],
+    conditions: &Facts,
+    records: &UsableRecords,
+) -> Vec<AskedTick> {
+    let wakeups = records.wakeups.as_deref();
+    let evidence = RoundEvidence {
+        threads,
+        conditions,
+        occupants: records.occupants.as_ref(),
+        chains: wakeups.map(|wakeups| ThreadChains { threads, wakeups }),
+    };
+    let mut names = ThreadNames::default();
+    let instances = (0..).zip(ticks);
+    instances
+        .flat_map(|(instance, ticks)| evidence.attribute(instance, ticks, &mut names))
+        .collect()
 }
 
 /// Returns the origin of all times of a round: the start of the first instance or, without an
@@ -167,8 +165,13 @@ struct CollectedThreads {
     threads: Vec<Thread>,
     /// Numbers of the threads in the system, if known.
     ids: Vec<Option<u32>>,
-    evidence: Evidence,
+    /// Number of threads with a log.
+    count: u64,
+    cycles_lost: u64,
+    switches_lost: u64,
     throttled_periods: Option<u64>,
+    /// Largest timer slack of the threads.
+    slack_ns: Option<u64>,
     /// Availability of the statistics.
     stats: Result<(), String>,
     /// Availability of the switches.
@@ -186,19 +189,35 @@ impl CollectedThreads {
         let mut collected = Self {
             threads: Vec::new(),
             ids: Vec::new(),
-            evidence: Evidence { threads: logs.len() as u64, ..Evidence::default() },
+            count: logs.len() as u64,
+            cycles_lost: 0,
+            switches_lost: 0,
             throttled_periods: None,
+            slack_ns: logs.iter().map(|log| log.slack_ns).max().flatten(),
             stats: stats_error.map_or(Ok(()), |why| Err(why.to_string())),
             switches: clock.map(drop).ok_or_else(|| NO_CLOCK.to_owned()),
         };
         for log in logs {
             collected.add(log, round, origin, clock);
         }
-        if collected.switches.is_ok() && collected.evidence.switches_lost > 0 {
+        if collected.switches.is_ok() && collected.switches_lost > 0 {
             let reason = "the kernel's buffer was too small: switches were lost";
             collected.switches = Err(reason.to_owned());
         }
         collected
+    }
+
+    /// Returns the counters for the report.
+    fn evidence(&self, profiler: &Profiler, round: &FinishedRound<'_>) -> Evidence {
+        let has_quota = !profiler.quotas.is_empty();
+        Evidence {
+            steal_ns: round.steal_ns,
+            threads: self.count,
+            cycles_lost: self.cycles_lost,
+            switches_lost: self.switches_lost,
+            throttled_periods: self.throttled_periods.filter(|_| has_quota),
+            ..Evidence::default()
+        }
     }
 
     fn add(
@@ -209,7 +228,7 @@ impl CollectedThreads {
         clock: Option<&KernelClock>,
     ) {
         let cycles = log.cycles(&round.conversion, origin);
-        self.evidence.cycles_lost += log.cycles_lost;
+        self.cycles_lost += log.cycles_lost;
         self.throttled_periods = self.throttled_periods.max(throttled_periods(&cycles));
         let (switches, id) = self.drain_switches(&mut log, clock);
         self.threads.resize_with(log.thread, Thread::default);
@@ -235,7 +254,7 @@ impl CollectedThreads {
         };
         let Some(clock) = clock else { return (None, None) };
         let drained = ring.drain();
-        self.evidence.switches_lost += drained.lost;
+        self.switches_lost += drained.lost;
         let id = drained.switches.first().map(|s| s.thread);
         let is_complete = drained.lost == 0;
         let switches =
@@ -277,8 +296,7 @@ fn round_conditions(
     profiler: &Profiler,
     round: &FinishedRound<'_>,
     ticks: &[Vec<IndexedTick>],
-    threads: &[Thread],
-    slack_ns: Option<u64>,
+    collected: &CollectedThreads,
     clock: Option<&KernelClock>,
 ) -> Facts {
     let wait_kind = round.wait_kind;
@@ -287,7 +305,7 @@ fn round_conditions(
     let usual_cpu_ns = match wait_kind {
         // Anything that the thread does between deadline and wake-up is unusual.
         WaitKind::Spin => path_ns,
-        _ => median_ns(cpu_times_of_cycles(threads)),
+        _ => median_ns(cpu_times_of_cycles(&collected.threads)),
     };
     let continued_ns = clock.map_or(Vec::new(), |clock| {
         os::continued_ns().into_iter().map(|ns| clock.ns(ns)).collect()
@@ -295,7 +313,9 @@ fn round_conditions(
     Facts {
         fault_ns: profiler.fault_ns,
         quota_period_ns: profiler.quotas.iter().map(|q| q.period_ns).max(),
-        slack_ns: slack_ns.filter(|_| matches!(wait_kind, WaitKind::Wheel | WaitKind::Sleep)),
+        slack_ns: collected
+            .slack_ns
+            .filter(|_| matches!(wait_kind, WaitKind::Wheel | WaitKind::Sleep)),
         path_ns: path_ns + if wait_kind == WaitKind::Wheel { WHEEL_NS } else { 0 },
         usual_cpu_ns: round.is_alone.then_some(usual_cpu_ns),
         continued_ns,

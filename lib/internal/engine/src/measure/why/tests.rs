@@ -145,12 +145,12 @@ fn measure_shares<C: Cause>(profiler: &Profiler) -> Option<(Shares, u64)> {
     Some((why.shares_ns?, why.evidence.steal_ns.unwrap_or(0)))
 }
 
-/// Checks that a cause has at least a share of `min_share` of the lateness that neither waiting for a
-/// CPU nor the host explains.
+/// Checks that a cause has at least a share of `min_share` of the lateness that neither waiting for
+/// a CPU nor the host explains.
 ///
-/// The check passes after three attempts with this share, and fails after three without it. Attempts
-/// in which the host took time do not count as failed, since everything takes longer then. If the host
-/// does so in every attempt, half of the share in one of them is sufficient.
+/// The check passes after three attempts with this share, and fails after three without it.
+/// Attempts in which the host took time do not count as failed, since everything takes longer then.
+/// If the host does so in every attempt, half of the share in one of them is sufficient.
 fn assert_found<C: Cause>(class: Class, min_share: f64) {
     const ATTEMPTS: usize = 12;
     let profiler = Profiler::open();

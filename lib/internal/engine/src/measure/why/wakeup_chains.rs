@@ -103,19 +103,19 @@ mod tests {
         TraceEvent { at_ns, cpu, thread: 0, kind: what }
     }
 
-    fn expire(at_ns: i64, cpu: u32) -> [TraceEvent; 2] {
+    fn expire(at_ns: i64, cpu: u32) -> (TraceEvent, TraceEvent) {
         let entry = TraceEventKind::Expire { timer: 1, function: 2, now_ns: at_ns };
-        [at(at_ns, cpu, entry), at(at_ns + 50, cpu, TraceEventKind::Expired { timer: 1 })]
+        (at(at_ns, cpu, entry), at(at_ns + 50, cpu, TraceEventKind::Expired { timer: 1 }))
     }
 
     #[test]
     fn wakeups_belong_to_the_running_timer() {
-        let [first, last] = expire(100, 1);
-        let [other, others_end] = expire(90, 0);
+        let (first, last) = expire(100, 1);
+        let (other, other_end) = expire(90, 0);
         // The events of two CPUs, one after the other.
         let events = vec![
             other,
-            others_end,
+            other_end,
             at(400, 0, TraceEventKind::Waking { thread: 7 }),
             first,
             at(120, 1, TraceEventKind::Waking { thread: 7 }),

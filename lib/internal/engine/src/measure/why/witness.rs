@@ -13,13 +13,13 @@ use files::why::{MIN_STANDSTILL_NS, Standstill, WitnessGap, find_standstills};
 use crate::machine::os::{self, ThreadStats};
 use crate::measure::why::kernel_clock::ns_after;
 
-/// Number of periods for which a witness sleeps at a time. In a virtual machine, a wake-up of an idle
-/// CPU costs tens of microseconds.
+/// Number of periods for which a witness sleeps at a time. In a virtual machine, a wake-up of an
+/// idle CPU costs tens of microseconds.
 const SLEEP_PERIODS: u32 = 40;
 /// Minimum sleep of a witness.
 const MIN_SLEEP: Duration = Duration::from_millis(4);
-/// Maximum sleep of a witness. Shorter standstills can go undetected, and the end of a round waits no
-/// longer than this.
+/// Maximum sleep of a witness. Shorter standstills can go undetected, and the end of a round waits
+/// no longer than this.
 const MAX_SLEEP: Duration = Duration::from_millis(20);
 /// Number of punctual wake-ups after which a witness reads its statistics. Time for which it waited
 /// for a CPU since the last reading is subtracted from the next late wake-up.
@@ -47,8 +47,8 @@ struct LateWakeup {
 impl Witnesses {
     /// Starts witnesses on the first and the last CPU that the process may use.
     ///
-    /// There are no witnesses if the process may use only one CPU, or if the kernel does not report how
-    /// long a thread waits for a CPU.
+    /// There are no witnesses if the process may use only one CPU, or if the kernel does not report
+    /// how long a thread waits for a CPU.
     #[allow(clippy::disallowed_methods, reason = "both witnesses sleep on one grid")]
     pub fn begin(period: Duration) -> Self {
         let ended = Arc::new(AtomicBool::new(false));

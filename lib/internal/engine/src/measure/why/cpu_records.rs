@@ -1,0 +1,59 @@
+//! Records of all CPUs during a round: the threads that ran, and the wake-ups by timers.
+
+use files::report::why::Tier;
+use files::why::Wakeup;
+
+use crate::measure::why::availability::Availability;
+use crate::measure::why::kernel_clock::KernelClock;
+use crate::measure::why::occupants::{Occupants, drain_occupants};
+use crate::measure::why::profiler::Profiler;
+use crate::measure::why::wakeup_chains::ThreadWakeups;
+
+/// Records of all CPUs, or the reasons why they are not available.
+#[derive(Debug)]
+pub struct CpuRecords {
+    pub occupants: Result<Occupants, String>,
+    pub wakeups: ThreadWakeups,
+}
+
+/// The part of the records that a diagnosis uses.
+#[derive(Debug)]
+pub struct UsableRecords {
+    pub occupants: Option<Occupants>,
+    pub wakeups: Option<Vec<Vec<Wakeup>>>,
+}
+
+impl CpuRecords {
+    /// Reads the records since the last call. Threads are given by their numbers in the system.
+    pub fn drain(profiler: &Profiler, threads: &[Option<u32>], clock: &KernelClock) -> Self {
+        Self {
+            occupants: drain_occupants(&profiler.cpus, clock),
+            wakeups: profiler.chains.drain(threads, clock),
+        }
+    }
+
+    /// Creates the result if nothing could be read.
+    pub fn unavailable(reason: &str) -> Self {
+        Self { occupants: Err(reason.to_owned()), wakeups: Err(reason.to_owned()) }
+    }
+
+    /// Combines the availability of these records with that of the evidence of the threads.
+    pub fn availability(
+        &self,
+        stats: Result<(), String>,
+        switches: Result<(), String>,
+    ) -> Availability {
+        Availability {
+            stats,
+            switches,
+            occupants: self.occupants.as_ref().map(drop).map_err(Clone::clone),
+            wakeups: self.wakeups.as_ref().map(drop).map_err(Clone::clone),
+        }
+    }
+
+    /// Returns the records that a diagnosis of a tier uses. Only the highest tier uses the wake-ups.
+    pub fn usable(self, tier: Option<Tier>) -> UsableRecords {
+        let wakeups = self.wakeups.ok().filter(|_| tier == Some(Tier::B2));
+        UsableRecords { occupants: self.occupants.ok(), wakeups }
+    }
+}
