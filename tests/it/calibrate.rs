@@ -85,7 +85,7 @@ fn bad_usage_is_rejected() {
         (&["--max-time", "1s"], "give --max-time 7s or more"),
         // Rounds of a second, the maximum of a gate.
         (&["--max-time", "10s", "--period", "100ms"], "give --max-time 63s or more"),
-        (&["--period", "0us"], "no period"),
+        (&["--period", "0us"], "invalid period"),
         (&["--subject", "no-such"], "unknown subject"),
         (&["--subject", "tokio-*"], "several subjects"),
         (&["--cpu", "99999"], "CPU 99999"),

@@ -342,7 +342,7 @@ fn invalid_arguments_write_nothing() {
         ),
         (
             &["--runtime", "green-threads"],
-            "'--runtime <KIND>': no runtime \"green-threads\"; use current-thread",
+            "'--runtime <KIND>': unknown runtime \"green-threads\"; use current-thread",
         ),
         (&["--out", "/proc/no-such-place"], "--out"),
     ];

@@ -370,7 +370,7 @@ fn bad_usage_is_rejected() {
         (both(&["--round-time-limit", "1"]), "'--max-round-time <DURATION>'"),
         (both(&["--max-pairs", "5"]), "24"),
         (both(&["--period", "500"]), "no unit"),
-        (both(&["--runtime", "async-std"]), "'--runtime <KIND>': no runtime"),
+        (both(&["--runtime", "async-std"]), "'--runtime <KIND>': unknown runtime"),
         (both(&["--cpu", "99999"]), "CPU 99999"),
     ] {
         Gate::run(&args).refuses(says);

@@ -27,7 +27,7 @@ fn broken_contract_is_reported() {
         ("true".to_owned(), "wrote nothing"),
         ("echo garbage > $OSJITTER_OUT".to_owned(), "first line"),
         (format!("echo {header} > $OSJITTER_OUT; echo x >> $OSJITTER_OUT"), "line 2"),
-        (format!("echo {header} > $OSJITTER_OUT; echo 5 >> $OSJITTER_OUT"), "1 ticks where 20"),
+        (format!("echo {header} > $OSJITTER_OUT; echo 5 >> $OSJITTER_OUT"), "1 ticks, expected 20"),
         ("echo osjitter.series/1 period_ns=7 > $OSJITTER_OUT".to_owned(), "7 ns"),
     ] {
         let command = format!("sh -c '{script}'");

@@ -285,8 +285,8 @@ pub fn check_scenario_count(count: usize) -> exit::Result<()> {
 /// Checks that a number is from 1 to `max`. `what` names it in the error message.
 pub fn validate_count(what: &str, n: u64, max: u64) -> Result<u64, String> {
     match n {
-        0 => Err(format!("invalid number of {what} 0: expected at least 1")),
-        n if n > max => Err(format!("invalid number of {what} {n}: expected at most {max}")),
+        0 => Err(format!("invalid count of 0 {what}: expected at least 1")),
+        n if n > max => Err(format!("invalid count of {n} {what}: expected at most {max}")),
         n => Ok(n),
     }
 }

@@ -124,7 +124,9 @@ fn read_scripts() -> Result<Scripts, String> {
         Lateness::PerRound(lists) => lists.is_empty() || lists.iter().any(Vec::is_empty),
     };
     match scripts.iter().find(|(_, script)| is_empty(script)) {
-        Some((name, _)) => Err(format!("{file}: {name}: a list of lateness is empty")),
+        Some((name, _)) => {
+            Err(format!("{file}: {name}: an empty list of lateness: expected at least one value"))
+        }
         None => Ok(scripts),
     }
 }
