@@ -486,13 +486,13 @@ mod tests {
             ),
             ("[[scenari]]\n", "p.toml:1:3: unknown field `scenari`, expected one of "),
             ("[defaults]\n\nticks = \"many\"\n", "p.toml:3:9: "),
-            ("[defaults]\nperiod = \"0us\"\n", "p.toml:2:10: a period of 0us"),
+            ("[defaults]\nperiod = \"0us\"\n", "p.toml:2:10: invalid period 0us"),
             ("[defaults]\nperiod = [\"1ms\", \"1\"]\n", "p.toml:2:10: \"1\" has no unit"),
             (
                 "[defaults]\nsubject = 5\n",
                 "p.toml:2:11: invalid type: integer `5`, expected a string or a list",
             ),
-            ("[[scenario]]\ncommand = []\n", "p.toml:2:11: an empty command"),
+            ("[[scenario]]\ncommand = []\n", "p.toml:2:11: empty command"),
             (
                 "[[scenario]]\ncommand = \"./loop\"\n",
                 "p.toml:2:11: invalid type: string \"./loop\", expected a sequence",
