@@ -102,7 +102,7 @@ impl LateTicks {
             .is_some_and(|subject| subject.runtime_kind != RuntimeKind::Script);
         if let Some(late) = late.filter(|_| !is_watched) {
             let lateness_ns = late.lateness_ns.unsigned_abs();
-            self.watch.notice(&Arc::from(late.subject.as_str()), late.tick, lateness_ns);
+            self.watch.report_late_tick(&Arc::from(late.subject.as_str()), late.tick, lateness_ns);
         }
     }
 

@@ -39,7 +39,7 @@ impl Target {
     /// Returns the reason for which the target has ended, if it has.
     fn exit_reason(&mut self) -> Option<String> {
         match self {
-            Self::Program(_, child) => child.ended(),
+            Self::Program(_, child) => child.exit_reason(),
             Self::Process(process) => {
                 os::process_threads(*process).is_empty().then(|| "ended by itself".to_owned())
             }

@@ -62,7 +62,7 @@ impl ScenarioDiagnosis {
 
 /// Returns the values that are compared between a profiled round and its reference, or `None` if
 /// the round has no tick.
-fn reference_round(round: &MeasuredRound) -> Option<Beside> {
+fn reference_round(round: &MeasuredRound) -> Option<ReferenceRound> {
     let mut lateness: Vec<i64> =
         round.instances.iter().flat_map(|i| i.samples.lateness_ns.iter().copied()).collect();
     lateness.sort_unstable();

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use files::report::why::Evidence;
-use files::why::external_process::{self, Watched};
+use files::why::external_process::{self, WatchedThread};
 use files::why::pool::{ProfiledRound, ProfiledTick};
 use files::why::{self, RoundConditions, Standstill, Switch, Thread};
 use jitterstat::sample::Grid;
@@ -145,7 +145,7 @@ impl Drop for ProgramProfiler<'_> {
 }
 
 /// Returns the observed threads, each with its switches in order of time.
-fn watched_threads(drained: &[DrainedSwitches], clock: &KernelClock) -> Vec<Watched> {
+fn watched_threads(drained: &[DrainedSwitches], clock: &KernelClock) -> Vec<WatchedThread> {
     let mut by_thread: BTreeMap<u32, Vec<Switch>> = BTreeMap::new();
     for record in drained.iter().flat_map(|d| &d.switches) {
         by_thread.entry(record.thread).or_default().push(clock.switch(record));
@@ -225,7 +225,7 @@ fn running_threads(seen: &external_process::ReconstructedRound) -> Vec<usize> {
 }
 
 /// Returns the names of the program's threads.
-fn thread_names(program: &str, watched: &[Watched], drained: &[DrainedSwitches]) -> ThreadNames {
+fn thread_names(program: &str, watched: &[WatchedThread], drained: &[DrainedSwitches]) -> ThreadNames {
     let threads = watched.iter().map(|thread| (thread.id, program.to_owned()));
     let named = drained.iter().flat_map(|d| d.names.iter().cloned());
     ThreadNames::new(threads.chain(named))

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
-use files::why::{self, Occupant, Queued, Standstill};
+use files::why::{self, Occupant, QueueWait, Standstill};
 
 use crate::machine::os::{self, NotAvailable, SwitchRing};
 use crate::measure::why::kernel_clock::KernelClock;
@@ -71,7 +71,7 @@ impl ThreadNames {
     /// Returns the threads that ran while a tick was queued for a CPU, with their times.
     pub fn occupants_while_queued(
         &mut self,
-        queued: &[Queued],
+        queued: &[QueueWait],
         occupants: Option<&Occupants>,
     ) -> Vec<(String, u64)> {
         let mut times: HashMap<String, u64> = HashMap::new();
@@ -79,7 +79,7 @@ impl ThreadNames {
             let Some(switches) = occupants.and_then(|cpus| cpus.get(&stretch.cpu)) else {
                 continue;
             };
-            for (thread, ns) in why::behind(stretch, switches) {
+            for (thread, ns) in why::occupants_during(stretch, switches) {
                 *times.entry(self.get(thread)).or_default() += ns;
             }
         }

@@ -3,8 +3,8 @@
 use std::time::Instant;
 
 use files::report::why::{Evidence, Missing, Tier};
-use files::why::pool::{AskedRound, AskedTick};
-use files::why::{Cycle, Facts, Switch, Thread, Tick};
+use files::why::pool::{ProfiledRound, ProfiledTick};
+use files::why::{Cycle, RoundConditions, Switch, Thread, Tick};
 use jitterstat::sample::Grid;
 use jitterstat::stats::quantile::nearest_rank;
 use tach::Conversion;
@@ -62,7 +62,7 @@ pub struct FinishedRound<'a> {
 /// Diagnosis of a round.
 #[derive(Debug)]
 pub struct RoundDiagnosis {
-    pub round: AskedRound,
+    pub round: ProfiledRound,
     /// The lowest tier whose evidence was not available.
     pub missing: Option<Missing>,
     /// The threads that ran the ticks. Times count from the start of the grid of the first
@@ -76,7 +76,7 @@ impl RoundDiagnosis {
     /// Creates the empty diagnosis of a round that could not be profiled.
     pub fn unavailable(index: u64, reason: &str) -> Self {
         let missing = Missing { tier: Tier::A1, reason: reason.to_owned() };
-        let round = AskedRound { index, ..AskedRound::default() };
+        let round = ProfiledRound { index, ..ProfiledRound::default() };
         Self { round, missing: Some(missing), threads: Vec::new(), occupants: Occupants::new() }
     }
 }
@@ -113,13 +113,13 @@ pub fn diagnose(
     }
     let threads = collected.threads;
     let attributed = attribute_ticks(&ticks, &threads, &conditions, &records);
-    let round = AskedRound {
+    let round = ProfiledRound {
         index: round.index,
         ticks: attributed,
         tier,
         known: conditions.known(),
         evidence,
-        ..AskedRound::default()
+        ..ProfiledRound::default()
     };
     RoundDiagnosis {
         round,
@@ -133,9 +133,9 @@ pub fn diagnose(
 fn attribute_ticks(
     ticks: &[Vec<IndexedTick>],
     threads: &[Thread],
-    conditions: &Facts,
+    conditions: &RoundConditions,
     records: &UsableRecords,
-) -> Vec<AskedTick> {
+) -> Vec<ProfiledTick> {
     let wakeups = records.wakeups.as_deref();
     let evidence = RoundEvidence {
         threads,
@@ -298,7 +298,7 @@ fn round_conditions(
     ticks: &[Vec<IndexedTick>],
     collected: &CollectedThreads,
     clock: Option<&KernelClock>,
-) -> Facts {
+) -> RoundConditions {
     let wait_kind = round.wait_kind;
     let lateness = ticks.iter().flatten().map(|t| t.tick.wake_ns - t.tick.deadline_ns).collect();
     let path_ns = MAX_PATH_NS.min(median_ns(lateness));
@@ -310,7 +310,7 @@ fn round_conditions(
     let continued_ns = clock.map_or(Vec::new(), |clock| {
         os::continued_ns().into_iter().map(|ns| clock.ns(ns)).collect()
     });
-    Facts {
+    RoundConditions {
         fault_ns: profiler.fault_ns,
         quota_period_ns: profiler.quotas.iter().map(|q| q.period_ns).max(),
         slack_ns: collected

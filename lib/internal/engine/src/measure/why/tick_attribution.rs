@@ -1,7 +1,7 @@
 //! Attribution of the lateness of ticks to causes.
 
-use files::why::pool::AskedTick;
-use files::why::{self, Facts, Thread, Tick, Wakeup};
+use files::why::pool::ProfiledTick;
+use files::why::{self, RoundConditions, Thread, Tick, Wakeup};
 
 use crate::measure::why::occupants::{Occupants, ThreadNames};
 
@@ -16,7 +16,7 @@ pub struct IndexedTick {
 #[derive(Debug)]
 pub struct RoundEvidence<'a> {
     pub threads: &'a [Thread],
-    pub conditions: &'a Facts,
+    pub conditions: &'a RoundConditions,
     pub occupants: Option<&'a Occupants>,
     /// Recorded wake-ups of the threads, if they are to be traced.
     pub chains: Option<ThreadChains<'a>>,
@@ -36,12 +36,12 @@ impl RoundEvidence<'_> {
         instance: u64,
         ticks: &[IndexedTick],
         names: &mut ThreadNames,
-    ) -> Vec<AskedTick> {
+    ) -> Vec<ProfiledTick> {
         let plain: Vec<Tick> = ticks.iter().map(|indexed| indexed.tick).collect();
         let explained = why::explain(&plain, self.threads, self.conditions);
         let mut attributed = Vec::with_capacity(ticks.len());
         for (IndexedTick { index, tick }, explained) in ticks.iter().zip(explained) {
-            attributed.push(AskedTick {
+            attributed.push(ProfiledTick {
                 instance,
                 tick: *index,
                 deadline_ns: tick.deadline_ns,
@@ -50,7 +50,7 @@ impl RoundEvidence<'_> {
                 way: self.chains.and_then(|chains| {
                     let thread = chains.threads.get(tick.thread)?;
                     let wakeups = chains.wakeups.get(tick.thread)?;
-                    Some(why::way(tick, thread, wakeups, &explained))
+                    Some(why::trace_wakeup(tick, thread, wakeups, &explained))
                 }),
                 parts: explained.parts,
             });

@@ -80,7 +80,7 @@ impl Witnesses {
         };
         let gaps: Vec<Vec<WitnessGap>> =
             self.join().into_iter().map(|late| late.into_iter().map(gap).collect()).collect();
-        (gaps.len() > 1).then(|| standstills(&gaps))
+        (gaps.len() > 1).then(|| find_standstills(&gaps))
     }
 
     fn join(&mut self) -> Vec<Vec<LateWakeup>> {
