@@ -225,7 +225,7 @@ impl Fleet {
 /// Removes the parts of a key that a table does not show separately: the host and the other labels.
 fn keep_shown_labels(key: &mut Key) {
     key.host.clear();
-    key.labels = key.labels.only(&[LOAD, INSTANCES, ID]);
+    key.labels = key.labels.select(&[LOAD, INSTANCES, ID]);
 }
 
 type Read = fn(&str) -> std::result::Result<Vec<Interval>, BinsError>;

@@ -1,9 +1,9 @@
-//! `osjitter.bins/1`: histograms as rows, one a bin, and beside them one row an interval with what
-//! was counted.
+//! The format `osjitter.bins/1`: histograms with one row per bin, and a second file with one row of
+//! counts per interval.
 //!
-//! The form that any engine merges over hosts and days with plain SQL: a percentile is found by
-//! adding up integers, and is exact to the width of a bin. Text is CSV; [`CELLS`] are the columns
-//! of both files.
+//! Any database can merge such rows over hosts and days with plain SQL. A percentile is found by
+//! adding up integers, and is exact to the width of a bin. The text is CSV; [`CELLS`] are the
+//! columns of both files.
 //!
 //! ```
 //! use files::bins::{Binning, Interval, Key, bins_csv, join, read_bins};

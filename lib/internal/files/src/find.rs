@@ -1,11 +1,11 @@
-//! What period can a machine hold? The shortest one at which goals hold, looked for with the
-//! evidence of rounds at each period. Written as `osjitter.find/1`.
+//! The search for the shortest period at which goals hold on a machine. Written as
+//! `osjitter.find/1`.
 //!
-//! A look measures one period and holds every goal against its interval: kept if all intervals lie
-//! within the goals, broken if one lies outside, else open. What stays open is looked at again, in
-//! more and fresh rounds. The error of all looks of a ticker together is at most 1 - [`CONFIDENCE`]
-//! (Bonferroni; no round counts in two looks): so often as that, what was found broken and what was
-//! found kept enclose the period from which on the goals hold.
+//! A look measures one period and compares the interval of each goal's number with its limit. The
+//! goals are kept if all intervals are within the limits, broken if one is outside, and open
+//! otherwise. An open period is measured again, in more and new rounds. The error of all looks of a
+//! ticker together is at most 1 - [`CONFIDENCE`] (Bonferroni; no round counts in two looks). With
+//! this confidence, the broken and the kept periods enclose the period from which the goals hold.
 
 mod model;
 mod search;

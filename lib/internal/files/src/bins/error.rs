@@ -1,57 +1,58 @@
-//! Why rows cannot be read.
+//! The errors of reading rows.
 
 use std::fmt;
 
 use super::model::Bin;
 
-/// A place in a text, and what is wrong there.
+/// An error in a file of bins or intervals.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BinsError {
-    /// The line, from 1; `None` where two files contradict each other.
+    /// Number of the line, from 1; `None` if two files contradict each other.
     pub line: Option<u64>,
-    /// What is wrong.
+    /// The flaw.
     pub flaw: BinsFlaw,
 }
 
-/// What is wrong with a row, or with a file.
+/// A flaw of a row or a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BinsFlaw {
-    /// The heading is another one.
+    /// The heading is wrong.
     Heading {
-        /// What it is.
+        /// The heading of the file.
         found: String,
-        /// What it should be.
+        /// The expected heading.
         expected: String,
     },
-    /// Another version of the format.
+    /// The version of the format is unknown; contains the version.
     Version(String),
-    /// No comma-separated values: why.
+    /// The text is not valid CSV; contains the reason.
     NotCsv(String),
-    /// A cell that cannot be.
+    /// A cell is invalid.
     Cell {
-        /// Its column.
+        /// Column of the cell.
         column: &'static str,
-        /// What it should be.
+        /// Description of valid cells.
         expected: &'static str,
-        /// What it is.
+        /// Text of the cell.
         found: String,
     },
-    /// A row whose ends are those of no bin of its binning.
+    /// The ends of a row are not those of a bin; contains the ends.
     NotABin(Bin),
-    /// A row, or an interval, that is there already.
+    /// A row or an interval occurs twice; contains its description.
     Twice(String),
-    /// An interval in bins of two widths.
+    /// An interval has bins of two widths; contains its key.
     TwoBinnings(String),
-    /// More intervals than are read from one file, or more values than can be counted.
+    /// There are too many intervals in a file, or too many values in an interval; contains the
+    /// maximum.
     TooMany(u64),
-    /// The rows of an interval hold another number of values than its row in the other file states.
+    /// The bins of an interval contain another number of values than its row states.
     Counts {
-        /// Which interval.
+        /// Key of the interval.
         key: String,
-        /// Values in its bins.
+        /// Number of values in its bins.
         holds: u64,
-        /// Ticks that came, as its row states.
+        /// Number of delivered ticks that its row states.
         states: u64,
     },
 }
@@ -65,14 +66,14 @@ impl fmt::Display for BinsError {
             BinsFlaw::Heading { found, expected } => {
                 write!(
                     f,
-                    "the heading is not that of osjitter.bins/1: {found:?} where {expected:?} should be"
+                    "the heading is not that of osjitter.bins/1: found {found:?}, expected {expected:?}"
                 )
             }
             BinsFlaw::Version(found) => {
                 write!(f, "schema_version {found:?} is not known; this version reads 1")?;
-                let newer =
+                let is_newer =
                     found.parse::<u64>().is_ok_and(|version| version > super::model::VERSION);
-                if newer { f.write_str(": a newer osjitter wrote it") } else { Ok(()) }
+                if is_newer { f.write_str(": a newer osjitter wrote it") } else { Ok(()) }
             }
             BinsFlaw::NotCsv(why) => write!(f, "not comma-separated values: {why}"),
             BinsFlaw::Cell { column, expected, found } => {

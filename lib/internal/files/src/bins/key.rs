@@ -1,36 +1,36 @@
-//! What an interval is of, and the text that may stand in a cell.
+//! The key of an interval, and the text of cells.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// The longest text of a cell, in bytes.
+/// Maximum length of a cell in bytes.
 pub(super) const MAX_CELL: usize = 256;
-/// The longest text of all labels together, in bytes.
+/// Maximum length of all labels together in bytes.
 pub(super) const MAX_LABEL_BYTES: usize = 4_096;
 
-/// The last microsecond that can be written: the end of the year 9999.
-const LAST_US: u64 = 253_402_300_799_999_999;
+/// Maximum time: the end of the year 9999.
+const MAX_US: u64 = 253_402_300_799_999_999;
 
-/// What an interval is of: no two intervals share it.
+/// The key of an interval, which is unique in a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key {
-    /// The machine or pod; empty over several.
+    /// Machine or pod; empty if added up over several.
     pub host: String,
-    /// The subject, or the meter.
+    /// Subject or meter.
     pub subject: String,
-    /// Nominal period; 0 where it is not known.
+    /// Nominal period; 0 if unknown.
     pub period_ns: u64,
-    /// Empty for a bare thread, or where it is not known.
+    /// Runtime; empty for a bare thread or if unknown.
     pub runtime: String,
-    /// What else sets its rows apart: `key=value;key=value`.
+    /// Additional labels: `key=value;key=value`.
     pub labels: Labels,
-    /// Start, in microseconds since 1970; `None` where it is not known.
+    /// Start in microseconds since 1970; `None` if unknown.
     pub start_us: Option<u64>,
-    /// Length of the interval; 0 where it is not known.
+    /// Length of the interval; 0 if unknown.
     pub duration_ns: u64,
-    /// One invocation of the recorder; empty over several.
+    /// Identifier of the invocation of the recorder; empty if added up over several.
     pub run_id: String,
 }
 
@@ -44,57 +44,53 @@ impl fmt::Display for Key {
     }
 }
 
-/// Labels by key.
+/// Labels with unique keys.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Labels(BTreeMap<String, String>);
 
 impl Labels {
-    /// Adds a label in place of another of that key.
+    /// Sets a label.
     ///
     /// # Errors
-    /// A key that is no identifier: why.
+    /// Returns an error if the key is not an identifier.
     pub fn set(&mut self, key: &str, value: &str) -> Result<(), String> {
-        let begins = key.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
-        let goes_on =
-            key.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-'));
-        if !begins || !goes_on || key.len() > MAX_CELL {
+        let starts_well = key.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+        let is_valid = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-');
+        if !starts_well || !key.chars().all(is_valid) || key.len() > MAX_CELL {
             return Err(format!(
-                "{key:?} is no key of a label: a letter, then letters, digits, `_`, `.`, `-`"
+                "invalid label key {key:?}: expected a letter, then letters, digits, `_`, `.`, `-`"
             ));
         }
         self.0.insert(key.to_owned(), cell(value).into_owned());
         Ok(())
     }
 
-    /// The value of a key.
+    /// Returns the value of a key.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&str> {
         self.0.get(key).map(String::as_str)
     }
 
-    /// Only those keys.
+    /// Returns the labels with the given keys.
     #[must_use]
-    pub fn only(&self, keys: &[&str]) -> Self {
-        Self(
-            self.0
-                .iter()
-                .filter(|(key, _)| keys.contains(&key.as_str()))
-                .map(|(k, v)| (k.clone(), v.clone()))
-                .collect(),
-        )
+    pub fn select(&self, keys: &[&str]) -> Self {
+        let mut labels = self.clone();
+        labels.0.retain(|key, _| keys.contains(&key.as_str()));
+        labels
     }
 
-    /// Reads `key=value;key=value`.
+    /// Parses `key=value;key=value`.
     ///
     /// # Errors
-    /// What is no label, or comes twice.
+    /// Returns an error if a label is invalid, or a key occurs twice.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut labels = Self::default();
         for label in text.split(';').filter(|label| !label.is_empty()) {
-            let (key, value) =
-                label.split_once('=').ok_or_else(|| format!("{label:?} is no key=value"))?;
+            let (key, value) = label
+                .split_once('=')
+                .ok_or_else(|| format!("invalid label {label:?}: expected key=value"))?;
             if labels.0.contains_key(key) {
-                return Err(format!("{key:?} comes twice"));
+                return Err(format!("duplicate label key {key:?}"));
             }
             labels.set(key, value)?;
         }
@@ -111,17 +107,18 @@ impl fmt::Display for Labels {
     }
 }
 
-/// A text as it may stand in a cell: it needs no quotes, ends no label, and no spreadsheet runs it.
+/// Replaces the characters of a text that would need quotes in a cell, end a label, or make a
+/// spreadsheet run it as a formula.
 #[must_use]
 pub fn cell(text: &str) -> Cow<'_, str> {
-    let ends = |c: char| c.is_control() || matches!(c, ',' | '"' | ';');
-    let runs = text.starts_with(['=', '+', '-', '@', '\'']);
-    if !runs && !text.contains(ends) && text.len() <= MAX_CELL {
+    let is_reserved = |c: char| c.is_control() || matches!(c, ',' | '"' | ';');
+    let is_formula = text.starts_with(['=', '+', '-', '@', '\'']);
+    if !is_formula && !text.contains(is_reserved) && text.len() <= MAX_CELL {
         return text.into();
     }
     let mut clean = String::new();
     for (i, c) in text.chars().enumerate() {
-        let c = if ends(c) || (i == 0 && runs) { '_' } else { c };
+        let c = if is_reserved(c) || (i == 0 && is_formula) { '_' } else { c };
         if clean.len() + c.len_utf8() > MAX_CELL {
             break;
         }
@@ -130,14 +127,14 @@ pub fn cell(text: &str) -> Cow<'_, str> {
     clean.into()
 }
 
-/// Microseconds since 1970 as RFC 3339, which sorts as text.
+/// Formats microseconds since 1970 as RFC 3339, which sorts as text.
 #[must_use]
 pub fn stamp(us: u64) -> String {
-    humantime::format_rfc3339_micros(UNIX_EPOCH + Duration::from_micros(us.min(LAST_US)))
-        .to_string()
+    humantime::format_rfc3339_micros(UNIX_EPOCH + Duration::from_micros(us.min(MAX_US))).to_string()
 }
 
-/// Reads a time in RFC 3339, UTC, also as engines write it: a blank for the `T`, no `Z`.
+/// Parses a time in RFC 3339, UTC, to microseconds since 1970. As some databases write it, the `T`
+/// can be a blank, and the `Z` can be missing.
 #[must_use]
 pub fn micros(text: &str) -> Option<u64> {
     let time: SystemTime = humantime::parse_rfc3339_weak(text).ok()?;

@@ -1,4 +1,4 @@
-//! Intervals, their bins, and what was counted beside them.
+//! Intervals with their bins and counts.
 
 use std::collections::BTreeMap;
 
@@ -15,30 +15,30 @@ pub const VERSION: u64 = 1;
 /// The bin of every negative value.
 pub const NEGATIVE: Bin = Bin { lower: -(MAX_NS as i64), upper: -1 };
 
-/// The values that a bin holds.
+/// A bin with its range of values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bin {
-    /// The least of them.
+    /// The smallest value.
     pub lower: i64,
-    /// The largest of them.
+    /// The largest value.
     pub upper: i64,
 }
 
-/// How wide bins are: those of an HDR histogram, of a power of two each.
+/// The widths of bins: those of an HDR histogram, each a power of two.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Binning {
-    /// Two digits: a bin is less than 0.79 % of its values wide.
+    /// Two digits: the width of a bin is less than 0.79 % of its values.
     #[default]
     Hdr2,
-    /// Three digits: less than 0.1 %.
+    /// Three digits: the width of a bin is less than 0.1 % of its values.
     Hdr3,
 }
 
 impl Binning {
-    /// All of them, the coarsest first: each folds into those before it without loss.
+    /// All binnings, the coarsest first. Each can be converted to the previous ones without loss.
     pub const ALL: [Self; 2] = [Self::Hdr2, Self::Hdr3];
 
-    /// As it is written in a file.
+    /// Returns the name in files.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -47,13 +47,13 @@ impl Binning {
         }
     }
 
-    /// The largest part of a value that its bin is wide, in per cent.
+    /// Returns the maximum width of a bin in per cent of its values.
     #[must_use]
     pub fn width_percent(self) -> f64 {
         100.0 / f64::from(1_u32 << self.bits())
     }
 
-    /// Binary digits of a value, behind the first, that its bin shares.
+    /// Number of binary digits after the first that the values of a bin share.
     fn bits(self) -> u32 {
         match self {
             Self::Hdr2 => 7,
@@ -61,7 +61,7 @@ impl Binning {
         }
     }
 
-    /// The least and the largest value of the bin that a value is in.
+    /// Returns the bin of a value.
     #[must_use]
     pub fn bin(self, value: i64) -> Bin {
         if value < 0 {
@@ -74,41 +74,42 @@ impl Binning {
     }
 }
 
-/// What was counted beside the values of an interval; `None` where it was not measured.
+/// The counts of an interval. A count is `None` if it was not measured.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct IntervalCounts {
-    /// Planned ticks: delivered + coalesced + skipped.
+    /// Number of planned ticks: delivered + coalesced + skipped.
     pub ticks: u64,
-    /// With a wake-up of their own.
+    /// Number of ticks with a wake-up of their own.
     pub delivered: u64,
-    /// Sharing the wake-up of a later tick.
+    /// Number of ticks that shared the wake-up of a later tick.
     pub coalesced: u64,
-    /// Never delivered.
+    /// Number of ticks that were never delivered.
     pub skipped: u64,
-    /// Not delivered before the next deadline, late or never.
+    /// Number of ticks that were not delivered before the next deadline.
     pub missed: u64,
-    /// Delivered before their deadline.
+    /// Number of ticks delivered before their deadline.
     pub early: u64,
-    /// The largest lateness, exactly; `None` where no tick came.
+    /// The exact maximum lateness; `None` without a delivered tick.
     pub max_ns: Option<i64>,
-    /// CPU time of what was measured.
+    /// CPU time of the measured subject.
     pub cpu_ns: Option<u64>,
     /// Time stolen by the hypervisor.
     pub steal_ns: Option<u64>,
-    /// Time that its thread was runnable and waited for a CPU.
+    /// Time for which its thread was runnable and waited for a CPU.
     pub run_queue_ns: Option<u64>,
-    /// Time that its control group stood still because its quota was used up.
+    /// Time for which its control group was throttled because its quota was used up.
     pub throttled_ns: Option<u64>,
 }
 
 impl IntervalCounts {
-    /// How many values its interval holds.
+    /// Returns the number of values of the interval.
     #[must_use]
     pub fn came(&self) -> u64 {
         self.delivered.saturating_add(self.coalesced)
     }
 
-    /// Adds those of another interval; what either does not know is not known of both.
+    /// Adds the counts of another interval. A count that is unknown in one of them is unknown in
+    /// the sum.
     pub fn add(&mut self, other: &Self) {
         let both = |a: Option<u64>, b: Option<u64>| Some(a?.saturating_add(b?).min(MAX_NS));
         self.ticks = self.ticks.saturating_add(other.ticks);
@@ -125,27 +126,27 @@ impl IntervalCounts {
     }
 }
 
-/// One subject or meter over one stretch of time.
+/// The values of one subject or meter over a period of time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interval {
-    /// What it is of.
+    /// The key.
     pub key: Key,
-    /// How wide its bins are; the finest, where it has none.
+    /// Widths of the bins; the finest without a bin.
     pub binning: Binning,
-    /// The least value of each bin, and how many values are in it: at least one.
+    /// Lower end of each bin, with its number of values, which is at least one.
     pub bins: BTreeMap<i64, u64>,
-    /// What was counted; `None` where the file beside is missing.
+    /// The counts; `None` without the second file.
     pub facts: Option<IntervalCounts>,
 }
 
 impl Interval {
-    /// An interval without a value.
+    /// Creates an interval without values.
     #[must_use]
     pub fn empty(key: Key, facts: Option<IntervalCounts>) -> Self {
         Self { key, binning: Binning::Hdr3, bins: BTreeMap::new(), facts }
     }
 
-    /// From values that come with their counts.
+    /// Creates an interval from values with their counts.
     pub fn from_values(
         key: Key,
         binning: Binning,
@@ -157,19 +158,19 @@ impl Interval {
         interval
     }
 
-    /// How many values it holds.
+    /// Returns the number of values.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.bins.values().fold(0, |sum, count| sum.saturating_add(*count))
     }
 
-    /// Its bins in ascending order: least and largest value, and the count.
+    /// Returns the bins in ascending order, with their number of values.
     pub fn rows(&self) -> impl Iterator<Item = (Bin, u64)> + '_ {
         self.bins.iter().map(|(&lower, &count)| (self.binning.bin(lower), count))
     }
 
-    /// The largest value of the bin that the quantile's nearest rank is in: never below the exact
-    /// percentile. `None` without values.
+    /// Returns the upper end of the bin with the nearest rank of the quantile, which is never below
+    /// the exact percentile; `None` without values.
     #[must_use]
     pub fn percentile(&self, q: f64) -> Option<i64> {
         let rank = quantile::rank(usize::try_from(self.count()).unwrap_or(usize::MAX), q) as u64;
@@ -181,9 +182,9 @@ impl Interval {
         at.next().map(|(bin, _)| bin.upper)
     }
 
-    /// Adds the values and counts of another interval, in the coarser of both binnings, as if its
-    /// key were that one. What the keys do not share is left empty; the time runs from the earlier
-    /// start to the later end, where both are known.
+    /// Adds the values and counts of another interval, in the coarser of both binnings, as if it
+    /// had the given key. Parts of the keys that differ become empty. The time becomes that from
+    /// the earlier start to the later end, if both are known.
     pub fn add(&mut self, other: &Self, key: &Key) {
         self.key.join(key);
         self.add_values(other.binning, other.bins.iter().map(|(lower, count)| (*lower, *count)));
@@ -216,7 +217,7 @@ impl Interval {
 impl Key {
     fn join(&mut self, other: &Self) {
         let end = |key: &Self| Some(key.start_us?.saturating_add(key.duration_ns / 1_000));
-        let shared = |a: &mut String, b: &String| {
+        let clear_if_different = |a: &mut String, b: &String| {
             if a != b {
                 a.clear();
             }
@@ -228,7 +229,7 @@ impl Key {
             start,
             known.map_or(0, |(start, end)| end.saturating_sub(start).saturating_mul(1_000)),
         );
-        shared(&mut self.host, &other.host);
-        shared(&mut self.run_id, &other.run_id);
+        clear_if_different(&mut self.host, &other.host);
+        clear_if_different(&mut self.run_id, &other.run_id);
     }
 }

@@ -53,13 +53,13 @@ fn folded<'a>(
     fold.finish()
 }
 
-fn again(intervals: &[Interval]) -> Vec<Interval> {
+fn round_trip(intervals: &[Interval]) -> Vec<Interval> {
     let read = [bins_csv(intervals), intervals_csv(intervals)];
     assert_eq!(read.each_ref().map(|text| kind(text)), [Some(Cells::Bins), Some(Cells::Intervals)]);
     join(read_bins(&read[0]).unwrap(), read_intervals(&read[1]).unwrap()).unwrap()
 }
 
-/// Lateness as it is: mostly small, some of it large, some early.
+/// Realistic lateness: mostly small, some of it large, some early.
 fn lateness() -> impl Strategy<Value = Vec<i64>> {
     let value = prop_oneof![
         0_i64..300,
@@ -76,7 +76,7 @@ fn binning() -> impl Strategy<Value = Binning> {
 
 proptest! {
     #[test]
-    fn a_value_is_in_its_bin_and_the_bin_is_narrow(value in 0_i64..=1_000_000_000_000_000_000) {
+    fn bins_are_narrow_and_adjacent(value in 0_i64..=1_000_000_000_000_000_000) {
         for binning in Binning::ALL {
             let bin = binning.bin(value);
             let Bin { lower, upper } = bin;
@@ -91,26 +91,26 @@ proptest! {
     }
 
     #[test]
-    fn bins_are_those_of_the_library(value in 0_u64..=1_000_000_000_000_000_000) {
+    fn bins_match_hdrhistogram(value in 0_u64..=1_000_000_000_000_000_000) {
         for (binning, digits) in [(Binning::Hdr2, 2), (Binning::Hdr3, 3)] {
-            let mut theirs = hdrhistogram::Histogram::<u64>::new(digits).unwrap();
-            theirs.record(value).unwrap();
-            let lower = theirs.lowest_equivalent(value) as i64;
-            let upper = theirs.highest_equivalent(value) as i64;
+            let mut histogram = hdrhistogram::Histogram::<u64>::new(digits).unwrap();
+            histogram.record(value).unwrap();
+            let lower = histogram.lowest_equivalent(value) as i64;
+            let upper = histogram.highest_equivalent(value) as i64;
             prop_assert_eq!(binning.bin(value as i64), Bin { lower, upper });
         }
     }
 
     #[test]
-    fn text_is_read_back_as_it_was(values in lateness(), other in lateness(), binning in binning()) {
-        let mut all = vec![interval(key("a", 0), binning, &values), interval(key("b", 0), Binning::Hdr2, &other)];
-        all.push(interval(Key { labels: Labels::default(), start_us: None, ..key("c", 0) }, binning, &values));
-        all.sort_by(|a, b| a.key.cmp(&b.key));
-        prop_assert_eq!(again(&all), all);
+    fn files_round_trip(values in lateness(), other in lateness(), binning in binning()) {
+        let mut intervals = vec![interval(key("a", 0), binning, &values), interval(key("b", 0), Binning::Hdr2, &other)];
+        intervals.push(interval(Key { labels: Labels::default(), start_us: None, ..key("c", 0) }, binning, &values));
+        intervals.sort_by(|a, b| a.key.cmp(&b.key));
+        prop_assert_eq!(round_trip(&intervals), intervals);
     }
 
     #[test]
-    fn a_percentile_is_the_upper_end_of_the_bin_of_the_exact_one(values in lateness(), binning in binning()) {
+    fn percentiles_are_upper_ends_of_bins(values in lateness(), binning in binning()) {
         let interval = interval(key("a", 0), binning, &values);
         let mut sorted = values;
         sorted.sort_unstable();
@@ -121,7 +121,7 @@ proptest! {
     }
 
     #[test]
-    fn parts_in_any_order_give_the_same_rows(
+    fn fold_is_independent_of_order(
         values in lateness(), binnings in prop::collection::vec(binning(), 1..6), turn in 0_usize..6,
     ) {
         let parts: Vec<Interval> = binnings.iter().enumerate().map(|(i, binning)| {
@@ -136,7 +136,7 @@ proptest! {
         prop_assert_eq!(&folded(&turned, no_host), &whole);
         // Through files, a host at a time, and then all hosts.
         let hosts: Vec<Interval> = ["b", "a"].iter().flat_map(|host| {
-            again(&folded(parts.iter().filter(|part| part.key.host == *host), |_| ()))
+            round_trip(&folded(parts.iter().filter(|part| part.key.host == *host), |_| ()))
         }).collect();
         prop_assert_eq!(&folded(&hosts, no_host), &whole);
         prop_assert_eq!(whole[0].count(), values.len() as u64);
@@ -146,17 +146,17 @@ proptest! {
     }
 
     #[test]
-    fn any_text_is_a_cell(text in any::<String>(), value in any::<String>()) {
+    fn any_text_fits_a_cell(text in any::<String>(), value in any::<String>()) {
         let mut labels = Labels::default();
         labels.set("x", &value).unwrap();
-        let one = Key { host: text.clone(), subject: format!("s{text}"), labels: labels.clone(), ..key("", 0) };
-        let read = read_bins(&bins_csv(&[Interval::from_values(one, Binning::Hdr2, [(1, 1)], None)])).unwrap();
+        let key = Key { host: text.clone(), subject: format!("s{text}"), labels: labels.clone(), ..key("", 0) };
+        let read = read_bins(&bins_csv(&[Interval::from_values(key, Binning::Hdr2, [(1, 1)], None)])).unwrap();
         prop_assert_eq!(&read[0].key.labels, &labels);
         prop_assert_eq!(&read[0].key.host, &cell(&text));
     }
 
     #[test]
-    fn garbage_is_refused_without_a_panic(
+    fn garbage_is_rejected_without_panic(
         text in "[-0-9a-z,;=\"\n]{0,80}", cut in 0_usize..2_000, with in "[,\"\n\r;0-9-]{0,6}",
     ) {
         let good = bins_csv(&[interval(key("a", 0), Binning::Hdr2, &[-1, 0, 5_000])]);
@@ -173,7 +173,7 @@ proptest! {
 }
 
 #[test]
-fn a_report_has_its_percentiles_within_a_bin_and_its_counts_exactly() {
+fn report_intervals_keep_counts_and_percentiles() {
     let report = report();
     for binning in Binning::ALL {
         let all =
@@ -182,7 +182,7 @@ fn a_report_has_its_percentiles_within_a_bin_and_its_counts_exactly() {
         assert_eq!(all.len(), report.subjects.len());
         let mut sorted = all.clone();
         sorted.sort_by(|a, b| a.key.cmp(&b.key));
-        assert_eq!(again(&all), sorted);
+        assert_eq!(round_trip(&all), sorted);
         for (interval, subject) in all.iter().zip(&report.subjects) {
             let summary = subject.summary.as_ref().unwrap();
             assert_eq!(interval.count(), summary.delivered + summary.coalesced);
@@ -190,32 +190,32 @@ fn a_report_has_its_percentiles_within_a_bin_and_its_counts_exactly() {
             let mut exact: Vec<i64> =
                 subject.rounds.iter().flat_map(|round| round.lateness_ns.clone()).collect();
             exact.sort_unstable();
-            let of_samples = Interval::from_values(
+            let from_samples = Interval::from_values(
                 interval.key.clone(),
                 binning,
                 exact.iter().map(|v| (*v, 1)),
                 None,
             );
-            assert_eq!(of_samples.bins, interval.bins);
+            assert_eq!(from_samples.bins, interval.bins);
             let shown = interval.summary().unwrap();
             assert_eq!(
                 (shown.ticks, shown.missed, shown.early),
                 (summary.ticks, summary.missed, summary.early)
             );
             assert_eq!(shown.lateness_ns.max, summary.lateness_ns.max);
-            for (of_bins, exactly) in
+            for (from_bins, exact) in
                 shown.lateness_ns.percentiles().into_iter().zip(summary.lateness_ns.percentiles())
             {
                 let upper =
-                    exactly.1.map(|exact| binning.bin(exact).upper.min(summary.lateness_ns.max));
-                assert_eq!(of_bins.1, upper, "{}", exactly.0.key);
+                    exact.1.map(|exact| binning.bin(exact).upper.min(summary.lateness_ns.max));
+                assert_eq!(from_bins.1, upper, "{}", exact.0.key);
             }
             assert_eq!(histogram_rows(interval), interval.bins);
         }
     }
 }
 
-/// The bins of what a report would keep.
+/// The bins of the histogram that a report would contain.
 fn histogram_rows(interval: &Interval) -> std::collections::BTreeMap<i64, u64> {
     let stored = crate::histogram::unpack(&interval.histogram()).unwrap();
     let early = interval.bins.get(&NEGATIVE.lower).copied().unwrap_or(0);
@@ -227,34 +227,34 @@ fn histogram_rows(interval: &Interval) -> std::collections::BTreeMap<i64, u64> {
 }
 
 #[test]
-fn what_a_row_cannot_be_is_named_with_its_line() {
+fn invalid_rows_are_rejected_with_line() {
     let good = bins_csv(&[interval(key("a", 0), Binning::Hdr2, &[5_000, 70_000])]);
     let rows: Vec<&str> = good.lines().collect();
-    let refused = |row: String, says: &str| {
+    let check_error = |row: String, expected: &str| {
         let text = format!("{}\n{}\n{row}\n", rows[0], rows[1]);
         let error = read_bins(&text).unwrap_err();
-        let said = error.to_string();
-        assert!(said.starts_with("line 3: ") && said.contains(says), "{row}: {said}");
+        let text = error.to_string();
+        assert!(text.starts_with("line 3: ") && text.contains(expected), "{row}: {text}");
     };
-    refused(rows[1].to_owned(), "comes twice");
-    refused(rows[2].replace("hdr2", "exp8"), "not hdr2 or hdr3");
-    refused(rows[2].replace("hdr2", "hdr3"), "ends of a bin");
-    refused(rows[2].replace(",1,hdr2", ",2,hdr2"), "a newer osjitter wrote it");
-    refused(rows[2].replace(",1,hdr2", ",one,hdr2"), "schema_version \"one\" is not known");
-    refused(rows[2].replace("2023", "MMXX"), "RFC 3339");
-    refused(rows[2].replace("rack=", "rack"), "key=value");
-    refused(rows[2].replace("control-loop", ""), "a name");
-    refused(rows[2].replace("69632,70143,1", "69632,70143,0"), "at least 1");
-    refused(rows[2].replace("69632,70143,1", "69632,70143,-1"), "counted");
-    refused(rows[2].replace("69632,70143", "69632,9223372036854775808"), "whole number");
-    refused(
+    check_error(rows[1].to_owned(), "comes twice");
+    check_error(rows[2].replace("hdr2", "exp8"), "not hdr2 or hdr3");
+    check_error(rows[2].replace("hdr2", "hdr3"), "ends of a bin");
+    check_error(rows[2].replace(",1,hdr2", ",2,hdr2"), "a newer osjitter wrote it");
+    check_error(rows[2].replace(",1,hdr2", ",one,hdr2"), "schema_version \"one\" is not known");
+    check_error(rows[2].replace("2023", "MMXX"), "RFC 3339");
+    check_error(rows[2].replace("rack=", "rack"), "key=value");
+    check_error(rows[2].replace("control-loop", ""), "a name");
+    check_error(rows[2].replace("69632,70143,1", "69632,70143,0"), "at least 1");
+    check_error(rows[2].replace("69632,70143,1", "69632,70143,-1"), "counted");
+    check_error(rows[2].replace("69632,70143", "69632,9223372036854775808"), "whole number");
+    check_error(
         rows[2].replace("69632,70143", "4611686018427387904,4647714815446351871"),
         "ends of a bin",
     );
-    refused(rows[2].replace("control-loop", &"x".repeat(300)), "as short");
-    refused(rows[2].replace(",1,hdr2", ",1"), "12 cells, and 13 columns");
+    check_error(rows[2].replace("control-loop", &"x".repeat(300)), "as short");
+    check_error(rows[2].replace(",1,hdr2", ",1"), "12 cells, and 13 columns");
     let hdr3 = bins_csv(&[interval(key("a", 0), Binning::Hdr3, &[70_000])]);
-    refused(hdr3.lines().nth(1).unwrap().to_owned(), "two widths");
+    check_error(hdr3.lines().nth(1).unwrap().to_owned(), "two widths");
     let error = read_bins("a,b\n1,2\n").unwrap_err().to_string();
     assert!(error.contains("line 1: the heading"), "{error}");
     let later = good
@@ -267,44 +267,43 @@ fn what_a_row_cannot_be_is_named_with_its_line() {
 }
 
 #[test]
-fn bins_and_the_row_beside_them_must_agree() {
-    let one = interval(key("a", 0), Binning::Hdr2, &[5, 6]);
-    let other = interval(key("a", 0), Binning::Hdr2, &[5]);
+fn bins_and_counts_must_agree() {
+    let two_values = interval(key("a", 0), Binning::Hdr2, &[5, 6]);
+    let one_value = interval(key("a", 0), Binning::Hdr2, &[5]);
     let read = join(
-        read_bins(&bins_csv(std::slice::from_ref(&one))).unwrap(),
-        read_intervals(&intervals_csv(&[other])).unwrap(),
+        read_bins(&bins_csv(std::slice::from_ref(&two_values))).unwrap(),
+        read_intervals(&intervals_csv(&[one_value])).unwrap(),
     );
     let error = read.unwrap_err().to_string();
     assert!(
         error.contains("control-loop of a") && error.contains("2 values, and 1 ticks"),
         "{error}"
     );
-    let twice = intervals_csv(&[one.clone(), one.clone()]);
+    let twice = intervals_csv(&[two_values.clone(), two_values.clone()]);
     assert!(read_intervals(&twice).unwrap_err().to_string().contains("line 3"));
-    let wrong = intervals_csv(&[one]).replace(",5,2,0,3,", ",6,2,0,3,");
+    let wrong = intervals_csv(&[two_values]).replace(",5,2,0,3,", ",6,2,0,3,");
     assert!(read_intervals(&wrong).unwrap_err().to_string().contains("ticks is \"6\""));
 }
 
 #[test]
-fn what_engines_write_is_read() {
-    let ours = bins_csv(&[interval(key("a", 0), Binning::Hdr2, &[5_000])]);
-    let quoted: String = ours
+fn database_exports_are_read() {
+    let csv = bins_csv(&[interval(key("a", 0), Binning::Hdr2, &[5_000])]);
+    let quoted: String = csv
         .lines()
         .map(|line| {
             line.split(',').map(|cell| format!("\"{cell}\"")).collect::<Vec<_>>().join(",") + "\r\n"
         })
         .collect();
     assert_eq!(kind(&quoted), Some(Cells::Bins));
-    assert_eq!(read_bins(&quoted).unwrap(), read_bins(&ours).unwrap());
-    let blank = ours.replace("T22:13:20.000000Z", " 22:13:20");
-    assert_ne!(blank, ours);
-    assert_eq!(read_bins(&blank).unwrap(), read_bins(&ours).unwrap());
+    assert_eq!(read_bins(&quoted).unwrap(), read_bins(&csv).unwrap());
+    let blank = csv.replace("T22:13:20.000000Z", " 22:13:20");
+    assert_ne!(blank, csv);
+    assert_eq!(read_bins(&blank).unwrap(), read_bins(&csv).unwrap());
 }
 
-/// The rows as a spreadsheet gets them, written out: what cleans a cell has no part in what is
-/// expected.
+/// The expected rows are literals, independent of the function that cleans cells.
 #[test]
-fn no_cell_is_a_formula() {
+fn cells_are_never_formulas() {
     for (text, cell) in [
         ("=1+1", "_1+1"),
         ("+1", "_1"),

@@ -1,4 +1,4 @@
-//! Rows as comma-separated values, out and in.
+//! Writing and reading rows as comma-separated values.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -13,13 +13,13 @@ use super::model::{Bin, Binning, Interval, IntervalCounts, NEGATIVE, VERSION};
 /// The two files of one set of intervals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cells {
-    /// A row a bin.
+    /// One row per bin.
     Bins,
-    /// A row an interval.
+    /// One row per interval.
     Intervals,
 }
 
-/// The columns that both have, and those of each.
+/// The columns of both files, then those of the first and of the second file alone.
 pub const CELLS: [&[&str]; 3] = [
     &[
         "host",
@@ -48,19 +48,24 @@ pub const CELLS: [&[&str]; 3] = [
     ],
 ];
 
-/// Most intervals of one file: each takes half a kilobyte, from as little as thirty bytes of text.
+/// Maximum number of intervals of one file. Each needs half a kilobyte, from as little as thirty
+/// bytes of text.
 const MAX_INTERVALS: usize = 1 << 18;
-/// How much of a wrong heading is shown.
-const SHOWN: usize = 60;
+/// Maximum number of characters of a quoted text in an error.
+const MAX_QUOTE: usize = 60;
 
 impl Cells {
-    /// The columns, in order.
+    /// Returns the columns in order.
     pub fn columns(self) -> impl Iterator<Item = &'static str> {
-        let more = match self {
+        CELLS[0].iter().chain(self.specific_columns()).copied()
+    }
+
+    /// Returns the columns that only this file has.
+    fn specific_columns(self) -> &'static [&'static str] {
+        match self {
             Self::Bins => CELLS[1],
             Self::Intervals => CELLS[2],
-        };
-        CELLS[0].iter().chain(more).copied()
+        }
     }
 
     fn heading(self) -> String {
@@ -68,22 +73,25 @@ impl Cells {
     }
 }
 
-/// The first file: a line a bin.
+/// Formats the first file, with one line per bin.
+///
+/// # Panics
+/// Never panics: writing to memory does not fail.
 #[must_use]
 pub fn bins_csv(intervals: &[Interval]) -> String {
     let mut text = Vec::new();
-    write_bins(&mut text, intervals).expect("memory takes it");
-    String::from_utf8(text).expect("of texts")
+    write_bins(&mut text, intervals).expect("writing to memory does not fail");
+    String::from_utf8(text).expect("all parts are text")
 }
 
-/// The same, as it comes: a line of some 150 bytes each time.
+/// Writes the first file line by line, with about 150 bytes each.
 ///
 /// # Errors
-/// Those of the writer.
+/// Returns any error of the writer.
 pub fn write_bins(to: &mut (impl io::Write + ?Sized), intervals: &[Interval]) -> io::Result<()> {
     writeln!(to, "{}", Cells::Bins.heading())?;
     for interval in intervals {
-        let (key, binning) = (shared(&interval.key), interval.binning.name());
+        let (key, binning) = (format_key(&interval.key), interval.binning.name());
         for (Bin { lower, upper }, count) in interval.rows() {
             writeln!(to, "{key},{binning},{lower},{upper},{count}")?;
         }
@@ -91,14 +99,14 @@ pub fn write_bins(to: &mut (impl io::Write + ?Sized), intervals: &[Interval]) ->
     Ok(())
 }
 
-/// The second file: a line an interval whose facts are known.
+/// Formats the second file, with one line per interval whose facts are known.
 #[must_use]
 pub fn intervals_csv(intervals: &[Interval]) -> String {
     let mut text = Cells::Intervals.heading() + "\n";
     for (key, facts) in
         intervals.iter().filter_map(|interval| Some((&interval.key, interval.facts.as_ref()?)))
     {
-        text += &shared(key);
+        text += &format_key(key);
         for count in [
             facts.ticks,
             facts.delivered,
@@ -120,7 +128,8 @@ pub fn intervals_csv(intervals: &[Interval]) -> String {
     text
 }
 
-fn shared(key: &Key) -> String {
+/// The cells of the columns that both files have.
+fn format_key(key: &Key) -> String {
     let Key { host, subject, period_ns, runtime, labels, start_us, duration_ns, run_id } = key;
     let [host, subject, runtime, run_id] = [host, subject, runtime, run_id].map(|text| cell(text));
     let start = start_us.map_or(String::new(), stamp);
@@ -129,103 +138,111 @@ fn shared(key: &Key) -> String {
     )
 }
 
-/// Which of the two files a text is, by its heading; a heading of a later version, too.
+/// Detects by its heading which of the two files a text is. Also accepts headings of later
+/// versions.
 #[must_use]
 pub fn kind(text: &str) -> Option<Cells> {
     let heading = text.lines().next()?.replace('"', "");
     let has = |column: &str| heading.split(',').any(|name| name == column);
-    let of = |kind: Cells, own: &str| (has("schema_version") && has(own)).then_some(kind);
-    of(Cells::Bins, "upper_ns").or_else(|| of(Cells::Intervals, "delivered"))
+    let is_kind = |column: &str| has("schema_version") && has(column);
+    if is_kind("upper_ns") {
+        Some(Cells::Bins)
+    } else {
+        is_kind("delivered").then_some(Cells::Intervals)
+    }
 }
 
-/// Reads the first file. The rows of an interval need not be neighbours.
+/// Reads the first file. The rows of an interval need not be consecutive.
 ///
 /// # Errors
-/// The first line that is wrong.
+/// Returns an error for the first invalid line.
 pub fn read_bins(text: &str) -> Result<Vec<Interval>, BinsError> {
-    read(text, Cells::Bins, |all, key, row| {
-        let name = row.text(0)?;
-        let binning = Binning::ALL.into_iter().find(|binning| binning.name() == name);
-        let binning = binning.ok_or_else(|| row.not(0, "hdr2 or hdr3"))?;
-        let bin = Bin { lower: row.signed(1)?, upper: row.signed(2)? };
-        let count = row.count(3)?;
-        let is_in_range = (NEGATIVE.lower..=MAX_NS as i64).contains(&bin.lower);
-        if binning.bin(bin.lower) != bin || !is_in_range {
-            return Err(BinsFlaw::NotABin(bin));
-        }
-        if count == 0 {
-            return Err(row.not(3, "at least 1"));
-        }
-        let is_new = !all.contains_key(&key);
-        let interval = all.entry(key).or_insert_with_key(|key| Interval::empty(key.clone(), None));
-        if is_new {
-            interval.binning = binning;
-        }
-        if interval.binning != binning {
-            return Err(BinsFlaw::TwoBinnings(interval.key.to_string()));
-        }
-        if interval.bins.insert(bin.lower, count).is_some() {
-            return Err(BinsFlaw::Twice(format!(
-                "the bin from {} ns of {}",
-                bin.lower, interval.key
-            )));
-        }
-        Ok(())
-    })
-    .and_then(|all| {
-        let over = all.iter().any(|interval| interval.count() > MAX_COUNT);
-        if over {
-            Err(BinsError { line: None, flaw: BinsFlaw::TooMany(MAX_COUNT) })
-        } else {
-            Ok(all)
-        }
-    })
+    let intervals = read(text, Cells::Bins, add_bin)?;
+    if intervals.iter().any(|interval| interval.count() > MAX_COUNT) {
+        return Err(BinsError { line: None, flaw: BinsFlaw::TooMany(MAX_COUNT) });
+    }
+    Ok(intervals)
 }
 
-/// Reads the second file: intervals without bins.
+/// Adds a row of the first file.
+fn add_bin(intervals: &mut Intervals, key: Key, row: &Row<'_>) -> Result<(), BinsFlaw> {
+    let name = row.text(0)?;
+    let binning = Binning::ALL.into_iter().find(|binning| binning.name() == name);
+    let binning = binning.ok_or_else(|| row.invalid(0, "hdr2 or hdr3"))?;
+    let bin = Bin { lower: row.signed(1)?, upper: row.signed(2)? };
+    let count = row.count(3)?;
+    let is_in_range = (NEGATIVE.lower..=MAX_NS as i64).contains(&bin.lower);
+    if binning.bin(bin.lower) != bin || !is_in_range {
+        return Err(BinsFlaw::NotABin(bin));
+    }
+    if count == 0 {
+        return Err(row.invalid(3, "at least 1"));
+    }
+    let is_new = !intervals.contains_key(&key);
+    let interval =
+        intervals.entry(key).or_insert_with_key(|key| Interval::empty(key.clone(), None));
+    if is_new {
+        interval.binning = binning;
+    }
+    if interval.binning != binning {
+        return Err(BinsFlaw::TwoBinnings(interval.key.to_string()));
+    }
+    if interval.bins.insert(bin.lower, count).is_some() {
+        let duplicate = format!("the bin from {} ns of {}", bin.lower, interval.key);
+        return Err(BinsFlaw::Twice(duplicate));
+    }
+    Ok(())
+}
+
+/// Reads the second file as intervals without bins.
 ///
 /// # Errors
-/// The first line that is wrong.
+/// Returns an error for the first invalid line.
 pub fn read_intervals(text: &str) -> Result<Vec<Interval>, BinsError> {
-    read(text, Cells::Intervals, |all, key, row| {
-        let facts = IntervalCounts {
-            ticks: row.count(0)?,
-            delivered: row.count(1)?,
-            coalesced: row.count(2)?,
-            skipped: row.count(3)?,
-            missed: row.count(4)?,
-            early: row.count(5)?,
-            max_ns: if row.text(6)?.is_empty() { None } else { Some(row.signed(6)?) },
-            cpu_ns: row.time(7)?,
-            steal_ns: row.time(8)?,
-            run_queue_ns: row.time(9)?,
-            throttled_ns: row.time(10)?,
-        };
-        if facts.came() + facts.skipped != facts.ticks {
-            return Err(row.not(0, "delivered, coalesced and skipped together"));
-        }
-        match all.insert(key.clone(), Interval::empty(key, Some(facts))) {
-            Some(there) => Err(BinsFlaw::Twice(there.key.to_string())),
-            None => Ok(()),
-        }
-    })
+    read(text, Cells::Intervals, add_interval)
 }
 
-type All = BTreeMap<Key, Interval>;
+/// Adds a row of the second file.
+fn add_interval(intervals: &mut Intervals, key: Key, row: &Row<'_>) -> Result<(), BinsFlaw> {
+    let facts = IntervalCounts {
+        ticks: row.count(0)?,
+        delivered: row.count(1)?,
+        coalesced: row.count(2)?,
+        skipped: row.count(3)?,
+        missed: row.count(4)?,
+        early: row.count(5)?,
+        max_ns: if row.text(6)?.is_empty() { None } else { Some(row.signed(6)?) },
+        cpu_ns: row.time(7)?,
+        steal_ns: row.time(8)?,
+        run_queue_ns: row.time(9)?,
+        throttled_ns: row.time(10)?,
+    };
+    if facts.came() + facts.skipped != facts.ticks {
+        return Err(row.invalid(0, "delivered, coalesced and skipped together"));
+    }
+    match intervals.insert(key.clone(), Interval::empty(key, Some(facts))) {
+        Some(existing) => Err(BinsFlaw::Twice(existing.key.to_string())),
+        None => Ok(()),
+    }
+}
 
-/// A row behind the columns that both files have.
+type Intervals = BTreeMap<Key, Interval>;
+
+/// A part of a row.
 struct Row<'a> {
     record: &'a csv::StringRecord,
+    /// The columns of the part.
     columns: &'static [&'static str],
+    /// Index of its first column.
     at: usize,
 }
 
 impl Row<'_> {
     fn text(&self, i: usize) -> Result<&str, BinsFlaw> {
         let text = self.record.get(self.at + i).unwrap_or_default();
-        let most = if self.columns[i] == "labels" { MAX_LABEL_BYTES } else { MAX_CELL };
-        if text.len() > most {
-            let found = text.chars().take(SHOWN).collect();
+        let max = if self.columns[i] == "labels" { MAX_LABEL_BYTES } else { MAX_CELL };
+        if text.len() > max {
+            let found = text.chars().take(MAX_QUOTE).collect();
             return Err(BinsFlaw::Cell {
                 column: self.columns[i],
                 expected: "as short as it may be",
@@ -235,18 +252,18 @@ impl Row<'_> {
         Ok(text)
     }
 
-    fn not(&self, i: usize, expected: &'static str) -> BinsFlaw {
+    fn invalid(&self, i: usize, expected: &'static str) -> BinsFlaw {
         let found = self.record.get(self.at + i).unwrap_or_default().to_owned();
         BinsFlaw::Cell { column: self.columns[i], expected, found }
     }
 
     fn signed(&self, i: usize) -> Result<i64, BinsFlaw> {
-        self.text(i)?.parse().map_err(|_| self.not(i, "a whole number of nanoseconds"))
+        self.text(i)?.parse().map_err(|_| self.invalid(i, "a whole number of nanoseconds"))
     }
 
     fn count(&self, i: usize) -> Result<u64, BinsFlaw> {
         let count = self.text(i)?.parse().ok().filter(|count| *count <= MAX_COUNT);
-        count.ok_or_else(|| self.not(i, "a number that can be counted to"))
+        count.ok_or_else(|| self.invalid(i, "a number that can be counted to"))
     }
 
     fn time(&self, i: usize) -> Result<Option<u64>, BinsFlaw> {
@@ -254,19 +271,19 @@ impl Row<'_> {
             return Ok(None);
         }
         let ns = self.text(i)?.parse().ok().filter(|ns| *ns <= MAX_NS);
-        ns.map(Some).ok_or_else(|| self.not(i, "a time in nanoseconds of at most 31 years"))
+        ns.map(Some).ok_or_else(|| self.invalid(i, "a time in nanoseconds of at most 31 years"))
     }
 
     fn key(&self) -> Result<Key, BinsFlaw> {
-        // As it would be written: two keys that differ only in what no cell holds are one.
+        // As it would be written: keys that differ only in replaced characters are equal.
         let owned = |i: usize| self.text(i).map(|text| cell(text).into_owned());
         let start_us = match self.text(5)? {
             "" => None,
-            start => Some(micros(start).ok_or_else(|| self.not(5, "a time in RFC 3339, UTC"))?),
+            start => Some(micros(start).ok_or_else(|| self.invalid(5, "a time in RFC 3339, UTC"))?),
         };
         let subject = owned(1)?;
         if subject.is_empty() {
-            return Err(self.not(1, "a name"));
+            return Err(self.invalid(1, "a name"));
         }
         Ok(Key {
             host: owned(0)?,
@@ -274,7 +291,7 @@ impl Row<'_> {
             period_ns: self.time(2)?.unwrap_or(0),
             runtime: owned(3)?,
             labels: Labels::parse(self.text(4)?)
-                .map_err(|_| self.not(4, "key=value;key=value, each key once"))?,
+                .map_err(|_| self.invalid(4, "key=value;key=value, each key once"))?,
             start_us,
             duration_ns: self.time(6)?.unwrap_or(0),
             run_id: owned(7)?,
@@ -282,53 +299,94 @@ impl Row<'_> {
     }
 }
 
+/// Reads a file, and passes the key and the remaining cells of each row to `add`.
 fn read(
     text: &str,
     kind: Cells,
-    mut add: impl FnMut(&mut All, Key, &Row<'_>) -> Result<(), BinsFlaw>,
+    add: impl Fn(&mut Intervals, Key, &Row<'_>) -> Result<(), BinsFlaw>,
 ) -> Result<Vec<Interval>, BinsError> {
     let mut reader =
         csv::ReaderBuilder::new().has_headers(false).flexible(true).from_reader(text.as_bytes());
     let mut record = csv::StringRecord::new();
-    let not_csv = |e: csv::Error| BinsError {
-        line: e.position().map(csv::Position::line),
-        flaw: BinsFlaw::NotCsv(e.to_string()),
-    };
-    let there = reader.read_record(&mut record).map_err(not_csv)?;
-    let is_ours = there && record.iter().eq(kind.columns());
-    let found: String = record.iter().collect::<Vec<_>>().join(",").chars().take(SHOWN).collect();
-    let version_at = record.iter().position(|name| name == CELLS[0][8]);
-    let columns = record.len();
-    let mut all = All::new();
+    let has_heading = reader.read_record(&mut record).map_err(csv_error)?;
+    let heading = Heading::new(has_heading, &record, kind);
+    let mut intervals = Intervals::new();
     loop {
-        let more = reader.read_record(&mut record).map_err(not_csv)?;
-        let line = more.then(|| record.position().map(csv::Position::line)).flatten();
-        let fails = |flaw| BinsError { line, flaw };
-        // The version before all else: a later one may have other columns.
-        let version =
-            version_at.and_then(|at| record.get(at)).filter(|_| more && record.len() == columns);
-        if let Some(version) = version.filter(|version| *version != VERSION.to_string()) {
-            return Err(fails(BinsFlaw::Version(version.chars().take(SHOWN).collect())));
+        let has_row = reader.read_record(&mut record).map_err(csv_error)?;
+        let line = has_row.then(|| record.position().map(csv::Position::line)).flatten();
+        let error = |flaw| BinsError { line, flaw };
+        if has_row {
+            // Checked before the heading: a later version may have other columns.
+            heading.check_version(&record).map_err(error)?;
         }
-        if !is_ours {
-            let expected = kind.heading().chars().take(SHOWN).collect();
-            return Err(BinsError { line: Some(1), flaw: BinsFlaw::Heading { found, expected } });
+        heading.check(kind)?;
+        if !has_row {
+            return Ok(intervals.into_values().collect());
         }
-        if !more {
-            return Ok(all.into_values().collect());
+        heading.check_length(&record).map_err(error)?;
+        let shared = Row { record: &record, columns: CELLS[0], at: 0 };
+        let key = shared.key().map_err(error)?;
+        let specific =
+            Row { record: &record, columns: kind.specific_columns(), at: CELLS[0].len() };
+        add(&mut intervals, key, &specific).map_err(error)?;
+        if intervals.len() > MAX_INTERVALS {
+            return Err(error(BinsFlaw::TooMany(MAX_INTERVALS as u64)));
         }
-        if record.len() != columns {
-            return Err(fails(BinsFlaw::NotCsv(format!(
-                "{} cells, and {columns} columns",
-                record.len()
-            ))));
+    }
+}
+
+fn csv_error(error: csv::Error) -> BinsError {
+    let line = error.position().map(csv::Position::line);
+    BinsError { line, flaw: BinsFlaw::NotCsv(error.to_string()) }
+}
+
+/// The heading of a file.
+struct Heading {
+    is_expected: bool,
+    /// Beginning of the text.
+    text: String,
+    /// Number of columns.
+    columns: usize,
+    /// Index of the column with the version of the format.
+    version_column: Option<usize>,
+}
+
+impl Heading {
+    fn new(is_present: bool, record: &csv::StringRecord, kind: Cells) -> Self {
+        let cells: Vec<&str> = record.iter().collect();
+        Self {
+            is_expected: is_present && record.iter().eq(kind.columns()),
+            text: cells.join(",").chars().take(MAX_QUOTE).collect(),
+            columns: record.len(),
+            version_column: cells.iter().position(|name| *name == CELLS[0][8]),
         }
-        let own = if kind == Cells::Bins { CELLS[1] } else { CELLS[2] };
-        let of = |columns, at| Row { record: &record, columns, at };
-        let key = of(CELLS[0], 0).key().map_err(fails)?;
-        add(&mut all, key, &of(own, CELLS[0].len())).map_err(fails)?;
-        if all.len() > MAX_INTERVALS {
-            return Err(fails(BinsFlaw::TooMany(MAX_INTERVALS as u64)));
+    }
+
+    /// Returns an error if a complete row states another version of the format.
+    fn check_version(&self, record: &csv::StringRecord) -> Result<(), BinsFlaw> {
+        let version = self.version_column.and_then(|column| record.get(column));
+        match version.filter(|_| record.len() == self.columns) {
+            Some(version) if version != VERSION.to_string() => {
+                Err(BinsFlaw::Version(version.chars().take(MAX_QUOTE).collect()))
+            }
+            _ => Ok(()),
         }
+    }
+
+    fn check(&self, kind: Cells) -> Result<(), BinsError> {
+        if self.is_expected {
+            return Ok(());
+        }
+        let expected = kind.heading().chars().take(MAX_QUOTE).collect();
+        let flaw = BinsFlaw::Heading { found: self.text.clone(), expected };
+        Err(BinsError { line: Some(1), flaw })
+    }
+
+    fn check_length(&self, record: &csv::StringRecord) -> Result<(), BinsFlaw> {
+        let (cells, columns) = (record.len(), self.columns);
+        if cells == columns {
+            return Ok(());
+        }
+        Err(BinsFlaw::NotCsv(format!("{cells} cells, and {columns} columns")))
     }
 }

@@ -1,4 +1,4 @@
-//! The file of what was found, and how a look is held against goals.
+//! The file `osjitter.find/1` as plain data, and the comparison of a look with goals.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,15 +12,15 @@ use jitterstat::stats::{binomial, quantile};
 
 /// Value of [`Find::schema`] that this version writes and reads.
 pub const SCHEMA: &str = "osjitter.find/1";
-/// That a ticker's bracket is right.
+/// Confidence of the bracket of a ticker.
 pub const CONFIDENCE: f64 = 0.95;
-/// More goals than this need more resamples than there are.
+/// Maximum number of goals: more would need more resamples than there are.
 pub const MAX_GOALS: usize = 5;
-/// Ticks above a percentile that make its interval narrow enough to decide.
+/// Number of ticks above a percentile that make its interval narrow enough to decide.
 const TICKS_ABOVE: f64 = 10.0;
 
 model! {
-    /// What was looked for, and what was found for each ticker.
+    /// The result of a search, with one entry for each ticker.
     pub struct Find {
         /// Always [`SCHEMA`].
         pub schema: String,
@@ -30,48 +30,49 @@ model! {
         pub started_utc: String,
         /// Wall time of all looks.
         pub duration_ns: u64,
-        /// It was interrupted: what is here was measured.
+        /// Whether the search was interrupted.
         pub partial: bool,
         /// The machine.
         pub host: Host,
-        /// What has to hold; without limits, what was measured at one period to be promised.
+        /// The goals. Without limits, they are the numbers measured at a single period.
         pub goals: Vec<Goal>,
         /// The shortest and the longest period of the search.
         pub range_ns: [u64; 2],
-        /// Of each ticker's bracket, or of all its promises together.
+        /// Confidence of the bracket of each ticker, or of all intervals of a ticker without
+        /// limits.
         pub confidence: f64,
-        /// Of the intervals of each look, so that the looks together have that.
+        /// Confidence of each interval, with which all looks together have `confidence`.
         pub look_confidence: f64,
-        /// The time it was given.
+        /// Time limit of the search.
         pub max_time_ns: u64,
-        /// Seed of the order and the phases of rounds.
+        /// Seed for the order and the phases of rounds.
         pub seed: u64,
         /// The CPU that the measuring thread was bound to; null for none.
         pub cpu: Option<usize>,
         /// Requested scheduling class, as on the command line.
         pub sched: Option<String>,
-        /// Whether to believe it, by a control in the same rounds; null where there was none, or it
-        /// was not judged.
+        /// Whether the machine was quiet enough to trust the result, judged by a control in the
+        /// same rounds; null without a control or a judgement.
         pub fitness: Option<Fitness>,
-        /// What ran beside the tickers, and what it took; null for nothing.
+        /// The load that ran alongside the tickers, with its CPU time; null without a load.
         pub load: Option<Load>,
-        /// What a reader should know before trusting it.
+        /// Warnings to consider before trusting the result.
         pub warnings: Vec<Warning>,
         /// One entry for each ticker.
         pub tickers: Vec<Ticker>,
     }
 
-    /// A number that has to stay at or below a limit.
+    /// A number with the limit that it must not exceed.
     pub struct Goal {
-        /// A percentile of lateness or its mean, `missed` ticks, or `cpu`.
+        /// A percentile of lateness, its mean, `missed` ticks or `cpu`.
         pub name: String,
-        /// In its unit; null where the least limit is asked for.
+        /// Limit in this unit; null to find the smallest limit that holds.
         pub limit: Option<f64>,
-        /// `ns`; `%` of the ticks, or of one core.
+        /// `ns`, or `%` of the ticks or of one core.
         pub unit: String,
     }
 
-    /// What was found for one ticker.
+    /// The result for one ticker.
     pub struct Ticker {
         /// Name of the subject.
         pub subject: String,
@@ -81,27 +82,27 @@ model! {
         pub broken_ns: Option<u64>,
         /// The shortest period at which all goals were kept; null for none.
         pub kept_ns: Option<u64>,
-        /// Longer periods than that at which a goal was broken all the same.
+        /// Periods above `kept_ns` at which a goal was broken.
         pub broken_above_ns: Vec<u64>,
-        /// Why there are no more looks.
+        /// Reason for which the search ended.
         pub stopped: StopReason,
-        /// Why it could not be measured, if it could not.
+        /// Reason for which the ticker could not be measured, if so.
         pub failure: Option<String>,
-        /// In the order they were taken.
+        /// The looks in the order in which they were taken.
         pub looks: Vec<Look>,
     }
 
-    /// One period, measured.
+    /// The measurement of one period.
     pub struct Look {
         /// The period.
         pub period_ns: u64,
-        /// Rounds at it.
+        /// Number of rounds.
         pub rounds: u64,
-        /// Ticks asked for in them.
+        /// Number of planned ticks in them.
         pub ticks: u64,
         /// Whether the goals hold; null without limits.
         pub finding: Option<Finding>,
-        /// What each goal is held against, in their order.
+        /// The number of each goal, in their order.
         pub checks: Vec<Check>,
         /// Median lateness.
         pub p50_ns: Option<i64>,
@@ -111,45 +112,45 @@ model! {
         pub cpu_percent: Option<f64>,
     }
 
-    /// A number, in its goal's unit.
+    /// The measured number of a goal, in the unit of the goal.
     pub struct Check {
-        /// Over all rounds; null where the ticks do not support it.
+        /// Value over all rounds; null with too few ticks.
         pub value: Option<f64>,
-        /// Its interval.
+        /// Interval of the value.
         pub interval: Option<[f64; 2]>,
-        /// Whether it is within the goal; null without a limit.
+        /// Whether the number is within the limit; null without a limit.
         pub finding: Option<Finding>,
     }
 }
 
-/// What a period is to the goals.
+/// The comparison of a period or a number with goals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Finding {
-    /// All hold.
+    /// All goals hold.
     Kept,
-    /// At least one does not.
+    /// At least one goal does not hold.
     Broken,
-    /// The rounds do not say.
+    /// The rounds do not decide.
     Open,
 }
 
-/// Why a search took no more looks.
+/// The reason for which a search ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 #[cfg_attr(feature = "schema", schemars(rename = "Stopped"))]
 pub enum StopReason {
-    /// No further period would say more.
+    /// Another look would add no information.
     Found,
-    /// [`MAX_LOOKS`](super::MAX_LOOKS) were taken.
+    /// The maximum number of looks was reached ([`MAX_LOOKS`](super::MAX_LOOKS)).
     Looks,
-    /// The time was up.
+    /// The time limit was reached.
     Time,
-    /// It was interrupted.
+    /// The search was interrupted.
     Interrupted,
-    /// It could not be measured.
+    /// The ticker could not be measured.
     Failed,
 }
 
@@ -158,7 +159,7 @@ impl Goal {
     pub const NAMES: [&'static str; 8] =
         ["p50", "p90", "p99", "p99.9", "p99.99", "mean", "missed", "cpu"];
 
-    /// A goal of that name; `None` if there is none.
+    /// Creates a goal; `None` if the name is unknown.
     #[must_use]
     pub fn new(name: &str, limit: Option<f64>) -> Option<Self> {
         let name = (*Self::NAMES.iter().find(|known| **known == name)?).to_owned();
@@ -170,7 +171,7 @@ impl Goal {
         SummaryPath::find(if self.name == "cpu" { "cpu_ns_per_tick" } else { &self.name }).ok()
     }
 
-    /// The quantile it is of, where it is of one.
+    /// Returns the quantile of a percentile; `None` for other goals.
     #[must_use]
     pub fn quantile(&self) -> Option<f64> {
         self.name
@@ -179,15 +180,16 @@ impl Goal {
             .map(|percent| percent / 100.0)
     }
 
-    /// Ticks of a look below which it cannot be decided, at a look's confidence. What is asked for
-    /// without a limit may remain unknown beyond p99.
+    /// Returns the minimum number of ticks of a look that can decide the goal, at the confidence of
+    /// a look. A goal without a limit may remain unknown beyond p99.
     #[must_use]
     pub fn least_ticks(&self, confidence: f64) -> u64 {
         let alpha = (1.0 - confidence) / 2.0;
         match (self.quantile(), self.limit) {
             (Some(q), None) if q > 0.99 => 1,
             (Some(q), _) => (TICKS_ABOVE / (1.0 - q)).round() as u64,
-            // So many ticks without a single miss show that fewer than the limit are missed.
+            // This many ticks without a miss show that the share of missed ticks is below the
+            // limit.
             (None, Some(percent)) if self.name == "missed" => {
                 (alpha.ln() / (-percent / 100.0).ln_1p()).ceil() as u64
             }
@@ -203,8 +205,8 @@ impl Goal {
         if let (Quantity::PartOfTicks, Some(percent), Some(interval)) =
             (path.quantity(), measured.value, &mut measured.interval)
         {
-            // Rounds without a miss resample to none: the exact interval of as many single ticks is
-            // wider there.
+            // Without a miss, the resampled interval has no width, but the exact interval of
+            // independent ticks has.
             let count = (percent / 100.0 * measured.ticks as f64).round() as u64;
             let exact = binomial::share_interval(count, measured.ticks, confidence)
                 .map(|share| share * 100.0);
@@ -225,24 +227,24 @@ impl Goal {
     }
 }
 
-/// The confidence of each interval with which so many looks at so many goals have [`CONFIDENCE`]
-/// together.
+/// Returns the confidence of each interval with which all looks at all goals together have
+/// [`CONFIDENCE`].
 #[must_use]
 pub fn look_confidence(looks: usize, goals: usize) -> f64 {
     1.0 - 2.0 * (1.0 - CONFIDENCE) / (looks.max(1) * goals.max(1)) as f64
 }
 
 impl Look {
-    /// Holds the goals against the rounds at one period.
+    /// Compares the rounds at one period with the goals.
     #[must_use]
     pub fn new(period_ns: u64, rounds: &[RoundTicks], goals: &[Goal], confidence: f64) -> Self {
         let checks: Vec<Check> =
             goals.iter().map(|goal| goal.check(period_ns, rounds, confidence)).collect();
-        let any = |finding| checks.iter().any(|check| check.finding == Some(finding));
+        let has = |finding| checks.iter().any(|check| check.finding == Some(finding));
         let finding = match () {
             () if goals.iter().any(|goal| goal.limit.is_none()) => None,
-            () if any(Finding::Broken) => Some(Finding::Broken),
-            () if any(Finding::Open) => Some(Finding::Open),
+            () if has(Finding::Broken) => Some(Finding::Broken),
+            () if has(Finding::Open) => Some(Finding::Open),
             () => Some(Finding::Kept),
         };
         let number =
@@ -266,66 +268,86 @@ impl File for Find {
     const SCHEMA: &'static str = SCHEMA;
 
     fn check(&self) -> Result<(), Invalid> {
-        let require = |holds: bool, at: String, flaw: Flaw| {
-            if holds { Ok(()) } else { Err(Invalid { at, flaw }) }
-        };
-        let time = |at: String, ns: u64| require(ns <= MAX_NS, at, Flaw::Time(ns.into()));
-        let signed =
-            |at: String, ns: i64| require(ns.unsigned_abs() <= MAX_NS, at, Flaw::Time(ns.into()));
-        let number = |at: String, value: f64| {
-            require((-(MAX_NS as f64)..=MAX_NS as f64).contains(&value), at, Flaw::Number(value))
-        };
-        for (at, found, most) in [
-            ("tickers", self.tickers.len(), MAX_SUBJECTS),
-            ("goals", self.goals.len(), Goal::NAMES.len()),
-        ] {
-            require(found <= most, at.to_owned(), Flaw::TooMany { found, most })?;
-        }
+        check_length("tickers", self.tickers.len(), MAX_SUBJECTS)?;
+        check_length("goals", self.goals.len(), Goal::NAMES.len())?;
         for (i, goal) in self.goals.iter().enumerate() {
-            number(format!("goals[{i}].limit"), goal.limit.unwrap_or(0.0))?;
+            check_number(format!("goals[{i}].limit"), goal.limit.unwrap_or(0.0))?;
         }
-        for (at, ns) in [("duration_ns", self.duration_ns), ("max_time_ns", self.max_time_ns)] {
-            time(at.to_owned(), ns)?;
-        }
-        for (at, share) in
-            [("confidence", self.confidence), ("look_confidence", self.look_confidence)]
-        {
-            require((0.0..=1.0).contains(&share), at.to_owned(), Flaw::Number(share))?;
-        }
+        check_time("duration_ns", self.duration_ns)?;
+        check_time("max_time_ns", self.max_time_ns)?;
+        check_share("confidence", self.confidence)?;
+        check_share("look_confidence", self.look_confidence)?;
         let [from, to] = self.range_ns;
-        time("range_ns".to_owned(), to)?;
-        let sentence = format!("from {from} to {to}");
-        require(0 < from && from <= to, "range_ns".to_owned(), Flaw::Contradiction(sentence))?;
+        check_time("range_ns", to)?;
+        let sentence = || format!("from {from} to {to}");
+        check_consistent(0 < from && from <= to, "range_ns".to_owned(), sentence)?;
         for (i, ticker) in self.tickers.iter().enumerate() {
             for (n, look) in ticker.looks.iter().enumerate() {
-                let at = |field: &str| format!("tickers[{i}].looks[{n}].{field}");
-                let sentence = format!("{} is outside of the range", look.period_ns);
-                require(
-                    (from..=to).contains(&look.period_ns),
-                    at("period_ns"),
-                    Flaw::Contradiction(sentence),
-                )?;
-                require(look.ticks <= MAX_COUNT, at("ticks"), Flaw::Count(look.ticks))?;
-                let (found, goals) = (look.checks.len(), self.goals.len());
-                let sentence = format!("{found} of them for {goals} goals");
-                require(found == goals, at("checks"), Flaw::Contradiction(sentence))?;
-                signed(at("p50_ns"), look.p50_ns.unwrap_or(0))?;
-                signed(at("p99_ns"), look.p99_ns.unwrap_or(0))?;
-                number(at("cpu_percent"), look.cpu_percent.unwrap_or(0.0))?;
-                for check in &look.checks {
-                    check
-                        .value
-                        .into_iter()
-                        .chain(check.interval.into_iter().flatten())
-                        .try_for_each(|v| number(at("checks"), v))?;
-                }
+                self.check_look(&format!("tickers[{i}].looks[{n}]"), look)?;
             }
         }
         Ok(())
     }
 }
 
-/// Ticks that a look takes to decide all of the goals.
+impl Find {
+    fn check_look(&self, at: &str, look: &Look) -> Result<(), Invalid> {
+        let [from, to] = self.range_ns;
+        let field = |name: &str| format!("{at}.{name}");
+        let is_in_range = (from..=to).contains(&look.period_ns);
+        check_consistent(is_in_range, field("period_ns"), || {
+            format!("{} is outside of the range", look.period_ns)
+        })?;
+        require(look.ticks <= MAX_COUNT, field("ticks"), Flaw::Count(look.ticks))?;
+        let (found, goals) = (look.checks.len(), self.goals.len());
+        check_consistent(found == goals, field("checks"), || {
+            format!("{found} of them for {goals} goals")
+        })?;
+        check_signed_time(field("p50_ns"), look.p50_ns.unwrap_or(0))?;
+        check_signed_time(field("p99_ns"), look.p99_ns.unwrap_or(0))?;
+        check_number(field("cpu_percent"), look.cpu_percent.unwrap_or(0.0))?;
+        for check in &look.checks {
+            let bounds = check.interval.into_iter().flatten();
+            bounds.chain(check.value).try_for_each(|n| check_number(field("checks"), n))?;
+        }
+        Ok(())
+    }
+}
+
+fn require(is_valid: bool, at: String, flaw: Flaw) -> Result<(), Invalid> {
+    if is_valid { Ok(()) } else { Err(Invalid { at, flaw }) }
+}
+
+fn check_consistent(
+    is_consistent: bool,
+    at: String,
+    sentence: impl FnOnce() -> String,
+) -> Result<(), Invalid> {
+    require(is_consistent, at, Flaw::Contradiction(sentence()))
+}
+
+fn check_length(at: &str, found: usize, most: usize) -> Result<(), Invalid> {
+    require(found <= most, at.to_owned(), Flaw::TooMany { found, most })
+}
+
+fn check_time(at: &str, ns: u64) -> Result<(), Invalid> {
+    require(ns <= MAX_NS, at.to_owned(), Flaw::Time(ns.into()))
+}
+
+fn check_signed_time(at: String, ns: i64) -> Result<(), Invalid> {
+    require(ns.unsigned_abs() <= MAX_NS, at, Flaw::Time(ns.into()))
+}
+
+fn check_number(at: String, value: f64) -> Result<(), Invalid> {
+    let range = -(MAX_NS as f64)..=MAX_NS as f64;
+    require(range.contains(&value), at, Flaw::Number(value))
+}
+
+fn check_share(at: &str, share: f64) -> Result<(), Invalid> {
+    require((0.0..=1.0).contains(&share), at.to_owned(), Flaw::Number(share))
+}
+
+/// Returns the minimum number of ticks of a look that can decide all goals.
 #[must_use]
 pub fn least_ticks(goals: &[Goal], confidence: f64) -> u64 {
     let p50 = (quantile::MIN_SAMPLES_ABOVE / 0.5) as u64;

@@ -5,12 +5,14 @@ use crate::gate::limit::RoundTicks;
 use crate::report::{Distribution, Round, Status, Subject, Summary};
 use jitterstat::stats::random::SplitMix64;
 
-/// Rounds of a first look, and ticks of a round.
-const SHAPE: (u64, u64) = (20, 60);
+/// Number of rounds of a first look.
+const ROUNDS: u64 = 20;
+/// Number of ticks of a round.
+const TICKS: u64 = 60;
 const RANGE: PeriodRange = PeriodRange { shortest_ns: 20_000, longest_ns: 2_000_000 };
 
-/// A ticker whose ticks are exponentially late, by rounds that differ.
-fn measured(
+/// Simulates the rounds of a ticker with exponential lateness, whose mean differs between rounds.
+fn simulate(
     Step { period_ns, times }: Step,
     mean: f64,
     random: &mut SplitMix64,
@@ -19,16 +21,16 @@ fn measured(
     let mut round = |index| {
         let scale = if unit() < 0.5 { 0.9 } else { 1.1 } * mean;
         let lateness_ns: Vec<i64> =
-            (0..SHAPE.1).map(|_| (-scale * (1.0 - unit()).ln()) as i64).collect();
+            (0..TICKS).map(|_| (-scale * (1.0 - unit()).ln()) as i64).collect();
         let summary = Summary {
-            ticks: SHAPE.1,
-            delivered: SHAPE.1,
+            ticks: TICKS,
+            delivered: TICKS,
             cpu_ns_per_tick: Some(10_000.0),
             ..Summary::default()
         };
         Round { index, lateness_ns, summary: Some(summary), ..Round::default() }
     };
-    let rounds = (0..SHAPE.0 * times).map(&mut round).collect();
+    let rounds = (0..ROUNDS * times).map(&mut round).collect();
     let subject = Subject {
         id: "simulated".into(),
         name: "simulated".into(),
@@ -46,7 +48,7 @@ fn measured(
     RoundTicks::from_subject(&subject).unwrap()
 }
 
-/// The 99th percentile of such ticks with a mean of 1.
+/// The 99th percentile of such ticks if the mean is 1.
 fn p99_of_mean() -> f64 {
     let above = |x: f64| f64::midpoint((-x / 0.9).exp(), (-x / 1.1).exp());
     let (mut low, mut high) = (0.0, 50.0);
@@ -57,7 +59,7 @@ fn p99_of_mean() -> f64 {
     low
 }
 
-/// What a search finds that has the time for every look.
+/// Performs a search without a time limit.
 fn search(range: PeriodRange, mut look: impl FnMut(Step) -> Look) -> Vec<Look> {
     let mut looks = Vec::new();
     while let Some(step) = next_step(range, &looks) {
@@ -80,8 +82,8 @@ fn look(period_ns: u64, finding: Finding) -> Look {
     }
 }
 
-/// Searches for limits from 30 us to 1.5 ms, one for each seed, and fails unless 95 % of the
-/// brackets are right and narrow.
+/// Searches for limits from 30 us to 1.5 ms, one for each seed. Fails unless 95 % of the brackets
+/// are right and narrow.
 fn assert_limits_are_bracketed(seeds: impl ExactSizeIterator<Item = u64>) {
     let goals = [Goal::new("p99", Some(100_000.0)).unwrap()];
     let confidence = look_confidence(MAX_LOOKS, goals.len());
@@ -89,12 +91,12 @@ fn assert_limits_are_bracketed(seeds: impl ExactSizeIterator<Item = u64>) {
     for seed in seeds {
         let mut random = SplitMix64::new(seed);
         let limit_ns = 30_000.0 * 1.04_f64.powi(seed as i32);
-        // At the limit the percentile is the goal's; at twice the period it is half of it.
+        // The percentile equals the goal at the limit, and is half of it at twice the period.
         let mean = |period_ns: u64| 100_000.0 / p99_of_mean() * limit_ns / period_ns as f64;
         let looks = search(RANGE, |step| {
             Look::new(
                 step.period_ns,
-                &measured(step, mean(step.period_ns), &mut random),
+                &simulate(step, mean(step.period_ns), &mut random),
                 &goals,
                 confidence,
             )
@@ -109,10 +111,7 @@ fn assert_limits_are_bracketed(seeds: impl ExactSizeIterator<Item = u64>) {
     }
     println!("{right} of {searches} right, {narrow} within a factor of 2.5");
     assert!(right * 20 >= searches * 19, "{right} of {searches}");
-    assert!(
-        narrow * 20 >= searches * 19,
-        "a wide bracket is right and useless: {narrow} of {searches}"
-    );
+    assert!(narrow * 20 >= searches * 19, "a wide bracket is useless: {narrow} of {searches}");
 }
 
 #[test]
@@ -132,20 +131,20 @@ mod nightly {
 }
 
 #[test]
-fn misses_that_were_not_seen_may_still_happen() {
+fn unseen_misses_remain_possible() {
     let goal = |percent| Goal::new("missed", Some(percent)).unwrap();
     let rounds =
-        measured(Step { period_ns: 1_000_000_000, times: 1 }, 10_000.0, &mut SplitMix64::new(1));
+        simulate(Step { period_ns: 1_000_000_000, times: 1 }, 10_000.0, &mut SplitMix64::new(1));
     let found = |percent| Look::new(1_000_000_000, &rounds, &[goal(percent)], 0.99).finding;
-    // None of 1,200 ticks was missed: up to 0.44 % are no surprise.
+    // None of 1,200 ticks was missed, so the share of missed ticks is at most 0.44 %.
     assert_eq!((found(0.4), found(0.5)), (Some(Finding::Open), Some(Finding::Kept)));
     assert_eq!(goal(0.5).least_ticks(0.99), 1_058);
     assert_eq!(least_ticks(&[goal(0.5), Goal::new("p99.9", Some(1.0)).unwrap()], 0.99), 10_000);
 }
 
 #[test]
-fn all_goals_have_to_hold_and_cpu_is_of_a_core() {
-    let rounds = measured(Step { period_ns: 100_000, times: 1 }, 10_000.0, &mut SplitMix64::new(1));
+fn all_goals_must_hold() {
+    let rounds = simulate(Step { period_ns: 100_000, times: 1 }, 10_000.0, &mut SplitMix64::new(1));
     let found = |goals: &[(&str, f64)]| {
         let goals: Vec<Goal> =
             goals.iter().map(|(name, limit)| Goal::new(name, Some(*limit)).unwrap()).collect();
@@ -163,48 +162,48 @@ fn all_goals_have_to_hold_and_cpu_is_of_a_core() {
 }
 
 #[test]
-fn what_holds_everywhere_or_nowhere_takes_no_more_than_the_coarse_looks() {
+fn extreme_limits_need_only_coarse_looks() {
     for finding in [Finding::Kept, Finding::Broken] {
         let looks = search(RANGE, |step| look(step.period_ns, finding));
         assert_eq!(looks.len(), COARSE);
         let ends = [RANGE.longest_ns, RANGE.shortest_ns].map(Some);
         assert_eq!([looks.first(), looks.last()].map(|l| l.map(|l| l.period_ns)), ends);
     }
-    let of = |finding| bracket(&search(RANGE, |step| look(step.period_ns, finding)));
+    let bracket_of = |finding| bracket(&search(RANGE, |step| look(step.period_ns, finding)));
     assert_eq!(
-        of(Finding::Kept),
+        bracket_of(Finding::Kept),
         Bracket { kept_ns: Some(RANGE.shortest_ns), ..Bracket::default() }
     );
     assert_eq!(
-        of(Finding::Broken),
+        bracket_of(Finding::Broken),
         Bracket { broken_ns: Some(RANGE.longest_ns), ..Bracket::default() }
     );
 }
 
 #[test]
-fn what_stays_open_is_looked_at_again_with_more_ticks_and_not_for_ever() {
-    let looked = |known: &dyn Fn(Step) -> Finding| {
+fn open_periods_are_measured_again() {
+    let run_search = |finding: &dyn Fn(Step) -> Finding| {
         let mut steps = Vec::new();
         let looks = search(RANGE, |step| {
             steps.push((step.period_ns, step.times));
-            look(step.period_ns, known(step))
+            look(step.period_ns, finding(step))
         });
         (steps, bracket(&looks))
     };
-    // Nothing is known to hold: the longest first; then what has had fewer looks.
-    let (steps, found) = looked(&|_| Finding::Open);
-    let again =
+    // If the goals hold nowhere so far, the longest period is first, then those with fewer looks.
+    let (steps, found) = run_search(&|_| Finding::Open);
+    let repeated =
         [(2_000_000, 4), (431_000, 4), (92_800, 4), (20_000, 4), (2_000_000, 16), (431_000, 16)];
-    assert_eq!((&steps[COARSE..], found), (&again[..], Bracket::default()));
-    // Four times the ticks decide: the search goes on from there.
-    let (steps, found) = looked(&|step| match step.period_ns {
+    assert_eq!((&steps[COARSE..], found), (&repeated[..], Bracket::default()));
+    // The second look with four times the ticks decides, and the search continues from there.
+    let (steps, found) = run_search(&|step| match step.period_ns {
         2_000_000 if step.times == 1 => Finding::Open,
         2_000_000 => Finding::Kept,
         _ => Finding::Broken,
     });
     assert_eq!(steps[COARSE..COARSE + 2], [(2_000_000, 4), (928_000, 1)]);
     assert_eq!(found.kept_ns, Some(2_000_000));
-    // What is as near to its goal as that stays open.
+    // Periods that are too close to the goal stay open.
     let ends = |ns: u64| {
         [(80_000, Finding::Broken), (120_000, Finding::Kept)].into_iter().find(|end| end.0 == ns)
     };
@@ -217,7 +216,7 @@ fn what_stays_open_is_looked_at_again_with_more_ticks_and_not_for_ever() {
 }
 
 #[test]
-fn a_goal_that_breaks_again_at_long_periods_is_said_to() {
+fn broken_longer_periods_are_reported() {
     let holds = |ns: u64| (100_000..1_000_000).contains(&ns);
     let finding = |ns| if holds(ns) { Finding::Kept } else { Finding::Broken };
     let looks = search(RANGE, |step| look(step.period_ns, finding(step.period_ns)));
@@ -228,7 +227,7 @@ fn a_goal_that_breaks_again_at_long_periods_is_said_to() {
 
 proptest! {
     #[test]
-    fn a_limit_that_every_look_knows_is_enclosed_closely(limit_ns in 21_000_u64..1_900_000) {
+    fn exact_looks_give_narrow_brackets(limit_ns in 21_000_u64..1_900_000) {
         let looks = search(RANGE, |Step { period_ns: ns, .. }| {
             look(ns, if ns < limit_ns { Finding::Broken } else { Finding::Kept })
         });
@@ -242,7 +241,7 @@ proptest! {
     }
 
     #[test]
-    fn open_periods_are_narrowed_in_from_both_sides(limit_ns in 60_000_u64..900_000, width in 1.0_f64..1.6) {
+    fn open_periods_are_narrowed_in(limit_ns in 60_000_u64..900_000, width in 1.0_f64..1.6) {
         let open = |ns: u64| (ns as f64 / limit_ns as f64).max(limit_ns as f64 / ns as f64) < width;
         let looks = search(RANGE, |Step { period_ns: ns, .. }| look(ns, match () {
             () if open(ns) => Finding::Open,
