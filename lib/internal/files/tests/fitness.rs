@@ -1,5 +1,5 @@
-//! The limits of fitness, held against runs that were recorded on a quiet machine and on one that
-//! was made unfit. `scripts/studies/fitness-runs.py` records them.
+//! Verifies the thresholds of fitness with runs that were recorded on a quiet machine and on a
+//! disturbed one. `scripts/studies/fitness-runs.py` records them.
 
 use files::fitness::{Cause, Fitness, Verdict};
 
@@ -17,7 +17,7 @@ struct Run {
 }
 
 #[test]
-fn each_recorded_run_is_judged_by_what_was_done_to_its_machine() {
+fn recorded_runs_have_expected_causes() {
     let recorded: Recorded =
         serde_json::from_str(include_str!("fixtures/fitness.json")).expect("recorded runs");
     assert!(recorded.runs.len() >= 40, "{} runs", recorded.runs.len());
@@ -33,13 +33,13 @@ fn each_recorded_run_is_judged_by_what_was_done_to_its_machine() {
         let expected = match run.injected.split(':').next() {
             Some("quiet") => (Verdict::Quiet, vec![]),
             Some("busy") => (Verdict::Unfit, vec![Cause::Busy]),
-            // Niced neighbours take a hundredth or two of a thread that is not, and sometimes
+            // Niced neighbours take one or two per cent of a thread without niceness, and sometimes
             // nothing.
             Some("niced") if fitness.verdict == Verdict::Quiet => (Verdict::Quiet, vec![]),
             Some("niced") => (Verdict::Noisy, vec![Cause::Busy]),
             Some("quota") => (Verdict::Unfit, vec![Cause::Quota]),
             Some("stopped") => (Verdict::Unfit, vec![Cause::Stopped]),
-            _ => panic!("no such handicap: {}", run.injected),
+            _ => panic!("unknown disturbance: {}", run.injected),
         };
         assert_eq!((fitness.verdict, worst), expected, "{}: {:?}", run.injected, run.facts);
     }

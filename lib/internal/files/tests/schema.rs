@@ -1,4 +1,4 @@
-//! The published JSON Schema and the model agree.
+//! Verifies that the published JSON Schemas match the model.
 #![cfg(feature = "schema")]
 
 use std::path::Path;
@@ -12,11 +12,11 @@ use files::gate::calibration::runs::RunCalibration;
 use files::gate::verdict::Verdict;
 use files::report::Report;
 
-/// Set to write the schema anew instead of comparing.
+/// Environment variable that updates the published schemas.
 const UPDATE: &str = "OSJITTER_UPDATE_SCHEMA";
 
 #[test]
-fn the_committed_schemas_are_the_models() {
+fn published_schemas_match_the_model() {
     check("osjitter.report.1.json", &Report::json_schema());
     check("osjitter.comparison.1.json", &Comparison::json_schema());
     check("osjitter.baseline.1.json", &Baseline::json_schema());

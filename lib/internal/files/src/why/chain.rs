@@ -1,48 +1,49 @@
-//! The way of a tick through the kernel: from its timer to the thread that this wakes, and on to
-//! the task.
+//! The path of a tick through the kernel: from its timer to the wake-up of its thread and on to the
+//! task.
 
 use std::collections::BTreeMap;
 
-use super::input::{Breakdown, SwitchKind, Thread, Tick, span};
+use super::input::{Breakdown, Switch, SwitchKind, Thread, Tick, span};
 use crate::bins::Binning;
 use crate::report::why::{Chain, KernelChain, Link};
 use jitterstat::stats::quantile;
 
-/// The thread's own account of its wait for a CPU agrees with the kernel's records within this ...
-const AGREES_NS: u64 = 30_000;
-/// ... or this part of the lateness.
-const AGREES_SHARE: u64 = 50;
-/// Of the median, to say how constant a link is.
+/// Maximum difference between the thread's account of its wait for a CPU and the kernel's records.
+const MAX_DIFFERENCE_NS: u64 = 30_000;
+/// Fraction of the lateness that such a difference may also reach.
+const MAX_DIFFERENCE_FRACTION: u64 = 50;
+/// Distance from the median within which the duration of a link counts as constant.
 const NEAR_NS: i64 = 1_000;
 
-/// A thread was woken, by the kernel's records.
+/// A wake-up of a thread in the kernel's records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wakeup {
-    /// When the function of the timer that woke it began; `None` where something else did, or that
-    /// was not recorded.
+    /// Start of the timer's function; `None` if another event woke the thread, or the start was not
+    /// recorded.
     pub expired_ns: Option<i64>,
-    /// When it was made ready.
+    /// Time at which the thread became ready.
     pub woken_ns: i64,
 }
 
-/// What the kernel's records say of a tick.
+/// The path of a tick in the kernel's records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WakeupPath {
-    /// Its thread was awake when it was due: no timer brought it.
+    /// The thread was awake when the tick was due, so no timer woke it.
     Awake,
-    /// A record is missing, or says something else than the thread's own account.
+    /// A record is missing, or contradicts the thread's account.
     Broken,
-    /// Every station was recorded.
+    /// The path was recorded completely.
     Whole {
-        /// Its stations.
+        /// The links of the path.
         chain: Chain,
-        /// By how much the thread's own account of its wait for a CPU differs, where there is one.
+        /// Difference between the thread's account of its wait for a CPU and the records; `None`
+        /// without an account.
         apart_ns: Option<u64>,
     },
 }
 
 impl WakeupPath {
-    /// Its stations, where all of them were recorded.
+    /// Returns the links if the path was recorded completely.
     #[must_use]
     pub fn whole(self) -> Option<Chain> {
         match self {
@@ -52,14 +53,14 @@ impl WakeupPath {
     }
 }
 
-/// The way of a tick, as far as its thread's wake-ups were recorded, in order of time; `explained`
-/// is what its own account says.
+/// Finds the path of a tick in the recorded wake-ups of its thread, which are in order of time.
+/// `breakdown` is the explanation from the thread's account.
 #[must_use]
 pub fn trace_wakeup(
     tick: &Tick,
     thread: &Thread,
     wakeups: &[Wakeup],
-    explained: &Breakdown,
+    breakdown: &Breakdown,
 ) -> WakeupPath {
     let until = thread.cycles.partition_point(|c| c.park_ns < tick.wake_ns);
     let Some(cycle) = until.checked_sub(1).map(|i| &thread.cycles[i]) else {
@@ -76,24 +77,20 @@ pub fn trace_wakeup(
     let Some(slept) = slept.filter(|_| cycle.park_ns <= tick.deadline_ns) else {
         return WakeupPath::Awake;
     };
-    // Of several, the first made it ready.
-    let found = wakeups.get(wakeups.partition_point(|w| w.woken_ns < before[slept].at_ns));
-    let on = before[slept..].iter().find(|s| s.kind == SwitchKind::On);
-    let known =
-        found.zip(on).and_then(|(found, on)| Some((found.expired_ns?, found.woken_ns, on.at_ns)));
-    let Some((expired_ns, woken_ns, on_cpu_ns)) =
-        known.filter(|(_, woken_ns, on_cpu_ns)| woken_ns <= on_cpu_ns)
+    let Some(RecordedWakeup { expired_ns, woken_ns, on_cpu_ns }) =
+        RecordedWakeup::find(wakeups, &before[slept..])
     else {
         return WakeupPath::Broken;
     };
     let clipped = |from: i64, to: i64| span(from.max(tick.deadline_ns), to.min(end_ns));
     let recorded_ns = clipped(woken_ns, on_cpu_ns);
-    let own_ns: u64 = explained.queued.iter().map(|q| clipped(q.from_ns, q.to_ns)).sum();
-    let apart_ns = recorded_ns.abs_diff(own_ns);
-    if apart_ns > AGREES_NS.max(span(tick.deadline_ns, tick.wake_ns) / AGREES_SHARE) {
+    let account_ns: u64 = breakdown.queued.iter().map(|q| clipped(q.from_ns, q.to_ns)).sum();
+    let apart_ns = recorded_ns.abs_diff(account_ns);
+    let lateness_ns = span(tick.deadline_ns, tick.wake_ns);
+    if apart_ns > MAX_DIFFERENCE_NS.max(lateness_ns / MAX_DIFFERENCE_FRACTION) {
         return WakeupPath::Broken;
     }
-    // A bare thread comes back in its task, and a reading of its own.
+    // A bare thread has no runtime, and returns directly in its task.
     let runtime_ns = back_ns.filter(|&ns| ns < tick.wake_ns);
     let chain = Chain {
         timer_ns: expired_ns.saturating_sub(tick.deadline_ns),
@@ -105,19 +102,39 @@ pub fn trace_wakeup(
     WakeupPath::Whole { chain, apart_ns: Some(apart_ns) }
 }
 
-/// The ways of a run's ticks. Memory does not grow with their number.
+/// The recorded times of a wake-up by a timer.
+struct RecordedWakeup {
+    expired_ns: i64,
+    woken_ns: i64,
+    on_cpu_ns: i64,
+}
+
+impl RecordedWakeup {
+    /// Finds the wake-up that ended a sleep. `switches` starts with the switch to that sleep.
+    /// `None` if a record is missing or out of order.
+    fn find(wakeups: &[Wakeup], switches: &[Switch]) -> Option<Self> {
+        let slept_ns = switches.first()?.at_ns;
+        // The first of several wake-ups made the thread ready.
+        let wakeup = wakeups.get(wakeups.partition_point(|w| w.woken_ns < slept_ns))?;
+        let on = switches.iter().find(|s| s.kind == SwitchKind::On)?;
+        let (expired_ns, woken_ns, on_cpu_ns) = (wakeup.expired_ns?, wakeup.woken_ns, on.at_ns);
+        (woken_ns <= on_cpu_ns).then_some(Self { expired_ns, woken_ns, on_cpu_ns })
+    }
+}
+
+/// An accumulator of the paths of ticks in bounded memory.
 #[derive(Clone, Debug, Default)]
 pub(super) struct WakeupPaths {
     whole: u64,
     broken: u64,
-    /// By link, in the order of [`Chain`]: counts by the least value of a bin, that of a negative
-    /// one with its sign.
+    /// Counts for each link, in the order of [`Chain`], by the lower end of the bin of its
+    /// magnitude, with its sign.
     links: [BTreeMap<i64, u64>; LINKS.len()],
 }
 
-type Length = fn(&Chain) -> Option<i64>;
+type LinkDuration = fn(&Chain) -> Option<i64>;
 
-const LINKS: [(&str, Length); 5] = [
+const LINKS: [(&str, LinkDuration); 5] = [
     ("timer", |c| Some(c.timer_ns)),
     ("woken", |c| Some(c.woken_ns)),
     ("on_cpu", |c| Some(c.on_cpu_ns)),
@@ -132,37 +149,40 @@ impl WakeupPaths {
             WakeupPath::Broken => self.broken += 1,
             WakeupPath::Whole { chain, .. } => {
                 self.whole += 1;
-                for (counts, (_, of)) in self.links.iter_mut().zip(LINKS) {
-                    if let Some(ns) = of(chain) {
-                        let least = Binning::Hdr3.bin(ns.saturating_abs()).lower;
-                        *counts.entry(least * ns.signum()).or_default() += 1;
+                for (counts, (_, duration)) in self.links.iter_mut().zip(LINKS) {
+                    if let Some(ns) = duration(chain) {
+                        let lower = Binning::Hdr3.bin(ns.saturating_abs()).lower;
+                        *counts.entry(lower * ns.signum()).or_default() += 1;
                     }
                 }
             }
         }
     }
 
-    /// With the late ones, each with its lateness.
+    /// Returns the summary. `late` are the paths of late ticks with their lateness.
     pub(super) fn finish(&self, late: impl Iterator<Item = (WakeupPath, u64)>) -> KernelChain {
-        let links =
-            LINKS.iter().zip(&self.links).filter_map(|((name, _), counts)| link(name, counts));
-        let sum = |(all, apart): (u64, u64), (way, lateness_ns): (WakeupPath, u64)| match way {
-            WakeupPath::Whole { apart_ns: Some(ns), .. } => {
-                (all.saturating_add(lateness_ns), apart + ns.min(lateness_ns))
+        let links = LINKS
+            .iter()
+            .zip(&self.links)
+            .filter_map(|((name, _), counts)| summarise_link(name, counts));
+        let (mut total_ns, mut apart_total_ns) = (0_u64, 0_u64);
+        for (path, lateness_ns) in late {
+            if let WakeupPath::Whole { apart_ns: Some(apart_ns), .. } = path {
+                total_ns = total_ns.saturating_add(lateness_ns);
+                apart_total_ns += apart_ns.min(lateness_ns);
             }
-            _ => (all, apart),
-        };
-        let (all, apart) = late.fold((0, 0), sum);
+        }
         KernelChain {
             whole: self.whole,
             broken: self.broken,
-            agreement: (all > 0).then(|| 1.0 - apart as f64 / all as f64),
+            agreement: (total_ns > 0).then(|| 1.0 - apart_total_ns as f64 / total_ns as f64),
             links: links.collect(),
         }
     }
 }
 
-fn link(name: &str, counts: &BTreeMap<i64, u64>) -> Option<Link> {
+/// Summarises the durations of one link; `None` without a tick.
+fn summarise_link(name: &str, counts: &BTreeMap<i64, u64>) -> Option<Link> {
     let total: u64 = counts.values().sum();
     let percentile = |q: f64| {
         let rank = ((q * total as f64).ceil() as u64).max(1);
@@ -174,7 +194,7 @@ fn link(name: &str, counts: &BTreeMap<i64, u64>) -> Option<Link> {
     };
     let p50 = *percentile(0.5)?.0;
     let near: u64 = counts.range(p50 - NEAR_NS..=p50 + NEAR_NS).map(|(_, n)| n).sum();
-    let came = usize::try_from(total).unwrap_or(usize::MAX);
-    let p99 = percentile(0.99).filter(|_| quantile::is_supported(came, 0.99)).map(|(ns, _)| *ns);
+    let ticks = usize::try_from(total).unwrap_or(usize::MAX);
+    let p99 = percentile(0.99).filter(|_| quantile::is_supported(ticks, 0.99)).map(|(ns, _)| *ns);
     Some(Link { name: name.to_owned(), p50, p99, within_1us: near as f64 / total as f64 })
 }

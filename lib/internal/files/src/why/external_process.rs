@@ -1,5 +1,5 @@
-//! A program that is watched from outside: switches say when its threads ran, and nobody when one
-//! parked or what its accounts said. Both are made up here from the switches and the ticks, for
+//! The reconstruction of the data of an external program, of which only the switches of its threads
+//! and its ticks are known. Cycles and accounts are reconstructed from these for
 //! [`explain`](super::explain).
 
 use std::collections::HashMap;
@@ -8,192 +8,245 @@ use jitterstat::stats::quantile::nearest_rank;
 
 use super::input::{Cycle, Occupant, Reading, Switch, SwitchKind, Thread, Tick, span};
 
-/// Who was given each CPU, in order of time.
+/// The occupants of each CPU, in order of time.
 pub type CpuOccupants = HashMap<u32, Vec<Occupant>>;
 
 /// A thread of the program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WatchedThread {
-    /// Its number in the system.
+    /// ID of the thread.
     pub id: u32,
-    /// In order of time.
+    /// Its switches in order of time.
     pub switches: Vec<Switch>,
 }
 
-/// A round of the program.
+/// A round of the program with its reconstructed data.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReconstructedRound {
-    /// Its ticks, each with its thread; one that no thread was seen to run has none of the threads.
+    /// The ticks, each with the index of its thread; `usize::MAX` if no thread was running.
     pub ticks: Vec<Tick>,
-    /// The threads, in the order in which they were given.
+    /// The threads, in the given order.
     pub threads: Vec<Thread>,
-    /// The most that the usual way from the kernel to the stamp is taken to be.
+    /// Maximum time of the usual path from the kernel to the tick.
     pub way_ns: u64,
-    /// Ticks that some thread was seen to run.
+    /// Number of ticks with a thread.
     pub placed: usize,
 }
 
-/// Finds out which thread ran each tick, when it went to sleep for it, and how long others kept it
-/// from its CPU.
+/// A tick of the program.
+#[derive(Clone, Copy)]
+struct ObservedTick {
+    deadline_ns: i64,
+    wake_ns: i64,
+    /// The thread that ran the tick, if one was running.
+    runner: Option<Runner>,
+}
+
+/// The thread that ran at some time.
+#[derive(Clone, Copy)]
+struct Runner {
+    /// Index of the thread.
+    thread: usize,
+    /// Start of its turn.
+    since_ns: i64,
+}
+
+/// Reconstructs which thread ran each tick, when it went to sleep before the tick, and for how long
+/// other threads kept it from its CPU.
 ///
-/// The ticks are those of one loop, as deadline and wake time, in order. A tick is of the thread
-/// that ran at its wake time, of several the one that was given its CPU last. A thread that waits
-/// before a deadline waits for it; one that waits after it is blocked by something else. From the
-/// deadline on the thread wants to run: so long as other threads then had the CPU on which it came
-/// to run, without a break until it did, it waited for them.
+/// The ticks are those of one loop, as deadline and wake time, in order. A tick belongs to the
+/// thread that ran at its wake time; if several did, to the one whose turn started last. If a
+/// thread starts to wait before a deadline, it waits for that deadline; if it starts after the
+/// deadline, it is blocked by another event. From the deadline on, the thread counts as waiting for
+/// the CPU on which it ran next, as long as other threads occupied that CPU without a break until
+/// it ran.
 ///
-/// `waited_ns` is what the program itself says: how long the thread of each tick had waited for a
-/// CPU until then. Where the tick before was of the same thread, that is used instead. Without it
-/// and without `given`, waiting for a CPU cannot be told from what is below the thread.
+/// `waited_ns` is written by the program: the total time for which the thread of each tick had
+/// waited for a CPU. It is preferred if the previous tick was of the same thread. Without it and
+/// without `occupants`, waits for a CPU cannot be distinguished from delays below the thread.
 #[must_use]
 pub fn reconstruct(
     ticks: &[(i64, i64)],
     waited_ns: Option<&[u64]>,
     threads: &[WatchedThread],
-    given: Option<&CpuOccupants>,
-    longest_way_ns: u64,
+    occupants: Option<&CpuOccupants>,
+    max_way_ns: u64,
 ) -> ReconstructedRound {
-    let on: Vec<Option<(usize, i64)>> =
-        ticks.iter().map(|(_, wake_ns)| runner(threads, *wake_ns)).collect();
-    let mut ways: Vec<i64> = ticks
-        .iter()
-        .zip(&on)
-        .filter_map(|((_, wake_ns), on)| Some(wake_ns.saturating_sub((*on)?.1)))
-        .collect();
-    ways.sort_unstable();
-    let usual = nearest_rank(&ways, 0.5).and_then(|ns| u64::try_from(ns).ok());
-    let way_ns = usual.unwrap_or(0).min(longest_way_ns);
-    let is_of = |n: usize, place: usize| on[n].is_some_and(|(thread, _)| thread == place);
-    let waited = |n: usize, place: usize| {
-        let before = n.checked_sub(1).filter(|&before| is_of(before, place))?;
-        let all = waited_ns?;
-        Some((ticks[before].1, all.get(n)?.saturating_sub(*all.get(before)?)))
-    };
-    let thread = |(place, thread): (usize, &WatchedThread)| {
-        let own = (0..ticks.len()).filter(|&n| is_of(n, place));
-        let own = own.map(|n| OwnTick {
-            deadline_ns: ticks[n].0,
-            wake_ns: ticks[n].1,
-            waited: waited(n, place),
-        });
-        Thread {
-            cycles: cycles(own, thread, given, way_ns),
-            switches: Some(thread.switches.clone()),
-        }
-    };
-    let threads = threads.iter().enumerate().map(thread).collect();
-    let placed = on.iter().flatten().count();
-    let tick = |(&(deadline_ns, wake_ns), on): (&(i64, i64), &Option<(usize, i64)>)| Tick {
+    let observe = |&(deadline_ns, wake_ns): &(i64, i64)| ObservedTick {
         deadline_ns,
         wake_ns,
-        thread: on.map_or(usize::MAX, |(thread, _)| thread),
+        runner: find_runner(threads, wake_ns),
     };
-    ReconstructedRound { ticks: ticks.iter().zip(&on).map(tick).collect(), threads, way_ns, placed }
+    let observed: Vec<ObservedTick> = ticks.iter().map(observe).collect();
+    let way_ns = usual_way_ns(&observed).min(max_way_ns);
+    let thread = |(index, thread): (usize, &WatchedThread)| {
+        let ticks = thread_ticks(&observed, waited_ns, index);
+        let cycles = reconstruct_cycles(&ticks, thread, occupants, way_ns);
+        Thread { cycles, switches: Some(thread.switches.clone()) }
+    };
+    let tick = |tick: &ObservedTick| Tick {
+        deadline_ns: tick.deadline_ns,
+        wake_ns: tick.wake_ns,
+        thread: tick.runner.map_or(usize::MAX, |runner| runner.thread),
+    };
+    ReconstructedRound {
+        ticks: observed.iter().map(tick).collect(),
+        threads: threads.iter().enumerate().map(thread).collect(),
+        way_ns,
+        placed: observed.iter().filter(|tick| tick.runner.is_some()).count(),
+    }
 }
 
-/// The thread that ran at a time, and since when.
-fn runner(threads: &[WatchedThread], at_ns: i64) -> Option<(usize, i64)> {
-    let since =
-        |switches: &[Switch]| match switches.partition_point(|s| s.at_ns <= at_ns).checked_sub(1) {
-            Some(last) => (switches[last].kind == SwitchKind::On).then_some(switches[last].at_ns),
-            // It ran before the first that was recorded.
-            None => switches.first().filter(|s| s.kind != SwitchKind::On).map(|_| i64::MIN),
-        };
-    let running = threads
-        .iter()
-        .enumerate()
-        .filter_map(|(place, thread)| Some((place, since(&thread.switches)?)));
-    running.max_by_key(|(_, since)| *since)
+/// Finds the thread that ran at a time.
+fn find_runner(threads: &[WatchedThread], at_ns: i64) -> Option<Runner> {
+    let running = threads.iter().enumerate().filter_map(|(thread, watched)| {
+        Some(Runner { thread, since_ns: running_since(&watched.switches, at_ns)? })
+    });
+    running.max_by_key(|runner| runner.since_ns)
+}
+
+/// Returns the start of a thread's turn at a time; `None` if it was not running.
+fn running_since(switches: &[Switch], at_ns: i64) -> Option<i64> {
+    match switches.partition_point(|s| s.at_ns <= at_ns).checked_sub(1) {
+        Some(last) => (switches[last].kind == SwitchKind::On).then_some(switches[last].at_ns),
+        // The turn started before the first recorded switch.
+        None => switches.first().filter(|s| s.kind != SwitchKind::On).map(|_| i64::MIN),
+    }
+}
+
+/// The median time from the start of a thread's turn to its tick; 0 if unknown.
+fn usual_way_ns(ticks: &[ObservedTick]) -> u64 {
+    let way = |tick: &ObservedTick| Some(tick.wake_ns.saturating_sub(tick.runner?.since_ns));
+    let mut ways: Vec<i64> = ticks.iter().filter_map(way).collect();
+    ways.sort_unstable();
+    nearest_rank(&ways, 0.5).and_then(|ns| u64::try_from(ns).ok()).unwrap_or(0)
 }
 
 /// A tick of one thread.
-struct OwnTick {
+struct ThreadTick {
     deadline_ns: i64,
     wake_ns: i64,
-    /// Since when, and how long since then, the thread itself says that it waited for a CPU.
-    waited: Option<(i64, u64)>,
+    /// The wait since the previous tick, as written by the program.
+    stated_wait: Option<StatedWait>,
 }
 
-/// The waits for these ticks of the thread, as cycles.
-fn cycles(
-    ticks: impl Iterator<Item = OwnTick>,
+struct StatedWait {
+    since_ns: i64,
+    waited_ns: u64,
+}
+
+/// The ticks of one thread. `waited_ns` are the numbers that the program wrote with all ticks.
+fn thread_ticks(
+    ticks: &[ObservedTick],
+    waited_ns: Option<&[u64]>,
+    thread: usize,
+) -> Vec<ThreadTick> {
+    let is_own = |n: usize| ticks[n].runner.is_some_and(|runner| runner.thread == thread);
+    let stated_wait = |n: usize| {
+        let previous = n.checked_sub(1).filter(|&previous| is_own(previous))?;
+        let waited_ns = waited_ns?;
+        let waited_ns = waited_ns.get(n)?.saturating_sub(*waited_ns.get(previous)?);
+        Some(StatedWait { since_ns: ticks[previous].wake_ns, waited_ns })
+    };
+    let tick = |n: usize| ThreadTick {
+        deadline_ns: ticks[n].deadline_ns,
+        wake_ns: ticks[n].wake_ns,
+        stated_wait: stated_wait(n),
+    };
+    (0..ticks.len()).filter(|&n| is_own(n)).map(tick).collect()
+}
+
+/// The sleep of a thread before a tick.
+struct Sleep {
+    park_ns: i64,
+    unpark_ns: Option<i64>,
+    /// Time at the end of the sleep for which the thread waited for a CPU; `None` if unknown.
+    queued_ns: Option<u64>,
+}
+
+/// Reconstructs the cycles of a thread with their accounts.
+fn reconstruct_cycles(
+    ticks: &[ThreadTick],
     thread: &WatchedThread,
-    given: Option<&CpuOccupants>,
+    occupants: Option<&CpuOccupants>,
     way_ns: u64,
 ) -> Vec<Cycle> {
     let switches = &thread.switches;
-    let way = i64::try_from(way_ns).unwrap_or(i64::MAX);
-    let mut end_ns = switches.last().map_or(0, |s| s.at_ns);
-    // Each with how long the thread waited for a CPU at the end of its sleep.
-    let mut waits: Vec<(Cycle, Option<u64>)> = Vec::new();
-    for tick in ticks {
-        end_ns = end_ns.max(tick.wake_ns);
-        let before = switches.partition_point(|s| s.at_ns <= tick.deadline_ns);
-        let Some(off) = switches[..before].iter().rposition(|s| s.kind == SwitchKind::Waits) else {
-            continue;
-        };
-        let park_ns = switches[off].at_ns;
-        if waits.last().is_some_and(|(last, _)| last.park_ns >= park_ns) {
-            continue;
-        }
-        let on = switches[off..].iter().find(|s| s.kind == SwitchKind::On);
-        let says = tick.waited.map(|(since_ns, waited)| {
-            waited.saturating_sub(preempted(switches, since_ns, tick.wake_ns))
-        });
-        let seen = given.zip(on).map(|(given, on)| {
-            let turns = given.get(&on.cpu).map_or(&[][..], Vec::as_slice);
-            behind_others(turns, thread.id, tick.deadline_ns.max(park_ns), on.at_ns)
-        });
-        let unpark_ns = on.map(|on| on.at_ns.saturating_add(way));
-        waits.push((
-            Cycle { park_ns, reading: Reading::default(), torn: false, unpark_ns },
-            says.or(seen),
-        ));
-    }
-    // As the thread's account would have it, which only ever rises.
+    let sleeps = find_sleeps(ticks, thread, occupants, way_ns);
     let mut delay_ns = 0_u64;
-    let ends: Vec<i64> =
-        waits.iter().skip(1).map(|(next, _)| next.park_ns).chain([i64::MAX]).collect();
-    let mut cycles: Vec<Cycle> = Vec::with_capacity(waits.len() + 1);
-    for ((mut cycle, queued), until_ns) in waits.into_iter().zip(ends) {
-        cycle.reading.delay_ns = queued.map(|_| delay_ns);
-        delay_ns = delay_ns.saturating_add(queued.unwrap_or(0)).saturating_add(preempted(
-            switches,
-            cycle.park_ns,
-            until_ns,
-        ));
-        cycles.push(cycle);
+    let mut cycles: Vec<Cycle> = Vec::with_capacity(sleeps.len() + 1);
+    for (i, sleep) in sleeps.iter().enumerate() {
+        let reading = Reading { delay_ns: sleep.queued_ns.map(|_| delay_ns), ..Reading::default() };
+        let (park_ns, unpark_ns) = (sleep.park_ns, sleep.unpark_ns);
+        cycles.push(Cycle { park_ns, reading, torn: false, unpark_ns });
+        let next_park_ns = sleeps.get(i + 1).map_or(i64::MAX, |next| next.park_ns);
+        delay_ns = delay_ns
+            .saturating_add(sleep.queued_ns.unwrap_or(0))
+            .saturating_add(preempted_ns(switches, park_ns, next_park_ns));
     }
     if !cycles.is_empty() {
+        let last_switch_ns = switches.last().map_or(0, |s| s.at_ns);
+        let end_ns = ticks.iter().fold(last_switch_ns, |end, tick| end.max(tick.wake_ns));
         let reading = Reading { delay_ns: Some(delay_ns), ..Reading::default() };
-        cycles.push(Cycle {
-            park_ns: end_ns.saturating_add(1),
-            reading,
-            torn: false,
-            unpark_ns: None,
-        });
+        let park_ns = end_ns.saturating_add(1);
+        cycles.push(Cycle { park_ns, reading, torn: false, unpark_ns: None });
     }
     cycles
 }
 
-/// How long a thread was off its CPU although it could have gone on, in stretches that begin
-/// between the two times.
-fn preempted(switches: &[Switch], from_ns: i64, until_ns: i64) -> u64 {
-    let first = switches.partition_point(|s| s.at_ns < from_ns);
-    let pairs = switches[first..].windows(2).take_while(|pair| pair[0].at_ns < until_ns);
-    let off = pairs.filter(|pair| pair[0].kind == SwitchKind::Preempted);
-    off.map(|pair| span(pair[0].at_ns, pair[1].at_ns)).fold(0, u64::saturating_add)
+/// Finds the sleep of a thread before each of its ticks. Several ticks may share a sleep.
+fn find_sleeps(
+    ticks: &[ThreadTick],
+    thread: &WatchedThread,
+    occupants: Option<&CpuOccupants>,
+    way_ns: u64,
+) -> Vec<Sleep> {
+    let switches = &thread.switches;
+    let way_ns = i64::try_from(way_ns).unwrap_or(i64::MAX);
+    let mut sleeps: Vec<Sleep> = Vec::new();
+    for tick in ticks {
+        let before = &switches[..switches.partition_point(|s| s.at_ns <= tick.deadline_ns)];
+        let Some(off) = before.iter().rposition(|s| s.kind == SwitchKind::Waits) else { continue };
+        let park_ns = switches[off].at_ns;
+        if sleeps.last().is_some_and(|last| last.park_ns >= park_ns) {
+            continue;
+        }
+        let on = switches[off..].iter().find(|s| s.kind == SwitchKind::On);
+        let stated = tick.stated_wait.as_ref().map(|stated| {
+            let preempted_ns = preempted_ns(switches, stated.since_ns, tick.wake_ns);
+            stated.waited_ns.saturating_sub(preempted_ns)
+        });
+        let observed = occupants.zip(on).map(|(occupants, on)| {
+            let turns = occupants.get(&on.cpu).map_or(&[][..], Vec::as_slice);
+            occupied_ns(turns, thread.id, tick.deadline_ns.max(park_ns), on.at_ns)
+        });
+        sleeps.push(Sleep {
+            park_ns,
+            unpark_ns: on.map(|on| on.at_ns.saturating_add(way_ns)),
+            queued_ns: stated.or(observed),
+        });
+    }
+    sleeps
 }
 
-/// How long other threads had a CPU without a break before this one was given it, from some time
-/// on.
-fn behind_others(given: &[Occupant], thread: u32, from_ns: i64, until_ns: i64) -> u64 {
+/// Returns the time for which a thread was preempted, counting preemptions that start between the
+/// two times.
+fn preempted_ns(switches: &[Switch], from_ns: i64, until_ns: i64) -> u64 {
+    let first = switches.partition_point(|s| s.at_ns < from_ns);
+    let pairs = switches[first..].windows(2).take_while(|pair| pair[0].at_ns < until_ns);
+    let preemptions = pairs.filter(|pair| pair[0].kind == SwitchKind::Preempted);
+    preemptions.map(|pair| span(pair[0].at_ns, pair[1].at_ns)).fold(0, u64::saturating_add)
+}
+
+/// Returns the time after `from_ns` for which other threads occupied a CPU without a break until a
+/// thread ran on it at `until_ns`. `turns` are the occupants of that CPU.
+fn occupied_ns(turns: &[Occupant], thread: u32, from_ns: i64, until_ns: i64) -> u64 {
     let mut start_ns = until_ns;
-    for turn in given[..given.partition_point(|o| o.at_ns <= until_ns)].iter().rev() {
+    for turn in turns[..turns.partition_point(|o| o.at_ns <= until_ns)].iter().rev() {
         let is_idle = turn.thread == 0;
-        // Its own turn begins a moment before it runs.
-        let is_over = turn.thread == thread && start_ns < until_ns;
-        if is_idle || is_over || start_ns <= from_ns {
+        // The thread's turn starts shortly before the thread runs.
+        let is_previous_turn = turn.thread == thread && start_ns < until_ns;
+        if is_idle || is_previous_turn || start_ns <= from_ns {
             break;
         }
         start_ns = turn.at_ns;
@@ -217,7 +270,8 @@ mod tests {
         Occupant { at_ns, thread }
     }
 
-    /// One tick of a thread with these switches on a CPU that was given so.
+    /// The lateness by cause of a tick of a thread with the given switches, on a CPU with the given
+    /// occupants.
     fn parts(
         deadline: i64,
         wake: i64,
@@ -241,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_wakes_behind_another_waited_for_it_and_on_an_idle_cpu_was_woken_late() {
+    fn occupied_cpu_is_a_queue_wait() {
         use SwitchKind::{On, Waits};
         let woken =
             vec![switch(0, On), switch(MS, Waits), switch(5 * MS, On), switch(6 * MS, Waits)];
@@ -261,12 +315,12 @@ mod tests {
         assert_eq!(
             parts(due, came, woken.clone(), Some(&idle)),
             expected,
-            "its own turn begins before it runs"
+            "the thread's turn starts before it runs"
         );
-        // Others had the CPU long before it was due: that counts from then on.
+        // If others occupied the CPU before the deadline, the wait starts at the deadline.
         let always = [turn(-9 * MS, 42), turn(5 * MS - 300, 7)];
         assert_eq!(parts(due, came, woken.clone(), Some(&always))[0], (Class::Queue, 3_000_000));
-        // Who does not know who ran does not know which of the two it was.
+        // Without occupants the two cannot be distinguished.
         assert_eq!(
             parts(due, came, woken, None),
             [(Class::Path, 10_000), (Class::Unexplained, 3_000_000)]
@@ -274,10 +328,10 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_between_is_told_apart() {
+    fn intermediate_states_are_attributed() {
         use SwitchKind::{On, Preempted, Waits};
-        // Woken in time; it ran, was preempted, ran, waited for something else, and ran again until
-        // its tick.
+        // The thread wakes on time, is preempted, runs, waits for another event, and runs until its
+        // tick.
         let switches = vec![
             switch(0, On),
             switch(MS, Waits),
@@ -297,14 +351,17 @@ mod tests {
             turn(9 * MS, 7),
         ];
         let found = parts(2 * MS, 10 * MS, switches, Some(&given));
-        let own = 1_000_000 + 1_000_000 + 1_000_000 - 20_000;
-        let expected =
-            [(Class::Queue, 2 * MS as u64), (Class::OwnCpu, own), (Class::Blocked, 3 * MS as u64)];
+        let own_cpu_ns = 3 * MS as u64 - 20_000;
+        let expected = [
+            (Class::Queue, 2 * MS as u64),
+            (Class::OwnCpu, own_cpu_ns),
+            (Class::Blocked, 3 * MS as u64),
+        ];
         assert_eq!(found, [&expected[..], &[(Class::Path, 20_000)]].concat());
     }
 
     #[test]
-    fn what_a_thread_says_itself_beats_what_is_seen_from_outside() {
+    fn stated_wait_is_preferred() {
         use SwitchKind::{On, Preempted, Waits};
         let woken = [
             (0, On),
@@ -318,11 +375,11 @@ mod tests {
         let switches: Vec<Switch> = woken.into_iter().map(|(at, kind)| switch(at, kind)).collect();
         let threads = [WatchedThread { id: 7, switches }];
         let ticks = [(2 * MS, 2 * MS + 10_000), (6 * MS, 9 * MS + 10_000)];
-        // Of what it waited since the tick before, a millisecond was when it was preempted.
-        let says = [5 * MS as u64, 8 * MS as u64];
+        // One millisecond of the wait since the previous tick was a preemption.
+        let stated = [5 * MS as u64, 8 * MS as u64];
         let always = CpuOccupants::from([(1, vec![turn(-MS, 42)])]);
         for given in [None, Some(&always)] {
-            let seen = reconstruct(&ticks, Some(&says), &threads, given, 20_000);
+            let seen = reconstruct(&ticks, Some(&stated), &threads, given, 20_000);
             let explained = explain(
                 &seen.ticks,
                 &seen.threads,
@@ -334,32 +391,33 @@ mod tests {
                 [2 * MS as u64, MS as u64],
                 "{given:?}"
             );
-            // Nothing says how long it had waited before the first.
+            // The wait before the first tick is unknown.
             assert_eq!(explained[0].parts.ns(Class::Unexplained), 0);
         }
     }
 
     #[test]
-    fn a_tick_is_of_the_thread_that_was_given_its_cpu_last() {
+    fn latest_turn_owns_the_tick() {
         use SwitchKind::{On, Waits};
         let busy = WatchedThread { id: 1, switches: vec![switch(-5 * MS, On)] };
-        let from_the_start = WatchedThread { id: 2, switches: vec![switch(3 * MS, Waits)] };
+        let running_at_start = WatchedThread { id: 2, switches: vec![switch(3 * MS, Waits)] };
         let ticks = WatchedThread {
             id: 3,
             switches: vec![switch(0, Waits), switch(2 * MS, On), switch(4 * MS, Waits)],
         };
-        let threads = [busy, from_the_start, ticks];
-        let of = |wake_ns| reconstruct(&[(MS, wake_ns)], None, &threads, None, 0).ticks[0].thread;
-        assert_eq!([of(2 * MS + 5), of(5 * MS)], [2, 0]);
+        let threads = [busy, running_at_start, ticks];
+        let runner =
+            |wake_ns| reconstruct(&[(MS, wake_ns)], None, &threads, None, 0).ticks[0].thread;
+        assert_eq!([runner(2 * MS + 5), runner(5 * MS)], [2, 0]);
         let late = [WatchedThread { id: 9, switches: vec![switch(9 * MS, On)] }];
-        let nobody = reconstruct(&[(MS, 2 * MS)], None, &late, None, 0);
-        assert_eq!((nobody.ticks[0].thread, nobody.placed), (usize::MAX, 0));
+        let unplaced = reconstruct(&[(MS, 2 * MS)], None, &late, None, 0);
+        assert_eq!((unplaced.ticks[0].thread, unplaced.placed), (usize::MAX, 0));
         assert_eq!(reconstruct(&[], None, &[], None, 5), ReconstructedRound::default());
     }
 
     proptest::proptest! {
         #[test]
-        fn whatever_was_seen_every_nanosecond_is_booked_once(
+        fn lateness_is_fully_attributed(
             times in proptest::collection::vec((0_i64..1_000, 0_u8..3, 0_u32..2), 0..40),
             turns in proptest::collection::vec((0_i64..1_000, 0_u32..4), 0..40),
             ticks in proptest::collection::vec((0_i64..1_000, -50_i64..400), 1..12),
@@ -379,8 +437,8 @@ mod tests {
             let mut ticks: Vec<(i64, i64)> = ticks.into_iter().map(|(due, late)| (due, due + late)).collect();
             ticks.sort_unstable();
             let given = CpuOccupants::from([(0, given.clone()), (1, given)]);
-            let says: Vec<u64> = (0..ticks.len() as u64).map(|n| n * 37 % 100).collect();
-            let seen = reconstruct(&ticks, waited.then_some(&says[..]), &threads, known.then_some(&given), 30);
+            let stated: Vec<u64> = (0..ticks.len() as u64).map(|n| n * 37 % 100).collect();
+            let seen = reconstruct(&ticks, waited.then_some(&stated[..]), &threads, known.then_some(&given), 30);
             let facts = RoundConditions { path_ns: seen.way_ns, ..RoundConditions::default() };
             for (tick, explained) in seen.ticks.iter().zip(explain(&seen.ticks, &seen.threads, &facts)) {
                 proptest::prop_assert_eq!(explained.parts.total_ns(), span(tick.deadline_ns, tick.wake_ns));

@@ -1,136 +1,136 @@
-//! What was seen of a round's ticks and threads, and what comes of a tick.
+//! The input of the explanation, with the ticks and threads of a round, and its output.
 
 use super::parts::{MeasurableParts, Parts};
 
-/// A tick to be explained.
+/// A tick to explain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tick {
-    /// When it was due.
+    /// Time at which it was due.
     pub deadline_ns: i64,
-    /// When its task ran.
+    /// Time at which its task ran.
     pub wake_ns: i64,
-    /// On which of the threads.
+    /// Index of its thread.
     pub thread: usize,
 }
 
-/// What a thread's accounts said at one moment; `None` where the platform does not report it.
+/// A reading of a thread's accounts. An account is `None` if the platform does not report it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reading {
-    /// Time it has waited for a CPU.
+    /// Time for which the thread has waited for a CPU.
     pub delay_ns: Option<u64>,
-    /// CPU time it has used.
+    /// CPU time that the thread has used.
     pub cpu_ns: Option<u64>,
-    /// Page faults that needed no I/O.
+    /// Number of page faults without I/O.
     pub minor_faults: Option<u64>,
-    /// Periods in which its control groups were throttled.
+    /// Number of periods in which its control groups were throttled.
     pub throttled: Option<u64>,
 }
 
-/// From one park of a thread to the next.
+/// A cycle of a thread, from one park to the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cycle {
-    /// When it was about to park.
+    /// Time before the park.
     pub park_ns: i64,
-    /// What its accounts said then.
+    /// Accounts at that time.
     pub reading: Reading,
-    /// Something came between while they were read.
+    /// Whether reading the accounts was interrupted.
     pub torn: bool,
-    /// When it came back from the park; `park_ns` for a thread that does not sleep, `None` where
-    /// that is unknown.
+    /// Time of the return from the park; `park_ns` for a thread that does not sleep, and `None` if
+    /// unknown.
     pub unpark_ns: Option<i64>,
 }
 
-/// A thread was given a CPU, or left it.
+/// A switch of a thread onto its CPU or off it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Switch {
-    /// When.
+    /// Time of the switch.
     pub at_ns: i64,
-    /// Which of the two, and how.
+    /// Kind of the switch.
     pub kind: SwitchKind,
-    /// On which CPU.
+    /// The CPU.
     pub cpu: u32,
 }
 
-/// How a thread was switched.
+/// The kind of a switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SwitchKind {
-    /// It runs from here on.
+    /// The thread runs from then on.
     On,
-    /// It could have gone on, and another thread runs.
+    /// The thread was preempted although it could continue.
     Preempted,
-    /// It waits for something.
+    /// The thread waits for an event.
     Waits,
 }
 
-/// What is known of one thread in one round.
+/// The data of one thread in one round.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Thread {
-    /// In order of time; the last one closes the one before it and explains nothing itself.
+    /// Cycles in order of time. The last one only marks the end of the previous one.
     pub cycles: Vec<Cycle>,
-    /// In order of time; `None` where they were not recorded, or some of them were lost.
+    /// Switches in order of time; `None` if they were not recorded, or some were lost.
     pub switches: Option<Vec<Switch>>,
 }
 
-/// A CPU was given to this thread.
+/// A switch of a CPU to a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Occupant {
-    /// From here on, until the next of that CPU.
+    /// Start of the thread's turn, which ends with the next switch of that CPU.
     pub at_ns: i64,
-    /// Which thread, by its number in the system; 0 is nobody.
+    /// ID of the thread; 0 if the CPU is idle.
     pub thread: u32,
 }
 
-/// Time in which a witness was due, and was neither woken nor waiting for a CPU.
+/// A time in which a witness was due, but was neither woken nor waiting for a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WitnessGap {
-    /// When it was due.
+    /// Time at which the witness was due.
     pub from_ns: i64,
-    /// When it was ready.
+    /// Time at which the witness was ready.
     pub to_ns: i64,
 }
 
-/// Time in which no witness was woken, on whichever CPU.
+/// A time in which no witness was woken on any CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Standstill {
-    /// When the last of them was due.
+    /// Time at which the last witness was due.
     pub from_ns: i64,
-    /// When the first of them was ready.
+    /// Time at which the first witness was ready.
     pub to_ns: i64,
-    /// Other threads were seen to be given a CPU meanwhile: these threads were stopped, and not the
+    /// Whether other threads ran during that time, so that only the process was stopped and not the
     /// machine.
     pub others_ran: bool,
 }
 
-/// What holds for a whole round.
+/// The conditions of a whole round.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RoundConditions {
-    /// What a page fault costs.
+    /// Cost of a page fault.
     pub fault_ns: Option<u64>,
-    /// Length of the control group's period; `None` where it has no quota.
+    /// Length of the control group's period; `None` without a quota.
     pub quota_period_ns: Option<u64>,
-    /// By how much the kernel may delay the timer on purpose; `None` for timers that have no slack.
+    /// Timer slack, by which the kernel may delay a timer; `None` for timers without slack.
     pub slack_ns: Option<u64>,
-    /// The most that the usual way from the timer to the task takes.
+    /// Maximum time of the usual path from the timer to the task.
     pub path_ns: u64,
-    /// CPU time that a tick of a thread with nothing else to run usually takes; `None` where it has
-    /// other tasks.
+    /// Usual CPU time of a tick on a thread without other tasks; `None` if the thread has other
+    /// tasks.
     pub usual_cpu_ns: Option<u64>,
-    /// When the process was continued after a stop.
+    /// Times at which the process was continued after a stop.
     pub continued_ns: Vec<i64>,
-    /// Time that the hypervisor took, by its own account.
+    /// Time that the hypervisor stole, as it reported.
     pub steal_ns: u64,
-    /// When everything stood still, in order of time.
+    /// Standstills in order of time.
     pub standstills: Vec<Standstill>,
 }
 
 impl RoundConditions {
-    /// How long everything stood still.
+    /// Returns the total duration of the standstills.
     #[must_use]
     pub fn standstill_ns(&self) -> u64 {
         self.standstills.iter().map(|s| span(s.from_ns, s.to_ns)).sum()
     }
 
-    /// Which parts can be measured with these.
+    /// Returns the causes that can be measured under these conditions.
     #[must_use]
     pub fn known(&self) -> MeasurableParts {
         MeasurableParts {
@@ -141,27 +141,27 @@ impl RoundConditions {
     }
 }
 
-/// A tick taken apart.
+/// The lateness of a tick by cause.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Breakdown {
-    /// Its lateness by cause; the parts add up to it.
+    /// The lateness by cause. The parts add up to it.
     pub parts: Parts,
-    /// When it waited for which CPU; empty where no switches were recorded.
+    /// Times in which the tick waited for a CPU; empty without recorded switches.
     pub queued: Vec<QueueWait>,
 }
 
-/// A stretch of time in which a thread was ready and did not run.
+/// A time in which a thread was ready but did not run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueWait {
-    /// From here ...
+    /// Start of the wait.
     pub from_ns: i64,
-    /// ... to here.
+    /// End of the wait.
     pub to_ns: i64,
-    /// The CPU that it ran on afterwards.
+    /// The CPU on which the thread ran afterwards.
     pub cpu: u32,
 }
 
-/// Time in nanoseconds from `from` to `to`; none if it is not later.
+/// Returns the time from `from` to `to` in nanoseconds; 0 if `to` is not later.
 pub(super) fn span(from: i64, to: i64) -> u64 {
     if to > from { to.abs_diff(from) } else { 0 }
 }

@@ -1,11 +1,11 @@
-//! Why a tick was late: its lateness taken apart, to the nanosecond, by what the thread that ran it
-//! was doing.
+//! The explanation of late ticks: attributes each nanosecond of lateness to what the thread of the
+//! tick was doing.
 //!
-//! [`explain`] is a function of plain data: deadlines and wake times, what the thread's accounts
-//! said whenever it parked, when it was switched on and off its CPU, and a few facts about the
-//! machine. [`pool::Pool`] adds the late ticks of a run up. [`external_process`] prepares what is seen of a
-//! program that does not report when it parks, and [`way`] puts beside a tick what the kernel
-//! recorded of its timer. All times are nanoseconds after one common origin.
+//! [`explain`] is a function of plain data: deadlines and wake times, readings of the thread's
+//! accounts whenever it parked, the switches of the thread on and off its CPU, and conditions of
+//! the machine. [`pool::Pool`] accumulates the late ticks of a run. [`external_process`]
+//! reconstructs this data for a program that does not report when it parks, and [`trace_wakeup`]
+//! adds the kernel's records of a tick's timer. All times are nanoseconds after one common origin.
 
 mod attribution;
 mod chain;

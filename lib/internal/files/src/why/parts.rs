@@ -1,25 +1,25 @@
-//! Lateness by cause while it is taken apart.
+//! Lateness by cause during the attribution.
 
 use crate::report::why::{Class, Shares};
 
-/// So many nanoseconds of each [`Class`].
+/// The nanoseconds of each [`Class`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Parts([u64; Class::ALL.len()]);
 
 impl Parts {
-    /// One part.
+    /// Returns one part.
     #[must_use]
     pub fn ns(&self, class: Class) -> u64 {
         self.0[class as usize]
     }
 
-    /// All of them together.
+    /// Returns the sum of all parts.
     #[must_use]
     pub fn total_ns(&self) -> u64 {
         self.0.iter().fold(0, |sum, &ns| sum.saturating_add(ns))
     }
 
-    /// As a report has them: null is what the facts do not allow to be measured.
+    /// Converts the parts to those of a report, in which causes that cannot be measured are null.
     #[must_use]
     pub fn shares(&self, known: MeasurableParts) -> Shares {
         let if_known = |known: bool, class| known.then(|| self.ns(class));
@@ -38,10 +38,10 @@ impl Parts {
         }
     }
 
-    /// Adds others to these.
+    /// Adds other parts to these.
     pub fn add_all(&mut self, other: &Self) {
-        for (ours, theirs) in self.0.iter_mut().zip(other.0) {
-            *ours = ours.saturating_add(theirs);
+        for (part, more) in self.0.iter_mut().zip(other.0) {
+            *part = part.saturating_add(more);
         }
     }
 
@@ -51,21 +51,21 @@ impl Parts {
         *part = part.saturating_add(ns);
     }
 
-    /// Moves at most so much, and returns how much it was.
-    pub(super) fn move_up_to(&mut self, most: u64, from: Class, to: Class) -> u64 {
-        let moved = most.min(self.ns(from));
+    /// Moves at most `max_ns` from one part to another, and returns the moved time.
+    pub(super) fn move_up_to(&mut self, max_ns: u64, from: Class, to: Class) -> u64 {
+        let moved = max_ns.min(self.ns(from));
         self.0[from as usize] -= moved;
         self.0[to as usize] += moved;
         moved
     }
 }
 
-/// Which parts can be measured at all.
+/// The optional causes that can be measured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MeasurableParts {
-    /// Whether there is a quota.
+    /// Whether the control group has a quota.
     pub quota: bool,
-    /// Whether faults are counted and their price is known.
+    /// Whether page faults are counted and their cost is known.
     pub faults: bool,
     /// Whether the timer has slack.
     pub slack: bool,

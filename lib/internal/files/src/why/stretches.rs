@@ -1,22 +1,23 @@
-//! Where a thread was, from its switches.
+//! The states of a thread over time, reconstructed from its switches.
 
 use super::input::{Cycle, Occupant, QueueWait, Switch, SwitchKind, span};
 
-/// What a thread did in one stretch of time.
+/// The state of a thread in a stretch of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
-    /// It had the CPU.
+    /// The thread had a CPU.
     Ran,
-    /// It was ready, and had none.
+    /// The thread was ready and waited for a CPU.
     Queued,
-    /// It waited while it was to run tasks.
+    /// The thread waited although it had tasks to run.
     Blocked,
-    /// It slept in its park.
+    /// The thread slept in its park.
     Asleep,
-    /// It was off its CPU, and nothing says whether it waited for one.
+    /// The thread was off its CPU, for an unknown reason.
     Unknown,
 }
 
+/// A stretch of time in which a thread has one state.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stretch {
     pub from_ns: i64,
@@ -25,59 +26,72 @@ pub(super) struct Stretch {
     pub cpu: u32,
 }
 
-/// All stretches of a thread, in order and without a gap. What its accounts say it waited for a
-/// CPU, beyond the time it was preempted, lies at the end of the stretches in which it waited for
-/// something else.
+/// Returns the stretches of a thread, in order and without gaps.
+///
+/// The accounts may show a longer wait for a CPU than the recorded preemptions. The difference is
+/// assigned to the ends of the stretches in which the thread waited for an event.
 pub(super) fn stretches(switches: &[Switch], cycles: &[Cycle]) -> Vec<Stretch> {
-    let mut found = raw(switches);
-    // The wait that is left for the stretches of a cycle, in order.
-    let mut left: Vec<Option<u64>> =
-        cycles.windows(2).map(|pair| waited(&pair[0], &pair[1])).collect();
-    let cycle_of = |at_ns: i64| cycles.partition_point(|c| c.park_ns <= at_ns).checked_sub(1);
-    for stretch in found.iter().filter(|s| s.state == State::Queued) {
-        for i in cycle_of(stretch.from_ns).unwrap_or(0)..left.len() {
-            let [from, to] =
-                [cycles[i].park_ns.max(stretch.from_ns), cycles[i + 1].park_ns.min(stretch.to_ns)];
+    let recorded = switch_stretches(switches);
+    let mut unassigned_ns = unassigned_waits(&recorded, cycles);
+    let mut found = Vec::with_capacity(recorded.len());
+    for mut stretch in recorded {
+        if stretch.state != State::Asleep {
+            found.push(stretch);
+            continue;
+        }
+        let cycle = cycle_at(cycles, stretch.from_ns);
+        let unpark_ns = cycle.and_then(|i| cycles[i].unpark_ns);
+        if unpark_ns.is_some_and(|unpark_ns| stretch.from_ns >= unpark_ns) {
+            stretch.state = State::Blocked;
+        }
+        let Some(unassigned_ns) = cycle.and_then(|i| unassigned_ns.get_mut(i)?.as_mut()) else {
+            found.push(Stretch { state: State::Unknown, ..stretch });
+            continue;
+        };
+        let queued = span(stretch.from_ns, stretch.to_ns).min(*unassigned_ns);
+        if let Ok(length @ 1..) = i64::try_from(queued) {
+            *unassigned_ns -= queued;
+            let ready_ns = stretch.to_ns - length;
+            found.push(Stretch { to_ns: ready_ns, ..stretch });
+            stretch = Stretch { from_ns: ready_ns, state: State::Queued, ..stretch };
+        }
+        found.push(stretch);
+    }
+    found
+}
+
+/// Returns the index of the cycle at a time; `None` before the first one.
+fn cycle_at(cycles: &[Cycle], at_ns: i64) -> Option<usize> {
+    cycles.partition_point(|c| c.park_ns <= at_ns).checked_sub(1)
+}
+
+/// Returns the wait for a CPU of each cycle that the recorded preemptions do not explain; `None`
+/// without an account.
+fn unassigned_waits(recorded: &[Stretch], cycles: &[Cycle]) -> Vec<Option<u64>> {
+    let pairs = cycles.windows(2);
+    let mut unassigned: Vec<Option<u64>> =
+        pairs.map(|pair| waited_ns(&pair[0], &pair[1])).collect();
+    for stretch in recorded.iter().filter(|s| s.state == State::Queued) {
+        for i in cycle_at(cycles, stretch.from_ns).unwrap_or(0)..unassigned.len() {
             if cycles[i].park_ns >= stretch.to_ns {
                 break;
             }
-            left[i] = left[i].map(|left| left.saturating_sub(span(from, to)));
+            let from_ns = cycles[i].park_ns.max(stretch.from_ns);
+            let to_ns = cycles[i + 1].park_ns.min(stretch.to_ns);
+            unassigned[i] = unassigned[i].map(|ns| ns.saturating_sub(span(from_ns, to_ns)));
         }
     }
-    let mut all = Vec::with_capacity(found.len());
-    for mut stretch in found.drain(..) {
-        if stretch.state == State::Asleep {
-            let cycle = cycle_of(stretch.from_ns);
-            let awake = cycle
-                .and_then(|i| cycles[i].unpark_ns)
-                .is_some_and(|unpark| stretch.from_ns >= unpark);
-            if awake {
-                stretch.state = State::Blocked;
-            }
-            let Some(left) = cycle.and_then(|i| left.get_mut(i)?.as_mut()) else {
-                all.push(Stretch { state: State::Unknown, ..stretch });
-                continue;
-            };
-            let queued = span(stretch.from_ns, stretch.to_ns).min(*left);
-            if let Ok(length @ 1..) = i64::try_from(queued) {
-                *left -= queued;
-                let ready_ns = stretch.to_ns - length;
-                all.push(Stretch { to_ns: ready_ns, ..stretch });
-                stretch = Stretch { from_ns: ready_ns, state: State::Queued, ..stretch };
-            }
-        }
-        all.push(stretch);
-    }
-    all
+    unassigned
 }
 
-/// Time that a thread waited for a CPU in a cycle.
-fn waited(cycle: &Cycle, next: &Cycle) -> Option<u64> {
+/// Returns the time for which a thread waited for a CPU in a cycle.
+fn waited_ns(cycle: &Cycle, next: &Cycle) -> Option<u64> {
     Some(next.reading.delay_ns?.saturating_sub(cycle.reading.delay_ns?))
 }
 
-/// On and off, as recorded. Of two records of the same kind in a row the first holds.
-fn raw(switches: &[Switch]) -> Vec<Stretch> {
+/// The stretches between recorded switches, without the waits for a CPU that only accounts show. Of
+/// two consecutive records of the same kind, the first is valid.
+fn switch_stretches(switches: &[Switch]) -> Vec<Stretch> {
     let Some(first) = switches.first() else { return Vec::new() };
     let after = |kind| match kind {
         SwitchKind::On => State::Ran,
@@ -86,13 +100,13 @@ fn raw(switches: &[Switch]) -> Vec<Stretch> {
     };
     let before = if first.kind == SwitchKind::On { State::Asleep } else { State::Ran };
     let mut open = Stretch { from_ns: i64::MIN, to_ns: i64::MAX, state: before, cpu: first.cpu };
-    let mut all = Vec::with_capacity(switches.len() + 1);
+    let mut stretches = Vec::with_capacity(switches.len() + 1);
     for switch in switches {
         let is_on = open.state == State::Ran;
         if is_on == (switch.kind == SwitchKind::On) || switch.at_ns < open.from_ns {
             continue;
         }
-        all.push(Stretch { to_ns: switch.at_ns, cpu: switch.cpu, ..open });
+        stretches.push(Stretch { to_ns: switch.at_ns, cpu: switch.cpu, ..open });
         open = Stretch {
             from_ns: switch.at_ns,
             to_ns: i64::MAX,
@@ -100,23 +114,22 @@ fn raw(switches: &[Switch]) -> Vec<Stretch> {
             cpu: switch.cpu,
         };
     }
-    all.push(open);
-    all
+    stretches.push(open);
+    stretches
 }
 
-/// Who ran in a stretch of time on a CPU whose switches these are, in order: each with how long.
+/// Returns the threads that ran on a CPU during a wait, in order, each with the time for which it
+/// ran. `switches` are the switches of that CPU.
 pub fn occupants_during(
     queued: &QueueWait,
     switches: &[Occupant],
 ) -> impl Iterator<Item = (u32, u64)> {
-    let first = switches.partition_point(|s| s.at_ns <= queued.from_ns).saturating_sub(1);
-    let until =
-        switches[first.min(switches.len())..].iter().skip(1).map(|s| s.at_ns).chain([i64::MAX]);
     let (from_ns, to_ns) = (queued.from_ns, queued.to_ns);
-    switches[first.min(switches.len())..]
-        .iter()
-        .zip(until)
-        .take_while(move |(s, _)| s.at_ns < to_ns)
-        .map(move |(s, until)| (s.thread, span(s.at_ns.max(from_ns), until.min(to_ns))))
+    let first = switches.partition_point(|s| s.at_ns <= from_ns).saturating_sub(1);
+    let switches = &switches[first.min(switches.len())..];
+    let ends = switches.iter().skip(1).map(|s| s.at_ns).chain([i64::MAX]);
+    let turns = switches.iter().zip(ends).take_while(move |(s, _)| s.at_ns < to_ns);
+    turns
+        .map(move |(s, end_ns)| (s.thread, span(s.at_ns.max(from_ns), end_ns.min(to_ns))))
         .filter(|(_, ns)| *ns > 0)
 }

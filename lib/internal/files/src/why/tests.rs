@@ -40,9 +40,9 @@ fn parts(explained: &Breakdown) -> Vec<(Class, u64)> {
         .collect()
 }
 
-/// A tick due at 1,000 us that came at 1,400 us; parked at 600, awake at 1,390, parked again at
-/// 1,420.
-fn one(
+/// Explains a tick that was due at 1,000 us and delivered at 1,400 us. Its thread parked at 600 us,
+/// was awake at 1,390 us, and parked again at 1,420 us.
+fn explain_one(
     switches: Option<Vec<Switch>>,
     waited_us: u64,
     ran_us: u64,
@@ -55,23 +55,26 @@ fn one(
 }
 
 #[test]
-fn a_thread_that_waited_for_a_cpu_is_told_from_one_that_was_woken_late() {
+fn queue_wait_differs_from_late_wakeup() {
     let switches =
         || Some(vec![on(0), off(605, SwitchKind::Waits), on(1_380), off(1_421, SwitchKind::Waits)]);
     let facts = RoundConditions { path_ns: 20_000, ..RoundConditions::default() };
     let path_and_own = [(Class::OwnCpu, 10), (Class::Path, 20)];
-    let queued = one(switches(), 370, 35, &facts);
+    let queued = explain_one(switches(), 370, 35, &facts);
     assert_eq!(parts(&queued), [&[(Class::Queue, 370)], &path_and_own[..]].concat());
     assert_eq!(queued.queued, [QueueWait { from_ns: 1_010 * US, to_ns: 1_380 * US, cpu: 1 }]);
-    let late = one(switches(), 0, 35, &facts);
+    let late = explain_one(switches(), 0, 35, &facts);
     assert_eq!(parts(&late), [(Class::OwnCpu, 10), (Class::Below, 370), (Class::Path, 20)]);
-    // The accounts alone: the same, but where within the cycle the CPU time was used.
-    assert_eq!(parts(&one(None, 380, 35, &facts)), [(Class::Queue, 380), (Class::Path, 20)]);
-    assert_eq!(parts(&one(None, 0, 35, &facts))[0], (Class::Below, 380));
+    // The accounts give the same result, except that the position of the CPU time is unknown.
+    assert_eq!(
+        parts(&explain_one(None, 380, 35, &facts)),
+        [(Class::Queue, 380), (Class::Path, 20)]
+    );
+    assert_eq!(parts(&explain_one(None, 0, 35, &facts))[0], (Class::Below, 380));
 }
 
 #[test]
-fn preemption_is_a_wait_and_sleeping_while_awake_is_blocked() {
+fn preempted_and_blocked_time_differ() {
     // Woken at 650 for another task; preempted from 1,000 to 1,100; blocked from 1,200 to 1,380.
     let switches = vec![
         on(0),
@@ -87,37 +90,43 @@ fn preemption_is_a_wait_and_sleeping_while_awake_is_blocked() {
     let tick = Tick { deadline_ns: 1_000 * US, wake_ns: 1_400 * US, thread: 0 };
     let thread = |switches| Thread { cycles: cycles.clone(), switches };
     let found = explain(&[tick], &[thread(Some(switches))], &RoundConditions::default()).remove(0);
-    // Thirty of the hundred and thirty were waited before the first switch on: at the end of the
-    // first sleep.
+    // 30 of the 130 us of waiting were before the first switch, at the end of the first sleep.
     assert_eq!(parts(&found), [(Class::Queue, 100), (Class::OwnCpu, 120), (Class::Blocked, 180)]);
     let found = explain(&[tick], &[thread(None)], &RoundConditions::default()).remove(0);
-    // Of 770 awake 500 ran, 130 waited and 140 were blocked: 400 of them lie in the window.
+    // Of 770 us awake, the thread ran for 500, waited for 130 and was blocked for 140; 400 us are
+    // in the window.
     assert_eq!(parts(&found), [(Class::Queue, 67), (Class::OwnCpu, 259), (Class::Blocked, 72)]);
 }
 
 #[test]
-fn stops_quota_faults_slack_and_steal_take_their_own() {
+fn conditions_change_the_cause() {
     let switches =
         || Some(vec![on(0), off(605, SwitchKind::Waits), on(1_380), off(1_421, SwitchKind::Waits)]);
-    let only = |facts: RoundConditions, waited| parts(&one(switches(), waited, 35, &facts));
+    let explain_with =
+        |facts: RoundConditions, waited| parts(&explain_one(switches(), waited, 35, &facts));
     let stopped = RoundConditions { continued_ns: vec![1_379 * US], ..RoundConditions::default() };
     assert_eq!(
-        only(stopped.clone(), 0),
+        explain_with(stopped.clone(), 0),
         [(Class::OwnCpu, 10), (Class::Stopped, 380), (Class::Path, 10)]
     );
-    assert_eq!(only(stopped, 370)[0], (Class::Queue, 370), "waiting for a CPU is never a stop");
+    assert_eq!(
+        explain_with(stopped, 370)[0],
+        (Class::Queue, 370),
+        "waiting for a CPU is never a stop"
+    );
     let elsewhere = RoundConditions {
         continued_ns: vec![1_000 * US, 1_401 * US],
         ..RoundConditions::default()
     };
-    assert_eq!(only(elsewhere, 0)[1], (Class::Below, 380));
+    assert_eq!(explain_with(elsewhere, 0)[1], (Class::Below, 380));
     let slack =
         RoundConditions { slack_ns: Some(50_000), path_ns: 20_000, ..RoundConditions::default() };
     assert_eq!(
-        only(slack, 0),
+        explain_with(slack, 0),
         [(Class::OwnCpu, 10), (Class::Slack, 50), (Class::Below, 320), (Class::Path, 20)]
     );
-    let steal = |steal_ns| only(RoundConditions { steal_ns, ..RoundConditions::default() }, 0)[1];
+    let steal =
+        |steal_ns| explain_with(RoundConditions { steal_ns, ..RoundConditions::default() }, 0)[1];
     assert_eq!(steal(9_999_999), (Class::Below, 380), "less than a step of the account");
     assert_eq!(steal(10_000_000), (Class::Host, 380));
 
@@ -140,18 +149,18 @@ fn stops_quota_faults_slack_and_steal_take_their_own() {
         explain(&[tick], &[thread], &quota).remove(0)
     };
     assert_eq!(parts(&with(1, 0)), [(Class::Quota, 380), (Class::OwnCpu, 10), (Class::Path, 10)]);
-    // Thirty faults from 1,390 to 1,420, ten of which lie before the tick.
+    // 30 faults from 1,390 to 1,420 us, 10 of which are before the tick.
     assert_eq!(parts(&with(0, 30))[1..3], [(Class::Faults, 10), (Class::Below, 180)]);
     assert_eq!(with(0, 0).parts.shares(quota.known()).slack, None);
     assert_eq!(with(0, 0).parts.shares(RoundConditions::default().known()).quota, None);
 }
 
 #[test]
-fn a_torn_reading_gives_way_to_the_one_before_it() {
+fn torn_readings_are_skipped() {
     let facts =
         RoundConditions { quota_period_ns: Some(100_000_000), ..RoundConditions::default() };
     let at = |throttled| Reading { throttled: Some(throttled), ..reading(0, 0) };
-    // The throttle struck while the second reading was made.
+    // The throttling occurred during the second reading.
     let cycles = |torn| {
         vec![
             cycle(100, 500, at(0)),
@@ -168,7 +177,7 @@ fn a_torn_reading_gives_way_to_the_one_before_it() {
 }
 
 #[test]
-fn what_nobody_saw_is_unexplained() {
+fn missing_data_is_unexplained() {
     let tick = Tick { deadline_ns: 1_000 * US, wake_ns: 1_400 * US, thread: 0 };
     let unexplained = |threads: &[Thread], facts: &RoundConditions| {
         parts(&explain(&[tick], threads, facts).remove(0))
@@ -178,32 +187,32 @@ fn what_nobody_saw_is_unexplained() {
         unexplained(&[Thread::default()], &RoundConditions::default()),
         [(Class::Unexplained, 400)]
     );
-    // The deadline lies before the first cycle.
+    // The deadline is before the first cycle.
     let cycles = vec![cycle(1_100, 1_390, reading(0, 0)), cycle(1_420, 1_900, reading(0, 35))];
     let found = unexplained(&[Thread { cycles, switches: None }], &RoundConditions::default());
     assert_eq!(found, [(Class::OwnCpu, 10), (Class::Below, 290), (Class::Unexplained, 100)]);
-    // Nobody stamped the end of the park.
+    // The end of the park is unknown.
     let mut cycles = vec![cycle(600, 0, reading(0, 0)), cycle(1_420, 1_900, reading(0, 35))];
     cycles[0].unpark_ns = None;
     assert_eq!(
         unexplained(&[Thread { cycles, switches: None }], &RoundConditions::default()),
         [(Class::Unexplained, 400)]
     );
-    // Switches without the account of waiting: asleep, or waiting for a CPU.
+    // Without an account of waiting, sleep and waiting for a CPU cannot be distinguished.
     let unknown = Reading { delay_ns: None, ..reading(0, 0) };
     let cycles = vec![cycle(600, 1_390, unknown), cycle(1_420, 1_900, unknown)];
     let switches = Some(vec![on(0), off(605, SwitchKind::Waits), on(1_390)]);
     let found = unexplained(&[Thread { cycles, switches }], &RoundConditions::default());
     assert_eq!(found, [(Class::OwnCpu, 10), (Class::Unexplained, 390)]);
-    // An early tick has nothing to explain.
+    // An early tick has no lateness.
     let early = Tick { deadline_ns: 7, wake_ns: 5, thread: 0 };
     assert_eq!(explain(&[early], &[], &RoundConditions::default())[0].parts.total_ns(), 0);
 }
 
 #[test]
-fn cpu_time_beyond_what_a_tick_can_use_is_not_called_its_own() {
-    // On the CPU from before the deadline to the wake-up: a slow machine, if nothing else runs on
-    // this thread.
+fn excessive_cpu_time_is_below_the_thread() {
+    // The thread runs from before the deadline to the wake-up. If it has no other tasks, the
+    // machine is slow.
     let cycles = || vec![cycle(600, 950, reading(0, 0)), cycle(1_420, 1_900, reading(0, 470))];
     let tick = Tick { deadline_ns: 1_000 * US, wake_ns: 1_400 * US, thread: 0 };
     let found = |usual_cpu_ns| {
@@ -214,8 +223,7 @@ fn cpu_time_beyond_what_a_tick_can_use_is_not_called_its_own() {
     assert_eq!(found(Some(10_000)), [(Class::OwnCpu, 50), (Class::Below, 350)]);
 }
 
-/// A stall of `stall` us that began at the first deadline: its ticks come one after the other when
-/// it is over.
+/// A stall of `stall` us that starts at the first deadline. Its ticks are delivered when it ends.
 fn backlog(stall: i64, kind: SwitchKind) -> (Vec<Tick>, Thread) {
     let n = stall / (PERIOD / US) + 1;
     let start = 1_000;
@@ -236,7 +244,7 @@ fn backlog(stall: i64, kind: SwitchKind) -> (Vec<Tick>, Thread) {
 }
 
 #[test]
-fn one_stall_makes_all_of_its_backlog_late_by_what_is_left_of_it() {
+fn backlog_has_the_cause_of_its_stall() {
     for (kind, class) in
         [(SwitchKind::Preempted, Class::Queue), (SwitchKind::Waits, Class::Blocked)]
     {
@@ -250,15 +258,15 @@ fn one_stall_makes_all_of_its_backlog_late_by_what_is_left_of_it() {
 }
 
 #[test]
-fn the_hypervisor_is_given_a_stall_once_however_many_ticks_it_made_late() {
+fn steal_counts_once_per_stall() {
     // Two stalls below the thread, of 9 and 4 ms, and a counter that moved by 10 ms.
     let mut ticks = Vec::new();
     let mut cycles = Vec::new();
     let mut at = 1_000;
     for stall in [4_000, 9_000] {
-        let (some, _) = backlog(stall, SwitchKind::Waits);
+        let (backlog, _) = backlog(stall, SwitchKind::Waits);
         let shift = (at - 1_000) * US;
-        ticks.extend(some.iter().map(|t| Tick {
+        ticks.extend(backlog.iter().map(|t| Tick {
             deadline_ns: t.deadline_ns + shift,
             wake_ns: t.wake_ns + shift,
             ..*t
@@ -276,7 +284,7 @@ fn the_hypervisor_is_given_a_stall_once_however_many_ticks_it_made_late() {
 }
 
 #[test]
-fn a_standstill_takes_what_was_slept_and_a_stop_is_told_from_the_host() {
+fn standstills_explain_sleep() {
     let switches =
         || Some(vec![on(0), off(605, SwitchKind::Waits), on(1_380), off(1_421, SwitchKind::Waits)]);
     let stood = |from_us: i64, to_us: i64, others_ran| RoundConditions {
@@ -284,22 +292,26 @@ fn a_standstill_takes_what_was_slept_and_a_stop_is_told_from_the_host() {
         ..RoundConditions::default()
     };
     let class = |facts: &RoundConditions, waited, class| {
-        one(switches(), waited, 35, facts).parts.ns(class) / 1_000
+        explain_one(switches(), waited, 35, facts).parts.ns(class) / 1_000
     };
     let host = stood(900, 1_375, false);
-    assert_eq!(class(&host, 0, Class::Host), 380, "nearly all of the sleep is all of it");
+    assert_eq!(
+        class(&host, 0, Class::Host),
+        380,
+        "a standstill of most of the sleep explains all of it"
+    );
     assert_eq!(class(&stood(1_200, 1_375, false), 0, Class::Host), 175);
     assert_eq!(
         class(&stood(1_400, 1_900, false), 0, Class::Host),
         0,
-        "it begins when the task runs"
+        "the standstill starts when the task runs"
     );
     assert_eq!(class(&host, 370, Class::Queue), 370, "waiting for a CPU is never a standstill");
     assert_eq!(class(&stood(900, 1_375, true), 0, Class::Stopped), 380);
     // The signal's handler ran after the tick.
     let continued = RoundConditions { continued_ns: vec![1_500 * US], ..stood(900, 1_375, false) };
     assert_eq!((class(&continued, 0, Class::Stopped), class(&continued, 0, Class::Host)), (380, 0));
-    // A throttled control group throttles the witnesses, too: 100 ms at most, so all of it.
+    // Throttling, of up to 100 ms, also delays the witnesses and explains all of the sleep.
     let quota = RoundConditions { quota_period_ns: Some(100_000_000), ..stood(900, 1_375, false) };
     let reading = |throttled| Reading { throttled: Some(throttled), ..reading(0, 35) };
     let cycles = vec![cycle(600, 1_390, reading(0)), cycle(1_420, 1_900, reading(1))];
@@ -310,8 +322,8 @@ fn a_standstill_takes_what_was_slept_and_a_stop_is_told_from_the_host() {
 }
 
 #[test]
-fn what_is_booked_for_a_standstill_is_not_booked_again_for_the_steal_of_it() {
-    let of = |steal_ns, stood_ns| {
+fn steal_excludes_standstills() {
+    let host_ns = |steal_ns, stood_ns| {
         let tick = |at: i64| Tick { deadline_ns: at, wake_ns: at + 8_000_000, thread: 0 };
         let sleep = |at: i64| Cycle {
             park_ns: at - 1,
@@ -328,17 +340,17 @@ fn what_is_booked_for_a_standstill_is_not_booked_again_for_the_steal_of_it() {
             .map(|e| e.parts.ns(Class::Host))
             .sum::<u64>()
     };
-    assert_eq!(of(0, 8_000_000), 8_000_000);
+    assert_eq!(host_ns(0, 8_000_000), 8_000_000);
     assert_eq!(
-        of(10_000_000, 8_000_000),
+        host_ns(10_000_000, 8_000_000),
         8_000_000,
-        "2 ms are left, less than a step of the account"
+        "the remaining 2 ms are less than a step of the account"
     );
-    assert_eq!(of(20_000_000, 8_000_000), 16_000_000);
+    assert_eq!(host_ns(20_000_000, 8_000_000), 16_000_000);
 }
 
 #[test]
-fn those_who_ran_meanwhile_are_found_by_their_numbers() {
+fn occupants_during_a_wait_are_found() {
     let switches: Vec<Occupant> = [(0, 7), (100, 8), (250, 0), (300, 9)]
         .map(|(at_ns, thread)| Occupant { at_ns, thread })
         .into();
@@ -347,11 +359,11 @@ fn those_who_ran_meanwhile_are_found_by_their_numbers() {
     };
     assert_eq!(found(50, 310), [(7, 50), (8, 150), (0, 50), (9, 10)]);
     assert_eq!(found(400, 500), [(9, 100)]);
-    assert_eq!(found(-50, 10), [(7, 10)], "nobody is known to have run before the first switch");
+    assert_eq!(found(-50, 10), [(7, 10)], "occupants before the first switch are unknown");
     assert_eq!(occupants_during(&QueueWait { from_ns: 0, to_ns: 9, cpu: 0 }, &[]).count(), 0);
 }
 
-fn asked(index: u64, ticks: &[(i64, i64)]) -> ProfiledRound {
+fn profiled_round(index: u64, ticks: &[(i64, i64)]) -> ProfiledRound {
     let tick = |(k, &(late_us, queue_us)): (i64, &(i64, i64))| {
         let mut parts = Parts::default();
         parts.add(Class::Queue, (queue_us * US) as u64);
@@ -378,19 +390,19 @@ fn asked(index: u64, ticks: &[(i64, i64)]) -> ProfiledRound {
 }
 
 #[test]
-fn late_ticks_add_up_to_episodes_shares_and_intervals() {
+fn late_ticks_are_summarised() {
     let mut pool = Pool::new(None, 3_000);
-    // In each round one stall of two ticks; the tick after it is on time.
+    // Each round has one stall of two ticks; the tick after it is punctual.
     for round in 0..30 {
         let mut ticks = [(14, 0); 100];
         ticks[10..12].clone_from_slice(&[(900, 600), (400, 300)]);
         ticks[40] = (100 + i64::from(round % 2), 50);
-        pool.add(asked(round as u64, &ticks));
+        pool.add(profiled_round(round as u64, &ticks));
     }
-    let beside: Vec<ReferenceRound> = (0..30)
+    let references: Vec<ReferenceRound> = (0..30)
         .map(|index| ReferenceRound { index, p50: 13_500, cpu_ns_per_tick: Some(9_000.0) })
         .collect();
-    let why = pool.clone().finish(&beside, None);
+    let why = pool.clone().finish(&references, None);
     assert_eq!(
         (why.ticks, why.late_ticks, why.episodes, why.quantile),
         (3_000, 30, 30, Some(0.99))
@@ -405,7 +417,7 @@ fn late_ticks_add_up_to_episodes_shares_and_intervals() {
     let [low, high] = why.ci95["queue"];
     assert!(
         (low - 2.0 / 3.0).abs() < 1e-9 && (high - 2.0 / 3.0).abs() < 1e-9,
-        "every round is the same"
+        "all rounds are equal"
     );
     let overhead = why.overhead_ns.unwrap();
     assert_eq!((overhead.p50, overhead.ci95), (500, Some([500, 500])));
@@ -415,9 +427,9 @@ fn late_ticks_add_up_to_episodes_shares_and_intervals() {
         (5, 900_000, 10)
     );
     assert_eq!(why.rounds.iter().map(|r| r.lateness_ns).sum::<u64>(), why.lateness_ns);
-    // A threshold takes all above it: the second tick of the stall belongs to its episode.
+    // With a threshold, the second tick of the stall also counts, and belongs to its episode.
     let mut pool = Pool::new(Some(300_000), 3_000);
-    pool.add(asked(0, &[(14, 0), (900, 600), (400, 300), (14, 0), (300, 0), (299, 0)]));
+    pool.add(profiled_round(0, &[(14, 0), (900, 600), (400, 300), (14, 0), (300, 0), (299, 0)]));
     let why = pool.finish(&[], None);
     assert_eq!(
         (why.late_ticks, why.episodes, why.threshold_ns, why.quantile),
@@ -427,20 +439,20 @@ fn late_ticks_add_up_to_episodes_shares_and_intervals() {
 }
 
 #[test]
-fn too_few_late_ticks_or_episodes_say_nothing() {
-    let say = |episodes: u64, ticks_each: usize| {
+fn few_episodes_are_not_explained() {
+    let is_explained = |episodes: u64, ticks_each: usize| {
         let mut pool = Pool::new(Some(100_000), 10_000);
         for round in 0..episodes {
             let lateness: Vec<(i64, i64)> =
                 (0..ticks_each).map(|k| (9_000 - k as i64 * 500, 100)).collect();
-            pool.add(asked(round, &lateness));
+            pool.add(profiled_round(round, &lateness));
         }
         pool.finish(&[], None).shares_ns.is_some()
     };
     assert_eq!((MIN_TICKS, MIN_EPISODES), (20, 5));
-    assert!(say(5, 4) && !say(4, 5) && !say(4, 10));
+    assert!(is_explained(5, 4) && !is_explained(4, 5) && !is_explained(4, 10));
     let mut pool = Pool::new(Some(100_000), 10_000);
-    pool.add(asked(0, &[(200, 0); 19]));
+    pool.add(profiled_round(0, &[(200, 0); 19]));
     assert_eq!(pool.finish(&[], None).shares_ns, None, "19 episodes of one tick each");
 }
 
@@ -485,21 +497,20 @@ prop_compose! {
     }
 }
 
-fn moved(thread: &Thread, by: i64) -> Thread {
+fn shift_thread(thread: &Thread, by: i64) -> Thread {
     let cycle =
         |c: &Cycle| Cycle { park_ns: c.park_ns + by, unpark_ns: c.unpark_ns.map(|u| u + by), ..*c };
     Thread {
         cycles: thread.cycles.iter().map(cycle).collect(),
-        switches: thread
-            .switches
-            .as_ref()
-            .map(|all| all.iter().map(|s| Switch { at_ns: s.at_ns + by, ..*s }).collect()),
+        switches: thread.switches.as_ref().map(|switches| {
+            switches.iter().map(|s| Switch { at_ns: s.at_ns + by, ..*s }).collect()
+        }),
     }
 }
 
 proptest! {
     #[test]
-    fn parts_add_up_to_the_lateness_and_a_shift_of_all_clocks_changes_nothing(
+    fn parts_add_up_and_ignore_clock_offset(
         thread in any_thread(), facts in any_facts(), by in -1_000_000_000_i64..1_000_000_000,
         windows in prop::collection::vec((-200_i64..900, -50_i64..4_000), 1..12),
     ) {
@@ -526,19 +537,19 @@ proptest! {
             standstills: facts.standstills.iter().map(stood).collect(),
             ..facts
         };
-        let again = explain(&ticks, &[moved(&thread, by)], &facts);
-        for (one, other) in found.iter().zip(&again) {
-            prop_assert_eq!(one.parts, other.parts);
+        let again = explain(&ticks, &[shift_thread(&thread, by)], &facts);
+        for (original, shifted) in found.iter().zip(&again) {
+            prop_assert_eq!(original.parts, shifted.parts);
         }
     }
 }
 
-/// What the kernel recorded.
+/// A recorded wake-up.
 fn wakeup(expired_us: Option<i64>, woken_us: i64) -> Wakeup {
     Wakeup { expired_ns: expired_us.map(|us| us * US), woken_ns: woken_us * US }
 }
 
-fn way_of(wakeups: &[Wakeup], waited_us: u64, park_us: i64) -> WakeupPath {
+fn trace(wakeups: &[Wakeup], waited_us: u64, park_us: i64) -> WakeupPath {
     let switches =
         vec![on(0), off(park_us + 5, SwitchKind::Waits), on(1_380), off(1_421, SwitchKind::Waits)];
     let cycles =
@@ -551,27 +562,31 @@ fn way_of(wakeups: &[Wakeup], waited_us: u64, park_us: i64) -> WakeupPath {
 }
 
 #[test]
-fn the_links_of_a_way_add_up_to_the_lateness() {
+fn links_add_up_to_the_lateness() {
     let [before, again, after] =
         [wakeup(Some(100), 101), wakeup(None, 1_200), wakeup(Some(1_450), 1_451)];
     let timer = wakeup(Some(1_030), 1_031);
-    let WakeupPath::Whole { chain, apart_ns } = way_of(&[before, timer, again, after], 349, 600)
+    let WakeupPath::Whole { chain, apart_ns } = trace(&[before, timer, again, after], 349, 600)
     else {
-        panic!("it is whole")
+        panic!("the path is complete")
     };
     let links =
         [chain.timer_ns, chain.woken_ns, chain.on_cpu_ns, chain.runtime_ns.unwrap(), chain.task_ns];
     assert_eq!(links.map(|ns| ns / US), [30, 1, 349, 10, 10]);
     assert_eq!((links.iter().sum::<i64>(), apart_ns), (400 * US, Some(0)));
-    // The kernel says that it was ready for 349 us, its own account that it waited 20.
-    assert_eq!(way_of(&[timer], 20, 600), WakeupPath::Broken);
-    assert_eq!(way_of(&[wakeup(None, 1_031)], 349, 600), WakeupPath::Broken, "no timer is known");
-    assert_eq!(way_of(&[before, after], 349, 600), WakeupPath::Broken, "neither is of this park");
-    assert_eq!(way_of(&[timer], 349, 1_010), WakeupPath::Awake, "it came to its park too late");
+    // According to the kernel the thread waited for 349 us, according to its account for 20 us.
+    assert_eq!(trace(&[timer], 20, 600), WakeupPath::Broken);
+    assert_eq!(trace(&[wakeup(None, 1_031)], 349, 600), WakeupPath::Broken, "the timer is unknown");
+    assert_eq!(trace(&[before, after], 349, 600), WakeupPath::Broken, "no wake-up is of this park");
+    assert_eq!(
+        trace(&[timer], 349, 1_010),
+        WakeupPath::Awake,
+        "the thread parked after the deadline"
+    );
 }
 
 #[test]
-fn ways_are_added_up_without_being_kept() {
+fn paths_are_summarised() {
     let chain = |timer_ns| crate::report::why::Chain {
         timer_ns,
         woken_ns: 400,
@@ -604,8 +619,12 @@ fn ways_are_added_up_without_being_kept() {
         "{found:?}"
     );
     let names: Vec<&str> = found.links.iter().map(|link| link.name.as_str()).collect();
-    assert_eq!(names, ["timer", "woken", "on_cpu", "task"], "no runtime, no link of it");
-    // Within a thousandth, and what is early is negative.
+    assert_eq!(
+        names,
+        ["timer", "woken", "on_cpu", "task"],
+        "without a runtime there is no link for it"
+    );
+    // Exact to a thousandth; early timers are negative.
     assert!(
         (16_980..=17_001).contains(&found.links[0].p50) && found.links[0].within_1us > 0.98,
         "{:?}",
@@ -615,7 +634,7 @@ fn ways_are_added_up_without_being_kept() {
         (found.links[1].p50, found.links[1].p99, found.links[1].within_1us),
         (400, Some(400), 1.0)
     );
-    // What one round lacks is not said of all of them.
+    // Data that one round lacks is not used.
     let mut less = Pool::new(Some(1), 10);
     for (index, tier) in [(0, Tier::B2), (1, Tier::B1)] {
         let ticks = vec![tick((0, whole(17_000, 0)))];
