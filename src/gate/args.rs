@@ -323,7 +323,7 @@ const MIN_SIMILARITY: f64 = 0.8;
 /// long name is compared.
 fn similar_paths(name: &str) -> Vec<String> {
     let name: String = name.chars().take(64).collect();
-    let paths = SummaryPath::all();
+    let paths = SummaryPath::list();
     let paths = paths.iter().map(ToString::to_string);
     let mut similar: Vec<(f64, String)> =
         paths.map(|path| (path_similarity(&path, &name), path)).collect();

@@ -149,7 +149,7 @@ impl RoundSamples {
     }
 
     /// Returns the number of ticks that were not delivered before the next deadline: those late by
-    /// a period or more, and those never delivered. There is no hidden tolerance.
+    /// a period or more, and those never delivered. No hidden tolerance applies.
     #[must_use]
     pub fn missed(&self) -> u64 {
         let period_ns = i64::try_from(self.grid.period_ns).unwrap_or(i64::MAX);

@@ -8,7 +8,12 @@
 //! ```
 //! use files::bins::{Binning, Interval, Key, bins_csv, join, read_bins};
 //!
-//! let key = Key { host: "web-17".into(), subject: "control-loop".into(), period_ns: 10_000_000, ..Key::default() };
+//! let key = Key {
+//!     host: "web-17".into(),
+//!     subject: "control-loop".into(),
+//!     period_ns: 10_000_000,
+//!     ..Key::default()
+//! };
 //! let interval = Interval::from_values(key, Binning::Hdr2, [(14_250, 1), (1_300_000, 2)], None);
 //! let read = read_bins(&bins_csv(std::slice::from_ref(&interval)))?;
 //! assert_eq!(read, [interval]);

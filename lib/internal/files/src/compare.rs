@@ -124,7 +124,7 @@ pub fn compare(
 /// The rounds of a subject.
 ///
 /// # Errors
-/// Returns an error if there is no round, or no round has a tick.
+/// Returns an error if the subject has no rounds, or none of its rounds has a tick.
 fn usable_rounds(chosen: ChosenSubject<'_>) -> Result<Rounds, CompareError> {
     if chosen.subject.rounds.is_empty() {
         return Err(CompareError::NoRounds(chosen.subject.id.clone()));
@@ -160,9 +160,7 @@ fn side(chosen: ChosenSubject<'_>, rounds: &Rounds) -> Side {
 /// a bare thread, as the controls are.
 fn control_rounds(chosen: ChosenSubject<'_>) -> Option<Rounds> {
     let ChosenSubject { report, subject } = chosen;
-    if subject.runtime.is_none() {
-        return None;
-    }
+    subject.runtime.as_ref()?;
     let is_control = |s: &&Subject| s.name == CONTROL && s.summary.is_some();
     let controls = report.subjects.iter().filter(is_control);
     let same_period: Vec<_> = controls.filter(|s| s.period_ns == subject.period_ns).collect();
@@ -177,11 +175,11 @@ fn control_rounds(chosen: ChosenSubject<'_>) -> Option<Rounds> {
 fn compare_paired(values: Sides<&[RoundValues]>) -> Vec<Percentile> {
     let percentile = |(i, (name, quantile)): (usize, (&str, f64))| {
         let pairs = common_rounds(values, |round| round.ns[i]);
-        let all = estimate_from_pairs(&pairs)?;
+        let estimate = estimate_from_pairs(&pairs)?;
         let quiet_half =
             if quantile > 0.95 { estimate_from_pairs(&quiet_half(pairs)) } else { None };
         let name = name.to_owned();
-        Some(Percentile { name, all, quiet_half, beside_control: None, lift: None })
+        Some(Percentile { name, all: estimate, quiet_half, beside_control: None, lift: None })
     };
     QUANTILES.into_iter().enumerate().filter_map(percentile).collect()
 }
@@ -210,11 +208,11 @@ fn compare_two_runs(
         let known = values.map(|side| side.iter().filter_map(number).collect::<Vec<i64>>());
         let logarithms = known.as_ref().map(|side| side.iter().map(|&ns| ln(ns)).collect());
         let times = known.map(|side| side.iter().map(|&ns| ns as f64).collect());
-        let all = estimate_from_samples(&logarithms, &times)?;
+        let estimate = estimate_from_samples(&logarithms, &times)?;
         let beside_control =
             controls.and_then(|controls| estimate_beside_control(values, controls, number));
         let name = name.to_owned();
-        Some(Percentile { name, all, quiet_half: None, beside_control, lift: None })
+        Some(Percentile { name, all: estimate, quiet_half: None, beside_control, lift: None })
     };
     QUANTILES.into_iter().enumerate().filter_map(percentile).collect()
 }
@@ -280,7 +278,7 @@ pub fn warnings(a: &Report, b: &Report, subjects: &[SubjectComparison]) -> Vec<W
     if subjects.iter().any(|s| s.method == Method::TwoRuns) {
         warn(
             "two-runs",
-            "The sides were not measured in the same rounds: the intervals tell how rounds differ within a run, not how \
+            "The sides were not measured in the same rounds: the intervals show how rounds differ within a run, not how \
              one run differs from the next."
                 .to_owned(),
             "Measure both subjects in one run, or gate the two programs, before acting on a small difference.",
@@ -289,7 +287,7 @@ pub fn warnings(a: &Report, b: &Report, subjects: &[SubjectComparison]) -> Vec<W
     if subjects.iter().any(|s| s.a.same_stall_share.is_none() || s.b.same_stall_share.is_none()) {
         warn(
             "no-samples",
-            "A report keeps no samples: a stall counts with each tick that it made late, and the picture has no band."
+            "A report contains no samples: each tick of a stall counts, and the picture has no band."
                 .to_owned(),
             "Run without --no-samples.",
         );
@@ -304,7 +302,11 @@ pub fn warnings(a: &Report, b: &Report, subjects: &[SubjectComparison]) -> Vec<W
     let settings = differing_settings(a, b);
     if !settings.is_empty() {
         let message = format!("The runs were set up differently: {}.", settings.join("; "));
-        warn("settings-differ", message, "If that is not what is compared, run both alike.");
+        warn(
+            "settings-differ",
+            message,
+            "Unless these settings are the purpose of the comparison, run both with the same settings.",
+        );
     }
     warnings
 }

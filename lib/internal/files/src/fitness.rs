@@ -221,8 +221,9 @@ impl Fitness {
 
 /// The thresholds of all causes.
 ///
-/// Those of [`Cause::Slowed`] are not based on recorded runs, because the available machines do not
-/// report frequencies. A CPU that is heated by its neighbours varies by less than 10 %.
+/// The thresholds of [`Cause::Slowed`] are not based on recorded runs, because the available
+/// machines do not report frequencies. A CPU that is heated by its neighbours varies by less than
+/// 10 %.
 const THRESHOLDS: [Threshold; 8] = [
     Threshold { cause: Cause::Suspended, noisy: 10e6, unfit: 10e6 },
     Threshold { cause: Cause::Quota, noisy: 0.001, unfit: 0.02 },

@@ -33,7 +33,7 @@ pub struct RankedMedian {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MergeError {
-    /// There is no report.
+    /// The list of reports is empty.
     Nothing,
     /// There is only one report.
     OnlyOne,
@@ -62,7 +62,7 @@ impl fmt::Display for MergeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Nothing => f.write_str("nothing to merge"),
-            Self::OnlyOne => f.write_str("one report is merged with nothing: give two or more"),
+            Self::OnlyOne => f.write_str("cannot merge a single report: give two or more"),
             Self::NoSamples { report, subject } => {
                 write!(
                     f,
@@ -74,7 +74,7 @@ impl fmt::Display for MergeError {
                 write!(f, "reports {first} and {second} come from the same run: give each run once")
             }
             Self::TooMuch(what) => {
-                write!(f, "merged, they are more than a report can hold: {what}")
+                write!(f, "the merged report would be more than a report can hold: {what}")
             }
         }
     }
@@ -207,29 +207,7 @@ fn plan_difference(a: &Report, b: &Report) -> Option<String> {
 
 /// Appends the rounds of a report, with subsequent indices and later start times.
 fn append(merged: &mut Report, report: &Report) {
-    let next = merged
-        .subjects
-        .iter()
-        .flat_map(|s| &s.rounds)
-        .map(|r| r.index.saturating_add(1))
-        .max()
-        .unwrap_or(0);
-    let later = merged.duration_ns;
-    for subject in &report.subjects {
-        let rounds = subject.rounds.iter().map(|r| Round {
-            index: r.index.saturating_add(next),
-            start_ns: r.start_ns.saturating_add(later),
-            ..r.clone()
-        });
-        if let Some(existing) = merged.subjects.iter_mut().find(|s| is_same(s, subject)) {
-            existing.rounds.extend(rounds);
-            if subject.status != Status::Measured {
-                existing.status = Status::Partial;
-            }
-        } else {
-            merged.subjects.push(Subject { rounds: rounds.collect(), ..subject.clone() });
-        }
-    }
+    append_rounds(merged, report);
     for scenario in &report.plan.scenarios {
         match merged.plan.scenarios.iter_mut().find(|s| s.id == scenario.id) {
             Some(existing) => existing.ticks = existing.ticks.saturating_add(scenario.ticks),
@@ -247,6 +225,28 @@ fn append(merged: &mut Report, report: &Report) {
     for warning in &report.warnings {
         if !merged.warnings.contains(warning) {
             merged.warnings.push(warning.clone());
+        }
+    }
+}
+
+/// Appends the rounds of each subject of a report.
+fn append_rounds(merged: &mut Report, report: &Report) {
+    let rounds = merged.subjects.iter().flat_map(|s| &s.rounds);
+    let next_index = rounds.map(|r| r.index.saturating_add(1)).max().unwrap_or(0);
+    let start_ns = merged.duration_ns;
+    for subject in &report.subjects {
+        let rounds = subject.rounds.iter().map(|r| Round {
+            index: r.index.saturating_add(next_index),
+            start_ns: r.start_ns.saturating_add(start_ns),
+            ..r.clone()
+        });
+        if let Some(existing) = merged.subjects.iter_mut().find(|s| is_same(s, subject)) {
+            existing.rounds.extend(rounds);
+            if subject.status != Status::Measured {
+                existing.status = Status::Partial;
+            }
+        } else {
+            merged.subjects.push(Subject { rounds: rounds.collect(), ..subject.clone() });
         }
     }
 }

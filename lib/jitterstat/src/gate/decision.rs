@@ -638,7 +638,7 @@ mod tests {
     }
 
     #[test]
-    fn late_loop_without_stalls_is_judged_normally() {
+    fn late_loop_is_judged_without_stalls() {
         // Every tick is late by more than twice the period, without a stall.
         let look_at = |b: f64| {
             look(&[Pair { a: side(1.2e6, 1.2e6), b: side(b, b) }; 24], &Rules::new(PERIOD_NS), true)

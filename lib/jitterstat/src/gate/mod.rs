@@ -7,7 +7,7 @@
 //! its share of alpha, and the shares add up to alpha: looking early does not raise the rate of
 //! false alarms.
 //!
-//! The same test judges numbers of whole runs ([`metric`]) and two functions inside a test
+//! This test also judges numbers of whole runs ([`metric`]) and two functions inside a test
 //! ([`in_turn`]).
 
 pub mod decision;

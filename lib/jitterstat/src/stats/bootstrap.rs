@@ -32,13 +32,7 @@ pub fn percentile_intervals(
     if rounds.len() < MIN_ROUNDS || supported.is_empty() {
         return vec![None; quantiles.len()];
     }
-    let mut pooled: Vec<(i64, u32)> = Vec::with_capacity(n);
-    for (round, values) in (0_u32..).zip(rounds) {
-        pooled.extend(values.iter().map(|&v| (v, round)));
-    }
-    pooled.sort_unstable();
-    let tick_rounds: Vec<u32> = pooled.iter().map(|&(_, round)| round).collect();
-
+    let pooled = PooledTicks::new(rounds, n);
     let mut random = SplitMix64::new(SEED);
     let mut weights = vec![0_u32; rounds.len()];
     let mut values: Vec<Vec<i64>> = vec![Vec::with_capacity(RESAMPLES); supported.len()];
@@ -50,17 +44,7 @@ pub fn percentile_intervals(
             weights[drawn] += 1;
             total += rounds[drawn].len();
         }
-        let mut passed = 0_usize;
-        let mut at = 0;
-        for (q, values) in supported.iter().zip(&mut values) {
-            let rank = rank(total, *q);
-            while passed < rank && at < tick_rounds.len() {
-                passed += weights[tick_rounds[at] as usize] as usize;
-                at += 1;
-            }
-            // If only empty rounds were drawn, the resample has no value.
-            values.extend(at.checked_sub(1).map(|last| pooled[last].0));
-        }
+        pooled.resample(&weights, total, &supported, &mut values);
     }
     let interval = |mut drawn: Vec<i64>| {
         drawn.sort_unstable();
@@ -71,6 +55,41 @@ pub fn percentile_intervals(
         .iter()
         .map(|q| found.next_if(|(quantile, _)| quantile == q).and_then(|(_, interval)| interval))
         .collect()
+}
+
+/// The ticks of all rounds in ascending order.
+struct PooledTicks {
+    values: Vec<i64>,
+    /// Index of the round of each tick.
+    rounds: Vec<u32>,
+}
+
+impl PooledTicks {
+    /// `n` is the number of ticks.
+    fn new(rounds: &[&[i64]], n: usize) -> Self {
+        let mut pooled: Vec<(i64, u32)> = Vec::with_capacity(n);
+        for (round, values) in (0_u32..).zip(rounds) {
+            pooled.extend(values.iter().map(|&v| (v, round)));
+        }
+        pooled.sort_unstable();
+        let (values, rounds) = pooled.into_iter().unzip();
+        Self { values, rounds }
+    }
+
+    /// Appends the value at each quantile if round i counts `weights[i]` times, which makes `total`
+    /// ticks.
+    fn resample(&self, weights: &[u32], total: usize, quantiles: &[f64], found: &mut [Vec<i64>]) {
+        let (mut passed, mut at) = (0_usize, 0);
+        for (q, found) in quantiles.iter().zip(found) {
+            let rank = rank(total, *q);
+            while passed < rank && at < self.rounds.len() {
+                passed += weights[self.rounds[at] as usize] as usize;
+                at += 1;
+            }
+            // If only empty rounds were drawn, the resample has no value.
+            found.extend(at.checked_sub(1).map(|last| self.values[last]));
+        }
+    }
 }
 
 /// Returns the interval of a ratio of two sums over rounds, given the numerator and denominator of

@@ -176,14 +176,14 @@ proptest! {
 fn report_intervals_keep_counts_and_percentiles() {
     let report = report();
     for binning in Binning::ALL {
-        let all =
+        let intervals =
             intervals_from_report(&report, "web-17", &Labels::parse("rack=r7").unwrap(), binning)
                 .unwrap();
-        assert_eq!(all.len(), report.subjects.len());
-        let mut sorted = all.clone();
+        assert_eq!(intervals.len(), report.subjects.len());
+        let mut sorted = intervals.clone();
         sorted.sort_by(|a, b| a.key.cmp(&b.key));
-        assert_eq!(round_trip(&all), sorted);
-        for (interval, subject) in all.iter().zip(&report.subjects) {
+        assert_eq!(round_trip(&intervals), sorted);
+        for (interval, subject) in intervals.iter().zip(&report.subjects) {
             let summary = subject.summary.as_ref().unwrap();
             assert_eq!(interval.count(), summary.delivered + summary.coalesced);
             assert_eq!(interval.key.start_us.map(stamp).unwrap(), "2026-11-21T08:44:54.000000Z");

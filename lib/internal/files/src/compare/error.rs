@@ -22,7 +22,7 @@ impl fmt::Display for CompareError {
         match self {
             Self::WithItself(id) => write!(f, "{id} of one run is compared with itself"),
             Self::NoRounds(id) => {
-                write!(f, "{id} has no rounds: what differs from round to round is not known")
+                write!(f, "{id} has no rounds, so the variation between rounds is unknown")
             }
             Self::NoTick(id) => write!(f, "{id} has no tick"),
             Self::NoValue(metric) => {

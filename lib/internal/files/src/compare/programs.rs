@@ -151,7 +151,7 @@ pub fn program_warnings(a: ChosenProgram<'_>, b: ChosenProgram<'_>) -> Vec<Warni
         if a.is_candidate && b.is_candidate && a.runs.a != b.runs.a {
             let message =
                 format!("The gates have different baselines: {} and {}.", a.runs.a, b.runs.a);
-            let hint = "What each side is beside its own baseline holds their difference, too.";
+            let hint = "The ratio of each side to its baseline includes their difference.";
             warnings.push(warning("baselines-differ", message, hint));
         }
     }
@@ -274,16 +274,16 @@ mod tests {
         // The machine of the later gate is slower by half, and the program by 4 %.
         let (earlier, later) = (gate("then", 60, 1e6, 1e6), gate("later", 50, 1.5e6, 1.56e6));
         let compared = compare_programs(side(&earlier, true), side(&later, true)).unwrap();
-        let beside = compared[0].beside_baseline.as_ref().unwrap();
+        let relative = compared[0].beside_baseline.as_ref().unwrap();
         assert_eq!(
             (compared[0].method, compared[0].all.finding),
             (Method::TwoRuns, Finding::Worse)
         );
         assert!(
-            (compared[0].all.ratio - 1.56).abs() < 0.05 && (beside.ratio - 1.04).abs() < 0.003,
+            (compared[0].all.ratio - 1.56).abs() < 0.05 && (relative.ratio - 1.04).abs() < 0.003,
             "{compared:?}"
         );
-        assert_eq!((beside.finding, beside.runs_a, beside.runs_b), (Finding::Worse, 60, 50));
+        assert_eq!((relative.finding, relative.runs_a, relative.runs_b), (Finding::Worse, 60, 50));
         assert!(
             compare_programs(side(&earlier, false), side(&later, true)).unwrap()[0]
                 .beside_baseline

@@ -120,7 +120,7 @@ fn percentile<'a>(compared: &'a SubjectComparison, name: &str) -> &'a Percentile
 }
 
 #[test]
-fn subjects_of_one_run_are_paired_by_round() {
+fn subjects_of_one_run_are_paired() {
     let report = run(&mut Machine::new(2), "then", 40, &[("old", 14e3), ("new", 15.4e3)]);
     let compared = compare(chosen(&report, "old"), chosen(&report, "new")).unwrap();
     assert_eq!(compared.method, Method::PairedByRound);
@@ -174,11 +174,11 @@ fn control_reveals_slower_machine() {
     assert_eq!(compared.method, Method::TwoRuns);
     let p50 = percentile(&compared, "p50");
     assert_eq!(p50.all.finding, Finding::Later);
-    let beside = p50.beside_control.as_ref().unwrap();
+    let relative = p50.beside_control.as_ref().unwrap();
     assert_eq!(
-        (beside.finding, beside.rounds_a, beside.rounds_b),
+        (relative.finding, relative.rounds_a, relative.rounds_b),
         (Finding::NoDifferenceShown, 40, 40),
-        "{beside:?}"
+        "{relative:?}"
     );
     let controls = compare(chosen(&before, CONTROL), chosen(&after, CONTROL)).unwrap();
     assert!(

@@ -131,7 +131,7 @@ fn level(
     })
 }
 
-/// Judges a percentile. Side A stands for the stored sessions, side B is the new one.
+/// Judges a percentile. Side A is the stored sessions, side B is the new one.
 fn judge_level(
     percentile: Percentile,
     now: Option<Level>,

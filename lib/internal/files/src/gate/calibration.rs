@@ -189,9 +189,8 @@ pub fn warnings(metrics: &[CalibratedMetric], pairs: usize) -> Vec<Warning> {
         metrics.iter().filter(|m| m.stall_dominated).map(|m| m.name.as_str()).collect();
     if !stalled.is_empty() {
         let what = stalled.join(" and ");
-        let message = format!(
-            "{what}: stalls of the machine make so much of it that a gate does not pass it."
-        );
+        let message =
+            format!("{what}: stalls of the machine raise it so much that a gate cannot pass it.");
         let hint = "Use a quieter machine or CPU, or tolerate more.";
         warnings.push(warning("stall-dominated", message, hint));
     }

@@ -87,19 +87,19 @@ impl RoundRecord {
     /// meaningful logarithm.
     #[must_use]
     pub fn value(&self, tail_quantile: f64, resolution_ns: i64) -> RoundValue {
-        let own = self.own.as_ref();
-        let (tail_ns, own_tail_ns) = match tail_name(tail_quantile) {
-            "p99" => (self.p99_ns, own.map(|own| own.p99_ns)),
-            "p95" => (self.p95_ns, own.map(|own| own.p95_ns)),
-            _ => (self.p90_ns, own.map(|own| own.p90_ns)),
+        let unstalled = self.own.as_ref();
+        let (tail_ns, unstalled_tail_ns) = match tail_name(tail_quantile) {
+            "p99" => (self.p99_ns, unstalled.map(|percentiles| percentiles.p99_ns)),
+            "p95" => (self.p95_ns, unstalled.map(|percentiles| percentiles.p95_ns)),
+            _ => (self.p90_ns, unstalled.map(|percentiles| percentiles.p90_ns)),
         };
         // An older record without `own` shows no stalls.
-        let late = |ns: i64, own_ns: Option<i64>| {
-            Late::from_ns(ns.max(resolution_ns), own_ns.unwrap_or(ns).max(resolution_ns))
+        let late = |ns: i64, unstalled_ns: Option<i64>| {
+            Late::from_ns(ns.max(resolution_ns), unstalled_ns.unwrap_or(ns).max(resolution_ns))
         };
         RoundValue {
-            median: late(self.p50_ns, own.map(|own| own.p50_ns)),
-            tail: late(tail_ns, own_tail_ns),
+            median: late(self.p50_ns, unstalled.map(|percentiles| percentiles.p50_ns)),
+            tail: late(tail_ns, unstalled_tail_ns),
         }
     }
 }

@@ -80,9 +80,9 @@ mod tests {
     }
 
     fn find(witnesses: &[&[(i64, i64)]]) -> Vec<(i64, i64)> {
-        let all: Vec<Vec<WitnessGap>> =
+        let gaps: Vec<Vec<WitnessGap>> =
             witnesses.iter().map(|w| w.iter().map(gap).collect()).collect();
-        find_standstills(&all).into_iter().map(|s| (s.from_ns / MS, s.to_ns / MS)).collect()
+        find_standstills(&gaps).into_iter().map(|s| (s.from_ns / MS, s.to_ns / MS)).collect()
     }
 
     const STOOD: Standstill = Standstill { from_ns: 100 * MS, to_ns: 140 * MS, others_ran: false };

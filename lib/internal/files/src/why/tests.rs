@@ -1,4 +1,4 @@
-//! The rules, held against rounds made up of known causes, and against anything.
+//! Tests of the attribution with rounds of known causes, and with arbitrary input.
 
 use proptest::prelude::*;
 
@@ -210,7 +210,7 @@ fn missing_data_is_unexplained() {
 }
 
 #[test]
-fn excessive_cpu_time_is_below_the_thread() {
+fn excessive_cpu_time_is_moved_below() {
     // The thread runs from before the deadline to the wake-up. If it has no other tasks, the
     // machine is slow.
     let cycles = || vec![cycle(600, 950, reading(0, 0)), cycle(1_420, 1_900, reading(0, 470))];
@@ -244,7 +244,7 @@ fn backlog(stall: i64, kind: SwitchKind) -> (Vec<Tick>, Thread) {
 }
 
 #[test]
-fn backlog_has_the_cause_of_its_stall() {
+fn backlog_has_cause_of_stall() {
     for (kind, class) in
         [(SwitchKind::Preempted, Class::Queue), (SwitchKind::Waits, Class::Blocked)]
     {
@@ -510,7 +510,7 @@ fn shift_thread(thread: &Thread, by: i64) -> Thread {
 
 proptest! {
     #[test]
-    fn parts_add_up_and_ignore_clock_offset(
+    fn parts_add_up_despite_clock_offset(
         thread in any_thread(), facts in any_facts(), by in -1_000_000_000_i64..1_000_000_000,
         windows in prop::collection::vec((-200_i64..900, -50_i64..4_000), 1..12),
     ) {
@@ -622,7 +622,7 @@ fn paths_are_summarised() {
     assert_eq!(
         names,
         ["timer", "woken", "on_cpu", "task"],
-        "without a runtime there is no link for it"
+        "a thread without a runtime has no such link"
     );
     // Exact to a thousandth; early timers are negative.
     assert!(

@@ -127,12 +127,13 @@ impl SummaryPath {
     /// ```
     /// use files::gate::limit::SummaryPath;
     /// assert_eq!(SummaryPath::find("p99.9").unwrap().to_string(), "lateness_ns.p99_9");
-    /// assert_eq!(SummaryPath::find("jitter_spread.max").unwrap().to_string(), "jitter_spread_ns.max");
+    /// let spread = SummaryPath::find("jitter_spread.max").unwrap();
+    /// assert_eq!(spread.to_string(), "jitter_spread_ns.max");
     /// assert!(SummaryPath::find("latenes.p99").is_err());
     /// ```
     ///
     /// # Errors
-    /// Returns an error if there is no such number, or it cannot be limited.
+    /// Returns an error if the number does not exist or cannot be limited.
     pub fn find(text: &str) -> Result<Self, PathError> {
         if LENGTHS.contains(&text) {
             return Err(PathError::OfTheLength);
@@ -149,12 +150,12 @@ impl SummaryPath {
             (Some((head, last)), None) => head == LATENESS && last == text,
             (None, _) => path.name == text,
         };
-        Self::all().into_iter().find(matches).ok_or(PathError::Unknown)
+        Self::list().into_iter().find(matches).ok_or(PathError::Unknown)
     }
 
     /// Returns every number that can be limited.
     #[must_use]
-    pub fn all() -> Vec<Self> {
+    pub fn list() -> Vec<Self> {
         let percentiles = PERCENTILES.map(|p| (p.key, Statistic::Quantile(p.quantile)));
         let mut statistics = vec![("min", Statistic::Min), ("mean", Statistic::Mean)];
         statistics.extend(percentiles);

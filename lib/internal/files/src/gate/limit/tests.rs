@@ -27,7 +27,7 @@ fn judge(path: &str, rounds: &[RoundTicks], limit: f64) -> (Outcome, Option<Reas
 
 #[test]
 fn numbers_are_found_by_path() {
-    for path in SummaryPath::all() {
+    for path in SummaryPath::list() {
         assert_eq!(SummaryPath::find(&path.to_string()), Ok(path.clone()));
     }
     for (short, full) in [
