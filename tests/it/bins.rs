@@ -207,7 +207,7 @@ fn flags_of_bins_are_checked() {
     for (more, says) in [
         (&["--host", "x"][..], "go with --format bins"),
         (&["--format", "bins", "--label", "rack"], "key=value"),
-        (&["--format", "bins", "--label", "7=x"], "no key of a label"),
+        (&["--format", "bins", "--label", "7=x"], "invalid label key"),
         (&["--format", "bins", "--digits", "4"], "4 is not in 2..=3"),
         (&["--format", "bins", "--out", "x.csv"], "NAME.bins.csv"),
     ] {
