@@ -83,7 +83,9 @@ impl OutputArgs {
         // The report is printed even if it could not be saved.
         match report.render(self.format, reference)? {
             Rendering::Text(text) => file_io::write_output(text, None)?,
-            made @ (Rendering::Bytes(_) | Rendering::Bins(_)) => file_io::write_output(made.into_bytes(), None)?,
+            made @ (Rendering::Bytes(_) | Rendering::Bins(_)) => {
+                file_io::write_output(made.into_bytes(), None)?
+            }
             // Several pictures are in the directory only.
             Rendering::Pictures(pictures) if pictures.len() > 1 => {}
             Rendering::Pictures(pictures) => {

@@ -57,7 +57,11 @@ pub fn render(text: &str, format: Format, reference: bool) -> exit::Result<Rende
     }
 }
 
-fn render_file<F: BenchFile>(text: &str, format: Format, reference: bool) -> exit::Result<Rendering> {
+fn render_file<F: BenchFile>(
+    text: &str,
+    format: Format,
+    reference: bool,
+) -> exit::Result<Rendering> {
     F::from_json(text).map_err(|e| usage!("{e}"))?.render(format, reference)
 }
 

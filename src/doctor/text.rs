@@ -6,7 +6,7 @@ use files::file::File as _;
 
 use crate::doctor::file::{Checkup, Item, OtherTool, Weight};
 use crate::doctor::proof_text;
-use crate::render::formats::{Format, Rendering, Offer};
+use crate::render::formats::{Format, Offer, Rendering};
 use crate::terminal;
 
 /// The formats of a checkup and their formatters.

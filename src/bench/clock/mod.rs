@@ -196,7 +196,8 @@ fn measure_order(name: &str, clock: &dyn Clock, threads: u64, reads: u64) -> Ord
         threads,
         reads: reads_per_thread * threads,
         violations: violations.iter().map(|v| v.count).sum(),
-        worst_ns: violations.iter().map(|v| v.max_difference).max().unwrap_or(0) as f64 * ns_per_step(name),
+        worst_ns: violations.iter().map(|v| v.max_difference).max().unwrap_or(0) as f64
+            * ns_per_step(name),
     }
 }
 

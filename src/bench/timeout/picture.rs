@@ -54,7 +54,12 @@ fn lanes(workload: &Workload) -> Vec<Lane<'_>> {
     lanes.collect()
 }
 
-fn draw_chart(area: &Area<'_>, report: &Report, workload: &Workload, lanes: &[Lane<'_>]) -> DrawResult {
+fn draw_chart(
+    area: &Area<'_>,
+    report: &Report,
+    workload: &Workload,
+    lanes: &[Lane<'_>],
+) -> DrawResult {
     let low = lanes.iter().map(|l| l.low.min(l.overhead.ns)).fold(0.0, f64::min);
     let high = lanes.iter().map(|l| l.high.max(l.overhead.ns)).fold(1.0, f64::max);
     let axis_start = low - (high - low) * 0.05;

@@ -163,8 +163,9 @@ fn row(result: &MeasuredVariant) -> Vec<String> {
 
 fn format_overhead(overhead: &Overhead) -> String {
     let sign = if overhead.verdict == Verdict::NoDifference { "= " } else { "" };
-    let interval =
-        overhead.ns_ci95.map_or(String::new(), |ci| format!(" {}", format_fractional_interval(ci[0], ci[1])));
+    let interval = overhead
+        .ns_ci95
+        .map_or(String::new(), |ci| format!(" {}", format_fractional_interval(ci[0], ci[1])));
     format!("{sign}{}{interval}", format_signed(overhead.ns))
 }
 

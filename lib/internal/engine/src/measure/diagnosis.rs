@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use files::report::why::{Missing, Why};
-use files::why::pool::{ReferenceRound, Pool};
+use files::why::pool::{Pool, ReferenceRound};
 use jitterstat::stats::quantile::nearest_rank;
 
 use crate::measure::round::MeasuredRound;

@@ -101,7 +101,8 @@ impl<'a> ProgramProfiler<'a> {
         let records = records.usable(tier);
 
         let occupants = records.occupants.as_ref();
-        let seen = external_process::reconstruct(&times, waited_ns, &watched, occupants, MAX_PATH_NS);
+        let seen =
+            external_process::reconstruct(&times, waited_ns, &watched, occupants, MAX_PATH_NS);
         if (seen.placed as f64) < MIN_PLACED * times.len() as f64 {
             return Err(
                 "none of its threads was seen to run at the times that it writes".to_owned()
@@ -128,7 +129,14 @@ impl<'a> ProgramProfiler<'a> {
         let index = round.index;
         let threads = running.into_iter().filter_map(|i| seen.threads.get(i).cloned()).collect();
         Ok(RoundDiagnosis {
-            round: ProfiledRound { index, ticks, tier, known, evidence, ..ProfiledRound::default() },
+            round: ProfiledRound {
+                index,
+                ticks,
+                tier,
+                known,
+                evidence,
+                ..ProfiledRound::default()
+            },
             missing: availability.missing(),
             threads,
             occupants: records.occupants.unwrap_or_default(),
@@ -225,7 +233,11 @@ fn running_threads(seen: &external_process::ReconstructedRound) -> Vec<usize> {
 }
 
 /// Returns the names of the program's threads.
-fn thread_names(program: &str, watched: &[WatchedThread], drained: &[DrainedSwitches]) -> ThreadNames {
+fn thread_names(
+    program: &str,
+    watched: &[WatchedThread],
+    drained: &[DrainedSwitches],
+) -> ThreadNames {
     let threads = watched.iter().map(|thread| (thread.id, program.to_owned()));
     let named = drained.iter().flat_map(|d| d.names.iter().cloned());
     ThreadNames::new(threads.chain(named))

@@ -47,7 +47,7 @@ pub fn mark_occupied(
     occupants: Option<&Occupants>,
 ) -> Vec<Standstill> {
     for cpu_occupants in occupants.into_iter().flat_map(HashMap::values) {
-        standstills.iter_mut().for_each(|standstill| standstill.beside(cpu_occupants));
+        standstills.iter_mut().for_each(|standstill| standstill.note_occupants(cpu_occupants));
     }
     standstills
 }
