@@ -1,4 +1,4 @@
-//! What the kernel writes into the rings of `osjitter trace`, and what becomes of it.
+//! Reads the records that the kernel writes into the rings of `osjitter trace`.
 
 use std::collections::HashMap;
 

@@ -7,9 +7,9 @@ use crate::workspace::root;
 /// The patterns with the number of hits that are still tolerated: lower it, but never raise it.
 #[rustfmt::skip]
 const ALLOWED: [(&str, usize); 11] = [
-    ("`of` as a name", 294), ("bound not called MAX_ or MIN_", 0), ("opening of documentation", 672),
-    ("test name above six words", 516), ("beside", 258), ("whoever", 13), ("nobody", 55),
-    ("somebody", 12), ("anew", 25), ("for ever", 8), ("by turns", 5),
+    ("`of` as a name", 2), ("bound not called MAX_ or MIN_", 0), ("opening of documentation", 13),
+    ("test name above six words", 2), ("beside", 23), ("whoever", 0), ("nobody", 1),
+    ("somebody", 0), ("anew", 1), ("for ever", 0), ("by turns", 0),
 ];
 const EXCLUDED: [&str; 5] = ["CHANGELOG", "results/", "snapshots/", "fixtures/", "language.rs"];
 const OF_NAMES: [&str; 10] =
@@ -53,7 +53,7 @@ fn undesired_phrases_do_not_spread() {
             is_test = starts_test || is_test && line.contains("#[");
         }
     }
-    for ((pattern, allowed), hits) in ALLOWED.into_iter().zip(hits) {
-        assert!(hits.len() <= allowed, "{pattern}: at most {allowed} allowed, in {hits:#?}");
-    }
+    let mut violations = ALLOWED.into_iter().zip(hits).collect::<Vec<_>>();
+    violations.retain(|((_, allowed), hits)| hits.len() > *allowed);
+    assert!(violations.is_empty(), "more hits than allowed: {violations:#?}");
 }

@@ -227,7 +227,7 @@ fn errors_name_their_line() {
             "[run]\nticks = \"many\"\n",
             "osjitter.toml:2: ticks: \"many\" is not a whole number of at least 1",
         ),
-        ("[run]\nticks = 0\n", "osjitter.toml:2: ticks: 0 is nothing to measure; "),
+        ("[run]\nticks = 0\n", "osjitter.toml:2: ticks: invalid count 0: expected at least 1"),
         ("[run]\nticks = true\n", "osjitter.toml:2: ticks: expected a value, not true"),
         ("[run]\nticks = [1, 2]\n", "osjitter.toml:2: ticks: expected one value, not a list"),
         ("[run]\nperiod = []\n", "osjitter.toml:2: period: expected at least one value; "),
