@@ -124,6 +124,19 @@ fn commands_do_not_import_each_other() {
 }
 
 #[test]
+fn every_module_is_documented() {
+    let text = std::fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
+    for directory in [root().join("src"), root().join("lib/internal/engine/src")] {
+        // A published package has no libraries in it.
+        for entry in std::fs::read_dir(directory).into_iter().flatten() {
+            let path = entry.unwrap().path();
+            let name = path.file_stem().unwrap().to_str().unwrap();
+            assert!(text.contains(&format!("`{name}`")), "ARCHITECTURE.md lacks `{name}`");
+        }
+    }
+}
+
+#[test]
 fn modules_have_no_import_cycles() {
     for directory in crates().iter().map(|path| path.as_path()).chain([root()]) {
         let mut imports = Modules::read(&directory.join("src")).imports();
