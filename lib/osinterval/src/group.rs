@@ -205,15 +205,18 @@ impl GroupInterval {
     pub fn poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<Instant> {
         let budget = ready!(tokio::task::coop::poll_proceed(cx));
         let deadline = self.schedule.deadline.into_std();
+        // A failed timer is reported even if every deadline has passed, so that no tick polls it.
+        let mut timer = self.queue.check_alive();
         self.queue.acknowledge_wakeup(&mut self.wait);
         let now = loop {
+            if let Err(error) = timer {
+                panic!("the timer of an interval failed: {error}");
+            }
             let now = self.now();
             if now >= deadline {
                 break now;
             }
-            if let Err(error) = ready!(self.queue.poll(&mut self.wait, deadline, cx)) {
-                panic!("the timer of an interval failed: {error}");
-            }
+            timer = ready!(self.queue.poll(&mut self.wait, deadline, cx));
         };
         budget.made_progress();
         Poll::Ready(self.schedule.observe(now))
@@ -269,6 +272,26 @@ mod tests {
             drop(together.swap_remove(remaining * 7 % together.len()));
             assert_eq!(group.queue.waiting_count(), remaining);
         }
+    }
+
+    #[test]
+    fn late_tick_reports_ended_driver() {
+        let new_runtime =
+            || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let runtime = new_runtime();
+        let mut interval = runtime.block_on(async {
+            let group = IntervalGroup::new().unwrap();
+            group.interval_at(Instant::from_std(real_now()), Duration::from_nanos(1))
+        });
+        let other_runtime = new_runtime();
+        assert!(other_runtime.block_on(async { poll(&mut interval) }).is_ready());
+        drop(runtime);
+        let ticked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            other_runtime.block_on(async { poll(&mut interval) })
+        }));
+        let panic = ticked.expect_err("the runtime of the group has shut down");
+        let message = panic.downcast_ref::<String>().expect("a formatted message");
+        assert!(message.contains("is its runtime shutting down?"), "{message}");
     }
 
     #[tokio::test]

@@ -120,6 +120,14 @@ impl TimerQueue {
         queue
     }
 
+    /// Checks that the timer works and that its driver is alive.
+    ///
+    /// # Errors
+    /// Returns the error that [`TimerQueue::poll`] would return.
+    pub(crate) fn check_alive(&self) -> io::Result<()> {
+        if self.has_driver() { Ok(()) } else { Err(self.lock().timer_error()) }
+    }
+
     /// Whether the driver is alive.
     pub(crate) fn has_driver(&self) -> bool {
         !self.driver_ended.load(Ordering::Relaxed)
