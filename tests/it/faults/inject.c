@@ -308,6 +308,7 @@ static void serve(int listener) {
   memset(&call, 0, sizeof call);
   if (ioctl(listener, SECCOMP_IOCTL_NOTIF_RECV, &call)) return;
   struct seccomp_notif_resp answer = {.id = call.id, .flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE};
+  struct spec *failing = NULL;
   for (int s = 0; s < spec_count; s++) {
     struct spec *spec = &specs[s];
     if (!matches(spec, &call)) continue;
@@ -317,12 +318,13 @@ static void serve(int listener) {
     if (spec->action > 0) {
       answer.flags = 0;
       answer.error = -spec->action;
+      failing = spec;
     } else {
       act(spec->action, (pid_t)call.pid);
     }
   }
-  /* A call that a signal cancels is repeated, and then counted again. */
-  ioctl(listener, SECCOMP_IOCTL_NOTIF_SEND, &answer);
+  /* A call that a signal cancels is repeated, and then counted again. An error that was not delivered does not count. */
+  if (ioctl(listener, SECCOMP_IOCTL_NOTIF_SEND, &answer) && failing) failing->matched--, failing->met--;
 }
 
 int main(int argc, char **argv) {
