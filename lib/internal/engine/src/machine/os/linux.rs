@@ -2,9 +2,15 @@
 
 use std::io;
 use std::mem::MaybeUninit;
+use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
+
+use rustix::io::Errno;
+use rustix::mm::MlockAllFlags;
+use rustix::thread::CpuSet;
+use rustix::time::{ClockId, DynamicClockId, Timespec};
 
 use crate::machine::cgroup;
 use crate::machine::os::types::{Sched, TimerSteps, Usage};
@@ -25,9 +31,9 @@ pub fn usage() -> Usage {
     let usage = unsafe { usage.assume_init() };
     #[allow(clippy::unnecessary_cast, reason = "the fields are narrower on 32-bit targets")]
     let ns = |t: libc::timeval| t.tv_sec as u64 * 1_000_000_000 + t.tv_usec as u64 * 1_000;
-    // The process clock has nanoseconds where rusage has microseconds.
+    // The clock has nanoseconds, `rusage` only microseconds.
     let cpu_ns =
-        clock_ns(libc::CLOCK_PROCESS_CPUTIME_ID).unwrap_or(ns(usage.ru_utime) + ns(usage.ru_stime));
+        clock_ns(ClockId::ProcessCPUTime).unwrap_or(ns(usage.ru_utime) + ns(usage.ru_stime));
     Usage {
         cpu_ns: Some(cpu_ns),
         switches_voluntary: u64::try_from(usage.ru_nvcsw).ok(),
@@ -37,15 +43,24 @@ pub fn usage() -> Usage {
 
 /// Returns the CPU time of the calling thread.
 pub fn thread_cpu_ns() -> Option<u64> {
-    clock_ns(libc::CLOCK_THREAD_CPUTIME_ID).ok()
+    clock_ns(ClockId::ThreadCPUTime).ok()
 }
 
-#[allow(clippy::unnecessary_cast, reason = "the fields are narrower on 32-bit targets")]
-pub(super) fn clock_ns(clock: libc::clockid_t) -> io::Result<u64> {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the pointer is to a `timespec` of ours, which the call fills and does not keep.
-    check(unsafe { libc::clock_gettime(clock, &mut time) })?;
-    Ok(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
+/// Reads a clock in nanoseconds.
+///
+/// # Errors
+/// Returns an error if a sandbox denies the system call. `rustix::time::clock_gettime` would panic.
+pub(super) fn clock_ns(clock: ClockId) -> io::Result<u64> {
+    dynamic_clock_ns(DynamicClockId::Known(clock))
+}
+
+/// Reads a clock that not every kernel has, in nanoseconds.
+pub(super) fn dynamic_clock_ns(clock: DynamicClockId<'_>) -> io::Result<u64> {
+    Ok(timespec_to_ns(rustix::time::clock_gettime_dynamic(clock)?))
+}
+
+fn timespec_to_ns(time: Timespec) -> u64 {
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
 /// Returns the time for which the live threads of this process were runnable and waited for a CPU:
@@ -64,10 +79,7 @@ pub fn run_queue_ns() -> Option<u64> {
 pub fn steal_ns() -> Option<u64> {
     let stat = std::fs::read_to_string("/proc/stat").ok()?;
     let jiffies: u64 = stat.lines().next()?.split_whitespace().nth(8)?.parse().ok()?;
-    // SAFETY: `sysconf` only reads a constant of the system.
-    let per_second =
-        u64::try_from(unsafe { libc::sysconf(libc::_SC_CLK_TCK) }).ok().filter(|&hz| hz > 0)?;
-    Some(jiffies * (1_000_000_000 / per_second))
+    Some(jiffies * (1_000_000_000 / rustix::param::clock_ticks_per_second()))
 }
 
 /// Returns the time for which the control groups of this process were stopped by a quota.
@@ -97,8 +109,7 @@ fn cpu_stat_files() -> Vec<PathBuf> {
 
 /// Returns the frequency of the CPU on which this thread runs.
 pub fn cpu_khz() -> Option<u64> {
-    // SAFETY: it takes nothing, and returns a number.
-    let cpu = unsafe { libc::sched_getcpu() };
+    let cpu = rustix::thread::sched_getcpu();
     let khz = std::fs::read_to_string(format!(
         "/sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_cur_freq"
     ))
@@ -108,65 +119,37 @@ pub fn cpu_khz() -> Option<u64> {
 
 /// Returns the resolutions of the timers of the monotonic clock and of the kernel's tick.
 pub fn timer_steps() -> Option<TimerSteps> {
-    #[allow(clippy::unnecessary_cast, reason = "the fields are narrower on 32-bit targets")]
-    let step = |clock: libc::clockid_t| {
-        let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-        // SAFETY: the pointer is to a `timespec` of ours, which the call fills and does not keep.
-        check(unsafe { libc::clock_getres(clock, &mut time) }).ok()?;
-        Some(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
-    };
+    let resolution_ns = |clock| timespec_to_ns(rustix::time::clock_getres(clock));
     Some(TimerSteps {
-        timer_ns: step(libc::CLOCK_MONOTONIC)?,
-        tick_ns: step(libc::CLOCK_MONOTONIC_COARSE)?,
+        timer_ns: resolution_ns(ClockId::Monotonic),
+        tick_ns: resolution_ns(ClockId::MonotonicCoarse),
     })
 }
 
 /// Returns the CPUs on which the calling thread may run.
 pub fn affinity() -> Option<Vec<usize>> {
-    let mut set = MaybeUninit::<libc::cpu_set_t>::zeroed();
-    // SAFETY: the pointer is to a `cpu_set_t` of ours of the stated size; thread 0 is the calling
-    // one.
-    let result =
-        unsafe { libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), set.as_mut_ptr()) };
-    if result != 0 {
-        return None;
-    }
-    // SAFETY: all-zero is a valid set, and the call has filled in its bits.
-    let set = unsafe { set.assume_init() };
-    let cpus = 0..libc::CPU_SETSIZE as usize;
-    // SAFETY: `cpu` is below `CPU_SETSIZE`, so the bit lies inside the set.
-    Some(cpus.filter(|&cpu| unsafe { libc::CPU_ISSET(cpu, &set) }).collect())
+    let set = rustix::thread::sched_getaffinity(None).ok()?;
+    Some((0..CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).collect())
 }
 
 /// Binds the calling thread, and the threads that it starts later, to some CPUs.
 pub fn bind(cpus: &[usize]) -> io::Result<()> {
-    if cpus.iter().any(|&cpu| cpu >= libc::CPU_SETSIZE as usize) {
-        return Err(io::Error::from_raw_os_error(libc::EINVAL));
+    if cpus.iter().any(|&cpu| cpu >= CpuSet::MAX_CPU) {
+        return Err(Errno::INVAL.into());
     }
-    let mut set = MaybeUninit::<libc::cpu_set_t>::zeroed();
-    // SAFETY: all-zero is the valid empty set.
-    let set = unsafe { set.assume_init_mut() };
-    for &cpu in cpus {
-        // SAFETY: `cpu` was checked to lie inside the set.
-        unsafe { libc::CPU_SET(cpu, set) };
-    }
-    // SAFETY: the set is ours, of the stated size, and only read.
-    check(unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), set) })
+    let mut set = CpuSet::new();
+    cpus.iter().for_each(|&cpu| set.set(cpu));
+    Ok(rustix::thread::sched_setaffinity(None, &set)?)
 }
 
 /// Returns the timer slack of the calling thread.
 pub fn timer_slack_ns() -> Option<u64> {
-    // SAFETY: this operation takes no pointer and only reads a number of the calling thread.
-    let slack = unsafe { libc::prctl(libc::PR_GET_TIMERSLACK, 0, 0, 0, 0) };
-    u64::try_from(slack).ok()
+    rustix::thread::current_timer_slack().ok()
 }
 
 /// Sets the timer slack of the calling thread. Threads that it starts later inherit it.
 pub fn set_timer_slack_ns(slack_ns: u64) -> io::Result<()> {
-    let slack = libc::c_ulong::try_from(slack_ns)
-        .map_err(|_| io::Error::from_raw_os_error(libc::EINVAL))?;
-    // SAFETY: this operation takes a number, no pointer, and concerns the calling thread alone.
-    check(unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, slack, 0, 0, 0) })
+    Ok(rustix::thread::set_current_timer_slack(NonZeroU64::new(slack_ns))?)
 }
 
 /// Returns the scheduling class of the calling thread.
@@ -238,14 +221,12 @@ pub fn limit_heap_growth() {
 
 /// Locks all current and future pages of this process into memory.
 pub fn lock_memory() -> io::Result<()> {
-    // SAFETY: the call takes flags only; it changes whether pages may be evicted, not what they
-    // hold.
-    check(unsafe { libc::mlockall(libc::MCL_CURRENT | libc::MCL_FUTURE) })
+    Ok(rustix::mm::mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE)?)
 }
 
 /// Returns the current time as an [`Instant`], and as nanoseconds of `CLOCK_MONOTONIC`.
 pub fn monotonic_pair() -> io::Result<(Instant, u64)> {
-    let (now, kernel_ns) = tach::read_paired(|| clock_ns(libc::CLOCK_MONOTONIC));
+    let (now, kernel_ns) = tach::read_paired(|| clock_ns(ClockId::Monotonic));
     Ok((now, kernel_ns?))
 }
 
@@ -266,28 +247,17 @@ impl Sleeper {
     }
 
     /// Sleeps until `deadline`. Returns immediately if it has passed.
-    #[allow(clippy::unnecessary_cast, reason = "the fields are narrower on 32-bit targets")]
     pub fn sleep_until(&self, deadline: Instant) -> io::Result<()> {
         let after = deadline.saturating_duration_since(self.instant);
         let target_ns = self.kernel_ns + u64::try_from(after.as_nanos()).unwrap_or(u64::MAX / 2);
-        let mut target = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-        target.tv_sec = (target_ns / 1_000_000_000) as _;
-        target.tv_nsec = (target_ns % 1_000_000_000) as _;
+        let target = Timespec {
+            tv_sec: (target_ns / 1_000_000_000) as _,
+            tv_nsec: (target_ns % 1_000_000_000) as _,
+        };
         loop {
-            // SAFETY: the target is ours and only read; no remainder is asked for, as the sleep is
-            // absolute.
-            let result = unsafe {
-                libc::clock_nanosleep(
-                    libc::CLOCK_MONOTONIC,
-                    libc::TIMER_ABSTIME,
-                    &target,
-                    std::ptr::null_mut(),
-                )
-            };
-            match result {
-                0 => return Ok(()),
-                libc::EINTR => continue,
-                error => return Err(io::Error::from_raw_os_error(error)),
+            match rustix::thread::clock_nanosleep_absolute(ClockId::Monotonic, &target) {
+                Err(Errno::INTR) => {}
+                result => return Ok(result?),
             }
         }
     }
@@ -346,6 +316,5 @@ impl Scheduling {
 
 /// Unlocks all pages of this process.
 pub fn unlock_memory() -> io::Result<()> {
-    // SAFETY: the call takes nothing; it changes whether pages may be evicted, not what they hold.
-    check(unsafe { libc::munlockall() })
+    Ok(rustix::mm::munlockall()?)
 }

@@ -139,8 +139,7 @@ pub fn is_out_of_descriptors(error: &std::io::Error) -> bool {
 #[cfg(unix)]
 pub fn lock(directory: &std::path::Path) -> std::io::Result<std::fs::File> {
     let file = std::fs::File::open(directory)?;
-    // SAFETY: the descriptor is open as long as the file, which outlives the call.
-    unsafe { libc::flock(std::os::fd::AsRawFd::as_raw_fd(&file), libc::LOCK_EX) };
+    let _ = rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive);
     Ok(file)
 }
 

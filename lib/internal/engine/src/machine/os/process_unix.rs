@@ -9,22 +9,26 @@ use std::process::{ChildStderr, Command, ExitStatus};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use rustix::process::{
+    Pid, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, waitid,
+};
+
 use crate::machine::os::types::{ProcessTreeExit, TreeUsage};
 
 /// A running program with everything that it starts.
 pub struct ProcessTree {
-    leader: libc::pid_t,
+    leader: Pid,
     /// Children of this process that are older than the program, such as those of a shell that
     /// became this process.
     #[cfg(target_os = "linux")]
-    older_children: Vec<libc::pid_t>,
+    older_children: Vec<Pid>,
     reaped: Mutex<Reaped>,
 }
 
 /// Leaders of all running trees, so that a tree does not end the processes of another.
-static LEADERS: Mutex<Vec<libc::pid_t>> = Mutex::new(Vec::new());
+static LEADERS: Mutex<Vec<Pid>> = Mutex::new(Vec::new());
 
-fn leaders() -> MutexGuard<'static, Vec<libc::pid_t>> {
+fn leaders() -> MutexGuard<'static, Vec<Pid>> {
     LEADERS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -45,7 +49,7 @@ impl ProcessTree {
         #[cfg(target_os = "linux")]
         let older_children = children()?.map(|child| child.id).collect();
         let mut child = command.process_group(0).spawn()?;
-        let leader = libc::pid_t::try_from(child.id()).map_err(io::Error::other)?;
+        let leader = Pid::from_child(&child);
         leaders().push(leader);
         let tree = Self {
             leader,
@@ -58,33 +62,33 @@ impl ProcessTree {
 
     /// Returns the id of the program's process.
     pub fn id(&self) -> u32 {
-        self.leader.unsigned_abs()
+        self.leader.as_raw_nonzero().get().unsigned_abs()
     }
 
     /// Returns a function that blocks until the program itself has exited, and leaves it to be
     /// reaped by [`Self::end`].
     pub fn exit_waiter(&self) -> impl FnOnce() -> io::Result<()> + Send + use<> {
         let leader = self.leader;
-        move || wait_for(libc::P_PID, leader, 0)
+        move || Ok(wait_for(WaitId::Pid(leader), WaitIdOptions::empty())?)
     }
 
     /// Stops the process group. Returns true, since this platform can stop one. Processes that have
     /// left the group continue to run.
     pub fn pause(&self) -> bool {
-        self.signal(libc::SIGSTOP);
+        self.signal(Signal::STOP);
         true
     }
 
     /// Continues the process group.
     pub fn resume(&self) {
-        self.signal(libc::SIGCONT);
+        self.signal(Signal::CONT);
     }
 
-    fn signal(&self, signal: libc::c_int) {
+    fn signal(&self, signal: Signal) {
         // The id of a reaped process may belong to another process.
         if self.reaped().status.is_none() {
-            // SAFETY: the call takes numbers only. It fails for a group that is gone.
-            unsafe { libc::kill(-self.leader, signal) };
+            // It fails for a group that is gone.
+            let _ = kill_process_group(self.leader, signal);
         }
     }
 
@@ -115,8 +119,10 @@ impl ProcessTree {
                     return Ok(ProcessTreeExit { status, usage: reaped.usage });
                 }
                 _ if started.elapsed() > timeout => {
-                    let ids: Vec<String> =
-                        remaining.iter().map(|child| child.id.to_string()).collect();
+                    let ids: Vec<String> = remaining
+                        .iter()
+                        .map(|child| child.id.as_raw_nonzero().to_string())
+                        .collect();
                     return Err(io::Error::other(format!(
                         "cannot be ended: process {}",
                         ids.join(", ")
@@ -140,10 +146,11 @@ impl ProcessTree {
         // Kill each process as soon as it is found: a moment later it could have started another
         // one and exited.
         for child in self.remaining()? {
-            // A process keeps its id until it is reaped, so this cannot hit another one.
-            kill(child.id);
-            if child.group == child.id {
-                kill(-child.id);
+            // A process keeps its id until it is reaped, so this cannot hit another one. It fails for
+            // a process that has exited, and for one that may not be ended, which remains.
+            let _ = kill_process(child.id, Signal::KILL);
+            if child.group == Some(child.id) {
+                let _ = kill_process_group(child.id, Signal::KILL);
             }
             killed.push(child);
         }
@@ -162,7 +169,8 @@ impl ProcessTree {
         let mut other_leaders = leaders().clone();
         other_leaders.retain(|leader| *leader != self.leader);
         let is_of_tree = move |c: &Child| {
-            !self.older_children.contains(&c.id) && !other_leaders.contains(&c.group)
+            !self.older_children.contains(&c.id)
+                && !c.group.is_some_and(|group| other_leaders.contains(&group))
         };
         let mut remaining: Vec<Child> = listed_children().filter(&is_of_tree).collect();
         if remaining.is_empty() {
@@ -174,17 +182,16 @@ impl ProcessTree {
     /// Returns the leader as long as its group has a member.
     #[cfg(not(target_os = "linux"))]
     fn remaining(&self) -> io::Result<impl Iterator<Item = Child>> {
-        // SAFETY: the signal 0 is not delivered; the call only reports whether there is such a
-        // group.
-        let has_member =
-            unsafe { libc::kill(-self.leader, 0) } == 0 || self.reaped().status.is_none();
-        Ok(has_member.then_some(Child { id: self.leader, group: self.leader }).into_iter())
+        let has_member = rustix::process::test_kill_process_group(self.leader).is_ok()
+            || self.reaped().status.is_none();
+        Ok(has_member.then_some(Child { id: self.leader, group: Some(self.leader) }).into_iter())
     }
 }
 
 struct Child {
-    id: libc::pid_t,
-    group: libc::pid_t,
+    id: Pid,
+    /// The process group, unless the process is exiting and has none.
+    group: Option<Pid>,
 }
 
 /// Makes this process adopt orphaned descendants and keep exited children until they are reaped.
@@ -194,10 +201,7 @@ fn adopt_children() {
     // SAFETY: the default action of a signal needs no handler to stay valid.
     unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
     #[cfg(target_os = "linux")]
-    // SAFETY: this operation takes a number, no pointer, and concerns this process alone.
-    unsafe {
-        libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    };
+    let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
 }
 
 /// Returns the children of this process, including those that wait to be reaped.
@@ -206,8 +210,7 @@ fn adopt_children() {
 /// its container counts as a process of the program.
 #[cfg(target_os = "linux")]
 fn children() -> io::Result<impl Iterator<Item = Child>> {
-    let has_none = wait_for(libc::P_ALL, 0, libc::WNOHANG)
-        .is_err_and(|e| e.raw_os_error() == Some(libc::ECHILD));
+    let has_none = wait_for(WaitId::All, WaitIdOptions::NOHANG) == Err(rustix::io::Errno::CHILD);
     let processes = if has_none { None } else { Some(std::fs::read_dir("/proc")?) };
     Ok(processes
         .into_iter()
@@ -232,43 +235,31 @@ fn listed_children() -> impl Iterator<Item = Child> {
 /// Reads the process with an id, if it is a child of this process.
 #[cfg(target_os = "linux")]
 fn read_child(id: &str) -> Option<Child> {
-    let id: libc::pid_t = id.parse().ok()?;
-    let stat = std::fs::read(format!("/proc/{id}/stat")).ok()?;
+    let id = parse_pid(id)?;
+    let stat = std::fs::read(format!("/proc/{}/stat", id.as_raw_nonzero())).ok()?;
     // The name, in parentheses, can contain any character.
     let after = &stat[stat.iter().rposition(|&byte| byte == b')')?..];
     let mut fields = std::str::from_utf8(after).ok()?.split_whitespace().skip(2);
-    let (parent, group): (u32, libc::pid_t) =
-        (fields.next()?.parse().ok()?, fields.next()?.parse().ok()?);
+    let parent: u32 = fields.next()?.parse().ok()?;
+    let group = parse_pid(fields.next()?);
     (parent == std::process::id()).then_some(Child { id, group })
 }
 
-fn kill(id: libc::pid_t) {
-    // SAFETY: the call takes numbers only. It fails for what is gone, and for what may not be
-    // ended, which stays.
-    unsafe { libc::kill(id, libc::SIGKILL) };
+/// Parses the id of a process or group; those of an exiting process are 0 or -1.
+#[cfg(target_os = "linux")]
+fn parse_pid(text: &str) -> Option<Pid> {
+    text.parse().ok().filter(|&id| id > 0).and_then(Pid::from_raw)
 }
 
 /// Waits until a child has exited, without reaping it.
-fn wait_for(which: libc::idtype_t, id: libc::pid_t, options: libc::c_int) -> io::Result<()> {
-    let id = libc::id_t::try_from(id).map_err(io::Error::other)?;
-    loop {
-        let mut info = std::mem::MaybeUninit::<libc::siginfo_t>::zeroed();
-        // SAFETY: the pointer is to a whole `siginfo_t` of ours, which the call fills and does not
-        // keep.
-        match unsafe {
-            libc::waitid(which, id, info.as_mut_ptr(), libc::WEXITED | libc::WNOWAIT | options)
-        } {
-            0 => return Ok(()),
-            _ => match io::Error::last_os_error() {
-                error if error.kind() == io::ErrorKind::Interrupted => {}
-                error => return Err(error),
-            },
-        }
-    }
+fn wait_for(child: WaitId<'_>, options: WaitIdOptions) -> rustix::io::Result<()> {
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | options;
+    rustix::io::retry_on_intr(|| waitid(child.clone(), options)).map(drop)
 }
 
 /// Reaps a child that has exited, and adds its resources to `total`.
-fn reap(id: libc::pid_t, total: &mut TreeUsage) -> Option<ExitStatus> {
+fn reap(id: Pid, total: &mut TreeUsage) -> Option<ExitStatus> {
+    let id = id.as_raw_nonzero().get();
     let mut status = 0;
     let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
     loop {

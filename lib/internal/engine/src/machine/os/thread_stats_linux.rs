@@ -7,8 +7,10 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use files::why::Reading;
+use rustix::time::ClockId;
 
 use crate::machine::cgroup;
+use crate::machine::os::imp::clock_ns;
 use crate::machine::os::types::{NotAvailable, ThreadTimes};
 
 /// Open files with statistics of a thread.
@@ -59,7 +61,7 @@ impl ThreadStats {
         let throttled = |file: &File| read_number_after(file, b"nr_throttled ");
         Reading {
             delay_ns: self.times().map(|times| times.run_queue_ns),
-            cpu_ns: super::imp::clock_ns(libc::CLOCK_THREAD_CPUTIME_ID).ok(),
+            cpu_ns: clock_ns(ClockId::ThreadCPUTime).ok(),
             minor_faults: u64::try_from(usage.ru_minflt).ok().filter(|_| counted),
             throttled: self.throttled.iter().map(throttled).try_fold(0, |sum, n| Some(sum + n?)),
         }
@@ -103,7 +105,7 @@ pub fn quotas() -> Vec<Quota> {
 
 /// Reads `CLOCK_MONOTONIC` in nanoseconds.
 pub(super) fn monotonic_ns() -> Option<u64> {
-    super::imp::clock_ns(libc::CLOCK_MONOTONIC).ok()
+    clock_ns(ClockId::Monotonic).ok()
 }
 
 /// Measures the cost of a page fault by touching new memory page by page, without huge pages.
@@ -134,9 +136,7 @@ pub fn fault_ns() -> Option<u64> {
 }
 
 pub(super) fn page_size() -> usize {
-    // SAFETY: `sysconf` only reads a constant of the system.
-    let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
-    usize::try_from(bytes).unwrap_or(0).max(4096)
+    rustix::param::page_size()
 }
 
 /// Times at which the process was last continued after a stop: a ring of the latest ones.
@@ -154,6 +154,8 @@ extern "C" fn record_continue(_: libc::c_int) {
 
 /// Installs a signal handler that records when this process is continued after a stop.
 pub fn install_stop_handler() {
+    // The first reading finds the clock's function, which a signal handler must not do.
+    monotonic_ns();
     let mut action = MaybeUninit::<libc::sigaction>::zeroed();
     // SAFETY: all-zero is a valid `sigaction`: no flags and an empty mask.
     let action = unsafe { action.assume_init_mut() };

@@ -8,10 +8,13 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 
+use rustix::time::{ClockId, DynamicClockId};
+
 use crate::machine::os::calls::WAITS;
 use crate::machine::os::events::{
     TRACEPOINTS, TraceEvent, TraceReader, TraceScope, TracepointLayout,
 };
+use crate::machine::os::imp::dynamic_clock_ns;
 use crate::machine::os::perf::{self, Attributes, Ring};
 use crate::machine::os::types::NotAvailable;
 
@@ -259,16 +262,15 @@ pub fn kernel_functions(names: &[&str]) -> HashMap<u64, String> {
 pub fn clocks_ahead_ns() -> Vec<i64> {
     /// Minimum offset of a different clock. A smaller one is the time between two readings.
     const MIN_OFFSET_NS: i64 = 1_000_000;
-    let ahead = |clock| {
-        let now = |clock| i64::try_from(super::imp::clock_ns(clock).ok()?).ok();
-        let (before, other, after) =
-            (now(libc::CLOCK_MONOTONIC)?, now(clock)?, now(libc::CLOCK_MONOTONIC)?);
-        Some(other - before.midpoint(after)).filter(|ahead| ahead.abs() > MIN_OFFSET_NS)
+    let now = |clock| i64::try_from(dynamic_clock_ns(clock).ok()?).ok();
+    let ahead_ns = |clock| {
+        let monotonic = || now(DynamicClockId::Known(ClockId::Monotonic));
+        let (before, other, after) = (monotonic()?, now(clock)?, monotonic()?);
+        Some(other - before.midpoint(after))
     };
-    [libc::CLOCK_REALTIME, libc::CLOCK_BOOTTIME, libc::CLOCK_TAI]
-        .into_iter()
-        .filter_map(ahead)
-        .collect()
+    let realtime = DynamicClockId::Known(ClockId::Realtime);
+    let offsets = [realtime, DynamicClockId::Boottime, DynamicClockId::Tai].map(ahead_ns);
+    offsets.into_iter().flatten().filter(|ahead| ahead.abs() > MIN_OFFSET_NS).collect()
 }
 
 #[cfg(test)]
