@@ -40,7 +40,9 @@ mod previous_runs; // finds previous runs and compares a new one with the last o
 
 mod file_io; // bounded reading, atomic writing
 mod render; // pictures, tables and pages of a report; the registry of formats
-mod terminal; // stderr and progress
+mod progress; // the progress bar
+
+mod terminal; // messages on stderr; sizes of terminals
 
 mod picture; // the canvas of all pictures
 

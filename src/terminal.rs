@@ -1,4 +1,4 @@
-//! Writes diagnostics and progress to standard error, which never carries data.
+//! Writes diagnostics to standard error, which never carries data.
 //!
 //! A diagnostic that cannot be written, to a closed pipe or a full disk, is dropped; the command
 //! continues.
@@ -8,7 +8,6 @@ use std::path::Path;
 
 use cli::exit::Error;
 use cli::printable::{to_printable, to_printable_message};
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 /// Prints the error that ends the command.
 pub fn failure(error: &Error) {
@@ -66,8 +65,9 @@ pub fn abort() {
     std::process::exit(4);
 }
 
-/// The width of a table if the width of the terminal is unknown.
+/// The size of a terminal that does not report it.
 const DEFAULT_COLUMNS: usize = 80;
+const DEFAULT_LINES: usize = 24;
 /// The minimum width of a table: narrower ones would split its numbers.
 const MIN_COLUMNS: usize = 20;
 
@@ -85,34 +85,26 @@ pub fn columns() -> usize {
     columns.unwrap_or(DEFAULT_COLUMNS).max(MIN_COLUMNS)
 }
 
-/// A progress bar that is drawn between rounds, and only on a terminal.
-#[derive(Debug)]
-pub struct Progress {
-    bar: ProgressBar,
+/// The size of a terminal in characters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TerminalSize {
+    pub columns: usize,
+    pub lines: usize,
 }
 
-impl Progress {
-    pub fn new(rounds: u64, quiet: bool) -> Self {
-        let shown = !quiet && on_terminal();
-        let target =
-            if shown { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
-        let style = ProgressStyle::with_template("{bar:30} {percent:>3}%  {eta} left  {msg}")
-            .expect("a fixed template");
-        Self { bar: ProgressBar::with_draw_target(Some(rounds), target).with_style(style) }
+/// The size of the terminal of standard error: 80 × 24 if it does not report its size.
+pub fn stderr_size() -> TerminalSize {
+    match terminal_size::terminal_size_of(std::io::stderr()) {
+        Some((width, height)) => {
+            TerminalSize { columns: usize::from(width.0), lines: usize::from(height.0) }
+        }
+        None => TerminalSize { columns: DEFAULT_COLUMNS, lines: DEFAULT_LINES },
     }
+}
 
-    /// Shows which round runs next.
-    pub fn show(&self, id: &str, index: u64) {
-        self.bar.set_message(format!("{id}, round {}", index + 1));
-    }
-
-    pub fn step(&self) {
-        self.bar.inc(1);
-    }
-
-    pub fn finish(&self) {
-        self.bar.finish_and_clear();
-    }
+/// Whether standard error is a terminal that can move its cursor.
+pub fn can_draw() -> bool {
+    on_terminal() && std::env::var_os("TERM").map_or(cfg!(windows), |term| term != "dumb")
 }
 
 #[cfg(test)]

@@ -16,7 +16,9 @@ use jitterstat::stats::random::SplitMix64;
 use tach::{Anchor, Conversion};
 
 use crate::file_io::model;
-use crate::{interrupt, terminal};
+use crate::interrupt;
+use crate::progress::Progress;
+use crate::terminal;
 
 model! {
     /// Settings of the measurement.
@@ -100,10 +102,8 @@ impl<C: Case> Schedule<C> {
         interrupt::stop_on_interrupt(&stop)?;
         let (rounds, seconds) = (self.settings.rounds, self.expected.as_secs_f64().ceil());
         terminal::note(quiet, &format!("{summary} × {rounds} rounds: about {seconds}s"));
-        let progress = terminal::Progress::new(
-            self.groups.iter().flatten().count() as u64 * (rounds + 1),
-            quiet,
-        );
+        let progress =
+            Progress::new(self.groups.iter().flatten().count() as u64 * (rounds + 1), quiet);
         let mut groups: Vec<Vec<Series<C>>> = self
             .groups
             .into_iter()
@@ -183,7 +183,7 @@ fn measure<C: Case>(
     groups: &mut [Vec<Series<C>>],
     mut prepare: impl FnMut(&mut C),
     stop: &AtomicBool,
-    progress: &terminal::Progress,
+    progress: &Progress,
 ) -> io::Result<()> {
     for series in groups.iter_mut().flatten() {
         if stop.load(Ordering::Relaxed) {
@@ -290,8 +290,7 @@ mod tests {
         let case = || Series::new(CountedCase { runs: &runs, stop });
         let mut groups = [vec![case(), case()], vec![case(), case()]];
         let mut prepared = 0;
-        measure(&settings, &mut groups, |_| prepared += 1, stop, &terminal::Progress::new(1, true))
-            .unwrap();
+        measure(&settings, &mut groups, |_| prepared += 1, stop, &Progress::new(1, true)).unwrap();
         assert!(prepared == 4 || stop.load(Ordering::Relaxed));
         groups
             .iter()

@@ -37,8 +37,8 @@ use files::report::{self, Host, Report, Status};
 
 use crate::file_io::OutputDirectory;
 use crate::find::args::FindArgs;
+use crate::progress::Progress;
 use crate::render::formats::{Format, make};
-use crate::terminal::Progress;
 use crate::{file_io, interrupt, terminal};
 
 /// The rounds of a measurement, twice as many as a confidence interval needs.

@@ -24,7 +24,7 @@ use crate::gate::text::{
     KeyColumn, Row, Section, Title, format_code, format_option, format_range, pluralize,
 };
 use crate::interop;
-use crate::terminal::Progress;
+use crate::progress::Progress;
 
 /// Limits, with the subject that must meet them.
 struct Limits {

@@ -30,7 +30,7 @@ use jitterstat::gate::{Side, Sides};
 use jitterstat::stats::random::SplitMix64;
 
 use crate::gate::design::{PairSource, PairTest};
-use crate::terminal::Progress;
+use crate::progress::Progress;
 
 /// Pairs without a tick on one side that are tolerated before the gate gives up, in addition to a
 /// tenth of the others.

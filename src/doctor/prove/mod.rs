@@ -30,7 +30,8 @@ use files::report::{Host, Report, Status, Subject};
 use crate::doctor::args::ProveArgs;
 use crate::doctor::file::{Figures, Outcome, Proof, Proved, Row};
 use crate::interrupt;
-use crate::terminal::{self, Progress};
+use crate::progress::Progress;
+use crate::terminal;
 
 use settings::{SettingTrial, list_trials};
 

@@ -23,7 +23,7 @@ use crate::gate::calibrate::{exit_status, pairs_within, write_and_print};
 use crate::gate::comparison::program_template;
 use crate::gate::pairs::now;
 use crate::gate::runs::programs::{PairValues, Programs, StopReason, metric_rule};
-use crate::terminal::Progress;
+use crate::progress::Progress;
 use crate::{file_io, interrupt, terminal};
 
 /// Runs pairs for the requested time, then writes and prints the calibration.

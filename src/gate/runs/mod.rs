@@ -28,7 +28,8 @@ use crate::gate::comparison::{
 use crate::gate::pairs::now;
 use crate::gate::question::{Gate, PlannedQuestion, Question};
 use crate::gate::text::pluralize;
-use crate::terminal::{self, Progress};
+use crate::progress::Progress;
+use crate::terminal;
 
 use programs::{PairValues, Programs, StopReason, Values, check_tolerances, metric_rule};
 

@@ -15,7 +15,7 @@ use jitterstat::gate::{Side, Sides};
 use jitterstat::stats::random::SplitMix64;
 
 use crate::gate::args::{Tolerance, WholeRunArgs};
-use crate::terminal::Progress;
+use crate::progress::Progress;
 
 /// Default tolerance of a metric, as a share.
 const DEFAULT_TOLERANCE: f64 = 0.05;
