@@ -99,12 +99,6 @@ pub enum Command {
     Top(TopArgs),
     /// Watch probes and metered loops for days: interval files, Prometheus metrics, limits
     Monitor(Box<MonitorArgs>),
-    /// Generate man pages for packages: of each command into DIR, or of osjitter to stdout
-    #[command(hide = true)]
-    Man {
-        #[arg(value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
-        directory: Option<std::path::PathBuf>,
-    },
     /// Print a completion script for a shell
     Completions { shell: clap_complete::Shell },
 }

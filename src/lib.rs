@@ -23,7 +23,6 @@ mod find; // searches for the shortest period that meets a goal
 mod gate; // decides whether B is later than A, than a baseline, than a limit
 mod history; // lists the runs in a directory
 mod list; // lists the subjects, and why some are not available here
-mod man; // manual pages for packages
 mod merge; // merges several reports
 mod monitor; // probes and meters for days: interval files, metrics, limits
 mod run; // measures one plan: live view, report, pictures
@@ -39,8 +38,8 @@ mod meters; // the meters of running programs
 mod previous_runs; // finds previous runs and compares a new one with the last of its kind
 
 mod file_io; // bounded reading, atomic writing
-mod render; // pictures, tables and pages of a report; the registry of formats
-mod progress; // the progress bar
+mod progress;
+mod render; // pictures, tables and pages of a report; the registry of formats // the progress bar
 
 mod terminal; // messages on stderr; sizes of terminals
 
@@ -76,6 +75,12 @@ pub fn main() -> ExitCode {
     }
 }
 
+/// Returns the command line, of which the release scripts make manual pages.
+#[must_use]
+pub fn command() -> clap::Command {
+    Cli::command()
+}
+
 fn run_command() -> exit::Result<exit::ExitStatus> {
     let args = std::env::args_os().collect();
     let request = settings::read(&Cli::command(), args, &commands::PLAN_OVERRIDES)?;
@@ -102,7 +107,6 @@ fn run_command() -> exit::Result<exit::ExitStatus> {
         Command::Stress { load } => stress::run(load),
         Command::Trace(args) => trace::run(&args),
         Command::Top(args) => top::run(&args),
-        Command::Man { directory } => man::run(directory.as_deref(), Cli::command()),
         Command::Completions { shell } => completions::run(shell, Cli::command()),
     }
 }

@@ -8,4 +8,4 @@ packages=$(mktemp -d)
 trap 'rm -rf "$packages"' EXIT
 mkdir -p target/debug
 ln -s "$PWD/target/debug" "$packages/debug"
-CARGO_TARGET_DIR=$packages cargo package --workspace --locked --allow-dirty
+CARGO_TARGET_DIR=$packages cargo package --workspace --exclude osjitter-manpages --locked --allow-dirty

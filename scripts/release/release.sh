@@ -55,12 +55,12 @@ tried() {
   rm -rf "$work"
 }
 
-# Writes manual pages and completions with a program that runs here.
+# Writes manual pages, and completions with a program that runs here.
 pages() {
   local program=$1 into=$2
   shift 2
   mkdir -p "$into/man" "$into/completions"
-  "$@" "$program" man "$into/man"
+  cargo run --quiet --locked -p osjitter-manpages -- "$into/man"
   for shell in bash fish zsh elvish powershell; do
     "$@" "$program" completions "$shell" >"$into/completions/osjitter.$shell"
   done

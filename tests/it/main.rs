@@ -27,7 +27,6 @@ mod late;
 mod live;
 mod load;
 mod long;
-mod man;
 mod merge;
 mod monitor;
 mod osjitter;
