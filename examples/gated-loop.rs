@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! osjitter run --period 500us -- ./gated-loop
-//! osjitter gate --baseline-cmd './gated-loop 500us' --candidate-cmd './gated-loop 500us 40us'
+//! osjitter gate --base-cmd './gated-loop 500us' --candidate-cmd './gated-loop 500us 40us'
 //! ```
 //!
 //! The first argument is the period; the default is the requested one. The second argument delays

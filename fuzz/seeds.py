@@ -193,7 +193,7 @@ def make(home):
                      codes=(0, 1, 3), **played)
     write_seed("verdict", "regressed.json", pairs)
     limits = osjitter("gate", "--quiet", "--format", "json", "--report", home / "run/report.json", "--subject",
-                      "scripted", "--max", "p50=200us", "--max", "missed=0.1%", "--out", home / "limits",
+                      "scripted", "--limit", "p50=200us", "--limit", "missed=0.1%", "--out", home / "limits",
                       codes=(0, 1, 3), **played)
     write_seed("verdict", "limits.json", limits)
     # A session that consists of stalls is not stored.

@@ -45,7 +45,7 @@ Examples:
   osjitter find --goal p99=100us                 the shortest period this machine can sustain
   osjitter report results/mine/report.json
   osjitter gate --a tokio-interval --b os-interval --period 500us
-  osjitter gate --baseline-cmd './old' --candidate-cmd './new'
+  osjitter gate --base-cmd './old' --candidate-cmd './new'
   osjitter calibrate                             what a gate can detect on this machine
   osjitter compare before after                  how much later one run is than another
   osjitter doctor                                what makes ticks late on this machine

@@ -35,7 +35,7 @@ ROOT = pages.ROOT
 
 
 def programs(change, *more, loop=""):
-    return ["--baseline-cmd", f"./slowed-loop none {loop}", "--candidate-cmd", f"./slowed-loop {change} {loop}", *more]
+    return ["--base-cmd", f"./slowed-loop none {loop}", "--candidate-cmd", f"./slowed-loop {change} {loop}", *more]
 
 
 def twice(subject, *more):
@@ -47,7 +47,7 @@ def wheel(change, period="500us"):
 
 
 def work(percent):
-    return ["--baseline-cmd", "./slowed-loop work-100", "--candidate-cmd", f"./slowed-loop work-{percent}", "--metric", "wall"]
+    return ["--base-cmd", "./slowed-loop work-100", "--candidate-cmd", f"./slowed-loop work-{percent}", "--metric", "wall"]
 
 
 class Stored(list):

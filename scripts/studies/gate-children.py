@@ -66,7 +66,7 @@ def one(osjitter, number, kinds):
         file = home / f"{side}.sh"
         file.write_text(f"{PROGRAMS[kind][0].replace('NAP', nap)}\n{SERIES}\n")
         sides.append(f"sh {file}")
-    command = [osjitter, "gate", "--quiet", "--baseline-cmd", sides[0], "--candidate-cmd", sides[1], "--period", "100us",
+    command = [osjitter, "gate", "--quiet", "--base-cmd", sides[0], "--candidate-cmd", sides[1], "--period", "100us",
                "--round-ticks", "20", "--warmup", "0", "--max-pairs", "24", "--floor", "100ms", "--seed", str(number),
                "--max-round-time", "2s", "--out", str(home / "out")]
     began = time.monotonic()

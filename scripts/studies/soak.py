@@ -128,7 +128,7 @@ def run_once():
 
 def gate_once():
     out = home / "gate"
-    ran = ended(OSJITTER, "gate", "--quiet", "--period", "500us", "--baseline-cmd", LOOP, "--candidate-cmd", LOOP,
+    ran = ended(OSJITTER, "gate", "--quiet", "--period", "500us", "--base-cmd", LOOP, "--candidate-cmd", LOOP,
                 "--out", out)
     if ran.returncode not in (0, 1, 3):
         return check(False, f"gate ended with {ran.returncode}: {ran.stderr.strip()}")

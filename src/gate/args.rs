@@ -33,14 +33,14 @@ pub enum OnInconclusive {
 Examples:
   osjitter gate --a tokio-interval --b os-interval --period 500us
   osjitter gate --a os-interval --b os-interval-group --period 500us --duet
-  osjitter gate --a tokio-interval --b os-interval --calibration osjitter-calibration.json --see 5%
-  osjitter gate --baseline-cmd './old --flag' --candidate-cmd './new --flag' --out gate
-  osjitter gate --baseline-cmd './old --flag' --candidate-cmd './new --flag' --metric wall --metric max-rss
-  osjitter gate --baseline-cmd ./old --candidate-cmd ./new --metric wall --calibration osjitter-calibration.json --see 2%
+  osjitter gate --a tokio-interval --b os-interval --calibration calibration.json --detect 5%
+  osjitter gate --base-cmd './old --flag' --candidate-cmd './new --flag' --out gate
+  osjitter gate --base-cmd './old --flag' --candidate-cmd './new --flag' --metric wall --metric max-rss
+  osjitter gate --base-cmd ./old --candidate-cmd ./new --metric wall --calibration calibration.json --detect 2%
   osjitter gate baseline add os-interval.json --subject os-interval --period 500us
   osjitter gate --baseline os-interval.json --subject os-interval --period 500us
-  osjitter gate --max p99=200us --max missed=0.1% --subject os-interval --period 500us --ticks 10000
-  osjitter gate --max jitter_spread.p99=80us --report report.json
+  osjitter gate --limit p99=200us --limit missed=0.1% --subject os-interval --period 500us
+  osjitter gate --limit jitter_spread.p99=80us --report report.json
 
 A command is restarted for each round, without a shell, with OSJITTER_TICKS, OSJITTER_WARMUP, OSJITTER_PERIOD_NS \
 and OSJITTER_OUT set. It must write the line `osjitter.series/1 period_ns=500000` to that file, then one lateness in nanoseconds per \
@@ -66,7 +66,7 @@ pub struct GateArgs {
     #[command(subcommand)]
     pub action: Option<GateAction>,
     /// Subject to compare against; repeat for several tests
-    #[arg(long, value_name = "SUBJECT", value_parser = parse_subject, requires = "b", conflicts_with_all = ["baseline_cmd", "candidate_cmd"], help_heading = "Two sides")]
+    #[arg(long, value_name = "SUBJECT", value_parser = parse_subject, requires = "b", conflicts_with_all = ["base_cmd", "candidate_cmd"], help_heading = "Two sides")]
     pub a: Vec<&'static SubjectInfo>,
     /// Subject to judge; one for each --a
     #[arg(long, value_name = "SUBJECT", value_parser = parse_subject, requires = "a", help_heading = "Two sides")]
@@ -76,14 +76,20 @@ pub struct GateArgs {
     #[arg(long, requires = "a", help_heading = "Two sides")]
     pub duet: bool,
     /// Program to compare against, with its arguments
-    #[arg(long, value_name = "COMMAND", value_parser = Program::parse, requires = "candidate_cmd", help_heading = "Two sides")]
-    pub baseline_cmd: Option<Program>,
+    #[arg(long, alias = "baseline-cmd", value_name = "COMMAND", value_parser = Program::parse, requires = "candidate_cmd", help_heading = "Two sides")]
+    pub base_cmd: Option<Program>,
     /// Program to judge, with its arguments
-    #[arg(long, value_name = "COMMAND", value_parser = Program::parse, requires = "baseline_cmd", help_heading = "Two sides")]
+    #[arg(long, value_name = "COMMAND", value_parser = Program::parse, requires = "base_cmd", help_heading = "Two sides")]
     pub candidate_cmd: Option<Program>,
     /// Name of the program compared against, for example its commit [default: the command]
-    #[arg(long, value_name = "NAME", requires = "baseline_cmd", help_heading = "Two sides")]
-    pub baseline_name: Option<String>,
+    #[arg(
+        long,
+        alias = "baseline-name",
+        value_name = "NAME",
+        requires = "base_cmd",
+        help_heading = "Two sides"
+    )]
+    pub base_name: Option<String>,
     /// Name of the program to judge [default: the command]
     #[arg(long, value_name = "NAME", requires = "candidate_cmd", help_heading = "Two sides")]
     pub candidate_name: Option<String>,
@@ -100,10 +106,10 @@ pub struct GateArgs {
     pub max_round_time: Option<Duration>,
     /// Limit on a number of the summary: p99=200us, jitter_spread.p99=80us, missed=0.1%,
     /// cpu_ns_per_tick=9us; repeatable
-    #[arg(long, value_name = "PATH=VALUE", value_parser = parse_limit, help_heading = "Limits")]
-    pub max: Vec<Limit>,
+    #[arg(long, alias = "max", value_name = "PATH=VALUE", value_parser = parse_limit, help_heading = "Limits")]
+    pub limit: Vec<Limit>,
     /// Check the limits against this report instead of measuring
-    #[arg(long, value_name = "FILE", requires = "max", help_heading = "Limits")]
+    #[arg(long, value_name = "FILE", requires = "limit", help_heading = "Limits")]
     pub report: Option<PathBuf>,
     /// Compare a new session of the subject, relative to a control, with the sessions in this file
     #[arg(long, value_name = "FILE", help_heading = "Stored sessions")]
@@ -111,16 +117,16 @@ pub struct GateArgs {
     /// Use a baseline of another machine anyway and record a warning
     #[arg(long, requires = "baseline", help_heading = "Stored sessions")]
     pub force: bool,
-    /// Subject of --baseline and --max; with --report, its name or id
+    /// Subject of --baseline and --limit; with --report, its name or id
     #[arg(long, value_name = "SUBJECT")]
     pub subject: Option<String>,
     /// Ticks to measure for limits [default: 10000]
-    #[arg(long, value_name = "N", value_parser = units::parse_count, requires = "max", conflicts_with = "report", help_heading = "Limits")]
+    #[arg(long, value_name = "N", value_parser = units::parse_count, requires = "limit", conflicts_with = "report", help_heading = "Limits")]
     pub ticks: Option<u64>,
     /// Choose the number of pairs that detect a change this small: 5% of p50 or of each --metric, or
     /// p99=30%; requires --calibration; repeatable
-    #[arg(long, value_name = "PERCENT", value_parser = parse_change, requires = "calibration", conflicts_with_all = ["max_pairs", "duet", "baseline"], help_heading = "Two sides")]
-    pub see: Vec<Tolerance>,
+    #[arg(long, alias = "see", value_name = "PERCENT", value_parser = parse_change, requires = "calibration", conflicts_with_all = ["max_pairs", "duet", "baseline"], help_heading = "Two sides")]
+    pub detect: Vec<Tolerance>,
     /// Calibration of this machine by osjitter calibrate, to warn of tolerances below its noise
     #[arg(long, value_name = "FILE")]
     pub calibration: Option<PathBuf>,

@@ -198,7 +198,7 @@ fn check_matches_gate(differences: &[Difference]) -> exit::Result<()> {
     }
     let differences = format_differences(differences);
     Err(usage!(
-        "--see: the calibration does not match this gate: {differences}; nothing was measured"
+        "--detect: the calibration does not match this gate: {differences}; nothing was measured"
     ))
 }
 
@@ -232,7 +232,7 @@ pub fn pairs_to_detect(
         let description = format!("a change of {} at {percentile}", format_small_percent(*rise));
         let metric = calibration.metrics.iter().find(|metric| metric.name == *percentile);
         let metric = metric.ok_or_else(|| {
-            usage!("--see: the calibration has no {percentile}; nothing was measured")
+            usage!("--detect: the calibration has no {percentile}; nothing was measured")
         })?;
         let median_ns = metric.median_ns as f64;
         let tolerated = test.rules.tolerance(*rise, median_ns).exp_m1();
@@ -289,7 +289,7 @@ pub fn runs_to_see(
         let (name, rise) = (&metric.name, rule.tolerance);
         let description = format!("a change of {} of {name}", format_small_percent(rise));
         let calibrated = calibrated_metric(calibration, metric).ok_or_else(|| {
-            usage!("--see: the calibration has no {name} in {}; nothing was judged", metric.unit)
+            usage!("--detect: the calibration has no {name} in {}; nothing was judged", metric.unit)
         })?;
         let rule_without_floor = MetricRule { floor: 0.0, ..*rule };
         let median = calibrated.median;
@@ -314,7 +314,9 @@ pub fn runs_to_see(
 /// Builds the error for a change that --floor always tolerates.
 fn below_floor(description: &str, change_ns: f64, floor_ns: f64) -> Error {
     let (change, floor) = (format_time(change_ns as i64), format_time(floor_ns as i64));
-    usage!("--see: {description} is {change} here, and --floor always tolerates {floor}; lower it")
+    usage!(
+        "--detect: {description} is {change} here, and --floor always tolerates {floor}; lower it"
+    )
 }
 
 fn unused_warning(reason: &str) -> Warning {

@@ -67,7 +67,7 @@ pub fn plan(args: &GateArgs) -> PlannedQuestion {
 
 /// Returns the changes that the gate must detect. A change without a name is one of the median.
 fn changes_to_detect(args: &GateArgs) -> Vec<Tolerance> {
-    let mut changes = args.see.clone();
+    let mut changes = args.detect.clone();
     for change in changes.iter_mut().filter(|change| change.name.is_empty()) {
         change.name = "p50".to_owned();
     }
@@ -112,9 +112,9 @@ fn program_test(args: &GateArgs, judged: &JudgedArgs) -> exit::Result<Option<Pai
 
 fn check_conflicts(args: &GateArgs, tests: &[PairTest]) -> exit::Result<()> {
     let has_whole_runs = !args.runs.metric.is_empty();
-    if tests.is_empty() && !args.see.is_empty() && !has_whole_runs {
+    if tests.is_empty() && !args.detect.is_empty() && !has_whole_runs {
         return Err(Error::usage(
-            "--see plans the pairs of two sides; give --a and --b, or two commands",
+            "--detect plans the pairs of two sides; give --a and --b, or two commands",
         ));
     }
     if !tests.is_empty() && has_whole_runs && args.calibration.is_some() {
@@ -192,7 +192,7 @@ impl<'a> Budget<'a> {
 
 /// Returns the programs of both sides, if the arguments have them.
 pub fn gated_programs(args: &GateArgs) -> Option<Sides<Program>> {
-    let base = args.baseline_cmd.clone()?;
+    let base = args.base_cmd.clone()?;
     let candidate = args.candidate_cmd.clone()?;
     Some(Sides { base, candidate })
 }
@@ -201,7 +201,7 @@ pub fn gated_programs(args: &GateArgs) -> Option<Sides<Program>> {
 pub fn program_names(args: &GateArgs, programs: &Sides<Program>) -> Sides<String> {
     let commands = programs.as_ref().map(|program| program.text().to_owned());
     Sides {
-        base: args.baseline_name.clone().unwrap_or(commands.base),
+        base: args.base_name.clone().unwrap_or(commands.base),
         candidate: args.candidate_name.clone().unwrap_or(commands.candidate),
     }
 }

@@ -54,14 +54,14 @@ impl ReportedSubject {
 }
 
 pub fn plan(args: &GateArgs) -> PlannedQuestion {
-    if args.max.is_empty() {
+    if args.limit.is_empty() {
         return Ok(None);
     }
     let subject = match &args.report {
         Some(file) => read_reported(file, args)?,
         None => plan_subject(args)?,
     };
-    let limits = Limits { limits: args.max.clone(), subject };
+    let limits = Limits { limits: args.limit.clone(), subject };
     limits.check_limits_supported()?;
     Ok(Some(Box::new(limits)))
 }

@@ -196,9 +196,9 @@ fn gate_plans_pairs_for_a_change() {
     let calibrated = ScriptedCalibration::new();
     let last_look = |design: &GateDesign| *design.looks.last().unwrap();
     let large = calibrated.smallest_change(1);
-    let few = calibrated.design(&["--see", &percent_above(large), "--floor", "1ns"]);
+    let few = calibrated.design(&["--detect", &percent_above(large), "--floor", "1ns"]);
     let small = percent_above(calibrated.smallest_change(3));
-    let many = calibrated.design(&["--see", &small, "--floor", "1ns"]);
+    let many = calibrated.design(&["--detect", &small, "--floor", "1ns"]);
     // With a last look at 100 pairs, fewer looks share the alpha.
     assert!((60..=100).contains(&last_look(&few)), "{few:?}");
     assert!((390..=401).contains(&last_look(&many)), "{many:?}");
@@ -210,7 +210,7 @@ fn gate_plans_pairs_for_a_change() {
 
     let tail = calibrated.calibration.metrics[1].smallest_change[2].ratio;
     let change = format!("p90={}", percent_above(tail));
-    let tail_design = calibrated.design(&["--see", &change, "--floor", "1ns"]);
+    let tail_design = calibrated.design(&["--detect", &change, "--floor", "1ns"]);
     let tolerance = tail_design.tolerance.as_ref().unwrap();
     assert!((150..=201).contains(&last_look(&tail_design)), "{tail_design:?}");
     assert!(tolerance.median == 0.2 && tolerance.tail < 0.2, "{tail_design:?}");
@@ -223,24 +223,24 @@ fn undetectable_changes_are_rejected() {
     for (period, args, says) in [
         (
             "1ms",
-            &["--see", "0.1%", "--floor", "1ns"][..],
+            &["--detect", "0.1%", "--floor", "1ns"][..],
             "cannot detect a change of 0.1 % at p50 here: it needs about",
         ),
         (
             "1ms",
-            &["--see", "0.1%", "--floor", "1ns"],
+            &["--detect", "0.1%", "--floor", "1ns"],
             "6400 is the maximum in a gate; those detect +",
         ),
         (
             "1ms",
-            &["--see", &small, "--floor", "1ns", "--max-time", "6s"],
+            &["--detect", &small, "--floor", "1ns", "--max-time", "6s"],
             "within --max-time; those detect +",
         ),
-        ("1ms", &["--see", "4%"], "--floor always tolerates 1.00 us"),
-        ("2ms", &["--see", "5%"], "period: 1000000 ns against 2000000 ns"),
-        ("1ms", &["--see", "p99=5%"], "rounds of 20 ticks are judged by p90"),
-        ("1ms", &["--see", "5"], "invalid change \"5\""),
-        ("1ms", &["--see", "5%", "--max-pairs", "50"], "--max-pairs"),
+        ("1ms", &["--detect", "4%"], "--floor always tolerates 1.00 us"),
+        ("2ms", &["--detect", "5%"], "period: 1000000 ns against 2000000 ns"),
+        ("1ms", &["--detect", "p99=5%"], "rounds of 20 ticks are judged by p90"),
+        ("1ms", &["--detect", "5"], "invalid change \"5\""),
+        ("1ms", &["--detect", "5%", "--max-pairs", "50"], "--max-pairs"),
     ] {
         let refused = calibrated.calibrated_gate(period, args).exits(2);
         assert!(refused.stderr.contains(says), "{args:?}: {}", refused.stderr);
@@ -251,19 +251,19 @@ fn undetectable_changes_are_rejected() {
 fn see_needs_a_matching_calibration() {
     let calibrated = ScriptedCalibration::new();
     let calibration = ["--calibration", "osjitter-calibration.json"];
-    let programs = ["--baseline-cmd", "true", "--candidate-cmd", "true", "--metric", "wall"];
+    let programs = ["--base-cmd", "true", "--candidate-cmd", "true", "--metric", "wall"];
     for (args, says) in [
         (vec!["--a", "scripted", "--b", "scripted-b"], "--calibration"),
         (
-            [&["--max", "p50=1ms", "--subject", "scripted"][..], &calibration].concat(),
-            "--see plans the pairs of two sides",
+            [&["--limit", "p50=1ms", "--subject", "scripted"][..], &calibration].concat(),
+            "--detect plans the pairs of two sides",
         ),
         (
             [&programs[..], &calibration].concat(),
             "it covers lateness, but this gate judges by --metric",
         ),
     ] {
-        let refused = calibrated.gate(&[&["--see", "5%"], &args[..]].concat()).exits(2);
+        let refused = calibrated.gate(&[&["--detect", "5%"], &args[..]].concat()).exits(2);
         assert!(refused.stderr.contains(says), "{args:?}: {}", refused.stderr);
     }
 }
@@ -323,7 +323,7 @@ fn gate_plans_runs_for_a_change() {
         std::fs::write(home.path().join("n"), "7").unwrap();
         let sides = [
             "gate",
-            "--baseline-cmd",
+            "--base-cmd",
             &program,
             "--candidate-cmd",
             &program,
@@ -342,7 +342,7 @@ fn gate_plans_runs_for_a_change() {
         Verdict::from_json(&text).unwrap()
     };
     let see = format!("{:.4}%", seen[1] * 100.0 + 0.001);
-    let _ = gate(&["--see", &see]).exits(0);
+    let _ = gate(&["--detect", &see]).exits(0);
     let planned = verdict().runs.unwrap();
     // A gate with fewer looks needs fewer pairs for the same change.
     assert!((40..=100).contains(planned.looks.last().unwrap()), "{:?}", planned.looks);
@@ -362,12 +362,12 @@ fn gate_plans_runs_for_a_change() {
     );
     for (more, says) in [
         (
-            &["--see", "0.001%"][..],
+            &["--detect", "0.001%"][..],
             "cannot detect a change of 0.0010 % of rate here: it needs about",
         ),
-        (&["--see", "wall=5%"], "--see names wall, which is not judged; choose from rate"),
+        (&["--detect", "wall=5%"], "--detect names wall, which is not judged; choose from rate"),
         (
-            &["--see", "5%", "--metric", "wall", "--min-run-time", "1ns"],
+            &["--detect", "5%", "--metric", "wall", "--min-run-time", "1ns"],
             "the calibration has no wall in ns",
         ),
     ] {

@@ -183,7 +183,7 @@ fn assert_report_is_readable(ran: &Ran) {
     std::fs::write(ran.path("other.json"), other.to_string()).unwrap();
     let merged = Osjitter::new(["merge"]).args([&file, &ran.path("other.json")]).run().exits(2);
     assert!(merged.stderr.contains("gated-loop@1ms has another command"), "{}", merged.stderr);
-    let limit = ["gate", "--max", "p50=10s", "--subject", "gated-loop", "--report"];
+    let limit = ["gate", "--limit", "p50=10s", "--subject", "gated-loop", "--report"];
     let gated = Osjitter::new(limit).args([&file]).out("gate").run();
     assert!(
         gated.code != 2 && gated.stdout.contains("gated-loop"),

@@ -196,7 +196,7 @@ fn verdict_output_is_safe() {
     home.assert_file_is_safe(read("fuzz/corpus/verdict/limits.json"), &limits, NONE);
     // A file of any name can be judged by limits.
     let file = home.write("evil.json", text(with_evil_texts(report(), &["/subjects/2/id"])));
-    let gate = ["gate", "--report", &file, "--subject", &evil_text(0), "--max", "p50=1s"];
+    let gate = ["gate", "--report", &file, "--subject", &evil_text(0), "--limit", "p50=1s"];
     assert_safe_output(
         &wide_command(&gate)
             .out(if cfg!(unix) { "evil1\u{1b}c\u{9b}2J\u{7}\u{202e}" } else { "" })
@@ -243,10 +243,10 @@ fn baseline_and_program_verdicts_are_safe() {
     );
     again(&home.path("out/verdict.json"), &[0, 1]);
 
-    let names = ["--baseline-name", &evil_text(2), "--candidate-name", &evil_text(3)];
+    let names = ["--base-name", &evil_text(2), "--candidate-name", &evil_text(3)];
     let runs = [
         "gate",
-        "--baseline-cmd",
+        "--base-cmd",
         "true",
         "--candidate-cmd",
         "true",
@@ -491,7 +491,7 @@ fn program_error_output_is_safe() {
         let ran = wide_command(&run).run().exits(4);
         assert!(ran.stdout.contains("not measured: "), "{}", ran.stdout);
         assert_safe_output(&ran, if name == "dies" { vec![0] } else { Vec::new() });
-        let gate = ["gate", "--baseline-cmd", &command, "--candidate-cmd", &command, "--out", &out];
+        let gate = ["gate", "--base-cmd", &command, "--candidate-cmd", &command, "--out", &out];
         for format in ["table", "markdown"] {
             let ran = wide_command(&gate).args(["--format", format]).run().exits(4);
             assert!(ran.stdout.contains("could not go on"), "{}", ran.stdout);

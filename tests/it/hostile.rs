@@ -572,7 +572,7 @@ fn pictures_escape_names() {
 #[cfg(target_os = "linux")]
 const CHEAP_COMMANDS: [(&str, &str); 5] = [
     ("run --subject spin --ticks 20", "report.json"),
-    ("gate --report tests/fixtures/report.json --subject nanosleep --max p50=1s", "verdict.json"),
+    ("gate --report tests/fixtures/report.json --subject nanosleep --limit p50=1s", "verdict.json"),
     ("bench clock --threads 1 --order-reads 1000 --drift 1ms", "clock.json"),
     ("find --subject scripted --goal cpu=10%", "find.json"),
     (

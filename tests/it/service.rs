@@ -34,8 +34,7 @@ fn run_measures_a_service() {
 /// Gates the service against itself.
 fn gate(args: &[&str]) -> Ran {
     let command = format!("'{}'", service().display());
-    let sides =
-        ["gate", "--baseline-cmd", &command, "--candidate-cmd", &command, "--max-pairs", "24"];
+    let sides = ["gate", "--base-cmd", &command, "--candidate-cmd", &command, "--max-pairs", "24"];
     Osjitter::new(sides).args(["--round-ticks", "5", "--warmup", "1"]).args(args).out("").run()
 }
 

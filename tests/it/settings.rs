@@ -58,7 +58,7 @@ histogram = true
 [gate]
 period = "1ms"
 floor = "2us"
-see = "5%"
+detect = "5%"
 
 [gate.baseline.add]
 floor = "3us"
@@ -108,15 +108,15 @@ fn excluded_settings_are_ignored() {
     assert!(plan.stdout.contains("ticks = 3000\n"), "{}", plan.stdout);
     // A required flag can come from the command line, or be missing.
     assert_eq!(
-        project.assert_setting("gate", "see", &[], "default")["unused"],
+        project.assert_setting("gate", "detect", &[], "default")["unused"],
         "needs --calibration"
     );
     assert_eq!(
-        project.assert_setting("gate --calibration c.json", "see", &["5%"], "file")["unused"],
+        project.assert_setting("gate --calibration c.json", "detect", &["5%"], "file")["unused"],
         Value::Null
     );
     assert_eq!(
-        project.assert_setting("gate --calibration c.json --duet", "see", &[], "default")["unused"],
+        project.assert_setting("gate --calibration c.json --duet", "detect", &[], "default")["unused"],
         "excluded by --duet"
     );
 }
@@ -345,6 +345,6 @@ fn documented_file_is_valid() {
         book.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next()).expect("a file");
     let project = Project::new(file);
     project.assert_setting("run", "load", &["none", "cpu:2"], "file");
-    project.assert_setting("gate", "max", &["p99=200us", "missed=0.1%"], "file");
+    project.assert_setting("gate", "limit", &["p99=200us", "missed=0.1%"], "file");
     project.assert_setting("bench timeout", "rounds", &["60"], "file");
 }

@@ -101,7 +101,7 @@ fn a_comparison() {
 
 #[test]
 fn a_verdict_on_limits() {
-    let limits = ["--max", "p50=1ms", "--max", "p50=20us", "--max", "missed=0.1%"];
+    let limits = ["--limit", "p50=1ms", "--limit", "p50=20us", "--limit", "missed=0.1%"];
     for format in ["table", "markdown", "junit"] {
         let gate = Osjitter::new([
             "gate",
@@ -150,7 +150,7 @@ fn the_list() {
 #[test]
 fn tables_fit_narrow_terminals() {
     let [a, b] = ["#nanosleep", "#os-interval"].map(|id| format!("{REPORT}{id}"));
-    let limits = ["gate", "--report", REPORT, "--subject", "nanosleep", "--max", "p50=1ms"];
+    let limits = ["gate", "--report", REPORT, "--subject", "nanosleep", "--limit", "p50=1ms"];
     let commands: [(&str, &[&str]); 5] = [
         ("comparison", &["compare", &a, &b]),
         ("verdict_sides", &["report", "tests/fixtures/verdict.json"]),

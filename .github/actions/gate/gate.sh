@@ -98,7 +98,7 @@ else
   quoted() { printf "'%s'" "${1//\'/\'\\\'\'}"; }
   GATE_BASELINE_CMD=${GATE_COMMAND//'{tree}'/"$(quoted "$base_tree")"}
   GATE_CANDIDATE_CMD=${GATE_COMMAND//'{tree}'/"$(quoted "$root")"}
-  names=(--baseline-name "base $(git rev-parse --short "$base")" --candidate-name "candidate $(git rev-parse --short HEAD)")
+  names=(--base-name "base $(git rev-parse --short "$base")" --candidate-name "candidate $(git rev-parse --short HEAD)")
 fi
 
 osjitter=$GATE_OSJITTER
@@ -142,12 +142,12 @@ if [ -n "$GATE_CALIBRATE" ]; then
 fi
 if [ -n "$GATE_SEE" ]; then
   [ -n "$GATE_CALIBRATE" ] || refuse 2 "Give calibrate, for example 60s, with see: it plans by what was seen."
-  more+=(--see "$GATE_SEE")
+  more+=(--detect "$GATE_SEE")
 fi
 
 out=$work/verdict
 code=0
-"$osjitter" gate --baseline-cmd "$GATE_BASELINE_CMD" --candidate-cmd "$GATE_CANDIDATE_CMD" --period "$GATE_PERIOD" \
+"$osjitter" gate --base-cmd "$GATE_BASELINE_CMD" --candidate-cmd "$GATE_CANDIDATE_CMD" --period "$GATE_PERIOD" \
   --on-inconclusive "$GATE_ON_INCONCLUSIVE" --format markdown --out "$out" ${names[@]+"${names[@]}"} ${more[@]+"${more[@]}"} \
   >"$work/summary.md" 2>"$work/talk" || code=$?
 quoted_log cat "$work/talk" "$work/summary.md"

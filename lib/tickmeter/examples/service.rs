@@ -1,5 +1,5 @@
 //! A service of ten lines. Start it, then run `osjitter top` in another terminal. To gate it, run
-//! `osjitter gate --baseline-cmd ./service-before --candidate-cmd ./service-after --period 10ms`.
+//! `osjitter gate --base-cmd ./service-before --candidate-cmd ./service-after --period 10ms`.
 #![allow(clippy::print_stdout, reason = "an example")]
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), tickmeter::RegisterError> {

@@ -45,7 +45,7 @@
 //! # Measuring and gating a service
 //!
 //! If osjitter runs the program, as `osjitter run -- ./service` and
-//! `osjitter gate --baseline-cmd ./service-before --candidate-cmd ./service` do, the meter drops
+//! `osjitter gate --base-cmd ./service-before --candidate-cmd ./service` do, the meter drops
 //! the warm-up and writes the lateness of each tick for osjitter. For `osjitter run --why` it also
 //! writes the time of each tick and how long its thread had waited for a CPU. At the tick after the
 //! last requested one, it ends the process with exit code 0. So a service that would tick forever

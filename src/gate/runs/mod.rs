@@ -64,7 +64,7 @@ pub fn plan(args: &GateArgs) -> PlannedQuestion {
         return Ok(None);
     }
     let programs = gated_programs(args).ok_or_else(|| {
-        Error::usage("--metric compares two programs; give --baseline-cmd and --candidate-cmd")
+        Error::usage("--metric compares two programs; give --base-cmd and --candidate-cmd")
     })?;
     let names = program_names(args, &programs);
     let template = program_template(&args.judged.rounds, single_period(&args.judged)?)?;
@@ -77,7 +77,7 @@ pub fn plan(args: &GateArgs) -> PlannedQuestion {
         max_pairs: args.max_pairs.unwrap_or(DEFAULT_MAX_PAIRS),
         max_time: args.max_time,
         calibration: args.calibration.as_deref().map(calibration::read).transpose()?,
-        changes: args.see.clone(),
+        changes: args.detect.clone(),
         cpu: rounds.cpu,
     })))
 }
@@ -203,7 +203,7 @@ impl RunComparison {
     ) -> exit::Result<MetricPlan> {
         let metrics = self.programs.resolve_metrics(first_runs)?;
         check_tolerances("--tolerance", &self.tolerances, &metrics)?;
-        check_tolerances("--see", &self.changes, &metrics)?;
+        check_tolerances("--detect", &self.changes, &metrics)?;
         // A change to detect is not tolerated.
         let tolerances = [&self.tolerances[..], &self.changes].concat();
         let rules: Vec<MetricRule> =

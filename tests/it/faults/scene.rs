@@ -346,7 +346,7 @@ pub static GATED: Scene = other!(
     "gated",
     "gate",
     "--quiet",
-    "--baseline-cmd",
+    "--base-cmd",
     "{program}",
     "--candidate-cmd",
     "{program}",

@@ -14,7 +14,7 @@ const SHORT: [&str; 8] =
     ["--subject", "nanosleep", "--period", "1ms", "--ticks", "500", "--round-ticks", "25"];
 
 fn limits(max: &[&str], rest: &[&str]) -> Gate {
-    let max: Vec<&str> = max.iter().flat_map(|m| ["--max", m]).collect();
+    let max: Vec<&str> = max.iter().flat_map(|m| ["--limit", m]).collect();
     Gate::run(&[&max, rest].concat())
 }
 
@@ -183,7 +183,7 @@ fn open_limit_suggests_ticks() {
     // Rounds alternate between 10 and 30 us.
     let script = serde_json::json!({"scripted": {"lateness_ns": [[10_000], [30_000]]}});
     let measured = [
-        "--max",
+        "--limit",
         "mean=21us",
         "--subject",
         "scripted",
@@ -219,7 +219,7 @@ fn open_limit_suggests_ticks() {
 #[test]
 fn unsupported_limits_are_rejected() {
     for (max, says) in [
-        ("p99", "'--max <PATH=VALUE>': invalid limit"),
+        ("p99", "'--limit <PATH=VALUE>': invalid limit"),
         ("p98=1ms", "the nearest are lateness_ns.p9"),
         ("jiter_spread.p99=1ms", "jitter_spread_ns.p99"),
         ("cpu_per_tick=1us", "cpu_ns_per_tick"),
@@ -240,11 +240,14 @@ fn unsupported_limits_are_rejected() {
         limits(&[max], &SHORT).refuses(says);
     }
     for (args, says) in [
-        (&["--max", "p50=1ms"][..], "--subject or --report"),
-        (&["--report", "r.json"], "--max"),
-        (&["--max", "p50=1ms", "--subject", "tokio-*"], "several subjects"),
-        (&["--max", "p50=1ms", "--subject", "spin", "--period", "1ms", "--period", "2ms"], "once"),
-        (&["--ticks", "5", "--a", "spin", "--b", "spin"], "--max"),
+        (&["--limit", "p50=1ms"][..], "--subject or --report"),
+        (&["--report", "r.json"], "--limit"),
+        (&["--limit", "p50=1ms", "--subject", "tokio-*"], "several subjects"),
+        (
+            &["--limit", "p50=1ms", "--subject", "spin", "--period", "1ms", "--period", "2ms"],
+            "once",
+        ),
+        (&["--ticks", "5", "--a", "spin", "--b", "spin"], "--limit"),
     ] {
         Gate::run(args).refuses(says);
     }
@@ -264,7 +267,7 @@ fn limits_and_comparison_share_a_verdict() {
 #[test]
 fn interrupted_measurement_is_kept() {
     let args =
-        ["--max", "p50=0ns", "--subject", "nanosleep", "--period", "1ms", "--ticks", "1000000"];
+        ["--limit", "p50=0ns", "--subject", "nanosleep", "--period", "1ms", "--ticks", "1000000"];
     let has_measured = |ran: &Ran| {
         Report::from_json(&ran.file("report.json")).unwrap().subjects[0].summary.is_some()
     };

@@ -17,7 +17,7 @@ fn slowed_program_regresses() {
     // Wider than the delays that a busy machine causes.
     let tolerance = ["--tolerance", "p50=900%", "--tolerance", "p90=900%", "--floor", "200us"];
     let sides =
-        ["--baseline-cmd", &command(""), "--candidate-cmd", &command("3ms"), "--format", "json"];
+        ["--base-cmd", &command(""), "--candidate-cmd", &command("3ms"), "--format", "json"];
     let gate = Gate::quick(&[&sides[..], &tolerance].concat()).exits(1);
     let verdict = gate.verdict();
     assert_eq!(verdict.verdict, Outcome::Regressed, "{}", gate.ran.stdout);
@@ -342,7 +342,7 @@ fn bad_usage_is_rejected() {
         (both(&["--tolerance", "p90=50%"]), "not by p90"),
         (
             vec![
-                "--baseline-cmd",
+                "--base-cmd",
                 "true",
                 "--candidate-cmd",
                 "true",
@@ -355,14 +355,14 @@ fn bad_usage_is_rejected() {
         ),
         (vec![], "--a and --b"),
         (vec!["--duet"], "--a"),
-        (vec!["--duet", "--baseline-cmd", "true", "--candidate-cmd", "true"], "--a"),
+        (vec!["--duet", "--base-cmd", "true", "--candidate-cmd", "true"], "--a"),
         (vec!["--a", "tokio-*", "--b", "nanosleep"], "several subjects"),
-        (vec!["--baseline-cmd", "true"], "--candidate-cmd"),
+        (vec!["--base-cmd", "true"], "--candidate-cmd"),
         (
-            vec!["--baseline-cmd", "'open", "--candidate-cmd", "true"],
-            "'--baseline-cmd <COMMAND>': the command",
+            vec!["--base-cmd", "'open", "--candidate-cmd", "true"],
+            "'--base-cmd <COMMAND>': the command",
         ),
-        (vec!["--baseline-cmd", "'open", "--candidate-cmd", "true"], "open quote"),
+        (vec!["--base-cmd", "'open", "--candidate-cmd", "true"], "open quote"),
         (both(&["--tolerance", "p50=20"]), "'--tolerance <NAME=PERCENT>': invalid tolerance"),
         (both(&["--floor", "1"]), "'--floor <DURATION>'"),
         (both(&["--max-time", "1s"]), "first look"),

@@ -15,7 +15,7 @@ const ROUNDS: [&str; 6] = ["--period", "100us", "--round-ticks", "20", "--warmup
 const PAIRS: [&str; 2] = ["--max-pairs", "24"];
 
 fn programs(a: &str, b: &str, extra: &[&str]) -> Gate {
-    Gate::run(&[&["--baseline-cmd", a, "--candidate-cmd", b], &ROUNDS[..], &PAIRS, extra].concat())
+    Gate::run(&[&["--base-cmd", a, "--candidate-cmd", b], &ROUNDS[..], &PAIRS, extra].concat())
 }
 
 #[test]
@@ -108,7 +108,7 @@ impl WatchedGate {
         let output = Command::new("sh")
             .args(["-c", &format!("{launcher} \"$0\" gate \"$@\""), env!("CARGO_BIN_EXE_osjitter")])
             .args([
-                "--baseline-cmd",
+                "--base-cmd",
                 &command,
                 "--candidate-cmd",
                 &command,
@@ -318,7 +318,7 @@ fn unstartable_program_is_bad_usage() {
         for sides in [[nope, &contract], [&contract, nope]] {
             let home = tempfile::tempdir().unwrap();
             let args =
-                [&["--baseline-cmd", sides[0], "--candidate-cmd", sides[1]][..], &ROUNDS, &PAIRS]
+                [&["--base-cmd", sides[0], "--candidate-cmd", sides[1]][..], &ROUNDS, &PAIRS]
                     .concat();
             let ran = Osjitter::new(["gate"]).args(args).directory(home.path()).run().exits(2);
             assert!(

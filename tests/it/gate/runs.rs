@@ -48,7 +48,7 @@ impl ScriptPair {
 
     fn command_line(&self, args: &[&str]) -> Osjitter {
         let (a, b) = (self.command("a"), self.command("b"));
-        let sides = ["--baseline-cmd", &a, "--candidate-cmd", &b, "--min-run-time", "0us"];
+        let sides = ["--base-cmd", &a, "--candidate-cmd", &b, "--min-run-time", "0us"];
         super::gate(&[&sides[..], &PAIRS, args].concat()).env("HOME_OF_TEST", self.home.path())
     }
 
@@ -323,7 +323,7 @@ fn unsuitable_metrics_are_rejected() {
         let sides = ScriptPair::writing(a, b);
         let (a, b) = (sides.command("a"), sides.command("b"));
         let gate =
-            Gate::run(&[&["--baseline-cmd", &a, "--candidate-cmd", &b], &PAIRS[..], args].concat());
+            Gate::run(&[&["--base-cmd", &a, "--candidate-cmd", &b], &PAIRS[..], args].concat());
         gate.refuses(says);
     }
     ScriptPair::writing(good, good).refuses(&["--metric", "x:p98"], "unknown percentile");
@@ -395,7 +395,7 @@ fn program_output_is_bounded() {
                 env!("CARGO_BIN_EXE_osjitter"),
             ])
             .args([
-                "--baseline-cmd",
+                "--base-cmd",
                 &command,
                 "--candidate-cmd",
                 &command,
@@ -440,7 +440,7 @@ fn slow_runs_respect_the_time_limit() {
 #[test]
 fn unstartable_program_is_rejected() {
     let nope = Path::new("./nope").to_str().unwrap();
-    let args = ["--baseline-cmd", "true", "--candidate-cmd", nope, "--metric", "wall"];
+    let args = ["--base-cmd", "true", "--candidate-cmd", nope, "--metric", "wall"];
     Gate::run(&args).refuses("cannot start ./nope");
 }
 

@@ -1,8 +1,8 @@
 //! A loop that can be made slower in a known way, for `scripts/studies/gate-campaign.py`.
 //!
 //! ```text
-//! osjitter gate --baseline-cmd 'slowed-loop none' --candidate-cmd 'slowed-loop tail-50-percent'
-//! osjitter gate --period 2ms --baseline-cmd 'slowed-loop none wheel 2ms' --candidate-cmd 'slowed-loop plus-500us wheel 2ms'
+//! osjitter gate --base-cmd 'slowed-loop none' --candidate-cmd 'slowed-loop tail-50-percent'
+//! osjitter gate --period 2ms --base-cmd 'slowed-loop none wheel 2ms' --candidate-cmd 'slowed-loop plus-500us wheel 2ms'
 //! ```
 //!
 //! `slowed-loop work-110` does not tick: it computes 110 hundredths of about 50 ms.
