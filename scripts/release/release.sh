@@ -98,8 +98,8 @@ PY
 }
 
 rustup target list --installed >"$out/installed"
-beside=$out/beside
-rm -rf "$beside"
+host_files=$out/host-files
+rm -rf "$host_files"
 for target in "${targets[@]}"; do
   grep -qx "$target" "$out/installed" || rustup target add "$target"
   if [ "$target" = aarch64-unknown-linux-musl ]; then
@@ -115,8 +115,8 @@ for target in "${targets[@]}"; do
     # shellcheck disable=SC2086  # an emulator is one word or none
     tried "$built$extension" $emulator
     # shellcheck disable=SC2086
-    [ -d "$beside" ] || pages "$built$extension" "$beside" $emulator
-  elif [ ! -d "$beside" ]; then
+    [ -d "$host_files" ] || pages "$built$extension" "$host_files" $emulator
+  elif [ ! -d "$host_files" ]; then
     echo "release: no program so far runs here and writes the manual pages; name a target of this machine first" >&2
     exit 2
   else
@@ -129,18 +129,18 @@ for target in "${targets[@]}"; do
   # The helper that counts instructions, if the target has it.
   [ ! -e "$CARGO_TARGET_DIR/$target/dist/osjitter-counts$extension" ] ||
     cp "$CARGO_TARGET_DIR/$target/dist/osjitter-counts$extension" "$out/$name"
-  cp -r "$beside/man" "$beside/completions" "$out/$name"
+  cp -r "$host_files/man" "$host_files/completions" "$out/$name"
   python3 scripts/release/sbom.py "$target" >"$out/$name.cdx.json"
   (cd "$out/$name" && wc -c osjitter*)
   archive "$name" $format
   if [ -n "$deb" ] && [ "$target" = "$static" ]; then
     step "A Debian package"
-    rm -rf target/beside
-    mkdir -p target && cp -r "$beside" target/beside
+    rm -rf target/host-files
+    mkdir -p target && cp -r "$host_files" target/host-files
     cargo deb --profile dist --locked --no-build --no-strip --target "$target" --output "$out"
   fi
 done
-rm -rf "$beside" "$out/installed"
+rm -rf "$host_files" "$out/installed"
 
 step "Checksums"
 python3 - "$out" <<'PY'

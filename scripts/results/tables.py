@@ -49,7 +49,7 @@ def reference(run):
 {table}
 ```
 
-From [`{directory}/report.json`]({directory}/report.json): {machine_and_day(report)}. Beside it
+From [`{directory}/report.json`]({directory}/report.json): {machine_and_day(report)}. The same directory has
 [`report.html`]({directory}/report.html), to be downloaded and opened, and the other pictures, such as
 [lateness by percentile]({directory}/percentiles.svg).""")
 
@@ -70,7 +70,7 @@ From [`{directory}/report.json`]({directory}/report.json): {machine_and_day(repo
 {rows}
 
 {machine(report['host'])}; from [`report.json`]({directory}/report.json). System calls per tick, crowds of intervals and the
-precise mode beside other crates: [`peers-osinterval.md`]({directory}/peers-osinterval.md). `osjitter run` measures it on
+precise mode compared with other crates: [`peers-osinterval.md`]({directory}/peers-osinterval.md). `osjitter run` measures it on
 your machine.""")
     index(run.name, [(f"`{run.name}`", "report.json"), ("page", "report.html")], report["host"],
           "`osjitter run --period 500us --ticks 10000`, the group, `os-sleep` and `os-timeout`")
@@ -187,10 +187,10 @@ def clocks(run):
                     f"{f'{first:.0f} us' if first >= 10 else f'{first:.1f} us'} | "
                     f"{order['violations']:,} of {order['reads']:,} | {clock['drift']['ppm']:+.3f} ppm |")
     table = join_rows(*rows)
-    run.path("peers-clock.md").write_text(f"""# Clocks beside each other
+    run.path("peers-clock.md").write_text(f"""# Clocks compared
 
 Medians of one thread; out of order: readings of {threads} threads that were earlier than one already published by another;
-after a second: beside the clock of the operating system. {origin}. Made by `scripts/results/publish.py clock`.
+after a second: difference from the clock of the operating system. {origin}. Made by `scripts/results/publish.py clock`.
 
 {table}
 """)
@@ -200,7 +200,7 @@ after a second: beside the clock of the operating system. {origin}. Made by `scr
 
 From [`clock.json`]({directory}/clock.json): {origin}.
 
-Beside other crates, in one program:
+Compared with other crates, in one program:
 
 {table}
 
@@ -248,7 +248,7 @@ def slots(run):
     table = join_rows(*rows, "", f"""A wake-up delivers all ticks of its slot. A straight line through the slots puts {format_long_time(alone_ns)} on the wake-up itself, {alone_ns / sleeps[len(sleeps) // 2]:.2f} of
 what it takes a sleeping thread, and {format_long_time(per_tick_ns)} on each tick that it delivers, the poll of its task with it.""")
     about = ("1,000 intervals of 10 ms, spread evenly, on a current-thread runtime: medians of rounds, interleaved. "
-             "Beside each, a thread that sleeps as often.")
+             "Next to each, a thread that sleeps as often.")
     origin = f"{machine(report['host'])}; load average {report['load_before']} before"
     run.path("slots.md").write_text(
         f"# Slots of a group: lateness against CPU time\n\n{about} {origin}; commit {report['commit']}; "
@@ -282,7 +282,7 @@ def doctor(run):
 def osinterval(run):
     """The table that the README of osinterval links; no page shows it."""
     report, time = run.load("peers-osinterval.json"), format_rounded_time
-    lines = ["# osinterval beside others", "",
+    lines = ["# osinterval and other crates", "",
              f"On {report['machine']}, one run, interleaved; made by `scripts/results/publish.py osinterval`.", "",
              "| System calls per tick at 1 ms | |", "|---|---|"]
     lines += [f"| {name} | {calls:.2f} |" for name, calls in report["syscalls_per_tick_1ms"].items()]

@@ -90,7 +90,7 @@ def publish(name, kept):
     """Writes the sentence of the book."""
     rows = kept["percentiles"]
     ratios = ", ".join(f"{row['ratio']:.3f} [{row['ratio_interval95'][0]:.3f}, {row['ratio_interval95'][1]:.3f}] at {q}" for q, row in rows.items())
-    pages.put("beside cyclictest", (
+    pages.put("cyclictest", (
         f"  The control's lateness over cyclictest's, {len(kept['turns'])} turns, with 95 % intervals: {ratios} "
         f"([the table](results/{name}/cyclictest.md), {pages.machine(kept['host'])}). cyclictest's main thread is on another CPU: "
         f"where it is by itself, on the measured one, its wake-ups make the others earlier, "
@@ -130,7 +130,7 @@ def main():
     directory.mkdir(parents=True, exist_ok=True)
     kept = {"host": host, "cyclictest": version, "period_ns": PERIOD_US * 1_000, "loops": args.loops, "percentiles": rows, "turns": turns}
     (directory / "cyclictest.json").write_text(json.dumps(kept, indent=1) + "\n")
-    lines = ["# Beside cyclictest", "",
+    lines = ["# The control and cyclictest", "",
              f"{pages.machine(host)}; {version}, {args.turns} turns of {args.loops} ticks each at {PERIOD_US} us. Written by "
              "`scripts/studies/cyclictest-comparison.py` from [`cyclictest.json`](cyclictest.json).", "",
              "| | cyclictest | `nanosleep` | ratio, 95 % | cyclictest with its main thread on the same CPU |",

@@ -200,7 +200,7 @@ def write(state, directory):
         "# What the gate said when the answer was known",
         "",
         f"{pages.machine(host)}; {rows[0]['started_utc'][:16]} to {rows[-1]['started_utc'][:16]} UTC, "
-        f"{len(lanes)} gates at a time, each bound to a CPU of its own, beside whatever else the machine did; osjitter "
+        f"{len(lanes)} gates at a time, each bound to a CPU of its own, while the machine did other things; osjitter "
         f"{tool['version']}, commit {', '.join(sorted({row['commit'] or 'unknown' for row in rows}))}. "
         "Period 500 us where none is named, rounds of 250 ticks. Written by `scripts/studies/gate-campaign.py` from "
         "[`gate-campaign.json`](gate-campaign.json).",

@@ -189,7 +189,7 @@ def measure(directory, args):
 def publish(name, report, tables):
     directory = ROOT / "results" / name
     origin = f"{pages.machine(report['host'])}, {report['started_utc'][:10]}"
-    (directory / "oracle.md").write_text(f"# The precise mode beside an oracle\n\n{origin}; written by `scripts/studies/precise-oracle.py` from "
+    (directory / "oracle.md").write_text(f"# The precise mode and an oracle\n\n{origin}; written by `scripts/studies/precise-oracle.py` from "
                                          f"[`report.json`](report.json).\n\n" + "\n\n".join(tables) + "\n")
     pages.put("precise mode", f"{tables[0]}\n\nFrom [`report.json`](results/{name}/report.json): {origin}.")
     pages.index(name, [(f"`{name}`", "oracle.md")], report["host"], "`scripts/studies/precise-oracle.py`")

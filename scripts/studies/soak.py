@@ -49,7 +49,7 @@ def publish(name):
     low, high = summary["clock_rate_error_ppb"]
     pages.put("soak", (
         f"In {summary['hours']:g} hours {summary['ticks'] / 1e6:.1f} million ticks, each accounted for, {summary['early'] or 'none'} early; "
-        f"{summary['runs']} runs and {gates} gates beside them, which left no process and no file. Of memory of its own the monitor had "
+        f"{summary['runs']} runs and {gates} gates ran at the same time and left no process and no file. Of memory of its own the monitor had "
         f"{format_memory(summary, 'monitor')}, the service {format_memory(summary, 'service')}. The counter's rate was within "
         f"{max(abs(low), abs(high)):.0f} ppb of the kernel's clock ([the report](results/{name}/soak.json))."))
 

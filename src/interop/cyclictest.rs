@@ -52,7 +52,7 @@ pub(super) fn read(text: &str, frame: &Frame) -> Result<Report> {
         "import-missed",
         "cyclictest leaves out the deadlines that passed while a thread was late: one long stall is one value, not as \
          many as it had ticks. Missed ticks are those known to be a period late, at least.",
-        "Read the maximum beside the percentiles; osjitter run keeps every tick of the grid.",
+        "Read the maximum together with the percentiles; osjitter run keeps every tick of the grid.",
     ));
     let default_us = (frame.program() == TOOL).then_some(DEFAULT_PERIOD_US);
     for (name, thread) in &file.thread {

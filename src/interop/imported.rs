@@ -163,7 +163,7 @@ pub(super) fn no_cost(tool: &str) -> Warning {
     warning(
         "import-no-cost",
         format!("{tool} does not measure what the ticks cost."),
-        "osjitter run shows CPU time beside lateness.",
+        "osjitter run shows CPU time next to lateness.",
     )
 }
 

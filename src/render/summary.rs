@@ -152,7 +152,7 @@ fn describe_controls(report: &Report, lines: &[SubjectLine<'_>], at: &str) -> Op
         })
         .collect();
     let lead = if report.subjects.iter().all(|s| s.rounds.is_empty()) {
-        "Beside them"
+        "For comparison"
     } else {
         "In the same rounds"
     };

@@ -236,7 +236,7 @@ merged = DuckDb(work / "merged").ask("SELECT label, subject, sum(n) FROM bins GR
 assert {row[:2]: int(row[2]) for row in merged} == {(f"r{r}", s): HOSTS // RACKS * len(STARTS) * TICKS for r in range(RACKS) for s in SUBJECTS}
 print("osjitter: reads the same files and the engines' roll-up, finds the same percentiles; DuckDB finds every tick in its merge")
 
-# Why percentiles must not be averaged: the mean of the intervals' p99 beside the p99 of all their ticks.
+# Why percentiles must not be averaged: the mean of the intervals' p99, relative to the p99 of all their ticks.
 ratios = sorted(sum(p99s[group]) / len(p99s[group]) / nearest_rank(values, 99, 100) for group, values in exact.items())
 noisy_racks = {f"r{int(host[4:]) % RACKS}" for host in NOISY}
 of = lambda which: [sum(p99s[g]) / len(p99s[g]) / nearest_rank(v, 99, 100) for g, v in exact.items() if which(g)]

@@ -23,7 +23,7 @@ pub(super) fn picture(name: &str, drawable: &Drawable<'_>, footer: &Footer) -> P
     let above = values.count() - values.known();
     let note = match overflow::describe(drawable.subject) {
         Some(above) => format!("Both axes are logarithmic. Hatched: {above}."),
-        None => "Both axes are logarithmic: a single late tick is seen beside ten thousand punctual ones.".to_owned(),
+        None => "Both axes are logarithmic: a single late tick is visible next to ten thousand punctual ones.".to_owned(),
     };
     let captions = Captions {
         title: format!("Histogram of lateness: {}", drawable.subject.id),

@@ -31,8 +31,8 @@ const rounds = (place, subjects, all) => {
       const near = known(s).reduce((n, r) => (!n || Math.abs(f.px(r.index) - mx) < Math.abs(f.px(n.index) - mx) ? r : n), null);
       if (!near) return "";
       const of = (c) => c.rounds.find((r) => r.index === near.index && r.p50 !== null);
-      const beside = controls.filter((c) => c !== s && of(c)).map((c) => `\n${c.name}: median ${time(of(c).p50)}`);
-      return `${s.name}, round ${near.index}\nmedian ${near.p50 === null ? "-" : time(near.p50)}, most ${time(near.max)}${beside.join("")}`;
+      const others = controls.filter((c) => c !== s && of(c)).map((c) => `\n${c.name}: median ${time(of(c).p50)}`);
+      return `${s.name}, round ${near.index}\nmedian ${near.p50 === null ? "-" : time(near.p50)}, most ${time(near.max)}${others.join("")}`;
     });
   });
 };

@@ -1,4 +1,4 @@
-//! Our clocks beside those of other crates, in one run: the cost of a read, interleaved, on several
+//! Compares our clocks with those of other crates in one run: the cost of a read, interleaved, on several
 //! threads; that of `elapsed`, interleaved; the first conversion; spans against the operating
 //! system's clock; instants out of order across threads.
 //!

@@ -155,7 +155,7 @@ fn machine() -> String {
 
 fn markdown(lines: &[Line], rounds: usize) -> String {
     let mut text = format!(
-        "# busypoll beside nexus-async-rt\n\nOn {}, one run of {rounds} rounds, interleaved; nanoseconds, median of the rounds and least of them; \
+        "# busypoll and nexus-async-rt\n\nOn {}, one run of {rounds} rounds, interleaved; nanoseconds, median of the rounds and least of them; \
          nexus-async-rt 0.7.0 with nexus-timer 1.4.2; made by `scripts/results/publish.py dispatch`.\n\n\
          | | busypoll | least | nexus-async-rt | least | ratio, median of rounds | |\n|---|---:|---:|---:|---:|---:|---|\n",
         machine()

@@ -161,7 +161,7 @@ pub fn run_on(
 
 /// An ordinary interval of `period`, on one worker with another of `other_period` and the given
 /// precision.
-pub fn run_beside(
+pub fn run_with_neighbour(
     other: Option<Precision>,
     period: Duration,
     other_period: Duration,

@@ -1,4 +1,4 @@
-//! Our intervals beside other crates', in one run, interleaved: `peers-osinterval` writes one JSON
+//! Compares our intervals with those of other crates in one run, interleaved: `peers-osinterval` writes one JSON
 //! object.
 //!
 //! `peers-osinterval NAME...` runs only these experiments; `peers-osinterval ticks WHICH N` only
@@ -169,28 +169,34 @@ fn precise() -> Value {
     result
 }
 
-/// What the precise mode does to another task of its worker: an interval of 510 us, so that it
-/// meets every phase, alone on its runtime, beside an ordinary interval of 500 us, and beside a
+/// Measures the effect of the precise mode on another task of its worker: an interval of 510 us, which
+/// meets every phase, alone on its runtime, next to an ordinary interval of 500 us, and next to a
 /// precise one.
 fn neighbour() -> Value {
     let n = rounds(40);
     let mut random = SmallRng::seed_from_u64(4);
-    let beside = [
+    let neighbours = [
         ("alone", None),
         ("beside os-interval", Some(Precision::Os)),
         ("beside os-interval-precise", Some(Precision::spin())),
     ];
-    let mut kept: Vec<Vec<Round>> = beside.iter().map(|_| Vec::new()).collect();
+    let mut kept: Vec<Vec<Round>> = neighbours.iter().map(|_| Vec::new()).collect();
     for _ in 0..n {
-        let mut order: Vec<usize> = (0..beside.len()).collect();
+        let mut order: Vec<usize> = (0..neighbours.len()).collect();
         order.shuffle(&mut random);
         let phase = US(1_000).mul_f64(random.random());
         for i in order {
-            kept[i].push(contender::run_beside(beside[i].1, US(510), US(500), 500, phase));
+            kept[i].push(contender::run_with_neighbour(
+                neighbours[i].1,
+                US(510),
+                US(500),
+                500,
+                phase,
+            ));
         }
     }
     let mut result = json!({ "rounds": n });
-    for ((name, _), rounds) in beside.iter().zip(&kept) {
+    for ((name, _), rounds) in neighbours.iter().zip(&kept) {
         let middle =
             |q: f64| quantile(&mut rounds.iter().map(|r| r.lateness(q)).collect::<Vec<_>>(), 0.5);
         result[name] =

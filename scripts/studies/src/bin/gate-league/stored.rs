@@ -1,7 +1,7 @@
 //! The gate by stored sessions, in which a subject is compared with its control.
 
-use files::gate::baseline_test;
 use files::gate::baseline::{CONTROL, Session as StoredSession, SessionDesign, SessionPair};
+use files::gate::baseline_test;
 use files::gate::round_record::RoundRecord;
 use files::gate::verdict::Mode;
 use files::histogram;
@@ -31,7 +31,8 @@ pub(crate) fn judge(new: &Session, change: Change, stored: &[&Session]) -> Decis
     };
     let stored: Vec<StoredSession> =
         stored.iter().map(|session| stored_session(session, None)).collect();
-    let metrics = baseline_test::judge(&stored_session(new, Some(change)), &stored, &design, &rules);
+    let metrics =
+        baseline_test::judge(&stored_session(new, Some(change)), &stored, &design, &rules);
     match Outcome::worst_of(metrics.iter().map(|metric| metric.verdict)) {
         Outcome::Regressed => Decision::Alarm,
         Outcome::Inconclusive => Decision::Open,
@@ -40,7 +41,8 @@ pub(crate) fn judge(new: &Session, change: Change, stored: &[&Session]) -> Decis
 }
 
 fn stored_session(session: &Session, change: Option<Change>) -> StoredSession {
-    let record = |ticks: &[(u64, i64)]| RoundRecord::from_ticks(ticks.iter().copied(), session.period_ns);
+    let record =
+        |ticks: &[(u64, i64)]| RoundRecord::from_ticks(ticks.iter().copied(), session.period_ns);
     let pair = |(subject, control): (&Ticks, &Ticks)| {
         let subject =
             change.map_or_else(|| record(subject), |change| record(&change.apply(subject)))?;
