@@ -13,7 +13,7 @@ use cli::position::format_position;
 use engine::machine::os;
 use tempfile::NamedTempFile;
 
-use crate::picture::canvas::Picture;
+use render::picture::canvas::Picture;
 
 /// The size of the largest file that is read, even if there is memory for more.
 ///

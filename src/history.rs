@@ -14,9 +14,9 @@ use files::fitness::Verdict;
 use serde::Serialize;
 
 use crate::previous_runs::{self, RESULTS_DIRECTORY, RunHeader, RunKind, SubjectHeader};
-use crate::render::formats::{Format, parser};
-use crate::render::label::is_control;
 use crate::terminal;
+use render::formats::{Format, parser};
+use render::report::label::is_control;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\

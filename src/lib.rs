@@ -38,13 +38,10 @@ mod meters; // the meters of running programs
 mod previous_runs; // finds previous runs and compares a new one with the last of its kind
 
 mod file_io; // bounded reading, atomic writing
-mod render; // pictures, tables and pages of a report; the registry of formats
 
 mod progress; // the progress bar
 
 mod terminal; // messages on stderr; sizes of terminals
-
-mod picture; // the canvas of all pictures
 
 use std::process::{ExitCode, Termination};
 

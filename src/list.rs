@@ -8,8 +8,8 @@ use cli::wrap::wrap;
 use engine::subject::{self, SubjectInfo};
 use serde::Serialize;
 
-use crate::render::formats::{Format, parser};
 use crate::terminal;
+use render::formats::{Format, parser};
 
 /// The minimum width of a description, even if the terminal is too narrow for it.
 const MIN_DESCRIPTION_COLUMNS: usize = 20;

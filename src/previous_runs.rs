@@ -10,7 +10,7 @@ use files::report::{self, Host, Plan, Report, Summary};
 use serde::Deserialize;
 
 use crate::file_io;
-use crate::render::label::is_control;
+use render::report::label::is_control;
 
 /// The directory in which runs are collected.
 pub const RESULTS_DIRECTORY: &str = "results";

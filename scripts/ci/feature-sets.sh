@@ -12,3 +12,4 @@ done
 for features in "" tokio osinterval busypoll metrics; do lint tickmeter "$features" --all-targets; done
 for features in "" series stats serde; do lint jitterstat "$features" --all-targets; done
 lint osjitter-files "" --all-targets
+lint osjitter-render "" --all-targets

@@ -12,8 +12,8 @@ use files::report::{Host, Warning};
 
 use crate::bench::file::{BenchFile, FORMATS};
 use crate::file_io::{self, OutputDirectory};
-use crate::render::formats::{Format, Rendering, parser};
 use crate::terminal;
+use render::formats::{Format, Rendering, parser};
 
 #[derive(Debug, Args)]
 pub struct OutputArgs {

@@ -6,8 +6,8 @@ use cli::wrap::wrap;
 use files::file::File;
 use files::report::Warning;
 
-use crate::picture::canvas::Picture;
-use crate::render::formats::{Format, Rendering, sanitize, unsupported_format};
+use render::formats::{Format, Rendering, sanitize, unsupported_format};
+use render::picture::canvas::Picture;
 
 /// Value of the key `schema` in the file of every bench.
 pub const SCHEMA: &str = "osjitter.bench/1";

@@ -16,7 +16,7 @@ use crate::bench::dispatch::file::DispatchReport;
 use crate::bench::file::BenchFile;
 pub use crate::bench::file::SCHEMA;
 use crate::bench::timeout::file::TimeoutReport;
-use crate::render::formats::{Format, Rendering};
+use render::formats::{Format, Rendering};
 
 #[derive(Debug, Subcommand)]
 pub enum BenchCommand {

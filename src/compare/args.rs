@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use crate::compare::formats::FORMATS;
-use crate::render::formats::{Format, parser};
+use render::formats::{Format, parser};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\

@@ -5,8 +5,8 @@ use files::compare::Comparison;
 use files::file::File as _;
 
 use crate::compare::{markdown, quantile_chart, table};
-use crate::render::formats::{Format, Offer, Rendering};
 use crate::terminal;
+use render::formats::{Format, Offer, Rendering};
 
 pub const FORMATS: [Offer<Comparison>; 4] = [
     (Format::Table, |comparison| {

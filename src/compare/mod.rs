@@ -16,8 +16,8 @@ use files::compare::{self, ChosenSubject, Comparison, Origin, SCHEMA};
 use files::environment::Difference;
 use files::report::{Report, Status, Subject};
 
-use crate::render::formats::make;
 use crate::{file_io, interop, terminal};
+use render::formats::make;
 
 use args::CompareArgs;
 use formats::FORMATS;

@@ -6,11 +6,11 @@ use files::compare::{Comparison, Quantiles, SubjectComparison};
 use files::environment::Difference;
 use plotters::prelude::*;
 
-use crate::picture::canvas::{
+use render::picture::canvas::{
     Area, DrawResult, FONT, LABEL_PX, Picture, TITLE_PX, colour, draw, line, with_legend,
 };
-use crate::picture::nines::{self, Nines};
-use crate::picture::palette::{Dash, Sign, Signs};
+use render::picture::nines::{self, Nines};
+use render::picture::palette::{Dash, Sign, Signs};
 
 /// Height of the lines above the chart.
 const HEADER_HEIGHT: i32 = 76;

@@ -9,7 +9,7 @@ use files::compare::{
 };
 use files::environment::Difference;
 
-use crate::render::fitness;
+use render::report::fitness;
 
 /// A word in the name of a row that tells how its estimate differs from the one over all rounds.
 #[derive(Clone, Copy)]

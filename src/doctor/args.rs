@@ -8,7 +8,7 @@ use cli::units;
 use engine::scenario::{Subjects, SubjectsParser};
 
 use crate::doctor::text::FORMATS;
-use crate::render::formats::{Format, parser};
+use render::formats::{Format, parser};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\

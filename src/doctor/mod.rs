@@ -21,8 +21,8 @@ use cli::exit::{self, ExitStatus, usage};
 use engine::machine::host;
 use files::file::File as _;
 
-use crate::render::formats::make;
 use crate::{file_io, interop};
+use render::formats::make;
 
 use args::DoctorArgs;
 use facts::{MachineFacts, ProcessFacts};

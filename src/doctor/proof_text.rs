@@ -7,7 +7,7 @@ use cli::wrap::wrap;
 use files::compare::{Change, ChangeFinding, Differences};
 
 use crate::doctor::file::{Figures, Outcome, Proof, Proved, Row};
-use crate::render::fitness;
+use render::report::fitness;
 
 const TITLES: [&str; 5] = ["setting", "p50", "p99", "CPU", "change, with interval"];
 

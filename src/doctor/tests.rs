@@ -271,10 +271,10 @@ fn worst_items_come_first() {
 
 #[test]
 fn markdown_contains_no_escape_sequences() {
-    let made = crate::render::formats::make(
+    let made = render::formats::make(
         "a checkup",
         &text::FORMATS,
-        crate::render::formats::Format::Markdown,
+        render::formats::Format::Markdown,
         &worst_checkup(),
     );
     let shown = String::from_utf8(made.unwrap().into_bytes()).unwrap();

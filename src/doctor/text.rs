@@ -6,8 +6,8 @@ use files::file::File as _;
 
 use crate::doctor::file::{Checkup, Item, OtherTool, Weight};
 use crate::doctor::proof_text;
-use crate::render::formats::{Format, Offer, Rendering};
 use crate::terminal;
+use render::formats::{Format, Offer, Rendering};
 
 /// The formats of a checkup and their formatters.
 pub const FORMATS: [Offer<Checkup>; 3] = [

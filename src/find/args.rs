@@ -10,7 +10,7 @@ use engine::machine::os::Sched;
 use engine::scenario::{Runtime, Subjects, SubjectsParser};
 use files::find::Goal;
 
-use crate::render::formats::{Format, parser};
+use render::formats::{Format, parser};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\

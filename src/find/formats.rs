@@ -5,8 +5,8 @@ use files::file::File as _;
 use files::find::Find;
 
 use crate::find::{picture, text};
-use crate::render::formats::{Format, Offer, Rendering};
 use crate::terminal;
+use render::formats::{Format, Offer, Rendering};
 
 pub const FORMATS: [Offer<Find>; 4] = [
     (Format::Table, |find| Ok(Rendering::Text(text::table(find, terminal::columns())))),

@@ -38,8 +38,8 @@ use files::report::{self, Host, Report, Status};
 use crate::file_io::OutputDirectory;
 use crate::find::args::FindArgs;
 use crate::progress::Progress;
-use crate::render::formats::{Format, make};
 use crate::{file_io, interrupt, terminal};
+use render::formats::{Format, make};
 
 /// The rounds of a measurement, twice as many as a confidence interval needs.
 const ROUNDS: u64 = 20;

@@ -7,11 +7,11 @@ use plotters::element::DashedPathElement;
 use plotters::prelude::*;
 
 use crate::find::text::names;
-use crate::picture::canvas::{
+use render::picture::canvas::{
     Area, DrawResult, FONT, LABEL_PX, Picture, SIZE, TITLE_PX, chart, colour, draw_sized, line,
     logarithmic, mark, marks, time_label, with_legend, within,
 };
-use crate::picture::palette::{Sign, Signs};
+use render::picture::palette::{Sign, Signs};
 
 const HEIGHT: u32 = 800;
 const HEAD: i32 = 60;

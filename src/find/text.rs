@@ -10,7 +10,7 @@ use cli::units;
 use cli::wrap::{wrap, wrap_paragraph};
 use files::find::{Check, Find, Finding, Goal, Look, StopReason, Ticker};
 
-use crate::render::fitness;
+use render::report::fitness;
 
 pub fn table(find: &Find, columns: usize) -> String {
     let paragraph = |text: &str| wrap_paragraph(text, columns);

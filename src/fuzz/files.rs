@@ -17,8 +17,8 @@ use crate::doctor::file::Checkup;
 use crate::fuzz::round_trip;
 use crate::fuzz::step_costs::StepCosts;
 use crate::gate::{calibrate, render_sections};
-use crate::render::formats::{Format, Offer, Rendering, make};
 use crate::{bench as benches, compare, doctor, file_io, find as found, gate};
+use render::formats::{Format, Offer, Rendering, make};
 
 /// Decodes the text of a file.
 pub fn text(bytes: &[u8]) -> exit::Result<String> {

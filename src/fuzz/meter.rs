@@ -8,10 +8,10 @@ use tickmeter::read::File;
 
 use crate::fuzz::round_trip;
 use crate::fuzz::step_costs::StepCosts;
-use crate::render::formats::{Format, Rendering};
 use crate::top::frame::{FrameSize, View};
 use crate::top::loop_stats::{Loops, Sort, Window};
 use crate::top::{frame, json};
+use render::formats::{Format, Rendering};
 
 thread_local! {
     /// The file from which meters are read; it holds one input after the other.

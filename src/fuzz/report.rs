@@ -12,9 +12,9 @@ use crate::fuzz::files::{check_file, text};
 use crate::fuzz::round_trip;
 use crate::fuzz::step_costs::StepCosts;
 use crate::interop;
-use crate::render::formats::{Format, Rendering, make};
-use crate::render::table::TableArgs;
 use crate::report::runs::{BinsArgs, FORMATS, RunOptions, Runs};
+use render::formats::{Format, Rendering, make};
+use render::report::table::TableArgs;
 
 /// Relative error of a value in a log with three digits.
 const THREE_DIGITS: f64 = 1e-3;

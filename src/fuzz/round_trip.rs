@@ -3,7 +3,7 @@
 use files::bins::{Interval, bins_csv, intervals_csv, join, read_bins, read_intervals};
 use files::report::Report;
 
-use crate::render::formats::{Format, Rendering};
+use render::formats::{Format, Rendering};
 
 /// Checks that a result is valid in its format.
 pub fn check(format: Format, rendering: &Rendering) {

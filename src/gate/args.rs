@@ -12,7 +12,7 @@ use engine::subject::SubjectInfo;
 use files::gate::limit::{PathError, Quantity, SummaryPath};
 
 use crate::gate::formats::FORMATS;
-use crate::render::formats::{Format, parser};
+use render::formats::{Format, parser};
 
 /// Maximum number of pairs of a test: about half an hour at the default period.
 pub const MAX_PAIRS: u64 = 6400;

@@ -4,8 +4,8 @@ use files::file::File as _;
 
 use crate::gate::sarif::sarif;
 use crate::gate::text::{RenderedVerdict, junit, markdown, table};
-use crate::render::formats::{Format, Offer, Rendering};
 use crate::terminal;
+use render::formats::{Format, Offer, Rendering};
 
 pub const FORMATS: [Offer<RenderedVerdict>; 5] = [
     (Format::Table, |rendered| Ok(Rendering::Text(table::render(rendered, terminal::columns())))),

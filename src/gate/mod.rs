@@ -30,8 +30,8 @@ use files::gate::verdict::Verdict;
 use jitterstat::gate::decision::Outcome;
 
 use crate::file_io::{self, OutputDirectory};
-use crate::render::formats::make;
 use crate::{interrupt, terminal};
+use render::formats::make;
 
 use args::{BaselineAction, GateAction, GateArgs, OnInconclusive};
 use question::{Gate, PlannedQuestion, Question};

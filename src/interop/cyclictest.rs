@@ -14,8 +14,8 @@ use crate::interop::imported::{
     check_count, clock, json, no_cost, no_rounds, rfc3339, rounded, subject, warning,
 };
 use crate::interop::rt_tests::{Frame, SysInfo, format_mail_date};
-use crate::render::entry::{Entry, entries};
-use crate::render::samples::Lateness;
+use render::report::entry::{Entry, entries};
+use render::report::samples::Lateness;
 
 const TOOL: &str = "cyclictest";
 /// Default of `-i`.

@@ -241,7 +241,7 @@ fn rows(path: &Path, read: Read) -> Result<Vec<Interval>> {
 
 #[cfg(feature = "parquet")]
 fn parquet(path: &Path) -> Result<String> {
-    crate::render::parquet::read_as_csv(path, file_io::MAX_FILE_BYTES)
+    render::report::parquet::read_as_csv(path, file_io::MAX_FILE_BYTES)
 }
 
 #[cfg(not(feature = "parquet"))]

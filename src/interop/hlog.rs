@@ -22,7 +22,7 @@ use hdrhistogram::serialization::interval_log::{
 use crate::interop::imported::{
     self, ImportedReport, UNKNOWN_TIME, clock, no_cost, subject, unknown_host, warning,
 };
-use crate::render::entry::entries;
+use render::report::entry::entries;
 
 const TOOL: &str = "hdr-log";
 /// Name of the subject of lines without a tag.

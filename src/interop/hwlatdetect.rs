@@ -10,7 +10,7 @@ use crate::interop::imported::{
     ImportedReport, UNKNOWN_TIME, clock, no_cost, no_rounds, subject, summary, unknown_host,
     warning,
 };
-use crate::render::quantity::GAPS;
+use render::report::quantity::GAPS;
 
 pub(super) const TOOL: &str = "hwlatdetect";
 /// Beginning of the output.

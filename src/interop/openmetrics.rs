@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 
 use files::report::{Percentile, Report};
 
-use crate::render::entry::{self, Entry};
-use crate::render::percentile;
+use render::report::entry::{self, Entry};
+use render::report::percentile;
 
 /// A counter: its name, its help, and the function that returns its value.
 type Counter = (&'static str, &'static str, fn(&Entry<'_>) -> u64);

@@ -12,7 +12,7 @@ use crate::interop::imported::{
     check_count, clock, json, no_cost, no_rounds, rounded, subject, warning,
 };
 use crate::interop::rt_tests::Frame;
-use crate::render::quantity::GAPS;
+use render::report::quantity::GAPS;
 
 const TOOL: &str = "oslat";
 const UNIT_NS: u64 = 1_000;

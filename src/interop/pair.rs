@@ -74,7 +74,7 @@ fn encode(intervals: &[Interval], ending: &str) -> Result<EncodedPair> {
 
 #[cfg(feature = "parquet")]
 fn parquet(intervals: &[Interval]) -> Result<EncodedPair> {
-    use crate::render::parquet;
+    use render::report::parquet;
     Ok(EncodedPair { bins: parquet::bins(intervals)?, intervals: parquet::intervals(intervals)? })
 }
 

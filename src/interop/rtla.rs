@@ -9,7 +9,7 @@ use crate::interop::imported::{
     ImportedReport, UNKNOWN_TIME, check_count, clock, no_cost, no_rounds, rounded, subject,
     unknown_host, warning,
 };
-use crate::render::quantity::GAPS;
+use render::report::quantity::GAPS;
 
 /// Beginning of the output.
 const BEGIN: &str = "# RTLA ";

@@ -14,7 +14,6 @@ use serde_json::Value;
 
 use crate::interop::imported::{ImportedReport, clock, subject, unknown_host};
 use crate::interop::{self, parse};
-use crate::render;
 
 const FIXTURES: [&str; 6] = [
     include_str!("../../tests/fixtures/cyclictest.json"),
@@ -88,12 +87,16 @@ fn small_report() -> Report {
 fn export_all(report: &Report) {
     let both = [report.clone(), report.clone()];
     for reports in [&both[..1], &both[..]] {
-        let _ =
-            render::table::render_reports(reports, &render::table::TableArgs::default(), 80, true);
-        let _ = render::markdown::text(reports);
-        let _ = render::html::page(reports);
-        let _ = render::csv::summary(reports);
-        let _ = render::csv::samples(reports);
+        let _ = render::report::table::render_reports(
+            reports,
+            &render::report::table::TableArgs::default(),
+            80,
+            true,
+        );
+        let _ = render::report::markdown::text(reports);
+        let _ = render::report::html::page(reports);
+        let _ = render::report::csv::summary(reports);
+        let _ = render::report::csv::samples(reports);
         let _ = interop::trackers::bmf(reports);
         let _ = interop::trackers::gab(reports);
         let _ = interop::openmetrics::text(reports);
@@ -103,7 +106,7 @@ fn export_all(report: &Report) {
     for subject in &report.subjects {
         let _ = interop::hgrm::write(subject);
     }
-    let _ = render::svg::pictures(report);
+    let _ = render::report::svg::pictures(report);
     let _ = files::merge::merge(&both, true);
     let _ = files::merge::ranking(&both);
 }

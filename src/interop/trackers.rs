@@ -4,8 +4,8 @@
 use files::report::{Percentile, Report};
 use serde_json::{Map, Value, json};
 
-use crate::render::entry::entries;
-use crate::render::percentile;
+use render::report::entry::entries;
+use render::report::percentile;
 
 /// Renders `{benchmark: {measure: {value, lower_value, upper_value}}}`. The limits are the 95 %
 /// confidence interval, if there is one.

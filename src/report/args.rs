@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 
-use crate::render::formats::{Format, parser};
 use crate::report::runs::{self, RunOptions};
+use render::formats::{Format, parser};
 
 /// Returns all formats that some kind of file offers: those of a run, and those of a gate.
 fn formats() -> impl IntoIterator<Item = Format> {

@@ -19,10 +19,10 @@ use crate::doctor::file::Checkup;
 use crate::gate::calibrate;
 use crate::interop::fleet::{self, Fleet};
 use crate::interop::pair;
-use crate::render::formats::{Format, Rendering, make};
 use crate::report::args::ReportArgs;
 use crate::report::runs::Runs;
 use crate::{bench, compare, doctor, file_io, find, gate, interop};
+use render::formats::{Format, Rendering, make};
 
 /// Number of bytes in which a file of osjitter names its schema, unless its keys have been sorted.
 const SCHEMA_SEARCH_BYTES: usize = 4_096;

@@ -7,10 +7,10 @@ use files::file::File as _;
 use files::report::Report;
 
 use crate::interop::{cyclictest, hgrm, hlog, openmetrics, trackers};
-use crate::render::formats::{Format, Offer, Rendering, single};
-use crate::render::table::TableArgs;
-use crate::render::{bars, csv, entry, html, markdown, svg, table};
 use crate::terminal;
+use render::formats::{Format, Offer, Rendering, single};
+use render::report::table::TableArgs;
+use render::report::{bars, csv, entry, html, markdown, svg, table};
 
 /// Options that apply to some of the formats.
 #[derive(Clone, Debug, Args)]
@@ -160,7 +160,7 @@ impl Runs {
 
     #[cfg(feature = "parquet")]
     fn parquet(&self) -> Result<Vec<u8>> {
-        use crate::render::parquet;
+        use render::report::parquet;
         if self.options.samples {
             parquet::samples(&self.reports)
         } else {

@@ -13,10 +13,10 @@ use engine::program::Program;
 use engine::scenario::{Length, ProfileOptions, Runtime, ScenarioArgs, Subjects, SubjectsParser};
 use engine::subject;
 
-use crate::render::formats::{Format, parser};
-use crate::render::table::TableArgs;
 use crate::run::late_ticks::LateArgs;
 use crate::run::plan_file::PlanArgs;
+use render::formats::{Format, parser};
+use render::report::table::TableArgs;
 
 /// The subjects that are measured with a program unless others are named: the tickers of osinterval
 /// and tokio, and two controls.

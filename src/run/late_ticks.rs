@@ -20,9 +20,9 @@ use engine::scenario::Scenario;
 use engine::subject::RuntimeKind;
 use files::report::{Report, Warning};
 
-use crate::render::table::BREAK;
 use crate::run::flight::{Flight, FlightRecorder};
 use crate::terminal;
+use render::report::table::BREAK;
 
 #[derive(Debug, Args)]
 pub struct LateArgs {

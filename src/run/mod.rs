@@ -31,13 +31,13 @@ use files::fitness::Verdict;
 use files::report::{Report, Status};
 
 use crate::file_io::OutputDirectory;
-use crate::render::formats::Format;
 use crate::run::args::RunArgs;
 use crate::run::late_ticks::{LateOutcome, LateTicks};
 use crate::run::live_terminal::LiveView;
 use crate::run::plan_file::PlanArgs;
 use crate::run::round_stream::RoundStream;
-use crate::{file_io, interrupt, previous_runs, render, terminal};
+use crate::{file_io, interrupt, previous_runs, terminal};
+use render::formats::Format;
 
 const REPORT: &str = "report.json";
 const PAGE: &str = "report.html";
@@ -230,8 +230,9 @@ impl Outcome<'_> {
             // A flight record in the directory belongs to an earlier run.
             let _ = std::fs::remove_file(self.out.path(FLIGHT));
         }
-        let page = render::html::page(std::slice::from_ref(&self.report));
-        let pictures = if self.args.svg { render::svg::pictures(&self.report) } else { Vec::new() };
+        let page = render::report::html::page(std::slice::from_ref(&self.report));
+        let pictures =
+            if self.args.svg { render::report::svg::pictures(&self.report) } else { Vec::new() };
         let mut files: Vec<(&str, &str)> =
             pictures.iter().map(|p| (p.name.as_str(), p.svg.as_str())).collect();
         files.extend(self.flight.as_deref().map(|flight| (FLIGHT, flight)));
@@ -252,13 +253,16 @@ impl Outcome<'_> {
     fn table(&self) -> String {
         let (report, has_prose, columns) = (&self.report, !self.args.quiet, terminal::columns());
         let reports = std::slice::from_ref(report);
-        let table = render::table::render_reports(reports, &self.args.table, columns, has_prose);
+        let table =
+            render::report::table::render_reports(reports, &self.args.table, columns, has_prose);
         let comparison = has_prose
             .then(|| previous_runs::compare_with_previous(report, &self.out.path(REPORT)))
             .flatten()
             .map_or(String::new(), |sentence| wrap_paragraph(&sentence, columns));
-        let histograms =
-            self.args.histogram.then(|| format!("\n{}", render::bars::text(report, columns)));
+        let histograms = self
+            .args
+            .histogram
+            .then(|| format!("\n{}", render::report::bars::text(report, columns)));
         table + &to_printable(&comparison) + &histograms.unwrap_or_default()
     }
 

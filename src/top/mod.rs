@@ -10,8 +10,8 @@ use cli::exit::{self, Error, ExitStatus, usage};
 
 use crate::interrupt::stop_on_interrupt;
 use crate::meters::MeterReader;
-use crate::render::formats::{Format, parser};
 use crate::terminal::{columns, note};
+use render::formats::{Format, parser};
 
 pub mod frame;
 pub mod json;

@@ -6,8 +6,8 @@ use std::time::Duration;
 use clap::{Args, ValueHint};
 use cli::units;
 
-use crate::render::formats::{Format, parser};
-use crate::render::table::TableArgs;
+use render::formats::{Format, parser};
+use render::report::table::TableArgs;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\

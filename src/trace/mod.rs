@@ -22,11 +22,11 @@ use files::file::File as _;
 use files::report::{Clock, Host, Plan, Report, SCHEMA, Scenario, Subject, Trace, Warning};
 
 use crate::file_io::OutputDirectory;
-use crate::render::formats::Format;
 use crate::trace::args::TraceArgs;
 use crate::trace::session::{Target, TraceRecording, WindowEnd};
 use crate::trace::subjects::{Group, Groups, round_ns, subject};
-use crate::{interrupt, render, terminal};
+use crate::{interrupt, terminal};
+use render::formats::Format;
 
 /// Traces a program or process and reports how late its timers were.
 pub fn run(args: &TraceArgs) -> exit::Result<ExitStatus> {
@@ -93,7 +93,7 @@ fn save_and_print(
     report: &Report,
 ) -> exit::Result<()> {
     let json = report.to_json();
-    let page = render::html::page(std::slice::from_ref(report));
+    let page = render::report::html::page(std::slice::from_ref(report));
     let timers = output::timers_csv(groups);
     let saved =
         out.write_all(&[("timers.csv", &timers), ("report.html", &page), ("report.json", &json)]);
@@ -114,7 +114,7 @@ fn format_table(args: &TraceArgs, groups: &[Group<'_>], report: &Report) -> Stri
     let columns = terminal::columns();
     let with_notes = !args.quiet;
     let reports = std::slice::from_ref(report);
-    let mut text = render::table::render_reports(reports, &args.table, columns, with_notes);
+    let mut text = render::report::table::render_reports(reports, &args.table, columns, with_notes);
     text += &output::stages_table(groups, columns);
     if with_notes {
         let overhead = report.trace.as_ref().map_or_else(String::new, output::format_overhead);

@@ -13,9 +13,9 @@ use files::bins::cell;
 use files::report::Trace;
 use jitterstat::stats::quantile::nearest_rank;
 
-use crate::render::origin::group_digits;
 use crate::trace::subjects::{Group, detect_period_ns};
 use crate::trace::tracker::Wait;
+use render::report::origin::group_digits;
 
 /// A stage of a wait, from one recorded time to the next.
 struct Stage {

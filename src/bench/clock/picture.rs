@@ -3,10 +3,10 @@
 use plotters::prelude::*;
 
 use crate::bench::clock::file::ClockReport;
-use crate::picture::canvas::{
+use render::picture::canvas::{
     Area, DrawResult, FONT, LABEL_PX, Picture, TITLE_PX, colour, draw, mark, round, with_legend,
 };
-use crate::picture::palette::{Sign, nth};
+use render::picture::palette::{Sign, nth};
 
 /// Draws the picture of a report.
 pub fn draw_picture(bench: &ClockReport) -> Picture {

@@ -7,8 +7,8 @@ use cli::time::format_fractional_time;
 use crate::bench::clock::file::ClockReport;
 use crate::bench::clock::picture;
 use crate::bench::file::BenchFile;
-use crate::picture::canvas::Picture;
-use crate::render::fitness;
+use render::picture::canvas::Picture;
+use render::report::fitness;
 
 const COSTS: &str = "time per reading, median, by number of threads that read concurrently";
 const ELAPSED: &str = "time per elapsed(), median, by age of the instant (now: a reading alone; now-elapsed: a reading and elapsed())";

@@ -7,10 +7,10 @@ use plotters::prelude::*;
 use crate::bench::dispatch::file::{
     DispatchReport as Report, MeasuredOperation as Operation, MeasuredRuntime as Measured,
 };
-use crate::picture::canvas::{
+use render::picture::canvas::{
     Area, DrawResult, FONT, LABEL_PX, Picture, TITLE_PX, colour, decades, draw, mark, time_label,
 };
-use crate::picture::palette::nth;
+use render::picture::palette::nth;
 
 /// Width of the names in pixels.
 const NAMES_WIDTH: u32 = 150;

@@ -8,7 +8,7 @@ use files::cost::{Costs, Overhead, Verdict};
 use crate::bench::dispatch::file::{DispatchReport, MeasuredOperation, MeasuredRuntime};
 use crate::bench::dispatch::picture;
 use crate::bench::file::{BenchFile, markdown_footer, table_footer};
-use crate::picture::canvas::Picture;
+use render::picture::canvas::Picture;
 
 impl BenchFile for DispatchReport {
     const HAS_MARKDOWN_FILE: bool = true;

@@ -5,10 +5,10 @@ use files::cost::{Overhead, Verdict};
 use plotters::prelude::*;
 
 use crate::bench::timeout::file::{MeasuredWorkload as Workload, TimeoutReport as Report};
-use crate::picture::canvas::{
+use render::picture::canvas::{
     Area, DrawResult, FONT, LABEL_PX, Picture, TITLE_PX, colour, draw, file_name, round,
 };
-use crate::picture::palette::nth;
+use render::picture::palette::nth;
 
 /// One lane of the picture.
 struct Lane<'a> {

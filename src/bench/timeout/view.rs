@@ -13,7 +13,7 @@ use crate::bench::file::{BenchFile, markdown_footer, table_footer};
 use crate::bench::timeout::file::{MeasuredVariant, MeasuredWorkload, TimeoutReport};
 use crate::bench::timeout::picture;
 use crate::bench::timeout::reference::format_comparison;
-use crate::picture::canvas::Picture;
+use render::picture::canvas::Picture;
 
 /// Maximum width of a line.
 const WIDTH: usize = 80;

@@ -11,7 +11,7 @@ use engine::subject::SubjectInfo;
 
 use crate::gate::args::{RoundArgs, WholeRunArgs};
 use crate::gate::calibrate::text::FORMATS;
-use crate::render::formats::{Format, parser};
+use render::formats::{Format, parser};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\

@@ -28,8 +28,8 @@ use crate::gate::design::{ENDLESS, PairSource, PairTest, build_scenario};
 use crate::gate::pairs::{
     CollectedPairs, CollectionFailure, PairCollection, now, same_stall_share,
 };
-use crate::render::formats::{Offer, make};
 use crate::{file_io, interrupt, terminal};
+use render::formats::{Offer, make};
 
 use args::CalibrateArgs;
 

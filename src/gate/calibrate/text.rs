@@ -12,9 +12,9 @@ use files::gate::calibration::{CalibratedMetric, Calibration, InconclusiveChance
 use files::report::Warning;
 
 use crate::gate::text::format_change;
-use crate::render::fitness;
-use crate::render::formats::{Format, Offer, Rendering};
 use crate::terminal;
+use render::formats::{Format, Offer, Rendering};
+use render::report::fitness;
 
 /// The formats of a calibration.
 pub const FORMATS: [Offer<Calibration>; 2] = [

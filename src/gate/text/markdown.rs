@@ -6,7 +6,7 @@ use cli::markdown::format_block;
 use files::gate::verdict::Verdict;
 
 use crate::gate::text::{RenderedVerdict, Section, format_outcome, verdict_sentence};
-use crate::render::fitness;
+use render::report::fitness;
 
 pub fn render(rendered: &RenderedVerdict) -> String {
     let RenderedVerdict { verdict, sections } = rendered;

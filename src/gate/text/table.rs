@@ -4,7 +4,7 @@ use cli::align::fit;
 use cli::wrap::wrap_paragraph;
 
 use crate::gate::text::{RenderedVerdict, Row, Section, format_outcome, verdict_sentence};
-use crate::render::fitness;
+use render::report::fitness;
 
 /// Renders a verdict in at most `columns` columns.
 pub fn render(rendered: &RenderedVerdict, columns: usize) -> String {

@@ -12,12 +12,12 @@ use cli::time::{format_share, format_time};
 use files::report::{Change, Percentile, Report, Subject, Summary, Warning};
 
 use crate::picture::palette::Sign;
-use crate::render::cost::{core_percent, per_tick_ci95};
-use crate::render::html::escape::escape;
-use crate::render::label::{Labels, labels, signs, unmeasured_reason};
-use crate::render::origin::{self, origin};
-use crate::render::quantity::is_gaps;
-use crate::render::{fitness, overflow, summary, tradeoff};
+use crate::report::cost::{core_percent, per_tick_ci95};
+use crate::report::html::escape::escape;
+use crate::report::label::{Labels, labels, signs, unmeasured_reason};
+use crate::report::origin::{self, origin};
+use crate::report::quantity::is_gaps;
+use crate::report::{fitness, overflow, summary, tradeoff};
 
 const STYLE: &str = include_str!("page.css");
 /// The script of the page, wrapped in a function so that the files share a scope and define no

@@ -2,9 +2,9 @@
 
 use files::report::{self, Report, Subject, Summary};
 
-use crate::render::cost::per_tick_ci95;
-use crate::render::label::{is_control, labels};
-use crate::render::percentile;
+use crate::report::cost::per_tick_ci95;
+use crate::report::label::{is_control, labels};
+use crate::report::percentile;
 
 /// The lateness and the cost of a subject.
 #[derive(Clone, Debug, PartialEq)]
@@ -139,7 +139,8 @@ mod tests {
     #[test]
     fn front_needs_competitors_that_keep_up() {
         let mut whole =
-            Report::from_json(include_str!("../../tests/fixtures/report.json")).expect("a report");
+            Report::from_json(include_str!("../../../../../tests/fixtures/report.json"))
+                .expect("a report");
         whole.subjects.iter_mut().filter_map(|s| s.summary.as_mut()).for_each(|s| s.missed = 0);
         assert!(points(&whole).iter().any(|p| p.front), "there is a choice");
         let mut alone = whole.clone();
@@ -161,7 +162,8 @@ mod tests {
     #[test]
     fn ranking_uses_trusted_percentiles() {
         let mut report =
-            Report::from_json(include_str!("../../tests/fixtures/report.json")).expect("a report");
+            Report::from_json(include_str!("../../../../../tests/fixtures/report.json"))
+                .expect("a report");
         let undisturbed = percentile(&report);
         for (distrusted, ranked) in
             [("p99_9", undisturbed), ("p99", "p90"), ("p90", "p50"), ("p50", "p50")]

@@ -17,8 +17,8 @@ use parquet::record::Field;
 use parquet::schema::parser::parse_message_type;
 use parquet::schema::types::ColumnPath;
 
-use crate::render::columns::{self, Column, Getter};
-use crate::render::entry::entries;
+use crate::report::columns::{self, Column, Getter};
+use crate::report::entry::entries;
 
 /// Encodes one row for each measured subject. Unknown values are null.
 pub fn summary(reports: &[Report]) -> Result<Vec<u8>> {
@@ -204,7 +204,8 @@ mod tests {
     use super::*;
 
     fn report() -> Report {
-        Report::from_json(include_str!("../../tests/fixtures/report.json")).expect("a report")
+        Report::from_json(include_str!("../../../../../tests/fixtures/report.json"))
+            .expect("a report")
     }
 
     fn reader(bytes: &[u8]) -> SerializedFileReader<std::fs::File> {
@@ -235,7 +236,7 @@ mod tests {
         let file = reader(&summary(std::slice::from_ref(&report)).unwrap());
         let columns = file.metadata().file_metadata().schema_descr().columns().to_vec();
         let names: Vec<&str> = columns.iter().map(|c| c.name()).collect();
-        let csv = crate::render::csv::summary(std::slice::from_ref(&report));
+        let csv = crate::report::csv::summary(std::slice::from_ref(&report));
         assert_eq!(names.join(","), csv.lines().next().unwrap());
         let p50 = names.iter().position(|n| *n == "p50_ns").unwrap();
         for (row, subject) in file.get_row_iter(None).unwrap().zip(&report.subjects) {

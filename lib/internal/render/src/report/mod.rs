@@ -7,7 +7,6 @@ pub mod cost;
 pub mod csv;
 pub mod entry;
 pub mod fitness;
-pub mod formats;
 pub mod html;
 pub mod label;
 pub mod markdown;

@@ -9,10 +9,10 @@ use cli::time::{format_interval, format_number, format_share, format_time};
 use cli::wrap::{wrap, wrap_paragraph};
 use files::report::{PERCENTILES, Percentile, Report, Status, Subject, Summary};
 
-use crate::render::cost::core_percent;
-use crate::render::label::labels;
-use crate::render::origin::{self, group_digits, origin};
-use crate::render::{fitness, percentile, quantity, summary, tradeoff, why};
+use crate::report::cost::core_percent;
+use crate::report::label::labels;
+use crate::report::origin::{self, group_digits, origin};
+use crate::report::{fitness, percentile, quantity, summary, tradeoff, why};
 
 /// Code of the warning that a run ended at a late tick.
 pub const BREAK: &str = "break";

@@ -9,8 +9,8 @@ use files::report::why::{Behind, Chain, Class, LateTick, Link, Shares, Tier, Why
 use files::report::{Report, Subject};
 use files::why::pool::{MIN_EPISODES, MIN_TICKS};
 
-use crate::render::label::labels;
-use crate::render::origin::group_digits;
+use crate::report::label::labels;
+use crate::report::origin::group_digits;
 
 /// Minimum share of the lateness, and minimum total time, of a cause that is listed.
 const MIN_SHARE: f64 = 0.01;
@@ -397,7 +397,8 @@ mod tests {
 
     fn report_with(why: Why) -> Report {
         let mut report =
-            Report::from_json(include_str!("../../tests/fixtures/report.json")).expect("a report");
+            Report::from_json(include_str!("../../../../../tests/fixtures/report.json"))
+                .expect("a report");
         report.subjects[0].why = Some(why);
         report
     }
@@ -549,7 +550,11 @@ mod tests {
         );
         assert!(shown.lines().count() < 5, "{shown}");
         assert_eq!(
-            text(&Report::from_json(include_str!("../../tests/fixtures/report.json")).unwrap(), 80),
+            text(
+                &Report::from_json(include_str!("../../../../../tests/fixtures/report.json"))
+                    .unwrap(),
+                80
+            ),
             ""
         );
     }

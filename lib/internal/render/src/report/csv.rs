@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 
 use files::report::Report;
 
-use crate::render::columns::{self, Column, Getter};
-use crate::render::entry::entries;
+use crate::report::columns::{self, Column, Getter};
+use crate::report::entry::entries;
 
 /// Renders one line for each measured subject.
 pub fn summary(reports: &[Report]) -> String {

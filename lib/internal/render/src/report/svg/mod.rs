@@ -13,9 +13,9 @@ use crate::picture::canvas::{
     Area, DrawResult, FONT, Picture, SIZE, TITLE_PX, draw_sized, file_name,
 };
 use crate::picture::palette::Sign;
-use crate::render::label::{labels, signs};
-use crate::render::origin::{self, Footer};
-use crate::render::tradeoff::{percentile, points};
+use crate::report::label::{labels, signs};
+use crate::report::origin::{self, Footer};
+use crate::report::tradeoff::{percentile, points};
 
 /// A measured subject with its sign and name.
 struct Drawable<'a> {

@@ -7,9 +7,9 @@ use cli::markdown::escape_cell;
 use cli::time::{format_interval, format_share, format_time};
 use files::report::{Distribution, Report};
 
-use crate::render::label::{labels, unmeasured_reason};
-use crate::render::origin::{self, origin};
-use crate::render::{fitness, summary, why};
+use crate::report::label::{labels, unmeasured_reason};
+use crate::report::origin::{self, origin};
+use crate::report::{fitness, summary, why};
 
 /// Renders one section per report.
 pub fn text(reports: &[Report]) -> String {

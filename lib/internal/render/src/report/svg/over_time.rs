@@ -8,8 +8,8 @@ use crate::picture::canvas::{
     time_label,
 };
 use crate::picture::envelope::envelope;
-use crate::render::origin::Footer;
-use crate::render::svg::{Captions, Drawable, page};
+use crate::report::origin::Footer;
+use crate::report::svg::{Captions, Drawable, page};
 
 const HEIGHT: u32 = 440;
 const NOTE: &str = "Band: from the least to the largest of all ticks in a column. Points: every tick above p99. Between its \

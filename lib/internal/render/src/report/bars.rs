@@ -5,10 +5,10 @@ use cli::time::format_time;
 use cli::wrap::wrap;
 use files::report::{Report, Subject};
 
-use crate::render::classes::{self, Class};
-use crate::render::label::labels;
-use crate::render::samples::Lateness;
-use crate::render::{overflow, percentile, quantity};
+use crate::report::classes::{self, Class};
+use crate::report::label::labels;
+use crate::report::samples::Lateness;
+use crate::report::{overflow, percentile, quantity};
 
 const CELL: &str = "\u{2588}";
 /// Minimum number of cells of a bar. A terminal too narrow for them gets longer lines.

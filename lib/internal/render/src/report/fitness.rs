@@ -98,7 +98,8 @@ mod tests {
     /// Describes the report fixture on a machine with these facts.
     fn describe_machine(facts: Facts, distrust_from: Option<&str>) -> String {
         let mut report =
-            Report::from_json(include_str!("../../tests/fixtures/report.json")).expect("a report");
+            Report::from_json(include_str!("../../../../../tests/fixtures/report.json"))
+                .expect("a report");
         report.subjects[0].name = "spin".to_owned();
         report.fitness = Some(Fitness::from_facts(facts, distrust_from, Some(2)));
         let (word, why) = describe_report(&report).expect("a judged report");
@@ -134,7 +135,8 @@ mod tests {
     #[test]
     fn quiet_needs_a_spinning_control() {
         let mut report =
-            Report::from_json(include_str!("../../tests/fixtures/report.json")).expect("a report");
+            Report::from_json(include_str!("../../../../../tests/fixtures/report.json"))
+                .expect("a report");
         let waited_little = Facts { waited: Some(0.001), ..Facts::default() };
         report.fitness = Some(Fitness::from_facts(waited_little, None, Some(2)));
         assert_eq!(
@@ -146,8 +148,8 @@ mod tests {
 
     #[test]
     fn unjudged_report_has_no_description() {
-        let report =
-            Report::from_json(include_str!("../../tests/fixtures/report.json")).expect("a report");
+        let report = Report::from_json(include_str!("../../../../../tests/fixtures/report.json"))
+            .expect("a report");
         assert_eq!(describe_report(&report), None);
     }
 }

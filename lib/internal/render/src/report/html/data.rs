@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 
 use crate::picture::nines;
 use crate::picture::palette::{Dash, Sign};
-use crate::render::cost::{core_percent, per_tick_ci95};
-use crate::render::label::is_control;
-use crate::render::samples::Lateness;
-use crate::render::{percentile, quantity, tradeoff};
+use crate::report::cost::{core_percent, per_tick_ci95};
+use crate::report::label::is_control;
+use crate::report::samples::Lateness;
+use crate::report::{percentile, quantity, tradeoff};
 
 /// Significant bits of a value in a code. The error is at most 0.4 %, less than a pixel of any
 /// picture.

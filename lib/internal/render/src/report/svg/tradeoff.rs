@@ -14,9 +14,9 @@ use crate::picture::canvas::{
 };
 use crate::picture::label_layout::{self, Marker, Rect};
 use crate::picture::palette::Sign;
-use crate::render::origin::Footer;
-use crate::render::svg::{Captions, MAX_SERIES, grid, group_by_period, page};
-use crate::render::tradeoff::Point;
+use crate::report::origin::Footer;
+use crate::report::svg::{Captions, MAX_SERIES, grid, group_by_period, page};
+use crate::report::tradeoff::Point;
 
 /// Width of a character of a name in common fonts.
 const CHARACTER_PX: usize = 8;

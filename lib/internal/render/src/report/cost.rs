@@ -37,8 +37,8 @@ mod tests {
     use super::*;
 
     fn subject() -> Subject {
-        let report =
-            Report::from_json(include_str!("../../tests/fixtures/report.json")).expect("a report");
+        let report = Report::from_json(include_str!("../../../../../tests/fixtures/report.json"))
+            .expect("a report");
         report.subjects.into_iter().next().expect("a subject")
     }
 

@@ -128,8 +128,8 @@ mod tests {
 
     #[test]
     fn footer_names_machine_and_command() {
-        let report =
-            Report::from_json(include_str!("../../tests/fixtures/report.json")).expect("a report");
+        let report = Report::from_json(include_str!("../../../../../tests/fixtures/report.json"))
+            .expect("a report");
         let Footer { origin, content } = footer(&report);
         assert!(origin.starts_with(&report.started_utc), "{origin}");
         assert!(

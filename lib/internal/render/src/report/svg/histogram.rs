@@ -8,10 +8,10 @@ use crate::picture::canvas::{
     DrawResult, FONT, LABEL_PX, Picture, colour, decades, draw_hatched, logarithmic, time_label,
     within,
 };
-use crate::render::origin::Footer;
-use crate::render::overflow;
-use crate::render::samples::Lateness;
-use crate::render::svg::{Captions, Drawable, page};
+use crate::report::origin::Footer;
+use crate::report::overflow;
+use crate::report::samples::Lateness;
+use crate::report::svg::{Captions, Drawable, page};
 
 const HEIGHT: u32 = 440;
 /// Classes per decade of lateness.

@@ -12,9 +12,9 @@ use crate::picture::canvas::{
 };
 use crate::picture::nines::{self, Nines};
 use crate::picture::palette::{Dash, Sign};
-use crate::render::origin::Footer;
-use crate::render::samples::Lateness;
-use crate::render::svg::{Captions, Drawable, MAX_SERIES, grid, group_by_period, page};
+use crate::report::origin::Footer;
+use crate::report::samples::Lateness;
+use crate::report::svg::{Captions, Drawable, MAX_SERIES, grid, group_by_period, page};
 
 const HEIGHT: u32 = 440;
 /// Height of the chart of a period, if there are several periods.

@@ -2,8 +2,8 @@
 
 use files::report::Round;
 
-use crate::render::entry::Entry;
-use crate::render::percentile;
+use crate::report::entry::Entry;
+use crate::report::percentile;
 
 /// A column: its name and the function that reads its cell from a row.
 pub type Column<R> = (&'static str, Getter<R>);

@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use cli::time::{format_share, format_time};
 use files::report::{Report, Subject, Summary};
 
-use crate::render::cost::core_percent;
-use crate::render::label::{is_control, labels, unmeasured_reason};
-use crate::render::quantity::is_gaps;
-use crate::render::{origin, percentile, tradeoff};
+use crate::report::cost::core_percent;
+use crate::report::label::{is_control, labels, unmeasured_reason};
+use crate::report::quantity::is_gaps;
+use crate::report::{origin, percentile, tradeoff};
 
 /// A measured subject with the values that the sentences need.
 struct SubjectLine<'a> {
@@ -327,7 +327,8 @@ mod tests {
 
     /// Reads the report fixture.
     fn report() -> Report {
-        Report::from_json(include_str!("../../tests/fixtures/report.json")).expect("a report")
+        Report::from_json(include_str!("../../../../../tests/fixtures/report.json"))
+            .expect("a report")
     }
 
     #[test]

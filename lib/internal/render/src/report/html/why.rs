@@ -5,8 +5,8 @@ use cli::time::format_time;
 use files::report::Report;
 use files::report::why::{Class, Why, WhyRound};
 
-use crate::render::html::escape::escape;
-use crate::render::why::{Cause, Diagnosis, diagnoses, format_class_share};
+use crate::report::html::escape::escape;
+use crate::report::why::{Cause, Diagnosis, diagnoses, format_class_share};
 
 /// Size of the stacked bars, in units of the drawing.
 const WIDTH: f64 = 900.0;
@@ -123,7 +123,7 @@ fn colour(class: Class) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::render::why::class_name;
+    use crate::report::why::class_name;
 
     #[test]
     fn causes_have_distinct_colours_and_names() {
