@@ -5,12 +5,13 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use clap::{Args, ValueHint};
-use cli::align::fit;
 use cli::exit::{self, Error, ExitStatus, usage};
 use cli::printable::to_printable;
 use cli::time::format_time;
 use cli::units::{format_exact_duration, parse_index};
 use files::fitness::Verdict;
+use render::document::Table;
+use render::document::terminal::render_table;
 use serde::Serialize;
 
 use crate::previous_runs::{self, RESULTS_DIRECTORY, RunHeader, RunKind, SubjectHeader};
@@ -169,8 +170,9 @@ fn number_kind(kinds: &mut Vec<RunKind>, kind: RunKind) -> usize {
 
 fn table(runs: &[ListedRun]) -> String {
     let now = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
-    let heading = HEADING.map(str::to_owned).to_vec();
-    let rows = runs.iter().map(|run| run.row(&now));
-    let cells: Vec<_> = std::iter::once(heading).chain(rows).collect();
-    fit(&cells, terminal::columns())
+    let mut table = Table::new(HEADING, 1);
+    for run in runs {
+        table.row(run.row(&now));
+    }
+    render_table(&table, terminal::columns())
 }

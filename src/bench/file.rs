@@ -1,29 +1,28 @@
 //! The file formats of all benches.
 
 use cli::exit;
-use cli::markdown::escape_cell;
-use cli::wrap::wrap;
 use files::file::File;
 use files::report::Warning;
-
+use render::document::{self, Document};
 use render::formats::{Format, Rendering, sanitize, unsupported_format};
 use render::picture::canvas::Picture;
+
+use crate::terminal;
 
 /// Value of the key `schema` in the file of every bench.
 pub const SCHEMA: &str = "osjitter.bench/1";
 
 /// The formats of the file of every bench.
-pub const FORMATS: [Format; 4] = [Format::Table, Format::Json, Format::Markdown, Format::Svg];
+pub const FORMATS: [Format; 5] =
+    [Format::Table, Format::Json, Format::Markdown, Format::Html, Format::Svg];
 
 /// The file of a bench, in all its formats.
 pub trait BenchFile: File {
     /// Whether the Markdown is also written next to the JSON file.
     const HAS_MARKDOWN_FILE: bool = false;
 
-    /// Formats the report for a terminal. `reference` adds published figures, if there are any.
-    fn table(&self, reference: bool) -> String;
-    /// Formats the report as Markdown, for pull requests and job summaries.
-    fn markdown(&self) -> String;
+    /// Describes the report. `reference` adds published figures, if there are any.
+    fn document(&self, reference: bool) -> Document;
     /// Draws the report.
     fn pictures(&self) -> Vec<Picture>;
 
@@ -32,11 +31,17 @@ pub trait BenchFile: File {
         false
     }
 
+    fn markdown(&self) -> String {
+        document::markdown::render(&self.document(false))
+    }
+
     fn render(&self, format: Format, reference: bool) -> exit::Result<Rendering> {
+        let document = || self.document(reference);
         let made = match format {
-            Format::Table => Rendering::Text(self.table(reference)),
+            Format::Table => Rendering::terminal(&document(), terminal::columns()),
             Format::Json => Rendering::Text(self.to_json()),
-            Format::Markdown => Rendering::Text(self.markdown()),
+            Format::Markdown => Rendering::markdown(&document()),
+            Format::Html => Rendering::page("osjitter bench", &document()),
             Format::Svg => Rendering::Pictures(self.pictures()),
             other => return Err(unsupported_format("the file of a bench", FORMATS, other)),
         };
@@ -44,31 +49,12 @@ pub trait BenchFile: File {
     }
 }
 
-/// Formats the footnotes of a table: caveats for the reader.
-pub fn table_footer(warnings: &[Warning], partial: bool, width: usize) -> String {
-    let mut text: String = warnings
-        .iter()
-        .map(|w| wrap(&format!("warning: {}; {}", w.message, w.hint), width))
-        .collect();
-    if partial {
-        text += "interrupted: this is what was measured until then\n";
-    }
-    text
-}
-
-/// Formats the footnotes as Markdown.
-pub fn markdown_footer(warnings: &[Warning], partial: bool) -> String {
-    let mut text = String::new();
-    if partial {
-        text += "\n**Interrupted: this is what was measured until then.**\n";
-    }
+/// Adds the caveats of a report.
+pub fn add_caveats(document: &mut Document, warnings: &[Warning], is_partial: bool) {
     for warning in warnings {
-        text += &format!(
-            "\n> **{}** {}; {}\n",
-            escape_cell(&warning.code),
-            escape_cell(&warning.message),
-            escape_cell(&warning.hint)
-        );
+        document.warning(format!("{}; {}", warning.message, warning.hint));
     }
-    text
+    if is_partial {
+        document.warning("interrupted: this is what was measured until then");
+    }
 }

@@ -4,16 +4,19 @@ use cli::exit::Error;
 use files::compare::Comparison;
 use files::file::File as _;
 
-use crate::compare::{markdown, quantile_chart, table};
-use crate::terminal;
 use render::formats::{Format, Offer, Rendering};
 
-pub const FORMATS: [Offer<Comparison>; 4] = [
+use crate::compare::quantile_chart;
+use crate::compare::text::document;
+use crate::terminal;
+
+pub const FORMATS: [Offer<Comparison>; 5] = [
     (Format::Table, |comparison| {
-        Ok(Rendering::Text(table::render(comparison, terminal::columns())))
+        Ok(Rendering::terminal(&document(comparison), terminal::columns()))
     }),
     (Format::Json, |comparison| Ok(Rendering::Text(comparison.to_json()))),
-    (Format::Markdown, |comparison| Ok(Rendering::Text(markdown::render(comparison)))),
+    (Format::Markdown, |comparison| Ok(Rendering::markdown(&document(comparison)))),
+    (Format::Html, |comparison| Ok(Rendering::page("osjitter compare", &document(comparison)))),
     (Format::Svg, |comparison| {
         let picture = quantile_chart::draw_comparison(comparison).map_err(Error::usage)?;
         Ok(Rendering::Pictures(vec![picture]))

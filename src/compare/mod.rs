@@ -3,9 +3,8 @@
 pub mod args;
 pub mod formats;
 mod gated_program;
-mod markdown;
 mod quantile_chart;
-mod table;
+mod text;
 mod wording;
 
 use std::path::{Path, PathBuf};

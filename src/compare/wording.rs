@@ -1,6 +1,6 @@
-//! The rows and sentences that the table and the Markdown of a comparison have in common.
+//! The rows and sentences of a comparison.
 
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 
 use cli::amount::format_amount;
 use cli::time::{format_interval, format_time};
@@ -14,8 +14,14 @@ use render::report::fitness;
 /// A word in the name of a row that tells how its estimate differs from the one over all rounds.
 #[derive(Clone, Copy)]
 pub struct Mark {
-    pub text: &'static str,
-    pub meaning: &'static str,
+    text: &'static str,
+    meaning: &'static str,
+}
+
+impl fmt::Display for Mark {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}.", self.text, self.meaning)
+    }
 }
 
 const QUIET: Mark =
@@ -30,7 +36,7 @@ pub const BASELINE: Mark =
 
 /// Tells the percentiles of a comparison apart from those of a run.
 pub const MEDIAN_ROUND_NOTE: &str =
-    "percentiles of the median round (`osjitter run` shows those of all ticks)";
+    "percentiles of the median round, while osjitter run shows those of all ticks";
 
 /// An estimate for one percentile of lateness.
 pub struct PercentileRow<'a> {
@@ -183,7 +189,7 @@ fn format_counts(a: u64, b: u64) -> String {
     if a == b { a.to_string() } else { format!("{a}/{b}") }
 }
 
-pub fn format_finding(finding: Finding) -> &'static str {
+fn format_finding(finding: Finding) -> &'static str {
     match finding {
         Finding::NoDifferenceShown => "no difference shown",
         Finding::Later => "B is later",

@@ -1,46 +1,24 @@
-//! Formats a proof for the terminal and as Markdown.
+//! A proof as a document.
 
-use cli::align::align_by;
-use cli::markdown;
 use cli::time::{format_fractional_time, format_time};
-use cli::wrap::wrap;
 use files::compare::{Change, ChangeFinding, Differences};
 
 use crate::doctor::file::{Figures, Outcome, Proof, Proved, Row};
+use render::document::{Document, Item, Table};
 use render::report::fitness;
 
 const TITLES: [&str; 5] = ["setting", "p50", "p99", "CPU", "change, with interval"];
 
-/// Formats a proof for the terminal.
-pub fn format_table(proof: &Proof, width: usize) -> String {
-    let mut text = String::new();
+/// Describes a proof.
+pub fn document(proof: &Proof) -> Document {
+    let mut document = Document::new();
     for proved in &proof.subjects {
-        text += &heading(proof, proved);
-        text.push('\n');
-        text += &align_by(&table_rows(proved), |column| column == 0 || column == 4);
-        for advice in advice(proved) {
-            text += &format!("  {}\n    > {}\n", advice.effect, advice.keep);
-        }
-        text.push('\n');
+        document.section(heading(proof, proved));
+        document.table(table(proved));
+        document.items(advice(proved));
     }
-    for note in notes(proof) {
-        text += &wrap(&note, width);
-    }
-    text
-}
-
-/// Formats a proof as Markdown, for an issue or a pull request.
-pub fn format_markdown(proof: &Proof) -> String {
-    let mut text = String::new();
-    for proved in &proof.subjects {
-        let table = markdown::format_table(&table_rows(proved), 1);
-        text += &format!("\n**{}**\n\n{table}\n", heading(proof, proved));
-        for advice in advice(proved) {
-            text += &format!("- {}: `{}`\n", markdown::escape_cell(&advice.effect), advice.keep);
-        }
-    }
-    text.extend(notes(proof).iter().map(|note| format!("\n{}\n", markdown::escape_cell(note))));
-    text
+    document.notes(notes(proof));
+    document
 }
 
 fn heading(proof: &Proof, proved: &Proved) -> String {
@@ -52,9 +30,9 @@ fn heading(proof: &Proof, proved: &Proved) -> String {
 }
 
 /// Returns a row per setting, and another one for each further number that changes.
-fn table_rows(proved: &Proved) -> Vec<Vec<String>> {
-    let mut rows =
-        vec![TITLES.map(str::to_owned).to_vec(), cells("as it is", Some(&proved.baseline), "")];
+fn table(proved: &Proved) -> Table {
+    let mut table = Table::new(TITLES, 1).with_words_last();
+    table.row(cells("as it is", Some(&proved.baseline), ""));
     for row in &proved.rows {
         let (figures, changes) = match &row.outcome {
             Outcome::Measured { figures, differences } => {
@@ -64,12 +42,12 @@ fn table_rows(proved: &Proved) -> Vec<Vec<String>> {
             Outcome::Failed { .. } => (None, vec!["not measured".to_owned()]),
         };
         let first = changes.first().map_or("", String::as_str);
-        rows.push(cells(&row.setting, figures, first));
+        table.row(cells(&row.setting, figures, first));
         for change in changes.iter().skip(1) {
-            rows.push(["", "", "", "", change].map(str::to_owned).to_vec());
+            table.row(["", "", "", "", change]);
         }
     }
-    rows
+    table
 }
 
 fn cells(name: &str, figures: Option<&Figures>, change: &str) -> Vec<String> {
@@ -121,19 +99,13 @@ fn format_multiple(ratio: f64) -> String {
     if ratio < 9.95 { format!("{ratio:.1}") } else { format!("{ratio:.0}") }
 }
 
-/// A setting that makes ticks less late.
-struct Advice {
-    effect: String,
-    /// How to make the setting permanent.
-    keep: String,
-}
-
-fn advice(proved: &Proved) -> Vec<Advice> {
+/// Lists the settings that make ticks less late, and the commands that make them permanent.
+fn advice(proved: &Proved) -> Vec<Item> {
     proved.rows.iter().filter_map(row_advice).collect()
 }
 
 /// Returns advice if p50 or p99 improves and neither gets worse.
-fn row_advice(row: &Row) -> Option<Advice> {
+fn row_advice(row: &Row) -> Option<Item> {
     let Outcome::Measured { differences, .. } = &row.outcome else { return None };
     let lateness = [&differences.p50, &differences.p99];
     let has = |finding| lateness.into_iter().flatten().any(|change| change.shown == finding);
@@ -141,8 +113,11 @@ fn row_advice(row: &Row) -> Option<Advice> {
         return None;
     }
     let changes = format_differences(differences).join(", ");
-    let effect = format!("{} makes ticks less late: {changes}", row.setting);
-    Some(Advice { effect, keep: row.keep.clone() })
+    Some(Item {
+        text: format!("{} makes ticks less late: {changes}", row.setting),
+        detail: None,
+        command: Some(row.keep.clone()),
+    })
 }
 
 /// Returns the caveats below the tables.

@@ -261,7 +261,7 @@ fn worst_checkup() -> Checkup {
 
 #[test]
 fn worst_items_come_first() {
-    let table = text::format_table(&worst_checkup(), 80);
+    let table = render::document::terminal::render(&text::document(&worst_checkup()), 80);
     let parts = ["Makes ticks late here", "quota", "May make", "\nFine"];
     let positions =
         parts.map(|part| table.find(part).unwrap_or_else(|| panic!("{part} in {table}")));
@@ -278,7 +278,7 @@ fn markdown_contains_no_escape_sequences() {
         &worst_checkup(),
     );
     let shown = String::from_utf8(made.unwrap().into_bytes()).unwrap();
-    assert!(!shown.contains('\u{1b}') && shown.contains("| CPU quota | 0.20 CPUs |"), "{shown}");
+    assert!(!shown.contains('\u{1b}') && shown.contains("- CPU quota: 0.20 CPUs"), "{shown}");
 }
 
 #[test]

@@ -3,15 +3,17 @@
 use cli::exit::Error;
 use files::file::File as _;
 use files::find::Find;
-
-use crate::find::{picture, text};
-use crate::terminal;
 use render::formats::{Format, Offer, Rendering};
 
-pub const FORMATS: [Offer<Find>; 4] = [
-    (Format::Table, |find| Ok(Rendering::Text(text::table(find, terminal::columns())))),
+use crate::find::picture;
+use crate::find::text::document;
+use crate::terminal;
+
+pub const FORMATS: [Offer<Find>; 5] = [
+    (Format::Table, |find| Ok(Rendering::terminal(&document(find), terminal::columns()))),
     (Format::Json, |find| Ok(Rendering::Text(find.to_json()))),
-    (Format::Markdown, |find| Ok(Rendering::Text(text::markdown(find)))),
+    (Format::Markdown, |find| Ok(Rendering::markdown(&document(find)))),
+    (Format::Html, |find| Ok(Rendering::page("osjitter find", &document(find)))),
     (Format::Svg, |find| {
         let picture = picture::picture(find)
             .ok_or_else(|| Error::usage("nothing to draw: the file contains no measurements"))?;

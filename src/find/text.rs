@@ -3,32 +3,20 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use cli::align::fit;
-use cli::markdown::{self, escape_cell};
 use cli::time::{format_number, format_time};
 use cli::units;
-use cli::wrap::{wrap, wrap_paragraph};
 use files::find::{Check, Find, Finding, Goal, Look, StopReason, Ticker};
 
+use render::document::{Document, Table};
 use render::report::fitness;
 
-pub fn table(find: &Find, columns: usize) -> String {
-    let paragraph = |text: &str| wrap_paragraph(text, columns);
-    let mut text = wrap(&title(find), columns) + &fit(&rows(find), columns);
-    for note in notes(find) {
-        text += &format!("\n{}", paragraph(&note));
-    }
-    text
-}
-
-pub fn markdown(find: &Find) -> String {
-    let notes: String =
-        notes(find).iter().map(|note| format!("\n- {}", escape_cell(note))).collect();
-    format!(
-        "### {}\n\n{}{notes}\n",
-        escape_cell(&title(find)),
-        markdown::format_table(&rows(find), 1)
-    )
+/// Describes the result of a search.
+pub fn document(find: &Find) -> Document {
+    let mut document = Document::new();
+    document.title(title(find));
+    document.table(table(find));
+    document.notes(notes(find));
+    document
 }
 
 fn title(find: &Find) -> String {
@@ -100,13 +88,19 @@ pub fn names(find: &Find) -> Vec<String> {
     find.tickers.iter().map(name).collect()
 }
 
-fn rows(find: &Find) -> Vec<Vec<String>> {
+/// Returns a row for each ticker.
+fn table(find: &Find) -> Table {
     let is_promise = promise_period(find).is_some();
     let heading = if is_promise { promise_heading(find) } else { bracket_heading(find) };
-    let row = |(ticker, name): (&Ticker, String)| {
-        if is_promise { promise_row(find, ticker, name) } else { bracket_row(find, ticker, name) }
-    };
-    std::iter::once(heading).chain(find.tickers.iter().zip(names(find)).map(row)).collect()
+    let mut table = Table::new(heading, 1);
+    for (ticker, name) in find.tickers.iter().zip(names(find)) {
+        table.row(if is_promise {
+            promise_row(find, ticker, name)
+        } else {
+            bracket_row(find, ticker, name)
+        });
+    }
+    table
 }
 
 fn promise_heading(find: &Find) -> Vec<String> {

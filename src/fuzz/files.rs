@@ -18,6 +18,7 @@ use crate::fuzz::round_trip;
 use crate::fuzz::step_costs::StepCosts;
 use crate::gate::{calibrate, render_sections};
 use crate::{bench as benches, compare, doctor, file_io, find as found, gate};
+use render::document::terminal;
 use render::formats::{Format, Offer, Rendering, make};
 
 /// Decodes the text of a file.
@@ -93,7 +94,8 @@ pub fn baseline(bytes: &[u8], costs: &StepCosts) -> exit::Result<()> {
     let (design, rules) = (&baseline.scenario, Rules::new(baseline.scenario.period_ns));
     let metrics = costs.measure("judge", || baseline_test::judge(new, stored, design, &rules));
     let _ = costs.measure("usable", || baseline_test::rejection_reason(new, design, &rules));
-    let table = costs.measure("table", || gate::baseline::table(&metrics, 80));
+    let table =
+        costs.measure("table", || terminal::render(&gate::baseline::document(&metrics), 80));
     round_trip::check(Format::Table, &Rendering::Text(table));
     Ok(())
 }

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use cli::exit::{self, usage};
 use engine::machine::os::{TRACEPOINTS, ThreadName, TraceReader, TracepointLayout};
+use render::document::terminal;
 
 use crate::fuzz::round_trip;
 use crate::fuzz::step_costs::StepCosts;
@@ -51,6 +52,6 @@ pub fn body(bytes: &[u8], costs: &StepCosts) -> exit::Result<()> {
     }
     let csv = costs.measure("timers", || output::timers_csv(&groups));
     assert!(csv.lines().all(|line| line.split(',').count() == 8), "{csv}");
-    costs.measure("table", || output::stages_table(&groups, 80));
+    costs.measure("table", || terminal::render(&output::stages(&groups), 80));
     Ok(())
 }

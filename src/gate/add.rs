@@ -16,9 +16,10 @@ use files::gate::baseline::{Baseline, MAX_SESSIONS, SCHEMA, SESSION_PAIRS, Sessi
 use files::gate::baseline_test;
 use files::gate::verdict::BaselineMetric;
 use jitterstat::gate::decision::Outcome;
+use render::document::terminal::render as render_terminal;
 
 use crate::gate::args::BaselineAddArgs;
-use crate::gate::baseline::table;
+use crate::gate::baseline::document;
 use crate::gate::pairs::CollectionFailure;
 use crate::gate::session::{SessionPlan, StoredBaseline, format_differences, read_baseline};
 use crate::gate::text::format_reason;
@@ -40,7 +41,7 @@ pub fn run(args: &BaselineAddArgs) -> exit::Result<ExitStatus> {
     let _lock = lock_directory(file)?;
     let current = request.reload_baseline()?;
     let metrics = request.judge_session(&session, current.as_ref());
-    let text = table(&metrics, terminal::columns());
+    let text = render_terminal(&document(&metrics), terminal::columns());
     let status = match Outcome::worst_of(metrics.iter().map(|metric| metric.verdict)) {
         Outcome::Pass | Outcome::Improved => request.append_session(current, session),
         outcome => Ok(request.explain_refusal(outcome, &metrics)),

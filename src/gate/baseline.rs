@@ -16,16 +16,15 @@ use files::gate::baseline_test;
 use files::gate::verdict::{BaselineMetric, BaselineVerdict, Mode, Verdict, records};
 use jitterstat::gate::Sides;
 use jitterstat::gate::decision::{Outcome, Reason};
+use render::document::Document;
 
 use crate::gate::args::GateArgs;
 use crate::gate::explain::MetricView;
 use crate::gate::pairs::{CollectedPairs, CollectionFailure};
 use crate::gate::question::{Gate, PlannedQuestion, Question};
 use crate::gate::session::{SessionPlan, StoredBaseline, format_differences, read_baseline};
-use crate::gate::text::table::render_rows;
-use crate::gate::text::{
-    KeyColumn, PercentileLift, Row, Section, Title, format_code, format_option, pluralize,
-};
+use crate::gate::text::document::table;
+use crate::gate::text::{PercentileLift, Row, Section, Title, format_option, pluralize};
 
 /// A planned session, to be compared with the sessions of a file.
 struct BaselineTest {
@@ -144,10 +143,12 @@ impl BaselineTest {
 
 const HEADINGS: [&str; 6] = ["control", "stored", "now", "change", "interval", "tolerated"];
 
-/// Renders the percentiles of a session, compared with the stored ones.
-pub fn table(metrics: &[BaselineMetric], columns: usize) -> String {
+/// Describes the percentiles of a session, compared with the stored ones.
+pub fn document(metrics: &[BaselineMetric]) -> Document {
     let rows: Vec<Row> = metrics.iter().map(|metric| row(metric, "")).collect();
-    render_rows(&HEADINGS, &rows, columns)
+    let mut document = Document::new();
+    document.table(table("percentile", &HEADINGS, &rows));
+    document
 }
 
 fn row(metric: &BaselineMetric, subject: &str) -> Row {
@@ -174,7 +175,7 @@ fn section(verdict: &BaselineVerdict) -> Section {
     };
     Section {
         title: title(verdict),
-        key_column: KeyColumn { heading: "Percentile", format: str::to_owned },
+        key_heading: "percentile",
         headings: HEADINGS.to_vec(),
         rows: verdict.metrics.iter().map(|metric| row(metric, subject)).collect(),
         measured: format!("{pairs} pairs of rounds {}, {seconds:.1}s", Mode::Interleaved),
@@ -188,13 +189,7 @@ fn section(verdict: &BaselineVerdict) -> Section {
 fn title(verdict: &BaselineVerdict) -> Title {
     let BaselineVerdict { file, subject, control, .. } = verdict;
     let sessions = pluralize(verdict.sessions, "session");
-    let format = |subject: &str, control: &str, file: &str| {
-        format!("{subject} over its control {control}, against {sessions} of {file}")
-    };
-    Title {
-        terminal: format(subject, control, file),
-        markdown: format(&format_code(subject), &format_code(control), &format_code(file)),
-    }
+    Title::Subject(format!("{subject} over its control {control}, against {sessions} of {file}"))
 }
 
 fn advice(verdict: &BaselineVerdict) -> String {

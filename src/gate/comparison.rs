@@ -25,7 +25,7 @@ use crate::gate::design::{
 use crate::gate::explain::{self, MetricView};
 use crate::gate::pairs::{CollectedPairs, CollectionFailure, PairCollection};
 use crate::gate::question::{Gate, PlannedQuestion, Question};
-use crate::gate::text::{KeyColumn, PercentileLift, Section, Title, pluralize};
+use crate::gate::text::{PercentileLift, Section, Title, pluralize};
 
 /// Default maximum number of pairs of interleaved rounds.
 pub const DEFAULT_MAX_PAIRS: u64 = 400;
@@ -443,7 +443,7 @@ fn section(verdict: &PairVerdict) -> Section {
     };
     Section {
         title: Title::from_sides(a, b),
-        key_column: KeyColumn { heading: "Percentile", format: str::to_owned },
+        key_heading: "percentile",
         headings: vec!["median A", "median B", "change", "interval", "tolerated"],
         rows: verdict.metrics.iter().map(row).collect(),
         measured: format!("{pairs} pairs of rounds {mode}, {looks}, {seconds:.1}s"),

@@ -1,16 +1,18 @@
 //! The formats of a verdict.
 
 use files::file::File as _;
-
-use crate::gate::sarif::sarif;
-use crate::gate::text::{RenderedVerdict, junit, markdown, table};
-use crate::terminal;
 use render::formats::{Format, Offer, Rendering};
 
-pub const FORMATS: [Offer<RenderedVerdict>; 5] = [
-    (Format::Table, |rendered| Ok(Rendering::Text(table::render(rendered, terminal::columns())))),
+use crate::gate::sarif::sarif;
+use crate::gate::text::document::document;
+use crate::gate::text::{RenderedVerdict, junit};
+use crate::terminal;
+
+pub const FORMATS: [Offer<RenderedVerdict>; 6] = [
+    (Format::Table, |rendered| Ok(Rendering::terminal(&document(rendered), terminal::columns()))),
     (Format::Json, |rendered| Ok(Rendering::Text(rendered.verdict.to_json()))),
-    (Format::Markdown, |rendered| Ok(Rendering::Text(markdown::render(rendered)))),
+    (Format::Markdown, |rendered| Ok(Rendering::markdown(&document(rendered)))),
+    (Format::Html, |rendered| Ok(Rendering::page("osjitter gate", &document(rendered)))),
     (Format::Junit, |rendered| Ok(Rendering::Text(junit::render(rendered)))),
     (Format::Sarif, |rendered| Ok(Rendering::Text(sarif(&rendered.verdict, &rendered.sections)))),
 ];

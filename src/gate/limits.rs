@@ -20,9 +20,7 @@ use jitterstat::gate::decision::{Outcome, Reason};
 use crate::gate::args::{GateArgs, Limit};
 use crate::gate::design::{build_scenario, choose_cpu, periods_or_default};
 use crate::gate::question::{Gate, PlannedQuestion, Question};
-use crate::gate::text::{
-    KeyColumn, Row, Section, Title, format_code, format_option, format_range, pluralize,
-};
+use crate::gate::text::{Row, Section, Title, format_option, format_range, pluralize};
 use crate::interop;
 use crate::progress::Progress;
 
@@ -301,14 +299,10 @@ fn format_value(value: f64, unit: &str) -> String {
 
 pub fn sections(verdict: &Verdict) -> Vec<Section> {
     let Some(first) = verdict.limits.first() else { return Vec::new() };
-    let title =
-        |subject: &str| format!("{subject}, {} ticks in {} rounds", first.ticks, first.rounds);
+    let title = format!("{}, {} ticks in {} rounds", first.subject, first.ticks, first.rounds);
     vec![Section {
-        title: Title {
-            terminal: title(&first.subject),
-            markdown: title(&format_code(&first.subject)),
-        },
-        key_column: KeyColumn { heading: "Limited", format: format_code },
+        title: Title::Subject(title),
+        key_heading: "limited",
         headings: vec!["limit", "value", "99 % interval"],
         rows: verdict.limits.iter().map(row).collect(),
         notes: Vec::new(),

@@ -4,10 +4,10 @@
 
 use std::ops::Range;
 
-use cli::align::align;
 use cli::time::{format_share, format_time};
 use hdrhistogram::Histogram;
 use jitterstat::stats::quantile;
+use render::document::align::align;
 
 /// The significant digits of the running percentiles.
 const HISTOGRAM_DIGITS: u8 = 3;

@@ -14,7 +14,6 @@ use std::time::SystemTime;
 use cli::exit::{self, Error, ExitStatus};
 use cli::time::format_time;
 use cli::units;
-use cli::wrap::wrap_paragraph;
 use engine::machine::host;
 use engine::measure::child::BackgroundProcess;
 use engine::program::Program;
@@ -115,12 +114,12 @@ fn format_table(args: &TraceArgs, groups: &[Group<'_>], report: &Report) -> Stri
     let with_notes = !args.quiet;
     let reports = std::slice::from_ref(report);
     let mut text = render::report::table::render_reports(reports, &args.table, columns, with_notes);
-    text += &output::stages_table(groups, columns);
+    let mut document = output::stages(groups);
     if with_notes {
-        let overhead = report.trace.as_ref().map_or_else(String::new, output::format_overhead);
-        text += &format!("\n{}", wrap_paragraph(&overhead, columns));
+        document.paragraph(report.trace.as_ref().map_or_else(String::new, output::format_overhead));
     }
-    text
+    text.push('\n');
+    text + &render::document::terminal::render(&document, columns)
 }
 
 /// Returns the error message of a window in which no timer woke a thread.

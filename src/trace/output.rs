@@ -4,17 +4,15 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use cli::align::fit;
-use cli::printable::to_printable;
 use cli::time::{format_number, format_time};
 use cli::units;
-use cli::wrap::wrap_paragraph;
 use files::bins::cell;
 use files::report::Trace;
 use jitterstat::stats::quantile::nearest_rank;
 
 use crate::trace::subjects::{Group, detect_period_ns};
 use crate::trace::tracker::Wait;
+use render::document::{Document, Table};
 use render::report::origin::group_digits;
 
 /// A stage of a wait, from one recorded time to the next.
@@ -31,16 +29,21 @@ const STAGES: [Stage; 4] = [
     Stage { name: "back", length_ns: |w| Some(w.end_ns - w.ran_ns?) },
 ];
 
-/// Renders a table with a line per subject: the number of timers, their period, and each stage at
+/// Returns a table with a row per subject: the number of timers, their period, and each stage at
 /// p50 and p99.
-pub fn stages_table(groups: &[Group<'_>], columns: usize) -> String {
+pub fn stages(groups: &[Group<'_>]) -> Document {
     let headings = ["subject", "timers", "period", "awake"].into_iter();
-    let headings = headings.chain(STAGES.iter().map(|stage| stage.name));
-    let mut rows: Vec<Vec<String>> = vec![headings.map(str::to_owned).collect()];
-    rows.extend(groups.iter().map(stages_row));
-    let title = "Where the time went, p50 / p99: until the timer expired, until the thread was woken, until it ran, until its call \
-                 returned; awake: timers whose thread was already awake";
-    format!("\n{}{}", wrap_paragraph(title, columns), to_printable(&fit(&rows, columns)))
+    let mut table = Table::new(headings.chain(STAGES.iter().map(|stage| stage.name)), 1);
+    for group in groups {
+        table.row(stages_row(group));
+    }
+    let mut document = Document::new();
+    document.section(
+        "Where the time went, p50 / p99: until the timer expired, until the thread was woken, until it ran, until its call \
+         returned; awake: timers whose thread was already awake",
+    );
+    document.table(table);
+    document
 }
 
 fn stages_row(group: &Group<'_>) -> Vec<String> {

@@ -1,12 +1,11 @@
 //! Formats the report: tables of costs and behaviour, and the advice that follows from them.
 
-use cli::align::align;
-use cli::markdown;
 use cli::time::format_fractional_time;
 
 use crate::bench::clock::file::ClockReport;
 use crate::bench::clock::picture;
 use crate::bench::file::BenchFile;
+use render::document::{Document, Table};
 use render::picture::canvas::Picture;
 use render::report::fitness;
 
@@ -17,39 +16,21 @@ const ORDER: &str = "readings out of order across threads, and steps between suc
 const EQUAL_COST_RATIO: f64 = 1.05;
 
 impl BenchFile for ClockReport {
-    fn table(&self, _: bool) -> String {
-        let lines =
-            |lines: Vec<String>| lines.into_iter().map(|line| line + "\n").collect::<String>();
-        let elapsed = self
-            .elapsed_rows()
-            .map_or(String::new(), |rows| format!("{ELAPSED}\n{}\n", align(&rows, 1)));
-        format!(
-            "{COSTS}\n{}\n{elapsed}{ORDER}\n{}\n{}\n{}",
-            align(&self.cost_rows(), 1),
-            align(&self.order_rows(), 1),
-            lines(self.facts()),
-            lines(self.advice())
-        )
-    }
-
-    /// Formats the advice first, then the figures that it follows from.
-    fn markdown(&self) -> String {
-        let lines = |lines: Vec<String>| {
-            lines
-                .iter()
-                .map(|line| format!("- {}\n", markdown::escape_cell(line)))
-                .collect::<String>()
-        };
-        let elapsed = self.elapsed_rows().map_or(String::new(), |rows| {
-            format!("{ELAPSED}:\n\n{}\n", markdown::format_table(&rows, 1))
-        });
-        format!(
-            "### Clocks\n\n{}\n{COSTS}:\n\n{}\n{elapsed}{ORDER}:\n\n{}\n{}",
-            lines(self.advice()),
-            markdown::format_table(&self.cost_rows(), 1),
-            markdown::format_table(&self.order_rows(), 1),
-            lines(self.facts())
-        )
+    /// Describes the advice first, then the figures that it follows from.
+    fn document(&self, _: bool) -> Document {
+        let mut document = Document::new();
+        document.title("Clocks");
+        document.notes(self.advice());
+        document.section(COSTS);
+        document.table(self.cost_table());
+        if !self.elapsed.is_empty() {
+            document.section(ELAPSED);
+            document.table(self.elapsed_table());
+        }
+        document.section(ORDER);
+        document.table(self.order_table());
+        document.notes(self.facts());
+        document
     }
 
     fn pictures(&self) -> Vec<Picture> {
@@ -82,56 +63,50 @@ impl ClockReport {
         self.costs.iter().find(|c| c.clock == clock && c.threads == threads).map(|c| c.median_ns)
     }
 
-    /// Returns a heading, and the cost of each clock by number of threads.
-    fn cost_rows(&self) -> Vec<Vec<String>> {
+    /// Returns the cost of each clock by number of threads.
+    fn cost_table(&self) -> Table {
         let threads = self.threads();
-        let mut rows = vec![
-            ["clock".to_owned()].into_iter().chain(threads.iter().map(|n| n.to_string())).collect(),
-        ];
+        let numbers = threads.iter().map(u64::to_string);
+        let mut table = Table::new(["clock".to_owned()].into_iter().chain(numbers), 1);
         for clock in self.clocks() {
-            let cells = threads
-                .iter()
-                .map(|&n| self.cost_ns(clock, n).map_or("-".into(), format_fractional_time));
-            rows.push([clock.to_owned()].into_iter().chain(cells).collect::<Vec<_>>());
+            let mut row = vec![clock.to_owned()];
+            row.extend(threads.iter().map(|&n| format_or_dash(self.cost_ns(clock, n))));
+            table.row(row);
         }
-        rows
+        table
     }
 
-    /// Returns a heading, and the cost of `elapsed` with `tach` and with std by age; `None` if it
-    /// was not measured.
-    fn elapsed_rows(&self) -> Option<Vec<Vec<String>>> {
+    /// Returns the cost of `elapsed` with `tach` and with std by age.
+    fn elapsed_table(&self) -> Table {
         let costs = |clock: &'static str| self.elapsed.iter().filter(move |e| e.clock == clock);
-        let mut rows = vec![["age", "tach-instant", "std", "ratio"].map(str::to_owned).to_vec()];
+        let mut table = Table::new(["age", "tach-instant", "std", "ratio"], 1);
         for (tach, std) in costs("tach-instant").zip(costs("std")) {
-            rows.push(vec![
+            table.row([
                 tach.age.clone(),
                 format_fractional_time(tach.median_ns),
                 format_fractional_time(std.median_ns),
                 format!("{:.2}", tach.median_ns / std.median_ns),
             ]);
         }
-        (rows.len() > 1).then_some(rows)
+        table
     }
 
-    /// Returns a heading, and the order across threads and the steps of each clock.
-    fn order_rows(&self) -> Vec<Vec<String>> {
-        let mut rows = vec![
-            ["clock", "violations", "readings", "worst", "smallest step", "median step"]
-                .map(str::to_owned)
-                .to_vec(),
-        ];
+    /// Returns the order across threads and the steps of each clock.
+    fn order_table(&self) -> Table {
+        let heading = ["clock", "violations", "readings", "worst", "smallest step", "median step"];
+        let mut table = Table::new(heading, 1);
         for order in &self.order {
             let step = self.granularity.iter().find(|g| g.clock == order.clock);
-            rows.push(vec![
+            table.row([
                 order.clock.clone(),
                 order.violations.to_string(),
                 order.reads.to_string(),
                 format_fractional_time(order.worst_ns),
-                step.and_then(|g| g.smallest_step_ns).map_or("-".into(), format_fractional_time),
-                step.map_or("-".into(), |g| format_fractional_time(g.median_step_ns)),
+                format_or_dash(step.and_then(|g| g.smallest_step_ns)),
+                format_or_dash(step.map(|g| g.median_step_ns)),
             ]);
         }
-        rows
+        table
     }
 
     /// Returns the figures that are in no table, one per line.
@@ -222,9 +197,15 @@ fn us(ns: u64) -> String {
     format!("{:.1}", ns as f64 / 1e3)
 }
 
+fn format_or_dash(ns: Option<f64>) -> String {
+    ns.map_or_else(|| "-".to_owned(), format_fractional_time)
+}
+
 #[cfg(test)]
 mod tests {
     use files::file::File as _;
+
+    use render::document::terminal::render;
 
     use super::*;
     use crate::bench::clock::file::{Absurd, Clock, Cost, Drift, Elapsed, First, Order};
@@ -315,8 +296,9 @@ mod tests {
     fn table_shows_report_from_file() {
         let bench = bench(20.0, 0, None);
         assert_eq!(ClockReport::from_json(&bench.to_json()).unwrap(), bench);
-        let table = bench.table(false);
-        assert!(table.contains("over 1.000 s, all CPUs busy: -12 ns, -0.0120 ppm"), "{table}");
+        let table = render(&bench.document(false), 200);
+        let joined = table.replace('\n', " ");
+        assert!(joined.contains("over 1.000 s, all CPUs busy: -12 ns, -0.0120 ppm"), "{table}");
         assert!(
             table.lines().any(|line| line
                 .split_whitespace()
@@ -324,6 +306,6 @@ mod tests {
             "{table}"
         );
         let older = ClockReport { elapsed: Vec::new(), ..bench };
-        assert!(!older.table(false).contains("elapsed(), median"));
+        assert!(!render(&older.document(false), 200).contains("elapsed(), median"));
     }
 }

@@ -1,40 +1,26 @@
-//! Formats the report as tables.
+//! The report as a document.
 
-use cli::align::{align, pad_right};
-use cli::markdown;
 use cli::time::{format_fractional_time, format_number};
 use files::cost::{Costs, Overhead, Verdict};
 
 use crate::bench::dispatch::file::{DispatchReport, MeasuredOperation, MeasuredRuntime};
 use crate::bench::dispatch::picture;
-use crate::bench::file::{BenchFile, markdown_footer, table_footer};
+use crate::bench::file::{BenchFile, add_caveats};
+use render::document::{Document, Table};
 use render::picture::canvas::Picture;
 
 impl BenchFile for DispatchReport {
     const HAS_MARKDOWN_FILE: bool = true;
 
-    fn table(&self, _: bool) -> String {
-        let width = self.operations.iter().map(|o| o.name.chars().count()).max().unwrap_or(0);
-        let mut abouts = String::new();
-        for operation in &self.operations {
-            let name = pad_right(&operation.name, width);
-            let suffix = if operation.by_event { " (each one timestamped)" } else { "" };
-            abouts += &format!("  {name}  {}{suffix}\n", operation.about);
-        }
-        let footer = table_footer(&self.warnings, self.partial, usize::MAX);
-        format!("{}\n\n{}\n{NOTE}{abouts}{footer}", heading(self), align(&rows(self), 2))
-    }
-
-    fn markdown(&self) -> String {
-        let mut abouts = vec![["operation", "description"].map(str::to_owned).to_vec()];
-        abouts.extend(self.operations.iter().map(|o| vec![o.name.clone(), o.about.clone()]));
-        format!(
-            "### Dispatch\n\n{}\n\n{}\n{}{}",
-            markdown::escape_cell(&heading(self)),
-            markdown::format_table(&rows(self), 2),
-            markdown::format_table(&abouts, 2),
-            markdown_footer(&self.warnings, self.partial)
-        )
+    fn document(&self, _: bool) -> Document {
+        let mut document = Document::new();
+        document.title("Dispatch");
+        document.paragraph(heading(self));
+        document.table(table(self));
+        document.paragraph(NOTE);
+        document.table(descriptions(self));
+        add_caveats(&mut document, &self.warnings, self.partial);
+        document
     }
 
     fn pictures(&self) -> Vec<Picture> {
@@ -46,8 +32,8 @@ impl BenchFile for DispatchReport {
     }
 }
 
-const NOTE: &str = "Percentiles over batches of all rounds, or over events. of tokio: cost as a share of tokio's, median over rounds of\n\
-     the ratio within a round; = if its 95 % confidence interval includes 1.\n";
+const NOTE: &str = "Percentiles over batches of all rounds, or over events. of tokio: cost as a share of tokio's, median over rounds of \
+     the ratio within a round; = if its 95 % confidence interval includes 1.";
 
 /// Returns the conditions of all figures.
 fn heading(report: &DispatchReport) -> String {
@@ -68,10 +54,25 @@ fn heading(report: &DispatchReport) -> String {
 const COLUMNS: [&str; 9] =
     ["operation", "runtime", "p50", "p90", "p99", "max", "cycles p50", "p99", "of tokio"];
 
-/// Returns a heading, and a row for each operation and runtime.
-fn rows(report: &DispatchReport) -> Vec<Vec<String>> {
-    let measured = report.operations.iter().flat_map(|o| o.results.iter().map(|r| row(o, r)));
-    std::iter::once(COLUMNS.map(str::to_owned).to_vec()).chain(measured).collect()
+/// Returns a row for each operation and runtime.
+fn table(report: &DispatchReport) -> Table {
+    let mut table = Table::new(COLUMNS, 2);
+    for operation in &report.operations {
+        for result in &operation.results {
+            table.row(row(operation, result));
+        }
+    }
+    table
+}
+
+/// Returns a row for each operation with its description.
+fn descriptions(report: &DispatchReport) -> Table {
+    let mut table = Table::new(["operation", "description"], 1).with_words_last();
+    for operation in &report.operations {
+        let suffix = if operation.by_event { " (each one timestamped)" } else { "" };
+        table.row([operation.name.clone(), format!("{}{suffix}", operation.about)]);
+    }
+    table
 }
 
 fn row(operation: &MeasuredOperation, result: &MeasuredRuntime) -> Vec<String> {

@@ -1,9 +1,8 @@
 //! The figures that bench-tokio-timeout published, for comparison with those measured here.
 
-use cli::align::align;
 use cli::time::format_number;
-use cli::wrap::wrap;
 use files::cost::Costs;
+use render::document::{Document, Table};
 
 use crate::bench::timeout::file::{MeasuredVariant, TimeoutReport};
 
@@ -52,29 +51,31 @@ fn published(variant: &str, column: usize) -> Option<Figure> {
     PUBLISHED.iter().find(|row| row.0 == variant)?.1[column]
 }
 
-/// Formats the published figures next to the measured ones, each with its ratio to the control loop
-/// of its column.
-pub fn format_comparison(report: &TimeoutReport, width: usize) -> String {
+/// Adds the published figures next to the measured ones, each with its ratio to the control loop of
+/// its column.
+pub fn add_comparison(document: &mut Document, report: &TimeoutReport) {
     let Some(workload) = report.workloads.iter().find(|w| is_reference_workload(&w.name)) else {
-        return String::new();
+        return;
     };
     let control = workload.results.first().and_then(|r| r.ns_per_message.as_ref());
     let control_ns = control.map_or(f64::NAN, |costs| costs.p50);
-    let mut rows = vec![vec!["variant".to_owned(), "clock".to_owned()]];
-    rows[0].extend(COLUMNS.map(str::to_owned));
-    rows[0].push("here".to_owned());
+    let heading = ["variant", "clock"].into_iter().chain(COLUMNS).chain(["here"]);
+    let mut table = Table::new(heading, 2);
     for result in &workload.results {
         let mut row = vec![result.variant.clone(), result.clock.clone()];
         row.extend((0..COLUMNS.len()).map(|column| format_published(result, column)));
-        let measured = |costs: &Costs| {
-            format!("{} ({:.2}x)", format_number(costs.p50), costs.p50 / control_ns)
-        };
-        row.push(result.ns_per_message.as_ref().map_or("-".to_owned(), measured));
-        rows.push(row);
+        row.push(format_measured(result.ns_per_message.as_ref(), control_ns));
+        table.row(row);
     }
-    let legend = wrap(LEGEND, width);
-    let explanation = wrap(&explain_differences(report), width);
-    format!("\n{legend}{}\n{explanation}", align(&rows, 2))
+    document.paragraph(LEGEND);
+    document.table(table);
+    document.paragraph(explain_differences(report));
+}
+
+fn format_measured(costs: Option<&Costs>, control_ns: f64) -> String {
+    costs.map_or("-".to_owned(), |costs| {
+        format!("{} ({:.2}x)", format_number(costs.p50), costs.p50 / control_ns)
+    })
 }
 
 /// Formats a published figure, or `-` if there is none for the variant and the clock of the result.

@@ -1,60 +1,33 @@
-//! Formats the report as tables.
+//! The report as a document.
 
 use std::time::Duration;
 
-use cli::align::align;
-use cli::markdown::{escape_cell, format_table};
 use cli::time::{format_fractional_interval, format_fractional_time, format_time};
 use cli::units;
-use cli::wrap::wrap;
 use files::cost::{Overhead, Verdict};
 
-use crate::bench::file::{BenchFile, markdown_footer, table_footer};
+use crate::bench::file::{BenchFile, add_caveats};
 use crate::bench::timeout::file::{MeasuredVariant, MeasuredWorkload, TimeoutReport};
 use crate::bench::timeout::picture;
-use crate::bench::timeout::reference::format_comparison;
+use crate::bench::timeout::reference::add_comparison;
+use render::document::{Document, Table};
 use render::picture::canvas::Picture;
 
-/// Maximum width of a line.
-const WIDTH: usize = 80;
-
 impl BenchFile for TimeoutReport {
-    /// Formats one table per workload, below a heading with the versions and the cost of the
-    /// clocks.
-    fn table(&self, reference: bool) -> String {
-        let mut text: String = heading(self).into_iter().map(|line| line + "\n").collect();
+    /// Describes the versions and the cost of the clocks, then each workload.
+    fn document(&self, reference: bool) -> Document {
+        let mut document = Document::new();
+        document.title("Price of a timeout");
+        document.notes(heading(self));
         for workload in &self.workloads {
-            text += &format!("\n{}\n{}", title(workload), align(&rows(workload), 2));
-            if has_fired(workload) {
-                text += &format!("\n{}", align(&fired_rows(workload), 2));
-            }
-            strays(workload).iter().for_each(|stray| text += &format!("{stray}\n"));
+            add_workload(&mut document, workload);
         }
-        text += &format!(
-            "\n{}{}",
-            wrap(NOTE, WIDTH),
-            table_footer(&self.warnings, self.partial, WIDTH)
-        );
-        if reference { text + &format_comparison(self, WIDTH) } else { text }
-    }
-
-    fn markdown(&self) -> String {
-        let heading: Vec<String> = heading(self).iter().map(|line| escape_cell(line)).collect();
-        let mut text = format!("### Price of a timeout\n\n{}\n", heading.join("  \n"));
-        for workload in &self.workloads {
-            text += &format!(
-                "\n#### {}\n\n{}",
-                escape_cell(&title(workload)),
-                format_table(&rows(workload), 2)
-            );
-            if has_fired(workload) {
-                text += &format!("\n{}", format_table(&fired_rows(workload), 2));
-            }
-            strays(workload)
-                .iter()
-                .for_each(|stray| text += &format!("\n{}\n", escape_cell(stray)));
+        document.paragraph(NOTE);
+        add_caveats(&mut document, &self.warnings, self.partial);
+        if reference {
+            add_comparison(&mut document, self);
         }
-        format!("{text}\n{NOTE}\n{}", markdown_footer(&self.warnings, self.partial))
+        document
     }
 
     fn pictures(&self) -> Vec<Picture> {
@@ -86,6 +59,15 @@ fn heading(report: &TimeoutReport) -> Vec<String> {
     std::iter::once(first).chain(clocks).collect()
 }
 
+fn add_workload(document: &mut Document, workload: &MeasuredWorkload) {
+    document.section(title(workload));
+    document.table(table(workload));
+    if has_fired(workload) {
+        document.table(fired_table(workload));
+    }
+    document.notes(strays(workload));
+}
+
 /// Returns the name of a workload, with the length of the timeout and the runtime.
 fn title(workload: &MeasuredWorkload) -> String {
     let length = units::format_exact_duration(Duration::from_nanos(workload.length_ns));
@@ -98,18 +80,21 @@ const COLUMNS: [&str; 8] =
 /// Minimum number of allocations per message that two digits show.
 const MIN_SHOWN: f64 = 0.005;
 
-/// Returns a heading, and the costs and counts of each variant: two columns of names, then numbers.
-fn rows(workload: &MeasuredWorkload) -> Vec<Vec<String>> {
-    let mut rows = vec![COLUMNS.map(str::to_owned).to_vec()];
-    rows.extend(workload.results.iter().map(row));
+/// Returns the costs and counts of each variant: two columns of names, then numbers.
+fn table(workload: &MeasuredWorkload) -> Table {
     let allocations = |result: &MeasuredVariant| result.counts.as_ref().map(|c| c.allocations);
-    if workload.results.iter().filter_map(allocations).any(|n| n >= MIN_SHOWN) {
-        rows[0].push("allocs".to_owned());
-        for (row, result) in rows[1..].iter_mut().zip(&workload.results) {
-            row.push(allocations(result).map_or("-".to_owned(), |n| format!("{n:.2}")));
+    let has_allocations =
+        workload.results.iter().filter_map(allocations).any(|count| count >= MIN_SHOWN);
+    let last = has_allocations.then_some("allocs");
+    let mut table = Table::new(COLUMNS.into_iter().chain(last), 2);
+    for result in &workload.results {
+        let mut row = row(result);
+        if has_allocations {
+            row.push(format_count(allocations(result)));
         }
+        table.row(row);
     }
-    rows
+    table
 }
 
 /// Returns whether messages were left out so that timeouts fire.
@@ -117,14 +102,13 @@ fn has_fired(workload: &MeasuredWorkload) -> bool {
     workload.results.iter().any(|r| r.lateness_ns.is_some())
 }
 
-/// Returns a heading, and the lateness of the fired timeouts of each variant.
-fn fired_rows(workload: &MeasuredWorkload) -> Vec<Vec<String>> {
-    let mut rows = vec![
-        ["variant", "clock", "fired", "late p50", "late max", "early"].map(str::to_owned).to_vec(),
-    ];
+/// Returns the lateness of the fired timeouts of each variant.
+fn fired_table(workload: &MeasuredWorkload) -> Table {
+    let heading = ["variant", "clock", "fired", "late p50", "late max", "early"];
+    let mut table = Table::new(heading, 2);
     for result in &workload.results {
         let Some(late) = &result.lateness_ns else { continue };
-        rows.push(vec![
+        table.row([
             result.variant.clone(),
             result.clock.clone(),
             result.fired.to_string(),
@@ -133,7 +117,7 @@ fn fired_rows(workload: &MeasuredWorkload) -> Vec<Vec<String>> {
             result.early.to_string(),
         ]);
     }
-    rows
+    table
 }
 
 /// Lists the variants whose timeouts fired although every message came.
@@ -148,17 +132,20 @@ fn strays(workload: &MeasuredWorkload) -> Vec<String> {
 fn row(result: &MeasuredVariant) -> Vec<String> {
     let dash = || "-".to_owned();
     let counts = result.counts.as_ref();
-    let count = |value: Option<f64>| value.map_or_else(dash, |n| format!("{n:.2}"));
     vec![
         result.variant.clone(),
         result.clock.clone(),
         result.ns_per_message.as_ref().map_or_else(dash, |c| format_fractional_time(c.p50)),
         result.overhead.as_ref().map_or_else(dash, format_overhead),
         result.overhead.as_ref().map_or_else(dash, format_percent),
-        count(counts.and_then(|c| c.clock_reads)),
-        count(counts.map(|c| c.timers_made)),
-        count(counts.map(|c| c.timer_registrations)),
+        format_count(counts.and_then(|c| c.clock_reads)),
+        format_count(counts.map(|c| c.timers_made)),
+        format_count(counts.map(|c| c.timer_registrations)),
     ]
+}
+
+fn format_count(count: Option<f64>) -> String {
+    count.map_or_else(|| "-".to_owned(), |count| format!("{count:.2}"))
 }
 
 fn format_overhead(overhead: &Overhead) -> String {

@@ -2,7 +2,6 @@
 
 use std::fmt::Write as _;
 
-use cli::align::fit;
 use cli::amount::format_amount;
 use cli::time::format_time;
 use cli::wrap::wrap_paragraph;
@@ -10,6 +9,7 @@ use files::file::File as _;
 use files::gate::calibration::runs::{CalibratedRunMetric, RunCalibration};
 use files::gate::calibration::{CalibratedMetric, Calibration, InconclusiveChance, RealGates};
 use files::report::Warning;
+use render::document::align::fit;
 
 use crate::gate::text::format_change;
 use crate::terminal;

@@ -6,7 +6,7 @@ use files::gate::verdict::{RunMetric, RunsVerdict, Verdict};
 use jitterstat::gate::decision::Outcome;
 
 use crate::gate::explain::MetricView;
-use crate::gate::text::{KeyColumn, Section, Title, format_code, pluralize};
+use crate::gate::text::{Section, Title, pluralize};
 
 pub fn sections(verdict: &Verdict) -> Vec<Section> {
     verdict.runs.iter().map(section).collect()
@@ -22,7 +22,7 @@ fn section(verdict: &RunsVerdict) -> Section {
     };
     Section {
         title: Title::from_sides(a, b),
-        key_column: KeyColumn { heading: "Metric", format: format_code },
+        key_heading: "metric",
         headings: vec!["median A", "median B", "change", "interval", "tolerated"],
         rows: verdict.metrics.iter().map(row).collect(),
         measured: format!("{pairs} pairs of runs, {looks}, {seconds:.1}s"),

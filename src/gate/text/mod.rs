@@ -3,15 +3,14 @@
 //! Each question of a gate turns its answer into a [`Section`]; the files of this module render
 //! sections in one format each. The formatting of numbers and outcomes is shared here.
 
+pub mod document;
 pub mod junit;
-pub mod markdown;
-pub mod table;
-use jitterstat::gate::Sides;
 
 use std::fmt::Write;
 
 use cli::time::format_time;
 use files::gate::verdict::{Side, Verdict};
+use jitterstat::gate::Sides;
 use jitterstat::gate::decision::{Outcome, Reason};
 
 /// A verdict with a section for each of its answers.
@@ -24,7 +23,8 @@ pub struct RenderedVerdict {
 pub struct Section {
     /// The judged sides or subject.
     pub title: Title,
-    pub key_column: KeyColumn,
+    /// Heading of the first column, which contains the names of the judged numbers.
+    pub key_heading: &'static str,
     /// Headings of the columns between the key column and the verdict.
     pub headings: Vec<&'static str>,
     pub rows: Vec<Row>,
@@ -40,16 +40,9 @@ pub struct Section {
 }
 
 /// The title of a section.
-pub struct Title {
-    pub terminal: String,
-    pub markdown: String,
-}
-
-/// The first column of a section.
-pub struct KeyColumn {
-    pub heading: &'static str,
-    /// Formats a key for Markdown.
-    pub format: fn(&str) -> String,
+pub enum Title {
+    Sides(Sides<String>),
+    Subject(String),
 }
 
 /// By how much stalls raise a percentile on each side, as ratios.
@@ -74,10 +67,7 @@ pub struct Row {
 impl Title {
     /// Names the two sides A and B.
     pub fn from_sides(a: &str, b: &str) -> Self {
-        Self {
-            terminal: format!("A  {a}\nB  {b}"),
-            markdown: format!("A: {}, B: {}", format_code(a), format_code(b)),
-        }
+        Self::Sides(Sides { base: a.to_owned(), candidate: b.to_owned() })
     }
 }
 
@@ -181,17 +171,10 @@ pub fn pluralize(count: u64, noun: &str) -> String {
     format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 
-/// Formats a name as code in Markdown.
-pub fn format_code(text: &str) -> String {
-    format!("`{}`", text.replace('`', "'"))
-}
-
 /// Describes the verdict in a sentence: the rows that decided it, and advice if it is open.
 pub fn verdict_sentence(verdict: &Verdict, sections: &[Section]) -> String {
     let mut text = format!("verdict: {}", format_outcome(verdict.verdict));
-    if let Some(failure) = &verdict.failure {
-        let _ = write!(text, "; it could not go on: {failure}");
-    } else if let Some(reason @ (Reason::Interrupted | Reason::NotMeasured)) = verdict.reason {
+    if let Some(reason @ (Reason::Interrupted | Reason::NotMeasured)) = verdict.reason {
         let _ = write!(text, ": {}", format_reason(reason));
     } else {
         text += &deciding_rows(verdict.verdict, sections);

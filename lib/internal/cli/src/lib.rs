@@ -6,10 +6,8 @@
 // Internal interface: an item is documented if its name does not say everything.
 #![allow(missing_docs, missing_debug_implementations, unreachable_pub)]
 
-pub mod align;
 pub mod amount;
 pub mod exit;
-pub mod markdown;
 pub mod position;
 pub mod printable;
 pub mod suggest;

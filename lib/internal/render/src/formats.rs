@@ -7,6 +7,7 @@ use cli::exit::{Error, Result, usage};
 use cli::printable::to_printable;
 use files::bins::{Interval, bins_csv};
 
+use crate::document::{self, Document};
 use crate::picture::canvas::Picture;
 
 /// An output format of any command.
@@ -77,6 +78,20 @@ pub enum Rendering {
 }
 
 impl Rendering {
+    /// Renders a document for a terminal of `columns` columns.
+    pub fn terminal(document: &Document, columns: usize) -> Self {
+        Self::Text(document::terminal::render(document, columns))
+    }
+
+    pub fn markdown(document: &Document) -> Self {
+        Self::Text(document::markdown::render(document))
+    }
+
+    /// Renders a document as a page. `title` is shown by the browser.
+    pub fn page(title: &str, document: &Document) -> Self {
+        Self::Text(document::html::page(title, document))
+    }
+
     /// Returns the content for a single file or standard output.
     pub fn into_bytes(self) -> Vec<u8> {
         match self {

@@ -6,6 +6,7 @@
 // Internal interface: an item is documented if its name does not say everything.
 #![allow(missing_docs, missing_debug_implementations, unreachable_pub)]
 
+pub mod document;
 pub mod formats;
 pub mod picture;
 pub mod report;

@@ -1,85 +1,70 @@
-//! A Markdown report for pull requests and job summaries: lateness with confidence intervals, cost,
-//! and a summary in sentences.
+//! A report in Markdown, for pull requests and job summaries: lateness with confidence intervals,
+//! cost, and a summary in sentences.
 
-use std::fmt::Write as _;
-
-use cli::markdown::escape_cell;
 use cli::time::{format_interval, format_share, format_time};
-use files::report::{Distribution, Report};
+use files::report::{Distribution, Report, Subject, Summary};
 
-use crate::report::label::{labels, unmeasured_reason};
+use crate::document::{self, Document, Table};
+use crate::report::label::{Labels, labels, unmeasured_reason};
 use crate::report::origin::{self, origin};
 use crate::report::{fitness, summary, why};
 
 /// Renders one section per report.
 pub fn text(reports: &[Report]) -> String {
-    reports.iter().map(section).collect::<Vec<_>>().join("\n")
+    let sections: Vec<String> =
+        reports.iter().map(|report| document::markdown::render(&document(report))).collect();
+    sections.join("\n")
 }
 
-fn section(report: &Report) -> String {
+fn document(report: &Report) -> Document {
     let labels = labels(report);
-    let shared =
-        if labels.shared.is_empty() { String::new() } else { format!(" ({})", labels.shared) };
-    let mut text = format!(
-        "### Lateness{}\n\n{}\n\n",
-        escape_cell(&shared),
-        escape_cell(&summary::summarize(report))
-    );
+    let mut document = Document::new();
+    document.title(match labels.shared.as_str() {
+        "" => "Lateness".to_owned(),
+        shared => format!("Lateness ({shared})"),
+    });
+    document.paragraph(summary::summarize(report));
     if let Some((word, why)) = fitness::describe_report(report) {
-        let _ = writeln!(text, "**{}**: {}\n", escape_cell(word), escape_cell(&why));
+        document.notes([format!("{word}: {why}")]);
     }
-    text += "| subject | p50 | p90 | p99 | p99.9 | max | missed | CPU per tick |\n";
-    text += "|---|---:|---:|---:|---:|---:|---:|---:|\n";
-    for (subject, name) in report.subjects.iter().zip(&labels.names) {
-        let Some(summary) = &subject.summary else {
-            let why = escape_cell(unmeasured_reason(subject));
-            let _ = writeln!(text, "| {} | not measured: {why} | | | | | | |", escape_cell(name));
-            continue;
-        };
-        let d = &summary.lateness_ns;
-        let values =
-            d.percentiles().into_iter().take(4).map(|(p, value)| with_interval(d, p.key, value));
-        let values = values.collect::<Vec<_>>().join(" | ");
-        let cpu = summary.cpu_ns_per_tick.map_or("-".into(), |ns| format_time(ns as i64));
-        let max = format_time(d.max);
-        let missed = if subject.period_ns > 0 {
-            format_share(summary.missed, summary.ticks)
-        } else {
-            "-".to_owned()
-        };
-        let _ = writeln!(text, "| {} | {values} | {max} | {missed} | {cpu} |", escape_cell(name));
-    }
-    text += &why::to_markdown(report);
-    let observer = origin::observer(report).map_or(String::new(), |cost| format!("; {cost}"));
-    let tool =
-        format!("{} {}, {}{observer}.", report.tool.name, report.tool.version, origin(report));
-    let _ = writeln!(text, "\n{}", escape_cell(&tool));
-    if report
-        .subjects
-        .iter()
-        .filter_map(|s| s.summary.as_ref())
-        .any(|s| !s.lateness_ns.ci95.is_empty())
-    {
-        text += "In brackets: 95 % confidence intervals over rounds.\n";
-    }
-    for line in
-        origin::commands(report).into_iter().chain(report.loads.iter().filter_map(origin::load))
-    {
-        let _ = writeln!(text, "{}.", escape_cell(&line));
-    }
+    document.table(table(report, &labels));
+    why::add_diagnoses(&mut document, report);
+    document.notes(notes(report));
     if report.partial {
-        text += "\n**Interrupted: this is what was measured until then.**\n";
+        document.warning("Interrupted: this is what was measured until then.");
     }
     for warning in &report.warnings {
-        let _ = writeln!(
-            text,
-            "\n> **{}** {} {}",
-            escape_cell(&warning.code),
-            escape_cell(&warning.message),
-            escape_cell(&warning.hint)
-        );
+        document.warning(format!("{}: {} {}", warning.code, warning.message, warning.hint));
     }
-    text
+    document
+}
+
+fn table(report: &Report, labels: &Labels) -> Table {
+    let heading = ["subject", "p50", "p90", "p99", "p99.9", "max", "missed", "CPU per tick"];
+    let mut table = Table::new(heading, 1);
+    for (subject, name) in report.subjects.iter().zip(&labels.names) {
+        match &subject.summary {
+            Some(summary) => table.row(row(subject, summary, name)),
+            None => table.row([name, &format!("not measured: {}", unmeasured_reason(subject))]),
+        }
+    }
+    table
+}
+
+fn row(subject: &Subject, summary: &Summary, name: &str) -> Vec<String> {
+    let lateness = &summary.lateness_ns;
+    let mut row = vec![name.to_owned()];
+    for (percentile, value) in lateness.percentiles().into_iter().take(4) {
+        row.push(with_interval(lateness, percentile.key, value));
+    }
+    row.push(format_time(lateness.max));
+    row.push(if subject.period_ns > 0 {
+        format_share(summary.missed, summary.ticks)
+    } else {
+        "-".to_owned()
+    });
+    row.push(summary.cpu_ns_per_tick.map_or("-".to_owned(), |ns| format_time(ns as i64)));
+    row
 }
 
 fn with_interval(d: &Distribution, name: &str, value: Option<i64>) -> String {
@@ -88,4 +73,18 @@ fn with_interval(d: &Distribution, name: &str, value: Option<i64>) -> String {
         (Some(v), None) => format_time(v),
         (Some(v), Some(ci)) => format!("{} {}", format_time(v), format_interval(ci[0], ci[1])),
     }
+}
+
+/// Returns the origin of the report, the meaning of the brackets, commands and loads.
+fn notes(report: &Report) -> Vec<String> {
+    let observer = origin::observer(report).map_or(String::new(), |cost| format!("; {cost}"));
+    let (tool, origin) = (&report.tool, origin(report));
+    let mut notes = vec![format!("{} {}, {origin}{observer}.", tool.name, tool.version)];
+    let summaries = report.subjects.iter().filter_map(|subject| subject.summary.as_ref());
+    if summaries.into_iter().any(|summary| !summary.lateness_ns.ci95.is_empty()) {
+        notes.push("In brackets: 95 % confidence intervals over rounds.".to_owned());
+    }
+    notes.extend(origin::commands(report).into_iter().map(|command| format!("{command}.")));
+    notes.extend(report.loads.iter().filter_map(origin::load).map(|load| format!("{load}.")));
+    notes
 }

@@ -47,7 +47,7 @@ fn command(report: &Report) -> Option<String> {
         return Some(format!("osjitter trace {what}"));
     }
     let scenarios = &report.plan.scenarios;
-    let first = scenarios.first().filter(|_| report.tool.name == env!("CARGO_PKG_NAME"))?;
+    let first = scenarios.first().filter(|_| report.tool.name == "osjitter")?;
     let flags = |flag: &str, value: &dyn Fn(&Scenario) -> Option<String>| -> String {
         let mut seen = std::collections::BTreeSet::new();
         let each = scenarios.iter().filter_map(value).filter(|value| seen.insert(value.clone()));

@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 
 use clap::{Args, ValueEnum};
-use cli::align::{align, fit};
 use cli::printable::to_printable;
 use cli::time::{format_interval, format_number, format_share, format_time};
 use cli::wrap::{wrap, wrap_paragraph};
 use files::report::{PERCENTILES, Percentile, Report, Status, Subject, Summary};
 
+use crate::document::{Document, Table, terminal};
 use crate::report::cost::core_percent;
 use crate::report::label::labels;
 use crate::report::origin::{self, group_digits, origin};
@@ -80,7 +80,11 @@ pub fn with_summary(report: &Report, args: &TableArgs, columns: usize) -> String
     for warning in summary::warnings(report) {
         text += &format!("\n{}", paragraph(&warning));
     }
-    text += &why::text(report, columns);
+    let mut diagnoses = Document::new();
+    why::add_diagnoses(&mut diagnoses, report);
+    if !diagnoses.is_empty() {
+        text += &format!("\n{}", terminal::render(&diagnoses, columns));
+    }
     to_printable(&text)
 }
 
@@ -178,20 +182,21 @@ fn layouts(ranked: &str, args: &TableArgs) -> Vec<Layout> {
 fn render_table(report: &Report, args: &TableArgs, columns: usize) -> String {
     let best = Best::from_report(report);
     let ranked = tradeoff::percentile(report);
-    let mut table = Vec::new();
-    for layout in layouts(ranked, args) {
-        table = rows(report, args, &table_columns(report, args, &layout, &best));
-        if align(&table, 1).lines().all(|line| line.chars().count() <= columns) {
-            break;
+    let mut layouts = layouts(ranked, args).into_iter();
+    let table = loop {
+        let layout = layouts.next().expect("there is a layout");
+        let table = build_table(report, args, &table_columns(report, args, &layout, &best));
+        if layouts.len() == 0 || terminal::fits(&table, columns) {
+            break table;
         }
-    }
+    };
     let shared = labels(report).shared;
     let shared = if shared.is_empty() { String::new() } else { format!("; {shared}") };
     let title = format!("{}, and CPU time, per tick{shared}", capitalize(quantity::name(report)));
-    let is_marked = table.iter().flatten().any(|cell| cell.starts_with('*'));
+    let is_marked = table.cells().any(|cell| cell.starts_with('*'));
     let notes = is_marked.then(|| mark_note(report, ranked)).into_iter().chain(notes(report));
     let notes: String = notes.map(|note| wrap(&note, columns)).collect();
-    wrap(&title, columns) + &fit(&table, columns) + &notes
+    wrap(&title, columns) + &terminal::render_table(&table, columns) + &notes
 }
 
 /// Returns the footnote that explains the marks.
@@ -318,38 +323,44 @@ fn plain_column<'a>(column: Column, best: &'a Best<'a>) -> TableColumn<'a> {
     }
 }
 
-/// Returns the heading and a line for each subject. A cell is a dash if its value is not known, or
-/// if too few ticks support the percentile.
-fn rows(report: &Report, args: &TableArgs, columns: &[TableColumn<'_>]) -> Vec<Vec<String>> {
-    let mut lines: Vec<(&Subject, String)> =
+/// Returns the table with a row for each subject. A cell is a dash if its value is not known, or if
+/// too few ticks support the percentile.
+fn build_table(report: &Report, args: &TableArgs, columns: &[TableColumn<'_>]) -> Table {
+    let headings = columns.iter().map(|column| column.heading.as_str());
+    let mut table = Table::new(std::iter::once("subject").chain(headings), 1);
+    for (subject, name) in sorted_subjects(report, args.sort) {
+        let mut row = vec![name];
+        for column in columns {
+            let cell = subject.summary.as_ref().and_then(|summary| (column.cell)(subject, summary));
+            row.push(cell.unwrap_or_else(|| "-".to_owned()));
+        }
+        table.row(row);
+    }
+    table
+}
+
+/// Returns the subjects with their names, in the order of the rows. Subjects without the value to
+/// sort by come last.
+fn sorted_subjects(report: &Report, sort: Option<Sort>) -> Vec<(&Subject, String)> {
+    let mut subjects: Vec<(&Subject, String)> =
         report.subjects.iter().zip(labels(report).names).collect();
     let ranked = tradeoff::percentile(report);
-    let summary = |subject: &Subject| subject.summary.clone();
-    match args.sort {
+    match sort {
         None => {}
-        Some(Sort::Name) => lines.sort_by(|a, b| a.1.cmp(&b.1)),
-        Some(Sort::Lateness) => lines.sort_by_key(|(subject, _)| {
-            let late = summary(subject).and_then(|s| percentile::value(&s.lateness_ns, ranked));
+        Some(Sort::Name) => subjects.sort_by(|a, b| a.1.cmp(&b.1)),
+        Some(Sort::Lateness) => subjects.sort_by_key(|(subject, _)| {
+            let late = subject.summary.as_ref();
+            let late = late.and_then(|s| percentile::value(&s.lateness_ns, ranked));
             (late.is_none(), late)
         }),
-        Some(Sort::Cpu) => lines.sort_by(|(a, _), (b, _)| {
-            let cpu = |s| summary(s).and_then(|s| s.cpu_ns_per_tick).unwrap_or(f64::INFINITY);
-            cpu(a).total_cmp(&cpu(b))
-        }),
-        Some(Sort::Missed) => lines.sort_by(|(a, _), (b, _)| {
-            let missed = |s| summary(s).map_or(f64::INFINITY, |s| tradeoff::missed_share(&s));
-            missed(a).total_cmp(&missed(b))
-        }),
+        Some(Sort::Cpu) => sort_by_value(&mut subjects, |summary| summary.cpu_ns_per_tick),
+        Some(Sort::Missed) => sort_by_value(&mut subjects, |s| Some(tradeoff::missed_share(s))),
     }
-    let heading = std::iter::once("subject".to_owned())
-        .chain(columns.iter().map(|c| c.heading.clone()))
-        .collect();
-    let line = |(subject, name): (&Subject, String)| {
-        let summary = subject.summary.as_ref();
-        let cell = |column: &TableColumn<'_>| {
-            summary.and_then(|m| (column.cell)(subject, m)).unwrap_or_else(|| "-".to_owned())
-        };
-        std::iter::once(name).chain(columns.iter().map(cell)).collect()
-    };
-    std::iter::once(heading).chain(lines.into_iter().map(line)).collect()
+    subjects
+}
+
+fn sort_by_value(subjects: &mut [(&Subject, String)], value: impl Fn(&Summary) -> Option<f64>) {
+    let value =
+        |subject: &Subject| subject.summary.as_ref().and_then(&value).unwrap_or(f64::INFINITY);
+    subjects.sort_by(|(a, _), (b, _)| value(a).total_cmp(&value(b)));
 }

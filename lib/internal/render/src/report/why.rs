@@ -1,14 +1,12 @@
 //! Explains in words why the latest ticks were late, for the terminal, Markdown and the page.
 
-use cli::align::align;
-use cli::markdown;
 use cli::printable::to_printable_message;
 use cli::time::{format_interval, format_number, format_share, format_time};
-use cli::wrap::{wrap, wrap_paragraph};
 use files::report::why::{Behind, Chain, Class, LateTick, Link, Shares, Tier, Why};
 use files::report::{Report, Subject};
 use files::why::pool::{MIN_EPISODES, MIN_TICKS};
 
+use crate::document::{Document, Table};
 use crate::report::label::labels;
 use crate::report::origin::group_digits;
 
@@ -119,7 +117,7 @@ impl Diagnosis<'_> {
                 .overhead_cpu_ns
                 .as_ref()
                 .map_or(String::new(), |d| format!(", {} of CPU a tick", format_signed(d.p50)));
-            format!(", asking cost {}{ci} at p50{cpu}", format_signed(d.p50))
+            format!(", profiling cost {}{ci} at p50{cpu}", format_signed(d.p50))
         });
         format!(
             "Why {which} were late ({}, {counts}; tier {}{overhead}){too_few}",
@@ -321,66 +319,25 @@ fn links(chain: &Chain) -> impl Iterator<Item = (&'static str, i64)> {
     links.into_iter().filter_map(|(name, ns)| Some((name, ns?)))
 }
 
-/// Renders all diagnoses for the terminal; empty if no subject was profiled.
-pub fn text(report: &Report, columns: usize) -> String {
-    diagnoses(report).map(|diagnosis| diagnosis_text(&diagnosis, columns)).collect()
-}
-
-fn diagnosis_text(diagnosis: &Diagnosis<'_>, columns: usize) -> String {
-    let paragraph = |text: &str| wrap_paragraph(text, columns);
-    let optional = |text: Option<String>| text.map_or(String::new(), |text| paragraph(&text));
-    let longest = diagnosis.longest_ticks().next().filter(|_| diagnosis.why.tier.is_some());
-    let heading = paragraph(&diagnosis.heading());
-    let table = cause_table(diagnosis, columns);
-    let longest = optional(longest.map(|tick| format!("Longest: {tick}.")));
-    let path = optional(diagnosis.wakeup_path());
-    let next = optional(diagnosis.next_tier());
-    format!("\n{heading}{table}{longest}{path}{next}")
-}
-
-/// Renders the causes as a table. In a narrow terminal the evidence is below each cause.
-fn cause_table(diagnosis: &Diagnosis<'_>, columns: usize) -> String {
-    let row = |c: Cause| vec![format!("  {}", c.share), c.words.to_owned(), c.evidence];
-    let rows: Vec<Vec<String>> = diagnosis.causes().into_iter().map(row).collect();
-    let aligned = align(&rows, 3);
-    if aligned.lines().all(|line| line.chars().count() <= columns) {
-        return aligned;
+/// Adds a section for each profiled subject.
+pub fn add_diagnoses(document: &mut Document, report: &Report) {
+    for diagnosis in diagnoses(report) {
+        add_diagnosis(document, &diagnosis);
     }
-    let short: Vec<&[String]> = rows.iter().map(|row| &row[..2]).collect();
-    let mut table = String::new();
-    for (line, row) in align(&short, 2).lines().zip(&rows) {
-        table += &format!("{line}\n");
-        for evidence in wrap(&row[2], columns.saturating_sub(6).max(20)).lines() {
-            table += &format!("      {evidence}\n");
-        }
+}
+
+fn add_diagnosis(document: &mut Document, diagnosis: &Diagnosis<'_>) {
+    document.section(diagnosis.heading());
+    let mut table = Table::new(["share", "cause", "evidence"], 2).with_words_last();
+    for cause in diagnosis.causes() {
+        table.row([cause.share.as_str(), cause.words, &cause.evidence]);
     }
-    table
-}
-
-/// Renders all diagnoses for a job summary; empty if no subject was profiled.
-pub fn to_markdown(report: &Report) -> String {
-    diagnoses(report).map(|diagnosis| diagnosis_markdown(&diagnosis)).collect()
-}
-
-fn diagnosis_markdown(diagnosis: &Diagnosis<'_>) -> String {
-    let heading = ["share [95 % interval]", "cause", ""].map(str::to_owned).to_vec();
-    let causes = diagnosis.causes().into_iter();
-    let rows = causes.map(|c| vec![c.share, c.words.to_owned(), c.evidence]);
-    let rows: Vec<Vec<String>> = std::iter::once(heading).chain(rows).collect();
-    let table = if rows.len() > 1 {
-        format!("\n{}", markdown::format_table(&rows, 3))
-    } else {
-        String::new()
-    };
-    let paragraph = |text: Option<String>| {
-        text.map_or(String::new(), |text| format!("\n{}\n", markdown::escape_cell(&text)))
-    };
-    let item = |tick: String| format!("- {}\n", markdown::escape_cell(&tick));
-    let longest: String = diagnosis.longest_ticks().map(item).collect();
-    let path = paragraph(diagnosis.wakeup_path());
-    let next = paragraph(diagnosis.next_tier());
-    let heading = markdown::escape_cell(&diagnosis.heading());
-    format!("\n#### {heading}\n{table}\n{longest}{path}{next}")
+    if !table.is_empty() {
+        document.table(table);
+    }
+    let longest = diagnosis.longest_ticks().filter(|_| diagnosis.why.tier.is_some());
+    document.notes(longest.map(|tick| format!("Late by {tick}.")));
+    document.notes(diagnosis.wakeup_path().into_iter().chain(diagnosis.next_tier()));
 }
 
 /// Formats the share of a cause in a round, for a tooltip.
@@ -394,6 +351,7 @@ mod tests {
     use files::report::why::{Difference, Evidence, KernelChain, Missing};
 
     use super::*;
+    use crate::document::{markdown, terminal};
 
     fn report_with(why: Why) -> Report {
         let mut report =
@@ -447,17 +405,27 @@ mod tests {
         }
     }
 
+    fn document(report: &Report) -> Document {
+        let mut document = Document::new();
+        add_diagnoses(&mut document, report);
+        document
+    }
+
+    fn text(report: &Report, columns: usize) -> String {
+        terminal::render(&document(report), columns)
+    }
+
     #[test]
     fn small_causes_are_not_listed() {
         let text = text(&report_with(why()), 120);
-        let expected = "\nWhy the latest 1 % were late (os-interval, 250 of 25,000 ticks, 31 episodes,\n\
-                        96.4 ms of lateness; tier B1, asking cost +500 ns [-300 ns, 1.20 us] at p50,\n\
-                        +3.70 us of CPU a tick)\n  \
-                        62.2 % [55, 70]  waited for a CPU  behind cc1plus 48 %, kworker/0:1 9 %, a b\u{fffd}[2J 5 %\n  \
-                        27.0 %           below the thread  interrupts, the way out of idle, or the host\n  \
-                        9.3 %            own CPU           catching up, or busy with other tasks\n  \
-                        1.0 %            the usual way     from the timer to the task, rounding of the runtime's timers included\n\
-                        Longest: 12.7 ms, round 17 tick 104: 12.0 ms waited for a CPU (behind cc1plus\n\
+        let expected = "Why the latest 1 % were late (os-interval, 250 of 25,000 ticks, 31 episodes, 96.4 ms of lateness; tier B1, profiling\n\
+                        cost +500 ns [-300 ns, 1.20 us] at p50, +3.70 us of CPU a tick)\n\
+                        share            cause             evidence\n\
+                        62.2 % [55, 70]  waited for a CPU  behind cc1plus 48 %, kworker/0:1 9 %, a b\u{fffd}[2J 5 %\n\
+                        27.0 %           below the thread  interrupts, the way out of idle, or the host\n\
+                        9.3 %            own CPU           catching up, or busy with other tasks\n\
+                        1.0 %            the usual way     from the timer to the task, rounding of the runtime's timers included\n\n\
+                        Late by 12.7 ms, round 17 tick 104: 12.0 ms waited for a CPU (behind cc1plus\n\
                         46.0 ms, kworker/0:1 9.00 ms, a b\u{fffd}[2J 5.00 ms), 690 us below the thread.\n";
         assert_eq!(text, expected, "{text}");
     }
@@ -513,7 +481,7 @@ mod tests {
                         early, woken +400 ns, on its CPU +118 us, in the task +1.30 us; at p99, the timer 18.0 us early, woken \
                         +800 ns, on its CPU +236 us, in the task +2.60 us. On the wait for a CPU, the thread's own account \
                         agrees for 98.7 % of the lateness of late ones. ";
-        assert!(shown.ends_with(expected), "{shown}");
+        assert!(shown.trim_end().ends_with(expected.trim_end()), "{shown}");
         let story = "690 us below the thread; the timer +12.6 ms, woken +400 ns, on its CPU +118 us, in the runtime +2.30 us, \
                      in the task +1.30 us.";
         assert!(shown.contains(story), "{shown}");
@@ -560,11 +528,11 @@ mod tests {
     }
 
     #[test]
-    fn narrow_terminal_moves_evidence_below() {
+    fn narrow_terminal_wraps_evidence() {
         let narrow = text(&report_with(why()), 60);
         assert!(narrow.lines().all(|l| l.chars().count() <= 60), "{narrow}");
-        assert!(narrow.contains("waited for a CPU\n      behind cc1plus"), "{narrow}");
-        let markdown = to_markdown(&report_with(why()));
+        assert!(narrow.contains("waited for a CPU  behind cc1plus 48 %,\n"), "{narrow}");
+        let markdown = markdown::render(&document(&report_with(why())));
         assert!(
             markdown.contains("| 62.2 % \\[55, 70\\] | waited for a CPU | behind cc1plus"),
             "{markdown}"

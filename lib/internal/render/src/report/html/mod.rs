@@ -5,21 +5,19 @@
 //! that [`data`] encodes.
 
 mod data;
-mod escape;
+mod table;
 mod why;
 
-use cli::time::{format_share, format_time};
-use files::report::{Change, Percentile, Report, Subject, Summary, Warning};
+use cli::time::format_time;
+use files::report::{Change, Report, Subject, Warning};
 
+use crate::document::html::{escape, frame};
 use crate::picture::palette::Sign;
-use crate::report::cost::{core_percent, per_tick_ci95};
-use crate::report::html::escape::escape;
-use crate::report::label::{Labels, labels, signs, unmeasured_reason};
+use crate::report::label::{Labels, labels, signs};
 use crate::report::origin::{self, origin};
 use crate::report::quantity::is_gaps;
 use crate::report::{fitness, overflow, summary, tradeoff};
 
-const STYLE: &str = include_str!("page.css");
 /// The script of the page, wrapped in a function so that the files share a scope and define no
 /// globals.
 const SCRIPT: &str = concat!(
@@ -34,30 +32,17 @@ const SCRIPT: &str = concat!(
     "})();\n",
 );
 
-/// The content security policy, with which the browser ensures that the page loads nothing.
-const POLICY: &str =
-    "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:";
-
 /// Renders the page of one or several reports, one section each.
 pub fn page(reports: &[Report]) -> String {
     let title = match reports {
         [report] => format!("osjitter: {}", report.started_utc),
         several => format!("osjitter: {} reports", several.len()),
     };
-    format!(
-        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">\n\
-         <link rel=\"icon\" href=\"data:,\">\n<title>{}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n\
-         <button id=\"theme\" type=\"button\">light / dark</button>\n\
-         {}</main>\n<script>\n{SCRIPT}</script>\n</body>\n</html>\n",
-        escape(&title),
-        reports
-            .iter()
-            .zip(signs(reports))
-            .map(|(report, signs)| section(report, &signs))
-            .collect::<String>()
-    )
+    let mut content = "<button id=\"theme\" type=\"button\">light / dark</button>\n".to_owned();
+    for (report, signs) in reports.iter().zip(signs(reports)) {
+        content += &section(report, &signs);
+    }
+    frame(&title, &content, SCRIPT)
 }
 
 fn section(report: &Report, signs: &[Sign]) -> String {
@@ -86,7 +71,7 @@ fn section(report: &Report, signs: &[Sign]) -> String {
         warnings(report),
         why::section(report),
         pictures(report),
-        table(report, &names),
+        table::render(report, &names),
         facts(report),
         data::json(report, &names, signs).replace('<', "\\u003c")
     )
@@ -189,78 +174,6 @@ fn describe_hatching(report: &Report) -> String {
             )
         }
     }
-}
-
-/// Renders the table of numbers.
-fn table(report: &Report, names: &[String]) -> String {
-    let line = |(subject, name): (&Subject, &String)| {
-        let cells = match &subject.summary {
-            Some(summary) => {
-                let cells = COLUMNS.iter().zip(row(subject, summary));
-                cells
-                    .map(|(heading, cell)| format!("<td data-of=\"{heading}\">{cell}</td>"))
-                    .collect()
-            }
-            None => {
-                let why = escape(unmeasured_reason(subject));
-                format!("<td colspan=\"10\" class=\"left\">not measured: {why}</td>")
-            }
-        };
-        format!("<tr><th>{}</th>{cells}</tr>\n", escape(name))
-    };
-    format!(
-        "<h2>Numbers</h2>\n<p class=\"reading\">{}</p>\n<table>\n<thead><tr><th>subject</th>{}</tr></thead>\n\
-         <tbody>\n{}</tbody>\n</table>\n<p class=\"note\">{}. Small: the 95 % confidence interval over rounds. A dash: \
-         not known, or too few ticks to support that percentile.</p>\n",
-        escape(&summary::summarize(report)),
-        COLUMNS.map(|heading| format!("<th>{heading}</th>")).concat(),
-        report.subjects.iter().zip(names).map(line).collect::<String>(),
-        if is_gaps(report) {
-            "Gaps are turns of a busy loop"
-        } else {
-            "Lateness is wake time minus deadline"
-        }
-    )
-}
-
-/// The columns of the table after the name of the subject.
-const COLUMNS: [&str; 10] =
-    ["p50", "p90", "p99", "p99.9", "p99.99", "max", "missed", "ticks", "CPU per tick", "of a core"];
-
-fn row(subject: &Subject, summary: &Summary) -> Vec<String> {
-    let d = &summary.lateness_ns;
-    let late = |(p, value): (Percentile, Option<i64>)| {
-        value.map_or("-".into(), |v| {
-            with_interval(format_time(v), d.ci95.get(p.key).map(|ci| ci.map(format_time)))
-        })
-    };
-    let cost = |ns: f64| format_time(ns as i64);
-    let cpu_cell = |ns| with_interval(cost(ns), per_tick_ci95(subject).map(|ci| ci.map(cost)));
-    let others = [
-        format_time(d.max),
-        if subject.period_ns > 0 {
-            format_share(summary.missed, summary.ticks)
-        } else {
-            "-".into()
-        },
-        summary.ticks.to_string(),
-        summary.cpu_ns_per_tick.map_or("-".into(), cpu_cell),
-        core_percent(subject).map_or("-".into(), |p| format!("{p:.1} %")),
-    ];
-    d.percentiles().map(late).into_iter().chain(others).collect()
-}
-
-/// Formats a value and its interval in small print. A unit shared by both ends is written once.
-fn with_interval(value: String, interval: Option<[String; 2]>) -> String {
-    let Some([low, high]) = interval else { return value };
-    let split_unit = |text: &str| {
-        text.split_once(' ').map(|(number, unit)| (number.to_owned(), unit.to_owned()))
-    };
-    let low = match (split_unit(&low), split_unit(&high)) {
-        (Some((number, unit)), Some((_, other))) if unit == other => number,
-        _ => low,
-    };
-    format!("{value}<small>{low} &#8211; {high}</small>")
 }
 
 /// Renders the facts about the machine, the clock and the run.

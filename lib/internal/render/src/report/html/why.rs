@@ -5,7 +5,7 @@ use cli::time::format_time;
 use files::report::Report;
 use files::report::why::{Class, Why, WhyRound};
 
-use crate::report::html::escape::escape;
+use crate::document::html::escape;
 use crate::report::why::{Cause, Diagnosis, diagnoses, format_class_share};
 
 /// Size of the stacked bars, in units of the drawing.

@@ -1,7 +1,9 @@
 //! Tables of text with aligned columns.
 
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
 /// Space between two columns, and the indentation of a value below its name.
-const GAP: &str = "  ";
+pub const GAP: &str = "  ";
 
 /// Aligns the first `left_columns` columns to the left and the others to the right.
 pub fn align<R: AsRef<[String]>>(rows: &[R], left_columns: usize) -> String {
@@ -13,34 +15,46 @@ pub fn align_by<R: AsRef<[String]>>(rows: &[R], is_left: impl Fn(usize) -> bool)
     let widths = column_widths(rows);
     let mut text = String::new();
     for row in rows {
-        let cells = row.as_ref().iter().zip(&widths).enumerate();
-        let cells = cells.map(
-            |(c, (cell, w))| if is_left(c) { pad_right(cell, *w) } else { pad_left(cell, *w) },
-        );
-        text += cells.collect::<Vec<_>>().join(GAP).trim_end();
+        let mut line = String::new();
+        for (column, (cell, width)) in row.as_ref().iter().zip(&widths).enumerate() {
+            if column > 0 {
+                line += GAP;
+            }
+            line += &if is_left(column) { pad_right(cell, *width) } else { pad_left(cell, *width) };
+        }
+        text += line.trim_end();
         text.push('\n');
     }
     text
 }
 
 /// Formats a heading and rows, each a name and its values, for a terminal of `columns` columns.
-///
-/// The first of three layouts that fits is used: one line per row; the name above its values; the
-/// name above one line per value. Every layout contains all values.
 pub fn fit(rows: &[Vec<String>], columns: usize) -> String {
-    let fits = |text: &str| text.lines().all(|line| line.chars().count() <= columns);
     let table = align(rows, 1);
-    if fits(&table) {
-        return table;
+    let rows: Vec<&[String]> = rows.iter().map(Vec::as_slice).collect();
+    if fits(&table, columns) { table } else { stack(&rows, |column| column == 0, columns) }
+}
+
+/// Returns whether no line is wider than `columns`.
+pub fn fits(text: &str, columns: usize) -> bool {
+    text.lines().all(|line| line.width() <= columns)
+}
+
+/// Formats a heading and rows, each a name and its values, for a terminal of `columns` columns: the
+/// name above its aligned values if these fit, otherwise the name above one line per value.
+pub fn stack(rows: &[&[String]], is_left: impl Fn(usize) -> bool, columns: usize) -> String {
+    let without_name = |row: &&[String]| [&[String::new()], &row[1..]].concat();
+    let values: Vec<Vec<String>> = rows.iter().map(without_name).collect();
+    let values = align_by(&values, is_left);
+    if fits(&values, columns) {
+        names_above_values(rows, &values, columns)
+    } else {
+        one_value_per_line(rows, columns)
     }
-    let unnamed: Vec<Vec<String>> =
-        rows.iter().map(|row| [&[String::new()], &row[1..]].concat()).collect();
-    let values = align(&unnamed, 1);
-    if fits(&values) { names_above_values(rows, &values, columns) } else { stack(rows, columns) }
 }
 
 /// Puts the name of each row on a line of its own, above the line of its aligned values.
-fn names_above_values(rows: &[Vec<String>], values: &str, columns: usize) -> String {
+fn names_above_values(rows: &[&[String]], values: &str, columns: usize) -> String {
     let mut text = String::new();
     for (row, values) in rows.iter().zip(values.lines()) {
         text += &break_into_lines(&row[0], columns);
@@ -53,24 +67,29 @@ fn names_above_values(rows: &[Vec<String>], values: &str, columns: usize) -> Str
 }
 
 /// Puts each value on a line of its own, labelled with the heading of its column.
-fn stack(rows: &[Vec<String>], columns: usize) -> String {
+fn one_value_per_line(rows: &[&[String]], columns: usize) -> String {
     let [heading, rows @ ..] = rows else { return String::new() };
-    let label_width = heading.iter().skip(1).map(|h| h.chars().count()).max().unwrap_or(0);
+    let label_width = heading.iter().skip(1).map(|label| label.width()).max().unwrap_or(0);
     let mut text = String::new();
     for row in rows {
         text += &break_into_lines(&row[0], columns);
-        for (label, value) in heading.iter().zip(row).skip(1) {
+        for (label, value) in heading.iter().zip(*row).skip(1) {
             text += &format!("{GAP}{}{GAP}{value}\n", pad_right(label, label_width));
         }
     }
     text
 }
 
-/// Returns the number of characters in the longest cell of each column.
+/// Returns the width of the widest cell of each column.
 fn column_widths<R: AsRef<[String]>>(rows: &[R]) -> Vec<usize> {
     let columns = rows.first().map_or(0, |row| row.as_ref().len());
-    let width = |c: usize| rows.iter().map(|r| r.as_ref()[c].chars().count()).max().unwrap_or(0);
-    (0..columns).map(width).collect()
+    let mut widths = vec![0; columns];
+    for row in rows {
+        for (width, cell) in widths.iter_mut().zip(row.as_ref()) {
+            *width = cell.width().max(*width);
+        }
+    }
+    widths
 }
 
 /// Appends spaces to a cell.
@@ -86,13 +105,26 @@ fn pad_left(cell: &str, width: usize) -> String {
 }
 
 fn padding(cell: &str, width: usize) -> String {
-    " ".repeat(width.saturating_sub(cell.chars().count()))
+    " ".repeat(width.saturating_sub(cell.width()))
 }
 
-/// Breaks a name into lines of at most `columns` characters.
+/// Breaks a name into lines that are at most `columns` wide. A wide character in a single column
+/// has a line of its own.
 fn break_into_lines(name: &str, columns: usize) -> String {
-    let characters: Vec<char> = name.chars().collect();
-    characters.chunks(columns.max(1)).map(|line| line.iter().collect::<String>() + "\n").collect()
+    let (mut text, mut used) = (String::new(), 0);
+    for c in name.chars() {
+        let width = c.width().unwrap_or(0);
+        if used > 0 && used + width > columns {
+            text.push('\n');
+            used = 0;
+        }
+        text.push(c);
+        used += width;
+    }
+    if used > 0 {
+        text.push('\n');
+    }
+    text
 }
 
 #[cfg(test)]
@@ -121,5 +153,12 @@ mod tests {
             assert!(fit(&rows, columns).matches('1').count() >= 1);
         }
         assert_eq!(align(&rows, 1).lines().nth(1).map(str::len), Some(70_000 + 6));
+    }
+
+    #[test]
+    fn wide_characters_take_two_columns() {
+        let rows = [["名前", "1"], ["cafe\u{301}", "22"]].map(|r| r.map(str::to_owned).to_vec());
+        assert_eq!(align(&rows, 1), "名前   1\ncafe\u{301}  22\n");
+        assert_eq!(fit(&rows, 3), "caf\ne\u{301}\n  1  22\n");
     }
 }

@@ -1,0 +1,146 @@
+//! Renders a document for a terminal.
+
+use cli::printable::to_printable;
+use cli::wrap::{MAX_PARAGRAPH_WIDTH, wrap, wrap_paragraph};
+use unicode_width::UnicodeWidthStr;
+
+use crate::document::align::{self, GAP, align_by, stack};
+use crate::document::{Block, Document, Item, Table};
+
+const ITEM_INDENT: &str = "  ";
+const DETAIL_INDENT: &str = "      ";
+/// Minimum width of a column of wrapped words.
+const MIN_WORDS_WIDTH: usize = 24;
+
+/// Renders a document in at most `columns` columns, unless a word or a command is longer.
+///
+/// Blocks are separated by an empty line. A heading is directly above its block.
+pub fn render(document: &Document, columns: usize) -> String {
+    let mut text = String::new();
+    let mut is_below_heading = true;
+    for block in &document.blocks {
+        let is_heading = matches!(block, Block::Title(_) | Block::Section(_));
+        if !text.is_empty() && (is_heading || !is_below_heading) {
+            text.push('\n');
+        }
+        text += &render_block(block, columns);
+        is_below_heading = is_heading;
+    }
+    to_printable(&text)
+}
+
+fn render_block(block: &Block, columns: usize) -> String {
+    match block {
+        Block::Title(text) | Block::Section(text) => wrap(text, columns),
+        Block::Sides(sides) => {
+            render_side("A", &sides.base, columns) + &render_side("B", &sides.candidate, columns)
+        }
+        Block::Paragraph(text) => wrap_paragraph(text, columns),
+        Block::Notes(notes) => notes.iter().map(|note| wrap_paragraph(note, columns)).collect(),
+        Block::Items(items) => items.iter().map(|item| render_item(item, columns)).collect(),
+        Block::Warning(text) => wrap_paragraph(&format!("warning: {text}"), columns),
+        Block::Table(table) => render_table(table, columns),
+        Block::Code(text) => format!("{}\n", text.trim_end()),
+    }
+}
+
+/// Renders the name of a side. Further lines of a long name are indented.
+fn render_side(side: &str, name: &str, columns: usize) -> String {
+    indent(name, "   ", columns).replacen("   ", &format!("{side}  "), 1)
+}
+
+/// Renders an entry of a list: its text, its explanation indented below, and its command, which is
+/// not wrapped so that it can be copied.
+fn render_item(item: &Item, columns: usize) -> String {
+    let width = columns.min(MAX_PARAGRAPH_WIDTH);
+    let mut text = indent(&item.text, ITEM_INDENT, width);
+    if let Some(detail) = &item.detail {
+        text += &indent(detail, DETAIL_INDENT, width);
+    }
+    if let Some(command) = &item.command {
+        text += &format!("    > {command}\n");
+    }
+    text
+}
+
+/// Wraps a text to `width` columns and puts `prefix` in front of each line.
+fn indent(text: &str, prefix: &str, width: usize) -> String {
+    let lines = wrap(text, width.saturating_sub(prefix.len()));
+    lines.lines().map(|line| format!("{prefix}{line}\n")).collect()
+}
+
+/// Renders a table. The first layout that fits is used: one line per row; the same without the
+/// heading of the names; the words of the last column wrapped; the name above its values; the
+/// name above one line per value. Every layout contains all values.
+///
+/// A table with several columns of names has one line per row if no other layout fits: its rows have
+/// no single name that could be above the values.
+pub fn render_table(table: &Table, columns: usize) -> String {
+    let is_left = |column: usize| table.is_left(column);
+    let full = align_by(&lines(table), is_left);
+    if align::fits(&full, columns) {
+        return full;
+    }
+    let mut unlabelled = table.clone();
+    if table.names == 1 {
+        unlabelled.heading[0].clear();
+    }
+    let text = align_by(&lines(&unlabelled), is_left);
+    if align::fits(&text, columns) {
+        return text;
+    }
+    match wrap_words(table, columns) {
+        Some(text) => text,
+        None if table.names > 1 => full,
+        None => stack(&lines(&unlabelled), is_left, columns),
+    }
+}
+
+/// Renders a table whose last column contains words: they are wrapped within their column if it is
+/// wide enough, otherwise below the row. Returns `None` if there are no words, or if the other
+/// columns do not fit.
+fn wrap_words(table: &Table, columns: usize) -> Option<String> {
+    if !table.has_words {
+        return None;
+    }
+    let last = table.heading.len() - 1;
+    let short: Vec<&[String]> = lines(table).into_iter().map(|line| &line[..last]).collect();
+    let aligned = align_by(&short, |column| table.is_left(column));
+    if !align::fits(&aligned, columns) {
+        return None;
+    }
+    let start = aligned.lines().map(UnicodeWidthStr::width).max().unwrap_or(0) + GAP.len();
+    let words_width = columns.saturating_sub(start);
+    let mut text = String::new();
+    for (short, line) in aligned.lines().zip(lines(table)) {
+        if words_width >= MIN_WORDS_WIDTH {
+            let words = wrap(&line[last], words_width);
+            text += &hang(&align::pad_right(short, start), &words);
+        } else {
+            text += &format!("{short}\n{}", indent(&line[last], DETAIL_INDENT, columns));
+        }
+    }
+    Some(text)
+}
+
+/// Puts lines of words to the right of the start of a line.
+fn hang(start: &str, words: &str) -> String {
+    let margin = " ".repeat(start.width());
+    let mut text = String::new();
+    let mut start = start;
+    for line in words.lines() {
+        text += &format!("{start}{line}\n");
+        start = &margin;
+    }
+    if words.is_empty() { format!("{}\n", start.trim_end()) } else { text }
+}
+
+/// Returns whether a table fits with one line per row.
+pub fn fits(table: &Table, columns: usize) -> bool {
+    align::fits(&align_by(&lines(table), |column| table.is_left(column)), columns)
+}
+
+/// Returns the heading and the rows.
+fn lines(table: &Table) -> Vec<&[String]> {
+    std::iter::once(&table.heading).chain(&table.rows).map(Vec::as_slice).collect()
+}
