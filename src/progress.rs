@@ -7,6 +7,7 @@ use std::cell::RefCell;
 use std::io::{self, Write as _};
 use std::time::Duration;
 
+use cli::printable::to_printable;
 use cli::time::format_duration;
 use crossterm::cursor::{MoveToColumn, MoveUp};
 use crossterm::queue;
@@ -112,8 +113,9 @@ impl Screen {
         }
         let bar = format_bar(self.finished, self.rounds, self.start.elapsed());
         let TerminalSize { columns, lines } = terminal::stderr_size();
-        // A line in the last column may wrap, and the last line is the cursor's.
-        let frame: Vec<String> = (bar + &self.status)
+        // A line in the last column may wrap, and the last line is the cursor's. A status can contain
+        // the name of a user's program.
+        let frame: Vec<String> = to_printable(&(bar + &self.status))
             .lines()
             .take(lines.saturating_sub(1))
             .map(|line| line.chars().take(columns.saturating_sub(1)).collect())

@@ -11,7 +11,7 @@ use engine::scenario::{select_by_pattern, validate_count};
 use files::report::{Host, Warning};
 
 use crate::bench::file::{BenchFile, FORMATS};
-use crate::file_io::{self, OutputDirectory};
+use crate::file_io::{self, OutputDirectory, ResultNames};
 use crate::terminal;
 use render::formats::{Format, Rendering, parser};
 
@@ -76,8 +76,7 @@ impl OutputArgs {
                 "cannot print several pictures: give a directory with --out, or select one workload",
             ));
         }
-        let directory =
-            self.out.as_deref().map(|out| OutputDirectory::open(Some(out), "")).transpose()?;
+        let directory = self.open_directory(F::RESULTS)?;
         let report = measure(BenchStart::now())?;
         let saved = directory.as_ref().map_or(Ok(()), |directory| self.save(directory, &report));
         // The report is printed even if it could not be saved.
@@ -94,6 +93,13 @@ impl OutputArgs {
         }
         saved?;
         Ok(if report.is_partial() { ExitStatus::NotMeasured } else { ExitStatus::Done })
+    }
+
+    fn open_directory(&self, results: ResultNames) -> exit::Result<Option<OutputDirectory>> {
+        let Some(out) = self.out.as_deref() else { return Ok(None) };
+        let directory = OutputDirectory::open(Some(out), "", results)?;
+        directory.announce_replacement(self.quiet);
+        Ok(Some(directory))
     }
 
     fn save<F: BenchFile>(&self, directory: &OutputDirectory, report: &F) -> exit::Result<()> {

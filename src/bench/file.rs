@@ -7,6 +7,7 @@ use render::document::{self, Document};
 use render::formats::{Format, Rendering, sanitize, unsupported_format};
 use render::picture::canvas::Picture;
 
+use crate::file_io::ResultNames;
 use crate::terminal;
 
 /// Value of the key `schema` in the file of every bench.
@@ -18,6 +19,8 @@ pub const FORMATS: [Format; 5] =
 
 /// The file of a bench, in all its formats.
 pub trait BenchFile: File {
+    /// Names of the files of the bench.
+    const RESULTS: ResultNames;
     /// Whether the Markdown is also written next to the JSON file.
     const HAS_MARKDOWN_FILE: bool = false;
 
@@ -52,7 +55,7 @@ pub trait BenchFile: File {
 /// Adds the caveats of a report.
 pub fn add_caveats(document: &mut Document, warnings: &[Warning], is_partial: bool) {
     for warning in warnings {
-        document.warning(format!("{}; {}", warning.message, warning.hint));
+        document.warning(format!("{}: {}; {}", warning.code, warning.message, warning.hint));
     }
     if is_partial {
         document.warning("interrupted: this is what was measured until then");

@@ -26,7 +26,7 @@ pub fn document(comparison: &Comparison) -> Document {
     }
     document.notes(footnotes(comparison));
     for warning in &comparison.warnings {
-        document.warning(format!("{} {}", warning.message, warning.hint));
+        document.warning(format!("{}: {} {}", warning.code, warning.message, warning.hint));
     }
     document
 }

@@ -35,7 +35,7 @@ use files::fitness::{Fitness, Tally};
 use files::gate::limit::RoundTicks;
 use files::report::{self, Host, Report, Status};
 
-use crate::file_io::OutputDirectory;
+use crate::file_io::{OutputDirectory, ResultNames};
 use crate::find::args::FindArgs;
 use crate::progress::Progress;
 use crate::{file_io, interrupt, terminal};
@@ -56,6 +56,7 @@ const PROMISE_TICKS: u64 = 20_000;
 
 /// The name of the result file.
 const RESULT: &str = "find.json";
+const RESULTS: ResultNames = &[RESULT, "find.svg"];
 
 /// Searches, prints the result, and writes it into a directory.
 pub fn run(args: &FindArgs) -> exit::Result<ExitStatus> {
@@ -72,7 +73,8 @@ pub fn run(args: &FindArgs) -> exit::Result<ExitStatus> {
     let mut loads = Loads::start(loaded.as_slice())?;
     settings.apply()?;
     // The directory comes last, so that a failed setup does not leave one.
-    let out = OutputDirectory::open(args.out.as_deref(), &started_utc)?;
+    let out = OutputDirectory::open(args.out.as_deref(), &started_utc, RESULTS)?;
+    out.announce_replacement(args.quiet);
     terminal::note(args.quiet, &search.announcement());
 
     let mut found = search.empty_result(args, host, started_utc);

@@ -10,9 +10,12 @@ use files::gate::verdict::{SCHEMA, Verdict};
 use files::report::{Fitness, Warning};
 use jitterstat::gate::decision::{Outcome, Reason};
 
-use crate::file_io::OutputDirectory;
+use crate::file_io::{OutputDirectory, ResultNames};
 use crate::gate::pairs::now;
 use crate::terminal;
+
+/// The files of a gate. Only a gate with limits writes a report.
+const RESULTS: ResultNames = &["verdict.json", "report.json"];
 
 /// A planned question, ready to be measured and judged.
 pub trait Question {
@@ -55,7 +58,8 @@ impl Gate {
         quiet: bool,
     ) -> exit::Result<Self> {
         let started_utc = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
-        let out = OutputDirectory::open(out, &started_utc)?;
+        let out = OutputDirectory::open(out, &started_utc, RESULTS)?;
+        out.announce_replacement(quiet);
         let verdict = Verdict {
             schema: SCHEMA.to_owned(),
             tool: host::tool(),

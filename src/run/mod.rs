@@ -30,7 +30,7 @@ use files::file::File as _;
 use files::fitness::Verdict;
 use files::report::{Report, Status};
 
-use crate::file_io::OutputDirectory;
+use crate::file_io::{OutputDirectory, REPORT_FILES};
 use crate::run::args::RunArgs;
 use crate::run::late_ticks::{LateOutcome, LateTicks};
 use crate::run::live_terminal::LiveView;
@@ -112,7 +112,8 @@ impl<'a> Session<'a> {
         let loads = Loads::start(&plan.scenarios)?;
         let changes = record::apply_changes(&plan)?;
         // The directory comes last, so that a failed setup does not leave one.
-        let out = OutputDirectory::open(args.out.as_deref(), &started_utc)?;
+        let out = OutputDirectory::open(args.out.as_deref(), &started_utc, REPORT_FILES)?;
+        out.announce_replacement(args.quiet);
         let conditions = Conditions { host, changes, started_utc, starts };
         Ok(Self { plan, args, stop, late, loads, conditions, out })
     }
@@ -226,10 +227,6 @@ impl Outcome<'_> {
     /// Writes the report and its renderings. The report is written last: if it is new, so are the
     /// other files.
     fn save(&self) -> exit::Result<()> {
-        if self.late.is_some() && self.flight.is_none() {
-            // A flight record in the directory belongs to an earlier run.
-            let _ = std::fs::remove_file(self.out.path(FLIGHT));
-        }
         let page = render::report::html::page(std::slice::from_ref(&self.report));
         let pictures =
             if self.args.svg { render::report::svg::pictures(&self.report) } else { Vec::new() };

@@ -20,7 +20,7 @@ use engine::program::Program;
 use files::file::File as _;
 use files::report::{Clock, Host, Plan, Report, SCHEMA, Scenario, Subject, Trace, Warning};
 
-use crate::file_io::OutputDirectory;
+use crate::file_io::{OutputDirectory, REPORT_FILES};
 use crate::trace::args::TraceArgs;
 use crate::trace::session::{Target, TraceRecording, WindowEnd};
 use crate::trace::subjects::{Group, Groups, round_ns, subject};
@@ -36,7 +36,8 @@ pub fn run(args: &TraceArgs) -> exit::Result<ExitStatus> {
     // The tracer is opened before the program starts, so that it records all of it.
     let tracer = session::open_tracer()?;
     interrupt::stop_on_interrupt(&stop)?;
-    let out = OutputDirectory::open(args.out.as_deref(), &started_utc)?;
+    let out = OutputDirectory::open(args.out.as_deref(), &started_utc, REPORT_FILES)?;
+    out.announce_replacement(args.quiet);
     let from_ns = session::now_ns()?;
     let mut target = match (program, args.pid) {
         (Some(program), _) => {

@@ -694,3 +694,47 @@ fn invalid_numbers_name_flag_and_remedy() {
         assert!(ran.stderr.contains(expected) && ran.stdout.is_empty(), "{line}: {}", ran.stderr);
     }
 }
+
+#[test]
+fn second_run_replaces_all_results() {
+    let home = tempfile::tempdir().unwrap();
+    let out = home.path().join("out").display().to_string();
+    let measure = |more: &[&str]| {
+        run(&["--subject", "nanosleep", "--period", "1ms", "--ticks", "20", "--out", &out])
+            .args(more)
+            .run()
+            .exits(0)
+    };
+    let first = measure(&["--svg"]);
+    assert!(!first.stderr.contains("will be replaced"), "{}", first.stderr);
+    assert!(Path::new(&out).join("tradeoff.svg").exists());
+    let second = measure(&[]);
+    assert!(
+        second.stderr.contains("contains results, which will be replaced"),
+        "{}",
+        second.stderr
+    );
+    let mut names: Vec<_> =
+        std::fs::read_dir(&out).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    names.sort();
+    assert_eq!(names, ["report.html", "report.json"]);
+}
+
+#[test]
+fn simultaneous_runs_keep_every_report() {
+    let home = tempfile::tempdir().unwrap();
+    let start = |_| {
+        run(&["--subject", "nanosleep", "--period", "1ms", "--ticks", "20"])
+            .directory(home.path())
+            .start()
+    };
+    let running: Vec<_> = (0..4).map(start).collect();
+    for command in running {
+        command.ends().exits(0);
+    }
+    let directories = std::fs::read_dir(home.path().join("results")).unwrap();
+    let reports = directories.filter(|entry| {
+        entry.as_ref().is_ok_and(|entry| entry.path().join("report.json").is_file())
+    });
+    assert_eq!(reports.count(), 4);
+}

@@ -5,6 +5,7 @@ use cli::time::format_fractional_time;
 use crate::bench::clock::file::ClockReport;
 use crate::bench::clock::picture;
 use crate::bench::file::BenchFile;
+use crate::file_io::ResultNames;
 use render::document::{Document, Table};
 use render::picture::canvas::Picture;
 use render::report::fitness;
@@ -16,6 +17,8 @@ const ORDER: &str = "readings out of order across threads, and steps between suc
 const EQUAL_COST_RATIO: f64 = 1.05;
 
 impl BenchFile for ClockReport {
+    const RESULTS: ResultNames = &["clock.json", "clock.svg"];
+
     /// Describes the advice first, then the figures that it follows from.
     fn document(&self, _: bool) -> Document {
         let mut document = Document::new();

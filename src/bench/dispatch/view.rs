@@ -6,10 +6,12 @@ use files::cost::{Costs, Overhead, Verdict};
 use crate::bench::dispatch::file::{DispatchReport, MeasuredOperation, MeasuredRuntime};
 use crate::bench::dispatch::picture;
 use crate::bench::file::{BenchFile, add_caveats};
+use crate::file_io::ResultNames;
 use render::document::{Document, Table};
 use render::picture::canvas::Picture;
 
 impl BenchFile for DispatchReport {
+    const RESULTS: ResultNames = &["dispatch.json", "dispatch.md", "dispatch.svg"];
     const HAS_MARKDOWN_FILE: bool = true;
 
     fn document(&self, _: bool) -> Document {

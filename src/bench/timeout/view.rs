@@ -10,10 +10,13 @@ use crate::bench::file::{BenchFile, add_caveats};
 use crate::bench::timeout::file::{MeasuredVariant, MeasuredWorkload, TimeoutReport};
 use crate::bench::timeout::picture;
 use crate::bench::timeout::reference::add_comparison;
+use crate::file_io::ResultNames;
 use render::document::{Document, Table};
 use render::picture::canvas::Picture;
 
 impl BenchFile for TimeoutReport {
+    const RESULTS: ResultNames = &["timeout.json", "timeout-*.svg"];
+
     /// Describes the versions and the cost of the clocks, then each workload.
     fn document(&self, reference: bool) -> Document {
         let mut document = Document::new();

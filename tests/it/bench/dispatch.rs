@@ -79,7 +79,7 @@ fn formats_are_printed_to_stdout() {
         ("json", "{\"schema\":\"osjitter.bench/1\""),
         ("markdown", "### Dispatch"),
         ("svg", "<svg"),
-        ("table", "busypoll"),
+        ("table", "Dispatch\nbusypoll"),
     ] {
         let ran = bench(&quick).args(["--format", format]).run().exits(0);
         assert!(ran.stderr.is_empty(), "{format}: {}", ran.stderr);

@@ -135,9 +135,11 @@ fn formats_are_printed_to_stdout() {
     let reads = |i: usize| results[i]["counts"]["clock_reads"].as_f64();
     assert!(reads(2).is_none_or(|n| (0.99..1.2).contains(&n)), "{:?}", reads(2));
     assert!(reads(4).is_none_or(|n| n < 0.2), "{:?}", reads(4));
-    for (format, start) in
-        [("markdown", "### Price of a timeout"), ("svg", "<svg"), ("table", "tokio")]
-    {
+    for (format, start) in [
+        ("markdown", "### Price of a timeout"),
+        ("svg", "<svg"),
+        ("table", "Price of a timeout\ntokio"),
+    ] {
         let ran = bench(&rearm).args([format]).args(SHORT).run().exits(0);
         assert!(ran.stderr.is_empty() && ran.stdout.starts_with(start), "{format}: {}", ran.stdout);
     }

@@ -222,9 +222,10 @@ pub const FAULT_LINES: &[FaultLine] = &[
     call(&GATE, "epoll_wait", "EIO", EDGES, NotMeasured("Input/output error")),
     call(&GATE, "sleep", "EINVAL", EDGES, NotMeasured("Invalid argument")),
     // Writing: a new directory appears with all files or not at all.
-    call(&CONTROL, "mkdir@/.osjitter", "EROFS", ONCE, Refused("Read-only file system")),
-    call(&CONTROL, "mkdir@/.osjitter", "EDQUOT", &[End], Unwritten("quota")),
-    call(&PICTURES, "open@.tmp", "ENOSPC", ALWAYS, Unwritten(FULL)),
+    call(&CONTROL, "mkdir@/out", "EROFS", ONCE, Refused("Read-only file system")),
+    call(&CONTROL, "mkdir@/out", "EDQUOT", ONCE, Refused("quota")),
+    call(&PICTURES, "open@.tmp", "ENOSPC", ALWAYS, Refused(FULL)),
+    call(&PICTURES, "open@.tmp", "ENOSPC", &[Middle, End], Unwritten(FULL)),
     call(&PICTURES, "write@/.osjitter", "ENOSPC", EDGES, Unwritten(FULL)),
     call(&PICTURES, "write@/.osjitter", "EDQUOT", EDGES, Unwritten("quota")),
     call(&PICTURES, "write@/.osjitter", "EIO", ALWAYS, Unwritten("Input/output error")),

@@ -3,6 +3,8 @@
 //! Every command reads its input files here and writes its results here. The module also contains
 //! the macro that declares the structs of our JSON files.
 
+mod output_directory;
+
 use std::fs::{File, Metadata};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
@@ -11,9 +13,11 @@ use std::time::Duration;
 use cli::exit::{Error, Result, strip_temp_path, usage};
 use cli::position::format_position;
 use engine::machine::os;
-use tempfile::NamedTempFile;
+use tempfile::{NamedTempFile, TempPath};
 
 use render::picture::canvas::Picture;
+
+pub use output_directory::{OutputDirectory, REPORT_FILES, ResultNames};
 
 /// The size of the largest file that is read, even if there is memory for more.
 ///
@@ -121,135 +125,26 @@ pub fn decode_utf8(mut bytes: Vec<u8>) -> Result<String> {
     })
 }
 
-/// The directory of a command's results. It is checked to be writable before anything is measured.
-pub struct OutputDirectory {
-    directory: PathBuf,
-}
-
-/// The files that commands write into their directory. Only a regular file may have such a name.
-const RESERVED_NAMES: [&str; 6] =
-    ["report.json", "report.html", "verdict.json", "find.json", "flight.json", "timers.csv"];
-
-impl OutputDirectory {
-    /// Selects a directory: the requested one, or a new one in `results` that is named by the start
-    /// time `stamp`.
-    ///
-    /// A new directory is created by the first write.
-    ///
-    /// # Errors
-    /// Returns an error if the directory is not writable, or if one of the result names in it
-    /// belongs to something other than a regular file.
-    pub fn open(requested: Option<&Path>, stamp: &str) -> Result<Self> {
-        let directory = match requested {
-            Some(path) => path.to_path_buf(),
-            None => unused_directory(Path::new("results"), &stamp.replace([':', '-'], "")),
-        };
-        let writable = if directory.exists() {
-            check_directory_writable(&directory)
-        } else {
-            let parent = parent(&directory);
-            std::fs::create_dir_all(parent).and_then(|()| create_staging_dir(parent)).map(drop)
-        };
-        let remedy = "choose another directory with --out; nothing was run";
-        writable.map_err(|e| usage!("cannot write to {}: {e}; {remedy}", directory.display()))?;
-        let is_irregular = |file: &PathBuf| {
-            let meta = std::fs::symlink_metadata(file);
-            meta.is_ok_and(|meta| !meta.is_file())
-        };
-        let mut reserved = RESERVED_NAMES.iter().map(|name| directory.join(name));
-        match reserved.find(is_irregular) {
-            Some(file) => Err(usage!(
-                "cannot write to {}: it is a link, or not a regular file; {remedy}",
-                file.display()
-            )),
-            None => Ok(Self { directory }),
-        }
-    }
-
-    /// Writes one file, and returns its path.
-    pub fn write(&self, name: &str, text: &str) -> Result<PathBuf> {
-        self.write_all(&[(name, text)])?;
-        Ok(self.path(name))
-    }
-
-    /// Returns the path of a file in the directory.
-    pub fn path(&self, name: &str) -> PathBuf {
-        self.directory.join(name)
-    }
-
-    /// Writes several files in order.
-    ///
-    /// A new directory appears with all of them. In an existing directory they replace files of the
-    /// same names after all of them have been written.
-    pub fn write_all(&self, files: &[(&str, &str)]) -> Result<()> {
-        let failed = |e: io::Error| {
-            Error::measure(format!("cannot write to {}: {e}", self.directory.display()))
-        };
-        if !self.directory.exists() {
-            let stage = create_staging_dir(parent(&self.directory)).map_err(failed)?;
-            write_files(stage.path(), files).map_err(failed)?;
-            match std::fs::rename(stage.path(), &self.directory) {
-                Ok(()) => {
-                    // The staging directory was moved, so there is nothing to clean up.
-                    let _ = stage.keep();
-                    return Ok(());
-                }
-                // Another process has created the directory in the meantime.
-                Err(_) if self.directory.exists() => {}
-                Err(e) => return Err(failed(e)),
-            }
-        }
-        write_files(&self.directory, files).map_err(failed)
-    }
-}
-
 fn parent(path: &Path) -> &Path {
     path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."))
-}
-
-/// Creates a directory that is renamed to its final name once it is complete. It is as readable as
-/// any other.
-fn create_staging_dir(parent: &Path) -> io::Result<tempfile::TempDir> {
-    let mut builder = tempfile::Builder::new();
-    builder.prefix(TEMP_PREFIX);
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt;
-        builder.permissions(std::fs::Permissions::from_mode(0o777));
-    }
-    builder.tempdir_in(parent).map_err(strip_temp_path)
 }
 
 /// A function that writes the contents of a file, for contents that are too large for a buffer.
 pub type Contents<'a> = &'a dyn Fn(&mut dyn Write) -> io::Result<()>;
 
-/// Writes texts into files of an existing directory, like [`write_files_with`].
-pub fn write_files(directory: &Path, files: &[(&str, &str)]) -> io::Result<()> {
-    let writers: Vec<_> = files
-        .iter()
-        .map(|(_, text)| move |to: &mut dyn Write| to.write_all(text.as_bytes()))
-        .collect();
-    let with_contents: Vec<(&str, Contents<'_>)> = files
-        .iter()
-        .zip(&writers)
-        .map(|((name, _), writer)| (*name, writer as Contents<'_>))
-        .collect();
-    write_files_with(directory, &with_contents)
-}
-
 /// Writes files into an existing directory: first writes all of them under temporary names, then
 /// renames them in order.
 pub fn write_files_with(directory: &Path, files: &[(&str, Contents<'_>)]) -> io::Result<()> {
-    let prepare = |(name, contents): &(&str, Contents<'_>)| {
+    let mut prepared = Vec::new();
+    for (name, contents) in files {
         let file = directory.join(name);
         let existing = std::fs::symlink_metadata(&file).ok().filter(Metadata::is_file);
-        Ok((write_temp_file(directory, contents, existing.as_ref())?, file))
-    };
-    let prepared = files.iter().map(prepare).collect::<io::Result<Vec<_>>>()?;
+        prepared.push((write_temp_file(directory, contents, existing.as_ref())?, file));
+    }
     prepared.into_iter().try_for_each(|(temp, file)| persist(temp, &file))
 }
 
-fn persist(temp: NamedTempFile, file: &Path) -> io::Result<()> {
+fn persist(temp: TempPath, file: &Path) -> io::Result<()> {
     temp.persist(file).map(drop).map_err(|e| e.error)
 }
 
@@ -279,7 +174,7 @@ fn new_temp_file(directory: &Path) -> io::Result<NamedTempFile> {
         .map_err(strip_temp_path)
 }
 
-/// The start of the name of a file or directory that is not complete yet.
+/// The start of the name of a file that is not complete yet.
 const TEMP_PREFIX: &str = ".osjitter-";
 /// The end of the name of a file that is not complete yet.
 const TEMP_SUFFIX: &str = ".tmp";
@@ -301,13 +196,6 @@ fn is_abandoned(entry: &std::fs::DirEntry) -> bool {
     let age = || meta()?.modified().ok()?.elapsed().ok();
     entry.file_name().to_str().is_some_and(is_temp_name)
         && age().is_some_and(|age| age > TEMP_FILE_MAX_AGE)
-}
-
-/// Returns a directory that does not exist yet, so that two runs of one second do not share one.
-fn unused_directory(parent: &Path, name: &str) -> PathBuf {
-    let mut candidates = (1_u32..)
-        .map(|n| if n == 1 { parent.join(name) } else { parent.join(format!("{name}-{n}")) });
-    candidates.find(|path| !path.exists()).expect("the counter does not run out")
 }
 
 /// Writes a command's result to the requested file, or to standard output.
@@ -368,7 +256,7 @@ pub fn write_atomically(path: &Path, text: &[u8]) -> io::Result<()> {
 /// The prepared contents of a file.
 enum Replacement<'a> {
     /// A complete temporary file, and the path that it is renamed to.
-    Renamed(NamedTempFile, PathBuf),
+    Renamed(TempPath, PathBuf),
     /// A pipe or a device, which cannot be replaced and is written to.
     Written(&'a Path, &'a [u8]),
 }
@@ -405,7 +293,7 @@ fn write_temp_file(
     directory: &Path,
     contents: Contents<'_>,
     existing: Option<&Metadata>,
-) -> io::Result<NamedTempFile> {
+) -> io::Result<TempPath> {
     let mut file = new_temp_file(directory)?;
     let mut buffered = io::BufWriter::new(&mut file);
     contents(&mut buffered).and_then(|()| buffered.flush()).map_err(strip_temp_path)?;
@@ -422,7 +310,8 @@ fn write_temp_file(
     }
     #[cfg(not(unix))]
     let _ = existing;
-    Ok(file)
+    // Closed: several files can be prepared with one descriptor.
+    Ok(file.into_temp_path())
 }
 
 /// Declares structs that are written as JSON, reject unknown fields, and have a published JSON
