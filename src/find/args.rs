@@ -29,48 +29,48 @@ as a picture, go to the directory given by --out.
 Exit codes: 0 done, whatever was found; 2 bad usage, or goals that cannot hold; 4 not measured or interrupted.")]
 pub struct FindArgs {
     /// Goal that has to hold, such as p99=100us, missed=0.1% or cpu=10%; repeat for several
-    #[arg(long, value_name = "NAME=LIMIT", value_parser = parse_goal, required_unless_present = "period")]
+    #[arg(long, value_name = "NAME=LIMIT", value_parser = parse_goal, required_unless_present = "period", help_heading = "Search")]
     pub goal: Vec<Goal>,
     /// Find the best goals that each ticker meets at this period instead
-    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = units::parse_period, conflicts_with_all = ["goal", "from", "to"])]
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = units::parse_period, conflicts_with_all = ["goal", "from", "to"], help_heading = "Search")]
     pub period: Option<Duration>,
     /// Shortest period to try
-    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = units::parse_period, default_value = "20us")]
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = units::parse_period, default_value = "20us", help_heading = "Search")]
     pub from: Duration,
     /// Longest period to try
-    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = units::parse_period, default_value = "2ms")]
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = units::parse_period, default_value = "2ms", help_heading = "Search")]
     pub to: Duration,
     /// Ticker to search: a name, a glob or all; repeat for several [default: those marked * by
     /// list, but spin]
-    #[arg(long, value_name = "NAME", value_parser = SubjectsParser, hide_possible_values = true)]
+    #[arg(long, value_name = "NAME", value_parser = SubjectsParser, hide_possible_values = true, help_heading = "Search")]
     pub subject: Vec<Subjects>,
     /// Runtime of tokio subjects; repeat for several [default: current-thread]
-    #[arg(long, value_name = "KIND")]
+    #[arg(long, value_name = "KIND", help_heading = "Search")]
     pub runtime: Vec<Runtime>,
     /// Load to run alongside the tickers, as with run: cpu:2, memory, io, softirq, tasks:100x50us or
     /// any command
-    #[arg(long, value_name = "LOAD", default_value_t)]
+    #[arg(long, value_name = "LOAD", default_value_t, help_heading = "Search")]
     pub load: Load,
     /// Stop after this time and report the results so far
-    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = units::parse_duration, default_value = "90s")]
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = units::parse_duration, default_value = "90s", help_heading = "Search")]
     pub max_time: Duration,
     /// Bind the measuring thread to this CPU
-    #[arg(long, value_name = "N", value_parser = units::parse_index)]
+    #[arg(long, value_name = "N", value_parser = units::parse_index, help_heading = "Machine")]
     pub cpu: Option<usize>,
     /// Scheduling class while measuring: fifo:N, rr:N or other
-    #[arg(long, value_name = "CLASS")]
+    #[arg(long, value_name = "CLASS", help_heading = "Machine")]
     pub sched: Option<Sched>,
     /// Random seed for the order and the phases of rounds [default: random, recorded in the file]
-    #[arg(long, value_name = "N", value_parser = units::parse_seed)]
+    #[arg(long, value_name = "N", value_parser = units::parse_seed, help_heading = "Search")]
     pub seed: Option<u64>,
     /// Directory for find.json and find.svg [default: results/ and the UTC time]
-    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, help_heading = "Output")]
     pub out: Option<PathBuf>,
     /// Format to print to stdout
-    #[arg(long, value_parser = parser([Format::Table, Format::Json, Format::Markdown]), default_value = "table")]
+    #[arg(long, value_parser = parser([Format::Table, Format::Json, Format::Markdown]), default_value = "table", help_heading = "Output")]
     pub format: Format,
     /// Print only errors to stderr
-    #[arg(long, short)]
+    #[arg(long, short, help_heading = "Output")]
     pub quiet: bool,
 }
 

@@ -40,46 +40,46 @@ Ctrl-C and SIGTERM stop the monitor after it has written the open interval.
 Exit codes: 0 done; 2 bad usage; 4 intervals were lost, or a probe could not start.")]
 pub struct MonitorArgs {
     /// Probe to run: a name, a glob or all; repeat for several [default: os-interval and nanosleep]
-    #[arg(long, value_name = "NAME", value_parser = SubjectsParser, hide_possible_values = true)]
+    #[arg(long, value_name = "NAME", value_parser = SubjectsParser, hide_possible_values = true, help_heading = "Probes and meters")]
     pub subject: Vec<Subjects>,
     /// Period of the probes; repeat for several [default: 10ms]
-    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = units::parse_period)]
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = units::parse_period, help_heading = "Probes and meters")]
     pub period: Vec<Duration>,
     /// Runtime of tokio probes; repeat for several [default: current-thread]
-    #[arg(long, value_name = "KIND")]
+    #[arg(long, value_name = "KIND", help_heading = "Probes and meters")]
     pub runtime: Vec<Runtime>,
     /// Watch only the meters of other programs; start no probes
-    #[arg(long, conflicts_with_all = ["subject", "period", "runtime"])]
+    #[arg(long, conflicts_with_all = ["subject", "period", "runtime"], help_heading = "Probes and meters")]
     pub no_probes: bool,
     /// Ignore the meters of other programs
-    #[arg(long, conflicts_with = "no_probes")]
+    #[arg(long, conflicts_with = "no_probes", help_heading = "Probes and meters")]
     pub no_meters: bool,
     /// Watch the meters of all users; needs root
-    #[arg(long, conflicts_with = "no_meters")]
+    #[arg(long, conflicts_with = "no_meters", help_heading = "Probes and meters")]
     pub all: bool,
     /// Length of an interval, 1s to 24h
-    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = parse_interval, default_value = "5m")]
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = parse_interval, default_value = "5m", help_heading = "Intervals")]
     pub interval: Duration,
     /// Write each interval to files in this directory
-    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, help_heading = "Intervals")]
     pub log: Option<PathBuf>,
     /// Keep the last N intervals of this host in the directory and remove older ones
-    #[arg(long, value_name = "N", value_parser = units::parse_count, requires = "log")]
+    #[arg(long, value_name = "N", value_parser = units::parse_count, requires = "log", help_heading = "Intervals")]
     pub keep: Option<u64>,
     /// Label of every row, such as rack=r7; repeat for several
-    #[arg(long, value_name = "KEY=VALUE", value_parser = parse_label)]
+    #[arg(long, value_name = "KEY=VALUE", value_parser = parse_label, help_heading = "Intervals")]
     pub label: Vec<(String, String)>,
     /// Name of this machine in the files [default: its hostname]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", help_heading = "Intervals")]
     pub host: Option<String>,
     /// Serve Prometheus metrics at /metrics: a port of 127.0.0.1, or an address
-    #[arg(long, value_name = "ADDR", value_parser = http::parse_address)]
+    #[arg(long, value_name = "ADDR", value_parser = http::parse_address, help_heading = "Metrics and limits")]
     pub listen: Option<SocketAddr>,
     /// Limit for an interval, e.g. p99=2ms, max=20ms or missed=0.1%; repeat for several
-    #[arg(long, value_name = "[NAME:]LIMIT")]
+    #[arg(long, value_name = "[NAME:]LIMIT", help_heading = "Metrics and limits")]
     pub limit: Vec<Limit>,
     /// CPU time the monitor may use, in per cent of one core
-    #[arg(long, value_name = "PERCENT", value_parser = parse_core_share, default_value = "1%")]
+    #[arg(long, value_name = "PERCENT", value_parser = parse_core_share, default_value = "1%", help_heading = "Probes and meters")]
     pub budget: f64,
     /// Stop after this time
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = units::parse_duration)]

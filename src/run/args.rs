@@ -71,96 +71,96 @@ OSJITTER_TIMES=monotonic requests that it also writes when each tick came.
 Results go to stdout, progress and diagnostics to stderr.")]
 pub struct RunArgs {
     /// Nominal period, from 1us to 1h; repeat for several [default: 500us]
-    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = units::parse_period)]
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = units::parse_period, help_heading = "Scenarios")]
     pub period: Vec<Duration>,
     /// Ticks to record of each subject [default: 10000]
-    #[arg(long, value_name = "N", value_parser = units::parse_count, conflicts_with = "duration")]
+    #[arg(long, value_name = "N", value_parser = units::parse_count, conflicts_with = "duration", help_heading = "Scenarios")]
     pub ticks: Option<u64>,
     /// Record each subject for this long instead
-    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = units::parse_duration)]
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = units::parse_duration, help_heading = "Scenarios")]
     pub duration: Option<Duration>,
     /// Recorded ticks per round [default: a tenth of the ticks, at most 250 ticks or 1s]
-    #[arg(long, value_name = "N", value_parser = units::parse_count)]
+    #[arg(long, value_name = "N", value_parser = units::parse_count, help_heading = "Scenarios")]
     pub round_ticks: Option<u64>,
     /// Ticks run and dropped at the start of each round [default: 10ms, but 3 to 20 ticks]
-    #[arg(long, value_name = "N", value_parser = units::parse_number)]
+    #[arg(long, value_name = "N", value_parser = units::parse_number, help_heading = "Scenarios")]
     pub warmup: Option<u64>,
     /// Subject to measure: a name, a glob or all; repeat for several [default: those marked * by
     /// list]
-    #[arg(long, value_name = "NAME", value_parser = SubjectsParser, hide_possible_values = true)]
+    #[arg(long, value_name = "NAME", value_parser = SubjectsParser, hide_possible_values = true, help_heading = "Scenarios")]
     pub subject: Vec<Subjects>,
     /// Program to measure, given as a command line; repeat for several
-    #[arg(long, value_name = "COMMAND", allow_hyphen_values = true, value_parser = Program::parse)]
+    #[arg(long, value_name = "COMMAND", allow_hyphen_values = true, value_parser = Program::parse, help_heading = "Scenarios")]
     pub command: Vec<Program>,
     /// Program to measure in the same rounds, with its arguments (see below)
     #[arg(last = true, value_name = "PROGRAM", value_hint = ValueHint::CommandWithArguments)]
     pub program: Vec<String>,
     /// Runtime of tokio subjects: current-thread, multi-thread or multi-thread:N; repeat for
     /// several [default: current-thread]
-    #[arg(long, value_name = "KIND")]
+    #[arg(long, value_name = "KIND", help_heading = "Scenarios")]
     pub runtime: Vec<Runtime>,
     /// Load to run alongside the subject (see below); repeat for several [default: none]
-    #[arg(long, value_name = "LOAD", allow_hyphen_values = true)]
+    #[arg(long, value_name = "LOAD", allow_hyphen_values = true, help_heading = "Scenarios")]
     pub load: Vec<Load>,
     /// Run N of each tokio subject at once, with phases spread over the period; each records all its
     /// ticks
-    #[arg(long, value_name = "N", value_parser = units::parse_count)]
+    #[arg(long, value_name = "N", value_parser = units::parse_count, help_heading = "Scenarios")]
     pub instances: Option<u64>,
     /// Bind the measuring thread to this CPU
-    #[arg(long, value_name = "N", value_parser = units::parse_index)]
+    #[arg(long, value_name = "N", value_parser = units::parse_index, help_heading = "Machine")]
     pub cpu: Option<usize>,
     /// Scheduling class while measuring: fifo:N, rr:N or other
-    #[arg(long, value_name = "CLASS")]
+    #[arg(long, value_name = "CLASS", help_heading = "Machine")]
     pub sched: Option<Sched>,
     /// Lock all memory of the process
-    #[arg(long)]
+    #[arg(long, help_heading = "Machine")]
     pub mlock: bool,
     /// Timer slack of the measuring thread (Linux)
-    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = units::parse_duration)]
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = units::parse_duration, help_heading = "Machine")]
     pub timer_slack: Option<Duration>,
     /// Random seed for the order and the phases of rounds [default: random, recorded in the report]
-    #[arg(long, value_name = "N", value_parser = units::parse_seed)]
+    #[arg(long, value_name = "N", value_parser = units::parse_seed, help_heading = "Scenarios")]
     pub seed: Option<u64>,
     /// Explain why the latest 1 % of the ticks were late, in as many additional rounds
-    #[arg(long)]
+    #[arg(long, help_heading = "Late ticks")]
     pub why: bool,
     /// Explain every tick at least this late instead
-    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = units::parse_duration, requires = "why")]
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = units::parse_duration, requires = "why", help_heading = "Late ticks")]
     pub why_threshold: Option<Duration>,
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "Late ticks")]
     pub late: LateArgs,
     /// Directory for the report [default: results/ and the UTC time]
-    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, help_heading = "Output")]
     pub out: Option<PathBuf>,
     /// Leave the individual samples out of the report
-    #[arg(long)]
+    #[arg(long, help_heading = "Output")]
     pub no_samples: bool,
     /// Format to print to stdout; jsonl prints a line for each round as it is measured, and the
     /// report without them as the last line
-    #[arg(long, value_parser = parser([Format::Table, Format::Json, Format::Jsonl]), default_value = "table")]
+    #[arg(long, value_parser = parser([Format::Table, Format::Json, Format::Jsonl]), default_value = "table", help_heading = "Output")]
     pub format: Format,
     /// Run the scenarios of a TOML plan, or repeat those of a report.json
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Scenarios")]
     pub plan: Option<PathBuf>,
     /// Draw percentiles and a histogram of each subject below the table
-    #[arg(long)]
+    #[arg(long, help_heading = "Output")]
     pub histogram: bool,
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "Output")]
     pub table: TableArgs,
-    /// Also write the pictures next to the report; `osjitter report --format svg` can draw them later
-    #[arg(long)]
+    /// Also write the pictures next to the report; `osjitter report --format svg` draws them later
+    #[arg(long, help_heading = "Output")]
     pub svg: bool,
     /// Print the effective plan as TOML and measure nothing
-    #[arg(long)]
+    #[arg(long, help_heading = "Scenarios")]
     pub print_plan: bool,
     /// Exit with 4 if the machine was unfit for measuring
-    #[arg(long)]
+    #[arg(long, help_heading = "Machine")]
     pub strict: bool,
     /// Disable the live view, which shows results between rounds on a terminal
-    #[arg(long)]
+    #[arg(long, help_heading = "Output")]
     pub no_progress: bool,
     /// Print only the table, and only errors to stderr
-    #[arg(long, short)]
+    #[arg(long, short, help_heading = "Output")]
     pub quiet: bool,
 }
 

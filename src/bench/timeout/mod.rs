@@ -53,44 +53,44 @@ Examples:
 Names may be globs; the control loop, which has no timeout, always runs.")]
 pub struct BenchTimeoutArgs {
     /// Implementation of the timeout (repeatable) [default: all]
-    #[arg(long, value_name = "NAME", value_parser = parse_selection::<Variant>("variant"))]
+    #[arg(long, value_name = "NAME", value_parser = parse_selection::<Variant>("variant"), help_heading = "Cases")]
     variant: Vec<Selection<Variant>>,
     /// Clock of the timeouts (repeatable) [default: tokio, and tach if the variant supports it]
-    #[arg(long, value_name = "NAME", value_parser = parse_selection::<Clock>("clock"))]
+    #[arg(long, value_name = "NAME", value_parser = parse_selection::<Clock>("clock"), help_heading = "Cases")]
     clock: Vec<Selection<Clock>>,
     /// Workload (repeatable) [default: all]
-    #[arg(long, value_name = "NAME", value_parser = parse_selection::<WorkloadKind>("workload"))]
+    #[arg(long, value_name = "NAME", value_parser = parse_selection::<WorkloadKind>("workload"), help_heading = "Cases")]
     workload: Vec<Selection<WorkloadKind>>,
     /// Length of the timeout, from 10us to 10s (repeatable) [default: 10s, and shorter ones in some
     /// workloads]
-    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = parse_length)]
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = parse_length, help_heading = "Cases")]
     length: Vec<Duration>,
     /// Number of concurrent timeouts in the workloads timers and expired, up to 100000 (repeatable)
     /// [default: 1, 1000, 100000; expired: 10000]
-    #[arg(long, value_name = "N", value_parser = parse_count("timers", MAX_TIMERS))]
+    #[arg(long, value_name = "N", value_parser = parse_count("timers", MAX_TIMERS), help_heading = "Cases")]
     timers: Vec<u64>,
     /// Share of messages that never come in the workload fire (repeatable) [default: 1%, 100%]
-    #[arg(long, value_name = "PERCENT", allow_hyphen_values = true, value_parser = parse_share)]
+    #[arg(long, value_name = "PERCENT", allow_hyphen_values = true, value_parser = parse_share, help_heading = "Cases")]
     fire: Vec<u64>,
     /// Capacity of the channel
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = parse_count("as capacity of the channel", 1_000_000))]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = parse_count("as capacity of the channel", 1_000_000), help_heading = "Cases")]
     capacity: u64,
     /// Number of rounds; in each, every variant runs once, in random order
-    #[arg(long, value_name = "N", default_value_t = 20, value_parser = command::parse_rounds)]
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = command::parse_rounds, help_heading = "Rounds")]
     rounds: u64,
     /// Duration of a variant in a round, from 1ms to 10s
-    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = command::parse_round_time, default_value = "10ms")]
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = command::parse_round_time, default_value = "10ms", help_heading = "Rounds")]
     round_time: Duration,
     /// Seed for the round order [default: random, kept in the report]
-    #[arg(long, value_name = "N", value_parser = units::parse_seed)]
+    #[arg(long, value_name = "N", value_parser = units::parse_seed, help_heading = "Rounds")]
     seed: Option<u64>,
     /// Also print the published figures of bench-tokio-timeout
-    #[arg(long)]
+    #[arg(long, help_heading = "Output")]
     reference: bool,
     /// List the variants, clocks, workloads and impossible combinations, without measuring
-    #[arg(long)]
+    #[arg(long, help_heading = "Cases")]
     list: bool,
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "Output")]
     output: OutputArgs,
 }
 
