@@ -147,7 +147,8 @@ pub struct RunArgs {
     pub histogram: bool,
     #[command(flatten, next_help_heading = "Output")]
     pub table: TableArgs,
-    /// Also write the pictures next to the report; `osjitter report --format svg` draws them later
+    /// Also write a histogram and the lateness over time of each subject, in addition to
+    /// tradeoff.svg and percentiles.svg
     #[arg(long, help_heading = "Output")]
     pub svg: bool,
     /// Print the effective plan as TOML and measure nothing

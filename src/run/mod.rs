@@ -228,8 +228,11 @@ impl Outcome<'_> {
     /// other files.
     fn save(&self) -> exit::Result<()> {
         let page = render::report::html::page(std::slice::from_ref(&self.report));
-        let pictures =
-            if self.args.svg { render::report::svg::pictures(&self.report) } else { Vec::new() };
+        let pictures = if self.args.svg {
+            render::report::svg::pictures(&self.report)
+        } else {
+            render::report::svg::main_pictures(&self.report)
+        };
         let mut files: Vec<(&str, &str)> =
             pictures.iter().map(|p| (p.name.as_str(), p.svg.as_str())).collect();
         files.extend(self.flight.as_deref().map(|flight| (FLIGHT, flight)));

@@ -7,7 +7,7 @@ fn run(args: &[&str]) -> Osjitter {
 }
 
 #[test]
-fn pictures_are_drawn_on_request() {
+fn single_subjects_are_drawn_on_request() {
     let files = |more: &[&str]| {
         let ran =
             run(&["--subject", "spin", "--ticks", "30"]).args(more).out("fresh").run().exits(0);
@@ -18,8 +18,10 @@ fn pictures_are_drawn_on_request() {
         names.sort();
         names
     };
-    assert_eq!(files(&[]), ["report.html", "report.json"]);
-    assert!(files(&["--svg"]).iter().any(|name| name == "percentiles.svg"));
+    let main = ["percentiles.svg", "report.html", "report.json", "tradeoff.svg"];
+    assert_eq!(files(&[]), main);
+    let all = files(&["--svg"]);
+    assert!(all.len() > main.len() && main.iter().all(|name| all.iter().any(|file| file == name)));
 }
 
 /// Up to 12 subjects share their axes and have their names next to them; more have separate axes

@@ -707,7 +707,7 @@ fn second_run_replaces_all_results() {
     };
     let first = measure(&["--svg"]);
     assert!(!first.stderr.contains("will be replaced"), "{}", first.stderr);
-    assert!(Path::new(&out).join("tradeoff.svg").exists());
+    assert!(Path::new(&out).join("histogram-nanosleep_1ms.svg").exists());
     let second = measure(&[]);
     assert!(
         second.stderr.contains("contains results, which will be replaced"),
@@ -717,7 +717,7 @@ fn second_run_replaces_all_results() {
     let mut names: Vec<_> =
         std::fs::read_dir(&out).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     names.sort();
-    assert_eq!(names, ["report.html", "report.json"]);
+    assert_eq!(names, ["percentiles.svg", "report.html", "report.json", "tradeoff.svg"]);
 }
 
 #[test]

@@ -35,36 +35,48 @@ const SMALL_CHARACTERS: usize = 145;
 
 /// Draws all pictures of a report.
 pub fn pictures(report: &Report) -> Vec<Picture> {
-    let labels = labels(report);
-    let signs = signs(std::slice::from_ref(report)).remove(0);
-    let measured: Vec<Drawable<'_>> = report
-        .subjects
-        .iter()
-        .zip(labels.names)
-        .zip(signs)
-        .filter(|((s, _), _)| s.summary.is_some())
-        .map(|((subject, name), sign)| Drawable { sign, name, subject })
-        .collect();
+    let footer = origin::footer(report);
+    let mut pictures = main_pictures(report);
+    for drawable in measured_subjects(report) {
+        let file = file_name(&drawable.subject.id);
+        if drawable.subject.rounds.iter().any(|round| !round.lateness_ns.is_empty()) {
+            pictures.push(over_time::picture(&format!("time-{file}"), &drawable, &footer));
+        }
+        pictures.push(histogram::picture(&format!("histogram-{file}"), &drawable, &footer));
+    }
+    pictures
+}
+
+/// Draws the pictures of all subjects together: lateness by percentile, and lateness against CPU
+/// time.
+pub fn main_pictures(report: &Report) -> Vec<Picture> {
+    let measured = measured_subjects(report);
     if measured.is_empty() {
         return Vec::new();
     }
-    let shared = &labels.shared;
+    let shared = labels(report).shared;
     let footer = origin::footer(report);
-    let mut pictures = vec![percentiles::picture(&measured, shared, &footer)];
+    let mut pictures = vec![percentiles::picture(&measured, &shared, &footer)];
     let points = points(report);
     if !points.is_empty() {
-        let named: Vec<(&_, Sign)> =
-            points.iter().map(|p| (p, sign_of(&measured, &report.subjects[p.subject]))).collect();
-        pictures.push(tradeoff::picture(percentile(report), &named, shared, &footer));
-    }
-    for drawable in &measured {
-        let file = file_name(&drawable.subject.id);
-        if drawable.subject.rounds.iter().any(|r| !r.lateness_ns.is_empty()) {
-            pictures.push(over_time::picture(&format!("time-{file}"), drawable, &footer));
+        let mut signed = Vec::new();
+        for point in &points {
+            signed.push((point, sign_of(&measured, &report.subjects[point.subject])));
         }
-        pictures.push(histogram::picture(&format!("histogram-{file}"), drawable, &footer));
+        pictures.push(tradeoff::picture(percentile(report), &signed, &shared, &footer));
     }
     pictures
+}
+
+fn measured_subjects(report: &Report) -> Vec<Drawable<'_>> {
+    let signs = signs(std::slice::from_ref(report)).remove(0);
+    let mut measured = Vec::new();
+    for ((subject, name), sign) in report.subjects.iter().zip(labels(report).names).zip(signs) {
+        if subject.summary.is_some() {
+            measured.push(Drawable { sign, name, subject });
+        }
+    }
+    measured
 }
 
 fn sign_of(measured: &[Drawable<'_>], subject: &Subject) -> Sign {
