@@ -123,7 +123,7 @@ fn promise_row(find: &Find, ticker: &Ticker, name: String) -> Vec<String> {
 fn bracket_heading(find: &Find) -> Vec<String> {
     let mut heading = ["ticker", "holds at", "not at"].map(str::to_owned).to_vec();
     heading.extend(find.goals.iter().map(|goal| format!("{} there", goal.name)));
-    heading.push("looks".to_owned());
+    heading.extend(["of a core", "looks"].map(str::to_owned));
     heading
 }
 
@@ -135,7 +135,8 @@ fn bracket_row(find: &Find, ticker: &Ticker, name: String) -> Vec<String> {
         let value = look.and_then(|look| look.checks[i].value);
         cells.push(dash(value.map(|value| format_value(goal, value))));
     }
-    cells.push(ticker.looks.len().to_string());
+    let cpu = look.and_then(|look| look.cpu_percent);
+    cells.extend([dash(cpu.map(format_percent)), ticker.looks.len().to_string()]);
     cells
 }
 
@@ -204,9 +205,17 @@ fn sentence(find: &Find, ticker: &Ticker) -> String {
                 describe_broken(find, ticker, broken)
             )
         }
-        (None, Some(kept)) if kept == find.range_ns[0] => format!(
-            "holds at every period tried, {range}; a shorter --from may find the limit.{exceptions}"
-        ),
+        (None, Some(kept)) if kept == find.range_ns[0] => {
+            let periods = if holds_everywhere(ticker) {
+                format!("every period tried, {range}")
+            } else {
+                format!("{}, the shortest period tried", format_period(kept))
+            };
+            let undecided = describe_undecided_above(ticker, kept);
+            format!(
+                "holds at {periods}{undecided}; a shorter --from may find the limit.{exceptions}"
+            )
+        }
         (None, Some(kept)) => {
             let undecided = describe_undecided(ticker, Some(kept));
             format!("holds at {}{undecided}.{exceptions}", format_period(kept))
@@ -214,6 +223,36 @@ fn sentence(find: &Find, ticker: &Ticker) -> String {
         (None, None) => format!(
             "undecided at every period tried, {range}: too noisy, or too few ticks for the goals."
         ),
+    }
+}
+
+/// Returns whether the goals were shown to hold at each period that was tried.
+fn holds_everywhere(ticker: &Ticker) -> bool {
+    let kept: BTreeSet<u64> = periods_with(ticker, Finding::Kept);
+    ticker.broken_above_ns.is_empty()
+        && ticker.looks.iter().all(|look| kept.contains(&look.period_ns))
+}
+
+fn periods_with(ticker: &Ticker, finding: Finding) -> BTreeSet<u64> {
+    let looks = ticker.looks.iter().filter(|look| look.finding == Some(finding));
+    looks.map(|look| look.period_ns).collect()
+}
+
+/// Lists the periods above `kept_ns` at which no look decided.
+fn describe_undecided_above(ticker: &Ticker, kept_ns: u64) -> String {
+    let mut periods = periods_with(ticker, Finding::Open);
+    for decided in [Finding::Kept, Finding::Broken] {
+        let decided = periods_with(ticker, decided);
+        periods.retain(|period| *period > kept_ns && !decided.contains(period));
+    }
+    list_undecided(&periods)
+}
+
+fn list_undecided(periods: &BTreeSet<u64>) -> String {
+    let periods: Vec<String> = periods.iter().copied().map(format_period).collect();
+    match periods.is_empty() {
+        true => String::new(),
+        false => format!("; undecided at {}", periods.join(", ")),
     }
 }
 
@@ -226,14 +265,9 @@ fn tried_range(ticker: &Ticker) -> Option<String> {
 
 /// Lists the undecided periods above the longest broken one, and below `end_ns` if there is one.
 fn describe_undecided(ticker: &Ticker, end_ns: Option<u64>) -> String {
-    let is_inside = |ns: &u64| end_ns.is_none_or(|end| *ns < end) && Some(*ns) > ticker.broken_ns;
-    let open = ticker.looks.iter().filter(|look| look.finding == Some(Finding::Open));
-    let periods: BTreeSet<u64> = open.map(|look| look.period_ns).filter(is_inside).collect();
-    let periods: Vec<String> = periods.into_iter().map(format_period).collect();
-    match periods.is_empty() {
-        true => String::new(),
-        false => format!("; undecided at {}", periods.join(", ")),
-    }
+    let mut periods = periods_with(ticker, Finding::Open);
+    periods.retain(|ns| end_ns.is_none_or(|end| *ns < end) && Some(*ns) > ticker.broken_ns);
+    list_undecided(&periods)
 }
 
 /// Lists the longer periods at which a goal was broken.
@@ -268,4 +302,57 @@ fn describe_excess(goal: &Goal, check: &Check) -> String {
     let value = check.value.map_or(String::new(), |value| format!(" ({})", format(value)));
     let limit = goal.limit.map_or(String::new(), format);
     format!("{} exceeds {limit}{value}", goal.name)
+}
+
+#[cfg(test)]
+mod tests {
+    use files::file::File as _;
+    use files::find::Check;
+
+    use super::*;
+
+    fn look(period_us: u64, finding: Finding) -> Look {
+        Look {
+            period_ns: period_us * 1_000,
+            rounds: 10,
+            ticks: 500,
+            finding: Some(finding),
+            checks: vec![Check { value: Some(1e6), interval: None, finding: Some(finding) }],
+            p50_ns: None,
+            p99_ns: None,
+            cpu_percent: Some(3.25),
+        }
+    }
+
+    fn describe(looks: Vec<Look>, broken_above_us: &[u64]) -> String {
+        let text = include_str!("../../fuzz/corpus/find/find.json");
+        let mut find = Find::from_json(text).unwrap();
+        find.range_ns = [100_000, 900_000];
+        find.goals = vec![Goal { limit: Some(1e6), ..Goal::new("p99", None).unwrap() }];
+        let mut ticker = find.tickers[0].clone();
+        ticker.broken_ns = None;
+        ticker.kept_ns = Some(100_000);
+        ticker.broken_above_ns = broken_above_us.iter().map(|us| us * 1_000).collect();
+        ticker.looks = looks;
+        sentence(&find, &ticker)
+    }
+
+    #[test]
+    fn only_kept_periods_are_claimed() {
+        use Finding::{Broken, Kept, Open};
+        let hint = "; a shorter --from may find the limit.";
+        let kept = vec![look(100, Kept), look(900, Open), look(900, Kept)];
+        let expected = format!("holds at every period tried, 100us to 900us{hint}");
+        assert_eq!(describe(kept, &[]), expected);
+        let broken = vec![look(100, Kept), look(900, Broken)];
+        let text = describe(broken, &[900]);
+        let expected =
+            format!("holds at 100us, the shortest period tried{hint} But not at 900us: ");
+        assert!(text.starts_with(&expected), "{text}");
+        let open = vec![look(100, Kept), look(900, Open)];
+        let text = describe(open, &[]);
+        let expected =
+            format!("holds at 100us, the shortest period tried; undecided at 900us{hint}");
+        assert_eq!(text, expected);
+    }
 }
