@@ -43,6 +43,7 @@ fn add_subject(document: &mut Document, comparison: &Comparison, subject: &Subje
     document.paragraph(findings_sentence(subject));
     let mut notes = vec![format!("Compared {}; {MEDIAN_ROUND_NOTE}.", subject_method(subject))];
     notes.extend(wording::used_marks(&rows).map(|mark| mark.to_string()));
+    notes.push(wording::control_sentence(&rows));
     notes.push(conditions_sentence(subject));
     document.notes(notes);
 }

@@ -28,7 +28,7 @@ const QUIET: Mark =
     Mark { text: "quiet", meaning: "over the quieter half of the pairs, by the sum of both sides" };
 const CONTROL: Mark = Mark {
     text: "ctl",
-    meaning: "difference of each side from the control nanosleep of its own run",
+    meaning: "by how much each side exceeds the control nanosleep of its own run",
 };
 /// Marks metrics of whole runs.
 pub const BASELINE: Mark =
@@ -47,18 +47,39 @@ pub struct PercentileRow<'a> {
 }
 
 impl PercentileRow<'_> {
+    /// Returns whether the estimate is relative to the control of each run.
+    fn is_relative(&self) -> bool {
+        self.mark.is_some_and(|mark| mark.text == CONTROL.text)
+    }
+
     /// Formats the name, both sides, their ratio and difference, and the number of rounds.
+    ///
+    /// The ratio of an estimate relative to the control is not that of its two times, and is left
+    /// out: see [`control_sentence`].
     pub fn cells(&self) -> [String; 6] {
         let estimate = self.estimate;
         [
             self.name.clone(),
             format_time(estimate.a_ns),
             format_time(estimate.b_ns),
-            format_ratio_with_interval(estimate.ratio, estimate.ratio_ci95),
+            if self.is_relative() { "-".to_owned() } else { format_ratio_of(estimate) },
             format_difference(estimate),
             format_counts(estimate.rounds_a, estimate.rounds_b),
         ]
     }
+}
+
+/// Describes the ratios relative to the control. Empty if there are none.
+pub fn control_sentence(rows: &[PercentileRow<'_>]) -> String {
+    let mut ratios = Vec::new();
+    for row in rows.iter().filter(|row| row.is_relative()) {
+        let name = row.name.split(' ').next().unwrap_or_default();
+        ratios.push(format!("{name} {}", format_ratio_of(row.estimate)));
+    }
+    if ratios.is_empty() {
+        return String::new();
+    }
+    format!("As multiples of the control of its own run, B/A is: {}.", ratios.join(", "))
 }
 
 /// Returns the rows of two subjects, percentile by percentile.
@@ -182,6 +203,10 @@ fn format_difference(estimate: &Estimate) -> String {
         .replacen('[', &format!("[{low}"), 1)
         .replacen(", ", &format!(", {high}"), 1);
     format!("{difference} {interval}")
+}
+
+fn format_ratio_of(estimate: &Estimate) -> String {
+    format_ratio_with_interval(estimate.ratio, estimate.ratio_ci95)
 }
 
 /// Formats the rounds or runs of both sides, as one number if they are equal.
@@ -331,9 +356,15 @@ mod tests {
     #[test]
     fn estimates_are_shown_with_intervals() {
         let estimate = estimate(1.0563, Some([0.9984, 12.345]), Finding::NoDifferenceShown);
-        let row = PercentileRow { name: "p50".to_owned(), mark: None, estimate: &estimate };
+        let mut row = PercentileRow { name: "p50".to_owned(), mark: None, estimate: &estimate };
         let cells = row.cells();
         assert_eq!(cells[3..], ["1.06 [0.998, 12.3]", "+800 ns [-20 ns, +1.30 us]", "40/38"]);
+        assert_eq!(control_sentence(std::slice::from_ref(&row)), "");
+        row.mark = Some(CONTROL);
+        assert_eq!(row.cells()[3..5], ["-", "+800 ns [-20 ns, +1.30 us]"]);
+        let expected =
+            "As multiples of the control of its own run, B/A is: p50 1.06 [0.998, 12.3].";
+        assert_eq!(control_sentence(&[row]), expected);
     }
 
     #[test]
