@@ -48,7 +48,7 @@ use std::process::{ExitCode, Termination};
 use clap::{CommandFactory, FromArgMatches};
 use cli::exit;
 use engine::machine::host::{self, BuildInfo};
-use engine::measure::panics;
+use engine::panics;
 
 use crate::commands::{Cli, Command};
 

@@ -24,6 +24,7 @@ mod import;
 mod interrupt;
 mod language;
 mod late;
+mod list;
 mod live;
 mod load;
 mod long;

@@ -8,12 +8,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::runtime::Builder;
 
-use crate::measure::panics;
 use crate::measure::runtime_load;
 use crate::measure::tick_loop::{
     BoxedTask, RawRound, RoundSetup, box_task, record_unpark, run_loop, run_loops,
 };
 use crate::measure::why;
+use crate::panics;
 use crate::scenario::Runtime;
 use crate::subject::OnBusypoll;
 use crate::subject::ticker::{Subject, Ticker};

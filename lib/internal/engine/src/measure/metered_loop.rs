@@ -18,8 +18,8 @@ use tickmeter::{Meter, Place, Reader};
 
 use crate::machine::os::{ThreadStats, ThreadTimes};
 use crate::measure::executor::{poll_until_ready, runtime_builder};
-use crate::measure::panics;
 use crate::measure::tick_loop::{BoxedTask, box_task};
+use crate::panics;
 use crate::scenario::{Runtime, Scenario};
 use crate::subject::ticker::{Delivered, Schedule, Subject, Ticker};
 use crate::subject::{self, OnBusypoll, Visitor};

@@ -12,7 +12,6 @@ pub mod metered_loop;
 pub mod metric;
 mod observer_cost;
 pub mod order;
-pub mod panics;
 pub mod program;
 pub mod program_output;
 pub mod record;

@@ -16,13 +16,13 @@ use crate::machine::os;
 use crate::measure::cost::Cost;
 use crate::measure::executor::{run_on_busypoll, run_on_thread, run_on_tokio};
 use crate::measure::late_watch::{LateWatch, RoundWatch};
-use crate::measure::panics::catch_panic;
 use crate::measure::program;
 use crate::measure::runtime_load::LoadCpuTime;
 use crate::measure::tick_loop::{RawRound, Recording, RoundSetup};
 use crate::measure::why::{
     self, FinishedRound, InstanceWakeups, Profiler, RoundDiagnosis, RoundProfiler,
 };
+use crate::panics::catch_panic;
 use crate::program::Program;
 use crate::scenario::{Runtime, Scenario};
 use crate::subject::target::Target;

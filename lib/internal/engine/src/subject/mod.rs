@@ -20,6 +20,8 @@ mod tokio_timers;
 use std::io;
 use std::time::{Duration, Instant};
 
+use crate::panics::catch_panic;
+
 use ticker::{Schedule, Subject, Ticker, WaitKind};
 
 pub use busypoll_interval::OnBusypoll;
@@ -146,7 +148,9 @@ pub fn check_available(name: &str) -> Result<(), String> {
             Self::create::<S>()
         }
     }
-    visit_by_name(name, Check).ok_or("unknown subject")?.map_err(|error| error.to_string())
+    // A timer that cannot be created is reported by a panic if its interface has no error.
+    let created = catch_panic(|| visit_by_name(name, Check))?.ok_or("unknown subject")?;
+    created.map_err(|error| error.to_string())
 }
 
 /// Returns whether a subject uses a whole core at any period.
