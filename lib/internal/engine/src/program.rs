@@ -25,9 +25,20 @@ impl Eq for Program {}
 
 impl Program {
     /// Splits a command line into words by the quoting rules of the shell, without running a shell.
+    /// On Windows, where paths contain backslashes, a backslash is a character.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if a quote is open, or if the text needs a shell.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let words =
-            shlex::split(text).ok_or_else(|| format!("the command {text:?} has an open quote"))?;
+        let words = if cfg!(windows) { split_without_escapes(text) } else { shlex::split(text) };
+        let words = words.ok_or_else(|| format!("the command {text:?} has an open quote"))?;
+        if let Some(syntax) = find_shell_syntax(text) {
+            return Err(format!(
+                "the command {text:?} is run without a shell, but contains {syntax}: run it with sh -c, or quote \
+                 {syntax} to pass it as an argument"
+            ));
+        }
         Ok(Self { text: text.to_owned(), ..Self::from_words(words)? })
     }
 
@@ -89,6 +100,70 @@ impl Program {
     }
 }
 
+/// Words that mean something to a shell.
+const SHELL_OPERATORS: [&str; 12] =
+    ["&&", "||", "|", "&", ";", ">", ">>", "<", "2>", "2>&1", "&>", "|&"];
+
+/// Returns the first word that only a shell understands: an operator, or an assignment in front of
+/// the program.
+fn find_shell_syntax(text: &str) -> Option<&str> {
+    let mut quote = None;
+    for (index, word) in text.split_whitespace().enumerate() {
+        let is_plain = !is_quoted(word, &mut quote);
+        let is_prefix = index == 0 && is_assignment(word);
+        if is_plain && (is_prefix || SHELL_OPERATORS.contains(&word)) {
+            return Some(word);
+        }
+    }
+    None
+}
+
+/// Returns whether a part of a word is quoted. `quote` is the quote that is open in front of the
+/// word, and becomes the one that is open behind it.
+fn is_quoted(word: &str, quote: &mut Option<char>) -> bool {
+    let mut is_quoted = quote.is_some();
+    let mut is_escaped = false;
+    for c in word.chars() {
+        match (*quote, c) {
+            _ if is_escaped => is_escaped = false,
+            (None, '\'' | '"') => (*quote, is_quoted) = (Some(c), true),
+            (Some(open), c) if open == c => *quote = None,
+            (None | Some('"'), '\\') if !cfg!(windows) => (is_escaped, is_quoted) = (true, true),
+            _ => {}
+        }
+    }
+    is_quoted
+}
+
+/// Returns whether a word is a variable and its value, such as `RUST_LOG=info`.
+fn is_assignment(word: &str) -> bool {
+    word.split_once('=').is_some_and(|(name, _)| {
+        !name.is_empty()
+            && !name.starts_with(|c: char| c.is_ascii_digit())
+            && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+    })
+}
+
+/// Splits a text at spaces outside of quotes. Returns `None` if a quote is open.
+fn split_without_escapes(text: &str) -> Option<Vec<String>> {
+    let mut words = Vec::new();
+    let mut word: Option<String> = None;
+    let mut quote = None;
+    for c in text.chars() {
+        match quote {
+            Some(open) if c == open => quote = None,
+            None if matches!(c, '"' | '\'') => {
+                quote = Some(c);
+                word.get_or_insert_default();
+            }
+            None if c.is_whitespace() => words.extend(word.take()),
+            _ => word.get_or_insert_default().push(c),
+        }
+    }
+    words.extend(word);
+    quote.is_none().then_some(words)
+}
+
 /// Returns whether a path is an executable file.
 fn is_executable(file: &Path) -> bool {
     #[cfg(unix)]
@@ -124,6 +199,38 @@ mod tests {
         {
             let error = Program::parse(text).unwrap_err();
             assert!(error.contains(expected), "{text:?}: {error}");
+        }
+    }
+
+    #[test]
+    fn backslashes_of_windows_paths_stay() {
+        let split = |text| split_without_escapes(text).unwrap();
+        assert_eq!(split(r".\target\release\x.exe --fast"), [r".\target\release\x.exe", "--fast"]);
+        assert_eq!(
+            split(r#""C:\Program Files\x.exe" '' 'a b'"#),
+            [r"C:\Program Files\x.exe", "", "a b"]
+        );
+        assert_eq!(split_without_escapes("a 'b"), None);
+    }
+
+    #[test]
+    fn shell_syntax_is_rejected() {
+        for (text, syntax) in [
+            ("./x && sleep 1", "&&"),
+            ("./x | tee log", "|"),
+            ("./x > log", ">"),
+            ("RUST_LOG=info ./x", "RUST_LOG=info"),
+        ] {
+            let error = Program::parse(text).unwrap_err();
+            assert!(
+                error.contains(&format!("but contains {syntax}: run it with sh -c")),
+                "{error}"
+            );
+        }
+        for text in
+            ["sh -c './x && sleep 1'", "./x '&&' y", "./x --a=b", "./x \"| y\" a=b", r"./x \&"]
+        {
+            assert!(Program::parse(text).is_ok(), "{text}");
         }
     }
 
