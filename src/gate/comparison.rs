@@ -9,7 +9,7 @@ use cli::time::{format_duration, format_time};
 use engine::machine::tuning;
 use engine::measure::duet;
 use engine::program::Program;
-use engine::scenario::{Scenario, draw_seed, parse_subject};
+use engine::scenario::{RoundLength, Scenario, draw_seed};
 use files::fitness::Fitness;
 use files::gate::calibration::Calibration;
 use files::gate::verdict::{self, Metric, Mode, PairVerdict, Verdict};
@@ -88,7 +88,7 @@ fn subject_tests(args: &GateArgs, judged: &JudgedArgs) -> exit::Result<Vec<PairT
         for (a, b) in args.a.iter().zip(&args.b) {
             let base = build_scenario(&judged.rounds, a, period, ENDLESS)?;
             let candidate = build_scenario(&judged.rounds, b, period, ENDLESS)?;
-            let rules = build_rules(judged, &candidate)?;
+            let rules = build_rules(judged, candidate.round_length())?;
             let scenarios = Sides { base, candidate };
             tests.push(PairTest::from_subjects(scenarios, &judged.rounds, rules));
         }
@@ -101,10 +101,10 @@ fn program_test(args: &GateArgs, judged: &JudgedArgs) -> exit::Result<Option<Pai
     let Some(programs) = gated_programs(args).filter(|_| args.runs.metric.is_empty()) else {
         return Ok(None);
     };
-    let template = program_template(&judged.rounds, single_period(judged)?)?;
-    let rules = build_rules(judged, &template)?;
+    let length = program_round_length(&judged.rounds, single_period(judged)?)?;
+    let rules = build_rules(judged, length)?;
     let names = program_names(args, &programs);
-    let mut test = PairTest::from_programs(programs, &template, &judged.rounds, rules);
+    let mut test = PairTest::from_programs(programs, length, &judged.rounds, rules);
     test.names = names;
     test.max_round_time = args.max_round_time.unwrap_or(test.max_round_time);
     Ok(Some(test))
@@ -217,14 +217,12 @@ pub fn single_period(judged: &JudgedArgs) -> exit::Result<Duration> {
     }
 }
 
-/// Builds the scenario that determines the length of a program's rounds, by the same rule as for
-/// subjects.
-pub fn program_template(rounds: &RoundArgs, period: Duration) -> exit::Result<Scenario> {
+/// Returns the length of a program's rounds, by the same rule as for subjects.
+pub fn program_round_length(rounds: &RoundArgs, period: Duration) -> exit::Result<RoundLength> {
     if rounds.runtime.is_some() {
         return Err(Error::usage("--runtime is for tokio subjects; a command chooses its runtime"));
     }
-    let thread = parse_subject("nanosleep").map_err(Error::usage)?;
-    build_scenario(rounds, thread, period, ENDLESS)
+    RoundLength::new(period, rounds.round_ticks, rounds.warmup)
 }
 
 /// Plans looks at 50, 100, 200 and so on up to `max_pairs`, as far as the time limit allows.

@@ -6,7 +6,7 @@ use cli::exit::{self, usage};
 use engine::machine::os;
 use engine::measure::child;
 use engine::program::Program;
-use engine::scenario::{self, DEFAULT_PERIOD, Length, Scenario, ScenarioArgs};
+use engine::scenario::{self, DEFAULT_PERIOD, Length, RoundLength, Scenario, ScenarioArgs};
 use engine::subject::SubjectInfo;
 use files::gate::verdict::{GateDesign, Mode, Tolerance};
 use jitterstat::gate::Sides;
@@ -50,20 +50,20 @@ impl PairTest {
         if scenarios.base.id == scenarios.candidate.id {
             scenarios.candidate.id.push_str("#2");
         }
-        let design = gate_design(&scenarios.candidate, rounds, choose_cpu(rounds));
+        let design = gate_design(scenarios.candidate.round_length(), rounds, choose_cpu(rounds));
         let names = scenarios.as_ref().map(|scenario| scenario.id.clone());
         Self::new(names, PairSource::Subjects(Box::new(scenarios)), design, rules)
     }
 
-    /// Creates a test of two interleaved programs. Rounds are as long as those of `template`.
+    /// Creates a test of two interleaved programs.
     pub fn from_programs(
         programs: Sides<Program>,
-        template: &Scenario,
+        length: RoundLength,
         rounds: &RoundArgs,
         rules: Rules,
     ) -> Self {
         let names = programs.as_ref().map(|program| program.text().to_owned());
-        let design = gate_design(template, rounds, rounds.cpu);
+        let design = gate_design(length, rounds, rounds.cpu);
         Self::new(names, PairSource::Programs(programs), design, rules)
     }
 
@@ -120,11 +120,11 @@ impl PairTest {
     }
 }
 
-fn gate_design(template: &Scenario, rounds: &RoundArgs, cpu: Option<usize>) -> GateDesign {
+fn gate_design(length: RoundLength, rounds: &RoundArgs, cpu: Option<usize>) -> GateDesign {
     GateDesign {
-        period_ns: template.period_ns(),
-        round_ticks: template.round_ticks,
-        warmup_ticks: template.warmup_ticks,
+        period_ns: length.period_ns(),
+        round_ticks: length.ticks,
+        warmup_ticks: length.warmup_ticks,
         seed: rounds.seed.unwrap_or_else(scenario::draw_seed),
         cpu,
         alpha: 0.0,
@@ -163,11 +163,11 @@ pub fn build_scenario(
     args.single_scenario()
 }
 
-/// Builds the rules for rounds like those of `template`, with the tolerances of the arguments.
-pub fn build_rules(judged: &JudgedArgs, template: &Scenario) -> exit::Result<Rules> {
-    let mut rules = Rules::new(template.period_ns());
+/// Builds the rules for rounds of a length, with the tolerances of the arguments.
+pub fn build_rules(judged: &JudgedArgs, length: RoundLength) -> exit::Result<Rules> {
+    let mut rules = Rules::new(length.period_ns());
     rules.floor_ns = judged.floor.as_nanos() as f64;
-    let tail = tail_name(tail_quantile(template.round_ticks));
+    let tail = tail_name(tail_quantile(length.ticks));
     for tolerance in &judged.tolerance {
         match tolerance.name.as_str() {
             "p50" => rules.tolerance_median = tolerance.rise,
@@ -175,7 +175,7 @@ pub fn build_rules(judged: &JudgedArgs, template: &Scenario) -> exit::Result<Rul
             name => {
                 return Err(usage!(
                     "rounds of {} ticks are judged by {tail}, not by {name}",
-                    template.round_ticks
+                    length.ticks
                 ));
             }
         }

@@ -91,7 +91,7 @@ impl SessionPlan {
         let mut base = build_scenario(&judged.rounds, control_for(subject), period, ENDLESS)?;
         base.id = format!("control:{}", base.id);
         let looks = vec![usize::try_from(pairs).unwrap_or(usize::MAX)];
-        let rules = Rules { alpha: ALPHA, looks, ..build_rules(judged, &candidate)? };
+        let rules = Rules { alpha: ALPHA, looks, ..build_rules(judged, candidate.round_length())? };
         let runtime = candidate.runtime.map(|runtime| runtime.to_string());
         let test = PairTest::from_subjects(Sides { base, candidate }, &judged.rounds, rules);
         let design = SessionDesign::new(subject.name, runtime, &test.design);

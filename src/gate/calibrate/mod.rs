@@ -23,7 +23,7 @@ use jitterstat::gate::decision::Rules;
 use jitterstat::gate::round::Pair;
 use jitterstat::gate::{Side, Sides};
 
-use crate::gate::comparison::program_template;
+use crate::gate::comparison::program_round_length;
 use crate::gate::design::{ENDLESS, PairSource, PairTest, build_scenario};
 use crate::gate::pairs::{
     CollectedPairs, CollectionFailure, PairCollection, now, same_stall_share,
@@ -103,10 +103,10 @@ fn plan(args: &CalibrateArgs) -> exit::Result<PairTest> {
 }
 
 fn plan_program(program: &Program, args: &CalibrateArgs) -> exit::Result<PairTest> {
-    let template = program_template(&args.rounds, args.period)?;
+    let length = program_round_length(&args.rounds, args.period)?;
     let programs = Sides { base: program.clone(), candidate: program.clone() };
-    let rules = Rules::new(template.period_ns());
-    let mut test = PairTest::from_programs(programs, &template, &args.rounds, rules);
+    let rules = Rules::new(length.period_ns());
+    let mut test = PairTest::from_programs(programs, length, &args.rounds, rules);
     test.max_round_time = args.max_round_time.unwrap_or(test.max_round_time);
     Ok(test)
 }

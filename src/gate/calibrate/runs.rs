@@ -20,7 +20,7 @@ use jitterstat::gate::decision::{LOOKS, Rules};
 use crate::gate::calibrate::args::CalibrateArgs;
 use crate::gate::calibrate::text::RUN_FORMATS;
 use crate::gate::calibrate::{exit_status, pairs_within, write_and_print};
-use crate::gate::comparison::program_template;
+use crate::gate::comparison::program_round_length;
 use crate::gate::pairs::now;
 use crate::gate::runs::programs::{PairValues, Programs, StopReason, metric_rule};
 use crate::progress::Progress;
@@ -76,11 +76,11 @@ pub fn run(program: &Program, args: &CalibrateArgs) -> exit::Result<ExitStatus> 
 }
 
 fn plan_programs(program: &Program, args: &CalibrateArgs) -> exit::Result<Programs> {
-    let template = program_template(&args.rounds, args.period)?;
+    let round = program_round_length(&args.rounds, args.period)?;
     let seed = args.rounds.seed.unwrap_or_else(draw_seed);
     let sides = Sides { base: program.clone(), candidate: program.clone() };
     let names = sides.as_ref().map(|program| program.text().to_owned());
-    Ok(Programs::new(sides, names, &args.runs, &template, args.max_round_time, seed))
+    Ok(Programs::new(sides, names, &args.runs, round, args.max_round_time, seed))
 }
 
 fn calibration_plan(programs: &Programs, cpu: Option<usize>, alpha: f64) -> RunCalibrationPlan {

@@ -23,7 +23,8 @@ use jitterstat::gate::metric::{JudgedMetric, MetricRule, alpha_share};
 use crate::gate::args::{GateArgs, Tolerance};
 use crate::gate::calibration::{self, RunsToJudge};
 use crate::gate::comparison::{
-    DEFAULT_MAX_PAIRS, gated_programs, plan_looks, program_names, program_template, single_period,
+    DEFAULT_MAX_PAIRS, gated_programs, plan_looks, program_names, program_round_length,
+    single_period,
 };
 use crate::gate::pairs::now;
 use crate::gate::question::{Gate, PlannedQuestion, Question};
@@ -67,11 +68,11 @@ pub fn plan(args: &GateArgs) -> PlannedQuestion {
         Error::usage("--metric compares two programs; give --base-cmd and --candidate-cmd")
     })?;
     let names = program_names(args, &programs);
-    let template = program_template(&args.judged.rounds, single_period(&args.judged)?)?;
     let rounds = &args.judged.rounds;
+    let round = program_round_length(rounds, single_period(&args.judged)?)?;
     let seed = rounds.seed.unwrap_or_else(draw_seed);
     Ok(Some(Box::new(RunComparison {
-        programs: Programs::new(programs, names, &args.runs, &template, args.max_round_time, seed),
+        programs: Programs::new(programs, names, &args.runs, round, args.max_round_time, seed),
         tolerances: args.judged.tolerance.clone(),
         floor_ns: args.judged.floor.as_nanos() as f64,
         max_pairs: args.max_pairs.unwrap_or(DEFAULT_MAX_PAIRS),

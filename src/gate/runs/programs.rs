@@ -9,7 +9,7 @@ use cli::units::format_exact_duration;
 use engine::measure::child::{self, RunFailure, RunRequest, Series};
 use engine::measure::metric::{self, MetricSpec, ProgramMetric, RunValues};
 use engine::program::Program;
-use engine::scenario::Scenario;
+use engine::scenario::RoundLength;
 use jitterstat::gate::metric::MetricRule;
 use jitterstat::gate::{Side, Sides};
 use jitterstat::stats::random::SplitMix64;
@@ -33,12 +33,8 @@ pub struct Programs {
     pub prepare: Option<Program>,
     pub warmup_runs: u64,
     min_run_time: Duration,
-    /// Period that a ticking program is requested to use.
-    period: Duration,
-    /// Ticks that a ticking program is requested to record.
-    ticks: u64,
-    /// Leading ticks that a ticking program is requested to drop.
-    warmup_ticks: u64,
+    /// Length that a ticking program is requested to use.
+    round: RoundLength,
     max_run_time: Option<Duration>,
     pub seed: u64,
 }
@@ -67,12 +63,12 @@ pub type PairValues = Vec<Sides<f64>>;
 pub type Values = Vec<PairValues>;
 
 impl Programs {
-    /// `template` has the length of a round, for programs that tick.
+    /// `round` is the length of a run, for programs that tick.
     pub fn new(
         sides: Sides<Program>,
         names: Sides<String>,
         args: &WholeRunArgs,
-        template: &Scenario,
+        round: RoundLength,
         max_run_time: Option<Duration>,
         seed: u64,
     ) -> Self {
@@ -83,9 +79,7 @@ impl Programs {
             prepare: args.prepare.clone(),
             warmup_runs: args.warmup_runs,
             min_run_time: args.min_run_time,
-            period: template.period,
-            ticks: template.round_ticks,
-            warmup_ticks: template.warmup_ticks,
+            round,
             max_run_time,
             seed,
         }
@@ -113,9 +107,9 @@ impl Programs {
 
     fn run(&self, side: Side, limit: Duration, stop: &AtomicBool) -> Result<RunValues, RunFailure> {
         let request = RunRequest {
-            period: self.period,
-            ticks: self.ticks,
-            warmup: self.warmup_ticks,
+            period: self.round.period,
+            ticks: self.round.ticks,
+            warmup: self.round.warmup_ticks,
             series: Series::Metrics,
             limit,
         };

@@ -11,11 +11,13 @@ use files::report;
 use crate::load::Load;
 use crate::subject::target::Target;
 
+mod round_length;
 mod run_plan;
 mod scenario_args;
 mod subject_pattern;
 mod tokio_runtime;
 
+pub use round_length::RoundLength;
 pub use run_plan::{MAX_ROUNDS_WITHOUT_SAMPLES, Plan, ProfileOptions, draw_seed};
 pub use scenario_args::{
     DEFAULT_PERIOD, Length, ScenarioArgs, check_scenario_count, validate_count,
@@ -58,8 +60,14 @@ impl Scenario {
         self.round_ticks.min(self.ticks - index * self.round_ticks)
     }
 
+    /// Returns the length of a full round.
+    pub fn round_length(&self) -> RoundLength {
+        let Self { period, round_ticks: ticks, warmup_ticks, .. } = *self;
+        RoundLength { period, ticks, warmup_ticks }
+    }
+
     pub fn period_ns(&self) -> u64 {
-        u64::try_from(self.period.as_nanos()).expect("a period is at most an hour")
+        self.round_length().period_ns()
     }
 
     /// Returns the expected duration of all rounds, including the warm-up and an estimate of the

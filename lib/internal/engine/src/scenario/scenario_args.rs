@@ -6,6 +6,7 @@ use files::report;
 
 use crate::load::Load;
 use crate::program::Program;
+use crate::scenario::round_length::{self, RoundLength};
 use crate::scenario::tokio_runtime::Runtime;
 use crate::scenario::{Scenario, deduplicate};
 use crate::subject::target::Target;
@@ -13,24 +14,12 @@ use crate::subject::{self, SubjectInfo};
 use cli::exit::{self, usage};
 use cli::units;
 
-/// Default of the recorded ticks per round. Rounds are short because intervals are computed from
-/// rounds.
-const DEFAULT_ROUND_TICKS: u64 = 250;
 /// Minimum number of rounds of a run, if it has enough ticks.
 const MIN_ROUNDS: u64 = 10;
-/// Maximum duration of a round by default, if the period allows it.
-const MAX_DEFAULT_ROUND_DURATION: Duration = Duration::from_secs(1);
-/// Time of the warm-up, from which its number of ticks is computed ...
-const WARMUP_TIME: Duration = Duration::from_millis(10);
-/// ... within these bounds.
-const MIN_WARMUP_TICKS: u64 = 3;
-const MAX_WARMUP_TICKS: u64 = 20;
 pub const DEFAULT_PERIOD: Duration = Duration::from_micros(500);
 const DEFAULT_TICKS: u64 = 10_000;
 /// Maximum number of instances. A larger number is probably a typing error.
 const MAX_INSTANCES: u64 = 100_000;
-/// Maximum duration of a round: a year.
-const MAX_ROUND_DURATION: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// The arguments of a command line or a plan file. Missing ones have a default.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -157,18 +146,11 @@ impl ScenarioArgs {
         runtime: Runtime,
         load: &Load,
     ) -> exit::Result<Scenario> {
-        if !(units::MIN_PERIOD..=units::MAX_PERIOD).contains(&period) {
-            let period = units::format_exact_duration(period);
-            return Err(usage!("--period {period} is outside 1us to 1h"));
-        }
-        let default_round_ticks =
-            DEFAULT_ROUND_TICKS.min(ticks_in(MAX_DEFAULT_ROUND_DURATION, period).max(1));
+        round_length::check_period(period)?;
+        let default_round_ticks = round_length::default_ticks(period);
         let ticks = self.ticks(period, default_round_ticks)?;
-        let round_ticks = self.round_ticks(ticks, default_round_ticks)?;
-        let warmup_ticks = self.warmup.unwrap_or_else(|| {
-            ticks_in(WARMUP_TIME, period).clamp(MIN_WARMUP_TICKS, MAX_WARMUP_TICKS)
-        });
-        check_round_duration(period, round_ticks, warmup_ticks)?;
+        let round_ticks = self.round_ticks(ticks, default_round_ticks);
+        let round = RoundLength::new(period, Some(round_ticks), self.warmup)?;
         let has_runtime = target.as_builtin().is_some_and(|e| e.runtime_kind.has_runtime());
         let runtime = has_runtime.then_some(runtime);
         // A bare thread is a control, and a program belongs to the user: one instance is enough.
@@ -185,8 +167,8 @@ impl ScenarioArgs {
             period,
             runtime,
             ticks,
-            round_ticks,
-            warmup_ticks,
+            round_ticks: round.ticks,
+            warmup_ticks: round.warmup_ticks,
             instances,
             load,
         })
@@ -197,7 +179,7 @@ impl ScenarioArgs {
         match self.length.unwrap_or(Length::Ticks(DEFAULT_TICKS)) {
             Length::Ticks(0) => Err(usage!("invalid --ticks 0: expected at least 1")),
             Length::Ticks(ticks) => Ok(ticks),
-            Length::Time(time) => match ticks_in(time, period) {
+            Length::Time(time) => match round_length::ticks_in(time, period) {
                 0 => {
                     let [time, period] = [time, period].map(units::format_exact_duration);
                     Err(usage!(
@@ -213,12 +195,11 @@ impl ScenarioArgs {
     }
 
     /// Returns the number of recorded ticks of a full round.
-    fn round_ticks(&self, ticks: u64, default_round_ticks: u64) -> exit::Result<u64> {
+    fn round_ticks(&self, ticks: u64, default_round_ticks: u64) -> u64 {
         match (self.round_ticks, self.length) {
-            (Some(0), _) => Err(usage!("invalid --round-ticks 0: expected at least 1")),
-            (Some(n), _) => Ok(n.min(ticks)),
-            (None, Some(Length::Rounds(_))) => Ok(default_round_ticks),
-            (None, _) => Ok((ticks / MIN_ROUNDS).clamp(1, default_round_ticks)),
+            (Some(n), _) => n.min(ticks),
+            (None, Some(Length::Rounds(_))) => default_round_ticks,
+            (None, _) => (ticks / MIN_ROUNDS).clamp(1, default_round_ticks),
         }
     }
 }
@@ -226,23 +207,6 @@ impl ScenarioArgs {
 /// Returns `given`, or the default if it is empty.
 fn list_or<T: Clone>(given: &[T], default: impl FnOnce() -> Vec<T>) -> Vec<T> {
     if given.is_empty() { default() } else { given.to_vec() }
-}
-
-/// Returns the number of ticks in a time.
-fn ticks_in(time: Duration, period: Duration) -> u64 {
-    u64::try_from(time.as_nanos() / period.as_nanos()).unwrap_or(u64::MAX)
-}
-
-fn check_round_duration(period: Duration, round_ticks: u64, warmup_ticks: u64) -> exit::Result<()> {
-    let ticks = warmup_ticks.checked_add(round_ticks);
-    let duration_ns = ticks.map(|n| u128::from(n) * period.as_nanos());
-    if duration_ns.is_some_and(|ns| ns <= MAX_ROUND_DURATION.as_nanos()) {
-        return Ok(());
-    }
-    Err(usage!(
-        "a round of {round_ticks} ticks of {} is longer than a year; give fewer --round-ticks or --warmup",
-        units::format_exact_duration(period)
-    ))
 }
 
 /// Checks that every load of tasks applies to at least one scenario.

@@ -42,6 +42,32 @@ fn round_counts_give_full_rounds() {
 }
 
 #[test]
+fn round_lengths_match_long_runs() {
+    for (round_ticks, warmup, period_us) in [
+        (None, None, 500),
+        (Some(7), None, 500),
+        (None, Some(0), 1),
+        (Some(1_000), Some(9), 100_000),
+        (None, None, 3_000_000),
+    ] {
+        let period = Duration::from_micros(period_us);
+        let (length, periods) = (Some(Length::Rounds(u64::MAX)), vec![period]);
+        let args = ScenarioArgs { length, round_ticks, warmup, periods, ..args_for("spin") };
+        let scenario = args.single_scenario().unwrap();
+        let round = RoundLength::new(period, round_ticks, warmup).unwrap();
+        assert_eq!(scenario.round_length(), round);
+        assert_eq!(u128::from(round.period_ns()), period.as_nanos());
+    }
+    let refused = |period_us, ticks| {
+        let period = Duration::from_micros(period_us);
+        RoundLength::new(period, ticks, None).unwrap_err().to_string()
+    };
+    assert!(refused(0, None).contains("--period"));
+    assert!(refused(500, Some(0)).contains("invalid --round-ticks 0"));
+    assert!(refused(500, Some(u64::MAX)).contains("longer than a year"));
+}
+
+#[test]
 fn twins_are_numbered() {
     let [first, second] = [5, 6].map(|n| {
         ScenarioArgs { length: Some(Length::Ticks(n)), ..args_for("spin") }

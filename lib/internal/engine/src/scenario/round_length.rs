@@ -1,0 +1,90 @@
+//! The length of one round.
+
+use std::time::Duration;
+
+use cli::exit::{self, usage};
+use cli::units;
+
+/// Default of the recorded ticks. Rounds are short because intervals are computed from rounds.
+const DEFAULT_TICKS: u64 = 250;
+/// Maximum duration of a round by default, if the period allows it.
+const MAX_DEFAULT_DURATION: Duration = Duration::from_secs(1);
+/// Time of the warm-up, from which its number of ticks is computed ...
+const WARMUP_TIME: Duration = Duration::from_millis(10);
+/// ... within these bounds.
+const MIN_WARMUP_TICKS: u64 = 3;
+const MAX_WARMUP_TICKS: u64 = 20;
+/// Maximum duration of a round: a year.
+const MAX_DURATION: Duration = Duration::from_secs(365 * 24 * 3600);
+
+/// The length of one round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RoundLength {
+    pub period: Duration,
+    /// Recorded ticks.
+    pub ticks: u64,
+    /// Leading ticks that are not recorded.
+    pub warmup_ticks: u64,
+}
+
+impl RoundLength {
+    /// Creates a length. Missing numbers of ticks get the defaults of a long run.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the period is out of range, there is no tick to record, or the round is
+    /// longer than a year.
+    pub fn new(
+        period: Duration,
+        ticks: Option<u64>,
+        warmup_ticks: Option<u64>,
+    ) -> exit::Result<Self> {
+        check_period(period)?;
+        let ticks = ticks.unwrap_or_else(|| default_ticks(period));
+        if ticks == 0 {
+            return Err(usage!("invalid --round-ticks 0: expected at least 1"));
+        }
+        let warmup_ticks = warmup_ticks.unwrap_or_else(|| {
+            ticks_in(WARMUP_TIME, period).clamp(MIN_WARMUP_TICKS, MAX_WARMUP_TICKS)
+        });
+        let length = Self { period, ticks, warmup_ticks };
+        length.check_duration()?;
+        Ok(length)
+    }
+
+    pub fn period_ns(self) -> u64 {
+        u64::try_from(self.period.as_nanos()).expect("a period is at most an hour")
+    }
+
+    fn check_duration(self) -> exit::Result<()> {
+        let ticks = self.warmup_ticks.checked_add(self.ticks);
+        let duration_ns = ticks.map(|n| u128::from(n) * self.period.as_nanos());
+        if duration_ns.is_some_and(|ns| ns <= MAX_DURATION.as_nanos()) {
+            return Ok(());
+        }
+        Err(usage!(
+            "a round of {} ticks of {} is longer than a year; give fewer --round-ticks or --warmup",
+            self.ticks,
+            units::format_exact_duration(self.period)
+        ))
+    }
+}
+
+/// Checks that a period is neither zero nor implausibly long.
+pub(super) fn check_period(period: Duration) -> exit::Result<()> {
+    if (units::MIN_PERIOD..=units::MAX_PERIOD).contains(&period) {
+        return Ok(());
+    }
+    let period = units::format_exact_duration(period);
+    Err(usage!("--period {period} is outside 1us to 1h"))
+}
+
+/// Returns the default of the recorded ticks.
+pub(super) fn default_ticks(period: Duration) -> u64 {
+    DEFAULT_TICKS.min(ticks_in(MAX_DEFAULT_DURATION, period).max(1))
+}
+
+/// Returns the number of ticks in a time.
+pub(super) fn ticks_in(time: Duration, period: Duration) -> u64 {
+    u64::try_from(time.as_nanos() / period.as_nanos()).unwrap_or(u64::MAX)
+}
