@@ -15,6 +15,7 @@ use engine::measure::cost::Cost;
 use engine::measure::duet;
 use engine::measure::load::Loads;
 use engine::measure::order::{self, Observer};
+use engine::measure::pair_turns::{PairTurn, pair_turns};
 use engine::measure::program_output;
 use engine::measure::round::MeasuredRound;
 use engine::program::Program;
@@ -27,7 +28,6 @@ use files::report::Round;
 use files::summary;
 use jitterstat::gate::round::Pair;
 use jitterstat::gate::{Side, Sides};
-use jitterstat::stats::random::SplitMix64;
 
 use crate::gate::design::{PairSource, PairTest};
 use crate::progress::Progress;
@@ -215,11 +215,8 @@ impl<F: FnMut(&[Pair]) -> bool> PairCollector<'_, F> {
             ..record
         });
         self.half_pairs[side] = Some(HalfPair { slot, record });
-        match std::mem::take(&mut self.half_pairs) {
-            Sides { base: Some(base), candidate: Some(candidate) } => {
-                self.complete_pair(base, candidate);
-            }
-            incomplete => self.half_pairs = incomplete,
+        if let Some(pair) = self.half_pairs.take_both() {
+            self.complete_pair(pair);
         }
     }
 
@@ -237,7 +234,7 @@ impl<F: FnMut(&[Pair]) -> bool> PairCollector<'_, F> {
         RoundRecord::from_ticks(ticks, self.test.design.period_ns)
     }
 
-    fn complete_pair(&mut self, base: HalfPair, candidate: HalfPair) {
+    fn complete_pair(&mut self, Sides { base, candidate }: Sides<HalfPair>) {
         let candidate_first = candidate.slot < base.slot;
         match (base.record, candidate.record) {
             (Some(base), Some(candidate)) => {
@@ -276,23 +273,15 @@ impl<F: FnMut(&[Pair]) -> bool> PairCollector<'_, F> {
 
     /// Runs the programs of both sides in pairs, each pair in random order.
     fn run_programs(&mut self, programs: &Sides<Program>, stop: &AtomicBool) {
-        let mut random = SplitMix64::new(self.test.design.seed);
-        for index in 0.. {
-            let order = if random.coin() {
-                [Side::Base, Side::Candidate]
-            } else {
-                [Side::Candidate, Side::Base]
-            };
-            for (slot, side) in (0..).zip(order) {
-                self.progress.show(programs[side].text(), index);
-                if let Err(failure) = self.run_program_round(side, slot, &programs[side], stop) {
-                    // The message names the program.
-                    self.pairs.failure = CollectionFailure::from_run(failure);
-                    return;
-                }
-                if self.is_done {
-                    return;
-                }
+        for PairTurn { pair, slot, side } in pair_turns(self.test.design.seed) {
+            self.progress.show(programs[side].text(), pair);
+            if let Err(failure) = self.run_program_round(side, slot, &programs[side], stop) {
+                // The message names the program.
+                self.pairs.failure = CollectionFailure::from_run(failure);
+                return;
+            }
+            if self.is_done {
+                return;
             }
         }
     }

@@ -8,11 +8,11 @@ use cli::time::format_time;
 use cli::units::format_exact_duration;
 use engine::measure::child::{self, RunFailure, RunRequest, Series};
 use engine::measure::metric::{self, MetricSpec, ProgramMetric, RunValues};
+use engine::measure::pair_turns::{PairTurn, pair_turns};
 use engine::program::Program;
 use engine::scenario::RoundLength;
 use jitterstat::gate::metric::MetricRule;
 use jitterstat::gate::{Side, Sides};
-use jitterstat::stats::random::SplitMix64;
 
 use crate::gate::args::{Tolerance, WholeRunArgs};
 use crate::progress::Progress;
@@ -190,20 +190,22 @@ impl Programs {
     ) -> (Values, Result<(), RunFailure>) {
         let longest = first_runs.base.wall.max(first_runs.candidate.wall);
         let limit = self.max_run_time.unwrap_or(child::hang_timeout(longest));
-        let mut random = SplitMix64::new(self.seed);
         let mut values: Values = vec![Vec::new(); metrics.len()];
-        let mut pairs = 0;
-        while should_continue(&values) {
-            let run = |side: Side| {
-                progress.show(&self.names[side], pairs);
-                self.run(side, limit, stop).and_then(|run| self.metric_values(side, metrics, &run))
-            };
-            match run_pair(random.coin(), run) {
-                Ok(pair) => push_pair(&mut values, pair),
+        let mut half_pair: Sides<Option<Vec<f64>>> = Sides::default();
+        for PairTurn { pair, slot, side } in pair_turns(self.seed) {
+            if slot == 0 && !should_continue(&values) {
+                break;
+            }
+            progress.show(&self.names[side], pair);
+            let run = self.run(side, limit, stop);
+            match run.and_then(|run| self.metric_values(side, metrics, &run)) {
+                Ok(side_values) => half_pair[side] = Some(side_values),
                 Err(failure) => return (values, Err(failure)),
             }
-            pairs += 1;
-            progress.step();
+            if let Some(pair_values) = half_pair.take_both() {
+                push_pair(&mut values, pair_values);
+                progress.step();
+            }
         }
         (values, Ok(()))
     }
@@ -224,20 +226,6 @@ impl Programs {
 
 fn is_same_metric(a: &ProgramMetric, b: &ProgramMetric) -> bool {
     a.name == b.name && a.unit == b.unit && a.higher_is_better == b.higher_is_better
-}
-
-/// Runs both sides.
-fn run_pair<T>(
-    base_first: bool,
-    run: impl Fn(Side) -> Result<T, RunFailure>,
-) -> Result<Sides<T>, RunFailure> {
-    if base_first {
-        let base = run(Side::Base)?;
-        Ok(Sides { base, candidate: run(Side::Candidate)? })
-    } else {
-        let candidate = run(Side::Candidate)?;
-        Ok(Sides { base: run(Side::Base)?, candidate })
-    }
 }
 
 fn push_pair(values: &mut Values, pair: Sides<Vec<f64>>) {

@@ -11,6 +11,17 @@ pub enum Side {
     Candidate,
 }
 
+impl Side {
+    /// Returns the side that this one is compared with.
+    #[must_use]
+    pub fn other(self) -> Self {
+        match self {
+            Self::Base => Self::Candidate,
+            Self::Candidate => Self::Base,
+        }
+    }
+}
+
 /// One value for each side of a comparison.
 ///
 /// ```
@@ -66,6 +77,30 @@ impl<'a, T> IntoIterator for &'a Sides<T> {
 
     fn into_iter(self) -> Self::IntoIter {
         self.iter()
+    }
+}
+
+impl<T> Sides<Option<T>> {
+    /// Takes both values, if both are present.
+    ///
+    /// ```
+    /// use jitterstat::gate::Sides;
+    /// let mut sides = Sides { base: Some(1), candidate: None };
+    /// assert_eq!(sides.take_both(), None);
+    /// sides.candidate = Some(2);
+    /// assert_eq!(sides.take_both(), Some(Sides { base: 1, candidate: 2 }));
+    /// assert_eq!(sides, Sides::default());
+    /// ```
+    pub fn take_both(&mut self) -> Option<Sides<T>> {
+        match std::mem::take(self) {
+            Self { base: Some(base), candidate: Some(candidate) } => {
+                Some(Sides { base, candidate })
+            }
+            incomplete => {
+                *self = incomplete;
+                None
+            }
+        }
     }
 }
 

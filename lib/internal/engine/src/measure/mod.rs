@@ -12,6 +12,7 @@ pub mod metered_loop;
 pub mod metric;
 mod observer_cost;
 pub mod order;
+pub mod pair_turns;
 pub mod program;
 pub mod program_output;
 pub mod record;
