@@ -10,6 +10,7 @@ use std::time::SystemTime;
 
 use cli::exit::{self, Error, ExitStatus, usage};
 use engine::machine::{host, os, tuning};
+use engine::measure::child::RunFailure;
 use files::environment::EnvironmentKey;
 use files::file::File as _;
 use files::gate::baseline::{Baseline, MAX_SESSIONS, SCHEMA, SESSION_PAIRS, Session};
@@ -20,7 +21,6 @@ use render::document::terminal::render as render_terminal;
 
 use crate::gate::args::BaselineAddArgs;
 use crate::gate::baseline::document;
-use crate::gate::pairs::CollectionFailure;
 use crate::gate::session::{SessionPlan, StoredBaseline, format_differences, read_baseline};
 use crate::gate::text::format_reason;
 use crate::{file_io, interrupt, terminal};
@@ -83,7 +83,7 @@ impl<'a> AddRequest<'a> {
         terminal::note(self.quiet, &format!("a session of {subject}: {seconds:.0}s"));
         let started_utc = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
         let (mut pairs, reason) = self.plan.measure(stop, self.quiet);
-        if let Some(failure) = pairs.failure.take().map(CollectionFailure::into_message) {
+        if let Some(failure) = pairs.failure.take().and_then(RunFailure::message) {
             return Err(Error::measure(format!("{failure}; no session was added to {name}")));
         }
         if reason.is_some() || stop.load(Ordering::Relaxed) {

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use cli::exit::{self, Error, usage};
 use cli::time::format_time;
 use engine::machine::{host, tuning};
+use engine::measure::child::RunFailure;
 use engine::scenario::parse_subject;
 use files::environment::{Difference, EnvironmentKey};
 use files::fitness::Fitness;
@@ -20,7 +21,7 @@ use render::document::Document;
 
 use crate::gate::args::GateArgs;
 use crate::gate::explain::MetricView;
-use crate::gate::pairs::{CollectedPairs, CollectionFailure};
+use crate::gate::pairs::CollectedPairs;
 use crate::gate::question::{Gate, PlannedQuestion, Question};
 use crate::gate::session::{SessionPlan, StoredBaseline, format_differences, read_baseline};
 use crate::gate::text::document::table;
@@ -86,7 +87,7 @@ impl Question for BaselineTest {
         gate.record_fitness(Fitness::from_tally(&pairs.tally, gate.verdict.host.cpus_online));
         gate.verdict.baseline = Some(self.verdict(&pairs, metrics, reason, gate.cpus()));
         if reason.is_some() {
-            gate.mark_partial(pairs.failure.take().map(CollectionFailure::into_message));
+            gate.mark_partial(pairs.failure.take().and_then(RunFailure::message));
         }
         Ok(())
     }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use cli::exit::{self, Error, usage};
 use cli::time::{format_duration, format_time};
 use engine::machine::tuning;
+use engine::measure::child::RunFailure;
 use engine::measure::duet;
 use engine::program::Program;
 use engine::scenario::{RoundLength, Scenario, draw_seed};
@@ -23,7 +24,7 @@ use crate::gate::design::{
     ENDLESS, PairSource, PairTest, build_rules, build_scenario, periods_or_default,
 };
 use crate::gate::explain::{self, MetricView};
-use crate::gate::pairs::{CollectedPairs, CollectionFailure, PairCollection};
+use crate::gate::pairs::{CollectedPairs, PairCollection};
 use crate::gate::question::{Gate, PlannedQuestion, Question};
 use crate::gate::text::{PercentileLift, Section, Title, pluralize};
 
@@ -340,13 +341,12 @@ fn judge_test(test: &PairTest, gate: &mut Gate) -> exit::Result<()> {
     let collection =
         PairCollection { stop: &gate.stop, quiet: gate.quiet, keep_ticks: true, is_enough };
     let pairs = collection.run(test);
-    if let (Some(CollectionFailure::NotStarted(message)), []) = (&pairs.failure, &pairs.values[..])
-    {
+    if let (Some(RunFailure::NotStarted(message)), []) = (&pairs.failure, &pairs.values[..]) {
         return Err(Error::usage(message.clone()));
     }
     let verdict = pair_verdict(test, &pairs, looks_taken, decisive, gate.cpus());
     if matches!(verdict.reason, Some(Reason::Interrupted | Reason::NotMeasured)) {
-        gate.mark_partial(pairs.failure.clone().map(CollectionFailure::into_message));
+        gate.mark_partial(pairs.failure.clone().and_then(RunFailure::message));
     }
     gate.record_fitness(Fitness::from_tally(&pairs.tally, gate.verdict.host.cpus_online));
     warn_of_duet_steal(&verdict, gate);

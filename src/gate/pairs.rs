@@ -53,8 +53,8 @@ pub struct CollectedPairs {
     pub empty_pairs: u64,
     /// Stalls and machine conditions during the rounds.
     pub tally: Tally,
-    /// Why collection ended early, if a side failed.
-    pub failure: Option<CollectionFailure>,
+    /// Why collection ended early, if a side failed. The message names the side.
+    pub failure: Option<RunFailure>,
 }
 
 /// The two rounds of a pair.
@@ -62,31 +62,6 @@ pub struct PairRecord {
     pub rounds: Sides<RoundRecord>,
     /// Whether the candidate ran first.
     pub candidate_first: bool,
-}
-
-/// Why collection ended before the gate could decide. Each message names the side.
-#[derive(Clone)]
-pub enum CollectionFailure {
-    /// The program of a side could not be started.
-    NotStarted(String),
-    /// A side failed while it was measured.
-    Failed(String),
-}
-
-impl CollectionFailure {
-    /// Converts the failure of a program; an interrupted program has not failed.
-    fn from_run(failure: RunFailure) -> Option<Self> {
-        match failure {
-            RunFailure::NotStarted(message) => Some(Self::NotStarted(message)),
-            failure => failure.message().map(Self::Failed),
-        }
-    }
-
-    pub fn into_message(self) -> String {
-        match self {
-            Self::NotStarted(message) | Self::Failed(message) => message,
-        }
-    }
 }
 
 impl CollectedPairs {
@@ -267,7 +242,7 @@ impl<F: FnMut(&[Pair]) -> bool> PairCollector<'_, F> {
 
     fn fail(&mut self, side: Side, reason: impl Display) {
         let message = format!("{}: {reason}", self.test.names[side]);
-        self.pairs.failure = Some(CollectionFailure::Failed(message));
+        self.pairs.failure = Some(RunFailure::Failed(message));
         self.is_done = true;
     }
 
@@ -276,8 +251,8 @@ impl<F: FnMut(&[Pair]) -> bool> PairCollector<'_, F> {
         for PairTurn { pair, slot, side } in pair_turns(self.test.design.seed) {
             self.progress.show(programs[side].text(), pair);
             if let Err(failure) = self.run_program_round(side, slot, &programs[side], stop) {
-                // The message names the program.
-                self.pairs.failure = CollectionFailure::from_run(failure);
+                // An interrupted program has not failed.
+                self.pairs.failure = Some(failure).filter(|f| *f != RunFailure::Interrupted);
                 return;
             }
             if self.is_done {

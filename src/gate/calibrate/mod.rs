@@ -12,6 +12,7 @@ use std::time::{Duration, SystemTime};
 use cli::exit::{self, Error, ExitStatus, usage};
 use cli::units;
 use engine::machine::{host, tuning};
+use engine::measure::child::RunFailure;
 use engine::program::Program;
 use files::environment::EnvironmentKey;
 use files::file::File;
@@ -25,9 +26,7 @@ use jitterstat::gate::{Side, Sides};
 
 use crate::gate::comparison::program_round_length;
 use crate::gate::design::{ENDLESS, PairSource, PairTest, build_scenario};
-use crate::gate::pairs::{
-    CollectedPairs, CollectionFailure, PairCollection, now, same_stall_share,
-};
+use crate::gate::pairs::{CollectedPairs, PairCollection, now, same_stall_share};
 use crate::{file_io, interrupt, terminal};
 use render::formats::{Offer, make};
 
@@ -163,7 +162,7 @@ fn build_calibration(
         started_utc,
         duration_ns: pairs.duration_ns(),
         partial,
-        failure: pairs.failure.clone().map(CollectionFailure::into_message),
+        failure: pairs.failure.clone().and_then(RunFailure::message),
         environment: EnvironmentKey::from_host(&host),
         subject: test.names.base.clone(),
         plan: CalibrationPlan::new(&test.design, rules),

@@ -59,7 +59,7 @@ pub enum Series {
 }
 
 /// Reason why a run has no result.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RunFailure {
     /// The stop flag was set.
     Interrupted,
