@@ -14,7 +14,7 @@ use files::gate::calibration::runs::{self, CalibratedRunMetric, RunCalibration};
 use files::gate::calibration::{Calibration, MIN_CALIBRATION_PAIRS, SCHEMA, ToleranceBelowNoise};
 use files::gate::verdict::{GateDesign, Mode};
 use files::report::{Host, Warning};
-use jitterstat::gate::decision::Rules;
+use jitterstat::gate::decision::{ALPHA, Rules};
 use jitterstat::gate::metric::{MetricRule, alpha_share};
 
 use crate::file_io;
@@ -90,7 +90,7 @@ pub fn run_warnings(
     if !differences.is_empty() {
         return vec![unused_warning(&format_differences(&differences))];
     }
-    let share = alpha_share(Rules::new(1).alpha, metrics.len(), looks.len());
+    let share = alpha_share(ALPHA, metrics.len(), looks.len());
     let last_look = looks.last().map_or(0, |&pairs| pairs as u64);
     let mut warnings = Vec::new();
     for (metric, rule) in metrics.iter().zip(rules) {
@@ -281,7 +281,7 @@ pub fn runs_to_see(
     let environment = EnvironmentKey::from_host(&host::capture());
     check_matches_gate(&calibration.differences(&environment))?;
     let planner = PairPlanner { pair_time, pair_noun: "runs", max_time, plan_looks: &plan_looks };
-    let share = |looks: Vec<usize>| alpha_share(Rules::new(1).alpha, metrics.len(), looks.len());
+    let share = |looks: Vec<usize>| alpha_share(ALPHA, metrics.len(), looks.len());
     let has_change =
         |metric: &ProgramMetric| changes.iter().any(|change| applies_to(change, &metric.name));
     let mut pairs = MIN_CALIBRATION_PAIRS as u64;

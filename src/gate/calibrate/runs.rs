@@ -15,7 +15,7 @@ use files::gate::calibration::runs::{
 };
 use files::gate::calibration::warnings;
 use jitterstat::gate::Sides;
-use jitterstat::gate::decision::{LOOKS, Rules};
+use jitterstat::gate::decision::{ALPHA, FLOOR_NS, LOOKS};
 
 use crate::gate::calibrate::args::CalibrateArgs;
 use crate::gate::calibrate::text::RUN_FORMATS;
@@ -53,7 +53,6 @@ pub fn run(program: &Program, args: &CalibrateArgs) -> exit::Result<ExitStatus> 
     let pairs = recording.pairs();
     let pair_ns = nanoseconds(recording.pairs_started.elapsed()) / pairs.max(1);
     let recorded = &recording.metrics;
-    let alpha = Rules::new(1).alpha;
     let calibration = RunCalibration {
         schema: SCHEMA.to_owned(),
         tool: host::tool(),
@@ -63,12 +62,12 @@ pub fn run(program: &Program, args: &CalibrateArgs) -> exit::Result<ExitStatus> 
         failure,
         environment: EnvironmentKey::from_host(&host),
         program: program.text().to_owned(),
-        plan: calibration_plan(&programs, args.rounds.cpu, alpha),
+        plan: calibration_plan(&programs, args.rounds.cpu),
         pairs,
         pair_ns,
-        metrics: runs::metrics(recorded, alpha, &LOOKS, pair_ns),
-        inconclusive: runs::inconclusive(recorded, alpha, &LOOKS, pair_ns),
-        real_gates: runs::real_gates(recorded, alpha, &LOOKS),
+        metrics: runs::metrics(recorded, ALPHA, &LOOKS, pair_ns),
+        inconclusive: runs::inconclusive(recorded, ALPHA, &LOOKS, pair_ns),
+        real_gates: runs::real_gates(recorded, ALPHA, &LOOKS),
         warnings: warnings(&[], usize::try_from(pairs).unwrap_or(usize::MAX)),
     };
     write_and_print(&calibration, &RUN_FORMATS, args)?;
@@ -83,13 +82,13 @@ fn plan_programs(program: &Program, args: &CalibrateArgs) -> exit::Result<Progra
     Ok(Programs::new(sides, names, &args.runs, round, args.max_round_time, seed))
 }
 
-fn calibration_plan(programs: &Programs, cpu: Option<usize>, alpha: f64) -> RunCalibrationPlan {
+fn calibration_plan(programs: &Programs, cpu: Option<usize>) -> RunCalibrationPlan {
     RunCalibrationPlan {
         warmup_runs: programs.warmup_runs,
         prepare: programs.prepare.as_ref().map(|program| program.text().to_owned()),
         seed: programs.seed,
         cpu,
-        alpha,
+        alpha: ALPHA,
         looks: LOOKS.map(|pairs| pairs as u64).into(),
     }
 }
@@ -140,7 +139,7 @@ fn recorded_metric(metric: &ProgramMetric, values: PairValues) -> RecordedMetric
     RecordedMetric {
         name: metric.name.clone(),
         unit: metric.unit.clone(),
-        rule: metric_rule(metric, &[], Rules::new(1).floor_ns),
+        rule: metric_rule(metric, &[], FLOOR_NS),
         values,
     }
 }

@@ -17,7 +17,7 @@ use engine::scenario::draw_seed;
 use files::gate::calibration::runs::RunCalibration;
 use files::gate::verdict::{Mode, RunMetric, RunsVerdict};
 use jitterstat::gate::Sides;
-use jitterstat::gate::decision::{Outcome, Reason, Rules};
+use jitterstat::gate::decision::{ALPHA, Outcome, Reason};
 use jitterstat::gate::metric::{JudgedMetric, MetricRule, alpha_share};
 
 use crate::gate::args::{GateArgs, Tolerance};
@@ -140,7 +140,7 @@ impl RunComparison {
             prepare: self.programs.prepare.as_ref().map(|program| program.text().to_owned()),
             seed: self.programs.seed,
             cpu: self.cpu,
-            alpha: Rules::new(1).alpha,
+            alpha: ALPHA,
             looks: Vec::new(),
             pairs: 0,
             looks_taken: 0,
@@ -226,7 +226,7 @@ impl RunComparison {
             _ => self.max_pairs,
         };
         let looks = looks(max_pairs, self.max_time)?;
-        let alpha_share = alpha_share(Rules::new(1).alpha, metrics.len(), looks.len());
+        let alpha_share = alpha_share(ALPHA, metrics.len(), looks.len());
         Ok(MetricPlan { metrics, rules, looks, alpha_share })
     }
 }

@@ -7,13 +7,11 @@
 use std::fmt;
 
 use super::Sides;
-use super::decision::{LOOKS, MIN_PAIRS, Outcome, Reason};
+use super::decision::{ALPHA, LOOKS, MIN_PAIRS, Outcome, Reason};
 use super::metric::{JudgedMetric, MetricRule, alpha_share};
 use crate::stats::Interval;
 use crate::stats::random::SplitMix64;
 
-/// Maximum share of false alarms over all looks of one test.
-pub const ALPHA: f64 = 0.005;
 /// Lower bound of the maximum number of pairs: the tail is judged on half of them.
 const MIN_MAX_PAIRS: usize = 2 * MIN_PAIRS;
 /// Half widths of its interval by which a change is found in 19 of 20 tests: at the alpha of a

@@ -1,0 +1,117 @@
+//! The decision of the gate: what the pairs measured so far show.
+//!
+//! [`look`] performs one interim analysis, a *look*. It judges the median and the tail percentile
+//! of the rounds by exact tests over pairs, under the [`Rules`] that were fixed before the
+//! measurement.
+
+mod median;
+mod outcome;
+mod percentile;
+mod stall_lift;
+#[cfg(test)]
+mod tests;
+
+pub use median::median;
+pub use outcome::{Outcome, Reason};
+pub use percentile::{
+    MIN_PAIRS, PercentileVerdict, QUIET_SHARE, count_to_narrow, hodges_lehmann, judge_shift,
+    judge_tail, quiet_half,
+};
+pub use stall_lift::Lift;
+
+use super::Sides;
+use super::round::{Late, Pair};
+
+/// Default numbers of pairs at which the gate looks.
+pub const LOOKS: [usize; 4] = [50, 100, 200, 400];
+/// Default numbers of pairs if both sides run at once. The sides then share their noise, so half as
+/// many pairs show as much.
+pub const DUET_LOOKS: [usize; 4] = [25, 50, 100, 200];
+/// Default maximum share of false alarms over the whole gate.
+pub const ALPHA: f64 = 0.005;
+/// Default of the absolute rise that is always tolerated.
+pub const FLOOR_NS: f64 = 1_000.0;
+
+/// The error rate and the tolerances of a gate.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rules {
+    /// Maximum share of false alarms over the whole gate.
+    pub alpha: f64,
+    /// Numbers of pairs at which the gate looks, ascending; planned before anything is measured.
+    pub looks: Vec<usize>,
+    /// Nominal period.
+    pub period_ns: u64,
+    /// Tolerated relative rise of the median.
+    pub tolerance_median: f64,
+    /// Tolerated relative rise of the tail percentile.
+    pub tolerance_tail: f64,
+    /// Absolute rise that is always tolerated, whatever it is relatively.
+    pub floor_ns: f64,
+}
+
+impl Rules {
+    /// Creates the rules whose error rates were measured: alpha 0.5 %, tolerances +20 % and +50 %,
+    /// floor 1 us, looks at 50 to 400 pairs.
+    #[must_use]
+    pub fn new(period_ns: u64) -> Self {
+        Self {
+            alpha: ALPHA,
+            looks: LOOKS.to_vec(),
+            period_ns,
+            tolerance_median: 0.20,
+            tolerance_tail: 0.50,
+            floor_ns: FLOOR_NS,
+        }
+    }
+
+    /// Divides alpha among a number of comparisons and returns the rules of each.
+    #[must_use]
+    pub fn shared_by(self, comparisons: usize) -> Self {
+        Self { alpha: self.alpha / comparisons.max(1) as f64, ..self }
+    }
+
+    /// Returns the alpha of one percentile at one look.
+    #[must_use]
+    pub fn alpha_per_look(&self) -> f64 {
+        self.alpha / (2.0 * self.looks.len().max(1) as f64)
+    }
+
+    /// Returns the tolerated rise of a percentile as a logarithm, given the relative tolerance and
+    /// the median round of the base.
+    #[must_use]
+    pub fn tolerance(&self, relative: f64, median_ns: f64) -> f64 {
+        relative.max(self.floor_ns / median_ns).ln_1p()
+    }
+}
+
+/// The result of an interim analysis of all pairs so far.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Look {
+    /// The worse outcome of the two percentiles.
+    pub outcome: Outcome,
+    /// The median of a round.
+    pub median: PercentileVerdict,
+    /// The tail percentile of a round.
+    pub tail: PercentileVerdict,
+}
+
+/// Judges the pairs measured so far. `last` is whether no further look follows.
+#[must_use]
+pub fn look(pairs: &[Pair], rules: &Rules, last: bool) -> Look {
+    let median = percentile::judge_median(&medians(pairs), rules);
+    let tail = judge_tail(&tails(pairs), rules, last);
+    let outcome = Outcome::worst_of([median.outcome, tail.outcome]);
+    Look { outcome, median, tail }
+}
+
+/// Returns the medians of both rounds of each pair.
+#[must_use]
+pub fn medians(pairs: &[Pair]) -> Vec<Sides<Late>> {
+    pairs.iter().map(|p| Sides { base: p.a.median, candidate: p.b.median }).collect()
+}
+
+/// Returns the tail percentiles of both rounds of each pair.
+#[must_use]
+pub fn tails(pairs: &[Pair]) -> Vec<Sides<Late>> {
+    pairs.iter().map(|p| Sides { base: p.a.tail, candidate: p.b.tail }).collect()
+}

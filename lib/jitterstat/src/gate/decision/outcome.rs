@@ -1,0 +1,94 @@
+//! The outcomes of a gate.
+
+use std::fmt;
+
+/// The outcome for a percentile, a limit, or the whole gate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
+pub enum Outcome {
+    /// No rise beyond the tolerance.
+    Pass,
+    /// A pass with a clear improvement.
+    Improved,
+    /// A rise that is neither chance nor within the tolerance.
+    Regressed,
+    /// A value above a given limit.
+    LimitBroken,
+    /// The measurement does not decide the question.
+    Inconclusive,
+}
+
+impl Outcome {
+    /// Returns the worst of several outcomes. The result is `Improved` if one outcome is and the
+    /// others pass, and `Inconclusive` without an outcome.
+    ///
+    /// ```
+    /// use jitterstat::gate::decision::Outcome::{self, Improved, Inconclusive, Pass, Regressed};
+    /// assert_eq!(Outcome::worst_of([Pass, Improved]), Improved);
+    /// assert_eq!(Outcome::worst_of([Inconclusive, Regressed, Pass]), Regressed);
+    /// ```
+    #[must_use]
+    pub fn worst_of(outcomes: impl IntoIterator<Item = Self>) -> Self {
+        outcomes.into_iter().max_by_key(Self::severity).unwrap_or(Self::Inconclusive)
+    }
+
+    fn severity(&self) -> u8 {
+        match self {
+            Self::Pass => 0,
+            Self::Improved => 1,
+            Self::Inconclusive => 2,
+            Self::LimitBroken => 3,
+            Self::Regressed => 4,
+        }
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Pass => "pass",
+            Self::Improved => "pass (improved)",
+            Self::Regressed => "regressed",
+            Self::LimitBroken => "limit broken",
+            Self::Inconclusive => "inconclusive",
+        })
+    }
+}
+
+/// The reason for an inconclusive outcome.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
+pub enum Reason {
+    /// The interval is too wide.
+    TooNoisy,
+    /// Stalls raise the percentile by so much that they could mask a change of the tolerated size
+    /// ([`Lift`]).
+    StallDominated,
+    /// There are too few rounds for an interval.
+    TooFewRounds,
+    /// There are too few ticks for the percentile.
+    TooFewTicks,
+    /// The measurement was interrupted.
+    Interrupted,
+    /// A value could not be measured.
+    NotMeasured,
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::TooNoisy => "the rounds differ too much among themselves",
+            Self::StallDominated => {
+                "stalls of the machine make so much of it that they could hide a change"
+            }
+            Self::TooFewRounds => "there are too few rounds for any interval",
+            Self::TooFewTicks => "there are too few ticks for that percentile",
+            Self::Interrupted => "it was interrupted",
+            Self::NotMeasured => "something could not be measured",
+        })
+    }
+}
