@@ -1,7 +1,7 @@
 //! Target for the gate's arithmetic, on pairs that the input describes.
 
 use cli::exit;
-use jitterstat::gate::decision::{Look, Outcome, PercentileVerdict, Reason, Rules, look};
+use jitterstat::gate::decision::{Look, NumberVerdict, Outcome, Reason, Rules, look};
 use jitterstat::gate::round::{Late, Pair, RoundValue};
 use jitterstat::stats::random::SplitMix64;
 
@@ -101,7 +101,7 @@ fn check_other_order(pairs: &[Pair], rules: &Rules, last: bool, before: &Look) {
     let mut shuffled = pairs.to_vec();
     SplitMix64::new(pairs.len() as u64).shuffle(&mut shuffled);
     let after = look(&shuffled, rules, last);
-    let figures = |verdict: &PercentileVerdict| (verdict.outcome, verdict.reason, verdict.pairs);
+    let figures = |verdict: &NumberVerdict| (verdict.outcome, verdict.reason, verdict.pairs);
     let mut sums: Vec<f64> = pairs.iter().map(|p| p.a.tail.ln + p.b.tail.ln).collect();
     sums.sort_by(f64::total_cmp);
     let half = sums.len().div_ceil(2);

@@ -14,7 +14,7 @@ use files::gate::calibration::runs::{self, CalibratedRunMetric, RunCalibration};
 use files::gate::calibration::{Calibration, MIN_CALIBRATION_PAIRS, SCHEMA, ToleranceBelowNoise};
 use files::gate::verdict::{GateDesign, Mode};
 use files::report::{Host, Warning};
-use jitterstat::gate::decision::{ALPHA, Rules};
+use jitterstat::gate::decision::{ALPHA, NumberRule, Rules};
 use jitterstat::gate::metric::{MetricRule, alpha_share};
 
 use crate::file_io;
@@ -235,7 +235,8 @@ pub fn pairs_to_detect(
             usage!("--detect: the calibration has no {percentile}; nothing was measured")
         })?;
         let median_ns = metric.median_ns as f64;
-        let tolerated = test.rules.tolerance(*rise, median_ns).exp_m1();
+        let rule = NumberRule { tolerance: *rise, ..test.rules.median() };
+        let tolerated = rule.tolerated(median_ns).exp_m1();
         if tolerated > rise * (1.0 + 1e-9) {
             return Err(below_floor(&description, median_ns * rise, test.rules.floor_ns));
         }
@@ -291,9 +292,9 @@ pub fn runs_to_see(
         let calibrated = calibrated_metric(calibration, metric).ok_or_else(|| {
             usage!("--detect: the calibration has no {name} in {}; nothing was judged", metric.unit)
         })?;
-        let rule_without_floor = MetricRule { floor: 0.0, ..*rule };
-        let median = calibrated.median;
-        if rule.tolerated(median) > rule_without_floor.tolerated(median) * (1.0 + 1e-9) {
+        let (judged, median) = (rule.number_rule(), calibrated.median);
+        let without_floor = NumberRule { floor: 0.0, ..judged };
+        if judged.tolerated(median) > without_floor.tolerated(median) * (1.0 + 1e-9) {
             return Err(below_floor(&description, median * rise, rule.floor));
         }
         let change = DetectableChange {

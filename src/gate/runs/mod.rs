@@ -17,8 +17,8 @@ use engine::scenario::draw_seed;
 use files::gate::calibration::runs::RunCalibration;
 use files::gate::verdict::{Mode, RunMetric, RunsVerdict};
 use jitterstat::gate::Sides;
-use jitterstat::gate::decision::{ALPHA, Outcome, Reason};
-use jitterstat::gate::metric::{JudgedMetric, MetricRule, alpha_share};
+use jitterstat::gate::decision::{ALPHA, NumberVerdict, Outcome, Reason};
+use jitterstat::gate::metric::{MetricRule, alpha_share};
 
 use crate::gate::args::{GateArgs, Tolerance};
 use crate::gate::calibration::{self, RunsToJudge};
@@ -249,7 +249,7 @@ impl MetricPlan {
         verdict.verdict = Outcome::worst_of(outcomes);
     }
 
-    fn judge(&self, values: &Values, is_last: bool) -> impl Iterator<Item = JudgedMetric> {
+    fn judge(&self, values: &Values, is_last: bool) -> impl Iterator<Item = NumberVerdict> {
         let rules_with_values = self.rules.iter().zip(values);
         rules_with_values.map(move |(rule, values)| rule.judge(values, self.alpha_share, is_last))
     }
@@ -275,16 +275,16 @@ impl MetricPlan {
     }
 }
 
-fn run_metric(metric: &ProgramMetric, judged: JudgedMetric, values: PairValues) -> RunMetric {
+fn run_metric(metric: &ProgramMetric, judged: NumberVerdict, values: PairValues) -> RunMetric {
     RunMetric {
         name: metric.name.clone(),
         unit: metric.unit.clone(),
         higher_is_better: metric.higher_is_better,
         verdict: judged.outcome,
         reason: judged.reason,
-        ratio: judged.ratio,
-        ratio_interval: judged.ratio_interval.map(Into::into),
-        tolerated_ratio: judged.tolerated_ratio,
+        ratio: judged.ratio(),
+        ratio_interval: judged.ratio_interval().map(Into::into),
+        tolerated_ratio: judged.tolerated_ratio(),
         a: judged.sides.base,
         b: judged.sides.candidate,
         pairs: judged.pairs as u64,

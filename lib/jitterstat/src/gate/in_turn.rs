@@ -7,8 +7,8 @@
 use std::fmt;
 
 use super::Sides;
-use super::decision::{ALPHA, LOOKS, MIN_PAIRS, Outcome, Reason};
-use super::metric::{JudgedMetric, MetricRule, alpha_share};
+use super::decision::{ALPHA, LOOKS, MIN_PAIRS, NumberVerdict, Outcome, Reason};
+use super::metric::{MetricRule, alpha_share};
 use crate::stats::Interval;
 use crate::stats::random::SplitMix64;
 
@@ -179,8 +179,8 @@ impl InTurn {
     }
 
     /// Converts a verdict on values scaled by [`Self::ratio`] to ratios of the returned numbers.
-    fn result(&self, judged: &JudgedMetric, pairs: usize) -> JudgedInTurn {
-        let tolerated = judged.tolerated_ratio.ln().abs();
+    fn result(&self, judged: &NumberVerdict, pairs: usize) -> JudgedInTurn {
+        let tolerated = judged.tolerance.abs();
         let found = |interval: Interval<f64>| {
             let half = (interval.upper / interval.lower).ln() / 2.0;
             // A regression needs an interval above zero, an estimate above half of the tolerance,
@@ -193,10 +193,10 @@ impl InTurn {
         JudgedInTurn {
             outcome: judged.outcome,
             reason: judged.reason,
-            ratio: judged.ratio.map(|ratio| ratio * self.ratio),
-            ratio_interval: judged.ratio_interval.map(|ends| ends.map(|end| end * self.ratio)),
-            tolerated_ratio: judged.tolerated_ratio * self.ratio,
-            found_ratio: judged.ratio_interval.map(found),
+            ratio: judged.ratio().map(|ratio| ratio * self.ratio),
+            ratio_interval: judged.ratio_interval().map(|ends| ends.map(|end| end * self.ratio)),
+            tolerated_ratio: judged.tolerated_ratio() * self.ratio,
+            found_ratio: judged.ratio_interval().map(found),
             sides: Sides { base: judged.sides.base / self.ratio, ..judged.sides },
             pairs,
         }

@@ -2,9 +2,8 @@
 //! gate uses for lateness.
 
 use super::Sides;
-use super::decision::{Outcome, Reason, Rules, judge_tail};
+use super::decision::{NumberRule, NumberVerdict};
 use super::round::Late;
-use crate::stats::Interval;
 
 /// The direction and the tolerance of a metric.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -17,81 +16,33 @@ pub struct MetricRule {
     pub floor: f64,
 }
 
-/// The verdict on a metric at one look. Ratios are B to A.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct JudgedMetric {
-    /// The outcome.
-    pub outcome: Outcome,
-    /// The reason, if the outcome is inconclusive.
-    pub reason: Option<Reason>,
-    /// The estimated ratio; `None` with too few pairs.
-    pub ratio: Option<f64>,
-    /// The interval of the ratio; `None` if there are too few pairs for one.
-    pub ratio_interval: Option<Interval<f64>>,
-    /// The largest tolerated ratio, or the smallest if higher values are better.
-    pub tolerated_ratio: f64,
-    /// Median run of each side in the pairs behind the interval, in the metric's unit.
-    pub sides: Sides<f64>,
-    /// Number of pairs behind the interval.
-    pub pairs: usize,
-    /// Number of pairs that would probably decide.
-    pub pairs_to_decide: Option<u64>,
-}
-
 impl MetricRule {
-    /// Judges the values of both sides, pair by pair, all of them above zero. `alpha` is the alpha
-    /// of this metric at this look; `last` is whether no further look follows.
-    ///
-    /// The metric is judged twice, each time with half of the alpha: over the quieter half of the
-    /// pairs, in which other work of the machine does not drown a change, and over all pairs,
-    /// because a change may show in some runs only. The quieter half has the smallest sums of both
-    /// sides; a sum treats both sides alike.
+    /// Judges the values of both sides, pair by pair, all of them above zero, by the quieter half of
+    /// the pairs and by all of them ([`NumberRule::uses_quiet_half`]). `alpha` is the alpha of this
+    /// metric at this look; `last` is whether no further look follows.
     #[must_use]
-    pub fn judge(&self, values: &[Sides<f64>], alpha: f64, last: bool) -> JudgedMetric {
-        // Larger logarithms are worse. Runs have no stalls.
-        let sign = if self.higher_is_better { -1.0 } else { 1.0 };
-        let late = |value: f64| Late { ln: sign * value.ln(), ln_unstalled: sign * value.ln() };
-        let rules = self.rules(alpha);
-        let judged =
-            judge_tail(&values.iter().map(|pair| pair.map(late)).collect::<Vec<_>>(), &rules, last);
-        let back = |ratio: f64| if self.higher_is_better { 1.0 / ratio } else { ratio };
-        JudgedMetric {
-            outcome: judged.outcome,
-            reason: judged.reason,
-            ratio: judged.ratio().map(back),
-            ratio_interval: judged.ratio_interval().map(|interval| {
-                let Interval { lower, upper } = interval.map(back);
-                Interval { lower: lower.min(upper), upper: lower.max(upper) }
-            }),
-            tolerated_ratio: back(judged.tolerated_ratio()),
-            sides: judged.sides_ns.map(back),
-            pairs: judged.pairs,
-            pairs_to_decide: judged.pairs_to_decide,
-        }
+    pub fn judge(&self, values: &[Sides<f64>], alpha: f64, last: bool) -> NumberVerdict {
+        let judged = self.number_rule().judge(&self.logarithms(values), alpha, last);
+        if self.higher_is_better { judged.reciprocal() } else { judged }
     }
 
-    /// Returns the logarithm of the tolerated change for the worse, given the median run.
+    /// Returns the rule for the [logarithms](Self::logarithms) of the values.
     #[must_use]
-    pub fn tolerated(&self, median: f64) -> f64 {
-        let rules = self.rules(1.0);
-        rules.tolerance(rules.tolerance_tail, median)
-    }
-
-    /// Returns the rules that give the tail percentile the alpha at a single look: half of their
-    /// own.
-    fn rules(&self, alpha: f64) -> Rules {
-        let rise = if self.higher_is_better {
+    pub fn number_rule(&self) -> NumberRule {
+        let tolerance = if self.higher_is_better {
             1.0 / (1.0 - self.tolerance.min(0.999)) - 1.0
         } else {
             self.tolerance
         };
-        Rules {
-            alpha: 2.0 * alpha,
-            looks: vec![0],
-            tolerance_tail: rise,
-            floor_ns: self.floor,
-            ..Rules::new(1)
-        }
+        NumberRule { uses_quiet_half: true, tolerance, floor: self.floor, period_ns: 1 }
+    }
+
+    /// Returns the logarithms of the values. Larger ones are worse, and runs have no stalls.
+    #[must_use]
+    pub fn logarithms(&self, values: &[Sides<f64>]) -> Vec<Sides<Late>> {
+        let sign = if self.higher_is_better { -1.0 } else { 1.0 };
+        let late = |value: f64| Late { ln: sign * value.ln(), ln_unstalled: sign * value.ln() };
+        values.iter().map(|pair| pair.map(late)).collect()
     }
 }
 
@@ -104,6 +55,7 @@ pub fn alpha_share(alpha: f64, metrics: usize, looks: usize) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::gate::decision::{Outcome, Reason};
     use crate::stats::random::SplitMix64;
     use proptest::prelude::*;
 
@@ -130,7 +82,7 @@ mod tests {
             let values = runs(&mut random, 50, b);
             let judged = TIME.judge(&values, SHARE, true);
             assert_eq!((judged.outcome, judged.reason), (outcome, None), "{b}: {judged:?}");
-            assert!((judged.ratio.unwrap() / b - 1.0).abs() < 0.03, "{judged:?}");
+            assert!((judged.ratio().unwrap() / b - 1.0).abs() < 0.03, "{judged:?}");
             // The same runs as rates have the same outcome.
             let rates: Vec<Sides<f64>> =
                 values.iter().map(|pair| pair.map(|ns| 1e9 / ns)).collect();

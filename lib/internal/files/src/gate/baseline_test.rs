@@ -8,8 +8,8 @@
 use super::baseline::{Session, SessionDesign};
 use super::verdict::BaselineMetric;
 use jitterstat::gate::Sides;
-use jitterstat::gate::decision::{self, Lift, Outcome, PercentileVerdict, Reason, Rules};
-use jitterstat::gate::round::{self, Pair};
+use jitterstat::gate::decision::{self, Lift, NumberRule, NumberVerdict, Outcome, Reason, Rules};
+use jitterstat::gate::round::{self, Late, Pair};
 use jitterstat::stats::signed_rank::Shift;
 
 /// Minimum number of stored sessions from which their measured spread is used.
@@ -30,20 +30,30 @@ const SE_ALPHA: f64 = 0.025;
 const SE_WIDTH: f64 = 3.92;
 
 /// A percentile that a gate judges.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Percentile {
-    Median,
-    Tail,
+struct JudgedPercentile {
+    name: &'static str,
+    rule: NumberRule,
+    /// Returns the percentile of both rounds of each pair.
+    values: fn(&[Pair]) -> Vec<Sides<Late>>,
+    /// Spread between sessions that is assumed with few stored sessions.
+    assumed_spread: f64,
 }
 
-impl Percentile {
-    /// The spread between sessions that is assumed with few stored sessions.
-    fn assumed_spread(self) -> f64 {
-        match self {
-            Self::Median => MEDIAN_SPREAD,
-            Self::Tail => TAIL_SPREAD,
-        }
-    }
+/// Returns the percentiles that a gate judges: the median and the tail.
+fn percentiles(design: &SessionDesign, rules: &Rules) -> [JudgedPercentile; 2] {
+    let median = JudgedPercentile {
+        name: "p50",
+        rule: rules.median(),
+        values: decision::medians,
+        assumed_spread: MEDIAN_SPREAD,
+    };
+    let tail = JudgedPercentile {
+        name: round::tail_name(design.tail_quantile()),
+        rule: rules.tail(),
+        values: decision::tails,
+        assumed_spread: TAIL_SPREAD,
+    };
+    [median, tail]
 }
 
 /// The result of one percentile of one session.
@@ -76,18 +86,14 @@ pub fn judge(
     design: &SessionDesign,
     rules: &Rules,
 ) -> Vec<BaselineMetric> {
-    let tail_name = round::tail_name(design.tail_quantile());
-    let metric = |percentile: Percentile, name: &str, relative: f64| {
-        let now = level(new, design, rules, percentile);
-        let stored: Vec<Level> =
-            stored.iter().filter_map(|s| level(s, design, rules, percentile)).collect();
-        let judged = judge_level(percentile, now, &stored, relative, rules);
-        BaselineMetric::new(name, &judged, now.map_or(0.0, |level| level.control.exp()))
+    let metric = |percentile: JudgedPercentile| {
+        let level = |session: &Session| percentile.level(session, design);
+        let now = level(new);
+        let stored: Vec<Level> = stored.iter().filter_map(level).collect();
+        let judged = percentile.judge(now, &stored);
+        BaselineMetric::new(percentile.name, &judged, now.map_or(0.0, |level| level.control.exp()))
     };
-    vec![
-        metric(Percentile::Median, "p50", rules.tolerance_median),
-        metric(Percentile::Tail, tail_name, rules.tolerance_tail),
-    ]
+    percentiles(design, rules).map(metric).into()
 }
 
 /// Returns the reason for which a session is not worth storing, if there is one.
@@ -97,79 +103,71 @@ pub fn rejection_reason(
     design: &SessionDesign,
     rules: &Rules,
 ) -> Option<Reason> {
-    [Percentile::Median, Percentile::Tail].into_iter().find_map(|p| {
-        match level(session, design, rules, p) {
-            None => Some(Reason::TooFewRounds),
-            Some(level) if level.is_stalled => Some(Reason::StallDominated),
-            Some(_) => None,
-        }
-    })
+    let reason = |percentile: JudgedPercentile| match percentile.level(session, design) {
+        None => Some(Reason::TooFewRounds),
+        Some(level) => level.is_stalled.then_some(Reason::StallDominated),
+    };
+    percentiles(design, rules).into_iter().find_map(reason)
 }
 
-/// Computes the result of a percentile; `None` with too few pairs.
-fn level(
-    session: &Session,
-    design: &SessionDesign,
-    rules: &Rules,
-    percentile: Percentile,
-) -> Option<Level> {
-    let pairs: Vec<Pair> = session.values(design.tail_quantile());
-    let (used, relative) = match percentile {
-        Percentile::Median => (decision::medians(&pairs), rules.tolerance_median),
-        Percentile::Tail => (decision::quiet_half(&decision::tails(&pairs)), rules.tolerance_tail),
-    };
-    let lift = Lift::from_pairs(&used, rules.period_ns);
-    let shift = decision::hodges_lehmann(&used)?.shift(SE_ALPHA);
-    Some(Level {
-        over_control: shift.estimate,
-        standard_error: (shift.upper - shift.lower) / SE_WIDTH,
-        subject: decision::median(used.iter().map(|pair| pair.candidate.ln)),
-        control: decision::median(used.iter().map(|pair| pair.base.ln)),
-        pairs: used.len(),
-        lift,
-        is_stalled: lift.is_some_and(|lift| lift.masks_change(relative)),
-    })
-}
+impl JudgedPercentile {
+    /// Computes the result of a session; `None` with too few pairs.
+    fn level(&self, session: &Session, design: &SessionDesign) -> Option<Level> {
+        let values = (self.values)(&session.values(design.tail_quantile()));
+        let used = self.rule.used_pairs(&values);
+        let lift = Lift::from_pairs(&used, self.rule.period_ns);
+        let shift = decision::hodges_lehmann(&used)?.shift(SE_ALPHA);
+        Some(Level {
+            over_control: shift.estimate,
+            standard_error: (shift.upper - shift.lower) / SE_WIDTH,
+            subject: decision::median(used.iter().map(|pair| pair.candidate.ln)),
+            control: decision::median(used.iter().map(|pair| pair.base.ln)),
+            pairs: used.len(),
+            lift,
+            is_stalled: lift.is_some_and(|lift| lift.masks_change(self.rule.tolerance)),
+        })
+    }
 
-/// Judges a percentile. Side A is the stored sessions, side B is the new one.
-fn judge_level(
-    percentile: Percentile,
-    now: Option<Level>,
-    stored: &[Level],
-    relative: f64,
-    rules: &Rules,
-) -> PercentileVerdict {
-    let a_ns = mean(stored.iter().map(|l| l.subject)).exp();
-    let tolerance = rules.tolerance(relative, a_ns);
-    let open = PercentileVerdict {
-        outcome: Outcome::Inconclusive,
-        reason: Some(Reason::TooFewRounds),
-        shift: None,
-        tolerance,
-        sides_ns: Sides { base: a_ns, candidate: now.map_or(0.0, |level| level.subject.exp()) },
-        pairs: now.map_or(0, |level| level.pairs),
-        pairs_to_decide: None,
-        lift: now.and_then(|level| level.lift),
-    };
-    let Some(level) = now.filter(|_| !stored.is_empty()) else { return open };
-    let spread = session_spread(stored, percentile.assumed_spread()).powi(2);
-    let stored_variance =
-        (mean(stored.iter().map(|l| l.standard_error.powi(2))) + spread) / stored.len() as f64;
-    let difference = level.over_control - mean(stored.iter().map(|l| l.over_control));
-    let half_width = Z * (level.standard_error.powi(2) + spread + stored_variance).sqrt();
-    let shift = Shift {
-        estimate: difference,
-        lower: difference - half_width,
-        upper: difference + half_width,
-    };
-    // Stalls take precedence: the stored sessions do not share those of the new one.
-    let (outcome, reason) =
-        match decision::judge_shift(shift, tolerance, level.lift.map_or(0.0, |lift| lift.both)) {
+    /// Judges the result of a new session, which is side B. Side A is the stored sessions.
+    fn judge(&self, now: Option<Level>, stored: &[Level]) -> NumberVerdict {
+        let a_ns = mean(stored.iter().map(|l| l.subject)).exp();
+        let open = NumberVerdict {
+            outcome: Outcome::Inconclusive,
+            reason: Some(Reason::TooFewRounds),
+            shift: None,
+            tolerance: self.rule.tolerated(a_ns),
+            sides: Sides { base: a_ns, candidate: now.map_or(0.0, |level| level.subject.exp()) },
+            pairs: now.map_or(0, |level| level.pairs),
+            pairs_to_decide: None,
+            lift: now.and_then(|level| level.lift),
+        };
+        let Some(level) = now.filter(|_| !stored.is_empty()) else { return open };
+        let shift = level.shift_against(stored, session_spread(stored, self.assumed_spread));
+        let lift = level.lift.map_or(0.0, |lift| lift.both);
+        // Stalls take precedence: the stored sessions do not share those of the new one.
+        let (outcome, reason) = match decision::judge_shift(shift, open.tolerance, lift) {
             _ if level.is_stalled => (Outcome::Inconclusive, Some(Reason::StallDominated)),
             Outcome::Inconclusive => (Outcome::Inconclusive, Some(Reason::TooNoisy)),
             decided => (decided, None),
         };
-    PercentileVerdict { outcome, reason, shift: Some(shift), ..open }
+        NumberVerdict { outcome, reason, shift: Some(shift), ..open }
+    }
+}
+
+impl Level {
+    /// Returns the difference from the mean of the stored sessions with its 99 % interval.
+    fn shift_against(&self, stored: &[Level], spread: f64) -> Shift {
+        let variance = spread.powi(2);
+        let mean_variance = (mean(stored.iter().map(|l| l.standard_error.powi(2))) + variance)
+            / stored.len() as f64;
+        let difference = self.over_control - mean(stored.iter().map(|l| l.over_control));
+        let half_width = Z * (self.standard_error.powi(2) + variance + mean_variance).sqrt();
+        Shift {
+            estimate: difference,
+            lower: difference - half_width,
+            upper: difference + half_width,
+        }
+    }
 }
 
 /// The standard deviation between sessions: the assumed one, or the measured one if there are

@@ -29,7 +29,7 @@ use crate::file::File;
 use crate::model::model;
 use crate::report::{Fitness, Tool, Warning};
 use jitterstat::gate::Sides;
-use jitterstat::gate::decision::{self, Lift, Outcome, Rules};
+use jitterstat::gate::decision::{self, Lift, NumberRule, Outcome, Rules};
 use jitterstat::gate::round::{Late, Pair, tail_name};
 
 /// Value of [`Calibration::schema`] that this version writes and reads.
@@ -220,7 +220,7 @@ pub fn metrics(
     };
     let tail = PercentilePairs {
         name: tail_name(tail_quantile),
-        quiet: Some(decision::quiet_half(&tails)),
+        quiet: Some(rules.tail().used_pairs(&tails).into_owned()),
         all: tails,
         tolerance: rules.tolerance_tail,
         bounds: smallest.iter().map(|change| (change.pairs, change.tail)).collect(),
@@ -392,9 +392,9 @@ impl Calibration {
     #[must_use]
     pub fn below_noise(&self, rules: &Rules) -> Vec<ToleranceBelowNoise> {
         let last = rules.looks.last().copied().unwrap_or(0) as u64;
-        let below = |(metric, relative): (&CalibratedMetric, f64)| {
+        let below = |(metric, rule): (&CalibratedMetric, NumberRule)| {
             let smallest = self.sensitivity(metric, rules).at(last)?.exp();
-            let tolerated = rules.tolerance(relative, metric.median_ns as f64).exp();
+            let tolerated = rule.tolerated(metric.median_ns as f64).exp();
             let name = metric.name.clone();
             (tolerated < smallest - 1e-6).then_some(ToleranceBelowNoise {
                 name,
@@ -403,10 +403,6 @@ impl Calibration {
                 pairs: last,
             })
         };
-        self.metrics
-            .iter()
-            .zip([rules.tolerance_median, rules.tolerance_tail])
-            .filter_map(below)
-            .collect()
+        self.metrics.iter().zip([rules.median(), rules.tail()]).filter_map(below).collect()
     }
 }

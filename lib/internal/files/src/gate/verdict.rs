@@ -8,7 +8,7 @@ use crate::file::File;
 use crate::model::model;
 use crate::report::{Distribution, Fitness, Host, Tool, Warning};
 use jitterstat::gate::Sides;
-use jitterstat::gate::decision::{self, Lift, Look, Outcome, PercentileVerdict, Reason, Rules};
+use jitterstat::gate::decision::{self, Lift, Look, NumberVerdict, Outcome, Reason, Rules};
 use jitterstat::gate::round::{Late, Pair, RoundValue, tail_name};
 
 /// Value of [`Verdict::schema`] that this version writes and reads.
@@ -370,7 +370,7 @@ pub fn metrics(look: &Look, tail_quantile: f64) -> Vec<Metric> {
 }
 
 impl Metric {
-    fn new(name: &str, judged: &PercentileVerdict) -> Self {
+    fn new(name: &str, judged: &NumberVerdict) -> Self {
         Self {
             name: name.to_owned(),
             verdict: judged.outcome,
@@ -378,8 +378,8 @@ impl Metric {
             ratio: judged.ratio(),
             ratio_interval: judged.ratio_interval().map(Into::into),
             tolerated_ratio: judged.tolerated_ratio(),
-            a_ns: judged.sides_ns.base.round() as i64,
-            b_ns: judged.sides_ns.candidate.round() as i64,
+            a_ns: judged.sides.base.round() as i64,
+            b_ns: judged.sides.candidate.round() as i64,
             pairs: judged.pairs as u64,
             pairs_to_decide: judged.pairs_to_decide,
             lift: judged.lift.map(StallLift::from),
@@ -388,8 +388,8 @@ impl Metric {
 }
 
 impl BaselineMetric {
-    pub(super) fn new(name: &str, judged: &PercentileVerdict, control_ns: f64) -> Self {
-        let Sides { base: stored_ns, candidate: now_ns } = judged.sides_ns;
+    pub(super) fn new(name: &str, judged: &NumberVerdict, control_ns: f64) -> Self {
+        let Sides { base: stored_ns, candidate: now_ns } = judged.sides;
         Self {
             name: name.to_owned(),
             verdict: judged.outcome,

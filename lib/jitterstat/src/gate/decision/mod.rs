@@ -1,22 +1,21 @@
 //! The decision of the gate: what the pairs measured so far show.
 //!
 //! [`look`] performs one interim analysis, a *look*. It judges the median and the tail percentile
-//! of the rounds by exact tests over pairs, under the [`Rules`] that were fixed before the
-//! measurement.
+//! of the rounds, each by an exact test over pairs ([`NumberRule`]), under the [`Rules`] that were
+//! fixed before the measurement.
 
 mod median;
+mod number_rule;
 mod outcome;
-mod percentile;
 mod stall_lift;
 #[cfg(test)]
 mod tests;
 
 pub use median::median;
-pub use outcome::{Outcome, Reason};
-pub use percentile::{
-    MIN_PAIRS, PercentileVerdict, QUIET_SHARE, count_to_narrow, hodges_lehmann, judge_shift,
-    judge_tail, quiet_half,
+pub use number_rule::{
+    MIN_PAIRS, NumberRule, NumberVerdict, QUIET_SHARE, count_to_narrow, hodges_lehmann, judge_shift,
 };
+pub use outcome::{Outcome, Reason};
 pub use stall_lift::Lift;
 
 use super::Sides;
@@ -76,11 +75,21 @@ impl Rules {
         self.alpha / (2.0 * self.looks.len().max(1) as f64)
     }
 
-    /// Returns the tolerated rise of a percentile as a logarithm, given the relative tolerance and
-    /// the median round of the base.
+    /// Returns the rule of the median.
     #[must_use]
-    pub fn tolerance(&self, relative: f64, median_ns: f64) -> f64 {
-        relative.max(self.floor_ns / median_ns).ln_1p()
+    pub fn median(&self) -> NumberRule {
+        NumberRule {
+            uses_quiet_half: false,
+            tolerance: self.tolerance_median,
+            floor: self.floor_ns,
+            period_ns: self.period_ns,
+        }
+    }
+
+    /// Returns the rule of the tail percentile.
+    #[must_use]
+    pub fn tail(&self) -> NumberRule {
+        NumberRule { uses_quiet_half: true, tolerance: self.tolerance_tail, ..self.median() }
     }
 }
 
@@ -90,16 +99,17 @@ pub struct Look {
     /// The worse outcome of the two percentiles.
     pub outcome: Outcome,
     /// The median of a round.
-    pub median: PercentileVerdict,
+    pub median: NumberVerdict,
     /// The tail percentile of a round.
-    pub tail: PercentileVerdict,
+    pub tail: NumberVerdict,
 }
 
 /// Judges the pairs measured so far. `last` is whether no further look follows.
 #[must_use]
 pub fn look(pairs: &[Pair], rules: &Rules, last: bool) -> Look {
-    let median = percentile::judge_median(&medians(pairs), rules);
-    let tail = judge_tail(&tails(pairs), rules, last);
+    let alpha = rules.alpha_per_look();
+    let median = rules.median().judge(&medians(pairs), alpha, last);
+    let tail = rules.tail().judge(&tails(pairs), alpha, last);
     let outcome = Outcome::worst_of([median.outcome, tail.outcome]);
     Look { outcome, median, tail }
 }

@@ -119,13 +119,13 @@ fn tail_tolerance_comes_from_quiet_half() {
     let tail = look(&half_stalled(1e3, 1e3), &Rules::new(PERIOD_NS), true).tail;
     assert!((tail.tolerance - 2_f64.ln()).abs() < 1e-9, "{tail:?}");
     assert!(
-        (tail.sides_ns.base - 1e3).abs() < 1e-6,
+        (tail.sides.base - 1e3).abs() < 1e-6,
         "the medians come from the judged pairs: {tail:?}"
     );
 }
 
 /// 24 equal pairs. A side is given by its tail in milliseconds, with and without stalls.
-fn judge_equal_pairs(a: (f64, f64), b: (f64, f64)) -> PercentileVerdict {
+fn judge_equal_pairs(a: (f64, f64), b: (f64, f64)) -> NumberVerdict {
     let side = |(late, unstalled): (f64, f64)| RoundValue {
         tail: Late { ln: (late * 1e6).ln(), ln_unstalled: (unstalled * 1e6).ln() },
         ..side(14e3, 14e3)
@@ -203,7 +203,7 @@ proptest! {
             prop_assert_eq!(lift.sides, mirrored.sides.swapped());
             // Whether stalls mask a change does not depend on the order of the sides, except
             // for a regression, which takes precedence.
-            let stalled = |j: &PercentileVerdict| j.reason == Some(Reason::StallDominated);
+            let stalled = |j: &NumberVerdict| j.reason == Some(Reason::StallDominated);
             prop_assert!(stalled(&x) == stalled(&y) || [x.outcome, y.outcome].contains(&Outcome::Regressed));
             prop_assert!([x.outcome, y.outcome] != [Outcome::Regressed; 2]);
         }
@@ -222,7 +222,7 @@ proptest! {
         let (with, without) = (look(&pairs, &rules, true), look(&without, &rules, true));
         for (with, without) in [(with.median, without.median), (with.tail, without.tail)] {
             prop_assert_eq!(with.outcome == Outcome::Regressed, without.outcome == Outcome::Regressed);
-            let passed = |j: &PercentileVerdict| matches!(j.outcome, Outcome::Pass | Outcome::Improved);
+            let passed = |j: &NumberVerdict| matches!(j.outcome, Outcome::Pass | Outcome::Improved);
             prop_assert!(!passed(&with) || with.outcome == without.outcome);
         }
     }

@@ -199,7 +199,7 @@ fn smallest_change(metric: &RecordedMetric, n: usize, alpha: f64) -> Option<f64>
     let mut relabelled = Relabelled::new(metric.values.len());
     let intervals = (0..RELABELLED).filter_map(|_| {
         let judged = rule.judge(&metric.relabel(&relabelled.gate(n)), alpha, true);
-        judged.ratio_interval.map(|interval| [interval.upper.ln(), -interval.lower.ln()])
+        judged.ratio_interval().map(|interval| [interval.upper.ln(), -interval.lower.ln()])
     });
     power_bound(intervals.flatten().collect())
 }
@@ -300,7 +300,8 @@ impl RunCalibration {
         change: f64,
         alpha: f64,
     ) -> Option<u64> {
-        self.sensitivity(metric, alpha).pairs_for(metric.rule(change).tolerated(metric.median))
+        let rule = metric.rule(change).number_rule();
+        self.sensitivity(metric, alpha).pairs_for(rule.tolerated(metric.median))
     }
 
     /// Returns the smallest relative change for the worse that a gate detects with this number of
@@ -326,8 +327,10 @@ impl RunCalibration {
         last: u64,
         alpha: f64,
     ) -> Option<ToleranceBelowNoise> {
-        let (tolerated, smallest) =
-            (rule.tolerated(metric.median), self.sensitivity(metric, alpha).at(last)?);
+        let (tolerated, smallest) = (
+            rule.number_rule().tolerated(metric.median),
+            self.sensitivity(metric, alpha).at(last)?,
+        );
         let name = metric.name.clone();
         let ratio =
             |change: f64| if metric.higher_is_better { (-change).exp() } else { change.exp() };

@@ -1,0 +1,263 @@
+//! The test of one number of the rounds or runs of each pair.
+
+use std::borrow::Cow;
+
+use super::median::side_medians;
+use super::outcome::{Outcome, Reason};
+use super::stall_lift::Lift;
+use crate::gate::Sides;
+use crate::gate::round::Late;
+use crate::stats::Interval;
+use crate::stats::signed_rank::{HodgesLehmann, Shift};
+
+/// Minimum number of pairs of a test: with fewer, the strictest test has no bound.
+pub const MIN_PAIRS: usize = 12;
+/// Share of the pairs in the quieter half.
+pub const QUIET_SHARE: f64 = 0.5;
+/// Level at which a tail that seems worse before the last look is left open instead of passed.
+const DOUBT_ALPHA: f64 = 0.05;
+
+/// The rule by which a number is judged.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct NumberRule {
+    /// Whether the number is tested twice, each time with half of the alpha: over the quieter half
+    /// of the pairs, in which stalls of the machine do not drown a change, and over all pairs,
+    /// because a change may show in some rounds only. Otherwise, it is tested over all pairs.
+    pub uses_quiet_half: bool,
+    /// Tolerated relative rise.
+    pub tolerance: f64,
+    /// Absolute rise that is always tolerated, whatever it is relatively.
+    pub floor: f64,
+    /// Nominal period, on which the lateness that stalls cause depends.
+    pub period_ns: u64,
+}
+
+impl NumberRule {
+    /// Returns the tolerated rise as a logarithm, given the median of the base.
+    #[must_use]
+    pub fn tolerated(&self, median: f64) -> f64 {
+        self.tolerance.max(self.floor / median).ln_1p()
+    }
+
+    /// Returns the pairs from which the tolerance and the lift of stalls come: the quieter half, if
+    /// the rule uses it.
+    #[must_use]
+    pub fn used_pairs<'a>(&self, values: &'a [Sides<Late>]) -> Cow<'a, [Sides<Late>]> {
+        if self.uses_quiet_half { quiet_half(values).into() } else { values.into() }
+    }
+
+    /// Returns the shift in the used pairs, with the bounds of a look; `None` with too few pairs.
+    /// `alpha` is the alpha of the number at that look.
+    #[must_use]
+    pub fn shift(&self, values: &[Sides<Late>], alpha: f64) -> Option<Shift> {
+        Some(hodges_lehmann(&self.used_pairs(values))?.shift(self.test_alpha(alpha)))
+    }
+
+    /// Returns the alpha of one test.
+    fn test_alpha(&self, alpha: f64) -> f64 {
+        if self.uses_quiet_half { alpha / 2.0 } else { alpha }
+    }
+
+    /// Judges the values of both sides, pair by pair. `alpha` is the alpha of the number at this
+    /// look; `last` is whether no further look follows.
+    #[must_use]
+    pub fn judge(&self, values: &[Sides<Late>], alpha: f64, last: bool) -> NumberVerdict {
+        let used = self.used_pairs(values);
+        let open = self.verdict_without_interval(&used, values.len());
+        let (Some(in_used), Some(in_all)) = (hodges_lehmann(&used), hodges_lehmann(values)) else {
+            return open;
+        };
+        let shift = in_used.shift(self.test_alpha(alpha));
+        let outcome = self.outcome(shift, &open);
+        if !self.uses_quiet_half || outcome == Outcome::Regressed {
+            return self.verdict(outcome, shift, &used, open);
+        }
+        let shift_all = in_all.shift(self.test_alpha(alpha));
+        if is_regressed(shift_all, open.tolerance) {
+            return self.verdict(Outcome::Regressed, shift_all, values, open);
+        }
+        let is_passed = matches!(outcome, Outcome::Pass | Outcome::Improved);
+        let is_doubtful = is_passed && !last && in_all.shift(DOUBT_ALPHA).lower > 0.0;
+        let outcome = if is_doubtful { Outcome::Inconclusive } else { outcome };
+        self.verdict(outcome, shift, &used, open)
+    }
+
+    /// Creates the verdict without an interval. The tolerance and the lift of stalls come from the
+    /// `used` pairs, out of `pairs`.
+    fn verdict_without_interval(&self, used: &[Sides<Late>], pairs: usize) -> NumberVerdict {
+        let sides = side_values(used);
+        NumberVerdict {
+            outcome: Outcome::Inconclusive,
+            reason: Some(Reason::TooFewRounds),
+            shift: None,
+            tolerance: self.tolerated(sides.base),
+            sides,
+            pairs,
+            // The quieter half needs as many.
+            pairs_to_decide: Some(2 * MIN_PAIRS as u64),
+            lift: Lift::from_pairs(used, self.period_ns),
+        }
+    }
+
+    /// Creates the verdict from a shift of the pairs `judged`.
+    fn verdict(
+        &self,
+        outcome: Outcome,
+        shift: Shift,
+        judged: &[Sides<Late>],
+        open: NumberVerdict,
+    ) -> NumberVerdict {
+        let open_reason =
+            if self.is_masked(&open) { Reason::StallDominated } else { Reason::TooNoisy };
+        let reason = (outcome == Outcome::Inconclusive).then_some(open_reason);
+        let is_noisy = reason == Some(Reason::TooNoisy);
+        NumberVerdict {
+            outcome,
+            reason,
+            shift: Some(shift),
+            sides: side_values(judged),
+            pairs: judged.len(),
+            pairs_to_decide: if is_noisy { open.pairs_to_narrow(shift) } else { None },
+            ..open
+        }
+    }
+
+    /// Returns the outcome of a shift. A regression takes precedence over stalls: they can mask
+    /// one, but cannot cause one between sides that share them.
+    fn outcome(&self, shift: Shift, open: &NumberVerdict) -> Outcome {
+        match judge_shift(shift, open.tolerance, open.lift_of_both()) {
+            Outcome::Pass | Outcome::Improved if self.is_masked(open) => Outcome::Inconclusive,
+            outcome => outcome,
+        }
+    }
+
+    /// Returns whether stalls could mask a change of the tolerated size.
+    fn is_masked(&self, open: &NumberVerdict) -> bool {
+        open.lift.is_some_and(|lift| lift.masks_change(self.tolerance))
+    }
+}
+
+/// The verdict on a number. Differences are of natural logarithms, B minus A.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct NumberVerdict {
+    /// The outcome.
+    pub outcome: Outcome,
+    /// The reason, if the outcome is inconclusive.
+    pub reason: Option<Reason>,
+    /// The estimate and interval that decided; `None` with too few pairs.
+    pub shift: Option<Shift>,
+    /// The tolerated rise.
+    pub tolerance: f64,
+    /// Median of each side in the pairs behind the interval.
+    pub sides: Sides<f64>,
+    /// Number of pairs behind the interval.
+    pub pairs: usize,
+    /// Number of pairs that would probably decide; `None` if the number is decided, or no number
+    /// of pairs would decide it.
+    pub pairs_to_decide: Option<u64>,
+    /// By how much stalls raise the number in the judged pairs; `None` without a pair.
+    pub lift: Option<Lift>,
+}
+
+impl NumberVerdict {
+    /// Returns the verdict on the reciprocals of the values, of which the smaller ones are worse.
+    pub(in crate::gate) fn reciprocal(self) -> Self {
+        let negative = |Shift { estimate, lower, upper }| Shift {
+            estimate: -estimate,
+            lower: -upper,
+            upper: -lower,
+        };
+        Self {
+            shift: self.shift.map(negative),
+            tolerance: -self.tolerance,
+            sides: self.sides.map(|value| 1.0 / value),
+            ..self
+        }
+    }
+
+    fn lift_of_both(&self) -> f64 {
+        self.lift.map_or(0.0, |lift| lift.both)
+    }
+
+    /// Returns the number of pairs at which the interval would exclude the tolerance less the lift,
+    /// or zero.
+    fn pairs_to_narrow(&self, Shift { estimate, lower, upper }: Shift) -> Option<u64> {
+        let clear = self.tolerance - self.lift_of_both();
+        let narrowing = if estimate >= self.tolerance / 2.0 && lower <= 0.0 {
+            (estimate - lower) / estimate
+        } else if estimate < clear {
+            (upper - estimate) / (clear - estimate)
+        } else {
+            return None;
+        };
+        count_to_narrow(self.pairs as f64, narrowing)
+    }
+
+    /// Returns the estimated ratio of B to A.
+    #[must_use]
+    pub fn ratio(&self) -> Option<f64> {
+        self.shift.map(|s| s.estimate.exp())
+    }
+
+    /// Returns the interval of the ratio, if it is bounded.
+    #[must_use]
+    pub fn ratio_interval(&self) -> Option<Interval<f64>> {
+        Some(self.shift?.interval()?.map(f64::exp))
+    }
+
+    /// Returns the largest tolerated ratio, or the smallest if higher values are better.
+    #[must_use]
+    pub fn tolerated_ratio(&self) -> f64 {
+        if self.tolerance.is_finite() { self.tolerance.exp() } else { 1.0 }
+    }
+}
+
+/// Returns the half of the pairs with the smallest sums. A sum treats both sides alike, so the
+/// choice favours neither.
+fn quiet_half(values: &[Sides<Late>]) -> Vec<Sides<Late>> {
+    let mut sorted = values.to_vec();
+    let sum = |pair: &Sides<Late>| pair.base.ln + pair.candidate.ln;
+    sorted.sort_by(|x, y| sum(x).total_cmp(&sum(y)));
+    sorted.truncate(values.len().div_ceil(2));
+    sorted
+}
+
+/// Returns the estimator of the shift of B against A; `None` with too few pairs for any test.
+#[must_use]
+pub fn hodges_lehmann(values: &[Sides<Late>]) -> Option<HodgesLehmann> {
+    let differences: Vec<f64> =
+        values.iter().map(|pair| pair.candidate.ln - pair.base.ln).collect();
+    (values.len() >= MIN_PAIRS).then(|| HodgesLehmann::new(&differences)).flatten()
+}
+
+/// Returns the median of each side.
+fn side_values(values: &[Sides<Late>]) -> Sides<f64> {
+    side_medians(values, |late| late.ln).map(f64::exp)
+}
+
+fn is_regressed(shift: Shift, tolerance: f64) -> bool {
+    shift.lower > 0.0 && shift.estimate >= tolerance / 2.0 && shift.upper >= tolerance
+}
+
+/// Compares an interval with a tolerance. A pass must be clear of the tolerance by `lift`, the lift
+/// of stalls on both sides.
+#[must_use]
+pub fn judge_shift(shift: Shift, tolerance: f64, lift: f64) -> Outcome {
+    if is_regressed(shift, tolerance) {
+        Outcome::Regressed
+    } else if shift.upper >= tolerance - lift {
+        Outcome::Inconclusive
+    } else if shift.estimate <= -tolerance / 2.0 && shift.upper < 0.0 {
+        Outcome::Improved
+    } else {
+        Outcome::Pass
+    }
+}
+
+/// Returns how many values make an interval over `have` values narrower by the factor `narrowing`:
+/// its width falls with the root of their number. `None` if no practical number would.
+#[must_use]
+pub fn count_to_narrow(have: f64, narrowing: f64) -> Option<u64> {
+    let factor = (narrowing * narrowing).max(1.0);
+    (factor.is_finite() && factor < 1e6).then(|| (have * factor).ceil() as u64 + 1)
+}
