@@ -42,7 +42,7 @@ pub fn run(args: &BaselineAddArgs) -> exit::Result<ExitStatus> {
     let current = request.reload_baseline()?;
     let metrics = request.judge_session(&session, current.as_ref());
     let text = render_terminal(&document(&metrics), terminal::columns());
-    let status = match Outcome::worst_of(metrics.iter().map(|metric| metric.verdict)) {
+    let status = match Outcome::worst_of(metrics.iter().map(|metric| metric.judged.verdict)) {
         Outcome::Pass | Outcome::Improved => request.append_session(current, session),
         outcome => Ok(request.explain_refusal(outcome, &metrics)),
     };
@@ -128,8 +128,9 @@ impl<'a> AddRequest<'a> {
             let rejection = baseline_test::rejection_reason(session, design, rules);
             let is_usable = rejection.is_none();
             for metric in &mut metrics {
-                metric.verdict = if is_usable { Outcome::Pass } else { Outcome::Inconclusive };
-                metric.reason = rejection;
+                metric.judged.verdict =
+                    if is_usable { Outcome::Pass } else { Outcome::Inconclusive };
+                metric.judged.reason = rejection;
             }
         }
         metrics
@@ -161,7 +162,7 @@ impl<'a> AddRequest<'a> {
     fn explain_refusal(&self, outcome: Outcome, metrics: &[BaselineMetric]) -> ExitStatus {
         let (status, reason) = match outcome {
             Outcome::Inconclusive => {
-                let reason = metrics.iter().find_map(|metric| metric.reason);
+                let reason = metrics.iter().find_map(|metric| metric.judged.reason);
                 (ExitStatus::Inconclusive, reason.map_or("inconclusive", format_reason))
             }
             _ => (

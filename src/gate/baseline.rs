@@ -121,9 +121,9 @@ impl BaselineTest {
         let test = &self.session.test;
         let outcome = match reason {
             Some(_) => Outcome::Inconclusive,
-            None => Outcome::worst_of(metrics.iter().map(|metric| metric.verdict)),
+            None => Outcome::worst_of(metrics.iter().map(|metric| metric.judged.verdict)),
         };
-        let metric_reason = metrics.iter().find_map(|metric| metric.reason);
+        let metric_reason = metrics.iter().find_map(|metric| metric.judged.reason);
         let open_reason = metric_reason.filter(|_| outcome == Outcome::Inconclusive);
         BaselineVerdict {
             file: self.file.display().to_string(),
@@ -159,7 +159,9 @@ fn row(metric: &BaselineMetric, subject: &str) -> Row {
         format_option(metric.stored_ns, format_time),
         format_time(metric.now_ns),
     ];
-    MetricView::from(metric).row(subject, &case, values)
+    let view =
+        MetricView { name: &metric.name, judged: &metric.judged, lift: metric.lift.as_ref() };
+    view.row(subject, &case, values)
 }
 
 pub fn sections(verdict: &Verdict) -> Vec<Section> {

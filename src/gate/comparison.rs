@@ -377,9 +377,6 @@ fn warn_of_empty_pairs(pairs: &CollectedPairs, gate: &mut Gate) {
 }
 
 /// Builds the verdict of a test.
-///
-/// If no look decided, because the test was interrupted or failed, the metrics show the pairs so
-/// far and are inconclusive.
 fn pair_verdict(
     test: &PairTest,
     pairs: &CollectedPairs,
@@ -387,11 +384,6 @@ fn pair_verdict(
     decisive: Option<Look>,
     cpus: f64,
 ) -> PairVerdict {
-    let shown_look = decisive.or_else(|| {
-        let has_pairs = !pairs.values.is_empty();
-        has_pairs.then(|| decision::look(&pairs.values, &test.rules, false))
-    });
-    let mut metrics = shown_look.map_or_else(Vec::new, |look| verdict::metrics(&look, test.tail()));
     let reason = match decisive {
         Some(look) if look.outcome == Outcome::Inconclusive => {
             look.median.reason.or(look.tail.reason)
@@ -400,11 +392,6 @@ fn pair_verdict(
         None if pairs.failure.is_some() => Some(Reason::NotMeasured),
         None => Some(Reason::Interrupted),
     };
-    if decisive.is_none() {
-        for metric in &mut metrics {
-            (metric.verdict, metric.reason) = (Outcome::Inconclusive, reason);
-        }
-    }
     let names = test.names.clone();
     PairVerdict {
         a: names.base,
@@ -416,10 +403,25 @@ fn pair_verdict(
         plan: test.design.clone(),
         pairs: pairs.values.len() as u64,
         looks_taken,
-        metrics,
+        metrics: match decisive {
+            Some(look) => verdict::metrics(&look, test.tail()),
+            None => undecided_metrics(test, &pairs.values, reason),
+        },
         sides: pairs.side_conditions(test, cpus),
         rounds: verdict::records(&pairs.values),
     }
+}
+
+/// Returns the metrics of the pairs so far, all inconclusive, for a test that was interrupted or
+/// failed before a look decided.
+fn undecided_metrics(test: &PairTest, pairs: &[Pair], reason: Option<Reason>) -> Vec<Metric> {
+    if pairs.is_empty() {
+        return Vec::new();
+    }
+    let look = decision::look(pairs, &test.rules, false);
+    let mut metrics = verdict::metrics(&look, test.tail());
+    metrics.iter_mut().for_each(|metric| metric.judged.mark_inconclusive(reason));
+    metrics
 }
 
 pub fn sections(verdict: &Verdict) -> Vec<Section> {
@@ -432,7 +434,9 @@ fn section(verdict: &PairVerdict) -> Section {
     let looks = pluralize(verdict.looks_taken, "look");
     let row = |metric: &Metric| {
         let medians = vec![format_time(metric.a_ns), format_time(metric.b_ns)];
-        MetricView::from(metric).row(b, &metric.name, medians)
+        let view =
+            MetricView { name: &metric.name, judged: &metric.judged, lift: metric.lift.as_ref() };
+        view.row(b, &metric.name, medians)
     };
     let lift = |metric: &Metric| {
         let lift = metric.lift.as_ref()?;

@@ -1,7 +1,7 @@
 //! Explains judged metrics: the rule that decided each one, and what could decide an open one.
 
 use cli::time::format_duration;
-use files::gate::verdict::{BaselineMetric, Metric, Mode, PairVerdict, RunMetric, StallLift};
+use files::gate::verdict::{JudgedNumber, Metric, Mode, PairVerdict, StallLift};
 use jitterstat::gate::decision::{Outcome, Reason};
 
 use crate::gate::args::MAX_PAIRS;
@@ -10,22 +10,11 @@ use crate::gate::text::{
     format_tolerance,
 };
 
-/// The fields that the judged metrics of all questions have in common.
+/// A judged metric, whichever question it answers.
 pub struct MetricView<'a> {
-    name: &'a str,
-    verdict: Outcome,
-    reason: Option<Reason>,
-    ratio: Option<f64>,
-    interval: Option<RatioInterval>,
-    tolerated: f64,
-    lift: Option<&'a StallLift>,
-}
-
-/// The confidence interval of a ratio.
-#[derive(Clone, Copy)]
-struct RatioInterval {
-    low: f64,
-    high: f64,
+    pub name: &'a str,
+    pub judged: &'a JudgedNumber,
+    pub lift: Option<&'a StallLift>,
 }
 
 /// The formatted change of a metric.
@@ -35,38 +24,14 @@ struct ChangeCells {
     tolerated: String,
 }
 
-macro_rules! impl_from_metric {
-    ($($metric:ty: $lift:expr),*) => {$(
-        impl<'a> From<&'a $metric> for MetricView<'a> {
-            fn from(metric: &'a $metric) -> Self {
-                let lift: fn(&'a $metric) -> Option<&'a StallLift> = $lift;
-                Self {
-                    name: &metric.name,
-                    verdict: metric.verdict,
-                    reason: metric.reason,
-                    ratio: metric.ratio,
-                    interval: metric.ratio_interval.map(|[low, high]| RatioInterval { low, high }),
-                    tolerated: metric.tolerated_ratio,
-                    lift: lift(metric),
-                }
-            }
-        }
-    )*};
-}
-impl_from_metric!(
-    Metric: |metric| metric.lift.as_ref(),
-    BaselineMetric: |metric| metric.lift.as_ref(),
-    RunMetric: |_| None
-);
-
 impl MetricView<'_> {
     fn change_cells(&self) -> ChangeCells {
-        let format_interval =
-            |interval: RatioInterval| format_range(interval.low, interval.high, format_change);
+        let JudgedNumber { ratio, ratio_interval, tolerated_ratio, .. } = *self.judged;
+        let format_interval = |[low, high]: [f64; 2]| format_range(low, high, format_change);
         ChangeCells {
-            ratio: format_option(self.ratio, format_change),
-            interval: format_option(self.interval, format_interval),
-            tolerated: format_tolerance(self.tolerated),
+            ratio: format_option(ratio, format_change),
+            interval: format_option(ratio_interval, format_interval),
+            tolerated: format_tolerance(tolerated_ratio),
         }
     }
 
@@ -78,7 +43,7 @@ impl MetricView<'_> {
         Row {
             name: self.name.to_owned(),
             cells,
-            verdict: self.verdict,
+            verdict: self.judged.verdict,
             class: class.to_owned(),
             case: case.to_owned(),
             detail: self.explanation(),
@@ -88,12 +53,12 @@ impl MetricView<'_> {
     /// Describes the rule that decided, with its numbers.
     pub fn explanation(&self) -> String {
         let ChangeCells { ratio, interval, tolerated } = self.change_cells();
-        let name = self.name;
+        let Self { name, judged, .. } = self;
         let change = format!("{name} {ratio} ({interval})");
-        match (self.verdict, self.reason) {
+        match (judged.verdict, judged.reason) {
             // Above half of the tolerance, an interval that reaches the tolerance is a regression.
             (Outcome::Regressed | Outcome::LimitBroken, _)
-                if self.ratio.is_some_and(|ratio| ratio < self.tolerated) =>
+                if judged.ratio.is_some_and(|ratio| ratio < judged.tolerated_ratio) =>
             {
                 format!("{change} reaches {tolerated}")
             }
@@ -111,11 +76,10 @@ impl MetricView<'_> {
 
     fn explain_noise(&self, change: &str, tolerated: &str) -> String {
         let both = self.lift.map_or(1.0, |lift| lift.both);
-        match self.interval {
+        let tolerated_ratio = self.judged.tolerated_ratio;
+        match self.judged.ratio_interval {
             // The interval alone would pass; stalls that raise both sides could hide a change.
-            Some(RatioInterval { high, .. })
-                if high < self.tolerated && high >= self.tolerated / both =>
-            {
+            Some([_, high]) if high < tolerated_ratio && high >= tolerated_ratio / both => {
                 let raised = format_percent(both - 1.0);
                 format!(
                     "{change} is within {tolerated}, but not clear of it by the {raised} that stalls raise both sides"
@@ -153,7 +117,8 @@ pub fn advice(verdict: &PairVerdict) -> Option<String> {
     }
     let open_metric = |reason: Reason| {
         let mut metrics = verdict.metrics.iter();
-        metrics.find(|m| m.verdict == Outcome::Inconclusive && m.reason == Some(reason))
+        metrics
+            .find(|metric| metric.judged.is_inconclusive() && metric.judged.reason == Some(reason))
     };
     if let Some(Metric { name, .. }) = open_metric(Reason::StallDominated) {
         return Some(format!(
@@ -179,8 +144,8 @@ pub fn advice(verdict: &PairVerdict) -> Option<String> {
 /// more than a gate allows.
 fn pairs_to_decide(verdict: &PairVerdict) -> Option<u64> {
     let is_undecided = |metric: &&Metric| {
-        metric.verdict == Outcome::Inconclusive
-            && matches!(metric.reason, Some(Reason::TooNoisy | Reason::TooFewRounds))
+        metric.judged.is_inconclusive()
+            && matches!(metric.judged.reason, Some(Reason::TooNoisy | Reason::TooFewRounds))
     };
     let undecided = verdict.metrics.iter().filter(is_undecided);
     let needed: Option<Vec<u64>> = undecided
@@ -212,7 +177,7 @@ fn metric_notes(metric: &Metric, pairs: u64) -> Vec<String> {
             .push(format!("{name} is judged by the quieter half of the pairs, {used} of {pairs}."));
     }
     let median_ratio = metric.b_ns as f64 / metric.a_ns.max(1) as f64;
-    let difference = metric.ratio.map_or(0.0, |ratio| (ratio - median_ratio).abs());
+    let difference = metric.judged.ratio.map_or(0.0, |ratio| (ratio - median_ratio).abs());
     if difference > MIN_EXPLAINED_DIFFERENCE {
         notes.push(format!(
             "The change of {name} is the typical one within a pair; its medians differ by {}.",

@@ -347,7 +347,7 @@ fn gate_plans_runs_for_a_change() {
     // A gate with fewer looks needs fewer pairs for the same change.
     assert!((40..=100).contains(planned.looks.last().unwrap()), "{:?}", planned.looks);
     assert!(
-        (planned.metrics[0].tolerated_ratio - (1.0 - seen[1])).abs() < 1e-4,
+        (planned.metrics[0].judged.tolerated_ratio - (1.0 - seen[1])).abs() < 1e-4,
         "{:?}",
         planned.metrics[0]
     );

@@ -119,9 +119,7 @@ fn mark_stopped(stop: StopReason, verdict: &mut RunsVerdict, gate: &mut Gate) {
         StopReason::RunFailed(RunFailure::Interrupted) => (Reason::Interrupted, None),
         StopReason::RunFailed(failure) => (Reason::NotMeasured, failure.message()),
     };
-    for metric in &mut verdict.metrics {
-        (metric.verdict, metric.reason) = (Outcome::Inconclusive, Some(reason));
-    }
+    verdict.metrics.iter_mut().for_each(|metric| metric.judged.mark_inconclusive(Some(reason)));
     (verdict.verdict, verdict.reason) = (Outcome::Inconclusive, Some(reason));
     gate.mark_partial(failure);
 }
@@ -265,11 +263,11 @@ impl MetricPlan {
             metrics.push(run_metric(metric, judged, values.clone()));
         }
         for metric in metrics.iter_mut().filter(|_| is_time_over) {
-            metric.verdict = Outcome::Inconclusive;
-            metric.reason.get_or_insert(Reason::TooFewRounds);
+            let reason = metric.judged.reason.unwrap_or(Reason::TooFewRounds);
+            metric.judged.mark_inconclusive(Some(reason));
         }
-        let mut open = metrics.iter().filter(|m| m.verdict == Outcome::Inconclusive);
-        let open_reason = open.find_map(|metric| metric.reason);
+        let mut open = metrics.iter().filter(|metric| metric.judged.is_inconclusive());
+        let open_reason = open.find_map(|metric| metric.judged.reason);
         verdict.reason = open_reason.filter(|_| verdict.verdict == Outcome::Inconclusive);
         verdict.metrics = if verdict.pairs == 0 { Vec::new() } else { metrics };
     }
@@ -280,11 +278,7 @@ fn run_metric(metric: &ProgramMetric, judged: NumberVerdict, values: PairValues)
         name: metric.name.clone(),
         unit: metric.unit.clone(),
         higher_is_better: metric.higher_is_better,
-        verdict: judged.outcome,
-        reason: judged.reason,
-        ratio: judged.ratio(),
-        ratio_interval: judged.ratio_interval().map(Into::into),
-        tolerated_ratio: judged.tolerated_ratio(),
+        judged: (&judged).into(),
         a: judged.sides.base,
         b: judged.sides.candidate,
         pairs: judged.pairs as u64,

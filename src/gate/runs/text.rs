@@ -18,7 +18,8 @@ fn section(verdict: &RunsVerdict) -> Section {
     let looks = pluralize(verdict.looks_taken, "look");
     let row = |metric: &RunMetric| {
         let medians = [metric.a, metric.b].map(|value| format_amount(value, &metric.unit));
-        MetricView::from(metric).row(b, &metric.name, medians.into())
+        let view = MetricView { name: &metric.name, judged: &metric.judged, lift: None };
+        view.row(b, &metric.name, medians.into())
     };
     Section {
         title: Title::from_sides(a, b),
@@ -38,7 +39,7 @@ fn advice(verdict: &RunsVerdict) -> Option<String> {
     if verdict.verdict != Outcome::Inconclusive || verdict.pairs == 0 {
         return None;
     }
-    let open = verdict.metrics.iter().filter(|metric| metric.verdict == Outcome::Inconclusive);
+    let open = verdict.metrics.iter().filter(|metric| metric.judged.is_inconclusive());
     let pairs = open.filter_map(|metric| metric.pairs_to_decide).max()?;
     let pair_seconds = verdict.duration_ns as f64 / 1e9 / verdict.pairs as f64;
     let duration = format_duration(pair_seconds * pairs as f64);

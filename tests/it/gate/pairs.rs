@@ -139,8 +139,11 @@ fn verdict_can_be_judged_again() {
         let pair = &gate.verdict().comparisons[0];
         let again = pair.repeat_last_look().expect("a complete verdict");
         for (judged, metric) in [again.median, again.tail].iter().zip(&pair.metrics) {
-            assert_eq!((judged.outcome, judged.reason), (metric.verdict, metric.reason));
-            assert!((judged.tolerance.exp() - metric.tolerated_ratio).abs() < 1e-9);
+            assert_eq!(
+                (judged.outcome, judged.reason),
+                (metric.judged.verdict, metric.judged.reason)
+            );
+            assert!((judged.tolerance.exp() - metric.judged.tolerated_ratio).abs() < 1e-9);
             let both = metric.lift.as_ref().map(|lift| lift.both);
             assert!(
                 judged
@@ -204,7 +207,7 @@ fn contradicting_medians_are_explained() {
     let pair = &gate.verdict().comparisons[0];
     let p50 = &pair.metrics[0];
     let medians = p50.b_ns as f64 / p50.a_ns as f64;
-    assert!((p50.ratio.unwrap() - medians).abs() > 0.01, "{p50:?}");
+    assert!((p50.judged.ratio.unwrap() - medians).abs() > 0.01, "{p50:?}");
     let stdout = unwrapped(&gate);
     let says = format!(
         "The change of p50 is the typical one within a pair; its medians differ by {:+.1} %.",
@@ -249,7 +252,8 @@ fn incomplete_gate_never_passes() {
         assert!(
             pair.metrics
                 .iter()
-                .all(|m| (m.verdict, m.reason) == (Outcome::Inconclusive, Some(reason)))
+                .all(|m| (m.judged.verdict, m.judged.reason)
+                    == (Outcome::Inconclusive, Some(reason)))
         );
         assert_eq!(pair.metrics.len(), 2, "the pairs so far are shown");
     }
@@ -394,5 +398,5 @@ fn interrupt_leaves_a_partial_verdict() {
         (Some(Reason::Interrupted), Some(Reason::Interrupted))
     );
     assert_eq!(verdict.comparisons.len(), 1, "a test that did not start has no verdict");
-    assert!(verdict.comparisons[0].metrics.iter().all(|m| m.verdict == Outcome::Inconclusive));
+    assert!(verdict.comparisons[0].metrics.iter().all(|m| m.judged.is_inconclusive()));
 }

@@ -97,7 +97,10 @@ fn metrics_are_judged_by_direction() {
             (metric.a / a - 1.0).abs() < 1e-9 && (metric.b / b - 1.0).abs() < 1e-9,
             "{metric:?}"
         );
-        assert!((metric.ratio.unwrap() - b / a).abs() < 1e-9 && metric.values == vec![[a, b]; 24]);
+        assert!(
+            (metric.judged.ratio.unwrap() - b / a).abs() < 1e-9
+                && metric.values == vec![[a, b]; 24]
+        );
         assert!(
             gate.ran.stdout.contains("throughput") && gate.ran.stdout.contains("1000 req/s"),
             "{}",
@@ -134,7 +137,7 @@ fn samples_are_judged_by_percentiles() {
         let gate = sides.gate(&args).exits(1);
         let found = runs(&gate);
         let names: Vec<(&str, Outcome)> =
-            found.metrics.iter().map(|m| (m.name.as_str(), m.verdict)).collect();
+            found.metrics.iter().map(|m| (m.name.as_str(), m.judged.verdict)).collect();
         let expected = [
             ("latency:p50", Outcome::Pass),
             ("latency:p99", Outcome::Regressed),
@@ -143,7 +146,7 @@ fn samples_are_judged_by_percentiles() {
         ];
         assert_eq!((names.as_slice(), found.alpha), (&expected[..], 0.005));
         let tolerated: Vec<f64> =
-            found.metrics.iter().map(|m| (m.tolerated_ratio * 1e3).round()).collect();
+            found.metrics.iter().map(|m| (m.judged.tolerated_ratio * 1e3).round()).collect();
         assert_eq!(tolerated, [1_050.0, 1_200.0, 1_050.0, 1_200.0]);
         let says = match format {
             "junit" => "tests=\"4\" failures=\"1\"",
@@ -187,8 +190,11 @@ fn assert_children_are_measured(base: &ChildWork, candidate: &ChildWork) {
     let sides = ScriptPair::new(&base.script(), &candidate.script());
     let gate = sides.gate(&["--metric", "wall", "--metric", "cpu", "--metric", "max-rss"]).exits(1);
     let found = runs(&gate);
-    let seen: Vec<_> =
-        found.metrics.iter().map(|m| (m.name.as_str(), m.unit.as_str(), m.verdict)).collect();
+    let seen: Vec<_> = found
+        .metrics
+        .iter()
+        .map(|m| (m.name.as_str(), m.unit.as_str(), m.judged.verdict))
+        .collect();
     let expected = [("wall", "ns"), ("cpu", "ns"), ("max-rss", "bytes")]
         .map(|(n, u)| (n, u, Outcome::Regressed));
     assert_eq!(seen, expected, "{}", gate.ran.stdout);
@@ -233,7 +239,7 @@ fn instructions_are_judged_if_counted() {
         let found = runs(&gate);
         let seen = &found.metrics[0];
         assert_eq!((seen.name.as_str(), seen.unit.as_str()), ("instructions", "instructions"));
-        assert_eq!(seen.verdict, Outcome::Regressed);
+        assert_eq!(seen.judged.verdict, Outcome::Regressed);
         assert!(
             seen.values.iter().all(|pair| pair[0] > 1e6 && pair[1] > 1.5 * pair[0]),
             "{:?}",
@@ -357,9 +363,7 @@ fn failing_run_keeps_earlier_pairs() {
             (verdict.partial, found.pairs, found.reason),
             (true, 4, Some(Reason::NotMeasured))
         );
-        assert!(
-            found.metrics.iter().all(|m| m.verdict == Outcome::Inconclusive && m.values.len() == 4)
-        );
+        assert!(found.metrics.iter().all(|m| m.judged.is_inconclusive() && m.values.len() == 4));
     }
 }
 

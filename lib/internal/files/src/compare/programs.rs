@@ -167,6 +167,7 @@ mod tests {
     use super::*;
     use crate::compare::{Comparison, Origin, SCHEMA};
     use crate::file::File as _;
+    use crate::gate::verdict::JudgedNumber;
     use crate::report::{Report, Tool};
     use jitterstat::gate::decision::Outcome;
     use jitterstat::stats::random::SplitMix64;
@@ -189,11 +190,13 @@ mod tests {
             name: name.into(),
             unit: unit.into(),
             higher_is_better,
-            verdict: Outcome::Pass,
-            reason: None,
-            ratio: None,
-            ratio_interval: None,
-            tolerated_ratio: 1.05,
+            judged: JudgedNumber {
+                verdict: Outcome::Pass,
+                reason: None,
+                ratio: None,
+                ratio_interval: None,
+                tolerated_ratio: 1.05,
+            },
             a: 1.0,
             b: 1.0,
             pairs: pairs as u64,

@@ -250,7 +250,7 @@ mod tests {
     fn outcomes(new: &Session, stored: &[Session]) -> (Outcome, Outcome) {
         let metrics = judge(new, stored, &design(), &Rules::new(PERIOD_NS));
         assert_eq!(metrics.iter().map(|m| m.name.as_str()).collect::<Vec<_>>(), ["p50", "p99"]);
-        (metrics[0].verdict, metrics[1].verdict)
+        (metrics[0].judged.verdict, metrics[1].judged.verdict)
     }
 
     #[test]
@@ -281,8 +281,8 @@ mod tests {
         assert_eq!(outcomes(&session(2, 1.0, 1.4 * 1.15), &stored).0, Outcome::Inconclusive);
         let metrics =
             judge(&session(2, 1.0, 1.4 * 1.15), &stored, &design(), &Rules::new(PERIOD_NS));
-        assert_eq!(metrics[0].reason, Some(Reason::TooNoisy));
-        let [low, high] = metrics[0].ratio_interval.unwrap();
+        assert_eq!(metrics[0].judged.reason, Some(Reason::TooNoisy));
+        let [low, high] = metrics[0].judged.ratio_interval.unwrap();
         assert!(low < 1.15 && 1.15 < high && metrics[0].stored_ns > Some(13_000), "{metrics:?}");
     }
 
@@ -320,7 +320,7 @@ mod tests {
         let rules = Rules::new(PERIOD_NS);
         let stalled = session(1, 20.0, 1.4);
         let metrics = judge(&stalled, &[session(2, 1.0, 1.4)], &design(), &rules);
-        assert_eq!(metrics[1].reason, Some(Reason::StallDominated));
+        assert_eq!(metrics[1].judged.reason, Some(Reason::StallDominated));
         assert_eq!(rejection_reason(&stalled, &design(), &rules), Some(Reason::StallDominated));
         assert_eq!(rejection_reason(&session(2, 1.0, 1.4), &design(), &rules), None);
         let few = Session { pairs: stalled.pairs[..20].to_vec(), ..stalled };

@@ -121,16 +121,9 @@ model! {
         pub unit: String,
         /// Whether higher values are better.
         pub higher_is_better: bool,
-        /// The outcome.
-        pub verdict: Outcome,
-        /// The reason, if the outcome is inconclusive.
-        pub reason: Option<Reason>,
-        /// Ratio of B to A; null with too few pairs.
-        pub ratio: Option<f64>,
-        /// Interval of the ratio; null with too few pairs.
-        pub ratio_interval: Option<[f64; 2]>,
-        /// Largest tolerated ratio, or smallest if higher values are better.
-        pub tolerated_ratio: f64,
+        /// The verdict.
+        #[serde(flatten)]
+        pub judged: JudgedNumber,
         /// Median run of side A.
         pub a: f64,
         /// Median run of side B.
@@ -176,17 +169,9 @@ model! {
     pub struct BaselineMetric {
         /// `p50`, `p99`, `p95` or `p90`.
         pub name: String,
-        /// The outcome.
-        pub verdict: Outcome,
-        /// The reason, if the outcome is inconclusive.
-        pub reason: Option<Reason>,
-        /// Ratio of the subject to its control now, divided by that of the stored sessions; null
-        /// with too few pairs.
-        pub ratio: Option<f64>,
-        /// Interval of that ratio; null with too few pairs.
-        pub ratio_interval: Option<[f64; 2]>,
-        /// Largest tolerated ratio.
-        pub tolerated_ratio: f64,
+        /// The verdict.
+        #[serde(flatten)]
+        pub judged: JudgedNumber,
         /// Median round of the subject in the stored sessions, in the judged pairs; null without
         /// them.
         pub stored_ns: Option<i64>,
@@ -260,6 +245,21 @@ model! {
         pub floor_ns: f64,
     }
 
+    /// The verdict on a number.
+    pub struct JudgedNumber {
+        /// The outcome.
+        pub verdict: Outcome,
+        /// The reason, if the outcome is inconclusive.
+        pub reason: Option<Reason>,
+        /// Ratio of B to A; null with too few pairs. With stored sessions, B is the ratio of the
+        /// subject to its control now, and A that of the stored sessions.
+        pub ratio: Option<f64>,
+        /// Interval of the ratio; null with too few pairs.
+        pub ratio_interval: Option<[f64; 2]>,
+        /// Largest tolerated ratio, or smallest if higher values are better.
+        pub tolerated_ratio: f64,
+    }
+
     /// By how much stalls raise a percentile: ratios, medians over the judged pairs.
     pub struct StallLift {
         /// Lift of side A, or of the control.
@@ -278,16 +278,9 @@ model! {
     pub struct Metric {
         /// `p50`, and `p99`, `p95` or `p90`, depending on the number of ticks of a round.
         pub name: String,
-        /// The outcome.
-        pub verdict: Outcome,
-        /// The reason, if the outcome is inconclusive.
-        pub reason: Option<Reason>,
-        /// Ratio of B to A; null with too few pairs.
-        pub ratio: Option<f64>,
-        /// Interval of the ratio; null with too few pairs.
-        pub ratio_interval: Option<[f64; 2]>,
-        /// Largest tolerated ratio.
-        pub tolerated_ratio: f64,
+        /// The verdict.
+        #[serde(flatten)]
+        pub judged: JudgedNumber,
         /// Median round of side A in the pairs behind the interval.
         pub a_ns: i64,
         /// Median round of side B in these pairs.
@@ -369,15 +362,36 @@ pub fn metrics(look: &Look, tail_quantile: f64) -> Vec<Metric> {
     vec![Metric::new("p50", &look.median), Metric::new(tail_name(tail_quantile), &look.tail)]
 }
 
-impl Metric {
-    fn new(name: &str, judged: &NumberVerdict) -> Self {
+impl JudgedNumber {
+    /// Returns whether the outcome is inconclusive.
+    #[must_use]
+    pub fn is_inconclusive(&self) -> bool {
+        self.verdict == Outcome::Inconclusive
+    }
+
+    /// Replaces the outcome by an inconclusive one.
+    pub fn mark_inconclusive(&mut self, reason: Option<Reason>) {
+        (self.verdict, self.reason) = (Outcome::Inconclusive, reason);
+    }
+}
+
+impl From<&NumberVerdict> for JudgedNumber {
+    fn from(judged: &NumberVerdict) -> Self {
         Self {
-            name: name.to_owned(),
             verdict: judged.outcome,
             reason: judged.reason,
             ratio: judged.ratio(),
             ratio_interval: judged.ratio_interval().map(Into::into),
             tolerated_ratio: judged.tolerated_ratio(),
+        }
+    }
+}
+
+impl Metric {
+    fn new(name: &str, judged: &NumberVerdict) -> Self {
+        Self {
+            name: name.to_owned(),
+            judged: judged.into(),
             a_ns: judged.sides.base.round() as i64,
             b_ns: judged.sides.candidate.round() as i64,
             pairs: judged.pairs as u64,
@@ -392,11 +406,7 @@ impl BaselineMetric {
         let Sides { base: stored_ns, candidate: now_ns } = judged.sides;
         Self {
             name: name.to_owned(),
-            verdict: judged.outcome,
-            reason: judged.reason,
-            ratio: judged.ratio(),
-            ratio_interval: judged.ratio_interval().map(Into::into),
-            tolerated_ratio: judged.tolerated_ratio(),
+            judged: judged.into(),
             stored_ns: stored_ns.is_finite().then(|| stored_ns.round() as i64),
             now_ns: now_ns.round() as i64,
             control_ns: control_ns.round() as i64,
@@ -477,5 +487,64 @@ impl From<Lift> for StallLift {
     fn from(lift: Lift) -> Self {
         let Sides { base: a, candidate: b } = lift.sides.map(f64::exp);
         Self { a, b, both: lift.both.exp(), late_anyway: lift.late_anyway.exp() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::de::DeserializeOwned;
+
+    use super::*;
+
+    const JUDGED: &str = r#""verdict":"pass","reason":null,"ratio":1.02,"ratio_interval":[0.98,1.05],"tolerated_ratio":1.2"#;
+
+    fn percentile() -> String {
+        format!(
+            r#"{{"name":"p50",{JUDGED},"a_ns":1,"b_ns":2,"pairs":50,"pairs_to_decide":null,"lift":null}}"#
+        )
+    }
+
+    fn run_metric() -> String {
+        format!(
+            r#"{{"name":"wall","unit":"ns","higher_is_better":false,{JUDGED},"a":1.5,"b":2.5,"pairs":50,"pairs_to_decide":90,"values":[[1.5,2.5]]}}"#
+        )
+    }
+
+    fn baseline_metric() -> String {
+        let lift = r#"{"a":1.0,"b":1.1,"both":1.0,"late_anyway":1.2}"#;
+        format!(
+            r#"{{"name":"p99",{JUDGED},"stored_ns":null,"now_ns":1,"control_ns":2,"pairs":50,"lift":{lift}}}"#
+        )
+    }
+
+    #[track_caller]
+    fn assert_reproduced<M: Serialize + DeserializeOwned>(text: &str) {
+        let metric: M = serde_json::from_str(text).unwrap();
+        assert_eq!(serde_json::to_string(&metric).unwrap(), text);
+    }
+
+    #[test]
+    fn metrics_are_written_as_read() {
+        assert_reproduced::<Metric>(&percentile());
+        assert_reproduced::<RunMetric>(&run_metric());
+        assert_reproduced::<BaselineMetric>(&baseline_metric());
+    }
+
+    #[track_caller]
+    fn assert_rejected<M: DeserializeOwned>(text: &str) {
+        let error = |text: &str| serde_json::from_str::<M>(text).err().unwrap().to_string();
+        let unknown = error(&text.replacen("{\"name\"", "{\"colour\":1,\"name\"", 1));
+        assert!(unknown.contains("unknown field `colour`"), "{unknown}");
+        let missing = error(&text.replacen(r#""tolerated_ratio":1.2,"#, "", 1));
+        assert!(missing.contains("missing field `tolerated_ratio`"), "{missing}");
+        let mistyped = error(&text.replacen(r#""verdict":"pass""#, r#""verdict":7"#, 1));
+        assert!(mistyped.contains("Outcome") || mistyped.contains("invalid type"), "{mistyped}");
+    }
+
+    #[test]
+    fn invalid_metrics_are_rejected() {
+        assert_rejected::<Metric>(&percentile());
+        assert_rejected::<RunMetric>(&run_metric());
+        assert_rejected::<BaselineMetric>(&baseline_metric());
     }
 }

@@ -33,7 +33,7 @@ pub(crate) fn judge(new: &Session, change: Change, stored: &[&Session]) -> Decis
         stored.iter().map(|session| stored_session(session, None)).collect();
     let metrics =
         baseline_test::judge(&stored_session(new, Some(change)), &stored, &design, &rules);
-    match Outcome::worst_of(metrics.iter().map(|metric| metric.verdict)) {
+    match Outcome::worst_of(metrics.iter().map(|metric| metric.judged.verdict)) {
         Outcome::Regressed => Decision::Alarm,
         Outcome::Inconclusive => Decision::Open,
         _ => Decision::Nothing,
