@@ -6,22 +6,21 @@ use std::time::Duration;
 
 use cli::exit::{self, Error, usage};
 use cli::time::{format_duration, format_time};
-use engine::machine::host;
 use engine::measure::metric::ProgramMetric;
 use files::environment::{Difference, EnvironmentKey};
 use files::file::File;
-use files::gate::calibration::runs::{self, CalibratedRunMetric, RunCalibration};
-use files::gate::calibration::{Calibration, MIN_CALIBRATION_PAIRS, SCHEMA, ToleranceBelowNoise};
-use files::gate::verdict::{GateDesign, Mode};
+use files::gate::calibration::runs::{self, RunCalibration};
+use files::gate::calibration::{CalibratedNumber, Calibration, MIN_CALIBRATION_PAIRS, SCHEMA};
+use files::gate::verdict::Mode;
 use files::report::{Host, Warning};
-use jitterstat::gate::decision::{ALPHA, NumberRule, Rules};
+use jitterstat::gate::decision::{ALPHA, NumberRule};
 use jitterstat::gate::metric::{MetricRule, alpha_share};
 
 use crate::file_io;
 use crate::gate::args::{MAX_PAIRS, Tolerance};
-use crate::gate::design::PairTest;
+use crate::gate::design::{PairTest, looks_up_to};
 use crate::gate::runs::programs::applies_to;
-use crate::gate::text::{format_change, format_percent, format_small_percent, format_tolerance};
+use crate::gate::text::{format_change, format_small_percent, format_tolerance};
 
 /// Reads a calibration file.
 ///
@@ -46,278 +45,238 @@ pub fn read<T: File>(file: &Path) -> exit::Result<T> {
     read.map_err(|e| e.context(format_args!("the calibration {}", file.display())))
 }
 
-/// Warns of tolerances below the noise level, or that the calibration does not match the tests.
-pub fn warnings(calibration: &Calibration, tests: &[PairTest], host: &Host) -> Vec<Warning> {
-    let environment = EnvironmentKey::from_host(host);
-    let mut warnings: Vec<Warning> = Vec::new();
-    for warning in tests.iter().flat_map(|test| test_warnings(calibration, test, &environment)) {
-        if !warnings.contains(&warning) {
-            warnings.push(warning);
-        }
-    }
-    warnings
-}
-
-fn test_warnings(
-    calibration: &Calibration,
-    test: &PairTest,
-    environment: &EnvironmentKey,
-) -> Vec<Warning> {
-    let GateDesign { period_ns, round_ticks, .. } = test.design;
-    let differences = calibration.differences(environment, period_ns, round_ticks);
-    if test.mode == Mode::Duet {
-        vec![unused_warning("it was measured with the sides in turn, not both at once")]
-    } else if !differences.is_empty() {
-        vec![unused_warning(&format_differences(&differences))]
-    } else if calibration.metrics.is_empty() {
-        vec![unused_warning("it was interrupted before it had enough pairs")]
-    } else {
-        let below = calibration.below_noise(&test.rules);
-        below.iter().map(|below| noise_warning(below, &calibration.subject)).collect()
-    }
-}
-
-/// Warns of tolerances of whole runs below the noise level, or that the calibration does not match
-/// the gate.
-pub fn run_warnings(
-    calibration: &RunCalibration,
-    metrics: &[ProgramMetric],
-    rules: &[MetricRule],
-    looks: &[usize],
-    host: &Host,
-) -> Vec<Warning> {
-    let differences = calibration.differences(&EnvironmentKey::from_host(host));
-    if !differences.is_empty() {
-        return vec![unused_warning(&format_differences(&differences))];
-    }
-    let share = alpha_share(ALPHA, metrics.len(), looks.len());
-    let last_look = looks.last().map_or(0, |&pairs| pairs as u64);
-    let mut warnings = Vec::new();
-    for (metric, rule) in metrics.iter().zip(rules) {
-        let Some(calibrated) = calibrated_metric(calibration, metric) else {
-            let reason = format!("it has no {} in {}", metric.name, metric.unit);
-            warnings.push(unused_warning(&reason));
-            continue;
-        };
-        if let Some(below) = calibration.below_noise(calibrated, rule, last_look, share) {
-            warnings.push(noise_warning(&below, &calibration.program));
-        }
-    }
-    warnings
-}
-
-/// Returns the calibration of a metric, if it has the same unit and direction.
-fn calibrated_metric<'a>(
-    calibration: &'a RunCalibration,
-    metric: &ProgramMetric,
-) -> Option<&'a CalibratedRunMetric> {
-    let calibrated = calibration.metric(&metric.name)?;
-    let is_same =
-        calibrated.unit == metric.unit && calibrated.higher_is_better == metric.higher_is_better;
-    is_same.then_some(calibrated)
-}
-
-/// Computes the number of pairs with which a gate detects a change.
-struct PairPlanner<'a> {
+/// The calibration of the numbers that a gate judges.
+pub struct GateCalibration {
+    /// The calibrated subject or program.
+    subject: String,
+    numbers: Vec<GateNumber>,
+    /// Alpha of the gate, which the numbers share.
+    alpha: f64,
+    /// Duration of a pair of the gate.
     pair_time: Duration,
     /// The two parts of a pair: "rounds" or "runs".
     pair_noun: &'static str,
-    max_time: Option<Duration>,
-    /// Plans the looks of a gate with a maximum number of pairs.
-    plan_looks: &'a dyn Fn(u64) -> exit::Result<Vec<usize>>,
+    /// Preposition between a change and the name of a number.
+    preposition: &'static str,
+    /// Why the calibration does not match the gate, if it does not.
+    mismatch: Option<String>,
 }
 
-/// A change that a gate must detect.
-struct DetectableChange<'a> {
-    /// Names the change in error messages.
-    description: &'a str,
-    /// Returns the number of pairs that a gate with the given looks needs.
-    needed_pairs: &'a dyn Fn(Vec<usize>) -> Option<u64>,
-    /// Describes the smallest change that a gate with this many pairs and these looks detects.
-    smallest_change: &'a dyn Fn(u64, Vec<usize>) -> Option<String>,
-    /// Explains why no number of pairs may detect the change.
-    undetectable: &'static str,
+/// A number that a gate judges.
+struct GateNumber {
+    name: String,
+    rule: NumberRule,
+    /// The calibration of the number, or the description of a number without one.
+    calibrated: Result<CalibratedNumber, String>,
 }
 
-impl PairPlanner<'_> {
-    fn max_pairs_in_time(&self) -> u64 {
-        let pair_seconds = self.pair_time.as_secs_f64();
-        self.max_time.map_or(u64::MAX, |time| (time.as_secs_f64() / pair_seconds) as u64)
+impl GateCalibration {
+    /// Matches a calibration with a test by lateness.
+    pub fn from_rounds(calibration: &Calibration, test: &PairTest, host: &Host) -> Self {
+        let environment = EnvironmentKey::from_host(host);
+        let (period_ns, round_ticks) = (test.design.period_ns, test.design.round_ticks);
+        let differences = calibration.differences(&environment, period_ns, round_ticks);
+        let mismatch = if test.mode == Mode::Duet {
+            Some("it was measured with the sides in turn, not both at once".to_owned())
+        } else if differences.is_empty() && calibration.metrics.is_empty() {
+            Some("it was interrupted before it had enough pairs".to_owned())
+        } else {
+            format_differences(&differences)
+        };
+        let numbers = calibration.numbers().into_iter();
+        let number = |(number, rule): (CalibratedNumber, NumberRule)| GateNumber {
+            name: number.name.clone(),
+            rule,
+            calibrated: Ok(number),
+        };
+        Self {
+            subject: calibration.subject.clone(),
+            numbers: numbers.zip([test.rules.median(), test.rules.tail()]).map(number).collect(),
+            alpha: test.rules.alpha,
+            pair_time: test.pair_time(),
+            pair_noun: "rounds",
+            preposition: "at",
+            mismatch,
+        }
     }
 
-    /// Returns the number of pairs that detect a change.
+    /// Matches a calibration with a gate of whole runs, which has a rule for each metric.
+    pub fn from_runs(
+        calibration: &RunCalibration,
+        metrics: &[ProgramMetric],
+        rules: &[MetricRule],
+        pair_time: Duration,
+        host: &Host,
+    ) -> Self {
+        let numbers = calibration.numbers();
+        let number = |(metric, rule): (&ProgramMetric, &MetricRule)| GateNumber {
+            name: metric.name.clone(),
+            rule: rule.number_rule(),
+            calibrated: find_number(&numbers, metric)
+                .cloned()
+                .ok_or_else(|| format!("{} in {}", metric.name, metric.unit)),
+        };
+        Self {
+            subject: calibration.program.clone(),
+            numbers: metrics.iter().zip(rules).map(number).collect(),
+            alpha: ALPHA,
+            pair_time,
+            pair_noun: "runs",
+            preposition: "of",
+            mismatch: format_differences(
+                &calibration.environment.differences(&EnvironmentKey::from_host(host)),
+            ),
+        }
+    }
+
+    /// Warns of tolerances below the noise level, or that the calibration does not match the gate.
+    pub fn warnings(&self, looks: &[usize]) -> Vec<Warning> {
+        match &self.mismatch {
+            Some(mismatch) => vec![unused_warning(mismatch)],
+            None => self.numbers.iter().filter_map(|number| self.warning(number, looks)).collect(),
+        }
+    }
+
+    fn warning(&self, number: &GateNumber, looks: &[usize]) -> Option<Warning> {
+        let calibrated = match &number.calibrated {
+            Ok(calibrated) => calibrated,
+            Err(missing) => return Some(unused_warning(&format!("it has no {missing}"))),
+        };
+        let tolerated = number.rule.tolerated(calibrated.median);
+        let last_look = looks.last().map_or(0, |&pairs| pairs as u64);
+        let smallest = calibrated.noise_above(tolerated, last_look, self.alpha_per_look(looks))?;
+        let (name, subject) = (&number.name, &self.subject);
+        let tolerated = format_tolerance(calibrated.ratio(tolerated));
+        let smallest = format_change(calibrated.ratio(smallest));
+        Some(Warning {
+            code: "tolerance-below-noise".to_owned(),
+            message: format!(
+                "{name} is tolerated to change by {tolerated}, and {last_look} pairs show {smallest} here (calibrated \
+                 with {subject}): the gate will often be undecided."
+            ),
+            hint: format!(
+                "Tolerate more, with --tolerance {name}=…%, raise --max-pairs, or use a quieter machine."
+            ),
+        })
+    }
+
+    /// Returns the alpha of one number at one look.
+    fn alpha_per_look(&self, looks: &[usize]) -> f64 {
+        alpha_share(self.alpha, self.numbers.len(), looks.len())
+    }
+
+    /// Returns the alpha of one number at one look of a gate with a maximum number of pairs.
+    fn alpha_with(&self, max_pairs: u64) -> f64 {
+        self.alpha_per_look(&looks_up_to(Mode::Interleaved, max_pairs))
+    }
+
+    /// Returns the number of pairs with which the gate detects all changes. The rules of the gate
+    /// tolerate no more than these changes.
     ///
     /// # Errors
-    /// Returns an error if more pairs are needed than allowed. It names the smallest change that
-    /// the allowed pairs detect.
-    fn pairs(&self, change: &DetectableChange<'_>) -> exit::Result<u64> {
-        let max_pairs = self.max_pairs_in_time().min(MAX_PAIRS);
+    /// Returns an error if a change cannot be detected.
+    pub fn pairs_to_detect(
+        &self,
+        changes: &[Tolerance],
+        max_time: Option<Duration>,
+    ) -> exit::Result<u64> {
+        if let Some(mismatch) = &self.mismatch {
+            return Err(usage!(
+                "--detect: the calibration does not match this gate: {mismatch}; nothing was measured"
+            ));
+        }
+        let pairs_in = |time: Duration| (time.as_secs_f64() / self.pair_time.as_secs_f64()) as u64;
+        let max_pairs = max_time.map_or(MAX_PAIRS, |time| pairs_in(time).min(MAX_PAIRS));
+        let is_changed =
+            |number: &&GateNumber| changes.iter().any(|change| applies_to(change, &number.name));
+        let mut pairs = MIN_CALIBRATION_PAIRS as u64;
+        for number in self.numbers.iter().filter(is_changed) {
+            pairs = pairs.max(self.pairs_for(number, max_pairs)?);
+        }
+        Ok(pairs)
+    }
+
+    /// Returns the number of pairs with which the gate detects a change of a number by its
+    /// tolerance.
+    fn pairs_for(&self, number: &GateNumber, max_pairs: u64) -> exit::Result<u64> {
+        let calibrated = number.calibrated.as_ref().map_err(|missing| {
+            usage!("--detect: the calibration has no {missing}; nothing was measured")
+        })?;
+        let change = NumberRule { floor: 0.0, ..number.rule }.tolerated(calibrated.median);
+        let share = format_small_percent((calibrated.ratio(change) - 1.0).abs());
+        let description = format!("a change of {share} {} {}", self.preposition, number.name);
+        number.check_floor(calibrated, change, &description)?;
         // More pairs mean more looks. Those share the alpha and so need more pairs again: iterate
         // until the two agree.
         let mut needed = Some(MIN_CALIBRATION_PAIRS as u64);
         for _ in 0..8 {
-            let looks = (self.plan_looks)(needed.unwrap_or(max_pairs).min(MAX_PAIRS))?;
-            needed = (change.needed_pairs)(looks);
+            let pairs = needed.unwrap_or(max_pairs).min(MAX_PAIRS);
+            needed = calibrated.pairs_to_detect(change, self.alpha_with(pairs));
         }
-        match needed {
-            Some(pairs) if pairs <= max_pairs => Ok(pairs),
-            needed => Err(self.refusal(change, needed, max_pairs)?),
+        if let Some(pairs) = needed.filter(|&pairs| pairs <= max_pairs) {
+            return Ok(pairs);
         }
-    }
-
-    fn refusal(
-        &self,
-        change: &DetectableChange<'_>,
-        needed: Option<u64>,
-        max_pairs: u64,
-    ) -> exit::Result<Error> {
-        let looks = (self.plan_looks)(max_pairs.max(MIN_CALIBRATION_PAIRS as u64))?;
-        let smallest = (change.smallest_change)(max_pairs, looks);
-        let reason = match (needed, smallest) {
-            (Some(pairs), Some(smallest)) => {
-                let noun = self.pair_noun;
-                let duration = format_duration(self.pair_time.as_secs_f64() * pairs as f64);
-                let is_limited_by_time = self.max_pairs_in_time() < MAX_PAIRS;
-                let limit = if is_limited_by_time { "within --max-time" } else { "in a gate" };
-                format!(
-                    "it needs about {pairs} pairs of {noun} ({duration}), but {max_pairs} is the maximum {limit}; \
-                     those detect {smallest}"
-                )
+        let alpha = self.alpha_with(max_pairs.max(MIN_CALIBRATION_PAIRS as u64));
+        let smallest = calibrated.smallest_detectable(max_pairs, alpha);
+        let smallest = smallest.map(|change| format_change(calibrated.ratio(change)));
+        let reason = match needed.zip(smallest) {
+            Some((needed, smallest)) => self.explain_shortage(needed, max_pairs, &smallest),
+            None if calibrated.changes.is_empty() => {
+                "the calibration reached no look; calibrate for longer".to_owned()
             }
-            _ => change.undetectable.to_owned(),
+            None => {
+                "stalls of the machine make so much of it; use a quieter machine or CPU".to_owned()
+            }
         };
-        let description = change.description;
-        Ok(usage!("cannot detect {description} here: {reason}; nothing was measured"))
+        Err(usage!("cannot detect {description} here: {reason}; nothing was measured"))
+    }
+
+    /// Explains that a change needs more pairs than allowed, and names the smallest change that the
+    /// allowed pairs detect.
+    fn explain_shortage(&self, needed: u64, max_pairs: u64, smallest: &str) -> String {
+        let noun = self.pair_noun;
+        let duration = format_duration(self.pair_time.as_secs_f64() * needed as f64);
+        let limit = if max_pairs < MAX_PAIRS { "within --max-time" } else { "in a gate" };
+        format!(
+            "it needs about {needed} pairs of {noun} ({duration}), but {max_pairs} is the maximum {limit}; those detect \
+             {smallest}"
+        )
     }
 }
 
-/// Checks that the calibration was measured like the gate.
-fn check_matches_gate(differences: &[Difference]) -> exit::Result<()> {
-    if differences.is_empty() {
-        return Ok(());
-    }
-    let differences = format_differences(differences);
-    Err(usage!(
-        "--detect: the calibration does not match this gate: {differences}; nothing was measured"
-    ))
-}
-
-fn format_differences(differences: &[Difference]) -> String {
-    differences.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
-}
-
-/// Returns the number of pairs with which a test detects all changes. The rules of the test
-/// tolerate no more than these changes; `plan_looks` plans its looks for a maximum number of pairs.
-///
-/// # Errors
-/// Returns an error if a change cannot be detected.
-pub fn pairs_to_detect(
-    calibration: &Calibration,
-    test: &PairTest,
-    changes: &[Tolerance],
-    max_time: Option<Duration>,
-    plan_looks: impl Fn(u64) -> exit::Result<Vec<usize>>,
-) -> exit::Result<u64> {
-    let GateDesign { period_ns, round_ticks, .. } = test.design;
-    let environment = EnvironmentKey::from_host(&host::capture());
-    check_matches_gate(&calibration.differences(&environment, period_ns, round_ticks))?;
-    let planner = PairPlanner {
-        pair_time: test.pair_time(),
-        pair_noun: "rounds",
-        max_time,
-        plan_looks: &plan_looks,
-    };
-    let mut pairs = MIN_CALIBRATION_PAIRS as u64;
-    for Tolerance { name: percentile, rise } in changes {
-        let description = format!("a change of {} at {percentile}", format_small_percent(*rise));
-        let metric = calibration.metrics.iter().find(|metric| metric.name == *percentile);
-        let metric = metric.ok_or_else(|| {
-            usage!("--detect: the calibration has no {percentile}; nothing was measured")
-        })?;
-        let median_ns = metric.median_ns as f64;
-        let rule = NumberRule { tolerance: *rise, ..test.rules.median() };
-        let tolerated = rule.tolerated(median_ns).exp_m1();
-        if tolerated > rise * (1.0 + 1e-9) {
-            return Err(below_floor(&description, median_ns * rise, test.rules.floor_ns));
+impl GateNumber {
+    /// Checks that --floor does not tolerate a change.
+    fn check_floor(
+        &self,
+        calibrated: &CalibratedNumber,
+        change: f64,
+        description: &str,
+    ) -> exit::Result<()> {
+        if self.rule.tolerated(calibrated.median) <= change * (1.0 + 1e-9) {
+            return Ok(());
         }
-        let rules = |looks| Rules { looks, ..test.rules.clone() };
-        let change = DetectableChange {
-            description: &description,
-            needed_pairs: &|looks| {
-                calibration.pairs_to_detect(percentile, 1.0 + rise, &rules(looks))
-            },
-            smallest_change: &|max_pairs, looks| {
-                calibration
-                    .smallest_detectable(percentile, max_pairs, &rules(looks))
-                    .map(format_change)
-            },
-            undetectable: "stalls of the machine make so much of it; use a quieter machine or CPU",
-        };
-        pairs = pairs.max(planner.pairs(&change)?);
+        let amount = format_time((calibrated.median * self.rule.tolerance) as i64);
+        let floor = format_time(self.rule.floor as i64);
+        Err(usage!(
+            "--detect: {description} is {amount} here, and --floor always tolerates {floor}; lower it"
+        ))
     }
-    Ok(pairs)
 }
 
-/// The metrics of whole runs that a gate judges.
-pub struct RunsToJudge<'a> {
-    pub metrics: &'a [ProgramMetric],
-    /// The rule of each metric.
-    pub rules: &'a [MetricRule],
-    pub pair_time: Duration,
+/// Returns the calibration of a metric, if it has the same unit and direction.
+fn find_number<'a>(
+    numbers: &'a [CalibratedNumber],
+    metric: &ProgramMetric,
+) -> Option<&'a CalibratedNumber> {
+    let ProgramMetric { name, unit, higher_is_better, .. } = metric;
+    let key = (name, unit, higher_is_better);
+    numbers.iter().find(|number| (&number.name, &number.unit, &number.higher_is_better) == key)
 }
 
-/// Returns the number of pairs of whole runs with which a gate detects all changes. The rules
-/// tolerate no more than these changes; `plan_looks` plans the looks for a maximum number of pairs.
-///
-/// # Errors
-/// Returns an error if a change cannot be detected.
-pub fn runs_to_see(
-    calibration: &RunCalibration,
-    runs: RunsToJudge<'_>,
-    changes: &[Tolerance],
-    max_time: Option<Duration>,
-    plan_looks: impl Fn(u64) -> exit::Result<Vec<usize>>,
-) -> exit::Result<u64> {
-    let RunsToJudge { metrics, rules, pair_time } = runs;
-    let environment = EnvironmentKey::from_host(&host::capture());
-    check_matches_gate(&calibration.differences(&environment))?;
-    let planner = PairPlanner { pair_time, pair_noun: "runs", max_time, plan_looks: &plan_looks };
-    let share = |looks: Vec<usize>| alpha_share(ALPHA, metrics.len(), looks.len());
-    let has_change =
-        |metric: &ProgramMetric| changes.iter().any(|change| applies_to(change, &metric.name));
-    let mut pairs = MIN_CALIBRATION_PAIRS as u64;
-    for (metric, rule) in metrics.iter().zip(rules).filter(|(metric, _)| has_change(metric)) {
-        let (name, rise) = (&metric.name, rule.tolerance);
-        let description = format!("a change of {} of {name}", format_small_percent(rise));
-        let calibrated = calibrated_metric(calibration, metric).ok_or_else(|| {
-            usage!("--detect: the calibration has no {name} in {}; nothing was judged", metric.unit)
-        })?;
-        let (judged, median) = (rule.number_rule(), calibrated.median);
-        let without_floor = NumberRule { floor: 0.0, ..judged };
-        if judged.tolerated(median) > without_floor.tolerated(median) * (1.0 + 1e-9) {
-            return Err(below_floor(&description, median * rise, rule.floor));
-        }
-        let change = DetectableChange {
-            description: &description,
-            needed_pairs: &|looks| calibration.pairs_to_detect(calibrated, rise, share(looks)),
-            smallest_change: &|max_pairs, looks| {
-                calibration
-                    .smallest_detectable(calibrated, max_pairs, share(looks))
-                    .map(format_percent)
-            },
-            undetectable: "the calibration reached no look; calibrate for longer",
-        };
-        pairs = pairs.max(planner.pairs(&change)?);
-    }
-    Ok(pairs)
-}
-
-/// Builds the error for a change that --floor always tolerates.
-fn below_floor(description: &str, change_ns: f64, floor_ns: f64) -> Error {
-    let (change, floor) = (format_time(change_ns as i64), format_time(floor_ns as i64));
-    usage!(
-        "--detect: {description} is {change} here, and --floor always tolerates {floor}; lower it"
-    )
+/// Formats differences between the calibration and the gate, if there are any.
+fn format_differences(differences: &[Difference]) -> Option<String> {
+    let differences: Vec<String> = differences.iter().map(ToString::to_string).collect();
+    (!differences.is_empty()).then(|| differences.join("; "))
 }
 
 fn unused_warning(reason: &str) -> Warning {
@@ -325,21 +284,5 @@ fn unused_warning(reason: &str) -> Warning {
         code: "calibration-not-used".to_owned(),
         message: format!("The calibration does not match this gate: {reason}."),
         hint: "Calibrate on this machine, in the same way.".to_owned(),
-    }
-}
-
-fn noise_warning(below: &ToleranceBelowNoise, subject: &str) -> Warning {
-    let (name, pairs) = (&below.name, below.pairs);
-    let tolerated = format_tolerance(below.tolerated);
-    let smallest = format_change(below.smallest);
-    Warning {
-        code: "tolerance-below-noise".to_owned(),
-        message: format!(
-            "{name} is tolerated to change by {tolerated}, and {pairs} pairs show {smallest} here (calibrated with {subject}): \
-             the gate will often be undecided."
-        ),
-        hint: format!(
-            "Tolerate more, with --tolerance {name}=…%, raise --max-pairs, or use a quieter machine."
-        ),
     }
 }

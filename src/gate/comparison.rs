@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use cli::exit::{self, Error, usage};
 use cli::time::{format_duration, format_time};
-use engine::machine::tuning;
+use engine::machine::{host, tuning};
 use engine::measure::child::RunFailure;
 use engine::measure::duet;
 use engine::program::Program;
@@ -15,13 +15,13 @@ use files::fitness::Fitness;
 use files::gate::calibration::Calibration;
 use files::gate::verdict::{self, Metric, Mode, PairVerdict, Verdict};
 use jitterstat::gate::Sides;
-use jitterstat::gate::decision::{self, DUET_LOOKS, LOOKS, Look, Outcome, Reason};
+use jitterstat::gate::decision::{self, Look, Outcome, Reason};
 use jitterstat::gate::round::Pair;
 
 use crate::gate::args::{GateArgs, JudgedArgs, RoundArgs, Tolerance};
-use crate::gate::calibration;
+use crate::gate::calibration::{self, GateCalibration};
 use crate::gate::design::{
-    ENDLESS, PairSource, PairTest, build_rules, build_scenario, periods_or_default,
+    ENDLESS, PairSource, PairTest, build_rules, build_scenario, periods_or_default, plan_looks,
 };
 use crate::gate::explain::{self, MetricView};
 use crate::gate::pairs::{CollectedPairs, PairCollection};
@@ -130,7 +130,7 @@ fn check_conflicts(args: &GateArgs, tests: &[PairTest]) -> exit::Result<()> {
 struct Budget<'a> {
     mode: Mode,
     test_count: usize,
-    max_pairs: Option<u64>,
+    max_pairs: u64,
     /// Time limit of each test.
     max_test_time: Option<Duration>,
     calibration: Option<&'a Calibration>,
@@ -145,10 +145,14 @@ impl<'a> Budget<'a> {
         changes: &'a [Tolerance],
     ) -> Self {
         let divisor = u32::try_from(test_count.max(1)).unwrap_or(u32::MAX);
+        let (mode, default_max_pairs) = match args.duet {
+            false => (Mode::Interleaved, DEFAULT_MAX_PAIRS),
+            true => (Mode::Duet, DEFAULT_MAX_DUET_PAIRS),
+        };
         Self {
-            mode: if args.duet { Mode::Duet } else { Mode::Interleaved },
+            mode,
             test_count,
-            max_pairs: args.max_pairs,
+            max_pairs: args.max_pairs.unwrap_or(default_max_pairs),
             max_test_time: args.max_time.map(|time| time / divisor),
             calibration,
             changes,
@@ -159,35 +163,16 @@ impl<'a> Budget<'a> {
     fn apply(&self, mut test: PairTest) -> exit::Result<PairTest> {
         test.mode = self.mode;
         test.rules = test.rules.shared_by(self.test_count);
-        let max_pairs = self.max_pairs_for(&test)?;
-        let looks = self.plan_looks(&test, max_pairs, self.max_test_time)?;
-        Ok(test.with_looks(looks))
-    }
-
-    fn max_pairs_for(&self, test: &PairTest) -> exit::Result<u64> {
-        let default_max_pairs = match self.mode {
-            Mode::Interleaved => DEFAULT_MAX_PAIRS,
-            Mode::Duet => DEFAULT_MAX_DUET_PAIRS,
+        let max_pairs = match self.calibration {
+            Some(calibration) if !self.changes.is_empty() => {
+                GateCalibration::from_rounds(calibration, &test, &host::capture())
+                    .pairs_to_detect(self.changes, self.max_test_time)?
+            }
+            _ => self.max_pairs,
         };
-        match self.calibration {
-            Some(calibration) if !self.changes.is_empty() => calibration::pairs_to_detect(
-                calibration,
-                test,
-                self.changes,
-                self.max_test_time,
-                |max_pairs| self.plan_looks(test, max_pairs, None),
-            ),
-            _ => Ok(self.max_pairs.unwrap_or(default_max_pairs)),
-        }
-    }
-
-    fn plan_looks(
-        &self,
-        test: &PairTest,
-        max_pairs: u64,
-        max_time: Option<Duration>,
-    ) -> exit::Result<Vec<usize>> {
-        plan_looks(self.mode, max_pairs, test.pair_time(), max_time, SHORTER_ROUNDS_ADVICE)
+        let (pair_time, max_time) = (test.pair_time(), self.max_test_time);
+        let looks = plan_looks(self.mode, max_pairs, pair_time, max_time, SHORTER_ROUNDS_ADVICE)?;
+        Ok(test.with_looks(looks))
     }
 }
 
@@ -226,39 +211,6 @@ pub fn program_round_length(rounds: &RoundArgs, period: Duration) -> exit::Resul
     RoundLength::new(period, rounds.round_ticks, rounds.warmup)
 }
 
-/// Plans looks at 50, 100, 200 and so on up to `max_pairs`, as far as the time limit allows.
-///
-/// # Errors
-/// Returns an error with `advice` if the time limit allows no look.
-pub fn plan_looks(
-    mode: Mode,
-    max_pairs: u64,
-    pair_time: Duration,
-    max_time: Option<Duration>,
-    advice: &str,
-) -> exit::Result<Vec<usize>> {
-    let first = match mode {
-        Mode::Interleaved => LOOKS[0],
-        Mode::Duet => DUET_LOOKS[0],
-    };
-    let max_pairs = usize::try_from(max_pairs).unwrap_or(usize::MAX);
-    let doubling = std::iter::successors(Some(first), |pairs| Some(pairs * 2));
-    let mut looks: Vec<usize> = doubling.take_while(|&pairs| pairs < max_pairs).collect();
-    looks.push(max_pairs);
-    if let Some(max_time) = max_time {
-        let seconds = |pairs: usize| pair_time.as_secs_f64() * pairs as f64;
-        let first = looks[0];
-        looks.retain(|&pairs| seconds(pairs) <= max_time.as_secs_f64());
-        if looks.is_empty() {
-            return Err(usage!(
-                "the first look, at {first} pairs, takes about {}; allow more with --max-time, or {advice}",
-                format_duration(seconds(first))
-            ));
-        }
-    }
-    Ok(looks)
-}
-
 impl Question for PairTests {
     fn announce(&self) -> Vec<String> {
         let first: f64 = self.tests.iter().map(|test| test.seconds(test.design.looks[0])).sum();
@@ -285,7 +237,10 @@ impl Question for PairTests {
 
     fn judge(self: Box<Self>, gate: &mut Gate) -> exit::Result<()> {
         if let Some(calibration) = &self.calibration {
-            gate.warn_early(calibration::warnings(calibration, &self.tests, &gate.verdict.host));
+            for test in &self.tests {
+                let found = GateCalibration::from_rounds(calibration, test, &gate.verdict.host);
+                gate.warn_early(found.warnings(&test.rules.looks));
+            }
         }
         for test in &self.tests {
             if gate.stop_reason().is_some() {
@@ -453,32 +408,5 @@ fn section(verdict: &PairVerdict) -> Section {
         sides: verdict.sides.clone(),
         lifts: verdict.metrics.iter().filter_map(lift).collect(),
         advice: explain::advice(verdict),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const PAIR_TIME: Duration = Duration::from_secs(1);
-
-    fn looks(mode: Mode, max_pairs: u64, max_seconds: Option<u64>) -> exit::Result<Vec<usize>> {
-        let max_time = max_seconds.map(Duration::from_secs);
-        plan_looks(mode, max_pairs, PAIR_TIME, max_time, SHORTER_ROUNDS_ADVICE)
-    }
-
-    #[test]
-    fn looks_double_up_to_the_last() {
-        assert_eq!(looks(Mode::Interleaved, 400, None).unwrap(), [50, 100, 200, 400]);
-        assert_eq!(looks(Mode::Interleaved, 24, None).unwrap(), [24]);
-        assert_eq!(looks(Mode::Interleaved, 150, None).unwrap(), [50, 100, 150]);
-        assert_eq!(looks(Mode::Duet, 200, None).unwrap(), [25, 50, 100, 200]);
-    }
-
-    #[test]
-    fn time_limit_drops_looks() {
-        assert_eq!(looks(Mode::Interleaved, 400, Some(110)).unwrap(), [50, 100]);
-        let refused = looks(Mode::Interleaved, 400, Some(49)).unwrap_err().to_string();
-        assert!(refused.contains("50 pairs, takes about 50s"), "{refused}");
     }
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use cli::exit::{self, usage};
+use cli::time::format_duration;
 use engine::machine::os;
 use engine::measure::child;
 use engine::program::Program;
@@ -10,7 +11,7 @@ use engine::scenario::{self, DEFAULT_PERIOD, Length, RoundLength, Scenario, Scen
 use engine::subject::SubjectInfo;
 use files::gate::verdict::{GateDesign, Mode, Tolerance};
 use jitterstat::gate::Sides;
-use jitterstat::gate::decision::Rules;
+use jitterstat::gate::decision::{DUET_LOOKS, LOOKS, Rules};
 use jitterstat::gate::round::{tail_name, tail_quantile};
 
 use crate::gate::args::{JudgedArgs, RoundArgs};
@@ -181,4 +182,68 @@ pub fn build_rules(judged: &JudgedArgs, length: RoundLength) -> exit::Result<Rul
         }
     }
     Ok(rules)
+}
+
+/// Returns looks at 50, 100, 200 and so on up to `max_pairs`; a duet looks at half as many pairs.
+pub fn looks_up_to(mode: Mode, max_pairs: u64) -> Vec<usize> {
+    let first = match mode {
+        Mode::Interleaved => LOOKS[0],
+        Mode::Duet => DUET_LOOKS[0],
+    };
+    let max_pairs = usize::try_from(max_pairs).unwrap_or(usize::MAX);
+    let doubling = std::iter::successors(Some(first), |pairs| Some(pairs * 2));
+    doubling.take_while(|&pairs| pairs < max_pairs).chain([max_pairs]).collect()
+}
+
+/// Plans the looks up to `max_pairs`, as far as the time limit allows.
+///
+/// # Errors
+/// Returns an error with `advice` if the time limit allows no look.
+pub fn plan_looks(
+    mode: Mode,
+    max_pairs: u64,
+    pair_time: Duration,
+    max_time: Option<Duration>,
+    advice: &str,
+) -> exit::Result<Vec<usize>> {
+    let mut looks = looks_up_to(mode, max_pairs);
+    if let Some(max_time) = max_time {
+        let seconds = |pairs: usize| pair_time.as_secs_f64() * pairs as f64;
+        let first = looks[0];
+        looks.retain(|&pairs| seconds(pairs) <= max_time.as_secs_f64());
+        if looks.is_empty() {
+            return Err(usage!(
+                "the first look, at {first} pairs, takes about {}; allow more with --max-time, or {advice}",
+                format_duration(seconds(first))
+            ));
+        }
+    }
+    Ok(looks)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PAIR_TIME: Duration = Duration::from_secs(1);
+
+    fn looks(mode: Mode, max_pairs: u64, max_seconds: Option<u64>) -> exit::Result<Vec<usize>> {
+        let max_time = max_seconds.map(Duration::from_secs);
+        plan_looks(mode, max_pairs, PAIR_TIME, max_time, "be patient")
+    }
+
+    #[test]
+    fn looks_double_up_to_the_last() {
+        assert_eq!(looks(Mode::Interleaved, 400, None).unwrap(), [50, 100, 200, 400]);
+        assert_eq!(looks(Mode::Interleaved, 24, None).unwrap(), [24]);
+        assert_eq!(looks(Mode::Interleaved, 150, None).unwrap(), [50, 100, 150]);
+        assert_eq!(looks(Mode::Duet, 200, None).unwrap(), [25, 50, 100, 200]);
+    }
+
+    #[test]
+    fn time_limit_drops_looks() {
+        assert_eq!(looks(Mode::Interleaved, 400, Some(110)).unwrap(), [50, 100]);
+        let refused = looks(Mode::Interleaved, 400, Some(49)).unwrap_err().to_string();
+        assert!(refused.contains("50 pairs, takes about 50s"), "{refused}");
+    }
 }

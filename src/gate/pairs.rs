@@ -71,11 +71,16 @@ impl CollectedPairs {
         self.records.iter().map(|record| record.rounds[side].steal_ns).sum()
     }
 
-    /// Summarizes the conditions of each side, on a machine with `cpus` CPUs.
-    pub fn side_conditions(&self, test: &PairTest, cpus: f64) -> Vec<verdict::Side> {
+    /// Returns the time of all CPUs during the rounds of a side, on a machine with `cpus` CPUs.
+    pub fn cpu_time_ns(&self, test: &PairTest, cpus: f64) -> f64 {
         let ticks = test.design.round_ticks + test.design.warmup_ticks;
         let round_ns = test.design.period_ns as f64 * ticks as f64;
-        let cpu_time_ns = round_ns * self.records.len() as f64 * cpus;
+        round_ns * self.records.len() as f64 * cpus
+    }
+
+    /// Summarizes the conditions of each side, on a machine with `cpus` CPUs.
+    pub fn side_conditions(&self, test: &PairTest, cpus: f64) -> Vec<verdict::Side> {
+        let cpu_time_ns = self.cpu_time_ns(test, cpus);
         let conditions = |name: &str, side: Side| {
             let rounds = self.records.iter().map(|record| &record.rounds[side]);
             let steal_ns = self.steal_ns(side).filter(|_| !self.records.is_empty());

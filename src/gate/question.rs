@@ -103,13 +103,15 @@ impl Gate {
         self.verdict.warnings.push(warning);
     }
 
-    /// Prints warnings before measuring, so that the user can still interrupt, and adds them to the
-    /// verdict.
+    /// Prints new warnings before measuring, so that the user can still interrupt, and adds them to
+    /// the verdict.
     pub fn warn_early(&mut self, warnings: Vec<Warning>) {
-        for warning in &warnings {
-            terminal::note(false, &format!("warning: {} {}", warning.message, warning.hint));
+        for warning in warnings {
+            if !self.verdict.warnings.contains(&warning) {
+                terminal::note(false, &format!("warning: {} {}", warning.message, warning.hint));
+                self.verdict.warnings.push(warning);
+            }
         }
-        self.verdict.warnings.extend(warnings);
     }
 
     /// Records the fitness of the machine during one question. The verdict keeps the worst one.

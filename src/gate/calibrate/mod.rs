@@ -7,7 +7,8 @@ mod runs;
 pub mod text;
 
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant, SystemTime};
 
 use cli::exit::{self, Error, ExitStatus, usage};
 use cli::units;
@@ -34,24 +35,43 @@ use args::CalibrateArgs;
 
 /// Measures for the requested time, then writes and prints the calibration.
 pub fn run(args: &CalibrateArgs) -> exit::Result<ExitStatus> {
-    if let Some(program) = args.command.as_ref().filter(|_| !args.runs.metric.is_empty()) {
-        return runs::run(program, args);
+    match &args.command {
+        Some(program) if !args.runs.metric.is_empty() => runs::run(program, args),
+        _ => calibrate_lateness(args),
     }
+}
+
+/// A calibration that is being measured.
+struct Measurement {
+    host: Host,
+    started_utc: String,
+    started: Instant,
+    stop: Arc<AtomicBool>,
+}
+
+impl Measurement {
+    /// Prepares this process and announces the measurement of a subject or program.
+    fn start(name: &str, cpu: Option<usize>, args: &CalibrateArgs) -> exit::Result<Self> {
+        file_io::check_writable(&args.out)?;
+        cpu.map_or(Ok(()), tuning::bind)?;
+        let host = host::capture();
+        let started_utc = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
+        let stop = Arc::default();
+        interrupt::stop_on_interrupt(&stop)?;
+        let seconds = args.max_time.as_secs_f64();
+        let message = format!("calibrate: {name} against itself for {seconds:.0}s");
+        terminal::note(args.rounds.quiet, &message);
+        Ok(Self { host, started_utc, started: now(), stop })
+    }
+}
+
+fn calibrate_lateness(args: &CalibrateArgs) -> exit::Result<ExitStatus> {
     let test = plan(args)?;
     if let PairSource::Programs(programs) = &test.source {
         programs.base.check_exists().map_err(Error::usage)?;
     }
-    file_io::check_writable(&args.out)?;
-    test.design.cpu.map_or(Ok(()), tuning::bind)?;
-    let host = host::capture();
-    let started_utc = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
-    let stop = Arc::default();
-    interrupt::stop_on_interrupt(&stop)?;
-    let (subject, seconds, quiet) =
-        (&test.names.base, args.max_time.as_secs_f64(), args.rounds.quiet);
-    terminal::note(quiet, &format!("calibrate: {subject} against itself for {seconds:.0}s"));
-
-    let deadline = now() + args.max_time;
+    let measurement = Measurement::start(&test.names.base, test.design.cpu, args)?;
+    let deadline = measurement.started + args.max_time;
     // Scripted rounds take no time, so the number of pairs is limited as well.
     let max_pairs = 2 * test.pairs;
     let mut is_complete = false;
@@ -59,10 +79,9 @@ pub fn run(args: &CalibrateArgs) -> exit::Result<ExitStatus> {
         is_complete = now() >= deadline || pairs.len() as u64 >= max_pairs;
         is_complete
     };
-    let collection = PairCollection { stop: &stop, quiet, keep_ticks: false, is_enough };
-    let pairs = collection.run(&test);
-    let calibration = build_calibration(&test, &pairs, host, started_utc, !is_complete);
-
+    let (stop, quiet) = (&measurement.stop, args.rounds.quiet);
+    let pairs = PairCollection { stop, quiet, keep_ticks: false, is_enough }.run(&test);
+    let calibration = build_calibration(measurement, &test, &pairs, !is_complete);
     write_and_print(&calibration, &text::FORMATS, args)?;
     exit_status(calibration.failure, calibration.partial)
 }
@@ -141,40 +160,42 @@ fn pairs_within(
 }
 
 fn build_calibration(
+    measurement: Measurement,
     test: &PairTest,
     pairs: &CollectedPairs,
-    host: Host,
-    started_utc: String,
     partial: bool,
 ) -> Calibration {
-    let (rules, values) = (&test.rules, &pairs.values[..]);
+    let values = &pairs.values[..];
     let pair_ns = pairs.duration_ns() / (values.len() as u64).max(1);
-    let metrics = calibration::metrics(values, rules, test.tail(), pair_ns);
-    let ticks = test.design.round_ticks + test.design.warmup_ticks;
-    let ticking_ns = test.design.period_ns as f64 * ticks as f64 * 2.0 * values.len() as f64;
-    let cpus = host.cpus_online.filter(|_| !values.is_empty());
-    let steal_ns = pairs.steal_ns(Side::Base).zip(pairs.steal_ns(Side::Candidate));
-    let steal_ns = steal_ns.map(|(base, candidate)| base + candidate);
+    let recording = calibration::recording(values, &test.rules, test.tail(), pair_ns);
+    let metrics = calibration::metrics(&recording);
     let rounds = pairs.records.iter().flat_map(|record| record.rounds.iter());
     Calibration {
         schema: SCHEMA.to_owned(),
         tool: host::tool(),
-        started_utc,
+        started_utc: measurement.started_utc,
         duration_ns: pairs.duration_ns(),
         partial,
         failure: pairs.failure.clone().and_then(RunFailure::message),
-        environment: EnvironmentKey::from_host(&host),
+        environment: EnvironmentKey::from_host(&measurement.host),
         subject: test.names.base.clone(),
-        plan: CalibrationPlan::new(&test.design, rules),
+        plan: CalibrationPlan::new(&test.design, &test.rules),
         pairs: values.len() as u64,
         pair_ns,
         warnings: calibration::warnings(&metrics, values.len()),
         metrics,
-        inconclusive: calibration::inconclusive(values, rules, pair_ns),
-        real_gates: calibration::real_gates(values, rules),
+        inconclusive: recording.inconclusive(),
+        real_gates: recording.real_gates(),
         same_stall_share: same_stall_share(rounds),
-        fitness: Fitness::from_tally(&pairs.tally, host.cpus_online),
-        steal_share: steal_ns.zip(cpus).map(|(ns, cpus)| ns as f64 / (ticking_ns * cpus as f64)),
+        fitness: Fitness::from_tally(&pairs.tally, measurement.host.cpus_online),
+        steal_share: steal_share(test, pairs, measurement.host.cpus_online),
         rounds: verdict::records(values),
     }
+}
+
+/// Returns the share of the time of all CPUs that the hypervisor took during the rounds.
+fn steal_share(test: &PairTest, pairs: &CollectedPairs, cpus: Option<u64>) -> Option<f64> {
+    let steal_ns = pairs.steal_ns(Side::Base)? + pairs.steal_ns(Side::Candidate)?;
+    let cpus = cpus.filter(|_| !pairs.records.is_empty())?;
+    Some(steal_ns as f64 / (2.0 * pairs.cpu_time_ns(test, cpus as f64)))
 }

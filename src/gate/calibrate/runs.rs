@@ -1,11 +1,11 @@
 //! Calibrates a program by metrics of its whole runs.
 
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::Duration;
 
 use cli::exit::{self, ExitStatus};
-use engine::machine::{host, tuning};
+use engine::machine::host;
+use engine::measure::child::RunFailure;
 use engine::measure::metric::ProgramMetric;
 use engine::program::Program;
 use engine::scenario::draw_seed;
@@ -19,57 +19,25 @@ use jitterstat::gate::decision::{ALPHA, FLOOR_NS, LOOKS};
 
 use crate::gate::calibrate::args::CalibrateArgs;
 use crate::gate::calibrate::text::RUN_FORMATS;
-use crate::gate::calibrate::{exit_status, pairs_within, write_and_print};
+use crate::gate::calibrate::{Measurement, exit_status, pairs_within, write_and_print};
 use crate::gate::comparison::program_round_length;
 use crate::gate::pairs::now;
 use crate::gate::runs::programs::{PairValues, Programs, StopReason, metric_rule};
 use crate::progress::Progress;
-use crate::{file_io, interrupt, terminal};
 
 /// Runs pairs for the requested time, then writes and prints the calibration.
 pub fn run(program: &Program, args: &CalibrateArgs) -> exit::Result<ExitStatus> {
     let programs = plan_programs(program, args)?;
     programs.check_exist()?;
-    file_io::check_writable(&args.out)?;
-    args.rounds.cpu.map_or(Ok(()), tuning::bind)?;
-    let host = host::capture();
-    let started_utc = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
-    let stop = Arc::default();
-    interrupt::stop_on_interrupt(&stop)?;
-    let (seconds, quiet) = (args.max_time.as_secs_f64(), args.rounds.quiet);
-    let message = format!("calibrate: {} against itself for {seconds:.0}s", program.text());
-    terminal::note(quiet, &message);
-
-    let started = now();
-    let mut recording = Recording { metrics: Vec::new(), pairs_started: started };
-    let result = recording.measure(&programs, args, &stop);
-    let (partial, failure) = match result {
-        Ok(()) => (false, None),
-        Err(StopReason::Refused(error)) if recording.metrics.is_empty() => return Err(error),
-        Err(StopReason::Refused(error)) => (true, Some(error.to_string())),
-        Err(StopReason::RunFailed(failure)) => (true, failure.message()),
+    let measurement = Measurement::start(program.text(), args.rounds.cpu, args)?;
+    let measured = match measure(&programs, args, &measurement.stop) {
+        Ok(measured) => measured,
+        Err(StopReason::Refused(error)) => return Err(error),
+        Err(StopReason::RunFailed(failure)) => {
+            MeasuredPairs { failure: Some(failure), ..MeasuredPairs::default() }
+        }
     };
-    let duration_ns = nanoseconds(started.elapsed());
-    let pairs = recording.pairs();
-    let pair_ns = nanoseconds(recording.pairs_started.elapsed()) / pairs.max(1);
-    let recorded = &recording.metrics;
-    let calibration = RunCalibration {
-        schema: SCHEMA.to_owned(),
-        tool: host::tool(),
-        started_utc,
-        duration_ns,
-        partial,
-        failure,
-        environment: EnvironmentKey::from_host(&host),
-        program: program.text().to_owned(),
-        plan: calibration_plan(&programs, args.rounds.cpu),
-        pairs,
-        pair_ns,
-        metrics: runs::metrics(recorded, ALPHA, &LOOKS, pair_ns),
-        inconclusive: runs::inconclusive(recorded, ALPHA, &LOOKS, pair_ns),
-        real_gates: runs::real_gates(recorded, ALPHA, &LOOKS),
-        warnings: warnings(&[], usize::try_from(pairs).unwrap_or(usize::MAX)),
-    };
+    let calibration = measured.calibration(measurement, &programs, args.rounds.cpu);
     write_and_print(&calibration, &RUN_FORMATS, args)?;
     exit_status(calibration.failure, calibration.partial)
 }
@@ -93,45 +61,67 @@ fn calibration_plan(programs: &Programs, cpu: Option<usize>) -> RunCalibrationPl
     }
 }
 
-/// The metrics recorded so far.
-struct Recording {
+/// The pairs of runs after the dropped ones.
+#[derive(Default)]
+struct MeasuredPairs {
     metrics: Vec<RecordedMetric>,
-    /// Start of the first pair, after the dropped runs.
-    pairs_started: Instant,
+    elapsed: Duration,
+    /// Why the pairs ended early, if they did.
+    failure: Option<RunFailure>,
 }
 
-impl Recording {
-    /// Runs pairs until the time is over. Metrics of complete pairs are kept even if this returns
-    /// an error.
-    fn measure(
-        &mut self,
-        programs: &Programs,
-        args: &CalibrateArgs,
-        stop: &AtomicBool,
-    ) -> Result<(), StopReason> {
-        let started = self.pairs_started;
-        let first_runs = programs.warm_up(stop)?;
-        let warmup_runs = u32::try_from(programs.warmup_runs).unwrap_or(u32::MAX);
-        let pair_time = started.elapsed() / warmup_runs;
-        let metrics = programs.resolve_metrics(&first_runs).map_err(StopReason::Refused)?;
-        let advice = "the program less to do";
-        let max_pairs =
-            pairs_within(args.max_time, pair_time, "runs", advice).map_err(StopReason::Refused)?;
-        let pairs_started = now();
-        self.pairs_started = pairs_started;
-        let progress = Progress::new(max_pairs, args.rounds.quiet);
-        let has_time = || pairs_started.elapsed() < args.max_time;
-        let (values, result) =
-            programs.run_pairs(&first_runs, &metrics, stop, &progress, |_| has_time());
-        progress.finish();
-        let recorded = metrics.iter().zip(values);
-        self.metrics = recorded.map(|(metric, values)| recorded_metric(metric, values)).collect();
-        result.map_err(StopReason::from)
-    }
+/// Runs pairs until the time is over.
+fn measure(
+    programs: &Programs,
+    args: &CalibrateArgs,
+    stop: &AtomicBool,
+) -> Result<MeasuredPairs, StopReason> {
+    let first_runs = programs.warm_up(stop)?;
+    let metrics = programs.resolve_metrics(&first_runs).map_err(StopReason::Refused)?;
+    let advice = "the program less to do";
+    let max_pairs = pairs_within(args.max_time, first_runs.pair_time, "runs", advice)
+        .map_err(StopReason::Refused)?;
+    let started = now();
+    let progress = Progress::new(max_pairs, args.rounds.quiet);
+    let (values, result) = programs
+        .run_pairs(&first_runs, &metrics, stop, &progress, |_| started.elapsed() < args.max_time);
+    progress.finish();
+    let recorded = metrics.iter().zip(values);
+    Ok(MeasuredPairs {
+        metrics: recorded.map(|(metric, values)| recorded_metric(metric, values)).collect(),
+        elapsed: started.elapsed(),
+        failure: result.err(),
+    })
+}
 
-    /// Returns the number of recorded pairs.
-    fn pairs(&self) -> u64 {
-        self.metrics.iter().map(|metric| metric.values.len() as u64).max().unwrap_or(0)
+impl MeasuredPairs {
+    fn calibration(
+        self,
+        measurement: Measurement,
+        programs: &Programs,
+        cpu: Option<usize>,
+    ) -> RunCalibration {
+        let duration_ns = nanoseconds(measurement.started.elapsed());
+        let pairs = self.metrics.first().map_or(0, |metric| metric.values.len());
+        let pair_ns = nanoseconds(self.elapsed) / (pairs as u64).max(1);
+        let recording = runs::recording(&self.metrics, ALPHA, &LOOKS, pair_ns);
+        RunCalibration {
+            schema: SCHEMA.to_owned(),
+            tool: host::tool(),
+            started_utc: measurement.started_utc,
+            duration_ns,
+            partial: self.failure.is_some(),
+            failure: self.failure.and_then(RunFailure::message),
+            environment: EnvironmentKey::from_host(&measurement.host),
+            program: programs.names.base.clone(),
+            plan: calibration_plan(programs, cpu),
+            pairs: pairs as u64,
+            pair_ns,
+            metrics: runs::metrics(&self.metrics, &recording),
+            inconclusive: recording.inconclusive(),
+            real_gates: recording.real_gates(),
+            warnings: warnings(&[], pairs),
+        }
     }
 }
 

@@ -3,28 +3,28 @@
 use std::fmt::Write as _;
 
 use cli::amount::format_amount;
-use cli::time::format_time;
 use cli::wrap::wrap_paragraph;
 use files::file::File as _;
-use files::gate::calibration::runs::{CalibratedRunMetric, RunCalibration};
-use files::gate::calibration::{CalibratedMetric, Calibration, InconclusiveChance, RealGates};
+use files::gate::calibration::runs::RunCalibration;
+use files::gate::calibration::{
+    CalibratedNumber, Calibration, DetectableChange, InconclusiveChance, RealGates,
+};
 use files::report::Warning;
 use render::document::align::fit;
 
-use crate::gate::text::format_change;
 use crate::terminal;
 use render::formats::{Format, Offer, Rendering};
 use render::report::fitness;
 
 /// The formats of a calibration.
 pub const FORMATS: [Offer<Calibration>; 2] = [
-    (Format::Table, |calibration| Ok(Rendering::Text(table(calibration, terminal::columns())))),
+    (Format::Table, |calibration| Ok(table(calibration))),
     (Format::Json, |calibration| Ok(Rendering::Text(calibration.to_json()))),
 ];
 
 /// The formats of a calibration of whole runs.
 pub const RUN_FORMATS: [Offer<RunCalibration>; 2] = [
-    (Format::Table, |calibration| Ok(Rendering::Text(run_table(calibration, terminal::columns())))),
+    (Format::Table, |calibration| Ok(table(calibration))),
     (Format::Json, |calibration| Ok(Rendering::Text(calibration.to_json()))),
 ];
 
@@ -39,200 +39,170 @@ fn format_log_difference(ln: f64) -> String {
     format_percent(ln.exp_m1())
 }
 
-/// Describes the measurement, and why it ended early.
-fn format_head(
-    description: &str,
-    failure: Option<&String>,
+/// The parts of a calibration that its table shows, for a file of either kind.
+struct TableContent<'a> {
+    /// Subject or program on both sides.
+    name: &'a str,
+    /// The two parts of a pair: `round` or `run`.
+    part: &'static str,
+    /// Preposition before the name of a number.
+    preposition: &'static str,
+    pairs: u64,
+    duration_ns: u64,
+    cpu: Option<usize>,
+    failure: Option<&'a str>,
     is_partial: bool,
-    columns: usize,
-) -> String {
-    let mut text = wrap_paragraph(description, columns);
-    if let Some(failure) = failure {
-        text += &wrap_paragraph(&format!("It could not go on: {failure}"), columns);
-    } else if is_partial {
-        text.push_str("Interrupted: this covers the pairs measured so far.\n");
-    }
-    text.push('\n');
-    text
+    numbers: Vec<CalibratedNumber>,
+    inconclusive: &'a [InconclusiveChance],
+    alpha: f64,
+    real_gates: &'a RealGates,
+    /// Further sentences about the measurement.
+    conditions: Vec<String>,
+    warnings: &'a [Warning],
 }
 
-/// Formats the table, the sentences below it, and the warnings.
-fn format_body(
-    rows: &[Vec<String>],
-    sentences: &[String],
-    warnings: &[Warning],
-    columns: usize,
-) -> String {
-    let mut text = String::new();
-    if rows.len() > 1 {
-        text += &fit(rows, columns);
-        text.push('\n');
+impl<'a> From<&'a Calibration> for TableContent<'a> {
+    fn from(calibration: &'a Calibration) -> Self {
+        let stalls = format_percent(calibration.same_stall_share);
+        let format_steal = |share| format!(" Of all CPUs stolen: {}.", format_percent(share));
+        let steal = calibration.steal_share.map_or(String::new(), format_steal);
+        let stalls = format!("Ticks inside a stall already counted: {stalls}.{steal}");
+        let fitness = fitness::sentence(calibration.fitness.as_ref());
+        Self {
+            name: &calibration.subject,
+            part: "round",
+            preposition: "at",
+            pairs: calibration.pairs,
+            duration_ns: calibration.duration_ns,
+            cpu: calibration.plan.cpu,
+            failure: calibration.failure.as_deref(),
+            is_partial: calibration.partial,
+            numbers: calibration.numbers(),
+            inconclusive: &calibration.inconclusive,
+            alpha: calibration.plan.alpha,
+            real_gates: &calibration.real_gates,
+            conditions: std::iter::once(stalls).chain(fitness).collect(),
+            warnings: &calibration.warnings,
+        }
     }
-    for sentence in sentences.iter().filter(|sentence| !sentence.is_empty()) {
-        text += &wrap_paragraph(sentence, columns);
+}
+
+impl<'a> From<&'a RunCalibration> for TableContent<'a> {
+    fn from(calibration: &'a RunCalibration) -> Self {
+        Self {
+            name: &calibration.program,
+            part: "run",
+            preposition: "in",
+            pairs: calibration.pairs,
+            duration_ns: calibration.duration_ns,
+            cpu: calibration.plan.cpu,
+            failure: calibration.failure.as_deref(),
+            is_partial: calibration.partial,
+            numbers: calibration.numbers(),
+            inconclusive: &calibration.inconclusive,
+            alpha: calibration.plan.alpha,
+            real_gates: &calibration.real_gates,
+            conditions: Vec::new(),
+            warnings: &calibration.warnings,
+        }
     }
-    for warning in warnings {
-        text += &wrap_paragraph(&format!("{} {}", warning.message, warning.hint), columns);
-    }
-    text
 }
 
 /// Renders the changes that a gate can detect, look by look.
-fn table(calibration: &Calibration, columns: usize) -> String {
-    let plan = &calibration.plan;
-    let seconds = calibration.duration_ns as f64 / 1e9;
-    let cpu = plan.cpu.map_or(String::new(), |cpu| format!(", CPU {cpu}"));
-    let (subject, pairs) = (&calibration.subject, calibration.pairs);
-    let description =
-        format!("{subject} against itself: {pairs} pairs of rounds in {seconds:.0}s{cpu}");
-    let steal = calibration.steal_share;
-    let steal =
-        steal.map_or(String::new(), |s| format!(" Of all CPUs stolen: {}.", format_percent(s)));
-    let stalls = format_percent(calibration.same_stall_share);
-    let metrics: Vec<DetectableChanges> =
-        calibration.metrics.iter().map(DetectableChanges::from).collect();
-    let mut sentences = vec![
-        detection_sentence("at", &metrics),
-        inconclusive_sentence(&calibration.inconclusive),
-        false_alarm_sentence(plan.alpha, &calibration.real_gates),
-        format!("Ticks inside a stall already counted: {stalls}.{steal}"),
-    ];
-    sentences.extend(fitness::sentence(calibration.fitness.as_ref()));
-    format_head(&description, calibration.failure.as_ref(), calibration.partial, columns)
-        + &format_body(&rows(calibration), &sentences, &calibration.warnings, columns)
-}
-
-/// Renders the changes that a gate of whole runs can detect, look by look.
-fn run_table(calibration: &RunCalibration, columns: usize) -> String {
-    let (plan, program, pairs) = (&calibration.plan, &calibration.program, calibration.pairs);
-    let seconds = calibration.duration_ns as f64 / 1e9;
-    let cpu = plan.cpu.map_or(String::new(), |cpu| format!(", CPU {cpu}"));
-    let description =
-        format!("{program} against itself: {pairs} pairs of runs in {seconds:.0}s{cpu}");
-    let metrics: Vec<DetectableChanges> =
-        calibration.metrics.iter().map(DetectableChanges::from).collect();
-    let sentences = [
-        detection_sentence("in", &metrics),
-        inconclusive_sentence(&calibration.inconclusive),
-        false_alarm_sentence(plan.alpha, &calibration.real_gates),
-    ];
-    format_head(&description, calibration.failure.as_ref(), calibration.partial, columns)
-        + &format_body(&run_rows(&calibration.metrics), &sentences, &calibration.warnings, columns)
-}
-
-/// Builds a row with a cell for each metric.
-fn row<T>(name: &str, metrics: &[T], cell: impl Fn(&T) -> String) -> Vec<String> {
-    std::iter::once(name.to_owned()).chain(metrics.iter().map(cell)).collect()
-}
-
-/// Names the row of a look.
-fn look_name(pairs: u64, after_ns: u64) -> String {
-    format!("  at {pairs} pairs, {:.0}s", after_ns as f64 / 1e9)
-}
-
-fn run_rows(metrics: &[CalibratedRunMetric]) -> Vec<Vec<String>> {
-    let mut rows = vec![row("", metrics, |metric| metric.name.clone())];
-    let Some(first) = metrics.first() else { return rows };
-    rows.extend([
-        row("median run", metrics, |metric| format_amount(metric.median, &metric.unit)),
-        row("the runs of a pair differ by (sd)", metrics, |metric| {
-            format_log_difference(metric.spread)
-        }),
-        row("  in the quieter half of the pairs", metrics, |metric| {
-            format_log_difference(metric.spread_quiet_half)
-        }),
-        row("smallest change that is detected", metrics, |_| String::new()),
-    ]);
-    for (i, look) in first.smallest_change.iter().enumerate() {
-        let name = look_name(look.pairs, look.after_ns);
-        rows.push(row(&name, metrics, |metric| run_change_cell(metric, i)));
+fn table<'a>(calibration: impl Into<TableContent<'a>>) -> Rendering {
+    let columns = terminal::columns();
+    let content = calibration.into();
+    let mut text = content.head(columns);
+    let rows = content.rows();
+    if rows.len() > 1 {
+        text += &fit(&rows, columns);
+        text.push('\n');
     }
-    rows
+    for sentence in content.sentences().iter().filter(|sentence| !sentence.is_empty()) {
+        text += &wrap_paragraph(sentence, columns);
+    }
+    Rendering::Text(text)
 }
 
-fn run_change_cell(metric: &CalibratedRunMetric, look: usize) -> String {
-    metric.smallest_change.get(look).map_or("-".to_owned(), |change| {
-        let difference = format_amount(change.difference, &metric.unit);
-        format!("{} = {difference}", format_change(change.ratio))
+impl TableContent<'_> {
+    /// Describes the measurement, and why it ended early.
+    fn head(&self, columns: usize) -> String {
+        let Self { name, part, pairs, .. } = self;
+        let seconds = self.duration_ns as f64 / 1e9;
+        let cpu = self.cpu.map_or(String::new(), |cpu| format!(", CPU {cpu}"));
+        let description =
+            format!("{name} against itself: {pairs} pairs of {part}s in {seconds:.0}s{cpu}");
+        let mut text = wrap_paragraph(&description, columns);
+        if let Some(failure) = self.failure {
+            text += &wrap_paragraph(&format!("It could not go on: {failure}"), columns);
+        } else if self.is_partial {
+            text.push_str("Interrupted: this covers the pairs measured so far.\n");
+        }
+        text.push('\n');
+        text
+    }
+
+    fn rows(&self) -> Vec<Vec<String>> {
+        let part = self.part;
+        let spread = format!("the {part}s of a pair differ by (sd)");
+        let mut rows = vec![
+            self.row("", |number| number.name.clone()),
+            self.row(&format!("median {part}"), |n| format_amount(n.median, &n.unit)),
+            self.row(&spread, |number| format_log_difference(number.spread)),
+        ];
+        if self.numbers.iter().any(|number| number.spread_quiet_half.is_some()) {
+            rows.push(self.row("  in the quieter half of the pairs", |number| {
+                number.spread_quiet_half.map_or(String::new(), format_log_difference)
+            }));
+        }
+        rows.push(self.row("smallest change that is detected", |_| String::new()));
+        let looks = self.numbers.first().map_or(&[][..], |number| &number.changes);
+        for (i, look) in looks.iter().enumerate() {
+            let name = format!("  at {} pairs, {:.0}s", look.pairs, look.after_ns as f64 / 1e9);
+            rows.push(self.row(&name, |number| change_cell(number, i)));
+        }
+        if self.numbers.is_empty() { Vec::new() } else { rows }
+    }
+
+    /// Builds a row with a cell for each number.
+    fn row(&self, name: &str, cell: impl Fn(&CalibratedNumber) -> String) -> Vec<String> {
+        std::iter::once(name.to_owned()).chain(self.numbers.iter().map(cell)).collect()
+    }
+
+    /// Returns the sentences below the table; some of them are empty.
+    fn sentences(&self) -> Vec<String> {
+        let mut sentences = vec![
+            detection_sentence(self.preposition, &self.numbers),
+            inconclusive_sentence(self.inconclusive),
+            false_alarm_sentence(self.alpha, self.real_gates),
+        ];
+        sentences.extend(self.conditions.iter().cloned());
+        let warnings = self.warnings.iter();
+        sentences.extend(warnings.map(|warning| format!("{} {}", warning.message, warning.hint)));
+        sentences
+    }
+}
+
+fn change_cell(number: &CalibratedNumber, look: usize) -> String {
+    number.changes.get(look).map_or("-".to_owned(), |change| {
+        let sign = if change.ratio < 1.0 { "-" } else { "+" };
+        let share = format_percent((change.ratio - 1.0).abs());
+        format!("{sign}{share} = {}", format_amount(change.difference, &number.unit))
     })
-}
-
-fn rows(calibration: &Calibration) -> Vec<Vec<String>> {
-    let metrics = &calibration.metrics[..];
-    let Some(first) = metrics.first() else { return Vec::new() };
-    let mut rows = vec![
-        row("", metrics, |metric| metric.name.clone()),
-        row("median round", metrics, |metric| format_time(metric.median_ns)),
-        row("the rounds of a pair differ by (sd)", metrics, |metric| {
-            format_log_difference(metric.spread)
-        }),
-    ];
-    if metrics.iter().any(|metric| metric.spread_quiet_half.is_some()) {
-        rows.push(row("  in the quieter half of the pairs", metrics, |metric| {
-            metric.spread_quiet_half.map_or(String::new(), format_log_difference)
-        }));
-    }
-    rows.push(row("smallest change that is detected", metrics, |_| String::new()));
-    for (i, look) in first.smallest_change.iter().enumerate() {
-        let name = look_name(look.pairs, look.after_ns);
-        rows.push(row(&name, metrics, |metric| change_cell(metric, i)));
-    }
-    rows
-}
-
-fn change_cell(metric: &CalibratedMetric, look: usize) -> String {
-    metric.smallest_change.get(look).map_or("-".to_owned(), |change| {
-        let rise = format_percent(change.ratio - 1.0);
-        format!("+{rise} = {}", format_time(change.difference_ns))
-    })
-}
-
-/// The smallest changes of a metric that a gate detects, look by look.
-struct DetectableChanges<'a> {
-    name: &'a str,
-    looks: Vec<DetectableChange>,
-}
-
-/// The smallest change that a gate detects at a look.
-struct DetectableChange {
-    /// Expected time until the look.
-    after_ns: u64,
-    /// The change as a share.
-    share: f64,
-}
-
-impl<'a> From<&'a CalibratedMetric> for DetectableChanges<'a> {
-    fn from(metric: &'a CalibratedMetric) -> Self {
-        let looks = metric.smallest_change.iter().map(|change| DetectableChange {
-            after_ns: change.after_ns,
-            share: change.ratio - 1.0,
-        });
-        Self { name: &metric.name, looks: looks.collect() }
-    }
-}
-
-impl<'a> From<&'a CalibratedRunMetric> for DetectableChanges<'a> {
-    fn from(metric: &'a CalibratedRunMetric) -> Self {
-        let looks = metric.smallest_change.iter().map(|change| DetectableChange {
-            after_ns: change.after_ns,
-            share: (change.ratio - 1.0).abs(),
-        });
-        Self { name: &metric.name, looks: looks.collect() }
-    }
 }
 
 /// Describes the changes that a gate detects in an acceptable time. Empty if no look was
-/// calibrated. `preposition` precedes the name of a metric.
-fn detection_sentence(preposition: &str, metrics: &[DetectableChanges<'_>]) -> String {
+/// calibrated. `preposition` precedes the name of a number.
+fn detection_sentence(preposition: &str, numbers: &[CalibratedNumber]) -> String {
     const ACCEPTABLE_WAIT_NS: u64 = 45_000_000_000;
-    let Some(looks) = metrics.first().map(|metric| &metric.looks) else { return String::new() };
+    let Some(looks) = numbers.first().map(|number| &number.changes) else { return String::new() };
     let latest = looks.iter().rposition(|look| look.after_ns <= ACCEPTABLE_WAIT_NS).unwrap_or(0);
     let Some(DetectableChange { after_ns, .. }) = looks.get(latest) else { return String::new() };
-    let format_metric = |metric: &DetectableChanges<'_>| {
-        let change = metric.looks.get(latest)?;
-        Some(format!("{} {preposition} {}", format_percent(change.share), metric.name))
+    let format_number = |number: &CalibratedNumber| {
+        let share = (number.changes.get(latest)?.ratio - 1.0).abs();
+        Some(format!("{} {preposition} {}", format_percent(share), number.name))
     };
-    let changes: Vec<String> = metrics.iter().filter_map(format_metric).collect();
+    let changes: Vec<String> = numbers.iter().filter_map(format_number).collect();
     let changes = match &changes[..] {
         [first @ .., last] if !first.is_empty() => format!("{} and {last}", first.join(", ")),
         _ => changes.concat(),

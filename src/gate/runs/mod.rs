@@ -12,27 +12,29 @@ use cli::exit::{self, Error};
 use cli::time::format_duration;
 use engine::machine::tuning;
 use engine::measure::child::RunFailure;
-use engine::measure::metric::{ProgramMetric, RunValues};
+use engine::measure::metric::ProgramMetric;
 use engine::scenario::draw_seed;
 use files::gate::calibration::runs::RunCalibration;
 use files::gate::verdict::{Mode, RunMetric, RunsVerdict};
-use jitterstat::gate::Sides;
+use files::report::{Host, Warning};
 use jitterstat::gate::decision::{ALPHA, NumberVerdict, Outcome, Reason};
 use jitterstat::gate::metric::{MetricRule, alpha_share};
 
 use crate::gate::args::{GateArgs, Tolerance};
-use crate::gate::calibration::{self, RunsToJudge};
+use crate::gate::calibration::{self, GateCalibration};
 use crate::gate::comparison::{
-    DEFAULT_MAX_PAIRS, gated_programs, plan_looks, program_names, program_round_length,
-    single_period,
+    DEFAULT_MAX_PAIRS, gated_programs, program_names, program_round_length, single_period,
 };
+use crate::gate::design::plan_looks;
 use crate::gate::pairs::now;
 use crate::gate::question::{Gate, PlannedQuestion, Question};
 use crate::gate::text::pluralize;
 use crate::progress::Progress;
 use crate::terminal;
 
-use programs::{PairValues, Programs, StopReason, Values, check_tolerances, metric_rule};
+use programs::{
+    FirstRuns, PairValues, Programs, StopReason, Values, check_tolerances, metric_rule,
+};
 
 /// Advice for a pair of runs that takes too long.
 const SHORTER_RUNS_ADVICE: &str = "give the programs less to do";
@@ -58,6 +60,8 @@ struct MetricPlan {
     looks: Vec<usize>,
     /// Alpha of one metric at one look.
     alpha_share: f64,
+    /// Warnings of the calibration.
+    warnings: Vec<Warning>,
 }
 
 pub fn plan(args: &GateArgs) -> PlannedQuestion {
@@ -155,10 +159,14 @@ impl RunComparison {
         started: Instant,
     ) -> Result<(), StopReason> {
         let first_runs = self.programs.warm_up(&gate.stop)?;
-        let warmup_runs = u32::try_from(self.programs.warmup_runs).unwrap_or(u32::MAX);
-        let pair_time = started.elapsed() / warmup_runs;
-        let plan = self.plan_metrics(&first_runs, pair_time).map_err(StopReason::Refused)?;
-        self.announce_plan(&plan, pair_time, gate);
+        let host = &gate.verdict.host;
+        let plan = self.plan_metrics(&first_runs, host).map_err(StopReason::Refused)?;
+        gate.warn_early(plan.warnings.clone());
+        let duration =
+            |pairs: usize| format_duration(first_runs.pair_time.as_secs_f64() * pairs as f64);
+        let (first, last) = (duration(plan.looks[0]), duration(plan.last_look()));
+        let message = format!("gate: {first} to the first look, at most {last} to the last");
+        terminal::note(gate.quiet, &message);
         verdict.looks = plan.looks.iter().map(|&pairs| pairs as u64).collect();
         let progress = Progress::new(plan.last_look() as u64, gate.quiet);
         let mut is_time_over = false;
@@ -176,30 +184,10 @@ impl RunComparison {
         result.map_err(StopReason::from)
     }
 
-    fn announce_plan(&self, plan: &MetricPlan, pair_time: Duration, gate: &mut Gate) {
-        if let Some(calibration) = &self.calibration {
-            let warnings = calibration::run_warnings(
-                calibration,
-                &plan.metrics,
-                &plan.rules,
-                &plan.looks,
-                &gate.verdict.host,
-            );
-            gate.warn_early(warnings);
-        }
-        let duration = |pairs: usize| format_duration(pair_time.as_secs_f64() * pairs as f64);
-        let (first, last) = (duration(plan.looks[0]), duration(plan.last_look()));
-        let message = format!("gate: {first} to the first look, at most {last} to the last");
-        terminal::note(gate.quiet, &message);
-    }
-
     /// Resolves the metrics by the first runs, and plans the looks that detect the requested
     /// changes.
-    fn plan_metrics(
-        &self,
-        first_runs: &Sides<RunValues>,
-        pair_time: Duration,
-    ) -> exit::Result<MetricPlan> {
+    fn plan_metrics(&self, first_runs: &FirstRuns, host: &Host) -> exit::Result<MetricPlan> {
+        let pair_time = first_runs.pair_time;
         let metrics = self.programs.resolve_metrics(first_runs)?;
         check_tolerances("--tolerance", &self.tolerances, &metrics)?;
         check_tolerances("--detect", &self.changes, &metrics)?;
@@ -207,25 +195,21 @@ impl RunComparison {
         let tolerances = [&self.tolerances[..], &self.changes].concat();
         let rules: Vec<MetricRule> =
             metrics.iter().map(|metric| metric_rule(metric, &tolerances, self.floor_ns)).collect();
-        let looks = |pairs: u64, max_time: Option<Duration>| {
-            plan_looks(Mode::Interleaved, pairs, pair_time, max_time, SHORTER_RUNS_ADVICE)
-        };
-        let max_pairs = match &self.calibration {
+        let calibration = self.calibration.as_ref().map(|calibration| {
+            GateCalibration::from_runs(calibration, &metrics, &rules, pair_time, host)
+        });
+        let max_pairs = match &calibration {
             Some(calibration) if !self.changes.is_empty() => {
-                let runs = RunsToJudge { metrics: &metrics, rules: &rules, pair_time };
-                calibration::runs_to_see(
-                    calibration,
-                    runs,
-                    &self.changes,
-                    self.max_time,
-                    |pairs| looks(pairs, None),
-                )?
+                calibration.pairs_to_detect(&self.changes, self.max_time)?
             }
             _ => self.max_pairs,
         };
-        let looks = looks(max_pairs, self.max_time)?;
+        let (mode, max_time) = (Mode::Interleaved, self.max_time);
+        let looks = plan_looks(mode, max_pairs, pair_time, max_time, SHORTER_RUNS_ADVICE)?;
+        let warnings =
+            calibration.map_or_else(Vec::new, |calibration| calibration.warnings(&looks));
         let alpha_share = alpha_share(ALPHA, metrics.len(), looks.len());
-        Ok(MetricPlan { metrics, rules, looks, alpha_share })
+        Ok(MetricPlan { metrics, rules, looks, alpha_share, warnings })
     }
 }
 

@@ -15,6 +15,7 @@ use jitterstat::gate::metric::MetricRule;
 use jitterstat::gate::{Side, Sides};
 
 use crate::gate::args::{Tolerance, WholeRunArgs};
+use crate::gate::pairs::now;
 use crate::progress::Progress;
 
 /// Default tolerance of a metric, as a share.
@@ -37,6 +38,14 @@ pub struct Programs {
     round: RoundLength,
     max_run_time: Option<Duration>,
     pub seed: u64,
+}
+
+/// The runs before the first pair.
+pub struct FirstRuns {
+    /// The last run of each side, which shows the metrics that can be judged.
+    last: Sides<RunValues>,
+    /// Mean duration of a run of each side.
+    pub pair_time: Duration,
 }
 
 /// Why the runs ended before a result.
@@ -92,9 +101,8 @@ impl Programs {
     }
 
     /// Runs each side before the first pair, to fill caches.
-    ///
-    /// Returns the last run of each side, which shows the metrics that can be judged.
-    pub fn warm_up(&self, stop: &AtomicBool) -> Result<Sides<RunValues>, StopReason> {
+    pub fn warm_up(&self, stop: &AtomicBool) -> Result<FirstRuns, StopReason> {
+        let started = now();
         let limit = self.max_run_time.unwrap_or(FIRST_RUN_TIMEOUT);
         for _ in 1..self.warmup_runs {
             self.run(Side::Base, limit, stop)?;
@@ -102,7 +110,9 @@ impl Programs {
         }
         let base = self.run(Side::Base, limit, stop)?;
         let candidate = self.run(Side::Candidate, limit, stop)?;
-        Ok(Sides { base, candidate })
+        let warmup_runs = u32::try_from(self.warmup_runs).unwrap_or(u32::MAX);
+        let pair_time = started.elapsed() / warmup_runs;
+        Ok(FirstRuns { last: Sides { base, candidate }, pair_time })
     }
 
     fn run(&self, side: Side, limit: Duration, stop: &AtomicBool) -> Result<RunValues, RunFailure> {
@@ -128,12 +138,9 @@ impl Programs {
     /// # Errors
     /// Returns an error if a side lacks a metric, the sides report different metrics, a metric is
     /// requested twice, or the runs are too short to be judged.
-    pub fn resolve_metrics(
-        &self,
-        first_runs: &Sides<RunValues>,
-    ) -> exit::Result<Vec<ProgramMetric>> {
-        let base = self.resolve_side(Side::Base, first_runs)?;
-        let candidate = self.resolve_side(Side::Candidate, first_runs)?;
+    pub fn resolve_metrics(&self, first_runs: &FirstRuns) -> exit::Result<Vec<ProgramMetric>> {
+        let base = self.resolve_side(Side::Base, &first_runs.last)?;
+        let candidate = self.resolve_side(Side::Candidate, &first_runs.last)?;
         let mut pairs = base.iter().zip(&candidate);
         if let Some((a, b)) = pairs.find(|(a, b)| !is_same_metric(a, b)) {
             return Err(usage!(
@@ -147,23 +154,23 @@ impl Programs {
         if let Some(index) = (1..base.len()).find(|&i| base[..i].contains(&base[i])) {
             return Err(usage!("--metric names {} twice", base[index].name));
         }
-        self.check_run_time(first_runs)?;
+        self.check_run_time(&first_runs.last)?;
         Ok(candidate)
     }
 
     fn resolve_side(
         &self,
         side: Side,
-        first_runs: &Sides<RunValues>,
+        last_runs: &Sides<RunValues>,
     ) -> exit::Result<Vec<ProgramMetric>> {
         let name = self.sides[side].text();
-        metric::resolve_metrics(&self.wanted, &first_runs[side])
+        metric::resolve_metrics(&self.wanted, &last_runs[side])
             .map_err(|reason| usage!("{name}: {reason}; nothing was judged"))
     }
 
     /// Checks that starting the process is only a small part of a run, if a metric includes it.
-    fn check_run_time(&self, first_runs: &Sides<RunValues>) -> exit::Result<()> {
-        let shortest = first_runs.base.wall.min(first_runs.candidate.wall);
+    fn check_run_time(&self, last_runs: &Sides<RunValues>) -> exit::Result<()> {
+        let shortest = last_runs.base.wall.min(last_runs.candidate.wall);
         let includes_startup = self.wanted.iter().any(MetricSpec::includes_startup);
         if !includes_startup || shortest >= self.min_run_time {
             return Ok(());
@@ -182,13 +189,13 @@ impl Programs {
     /// Returns the values of all complete pairs, even if a run fails.
     pub fn run_pairs(
         &self,
-        first_runs: &Sides<RunValues>,
+        first_runs: &FirstRuns,
         metrics: &[ProgramMetric],
         stop: &AtomicBool,
         progress: &Progress,
         mut should_continue: impl FnMut(&Values) -> bool,
     ) -> (Values, Result<(), RunFailure>) {
-        let longest = first_runs.base.wall.max(first_runs.candidate.wall);
+        let longest = first_runs.last.base.wall.max(first_runs.last.candidate.wall);
         let limit = self.max_run_time.unwrap_or(child::hang_timeout(longest));
         let mut values: Values = vec![Vec::new(); metrics.len()];
         let mut half_pair: Sides<Option<Vec<f64>>> = Sides::default();

@@ -12,25 +12,26 @@
 //! alarms would only show that the labels were drawn fairly, so a rate of false alarms is claimed
 //! from real gates alone.
 
+mod calibrated_number;
 mod gates;
 pub mod runs;
 #[cfg(test)]
 mod tests;
 
+pub use self::calibrated_number::{CalibratedNumber, DetectableChange};
+use self::gates::tidy;
 pub use self::gates::{
-    InconclusiveChance, MIN_CALIBRATION_PAIRS, MIN_REAL_GATES, RealGates, TIMES_S,
-};
-use self::gates::{
-    Label, RELABELLED, Relabelled, Sensitivity, power_bound, spread, tidy, widening,
+    InconclusiveChance, MIN_CALIBRATION_PAIRS, MIN_REAL_GATES, RealGates, RecordedNumber,
+    Recording, TIMES_S,
 };
 use super::verdict::{GateDesign, PairRecord};
 use crate::environment::{Difference, EnvironmentKey};
 use crate::file::File;
 use crate::model::model;
 use crate::report::{Fitness, Tool, Warning};
-use jitterstat::gate::Sides;
-use jitterstat::gate::decision::{self, Lift, NumberRule, Outcome, Rules};
-use jitterstat::gate::round::{Late, Pair, tail_name};
+use jitterstat::gate::decision::{self, Rules};
+use jitterstat::gate::metric::alpha_share;
+use jitterstat::gate::round::{Pair, tail_name};
 
 /// Value of [`Calibration::schema`] that this version writes and reads.
 pub const SCHEMA: &str = "osjitter.calibration/1";
@@ -140,19 +141,6 @@ model! {
     }
 }
 
-/// A tolerance below the noise level of the machine.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ToleranceBelowNoise {
-    /// Name of the percentile or metric.
-    pub name: String,
-    /// The tolerated ratio.
-    pub tolerated: f64,
-    /// The smallest ratio that a gate detects at its last look.
-    pub smallest: f64,
-    /// Number of pairs at that look.
-    pub pairs: u64,
-}
-
 impl CalibrationPlan {
     /// Creates the plan of a calibration from the plan and the rules of a gate.
     #[must_use]
@@ -197,137 +185,78 @@ pub fn warnings(metrics: &[CalibratedMetric], pairs: usize) -> Vec<Warning> {
     warnings
 }
 
-/// Calibrates each percentile that a gate with these rules judges. Returns nothing with fewer than
+/// Creates the recording of the percentiles that a gate with these rules judges: the median and the
+/// tail at the given quantile.
+#[must_use]
+pub fn recording(pairs: &[Pair], rules: &Rules, tail_quantile: f64, pair_ns: u64) -> Recording {
+    let number = |name: &str, rule, values| RecordedNumber {
+        name: name.to_owned(),
+        unit: "ns".to_owned(),
+        higher_is_better: false,
+        rule,
+        values,
+    };
+    let median = number("p50", rules.median(), decision::medians(pairs));
+    let tail = number(tail_name(tail_quantile), rules.tail(), decision::tails(pairs));
+    Recording {
+        numbers: vec![median, tail],
+        alpha: rules.alpha,
+        looks: rules.looks.clone(),
+        pair_ns,
+    }
+}
+
+/// Calibrates the percentiles of a [`recording`]. Returns nothing with fewer than
 /// [`MIN_CALIBRATION_PAIRS`] pairs.
 #[must_use]
-pub fn metrics(
-    pairs: &[Pair],
-    rules: &Rules,
-    tail_quantile: f64,
-    pair_ns: u64,
-) -> Vec<CalibratedMetric> {
-    if pairs.len() < MIN_CALIBRATION_PAIRS {
-        return Vec::new();
-    }
-    let smallest = smallest_changes(pairs, rules);
-    let tails = decision::tails(pairs);
-    let median = PercentilePairs {
-        name: "p50",
-        quiet: None,
-        all: decision::medians(pairs),
-        tolerance: rules.tolerance_median,
-        bounds: smallest.iter().map(|change| (change.pairs, change.median)).collect(),
-    };
-    let tail = PercentilePairs {
-        name: tail_name(tail_quantile),
-        quiet: Some(rules.tail().used_pairs(&tails).into_owned()),
-        all: tails,
-        tolerance: rules.tolerance_tail,
-        bounds: smallest.iter().map(|change| (change.pairs, change.tail)).collect(),
-    };
-    [median, tail].map(|percentile| percentile.calibrate(rules.period_ns, pair_ns)).into()
+pub fn metrics(recording: &Recording) -> Vec<CalibratedMetric> {
+    let has_enough_pairs = recording.pairs() >= MIN_CALIBRATION_PAIRS;
+    let numbers = if has_enough_pairs { recording.calibrate() } else { Vec::new() };
+    numbers.into_iter().map(CalibratedMetric::from).collect()
 }
 
-/// The recorded pairs of one percentile.
-struct PercentilePairs {
-    name: &'static str,
-    all: Vec<Sides<Late>>,
-    /// The quieter half, if a gate uses only that.
-    quiet: Option<Vec<Sides<Late>>>,
-    /// The tolerated relative rise.
-    tolerance: f64,
-    /// Pairs at each look, and the logarithm of the smallest change there, without stalls.
-    bounds: Vec<(usize, f64)>,
-}
-
-impl PercentilePairs {
-    fn calibrate(&self, period_ns: u64, pair_ns: u64) -> CalibratedMetric {
-        let used = self.quiet.as_deref().unwrap_or(&self.all);
-        let logarithms = used.iter().flatten().map(|late| late.ln);
-        let median_ns = decision::median(logarithms).exp();
-        let lift = Lift::from_pairs(used, period_ns);
-        let both = lift.map_or(0.0, |lift| lift.both);
-        let change = |&(pairs, bound): &(usize, f64)| {
-            let ratio = tidy((bound + both).exp());
-            let difference_ns = (median_ns * (ratio - 1.0)).round() as i64;
-            let after_ns = pair_ns.saturating_mul(pairs as u64);
-            SmallestChange { pairs: pairs as u64, after_ns, ratio, difference_ns }
+impl From<CalibratedNumber> for CalibratedMetric {
+    fn from(number: CalibratedNumber) -> Self {
+        let smallest_change = |change: &DetectableChange| SmallestChange {
+            pairs: change.pairs,
+            after_ns: change.after_ns,
+            ratio: change.ratio,
+            difference_ns: (number.median * (change.ratio - 1.0)).round() as i64,
         };
-        CalibratedMetric {
-            name: self.name.to_owned(),
-            median_ns: median_ns.round() as i64,
-            spread: tidy(pair_spread(&self.all)),
-            spread_quiet_half: self.quiet.as_deref().map(|quiet| tidy(pair_spread(quiet))),
-            stall_dominated: lift.is_some_and(|lift| lift.masks_change(self.tolerance)),
-            lift: Some(tidy(both.exp())),
-            smallest_change: self.bounds.iter().map(change).collect(),
+        Self {
+            median_ns: number.median.round() as i64,
+            spread: number.spread,
+            spread_quiet_half: number.spread_quiet_half,
+            stall_dominated: number.stall_dominated,
+            lift: Some(tidy(number.lift.exp())),
+            smallest_change: number.changes.iter().map(smallest_change).collect(),
+            name: number.name,
         }
     }
 }
 
-/// Robust standard deviation of the differences within pairs.
-fn pair_spread(values: &[Sides<Late>]) -> f64 {
-    spread(values.iter().map(|pair| pair.candidate.ln - pair.base.ln))
-}
-
-/// The smallest detectable changes at one look, as logarithms, without the lift of stalls.
-struct ChangeBounds {
-    pairs: usize,
-    median: f64,
-    tail: f64,
-}
-
-/// Computes, for each look, the bound below which the intervals of 95 % of the relabelled gates
-/// stay.
-///
-/// To pass without a change, the upper bound plus the lift of stalls must be below the tolerance. A
-/// change moves the interval with it, and is detected if the lower bound is then above zero. As the
-/// intervals are symmetric around zero, both distances are equal.
-fn smallest_changes(pairs: &[Pair], rules: &Rules) -> Vec<ChangeBounds> {
-    // With unlimited tolerances, a look only measures.
-    let rules = Rules { tolerance_median: f64::MAX, tolerance_tail: f64::MAX, ..rules.clone() };
-    let mut relabelled = Relabelled::new(pairs.len());
-    let at = |n: usize| {
-        let (mut medians, mut tails) = (Vec::new(), Vec::new());
-        for _ in 0..RELABELLED {
-            let look = decision::look(&relabel(pairs, &relabelled.gate(n)), &rules, true);
-            medians.extend(look.median.shift.iter().flat_map(|s| [s.upper, -s.lower]));
-            tails.extend(look.tail.shift.iter().flat_map(|s| [s.upper, -s.lower]));
+impl CalibratedMetric {
+    /// `alpha` is the alpha of the percentile at one look.
+    fn number(&self, alpha: f64) -> CalibratedNumber {
+        let change = |change: &SmallestChange| DetectableChange {
+            pairs: change.pairs,
+            after_ns: change.after_ns,
+            ratio: change.ratio,
+            difference: change.difference_ns as f64,
+        };
+        CalibratedNumber {
+            name: self.name.clone(),
+            unit: "ns".to_owned(),
+            higher_is_better: false,
+            median: self.median_ns as f64,
+            spread: self.spread,
+            spread_quiet_half: self.spread_quiet_half,
+            stall_dominated: self.stall_dominated,
+            lift: self.lift.map_or(0.0, f64::ln),
+            alpha,
+            changes: self.smallest_change.iter().map(change).collect(),
         }
-        Some(ChangeBounds { pairs: n, median: power_bound(medians)?, tail: power_bound(tails)? })
-    };
-    rules.looks.clone().into_iter().filter_map(at).collect()
-}
-
-/// Returns the pairs of a relabelled gate.
-fn relabel(pairs: &[Pair], labels: &[Label]) -> Vec<Pair> {
-    labels
-        .iter()
-        .map(|&(i, is_swapped)| if is_swapped { pairs[i].swapped() } else { pairs[i] })
-        .collect()
-}
-
-/// Estimates the probability that a gate ends undecided without a change, for each of [`TIMES_S`].
-#[must_use]
-pub fn inconclusive(pairs: &[Pair], rules: &Rules, pair_ns: u64) -> Vec<InconclusiveChance> {
-    gates::inconclusive(pairs.len(), &rules.looks, pair_ns, |looks, labels| {
-        let rules = Rules { looks: looks.to_vec(), ..rules.clone() };
-        decide(&relabel(pairs, labels), &rules).0
-    })
-}
-
-/// Performs a gate over the pairs in their order, and returns its outcome and number of pairs.
-fn decide(pairs: &[Pair], rules: &Rules) -> (Outcome, usize) {
-    gates::decide(&rules.looks, pairs.len(), |n, last| {
-        decision::look(&pairs[..n], rules, last).outcome
-    })
-}
-
-/// Counts the outcomes of the real gates: consecutive ones from the pairs in their order. Remaining
-/// pairs are ignored.
-#[must_use]
-pub fn real_gates(pairs: &[Pair], rules: &Rules) -> RealGates {
-    gates::real_gates(pairs.len(), |from| decide(&pairs[from..], rules))
+    }
 }
 
 impl File for Calibration {
@@ -336,6 +265,13 @@ impl File for Calibration {
 }
 
 impl Calibration {
+    /// Returns the calibrated percentiles: the median and the tail.
+    #[must_use]
+    pub fn numbers(&self) -> Vec<CalibratedNumber> {
+        let alpha = alpha_share(self.plan.alpha, self.metrics.len(), self.plan.looks.len());
+        self.metrics.iter().map(|metric| metric.number(alpha)).collect()
+    }
+
     /// Returns the differences that make the calibration invalid for a gate on this machine with
     /// these rounds, with the calibration as side A.
     #[must_use]
@@ -358,51 +294,5 @@ impl Calibration {
             });
         }
         differences
-    }
-
-    /// Returns the number of pairs with which a gate detects a change of a percentile by `ratio`.
-    /// `None` if no number is enough, because stalls alone lift it by that much, or the calibration
-    /// did not reach a look.
-    #[must_use]
-    pub fn pairs_to_detect(&self, name: &str, ratio: f64, rules: &Rules) -> Option<u64> {
-        let metric = self.metrics.iter().find(|m| m.name == name && !m.stall_dominated)?;
-        self.sensitivity(metric, rules).pairs_for(ratio.ln())
-    }
-
-    /// Returns the smallest ratio of a percentile that a gate detects with this number of pairs.
-    #[must_use]
-    pub fn smallest_detectable(&self, name: &str, pairs: u64, rules: &Rules) -> Option<f64> {
-        let metric = self.metrics.iter().find(|m| m.name == name && !m.stall_dominated)?;
-        self.sensitivity(metric, rules).at(pairs).map(f64::exp)
-    }
-
-    /// Returns the sensitivity of a gate with these rules: its alpha may be smaller than that of
-    /// the calibration, or shared by more looks.
-    fn sensitivity(&self, metric: &CalibratedMetric, rules: &Rules) -> Sensitivity {
-        let calibrated = self.plan.alpha / (2.0 * self.plan.looks.len().max(1) as f64);
-        Sensitivity {
-            looks: metric.smallest_change.iter().map(|c| (c.pairs, c.ratio.ln())).collect(),
-            lift: metric.lift.map_or(0.0, f64::ln),
-            widening: widening(rules.alpha_per_look(), calibrated),
-        }
-    }
-
-    /// Returns the percentiles for which a gate with these rules tolerates less than it can detect
-    /// at its last look. It would often end undecided.
-    #[must_use]
-    pub fn below_noise(&self, rules: &Rules) -> Vec<ToleranceBelowNoise> {
-        let last = rules.looks.last().copied().unwrap_or(0) as u64;
-        let below = |(metric, rule): (&CalibratedMetric, NumberRule)| {
-            let smallest = self.sensitivity(metric, rules).at(last)?.exp();
-            let tolerated = rule.tolerated(metric.median_ns as f64).exp();
-            let name = metric.name.clone();
-            (tolerated < smallest - 1e-6).then_some(ToleranceBelowNoise {
-                name,
-                tolerated,
-                smallest,
-                pairs: last,
-            })
-        };
-        self.metrics.iter().zip([rules.median(), rules.tail()]).filter_map(below).collect()
     }
 }

@@ -1,8 +1,11 @@
-//! Gates from the pairs of a calibration, with new labels and with the original ones. The pairs can
-//! be of rounds or of whole runs.
+//! Gates from recorded pairs of equal sides: simulated ones with new labels, and the real ones.
 
+use super::calibrated_number::{CalibratedNumber, DetectableChange};
 use crate::model::model;
-use jitterstat::gate::decision::{self, MIN_PAIRS, Outcome};
+use jitterstat::gate::Sides;
+use jitterstat::gate::decision::{self, Lift, MIN_PAIRS, NumberRule, Outcome};
+use jitterstat::gate::metric::alpha_share;
+use jitterstat::gate::round::Late;
 use jitterstat::stats::quantile::rank;
 use jitterstat::stats::random::SplitMix64;
 
@@ -15,10 +18,8 @@ pub const TIMES_S: [u64; 3] = [30, 60, 120];
 
 /// Probability with which a gate detects the smallest detectable change.
 const POWER: f64 = 0.95;
-/// Quantile of the normal distribution for [`POWER`].
-const Z_POWER: f64 = 1.645;
 /// Number of relabelled gates behind each number. The standard error of a share of 5 % is 1.5 %.
-pub(super) const RELABELLED: u32 = 200;
+const RELABELLED: u32 = 200;
 /// Fixed seed, so that the same rounds give the same numbers.
 const SEED: u64 = 0x6361_6c69_6272_6174;
 /// Standard deviation of a normal distribution, in median absolute deviations.
@@ -55,6 +56,178 @@ model! {
     }
 }
 
+/// The numbers that were recorded in the same pairs, and the gate that judges them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Recording {
+    /// The recorded numbers. They share alpha.
+    pub numbers: Vec<RecordedNumber>,
+    /// Maximum share of false alarms of a gate.
+    pub alpha: f64,
+    /// Numbers of pairs at which a gate looks.
+    pub looks: Vec<usize>,
+    /// Wall time of one pair.
+    pub pair_ns: u64,
+}
+
+/// A number with its rule and its values in all pairs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RecordedNumber {
+    /// Name of the percentile or metric.
+    pub name: String,
+    /// Its unit.
+    pub unit: String,
+    /// Whether higher values are better. Their logarithms are then negated.
+    pub higher_is_better: bool,
+    /// The rule by which a gate judges it.
+    pub rule: NumberRule,
+    /// The logarithms of both sides, pair by pair. Larger ones are worse.
+    pub values: Vec<Sides<Late>>,
+}
+
+impl Recording {
+    /// Returns the number of recorded pairs.
+    #[must_use]
+    pub fn pairs(&self) -> usize {
+        self.numbers.iter().map(|number| number.values.len()).min().unwrap_or(0)
+    }
+
+    /// Computes the sensitivity of a gate to changes of each number.
+    #[must_use]
+    pub fn calibrate(&self) -> Vec<CalibratedNumber> {
+        let alpha = alpha_share(self.alpha, self.numbers.len(), self.looks.len());
+        self.numbers.iter().map(|number| number.calibrate(self, alpha)).collect()
+    }
+
+    /// Estimates the probability that a gate ends undecided without a change, for each of
+    /// [`TIMES_S`].
+    #[must_use]
+    pub fn inconclusive(&self) -> Vec<InconclusiveChance> {
+        TIMES_S.map(|seconds| self.inconclusive_within(seconds)).into()
+    }
+
+    fn inconclusive_within(&self, seconds: u64) -> InconclusiveChance {
+        let limit_ns = u128::from(seconds) * 1_000_000_000;
+        let is_within = |&&n: &&usize| u128::from(self.pair_ns) * n as u128 <= limit_ns;
+        // A gate with a time limit plans its looks accordingly.
+        let looks: Vec<usize> = self.looks.iter().take_while(is_within).copied().collect();
+        let last = looks.last().copied().unwrap_or(0);
+        let mut chance = InconclusiveChance { seconds, pairs: last as u64, share: None, gates: 0 };
+        if last > 0 && self.pairs() >= MIN_CALIBRATION_PAIRS {
+            let mut labels = Relabelled::new(self.pairs());
+            let gates = (0..RELABELLED).map(|_| self.relabel(&labels.gate(last)));
+            let open = gates.filter(|gate| gate.decide(&looks).0 == Outcome::Inconclusive);
+            chance.share = Some(tidy(open.count() as f64 / f64::from(RELABELLED)));
+            chance.gates = RELABELLED.into();
+        }
+        chance
+    }
+
+    /// Counts the outcomes of the real gates: consecutive ones from the pairs in their order.
+    /// Remaining pairs are ignored.
+    #[must_use]
+    pub fn real_gates(&self) -> RealGates {
+        let (mut outcomes, mut from) = (Vec::new(), 0);
+        while from < self.pairs() {
+            let rest: Vec<Label> = (from..self.pairs()).map(|i| (i, false)).collect();
+            let (outcome, taken) = self.relabel(&rest).decide(&self.looks);
+            if taken == 0 || taken > self.pairs() - from {
+                break;
+            }
+            outcomes.push(outcome);
+            from += taken;
+        }
+        RealGates::from_outcomes(&outcomes)
+    }
+
+    /// Performs a gate over the pairs in their order, and returns its outcome and the number of
+    /// pairs it took.
+    fn decide(&self, looks: &[usize]) -> (Outcome, usize) {
+        let alpha = alpha_share(self.alpha, self.numbers.len(), looks.len());
+        let last = looks.last().copied().unwrap_or(0);
+        for &pairs in looks.iter().take_while(|&&pairs| pairs <= self.pairs()) {
+            let judge = |number: &RecordedNumber| {
+                number.rule.judge(&number.values[..pairs], alpha, pairs == last).outcome
+            };
+            let outcome = Outcome::worst_of(self.numbers.iter().map(judge));
+            if outcome != Outcome::Inconclusive {
+                return (outcome, pairs);
+            }
+        }
+        (Outcome::Inconclusive, last)
+    }
+
+    /// Returns the pairs of a gate.
+    fn relabel(&self, labels: &[Label]) -> Self {
+        let numbers = self.numbers.iter().map(|number| number.relabel(labels)).collect();
+        Self { numbers, looks: Vec::new(), ..*self }
+    }
+}
+
+impl RecordedNumber {
+    /// `alpha` is the alpha of the number at one look.
+    fn calibrate(&self, recording: &Recording, alpha: f64) -> CalibratedNumber {
+        let used = self.rule.used_pairs(&self.values);
+        let stalls = Lift::from_pairs(&used, self.rule.period_ns);
+        let lift = stalls.map_or(0.0, |stalls| stalls.both);
+        // Larger logarithms are worse.
+        let sign = if self.higher_is_better { -1.0 } else { 1.0 };
+        let median = (sign * decision::median(used.iter().flatten().map(|late| late.ln))).exp();
+        let mut labels = Relabelled::new(self.values.len());
+        let change = |&pairs: &usize| {
+            let change = self.interval_bound(pairs, alpha, &mut labels)? + lift;
+            let ratio = tidy((sign * change).exp());
+            let after_ns = recording.pair_ns.saturating_mul(pairs as u64);
+            let difference = tidy(median * (ratio - 1.0));
+            Some(DetectableChange { pairs: pairs as u64, after_ns, ratio, difference })
+        };
+        let has_enough_pairs = self.values.len() >= MIN_CALIBRATION_PAIRS;
+        let looks = recording.looks.iter().filter(|_| has_enough_pairs);
+        CalibratedNumber {
+            name: self.name.clone(),
+            unit: self.unit.clone(),
+            higher_is_better: self.higher_is_better,
+            median,
+            spread: pair_spread(&self.values),
+            spread_quiet_half: self.rule.uses_quiet_half.then(|| pair_spread(&used)),
+            stall_dominated: stalls.is_some_and(|lift| lift.masks_change(self.rule.tolerance)),
+            lift,
+            alpha,
+            changes: looks.filter_map(change).collect(),
+        }
+    }
+
+    /// Computes the bound below which the intervals of 95 % of the relabelled gates stay at a look.
+    /// `None` if it is infinite.
+    ///
+    /// To pass without a change, the upper bound plus the lift of stalls must be below the
+    /// tolerance. A change moves the interval with it, and is detected if the lower bound is then
+    /// above zero. As the intervals are symmetric around zero, both distances are equal.
+    fn interval_bound(&self, pairs: usize, alpha: f64, labels: &mut Relabelled) -> Option<f64> {
+        let gates = (0..RELABELLED).map(|_| self.relabel(&labels.gate(pairs)));
+        let shifts = gates.filter_map(|gate| gate.rule.shift(&gate.values, alpha));
+        let mut bounds: Vec<f64> = shifts.flat_map(|s| [s.upper, -s.lower]).collect();
+        bounds.sort_unstable_by(f64::total_cmp);
+        bounds.get(rank(bounds.len(), POWER) - 1).copied().filter(|bound| bound.is_finite())
+    }
+
+    /// Returns the number with its values in the pairs of a relabelled gate, without a name.
+    fn relabel(&self, labels: &[Label]) -> Self {
+        let value = |&(i, is_swapped): &Label| {
+            let pair = self.values[i];
+            if is_swapped { pair.swapped() } else { pair }
+        };
+        let values = labels.iter().map(value).collect();
+        Self { name: String::new(), unit: String::new(), values, ..*self }
+    }
+}
+
+/// Returns the robust standard deviation of the differences within pairs.
+fn pair_spread(values: &[Sides<Late>]) -> f64 {
+    let differences = values.iter().map(|pair| pair.candidate.ln - pair.base.ln);
+    let centre = decision::median(differences.clone());
+    tidy(SD_PER_MAD * decision::median(differences.map(|d| (d - centre).abs())))
+}
+
 /// A pair of a relabelled gate: the index of the recorded pair, and whether its sides are
 /// exchanged.
 pub(super) type Label = (usize, bool);
@@ -66,7 +239,7 @@ pub(super) struct Relabelled {
 }
 
 impl Relabelled {
-    pub(super) fn new(pairs: usize) -> Self {
+    fn new(pairs: usize) -> Self {
         Self::with_seed(pairs, SEED)
     }
 
@@ -81,97 +254,22 @@ impl Relabelled {
     }
 }
 
-/// Returns the bound below which the share [`POWER`] of the bounds is; `None` if it is infinite.
-pub(super) fn power_bound(mut bounds: Vec<f64>) -> Option<f64> {
-    bounds.sort_unstable_by(f64::total_cmp);
-    bounds.get(rank(bounds.len(), POWER) - 1).copied().filter(|bound| bound.is_finite())
-}
-
-/// Returns the robust standard deviation of differences.
-pub(super) fn spread(differences: impl Iterator<Item = f64> + Clone) -> f64 {
-    let centre = decision::median(differences.clone());
-    SD_PER_MAD * decision::median(differences.map(|d| (d - centre).abs()))
-}
-
-/// Performs a gate and returns its outcome and the number of pairs it took. `look` judges the first
-/// pairs, given their number and whether it is the last look.
-pub(super) fn decide(
-    looks: &[usize],
-    pairs: usize,
-    mut look: impl FnMut(usize, bool) -> Outcome,
-) -> (Outcome, usize) {
-    for (i, &n) in looks.iter().enumerate().take_while(|&(_, &n)| n <= pairs) {
-        let outcome = look(n, i + 1 == looks.len());
-        if outcome != Outcome::Inconclusive {
-            return (outcome, n);
-        }
-    }
-    (Outcome::Inconclusive, looks.last().copied().unwrap_or(0))
-}
-
-/// Estimates the probability that a gate ends undecided without a change, for each of [`TIMES_S`].
-/// `decide` returns the outcome of a relabelled gate with the given looks.
-pub(super) fn inconclusive(
-    pairs: usize,
-    looks: &[usize],
-    pair_ns: u64,
-    mut decide: impl FnMut(&[usize], &[Label]) -> Outcome,
-) -> Vec<InconclusiveChance> {
-    let mut chance = |seconds: u64| {
-        let within =
-            |n: &usize| u128::from(pair_ns) * *n as u128 <= u128::from(seconds) * 1_000_000_000;
-        // A gate with a time limit plans its looks accordingly.
-        let looks = &looks[..looks.iter().take_while(|n| within(n)).count()];
-        let (Some(&last), true) = (looks.last(), pairs >= MIN_CALIBRATION_PAIRS) else {
-            return InconclusiveChance {
-                seconds,
-                pairs: looks.last().map_or(0, |&n| n as u64),
-                share: None,
-                gates: 0,
-            };
+impl RealGates {
+    fn from_outcomes(outcomes: &[Outcome]) -> Self {
+        let count = |counted: [Outcome; 2]| {
+            outcomes.iter().filter(|outcome| counted.contains(outcome)).count() as u64
         };
-        let mut relabelled = Relabelled::new(pairs);
-        let open = (0..RELABELLED)
-            .filter(|_| decide(looks, &relabelled.gate(last)) == Outcome::Inconclusive);
-        let share = tidy(open.count() as f64 / f64::from(RELABELLED));
-        InconclusiveChance {
-            seconds,
-            pairs: last as u64,
-            share: Some(share),
-            gates: RELABELLED.into(),
+        let gates = outcomes.len() as u64;
+        let regressed = count([Outcome::Regressed, Outcome::LimitBroken]);
+        let claims_rate = gates >= MIN_REAL_GATES;
+        Self {
+            gates,
+            passed: count([Outcome::Pass, Outcome::Improved]),
+            regressed,
+            inconclusive: count([Outcome::Inconclusive; 2]),
+            false_alarm_rate: claims_rate.then(|| tidy(regressed as f64 / gates as f64)),
+            false_alarm_rate_upper95: claims_rate.then(|| tidy(upper95(regressed, gates))),
         }
-    };
-    TIMES_S.into_iter().map(&mut chance).collect()
-}
-
-/// Counts the outcomes of consecutive real gates. `gate` performs a gate from a pair on, and
-/// returns its outcome and number of pairs. Remaining pairs are ignored.
-pub(super) fn real_gates(
-    pairs: usize,
-    mut gate: impl FnMut(usize) -> (Outcome, usize),
-) -> RealGates {
-    let (mut passed, mut regressed, mut inconclusive, mut from) = (0, 0, 0, 0);
-    while from < pairs {
-        let (outcome, taken) = gate(from);
-        if taken == 0 || taken > pairs - from {
-            break;
-        }
-        match outcome {
-            Outcome::Pass | Outcome::Improved => passed += 1,
-            Outcome::Regressed | Outcome::LimitBroken => regressed += 1,
-            Outcome::Inconclusive => inconclusive += 1,
-        }
-        from += taken;
-    }
-    let gates = passed + regressed + inconclusive;
-    let claimed = gates >= MIN_REAL_GATES;
-    RealGates {
-        gates,
-        passed,
-        regressed,
-        inconclusive,
-        false_alarm_rate: claimed.then(|| tidy(regressed as f64 / gates as f64)),
-        false_alarm_rate_upper95: claimed.then(|| tidy(upper95(regressed, gates))),
     }
 }
 
@@ -199,51 +297,6 @@ fn upper95(k: u64, n: u64) -> f64 {
 /// Rounds to six digits: more would be noise, and six survive JSON exactly.
 pub(super) fn tidy(value: f64) -> f64 {
     format!("{value:.5e}").parse().unwrap_or(value)
-}
-
-/// Returns the factor by which intervals are wider if each look has this share of alpha instead of
-/// that of the calibration.
-pub(super) fn widening(share: f64, calibrated: f64) -> f64 {
-    // The normal distribution's quantile for a small probability.
-    let z = |share: f64| {
-        let y = -2.0 * share.ln();
-        (y - y.ln() - std::f64::consts::TAU.ln()).max(0.0).sqrt()
-    };
-    (z(share) + Z_POWER) / (z(calibrated) + Z_POWER)
-}
-
-/// The smallest detectable changes of a gate, whose intervals may be wider than those of the
-/// calibration. Changes are logarithms above zero.
-pub(super) struct Sensitivity {
-    /// Number of pairs at each look with the smallest change, in ascending order of the number.
-    pub(super) looks: Vec<(u64, f64)>,
-    /// The lift of stalls, which additional pairs do not reduce.
-    pub(super) lift: f64,
-    /// Factor by which the intervals are wider than those of the calibration.
-    pub(super) widening: f64,
-}
-
-impl Sensitivity {
-    /// Returns the smallest change at any number of pairs. The part that is not the lift of stalls
-    /// falls with the root of the number.
-    pub(super) fn at(&self, pairs: u64) -> Option<f64> {
-        let next = self.looks.iter().find(|(n, _)| *n >= pairs);
-        let (from, change) = next.or(self.looks.last())?;
-        let narrowing = (*from as f64 / pairs.max(1) as f64).sqrt();
-        Some((change - self.lift) * self.widening * narrowing + self.lift)
-    }
-
-    /// Returns the number of pairs that detects a change, extrapolated from the first look that
-    /// does, or from the last one.
-    pub(super) fn pairs_for(&self, change: f64) -> Option<u64> {
-        let target = change - self.lift;
-        let unlifted = |change: &f64| (change - self.lift) * self.widening;
-        let is_detected = |(_, smallest): &&(u64, f64)| unlifted(smallest) <= target;
-        let (from, smallest) = self.looks.iter().find(is_detected).or(self.looks.last())?;
-        let previous = self.looks.iter().rev().find(|(n, _)| n < from).map_or(0, |(n, _)| n + 1);
-        let pairs = (*from as f64 * (unlifted(smallest) / target).powi(2)).ceil() as u64;
-        (target > 0.0).then(|| pairs.max(previous).max(MIN_CALIBRATION_PAIRS as u64))
-    }
 }
 
 #[cfg(test)]

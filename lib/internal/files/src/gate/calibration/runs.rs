@@ -1,22 +1,17 @@
 //! The sensitivity of a gate of whole runs, measured with one program against itself. Written as
 //! `osjitter.run-calibration/1`.
 
-use super::gates::{
-    self, Label, RELABELLED, Relabelled, Sensitivity, power_bound, spread, tidy, widening,
-};
-use super::{InconclusiveChance, MIN_CALIBRATION_PAIRS, RealGates, ToleranceBelowNoise};
-use crate::environment::{Difference, EnvironmentKey};
+use super::gates::{RecordedNumber, Recording, tidy};
+use super::{CalibratedNumber, DetectableChange, InconclusiveChance, RealGates};
+use crate::environment::EnvironmentKey;
 use crate::file::{File, Flaw, Invalid};
 use crate::model::model;
 use crate::report::{Tool, Warning};
 use jitterstat::gate::Sides;
-use jitterstat::gate::decision::{self, Outcome};
 use jitterstat::gate::metric::{MetricRule, alpha_share};
 
 /// Value of [`RunCalibration::schema`] that this version writes and reads.
 pub const SCHEMA: &str = "osjitter.run-calibration/1";
-/// Tolerance of any change, with which a look only measures.
-const UNLIMITED_TOLERANCE: f64 = 1e30;
 
 model! {
     /// The sensitivity of a gate of whole runs on one machine, for one program.
@@ -92,21 +87,9 @@ model! {
         pub spread_quiet_half: f64,
         /// At each look, the smallest change for the worse that a gate detects with 95 %
         /// probability; empty with too few pairs.
-        pub smallest_change: Vec<SmallestRunChange>,
+        pub smallest_change: Vec<DetectableChange>,
         /// The values of both sides, pair by pair, in the order of the measurement.
         pub values: Vec<[f64; 2]>,
-    }
-
-    /// The smallest detectable change at one look.
-    pub struct SmallestRunChange {
-        /// Number of pairs at the look.
-        pub pairs: u64,
-        /// Time to measure these pairs.
-        pub after_ns: u64,
-        /// Ratio of B to A; below 1 if higher values are better.
-        pub ratio: f64,
-        /// B minus A, in the metric's unit.
-        pub difference: f64,
     }
 }
 
@@ -123,133 +106,60 @@ pub struct RecordedMetric {
     pub values: Vec<Sides<f64>>,
 }
 
-impl RecordedMetric {
-    fn relabel(&self, labels: &[Label]) -> Vec<Sides<f64>> {
-        let value = |&(i, is_swapped): &Label| {
-            let pair = self.values[i];
-            if is_swapped { pair.swapped() } else { pair }
-        };
-        labels.iter().map(value).collect()
-    }
-}
-
-/// Calibrates each number for a gate with these looks.
+/// Creates the recording of the numbers that a gate with these looks judges.
 #[must_use]
-pub fn metrics(
+pub fn recording(
     recorded: &[RecordedMetric],
     alpha: f64,
     looks: &[usize],
     pair_ns: u64,
-) -> Vec<CalibratedRunMetric> {
-    let alpha = alpha_share(alpha, recorded.len(), looks.len());
-    let measured = recorded.iter().filter(|metric| !metric.values.is_empty());
-    measured.map(|metric| metric.calibrate(alpha, looks, pair_ns)).collect()
+) -> Recording {
+    let number = |metric: &RecordedMetric| RecordedNumber {
+        name: metric.name.clone(),
+        unit: metric.unit.clone(),
+        higher_is_better: metric.rule.higher_is_better,
+        rule: metric.rule.number_rule(),
+        values: metric.rule.logarithms(&metric.values),
+    };
+    let numbers = recorded.iter().map(number).collect();
+    Recording { numbers, alpha, looks: looks.to_vec(), pair_ns }
 }
 
-impl RecordedMetric {
-    /// `alpha` is the alpha of this metric at one look.
-    fn calibrate(&self, alpha: f64, looks: &[usize], pair_ns: u64) -> CalibratedRunMetric {
-        let quiet = self.quiet_half();
-        let logarithms = quiet.iter().flatten().map(|value| value.ln());
-        let median = decision::median(logarithms).exp();
-        let has_enough_pairs = self.values.len() >= MIN_CALIBRATION_PAIRS;
-        let change = |&n: &usize| {
-            let change = smallest_change(self, n, alpha)?;
-            let ratio =
-                tidy(if self.rule.higher_is_better { (-change).exp() } else { change.exp() });
-            let difference = tidy(median * (ratio - 1.0));
-            let after_ns = pair_ns.saturating_mul(n as u64);
-            Some(SmallestRunChange { pairs: n as u64, after_ns, ratio, difference })
-        };
-        CalibratedRunMetric {
+/// Calibrates each number of a [`recording`].
+#[must_use]
+pub fn metrics(recorded: &[RecordedMetric], recording: &Recording) -> Vec<CalibratedRunMetric> {
+    let metric = |(number, metric): (CalibratedNumber, &RecordedMetric)| CalibratedRunMetric {
+        name: number.name,
+        unit: number.unit,
+        higher_is_better: number.higher_is_better,
+        tolerance: metric.rule.tolerance,
+        floor: metric.rule.floor,
+        median: tidy(number.median),
+        spread: number.spread,
+        spread_quiet_half: number.spread_quiet_half.unwrap_or(number.spread),
+        smallest_change: number.changes,
+        values: metric.values.iter().map(|&pair| pair.into()).collect(),
+    };
+    let numbers = recording.calibrate().into_iter().zip(recorded);
+    numbers.filter(|(_, metric)| !metric.values.is_empty()).map(metric).collect()
+}
+
+impl CalibratedRunMetric {
+    /// `alpha` is the alpha of the metric at one look.
+    fn number(&self, alpha: f64) -> CalibratedNumber {
+        CalibratedNumber {
             name: self.name.clone(),
             unit: self.unit.clone(),
-            higher_is_better: self.rule.higher_is_better,
-            tolerance: self.rule.tolerance,
-            floor: self.rule.floor,
-            median: tidy(median),
-            spread: pair_spread(&self.values),
-            spread_quiet_half: pair_spread(&quiet),
-            smallest_change: looks.iter().filter(|_| has_enough_pairs).filter_map(change).collect(),
-            values: self.values.iter().map(|&pair| pair.into()).collect(),
+            higher_is_better: self.higher_is_better,
+            median: self.median,
+            spread: self.spread,
+            spread_quiet_half: Some(self.spread_quiet_half),
+            stall_dominated: false,
+            lift: 0.0,
+            alpha,
+            changes: self.smallest_change.clone(),
         }
     }
-
-    /// The half of the pairs with the better values. The product treats both sides alike.
-    fn quiet_half(&self) -> Vec<Sides<f64>> {
-        let mut sorted = self.values.clone();
-        let product = |pair: &Sides<f64>| pair.base * pair.candidate;
-        sorted.sort_by(|x, y| product(x).total_cmp(&product(y)));
-        if self.rule.higher_is_better {
-            sorted.reverse();
-        }
-        sorted.truncate(sorted.len().div_ceil(2));
-        sorted
-    }
-}
-
-fn pair_spread(values: &[Sides<f64>]) -> f64 {
-    tidy(spread(values.iter().map(|pair| (pair.candidate / pair.base).ln())))
-}
-
-/// Computes the bound below which the intervals of most relabelled gates stay, as a logarithm.
-/// Without a change, the intervals are symmetric around zero.
-fn smallest_change(metric: &RecordedMetric, n: usize, alpha: f64) -> Option<f64> {
-    let rule = MetricRule { tolerance: UNLIMITED_TOLERANCE, floor: 0.0, ..metric.rule };
-    let mut relabelled = Relabelled::new(metric.values.len());
-    let intervals = (0..RELABELLED).filter_map(|_| {
-        let judged = rule.judge(&metric.relabel(&relabelled.gate(n)), alpha, true);
-        judged.ratio_interval().map(|interval| [interval.upper.ln(), -interval.lower.ln()])
-    });
-    power_bound(intervals.flatten().collect())
-}
-
-/// Estimates the probability that a gate ends undecided without a change, for several time limits.
-#[must_use]
-pub fn inconclusive(
-    recorded: &[RecordedMetric],
-    alpha: f64,
-    looks: &[usize],
-    pair_ns: u64,
-) -> Vec<InconclusiveChance> {
-    gates::inconclusive(pair_count(recorded), looks, pair_ns, |looks, labels| {
-        let values: Vec<Vec<Sides<f64>>> =
-            recorded.iter().map(|metric| metric.relabel(labels)).collect();
-        let values: Vec<&[Sides<f64>]> = values.iter().map(Vec::as_slice).collect();
-        decide(recorded, &values, alpha, looks).0
-    })
-}
-
-/// Counts the outcomes of the real gates: consecutive ones from the pairs in their order. Remaining
-/// pairs are ignored.
-#[must_use]
-pub fn real_gates(recorded: &[RecordedMetric], alpha: f64, looks: &[usize]) -> RealGates {
-    gates::real_gates(pair_count(recorded), |from| {
-        let values: Vec<&[Sides<f64>]> =
-            recorded.iter().map(|metric| &metric.values[from..]).collect();
-        decide(recorded, &values, alpha, looks)
-    })
-}
-
-fn pair_count(recorded: &[RecordedMetric]) -> usize {
-    recorded.iter().map(|metric| metric.values.len()).min().unwrap_or(0)
-}
-
-/// Performs a gate over the pairs in their order, and returns its outcome and number of pairs.
-fn decide(
-    recorded: &[RecordedMetric],
-    values: &[&[Sides<f64>]],
-    alpha: f64,
-    looks: &[usize],
-) -> (Outcome, usize) {
-    let alpha = alpha_share(alpha, recorded.len(), looks.len());
-    let pairs = values.iter().map(|values| values.len()).min().unwrap_or(0);
-    gates::decide(looks, pairs, |n, last| {
-        let metrics = recorded.iter().zip(values);
-        let outcomes =
-            metrics.map(|(metric, values)| metric.rule.judge(&values[..n], alpha, last).outcome);
-        Outcome::worst_of(outcomes)
-    })
 }
 
 impl File for RunCalibration {
@@ -277,99 +187,26 @@ fn check_logarithm(number: f64, at: impl FnOnce() -> String) -> Result<(), Inval
 }
 
 impl RunCalibration {
-    /// Returns the differences that make the calibration invalid on this machine, with the
-    /// calibration as side A.
+    /// Returns the calibrated metrics.
     #[must_use]
-    pub fn differences(&self, environment: &EnvironmentKey) -> Vec<Difference> {
-        self.environment.differences(environment)
-    }
-
-    /// Finds a metric by its whole name.
-    #[must_use]
-    pub fn metric(&self, name: &str) -> Option<&CalibratedRunMetric> {
-        self.metrics.iter().find(|metric| metric.name == name)
-    }
-
-    /// Returns the number of pairs with which a gate detects a relative change for the worse: 0.05
-    /// for 5 %. `alpha` is the alpha of the metric at one look ([`alpha_share`]). `None` if the
-    /// calibration did not reach a look.
-    #[must_use]
-    pub fn pairs_to_detect(
-        &self,
-        metric: &CalibratedRunMetric,
-        change: f64,
-        alpha: f64,
-    ) -> Option<u64> {
-        let rule = metric.rule(change).number_rule();
-        self.sensitivity(metric, alpha).pairs_for(rule.tolerated(metric.median))
-    }
-
-    /// Returns the smallest relative change for the worse that a gate detects with this number of
-    /// pairs.
-    #[must_use]
-    pub fn smallest_detectable(
-        &self,
-        metric: &CalibratedRunMetric,
-        pairs: u64,
-        alpha: f64,
-    ) -> Option<f64> {
-        let change = self.sensitivity(metric, alpha).at(pairs)?;
-        Some(if metric.higher_is_better { -(-change).exp_m1() } else { change.exp_m1() })
-    }
-
-    /// Returns the tolerance of a rule if it is smaller than the changes that the last look of a
-    /// gate detects. The gate would often end undecided.
-    #[must_use]
-    pub fn below_noise(
-        &self,
-        metric: &CalibratedRunMetric,
-        rule: &MetricRule,
-        last: u64,
-        alpha: f64,
-    ) -> Option<ToleranceBelowNoise> {
-        let (tolerated, smallest) = (
-            rule.number_rule().tolerated(metric.median),
-            self.sensitivity(metric, alpha).at(last)?,
-        );
-        let name = metric.name.clone();
-        let ratio =
-            |change: f64| if metric.higher_is_better { (-change).exp() } else { change.exp() };
-        (tolerated < smallest - 1e-6).then(|| ToleranceBelowNoise {
-            name,
-            tolerated: ratio(tolerated),
-            smallest: ratio(smallest),
-            pairs: last,
-        })
-    }
-
-    fn sensitivity(&self, metric: &CalibratedRunMetric, alpha: f64) -> Sensitivity {
-        Sensitivity {
-            looks: metric.smallest_change.iter().map(|c| (c.pairs, c.ratio.ln().abs())).collect(),
-            lift: 0.0,
-            widening: widening(
-                alpha,
-                alpha_share(self.plan.alpha, self.metrics.len(), self.plan.looks.len()),
-            ),
-        }
-    }
-}
-
-impl CalibratedRunMetric {
-    /// Creates a rule with this tolerance and without a floor.
-    fn rule(&self, tolerance: f64) -> MetricRule {
-        MetricRule { higher_is_better: self.higher_is_better, tolerance, floor: 0.0 }
+    pub fn numbers(&self) -> Vec<CalibratedNumber> {
+        let alpha = alpha_share(self.plan.alpha, self.metrics.len(), self.plan.looks.len());
+        self.metrics.iter().map(|metric| metric.number(alpha)).collect()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::gate::calibration::gates::{Label, Relabelled};
+    use jitterstat::gate::decision::Outcome;
     use jitterstat::stats::random::SplitMix64;
 
     const TIME: MetricRule = MetricRule { higher_is_better: false, tolerance: 0.05, floor: 1e3 };
     const RATE: MetricRule = MetricRule { higher_is_better: true, tolerance: 0.05, floor: 0.0 };
     const ALPHA: f64 = 0.005;
     const LOOKS: [usize; 4] = [50, 100, 200, 400];
+    const PAIR_NS: u64 = 100_000_000;
 
     /// Runs of 50 ms, as times and as rates. The logarithms of a pair differ with a standard
     /// deviation of `noise`.
@@ -391,7 +228,12 @@ mod tests {
         vec![metric("wall", "ns", TIME, times), metric("throughput", "/s", RATE, rates)]
     }
 
+    fn record(recorded: &[RecordedMetric]) -> Recording {
+        recording(recorded, ALPHA, &LOOKS, PAIR_NS)
+    }
+
     fn new_calibration(recorded: &[RecordedMetric]) -> RunCalibration {
+        let recording = record(recorded);
         RunCalibration {
             schema: SCHEMA.into(),
             tool: Tool { name: "osjitter".into(), version: "0".into(), commit: None },
@@ -412,11 +254,11 @@ mod tests {
                 alpha: ALPHA,
                 looks: LOOKS.map(|n| n as u64).into(),
             },
-            pairs: pair_count(recorded) as u64,
-            pair_ns: 100_000_000,
-            metrics: metrics(recorded, ALPHA, &LOOKS, 100_000_000),
-            inconclusive: inconclusive(recorded, ALPHA, &LOOKS, 100_000_000),
-            real_gates: real_gates(recorded, ALPHA, &LOOKS),
+            pairs: recording.pairs() as u64,
+            pair_ns: PAIR_NS,
+            metrics: metrics(recorded, &recording),
+            inconclusive: recording.inconclusive(),
+            real_gates: recording.real_gates(),
             warnings: Vec::new(),
         }
     }
@@ -424,7 +266,7 @@ mod tests {
     #[test]
     fn smallest_changes_are_detected() {
         let recorded = record_runs(300, 0.06);
-        let found = metrics(&recorded, ALPHA, &LOOKS, 100_000_000);
+        let found = metrics(&recorded, &record(&recorded));
         let [wall, rate] = &found[..] else { panic!() };
         assert!((0.05..0.07).contains(&wall.spread), "{wall:?}");
         let [up, down] = [&wall.smallest_change[3], &rate.smallest_change[3]];
@@ -433,13 +275,18 @@ mod tests {
         assert!((up.ratio * down.ratio - 1.0).abs() < 1e-3, "{up:?} {down:?}");
         assert_eq!((up.pairs, up.after_ns), (400, 40_000_000_000));
         let share = alpha_share(ALPHA, 2, 4);
-        let mut relabelled = Relabelled::with_seed(300, 3);
+        let mut labels = Relabelled::with_seed(300, 3);
         for (metric, change) in recorded.iter().zip([up, down]) {
             let tolerance = (change.ratio - 1.0).abs();
             let rule = MetricRule { tolerance, floor: 0.0, ..metric.rule };
+            let relabelled_pair = |&(i, is_swapped): &Label| {
+                let pair = metric.values[i];
+                if is_swapped { pair.swapped() } else { pair }
+            };
             let mut count = |scale: f64, outcome: Outcome| {
                 let gates = (0..100).filter(|_| {
-                    let mut values = metric.relabel(&relabelled.gate(400));
+                    let mut values: Vec<Sides<f64>> =
+                        labels.gate(400).iter().map(relabelled_pair).collect();
                     values.iter_mut().for_each(|pair| pair.candidate *= scale);
                     rule.judge(&values, share, true).outcome == outcome
                 });
@@ -459,53 +306,45 @@ mod tests {
             again.metrics[0].smallest_change == calibration.metrics[0].smallest_change
                 && again.plan == calibration.plan
         );
-        assert!(calibration.differences(&calibration.environment).is_empty());
         let mut flawed = calibration.clone();
         flawed.metrics[1].smallest_change[2].ratio = 0.0;
         let refused = RunCalibration::from_json(&flawed.to_json()).unwrap_err().to_string();
         assert!(refused.contains("metrics[1].smallest_change[2].ratio"), "{refused}");
-        for metric in &calibration.metrics {
+        for (number, metric) in calibration.numbers().iter().zip(&calibration.metrics) {
             let share = alpha_share(ALPHA, 2, 4);
-            let smallest = calibration.smallest_detectable(metric, 400, share).unwrap();
-            assert_eq!(
-                calibration.pairs_to_detect(metric, smallest + 1e-9, share),
-                Some(400),
-                "{}",
-                metric.name
-            );
+            let tolerated = |tolerance: f64| {
+                let rule =
+                    MetricRule { higher_is_better: metric.higher_is_better, tolerance, floor: 0.0 };
+                rule.number_rule().tolerated(metric.median)
+            };
+            let smallest = number.smallest_detectable(400, share).unwrap();
+            let last = &metric.smallest_change[3];
+            assert!((number.ratio(smallest) - last.ratio).abs() < 1e-9, "{last:?}");
+            let smallest = (last.ratio - 1.0).abs();
+            let needed =
+                |change: f64, share: f64| number.pairs_to_detect(tolerated(change), share).unwrap();
+            assert_eq!(needed(smallest + 1e-9, share), 400, "{}", metric.name);
             assert!(
-                calibration.pairs_to_detect(metric, smallest / 2.0, share).unwrap() > 1_400,
+                needed(smallest / 2.0, share) > 1_400,
                 "half of the change needs four times the pairs"
             );
-            assert!(
-                calibration.pairs_to_detect(metric, smallest, share / 10.0).unwrap() > 450,
-                "a smaller alpha needs more pairs"
-            );
-            let rule = MetricRule {
-                higher_is_better: metric.higher_is_better,
-                tolerance: smallest * 0.9,
-                floor: 0.0,
-            };
-            let below = calibration.below_noise(metric, &rule, 400, share).unwrap();
-            assert!(
-                (below.smallest - 1.0).abs() > (below.tolerated - 1.0).abs() && below.pairs == 400,
-                "{below:?}"
-            );
-            let wide = MetricRule { tolerance: smallest * 1.1, ..rule };
-            assert_eq!(calibration.below_noise(metric, &wide, 400, share), None);
+            assert!(needed(smallest, share / 10.0) > 450, "a smaller alpha needs more pairs");
+            let noise = number.noise_above(tolerated(smallest * 0.9), 400, share).unwrap();
+            assert!((number.ratio(noise) - last.ratio).abs() < 1e-9, "{noise}");
+            assert_eq!(number.noise_above(tolerated(smallest * 1.1), 400, share), None);
         }
     }
 
     #[test]
     fn metrics_of_a_gate_end_together() {
         let shares = |runs: &[RecordedMetric]| -> Vec<f64> {
-            let chances = inconclusive(runs, ALPHA, &LOOKS, 100_000_000);
+            let chances = record(runs).inconclusive();
             chances.into_iter().map(|chance| chance.share.unwrap()).collect()
         };
         let quiet = record_runs(400, 0.01);
         let undecided = shares(&quiet);
         assert!(undecided.iter().all(|&share| share < 0.02), "{undecided:?}");
-        let real = real_gates(&quiet, ALPHA, &LOOKS);
+        let real = record(&quiet).real_gates();
         assert_eq!((real.gates, real.passed), (8, 8));
         let undecided = shares(&record_runs(400, 0.5));
         assert!(undecided[0] > 0.5, "{undecided:?}");

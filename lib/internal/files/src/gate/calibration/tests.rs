@@ -1,8 +1,11 @@
+use super::gates::{Label, Relabelled};
 use super::*;
-use jitterstat::gate::round::RoundValue;
+use jitterstat::gate::decision::Outcome;
+use jitterstat::gate::round::{Late, RoundValue};
 use jitterstat::stats::random::SplitMix64;
 
 const PERIOD_NS: u64 = 500_000;
+const PAIR_NS: u64 = 278_000_000;
 
 /// Pairs of one subject against itself, whose rounds differ by `noise`, on a machine with a
 /// drifting level.
@@ -29,9 +32,21 @@ fn pairs(n: usize, noise: f64) -> Vec<Pair> {
         .collect()
 }
 
+fn calibrate(pairs: &[Pair], rules: &Rules) -> Vec<CalibratedMetric> {
+    metrics(&recording(pairs, rules, 0.99, PAIR_NS))
+}
+
+fn inconclusive(pairs: &[Pair], pair_ns: u64) -> Vec<InconclusiveChance> {
+    recording(pairs, &Rules::new(PERIOD_NS), 0.99, pair_ns).inconclusive()
+}
+
+fn real_gates(pairs: &[Pair]) -> RealGates {
+    recording(pairs, &Rules::new(PERIOD_NS), 0.99, PAIR_NS).real_gates()
+}
+
 #[test]
 fn spread_and_smallest_changes_are_estimated() {
-    let found = metrics(&pairs(400, 0.2), &Rules::new(PERIOD_NS), 0.99, 278_000_000);
+    let found = calibrate(&pairs(400, 0.2), &Rules::new(PERIOD_NS));
     let [p50, p99] = &found[..] else { panic!() };
     assert_eq!((p50.name.as_str(), p99.name.as_str()), ("p50", "p99"));
     assert!((0.17..0.23).contains(&p50.spread) && p50.spread_quiet_half.is_none(), "{p50:?}");
@@ -46,7 +61,7 @@ fn spread_and_smallest_changes_are_estimated() {
     // away, and 95 % of the bounds are within another 1.6 of them.
     assert!((1.04..1.06).contains(&ratios[3]), "{ratios:?}");
     let last = &p50.smallest_change[3];
-    assert_eq!(last.after_ns, 400 * 278_000_000);
+    assert_eq!(last.after_ns, 400 * PAIR_NS);
     assert!((last.difference_ns as f64 / p50.median_ns as f64 - (last.ratio - 1.0)).abs() < 1e-3);
     assert!(p99.smallest_change[3].ratio > ratios[3], "half of the pairs, half of the alpha");
 }
@@ -55,13 +70,16 @@ fn spread_and_smallest_changes_are_estimated() {
 fn smallest_change_is_detected() {
     let rules = Rules::new(PERIOD_NS);
     let recorded = pairs(400, 0.2);
-    let smallest = metrics(&recorded, &rules, 0.99, 1)[0].smallest_change[3].ratio;
+    let smallest = calibrate(&recorded, &rules)[0].smallest_change[3].ratio;
     let rules =
         Rules { tolerance_median: smallest - 1.0, tolerance_tail: 9.0, floor_ns: 0.0, ..rules };
-    let mut relabelled = Relabelled::with_seed(recorded.len(), 99);
+    let mut labels = Relabelled::with_seed(recorded.len(), 99);
+    let relabelled_pair = |&(i, is_swapped): &Label| {
+        if is_swapped { recorded[i].swapped() } else { recorded[i] }
+    };
     let mut share = |by: f64, outcome: Outcome| {
         let gates = (0..100).filter(|_| {
-            let mut gate = relabel(&recorded, &relabelled.gate(400));
+            let mut gate: Vec<Pair> = labels.gate(400).iter().map(relabelled_pair).collect();
             gate.iter_mut().for_each(|p| p.b.median.ln += by);
             decision::look(&gate, &rules, true).median.outcome == outcome
         });
@@ -76,7 +94,7 @@ fn smallest_change_is_detected() {
 #[test]
 fn noise_raises_inconclusive_share() {
     let share = |noise: f64| -> Vec<f64> {
-        let chances = inconclusive(&pairs(200, noise), &Rules::new(PERIOD_NS), 278_000_000);
+        let chances = inconclusive(&pairs(200, noise), PAIR_NS);
         assert_eq!(
             chances.iter().map(|c| (c.seconds, c.pairs)).collect::<Vec<_>>(),
             [(30, 100), (60, 200), (120, 400)]
@@ -86,23 +104,22 @@ fn noise_raises_inconclusive_share() {
     let (quiet, noisy) = (share(0.1), share(0.5));
     assert!(quiet.iter().all(|&s| s < 0.02), "{quiet:?}");
     assert!(noisy[0] > 0.1 && noisy[0] > noisy[2], "{noisy:?}");
-    let slow = inconclusive(&pairs(30, 0.1), &Rules::new(PERIOD_NS), 1_000_000_000);
+    let slow = inconclusive(&pairs(30, 0.1), 1_000_000_000);
     assert_eq!((slow[0].pairs, slow[0].share), (0, None), "50 pairs of 1 s do not fit into 30 s");
 }
 
 #[test]
 fn alarm_rate_needs_enough_gates() {
-    let rules = Rules::new(PERIOD_NS);
-    let few = real_gates(&pairs(240, 0.1), &rules);
+    let few = real_gates(&pairs(240, 0.1));
     assert_eq!((few.gates, few.passed, few.false_alarm_rate), (4, 4, None));
-    let many = real_gates(&pairs(6_000, 0.1), &rules);
+    let many = real_gates(&pairs(6_000, 0.1));
     assert!(many.gates >= MIN_REAL_GATES && many.passed == many.gates, "{many:?}");
     assert_eq!(many.false_alarm_rate, Some(0.0));
     assert!(
         many.false_alarm_rate_upper95.is_some_and(|p| (0.02..=0.029_6).contains(&p)),
         "{many:?}"
     );
-    assert_eq!(real_gates(&pairs(49, 0.1), &rules).gates, 0);
+    assert_eq!(real_gates(&pairs(49, 0.1)).gates, 0);
 }
 
 fn new_calibration(pairs: &[Pair]) -> Calibration {
@@ -131,10 +148,10 @@ fn new_calibration(pairs: &[Pair]) -> Calibration {
         subject: "os-interval@500us".into(),
         plan: CalibrationPlan::new(&design, &rules),
         pairs: pairs.len() as u64,
-        pair_ns: 278_000_000,
-        metrics: metrics(pairs, &rules, 0.99, 278_000_000),
-        inconclusive: inconclusive(pairs, &rules, 278_000_000),
-        real_gates: real_gates(pairs, &rules),
+        pair_ns: PAIR_NS,
+        metrics: calibrate(pairs, &rules),
+        inconclusive: inconclusive(pairs, PAIR_NS),
+        real_gates: real_gates(pairs),
         same_stall_share: 0.0,
         steal_share: None,
         fitness: None,
@@ -169,71 +186,82 @@ fn calibration_is_valid_for_its_machine() {
     );
 }
 
+/// Returns the names of the numbers that a gate tolerates to change by less than the noise, with the
+/// smallest detectable ratio.
+fn below_noise(calibration: &Calibration, rules: &Rules) -> Vec<(String, f64)> {
+    let last = *rules.looks.last().unwrap() as u64;
+    let numbers = calibration.numbers().into_iter().zip([rules.median(), rules.tail()]);
+    let below = numbers.filter_map(|(number, rule)| {
+        let tolerated = rule.tolerated(number.median);
+        let smallest = number.noise_above(tolerated, last, rules.alpha_per_look())?;
+        Some((number.name, smallest.exp()))
+    });
+    below.collect()
+}
+
 #[test]
 fn tolerance_below_noise_is_named() {
     let calibration = new_calibration(&pairs(400, 0.4));
     let rules = Rules::new(PERIOD_NS);
-    assert!(calibration.below_noise(&rules).is_empty(), "{:?}", calibration.metrics);
+    assert!(below_noise(&calibration, &rules).is_empty(), "{:?}", calibration.metrics);
     let tight = Rules { tolerance_median: 0.05, floor_ns: 0.0, ..rules.clone() };
-    let [below] = &calibration.below_noise(&tight)[..] else { panic!() };
-    assert!(
-        below.name == "p50"
-            && below.pairs == 400
-            && below.smallest > 1.05
-            && (below.tolerated - 1.05).abs() < 1e-9
-    );
+    let [(name, smallest)] = &below_noise(&calibration, &tight)[..] else { panic!() };
+    assert!(name == "p50" && (1.05..1.2).contains(smallest), "{name} {smallest}");
     // An absolute floor is also a tolerance.
-    assert!(calibration.below_noise(&Rules { floor_ns: 14e3, ..tight.clone() }).is_empty());
-    let hasty = Rules { looks: vec![50], ..rules };
-    let names: Vec<String> = calibration.below_noise(&hasty).into_iter().map(|b| b.name).collect();
+    assert!(below_noise(&calibration, &Rules { floor_ns: 14e3, ..tight.clone() }).is_empty());
+    let hasty = Rules { looks: vec![50], ..rules.clone() };
+    let names: Vec<String> =
+        below_noise(&calibration, &hasty).into_iter().map(|(name, _)| name).collect();
     assert_eq!(names, ["p50", "p99"], "50 pairs detect neither +20 % nor +50 %");
     assert!(
-        calibration.smallest_detectable("p50", 24, &Rules::new(PERIOD_NS)).unwrap()
-            > calibration.metrics[0].smallest_change[0].ratio
+        calibration.numbers()[0].smallest_detectable(24, rules.alpha_per_look()).unwrap()
+            > calibration.metrics[0].smallest_change[0].ratio.ln()
     );
 }
 
 #[test]
 fn pairs_are_planned_for_a_change() {
     let calibration = new_calibration(&pairs(400, 0.2));
-    let rules = Rules::new(PERIOD_NS);
-    let planned = |name: &str, ratio: f64| calibration.pairs_to_detect(name, ratio, &rules);
-    for metric in &calibration.metrics {
-        for change in &metric.smallest_change {
-            let n = planned(&metric.name, change.ratio + 1e-9).unwrap();
-            assert!(n.abs_diff(change.pairs) <= 1, "{}: {n} for {change:?}", metric.name);
+    let alpha = Rules::new(PERIOD_NS).alpha_per_look();
+    for number in calibration.numbers() {
+        let planned = |ratio: f64| number.pairs_to_detect(ratio.ln(), alpha).unwrap();
+        for change in &number.changes {
+            let n = planned(change.ratio + 1e-9);
+            assert!(n.abs_diff(change.pairs) <= 1, "{}: {n} for {change:?}", number.name);
         }
         let mut before = u64::MAX;
         for percent in 1..60 {
             let ratio = 1.0 + f64::from(percent) / 100.0;
-            let n = planned(&metric.name, ratio).unwrap();
+            let n = planned(ratio);
             assert!(n <= before, "a larger change needs no more pairs");
-            assert!(
-                calibration.smallest_detectable(&metric.name, n, &rules).unwrap() <= ratio + 1e-3
-                    || n == 24,
-                "{percent} {n}"
-            );
+            let smallest = number.smallest_detectable(n, alpha).unwrap().exp();
+            assert!(smallest <= ratio + 1e-3 || n == 24, "{percent} {n}");
             before = n;
         }
     }
     // A fourth of the change needs sixteen times the pairs; a smaller alpha needs more.
-    let last = &calibration.metrics[0].smallest_change[3];
-    let n = planned("p50", (last.ratio.ln() / 4.0).exp()).unwrap();
+    let median = &calibration.numbers()[0];
+    let last = median.changes[3].ratio.ln();
+    let n = median.pairs_to_detect(last / 4.0, alpha).unwrap();
     assert!(n.abs_diff(16 * 400) <= 16, "{n}");
-    let strict = calibration.pairs_to_detect("p50", last.ratio, &rules.shared_by(10)).unwrap();
+    let strict = median.pairs_to_detect(last, alpha / 10.0).unwrap();
     assert!((500..800).contains(&strict), "{strict}");
-    // No number of pairs is enough if stalls lift the percentile by that much or dominate it.
-    let mut lifted = calibration.clone();
-    lifted.metrics[0].lift = Some(1.05);
-    assert_eq!(lifted.pairs_to_detect("p50", 1.05, &Rules::new(PERIOD_NS)), None);
-    lifted.metrics[1].stall_dominated = true;
-    assert_eq!(lifted.pairs_to_detect("p99", 2.0, &Rules::new(PERIOD_NS)), None);
+}
+
+#[test]
+fn stalls_make_changes_undetectable() {
+    let mut calibration = new_calibration(&pairs(60, 0.2));
+    let alpha = Rules::new(PERIOD_NS).alpha_per_look();
+    calibration.metrics[0].lift = Some(1.05);
+    calibration.metrics[1].stall_dominated = true;
+    let [lifted, dominated] = &calibration.numbers()[..] else { panic!() };
+    assert_eq!(lifted.pairs_to_detect(1.05_f64.ln(), alpha), None);
+    assert_eq!(dominated.pairs_to_detect(2_f64.ln(), alpha), None);
+    assert_eq!(dominated.smallest_detectable(400, alpha), None);
 }
 
 #[test]
 fn few_pairs_give_no_results() {
-    assert!(metrics(&pairs(23, 0.1), &Rules::new(PERIOD_NS), 0.99, 1).is_empty());
-    assert!(
-        inconclusive(&pairs(23, 0.1), &Rules::new(PERIOD_NS), 1).iter().all(|c| c.share.is_none())
-    );
+    assert!(calibrate(&pairs(23, 0.1), &Rules::new(PERIOD_NS)).is_empty());
+    assert!(inconclusive(&pairs(23, 0.1), 1).iter().all(|c| c.share.is_none()));
 }
