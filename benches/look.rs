@@ -28,7 +28,9 @@ fn pairs(n: usize) -> Vec<Pair> {
         median: late(14e3_f64.ln() + 0.3 * noise),
         tail: late(48e3_f64.ln() + noise),
     };
-    (0..n).map(|i| Pair { a: side(wobble(i, GOLDEN)), b: side(wobble(i, PLASTIC)) }).collect()
+    (0..n)
+        .map(|i| Pair { base: side(wobble(i, GOLDEN)), candidate: side(wobble(i, PLASTIC)) })
+        .collect()
 }
 
 /// Measures the path from the values of the rounds to the outcome.

@@ -48,7 +48,7 @@ fn pair(bytes: &[u8], step: u8) -> Pair {
         median: late(value(i), bytes[i] >> 6),
         tail: late(value(i + 2), bytes[i + 2] >> 6),
     };
-    Pair { a: side(0), b: side(4) }
+    Pair { base: side(0), candidate: side(4) }
 }
 
 /// Checks that the interval contains the estimate, and that an outcome has its reason.
@@ -68,7 +68,7 @@ fn check_look(look: &Look) {
 
 /// Checks that a side is neither worse nor better than itself.
 fn check_equal_sides(pairs: &[Pair], rules: &Rules, last: bool) {
-    let same: Vec<Pair> = pairs.iter().map(|p| Pair { b: p.a, ..*p }).collect();
+    let same: Vec<Pair> = pairs.iter().map(|p| Pair { candidate: p.base, ..*p }).collect();
     let judged = look(&same, rules, last);
     for verdict in [judged.median, judged.tail] {
         assert!(matches!(verdict.outcome, Outcome::Pass | Outcome::Inconclusive), "{verdict:?}");
@@ -102,7 +102,7 @@ fn check_other_order(pairs: &[Pair], rules: &Rules, last: bool, before: &Look) {
     SplitMix64::new(pairs.len() as u64).shuffle(&mut shuffled);
     let after = look(&shuffled, rules, last);
     let figures = |verdict: &NumberVerdict| (verdict.outcome, verdict.reason, verdict.pairs);
-    let mut sums: Vec<f64> = pairs.iter().map(|p| p.a.tail.ln + p.b.tail.ln).collect();
+    let mut sums: Vec<f64> = pairs.iter().map(|p| p.base.tail.ln + p.candidate.tail.ln).collect();
     sums.sort_by(f64::total_cmp);
     let half = sums.len().div_ceil(2);
     let is_tied = half > 0 && sums.get(half).is_some_and(|next| *next == sums[half - 1]);
@@ -144,7 +144,7 @@ pub fn count_alarms(gates: u64, seed: u64) -> u64 {
                     RoundValue { median: late(1.0), tail: late(3.0) }
                 };
                 let (a, b) = (side(), side());
-                pairs.push(Pair { a, b });
+                pairs.push(Pair { base: a, candidate: b });
             }
             look(&pairs, &rules, i + 1 == rules.looks.len()).outcome == Outcome::Regressed
         })

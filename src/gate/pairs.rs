@@ -229,7 +229,7 @@ impl<F: FnMut(&[Pair]) -> bool> PairCollector<'_, F> {
     fn record_pair(&mut self, record: PairRecord) {
         let tail = self.test.tail();
         let values = record.rounds.as_ref().map(|round| round.value(tail, self.resolution_ns));
-        self.pairs.values.push(Pair { a: values.base, b: values.candidate });
+        self.pairs.values.push(values);
         self.pairs.records.push(record);
         self.progress.step();
         self.is_done |= (self.is_enough)(&self.pairs.values);

@@ -1,5 +1,7 @@
 //! The values of a round that the gate compares.
 
+use super::Sides;
+
 /// Minimum number of ticks of a round for a 99th percentile.
 pub const MIN_TICKS_FOR_P99: u64 = 180;
 /// Minimum number of ticks of a round for a 95th percentile: five of them are above it.
@@ -73,18 +75,4 @@ pub struct RoundValue {
 }
 
 /// One round of each side, run one directly after the other.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Pair {
-    /// The side that is compared against.
-    pub a: RoundValue,
-    /// The side that is judged.
-    pub b: RoundValue,
-}
-
-impl Pair {
-    /// Exchanges the sides.
-    #[must_use]
-    pub fn swapped(self) -> Self {
-        Self { a: self.b, b: self.a }
-    }
-}
+pub type Pair = Sides<RoundValue>;

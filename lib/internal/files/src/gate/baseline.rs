@@ -133,7 +133,10 @@ impl Session {
     #[must_use]
     pub fn values(&self, tail_quantile: f64) -> Vec<Pair> {
         let value = |record: &RoundRecord| record.value(tail_quantile, self.resolution_ns);
-        self.pairs.iter().map(|p| Pair { a: value(&p.control), b: value(&p.subject) }).collect()
+        self.pairs
+            .iter()
+            .map(|p| Pair { base: value(&p.control), candidate: value(&p.subject) })
+            .collect()
     }
 }
 

@@ -81,9 +81,9 @@ impl Machine {
                 };
                 let (first, second) = (round(b_first), round(!b_first));
                 pairs.push(if b_first {
-                    Pair { a: second, b: first }
+                    Pair { base: second, candidate: first }
                 } else {
-                    Pair { a: first, b: second }
+                    Pair { base: first, candidate: second }
                 });
             }
             let outcome = look(&pairs, &rules, i + 1 == rules.looks.len()).outcome;

@@ -428,10 +428,10 @@ impl PairRecord {
         let unstalled_ns =
             |value: RoundValue| [value.median.unstalled_ns(), value.tail.unstalled_ns()];
         Self {
-            a_ns: ns(pair.a),
-            b_ns: ns(pair.b),
-            a_own_ns: Some(unstalled_ns(pair.a)),
-            b_own_ns: Some(unstalled_ns(pair.b)),
+            a_ns: ns(pair.base),
+            b_ns: ns(pair.candidate),
+            a_own_ns: Some(unstalled_ns(pair.base)),
+            b_own_ns: Some(unstalled_ns(pair.candidate)),
         }
     }
 
@@ -439,7 +439,7 @@ impl PairRecord {
     fn to_pair(&self) -> Option<Pair> {
         let a = self.a_ns.into_iter().zip(self.a_own_ns?);
         let b = self.b_ns.into_iter().zip(self.b_own_ns?);
-        Some(Pair { a: round_value(a)?, b: round_value(b)? })
+        Some(Pair { base: round_value(a)?, candidate: round_value(b)? })
     }
 }
 

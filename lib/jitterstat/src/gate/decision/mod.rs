@@ -117,11 +117,11 @@ pub fn look(pairs: &[Pair], rules: &Rules, last: bool) -> Look {
 /// Returns the medians of both rounds of each pair.
 #[must_use]
 pub fn medians(pairs: &[Pair]) -> Vec<Sides<Late>> {
-    pairs.iter().map(|p| Sides { base: p.a.median, candidate: p.b.median }).collect()
+    pairs.iter().map(|pair| pair.map(|round| round.median)).collect()
 }
 
 /// Returns the tail percentiles of both rounds of each pair.
 #[must_use]
 pub fn tails(pairs: &[Pair]) -> Vec<Sides<Late>> {
-    pairs.iter().map(|p| Sides { base: p.a.tail, candidate: p.b.tail }).collect()
+    pairs.iter().map(|pair| pair.map(|round| round.tail)).collect()
 }

@@ -30,7 +30,7 @@ fn pairs(n: usize, b_median: f64, b_tail: f64) -> Vec<Pair> {
     (0..n)
         .map(|i| {
             let (x, y) = ((0.1 * wobble(i)).exp(), (0.1 * wobble(i + 77)).exp());
-            Pair { a: side(14e3 * x, 40e3 * x), b: side(b_median * y, b_tail * y) }
+            Pair { base: side(14e3 * x, 40e3 * x), candidate: side(b_median * y, b_tail * y) }
         })
         .collect()
 }
@@ -57,7 +57,7 @@ fn percentiles_are_judged_separately() {
 fn comparisons_share_alpha() {
     assert_eq!(Rules::new(PERIOD_NS).shared_by(4).alpha, 0.005 / 4.0);
     // With a smaller alpha an interval is never narrower.
-    let uneven = |i| Pair { a: side(14e3 * wobble(i).exp(), 40e3), b: side(14e3, 40e3) };
+    let uneven = |i| Pair { base: side(14e3 * wobble(i).exp(), 40e3), candidate: side(14e3, 40e3) };
     let pairs: Vec<Pair> = (0..50).map(uneven).collect();
     let width =
         |rules: &Rules| look(&pairs, rules, true).median.shift.map(|s| s.upper - s.lower).unwrap();
@@ -68,10 +68,11 @@ fn comparisons_share_alpha() {
 fn small_rises_are_below_the_floor() {
     // 60 ns against 600 ns is ten times as much, and half a microsecond.
     let small: Vec<Pair> =
-        (0..50).map(|_| Pair { a: side(60.0, 90.0), b: side(600.0, 900.0) }).collect();
+        (0..50).map(|_| Pair { base: side(60.0, 90.0), candidate: side(600.0, 900.0) }).collect();
     assert_eq!(look(&small, &Rules::new(PERIOD_NS), true).outcome, Outcome::Pass);
-    let large: Vec<Pair> =
-        (0..50).map(|_| Pair { a: side(60.0, 90.0), b: side(2_000.0, 3_000.0) }).collect();
+    let large: Vec<Pair> = (0..50)
+        .map(|_| Pair { base: side(60.0, 90.0), candidate: side(2_000.0, 3_000.0) })
+        .collect();
     assert_eq!(look(&large, &Rules::new(PERIOD_NS), true).outcome, Outcome::Regressed);
 }
 
@@ -81,13 +82,13 @@ fn inconclusive_outcomes_have_a_reason() {
     let reason = |pairs: &[Pair]| look(pairs, &rules, true).tail.reason;
     assert_eq!(reason(&pairs(22, 14e3, 40e3)), Some(Reason::TooFewRounds));
     let stalled: Vec<Pair> = (0..50)
-        .map(|_| Pair { a: stalled_side(14e3, 300e3), b: stalled_side(14e3, 300e3) })
+        .map(|_| Pair { base: stalled_side(14e3, 300e3), candidate: stalled_side(14e3, 300e3) })
         .collect();
     assert_eq!(reason(&stalled), Some(Reason::StallDominated));
     let noisy: Vec<Pair> = (0..50)
         .map(|i| Pair {
-            a: side(14e3, 40e3 * (2.0 * wobble(i)).exp()),
-            b: side(14e3, 40e3 * (2.0 * wobble(i + 9)).exp()),
+            base: side(14e3, 40e3 * (2.0 * wobble(i)).exp()),
+            candidate: side(14e3, 40e3 * (2.0 * wobble(i + 9)).exp()),
         })
         .collect();
     let judged = look(&noisy, &rules, true).tail;
@@ -99,10 +100,10 @@ fn inconclusive_outcomes_have_a_reason() {
 /// 24 quiet pairs, and 26 whose tail is late because of stalls.
 fn half_stalled(a_tail: f64, b_tail: f64) -> Vec<Pair> {
     let stalled = |p: &Pair| Pair {
-        a: stalled_side(14e3, 900e3 * p.a.median.ln.exp() / 14e3),
-        b: stalled_side(14e3, 900e3),
+        base: stalled_side(14e3, 900e3 * p.base.median.ln.exp() / 14e3),
+        candidate: stalled_side(14e3, 900e3),
     };
-    let quiet = pairs(24, 14e3, b_tail).into_iter().map(|p| Pair { a: side(14e3, a_tail), ..p });
+    let quiet = pairs(24, 14e3, b_tail).into_iter().map(|p| Pair { base: side(14e3, a_tail), ..p });
     quiet.chain(pairs(26, 14e3, 40e3).iter().map(stalled)).collect()
 }
 
@@ -130,7 +131,7 @@ fn judge_equal_pairs(a: (f64, f64), b: (f64, f64)) -> NumberVerdict {
         tail: Late { ln: (late * 1e6).ln(), ln_unstalled: (unstalled * 1e6).ln() },
         ..side(14e3, 14e3)
     };
-    look(&[Pair { a: side(a), b: side(b) }; 24], &Rules::new(PERIOD_NS), true).tail
+    look(&[Pair { base: side(a), candidate: side(b) }; 24], &Rules::new(PERIOD_NS), true).tail
 }
 
 #[test]
@@ -173,7 +174,11 @@ fn stalls_withhold_passes_but_not_regressions() {
 fn late_loop_is_judged_without_stalls() {
     // Every tick is late by more than twice the period, without a stall.
     let look_at = |b: f64| {
-        look(&[Pair { a: side(1.2e6, 1.2e6), b: side(b, b) }; 24], &Rules::new(PERIOD_NS), true)
+        look(
+            &[Pair { base: side(1.2e6, 1.2e6), candidate: side(b, b) }; 24],
+            &Rules::new(PERIOD_NS),
+            true,
+        )
     };
     assert_eq!(
         [1.2e6, 1.5e6, 2.0e6].map(|b| look_at(b).median.outcome),
@@ -193,7 +198,7 @@ fn any_side() -> impl Strategy<Value = RoundValue> {
 proptest! {
     #[test]
     fn swapped_sides_share_their_stalls(pairs in proptest::collection::vec((any_side(), any_side()), 24..60)) {
-        let pairs: Vec<Pair> = pairs.into_iter().map(|(a, b)| Pair { a, b }).collect();
+        let pairs: Vec<Pair> = pairs.into_iter().map(|(a, b)| Pair { base: a, candidate: b }).collect();
         let swapped: Vec<Pair> = pairs.iter().map(|p| p.swapped()).collect();
         let rules = Rules { floor_ns: 0.0, ..Rules::new(PERIOD_NS) };
         let (forward, backward) = (look(&pairs, &rules, true), look(&swapped, &rules, true));
@@ -211,13 +216,13 @@ proptest! {
 
     #[test]
     fn stalls_only_withhold_a_pass(pairs in proptest::collection::vec((any_side(), any_side()), 24..60)) {
-        let pairs: Vec<Pair> = pairs.into_iter().map(|(a, b)| Pair { a, b }).collect();
+        let pairs: Vec<Pair> = pairs.into_iter().map(|(a, b)| Pair { base: a, candidate: b }).collect();
         let unstalled = |late: Late| Late { ln_unstalled: late.ln, ..late };
         let side = |value: RoundValue| RoundValue {
             median: unstalled(value.median),
             tail: unstalled(value.tail),
         };
-        let without: Vec<Pair> = pairs.iter().map(|p| Pair { a: side(p.a), b: side(p.b) }).collect();
+        let without: Vec<Pair> = pairs.iter().map(|p| Pair { base: side(p.base), candidate: side(p.candidate) }).collect();
         let rules = Rules::new(PERIOD_NS);
         let (with, without) = (look(&pairs, &rules, true), look(&without, &rules, true));
         for (with, without) in [(with.median, without.median), (with.tail, without.tail)] {
@@ -233,8 +238,8 @@ proptest! {
     ) {
         let shifted = |by: f64| -> Outcome {
             let pairs: Vec<Pair> = noise.iter().map(|(x, y)| Pair {
-                a: side(14e3 * x.exp(), 40e3 * x.exp()),
-                b: side(14e3 * (y + by).exp(), 40e3 * (y + by).exp()),
+                base: side(14e3 * x.exp(), 40e3 * x.exp()),
+                candidate: side(14e3 * (y + by).exp(), 40e3 * (y + by).exp()),
             }).collect();
             look(&pairs, &Rules::new(PERIOD_NS), true).median.outcome
         };
@@ -246,7 +251,7 @@ proptest! {
     #[test]
     fn swapped_sides_are_not_both_worse(noise in proptest::collection::vec((-1.0_f64..1.0, -1.0_f64..1.0), 24..80)) {
         let pairs: Vec<Pair> = noise.iter().map(|(x, y)| Pair {
-            a: side(14e3 * x.exp(), 40e3 * x.exp()), b: side(14e3 * y.exp(), 40e3 * y.exp()),
+            base: side(14e3 * x.exp(), 40e3 * x.exp()), candidate: side(14e3 * y.exp(), 40e3 * y.exp()),
         }).collect();
         let swapped: Vec<Pair> = pairs.iter().map(|p| p.swapped()).collect();
         let rules = Rules::new(PERIOD_NS);

@@ -27,7 +27,7 @@ fn pairs(n: usize, noise: f64) -> Vec<Pair> {
                     tail: late(48e3_f64.ln() + level + y),
                 }
             };
-            Pair { a: round(), b: round() }
+            Pair { base: round(), candidate: round() }
         })
         .collect()
 }
@@ -80,7 +80,7 @@ fn smallest_change_is_detected() {
     let mut share = |by: f64, outcome: Outcome| {
         let gates = (0..100).filter(|_| {
             let mut gate: Vec<Pair> = labels.gate(400).iter().map(relabelled_pair).collect();
-            gate.iter_mut().for_each(|p| p.b.median.ln += by);
+            gate.iter_mut().for_each(|p| p.candidate.median.ln += by);
             decision::look(&gate, &rules, true).median.outcome == outcome
         });
         gates.count()
