@@ -345,7 +345,7 @@ fn gate_plans_runs_for_a_change() {
     let _ = gate(&["--detect", &see]).exits(0);
     let planned = verdict().runs.unwrap();
     // A gate with fewer looks needs fewer pairs for the same change.
-    assert!((40..=100).contains(planned.looks.last().unwrap()), "{:?}", planned.looks);
+    assert!((40..=100).contains(planned.plan.looks.last().unwrap()), "{:?}", planned.plan);
     assert!(
         (planned.metrics[0].judged.tolerated_ratio - (1.0 - seen[1])).abs() < 1e-4,
         "{:?}",

@@ -10,9 +10,7 @@ use engine::measure::metric::ProgramMetric;
 use engine::program::Program;
 use engine::scenario::draw_seed;
 use files::environment::EnvironmentKey;
-use files::gate::calibration::runs::{
-    self, RecordedMetric, RunCalibration, RunCalibrationPlan, SCHEMA,
-};
+use files::gate::calibration::runs::{self, RecordedMetric, RunCalibration, SCHEMA};
 use files::gate::calibration::warnings;
 use jitterstat::gate::Sides;
 use jitterstat::gate::decision::{ALPHA, FLOOR_NS, LOOKS};
@@ -48,17 +46,6 @@ fn plan_programs(program: &Program, args: &CalibrateArgs) -> exit::Result<Progra
     let sides = Sides { base: program.clone(), candidate: program.clone() };
     let names = sides.as_ref().map(|program| program.text().to_owned());
     Ok(Programs::new(sides, names, &args.runs, round, args.max_round_time, seed))
-}
-
-fn calibration_plan(programs: &Programs, cpu: Option<usize>) -> RunCalibrationPlan {
-    RunCalibrationPlan {
-        warmup_runs: programs.warmup_runs,
-        prepare: programs.prepare.as_ref().map(|program| program.text().to_owned()),
-        seed: programs.seed,
-        cpu,
-        alpha: ALPHA,
-        looks: LOOKS.map(|pairs| pairs as u64).into(),
-    }
 }
 
 /// The pairs of runs after the dropped ones.
@@ -114,7 +101,7 @@ impl MeasuredPairs {
             failure: self.failure.and_then(RunFailure::message),
             environment: EnvironmentKey::from_host(&measurement.host),
             program: programs.names.base.clone(),
-            plan: calibration_plan(programs, cpu),
+            plan: programs.plan(cpu, &LOOKS),
             pairs: pairs as u64,
             pair_ns,
             metrics: runs::metrics(&self.metrics, &recording),

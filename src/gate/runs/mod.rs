@@ -138,12 +138,7 @@ impl RunComparison {
             duration_ns: 0,
             verdict: Outcome::Inconclusive,
             reason: None,
-            warmup_runs: self.programs.warmup_runs,
-            prepare: self.programs.prepare.as_ref().map(|program| program.text().to_owned()),
-            seed: self.programs.seed,
-            cpu: self.cpu,
-            alpha: ALPHA,
-            looks: Vec::new(),
+            plan: self.programs.plan(self.cpu, &[]),
             pairs: 0,
             looks_taken: 0,
             metrics: Vec::new(),
@@ -167,7 +162,7 @@ impl RunComparison {
         let (first, last) = (duration(plan.looks[0]), duration(plan.last_look()));
         let message = format!("gate: {first} to the first look, at most {last} to the last");
         terminal::note(gate.quiet, &message);
-        verdict.looks = plan.looks.iter().map(|&pairs| pairs as u64).collect();
+        verdict.plan = self.programs.plan(self.cpu, &plan.looks);
         let progress = Progress::new(plan.last_look() as u64, gate.quiet);
         let mut is_time_over = false;
         let (values, result) =

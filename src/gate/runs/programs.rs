@@ -11,6 +11,8 @@ use engine::measure::metric::{self, MetricSpec, ProgramMetric, RunValues};
 use engine::measure::pair_turns::{PairTurn, pair_turns};
 use engine::program::Program;
 use engine::scenario::RoundLength;
+use files::gate::verdict::RunPlan;
+use jitterstat::gate::decision::ALPHA;
 use jitterstat::gate::metric::MetricRule;
 use jitterstat::gate::{Side, Sides};
 
@@ -91,6 +93,18 @@ impl Programs {
             round,
             max_run_time,
             seed,
+        }
+    }
+
+    /// Returns the plan as files contain it.
+    pub fn plan(&self, cpu: Option<usize>, looks: &[usize]) -> RunPlan {
+        RunPlan {
+            warmup_runs: self.warmup_runs,
+            prepare: self.prepare.as_ref().map(|program| program.text().to_owned()),
+            seed: self.seed,
+            cpu,
+            alpha: ALPHA,
+            looks: looks.iter().map(|&pairs| pairs as u64).collect(),
         }
     }
 

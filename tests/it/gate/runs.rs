@@ -144,7 +144,7 @@ fn samples_are_judged_by_percentiles() {
             ("size", Outcome::Pass),
             ("latency:p90", Outcome::Pass),
         ];
-        assert_eq!((names.as_slice(), found.alpha), (&expected[..], 0.005));
+        assert_eq!((names.as_slice(), found.plan.alpha), (&expected[..], 0.005));
         let tolerated: Vec<f64> =
             found.metrics.iter().map(|m| (m.judged.tolerated_ratio * 1e3).round()).collect();
         assert_eq!(tolerated, [1_050.0, 1_200.0, 1_050.0, 1_200.0]);
@@ -276,7 +276,7 @@ fn prepare_runs_before_each_run() {
     let gate = sides.gate(&args).exits(0);
     let found = runs(&gate);
     assert_eq!(
-        (found.pairs, found.warmup_runs, found.prepare.as_deref()),
+        (found.pairs, found.plan.warmup_runs, found.plan.prepare.as_deref()),
         (24, 3, Some(prepare.as_str()))
     );
     let order: String =

@@ -167,7 +167,7 @@ mod tests {
     use super::*;
     use crate::compare::{Comparison, Origin, SCHEMA};
     use crate::file::File as _;
-    use crate::gate::verdict::JudgedNumber;
+    use crate::gate::verdict::{JudgedNumber, RunPlan};
     use crate::report::{Report, Tool};
     use jitterstat::gate::decision::Outcome;
     use jitterstat::stats::random::SplitMix64;
@@ -220,12 +220,14 @@ mod tests {
                 duration_ns: 5,
                 verdict: Outcome::Pass,
                 reason: None,
-                warmup_runs: 1,
-                prepare: None,
-                seed: 1,
-                cpu: None,
-                alpha: 0.005,
-                looks: vec![50],
+                plan: RunPlan {
+                    warmup_runs: 1,
+                    prepare: None,
+                    seed: 1,
+                    cpu: None,
+                    alpha: 0.005,
+                    looks: vec![50],
+                },
                 pairs: pairs as u64,
                 looks_taken: 1,
                 metrics: vec![

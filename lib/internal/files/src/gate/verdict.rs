@@ -92,24 +92,32 @@ model! {
         pub verdict: Outcome,
         /// The reason, if the outcome is inconclusive.
         pub reason: Option<Reason>,
-        /// Number of runs of each side before the first pair, which were dropped.
-        pub warmup_runs: u64,
-        /// Command that ran before each run, outside of the measured time.
-        pub prepare: Option<String>,
-        /// Seed of the order.
-        pub seed: u64,
-        /// CPU that both sides were bound to; null without one.
-        pub cpu: Option<usize>,
-        /// Maximum share of false alarms over all metrics, by design.
-        pub alpha: f64,
-        /// Numbers of pairs at which the gate may look.
-        pub looks: Vec<u64>,
+        /// The plan of the measurement.
+        #[serde(flatten)]
+        pub plan: RunPlan,
         /// Number of measured pairs.
         pub pairs: u64,
         /// Number of looks taken.
         pub looks_taken: u64,
         /// One entry for each metric. The metrics share alpha.
         pub metrics: Vec<RunMetric>,
+    }
+
+    /// The plan of a gate or a calibration of whole runs.
+    #[cfg_attr(feature = "schema", schemars(rename = "RunCalibrationPlan"))]
+    pub struct RunPlan {
+        /// Number of runs of each side before the first pair, which were dropped.
+        pub warmup_runs: u64,
+        /// Command that ran before each run, outside of the measured time.
+        pub prepare: Option<String>,
+        /// Seed of the order within pairs.
+        pub seed: u64,
+        /// CPU that both sides were bound to; null without one.
+        pub cpu: Option<usize>,
+        /// Maximum share of false alarms of a gate over all of its metrics, by design.
+        pub alpha: f64,
+        /// Numbers of pairs at which a gate may look.
+        pub looks: Vec<u64>,
     }
 
     /// The verdict on one number of whole runs.

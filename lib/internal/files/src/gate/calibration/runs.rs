@@ -5,6 +5,7 @@ use super::gates::{RecordedNumber, Recording, tidy};
 use super::{CalibratedNumber, DetectableChange, InconclusiveChance, RealGates};
 use crate::environment::EnvironmentKey;
 use crate::file::{File, Flaw, Invalid};
+use crate::gate::verdict::RunPlan;
 use crate::model::model;
 use crate::report::{Tool, Warning};
 use jitterstat::gate::Sides;
@@ -34,7 +35,7 @@ model! {
         /// The program on both sides.
         pub program: String,
         /// The plan of the measurement.
-        pub plan: RunCalibrationPlan,
+        pub plan: RunPlan,
         /// Number of measured pairs of runs.
         pub pairs: u64,
         /// Wall time of one pair, including its preparation.
@@ -47,22 +48,6 @@ model! {
         pub real_gates: RealGates,
         /// Warnings to consider before trusting the numbers.
         pub warnings: Vec<Warning>,
-    }
-
-    /// The plan of a calibration of whole runs, and the rules for which it is valid.
-    pub struct RunCalibrationPlan {
-        /// Number of runs of each side before the first pair, which were dropped.
-        pub warmup_runs: u64,
-        /// Command that ran before each run, outside of the measured time.
-        pub prepare: Option<String>,
-        /// Seed of the order within pairs.
-        pub seed: u64,
-        /// CPU that both sides were bound to; null without one.
-        pub cpu: Option<usize>,
-        /// Maximum share of false alarms of a gate over all of its metrics, by design.
-        pub alpha: f64,
-        /// Numbers of pairs at which a gate may look.
-        pub looks: Vec<u64>,
     }
 
     /// The sensitivity of a gate to changes of one number of whole runs.
@@ -246,7 +231,7 @@ mod tests {
             )
             .unwrap(),
             program: "./bench".into(),
-            plan: RunCalibrationPlan {
+            plan: RunPlan {
                 warmup_runs: 1,
                 prepare: None,
                 seed: 7,
