@@ -15,17 +15,16 @@ use files::fitness::Fitness;
 use files::gate::baseline::{Baseline, CONTROL, SESSION_PAIRS};
 use files::gate::baseline_test;
 use files::gate::verdict::{BaselineMetric, BaselineVerdict, Mode, Verdict, records};
-use jitterstat::gate::Sides;
 use jitterstat::gate::decision::{Outcome, Reason};
 use render::document::Document;
 
 use crate::gate::args::GateArgs;
-use crate::gate::explain::MetricView;
+use crate::gate::explain::{MetricView, percentile_lift};
 use crate::gate::pairs::CollectedPairs;
 use crate::gate::question::{Gate, PlannedQuestion, Question};
 use crate::gate::session::{SessionPlan, StoredBaseline, format_differences, read_baseline};
 use crate::gate::text::document::table;
-use crate::gate::text::{PercentileLift, Row, Section, Title, format_option, pluralize};
+use crate::gate::text::{Row, Section, Title, format_option, pluralize};
 
 /// A planned session, to be compared with the sessions of a file.
 struct BaselineTest {
@@ -171,11 +170,7 @@ pub fn sections(verdict: &Verdict) -> Vec<Section> {
 fn section(verdict: &BaselineVerdict) -> Section {
     let BaselineVerdict { subject, pairs, .. } = verdict;
     let seconds = verdict.duration_ns as f64 / 1e9;
-    let lift = |metric: &BaselineMetric| {
-        let lift = metric.lift.as_ref()?;
-        let ratios = Sides { base: lift.a, candidate: lift.b };
-        Some(PercentileLift { name: metric.name.clone(), ratios })
-    };
+    let lift = |metric: &BaselineMetric| percentile_lift(&metric.name, metric.lift.as_ref());
     Section {
         title: title(verdict),
         key_heading: "percentile",

@@ -23,10 +23,10 @@ use crate::gate::calibration::{self, GateCalibration};
 use crate::gate::design::{
     ENDLESS, PairSource, PairTest, build_rules, build_scenario, periods_or_default, plan_looks,
 };
-use crate::gate::explain::{self, MetricView};
+use crate::gate::explain::{self, MetricView, percentile_lift};
 use crate::gate::pairs::{CollectedPairs, PairCollection};
 use crate::gate::question::{Gate, PlannedQuestion, Question};
-use crate::gate::text::{PercentileLift, Section, Title, pluralize};
+use crate::gate::text::{Section, Title, pluralize};
 
 /// Default maximum number of pairs of interleaved rounds.
 pub const DEFAULT_MAX_PAIRS: u64 = 400;
@@ -393,11 +393,7 @@ fn section(verdict: &PairVerdict) -> Section {
             MetricView { name: &metric.name, judged: &metric.judged, lift: metric.lift.as_ref() };
         view.row(b, &metric.name, medians)
     };
-    let lift = |metric: &Metric| {
-        let lift = metric.lift.as_ref()?;
-        let ratios = Sides { base: lift.a, candidate: lift.b };
-        Some(PercentileLift { name: metric.name.clone(), ratios })
-    };
+    let lift = |metric: &Metric| percentile_lift(&metric.name, metric.lift.as_ref());
     Section {
         title: Title::from_sides(a, b),
         key_heading: "percentile",

@@ -2,11 +2,12 @@
 
 use cli::time::format_duration;
 use files::gate::verdict::{JudgedNumber, Metric, Mode, PairVerdict, StallLift};
+use jitterstat::gate::Sides;
 use jitterstat::gate::decision::{Outcome, Reason};
 
 use crate::gate::args::MAX_PAIRS;
 use crate::gate::text::{
-    Row, format_change, format_option, format_percent, format_range, format_reason,
+    PercentileLift, Row, format_change, format_option, format_percent, format_range, format_reason,
     format_tolerance,
 };
 
@@ -22,6 +23,12 @@ struct ChangeCells {
     ratio: String,
     interval: String,
     tolerated: String,
+}
+
+/// Converts the lift of a percentile for a section.
+pub fn percentile_lift(name: &str, lift: Option<&StallLift>) -> Option<PercentileLift> {
+    let ratios = Sides { base: lift?.a, candidate: lift?.b };
+    Some(PercentileLift { name: name.to_owned(), ratios })
 }
 
 impl MetricView<'_> {

@@ -45,20 +45,14 @@ struct TableContent<'a> {
     name: &'a str,
     /// The two parts of a pair: `round` or `run`.
     part: &'static str,
-    /// Preposition before the name of a number.
-    preposition: &'static str,
     pairs: u64,
     duration_ns: u64,
     cpu: Option<usize>,
     failure: Option<&'a str>,
     is_partial: bool,
     numbers: Vec<CalibratedNumber>,
-    inconclusive: &'a [InconclusiveChance],
-    alpha: f64,
-    real_gates: &'a RealGates,
-    /// Further sentences about the measurement.
-    conditions: Vec<String>,
-    warnings: &'a [Warning],
+    /// Sentences below the table; some of them are empty.
+    sentences: Vec<String>,
 }
 
 impl<'a> From<&'a Calibration> for TableContent<'a> {
@@ -66,44 +60,48 @@ impl<'a> From<&'a Calibration> for TableContent<'a> {
         let stalls = format_percent(calibration.same_stall_share);
         let format_steal = |share| format!(" Of all CPUs stolen: {}.", format_percent(share));
         let steal = calibration.steal_share.map_or(String::new(), format_steal);
-        let stalls = format!("Ticks inside a stall already counted: {stalls}.{steal}");
-        let fitness = fitness::sentence(calibration.fitness.as_ref());
+        let numbers = calibration.numbers();
+        let mut sentences = vec![
+            detection_sentence("at", &numbers),
+            inconclusive_sentence(&calibration.inconclusive),
+            false_alarm_sentence(calibration.plan.alpha, &calibration.real_gates),
+            format!("Ticks inside a stall already counted: {stalls}.{steal}"),
+        ];
+        sentences.extend(fitness::sentence(calibration.fitness.as_ref()));
+        sentences.extend(calibration.warnings.iter().map(warning_sentence));
         Self {
             name: &calibration.subject,
             part: "round",
-            preposition: "at",
             pairs: calibration.pairs,
             duration_ns: calibration.duration_ns,
             cpu: calibration.plan.cpu,
             failure: calibration.failure.as_deref(),
             is_partial: calibration.partial,
-            numbers: calibration.numbers(),
-            inconclusive: &calibration.inconclusive,
-            alpha: calibration.plan.alpha,
-            real_gates: &calibration.real_gates,
-            conditions: std::iter::once(stalls).chain(fitness).collect(),
-            warnings: &calibration.warnings,
+            numbers,
+            sentences,
         }
     }
 }
 
 impl<'a> From<&'a RunCalibration> for TableContent<'a> {
     fn from(calibration: &'a RunCalibration) -> Self {
+        let numbers = calibration.numbers();
+        let mut sentences = vec![
+            detection_sentence("in", &numbers),
+            inconclusive_sentence(&calibration.inconclusive),
+            false_alarm_sentence(calibration.plan.alpha, &calibration.real_gates),
+        ];
+        sentences.extend(calibration.warnings.iter().map(warning_sentence));
         Self {
             name: &calibration.program,
             part: "run",
-            preposition: "in",
             pairs: calibration.pairs,
             duration_ns: calibration.duration_ns,
             cpu: calibration.plan.cpu,
             failure: calibration.failure.as_deref(),
             is_partial: calibration.partial,
-            numbers: calibration.numbers(),
-            inconclusive: &calibration.inconclusive,
-            alpha: calibration.plan.alpha,
-            real_gates: &calibration.real_gates,
-            conditions: Vec::new(),
-            warnings: &calibration.warnings,
+            numbers,
+            sentences,
         }
     }
 }
@@ -118,7 +116,7 @@ fn table<'a>(calibration: impl Into<TableContent<'a>>) -> Rendering {
         text += &fit(&rows, columns);
         text.push('\n');
     }
-    for sentence in content.sentences().iter().filter(|sentence| !sentence.is_empty()) {
+    for sentence in content.sentences.iter().filter(|sentence| !sentence.is_empty()) {
         text += &wrap_paragraph(sentence, columns);
     }
     Rendering::Text(text)
@@ -168,19 +166,10 @@ impl TableContent<'_> {
     fn row(&self, name: &str, cell: impl Fn(&CalibratedNumber) -> String) -> Vec<String> {
         std::iter::once(name.to_owned()).chain(self.numbers.iter().map(cell)).collect()
     }
+}
 
-    /// Returns the sentences below the table; some of them are empty.
-    fn sentences(&self) -> Vec<String> {
-        let mut sentences = vec![
-            detection_sentence(self.preposition, &self.numbers),
-            inconclusive_sentence(self.inconclusive),
-            false_alarm_sentence(self.alpha, self.real_gates),
-        ];
-        sentences.extend(self.conditions.iter().cloned());
-        let warnings = self.warnings.iter();
-        sentences.extend(warnings.map(|warning| format!("{} {}", warning.message, warning.hint)));
-        sentences
-    }
+fn warning_sentence(warning: &Warning) -> String {
+    format!("{} {}", warning.message, warning.hint)
 }
 
 fn change_cell(number: &CalibratedNumber, look: usize) -> String {
