@@ -11,17 +11,6 @@ pub enum Side {
     Candidate,
 }
 
-impl Side {
-    /// Returns the side that this one is compared with.
-    #[must_use]
-    pub fn other(self) -> Self {
-        match self {
-            Self::Base => Self::Candidate,
-            Self::Candidate => Self::Base,
-        }
-    }
-}
-
 /// One value for each side of a comparison.
 ///
 /// ```
@@ -82,25 +71,11 @@ impl<'a, T> IntoIterator for &'a Sides<T> {
 
 impl<T> Sides<Option<T>> {
     /// Takes both values, if both are present.
-    ///
-    /// ```
-    /// use jitterstat::gate::Sides;
-    /// let mut sides = Sides { base: Some(1), candidate: None };
-    /// assert_eq!(sides.take_both(), None);
-    /// sides.candidate = Some(2);
-    /// assert_eq!(sides.take_both(), Some(Sides { base: 1, candidate: 2 }));
-    /// assert_eq!(sides, Sides::default());
-    /// ```
     pub fn take_both(&mut self) -> Option<Sides<T>> {
-        match std::mem::take(self) {
-            Self { base: Some(base), candidate: Some(candidate) } => {
-                Some(Sides { base, candidate })
-            }
-            incomplete => {
-                *self = incomplete;
-                None
-            }
+        if self.base.is_none() || self.candidate.is_none() {
+            return None;
         }
+        Some(Sides { base: self.base.take()?, candidate: self.candidate.take()? })
     }
 }
 

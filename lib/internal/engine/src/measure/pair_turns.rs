@@ -17,9 +17,11 @@ pub struct PairTurn {
 pub fn pair_turns(seed: u64) -> impl Iterator<Item = PairTurn> {
     let mut random = SplitMix64::new(seed);
     (0..).flat_map(move |pair| {
-        let first = if random.coin() { Side::Base } else { Side::Candidate };
-        let sides = (0..).zip([first, first.other()]);
-        sides.map(move |(slot, side)| PairTurn { pair, slot, side })
+        let mut sides = [Side::Base, Side::Candidate];
+        if !random.coin() {
+            sides.reverse();
+        }
+        (0..).zip(sides).map(move |(slot, side)| PairTurn { pair, slot, side })
     })
 }
 
@@ -33,8 +35,8 @@ mod tests {
         let mut first_sides = Vec::new();
         for (pair, turns) in (0..).zip(turns.chunks(2)) {
             let [first, second] = turns else { panic!("a pair") };
-            assert_eq!(*first, PairTurn { pair, slot: 0, side: first.side });
-            assert_eq!(*second, PairTurn { pair, slot: 1, side: first.side.other() });
+            assert_eq!((first.pair, first.slot, second.pair, second.slot), (pair, 0, pair, 1));
+            assert_ne!(first.side, second.side);
             first_sides.push(first.side);
         }
         let mut random = SplitMix64::new(7);

@@ -41,32 +41,23 @@ impl RoundLength {
     ) -> exit::Result<Self> {
         check_period(period)?;
         let ticks = ticks.unwrap_or_else(|| default_ticks(period));
-        if ticks == 0 {
-            return Err(usage!("invalid --round-ticks 0: expected at least 1"));
-        }
         let warmup_ticks = warmup_ticks.unwrap_or_else(|| {
             ticks_in(WARMUP_TIME, period).clamp(MIN_WARMUP_TICKS, MAX_WARMUP_TICKS)
         });
-        let length = Self { period, ticks, warmup_ticks };
-        length.check_duration()?;
-        Ok(length)
+        let duration_ns =
+            ticks.checked_add(warmup_ticks).map(|n| u128::from(n) * period.as_nanos());
+        match duration_ns {
+            _ if ticks == 0 => Err(usage!("invalid --round-ticks 0: expected at least 1")),
+            Some(ns) if ns <= MAX_DURATION.as_nanos() => Ok(Self { period, ticks, warmup_ticks }),
+            _ => Err(usage!(
+                "a round of {ticks} ticks of {} is longer than a year; give fewer --round-ticks or --warmup",
+                units::format_exact_duration(period)
+            )),
+        }
     }
 
     pub fn period_ns(self) -> u64 {
         u64::try_from(self.period.as_nanos()).expect("a period is at most an hour")
-    }
-
-    fn check_duration(self) -> exit::Result<()> {
-        let ticks = self.warmup_ticks.checked_add(self.ticks);
-        let duration_ns = ticks.map(|n| u128::from(n) * self.period.as_nanos());
-        if duration_ns.is_some_and(|ns| ns <= MAX_DURATION.as_nanos()) {
-            return Ok(());
-        }
-        Err(usage!(
-            "a round of {} ticks of {} is longer than a year; give fewer --round-ticks or --warmup",
-            self.ticks,
-            units::format_exact_duration(self.period)
-        ))
     }
 }
 
