@@ -73,7 +73,11 @@
 //! those crates; `metrics` adds the exporter.
 #![deny(unsafe_code)]
 
+#[cfg(all(unix, not(loom)))]
+#[allow(unsafe_code)]
+mod calls;
 mod clock;
+mod directory;
 #[cfg(all(feature = "metrics", not(loom)))]
 mod exporter;
 mod layout;

@@ -1,5 +1,4 @@
-//! System calls that std does not have: maps a file as shared memory, locks it, and reads the
-//! process's user and the monotonic clock.
+//! Maps a file as shared memory.
 
 use std::fs::File;
 use std::io;
@@ -72,53 +71,10 @@ impl Drop for Mapping {
     }
 }
 
-/// Locks a file exclusively, until it is closed or the process ends. Never blocks.
-pub(crate) fn lock(file: &File) -> io::Result<()> {
-    flock(file, libc::LOCK_EX | libc::LOCK_NB)
-}
-
-/// Whether a process holds the lock of [`lock`].
-pub(crate) fn is_locked(file: &File) -> bool {
-    match flock(file, libc::LOCK_SH | libc::LOCK_NB) {
-        Ok(()) => {
-            let _ = flock(file, libc::LOCK_UN);
-            false
-        }
-        Err(error) => error.kind() == io::ErrorKind::WouldBlock,
-    }
-}
-
-fn flock(file: &File, operation: libc::c_int) -> io::Result<()> {
-    // SAFETY: takes no memory; the descriptor is open.
-    if unsafe { libc::flock(file.as_raw_fd(), operation) } == 0 {
-        Ok(())
-    } else {
-        Err(io::Error::last_os_error())
-    }
-}
-
-/// Returns the kernel's monotonic clock, in nanoseconds.
-#[cfg(target_os = "linux")]
-pub(crate) fn monotonic_ns() -> Option<u64> {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the pointer is to a whole `timespec` of ours, which the call fills and does not keep.
-    let read = unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) } == 0;
-    let ns = u64::try_from(time.tv_sec)
-        .ok()?
-        .checked_mul(1_000_000_000)?
-        .checked_add(u64::try_from(time.tv_nsec).ok()?)?;
-    read.then_some(ns)
-}
-
-/// Returns the effective user id of this process.
-pub(crate) fn effective_user() -> u32 {
-    // SAFETY: takes nothing and cannot fail.
-    unsafe { libc::geteuid() }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::calls::{is_locked, lock};
     use std::sync::atomic::Ordering;
 
     #[test]

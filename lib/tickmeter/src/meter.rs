@@ -13,9 +13,7 @@ use crate::publication::{Wakeup, Writer};
 use crate::reader::Reader;
 use crate::series_writer::SeriesWriter;
 use crate::snapshot::Snapshot;
-use crate::storage::Place;
-#[cfg(any(not(unix), loom))]
-use crate::storage::Why;
+use crate::storage::{MeterFile, Place, Why};
 
 /// Names of the meters of this process.
 static NAMES: Mutex<Vec<String>> = Mutex::new(Vec::new());
@@ -57,6 +55,8 @@ static REGISTERED: AtomicU64 = AtomicU64::new(0);
 /// width of a bin, 0.8 %. A tick that seems early by less than that bound is recorded as on time.
 /// Deadlines must be on the operating system's clock. Under `tokio::time::pause` they are not.
 pub struct Meter {
+    /// Removes the file when the meter is dropped.
+    _file: Option<MeterFile>,
     page: Arc<Page>,
     name: String,
     place: Place,
@@ -141,8 +141,9 @@ impl Meter {
         let words = initial_words(&name, period_ns, late_from_ns);
         let number = REGISTERED.fetch_add(1, Ordering::Relaxed);
         let file = format!("{}-{:x}-{number}", std::process::id(), words[at::REGISTERED]);
-        let (page, place) = create_page(&file, &words);
+        let Memory { file, page, place } = Memory::create(&file, &words);
         Ok(Self {
+            _file: file,
             page: Arc::new(page),
             name,
             place,
@@ -342,10 +343,6 @@ impl fmt::Debug for Meter {
 
 impl Drop for Meter {
     fn drop(&mut self) {
-        if let Place::Mapped(path) = &self.place {
-            // If this fails, the next sweep of the directory removes the file.
-            let _ = std::fs::remove_file(path);
-        }
         NAMES.lock().unwrap_or_else(PoisonError::into_inner).retain(|name| *name != self.name);
     }
 }
@@ -396,24 +393,37 @@ fn initial_words(name: &str, period_ns: u64, late_from_ns: u64) -> Vec<u64> {
     words
 }
 
-/// Creates the memory of a meter: a shared file if possible, otherwise private memory.
-#[cfg(all(unix, not(loom)))]
-fn create_page(file: &str, words: &[u64]) -> (Page, Place) {
-    match crate::storage::create(file, words) {
-        Ok((mapping, path)) => (Page::Mapped(mapping), Place::Mapped(path)),
-        Err(why) => (private_page(words), Place::Private(why)),
-    }
+/// The memory of a meter.
+struct Memory {
+    file: Option<MeterFile>,
+    page: Page,
+    place: Place,
 }
 
-#[cfg(any(not(unix), loom))]
-fn create_page(_file: &str, words: &[u64]) -> (Page, Place) {
-    (private_page(words), Place::Private(Why::NoDirectory))
-}
-
-fn private_page(words: &[u64]) -> Page {
-    let page = Page::private(words.len());
-    for (word, &value) in page.iter().zip(words) {
-        word.store(value, crate::sync::Ordering::Relaxed);
+impl Memory {
+    /// Creates a shared file if possible, otherwise private memory.
+    #[cfg(all(unix, not(loom)))]
+    fn create(name: &str, words: &[u64]) -> Self {
+        match crate::storage::create(name, words) {
+            Ok(created) => Self {
+                place: Place::Mapped(created.file.path()),
+                page: Page::Mapped(created.mapping),
+                file: Some(created.file),
+            },
+            Err(why) => Self::private(words, why),
+        }
     }
-    page
+
+    #[cfg(any(not(unix), loom))]
+    fn create(_name: &str, words: &[u64]) -> Self {
+        Self::private(words, Why::NoDirectory)
+    }
+
+    fn private(words: &[u64], why: Why) -> Self {
+        let page = Page::private(words.len());
+        for (word, &value) in page.iter().zip(words) {
+            word.store(value, crate::sync::Ordering::Relaxed);
+        }
+        Self { file: None, page, place: Place::Private(why) }
+    }
 }

@@ -3,13 +3,16 @@
 //! Files are not trusted: everything in them is checked, and a broken file is an error at worst.
 //!
 //! ```
-//! for directory in tickmeter::read::directories() {
-//!     for path in tickmeter::read::list(&directory)? {
-//!         match tickmeter::read::File::open(&path).and_then(|mut file| file.snapshot()) {
+//! use tickmeter::read::{self, Directory};
+//!
+//! for path in read::directories() {
+//!     let Some(directory) = Directory::open(&path)? else { continue };
+//!     for name in directory.file_names()? {
+//!         match directory.file(&name).and_then(|mut file| file.snapshot()) {
 //!             Ok(snapshot) => {
 //!                 println!("{}: p99 {:?}", snapshot.name, snapshot.lateness.quantile(0.99));
 //!             }
-//!             Err(error) => eprintln!("{}: {error}", path.display()),
+//!             Err(error) => eprintln!("{} {error}", path.join(name).display()),
 //!         }
 //!     }
 //! }
@@ -20,11 +23,11 @@ use std::fmt;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 
+pub use crate::directory::{Directory, DirectoryError, FileId};
 use crate::layout::{FormatError, HEADER_WORDS, Layout, MAX_FILE_BYTES, at};
 use crate::publication::{RawSnapshot, copy_meter};
 use crate::reader::MAX_ATTEMPTS;
 use crate::snapshot::Snapshot;
-use crate::storage::EXTENSION;
 
 /// An error of [`File::open`] or [`File::snapshot`].
 #[derive(Debug)]
@@ -32,6 +35,11 @@ use crate::storage::EXTENSION;
 pub enum ReadError {
     /// The file cannot be opened or read.
     Io(io::Error),
+    /// The file does not belong to the owner of its directory.
+    OtherOwner {
+        /// User id of the file's owner.
+        owner: u32,
+    },
     /// The file does not contain a meter.
     NotAMeter,
     /// The file was written by a later version of this crate.
@@ -51,6 +59,7 @@ impl fmt::Display for ReadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Io(error) => write!(f, "cannot be read: {error}"),
+            Self::OtherOwner { owner } => write!(f, "belongs to another user ({owner})"),
             Self::NotAMeter => f.write_str("is not a meter's file"),
             Self::Newer { version } => {
                 write!(f, "has layout version {version}; this program supports 1, update it")
@@ -108,37 +117,25 @@ pub fn directories_of_all_users() -> Vec<PathBuf> {
     Vec::new()
 }
 
-/// Returns the files of meters in a directory, sorted by name. Their processes may have ended. If
-/// the directory does not exist, there are none.
+/// Returns the files of meters in a directory of this user, sorted by name. Their processes may
+/// have ended. If the directory does not exist, there are none.
 ///
 /// # Errors
-/// Returns an error if the directory cannot be read.
+/// Returns an error if the directory cannot be read or another user may write to it: see
+/// [`Directory::open`].
 pub fn list(directory: &Path) -> io::Result<Vec<PathBuf>> {
-    let entries = match std::fs::read_dir(directory) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        entries => entries?,
-    };
-    let paths = entries.flatten().map(|entry| entry.path());
-    let is_meter = |path: &PathBuf| path.extension().is_some_and(|end| end == EXTENSION);
-    let mut paths: Vec<PathBuf> = paths.filter(is_meter).collect();
-    paths.sort();
-    Ok(paths)
+    let Some(opened) = Directory::open(directory)? else { return Ok(Vec::new()) };
+    Ok(opened.file_names()?.into_iter().map(|name| directory.join(name)).collect())
 }
 
 /// Removes the files of this user's meters whose process has ended, and returns how many there
-/// were. Other files are not touched.
+/// were. Other files are not touched, nor directories of other users.
 ///
 /// A meter holds a lock on its file, which the kernel releases when the process ends for any
 /// reason. Unlike a process number, a lock cannot belong to another process by mistake, and it
 /// works across containers that share the directory.
 pub fn sweep(directory: &Path) -> usize {
-    #[cfg(all(unix, not(loom)))]
-    return crate::storage::sweep(directory);
-    #[cfg(any(not(unix), loom))]
-    {
-        let _ = directory;
-        0
-    }
+    Directory::open(directory).ok().flatten().map_or(0, |directory| directory.sweep())
 }
 
 /// An open file of a meter.
@@ -152,7 +149,8 @@ pub struct File {
 }
 
 impl File {
-    /// Opens a file, which must be a regular file. Follows no link and never blocks.
+    /// Opens a file, which must be a regular file. Follows no link at the end of the path and never
+    /// blocks. Does not check the owner: use [`Directory::file`] for a file that was found.
     ///
     /// # Errors
     /// Returns an error if the file cannot be opened: see [`ReadError`].
@@ -161,14 +159,27 @@ impl File {
         let file = crate::storage::open(path)?;
         #[cfg(any(not(unix), loom))]
         let file = std::fs::File::open(path)?;
-        Ok(Self { file, bytes: Vec::new() })
+        Ok(Self::new(file))
+    }
+
+    pub(crate) fn new(file: std::fs::File) -> Self {
+        Self { file, bytes: Vec::new() }
+    }
+
+    /// Returns the identity of the file, or `None` on systems other than Unix.
+    #[must_use]
+    pub fn id(&self) -> Option<FileId> {
+        #[cfg(all(unix, not(loom)))]
+        return self.file.metadata().ok().as_ref().map(FileId::from);
+        #[cfg(any(not(unix), loom))]
+        None
     }
 
     /// Whether the process that writes the file is still running.
     #[must_use]
     pub fn is_alive(&self) -> bool {
         #[cfg(all(unix, not(loom)))]
-        return crate::storage::is_locked(&self.file);
+        return crate::calls::is_locked(&self.file);
         #[cfg(any(not(unix), loom))]
         false
     }

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 #[cfg(all(target_os = "linux", not(loom)))]
-use crate::mapping::monotonic_ns;
+use crate::calls::monotonic_ns;
 
 /// Has the value `ticks` if osjitter wants one line per tick, rather than the program's own
 /// metrics.

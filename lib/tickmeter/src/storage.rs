@@ -1,5 +1,5 @@
-//! The files of meters: creates, finds and sweeps them. Only on Unix; elsewhere every meter is
-//! private.
+//! The files of meters: finds their directories, creates and removes them. Only on Unix; elsewhere
+//! every meter is private.
 
 use std::fmt;
 use std::io;
@@ -10,8 +10,6 @@ use std::path::PathBuf;
 /// Environment variable that sets the directory of the meters' files, for writers and readers. Used
 /// by tests, and by containers that share a volume.
 pub const ENV_DIRECTORY: &str = "TICKMETER_DIR";
-/// Extension of the meters' files, and name of their directory.
-pub(crate) const EXTENSION: &str = "tickmeter";
 
 /// Location of a meter's memory.
 #[derive(Debug)]
@@ -52,28 +50,35 @@ impl fmt::Display for Why {
     }
 }
 
+/// Without shared memory, no meter has a file.
+#[cfg(any(not(unix), loom))]
+pub(crate) type MeterFile = std::convert::Infallible;
+
 #[cfg(all(unix, not(loom)))]
 pub(crate) use shared::*;
 
 #[cfg(all(unix, not(loom)))]
 mod shared {
     use super::*;
-    use std::fs::{DirBuilder, File, Metadata, OpenOptions};
-    use std::io::{Read as _, Write as _};
-    use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
-    use std::time::Duration;
+    use std::ffi::OsString;
+    use std::fs::{DirBuilder, File, OpenOptions};
+    use std::io::Write as _;
+    use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+    use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-    use crate::layout::MAGIC;
-    use crate::mapping::{self, Mapping};
+    use crate::calls;
+    use crate::directory::{Directory, DirectoryError};
+    use crate::mapping::Mapping;
 
-    pub(crate) use mapping::is_locked;
-
+    /// Extension of the meters' files, and name of their directory.
+    pub(crate) const EXTENSION: &str = "tickmeter";
     const SHARED_MEMORY: &str = "/dev/shm";
     const RUNTIME: &str = "/run/user";
     /// Extension of files that are not complete yet.
-    const UNFINISHED_EXTENSION: &str = "new";
-    /// Age from which on an unfinished file is swept: its process has certainly ended.
-    const MAX_UNFINISHED_AGE: Duration = Duration::from_secs(60);
+    pub(crate) const UNFINISHED_EXTENSION: &str = "new";
+
+    /// The directory of the last meter. The meters in it share one descriptor.
+    static LAST_DIRECTORY: Mutex<Weak<Directory>> = Mutex::new(Weak::new());
 
     fn shared_memory_directory(user: u32) -> PathBuf {
         Path::new(SHARED_MEMORY).join(format!("{EXTENSION}-{user}"))
@@ -85,7 +90,7 @@ mod shared {
         if let Some(directory) = configured {
             return vec![directory.into()];
         }
-        let user = mapping::effective_user();
+        let user = calls::effective_user();
         let xdg_runtime = std::env::var_os("XDG_RUNTIME_DIR")
             .map(PathBuf::from)
             .filter(|path| path.is_absolute());
@@ -116,9 +121,36 @@ mod shared {
         directories
     }
 
+    /// The file of a meter. It is removed when this is dropped.
+    #[derive(Debug)]
+    pub(crate) struct MeterFile {
+        directory: Arc<Directory>,
+        name: OsString,
+    }
+
+    impl MeterFile {
+        pub(crate) fn path(&self) -> PathBuf {
+            self.directory.path().join(&self.name)
+        }
+    }
+
+    impl Drop for MeterFile {
+        fn drop(&mut self) {
+            // If this fails, the next sweep of the directory removes the file.
+            let _ = self.directory.remove(&self.name);
+        }
+    }
+
+    /// A created file, and its memory.
+    #[derive(Debug)]
+    pub(crate) struct CreatedMeter {
+        pub(crate) file: MeterFile,
+        pub(crate) mapping: Mapping,
+    }
+
     /// Creates a file with these words and maps it. Tries the next directory if one has no parent
     /// or fails.
-    pub(crate) fn create(name: &str, words: &[u64]) -> Result<(Mapping, PathBuf), Why> {
+    pub(crate) fn create(name: &str, words: &[u64]) -> Result<CreatedMeter, Why> {
         let mut why = Why::NoDirectory;
         for directory in directories() {
             if directory.parent().is_some_and(Path::is_dir) {
@@ -132,52 +164,57 @@ mod shared {
     }
 
     /// Creates a file in a directory, which is created if it does not exist.
-    pub(crate) fn create_in(
-        directory: &Path,
-        name: &str,
-        words: &[u64],
-    ) -> Result<(Mapping, PathBuf), Why> {
-        let refused = |error| Why::Refused(directory.to_owned(), error);
-        match DirBuilder::new().mode(0o700).create(directory) {
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-                return Err(refused(error));
-            }
-            _ => {}
-        }
-        let metadata = std::fs::symlink_metadata(directory).map_err(refused)?;
-        if !is_private_directory(&metadata) {
-            return Err(Why::NotOurs(directory.to_owned()));
-        }
-        sweep(directory);
-        let path = directory.join(format!("{name}.{EXTENSION}"));
-        let unfinished = path.with_extension(UNFINISHED_EXTENSION);
-        let created = create_locked(&unfinished, words)
-            .and_then(|mapping| std::fs::rename(&unfinished, &path).map(|()| mapping));
+    pub(crate) fn create_in(path: &Path, name: &str, words: &[u64]) -> Result<CreatedMeter, Why> {
+        let directory = open_or_create(path)?;
+        directory.sweep();
+        let final_name = OsString::from(format!("{name}.{EXTENSION}"));
+        let unfinished = OsString::from(format!("{name}.{UNFINISHED_EXTENSION}"));
+        let refused = |error| Why::Refused(path.to_owned(), error);
+        let file = directory.create(&unfinished).map_err(refused)?;
+        let created = fill(file, words).and_then(|mapping| {
+            directory.rename(&unfinished, &final_name)?;
+            Ok(mapping)
+        });
         match created {
-            Ok(mapping) => Ok((mapping, path)),
+            Ok(mapping) => {
+                Ok(CreatedMeter { file: MeterFile { directory, name: final_name }, mapping })
+            }
             Err(error) => {
-                let _ = std::fs::remove_file(unfinished);
+                let _ = directory.remove(&unfinished);
                 Err(refused(error))
             }
         }
     }
 
-    /// Whether only this user can write to a directory.
-    fn is_private_directory(metadata: &Metadata) -> bool {
-        metadata.is_dir()
-            && metadata.uid() == mapping::effective_user()
-            && metadata.mode() & 0o022 == 0
+    /// Opens the directory of a new meter. Only this user may write to it.
+    fn open_or_create(path: &Path) -> Result<Arc<Directory>, Why> {
+        let refused = |error| Why::Refused(path.to_owned(), error);
+        let mut last = LAST_DIRECTORY.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(directory) = last.upgrade().filter(|directory| directory.is_at(path)) {
+            return Ok(directory);
+        }
+        match DirBuilder::new().mode(0o700).create(path) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                return Err(refused(error));
+            }
+            _ => {}
+        }
+        let directory = match Directory::open(path) {
+            Ok(Some(directory)) => Arc::new(directory),
+            Ok(None) => return Err(refused(io::ErrorKind::NotFound.into())),
+            Err(DirectoryError::Io(error)) => return Err(refused(error)),
+            Err(_) => return Err(Why::NotOurs(path.to_owned())),
+        };
+        *last = Arc::downgrade(&directory);
+        Ok(directory)
     }
 
-    /// Creates, locks and fills a file. It gets the name that readers look for only afterwards.
+    /// Locks, fills and maps a new file. It gets the name that readers look for only afterwards.
     ///
     /// The file is written rather than left as a hole: a full file system is an error now instead
     /// of a fatal signal later.
-    fn create_locked(path: &Path, words: &[u64]) -> io::Result<Mapping> {
-        let mut options = OpenOptions::new();
-        options.read(true).write(true).create_new(true).mode(0o600).custom_flags(libc::O_NOFOLLOW);
-        let mut file = options.open(path)?;
-        mapping::lock(&file)?;
+    fn fill(mut file: File, words: &[u64]) -> io::Result<Mapping> {
+        calls::lock(&file)?;
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
         file.write_all(&bytes)?;
         Mapping::new(file, words.len())
@@ -193,28 +230,5 @@ mod shared {
         } else {
             Err(io::Error::other("not a regular file"))
         }
-    }
-
-    /// Removes the files of this user's meters whose process has ended, and returns their number.
-    /// Files of other users and other files are not touched.
-    pub(crate) fn sweep(directory: &Path) -> usize {
-        let paths = list_paths(directory).into_iter();
-        let abandoned = paths.filter(|path| is_abandoned(path).unwrap_or(false));
-        abandoned.filter(|path| std::fs::remove_file(path).is_ok()).count()
-    }
-
-    /// Whether a file is a meter of this user whose process has ended.
-    fn is_abandoned(path: &Path) -> io::Result<bool> {
-        let mut file = open(path)?;
-        let metadata = file.metadata()?;
-        let is_meter = if path.extension() == Some(EXTENSION.as_ref()) {
-            let mut magic = [0; 8];
-            file.read_exact(&mut magic)?;
-            u64::from_ne_bytes(magic) == MAGIC
-        } else {
-            let age = metadata.modified()?.elapsed().unwrap_or_default();
-            path.extension() == Some(UNFINISHED_EXTENSION.as_ref()) && age > MAX_UNFINISHED_AGE
-        };
-        Ok(is_meter && metadata.uid() == mapping::effective_user() && !is_locked(&file))
     }
 }

@@ -1,16 +1,17 @@
 use super::*;
-use crate::layout::{LAYOUT_WORDS, write_text};
+use crate::layout::{LAYOUT_WORDS, MAGIC, write_text};
+use crate::mapping::Mapping;
 use crate::publication::{Wakeup, Writer};
-use crate::storage::create_in;
+use crate::storage::{CreatedMeter, create_in};
 use crate::sync::Ordering;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 /// A directory for one test, removed when the test ends.
-struct Directory(PathBuf);
+struct TestDirectory(PathBuf);
 
-impl Directory {
+impl TestDirectory {
     fn new(name: &str) -> Self {
         let path = std::env::temp_dir().join(format!("tickmeter-{name}-{}", std::process::id()));
         let _ = std::fs::remove_dir_all(&path);
@@ -18,10 +19,18 @@ impl Directory {
     }
 }
 
-impl Drop for Directory {
+impl Drop for TestDirectory {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
     }
+}
+
+/// Creates a file like a process that is later killed, and so does not remove it.
+fn create_meter(directory: &Path, name: &str, words: &[u64]) -> (Mapping, PathBuf) {
+    let CreatedMeter { file, mapping } = create_in(directory, name, words).unwrap();
+    let path = file.path();
+    std::mem::forget(file);
+    (mapping, path)
 }
 
 fn initial_words(layout: &Layout) -> Vec<u64> {
@@ -115,9 +124,9 @@ fn check_exact_snapshot(snapshot: &Snapshot) {
 
 #[test]
 fn concurrent_snapshots_are_consistent() {
-    let directory = Directory::new("torn");
+    let directory = TestDirectory::new("torn");
     let layout = Layout::CURRENT;
-    let (mapping, path) = create_in(&directory.0, "1", &initial_words(&layout)).unwrap();
+    let (mapping, path) = create_meter(&directory.0, "1", &initial_words(&layout));
     // ThreadSanitizer is a hundred times slower, and does not depend on luck to find a race.
     let visits = if cfg!(tsan) { 500 } else { 10_000 };
     let stop = AtomicBool::new(false);
@@ -199,8 +208,8 @@ fn exercise_snapshot(snapshot: &Snapshot, earlier: &Snapshot) {
 /// Reads a number of randomly changed files, and returns how many of them were readable.
 fn read_mutated_files(name: &str, files: usize) -> usize {
     let layout = Layout::new(7, 512, 4);
-    let directory = Directory::new(name);
-    let (mapping, path) = create_in(&directory.0, "1", &initial_words(&layout)).unwrap();
+    let directory = TestDirectory::new(name);
+    let (mapping, path) = create_meter(&directory.0, "1", &initial_words(&layout));
     (1..=200).for_each(|k| Writer::new(&mapping, &layout).record(&wakeup(k)));
     let valid = std::fs::read(&path).unwrap();
     let earlier = File::open(&path).unwrap().snapshot().unwrap();
@@ -240,17 +249,17 @@ fn million_hostile_files_are_harmless() {
 
 /// A valid file, to be changed.
 struct ValidFile {
-    directory: Directory,
+    directory: TestDirectory,
     path: PathBuf,
     bytes: Vec<u8>,
-    _mapping: crate::mapping::Mapping,
+    _mapping: Mapping,
 }
 
 impl ValidFile {
     fn new(name: &str) -> Self {
-        let directory = Directory::new(name);
+        let directory = TestDirectory::new(name);
         let words = initial_words(&Layout::CURRENT);
-        let (mapping, path) = create_in(&directory.0, "1", &words).unwrap();
+        let (mapping, path) = create_meter(&directory.0, "1", &words);
         let bytes = std::fs::read(&path).unwrap();
         Self { directory, path, bytes, _mapping: mapping }
     }
@@ -314,18 +323,18 @@ fn truncated_open_file_is_an_error() {
 #[test]
 fn file_and_directory_are_private() {
     use std::os::unix::fs::PermissionsExt as _;
-    let directory = Directory::new("modes");
+    let directory = TestDirectory::new("modes");
     let words = initial_words(&Layout::CURRENT);
-    let (_mapping, path) = create_in(&directory.0, "1", &words).unwrap();
+    let (_mapping, path) = create_meter(&directory.0, "1", &words);
     let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!((mode(&path), mode(&directory.0)), (0o600, 0o700));
 }
 
 #[test]
 fn abandoned_files_are_swept() {
-    let directory = Directory::new("alive");
+    let directory = TestDirectory::new("alive");
     let words = initial_words(&Layout::CURRENT);
-    let (mapping, path) = create_in(&directory.0, "1", &words).unwrap();
+    let (mapping, path) = create_meter(&directory.0, "1", &words);
     let file = File::open(&path).unwrap();
     assert!(file.is_alive() && file.is_alive());
     assert_eq!((sweep(&directory.0), list(&directory.0).unwrap().len()), (0, 1));
@@ -335,29 +344,117 @@ fn abandoned_files_are_swept() {
     drop(mapping);
     assert!(!file.is_alive());
     // Registering a meter sweeps as well.
-    let (_mapping, second) = create_in(&directory.0, "2", &words).unwrap();
+    let (_mapping, second) = create_meter(&directory.0, "2", &words);
     assert_eq!(list(&directory.0).unwrap(), [second, directory.0.join("other.tickmeter")]);
     assert!(directory.0.join("other").exists() && directory.0.join("half.new").exists());
 }
 
 #[test]
-fn taken_file_name_is_not_overwritten() {
-    let directory = Directory::new("taken");
+fn unfinished_files_need_the_magic() {
+    let directory = TestDirectory::new("unfinished");
     let words = initial_words(&Layout::CURRENT);
-    let _first = create_in(&directory.0, "1", &words).unwrap();
-    std::fs::write(directory.0.join("3.new"), "").unwrap();
-    assert!(create_in(&directory.0, "3", &words).is_err());
+    let (mapping, path) = create_meter(&directory.0, "1", &words);
+    let [meter, other] = ["1.new", "settings.new"].map(|name| directory.0.join(name));
+    std::fs::rename(&path, &meter).unwrap();
+    std::fs::write(&other, "another program's").unwrap();
+    let an_hour_ago = std::time::SystemTime::now() - Duration::from_secs(3_600);
+    for file in [&meter, &other] {
+        std::fs::File::options()
+            .append(true)
+            .open(file)
+            .unwrap()
+            .set_modified(an_hour_ago)
+            .unwrap();
+    }
+    assert_eq!(sweep(&directory.0), 0, "its process is running");
+    drop(mapping);
+    assert_eq!((sweep(&directory.0), meter.exists(), other.exists()), (1, false, true));
+}
+
+#[test]
+fn linked_directories_are_not_swept() {
+    let home = TestDirectory::new("linked");
+    let target = home.0.join("target");
+    std::fs::create_dir_all(&target).unwrap();
+    let (mapping, path) = create_meter(&target, "1", &initial_words(&Layout::CURRENT));
+    drop(mapping);
+    let link = home.0.join("tickmeter-0");
+    std::os::unix::fs::symlink(&target, &link).unwrap();
+    assert_eq!((sweep(&link), path.exists()), (0, true));
+    assert!(matches!(Directory::open(&link), Err(DirectoryError::NotADirectory)));
+    assert!(matches!(Directory::open_of_any_user(&link), Err(DirectoryError::NotADirectory)));
+    assert_eq!(list(&link).unwrap_err().kind(), io::ErrorKind::PermissionDenied);
+    let created = create_in(&link, "2", &initial_words(&Layout::CURRENT));
+    assert!(matches!(created, Err(crate::storage::Why::NotOurs(_))), "{created:?}");
+    // A directory that is replaced by a link after it was opened is not followed either.
+    let opened = Directory::open(&target).unwrap().unwrap();
+    let moved = home.0.join("moved");
+    std::fs::rename(&target, &moved).unwrap();
+    std::fs::create_dir(home.0.join("bait")).unwrap();
+    std::fs::write(home.0.join("bait/1.tickmeter"), MAGIC.to_ne_bytes()).unwrap();
+    std::os::unix::fs::symlink(home.0.join("bait"), &target).unwrap();
+    assert_eq!(opened.sweep(), 1, "by its name, in the opened directory");
+    assert!(home.0.join("bait/1.tickmeter").exists() && !moved.join("1.tickmeter").exists());
+}
+
+#[test]
+fn meters_of_others_are_refused() {
+    const OTHER_USER: u32 = 65_534;
+    let directory = TestDirectory::new("others");
+    let (mapping, path) = create_meter(&directory.0, "1", &initial_words(&Layout::CURRENT));
+    drop(mapping);
+    // Only root can give a file away.
+    if std::os::unix::fs::chown(&path, Some(OTHER_USER), None).is_err() {
+        return;
+    }
+    let opened = Directory::open(&directory.0).unwrap().unwrap();
+    let read = opened.file("1.tickmeter".as_ref());
+    assert!(matches!(read, Err(ReadError::OtherOwner { owner: OTHER_USER })), "{read:?}");
+    assert_eq!(opened.sweep(), 0);
+    std::os::unix::fs::chown(&directory.0, Some(OTHER_USER), None).unwrap();
+    let own = Directory::open(&directory.0);
+    assert!(matches!(own, Err(DirectoryError::OtherOwner { owner: OTHER_USER })), "{own:?}");
+    let opened = Directory::open_of_any_user(&directory.0).unwrap().unwrap();
+    assert_eq!(opened.file("1.tickmeter".as_ref()).unwrap().snapshot().unwrap().name, "loop");
+    assert_eq!((opened.sweep(), path.exists()), (0, true), "only the owner's processes remove it");
+}
+
+#[test]
+fn identity_is_independent_of_the_path() {
+    let file = ValidFile::new("identity");
+    let opened = Directory::open(&file.directory.0).unwrap().unwrap();
+    let another_path = file.directory.0.join("..").join(file.directory.0.file_name().unwrap());
+    assert_eq!(Directory::open(&another_path).unwrap().unwrap().id(), opened.id());
+    let by_name = opened.file(file.path.file_name().unwrap()).unwrap().id();
+    assert_eq!(by_name, File::open(&file.path).unwrap().id());
+    assert_eq!(by_name, FileId::from_path(&file.path));
+    assert_ne!(by_name, Some(opened.id()));
+}
+
+#[test]
+fn taken_file_names_are_kept() {
+    let directory = TestDirectory::new("taken");
+    let words = initial_words(&Layout::CURRENT);
+    let _first = create_meter(&directory.0, "1", &words);
+    for taken in ["3.new", "4.tickmeter"] {
+        let path = directory.0.join(taken);
+        std::fs::write(&path, "another program's").unwrap();
+        assert!(create_in(&directory.0, &taken[..1], &words).is_err(), "{taken}");
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "another program's");
+    }
+    assert!(!directory.0.join("4.new").exists());
 }
 
 #[test]
 fn unsafe_directories_are_refused() {
     use std::os::unix::fs::PermissionsExt as _;
-    let directory = Directory::new("open");
+    let directory = TestDirectory::new("open");
     std::fs::create_dir(&directory.0).unwrap();
     std::fs::set_permissions(&directory.0, std::fs::Permissions::from_mode(0o777)).unwrap();
     let words = initial_words(&Layout::CURRENT);
     let writable = create_in(&directory.0, "1", &words);
     assert!(matches!(writable, Err(crate::storage::Why::NotOurs(_))), "{writable:?}");
+    assert!(matches!(Directory::open(&directory.0), Err(DirectoryError::Writable)));
     let missing = create_in(&directory.0.join("a/b"), "1", &words);
     assert!(matches!(missing, Err(crate::storage::Why::Refused(..))), "{missing:?}");
 }
