@@ -1,23 +1,98 @@
 //! Finds the meters of running programs and reads them repeatedly.
 
-use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use cli::exit::{self, usage};
 use tickmeter::Snapshot;
-use tickmeter::read::{self, File, ReadError};
+use tickmeter::read::{self, Directory, DirectoryError, File, FileId, ReadError};
+
+#[cfg(test)]
+pub mod test_meter;
+#[cfg(all(test, unix))]
+mod tests;
+
+/// Result of a poll.
+#[derive(Debug, Default)]
+pub struct MeterPoll {
+    pub read: Vec<ReadMeter>,
+    /// Meters that an earlier poll read and this one could not read, although their programs may
+    /// still be running.
+    pub unread: Vec<FileId>,
+}
+
+/// A meter that a poll read.
+#[derive(Debug)]
+pub struct ReadMeter {
+    pub id: FileId,
+    pub snapshot: Snapshot,
+    /// Whether the file has appeared since the previous poll.
+    pub is_new: bool,
+}
 
 /// Reads meter files and keeps them open between polls.
 #[derive(Debug)]
 pub struct MeterReader {
-    all_users: bool,
+    paths: DirectoryPaths,
     max_files: usize,
-    files: BTreeMap<PathBuf, File>,
+    /// Directories at their last listing, by identity: several paths may lead to one.
+    listings: BTreeMap<FileId, Listing>,
+    /// Meters that are read.
+    meters: BTreeMap<MeterPath, KnownMeter>,
+    /// Paths of directories that the previous poll could not read; `None` before the first poll.
+    unreadable: Option<BTreeSet<PathBuf>>,
     faults: Vec<String>,
-    /// Files beyond `max_files` at the last poll.
+    /// Files that the last poll did not read because of `max_files`.
     left_out: usize,
+}
+
+/// The directories to read.
+#[derive(Debug)]
+enum DirectoryPaths {
+    ThisUser,
+    AllUsers,
+    #[cfg(all(test, unix))]
+    Fixed(Vec<PathBuf>),
+}
+
+/// Files of a directory.
+#[derive(Debug)]
+struct Listing {
+    path: PathBuf,
+    names: BTreeSet<OsString>,
+}
+
+/// Name of a file, and the identity of its directory.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct MeterPath {
+    directory: FileId,
+    name: OsString,
+}
+
+/// An open file of a meter.
+#[derive(Debug)]
+struct KnownMeter {
+    id: FileId,
+    file: File,
+    is_new: bool,
+    /// Whether a poll has read it.
+    was_read: bool,
+}
+
+/// A file that is not open yet.
+#[derive(Debug)]
+struct Newcomer {
+    path: MeterPath,
+    is_new: bool,
+}
+
+/// Directories that were opened, and paths where this failed.
+#[derive(Debug, Default)]
+struct OpenedDirectories {
+    opened: BTreeMap<FileId, Directory>,
+    failed: BTreeSet<PathBuf>,
 }
 
 impl MeterReader {
@@ -26,75 +101,199 @@ impl MeterReader {
     ///
     /// # Errors
     ///
-    /// Returns an error if a directory of meters is not readable.
+    /// Returns an error if the meters of all users are requested and are not readable.
     pub fn new(all_users: bool, max_files: usize) -> exit::Result<Self> {
-        let files = BTreeMap::new();
-        let reader = Self { all_users, max_files, files, faults: Vec::new(), left_out: 0 };
-        let is_denied = |path: &PathBuf| {
-            read::list(path).is_err_and(|e| e.kind() == ErrorKind::PermissionDenied)
+        let paths = if all_users { DirectoryPaths::AllUsers } else { DirectoryPaths::ThisUser };
+        let reader = Self::with_paths(paths, max_files);
+        let is_denied = |path: &PathBuf| match Directory::open_of_any_user(path) {
+            Err(DirectoryError::Io(error)) => error.kind() == ErrorKind::PermissionDenied,
+            _ => false,
         };
-        match reader.directories().into_iter().find(is_denied) {
-            Some(path) if all_users => {
+        match reader.paths.list().into_iter().find(is_denied) {
+            Some(path) if all_users && !is_root() => {
                 Err(usage!("--all needs root: cannot read {}", path.display()))
             }
-            Some(path) => {
-                Err(usage!("cannot read {}; check that it belongs to this user", path.display()))
-            }
-            None => Ok(reader),
+            _ => Ok(reader),
         }
     }
 
-    fn directories(&self) -> Vec<PathBuf> {
-        if self.all_users { read::directories_of_all_users() } else { read::directories() }
+    fn with_paths(paths: DirectoryPaths, max_files: usize) -> Self {
+        Self {
+            paths,
+            max_files,
+            listings: BTreeMap::new(),
+            meters: BTreeMap::new(),
+            unreadable: None,
+            faults: Vec::new(),
+            left_out: 0,
+        }
     }
 
-    /// Returns a snapshot of every selected meter, and removes the files of processes that have
-    /// ended.
-    pub fn poll(&mut self, is_selected: impl Fn(&Path) -> bool) -> Vec<(PathBuf, Snapshot)> {
+    /// Reads all meters except those of the given files, and removes the files of this user's
+    /// processes that have ended.
+    pub fn poll(&mut self, excluded: &BTreeSet<FileId>) -> MeterPoll {
         self.faults.clear();
-        let mut paths = self.list(is_selected);
-        self.left_out = paths.len().saturating_sub(self.max_files);
-        paths.truncate(self.max_files);
-        self.files.retain(|path, _| paths.contains(path));
-        let mut snapshots = Vec::new();
-        for path in paths {
-            match self.read(&path) {
-                // The process has ended since its file was listed.
-                Ok(None) => drop(self.files.remove(&path)),
-                Err(ReadError::Io(error)) if error.kind() == ErrorKind::NotFound => {
-                    drop(self.files.remove(&path))
+        self.left_out = 0;
+        let mut directories = self.open_directories();
+        let newcomers = self.list_newcomers(&mut directories);
+        self.forget_ended(&directories);
+        self.open_newcomers(newcomers, &directories, excluded);
+        self.unreadable = Some(directories.failed);
+        self.read_meters(excluded)
+    }
+
+    /// Opens the directories, and those of known meters even if they are no longer found.
+    fn open_directories(&mut self) -> OpenedDirectories {
+        let mut directories = OpenedDirectories::default();
+        let mut paths = self.paths.list();
+        paths.extend(self.listings.values().map(|listing| listing.path.clone()));
+        let mut tried = BTreeSet::new();
+        for path in paths.into_iter().filter(|path| tried.insert(path.clone())) {
+            match self.paths.open(&path) {
+                Ok(Some(directory)) => {
+                    directories.opened.entry(directory.id()).or_insert(directory);
                 }
-                Ok(Some(snapshot)) => snapshots.push((path, snapshot)),
+                Ok(None) => {}
                 Err(error) => {
-                    self.faults.push(format!("{} {error}", path.display()));
-                    self.files.remove(&path);
+                    self.report_directory(&path, &error);
+                    if matches!(error, DirectoryError::Io(_)) {
+                        directories.failed.insert(path);
+                    }
                 }
             }
         }
-        snapshots
+        directories
     }
 
-    fn list(&mut self, is_selected: impl Fn(&Path) -> bool) -> Vec<PathBuf> {
-        let mut paths = Vec::new();
-        for directory in self.directories() {
-            read::sweep(&directory);
-            match read::list(&directory) {
-                Ok(found) => paths.extend(found.into_iter().filter(|path| is_selected(path))),
+    fn report_directory(&mut self, path: &Path, error: &DirectoryError) {
+        let is_for_all = matches!(error, DirectoryError::OtherOwner { .. }) && is_root();
+        let remedy = if is_for_all { "; --all includes them" } else { "" };
+        self.faults.push(format!("{} {error}: meters are left out{remedy}", path.display()));
+    }
+
+    /// Lists the opened directories, and returns the files that are not open yet.
+    fn list_newcomers(&mut self, directories: &mut OpenedDirectories) -> Vec<Newcomer> {
+        let mut newcomers = Vec::new();
+        let OpenedDirectories { opened, failed } = directories;
+        for (id, directory) in opened {
+            directory.sweep();
+            match directory.file_names() {
+                Ok(names) => newcomers.extend(self.update_listing(*id, directory.path(), names)),
                 Err(error) => {
-                    self.faults.push(format!("cannot read {}: {error}", directory.display()))
+                    self.report_directory(directory.path(), &DirectoryError::Io(error));
+                    failed.insert(directory.path().to_owned());
                 }
             }
         }
-        paths
+        newcomers
     }
 
-    fn read(&mut self, path: &Path) -> Result<Option<Snapshot>, ReadError> {
-        let file = match self.files.entry(path.to_path_buf()) {
-            Entry::Occupied(entry) => entry.into_mut(),
-            Entry::Vacant(entry) => entry.insert(File::open(path)?),
+    fn update_listing(&mut self, id: FileId, path: &Path, names: Vec<OsString>) -> Vec<Newcomer> {
+        let previous = self.listings.remove(&id);
+        // The files of a directory that could not be read may be older than the previous poll.
+        let is_complete = self.unreadable.as_ref().is_some_and(|paths| !paths.contains(path));
+        let mut newcomers = Vec::new();
+        for name in &names {
+            let path = MeterPath { directory: id, name: name.clone() };
+            if !self.meters.contains_key(&path) {
+                let was_listed = previous.as_ref().is_some_and(|last| last.names.contains(name));
+                newcomers.push(Newcomer { path, is_new: is_complete && !was_listed });
+            }
+        }
+        let listing = Listing { path: path.to_owned(), names: names.into_iter().collect() };
+        self.listings.insert(id, listing);
+        newcomers
+    }
+
+    /// Forgets the meters whose files are gone. Those in a directory that could not be read may
+    /// still exist.
+    fn forget_ended(&mut self, directories: &OpenedDirectories) {
+        let OpenedDirectories { opened, failed } = directories;
+        self.listings.retain(|id, last| opened.contains_key(id) || failed.contains(&last.path));
+        let listings = &self.listings;
+        let is_listed = |path: &MeterPath| {
+            listings.get(&path.directory).is_some_and(|last| last.names.contains(&path.name))
         };
-        let snapshot = file.snapshot()?;
-        Ok(file.is_alive().then_some(snapshot))
+        self.meters.retain(|path, _| is_listed(path));
+    }
+
+    /// Opens files up to the maximum. Meters that are read already are not displaced.
+    fn open_newcomers(
+        &mut self,
+        newcomers: Vec<Newcomer>,
+        directories: &OpenedDirectories,
+        excluded: &BTreeSet<FileId>,
+    ) {
+        let read = self.meters.values().filter(|meter| !excluded.contains(&meter.id)).count();
+        let mut room = self.max_files.saturating_sub(read);
+        for newcomer in newcomers {
+            let Some(directory) = directories.opened.get(&newcomer.path.directory) else {
+                continue;
+            };
+            if room == 0 {
+                self.left_out += 1;
+                continue;
+            }
+            match self.open_newcomer(newcomer, directory) {
+                Some(id) if excluded.contains(&id) => {}
+                _ => room -= 1,
+            }
+        }
+    }
+
+    /// Opens a file and returns its identity. Reports the reason if that fails.
+    fn open_newcomer(&mut self, newcomer: Newcomer, directory: &Directory) -> Option<FileId> {
+        let Newcomer { path, is_new } = newcomer;
+        let file = match directory.file(&path.name) {
+            Ok(file) => file,
+            Err(error) => {
+                self.report_file(&path, &error);
+                return None;
+            }
+        };
+        let id = file.id()?;
+        // A file may have several names.
+        if self.meters.values().all(|meter| meter.id != id) {
+            self.meters.insert(path, KnownMeter { id, file, is_new, was_read: false });
+        }
+        Some(id)
+    }
+
+    fn report_file(&mut self, path: &MeterPath, error: &ReadError) {
+        // The process has ended since its file was listed.
+        let is_gone = matches!(error, ReadError::Io(error) if error.kind() == ErrorKind::NotFound);
+        if let Some(listing) = self.listings.get(&path.directory).filter(|_| !is_gone) {
+            self.faults.push(format!("{} {error}", listing.path.join(&path.name).display()));
+        }
+    }
+
+    fn read_meters(&mut self, excluded: &BTreeSet<FileId>) -> MeterPoll {
+        let mut poll = MeterPoll::default();
+        for (path, mut meter) in std::mem::take(&mut self.meters) {
+            if excluded.contains(&meter.id) {
+                self.meters.insert(path, meter);
+                continue;
+            }
+            match meter.file.snapshot() {
+                // The process has ended since its file was listed.
+                Ok(_) if !meter.file.is_alive() => {}
+                Ok(snapshot) => {
+                    let is_new = meter.is_new && !meter.was_read;
+                    poll.read.push(ReadMeter { id: meter.id, snapshot, is_new });
+                    meter.was_read = true;
+                    self.meters.insert(path, meter);
+                }
+                Err(error) => {
+                    self.report_file(&path, &error);
+                    let is_temporary = matches!(error, ReadError::Io(_) | ReadError::Torn);
+                    if meter.was_read && is_temporary {
+                        poll.unread.push(meter.id);
+                        self.meters.insert(path, meter);
+                    }
+                }
+            }
+        }
+        poll
     }
 
     /// Returns a message for each file or directory that could not be read at the last poll.
@@ -106,4 +305,32 @@ impl MeterReader {
     pub fn left_out(&self) -> usize {
         self.left_out
     }
+}
+
+impl DirectoryPaths {
+    fn list(&self) -> Vec<PathBuf> {
+        match self {
+            Self::ThisUser => read::directories(),
+            Self::AllUsers => read::directories_of_all_users(),
+            #[cfg(all(test, unix))]
+            Self::Fixed(paths) => paths.clone(),
+        }
+    }
+
+    fn open(&self, path: &Path) -> Result<Option<Directory>, DirectoryError> {
+        match self {
+            Self::AllUsers => Directory::open_of_any_user(path),
+            _ => Directory::open(path),
+        }
+    }
+}
+
+#[cfg(unix)]
+fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+#[cfg(not(unix))]
+fn is_root() -> bool {
+    false
 }

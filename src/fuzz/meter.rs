@@ -1,13 +1,13 @@
 //! Target for the file of a meter and its display in `osjitter top`.
 
 use std::cell::RefCell;
-use std::path::PathBuf;
 
 use cli::exit::{self, Error};
-use tickmeter::read::File;
+use tickmeter::read::{File, FileId};
 
 use crate::fuzz::round_trip;
 use crate::fuzz::step_costs::StepCosts;
+use crate::meters::{MeterPoll, ReadMeter};
 use crate::top::frame::{FrameSize, View};
 use crate::top::loop_stats::{Loops, Sort, Window};
 use crate::top::{frame, json};
@@ -32,8 +32,10 @@ pub fn body(bytes: &[u8], costs: &StepCosts) -> exit::Result<()> {
     let mut loops = Loops::default();
     let mut earlier = snapshot.clone();
     earlier.ticks /= 2;
-    for look in [earlier, snapshot] {
-        costs.measure("take", || loops.record_poll(vec![(PathBuf::from("a.meter"), look)]));
+    for snapshot in [earlier, snapshot] {
+        let meter = ReadMeter { id: FileId::new(1, 1), snapshot, is_new: false };
+        let poll = MeterPoll { read: vec![meter], unread: Vec::new() };
+        costs.measure("take", || loops.record_poll(poll));
     }
     loops.sort(Sort::P99, Window::ALL[0]);
     for (columns, lines) in [(80, 24), (20, 3)] {

@@ -229,13 +229,16 @@ impl LoopRecord {
     }
 }
 
-/// Latest snapshot of a meter.
+/// Latest snapshot of a meter. It is kept as long as the meter may exist, so that no tick is counted
+/// twice.
 #[derive(Debug)]
 struct MeterState {
     loop_id: LoopId,
     snapshot: Snapshot,
-    /// Number of the last poll that contained the meter.
+    /// Number of the last poll in which the meter existed.
     last_poll: u64,
+    /// Whether there is room for its loop.
+    is_recorded: bool,
 }
 
 /// A snapshot of one meter, taken by a poll. `S` identifies the meter.
@@ -244,6 +247,9 @@ pub struct PolledMeter<S> {
     pub source: S,
     pub loop_id: LoopId,
     pub snapshot: Snapshot,
+    /// Whether the meter has appeared since the previous poll. All its ticks are then counted; those
+    /// of other meters from their first poll on.
+    pub is_new: bool,
 }
 
 /// Records of all loops. `S` identifies a meter.
@@ -252,7 +258,7 @@ pub struct Accumulator<S> {
     meters: BTreeMap<S, MeterState>,
     loops: BTreeMap<LoopId, LoopRecord>,
     polls: u64,
-    /// Start of the monitor. Ticks of older meters from before their first poll are not counted.
+    /// Start of the monitor. Ticks of older meters are counted from their first poll on.
     started: SystemTime,
     /// Loops without a record at the last poll.
     left_out: usize,
@@ -263,13 +269,26 @@ impl<S: Ord> Accumulator<S> {
         Self { meters: BTreeMap::new(), loops: BTreeMap::new(), polls: 0, started, left_out: 0 }
     }
 
-    /// Records a poll of all meters. A meter that is missing from it has ended.
-    pub fn record_poll(&mut self, polled: impl IntoIterator<Item = PolledMeter<S>>) {
+    /// Records a poll of all meters. Those in `unread` may exist and could not be read. Any other
+    /// meter that is missing has ended.
+    pub fn record_poll(
+        &mut self,
+        polled: impl IntoIterator<Item = PolledMeter<S>>,
+        unread: impl IntoIterator<Item = S>,
+    ) {
         self.polls += 1;
         self.left_out = 0;
         self.loops.values_mut().for_each(|record| record.is_live = false);
         self.record(polled);
         let polls = self.polls;
+        for source in unread {
+            if let Some(meter) = self.meters.get_mut(&source) {
+                meter.last_poll = polls;
+                if let Some(record) = self.loops.get_mut(&meter.loop_id) {
+                    record.last_poll = polls;
+                }
+            }
+        }
         self.meters.retain(|_, meter| meter.last_poll == polls);
         // Ticks of the open interval are kept; a total may be dropped.
         self.loops.retain(|_, record| {
@@ -281,22 +300,33 @@ impl<S: Ord> Accumulator<S> {
 
     /// Records a poll of some meters.
     pub fn record(&mut self, polled: impl IntoIterator<Item = PolledMeter<S>>) {
-        for PolledMeter { source, loop_id, snapshot } in polled {
-            if !self.can_record(&loop_id) {
-                self.left_out += 1;
-                continue;
-            }
-            let record = self.loops.entry(loop_id.clone()).or_insert_with(LoopRecord::new);
-            (record.last_poll, record.is_live) = (self.polls, true);
+        for PolledMeter { source, loop_id, snapshot, is_new } in polled {
             let previous = self.meters.remove(&source).map(|meter| meter.snapshot);
-            let delta = previous.as_ref().and_then(|previous| snapshot.since(previous));
-            if let Some(delta) = delta {
-                let previous_max = previous.and_then(|previous| previous.lateness.max());
-                record.add(&snapshot, &delta, previous_max);
-            } else if snapshot.registered >= self.started {
-                record.add(&snapshot, &snapshot, None);
+            let is_recorded = self.can_record(&loop_id);
+            if is_recorded {
+                self.record_ticks(&loop_id, &snapshot, previous.as_ref(), is_new);
+            } else {
+                self.left_out += 1;
             }
-            self.meters.insert(source, MeterState { loop_id, snapshot, last_poll: self.polls });
+            let last_poll = self.polls;
+            self.meters.insert(source, MeterState { loop_id, snapshot, last_poll, is_recorded });
+        }
+    }
+
+    fn record_ticks(
+        &mut self,
+        loop_id: &LoopId,
+        snapshot: &Snapshot,
+        previous: Option<&Snapshot>,
+        is_new: bool,
+    ) {
+        let record = self.loops.entry(loop_id.clone()).or_insert_with(LoopRecord::new);
+        (record.last_poll, record.is_live) = (self.polls, true);
+        if let Some(delta) = previous.and_then(|previous| snapshot.since(previous)) {
+            let previous_max = previous.and_then(|previous| previous.lateness.max());
+            record.add(snapshot, &delta, previous_max);
+        } else if is_new && snapshot.registered >= self.started {
+            record.add(snapshot, snapshot, None);
         }
     }
 
@@ -330,10 +360,10 @@ impl<S: Ord> Accumulator<S> {
         self.left_out
     }
 
-    /// Returns the number of live meters of other programs.
+    /// Returns the number of recorded meters of other programs.
     pub fn meter_count(&self) -> usize {
         let is_foreign = |meter: &&MeterState| matches!(meter.loop_id, LoopId::Meter { .. });
-        self.meters.values().filter(is_foreign).count()
+        self.meters.values().filter(is_foreign).filter(|meter| meter.is_recorded).count()
     }
 }
 
@@ -383,7 +413,7 @@ mod tests {
     }
 
     fn poll(source: usize, name: &str, meter: &Meter) -> PolledMeter<usize> {
-        PolledMeter { source, loop_id: loop_id(name), snapshot: meter.snapshot() }
+        PolledMeter { source, loop_id: loop_id(name), snapshot: meter.snapshot(), is_new: true }
     }
 
     #[allow(clippy::disallowed_methods, reason = "deadlines for ticks that nothing waits for")]
@@ -396,9 +426,9 @@ mod tests {
         let mut accumulator = Accumulator::new(SystemTime::UNIX_EPOCH);
         let mut meter = meter();
         (0..10).for_each(|n| tick(&mut meter, n * 100));
-        accumulator.record_poll([poll(1, "a", &meter)]);
+        accumulator.record_poll([poll(1, "a", &meter)], []);
         (0..7).for_each(|_| tick(&mut meter, 20));
-        accumulator.record_poll([poll(1, "a", &meter)]);
+        accumulator.record_poll([poll(1, "a", &meter)], []);
         let closed = accumulator.close_interval();
         assert_eq!((closed.len(), closed[0].1.counts.ticks), (1, 17));
         let exact = meter.snapshot().lateness.max().unwrap();
@@ -406,7 +436,7 @@ mod tests {
         assert_eq!(closed[0].1.bins.count(), 17);
         assert!(!closed[0].1.late_ticks.is_empty(), "500 us and more are recorded");
         tick(&mut meter, 30);
-        accumulator.record_poll([poll(1, "a", &meter)]);
+        accumulator.record_poll([poll(1, "a", &meter)], []);
         let second = accumulator.close_interval();
         let counts = &second[0].1.counts;
         assert_eq!((counts.ticks, second[0].1.late_ticks.len()), (1, 0));
@@ -423,9 +453,9 @@ mod tests {
         let mut accumulator = Accumulator::new(SystemTime::UNIX_EPOCH);
         let mut meter = meter();
         tick(&mut meter, 5);
-        accumulator.record_poll([poll(1, "a", &meter)]);
+        accumulator.record_poll([poll(1, "a", &meter)], []);
         accumulator.close_interval();
-        accumulator.record_poll([poll(1, "a", &meter)]);
+        accumulator.record_poll([poll(1, "a", &meter)], []);
         assert_eq!(accumulator.close_interval()[0].1, IntervalStats::default());
     }
 
@@ -435,11 +465,66 @@ mod tests {
         let mut accumulator = Accumulator::new(started);
         let mut meter = meter();
         tick(&mut meter, 5);
-        accumulator.record_poll([poll(1, "a", &meter)]);
+        accumulator.record_poll([poll(1, "a", &meter)], []);
         assert_eq!(accumulator.close_interval()[0].1.counts.ticks, 0);
         tick(&mut meter, 5);
-        accumulator.record_poll([poll(1, "a", &meter)]);
+        accumulator.record_poll([poll(1, "a", &meter)], []);
         assert_eq!(accumulator.close_interval()[0].1.counts.ticks, 1);
+    }
+
+    #[test]
+    fn missed_polls_do_not_recount() {
+        let mut accumulator = Accumulator::new(SystemTime::UNIX_EPOCH);
+        let mut meter = meter();
+        (0..10).for_each(|_| tick(&mut meter, 5));
+        accumulator.record_poll([poll(1, "a", &meter)], []);
+        for _ in 0..3 {
+            (0..10).for_each(|_| tick(&mut meter, 5));
+            accumulator.record_poll([], [1]);
+            assert_eq!(accumulator.meter_count(), 1);
+        }
+        accumulator.record_poll([poll(1, "a", &meter)], []);
+        let total = accumulator.totals().next().unwrap().1;
+        assert_eq!((total.ticks, total.bins.count()), (40, 40));
+        assert_eq!(accumulator.close_interval()[0].1.counts.ticks, 40);
+        // A meter that no poll mentions has ended.
+        accumulator.record_poll([], []);
+        assert_eq!(accumulator.meter_count(), 0);
+    }
+
+    #[test]
+    fn late_watched_loops_have_no_past() {
+        let mut accumulator = Accumulator::new(SystemTime::UNIX_EPOCH);
+        let mut meter = meter();
+        (0..10).for_each(|_| tick(&mut meter, 5));
+        let seen_late = PolledMeter { is_new: false, ..poll(1, "a", &meter) };
+        accumulator.record_poll([seen_late], []);
+        assert_eq!(accumulator.close_interval()[0].1.counts.ticks, 0);
+        tick(&mut meter, 5);
+        accumulator.record_poll([poll(1, "a", &meter)], []);
+        assert_eq!(accumulator.close_interval()[0].1.counts.ticks, 1);
+    }
+
+    #[test]
+    fn room_found_late_brings_no_past() {
+        let mut accumulator = Accumulator::new(SystemTime::UNIX_EPOCH);
+        let others = meter();
+        let mut late = meter();
+        let poll_others = || (0..MAX_LOOPS).map(|n| poll(n, &n.to_string(), &others));
+        for _ in 0..3 {
+            tick(&mut late, 5);
+            let late = poll(MAX_LOOPS, "late", &late);
+            accumulator.record_poll(poll_others().chain([late]), []);
+        }
+        assert_eq!((accumulator.left_out(), accumulator.meter_count()), (1, MAX_LOOPS));
+        accumulator.close_interval();
+        for _ in 0..=MAX_POLLS_AFTER_END {
+            accumulator.record_poll([poll(MAX_LOOPS, "late", &late)], []);
+        }
+        (0..2).for_each(|_| tick(&mut late, 5));
+        accumulator.record_poll([poll(MAX_LOOPS, "late", &late)], []);
+        let closed = accumulator.close_interval();
+        assert_eq!((closed.len(), closed[0].1.counts.ticks), (1, 2));
     }
 
     #[test]
@@ -447,7 +532,8 @@ mod tests {
         let mut accumulator = Accumulator::new(SystemTime::UNIX_EPOCH);
         let mut meters = [meter(), meter()];
         meters.iter_mut().for_each(|meter| tick(meter, 5));
-        accumulator.record_poll(meters.iter().enumerate().map(|(n, meter)| poll(n, "same", meter)));
+        accumulator
+            .record_poll(meters.iter().enumerate().map(|(n, meter)| poll(n, "same", meter)), []);
         let closed = accumulator.close_interval();
         assert_eq!((closed.len(), closed[0].1.counts.ticks), (1, 2));
     }
@@ -455,10 +541,10 @@ mod tests {
     #[test]
     fn ended_loops_remain_for_some_polls() {
         let mut accumulator = Accumulator::new(SystemTime::UNIX_EPOCH);
-        accumulator.record_poll([poll(1, "a", &meter())]);
+        accumulator.record_poll([poll(1, "a", &meter())], []);
         for _ in 0..=MAX_POLLS_AFTER_END {
             assert_eq!(accumulator.totals().count(), 1);
-            accumulator.record_poll([]);
+            accumulator.record_poll([], []);
         }
         assert_eq!((accumulator.totals().count(), accumulator.close_interval().len()), (0, 0));
     }
@@ -468,7 +554,8 @@ mod tests {
         let mut accumulator = Accumulator::new(SystemTime::UNIX_EPOCH);
         let meter = meter();
         for _ in 0..3 {
-            accumulator.record_poll((0..MAX_LOOPS + 5).map(|n| poll(n, &n.to_string(), &meter)));
+            accumulator
+                .record_poll((0..MAX_LOOPS + 5).map(|n| poll(n, &n.to_string(), &meter)), []);
         }
         assert_eq!(
             (accumulator.totals().count(), accumulator.left_out(), accumulator.meter_count()),
@@ -483,7 +570,7 @@ mod tests {
         #[allow(clippy::disallowed_methods, reason = "a deadline that is not reached")]
         meter.tick(Instant::now() + Duration::from_secs(5));
         tick(&mut meter, 0);
-        accumulator.record_poll([poll(1, "a", &meter)]);
+        accumulator.record_poll([poll(1, "a", &meter)], []);
         let closed = accumulator.close_interval();
         assert_eq!(closed[0].1.bins.iter().next(), Some((BINNING.bin(-1).lower, 1)));
         assert_eq!(closed[0].1.counts.early, 1);

@@ -1,7 +1,6 @@
 //! A running monitor: its probes, the meters it watches, their records, and the open interval.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use cli::exit::{self, Error};
@@ -13,8 +12,9 @@ use engine::measure::order;
 use engine::scenario::Scenario;
 use jitterstat::stats::random::SplitMix64;
 use tickmeter::Snapshot;
+use tickmeter::read::FileId;
 
-use crate::meters::MeterReader;
+use crate::meters::{MeterPoll, MeterReader};
 use crate::monitor::accumulator::{
     Accumulator, BINNING, IntervalStats, LoopId, MAX_LOOPS, PolledMeter, nanoseconds,
 };
@@ -26,6 +26,8 @@ use files::bins::{Interval, Key, Labels, cell, stamp};
 
 /// Maximum number of meter files to read.
 pub const MAX_FILES: usize = 256;
+/// Maximum number of messages about unreadable files and directories.
+const MAX_REPORTED_FAULTS: usize = 1_000;
 /// Maximum age of the data in a scrape. More frequent scrapes do not cause more polls.
 const MAX_SCRAPE_AGE: Duration = Duration::from_secs(1);
 
@@ -47,6 +49,8 @@ struct Probe {
     number: usize,
     scenario: Scenario,
     running: MeteredLoop,
+    /// File of its meter.
+    file: Option<FileId>,
     /// Thread times at the start of the interval.
     times: Option<os::ThreadTimes>,
 }
@@ -57,6 +61,7 @@ impl Probe {
             source: MeterSource::Probe(self.number),
             loop_id: LoopId::from(&self.scenario),
             snapshot: self.running.reader().snapshot(),
+            is_new: true,
         }
     }
 }
@@ -65,7 +70,7 @@ impl Probe {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum MeterSource {
     Probe(usize),
-    File(PathBuf),
+    File(FileId),
 }
 
 /// Clocks and counters of the machine at the start of an interval.
@@ -136,8 +141,8 @@ pub struct Session {
     random: SplitMix64,
     meters: Option<MeterReader>,
     accumulator: Accumulator<MeterSource>,
-    /// Files that could not be read at the last poll, as messages.
-    faults: Vec<String>,
+    /// Messages about files and directories that could not be read.
+    reported_faults: BTreeSet<String>,
     last_poll: tach::Instant,
     interval: IntervalStart,
     budget: Budget,
@@ -165,7 +170,7 @@ impl Session {
             probes_started: 0,
             random: SplitMix64::new(seed),
             meters,
-            faults: Vec::new(),
+            reported_faults: BTreeSet::new(),
             last_poll: interval.at,
             interval,
             breaches: BTreeMap::new(),
@@ -192,6 +197,7 @@ impl Session {
         self.probes.push(Probe {
             number: self.probes_started,
             times: running.thread_times(),
+            file: running.file().and_then(|path| FileId::from_path(path)),
             scenario,
             running,
         });
@@ -223,13 +229,16 @@ impl Session {
     pub fn poll(&mut self) {
         self.last_poll = tach::Instant::now();
         let left_out = self.left_out();
-        let foreign = self.poll_foreign_meters().into_iter().map(|(path, snapshot)| PolledMeter {
-            loop_id: LoopId::from(&snapshot),
-            source: MeterSource::File(path),
-            snapshot,
+        let MeterPoll { read, unread } = self.poll_foreign_meters();
+        let foreign = read.into_iter().map(|meter| PolledMeter {
+            loop_id: LoopId::from(&meter.snapshot),
+            source: MeterSource::File(meter.id),
+            snapshot: meter.snapshot,
+            is_new: meter.is_new,
         });
         // Taken one by one: each snapshot of a probe reuses the memory of the one before it.
-        self.accumulator.record_poll(self.probes.iter().map(Probe::poll).chain(foreign));
+        let polled = self.probes.iter().map(Probe::poll).chain(foreign);
+        self.accumulator.record_poll(polled, unread.into_iter().map(MeterSource::File));
         if left_out == 0 && self.left_out() > 0 {
             let message =
                 format!("{} meters are left out: the maximum is {MAX_LOOPS}", self.left_out());
@@ -238,17 +247,19 @@ impl Session {
         self.reap_finished_probes();
     }
 
-    /// Reads the meters of other programs, and reports each unreadable file once.
-    fn poll_foreign_meters(&mut self) -> Vec<(PathBuf, Snapshot)> {
-        let Some(meters) = &mut self.meters else { return Vec::new() };
-        let probes = &self.probes;
-        let has_file = |probe: &Probe, path: &Path| probe.running.file().is_some_and(|f| f == path);
-        let snapshots = meters.poll(|path| !probes.iter().any(|probe| has_file(probe, path)));
-        for fault in meters.faults().iter().filter(|fault| !self.faults.contains(fault)) {
-            note(self.setup.quiet, fault);
+    /// Reads the meters of other programs. Reports each file and directory that cannot be read once.
+    fn poll_foreign_meters(&mut self) -> MeterPoll {
+        let Some(meters) = &mut self.meters else { return MeterPoll::default() };
+        let own = self.probes.iter().filter_map(|probe| probe.file).collect();
+        let poll = meters.poll(&own);
+        for fault in meters.faults() {
+            if self.reported_faults.len() < MAX_REPORTED_FAULTS
+                && self.reported_faults.insert(fault.clone())
+            {
+                note(self.setup.quiet, fault);
+            }
         }
-        self.faults = meters.faults().to_vec();
-        snapshots
+        poll
     }
 
     fn left_out(&self) -> usize {

@@ -2,11 +2,13 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, VecDeque};
-use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::ValueEnum;
+use tickmeter::read::FileId;
 use tickmeter::{Histogram, Snapshot};
+
+use crate::meters::{MeterPoll, ReadMeter};
 
 /// Maximum number of polls to keep: those of the longest window.
 const MAX_POLLS: usize = 60;
@@ -148,8 +150,8 @@ impl MeteredLoop {
 /// All metered loops, in the order in which they are shown.
 #[derive(Debug, Default)]
 pub struct Loops {
-    by_file: BTreeMap<PathBuf, MeteredLoop>,
-    order: Vec<PathBuf>,
+    by_file: BTreeMap<FileId, MeteredLoop>,
+    order: Vec<FileId>,
 }
 
 impl Loops {
@@ -158,30 +160,34 @@ impl Loops {
     }
 
     pub fn iter(&self) -> impl Iterator<Item = &MeteredLoop> {
-        self.order.iter().filter_map(|path| self.by_file.get(path))
+        self.order.iter().filter_map(|id| self.by_file.get(id))
     }
 
-    /// Records a poll of all meters. A loop that is missing from it has ended.
-    pub fn record_poll(&mut self, polled: Vec<(PathBuf, Snapshot)>) {
+    /// Records a poll of all meters. A loop that is missing from it has ended; one that could not be
+    /// read stays as it was.
+    pub fn record_poll(&mut self, poll: MeterPoll) {
         let mut previous = std::mem::take(&mut self.by_file);
-        for (path, snapshot) in polled {
-            let polls = match previous.remove(&path) {
+        for id in poll.unread {
+            self.by_file.extend(previous.remove(&id).map(|known| (id, known)));
+        }
+        for ReadMeter { id, snapshot, .. } in poll.read {
+            let polls = match previous.remove(&id) {
                 Some(known) => append_poll(known, &snapshot),
                 None => VecDeque::new(),
             };
-            self.by_file.insert(path, MeteredLoop::new(snapshot, polls));
+            self.by_file.insert(id, MeteredLoop::new(snapshot, polls));
         }
-        self.order = self.by_file.keys().cloned().collect();
+        self.order = self.by_file.keys().copied().collect();
     }
 
     /// Sorts the loops: numbers in descending order, names alphabetically.
     pub fn sort(&mut self, sort: Sort, window: Window) {
         let by_file = &self.by_file;
-        self.order.sort_by_cached_key(|path| {
-            let metered = by_file.get(path);
+        self.order.sort_by_cached_key(|id| {
+            let metered = by_file.get(id);
             let value = metered.map(|metered| sort_value(metered.stats(window), sort));
             let name = metered.map(|metered| metered.snapshot.name.clone());
-            (Reverse(value), name, path.clone())
+            (Reverse(value), name, *id)
         });
     }
 }

@@ -1,5 +1,6 @@
 //! `osjitter top`: the metered loops of this machine, live.
 
+use std::collections::BTreeSet;
 use std::io::{IsTerminal, Write as _};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -83,7 +84,7 @@ struct Poller {
 
 impl Poller {
     fn poll(&mut self) {
-        self.loops.record_poll(self.meters.poll(|_| true));
+        self.loops.record_poll(self.meters.poll(&BTreeSet::new()));
     }
 }
 

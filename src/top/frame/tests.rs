@@ -1,111 +1,59 @@
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use tickmeter::Snapshot;
+use tickmeter::read::FileId;
 
 use super::*;
+use crate::meters::test_meter::MeterContents;
+use crate::meters::{MeterPoll, ReadMeter};
 
-/// Contents of a meter's file. Values come with their counts.
-#[derive(Default)]
-struct MeterFile<'a> {
-    name: &'a str,
-    period_ns: u64,
-    lateness: &'a [(u64, u64)],
-    work: &'a [(u64, u64)],
-    missed: u64,
-    missed_by_work: u64,
+/// Returns a meter that a poll read.
+fn read_meter(inode: u64, contents: MeterContents<'_>) -> ReadMeter {
+    ReadMeter { id: FileId::new(1, inode), snapshot: contents.snapshot(), is_new: false }
 }
 
-/// Returns the snapshot of a file that is assembled by hand, as the documentation of layout 1
-/// describes it.
-fn snapshot(file: MeterFile<'_>) -> Snapshot {
-    const BINS: usize = 3_968;
-    let mut words = vec![0_u64; 64 + 2 * BINS + 8];
-    let geometry = [
-        words.len() as u64 * 8,
-        7,
-        64,
-        BINS as u64,
-        64 + BINS as u64,
-        BINS as u64,
-        64 + 2 * BINS as u64,
-        1,
-        8,
-    ];
-    words[0] = u64::from_ne_bytes(*b"tickmetr");
-    words[1] = 1;
-    words[2..11].copy_from_slice(&geometry);
-    words[11..14].copy_from_slice(&[4_711, 1_700_000_000_000_000_000, file.period_ns]);
-    let text = |words: &mut [u64], text: &str| {
-        words[0] = text.len() as u64;
-        for (word, bytes) in words[1..].iter_mut().zip(text.as_bytes().chunks(8)) {
-            let mut whole = [0; 8];
-            whole[..bytes.len()].copy_from_slice(bytes);
-            *word = u64::from_ne_bytes(whole);
-        }
-    };
-    text(&mut words[16..25], file.name);
-    text(&mut words[25..32], "flight-control");
-    for (from, sum, max, values) in [(64, 33, 41, file.lateness), (64 + BINS, 42, 44, file.work)] {
-        for &(ns, count) in values {
-            let shift = (ns | 255).ilog2() - 7;
-            words[from + ((shift as usize) << 7) + (ns >> shift) as usize] += count;
-            words[sum] += count;
-            words[max] = words[max].max(ns);
-        }
-    }
-    words[32] = words[33];
-    [words[35], words[36]] = [file.missed, file.missed_by_work];
-    let path = std::env::temp_dir().join(format!(
-        "osjitter-frame-{}-{:?}",
-        std::process::id(),
-        std::thread::current().id()
-    ));
-    std::fs::write(&path, words.iter().flat_map(|word| word.to_ne_bytes()).collect::<Vec<_>>())
-        .unwrap();
-    let snapshot = tickmeter::read::File::open(&path).unwrap().snapshot().unwrap();
-    std::fs::remove_file(path).unwrap();
-    snapshot
+fn poll(read: Vec<ReadMeter>) -> MeterPoll {
+    MeterPoll { read, unread: Vec::new() }
 }
 
 /// Returns three loops that were watched for five seconds, and a new one.
 fn loops() -> Loops {
     let mut loops = Loops::default();
-    let path = |name: &str| PathBuf::from(name);
     for second in 0..=5_u64 {
         let late = [(14_000, 95 * second), (33_000, 4 * second), (900_000, u64::from(second >= 3))];
-        let control = snapshot(MeterFile {
+        let control = MeterContents {
             name: "control-loop",
             period_ns: 500_000,
             lateness: &late,
             work: &[(80_000, 100 * second)],
             missed: second / 3,
             missed_by_work: 0,
-        });
-        let slow = snapshot(MeterFile {
+        };
+        let slow = MeterContents {
             name: "position-publisher",
             period_ns: 10_000_000,
             lateness: &[(1_100_000, 50 * second), (12_000_000, 10 * second)],
             work: &[(11_000_000, 60 * second)],
             missed: 10 * second,
             missed_by_work: 9 * second,
-        });
-        let hostile = snapshot(MeterFile {
+        };
+        let hostile = MeterContents {
             name: "\u{202e}\u{fffd}x",
             period_ns: 16_666_667,
             lateness: &[(200, second)],
-            ..MeterFile::default()
-        });
-        let mut polled = vec![(path("a"), control), (path("b"), slow), (path("c"), hostile)];
+            ..MeterContents::default()
+        };
+        let mut polled: Vec<ReadMeter> =
+            (1..).zip([control, slow, hostile]).map(|(n, meter)| read_meter(n, meter)).collect();
         if second == 5 {
-            let new = snapshot(MeterFile {
+            let new = MeterContents {
                 name: "new",
                 period_ns: 1_000_000_000,
                 lateness: &[(500, 7)],
-                ..MeterFile::default()
-            });
-            polled.push((path("d"), new));
+                ..MeterContents::default()
+            };
+            polled.push(read_meter(4, new));
         }
-        loops.record_poll(polled);
+        loops.record_poll(poll(polled));
     }
     loops
 }
@@ -146,13 +94,13 @@ fn frame_on_tiny_terminal() {
 #[test]
 fn ambiguous_names_include_the_process() {
     let mut loops = Loops::default();
-    let polled = |(i, name): (usize, &str)| {
+    let polled = |(inode, name): (u64, &str)| {
         let lateness = &[(500, 7)];
-        let file = MeterFile { name, period_ns: 1_000_000, lateness, ..MeterFile::default() };
-        (PathBuf::from(i.to_string()), snapshot(file))
+        let contents = MeterContents { name, period_ns: 1_000_000, lateness, ..Default::default() };
+        read_meter(inode, contents)
     };
     let names = [(0, "pump"), (1, "pump"), (2, "valve")];
-    loops.record_poll(names.map(polled).into());
+    loops.record_poll(poll(names.map(polled).into()));
     let view = View { window: Window::Second, sort: Sort::Name };
     let lines = |columns| table(&loops, view, FrameSize { columns, lines: 9 });
     let starts =
@@ -179,6 +127,25 @@ fn windows_sum_their_polls() {
     assert_eq!(Window::ALL.map(|window| control.has(window)), [true, false, false]);
     let missed = |window| control.stats(window).missed;
     assert_eq!((missed(Window::Second), missed(Window::TenSeconds)), (0, 1));
+}
+
+#[test]
+fn unread_loops_keep_their_history() {
+    let mut loops = loops();
+    loops.record_poll(MeterPoll { read: Vec::new(), unread: vec![FileId::new(1, 1)] });
+    let names: Vec<&str> = loops.iter().map(|l| l.snapshot.name.as_str()).collect();
+    assert_eq!(names, ["control-loop"], "the others have ended");
+    let lateness: &[(u64, u64)] = &[(14_000, 95 * 7), (33_000, 4 * 7), (900_000, 1)];
+    let contents = MeterContents {
+        name: "control-loop",
+        period_ns: 500_000,
+        lateness,
+        ..MeterContents::default()
+    };
+    loops.record_poll(poll(vec![read_meter(1, contents)]));
+    let watched = loops.iter().next().unwrap();
+    assert_eq!(watched.stats(Window::Second).ticks, 2 * 99, "since the last time it was read");
+    assert_eq!(watched.p99_history().len(), 6);
 }
 
 #[test]
