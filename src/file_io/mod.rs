@@ -13,7 +13,7 @@ use std::time::Duration;
 use cli::exit::{Error, Result, strip_temp_path, usage};
 use cli::position::format_position;
 use engine::machine::os;
-use tempfile::{NamedTempFile, TempPath};
+use tempfile::{NamedTempFile, PathPersistError, TempPath};
 
 use render::picture::canvas::Picture;
 
@@ -142,6 +142,56 @@ pub fn write_files_with(directory: &Path, files: &[(&str, Contents<'_>)]) -> io:
         prepared.push((write_temp_file(directory, contents, existing.as_ref())?, file));
     }
     prepared.into_iter().try_for_each(|(temp, file)| persist(temp, &file))
+}
+
+/// Writes new files into an existing directory, and returns their common stem: the first of `stems`
+/// that no other process takes. A name is `STEM.ENDING`.
+///
+/// No file is replaced: the first file claims the stem for all. The others follow in order.
+pub fn write_new_files(
+    directory: &Path,
+    stems: impl IntoIterator<Item = String>,
+    files: &[(&str, Contents<'_>)],
+) -> io::Result<String> {
+    let prepare = |(_, contents): &(&str, Contents<'_>)| write_temp_file(directory, contents, None);
+    let mut prepared = files.iter().map(prepare).collect::<io::Result<Vec<_>>>()?.into_iter();
+    let mut first = prepared.next().ok_or(io::ErrorKind::InvalidInput)?;
+    for stem in stems {
+        let paths = files.iter().map(|(ending, _)| directory.join(format!("{stem}.{ending}")));
+        let paths: Vec<PathBuf> = paths.collect();
+        match persist_new(first, &paths[0]) {
+            Ok(()) => return persist_others(prepared, &paths).map(|()| stem),
+            Err(e) if e.error.kind() == io::ErrorKind::AlreadyExists => first = e.path,
+            Err(e) => return Err(e.error),
+        }
+    }
+    Err(io::ErrorKind::AlreadyExists.into())
+}
+
+/// Gives the files after the first their names. If one fails, removes those that have theirs.
+fn persist_others(temps: impl Iterator<Item = TempPath>, paths: &[PathBuf]) -> io::Result<()> {
+    for (n, temp) in (1..).zip(temps) {
+        if let Err(e) = persist_new(temp, &paths[n]) {
+            paths[..n].iter().for_each(|path| drop(std::fs::remove_file(path)));
+            return Err(e.error);
+        }
+    }
+    Ok(())
+}
+
+/// Gives a temporary file a name that is free.
+fn persist_new(temp: TempPath, path: &Path) -> std::result::Result<(), PathPersistError> {
+    let Err(PathPersistError { error, path: temp }) = temp.persist_noclobber(path) else {
+        return Ok(());
+    };
+    // Some file systems have no links. There, an empty file takes the name first.
+    let is_unsupported =
+        matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::Unsupported);
+    let claimed = if is_unsupported { File::create_new(path) } else { Err(error) };
+    match claimed {
+        Ok(_) => temp.persist(path),
+        Err(error) => Err(PathPersistError { error, path: temp }),
+    }
 }
 
 fn persist(temp: TempPath, file: &Path) -> io::Result<()> {

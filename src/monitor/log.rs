@@ -9,8 +9,9 @@ use cli::exit::{self, usage};
 use crate::file_io::{self, Contents};
 use files::bins::{self, Interval};
 
-/// Endings of an interval's files, in the order in which the files appear.
-const ENDINGS: [&str; 3] = ["breaches.json", "intervals.csv", "bins.csv"];
+/// Endings of an interval's files, in the order in which the files appear. The first file exists for
+/// every interval and claims its name; the last one completes it.
+const ENDINGS: [&str; 3] = ["intervals.csv", "breaches.json", "bins.csv"];
 
 #[derive(Debug)]
 pub struct Log {
@@ -48,29 +49,20 @@ impl Log {
     /// Writes an interval that began at `start` (RFC 3339 in UTC with microseconds), and its
     /// breaches if there are any.
     pub fn write(&self, start: &str, rows: &[Interval], breaches: Option<&str>) -> io::Result<()> {
-        // Only the day is created. If the log directory has vanished, its disk may be unmounted,
-        // and a new directory would hide the mount point.
         let (day, time) = start.split_at_checked(10).ok_or(io::ErrorKind::InvalidInput)?;
-        let day_directory = self.directory.join(day);
-        match std::fs::create_dir(&day_directory) {
-            Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(e),
-            _ => {}
-        }
+        let directory = self.directory.join(day);
         let seconds: String = time.chars().filter(char::is_ascii_digit).take(6).collect();
         let stem = format!("{}.{}T{seconds}Z", self.host, day.replace('-', ""));
-        let stem = unused_stem(&day_directory, &stem);
-        let [breaches_name, intervals_name, bins_name] =
-            ENDINGS.map(|ending| format!("{stem}.{ending}"));
-        let text = breaches.unwrap_or_default();
-        // The bins of a busy host are megabytes. They are streamed, since a monitor would keep the
-        // memory of a buffer.
-        let files: [(&str, Contents<'_>); 3] = [
-            (&breaches_name, &|to| to.write_all(text.as_bytes())),
-            (&intervals_name, &|to| to.write_all(bins::intervals_csv(rows).as_bytes())),
-            (&bins_name, &|to| bins::write_bins(to, rows)),
-        ];
-        let first = if breaches.is_some() { 0 } else { 1 };
-        file_io::write_files_with(&day_directory, &files[first..])?;
+        create_day(&directory)?;
+        let written = write_interval(&directory, &stem, rows, breaches);
+        match written {
+            // Another monitor of this host has removed the day, since it was empty.
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {
+                create_day(&directory)?;
+                write_interval(&directory, &stem, rows, breaches)?;
+            }
+            written => written?,
+        }
         match self.max_intervals {
             Some(max_intervals) => self.remove_old_intervals(max_intervals),
             None => Ok(()),
@@ -119,13 +111,44 @@ struct LoggedInterval {
     stem: String,
 }
 
-/// Returns the stem, with a number if it is in use: two monitors may share a directory.
-fn unused_stem(directory: &Path, stem: &str) -> String {
-    let is_used = |stem: &str| {
+/// Creates the directory of a day. The directory above is not created: if it has vanished, its disk
+/// may be unmounted, and a new directory would hide the mount point.
+fn create_day(directory: &Path) -> io::Result<()> {
+    match std::fs::create_dir(directory) {
+        Err(e) if e.kind() != io::ErrorKind::AlreadyExists => Err(e),
+        _ => Ok(()),
+    }
+}
+
+/// Writes the files of an interval under the first name that no other monitor takes.
+fn write_interval(
+    directory: &Path,
+    stem: &str,
+    rows: &[Interval],
+    breaches: Option<&str>,
+) -> io::Result<()> {
+    let text = breaches.unwrap_or_default();
+    let [intervals_ending, breaches_ending, bins_ending] = ENDINGS;
+    // The bins of a busy host are megabytes. They are streamed, since a monitor would keep the
+    // memory of a buffer.
+    let files: [(&str, Contents<'_>); 3] = [
+        (intervals_ending, &|to| to.write_all(bins::intervals_csv(rows).as_bytes())),
+        (breaches_ending, &|to| to.write_all(text.as_bytes())),
+        (bins_ending, &|to| bins::write_bins(to, rows)),
+    ];
+    let is_written = |ending: &str| breaches.is_some() || ending != breaches_ending;
+    let files: Vec<_> = files.into_iter().filter(|(ending, _)| is_written(ending)).collect();
+    file_io::write_new_files(directory, unused_stems(directory, stem), &files).map(drop)
+}
+
+/// Returns the stem and, since several monitors may share a directory, the stem with numbers. Leaves
+/// out those that are in use.
+fn unused_stems(directory: &Path, stem: &str) -> impl Iterator<Item = String> {
+    let name = move |n| if n == 1 { stem.to_owned() } else { format!("{stem}-{n}") };
+    let is_used = move |stem: &String| {
         ENDINGS.iter().any(|ending| directory.join(format!("{stem}.{ending}")).exists())
     };
-    let mut stems = (1_u32..).map(|n| if n == 1 { stem.to_owned() } else { format!("{stem}-{n}") });
-    stems.find(|stem| !is_used(stem)).expect("the counter does not run out")
+    (1_u32..).map(name).filter(move |stem| !is_used(stem))
 }
 
 fn sorted_names(directory: &Path) -> io::Result<Vec<String>> {
@@ -178,6 +201,43 @@ mod tests {
             "a_b.20261122T055500Z.intervals.csv",
         ];
         assert_eq!(file_names(&home.path().join("log")), expected);
+    }
+
+    /// Writes intervals with equal names at the same time, and checks that all are complete.
+    #[test]
+    fn concurrent_monitors_keep_all_intervals() {
+        const INTERVALS: usize = 40;
+        let home = tempfile::tempdir().unwrap();
+        let run_ids = ["first", "second"];
+        std::thread::scope(|scope| {
+            for run_id in run_ids {
+                let directory = home.path();
+                scope.spawn(move || {
+                    let log = Log::open(directory, "host", None).unwrap();
+                    let key = bins::Key { run_id: run_id.to_owned(), ..bins::Key::default() };
+                    let row = Interval::from_values(key, bins::Binning::Hdr2, [(1, 1)], None);
+                    for n in 0..INTERVALS {
+                        let breaches = n.is_multiple_of(3).then_some(run_id);
+                        log.write("2026-11-22T05:55:00.0Z", &[row.clone()], breaches).unwrap();
+                    }
+                });
+            }
+        });
+        let day = home.path().join("2026-11-22");
+        let read = |stem: &str, ending: &str| {
+            std::fs::read_to_string(day.join(format!("{stem}.{ending}"))).unwrap_or_default()
+        };
+        let names = file_names(home.path());
+        let stems: Vec<&str> =
+            names.iter().filter_map(|name| name.strip_suffix(".bins.csv")).collect();
+        for run_id in run_ids {
+            let has_run = |stem: &&&str| read(stem, "bins.csv").contains(run_id);
+            assert_eq!(stems.iter().filter(has_run).count(), INTERVALS, "{run_id}");
+        }
+        for stem in stems {
+            let [bins, breaches] = ["bins.csv", "breaches.json"].map(|ending| read(stem, ending));
+            assert!(bins.contains(&breaches), "{stem} mixes two runs");
+        }
     }
 
     #[test]
