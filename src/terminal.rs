@@ -5,6 +5,7 @@
 
 use std::io::{IsTerminal, Write as _};
 use std::path::Path;
+use std::sync::OnceLock;
 
 use cli::exit::Error;
 use cli::printable::{to_printable, to_printable_message};
@@ -59,9 +60,20 @@ pub fn on_terminal() -> bool {
     std::io::stderr().is_terminal()
 }
 
+/// Restores the terminal before [`abort`] ends the process.
+static RESTORE: OnceLock<fn()> = OnceLock::new();
+
+/// Sets the function that restores the terminal before [`abort`] ends the process.
+pub fn restore_before_abort(restore: fn()) {
+    let _ = RESTORE.set(restore);
+}
+
 /// Ends the process immediately with exit code 4.
 #[allow(clippy::exit, reason = "a second interrupt must not wait for the measurement")]
 pub fn abort() {
+    if let Some(restore) = RESTORE.get() {
+        restore();
+    }
     std::process::exit(4);
 }
 

@@ -16,12 +16,14 @@ use render::formats::{Format, parser};
 
 pub mod frame;
 pub mod json;
+mod keys;
 pub mod loop_stats;
 mod screen;
 
 use frame::{FrameSize, View};
+use keys::Key;
 use loop_stats::{Loops, Sort, Window};
-use screen::{Key, Screen};
+use screen::Screen;
 
 /// Maximum number of meters to read.
 const MAX_METERS: usize = 4_096;
@@ -120,7 +122,7 @@ fn print_once(args: &TopArgs, mut poller: Poller, view: View) -> exit::Result<Ex
 fn show_live(mut poller: Poller, mut view: View) -> exit::Result<ExitStatus> {
     let stop = Arc::new(AtomicBool::new(false));
     stop_on_interrupt(&stop)?;
-    let screen = Screen::open().map_err(Error::from_stdout)?;
+    let mut screen = Screen::open().map_err(Error::from_stdout)?;
     let mut last_poll = tach::Instant::now();
     while !stop.load(Ordering::Relaxed) {
         if last_poll.elapsed() >= POLL_INTERVAL {
@@ -130,14 +132,18 @@ fn show_live(mut poller: Poller, mut view: View) -> exit::Result<ExitStatus> {
         }
         poller.loops.sort(view.sort, view.window);
         let frame = frame::screen(&poller.loops, view, poller.meters.faults(), screen.size());
-        screen.draw(&frame).map_err(Error::from_stdout)?;
         let timeout = POLL_INTERVAL.saturating_sub(last_poll.elapsed());
-        let key = screen.wait_for_key(timeout, INTERRUPT_POLL_INTERVAL, &stop);
-        match key.map_err(Error::from_stdout)? {
-            Some(Key::Quit) => break,
-            Some(Key::Window(window)) => view.window = window,
-            Some(Key::Sort) => view.sort = view.sort.next(),
-            None => {}
+        let drawn = screen.draw(&frame);
+        let key = drawn.and_then(|()| screen.wait_for_key(timeout, INTERRUPT_POLL_INTERVAL, &stop));
+        match key {
+            Ok(Some(Key::Quit)) => break,
+            Ok(Some(Key::Suspend)) => screen.suspend().map_err(Error::from_stdout)?,
+            Ok(Some(Key::Window(window))) => view.window = window,
+            Ok(Some(Key::Sort)) => view.sort = view.sort.next(),
+            Ok(None) => {}
+            // The user has closed the terminal.
+            Err(_) if screen.has_ended() => break,
+            Err(error) => return Err(Error::from_stdout(error)),
         }
     }
     Ok(ExitStatus::Done)

@@ -4,52 +4,59 @@ use std::io::{self, Write as _};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
 use crossterm::style::{Attribute, Print, SetAttribute};
 use crossterm::terminal::{self, Clear, ClearType};
 use crossterm::{cursor, execute, queue};
+use engine::machine::os;
+use terminal_size::{Height, Width};
 
+use crate::terminal::restore_before_abort;
 use crate::top::frame::FrameSize;
-use crate::top::loop_stats::Window;
+use crate::top::keys::{Key, KeyReader};
 
 /// Size of a terminal that does not report its own.
 const DEFAULT_SIZE: FrameSize = FrameSize { columns: 80, lines: 24 };
 
-/// A command of the user.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Key {
-    Quit,
-    Sort,
-    Window(Window),
-}
-
 /// The terminal in raw mode. Restores the previous mode when it is dropped.
 #[derive(Debug)]
-pub struct Screen(());
+pub struct Screen {
+    keys: KeyReader,
+}
 
 impl Screen {
     pub fn open() -> io::Result<Self> {
-        terminal::enable_raw_mode()?;
-        let screen = Self(());
+        let keys = KeyReader::open()?;
+        os::delay_stop();
         // The message of a panic must not vanish with the alternate screen.
         let previous_hook = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |panic| {
             restore();
             previous_hook(panic);
         }));
-        execute!(
-            io::stdout(),
-            terminal::EnterAlternateScreen,
-            terminal::DisableLineWrap,
-            cursor::Hide
-        )?;
+        restore_before_abort(restore);
+        // Its drop restores the terminal if it is taken only in part.
+        let screen = Self { keys };
+        take()?;
         Ok(screen)
+    }
+
+    /// Restores the terminal and stops the process. Takes the terminal again when the process is
+    /// continued.
+    pub fn suspend(&self) -> io::Result<()> {
+        restore();
+        os::stop();
+        take()
+    }
+
+    /// Whether the terminal is gone.
+    pub fn has_ended(&self) -> bool {
+        self.keys.has_ended()
     }
 
     /// Returns the size of the terminal.
     pub fn size(&self) -> FrameSize {
-        match terminal::size() {
-            Ok((columns @ 1.., lines @ 1..)) => {
+        match terminal_size::terminal_size_of(io::stdout()) {
+            Some((Width(columns @ 1..), Height(lines @ 1..))) => {
                 FrameSize { columns: columns.into(), lines: lines.into() }
             }
             _ => DEFAULT_SIZE,
@@ -86,24 +93,18 @@ impl Screen {
     /// Waits for a key with a meaning. Returns `None` after the timeout, when the terminal's size
     /// changes, or when `stop` is set, which is checked every `stop_interval`.
     pub fn wait_for_key(
-        &self,
+        &mut self,
         timeout: Duration,
         stop_interval: Duration,
         stop: &AtomicBool,
     ) -> io::Result<Option<Key>> {
-        let start = tach::Instant::now();
+        let (start, size) = (tach::Instant::now(), self.size());
         while start.elapsed() < timeout && !stop.load(Ordering::Relaxed) {
-            if !event::poll(stop_interval.min(timeout.saturating_sub(start.elapsed())))? {
-                continue;
+            if os::take_stop_request() {
+                return Ok(Some(Key::Suspend));
             }
-            let key = match event::read()? {
-                Event::Resize(..) => return Ok(None),
-                Event::Key(key) if key.kind == KeyEventKind::Press => {
-                    key_from_event(key.code, key.modifiers)
-                }
-                _ => None,
-            };
-            if key.is_some() {
+            let key = self.keys.wait(stop_interval.min(timeout.saturating_sub(start.elapsed())))?;
+            if key.is_some() || self.size() != size {
                 return Ok(key);
             }
         }
@@ -118,17 +119,10 @@ impl Drop for Screen {
     }
 }
 
-fn key_from_event(code: KeyCode, modifiers: KeyModifiers) -> Option<Key> {
-    match code {
-        // In raw mode, Ctrl-C arrives as a key.
-        KeyCode::Char('c' | 'd') if modifiers.contains(KeyModifiers::CONTROL) => Some(Key::Quit),
-        KeyCode::Char('q') | KeyCode::Esc => Some(Key::Quit),
-        KeyCode::Char('s') => Some(Key::Sort),
-        KeyCode::Char('1') => Some(Key::Window(Window::Second)),
-        KeyCode::Char('2') => Some(Key::Window(Window::TenSeconds)),
-        KeyCode::Char('3') => Some(Key::Window(Window::Minute)),
-        _ => None,
-    }
+/// Puts the terminal into raw mode, and shows an empty screen.
+fn take() -> io::Result<()> {
+    terminal::enable_raw_mode()?;
+    execute!(io::stdout(), terminal::EnterAlternateScreen, terminal::DisableLineWrap, cursor::Hide)
 }
 
 /// Restores the terminal. Errors are ignored: they mean that the terminal is gone.

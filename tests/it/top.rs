@@ -208,51 +208,144 @@ fn errors_without_meters_or_terminal_help() {
     Osjitter::new(["top", "--format", "json"]).run().exits(2);
 }
 
-/// Runs `top` on a pseudoterminal and sends it keys that end it. Returns the output, and checks that
-/// the terminal's mode is restored.
+/// A running `top` on a pseudoterminal, which is not the controlling terminal of the process.
 #[cfg(target_os = "linux")]
-fn run_on_terminal(directory: &Path, keys: &[u8]) -> String {
-    use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-    use rustix::termios::{Winsize, tcgetattr, tcsetwinsize};
-    use std::io::{Read as _, Write as _};
-    use std::os::unix::ffi::OsStrExt as _;
+struct LiveTop {
+    terminal: std::fs::File,
+    child: KilledOnDrop,
+    output: Vec<u8>,
+    /// Length of the output before the last part that was waited for.
+    seen: usize,
+    modes_before: TerminalModes,
+}
 
-    let main = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
-    grantpt(&main).unwrap();
-    unlockpt(&main).unwrap();
-    let name = ptsname(&main, Vec::new()).unwrap();
-    let path = std::ffi::OsStr::from_bytes(name.as_bytes());
-    let other = std::fs::File::options().read(true).write(true).open(path).unwrap();
-    tcsetwinsize(&other, Winsize { ws_row: 24, ws_col: 80, ws_xpixel: 0, ws_ypixel: 0 }).unwrap();
-    let modes = || {
-        let modes = tcgetattr(&main).unwrap();
-        (modes.input_modes, modes.output_modes, modes.local_modes)
-    };
-    let before = modes();
-    let mut child = Command::new(env!("CARGO_BIN_EXE_osjitter"))
-        .arg("top")
-        .env(ENV_DIRECTORY, directory)
-        .env("TERM", "xterm-256color")
-        .stdin(other.try_clone().unwrap())
-        .stdout(other.try_clone().unwrap())
-        .stderr(other)
-        .spawn()
-        .unwrap();
-    let mut terminal = std::fs::File::from(main.try_clone().unwrap());
-    let (mut output, mut sent) = (Vec::new(), false);
-    let mut part = [0; 4_096];
-    // Reading fails once the last writer has closed the terminal.
-    while let Ok(n @ 1..) = terminal.read(&mut part) {
-        output.extend_from_slice(&part[..n]);
-        if !sent && String::from_utf8_lossy(&output).contains("q quit") {
-            sent = true;
-            assert_ne!(modes(), before, "the terminal is in raw mode");
-            terminal.write_all(keys).unwrap();
+/// A process that does not outlive its test.
+#[cfg(target_os = "linux")]
+struct KilledOnDrop(Child);
+
+#[cfg(target_os = "linux")]
+impl Drop for KilledOnDrop {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Input, output and local modes of a terminal.
+#[cfg(target_os = "linux")]
+type TerminalModes = [u32; 3];
+
+#[cfg(target_os = "linux")]
+impl LiveTop {
+    fn start(directory: &Path) -> Self {
+        use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+        use rustix::termios::{Winsize, tcsetwinsize};
+        use std::os::unix::ffi::OsStrExt as _;
+
+        let main = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        grantpt(&main).unwrap();
+        unlockpt(&main).unwrap();
+        let name = ptsname(&main, Vec::new()).unwrap();
+        let path = std::ffi::OsStr::from_bytes(name.as_bytes());
+        let other = std::fs::File::options().read(true).write(true).open(path).unwrap();
+        let size = Winsize { ws_row: 24, ws_col: 80, ws_xpixel: 0, ws_ypixel: 0 };
+        tcsetwinsize(&other, size).unwrap();
+        let terminal = std::fs::File::from(main);
+        let modes_before = terminal_modes(&terminal);
+        let child = Command::new(env!("CARGO_BIN_EXE_osjitter"))
+            .arg("top")
+            .env(ENV_DIRECTORY, directory)
+            .env("TERM", "xterm-256color")
+            .stdin(other.try_clone().unwrap())
+            .stdout(other.try_clone().unwrap())
+            .stderr(other)
+            .spawn()
+            .unwrap();
+        let child = KilledOnDrop(child);
+        let mut top = Self { terminal, child, output: Vec::new(), seen: 0, modes_before };
+        top.shows("q quit");
+        assert_ne!(top.modes(), top.modes_before, "the terminal is in raw mode");
+        top
+    }
+
+    fn modes(&self) -> TerminalModes {
+        terminal_modes(&self.terminal)
+    }
+
+    /// Reads a part of the output. Fails once the last writer has closed the terminal.
+    fn read(&mut self) -> bool {
+        use std::io::Read as _;
+        let mut part = [0; 4_096];
+        let length = self.terminal.read(&mut part).unwrap_or(0);
+        self.output.extend_from_slice(&part[..length]);
+        length > 0
+    }
+
+    /// Waits until the output contains a text after the last one.
+    fn shows(&mut self, text: &str) {
+        loop {
+            let shown = String::from_utf8_lossy(&self.output[self.seen..]).into_owned();
+            if shown.contains(text) {
+                self.seen = self.output.len();
+                return;
+            }
+            assert!(self.read(), "no {text:?} in {shown:?}");
         }
     }
-    assert_eq!(child.wait().unwrap().code(), Some(0));
-    assert_eq!(modes(), before, "the mode is restored");
-    String::from_utf8_lossy(&output).into_owned()
+
+    fn press(&mut self, keys: &[u8]) {
+        use std::io::Write as _;
+        self.terminal.write_all(keys).unwrap();
+    }
+
+    fn signal(&self, name: &str) {
+        let id = self.child.0.id().to_string();
+        assert!(Command::new("kill").args(["-s", name, &id]).status().unwrap().success());
+    }
+
+    /// Waits until the process is stopped.
+    fn wait_until_stopped(&self) {
+        let stat = format!("/proc/{}/stat", self.child.0.id());
+        poll_until(|| {
+            let stat = std::fs::read_to_string(&stat).unwrap();
+            stat.rsplit(')').next().unwrap().trim_start().starts_with('T').then_some(())
+        });
+    }
+
+    /// Waits for the end, checks that the mode of the terminal is restored, and returns the output.
+    fn ends(mut self) -> String {
+        while self.read() {}
+        assert_eq!(self.child.0.wait().unwrap().code(), Some(0));
+        assert_eq!(self.modes(), self.modes_before, "the mode is restored");
+        String::from_utf8_lossy(&self.output).into_owned()
+    }
+
+    /// Closes the terminal, and returns the exit code.
+    fn close_terminal(self) -> Option<i32> {
+        let Self { terminal, mut child, .. } = self;
+        drop(terminal);
+        poll_until(|| child.0.try_wait().unwrap()).code()
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn terminal_modes(terminal: &std::fs::File) -> TerminalModes {
+    let modes = rustix::termios::tcgetattr(terminal).unwrap();
+    [modes.input_modes.bits(), modes.output_modes.bits(), modes.local_modes.bits()]
+}
+
+/// Polls until there is a result.
+#[cfg(target_os = "linux")]
+#[allow(clippy::disallowed_methods, reason = "it waits for a process")]
+fn poll_until<T>(mut poll: impl FnMut() -> Option<T>) -> T {
+    let started = Instant::now();
+    loop {
+        if let Some(result) = poll() {
+            return result;
+        }
+        assert!(started.elapsed() < Duration::from_secs(120), "timed out");
+        std::thread::sleep(Duration::from_millis(20));
+    }
 }
 
 #[test]
@@ -260,8 +353,10 @@ fn run_on_terminal(directory: &Path, keys: &[u8]) -> String {
 fn live_view_restores_the_terminal() {
     let home = tempfile::tempdir().unwrap();
     let program = MeteredProgram::start(home.path());
-    for keys in [&b"q"[..], b"\x03", b"s1q"] {
-        let output = run_on_terminal(home.path(), keys);
+    for keys in [&b"q"[..], b"\x03", b"s1q", b"\x1b"] {
+        let mut top = LiveTop::start(home.path());
+        top.press(keys);
+        let output = top.ends();
         let start = output.rfind("\u{1b}[?1049h").unwrap();
         let end = output.rfind("\u{1b}[?1049l").unwrap();
         let is_cursor_visible = output[end - 40..].contains("\u{1b}[?25h");
@@ -269,4 +364,31 @@ fn live_view_restores_the_terminal() {
         assert!(output[start..end].contains("control-loop-2"), "{output:?}");
     }
     drop(program);
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn live_view_ends_with_its_terminal() {
+    let home = tempfile::tempdir().unwrap();
+    assert_eq!(LiveTop::start(home.path()).close_terminal(), Some(0));
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn stopped_view_restores_the_terminal() {
+    let home = tempfile::tempdir().unwrap();
+    let stop_requests: [fn(&mut LiveTop); 2] = [|top| top.press(b"\x1a"), |top| top.signal("TSTP")];
+    for request_stop in stop_requests {
+        let mut top = LiveTop::start(home.path());
+        request_stop(&mut top);
+        top.shows("\u{1b}[?1049l");
+        top.wait_until_stopped();
+        assert_eq!(top.modes(), top.modes_before, "the mode is restored");
+        top.signal("CONT");
+        top.shows("\u{1b}[?1049h");
+        top.shows("q quit");
+        assert_ne!(top.modes(), top.modes_before, "the terminal is in raw mode again");
+        top.press(b"q");
+        top.ends();
+    }
 }

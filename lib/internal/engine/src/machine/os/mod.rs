@@ -29,6 +29,8 @@
 //!   `current_call(thread)`, `process_threads(process)`, `cpus_allowed(thread)`,
 //!   `belongs_to_other_user(process)`, `is_32_bit(process)`: recorded timers, switches and waits of
 //!   all programs;
+//! - `survive_file_size_limit()`, `delay_stop()`, `take_stop_request()`, `stop()`: signals that would
+//!   end or stop this process;
 //! - `Sleeper`: sleeps until an instant, with an absolute sleep of the kernel if there is one;
 //! - `RingSleeper`: sleeps until an instant in `io_uring_enter`, if that accepts an absolute
 //!   deadline.
@@ -75,6 +77,12 @@ mod process;
 #[cfg(target_os = "linux")]
 #[path = "ring_linux.rs"]
 mod ring;
+#[cfg(unix)]
+#[path = "signals_unix.rs"]
+mod signals;
+#[cfg(not(unix))]
+#[path = "signals_other.rs"]
+mod signals;
 #[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "only Linux records switches"))]
 mod switches;
 #[cfg(target_os = "linux")]
@@ -104,6 +112,7 @@ pub use io_uring::RingSleeper;
 pub use process::ProcessTree;
 #[cfg(target_os = "linux")]
 pub use ring::SwitchRing;
+pub use signals::{delay_stop, stop, survive_file_size_limit, take_stop_request};
 pub use switches::{DrainedSwitches, SwitchRecord};
 pub use thread_stats::*;
 pub use tracer::*;

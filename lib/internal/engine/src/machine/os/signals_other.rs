@@ -1,0 +1,11 @@
+//! Signals that would stop or end a process, which do not exist on this platform.
+
+pub fn survive_file_size_limit() {}
+
+pub fn delay_stop() {}
+
+pub fn take_stop_request() -> bool {
+    false
+}
+
+pub fn stop() {}

@@ -1,0 +1,74 @@
+//! Signals that would stop or end this process by default.
+
+use std::mem::MaybeUninit;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rustix::process::{Signal, getpid, kill_process};
+
+static STOP_REQUESTED: AtomicBool = AtomicBool::new(false);
+
+extern "C" fn request_stop(_signal: libc::c_int) {
+    STOP_REQUESTED.store(true, Ordering::Relaxed);
+}
+
+extern "C" fn do_nothing(_signal: libc::c_int) {}
+
+/// Makes a write beyond the size limit of files an error, as a write to a full disk is. By default,
+/// it ends the process. Programs that this process starts are not affected.
+pub fn survive_file_size_limit() {
+    handle(libc::SIGXFSZ, do_nothing);
+}
+
+/// Turns a stop by the terminal (`SIGTSTP`) into a request, so that the caller of [`stop`] can restore
+/// the terminal first.
+pub fn delay_stop() {
+    handle(libc::SIGTSTP, request_stop);
+}
+
+/// Returns whether a stop was requested since the last call.
+pub fn take_stop_request() -> bool {
+    STOP_REQUESTED.swap(false, Ordering::Relaxed)
+}
+
+/// Stops this process. Returns when it is continued.
+pub fn stop() {
+    let _ = kill_process(getpid(), Signal::STOP);
+}
+
+/// Installs a handler unless the process that started this one has the signal ignored.
+fn handle(signal: libc::c_int, handler: extern "C" fn(libc::c_int)) {
+    let mut action = MaybeUninit::<libc::sigaction>::zeroed();
+    // SAFETY: all-zero is a valid `sigaction`: no flags and an empty mask.
+    let action = unsafe { action.assume_init_mut() };
+    // SAFETY: the pointer is to a whole `sigaction` of ours, which the call fills and does not keep;
+    // no new action is given.
+    let is_known = unsafe { libc::sigaction(signal, std::ptr::null(), action) } == 0;
+    if !is_known || action.sa_sigaction == libc::SIG_IGN {
+        return;
+    }
+    action.sa_sigaction = handler as libc::sighandler_t;
+    action.sa_flags = libc::SA_RESTART;
+    // SAFETY: the handler is a function of the right signature that lives as long as the process,
+    // and does only what is safe in one; the old action is not asked for.
+    unsafe { libc::sigaction(signal, action, std::ptr::null_mut()) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stop_request_is_taken_once() {
+        delay_stop();
+        // SAFETY: the signal goes to this process alone, which handles it.
+        unsafe { libc::raise(libc::SIGTSTP) };
+        assert_eq!([take_stop_request(), take_stop_request()], [true, false]);
+    }
+
+    #[test]
+    fn file_size_signal_is_survived() {
+        survive_file_size_limit();
+        // SAFETY: as above.
+        assert_eq!(unsafe { libc::raise(libc::SIGXFSZ) }, 0);
+    }
+}
