@@ -1,8 +1,10 @@
 //! Interval files of the monitor: a pair per interval, in a directory per day. A pair is written
 //! completely or not at all.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use cli::exit::{self, usage};
 
@@ -20,6 +22,10 @@ pub struct Log {
     host: String,
     /// Maximum number of intervals to keep, if there is one.
     max_intervals: Option<usize>,
+    /// Intervals that this monitor wrote, oldest first, as long as others have dates in the future.
+    written: Vec<LoggedInterval>,
+    /// Warnings about the removal of old intervals, of which each is given once.
+    warnings: BTreeSet<String>,
 }
 
 impl Log {
@@ -38,59 +44,92 @@ impl Log {
         std::fs::create_dir_all(directory)
             .and_then(|()| file_io::check_directory_writable(directory))
             .map_err(unwritable)?;
-        for day in std::fs::read_dir(directory).map_err(unwritable)?.flatten() {
-            file_io::remove_abandoned_files(&day.path());
+        for day in day_names(directory).map_err(unwritable)? {
+            file_io::remove_abandoned_files(&directory.join(day));
         }
         let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
         let host = host.chars().map(|c| if is_plain(c) { c } else { '_' }).collect();
-        Ok(Self { directory: directory.to_owned(), host, max_intervals })
+        let directory = directory.to_owned();
+        let warnings = BTreeSet::new();
+        Ok(Self { directory, host, max_intervals, written: Vec::new(), warnings })
     }
 
     /// Writes an interval that began at `start` (RFC 3339 in UTC with microseconds), and its
     /// breaches if there are any.
-    pub fn write(&self, start: &str, rows: &[Interval], breaches: Option<&str>) -> io::Result<()> {
+    pub fn write(
+        &mut self,
+        start: &str,
+        rows: &[Interval],
+        breaches: Option<&str>,
+    ) -> io::Result<()> {
         let (day, time) = start.split_at_checked(10).ok_or(io::ErrorKind::InvalidInput)?;
         let directory = self.directory.join(day);
         let seconds: String = time.chars().filter(char::is_ascii_digit).take(6).collect();
         let stem = format!("{}.{}T{seconds}Z", self.host, day.replace('-', ""));
         create_day(&directory)?;
-        let written = write_interval(&directory, &stem, rows, breaches);
-        match written {
+        let stem = match write_interval(&directory, &stem, rows, breaches) {
             // Another monitor of this host has removed the day, since it was empty.
             Err(e) if e.kind() == io::ErrorKind::NotFound => {
                 create_day(&directory)?;
-                write_interval(&directory, &stem, rows, breaches)?;
+                write_interval(&directory, &stem, rows, breaches)?
             }
             written => written?,
-        }
-        match self.max_intervals {
-            Some(max_intervals) => self.remove_old_intervals(max_intervals),
-            None => Ok(()),
-        }
-    }
-
-    /// Removes the oldest intervals of this host beyond the maximum, and days that are then empty.
-    fn remove_old_intervals(&self, max_intervals: usize) -> io::Result<()> {
-        let intervals = self.list_intervals()?;
-        let excess = intervals.len().saturating_sub(max_intervals);
-        for interval in &intervals[..excess] {
-            for ending in ENDINGS {
-                let path = interval.directory.join(format!("{}.{ending}", interval.stem));
-                match std::fs::remove_file(path) {
-                    Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
-                    _ => {}
-                }
-            }
-            // Fails unless the directory is empty.
-            let _ = std::fs::remove_dir(&interval.directory);
-        }
+        };
+        self.written.push(LoggedInterval { directory, stem });
         Ok(())
     }
 
-    /// Returns the intervals of this host, oldest first.
+    /// Removes the intervals of this host that were written first, beyond the maximum, and days that
+    /// are then empty. Returns warnings that were not given before.
+    pub fn remove_old_intervals(&mut self, now: SystemTime) -> Vec<String> {
+        let Some(max_intervals) = self.max_intervals else {
+            self.written.clear();
+            return Vec::new();
+        };
+        let mut warnings = Vec::new();
+        match self.list_intervals() {
+            Ok(mut intervals) => {
+                warnings.extend(self.sort_by_writing(&mut intervals, now));
+                let excess = intervals.len().saturating_sub(max_intervals);
+                warnings.extend(intervals[..excess].iter().filter_map(|old| old.remove().err()));
+            }
+            Err(e) => warnings.push(format!("cannot list {}: {e}", self.directory.display())),
+        }
+        warnings.retain(|warning| self.warnings.insert(warning.clone()));
+        warnings
+    }
+
+    /// Sorts intervals by the time at which they were written: by their dates, unless some are in
+    /// the future. The clock has then gone back, and this monitor's intervals are the newest.
+    /// Returns a warning in that case.
+    fn sort_by_writing(
+        &mut self,
+        intervals: &mut [LoggedInterval],
+        now: SystemTime,
+    ) -> Option<String> {
+        let now = humantime::format_rfc3339_seconds(now).to_string().replace([':', '-'], "");
+        let start = self.host.len() + 1;
+        let is_in_future = |interval: &&LoggedInterval| {
+            interval
+                .stem
+                .get(start..)
+                .is_some_and(|stamp| stamp.get(..now.len()) > Some(now.as_str()))
+        };
+        let Some(future) = intervals.iter().rfind(is_in_future).map(LoggedInterval::path) else {
+            self.written.clear();
+            return None;
+        };
+        intervals.sort_by_key(|interval| self.written.iter().position(|own| own == interval));
+        Some(format!(
+            "the clock has gone back: {} has a date in the future; --keep counts it as older than the intervals written from now on",
+            future.display()
+        ))
+    }
+
+    /// Returns the intervals of this host in the order of their dates.
     fn list_intervals(&self) -> io::Result<Vec<LoggedInterval>> {
         let mut intervals = Vec::new();
-        for day in sorted_names(&self.directory)?.into_iter().filter(|name| is_day(name)) {
+        for day in day_names(&self.directory)? {
             let directory = self.directory.join(&day);
             let prefix = format!("{}.{}T", self.host, day.replace('-', ""));
             let names = sorted_names(&directory)?;
@@ -106,27 +145,59 @@ impl Log {
 }
 
 /// The files of an interval: their directory, and their common name without the ending.
+#[derive(Debug, PartialEq, Eq)]
 struct LoggedInterval {
     directory: PathBuf,
     stem: String,
+}
+
+impl LoggedInterval {
+    fn path(&self) -> PathBuf {
+        self.directory.join(&self.stem)
+    }
+
+    /// Removes all files, and the day if it is then empty. Returns a warning if a file remains.
+    fn remove(&self) -> Result<(), String> {
+        let mut result = Ok(());
+        // The file that completes the interval goes first.
+        for ending in ENDINGS.iter().rev() {
+            let path = self.directory.join(format!("{}.{ending}", self.stem));
+            match std::fs::remove_file(&path) {
+                Err(e) if e.kind() != io::ErrorKind::NotFound => {
+                    result = Err(format!("cannot remove {}: {e}", path.display()));
+                }
+                _ => {}
+            }
+        }
+        // Fails unless the directory is empty.
+        let _ = std::fs::remove_dir(&self.directory);
+        result
+    }
 }
 
 /// Creates the directory of a day. The directory above is not created: if it has vanished, its disk
 /// may be unmounted, and a new directory would hide the mount point.
 fn create_day(directory: &Path) -> io::Result<()> {
     match std::fs::create_dir(directory) {
-        Err(e) if e.kind() != io::ErrorKind::AlreadyExists => Err(e),
-        _ => Ok(()),
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
+            if is_directory(directory) {
+                Ok(())
+            } else {
+                Err(io::ErrorKind::NotADirectory.into())
+            }
+        }
+        created => created,
     }
 }
 
-/// Writes the files of an interval under the first name that no other monitor takes.
+/// Writes the files of an interval under the first name that no other monitor takes, and returns
+/// this name.
 fn write_interval(
     directory: &Path,
     stem: &str,
     rows: &[Interval],
     breaches: Option<&str>,
-) -> io::Result<()> {
+) -> io::Result<String> {
     let text = breaches.unwrap_or_default();
     let [intervals_ending, breaches_ending, bins_ending] = ENDINGS;
     // The bins of a busy host are megabytes. They are streamed, since a monitor would keep the
@@ -138,7 +209,7 @@ fn write_interval(
     ];
     let is_written = |ending: &str| breaches.is_some() || ending != breaches_ending;
     let files: Vec<_> = files.into_iter().filter(|(ending, _)| is_written(ending)).collect();
-    file_io::write_new_files(directory, unused_stems(directory, stem), &files).map(drop)
+    file_io::write_new_files(directory, unused_stems(directory, stem), &files)
 }
 
 /// Returns the stem and, since several monitors may share a directory, the stem with numbers. Leaves
@@ -157,6 +228,18 @@ fn sorted_names(directory: &Path) -> io::Result<Vec<String>> {
         entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
     names.sort_unstable();
     Ok(names)
+}
+
+/// Returns the names of the days' directories, sorted. Links are left out, since their targets may
+/// not be part of the log.
+fn day_names(directory: &Path) -> io::Result<Vec<String>> {
+    let mut names = sorted_names(directory)?;
+    names.retain(|name| is_day(name) && is_directory(&directory.join(name)));
+    Ok(names)
+}
+
+fn is_directory(path: &Path) -> bool {
+    std::fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_dir())
 }
 
 fn is_day(name: &str) -> bool {
@@ -185,7 +268,7 @@ mod tests {
     #[test]
     fn existing_files_are_not_overwritten() {
         let home = tempfile::tempdir().unwrap();
-        let log = Log::open(&home.path().join("log"), "a/b", None).unwrap();
+        let mut log = Log::open(&home.path().join("log"), "a/b", None).unwrap();
         log.write(
             "2026-11-22T05:55:00.250000Z",
             &[Interval::empty(bins::Key::default(), None)],
@@ -213,7 +296,7 @@ mod tests {
             for run_id in run_ids {
                 let directory = home.path();
                 scope.spawn(move || {
-                    let log = Log::open(directory, "host", None).unwrap();
+                    let mut log = Log::open(directory, "host", None).unwrap();
                     let key = bins::Key { run_id: run_id.to_owned(), ..bins::Key::default() };
                     let row = Interval::from_values(key, bins::Binning::Hdr2, [(1, 1)], None);
                     for n in 0..INTERVALS {
@@ -240,10 +323,16 @@ mod tests {
         }
     }
 
+    /// Writes an interval and removes old ones, at the time of its start.
+    fn write_and_remove(log: &mut Log, start: &str) -> Vec<String> {
+        log.write(start, &[], None).unwrap();
+        log.remove_old_intervals(humantime::parse_rfc3339(start).unwrap())
+    }
+
     #[test]
     fn oldest_intervals_are_removed() {
         let home = tempfile::tempdir().unwrap();
-        let log = Log::open(home.path(), "host", Some(2)).unwrap();
+        let mut log = Log::open(home.path(), "host", Some(2)).unwrap();
         std::fs::create_dir(home.path().join("2026-11-21")).unwrap();
         let other = home.path().join("2026-11-21/other.20261121T235500Z.bins.csv");
         std::fs::write(&other, "").unwrap();
@@ -253,13 +342,71 @@ mod tests {
             "2026-11-22T00:00:00.0Z",
             "2026-11-22T01:00:00.0Z",
         ] {
-            log.write(start, &[], None).unwrap();
+            assert_eq!(write_and_remove(&mut log, start), Vec::<String>::new());
         }
         let remaining = file_names(home.path());
         assert_eq!(remaining.len(), 5, "{remaining:?}");
         assert!(other.exists());
         assert!(remaining.iter().all(|name| !name.contains("T23000")), "{remaining:?}");
         assert!(!home.path().join("2026-11-20").exists(), "an empty day is removed");
+    }
+
+    /// Returns the times of the remaining intervals, by their complete files.
+    fn remaining_times(directory: &Path) -> Vec<String> {
+        let names = file_names(directory);
+        let times = names.iter().filter_map(|name| name.strip_suffix("00Z.bins.csv"));
+        times.map(|name| name.rsplit('T').next().unwrap().to_owned()).collect()
+    }
+
+    #[test]
+    fn newest_written_intervals_are_kept() {
+        let home = tempfile::tempdir().unwrap();
+        let mut log = Log::open(home.path(), "host", Some(3)).unwrap();
+        let mut write =
+            |time: &str| write_and_remove(&mut log, &format!("2026-11-22T{time}:00.0Z"));
+        for time in ["04:00", "04:05", "04:10"] {
+            assert_eq!(write(time), Vec::<String>::new());
+        }
+        // The clock goes back by an hour.
+        let warnings = write("03:12");
+        assert!(warnings[0].contains("the clock has gone back"), "{warnings:?}");
+        assert_eq!(remaining_times(home.path()), ["0312", "0405", "0410"]);
+        assert_eq!(write("03:17"), Vec::<String>::new(), "it is reported once");
+        assert_eq!(remaining_times(home.path()), ["0312", "0317", "0410"]);
+        write("03:22");
+        write("03:27");
+        assert_eq!(remaining_times(home.path()), ["0317", "0322", "0327"]);
+    }
+
+    #[test]
+    fn failed_removals_do_not_end_retention() {
+        let home = tempfile::tempdir().unwrap();
+        let mut log = Log::open(home.path(), "host", Some(1)).unwrap();
+        let day = home.path().join("2026-11-22");
+        // A directory in the place of a file cannot be removed like one.
+        std::fs::create_dir_all(day.join("host.20261122T000000Z.bins.csv")).unwrap();
+        let warnings = write_and_remove(&mut log, "2026-11-22T01:00:00.0Z");
+        assert!(warnings[0].starts_with("cannot remove "), "{warnings:?}");
+        for hour in 2..5 {
+            let start = format!("2026-11-22T0{hour}:00:00.0Z");
+            assert_eq!(write_and_remove(&mut log, &start), Vec::<String>::new(), "reported once");
+        }
+        assert_eq!(remaining_times(home.path()), ["0000", "0400"]);
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn linked_days_are_not_touched() {
+        let home = tempfile::tempdir().unwrap();
+        let target = tempfile::tempdir().unwrap();
+        let file = target.path().join("host.20261120T000000Z.bins.csv");
+        std::fs::write(&file, "").unwrap();
+        let mut log = Log::open(home.path(), "host", Some(1)).unwrap();
+        std::os::unix::fs::symlink(target.path(), home.path().join("2026-11-20")).unwrap();
+        write_and_remove(&mut log, "2026-11-22T01:00:00.0Z");
+        assert!(file.exists());
+        let error = log.write("2026-11-20T01:00:00.0Z", &[], None).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::NotADirectory);
     }
 
     #[test]
@@ -286,7 +433,7 @@ mod tests {
     #[test]
     fn vanished_directory_is_not_recreated() {
         let home = tempfile::tempdir().unwrap();
-        let log = Log::open(&home.path().join("log"), "host", None).unwrap();
+        let mut log = Log::open(&home.path().join("log"), "host", None).unwrap();
         std::fs::remove_dir(home.path().join("log")).unwrap();
         assert!(log.write("2026-11-22T05:55:00.0Z", &[], None).is_err());
         assert!(!home.path().join("log").exists());

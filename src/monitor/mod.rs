@@ -54,7 +54,7 @@ pub fn run(args: &MonitorArgs) -> exit::Result<ExitStatus> {
     let setup = resolve_setup(args, &scenarios)?;
     let meters = open_meters(args)?;
     let max_intervals = args.keep.map(|n| usize::try_from(n).unwrap_or(usize::MAX));
-    let log = args
+    let mut log = args
         .log
         .as_deref()
         .map(|directory| Log::open(directory, &setup.host, max_intervals))
@@ -68,7 +68,7 @@ pub fn run(args: &MonitorArgs) -> exit::Result<ExitStatus> {
     if let Some(server) = server {
         serve_scrapes(server, &session)?;
     }
-    run_intervals(args, &session, log.as_ref(), &stop);
+    run_intervals(args, &session, log.as_mut(), &stop);
     let mut session = lock(&session);
     // The server's threads keep the session alive until the process ends.
     session.stop_probes();
@@ -114,7 +114,7 @@ fn lock(session: &Mutex<Session>) -> MutexGuard<'_, Session> {
 fn run_intervals(
     args: &MonitorArgs,
     session: &Mutex<Session>,
-    log: Option<&Log>,
+    mut log: Option<&mut Log>,
     stop: &AtomicBool,
 ) {
     let monitor_start = tach::Instant::now();
@@ -128,7 +128,7 @@ fn run_intervals(
             || args.duration.is_some_and(|duration| monitor_start.elapsed() >= duration);
         if is_over || interval_start.elapsed() >= length {
             (interval_start, length) = (tach::Instant::now(), until_boundary(args.interval));
-            close_interval(session, log);
+            close_interval(session, log.as_deref_mut());
         } else if lock(session).last_poll().elapsed() >= POLL_INTERVAL {
             lock(session).poll();
         }
@@ -138,13 +138,17 @@ fn run_intervals(
     }
 }
 
-/// Closes the interval and writes it to the log. Reports it as lost if it cannot be written.
-fn close_interval(session: &Mutex<Session>, log: Option<&Log>) {
+/// Closes the interval and writes it to the log. Reports it as lost if it cannot be written. Old
+/// intervals are removed in either case: they may be why the disk is full.
+fn close_interval(session: &Mutex<Session>, log: Option<&mut Log>) {
     let closed = lock(session).close_interval();
     let Some(log) = log else { return };
     if let Err(error) = log.write(&closed.start, &closed.rows, closed.breaches.as_deref()) {
         lock(session).intervals_lost += 1;
         note(false, &format!("the interval of {} is lost: {error}", closed.start));
+    }
+    for warning in log.remove_old_intervals(SystemTime::now()) {
+        note(false, &warning);
     }
 }
 
