@@ -1,10 +1,10 @@
 //! The part of HTTP/1.1 that a scrape needs: one GET and one response per connection. The number
 //! of connections, their time and their data are bounded.
 
-use std::io::{self, ErrorKind, Read as _, Write as _};
+use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use cli::exit::{self, usage};
@@ -13,6 +13,8 @@ use crate::monitor::exposition::ExpositionFormat;
 
 /// Maximum time for a whole exchange.
 const EXCHANGE_TIMEOUT: Duration = Duration::from_secs(5);
+/// Maximum time until the header of a request is complete.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(1);
 const MAX_CONNECTIONS: usize = 8;
 const MAX_HEAD_BYTES: usize = 8 << 10;
 /// Maximum number of bytes to read and discard after a response.
@@ -68,7 +70,7 @@ fn accept_connections<P>(listener: &TcpListener, page: &Arc<P>)
 where
     P: Fn(ExpositionFormat) -> Vec<u8> + Send + Sync + 'static,
 {
-    let open = Arc::new(AtomicUsize::new(0));
+    let open = OpenConnections::default();
     for stream in listener.incoming() {
         let Ok(stream) = stream else {
             #[allow(
@@ -78,107 +80,157 @@ where
             std::thread::sleep(ACCEPT_RETRY_INTERVAL);
             continue;
         };
-        let connection = ConnectionGuard::new(&open);
-        if open.load(Ordering::Relaxed) > MAX_CONNECTIONS {
-            // Closes the connection at once; a scraper retries.
-            continue;
-        }
+        // Without room, the connection is closed; a scraper retries.
+        let Some(connection) = open.add(stream) else { continue };
         let page = Arc::clone(page);
-        let respond = move || {
-            let _ = exchange(stream, &*page);
-            drop(connection);
-        };
+        let respond = move || drop(exchange(&connection.0, &*page));
         let _ = std::thread::Builder::new().name("scrape".to_owned()).spawn(respond);
     }
 }
 
-/// Counts an open connection until it is dropped.
-struct ConnectionGuard(Arc<AtomicUsize>);
+/// A connection, shared by the thread that serves it and the list of open connections.
+#[derive(Debug)]
+struct Connection {
+    stream: TcpStream,
+    /// Whether it waits for the client: before the request, or after the response.
+    is_idle: AtomicBool,
+}
 
-impl ConnectionGuard {
-    fn new(open: &Arc<AtomicUsize>) -> Self {
-        open.fetch_add(1, Ordering::Relaxed);
-        Self(Arc::clone(open))
+/// The open connections, oldest first.
+#[derive(Clone, Debug, Default)]
+struct OpenConnections(Arc<Mutex<Vec<Arc<Connection>>>>);
+
+impl OpenConnections {
+    /// Adds a connection. If there are too many, the oldest idle one is closed; returns `None` if
+    /// none is idle.
+    fn add(&self, stream: TcpStream) -> Option<ConnectionGuard> {
+        let mut open = self.lock();
+        if open.len() >= MAX_CONNECTIONS {
+            let is_idle = |connection: &Arc<Connection>| connection.is_idle.load(Ordering::Relaxed);
+            let oldest = open.iter().position(is_idle)?;
+            let idle = open.remove(oldest);
+            // Its thread then reads the end of the stream.
+            let _ = idle.stream.shutdown(Shutdown::Both);
+        }
+        let connection = Arc::new(Connection { stream, is_idle: AtomicBool::new(true) });
+        open.push(Arc::clone(&connection));
+        drop(open);
+        Some(ConnectionGuard(connection, self.clone()))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Arc<Connection>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+/// Removes a connection from the open ones when it is dropped.
+struct ConnectionGuard(Arc<Connection>, OpenConnections);
 
 impl Drop for ConnectionGuard {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+        self.1.lock().retain(|connection| !Arc::ptr_eq(connection, &self.0));
     }
 }
 
-/// Time limit of an exchange.
-struct Deadline {
-    started: tach::Instant,
+/// A stream whose reads and writes end within a time since its creation.
+struct TimedStream<'a> {
+    stream: &'a TcpStream,
+    created: tach::Instant,
+    timeout: Duration,
 }
 
-impl Deadline {
+impl TimedStream<'_> {
     /// Returns the remaining time as a socket timeout, which must not be zero.
     fn remaining(&self) -> io::Result<Option<Duration>> {
-        let remaining = EXCHANGE_TIMEOUT.saturating_sub(self.started.elapsed());
+        let remaining = self.timeout.saturating_sub(self.created.elapsed());
         if remaining.is_zero() { Err(ErrorKind::TimedOut.into()) } else { Ok(Some(remaining)) }
     }
 }
 
-fn exchange(mut stream: TcpStream, page: &dyn Fn(ExpositionFormat) -> Vec<u8>) -> io::Result<()> {
-    let deadline = Deadline { started: tach::Instant::now() };
-    let mut request = Vec::new();
-    let Some(response) = read_request(&mut stream, &deadline, &mut request, page)? else {
-        return Ok(());
-    };
-    let bytes = response.to_bytes(request.starts_with(b"HEAD "));
-    write_all(&mut stream, &deadline, &bytes)?;
-    stream.shutdown(Shutdown::Write)?;
-    discard_rest(&mut stream, &deadline)
+impl Read for TimedStream<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.stream.set_read_timeout(self.remaining()?)?;
+        self.stream.read(buffer)
+    }
 }
 
-/// Reads a request and returns its response, or `None` if the connection ends before.
-fn read_request(
-    stream: &mut TcpStream,
-    deadline: &Deadline,
-    request: &mut Vec<u8>,
-    page: &dyn Fn(ExpositionFormat) -> Vec<u8>,
-) -> io::Result<Option<Response>> {
-    let mut part = [0; 1_024];
+impl Write for TimedStream<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.stream.set_write_timeout(self.remaining()?)?;
+        self.stream.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn exchange(connection: &Connection, page: &dyn Fn(ExpositionFormat) -> Vec<u8>) -> io::Result<()> {
+    let stream = &connection.stream;
+    let mut timed = TimedStream { stream, created: tach::Instant::now(), timeout: HEAD_TIMEOUT };
+    let Some(request) = read_request(&mut timed)? else { return Ok(()) };
+    connection.is_idle.store(false, Ordering::Relaxed);
+    let response = match &request {
+        Request::Head(head) => respond(head, page).to_bytes(head.starts_with(b"HEAD ")),
+        Request::TooLong => {
+            let status = "431 Request Header Fields Too Large";
+            Response::text(status, "The request header is too long.\n").to_bytes(false)
+        }
+    };
+    timed.timeout = EXCHANGE_TIMEOUT;
+    timed.write_all(&response)?;
+    connection.is_idle.store(true, Ordering::Relaxed);
+    stream.shutdown(Shutdown::Write)?;
+    discard_rest(&mut timed)
+}
+
+/// A request as far as it matters.
+#[derive(Debug, PartialEq, Eq)]
+enum Request {
+    /// Header without the empty line at its end.
+    Head(Vec<u8>),
+    TooLong,
+}
+
+/// Reads the header of a request. Returns `None` if the connection ends before.
+fn read_request(stream: &mut impl Read) -> io::Result<Option<Request>> {
+    let (mut request, mut part) = (Vec::new(), [0; 1_024]);
     loop {
-        stream.set_read_timeout(deadline.remaining()?)?;
-        match stream.read(&mut part)? {
+        match read_part(stream, &mut part)? {
             0 => return Ok(None),
             n => request.extend_from_slice(&part[..n]),
         }
         if let Some(end) = request.windows(4).position(|bytes| bytes == b"\r\n\r\n") {
-            return Ok(Some(respond(&request[..end], page)));
+            request.truncate(end);
+            return Ok(Some(Request::Head(request)));
         }
         if request.len() > MAX_HEAD_BYTES {
-            let status = "431 Request Header Fields Too Large";
-            return Ok(Some(Response::text(status, "The request header is too long.\n")));
+            return Ok(Some(Request::TooLong));
         }
     }
-}
-
-fn write_all(stream: &mut TcpStream, deadline: &Deadline, bytes: &[u8]) -> io::Result<()> {
-    let mut rest = bytes;
-    while !rest.is_empty() {
-        stream.set_write_timeout(deadline.remaining()?)?;
-        let n = stream.write(rest)?;
-        rest = &rest[n..];
-    }
-    Ok(())
 }
 
 /// Reads and discards further data. If it stayed unread, the system would reset the connection on
 /// close, and the reset could overtake the response.
-fn discard_rest(stream: &mut TcpStream, deadline: &Deadline) -> io::Result<()> {
+fn discard_rest(stream: &mut impl Read) -> io::Result<()> {
     let (mut budget, mut part) = (MAX_DISCARDED_BYTES, [0; 1_024]);
     while budget > 0 {
-        stream.set_read_timeout(deadline.remaining()?)?;
-        match stream.read(&mut part)? {
+        match read_part(stream, &mut part)? {
             0 => break,
             n => budget = budget.saturating_sub(n),
         }
     }
     Ok(())
+}
+
+/// Reads some bytes. A read with a timeout is interrupted when the process is stopped and continued.
+fn read_part(stream: &mut impl Read, part: &mut [u8]) -> io::Result<usize> {
+    loop {
+        match stream.read(part) {
+            Err(e) if e.kind() == ErrorKind::Interrupted => {}
+            result => return result,
+        }
+    }
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -262,6 +314,58 @@ mod tests {
         ] {
             assert_eq!(status(head), expected, "{head}");
         }
+    }
+
+    /// A reader that is interrupted before each part.
+    struct InterruptedReader<'a> {
+        parts: &'a [&'a [u8]],
+        is_interrupted: bool,
+    }
+
+    impl Read for InterruptedReader<'_> {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            self.is_interrupted = !self.is_interrupted;
+            if self.is_interrupted {
+                return Err(ErrorKind::Interrupted.into());
+            }
+            let Some((part, rest)) = self.parts.split_first() else { return Ok(0) };
+            self.parts = rest;
+            buffer[..part.len()].copy_from_slice(part);
+            Ok(part.len())
+        }
+    }
+
+    #[test]
+    fn interrupted_reads_are_repeated() {
+        let parts: [&[u8]; 2] = [b"GET / HTTP/1.1\r\nA: b\r", b"\n\r\nrest"];
+        let mut reader = InterruptedReader { parts: &parts, is_interrupted: false };
+        let head = Request::Head(b"GET / HTTP/1.1\r\nA: b".to_vec());
+        assert_eq!(read_request(&mut reader).unwrap(), Some(head));
+        assert_eq!(read_request(&mut reader).unwrap(), None, "the end of the stream");
+    }
+
+    #[test]
+    fn oldest_idle_connection_gives_way() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let connect = || {
+            let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            (client, listener.accept().unwrap().0)
+        };
+        let open = OpenConnections::default();
+        let mut pairs: Vec<(TcpStream, ConnectionGuard)> = Vec::new();
+        for _ in 0..=MAX_CONNECTIONS {
+            let (client, stream) = connect();
+            let connection = open.add(stream).unwrap();
+            // The first one is being served, so the second one gives way.
+            connection.0.is_idle.store(!pairs.is_empty(), Ordering::Relaxed);
+            pairs.push((client, connection));
+        }
+        assert_eq!(pairs[1].0.read(&mut [0]).unwrap(), 0, "it is closed");
+        assert_eq!(open.lock().len(), MAX_CONNECTIONS);
+        pairs.iter().for_each(|(_, pair)| pair.0.is_idle.store(false, Ordering::Relaxed));
+        assert!(open.add(connect().1).is_none(), "all are being served");
+        drop(pairs);
+        assert_eq!(open.lock().len(), 0);
     }
 
     #[test]

@@ -269,6 +269,19 @@ fn requests_get_the_expected_response() {
 }
 
 #[test]
+fn idle_connections_give_way_to_scrapes() {
+    let home = tempfile::tempdir().unwrap();
+    let mut running = start(home.path(), &["--no-meters", "--listen", "127.0.0.1:0"]);
+    let address = metrics_address(&mut running);
+    let idle: Vec<TcpStream> = (0..20).map(|_| TcpStream::connect(&address).unwrap()).collect();
+    for _ in 0..3 {
+        assert!(scrape(&address)["osjitter_cpu_seconds_total"] > 0.0);
+    }
+    drop(idle);
+    running.kill();
+}
+
+#[test]
 fn long_request_headers_are_rejected() {
     let home = tempfile::tempdir().unwrap();
     let mut running = start(home.path(), &["--no-meters", "--listen", "127.0.0.1:0"]);
