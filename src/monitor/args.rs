@@ -33,7 +33,7 @@ A limit is p50, p90, p99, p99.9, p99.99 or max of the lateness, or missed (in pe
 ticks). It applies to all loops or, after a name and a colon, to the loops of that name. A broken
 limit is printed, counted, and written to a file with the last late ticks.
 
-If the monitor needs more CPU time than --budget, it doubles the periods of its probes.
+If the probes need more CPU time than --budget, the monitor doubles their periods.
 
 Ctrl-C and SIGTERM stop the monitor after it has written the open interval.
 

@@ -18,7 +18,7 @@ use crate::meters::{MeterPoll, MeterReader};
 use crate::monitor::accumulator::{
     Accumulator, BINNING, IntervalStats, LoopId, MAX_LOOPS, PolledMeter, nanoseconds,
 };
-use crate::monitor::budget::{Budget, MAX_PROBE_PERIOD, longer_period};
+use crate::monitor::budget::{Budget, BudgetFinding, CpuTime, StretchedPeriod};
 use crate::monitor::exposition::{self, ExpositionFormat, MonitorState};
 use crate::monitor::limits::{Breach, Breaches, Limit, SCHEMA};
 use crate::terminal::note;
@@ -48,6 +48,7 @@ pub struct Setup {
 struct Probe {
     number: usize,
     scenario: Scenario,
+    period: StretchedPeriod,
     running: MeteredLoop,
     /// File of its meter.
     file: Option<FileId>,
@@ -146,6 +147,8 @@ pub struct Session {
     last_poll: tach::Instant,
     interval: IntervalStart,
     budget: Budget,
+    /// Whether the monitor has reported that other periods would not keep the budget.
+    is_budget_reported: bool,
     breaches: BTreeMap<(LoopId, String), u64>,
     stretches: u64,
     probes_ended: u64,
@@ -165,6 +168,7 @@ impl Session {
         let mut session = Self {
             accumulator: Accumulator::new(interval.time),
             budget: Budget::new(setup.budget),
+            is_budget_reported: false,
             setup,
             probes: Vec::new(),
             probes_started: 0,
@@ -181,7 +185,7 @@ impl Session {
         };
         for scenario in scenarios {
             session
-                .start_probe(scenario.clone())
+                .start_probe(scenario.clone(), StretchedPeriod::new(scenario.period))
                 .map_err(|reason| Error::measure(format!("{}: {reason}", scenario.id)))?;
         }
         session.interval = IntervalStart::now();
@@ -189,7 +193,12 @@ impl Session {
         Ok(session)
     }
 
-    fn start_probe(&mut self, scenario: Scenario) -> Result<(), String> {
+    fn start_probe(
+        &mut self,
+        mut scenario: Scenario,
+        period: StretchedPeriod,
+    ) -> Result<(), String> {
+        scenario.period = period.period();
         let phase = order::phase_from_draw(scenario.period, self.random.next_u64());
         let late_from = self.late_threshold(&scenario);
         let running = MeteredLoop::start(&scenario, phase, late_from)?;
@@ -199,6 +208,7 @@ impl Session {
             times: running.thread_times(),
             file: running.file().and_then(|path| FileId::from_path(path)),
             scenario,
+            period,
             running,
         });
         Ok(())
@@ -303,7 +313,10 @@ impl Session {
         }
         self.intervals_closed += 1;
         self.forget_breaches_of_ended_loops();
-        self.enforce_budget(&deltas);
+        let probes_ns = thread_times.values().map(|times| times.as_ref().map(|t| t.cpu_ns)).sum();
+        if let Some(monitor_ns) = deltas.cpu_ns {
+            self.enforce_budget(deltas.length, CpuTime { monitor_ns, probes_ns });
+        }
         let breaches = self.breaches_file(&start, deltas.length, breaches);
         ClosedInterval { start, rows, breaches }
     }
@@ -397,58 +410,85 @@ impl Session {
         Some(serde_json::to_string_pretty(&file).expect("plain data") + "\n")
     }
 
-    /// Lengthens the probes' periods if the monitor used more CPU time than its budget.
-    fn enforce_budget(&mut self, deltas: &IntervalDeltas) {
-        let Some(cpu_ns) = deltas.cpu_ns else { return };
-        let Some(used) = self.budget.record(deltas.length, cpu_ns) else { return };
-        let excess = format!(
-            "the monitor used {} of a core and may use {}",
-            format_core_share(used),
-            format_core_share(self.setup.budget)
-        );
-        match self.lengthen_periods() {
-            Some(periods) => {
-                note(false, &format!("{excess}; lengthened the periods of its probes: {periods}"));
+    /// Lengthens the periods of the probes if they used more CPU time than the budget, and shortens
+    /// them again when they need less.
+    fn enforce_budget(&mut self, length: Duration, cpu: CpuTime) {
+        let Some(finding) = self.budget.record(length, cpu) else { return };
+        match finding {
+            BudgetFinding::ProbesExceed { probes } => self.lengthen_periods(probes),
+            BudgetFinding::OthersExceed { monitor, probes } => {
+                let used = self.format_used("the monitor", monitor);
+                let probes = format_core_share(probes);
+                self.report_budget(&format!(
+                    "{used}; its probes used {probes}: scrape less often, watch fewer meters, or increase --budget"
+                ));
             }
-            None => {
-                let message = format!(
-                    "{excess}; the periods of its probes cannot be lengthened further: increase --budget or use fewer probes"
-                );
-                note(false, &message);
-            }
+            BudgetFinding::ProbesHaveRoom { probes } => self.shorten_periods(probes),
+            BudgetFinding::Kept => self.is_budget_reported = false,
         }
     }
 
-    /// Restarts the probes with doubled periods. Returns the new periods for a message, or `None`
-    /// if all periods are at their maximum.
-    fn lengthen_periods(&mut self) -> Option<String> {
-        let (mut short, long): (Vec<Probe>, Vec<Probe>) = std::mem::take(&mut self.probes)
-            .into_iter()
-            .partition(|probe| probe.scenario.period < MAX_PROBE_PERIOD);
-        self.probes = long;
-        if short.is_empty() {
-            return None;
-        }
-        // Stopping them one after the other would take the sum of their periods.
-        short.iter().for_each(|probe| probe.running.request_stop());
-        let failures: Vec<Option<String>> =
-            short.iter_mut().map(|probe| probe.running.stop()).collect();
-        // The last ticks, since no later poll will see these meters.
-        self.accumulator.record(short.iter().map(Probe::poll));
-        self.stretches += 1;
-        let mut periods = Vec::new();
-        for (probe, failure) in short.into_iter().zip(failures) {
-            let mut scenario = probe.scenario;
-            scenario.period = longer_period(scenario.period).unwrap_or(MAX_PROBE_PERIOD);
-            let name = scenario.subject.name();
-            let period = format!("{name} {}", units::format_exact_duration(scenario.period));
-            if let Some(reason) = failure.or(self.start_probe(scenario).err()) {
-                self.probes_ended += 1;
-                note(false, &format!("{period}: {reason}"));
+    fn format_used(&self, name: &str, share: f64) -> String {
+        let [used, budget] = [share, self.setup.budget].map(format_core_share);
+        format!("{name} used {used} of a core and may use {budget}")
+    }
+
+    fn lengthen_periods(&mut self, share: f64) {
+        let used = self.format_used("the probes", share);
+        match self.change_periods(StretchedPeriod::longer) {
+            Some(periods) => {
+                self.stretches += 1;
+                note(false, &format!("{used}; lengthened their periods: {periods}"));
             }
-            periods.push(period);
+            None => self.report_budget(&format!(
+                "{used}; their periods cannot be lengthened further: increase --budget or use fewer probes"
+            )),
         }
-        Some(periods.join(", "))
+    }
+
+    fn shorten_periods(&mut self, share: f64) {
+        self.is_budget_reported = false;
+        let used = self.format_used("the probes", share);
+        if let Some(periods) = self.change_periods(StretchedPeriod::shorter) {
+            note(self.setup.quiet, &format!("{used}; shortened their periods: {periods}"));
+        }
+    }
+
+    /// Reports that the budget is not kept, once until it is kept again.
+    fn report_budget(&mut self, message: &str) {
+        if !std::mem::replace(&mut self.is_budget_reported, true) {
+            note(false, message);
+        }
+    }
+
+    /// Restarts the probes whose period changes. Returns the new periods for a message, or `None`
+    /// if there are none.
+    fn change_periods(
+        &mut self,
+        new_period: impl Fn(StretchedPeriod) -> Option<StretchedPeriod>,
+    ) -> Option<String> {
+        let (mut changed, unchanged): (Vec<Probe>, Vec<Probe>) = std::mem::take(&mut self.probes)
+            .into_iter()
+            .partition(|probe| new_period(probe.period).is_some());
+        self.probes = unchanged;
+        // Stopping them one after the other would take the sum of their periods.
+        changed.iter().for_each(|probe| probe.running.request_stop());
+        let failures: Vec<Option<String>> =
+            changed.iter_mut().map(|probe| probe.running.stop()).collect();
+        // The last ticks, since no later poll will see these meters.
+        self.accumulator.record(changed.iter().map(Probe::poll));
+        let mut periods = Vec::new();
+        for (probe, failure) in changed.into_iter().zip(failures) {
+            let Some(new_period) = new_period(probe.period) else { continue };
+            let name = probe.scenario.subject.name();
+            let period = units::format_exact_duration(new_period.period());
+            if let Some(reason) = failure.or(self.start_probe(probe.scenario, new_period).err()) {
+                self.probes_ended += 1;
+                note(false, &format!("{name} {period}: {reason}"));
+            }
+            periods.push(format!("{name} {period}"));
+        }
+        (!periods.is_empty()).then(|| periods.join(", "))
     }
 
     /// Returns the body of a scrape.
