@@ -26,6 +26,8 @@ use files::bins::{Interval, Key, Labels, cell, stamp};
 
 /// Maximum number of meter files to read.
 pub const MAX_FILES: usize = 256;
+/// Difference between two clocks over an interval that is not a step of one of them.
+const MAX_CLOCK_DIFFERENCE: Duration = Duration::from_secs(1);
 /// Maximum number of messages about unreadable files and directories.
 const MAX_REPORTED_FAULTS: usize = 1_000;
 /// Maximum age of the data in a scrape. More frequent scrapes do not cause more polls.
@@ -294,6 +296,10 @@ impl Session {
         self.poll();
         let before = std::mem::replace(&mut self.interval, IntervalStart::now());
         let deltas = IntervalDeltas::between(&before, &self.interval);
+        if let Some(step) = clock_set_back(before.time, self.interval.time, deltas.length) {
+            let step = format_duration(step.as_secs_f64());
+            note(false, &format!("the clock was set back by {step}: dates of intervals overlap"));
+        }
         let thread_times = self.probe_thread_times();
         let start_us = before.unix_us();
         let start = stamp(start_us);
@@ -545,6 +551,30 @@ impl From<&Snapshot> for LoopId {
     }
 }
 
+/// Returns by how much the calendar clock was set back between two readings, if it was by more than
+/// the error of the other clock.
+fn clock_set_back(before: SystemTime, now: SystemTime, elapsed: Duration) -> Option<Duration> {
+    let expected = before.checked_add(elapsed)?;
+    expected.duration_since(now).ok().filter(|step| *step > MAX_CLOCK_DIFFERENCE)
+}
+
 fn format_core_share(share: f64) -> String {
     format_share((share * 1e6).round() as u64, 1_000_000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clock_steps_back_are_detected() {
+        let seconds = Duration::from_secs;
+        let start = SystemTime::UNIX_EPOCH + seconds(1_000_000);
+        let step = |wall: SystemTime| clock_set_back(start, wall, seconds(300));
+        assert_eq!(step(start + seconds(270)), Some(seconds(30)));
+        assert_eq!(step(start - seconds(3_600)), Some(seconds(3_900)));
+        // Slewing, and a suspend or a step forward, are no step back.
+        assert_eq!(step(start + Duration::from_millis(299_500)), None);
+        assert_eq!(step(start + seconds(900)), None);
+    }
 }
