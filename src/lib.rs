@@ -48,6 +48,7 @@ use std::process::{ExitCode, Termination};
 use clap::{CommandFactory, FromArgMatches};
 use cli::exit;
 use engine::machine::host::{self, BuildInfo};
+use engine::machine::os;
 use engine::panics;
 
 use crate::commands::{Cli, Command};
@@ -64,6 +65,7 @@ const PROGRAM: BuildInfo = BuildInfo {
 pub fn main() -> ExitCode {
     host::set_build_info(PROGRAM);
     panics::install_hook();
+    os::survive_file_size_limit();
     match run_command() {
         Ok(status) => status.report(),
         Err(error) => {

@@ -1,5 +1,5 @@
-//! System calls that std does not have: files by their name in an open directory, locks, and the
-//! process's user and clock.
+//! System calls that std does not have: files by their name in an open directory, locks, limits,
+//! and the process's user and clock.
 
 use std::ffi::{CString, OsStr};
 use std::fs::File;
@@ -79,6 +79,20 @@ pub(crate) fn is_locked(file: &File) -> bool {
 fn flock(file: &File, operation: libc::c_int) -> io::Result<()> {
     // SAFETY: takes no memory; the descriptor is open.
     check(unsafe { libc::flock(file.as_raw_fd(), operation) })
+}
+
+/// Checks that this process may write a file of so many bytes. By default, a write beyond its limit
+/// ends the process by a signal.
+///
+/// # Errors
+/// Returns an error if the file would be too large.
+pub(crate) fn check_file_size(bytes: usize) -> io::Result<()> {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the pointer is to a whole `rlimit` of ours, which the call fills and does not keep.
+    let is_known = unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &raw mut limit) } == 0;
+    #[allow(clippy::unnecessary_cast, reason = "the width differs from system to system")]
+    let is_exceeded = limit.rlim_cur != libc::RLIM_INFINITY && bytes as u64 > limit.rlim_cur as u64;
+    if is_known && is_exceeded { Err(io::Error::from_raw_os_error(libc::EFBIG)) } else { Ok(()) }
 }
 
 /// Returns the kernel's monotonic clock, in nanoseconds.

@@ -178,6 +178,8 @@ impl SeriesWriter {
             }
             text.push('\n');
         }
+        #[cfg(all(unix, not(loom)))]
+        crate::calls::check_file_size(text.len())?;
         File::create_new(&self.out)?.write_all(text.as_bytes())
     }
 

@@ -212,10 +212,11 @@ mod shared {
     /// Locks, fills and maps a new file. It gets the name that readers look for only afterwards.
     ///
     /// The file is written rather than left as a hole: a full file system is an error now instead
-    /// of a fatal signal later.
+    /// of a fatal signal later, and so is a limit of this process.
     fn fill(mut file: File, words: &[u64]) -> io::Result<Mapping> {
         calls::lock(&file)?;
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+        calls::check_file_size(bytes.len())?;
         file.write_all(&bytes)?;
         Mapping::new(file, words.len())
     }

@@ -89,6 +89,44 @@ impl MeasuredProcess {
     }
 }
 
+/// The process of [`file_size_limit_is_survived`].
+#[test]
+#[ignore = "runs as a process of another test"]
+fn limited() {
+    if std::env::var_os(ENV_DIRECTORY).is_none() {
+        return;
+    }
+    let mut meter = Meter::register("limited", PERIOD).unwrap();
+    meter.tick(Instant::now());
+    println!("\n{} tick, {:?}", meter.snapshot().ticks, meter.place());
+}
+
+#[test]
+fn file_size_limit_is_survived() {
+    let name = format!("tickmeter-limited-{}", std::process::id());
+    let directory = std::env::temp_dir().join(name);
+    let run = |test: &str, variables: &[(&str, &str)]| {
+        Command::new("sh")
+            .args(["-c", "ulimit -f 0; exec \"$0\" \"$@\""])
+            .arg(std::env::current_exe().unwrap())
+            .args(["--exact", test, "--ignored", "--nocapture"])
+            .env(ENV_DIRECTORY, &directory)
+            .env("OSJITTER_OUT", directory.join("series"))
+            .envs(variables.iter().copied())
+            .output()
+            .unwrap()
+    };
+    let output = run("limited", &[]);
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    assert!(stdout.contains("1 tick, Private(Refused("), "{output:?}");
+    // The meter cannot write a series, and ends the program that osjitter runs with an error.
+    let output = run("endless", &[WITH_SERIES, ("OSJITTER_TICKS", "20")]);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("tickmeter: cannot write"));
+    assert_eq!(std::fs::read_dir(&directory).unwrap().count(), 0, "no file is left");
+    std::fs::remove_dir(directory).unwrap();
+}
+
 /// Requests a series.
 const WITH_SERIES: (&str, &str) = ("OSJITTER_SERIES", "ticks");
 
