@@ -183,8 +183,13 @@ mod opened {
         /// Removes the files of this user's meters whose process has ended, and returns how many
         /// there were. Other files are not touched, nor directories of other users.
         pub fn sweep(&self) -> usize {
-            let names = self.names(&[EXTENSION, UNFINISHED_EXTENSION]).unwrap_or_default();
+            let names = self.meter_names().unwrap_or_default();
             names.iter().filter(|name| self.remove_abandoned(name)).count()
+        }
+
+        /// Returns the names of files that may be meters, complete or not.
+        pub(crate) fn meter_names(&self) -> io::Result<Vec<OsString>> {
+            self.names(&[EXTENSION, UNFINISHED_EXTENSION])
         }
 
         /// Removes a file if it is a meter of this user whose process has ended. Returns whether it
@@ -213,7 +218,7 @@ mod opened {
         ///
         /// They are listed by the path, which may lead to another directory by now. All use of a
         /// name is through the open directory, so a wrong name has no effect.
-        pub(crate) fn names(&self, extensions: &[&str]) -> io::Result<Vec<OsString>> {
+        fn names(&self, extensions: &[&str]) -> io::Result<Vec<OsString>> {
             let has_extension = |name: &OsString| {
                 let extension = Path::new(name).extension();
                 extension.is_some_and(|extension| extensions.iter().any(|end| extension == *end))

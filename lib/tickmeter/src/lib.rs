@@ -62,9 +62,10 @@
 //! available, and on systems other than Unix, the meter is private to its process; [`Meter::place`]
 //! contains the reason.
 //!
-//! The file is removed when the meter is dropped. Files of killed processes are removed when the
-//! next meter is registered in the directory, or by [`read::sweep`]. The owner must not truncate a
-//! file while the service runs: any process that maps a file gets a fatal signal then.
+//! The file is removed when the meter is dropped. Files of killed processes are removed by
+//! [`read::sweep`], which `osjitter top` and `osjitter monitor` call, and by each registration, which
+//! examines a few files. The owner must not truncate a file while the service runs: any process that
+//! maps a file gets a fatal signal then.
 //!
 //! # Features
 //!
@@ -86,6 +87,7 @@ mod layout;
 mod mapping;
 mod meter;
 mod metered_interval;
+mod names;
 mod page;
 mod publication;
 pub mod read;

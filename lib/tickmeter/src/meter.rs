@@ -2,12 +2,13 @@
 
 use std::fmt;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use crate::clock::Clock;
 use crate::layout::{self, LAYOUT_WORDS, Layout, MAX_NAME_BYTES, MAX_PROGRAM_BYTES, at};
+use crate::names::UniqueName;
 use crate::page::Page;
 use crate::publication::{Wakeup, Writer};
 use crate::reader::Reader;
@@ -15,8 +16,6 @@ use crate::series_writer::SeriesWriter;
 use crate::snapshot::Snapshot;
 use crate::storage::{MeterFile, Place, Why};
 
-/// Names of the meters of this process.
-static NAMES: Mutex<Vec<String>> = Mutex::new(Vec::new());
 /// Number of meters that were registered so far, to give each file a different name.
 static REGISTERED: AtomicU64 = AtomicU64::new(0);
 
@@ -58,7 +57,7 @@ pub struct Meter {
     /// Removes the file when the meter is dropped.
     _file: Option<MeterFile>,
     page: Arc<Page>,
-    name: String,
+    name: UniqueName,
     place: Place,
     period: Duration,
     period_ns: u64,
@@ -137,8 +136,8 @@ impl Meter {
         let late_from_ns = u64::try_from(late_from.as_nanos()).unwrap_or(u64::MAX).max(1);
         let clock = Clock::new();
         let series = SeriesWriter::claim(name, clock.origin());
-        let name = claim_name(name);
-        let words = initial_words(&name, period_ns, late_from_ns);
+        let name = UniqueName::claim(name);
+        let words = initial_words(name.as_str(), period_ns, late_from_ns);
         let number = REGISTERED.fetch_add(1, Ordering::Relaxed);
         let file = format!("{}-{:x}-{number}", std::process::id(), words[at::REGISTERED]);
         let Memory { file, page, place } = Memory::create(&file, &words);
@@ -163,7 +162,7 @@ impl Meter {
     /// Returns the name that readers see: the registered one, with a suffix if that was taken.
     #[must_use]
     pub fn name(&self) -> &str {
-        &self.name
+        self.name.as_str()
     }
 
     /// Returns the location of the meter's memory. If other processes cannot read it, the place
@@ -335,36 +334,10 @@ impl Meter {
 impl fmt::Debug for Meter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Meter")
-            .field("name", &self.name)
+            .field("name", &self.name())
             .field("place", &self.place)
             .finish_non_exhaustive()
     }
-}
-
-impl Drop for Meter {
-    fn drop(&mut self) {
-        NAMES.lock().unwrap_or_else(PoisonError::into_inner).retain(|name| *name != self.name);
-    }
-}
-
-/// Reserves a name that no other meter of this process has: `name`, with a suffix if needed.
-fn claim_name(name: &str) -> String {
-    let mut taken = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
-    let suffixed = (2..).map(|n| with_suffix(name, n));
-    let mut candidates = std::iter::once(name.to_owned()).chain(suffixed);
-    let free = candidates.find(|name| !taken.contains(name)).expect("a name for every number");
-    taken.push(free.clone());
-    free
-}
-
-/// Appends `-n` to a name. Shortens the name if the result would be too long.
-fn with_suffix(name: &str, n: usize) -> String {
-    let suffix = format!("-{n}");
-    let mut end = name.len().min(MAX_NAME_BYTES - suffix.len());
-    while !name.is_char_boundary(end) {
-        end -= 1;
-    }
-    format!("{}{suffix}", &name[..end])
 }
 
 /// Returns the file name of this program, shortened to [`MAX_PROGRAM_BYTES`].

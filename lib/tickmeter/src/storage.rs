@@ -66,8 +66,10 @@ mod shared {
     use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
     use std::sync::{Arc, Mutex, PoisonError, Weak};
 
+    use std::time::SystemTime;
+
     use crate::calls;
-    use crate::directory::{Directory, DirectoryError};
+    use crate::directory::{Directory, DirectoryError, FileId};
     use crate::mapping::Mapping;
 
     /// Extension of the meters' files, and name of their directory.
@@ -79,6 +81,11 @@ mod shared {
 
     /// The directory of the last meter. The meters in it share one descriptor.
     static LAST_DIRECTORY: Mutex<Weak<Directory>> = Mutex::new(Weak::new());
+
+    /// The sweep that registrations of this process continue.
+    static SWEEP: Mutex<Sweep> = Mutex::new(Sweep { directory: None, names: Vec::new() });
+    /// Number of files that a registration examines at most.
+    const MAX_SWEPT_FILES: usize = 16;
 
     fn shared_memory_directory(user: u32) -> PathBuf {
         Path::new(SHARED_MEMORY).join(format!("{EXTENSION}-{user}"))
@@ -166,7 +173,7 @@ mod shared {
     /// Creates a file in a directory, which is created if it does not exist.
     pub(crate) fn create_in(path: &Path, name: &str, words: &[u64]) -> Result<CreatedMeter, Why> {
         let directory = open_or_create(path)?;
-        directory.sweep();
+        SWEEP.lock().unwrap_or_else(PoisonError::into_inner).continue_in(&directory);
         let final_name = OsString::from(format!("{name}.{EXTENSION}"));
         let unfinished = OsString::from(format!("{name}.{UNFINISHED_EXTENSION}"));
         let refused = |error| Why::Refused(path.to_owned(), error);
@@ -182,6 +189,35 @@ mod shared {
             Err(error) => {
                 let _ = directory.remove(&unfinished);
                 Err(refused(error))
+            }
+        }
+    }
+
+    /// A sweep of a directory in small steps. It examines every file once, so registering many meters
+    /// takes the same time for each.
+    #[derive(Debug)]
+    pub(crate) struct Sweep {
+        pub(crate) directory: Option<FileId>,
+        /// Files that are not examined yet.
+        pub(crate) names: Vec<OsString>,
+    }
+
+    impl Sweep {
+        /// Examines some files, and removes those of ended processes. Starts a sweep if the last one
+        /// was of another directory.
+        pub(crate) fn continue_in(&mut self, directory: &Directory) {
+            if self.directory != Some(directory.id()) {
+                self.directory = Some(directory.id());
+                self.names = directory.meter_names().unwrap_or_default();
+                // Processes that register few meters examine few files: not always the same.
+                let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+                let random = now.map_or(0, |now| now.subsec_nanos() as usize / 100);
+                let start = random % self.names.len().max(1);
+                self.names.rotate_left(start);
+            }
+            let rest = self.names.len().saturating_sub(MAX_SWEPT_FILES);
+            for name in self.names.drain(rest..) {
+                directory.remove_abandoned(&name);
             }
         }
     }

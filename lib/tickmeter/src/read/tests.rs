@@ -2,7 +2,7 @@ use super::*;
 use crate::layout::{LAYOUT_WORDS, MAGIC, write_text};
 use crate::mapping::Mapping;
 use crate::publication::{Wakeup, Writer};
-use crate::storage::{CreatedMeter, create_in};
+use crate::storage::{CreatedMeter, Sweep, create_in};
 use crate::sync::Ordering;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
@@ -343,10 +343,27 @@ fn abandoned_files_are_swept() {
     std::fs::write(directory.0.join("half.new"), "unfinished").unwrap();
     drop(mapping);
     assert!(!file.is_alive());
-    // Registering a meter sweeps as well.
-    let (_mapping, second) = create_meter(&directory.0, "2", &words);
-    assert_eq!(list(&directory.0).unwrap(), [second, directory.0.join("other.tickmeter")]);
+    assert_eq!(sweep(&directory.0), 1);
+    assert_eq!(list(&directory.0).unwrap(), [directory.0.join("other.tickmeter")]);
     assert!(directory.0.join("other").exists() && directory.0.join("half.new").exists());
+}
+
+#[test]
+fn registrations_sweep_few_files_each() {
+    let directory = TestDirectory::new("steps");
+    let words = initial_words(&Layout::CURRENT);
+    let meters = (0..40).map(|n| create_meter(&directory.0, &n.to_string(), &words));
+    drop(meters.collect::<Vec<_>>());
+    let opened = Directory::open(&directory.0).unwrap().unwrap();
+    let mut steps = Sweep { directory: None, names: Vec::new() };
+    let remaining = [(); 4].map(|()| {
+        steps.continue_in(&opened);
+        list(&directory.0).unwrap().len()
+    });
+    assert_eq!(remaining, [24, 8, 0, 0]);
+    drop(create_meter(&directory.0, "40", &words));
+    steps.continue_in(&opened);
+    assert_eq!(list(&directory.0).unwrap().len(), 1, "each file is examined once");
 }
 
 #[test]
