@@ -53,12 +53,10 @@ impl Clock {
         self.anchor_ns + (since_anchor.wrapping_mul(self.slope) >> SLOPE_BITS) as i64
     }
 
-    /// Converts an instant of the operating system's clock.
+    /// Converts an instant of the operating system's clock. Saturates 292 years from the origin.
     #[inline]
     pub(crate) fn ns_of(&self, instant: Instant) -> i64 {
-        let ns = |span: Duration| {
-            (span.as_secs() * 1_000_000_000).wrapping_add(span.subsec_nanos().into()) as i64
-        };
+        let ns = |span: Duration| i64::try_from(span.as_nanos()).unwrap_or(i64::MAX);
         match instant.checked_duration_since(self.origin) {
             Some(after) => ns(after),
             None => -ns(self.origin - instant),

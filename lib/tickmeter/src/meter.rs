@@ -303,7 +303,7 @@ impl Meter {
     ) -> Option<(Instant, i64)> {
         if count == 1 {
             let next = first.checked_add(self.period)?;
-            return Some((next, due_ns.saturating_add(self.period_ns as i64)));
+            return Some((next, due_ns.saturating_add_unsigned(self.period_ns)));
         }
         let next = self.deadline_after(first, count)?;
         Some((next, self.clock.ns_of(next)))
@@ -318,8 +318,10 @@ impl Meter {
         let distance_ns = self
             .next_deadline
             .and_then(|(_, next_ns)| u64::try_from(due_ns.saturating_sub(next_ns)).ok());
+        // A time that saturates is on no grid.
+        let is_exact = due_ns < i64::MAX;
         let skipped = distance_ns
-            .filter(|ns| ns.is_multiple_of(self.period_ns))
+            .filter(|ns| is_exact && ns.is_multiple_of(self.period_ns))
             .map_or(0, |ns| ns / self.period_ns);
         (due_ns, skipped)
     }

@@ -99,6 +99,30 @@ fn early_ticks_are_counted() {
     assert_eq!(snapshot.lateness.quantile(1.0), Some(Duration::ZERO));
 }
 
+#[test]
+fn distant_deadlines_saturate() {
+    const CENTURY: Duration = Duration::from_secs(100 * 365 * 86_400);
+    let start = Instant::now();
+    for centuries in [3, 4, 6, 20] {
+        // Not every system has instants that distant.
+        let span = CENTURY * centuries;
+        let mut meter = register("distant");
+        let distant = [start.checked_add(span), start.checked_sub(span)];
+        distant.into_iter().flatten().for_each(|deadline| meter.tick(deadline));
+        meter.tick(start);
+        let snapshot = meter.snapshot();
+        assert_eq!(snapshot.early, u64::from(distant[0].is_some()), "{centuries} {snapshot:?}");
+        assert_eq!(snapshot.skipped, 0, "{centuries} {snapshot:?}");
+        let mut slow = Meter::register("slow", (CENTURY * centuries).min(CENTURY * 5)).unwrap();
+        slow.tick(start);
+        if let Some(next) = start.checked_add(slow.period()) {
+            slow.tick(next);
+            let snapshot = slow.snapshot();
+            assert_eq!((snapshot.early, snapshot.missed), (1, 0), "{centuries} {snapshot:?}");
+        }
+    }
+}
+
 const LATE_BY: Duration = Duration::from_millis(5);
 
 #[test]
