@@ -179,8 +179,11 @@ fn invalid_meter_files_are_reported() {
     // The second loop's file has a later layout version; the name of the first has control codes.
     let write = |at: u64, bytes: &[u8]| {
         use std::os::unix::fs::FileExt;
-        let file = |n: usize| std::fs::File::options().write(true).open(&live[n]).unwrap();
-        file(usize::from(at == 8)).write_all_at(bytes, at).unwrap();
+        let file = &live[usize::from(at == 8)];
+        let changeable = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+        std::fs::set_permissions(file, changeable).unwrap();
+        let file = std::fs::File::options().write(true).open(file).unwrap();
+        file.write_all_at(bytes, at).unwrap();
     };
     write(8, &9_u64.to_ne_bytes());
     write(17 * 8, b"\x1b[2Jrol-");

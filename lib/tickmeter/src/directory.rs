@@ -240,11 +240,13 @@ mod opened {
             }
         }
 
-        /// Creates a file for reading and writing, which must not exist. Only its owner can read
-        /// it.
+        /// Creates a file for reading and writing, which must not exist.
+        ///
+        /// Only its owner can read it. Later, even the owner cannot write to it without changing its
+        /// mode: a file that is truncated by mistake would end the process that maps it.
         pub(crate) fn create(&self, name: &OsStr) -> io::Result<File> {
             let flags = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL;
-            calls::open_at(&self.file, name, flags, 0o600)
+            calls::open_at(&self.file, name, flags, 0o400)
         }
 
         /// Gives a file another name, which must be free.

@@ -57,15 +57,17 @@
 //!
 //! # Files
 //!
-//! A meter is a file of 71 kB with mode 0600, in a private directory of the user: `TICKMETER_DIR`,
+//! A meter is a file of 71 kB with mode 0400, in a private directory of the user: `TICKMETER_DIR`,
 //! or else `$XDG_RUNTIME_DIR/tickmeter`, or else `/dev/shm/tickmeter-UID`. If no such directory is
 //! available, and on systems other than Unix, the meter is private to its process; [`Meter::place`]
 //! contains the reason.
 //!
 //! The file is removed when the meter is dropped. Files of killed processes are removed by
 //! [`read::sweep`], which `osjitter top` and `osjitter monitor` call, and by each registration, which
-//! examines a few files. The owner must not truncate a file while the service runs: any process that
-//! maps a file gets a fatal signal then.
+//! examines a few files.
+//!
+//! Never truncate a file while its service runs: the next tick would end the service by a signal
+//! (`SIGBUS`). The mode keeps its owner from doing so by mistake, and other users from doing so at all.
 //!
 //! # Features
 //!

@@ -26,7 +26,7 @@ impl Mapping {
     /// Maps `length` words from the start of a file.
     ///
     /// The file must not be truncated later, since access beyond its end is a fatal signal. Only
-    /// its owner and root can do that.
+    /// its owner and root can do that, and the owner only after a change of its mode.
     ///
     /// # Errors
     /// Returns an error if the file is shorter than that, or if the system cannot map it.

@@ -316,6 +316,8 @@ fn truncated_open_file_is_an_error() {
         ValidFile::new("truncated");
     let mut file = File::open(&path).unwrap();
     drop(mapping);
+    let changeable = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+    std::fs::set_permissions(&path, changeable).unwrap();
     std::fs::File::options().write(true).open(&path).unwrap().set_len(4_000).unwrap();
     assert!(matches!(file.snapshot(), Err(ReadError::Truncated)));
 }
@@ -327,7 +329,7 @@ fn file_and_directory_are_private() {
     let words = initial_words(&Layout::CURRENT);
     let (_mapping, path) = create_meter(&directory.0, "1", &words);
     let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
-    assert_eq!((mode(&path), mode(&directory.0)), (0o600, 0o700));
+    assert_eq!((mode(&path), mode(&directory.0)), (0o400, 0o700));
 }
 
 #[test]
@@ -376,12 +378,7 @@ fn unfinished_files_need_the_magic() {
     std::fs::write(&other, "another program's").unwrap();
     let an_hour_ago = std::time::SystemTime::now() - Duration::from_secs(3_600);
     for file in [&meter, &other] {
-        std::fs::File::options()
-            .append(true)
-            .open(file)
-            .unwrap()
-            .set_modified(an_hour_ago)
-            .unwrap();
+        std::fs::File::open(file).unwrap().set_modified(an_hour_ago).unwrap();
     }
     assert_eq!(sweep(&directory.0), 0, "its process is running");
     drop(mapping);
