@@ -203,11 +203,19 @@ pub fn check_writable(file: &Path) -> Result<()> {
     let probe = if file.is_dir() {
         Err(io::ErrorKind::IsADirectory.into())
     } else {
-        check_directory_writable(parent(file))
+        check_directory_writable(parent(file)).and_then(|()| check_length(file))
     };
     probe.map_err(|e| {
         usage!("cannot write {}: {e}; choose another path; nothing was run", file.display())
     })
+}
+
+/// Checks that a path and the names in it are not too long for the file system.
+pub fn check_length(path: &Path) -> io::Result<()> {
+    match std::fs::symlink_metadata(path) {
+        Err(e) if e.kind() == io::ErrorKind::InvalidFilename => Err(e),
+        _ => Ok(()),
+    }
 }
 
 /// Checks that files can be created in a directory.

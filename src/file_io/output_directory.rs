@@ -9,7 +9,12 @@ use cli::exit::{Error, Result, strip_temp_path, usage};
 
 use crate::terminal;
 
-use super::{Contents, TEMP_PREFIX, check_directory_writable, parent, write_files_with};
+use super::{
+    Contents, TEMP_PREFIX, check_directory_writable, check_length, parent, write_files_with,
+};
+
+/// Assumed maximum length of the names of files in the directory.
+const MAX_FILE_NAME_BYTES: usize = 100;
 
 const REMEDY: &str = "choose another directory with --out; nothing was run";
 
@@ -50,6 +55,11 @@ impl OutputDirectory {
     /// Returns an error if the directory is not writable, or if a link or something else that is
     /// not a regular file has the name of a result.
     pub fn open(requested: Option<&Path>, stamp: &str, results: ResultNames) -> Result<Self> {
+        if let Some(path) = requested {
+            // Before a directory is created.
+            check_length(&path.join("f".repeat(MAX_FILE_NAME_BYTES)))
+                .map_err(|e| usage!("cannot write to {}: {e}; {REMEDY}", path.display()))?;
+        }
         let (directory, is_new) = match requested {
             Some(path) => create_directory(path)
                 .map(|is_new| (path.to_path_buf(), is_new))

@@ -70,7 +70,7 @@ pub struct MonitorArgs {
     #[arg(long, value_name = "KEY=VALUE", value_parser = parse_label, help_heading = "Intervals")]
     pub label: Vec<(String, String)>,
     /// Name of this machine in the files [default: its hostname]
-    #[arg(long, value_name = "NAME", help_heading = "Intervals")]
+    #[arg(long, value_name = "NAME", value_parser = parse_host, help_heading = "Intervals")]
     pub host: Option<String>,
     /// Serve Prometheus metrics at /metrics: a port of 127.0.0.1, or an address
     #[arg(long, value_name = "ADDR", value_parser = http::parse_address, help_heading = "Metrics and limits")]
@@ -100,6 +100,14 @@ fn parse_core_share(text: &str) -> Result<f64, String> {
         Some(percent) if percent > 0.0 && percent <= 100_000.0 => Ok(percent / 100.0),
         _ => Err(format!("invalid CPU share {text:?}: expected e.g. 0.5%")),
     }
+}
+
+/// Parses the name of a machine, which begins the names of files.
+fn parse_host(text: &str) -> Result<String, String> {
+    if text.trim().is_empty() {
+        return Err(format!("invalid host name {text:?}: expected at least one character"));
+    }
+    Ok(text.to_owned())
 }
 
 /// Parses a label, such as `rack=r7`.
@@ -132,6 +140,14 @@ mod tests {
         assert_eq!(parse_label("rack=r=7"), Ok(("rack".to_owned(), "r=7".to_owned())));
         for text in ["rack", "=r", "1a=r", "a b=r", "rack=", "rack=a,b", "rack==1"] {
             assert!(parse_label(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn empty_host_names_are_rejected() {
+        assert_eq!(parse_host("web-17"), Ok("web-17".to_owned()));
+        for text in ["", " "] {
+            assert!(parse_host(text).unwrap_err().contains("at least one"), "{text:?}");
         }
     }
 

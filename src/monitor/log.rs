@@ -47,8 +47,14 @@ impl Log {
         for day in day_names(directory).map_err(unwritable)? {
             file_io::remove_abandoned_files(&directory.join(day));
         }
-        let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
-        let host = host.chars().map(|c| if is_plain(c) { c } else { '_' }).collect();
+        let host = plain_name(host);
+        let too_long = |e| {
+            usage!(
+                "cannot name files in {} after {host:?}: {e}; use a shorter --host or --log",
+                directory.display()
+            )
+        };
+        check_lengths(directory, &host).map_err(too_long)?;
         let directory = directory.to_owned();
         let warnings = BTreeSet::new();
         Ok(Self { directory, host, max_intervals, written: Vec::new(), warnings })
@@ -173,6 +179,23 @@ impl LoggedInterval {
         let _ = std::fs::remove_dir(&self.directory);
         result
     }
+}
+
+/// Returns a host name as part of a file's name. The file is not hidden.
+fn plain_name(host: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+    let plain: String = host.chars().map(|c| if is_plain(c) { c } else { '_' }).collect();
+    match plain.strip_prefix('.') {
+        Some(rest) => format!("_{rest}"),
+        None => plain,
+    }
+}
+
+/// Checks that the longest name of a file is not too long, and neither is its path.
+fn check_lengths(directory: &Path, host: &str) -> io::Result<()> {
+    let name = format!("{host}.20001231T235959Z-{}.{}", u16::MAX, ENDINGS[0]);
+    file_io::check_length(&directory.join(&name))?;
+    file_io::check_length(&directory.join("2000-12-31").join(name))
 }
 
 /// Creates the directory of a day. The directory above is not created: if it has vanished, its disk
@@ -428,6 +451,20 @@ mod tests {
         }
         Log::open(home.path(), "host", None).unwrap();
         assert_eq!(file_names(home.path()), names[1..]);
+    }
+
+    #[test]
+    fn long_host_names_are_rejected() {
+        let home = tempfile::tempdir().unwrap();
+        let error = Log::open(home.path(), &"h".repeat(230), None).unwrap_err();
+        assert!(error.to_string().contains("--host"), "{error}");
+        let mut log = Log::open(home.path(), &"h".repeat(200), None).unwrap();
+        log.write("2026-11-22T05:55:00.0Z", &[], Some("{}")).unwrap();
+    }
+
+    #[test]
+    fn files_are_not_hidden_by_host() {
+        assert_eq!([".a/b", "a.b", "ä"].map(plain_name), ["_a_b", "a.b", "_"]);
     }
 
     #[test]

@@ -210,7 +210,8 @@ fn check_probes(args: &MonitorArgs, scenarios: &[Scenario]) -> exit::Result<()> 
 fn resolve_setup(args: &MonitorArgs, scenarios: &[Scenario]) -> exit::Result<Setup> {
     let labels = collect_labels(args)?;
     check_limits(args, scenarios)?;
-    let name = args.host.clone().or_else(host::hostname).unwrap_or_default();
+    let hostname = || host::hostname().filter(|name| !name.is_empty());
+    let name = args.host.clone().or_else(hostname).unwrap_or_else(|| "unknown".to_owned());
     let captured = host::capture();
     let or_unknown = |text: Option<String>| text.unwrap_or_else(|| "unknown".to_owned());
     let stamp =

@@ -542,6 +542,8 @@ fn invalid_arguments_are_rejected() {
         (vec!["--log", log_name, "--no-probes", "--no-meters"], "cannot be used with"),
         (vec!["--log", log_name, "--no-probes", "--subject", "spin"], "cannot be used with"),
         (vec!["--listen", "0", "--keep", "3"], "--log <DIR>"),
+        (vec!["--log", log_name, "--keep", "0"], "at least 1"),
+        (vec!["--log", log_name, "--host", ""], "invalid host name"),
         (vec!["--log", log_name, "--subject", "wibble"], "unknown subject"),
     ] {
         let ran = Osjitter::new(["monitor"])
