@@ -68,6 +68,9 @@ fn merge_bins(args: &MergeArgs) -> Result<ExitStatus> {
         return Err(usage!("{} is not a file of bins, but others are; {remedy}", other.display()));
     }
     let fleet = Fleet::read(&args.files)?;
+    if let Some(damage) = fleet.damage() {
+        terminal::note(false, &damage);
+    }
     let (hosts, reports): (Vec<&str>, Vec<Report>) = fleet.hosts().into_iter().unzip();
     // The name of the host is kept if there is only one.
     let mut pairs = fleet.intervals.windows(2);

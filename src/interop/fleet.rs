@@ -32,11 +32,44 @@ type Pairs = BTreeMap<PathBuf, PairFiles>;
 struct PairFiles {
     bins: Option<PathBuf>,
     intervals: Option<PathBuf>,
+    /// Whether the pair was found in a directory, rather than given by the user.
+    is_found: bool,
 }
 
 impl PairFiles {
     fn find(pair: &Path) -> Self {
-        Self { bins: find_file(pair, BINS), intervals: find_file(pair, INTERVALS) }
+        let (bins, intervals) = (find_file(pair, BINS), find_file(pair, INTERVALS));
+        Self { bins, intervals, is_found: false }
+    }
+
+    /// Returns the name that messages show.
+    fn name(&self) -> String {
+        let path = self.bins.as_ref().or(self.intervals.as_ref());
+        path.map_or(String::new(), |path| path.display().to_string())
+    }
+
+    fn read(&self) -> Result<Vec<Interval>> {
+        let rows = |path: &Option<PathBuf>, read: Read| {
+            path.as_deref().map_or(Ok(Vec::new()), |path| rows(path, read))
+        };
+        let bin_rows = rows(&self.bins, read_bins)?;
+        let interval_rows = rows(&self.intervals, read_intervals)?;
+        join(bin_rows, interval_rows).map_err(|e| usage!("{}: {e}", self.name()))
+    }
+}
+
+/// Files that are left out because they are damaged.
+#[derive(Debug, Default)]
+struct DamagedFiles {
+    count: usize,
+    /// Message about the first of them.
+    first: Option<String>,
+}
+
+impl DamagedFiles {
+    fn add(&mut self, error: &Error) {
+        self.count += 1;
+        self.first.get_or_insert_with(|| error.to_string());
     }
 }
 
@@ -51,6 +84,7 @@ pub struct Fleet {
     /// Number of intervals with a row but without bins, because the recorder was interrupted. They
     /// are not counted in `count`.
     cut: usize,
+    damaged: DamagedFiles,
 }
 
 /// Whether a path is a file of bins by its name, or a directory that may contain some.
@@ -63,8 +97,8 @@ impl Fleet {
     /// directory are ignored.
     ///
     /// # Errors
-    /// Returns an error if a directory has no file of bins, if a file is damaged, or if an interval
-    /// occurs twice.
+    /// Returns an error if a directory has no file of bins, if a file that was given is damaged, or if
+    /// an interval occurs twice. Damaged files in a directory are left out.
     pub fn read<P: AsRef<Path>>(paths: &[P]) -> Result<Self> {
         let mut pairs = Pairs::new();
         for path in paths.iter().map(AsRef::as_ref) {
@@ -85,18 +119,15 @@ impl Fleet {
             }
         }
         let mut sum = Sum::default();
-        for PairFiles { bins, intervals } in pairs.values() {
-            let rows = |path: &Option<PathBuf>, read: Read| {
-                path.as_deref().map_or(Ok(Vec::new()), |path| rows(path, read))
-            };
-            let (bin_rows, interval_rows) =
-                (rows(bins, read_bins)?, rows(intervals, read_intervals)?);
-            let at = bins
-                .as_ref()
-                .or(intervals.as_ref())
-                .map_or(String::new(), |path| path.display().to_string());
-            let joined = join(bin_rows, interval_rows).map_err(|e| usage!("{at}: {e}"))?;
-            joined.iter().try_for_each(|interval| sum.add(interval)).map_err(|e| e.context(&at))?;
+        for files in pairs.values() {
+            match files.read() {
+                Ok(intervals) => intervals
+                    .iter()
+                    .try_for_each(|interval| sum.add(interval))
+                    .map_err(|e| e.context(files.name()))?,
+                Err(error) if files.is_found => sum.damaged.add(&error),
+                Err(error) => return Err(error),
+            }
         }
         let single = paths.first().filter(|_| paths.len() == 1);
         sum.finish().map_err(|e| {
@@ -164,6 +195,13 @@ impl Fleet {
             .collect()
     }
 
+    /// Returns a message about damaged files in a directory, which are left out.
+    pub fn damage(&self) -> Option<String> {
+        let DamagedFiles { count, first } = &self.damaged;
+        let pairs = if *count == 1 { "pair of files is" } else { "pairs of files are" };
+        Some(format!("{count} {pairs} damaged and left out: {}", first.as_ref()?))
+    }
+
     fn warnings(&self) -> Vec<Warning> {
         let hosts: HashSet<&str> =
             self.intervals.iter().map(|interval| interval.key.host.as_str()).collect();
@@ -199,6 +237,10 @@ impl Fleet {
                 ),
                 "Keep both files of a pair together.",
             ));
+        }
+        if let Some(damage) = self.damage() {
+            let remedy = "Repair the row, or remove the files.";
+            warnings.push(warning("import-bins-damaged", damage + ".", remedy));
         }
         if self.cut > 0 {
             warnings.push(warning(
@@ -266,8 +308,8 @@ fn collect(directory: &Path, pairs: &mut Pairs, depth: usize) -> Result<()> {
                 collect(&path, pairs, depth + 1)?;
             }
         } else if let Some((pair, ..)) = split_path(&path).filter(|_| path.is_file()) {
-            let files = PairFiles::find(&pair);
-            pairs.insert(pair, files);
+            let files = PairFiles { is_found: true, ..PairFiles::find(&pair) };
+            pairs.entry(pair).or_insert(files);
         }
     }
     Ok(())
@@ -280,6 +322,7 @@ struct Sum {
     count: usize,
     without_facts: usize,
     cut: usize,
+    damaged: DamagedFiles,
 }
 
 impl Sum {
@@ -306,6 +349,9 @@ impl Sum {
 
     fn finish(self) -> Result<Fleet> {
         let (count, without_facts, cut) = (self.count, self.without_facts, self.cut);
+        if let Some(first) = self.damaged.first.as_ref().filter(|_| count == 0) {
+            return Err(usage!("nothing to show: {first}"));
+        }
         if count == 0 {
             let why = if cut > 0 {
                 "the rows of its .intervals files have no bins"
@@ -314,7 +360,8 @@ impl Sum {
             };
             return Err(usage!("nothing to show: {why}"));
         }
-        Ok(Fleet { intervals: self.fold.finish(), count, without_facts, cut })
+        let (intervals, damaged) = (self.fold.finish(), self.damaged);
+        Ok(Fleet { intervals, count, without_facts, cut, damaged })
     }
 }
 

@@ -182,6 +182,24 @@ fn invalid_bins_are_rejected_by_line() {
 }
 
 #[test]
+fn damaged_pairs_hide_no_directory() {
+    let good = write_bins("a", "a.bins.csv");
+    let expected = as_json(&[good.directory()]);
+    let damaged = good.file("a.bins.csv").replacen("21760", "21761", 1);
+    std::fs::write(good.path("damaged.bins.csv"), &damaged).unwrap();
+    let read = as_json(&[good.directory()]);
+    assert_eq!(read["subjects"], expected["subjects"]);
+    assert!(read["warnings"].to_string().contains("damaged.bins.csv"), "{}", read["warnings"]);
+    let merged = Osjitter::new([Path::new("merge"), good.directory()]).run().exits(0);
+    assert!(merged.stderr.contains("1 pair of files is damaged"), "{}", merged.stderr);
+    // A file that is named is an error, and so is a directory without any other.
+    assert_rejected(&[&good.path("damaged.bins.csv")], &["damaged.bins.csv", "ends of a bin"]);
+    let home = tempfile::tempdir().unwrap();
+    std::fs::write(home.path().join("damaged.bins.csv"), &damaged).unwrap();
+    assert_rejected(&[home.path()], &["nothing to show", "damaged.bins.csv"]);
+}
+
+#[test]
 fn invalid_directories_are_rejected() {
     let empty = tempfile::tempdir().unwrap();
     assert_rejected(&[empty.path()], &["neither report.json nor *.bins.csv"]);
