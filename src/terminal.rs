@@ -5,7 +5,8 @@
 
 use std::io::{IsTerminal, Write as _};
 use std::path::Path;
-use std::sync::OnceLock;
+use std::sync::{OnceLock, mpsc};
+use std::time::Duration;
 
 use cli::exit::Error;
 use cli::printable::{to_printable, to_printable_message};
@@ -72,9 +73,24 @@ pub fn restore_before_abort(restore: fn()) {
 #[allow(clippy::exit, reason = "a second interrupt must not wait for the measurement")]
 pub fn abort() {
     if let Some(restore) = RESTORE.get() {
-        restore();
+        restore_within(*restore, RESTORE_TIMEOUT);
     }
     std::process::exit(4);
+}
+
+/// Maximum time to restore the terminal, which may not take any output.
+const RESTORE_TIMEOUT: Duration = Duration::from_millis(500);
+
+/// Calls a function on another thread, and waits for it for a time.
+fn restore_within(restore: fn(), timeout: Duration) {
+    let (done, restored) = mpsc::channel();
+    let run = move || {
+        restore();
+        done.send(())
+    };
+    if std::thread::Builder::new().spawn(run).is_ok() {
+        let _ = restored.recv_timeout(timeout);
+    }
 }
 
 /// The size of a terminal that does not report it.

@@ -127,11 +127,11 @@ fn take() -> io::Result<()> {
 
 /// Restores the terminal. Errors are ignored: they mean that the terminal is gone.
 fn restore() {
+    let _ = terminal::disable_raw_mode();
     let _ = execute!(
         io::stdout(),
         cursor::Show,
         terminal::EnableLineWrap,
         terminal::LeaveAlternateScreen
     );
-    let _ = terminal::disable_raw_mode();
 }
