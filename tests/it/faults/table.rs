@@ -242,9 +242,9 @@ pub const FAULT_LINES: &[FaultLine] = &[
     call(&AGAIN, "write@/out/", "ENOSPC", EDGES, Unwritten(FULL)),
     call(&AGAIN, "fsync", "EDQUOT", EDGES, Unwritten("quota")),
     call(&AGAIN, "rename", "EACCES", EDGES, Unwritten("Permission denied")),
-    limit(&CONTROL, "trap '' XFSZ; ulimit -f 1", Unwritten("File too large")),
-    limit(&AGAIN, "trap '' XFSZ; ulimit -f 8", Unwritten("File too large")),
-    limit(&PAGE, "trap '' XFSZ; ulimit -f 2", Unwritten("File too large")),
+    limit(&CONTROL, "ulimit -f 1", Unwritten("File too large")),
+    limit(&AGAIN, "ulimit -f 8", Unwritten("File too large")),
+    limit(&PAGE, "ulimit -f 2", Unwritten("File too large")),
     // Other results.
     call(&PAGE, "write@/.osjitter-", "ENOSPC", ONCE, Unwritten(FULL)),
     call(&PAGE, "fsync", "EIO", ONCE, Unwritten("Input/output error")),
