@@ -34,7 +34,7 @@ fn id(path: &Path) -> FileId {
 }
 
 #[test]
-fn directory_with_two_paths_is_read_once() {
+fn directory_is_read_once() {
     let home = tempfile::tempdir().unwrap();
     let [run, link] = ["run", "var-run"].map(|name| home.path().join(name));
     let directory = run.join("tickmeter");

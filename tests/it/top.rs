@@ -211,6 +211,31 @@ fn errors_without_meters_or_terminal_help() {
     Osjitter::new(["top", "--format", "json"]).run().exits(2);
 }
 
+#[test]
+fn unreadable_directories_stop_nothing() {
+    use std::os::unix::fs::{PermissionsExt as _, chown};
+    const OTHER_USER: u32 = 65_534;
+    let home = tempfile::tempdir().unwrap();
+    let directory = home.path().join("tickmeter");
+    std::fs::create_dir(&directory).unwrap();
+    let set_mode = |mode| {
+        std::fs::set_permissions(&directory, std::fs::Permissions::from_mode(mode)).unwrap();
+    };
+    // As if it belonged to another user; only root can give it away.
+    if chown(&directory, Some(OTHER_USER), None).is_err() {
+        set_mode(0o000);
+    }
+    let ran = Osjitter::new(["top", "--once", "--window", "1s"])
+        .env(ENV_DIRECTORY, "")
+        .env("XDG_RUNTIME_DIR", home.path())
+        .run()
+        .exits(0);
+    set_mode(0o700);
+    let directory = directory.to_str().unwrap();
+    let is_reported = |line: &str| line.starts_with(directory) && line.contains("left out");
+    assert_eq!(ran.stderr.lines().filter(|line| is_reported(line)).count(), 1, "{}", ran.stderr);
+}
+
 /// A running `top` on a pseudoterminal, which is not the controlling terminal of the process.
 #[cfg(target_os = "linux")]
 struct LiveTop {
