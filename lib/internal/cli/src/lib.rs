@@ -13,4 +13,5 @@ pub mod printable;
 pub mod suggest;
 pub mod time;
 pub mod units;
+pub mod words;
 pub mod wrap;

@@ -1,7 +1,7 @@
-//! Parsing of durations and counts.
+//! Durations and counts: parsing, exact formatting, nanoseconds.
 
 use std::ops::RangeInclusive;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 pub const MIN_PERIOD: Duration = Duration::from_micros(1);
 pub const MAX_PERIOD: Duration = Duration::from_secs(3600);
@@ -135,6 +135,24 @@ pub fn parse_seed(text: &str) -> Result<u64, String> {
     parse_number_within(text, 0..=i64::MAX as u64)
 }
 
+/// Returns the nanoseconds of a duration, at most `u64::MAX`.
+pub fn to_ns(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// Returns the nanoseconds of a duration, at most `i64::MAX`.
+pub fn to_signed_ns(duration: Duration) -> i64 {
+    i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX)
+}
+
+/// Returns the nanoseconds from `origin` to `at`, which are negative if `at` is earlier.
+pub fn ns_after(at: Instant, origin: Instant) -> i64 {
+    match at.checked_duration_since(origin) {
+        Some(after) => to_signed_ns(after),
+        None => -to_signed_ns(origin.saturating_duration_since(at)),
+    }
+}
+
 /// Formats a duration exactly, in the largest unit that divides it. Inverse of [`parse_duration`].
 pub fn format_exact_duration(duration: Duration) -> String {
     let ns = duration.as_nanos();
@@ -232,6 +250,13 @@ mod tests {
         for text in ["0us", "999ns", "61m", "0.9us"] {
             assert!(parse_period(text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn long_durations_saturate() {
+        let durations = [Duration::ZERO, Duration::from_micros(1), Duration::MAX];
+        assert_eq!(durations.map(to_ns), [0, 1_000, u64::MAX]);
+        assert_eq!(durations.map(to_signed_ns), [0, 1_000, i64::MAX]);
     }
 
     proptest! {
