@@ -18,6 +18,16 @@ pub fn format_time(ns: i64) -> String {
     format!("{sign}{} {symbol}", format_number(ns as f64 / unit))
 }
 
+/// Formats a time that cannot be negative.
+pub fn format_unsigned_time(ns: u64) -> String {
+    format_time(i64::try_from(ns).unwrap_or(i64::MAX))
+}
+
+/// Formats a difference of times, with a plus unless it is negative.
+pub fn format_signed_time(ns: i64) -> String {
+    if ns < 0 { format_time(ns) } else { format!("+{}", format_time(ns)) }
+}
+
 /// Formats a time that may be a fraction of a nanosecond: `0.52 ns`, `14.2 us`.
 pub fn format_fractional_time(ns: f64) -> String {
     if ns.abs() < 999.5 {
@@ -65,6 +75,19 @@ pub fn format_share(part: u64, whole: u64) -> String {
     }
 }
 
+/// Formats a share in per cent with one decimal.
+pub fn format_percent(share: f64) -> String {
+    format!("{:.1} %", share * 100.0)
+}
+
+/// Removes zeros and a point from the end of the fraction of a number: `2.50` becomes `2.5`.
+pub fn trim_zeros(number: &str) -> &str {
+    if !number.contains('.') {
+        return number;
+    }
+    number.trim_end_matches('0').trim_end_matches('.')
+}
+
 /// Formats a number with three significant digits, or with all digits before the decimal point.
 pub fn format_number(value: f64) -> String {
     match value.abs() {
@@ -92,6 +115,18 @@ mod tests {
         );
         assert_eq!(format_interval(14_000, 15_250), "[14.0, 15.3 us]");
         assert_eq!(format_interval(990_000, 1_200_000), "[990 us, 1.20 ms]");
+    }
+
+    #[test]
+    fn only_zeros_of_fractions_are_trimmed() {
+        assert_eq!(["1.00", "2.50", "100"].map(trim_zeros), ["1", "2.5", "100"]);
+    }
+
+    #[test]
+    fn differences_have_signs() {
+        assert_eq!([0, 1_200, -7].map(format_signed_time), ["+0 ns", "+1.20 us", "-7 ns"]);
+        assert_eq!([7, u64::MAX].map(format_unsigned_time), ["7 ns", "9220000000 s"]);
+        assert_eq!([0.0, 0.987_4, 2.0].map(format_percent), ["0.0 %", "98.7 %", "200.0 %"]);
     }
 
     #[test]

@@ -165,6 +165,11 @@ pub fn format_exact_duration(duration: Duration) -> String {
     }
 }
 
+/// Formats nanoseconds exactly, such as a period.
+pub fn format_exact_ns(ns: u64) -> String {
+    format_exact_duration(Duration::from_nanos(ns))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -14,6 +14,16 @@ pub fn capitalize(text: &str) -> String {
     rest.next().map_or(String::new(), |first| first.to_uppercase().chain(rest).collect())
 }
 
+/// Returns the text of a cell of a table, which is a dash if the value is not known.
+pub fn or_dash(text: Option<String>) -> String {
+    text.unwrap_or_else(|| "-".to_owned())
+}
+
+/// Puts a prefix in front of a text. Without a text, the result is empty.
+pub fn prefix_or_empty(prefix: &str, text: Option<impl fmt::Display>) -> String {
+    text.map_or(String::new(), |text| format!("{prefix}{text}"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -27,5 +37,12 @@ mod tests {
     #[test]
     fn only_first_letter_is_capitalized() {
         assert_eq!(["", "a b", "éa"].map(capitalize), ["", "A b", "Éa"]);
+    }
+
+    #[test]
+    fn missing_text_is_dash_or_empty() {
+        assert_eq!([or_dash(Some("1 us".to_owned())), or_dash(None)], ["1 us", "-"]);
+        assert_eq!(prefix_or_empty("; ", Some("one")), "; one");
+        assert_eq!(prefix_or_empty("; ", None::<&str>), "");
     }
 }
