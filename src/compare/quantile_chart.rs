@@ -6,11 +6,13 @@ use files::compare::{Comparison, Quantiles, SubjectComparison};
 use files::environment::Difference;
 use plotters::prelude::*;
 
+use cli::time::trim_zeros;
 use render::picture::canvas::{
-    Area, DrawResult, FONT, LABEL_PX, Picture, TITLE_PX, colour, draw, line, with_legend,
+    Area, DrawResult, FONT, LABEL_PX, Picture, TITLE_PX, chart_builder, colour, draw, draw_curve,
+    draw_label, draw_line_key, mesh, with_legend,
 };
 use render::picture::nines::{self, Nines};
-use render::picture::palette::{Dash, Sign, Signs};
+use render::picture::palette::{Sign, Signs};
 
 /// Height of the lines above the chart.
 const HEADER_HEIGHT: i32 = 76;
@@ -57,73 +59,70 @@ pub fn draw_comparison(comparison: &Comparison) -> Result<Picture, String> {
 }
 
 fn draw_chart(area: &Area<'_>, comparison: &Comparison) -> DrawResult {
-    let curves = curves(comparison);
+    let curves = drawn_curves(comparison);
     let (header, body) = area.split_vertically(HEADER_HEIGHT);
     draw_header(&header, comparison, &curves)?;
     let entries: Vec<(Sign, &str)> = curves.iter().map(|c| (c.sign, c.name.as_str())).collect();
-    let body = if comparison.subjects.len() > 1 {
-        with_legend(&body, &entries, |legend, sign, (x, y)| {
-            legend.draw(&line(sign, vec![(x, y), (x + 24, y)]))
-        })?
-    } else {
-        body
-    };
+    let has_legend = comparison.subjects.len() > 1;
+    let body = if has_legend { with_legend(&body, &entries, draw_line_key)? } else { body };
     let (low, high) = ratio_range(&curves);
-    let points = curves.iter().flat_map(|curve| &curve.quantiles.points);
-    let end = points.map(|point| nines::position(point.quantile)).fold(1.0, f64::max);
-    let mut chart = ChartBuilder::on(&body)
-        .margin(12)
-        .x_label_area_size(44)
-        .y_label_area_size(76)
-        .build_cartesian_2d(
-            Nines { end },
-            (low..high).log_scale().with_key_points(axis_labels(low, high)),
-        )?;
-    chart
-        .configure_mesh()
+    let end = curves.iter().map(Curve::end).fold(1.0, f64::max);
+    let ratios = (low..high).log_scale().with_key_points(axis_labels(low, high));
+    let mut chart = chart_builder(&body).build_cartesian_2d(Nines { end }, ratios)?;
+    mesh(&mut chart)
         .x_desc("percentile of the ticks")
         .y_desc("lateness of B as a multiple of A")
         .max_light_lines(1)
         .y_label_formatter(&format_ratio)
-        .label_style((FONT, LABEL_PX))
-        .light_line_style(BLACK.mix(0.06))
         .draw()?;
     let equality = [(0.0, 1.0), (end, 1.0)];
     chart.draw_series(DashedLineSeries::new(equality, 6, 4, BLACK.stroke_width(1)))?;
     for curve in &curves {
-        chart.draw_series([band(curve)])?;
-        let points = curve.quantiles.points.iter();
-        let points =
-            points.map(|point| (nines::position(point.quantile), clamp_ratio(point.ratio)));
-        let style = colour(curve.sign).stroke_width(2);
-        match curve.sign.dash {
-            Dash::Solid => chart.draw_series(LineSeries::new(points, style))?,
-            Dash::Dashed { on, off } => {
-                chart.draw_series(DashedLineSeries::new(points, on, off, style))?
-            }
-        };
+        chart.plotting_area().draw(&band(curve))?;
+        draw_curve(&mut chart, curve.sign, curve.vertices())?;
     }
     Ok(())
 }
 
+impl Curve<'_> {
+    /// Returns the points of the curve on the axes.
+    fn vertices(&self) -> Vec<(f64, f64)> {
+        let mut vertices = Vec::new();
+        for point in &self.quantiles.points {
+            vertices.push((nines::position(point.quantile), clamp_ratio(point.ratio)));
+        }
+        vertices
+    }
+
+    /// Returns the position of the last point on the axis of percentiles.
+    fn end(&self) -> f64 {
+        self.vertices().iter().map(|vertex| vertex.0).fold(0.0, f64::max)
+    }
+}
+
 /// Returns a curve for each pair of subjects that has quantiles.
-fn curves(comparison: &Comparison) -> Vec<Curve<'_>> {
-    let subjects = &comparison.subjects;
-    // Subjects with the same name differ by the number of earlier ones.
-    let variant = |index: usize| {
-        let earlier = subjects[..index].iter();
-        earlier.filter(|other| other.a.name == subjects[index].a.name).count()
-    };
-    let names = subjects.iter().enumerate().map(|(i, s)| (s.a.name.as_str(), variant(i)));
-    let signs = Signs::from_names(names);
+fn drawn_curves(comparison: &Comparison) -> Vec<Curve<'_>> {
+    let numbered = number_subjects(comparison);
+    let signs = Signs::from_names(numbered.iter().copied());
     let mut curves = Vec::new();
-    for (i, subject) in subjects.iter().enumerate() {
+    for (subject, (name, variant)) in comparison.subjects.iter().zip(numbered) {
         if let Some(quantiles) = &subject.quantiles {
-            let sign = signs.sign(&subject.a.name, variant(i));
+            let sign = signs.sign(name, variant);
             curves.push(Curve { sign, name: curve_name(comparison, subject), quantiles });
         }
     }
     curves
+}
+
+/// Returns the name of each subject, and the number of earlier ones with the same name.
+fn number_subjects(comparison: &Comparison) -> Vec<(&str, usize)> {
+    let mut numbered: Vec<(&str, usize)> = Vec::new();
+    for subject in &comparison.subjects {
+        let name = subject.a.name.as_str();
+        let earlier = numbered.iter().filter(|(other, _)| *other == name).count();
+        numbered.push((name, earlier));
+    }
+    numbered
 }
 
 fn curve_name(comparison: &Comparison, subject: &SubjectComparison) -> String {
@@ -169,7 +168,7 @@ fn draw_header(header: &Area<'_>, comparison: &Comparison, curves: &[Curve<'_>])
         [curve] => format!("Lateness of B against A: {}", curve.name),
         _ => "Lateness of B against A".to_owned(),
     };
-    header.draw_text(&title, &(FONT, TITLE_PX).into_text_style(header), (12, 8))?;
+    draw_label(header, &title, TITLE_PX, (12, 8))?;
     let resamples = curves.iter().map(|c| c.quantiles.resamples).max().unwrap_or(0);
     let band = if resamples > 0 {
         format!("; band: 95 % at each percentile, from {resamples} resamples of the rounds")
@@ -193,36 +192,30 @@ fn format_forced(differences: &[Difference]) -> String {
     if full.len() <= MAX_HEADER_CHARACTERS {
         return full;
     }
-    let fields: Vec<&str> =
-        differences.iter().map(|difference| difference.field.as_str()).collect();
+    let fields: Vec<&str> = differences.iter().map(|d| d.field.as_str()).collect();
     fields.join(", ") + " differ"
 }
 
 /// Formats a ratio without trailing zeros.
 fn format_ratio(ratio: &f64) -> String {
-    let text = format!("{ratio:.9}");
-    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    trim_zeros(&format!("{ratio:.9}")).to_owned()
 }
 
 /// Returns the labels of the axis of ratios: 1, and as many of the readable steps as fit.
 fn axis_labels(low: f64, high: f64) -> Vec<f64> {
-    let decades = (-12..12).map(|exponent| 10_f64.powi(exponent));
-    let candidates: Vec<f64> = decades
-        .flat_map(|d| STEPS.map(|s| s * d))
-        .chain([0.9, 0.95, 1.05, 1.1])
-        .filter(|m| (low..=high).contains(m))
-        .collect();
-    if candidates.len() <= MAX_LABELS {
-        return candidates;
+    let mut candidates = Vec::new();
+    for exponent in -12..12 {
+        candidates.extend(STEPS.map(|step| step * 10_f64.powi(exponent)));
     }
+    candidates.extend([0.9, 0.95, 1.05, 1.1]);
+    candidates.retain(|label| (low..=high).contains(label));
     for steps in [&[1.0, 1.5, 2.0, 3.0, 5.0, 7.0][..], &[1.0, 2.0, 5.0], &[1.0]] {
-        let labels: Vec<f64> =
-            candidates.iter().copied().filter(|&label| is_step(label, steps)).collect();
-        if labels.len() <= MAX_LABELS {
-            return labels;
+        if candidates.len() <= MAX_LABELS {
+            return candidates;
         }
+        candidates.retain(|label| is_step(*label, steps));
     }
-    vec![1.0]
+    if candidates.len() <= MAX_LABELS { candidates } else { vec![1.0] }
 }
 
 /// Returns whether a label is one of the steps in its decade.

@@ -1,6 +1,7 @@
 //! Draws lateness and cost over the period, with the goals as dashed lines.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use files::find::{Find, Look, Ticker};
 use plotters::element::DashedPathElement;
@@ -8,8 +9,9 @@ use plotters::prelude::*;
 
 use crate::find::text::names;
 use render::picture::canvas::{
-    Area, DrawResult, FONT, LABEL_PX, Picture, SIZE, TITLE_PX, chart, colour, draw_sized, line,
-    logarithmic, mark, marks, time_label, with_legend, within,
+    Area, DrawResult, LABEL_PX, Picture, SIZE, TITLE_PX, chart_builder, colour, draw_label,
+    draw_line_key, draw_mark_key, draw_sized, extremes, line, logarithmic, logarithmic_axis, mark,
+    mesh, time_label, with_legend, within,
 };
 use render::picture::palette::{Sign, Signs};
 
@@ -22,24 +24,35 @@ const AXIS_MARGIN: f64 = 1.35;
 #[derive(Clone, Copy)]
 struct Point {
     value: f64,
-    interval: Option<(f64, f64)>,
+    interval: Option<[f64; 2]>,
 }
 
-impl Point {
-    fn ends(self) -> impl Iterator<Item = f64> {
-        let interval = self.interval.into_iter().flat_map(|(low, high)| [low, high]);
-        std::iter::once(self.value).chain(interval)
+/// The number of a measurement that a chart shows.
+#[derive(Clone, Copy)]
+enum Quantity {
+    /// The number of a goal, by its index.
+    Goal(usize),
+    P99,
+    Cpu,
+}
+
+impl Quantity {
+    fn point(self, look: &Look) -> Option<Point> {
+        let (value, interval) = match self {
+            Self::Goal(index) => (look.checks[index].value?, look.checks[index].interval),
+            Self::P99 => (look.p99_ns? as f64, None),
+            Self::Cpu => (look.cpu_percent?, None),
+        };
+        Some(Point { value, interval })
     }
 }
 
-type ReadPoint = dyn Fn(&Look) -> Option<Point>;
-
 /// One of the two charts.
-struct Chart {
+struct ChartContent {
     title: String,
     label: fn(&f64) -> String,
     limit: Option<f64>,
-    point: Box<ReadPoint>,
+    quantity: Quantity,
 }
 
 /// Draws the picture. Returns `None` if nothing was measured.
@@ -50,70 +63,66 @@ pub fn picture(find: &Find) -> Option<Picture> {
 
 fn draw(area: &Area<'_>, find: &Find) -> DrawResult {
     let (head, body) = area.split_vertically(HEAD);
-    let title = "Lateness and cost over the period";
-    head.draw_text(title, &(FONT, TITLE_PX).into_text_style(&head), (12, 8))?;
+    draw_label(&head, "Lateness and cost over the period", TITLE_PX, (12, 8))?;
     let machine = find.host.cpu_model.as_deref().unwrap_or(&find.host.os);
     let note = format!(
         "Dashed: the goals. Bars: the interval of each look. {}, {machine}",
         find.started_utc
     );
-    head.draw_text(&note, &(FONT, LABEL_PX - 2).into_text_style(&head), (12, 36))?;
-    let (names, signs) = (names(find), ticker_signs(find));
+    draw_label(&head, &note, LABEL_PX - 2, (12, 36))?;
+    let (ticker_names, signs) = (names(find), ticker_signs(find));
     let entries: Vec<(Sign, &str)> =
-        signs.iter().copied().zip(names.iter().map(String::as_str)).collect();
-    let body = with_legend(&body, &entries, |legend, sign, (x, y)| {
-        legend.draw(&line(sign, vec![(x, y), (x + 24, y)]))?;
-        legend.draw(&(EmptyElement::at((x + 12, y)) + mark(sign, (0, 0))))
-    })?;
-    let cells = body.split_evenly((2, 1));
+        signs.iter().copied().zip(ticker_names.iter().map(String::as_str)).collect();
+    let body = with_legend(&body, &entries, draw_key)?;
     let charts = [lateness_chart(find), cpu_chart(find)];
-    cells.iter().zip(charts).try_for_each(|(cell, chart)| draw_chart(cell, find, &signs, &chart))
+    for (cell, chart) in body.split_evenly((2, 1)).iter().zip(charts) {
+        draw_chart(cell, find, &signs, &chart)?;
+    }
+    Ok(())
+}
+
+/// Draws the line and the mark of a ticker for the legend.
+fn draw_key(legend: &Area<'_>, sign: Sign, at: (i32, i32)) -> DrawResult {
+    draw_line_key(legend, sign, at)?;
+    draw_mark_key(legend, sign, at)
 }
 
 /// Assigns a sign to each ticker. Tickers of one subject on different runtimes differ.
 fn ticker_signs(find: &Find) -> Vec<Sign> {
-    let numbered: Vec<(&str, usize)> = find
-        .tickers
-        .iter()
-        .enumerate()
-        .map(|(i, ticker)| {
-            let previous = &find.tickers[..i];
-            let number = previous.iter().filter(|other| other.subject == ticker.subject).count();
-            (ticker.subject.as_str(), number)
-        })
-        .collect();
+    let mut numbered: Vec<(&str, usize)> = Vec::new();
+    for ticker in &find.tickers {
+        let name = ticker.subject.as_str();
+        let earlier = numbered.iter().filter(|(other, _)| *other == name).count();
+        numbered.push((name, earlier));
+    }
     let signs = Signs::from_names(numbered.iter().copied());
-    numbered.iter().map(|&(subject, number)| signs.sign(subject, number)).collect()
+    numbered.iter().map(|&(name, number)| signs.sign(name, number)).collect()
 }
 
 /// Shows the first goal of lateness, or p99 if there is none.
-fn lateness_chart(find: &Find) -> Chart {
+fn lateness_chart(find: &Find) -> ChartContent {
     let index = find.goals.iter().position(|goal| goal.unit == "ns" && goal.limit.is_some());
     let goal = index.map(|index| &find.goals[index]);
-    let point = move |look: &Look| match index {
-        Some(index) => {
-            let check = &look.checks[index];
-            let interval = check.interval.map(|[low, high]| (low, high));
-            Some(Point { value: check.value?, interval })
-        }
-        None => Some(Point { value: look.p99_ns? as f64, interval: None }),
-    };
-    Chart {
+    ChartContent {
         title: format!("lateness, {}", goal.map_or("p99", |goal| &goal.name)),
         label: time_label,
         limit: goal.and_then(|goal| goal.limit),
-        point: Box::new(point),
+        quantity: index.map_or(Quantity::P99, Quantity::Goal),
     }
 }
 
-fn cpu_chart(find: &Find) -> Chart {
+fn cpu_chart(find: &Find) -> ChartContent {
     let goal = find.goals.iter().find(|goal| goal.name == "cpu");
-    Chart {
+    ChartContent {
         title: "CPU, of one core".to_owned(),
-        label: |percent| format!("{percent} %"),
+        label: percent_label,
         limit: goal.and_then(|goal| goal.limit),
-        point: Box::new(|look| Some(Point { value: look.cpu_percent?, interval: None })),
+        quantity: Quantity::Cpu,
     }
+}
+
+fn percent_label(percent: &f64) -> String {
+    format!("{percent} %")
 }
 
 /// Limits a value to a range that a logarithmic axis can show.
@@ -121,54 +130,82 @@ fn clamp(value: f64) -> f64 {
     value.clamp(1e-3, 1e12)
 }
 
-fn draw_chart(area: &Area<'_>, find: &Find, signs: &[Sign], content: &Chart) -> DrawResult {
-    let looks = || find.tickers.iter().flat_map(|t| &t.looks);
-    let points = looks().filter_map(|look| (content.point)(look));
-    let y = axis_range(points.flat_map(Point::ends).chain(content.limit).map(clamp));
-    let periods = looks().map(|look| look.period_ns).chain(find.range_ns);
-    let x = axis_range(periods.map(|ns| ns as f64));
-    let mut chart = chart(area).build_cartesian_2d(
-        x.clone().log_scale().with_key_points(marks(&x)),
-        y.clone().log_scale().with_key_points(marks(&y)),
-    )?;
-    chart
-        .configure_mesh()
+/// Converts coordinates of a chart to pixels.
+type ToPixel<'a> = &'a dyn Fn(f64, f64) -> (i32, i32);
+
+fn draw_chart(area: &Area<'_>, find: &Find, signs: &[Sign], content: &ChartContent) -> DrawResult {
+    let (periods, values) = (period_range(find), value_range(find, content));
+    let (x, y) = (logarithmic_axis(&periods), logarithmic_axis(&values));
+    let mut chart = chart_builder(area).build_cartesian_2d(x, y)?;
+    mesh(&mut chart)
         .x_desc("period")
         .y_desc(&content.title)
         .max_light_lines(0)
         .x_label_formatter(&time_label)
         .y_label_formatter(&content.label)
-        .label_style((FONT, LABEL_PX))
         .draw()?;
     let pixel = |x: f64, y: f64| within(area, chart.backend_coord(&(x, clamp(y))));
     if let Some(limit) = content.limit {
-        let ends = vec![pixel(x.start, limit), pixel(x.end, limit)];
+        let ends = vec![pixel(periods.start, limit), pixel(periods.end, limit)];
         area.draw(&DashedPathElement::new(ends, 6, 4, BLACK.stroke_width(1)))?;
     }
     for (ticker, sign) in find.tickers.iter().zip(signs) {
-        let points = final_points(ticker, content);
-        let vertices = points.iter().map(|(ns, point)| pixel(*ns as f64, point.value));
-        area.draw(&line(*sign, vertices.collect()))?;
-        for (period_ns, point) in points {
-            let period = logarithmic(i64::try_from(period_ns).unwrap_or(i64::MAX));
-            if let Some((low, high)) = point.interval {
-                let bar = vec![pixel(period, low), pixel(period, high)];
-                area.draw(&PathElement::new(bar, colour(*sign).stroke_width(1)))?;
-            }
-            area.draw(&(EmptyElement::at(pixel(period, point.value)) + mark(*sign, (0, 0))))?;
+        draw_points(area, &final_points(ticker, content.quantity), *sign, &pixel)?;
+    }
+    Ok(())
+}
+
+/// Draws the points of a ticker, by period: the line, and for each point its interval and its mark.
+fn draw_points(
+    area: &Area<'_>,
+    points: &BTreeMap<u64, Point>,
+    sign: Sign,
+    pixel: ToPixel<'_>,
+) -> DrawResult {
+    let vertices = points.iter().map(|(ns, point)| pixel(*ns as f64, point.value));
+    area.draw(&line(sign, vertices.collect()))?;
+    for (&period_ns, point) in points {
+        let period = logarithmic(i64::try_from(period_ns).unwrap_or(i64::MAX));
+        if let Some([low, high]) = point.interval {
+            let bar = vec![pixel(period, low), pixel(period, high)];
+            area.draw(&PathElement::new(bar, colour(sign).stroke_width(1)))?;
         }
+        area.draw(&(EmptyElement::at(pixel(period, point.value)) + mark(sign, (0, 0))))?;
     }
     Ok(())
 }
 
 /// Returns the last point of each period of a ticker, which has the most ticks.
-fn final_points(ticker: &Ticker, content: &Chart) -> BTreeMap<u64, Point> {
-    let points = ticker.looks.iter();
-    points.filter_map(|look| Some((look.period_ns, (content.point)(look)?))).collect()
+fn final_points(ticker: &Ticker, quantity: Quantity) -> BTreeMap<u64, Point> {
+    let mut points = BTreeMap::new();
+    for look in &ticker.looks {
+        if let Some(point) = quantity.point(look) {
+            points.insert(look.period_ns, point);
+        }
+    }
+    points
+}
+
+fn period_range(find: &Find) -> Range<f64> {
+    let looks = find.tickers.iter().flat_map(|ticker| &ticker.looks);
+    let periods = looks.map(|look| look.period_ns).chain(find.range_ns);
+    axis_range(periods.map(|ns| ns as f64))
+}
+
+fn value_range(find: &Find, content: &ChartContent) -> Range<f64> {
+    let mut values = Vec::new();
+    for look in find.tickers.iter().flat_map(|ticker| &ticker.looks) {
+        if let Some(point) = content.quantity.point(look) {
+            values.push(point.value);
+            values.extend(point.interval.into_iter().flatten());
+        }
+    }
+    values.extend(content.limit);
+    axis_range(values.into_iter().map(clamp))
 }
 
 /// Returns a range with a margin around the values, or a decade if there are none.
-fn axis_range(values: impl Iterator<Item = f64>) -> std::ops::Range<f64> {
-    let (low, high) = values.fold((f64::MAX, 0.0_f64), |(l, h), v| (l.min(v), h.max(v)));
+fn axis_range(values: impl Iterator<Item = f64>) -> Range<f64> {
+    let (low, high) = extremes(values, 0.0);
     if low > high { 1.0..10.0 } else { low / AXIS_MARGIN..high * AXIS_MARGIN }
 }

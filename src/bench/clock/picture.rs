@@ -1,12 +1,19 @@
 //! Draws the cost of reading each clock by the number of threads that read concurrently.
 
+use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::*;
 
-use crate::bench::clock::file::ClockReport;
+use crate::bench::clock::file::{ClockReport, Cost};
 use render::picture::canvas::{
-    Area, DrawResult, FONT, LABEL_PX, Picture, TITLE_PX, colour, draw, mark, round, with_legend,
+    Area, Chart, DrawResult, FONT, Picture, TITLE_PX, chart_builder, colour, draw, draw_mark_key,
+    mark, mesh, round, with_legend,
 };
 use render::picture::palette::{Sign, nth};
+
+/// Distance between the marks of two clocks, so that equal costs do not hide each other.
+const CLOCK_DISTANCE: f64 = 0.05;
+
+type CostChart<'c, 's> = Chart<'c, 's, RangedCoordf64, RangedCoordf64>;
 
 /// Draws the picture of a report.
 pub fn draw_picture(bench: &ClockReport) -> Picture {
@@ -14,46 +21,69 @@ pub fn draw_picture(bench: &ClockReport) -> Picture {
 }
 
 fn draw_chart(area: &Area<'_>, bench: &ClockReport) -> DrawResult {
-    let threads = bench.threads();
+    let (clocks, threads) = (bench.clocks(), bench.threads());
+    let mut entries: Vec<(Sign, &str)> = Vec::new();
+    for (i, &clock) in clocks.iter().enumerate() {
+        entries.push((nth(i), clock));
+    }
+    let area = with_legend(area, &entries, draw_mark_key)?;
     let max_threads = threads.last().copied().unwrap_or(1) as f64;
     let max_ns = bench.costs.iter().map(|c| c.median_ns).fold(1.0, f64::max);
-    let clocks = bench.clocks();
-    let entries: Vec<(Sign, &str)> =
-        clocks.iter().copied().enumerate().map(|(i, name)| (nth(i), name)).collect();
-    let area = &with_legend(area, &entries, |legend, sign, (x, y)| {
-        legend.draw(&(EmptyElement::at((x + 12, y)) + mark(sign, (0, 0))))
-    })?;
-    let mut chart = ChartBuilder::on(area)
-        .caption("What reading a clock costs", (FONT, TITLE_PX))
-        .margin(12)
-        .x_label_area_size(44)
-        .y_label_area_size(76)
-        .build_cartesian_2d(0.5..max_threads + 0.5, 0.0..max_ns * 1.1)?;
-    chart
-        .configure_mesh()
+    let mut builder = chart_builder(&area);
+    builder.caption("What reading a clock costs", (FONT, TITLE_PX));
+    let mut chart = builder.build_cartesian_2d(0.5..max_threads + 0.5, 0.0..max_ns * 1.1)?;
+    mesh(&mut chart)
         .x_desc("threads that read at once")
         .y_desc("ns per read: median, bar over the middle half")
         .x_labels(threads.len() * 2 + 1)
-        .y_label_formatter(&|ns| round(*ns))
-        .x_label_formatter(&|x| if x.fract() == 0.0 { format!("{x:.0}") } else { String::new() })
-        .label_style((FONT, LABEL_PX))
-        .light_line_style(BLACK.mix(0.06))
+        .y_label_formatter(&ns_label)
+        .x_label_formatter(&threads_label)
         .draw()?;
-    for (i, clock) in clocks.iter().copied().enumerate() {
-        // The marks of the clocks are offset, so that equal costs do not hide each other.
-        let offset = (i as f64 - (clocks.len() - 1) as f64 / 2.0) * 0.05;
-        let costs: Vec<_> = bench.costs.iter().filter(|c| c.clock == clock).collect();
-        let points: Vec<(f64, f64)> = costs
-            .iter()
-            .map(|c| (c.threads as f64 + offset, c.median_ns.clamp(0.0, max_ns)))
-            .collect();
-        chart.draw_series(LineSeries::new(points.clone(), colour(nth(i)).mix(0.5)))?;
-        chart.draw_series(costs.iter().zip(&points).map(|(c, &(x, _))| {
-            // A file may contain any number; values outside of the axis are drawn at its end.
-            let [low, high] = c.quartiles_ns.map(|ns| ns.clamp(0.0, max_ns * 1.1));
-            PathElement::new(vec![(x, low), (x, high)], colour(nth(i)).stroke_width(2))
-        }))?;
-        chart.draw_series(points.iter().map(|&at| EmptyElement::at(at) + mark(nth(i), (0, 0))))?;
+    for (i, clock) in clocks.iter().enumerate() {
+        let offset = (i as f64 - (clocks.len() - 1) as f64 / 2.0) * CLOCK_DISTANCE;
+        let mut costs = Vec::new();
+        for cost in bench.costs.iter().filter(|cost| cost.clock == *clock) {
+            costs.push(DrawnCost::new(cost, offset, max_ns));
+        }
+        draw_clock(&mut chart, nth(i), &costs)?;
+    }
+    Ok(())
+}
+
+fn ns_label(ns: &f64) -> String {
+    round(*ns)
+}
+
+/// Formats a label of the axis of threads, on which only whole numbers have one.
+fn threads_label(threads: &f64) -> String {
+    if threads.fract() == 0.0 { format!("{threads:.0}") } else { String::new() }
+}
+
+/// A cost as drawn. A file may contain any number; values outside of the axis are drawn at its end.
+struct DrawnCost {
+    median: (f64, f64),
+    low: (f64, f64),
+    high: (f64, f64),
+}
+
+impl DrawnCost {
+    fn new(cost: &Cost, offset: f64, max_ns: f64) -> Self {
+        let x = cost.threads as f64 + offset;
+        let [low, high] = cost.quartiles_ns.map(|ns| ns.clamp(0.0, max_ns * 1.1));
+        Self { median: (x, cost.median_ns.clamp(0.0, max_ns)), low: (x, low), high: (x, high) }
+    }
+}
+
+/// Draws the medians of a clock as a line with marks, and its quartiles as bars.
+fn draw_clock(chart: &mut CostChart<'_, '_>, sign: Sign, costs: &[DrawnCost]) -> DrawResult {
+    let medians = costs.iter().map(|cost| cost.median);
+    chart.draw_series(LineSeries::new(medians, colour(sign).mix(0.5)))?;
+    let style = colour(sign).stroke_width(2);
+    for cost in costs {
+        chart.plotting_area().draw(&PathElement::new(vec![cost.low, cost.high], style))?;
+    }
+    for cost in costs {
+        chart.plotting_area().draw(&(EmptyElement::at(cost.median) + mark(sign, (0, 0))))?;
     }
     Ok(())
 }

@@ -2,20 +2,24 @@
 //! minimum to the 99th percentile.
 
 use cli::time;
+use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::*;
 
 use crate::bench::dispatch::file::{
     DispatchReport as Report, MeasuredOperation as Operation, MeasuredRuntime as Measured,
 };
 use render::picture::canvas::{
-    Area, DrawResult, FONT, LABEL_PX, Picture, TITLE_PX, colour, decades, draw, mark, time_label,
+    Area, Chart, DrawResult, FONT, LABEL_PX, Picture, colour, decades, draw, draw_label,
+    draw_lane_name, lane_chart_builder, lane_mesh, mark, time_label,
 };
-use render::picture::palette::nth;
+use render::picture::palette::{Sign, nth};
 
 /// Width of the names in pixels.
 const NAMES_WIDTH: u32 = 150;
 /// Distance between the runtimes of an operation, as a share of its lane.
 const RUNTIME_DISTANCE: f64 = 0.4;
+
+type CostChart<'c, 's> = Chart<'c, 's, LogCoord<f64>, RangedCoordf64>;
 
 /// Draws the picture of a report.
 pub fn draw_picture(report: &Report) -> Picture {
@@ -23,73 +27,24 @@ pub fn draw_picture(report: &Report) -> Picture {
 }
 
 fn draw_chart(area: &Area<'_>, report: &Report) -> DrawResult {
-    let measured: Vec<(&Operation, &Measured)> =
-        report.operations.iter().flat_map(|o| o.results.iter().map(move |r| (o, r))).collect();
-    let mut runtimes: Vec<&str> = measured.iter().map(|(_, r)| r.runtime.as_str()).collect();
-    runtimes.sort_unstable();
-    runtimes.dedup();
-    let high = |r: &Measured| r.ns.p99.or(r.ns.p90).unwrap_or(r.ns.p50);
-    let range =
-        decades(measured.iter().flat_map(|(_, r)| [r.ns.min as i64, high(r).ceil() as i64]));
-    let lanes = report.operations.len() as f64;
     let tokio = report.host.versions.get("tokio").map_or("unknown", String::as_str);
-    let mut chart = ChartBuilder::on(area)
-        .caption(
-            format!("What a runtime's operations cost: busypoll, and tokio {tokio}"),
-            (FONT, TITLE_PX),
-        )
-        .margin(12)
-        .margin_right(36)
-        .x_label_area_size(48)
-        .y_label_area_size(NAMES_WIDTH)
-        .build_cartesian_2d(range.clone().log_scale(), -0.5..lanes - 0.5)?;
-    chart
-        .configure_mesh()
-        .disable_y_mesh()
-        .disable_y_axis()
+    let title = format!("What a runtime's operations cost: busypoll, and tokio {tokio}");
+    let lanes = report.operations.len() as f64;
+    let mut builder = lane_chart_builder(area, &title, NAMES_WIDTH);
+    builder.margin_right(36);
+    let mut chart =
+        builder.build_cartesian_2d(cost_range(report).log_scale(), -0.5..lanes - 0.5)?;
+    lane_mesh(&mut chart)
         .x_desc("median, with a line from the least to p99")
         .x_label_formatter(&time_label)
-        .light_line_style(BLACK.mix(0.06))
-        .label_style((FONT, LABEL_PX))
         .draw()?;
-    for (i, &runtime) in runtimes.iter().enumerate() {
+    let runtimes = runtime_names(report);
+    for (i, runtime) in runtimes.iter().enumerate() {
         let offset = (i as f64 - (runtimes.len() - 1) as f64 / 2.0) * RUNTIME_DISTANCE;
-        let height = |o: &Operation| {
-            let lane = report.operations.iter().position(|other| other.name == o.name).unwrap_or(0);
-            lanes - 1.0 - lane as f64 - offset
-        };
-        let results: Vec<_> = measured.iter().filter(|(_, r)| r.runtime == runtime).collect();
-        chart.draw_series(results.iter().map(|(o, r)| {
-            PathElement::new(
-                vec![(r.ns.min.max(1.0), height(o)), (high(r).max(1.0), height(o))],
-                colour(nth(i)).stroke_width(2),
-            )
-        }))?;
-        let marks = results
-            .iter()
-            .map(|(o, r)| EmptyElement::at((r.ns.p50.max(1.0), height(o))) + mark(nth(i), (0, 0)));
-        chart
-            .draw_series(marks)?
-            .label(runtime)
-            .legend(move |(x, y)| EmptyElement::at((x + 10, y)) + mark(nth(i), (0, 0)));
-        for (o, r) in results {
-            let (x, y) = chart.backend_coord(&(high(r).max(1.0), height(o)));
-            let label = match r.ns.p50 {
-                ns if ns < 1e3 => format!("{} ns", time::format_number(ns)),
-                ns => time::format_time(ns as i64),
-            };
-            area.draw_text(&label, &(FONT, LABEL_PX - 3).into_text_style(area), (x + 10, y - 6))?;
-        }
+        let costs = drawn_costs(report, runtime, offset);
+        draw_runtime(area, &mut chart, runtime, nth(i), &costs)?;
     }
-    for (lane, operation) in report.operations.iter().enumerate() {
-        let (left, y) = chart.backend_coord(&(range.start, lanes - 1.0 - lane as f64));
-        let style = (FONT, LABEL_PX).into_text_style(area);
-        area.draw_text(
-            &operation.name,
-            &style,
-            (left - i32::try_from(NAMES_WIDTH).unwrap_or(0) + 10, y - 7),
-        )?;
-    }
+    draw_names(area, &chart, report)?;
     chart
         .configure_series_labels()
         .position(SeriesLabelPosition::UpperRight)
@@ -97,4 +52,102 @@ fn draw_chart(area: &Area<'_>, report: &Report) -> DrawResult {
         .border_style(BLACK.mix(0.3))
         .label_font((FONT, LABEL_PX))
         .draw()
+}
+
+/// Returns the names of the runtimes in alphabetical order.
+fn runtime_names(report: &Report) -> Vec<&str> {
+    let results = report.operations.iter().flat_map(|operation| &operation.results);
+    let mut runtimes: Vec<&str> = results.map(|measured| measured.runtime.as_str()).collect();
+    runtimes.sort_unstable();
+    runtimes.dedup();
+    runtimes
+}
+
+/// Returns the range of all costs.
+fn cost_range(report: &Report) -> std::ops::Range<f64> {
+    let mut ends = Vec::new();
+    for measured in report.operations.iter().flat_map(|operation| &operation.results) {
+        ends.extend([measured.ns.min as i64, high_percentile(measured).ceil() as i64]);
+    }
+    decades(ends.into_iter())
+}
+
+/// Returns the highest percentile up to p99 that is known.
+fn high_percentile(measured: &Measured) -> f64 {
+    measured.ns.p99.or(measured.ns.p90).unwrap_or(measured.ns.p50)
+}
+
+/// The cost of an operation, with values for a logarithmic axis.
+struct DrawnCost {
+    /// Position on the vertical axis.
+    height: f64,
+    min: f64,
+    median: f64,
+    high: f64,
+    label: String,
+}
+
+/// Returns the costs of all operations on a runtime.
+fn drawn_costs(report: &Report, runtime: &str, offset: f64) -> Vec<DrawnCost> {
+    let mut costs = Vec::new();
+    for operation in &report.operations {
+        for measured in operation.results.iter().filter(|measured| measured.runtime == runtime) {
+            costs.push(DrawnCost {
+                height: lane_height(report, operation) - offset,
+                min: measured.ns.min.max(1.0),
+                median: measured.ns.p50.max(1.0),
+                high: high_percentile(measured).max(1.0),
+                label: format_cost(measured.ns.p50),
+            });
+        }
+    }
+    costs
+}
+
+/// Returns the position of the lane of an operation. The first is at the top.
+fn lane_height(report: &Report, operation: &Operation) -> f64 {
+    let operations = &report.operations;
+    let lane = operations.iter().position(|other| other.name == operation.name).unwrap_or(0);
+    operations.len() as f64 - 1.0 - lane as f64
+}
+
+fn format_cost(ns: f64) -> String {
+    if ns < 1e3 { format!("{} ns", time::format_number(ns)) } else { time::format_time(ns as i64) }
+}
+
+/// Draws the costs of a runtime: lines, then marks with an entry of the legend, then labels.
+fn draw_runtime<'c, 's: 'c>(
+    area: &Area<'_>,
+    chart: &mut CostChart<'c, 's>,
+    runtime: &str,
+    sign: Sign,
+    costs: &[DrawnCost],
+) -> DrawResult {
+    let style = colour(sign).stroke_width(2);
+    for cost in costs {
+        let ends = vec![(cost.min, cost.height), (cost.high, cost.height)];
+        chart.plotting_area().draw(&PathElement::new(ends, style))?;
+    }
+    let medians = costs.iter().map(|cost| (cost.median, cost.height));
+    chart
+        .draw_series(medians.map(|at| EmptyElement::at(at) + mark(sign, (0, 0))))?
+        .label(runtime)
+        .legend(move |(x, y)| EmptyElement::at((x + 10, y)) + mark(sign, (0, 0)));
+    for cost in costs {
+        let (x, y) = chart.backend_coord(&(cost.high, cost.height));
+        draw_label(area, &cost.label, LABEL_PX - 3, (x + 10, y - 6))?;
+    }
+    Ok(())
+}
+
+/// Writes the names of the operations to the left of their lanes.
+fn draw_names(area: &Area<'_>, chart: &CostChart<'_, '_>, report: &Report) -> DrawResult {
+    let style = (FONT, LABEL_PX).into_text_style(area);
+    let start = chart.x_range().start;
+    for (lane, operation) in report.operations.iter().enumerate() {
+        let height = report.operations.len() as f64 - 1.0 - lane as f64;
+        let at = chart.backend_coord(&(start, height));
+        draw_lane_name(area, &operation.name, &style, at, NAMES_WIDTH)?;
+    }
+    Ok(())
 }

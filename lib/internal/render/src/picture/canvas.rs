@@ -1,6 +1,12 @@
 //! The canvas of all pictures: sizes, axes, labels and themes.
 
+use std::ops::Range;
+
+use plotters::chart::MeshStyle;
 use plotters::coord::Shift;
+use plotters::coord::combinators::WithKeyPoints;
+use plotters::coord::ranged1d::ValueFormatter;
+use plotters::element::DashedPathElement;
 use plotters::prelude::*;
 
 use crate::picture::palette::{Dash, Shape, Sign};
@@ -18,8 +24,11 @@ pub const LEGEND_LINE: i32 = 24;
 /// The area on which a picture is drawn.
 pub type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
+/// A chart with two axes.
+pub type Chart<'c, 's, X, Y> = ChartContext<'c, SVGBackend<'s>, Cartesian2d<X, Y>>;
+
 /// The result of drawing.
-pub type DrawResult = Result<(), DrawingAreaErrorKind<std::io::Error>>;
+pub type DrawResult<T = ()> = Result<T, DrawingAreaErrorKind<std::io::Error>>;
 
 /// A picture and the name of its file.
 #[derive(Debug)]
@@ -41,22 +50,25 @@ pub fn draw_sized(
     picture: impl FnOnce(&Area<'_>) -> DrawResult,
 ) -> Picture {
     let mut svg = String::new();
-    {
-        let area = SVGBackend::with_string(&mut svg, size).into_drawing_area();
-        area.fill(&WHITE)
-            .and_then(|()| picture(&area))
-            .and_then(|()| area.present())
-            .expect("a string takes any picture");
-    }
-    Picture { name: format!("{name}.svg"), svg: well_formed(&with_dark_theme(&svg)) }
+    draw_svg(&mut svg, size, picture).expect("a string takes any picture");
+    // XML does not allow these characters, even escaped.
+    let svg = with_dark_theme(&svg).replace(is_invalid_in_xml, "\u{fffd}");
+    Picture { name: format!("{name}.svg"), svg }
 }
 
-/// Replaces control characters that XML does not allow, even escaped.
-fn well_formed(svg: &str) -> String {
-    let is_invalid = |c: char| {
-        c.is_control() && !matches!(c, '\n' | '\t') || matches!(c, '\u{fffe}' | '\u{ffff}')
-    };
-    svg.chars().map(|c| if is_invalid(c) { char::REPLACEMENT_CHARACTER } else { c }).collect()
+fn draw_svg(
+    svg: &mut String,
+    size: (u32, u32),
+    picture: impl FnOnce(&Area<'_>) -> DrawResult,
+) -> DrawResult {
+    let area = SVGBackend::with_string(svg, size).into_drawing_area();
+    area.fill(&WHITE)?;
+    picture(&area)?;
+    area.present()
+}
+
+fn is_invalid_in_xml(c: char) -> bool {
+    c.is_control() && !matches!(c, '\n' | '\t') || matches!(c, '\u{fffe}' | '\u{ffff}')
 }
 
 /// Style that adapts black, white and grey to a dark theme, if the viewer has one. The background
@@ -74,9 +86,11 @@ pub fn with_dark_theme(svg: &str) -> String {
 
 /// Replaces characters of an id that are special to a file system or a shell.
 pub fn file_name(id: &str) -> String {
-    id.chars()
-        .map(|c| if c.is_ascii_alphanumeric() || matches!(c, '-' | '.') { c } else { '_' })
-        .collect()
+    id.replace(is_special, "_")
+}
+
+fn is_special(c: char) -> bool {
+    !c.is_ascii_alphanumeric() && !matches!(c, '-' | '.')
 }
 
 pub fn colour(sign: Sign) -> RGBColor {
@@ -96,23 +110,38 @@ pub fn mark<'a>(sign: Sign, at: (i32, i32)) -> DynElement<'static, SVGBackend<'a
     }
 }
 
-/// Draws a legend to the right, in which `key` draws the sample of each entry, and returns the area
-/// to the left.
+/// Writes text of a size in pixels.
+pub fn draw_label(area: &Area<'_>, text: &str, px: u32, at: (i32, i32)) -> DrawResult {
+    area.draw_text(text, &(FONT, px).into_text_style(area), at)
+}
+
+/// Draws a sample of the line of a series for a legend.
+pub fn draw_line_key(legend: &Area<'_>, sign: Sign, (x, y): (i32, i32)) -> DrawResult {
+    legend.draw(&line(sign, vec![(x, y), (x + 24, y)]))
+}
+
+/// Draws a sample of the mark of a series for a legend.
+pub fn draw_mark_key(legend: &Area<'_>, sign: Sign, (x, y): (i32, i32)) -> DrawResult {
+    legend.draw(&(EmptyElement::at((x + 12, y)) + mark(sign, (0, 0))))
+}
+
+/// Draws a legend to the right, in which `draw_key` draws the sample of each entry, and returns the
+/// area to the left.
 pub fn with_legend<'a>(
     area: &Area<'a>,
     entries: &[(Sign, &str)],
-    key: impl Fn(&Area<'a>, Sign, (i32, i32)) -> DrawResult,
-) -> Result<Area<'a>, DrawingAreaErrorKind<std::io::Error>> {
+    draw_key: impl Fn(&Area<'a>, Sign, (i32, i32)) -> DrawResult,
+) -> DrawResult<Area<'a>> {
     let (width, _) = area.dim_in_pixel();
     let (chart, legend) =
         area.split_horizontally(i32::try_from(width).unwrap_or(i32::MAX) - LEGEND_WIDTH);
     let mut y = 56;
     for &(sign, name) in entries {
-        key(&legend, sign, (6, y))?;
+        draw_key(&legend, sign, (6, y))?;
         // A name may be followed by lines of small print.
         for (n, line) in (0..).zip(name.lines()) {
             let px = if n == 0 { LABEL_PX } else { LABEL_PX - 4 };
-            legend.draw_text(line, &(FONT, px).into_text_style(&legend), (36, y - 7 + 18 * n))?;
+            draw_label(&legend, line, px, (36, y - 7 + 18 * n))?;
         }
         y += LEGEND_LINE + 18 * i32::try_from(name.lines().count().saturating_sub(1)).unwrap_or(0);
     }
@@ -120,10 +149,80 @@ pub fn with_legend<'a>(
 }
 
 /// Returns a chart builder with space for the labels of its axes.
-pub fn chart<'a, 'b>(area: &'b Area<'a>) -> ChartBuilder<'b, 'b, SVGBackend<'a>> {
-    let mut chart = ChartBuilder::on(area);
-    chart.margin(12).x_label_area_size(44).y_label_area_size(76);
-    chart
+pub fn chart_builder<'a, 'b>(area: &'b Area<'a>) -> ChartBuilder<'b, 'b, SVGBackend<'a>> {
+    let mut builder = ChartBuilder::on(area);
+    builder.margin(12).x_label_area_size(44).y_label_area_size(76);
+    builder
+}
+
+/// Returns the mesh of a chart with the style of all pictures.
+pub fn mesh<'c, 'm, 's, X, Y>(
+    chart: &'m mut Chart<'c, 's, X, Y>,
+) -> MeshStyle<'c, 'm, X, Y, SVGBackend<'s>>
+where
+    X: Ranged + ValueFormatter<<X as Ranged>::ValueType>,
+    Y: Ranged + ValueFormatter<<Y as Ranged>::ValueType>,
+{
+    let mut style = chart.configure_mesh();
+    style.label_style((FONT, LABEL_PX)).light_line_style(BLACK.mix(0.06));
+    style
+}
+
+/// Returns a builder of a chart of lanes, whose names are to the left of the chart.
+pub fn lane_chart_builder<'a, 'b>(
+    area: &'b Area<'a>,
+    title: &str,
+    names_width: u32,
+) -> ChartBuilder<'b, 'b, SVGBackend<'a>> {
+    let mut builder = ChartBuilder::on(area);
+    builder.caption(title, (FONT, TITLE_PX));
+    builder.margin(12).x_label_area_size(48).y_label_area_size(names_width);
+    builder
+}
+
+/// Returns the mesh of a chart of lanes, which has no vertical axis.
+pub fn lane_mesh<'c, 'm, 's, X, Y>(
+    chart: &'m mut Chart<'c, 's, X, Y>,
+) -> MeshStyle<'c, 'm, X, Y, SVGBackend<'s>>
+where
+    X: Ranged + ValueFormatter<<X as Ranged>::ValueType>,
+    Y: Ranged + ValueFormatter<<Y as Ranged>::ValueType>,
+{
+    let mut style = mesh(chart);
+    style.disable_y_mesh().disable_y_axis();
+    style
+}
+
+/// Writes the name of a lane to the left of its chart. `start` is the start of the lane.
+pub fn draw_lane_name(
+    area: &Area<'_>,
+    name: &str,
+    style: &TextStyle<'_>,
+    start: (i32, i32),
+    names_width: u32,
+) -> DrawResult {
+    let left = start.0 - i32::try_from(names_width).unwrap_or(0) + 10;
+    area.draw_text(name, style, (left, start.1 - 7))
+}
+
+/// Draws a curve in the colour and dash of a series.
+pub fn draw_curve<X, Y>(
+    chart: &mut Chart<'_, '_, X, Y>,
+    sign: Sign,
+    points: Vec<(f64, f64)>,
+) -> DrawResult
+where
+    X: Ranged<ValueType = f64>,
+    Y: Ranged<ValueType = f64>,
+{
+    let style = colour(sign).stroke_width(2);
+    match sign.dash {
+        Dash::Solid => chart.draw_series(LineSeries::new(points, style))?,
+        Dash::Dashed { on, off } => {
+            chart.draw_series(DashedLineSeries::new(points, on, off, style))?
+        }
+    };
+    Ok(())
 }
 
 /// Returns a title with the parameters shared by all series.
@@ -139,9 +238,7 @@ pub fn line<'a>(
     let style = colour(sign).stroke_width(2);
     match sign.dash {
         Dash::Solid => PathElement::new(points, style).into_dyn(),
-        Dash::Dashed { on, off } => {
-            plotters::element::DashedPathElement::new(points, on, off, style).into_dyn()
-        }
+        Dash::Dashed { on, off } => DashedPathElement::new(points, on, off, style).into_dyn(),
     }
 }
 
@@ -197,20 +294,39 @@ pub fn round(value: f64) -> String {
 
 /// Returns the marks of a logarithmic axis: the decades, and 2 and 5 of each if there are few
 /// decades.
-pub fn marks(range: &std::ops::Range<f64>) -> Vec<f64> {
+fn marks(range: &Range<f64>) -> Vec<f64> {
     let steps: &[f64] = if range.end / range.start < 1e3 { &[1.0, 2.0, 5.0] } else { &[1.0] };
-    let decades = range.start.log10().floor() as i32..=range.end.log10().floor() as i32;
-    let marks = decades.flat_map(|decade| steps.iter().map(move |m| m * 10_f64.powi(decade)));
-    marks.filter(|v| range.contains(v)).collect()
+    let mut marks = Vec::new();
+    for decade in range.start.log10().floor() as i32..=range.end.log10().floor() as i32 {
+        for step in steps {
+            marks.push(step * 10_f64.powi(decade));
+        }
+    }
+    marks.retain(|mark| range.contains(mark));
+    marks
+}
+
+/// Returns a logarithmic axis with few marks.
+pub fn logarithmic_axis(range: &Range<f64>) -> WithKeyPoints<LogCoord<f64>> {
+    range.clone().log_scale().with_key_points(marks(range))
 }
 
 /// Returns the range of whole decades around the values.
-pub fn decades(values: impl Iterator<Item = i64>) -> std::ops::Range<f64> {
-    let (low, high) =
-        values.map(logarithmic).fold((f64::MAX, 1.0_f64), |(l, h), v| (l.min(v), h.max(v)));
+pub fn decades(values: impl Iterator<Item = i64>) -> Range<f64> {
+    let (low, high) = extremes(values.map(logarithmic), 1.0);
     // Without a value, any bounded decade is valid.
     let low = low.min(high);
     let floor = 10_f64.powf(low.log10().floor());
     let ceiling = 10_f64.powf(high.log10().ceil());
     floor..ceiling.max(floor * 10.0)
+}
+
+/// Returns the minimum and the maximum of values. Without a value, the minimum is `f64::MAX`; the
+/// maximum is at least `min_high`.
+pub fn extremes(values: impl Iterator<Item = f64>, min_high: f64) -> (f64, f64) {
+    let (mut low, mut high) = (f64::MAX, min_high);
+    for value in values {
+        (low, high) = (low.min(value), high.max(value));
+    }
+    (low, high)
 }

@@ -1,7 +1,7 @@
 //! The lateness values of a subject, as exact as the report stores them.
 
 use files::histogram;
-use files::report::Subject;
+use files::report::{self, Subject};
 
 /// The distinct values of a subject in ascending order, each with its count.
 ///
@@ -18,19 +18,24 @@ pub struct Lateness {
 impl Lateness {
     /// Reads the samples of a subject, or the values of its histogram if the report has no samples.
     pub fn from_subject(subject: &Subject) -> Self {
-        let samples: Vec<i64> =
-            subject.rounds.iter().flat_map(|r| r.lateness_ns.iter().copied()).collect();
-        if samples.is_empty()
-            && let Some(stored) = subject.histogram.as_ref().and_then(|h| histogram::unpack(h).ok())
-        {
-            let signed = |value| i64::try_from(value).unwrap_or(i64::MAX);
-            let counts =
-                stored.iter_recorded().map(|s| (signed(s.value_iterated_to()), s.count_at_value()));
-            let above =
-                subject.histogram.as_ref().and_then(|h| h.overflow.as_ref()).map_or(0, |o| o.count);
-            return Self::from_counts(counts).with_unknown_last(above);
+        let mut samples: Vec<i64> = Vec::new();
+        for round in &subject.rounds {
+            samples.extend(&round.lateness_ns);
         }
-        Self::from_values(samples)
+        let histogram = subject.histogram.as_ref().filter(|_| samples.is_empty());
+        histogram.and_then(Self::from_histogram).unwrap_or_else(|| Self::from_values(samples))
+    }
+
+    /// Reads the values of a histogram; `None` if it cannot be decoded.
+    fn from_histogram(stored: &report::Histogram) -> Option<Self> {
+        let histogram = histogram::unpack(stored).ok()?;
+        let mut counts = Vec::new();
+        for step in histogram.iter_recorded() {
+            let value = i64::try_from(step.value_iterated_to()).unwrap_or(i64::MAX);
+            counts.push((value, step.count_at_value()));
+        }
+        let above = stored.overflow.as_ref().map_or(0, |overflow| overflow.count);
+        Some(Self::from_counts(counts.into_iter()).with_unknown_last(above))
     }
 
     /// Builds the list from values in any order.
@@ -60,7 +65,9 @@ impl Lateness {
         self.above = self.known() - known;
         let step = self.steps.partition_point(|step| step.1 < known);
         self.steps.truncate(if known > 0 { step + 1 } else { 0 });
-        self.steps.iter_mut().for_each(|step| step.1 = step.1.min(known));
+        for (_, below) in &mut self.steps {
+            *below = known.min(*below);
+        }
         self
     }
 
@@ -72,6 +79,11 @@ impl Lateness {
     /// Returns the number of values that are known exactly.
     pub fn known(&self) -> u64 {
         self.steps.last().map_or(0, |step| step.1)
+    }
+
+    /// Returns the number of values above the last bin, of which only the largest is known.
+    pub fn above(&self) -> u64 {
+        self.above
     }
 
     /// Returns the value at a rank, from 1.

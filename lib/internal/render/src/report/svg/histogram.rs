@@ -1,13 +1,15 @@
 //! Histogram of the lateness of one subject. Classes and counts are logarithmic, so that a single
 //! late tick is visible next to ten thousand punctual ones.
 
+use std::ops::Range;
+
 use plotters::prelude::*;
 
-use crate::picture::canvas::{Area, chart};
 use crate::picture::canvas::{
-    DrawResult, FONT, LABEL_PX, Picture, colour, decades, draw_hatched, logarithmic, time_label,
-    within,
+    Area, Chart, DrawResult, Picture, chart_builder, colour, decades, draw_hatched, logarithmic,
+    mesh, time_label, within,
 };
+use crate::picture::palette::Sign;
 use crate::report::origin::Footer;
 use crate::report::overflow;
 use crate::report::samples::Lateness;
@@ -17,10 +19,10 @@ const HEIGHT: u32 = 440;
 /// Classes per decade of lateness.
 const CLASSES_PER_DECADE: f64 = 20.0;
 
+type HistogramChart<'c, 's> = Chart<'c, 's, LogCoord<f64>, LogCoord<f64>>;
+
 pub(super) fn picture(name: &str, drawable: &Drawable<'_>, footer: &Footer) -> Picture {
     let values = Lateness::from_subject(drawable.subject);
-    let largest = drawable.subject.summary.as_ref().map_or(0, |s| s.lateness_ns.max);
-    let above = values.count() - values.known();
     let note = match overflow::describe(drawable.subject) {
         Some(above) => format!("Both axes are logarithmic. Hatched: {above}."),
         None => "Both axes are logarithmic: a single late tick is visible next to ten thousand punctual ones.".to_owned(),
@@ -30,56 +32,96 @@ pub(super) fn picture(name: &str, drawable: &Drawable<'_>, footer: &Footer) -> P
         note: &note,
         footer,
     };
-    page(name, HEIGHT, &captions, |area| {
-        draw(area, drawable, &values, (above > 0).then_some(largest))
-    })
+    page(name, HEIGHT, &captions, |area| draw(area, drawable, &values))
 }
 
-fn draw(
-    area: &Area<'_>,
-    drawable: &Drawable<'_>,
-    values: &Lateness,
-    above: Option<i64>,
-) -> DrawResult {
-    let range = decades(values.counts().map(|(value, _)| value).chain(above));
-    let start = range.start.log10();
-    let classes = ((range.end.log10() - start) * CLASSES_PER_DECADE).round() as usize;
-    let mut counts = vec![0_u64; classes + 1];
-    let class = |value| {
-        ((logarithmic(value).log10() - start) * CLASSES_PER_DECADE).floor().max(0.0) as usize
-    };
-    for (value, n) in values.counts() {
-        counts[class(value)] += n;
-    }
-    let max_count = counts.iter().copied().max().unwrap_or(1) as f64;
-    let mut chart = chart(area)
-        .margin_right(36)
-        .build_cartesian_2d(range.log_scale(), (0.5..max_count * 1.5).log_scale())?;
-    chart
-        .configure_mesh()
+fn draw(area: &Area<'_>, drawable: &Drawable<'_>, values: &Lateness) -> DrawResult {
+    let summary = drawable.subject.summary.as_ref();
+    let largest = (values.above() > 0).then(|| summary.map_or(0, |s| s.lateness_ns.max));
+    let range = decades(values.counts().map(|(value, _)| value).chain(largest));
+    let histogram = Histogram::new(&range, values);
+    let counts = 0.5..histogram.max_count() * 1.5;
+    let mut builder = chart_builder(area);
+    builder.margin_right(36);
+    let mut chart = builder.build_cartesian_2d(range.log_scale(), counts.log_scale())?;
+    mesh(&mut chart)
         .x_desc("lateness")
         .y_desc("ticks per bin")
         .x_label_formatter(&time_label)
-        .y_label_formatter(&|n| if *n >= 1.0 { format!("{n:.0}") } else { String::new() })
-        .label_style((FONT, LABEL_PX))
-        .light_line_style(BLACK.mix(0.06))
+        .y_label_formatter(&count_label)
         .draw()?;
-    let edge = |class: usize| 10_f64.powf(start + class as f64 / CLASSES_PER_DECADE);
-    let bars = counts.iter().enumerate().filter(|(_, n)| **n > 0);
-    chart.draw_series(bars.map(|(class, &n)| {
-        Rectangle::new(
-            [(edge(class), 0.5), (edge(class + 1), n as f64)],
-            colour(drawable.sign).mix(0.7).filled(),
-        )
-    }))?;
-    if let Some((largest, (last, _))) = above.zip(values.counts().last()) {
-        let n = values.count() - values.known();
-        let from = within(area, chart.backend_coord(&(edge(class(last) + 1), 0.5)));
-        let to = within(
-            area,
-            chart.backend_coord(&(logarithmic(largest), (n as f64).clamp(1.0, max_count))),
-        );
-        draw_hatched(area, from, to, drawable.sign)?;
+    draw_bars(&chart, &histogram, drawable.sign)?;
+    match largest {
+        Some(largest) => draw_above(area, &chart, &histogram, values, largest, drawable.sign),
+        None => Ok(()),
+    }
+}
+
+/// The number of ticks in each class of lateness.
+struct Histogram {
+    /// Decimal logarithm of the start of the first class.
+    start: f64,
+    counts: Vec<u64>,
+}
+
+impl Histogram {
+    fn new(range: &Range<f64>, values: &Lateness) -> Self {
+        let start = range.start.log10();
+        let classes = ((range.end.log10() - start) * CLASSES_PER_DECADE).round() as usize;
+        let mut histogram = Self { start, counts: vec![0; classes + 1] };
+        for (value, n) in values.counts() {
+            let class = histogram.class(value);
+            histogram.counts[class] += n;
+        }
+        histogram
+    }
+
+    /// Returns the index of the class that contains a value.
+    fn class(&self, value: i64) -> usize {
+        let decades = logarithmic(value).log10() - self.start;
+        (decades * CLASSES_PER_DECADE).floor().max(0.0) as usize
+    }
+
+    /// Returns the lower boundary of a class in nanoseconds.
+    fn edge(&self, class: usize) -> f64 {
+        10_f64.powf(self.start + class as f64 / CLASSES_PER_DECADE)
+    }
+
+    fn max_count(&self) -> f64 {
+        self.counts.iter().copied().max().unwrap_or(1) as f64
+    }
+}
+
+/// Formats a label of the axis of counts, on which fractions of a tick have none.
+fn count_label(n: &f64) -> String {
+    if *n >= 1.0 { format!("{n:.0}") } else { String::new() }
+}
+
+fn draw_bars(chart: &HistogramChart<'_, '_>, histogram: &Histogram, sign: Sign) -> DrawResult {
+    let style = colour(sign).mix(0.7).filled();
+    for (class, &n) in histogram.counts.iter().enumerate() {
+        if n > 0 {
+            let corners = [(histogram.edge(class), 0.5), (histogram.edge(class + 1), n as f64)];
+            chart.plotting_area().draw(&Rectangle::new(corners, style))?;
+        }
     }
     Ok(())
+}
+
+/// Draws a hatched zone for the values above the last class, of which only the number and the
+/// largest are known.
+fn draw_above(
+    area: &Area<'_>,
+    chart: &HistogramChart<'_, '_>,
+    histogram: &Histogram,
+    values: &Lateness,
+    largest: i64,
+    sign: Sign,
+) -> DrawResult {
+    let Some((last, _)) = values.counts().last() else { return Ok(()) };
+    let start = (histogram.edge(histogram.class(last) + 1), 0.5);
+    let height = (values.above() as f64).clamp(1.0, histogram.max_count());
+    let end = (logarithmic(largest), height);
+    let [from, to] = [start, end].map(|corner| within(area, chart.backend_coord(&corner)));
+    draw_hatched(area, from, to, sign)
 }

@@ -6,15 +6,19 @@ mod over_time;
 mod percentiles;
 mod tradeoff;
 
+use std::collections::BTreeMap;
+
+use cli::units::format_exact_ns;
 use files::report::{Report, Subject};
 use plotters::prelude::*;
 
 use crate::picture::canvas::{
-    Area, DrawResult, FONT, Picture, SIZE, TITLE_PX, draw_sized, file_name,
+    Area, DrawResult, FONT, Picture, SIZE, TITLE_PX, draw_label, draw_sized, file_name,
 };
 use crate::picture::palette::Sign;
 use crate::report::label::{labels, signs};
 use crate::report::origin::{self, Footer};
+use crate::report::svg::tradeoff::SignedPoint;
 use crate::report::tradeoff::{percentile, points};
 
 /// A measured subject with its sign and name.
@@ -37,7 +41,7 @@ const SMALL_CHARACTERS: usize = 145;
 pub fn pictures(report: &Report) -> Vec<Picture> {
     let footer = origin::footer(report);
     let mut pictures = main_pictures(report);
-    for drawable in measured_subjects(report) {
+    for drawable in drawables(report) {
         let file = file_name(&drawable.subject.id);
         if drawable.subject.rounds.iter().any(|round| !round.lateness_ns.is_empty()) {
             pictures.push(over_time::picture(&format!("time-{file}"), &drawable, &footer));
@@ -50,36 +54,50 @@ pub fn pictures(report: &Report) -> Vec<Picture> {
 /// Draws the pictures of all subjects together: lateness by percentile, and lateness against CPU
 /// time.
 pub fn main_pictures(report: &Report) -> Vec<Picture> {
-    let measured = measured_subjects(report);
+    let measured = drawables(report);
     if measured.is_empty() {
         return Vec::new();
     }
     let shared = labels(report).shared;
     let footer = origin::footer(report);
     let mut pictures = vec![percentiles::picture(&measured, &shared, &footer)];
-    let points = points(report);
-    if !points.is_empty() {
-        let mut signed = Vec::new();
-        for point in &points {
-            signed.push((point, sign_of(&measured, &report.subjects[point.subject])));
-        }
-        pictures.push(tradeoff::picture(percentile(report), &signed, &shared, &footer));
-    }
+    pictures.extend(draw_tradeoff(report, &measured, &shared, &footer));
     pictures
 }
 
-fn measured_subjects(report: &Report) -> Vec<Drawable<'_>> {
-    let signs = signs(std::slice::from_ref(report)).remove(0);
-    let mut measured = Vec::new();
-    for ((subject, name), sign) in report.subjects.iter().zip(labels(report).names).zip(signs) {
+/// Returns the measured subjects.
+fn drawables(report: &Report) -> Vec<Drawable<'_>> {
+    let names = labels(report).names;
+    let all_signs = signs(std::slice::from_ref(report)).remove(0);
+    let mut drawables = Vec::new();
+    for ((subject, name), sign) in report.subjects.iter().zip(names).zip(all_signs) {
         if subject.summary.is_some() {
-            measured.push(Drawable { sign, name, subject });
+            drawables.push(Drawable { sign, name, subject });
         }
     }
-    measured
+    drawables
 }
 
-fn sign_of(measured: &[Drawable<'_>], subject: &Subject) -> Sign {
+/// Draws lateness and cost, unless no subject has both.
+fn draw_tradeoff(
+    report: &Report,
+    measured: &[Drawable<'_>],
+    shared: &str,
+    footer: &Footer,
+) -> Option<Picture> {
+    let measured_points = points(report);
+    if measured_points.is_empty() {
+        return None;
+    }
+    let mut signed = Vec::new();
+    for point in &measured_points {
+        let sign = sign_of_subject(measured, &report.subjects[point.subject]);
+        signed.push(SignedPoint { point, sign });
+    }
+    Some(tradeoff::picture(percentile(report), &signed, shared, footer))
+}
+
+fn sign_of_subject(measured: &[Drawable<'_>], subject: &Subject) -> Sign {
     let found = measured.iter().find(|d| std::ptr::eq(d.subject, subject));
     found.expect("a subject with a point was measured").sign
 }
@@ -100,40 +118,67 @@ fn page(
     charts: impl FnOnce(&Area<'_>) -> DrawResult,
 ) -> Picture {
     draw_sized(name, (SIZE.0, HEADER + height + FOOTER), |area| {
-        let (head, rest) = area.split_vertically(HEADER);
-        let (body, foot) = rest.split_vertically(height);
-        let ink = BLACK.mix(0.7);
-        let small = (FONT, SMALL_PX).with_color(ink).into_text_style(&SIZE);
-        head.draw_text(&captions.title, &(FONT, TITLE_PX).into_text_style(&head), (16, 10))?;
-        head.draw_text(captions.note, &small, (16, 38))?;
-        for (y, line) in [(6, &captions.footer.origin), (24, &captions.footer.content)] {
-            let line: String = match line.char_indices().nth(SMALL_CHARACTERS) {
-                Some((end, _)) => format!("{}...", &line[..end]),
-                None => line.clone(),
-            };
-            foot.draw_text(&line, &small, (16, y))?;
-        }
-        charts(&body)
+        charts(&draw_captions(area, height, captions)?)
     })
+}
+
+/// Draws the title and the footer, and returns the area between them.
+fn draw_captions<'a>(
+    area: &Area<'a>,
+    height: u32,
+    captions: &Captions<'_>,
+) -> DrawResult<Area<'a>> {
+    let (head, rest) = area.split_vertically(HEADER);
+    let (body, foot) = rest.split_vertically(height);
+    let small = (FONT, SMALL_PX).with_color(BLACK.mix(0.7)).into_text_style(&SIZE);
+    draw_label(&head, &captions.title, TITLE_PX, (16, 10))?;
+    head.draw_text(captions.note, &small, (16, 38))?;
+    foot.draw_text(&truncate_line(&captions.footer.origin), &small, (16, 6))?;
+    foot.draw_text(&truncate_line(&captions.footer.content), &small, (16, 24))?;
+    Ok(body)
+}
+
+/// Shortens a line of small print to the width of a picture.
+fn truncate_line(line: &str) -> String {
+    match line.char_indices().nth(SMALL_CHARACTERS) {
+        Some((end, _)) => format!("{}...", &line[..end]),
+        None => line.to_owned(),
+    }
+}
+
+/// An item of a picture that belongs to a subject.
+trait Series {
+    fn period_ns(&self) -> u64;
+    fn sign(&self) -> Sign;
 }
 
 /// Groups items by chart. A subject has the same sign at all periods, so that with several periods
 /// each has a separate chart.
-fn group_by_period<T>(items: &[T], key: impl Fn(&T) -> (u64, Sign)) -> Vec<Vec<&T>> {
-    let mut periods: Vec<u64> = items.iter().map(|item| key(item).0).collect();
-    periods.sort_unstable();
-    periods.dedup();
-    let has_duplicates = items
-        .iter()
-        .enumerate()
-        .any(|(i, item)| items[..i].iter().any(|other| key(other).1 == key(item).1));
-    if !has_duplicates || periods.len() < 2 {
+fn group_by_period<T: Series>(items: &[T]) -> Vec<Vec<&T>> {
+    let mut groups: BTreeMap<u64, Vec<&T>> = BTreeMap::new();
+    for item in items {
+        groups.entry(item.period_ns()).or_default().push(item);
+    }
+    if groups.len() < 2 || !has_repeated_sign(items) {
         return vec![items.iter().collect()];
     }
-    periods
-        .into_iter()
-        .map(|period| items.iter().filter(|item| key(item).0 == period).collect())
-        .collect()
+    groups.into_values().collect()
+}
+
+fn has_repeated_sign<T: Series>(items: &[T]) -> bool {
+    let mut signs = Vec::new();
+    for item in items {
+        if signs.contains(&item.sign()) {
+            return true;
+        }
+        signs.push(item.sign());
+    }
+    false
+}
+
+/// Returns the title of the chart of a period.
+fn period_title(period_ns: u64) -> String {
+    format!("period {}", format_exact_ns(period_ns))
 }
 
 /// Returns the number of rows and columns of a grid of charts.

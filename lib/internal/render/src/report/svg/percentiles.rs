@@ -1,20 +1,21 @@
 //! Lateness by percentile, with a logarithmic axis of lateness and an axis of percentiles in nines.
 
-use std::time::Duration;
+use std::ops::Range;
 
 use cli::time::format_time;
-use cli::units;
 use plotters::prelude::*;
 
 use crate::picture::canvas::{
-    Area, DrawResult, FONT, GHOST, LABEL_PX, Picture, colour, decades, draw_hatched, line,
-    logarithmic, time_label, title, with_legend, within,
+    Area, Chart, DrawResult, FONT, GHOST, LABEL_PX, Picture, chart_builder, decades, draw_curve,
+    draw_hatched, draw_line_key, logarithmic, mesh, time_label, title, with_legend, within,
 };
 use crate::picture::nines::{self, Nines};
 use crate::picture::palette::{Dash, Sign};
 use crate::report::origin::Footer;
 use crate::report::samples::Lateness;
-use crate::report::svg::{Captions, Drawable, MAX_SERIES, grid, group_by_period, page};
+use crate::report::svg::{
+    Captions, Drawable, MAX_SERIES, Series, grid, group_by_period, page, period_title,
+};
 
 const HEIGHT: u32 = 440;
 /// Height of the chart of a period, if there are several periods.
@@ -22,6 +23,8 @@ const PERIOD_HEIGHT: u32 = 320;
 /// Height of the small chart of a subject, if there are many subjects.
 const SUBJECT_HEIGHT: u32 = 170;
 const COLUMNS: usize = 4;
+/// Maximum number of characters of a name above a small chart.
+const MAX_NAME_CHARS: usize = 28;
 
 /// The line of one subject: its points in nines and nanoseconds, and the values above the last
 /// point.
@@ -43,18 +46,14 @@ struct Unresolved {
 /// The axes shared by all charts of a picture.
 struct Axes {
     end: f64,
-    late: std::ops::Range<f64>,
+    late: Range<f64>,
 }
 
+type PercentileChart<'c, 's> = Chart<'c, 's, Nines, LogCoord<f64>>;
+
 pub(super) fn picture(subjects: &[Drawable<'_>], shared: &str, footer: &Footer) -> Picture {
-    let curves: Vec<Curve<'_>> =
-        subjects.iter().map(curve).filter(|curve| !curve.points.is_empty()).collect();
-    let tops = curves.iter().filter_map(|c| c.above.as_ref()).map(|above| above.end.1);
-    let values = curves.iter().flat_map(|c| c.points.iter().map(|p| p.1)).chain(tops);
-    let ends = curves
-        .iter()
-        .filter_map(|c| c.above.as_ref().map_or(c.points.last().map(|p| p.0), |a| Some(a.end.0)));
-    let axes = Axes { end: ends.fold(1.0, f64::max), late: decades(values) };
+    let mut curves: Vec<Curve<'_>> = subjects.iter().map(Curve::new).collect();
+    curves.retain(|curve| !curve.points.is_empty());
     let note = match curves.iter().any(|c| c.above.is_some()) {
         true => {
             "Each gridline to the right leaves one tenth as many ticks. Hatched: too late for the bins of its source."
@@ -62,61 +61,85 @@ pub(super) fn picture(subjects: &[Drawable<'_>], shared: &str, footer: &Footer) 
         false => "Each gridline to the right leaves one tenth as many ticks.",
     };
     let captions = Captions { title: title("Lateness by percentile", shared), note, footer };
-    let groups = group_by_period(&curves, |c| (c.drawable.subject.period_ns, c.drawable.sign));
+    let groups = group_by_period(&curves);
     if groups.iter().any(|group| group.len() > MAX_SERIES) {
-        let (rows, columns) = grid(curves.len(), COLUMNS);
-        return page("percentiles", rows as u32 * SUBJECT_HEIGHT, &captions, |area| {
-            for (cell, curve) in area.split_evenly((rows, columns)).iter().zip(&curves) {
-                let title = truncate_name(&curve.drawable.name);
-                chart(cell, Some(&title), &[curve], &curves, &axes)?;
-            }
-            Ok(())
-        });
+        let (rows, _) = grid(curves.len(), COLUMNS);
+        let height = rows as u32 * SUBJECT_HEIGHT;
+        return page("percentiles", height, &captions, |area| draw_subjects(area, &curves));
     }
-    let mut entries: Vec<(Sign, &str)> = Vec::new();
-    let notes: Vec<String> = curves.iter().map(label).collect();
-    for (curve, note) in curves.iter().zip(&notes) {
-        // With several periods, the legend has one entry per name.
-        let name = if groups.len() > 1 { curve.drawable.subject.name.as_str() } else { note };
-        if !entries.iter().any(|(sign, _)| *sign == curve.drawable.sign) {
-            entries.push((curve.drawable.sign, name));
-        }
-    }
-    let (rows, columns) = grid(groups.len(), 2);
+    let (rows, _) = grid(groups.len(), 2);
     let height = if groups.len() > 1 { rows as u32 * PERIOD_HEIGHT } else { HEIGHT };
-    page("percentiles", height, &captions, |area| {
-        let key =
-            |legend: &Area<'_>, sign, (x, y)| legend.draw(&line(sign, vec![(x, y), (x + 24, y)]));
-        let area = with_legend(area, &entries, key)?;
-        for (cell, group) in area.split_evenly((rows, columns)).iter().zip(&groups) {
-            let period =
-                group.first().filter(|_| groups.len() > 1).map(|c| c.drawable.subject.period_ns);
-            let title = period.map(|ns| {
-                format!("period {}", units::format_exact_duration(Duration::from_nanos(ns)))
-            });
-            chart(cell, title.as_deref(), group, &[], &axes)?;
+    page("percentiles", height, &captions, |area| draw_groups(area, &curves, &groups))
+}
+
+/// Draws a small chart for each subject, with all others behind it in grey.
+fn draw_subjects(area: &Area<'_>, curves: &[Curve<'_>]) -> DrawResult {
+    let axes = Axes::new(curves);
+    let cells = area.split_evenly(grid(curves.len(), COLUMNS));
+    for (cell, curve) in cells.iter().zip(curves) {
+        draw_small_chart(cell, curve, curves, &axes)?;
+    }
+    Ok(())
+}
+
+/// Draws a chart for each group, and a legend.
+fn draw_groups(area: &Area<'_>, curves: &[Curve<'_>], groups: &[Vec<&Curve<'_>>]) -> DrawResult {
+    let axes = Axes::new(curves);
+    let has_periods = groups.len() > 1;
+    let labels: Vec<String> = curves.iter().map(Curve::label).collect();
+    let mut entries: Vec<(Sign, &str)> = Vec::new();
+    for (curve, label) in curves.iter().zip(&labels) {
+        // With several periods, the legend has one entry per name.
+        let name: &str = if has_periods { &curve.drawable.subject.name } else { label };
+        if !entries.iter().any(|(sign, _)| *sign == curve.sign()) {
+            entries.push((curve.sign(), name));
         }
-        Ok(())
-    })
+    }
+    let area = with_legend(area, &entries, draw_line_key)?;
+    let cells = area.split_evenly(grid(groups.len(), 2));
+    for (cell, group) in cells.iter().zip(groups) {
+        let first = group.first().filter(|_| has_periods);
+        let caption = first.map(|curve| period_title(curve.period_ns()));
+        draw_chart(cell, caption.as_deref(), group, &axes)?;
+    }
+    Ok(())
 }
 
-fn curve<'a>(drawable: &'a Drawable<'a>) -> Curve<'a> {
-    let values = Lateness::from_subject(drawable.subject);
-    let (n, known) = (values.count(), values.known());
-    let points = nines::curve_by_rank(n, known, |rank| values.at_rank(rank));
-    let largest = drawable.subject.summary.as_ref().map_or(0, |s| s.lateness_ns.max);
-    let above = points.last().filter(|_| known < n).map(|&start| Unresolved {
-        start,
-        end: (nines::last_position(n), largest),
-        count: n - known,
-    });
-    Curve { drawable, points, above }
+impl<'a> Curve<'a> {
+    fn new(drawable: &'a Drawable<'a>) -> Self {
+        let values = Lateness::from_subject(drawable.subject);
+        let (n, known) = (values.count(), values.known());
+        let points = nines::curve_by_rank(n, known, |rank| values.at_rank(rank));
+        let largest = drawable.subject.summary.as_ref().map_or(0, |s| s.lateness_ns.max);
+        let end = (nines::last_position(n), largest);
+        let last = points.last().filter(|_| known < n);
+        let above = last.map(|&start| Unresolved { start, end, count: n - known });
+        Self { drawable, points, above }
+    }
+
+    /// Returns the points of the curve on a logarithmic axis.
+    fn logarithmic_points(&self) -> Vec<(f64, f64)> {
+        self.points.iter().map(|&(x, ns)| (x, logarithmic(ns))).collect()
+    }
+
+    /// Returns the name, and the number of values above the last bin.
+    fn label(&self) -> String {
+        let name = &self.drawable.name;
+        match &self.above {
+            Some(above) => format!("{name}\n{}", above.describe()),
+            None => name.clone(),
+        }
+    }
 }
 
-/// Returns the name, and the number of values above the last bin.
-fn label(curve: &Curve<'_>) -> String {
-    let name = &curve.drawable.name;
-    curve.above.as_ref().map_or(name.clone(), |above| format!("{name}\n{}", above.describe()))
+impl Series for Curve<'_> {
+    fn period_ns(&self) -> u64 {
+        self.drawable.subject.period_ns
+    }
+
+    fn sign(&self) -> Sign {
+        self.drawable.sign
+    }
 }
 
 impl Unresolved {
@@ -130,74 +153,102 @@ impl Unresolved {
     }
 }
 
-/// Shortens a name to fit above a small chart.
-fn truncate_name(name: &str) -> String {
-    const MAX_NAME_CHARS: usize = 28;
-    if name.chars().count() <= MAX_NAME_CHARS {
-        name.to_owned()
-    } else {
-        name.chars().take(MAX_NAME_CHARS - 3).chain("...".chars()).collect()
+impl Axes {
+    /// Returns axes that include all points of all curves.
+    fn new(curves: &[Curve<'_>]) -> Self {
+        let mut end = 1.0_f64;
+        let mut values = Vec::new();
+        for curve in curves {
+            let last = curve.above.as_ref().map(|above| above.end);
+            values.extend(curve.points.iter().chain(&last).map(|point| point.1));
+            let last = last.or(curve.points.last().copied());
+            end = end.max(last.map_or(1.0, |point| point.0));
+        }
+        Self { end, late: decades(values.into_iter()) }
     }
 }
 
-/// Draws a chart. `ghosts` are the curves drawn behind it in grey.
-fn chart(
+/// Shortens a name to fit above a small chart.
+fn truncate_name(name: &str) -> String {
+    if name.chars().count() <= MAX_NAME_CHARS {
+        return name.to_owned();
+    }
+    let start: String = name.chars().take(MAX_NAME_CHARS - 3).collect();
+    start + "..."
+}
+
+/// Draws the chart of a group of subjects.
+fn draw_chart(
     area: &Area<'_>,
-    name: Option<&str>,
+    caption: Option<&str>,
     curves: &[&Curve<'_>],
-    ghosts: &[Curve<'_>],
     axes: &Axes,
 ) -> DrawResult {
-    let small = !ghosts.is_empty();
-    let px = if small { LABEL_PX - 4 } else { LABEL_PX };
-    let mut builder = ChartBuilder::on(area);
-    builder.margin(if small { 4 } else { 12 });
-    builder.x_label_area_size(if small { 22 } else { 44 }).y_label_area_size(if small {
-        46
-    } else {
-        76
-    });
-    if let Some(name) = name {
-        builder.caption(name, (FONT, px));
+    let mut builder = chart_builder(area);
+    if let Some(caption) = caption {
+        builder.caption(caption, (FONT, LABEL_PX));
     }
     let mut chart =
         builder.build_cartesian_2d(Nines { end: axes.end }, axes.late.clone().log_scale())?;
-    let mut mesh = chart.configure_mesh();
-    mesh.max_light_lines(1)
+    mesh(&mut chart)
+        .max_light_lines(1)
         .y_label_formatter(&time_label)
-        .label_style((FONT, px))
-        .light_line_style(BLACK.mix(0.06));
-    if small {
-        mesh.y_labels(4).x_label_formatter(&|x| match nines::label(*x).as_str() {
-            "p50" | "p75" => String::new(),
-            text => text.to_owned(),
-        });
-    } else {
-        mesh.x_desc("percentile of the ticks").y_desc("lateness");
-    }
-    mesh.draw()?;
-    let points = |curve: &Curve<'_>| {
-        curve.points.iter().map(|&(x, y)| (x, logarithmic(y))).collect::<Vec<_>>()
-    };
+        .x_desc("percentile of the ticks")
+        .y_desc("lateness")
+        .draw()?;
+    draw_curves(area, &mut chart, curves)
+}
+
+/// Draws the small chart of a subject. `ghosts` are the curves drawn behind it in grey.
+fn draw_small_chart(
+    area: &Area<'_>,
+    curve: &Curve<'_>,
+    ghosts: &[Curve<'_>],
+    axes: &Axes,
+) -> DrawResult {
+    let mut builder = ChartBuilder::on(area);
+    builder.margin(4).x_label_area_size(22).y_label_area_size(46);
+    builder.caption(truncate_name(&curve.drawable.name), (FONT, LABEL_PX - 4));
+    let mut chart =
+        builder.build_cartesian_2d(Nines { end: axes.end }, axes.late.clone().log_scale())?;
+    mesh(&mut chart)
+        .label_style((FONT, LABEL_PX - 4))
+        .max_light_lines(1)
+        .y_labels(4)
+        .y_label_formatter(&time_label)
+        .x_label_formatter(&sparse_label)
+        .draw()?;
     for ghost in ghosts {
-        chart.draw_series(LineSeries::new(points(ghost), GHOST.stroke_width(1)))?;
+        let style = GHOST.stroke_width(1);
+        chart.draw_series(LineSeries::new(ghost.logarithmic_points(), style))?;
     }
+    draw_curves(area, &mut chart, &[curve])
+}
+
+/// Formats a label of the axis of percentiles in a small chart, which has no space for p50 and p75.
+fn sparse_label(position: &f64) -> String {
+    match nines::label(*position) {
+        label if label == "p50" || label == "p75" => String::new(),
+        label => label,
+    }
+}
+
+/// Draws the curves, and hatched zones for the values above the last bin.
+fn draw_curves(
+    area: &Area<'_>,
+    chart: &mut PercentileChart<'_, '_>,
+    curves: &[&Curve<'_>],
+) -> DrawResult {
     // Dashed lines are drawn over solid ones, so that both are visible if they coincide.
-    let mut by_dash: Vec<&&Curve<'_>> = curves.iter().collect();
-    by_dash.sort_by_key(|curve| curve.drawable.sign.dash != Dash::Solid);
+    let mut by_dash: Vec<&Curve<'_>> = curves.to_vec();
+    by_dash.sort_by_key(|curve| curve.sign().dash != Dash::Solid);
     for curve in by_dash {
-        let style = colour(curve.drawable.sign).stroke_width(2);
-        match curve.drawable.sign.dash {
-            Dash::Solid => chart.draw_series(LineSeries::new(points(curve), style))?,
-            Dash::Dashed { on, off } => {
-                chart.draw_series(DashedLineSeries::new(points(curve), on, off, style))?
-            }
-        };
-        if let Some(above) = &curve.above {
-            let corner = |(position, ns): (f64, i64)| {
-                within(area, chart.backend_coord(&(position, logarithmic(ns))))
-            };
-            draw_hatched(area, corner(above.start), corner(above.end), curve.drawable.sign)?;
+        let sign = curve.sign();
+        draw_curve(chart, sign, curve.logarithmic_points())?;
+        if let Some(Unresolved { start, end, .. }) = curve.above {
+            let [from, to] = [start, end]
+                .map(|(x, ns)| within(area, chart.backend_coord(&(x, logarithmic(ns)))));
+            draw_hatched(area, from, to, sign)?;
         }
     }
     Ok(())

@@ -1,21 +1,21 @@
 //! Lateness and CPU time per tick of all subjects with their confidence intervals, and the subjects
 //! on the Pareto front.
 
-use std::time::Duration;
+use std::collections::BTreeMap;
+use std::ops::Range;
 
-use cli::units;
 use plotters::element::DashedPathElement;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use crate::picture::canvas::{
-    Area, DrawResult, FONT, LABEL_PX, LEGEND_LINE, Picture, chart, colour, logarithmic, mark,
-    marks, time_label, title, with_legend, within,
+    Area, DrawResult, FONT, LABEL_PX, LEGEND_LINE, Picture, chart_builder, colour, draw_mark_key,
+    extremes, logarithmic, logarithmic_axis, mark, mesh, time_label, title, with_legend, within,
 };
 use crate::picture::label_layout::{self, Marker, Rect};
 use crate::picture::palette::Sign;
 use crate::report::origin::Footer;
-use crate::report::svg::{Captions, MAX_SERIES, grid, group_by_period, page};
+use crate::report::svg::{Captions, MAX_SERIES, Series, grid, group_by_period, page, period_title};
 use crate::report::tradeoff::Point;
 
 /// Width of a character of a name in common fonts.
@@ -34,80 +34,96 @@ const NOTE: &str = "Lower left is better. Bars: 95 % confidence intervals over r
                     both more punctual and cheaper. Hollow: controls.";
 
 /// The point of a subject with its sign.
-type Signed<'a> = (&'a Point, Sign);
+pub(super) struct SignedPoint<'a> {
+    pub(super) point: &'a Point,
+    pub(super) sign: Sign,
+}
+
+impl Series for SignedPoint<'_> {
+    fn period_ns(&self) -> u64 {
+        self.point.period_ns
+    }
+
+    fn sign(&self) -> Sign {
+        self.sign
+    }
+}
 
 pub(super) fn picture(
     percentile: &str,
-    points: &[Signed<'_>],
+    points: &[SignedPoint<'_>],
     shared: &str,
     footer: &Footer,
 ) -> Picture {
-    let groups = group_by_period(points, |(point, sign)| (point.period_ns, *sign));
-    let (rows, columns) = grid(groups.len(), 2);
+    let groups = group_by_period(points);
+    // With many subjects, only those on the front and the controls have their names next to them.
+    let is_crowded = groups.iter().any(|group| group.len() > MAX_SERIES);
+    let legend = if is_crowded { legend_entries(points) } else { Vec::new() };
+    let legend_height = u32::try_from(legend.len()).unwrap_or(0) * LEGEND_LINE.unsigned_abs() + 80;
+    let (rows, _) = grid(groups.len(), 2);
     let height = if groups.len() > 1 { rows as u32 * PERIOD_HEIGHT } else { HEIGHT };
     let captions =
         Captions { title: title("Lateness against its price", shared), note: NOTE, footer };
-    // With many subjects, only those on the front and the controls have their names next to them.
-    let is_crowded = groups.iter().any(|group| group.len() > MAX_SERIES);
-    let mut entries: Vec<(Sign, &str)> = Vec::new();
-    for (point, sign) in points.iter().filter(|_| is_crowded) {
-        if !entries.iter().any(|(other, _)| other == sign) {
-            entries.push((*sign, point.name.split('@').next().unwrap_or(&point.name)));
-        }
-    }
-    let legend = u32::try_from(entries.len()).unwrap_or(0) * LEGEND_LINE.unsigned_abs() + 80;
-    page("tradeoff", height.max(if is_crowded { legend } else { 0 }), &captions, |area| {
-        let key = |legend: &Area<'_>, sign, (x, y)| {
-            legend.draw(&(EmptyElement::at((x + 12, y)) + mark(sign, (0, 0))))
-        };
-        let area = if is_crowded { with_legend(area, &entries, key)? } else { area.clone() };
-        for (cell, group) in area.split_evenly((rows, columns)).iter().zip(&groups) {
-            draw(cell, percentile, group, groups.len() > 1, is_crowded)?;
-        }
-        Ok(())
+    page("tradeoff", height.max(legend_height), &captions, |area| {
+        draw_groups(area, percentile, &groups, &legend)
     })
 }
 
-fn draw(
+/// Returns an entry for each sign.
+fn legend_entries<'a>(points: &[SignedPoint<'a>]) -> Vec<(Sign, &'a str)> {
+    let mut entries: Vec<(Sign, &str)> = Vec::new();
+    for &SignedPoint { point, sign } in points {
+        if !entries.iter().any(|(other, _)| *other == sign) {
+            entries.push((sign, point.name.split('@').next().unwrap_or(&point.name)));
+        }
+    }
+    entries
+}
+
+/// Draws a chart for each group. The legend is empty if all names are next to their marks.
+fn draw_groups(
     area: &Area<'_>,
     percentile: &str,
-    signed: &[&Signed<'_>],
-    has_periods: bool,
-    is_crowded: bool,
+    groups: &[Vec<&SignedPoint<'_>>],
+    legend: &[(Sign, &str)],
 ) -> DrawResult {
-    let points: Vec<&Point> = signed.iter().map(|(point, _)| *point).collect();
-    let x = padded_range(points.iter().flat_map(|p| [Some([p.cpu_ns; 2]), p.cpu_ci95]).flatten());
-    let late = |v: [i64; 2]| v.map(logarithmic);
-    let y = padded_range(
-        points.iter().flat_map(|p| [Some(late([p.late_ns; 2])), p.late_ci95.map(late)]).flatten(),
-    );
-    let mut builder = chart(area);
-    if let (true, Some(point)) = (has_periods, points.first()) {
-        builder.caption(
-            format!(
-                "period {}",
-                units::format_exact_duration(Duration::from_nanos(point.period_ns))
-            ),
-            (FONT, LABEL_PX),
-        );
+    let has_legend = !legend.is_empty();
+    let area = if has_legend { with_legend(area, legend, draw_mark_key)? } else { area.clone() };
+    let cells = area.split_evenly(grid(groups.len(), 2));
+    for (cell, group) in cells.iter().zip(groups) {
+        let first = group.first().filter(|_| groups.len() > 1);
+        let caption = first.map(|signed| period_title(signed.period_ns()));
+        draw_chart(cell, percentile, group, caption.as_deref(), has_legend)?;
     }
-    let mut chart = builder.build_cartesian_2d(
-        x.clone().log_scale().with_key_points(marks(&x)),
-        y.clone().log_scale().with_key_points(marks(&y)),
-    )?;
-    chart
-        .configure_mesh()
+    Ok(())
+}
+
+fn draw_chart(
+    area: &Area<'_>,
+    percentile: &str,
+    signed: &[&SignedPoint<'_>],
+    caption: Option<&str>,
+    has_legend: bool,
+) -> DrawResult {
+    let points: Vec<&Point> = signed.iter().map(|signed| signed.point).collect();
+    let (costs, lateness) = (cost_range(&points), lateness_range(&points));
+    let mut builder = chart_builder(area);
+    if let Some(caption) = caption {
+        builder.caption(caption, (FONT, LABEL_PX));
+    }
+    let (x, y) = (logarithmic_axis(&costs), logarithmic_axis(&lateness));
+    let mut chart = builder.build_cartesian_2d(x, y)?;
+    mesh(&mut chart)
         .x_desc("CPU time per tick")
         .y_desc(format!("lateness, {percentile}"))
         .max_light_lines(0)
         .x_label_formatter(&time_label)
         .y_label_formatter(&time_label)
-        .label_style((FONT, LABEL_PX))
         .draw()?;
     let pixel = |x: f64, y: f64| within(area, chart.backend_coord(&(x, y)));
     draw_fronts(area, &points, &pixel)?;
     draw_points(area, signed, &pixel)?;
-    let is_named = |p: &&Point| !is_crowded || p.front || p.control;
+    let is_named = |p: &&Point| !has_legend || p.front || p.control;
     let named: Vec<&Point> = points.into_iter().filter(is_named).collect();
     draw_names(area, &named, &pixel)
 }
@@ -133,22 +149,30 @@ fn draw_fronts(area: &Area<'_>, points: &[&Point], pixel: ToPixel<'_>) -> DrawRe
 }
 
 /// Draws the confidence intervals, and over them the marks.
-fn draw_points(area: &Area<'_>, signed: &[&Signed<'_>], pixel: ToPixel<'_>) -> DrawResult {
-    for (p, sign) in signed {
-        let style = colour(*sign).stroke_width(2);
-        if let Some([low, high]) = p.late_ci95.map(|ci| ci.map(logarithmic)) {
-            area.draw(&PathElement::new(vec![pixel(p.cpu_ns, low), pixel(p.cpu_ns, high)], style))?;
-        }
-        if let Some([low, high]) = p.cpu_ci95 {
-            let y = logarithmic(p.late_ns);
-            area.draw(&PathElement::new(vec![pixel(low, y), pixel(high, y)], style))?;
+fn draw_points(area: &Area<'_>, signed: &[&SignedPoint<'_>], pixel: ToPixel<'_>) -> DrawResult {
+    for SignedPoint { point, sign } in signed {
+        draw_intervals(area, point, *sign, pixel)?;
+    }
+    for SignedPoint { point, sign } in signed {
+        let at = centre(point, pixel);
+        area.draw(&(EmptyElement::at(at) + mark(*sign, (0, 0))))?;
+        if point.control {
+            area.draw(&Circle::new(at, 2, WHITE.filled()))?;
         }
     }
-    for (p, sign) in signed {
-        area.draw(&(EmptyElement::at(centre(p, pixel)) + mark(*sign, (0, 0))))?;
-        if p.control {
-            area.draw(&Circle::new(centre(p, pixel), 2, WHITE.filled()))?;
-        }
+    Ok(())
+}
+
+fn draw_intervals(area: &Area<'_>, point: &Point, sign: Sign, pixel: ToPixel<'_>) -> DrawResult {
+    let style = colour(sign).stroke_width(2);
+    if let Some([low, high]) = point.late_ci95 {
+        let (low, high) = (logarithmic(low), logarithmic(high));
+        let ends = vec![pixel(point.cpu_ns, low), pixel(point.cpu_ns, high)];
+        area.draw(&PathElement::new(ends, style))?;
+    }
+    if let Some([low, high]) = point.cpu_ci95 {
+        let late = logarithmic(point.late_ns);
+        area.draw(&PathElement::new(vec![pixel(low, late), pixel(high, late)], style))?;
     }
     Ok(())
 }
@@ -157,9 +181,9 @@ fn draw_points(area: &Area<'_>, signed: &[&Signed<'_>], pixel: ToPixel<'_>) -> D
 fn draw_names(area: &Area<'_>, points: &[&Point], pixel: ToPixel<'_>) -> DrawResult {
     let markers: Vec<Marker> = points.iter().map(|p| marker(p, pixel)).collect();
     let (width, height) = area.dim_in_pixel();
-    let [width, height] = [width, height].map(|n| i32::try_from(n).unwrap_or(i32::MAX));
     // Below the title, and above the labels of the axis.
-    let bounds = Rect { left: 90, top: 12, right: width - 8, bottom: height - 60 };
+    let (right, bottom) = (to_pixels(width) - 8, to_pixels(height) - 60);
+    let bounds = Rect { left: 90, top: 12, right, bottom };
     for (p, label) in points.iter().zip(label_layout::place_labels(&markers, bounds)) {
         let to = (label.x, label.y);
         if label.is_far {
@@ -178,31 +202,52 @@ fn marker(point: &Point, pixel: ToPixel<'_>) -> Marker {
     let at = centre(point, pixel);
     let ends = point.cpu_ci95.into_iter().flatten();
     let reach = ends.map(|x| pixel(x, 1.0).0.abs_diff(at.0)).max().unwrap_or(0);
-    let pixels = |n: usize| i32::try_from(n).unwrap_or(i32::MAX);
     Marker {
         at,
-        reach: pixels(reach as usize).clamp(RING_RADIUS, MAX_REACH),
-        name_width: pixels(point.name.chars().count() * CHARACTER_PX),
+        reach: to_pixels(reach).clamp(RING_RADIUS, MAX_REACH),
+        name_width: to_pixels(point.name.chars().count() * CHARACTER_PX),
     }
 }
 
+fn to_pixels(n: impl TryInto<i32>) -> i32 {
+    n.try_into().unwrap_or(i32::MAX)
+}
+
+fn cost_range(points: &[&Point]) -> Range<f64> {
+    let mut costs = Vec::new();
+    for point in points {
+        costs.push(point.cpu_ns);
+        costs.extend(point.cpu_ci95.into_iter().flatten());
+    }
+    padded_range(&costs)
+}
+
+fn lateness_range(points: &[&Point]) -> Range<f64> {
+    let mut lateness = Vec::new();
+    for point in points {
+        lateness.push(logarithmic(point.late_ns));
+        lateness.extend(point.late_ci95.into_iter().flatten().map(logarithmic));
+    }
+    padded_range(&lateness)
+}
+
 /// Returns the range of a logarithmic axis that includes all values, with a margin.
-fn padded_range(values: impl Iterator<Item = [f64; 2]>) -> std::ops::Range<f64> {
-    let (low, high) =
-        values.flatten().fold((f64::MAX, 1.0_f64), |(l, h), v| (l.min(v.max(1.0)), h.max(v)));
+fn padded_range(values: &[f64]) -> Range<f64> {
+    let (low, high) = extremes(values.iter().map(|value| value.max(1.0)), 1.0);
     low.min(high) / AXIS_MARGIN..high * AXIS_MARGIN
 }
 
 /// Returns the subjects on the front of each period, the cheapest first.
 fn fronts<'a>(points: &[&'a Point]) -> Vec<Vec<&'a Point>> {
-    let mut periods: Vec<u64> = points.iter().map(|p| p.period_ns).collect();
-    periods.sort_unstable();
-    periods.dedup();
-    let front = |period: u64| {
-        let mut front: Vec<&'a Point> =
-            points.iter().copied().filter(|p| p.front && p.period_ns == period).collect();
+    let mut fronts: BTreeMap<u64, Vec<&'a Point>> = BTreeMap::new();
+    for &point in points {
+        if point.front {
+            fronts.entry(point.period_ns).or_default().push(point);
+        }
+    }
+    let mut fronts: Vec<_> = fronts.into_values().collect();
+    for front in &mut fronts {
         front.sort_by(|a, b| a.cpu_ns.total_cmp(&b.cpu_ns));
-        front
-    };
-    periods.into_iter().map(front).collect()
+    }
+    fronts
 }
