@@ -11,25 +11,27 @@ pub struct Envelope {
 
 /// Reduces points, sorted by x, to `columns` columns between `from` and `to`.
 pub fn envelope(points: &[(f64, i64)], from: f64, to: f64, columns: usize, above: i64) -> Envelope {
-    let mut result = Envelope::default();
     let width = (to - from).max(f64::MIN_POSITIVE) / columns as f64;
-    let mut current: Option<(usize, i64, i64)> = None;
-    let middle = |column: usize| from + (column as f64 + 0.5) * width;
+    let mut ranges: Vec<(usize, i64, i64)> = Vec::new();
+    let mut tail = Vec::new();
     for &(x, y) in points {
         if y > above {
-            result.tail.push((x, y));
+            tail.push((x, y));
         }
         let column = (((x - from) / width) as usize).min(columns - 1);
-        current = match current {
-            Some((c, low, high)) if c == column => Some((c, low.min(y), high.max(y))),
-            previous => {
-                result.band.extend(previous.map(|(c, low, high)| (middle(c), low, high)));
-                Some((column, y, y))
+        match ranges.last_mut() {
+            Some((last, low, high)) if *last == column => {
+                (*low, *high) = (y.min(*low), y.max(*high));
             }
-        };
+            _ => ranges.push((column, y, y)),
+        }
     }
-    result.band.extend(current.map(|(c, low, high)| (middle(c), low, high)));
-    result
+    let mut band = Vec::with_capacity(ranges.len());
+    for (column, low, high) in ranges {
+        let middle = from + (column as f64 + 0.5) * width;
+        band.push((middle, low, high));
+    }
+    Envelope { band, tail }
 }
 
 #[cfg(test)]

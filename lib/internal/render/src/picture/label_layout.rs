@@ -40,44 +40,59 @@ const HALF_LINE: i32 = 8;
 const STEP: i32 = 9;
 const STEPS: i32 = 14;
 
+impl Marker {
+    /// Returns the rectangle of the mark and its interval bar.
+    fn extent(self) -> Rect {
+        let (x, y) = self.at;
+        Rect {
+            left: x - self.reach,
+            top: y - HALF_MARK,
+            right: x + self.reach,
+            bottom: y + HALF_MARK,
+        }
+    }
+}
+
 /// Places a name next to each mark, from the top down. The search begins to the right and left of
 /// the mark and continues up and down, until a position is within `bounds` and covers neither a
 /// mark nor another name. If there is none, the position next to the mark is used.
 pub fn place_labels(marks: &[Marker], bounds: Rect) -> Vec<LabelPosition> {
-    let covered = |m: &Marker| Rect {
-        left: m.at.0 - m.reach,
-        top: m.at.1 - HALF_MARK,
-        right: m.at.0 + m.reach,
-        bottom: m.at.1 + HALF_MARK,
-    };
-    let mut occupied: Vec<Rect> = marks.iter().map(covered).collect();
+    let mut occupied: Vec<Rect> = marks.iter().map(|mark| mark.extent()).collect();
     let mut order: Vec<usize> = (0..marks.len()).collect();
     order.sort_by_key(|&i| marks[i].at.1);
     let mut labels = vec![None; marks.len()];
     for i in order {
-        let mark = marks[i];
-        let mut candidates = candidates(mark);
-        let nearest = candidates.next().expect("there is one next to the mark");
-        let is_free = |label: &LabelPosition| {
-            let extent = extent(*label, mark.name_width);
-            within(extent, bounds) && !occupied.iter().any(|other| overlap(extent, *other))
-        };
-        let best = std::iter::once(nearest).chain(candidates).find(is_free).unwrap_or(nearest);
-        occupied.push(extent(best, mark.name_width));
-        labels[i] = Some(best);
+        let label = place_label(marks[i], &occupied, bounds);
+        occupied.push(extent(label, marks[i].name_width));
+        labels[i] = Some(label);
     }
     labels.into_iter().flatten().collect()
 }
 
-fn candidates(mark: Marker) -> impl Iterator<Item = LabelPosition> {
-    let (x, y) = mark.at;
-    (0..STEPS).flat_map(move |step| {
+fn place_label(mark: Marker, occupied: &[Rect], bounds: Rect) -> LabelPosition {
+    let positions = label_positions(mark);
+    for position in &positions {
+        let text = extent(*position, mark.name_width);
+        if within(text, bounds) && !occupied.iter().any(|other| overlap(text, *other)) {
+            return *position;
+        }
+    }
+    positions[0]
+}
+
+/// Returns the positions of the search, of which the first is next to the mark.
+fn label_positions(mark: Marker) -> Vec<LabelPosition> {
+    let (x, middle) = mark.at;
+    let mut positions = Vec::new();
+    for step in 0..STEPS {
         let reach = mark.reach + GAP + 2 * step;
-        [step * STEP, -step * STEP].into_iter().flat_map(move |dy| {
-            let at = |x, is_left| LabelPosition { x, y: y + dy, is_left, is_far: step > 0 };
-            [at(x + reach, false), at(x - reach, true)]
-        })
-    })
+        for y in [middle + step * STEP, middle - step * STEP] {
+            let is_far = step > 0;
+            positions.push(LabelPosition { x: x + reach, y, is_left: false, is_far });
+            positions.push(LabelPosition { x: x - reach, y, is_left: true, is_far });
+        }
+    }
+    positions
 }
 
 fn extent(label: LabelPosition, width: i32) -> Rect {

@@ -17,15 +17,18 @@ const LOW_QUANTILES: [(f64, &str); 3] = [(0.0, "min"), (0.5, "p50"), (0.75, "p75
 
 /// Returns the positions of the marks of an axis that ends at `end`.
 pub fn marks(end: f64) -> Vec<f64> {
-    let whole = (1..).map(f64::from).take_while(|&n| n <= end.min(MAX_NINES));
-    LOW_QUANTILES.iter().map(|&(q, _)| position(q)).chain(whole).collect()
+    let mut marks = LOW_QUANTILES.map(|(q, _)| position(q)).to_vec();
+    let nines = end.min(MAX_NINES).floor() as i32;
+    marks.extend((1..=nines).map(f64::from));
+    marks
 }
 
 /// Returns the label of the mark at a position.
 pub fn label(mark: f64) -> String {
-    if let Some((_, name)) = LOW_QUANTILES.iter().find(|(q, _)| (position(*q) - mark).abs() < 1e-3)
-    {
-        return (*name).to_owned();
+    for (q, name) in LOW_QUANTILES {
+        if (position(q) - mark).abs() < 1e-3 {
+            return name.to_owned();
+        }
     }
     match mark.round() as i32 {
         1 => "p90".to_owned(),
@@ -56,14 +59,13 @@ pub fn last_position(n: u64) -> f64 {
 pub fn curve_by_rank(n: u64, known: u64, at_rank: impl Fn(u64) -> Option<i64>) -> Vec<(f64, i64)> {
     let (Some(min), Some(max)) = (at_rank(1), at_rank(known)) else { return Vec::new() };
     let end = if known < n { (n as f64 / (n - known) as f64).log10() } else { last_position(n) };
-    let mut curve: Vec<(f64, i64)> = (0..=CURVE_STEPS)
-        .map(|i| {
-            let x = end * i as f64 / CURVE_STEPS as f64;
-            let q = 1.0 - 10_f64.powf(-x);
-            let rank = ((q * n as f64).ceil() as u64).clamp(1, known);
-            (x, at_rank(rank).unwrap_or(min))
-        })
-        .collect();
+    let mut curve = Vec::with_capacity(CURVE_STEPS + 1);
+    for i in 0..=CURVE_STEPS {
+        let x = end * i as f64 / CURVE_STEPS as f64;
+        let q = 1.0 - 10_f64.powf(-x);
+        let rank = ((q * n as f64).ceil() as u64).clamp(1, known);
+        curve.push((x, at_rank(rank).unwrap_or(min)));
+    }
     curve[CURVE_STEPS].1 = max;
     curve
 }

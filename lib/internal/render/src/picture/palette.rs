@@ -122,60 +122,85 @@ impl Signs {
     /// Assigns signs to names, each with the number of a variant, 0 for the plain one.
     pub fn from_names<'a>(names: impl IntoIterator<Item = (&'a str, usize)>) -> Self {
         let names: BTreeSet<(&'a str, usize)> = names.into_iter().collect();
+        let plain: BTreeSet<&str> = names.iter().map(|(name, _)| *name).collect();
+        let (known, others): (Vec<&str>, Vec<&str>) =
+            plain.into_iter().partition(|name| known_slot(name).is_some());
         let mut signs = Self::default();
-        let known =
-            |name: &str| KNOWN.iter().find(|(known, _)| *known == name).map(|(_, slot)| *slot);
-        let (listed, others): (Vec<_>, Vec<_>) =
-            names.iter().copied().partition(|(name, _)| known(name).is_some());
-        let plain = |(name, _): (&'a str, usize)| name;
-        for name in listed.into_iter().map(plain).collect::<BTreeSet<_>>() {
-            signs.slots.extend(known(name).map(|slot| ((name.to_owned(), 0), slot)));
+        for name in known {
+            signs.slots.extend(known_slot(name).map(|slot| ((name.to_owned(), 0), slot)));
         }
-        for name in others.into_iter().map(plain).collect::<BTreeSet<_>>() {
+        for name in others {
             let slot = signs.find_free(hash_slot(name));
             signs.slots.insert((name.to_owned(), 0), slot);
         }
-        for (name, variant) in names.into_iter().filter(|(_, variant)| *variant > 0) {
-            // Variants have the colour of the plain one and another form, with alternating shapes
-            // and dashes.
-            let (colour, form) = signs.slots[&(name.to_owned(), 0)];
-            let forms = (0..FORMS).map(|n| (colour, (form + (variant + n) * 4) % FORMS));
-            let slot =
-                forms.into_iter().find(|slot| !signs.is_taken(*slot)).unwrap_or((colour, form));
-            signs.slots.insert((name.to_owned(), variant), slot);
+        for (name, variant) in names {
+            if variant > 0 {
+                signs.add_variant(name, variant);
+            }
         }
         signs
     }
 
+    /// Assigns the colour of the plain name and another form to a variant, with alternating shapes
+    /// and dashes.
+    fn add_variant(&mut self, name: &str, variant: usize) {
+        let (colour, form) = self.slots[&(name.to_owned(), 0)];
+        let mut forms = (0..FORMS).map(|n| (form + (variant + n) * 4) % FORMS);
+        let unused = forms.find(|form| !self.is_taken((colour, *form)));
+        self.slots.insert((name.to_owned(), variant), (colour, unused.unwrap_or(form)));
+    }
+
     /// Returns the sign of a variant of a name.
     pub fn sign(&self, name: &str, variant: usize) -> Sign {
-        sign(
-            self.slots.get(&(name.to_owned(), variant)).copied().unwrap_or_else(|| hash_slot(name)),
-        )
+        match self.slots.get(&(name.to_owned(), variant)) {
+            Some(slot) => sign(*slot),
+            None => sign(hash_slot(name)),
+        }
     }
 
     fn is_taken(&self, slot: Slot) -> bool {
         self.slots.values().any(|other| *other == slot)
     }
 
+    fn is_colour_taken(&self, colour: usize) -> bool {
+        self.slots.values().any(|(other, _)| *other == colour)
+    }
+
     /// Returns the first slot, starting with this one, with an unused colour; if all colours are
     /// used, the first unused slot.
     fn find_free(&self, (colour, form): Slot) -> Slot {
-        let colours = (0..COLOURS.len()).map(|n| (colour + n) % COLOURS.len());
-        let unused = |colour: &usize| !self.slots.values().any(|(other, _)| other == colour);
-        let unused_colour = colours.clone().find(unused).map(|colour| (colour, form));
-        let mut any = (0..FORMS)
-            .flat_map(|n| colours.clone().map(move |colour| (colour, (form + n) % FORMS)));
-        unused_colour.or_else(|| any.find(|slot| !self.is_taken(*slot))).unwrap_or((colour, form))
+        for colour in cycle(colour, COLOURS.len()) {
+            if !self.is_colour_taken(colour) {
+                return (colour, form);
+            }
+        }
+        for form in cycle(form, FORMS) {
+            for colour in cycle(colour, COLOURS.len()) {
+                if !self.is_taken((colour, form)) {
+                    return (colour, form);
+                }
+            }
+        }
+        (colour, form)
     }
+}
+
+/// Returns all indices below `n`, in a cycle that begins with `first`.
+fn cycle(first: usize, n: usize) -> impl Iterator<Item = usize> {
+    (first..n).chain(0..first)
+}
+
+fn known_slot(name: &str) -> Option<Slot> {
+    KNOWN.iter().find(|(known, _)| *known == name).map(|(_, slot)| *slot)
 }
 
 /// Hashes a name to a slot with FNV-1a (64 bits), which is the same on every machine and in every
 /// version.
 fn hash_slot(name: &str) -> Slot {
-    let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    });
+    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
+    for byte in name.bytes() {
+        hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    }
     let slot = (hash % (COLOURS.len() * FORMS) as u64) as usize;
     (slot % COLOURS.len(), slot / COLOURS.len())
 }
