@@ -43,8 +43,10 @@ pub fn fits(text: &str, columns: usize) -> bool {
 /// Formats a heading and rows, each a name and its values, for a terminal of `columns` columns: the
 /// name above its aligned values if these fit, otherwise the name above one line per value.
 pub fn stack(rows: &[&[String]], is_left: impl Fn(usize) -> bool, columns: usize) -> String {
-    let without_name = |row: &&[String]| [&[String::new()], &row[1..]].concat();
-    let values: Vec<Vec<String>> = rows.iter().map(without_name).collect();
+    let mut values = Vec::new();
+    for row in rows {
+        values.push([&[String::new()], &row[1..]].concat());
+    }
     let values = align_by(&values, is_left);
     if fits(&values, columns) {
         names_above_values(rows, &values, columns)

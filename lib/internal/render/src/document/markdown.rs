@@ -40,18 +40,26 @@ fn render_item(item: &Item) -> String {
 }
 
 pub fn render_table(table: &Table) -> String {
-    let rule = |alignment: &Alignment| match alignment {
-        Alignment::Left => "---|",
-        Alignment::Right => "---:|",
-    };
-    let rule: String = table.alignment.iter().map(rule).collect();
-    let rows: String = table.rows.iter().map(|row| render_row(row)).collect();
-    format!("{}|{rule}\n{rows}", render_row(&table.heading))
+    let mut text = render_row(&table.heading) + "|";
+    for alignment in &table.alignment {
+        text += match alignment {
+            Alignment::Left => "---|",
+            Alignment::Right => "---:|",
+        };
+    }
+    text.push('\n');
+    for row in &table.rows {
+        text += &render_row(row);
+    }
+    text
 }
 
 fn render_row(cells: &[String]) -> String {
-    let cells: Vec<String> = cells.iter().map(|cell| escape(cell)).collect();
-    format!("| {} |\n", cells.join(" | "))
+    let mut row = "|".to_owned();
+    for cell in cells {
+        row += &format!(" {} |", escape(cell));
+    }
+    row + "\n"
 }
 
 /// Formats a line of text as code.
