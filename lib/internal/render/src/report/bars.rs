@@ -3,7 +3,7 @@
 use cli::printable::to_printable;
 use cli::time::format_time;
 use cli::wrap::wrap;
-use files::report::{Report, Subject};
+use files::report::{Distribution, Report};
 
 use crate::report::classes::{self, Class};
 use crate::report::label::labels;
@@ -18,34 +18,42 @@ const MIN_EMPTY_RUN: usize = 3;
 
 /// Renders every measured subject of a report, all on the same scales.
 pub fn text(report: &Report, columns: usize) -> String {
-    let gaps = quantity::is_gaps(report);
-    let unit = if gaps { "turns" } else { "ticks" };
+    let unit = if quantity::is_gaps(report) { "turns" } else { "ticks" };
     let scales =
         "by percentile, on a logarithmic scale, and as a histogram, with bars in proportion";
     let mut text = wrap(&format!("{} {scales}", quantity::name(report)), columns);
-    let extremes =
-        |s: &'_ Subject| s.summary.as_ref().map(|m| (m.lateness_ns.min, m.lateness_ns.max));
-    let low =
-        report.subjects.iter().filter_map(extremes).map(|(min, _)| min.max(1)).min().unwrap_or(1);
-    let high =
-        report.subjects.iter().filter_map(extremes).map(|(_, max)| max.max(1)).max().unwrap_or(1);
+    let (low, high) = extremes(report);
     for (subject, name) in report.subjects.iter().zip(labels(report).names) {
         let Some(summary) = &subject.summary else { continue };
-        text +=
-            &format!("\n{name}: {} {unit}\n", summary.ticks - summary.skipped.min(summary.ticks));
-        let d = &summary.lateness_ns;
-        let known = percentile::supported(d).map(|(p, ns)| (p.label, ns));
-        for (name, ns) in [("min", d.min)].into_iter().chain(known).chain([("max", d.max)]) {
-            let head = format!("{name:>8}  {:>9}  ", format_time(ns));
-            // The shortest bar would have no cells; it gets one, so that it does not look missing.
-            let cells = classes::time_cells(ns, low, high, bar_width(&head, columns)).max(1);
-            text += &format!("{head}{}\n", CELL.repeat(cells));
-        }
-        let values = Lateness::from_subject(subject);
-        text += &histogram(&values, unit, columns);
+        let came = summary.ticks - summary.skipped.min(summary.ticks);
+        text += &format!("\n{name}: {came} {unit}\n");
+        text += &percentiles(&summary.lateness_ns, low, high, columns);
+        text += &histogram(&Lateness::from_subject(subject), unit, columns);
         text.extend(overflow::describe(subject).map(|above| wrap(&above, columns)));
     }
     to_printable(&text)
+}
+
+/// Returns the ends of the scale of percentiles: the extremes of all subjects.
+fn extremes(report: &Report) -> (i64, i64) {
+    let summaries = report.subjects.iter().filter_map(|subject| subject.summary.as_ref());
+    let low = summaries.clone().map(|summary| summary.lateness_ns.min.max(1)).min();
+    let high = summaries.map(|summary| summary.lateness_ns.max.max(1)).max();
+    (low.unwrap_or(1), high.unwrap_or(1))
+}
+
+fn percentiles(lateness: &Distribution, low: i64, high: i64, columns: usize) -> String {
+    let mut values = vec![("min", lateness.min)];
+    values.extend(percentile::supported(lateness).map(|(p, ns)| (p.label, ns)));
+    values.push(("max", lateness.max));
+    let mut text = String::new();
+    for (name, ns) in values {
+        let head = format!("{name:>8}  {:>9}  ", format_time(ns));
+        // The shortest bar would have no cells; it gets one, so that it does not look missing.
+        let cells = classes::time_cells(ns, low, high, bar_width(&head, columns)).max(1);
+        text += &format!("{head}{}\n", CELL.repeat(cells));
+    }
+    text
 }
 
 /// Returns the number of cells available for a bar after `head`.

@@ -25,43 +25,69 @@ pub struct Class {
 /// Divides values into logarithmic classes, including empty classes between occupied ones. The
 /// boundaries are round numbers, as fine as a screen allows.
 pub fn classes(values: &Lateness) -> Vec<Class> {
-    let positive = || values.counts().map(|(value, _)| value).filter(|&value| value > 0);
+    let (mut early, mut min, mut max) = (0, None, 0);
+    for (value, n) in values.counts() {
+        if value <= 0 {
+            early += n;
+        } else {
+            (min, max) = (min.or(Some(value)), value);
+        }
+    }
     let mut classes = Vec::new();
-    let early: u64 = values.counts().filter(|(value, _)| *value <= 0).map(|(_, n)| n).sum();
     if early > 0 {
         classes.push(Class { from: i64::MIN, count: early });
     }
-    if let (Some(min), Some(max)) = (positive().next(), positive().last()) {
-        let all_edges = STEPS.map(|steps| edges(min, max, steps));
-        let [.., coarsest] = &all_edges;
-        let edges =
-            all_edges.iter().find(|edges| edges.len() <= MAX_WISHED_CLASSES).unwrap_or(coarsest);
-        let first = classes.len();
-        classes.extend(edges.iter().map(|&from| Class { from, count: 0 }));
-        let mut class = first;
-        for (value, n) in values.counts().filter(|(value, _)| *value > 0) {
-            while classes.get(class + 1).is_some_and(|next| next.from <= value) {
-                class += 1;
-            }
-            classes[class].count += n;
-        }
+    if let Some(min) = min {
+        classes.extend(positive_classes(values, &readable_edges(min, max)));
     }
     classes
 }
 
+/// Counts the values above zero in classes that begin at `edges`.
+fn positive_classes(values: &Lateness, edges: &[i64]) -> Vec<Class> {
+    let mut classes: Vec<Class> = edges.iter().map(|&from| Class { from, count: 0 }).collect();
+    let mut class = 0;
+    for (value, n) in values.counts() {
+        if value <= 0 {
+            continue;
+        }
+        while classes.get(class + 1).is_some_and(|next| next.from <= value) {
+            class += 1;
+        }
+        classes[class].count += n;
+    }
+    classes
+}
+
+/// Returns the finest class boundaries that fit on a screen, or the coarsest ones.
+fn readable_edges(min: i64, max: i64) -> Vec<i64> {
+    let [finer @ .., coarsest] = STEPS;
+    for steps in finer {
+        let boundaries = edges(min, max, steps);
+        if boundaries.len() <= MAX_WISHED_CLASSES {
+            return boundaries;
+        }
+    }
+    edges(min, max, coarsest)
+}
+
 /// Returns the class boundaries: the last one at or below `min`, and all above it up to `max`.
 fn edges(min: i64, max: i64, steps: &[i64]) -> Vec<i64> {
-    let decades = (0..=18).map(|power| 10_i64.pow(power));
-    let large =
-        decades.flat_map(|decade| steps.iter().filter_map(move |step| decade.checked_mul(*step)));
+    let mut boundaries = Vec::new();
     // Below 100 ns a step of a hundredth is not a whole number, so the first decades are generated
     // separately.
-    let small = [1, 10].into_iter().flat_map(|decade| {
-        steps.iter().filter(move |s| **s % (SCALE / decade) == 0).map(move |s| s * decade / SCALE)
-    });
-    let mut edges: Vec<i64> = small.chain(large).filter(|&edge| edge <= max).collect();
-    let first = edges.partition_point(|&edge| edge <= min).saturating_sub(1);
-    edges.split_off(first)
+    for decade in [1, 10] {
+        let whole = steps.iter().filter(|step| *step % (SCALE / decade) == 0);
+        boundaries.extend(whole.map(|step| step * decade / SCALE));
+    }
+    for power in 0..=18 {
+        for step in steps {
+            boundaries.extend(10_i64.pow(power).checked_mul(*step));
+        }
+    }
+    boundaries.retain(|&edge| edge <= max);
+    let first = boundaries.partition_point(|&edge| edge <= min).saturating_sub(1);
+    boundaries.split_off(first)
 }
 
 /// Returns the length of a bar proportional to a count: at least one cell for a count above zero,
@@ -76,10 +102,13 @@ pub fn count_cells(count: u64, max_count: u64, width: usize) -> usize {
 
 /// Returns the length of a bar that ends at `ns` on a logarithmic scale from `low` to `high`.
 pub fn time_cells(ns: i64, low: i64, high: i64, width: usize) -> usize {
-    let log = |ns: i64| (ns.max(1) as f64).ln();
     let span = log(high) - log(low);
     let share = if span > 0.0 { (log(ns) - log(low)) / span } else { 1.0 };
     (share.clamp(0.0, 1.0) * width as f64).round() as usize
+}
+
+fn log(ns: i64) -> f64 {
+    (ns.max(1) as f64).ln()
 }
 
 #[cfg(test)]

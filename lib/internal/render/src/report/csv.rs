@@ -1,7 +1,7 @@
 //! Comma-separated values (RFC 4180): one line per subject or one line per tick.
 
 use std::borrow::Cow;
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 
 use files::report::Report;
 
@@ -27,15 +27,21 @@ fn table<R>(columns: &[Column<R>], rows: impl Iterator<Item = R>) -> String {
         for (_, get) in columns {
             text.push(separator);
             separator = ',';
-            let _ = match get {
-                Getter::Text(get) => text.write_str(&quote(get(&row))),
-                Getter::Count(get) => get(&row).map_or(Ok(()), |value| write!(text, "{value}")),
-                Getter::Whole(get) => get(&row).map_or(Ok(()), |value| write!(text, "{value}")),
-                Getter::Real(get) => get(&row).map_or(Ok(()), |value| write!(text, "{value}")),
-            };
+            match get {
+                Getter::Text(get) => text += &quote(get(&row)),
+                Getter::Count(get) => push_number(&mut text, get(&row)),
+                Getter::Whole(get) => push_number(&mut text, get(&row)),
+                Getter::Real(get) => push_number(&mut text, get(&row)),
+            }
         }
     }
     text + "\n"
+}
+
+fn push_number(text: &mut String, number: Option<impl fmt::Display>) {
+    if let Some(number) = number {
+        let _ = write!(text, "{number}");
+    }
 }
 
 /// Quotes a field if it contains a separator, and prefixes an apostrophe if a spreadsheet would

@@ -27,9 +27,13 @@ impl Entry<'_> {
 /// Returns all measured subjects in order.
 pub fn entries(reports: &[Report]) -> impl Iterator<Item = Entry<'_>> + Clone {
     let several = reports.len() > 1;
-    (1..).zip(reports).flat_map(move |(source, report)| {
-        report.subjects.iter().filter_map(move |subject| {
-            Some(Entry { source, several, report, subject, summary: subject.summary.as_ref()? })
-        })
-    })
+    let mut entries = Vec::new();
+    for (source, report) in (1..).zip(reports) {
+        for subject in &report.subjects {
+            if let Some(summary) = &subject.summary {
+                entries.push(Entry { source, several, report, subject, summary });
+            }
+        }
+    }
+    entries.into_iter()
 }

@@ -2,6 +2,7 @@
 //! and which figures are those of the machine.
 
 use cli::time::format_time;
+use cli::words::prefix_or_empty;
 use files::fitness::{Cause, Facts, Fitness, Reason, Verdict};
 use files::report::{PERCENTILES, Report, Summary};
 
@@ -18,16 +19,14 @@ pub fn describe(fitness: &Fitness, spin: Option<&Summary>) -> Option<(&'static s
     // Reasons for a milder verdict are in the report only.
     let worst = fitness.reasons.iter().filter(|r| r.verdict == fitness.verdict);
     let mut reasons: Vec<String> = worst.map(|r| explain(r, &fitness.facts)).collect();
-    reasons.extend(
-        fitness
-            .facts
-            .spin_core
-            .map(|share| format!("a spinning thread got {} of its core", format_percent(share))),
-    );
-    (!reasons.is_empty()).then_some(())?;
-    let explanation = format!("{}.", reasons.join("; "));
-    let trust = trust_note(fitness, spin).map_or(String::new(), |note| format!(" {note}"));
-    Some((verdict_label(fitness.verdict), explanation + &trust))
+    if let Some(share) = fitness.facts.spin_core {
+        reasons.push(format!("a spinning thread got {} of its core", format_fine_percent(share)));
+    }
+    if reasons.is_empty() {
+        return None;
+    }
+    let trust = prefix_or_empty(" ", trust_note(fitness, spin));
+    Some((verdict_label(fitness.verdict), format!("{}.{trust}", reasons.join("; "))))
 }
 
 /// Returns a verdict as a sentence or two; `None` in the same cases as [`describe`].
@@ -44,7 +43,7 @@ fn verdict_label(verdict: Verdict) -> &'static str {
 }
 
 fn explain(reason: &Reason, facts: &Facts) -> String {
-    let share = format_percent(reason.value);
+    let share = format_fine_percent(reason.value);
     match reason.cause {
         Cause::Suspended => format!("it was suspended for {}", format_time(reason.value as i64)),
         Cause::Quota => format!("the control group's CPU quota stopped it for {share} of the time"),
@@ -53,9 +52,7 @@ fn explain(reason: &Reason, facts: &Facts) -> String {
         Cause::Slowed => format!("its CPU ran {share} below its own fastest"),
         Cause::Stopped => format!("the process was stopped for {share} of the time"),
         Cause::Pauses => {
-            let longest = facts
-                .spin_longest_gap_ns
-                .map_or(String::new(), |ns| format!(", up to {} at once", format_time(ns)));
+            let longest = facts.spin_longest_gap_ns.map_or(String::new(), describe_longest_gap);
             format!(
                 "it stood still for {share} of the time while nothing else ran{longest}: firmware or hypervisor"
             )
@@ -81,7 +78,12 @@ fn trust_note(fitness: &Fitness, spin: Option<&Summary>) -> Option<String> {
     ))
 }
 
-fn format_percent(share: f64) -> String {
+fn describe_longest_gap(ns: i64) -> String {
+    format!(", up to {} at once", format_time(ns))
+}
+
+/// Formats a share in per cent, with two decimals below ten per cent.
+fn format_fine_percent(share: f64) -> String {
     match share * 100.0 {
         p if p >= 99.95 => "100 %".to_owned(),
         p if p >= 10.0 => format!("{p:.1} %"),

@@ -1,5 +1,6 @@
 //! Lateness compared with CPU cost: which subjects are on the Pareto front.
 
+use cli::time::format_share;
 use files::report::{self, Report, Subject, Summary};
 
 use crate::report::cost::per_tick_ci95;
@@ -34,56 +35,76 @@ const PERCENTILES: [&str; 3] = ["p99", "p90", "p50"];
 /// Returns the key of the percentile by which a report ranks: the first of p99, p90 and p50 that
 /// all measured subjects have and at which the machine is trusted.
 pub fn percentile(report: &Report) -> &'static str {
-    let measured = report.subjects.iter().filter_map(|s| s.summary.as_ref());
-    let is_supported =
-        |name: &str| measured.clone().all(|s| percentile::value(&s.lateness_ns, name).is_some());
-    let index = |key: &str| report::PERCENTILES.iter().position(|p| p.key == key);
-    let distrust_from =
-        report.fitness.as_ref().and_then(|fitness| index(fitness.distrust_from.as_deref()?));
-    let is_trusted =
-        |name: &str| distrust_from.is_none_or(|from| index(name).is_some_and(|at| at < from));
-    PERCENTILES
-        .into_iter()
-        .find(|name| is_supported(name) && is_trusted(name))
-        .unwrap_or(PERCENTILES[2])
+    for key in PERCENTILES {
+        if is_supported(report, key) && is_trusted(report, key) {
+            return key;
+        }
+    }
+    PERCENTILES[2]
+}
+
+/// Returns whether all measured subjects have a percentile.
+fn is_supported(report: &Report, key: &str) -> bool {
+    let mut measured = report.subjects.iter().filter_map(|subject| subject.summary.as_ref());
+    measured.all(|summary| percentile::value(&summary.lateness_ns, key).is_some())
+}
+
+/// Returns whether the machine is trusted at a percentile.
+fn is_trusted(report: &Report, key: &str) -> bool {
+    let fitness = report.fitness.as_ref();
+    let distrusted =
+        fitness.and_then(|fitness| percentile_index(fitness.distrust_from.as_deref()?));
+    let Some(from) = distrusted else { return true };
+    percentile_index(key).is_some_and(|index| index < from)
+}
+
+fn percentile_index(key: &str) -> Option<usize> {
+    report::PERCENTILES.iter().position(|percentile| percentile.key == key)
 }
 
 /// Returns the subjects of a report that have both a percentile and a cost.
 pub fn points(report: &Report) -> Vec<Point> {
     let ranked = percentile(report);
-    let names = labels(report).names;
-    let mut points: Vec<Point> = (report.subjects.iter().zip(names).enumerate())
-        .filter_map(|(subject, (measured, name))| {
-            let summary = measured.summary.as_ref()?;
-            Some(Point {
-                subject,
-                name,
-                period_ns: measured.period_ns,
-                load: measured.load.clone(),
-                control: is_control(&measured.name),
-                late_ns: percentile::value(&summary.lateness_ns, ranked)?,
-                late_ci95: summary.lateness_ns.ci95.get(ranked).copied(),
-                cpu_ns: summary.cpu_ns_per_tick?,
-                cpu_ci95: per_tick_ci95(measured),
-                front: false,
-            })
-        })
-        .collect();
-    let choice: Vec<Point> =
-        points.iter().filter(|p| keeps_up(&report.subjects[p.subject])).cloned().collect();
-    let competitors =
-        |p: &Point| choice.iter().filter(|other| other.conditions() == p.conditions()).count();
-    let front: Vec<bool> = points
-        .iter()
-        .map(|p| {
-            choice.contains(p) && competitors(p) > 1 && !choice.iter().any(|other| beats(other, p))
-        })
-        .collect();
-    points.iter_mut().zip(front).for_each(|(point, front)| point.front = front);
+    let named = report.subjects.iter().zip(labels(report).names);
+    let mut points = Vec::new();
+    for (index, (subject, name)) in named.enumerate() {
+        points.extend(Point::new(index, subject, name, ranked));
+    }
+    let mut competitors = points.clone();
+    competitors.retain(|point| keeps_up(&report.subjects[point.subject]));
+    for point in &mut points {
+        point.front = is_on_front(point, &competitors);
+    }
     points
 }
 
+/// Returns whether a point has competitors and none of them beats it.
+fn is_on_front(point: &Point, competitors: &[Point]) -> bool {
+    let is_rival = |other: &&Point| other.conditions() == point.conditions();
+    competitors.contains(point)
+        && competitors.iter().filter(is_rival).count() > 1
+        && !competitors.iter().any(|other| beats(other, point))
+}
+
 impl Point {
+    /// Creates the point of a subject by its index in the report; `None` if it was not measured or
+    /// has no value at the percentile `ranked`.
+    fn new(index: usize, subject: &Subject, name: String, ranked: &str) -> Option<Self> {
+        let summary = subject.summary.as_ref()?;
+        Some(Self {
+            subject: index,
+            name,
+            period_ns: subject.period_ns,
+            load: subject.load.clone(),
+            control: is_control(&subject.name),
+            late_ns: percentile::value(&summary.lateness_ns, ranked)?,
+            late_ci95: summary.lateness_ns.ci95.get(ranked).copied(),
+            cpu_ns: summary.cpu_ns_per_tick?,
+            cpu_ci95: per_tick_ci95(subject),
+            front: false,
+        })
+    }
+
     /// Returns the period and load, which competing subjects have in common.
     pub fn conditions(&self) -> (u64, Option<&str>) {
         (self.period_ns, self.load.as_deref())
@@ -96,6 +117,11 @@ pub const MAX_MISSED_SHARE: f64 = 0.5;
 /// Returns the share of ticks that were not delivered before the next one was due.
 pub fn missed_share(summary: &Summary) -> f64 {
     summary.missed as f64 / summary.ticks.max(1) as f64
+}
+
+/// Formats the share of missed ticks; `None` without a period, at which no tick can be missed.
+pub fn format_missed(subject: &Subject, summary: &Summary) -> Option<String> {
+    (subject.period_ns > 0).then(|| format_share(summary.missed, summary.ticks))
 }
 
 /// Whether a subject can be recommended: it is not a control, it was measured, and most of its
