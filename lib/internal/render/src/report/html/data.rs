@@ -24,61 +24,81 @@ const TAIL: u64 = 100;
 
 /// Encodes the measured subjects of a report as JSON for the script of the page.
 pub fn json(report: &Report, names: &[String], signs: &[Sign]) -> String {
-    let percentile = tradeoff::percentile(report);
-    let subjects: Vec<Value> = report
-        .subjects
-        .iter()
-        .zip(names)
-        .zip(signs)
-        .filter_map(|((subject, name), sign)| {
-            let d = &subject.summary.as_ref()?.lateness_ns;
-            let mut packed = encode_subject(*sign, subject, name);
-            packed["late_at"] = percentile::value(d, percentile).into();
-            packed["late_ci"] = d.ci95.get(percentile).copied().map_or(Value::Null, |ci| json!(ci));
-            Some(packed)
-        })
-        .collect();
-    json!({ "what": quantity::name(report), "percentile": percentile, "subjects": subjects })
+    let ranked = tradeoff::percentile(report);
+    let mut subjects = Vec::new();
+    for ((subject, name), sign) in report.subjects.iter().zip(names).zip(signs) {
+        let Some(summary) = &subject.summary else { continue };
+        let lateness = &summary.lateness_ns;
+        let mut packed = encode_subject(*sign, subject, name);
+        packed["late_at"] = percentile::value(lateness, ranked).into();
+        packed["late_ci"] = json!(lateness.ci95.get(ranked));
+        subjects.push(packed);
+    }
+    json!({ "what": quantity::name(report), "percentile": ranked, "subjects": subjects })
         .to_string()
 }
 
 fn encode_subject(sign: Sign, subject: &Subject, name: &str) -> Value {
     let values = Lateness::from_subject(subject);
-    let above = values.at_rank(values.count() - values.count() / TAIL).unwrap_or(i64::MAX);
-    let mut codes = Vec::new();
-    let mut exact = Vec::new();
-    let mut last = 0;
-    for (n, &late) in subject.rounds.iter().flat_map(|r| &r.lateness_ns).enumerate() {
-        codes.push(encode_value(late));
-        if late >= above || late < 0 {
-            exact.extend([(n - last) as i64, late]);
-            last = n;
-        }
-    }
-    let rounds: Vec<Value> =
-        subject.rounds.iter().map(|round| encode_round(round, subject.instances > 1)).collect();
+    let curve = nines::curve_by_rank(values.count(), values.known(), |rank| values.at_rank(rank));
+    let summary = subject.summary.as_ref();
+    let several = subject.instances > 1;
+    let rounds: Vec<Value> = subject.rounds.iter().map(|r| encode_round(r, several)).collect();
+    let ticks = EncodedTicks::new(subject, &values);
     let (r, g, b) = sign.colour;
-    let dash = match sign.dash {
-        Dash::Solid => String::new(),
-        Dash::Dashed { on, off } => format!("{on} {off}"),
-    };
-    // Values above the last bin of the source: their number, the largest, and the end of their
-    // range on the axis of percentiles.
-    let above = (values.known() < values.count()).then(|| {
-        let largest = subject.summary.as_ref().map(|s| s.lateness_ns.max);
-        json!({ "n": values.count() - values.known(), "max": largest, "end": nines::last_position(values.count()) })
-    });
     json!({
         "id": subject.id, "name": name, "control": is_control(&subject.name), "period": subject.period_ns,
-        "colour": format!("#{r:02x}{g:02x}{b:02x}"), "dash": dash, "shape": sign.shape as u8,
-        "core": core_percent(subject), "cpu": subject.summary.as_ref().and_then(|s| s.cpu_ns_per_tick),
+        "colour": format!("#{r:02x}{g:02x}{b:02x}"), "dash": encode_dash(sign.dash), "shape": sign.shape as u8,
+        "core": core_percent(subject), "cpu": summary.and_then(|s| s.cpu_ns_per_tick),
         "cpu_ci": per_tick_ci95(subject),
-        "curve": thin_curve(&nines::curve_by_rank(values.count(), values.known(), |rank| values.at_rank(rank))),
-        "above": above, "keeps_up": tradeoff::keeps_up(subject),
+        "curve": thin_curve(&curve),
+        "above": encode_above(subject, &values), "keeps_up": tradeoff::keeps_up(subject),
         "bins": count_bins(&values),
         "split": split_curves(subject),
-        "codes": BASE64.encode(pack_codes(&codes)), "exact": exact, "rounds": rounds,
+        "codes": BASE64.encode(pack_codes(&ticks.codes)), "exact": ticks.exact, "rounds": rounds,
     })
+}
+
+fn encode_dash(dash: Dash) -> String {
+    match dash {
+        Dash::Solid => String::new(),
+        Dash::Dashed { on, off } => format!("{on} {off}"),
+    }
+}
+
+/// The ticks of a subject.
+struct EncodedTicks {
+    /// The code of each tick.
+    codes: Vec<u16>,
+    /// The ticks of the tail and early ticks: for each the distance from the one before it, and its
+    /// value.
+    exact: Vec<i64>,
+}
+
+impl EncodedTicks {
+    fn new(subject: &Subject, values: &Lateness) -> Self {
+        let above = values.at_rank(values.count() - values.count() / TAIL).unwrap_or(i64::MAX);
+        let (mut codes, mut exact, mut last) = (Vec::new(), Vec::new(), 0);
+        for (n, &late) in subject.rounds.iter().flat_map(|r| &r.lateness_ns).enumerate() {
+            codes.push(encode_value(late));
+            if late >= above || late < 0 {
+                exact.extend([(n - last) as i64, late]);
+                last = n;
+            }
+        }
+        Self { codes, exact }
+    }
+}
+
+/// Encodes the values above the last bin of the source: their number, the largest, and the end of
+/// their range on the axis of percentiles.
+fn encode_above(subject: &Subject, values: &Lateness) -> Option<Value> {
+    if values.above() == 0 {
+        return None;
+    }
+    let largest = subject.summary.as_ref().map(|s| s.lateness_ns.max);
+    let end = nines::last_position(values.count());
+    Some(json!({ "n": values.above(), "max": largest, "end": end }))
 }
 
 /// Encodes a round as an array in the column order of the script. There are thousands of rounds,
@@ -87,28 +107,13 @@ fn encode_round(round: &Round, several: bool) -> Value {
     let lateness = round.summary.as_ref().map(|s| &s.lateness_ns);
     let (p50, max) = (lateness.and_then(|d| d.p50), lateness.map(|d| d.max));
     let instance = several.then_some(round.instance);
-    match round.tick.as_ref().map(|_| BASE64.encode(pack_indices(round))) {
-        None if !several => json!([
-            round.index,
-            round.start_ns,
-            round.first_tick,
-            round.lateness_ns.len(),
-            p50,
-            max
-        ]),
-        ticks => {
-            json!([
-                round.index,
-                round.start_ns,
-                round.first_tick,
-                round.lateness_ns.len(),
-                p50,
-                max,
-                instance,
-                ticks
-            ])
-        }
+    let ticks = round.tick.is_some().then(|| BASE64.encode(pack_indices(round)));
+    let (index, start, first) = (round.index, round.start_ns, round.first_tick);
+    let count = round.lateness_ns.len();
+    if ticks.is_none() && !several {
+        return json!([index, start, first, count, p50, max]);
     }
+    json!([index, start, first, count, p50, max, instance, ticks])
 }
 
 /// Encodes the tick indices of a round as differences. A half byte has three bits of a difference,
@@ -140,12 +145,13 @@ fn encode_value(late: i64) -> u16 {
 
 /// Packs two codes into three bytes, the first into the lower bits.
 fn pack_codes(codes: &[u16]) -> Vec<u8> {
-    let pair = |pair: &[u16]| {
-        let both = u32::from(pair[0]) | u32::from(*pair.get(1).unwrap_or(&0)) << 12;
-        let [a, b, c, _] = both.to_le_bytes();
-        [a, b, c]
-    };
-    codes.chunks(2).flat_map(pair).collect()
+    codes.chunks(2).flat_map(pack_pair).collect()
+}
+
+fn pack_pair(pair: &[u16]) -> [u8; 3] {
+    let both = u32::from(pair[0]) | u32::from(*pair.get(1).unwrap_or(&0)) << 12;
+    let [a, b, c, _] = both.to_le_bytes();
+    [a, b, c]
 }
 
 /// Bins per decade.
@@ -164,11 +170,18 @@ fn count_bins(values: &Lateness) -> Vec<(i32, u64)> {
 /// Removes the inner points of level parts of a curve, and rounds positions to a precision finer
 /// than any screen.
 fn thin_curve(curve: &[(f64, i64)]) -> Vec<(f64, i64)> {
-    let level = |i: usize| {
-        i > 0 && i + 1 < curve.len() && curve[i - 1].1 == curve[i].1 && curve[i + 1].1 == curve[i].1
-    };
-    let kept = curve.iter().enumerate().filter(|(i, _)| !level(*i));
-    kept.map(|(_, &(x, value))| ((x * 1e4).round() / 1e4, value)).collect()
+    let mut thinned = Vec::new();
+    for (i, &(x, value)) in curve.iter().enumerate() {
+        if !is_inside_level(curve, i) {
+            thinned.push(((x * 1e4).round() / 1e4, value));
+        }
+    }
+    thinned
+}
+
+/// Returns whether both neighbours of a point have the same value.
+fn is_inside_level(curve: &[(f64, i64)], i: usize) -> bool {
+    i > 0 && i + 1 < curve.len() && curve[i - 1].1 == curve[i].1 && curve[i + 1].1 == curve[i].1
 }
 
 /// Returns the quantile curves before and after the runtime woke up, if that was observed.

@@ -8,8 +8,9 @@ mod data;
 mod table;
 mod why;
 
-use cli::time::format_time;
-use files::report::{Change, Report, Subject, Warning};
+use cli::time::format_unsigned_time;
+use cli::words::prefix_or_empty;
+use files::report::{Change, Clock, Host, Report, Subject, Warning};
 
 use crate::document::html::{escape, frame};
 use crate::picture::palette::Sign;
@@ -55,19 +56,13 @@ fn section(report: &Report, signs: &[Sign]) -> String {
     } else {
         ""
     };
-    let item = |(i, sentence): (usize, String)| {
-        let (id, name) = (escape(&report.subjects[i].id), escape(&names[i]));
-        format!("<li data-id=\"{id}\"><span><b>{name}</b> {}</span></li>\n", escape(&sentence))
-    };
-    let fit = fitness::describe_report(report).map_or(String::new(), |(word, why)| {
-        format!("<p class=\"fitness\"><b>{word}</b>: {}</p>\n", escape(&why))
-    });
     format!(
-        "<section class=\"report\">\n<h1>{question}</h1>\n<p class=\"where\">{shared}{}</p>\n{partial}{fit}\
+        "<section class=\"report\">\n<h1>{question}</h1>\n<p class=\"where\">{shared}{}</p>\n{partial}{}\
          <ul class=\"answers\">\n{}</ul>\n{}{}{}{}{}\
          <script type=\"application/json\" class=\"data\">{}</script>\n</section>\n",
         escape(&origin(report)),
-        summary::sentences(report).into_iter().map(item).collect::<String>(),
+        fitness_note(report),
+        answers(report, &names),
         warnings(report),
         why::section(report),
         pictures(report),
@@ -77,87 +72,125 @@ fn section(report: &Report, signs: &[Sign]) -> String {
     )
 }
 
+fn fitness_note(report: &Report) -> String {
+    match fitness::describe_report(report) {
+        Some((word, why)) => {
+            format!("<p class=\"fitness\"><b>{word}</b>: {}</p>\n", escape(&why))
+        }
+        None => String::new(),
+    }
+}
+
+/// Renders a sentence for each subject.
+fn answers(report: &Report, names: &[String]) -> String {
+    let mut html = String::new();
+    for (i, sentence) in summary::sentences(report) {
+        let (id, name) = (escape(&report.subjects[i].id), escape(&names[i]));
+        let sentence = escape(&sentence);
+        html += &format!("<li data-id=\"{id}\"><span><b>{name}</b> {sentence}</span></li>\n");
+    }
+    html
+}
+
 /// Maximum number of warnings shown in full. More are folded under a list of their codes.
 const MAX_OPEN_WARNINGS: usize = 2;
 
 fn warnings(report: &Report) -> String {
     let warnings = &report.warnings;
-    let full = |class: &str| {
-        let paragraph = |w: &Warning| {
-            let (code, message, hint) = (escape(&w.code), escape(&w.message), escape(&w.hint));
-            format!("<p{class}><b>{code}</b> {message} {hint}</p>\n")
-        };
-        warnings.iter().map(paragraph).collect::<String>()
-    };
     if warnings.len() <= MAX_OPEN_WARNINGS {
-        return full(" class=\"warning\"");
+        return render_warnings(warnings, " class=\"warning\"");
     }
     let mut codes: Vec<String> = warnings.iter().map(|w| escape(&w.code)).collect();
     codes.dedup();
     let (n, codes) = (warnings.len(), codes.join(", "));
     format!(
         "<details class=\"warning\"><summary><b>{n} warnings:</b> {codes}</summary>\n{}</details>\n",
-        full("")
+        render_warnings(warnings, "")
     )
 }
+
+/// Renders a paragraph with these attributes for each warning.
+fn render_warnings(warnings: &[Warning], attributes: &str) -> String {
+    let mut html = String::new();
+    for Warning { code, message, hint, .. } in warnings {
+        let (code, message, hint) = (escape(code), escape(message), escape(hint));
+        html += &format!("<p{attributes}><b>{code}</b> {message} {hint}</p>\n");
+    }
+    html
+}
+
+/// A picture that the script draws, with its heading and the note above it.
+struct PictureSection {
+    class: &'static str,
+    title: &'static str,
+    note: String,
+}
+
+const OVER_TIME_NOTE: &str = "Darker: more ticks. Every tick above p99 is a dot of its own. Point at one to see which it is; drag to look \
+     closer, double-click for the whole run.";
+const SPLIT_NOTE: &str = "Solid: from the deadline until the runtime's thread woke, including what the runtime asked of the kernel. \
+     Dashed: from there until the task ran.";
+const ROUNDS_NOTE: &str = "Median (line) and maximum (dots) of each round; thin grey lines: the medians of the controls in the same rounds.";
 
 /// Renders the headings, notes and containers of the pictures.
 fn pictures(report: &Report) -> String {
     if report.subjects.iter().all(|s| s.summary.is_none()) {
         return String::new();
     }
-    let any_subject = |predicate: fn(&Subject) -> bool| report.subjects.iter().any(predicate);
-    let cost = format!(
+    let mut html = "<div class=\"switches\"></div>\n".to_owned();
+    for PictureSection { class, title, note } in picture_sections(report) {
+        let note = escape(&note);
+        html += &format!(
+            "<h2>{title}</h2>\n<p class=\"note\">{note}</p>\n<div class=\"chart {class}\"></div>\n"
+        );
+    }
+    html + "<noscript><p>The pictures need the script of this page.</p></noscript>\n"
+}
+
+/// Returns the pictures for which the report has data.
+fn picture_sections(report: &Report) -> Vec<PictureSection> {
+    let hatched = describe_hatching(report);
+    let mut sections = Vec::new();
+    let mut add = |class, title, note| sections.push(PictureSection { class, title, note });
+    if !tradeoff::points(report).is_empty() {
+        add("tradeoff", "Lateness against cost", tradeoff_note(report));
+    }
+    let note = format!("Each gridline to the right leaves one tenth as many ticks.{hatched}");
+    add("percentiles", "Percentiles", note);
+    if report.subjects.iter().any(has_samples) {
+        add("over-time", "Over time", OVER_TIME_NOTE.to_owned());
+    }
+    let note = format!(
+        "Share of the ticks in each of sixteen bins a decade, both axes logarithmic: single late ticks stay visible.{hatched}"
+    );
+    add("histogram", "Histogram", note);
+    if report.subjects.iter().any(has_wake_ups) {
+        let title = "Wake-up of the thread, and time to reach the task";
+        add("split", title, SPLIT_NOTE.to_owned());
+    }
+    if report.subjects.iter().any(|subject| subject.rounds.len() > 1) {
+        add("rounds", "Round by round", ROUNDS_NOTE.to_owned());
+    }
+    sections
+}
+
+fn tradeoff_note(report: &Report) -> String {
+    format!(
         "Lower left is better: the {} of the lateness against the CPU time of the process per tick; bars are 95 % \
          confidence intervals over rounds. Ringed: nothing else was both more punctual and cheaper. Hollow: the controls, \
          what the machine could do in the same rounds.",
         tradeoff::percentile(report)
-    );
-    let hatched = describe_hatching(report);
-    let percentiles =
-        format!("Each gridline to the right leaves one tenth as many ticks.{hatched}");
-    let histogram = format!(
-        "Share of the ticks in each of sixteen bins a decade, both axes logarithmic: single late ticks stay visible.{hatched}"
-    );
-    let pictures = [
-        (!tradeoff::points(report).is_empty(), "tradeoff", "Lateness against cost", cost.as_str()),
-        (true, "percentiles", "Percentiles", percentiles.as_str()),
-        (
-            any_subject(|s| s.rounds.iter().any(|r| !r.lateness_ns.is_empty())),
-            "over-time",
-            "Over time",
-            "Darker: more ticks. Every tick above p99 is a dot of its own. Point at one to see which it is; drag to look \
-             closer, double-click for the whole run.",
-        ),
-        (true, "histogram", "Histogram", histogram.as_str()),
-        (
-            any_subject(|s| {
-                s.summary.as_ref().is_some_and(|m| m.until_unpark_ns.is_some())
-                    && s.rounds.iter().any(|r| r.until_unpark_ns.is_some())
-            }),
-            "split",
-            "Wake-up of the thread, and time to reach the task",
-            "Solid: from the deadline until the runtime's thread woke, including what the runtime asked of the kernel. \
-             Dashed: from there until the task ran.",
-        ),
-        (
-            any_subject(|s| s.rounds.len() > 1),
-            "rounds",
-            "Round by round",
-            "Median (line) and maximum (dots) of each round; thin grey lines: the medians of the controls in the same rounds.",
-        ),
-    ];
-    let shown =
-        pictures.into_iter().filter(|(is_shown, ..)| *is_shown).map(|(_, class, title, note)| {
-            format!(
-                "<h2>{title}</h2>\n<p class=\"note\">{}</p>\n<div class=\"chart {class}\"></div>\n",
-                escape(note)
-            )
-        });
-    format!(
-        "<div class=\"switches\"></div>\n{}<noscript><p>The pictures need the script of this page.</p></noscript>\n",
-        shown.collect::<String>()
     )
+}
+
+fn has_samples(subject: &Subject) -> bool {
+    subject.rounds.iter().any(|round| !round.lateness_ns.is_empty())
+}
+
+/// Returns whether the report contains the moments at which the runtime woke up.
+fn has_wake_ups(subject: &Subject) -> bool {
+    let is_summarized = subject.summary.as_ref().is_some_and(|s| s.until_unpark_ns.is_some());
+    is_summarized && subject.rounds.iter().any(|round| round.until_unpark_ns.is_some())
 }
 
 /// Describes the hatched zones: values above the last bin of their source, or their number if there
@@ -178,47 +211,57 @@ fn describe_hatching(report: &Report) -> String {
 
 /// Renders the facts about the machine, the clock and the run.
 fn facts(report: &Report) -> String {
-    let (host, clock) = (&report.host, &report.clock);
-    let ns = |ns: u64| format_time(i64::try_from(ns).unwrap_or(i64::MAX));
-    let observer = origin::observer(report).map_or(String::new(), |cost| format!("; {cost}"));
-    let stamps = format!(
-        "{}, {:.0} Hz ({}), error at most {}{observer}",
-        clock.source,
-        clock.rate_hz,
-        clock.rate_known_by,
-        ns(clock.error_bound_ns)
-    );
-    let known = [
+    let mut facts = host_facts(&report.host);
+    facts.push(("clock", Some(describe_clock(report, &report.clock))));
+    facts.push(("seed", Some(report.plan.seed.to_string())));
+    facts.push(("commands", join_or_none(origin::commands(report))));
+    facts.push(("loads", join_or_none(report.loads.iter().filter_map(origin::load).collect())));
+    for (name, version) in &report.host.versions {
+        facts.push((name, Some(version.clone())));
+    }
+    let mut html = "<h2>Machine</h2>\n<dl>\n".to_owned();
+    for (name, value) in facts {
+        if let Some(value) = value {
+            html += &format!("<dt>{}</dt><dd>{}</dd>\n", escape(name), escape(&value));
+        }
+    }
+    html += "</dl>\n<h2>What the tool changed while it ran</h2>\n";
+    html + &changes(&report.changes)
+}
+
+/// A name and its value, if this is known.
+type Fact<'a> = (&'a str, Option<String>);
+
+fn host_facts(host: &Host) -> Vec<Fact<'_>> {
+    vec![
         ("system", Some(format!("{} {}", host.os, host.arch))),
         ("kernel", host.kernel.clone()),
         ("preemption", host.preempt.clone()),
         ("CPU", host.cpu_model.clone()),
         ("CPUs online", host.cpus_online.map(|n| n.to_string())),
         ("clock source", host.clock_source.clone()),
-        ("timer slack", host.timer_slack_ns.map(ns)),
+        ("timer slack", host.timer_slack_ns.map(format_unsigned_time)),
         ("governor", host.governor.clone()),
         ("idle driver", host.idle_driver.clone()),
         ("hypervisor", host.hypervisor.clone()),
         ("quota", host.quota_cpus.map(|n| format!("{n} CPUs"))),
         ("scheduling class", host.sched.clone()),
-        ("clock", Some(stamps)),
-        ("seed", Some(report.plan.seed.to_string())),
-    ];
-    let loads: Vec<String> = report.loads.iter().filter_map(origin::load).collect();
-    let loads = (!loads.is_empty()).then(|| ("loads", Some(loads.join("; "))));
-    let commands = origin::commands(report);
-    let commands = (!commands.is_empty()).then(|| ("commands", Some(commands.join("; "))));
-    let versions =
-        host.versions.iter().map(|(name, version)| (name.as_str(), Some(version.clone())));
-    let fact = |(name, value): (&str, Option<String>)| {
-        value.map(|value| format!("<dt>{}</dt><dd>{}</dd>\n", escape(name), escape(&value)))
-    };
-    let facts = known.into_iter().chain(commands).chain(loads).chain(versions);
-    let facts: String = facts.filter_map(fact).collect();
-    let changes = changes(&report.changes);
+    ]
+}
+
+fn describe_clock(report: &Report, clock: &Clock) -> String {
     format!(
-        "<h2>Machine</h2>\n<dl>\n{facts}</dl>\n<h2>What the tool changed while it ran</h2>\n{changes}"
+        "{}, {:.0} Hz ({}), error at most {}{}",
+        clock.source,
+        clock.rate_hz,
+        clock.rate_known_by,
+        format_unsigned_time(clock.error_bound_ns),
+        prefix_or_empty("; ", origin::observer(report))
     )
+}
+
+fn join_or_none(texts: Vec<String>) -> Option<String> {
+    if texts.is_empty() { None } else { Some(texts.join("; ")) }
 }
 
 /// Renders the system settings that were changed during the run.

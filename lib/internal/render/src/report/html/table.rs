@@ -1,13 +1,15 @@
 //! The table of numbers on the page `report.html`: a row per subject.
 
-use cli::time::{format_share, format_time};
-use files::report::{Percentile, Report, Subject, Summary};
+use cli::time::format_time;
+use cli::words::or_dash;
+use files::report::{Distribution, Report, Subject, Summary};
 
 use crate::document::html::escape;
 use crate::report::cost::{core_percent, per_tick_ci95};
 use crate::report::label::unmeasured_reason;
 use crate::report::quantity::is_gaps;
 use crate::report::summary;
+use crate::report::tradeoff::format_missed;
 
 /// Renders the table with a row per subject, below a summary in words.
 pub(super) fn render(report: &Report, names: &[String]) -> String {
@@ -53,37 +55,39 @@ const COLUMNS: [&str; 10] =
     ["p50", "p90", "p99", "p99.9", "p99.99", "max", "missed", "ticks", "CPU per tick", "of a core"];
 
 fn row(subject: &Subject, summary: &Summary) -> Vec<String> {
-    let d = &summary.lateness_ns;
-    let late = |(p, value): (Percentile, Option<i64>)| {
-        value.map_or("-".into(), |v| {
-            with_interval(format_time(v), d.ci95.get(p.key).map(|ci| ci.map(format_time)))
-        })
-    };
-    let cost = |ns: f64| format_time(ns as i64);
-    let cpu_cell = |ns| with_interval(cost(ns), per_tick_ci95(subject).map(|ci| ci.map(cost)));
-    let others = [
-        format_time(d.max),
-        if subject.period_ns > 0 {
-            format_share(summary.missed, summary.ticks)
-        } else {
-            "-".into()
-        },
-        summary.ticks.to_string(),
-        summary.cpu_ns_per_tick.map_or("-".into(), cpu_cell),
-        core_percent(subject).map_or("-".into(), |p| format!("{p:.1} %")),
-    ];
-    d.percentiles().map(late).into_iter().chain(others).collect()
+    let lateness = &summary.lateness_ns;
+    let mut cells = Vec::new();
+    for (percentile, value) in lateness.percentiles() {
+        cells.push(or_dash(value.map(|ns| percentile_cell(lateness, percentile.key, ns))));
+    }
+    cells.push(format_time(lateness.max));
+    cells.push(or_dash(format_missed(subject, summary)));
+    cells.push(summary.ticks.to_string());
+    cells.push(or_dash(summary.cpu_ns_per_tick.map(|ns| cost_cell(subject, ns))));
+    cells.push(or_dash(core_percent(subject).map(|percent| format!("{percent:.1} %"))));
+    cells
+}
+
+fn percentile_cell(lateness: &Distribution, key: &str, ns: i64) -> String {
+    let interval = lateness.ci95.get(key).map(|ends| ends.map(format_time));
+    with_interval(&format_time(ns), interval)
+}
+
+fn cost_cell(subject: &Subject, ns: f64) -> String {
+    let interval = per_tick_ci95(subject).map(|ends| ends.map(format_cost));
+    with_interval(&format_cost(ns), interval)
+}
+
+fn format_cost(ns: f64) -> String {
+    format_time(ns as i64)
 }
 
 /// Formats a value and its interval in small print. A unit shared by both ends is written once.
-fn with_interval(value: String, interval: Option<[String; 2]>) -> String {
-    let Some([low, high]) = interval else { return value };
-    let split_unit = |text: &str| {
-        text.split_once(' ').map(|(number, unit)| (number.to_owned(), unit.to_owned()))
-    };
-    let low = match (split_unit(&low), split_unit(&high)) {
+fn with_interval(value: &str, interval: Option<[String; 2]>) -> String {
+    let Some([low, high]) = interval else { return value.to_owned() };
+    let low = match (low.split_once(' '), high.split_once(' ')) {
         (Some((number, unit)), Some((_, other))) if unit == other => number,
-        _ => low,
+        _ => &low,
     };
     format!("{value}<small>{low} &#8211; {high}</small>")
 }

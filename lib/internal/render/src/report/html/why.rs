@@ -23,83 +23,100 @@ pub(super) fn section(report: &Report) -> String {
 }
 
 fn render_diagnosis(diagnosis: &Diagnosis<'_>) -> String {
-    let cause = |c: Cause| {
-        let (share, evidence) = (escape(&c.share), escape(&c.evidence));
-        let swatch = format!(
-            "<svg width=\"10\" height=\"10\"><rect width=\"10\" height=\"10\" fill=\"{}\"/></svg>",
-            colour(c.class)
-        );
-        format!(
-            "<tr><td>{swatch}</td><td>{share}</td><td class=\"left\">{}</td><td class=\"left\">{evidence}</td></tr>\n",
-            c.words
-        )
-    };
-    let causes: String = diagnosis.causes().into_iter().map(cause).collect();
-    let causes = if causes.is_empty() {
-        causes
-    } else {
-        format!("<table class=\"causes\"><tbody>\n{causes}</tbody></table>\n")
-    };
-    let bars = if diagnosis.why.shares_ns.is_some() { bars(diagnosis.why) } else { String::new() };
-    let longest: String = diagnosis
-        .longest_ticks()
-        .filter_map(|text| {
-            let (tick, causes) =
-                text.split_once(": ").map(|(t, c)| (t.to_owned(), c.to_owned()))?;
-            let (tick, causes) = (escape(&tick), escape(&causes));
-            Some(format!("<details><summary>{tick}</summary><p>{causes}</p></details>\n"))
-        })
-        .collect();
-    let next = diagnosis
-        .next_tier()
-        .map_or(String::new(), |next| format!("<p class=\"note\">{}</p>\n", escape(&next)));
-    let path =
-        diagnosis.wakeup_path().map_or(String::new(), |path| format!("<p>{}</p>\n", escape(&path)));
-    format!("<p>{}</p>\n{causes}{bars}{longest}{path}{next}", escape(&diagnosis.heading()))
+    let mut html = format!("<p>{}</p>\n", escape(&diagnosis.heading()));
+    html += &render_causes(diagnosis);
+    if diagnosis.why.shares_ns.is_some() {
+        html += &render_bars(diagnosis.why);
+    }
+    for text in diagnosis.longest_ticks() {
+        if let Some((tick, causes)) = text.split_once(": ") {
+            let (tick, causes) = (escape(tick), escape(causes));
+            html += &format!("<details><summary>{tick}</summary><p>{causes}</p></details>\n");
+        }
+    }
+    if let Some(path) = diagnosis.wakeup_path() {
+        html += &format!("<p>{}</p>\n", escape(&path));
+    }
+    if let Some(next) = diagnosis.next_tier() {
+        html += &format!("<p class=\"note\">{}</p>\n", escape(&next));
+    }
+    html
+}
+
+/// Renders a table with a row per cause; empty if there are none.
+fn render_causes(diagnosis: &Diagnosis<'_>) -> String {
+    let rows: String = diagnosis.causes().iter().map(render_cause).collect();
+    if rows.is_empty() {
+        return rows;
+    }
+    format!("<table class=\"causes\"><tbody>\n{rows}</tbody></table>\n")
+}
+
+fn render_cause(cause: &Cause) -> String {
+    let (share, evidence) = (escape(&cause.share), escape(&cause.evidence));
+    let swatch = format!(
+        "<svg width=\"10\" height=\"10\"><rect width=\"10\" height=\"10\" fill=\"{}\"/></svg>",
+        colour(cause.class)
+    );
+    format!(
+        "<tr><td>{swatch}</td><td>{share}</td><td class=\"left\">{}</td><td class=\"left\">{evidence}</td></tr>\n",
+        cause.words
+    )
 }
 
 /// Renders one bar per round: its height is the lateness of the late ticks, and its parts are the
 /// causes.
-fn bars(why: &Why) -> String {
+fn render_bars(why: &Why) -> String {
     let max_ns = why.rounds.iter().map(|r| r.lateness_ns).max().unwrap_or(0).max(1) as f64;
-    let width = WIDTH / why.rounds.len().max(1) as f64;
-    let bar = |(i, round): (usize, &WhyRound)| {
-        let mut top = HEIGHT;
-        let part = |class: Class| {
-            let height = round.shares_ns.ns(class) as f64 / max_ns * HEIGHT;
-            top -= height;
-            let (x, w) = (i as f64 * width, (width * 0.9).max(0.2));
-            let colour = colour(class);
-            if height < 0.05 {
-                String::new()
-            } else {
-                format!(
-                    "<rect x=\"{x:.2}\" y=\"{top:.2}\" width=\"{w:.2}\" height=\"{height:.2}\" fill=\"{colour}\"/>"
-                )
-            }
-        };
-        let parts: String = Class::ALL.into_iter().map(part).collect();
-        let large = Class::ALL.into_iter().filter(|&class| round.shares_ns.ns(class) > 0);
-        let shares: Vec<String> =
-            large.map(|class| format_class_share(&round.shares_ns, class)).collect();
-        let title = format!(
-            "round {}: {} in {} late ticks; {}",
-            round.index,
-            format_time(round.lateness_ns as i64),
-            round.late_ticks,
-            shares.join(", ")
-        );
-        if parts.is_empty() {
-            parts
-        } else {
-            format!("<g><title>{}</title>{parts}</g>\n", escape(&title))
+    let mut bars = String::new();
+    for (i, round) in why.rounds.iter().enumerate() {
+        let parts = render_parts(round, i as f64, why.rounds.len() as f64, max_ns);
+        if !parts.is_empty() {
+            let title = escape(&describe_round(round));
+            bars += &format!("<g><title>{title}</title>{parts}</g>\n");
         }
-    };
-    let bars: String = why.rounds.iter().enumerate().map(bar).collect();
+    }
     format!(
         "<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"lateness by cause, round by round\">\n{bars}</svg>\n\
          <p class=\"note\">Lateness of the late ticks by cause, round by round; the highest bar: {}. Point at one for its parts.</p>\n",
         format_time(max_ns as i64)
+    )
+}
+
+/// Renders the parts of the bar of a round, the first at the bottom. Parts that are too low to be
+/// seen are left out.
+fn render_parts(round: &WhyRound, index: f64, rounds: f64, max_ns: f64) -> String {
+    let width = WIDTH / rounds;
+    let (x, bar_width) = (index * width, (width * 0.9).max(0.2));
+    let mut top = HEIGHT;
+    let mut parts = String::new();
+    for class in Class::ALL {
+        let height = round.shares_ns.ns(class) as f64 / max_ns * HEIGHT;
+        top -= height;
+        if height >= 0.05 {
+            let fill = colour(class);
+            parts += &format!(
+                "<rect x=\"{x:.2}\" y=\"{top:.2}\" width=\"{bar_width:.2}\" height=\"{height:.2}\" fill=\"{fill}\"/>"
+            );
+        }
+    }
+    parts
+}
+
+/// Describes a round for its tooltip.
+fn describe_round(round: &WhyRound) -> String {
+    let mut shares = Vec::new();
+    for class in Class::ALL {
+        if round.shares_ns.ns(class) > 0 {
+            shares.push(format_class_share(&round.shares_ns, class));
+        }
+    }
+    format!(
+        "round {}: {} in {} late ticks; {}",
+        round.index,
+        format_time(round.lateness_ns as i64),
+        round.late_ticks,
+        shares.join(", ")
     )
 }
 
