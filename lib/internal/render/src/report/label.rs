@@ -2,9 +2,9 @@
 //! instead of every name.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
 
-use cli::units;
+use cli::units::format_exact_ns;
+use cli::words::prefix_or_empty;
 use files::report::{Report, Status, Subject};
 
 use crate::picture::palette::{Sign, Signs};
@@ -37,45 +37,63 @@ pub struct Labels {
 
 /// Returns the names of the subjects of a report.
 pub fn labels(report: &Report) -> Labels {
-    let subjects = &report.subjects;
-    let period = common_value(subjects.iter().map(|s| s.period_ns));
-    let runtime = common_value(subjects.iter().filter_map(|s| s.runtime.as_deref()));
-    let load = common_value(subjects.iter().map(|s| s.load.as_deref()));
-    let mut alike: BTreeMap<Key<'_>, u64> = BTreeMap::new();
-    for subject in subjects {
-        *alike.entry(key(subject)).or_default() += 1;
+    let shared = SharedParameters::from_subjects(&report.subjects);
+    let mut alike: BTreeMap<Parameters<'_>, u64> = BTreeMap::new();
+    for subject in &report.subjects {
+        *alike.entry(Parameters::new(subject)).or_default() += 1;
     }
-    let twins = |s: &Subject| alike.get(&key(s)).is_some_and(|&n| n > 1);
-    let names = subjects.iter().map(|s| {
-        if twins(s) {
-            return s.id.clone();
+    let mut names = Vec::new();
+    for subject in &report.subjects {
+        let has_twin = alike[&Parameters::new(subject)] > 1;
+        names.push(if has_twin { subject.id.clone() } else { shared.distinguish(subject) });
+    }
+    Labels { names, shared: shared.describe() }
+}
+
+/// The parameters that all subjects of a report have in common.
+struct SharedParameters<'a> {
+    period_ns: Option<u64>,
+    runtime: Option<&'a str>,
+    /// The load, `None` within if all subjects ran without one.
+    load: Option<Option<&'a str>>,
+}
+
+impl<'a> SharedParameters<'a> {
+    fn from_subjects(subjects: &'a [Subject]) -> Self {
+        Self {
+            period_ns: common_value(subjects.iter().map(|s| s.period_ns)),
+            runtime: common_value(subjects.iter().filter_map(|s| s.runtime.as_deref())),
+            load: common_value(subjects.iter().map(|s| s.load.as_deref())),
         }
-        let at = if period.is_none() && s.period_ns > 0 {
-            format!("@{}", format_period(s.period_ns))
-        } else {
-            String::new()
-        };
-        let on = s
-            .runtime
-            .as_ref()
-            .filter(|_| runtime.is_none())
-            .map_or(String::new(), |r| format!("/{r}"));
-        let many = if s.instances > 1 { format!("*{}", s.instances) } else { String::new() };
-        let load_suffix = s
-            .load
-            .as_ref()
-            .filter(|_| load.is_none())
-            .map_or(String::new(), |load| format!("+{load}"));
-        format!("{}{many}{at}{on}{load_suffix}", s.name)
-    });
-    let shared = [
-        period.filter(|&ns| ns > 0).map(|ns| format!("period {}", format_period(ns))),
-        runtime.map(str::to_owned),
-        load.flatten().map(|load| format!("load {load}")),
-    ];
-    Labels {
-        names: names.collect(),
-        shared: shared.into_iter().flatten().collect::<Vec<_>>().join(", "),
+    }
+
+    /// Formats the shared parameters for a title.
+    fn describe(&self) -> String {
+        let mut parameters = Vec::new();
+        if let Some(ns) = self.period_ns.filter(|&ns| ns > 0) {
+            parameters.push(format!("period {}", format_exact_ns(ns)));
+        }
+        parameters.extend(self.runtime.map(str::to_owned));
+        parameters.extend(self.load.flatten().map(|load| format!("load {load}")));
+        parameters.join(", ")
+    }
+
+    /// Returns the name of a subject with the parameters that are not shared.
+    fn distinguish(&self, subject: &Subject) -> String {
+        let mut name = subject.name.clone();
+        if subject.instances > 1 {
+            name += &format!("*{}", subject.instances);
+        }
+        if self.period_ns.is_none() && subject.period_ns > 0 {
+            name += &format!("@{}", format_exact_ns(subject.period_ns));
+        }
+        if self.runtime.is_none() {
+            name += &prefix_or_empty("/", subject.runtime.as_ref());
+        }
+        if self.load.is_none() {
+            name += &prefix_or_empty("+", subject.load.as_ref());
+        }
+        name
     }
 }
 
@@ -84,53 +102,69 @@ pub fn labels(report: &Report) -> Labels {
 /// A name has the same sign in all reports, at all periods. Another runtime, number of instances or
 /// load is a variant of it with a different form.
 pub fn signs(reports: &[Report]) -> Vec<Vec<Sign>> {
-    type Variant<'a> = (Option<&'a str>, u64, Option<&'a str>);
-    type Appearance = (String, Option<String>, u64, Option<String>);
-    let appearance = |report: &'_ Report, subject: &'_ Subject| -> Appearance {
-        let twins = report.subjects.iter().filter(|other| key(other) == key(subject)).count() > 1;
-        let name = if twins { &subject.id } else { &subject.name };
-        (name.clone(), subject.runtime.clone(), subject.instances, subject.load.clone())
-    };
-    let appearances: Vec<Vec<Appearance>> = reports
-        .iter()
-        .map(|report| report.subjects.iter().map(|subject| appearance(report, subject)).collect())
-        .collect();
     let mut variants: BTreeMap<&str, BTreeSet<Variant<'_>>> = BTreeMap::new();
-    fn variant((_, runtime, instances, load): &Appearance) -> Variant<'_> {
-        (runtime.as_deref(), *instances, load.as_deref())
+    for report in reports {
+        for subject in &report.subjects {
+            variants.entry(sign_name(report, subject)).or_default().insert(Variant::new(subject));
+        }
     }
-    for subject in appearances.iter().flatten() {
-        variants.entry(&subject.0).or_default().insert(variant(subject));
+    let mut numbered: Vec<Vec<(&str, usize)>> = Vec::new();
+    for report in reports {
+        let mut subjects = Vec::new();
+        for subject in &report.subjects {
+            let (name, variant) = (sign_name(report, subject), Variant::new(subject));
+            let number = variants[name].iter().position(|other| *other == variant);
+            subjects.push((name, number.unwrap_or(0)));
+        }
+        numbered.push(subjects);
     }
-    let variant_index = |subject: &Appearance| {
-        variants[subject.0.as_str()].iter().position(|v| *v == variant(subject)).unwrap_or(0)
+    let signs = Signs::from_names(numbered.iter().flatten().copied());
+    let subject_signs = |subjects: &Vec<(&str, usize)>| {
+        subjects.iter().map(|&(name, variant)| signs.sign(name, variant)).collect()
     };
-    let signs = Signs::from_names(
-        appearances.iter().flatten().map(|subject| (subject.0.as_str(), variant_index(subject))),
-    );
-    appearances
-        .iter()
-        .map(|report| {
-            report.iter().map(|subject| signs.sign(&subject.0, variant_index(subject))).collect()
-        })
-        .collect()
+    numbered.iter().map(subject_signs).collect()
+}
+
+/// The parameters by which subjects with the same name have different signs.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Variant<'a> {
+    runtime: Option<&'a str>,
+    instances: u64,
+    load: Option<&'a str>,
+}
+
+impl<'a> Variant<'a> {
+    fn new(subject: &'a Subject) -> Self {
+        Self {
+            runtime: subject.runtime.as_deref(),
+            instances: subject.instances,
+            load: subject.load.as_deref(),
+        }
+    }
+}
+
+/// Returns the name by which a sign is assigned: that of the subject, or its id if another subject
+/// differs in nothing else.
+fn sign_name<'a>(report: &'a Report, subject: &'a Subject) -> &'a str {
+    let parameters = Parameters::new(subject);
+    let is_alike = |other: &&Subject| Parameters::new(other) == parameters;
+    let has_twin = report.subjects.iter().filter(is_alike).count() > 1;
+    if has_twin { &subject.id } else { &subject.name }
 }
 
 /// The parameters that distinguish subjects by name.
-type Key<'a> = (&'a str, u64, Option<&'a str>, u64, Option<&'a str>);
-
-fn key(subject: &Subject) -> Key<'_> {
-    (
-        &subject.name,
-        subject.period_ns,
-        subject.runtime.as_deref(),
-        subject.instances,
-        subject.load.as_deref(),
-    )
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Parameters<'a> {
+    name: &'a str,
+    period_ns: u64,
+    variant: Variant<'a>,
 }
 
-fn format_period(period_ns: u64) -> String {
-    units::format_exact_duration(Duration::from_nanos(period_ns))
+impl<'a> Parameters<'a> {
+    fn new(subject: &'a Subject) -> Self {
+        let variant = Variant::new(subject);
+        Self { name: &subject.name, period_ns: subject.period_ns, variant }
+    }
 }
 
 /// Returns the value shared by all items, if there is one.

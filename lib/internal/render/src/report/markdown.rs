@@ -1,12 +1,14 @@
 //! A report in Markdown, for pull requests and job summaries: lateness with confidence intervals,
 //! cost, and a summary in sentences.
 
-use cli::time::{format_interval, format_share, format_time};
+use cli::time::{format_interval, format_time};
+use cli::words::{or_dash, prefix_or_empty};
 use files::report::{Distribution, Report, Subject, Summary};
 
 use crate::document::{self, Document, Table};
 use crate::report::label::{Labels, labels, unmeasured_reason};
 use crate::report::origin::{self, origin};
+use crate::report::tradeoff::format_missed;
 use crate::report::{fitness, summary, why};
 
 /// Renders one section per report.
@@ -55,36 +57,30 @@ fn row(subject: &Subject, summary: &Summary, name: &str) -> Vec<String> {
     let lateness = &summary.lateness_ns;
     let mut row = vec![name.to_owned()];
     for (percentile, value) in lateness.percentiles().into_iter().take(4) {
-        row.push(with_interval(lateness, percentile.key, value));
+        row.push(or_dash(value.map(|ns| with_interval(lateness, percentile.key, ns))));
     }
     row.push(format_time(lateness.max));
-    row.push(if subject.period_ns > 0 {
-        format_share(summary.missed, summary.ticks)
-    } else {
-        "-".to_owned()
-    });
-    row.push(summary.cpu_ns_per_tick.map_or("-".to_owned(), |ns| format_time(ns as i64)));
+    row.push(or_dash(format_missed(subject, summary)));
+    row.push(or_dash(summary.cpu_ns_per_tick.map(|ns| format_time(ns as i64))));
     row
 }
 
-fn with_interval(d: &Distribution, name: &str, value: Option<i64>) -> String {
-    match (value, d.ci95.get(name)) {
-        (None, _) => "-".to_owned(),
-        (Some(v), None) => format_time(v),
-        (Some(v), Some(ci)) => format!("{} {}", format_time(v), format_interval(ci[0], ci[1])),
-    }
+fn with_interval(lateness: &Distribution, key: &str, ns: i64) -> String {
+    let interval = lateness.ci95.get(key).map(|ci| format_interval(ci[0], ci[1]));
+    format_time(ns) + &prefix_or_empty(" ", interval)
 }
 
 /// Returns the origin of the report, the meaning of the brackets, commands and loads.
 fn notes(report: &Report) -> Vec<String> {
-    let observer = origin::observer(report).map_or(String::new(), |cost| format!("; {cost}"));
+    let observer = prefix_or_empty("; ", origin::observer(report));
     let (tool, origin) = (&report.tool, origin(report));
     let mut notes = vec![format!("{} {}, {origin}{observer}.", tool.name, tool.version)];
     let summaries = report.subjects.iter().filter_map(|subject| subject.summary.as_ref());
     if summaries.into_iter().any(|summary| !summary.lateness_ns.ci95.is_empty()) {
         notes.push("In brackets: 95 % confidence intervals over rounds.".to_owned());
     }
-    notes.extend(origin::commands(report).into_iter().map(|command| format!("{command}.")));
-    notes.extend(report.loads.iter().filter_map(origin::load).map(|load| format!("{load}.")));
+    let mut facts = origin::commands(report);
+    facts.extend(report.loads.iter().filter_map(origin::load));
+    notes.extend(facts.into_iter().map(|fact| fact + "."));
     notes
 }

@@ -1,10 +1,10 @@
 //! Provenance of the numbers of a report: machine, date and command, in a line or two.
 
-use std::time::Duration;
+use std::collections::BTreeSet;
 
-use cli::time::format_time;
-use cli::units;
-use files::report::{Load, Report, Scenario};
+use cli::time::format_unsigned_time;
+use cli::units::format_exact_ns;
+use files::report::{Load, Report, Scenario, Trace};
 
 /// Describes when and on which machine a report was made.
 pub fn origin(report: &Report) -> String {
@@ -40,37 +40,78 @@ pub fn footer(report: &Report) -> Footer {
 /// Returns the command that repeats the measurement, if the report was made by osjitter.
 fn command(report: &Report) -> Option<String> {
     if let Some(trace) = &report.trace {
-        let what = trace.command.as_ref().map_or_else(
-            || format!("--pid {}", trace.process),
-            |words| format!("-- {}", quote_command(words)),
-        );
-        return Some(format!("osjitter trace {what}"));
+        return Some(trace_command(trace));
     }
     let scenarios = &report.plan.scenarios;
-    let first = scenarios.first().filter(|_| report.tool.name == "osjitter")?;
-    let flags = |flag: &str, value: &dyn Fn(&Scenario) -> Option<String>| -> String {
-        let mut seen = std::collections::BTreeSet::new();
-        let each = scenarios.iter().filter_map(value).filter(|value| seen.insert(value.clone()));
-        each.map(|value| format!(" --{flag} {value}")).collect()
-    };
-    let periods =
-        flags("period", &|s| Some(units::format_exact_duration(Duration::from_nanos(s.period_ns))));
-    let runtimes =
-        flags("runtime", &|s| s.runtime.clone().filter(|runtime| runtime != "current-thread"));
-    let loads: std::collections::BTreeSet<_> =
-        scenarios.iter().map(|s| s.load.as_deref()).collect();
-    let quoted = |text: &str| {
-        shlex::try_quote(text).map_or_else(|_| text.to_owned(), |quoted| quoted.into_owned())
-    };
-    let load =
-        flags("load", &|s| s.load.as_deref().or((loads.len() > 1).then_some("none")).map(quoted));
-    let instances = flags("instances", &|s| (s.instances > 1).then(|| s.instances.to_string()));
-    let same = scenarios.iter().all(|s| s.ticks == first.ticks);
-    let ticks =
-        if same { format!(" --ticks {}", first.ticks) } else { " --plan report.json".to_owned() };
-    let subjects = flags("subject", &|s| s.command.is_none().then(|| s.subject.clone()));
-    let commands = flags("command", &|s| Some(quoted(&quote_command(s.command.as_ref()?))));
+    if report.tool.name != "osjitter" || scenarios.is_empty() {
+        return None;
+    }
+    let periods = flags(scenarios, "period", |s| Some(format_exact_ns(s.period_ns)));
+    let runtimes = flags(scenarios, "runtime", runtime_flag);
+    let loads: BTreeSet<Option<&str>> = scenarios.iter().map(|s| s.load.as_deref()).collect();
+    let unloaded = (loads.len() > 1).then_some("none");
+    let load = flags(scenarios, "load", |s| s.load.as_deref().or(unloaded).map(quote_word));
+    let instances = flags(scenarios, "instances", instances_flag);
+    let ticks = ticks_flag(scenarios);
+    let subjects = flags(scenarios, "subject", subject_flag);
+    let commands = flags(scenarios, "command", command_flag);
     Some(format!("osjitter run{periods}{runtimes}{load}{instances}{ticks}{subjects}{commands}"))
+}
+
+fn trace_command(trace: &Trace) -> String {
+    match &trace.command {
+        Some(words) => format!("osjitter trace -- {}", quote_command(words)),
+        None => format!("osjitter trace --pid {}", trace.process),
+    }
+}
+
+/// Formats a flag for each distinct value of the scenarios.
+fn flags(
+    scenarios: &[Scenario],
+    flag: &str,
+    value: impl Fn(&Scenario) -> Option<String>,
+) -> String {
+    let mut values: Vec<String> = Vec::new();
+    for value in scenarios.iter().filter_map(value) {
+        if !values.contains(&value) {
+            values.push(value);
+        }
+    }
+    values.iter().map(|value| format!(" --{flag} {value}")).collect()
+}
+
+fn runtime_flag(scenario: &Scenario) -> Option<String> {
+    scenario.runtime.clone().filter(|runtime| runtime != "current-thread")
+}
+
+fn instances_flag(scenario: &Scenario) -> Option<String> {
+    (scenario.instances > 1).then(|| scenario.instances.to_string())
+}
+
+/// Returns the number of ticks, or the plan if the numbers differ.
+fn ticks_flag(scenarios: &[Scenario]) -> String {
+    let ticks = scenarios[0].ticks;
+    if scenarios.iter().all(|scenario| scenario.ticks == ticks) {
+        format!(" --ticks {ticks}")
+    } else {
+        " --plan report.json".to_owned()
+    }
+}
+
+fn subject_flag(scenario: &Scenario) -> Option<String> {
+    scenario.command.is_none().then(|| scenario.subject.clone())
+}
+
+fn command_flag(scenario: &Scenario) -> Option<String> {
+    Some(quote_word(&quote_command(scenario.command.as_ref()?)))
+}
+
+/// Quotes a text for a shell.
+fn quote_word(text: &str) -> String {
+    match shlex::try_quote(text) {
+        Ok(quoted) => quoted.into_owned(),
+        Err(_) => text.to_owned(),
+    }
 }
 
 /// Quotes a command for a shell.
@@ -81,12 +122,12 @@ fn quote_command(words: &[String]) -> String {
 /// Describes the commands of subjects whose name does not show the command: by name, or by id if
 /// several commands share a name.
 pub fn commands(report: &Report) -> Vec<String> {
-    let with_command =
-        || report.plan.scenarios.iter().filter_map(|s| Some((s, s.command.as_ref()?)));
+    let scenarios = &report.plan.scenarios;
     let mut sentences = Vec::new();
-    for (scenario, words) in with_command() {
-        let is_unique = with_command()
-            .all(|(other, command)| other.subject != scenario.subject || command == words);
+    for scenario in scenarios {
+        let Some(words) = &scenario.command else { continue };
+        let mut namesakes = scenarios.iter().filter(|other| other.subject == scenario.subject);
+        let is_unique = namesakes.all(|other| other.command.as_ref().is_none_or(|c| c == words));
         let name = if is_unique { &scenario.subject } else { &scenario.id };
         let sentence = format!("{name} is {}", quote_command(words));
         if *words != [name.as_str()] && !sentences.contains(&sentence) {
@@ -98,27 +139,31 @@ pub fn commands(report: &Report) -> Vec<String> {
 
 /// Describes the CPU time used by a load, if it is known.
 pub fn load(load: &Load) -> Option<String> {
-    let ns = |ns: u64| format_time(i64::try_from(ns).unwrap_or(i64::MAX));
-    let cpu = ns(load.cpu_ns?);
     Some(format!(
-        "load {}: {cpu} of CPU time for {} of rounds, in no subject's cost",
+        "load {}: {} of CPU time for {} of rounds, in no subject's cost",
         load.load,
-        ns(load.active_ns)
+        format_unsigned_time(load.cpu_ns?),
+        format_unsigned_time(load.active_ns)
     ))
 }
 
 /// Describes the cost of osjitter's own work per tick.
 pub fn observer(report: &Report) -> Option<String> {
-    let ns = i64::try_from(report.clock.observer_ns_per_tick?).unwrap_or(i64::MAX);
-    Some(format!("stamping costs {} a tick", format_time(ns)))
+    let ns = report.clock.observer_ns_per_tick?;
+    Some(format!("stamping costs {} a tick", format_unsigned_time(ns)))
 }
 
 /// Formats a count with its digits in groups of three.
 pub fn group_digits(n: u64) -> String {
     let digits = n.to_string();
-    let groups: Vec<&str> =
-        digits.as_bytes().rchunks(3).rev().filter_map(|g| std::str::from_utf8(g).ok()).collect();
-    groups.join(",")
+    let mut grouped = String::new();
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    grouped
 }
 
 #[cfg(test)]
