@@ -8,12 +8,12 @@ use cli::exit::{Error, Result, usage};
 use files::bins::{Interval, bins_csv, intervals_csv};
 use files::report::Report;
 use parquet::basic::Encoding;
-use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int64Type};
+use parquet::data_type::{ByteArray, ByteArrayType, DataType, DoubleType, Int64Type};
 use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
 use parquet::file::reader::{FileReader as _, SerializedFileReader};
-use parquet::file::writer::SerializedFileWriter;
-use parquet::record::Field;
+use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
+use parquet::record::{Field, Row};
 use parquet::schema::parser::parse_message_type;
 use parquet::schema::types::ColumnPath;
 
@@ -52,13 +52,7 @@ fn encode_csv(name: &str, text: &str) -> std::result::Result<Vec<u8>, ParquetErr
     let mut lines = text.lines();
     let columns: Vec<&str> = lines.next().unwrap_or_default().split(',').collect();
     let rows: Vec<Vec<&str>> = lines.map(|line| line.split(',').collect()).collect();
-    let fields = columns.iter().map(|column| {
-        // Bin ends rise evenly. The other columns have few distinct values, for which a dictionary
-        // is smaller.
-        let rises = matches!(*column, "lower_ns" | "upper_ns");
-        (*column, if TEXT_COLUMNS.contains(column) { TEXT_FIELD } else { WHOLE_FIELD }, rises)
-    });
-    let mut file = new_writer(name, fields)?;
+    let mut file = new_writer(name, columns.iter().map(|column| csv_column(column)))?;
     let mut group = file.next_row_group()?;
     for (i, column) in columns.iter().enumerate() {
         let Some(mut writer) = group.next_column()? else { break };
@@ -66,8 +60,8 @@ fn encode_csv(name: &str, text: &str) -> std::result::Result<Vec<u8>, ParquetErr
             let cells: Vec<ByteArray> = rows.iter().map(|row| row[i].into()).collect();
             writer.typed::<ByteArrayType>().write_batch(&cells, None, None)?;
         } else {
-            let (values, levels) = split_nulls(rows.iter().map(|row| row[i].parse().ok()));
-            writer.typed::<Int64Type>().write_batch(&values, Some(&levels), None)?;
+            let cells = rows.iter().map(|row| row[i].parse().ok());
+            write_cells::<Int64Type>(&mut writer, cells)?;
         }
         writer.close()?;
     }
@@ -75,31 +69,23 @@ fn encode_csv(name: &str, text: &str) -> std::result::Result<Vec<u8>, ParquetErr
     file.into_inner()
 }
 
+fn csv_column(name: &str) -> SchemaColumn<'_> {
+    let field = if TEXT_COLUMNS.contains(&name) { TEXT_FIELD } else { WHOLE_FIELD };
+    // Bin ends rise evenly. The other columns have few distinct values, for which a dictionary is
+    // smaller.
+    SchemaColumn { name, field, rises: matches!(name, "lower_ns" | "upper_ns") }
+}
+
 /// Reads a file of bins or intervals, written by osjitter or by a query engine, as CSV text of at
 /// most `max_bytes` bytes.
 pub fn read_as_csv(path: &Path, max_bytes: u64) -> Result<String> {
-    let read_error = |e: ParquetError| usage!("not a Parquet file that can be read: {e}");
     let file = std::fs::File::open(path).map_err(|e| usage!("cannot read it: {e}"))?;
     let reader = SerializedFileReader::new(file).map_err(read_error)?;
-    let names: Vec<String> = reader
-        .metadata()
-        .file_metadata()
-        .schema()
-        .get_fields()
-        .iter()
-        .map(|field| field.name().to_owned())
-        .collect();
+    let schema = reader.metadata().file_metadata().schema();
+    let names: Vec<&str> = schema.get_fields().iter().map(|field| field.name()).collect();
     let mut text = names.join(",");
     for row in reader.get_row_iter(None).map_err(read_error)? {
-        let row = row.map_err(read_error)?;
-        for (i, (_, field)) in row.get_column_iter().enumerate() {
-            text.push(if i == 0 { '\n' } else { ',' });
-            let _ = match field {
-                Field::Null => Ok(()),
-                Field::Str(cell) => write!(text, "\"{}\"", cell.replace('"', "\"\"")),
-                other => write!(text, "{other}"),
-            };
-        }
+        push_row(&mut text, &row.map_err(read_error)?);
         // A few bytes of a dictionary can stand for any number of rows.
         if text.len() as u64 > max_bytes {
             return Err(usage!(
@@ -111,25 +97,48 @@ pub fn read_as_csv(path: &Path, max_bytes: u64) -> Result<String> {
     Ok(text + "\n")
 }
 
+fn push_row(text: &mut String, row: &Row) {
+    for (i, (_, field)) in row.get_column_iter().enumerate() {
+        text.push(if i == 0 { '\n' } else { ',' });
+        let _ = match field {
+            Field::Null => Ok(()),
+            Field::Str(cell) => write!(text, "\"{}\"", cell.replace('"', "\"\"")),
+            other => write!(text, "{other}"),
+        };
+    }
+}
+
+fn read_error(error: ParquetError) -> Error {
+    usage!("not a Parquet file that can be read: {error}")
+}
+
 fn encode_error(error: ParquetError) -> Error {
     Error::measure(format!("cannot encode the table: {error}"))
 }
 
 const TEXT_FIELD: &str = "REQUIRED BYTE_ARRAY {} (UTF8);";
 const WHOLE_FIELD: &str = "OPTIONAL INT64 {};";
+const REAL_FIELD: &str = "OPTIONAL DOUBLE {};";
 
-/// Starts a file with columns of the given names and fields. Columns that rise evenly are
-/// delta-encoded.
+/// A column of a file: its name, the declaration of its field with `{}` in place of the name, and
+/// whether its values rise evenly.
+struct SchemaColumn<'a> {
+    name: &'a str,
+    field: &'static str,
+    rises: bool,
+}
+
+/// Starts a file. Columns that rise evenly are delta-encoded.
 fn new_writer<'a>(
     name: &str,
-    fields: impl Iterator<Item = (&'a str, &'static str, bool)>,
+    columns: impl Iterator<Item = SchemaColumn<'a>>,
 ) -> std::result::Result<SerializedFileWriter<Vec<u8>>, ParquetError> {
     let mut schema = format!("message {name} {{\n");
     let mut properties = WriterProperties::builder();
-    for (column, field, rises) in fields {
-        schema += &field.replace("{}", column);
-        if rises {
-            let path = ColumnPath::from(column);
+    for column in columns {
+        schema += &column.field.replace("{}", column.name);
+        if column.rises {
+            let path = ColumnPath::from(column.name);
             properties = properties
                 .set_column_dictionary_enabled(path.clone(), false)
                 .set_column_encoding(path, Encoding::DELTA_BINARY_PACKED);
@@ -149,43 +158,60 @@ fn write<R, Rows: Iterator<Item = R> + Clone>(
     columns: &[Column<R>],
     groups: impl Iterator<Item = Rows>,
 ) -> std::result::Result<Vec<u8>, ParquetError> {
-    let fields = columns.iter().map(|(name, get)| match get {
-        Getter::Text(_) => (*name, TEXT_FIELD, false),
-        // Neighbouring values are similar: ticks and deadlines rise evenly, the others hardly
-        // change.
-        Getter::Count(_) | Getter::Whole(_) => (*name, WHOLE_FIELD, true),
-        Getter::Real(_) => (*name, "OPTIONAL DOUBLE {};", false),
-    });
-    let mut file = new_writer(name, fields)?;
+    let mut file = new_writer(name, columns.iter().map(schema_column))?;
     for rows in groups {
         let mut group = file.next_row_group()?;
         for (_, get) in columns {
             let Some(mut writer) = group.next_column()? else { break };
-            match get {
-                Getter::Text(get) => {
-                    let cells: Vec<ByteArray> = rows.clone().map(|row| get(&row).into()).collect();
-                    writer.typed::<ByteArrayType>().write_batch(&cells, None, None)?;
-                }
-                Getter::Count(get) => {
-                    let signed = |n| i64::try_from(n).unwrap_or(i64::MAX);
-                    let (values, levels) =
-                        split_nulls(rows.clone().map(|row| get(&row).map(signed)));
-                    writer.typed::<Int64Type>().write_batch(&values, Some(&levels), None)?;
-                }
-                Getter::Whole(get) => {
-                    let (values, levels) = split_nulls(rows.clone().map(|row| get(&row)));
-                    writer.typed::<Int64Type>().write_batch(&values, Some(&levels), None)?;
-                }
-                Getter::Real(get) => {
-                    let (values, levels) = split_nulls(rows.clone().map(|row| get(&row)));
-                    writer.typed::<DoubleType>().write_batch(&values, Some(&levels), None)?;
-                }
-            }
+            write_column(&mut writer, get, rows.clone())?;
             writer.close()?;
         }
         group.close()?;
     }
     file.into_inner()
+}
+
+fn schema_column<R>((name, get): &Column<R>) -> SchemaColumn<'_> {
+    let (field, rises) = match get {
+        Getter::Text(_) => (TEXT_FIELD, false),
+        // Neighbouring values are similar: ticks and deadlines rise evenly, the others hardly
+        // change.
+        Getter::Count(_) | Getter::Whole(_) => (WHOLE_FIELD, true),
+        Getter::Real(_) => (REAL_FIELD, false),
+    };
+    SchemaColumn { name, field, rises }
+}
+
+/// Encodes the cells of a column.
+fn write_column<R>(
+    writer: &mut SerializedColumnWriter<'_>,
+    get: &Getter<R>,
+    rows: impl Iterator<Item = R> + Clone,
+) -> std::result::Result<(), ParquetError> {
+    match get {
+        Getter::Text(get) => {
+            let cells: Vec<ByteArray> = rows.map(|row| get(&row).into()).collect();
+            writer.typed::<ByteArrayType>().write_batch(&cells, None, None)?;
+        }
+        Getter::Count(get) => write_cells::<Int64Type>(writer, rows.map(|row| signed(get(&row))))?,
+        Getter::Whole(get) => write_cells::<Int64Type>(writer, rows.map(|row| get(&row)))?,
+        Getter::Real(get) => write_cells::<DoubleType>(writer, rows.map(|row| get(&row)))?,
+    }
+    Ok(())
+}
+
+fn signed(count: Option<u64>) -> Option<i64> {
+    count.map(|n| i64::try_from(n).unwrap_or(i64::MAX))
+}
+
+/// Encodes cells that may be null.
+fn write_cells<T: DataType>(
+    writer: &mut SerializedColumnWriter<'_>,
+    cells: impl Iterator<Item = Option<T::T>> + Clone,
+) -> std::result::Result<(), ParquetError> {
+    let (values, levels) = split_nulls(cells);
+    writer.typed::<T>().write_batch(&values, Some(&levels), None)?;
+    Ok(())
 }
 
 /// Returns the present values, and for each row a definition level, which is 1 if it has a value.
