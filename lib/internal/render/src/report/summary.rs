@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use cli::time::{format_share, format_time};
-use files::report::{Report, Subject, Summary};
+use files::report::{Report, Subject, Summary, Warning};
 
 use crate::report::cost::core_percent;
 use crate::report::label::{is_control, labels, unmeasured_reason};
@@ -26,32 +26,39 @@ pub fn summarize(report: &Report) -> String {
     let ranked = tradeoff::percentile(report);
     let lines = subject_lines(report, ranked);
     if is_gaps(report) {
-        let longest = lines.iter().max_by_key(|l| l.summary.lateness_ns.max);
-        return longest.map_or(String::new(), |l| {
-            let gap = format_time(l.summary.lateness_ns.max);
-            format!("The longest gap was {gap}, of {}.", l.name)
-        });
+        return describe_longest_gap(&lines).unwrap_or_default();
     }
     let at = ranked.replace('_', ".");
-    let sentences = [
-        describe_tradeoff(&lines, &at),
-        describe_controls(report, &lines, &at),
-        describe_caveats(report, &lines),
-    ];
-    sentences.into_iter().flatten().collect::<Vec<_>>().join(" ")
+    let mut sentences: Vec<String> = Vec::new();
+    sentences.extend(describe_tradeoff(&lines, &at));
+    sentences.extend(describe_controls(report, &lines, &at));
+    sentences.extend(describe_caveats(report, &lines));
+    sentences.join(" ")
 }
 
 /// Returns the subjects whose sample size supports the percentile `ranked`.
 fn subject_lines<'a>(report: &'a Report, ranked: &str) -> Vec<SubjectLine<'a>> {
     let named = report.subjects.iter().zip(labels(report).names);
-    named
-        .filter_map(|(subject, name)| {
-            let summary = subject.summary.as_ref()?;
-            let late = percentile::value(&summary.lateness_ns, ranked)?;
-            let interval = summary.lateness_ns.ci95.get(ranked).copied();
-            Some(SubjectLine { name, subject, summary, late, interval })
-        })
-        .collect()
+    named.filter_map(|(subject, name)| SubjectLine::new(subject, name, ranked)).collect()
+}
+
+impl<'a> SubjectLine<'a> {
+    fn new(subject: &'a Subject, name: String, ranked: &str) -> Option<Self> {
+        let summary = subject.summary.as_ref()?;
+        let late = percentile::value(&summary.lateness_ns, ranked)?;
+        let interval = summary.lateness_ns.ci95.get(ranked).copied();
+        Some(Self { name, subject, summary, late, interval })
+    }
+
+    fn is_control(&self) -> bool {
+        is_control(&self.subject.name)
+    }
+}
+
+fn describe_longest_gap(lines: &[SubjectLine<'_>]) -> Option<String> {
+    let longest = lines.iter().max_by_key(|line| line.summary.lateness_ns.max)?;
+    let gap = format_time(longest.summary.lateness_ns.max);
+    Some(format!("The longest gap was {gap}, of {}.", longest.name))
 }
 
 /// The period and load of a subject. Only subjects with the same conditions compete.
@@ -68,28 +75,43 @@ fn most_punctual<'s, 'a>(lines: &[&'s SubjectLine<'a>]) -> Option<&'s SubjectLin
 
 /// Names the most punctual subject and its price; with several periods or loads, that of each.
 fn describe_tradeoff(lines: &[SubjectLine<'_>], at: &str) -> Option<String> {
-    let subjects: Vec<&SubjectLine<'_>> =
-        lines.iter().filter(|l| !is_control(&l.subject.name)).collect();
-    let groups: BTreeSet<Conditions<'_>> = subjects.iter().map(|l| conditions(l)).collect();
-    let eligible = |group: Conditions<'_>| -> Vec<&SubjectLine<'_>> {
-        let members = subjects.iter().copied().filter(|l| conditions(l) == group);
-        members.filter(|l| tradeoff::keeps_up(l.subject)).collect()
-    };
+    let subjects: Vec<&SubjectLine<'_>> = lines.iter().filter(|line| !line.is_control()).collect();
+    let groups: BTreeSet<Conditions<'_>> = subjects.iter().map(|line| conditions(line)).collect();
     if let (1, Some(group)) = (groups.len(), groups.first()) {
-        return Some(describe_group(&eligible(*group), subjects.len(), at));
+        return Some(describe_group(&eligible_lines(&subjects, *group), subjects.len(), at));
     }
-    let best = groups.iter().filter_map(|group| most_punctual(&eligible(*group)));
-    let described: Vec<String> = best
-        .map(|l| format!("{} ({}{})", l.name, format_time(l.late), format_cost(l.subject, " for")))
-        .collect();
+    let mut described = Vec::new();
+    for group in &groups {
+        if let Some(best) = most_punctual(&eligible_lines(&subjects, *group)) {
+            let cost = format_cost(best.subject, " for");
+            described.push(format!("{} ({}{cost})", best.name, format_time(best.late)));
+        }
+    }
+    if described.is_empty() {
+        return None;
+    }
+    let each = name_groups(&groups);
+    Some(format!("The least late of each {each} at {at}: {}.", described.join(", ")))
+}
+
+/// Returns the subjects with these conditions that keep up.
+fn eligible_lines<'s, 'a>(
+    subjects: &[&'s SubjectLine<'a>],
+    group: Conditions<'_>,
+) -> Vec<&'s SubjectLine<'a>> {
+    let is_eligible =
+        |line: &&SubjectLine<'_>| conditions(line) == group && tradeoff::keeps_up(line.subject);
+    subjects.iter().copied().filter(is_eligible).collect()
+}
+
+/// Names the parameter in which groups differ.
+fn name_groups(groups: &BTreeSet<Conditions<'_>>) -> &'static str {
     let loads: BTreeSet<Option<&str>> = groups.iter().map(|(_, load)| *load).collect();
-    let each = match (loads.len(), groups.len()) {
-        (1, _) => "period",
-        (loads, groups) if loads == groups => "load",
+    match loads.len() {
+        1 => "period",
+        n if n == groups.len() => "load",
         _ => "period and load",
-    };
-    (!described.is_empty())
-        .then(|| format!("The least late of each {each} at {at}: {}.", described.join(", ")))
+    }
 }
 
 /// Describes the most punctual of the subjects that keep up, if all subjects have the same
@@ -109,8 +131,10 @@ fn describe_group(eligible: &[&SubjectLine<'_>], subjects: usize, at: &str) -> S
 /// Compares the most punctual of several subjects with the cheapest.
 fn describe_best(best: &SubjectLine<'_>, eligible: &[&SubjectLine<'_>], at: &str) -> String {
     let is_equal = |l: &SubjectLine<'_>| l.late == best.late || overlap(l.interval, best.interval);
-    let near = eligible.iter().find(|l| l.name != best.name && is_equal(l));
-    let near = near.map_or(String::new(), |l| format!(" (not clearly apart from {})", l.name));
+    let near = match eligible.iter().find(|l| l.name != best.name && is_equal(l)) {
+        Some(near) => format!(" (not clearly apart from {})", near.name),
+        None => String::new(),
+    };
     let price = core_percent(best.subject);
     let priced = eligible.iter().filter_map(|l| Some((core_percent(l.subject)?, *l)));
     let cheapest = priced.min_by(|a, b| a.0.total_cmp(&b.0));
@@ -137,69 +161,73 @@ fn overlap(a: Option<[i64; 2]>, b: Option<[i64; 2]>) -> bool {
 
 /// Describes the lateness of the controls, in the same rounds if the report has rounds.
 fn describe_controls(report: &Report, lines: &[SubjectLine<'_>], at: &str) -> Option<String> {
-    let control =
-        |name: &str| if name == "spin" { "a spinning thread" } else { "a sleeping thread" };
-    let has_unloaded =
-        lines.iter().any(|l| is_control(&l.subject.name) && l.subject.load.is_none());
-    // Controls under load show the effect of the load, which is in the table.
-    let is_shown = |l: &&SubjectLine<'_>| {
-        is_control(&l.subject.name) && (l.subject.load.is_none() || !has_unloaded)
-    };
-    let controls = lines.iter().filter(is_shown);
-    let described: Vec<String> = controls
-        .map(|l| {
-            format!("{} ({}) was {} late", control(&l.subject.name), l.name, format_time(l.late))
-        })
-        .collect();
-    let lead = if report.subjects.iter().all(|s| s.rounds.is_empty()) {
-        "For comparison"
-    } else {
-        "In the same rounds"
-    };
-    (!described.is_empty()).then(|| format!("{lead}, at {at}, {}.", described.join(", and ")))
+    let mut controls: Vec<_> = lines.iter().filter(|line| line.is_control()).collect();
+    if controls.iter().any(|line| line.subject.load.is_none()) {
+        // Controls under load show the effect of the load, which is in the table.
+        controls.retain(|line| line.subject.load.is_none());
+    }
+    let mut described = Vec::new();
+    for line in controls {
+        let kind =
+            if line.subject.name == "spin" { "a spinning thread" } else { "a sleeping thread" };
+        described.push(format!("{kind} ({}) was {} late", line.name, format_time(line.late)));
+    }
+    if described.is_empty() {
+        return None;
+    }
+    let has_rounds = report.subjects.iter().any(|subject| !subject.rounds.is_empty());
+    let lead = if has_rounds { "In the same rounds" } else { "For comparison" };
+    Some(format!("{lead}, at {at}, {}.", described.join(", and ")))
 }
 
 /// Lists what the numbers of the table hide: early, coalesced and skipped ticks, subjects that are
 /// not ranked, the cost of the observer, and stolen CPU time.
 fn describe_caveats(report: &Report, lines: &[SubjectLine<'_>]) -> Option<String> {
-    let odd = |line: &SubjectLine<'_>| -> Vec<String> {
-        let (s, name) = (line.summary, &line.name);
-        let share = |n: u64, what: &str| {
-            (n > 0).then(|| format!("{name} {what} {} of its ticks", format_share(n, s.ticks)))
-        };
-        [
-            share(s.early, "was early for"),
-            share(s.coalesced, "woke once for several of"),
-            share(s.skipped, "skipped"),
-        ]
-        .into_iter()
-        .flatten()
-        .collect()
-    };
+    let mut caveats: Vec<String> = describe_unranked(lines).into_iter().collect();
+    for line in lines {
+        caveats.extend(describe_odd_ticks(line));
+    }
+    caveats.extend(describe_observer(report, lines));
+    caveats.extend(describe_steal(report));
+    (!caveats.is_empty()).then(|| format!("Beware: {}.", caveats.join("; ")))
+}
+
+/// Names the subjects that missed too many ticks to be ranked.
+fn describe_unranked(lines: &[SubjectLine<'_>]) -> Option<String> {
     let is_behind =
-        |l: &&SubjectLine<'_>| !is_control(&l.subject.name) && !tradeoff::keeps_up(l.subject);
+        |line: &&SubjectLine<'_>| !line.is_control() && !tradeoff::keeps_up(line.subject);
     let behind: Vec<&str> = lines.iter().filter(is_behind).map(|l| l.name.as_str()).collect();
-    let unranked = match behind.as_slice() {
+    match behind.as_slice() {
         [] => None,
         [name] => Some(format!("{name} missed most of its ticks and is not ranked")),
         [rest @ .., last] => Some(format!(
             "{} and {last} missed most of their ticks and are not ranked",
             rest.join(", ")
         )),
-    };
-    let oddities = lines.iter().flat_map(odd).chain(describe_observer(report, lines));
-    let caveats: Vec<String> =
-        unranked.into_iter().chain(oddities).chain(describe_steal(report)).collect();
-    (!caveats.is_empty()).then(|| format!("Beware: {}.", caveats.join("; ")))
+    }
+}
+
+/// Describes ticks that were early, coalesced or skipped.
+fn describe_odd_ticks(line: &SubjectLine<'_>) -> Vec<String> {
+    let Summary { early, coalesced, skipped, ticks, .. } = line.summary;
+    let kinds =
+        [(early, "was early for"), (coalesced, "woke once for several of"), (skipped, "skipped")];
+    let mut descriptions = Vec::new();
+    for (&n, what) in kinds {
+        if n > 0 {
+            let share = format_share(n, *ticks);
+            descriptions.push(format!("{} {what} {share} of its ticks", line.name));
+        }
+    }
+    descriptions
 }
 
 /// Describes the cost of the observer if it is at least a tenth of a median lateness.
 fn describe_observer(report: &Report, lines: &[SubjectLine<'_>]) -> Option<String> {
     let ns = report.clock.observer_ns_per_tick?;
     let least = lines.iter().filter_map(|l| l.summary.lateness_ns.p50).min()?;
-    (least <= i64::try_from(ns.saturating_mul(10)).unwrap_or(i64::MAX))
-        .then(|| origin::observer(report))
-        .flatten()
+    let tenfold = i64::try_from(ns.saturating_mul(10)).unwrap_or(i64::MAX);
+    if least <= tenfold { origin::observer(report) } else { None }
 }
 
 /// Returns one sentence per subject: its index in the report, and the text that follows its name.
@@ -207,19 +235,24 @@ fn describe_observer(report: &Report, lines: &[SubjectLine<'_>]) -> Option<Strin
 /// The most punctual subject by the ranking percentile comes first, then subjects that miss most of
 /// their ticks, then the controls, then subjects that could not be measured.
 pub fn sentences(report: &Report) -> Vec<(usize, String)> {
-    let front: Vec<usize> =
-        tradeoff::points(report).iter().filter(|p| p.front).map(|p| p.subject).collect();
+    let mut front = tradeoff::points(report);
+    front.retain(|point| point.front);
     let mut ranking: Vec<(usize, &Subject)> = report.subjects.iter().enumerate().collect();
     let ranked = tradeoff::percentile(report);
-    ranking.sort_by_key(|(_, s)| {
-        let d = s.summary.as_ref().map(|m| &m.lateness_ns);
-        let late = d.map(|d| percentile::value(d, ranked).unwrap_or(d.max));
-        (late.is_none(), is_control(&s.name), !tradeoff::keeps_up(s), late)
-    });
-    ranking
-        .into_iter()
-        .map(|(i, subject)| (i, describe_subject(subject, front.contains(&i), is_gaps(report))))
-        .collect()
+    ranking.sort_by_key(|(_, subject)| rank(subject, ranked));
+    let mut sentences = Vec::new();
+    for (i, subject) in ranking {
+        let is_on_front = front.iter().any(|point| point.subject == i);
+        sentences.push((i, describe_subject(subject, is_on_front, is_gaps(report))));
+    }
+    sentences
+}
+
+/// Returns the key by which subjects are sorted.
+fn rank(subject: &Subject, ranked: &str) -> (bool, bool, bool, Option<i64>) {
+    let lateness = subject.summary.as_ref().map(|summary| &summary.lateness_ns);
+    let late = lateness.map(|d| percentile::value(d, ranked).unwrap_or(d.max));
+    (late.is_none(), is_control(&subject.name), !tradeoff::keeps_up(subject), late)
 }
 
 fn describe_subject(subject: &Subject, front: bool, gaps: bool) -> String {
@@ -261,22 +294,24 @@ fn describe_subject(subject: &Subject, front: bool, gaps: bool) -> String {
 /// Returns the warnings as sentences, one for each code: the first with this code, and the number
 /// of others.
 pub fn warnings(report: &Report) -> Vec<String> {
-    let warnings = &report.warnings;
-    let first_of_code = warnings
-        .iter()
-        .enumerate()
-        .filter(|(i, w)| !warnings[..*i].iter().any(|before| before.code == w.code));
-    let end_sentence = |text: &str| {
-        if text.ends_with(['.', '!', '?']) { text.to_owned() } else { format!("{text}.") }
-    };
-    first_of_code
-        .map(|(_, w)| {
-            let others = warnings.iter().filter(|other| other.code == w.code).count() - 1;
-            let more =
-                if others > 0 { format!(" (And {others} more like it.)") } else { String::new() };
-            format!("{}: {} {}{more}", w.code, end_sentence(&w.message), end_sentence(&w.hint))
-        })
-        .collect()
+    let mut by_code: Vec<(&Warning, usize)> = Vec::new();
+    for warning in &report.warnings {
+        match by_code.iter_mut().find(|(first, _)| first.code == warning.code) {
+            Some((_, others)) => *others += 1,
+            None => by_code.push((warning, 0)),
+        }
+    }
+    by_code.into_iter().map(|(first, others)| format_warning(first, others)).collect()
+}
+
+fn format_warning(warning: &Warning, others: usize) -> String {
+    let more = if others > 0 { format!(" (And {others} more like it.)") } else { String::new() };
+    let (message, hint) = (end_sentence(&warning.message), end_sentence(&warning.hint));
+    format!("{}: {message} {hint}{more}", warning.code)
+}
+
+fn end_sentence(text: &str) -> String {
+    if text.ends_with(['.', '!', '?']) { text.to_owned() } else { format!("{text}.") }
 }
 
 /// Minimum share of stolen time that is worth a sentence.
@@ -284,23 +319,28 @@ const MIN_STEAL: f64 = 0.01;
 
 /// Describes stolen CPU time in a report without a fitness verdict; a verdict includes it.
 fn describe_steal(report: &Report) -> Option<String> {
-    report.fitness.is_none().then_some(())?;
-    let rounds =
-        || report.subjects.iter().flat_map(|s| s.rounds.iter().map(move |r| (s.period_ns, r)));
-    let stolen: f64 = rounds().filter_map(|(_, r)| r.steal_ns).map(|ns| ns as f64).sum();
-    let round_ns = |(period, r): (u64, &files::report::Round)| {
-        r.summary.as_ref().map_or(0.0, |s| s.ticks as f64 * period as f64)
-    };
-    let span: f64 = rounds().map(round_ns).sum();
+    if report.fitness.is_some() {
+        return None;
+    }
+    let (mut stolen_ns, mut span_ns) = (0.0, 0.0);
+    for subject in &report.subjects {
+        for round in &subject.rounds {
+            stolen_ns += round.steal_ns.unwrap_or(0) as f64;
+            let ticks = round.summary.as_ref().map_or(0, |summary| summary.ticks);
+            span_ns += ticks as f64 * subject.period_ns as f64;
+        }
+    }
     let cpus = report.host.cpus_online?;
-    let share = stolen / (span * cpus as f64);
+    let share = stolen_ns / (span_ns * cpus as f64);
     (share >= MIN_STEAL)
         .then(|| format!("the hypervisor took {:.0} % of the CPU time away", share * 100.0))
 }
 
 fn format_cost(subject: &Subject, lead: &str) -> String {
-    core_percent(subject)
-        .map_or(String::new(), |c| format!("{lead} {} % of one core", format_digits(c)))
+    match core_percent(subject) {
+        Some(percent) => format!("{lead} {} % of one core", format_digits(percent)),
+        None => String::new(),
+    }
 }
 
 fn format_factor(times: f64) -> String {

@@ -1,10 +1,11 @@
 //! The terminal table: one line per subject, with units in the cells.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use clap::{Args, ValueEnum};
 use cli::printable::to_printable;
-use cli::time::{format_interval, format_number, format_share, format_time};
+use cli::time::{format_interval, format_number, format_time};
+use cli::words::{capitalize, or_dash, prefix_or_empty};
 use cli::wrap::{wrap, wrap_paragraph};
 use files::report::{PERCENTILES, Percentile, Report, Status, Subject, Summary};
 
@@ -69,21 +70,22 @@ fn parse_percentile(text: &str) -> Result<Percentile, String> {
 /// Renders the fitness of the machine, the table, a summary in words and the warnings. Lines are at
 /// most `columns` wide, unless a word is longer.
 pub fn with_summary(report: &Report, args: &TableArgs, columns: usize) -> String {
-    let paragraph = |text: &str| wrap_paragraph(text, columns);
-    let fit = fitness::describe_report(report)
-        .map_or(String::new(), |(word, why)| paragraph(&format!("{word}: {why}")));
-    let mut text = format!(
-        "{fit}{}\n{}",
-        render_table(report, args, columns),
-        paragraph(&summary::summarize(report))
-    );
+    let mut text = String::new();
+    if let Some((word, why)) = fitness::describe_report(report) {
+        text += &wrap_paragraph(&format!("{word}: {why}"), columns);
+    }
+    text += &render_table(report, args, columns);
+    text.push('\n');
+    text += &wrap_paragraph(&summary::summarize(report), columns);
     for warning in summary::warnings(report) {
-        text += &format!("\n{}", paragraph(&warning));
+        text.push('\n');
+        text += &wrap_paragraph(&warning, columns);
     }
     let mut diagnoses = Document::new();
     why::add_diagnoses(&mut diagnoses, report);
     if !diagnoses.is_empty() {
-        text += &format!("\n{}", terminal::render(&diagnoses, columns));
+        text.push('\n');
+        text += &terminal::render(&diagnoses, columns);
     }
     to_printable(&text)
 }
@@ -91,20 +93,21 @@ pub fn with_summary(report: &Report, args: &TableArgs, columns: usize) -> String
 /// Renders the tables of several reports one below the other, each under its date and machine;
 /// `words` adds the summary and the warnings.
 pub fn render_reports(reports: &[Report], args: &TableArgs, columns: usize, words: bool) -> String {
-    let render = |report| {
-        if words {
-            with_summary(report, args, columns)
-        } else {
-            to_printable(&render_table(report, args, columns))
-        }
-    };
-    match reports {
-        [report] => render(report),
-        several => several
-            .iter()
-            .map(|r| format!("{}{}\n", to_printable(&wrap(&origin(r), columns)), render(r)))
-            .collect(),
+    let render = if words { with_summary } else { without_summary };
+    if let [report] = reports {
+        return render(report, args, columns);
     }
+    let mut text = String::new();
+    for report in reports {
+        text += &to_printable(&wrap(&origin(report), columns));
+        text += &render(report, args, columns);
+        text.push('\n');
+    }
+    text
+}
+
+fn without_summary(report: &Report, args: &TableArgs, columns: usize) -> String {
+    to_printable(&render_table(report, args, columns))
 }
 
 /// Formats the cell of a measured subject.
@@ -127,26 +130,37 @@ struct Best<'a> {
 impl<'a> Best<'a> {
     fn from_report(report: &'a Report) -> Self {
         let points = tradeoff::points(report);
-        let choice = |p: &&tradeoff::Point| tradeoff::keeps_up(&report.subjects[p.subject]);
-        let mut best = Self::default();
-        let conditions: BTreeSet<_> = points.iter().map(tradeoff::Point::conditions).collect();
-        for conditions in conditions {
-            let group: Vec<_> =
-                points.iter().filter(choice).filter(|p| p.conditions() == conditions).collect();
-            if group.len() > 1 {
-                let id = |p: &tradeoff::Point| report.subjects[p.subject].id.as_str();
-                best.least_late.extend(group.iter().min_by_key(|p| p.late_ns).map(|p| id(p)));
-                best.cheapest.extend(
-                    group.iter().min_by(|a, b| a.cpu_ns.total_cmp(&b.cpu_ns)).map(|p| id(p)),
-                );
+        let mut groups: BTreeMap<_, Vec<&tradeoff::Point>> = BTreeMap::new();
+        for point in &points {
+            if tradeoff::keeps_up(&report.subjects[point.subject]) {
+                groups.entry(point.conditions()).or_default().push(point);
             }
+        }
+        let mut best = Self::default();
+        for group in groups.into_values().filter(|group| group.len() > 1) {
+            let least_late = group.iter().min_by_key(|point| point.late_ns);
+            let cheapest = group.iter().min_by(|a, b| a.cpu_ns.total_cmp(&b.cpu_ns));
+            best.least_late.extend(least_late.map(|point| subject_id(report, point)));
+            best.cheapest.extend(cheapest.map(|point| subject_id(report, point)));
         }
         best
     }
+
+    fn mark_least_late(&self, cell: String, subject: &Subject) -> String {
+        mark_if(self.least_late.contains(&subject.id.as_str()), cell)
+    }
+
+    fn mark_cheapest(&self, cell: String, subject: &Subject) -> String {
+        mark_if(self.cheapest.contains(&subject.id.as_str()), cell)
+    }
 }
 
-fn mark_best(cell: String, best: &[&str], subject: &Subject) -> String {
-    if best.contains(&subject.id.as_str()) { format!("*{cell}") } else { cell }
+fn subject_id<'a>(report: &'a Report, point: &tradeoff::Point) -> &'a str {
+    &report.subjects[point.subject].id
+}
+
+fn mark_if(is_best: bool, cell: String) -> String {
+    if is_best { format!("*{cell}") } else { cell }
 }
 
 /// The percentiles of a table, and whether it shows the interval of the ranking percentile.
@@ -193,18 +207,21 @@ fn render_table(report: &Report, args: &TableArgs, columns: usize) -> String {
     let shared = labels(report).shared;
     let shared = if shared.is_empty() { String::new() } else { format!("; {shared}") };
     let title = format!("{}, and CPU time, per tick{shared}", capitalize(quantity::name(report)));
-    let is_marked = table.cells().any(|cell| cell.starts_with('*'));
-    let notes = is_marked.then(|| mark_note(report, ranked)).into_iter().chain(notes(report));
-    let notes: String = notes.map(|note| wrap(&note, columns)).collect();
-    wrap(&title, columns) + &terminal::render_table(&table, columns) + &notes
+    let mut text = wrap(&title, columns) + &terminal::render_table(&table, columns);
+    if table.cells().any(|cell| cell.starts_with('*')) {
+        text += &wrap(&mark_note(report, ranked), columns);
+    }
+    for note in notes(report) {
+        text += &wrap(&note, columns);
+    }
+    text
 }
 
 /// Returns the footnote that explains the marks.
 fn mark_note(report: &Report, ranked: &str) -> String {
-    let is_behind = |s: &Subject| {
-        s.summary.as_ref().is_some_and(|m| tradeoff::missed_share(m) > tradeoff::MAX_MISSED_SHARE)
-    };
-    let among = if report.subjects.iter().any(is_behind) {
+    let mut summaries = report.subjects.iter().filter_map(|subject| subject.summary.as_ref());
+    let is_behind = |s: &Summary| tradeoff::missed_share(s) > tradeoff::MAX_MISSED_SHARE;
+    let among = if summaries.any(is_behind) {
         ", of those that missed at most half of their ticks"
     } else {
         ""
@@ -220,7 +237,7 @@ fn notes(report: &Report) -> Vec<String> {
         if let Status::Failed { reason } = &subject.status {
             notes.push(format!("{}: not measured: {reason}", subject.id));
         }
-        if let Some(early) = subject.summary.as_ref().map(|s| s.early).filter(|&n| n > 0) {
+        if let Some(Summary { early: early @ 1.., .. }) = subject.summary {
             notes.push(format!("{}: {early} ticks came before their deadline", subject.id));
         }
     }
@@ -235,11 +252,6 @@ fn notes(report: &Report) -> Vec<String> {
         notes.push(format!("{how}: this is what was measured until then"));
     }
     notes
-}
-
-fn capitalize(text: &str) -> String {
-    let mut rest = text.chars();
-    rest.next().map_or(String::new(), |first| first.to_uppercase().chain(rest).collect())
 }
 
 /// Returns the columns of a layout.
@@ -280,47 +292,47 @@ fn percentile_column<'a>(
     best: &'a Best<'a>,
 ) -> TableColumn<'a> {
     let Percentile { key, label, .. } = percentile;
-    let is_ranked = key == ranked;
-    let with_interval = with_interval && is_ranked;
+    if key != ranked {
+        let cell = move |_: &Subject, summary: &Summary| format_percentile(summary, key, false);
+        return TableColumn { heading: label.to_owned(), cell: Box::new(cell) };
+    }
     let heading = if with_interval { format!("{label} [95 % interval]") } else { label.to_owned() };
     let cell = move |subject: &Subject, summary: &Summary| {
-        let d = &summary.lateness_ns;
-        let value = format_time(percentile::value(d, key)?);
-        let interval = d.ci95.get(key).filter(|_| with_interval);
-        let interval = interval.map(|ci| format!(" {}", format_interval(ci[0], ci[1])));
-        let cell = value + &interval.unwrap_or_default();
-        Some(if is_ranked { mark_best(cell, &best.least_late, subject) } else { cell })
+        format_percentile(summary, key, with_interval).map(|c| best.mark_least_late(c, subject))
     };
     TableColumn { heading, cell: Box::new(cell) }
 }
 
+fn format_percentile(summary: &Summary, key: &str, with_interval: bool) -> Option<String> {
+    let lateness = &summary.lateness_ns;
+    let value = format_time(percentile::value(lateness, key)?);
+    let interval = lateness.ci95.get(key).filter(|_| with_interval);
+    let interval = interval.map(|ci| format_interval(ci[0], ci[1]));
+    Some(value + &prefix_or_empty(" ", interval))
+}
+
 /// Returns a column other than those of the percentiles.
 fn plain_column<'a>(column: Column, best: &'a Best<'a>) -> TableColumn<'a> {
-    let plain = |heading: &str, cell: fn(&Subject, &Summary) -> Option<String>| TableColumn {
-        heading: heading.to_owned(),
-        cell: Box::new(cell),
-    };
-    match column {
+    let (heading, cell): (&str, Cell<'a>) = match column {
         Column::Percentiles => unreachable!("each percentile has its own column"),
-        Column::Min => plain("min", |_, s| Some(format_time(s.lateness_ns.min))),
-        Column::Mean => plain("mean", |_, s| Some(format_time(s.lateness_ns.mean))),
-        Column::Max => plain("max", |_, s| Some(format_time(s.lateness_ns.max))),
-        // Without a period, no tick can be missed.
-        Column::Missed => plain("missed", |subject, s| {
-            (subject.period_ns > 0).then(|| format_share(s.missed, s.ticks))
-        }),
-        Column::Cpu => TableColumn {
-            heading: "CPU".to_owned(),
-            cell: Box::new(|subject, s| {
-                let cpu = format_time(s.cpu_ns_per_tick?.round() as i64);
-                Some(mark_best(cpu, &best.cheapest, subject))
-            }),
-        },
-        Column::Core => plain("of a core", |subject, _| {
-            Some(format!("{} %", format_number(core_percent(subject)?)))
-        }),
-        Column::Ticks => plain("ticks", |_, s| Some(group_digits(s.ticks))),
-    }
+        Column::Min => ("min", Box::new(|_, s| Some(format_time(s.lateness_ns.min)))),
+        Column::Mean => ("mean", Box::new(|_, s| Some(format_time(s.lateness_ns.mean)))),
+        Column::Max => ("max", Box::new(|_, s| Some(format_time(s.lateness_ns.max)))),
+        Column::Missed => ("missed", Box::new(tradeoff::format_missed)),
+        Column::Cpu => ("CPU", Box::new(move |subject, s| format_cpu(subject, s, best))),
+        Column::Core => ("of a core", Box::new(|subject, _| format_core(subject))),
+        Column::Ticks => ("ticks", Box::new(|_, s| Some(group_digits(s.ticks)))),
+    };
+    TableColumn { heading: heading.to_owned(), cell }
+}
+
+fn format_cpu(subject: &Subject, summary: &Summary, best: &Best<'_>) -> Option<String> {
+    let cpu = format_time(summary.cpu_ns_per_tick?.round() as i64);
+    Some(best.mark_cheapest(cpu, subject))
+}
+
+fn format_core(subject: &Subject) -> Option<String> {
+    Some(format!("{} %", format_number(core_percent(subject)?)))
 }
 
 /// Returns the table with a row for each subject. A cell is a dash if its value is not known, or if
@@ -332,7 +344,7 @@ fn build_table(report: &Report, args: &TableArgs, columns: &[TableColumn<'_>]) -
         let mut row = vec![name];
         for column in columns {
             let cell = subject.summary.as_ref().and_then(|summary| (column.cell)(subject, summary));
-            row.push(cell.unwrap_or_else(|| "-".to_owned()));
+            row.push(or_dash(cell));
         }
         table.row(row);
     }
@@ -348,19 +360,28 @@ fn sorted_subjects(report: &Report, sort: Option<Sort>) -> Vec<(&Subject, String
     match sort {
         None => {}
         Some(Sort::Name) => subjects.sort_by(|a, b| a.1.cmp(&b.1)),
-        Some(Sort::Lateness) => subjects.sort_by_key(|(subject, _)| {
-            let late = subject.summary.as_ref();
-            let late = late.and_then(|s| percentile::value(&s.lateness_ns, ranked));
-            (late.is_none(), late)
-        }),
+        Some(Sort::Lateness) => {
+            subjects.sort_by_key(|(subject, _)| lateness_rank(subject, ranked));
+        }
         Some(Sort::Cpu) => sort_by_value(&mut subjects, |summary| summary.cpu_ns_per_tick),
         Some(Sort::Missed) => sort_by_value(&mut subjects, |s| Some(tradeoff::missed_share(s))),
     }
     subjects
 }
 
-fn sort_by_value(subjects: &mut [(&Subject, String)], value: impl Fn(&Summary) -> Option<f64>) {
-    let value =
-        |subject: &Subject| subject.summary.as_ref().and_then(&value).unwrap_or(f64::INFINITY);
-    subjects.sort_by(|(a, _), (b, _)| value(a).total_cmp(&value(b)));
+/// Returns the key by which subjects are sorted by lateness.
+fn lateness_rank(subject: &Subject, ranked: &str) -> (bool, Option<i64>) {
+    let summary = subject.summary.as_ref();
+    let late = summary.and_then(|summary| percentile::value(&summary.lateness_ns, ranked));
+    (late.is_none(), late)
+}
+
+fn sort_by_value(subjects: &mut [(&Subject, String)], value: fn(&Summary) -> Option<f64>) {
+    subjects.sort_by(|(a, _), (b, _)| {
+        value_or_infinity(a, value).total_cmp(&value_or_infinity(b, value))
+    });
+}
+
+fn value_or_infinity(subject: &Subject, value: fn(&Summary) -> Option<f64>) -> f64 {
+    subject.summary.as_ref().and_then(value).unwrap_or(f64::INFINITY)
 }
