@@ -1,8 +1,12 @@
 //! Explains in words why the latest ticks were late, for the terminal, Markdown and the page.
 
 use cli::printable::to_printable_message;
-use cli::time::{format_interval, format_number, format_share, format_time};
-use files::report::why::{Behind, Chain, Class, LateTick, Link, Shares, Tier, Why};
+use cli::time::{
+    format_interval, format_number, format_percent, format_share, format_signed_time, format_time,
+    trim_zeros,
+};
+use cli::words::prefix_or_empty;
+use files::report::why::{Behind, Chain, Class, KernelChain, LateTick, Shares, Tier, Why};
 use files::report::{Report, Subject};
 use files::why::pool::{MIN_EPISODES, MIN_TICKS};
 
@@ -63,87 +67,86 @@ pub fn class_name(class: Class) -> &'static str {
 /// Returns the causes that are large enough to be listed, the largest first.
 fn significant_classes(shares: &Shares) -> Vec<Class> {
     let total = shares.total_ns().max(1) as f64;
-    let large = |class: &Class| {
-        let ns = shares.ns(*class);
-        ns >= MIN_NS && ns as f64 / total >= MIN_SHARE
-    };
-    let mut classes: Vec<Class> = Class::ALL.into_iter().filter(large).collect();
+    let mut classes = Class::ALL.to_vec();
+    classes.retain(|class| shares.ns(*class) >= MIN_NS);
+    classes.retain(|class| shares.ns(*class) as f64 / total >= MIN_SHARE);
     classes.sort_by_key(|class| std::cmp::Reverse(shares.ns(*class)));
     classes
-}
-
-fn format_percent(share: f64) -> String {
-    format!("{:.1} %", share * 100.0)
 }
 
 impl Diagnosis<'_> {
     /// Returns a line with the subject, the selected ticks and the cost of profiling.
     pub fn heading(&self) -> String {
-        let w = self.why;
-        let which = match w.quantile {
-            Some(q) => format!(
-                "the latest {} %",
-                format_number((1.0 - q) * 100.0).trim_end_matches('0').trim_end_matches('.')
-            ),
-            None => format!("ticks of {} and more", format_time(w.threshold_ns as i64)),
+        let name = &self.name;
+        let which = self.selection();
+        let Some(tier) = self.why.tier else {
+            let reason = self.missing_reason();
+            return format!("Why {which} were late ({name}): not available here: {reason}.");
         };
-        let Some(tier) = w.tier else {
-            let reason =
-                w.missing.as_ref().map_or("the subject was not profiled", |m| m.reason.as_str());
-            return format!(
-                "Why {which} were late ({}): not available here: {}.",
-                self.name,
-                to_printable_message(reason)
-            );
-        };
-        let counts = format!(
-            "{} of {} ticks, {} episodes, {} of lateness",
-            group_digits(w.late_ticks),
-            group_digits(w.ticks),
-            group_digits(w.episodes),
-            format_time(w.lateness_ns as i64)
-        );
-        let too_few = if w.shares_ns.is_some() {
+        let too_few = if self.why.shares_ns.is_some() {
             String::new()
         } else {
             format!(": too few to say; it takes {MIN_TICKS} ticks in {MIN_EPISODES} episodes")
         };
-        let format_signed =
-            |ns: i64| if ns < 0 { format_time(ns) } else { format!("+{}", format_time(ns)) };
-        let overhead = w.overhead_ns.as_ref().map_or(String::new(), |d| {
-            let ci =
-                d.ci95.map_or(String::new(), |ci| format!(" {}", format_interval(ci[0], ci[1])));
-            let cpu = w
-                .overhead_cpu_ns
-                .as_ref()
-                .map_or(String::new(), |d| format!(", {} of CPU a tick", format_signed(d.p50)));
-            format!(", profiling cost {}{ci} at p50{cpu}", format_signed(d.p50))
-        });
+        let (counts, tier, overhead) = (self.counts(), tier_name(tier), self.overhead());
+        format!("Why {which} were late ({name}, {counts}; tier {tier}{overhead}){too_few}")
+    }
+
+    /// Describes which ticks count as late.
+    fn selection(&self) -> String {
+        match self.why.quantile {
+            Some(q) => {
+                let percent = format_number((1.0 - q) * 100.0);
+                format!("the latest {} %", trim_zeros(&percent))
+            }
+            None => format!("ticks of {} and more", format_time(self.why.threshold_ns as i64)),
+        }
+    }
+
+    /// Returns why nothing was profiled.
+    fn missing_reason(&self) -> String {
+        match &self.why.missing {
+            Some(missing) => to_printable_message(&missing.reason),
+            None => "the subject was not profiled".to_owned(),
+        }
+    }
+
+    fn counts(&self) -> String {
+        let why = self.why;
         format!(
-            "Why {which} were late ({}, {counts}; tier {}{overhead}){too_few}",
-            self.name,
-            tier_name(tier)
+            "{} of {} ticks, {} episodes, {} of lateness",
+            group_digits(why.late_ticks),
+            group_digits(why.ticks),
+            group_digits(why.episodes),
+            format_time(why.lateness_ns as i64)
         )
+    }
+
+    /// Describes the cost of profiling; empty if it is not known.
+    fn overhead(&self) -> String {
+        let Some(lateness) = &self.why.overhead_ns else { return String::new() };
+        let interval = lateness.ci95.map(|ci| format_interval(ci[0], ci[1]));
+        let interval = prefix_or_empty(" ", interval);
+        let cpu = match &self.why.overhead_cpu_ns {
+            Some(cpu) => format!(", {} of CPU a tick", format_signed_time(cpu.p50)),
+            None => String::new(),
+        };
+        format!(", profiling cost {}{interval} at p50{cpu}", format_signed_time(lateness.p50))
     }
 
     /// Returns the causes to list; empty if there are too few ticks to judge.
     pub fn causes(&self) -> Vec<Cause> {
         let Some(shares) = &self.why.shares_ns else { return Vec::new() };
+        significant_classes(shares).into_iter().map(|class| self.cause(class, shares)).collect()
+    }
+
+    fn cause(&self, class: Class, shares: &Shares) -> Cause {
         let total = shares.total_ns().max(1) as f64;
-        let cause = |class: Class| {
-            let share = format_percent(shares.ns(class) as f64 / total);
-            let ci = self.why.ci95.get(class.key());
-            let ci = ci.map_or(String::new(), |[low, high]| {
-                format!(" [{:.0}, {:.0}]", low * 100.0, high * 100.0)
-            });
-            Cause {
-                class,
-                share: share + &ci,
-                words: class_name(class),
-                evidence: self.evidence(class, total),
-            }
-        };
-        significant_classes(shares).into_iter().map(cause).collect()
+        let mut share = format_percent(shares.ns(class) as f64 / total);
+        if let Some([low, high]) = self.why.ci95.get(class.key()) {
+            share += &format!(" [{:.0}, {:.0}]", low * 100.0, high * 100.0);
+        }
+        Cause { class, share, words: class_name(class), evidence: self.evidence(class, total) }
     }
 
     fn evidence(&self, class: Class, total: f64) -> String {
@@ -164,16 +167,7 @@ impl Diagnosis<'_> {
             }
             Class::Stopped => "by a signal, or frozen with its control group".to_owned(),
             Class::Slack => "at most; the kernel delays such timers on purpose".to_owned(),
-            Class::Host => {
-                let standstill = match evidence.standstill_ns {
-                    Some(ns @ 1..) => {
-                        format!("everything stood still for {}; ", format_time(ns as i64))
-                    }
-                    _ => String::new(),
-                };
-                let steal = format_time(evidence.steal_ns.unwrap_or(0) as i64);
-                format!("{standstill}the hypervisor's account: {steal} in these rounds")
-            }
+            Class::Host => self.host_evidence(),
             Class::Below => "interrupts, the way out of idle, or the host".to_owned(),
             Class::Path => {
                 "from the timer to the task, rounding of the runtime's timers included".to_owned()
@@ -183,6 +177,16 @@ impl Diagnosis<'_> {
             }
             Class::Unexplained => String::new(),
         }
+    }
+
+    fn host_evidence(&self) -> String {
+        let evidence = &self.why.evidence;
+        let standstill = match evidence.standstill_ns {
+            Some(ns @ 1..) => format!("everything stood still for {}; ", format_time(ns as i64)),
+            _ => String::new(),
+        };
+        let steal = format_time(evidence.steal_ns.unwrap_or(0) as i64);
+        format!("{standstill}the hypervisor's account: {steal} in these rounds")
     }
 
     /// Returns what the next tier would add, and its requirements.
@@ -203,30 +207,23 @@ impl Diagnosis<'_> {
 
     /// Describes the path from the timer to the task, if kernel records show it.
     pub fn wakeup_path(&self) -> Option<String> {
-        let chain = self.why.kernel_chain.as_ref().filter(|c| c.whole > 0)?;
-        let at = |name: &str, value: &dyn Fn(&Link) -> Option<i64>| {
-            let links =
-                chain.links.iter().filter_map(|link| Some((link.name.as_str(), value(link)?)));
-            format!("at {name}, {}", format_links(links))
-        };
-        let p99 =
-            chain.links.iter().all(|link| link.p99.is_some()).then(|| at("p99", &|link| link.p99));
+        let chain = self.why.kernel_chain.as_ref().filter(|chain| chain.whole > 0)?;
+        let medians = chain.links.iter().map(|link| (link.name.as_str(), link.p50));
+        let mut path = format!("at p50, {}", format_links(medians));
+        let p99: Option<Vec<(&str, i64)>> =
+            chain.links.iter().map(|link| Some((link.name.as_str(), link.p99?))).collect();
+        if let Some(p99) = p99 {
+            path += &format!("; at p99, {}", format_links(p99.into_iter()));
+        }
         let broken = if chain.broken == 0 {
             String::new()
         } else {
             format!(", {} incomplete", group_digits(chain.broken))
         };
-        let agreement = chain.agreement.map_or(String::new(), |share| {
-            format!(
-                " On the wait for a CPU, the thread's own account agrees for {} of the lateness of late ones.",
-                format_percent(share)
-            )
-        });
         Some(format!(
-            "From timer to task, by the kernel's records of {} ticks{broken}: {}{}.{agreement}",
+            "From timer to task, by the kernel's records of {} ticks{broken}: {path}.{}",
             group_digits(chain.whole),
-            at("p50", &|link| Some(link.p50)),
-            p99.map_or(String::new(), |p99| format!("; {p99}")),
+            describe_agreement(chain)
         ))
     }
 
@@ -236,25 +233,33 @@ impl Diagnosis<'_> {
     }
 }
 
+/// Describes how well kernel records and the account of the thread agree, if both are known.
+fn describe_agreement(chain: &KernelChain) -> String {
+    match chain.agreement {
+        Some(share) => format!(
+            " On the wait for a CPU, the thread's own account agrees for {} of the lateness of late ones.",
+            format_percent(share)
+        ),
+        None => String::new(),
+    }
+}
+
 /// Formats the links of a wake-up path, each relative to the one before it.
 fn format_links<'a>(links: impl Iterator<Item = (&'a str, i64)>) -> String {
-    let format_link = |(name, ns): (&str, i64)| {
-        let what = match name {
-            "timer" => {
-                return if ns < 0 {
-                    format!("the timer {} early", format_time(-ns))
-                } else {
-                    format!("the timer +{}", format_time(ns))
-                };
-            }
-            "woken" => "woken",
-            "on_cpu" => "on its CPU",
-            "runtime" => "in the runtime",
-            _ => "in the task",
-        };
-        format!("{what} +{}", format_time(ns))
+    let links: Vec<String> = links.map(|(name, ns)| format_link(name, ns)).collect();
+    links.join(", ")
+}
+
+fn format_link(name: &str, ns: i64) -> String {
+    let what = match name {
+        "timer" if ns < 0 => return format!("the timer {} early", format_time(-ns)),
+        "timer" => "the timer",
+        "woken" => "woken",
+        "on_cpu" => "on its CPU",
+        "runtime" => "in the runtime",
+        _ => "in the task",
     };
-    links.map(format_link).collect::<Vec<_>>().join(", ")
+    format!("{what} +{}", format_time(ns))
 }
 
 fn tier_name(tier: Tier) -> &'static str {
@@ -267,45 +272,52 @@ fn tier_name(tier: Tier) -> &'static str {
 }
 
 fn format_occupants(behind: &[Behind], total: f64) -> String {
-    let large = |ns: u64| ns as f64 / total >= MIN_SHARE;
-    let named: Vec<String> = behind
-        .iter()
-        .take(MAX_NAMED)
-        .filter(|b| large(b.ns))
-        .map(|b| format!("{} {:.0} %", to_printable_message(&b.comm), b.ns as f64 / total * 100.0))
-        .collect();
-    let others: u64 = behind.iter().skip(named.len()).map(|b| b.ns).sum();
-    let others = large(others).then(|| format!("{:.0} % others", others as f64 / total * 100.0));
-    let occupants: Vec<String> = named.into_iter().chain(others).collect();
+    let mut occupants = Vec::new();
+    let mut others = 0;
+    for (i, thread) in behind.iter().enumerate() {
+        let share = thread.ns as f64 / total;
+        if i < MAX_NAMED && share >= MIN_SHARE {
+            let name = to_printable_message(&thread.comm);
+            occupants.push(format!("{name} {:.0} %", share * 100.0));
+        } else {
+            others += thread.ns;
+        }
+    }
+    let others = others as f64 / total;
+    if others >= MIN_SHARE {
+        occupants.push(format!("{:.0} % others", others * 100.0));
+    }
     if occupants.is_empty() { String::new() } else { format!("behind {}", occupants.join(", ")) }
 }
 
 fn format_late_tick(tick: &LateTick) -> String {
-    let part = |class: Class| {
-        let ns = tick.shares_ns.ns(class);
-        let behind = tick.behind.as_ref().filter(|b| class == Class::Queue && !b.is_empty());
-        let behind = behind.map_or(String::new(), |b| {
-            let names: Vec<String> = b
-                .iter()
-                .take(MAX_NAMED)
-                .map(|b| format!("{} {}", to_printable_message(&b.comm), format_time(b.ns as i64)))
-                .collect();
-            format!(" (behind {})", names.join(", "))
-        });
-        format!("{} {}{behind}", format_time(ns as i64), class_name(class))
-    };
-    let parts: Vec<String> = significant_classes(&tick.shares_ns).into_iter().map(part).collect();
-    let path = tick
-        .chain
-        .as_ref()
-        .map_or(String::new(), |chain| format!("; {}", format_links(links(chain))));
+    let mut parts = Vec::new();
+    for class in significant_classes(&tick.shares_ns) {
+        let time = format_time(tick.shares_ns.ns(class) as i64);
+        let behind = match &tick.behind {
+            Some(behind) if class == Class::Queue => name_occupants(behind),
+            _ => String::new(),
+        };
+        parts.push(format!("{time} {}{behind}", class_name(class)));
+    }
+    let path = tick.chain.as_ref().map(|chain| format_links(links(chain)));
     format!(
-        "{}, round {} tick {}: {}{path}",
+        "{}, round {} tick {}: {}{}",
         format_time(tick.lateness_ns as i64),
         tick.round,
         tick.tick,
-        parts.join(", ")
+        parts.join(", "),
+        prefix_or_empty("; ", path)
     )
+}
+
+/// Names the threads that occupied the CPU; empty if there are none.
+fn name_occupants(behind: &[Behind]) -> String {
+    let mut names = Vec::new();
+    for Behind { comm, ns } in behind.iter().take(MAX_NAMED) {
+        names.push(format!("{} {}", to_printable_message(comm), format_time(*ns as i64)));
+    }
+    if names.is_empty() { String::new() } else { format!(" (behind {})", names.join(", ")) }
 }
 
 fn links(chain: &Chain) -> impl Iterator<Item = (&'static str, i64)> {
@@ -348,7 +360,7 @@ pub fn format_class_share(shares: &Shares, class: Class) -> String {
 #[cfg(test)]
 mod tests {
     use files::file::File as _;
-    use files::report::why::{Difference, Evidence, KernelChain, Missing};
+    use files::report::why::{Difference, Evidence, Link, Missing};
 
     use super::*;
     use crate::document::{markdown, terminal};
