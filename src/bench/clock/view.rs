@@ -1,8 +1,9 @@
 //! Formats the report: tables of costs and behaviour, and the advice that follows from them.
 
 use cli::time::format_fractional_time;
+use cli::words::or_dash;
 
-use crate::bench::clock::file::ClockReport;
+use crate::bench::clock::file::{ClockReport, Drift, Elapsed};
 use crate::bench::clock::picture;
 use crate::bench::file::BenchFile;
 use crate::file_io::ResultNames;
@@ -69,21 +70,28 @@ impl ClockReport {
     /// Returns the cost of each clock by number of threads.
     fn cost_table(&self) -> Table {
         let threads = self.threads();
-        let numbers = threads.iter().map(u64::to_string);
-        let mut table = Table::new(["clock".to_owned()].into_iter().chain(numbers), 1);
+        let mut heading = vec!["clock".to_owned()];
+        heading.extend(threads.iter().map(u64::to_string));
+        let mut table = Table::new(heading, 1);
         for clock in self.clocks() {
             let mut row = vec![clock.to_owned()];
-            row.extend(threads.iter().map(|&n| format_or_dash(self.cost_ns(clock, n))));
+            for &n in &threads {
+                row.push(or_dash(self.cost_ns(clock, n).map(format_fractional_time)));
+            }
             table.row(row);
         }
         table
     }
 
+    /// Returns the costs of `elapsed` with a clock.
+    fn elapsed_costs(&self, clock: &'static str) -> impl Iterator<Item = &Elapsed> {
+        self.elapsed.iter().filter(move |elapsed| elapsed.clock == clock)
+    }
+
     /// Returns the cost of `elapsed` with `tach` and with std by age.
     fn elapsed_table(&self) -> Table {
-        let costs = |clock: &'static str| self.elapsed.iter().filter(move |e| e.clock == clock);
         let mut table = Table::new(["age", "tach-instant", "std", "ratio"], 1);
-        for (tach, std) in costs("tach-instant").zip(costs("std")) {
+        for (tach, std) in self.elapsed_costs("tach-instant").zip(self.elapsed_costs("std")) {
             table.row([
                 tach.age.clone(),
                 format_fractional_time(tach.median_ns),
@@ -100,13 +108,14 @@ impl ClockReport {
         let mut table = Table::new(heading, 1);
         for order in &self.order {
             let step = self.granularity.iter().find(|g| g.clock == order.clock);
+            let smallest_ns = step.and_then(|g| g.smallest_step_ns);
             table.row([
                 order.clock.clone(),
                 order.violations.to_string(),
                 order.reads.to_string(),
                 format_fractional_time(order.worst_ns),
-                format_or_dash(step.and_then(|g| g.smallest_step_ns)),
-                format_or_dash(step.map(|g| g.median_step_ns)),
+                or_dash(smallest_ns.map(format_fractional_time)),
+                or_dash(step.map(|g| format_fractional_time(g.median_step_ns))),
             ]);
         }
         table
@@ -123,16 +132,7 @@ impl ClockReport {
                 self.absurd.absurd, self.absurd.reads
             ),
         ]);
-        lines.extend(self.drift.iter().map(|d| {
-            format!(
-                "against the operating system's clock over {:.3} s{}: {:+} ns, {:+.4} ppm (seen to {:.0} ns)",
-                d.span_ns as f64 / 1e9,
-                if d.loaded { ", all CPUs busy" } else { "" },
-                d.error_ns,
-                d.error_ppb / 1e3,
-                d.resolution_ns
-            )
-        }));
+        lines.extend(self.drift.iter().map(describe_drift));
         lines
     }
 
@@ -163,9 +163,15 @@ impl ClockReport {
         Some((order.violations, order.reads))
     }
 
+    /// Returns the costs of a clock of `tach` and of std; infinity for a clock that was not measured.
+    fn compared_costs(&self, clock: &str, threads: u64) -> (f64, f64) {
+        let tach = self.cost_ns(clock, threads).unwrap_or(f64::INFINITY);
+        let std = self.cost_ns("std", threads).unwrap_or(f64::INFINITY);
+        (tach, std)
+    }
+
     fn single_thread_advice(&self, threads: u64) -> String {
-        let cost = |clock: &str| self.cost_ns(clock, threads).unwrap_or(f64::INFINITY);
-        let (tach, std) = (cost("tach-instant"), cost("std"));
+        let (tach, std) = self.compared_costs("tach-instant", threads);
         if tach * EQUAL_COST_RATIO < std {
             format!(
                 "Spans of one thread: tach::Instant, {tach:.1} ns per reading (std {std:.1} ns)."
@@ -178,8 +184,7 @@ impl ClockReport {
     }
 
     fn cross_thread_advice(&self, threads: u64) -> String {
-        let cost = |clock: &str| self.cost_ns(clock, threads).unwrap_or(f64::INFINITY);
-        let (tach, std) = (cost("tach-monotonic"), cost("std"));
+        let (tach, std) = self.compared_costs("tach-monotonic", threads);
         let guarantee = &self.clock.cross_thread_order;
         match self.violations("tach-monotonic") {
             Some((0, reads)) if tach <= std * EQUAL_COST_RATIO => format!(
@@ -200,8 +205,15 @@ fn us(ns: u64) -> String {
     format!("{:.1}", ns as f64 / 1e3)
 }
 
-fn format_or_dash(ns: Option<f64>) -> String {
-    ns.map_or_else(|| "-".to_owned(), format_fractional_time)
+fn describe_drift(drift: &Drift) -> String {
+    format!(
+        "against the operating system's clock over {:.3} s{}: {:+} ns, {:+.4} ppm (seen to {:.0} ns)",
+        drift.span_ns as f64 / 1e9,
+        if drift.loaded { ", all CPUs busy" } else { "" },
+        drift.error_ns,
+        drift.error_ppb / 1e3,
+        drift.resolution_ns
+    )
 }
 
 #[cfg(test)]
@@ -211,7 +223,7 @@ mod tests {
     use render::document::terminal::render;
 
     use super::*;
-    use crate::bench::clock::file::{Absurd, Clock, Cost, Drift, Elapsed, First, Order};
+    use crate::bench::clock::file::{Absurd, Clock, Cost, First, Order};
     use crate::bench::file::SCHEMA;
 
     fn bench(monotonic_ns: f64, violations: u64, why_not: Option<&str>) -> ClockReport {

@@ -1,6 +1,7 @@
 //! The report as a document.
 
 use cli::time::{format_fractional_time, format_number};
+use cli::words::or_dash;
 use files::cost::{Costs, Overhead, Verdict};
 
 use crate::bench::dispatch::file::{DispatchReport, MeasuredOperation, MeasuredRuntime};
@@ -78,20 +79,18 @@ fn descriptions(report: &DispatchReport) -> Table {
 }
 
 fn row(operation: &MeasuredOperation, result: &MeasuredRuntime) -> Vec<String> {
-    let dash = || "-".to_owned();
-    let times = |value: Option<f64>| value.map_or_else(dash, format_fractional_time);
-    let number = |value: Option<f64>| value.map_or_else(dash, format_number);
     let cycles = result.cycles.as_ref();
+    let cycles_p99 = cycles.and_then(|costs| costs.p99);
     let Costs { p50, p90, p99, max, .. } = result.ns;
     vec![
         operation.name.clone(),
         result.runtime.clone(),
         format_fractional_time(p50),
-        times(p90),
-        times(p99),
+        or_dash(p90.map(format_fractional_time)),
+        or_dash(p99.map(format_fractional_time)),
         format_fractional_time(max),
-        number(cycles.map(|costs| costs.p50)),
-        number(cycles.and_then(|costs| costs.p99)),
+        or_dash(cycles.map(|costs| format_number(costs.p50))),
+        or_dash(cycles_p99.map(format_number)),
         result.to_tokio.as_ref().map_or_else(String::new, format_share),
     ]
 }

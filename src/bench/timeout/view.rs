@@ -1,13 +1,12 @@
 //! The report as a document.
 
-use std::time::Duration;
-
 use cli::time::{format_fractional_interval, format_fractional_time, format_time};
-use cli::units;
+use cli::units::format_exact_ns;
+use cli::words::{or_dash, pluralize, prefix_or_empty};
 use files::cost::{Overhead, Verdict};
 
 use crate::bench::file::{BenchFile, add_caveats};
-use crate::bench::timeout::file::{MeasuredVariant, MeasuredWorkload, TimeoutReport};
+use crate::bench::timeout::file::{Clock, MeasuredVariant, MeasuredWorkload, TimeoutReport};
 use crate::bench::timeout::picture;
 use crate::bench::timeout::reference::add_comparison;
 use crate::file_io::ResultNames;
@@ -54,12 +53,12 @@ fn heading(report: &TimeoutReport) -> Vec<String> {
     let tokio = host.versions.get("tokio").map_or("unknown", String::as_str);
     let clock_source = host.clock_source.as_deref().unwrap_or("unknown");
     let (rounds, seed) = (report.plan.rounds, report.plan.seed);
-    let first = format!("tokio {tokio}; clock source {clock_source}; {rounds} rounds, seed {seed}");
-    let clocks = report
-        .clocks
-        .iter()
-        .map(|c| format!("clock {}: {:.1} ns per reading, {}", c.name, c.ns_per_read, c.source));
-    std::iter::once(first).chain(clocks).collect()
+    let mut lines =
+        vec![format!("tokio {tokio}; clock source {clock_source}; {rounds} rounds, seed {seed}")];
+    for Clock { name, ns_per_read, source } in &report.clocks {
+        lines.push(format!("clock {name}: {ns_per_read:.1} ns per reading, {source}"));
+    }
+    lines
 }
 
 fn add_workload(document: &mut Document, workload: &MeasuredWorkload) {
@@ -73,7 +72,7 @@ fn add_workload(document: &mut Document, workload: &MeasuredWorkload) {
 
 /// Returns the name of a workload, with the length of the timeout and the runtime.
 fn title(workload: &MeasuredWorkload) -> String {
-    let length = units::format_exact_duration(Duration::from_nanos(workload.length_ns));
+    let length = format_exact_ns(workload.length_ns);
     format!("{}, timeout {length}, {}", workload.name, workload.runtime)
 }
 
@@ -85,9 +84,8 @@ const MIN_SHOWN: f64 = 0.005;
 
 /// Returns the costs and counts of each variant: two columns of names, then numbers.
 fn table(workload: &MeasuredWorkload) -> Table {
-    let allocations = |result: &MeasuredVariant| result.counts.as_ref().map(|c| c.allocations);
-    let has_allocations =
-        workload.results.iter().filter_map(allocations).any(|count| count >= MIN_SHOWN);
+    let mut counts = workload.results.iter().filter_map(allocations);
+    let has_allocations = counts.any(|count| count >= MIN_SHOWN);
     let last = has_allocations.then_some("allocs");
     let mut table = Table::new(COLUMNS.into_iter().chain(last), 2);
     for result in &workload.results {
@@ -98,6 +96,11 @@ fn table(workload: &MeasuredWorkload) -> Table {
         table.row(row);
     }
     table
+}
+
+/// Returns the allocations per message, if they were counted.
+fn allocations(result: &MeasuredVariant) -> Option<f64> {
+    result.counts.as_ref().map(|counts| counts.allocations)
 }
 
 /// Returns whether messages were left out so that timeouts fire.
@@ -115,7 +118,7 @@ fn fired_table(workload: &MeasuredWorkload) -> Table {
             result.variant.clone(),
             result.clock.clone(),
             result.fired.to_string(),
-            late.p50.map_or("-".into(), format_time),
+            or_dash(late.p50.map(format_time)),
             format_time(late.max),
             result.early.to_string(),
         ]);
@@ -125,22 +128,28 @@ fn fired_table(workload: &MeasuredWorkload) -> Table {
 
 /// Lists the variants whose timeouts fired although every message came.
 fn strays(workload: &MeasuredWorkload) -> Vec<String> {
-    let fired = workload.results.iter().filter(|r| !has_fired(workload) && r.fired > 0);
-    let plural = |n: u64| if n == 1 { "timeout" } else { "timeouts" };
-    fired
-        .map(|r| format!("{} ({}): {} {} fired", r.variant, r.clock, r.fired, plural(r.fired)))
-        .collect()
+    let mut lines = Vec::new();
+    if has_fired(workload) {
+        return lines;
+    }
+    for MeasuredVariant { variant, clock, fired, .. } in &workload.results {
+        if *fired > 0 {
+            let timeouts = pluralize(*fired, "timeout");
+            lines.push(format!("{variant} ({clock}): {timeouts} fired"));
+        }
+    }
+    lines
 }
 
 fn row(result: &MeasuredVariant) -> Vec<String> {
-    let dash = || "-".to_owned();
-    let counts = result.counts.as_ref();
+    let (overhead, counts) = (result.overhead.as_ref(), result.counts.as_ref());
+    let costs = result.ns_per_message.as_ref();
     vec![
         result.variant.clone(),
         result.clock.clone(),
-        result.ns_per_message.as_ref().map_or_else(dash, |c| format_fractional_time(c.p50)),
-        result.overhead.as_ref().map_or_else(dash, format_overhead),
-        result.overhead.as_ref().map_or_else(dash, format_percent),
+        or_dash(costs.map(|costs| format_fractional_time(costs.p50))),
+        or_dash(overhead.map(format_overhead)),
+        or_dash(overhead.and_then(format_overhead_percent)),
         format_count(counts.and_then(|c| c.clock_reads)),
         format_count(counts.map(|c| c.timers_made)),
         format_count(counts.map(|c| c.timer_registrations)),
@@ -148,25 +157,23 @@ fn row(result: &MeasuredVariant) -> Vec<String> {
 }
 
 fn format_count(count: Option<f64>) -> String {
-    count.map_or_else(|| "-".to_owned(), |count| format!("{count:.2}"))
+    or_dash(count.map(|count| format!("{count:.2}")))
 }
 
 fn format_overhead(overhead: &Overhead) -> String {
     let sign = if overhead.verdict == Verdict::NoDifference { "= " } else { "" };
-    let interval = overhead
-        .ns_ci95
-        .map_or(String::new(), |ci| format!(" {}", format_fractional_interval(ci[0], ci[1])));
-    format!("{sign}{}{interval}", format_signed(overhead.ns))
+    let interval = overhead.ns_ci95.map(|[low, high]| format_fractional_interval(low, high));
+    format!("{sign}{}{}", format_signed(overhead.ns), prefix_or_empty(" ", interval))
 }
 
 /// Maximum percentage to show: a ratio to a control loop that costs almost nothing is meaningless.
 const MAX_PERCENT: f64 = 1_000.0;
 
-fn format_percent(overhead: &Overhead) -> String {
+fn format_overhead_percent(overhead: &Overhead) -> Option<String> {
     match overhead.percent {
-        p if p.abs() > MAX_PERCENT => "-".to_owned(),
-        p if p.abs() >= 100.0 => format!("{p:+.0}"),
-        p => format!("{p:+.1}"),
+        p if p.abs() > MAX_PERCENT => None,
+        p if p.abs() >= 100.0 => Some(format!("{p:+.0}")),
+        p => Some(format!("{p:+.1}")),
     }
 }
 
