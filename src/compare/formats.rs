@@ -1,6 +1,6 @@
 //! The formats of a comparison.
 
-use cli::exit::Error;
+use cli::exit::{Error, Result};
 use files::compare::Comparison;
 use files::file::File as _;
 
@@ -17,8 +17,10 @@ pub const FORMATS: [Offer<Comparison>; 5] = [
     (Format::Json, |comparison| Ok(Rendering::Text(comparison.to_json()))),
     (Format::Markdown, |comparison| Ok(Rendering::markdown(&document(comparison)))),
     (Format::Html, |comparison| Ok(Rendering::page("osjitter compare", &document(comparison)))),
-    (Format::Svg, |comparison| {
-        let picture = quantile_chart::draw_comparison(comparison).map_err(Error::usage)?;
-        Ok(Rendering::Pictures(vec![picture]))
-    }),
+    (Format::Svg, render_picture),
 ];
+
+fn render_picture(comparison: &Comparison) -> Result<Rendering> {
+    let picture = quantile_chart::draw_comparison(comparison).map_err(Error::usage)?;
+    Ok(Rendering::Pictures(vec![picture]))
+}

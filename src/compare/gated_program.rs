@@ -8,9 +8,10 @@ use files::compare::{
     ChosenProgram, CompareError, Comparison, Origin, SCHEMA, compare_programs, program_differences,
     program_warnings,
 };
-use files::environment::Difference;
 use files::file::File as _;
 use files::gate::verdict::{self, RunsVerdict, Verdict};
+
+use crate::compare::conditions::check_differences;
 
 /// A program of a gate, selected by the verdict's file and an id.
 pub struct GatedProgram {
@@ -72,26 +73,14 @@ impl GatedProgram {
 /// Compares two programs.
 ///
 /// # Errors
-/// Returns the error of `check_differences` for the differences between their conditions, or an
-/// error if both sides are the same program.
-pub fn compare(
-    a: &GatedProgram,
-    b: &GatedProgram,
-    check_differences: impl FnOnce(&[Difference]) -> exit::Result<()>,
-) -> exit::Result<Comparison> {
+/// Returns an error if their conditions differ, unless `force` is set, or if both sides are the same
+/// program.
+pub fn compare(a: &GatedProgram, b: &GatedProgram, force: bool) -> exit::Result<Comparison> {
     let (program_a, program_b) = (a.chosen(), b.chosen());
     let differences = program_differences(program_a, program_b);
-    check_differences(&differences)?;
-    let metrics = compare_programs(program_a, program_b).map_err(|error| match error {
-        CompareError::WithItself(name) => {
-            let other = if a.is_candidate { "baseline" } else { "candidate" };
-            usage!(
-                "both sides are {name} of one gate; the other program of {0} is {0}#{other}",
-                a.file.display()
-            )
-        }
-        error => Error::usage(error.to_string()),
-    })?;
+    check_differences(&differences, force)?;
+    let metrics =
+        compare_programs(program_a, program_b).map_err(|error| explain_error(&error, a))?;
     Ok(Comparison {
         schema: SCHEMA.to_owned(),
         tool: host::tool(),
@@ -102,4 +91,13 @@ pub fn compare(
         metrics,
         warnings: program_warnings(program_a, program_b),
     })
+}
+
+/// Describes why programs cannot be compared. If both sides are the same program, the message names
+/// the other one.
+fn explain_error(error: &CompareError, side: &GatedProgram) -> Error {
+    let CompareError::WithItself(name) = error else { return Error::usage(error.to_string()) };
+    let other = if side.is_candidate { "baseline" } else { "candidate" };
+    let file = side.file.display();
+    usage!("both sides are {name} of one gate; the other program of {file} is {file}#{other}")
 }

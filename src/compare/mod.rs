@@ -1,6 +1,7 @@
 //! `osjitter compare`: shows by how much side B is later than side A.
 
 pub mod args;
+mod conditions;
 pub mod formats;
 mod gated_program;
 mod quantile_chart;
@@ -19,6 +20,7 @@ use crate::{file_io, interop, terminal};
 use render::formats::make;
 
 use args::CompareArgs;
+use conditions::check_differences;
 use formats::FORMATS;
 use gated_program::GatedProgram;
 
@@ -35,16 +37,9 @@ pub fn run(args: &CompareArgs) -> exit::Result<ExitStatus> {
 }
 
 fn compare_sides(a: &NamedSide, b: &NamedSide, force: bool) -> exit::Result<Comparison> {
-    let check_differences = |differences: &[Difference]| match differences {
-        [_, ..] if !force => Err(usage!(
-            "cannot compare A and B: {}; --force compares them anyway and records a warning",
-            wording::format_differences(differences)
-        )),
-        _ => Ok(()),
-    };
     match (a, b) {
-        (NamedSide::Run(a), NamedSide::Run(b)) => compare_runs(a, b, check_differences),
-        (NamedSide::Gate(a), NamedSide::Gate(b)) => gated_program::compare(a, b, check_differences),
+        (NamedSide::Run(a), NamedSide::Run(b)) => compare_runs(a, b, force),
+        (NamedSide::Gate(a), NamedSide::Gate(b)) => gated_program::compare(a, b, force),
         (NamedSide::Gate(gate), NamedSide::Run(run))
         | (NamedSide::Run(run), NamedSide::Gate(gate)) => {
             let (gate, run) = (gate.file().display(), run.file.display());
@@ -56,18 +51,16 @@ fn compare_sides(a: &NamedSide, b: &NamedSide, force: bool) -> exit::Result<Comp
 /// Compares the selected subjects of two runs.
 ///
 /// # Errors
-/// Returns the error of `check_differences` for the differences between their conditions.
-fn compare_runs(
-    a: &RunSide,
-    b: &RunSide,
-    check_differences: impl FnOnce(&[Difference]) -> exit::Result<()>,
-) -> exit::Result<Comparison> {
+/// Returns an error if their conditions differ, unless `force` is set.
+fn compare_runs(a: &RunSide, b: &RunSide, force: bool) -> exit::Result<Comparison> {
     let pairs = select_pairs(a, b)?;
     let differences = distinct_differences(&pairs);
-    check_differences(&differences)?;
-    let subjects: Result<Vec<_>, _> =
-        pairs.iter().map(|pair| compare::compare(pair.a, pair.b)).collect();
-    let subjects = subjects.map_err(|e| Error::usage(e.to_string()))?;
+    check_differences(&differences, force)?;
+    let mut subjects = Vec::new();
+    for pair in &pairs {
+        let compared = compare::compare(pair.a, pair.b);
+        subjects.push(compared.map_err(|error| Error::usage(error.to_string()))?);
+    }
     Ok(Comparison {
         schema: SCHEMA.to_owned(),
         tool: host::tool(),
@@ -91,9 +84,8 @@ impl NamedSide {
         let (path, id) = split_id(text, |path| path.exists());
         let file = file_io::resolve(&path);
         // Read the file only once: it can be a pipe.
-        let text = (!interop::fleet::is_bins_path(&file))
-            .then(|| file_io::read_text(&file))
-            .transpose()?;
+        let is_bins = interop::fleet::is_bins_path(&file);
+        let text = if is_bins { None } else { Some(file_io::read_text(&file)?) };
         let read = match &text {
             None => interop::read(&file),
             Some(text) => interop::parse(text).map_err(|error| error.context(file.display())),
@@ -174,13 +166,14 @@ impl RunSide {
         let mut measured = self.measured();
         let single = measured.next().filter(|_| measured.next().is_none());
         let namesake = self.measured().find(|subject| subject.id == id);
-        namesake.or(single).ok_or_else(|| {
-            let file = self.file.display();
-            usage!(
-                "{file} has no {id}; name the subject to compare with it, as in {file}#ID: {}",
-                self.ids()
-            )
-        })
+        if let Some(partner) = namesake.or(single) {
+            return Ok(partner);
+        }
+        let file = self.file.display();
+        Err(usage!(
+            "{file} has no {id}; name the subject to compare with it, as in {file}#ID: {}",
+            self.ids()
+        ))
     }
 }
 
@@ -231,11 +224,12 @@ fn pair_by_id<'a>(a: &'a RunSide, b: &'a RunSide) -> exit::Result<Vec<SubjectPai
             a.ids()
         ));
     }
-    let pair = |subject: &'a Subject| {
-        let namesake = b.measured().find(|other| other.id == subject.id)?;
-        Some(SubjectPair { a: a.chosen(subject), b: b.chosen(namesake) })
-    };
-    let pairs: Vec<SubjectPair<'_>> = a.measured().filter_map(pair).collect();
+    let mut pairs = Vec::new();
+    for subject in a.measured() {
+        if let Some(namesake) = b.measured().find(|other| other.id == subject.id) {
+            pairs.push(SubjectPair { a: a.chosen(subject), b: b.chosen(namesake) });
+        }
+    }
     if pairs.is_empty() {
         return Err(usage!(
             "no subject is in both; name one of each, as in {file_a}#ID {file_b}#ID: {file_a} has {}; {file_b} has {}",

@@ -3,7 +3,7 @@
 use std::fmt::{self, Write as _};
 
 use cli::amount::format_amount;
-use cli::time::{format_interval, format_time};
+use cli::time::{format_interval, format_percent, format_time};
 use files::compare::{
     ComparedMetric, Comparison, Estimate, Finding, Method, RunEstimate, SubjectComparison,
 };
@@ -194,19 +194,21 @@ fn format_ratio_with_interval(ratio: f64, interval: Option<[f64; 2]>) -> String 
 
 /// Formats the difference of an estimate with its interval. Positive numbers have a plus.
 fn format_difference(estimate: &Estimate) -> String {
-    let plus = |ns: i64| if ns > 0 { "+" } else { "" };
     let ns = estimate.difference_ns;
     let difference = format!("{}{}", plus(ns), format_time(ns));
-    let Some(interval) = estimate.difference_ns_ci95 else { return difference };
-    let [low, high] = interval.map(plus);
-    let interval = format_interval(interval[0], interval[1])
-        .replacen('[', &format!("[{low}"), 1)
-        .replacen(", ", &format!(", {high}"), 1);
+    let Some([low, high]) = estimate.difference_ns_ci95 else { return difference };
+    let interval = format_interval(low, high);
+    let interval = interval.replacen('[', &format!("[{}", plus(low)), 1);
+    let interval = interval.replacen(", ", &format!(", {}", plus(high)), 1);
     format!("{difference} {interval}")
 }
 
 fn format_ratio_of(estimate: &Estimate) -> String {
     format_ratio_with_interval(estimate.ratio, estimate.ratio_ci95)
+}
+
+fn plus(ns: i64) -> &'static str {
+    if ns > 0 { "+" } else { "" }
 }
 
 /// Formats the rounds or runs of both sides, as one number if they are equal.
@@ -243,10 +245,11 @@ pub fn group_findings<'a>(findings: impl Iterator<Item = (&'a str, Finding)>) ->
             None => groups.push((finding, vec![name])),
         }
     }
-    let sentences = groups
-        .iter()
-        .map(|(finding, names)| format!("{}: {}.", names.join(", "), format_finding(*finding)));
-    sentences.collect::<Vec<_>>().join(" ")
+    let mut sentences = Vec::new();
+    for (finding, names) in groups {
+        sentences.push(format!("{}: {}.", names.join(", "), format_finding(finding)));
+    }
+    sentences.join(" ")
 }
 
 /// Returns notes that help to interpret a comparison: the role of chance, and the fitness of the
@@ -258,19 +261,21 @@ pub fn footnotes(comparison: &Comparison) -> impl Iterator<Item = String> {
 /// Counts the differences shown, if there are so many estimates that chance alone makes some.
 fn chance_note(comparison: &Comparison) -> Option<String> {
     const MIN_ESTIMATES: usize = 10;
-    let rows = comparison.subjects.iter().flat_map(percentile_rows);
-    let findings: Vec<Finding> = rows
-        .map(|row| row.estimate.finding)
-        .filter(|finding| *finding != Finding::TooFewRounds)
-        .collect();
-    let is_difference = |finding: &&Finding| **finding != Finding::NoDifferenceShown;
-    let different = findings.iter().filter(is_difference).count();
-    let total = findings.len();
-    (different > 0 && total >= MIN_ESTIMATES).then(|| {
-        format!(
-            "Clearly apart: {different} of {total} figures; chance alone makes about one in twenty."
-        )
-    })
+    let (mut different, mut total) = (0, 0);
+    for row in comparison.subjects.iter().flat_map(percentile_rows) {
+        match row.estimate.finding {
+            Finding::TooFewRounds => continue,
+            Finding::NoDifferenceShown => {}
+            _ => different += 1,
+        }
+        total += 1;
+    }
+    if different == 0 || total < MIN_ESTIMATES {
+        return None;
+    }
+    Some(format!(
+        "Clearly apart: {different} of {total} figures; chance alone makes about one in twenty."
+    ))
 }
 
 /// Describes stalls and steal on both sides. Empty if neither is known.
@@ -278,7 +283,7 @@ pub fn conditions_sentence(comparison: &SubjectComparison) -> String {
     let (a, b) = (&comparison.a, &comparison.b);
     let mut text = String::new();
     if a.same_stall_share.is_some() || b.same_stall_share.is_some() {
-        let (a, b) = (format_percent(a.same_stall_share), format_percent(b.same_stall_share));
+        let (a, b) = (format_known(a.same_stall_share), format_known(b.same_stall_share));
         let _ = write!(text, "Ticks inside a stall already counted: A {a}, B {b}. ");
     }
     for percentile in &comparison.percentiles {
@@ -286,19 +291,19 @@ pub fn conditions_sentence(comparison: &SubjectComparison) -> String {
         // Smaller lifts are shown as 0.0 %.
         if a.max(b) >= 1.000_5 {
             let name = percentile.name.replace('_', ".");
-            let (a, b) = (format_percent(Some(a - 1.0)), format_percent(Some(b - 1.0)));
+            let (a, b) = (format_percent(a - 1.0), format_percent(b - 1.0));
             let _ = write!(text, "Stalls raise {name} by: A {a}, B {b}. ");
         }
     }
     if a.steal_share.is_some() || b.steal_share.is_some() {
-        let (a, b) = (format_percent(a.steal_share), format_percent(b.steal_share));
+        let (a, b) = (format_known(a.steal_share), format_known(b.steal_share));
         let _ = write!(text, "Of all CPUs stolen by the hypervisor: A {a}, B {b}.");
     }
     text.trim_end().to_owned()
 }
 
-fn format_percent(share: Option<f64>) -> String {
-    share.map_or("unknown".to_owned(), |share| format!("{:.1} %", share * 100.0))
+fn format_known(share: Option<f64>) -> String {
+    share.map_or("unknown".to_owned(), format_percent)
 }
 
 /// Describes the fitness of the machine for each side; once if both sides have the same.
@@ -325,7 +330,8 @@ pub fn forced_warning(comparison: &Comparison) -> Option<String> {
 }
 
 pub fn format_differences(differences: &[Difference]) -> String {
-    differences.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+    let differences: Vec<String> = differences.iter().map(ToString::to_string).collect();
+    differences.join("; ")
 }
 
 #[cfg(test)]
