@@ -1,6 +1,6 @@
 //! The formats of the result of a search.
 
-use cli::exit::Error;
+use cli::exit::{Error, Result};
 use files::file::File as _;
 use files::find::Find;
 use render::formats::{Format, Offer, Rendering};
@@ -14,9 +14,12 @@ pub const FORMATS: [Offer<Find>; 5] = [
     (Format::Json, |find| Ok(Rendering::Text(find.to_json()))),
     (Format::Markdown, |find| Ok(Rendering::markdown(&document(find)))),
     (Format::Html, |find| Ok(Rendering::page("osjitter find", &document(find)))),
-    (Format::Svg, |find| {
-        let picture = picture::picture(find)
-            .ok_or_else(|| Error::usage("nothing to draw: the file contains no measurements"))?;
-        Ok(Rendering::Pictures(vec![picture]))
-    }),
+    (Format::Svg, render_picture),
 ];
+
+fn render_picture(find: &Find) -> Result<Rendering> {
+    match picture::picture(find) {
+        Some(picture) => Ok(Rendering::Pictures(vec![picture])),
+        None => Err(Error::usage("nothing to draw: the file contains no measurements")),
+    }
+}

@@ -15,6 +15,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use cli::exit::{self, ExitStatus, usage};
 use cli::units;
+use cli::words::pluralize;
 use engine::load::Load;
 use engine::machine::{host, tuning};
 use engine::measure::load::Loads;
@@ -209,13 +210,9 @@ impl Search {
     }
 
     fn announcement(&self) -> String {
-        let format_period = |ns: u64| units::format_exact_duration(Duration::from_nanos(ns));
-        let (from, to) =
-            (format_period(self.range.shortest_ns), format_period(self.range.longest_ns));
-        let tickers = match self.tickers.len() {
-            1 => "1 ticker".to_owned(),
-            n => format!("{n} tickers"),
-        };
+        let from = units::format_exact_ns(self.range.shortest_ns);
+        let to = units::format_exact_ns(self.range.longest_ns);
+        let tickers = pluralize(self.tickers.len(), "ticker");
         let looks = if from == to {
             format!("at {to}")
         } else {
@@ -547,14 +544,19 @@ fn validate_goals(goals: &[Goal]) -> exit::Result<Vec<Goal>> {
         if goals[..i].iter().any(|other| other.name == goal.name) {
             return Err(usage!("--goal {} is given twice; give only the stricter one", goal.name));
         }
-        let implies =
-            |other: &&Goal| other.quantile() > goal.quantile() && other.limit <= goal.limit;
-        if let Some(other) = goals.iter().filter(|_| goal.quantile().is_some()).find(implies) {
-            let (weak, strong) = (text::goal(goal), text::goal(other));
+        if let Some(stricter) = goals.iter().find(|other| implies(other, goal)) {
+            let (weak, strong) = (text::goal(goal), text::goal(stricter));
             return Err(usage!("{strong} implies {weak}; remove one of them"));
         }
     }
     Ok(goals.to_vec())
+}
+
+/// Returns whether a goal always holds if `stricter` does: its percentile is lower and its limit at
+/// least as high.
+fn implies(stricter: &Goal, goal: &Goal) -> bool {
+    let is_lower = goal.quantile().is_some() && goal.quantile() < stricter.quantile();
+    is_lower && stricter.limit <= goal.limit
 }
 
 /// Shows the progress, and ends a measurement at the deadline.

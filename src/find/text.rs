@@ -1,11 +1,12 @@
 //! The result of a search as text: a table with a line for each ticker, and notes.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
-use cli::time::{format_number, format_time};
-use cli::units;
+use cli::time::{format_number, format_time, trim_zeros};
+use cli::units::format_exact_ns;
+use cli::words::or_dash;
 use files::find::{Check, Find, Finding, Goal, Look, StopReason, Ticker};
+use files::report::Warning;
 
 use render::document::{Document, Table};
 use render::report::fitness;
@@ -20,27 +21,23 @@ pub fn document(find: &Find) -> Document {
 }
 
 fn title(find: &Find) -> String {
-    let percent = format_number(find.confidence * 100.0)
-        .trim_end_matches('0')
-        .trim_end_matches('.')
-        .to_owned();
-    let load =
-        find.load.as_ref().map_or(String::new(), |load| format!(" under load {}", load.load));
-    match promise_period(find) {
-        Some(period) => {
-            format!(
-                "The best goals that hold at {period}{load}, all of a line with {percent} % confidence"
-            )
-        }
-        None => {
-            let goals: Vec<String> = find.goals.iter().map(goal).collect();
-            let [from, to] = find.range_ns.map(format_period);
-            let goals = goals.join(" and ");
-            format!(
-                "The shortest period with {goals}{load}, {from} to {to}, each with {percent} % confidence"
-            )
-        }
+    let percent = format_number(find.confidence * 100.0);
+    let percent = trim_zeros(&percent);
+    let load = match &find.load {
+        Some(load) => format!(" under load {}", load.load),
+        None => String::new(),
+    };
+    if let Some(period) = promise_period(find) {
+        return format!(
+            "The best goals that hold at {period}{load}, all of a line with {percent} % confidence"
+        );
     }
+    let goals: Vec<String> = find.goals.iter().map(goal).collect();
+    let goals = goals.join(" and ");
+    let [from, to] = find.range_ns.map(format_period);
+    format!(
+        "The shortest period with {goals}{load}, {from} to {to}, each with {percent} % confidence"
+    )
 }
 
 /// The period at which the best goals are found, if the search had no limits.
@@ -50,18 +47,18 @@ fn promise_period(find: &Find) -> Option<String> {
 
 /// Formats a goal, such as `p99 <= 100 us`.
 pub fn goal(goal: &Goal) -> String {
-    goal.limit.map_or_else(
-        || goal.name.clone(),
-        |limit| format!("{} <= {}", goal.name, format_value(goal, limit)),
-    )
+    match goal.limit {
+        Some(limit) => format!("{} <= {}", goal.name, format_value(goal, limit)),
+        None => goal.name.clone(),
+    }
 }
 
 /// Formats a value in the unit of its goal.
 fn format_value(goal: &Goal, value: f64) -> String {
-    if goal.unit == "ns" { format_time(value.round() as i64) } else { format_percent(value) }
+    if goal.unit == "ns" { format_time(value.round() as i64) } else { format_percentage(value) }
 }
 
-fn format_percent(percent: f64) -> String {
+fn format_percentage(percent: f64) -> String {
     match percent {
         0.0 => "0 %".to_owned(),
         p if p < 0.01 => "<0.01 %".to_owned(),
@@ -71,21 +68,20 @@ fn format_percent(percent: f64) -> String {
 
 /// Formats a period, in microseconds with a fraction if it is not a whole number of them.
 fn format_period(ns: u64) -> String {
-    if ns.is_multiple_of(1_000) {
-        units::format_exact_duration(Duration::from_nanos(ns))
-    } else {
-        format!("{}us", ns as f64 / 1e3)
-    }
+    if ns.is_multiple_of(1_000) { format_exact_ns(ns) } else { format!("{}us", ns as f64 / 1e3) }
 }
 
 /// Returns the names of the tickers, with their runtimes if these differ.
 pub fn names(find: &Find) -> Vec<String> {
     let runtimes: BTreeSet<_> = find.tickers.iter().filter_map(|t| t.runtime.as_deref()).collect();
-    let name = |ticker: &Ticker| match &ticker.runtime {
-        Some(runtime) if runtimes.len() > 1 => format!("{}/{runtime}", ticker.subject),
-        _ => ticker.subject.clone(),
-    };
-    find.tickers.iter().map(name).collect()
+    let mut names = Vec::new();
+    for Ticker { subject, runtime, .. } in &find.tickers {
+        names.push(match runtime {
+            Some(runtime) if runtimes.len() > 1 => format!("{subject}/{runtime}"),
+            _ => subject.clone(),
+        });
+    }
+    names
 }
 
 /// Returns a row for each ticker.
@@ -114,9 +110,9 @@ fn promise_row(find: &Find, ticker: &Ticker, name: String) -> Vec<String> {
     let look = ticker.looks.first();
     let mut cells = vec![name];
     for (i, goal) in find.goals.iter().enumerate() {
-        cells.push(dash(look.and_then(|look| promise(goal, &look.checks[i]))));
+        cells.push(or_dash(look.and_then(|look| promise(goal, &look.checks[i]))));
     }
-    cells.push(dash(look.map(|look| look.ticks.to_string())));
+    cells.push(or_dash(look.map(|look| look.ticks.to_string())));
     cells
 }
 
@@ -129,19 +125,16 @@ fn bracket_heading(find: &Find) -> Vec<String> {
 
 fn bracket_row(find: &Find, ticker: &Ticker, name: String) -> Vec<String> {
     let look = kept_look(ticker);
-    let [kept, broken] = [ticker.kept_ns, ticker.broken_ns].map(|ns| dash(ns.map(format_period)));
+    let [kept, broken] =
+        [ticker.kept_ns, ticker.broken_ns].map(|ns| or_dash(ns.map(format_period)));
     let mut cells = vec![name, kept, broken];
     for (i, goal) in find.goals.iter().enumerate() {
         let value = look.and_then(|look| look.checks[i].value);
-        cells.push(dash(value.map(|value| format_value(goal, value))));
+        cells.push(or_dash(value.map(|value| format_value(goal, value))));
     }
     let cpu = look.and_then(|look| look.cpu_percent);
-    cells.extend([dash(cpu.map(format_percent)), ticker.looks.len().to_string()]);
+    cells.extend([or_dash(cpu.map(format_percent)), ticker.looks.len().to_string()]);
     cells
-}
-
-fn dash(cell: Option<String>) -> String {
-    cell.unwrap_or_else(|| "-".to_owned())
 }
 
 /// Formats the upper end of the interval: the lowest limit that holds.
@@ -151,23 +144,17 @@ fn promise(goal: &Goal, check: &Check) -> Option<String> {
 
 /// Returns the measurement of the shortest period that meets the goals.
 fn kept_look(ticker: &Ticker) -> Option<&Look> {
-    ticker
-        .looks
-        .iter()
-        .find(|look| Some(look.period_ns) == ticker.kept_ns && look.finding == Some(Finding::Kept))
+    let mut kept = ticker.looks.iter().filter(|look| look.finding == Some(Finding::Kept));
+    kept.find(|look| Some(look.period_ns) == ticker.kept_ns)
 }
 
 fn notes(find: &Find) -> Vec<String> {
-    let note = |(ticker, name): (&Ticker, String)| {
-        let text = match (&ticker.failure, promise_period(find)) {
-            (Some(why), _) => format!("not measured: {why}."),
-            (None, None) => sentence(find, ticker),
-            (None, Some(_)) if ticker.looks.is_empty() => "no look was complete.".to_owned(),
-            (None, Some(_)) => return None,
-        };
-        Some(format!("{name}: {text}"))
-    };
-    let mut notes: Vec<String> = find.tickers.iter().zip(names(find)).filter_map(note).collect();
+    let mut notes = Vec::new();
+    for (ticker, name) in find.tickers.iter().zip(names(find)) {
+        if let Some(text) = describe_ticker(find, ticker) {
+            notes.push(format!("{name}: {text}"));
+        }
+    }
     if find.tickers.iter().any(|ticker| ticker.stopped == StopReason::Time) {
         let time = format_period(find.max_time_ns);
         notes.push(format!(
@@ -175,11 +162,24 @@ fn notes(find: &Find) -> Vec<String> {
         ));
     }
     notes.extend(fitness::sentence(find.fitness.as_ref()));
-    notes.extend(find.warnings.iter().map(|w| format!("{}: {}; {}.", w.code, w.message, w.hint)));
+    for Warning { code, message, hint } in &find.warnings {
+        notes.push(format!("{code}: {message}; {hint}."));
+    }
     if find.partial {
         notes.push("Interrupted: this is what was measured until then.".to_owned());
     }
     notes
+}
+
+/// Describes the result of a ticker, unless the table shows all of it.
+fn describe_ticker(find: &Find, ticker: &Ticker) -> Option<String> {
+    if let Some(why) = &ticker.failure {
+        return Some(format!("not measured: {why}."));
+    }
+    if promise_period(find).is_none() {
+        return Some(sentence(find, ticker));
+    }
+    ticker.looks.is_empty().then(|| "no look was complete.".to_owned())
 }
 
 /// Describes the bracket of a ticker in a sentence.
@@ -258,9 +258,9 @@ fn list_undecided(periods: &BTreeSet<u64>) -> String {
 
 /// Formats the shortest and the longest period that were tried.
 fn tried_range(ticker: &Ticker) -> Option<String> {
-    let periods = || ticker.looks.iter().map(|look| look.period_ns);
-    let (shortest, longest) = (periods().min()?, periods().max()?);
-    Some(format!("{} to {}", format_period(shortest), format_period(longest)))
+    let periods: BTreeSet<u64> = ticker.looks.iter().map(|look| look.period_ns).collect();
+    let (shortest, longest) = (periods.first()?, periods.last()?);
+    Some(format!("{} to {}", format_period(*shortest), format_period(*longest)))
 }
 
 /// Lists the undecided periods above the longest broken one, and below `end_ns` if there is one.
@@ -272,28 +272,24 @@ fn describe_undecided(ticker: &Ticker, end_ns: Option<u64>) -> String {
 
 /// Lists the longer periods at which a goal was broken.
 fn describe_exceptions(ticker: &Ticker) -> String {
-    let periods: Vec<String> = ticker.broken_above_ns.iter().map(|ns| format_period(*ns)).collect();
-    match periods.is_empty() {
-        true => String::new(),
-        false => format!(
-            " But not at {}: a longer period is not always better here.",
-            periods.join(", ")
-        ),
+    if ticker.broken_above_ns.is_empty() {
+        return String::new();
     }
+    let periods: Vec<String> = ticker.broken_above_ns.iter().copied().map(format_period).collect();
+    format!(" But not at {}: a longer period is not always better here.", periods.join(", "))
 }
 
 /// Lists the goals that were broken at a period, with the measured values.
 fn describe_broken(find: &Find, ticker: &Ticker, period_ns: u64) -> String {
-    let broken =
+    let is_broken =
         |look: &&Look| look.period_ns == period_ns && look.finding == Some(Finding::Broken);
-    let Some(look) = ticker.looks.iter().find(broken) else { return String::new() };
-    let broken = find
-        .goals
-        .iter()
-        .zip(&look.checks)
-        .filter(|(_, check)| check.finding == Some(Finding::Broken));
-    let descriptions: Vec<String> =
-        broken.map(|(goal, check)| describe_excess(goal, check)).collect();
+    let Some(look) = ticker.looks.iter().find(is_broken) else { return String::new() };
+    let mut descriptions = Vec::new();
+    for (goal, check) in find.goals.iter().zip(&look.checks) {
+        if check.finding == Some(Finding::Broken) {
+            descriptions.push(describe_excess(goal, check));
+        }
+    }
     descriptions.join(" and ")
 }
 
