@@ -2,13 +2,14 @@
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use clap::{Args, ValueHint};
 use cli::exit::{self, Error, ExitStatus, usage};
 use cli::printable::to_printable;
 use cli::time::format_time;
-use cli::units::{format_exact_duration, parse_index};
+use cli::units::{format_exact_ns, parse_index};
+use cli::words::or_dash;
 use files::fitness::Verdict;
 use render::document::Table;
 use render::document::terminal::render_table;
@@ -60,14 +61,14 @@ struct ListedRun {
 impl ListedRun {
     fn new(file: &Path, header: &RunHeader, kind: usize) -> Self {
         let ticks = sorted_unique(header.plan.scenarios.iter().map(|s| s.ticks));
-        let measured = || header.subjects.iter().filter(|s| !is_control(&s.name));
+        let measured: Vec<_> = header.subjects.iter().filter(|s| !is_control(&s.name)).collect();
         let mut subjects: Vec<String> = Vec::new();
-        for subject in measured() {
+        for subject in &measured {
             if !subjects.contains(&subject.name) {
                 subjects.push(subject.name.clone());
             }
         }
-        let p99 = |s: &SubjectHeader| Some((s.name.clone(), s.summary.as_ref()?.lateness_ns.p99?));
+        let p99s = measured.into_iter().filter_map(p99);
         Self {
             directory: file.parent().unwrap_or(file).display().to_string(),
             started_utc: header.started_utc.clone(),
@@ -77,38 +78,44 @@ impl ListedRun {
             subjects,
             periods_ns: sorted_unique(header.subjects.iter().map(|s| s.period_ns)),
             ticks: <[u64; 1]>::try_from(ticks).ok().map(|[ticks]| ticks),
-            least_late: measured().filter_map(p99).min_by_key(|(_, lateness)| *lateness),
+            least_late: p99s.min_by_key(|(_, lateness)| *lateness),
         }
     }
 
     fn row(&self, now_utc: &str) -> Vec<String> {
-        let none = || "-".to_owned();
         let subjects = match self.subjects.as_slice() {
             [] => "controls".to_owned(),
             [subject] => subject.clone(),
             several => format!("{} subjects", several.len()),
         };
-        let format_period = |&ns: &u64| format_exact_duration(Duration::from_nanos(ns));
-        let periods: Vec<String> = self.periods_ns.iter().map(format_period).collect();
-        let fitness = match self.fitness {
-            Some(Verdict::Quiet) => "quiet",
-            Some(Verdict::Noisy) => "noisy",
-            Some(Verdict::Unfit) => "unfit",
-            None => "-",
-        };
-        let format_least_late =
-            |(name, lateness): &(String, i64)| format!("{} ({name})", format_time(*lateness));
+        let periods: Vec<String> = self.periods_ns.iter().copied().map(format_exact_ns).collect();
+        let least_late = self.least_late.as_ref();
+        let least_late = least_late.map(|(name, ns)| format!("{} ({name})", format_time(*ns)));
         vec![
             self.directory.clone() + if self.partial { " (partial)" } else { "" },
-            previous_runs::elapsed_between(&self.started_utc, now_utc).unwrap_or_else(none),
+            or_dash(previous_runs::elapsed_between(&self.started_utc, now_utc)),
             self.kind.to_string(),
             subjects,
             periods.join(", "),
-            self.ticks.map_or_else(none, |n| n.to_string()),
-            fitness.to_owned(),
-            self.least_late.as_ref().map_or_else(none, format_least_late),
+            or_dash(self.ticks.map(|n| n.to_string())),
+            or_dash(self.fitness.map(format_verdict)),
+            or_dash(least_late),
         ]
     }
+}
+
+/// Returns the name and the p99 of a subject, if it was measured.
+fn p99(subject: &SubjectHeader) -> Option<(String, i64)> {
+    Some((subject.name.clone(), subject.summary.as_ref()?.lateness_ns.p99?))
+}
+
+fn format_verdict(verdict: Verdict) -> String {
+    let word = match verdict {
+        Verdict::Quiet => "quiet",
+        Verdict::Noisy => "noisy",
+        Verdict::Unfit => "unfit",
+    };
+    word.to_owned()
 }
 
 fn sorted_unique(values: impl Iterator<Item = u64>) -> Vec<u64> {
@@ -161,11 +168,11 @@ pub fn run(args: &HistoryArgs) -> exit::Result<ExitStatus> {
 
 /// Returns the number of a kind, counted from 1 in the order of their first runs.
 fn number_kind(kinds: &mut Vec<RunKind>, kind: RunKind) -> usize {
-    let index = kinds.iter().position(|known| *known == kind).unwrap_or_else(|| {
-        kinds.push(kind);
-        kinds.len() - 1
-    });
-    index + 1
+    if let Some(index) = kinds.iter().position(|known| *known == kind) {
+        return index + 1;
+    }
+    kinds.push(kind);
+    kinds.len()
 }
 
 fn table(runs: &[ListedRun]) -> String {

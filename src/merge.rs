@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
-use cli::exit::{ExitStatus, Result, usage};
+use cli::exit::{Error, ExitStatus, Result, usage};
 use cli::time::format_time;
 use files::file::File as _;
 use files::merge::{self, MergeError};
@@ -46,19 +46,24 @@ pub fn run(args: &MergeArgs) -> Result<ExitStatus> {
         return merge_bins(args);
     }
     let reports = args.files.iter().map(|file| interop::read(file)).collect::<Result<Vec<_>>>()?;
-    let merged = merge::merge(&reports, args.force).map_err(|e| match e {
-        MergeError::PlansDiffer(_) => {
-            usage!("{e}; use --force to merge them anyway, with a warning")
-        }
-        MergeError::SameRun { first, second } => {
-            let [first, second] = [first, second].map(|n| args.files[n - 1].display());
-            usage!("{first} and {second} come from the same run: give each run once")
-        }
-        e => usage!("{e}"),
-    })?;
+    let merged =
+        merge::merge(&reports, args.force).map_err(|error| explain_error(&error, &args.files))?;
     name_outliers(&reports, |source| args.files[source].display().to_string());
     file_io::write_output(merged.to_json(), args.out.as_deref())?;
     Ok(ExitStatus::Done)
+}
+
+fn explain_error(error: &MergeError, files: &[PathBuf]) -> Error {
+    match error {
+        MergeError::PlansDiffer(_) => {
+            usage!("{error}; use --force to merge them anyway, with a warning")
+        }
+        MergeError::SameRun { first, second } => {
+            let (first, second) = (files[first - 1].display(), files[second - 1].display());
+            usage!("{first} and {second} come from the same run: give each run once")
+        }
+        _ => usage!("{error}"),
+    }
 }
 
 /// Adds up the bins of all hosts and times for each subject and set of labels.
@@ -75,11 +80,10 @@ fn merge_bins(args: &MergeArgs) -> Result<ExitStatus> {
     // The name of the host is kept if there is only one.
     let mut pairs = fleet.intervals.windows(2);
     let has_several_hosts = pairs.any(|pair| pair[0].key.host != pair[1].key.host);
-    let merged = fleet.add_up(|key| {
-        if has_several_hosts {
-            key.host.clear();
-        }
-    })?;
+    let merged = match has_several_hosts {
+        true => fleet.add_up(|key| key.host.clear())?,
+        false => fleet.add_up(|_| {})?,
+    };
     name_outliers(&reports, |source| hosts[source].to_owned());
     pair::deliver(&merged, args.out.as_deref())?;
     Ok(ExitStatus::Done)

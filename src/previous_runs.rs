@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use cli::words::pluralize;
 use files::compare::{self, ChosenSubject, Estimate, Finding, SubjectComparison};
 use files::environment::EnvironmentKey;
 use files::fitness::Fitness;
@@ -66,15 +67,16 @@ impl RunHeader {
 /// Returns the reports of the runs in `directory`, newest first, and none if it is unreadable.
 fn report_files(directory: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
-    let mut files: Vec<(SystemTime, PathBuf)> = entries
-        .filter_map(|entry| {
-            let file = entry.path().join("report.json");
-            let meta = std::fs::symlink_metadata(&file).ok()?;
-            meta.is_file().then_some((meta.modified().ok()?, file))
-        })
-        .collect();
-    files.sort_by(|a, b| b.cmp(a));
-    files.into_iter().map(|(_, file)| file).collect()
+    let files = entries.map(|entry| entry.path().join("report.json"));
+    let mut dated: Vec<(SystemTime, PathBuf)> = files.filter_map(date_file).collect();
+    dated.sort_by(|a, b| b.cmp(a));
+    dated.into_iter().map(|(_, file)| file).collect()
+}
+
+/// Returns a file with the time of its last change; `None` if it is not a regular file.
+fn date_file(file: PathBuf) -> Option<(SystemTime, PathBuf)> {
+    let meta = std::fs::symlink_metadata(&file).ok()?;
+    meta.is_file().then_some((meta.modified().ok()?, file))
 }
 
 /// The runs of a directory.
@@ -87,11 +89,14 @@ pub struct RunList {
 
 /// Reads the headers of the runs in `directory`.
 pub fn read_runs(directory: &Path) -> RunList {
-    let files = report_files(directory);
-    let count = files.len();
-    let read = |file: PathBuf| RunHeader::read(&file).map(|header| (file, header));
-    let runs: Vec<_> = files.into_iter().filter_map(read).collect();
-    RunList { unreadable: count - runs.len(), runs }
+    let (mut runs, mut unreadable) = (Vec::new(), 0);
+    for file in report_files(directory) {
+        match RunHeader::read(&file) {
+            Some(header) => runs.push((file, header)),
+            None => unreadable += 1,
+        }
+    }
+    RunList { runs, unreadable }
 }
 
 /// Finds the newest complete run of the same kind next to this one.
@@ -101,15 +106,19 @@ pub fn read_runs(directory: &Path) -> RunList {
 fn find_previous_run(report: &Report, file: &Path) -> Option<Report> {
     let kind = RunKind::new(&report.plan, &report.host);
     let current = file.canonicalize().ok()?;
-    let is_results = |directory: &&Path| directory.ends_with(RESULTS_DIRECTORY);
-    let directory = current.parent()?.parent().filter(is_results)?;
-    let is_same_kind = |header: RunHeader| !header.partial && header.kind() == kind;
-    let mut candidates = report_files(directory)
-        .into_iter()
-        .filter(|other| *other != current)
-        .take(MAX_SEARCHED_RUNS);
-    let found = candidates.find(|other| RunHeader::read(other).is_some_and(is_same_kind))?;
-    file_io::read(&found).ok()
+    let directory = current.parent()?.parent()?;
+    if !directory.ends_with(RESULTS_DIRECTORY) {
+        return None;
+    }
+    let mut candidates = report_files(directory);
+    candidates.retain(|candidate| *candidate != current);
+    for candidate in candidates.iter().take(MAX_SEARCHED_RUNS) {
+        let Some(header) = RunHeader::read(candidate) else { continue };
+        if !header.partial && header.kind() == kind {
+            return file_io::read(candidate).ok();
+        }
+    }
+    None
 }
 
 /// Describes in a sentence how a run, stored in `file`, differs from the previous run of its kind.
@@ -141,46 +150,47 @@ struct ComparedFigure<'a> {
     estimate: &'a Estimate,
 }
 
-fn compared_figures(comparison: &SubjectComparison) -> impl Iterator<Item = ComparedFigure<'_>> {
-    comparison.percentiles.iter().map(|p| ComparedFigure {
-        subject: &comparison.b.name,
-        percentile: &p.name,
-        estimate: p.beside_control.as_ref().unwrap_or(&p.all),
-    })
+/// Returns the figures that have an interval.
+fn compared_figures(comparisons: &[SubjectComparison]) -> Vec<ComparedFigure<'_>> {
+    let mut figures = Vec::new();
+    for comparison in comparisons {
+        for percentile in &comparison.percentiles {
+            let estimate = percentile.beside_control.as_ref().unwrap_or(&percentile.all);
+            if estimate.finding != Finding::TooFewRounds {
+                let (subject, percentile) = (&comparison.b.name, &percentile.name);
+                figures.push(ComparedFigure { subject, percentile, estimate });
+            }
+        }
+    }
+    figures
 }
 
 /// Names the largest significant change and the number of significant ones.
 ///
 /// If nothing differs, about one figure in twenty is significant by chance.
 fn format_comparison(comparisons: &[SubjectComparison], elapsed: &str) -> Option<String> {
-    let figures: Vec<_> = comparisons
-        .iter()
-        .flat_map(compared_figures)
-        .filter(|figure| figure.estimate.finding != Finding::TooFewRounds)
-        .collect();
-    let is_significant =
-        |figure: &&ComparedFigure<'_>| figure.estimate.finding != Finding::NoDifferenceShown;
-    let significant: Vec<_> = figures.iter().filter(is_significant).collect();
+    let mut figures = compared_figures(comparisons);
+    if figures.is_empty() {
+        return None;
+    }
+    let total = pluralize(figures.len(), "figure");
+    figures.retain(|figure| figure.estimate.finding != Finding::NoDifferenceShown);
     let size = |figure: &ComparedFigure<'_>| figure.estimate.ratio.ln().abs();
-    let largest = significant.iter().max_by(|a, b| size(a).total_cmp(&size(b)));
-    let total = match figures.len() {
-        0 => return None,
-        1 => "1 figure".to_owned(),
-        n => format!("{n} figures"),
-    };
+    let largest = figures.iter().max_by(|a, b| size(a).total_cmp(&size(b)));
     let Some(ComparedFigure { subject, percentile, estimate }) = largest else {
         return Some(format!(
             "Compared with the same plan {elapsed}: no difference shown in {total}."
         ));
     };
     let (name, change) = (percentile.replace('_', "."), format_change(estimate.ratio));
-    let interval = estimate.ratio_ci95.map_or(String::new(), |[low, high]| {
-        format!(" [{}, {}]", format_change(low), format_change(high))
-    });
+    let interval = match estimate.ratio_ci95 {
+        Some([low, high]) => format!(" [{}, {}]", format_change(low), format_change(high)),
+        None => String::new(),
+    };
     Some(format!(
         "Compared with the same plan {elapsed}: {name} of {subject} {change}{interval}; {} of {total} differ \
          significantly (one in twenty does by chance).",
-        significant.len()
+        figures.len()
     ))
 }
 
