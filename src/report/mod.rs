@@ -139,11 +139,15 @@ fn read_all<T>(
     parse: impl Fn(&str) -> Result<T>,
 ) -> Result<Vec<T>> {
     let mut first = Some(first);
-    let read = |file: &PathBuf| {
-        let text = first.take().map_or_else(|| file_io::read_text(file), Ok)?;
-        parse(&text).map_err(|e| e.context(file.display()))
-    };
-    files.iter().map(read).collect()
+    let mut parsed = Vec::new();
+    for file in files {
+        let text = match first.take() {
+            Some(text) => text,
+            None => file_io::read_text(file)?,
+        };
+        parsed.push(parse(&text).map_err(|error| error.context(file.display()))?);
+    }
+    Ok(parsed)
 }
 
 /// Joins several files in one format, one below the other. JSON files end with a line break.
@@ -151,13 +155,12 @@ fn join(mut renderings: Vec<Rendering>, format: Format) -> Result<Rendering> {
     if renderings.len() == 1 {
         return Ok(renderings.remove(0));
     }
-    let text = |rendering| {
-        if let Rendering::Text(text) = rendering {
-            Ok(text)
-        } else {
-            Err(Error::usage("expected a single file for this format"))
-        }
-    };
-    let texts = renderings.into_iter().map(text).collect::<Result<Vec<_>>>()?;
+    let mut texts = Vec::new();
+    for rendering in renderings {
+        let Rendering::Text(text) = rendering else {
+            return Err(Error::usage("expected a single file for this format"));
+        };
+        texts.push(text);
+    }
     Ok(Rendering::Text(texts.join(if format == Format::Json { "" } else { "\n" })))
 }

@@ -9,6 +9,7 @@ use files::report::Report;
 use crate::interop::{cyclictest, hgrm, hlog, openmetrics, trackers};
 use crate::terminal;
 use render::formats::{Format, Offer, Rendering, single};
+use render::report::entry::Entry;
 use render::report::table::TableArgs;
 use render::report::{bars, csv, entry, html, markdown, svg, table};
 
@@ -67,11 +68,7 @@ pub const FORMATS: [Offer<Runs>; 14] = [
     (Format::Markdown, |runs| Ok(Rendering::Text(markdown::text(&runs.reports)))),
     (Format::Svg, |runs| Ok(Rendering::Pictures(svg::pictures(single(&runs.reports)?)))),
     (Format::Html, |runs| Ok(Rendering::Text(html::page(&runs.reports)))),
-    (Format::Csv, |runs| {
-        Ok(Rendering::Text(if runs.options.samples { csv::samples } else { csv::summary }(
-            &runs.reports,
-        )))
-    }),
+    (Format::Csv, |runs| Ok(Rendering::Text(runs.csv()))),
     (Format::Hgrm, |runs| runs.distribution().map(Rendering::Text)),
     (Format::Hlog, |runs| hlog::write(single(&runs.reports)?).map(Rendering::Text)),
     (Format::CyclictestJson, |runs| Ok(Rendering::Text(cyclictest::write(single(&runs.reports)?)))),
@@ -112,28 +109,31 @@ impl Runs {
         let mut text =
             table::render_reports(&self.reports, &self.options.table, columns, !self.options.quiet);
         if self.options.histogram {
-            text.extend(
-                self.reports.iter().map(|report| format!("\n{}", bars::text(report, columns))),
-            );
+            for report in &self.reports {
+                text += &format!("\n{}", bars::text(report, columns));
+            }
         }
         text
     }
 
+    fn csv(&self) -> String {
+        let render = if self.options.samples { csv::samples } else { csv::summary };
+        render(&self.reports)
+    }
+
     /// Renders the distribution of the selected subject, or of the only one.
     fn distribution(&self) -> Result<String> {
-        let entries: Vec<_> = entry::entries(&self.reports).collect();
-        let is_selected = |e: &&entry::Entry<'_>| {
-            self.options.subject.as_ref().is_none_or(|id| *id == e.name() || *id == e.subject.name)
-        };
-        match entries.iter().filter(is_selected).collect::<Vec<_>>().as_slice() {
+        let mut selected: Vec<Entry<'_>> = entry::entries(&self.reports).collect();
+        let names: Vec<String> = selected.iter().map(Entry::name).collect();
+        if let Some(id) = &self.options.subject {
+            selected.retain(|entry| *id == entry.name() || *id == entry.subject.name);
+        }
+        match selected.as_slice() {
             [entry] => hgrm::write(entry.subject),
-            _ => {
-                let names: Vec<String> = entries.iter().map(entry::Entry::name).collect();
-                Err(usage!(
-                    "hgrm holds one distribution: choose with --subject one of {}",
-                    names.join(", ")
-                ))
-            }
+            _ => Err(usage!(
+                "hgrm holds one distribution: choose with --subject one of {}",
+                names.join(", ")
+            )),
         }
     }
 
@@ -150,10 +150,8 @@ impl Runs {
         let host = host.as_deref().unwrap_or_default();
         let mut intervals = Vec::new();
         for report in &self.reports {
-            intervals.extend(
-                bins::intervals_from_report(report, host, &labels, binning)
-                    .map_err(|e| usage!("{e}"))?,
-            );
+            let measured = bins::intervals_from_report(report, host, &labels, binning);
+            intervals.extend(measured.map_err(|e| usage!("{e}"))?);
         }
         Ok(intervals)
     }

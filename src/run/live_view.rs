@@ -5,6 +5,7 @@
 use std::ops::Range;
 
 use cli::time::{format_share, format_time};
+use cli::words::or_dash;
 use hdrhistogram::Histogram;
 use jitterstat::stats::quantile;
 use render::document::align::align;
@@ -68,20 +69,15 @@ impl LiveState {
                 .expect("an auto-resizing histogram takes any i64");
         }
         let Some(&latest) = lateness_ns.iter().max() else { return };
-        if row.max_ns.is_none_or(|max| latest > max) {
-            // The latest tick of a first round is not reported.
-            if row.max_ns.is_some() {
-                let line = format!(
-                    "{}: {} late in round {}, its latest so far",
-                    row.name,
-                    format_time(latest),
-                    round + 1
-                );
-                self.notable.push(line);
-                let excess = self.notable.len().saturating_sub(MAX_NOTABLE_LINES);
-                self.notable.drain(..excess);
-            }
-            row.max_ns = Some(latest);
+        let previous = row.max_ns;
+        row.max_ns = Some(latest.max(previous.unwrap_or(latest)));
+        // The latest tick of a first round is not reported.
+        if previous.is_some_and(|max| latest > max) {
+            let (late, round) = (format_time(latest), round + 1);
+            let line = format!("{}: {late} late in round {round}, its latest so far", row.name);
+            self.notable.push(line);
+            let excess = self.notable.len().saturating_sub(MAX_NOTABLE_LINES);
+            self.notable.drain(..excess);
         }
     }
 
@@ -102,9 +98,10 @@ impl LiveState {
         }
         text.extend(self.notable.iter().cloned());
         text.truncate(lines.max(1));
-        let cut: Vec<String> =
-            text.iter().map(|line| line.chars().take(columns).collect()).collect();
-        cut.join("\n")
+        for line in &mut text {
+            *line = line.chars().take(columns).collect();
+        }
+        text.join("\n")
     }
 
     /// The rows that fit next to the heading and the notable lines.
@@ -123,14 +120,13 @@ const HEADING: [&str; 6] = ["lateness", "ticks", "p50", "p99", "max", "missed"];
 
 impl Row {
     fn cells(&self, is_running: bool) -> Vec<String> {
-        let format_lateness = |ns: Option<i64>| ns.map_or("-".to_owned(), format_time);
         let mark = if is_running { ">" } else { " " };
         vec![
             format!("{mark} {}", self.name),
             format!("{}/{}", self.histogram.len(), self.planned_ticks),
-            format_lateness(percentile(self, 0.5)),
-            format_lateness(percentile(self, 0.99)),
-            format_lateness(self.max_ns),
+            or_dash(percentile(self, 0.5).map(format_time)),
+            or_dash(percentile(self, 0.99).map(format_time)),
+            or_dash(self.max_ns.map(format_time)),
             format_share(self.missed, self.histogram.len() + self.skipped),
         ]
     }
@@ -142,7 +138,9 @@ fn drop_columns(cells: &mut [Vec<String>], columns: usize) {
         let is_too_wide = align(cells, 1).lines().any(|line| line.chars().count() > columns);
         let index = cells[0].iter().position(|heading| heading == column);
         if let Some(index) = index.filter(|_| is_too_wide) {
-            cells.iter_mut().for_each(|row| drop(row.remove(index)));
+            for row in cells.iter_mut() {
+                row.remove(index);
+            }
         }
     }
 }
