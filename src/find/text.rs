@@ -133,7 +133,7 @@ fn bracket_row(find: &Find, ticker: &Ticker, name: String) -> Vec<String> {
         cells.push(or_dash(value.map(|value| format_value(goal, value))));
     }
     let cpu = look.and_then(|look| look.cpu_percent);
-    cells.extend([or_dash(cpu.map(format_percent)), ticker.looks.len().to_string()]);
+    cells.extend([or_dash(cpu.map(format_percentage)), ticker.looks.len().to_string()]);
     cells
 }
 
