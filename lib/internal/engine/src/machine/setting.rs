@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use crate::machine::os::{self, Sched, Scheduling};
 use crate::machine::tuning;
+use cli::units::to_ns;
 
 /// A setting of the calling thread or of its process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,7 +54,7 @@ impl Setting {
             Self::Nothing => PreviousSetting::Nothing,
             Self::TimerSlack(slack) => {
                 let before = os::timer_slack_ns().ok_or_else(unknown)?;
-                os::set_timer_slack_ns(u64::try_from(slack.as_nanos()).unwrap_or(u64::MAX))?;
+                os::set_timer_slack_ns(to_ns(slack))?;
                 PreviousSetting::TimerSlack(before)
             }
             Self::Cpu(cpu) => {

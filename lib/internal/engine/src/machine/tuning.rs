@@ -9,6 +9,7 @@ use files::report::Change;
 
 use crate::machine::os::{self, Sched};
 use cli::exit::{self, usage};
+use cli::units::to_ns;
 
 /// Settings to change.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -48,7 +49,7 @@ impl Settings {
             record("CPU affinity of the measuring thread", from, format!("[{cpu}]"));
         }
         if let Some(slack) = self.timer_slack {
-            let slack_ns = u64::try_from(slack.as_nanos()).unwrap_or(u64::MAX);
+            let slack_ns = to_ns(slack);
             let from = os::timer_slack_ns().map_or_else(unknown, |ns| format!("{ns} ns"));
             os::set_timer_slack_ns(slack_ns)
                 .map_err(|e| usage!("cannot set the timer slack: {e}; nothing was run"))?;

@@ -4,6 +4,7 @@ use files::report::Round;
 use tach::Anchor;
 
 use crate::machine::os::{self, Usage};
+use cli::units::to_ns;
 
 /// Costs of a round, from the moment its runtime was ready to its last tick.
 #[derive(Clone, Copy, Debug, Default)]
@@ -74,9 +75,8 @@ impl CostMeter {
         let (usage, cpu_khz) = (os::usage(), os::cpu_khz());
         let (now, then) = (MachineCounters::read(), &self.counters);
         let delta = |now: Option<u64>, then: Option<u64>| Some(now?.saturating_sub(then?));
-        let ns = |time: std::time::Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         Cost {
-            window_ns: ns(last.std().saturating_duration_since(first.std())),
+            window_ns: to_ns(last.std().saturating_duration_since(first.std())),
             cpu_ns: delta(usage.cpu_ns, self.usage.cpu_ns),
             load_cpu_ns: 0,
             switches_voluntary: delta(usage.switches_voluntary, self.usage.switches_voluntary),
@@ -87,7 +87,7 @@ impl CostMeter {
             run_queue_ns: delta(now.run_queue_ns, then.run_queue_ns),
             steal_ns: delta(now.steal_ns, then.steal_ns),
             throttled_ns: delta(now.throttled_ns, then.throttled_ns),
-            suspended_ns: first.suspended_until(last).map(ns),
+            suspended_ns: first.suspended_until(last).map(to_ns),
             cpu_khz,
         }
     }

@@ -1,6 +1,6 @@
 //! Diagnosis of a scenario: the sum over its profiled rounds.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use files::report::why::{Missing, Why};
 use files::why::pool::{Pool, ReferenceRound};
@@ -8,6 +8,7 @@ use jitterstat::stats::quantile::nearest_rank;
 
 use crate::measure::round::MeasuredRound;
 use crate::scenario::{ProfileOptions, Scenario};
+use cli::units::to_ns;
 
 /// The profiled rounds of a scenario, and the rounds with which they are compared.
 #[derive(Debug)]
@@ -69,8 +70,4 @@ fn reference_round(round: &MeasuredRound) -> Option<ReferenceRound> {
     let ticks_run: u64 = round.instances.iter().map(|i| i.ticks_run).sum();
     let cpu_ns_per_tick = round.cost.cpu_ns.map(|cpu| cpu as f64 / ticks_run.max(1) as f64);
     Some(ReferenceRound { index: round.index, p50: nearest_rank(&lateness, 0.5)?, cpu_ns_per_tick })
-}
-
-fn to_ns(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -17,6 +17,7 @@ use tach::Anchor;
 
 use crate::machine::trace_marker::TraceMarker;
 use crate::subject::ticker::Schedule;
+use cli::units::to_ns;
 
 /// A tick that was later than the limit.
 #[derive(Clone, Debug)]
@@ -52,7 +53,7 @@ impl LateWatch {
     }
 
     pub fn limit_ns(&self) -> u64 {
-        u64::try_from(self.limit.as_nanos()).unwrap_or(u64::MAX)
+        to_ns(self.limit)
     }
 
     /// Returns whether a late tick has ended the run.
@@ -145,7 +146,7 @@ impl LoopWatch {
         let late = anchor.std().saturating_duration_since(self.schedule.deadline(latest));
         let late = late.saturating_sub(Duration::from_nanos(since_ns as u64));
         if late > self.round.watch.limit {
-            let lateness_ns = u64::try_from(late.as_nanos()).unwrap_or(u64::MAX);
+            let lateness_ns = to_ns(late);
             self.round.watch.report_late_tick(&self.round.scenario_id, latest, lateness_ns);
         }
         self.update(&anchor, tick);

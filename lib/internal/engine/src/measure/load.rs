@@ -15,6 +15,7 @@ use crate::measure::round::MeasuredRound;
 use crate::program::Program;
 use crate::scenario::Scenario;
 use cli::exit::{self, Error};
+use cli::units::to_ns;
 
 /// The loads of a plan, without duplicates.
 #[derive(Default)]
@@ -90,7 +91,7 @@ impl Loads {
             report::Load {
                 load: running.load.to_string(),
                 cpu_ns: running.cpu_ns,
-                active_ns: u64::try_from(running.active.as_nanos()).unwrap_or(u64::MAX),
+                active_ns: to_ns(running.active),
             }
         };
         self.0.into_iter().map(end).collect()

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use jitterstat::recorder::{RawSample, Recorder};
 
+use cli::units::to_ns;
+
 /// Wake-ups per batch.
 const BATCH: u64 = 1_000;
 /// Number of batches, which take about a millisecond.
@@ -31,7 +33,7 @@ pub fn observer_ns_per_tick() -> u64 {
     };
     let mut took: Vec<Duration> = (0..BATCHES).map(|_| batch()).collect();
     took.sort_unstable();
-    let median = u64::try_from(took[BATCHES / 2].as_nanos()).unwrap_or(u64::MAX);
+    let median = to_ns(took[BATCHES / 2]);
     (median + BATCH / 2) / BATCH
 }
 

@@ -19,6 +19,7 @@ use crate::program::Program;
 use crate::scenario::Plan;
 use cli::exit::{self, Error};
 use cli::time::format_time;
+use cli::units::to_ns;
 
 /// Result of a round of a program.
 pub struct MeasuredProgram {
@@ -109,10 +110,6 @@ fn round_samples(
         until_unpark_ns: vec![None; lateness_ns.len()],
         coalesced: 0,
     })
-}
-
-fn to_ns(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// Number of runs of a single tick before the first round. The first one fills the caches.

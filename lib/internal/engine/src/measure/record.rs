@@ -22,6 +22,7 @@ use crate::scenario::{MAX_ROUNDS_WITHOUT_SAMPLES, Plan, Scenario};
 use crate::subject::RuntimeKind;
 use cli::exit;
 use cli::time::format_time;
+use cli::units::to_ns;
 
 /// Applies the settings of a plan. Returns all changes, including those that subjects make.
 ///
@@ -210,10 +211,6 @@ impl<'a, 'b> ReportBuilder<'a, 'b> {
 /// scripts have none.
 fn is_stamped(scenario: &Scenario) -> bool {
     scenario.subject.as_builtin().is_some_and(|entry| entry.runtime_kind != RuntimeKind::Script)
-}
-
-fn to_ns(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// Maximum number of rounds that are kept per subject with `--no-samples`.

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::load::TaskLoad;
 use crate::machine::os;
+use cli::units::to_ns;
 
 /// CPU time that the tasks of a load have used so far.
 #[derive(Clone, Debug, Default)]
@@ -41,7 +42,7 @@ fn occupy_worker(tasks: TaskLoad, cpu_time: &LoadCpuTime) {
         std::hint::spin_loop();
     }
     let used = os::thread_cpu_ns().zip(before).map(|(now, before)| now.saturating_sub(before));
-    let by_clock = || u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
+    let by_clock = || to_ns(began.elapsed());
     cpu_time.0.fetch_add(used.unwrap_or_else(by_clock), Ordering::Relaxed);
 }
 

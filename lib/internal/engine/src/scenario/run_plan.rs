@@ -8,6 +8,7 @@ use files::report;
 use crate::machine::{os, tuning};
 use crate::scenario::Scenario;
 use cli::exit::{self, usage};
+use cli::units::to_ns;
 
 /// Maximum number of rounds that a run without samples keeps per subject.
 pub const MAX_ROUNDS_WITHOUT_SAMPLES: u64 = 1_000;
@@ -93,7 +94,6 @@ impl Plan {
     /// Converts the plan to its form in a report.
     pub fn to_report(&self) -> report::Plan {
         let tuning::Settings { cpu, sched, mlock, timer_slack } = &self.tuning;
-        let to_ns = |d: Duration| u64::try_from(d.as_nanos()).unwrap_or(u64::MAX);
         report::Plan {
             seed: self.seed,
             samples: self.samples,

@@ -22,6 +22,7 @@ use crate::measure::why::profiler::Profiler;
 use crate::measure::why::round_diagnosis::{MAX_PATH_NS, RoundDiagnosis};
 use crate::measure::why::tick_attribution::{IndexedTick, RoundEvidence, ThreadChains};
 use crate::measure::why::witness::Witnesses;
+use cli::units::to_signed_ns;
 
 /// Minimum share of the ticks that can be assigned to a running thread. With fewer, the times of
 /// the program are wrong.
@@ -186,7 +187,7 @@ fn tick_times(round: &FinishedProgram<'_>, clock: &KernelClock) -> Result<Vec<(i
         .zip(&series.lateness_ns)
         .map(|(&at_ns, late_ns)| (clock.ns(at_ns).saturating_sub(*late_ns), clock.ns(at_ns)))
         .collect();
-    let run = 0..=i64::try_from(round.output.wall.as_nanos()).unwrap_or(i64::MAX);
+    let run = 0..=to_signed_ns(round.output.wall);
     if !times.iter().all(|(_, wake_ns)| run.contains(wake_ns)) {
         return Err("the times that it writes are not of CLOCK_MONOTONIC while it ran".to_owned());
     }

@@ -1,19 +1,11 @@
 //! Conversion of the kernel's time stamps to the time line of a round.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use files::why::Switch;
 
 use crate::machine::os;
-
-/// Returns the nanoseconds from `origin` to `at`, which are negative if `at` is earlier.
-pub fn ns_after(at: Instant, origin: Instant) -> i64 {
-    let to_ns = |duration: Duration| i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX);
-    match at.checked_duration_since(origin) {
-        Some(after) => to_ns(after),
-        None => -to_ns(origin.saturating_duration_since(at)),
-    }
-}
+use cli::units::ns_after;
 
 /// The kernel's clock, relative to the origin of a round.
 #[derive(Debug)]

@@ -11,11 +11,12 @@ use tach::Conversion;
 
 use crate::machine::os::{self, NotAvailable};
 use crate::measure::why::cpu_records::{CpuRecords, UsableRecords};
-use crate::measure::why::kernel_clock::{KernelClock, ns_after};
+use crate::measure::why::kernel_clock::KernelClock;
 use crate::measure::why::occupants::{Occupants, ThreadNames, mark_occupied};
 use crate::measure::why::profiler::{Profiler, RoundProfiler, ThreadLog};
 use crate::measure::why::tick_attribution::{IndexedTick, RoundEvidence, ThreadChains};
 use crate::subject::ticker::WaitKind;
+use cli::units::ns_after;
 
 /// Maximum time from a timer to its task that counts as usual.
 pub const MAX_PATH_NS: u64 = 20_000;

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use files::why::{MIN_STANDSTILL_NS, Standstill, WitnessGap, find_standstills};
 
 use crate::machine::os::{self, ThreadStats};
-use crate::measure::why::kernel_clock::ns_after;
+use cli::units::ns_after;
 
 /// Number of periods for which a witness sleeps at a time. In a virtual machine, a wake-up of an
 /// idle CPU costs tens of microseconds.
