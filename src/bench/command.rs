@@ -5,7 +5,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use clap::{Args, ValueEnum};
 use cli::exit::{self, Error, ExitStatus};
-use cli::units;
+use cli::units::{self, to_ns};
 use engine::machine::host;
 use engine::scenario::{select_by_pattern, validate_count};
 use files::report::{Host, Warning};
@@ -43,7 +43,7 @@ impl BenchStart {
     }
 
     pub fn duration_ns(&self) -> u64 {
-        self.instant.elapsed().as_nanos() as u64
+        to_ns(self.instant.elapsed())
     }
 
     /// Returns warnings that apply to every measured cost.

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use benchloops::batches::{BatchPlan, duration_to_counts};
 use cli::exit::{self, Error, usage};
+use cli::units::to_ns;
 use engine::scenario;
 use files::cost::{self, Costs, Overhead};
 use jitterstat::stats::random::SplitMix64;
@@ -37,7 +38,7 @@ model! {
 impl Settings {
     pub fn new(seed: Option<u64>, rounds: u64, round_time: Duration, batches: u64) -> Self {
         let seed = seed.unwrap_or_else(scenario::draw_seed);
-        Self { seed, rounds, round_time_ns: round_time.as_nanos() as u64, batches }
+        Self { seed, rounds, round_time_ns: to_ns(round_time), batches }
     }
 
     pub fn round_time(&self) -> Duration {

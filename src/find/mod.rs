@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use cli::exit::{self, ExitStatus, usage};
-use cli::units;
+use cli::units::{self, to_ns};
 use cli::words::pluralize;
 use engine::load::Load;
 use engine::machine::{host, tuning};
@@ -161,7 +161,7 @@ impl Search {
         let search = Self {
             min_ticks: find::least_ticks(&goals, look_confidence),
             goals,
-            range: PeriodRange { shortest_ns: ns(from), longest_ns: ns(to) },
+            range: PeriodRange { shortest_ns: to_ns(from), longest_ns: to_ns(to) },
             control: select_control(&tickers),
             tickers,
             load: args.load.clone(),
@@ -233,7 +233,7 @@ impl Search {
             range_ns: [self.range.shortest_ns, self.range.longest_ns],
             confidence: CONFIDENCE,
             look_confidence: self.look_confidence,
-            max_time_ns: ns(self.max_time),
+            max_time_ns: to_ns(self.max_time),
             seed: self.seed,
             cpu: args.cpu,
             sched: args.sched.map(|class| class.to_string()),
@@ -272,7 +272,7 @@ impl Search {
             }
         }
         let round_time = (time / ROUNDS as u32).saturating_sub(round_overhead);
-        let fitting = ns(round_time) / period_ns.max(1);
+        let fitting = to_ns(round_time) / period_ns.max(1);
         let min_round_ticks = self.min_ticks.div_ceil(ROUNDS).max(1);
         let round_ticks = fitting.min(MAX_ROUND_TICKS).max(min_round_ticks);
         self.scenario_with(ticker, period, ROUNDS * times, round_ticks)
@@ -374,7 +374,7 @@ impl Search {
         }
         progress.conclude(found);
         found.partial = stop.load(Ordering::Relaxed);
-        found.duration_ns = ns(start.elapsed());
+        found.duration_ns = to_ns(start.elapsed());
         Ok(())
     }
 
@@ -577,10 +577,6 @@ impl Observer for SearchObserver {
     fn should_stop(&self) -> bool {
         now() >= self.deadline
     }
-}
-
-fn ns(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
 #[allow(clippy::disallowed_methods, reason = "the time limit of a search")]

@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
+use cli::units::{to_ns, to_signed_ns};
 use files::bins::{Binning, Interval, IntervalCounts, Key};
 use files::report::MAX_NS;
 use jitterstat::stats::quantile;
@@ -119,9 +120,9 @@ impl LateTick {
     fn from_meter(registered: SystemTime, tick: &MeterLateTick) -> Self {
         Self {
             at: registered.checked_add(tick.at).unwrap_or(registered),
-            lateness_ns: nanoseconds(tick.lateness),
-            work_ns: tick.work.map(nanoseconds),
-            overrun_ns: nanoseconds(tick.overrun),
+            lateness_ns: to_ns(tick.lateness),
+            work_ns: tick.work.map(to_ns),
+            overrun_ns: to_ns(tick.overrun),
         }
     }
 }
@@ -202,8 +203,7 @@ impl LoopRecord {
         self.add_bins(delta);
         self.total.add_counts(delta);
         self.interval.add_counts(delta);
-        let max_ns = max_lateness_since(now, delta, previous_max)
-            .map(|max| i64::try_from(nanoseconds(max)).unwrap_or(i64::MAX));
+        let max_ns = max_lateness_since(now, delta, previous_max).map(|max| to_signed_ns(max));
         self.interval.counts.max_ns = self.interval.counts.max_ns.max(max_ns);
         self.interval.add_late_ticks(delta);
     }
@@ -214,7 +214,7 @@ impl LoopRecord {
         for (lower, upper, count) in delta.lateness.bins() {
             let negative = if lower == 0 { early.min(count) } else { 0 };
             early -= negative;
-            let upper = upper.min(delta.lateness.max().map_or(upper, nanoseconds));
+            let upper = upper.min(delta.lateness.max().map_or(upper, to_ns));
             self.add_values(-1, negative);
             self.add_values(i64::try_from(upper).unwrap_or(i64::MAX), count - negative);
         }
@@ -381,7 +381,7 @@ fn max_lateness_since(
         now.lateness.max().filter(|max| previous_max.is_none_or(|previous| *max > previous));
     let (lower, _, _) = delta.lateness.bins().last()?;
     let recorded = delta.late.iter().map(|tick| tick.lateness).max();
-    let recorded = recorded.filter(|max| nanoseconds(*max) >= lower);
+    let recorded = recorded.filter(|max| to_ns(*max) >= lower);
     Some(new_max.or(recorded).unwrap_or(bin_end))
 }
 
@@ -390,11 +390,6 @@ fn vec_with_touched_capacity<T: Clone>(filler: T, capacity: usize) -> Vec<T> {
     let mut vec = vec![filler; capacity];
     vec.clear();
     vec
-}
-
-/// Converts a duration to nanoseconds, saturating.
-pub fn nanoseconds(length: Duration) -> u64 {
-    u64::try_from(length.as_nanos()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

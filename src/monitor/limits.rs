@@ -90,7 +90,7 @@ fn parse_lateness(name: &str, value: &str) -> Result<u64, String> {
     if length.is_zero() {
         return Err(format!("invalid limit {name}={value}: expected more than 0"));
     }
-    Ok(u64::try_from(length.as_nanos()).unwrap_or(u64::MAX))
+    Ok(units::to_ns(length))
 }
 
 fn parse_percent(value: &str) -> Result<f64, String> {

@@ -16,6 +16,7 @@ use std::time::{Duration, SystemTime};
 use cli::exit::{self, Error, ExitStatus, usage};
 use cli::time::{format_duration, format_share};
 use cli::units;
+use cli::words::pluralize;
 use engine::machine::{host, os};
 use engine::scenario::{Scenario, ScenarioArgs, Subjects, draw_seed, parse_subject};
 use engine::subject;
@@ -96,13 +97,8 @@ fn report_end(args: &MonitorArgs, session: &Session) -> ExitStatus {
         note(false, &format!("{lost} of {closed} intervals could not be written"));
         return ExitStatus::NotMeasured;
     }
-    let closed = usize::try_from(closed).unwrap_or(usize::MAX);
     note(args.quiet, &format!("ended after {}", pluralize(closed, "interval")));
     ExitStatus::Done
-}
-
-fn pluralize(n: usize, noun: &str) -> String {
-    format!("{n} {noun}{}", if n == 1 { "" } else { "s" })
 }
 
 /// Locks the session. A scrape that panicked has not modified it, so poisoning is ignored.

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use cli::exit::{self, Error};
 use cli::time::{format_duration, format_share};
-use cli::units;
+use cli::units::{self, to_ns};
 use engine::machine::os;
 use engine::measure::metered_loop::MeteredLoop;
 use engine::measure::order;
@@ -16,7 +16,7 @@ use tickmeter::read::FileId;
 
 use crate::meters::{MeterPoll, MeterReader};
 use crate::monitor::accumulator::{
-    Accumulator, BINNING, IntervalStats, LoopId, MAX_LOOPS, PolledMeter, nanoseconds,
+    Accumulator, BINNING, IntervalStats, LoopId, MAX_LOOPS, PolledMeter,
 };
 use crate::monitor::budget::{Budget, BudgetFinding, CpuTime, StretchedPeriod};
 use crate::monitor::exposition::{self, ExpositionFormat, MonitorState};
@@ -358,7 +358,7 @@ impl Session {
             runtime,
             labels,
             start_us: Some(start_us),
-            duration_ns: nanoseconds(length),
+            duration_ns: to_ns(length),
             run_id: self.setup.run_id.clone(),
         }
     }
@@ -410,7 +410,7 @@ impl Session {
             host: self.setup.host.clone(),
             run_id: self.setup.run_id.clone(),
             start: start.to_owned(),
-            duration_ns: nanoseconds(length),
+            duration_ns: to_ns(length),
             breaches,
         };
         Some(serde_json::to_string_pretty(&file).expect("plain data") + "\n")
@@ -545,7 +545,7 @@ impl From<&Snapshot> for LoopId {
     fn from(snapshot: &Snapshot) -> Self {
         Self::Meter {
             meter: cell(&snapshot.name).into_owned(),
-            period_ns: nanoseconds(snapshot.period),
+            period_ns: to_ns(snapshot.period),
             program: cell(&snapshot.program).into_owned(),
         }
     }

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant, SystemTime};
 
+use cli::units::{ns_after, to_ns, to_signed_ns};
 use engine::machine::os;
 use engine::measure::round::{Instance, MeasuredRound};
 use engine::measure::why::RoundDiagnosis;
@@ -166,7 +167,7 @@ impl FlightRecorder {
     /// Creates a recorder for ticks later than a limit. Records the first one if it ends the run,
     /// otherwise the latest.
     pub fn new(limit: Duration, ends_run: bool) -> Self {
-        let limit_ns = i64::try_from(limit.as_nanos()).unwrap_or(i64::MAX);
+        let limit_ns = to_signed_ns(limit);
         Self { limit_ns, ends_run, kept: VecDeque::new(), late_ticks: 0, flight: None }
     }
 
@@ -253,19 +254,13 @@ impl FlightRecorder {
         Flight {
             schema: SCHEMA.to_owned(),
             at_utc: humantime::format_rfc3339_micros(at).to_string(),
-            length_ns: RECORDED_TIME.as_nanos() as u64,
+            length_ns: to_ns(RECORDED_TIME),
             limit_ns: self.limit_ns.unsigned_abs(),
             ended: self.ends_run,
             late: self.describe(trigger),
             rounds: self.kept.iter().filter_map(|kept| kept.relative_to(arrival)).collect(),
         }
     }
-}
-
-/// Returns the nanoseconds from one instant to another, negative if it is earlier.
-fn signed_ns(from: Instant, to: Instant) -> i64 {
-    let ns = |duration: Duration| i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX);
-    to.checked_duration_since(from).map_or_else(|| -ns(from.saturating_duration_since(to)), ns)
 }
 
 /// Keeps an instance of a round, unless none of its ticks came.
@@ -372,10 +367,10 @@ impl KeptInstance {
     /// Converts the times to be relative to the late tick's arrival, and removes what is older than
     /// a record. Returns `None` if no tick remains.
     fn relative_to(&self, arrival: Instant) -> Option<FlightRound> {
-        let oldest_ns = -(RECORDED_TIME.as_nanos() as i64);
+        let oldest_ns = -to_signed_ns(RECORDED_TIME);
         let ticks = self.round.ticks.iter().zip(&self.ticks);
         let ticks = ticks.map(|(tick, kept)| FlightTick {
-            deadline_ns: signed_ns(arrival, kept.due),
+            deadline_ns: ns_after(kept.due, arrival),
             ..tick.clone()
         });
         let ticks: Vec<FlightTick> =
@@ -383,7 +378,7 @@ impl KeptInstance {
         if ticks.is_empty() {
             return None;
         }
-        let shift_ns = signed_ns(arrival, self.origin);
+        let shift_ns = ns_after(self.origin, arrival);
         let is_recent = |at_ns: i64| at_ns + shift_ns >= oldest_ns;
         let mut round = FlightRound { ticks, ..self.round.clone() };
         if let Some(switches) = &mut round.switches {

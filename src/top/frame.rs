@@ -6,7 +6,8 @@ use std::time::Duration;
 use clap::ValueEnum;
 use cli::printable::to_printable_line;
 use cli::time::format_time;
-use cli::units::format_exact_duration;
+use cli::units::{format_exact_duration, to_signed_ns};
+use cli::words::pluralize;
 
 use crate::top::loop_stats::{Loops, MeteredLoop, Sort, Window};
 
@@ -57,9 +58,8 @@ pub struct FrameSize {
 /// Renders the whole screen in at most `size.lines` lines of at most `size.columns` characters.
 pub fn screen(loops: &Loops, view: View, faults: &[String], size: FrameSize) -> Vec<String> {
     let count = loops.iter().count();
-    let plural = if count == 1 { "" } else { "s" };
-    let mut lines =
-        vec![format!("{count} metered loop{plural}, the last {}", value_name(&view.window))];
+    let metered_loops = pluralize(count, "metered loop");
+    let mut lines = vec![format!("{metered_loops}, the last {}", value_name(&view.window))];
     let footer = footer_lines(faults);
     if count == 0 {
         lines.push("none is running as this user; see osjitter top --help".to_owned());
@@ -210,10 +210,7 @@ fn lateness_quantile(metered: &MeteredLoop, window: Window, q: f64) -> String {
 
 /// Formats a time in at most seven characters if it is below 1000 s.
 fn format_ns(value: Option<Duration>) -> String {
-    match value {
-        Some(value) => format_time(i64::try_from(value.as_nanos()).unwrap_or(i64::MAX)),
-        None => "-".to_owned(),
-    }
+    value.map_or("-".to_owned(), |value| format_time(to_signed_ns(value)))
 }
 
 /// Formats a count in at most five characters.

@@ -1,7 +1,8 @@
 //! The JSON output of `osjitter top`.
 
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
+use cli::units::to_ns;
 use serde::Serialize;
 use tickmeter::Histogram;
 
@@ -75,8 +76,8 @@ impl From<&MeteredLoop> for Meter {
             meter: snapshot.name.clone(),
             program: snapshot.program.clone(),
             pid: snapshot.pid,
-            registered_unix_ns: nanoseconds(registered),
-            period_ns: nanoseconds(snapshot.period),
+            registered_unix_ns: to_ns(registered),
+            period_ns: to_ns(snapshot.period),
             total: LoopStats::from(&metered.total()),
             last_1s: last(Window::Second),
             last_10s: last(Window::TenSeconds),
@@ -104,15 +105,11 @@ impl From<&WindowStats> for LoopStats {
 impl From<&Histogram> for Percentiles {
     fn from(histogram: &Histogram) -> Self {
         Self {
-            p50: histogram.quantile(0.5).map(nanoseconds),
-            p99: histogram.quantile(0.99).map(nanoseconds),
-            max: histogram.max().map(nanoseconds),
+            p50: histogram.quantile(0.5).map(to_ns),
+            p99: histogram.quantile(0.99).map(to_ns),
+            max: histogram.max().map(to_ns),
         }
     }
-}
-
-fn nanoseconds(length: Duration) -> u64 {
-    u64::try_from(length.as_nanos()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use clap::ValueEnum;
+use cli::units::to_ns;
 use tickmeter::read::FileId;
 use tickmeter::{Histogram, Snapshot};
 
@@ -202,14 +203,13 @@ fn append_poll(known: MeteredLoop, snapshot: &Snapshot) -> VecDeque<WindowStats>
 }
 
 fn sort_value(stats: &WindowStats, sort: Sort) -> u64 {
-    let ns = |value: Option<Duration>| value.map_or(0, |value| value.as_nanos() as u64);
     match sort {
         Sort::Name => 0,
-        Sort::P50 => ns(stats.lateness.quantile(0.5)),
-        Sort::P99 => ns(stats.lateness.quantile(0.99)),
-        Sort::Max => ns(stats.lateness.max()),
+        Sort::P50 => stats.lateness.quantile(0.5).map_or(0, to_ns),
+        Sort::P99 => stats.lateness.quantile(0.99).map_or(0, to_ns),
+        Sort::Max => stats.lateness.max().map_or(0, to_ns),
         Sort::Missed => stats.missed,
         Sort::Slow => stats.missed_by_work,
-        Sort::Work => ns(stats.work.quantile(0.99)),
+        Sort::Work => stats.work.quantile(0.99).map_or(0, to_ns),
     }
 }

@@ -15,7 +15,7 @@ use benchloops::timeouts::operation_counts::OperationCounts;
 use benchloops::timeouts::variant::{Clock, Variant};
 use clap::{Args, ValueEnum};
 use cli::exit::{self, ExitStatus, usage};
-use cli::units;
+use cli::units::{self, to_ns};
 use engine::machine::host;
 use files::report::Warning;
 use files::summary::distribution;
@@ -238,7 +238,7 @@ fn measured_workload(group: &[Series<Case>], counts_reads: bool) -> MeasuredWork
     MeasuredWorkload {
         id: id(job),
         name: job.workload.to_string(),
-        length_ns: job.length.as_nanos() as u64,
+        length_ns: to_ns(job.length),
         runtime,
         results: group
             .iter()
