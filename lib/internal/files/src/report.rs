@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::model::model;
 use jitterstat::stats::Interval;
 
-mod check;
+pub(crate) mod check;
 pub(crate) mod fitness;
 pub mod why;
 
@@ -444,6 +444,14 @@ pub const PERCENTILES: [Percentile; 5] = [
     Percentile { key: "p99_9", label: "p99.9", quantile: 0.999 },
     Percentile { key: "p99_99", label: "p99.99", quantile: 0.9999 },
 ];
+
+impl Warning {
+    /// Creates a warning.
+    #[must_use]
+    pub fn new(code: &str, message: impl Into<String>, hint: &str) -> Self {
+        Self { code: code.to_owned(), message: message.into(), hint: hint.to_owned() }
+    }
+}
 
 impl Distribution {
     /// Creates a distribution of values in `range`, without confidence intervals. `at` returns the

@@ -1,12 +1,18 @@
 //! The file `osjitter.find/1` as plain data, and the comparison of a look with goals.
 
+use std::fmt::Display;
+
 use serde::{Deserialize, Serialize};
 
-use crate::file::{File, Flaw, Invalid};
+use crate::file::{File, Flaw};
 use crate::fitness::Fitness;
-use crate::gate::limit::{Quantity, RoundTicks, SummaryPath};
+use crate::gate::limit::{Measured, Quantity, RoundTicks, SummaryPath};
 use crate::model::model;
-use crate::report::{Host, Load, MAX_COUNT, MAX_NS, MAX_SUBJECTS, Tool, Warning};
+use crate::report::check::{
+    CheckResult, check_consistent, check_count, check_length, check_share, check_signed_time,
+    check_time, require,
+};
+use crate::report::{Host, Load, MAX_NS, MAX_SUBJECTS, Tool, Warning};
 use jitterstat::gate::decision::Outcome;
 use jitterstat::stats::{binomial, quantile};
 
@@ -174,10 +180,8 @@ impl Goal {
     /// Returns the quantile of a percentile; `None` for other goals.
     #[must_use]
     pub fn quantile(&self) -> Option<f64> {
-        self.name
-            .strip_prefix('p')
-            .and_then(|percent| percent.parse::<f64>().ok())
-            .map(|percent| percent / 100.0)
+        let percent: f64 = self.name.strip_prefix('p')?.parse().ok()?;
+        Some(percent / 100.0)
     }
 
     /// Returns the minimum number of ticks of a look that can decide the goal, at the confidence of
@@ -198,32 +202,54 @@ impl Goal {
     }
 
     fn check(&self, period_ns: u64, rounds: &[RoundTicks], confidence: f64) -> Check {
-        let none =
-            Check { value: None, interval: None, finding: self.limit.map(|_| Finding::Open) };
-        let Some(path) = self.path() else { return none };
+        let Some(measured) = self.measure(period_ns, rounds, confidence) else {
+            return Check {
+                value: None,
+                interval: None,
+                finding: self.limit.and(Some(Finding::Open)),
+            };
+        };
+        Check {
+            value: measured.value,
+            interval: measured.interval.map(Into::into),
+            finding: self.limit.map(|limit| measured.judge(limit).0.into()),
+        }
+    }
+
+    /// Measures the number over all rounds, the CPU time as percentage of a core.
+    fn measure(&self, period_ns: u64, rounds: &[RoundTicks], confidence: f64) -> Option<Measured> {
+        let path = self.path()?;
         let mut measured = path.measure_at(rounds, confidence);
-        if let (Quantity::PartOfTicks, Some(percent), Some(interval)) =
-            (path.quantity(), measured.value, &mut measured.interval)
-        {
-            // Without a miss, the resampled interval has no width, but the exact interval of
-            // independent ticks has.
-            let count = (percent / 100.0 * measured.ticks as f64).round() as u64;
-            let exact = binomial::share_interval(count, measured.ticks, confidence)
-                .map(|share| share * 100.0);
-            interval.lower = interval.lower.min(exact.lower);
-            interval.upper = interval.upper.max(exact.upper);
+        if path.quantity() == Quantity::PartOfTicks {
+            widen_share_interval(&mut measured, confidence);
         }
         if self.name == "cpu" {
             let percent = |ns: f64| ns / period_ns as f64 * 100.0;
-            (measured.value, measured.interval) =
-                (measured.value.map(percent), measured.interval.map(|i| i.map(percent)));
+            measured.value = measured.value.map(percent);
+            measured.interval = measured.interval.map(|interval| interval.map(percent));
         }
-        let finding = self.limit.map(|limit| match measured.judge(limit).0 {
-            Outcome::Pass => Finding::Kept,
-            Outcome::LimitBroken => Finding::Broken,
-            _ => Finding::Open,
-        });
-        Check { value: measured.value, interval: measured.interval.map(Into::into), finding }
+        Some(measured)
+    }
+}
+
+/// Widens the interval of a percentage of ticks to the exact interval of independent ticks.
+///
+/// Without a miss, the resampled interval has no width, but the exact one has.
+fn widen_share_interval(measured: &mut Measured, confidence: f64) {
+    let (Some(percent), Some(interval)) = (measured.value, &mut measured.interval) else { return };
+    let count = (percent / 100.0 * measured.ticks as f64).round() as u64;
+    let exact = binomial::share_interval(count, measured.ticks, confidence);
+    interval.lower = interval.lower.min(exact.lower * 100.0);
+    interval.upper = interval.upper.max(exact.upper * 100.0);
+}
+
+impl From<Outcome> for Finding {
+    fn from(outcome: Outcome) -> Self {
+        match outcome {
+            Outcome::Pass => Self::Kept,
+            Outcome::LimitBroken => Self::Broken,
+            _ => Self::Open,
+        }
     }
 }
 
@@ -240,22 +266,13 @@ impl Look {
     pub fn new(period_ns: u64, rounds: &[RoundTicks], goals: &[Goal], confidence: f64) -> Self {
         let checks: Vec<Check> =
             goals.iter().map(|goal| goal.check(period_ns, rounds, confidence)).collect();
-        let has = |finding| checks.iter().any(|check| check.finding == Some(finding));
-        let finding = match () {
-            () if goals.iter().any(|goal| goal.limit.is_none()) => None,
-            () if has(Finding::Broken) => Some(Finding::Broken),
-            () if has(Finding::Open) => Some(Finding::Open),
-            () => Some(Finding::Kept),
-        };
-        let number =
-            |name| Goal::new(name, None).map(|goal| goal.check(period_ns, rounds, confidence));
-        let value = |name| number(name).and_then(|check| check.value);
+        let value = |name| Goal::new(name, None)?.measure(period_ns, rounds, confidence)?.value;
         let measured = SummaryPath::find("missed").map(|path| path.measure(rounds));
         Self {
             period_ns,
             rounds: rounds.len() as u64,
             ticks: measured.map_or(0, |m| m.ticks),
-            finding,
+            finding: total_finding(&checks),
             checks,
             p50_ns: value("p50").map(|ns| ns as i64),
             p99_ns: value("p99").map(|ns| ns as i64),
@@ -264,14 +281,27 @@ impl Look {
     }
 }
 
+/// Returns the finding for all goals; `None` if one has no limit.
+fn total_finding(checks: &[Check]) -> Option<Finding> {
+    let mut total = Finding::Kept;
+    for check in checks {
+        total = match (total, check.finding?) {
+            (Finding::Broken, _) | (_, Finding::Broken) => Finding::Broken,
+            (Finding::Open, _) | (_, Finding::Open) => Finding::Open,
+            (Finding::Kept, Finding::Kept) => Finding::Kept,
+        };
+    }
+    Some(total)
+}
+
 impl File for Find {
     const SCHEMA: &'static str = SCHEMA;
 
-    fn check(&self) -> Result<(), Invalid> {
+    fn check(&self) -> CheckResult {
         check_length("tickers", self.tickers.len(), MAX_SUBJECTS)?;
         check_length("goals", self.goals.len(), Goal::NAMES.len())?;
         for (i, goal) in self.goals.iter().enumerate() {
-            check_number(format!("goals[{i}].limit"), goal.limit.unwrap_or(0.0))?;
+            check_number(format_args!("goals[{i}].limit"), goal.limit.unwrap_or(0.0))?;
         }
         check_time("duration_ns", self.duration_ns)?;
         check_time("max_time_ns", self.max_time_ns)?;
@@ -279,8 +309,8 @@ impl File for Find {
         check_share("look_confidence", self.look_confidence)?;
         let [from, to] = self.range_ns;
         check_time("range_ns", to)?;
-        let sentence = || format!("from {from} to {to}");
-        check_consistent(0 < from && from <= to, "range_ns".to_owned(), sentence)?;
+        let is_range = 0 < from && from <= to;
+        check_consistent(is_range, "range_ns", format_args!("from {from} to {to}"))?;
         for (i, ticker) in self.tickers.iter().enumerate() {
             for (n, look) in ticker.looks.iter().enumerate() {
                 self.check_look(&format!("tickers[{i}].looks[{n}]"), look)?;
@@ -291,60 +321,35 @@ impl File for Find {
 }
 
 impl Find {
-    fn check_look(&self, at: &str, look: &Look) -> Result<(), Invalid> {
+    fn check_look(&self, at: &str, look: &Look) -> CheckResult {
         let [from, to] = self.range_ns;
-        let field = |name: &str| format!("{at}.{name}");
-        let is_in_range = (from..=to).contains(&look.period_ns);
-        check_consistent(is_in_range, field("period_ns"), || {
-            format!("{} is outside of the range", look.period_ns)
-        })?;
-        require(look.ticks <= MAX_COUNT, field("ticks"), Flaw::Count(look.ticks))?;
+        check_consistent(
+            (from..=to).contains(&look.period_ns),
+            format_args!("{at}.period_ns"),
+            format_args!("{} is outside of the range", look.period_ns),
+        )?;
+        check_count(format_args!("{at}.ticks"), look.ticks)?;
         let (found, goals) = (look.checks.len(), self.goals.len());
-        check_consistent(found == goals, field("checks"), || {
-            format!("{found} of them for {goals} goals")
-        })?;
-        check_signed_time(field("p50_ns"), look.p50_ns.unwrap_or(0))?;
-        check_signed_time(field("p99_ns"), look.p99_ns.unwrap_or(0))?;
-        check_number(field("cpu_percent"), look.cpu_percent.unwrap_or(0.0))?;
+        check_consistent(
+            found == goals,
+            format_args!("{at}.checks"),
+            format_args!("{found} of them for {goals} goals"),
+        )?;
+        check_signed_time(format_args!("{at}.p50_ns"), look.p50_ns.unwrap_or(0))?;
+        check_signed_time(format_args!("{at}.p99_ns"), look.p99_ns.unwrap_or(0))?;
+        check_number(format_args!("{at}.cpu_percent"), look.cpu_percent.unwrap_or(0.0))?;
         for check in &look.checks {
-            let bounds = check.interval.into_iter().flatten();
-            bounds.chain(check.value).try_for_each(|n| check_number(field("checks"), n))?;
+            for n in check.interval.into_iter().flatten().chain(check.value) {
+                check_number(format_args!("{at}.checks"), n)?;
+            }
         }
         Ok(())
     }
 }
 
-fn require(is_valid: bool, at: String, flaw: Flaw) -> Result<(), Invalid> {
-    if is_valid { Ok(()) } else { Err(Invalid { at, flaw }) }
-}
-
-fn check_consistent(
-    is_consistent: bool,
-    at: String,
-    sentence: impl FnOnce() -> String,
-) -> Result<(), Invalid> {
-    require(is_consistent, at, Flaw::Contradiction(sentence()))
-}
-
-fn check_length(at: &str, found: usize, most: usize) -> Result<(), Invalid> {
-    require(found <= most, at.to_owned(), Flaw::TooMany { found, most })
-}
-
-fn check_time(at: &str, ns: u64) -> Result<(), Invalid> {
-    require(ns <= MAX_NS, at.to_owned(), Flaw::Time(ns.into()))
-}
-
-fn check_signed_time(at: String, ns: i64) -> Result<(), Invalid> {
-    require(ns.unsigned_abs() <= MAX_NS, at, Flaw::Time(ns.into()))
-}
-
-fn check_number(at: String, value: f64) -> Result<(), Invalid> {
+fn check_number(at: impl Display, value: f64) -> CheckResult {
     let range = -(MAX_NS as f64)..=MAX_NS as f64;
     require(range.contains(&value), at, Flaw::Number(value))
-}
-
-fn check_share(at: &str, share: f64) -> Result<(), Invalid> {
-    require((0.0..=1.0).contains(&share), at.to_owned(), Flaw::Number(share))
 }
 
 /// Returns the minimum number of ticks of a look that can decide all goals.
