@@ -50,14 +50,23 @@ pub struct Bracket {
 /// Returns the bracket of looks in any order.
 #[must_use]
 pub fn bracket(looks: &[Look]) -> Bracket {
-    let at = |finding| {
-        looks.iter().filter(move |look| look.finding == Some(finding)).map(|look| look.period_ns)
-    };
-    let kept_ns = at(Finding::Kept).min();
-    let below = |ns: &u64| kept_ns.is_none_or(|kept| *ns < kept);
-    let mut broken_above_ns: Vec<u64> = at(Finding::Broken).filter(|ns| !below(ns)).collect();
-    broken_above_ns.sort_unstable();
-    Bracket { broken_ns: at(Finding::Broken).filter(below).max(), kept_ns, broken_above_ns }
+    let kept_ns = periods_with(looks, Finding::Kept).into_iter().min();
+    let mut bracket = Bracket { kept_ns, ..Bracket::default() };
+    for period_ns in periods_with(looks, Finding::Broken) {
+        if kept_ns.is_none_or(|kept_ns| period_ns < kept_ns) {
+            bracket.broken_ns = bracket.broken_ns.max(Some(period_ns));
+        } else {
+            bracket.broken_above_ns.push(period_ns);
+        }
+    }
+    bracket.broken_above_ns.sort_unstable();
+    bracket
+}
+
+/// Returns the periods of all looks with a finding.
+fn periods_with(looks: &[Look], finding: Finding) -> Vec<u64> {
+    let found = looks.iter().filter(|look| look.finding == Some(finding));
+    found.map(|look| look.period_ns).collect()
 }
 
 /// Returns the periods of the initial looks, from the longest to the shortest.
@@ -82,50 +91,74 @@ pub fn next_step(range: PeriodRange, looks: &[Look]) -> Option<Step> {
     if looks.len() >= MAX_LOOKS {
         return None;
     }
-    let is_new = |ns: &u64| looks.iter().all(|look| look.period_ns != *ns);
     let found = bracket(looks);
-    let new = coarse_periods(range)
-        .into_iter()
-        .find(is_new)
-        .or_else(|| bisect(&found, looks).filter(is_new));
-    new.map(|period_ns| Step { period_ns, times: 1 }).or_else(|| repeat(range, &found, looks))
+    let candidates = coarse_periods(range).into_iter().chain(bisect(&found, looks));
+    for period_ns in candidates {
+        if looks.iter().all(|look| look.period_ns != period_ns) {
+            return Some(Step { period_ns, times: 1 });
+        }
+    }
+    repeat(range, &found, looks)
 }
 
 /// Returns the middle of the widest gap in the bracket.
 fn bisect(found: &Bracket, looks: &[Look]) -> Option<u64> {
     let (low, high) = (found.broken_ns?, found.kept_ns?);
-    let mut inside: Vec<u64> =
-        looks.iter().map(|look| look.period_ns).filter(|ns| (low..=high).contains(ns)).collect();
+    let periods = looks.iter().map(|look| look.period_ns);
+    let mut inside: Vec<u64> = periods.filter(|ns| (low..=high).contains(ns)).collect();
     inside.sort_unstable();
     inside.dedup();
-    let ratio = |gap: &&[u64]| gap[1] as f64 / gap[0] as f64;
     // If there are open periods, only the gaps at both ends narrow the bracket.
-    let sides = [inside.get(..2)?, inside.get(inside.len() - 2..)?];
-    let widest = sides.into_iter().max_by(|a, b| ratio(a).total_cmp(&ratio(b)))?;
+    let [first, last] = [inside.get(..2)?, inside.get(inside.len() - 2..)?];
+    let widest = if ratio(first) > ratio(last) { first } else { last };
     let middle = round_period((widest[0] as f64 * widest[1] as f64).sqrt());
     let resolution = if inside.len() > 2 { OPEN_RESOLUTION } else { RESOLUTION };
-    (ratio(&widest) > resolution && widest[0] < middle && middle < widest[1]).then_some(middle)
+    let is_wide = ratio(widest) > resolution && widest[0] < middle && middle < widest[1];
+    if is_wide { Some(middle) } else { None }
+}
+
+/// Returns the ratio of the ends of a gap.
+fn ratio(gap: &[u64]) -> f64 {
+    gap[1] as f64 / gap[0] as f64
 }
 
 /// Returns another look at the open period that would add most information: the longest one if the
 /// goals are not known to hold anywhere, otherwise the one closest to the middle of the unknown
 /// range.
 fn repeat(range: PeriodRange, found: &Bracket, looks: &[Look]) -> Option<Step> {
-    let count = |ns: u64| looks.iter().filter(|look| look.period_ns == ns).count();
-    let is_unknown = |ns: &u64| {
-        found.broken_ns.is_none_or(|low| low < *ns) && found.kept_ns.is_none_or(|high| *ns < high)
-    };
-    let middle = found.kept_ns.map_or(f64::INFINITY, |high| {
-        (found.broken_ns.unwrap_or(range.shortest_ns) as f64 * high as f64).sqrt()
-    });
-    let distance =
-        |ns: u64| if middle.is_finite() { (ns as f64 / middle).ln().abs() } else { -(ns as f64) };
-    let open =
-        looks.iter().filter(|look| look.finding == Some(Finding::Open)).map(|look| look.period_ns);
-    let open = open.filter(|ns| is_unknown(ns) && count(*ns) < MAX_LOOKS_PER_PERIOD);
-    let period_ns =
-        open.min_by(|a, b| count(*a).cmp(&count(*b)).then(distance(*a).total_cmp(&distance(*b))))?;
-    Some(Step { period_ns, times: TICKS_FACTOR.pow(count(period_ns) as u32) })
+    let mut open = periods_with(looks, Finding::Open);
+    open.retain(|&ns| found.is_unknown(ns) && look_count(looks, ns) < MAX_LOOKS_PER_PERIOD);
+    let middle = found.middle_ns(range);
+    open.sort_by(|&a, &b| distance(a, middle).total_cmp(&distance(b, middle)));
+    let period_ns = open.into_iter().min_by_key(|&ns| look_count(looks, ns))?;
+    Some(Step { period_ns, times: TICKS_FACTOR.pow(look_count(looks, period_ns) as u32) })
+}
+
+impl Bracket {
+    /// Returns whether the goals are not known to hold or to be broken at a period.
+    fn is_unknown(&self, period_ns: u64) -> bool {
+        self.broken_ns.is_none_or(|low| low < period_ns)
+            && self.kept_ns.is_none_or(|high| period_ns < high)
+    }
+
+    /// Returns the middle of the unknown range; `None` if the goals are not known to hold anywhere.
+    fn middle_ns(&self, range: PeriodRange) -> Option<f64> {
+        let low = self.broken_ns.unwrap_or(range.shortest_ns);
+        Some((low as f64 * self.kept_ns? as f64).sqrt())
+    }
+}
+
+/// Returns the number of looks at a period.
+fn look_count(looks: &[Look], period_ns: u64) -> usize {
+    looks.iter().filter(|look| look.period_ns == period_ns).count()
+}
+
+/// Returns the distance of a period from the middle; without one, longer periods are closer.
+fn distance(period_ns: u64, middle_ns: Option<f64>) -> f64 {
+    match middle_ns {
+        Some(middle_ns) => (period_ns as f64 / middle_ns).ln().abs(),
+        None => -(period_ns as f64),
+    }
 }
 
 /// Rounds a period to three digits.
