@@ -100,13 +100,8 @@ pub fn compare(
     let mut percentiles = if same_run {
         compare_paired(values)
     } else {
-        let controls = control_rounds(a).zip(control_rounds(b));
-        let controls = controls.filter(|_| a.subject.period_ns == b.subject.period_ns);
-        let controls = controls.as_ref().map(|(base, candidate)| Sides {
-            base: &base.values[..],
-            candidate: &candidate.values[..],
-        });
-        compare_two_runs(values, controls)
+        let controls = comparable_controls(a, b);
+        compare_two_runs(values, controls.as_ref())
     };
     for percentile in &mut percentiles {
         percentile.lift = stall_lift(&percentile.name, values);
@@ -139,9 +134,13 @@ fn usable_rounds(chosen: ChosenSubject<'_>) -> Result<Rounds, CompareError> {
 /// By how much stalls raise a percentile on each side.
 fn stall_lift(name: &str, values: Sides<&[RoundValues]>) -> Option<[f64; 2]> {
     let which = QUANTILES.iter().position(|(n, _)| *n == name)?;
-    let lifts = values.map(|side| side.iter().filter_map(|round| round.lift[which]).collect());
-    let has_lift = lifts.iter().all(|side: &Vec<f64>| !side.is_empty());
-    has_lift.then(|| lifts.map(|side| tidy(median(&side).exp())).into())
+    Some([median_lift(values.base, which)?, median_lift(values.candidate, which)?])
+}
+
+/// The median ratio by which stalls raise a percentile; `None` if it is unknown.
+fn median_lift(rounds: &[RoundValues], which: usize) -> Option<f64> {
+    let lifts: Vec<f64> = rounds.iter().filter_map(|round| round.lift[which]).collect();
+    if lifts.is_empty() { None } else { Some(tidy(median(&lifts).exp())) }
 }
 
 fn side(chosen: ChosenSubject<'_>, rounds: &Rounds) -> Side {
@@ -156,40 +155,60 @@ fn side(chosen: ChosenSubject<'_>, rounds: &Rounds) -> Side {
     }
 }
 
+/// The rounds of the controls of two runs; `None` unless both runs measured one at the same period.
+fn comparable_controls(a: ChosenSubject<'_>, b: ChosenSubject<'_>) -> Option<Sides<Rounds>> {
+    if a.subject.period_ns != b.subject.period_ns {
+        return None;
+    }
+    Some(Sides { base: control_rounds(a)?, candidate: control_rounds(b)? })
+}
+
 /// The rounds of the control that ran in the same rounds as a subject; `None` for a subject that is
 /// a bare thread, as the controls are.
 fn control_rounds(chosen: ChosenSubject<'_>) -> Option<Rounds> {
     let ChosenSubject { report, subject } = chosen;
     subject.runtime.as_ref()?;
-    let is_control = |s: &&Subject| s.name == CONTROL && s.summary.is_some();
-    let controls = report.subjects.iter().filter(is_control);
-    let same_period: Vec<_> = controls.filter(|s| s.period_ns == subject.period_ns).collect();
     // No control runs under a load of tasks: use the one without a load then.
-    let has_load = |load: &&String| same_period.iter().any(|s| s.load.as_ref() == Some(load));
-    let load = subject.load.as_ref().filter(has_load);
-    let control = same_period.into_iter().find(|s| s.load.as_ref() == load)?;
-    Some(Rounds::new(report, control)).filter(|rounds| !rounds.values.is_empty())
+    let control = find_control(report, subject.period_ns, subject.load.as_ref())
+        .or_else(|| find_control(report, subject.period_ns, None))?;
+    let rounds = Rounds::new(report, control);
+    if rounds.values.is_empty() { None } else { Some(rounds) }
+}
+
+/// Returns the control with a period and a load.
+fn find_control<'a>(
+    report: &'a Report,
+    period_ns: u64,
+    load: Option<&String>,
+) -> Option<&'a Subject> {
+    let is_control = |s: &&Subject| s.name == CONTROL && s.summary.is_some();
+    let mut controls = report.subjects.iter().filter(is_control);
+    controls.find(|s| (s.period_ns, s.load.as_ref()) == (period_ns, load))
 }
 
 /// Compares two subjects that ran in the same rounds.
 fn compare_paired(values: Sides<&[RoundValues]>) -> Vec<Percentile> {
-    let percentile = |(i, (name, quantile)): (usize, (&str, f64))| {
+    let mut percentiles = Vec::new();
+    for (i, (name, quantile)) in QUANTILES.into_iter().enumerate() {
         let pairs = common_rounds(values, |round| round.ns[i]);
-        let estimate = estimate_from_pairs(&pairs)?;
+        let Some(all) = estimate_from_pairs(&pairs) else { continue };
         let quiet_half =
             if quantile > 0.95 { estimate_from_pairs(&quiet_half(pairs)) } else { None };
         let name = name.to_owned();
-        Some(Percentile { name, all: estimate, quiet_half, beside_control: None, lift: None })
-    };
-    QUANTILES.into_iter().enumerate().filter_map(percentile).collect()
+        percentiles.push(Percentile { name, all, quiet_half, beside_control: None, lift: None });
+    }
+    percentiles
 }
 
 /// The half of the pairs with the smallest sums.
 fn quiet_half(mut pairs: Vec<Sides<i64>>) -> Vec<Sides<i64>> {
-    let sum = |pair: &Sides<i64>| ln(pair.base) + ln(pair.candidate);
-    pairs.sort_by(|x, y| sum(x).total_cmp(&sum(y)));
+    pairs.sort_by(|x, y| ln_sum(x).total_cmp(&ln_sum(y)));
     pairs.truncate(pairs.len().div_ceil(2));
     pairs
+}
+
+fn ln_sum(pair: &Sides<i64>) -> f64 {
+    ln(pair.base) + ln(pair.candidate)
 }
 
 fn estimate_from_pairs(pairs: &[Sides<i64>]) -> Option<Estimate> {
@@ -201,33 +220,38 @@ fn estimate_from_pairs(pairs: &[Sides<i64>]) -> Option<Estimate> {
 /// Compares two subjects of different runs, also relative to the controls if there are any.
 fn compare_two_runs(
     values: Sides<&[RoundValues]>,
-    controls: Option<Sides<&[RoundValues]>>,
+    controls: Option<&Sides<Rounds>>,
 ) -> Vec<Percentile> {
-    let percentile = |(i, (name, _)): (usize, (&str, f64))| {
-        let number = |round: &RoundValues| round.ns[i];
-        let known = values.map(|side| side.iter().filter_map(number).collect::<Vec<i64>>());
-        let logarithms = known.as_ref().map(|side| side.iter().map(|&ns| ln(ns)).collect());
+    let mut percentiles = Vec::new();
+    for (i, (name, _)) in QUANTILES.into_iter().enumerate() {
+        let known = values.map(|side| known_values(side, i));
+        let logarithms = known.as_ref().map(|side| side.iter().copied().map(ln).collect());
         let times = known.map(|side| side.iter().map(|&ns| ns as f64).collect());
-        let estimate = estimate_from_samples(&logarithms, &times)?;
+        let Some(all) = estimate_from_samples(&logarithms, &times) else { continue };
         let beside_control =
-            controls.and_then(|controls| estimate_beside_control(values, controls, number));
+            controls.and_then(|controls| estimate_beside_control(values, controls, i));
         let name = name.to_owned();
-        Some(Percentile { name, all: estimate, quiet_half: None, beside_control, lift: None })
-    };
-    QUANTILES.into_iter().enumerate().filter_map(percentile).collect()
+        percentiles.push(Percentile { name, all, quiet_half: None, beside_control, lift: None });
+    }
+    percentiles
+}
+
+/// The values of a percentile in all rounds that have it.
+fn known_values(rounds: &[RoundValues], which: usize) -> Vec<i64> {
+    rounds.iter().filter_map(|round| round.ns[which]).collect()
 }
 
 /// Compares by how much each side exceeds the control of its own run.
 fn estimate_beside_control(
     values: Sides<&[RoundValues]>,
-    controls: Sides<&[RoundValues]>,
-    number: impl Fn(&RoundValues) -> Option<i64>,
+    controls: &Sides<Rounds>,
+    which: usize,
 ) -> Option<Estimate> {
-    let in_run = |control, subject| Sides { base: control, candidate: subject };
-    let pairs = Sides {
-        base: common_rounds(in_run(controls.base, values.base), &number),
-        candidate: common_rounds(in_run(controls.candidate, values.candidate), &number),
-    };
+    let in_base_run = Sides { base: &controls.base.values[..], candidate: values.base };
+    let in_candidate_run =
+        Sides { base: &controls.candidate.values[..], candidate: values.candidate };
+    let pairs = Sides { base: in_base_run, candidate: in_candidate_run }
+        .map(|run| common_rounds(run, |round| round.ns[which]));
     let logarithms = pairs.as_ref().map(|side| ln_ratios(side));
     let excesses = pairs.map(|side| differences_ns(&side));
     estimate_from_samples(&logarithms, &excesses)
@@ -272,67 +296,69 @@ fn estimate(times: &Sides<Vec<f64>>, ratio: Interval95, difference: Interval95) 
 #[must_use]
 pub fn warnings(a: &Report, b: &Report, subjects: &[SubjectComparison]) -> Vec<Warning> {
     let mut warnings = Vec::new();
-    let mut warn = |code: &str, message: String, hint: &str| {
-        warnings.push(Warning { code: code.to_owned(), message, hint: hint.to_owned() });
-    };
     if subjects.iter().any(|s| s.method == Method::TwoRuns) {
-        warn(
+        warnings.push(Warning::new(
             "two-runs",
             "The sides were not measured in the same rounds: the intervals show how rounds differ within a run, not how \
-             one run differs from the next."
-                .to_owned(),
+             one run differs from the next.",
             "Measure both subjects in one run, or gate the two programs, before acting on a small difference.",
-        );
+        ));
     }
     if subjects.iter().any(|s| s.a.same_stall_share.is_none() || s.b.same_stall_share.is_none()) {
-        warn(
+        warnings.push(Warning::new(
             "no-samples",
-            "A report contains no samples: each tick of a stall counts, and the picture has no band."
-                .to_owned(),
+            "A report contains no samples: each tick of a stall counts, and the picture has no band.",
             "Run without --no-samples.",
-        );
+        ));
     }
     if a.partial || b.partial {
-        warn(
+        warnings.push(Warning::new(
             "partial",
-            "A run was interrupted: its last rounds are missing.".to_owned(),
+            "A run was interrupted: its last rounds are missing.",
             "Run it again.",
-        );
+        ));
     }
     let settings = differing_settings(a, b);
     if !settings.is_empty() {
         let message = format!("The runs were set up differently: {}.", settings.join("; "));
-        warn(
+        warnings.push(Warning::new(
             "settings-differ",
             message,
             "Unless these settings are the purpose of the comparison, run both with the same settings.",
-        );
+        ));
     }
     warnings
 }
 
 /// The differing settings, which do not prevent a comparison because they may be its purpose.
 fn differing_settings(a: &Report, b: &Report) -> Vec<String> {
-    let (p, q) = (&a.plan, &b.plan);
-    let format = |value: Option<String>| value.unwrap_or_else(|| "none".to_owned());
-    let cpu = |plan: &crate::report::Plan| format(plan.cpu.map(|n| n.to_string()));
-    let round = |report: &Report| {
-        let mut lengths: Vec<String> =
-            report.plan.scenarios.iter().map(|s| s.round_ticks.to_string()).collect();
-        lengths.sort_unstable();
-        lengths.dedup();
-        lengths.join(", ")
-    };
-    let pairs = [
-        ("scheduling class", format(p.sched.clone()), format(q.sched.clone())),
-        ("memory locked", p.mlock.to_string(), q.mlock.to_string()),
-        ("bound to CPU", cpu(p), cpu(q)),
-        ("ticks of a round", round(a), round(b)),
-        ("tool version", a.tool.version.clone(), b.tool.version.clone()),
-    ];
-    pairs
-        .into_iter()
-        .filter(|(_, x, y)| x != y)
-        .map(|(what, x, y)| format!("{what} {x} against {y}"))
-        .collect()
+    let mut differences = Vec::new();
+    for ((name, in_a), (_, in_b)) in settings(a).into_iter().zip(settings(b)) {
+        if in_a != in_b {
+            differences.push(format!("{name} {in_a} against {in_b}"));
+        }
+    }
+    differences
+}
+
+/// The compared settings with their names.
+fn settings(report: &Report) -> [(&'static str, String); 5] {
+    let plan = &report.plan;
+    let none = || "none".to_owned();
+    [
+        ("scheduling class", plan.sched.clone().unwrap_or_else(none)),
+        ("memory locked", plan.mlock.to_string()),
+        ("bound to CPU", plan.cpu.map_or_else(none, |cpu| cpu.to_string())),
+        ("ticks of a round", round_lengths(report)),
+        ("tool version", report.tool.version.clone()),
+    ]
+}
+
+/// The different numbers of ticks of a round, as text.
+fn round_lengths(report: &Report) -> String {
+    let mut lengths: Vec<String> =
+        report.plan.scenarios.iter().map(|s| s.round_ticks.to_string()).collect();
+    lengths.sort_unstable();
+    lengths.dedup();
+    lengths.join(", ")
 }

@@ -66,23 +66,26 @@ const NUMBERS_PER_MEMBER: usize = 3;
 #[must_use]
 pub fn family(report: &Report, members: &[(&Subject, &Subject)], alpha: f64) -> Vec<Differences> {
     let alpha = alpha / (2 * NUMBERS_PER_MEMBER * members.len().max(1)) as f64;
-    let differences = |(baseline, subject): &(&Subject, &Subject)| {
-        let rounds =
-            Sides { base: baseline, candidate: subject }.map(|s| Rounds::new(report, s).values);
-        let values = rounds.as_ref().map(|rounds| &rounds[..]);
-        let quantile = |name: &str| {
-            let which = QUANTILES.iter().position(|(n, _)| *n == name)?;
-            // Stalls count: a setting may cause or avoid them, and a single one affects only one
-            // round.
-            change(&common_rounds(values, |round| round.all_ns[which]), alpha)
-        };
-        Differences {
-            p50: quantile("p50"),
-            p99: quantile("p99"),
+    let mut differences = Vec::with_capacity(members.len());
+    for &(baseline, subject) in members {
+        let base = Rounds::new(report, baseline).values;
+        let candidate = Rounds::new(report, subject).values;
+        let values = Sides { base: &base[..], candidate: &candidate[..] };
+        differences.push(Differences {
+            p50: quantile_change("p50", values, alpha),
+            p99: quantile_change("p99", values, alpha),
             cpu: change(&cpu_costs(baseline, subject, values), alpha),
-        }
-    };
-    members.iter().map(differences).collect()
+        });
+    }
+    differences
+}
+
+/// The change of a percentile.
+///
+/// Stalls count: a setting may cause or avoid them, and a single one affects only one round.
+fn quantile_change(name: &str, values: Sides<&[RoundValues]>, alpha: f64) -> Option<Change> {
+    let which = QUANTILES.iter().position(|(n, _)| *n == name)?;
+    change(&common_rounds(values, |round| round.all_ns[which]), alpha)
 }
 
 fn change(pairs: &[Sides<i64>], alpha: f64) -> Option<Change> {
@@ -112,20 +115,25 @@ fn cpu_costs(
     subject: &Subject,
     used: Sides<&[RoundValues]>,
 ) -> Vec<Sides<i64>> {
-    let cost = |subject: &Subject, used: &[RoundValues], index: u64| {
-        used.iter().find(|round| round.index == index)?;
-        let mut parts = subject.rounds.iter().filter(|round| round.index == index);
+    let mut costs = Vec::new();
+    for round in used.base {
+        let base = cpu_cost(baseline, used.base, round.index);
+        let candidate = cpu_cost(subject, used.candidate, round.index);
+        if let (Some(base), Some(candidate)) = (base, candidate) {
+            costs.push(Sides { base, candidate });
+        }
+    }
+    costs
+}
+
+/// The CPU time per tick of a round; `None` if the round is not used or its cost is unknown.
+fn cpu_cost(subject: &Subject, used: &[RoundValues], index: u64) -> Option<i64> {
+    used.iter().find(|round| round.index == index)?;
+    let (mut cpu_ns, mut ticks) = (0_u64, 0_u64);
+    for round in subject.rounds.iter().filter(|round| round.index == index) {
+        cpu_ns += round.cpu_ns?;
         // The cost of a round includes its warm-up.
-        let ticks =
-            |round: &crate::report::Round| round.first_tick + round.lateness_ns.len() as u64;
-        let (cpu_ns, ticks) = parts.try_fold((0_u64, 0_u64), |(cpu, n), round| {
-            Some((cpu + round.cpu_ns?, n + ticks(round)))
-        })?;
-        i64::try_from(cpu_ns / ticks.max(1)).ok().filter(|&ns| ns > 0)
-    };
-    let pair = |round: &RoundValues| {
-        let base = cost(baseline, used.base, round.index)?;
-        Some(Sides { base, candidate: cost(subject, used.candidate, round.index)? })
-    };
-    used.base.iter().filter_map(pair).collect()
+        ticks += round.first_tick + round.lateness_ns.len() as u64;
+    }
+    i64::try_from(cpu_ns / ticks.max(1)).ok().filter(|&ns| ns > 0)
 }

@@ -61,15 +61,16 @@ pub fn compare_programs(
     }
     let mut compared = Vec::new();
     for metric in &a.runs.metrics {
-        let is_same_metric = |m: &&RunMetric| {
-            (&m.name, &m.unit, m.higher_is_better)
-                == (&metric.name, &metric.unit, metric.higher_is_better)
-        };
-        let Some(other) = b.runs.metrics.iter().find(is_same_metric) else { continue };
+        let same_metric = b.runs.metrics.iter().find(|m| is_same_metric(m, metric));
+        let Some(other) = same_metric else { continue };
         let comparison = compare_metric(a, b, metric, other, same_gate);
         compared.push(comparison.ok_or(CompareError::NoValue(metric.name.clone()))?);
     }
     if compared.is_empty() { Err(CompareError::NoMetricInCommon) } else { Ok(compared) }
+}
+
+fn is_same_metric(a: &RunMetric, b: &RunMetric) -> bool {
+    (&a.name, &a.unit, a.higher_is_better) == (&b.name, &b.unit, b.higher_is_better)
 }
 
 /// Compares one metric; `None` if a value has no logarithm.
@@ -81,11 +82,12 @@ fn compare_metric(
     same_gate: bool,
 ) -> Option<ComparedMetric> {
     let (a_values, b_values) = (a.values(a_metric), b.values(b_metric));
+    let (a_logarithms, b_logarithms) = (logarithms(&a_values), logarithms(&b_values));
     let ratio = if same_gate {
-        let pairs = logarithms(&a_values).into_iter().zip(logarithms(&b_values));
-        shift::paired(&pairs.map(|(x, y)| y - x).collect::<Vec<f64>>())?
+        let pairs = a_logarithms.iter().zip(&b_logarithms);
+        shift::paired(&pairs.map(|(a, b)| b - a).collect::<Vec<f64>>())?
     } else {
-        shift::unpaired(&logarithms(&a_values), &logarithms(&b_values))?
+        shift::unpaired(&a_logarithms, &b_logarithms)?
     };
     let higher_is_better = a_metric.higher_is_better;
     let beside_baseline = if same_gate || !a.is_candidate || !b.is_candidate {
@@ -137,27 +139,22 @@ fn estimate(a: &[f64], b: &[f64], ratio: Interval95, higher_is_better: bool) -> 
 /// Returns warnings about the two gates, in addition to differences between their machines.
 #[must_use]
 pub fn program_warnings(a: ChosenProgram<'_>, b: ChosenProgram<'_>) -> Vec<Warning> {
-    let warning = |code: &str, message: String, hint: &str| Warning {
-        code: code.to_owned(),
-        message,
-        hint: hint.to_owned(),
-    };
     let mut warnings = Vec::new();
     if !is_same_gate(a.verdict, b.verdict) {
         let message = "The programs did not run in turn: the intervals show how runs differ within a gate, not how one gate \
                        differs from the next.";
         let hint = "Gate the two programs themselves before acting on a small difference.";
-        warnings.push(warning("two-gates", message.to_owned(), hint));
+        warnings.push(Warning::new("two-gates", message, hint));
         if a.is_candidate && b.is_candidate && a.runs.a != b.runs.a {
             let message =
                 format!("The gates have different baselines: {} and {}.", a.runs.a, b.runs.a);
             let hint = "The ratio of each side to its baseline includes their difference.";
-            warnings.push(warning("baselines-differ", message, hint));
+            warnings.push(Warning::new("baselines-differ", message, hint));
         }
     }
     if a.verdict.partial || b.verdict.partial {
-        let message = "A gate was interrupted: its last pairs are missing.".to_owned();
-        warnings.push(warning("partial", message, "Gate it again."));
+        let message = "A gate was interrupted: its last pairs are missing.";
+        warnings.push(Warning::new("partial", message, "Gate it again."));
     }
     warnings
 }

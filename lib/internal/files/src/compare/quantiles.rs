@@ -52,12 +52,15 @@ impl PooledTicks {
         let mut positions: BTreeMap<u64, u32> = BTreeMap::new();
         let mut rounds: Vec<PooledRound> = Vec::new();
         let mut ticks: Vec<(i64, u32)> = Vec::new();
-        let selected = subject.rounds.iter().filter(|round| is_selected(round.index));
-        for round in selected.filter(|round| !round.lateness_ns.is_empty()) {
-            let position = *positions.entry(round.index).or_insert_with(|| {
+        for round in &subject.rounds {
+            if !is_selected(round.index) || round.lateness_ns.is_empty() {
+                continue;
+            }
+            let next = u32::try_from(rounds.len()).expect("reports have fewer rounds");
+            let position = *positions.entry(round.index).or_insert(next);
+            if position == next {
                 rounds.push(PooledRound { index: round.index, ticks: 0 });
-                u32::try_from(rounds.len() - 1).expect("reports have fewer rounds")
-            });
+            }
             rounds[position as usize].ticks += round.lateness_ns.len();
             ticks.extend(round.lateness_ns.iter().map(|&lateness| (lateness, position)));
         }
@@ -118,10 +121,8 @@ impl PooledTicks {
 
 /// Compares B with A over the range of quantiles of both; `None` if one of them has no tick.
 pub(super) fn compare(a: &Subject, b: &Subject, paired: bool) -> Option<Quantiles> {
-    let indices = |s: &Subject| -> BTreeSet<u64> {
-        s.rounds.iter().filter(|r| !r.lateness_ns.is_empty()).map(|r| r.index).collect()
-    };
-    let common: BTreeSet<u64> = indices(a).intersection(&indices(b)).copied().collect();
+    let common: BTreeSet<u64> =
+        sampled_rounds(a).intersection(&sampled_rounds(b)).copied().collect();
     let is_selected = |index: u64| !paired || common.contains(&index);
     let (a, b) = (PooledTicks::new(a, is_selected), PooledTicks::new(b, is_selected));
     let fewer = a.count().min(b.count());
@@ -131,17 +132,24 @@ pub(super) fn compare(a: &Subject, b: &Subject, paired: bool) -> Option<Quantile
     let grid = grid(fewer);
     let supported = grid.iter().take_while(|&&q| is_supported(fewer, q)).count();
     let (band, resamples) = band(&a, &b, &grid[..supported], paired);
-    let point = |(i, &quantile): (usize, &f64)| {
+    let mut points = Vec::with_capacity(grid.len());
+    for (i, quantile) in grid.into_iter().enumerate() {
         let (a_ns, b_ns) = (a.quantile(quantile), b.quantile(quantile));
         let ratio_ci95 = band.get(i).map(|&interval| interval.into());
-        Quantile { quantile, a_ns, b_ns, ratio: tidy(ratio(a_ns, b_ns)), ratio_ci95 }
-    };
+        points.push(Quantile { quantile, a_ns, b_ns, ratio: tidy(ratio(a_ns, b_ns)), ratio_ci95 });
+    }
     Some(Quantiles {
         ticks_a: a.count() as u64,
         ticks_b: b.count() as u64,
         resamples: resamples as u64,
-        points: grid.iter().enumerate().map(point).collect(),
+        points,
     })
+}
+
+/// Returns the indices of the rounds that have samples.
+fn sampled_rounds(subject: &Subject) -> BTreeSet<u64> {
+    let sampled = subject.rounds.iter().filter(|round| !round.lateness_ns.is_empty());
+    sampled.map(|round| round.index).collect()
 }
 
 fn ratio(a_ns: i64, b_ns: i64) -> f64 {
@@ -222,7 +230,9 @@ impl RoundDrawing {
 
 fn draw_weights(random: &mut SplitMix64, weights: &mut [u32]) {
     weights.fill(0);
-    (0..weights.len()).for_each(|_| weights[random.index(weights.len())] += 1);
+    for _ in 0..weights.len() {
+        weights[random.index(weights.len())] += 1;
+    }
 }
 
 /// The middle of the resampled ratios.

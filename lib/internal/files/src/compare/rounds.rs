@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::report::{Report, Round, Scenario, Subject};
+use crate::report::{Report, Round, Scenario, Subject, Summary};
 use jitterstat::gate::Sides;
 use jitterstat::stall;
 use jitterstat::stats::Interval;
@@ -69,17 +69,22 @@ impl Rounds {
     /// Returns the share of the ticks that belong to an already counted stall; `None` without
     /// samples.
     pub(super) fn same_stall_share(&self) -> Option<f64> {
-        let sum =
-            |count: fn(&RoundValues) -> u64| self.values.iter().map(count).sum::<u64>() as f64;
-        self.has_samples.then(|| sum(|v| v.same_stall) / sum(|v| v.ticks).max(1.0))
+        if !self.has_samples {
+            return None;
+        }
+        let same_stall: u64 = self.values.iter().map(|v| v.same_stall).sum();
+        let ticks: u64 = self.values.iter().map(|v| v.ticks).sum();
+        Some(same_stall as f64 / (ticks as f64).max(1.0))
     }
 
     /// Returns the share of the time of all CPUs that the hypervisor stole during the rounds.
     pub(super) fn steal_share(&self, cpus: u64) -> Option<f64> {
-        let stolen =
-            self.values.iter().map(|v| v.steal_ns.map(|ns| ns as f64)).sum::<Option<f64>>()?;
-        let length: f64 = self.values.iter().map(|v| v.length_ns as f64).sum();
-        (length > 0.0).then(|| stolen / (length * cpus.max(1) as f64))
+        let (mut stolen, mut length) = (0.0, 0.0);
+        for round in &self.values {
+            stolen += round.steal_ns? as f64;
+            length += round.length_ns as f64;
+        }
+        if length > 0.0 { Some(stolen / (length * cpus.max(1) as f64)) } else { None }
     }
 }
 
@@ -90,41 +95,56 @@ fn round_values(
     scenario: Option<&Scenario>,
     has_samples: bool,
 ) -> RoundValues {
-    let first = parts[0];
     let summary = parts.iter().find_map(|r| r.summary.as_ref());
-    let steal_ns = parts.iter().try_fold(0_u64, |sum, r| Some(sum.saturating_add(r.steal_ns?)));
     let planned = summary.map_or(0, |s| s.ticks / subject.instances.max(1));
-    let length_ns = planned
-        .saturating_add(scenario.map_or(0, |s| s.warmup_ticks))
-        .saturating_mul(subject.period_ns);
-    let common = RoundValues { index: first.index, steal_ns, length_ns, ..RoundValues::default() };
-    if !has_samples {
-        let Some(summary) = summary else { return common };
-        let d = &summary.lateness_ns;
-        let ticks = summary.ticks.saturating_sub(summary.skipped);
-        let ns = [d.p50, d.p90, d.p99, d.p99_9];
-        return RoundValues { ns, all_ns: ns, ticks, ..common };
+    let warmup = scenario.map_or(0, |s| s.warmup_ticks);
+    let common = RoundValues {
+        index: parts[0].index,
+        steal_ns: parts.iter().try_fold(0_u64, |sum, r| Some(sum.saturating_add(r.steal_ns?))),
+        length_ns: planned.saturating_add(warmup).saturating_mul(subject.period_ns),
+        ..RoundValues::default()
+    };
+    match summary {
+        _ if has_samples => values_from_samples(parts, subject.period_ns, common),
+        Some(summary) => values_from_summary(summary, common),
+        None => common,
     }
-    let ticks = parts.iter().map(|r| r.lateness_ns.len() as u64).sum::<u64>();
-    let (mut kept, mut unstalled) = (Vec::new(), Vec::new());
+}
+
+/// Adds the percentiles of a round without samples. They are those of all ticks.
+fn values_from_summary(summary: &Summary, common: RoundValues) -> RoundValues {
+    let d = &summary.lateness_ns;
+    let ns = [d.p50, d.p90, d.p99, d.p99_9];
+    let ticks = summary.ticks.saturating_sub(summary.skipped);
+    RoundValues { ns, all_ns: ns, ticks, ..common }
+}
+
+/// Adds the percentiles of the samples of all instances, with each stall counted once.
+fn values_from_samples(parts: &[&Round], period_ns: u64, common: RoundValues) -> RoundValues {
+    let (mut lateness, mut kept, mut unstalled) = (Vec::new(), Vec::new(), Vec::new());
     for part in parts {
-        let ticks = part
-            .lateness_ns
-            .iter()
-            .enumerate()
-            .map(|(i, &lateness)| (part.tick_index(i), lateness));
-        let ticks: Vec<(u64, i64)> = ticks.collect();
-        let (late, late_unstalled) = stall::kept_lateness(&ticks, subject.period_ns);
+        let (late, late_unstalled) = stall::kept_lateness(&indexed_ticks(part), period_ns);
+        lateness.extend(&part.lateness_ns);
         kept.extend(late);
         unstalled.extend(late_unstalled);
     }
-    let same_stall = ticks - kept.len() as u64;
-    let all_ns = percentiles(parts.iter().flat_map(|r| &r.lateness_ns).copied().collect());
+    let (ticks, kept_ticks) = (lateness.len() as u64, kept.len() as u64);
     let (ns, unstalled) = (percentiles(kept), percentiles(unstalled));
-    let lift = std::array::from_fn(|i| {
-        Some(stall::lift(ln(ns[i]?), ln(unstalled[i]?), subject.period_ns))
-    });
-    RoundValues { ns, all_ns, lift, ticks, same_stall, ..common }
+    let lift = |i| Some(stall::lift(ln(ns[i]?), ln(unstalled[i]?), period_ns));
+    RoundValues {
+        ns,
+        all_ns: percentiles(lateness),
+        lift: std::array::from_fn(lift),
+        ticks,
+        same_stall: ticks - kept_ticks,
+        ..common
+    }
+}
+
+/// Returns the index and the lateness of each tick.
+fn indexed_ticks(round: &Round) -> Vec<(u64, i64)> {
+    let lateness = round.lateness_ns.iter().copied().enumerate();
+    lateness.map(|(i, late)| (round.tick_index(i), late)).collect()
 }
 
 /// Returns each of [`QUANTILES`]; `None` if there are too few values for one.
@@ -163,12 +183,17 @@ pub(super) fn common_rounds(
     number: impl Fn(&RoundValues) -> Option<i64>,
 ) -> Vec<Sides<i64>> {
     let mut candidates = sides.candidate.iter().peekable();
-    let pair = |base: &RoundValues| {
+    let mut pairs = Vec::new();
+    for base in sides.base {
         while candidates.next_if(|candidate| candidate.index < base.index).is_some() {}
-        let candidate = candidates.peek().filter(|candidate| candidate.index == base.index)?;
-        Some(Sides { base: number(base)?, candidate: number(candidate)? })
-    };
-    sides.base.iter().filter_map(pair).collect()
+        let Some(candidate) = candidates.next_if(|candidate| candidate.index == base.index) else {
+            continue;
+        };
+        if let (Some(base), Some(candidate)) = (number(base), number(candidate)) {
+            pairs.push(Sides { base, candidate });
+        }
+    }
+    pairs
 }
 
 /// Returns the bounds of an interval; `None` if the smaller side has too few values, or a bound is
