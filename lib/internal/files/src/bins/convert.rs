@@ -56,10 +56,11 @@ pub fn intervals_from_report(
 }
 
 fn subject_key(report: &Report, subject: &Subject, host: &str, mut labels: Labels) -> Key {
-    let mut set = |key, value: &str| labels.set(key, value).expect("an identifier");
-    subject.load.iter().for_each(|load| set(LOAD, load));
+    if let Some(load) = &subject.load {
+        labels.set(LOAD, load).expect("an identifier");
+    }
     if subject.instances != 1 {
-        set(INSTANCES, &subject.instances.to_string());
+        labels.set(INSTANCES, &subject.instances.to_string()).expect("an identifier");
     }
     // An imported subject may have no name.
     let mut names = [&subject.name, &subject.id, "unnamed"].map(cell).into_iter();
@@ -89,11 +90,12 @@ fn subject_interval(
     // Early ticks count at 0 in the histogram, and so in its lowest bin, whatever its width.
     let early = summary.map_or(0, |summary| summary.early).min(histogram.count_at(0));
     let lowest = histogram.highest_equivalent(0);
-    let values = histogram.iter_recorded().map(|v| {
-        let early = if v.value_iterated_to() <= lowest { early } else { 0 };
-        (i64::try_from(v.value_iterated_to()).unwrap_or(i64::MAX), v.count_at_value() - early)
-    });
-    let counted = [(NEGATIVE.upper, early)].into_iter().chain(values);
+    let mut counted = vec![(NEGATIVE.upper, early)];
+    for step in histogram.iter_recorded() {
+        let value = i64::try_from(step.value_iterated_to()).unwrap_or(i64::MAX);
+        let early = if step.value_iterated_to() <= lowest { early } else { 0 };
+        counted.push((value, step.count_at_value() - early));
+    }
     let facts = summary.map(|summary| facts(subject, summary));
     Ok(Interval::from_values(key, binning, counted, facts))
 }
@@ -101,31 +103,35 @@ fn subject_interval(
 /// Adds the identifiers of subjects as labels to intervals with equal keys.
 fn make_keys_unique<'a>(intervals: &mut [Interval], ids: impl Iterator<Item = &'a str>) {
     let mut counts: BTreeMap<Key, u32> = BTreeMap::new();
-    intervals.iter().for_each(|interval| *counts.entry(interval.key.clone()).or_default() += 1);
+    for interval in &*intervals {
+        *counts.entry(interval.key.clone()).or_default() += 1;
+    }
     let mut taken = BTreeSet::new();
     for (interval, id) in intervals.iter_mut().zip(ids) {
-        if counts[&interval.key] == 1 {
-            continue;
+        if counts[&interval.key] > 1 {
+            let key = unused_key(&interval.key, id, &taken);
+            taken.insert(key.clone());
+            interval.key = key;
         }
-        // Long identifiers are truncated, and may then be equal.
-        let names = std::iter::once(id.to_owned()).chain((2..).map(|n| format!("#{n} {id}")));
-        let mut keys = names.map(|name| {
-            let mut key = interval.key.clone();
-            key.labels.set(ID, &name).expect("an identifier");
-            key
-        });
-        interval.key =
-            keys.find(|key| taken.insert(key.clone())).expect("the counter does not run out");
     }
 }
 
+/// Returns a key with an identifier as a label that makes it different from the taken ones.
+///
+/// Long identifiers are truncated, and may then be equal.
+fn unused_key(key: &Key, id: &str, taken: &BTreeSet<Key>) -> Key {
+    let mut labelled = key.clone();
+    labelled.labels.set(ID, id).expect("an identifier");
+    let mut n = 2;
+    while taken.contains(&labelled) {
+        labelled.labels.set(ID, &format!("#{n} {id}")).expect("an identifier");
+        n += 1;
+    }
+    labelled
+}
+
 fn facts(subject: &Subject, summary: &Summary) -> IntervalCounts {
-    let total = |cost: fn(&Round) -> Option<u64>| {
-        let mut costs = subject.rounds.iter().map(cost);
-        let sum = costs.try_fold(0_u64, |sum, ns| Some(sum.saturating_add(ns?)));
-        // Limited to the maximum of a cell.
-        sum.filter(|_| !subject.rounds.is_empty()).map(|ns| ns.min(MAX_NS))
-    };
+    let total_cpu_ns = |per_tick: f64| (per_tick * summary.ticks as f64).round() as u64;
     IntervalCounts {
         ticks: summary.ticks,
         delivered: summary.delivered,
@@ -134,13 +140,28 @@ fn facts(subject: &Subject, summary: &Summary) -> IntervalCounts {
         missed: summary.missed,
         early: summary.early,
         max_ns: Some(summary.lateness_ns.max),
-        cpu_ns: summary
-            .cpu_ns_per_tick
-            .map(|per_tick| ((per_tick * summary.ticks as f64).round() as u64).min(MAX_NS)),
-        steal_ns: total(|round| round.steal_ns),
-        run_queue_ns: total(|round| round.run_queue_ns),
-        throttled_ns: total(|round| round.throttled_ns),
+        cpu_ns: summary.cpu_ns_per_tick.map(total_cpu_ns).map(bound_cell),
+        steal_ns: total_cost(&subject.rounds, |round| round.steal_ns),
+        run_queue_ns: total_cost(&subject.rounds, |round| round.run_queue_ns),
+        throttled_ns: total_cost(&subject.rounds, |round| round.throttled_ns),
     }
+}
+
+/// Adds up a cost of all rounds; `None` if one of them does not have it, or there is no round.
+fn total_cost(rounds: &[Round], cost: fn(&Round) -> Option<u64>) -> Option<u64> {
+    if rounds.is_empty() {
+        return None;
+    }
+    let mut total = 0_u64;
+    for round in rounds {
+        total = total.saturating_add(cost(round)?);
+    }
+    Some(bound_cell(total))
+}
+
+/// Limits a time to the maximum of a cell.
+fn bound_cell(ns: u64) -> u64 {
+    ns.min(MAX_NS)
 }
 
 impl Interval {
@@ -155,41 +176,69 @@ impl Interval {
     /// as late as a period.
     #[must_use]
     pub fn summary(&self) -> Option<Summary> {
-        let (mut rows, n) = (self.rows().peekable(), self.count());
-        // The values of early ticks are not stored.
-        let min = rows.peek()?.0.lower.max(NEGATIVE.upper);
-        let last = self.rows().last()?.0.upper;
-        let max = self
-            .facts
-            .as_ref()
-            .and_then(|facts| facts.max_ns)
-            .map_or(last, |max| max.clamp(min, last));
-        let sum: i128 = rows.map(|(bin, count)| middle(bin) * i128::from(count)).sum();
-        let mean = i64::try_from(sum / i128::from(n)).unwrap_or(max).clamp(min, max);
-        let supported = |q| quantile::is_supported(usize::try_from(n).unwrap_or(usize::MAX), q);
-        // The bin of the maximum extends beyond it.
-        let at = |q| self.percentile(q).filter(|_| supported(q)).map(|upper| upper.min(max));
-        let lateness_ns = Distribution::new(stats::Interval { lower: min, upper: max }, mean, at);
-        let from_facts = |facts: &IntervalCounts| Summary {
-            ticks: facts.ticks,
-            delivered: facts.delivered,
-            coalesced: facts.coalesced,
-            skipped: facts.skipped,
-            missed: facts.missed,
-            early: facts.early,
-            cpu_ns_per_tick: facts.cpu_ns.map(|ns| ns as f64 / facts.ticks.max(1) as f64),
-            ..Summary::default()
+        let lateness_ns = self.distribution()?;
+        let counts = match &self.facts {
+            Some(facts) => facts.summary(),
+            None => self.summary_from_bins(),
         };
+        Some(Summary { lateness_ns, ..counts })
+    }
+
+    /// Returns the distribution of the values; `None` without a value.
+    fn distribution(&self) -> Option<Distribution> {
+        // The values of early ticks are not stored.
+        let min = self.rows().next()?.0.lower.max(NEGATIVE.upper);
+        let last = self.rows().last()?.0.upper;
+        let max = match self.facts.as_ref().and_then(|facts| facts.max_ns) {
+            Some(max) => max.clamp(min, last),
+            None => last,
+        };
+        let n = self.count();
+        let sum: i128 = self.rows().map(|(bin, count)| middle(bin) * i128::from(count)).sum();
+        let mean = i64::try_from(sum / i128::from(n)).unwrap_or(max).clamp(min, max);
+        let range = stats::Interval { lower: min, upper: max };
+        Some(Distribution::new(range, mean, |q| self.supported_percentile(q, max)))
+    }
+
+    /// Returns a percentile of at most `max`, because the bin of the maximum extends beyond it;
+    /// `None` if there are too few values.
+    fn supported_percentile(&self, q: f64, max: i64) -> Option<i64> {
+        let n = usize::try_from(self.count()).unwrap_or(usize::MAX);
+        if quantile::is_supported(n, q) { Some(self.percentile(q)?.min(max)) } else { None }
+    }
+
+    /// Counts the ticks of the bins.
+    fn summary_from_bins(&self) -> Summary {
         let period = i64::try_from(self.key.period_ns).ok().filter(|period| *period > 0);
-        let is_missed = |bin: &Bin| period.is_some_and(|period| bin.lower >= period);
-        let count_bins = || Summary {
-            ticks: n,
-            delivered: n,
-            missed: self.rows().filter(|(bin, _)| is_missed(bin)).map(|(_, count)| count).sum(),
+        let mut missed = 0;
+        for (bin, count) in self.rows() {
+            if period.is_some_and(|period| bin.lower >= period) {
+                missed += count;
+            }
+        }
+        Summary {
+            ticks: self.count(),
+            delivered: self.count(),
+            missed,
             early: self.bins.get(&NEGATIVE.lower).copied().unwrap_or(0),
             ..Summary::default()
-        };
-        Some(Summary { lateness_ns, ..self.facts.as_ref().map_or_else(count_bins, from_facts) })
+        }
+    }
+}
+
+impl IntervalCounts {
+    /// Returns the counts as a summary without a distribution.
+    fn summary(&self) -> Summary {
+        Summary {
+            ticks: self.ticks,
+            delivered: self.delivered,
+            coalesced: self.coalesced,
+            skipped: self.skipped,
+            missed: self.missed,
+            early: self.early,
+            cpu_ns_per_tick: self.cpu_ns.map(|ns| ns as f64 / self.ticks.max(1) as f64),
+            ..Summary::default()
+        }
     }
 }
 

@@ -175,11 +175,13 @@ impl Interval {
     pub fn percentile(&self, q: f64) -> Option<i64> {
         let rank = quantile::rank(usize::try_from(self.count()).unwrap_or(usize::MAX), q) as u64;
         let mut seen = 0_u64;
-        let mut at = self.rows().skip_while(|(_, count)| {
-            seen = seen.saturating_add(*count);
-            seen < rank
-        });
-        at.next().map(|(bin, _)| bin.upper)
+        for (bin, count) in self.rows() {
+            seen = seen.saturating_add(count);
+            if seen >= rank {
+                return Some(bin.upper);
+            }
+        }
+        None
     }
 
     /// Adds the values and counts of another interval, in the coarser of both binnings, as if it
@@ -216,20 +218,24 @@ impl Interval {
 
 impl Key {
     fn join(&mut self, other: &Self) {
-        let end = |key: &Self| Some(key.start_us?.saturating_add(key.duration_ns / 1_000));
-        let clear_if_different = |a: &mut String, b: &String| {
-            if a != b {
-                a.clear();
-            }
-        };
         let start = self.start_us.zip(other.start_us).map(|(a, b)| a.min(b));
-        let end = end(self).zip(end(other)).map(|(a, b)| a.max(b));
-        let known = start.zip(end);
-        (self.start_us, self.duration_ns) = (
-            start,
-            known.map_or(0, |(start, end)| end.saturating_sub(start).saturating_mul(1_000)),
-        );
+        let end = self.end_us().zip(other.end_us()).map(|(a, b)| a.max(b));
+        self.duration_ns = match (start, end) {
+            (Some(start), Some(end)) => end.saturating_sub(start).saturating_mul(1_000),
+            _ => 0,
+        };
+        self.start_us = start;
         clear_if_different(&mut self.host, &other.host);
         clear_if_different(&mut self.run_id, &other.run_id);
+    }
+
+    fn end_us(&self) -> Option<u64> {
+        Some(self.start_us?.saturating_add(self.duration_ns / 1_000))
+    }
+}
+
+fn clear_if_different(text: &mut String, other: &str) {
+    if text != other {
+        text.clear();
     }
 }
