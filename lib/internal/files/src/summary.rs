@@ -38,46 +38,45 @@ pub struct InstanceRound<'a> {
 /// Summarises the rounds of one subject; `None` if no tick was delivered or coalesced.
 #[must_use]
 pub fn summarise(parts: &[InstanceRound<'_>], has_runtime: bool) -> Option<Summary> {
-    let samples = || parts.iter().map(|part| part.samples);
-    let total = |count: fn(&RoundSamples) -> u64| samples().map(count).fold(0, u64::saturating_add);
-    let per_round = |values: &dyn Fn(&RoundSamples) -> Vec<i64>| -> Vec<Vec<i64>> {
-        samples().map(values).collect()
-    };
-    let lateness: Vec<&[i64]> = samples().map(|r| r.lateness_ns.as_slice()).collect();
-    let min_ns = lateness.iter().flat_map(|r| r.iter()).copied().min()?;
-    let spread = per_round(&|r| r.lateness_ns.iter().map(|l| l.saturating_sub(min_ns)).collect());
-    let until = per_round(&|r| r.until_unpark_ns.iter().flatten().copied().collect());
-    let ticks = total(|r| r.grid.ticks);
-    let ticks_with_park: u64 = until.iter().map(|r| r.len() as u64).sum();
-    let per_tick = |total: Option<u64>| total.map(|t| t as f64 / ticks as f64);
-    let cpu_ns = parts.iter().map(|part| part.cost.cpu_ns).sum::<Option<u64>>();
-    let wakeups = parts.iter().map(|part| part.cost.wakeups).sum::<Option<u64>>();
-    let (elapsed_ns, ideal_ns) = total_spans(samples());
+    let lateness_ns = distribution(&per_instance(parts, |r| r.lateness_ns.as_slice()))?;
+    let min_ns = lateness_ns.min;
     let rounds = by_round(parts);
-    let rounds: Vec<&[i64]> = rounds.iter().map(|round| round.as_ref()).collect();
+    let rounds: Vec<&[i64]> = rounds.iter().map(AsRef::as_ref).collect();
+    let mut totals = Totals::default();
+    for part in parts {
+        totals.add(part);
+    }
     Some(Summary {
-        ticks,
-        // Computed over all instances: in a report, the entry of the first instance contains the
-        // coalesced ticks of all.
-        delivered: total(RoundSamples::recorded).saturating_sub(total(|r| r.coalesced)),
-        coalesced: total(|r| r.coalesced),
-        skipped: total(RoundSamples::skipped),
-        missed: total(RoundSamples::missed),
-        early: total(RoundSamples::early),
-        no_park: (has_runtime && ticks_with_park > 0)
-            .then(|| total(RoundSamples::recorded) - ticks_with_park),
-        drift_ppb: drift_ppb(samples()),
-        elapsed_ns,
-        ideal_ns,
-        cpu_ns_per_tick: per_tick(cpu_ns),
-        wakeups_per_tick: per_tick(wakeups),
-        lateness_ns: with_intervals(distribution(&lateness)?, &rounds),
+        lateness_ns: with_intervals(lateness_ns, &rounds),
         median_round_ns: median_round(&rounds),
-        jitter_consecutive_ns: distribution(&per_round(&|r| r.consecutive_ns().collect())),
-        jitter_spread_ns: distribution(&spread),
-        until_unpark_ns: distribution(&until),
-        after_unpark_ns: distribution(&per_round(&after_unpark_ns)),
+        jitter_consecutive_ns: distribution(&per_instance(parts, consecutive_ns)),
+        jitter_spread_ns: distribution(&per_instance(parts, |r| spread_ns(r, min_ns))),
+        until_unpark_ns: distribution(&per_instance(parts, until_unpark_ns)),
+        after_unpark_ns: distribution(&per_instance(parts, after_unpark_ns)),
+        ..totals.summary(has_runtime)
     })
+}
+
+/// Returns the values of each instance in each round.
+fn per_instance<'a, V>(
+    parts: &[InstanceRound<'a>],
+    values: impl Fn(&'a RoundSamples) -> V,
+) -> Vec<V> {
+    parts.iter().map(|part| values(part.samples)).collect()
+}
+
+fn consecutive_ns(round: &RoundSamples) -> Vec<i64> {
+    round.consecutive_ns().collect()
+}
+
+/// The lateness of each tick less that of the earliest tick of all rounds.
+fn spread_ns(round: &RoundSamples, min_ns: i64) -> Vec<i64> {
+    round.lateness_ns.iter().map(|late| late.saturating_sub(min_ns)).collect()
+}
+
+/// The time from the deadline until the runtime's return, for each tick with a park of its own.
+fn until_unpark_ns(round: &RoundSamples) -> Vec<i64> {
+    round.until_unpark_ns.iter().copied().flatten().collect()
 }
 
 /// The time from the runtime's return until the task ran, for each tick with a park of its own.
@@ -86,17 +85,93 @@ fn after_unpark_ns(round: &RoundSamples) -> Vec<i64> {
     ticks.filter_map(|(late, until)| Some(late.saturating_sub((*until)?))).collect()
 }
 
-/// An accumulator of rounds in bounded memory, for subjects with too many rounds to keep. Counts
-/// and sums are exact, values have three significant digits.
+/// Counts and sums over the instances of all rounds.
 #[derive(Clone, Debug, Default)]
-pub struct Pool {
-    rounds: u64,
+struct Totals {
+    /// The counts of ticks and the spans.
     counts: Summary,
+    recorded: u64,
     ticks_with_park: u64,
     /// Numerator and denominator of the slope of lateness over time.
     drift: (f64, f64),
     /// Total cost; `None` without a round.
     cost: Option<RoundCost>,
+}
+
+impl Totals {
+    fn add(&mut self, part: &InstanceRound<'_>) {
+        self.add_counts(part.samples);
+        self.add_drift(part.samples);
+        self.add_cost(part.cost);
+    }
+
+    fn add_counts(&mut self, samples: &RoundSamples) {
+        let sum = &mut self.counts;
+        for (count, more) in [
+            (&mut sum.ticks, samples.grid.ticks),
+            (&mut self.recorded, samples.recorded()),
+            (&mut sum.coalesced, samples.coalesced),
+            (&mut sum.skipped, samples.skipped()),
+            (&mut sum.missed, samples.missed()),
+            (&mut sum.early, samples.early()),
+            (&mut self.ticks_with_park, samples.until_unpark_ns.iter().flatten().count() as u64),
+        ] {
+            *count = count.saturating_add(more);
+        }
+        let (elapsed_ns, ideal_ns) = spans(samples);
+        sum.elapsed_ns = sum.elapsed_ns.saturating_add(elapsed_ns);
+        sum.ideal_ns = sum.ideal_ns.saturating_add(ideal_ns);
+    }
+
+    /// Adds to the slope of lateness over the deadline: ordinary least squares with a separate
+    /// offset for each round, so that a slow round does not count as drift.
+    fn add_drift(&mut self, samples: &RoundSamples) {
+        let (sxy, sxx) = samples.drift_sums();
+        self.drift = (self.drift.0 + sxy, self.drift.1 + sxx);
+    }
+
+    fn add_cost(&mut self, cost: RoundCost) {
+        let sum = self.cost.unwrap_or(RoundCost { cpu_ns: Some(0), wakeups: Some(0) });
+        self.cost = Some(RoundCost {
+            cpu_ns: add_known(sum.cpu_ns, cost.cpu_ns),
+            wakeups: add_known(sum.wakeups, cost.wakeups),
+        });
+    }
+
+    /// Returns everything in a summary that is not a distribution.
+    fn summary(&self, has_runtime: bool) -> Summary {
+        let (sxy, sxx) = self.drift;
+        let cost = self.cost.unwrap_or_default();
+        let has_parks = has_runtime && self.ticks_with_park > 0;
+        Summary {
+            // Computed over all instances: in a report, the entry of the first instance contains
+            // the coalesced ticks of all.
+            delivered: self.recorded.saturating_sub(self.counts.coalesced),
+            no_park: has_parks.then_some(self.recorded.saturating_sub(self.ticks_with_park)),
+            // In parts per billion: nanoseconds per second.
+            drift_ppb: (sxx > 0.0).then(|| sxy / sxx * 1e9),
+            cpu_ns_per_tick: self.per_tick(cost.cpu_ns),
+            wakeups_per_tick: self.per_tick(cost.wakeups),
+            ..self.counts.clone()
+        }
+    }
+
+    fn per_tick(&self, total: Option<u64>) -> Option<f64> {
+        Some(total? as f64 / self.counts.ticks.max(1) as f64)
+    }
+}
+
+/// Adds two costs; `None` if one of them is not known.
+fn add_known(sum: Option<u64>, part: Option<u64>) -> Option<u64> {
+    Some(sum?.saturating_add(part?))
+}
+
+/// An accumulator of rounds in bounded memory, for subjects with too many rounds to keep. Counts
+/// and sums are exact, values have three significant digits.
+#[derive(Clone, Debug, Default)]
+pub struct Pool {
+    rounds: u64,
+    totals: Totals,
     lateness: ValuePool,
     consecutive: ValuePool,
     until: ValuePool,
@@ -108,48 +183,20 @@ impl Pool {
     pub fn add(&mut self, parts: &[InstanceRound<'_>]) {
         self.rounds += 1;
         for part in parts {
-            self.add_counts(part.samples);
-            self.add_cost(part.cost);
+            self.totals.add(part);
             self.add_values(part.samples);
         }
     }
 
-    fn add_counts(&mut self, samples: &RoundSamples) {
-        let sum = &mut self.counts;
-        for (count, more) in [
-            (&mut sum.ticks, samples.grid.ticks),
-            (&mut sum.delivered, samples.delivered()),
-            (&mut sum.coalesced, samples.coalesced),
-            (&mut sum.skipped, samples.skipped()),
-            (&mut sum.missed, samples.missed()),
-            (&mut sum.early, samples.early()),
-        ] {
-            *count = count.saturating_add(more);
-        }
-        let (elapsed_ns, ideal_ns) = spans(samples);
-        sum.elapsed_ns = sum.elapsed_ns.saturating_add(elapsed_ns);
-        sum.ideal_ns = sum.ideal_ns.saturating_add(ideal_ns);
-        if samples.recorded() > 0 {
-            let (sxy, sxx) = samples.drift_sums();
-            self.drift = (self.drift.0 + sxy, self.drift.1 + sxx);
-        }
-    }
-
-    fn add_cost(&mut self, cost: RoundCost) {
-        let add = |sum: Option<u64>, part: Option<u64>| Some(sum?.saturating_add(part?));
-        let sum = self.cost.unwrap_or(RoundCost { cpu_ns: Some(0), wakeups: Some(0) });
-        self.cost = Some(RoundCost {
-            cpu_ns: add(sum.cpu_ns, cost.cpu_ns),
-            wakeups: add(sum.wakeups, cost.wakeups),
-        });
-    }
-
     fn add_values(&mut self, samples: &RoundSamples) {
-        samples.lateness_ns.iter().for_each(|&value| self.lateness.add(value));
-        samples.consecutive_ns().for_each(|value| self.consecutive.add(value));
+        for &late in &samples.lateness_ns {
+            self.lateness.add(late);
+        }
+        for value in samples.consecutive_ns() {
+            self.consecutive.add(value);
+        }
         for (late, until) in samples.lateness_ns.iter().zip(&samples.until_unpark_ns) {
             if let Some(until) = until {
-                self.ticks_with_park += 1;
                 self.until.add(*until);
                 self.after.add(late.saturating_sub(*until));
             }
@@ -174,22 +221,14 @@ impl Pool {
     pub fn summary(&self, kept: Option<Summary>, has_runtime: bool) -> Option<Summary> {
         let lateness_ns = self.lateness.distribution(0)?;
         let kept = kept.unwrap_or_default();
-        let ticks = self.counts.ticks.max(1);
-        let per_tick = |total: Option<u64>| total.map(|total| total as f64 / ticks as f64);
-        let cost = self.cost.unwrap_or_default();
         Some(Summary {
-            no_park: (has_runtime && self.ticks_with_park > 0)
-                .then(|| self.lateness.n - self.ticks_with_park),
-            drift_ppb: (self.drift.1 > 0.0).then(|| self.drift.0 / self.drift.1 * 1e9),
-            cpu_ns_per_tick: per_tick(cost.cpu_ns),
-            wakeups_per_tick: per_tick(cost.wakeups),
             jitter_spread_ns: self.lateness.distribution(lateness_ns.min),
             lateness_ns: Distribution { ci95: kept.lateness_ns.ci95, ..lateness_ns },
             median_round_ns: kept.median_round_ns,
             jitter_consecutive_ns: self.consecutive.distribution(0),
             until_unpark_ns: self.until.distribution(0),
             after_unpark_ns: self.after.distribution(0),
-            ..self.counts.clone()
+            ..self.totals.summary(has_runtime)
         })
     }
 }
@@ -214,8 +253,7 @@ impl ValuePool {
         self.range =
             Some(Interval { lower: range.lower.min(value), upper: range.upper.max(value) });
         let side = if value < 0 { &mut self.negative } else { &mut self.others };
-        let side =
-            side.get_or_insert_with(|| Hdr::new(DIGITS).expect("3 digits are within the bounds"));
+        let side = side.get_or_insert_with(empty_histogram);
         side.record(value.unsigned_abs()).expect("an auto-resizing histogram takes any i64");
     }
 
@@ -239,22 +277,31 @@ impl ValuePool {
     fn distribution(&self, origin: i64) -> Option<Distribution> {
         let range = self.range?.map(|end| end.saturating_sub(origin));
         let counts: Vec<(i64, u64)> = self.counts().collect();
-        let n = usize::try_from(self.n).unwrap_or(usize::MAX);
-        let at = |q: f64| {
-            let rank = quantile::rank(n, q) as u64;
-            let mut seen = 0;
-            let found = counts.iter().find(|(_, count)| {
-                seen += count;
-                seen >= rank
-            });
-            found
-                .filter(|_| quantile::is_supported(n, q))
-                .map(|(value, _)| value.saturating_sub(origin))
-        };
-        let mean =
-            i64::try_from(self.sum / i128::from(self.n)).unwrap_or(i64::MAX).saturating_sub(origin);
-        Some(Distribution::new(range, mean, at))
+        let at = |q: f64| Some(self.quantile(&counts, q)?.saturating_sub(origin));
+        let mean = i64::try_from(self.sum / i128::from(self.n)).unwrap_or(i64::MAX);
+        Some(Distribution::new(range, mean.saturating_sub(origin), at))
     }
+
+    /// Returns a quantile of counted values; `None` if there are too few values.
+    fn quantile(&self, counts: &[(i64, u64)], q: f64) -> Option<i64> {
+        let n = usize::try_from(self.n).unwrap_or(usize::MAX);
+        if !quantile::is_supported(n, q) {
+            return None;
+        }
+        let rank = quantile::rank(n, q) as u64;
+        let mut seen = 0;
+        for &(value, count) in counts {
+            seen += count;
+            if seen >= rank {
+                return Some(value);
+            }
+        }
+        None
+    }
+}
+
+fn empty_histogram() -> Hdr<u64> {
+    Hdr::new(DIGITS).expect("3 digits are within the bounds")
 }
 
 /// The lateness of each round over all of its instances.
@@ -270,41 +317,27 @@ fn by_round<'a>(parts: &[InstanceRound<'a>]) -> Vec<Cow<'a, [i64]>> {
     rounds.into_iter().map(|(_, all)| all).collect()
 }
 
-/// The sum of the [spans](spans) of all rounds.
-fn total_spans<'a>(rounds: impl Iterator<Item = &'a RoundSamples>) -> (i64, i64) {
-    rounds.map(spans).fold((0_i64, 0_i64), |sum, span| {
-        (sum.0.saturating_add(span.0), sum.1.saturating_add(span.1))
-    })
-}
-
 /// The time from the first to the last recorded tick, as measured and on the grid.
 fn spans(round: &RoundSamples) -> (i64, i64) {
-    let ends = |v: &[i64]| v.first().copied().zip(v.last().copied());
-    let (Some((l0, l1)), Some((k0, k1))) =
-        (ends(&round.lateness_ns), round.ticks.first().zip(round.ticks.last()))
+    let ([first, ..], [.., last]) = (&round.ticks[..], &round.ticks[..]) else { return (0, 0) };
+    let ([first_late, ..], [.., last_late]) = (&round.lateness_ns[..], &round.lateness_ns[..])
     else {
         return (0, 0);
     };
-    let ideal_ns = round.grid.deadline_ns(*k1).saturating_sub(round.grid.deadline_ns(*k0));
-    (ideal_ns.saturating_add(l1).saturating_sub(l0), ideal_ns)
-}
-
-/// The slope of lateness over the deadline, in parts per billion (nanoseconds per second). Ordinary
-/// least squares with a separate offset for each round, so that a slow round does not count as
-/// drift.
-fn drift_ppb<'a>(rounds: impl Iterator<Item = &'a RoundSamples>) -> Option<f64> {
-    let sums = rounds.map(RoundSamples::drift_sums);
-    let (sxy, sxx) = sums.fold((0.0, 0.0), |sum, round| (sum.0 + round.0, sum.1 + round.1));
-    (sxx > 0.0).then(|| sxy / sxx * 1e9)
+    let ideal_ns = round.grid.deadline_ns(*last).saturating_sub(round.grid.deadline_ns(*first));
+    (ideal_ns.saturating_add(*last_late).saturating_sub(*first_late), ideal_ns)
 }
 
 /// Adds the confidence intervals over rounds to a pooled distribution.
 fn with_intervals(distribution: Distribution, rounds: &[&[i64]]) -> Distribution {
-    let intervals =
-        bootstrap::percentile_intervals(rounds, &PERCENTILES.map(|p| p.quantile), CONFIDENCE);
-    let named = PERCENTILES.iter().zip(intervals);
-    let ci95 =
-        named.filter_map(|(p, interval)| Some((p.key.to_owned(), interval?.into()))).collect();
+    let quantiles = PERCENTILES.map(|percentile| percentile.quantile);
+    let intervals = bootstrap::percentile_intervals(rounds, &quantiles, CONFIDENCE);
+    let mut ci95 = BTreeMap::new();
+    for (percentile, interval) in PERCENTILES.iter().zip(intervals) {
+        if let Some(interval) = interval {
+            ci95.insert(percentile.key.to_owned(), interval.into());
+        }
+    }
     Distribution { ci95, ..distribution }
 }
 
@@ -315,21 +348,30 @@ fn median_round(rounds: &[&[i64]]) -> BTreeMap<String, MedianRound> {
         return BTreeMap::new();
     }
     let mut sorted: Vec<Vec<i64>> = rounds.iter().map(|round| round.to_vec()).collect();
-    sorted.iter_mut().for_each(|round| round.sort_unstable());
-    let median = |Percentile { key, quantile: q, .. }| {
-        let values: Option<Vec<i64>> =
-            sorted.iter().map(|round| round_percentile(round, q)).collect();
-        let (value, ci95) = sign_test::median_interval(&values?, CONFIDENCE)?;
-        let ci95 = ci95.filter(|_| rounds.len() >= bootstrap::MIN_ROUNDS).map(Into::into);
-        Some((key.to_owned(), MedianRound { value, ci95 }))
-    };
-    PERCENTILES.into_iter().filter_map(median).collect()
+    for round in &mut sorted {
+        round.sort_unstable();
+    }
+    let mut medians = BTreeMap::new();
+    for Percentile { key, quantile, .. } in PERCENTILES {
+        if let Some(median) = median_percentile(&sorted, quantile) {
+            medians.insert(key.to_owned(), median);
+        }
+    }
+    medians
+}
+
+/// The median of a percentile over sorted rounds; `None` if a round has too few ticks.
+fn median_percentile(rounds: &[Vec<i64>], q: f64) -> Option<MedianRound> {
+    let values: Option<Vec<i64>> = rounds.iter().map(|round| round_percentile(round, q)).collect();
+    let (value, interval) = sign_test::median_interval(&values?, CONFIDENCE)?;
+    let ci95 = interval.filter(|_| rounds.len() >= bootstrap::MIN_ROUNDS).map(Into::into);
+    Some(MedianRound { value, ci95 })
 }
 
 /// A percentile of a sorted round; `None` if the round has too few ticks.
 fn round_percentile(sorted: &[i64], q: f64) -> Option<i64> {
     let is_supported = quantile::is_supported_by_round(sorted.len(), q);
-    quantile::nearest_rank(sorted, q).filter(|_| is_supported)
+    if is_supported { quantile::nearest_rank(sorted, q) } else { None }
 }
 
 /// Returns the samples of one instance in one round from a report.
@@ -337,10 +379,10 @@ fn round_percentile(sorted: &[i64], q: f64) -> Option<i64> {
 pub fn stored_samples(subject: &report::Subject, entry: &report::Round) -> RoundSamples {
     let recorded = entry.lateness_ns.len();
     // The entry of the first instance contains the summary of the whole round.
-    let (planned, coalesced) = entry
-        .summary
-        .as_ref()
-        .map_or((recorded as u64, 0), |s| (s.ticks / subject.instances.max(1), s.coalesced));
+    let (planned, coalesced) = match &entry.summary {
+        Some(summary) => (summary.ticks / subject.instances.max(1), summary.coalesced),
+        None => (recorded as u64, 0),
+    };
     RoundSamples {
         grid: Grid { first_tick: entry.first_tick, ticks: planned, period_ns: subject.period_ns },
         ticks: (0..recorded).map(|i| entry.tick_index(i)).collect(),
@@ -358,10 +400,14 @@ pub fn distribution<R: AsRef<[i64]>>(rounds: &[R]) -> Option<Distribution> {
     let (min, max) = (*sorted.first()?, *sorted.last()?);
     let sum: i128 = sorted.iter().map(|&v| i128::from(v)).sum();
     let mean = i64::try_from(sum / sorted.len() as i128).unwrap_or(i64::MAX);
-    let at = |q: f64| {
-        quantile::nearest_rank(&sorted, q).filter(|_| quantile::is_supported(sorted.len(), q))
-    };
-    Some(Distribution::new(Interval { lower: min, upper: max }, mean, at))
+    let range = Interval { lower: min, upper: max };
+    Some(Distribution::new(range, mean, |q| supported_quantile(&sorted, q)))
+}
+
+/// Returns a quantile of sorted values; `None` if there are too few values.
+fn supported_quantile(sorted: &[i64], q: f64) -> Option<i64> {
+    let is_supported = quantile::is_supported(sorted.len(), q);
+    if is_supported { quantile::nearest_rank(sorted, q) } else { None }
 }
 
 #[cfg(test)]
