@@ -1,13 +1,13 @@
 //! Merges the reports of several runs, CPUs or hosts without loss: all ticks are kept, and all
 //! numbers are recomputed.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 
 use crate::file::File as _;
 use crate::fitness::Fitness;
 use crate::histogram;
-use crate::report::{Report, Round, Status, Subject, Summary, Warning};
+use crate::report::{Plan, Report, Scenario, Status, Subject, Summary, Warning};
 use crate::summary::{InstanceRound, RoundCost, stored_samples, summarise};
 use jitterstat::sample::RoundSamples;
 
@@ -96,10 +96,7 @@ pub fn merge(reports: &[Report], force: bool) -> Result<Report, MergeError> {
     }
     check_samples(reports)?;
     check_runs_differ(reports)?;
-    let plan_difference = rest
-        .iter()
-        .enumerate()
-        .find_map(|(n, r)| Some(format!("report {}: {}", n + 2, plan_difference(first, r)?)));
+    let plan_difference = first_plan_difference(first, rest);
     if let (Some(difference), false) = (&plan_difference, force) {
         return Err(MergeError::PlansDiffer(difference.clone()));
     }
@@ -114,7 +111,7 @@ pub fn merge(reports: &[Report], force: bool) -> Result<Report, MergeError> {
         merged.fitness = Fitness::from_report(&merged);
     }
     if let Some(difference) = plan_difference {
-        merged.warnings.push(warning(
+        merged.warnings.push(Warning::new(
             PLANS_DIFFER,
             format!("Reports of different plans were merged: {difference}."),
             "Compare their rounds, not their sums.",
@@ -123,7 +120,7 @@ pub fn merge(reports: &[Report], force: bool) -> Result<Report, MergeError> {
     if rest.iter().any(|r| r.host != first.host) {
         let message = "Reports of machines in different states were merged; the facts are those of the first.";
         let hint = "Look at the ranking before trusting a sum.";
-        merged.warnings.push(warning(HOSTS_DIFFER, message.to_owned(), hint));
+        merged.warnings.push(Warning::new(HOSTS_DIFFER, message, hint));
     }
     merged.check().map_err(|e| MergeError::TooMuch(e.to_string()))?;
     Ok(merged)
@@ -131,14 +128,26 @@ pub fn merge(reports: &[Report], force: bool) -> Result<Report, MergeError> {
 
 /// Returns an error if a report contains no samples of a measured subject.
 fn check_samples(reports: &[Report]) -> Result<(), MergeError> {
-    let lacks_samples =
-        |s: &&Subject| s.summary.is_some() && s.rounds.iter().all(|r| r.lateness_ns.is_empty());
     for (n, report) in (1..).zip(reports) {
-        if let Some(subject) = report.subjects.iter().find(lacks_samples) {
-            return Err(MergeError::NoSamples { report: n, subject: subject.id.clone() });
+        for subject in &report.subjects {
+            let has_samples = subject.rounds.iter().any(|r| !r.lateness_ns.is_empty());
+            if subject.summary.is_some() && !has_samples {
+                return Err(MergeError::NoSamples { report: n, subject: subject.id.clone() });
+            }
         }
     }
     Ok(())
+}
+
+/// Returns the first difference between the plan of the first report and another plan, with the
+/// number of its report.
+fn first_plan_difference(first: &Report, rest: &[Report]) -> Option<String> {
+    for (n, report) in (2..).zip(rest) {
+        if let Some(difference) = plan_difference(first, report) {
+            return Some(format!("report {n}: {difference}"));
+        }
+    }
+    None
 }
 
 /// Recomputes the numbers of a subject from the rounds of all reports.
@@ -146,23 +155,28 @@ fn recompute(subject: &mut Subject, reports: &[Report]) {
     subject.summary = summarise_subject(subject);
     // The latest ticks of all reports are unknown: each report explains only its own latest ticks.
     subject.why = None;
-    let parts = reports.iter().flat_map(|r| &r.subjects).filter(|s| is_same(s, subject));
-    let parts: Vec<&Summary> = parts.filter_map(|s| s.summary.as_ref()).collect();
-    subject.summary.iter_mut().for_each(|summary| add_totals(summary, &parts));
-    let lateness = subject.rounds.iter().flat_map(|r| r.lateness_ns.iter().copied());
-    subject.histogram = subject.summary.is_some().then(|| histogram::pack(lateness));
+    subject.histogram = None;
+    let subjects = reports.iter().flat_map(|r| &r.subjects);
+    let parts: Vec<&Subject> = subjects.filter(|s| is_same(s, subject)).collect();
+    if let Some(summary) = &mut subject.summary {
+        let summaries: Vec<&Summary> = parts.iter().filter_map(|s| s.summary.as_ref()).collect();
+        add_totals(summary, &summaries);
+        let lateness = subject.rounds.iter().flat_map(|r| &r.lateness_ns);
+        subject.histogram = Some(histogram::pack(lateness.copied()));
+    }
 }
 
 /// Ranks the medians of all subjects in all reports by their distance from the other reports, the
 /// largest first.
 #[must_use]
 pub fn ranking(reports: &[Report]) -> Vec<RankedMedian> {
-    let median = |s: &Subject| s.summary.as_ref().and_then(|m| m.lateness_ns.p50);
     let mut medians: HashMap<&str, Vec<i64>> = HashMap::new();
     for subject in reports.iter().flat_map(|r| &r.subjects) {
         medians.entry(&subject.id).or_default().extend(median(subject));
     }
-    medians.values_mut().for_each(|values| values.sort_unstable());
+    for values in medians.values_mut() {
+        values.sort_unstable();
+    }
     let mut ranked = Vec::new();
     for (source, report) in reports.iter().enumerate() {
         for subject in &report.subjects {
@@ -173,12 +187,19 @@ pub fn ranking(reports: &[Report]) -> Vec<RankedMedian> {
             ranked.push(RankedMedian { source, id: subject.id.clone(), p50_ns, ratio });
         }
     }
-    ranked.sort_by(|a, b| b.ratio.ln().abs().total_cmp(&a.ratio.ln().abs()));
+    ranked.sort_by(|a, b| b.distance().total_cmp(&a.distance()));
     ranked
 }
 
-fn warning(code: &str, message: String, hint: &str) -> Warning {
-    Warning { code: code.to_owned(), message, hint: hint.to_owned() }
+fn median(subject: &Subject) -> Option<i64> {
+    subject.summary.as_ref()?.lateness_ns.p50
+}
+
+impl RankedMedian {
+    /// Returns the distance from the other reports.
+    fn distance(&self) -> f64 {
+        self.ratio.ln().abs()
+    }
 }
 
 /// Returns the first difference between two plans.
@@ -187,22 +208,29 @@ fn plan_difference(a: &Report, b: &Report) -> Option<String> {
     if (&p.sched, p.mlock, p.timer_slack_ns) != (&q.sched, q.mlock, q.timer_slack_ns) {
         return Some("scheduling class, memory lock or timer slack is another".to_owned());
     }
-    let ids = |r: &Report| {
-        r.plan.scenarios.iter().map(|s| s.id.clone()).collect::<std::collections::BTreeSet<_>>()
-    };
-    let (x, y) = (ids(a), ids(b));
-    if let Some(id) = x.symmetric_difference(&y).next() {
+    if let Some(id) = scenario_ids(p).symmetric_difference(&scenario_ids(q)).next() {
         return Some(format!("{id} is not in both"));
     }
-    p.scenarios.iter().find_map(|s| {
-        let t = q.scenarios.iter().find(|t| t.id == s.id)?;
-        let key = |s: &crate::report::Scenario| {
-            (s.period_ns, s.round_ticks, s.warmup_ticks, s.instances, s.command.clone())
-        };
-        (key(s) != key(t)).then(|| {
-            format!("{} has another command, period, round, warm-up or number of instances", s.id)
-        })
-    })
+    for scenario in &p.scenarios {
+        let other = q.scenarios.iter().find(|other| other.id == scenario.id)?;
+        if !is_measured_alike(scenario, other) {
+            return Some(format!(
+                "{} has another command, period, round, warm-up or number of instances",
+                scenario.id
+            ));
+        }
+    }
+    None
+}
+
+fn scenario_ids(plan: &Plan) -> BTreeSet<&str> {
+    plan.scenarios.iter().map(|scenario| scenario.id.as_str()).collect()
+}
+
+/// Whether two scenarios differ at most in their number of ticks.
+fn is_measured_alike(a: &Scenario, b: &Scenario) -> bool {
+    (a.period_ns, a.round_ticks, a.warmup_ticks, a.instances, &a.command)
+        == (b.period_ns, b.round_ticks, b.warmup_ticks, b.instances, &b.command)
 }
 
 /// Appends the rounds of a report, with subsequent indices and later start times.
@@ -235,18 +263,18 @@ fn append_rounds(merged: &mut Report, report: &Report) {
     let next_index = rounds.map(|r| r.index.saturating_add(1)).max().unwrap_or(0);
     let start_ns = merged.duration_ns;
     for subject in &report.subjects {
-        let rounds = subject.rounds.iter().map(|r| Round {
-            index: r.index.saturating_add(next_index),
-            start_ns: r.start_ns.saturating_add(start_ns),
-            ..r.clone()
-        });
-        if let Some(existing) = merged.subjects.iter_mut().find(|s| is_same(s, subject)) {
-            existing.rounds.extend(rounds);
-            if subject.status != Status::Measured {
-                existing.status = Status::Partial;
-            }
-        } else {
-            merged.subjects.push(Subject { rounds: rounds.collect(), ..subject.clone() });
+        let mut subject = subject.clone();
+        for round in &mut subject.rounds {
+            round.index = round.index.saturating_add(next_index);
+            round.start_ns = round.start_ns.saturating_add(start_ns);
+        }
+        let Some(existing) = merged.subjects.iter_mut().find(|s| is_same(s, &subject)) else {
+            merged.subjects.push(subject);
+            continue;
+        };
+        existing.rounds.append(&mut subject.rounds);
+        if subject.status != Status::Measured {
+            existing.status = Status::Partial;
         }
     }
 }
@@ -289,22 +317,28 @@ fn add_totals(summary: &mut Summary, parts: &[&Summary]) {
     for count in [&mut summary.ticks, &mut summary.skipped, &mut summary.missed] {
         *count = count.saturating_add(lost);
     }
-    let per_tick = |cost: fn(&Summary) -> Option<f64>| {
-        let costs = parts.iter().map(|part| Some(cost(part)? * part.ticks as f64));
-        costs.sum::<Option<f64>>().map(|total| total / planned.max(1) as f64)
-    };
-    summary.cpu_ns_per_tick = per_tick(|s| s.cpu_ns_per_tick);
-    summary.wakeups_per_tick = per_tick(|s| s.wakeups_per_tick);
+    summary.cpu_ns_per_tick = mean_per_tick(parts, |s| s.cpu_ns_per_tick);
+    summary.wakeups_per_tick = mean_per_tick(parts, |s| s.wakeups_per_tick);
+}
+
+/// The mean over the ticks of all parts of a cost per tick; `None` if a part does not have it.
+fn mean_per_tick(parts: &[&Summary], cost: fn(&Summary) -> Option<f64>) -> Option<f64> {
+    let (mut total, mut ticks) = (0.0, 0_u64);
+    for part in parts {
+        total += cost(part)? * part.ticks as f64;
+        ticks = ticks.saturating_add(part.ticks);
+    }
+    Some(total / ticks.max(1) as f64)
 }
 
 /// Summarises the rounds of a subject without their cost, which includes the warm-up.
 fn summarise_subject(subject: &Subject) -> Option<Summary> {
-    let parts: Vec<(u64, RoundSamples)> =
-        subject.rounds.iter().map(|r| (r.index, stored_samples(subject, r))).collect();
-    let cost = RoundCost::default();
-    let parts: Vec<InstanceRound<'_>> = parts
-        .iter()
-        .map(|(round, samples)| InstanceRound { round: *round, samples, cost })
-        .collect();
+    let samples: Vec<RoundSamples> =
+        subject.rounds.iter().map(|round| stored_samples(subject, round)).collect();
+    let mut parts = Vec::with_capacity(samples.len());
+    for (round, samples) in subject.rounds.iter().zip(&samples) {
+        let cost = RoundCost::default();
+        parts.push(InstanceRound { round: round.index, samples, cost });
+    }
     summarise(&parts, subject.runtime.is_some())
 }
