@@ -89,14 +89,14 @@ impl EnvironmentKey {
     /// also differs: the same machine would have reported it both times.
     #[must_use]
     pub fn differences(&self, other: &Self) -> Vec<Difference> {
-        let pairs = self.fields().into_iter().zip(other.fields());
-        let differing = pairs.filter(|((_, a), (_, b))| a != b);
-        let difference = |((field, a), (_, b)): ((&str, _), (&str, _))| Difference {
-            field: field.to_owned(),
-            a: format_value(a),
-            b: format_value(b),
-        };
-        differing.map(difference).collect()
+        let mut differences = Vec::new();
+        for ((field, a), (_, b)) in self.fields().into_iter().zip(other.fields()) {
+            if a != b {
+                let field = field.to_owned();
+                differences.push(Difference { field, a: format_value(a), b: format_value(b) });
+            }
+        }
+        differences
     }
 
     fn fields(&self) -> [(&'static str, Option<String>); 11] {

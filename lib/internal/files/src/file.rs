@@ -101,10 +101,7 @@ pub trait File: Serialize + DeserializeOwned {
 /// # Errors
 /// Returns the reason with line, column and path of keys.
 pub fn read_json<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, JsonError> {
-    serde_json::from_str(text).map_err(|error| JsonError {
-        path: json_path::path(text, error.line(), error.column()),
-        error,
-    })
+    serde_json::from_str(text).map_err(|error| JsonError::new(text, error))
 }
 
 /// An error in JSON.
@@ -114,6 +111,12 @@ pub struct JsonError {
     pub path: Option<String>,
     /// The reason with line and column.
     pub error: serde_json::Error,
+}
+
+impl JsonError {
+    fn new(text: &str, error: serde_json::Error) -> Self {
+        Self { path: json_path::path(text, error.line(), error.column()), error }
+    }
 }
 
 impl fmt::Display for JsonError {
@@ -212,13 +215,18 @@ impl std::error::Error for FileError {
 
 /// Whether `osjitter.report/2` is a later version of `osjitter.report/1`.
 fn is_newer(found: &str, known: &str) -> bool {
-    let version = |schema: &str| -> Option<(String, u64)> {
-        let (kind, number) = schema.split_once('/')?;
-        Some((kind.to_owned(), number.parse().ok()?))
-    };
-    version(found)
-        .zip(version(known))
-        .is_some_and(|(found, known)| found.0 == known.0 && found.1 > known.1)
+    match (parse_schema(found), parse_schema(known)) {
+        (Some((kind, version)), Some((known_kind, known_version))) => {
+            kind == known_kind && version > known_version
+        }
+        _ => false,
+    }
+}
+
+/// Splits `osjitter.report/2` into kind and version.
+fn parse_schema(schema: &str) -> Option<(&str, u64)> {
+    let (kind, version) = schema.split_once('/')?;
+    Some((kind, version.parse().ok()?))
 }
 
 /// An impossible value in a well-formed file.

@@ -68,13 +68,14 @@ fn format_path(containers: Vec<OpenContainer>) -> Option<String> {
 /// Returns the number of bytes of a string after its opening quotation mark, including the closing
 /// one.
 fn string_length(text: &[u8]) -> usize {
-    let mut escaped = false;
-    let end = text.iter().position(|&byte| {
-        let ends = byte == b'"' && !escaped;
-        escaped = byte == b'\\' && !escaped;
-        ends
-    });
-    end.map_or(text.len(), |end| end + 1)
+    let mut is_escaped = false;
+    for (i, &byte) in text.iter().enumerate() {
+        if byte == b'"' && !is_escaped {
+            return i + 1;
+        }
+        is_escaped = byte == b'\\' && !is_escaped;
+    }
+    text.len()
 }
 
 #[cfg(test)]
