@@ -5,6 +5,7 @@
 //! accounts show the reason. The thresholds were chosen from recorded runs on quiet and on
 //! overloaded machines; `tests/fitness.rs` verifies them with those runs.
 
+use crate::counters::add_if_known;
 use crate::report::{PERCENTILES, Report, Round};
 use jitterstat::stats::Interval;
 
@@ -51,11 +52,6 @@ struct CostSums {
 
 impl CostSums {
     fn add(&mut self, round: &Round) {
-        let add = |sum: &mut Option<u64>, more: Option<u64>| {
-            if let Some(more) = more {
-                *sum = Some(sum.unwrap_or(0).saturating_add(more));
-            }
-        };
         // The instances of a round share its costs, but overlap in time.
         if round.instance == 0 {
             let window_ns = round.window_ns.unwrap_or(0);
@@ -63,11 +59,11 @@ impl CostSums {
             let known_ns = if round.run_queue_ns.is_some() { window_ns } else { 0 };
             self.queue_window_ns = self.queue_window_ns.saturating_add(known_ns);
         }
-        add(&mut self.run_queue_ns, round.run_queue_ns);
-        add(&mut self.preempted, round.switches_involuntary);
-        add(&mut self.stolen_ns, round.steal_ns);
-        add(&mut self.throttled_ns, round.throttled_ns);
-        add(&mut self.suspended_ns, round.suspended_ns);
+        add_if_known(&mut self.run_queue_ns, round.run_queue_ns);
+        add_if_known(&mut self.preempted, round.switches_involuntary);
+        add_if_known(&mut self.stolen_ns, round.steal_ns);
+        add_if_known(&mut self.throttled_ns, round.throttled_ns);
+        add_if_known(&mut self.suspended_ns, round.suspended_ns);
         if let Some(khz) = round.cpu_khz {
             let range = self.khz.unwrap_or(Interval::point(khz));
             self.khz = Some(Interval { lower: range.lower.min(khz), upper: range.upper.max(khz) });
@@ -80,8 +76,7 @@ impl CostSums {
 }
 
 fn share(part_ns: Option<u64>, total_ns: u64) -> Option<f64> {
-    (total_ns > 0).then_some(())?;
-    Some(part_ns? as f64 / total_ns as f64)
+    if total_ns == 0 { None } else { Some(part_ns? as f64 / total_ns as f64) }
 }
 
 impl Tally {
@@ -115,7 +110,7 @@ impl Tally {
             .saturating_sub(1)
             .saturating_mul(period_ns);
         if let Some(cpu_ns) = round.cpu_ns {
-            self.spin_cpu_ns = Some(self.spin_cpu_ns.unwrap_or(0).saturating_add(cpu_ns));
+            add_if_known(&mut self.spin_cpu_ns, Some(cpu_ns));
             self.spun_ns = self.spun_ns.saturating_add(SPIN_LEAD_NS).saturating_add(until_last);
             self.spun_ns = self.spun_ns.saturating_add(u64::try_from(last).unwrap_or(0));
         }
@@ -163,8 +158,9 @@ impl Tally {
     pub fn distrust_from(&self) -> Option<&'static str> {
         let on_time = self.spin_ticks.checked_sub(self.spin_late)?;
         // A quantile is late if its nearest rank exceeds the number of punctual ticks.
-        let is_late = |quantile: f64| (quantile * self.spin_ticks as f64).ceil() as u64 > on_time;
-        PERCENTILES.iter().find(|p| self.spin_ticks > 0 && is_late(p.quantile)).map(|p| p.key)
+        let rank = |quantile: f64| (quantile * self.spin_ticks as f64).ceil() as u64;
+        let late = PERCENTILES.iter().find(|percentile| rank(percentile.quantile) > on_time)?;
+        Some(late.key)
     }
 }
 
@@ -172,20 +168,25 @@ impl Tally {
 /// previous ones, and also of the three next ones. A single outlier is uneven, a step is not.
 fn uneven_share(medians: &[i64]) -> Option<f64> {
     const REACH: usize = 3;
-    (medians.len() > 2 * REACH).then_some(())?;
-    let is_unlike = |value: i64, around: &[i64]| {
-        let mut around = around.to_vec();
-        around.sort_unstable();
-        // The first and the last value have only one side.
-        let Some(&typical) = around.get(around.len() / 2) else { return true };
-        value > typical.saturating_mul(2) || value.saturating_mul(2) < typical
-    };
-    let differs = |i: usize| {
+    if medians.len() <= 2 * REACH {
+        return None;
+    }
+    let mut uneven = 0;
+    for (i, &value) in medians.iter().enumerate() {
         let (before, after) = (&medians[i.saturating_sub(REACH)..i], &medians[i + 1..]);
-        is_unlike(medians[i], before) && is_unlike(medians[i], &after[..after.len().min(REACH)])
-    };
-    let uneven = (0..medians.len()).filter(|&i| differs(i)).count();
-    Some(uneven as f64 / medians.len() as f64)
+        let after = &after[..after.len().min(REACH)];
+        uneven += u32::from(is_unlike(value, before) && is_unlike(value, after));
+    }
+    Some(f64::from(uneven) / medians.len() as f64)
+}
+
+/// Whether a value is more than twice or less than half the median of others, or there are none:
+/// the first and the last value have only one side.
+fn is_unlike(value: i64, others: &[i64]) -> bool {
+    let mut others = others.to_vec();
+    others.sort_unstable();
+    let Some(&typical) = others.get(others.len() / 2) else { return true };
+    value > typical.saturating_mul(2) || value.saturating_mul(2) < typical
 }
 
 impl Fitness {

@@ -110,38 +110,59 @@ pub fn unpack(stored: &Histogram) -> Result<Hdr<u64>, HistogramError> {
 /// Returns an error if the encoding is unknown or the data is damaged. This includes headers that
 /// promise more data than there is, and data that inflates to more than any histogram needs.
 pub fn decode(bytes: &[u8]) -> Result<Hdr<u64>, HistogramError> {
-    use HistogramError::{Damaged, EndsEarly, OtherFormat, TooLarge};
-    let word = |bytes: &[u8], at: usize| {
-        let word = bytes.get(at..at + 4).and_then(|w| <[u8; 4]>::try_from(w).ok());
-        word.map(u32::from_be_bytes).ok_or(EndsEarly)
-    };
-    let inflated = match word(bytes, 0)? & !0xf0 {
-        COOKIE_COMPRESSED => {
-            let compressed = usize::try_from(word(bytes, 4)?)
-                .ok()
-                .and_then(|n| bytes.get(8..8_usize.checked_add(n)?));
-            let compressed = compressed.ok_or(EndsEarly)?;
-            let mut inflated = Vec::new();
-            let limit = MAX_HISTOGRAM_BYTES as u64 + 1;
-            let read = ZlibDecoder::new(compressed).take(limit).read_to_end(&mut inflated);
-            read.map_err(|e| Damaged(e.to_string()))?;
-            inflated
-        }
-        COOKIE => bytes.to_vec(),
-        _ => return Err(OtherFormat),
-    };
+    use HistogramError::{Damaged, EndsEarly, TooLarge};
+    let inflated = inflate(bytes)?;
     if inflated.len() > MAX_HISTOGRAM_BYTES {
         return Err(TooLarge);
     }
     // The library allocates the counts that the header promises before it reads them.
-    let counts = inflated.len().checked_sub(HEADER_BYTES);
-    if counts.is_none_or(|counts| counts < word(&inflated, 4).map_or(usize::MAX, |n| n as usize)) {
+    let promised = word(&inflated, 4)? as usize;
+    if inflated.len().checked_sub(HEADER_BYTES).is_none_or(|counts| counts < promised) {
         return Err(EndsEarly);
     }
     if has_overflowing_gap(&inflated[HEADER_BYTES..]) {
         return Err(Damaged("a gap of more bins than there can be".to_owned()));
     }
     Deserializer::new().deserialize(&mut inflated.as_slice()).map_err(|e| Damaged(e.to_string()))
+}
+
+/// Returns the uncompressed bytes of an encoded histogram, or one byte more than the maximum.
+fn inflate(bytes: &[u8]) -> Result<Vec<u8>, HistogramError> {
+    use HistogramError::{Damaged, EndsEarly, OtherFormat};
+    match word(bytes, 0)? & !0xf0 {
+        COOKIE_COMPRESSED => {
+            let length = usize::try_from(word(bytes, 4)?).unwrap_or(usize::MAX);
+            let compressed = bytes.get(8..8_usize.saturating_add(length)).ok_or(EndsEarly)?;
+            let mut inflated = Vec::new();
+            let limit = MAX_HISTOGRAM_BYTES as u64 + 1;
+            let read = ZlibDecoder::new(compressed).take(limit).read_to_end(&mut inflated);
+            read.map_err(|e| Damaged(e.to_string()))?;
+            Ok(inflated)
+        }
+        COOKIE => Ok(bytes.to_vec()),
+        _ => Err(OtherFormat),
+    }
+}
+
+/// Reads a word of the header.
+fn word(bytes: &[u8], at: usize) -> Result<u32, HistogramError> {
+    let word = bytes.get(at..).and_then(|rest| rest.first_chunk());
+    word.copied().map(u32::from_be_bytes).ok_or(HistogramError::EndsEarly)
+}
+
+/// Returns the value with a rank among ascending values with their counts.
+pub(crate) fn value_at_rank(
+    counted: impl IntoIterator<Item = (i64, u64)>,
+    rank: u64,
+) -> Option<i64> {
+    let mut seen = 0_u64;
+    for (value, count) in counted {
+        seen = seen.saturating_add(count);
+        if seen >= rank {
+            return Some(value);
+        }
+    }
+    None
 }
 
 /// Whether the numbers (LEB128 of at most nine bytes, zigzag) include the minimum. The library

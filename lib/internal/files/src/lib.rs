@@ -28,6 +28,7 @@
 pub mod bins;
 pub mod compare;
 pub mod cost;
+mod counters;
 pub mod environment;
 pub mod file;
 pub mod find;

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 
 use hdrhistogram::Histogram as Hdr;
 
+use crate::counters::add_if_complete;
+use crate::histogram::value_at_rank;
 use crate::report::{self, Distribution, MedianRound, PERCENTILES, Percentile, Summary};
 use jitterstat::sample::{Grid, RoundSamples};
 use jitterstat::stats::{Interval, bootstrap, quantile, sign_test};
@@ -133,8 +135,8 @@ impl Totals {
     fn add_cost(&mut self, cost: RoundCost) {
         let sum = self.cost.unwrap_or(RoundCost { cpu_ns: Some(0), wakeups: Some(0) });
         self.cost = Some(RoundCost {
-            cpu_ns: add_known(sum.cpu_ns, cost.cpu_ns),
-            wakeups: add_known(sum.wakeups, cost.wakeups),
+            cpu_ns: add_if_complete(sum.cpu_ns, cost.cpu_ns),
+            wakeups: add_if_complete(sum.wakeups, cost.wakeups),
         });
     }
 
@@ -159,11 +161,6 @@ impl Totals {
     fn per_tick(&self, total: Option<u64>) -> Option<f64> {
         Some(total? as f64 / self.counts.ticks.max(1) as f64)
     }
-}
-
-/// Adds two costs; `None` if one of them is not known.
-fn add_known(sum: Option<u64>, part: Option<u64>) -> Option<u64> {
-    Some(sum?.saturating_add(part?))
 }
 
 /// An accumulator of rounds in bounded memory, for subjects with too many rounds to keep. Counts
@@ -288,15 +285,7 @@ impl ValuePool {
         if !quantile::is_supported(n, q) {
             return None;
         }
-        let rank = quantile::rank(n, q) as u64;
-        let mut seen = 0;
-        for &(value, count) in counts {
-            seen += count;
-            if seen >= rank {
-                return Some(value);
-            }
-        }
-        None
+        value_at_rank(counts.iter().copied(), quantile::rank(n, q) as u64)
     }
 }
 

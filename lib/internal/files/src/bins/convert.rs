@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
+use crate::counters::add_if_complete;
 use crate::histogram::{self, Histogram};
 use crate::report::{Distribution, MAX_NS, Report, Round, Subject, Summary};
 use jitterstat::stats::{self, quantile};
@@ -152,11 +153,8 @@ fn total_cost(rounds: &[Round], cost: fn(&Round) -> Option<u64>) -> Option<u64> 
     if rounds.is_empty() {
         return None;
     }
-    let mut total = 0_u64;
-    for round in rounds {
-        total = total.saturating_add(cost(round)?);
-    }
-    Some(bound_cell(total))
+    let total = rounds.iter().map(cost).fold(Some(0), add_if_complete);
+    total.map(bound_cell)
 }
 
 /// Limits a time to the maximum of a cell.

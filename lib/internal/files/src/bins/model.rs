@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::histogram::value_at_rank;
 use crate::report::MAX_NS;
 use jitterstat::stats::quantile;
 
@@ -174,14 +175,7 @@ impl Interval {
     #[must_use]
     pub fn percentile(&self, q: f64) -> Option<i64> {
         let rank = quantile::rank(usize::try_from(self.count()).unwrap_or(usize::MAX), q) as u64;
-        let mut seen = 0_u64;
-        for (bin, count) in self.rows() {
-            seen = seen.saturating_add(count);
-            if seen >= rank {
-                return Some(bin.upper);
-            }
-        }
-        None
+        value_at_rank(self.rows().map(|(bin, count)| (bin.upper, count)), rank)
     }
 
     /// Adds the values and counts of another interval, in the coarser of both binnings, as if it

@@ -3,8 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use super::input::{Breakdown, Switch, SwitchKind, Thread, Tick, span};
+use super::input::{Breakdown, Cycle, Switch, SwitchKind, Thread, Tick, span};
 use crate::bins::Binning;
+use crate::histogram::value_at_rank;
 use crate::report::why::{Chain, KernelChain, Link};
 use jitterstat::stats::quantile;
 
@@ -62,44 +63,44 @@ pub fn trace_wakeup(
     wakeups: &[Wakeup],
     breakdown: &Breakdown,
 ) -> WakeupPath {
-    let until = thread.cycles.partition_point(|c| c.park_ns < tick.wake_ns);
-    let Some(cycle) = until.checked_sub(1).map(|i| &thread.cycles[i]) else {
+    let (Some(cycle), Some(switches)) = (last_cycle(tick, thread), &thread.switches) else {
         return WakeupPath::Broken;
     };
     let back_ns = cycle.unpark_ns.filter(|&ns| ns <= tick.wake_ns);
     let end_ns = back_ns.unwrap_or(tick.wake_ns);
-    let Some(switches) = &thread.switches else { return WakeupPath::Broken };
     let before = &switches[..switches.partition_point(|s| s.at_ns <= end_ns)];
-    let slept = before
-        .iter()
-        .rposition(|s| s.kind == SwitchKind::Waits)
-        .filter(|&i| before[i].at_ns >= cycle.park_ns);
-    let Some(slept) = slept.filter(|_| cycle.park_ns <= tick.deadline_ns) else {
+    let Some(since_sleep) = switches_since_sleep(before, cycle, tick) else {
         return WakeupPath::Awake;
     };
-    let Some(RecordedWakeup { expired_ns, woken_ns, on_cpu_ns }) =
-        RecordedWakeup::find(wakeups, &before[slept..])
-    else {
+    let Some(wakeup) = RecordedWakeup::find(wakeups, since_sleep) else {
         return WakeupPath::Broken;
     };
-    let clipped = |from: i64, to: i64| span(from.max(tick.deadline_ns), to.min(end_ns));
-    let recorded_ns = clipped(woken_ns, on_cpu_ns);
-    let account_ns: u64 = breakdown.queued.iter().map(|q| clipped(q.from_ns, q.to_ns)).sum();
-    let apart_ns = recorded_ns.abs_diff(account_ns);
+    let apart_ns = wakeup.difference_ns(tick.deadline_ns, end_ns, breakdown);
     let lateness_ns = span(tick.deadline_ns, tick.wake_ns);
     if apart_ns > MAX_DIFFERENCE_NS.max(lateness_ns / MAX_DIFFERENCE_FRACTION) {
         return WakeupPath::Broken;
     }
     // A bare thread has no runtime, and returns directly in its task.
     let runtime_ns = back_ns.filter(|&ns| ns < tick.wake_ns);
-    let chain = Chain {
-        timer_ns: expired_ns.saturating_sub(tick.deadline_ns),
-        woken_ns: woken_ns.saturating_sub(expired_ns),
-        on_cpu_ns: on_cpu_ns.saturating_sub(woken_ns),
-        runtime_ns: runtime_ns.map(|ns| ns.saturating_sub(on_cpu_ns)),
-        task_ns: tick.wake_ns.saturating_sub(runtime_ns.unwrap_or(on_cpu_ns)),
-    };
-    WakeupPath::Whole { chain, apart_ns: Some(apart_ns) }
+    WakeupPath::Whole { chain: wakeup.chain(tick, runtime_ns), apart_ns: Some(apart_ns) }
+}
+
+/// The last cycle of a thread that started before a tick ran.
+fn last_cycle<'a>(tick: &Tick, thread: &'a Thread) -> Option<&'a Cycle> {
+    let started = thread.cycles.partition_point(|c| c.park_ns < tick.wake_ns);
+    thread.cycles[..started].last()
+}
+
+/// The switches from the last sleep of a cycle on; `None` if the thread did not sleep, or parked
+/// only after the deadline.
+fn switches_since_sleep<'a>(
+    switches: &'a [Switch],
+    cycle: &Cycle,
+    tick: &Tick,
+) -> Option<&'a [Switch]> {
+    let slept = switches.iter().rposition(|s| s.kind == SwitchKind::Waits)?;
+    let is_of_cycle = switches[slept].at_ns >= cycle.park_ns;
+    if is_of_cycle && cycle.park_ns <= tick.deadline_ns { Some(&switches[slept..]) } else { None }
 }
 
 /// The recorded times of a wake-up by a timer.
@@ -119,6 +120,27 @@ impl RecordedWakeup {
         let on = switches.iter().find(|s| s.kind == SwitchKind::On)?;
         let (expired_ns, woken_ns, on_cpu_ns) = (wakeup.expired_ns?, wakeup.woken_ns, on.at_ns);
         (woken_ns <= on_cpu_ns).then_some(Self { expired_ns, woken_ns, on_cpu_ns })
+    }
+
+    /// Returns the difference between the recorded wait for a CPU and the thread's account of it,
+    /// within a window.
+    fn difference_ns(&self, from_ns: i64, to_ns: i64, breakdown: &Breakdown) -> u64 {
+        let clip = |start: i64, end: i64| span(start.max(from_ns), end.min(to_ns));
+        let account_ns: u64 = breakdown.queued.iter().map(|q| clip(q.from_ns, q.to_ns)).sum();
+        clip(self.woken_ns, self.on_cpu_ns).abs_diff(account_ns)
+    }
+
+    /// Returns the links of the path to a tick. `runtime_ns` is the time at which the runtime
+    /// returned.
+    fn chain(&self, tick: &Tick, runtime_ns: Option<i64>) -> Chain {
+        let Self { expired_ns, woken_ns, on_cpu_ns } = *self;
+        Chain {
+            timer_ns: expired_ns.saturating_sub(tick.deadline_ns),
+            woken_ns: woken_ns.saturating_sub(expired_ns),
+            on_cpu_ns: on_cpu_ns.saturating_sub(woken_ns),
+            runtime_ns: runtime_ns.map(|ns| ns.saturating_sub(on_cpu_ns)),
+            task_ns: tick.wake_ns.saturating_sub(runtime_ns.unwrap_or(on_cpu_ns)),
+        }
     }
 }
 
@@ -161,10 +183,10 @@ impl WakeupPaths {
 
     /// Returns the summary. `late` are the paths of late ticks with their lateness.
     pub(super) fn finish(&self, late: impl Iterator<Item = (WakeupPath, u64)>) -> KernelChain {
-        let links = LINKS
-            .iter()
-            .zip(&self.links)
-            .filter_map(|((name, _), counts)| summarise_link(name, counts));
+        let mut links = Vec::with_capacity(LINKS.len());
+        for ((name, _), counts) in LINKS.iter().zip(&self.links) {
+            links.extend(summarise_link(name, counts));
+        }
         let (mut total_ns, mut apart_total_ns) = (0_u64, 0_u64);
         for (path, lateness_ns) in late {
             if let WakeupPath::Whole { apart_ns: Some(apart_ns), .. } = path {
@@ -176,7 +198,7 @@ impl WakeupPaths {
             whole: self.whole,
             broken: self.broken,
             agreement: (total_ns > 0).then(|| 1.0 - apart_total_ns as f64 / total_ns as f64),
-            links: links.collect(),
+            links,
         }
     }
 }
@@ -184,17 +206,15 @@ impl WakeupPaths {
 /// Summarises the durations of one link; `None` without a tick.
 fn summarise_link(name: &str, counts: &BTreeMap<i64, u64>) -> Option<Link> {
     let total: u64 = counts.values().sum();
-    let percentile = |q: f64| {
-        let rank = ((q * total as f64).ceil() as u64).max(1);
-        let mut seen = 0;
-        counts.iter().find(|(_, n)| {
-            seen += **n;
-            seen >= rank
-        })
-    };
-    let p50 = *percentile(0.5)?.0;
+    let p50 = percentile(counts, total, 0.5)?;
     let near: u64 = counts.range(p50 - NEAR_NS..=p50 + NEAR_NS).map(|(_, n)| n).sum();
     let ticks = usize::try_from(total).unwrap_or(usize::MAX);
-    let p99 = percentile(0.99).filter(|_| quantile::is_supported(ticks, 0.99)).map(|(ns, _)| *ns);
+    let has_p99 = quantile::is_supported(ticks, 0.99);
+    let p99 = if has_p99 { percentile(counts, total, 0.99) } else { None };
     Some(Link { name: name.to_owned(), p50, p99, within_1us: near as f64 / total as f64 })
+}
+
+fn percentile(counts: &BTreeMap<i64, u64>, total: u64, q: f64) -> Option<i64> {
+    let rank = ((q * total as f64).ceil() as u64).max(1);
+    value_at_rank(counts.iter().map(|(ns, n)| (*ns, *n)), rank)
 }

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::counters::add_if_known;
 use crate::report::why::{
     Behind, Class, Difference, Evidence, KernelChain, LateTick, Missing, Shares, Tier, Why,
     WhyRound,
@@ -117,11 +118,16 @@ impl Pool {
         self.known = round.known;
         self.ticks += round.ticks.len() as u64;
         add_evidence(&mut self.evidence, &round.evidence);
-        round.ticks.iter().filter_map(|tick| tick.way.as_ref()).for_each(|way| self.ways.add(way));
         self.rounds.push(summarise_round(&round));
         let min_ns = i64::try_from(self.threshold_ns.unwrap_or(1)).unwrap_or(i64::MAX).max(1);
-        let late = round.ticks.into_iter().filter(|tick| lateness(tick) >= min_ns);
-        self.late.extend(late.map(|tick| (position, tick)));
+        for tick in round.ticks {
+            if let Some(way) = &tick.way {
+                self.ways.add(way);
+            }
+            if lateness(&tick) >= min_ns {
+                self.late.push((position, tick));
+            }
+        }
         if self.late.len() / 2 > self.max_late {
             self.keep_latest(self.max_late);
         }
@@ -145,12 +151,12 @@ impl Pool {
             self.keep_latest(usize::try_from(self.ticks / 100).unwrap_or(usize::MAX));
         }
         let parts = self.attribute_rounds();
-        let mut total = Parts::default();
-        parts.iter().for_each(|parts| total.add_all(parts));
+        let total = sum_parts(&parts);
         let late_ticks = self.late.len() as u64;
         let lateness_ns = self.rounds.iter().fold(0, |sum, r| r.lateness_ns.saturating_add(sum));
         let longest = self.latest_of_episodes();
         let episodes = longest.len() as u64;
+        let listed = &longest[..longest.len().min(MAX_LISTED_EPISODES)];
         let is_enough = late_ticks >= MIN_TICKS && episodes >= MIN_EPISODES && self.tier.is_some();
         Why {
             tier: self.tier,
@@ -167,11 +173,7 @@ impl Pool {
             overhead_ns: self.overhead_ns(references),
             overhead_cpu_ns: self.overhead_cpu_ns(references),
             kernel_chain: self.kernel_chain(),
-            longest: longest
-                .iter()
-                .take(MAX_LISTED_EPISODES)
-                .map(|&i| self.to_late_tick(i))
-                .collect(),
+            longest: listed.iter().map(|&i| self.to_late_tick(i)).collect(),
             evidence: self.evidence,
             rounds: self.rounds,
         }
@@ -209,29 +211,29 @@ impl Pool {
     /// The intervals over rounds of the share of each cause that occurred. `total` and `parts` are
     /// the lateness by cause of all rounds and of each round.
     fn intervals(&self, total: &Parts, parts: &[Parts]) -> BTreeMap<String, [f64; 2]> {
-        let occurred = Class::ALL.into_iter().filter(|class| total.ns(*class) > 0);
-        let interval = |class: Class| {
-            let rounds = self.rounds.iter().zip(parts);
-            let sums: Vec<(f64, f64)> = rounds
-                .map(|(round, parts)| (parts.ns(class) as f64, round.lateness_ns as f64))
-                .collect();
-            Some((class.key().to_owned(), ratio_interval(&sums, CONFIDENCE)?.into()))
-        };
-        occurred.filter_map(interval).collect()
+        let mut intervals = BTreeMap::new();
+        for class in Class::ALL.into_iter().filter(|class| total.ns(*class) > 0) {
+            let mut sums = Vec::with_capacity(parts.len());
+            for (round, parts) in self.rounds.iter().zip(parts) {
+                sums.push((parts.ns(class) as f64, round.lateness_ns as f64));
+            }
+            if let Some(interval) = ratio_interval(&sums, CONFIDENCE) {
+                intervals.insert(class.key().to_owned(), interval.into());
+            }
+        }
+        intervals
     }
 
     fn overhead_ns(&self, references: &[ReferenceRound]) -> Option<Difference> {
-        let difference = |profiled: &WhyRound, reference: &ReferenceRound| {
+        self.median_difference(references, |profiled, reference| {
             Some((profiled.p50? - reference.p50) as f64)
-        };
-        self.median_difference(references, difference)
+        })
     }
 
     fn overhead_cpu_ns(&self, references: &[ReferenceRound]) -> Option<Difference> {
-        let difference = |profiled: &WhyRound, reference: &ReferenceRound| {
+        self.median_difference(references, |profiled, reference| {
             Some(profiled.cpu_ns_per_tick? - reference.cpu_ns_per_tick?)
-        };
-        self.median_difference(references, difference)
+        })
     }
 
     /// The median difference between profiled rounds and their counterparts.
@@ -240,20 +242,26 @@ impl Pool {
         references: &[ReferenceRound],
         difference: impl Fn(&WhyRound, &ReferenceRound) -> Option<f64>,
     ) -> Option<Difference> {
-        let pair = |round: &WhyRound| {
-            let reference = references.iter().find(|reference| reference.index == round.index)?;
-            Some(difference(round, reference)?.round() as i64)
-        };
-        let differences: Vec<i64> = self.rounds.iter().filter_map(pair).collect();
+        let mut differences = Vec::new();
+        for round in &self.rounds {
+            let reference = references.iter().find(|reference| reference.index == round.index);
+            let Some(reference) = reference else { continue };
+            differences.extend(difference(round, reference).map(|ns| ns.round() as i64));
+        }
         let (p50, interval) = median_interval(&differences, CONFIDENCE)?;
         Some(Difference { p50, ci95: interval.map(Into::into) })
     }
 
     fn kernel_chain(&self) -> Option<KernelChain> {
-        let late = |(_, tick): &(usize, ProfiledTick)| {
-            Some((tick.way?, u64::try_from(lateness(tick)).unwrap_or(0)))
-        };
-        self.has_paths().then(|| self.ways.finish(self.late.iter().filter_map(late)))
+        if !self.has_paths() {
+            return None;
+        }
+        let mut late = Vec::with_capacity(self.late.len());
+        for (_, tick) in &self.late {
+            let lateness_ns = u64::try_from(lateness(tick)).unwrap_or(0);
+            late.extend(tick.way.map(|way| (way, lateness_ns)));
+        }
+        Some(self.ways.finish(late.into_iter()))
     }
 
     /// Converts a late tick to its entry in the list of episodes.
@@ -299,6 +307,14 @@ fn is_same_episode(previous: &(usize, ProfiledTick), next: &(usize, ProfiledTick
         && tick.deadline_ns <= previous.wake_ns
 }
 
+fn sum_parts(parts: &[Parts]) -> Parts {
+    let mut total = Parts::default();
+    for parts in parts {
+        total.add_all(parts);
+    }
+    total
+}
+
 /// A round before its late ticks are known.
 fn summarise_round(round: &ProfiledRound) -> WhyRound {
     let mut sorted: Vec<i64> = round.ticks.iter().map(lateness).collect();
@@ -317,11 +333,9 @@ fn summarise_round(round: &ProfiledRound) -> WhyRound {
 
 /// Adds the counters of a round; a counter that a round does not have counts as zero.
 fn add_evidence(total: &mut Evidence, round: &Evidence) {
-    let add =
-        |a: Option<u64>, b: Option<u64>| a.map_or(b, |a| Some(a.saturating_add(b.unwrap_or(0))));
-    total.steal_ns = add(total.steal_ns, round.steal_ns);
-    total.standstill_ns = add(total.standstill_ns, round.standstill_ns);
-    total.throttled_periods = add(total.throttled_periods, round.throttled_periods);
+    add_if_known(&mut total.steal_ns, round.steal_ns);
+    add_if_known(&mut total.standstill_ns, round.standstill_ns);
+    add_if_known(&mut total.throttled_periods, round.throttled_periods);
     total.switches_lost += round.switches_lost;
     total.cycles_lost += round.cycles_lost;
     total.threads = total.threads.max(round.threads);
@@ -337,8 +351,10 @@ fn sum_behind<'a>(ticks: impl Iterator<Item = &'a ProfiledTick>) -> Vec<Behind> 
     for (comm, ns) in ticks.flat_map(|tick| &tick.behind) {
         *sums.entry(comm).or_default() += ns;
     }
-    let threads = sums.into_iter().map(|(comm, ns)| Behind { comm: comm.to_owned(), ns });
-    let mut sorted: Vec<Behind> = threads.collect();
+    let mut sorted = Vec::with_capacity(sums.len());
+    for (comm, ns) in sums {
+        sorted.push(Behind { comm: comm.to_owned(), ns });
+    }
     sorted.sort_by_key(|thread| std::cmp::Reverse(thread.ns));
     sorted
 }
