@@ -84,13 +84,12 @@ impl Overhead {
     /// without a round.
     #[must_use]
     pub fn from_rounds(control: &[f64], rounds: &[f64]) -> Option<Self> {
-        let pairs = || control.iter().zip(rounds);
-        let differences: Vec<i64> = pairs().map(|(c, r)| ps(r - c)).collect();
-        let ratios: Vec<i64> = pairs()
-            .map(|(c, r)| {
-                ((r - c) / c.max(1.0 / PS_PER_NS) * 100.0 * STEPS_PER_PERCENT).round() as i64
-            })
-            .collect();
+        let (mut differences, mut ratios) = (Vec::new(), Vec::new());
+        for (control, cost) in control.iter().zip(rounds) {
+            let percent = (cost - control) / control.max(1.0 / PS_PER_NS) * 100.0;
+            differences.push(ps(cost - control));
+            ratios.push((percent * STEPS_PER_PERCENT).round() as i64);
+        }
         let (difference, interval) = median_interval(&differences, CONFIDENCE)?;
         let (ratio, ratio_interval) = median_interval(&ratios, CONFIDENCE)?;
         let verdict = match interval {

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crate::report::why::Class;
 
-use super::input::{Breakdown, Cycle, QueueWait, Reading, RoundConditions, Thread, Tick, span};
+use super::input::{Breakdown, Cycle, QueueWait, RoundConditions, Thread, Tick, span};
 use super::parts::Parts;
 use super::stretches::{State, Stretch, stretches};
 
@@ -18,13 +18,12 @@ const MAX_CPU_FACTOR: u64 = 5;
 /// one round, in order.
 #[must_use]
 pub fn explain(ticks: &[Tick], threads: &[Thread], conditions: &RoundConditions) -> Vec<Breakdown> {
-    let thread_stretches: Vec<Option<Vec<Stretch>>> =
-        threads.iter().map(|t| t.switches.as_ref().map(|s| stretches(s, &t.cycles))).collect();
+    let by_thread: Vec<Option<Vec<Stretch>>> = threads.iter().map(thread_stretches).collect();
     let no_thread = Thread::default();
     let mut breakdowns: Vec<Breakdown> = Vec::with_capacity(ticks.len());
     for (n, tick) in ticks.iter().enumerate() {
         let thread = threads.get(tick.thread).unwrap_or(&no_thread);
-        let stretches = thread_stretches.get(tick.thread).and_then(Option::as_deref);
+        let stretches = by_thread.get(tick.thread).and_then(Option::as_deref);
         let mut breakdown =
             LatenessWindow::new(tick, &thread.cycles).explain(stretches, conditions);
         let overdue = (n - ticks[..n].partition_point(|t| t.wake_ns <= tick.deadline_ns)) as u64;
@@ -36,6 +35,11 @@ pub fn explain(ticks: &[Tick], threads: &[Thread], conditions: &RoundConditions)
     }
     attribute_steal(ticks, &mut breakdowns, unattributed_steal_ns(conditions));
     breakdowns
+}
+
+/// The stretches of a thread; `None` if its switches were not recorded.
+fn thread_stretches(thread: &Thread) -> Option<Vec<Stretch>> {
+    Some(stretches(thread.switches.as_ref()?, &thread.cycles))
 }
 
 /// Moves CPU time beyond the usual time from the thread to the layers below it. `overdue` is the
@@ -51,10 +55,13 @@ fn limit_cpu_time(parts: &mut Parts, overdue: u64, conditions: &RoundConditions)
 /// The steal time without the standstills caused by the host, which it includes and which are
 /// already attributed.
 fn unattributed_steal_ns(conditions: &RoundConditions) -> u64 {
-    let standstills = conditions.standstills.iter();
-    let by_host = standstills.filter(|s| !s.is_stop(&conditions.continued_ns));
-    let attributed_ns = by_host.map(|s| span(s.from_ns, s.to_ns)).sum();
-    conditions.steal_ns.saturating_sub(attributed_ns)
+    let mut steal_ns = conditions.steal_ns;
+    for standstill in &conditions.standstills {
+        if !standstill.is_stop(&conditions.continued_ns) {
+            steal_ns = steal_ns.saturating_sub(span(standstill.from_ns, standstill.to_ns));
+        }
+    }
+    steal_ns
 }
 
 /// Attributes steal time to the hypervisor: to the longest times below the thread, each only once,
@@ -199,15 +206,10 @@ impl<'a> LatenessWindow<'a> {
 
     fn explain_cycle(&self, i: usize, parts: &mut Parts, conditions: &RoundConditions) {
         let (cycle, next) = (&self.cycles[i], &self.cycles[i + 1]);
-        let used = |account: fn(&Reading) -> Option<u64>| {
-            let readings = account(&next.reading).zip(account(&cycle.reading));
-            readings.map(|(after, before)| after.saturating_sub(before))
-        };
-        let (Some(unpark_ns), Some(cpu_ns)) = (cycle.unpark_ns, used(|r| r.cpu_ns)) else {
-            return;
-        };
+        let cpu_ns = difference(next.reading.cpu_ns, cycle.reading.cpu_ns);
+        let (Some(unpark_ns), Some(cpu_ns)) = (cycle.unpark_ns, cpu_ns) else { return };
         let unpark_ns = unpark_ns.clamp(cycle.park_ns, next.park_ns.max(cycle.park_ns));
-        let waited_ns = used(|r| r.delay_ns).unwrap_or(0);
+        let waited_ns = difference(next.reading.delay_ns, cycle.reading.delay_ns).unwrap_or(0);
         // While it was awake, the thread ran, waited for a CPU, or was blocked. The accounts
         // contain only the totals of that time, of which the window has a proportional part.
         let awake_ns = span(unpark_ns, next.park_ns);
@@ -235,13 +237,11 @@ impl<'a> LatenessWindow<'a> {
     /// The cost of a cycle's page faults in the part of its waking time within the window.
     fn faults_ns(&self, i: usize, conditions: &RoundConditions) -> u64 {
         let (cycle, next) = (&self.cycles[i], &self.cycles[i + 1]);
-        let faults = next.reading.minor_faults.zip(cycle.reading.minor_faults);
-        let (Some(fault_ns), Some((after, before))) = (conditions.fault_ns, faults) else {
-            return 0;
-        };
+        let faults = difference(next.reading.minor_faults, cycle.reading.minor_faults);
+        let (Some(fault_ns), Some(faults)) = (conditions.fault_ns, faults) else { return 0 };
         let unpark_ns = cycle.unpark_ns.unwrap_or(cycle.park_ns).max(cycle.park_ns);
         let awake_ns = span(unpark_ns, next.park_ns);
-        let total_ns = u128::from(after.saturating_sub(before)) * u128::from(fault_ns);
+        let total_ns = u128::from(faults) * u128::from(fault_ns);
         let clipped_ns = u128::from(self.clip(unpark_ns, next.park_ns));
         (total_ns * clipped_ns / u128::from(awake_ns.max(1))) as u64
     }
@@ -259,10 +259,14 @@ impl<'a> LatenessWindow<'a> {
         let torn = self.cycles[..=start].iter().rev().take_while(|c| c.torn).count();
         let before = &self.cycles[start.saturating_sub(torn)].reading;
         let after = &self.cycles[self.overlapping.end].reading;
-        let throttled = after.throttled.zip(before.throttled);
-        let periods = throttled.map_or(0, |(after, before)| after.saturating_sub(before));
+        let periods = difference(after.throttled, before.throttled).unwrap_or(0);
         periods.saturating_mul(period_ns)
     }
+}
+
+/// Returns the increase of an account between two readings; `None` if one of them lacks it.
+fn difference(after: Option<u64>, before: Option<u64>) -> Option<u64> {
+    Some(after?.saturating_sub(before?))
 }
 
 /// Returns `ns * part / whole`.

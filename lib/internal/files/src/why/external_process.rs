@@ -72,45 +72,60 @@ pub fn reconstruct(
     occupants: Option<&CpuOccupants>,
     max_way_ns: u64,
 ) -> ReconstructedRound {
-    let observe = |&(deadline_ns, wake_ns): &(i64, i64)| ObservedTick {
-        deadline_ns,
-        wake_ns,
-        runner: find_runner(threads, wake_ns),
-    };
-    let observed: Vec<ObservedTick> = ticks.iter().map(observe).collect();
+    let observed: Vec<ObservedTick> =
+        ticks.iter().map(|tick| ObservedTick::new(*tick, threads)).collect();
     let way_ns = usual_way_ns(&observed).min(max_way_ns);
-    let thread = |(index, thread): (usize, &WatchedThread)| {
+    let mut reconstructed = Vec::with_capacity(threads.len());
+    for (index, thread) in threads.iter().enumerate() {
         let ticks = thread_ticks(&observed, waited_ns, index);
         let cycles = reconstruct_cycles(&ticks, thread, occupants, way_ns);
-        Thread { cycles, switches: Some(thread.switches.clone()) }
-    };
-    let tick = |tick: &ObservedTick| Tick {
-        deadline_ns: tick.deadline_ns,
-        wake_ns: tick.wake_ns,
-        thread: tick.runner.map_or(usize::MAX, |runner| runner.thread),
-    };
+        reconstructed.push(Thread { cycles, switches: Some(thread.switches.clone()) });
+    }
     ReconstructedRound {
-        ticks: observed.iter().map(tick).collect(),
-        threads: threads.iter().enumerate().map(thread).collect(),
+        ticks: observed.iter().map(ObservedTick::to_tick).collect(),
+        threads: reconstructed,
         way_ns,
         placed: observed.iter().filter(|tick| tick.runner.is_some()).count(),
     }
 }
 
+impl ObservedTick {
+    /// Creates a tick with its deadline and wake time.
+    fn new((deadline_ns, wake_ns): (i64, i64), threads: &[WatchedThread]) -> Self {
+        Self { deadline_ns, wake_ns, runner: find_runner(threads, wake_ns) }
+    }
+
+    /// Whether a thread ran the tick.
+    fn ran_on(&self, thread: usize) -> bool {
+        self.runner.is_some_and(|runner| runner.thread == thread)
+    }
+
+    fn to_tick(&self) -> Tick {
+        let thread = self.runner.map_or(usize::MAX, |runner| runner.thread);
+        Tick { deadline_ns: self.deadline_ns, wake_ns: self.wake_ns, thread }
+    }
+}
+
 /// Finds the thread that ran at a time.
 fn find_runner(threads: &[WatchedThread], at_ns: i64) -> Option<Runner> {
-    let running = threads.iter().enumerate().filter_map(|(thread, watched)| {
-        Some(Runner { thread, since_ns: running_since(&watched.switches, at_ns)? })
-    });
-    running.max_by_key(|runner| runner.since_ns)
+    let mut latest: Option<Runner> = None;
+    for (thread, watched) in threads.iter().enumerate() {
+        let Some(since_ns) = running_since(&watched.switches, at_ns) else { continue };
+        if latest.is_none_or(|latest| since_ns >= latest.since_ns) {
+            latest = Some(Runner { thread, since_ns });
+        }
+    }
+    latest
 }
 
 /// Returns the start of a thread's turn at a time; `None` if it was not running.
 fn running_since(switches: &[Switch], at_ns: i64) -> Option<i64> {
     match switches.partition_point(|s| s.at_ns <= at_ns).checked_sub(1) {
-        Some(last) => (switches[last].kind == SwitchKind::On).then_some(switches[last].at_ns),
+        Some(last) if switches[last].kind == SwitchKind::On => Some(switches[last].at_ns),
+        Some(_) => None,
         // The turn started before the first recorded switch.
-        None => switches.first().filter(|s| s.kind != SwitchKind::On).map(|_| i64::MIN),
+        None if switches.first()?.kind != SwitchKind::On => Some(i64::MIN),
+        None => None,
     }
 }
 
@@ -141,19 +156,22 @@ fn thread_ticks(
     waited_ns: Option<&[u64]>,
     thread: usize,
 ) -> Vec<ThreadTick> {
-    let is_own = |n: usize| ticks[n].runner.is_some_and(|runner| runner.thread == thread);
-    let stated_wait = |n: usize| {
-        let previous = n.checked_sub(1).filter(|&previous| is_own(previous))?;
-        let waited_ns = waited_ns?;
-        let waited_ns = waited_ns.get(n)?.saturating_sub(*waited_ns.get(previous)?);
-        Some(StatedWait { since_ns: ticks[previous].wake_ns, waited_ns })
-    };
-    let tick = |n: usize| ThreadTick {
-        deadline_ns: ticks[n].deadline_ns,
-        wake_ns: ticks[n].wake_ns,
-        stated_wait: stated_wait(n),
-    };
-    (0..ticks.len()).filter(|&n| is_own(n)).map(tick).collect()
+    let mut found = Vec::new();
+    for (n, tick) in ticks.iter().enumerate().filter(|(_, tick)| tick.ran_on(thread)) {
+        let previous = n.checked_sub(1).filter(|&previous| ticks[previous].ran_on(thread));
+        found.push(ThreadTick {
+            deadline_ns: tick.deadline_ns,
+            wake_ns: tick.wake_ns,
+            stated_wait: previous.and_then(|previous| stated_wait(ticks, waited_ns?, previous)),
+        });
+    }
+    found
+}
+
+/// The wait between a tick and the next one, as written by the program.
+fn stated_wait(ticks: &[ObservedTick], waited_ns: &[u64], previous: usize) -> Option<StatedWait> {
+    let waited_ns = waited_ns.get(previous + 1)?.saturating_sub(*waited_ns.get(previous)?);
+    Some(StatedWait { since_ns: ticks[previous].wake_ns, waited_ns })
 }
 
 /// The sleep of a thread before a tick.
@@ -212,19 +230,19 @@ fn find_sleeps(
             continue;
         }
         let on = switches[off..].iter().find(|s| s.kind == SwitchKind::On);
-        let stated = tick.stated_wait.as_ref().map(|stated| {
-            let preempted_ns = preempted_ns(switches, stated.since_ns, tick.wake_ns);
-            stated.waited_ns.saturating_sub(preempted_ns)
-        });
-        let observed = occupants.zip(on).map(|(occupants, on)| {
-            let turns = occupants.get(&on.cpu).map_or(&[][..], Vec::as_slice);
-            occupied_ns(turns, thread.id, tick.deadline_ns.max(park_ns), on.at_ns)
-        });
-        sleeps.push(Sleep {
-            park_ns,
-            unpark_ns: on.map(|on| on.at_ns.saturating_add(way_ns)),
-            queued_ns: stated.or(observed),
-        });
+        let queued_ns = match (&tick.stated_wait, occupants, on) {
+            (Some(stated), ..) => {
+                let preempted_ns = preempted_ns(switches, stated.since_ns, tick.wake_ns);
+                Some(stated.waited_ns.saturating_sub(preempted_ns))
+            }
+            (None, Some(occupants), Some(on)) => {
+                let turns = occupants.get(&on.cpu).map_or(&[][..], Vec::as_slice);
+                Some(occupied_ns(turns, thread.id, tick.deadline_ns.max(park_ns), on.at_ns))
+            }
+            _ => None,
+        };
+        let unpark_ns = on.map(|on| on.at_ns.saturating_add(way_ns));
+        sleeps.push(Sleep { park_ns, unpark_ns, queued_ns });
     }
     sleeps
 }
@@ -233,9 +251,13 @@ fn find_sleeps(
 /// two times.
 fn preempted_ns(switches: &[Switch], from_ns: i64, until_ns: i64) -> u64 {
     let first = switches.partition_point(|s| s.at_ns < from_ns);
-    let pairs = switches[first..].windows(2).take_while(|pair| pair[0].at_ns < until_ns);
-    let preemptions = pairs.filter(|pair| pair[0].kind == SwitchKind::Preempted);
-    preemptions.map(|pair| span(pair[0].at_ns, pair[1].at_ns)).fold(0, u64::saturating_add)
+    let mut total_ns = 0_u64;
+    for pair in switches[first..].windows(2).take_while(|pair| pair[0].at_ns < until_ns) {
+        if pair[0].kind == SwitchKind::Preempted {
+            total_ns = total_ns.saturating_add(span(pair[0].at_ns, pair[1].at_ns));
+        }
+    }
+    total_ns
 }
 
 /// Returns the time after `from_ns` for which other threads occupied a CPU without a break until a

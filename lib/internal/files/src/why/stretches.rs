@@ -17,6 +17,17 @@ pub(super) enum State {
     Unknown,
 }
 
+impl State {
+    /// Returns the state after a switch.
+    fn after(kind: SwitchKind) -> Self {
+        match kind {
+            SwitchKind::On => Self::Ran,
+            SwitchKind::Preempted => Self::Queued,
+            SwitchKind::Waits => Self::Asleep,
+        }
+    }
+}
+
 /// A stretch of time in which a thread has one state.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stretch {
@@ -68,9 +79,8 @@ fn cycle_at(cycles: &[Cycle], at_ns: i64) -> Option<usize> {
 /// Returns the wait for a CPU of each cycle that the recorded preemptions do not explain; `None`
 /// without an account.
 fn unassigned_waits(recorded: &[Stretch], cycles: &[Cycle]) -> Vec<Option<u64>> {
-    let pairs = cycles.windows(2);
-    let mut unassigned: Vec<Option<u64>> =
-        pairs.map(|pair| waited_ns(&pair[0], &pair[1])).collect();
+    let cycle_waits = cycles.windows(2).map(|pair| waited_ns(&pair[0], &pair[1]));
+    let mut unassigned: Vec<Option<u64>> = cycle_waits.collect();
     for stretch in recorded.iter().filter(|s| s.state == State::Queued) {
         for i in cycle_at(cycles, stretch.from_ns).unwrap_or(0)..unassigned.len() {
             if cycles[i].park_ns >= stretch.to_ns {
@@ -93,11 +103,6 @@ fn waited_ns(cycle: &Cycle, next: &Cycle) -> Option<u64> {
 /// two consecutive records of the same kind, the first is valid.
 fn switch_stretches(switches: &[Switch]) -> Vec<Stretch> {
     let Some(first) = switches.first() else { return Vec::new() };
-    let after = |kind| match kind {
-        SwitchKind::On => State::Ran,
-        SwitchKind::Preempted => State::Queued,
-        SwitchKind::Waits => State::Asleep,
-    };
     let before = if first.kind == SwitchKind::On { State::Asleep } else { State::Ran };
     let mut open = Stretch { from_ns: i64::MIN, to_ns: i64::MAX, state: before, cpu: first.cpu };
     let mut stretches = Vec::with_capacity(switches.len() + 1);
@@ -110,7 +115,7 @@ fn switch_stretches(switches: &[Switch]) -> Vec<Stretch> {
         open = Stretch {
             from_ns: switch.at_ns,
             to_ns: i64::MAX,
-            state: after(switch.kind),
+            state: State::after(switch.kind),
             cpu: switch.cpu,
         };
     }
