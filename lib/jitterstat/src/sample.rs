@@ -171,10 +171,13 @@ impl RoundSamples {
         let x = |k: u64| (k - self.grid.first_tick) as f64 * self.grid.period_ns as f64;
         let mean_x = self.ticks.iter().map(|&k| x(k)).sum::<f64>() / n;
         let mean_y = self.lateness_ns.iter().map(|&l| l as f64).sum::<f64>() / n;
-        self.pairs().fold((0.0, 0.0), |(sxy, sxx), (k, l)| {
-            let deviation = x(k) - mean_x;
-            (sxy + deviation * (l as f64 - mean_y), sxx + deviation * deviation)
-        })
+        let (mut sxy, mut sxx) = (0.0, 0.0);
+        for (tick, late) in self.pairs() {
+            let deviation = x(tick) - mean_x;
+            sxy += deviation * (late as f64 - mean_y);
+            sxx += deviation * deviation;
+        }
+        (sxy, sxx)
     }
 
     /// Returns the differences in lateness between consecutive ticks. A skipped tick leaves out two

@@ -282,11 +282,13 @@ impl Samples {
     pub fn quantile(&self, q: f64) -> Option<f64> {
         let rank = ((q * self.count as f64).ceil() as u64).max(1);
         let mut seen = 0;
-        let reached = self.bins.values().find(|bin| {
+        for bin in self.bins.values() {
             seen += bin.count;
-            seen >= rank
-        });
-        reached.map(|bin| bin.max)
+            if seen >= rank {
+                return Some(bin.max);
+            }
+        }
+        None
     }
 }
 

@@ -120,13 +120,23 @@ fn typical_gap_ns(ticks: &[(u64, i64)], period_ns: u64, sorted: &[i64]) -> i64 {
         return typical;
     }
     let positive = &gaps[gaps.partition_point(|&gap| gap <= 0)..];
-    let total: i128 = positive.iter().copied().map(i128::from).sum();
+    match time_weighted_median(positive) {
+        Some(gap) => typical.max(gap.min(period.saturating_add(LONG_NS))),
+        None => typical,
+    }
+}
+
+/// Returns the median of sorted gaps, each of which counts by its length.
+fn time_weighted_median(gaps: &[i64]) -> Option<i64> {
+    let total: i128 = gaps.iter().copied().map(i128::from).sum();
     let mut sum = 0;
-    let half_time_gap = positive.iter().copied().find(|&gap| {
+    for &gap in gaps {
         sum += i128::from(gap);
-        2 * sum >= total
-    });
-    half_time_gap.map_or(typical, |gap| typical.max(gap.min(period.saturating_add(LONG_NS))))
+        if 2 * sum >= total {
+            return Some(gap);
+        }
+    }
+    None
 }
 
 /// Time between the deadlines of two consecutive ticks.

@@ -14,19 +14,20 @@ use super::Interval;
 #[must_use]
 pub fn share_interval(k: u64, n: u64, confidence: f64) -> Interval<f64> {
     let alpha = (1.0 - confidence) / 2.0;
-    // The share at which at most `k` events have the probability `wanted`.
-    let share = |k: u64, wanted: f64| {
-        let (mut low, mut high) = (0.0, 1.0);
-        for _ in 0..50 {
-            let middle = f64::midpoint(low, high);
-            if at_most(k, n, middle) > wanted { low = middle } else { high = middle }
-        }
-        f64::midpoint(low, high)
-    };
     Interval {
-        lower: k.checked_sub(1).map_or(0.0, |below| share(below, 1.0 - alpha)),
-        upper: if k >= n { 1.0 } else { share(k, alpha) },
+        lower: if k == 0 { 0.0 } else { share_with(k - 1, n, 1.0 - alpha) },
+        upper: if k >= n { 1.0 } else { share_with(k, n, alpha) },
     }
+}
+
+/// Returns the share of events at which at most `k` of `n` have the probability `wanted`.
+fn share_with(k: u64, n: u64, wanted: f64) -> f64 {
+    let (mut low, mut high) = (0.0, 1.0);
+    for _ in 0..50 {
+        let middle = f64::midpoint(low, high);
+        if at_most(k, n, middle) > wanted { low = middle } else { high = middle }
+    }
+    f64::midpoint(low, high)
 }
 
 /// P(Bin(n, p) ≤ k).

@@ -28,7 +28,7 @@ pub fn percentile_intervals(
 ) -> Vec<Option<Interval<i64>>> {
     debug_assert!(quantiles.is_sorted());
     let n: usize = rounds.iter().map(|r| r.len()).sum();
-    let supported: Vec<f64> = quantiles.iter().copied().filter(|&q| is_supported(n, q)).collect();
+    let supported = &quantiles[..quantiles.partition_point(|&q| is_supported(n, q))];
     if rounds.len() < MIN_ROUNDS || supported.is_empty() {
         return vec![None; quantiles.len()];
     }
@@ -44,17 +44,14 @@ pub fn percentile_intervals(
             weights[drawn] += 1;
             total += rounds[drawn].len();
         }
-        pooled.resample(&weights, total, &supported, &mut values);
+        pooled.resample(&weights, total, supported, &mut values);
     }
-    let interval = |mut drawn: Vec<i64>| {
+    let mut intervals = vec![None; quantiles.len()];
+    for (interval, mut drawn) in intervals.iter_mut().zip(values) {
         drawn.sort_unstable();
-        middle(&drawn, confidence)
-    };
-    let mut found = supported.into_iter().zip(values).map(|(q, v)| (q, interval(v))).peekable();
-    quantiles
-        .iter()
-        .map(|q| found.next_if(|(quantile, _)| quantile == q).and_then(|(_, interval)| interval))
-        .collect()
+        *interval = middle(&drawn, confidence);
+    }
+    intervals
 }
 
 /// The ticks of all rounds in ascending order.

@@ -10,32 +10,33 @@ pub struct RankSum {
     cdf: Vec<f64>,
 }
 
+/// The probabilities of 0 to `max` if 0 is certain.
+fn certain_zero(max: usize) -> Vec<f64> {
+    let mut probabilities = vec![0.0; max + 1];
+    probabilities[0] = 1.0;
+    probabilities
+}
+
 impl RankSum {
     /// Computes the distribution for samples of `m` and `n` values, by recursion over the sample
     /// that the largest value belongs to. Takes time and memory in (m·n)².
     #[must_use]
     pub fn new(m: usize, n: usize) -> Self {
         let half = m * n / 2;
-        let certain_zero = || {
-            let mut p = vec![0.0_f64; half + 1];
-            p[0] = 1.0;
-            p
-        };
         // Probabilities for i values of the first sample and 0..=n of the second.
-        let mut row: Vec<Vec<f64>> = (0..=n).map(|_| certain_zero()).collect();
+        let mut row = vec![certain_zero(half); n + 1];
         for i in 1..=m {
-            let mut next = vec![certain_zero()];
+            let mut next = vec![certain_zero(half)];
             for j in 1..=n {
                 let in_first = i as f64 / (i + j) as f64;
                 let in_second = j as f64 / (i + j) as f64;
-                let p = (0..=half.min(i * j)).map(|u| {
+                let mut p = vec![0.0; half + 1];
+                for u in 0..=half.min(i * j) {
                     // If the largest value is in the first sample, all j of the second are below
                     // it.
-                    let first = u.checked_sub(j).map_or(0.0, |less| row[j][less]);
-                    in_first * first + in_second * next[j - 1][u]
-                });
-                let mut p: Vec<f64> = p.collect();
-                p.resize(half + 1, 0.0);
+                    let first = if u < j { 0.0 } else { row[j][u - j] };
+                    p[u] = in_first * first + in_second * next[j - 1][u];
+                }
                 next.push(p);
             }
             row = next;

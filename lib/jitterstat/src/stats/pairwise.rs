@@ -19,10 +19,29 @@ pub fn nth_average(values: &[f64], k: usize) -> f64 {
     let n = values.len();
     let total = n * (n + 1) / 2;
     assert!(k < total, "invalid rank {k}: {n} values have {total} averages");
-    let at_most = |limit: f64| {
-        let (mut count, mut end) = (0, n);
-        for (i, a) in values.iter().enumerate() {
-            while end > i && f64::midpoint(*a, values[end - 1]) > limit {
+    Averages(values).nth(k)
+}
+
+/// The averages of any two of some sorted values, including each value with itself.
+struct Averages<'a>(&'a [f64]);
+
+impl Candidates for Averages<'_> {
+    fn total(&self) -> usize {
+        self.0.len() * (self.0.len() + 1) / 2
+    }
+
+    fn few(&self) -> usize {
+        self.0.len()
+    }
+
+    fn range(&self) -> Interval<f64> {
+        Interval { lower: self.0[0], upper: self.0[self.0.len() - 1] }
+    }
+
+    fn count_at_most(&self, limit: f64) -> usize {
+        let (mut count, mut end) = (0, self.0.len());
+        for (i, a) in self.0.iter().enumerate() {
+            while end > i && f64::midpoint(*a, self.0[end - 1]) > limit {
                 end -= 1;
             }
             if end <= i {
@@ -31,24 +50,19 @@ pub fn nth_average(values: &[f64], k: usize) -> f64 {
             count += end - i;
         }
         count
-    };
-    let between = |low: f64, high: f64| {
-        let (mut found, mut from) = (Vec::with_capacity(n), n);
-        for (i, a) in values.iter().enumerate() {
-            while from > 0 && f64::midpoint(*a, values[from - 1]) >= low {
+    }
+
+    fn between(&self, low: f64, high: f64) -> Vec<f64> {
+        let (mut found, mut from) = (Vec::with_capacity(self.0.len()), self.0.len());
+        for (i, a) in self.0.iter().enumerate() {
+            while from > 0 && f64::midpoint(*a, self.0[from - 1]) >= low {
                 from -= 1;
             }
-            let partners = values[from.max(i)..].iter().map(|b| f64::midpoint(*a, *b));
-            found.extend(partners.take_while(|average| *average <= high));
+            let averages = self.0[from.max(i)..].iter().map(|b| f64::midpoint(*a, *b));
+            found.extend(averages.take_while(|average| *average <= high));
         }
         found
-    };
-    Selection { total, few: n }.nth(
-        k,
-        Interval { lower: values[0], upper: values[n - 1] },
-        at_most,
-        between,
-    )
+    }
 }
 
 /// Returns the `k`-th smallest difference, from 0, of a value of `b` minus one of `a`. Both must be
@@ -65,59 +79,77 @@ pub fn nth_difference(a: &[f64], b: &[f64], k: usize) -> f64 {
         a.len(),
         b.len()
     );
-    let at_most = |limit: f64| {
+    Differences { a, b }.nth(k)
+}
+
+/// The differences of each value of `b` and each of `a`, both sorted.
+struct Differences<'a> {
+    a: &'a [f64],
+    b: &'a [f64],
+}
+
+impl Candidates for Differences<'_> {
+    fn total(&self) -> usize {
+        self.a.len() * self.b.len()
+    }
+
+    fn few(&self) -> usize {
+        self.a.len() + self.b.len()
+    }
+
+    fn range(&self) -> Interval<f64> {
+        let (a, b) = (self.a, self.b);
+        Interval { lower: b[0] - a[a.len() - 1], upper: b[b.len() - 1] - a[0] }
+    }
+
+    fn count_at_most(&self, limit: f64) -> usize {
         let (mut count, mut end) = (0, 0);
-        for x in a {
-            while end < b.len() && b[end] - x <= limit {
+        for x in self.a {
+            while end < self.b.len() && self.b[end] - x <= limit {
                 end += 1;
             }
             count += end;
         }
         count
-    };
-    let between = |low: f64, high: f64| {
-        let (mut found, mut from) = (Vec::with_capacity(a.len() + b.len()), 0);
-        for x in a {
-            while from < b.len() && b[from] - x < low {
+    }
+
+    fn between(&self, low: f64, high: f64) -> Vec<f64> {
+        let (mut found, mut from) = (Vec::with_capacity(self.few()), 0);
+        for x in self.a {
+            while from < self.b.len() && self.b[from] - x < low {
                 from += 1;
             }
-            found.extend(
-                b[from..].iter().map(|y| y - x).take_while(|difference| *difference <= high),
-            );
+            let differences = self.b[from..].iter().map(|y| y - x);
+            found.extend(differences.take_while(|difference| *difference <= high));
         }
         found
-    };
-    Selection { total, few: a.len() + b.len() }.nth(
-        k,
-        Interval { lower: b[0] - a[a.len() - 1], upper: b[b.len() - 1] - a[0] },
-        at_most,
-        between,
-    )
+    }
 }
 
-/// The selection of one of many candidates.
-struct Selection {
-    /// Number of candidates.
-    total: usize,
-    /// Number of candidates that are computed and sorted.
-    few: usize,
-}
+/// Numbers of which one is selected without computing all of them.
+trait Candidates {
+    /// Returns the number of candidates.
+    fn total(&self) -> usize;
 
-impl Selection {
-    /// Returns the `k`-th smallest candidate. `at_most` counts the candidates up to a limit;
-    /// `between` computes the candidates from one limit to another.
-    fn nth(
-        &self,
-        k: usize,
-        range: Interval<f64>,
-        at_most: impl Fn(f64) -> usize,
-        between: impl Fn(f64, f64) -> Vec<f64>,
-    ) -> f64 {
-        let Interval { lower: mut low, upper: mut high } = range.map(ordinal);
-        let (mut below, mut up_to) = (0, self.total);
-        while low < high && up_to - below > self.few {
+    /// Returns the number of candidates that are computed and sorted.
+    fn few(&self) -> usize;
+
+    /// Returns the smallest and the largest candidate.
+    fn range(&self) -> Interval<f64>;
+
+    /// Counts the candidates up to a limit.
+    fn count_at_most(&self, limit: f64) -> usize;
+
+    /// Computes the candidates from one limit to another.
+    fn between(&self, low: f64, high: f64) -> Vec<f64>;
+
+    /// Returns the `k`-th smallest candidate.
+    fn nth(&self, k: usize) -> f64 {
+        let Interval { lower: mut low, upper: mut high } = self.range().map(ordinal);
+        let (mut below, mut up_to) = (0, self.total());
+        while low < high && up_to - below > self.few() {
             let middle = low + (high - low) / 2;
-            let count = at_most(number(middle));
+            let count = self.count_at_most(number(middle));
             if count > k {
                 (high, up_to) = (middle, count);
             } else {
@@ -128,7 +160,7 @@ impl Selection {
             // The addition makes a negative zero positive.
             return number(low) + 0.0;
         }
-        let mut candidates = between(number(low), number(high));
+        let mut candidates = self.between(number(low), number(high));
         candidates.sort_unstable_by(f64::total_cmp);
         // Counted from the end: the two zeros are one value with two bit patterns, so there may be
         // additional candidates at the lower end.

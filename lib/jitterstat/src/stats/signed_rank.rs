@@ -67,18 +67,22 @@ impl SignedRank {
 /// repeatedly.
 const MAX_CACHED: usize = 8;
 
+type DistributionCache = BTreeMap<usize, Arc<SignedRank>>;
+
 thread_local! {
-    static DISTRIBUTIONS: RefCell<BTreeMap<usize, Arc<SignedRank>>> = const { RefCell::new(BTreeMap::new()) };
+    static DISTRIBUTIONS: RefCell<DistributionCache> = const { RefCell::new(BTreeMap::new()) };
 }
 
 /// The distribution for `n` differences, from the cache if possible.
 fn cached_distribution(n: usize) -> Arc<SignedRank> {
-    DISTRIBUTIONS.with_borrow_mut(|cache| {
-        if cache.len() >= MAX_CACHED && !cache.contains_key(&n) {
-            cache.clear();
-        }
-        Arc::clone(cache.entry(n).or_insert_with(|| Arc::new(SignedRank::new(n))))
-    })
+    DISTRIBUTIONS.with_borrow_mut(|cache| get_or_compute(cache, n))
+}
+
+fn get_or_compute(cache: &mut DistributionCache, n: usize) -> Arc<SignedRank> {
+    if cache.len() >= MAX_CACHED && !cache.contains_key(&n) {
+        cache.clear();
+    }
+    Arc::clone(cache.entry(n).or_insert_with(|| Arc::new(SignedRank::new(n))))
 }
 
 /// A shift with its bounds.
