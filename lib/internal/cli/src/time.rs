@@ -4,11 +4,7 @@
 pub fn format_time(ns: i64) -> String {
     let sign = if ns < 0 { "-" } else { "" };
     // Rounded first: 999.7 us is 1.00 ms.
-    let rounded = |digits: u32| {
-        let step = 10_u128.pow(digits.saturating_sub(3));
-        (u128::from(ns.unsigned_abs()) + step / 2) / step * step
-    };
-    let ns = rounded(ns.unsigned_abs().checked_ilog10().map_or(1, |n| n + 1));
+    let ns = round_to_three_digits(ns.unsigned_abs());
     let (unit, symbol) = match ns {
         0..1_000 => return format!("{sign}{ns} ns"),
         1_000..1_000_000 => (1e3, "us"),
@@ -26,6 +22,12 @@ pub fn format_unsigned_time(ns: u64) -> String {
 /// Formats a difference of times, with a plus unless it is negative.
 pub fn format_signed_time(ns: i64) -> String {
     if ns < 0 { format_time(ns) } else { format!("+{}", format_time(ns)) }
+}
+
+fn round_to_three_digits(n: u64) -> u128 {
+    let digits = n.checked_ilog10().map_or(1, |exponent| exponent + 1);
+    let step = 10_u128.pow(digits.saturating_sub(3));
+    (u128::from(n) + step / 2) / step * step
 }
 
 /// Formats a time that may be a fraction of a nanosecond: `0.52 ns`, `14.2 us`.

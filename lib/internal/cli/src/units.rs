@@ -25,40 +25,65 @@ const UNITS: [(&str, u128); 8] = [
 /// nanoseconds.
 pub fn parse_duration(text: &str) -> Result<Duration, String> {
     let text = text.trim();
-    let split = text
-        .find(|c: char| !(c.is_ascii_digit() || c == '.' || c == '-' || c == '+'))
-        .unwrap_or(text.len());
-    let (number, unit) = (text[..split].trim(), text[split..].trim());
+    let (number, unit) = split_unit(text);
     if number.starts_with('-') {
         return Err(format!("{text:?} is negative; give a positive duration such as 500us"));
     }
     if unit.is_empty() {
         // A zero or a point would make an example that is rejected.
-        let number = if number.chars().any(|c| ('1'..='9').contains(&c)) { number } else { "500" };
+        let number =
+            if number.contains(|c: char| ('1'..='9').contains(&c)) { number } else { "500" };
         return Err(format!("{text:?} has no unit; write for example {number}us or {number}ms"));
     }
     let Some((_, unit_ns)) = UNITS.iter().find(|(name, _)| *name == unit) else {
         return Err(format!("{unit:?} is not a unit of time; use ns, us, ms, s, m or h"));
     };
-    let invalid =
-        || format!("{text:?} is not a duration; write a number and a unit, such as 500us or 2.5ms");
-    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-    let digits =
-        |s: &str| if s.is_empty() { Ok(0) } else { s.parse::<u128>().map_err(|_| invalid()) };
-    if whole.is_empty() && fraction.is_empty() || number.contains('+') || fraction.len() > 15 {
-        return Err(invalid());
-    }
-    let scale = 10_u128.pow(fraction.len() as u32);
-    let scaled =
-        digits(whole)?.checked_mul(scale).and_then(|w| w.checked_add(digits(fraction).ok()?));
-    let total = scaled.and_then(|n| n.checked_mul(*unit_ns)).ok_or_else(invalid)?;
-    digits(fraction)?;
-    if !total.is_multiple_of(scale) {
+    let Some(number) = Decimal::parse(number).and_then(|number| number.checked_mul(*unit_ns))
+    else {
+        return Err(format!(
+            "{text:?} is not a duration; write a number and a unit, such as 500us or 2.5ms"
+        ));
+    };
+    if !number.digits.is_multiple_of(number.scale) {
         return Err(format!("{text:?} has a fraction of a nanosecond; round it"));
     }
-    u64::try_from(total / scale)
-        .map(Duration::from_nanos)
-        .map_err(|_| format!("{text:?} is too long"))
+    let ns = u64::try_from(number.digits / number.scale);
+    ns.map(Duration::from_nanos).map_err(|_| format!("{text:?} is too long"))
+}
+
+/// Splits a duration into its number and its unit.
+fn split_unit(text: &str) -> (&str, &str) {
+    let is_of_unit = |c: char| !(c.is_ascii_digit() || c == '.' || c == '-' || c == '+');
+    let (number, unit) = text.split_at(text.find(is_of_unit).unwrap_or(text.len()));
+    (number.trim(), unit.trim())
+}
+
+/// A decimal number without rounding: `digits` divided by `scale`.
+struct Decimal {
+    digits: u128,
+    scale: u128,
+}
+
+impl Decimal {
+    /// Parses a number such as `2.5`. Returns `None` if it is not one or has too many digits.
+    fn parse(text: &str) -> Option<Self> {
+        let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+        let has_no_digit = whole.is_empty() && fraction.is_empty();
+        if has_no_digit || text.contains('+') || fraction.len() > 15 {
+            return None;
+        }
+        let scale = 10_u128.pow(fraction.len() as u32);
+        let digits = parse_digits(whole)?.checked_mul(scale)?;
+        Some(Self { digits: digits.checked_add(parse_digits(fraction)?)?, scale })
+    }
+
+    fn checked_mul(self, factor: u128) -> Option<Self> {
+        Some(Self { digits: self.digits.checked_mul(factor)?, ..self })
+    }
+}
+
+fn parse_digits(text: &str) -> Option<u128> {
+    if text.is_empty() { Some(0) } else { text.parse().ok() }
 }
 
 /// Parses a duration within a range. `what` names it in the error message.
