@@ -5,25 +5,28 @@ use std::path::{Path, PathBuf};
 /// Returns the directories of a controller for the group of this process and the groups above it,
 /// as far as they are visible. `root` is the directory that contains `/proc` and `/sys`.
 pub fn directories(root: &Path, controller: &str) -> Vec<PathBuf> {
-    let Ok(groups) = std::fs::read_to_string(root.join("proc/self/cgroup")) else {
-        return Vec::new();
-    };
-    let found = groups.lines().flat_map(|line| {
+    let groups = std::fs::read_to_string(root.join("proc/self/cgroup")).unwrap_or_default();
+    let mut found = Vec::new();
+    for line in groups.lines() {
         let mut fields = line.splitn(3, ':').skip(1);
-        let (Some(controllers), Some(path)) = (fields.next(), fields.next()) else {
-            return Vec::new();
-        };
-        let mount = match controllers {
-            "" => root.join("sys/fs/cgroup"),
-            list if list.split(',').any(|c| c == controller) => {
-                root.join("sys/fs/cgroup").join(controller)
-            }
-            _ => return Vec::new(),
-        };
+        let (Some(controllers), Some(path)) = (fields.next(), fields.next()) else { continue };
+        let Some(mount) = controller_mount(root, controllers, controller) else { continue };
         let group = mount.join(path.trim_start_matches('/'));
-        group.ancestors().take_while(|a| a.starts_with(&mount)).map(Path::to_path_buf).collect()
-    });
-    found.collect()
+        let groups = group.ancestors().take_while(|a| a.starts_with(&mount));
+        found.extend(groups.map(Path::to_path_buf));
+    }
+    found
+}
+
+/// Returns the mount point of a hierarchy; `None` if it does not have the controller. The unified
+/// hierarchy has an empty list of controllers and contains all of them.
+fn controller_mount(root: &Path, controllers: &str, controller: &str) -> Option<PathBuf> {
+    let groups = root.join("sys/fs/cgroup");
+    if controllers.is_empty() {
+        return Some(groups);
+    }
+    let has_controller = controllers.split(',').any(|listed| listed == controller);
+    has_controller.then(|| groups.join(controller))
 }
 
 /// CPU quota of a control group.
@@ -50,22 +53,27 @@ pub fn quota(root: &Path) -> Option<CpuQuota> {
 
 /// Returns all CPU quotas that apply to this process.
 pub fn quotas(root: &Path) -> Vec<CpuQuota> {
-    let number = |path: PathBuf| std::fs::read_to_string(path).ok()?.trim().parse::<f64>().ok();
-    let read_quota = |group: PathBuf| {
-        let file = group.join("cpu.max");
-        let (quota_us, period_us, file) = match std::fs::read_to_string(&file) {
-            Ok(text) => {
-                let mut words = text.split_whitespace().map(str::parse::<f64>);
-                (words.next()?.ok()?, words.next()?.ok()?, file)
-            }
-            Err(_) => {
-                let file = group.join("cpu.cfs_quota_us");
-                (number(file.clone())?, number(group.join("cpu.cfs_period_us"))?, file)
-            }
-        };
-        (quota_us > 0.0 && period_us > 0.0).then_some(CpuQuota { file, quota_us, period_us })
+    directories(root, "cpu").iter().filter_map(|group| read_quota(group)).collect()
+}
+
+/// Returns the quota of a control group; `None` if it has none.
+fn read_quota(group: &Path) -> Option<CpuQuota> {
+    let file = group.join("cpu.max");
+    let (quota_us, period_us, file) = match std::fs::read_to_string(&file) {
+        Ok(text) => {
+            let mut words = text.split_whitespace().map(str::parse::<f64>);
+            (words.next()?.ok()?, words.next()?.ok()?, file)
+        }
+        Err(_) => {
+            let file = group.join("cpu.cfs_quota_us");
+            (read_number(&file)?, read_number(&group.join("cpu.cfs_period_us"))?, file)
+        }
     };
-    directories(root, "cpu").into_iter().filter_map(read_quota).collect()
+    (quota_us > 0.0 && period_us > 0.0).then_some(CpuQuota { file, quota_us, period_us })
+}
+
+fn read_number(path: &Path) -> Option<f64> {
+    std::fs::read_to_string(path).ok()?.trim().parse().ok()
 }
 
 #[cfg(test)]

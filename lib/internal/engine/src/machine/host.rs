@@ -13,23 +13,19 @@ use crate::machine::{cgroup, os};
 /// Reads the facts about this machine.
 pub fn capture() -> Host {
     let cpuinfo = read("/proc/cpuinfo").unwrap_or_default();
-    let field = |name: &str| {
-        let line = cpuinfo.lines().find(|l| l.starts_with(name))?;
-        Some(line.split_once(':')?.1.trim().to_owned())
-    };
     Host {
         os: std::env::consts::OS.to_owned(),
         arch: std::env::consts::ARCH.to_owned(),
         kernel: read("/proc/sys/kernel/osrelease"),
         preempt: preempt(),
-        cpu_model: field("model name"),
+        cpu_model: cpuinfo_field(&cpuinfo, "model name"),
         cpus_online: cpus_online(&cpuinfo),
         affinity: os::affinity(),
         clock_source: read("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
         timer_slack_ns: os::timer_slack_ns(),
         governor: read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
         idle_driver: read("/sys/devices/system/cpu/cpuidle/current_driver"),
-        hypervisor: hypervisor(&field("flags").unwrap_or_default()),
+        hypervisor: hypervisor(&cpuinfo_field(&cpuinfo, "flags").unwrap_or_default()),
         quota_cpus: cgroup::quota(Path::new("/")).map(|quota| quota.cpus()),
         sched: os::sched(),
         versions: BTreeMap::from([
@@ -39,12 +35,19 @@ pub fn capture() -> Host {
     }
 }
 
+/// Returns a field of the first CPU in the kernel's list.
+fn cpuinfo_field(cpuinfo: &str, name: &str) -> Option<String> {
+    let line = cpuinfo.lines().find(|line| line.starts_with(name))?;
+    Some(line.split_once(':')?.1.trim().to_owned())
+}
+
 /// Returns the name of the machine, if it is known.
 pub fn hostname() -> Option<String> {
-    let variable = |name: &str| std::env::var(name).ok().filter(|name| !name.is_empty());
-    read("/proc/sys/kernel/hostname")
-        .or_else(|| variable("HOSTNAME"))
-        .or_else(|| variable("COMPUTERNAME"))
+    if let Some(name) = read("/proc/sys/kernel/hostname") {
+        return Some(name);
+    }
+    let mut names = ["HOSTNAME", "COMPUTERNAME"].into_iter().flat_map(std::env::var);
+    names.find(|name| !name.is_empty())
 }
 
 /// Facts about the build of the program, which every report contains.

@@ -265,42 +265,48 @@ impl TraceReader {
         layouts: &[TracepointLayout],
     ) -> Option<Option<TraceEvent>> {
         let kind = number::<4>(record, 0)? as u32;
-        let word = |at: usize| Some(number::<4>(record, at)? as u32);
         if kind == SAMPLE {
-            let length = word(SAMPLE_DATA - 4)? as usize;
-            let raw = record.get(SAMPLE_DATA..SAMPLE_DATA.checked_add(length)?)?;
-            let id = number::<2>(raw, 0)?;
-            let Some(index) = layouts.iter().position(|layout| layout.id == id) else {
-                return Some(None);
-            };
-            let what = parse_sample(index, &layouts[index], raw)?;
-            return Some(Some(stamped(record, HEADER, what)?));
+            return parse_sample_record(record, layouts);
         }
         let trailer = record.len().checked_sub(TRAILER).filter(|&at| at >= HEADER)?;
         let body = &record[..trailer];
-        let words = |at: usize| Some(number::<4>(body, HEADER + 4 * at)? as u32);
+        let word = |at: usize| Some(number::<4>(body, HEADER + 4 * at)? as u32);
         let what = match kind {
             FORK => {
-                TraceEventKind::Forked { process: words(0)?, parent: words(1)?, thread: words(2)? }
+                TraceEventKind::Forked { process: word(0)?, parent: word(1)?, thread: word(2)? }
             }
-            EXIT => TraceEventKind::Ended { thread: words(2)? },
+            EXIT => TraceEventKind::Ended { thread: word(2)? },
             COMM => TraceEventKind::Named {
-                thread: words(1)?,
+                thread: word(1)?,
                 name: ThreadName::from_bytes(body.get(HEADER + 8..)?),
             },
-            LOST => {
-                // The body is an id and the number of records, lost since the previous record.
-                let loss = stamped(record, trailer, TraceEventKind::Ended { thread: 0 })?;
-                let what = TraceEventKind::Lost {
-                    records: number::<8>(body, HEADER + 8)?,
-                    until_ns: loss.at_ns,
-                };
-                return Some(Some(TraceEvent { at_ns: self.last_ns, kind: what, ..loss }));
-            }
+            LOST => return self.parse_loss(record, trailer).map(Some),
             _ => return Some(None),
         };
         Some(Some(stamped(record, trailer, what)?))
     }
+
+    /// Parses a record of a loss. The body is an id and the number of records, lost since the
+    /// previous record.
+    fn parse_loss(&self, record: &[u8], trailer: usize) -> Option<TraceEvent> {
+        let loss = stamped(record, trailer, TraceEventKind::Ended { thread: 0 })?;
+        let records = number::<8>(&record[..trailer], HEADER + 8)?;
+        let kind = TraceEventKind::Lost { records, until_ns: loss.at_ns };
+        Some(TraceEvent { at_ns: self.last_ns, kind, ..loss })
+    }
+}
+
+/// Parses a sample. Returns `None` if it is invalid, and `Some(None)` if it is of another
+/// tracepoint.
+fn parse_sample_record(record: &[u8], layouts: &[TracepointLayout]) -> Option<Option<TraceEvent>> {
+    let length = number::<4>(record, SAMPLE_DATA - 4)? as usize;
+    let raw = record.get(SAMPLE_DATA..SAMPLE_DATA.checked_add(length)?)?;
+    let id = number::<2>(raw, 0)?;
+    let Some(index) = layouts.iter().position(|layout| layout.id == id) else {
+        return Some(None);
+    };
+    let what = parse_sample(index, &layouts[index], raw)?;
+    Some(Some(stamped(record, HEADER, what)?))
 }
 
 /// Adds the thread, time and CPU, which are at `at`, to the kind of an event.

@@ -36,12 +36,8 @@ impl Instructions {
     ///
     /// Returns an error if this process cannot use such a counter.
     pub fn for_next_program() -> Result<Self, NotAvailable> {
-        let refused = |e: io::Error| NotAvailable {
-            what: "perf_event_open",
-            error: e.to_string(),
-            needs: NEEDS,
-        };
-        Self::open(HARDWARE, INSTRUCTIONS).map_err(refused)
+        Self::open(HARDWARE, INSTRUCTIONS)
+            .map_err(|error| NotAvailable::new("perf_event_open", error, NEEDS))
     }
 
     fn open(kind: u32, config: u64) -> io::Result<Self> {

@@ -86,14 +86,19 @@ pub fn steal_ns() -> Option<u64> {
 pub fn throttled_ns() -> Option<u64> {
     // Every group counts the time of its own quota only.
     static STAT_FILES: LazyLock<Vec<PathBuf>> = LazyLock::new(cpu_stat_files);
-    let throttled = |path: &PathBuf| {
-        let text = std::fs::read_to_string(path).ok()?;
-        let number = |name: &str| {
-            text.lines().find_map(|l| l.strip_prefix(name)?.trim().parse::<u64>().ok())
-        };
-        number("throttled_usec ").map(|us| us * 1_000).or_else(|| number("throttled_time "))
-    };
-    STAT_FILES.iter().filter_map(throttled).reduce(u64::saturating_add)
+    STAT_FILES.iter().filter_map(|file| group_throttled_ns(file)).reduce(u64::saturating_add)
+}
+
+fn group_throttled_ns(stat_file: &Path) -> Option<u64> {
+    let text = std::fs::read_to_string(stat_file).ok()?;
+    match stat_field(&text, "throttled_usec ") {
+        Some(us) => Some(us * 1_000),
+        None => stat_field(&text, "throttled_time "),
+    }
+}
+
+fn stat_field(text: &str, name: &str) -> Option<u64> {
+    text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok())
 }
 
 /// Returns the files with the CPU statistics of the control groups of this process.
@@ -119,18 +124,19 @@ pub fn cpu_khz() -> Option<u64> {
 
 /// Returns the resolutions of the timers of the monotonic clock and of the kernel's tick.
 pub fn timer_steps() -> Option<TimerSteps> {
-    // The function of rustix cannot report that a sandbox denies the system call.
-    #[allow(clippy::unnecessary_cast, reason = "the fields are narrower on 32-bit targets")]
-    let resolution_ns = |clock: libc::clockid_t| {
-        let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-        // SAFETY: the pointer is to a `timespec` of ours, which the call fills and does not keep.
-        check(unsafe { libc::clock_getres(clock, &mut time) }).ok()?;
-        Some(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
-    };
     Some(TimerSteps {
         timer_ns: resolution_ns(libc::CLOCK_MONOTONIC)?,
         tick_ns: resolution_ns(libc::CLOCK_MONOTONIC_COARSE)?,
     })
+}
+
+// The function of rustix cannot report that a sandbox denies the system call.
+#[allow(clippy::unnecessary_cast, reason = "the fields are narrower on 32-bit targets")]
+fn resolution_ns(clock: libc::clockid_t) -> Option<u64> {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the pointer is to a `timespec` of ours, which the call fills and does not keep.
+    check(unsafe { libc::clock_getres(clock, &mut time) }).ok()?;
+    Some(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
 }
 
 /// Returns the CPUs on which the calling thread may run.

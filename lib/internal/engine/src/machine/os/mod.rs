@@ -179,9 +179,11 @@ pub fn lock(directory: &std::path::Path) -> std::io::Result<std::fs::File> {
 
 /// Parses a list of CPUs such as `0-3,8`.
 pub fn cpu_list(text: &str) -> Vec<usize> {
-    let range = |part: &str| {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        Some(first.trim().parse::<usize>().ok()?..=last.trim().parse::<usize>().ok()?.min(1 << 16))
-    };
-    text.split(',').filter_map(range).flatten().collect()
+    text.split(',').filter_map(parse_cpu_range).flatten().collect()
+}
+
+fn parse_cpu_range(part: &str) -> Option<std::ops::RangeInclusive<usize>> {
+    let (first, last) = part.split_once('-').unwrap_or((part, part));
+    let last: usize = last.trim().parse().ok()?;
+    Some(first.trim().parse().ok()?..=last.min(1 << 16))
 }

@@ -168,15 +168,20 @@ impl ProcessTree {
     fn remaining(&self) -> io::Result<impl Iterator<Item = Child>> {
         let mut other_leaders = leaders().clone();
         other_leaders.retain(|leader| *leader != self.leader);
-        let is_of_tree = move |c: &Child| {
-            !self.older_children.contains(&c.id)
-                && !c.group.is_some_and(|group| other_leaders.contains(&group))
-        };
-        let mut remaining: Vec<Child> = listed_children().filter(&is_of_tree).collect();
+        let mut remaining: Vec<Child> = listed_children().collect();
+        remaining.retain(|child| self.may_contain(child, &other_leaders));
         if remaining.is_empty() {
-            remaining.extend(children()?.filter(is_of_tree));
+            remaining.extend(children()?.filter(|child| self.may_contain(child, &other_leaders)));
         }
         Ok(remaining.into_iter())
+    }
+
+    /// Returns whether a child of this process can belong to the tree: it was started later, and is
+    /// not in the group of another tree.
+    #[cfg(target_os = "linux")]
+    fn may_contain(&self, child: &Child, other_leaders: &[Pid]) -> bool {
+        !self.older_children.contains(&child.id)
+            && !child.group.is_some_and(|group| other_leaders.contains(&group))
     }
 
     /// Returns the leader as long as its group has a member.

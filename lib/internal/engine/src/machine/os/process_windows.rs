@@ -83,12 +83,7 @@ impl ProcessTree {
             .unwrap_or_else(PoisonError::into_inner)
             .as_handle()
             .try_clone_to_owned();
-        move || {
-            let handle = handle?;
-            // SAFETY: the handle is owned by this closure and open.
-            let waited = unsafe { WaitForSingleObject(handle.as_raw_handle(), INFINITE) };
-            if waited == WAIT_OBJECT_0 { Ok(()) } else { Err(io::Error::last_os_error()) }
-        }
+        move || wait_for_exit(&handle?)
     }
 
     /// Returns false, since a job cannot be stopped.
@@ -136,6 +131,12 @@ impl ProcessTree {
             std::thread::sleep(POLL_INTERVAL);
         }
     }
+}
+
+fn wait_for_exit(process: &OwnedHandle) -> io::Result<()> {
+    // SAFETY: the handle is owned by the caller and open.
+    let waited = unsafe { WaitForSingleObject(process.as_raw_handle(), INFINITE) };
+    if waited == WAIT_OBJECT_0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// Queries information about a job. `T` is the structure of the class.

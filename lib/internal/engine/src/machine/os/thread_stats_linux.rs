@@ -13,6 +13,9 @@ use crate::machine::cgroup;
 use crate::machine::os::imp::clock_ns;
 use crate::machine::os::types::{NotAvailable, ThreadTimes};
 
+/// File of the calling thread. Reading that of the process takes a lock of the process.
+const SCHEDSTAT_FILE: &str = "/proc/thread-self/schedstat";
+
 /// Open files with statistics of a thread.
 #[derive(Debug)]
 pub struct ThreadStats {
@@ -27,13 +30,9 @@ impl ThreadStats {
     ///
     /// Returns an error if the kernel does not report how long the thread waits for a CPU.
     pub fn for_current_thread(quotas: &[Quota]) -> Result<Self, NotAvailable> {
-        // Not the file of the process, since reading that takes a lock of the process.
-        let schedstat =
-            File::open("/proc/thread-self/schedstat").map_err(|error| NotAvailable {
-                what: "/proc/thread-self/schedstat",
-                error: error.to_string(),
-                needs: "/proc, and a kernel with CONFIG_SCHED_INFO",
-            })?;
+        let needs = "/proc, and a kernel with CONFIG_SCHED_INFO";
+        let schedstat = File::open(SCHEDSTAT_FILE)
+            .map_err(|error| NotAvailable::new(SCHEDSTAT_FILE, error, needs))?;
         let throttled =
             quotas.iter().filter_map(|quota| File::open(&quota.stat_file).ok()).collect();
         Ok(Self { schedstat: Some(schedstat), throttled })
@@ -96,11 +95,16 @@ pub struct Quota {
 
 /// Returns the group of this process and the groups above it, as far as they have a quota.
 pub fn quotas() -> Vec<Quota> {
-    let convert = |quota: cgroup::CpuQuota| Quota {
-        stat_file: quota.file.with_file_name("cpu.stat"),
-        period_ns: (quota.period_us * 1e3) as u64,
-    };
-    cgroup::quotas(Path::new("/")).into_iter().map(convert).collect()
+    cgroup::quotas(Path::new("/")).into_iter().map(Quota::from).collect()
+}
+
+impl From<cgroup::CpuQuota> for Quota {
+    fn from(quota: cgroup::CpuQuota) -> Self {
+        Self {
+            stat_file: quota.file.with_file_name("cpu.stat"),
+            period_ns: (quota.period_us * 1e3) as u64,
+        }
+    }
 }
 
 /// Reads `CLOCK_MONOTONIC` in nanoseconds.

@@ -53,29 +53,19 @@ impl Tracer {
     /// Returns an error if a permission is missing or the kernel lacks a tracepoint.
     pub fn open(scope: TraceScope) -> Result<Self, NotAvailable> {
         if cfg!(target_pointer_width = "32") {
-            return Err(NotAvailable {
-                what: "tracing",
-                error: String::new(),
-                needs: "a 64-bit system",
-            });
+            return Err(NotAvailable::new("tracing", "", "a 64-bit system"));
         }
         let events = events_directory()?;
-        let read_layout = |(path, wanted): (&str, &[&str])| {
-            let file = events.join(path).join("format");
-            let text = std::fs::read_to_string(&file).map_err(|e| match e.kind() {
-                io::ErrorKind::NotFound => missing(format!("{} does not exist", file.display())),
-                _ => refused(format!("{}: {e}", file.display())),
-            })?;
-            TracepointLayout::parse(&text, wanted)
-                .map_err(|what| missing(format!("{}: {what}", file.display())))
-        };
-        let layouts = TRACEPOINTS.into_iter().map(read_layout).collect::<Result<Vec<_>, _>>()?;
+        let mut layouts = Vec::with_capacity(TRACEPOINTS.len());
+        for (path, fields) in TRACEPOINTS {
+            layouts.push(read_layout(&events.join(path).join("format"), fields)?);
+        }
         let filters = filters();
-        let open = |cpu| {
-            Cpu::open(cpu, scope, &layouts, &filters)
-                .map_err(|e| refused(format!("perf_event_open: {e}")))
-        };
-        let cpus = online_cpus().into_iter().map(open).collect::<Result<Vec<_>, _>>()?;
+        let mut cpus = Vec::new();
+        for cpu in online_cpus() {
+            let opened = Cpu::open(cpu, scope, &layouts, &filters);
+            cpus.push(opened.map_err(|e| refused(format!("perf_event_open: {e}")))?);
+        }
         Ok(Self { cpus, layouts, bytes: 0 })
     }
 
@@ -104,11 +94,7 @@ impl Tracer {
     pub fn finish(&mut self, events: &mut Vec<TraceEvent>) -> u64 {
         self.record(false);
         self.drain(events);
-        let unrecorded = |cpu: &Cpu| {
-            let counted: u64 = cpu.events.iter().map(|event| perf::count(event).unwrap_or(0)).sum();
-            counted.saturating_sub(cpu.reader.samples).saturating_sub(cpu.reader.lost)
-        };
-        self.cpus.iter().map(unrecorded).sum()
+        self.cpus.iter().map(Cpu::unrecorded_events).sum()
     }
 
     /// Returns the number of bytes recorded so far.
@@ -118,6 +104,13 @@ impl Tracer {
 }
 
 impl Cpu {
+    /// Returns the number of events that were counted, but neither recorded nor reported as lost.
+    fn unrecorded_events(&self) -> u64 {
+        let counts = self.events.iter().map(|event| perf::count(event).unwrap_or(0));
+        let counted: u64 = counts.sum();
+        counted.saturating_sub(self.reader.samples).saturating_sub(self.reader.lost)
+    }
+
     fn open(
         cpu: usize,
         scope: TraceScope,
@@ -211,12 +204,22 @@ fn events_directory() -> Result<PathBuf, NotAvailable> {
             Err(_) => {}
         }
     }
-    let unmounted = || NotAvailable {
-        what: "tracing",
-        error: "tracefs is not mounted".to_owned(),
-        needs: "`mount -t tracefs tracefs /sys/kernel/tracing`, as root",
-    };
-    Err(denied.unwrap_or_else(unmounted))
+    let needs = "`mount -t tracefs tracefs /sys/kernel/tracing`, as root";
+    Err(denied.unwrap_or(NotAvailable::new("tracing", "tracefs is not mounted", needs)))
+}
+
+/// Reads the format of a tracepoint.
+fn read_layout(file: &Path, fields: &[&str]) -> Result<TracepointLayout, NotAvailable> {
+    let text = std::fs::read_to_string(file).map_err(|e| explain_read_error(&e, file))?;
+    TracepointLayout::parse(&text, fields)
+        .map_err(|what| missing(format!("{}: {what}", file.display())))
+}
+
+fn explain_read_error(error: &io::Error, file: &Path) -> NotAvailable {
+    match error.kind() {
+        io::ErrorKind::NotFound => missing(format!("{} does not exist", file.display())),
+        _ => refused(format!("{}: {error}", file.display())),
+    }
 }
 
 fn refused(error: String) -> NotAvailable {
@@ -249,28 +252,43 @@ fn online_cpus() -> Vec<usize> {
 /// Returns the addresses of the kernel functions with these names, unless the kernel hides them.
 pub fn kernel_functions(names: &[&str]) -> HashMap<u64, String> {
     let text = std::fs::read_to_string("/proc/kallsyms").unwrap_or_default();
-    let function = |line: &str| {
-        let mut words = line.split_whitespace();
-        let (address, name) = (words.next()?, words.nth(1)?);
-        let address = u64::from_str_radix(address, 16).ok().filter(|&address| address != 0)?;
-        names.contains(&name).then(|| (address, name.to_owned()))
-    };
-    text.lines().filter_map(function).collect()
+    let mut functions = HashMap::new();
+    for (address, name) in text.lines().filter_map(parse_symbol) {
+        if address != 0 && names.contains(&name) {
+            functions.insert(address, name.to_owned());
+        }
+    }
+    functions
+}
+
+/// Parses the address and the name of a kernel function.
+fn parse_symbol(line: &str) -> Option<(u64, &str)> {
+    let mut words = line.split_whitespace();
+    let (address, name) = (words.next()?, words.nth(1)?);
+    Some((u64::from_str_radix(address, 16).ok()?, name))
 }
 
 /// Returns the offsets of the other clocks on which timers can be set from `CLOCK_MONOTONIC`.
 pub fn clocks_ahead_ns() -> Vec<i64> {
     /// Minimum offset of a different clock. A smaller one is the time between two readings.
     const MIN_OFFSET_NS: i64 = 1_000_000;
-    let now = |clock| i64::try_from(dynamic_clock_ns(clock).ok()?).ok();
-    let ahead_ns = |clock| {
-        let monotonic = || now(DynamicClockId::Known(ClockId::Monotonic));
-        let (before, other, after) = (monotonic()?, now(clock)?, monotonic()?);
-        Some(other - before.midpoint(after))
-    };
     let realtime = DynamicClockId::Known(ClockId::Realtime);
-    let offsets = [realtime, DynamicClockId::Boottime, DynamicClockId::Tai].map(ahead_ns);
-    offsets.into_iter().flatten().filter(|ahead| ahead.abs() > MIN_OFFSET_NS).collect()
+    let mut offsets = Vec::new();
+    for clock in [realtime, DynamicClockId::Boottime, DynamicClockId::Tai] {
+        offsets.extend(ahead_of_monotonic_ns(clock));
+    }
+    offsets.retain(|ahead| ahead.abs() > MIN_OFFSET_NS);
+    offsets
+}
+
+fn ahead_of_monotonic_ns(clock: DynamicClockId<'_>) -> Option<i64> {
+    let monotonic = || signed_clock_ns(DynamicClockId::Known(ClockId::Monotonic));
+    let (before, other, after) = (monotonic()?, signed_clock_ns(clock)?, monotonic()?);
+    Some(other - before.midpoint(after))
+}
+
+fn signed_clock_ns(clock: DynamicClockId<'_>) -> Option<i64> {
+    i64::try_from(dynamic_clock_ns(clock).ok()?).ok()
 }
 
 #[cfg(test)]

@@ -50,6 +50,12 @@ pub struct NotAvailable {
     pub needs: &'static str,
 }
 
+impl NotAvailable {
+    pub fn new(what: &'static str, error: impl ToString, needs: &'static str) -> Self {
+        Self { what, error: error.to_string(), needs }
+    }
+}
+
 impl std::fmt::Display for NotAvailable {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let error = if self.error.is_empty() { String::new() } else { format!(": {}", self.error) };
