@@ -115,43 +115,49 @@ impl FromStr for Stress {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let (name, threads) =
-            text.split_once(':').map_or((text, None), |(name, n)| (name, Some(n)));
-        let (_, kind) = STRESS_KINDS
-            .iter()
-            .find(|(known, _)| *known == name)
-            .ok_or_else(|| format!("unknown load {text:?}: expected cpu, memory, io or softirq"))?;
+        let (name, threads) = match text.split_once(':') {
+            Some((name, threads)) => (name, Some(threads)),
+            None => (text, None),
+        };
+        let Some((_, kind)) = STRESS_KINDS.iter().find(|(known, _)| *known == name) else {
+            return Err(format!("unknown load {text:?}: expected cpu, memory, io or softirq"));
+        };
         let threads = match threads {
+            Some(threads) => parse_threads(name, threads)?,
             // A thread for each usable CPU. A single thread is enough for resources that CPUs
             // share.
             None if *kind == StressKind::Cpu => {
                 std::thread::available_parallelism().map_or(1, usize::from)
             }
             None => 1,
-            Some(n) => {
-                let number = n.parse().ok().filter(|n| (1..=MAX_THREADS).contains(n));
-                number.ok_or_else(|| {
-                    format!(
-                        "invalid load {name}:{n}: expected 1 to {MAX_THREADS} threads, e.g. {name}:2"
-                    )
-                })?
-            }
         };
         Ok(Self { kind: *kind, threads })
     }
 }
 
+/// Parses the number of threads of a load.
+fn parse_threads(load: &str, text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(threads @ 1..=MAX_THREADS) => Ok(threads),
+        _ => Err(format!(
+            "invalid load {load}:{text}: expected 1 to {MAX_THREADS} threads, e.g. {load}:2"
+        )),
+    }
+}
+
 /// Parses `100x50us`.
 fn parse_tasks(text: &str) -> Result<TaskLoad, String> {
-    let invalid = || {
-        format!(
-            "invalid load tasks:{text}: expected a number of tasks and the time each holds its worker, e.g. tasks:100x50us"
-        )
-    };
-    let (count, hold) = text.split_once('x').ok_or_else(invalid)?;
-    let count = count.parse().ok().filter(|n| (1..=MAX_TASKS).contains(n)).ok_or_else(invalid)?;
+    let (count, hold) = text.split_once('x').ok_or_else(|| invalid_tasks(text))?;
+    let count = count.parse().ok().filter(|n| (1..=MAX_TASKS).contains(n));
+    let count = count.ok_or_else(|| invalid_tasks(text))?;
     let hold = units::parse_duration_within("a hold", hold, Duration::from_nanos(100)..=MAX_HOLD)?;
     Ok(TaskLoad { count, hold })
+}
+
+fn invalid_tasks(text: &str) -> String {
+    format!(
+        "invalid load tasks:{text}: expected a number of tasks and the time each holds its worker, e.g. tasks:100x50us"
+    )
 }
 
 /// Parses a command line that is valid in an id, a title and a plan.

@@ -83,12 +83,16 @@ impl Plan {
 
     /// Returns the number of ticks whose samples are kept, or `None` on overflow.
     fn kept_ticks(&self) -> Option<u64> {
-        let max_ticks = |s: &Scenario| match self.samples {
-            true => u64::MAX,
-            false => s.round_ticks.saturating_mul(MAX_ROUNDS_WITHOUT_SAMPLES),
-        };
-        let kept = |s: &Scenario| s.ticks.min(max_ticks(s)).checked_mul(s.instances);
-        self.scenarios.iter().try_fold(0_u64, |sum, s| sum.checked_add(kept(s)?))
+        let mut total = 0_u64;
+        for scenario in &self.scenarios {
+            let max_ticks = match self.samples {
+                true => u64::MAX,
+                false => scenario.round_ticks.saturating_mul(MAX_ROUNDS_WITHOUT_SAMPLES),
+            };
+            let kept = scenario.ticks.min(max_ticks).checked_mul(scenario.instances)?;
+            total = total.checked_add(kept)?;
+        }
+        Some(total)
     }
 
     /// Converts the plan to its form in a report.

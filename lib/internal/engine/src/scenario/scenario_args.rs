@@ -154,10 +154,7 @@ impl ScenarioArgs {
         let has_runtime = target.as_builtin().is_some_and(|e| e.runtime_kind.has_runtime());
         let runtime = has_runtime.then_some(runtime);
         // A bare thread is a control, and a program belongs to the user: one instance is enough.
-        let instances = if has_runtime { self.instances.unwrap_or(1) } else { 1 };
-        if !(1..=MAX_INSTANCES).contains(&instances) {
-            return Err(usage!("--instances {instances} is outside 1 to {MAX_INSTANCES}"));
-        }
+        let instances = if has_runtime { self.checked_instances()? } else { 1 };
         // A load of tasks needs a runtime. Other subjects are measured once, without it.
         let has_load = load.tasks().is_none() || has_runtime;
         let load = if has_load { load.clone() } else { Load::None };
@@ -172,6 +169,13 @@ impl ScenarioArgs {
             instances,
             load,
         })
+    }
+
+    fn checked_instances(&self) -> exit::Result<u64> {
+        match self.instances.unwrap_or(1) {
+            instances @ 1..=MAX_INSTANCES => Ok(instances),
+            instances => Err(usage!("--instances {instances} is outside 1 to {MAX_INSTANCES}")),
+        }
     }
 
     /// Returns the number of ticks to record.

@@ -28,16 +28,18 @@ impl FromStr for Runtime {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let workers = match text.split_once(':') {
-            None if text == "current-thread" => return Ok(Self::CurrentThread),
-            None if text == "multi-thread" => Some(DEFAULT_WORKERS),
-            Some(("multi-thread", n)) => n.parse().ok().filter(|n| (1..=MAX_WORKERS).contains(n)),
-            _ => None,
-        };
-        workers.map(Self::MultiThread).ok_or_else(|| {
-            format!(
-                "unknown runtime {text:?}; use current-thread, multi-thread or multi-thread:N (N from 1 to {MAX_WORKERS})"
-            )
-        })
+        match (text, text.split_once(':')) {
+            ("current-thread", _) => return Ok(Self::CurrentThread),
+            ("multi-thread", _) => return Ok(Self::MultiThread(DEFAULT_WORKERS)),
+            (_, Some(("multi-thread", workers))) => {
+                if let Ok(workers @ 1..=MAX_WORKERS) = workers.parse() {
+                    return Ok(Self::MultiThread(workers));
+                }
+            }
+            _ => {}
+        }
+        Err(format!(
+            "unknown runtime {text:?}; use current-thread, multi-thread or multi-thread:N (N from 1 to {MAX_WORKERS})"
+        ))
     }
 }

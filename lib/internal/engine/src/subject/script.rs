@@ -82,6 +82,15 @@ enum Lateness {
     PerRound(Vec<Vec<i64>>),
 }
 
+impl Lateness {
+    fn has_empty_list(&self) -> bool {
+        match self {
+            Self::AllRounds(list) => list.is_empty(),
+            Self::PerRound(lists) => lists.is_empty() || lists.iter().any(Vec::is_empty),
+        }
+    }
+}
+
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Failure {
@@ -119,11 +128,7 @@ fn read_scripts() -> Result<Scripts, String> {
     })?;
     let text = std::fs::read_to_string(&file).map_err(|e| format!("{file}: {e}"))?;
     let scripts: Scripts = serde_json::from_str(&text).map_err(|e| format!("{file}: {e}"))?;
-    let is_empty = |script: &Script| match &script.lateness_ns {
-        Lateness::AllRounds(list) => list.is_empty(),
-        Lateness::PerRound(lists) => lists.is_empty() || lists.iter().any(Vec::is_empty),
-    };
-    match scripts.iter().find(|(_, script)| is_empty(script)) {
+    match scripts.iter().find(|(_, script)| script.lateness_ns.has_empty_list()) {
         Some((name, _)) => {
             Err(format!("{file}: {name}: an empty list of lateness: expected at least one value"))
         }
@@ -182,10 +187,6 @@ pub fn replay(
 
 impl Script {
     fn wakeups(&self, index: u64, offset: u64, grid: Grid) -> Vec<Wakeup> {
-        let lateness = |k: u64| match &self.lateness_ns {
-            Lateness::AllRounds(list) => *at_cyclic(list, offset + k),
-            Lateness::PerRound(lists) => *at_cyclic(at_cyclic::<Vec<i64>>(lists, index), k),
-        };
         let mut expirations = 1;
         let mut wakeups = Vec::new();
         for k in 0..grid.ticks {
@@ -196,14 +197,19 @@ impl Script {
             } else {
                 let tick = grid.first_tick + k;
                 let deadline_ns = grid.deadline_ns(tick);
-                let unpark = (!self.until_unpark_ns.is_empty())
-                    .then(|| *at_cyclic(&self.until_unpark_ns, offset + k));
-                let unpark_ns = unpark.flatten().map(|ns| deadline_ns.saturating_add(ns));
+                let lateness_ns = match &self.lateness_ns {
+                    Lateness::AllRounds(list) => *at_cyclic(list, offset + k),
+                    Lateness::PerRound(lists) => *at_cyclic(at_cyclic::<Vec<i64>>(lists, index), k),
+                };
+                let until_unpark_ns = match &self.until_unpark_ns[..] {
+                    [] => None,
+                    list => *at_cyclic(list, offset + k),
+                };
                 wakeups.push(Wakeup {
                     tick,
                     expirations,
-                    wake_ns: deadline_ns.saturating_add(lateness(k)),
-                    unpark_ns,
+                    wake_ns: deadline_ns.saturating_add(lateness_ns),
+                    unpark_ns: until_unpark_ns.map(|ns| deadline_ns.saturating_add(ns)),
                 });
                 expirations = 1;
             }

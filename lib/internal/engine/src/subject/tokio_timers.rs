@@ -198,10 +198,11 @@ impl Ticker for Timeout {
     #[inline]
     fn poll_wait(self: Pin<&mut Self>, _: u64, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let timeout = self.project().timeout.as_pin_mut();
-        timeout.expect("begin was called").poll(cx).map(|elapsed| {
-            debug_assert!(elapsed.is_err(), "a future that never ends has ended");
-            Ok(())
-        })
+        let Poll::Ready(elapsed) = timeout.expect("begin was called").poll(cx) else {
+            return Poll::Pending;
+        };
+        debug_assert!(elapsed.is_err(), "a future that never ends has ended");
+        Poll::Ready(Ok(()))
     }
 
     #[inline]
