@@ -34,11 +34,12 @@ impl Availability {
             (Tier::B1, &self.occupants),
             (Tier::B2, &self.wakeups),
         ];
-        let missing = |(tier, available): (Tier, &Result<(), String>)| {
-            let reason = available.as_ref().err()?.clone();
-            Some(Missing { tier, reason })
-        };
-        tiers.into_iter().find_map(missing)
+        for (tier, available) in tiers {
+            if let Err(reason) = available {
+                return Some(Missing { tier, reason: reason.clone() });
+            }
+        }
+        None
     }
 }
 

@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use files::report::why::Evidence;
-use files::why::external_process::{self, WatchedThread};
+use files::why::external_process::{self, ReconstructedRound, WatchedThread};
 use files::why::pool::{ProfiledRound, ProfiledTick};
-use files::why::{self, RoundConditions, Standstill, Switch, Thread};
+use files::why::{RoundConditions, Standstill, Switch, Thread};
 use jitterstat::sample::Grid;
 use jitterstat::series;
 
@@ -17,7 +17,7 @@ use crate::machine::os::{self, DrainedSwitches, NotAvailable, SwitchRing};
 use crate::measure::program_output::ProgramRound;
 use crate::measure::why::cpu_records::{CpuRecords, UsableRecords};
 use crate::measure::why::kernel_clock::KernelClock;
-use crate::measure::why::occupants::{ThreadNames, mark_occupied};
+use crate::measure::why::occupants::{Occupants, ThreadNames, mark_occupied};
 use crate::measure::why::profiler::Profiler;
 use crate::measure::why::round_diagnosis::{MAX_PATH_NS, RoundDiagnosis};
 use crate::measure::why::tick_attribution::{IndexedTick, RoundEvidence, ThreadChains};
@@ -90,58 +90,49 @@ impl<'a> ProgramProfiler<'a> {
         let clock =
             KernelClock::new(round.output.started).ok_or("the kernel's clock cannot be read")?;
         let watched = watched_threads(drained, &clock);
-        let ids: Vec<Option<u32>> = watched.iter().map(|thread| Some(thread.id)).collect();
-        let mut records = CpuRecords::drain(self.profiler, &ids, &clock);
-        let times = tick_times(round, &clock)?;
-        let waited_ns = round.output.series.waited_ns.as_deref();
-        if waited_ns.is_none() {
-            records.occupants = records.occupants.map_err(|reason| explain_unknown_waits(&reason));
-        }
+        let records = self.drain_records(&watched, round, &clock);
         let availability = records.availability(Ok(()), Ok(()));
         let tier = availability.tier();
         let records = records.usable(tier);
 
-        let occupants = records.occupants.as_ref();
-        let seen =
-            external_process::reconstruct(&times, waited_ns, &watched, occupants, MAX_PATH_NS);
-        if (seen.placed as f64) < MIN_PLACED * times.len() as f64 {
-            return Err(
-                "none of its threads was seen to run at the times that it writes".to_owned()
-            );
-        }
-        let has_witnesses = standstills.is_some();
-        let conditions = RoundConditions {
+        let seen = reconstruct_round(round, &watched, records.occupants.as_ref(), &clock)?;
+        let mut evidence = Evidence { steal_ns: round.steal_ns, ..Evidence::default() };
+        let mut conditions = RoundConditions {
             path_ns: seen.way_ns,
             steal_ns: round.steal_ns.unwrap_or(0),
-            standstills: mark_occupied(standstills.unwrap_or_default(), occupants),
             ..RoundConditions::default()
         };
+        if let Some(standstills) = standstills {
+            conditions.standstills = mark_occupied(standstills, records.occupants.as_ref());
+            evidence.standstill_ns = Some(conditions.standstill_ns());
+        }
         let mut names = thread_names(round.name, &watched, drained);
         let ticks =
             attribute_ticks(round.grid.first_tick, &seen, &conditions, &records, &mut names);
         let running = running_threads(&seen);
-        let evidence = Evidence {
-            steal_ns: round.steal_ns,
-            standstill_ns: has_witnesses.then(|| conditions.standstill_ns()),
-            threads: running.len() as u64,
-            ..Evidence::default()
-        };
-        let known = why::MeasurableParts::default();
+        evidence.threads = running.len() as u64;
         let index = round.index;
-        let threads = running.into_iter().filter_map(|i| seen.threads.get(i).cloned()).collect();
         Ok(RoundDiagnosis {
-            round: ProfiledRound {
-                index,
-                ticks,
-                tier,
-                known,
-                evidence,
-                ..ProfiledRound::default()
-            },
+            round: ProfiledRound { index, ticks, tier, evidence, ..ProfiledRound::default() },
             missing: availability.missing(),
-            threads,
+            threads: running.into_iter().filter_map(|i| seen.threads.get(i).cloned()).collect(),
             occupants: records.occupants.unwrap_or_default(),
         })
+    }
+
+    /// Reads the records of all CPUs since the last call.
+    fn drain_records(
+        &self,
+        watched: &[WatchedThread],
+        round: &FinishedProgram<'_>,
+        clock: &KernelClock,
+    ) -> CpuRecords {
+        let ids: Vec<Option<u32>> = watched.iter().map(|thread| Some(thread.id)).collect();
+        let mut records = CpuRecords::drain(self.profiler, &ids, clock);
+        if round.output.series.waited_ns.is_none() {
+            records.occupants = records.occupants.map_err(|reason| explain_unknown_waits(&reason));
+        }
+        records
     }
 }
 
@@ -153,18 +144,39 @@ impl Drop for ProgramProfiler<'_> {
     }
 }
 
+/// Reconstructs which threads ran the ticks.
+///
+/// # Errors
+///
+/// Returns an error if the program writes no times, or times at which none of its threads ran.
+fn reconstruct_round(
+    round: &FinishedProgram<'_>,
+    watched: &[WatchedThread],
+    occupants: Option<&Occupants>,
+    clock: &KernelClock,
+) -> Result<ReconstructedRound, String> {
+    let times = tick_times(round, clock)?;
+    let waited_ns = round.output.series.waited_ns.as_deref();
+    let seen = external_process::reconstruct(&times, waited_ns, watched, occupants, MAX_PATH_NS);
+    if (seen.placed as f64) < MIN_PLACED * times.len() as f64 {
+        return Err("none of its threads was seen to run at the times that it writes".to_owned());
+    }
+    Ok(seen)
+}
+
 /// Returns the observed threads, each with its switches in order of time.
 fn watched_threads(drained: &[DrainedSwitches], clock: &KernelClock) -> Vec<WatchedThread> {
     let mut by_thread: BTreeMap<u32, Vec<Switch>> = BTreeMap::new();
     for record in drained.iter().flat_map(|d| &d.switches) {
         by_thread.entry(record.thread).or_default().push(clock.switch(record));
     }
-    let sort = |(id, mut switches): (u32, Vec<Switch>)| {
+    let mut threads = Vec::with_capacity(by_thread.len());
+    for (id, mut switches) in by_thread {
         // A thread may have run on several CPUs, each of which has a ring.
         switches.sort_by_key(|switch| switch.at_ns);
-        WatchedThread { id, switches }
-    };
-    by_thread.into_iter().map(sort).collect()
+        threads.push(WatchedThread { id, switches });
+    }
+    threads
 }
 
 /// Returns the deadline and the wake-up of each tick, in nanoseconds after the start of the
@@ -175,21 +187,22 @@ fn watched_threads(drained: &[DrainedSwitches], clock: &KernelClock) -> Vec<Watc
 /// Returns an error if the program writes no times, or times outside of its run.
 fn tick_times(round: &FinishedProgram<'_>, clock: &KernelClock) -> Result<Vec<(i64, i64)>, String> {
     let series = &round.output.series;
-    let wake_times = series.wake_ns.as_ref().ok_or_else(|| {
-        format!(
+    let Some(wake_times) = &series.wake_ns else {
+        return Err(format!(
             "it writes lateness without times, which {}={} requests",
             series::ENV_TIMES,
             series::TIMES_MONOTONIC
-        )
-    })?;
-    let times: Vec<(i64, i64)> = wake_times
-        .iter()
-        .zip(&series.lateness_ns)
-        .map(|(&at_ns, late_ns)| (clock.ns(at_ns).saturating_sub(*late_ns), clock.ns(at_ns)))
-        .collect();
+        ));
+    };
     let run = 0..=to_signed_ns(round.output.wall);
-    if !times.iter().all(|(_, wake_ns)| run.contains(wake_ns)) {
-        return Err("the times that it writes are not of CLOCK_MONOTONIC while it ran".to_owned());
+    let mut times = Vec::with_capacity(wake_times.len());
+    for (&at_ns, &late_ns) in wake_times.iter().zip(&series.lateness_ns) {
+        let wake_ns = clock.ns(at_ns);
+        if !run.contains(&wake_ns) {
+            let reason = "the times that it writes are not of CLOCK_MONOTONIC while it ran";
+            return Err(reason.to_owned());
+        }
+        times.push((wake_ns.saturating_sub(late_ns), wake_ns));
     }
     Ok(times)
 }
@@ -205,7 +218,7 @@ fn explain_unknown_waits(reason: &str) -> String {
 /// Attributes the lateness of the ticks, the first of which has the index `first_tick`.
 fn attribute_ticks(
     first_tick: u64,
-    seen: &external_process::ReconstructedRound,
+    seen: &ReconstructedRound,
     conditions: &RoundConditions,
     records: &UsableRecords,
     names: &mut ThreadNames,
@@ -218,15 +231,14 @@ fn attribute_ticks(
         occupants: records.occupants.as_ref(),
         chains: wakeups.map(|wakeups| ThreadChains { threads: &unstamped, wakeups }),
     };
-    let ticks: Vec<IndexedTick> = (first_tick..)
-        .zip(&seen.ticks)
-        .map(|(index, tick)| IndexedTick { index, tick: *tick })
-        .collect();
+    let indexed = (first_tick..).zip(seen.ticks.iter().copied());
+    let ticks: Vec<IndexedTick> =
+        indexed.map(|(index, tick)| IndexedTick { index, tick }).collect();
     evidence.attribute(0, &ticks, names)
 }
 
 /// Returns the indices of the threads that ran ticks, in order.
-fn running_threads(seen: &external_process::ReconstructedRound) -> Vec<usize> {
+fn running_threads(seen: &ReconstructedRound) -> Vec<usize> {
     let mut threads: Vec<usize> = seen.ticks.iter().map(|tick| tick.thread).collect();
     threads.sort_unstable();
     threads.dedup();

@@ -170,6 +170,30 @@ impl RoundProfiler {
 }
 
 impl ThreadLog {
+    #[inline]
+    fn park(&mut self) {
+        if self.cycles.len() == self.cycles.capacity() {
+            self.cycles_lost += 1;
+            return;
+        }
+        let before = tach::count();
+        let reading = self.stats.read();
+        self.cycles.push(RawCycle { before, after: tach::count(), reading, unpark: None });
+    }
+
+    fn mark_awake(&mut self) {
+        if let Some(cycle) = self.cycles.last_mut() {
+            cycle.unpark = NonZeroU64::new(cycle.after);
+        }
+    }
+
+    #[inline]
+    fn unpark(&mut self, count: u64) {
+        if let (0, Some(cycle)) = (self.cycles_lost, self.cycles.last_mut()) {
+            cycle.unpark = cycle.unpark.or(NonZeroU64::new(count));
+        }
+    }
+
     /// Converts the cycles to nanoseconds after `origin`.
     pub fn cycles(&self, conversion: &Conversion, origin: Instant) -> Vec<Cycle> {
         self.cycles.iter().map(|raw| raw.to_cycle(conversion, origin)).collect()
@@ -191,35 +215,23 @@ impl RawCycle {
 
 /// Records that the calling thread is about to park.
 pub fn park() {
-    LOG.with_borrow_mut(|log| {
-        let Some(log) = log else { return };
-        if log.cycles.len() == log.cycles.capacity() {
-            log.cycles_lost += 1;
-            return;
-        }
-        let before = tach::count();
-        let reading = log.stats.read();
-        log.cycles.push(RawCycle { before, after: tach::count(), reading, unpark: None });
-    });
+    with_log(ThreadLog::park);
 }
 
 /// Records that the calling thread has not parked since it read its statistics.
 fn mark_awake() {
-    LOG.with_borrow_mut(|log| {
-        if let Some(cycle) = log.as_mut().and_then(|log| log.cycles.last_mut()) {
-            cycle.unpark = NonZeroU64::new(cycle.after);
-        }
-    });
+    with_log(ThreadLog::mark_awake);
 }
 
 /// Records that the park of the calling thread ended at `count`.
 pub fn unpark(count: u64) {
-    LOG.with_borrow_mut(|log| {
-        let log = log.as_mut().filter(|log| log.cycles_lost == 0);
-        if let Some(cycle) = log.and_then(|log| log.cycles.last_mut()) {
-            cycle.unpark = cycle.unpark.or(NonZeroU64::new(count));
-        }
-    });
+    with_log(|log| log.unpark(count));
+}
+
+/// Calls a function with the log of the calling thread, if it has one.
+#[inline]
+fn with_log(record: impl FnMut(&mut ThreadLog)) {
+    LOG.with_borrow_mut(|log| log.iter_mut().for_each(record));
 }
 
 /// The way in which the parks of a thread are detected.

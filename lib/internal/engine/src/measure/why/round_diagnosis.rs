@@ -25,6 +25,7 @@ pub const MAX_PATH_NS: u64 = 20_000;
 const WHEEL_NS: u64 = 2_000_000;
 
 const NO_CLOCK: &str = "the kernel's clock cannot be read";
+const NO_COMMON_ORIGIN: &str = "the clocks of this system cannot be joined";
 
 /// A wake-up of a loop, with its thread.
 #[derive(Clone, Copy, Debug)]
@@ -91,15 +92,11 @@ pub fn diagnose(
     profiler.set_recording(false);
     let logs = recorder.take_logs();
     let Some(origin) = origin(round) else {
-        let reason = "the clocks of this system cannot be joined";
-        return RoundDiagnosis::unavailable(round.index, reason);
+        return RoundDiagnosis::unavailable(round.index, NO_COMMON_ORIGIN);
     };
     let clock = KernelClock::new(origin);
     let collected = CollectedThreads::new(logs, round, origin, clock.as_ref());
-    let records = match &clock {
-        Some(clock) => CpuRecords::drain(profiler, &collected.ids, clock),
-        None => CpuRecords::unavailable(NO_CLOCK),
-    };
+    let records = drain_records(profiler, &collected.ids, clock.as_ref());
     let availability = records.availability(collected.stats.clone(), collected.switches.clone());
     let tier = availability.tier();
     let records = records.usable(tier);
@@ -112,11 +109,9 @@ pub fn diagnose(
         conditions.standstills = mark_occupied(standstills, records.occupants.as_ref());
         evidence.standstill_ns = Some(conditions.standstill_ns());
     }
-    let threads = collected.threads;
-    let attributed = attribute_ticks(&ticks, &threads, &conditions, &records);
     let round = ProfiledRound {
         index: round.index,
-        ticks: attributed,
+        ticks: attribute_ticks(&ticks, &collected.threads, &conditions, &records),
         tier,
         known: conditions.known(),
         evidence,
@@ -125,8 +120,20 @@ pub fn diagnose(
     RoundDiagnosis {
         round,
         missing: availability.missing(),
-        threads,
+        threads: collected.threads,
         occupants: records.occupants.unwrap_or_default(),
+    }
+}
+
+/// Reads the records of all CPUs, or gives the reason why there are none.
+fn drain_records(
+    profiler: &Profiler,
+    threads: &[Option<u32>],
+    clock: Option<&KernelClock>,
+) -> CpuRecords {
+    match clock {
+        Some(clock) => CpuRecords::drain(profiler, threads, clock),
+        None => CpuRecords::unavailable(NO_CLOCK),
     }
 }
 
@@ -145,10 +152,11 @@ fn attribute_ticks(
         chains: wakeups.map(|wakeups| ThreadChains { threads, wakeups }),
     };
     let mut names = ThreadNames::default();
-    let instances = (0..).zip(ticks);
-    instances
-        .flat_map(|(instance, ticks)| evidence.attribute(instance, ticks, &mut names))
-        .collect()
+    let mut attributed = Vec::new();
+    for (instance, ticks) in (0..).zip(ticks) {
+        attributed.extend(evidence.attribute(instance, ticks, &mut names));
+    }
+    attributed
 }
 
 /// Returns the origin of all times of a round: the start of the first instance or, without an

@@ -1,7 +1,7 @@
 //! Attribution of the lateness of ticks to causes.
 
 use files::why::pool::ProfiledTick;
-use files::why::{self, RoundConditions, Thread, Tick, Wakeup};
+use files::why::{self, Breakdown, RoundConditions, Thread, Tick, Wakeup, WakeupPath};
 
 use crate::measure::why::occupants::{Occupants, ThreadNames};
 
@@ -29,6 +29,14 @@ pub struct ThreadChains<'a> {
     pub wakeups: &'a [Vec<Wakeup>],
 }
 
+impl ThreadChains<'_> {
+    /// Finds the path of a tick in the wake-ups of its thread.
+    fn trace(&self, tick: &Tick, breakdown: &Breakdown) -> Option<WakeupPath> {
+        let (thread, wakeups) = (self.threads.get(tick.thread)?, self.wakeups.get(tick.thread)?);
+        Some(why::trace_wakeup(tick, thread, wakeups, breakdown))
+    }
+}
+
 impl RoundEvidence<'_> {
     /// Attributes the lateness of every tick of an instance.
     pub fn attribute(
@@ -47,11 +55,7 @@ impl RoundEvidence<'_> {
                 deadline_ns: tick.deadline_ns,
                 wake_ns: tick.wake_ns,
                 behind: names.occupants_while_queued(&explained.queued, self.occupants),
-                way: self.chains.and_then(|chains| {
-                    let thread = chains.threads.get(tick.thread)?;
-                    let wakeups = chains.wakeups.get(tick.thread)?;
-                    Some(why::trace_wakeup(tick, thread, wakeups, &explained))
-                }),
+                way: self.chains.and_then(|chains| chains.trace(tick, &explained)),
                 parts: explained.parts,
             });
         }

@@ -49,11 +49,12 @@ impl WakeupChains {
         let mut events = Vec::new();
         tracer.lock().unwrap_or_else(PoisonError::into_inner).drain(&mut events);
         let mut by_thread = wakeups_by_thread(events).ok_or(RECORDS_LOST)?;
-        let mut take_wakeups = |id: &Option<u32>| {
+        let mut found = Vec::with_capacity(threads.len());
+        for id in threads {
             let wakeups = id.and_then(|id| by_thread.remove(&id)).unwrap_or_default();
-            wakeups.into_iter().map(|wakeup| to_round_time(wakeup, clock)).collect()
-        };
-        Ok(threads.iter().map(&mut take_wakeups).collect())
+            found.push(wakeups.into_iter().map(|wakeup| to_round_time(wakeup, clock)).collect());
+        }
+        Ok(found)
     }
 }
 

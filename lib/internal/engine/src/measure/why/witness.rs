@@ -44,6 +44,12 @@ struct LateWakeup {
     ready: Instant,
 }
 
+impl LateWakeup {
+    fn to_gap(self, origin: Instant) -> WitnessGap {
+        WitnessGap { from_ns: ns_after(self.due, origin), to_ns: ns_after(self.ready, origin) }
+    }
+}
+
 impl Witnesses {
     /// Starts witnesses on the first and the last CPU that the process may use.
     ///
@@ -59,14 +65,12 @@ impl Witnesses {
         };
         let sleep = period.saturating_mul(SLEEP_PERIODS).clamp(MIN_SLEEP, MAX_SLEEP);
         let start = Instant::now();
-        let witness = |cpu: usize| {
+        let mut threads = Vec::with_capacity(witness_cpus.len());
+        for cpu in witness_cpus {
             let ended = Arc::clone(&ended);
-            Builder::new()
-                .name("witness".to_owned())
-                .spawn(move || run_witness(cpu, start, sleep, &ended))
-                .ok()
-        };
-        let threads = witness_cpus.into_iter().filter_map(witness).collect();
+            let builder = Builder::new().name("witness".to_owned());
+            threads.extend(builder.spawn(move || run_witness(cpu, start, sleep, &ended)));
+        }
         Self { ended, threads }
     }
 
@@ -74,12 +78,11 @@ impl Witnesses {
     ///
     /// Returns `None` without two witnesses.
     pub fn end(mut self, origin: Instant) -> Option<Vec<Standstill>> {
-        let gap = |late: LateWakeup| WitnessGap {
-            from_ns: ns_after(late.due, origin),
-            to_ns: ns_after(late.ready, origin),
-        };
-        let gaps: Vec<Vec<WitnessGap>> =
-            self.join().into_iter().map(|late| late.into_iter().map(gap).collect()).collect();
+        let mut gaps = Vec::new();
+        for late in self.join() {
+            let gaps_of_witness = late.iter().map(|late| late.to_gap(origin));
+            gaps.push(gaps_of_witness.collect::<Vec<WitnessGap>>());
+        }
         (gaps.len() > 1).then(|| find_standstills(&gaps))
     }
 
@@ -99,7 +102,6 @@ impl Drop for Witnesses {
 /// Sleeps repeatedly until `ended` is set, and returns the late wake-ups.
 ///
 /// Returns `None` if the thread cannot be a witness.
-#[allow(clippy::disallowed_methods, reason = "a witness reads the time")]
 fn run_witness(
     cpu: usize,
     start: Instant,
@@ -117,13 +119,7 @@ fn run_witness(
     let mut due = start;
     let mut in_time = 0;
     while !ended.load(Ordering::Relaxed) {
-        let mut now = Instant::now();
-        // The next deadline of the grid after now.
-        while due <= now {
-            due += sleep;
-        }
-        std::thread::park_timeout(due - now);
-        now = Instant::now();
+        let now = sleep_until_next(&mut due, sleep);
         in_time += 1;
         let is_late = now.saturating_duration_since(due) >= MIN_STANDSTILL;
         if !is_late && in_time < WAKEUPS_PER_READING {
@@ -140,4 +136,15 @@ fn run_witness(
         }
     }
     Some(late)
+}
+
+/// Sleeps until the next deadline of the grid, and returns the time after that.
+#[allow(clippy::disallowed_methods, reason = "a witness reads the time")]
+fn sleep_until_next(due: &mut Instant, sleep: Duration) -> Instant {
+    let now = Instant::now();
+    while *due <= now {
+        *due += sleep;
+    }
+    std::thread::park_timeout(*due - now);
+    Instant::now()
 }
