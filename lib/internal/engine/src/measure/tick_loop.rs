@@ -9,7 +9,7 @@ use std::num::NonZeroU64;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::Poll;
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use jitterstat::recorder::{RawSample, Recorder};
@@ -54,6 +54,26 @@ pub struct RoundSetup {
     pub late_watch: Option<RoundWatch>,
 }
 
+impl RoundSetup {
+    /// Returns the schedules of the instances, whose starts are spread over the period.
+    #[allow(clippy::disallowed_methods, reason = "the start of the grid is read here")]
+    fn schedules(&self, instances: u32) -> Vec<Schedule> {
+        let lead_time = LEAD_TIME + LEAD_TIME_PER_INSTANCE * instances;
+        let start = self.start.unwrap_or_else(|| Instant::now() + lead_time + self.phase);
+        let period = self.period;
+        let schedule = |i: u32| Schedule { start: start + period * i / instances, period };
+        (0..instances).map(schedule).collect()
+    }
+
+    /// Returns the optional work of an instance at each tick.
+    fn hooks(&self, schedule: Schedule, start: &Anchor, parks: ParkDetection) -> LoopHooks {
+        let late_watch = self.late_watch.as_ref().map(|watch| watch.loop_watch(schedule, start));
+        let is_profiled = self.profiler.is_some();
+        let notes = is_profiled.then(|| WakeupNotes::with_capacity(self.last_tick + 1, parks));
+        LoopHooks { notes, late_watch }
+    }
+}
+
 /// Result of a round, before any conversion.
 pub struct RawRound {
     pub recordings: Vec<Recording>,
@@ -81,14 +101,16 @@ impl Recording {
 
     /// Returns the wake-ups with their threads.
     pub fn thread_wakeups(&self) -> InstanceWakeups {
-        let samples = self.recorder.samples().iter().zip(&self.threads);
-        let wakeup = |(sample, thread): (&RawSample, &usize)| ThreadWakeup {
-            last_tick: sample.tick,
-            expirations: sample.expirations,
-            count: sample.wake_count,
-            thread: *thread,
-        };
-        InstanceWakeups { start: self.start, wakeups: samples.map(wakeup).collect() }
+        let mut wakeups = Vec::with_capacity(self.threads.len());
+        for (sample, &thread) in self.recorder.samples().iter().zip(&self.threads) {
+            wakeups.push(ThreadWakeup {
+                last_tick: sample.tick,
+                expirations: sample.expirations,
+                count: sample.wake_count,
+                thread,
+            });
+        }
+        InstanceWakeups { start: self.start, wakeups }
     }
 }
 
@@ -151,54 +173,34 @@ struct RunningRound {
 
 impl RunningRound {
     /// Starts a round. Returns its state and the loops to run, one per instance.
-    #[allow(clippy::disallowed_methods, reason = "the start of the grid is read here")]
     fn new<S: Subject>(
-        setup: RoundSetup,
+        mut setup: RoundSetup,
     ) -> io::Result<(Self, Vec<impl Future<Output = io::Result<Recording>>>)> {
-        let RoundSetup {
-            period,
-            phase,
-            start,
-            last_tick,
-            recorders,
-            runtime: _,
-            tasks: _,
-            stop,
-            load_cpu,
-            profiler,
-            late_watch,
-        } = setup;
+        let recorders = std::mem::take(&mut setup.recorders);
         let instances = u32::try_from(recorders.len()).map_err(io::Error::other)?;
-        let (load_cpu_before_ns, cost_meter) = (load_cpu.ns(), CostMeter::start());
+        let (load_cpu_before_ns, cost_meter) = (setup.load_cpu.ns(), CostMeter::start());
         let start_anchor = Anchor::take();
-        let lead_time = LEAD_TIME + LEAD_TIME_PER_INSTANCE * instances;
-        let start = start.unwrap_or_else(|| Instant::now() + lead_time + phase);
-        let schedule = |i: u32| Schedule { start: start + period * i / instances, period };
-        let schedules: Vec<Schedule> = (0..instances).map(schedule).collect();
+        let schedules = setup.schedules(instances);
         let tickers = S::tickers(&schedules)?;
         let backend = tickers.first().map_or(String::new(), Ticker::backend);
         let settings = LoopSettings {
-            last_tick,
+            last_tick: setup.last_tick,
             parks_until_due: S::PARKS_UNTIL_DUE,
-            long_wait: LongWait::begin(period),
+            long_wait: LongWait::begin(setup.period),
         };
         UNPARK_COUNT.set(None);
         let parks = ParkDetection::new(S::WAIT_KIND, tokio::runtime::Handle::try_current().is_ok());
-        let has_notes = profiler.is_some();
         let mut loops = Vec::with_capacity(schedules.len());
-        for ((schedule, ticker), recorder) in schedules.iter().zip(tickers).zip(recorders) {
-            let notes = has_notes.then(|| WakeupNotes::with_capacity(last_tick + 1, parks));
-            let late_watch =
-                late_watch.as_ref().map(|watch| watch.loop_watch(*schedule, &start_anchor));
-            let hooks = LoopHooks { notes, late_watch };
+        for ((schedule, ticker), recorder) in schedules.into_iter().zip(tickers).zip(recorders) {
+            let hooks = setup.hooks(schedule, &start_anchor, parks);
             let recording = Recording::new(schedule.start, recorder);
-            loops.push(tick(ticker, recording, settings, Arc::clone(&stop), hooks));
+            loops.push(tick(ticker, recording, settings, Arc::clone(&setup.stop), hooks));
         }
         let running = Self {
             cost_meter,
             start_anchor,
             backend,
-            load_cpu,
+            load_cpu: setup.load_cpu,
             load_cpu_before_ns,
             wait_kind: S::WAIT_KIND,
             long_wait: settings.long_wait,
@@ -245,6 +247,23 @@ struct LoopHooks {
 }
 
 impl LoopHooks {
+    #[inline]
+    fn begin_wait(&mut self) {
+        if let Some(notes) = &mut self.notes {
+            notes.begin_wait();
+        }
+    }
+
+    #[inline]
+    fn end_wait(&mut self, delivered: Delivered, wake_count: u64) {
+        if let Some(notes) = &mut self.notes {
+            notes.end_wait(wake_count);
+        }
+        if let Some(watch) = &mut self.late_watch {
+            watch.check(delivered.tick, delivered.expirations, wake_count);
+        }
+    }
+
     fn into_threads(self) -> Vec<usize> {
         self.notes.map_or(Vec::new(), WakeupNotes::into_threads)
     }
@@ -262,39 +281,45 @@ async fn tick<T: Ticker>(
     let mut next = 0;
     loop {
         ticker.as_mut().begin(next);
-        if let Some(notes) = &mut hooks.notes {
-            notes.begin_wait();
-        }
-        let waited = poll_fn(|cx| match ticker.as_mut().poll_wait(next, cx) {
-            Poll::Pending => match settings.long_wait {
-                Some(wait) => wait.poll_interrupted(&stop, cx).map(Err),
-                None => Poll::Pending,
-            },
-            Poll::Ready(event) => Poll::Ready(Ok(event)),
-        });
+        hooks.begin_wait();
+        let waited = poll_fn(|cx| poll_tick(ticker.as_mut(), next, &settings, &stop, cx));
         let event = match waited.await {
             Ok(event) => event?,
             Err(Interrupted) => {
                 recording.stopped = true;
-                recording.threads = hooks.into_threads();
-                return Ok(recording);
+                break;
             }
         };
         let wake_count = tach::ordered_count();
-        let Delivered { tick, expirations } = ticker.as_mut().delivered(event, next);
+        let delivered = ticker.as_mut().delivered(event, next);
+        let Delivered { tick, expirations } = delivered;
         let unpark_count = UNPARK_COUNT.take().filter(|_| settings.parks_until_due);
         recording.recorder.push(RawSample { tick, expirations, wake_count, unpark_count });
-        if let Some(notes) = &mut hooks.notes {
-            notes.end_wait(wake_count);
-        }
-        if let Some(watch) = &mut hooks.late_watch {
-            watch.check(tick, expirations, wake_count);
-        }
+        hooks.end_wait(delivered, wake_count);
         recording.stopped = tick < settings.last_tick && stop.load(Ordering::Relaxed);
         if tick >= settings.last_tick || recording.stopped {
-            recording.threads = hooks.into_threads();
-            return Ok(recording);
+            break;
         }
         next = tick + 1;
+    }
+    recording.threads = hooks.into_threads();
+    Ok(recording)
+}
+
+/// Polls the wait for a tick, and for an interrupt if that must not wait for the tick.
+#[inline]
+fn poll_tick<T: Ticker>(
+    ticker: Pin<&mut T>,
+    tick: u64,
+    settings: &LoopSettings,
+    stop: &AtomicBool,
+    cx: &mut Context<'_>,
+) -> Poll<Result<io::Result<T::Event>, Interrupted>> {
+    match ticker.poll_wait(tick, cx) {
+        Poll::Pending => match settings.long_wait {
+            Some(wait) => wait.poll_interrupted(stop, cx).map(Err),
+            None => Poll::Pending,
+        },
+        Poll::Ready(event) => Poll::Ready(Ok(event)),
     }
 }
