@@ -5,7 +5,7 @@
 
 use std::any::Any;
 use std::cell::Cell;
-use std::panic::AssertUnwindSafe;
+use std::panic::{AssertUnwindSafe, PanicHookInfo};
 
 /// Name of the worker threads of runtimes, which catch the panics on these threads.
 pub const WORKER_NAME: &str = "osjitter-worker";
@@ -43,11 +43,13 @@ pub fn join_or_resume_unwind<T>(result: Result<T, tokio::task::JoinError>) -> T 
 /// Installs a panic hook that prints only panics that are not caught.
 pub fn install_hook() {
     let print_panic = std::panic::take_hook();
-    std::panic::set_hook(Box::new(move |panic| {
-        // The flag is not accessible while a thread exits.
-        let is_caught = IS_CAUGHT.try_with(Cell::get).unwrap_or(false);
-        if !is_caught && std::thread::current().name() != Some(WORKER_NAME) {
-            print_panic(panic);
-        }
-    }));
+    std::panic::set_hook(Box::new(move |panic| print_uncaught(panic, &*print_panic)));
+}
+
+fn print_uncaught(panic: &PanicHookInfo<'_>, print: &dyn Fn(&PanicHookInfo<'_>)) {
+    // The flag is not accessible while a thread exits.
+    let is_caught = IS_CAUGHT.try_with(Cell::get).unwrap_or(false);
+    if !is_caught && std::thread::current().name() != Some(WORKER_NAME) {
+        print(panic);
+    }
 }

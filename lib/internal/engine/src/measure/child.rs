@@ -79,6 +79,14 @@ impl RunFailure {
             Self::NotStarted(why) | Self::OtherPeriod(why) | Self::Failed(why) => Some(why),
         }
     }
+
+    /// Adds the program to the reason of a failed run.
+    fn of_program(self, program: &Program) -> Self {
+        match self {
+            Self::Failed(reason) => Self::Failed(format!("{}: {reason}", program.text())),
+            other => other,
+        }
+    }
 }
 
 /// A run that exited with 0, and the directory to which it wrote.
@@ -215,10 +223,7 @@ pub fn run(
     let tail = stderr.map(StderrTail::listen).transpose().map_err(|e| fail(e.to_string()))?;
     let exited = wait_for_exit(&run.tree, started, request.limit, stop);
     let exit = run.tree.end(KILL_TIMEOUT).map_err(|e| fail(e.to_string()))?;
-    let exited = exited.map_err(|why| match why {
-        RunFailure::Failed(reason) => fail(reason),
-        other => other,
-    })?;
+    let exited = exited.map_err(|why| why.of_program(program))?;
     if !exit.status.success() {
         let quote = tail.map_or_else(String::new, StderrTail::quote);
         return Err(fail(format!("ended with {}{quote}", exit.status)));
@@ -273,14 +278,11 @@ pub fn run_to_completion(
     limit: Duration,
 ) -> Result<(), String> {
     let failed = |reason: String| format!("{}: {reason}", program.text());
-    let prepare = |_: &Path| {
-        let mut command = program_command(program);
-        command.stdout(std::io::stderr());
-        command.envs(variables.iter().map(|(name, value)| (name, value)));
-        command
-    };
+    let mut command = program_command(program);
+    command.stdout(std::io::stderr());
+    command.envs(variables.iter().map(|(name, value)| (name, value)));
     let start_error = |e: StartError| e.for_program(program).message().unwrap_or_default();
-    let StartedRun { run, started, .. } = start_run(prepare).map_err(start_error)?;
+    let StartedRun { run, started, .. } = start_run(|_| command).map_err(start_error)?;
     // The first interrupt does not end the command, only a second one does.
     let exited = wait_for_exit(&run.tree, started, limit, &AtomicBool::new(false));
     let exit = run.tree.end(KILL_TIMEOUT).map_err(|e| failed(e.to_string()))?;
@@ -294,11 +296,12 @@ pub fn run_to_completion(
 /// Creates the directory to which a program writes.
 fn create_scratch_dir() -> io::Result<tempfile::TempDir> {
     let parent = std::env::temp_dir();
-    let explain = |e| {
-        let error = exit::strip_temp_path(e);
-        io::Error::other(format!("no temporary directory for it in {}: {error}", parent.display()))
-    };
-    tempfile::tempdir_in(&parent).map_err(explain)
+    tempfile::tempdir_in(&parent).map_err(|error| explain_scratch_error(error, &parent))
+}
+
+fn explain_scratch_error(error: io::Error, parent: &Path) -> io::Error {
+    let error = exit::strip_temp_path(error);
+    io::Error::other(format!("no temporary directory for it in {}: {error}", parent.display()))
 }
 
 /// Starts a detached thread.
@@ -311,11 +314,9 @@ fn spawn_watcher(run: impl FnOnce() + Send + 'static) -> io::Result<()> {
 fn watch_exit(tree: &os::ProcessTree) -> io::Result<mpsc::Receiver<io::Result<Instant>>> {
     let (sender, exited) = mpsc::channel();
     let wait = tree.exit_waiter();
-    // The thread ends with the program, which has a time limit.
+    // The thread ends with the program, which has a time limit. The receiver may be dropped before.
     spawn_watcher(move || {
-        let waited = wait();
-        // The receiver may have been dropped.
-        let _ = sender.send(waited.map(|()| now()));
+        let _ = sender.send(wait().map(|()| now()));
     })?;
     Ok(exited)
 }
@@ -456,6 +457,15 @@ fn wait_for_exit(
     }
 }
 
+/// Reads the standard error of a program until it is closed, then drops the sender.
+fn read_tail(mut stderr: ChildStderr, tail: &Mutex<Vec<u8>>, closed: mpsc::Sender<()>) {
+    let mut chunk = vec![0; STDERR_TAIL_BYTES];
+    while let Ok(n @ 1..) = stderr.read(&mut chunk) {
+        keep_last(&mut tail.lock().unwrap_or_else(PoisonError::into_inner), &chunk[..n]);
+    }
+    drop(closed);
+}
+
 /// The end of the standard error of a program.
 ///
 /// It is read while the program runs, so that the program never blocks on a full pipe.
@@ -465,17 +475,11 @@ struct StderrTail {
 }
 
 impl StderrTail {
-    fn listen(mut stderr: ChildStderr) -> io::Result<Self> {
+    fn listen(stderr: ChildStderr) -> io::Result<Self> {
         let tail = Arc::new(Mutex::new(Vec::new()));
         let (sender, closed) = mpsc::channel();
         let kept = Arc::clone(&tail);
-        spawn_watcher(move || {
-            let mut chunk = vec![0; STDERR_TAIL_BYTES];
-            while let Ok(n @ 1..) = stderr.read(&mut chunk) {
-                keep_last(&mut kept.lock().unwrap_or_else(PoisonError::into_inner), &chunk[..n]);
-            }
-            drop(sender);
-        })?;
+        spawn_watcher(move || read_tail(stderr, &kept, sender))?;
         Ok(Self { tail, closed })
     }
 

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::Scope;
 use std::time::{Duration, Instant};
 
 use jitterstat::stats::random::SplitMix64;
@@ -92,17 +93,27 @@ fn measure_both<M>(
 where
     M: Send,
 {
-    std::thread::scope(|scope| {
-        let thread = std::thread::Builder::new().spawn_scoped(scope, second);
-        match thread.map_err(|e| format!("no thread for two at once: {e}")) {
-            Err(why) => vec![Err(why.clone()), Err(why)],
-            Ok(thread) => {
-                let result = first();
-                let other = thread.join().unwrap_or_else(|_| Err("its thread panicked".to_owned()));
-                vec![result, other]
-            }
+    std::thread::scope(|scope| measure_in_scope(scope, first, second))
+}
+
+fn measure_in_scope<'scope, M>(
+    scope: &'scope Scope<'scope, '_>,
+    first: impl FnOnce() -> Result<M, String>,
+    second: impl FnOnce() -> Result<M, String> + Send + 'scope,
+) -> Vec<Result<M, String>>
+where
+    M: Send + 'scope,
+{
+    let thread = match std::thread::Builder::new().spawn_scoped(scope, second) {
+        Ok(thread) => thread,
+        Err(error) => {
+            let why = format!("no thread for two at once: {error}");
+            return vec![Err(why.clone()), Err(why)];
         }
-    })
+    };
+    let result = first();
+    let other = thread.join().unwrap_or_else(|_| Err("its thread panicked".to_owned()));
+    vec![result, other]
 }
 
 /// Measures the share of the period for which a subject that runs alone keeps a CPU busy.

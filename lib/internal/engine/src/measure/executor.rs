@@ -5,6 +5,7 @@ use std::io;
 use std::pin::pin;
 use std::sync::RwLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::Scope;
 
 use tokio::runtime::Builder;
 
@@ -49,11 +50,13 @@ pub(super) fn poll_until_ready<T>(future: impl Future<Output = T>) -> T {
 
 /// Runs a round in a task of a busypoll runtime on this thread.
 pub fn run_on_busypoll<S: OnBusypoll>(setup: RoundSetup) -> io::Result<RawRound> {
-    run_recorded(setup, |setup| {
-        let result =
-            S::runtime()?.block_on(async { busypoll::spawn_boxed(run_loop::<S>(setup)).await });
-        result.map_err(|error| io::Error::other(error.to_string()))?
-    })
+    run_recorded(setup, block_on_busypoll::<S>)
+}
+
+fn block_on_busypoll<S: OnBusypoll>(setup: RoundSetup) -> io::Result<RawRound> {
+    let result =
+        S::runtime()?.block_on(async { busypoll::spawn_boxed(run_loop::<S>(setup)).await });
+    result.map_err(|error| io::Error::other(error.to_string()))?
 }
 
 /// Runs a round in tasks of a tokio runtime.
@@ -61,10 +64,17 @@ pub fn run_on_tokio<S>(setup: RoundSetup) -> io::Result<RawRound>
 where
     S: Subject<Ticker: Ticker<Event: Send> + Send>,
 {
-    run_boxed_on_tokio(setup, |setup| match setup.recorders.len() {
+    run_boxed_on_tokio(setup, box_round::<S>)
+}
+
+fn box_round<S>(setup: RoundSetup) -> BoxedTask<io::Result<RawRound>>
+where
+    S: Subject<Ticker: Ticker<Event: Send> + Send>,
+{
+    match setup.recorders.len() {
         1 => box_task(run_loop::<S>(setup)),
         _ => box_task(run_loops::<S>(setup)),
-    })
+    }
 }
 
 /// The part of [`run_on_tokio`] that does not depend on the subject.
@@ -101,6 +111,16 @@ pub(super) fn runtime_builder(runtime: Runtime) -> io::Result<Builder> {
     }
 }
 
+/// Records that this thread's runtime returned from a park.
+#[inline]
+fn note_unpark(is_profiled: bool) {
+    let count = tach::count();
+    record_unpark(count);
+    if is_profiled {
+        why::unpark(count);
+    }
+}
+
 /// Runs a round in a task, together with a load of tasks.
 fn run_in_task(
     setup: RoundSetup,
@@ -108,14 +128,8 @@ fn run_in_task(
     mut builder: Builder,
 ) -> io::Result<RawRound> {
     let is_profiled = setup.profiler.is_some();
-    let on_unpark = move || {
-        let count = tach::count();
-        record_unpark(count);
-        if is_profiled {
-            why::unpark(count);
-        }
-    };
-    let runtime = builder.enable_all().on_thread_unpark(on_unpark).build()?;
+    builder.enable_all().on_thread_unpark(move || note_unpark(is_profiled));
+    let runtime = builder.build()?;
     let (tasks, load_cpu) = (setup.tasks, setup.load_cpu.clone());
     let round = round(setup);
     let result = runtime.block_on(async {
@@ -145,28 +159,42 @@ fn check_thread_memory() -> io::Result<()> {
 /// If tokio cannot start all of its threads, it panics or waits forever. This runs before each
 /// round, since other processes may have used up a limit in the meantime.
 fn check_threads_available(count: usize) -> io::Result<()> {
-    let (gate, running) = (RwLock::new(()), AtomicUsize::new(0));
-    let started = std::thread::scope(|scope| {
-        let closed = gate.write();
-        let run = || {
-            running.fetch_add(1, Ordering::Release);
-            drop(gate.read());
-        };
-        let start = |running_before: usize| -> io::Result<()> {
-            check_thread_memory()?;
-            std::thread::Builder::new().spawn_scoped(scope, run)?;
-            // Check the memory for the next thread after this one has allocated its own.
-            while running.load(Ordering::Acquire) == running_before {
-                std::thread::yield_now();
-            }
-            Ok(())
-        };
-        let result = (0..count).try_for_each(start);
-        drop(closed);
-        result
-    });
+    let threads = WaitingThreads::default();
+    let started = std::thread::scope(|scope| threads.start(scope, count));
     let hint = "raise the limit, for example with ulimit -u, or give fewer threads with --runtime multi-thread:N";
     started.map_err(|e| io::Error::other(format!("cannot start {count} threads: {e}; {hint}")))
+}
+
+/// Threads that wait at a gate.
+#[derive(Default)]
+struct WaitingThreads {
+    gate: RwLock<()>,
+    running: AtomicUsize,
+}
+
+impl WaitingThreads {
+    /// Starts threads behind the closed gate, one after the other, then opens it.
+    fn start<'scope>(
+        &'scope self,
+        scope: &'scope Scope<'scope, '_>,
+        count: usize,
+    ) -> io::Result<()> {
+        let _closed = self.gate.write();
+        for running_before in 0..count {
+            check_thread_memory()?;
+            std::thread::Builder::new().spawn_scoped(scope, || self.wait())?;
+            // Check the memory for the next thread after this one has allocated its own.
+            while self.running.load(Ordering::Acquire) == running_before {
+                std::thread::yield_now();
+            }
+        }
+        Ok(())
+    }
+
+    fn wait(&self) {
+        self.running.fetch_add(1, Ordering::Release);
+        drop(self.gate.read());
+    }
 }
 
 #[cfg(test)]

@@ -86,17 +86,22 @@ impl Loads {
 
     /// Ends all loads and returns their use of resources.
     pub fn end(self) -> Vec<report::Load> {
-        let end = |mut running: RunningLoad| {
+        let mut ended = Vec::with_capacity(self.0.len());
+        for mut running in self.0 {
             running.end();
-            report::Load {
+            ended.push(report::Load {
                 load: running.load.to_string(),
                 cpu_ns: running.cpu_ns,
                 active_ns: to_ns(running.active),
-            }
-        };
-        self.0.into_iter().map(end).collect()
+            });
+        }
+        ended
     }
 }
+
+/// Hint for a command that does not exist.
+const OTHER_LOADS: &str =
+    "loads that are not commands are none, cpu, memory, io, softirq and tasks";
 
 impl RunningLoad {
     fn resume(&mut self) -> Result<(), String> {
@@ -112,11 +117,7 @@ impl RunningLoad {
             (None, Load::Command(text)) => {
                 let program = Program::parse(text)?;
                 // A misspelled load is parsed as a command, so list the loads.
-                program.check_exists().map_err(|why| {
-                    format!(
-                        "{why}; loads that are not commands are none, cpu, memory, io, softirq and tasks"
-                    )
-                })?;
+                program.check_exists().map_err(|why| format!("{why}; {OTHER_LOADS}"))?;
                 self.process = Some(BackgroundProcess::start(&program)?);
             }
         }

@@ -69,24 +69,18 @@ impl MeteredLoop {
         };
         let (stop, threads) = (Arc::new(AtomicBool::new(false)), LoopThreads::default());
         let (ready, ticker_created) = mpsc::channel();
-        let (name, period, runtime) = (scenario.subject.name(), scenario.period, scenario.runtime);
+        let name = scenario.subject.name();
         let endless = EndlessLoop {
-            period,
+            period: scenario.period,
             phase,
-            runtime,
+            runtime: scenario.runtime,
             meter,
             stop: Arc::clone(&stop),
             threads: threads.clone(),
             ready,
         };
-        let run = move || {
-            let result = panics::catch_panic(|| subject::visit_by_name(&name, endless))?;
-            result.ok_or_else(|| format!("{name} has no loop"))?.map_err(|e| e.to_string())
-        };
-        let thread = std::thread::Builder::new()
-            .name("probe".to_owned())
-            .spawn(run)
-            .map_err(|e| e.to_string())?;
+        let builder = std::thread::Builder::new().name("probe".to_owned());
+        let thread = builder.spawn(move || endless.run(&name)).map_err(|e| e.to_string())?;
         let mut started = Self { reader, file, stop, threads, thread: Some(thread) };
         // The sender is dropped if there was an error, which the thread returns.
         match ticker_created.recv() {
@@ -146,6 +140,14 @@ struct EndlessLoop {
     threads: LoopThreads,
     /// Notified when the ticker exists.
     ready: Sender<()>,
+}
+
+impl EndlessLoop {
+    /// Runs the loop of a subject until it is stopped.
+    fn run(self, subject: &str) -> Result<(), String> {
+        let result = panics::catch_panic(|| subject::visit_by_name(subject, self))?;
+        result.ok_or_else(|| format!("{subject} has no loop"))?.map_err(|e| e.to_string())
+    }
 }
 
 impl Visitor for EndlessLoop {

@@ -33,23 +33,25 @@ pub enum MetricSpec {
 impl MetricSpec {
     /// Parses `wall`, `latency` or `latency:p99`.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let custom = || match text.split_once(':') {
-            None => Ok(Self::Custom(text.to_owned(), None)),
-            Some((name, percentile)) => PERCENTILES
-                .iter()
-                .find(|(known, _)| *known == percentile)
-                .map(|(_, q)| Self::Custom(name.to_owned(), Some(*q)))
-                .ok_or_else(|| {
-                    format!("unknown percentile {percentile:?}; use {name}:p50, p90, p95 or p99")
-                }),
-        };
         match text {
             "wall" => Ok(Self::Wall),
             "cpu" => Ok(Self::Cpu),
             "max-rss" => Ok(Self::MaxRss),
             "instructions" => Ok(Self::Instructions),
             "" => Err("the name of the metric is empty".to_owned()),
-            _ => custom(),
+            _ => Self::parse_custom(text),
+        }
+    }
+
+    fn parse_custom(text: &str) -> Result<Self, String> {
+        let Some((name, percentile)) = text.split_once(':') else {
+            return Ok(Self::Custom(text.to_owned(), None));
+        };
+        match PERCENTILES.iter().find(|(known, _)| *known == percentile) {
+            Some((_, q)) => Ok(Self::Custom(name.to_owned(), Some(*q))),
+            None => {
+                Err(format!("unknown percentile {percentile:?}; use {name}:p50, p90, p95 or p99"))
+            }
         }
     }
 
@@ -93,10 +95,11 @@ pub fn run(
 ) -> Result<RunValues, RunFailure> {
     let counter = specs.contains(&MetricSpec::Instructions).then(Instructions::for_next_program);
     let run = child::run(program, request, stop)?;
-    let instructions = counter.map_or(Ok(0), |counter| {
-        let counter = counter.map_err(|e| e.to_string())?;
-        counter.count().map_err(|e| e.to_string())
-    });
+    let instructions = match counter {
+        None => Ok(0),
+        Some(Ok(counter)) => counter.count().map_err(|e| e.to_string()),
+        Some(Err(refused)) => Err(refused.to_string()),
+    };
     let has_custom = specs.iter().any(|spec| matches!(spec, MetricSpec::Custom(..)));
     // A missing file is not an error here. The missing metric is reported later.
     let output = run.output_path();
@@ -154,25 +157,28 @@ fn system_metric(spec: &MetricSpec, name: &str, unit: &str) -> ProgramMetric {
 /// percentile, or the median and the tail.
 fn custom_metrics(metric: &Metric, percentile: Option<f64>) -> Vec<ProgramMetric> {
     let (name, samples) = (&metric.name, metric.samples.count());
-    let create = |name: String, percentile| ProgramMetric {
-        name,
-        unit: metric.unit.clone(),
-        higher_is_better: metric.better == Better::Higher,
-        spec: MetricSpec::Custom(metric.name.clone(), percentile),
-        samples,
-    };
     let tail = tail_quantile(samples);
     match percentile {
-        None if samples == 1 => vec![create(name.clone(), None)],
+        None if samples == 1 => vec![custom_metric(metric, name.clone(), None)],
         None => vec![
-            create(format!("{name}:p50"), Some(0.50)),
-            create(format!("{name}:{}", tail_name(tail)), Some(tail)),
+            custom_metric(metric, format!("{name}:p50"), Some(0.50)),
+            custom_metric(metric, format!("{name}:{}", tail_name(tail)), Some(tail)),
         ],
         Some(q) => {
             let known = PERCENTILES.iter().find(|(_, quantile)| *quantile == q);
             let label = known.map_or("p50", |(label, _)| label);
-            vec![create(format!("{name}:{label}"), Some(q))]
+            vec![custom_metric(metric, format!("{name}:{label}"), Some(q))]
         }
+    }
+}
+
+fn custom_metric(metric: &Metric, name: String, percentile: Option<f64>) -> ProgramMetric {
+    ProgramMetric {
+        name,
+        unit: metric.unit.clone(),
+        higher_is_better: metric.better == Better::Higher,
+        spec: MetricSpec::Custom(metric.name.clone(), percentile),
+        samples: metric.samples.count(),
     }
 }
 
@@ -203,11 +209,12 @@ impl RunValues {
     fn custom(&self, name: &str) -> Result<&Metric, String> {
         let found =
             self.custom.iter().find(|metric| metric.name == name && metric.samples.count() > 0);
-        found.ok_or_else(|| {
-            let names: Vec<&str> = self.custom.iter().map(|metric| metric.name.as_str()).collect();
-            let names = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
-            format!("it writes no metric {name:?} to {}; it writes {names}", series::ENV_OUT)
-        })
+        if let Some(metric) = found {
+            return Ok(metric);
+        }
+        let names: Vec<&str> = self.custom.iter().map(|metric| metric.name.as_str()).collect();
+        let names = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+        Err(format!("it writes no metric {name:?} to {}; it writes {names}", series::ENV_OUT))
     }
 }
 

@@ -17,24 +17,29 @@ const BATCHES: usize = 31;
 /// The result is the median of several batches, so that a preempted batch has no effect.
 pub fn observer_ns_per_tick() -> u64 {
     let mut recorder = Recorder::with_capacity(BATCH as usize);
-    let mut batch = || {
-        recorder.clear();
-        let before = tach::Instant::now();
-        for tick in 0..BATCH {
-            let wake_count = tach::ordered_count();
-            recorder.push(RawSample {
-                tick: black_box(tick),
-                expirations: 1,
-                wake_count,
-                unpark_count: black_box(None),
-            });
-        }
-        before.elapsed()
-    };
-    let mut took: Vec<Duration> = (0..BATCHES).map(|_| batch()).collect();
+    let mut took = [Duration::ZERO; BATCHES];
+    for took in &mut took {
+        *took = record_batch(&mut recorder);
+    }
     took.sort_unstable();
     let median = to_ns(took[BATCHES / 2]);
     (median + BATCH / 2) / BATCH
+}
+
+/// Stamps and records a batch of wake-ups, and returns the time that this took.
+fn record_batch(recorder: &mut Recorder) -> Duration {
+    recorder.clear();
+    let before = tach::Instant::now();
+    for tick in 0..BATCH {
+        let wake_count = tach::ordered_count();
+        recorder.push(RawSample {
+            tick: black_box(tick),
+            expirations: 1,
+            wake_count,
+            unpark_count: black_box(None),
+        });
+    }
+    before.elapsed()
 }
 
 #[cfg(test)]

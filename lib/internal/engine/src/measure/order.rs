@@ -1,5 +1,6 @@
 //! Runs the rounds of a plan in random order and notifies an observer.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -47,23 +48,50 @@ pub struct Turn {
 
 /// Returns all turns of a plan, in order. They depend on the seed only, not on the machine.
 pub fn turns(seed: u64, scenarios: &[Scenario]) -> impl Iterator<Item = Turn> {
-    let mut random = SplitMix64::new(seed);
     let rounds = scenarios.iter().map(Scenario::rounds).max().unwrap_or(0);
-    (0..rounds).flat_map(move |index| {
-        let mut order: Vec<usize> =
-            (0..scenarios.len()).filter(|&i| index < scenarios[i].rounds()).collect();
-        random.shuffle(&mut order);
+    let random = SplitMix64::new(seed);
+    Turns { random, scenarios, rounds: 0..rounds, drawn: Vec::new().into_iter() }
+}
+
+/// Iterator over the turns of a plan, which are drawn one round at a time.
+struct Turns<'a> {
+    random: SplitMix64,
+    scenarios: &'a [Scenario],
+    /// Rounds that are not yet drawn.
+    rounds: Range<u64>,
+    /// Remaining turns of the latest round.
+    drawn: std::vec::IntoIter<Turn>,
+}
+
+impl Turns<'_> {
+    fn draw_round(&mut self, index: u64) -> Vec<Turn> {
+        let mut order: Vec<usize> = (0..self.scenarios.len()).collect();
+        order.retain(|&scenario| index < self.scenarios[scenario].rounds());
+        self.random.shuffle(&mut order);
         // All subjects of a round share one draw, so that they start in the same phase of tokio's
         // wheel.
-        let draw = random.next_u64();
-        (0..).zip(order).map(move |(slot, scenario)| Turn {
-            index,
-            slot,
-            scenario,
-            phase: phase_from_draw(scenarios[scenario].period, draw),
-            profiled: false,
-        })
-    })
+        let draw = self.random.next_u64();
+        let mut turns = Vec::with_capacity(order.len());
+        for (slot, scenario) in (0..).zip(order) {
+            let phase = phase_from_draw(self.scenarios[scenario].period, draw);
+            turns.push(Turn { index, slot, scenario, phase, profiled: false });
+        }
+        turns
+    }
+}
+
+impl Iterator for Turns<'_> {
+    type Item = Turn;
+
+    fn next(&mut self) -> Option<Turn> {
+        loop {
+            if let Some(turn) = self.drawn.next() {
+                return Some(turn);
+            }
+            let index = self.rounds.next()?;
+            self.drawn = self.draw_round(index).into_iter();
+        }
+    }
 }
 
 /// Salt of the seed for the order of profiled rounds, which does not change the other draws.
@@ -75,10 +103,12 @@ fn interleave_profiled_turns(
     turns: impl Iterator<Item = Turn>,
 ) -> impl Iterator<Item = Turn> {
     let mut random = SplitMix64::new(seed ^ PROFILE_SEED_SALT);
-    turns.flat_map(move |turn| {
-        let profiled_first = random.coin();
-        [Turn { profiled: profiled_first, ..turn }, Turn { profiled: !profiled_first, ..turn }]
-    })
+    turns.flat_map(move |turn| add_profiled_turn(turn, random.coin()))
+}
+
+fn add_profiled_turn(turn: Turn, profiled_first: bool) -> impl Iterator<Item = Turn> {
+    let order = [profiled_first, !profiled_first].into_iter();
+    order.map(move |profiled| Turn { profiled, ..turn })
 }
 
 /// Maps a draw of 64 bits to a phase between zero and the period, or `MIN_PHASE_SPAN` if that is

@@ -53,29 +53,33 @@ pub fn measure_round(
         .map_err(|why| why.message().unwrap_or_default())?;
     let machine = meter.cost(&first, &Anchor::take());
     let samples = round_samples(program, grid, &output)?;
-    let diagnose = |(recorder, index): (ProgramProfiler<'_>, u64)| {
-        recorder.diagnose(&FinishedProgram {
+    let diagnosis = match recorder {
+        None => None,
+        Some((recorder, index)) => Some(recorder.diagnose(&FinishedProgram {
             index,
             grid,
             name: &program.name(),
             output: &output,
             steal_ns: machine.steal_ns,
-        })
+        })?),
     };
-    let diagnosis = recorder.map(diagnose).transpose()?;
-    let ProgramRound { started, wall, usage, .. } = output;
-    let cost = Cost {
-        window_ns: to_ns(wall),
-        cpu_ns: Some(usage.cpu_ns),
-        switches_voluntary: usage.switches_voluntary,
-        switches_involuntary: usage.switches_involuntary,
-        // These are costs of the machine. The other measured costs are those of this process.
+    let cost = round_cost(&output, &machine);
+    Ok(MeasuredProgram { start: output.started, samples, cost, diagnosis })
+}
+
+/// Combines the costs of the program with those of the machine. The other costs that were measured
+/// are those of this process.
+fn round_cost(output: &ProgramRound, machine: &Cost) -> Cost {
+    Cost {
+        window_ns: to_ns(output.wall),
+        cpu_ns: Some(output.usage.cpu_ns),
+        switches_voluntary: output.usage.switches_voluntary,
+        switches_involuntary: output.usage.switches_involuntary,
         steal_ns: machine.steal_ns,
         throttled_ns: machine.throttled_ns,
         suspended_ns: machine.suspended_ns,
         ..Cost::default()
-    };
-    Ok(MeasuredProgram { start: started, samples, cost, diagnosis })
+    }
 }
 
 /// Returns the request for a round.
@@ -162,12 +166,13 @@ impl StartupCosts {
     /// unchanged, since those of a start cannot be distinguished from those of a busy machine.
     pub fn subtract_startup(&self, scenario: usize, cost: Cost) -> Cost {
         let Some(startup) = self.0.get(&scenario) else { return cost };
-        let remainder = |startup: TreeUsage| {
-            let rest = cost.cpu_ns?.checked_sub(startup.cpu_ns)?;
-            (rest >= startup.cpu_ns).then_some(rest)
-        };
-        Cost { cpu_ns: startup.and_then(remainder), ..cost }
+        let cpu_ns = startup.and_then(|startup| remaining_cpu_ns(cost.cpu_ns?, startup.cpu_ns));
+        Cost { cpu_ns, ..cost }
     }
+}
+
+fn remaining_cpu_ns(total_ns: u64, startup_ns: u64) -> Option<u64> {
+    total_ns.checked_sub(startup_ns).filter(|&rest| rest >= startup_ns)
 }
 
 /// Runs a program several times for a single tick. Returns the run with the median CPU time.

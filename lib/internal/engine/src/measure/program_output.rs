@@ -99,13 +99,16 @@ pub fn read_metrics(out: &Path) -> Result<Vec<Metric>, String> {
 fn read_bounded(out: &Path, ticks: u64) -> Result<Vec<u8>, String> {
     let name = series::ENV_OUT;
     let read_error = |e| format!("{name}: it cannot be read: {e}");
-    let mut file = os::open_regular(out).map_err(|e| match e.kind() {
-        std::io::ErrorKind::NotFound => format!(
-            "wrote nothing to {name}: it has to write its lateness there (see osjitter run --help); any program can be watched \
+    let mut file = match os::open_regular(out) {
+        Ok(file) => file,
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
+            return Err(format!(
+                "wrote nothing to {name}: it has to write its lateness there (see osjitter run --help); any program can be watched \
              from outside by osjitter trace (Linux, as root)"
-        ),
-        _ => read_error(e),
-    })?;
+            ));
+        }
+        Err(e) => return Err(read_error(e)),
+    };
     let mut bytes = Vec::new();
     file.by_ref().take(1).read_to_end(&mut bytes).map_err(read_error)?;
     let tick_bytes = if bytes == *b"{" { MAX_TICK_BYTES } else { MAX_LINE_BYTES };

@@ -6,8 +6,11 @@ use std::time::{Duration, Instant};
 
 use files::fitness::{Fitness, Tally};
 use files::histogram;
-use files::report::{Change, Clock, Host, Report, Round, SCHEMA, Status, Subject, Warning};
+use files::report::{
+    self, Change, Clock, Host, Report, Round, SCHEMA, Status, Subject, Summary, Warning,
+};
 use files::summary::{InstanceRound, Pool, RoundCost, summarise};
+use jitterstat::sample::RoundSamples;
 use jitterstat::stats::random::SplitMix64;
 use tach::Anchor;
 
@@ -275,6 +278,19 @@ impl ScenarioRounds {
     }
 }
 
+impl ScenarioRounds {
+    /// Returns the summary and the histogram of all rounds, or `None` without a recorded tick.
+    fn summary(&self, has_runtime: bool) -> Option<(Summary, report::Histogram)> {
+        let parts: Vec<InstanceRound<'_>> = self.kept.iter().flat_map(instance_rounds).collect();
+        let of_kept = summarise(&parts, has_runtime);
+        if let Some(pool) = &self.pool {
+            return Some((pool.summary(of_kept, has_runtime)?, pool.histogram()));
+        }
+        let lateness = parts.iter().flat_map(|part| &part.samples.lateness_ns);
+        Some((of_kept?, histogram::pack(lateness.copied())))
+    }
+}
+
 fn pool_of_rounds(rounds: &[MeasuredRound]) -> Pool {
     let mut pool = Pool::default();
     for round in rounds {
@@ -293,22 +309,17 @@ fn report_subject(
 ) -> Subject {
     let has_runtime = scenario.runtime.is_some();
     let kept = &rounds.kept;
-    let parts: Vec<InstanceRound<'_>> = kept.iter().flat_map(instance_rounds).collect();
-    let mut summary = summarise(&parts, has_runtime);
-    let lateness = || parts.iter().flat_map(|part| part.samples.lateness_ns.iter().copied());
-    let histogram = match &rounds.pool {
-        Some(pool) => {
-            summary = pool.summary(summary, has_runtime);
-            summary.is_some().then(|| pool.histogram())
-        }
-        None => summary.is_some().then(|| histogram::pack(lateness())),
-    };
+    let (summary, histogram) = rounds.summary(has_runtime).unzip();
     let complete = rounds.measured == scenario.rounds() && rounds.complete;
     let status = match failure {
         Some(reason) => Status::Failed { reason: reason.clone() },
         None if complete => Status::Measured,
         None => Status::Partial,
     };
+    let mut entries = Vec::new();
+    for round in kept {
+        entries.extend(report_entries(round, has_runtime, plan.samples, started));
+    }
     Subject {
         id: scenario.id.clone(),
         name: scenario.subject.name(),
@@ -320,21 +331,19 @@ fn report_subject(
         status,
         summary,
         histogram,
-        rounds: kept
-            .iter()
-            .flat_map(|r| report_entries(r, has_runtime, plan.samples, started))
-            .collect(),
+        rounds: entries,
         why: rounds.diagnosis.as_ref().map(ScenarioDiagnosis::finish),
     }
 }
 
 /// Returns the contributions of the instances of a round to a summary.
 fn instance_rounds(round: &MeasuredRound) -> impl Iterator<Item = InstanceRound<'_>> {
-    round.instances.iter().map(|instance| InstanceRound {
-        round: round.index,
-        samples: &instance.samples,
-        cost: instance_cost(round, instance),
-    })
+    round.instances.iter().map(|instance| instance_round(round, instance))
+}
+
+fn instance_round<'a>(round: &MeasuredRound, instance: &'a Instance) -> InstanceRound<'a> {
+    let cost = instance_cost(round, instance);
+    InstanceRound { round: round.index, samples: &instance.samples, cost }
 }
 
 /// Returns the share of an instance in the costs of its round.
@@ -345,17 +354,21 @@ fn share_of_cost(round: &MeasuredRound, total: Option<u64>) -> Option<u64> {
 /// Returns the costs of an instance, scaled from the ticks that ran, including the warm-up, to the
 /// recorded ticks.
 fn instance_cost(round: &MeasuredRound, instance: &Instance) -> RoundCost {
-    let scale = |total: Option<u64>| {
-        let scaled =
-            u128::from(share_of_cost(round, total)?) * u128::from(instance.samples.grid.ticks);
-        u64::try_from(scaled / u128::from(instance.ticks_run.max(1))).ok()
-    };
     let switches =
         round.cost.switches_voluntary.zip(round.cost.switches_involuntary).map(|(v, i)| v + i);
-    RoundCost { cpu_ns: scale(round.cost.cpu_ns), wakeups: scale(switches) }
+    RoundCost {
+        cpu_ns: scale_to_recorded(share_of_cost(round, round.cost.cpu_ns), instance),
+        wakeups: scale_to_recorded(share_of_cost(round, switches), instance),
+    }
 }
 
-/// Returns the entries of a round in the report, one per instance.
+fn scale_to_recorded(cost: Option<u64>, instance: &Instance) -> Option<u64> {
+    let scaled = u128::from(cost?) * u128::from(instance.samples.grid.ticks);
+    u64::try_from(scaled / u128::from(instance.ticks_run.max(1))).ok()
+}
+
+/// Returns the entries of a round in the report, one per instance. The first one contains the
+/// summary of all.
 fn report_entries(
     round: &MeasuredRound,
     has_runtime: bool,
@@ -363,34 +376,59 @@ fn report_entries(
     started: Instant,
 ) -> Vec<Round> {
     let mut summary = summarise(&instance_rounds(round).collect::<Vec<_>>(), has_runtime);
-    let entry = |(i, instance): (u64, &Instance)| {
-        let samples = &instance.samples;
-        let first_tick = samples.ticks.first().copied().unwrap_or(samples.grid.first_tick);
-        let consecutive = samples.ticks.iter().zip(first_tick..).all(|(&t, k)| t == k);
-        let has_unparks = has_runtime && samples.until_unpark_ns.iter().any(Option::is_some);
-        Round {
-            index: round.index,
-            slot: round.slot,
+    let mut entries = Vec::with_capacity(round.instances.len());
+    for (i, instance) in (0..).zip(&round.instances) {
+        let entry = Round {
             instance: i,
             start_ns: to_ns(instance.start.saturating_duration_since(started)),
-            phase_ns: to_ns(round.phase),
-            window_ns: Some(round.cost.window_ns),
-            cpu_ns: share_of_cost(round, round.cost.cpu_ns),
-            throttled_ns: share_of_cost(round, round.cost.throttled_ns),
-            suspended_ns: share_of_cost(round, round.cost.suspended_ns),
-            cpu_khz: round.cost.cpu_khz,
-            steal_ns: share_of_cost(round, round.cost.steal_ns),
-            run_queue_ns: share_of_cost(round, round.cost.run_queue_ns),
-            switches_voluntary: share_of_cost(round, round.cost.switches_voluntary),
-            switches_involuntary: share_of_cost(round, round.cost.switches_involuntary),
             summary: summary.take(),
-            first_tick,
-            lateness_ns: if keep_samples { samples.lateness_ns.clone() } else { Vec::new() },
-            tick: (keep_samples && !consecutive).then(|| samples.ticks.clone()),
-            until_unpark_ns: (keep_samples && has_unparks).then(|| samples.until_unpark_ns.clone()),
-        }
-    };
-    (0..).zip(&round.instances).map(entry).collect()
+            ..shared_entry(round)
+        };
+        entries.push(add_samples(entry, &instance.samples, has_runtime, keep_samples));
+    }
+    entries
+}
+
+/// Returns the part of an entry that all instances of a round share.
+fn shared_entry(round: &MeasuredRound) -> Round {
+    let cost = &round.cost;
+    Round {
+        index: round.index,
+        slot: round.slot,
+        phase_ns: to_ns(round.phase),
+        window_ns: Some(cost.window_ns),
+        cpu_ns: share_of_cost(round, cost.cpu_ns),
+        throttled_ns: share_of_cost(round, cost.throttled_ns),
+        suspended_ns: share_of_cost(round, cost.suspended_ns),
+        cpu_khz: cost.cpu_khz,
+        steal_ns: share_of_cost(round, cost.steal_ns),
+        run_queue_ns: share_of_cost(round, cost.run_queue_ns),
+        switches_voluntary: share_of_cost(round, cost.switches_voluntary),
+        switches_involuntary: share_of_cost(round, cost.switches_involuntary),
+        ..Round::default()
+    }
+}
+
+/// Adds the samples of an instance, or without them the index of its first tick.
+fn add_samples(
+    entry: Round,
+    samples: &RoundSamples,
+    has_runtime: bool,
+    keep_samples: bool,
+) -> Round {
+    let first_tick = samples.ticks.first().copied().unwrap_or(samples.grid.first_tick);
+    if !keep_samples {
+        return Round { first_tick, ..entry };
+    }
+    let is_consecutive = samples.ticks.iter().zip(first_tick..).all(|(&t, k)| t == k);
+    let has_unparks = has_runtime && samples.until_unpark_ns.iter().any(Option::is_some);
+    Round {
+        first_tick,
+        lateness_ns: samples.lateness_ns.clone(),
+        tick: (!is_consecutive).then(|| samples.ticks.clone()),
+        until_unpark_ns: has_unparks.then(|| samples.until_unpark_ns.clone()),
+        ..entry
+    }
 }
 
 /// Returns warnings for programs whose cost per tick is unknown.

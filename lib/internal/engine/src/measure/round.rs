@@ -150,10 +150,12 @@ impl RoundRequest<'_> {
         check_clock_step(start, end)?;
         let conversion =
             Conversion::between(start, end).ok_or("the clock did not advance over the round")?;
-        let instance = |recording: &Recording| {
+        let mut instances = Vec::with_capacity(raw.recordings.len());
+        for recording in &raw.recordings {
             let wakeups = convert_wakeups(recording, &conversion);
-            instance_from_wakeups(recording.start, &wakeups, grid, recording.stopped)
-        };
+            let stopped = recording.stopped;
+            instances.push(instance_from_wakeups(recording.start, &wakeups, grid, stopped)?);
+        }
         let diagnosis = self
             .profiler
             .zip(recorder)
@@ -162,7 +164,7 @@ impl RoundRequest<'_> {
             index: self.index,
             slot: self.slot,
             phase: self.phase,
-            instances: raw.recordings.iter().map(instance).collect::<Result<_, _>>()?,
+            instances,
             cost: raw.cost,
             backend: Some(raw.backend),
             clock: Some(RoundClock {
@@ -179,10 +181,7 @@ impl RoundRequest<'_> {
         let total = grid.first_tick + grid.ticks + self.run_on;
         let capacity =
             usize::try_from(total).map_err(|_| "more ticks than memory holds".to_owned())?;
-        let recorders = (0..self.scenario.instances)
-            .map(|_| Recorder::try_with_capacity(capacity))
-            .collect::<Result<Vec<_>, _>>()
-            .map_err(|_| "not enough memory for its samples".to_owned())?;
+        let recorders = create_recorders(self.scenario.instances, capacity)?;
         let period = self.scenario.period;
         Ok(RoundSetup {
             period,
@@ -195,12 +194,16 @@ impl RoundRequest<'_> {
             stop: Arc::clone(self.stop),
             load_cpu: LoadCpuTime::default(),
             profiler: self.profiler.map(|profiler| profiler.begin(capacity, period)),
-            late_watch: self.late_watch.map(|watch| RoundWatch {
-                watch: Arc::clone(watch),
-                scenario_id: Arc::from(self.scenario.id.as_str()),
-                recorded: grid.first_tick..grid.first_tick.saturating_add(grid.ticks),
-            }),
+            late_watch: self.late_watch.map(|watch| self.round_watch(watch, grid)),
         })
+    }
+
+    fn round_watch(&self, watch: &Arc<LateWatch>, grid: Grid) -> RoundWatch {
+        RoundWatch {
+            watch: Arc::clone(watch),
+            scenario_id: Arc::from(self.scenario.id.as_str()),
+            recorded: grid.first_tick..grid.first_tick.saturating_add(grid.ticks),
+        }
     }
 
     fn diagnose(
@@ -255,12 +258,12 @@ impl RoundRequest<'_> {
         let offset = self.index * scenario.round_ticks;
         let replayed = script::replay(&scenario.id, name, self.index, offset, grid)?;
         let start = self.start.unwrap_or_else(|| Instant::now() + self.phase);
-        let instance = |i: u64| {
+        let mut instances = Vec::new();
+        for i in 0..scenario.instances {
             let start = start + Duration::from_nanos(grid.period_ns * i / scenario.instances);
-            instance_from_wakeups(start, &replayed.wakeups, grid, replayed.stopped)
-        };
-        let instances: Vec<Instance> =
-            (0..scenario.instances).map(instance).collect::<Result<_, _>>()?;
+            let stopped = replayed.stopped;
+            instances.push(instance_from_wakeups(start, &replayed.wakeups, grid, stopped)?);
+        }
         let ticks: u64 = instances.iter().map(|i| i.ticks_run).sum();
         self.stop.fetch_or(replayed.stopped, Ordering::Relaxed);
         Ok(MeasuredRound {
@@ -328,16 +331,22 @@ fn explain_error(error: &io::Error) -> String {
     format!("{error}{hint}")
 }
 
+/// Reserves the memory for the samples of all instances.
+fn create_recorders(instances: u64, capacity: usize) -> Result<Vec<Recorder>, String> {
+    let recorders = (0..instances).map(|_| Recorder::try_with_capacity(capacity));
+    recorders.collect::<Result<_, _>>().map_err(|_| "not enough memory for its samples".to_owned())
+}
+
 /// Converts the counts of a recording to nanoseconds on the grid.
 fn convert_wakeups(recording: &Recording, conversion: &Conversion) -> Vec<Wakeup> {
     let ns = |count: u64| conversion.ns_since(count, recording.start);
-    let wakeup = |s: &RawSample| Wakeup {
-        tick: s.tick,
-        expirations: s.expirations,
-        wake_ns: ns(s.wake_count),
-        unpark_ns: s.unpark_count.map(|count| ns(count.get())),
-    };
-    recording.recorder.samples().iter().map(wakeup).collect()
+    let samples = recording.recorder.samples();
+    let mut wakeups = Vec::with_capacity(samples.len());
+    for &RawSample { tick, expirations, wake_count, unpark_count } in samples {
+        let unpark_ns = unpark_count.map(|count| ns(count.get()));
+        wakeups.push(Wakeup { tick, expirations, wake_ns: ns(wake_count), unpark_ns });
+    }
+    wakeups
 }
 
 /// Creates the result of an instance from its wake-ups.
