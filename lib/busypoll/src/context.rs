@@ -24,13 +24,14 @@ pub(crate) struct RuntimeGuard;
 pub(crate) fn enter(executor: &Rc<Executor>) -> RuntimeGuard {
     // Some systems destroy all thread-locals of a thread that ends. No runtime is found on such a
     // thread.
-    let _ = CURRENT.try_with(|current| {
-        let mut current = current.borrow_mut();
-        assert!(current.is_none(), "a busypoll runtime already runs on this thread");
-        *current = Some(Rc::clone(executor));
-    });
+    let _ = CURRENT.try_with(|current| set_current(&mut current.borrow_mut(), executor));
     run_queue::set_running(Some(Rc::clone(&executor.run_queue)));
     RuntimeGuard
+}
+
+fn set_current(current: &mut Option<Rc<Executor>>, executor: &Rc<Executor>) {
+    assert!(current.is_none(), "a busypoll runtime already runs on this thread");
+    *current = Some(Rc::clone(executor));
 }
 
 impl Drop for RuntimeGuard {

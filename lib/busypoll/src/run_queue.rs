@@ -183,12 +183,21 @@ pub(crate) fn is_running() -> bool {
 /// whether it does.
 #[inline]
 pub(crate) fn with_running_queue(remote: &Arc<RemoteHandle>, f: impl FnOnce(&RunQueue)) -> bool {
-    let found = RUNNING.try_with(|running| match &*running.borrow() {
+    let found = RUNNING.try_with(|running| call_if_reached(running.borrow().as_deref(), remote, f));
+    found.unwrap_or(false)
+}
+
+#[inline]
+fn call_if_reached(
+    running: Option<&RunQueue>,
+    remote: &Arc<RemoteHandle>,
+    f: impl FnOnce(&RunQueue),
+) -> bool {
+    match running {
         Some(queue) if Arc::ptr_eq(&queue.remote, remote) => {
             f(queue);
             true
         }
         _ => false,
-    });
-    found.unwrap_or(false)
+    }
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::future::{Future, poll_fn};
 use std::rc::Rc;
-use std::task::Poll;
+use std::task::{Context, Poll};
 
 use crate::context;
 use crate::executor::Executor;
@@ -134,12 +134,14 @@ impl fmt::Debug for SlabClaim {
 /// ```
 pub async fn yield_now() {
     let mut yielded = false;
-    poll_fn(|cx| {
-        if std::mem::replace(&mut yielded, true) {
-            return Poll::Ready(());
-        }
-        cx.waker().wake_by_ref();
-        Poll::Pending
-    })
-    .await;
+    poll_fn(|cx| poll_yield(&mut yielded, cx)).await;
+}
+
+#[inline]
+fn poll_yield(yielded: &mut bool, cx: &Context<'_>) -> Poll<()> {
+    if std::mem::replace(yielded, true) {
+        return Poll::Ready(());
+    }
+    cx.waker().wake_by_ref();
+    Poll::Pending
 }

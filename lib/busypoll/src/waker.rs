@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
 use std::task::Wake;
 
 use crate::remote_wake::RemoteWake;
-use crate::run_queue::{self, RemoteHandle, TaskKey};
+use crate::run_queue::{self, RemoteHandle, RunQueue, TaskKey};
 
 #[derive(Debug)]
 pub(crate) struct WakeState {
@@ -99,17 +99,23 @@ impl WakeState {
     }
 }
 
+impl WakeState {
+    /// Adds the task to the run queue of this thread, unless it is in it.
+    #[inline]
+    fn push_to(self: &Arc<Self>, queue: &RunQueue) {
+        if self.mark_queued() {
+            queue.push(self.key());
+        }
+    }
+}
+
 impl Wake for WakeState {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        let woken_here = run_queue::with_running_queue(&self.remote, |queue| {
-            if self.mark_queued() {
-                queue.push(self.key());
-            }
-        });
+        let woken_here = run_queue::with_running_queue(&self.remote, |queue| self.push_to(queue));
         if !woken_here && self.remote_wake.announce() {
             self.remote.push(self.key());
         }

@@ -16,14 +16,16 @@ impl WakerSet {
     /// ticket to [deregister](Self::deregister).
     #[must_use]
     pub(crate) fn register(&mut self, ticket: &mut Option<u64>, waker: &Waker) -> Option<Waker> {
-        let number = *ticket.get_or_insert_with(|| {
-            self.last_ticket += 1;
-            self.last_ticket
-        });
+        let number = *ticket.get_or_insert_with(|| self.draw_ticket());
         match self.waiting.get_mut(&number) {
             Some(known) if known.will_wake(waker) => None,
             _ => self.waiting.insert(number, waker.clone()),
         }
+    }
+
+    fn draw_ticket(&mut self) -> u64 {
+        self.last_ticket += 1;
+        self.last_ticket
     }
 
     /// Removes the waker of a future, if it is still registered.

@@ -54,6 +54,13 @@ struct Wakers {
 }
 
 impl<T> LocalRing<T> {
+    #[inline]
+    fn register_receiver(&self, waker: &Waker) {
+        let replaced = self.wakers.borrow_mut().receiver.replace(waker.clone());
+        self.receiver_waits.set(true);
+        drop(replaced);
+    }
+
     fn slot(&self, counter: usize) -> &Cell<Option<T>> {
         &self.slots[counter & (self.slots.len() - 1)]
     }
@@ -225,11 +232,7 @@ impl<T> Receiver<T> {
 
     /// Polls for the next value.
     pub fn poll_recv(&mut self, cx: &mut Context<'_>) -> Poll<Option<T>> {
-        poll_recv(self, cx, Self::try_recv, |s| {
-            let replaced = s.0.wakers.borrow_mut().receiver.replace(cx.waker().clone());
-            s.0.receiver_waits.set(true);
-            drop(replaced);
-        })
+        poll_recv(self, cx, Self::try_recv, |receiver| receiver.0.register_receiver(cx.waker()))
     }
 }
 

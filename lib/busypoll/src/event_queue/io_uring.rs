@@ -104,6 +104,15 @@ struct KernelTimespec {
     nanoseconds: i64,
 }
 
+impl From<Duration> for KernelTimespec {
+    fn from(time: Duration) -> Self {
+        Self {
+            seconds: i64::try_from(time.as_secs()).unwrap_or(i64::MAX),
+            nanoseconds: time.subsec_nanos().into(),
+        }
+    }
+}
+
 /// Lets the waiting thread create the completions while it waits, so that it is never interrupted
 /// for them. Both flags need Linux 6.1.
 const SINGLE_ISSUER: u32 = 1 << 12;
@@ -215,10 +224,7 @@ impl Ring {
     /// the kernel's clock, all in one system call.
     fn enter(&self, deadline: Option<Duration>) -> io::Result<()> {
         let to_submit = if self.is_polling.replace(true) { 0 } else { self.submit() };
-        let time = deadline.map(|deadline| KernelTimespec {
-            seconds: i64::try_from(deadline.as_secs()).unwrap_or(i64::MAX),
-            nanoseconds: deadline.subsec_nanos().into(),
-        });
+        let time = deadline.map(KernelTimespec::from);
         let timespec = time.as_ref().map_or(0, |time| std::ptr::from_ref(time) as usize as u64);
         let arguments = WaitArguments { sigmask: 0, sigmask_size: 0, min_wait_us: 0, timespec };
         let flags =

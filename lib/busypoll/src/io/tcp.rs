@@ -12,6 +12,20 @@ use super::registered::{IoHandle, Readiness, Registered};
 
 const BOTH: Interest = Interest::READABLE.add(Interest::WRITABLE);
 
+/// Checks whether a connection is established. If it is not yet, an event will follow.
+fn check_connected(stream: &mio::net::TcpStream) -> io::Result<()> {
+    if let Some(error) = stream.take_error()? {
+        return Err(error);
+    }
+    match stream.peer_addr() {
+        Ok(_) => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotConnected => {
+            Err(io::ErrorKind::WouldBlock.into())
+        }
+        Err(error) => Err(error),
+    }
+}
+
 /// Accepts TCP connections.
 ///
 /// ```
@@ -156,20 +170,7 @@ impl TcpStream {
     pub async fn connect(addr: SocketAddr) -> io::Result<Self> {
         let handle = IoHandle::current();
         let stream = Self(handle.register(mio::net::TcpStream::connect(addr)?, BOTH)?);
-        Operation::writing(&stream.0, |stream: &mio::net::TcpStream| {
-            if let Some(error) = stream.take_error()? {
-                return Err(error);
-            }
-            match stream.peer_addr() {
-                Ok(_) => Ok(()),
-                // The connection is still being established: an event will follow.
-                Err(error) if error.kind() == io::ErrorKind::NotConnected => {
-                    Err(io::ErrorKind::WouldBlock.into())
-                }
-                Err(error) => Err(error),
-            }
-        })
-        .await?;
+        Operation::writing(&stream.0, check_connected).await?;
         Ok(stream)
     }
 
