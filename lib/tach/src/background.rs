@@ -43,12 +43,13 @@ static RECALIBRATOR: Recalibrator = Recalibrator::new();
 /// # std::io::Result::Ok(())
 /// ```
 pub fn set_recalibration_interval(interval: Duration) -> io::Result<()> {
-    RECALIBRATOR.set_interval(interval, || {
-        std::thread::Builder::new()
-            .name("tach-recalibrate".to_owned())
-            .spawn(|| RECALIBRATOR.run(recalibrate))?;
-        Ok(())
-    })
+    RECALIBRATOR.set_interval(interval, start_thread)
+}
+
+fn start_thread() -> io::Result<()> {
+    let builder = std::thread::Builder::new().name("tach-recalibrate".to_owned());
+    builder.spawn(|| RECALIBRATOR.run(recalibrate))?;
+    Ok(())
 }
 
 impl Recalibrator {

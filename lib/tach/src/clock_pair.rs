@@ -1,5 +1,7 @@
 //! Reads another clock at a known time of the OS clock.
 
+use std::time::Duration;
+
 use crate::os::{self, OsInstant};
 
 /// The number of readings from which one is selected: enough that one of them is not delayed by an
@@ -24,20 +26,32 @@ pub fn read_paired<T>(read: impl FnMut() -> T) -> (OsInstant, T) {
 }
 
 fn narrowest<T>(mut now: impl FnMut() -> OsInstant, mut read: impl FnMut() -> T) -> (OsInstant, T) {
-    let mut read_once = || {
-        let before = now();
-        let value = read();
-        (now().saturating_duration_since(before), before, value)
-    };
-    let mut best = read_once();
+    let mut best = BracketedReading::take(&mut now, &mut read);
     for _ in 1..READINGS {
-        let next = read_once();
-        if next.0 < best.0 {
+        let next = BracketedReading::take(&mut now, &mut read);
+        if next.length < best.length {
             best = next;
         }
     }
-    let (bracket, before, value) = best;
-    (before.checked_add(bracket / 2).unwrap_or(before), value)
+    let BracketedReading { before, length, value } = best;
+    (before.checked_add(length / 2).unwrap_or(before), value)
+}
+
+/// A value that was read between two readings of the OS clock.
+struct BracketedReading<T> {
+    before: OsInstant,
+    /// Time from the first to the second reading of the clock.
+    length: Duration,
+    value: T,
+}
+
+impl<T> BracketedReading<T> {
+    #[inline]
+    fn take(now: &mut impl FnMut() -> OsInstant, read: &mut impl FnMut() -> T) -> Self {
+        let before = now();
+        let value = read();
+        Self { before, length: now().saturating_duration_since(before), value }
+    }
 }
 
 #[cfg(test)]

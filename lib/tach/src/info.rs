@@ -118,10 +118,11 @@ pub fn error_bound_ns() -> u64 {
     if source() == Source::OsClock {
         return 1;
     }
-    TIMELINE.error_bound_ns().unwrap_or_else(|| {
-        let _ = to_ns(ordered_count());
-        TIMELINE.error_bound_ns().expect("a conversion has taken two anchors")
-    })
+    if let Some(bound) = TIMELINE.error_bound_ns() {
+        return bound;
+    }
+    let _ = to_ns(ordered_count());
+    TIMELINE.error_bound_ns().expect("a conversion has taken two anchors")
 }
 
 /// Returns the rate that the CPU or the hypervisor states. It never changes, and reading it costs

@@ -131,14 +131,15 @@ pub(crate) fn suspended_time() -> Option<SuspendedTime> {
         fn clock_gettime(clock: i32, time: *mut Timespec) -> i32;
     }
 
-    let read = |clock| {
+    fn read(clock: i32) -> Option<i64> {
         let mut time = Timespec { seconds: 0, nanoseconds: 0 };
         // SAFETY: with 64-bit pointers the kernel's and every C library's `timespec` is two 64-bit
         // integers here; the one that is pointed to outlives the call, which does nothing but write
         // it.
         let result = unsafe { clock_gettime(clock, &raw mut time) };
         (result == 0).then_some(time.seconds * 1_000_000_000 + time.nanoseconds)
-    };
+    }
+
     let before = read(MONOTONIC)?;
     let with_suspend = read(BOOTTIME)?;
     let after = read(MONOTONIC)?;

@@ -21,10 +21,7 @@ static DECISION: OnceLock<Result<CrossThreadOrder, WhyNotCounter>> = OnceLock::n
 
 fn decision() -> &'static Result<CrossThreadOrder, WhyNotCounter> {
     let mut decided_here = false;
-    let decision = DECISION.get_or_init(|| {
-        decided_here = true;
-        decide()
-    });
+    let decision = DECISION.get_or_init(|| decide_here(&mut decided_here));
     if decided_here {
         let state = match decision {
             Ok(CrossThreadOrder::SharedMaximum) => COUNTER,
@@ -37,6 +34,11 @@ fn decision() -> &'static Result<CrossThreadOrder, WhyNotCounter> {
         timeline::TIMELINE.begin(Anchor::take);
     }
     decision
+}
+
+fn decide_here(decided_here: &mut bool) -> Result<CrossThreadOrder, WhyNotCounter> {
+    *decided_here = true;
+    decide()
 }
 
 /// Returns the clock that counts are read from. It is decided once per process.

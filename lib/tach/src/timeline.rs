@@ -243,13 +243,14 @@ impl<'p> Timeline<'p> {
         // threshold, so no earlier than `count`, and is complete.
         let first = self.octaves[octave].load(Ordering::Acquire) % MAX_PIECES;
         let last = self.octaves[octave + 1].load(Ordering::Acquire) % MAX_PIECES;
-        let begins_by_count = |piece: &&Piece| piece.start() <= count;
         // An octave has one or two pieces, unless it was recalibrated or the pieces last an hour.
-        let candidates = [last, last.wrapping_sub(1) % MAX_PIECES].map(|i| &self.pieces[i]);
-        candidates.into_iter().find(begins_by_count).or_else(|| {
-            let pieces = self.pieces.get(first..=last)?;
-            pieces.get(pieces.partition_point(|piece| begins_by_count(&piece)).checked_sub(1)?)
-        })
+        for i in [last, last.wrapping_sub(1) % MAX_PIECES] {
+            if self.pieces[i].start() <= count {
+                return Some(&self.pieces[i]);
+            }
+        }
+        let pieces = self.pieces.get(first..=last)?;
+        pieces.get(pieces.partition_point(|piece| piece.start() <= count).checked_sub(1)?)
     }
 
     /// Returns the nanoseconds for a count that no piece covers: adds pieces until one does, unless
