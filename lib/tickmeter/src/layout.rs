@@ -234,16 +234,19 @@ impl Layout {
 
     /// Whether all parts are between the header and the end of the file, and none is empty.
     fn has_parts_within_file(&self) -> bool {
-        let fits = |first: usize, items: usize, item_words: usize| {
-            let length = items.checked_mul(item_words);
-            let end = length.and_then(|length| first.checked_add(length));
-            items > 0 && first >= HEADER_WORDS && end.is_some_and(|end| end <= self.words)
-        };
         let RingLayout { first, records, words } = self.recorder;
-        fits(self.lateness.first, self.lateness.bins, 1)
-            && fits(self.work.first, self.work.bins, 1)
+        self.has_room(self.lateness.first, self.lateness.bins, 1)
+            && self.has_room(self.work.first, self.work.bins, 1)
             && words >= RECORD_WORDS
-            && fits(first, records, words)
+            && self.has_room(first, records, words)
+    }
+
+    /// Whether a part of `items` of `item_words` each is not empty, and is between the header and
+    /// the end of the file.
+    fn has_room(&self, first: usize, items: usize, item_words: usize) -> bool {
+        let length = items.checked_mul(item_words);
+        let end = length.and_then(|length| first.checked_add(length));
+        items > 0 && first >= HEADER_WORDS && end.is_some_and(|end| end <= self.words)
     }
 }
 

@@ -38,10 +38,12 @@ impl Reader {
     }
 
     fn copy(&self) -> RawSnapshot {
-        let load = |from, into: &mut [u64]| {
-            load_words(&self.page, from, into);
-            Ok::<_, Infallible>(())
-        };
-        copy_meter(Layout::CURRENT.words, load).unwrap_or_else(|never| match never {})
+        let copied = copy_meter(Layout::CURRENT.words, |from, into| self.load(from, into));
+        copied.unwrap_or_else(|never| match never {})
+    }
+
+    fn load(&self, from: usize, into: &mut [u64]) -> Result<(), Infallible> {
+        load_words(&self.page, from, into);
+        Ok(())
     }
 }

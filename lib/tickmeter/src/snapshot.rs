@@ -142,8 +142,11 @@ impl Snapshot {
     pub fn since(&self, earlier: &Self) -> Option<Self> {
         let is_same_meter = (&self.name, self.pid, self.registered)
             == (&earlier.name, earlier.pid, earlier.registered);
+        if !is_same_meter {
+            return None;
+        }
         let last_known = earlier.late.last().map_or(0, |late| late.number);
-        is_same_meter.then(|| Self {
+        Some(Self {
             exact: self.exact && earlier.exact,
             ticks: self.ticks.saturating_sub(earlier.ticks),
             coalesced: self.coalesced.saturating_sub(earlier.coalesced),
@@ -214,13 +217,20 @@ impl Histogram {
     pub fn quantile(&self, q: f64) -> Option<Duration> {
         assert!((0.0..=1.0).contains(&q), "invalid quantile {q}: expected 0 to 1");
         let rank = ((q * self.count() as f64).ceil() as u64).max(1);
-        let mut cumulated = 0_u64;
-        let reached = self.bins.iter().find(|(_, count)| {
-            cumulated = cumulated.saturating_add(*count);
-            cumulated >= rank
-        });
-        let &(bin, _) = reached.or(self.bins.last())?;
+        let bin = self.bin_at_rank(rank)?;
         Some(Duration::from_nanos(self.bin_end(bin).min(self.max_ns)))
+    }
+
+    /// Returns the bin with a rank, or the last bin for a higher rank.
+    fn bin_at_rank(&self, rank: u64) -> Option<u32> {
+        let mut cumulated = 0_u64;
+        for &(bin, count) in &self.bins {
+            cumulated = cumulated.saturating_add(count);
+            if cumulated >= rank {
+                return Some(bin);
+            }
+        }
+        self.bins.last().map(|&(bin, _)| bin)
     }
 
     /// Returns the bins that are not empty: the smallest and the largest value in nanoseconds, and
@@ -247,15 +257,18 @@ impl Histogram {
     }
 
     fn since(&self, earlier: &Self) -> Self {
-        let earlier_count = |bin: u32| {
-            let found = earlier.bins.binary_search_by_key(&bin, |(bin, _)| *bin);
-            found.map_or(0, |index| earlier.bins[index].1)
-        };
-        let differences =
-            self.bins.iter().map(|&(bin, count)| (bin, count.saturating_sub(earlier_count(bin))));
-        let bins: Vec<(u32, u64)> = differences.filter(|(_, count)| *count > 0).collect();
+        let mut bins = self.bins.clone();
+        for (bin, count) in &mut bins {
+            *count = count.saturating_sub(earlier.bin_count(*bin));
+        }
+        bins.retain(|(_, count)| *count > 0);
         let highest_end = bins.last().map_or(0, |(bin, _)| self.bin_end(*bin));
         Self { bits: self.bits, bins, max_ns: highest_end.min(self.max_ns), last: self.last }
+    }
+
+    fn bin_count(&self, bin: u32) -> u64 {
+        let found = self.bins.binary_search_by_key(&bin, |(bin, _)| *bin);
+        found.map_or(0, |index| self.bins[index].1)
     }
 }
 
