@@ -438,9 +438,9 @@ async fn run_driver(guard: DriverGuard) {
     // the thread. A multi-thread runtime would wake another worker to take over this task.
     let yields_to_woken = Handle::current().runtime_flavor() == RuntimeFlavor::CurrentThread;
     let mut due = Vec::new();
-    let _: io::Result<()> = poll_fn(|cx| {
-        let Some(queue) = guard.0.upgrade() else { return Poll::Ready(Ok(())) };
-        queue.poll_driver(cx, &mut due, yields_to_woken)
+    let _: io::Result<()> = poll_fn(|cx| match guard.0.upgrade() {
+        Some(queue) => queue.poll_driver(cx, &mut due, yields_to_woken),
+        None => Poll::Ready(Ok(())),
     })
     .await;
 }

@@ -62,10 +62,13 @@ fn find_or_create(runtime: Id) -> io::Result<Arc<TimerQueue>> {
     let mut queues = lock_queues();
     let ended: Vec<_> = queues.extract_if(.., |entry| !entry.queue.has_driver()).collect();
     // Another thread may have been faster.
-    let queue = find_live(&queues, runtime).unwrap_or_else(|| {
-        queues.push(RuntimeQueue { runtime, queue: Arc::clone(&created) });
-        Arc::clone(&created)
-    });
+    let queue = match find_live(&queues, runtime) {
+        Some(queue) => queue,
+        None => {
+            queues.push(RuntimeQueue { runtime, queue: Arc::clone(&created) });
+            Arc::clone(&created)
+        }
+    };
     drop(queues);
     drop((ended, created));
     Ok(queue)

@@ -192,10 +192,12 @@ pub(crate) fn spin_until(due: Instant, clock: impl Fn() -> Instant) -> Instant {
 pub(crate) fn catch_driver_panic<T>(make: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
     tokio::runtime::Handle::try_current()
         .map_err(|error| io::Error::new(io::ErrorKind::NotConnected, error))?;
-    catch_unwind(AssertUnwindSafe(make)).unwrap_or_else(|_| {
-        Err(io::Error::new(
-            io::ErrorKind::NotConnected,
-            "the tokio runtime has its I/O or time driver disabled; call enable_all() on its builder",
-        ))
-    })
+    catch_unwind(AssertUnwindSafe(make)).unwrap_or_else(|_| Err(driver_disabled()))
+}
+
+fn driver_disabled() -> io::Error {
+    io::Error::new(
+        io::ErrorKind::NotConnected,
+        "the tokio runtime has its I/O or time driver disabled; call enable_all() on its builder",
+    )
 }

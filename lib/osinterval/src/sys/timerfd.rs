@@ -163,8 +163,7 @@ impl ClockLine {
     fn measure() -> Self {
         let origin = Instant::now();
         let reads = std::array::from_fn::<_, { Self::PAIRS }, _>(|_| {
-            let before = Instant::now();
-            (before.saturating_duration_since(origin), kernel_now())
+            (Instant::now().saturating_duration_since(origin), kernel_now())
         });
         Self { origin, kernel_at_origin: kernel_at_origin(&reads) }
     }
