@@ -4,6 +4,7 @@
 use std::hint::black_box;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::Scope;
 use std::time::{Duration, Instant};
 
 use tach::{MonotonicInstant, OrderedInstant};
@@ -43,6 +44,21 @@ impl<T, R: Fn() -> T + Sync, C: Fn(T) -> u64 + Sync> TypedClock<R, C> {
     fn count(&self) -> u64 {
         (self.1)((self.0)())
     }
+
+    /// Checks readings of this thread against those that other threads publish.
+    fn check_order(&self, published: &AtomicU64, checks: u64) -> OrderViolations {
+        let mut violations = OrderViolations::default();
+        for _ in 0..checks {
+            let before = published.load(Ordering::Acquire);
+            let now = self.count();
+            if now < before {
+                violations.count += 1;
+                violations.max_difference = violations.max_difference.max(before - now);
+            }
+            published.store(now, Ordering::Release);
+        }
+        violations
+    }
 }
 
 impl<T, R: Fn() -> T + Sync, C: Fn(T) -> u64 + Sync> Clock for TypedClock<R, C> {
@@ -59,19 +75,7 @@ impl<T, R: Fn() -> T + Sync, C: Fn(T) -> u64 + Sync> Clock for TypedClock<R, C> 
 
     fn violations(&self, threads: u64, checks_per_thread: u64) -> Vec<OrderViolations> {
         let published = AtomicU64::new(0);
-        run_on_threads(threads, |_| {
-            let mut violations = OrderViolations::default();
-            for _ in 0..checks_per_thread {
-                let before = published.load(Ordering::Acquire);
-                let now = self.count();
-                if now < before {
-                    violations.count += 1;
-                    violations.max_difference = violations.max_difference.max(before - now);
-                }
-                published.store(now, Ordering::Release);
-            }
-            violations
-        })
+        run_on_threads(threads, |_| self.check_order(&published, checks_per_thread))
     }
 }
 
@@ -106,18 +110,25 @@ pub fn costed_clocks() -> Vec<(&'static str, &'static dyn Clock)> {
 /// Runs `work` on several threads at once. Its argument is the index of the thread.
 pub fn run_on_threads<T: Send>(threads: u64, work: impl Fn(u64) -> T + Sync) -> Vec<T> {
     let barrier = Barrier::new(threads as usize);
-    std::thread::scope(|scope| {
-        let started: Vec<_> = (0..threads)
-            .map(|i| {
-                let (barrier, work) = (&barrier, &work);
-                scope.spawn(move || {
-                    barrier.wait();
-                    work(i)
-                })
-            })
-            .collect();
-        started.into_iter().map(|t| t.join().expect("the work does not panic")).collect()
-    })
+    std::thread::scope(|scope| run_in_scope(scope, threads, &barrier, &work))
+}
+
+fn run_in_scope<'scope, T: Send + 'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    threads: u64,
+    barrier: &'scope Barrier,
+    work: &'scope (impl Fn(u64) -> T + Sync),
+) -> Vec<T> {
+    let mut started = Vec::new();
+    for i in 0..threads {
+        started.push(scope.spawn(move || run_after_barrier(barrier, work, i)));
+    }
+    started.into_iter().map(|t| t.join().expect("the work does not panic")).collect()
+}
+
+fn run_after_barrier<T>(barrier: &Barrier, work: impl Fn(u64) -> T, thread: u64) -> T {
+    barrier.wait();
+    work(thread)
 }
 
 /// An instant of both clocks, read one after the other.
@@ -161,17 +172,9 @@ pub fn elapsed_blocks(ages: &[(String, InstantPair)]) -> Vec<CallBlock<'_>> {
             mean_read_ns(READS, || tach::Instant::now().elapsed())
         }),
         CallBlock::new("std", "now-elapsed", || mean_read_ns(READS, || Instant::now().elapsed())),
+        CallBlock::new("tach-instant", "1us", || mean_fresh_ns(fresh_tach_ns)),
+        CallBlock::new("std", "1us", || mean_fresh_ns(fresh_std_ns)),
     ];
-    let fresh = |call: fn(InstantPair) -> f64| {
-        move || {
-            let goes = READS / CALLS_PER_MICROSECOND;
-            (0..goes).map(|_| call(black_box(InstantPair::now()))).sum::<f64>() / goes as f64
-        }
-    };
-    let tach = fresh(|pair| mean_read_ns(CALLS_PER_MICROSECOND, || black_box(pair).tach.elapsed()));
-    let std = fresh(|pair| mean_read_ns(CALLS_PER_MICROSECOND, || black_box(pair).std.elapsed()));
-    blocks.push(CallBlock::new("tach-instant", "1us", tach));
-    blocks.push(CallBlock::new("std", "1us", std));
     for (age, pair) in ages.iter().skip(1).chain(ages.first()) {
         blocks.push(CallBlock::new("tach-instant", age, move || {
             mean_read_ns(READS, || black_box(pair).tach.elapsed())
@@ -181,6 +184,21 @@ pub fn elapsed_blocks(ages: &[(String, InstantPair)]) -> Vec<CallBlock<'_>> {
         }));
     }
     blocks
+}
+
+/// Returns the mean cost of a call with instants that are at most a microsecond old.
+fn mean_fresh_ns(measure_ns: fn(InstantPair) -> f64) -> f64 {
+    let goes = READS / CALLS_PER_MICROSECOND;
+    let costs = (0..goes).map(|_| measure_ns(black_box(InstantPair::now())));
+    costs.sum::<f64>() / goes as f64
+}
+
+fn fresh_tach_ns(pair: InstantPair) -> f64 {
+    mean_read_ns(CALLS_PER_MICROSECOND, || black_box(pair).tach.elapsed())
+}
+
+fn fresh_std_ns(pair: InstantPair) -> f64 {
+    mean_read_ns(CALLS_PER_MICROSECOND, || black_box(pair).std.elapsed())
 }
 
 /// Costs of the first use of a clock in a process.
@@ -213,14 +231,17 @@ pub fn measure_first_use() -> FirstUse {
 /// Each of `threads` threads computes `checks_per_thread` elapsed times.
 pub fn count_absurd(threads: u64, checks_per_thread: u64) -> u64 {
     let published = AtomicU64::new(tach::Instant::now().count());
-    let counts = run_on_threads(threads, |_| {
-        let mut absurd = 0_u64;
-        for _ in 0..checks_per_thread {
-            let latest = tach::Instant::from_count(published.load(Ordering::Acquire));
-            absurd += u64::from(latest.elapsed() > MAX_PLAUSIBLE_TIME);
-            published.store(tach::Instant::now().count(), Ordering::Release);
-        }
-        absurd
-    });
+    let counts = run_on_threads(threads, |_| check_elapsed(&published, checks_per_thread));
     counts.iter().sum()
+}
+
+/// Counts implausible elapsed times since the readings that other threads publish.
+fn check_elapsed(published: &AtomicU64, checks: u64) -> u64 {
+    let mut absurd = 0_u64;
+    for _ in 0..checks {
+        let latest = tach::Instant::from_count(published.load(Ordering::Acquire));
+        absurd += u64::from(latest.elapsed() > MAX_PLAUSIBLE_TIME);
+        published.store(tach::Instant::now().count(), Ordering::Release);
+    }
+    absurd
 }

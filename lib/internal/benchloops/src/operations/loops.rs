@@ -8,7 +8,7 @@ use std::hint::black_box;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Poll, Waker};
+use std::task::{Context, Poll, Waker};
 
 use crate::operations::cases::{BenchRuntime, Operation};
 use crate::operations::runtimes::{
@@ -89,38 +89,43 @@ struct CrowdState {
 impl CrowdState {
     async fn member(self: Arc<Self>) {
         let mut known = false;
-        poll_fn(|cx| {
-            if self.over.load(Ordering::Relaxed) {
-                return Poll::Ready(());
-            }
-            if !std::mem::replace(&mut known, true) {
-                lock(&self.wakers).push(cx.waker().clone());
-            }
-            let polled = self.polled.load(Ordering::Relaxed) + 1;
-            self.polled.store(polled, Ordering::Relaxed);
-            if polled == 1 {
-                self.first.store(ordered_count(), Ordering::Relaxed);
-            } else if polled == DISPATCHED_TASKS {
-                self.last.store(ordered_count(), Ordering::Relaxed);
-                lock(&self.root).take().into_iter().for_each(Waker::wake);
-            }
-            Poll::Pending
-        })
-        .await;
+        poll_fn(|cx| self.poll_member(&mut known, cx)).await;
+    }
+
+    /// Polls a task, which is registered in its first poll.
+    #[inline]
+    fn poll_member(&self, known: &mut bool, cx: &Context<'_>) -> Poll<()> {
+        if self.over.load(Ordering::Relaxed) {
+            return Poll::Ready(());
+        }
+        if !std::mem::replace(known, true) {
+            lock(&self.wakers).push(cx.waker().clone());
+        }
+        let polled = self.polled.load(Ordering::Relaxed) + 1;
+        self.polled.store(polled, Ordering::Relaxed);
+        if polled == 1 {
+            self.first.store(ordered_count(), Ordering::Relaxed);
+        } else if polled == DISPATCHED_TASKS {
+            self.last.store(ordered_count(), Ordering::Relaxed);
+            lock(&self.root).take().into_iter().for_each(Waker::wake);
+        }
+        Poll::Pending
     }
 
     /// Waits until all tasks have been polled once. Returns the counts from the first poll to the
     /// last.
     async fn sweep(&self) -> u64 {
-        poll_fn(|cx| {
-            if self.polled.load(Ordering::Relaxed) == DISPATCHED_TASKS {
-                return Poll::Ready(());
-            }
-            *lock(&self.root) = Some(cx.waker().clone());
-            Poll::Pending
-        })
-        .await;
+        poll_fn(|cx| self.poll_sweep(cx)).await;
         self.last.load(Ordering::Relaxed).saturating_sub(self.first.load(Ordering::Relaxed))
+    }
+
+    #[inline]
+    fn poll_sweep(&self, cx: &Context<'_>) -> Poll<()> {
+        if self.polled.load(Ordering::Relaxed) == DISPATCHED_TASKS {
+            return Poll::Ready(());
+        }
+        *lock(&self.root) = Some(cx.waker().clone());
+        Poll::Pending
     }
 }
 
@@ -154,19 +159,21 @@ async fn self_wake(plan: BatchPlan) -> Round {
     let mut meter = Meter::new(plan);
     meter.finish_batch();
     let mut remaining = plan.operations;
-    poll_fn(|cx| {
-        if remaining == 0 {
-            remaining = plan.operations;
-            if meter.finish_batch() {
-                return Poll::Ready(());
-            }
-        }
-        remaining -= 1;
-        cx.waker().wake_by_ref();
-        Poll::Pending
-    })
-    .await;
+    poll_fn(|cx| poll_self_wake(&mut meter, &mut remaining, cx)).await;
     meter.costs()
+}
+
+#[inline]
+fn poll_self_wake(meter: &mut Meter, remaining: &mut u64, cx: &Context<'_>) -> Poll<()> {
+    if *remaining == 0 {
+        *remaining = meter.plan().operations;
+        if meter.finish_batch() {
+            return Poll::Ready(());
+        }
+    }
+    *remaining -= 1;
+    cx.waker().wake_by_ref();
+    Poll::Pending
 }
 
 /// Tasks that exist at the same time in [`life`].
@@ -207,35 +214,39 @@ fn channel<P: Channel>(plan: BatchPlan) -> Round {
 }
 
 fn stream<E: Executor, P: Channel<Sender: Send>>(plan: BatchPlan) -> io::Result<Round> {
-    let (mut sender, mut receiver) = P::new(CAPACITY);
+    let (mut sender, receiver) = P::new(CAPACITY);
     let total = (plan.batches + 1) * plan.operations;
     let crossing = Crossing::default();
-    let send = || {
-        let is_over = || crossing.over.load(Ordering::Relaxed);
-        for i in 0..total {
-            while !P::try_send(&mut sender, i) {
-                if is_over() {
-                    return;
-                }
-                std::hint::spin_loop();
+    crossing.run_both(
+        || send_all::<P>(&mut sender, total, &crossing.over),
+        || E::run(IdleMode::Busy, receive_all::<P>(receiver, plan)),
+    )
+}
+
+/// Sends consecutive numbers as fast as the channel accepts them.
+fn send_all<P: Channel>(sender: &mut P::Sender, total: u64, over: &AtomicBool) {
+    for i in 0..total {
+        while !P::try_send(sender, i) {
+            if over.load(Ordering::Relaxed) {
+                return;
             }
+            std::hint::spin_loop();
         }
-    };
-    crossing.run_both(send, || {
-        E::run(IdleMode::Busy, async move {
-            let mut meter = Meter::new(plan);
-            let mut next = 0;
-            loop {
-                for _ in 0..plan.operations {
-                    assert_eq!(P::recv(&mut receiver).await, Some(next), "messages come in order");
-                    next += 1;
-                }
-                if meter.finish_batch() {
-                    return meter.costs();
-                }
-            }
-        })
-    })
+    }
+}
+
+async fn receive_all<P: Channel>(mut receiver: P::Receiver, plan: BatchPlan) -> Round {
+    let mut meter = Meter::new(plan);
+    let mut next = 0;
+    loop {
+        for _ in 0..plan.operations {
+            assert_eq!(P::recv(&mut receiver).await, Some(next), "messages come in order");
+            next += 1;
+        }
+        if meter.finish_batch() {
+            return meter.costs();
+        }
+    }
 }
 
 /// Synchronisation of two threads: one prepares for the next event, the other causes it.
@@ -290,65 +301,105 @@ impl Crossing {
     fn announce_ready(&self) {
         self.ready.fetch_add(1, Ordering::Release);
     }
+
+    /// Wakes the runtime each time that it is ready.
+    fn wake_runtime(&self, plan: BatchPlan) {
+        let mut event = 0;
+        while self.wait_until_ready(event, plan.counts) {
+            let waker = lock(&self.waker)
+                .take()
+                .expect("the waker was stored before the runtime was ready");
+            self.caused_at.store(ordered_count(), Ordering::Release);
+            waker.wake();
+            event += 1;
+        }
+    }
+
+    /// Records the time since the wake, and gets ready for the next one.
+    #[inline]
+    fn poll_woken(&self, round: &mut Round, batches: u64, cx: &Context<'_>) -> Poll<()> {
+        let now = ordered_count();
+        match self.caused_at.swap(0, Ordering::AcqRel) {
+            0 if !round.is_empty() => return Poll::Pending,
+            made => round.push(now.saturating_sub(made) as f64),
+        }
+        // The first value is of the first poll, and the second one warms up.
+        if round.len() as u64 > batches + 1 {
+            return Poll::Ready(());
+        }
+        *lock(&self.waker) = Some(cx.waker().clone());
+        self.announce_ready();
+        Poll::Pending
+    }
+
+    /// Ends a batch of an idle runtime after `counts` of the clock.
+    fn end_idle_batch(&self, counts: u64) {
+        if self.wait_until_ready(0, counts) {
+            self.caused_at.store(1, Ordering::Release);
+            lock(&self.waker).take().into_iter().for_each(Waker::wake);
+        }
+    }
+
+    /// Waits for the end of a batch of an idle runtime, whose first poll begins it.
+    #[inline]
+    fn poll_end(&self, began: &mut u64, ended: &mut u64, cx: &Context<'_>) -> Poll<()> {
+        if self.caused_at.load(Ordering::Acquire) == 1 {
+            *ended = ordered_count();
+            return Poll::Ready(());
+        }
+        if *began == 0 {
+            *lock(&self.waker) = Some(cx.waker().clone());
+            *began = ordered_count();
+            self.announce_ready();
+        }
+        Poll::Pending
+    }
 }
 
 fn wake<E: Executor>(idle: IdleMode, plan: BatchPlan) -> io::Result<Round> {
     let crossing = Arc::new(Crossing::default());
-    let wake = || {
-        let mut event = 0;
-        while crossing.wait_until_ready(event, plan.counts) {
-            let waker = lock(&crossing.waker)
-                .take()
-                .expect("the waker was stored before the runtime was ready");
-            crossing.caused_at.store(ordered_count(), Ordering::Release);
-            waker.wake();
-            event += 1;
-        }
-    };
-    let woken = Arc::clone(&crossing);
-    let woken = async move {
-        let mut round = Vec::with_capacity(plan.batches as usize + 1);
-        poll_fn(|cx| {
-            let now = ordered_count();
-            match woken.caused_at.swap(0, Ordering::AcqRel) {
-                0 if !round.is_empty() => return Poll::Pending,
-                made => round.push(now.saturating_sub(made) as f64),
-            }
-            // The first value is of the first poll, and the second one warms up.
-            if round.len() as u64 > plan.batches + 1 {
-                return Poll::Ready(());
-            }
-            *lock(&woken.waker) = Some(cx.waker().clone());
-            woken.announce_ready();
-            Poll::Pending
-        })
-        .await;
-        round.split_off(2)
-    };
-    crossing.run_both(wake, || E::run(idle, spawned::<E, _>(woken)))
+    let woken = measure_wakes(Arc::clone(&crossing), plan.batches);
+    crossing.run_both(|| crossing.wake_runtime(plan), || E::run(idle, spawned::<E, _>(woken)))
+}
+
+/// Measures the time from each wake to the poll that follows it.
+async fn measure_wakes(crossing: Arc<Crossing>, batches: u64) -> Round {
+    let mut round = Vec::with_capacity(batches as usize + 1);
+    poll_fn(|cx| crossing.poll_woken(&mut round, batches, cx)).await;
+    round.split_off(2)
 }
 
 fn message<E: Executor, P: Channel<Sender: Send>>(plan: BatchPlan) -> io::Result<Round> {
     let crossing = Crossing::default();
-    let (mut sender, mut receiver) = P::new(CAPACITY);
-    let send = || {
-        let mut event = 0;
-        while crossing.wait_until_ready(event, plan.counts)
-            && P::try_send(&mut sender, ordered_count())
-        {
-            event += 1;
-        }
-    };
-    let receive = async {
-        let mut round = Vec::with_capacity(plan.batches as usize + 1);
-        for _ in 0..=plan.batches {
-            crossing.announce_ready();
-            let made = P::recv(&mut receiver).await.expect("the sender waits for the receiver");
-            round.push(ordered_count().saturating_sub(made) as f64);
-        }
-        round.split_off(1)
-    };
-    crossing.run_both(send, || E::run(IdleMode::Parked, receive))
+    let (mut sender, receiver) = P::new(CAPACITY);
+    let receive = measure_messages::<P>(receiver, &crossing, plan.batches);
+    crossing.run_both(
+        || send_times::<P>(&mut sender, &crossing, plan),
+        || E::run(IdleMode::Parked, receive),
+    )
+}
+
+/// Sends the time of sending whenever the receiver waits.
+fn send_times<P: Channel>(sender: &mut P::Sender, crossing: &Crossing, plan: BatchPlan) {
+    let mut event = 0;
+    while crossing.wait_until_ready(event, plan.counts) && P::try_send(sender, ordered_count()) {
+        event += 1;
+    }
+}
+
+/// Measures the time from sending each message to receiving it.
+async fn measure_messages<P: Channel>(
+    mut receiver: P::Receiver,
+    crossing: &Crossing,
+    batches: u64,
+) -> Round {
+    let mut round = Vec::with_capacity(batches as usize + 1);
+    for _ in 0..=batches {
+        crossing.announce_ready();
+        let made = P::recv(&mut receiver).await.expect("the sender waits for the receiver");
+        round.push(ordered_count().saturating_sub(made) as f64);
+    }
+    round.split_off(1)
 }
 
 /// Measures turns of an idle runtime.
@@ -356,33 +407,19 @@ fn message<E: Executor, P: Channel<Sender: Send>>(plan: BatchPlan) -> io::Result
 /// Another thread ends each batch, since a timer of the runtime would be checked in every turn.
 fn idle<I: Idler>(plan: BatchPlan, timer: bool) -> io::Result<Round> {
     let mut idler = I::new(timer)?;
-    let mut batch = |_| {
-        let crossing = Crossing::default();
-        let (mut began, mut ended) = (0_u64, 0_u64);
-        let wake = || {
-            if crossing.wait_until_ready(0, plan.counts) {
-                crossing.caused_at.store(1, Ordering::Release);
-                lock(&crossing.waker).take().into_iter().for_each(Waker::wake);
-            }
-        };
-        let end = poll_fn(|cx| {
-            if crossing.caused_at.load(Ordering::Acquire) == 1 {
-                ended = ordered_count();
-                return Poll::Ready(());
-            }
-            if began == 0 {
-                *lock(&crossing.waker) = Some(cx.waker().clone());
-                began = ordered_count();
-                crossing.announce_ready();
-            }
-            Poll::Pending
-        });
-        let turns = crossing.run_both(wake, || idler.run_until(end))?;
-        Ok(ended.saturating_sub(began) as f64 / turns as f64)
-    };
     // The first batch warms up.
-    batch(0)?;
-    (0..plan.batches).map(batch).collect()
+    idle_batch(&mut idler, plan)?;
+    (0..plan.batches).map(|_| idle_batch(&mut idler, plan)).collect()
+}
+
+/// Returns the counts of a turn of an idle runtime, in a batch of turns.
+fn idle_batch<I: Idler>(idler: &mut I, plan: BatchPlan) -> io::Result<f64> {
+    let crossing = Crossing::default();
+    let (mut began, mut ended) = (0_u64, 0_u64);
+    let end = poll_fn(|cx| crossing.poll_end(&mut began, &mut ended, cx));
+    let turns =
+        crossing.run_both(|| crossing.end_idle_batch(plan.counts), || idler.run_until(end))?;
+    Ok(ended.saturating_sub(began) as f64 / turns as f64)
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

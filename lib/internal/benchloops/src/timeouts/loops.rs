@@ -218,14 +218,7 @@ async fn timers<G: Guard, R: Meter>(length: Duration, n: usize, expire: bool, mu
     let mut guards: Vec<Pin<Box<G>>> = (0..n).map(|_| Box::pin(G::new(length))).collect();
     // Unconstrained, since a spent budget would keep timers from being registered.
     let mut turn = 0;
-    unconstrained(poll_fn(|cx| {
-        for guard in &mut guards {
-            guard.as_mut().arm();
-            let _ = guard.as_mut().poll_armed(cx);
-        }
-        Poll::Ready(())
-    }))
-    .await;
+    unconstrained(poll_fn(|cx| arm_and_poll_all(&mut guards, cx))).await;
     for _ in 0..=meter.batches() {
         let (mut remaining, mut fired, mut excluded) = (meter.messages(), 0, Duration::ZERO);
         while remaining > 0 {
@@ -237,22 +230,41 @@ async fn timers<G: Guard, R: Meter>(length: Duration, n: usize, expire: bool, mu
             // A pass over the guards ends at the last one, since all of them expire again after it.
             let messages = if expire { remaining.min((n - turn) as u64) } else { remaining };
             remaining -= messages;
-            fired += unconstrained(poll_fn(|cx| {
-                let mut fired = 0;
-                for _ in 0..messages {
-                    let guard = &mut guards[turn];
-                    guard.as_mut().arm();
-                    fired += u64::from(guard.as_mut().poll_armed(cx).is_ready());
-                    turn = if turn + 1 == n { 0 } else { turn + 1 };
-                }
-                Poll::Ready(fired)
-            }))
-            .await;
+            let polls = poll_fn(|cx| arm_and_poll(&mut guards, &mut turn, messages, cx));
+            fired += unconstrained(polls).await;
         }
-        (0..fired).for_each(|_| meter.record_timeout(None));
+        for _ in 0..fired {
+            meter.record_timeout(None);
+        }
         meter.record_batch(meter.messages(), excluded);
     }
     meter
+}
+
+fn arm_and_poll_all<G: Guard>(guards: &mut [Pin<Box<G>>], cx: &mut Context<'_>) -> Poll<()> {
+    for guard in guards {
+        guard.as_mut().arm();
+        let _ = guard.as_mut().poll_armed(cx);
+    }
+    Poll::Ready(())
+}
+
+/// Arms and polls guards for a number of messages, from guard `turn` on. Returns how many fired.
+#[inline]
+fn arm_and_poll<G: Guard>(
+    guards: &mut [Pin<Box<G>>],
+    turn: &mut usize,
+    messages: u64,
+    cx: &mut Context<'_>,
+) -> Poll<u64> {
+    let mut fired = 0;
+    for _ in 0..messages {
+        let guard = &mut guards[*turn];
+        guard.as_mut().arm();
+        fired += u64::from(guard.as_mut().poll_armed(cx).is_ready());
+        *turn = if *turn + 1 == guards.len() { 0 } else { *turn + 1 };
+    }
+    Poll::Ready(fired)
 }
 
 async fn firing<G: Guard, R: Meter>(length: Duration, every: u64, mut meter: R) -> R {
