@@ -203,7 +203,7 @@ impl LoopRecord {
         self.add_bins(delta);
         self.total.add_counts(delta);
         self.interval.add_counts(delta);
-        let max_ns = max_lateness_since(now, delta, previous_max).map(|max| to_signed_ns(max));
+        let max_ns = max_lateness_since(now, delta, previous_max).map(to_signed_ns);
         self.interval.counts.max_ns = self.interval.counts.max_ns.max(max_ns);
         self.interval.add_late_ticks(delta);
     }

@@ -324,7 +324,8 @@ mod tests {
                     let row = Interval::from_values(key, bins::Binning::Hdr2, [(1, 1)], None);
                     for n in 0..INTERVALS {
                         let breaches = n.is_multiple_of(3).then_some(run_id);
-                        log.write("2026-11-22T05:55:00.0Z", &[row.clone()], breaches).unwrap();
+                        log.write("2026-11-22T05:55:00.0Z", std::slice::from_ref(&row), breaches)
+                            .unwrap();
                     }
                 });
             }

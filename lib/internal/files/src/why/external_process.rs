@@ -82,7 +82,7 @@ pub fn reconstruct(
         reconstructed.push(Thread { cycles, switches: Some(thread.switches.clone()) });
     }
     ReconstructedRound {
-        ticks: observed.iter().map(ObservedTick::to_tick).collect(),
+        ticks: observed.iter().map(ObservedTick::tick).collect(),
         threads: reconstructed,
         way_ns,
         placed: observed.iter().filter(|tick| tick.runner.is_some()).count(),
@@ -100,7 +100,7 @@ impl ObservedTick {
         self.runner.is_some_and(|runner| runner.thread == thread)
     }
 
-    fn to_tick(&self) -> Tick {
+    fn tick(&self) -> Tick {
         let thread = self.runner.map_or(usize::MAX, |runner| runner.thread);
         Tick { deadline_ns: self.deadline_ns, wake_ns: self.wake_ns, thread }
     }
