@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# The action that gates a pull request must end in every situation as its README says.
+# The action that gates a pull request must end as its README documents, in every situation.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-# Runs its script as a runner would, on a repository made for the test, and checks what it writes to the step summary and the
-# outputs, how it exits, and what remains. Needs git. Argument: the osjitter to use [default: built].
+# Runs the script of the action on a repository made for the test, and checks the step summary, the outputs, the exit code and
+# the files that remain. Needs git. Argument: the osjitter to use [default: built].
 script=$PWD/.github/actions/gate/gate.sh
 osjitter=${1:-}
 if [ -z "$osjitter" ]; then
@@ -11,7 +11,7 @@ if [ -z "$osjitter" ]; then
   osjitter=$PWD/target/debug/osjitter
 fi
 osjitter=$(realpath "$osjitter")
-# A place with a space, a quote and an ampersand in its name: paths are quoted, or this fails.
+# The path contains a space, a quote and an ampersand, so the test fails if a path is not quoted.
 work=$(mktemp -d)/"it's here & there"
 mkdir -p "$work/runner" "$work/repository"
 trap 'rm -rf "$(dirname "$work")"' EXIT
@@ -23,7 +23,7 @@ die() {
   exit 1
 }
 
-# A program that keeps the contract without waiting for any tick; its build writes how late it is from its tenth tick on.
+# The program follows the contract, but does not wait for ticks. Its build sets its lateness from the tenth tick on.
 cd "$work/repository"
 git init --quiet --initial-branch main
 git config user.name test
@@ -50,16 +50,16 @@ commit() { # message, lateness
 echo /target >.gitignore
 commit "the base" 20000
 git branch base
-commit "a slower one" 90000
+commit "slower" 90000
 git branch slower
 git checkout --quiet -b same base
-git commit --quiet --allow-empty -m "as late as before"
+git commit --quiet --allow-empty -m "equally late"
 git checkout --quiet -b stalled base
-commit "a stall that it never catches up with" 5020000
+commit "a permanent stall" 5020000
 git checkout --quiet -b broken base
 commit "does not build" "20000/"
 
-# gate NAME=VALUE ...: runs the script; leaves $code, and the files summary, output, log.
+# Runs the script: gate NAME=VALUE... It sets $code and writes the files summary, output and log.
 gate() {
   : >"$work/summary"
   : >"$work/output"
@@ -69,10 +69,10 @@ gate() {
     CARGO_TARGET_DIR="$work/shared-target" "$@" bash "$script" >"$work/log" 2>&1 || code=$?
 }
 tree=(GATE_BUILD='bash build.sh' GATE_COMMAND='{tree}/target/program' GATE_BASE=base)
-expect() { # code, verdict, words of the summary
-  [ "$code" = "$1" ] || die "exit code $code instead of $1"
-  [ "$(sed -n 's/^verdict=//p' "$work/output")" = "$2" ] || die "verdict is not '$2': $(cat "$work/output")"
-  grep -q -- "$3" "$work/summary" || die "the summary does not say '$3'"
+expect() { # code, verdict, text in the summary
+  [ "$code" = "$1" ] || die "exit code $code, expected $1"
+  [ "$(sed -n 's/^verdict=//p' "$work/output")" = "$2" ] || die "expected the verdict '$2', got: $(cat "$work/output")"
+  grep -q -- "$3" "$work/summary" || die "the summary lacks '$3'"
   [ -z "$2" ] || [ -s "$(sed -n 's/^file=//p' "$work/output")" ] || die "no verdict file"
   [ "$(git worktree list | wc -l)" = 1 ] || die "the base's worktree was left behind"
 }
@@ -81,10 +81,10 @@ git checkout --quiet slower
 gate "${tree[@]}"
 expect 1 regressed 'Jitter gate: regressed'
 annotation='::error title=Jitter gate::regressed: p50 20 us -> 90 us (+350 %25, tolerated +20 %25); p90 20 us -> 90 us'
-grep -qF "$annotation" "$work/log" || die "no annotation with the figures"
+grep -qF "$annotation" "$work/log" || die "the annotation lacks the figures"
 sides="A: \`base $(git rev-parse --short base)\`, B: \`candidate $(git rev-parse --short slower)\`"
-grep -qF "$sides" "$work/summary" || die "the sides are not called by their commits"
-grep -q "| p50 | 20.0 us | 90.0 us |" "$work/summary" || die "the two trees were not built each by itself"
+grep -qF "$sides" "$work/summary" || die "the sides are not named by their commits"
+grep -q "| p50 | 20.0 us | 90.0 us |" "$work/summary" || die "the two trees were not built separately"
 
 git checkout --quiet same
 gate "${tree[@]}"
@@ -93,17 +93,17 @@ expect 0 pass 'Jitter gate: pass'
 git checkout --quiet stalled
 gate "${tree[@]}" GATE_BASE=stalled
 expect 0 inconclusive 'Jitter gate: inconclusive'
-grep -q '::warning title=Jitter gate::not a pass: inconclusive: p50 5.02 ms -> 5.02 ms (+0 %25' "$work/log" || die "an inconclusive gate must not look like a pass"
+grep -q '::warning title=Jitter gate::not a pass: inconclusive: p50 5.02 ms -> 5.02 ms (+0 %25' "$work/log" || die "the annotation shows an inconclusive gate as a pass"
 gate "${tree[@]}" GATE_BASE=stalled GATE_ON_INCONCLUSIVE=fail
 expect 3 inconclusive 'Jitter gate: inconclusive'
 
-# Two programs that are there.
+# Two existing programs.
 git checkout --quiet same
 CARGO_TARGET_DIR=$work/one bash build.sh
 gate GATE_BASELINE_CMD="\"$work/one/program\"" GATE_CANDIDATE_CMD="\"$work/one/program\" again"
 expect 0 pass 'again'
 
-# Whole runs of two programs that do not tick, by a number that they write.
+# Whole runs of two programs that do not tick, compared by a number that they write.
 for side in 100 80; do
   # shellcheck disable=SC2016  # the program expands it
   printf '#!/bin/sh\nprintf "osjitter.series/1\\nmetric rate req/s higher\\nrate %s\\n" >"$OSJITTER_OUT"\n' $side >"$work/rate-$side"
@@ -112,27 +112,27 @@ done
 gate GATE_BASELINE_CMD="\"$work/rate-100\"" GATE_CANDIDATE_CMD="\"$work/rate-80\"" GATE_ARGS=$'--max-pairs=24\n--metric=rate'
 # shellcheck disable=SC2016  # Markdown
 expect 1 regressed '`rate`'
-grep -qF 'regressed: rate 100 req/s -> 80 req/s (-20 %25, tolerated -5 %25)' "$work/log" || die "no figures of whole runs"
+grep -qF 'regressed: rate 100 req/s -> 80 req/s (-20 %25, tolerated -5 %25)' "$work/log" || die "the annotation lacks the figures of whole runs"
 
-# How small a change it can see is said first, and pairs are planned for one.
+# The calibration reports the smallest detectable change; with GATE_SEE, pairs are planned for a given one.
 tick="\"$work/one/program\""
 slow=(GATE_BASELINE_CMD="sleep 0.02" GATE_CANDIDATE_CMD="sleep 0.030" GATE_ARGS=$'--max-pairs=24\n--metric=wall' GATE_CALIBRATE=3s)
 gate "${slow[@]}"
 expect 1 regressed 'On this machine, .* detects a change of .* in wall'
-grep -q '^::notice title=Jitter gate::On this machine, .* times in 100\.$' "$work/log" || die "what it can see is no annotation"
+grep -q '^::notice title=Jitter gate::On this machine, .* times in 100\.$' "$work/log" || die "no annotation with the detectable change"
 gate "${slow[@]}" GATE_ARGS=--metric=wall GATE_SEE=30%
 expect 1 regressed 'On this machine'
 gate "${slow[@]}" GATE_ARGS=--metric=wall GATE_SEE=0.0001%
 expect 2 '' 'no verdict'
 gate GATE_BASELINE_CMD="$tick" GATE_CANDIDATE_CMD="$tick" GATE_CALIBRATE=10ms
 expect 0 pass 'pass'
-grep -q '^::notice title=Jitter gate::not calibrated: ' "$work/log" || die "that it is not calibrated is not said"
+grep -q '^::notice title=Jitter gate::not calibrated: ' "$work/log" || die "no annotation about the failed calibration"
 gate GATE_BASELINE_CMD="$tick" GATE_CANDIDATE_CMD="$tick" GATE_CALIBRATE=10ms GATE_SEE=5%
-expect 4 '' 'Not calibrated'
+expect 4 '' 'cannot plan the pairs for 5% without a calibration'
 gate GATE_BASELINE_CMD="$tick" GATE_CANDIDATE_CMD="$tick" GATE_SEE=5%
-expect 2 '' 'Give calibrate'
+expect 2 '' 'see requires calibrate'
 
-# What cannot be gated is named, and is no pass.
+# If the gate cannot run, the job fails and the summary has the reason.
 gate "${tree[@]}" GATE_BASE=0123456789012345678901234567890123456789
 expect 2 '' 'fetch-depth: 0'
 gate "${tree[@]}" GATE_COMMAND=target/program
@@ -149,13 +149,13 @@ gate "${tree[@]}" GATE_COMMAND='{tree}/no/such/program'
 expect 2 '' 'cannot start'
 git checkout --quiet broken
 gate "${tree[@]}"
-expect 4 '' 'candidate does not build'
+expect 4 '' 'cannot build the candidate'
 git checkout --quiet -b on-broken broken
 commit "builds again" 20000
 gate "${tree[@]}" GATE_BASE=broken
-expect 4 '' 'merge base does not build'
+expect 4 '' 'cannot build the merge base'
 
-# What a program says reaches neither the runner as a command nor the summary as Markdown.
+# The output of a program reaches neither the runner as a command nor the summary as Markdown.
 cat >"$work/mean" <<'PROGRAM'
 #!/bin/sh
 printf '::error::forged\n```\n# forged\n<img src=x>\n' >&2
@@ -170,4 +170,4 @@ awk '/^::stop-commands::/ { token = substr($0, 18); stopped = 1 }
   END { if (!seen) exit 1 }' "$work/log" || die "a command of the program reaches the runner"
 awk '/^`+text$/ { fence = $0; sub("text", "", fence) } $0 == fence { fence = "" }
   /^# forged|<img|^```$/ { if (fence == "") exit 1 }' "$work/summary" || die "Markdown of the program reaches the summary"
-echo "gate-action: every way the action can end, ends so"
+echo "gate-action: the action ends as documented in every situation"
