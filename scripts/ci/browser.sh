@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# The HTML page must work in a real browser: at each width, light and dark, small and large.
+# The HTML page must work in a real browser, at each width and size, in light and dark.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-# Argument: a directory for the screenshots [default: they are removed].
+# Argument: a directory in which to keep the screenshots [default: they are removed].
 . scripts/ci/common.sh
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

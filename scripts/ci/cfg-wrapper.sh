@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Prints the path of a compiler that sets `--cfg CFG` in our own crates alone, for RUSTC_WORKSPACE_WRAPPER. RUSTFLAGS would
-# set it everywhere, so that every other crate is built once more, and the standard library where that is built at all.
+# Prints the path of a compiler that sets `--cfg CFG` only in the crates of this workspace, for RUSTC_WORKSPACE_WRAPPER.
+# RUSTFLAGS would set it for every crate, so that all dependencies, and possibly the standard library, are built once more.
 #   RUSTC_WORKSPACE_WRAPPER=$(bash scripts/ci/cfg-wrapper.sh loom) cargo test ...
 set -euo pipefail
 directory=$(realpath -m "${CARGO_TARGET_DIR:-$(dirname "$0")/../../target}")

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Reading a clock of tach must be one counter instruction in the machine code, and elapsed no dearer than std's.
+# A clock read of tach must compile to one counter instruction, and elapsed must not cost more than std's.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-# On the path of every reading but the first, at most one load and one branch that is not taken, and no call: on x86_64, and
-# on aarch64, for which the standard library is built from Debian's sources. Programs are linked with LTO, as programs that
-# count cycles are; without it the address of the one word comes from the global offset table, which is one load more
-# (x86_64 is checked that way as well).
+# Except for the first read, the path may have at most one load and one branch that is not taken, and no call. This is checked
+# on x86_64, and on aarch64, for which the standard library is built from Debian's sources. Programs are linked with LTO, like
+# programs for which cycles matter. Without LTO, the address of the state comes from the global offset table, which is one more
+# load; x86_64 is checked in this way as well.
 #
 #   scripts/ci/disassembly.sh          both
-#   scripts/ci/disassembly.sh x86_64   x86_64 alone, without LTO, and the price of elapsed: some seconds
+#   scripts/ci/disassembly.sh x86_64   only x86_64 without LTO, and the cost of elapsed; takes a few seconds
 . scripts/ci/common.sh
 install_packages binutils python3
 # The functions are found by their names.
@@ -55,12 +55,12 @@ for block in dump.stdout.split("\n\n"):
         lines = [re.match(r"^\s*([0-9a-f]+):\s*(.*?)\s*(?:[#/].*)?$", line) for line in body.splitlines()]
         functions[name[1]] = [(int(l[1], 16), l[2]) for l in lines if l]
 
-# The counter instructions allowed, and the loads: an ordered read on Arm ends in one from its own stack frame.
-wanted = {"instant_now": 1, "ordered_instant_now": 1 if X86 else 2, "monotonic_instant_now": 1 if X86 else 2}
-assert functions.keys() == wanted.keys(), f"found {sorted(functions)}"
-for name, most_loads in wanted.items():
+# The maximum number of loads. On Arm, an ordered read ends with a load from its own stack frame.
+max_loads = {"instant_now": 1, "ordered_instant_now": 1 if X86 else 2, "monotonic_instant_now": 1 if X86 else 2}
+assert functions.keys() == max_loads.keys(), f"found {sorted(functions)}"
+for name, max_count in max_loads.items():
     code = functions[name]
-    at = {address: i for i, (address, _) in enumerate(code)}
+    index = {address: i for i, (address, _) in enumerate(code)}
     path, i = [], 0
     while True:
         text = code[i][1]
@@ -68,13 +68,13 @@ for name, most_loads in wanted.items():
         if RETURN.match(text):
             break
         if JUMP.match(text):
-            i = at[int(re.search(r"\b([0-9a-f]+)\s+<", text)[1], 16)]
+            i = index[int(re.search(r"\b([0-9a-f]+)\s+<", text)[1], 16)]
         else:
             i += 1
     counters, loads = sum(bool(COUNTER.match(t)) for t in path), sum(is_load(t) for t in path)
     branches, calls = sum(bool(CONDITIONAL.match(t)) for t in path), sum(bool(CALL.match(t)) for t in path)
     print(f"{architecture} {name}: {counters} counter read, {loads} load(s), {branches} branch not taken, {calls} calls, {len(path)} instructions")
-    assert counters == 1 and loads <= most_loads + int(address_loads) and branches <= 1 and calls == 0, "\n".join(path)
+    assert counters == 1 and loads <= max_count + int(address_loads) and branches <= 1 and calls == 0, "\n".join(path)
 PY
 }
 
@@ -82,7 +82,7 @@ programs=target/disassembly
 build native
 examine objdump $programs/x86_64-unknown-linux-gnu/release/examples/reads x86_64 1
 if [ "${1-}" = x86_64 ]; then
-  # The build above has what this needs.
+  # This build reuses the crates of the one above.
   CARGO_TARGET_DIR=$PWD/$programs \
     cargo test --release --target x86_64-unknown-linux-gnu --package osjitter-tach --test speed --locked
   exit

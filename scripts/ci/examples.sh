@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Examples that check themselves must keep working; they are what people copy.
+# Examples that check themselves must keep working, because users copy them.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 for example in echo control_loop spsc_threads; do

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Each feature must compile without a warning by itself, as users combine them.
+# Each feature must compile alone without a warning, because users combine features freely.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 lint() { # PACKAGE FEATURES [OPTION]...

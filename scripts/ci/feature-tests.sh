@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Code behind features is compiled and tested by no other step.
+# Compiles and tests the code behind features, which no other step does.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 cargo test --locked --all-features \

@@ -7,7 +7,7 @@ cd "$(dirname "$0")/../.."
 PROGRAM=(x86_64-pc-windows-gnu aarch64-apple-darwin x86_64-unknown-freebsd)
 LIBRARIES_ONLY=(x86_64-apple-darwin aarch64-apple-ios aarch64-pc-windows-msvc x86_64-unknown-netbsd x86_64-unknown-openbsd
   aarch64-linux-android)
-# Without threads, a parked runtime could never be woken: busypoll is not for these.
+# Without threads, nothing can wake a parked runtime, so busypoll does not support these targets.
 WITHOUT_THREADS=(wasm32-wasip1 wasm32-wasip2)
 CLOCK_ONLY=(riscv64gc-unknown-linux-gnu loongarch64-unknown-linux-gnu wasm32-unknown-unknown)
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Other people's readers must accept our files and find the report's own values in them.
+# Readers of other projects must accept our files and find the values of the report in them.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-# With --parquet: the program is built with Parquet, which DuckDB and the notebook of docs/ read as well.
+# With --parquet, the program is built with Parquet, and DuckDB and the notebook in docs/ read that format as well.
 . scripts/ci/common.sh
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -39,8 +39,8 @@ for id in $("$python" -c 'import json, sys; print(*(s["id"] for s in json.load(o
   write hgrm --subject "$id" --out "$work/$n.hgrm"
   n=$((n + 1))
 done
-# cyclictest wants real-time scheduling, which a container may not give: then there is nothing to compare with.
-theirs=$work/cyclictest.json
-cyclictest --quiet --duration 1 --interval 1000 --histogram 400 --json="$theirs" >/dev/null 2>&1 || theirs=
-"$python" scripts/ci/interop/formats.py "$work" ${theirs:+"$theirs"}
+# cyclictest needs real-time scheduling, which a container may forbid. The comparison with it is then skipped.
+reference=$work/cyclictest.json
+cyclictest --quiet --duration 1 --interval 1000 --histogram 400 --json="$reference" >/dev/null 2>&1 || reference=
+"$python" scripts/ci/interop/formats.py "$work" ${reference:+"$reference"}
 [ "${1-}" != --parquet ] || "$python" scripts/ci/interop/notebook.py "$work/report.json" "$osjitter"

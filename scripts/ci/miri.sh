@@ -2,12 +2,12 @@
 # Miri finds undefined behaviour and data races that no test notices.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-# Runs the suites of busypoll and tickmeter as far as they need no system, and the line of tach that threads share. Sockets,
-# signals and timerfd are out of Miri's reach: waiting uses epoll's own limit there. Counts are a hundredth of the usual
-# ones, since Miri needs a thousand times as long.
+# Runs the tests of busypoll and tickmeter that need no operating system, and those of tach's timeline, which threads share.
+# Miri does not support sockets, signals and timerfd, so waiting uses the timeout of epoll instead. Tests run a hundredth of
+# their usual iterations, because Miri is a thousand times slower.
 #
-# Argument SEEDS: then repeats the tests that cross threads under that many schedules and choices of what a weakly ordered
-# memory may show (64 take half an hour).
+# With the argument SEEDS, the tests with several threads are repeated with that many schedules and outcomes of weakly ordered
+# memory (64 take half an hour).
 . scripts/ci/common.sh
 use_nightly miri rust-src
 export CARGO_TARGET_DIR=$PWD/target/miri CARGO_INCREMENTAL=0 PROPTEST_CASES=${PROPTEST_CASES:-3}

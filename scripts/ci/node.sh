@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# tach must keep its contract in Node, where its clock is Performance.now().
+# tach must keep its contract in Node, in which its clock is Performance.now().
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-# Run by hand: needs Node, and builds the standard library from Debian's sources and the wasm-bindgen program (WASM_BINDGEN
-# names one that exists already).
+# Run this script by hand. It needs Node, builds the standard library from Debian's sources, and builds the wasm-bindgen program
+# unless WASM_BINDGEN names one.
 target=wasm32-unknown-unknown
 export CARGO_TARGET_DIR=$PWD/target/cross
 version=$(sed -n '/^name = "wasm-bindgen"$/{n;s/version = "\(.*\)"/\1/p}' Cargo.lock)
@@ -15,6 +15,6 @@ linker=$(rustc --print sysroot)/lib/rustlib/$(rustc -vV | sed -n 's/host: //p')/
 RUSTC=/usr/bin/rustc RUSTC_BOOTSTRAP=1 CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_LINKER=$linker \
   /usr/bin/cargo build --locked --package osjitter-tach --example self_check -Zbuild-std=std,panic_abort --target $target
 "$WASM_BINDGEN" --target nodejs --out-dir "$CARGO_TARGET_DIR/node" "$CARGO_TARGET_DIR/$target/debug/examples/self_check.wasm"
-# A panic throws, and so ends Node with a failure.
+# A panic throws an exception, which makes Node exit with a failure.
 node "$CARGO_TARGET_DIR/node/self_check.js"
-echo "tach in Node: kept its contract"
+echo "tach keeps its contract in Node"

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Every crate must be publishable by itself: packages it and builds what the package contains.
+# Every crate must be publishable alone, so each one is packaged and built from its package.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-# A target directory of its own: cargo caches unpacked packages by registry path, and would find an older state of the
-# same version. The dependencies are shared.
+# cargo caches unpacked packages by registry path and would use an older state of the same version, so this step has a separate
+# target directory. The dependencies are shared.
 packages=$(mktemp -d)
 trap 'rm -rf "$packages"' EXIT
 mkdir -p target/debug

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Prometheus must scrape two real monitors, and compute the quantiles that are in their files.
+# Prometheus must scrape two real monitors and compute the same quantiles as their files.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 . scripts/ci/common.sh

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Runs the libraries' suites with a sanitizer, which sees memory errors and data races in unsafe code.
+# Runs the suites of the libraries with a sanitizer, which detects memory errors and data races in unsafe code.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-#   scripts/ci/sanitizer.sh address [CRATE]...    memory out of bounds, used after its end, or leaked
-#   scripts/ci/sanitizer.sh thread [CRATE]...     data races; the standard library is built too, so that its synchronisation
-#                                                 is seen
+#   scripts/ci/sanitizer.sh address [CRATE]...    detects accesses out of bounds or after free, and leaks
+#   scripts/ci/sanitizer.sh thread [CRATE]...     detects data races; also builds the standard library, so that its
+#                                                 synchronization is visible
 . scripts/ci/common.sh
 name=${1-}
 [[ $name == address || $name == thread ]] || { sed -n '5,8s/^# \{0,1\}//p' "$0" >&2; exit 2; }
@@ -21,8 +21,8 @@ if [ "$name" = thread ]; then
 fi
 host=$(rustup run "$nightly" rustc -vV | sed -n 's/^host: //p')
 for crate in "$@"; do
-  # Documentation tests are left out: rustdoc has flags of its own. A test of what a program allocates, of which system calls
-  # it makes, or of what a call costs, would see the sanitizer's.
+  # Documentation tests are omitted, because rustdoc has separate flags. Tests that count allocations or system calls, or that
+  # measure the cost of a call, would count those of the sanitizer.
   rustup run "$nightly" cargo test "${cargo_flags[@]}" --target "$host" --locked --package "$crate" --all-features --lib \
     --tests -- --skip allocat --skip two_calls --skip no_call --skip after_delivery --skip parity --skip some_readings
   echo "$name: $crate is clean"

@@ -4,7 +4,7 @@
 # A step is a script of scripts/ci that can also be run by hand. It has a time limit, and is skipped if it exits with 77.
 # If keep_going is set, the steps after a failed one still run.
 
-# Everything is built once and not debugged: incremental state and debug information only cost time and space.
+# Everything is built once and not debugged, so incremental state and debug information would only cost time and space.
 export CARGO_INCREMENTAL=0 CARGO_PROFILE_DEV_DEBUG=0 CARGO_PROFILE_RELEASE_DEBUG=0
 
 keep_going=${keep_going-}
@@ -23,22 +23,22 @@ print_reason() {
   tail -n 10 "$log"
 }
 
-# step LIMIT SCRIPT [ARGUMENT]...: runs scripts/ci/SCRIPT.sh for at most LIMIT seconds.
+# Runs scripts/ci/SCRIPT.sh for at most LIMIT seconds: step LIMIT SCRIPT [ARGUMENT]...
 step() {
-  local limit=$1 began=$SECONDS log code=0 result
+  local limit=$1 start=$SECONDS log code=0 result
   shift
   local name=$*
   log=$logs/${#rows[@]}
   printf '\n== %s: %s\n' "$name" "$(sed -n '2s/^# //p' "scripts/ci/$1.sh")"
   : >"$log"
-  # The step writes to a file, so that a process which it leaves behind cannot hold up the pipe of a reader.
+  # The step writes to a file, because a process that it leaves behind could keep a pipe open.
   timeout --kill-after 30 "$limit" bash "scripts/ci/$1.sh" "${@:2}" </dev/null >>"$log" 2>&1 &
   running=$!
   tail --lines +1 --follow --sleep-interval 0.2 --pid "$running" "$log" || true
   wait "$running" || code=$?
   running=
-  local seconds=$((SECONDS - began))
-  # A step that runs out of memory exits with 137 as well, so that the code alone does not show that the limit ended it.
+  local seconds=$((SECONDS - start))
+  # A step that runs out of memory exits with 137 as well, so the code alone does not show a timeout.
   case $code in
     0) result=ok ;;
     77) result="skipped: $(tail -n 1 "$log")" ;;

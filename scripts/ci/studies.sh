@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Programs of studies, also those that measure other crates, must build and run, and their arithmetic must hold.
+# The programs of studies, including those that measure other crates, must build and run, and their arithmetic must be correct.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 python3 scripts/studies/precise-oracle.py --test

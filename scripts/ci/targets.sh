@@ -5,7 +5,7 @@
 # shellcheck disable=SC2034  # the steps use it
 LIBRARIES=(--package osinterval --package osjitter-cadence --package osjitter-tach --package busypoll --package tickmeter)
 
-# Prints those of the targets whose standard library rustup has or can install.
+# Prints the targets whose standard library rustup has or can install: rustup_targets TARGET...
 rustup_targets() {
   local target installed
   command -v rustup >/dev/null || return 0
@@ -19,8 +19,8 @@ rustup_targets() {
 
 # Runs cargo for targets: cargo_for "TARGET..." PARTS-OF-STD SUBCOMMAND ARGUMENT...
 #
-# The standard library of a target comes from rustup. For the others it is built from rustup's or Debian's sources, several
-# targets at a time: its crates wait for one another, so that one target alone leaves the other cores idle.
+# The standard library comes from rustup if it has one for the target. Otherwise it is built from rustup's or Debian's sources,
+# for several targets at once: its crates depend on each other, so the build of a single target would leave cores idle.
 cargo_for() {
   local parts=$2 ready others target_flags
   ready=$(rustup_targets $1)
@@ -58,15 +58,15 @@ run_tests() {
   for program in $programs; do
     echo "$program"
     code=0
-    # Emulators are slow and nothing in the suites depends on time, but no program may hang.
+    # The suites do not depend on time, so slow emulators are no problem, but a program that hangs is stopped.
     timeout 300 $emulator "$program" --quiet "$@" </dev/null 2>"$errors" || code=$?
     cat "$errors" >&2
-    # Wine's own server ends now and then, and its programs with it: that says nothing about them.
+    # Sometimes Wine's server ends and takes its programs with it. They are not the cause, so they are run again.
     if [ $code != 0 ] && grep -q '^wine client error' "$errors"; then
-      echo "again: Wine's server ended"
+      echo "retry: Wine's server ended"
       code=0
       timeout 300 $emulator "$program" --quiet "$@" </dev/null || code=$?
     fi
-    [ $code = 0 ] || { echo "error: $program ended with $code" >&2; return 1; }
+    [ $code = 0 ] || { echo "error: $program exited with $code" >&2; return 1; }
   done
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The README promises this command; it includes the documentation's examples.
+# Runs the default suite, including the examples of the documentation, with the command of the README.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 cargo test --workspace --locked

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs the Windows suites under Wine: with both timers, and a real run of the program.
+# Runs the Windows suites with both timers under Wine, and the program itself.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 . scripts/ci/targets.sh
@@ -8,7 +8,7 @@ install_packages wine wine64 gcc-mingw-w64-x86-64
 export CARGO_TARGET_DIR=$PWD/target/cross WINEDEBUG=-all WINEPREFIX=$PWD/target/cross/wine
 shim=$CARGO_TARGET_DIR/wine-shim
 mkdir -p "$shim"
-# Wine 8 lacks bcryptprimitives.dll, from which the standard library takes its random numbers.
+# Wine 8 lacks bcryptprimitives.dll, from which the standard library gets its random numbers.
 cat >"$shim/prng.c" <<'C'
 #include <windows.h>
 #include <ntsecapi.h>
@@ -17,13 +17,13 @@ __declspec(dllexport) BOOL WINAPI ProcessPrng(PBYTE data, SIZE_T size) {
 }
 C
 x86_64-w64-mingw32-gcc -shared -O2 -o "$shim/bcryptprimitives.dll" "$shim/prng.c" -ladvapi32
-# One server for all programs, which ends a minute after the last: a server that is just ending breaks the connection of the
-# next program.
+# One server is used for all programs and ends a minute after the last one. Otherwise a program could connect to a server that
+# is about to end.
 wineserver -p60 </dev/null >/dev/null 2>&1 || true
 WINEPATH=$(winepath -w "$shim" 2>/dev/null)
 export WINEPATH
 
-echo "-- the suites, on the high-resolution timer"
+echo "-- the suites with the high-resolution timer"
 build_tests $target "${LIBRARIES[@]}" | run_tests wine
 echo "-- the program"
 cargo_for $target std build --package osjitter --bin osjitter
@@ -39,7 +39,7 @@ for s in report["subjects"]:
     assert s["status"] == {"state": "measured"} and s["summary"]["ticks"] == 100 and s["summary"]["early"] == 0, s["id"]
 print("report:", backends)
 PY
-echo "-- osinterval, on the thread pool's timer"
+echo "-- osinterval with the timer of the thread pool"
 RUSTC_WORKSPACE_WRAPPER=$(bash scripts/ci/cfg-wrapper.sh osinterval_force_threadpool)
 export RUSTC_WORKSPACE_WRAPPER
 build_tests $target --package osinterval | run_tests wine
