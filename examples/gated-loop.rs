@@ -1,14 +1,14 @@
-//! A loop that `osjitter run` and `osjitter gate` can start: it ticks, records its own lateness,
-//! and writes it to the file named in the environment.
+//! A loop for `osjitter run` and `osjitter gate`. It ticks, records its own lateness, and writes it
+//! to the file named in the environment.
 //!
 //! ```text
 //! osjitter run --period 500us -- ./gated-loop
 //! osjitter gate --base-cmd './gated-loop 500us' --candidate-cmd './gated-loop 500us 40us'
 //! ```
 //!
-//! The first argument is the period; the default is the requested one. The second argument delays
-//! each tick by a busy loop, as a regression to try the gate on.
-#![allow(clippy::disallowed_methods, reason = "a program of its own, with the clock everyone has")]
+//! The first argument is the period; the default is the requested one. The second argument is a
+//! delay of each tick by a busy loop, which simulates a regression.
+#![allow(clippy::disallowed_methods, reason = "users write such a loop with the standard clock")]
 
 use std::error::Error;
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! Compares two functions of one program, like a test: is the tail of the new one longer?
+//! Compares two functions of one program, like a test. Fails if the tail of the new one is longer.
 //!
 //!     cargo run --release --example in-turn
 #![allow(clippy::print_stdout, clippy::disallowed_methods)]
@@ -32,8 +32,8 @@ fn p99_ns(handle: impl Fn(u32)) -> f64 {
     nearest_rank(&samples, 0.99).expect("a thousand samples") as f64
 }
 
-// Yours stands below `#[test]`.
-fn the_tail_is_no_longer_than_it_was() {
+// In a project, this function is a `#[test]`.
+fn tail_is_not_longer() {
     let judged = InTurn::lower_is_better(0.20).run(|| p99_ns(old), || p99_ns(new));
     // pass: B is 1.000 of A [0.968, 1.041], tolerated 1.200; 200 pairs; 1.179 would have been found
     println!("{judged}");
@@ -41,5 +41,5 @@ fn the_tail_is_no_longer_than_it_was() {
 }
 
 fn main() {
-    the_tail_is_no_longer_than_it_was();
+    tail_is_not_longer();
 }
