@@ -28,29 +28,30 @@ def label_key(text):
     return text
 
 
-def parser(about, where):
-    args = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
-    args.add_argument("logs", type=where, help="directory of bins, or one NAME.bins.csv")
+def make_parser(description, path_type):
+    args = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    args.add_argument("logs", type=path_type, help="directory of bins, or one NAME.bins.csv")
     args.add_argument("question", nargs="?", default="percentiles", choices=QUESTIONS)
     args.add_argument("--label", type=label_key, default="rack", help="label to group by [default: rack]")
     args.add_argument("--limit", type=limit_ns, default="1ms", help="limit of the question within [default: 1ms]")
     return args
 
 
-def question(name):
+def read_question(name):
+    """Returns the SQL query of a question."""
     return (HERE / f"{name}.sql").read_text()
 
 
-def statements(dialect, **parameters):
+def read_statements(dialect, **parameters):
     """Returns the statements that create the views of a dialect."""
     text = Template((HERE / f"open.{dialect}.sql").read_text()).substitute(parameters)
     code = "\n".join(line for line in text.splitlines() if not line.startswith("--"))
     return [statement for statement in code.split(";\n") if statement.strip()]
 
 
-def printed(names, rows):
-    shown = lambda v: "" if v is None else f"{v:.4f}" if isinstance(v, float) else str(v)
-    table = [list(names), *([shown(v) for v in row] for row in rows)]
+def print_table(names, rows):
+    format_cell = lambda v: "" if v is None else f"{v:.4f}" if isinstance(v, float) else str(v)
+    table = [list(names), *([format_cell(v) for v in row] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*table)]
     for row in table:
         print("  ".join(cell.ljust(w) if i < 3 else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths))).rstrip())

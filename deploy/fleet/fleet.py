@@ -9,10 +9,10 @@ from pathlib import Path
 
 import duckdb
 
-from arguments import COLUMNS, parser, printed, question, statements
+from arguments import COLUMNS, make_parser, print_table, read_question, read_statements
 
 
-def source(where, kind):
+def table_function(where, kind):
     """Returns the table function that reads the files of a kind below a directory or next to one file; None if there are none."""
     base = str(where) + "/**/*" if where.is_dir() else re.sub(r"\.bins\.(csv|csv\.gz|parquet)$", "", str(where))
     for ending, read in ((f".{kind}.parquet", "read_parquet({})"), (f".{kind}.csv*", "read_csv({}, header = true, all_varchar = true)")):
@@ -22,36 +22,36 @@ def source(where, kind):
     return None
 
 
-def opened(where, label="rack", limit=1_000_000):
+def open_database(where, label="rack", limit=1_000_000):
     """Returns a database with views of the bins and intervals of a directory."""
-    bins, intervals = source(where, "bins"), source(where, "intervals")
+    bins, intervals = table_function(where, "bins"), table_function(where, "intervals")
     if bins is None:
         sys.exit(f"error: {where} contains no *.bins.csv or *.bins.parquet; write some with osjitter monitor --log or osjitter report --format bins")
     if intervals is None:
         # A roll-up has no intervals.
         intervals = "(SELECT " + ", ".join(f"NULL::VARCHAR AS {c}" for c in COLUMNS["intervals"]) + " WHERE false)"
     db = duckdb.connect()
-    for statement in statements("duckdb", BINS=bins, INTERVALS=intervals, LABEL=label, LIMIT_NS=limit):
+    for statement in read_statements("duckdb", BINS=bins, INTERVALS=intervals, LABEL=label, LIMIT_NS=limit):
         db.execute(statement)
     return db
 
 
 def main():
-    args = parser(__doc__, Path)
+    args = make_parser(__doc__, Path)
     args.add_argument("--out", type=Path, help="write CSV to this file instead of printing a table")
     args = args.parse_args()
     if not args.logs.exists():
         sys.exit(f"error: {args.logs} does not exist")
-    db = opened(args.logs, args.label, args.limit)
-    query = question(args.question)
+    db = open_database(args.logs, args.label, args.limit)
+    query = read_question(args.question)
     if args.out:
         # Write a temporary file first, so that the output appears in one step.
-        new = args.out.with_name(f".{args.out.name}.new")
-        db.execute(f"COPY ({query}) TO '{str(new).replace(chr(39), chr(39) * 2)}' (HEADER, DELIMITER ',', FORMAT CSV)")
-        new.replace(args.out)
+        temporary = args.out.with_name(f".{args.out.name}.new")
+        db.execute(f"COPY ({query}) TO '{str(temporary).replace(chr(39), chr(39) * 2)}' (HEADER, DELIMITER ',', FORMAT CSV)")
+        temporary.replace(args.out)
         return
     rows = db.execute(query)
-    printed([d[0] for d in rows.description], rows.fetchall())
+    print_table([d[0] for d in rows.description], rows.fetchall())
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
 -- Sums of the bins by label and hour, with the columns of osjitter.bins/1. If the result is written to NAME.bins.csv, osjitter
--- can read it, and the same queries of it give equal results. It has no hosts: keep the details while you look for outliers.
+-- can read it, and the same queries give equal results. It contains no hosts, so keep the details while you look for outliers.
 SELECT '' AS host, r.subject AS subject, r.period_ns AS period_ns, r.runtime AS runtime,
        CASE WHEN r.label = '' THEN '' ELSE concat(p.label_key, '=', r.label) END AS labels,
        CASE WHEN r.hour = '' THEN '' ELSE concat(r.hour, ':00:00.000000Z') END AS start,

@@ -47,19 +47,19 @@ class Dashboard:
     variables: list[Variable] = field(default_factory=list)
 
 
-def quantile(q: float, by: str) -> str:
+def quantile_query(q: float, by: str) -> str:
     native = f"histogram_quantile({q}, sum by ({by}) (rate(osjitter_lateness_seconds{{{ALL}}}[$__rate_interval])))"
     classic = f"histogram_quantile({q}, sum by ({by}, le) (rate(osjitter_lateness_seconds_bucket{{{ALL}}}[$__rate_interval])))"
     return f"{native} or {classic}"
 
 
-def heat() -> str:
+def heatmap_query() -> str:
     native = f"sum(rate(osjitter_lateness_seconds{{{ALL}}}[$__rate_interval]))"
     classic = f"sum by (le) (rate(osjitter_lateness_seconds_bucket{{{ALL}}}[$__rate_interval]))"
     return f"{native} or ({classic} unless on () {native})"
 
 
-def rate(metric: str, by: str) -> str:
+def rate_query(metric: str, by: str) -> str:
     return f"sum by ({by}) (rate({metric}{{{ALL}}}[$__rate_interval]))"
 
 
@@ -73,16 +73,16 @@ DASHBOARD = Dashboard(
     ],
     panels=[
         Panel("Lateness", "All ticks of the selected hosts by lateness.", "s",
-              [Query(heat(), "{{le}}", "heatmap")], kind="heatmap", width=WIDTH),
-        Panel("p99 of the fleet", "Computed from summed histograms; averages of percentiles would be wrong.", "s", [Query(quantile(0.99, LOOP))], log=True),
+              [Query(heatmap_query(), "{{le}}", "heatmap")], kind="heatmap", width=WIDTH),
+        Panel("p99 of the fleet", "Computed from summed histograms; averages of percentiles would be wrong.", "s", [Query(quantile_query(0.99, LOOP))], log=True),
         Panel("p99 of each host", "A line far above the others is a host to investigate.", "s",
-              [Query(quantile(0.99, f"instance, {LOOP}"), "{{instance}} {{subject}}{{meter}}")], log=True),
+              [Query(quantile_query(0.99, f"instance, {LOOP}"), "{{instance}} {{subject}}{{meter}}")], log=True),
         Panel("Maximum", "Maximum lateness in the last closed interval of each host.", "s",
               [Query(f"max by (instance, {LOOP}) (osjitter_lateness_max_seconds{{{ALL}}})", "{{instance}} {{subject}}{{meter}}")], log=True),
         Panel("Ticks missed", "Share of ticks that had not come when the next was due.", "percentunit",
-              [Query(f"{rate('osjitter_missed_ticks_total', LOOP)} / {rate('osjitter_ticks_total', LOOP)}")]),
+              [Query(f"{rate_query('osjitter_missed_ticks_total', LOOP)} / {rate_query('osjitter_ticks_total', LOOP)}")]),
         Panel("Ticks skipped", "Share of ticks that never came. No percentile shows them.", "percentunit",
-              [Query(f"{rate('osjitter_skipped_ticks_total', LOOP)} / {rate('osjitter_ticks_total', LOOP)}")]),
+              [Query(f"{rate_query('osjitter_skipped_ticks_total', LOOP)} / {rate_query('osjitter_ticks_total', LOOP)}")]),
         Panel("CPU time of osjitter", "CPU time of the monitor as a share of a core.", "percentunit",
               [Query('sum by (instance) (rate(osjitter_cpu_seconds_total{rack=~"$rack", instance=~"$instance"}[$__rate_interval]))', "{{instance}}")],
               stacked=True),
@@ -92,53 +92,54 @@ DASHBOARD = Dashboard(
 SOURCE = {"type": "prometheus", "uid": "${source}"}
 
 
-def target(i: int, query: Query) -> dict:
+def target_json(i: int, query: Query) -> dict:
     return {"refId": chr(ord("A") + i), "datasource": SOURCE, "expr": query.expr, "legendFormat": query.legend, "format": query.format, "range": True}
 
 
-def options(panel: Panel) -> dict:
+def options_json(panel: Panel) -> dict:
     if panel.kind == "heatmap":
         return {"calculate": False, "yAxis": {"unit": panel.unit}, "color": {"mode": "scheme", "scheme": "Oranges", "steps": 64}}
     return {"legend": {"displayMode": "list", "placement": "bottom", "showLegend": True, "calcs": []}, "tooltip": {"mode": "multi", "sort": "desc"}}
 
 
-def custom(panel: Panel) -> dict:
+def custom_json(panel: Panel) -> dict:
     if panel.kind == "heatmap":
         return {}
     scale = {"type": "log", "log": 10} if panel.log else {"type": "linear"}
     return {"scaleDistribution": scale, "stacking": {"mode": "normal" if panel.stacked else "none"}, "fillOpacity": 30 if panel.stacked else 0}
 
 
-def panels(all_panels: list[Panel]):
+def place_panels(panels: list[Panel]):
+    """Yields the JSON of each panel, placed from left to right and from top to bottom."""
     x = y = 0
-    for n, panel in enumerate(all_panels):
+    for n, panel in enumerate(panels):
         if x + panel.width > WIDTH:
             x, y = 0, y + 8
         yield {
             "id": n + 1, "type": panel.kind, "title": panel.title, "description": panel.description, "datasource": SOURCE,
             "gridPos": {"x": x, "y": y, "w": panel.width, "h": 8},
-            "fieldConfig": {"defaults": {"unit": panel.unit, "custom": custom(panel)}, "overrides": []},
-            "options": options(panel), "targets": [target(i, query) for i, query in enumerate(panel.queries)],
+            "fieldConfig": {"defaults": {"unit": panel.unit, "custom": custom_json(panel)}, "overrides": []},
+            "options": options_json(panel), "targets": [target_json(i, query) for i, query in enumerate(panel.queries)],
         }
         x += panel.width
 
 
-def variable(v: Variable) -> dict:
+def variable_json(v: Variable) -> dict:
     return {"name": v.name, "type": "query", "datasource": SOURCE, "query": v.query, "refresh": 2, "multi": True,
             "includeAll": True, "allValue": ".*", "current": {"text": ["All"], "value": ["$__all"]}}
 
 
-def built(dashboard: Dashboard) -> dict:
+def dashboard_json(dashboard: Dashboard) -> dict:
     source = {"name": "source", "label": "Prometheus", "type": "datasource", "query": "prometheus"}
     return {
         "uid": dashboard.uid, "title": dashboard.title, "tags": ["osjitter"], "schemaVersion": 39, "editable": True,
         "time": {"from": "now-6h", "to": "now"}, "timezone": "browser", "refresh": "1m",
-        "templating": {"list": [source, *map(variable, dashboard.variables)]}, "panels": list(panels(dashboard.panels)),
+        "templating": {"list": [source, *map(variable_json, dashboard.variables)]}, "panels": list(place_panels(dashboard.panels)),
     }
 
 
 if __name__ == "__main__":
-    text = json.dumps(built(DASHBOARD), indent=1) + "\n"
+    text = json.dumps(dashboard_json(DASHBOARD), indent=1) + "\n"
     if sys.argv[1:] == ["--check"]:
         sys.exit(0 if OUT.read_text() == text else f"error: {OUT} is outdated; run {__file__} again")
     OUT.write_text(text)

@@ -1,5 +1,7 @@
-"""Makes a report of many ticks out of a real one: SOURCE SUBJECTS TICKS, to standard output. Its numbers are drawn, not
-measured; what it is for is weight."""
+"""Makes a large report from a real one, to test pages with many ticks: big_report.py SOURCE SUBJECTS TICKS
+
+Writes the report to standard output. Its lateness is random, not measured.
+"""
 import copy, json, random, sys
 
 source, subjects, ticks = json.load(open(sys.argv[1])), int(sys.argv[2]), int(sys.argv[3])
@@ -9,7 +11,7 @@ per_round, period = 250, template["period_ns"]
 
 
 def summarise(summary, values):
-    """Every value on time and by itself; of the percentiles, those that so many values carry."""
+    """Summarizes ticks that all came; a percentile is None if fewer than five ticks are above it."""
     ranked, n = sorted(values), len(values)
     rank = lambda q: ranked[-int(-q * n // 1) - 1] if n * (1 - q) >= 5 else None
     percentiles = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p99_9": 0.999, "p99_99": 0.9999}
@@ -25,24 +27,24 @@ def summarise(summary, values):
 report = {**source, "subjects": []}
 for n in range(subjects):
     subject = copy.deepcopy(template)
-    subject["id"], subject["name"] = f"drawn-{n}", f"drawn-{n}"
-    subject["rounds"], everything = [], []
+    subject["id"], subject["name"] = f"random-{n}", f"random-{n}"
+    subject["rounds"], all_lateness = [], []
     for index in range(ticks // per_round):
-        late = [int(random.lognormvariate(8 + n % 5, 0.6)) for _ in range(per_round)]
+        lateness = [int(random.lognormvariate(8 + n % 5, 0.6)) for _ in range(per_round)]
         if random.random() < 0.1:
-            late[random.randrange(per_round)] += random.randrange(10**7)
-        everything += late
-        now = copy.deepcopy(template["rounds"][0])
-        now["index"], now["lateness_ns"] = index, late
-        now["start_ns"] = (index * subjects + n) * per_round * period
-        now["until_unpark_ns"] = [v - v // 10 for v in late]
-        now["summary"] = summarise(now["summary"], late)
-        # Every third subject skips ticks: their indices weigh too.
+            lateness[random.randrange(per_round)] += random.randrange(10**7)
+        all_lateness += lateness
+        record = copy.deepcopy(template["rounds"][0])
+        record["index"], record["lateness_ns"] = index, lateness
+        record["start_ns"] = (index * subjects + n) * per_round * period
+        record["until_unpark_ns"] = [v - v // 10 for v in lateness]
+        record["summary"] = summarise(record["summary"], lateness)
+        # Every third subject skips ticks, so its indices need space as well.
         if n % 3 == 0:
-            now["tick"] = [now["first_tick"] + k * 3 // 2 for k in range(per_round)]
-        subject["rounds"].append(now)
-    subject["summary"] = summarise(subject["summary"], everything)
-    # Its samples say the same.
+            record["tick"] = [record["first_tick"] + k * 3 // 2 for k in range(per_round)]
+        subject["rounds"].append(record)
+    subject["summary"] = summarise(subject["summary"], all_lateness)
+    # The samples contain the same information.
     subject["histogram"] = None
     report["subjects"].append(subject)
 json.dump(report, sys.stdout, separators=(",", ":"))

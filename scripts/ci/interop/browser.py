@@ -1,48 +1,50 @@
-"""Opens report.html in a real browser and uses it: WORK CHROMIUM SHOTS. Nothing here knows how the page is made, only
-what its reader sees and does."""
+"""Opens report.html in a real browser and uses it like a reader: browser.py WORK CHROMIUM SCREENSHOTS
+
+The checks rely only on the visible parts of the page, not on its implementation.
+"""
 import json, math, re, sys, time
 from pathlib import Path
 from urllib.parse import parse_qs
 
 from playwright.sync_api import sync_playwright
 
-work, chromium, shots = Path(sys.argv[1]), sys.argv[2], Path(sys.argv[3])
+work, chromium, screenshots = Path(sys.argv[1]), sys.argv[2], Path(sys.argv[3])
 report = json.loads((work / "report.json").read_text())
 subjects = {s["id"]: s for s in report["subjects"]}
 UNITS = {"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9}
 
 
-class Opened:
-    """A page, and everything that it should not do."""
+class OpenPage:
+    """An open page, with its console messages and requests; fails on exit if it did anything forbidden."""
 
     def __init__(self, browser, file, fragment="", width=1280, **emulate):
-        # A page of its own each time: a view must come from the address alone.
+        # Each page has a new context, because a view must depend only on the address.
         self.width = width
         self.context = browser.new_context(viewport={"width": width, "height": 900}, **emulate)
         self.page = self.context.new_page()
-        self.said, self.asked = [], []
-        self.page.on("console", lambda m: self.said.append(m.text))
-        self.page.on("pageerror", lambda e: self.said.append(str(e)))
-        self.page.on("request", lambda r: self.asked.append(r.url))
-        began = time.monotonic()
+        self.messages, self.requests = [], []
+        self.page.on("console", lambda message: self.messages.append(message.text))
+        self.page.on("pageerror", lambda error: self.messages.append(str(error)))
+        self.page.on("request", lambda request: self.requests.append(request.url))
+        start = time.monotonic()
         self.page.goto(f"file://{work / file}{fragment}")
         self.page.wait_for_function("document.documentElement.dataset.ready === 'yes'")
-        self.took = time.monotonic() - began
+        self.load_s = time.monotonic() - start
 
     def __enter__(self):
         return self
 
     def __exit__(self, kind, *_):
         if kind is None:
-            assert not self.said, self.said
-            assert all(url.startswith(("file://", "data:")) for url in self.asked), self.asked
-            assert sum(url.startswith("file://") for url in self.asked) <= 1 + self.reloads, self.asked
+            assert not self.messages, self.messages
+            assert all(url.startswith(("file://", "data:")) for url in self.requests), self.requests
+            assert sum(url.startswith("file://") for url in self.requests) <= 1 + self.reloads, self.requests
         self.context.close()
 
     reloads = 0
 
     def fragment(self):
-        # The page's own word: what the driver believes the address to be follows a moment later.
+        # Read from the page itself, because the driver's copy of the address is updated with a delay.
         return parse_qs(self.page.evaluate("location.hash.slice(1)"))
 
     def strips(self):
@@ -52,36 +54,38 @@ class Opened:
         return self.page.eval_on_selector_all(".tradeoff [data-id]", "all => all.map((e) => e.dataset.id)")
 
     def axis(self):
-        """What the axis of time says, from left to right."""
+        """Returns the labels of the time axis, from left to right."""
         return self.page.locator(".time svg").last.locator("text[text-anchor=middle]").all_text_contents()
 
     def point_across(self, canvas, columns=30, point=None):
-        """What the box says while the pointer, or a finger, goes over a strip: once a column of it, at whatever height the
-        machine's ticks lie."""
+        """Yields the text of the box while a pointer or finger moves across a strip, at most once per column.
+
+        The height of the ticks depends on the machine, so each column is tried at several heights.
+        """
         canvas.scroll_into_view_if_needed()
-        at = canvas.bounding_box()
+        area = canvas.bounding_box()
         for i in range(columns):
             for j in range(8):
-                x, y = at["x"] + at["width"] * (i + 0.5) / columns, at["y"] + at["height"] * (j + 0.5) / 8
+                x, y = area["x"] + area["width"] * (i + 0.5) / columns, area["y"] + area["height"] * (j + 0.5) / 8
                 (point or self.page.mouse.move)(x, y)
                 if self.page.locator("#tip").is_visible():
                     yield self.page.locator("#tip").text_content()
                     break
 
-    def no_sideways(self):
-        # Against the screen itself: a phone lays a page that is too wide out on a wider one.
-        wide = self.page.evaluate("document.documentElement.scrollWidth")
-        assert wide <= self.width, (wide, self.width)
-        inner = self.page.evaluate(
+    def check_no_sideways_scrolling(self):
+        # Compared with the width of the screen, because a phone lays out a page that is too wide on a wider viewport.
+        width = self.page.evaluate("document.documentElement.scrollWidth")
+        assert width <= self.width, (width, self.width)
+        scrolling = self.page.evaluate(
             "[...document.querySelectorAll('body *')].filter((e) => e.scrollWidth > e.clientWidth + 1"
             " && ['auto', 'scroll'].includes(getComputedStyle(e).overflowX)).map((e) => e.outerHTML.slice(0, 80))"
         )
-        assert not inner, inner
+        assert not scrolling, scrolling
 
 
-def says_what_was_measured(text, report=report):
-    """A tick's box, against the report."""
-    name, index, instance, tick, due, late, unit = re.fullmatch(
+def check_box(text, report=report):
+    """Compares the text in the box of a tick with the report."""
+    name, index, instance, tick, due, lateness, unit = re.fullmatch(
         r"(\S+), round (\d+)(?:, instance (\d+))?, tick (\d+)\ndue ([\d.]+) s after the start\nlate ([\d.-]+) (\w+)", text
     ).groups()
     subject = next(s for s in report["subjects"] if s["name"] == name.partition("*")[0])
@@ -89,133 +93,133 @@ def says_what_was_measured(text, report=report):
     r = next(r for r in subject["rounds"] if (r["index"], r["instance"]) == (int(index), int(instance or 0)))
     ticks = r.get("tick") or range(r["first_tick"], r["first_tick"] + len(r["lateness_ns"]))
     exact = r["lateness_ns"][list(ticks).index(int(tick))]
-    # A tick that is not of the tail is packed in eight bits, within 1 part in 256 of itself, and shown in three digits.
-    shown = abs(float(late))
-    digit = 10 ** (math.floor(math.log10(shown)) - 2) if shown else 0
-    assert abs(float(late) * UNITS[unit] - exact) <= abs(exact) / 256 + digit / 2 * UNITS[unit] + 1, (text, exact)
+    # A tick below the tail is packed in eight bits with an error of at most 1/256, and shown with three digits.
+    magnitude = abs(float(lateness))
+    digit = 10 ** (math.floor(math.log10(magnitude)) - 2) if magnitude else 0
+    assert abs(float(lateness) * UNITS[unit] - exact) <= abs(exact) / 256 + digit / 2 * UNITS[unit] + 1, (text, exact)
     deadline = (r["start_ns"] + int(tick) * subject["period_ns"]) / 1e9
     assert abs(float(due) - deadline) < 2e-6, (text, deadline)
 
 
-def use(browser):
-    with Opened(browser, "report.html", color_scheme="light") as o:
+def use_pages(browser):
+    with OpenPage(browser, "report.html", color_scheme="light") as o:
         page = o.page
         answers = page.locator(".answers li").all_text_contents()
         assert len(answers) == len(subjects) and all("late" in a and "of one core" in a for a in answers), answers
         assert set(o.strips()) == set(o.marks()) == set(subjects)
-        assert page.evaluate("document.querySelector('.tradeoff').getBoundingClientRect().top < innerHeight"), "the answer is on the first screen"
-        page.screenshot(path=shots / "light-1280.png", full_page=True)
+        assert page.evaluate("document.querySelector('.tradeoff').getBoundingClientRect().top < innerHeight"), "the answer is not on the first screen"
+        page.screenshot(path=screenshots / "light-1280.png", full_page=True)
 
-        # A switch.
-        gone = next(iter(subjects))
-        box = page.locator(f".switches input[value='{gone}']")
+        # Switch a subject off and on.
+        hidden = next(iter(subjects))
+        box = page.locator(f".switches input[value='{hidden}']")
         box.click()
-        assert set(o.strips()) == set(o.marks()) == set(subjects) - {gone}
-        assert o.fragment()["off"] == [gone]
+        assert set(o.strips()) == set(o.marks()) == set(subjects) - {hidden}
+        assert o.fragment()["off"] == [hidden]
         box.click()
         assert set(o.strips()) == set(subjects) and "off" not in o.fragment()
 
-        # Pointing at ticks, across a strip: whatever the box says is in the report.
+        # Point at ticks across a strip. The box shows values of the report.
         canvas = page.locator(".time canvas").first
-        said = set(o.point_across(canvas))
-        assert len(said) > 10, said
-        for text in said:
-            says_what_was_measured(text)
+        boxes = set(o.point_across(canvas))
+        assert len(boxes) > 10, boxes
+        for text in boxes:
+            check_box(text)
         page.mouse.move(0, 0)
         assert not page.locator("#tip").is_visible()
-        # And at a mark of the trade-off.
-        page.locator(f".tradeoff [data-id='{gone}']").hover(force=True)
+        # Point at a mark of the trade-off.
+        page.locator(f".tradeoff [data-id='{hidden}']").hover(force=True)
         assert "CPU per tick" in page.locator("#tip").text_content()
 
-        # Zoom: by dragging, by buttons, and back.
-        whole = o.axis()
+        # Zoom in by dragging and with buttons, and zoom out again.
+        full_axis = o.axis()
         canvas.scroll_into_view_if_needed()
-        at = canvas.bounding_box()
-        page.mouse.move(at["x"] + at["width"] * 0.25, at["y"] + 30)
+        area = canvas.bounding_box()
+        page.mouse.move(area["x"] + area["width"] * 0.25, area["y"] + 30)
         page.mouse.down()
-        page.mouse.move(at["x"] + at["width"] * 0.4, at["y"] + 40, steps=4)
+        page.mouse.move(area["x"] + area["width"] * 0.4, area["y"] + 40, steps=4)
         assert page.locator(".brush:visible").count() == 1
-        page.mouse.move(at["x"] + at["width"] * 0.5, at["y"] + 40, steps=4)
+        page.mouse.move(area["x"] + area["width"] * 0.5, area["y"] + 40, steps=4)
         page.mouse.up()
         (dragged,) = o.fragment()["r"]
         low, high = map(float, dragged.split(","))
         rounds = len({r["index"] for r in report["subjects"][0]["rounds"]})
         assert abs(low - rounds * 0.25) < 0.1 and abs(high - rounds * 0.5) < 0.1, dragged
-        assert o.axis() != whole
-        page.screenshot(path=shots / "zoomed-1280.png", full_page=True)
+        assert o.axis() != full_axis
+        page.screenshot(path=screenshots / "zoomed-1280.png", full_page=True)
         page.get_by_role("button", name="later").click()
         assert o.fragment()["r"] != [dragged]
         page.locator(".time canvas").first.dblclick()
-        assert "r" not in o.fragment() and o.axis() == whole
+        assert "r" not in o.fragment() and o.axis() == full_axis
         page.get_by_role("button", name="as time passed").click()
         assert any(text.endswith(" s") for text in o.axis()), o.axis()
         page.get_by_role("button", name="closer").click()
         assert "t" in o.fragment()
         page.get_by_role("button", name="rounds side by side").click()
-        assert o.axis() == whole
+        assert o.axis() == full_axis
 
-    # A link shows what its sender saw; a theme in it wins over the reader's.
+    # A link contains the view of its sender; its theme takes precedence over the reader's.
     kept = list(subjects)[-1]
     off = "&".join(f"off={id.replace('/', '%2F').replace('@', '%40')}" for id in subjects if id != kept)
-    with Opened(browser, "report.html", f"#{off}&r=1.5,2.5&theme=dark", color_scheme="light") as o:
+    with OpenPage(browser, "report.html", f"#{off}&r=1.5,2.5&theme=dark", color_scheme="light") as o:
         assert o.strips() == o.marks() == [kept]
         assert [float(v) for v in o.axis()[:1]] == [1.6] or 1.5 <= float(o.axis()[0]) <= 2.5, o.axis()
         assert brightness(o) < 60
     print("report.html: switches, pointing, zoom and links work")
 
-    # Themes.
-    with Opened(browser, "report.html", color_scheme="dark") as o:
-        assert brightness(o) < 60, "dark where the reader's system is"
-        o.page.screenshot(path=shots / "dark-1280.png", full_page=True)
+    # The theme follows the system, and can be switched.
+    with OpenPage(browser, "report.html", color_scheme="dark") as o:
+        assert brightness(o) < 60, "the page is not dark although the system is"
+        o.page.screenshot(path=screenshots / "dark-1280.png", full_page=True)
         o.page.click("#theme")
         assert brightness(o) > 200 and o.fragment()["theme"] == ["light"]
 
-    # A phone, light and dark, and one narrower than any.
+    # Phones, light and dark, one of them unusually narrow.
     for width, scheme in ((400, "light"), (400, "dark"), (320, "light")):
-        with Opened(browser, "report.html", width=width, color_scheme=scheme, is_mobile=True, has_touch=True) as o:
-            o.no_sideways()
-            o.page.screenshot(path=shots / f"{scheme}-{width}.png", full_page=True)
-            # A finger opens the box too, and it stays when the finger lifts; the box is within the screen.
-            says_what_was_measured(next(o.point_across(o.page.locator(".time canvas").first, 20, o.page.touchscreen.tap)))
-            o.no_sideways()
+        with OpenPage(browser, "report.html", width=width, color_scheme=scheme, is_mobile=True, has_touch=True) as o:
+            o.check_no_sideways_scrolling()
+            o.page.screenshot(path=screenshots / f"{scheme}-{width}.png", full_page=True)
+            # A tap opens the box as well. The box stays open after the tap and does not exceed the screen.
+            check_box(next(o.point_across(o.page.locator(".time canvas").first, 20, o.page.touchscreen.tap)))
+            o.check_no_sideways_scrolling()
 
-    # Paper.
-    with Opened(browser, "report.html", color_scheme="dark") as o:
+    # Print.
+    with OpenPage(browser, "report.html", color_scheme="dark") as o:
         o.page.emulate_media(media="print")
-        assert brightness(o) > 250, "paper is white, whatever the screen was"
-        pdf = o.page.pdf(path=shots / "print.pdf", format="A4", print_background=True)
+        assert brightness(o) > 250, "the printed page is not white"
+        pdf = o.page.pdf(path=screenshots / "print.pdf", format="A4", print_background=True)
         assert pdf.startswith(b"%PDF") and len(pdf) > 20_000
-    print("report.html: light, dark, 400 px, 320 px and paper; nothing scrolls sideways")
+    print("report.html: light, dark, 400 px, 320 px and print work; nothing scrolls sideways")
 
-    # Two reports on a page: a switch is of its own report. And one that kept no samples.
-    with Opened(browser, "two.html") as o:
+    # A page of two reports, in which a switch affects only its report, and a report without samples.
+    with OpenPage(browser, "two.html") as o:
         assert len(o.strips()) == 2 * len(subjects)
         o.page.locator(f".switches input[value='{kept}']").last.click()
         assert o.strips().count(kept) == 1
         o.reloads = 1
         o.page.reload()
         assert o.strips().count(kept) == 1
-    with Opened(browser, "no-samples.html") as o:
+    with OpenPage(browser, "no-samples.html") as o:
         assert set(o.marks()) == set(subjects) and not o.strips()
-    # Several instances of one subject, whose rounds overlap.
+    # A subject with several instances, whose rounds overlap.
     many = json.loads((work / "many" / "report.json").read_text())
-    with Opened(browser, "many/report.html") as o:
-        said = set(o.point_across(o.page.locator(".time canvas").first))
-        assert said
-        for text in said:
-            says_what_was_measured(text, many)
-        assert len({text.split("instance ")[1][0] for text in said}) > 1, said
-    print("report.html: several reports on a page, a report without samples, several instances")
+    with OpenPage(browser, "many/report.html") as o:
+        boxes = set(o.point_across(o.page.locator(".time canvas").first))
+        assert boxes
+        for text in boxes:
+            check_box(text, many)
+        assert len({text.split("instance ")[1][0] for text in boxes}) > 1, boxes
+    print("report.html: several reports on a page, a report without samples and several instances work")
 
-    # Weight: ten subjects with 100,000 ticks each.
+    # A large page: ten subjects with 100,000 ticks each.
     size = (work / "big.html").stat().st_size
     best = 99.0
     for _ in range(3):
-        with Opened(browser, "big.html") as o:
+        with OpenPage(browser, "big.html") as o:
             assert len(o.strips()) == 10
-            best = min(best, o.took)
+            best = min(best, o.load_s)
     assert size <= 3_000_000 and best < 2.0, (size, best)
-    print(f"report.html: 10 subjects of 100,000 ticks weigh {size / 1e6:.1f} MB and open in {best:.2f} s")
+    print(f"report.html: 10 subjects of 100,000 ticks have {size / 1e6:.1f} MB and open in {best:.2f} s")
 
 
 def brightness(o):
@@ -223,24 +227,24 @@ def brightness(o):
     return (red + green + blue) / 3
 
 
-def packed_tail():
-    """Of the big report, what the page holds: every tick above p99 exactly."""
+def check_packed_tail():
+    """Checks that the page of the big report contains every tick above p99 exactly."""
     big = json.loads((work / "big.json").read_text())
-    held = json.loads((work / "big.html").read_text().split('class="data">')[1].split("</script>")[0])["subjects"]
-    for subject, packed in zip(big["subjects"], held, strict=True):
+    page = json.loads((work / "big.html").read_text().split('class="data">')[1].split("</script>")[0])["subjects"]
+    for subject, packed in zip(big["subjects"], page, strict=True):
         flat = [v for r in subject["rounds"] for v in r["lateness_ns"]]
         tail = {(i, v) for i, v in enumerate(flat) if v > subject["summary"]["lateness_ns"]["p99"]}
-        at, exact = 0, set()
+        index, exact = 0, set()
         for step, value in zip(packed["exact"][::2], packed["exact"][1::2], strict=True):
-            at += step
-            exact.add((at, value))
+            index += step
+            exact.add((index, value))
         assert tail and tail <= exact <= set(enumerate(flat)), subject["id"]
-    print("report.html: every tick above p99 is in it, to the nanosecond")
+    print("report.html: contains every tick above p99, to the nanosecond")
 
 
-shots.mkdir(parents=True, exist_ok=True)
+screenshots.mkdir(parents=True, exist_ok=True)
 with sync_playwright() as playwright:
     browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-    use(browser)
+    use_pages(browser)
     browser.close()
-packed_tail()
+check_packed_tail()
