@@ -16,11 +16,11 @@ import pages  # noqa: E402, in scripts/results
 COLUMNS = "| target | executions | a second | accepted | behaviours | peak memory | slowest step |\n|---|--:|--:|--:|--:|--:|--:|\n"
 
 
-def total(runs):
+def count_executions(runs):
     return sum(line["executions"] for run in runs for line in run["targets"])
 
 
-def row(lines):
+def format_row(lines):
     """Returns the row of a target over all runs."""
     executions = sum(line["executions"] for line in lines)
     if "by" in lines[0]:
@@ -34,50 +34,52 @@ def row(lines):
             f"{slowest['slowest_ms']:.1f} ms, {slowest['slowest_step']}, {slowest['slowest_of_input_bytes']:,} B |\n")
 
 
-def table(runs):
+def format_table(runs):
     by_target = {}
     for line in (line for run in runs for line in run["targets"]):
         by_target.setdefault((line.get("by", ""), line["target"]), []).append(line)
     finds = [find for run in runs for find in run["finds"]]
     commits = ", ".join(dict.fromkeys(run["commit"] for run in runs))
-    return (f"# Fuzzing at {commits}\n\nSeeds {', '.join(str(run['seed']) for run in runs)}. {total(runs):,} executions; "
-            f"{len(finds)} finds: {', '.join(finds) or 'none'}.\n\n{COLUMNS}{''.join(row(by_target[key]) for key in sorted(by_target))}")
+    return (f"# Fuzzing at {commits}\n\nSeeds {', '.join(str(run['seed']) for run in runs)}. {count_executions(runs):,} executions; "
+            f"{len(finds)} finds: {', '.join(finds) or 'none'}.\n\n{COLUMNS}{''.join(format_row(by_target[key]) for key in sorted(by_target))}")
 
 
-def sentence(name, runs):
+def format_sentence(name, runs):
     """Returns the sentence of the book."""
     lines = [line for run in runs for line in run["targets"]]
-    own = [line for line in lines if "by" not in line]
+    without_cargo_fuzz = [line for line in lines if "by" not in line]
     finds = sum(len(run["finds"]) for run in runs)
     targets = (pages.ROOT / "fuzz/Cargo.toml").read_text().count("[[bin]]")
     uncounted = targets - len({line["target"] for line in lines})
-    return (f"{total(runs):,} executions over {targets} targets in {len(runs)} runs"
-            f"{f' (those of {uncounted} that failed in each are not counted)' if uncounted else ''}: {finds or 'no'} finds"
-            f"{', which are mended and in the corpus' if finds else ''}"
-            f"{f'; the last run, {total(runs[-1:]):,} executions, found nothing' if finds and not runs[-1]['finds'] else ''}; the hungriest input took "
-            f"{max(l['peak_bytes'] for l in own) / 2**20:.1f} MiB, the slowest {max(l['slowest_ms'] for l in own):.0f} ms "
+    return (f"{count_executions(runs):,} executions over {targets} targets in {len(runs)} runs"
+            f"{f' (without those of {uncounted} that failed in each run)' if uncounted else ''}: {finds or 'no'} finds"
+            f"{', all of them fixed and in the corpus' if finds else ''}"
+            f"{f'; the last run, {count_executions(runs[-1:]):,} executions, found nothing' if finds and not runs[-1]['finds'] else ''}. "
+            f"The largest memory peak of an input was "
+            f"{max(l['peak_bytes'] for l in without_cargo_fuzz) / 2**20:.1f} MiB, "
+            f"and the slowest input took {max(l['slowest_ms'] for l in without_cargo_fuzz):.0f} ms "
             f"([the table](results/{name}/fuzz.md)).")
 
 
 def main(stats, seed, name=None):
     lines = [json.loads(line) for line in pathlib.Path(stats).read_text().splitlines()]
     if not lines:
-        sys.exit("no target finished: nothing is written")
+        sys.exit("cannot publish the results: no target finished")
     commit = subprocess.run(["git", "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True, check=True).stdout.strip()
     out = pages.ROOT / (f"results/{name}" if name else "target/fuzzing")
     file = out / "fuzz.json"
-    before = json.loads(file.read_text())["runs"] if name and file.exists() else []
-    # The directory also has the finds of earlier runs.
-    known = {find for run in before for find in run["finds"]}
+    earlier_runs = json.loads(file.read_text())["runs"] if name and file.exists() else []
+    # The directory also contains the finds of earlier runs.
+    known = {find for run in earlier_runs for find in run["finds"]}
     finds = sorted({path.name for path in (pages.ROOT / "fuzz/finds").glob("*")} - known)
     run = {"commit": commit, "seed": int(seed), "finds": finds, "targets": lines}
-    runs = [*before, run]
+    runs = [*earlier_runs, run]
     out.mkdir(parents=True, exist_ok=True)
-    file.write_text(json.dumps({"schema": "osjitter-fuzz", "executions": total(runs), "runs": runs}, indent=1) + "\n")
-    (out / "fuzz.md").write_text(table(runs))
-    print(table([run]))
+    file.write_text(json.dumps({"schema": "osjitter-fuzz", "executions": count_executions(runs), "runs": runs}, indent=1) + "\n")
+    (out / "fuzz.md").write_text(format_table(runs))
+    print(format_table([run]))
     if name:
-        pages.put("fuzzing", sentence(name, runs))
+        pages.put("fuzzing", format_sentence(name, runs))
         pages.index(name, [(f"`{name}`", "fuzz.md")], pages.this_machine(), "`fuzz/run.sh`")
 
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Fuzzes every reader for a given time, to find inputs that make it fail, hang or take too much memory.
 #
-#   fuzz/run.sh 60m [NAME]          for an hour in total
-#   fuzz/run.sh 100000000 [NAME]    until this many executions in total, divided equally among targets
+#   fuzz/run.sh 60m [NAME]          runs for an hour in total
+#   fuzz/run.sh 100000000 [NAME]    runs this many executions in total, divided equally among targets
 #
 # Uses the stable toolchain, and then cargo-fuzz if it is installed. Prints a table of executions, finds, peak memory and slowest
 # inputs, and writes it to target/fuzzing/. With NAME, the run is added to those in results/NAME, and their sum goes into the book.
@@ -24,11 +24,11 @@ mkdir -p target/fuzzing
 : >"$OSJITTER_FUZZ_STATS"
 echo "seed $OSJITTER_FUZZ_SEED, $targets targets on $threads threads"
 
-# Executions count even if the run is interrupted.
+# The results are published even if the run is interrupted.
 trap 'python3 fuzz/publish.py "$OSJITTER_FUZZ_STATS" "$OSJITTER_FUZZ_SEED" "${2-}"' EXIT
 status=0
 cargo test --profile fuzz --locked --lib --no-run
-# An input that takes unlimited memory ends its process, not the machine.
+# The limit ends a process that allocates without bounds before the machine runs out of memory.
 (
   ulimit -v 16000000
   cargo test --profile fuzz --locked --lib -- fuzz:: --test-threads "$threads"

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes the seeds of fuzz/corpus from fixtures, committed results, and scripted runs of osjitter, so that fuzzers start from valid files.
+"""Creates the seeds of fuzz/corpus, so that fuzzers start from valid files: fixtures, committed results and scripted runs of osjitter.
 
     fuzz/seeds.py [OSJITTER]      [default: target/debug/osjitter]
 
@@ -18,15 +18,15 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 CORPUS = ROOT / "fuzz/corpus"
 FIXTURES = ROOT / "tests/fixtures"
 OSJITTER = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else ROOT / "target/debug/osjitter").resolve()
-# A larger seed is of no use to a mutator.
+# Mutations of a larger seed find little.
 MAX_SEED_BYTES = 36 << 10
 
 
 def osjitter(*arguments, codes=(0,), **environment):
-    done = subprocess.run([OSJITTER, *map(str, arguments)], capture_output=True, env={**os.environ, **environment})
-    if done.returncode not in codes:
-        sys.exit(f"osjitter {' '.join(map(str, arguments))}: {done.stderr.decode()}")
-    return done.stdout
+    completed = subprocess.run([OSJITTER, *map(str, arguments)], capture_output=True, env={**os.environ, **environment})
+    if completed.returncode not in codes:
+        sys.exit(f"osjitter {' '.join(map(str, arguments))}: {completed.stderr.decode()}")
+    return completed.stdout
 
 
 def write_seed(target, name, content):
@@ -34,35 +34,37 @@ def write_seed(target, name, content):
     file.parent.mkdir(parents=True, exist_ok=True)
     content = content.encode() if isinstance(content, str) else content
     if len(content) > MAX_SEED_BYTES:
-        sys.exit(f"{target}/{name} has {len(content)} bytes")
+        sys.exit(f"{target}/{name} has {len(content)} bytes, expected at most {MAX_SEED_BYTES}")
     file.write_bytes(content)
 
 
-def record(kind, body):
+def perf_record(kind, body):
     return struct.pack("=IHH", kind, 0, 8 + len(body)) + body
 
 
-def stamp(at_ns, thread, cpu=0):
+def sample_id(at_ns, thread, cpu=0):
     return struct.pack("=IIQII", 10, thread, at_ns, cpu, 0)
 
 
-def sample(at_ns, thread, event, *words):
+def tracepoint_record(at_ns, thread, event, *words):
     """Returns a record of a tracepoint in the format of src/fuzz/trace.rs."""
     raw = struct.pack(f"=HHI{len(words)}Q", 100 + event, 0, 0, *words)
-    return record(9, stamp(at_ns, thread) + struct.pack("=I", len(raw)) + raw)
+    return perf_record(9, sample_id(at_ns, thread) + struct.pack("=I", len(raw)) + raw)
 
 
 def sleeps(n):
     """Returns the ring of a thread that sleeps until each millisecond; every fifth record is lost."""
-    ring = record(7, struct.pack("=4IQ", 10, 10, 12, 11, 5) + stamp(5, 11)) + record(3, struct.pack("=II8s", 10, 12, b"a loop") + stamp(6, 12))
+    ring = perf_record(7, struct.pack("=4IQ", 10, 10, 12, 11, 5) + sample_id(5, 11))
+    ring += perf_record(3, struct.pack("=II8s", 10, 12, b"a loop") + sample_id(6, 12))
     for i in range(1, n + 1):
         due = 1_000_000 * i
-        ring += sample(due - 900_000, 11, 0, 230) + sample(due - 890_000, 11, 2, 7, 2, due, due + 50_000)
-        ring += sample(due - 880_000, 11, 7, 1, 99, 0x676F68)
-        ring += sample(due + 20_000, 99, 4, 7, 2, due + 19_000) + sample(due + 21_000, 99, 6, 11) + sample(due + 22_000, 99, 5, 7)
-        ring += sample(due + 60_000, 99, 7, 0, 11, 0x706F6F6C) + sample(due + 62_000, 11, 1, 230)
+        ring += tracepoint_record(due - 900_000, 11, 0, 230) + tracepoint_record(due - 890_000, 11, 2, 7, 2, due, due + 50_000)
+        ring += tracepoint_record(due - 880_000, 11, 7, 1, 99, 0x676F68)
+        ring += tracepoint_record(due + 20_000, 99, 4, 7, 2, due + 19_000) + tracepoint_record(due + 21_000, 99, 6, 11)
+        ring += tracepoint_record(due + 22_000, 99, 5, 7) + tracepoint_record(due + 60_000, 99, 7, 0, 11, 0x706F6F6C)
+        ring += tracepoint_record(due + 62_000, 11, 1, 230)
         if i % 5 == 0:
-            ring += record(2, struct.pack("=QQ", 1, 3) + stamp(due + 63_000, 0))
+            ring += perf_record(2, struct.pack("=QQ", 1, 3) + sample_id(due + 63_000, 0))
     return ring
 
 
@@ -71,41 +73,42 @@ def timerfds(n):
     ring = b""
     for i in range(1, n + 1):
         due = 1_000_000 * i
-        ring += sample(due - 900_000, 11, 2, 7, 1, due, due) + sample(due + 5_000, 11, 4, 7, 1, due + 4_000)
-        ring += sample(due + 6_000, 11, 5, 7)
+        ring += tracepoint_record(due - 900_000, 11, 2, 7, 1, due, due) + tracepoint_record(due + 5_000, 11, 4, 7, 1, due + 4_000)
+        ring += tracepoint_record(due + 6_000, 11, 5, 7)
         if i % 2:
-            ring += sample(due + 50_000, 11, 0, 232) + sample(due + 51_000, 11, 1, 232)
+            ring += tracepoint_record(due + 50_000, 11, 0, 232) + tracepoint_record(due + 51_000, 11, 1, 232)
     return ring
 
 
-def accepted(text, directory):
+def is_accepted(text, directory):
+    """Returns whether `osjitter report` reads a file with this text."""
     file = directory / "candidate.json"
     file.write_text(text)
     return subprocess.run([OSJITTER, "report", "--format", "json", file], capture_output=True).returncode == 0
 
 
-def lists(value):
+def nested_lists(value):
     """Yields every list in a value, outer ones first."""
     if isinstance(value, list):
         yield value
     for part in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
-        yield from lists(part)
+        yield from nested_lists(part)
 
 
-def smaller(text, directory):
+def shorten(text, directory):
     """Shortens the lists of a file as far as `osjitter report` still accepts it."""
     value = json.loads(text)
     for keep in (1, 2):
-        for part in list(lists(value)):
-            whole = part[:]
+        for part in list(nested_lists(value)):
+            original = part[:]
             del part[keep:]
-            if len(whole) > keep and not accepted(json.dumps(value), directory):
-                part[:] = whole
+            if len(original) > keep and not is_accepted(json.dumps(value), directory):
+                part[:] = original
     return json.dumps(value, separators=(",", ":"))
 
 
-def meter(bits, bins, records, words):
-    """Returns a meter's file in the layout of lib/tickmeter/src/layout.rs."""
+def meter_file(bits, bins, records, words):
+    """Returns the file of a meter in the layout of lib/tickmeter/src/layout.rs."""
     header = [0] * 64
     work, recorder = 64 + bins, 64 + 2 * bins
     length = recorder + records * 8
@@ -115,11 +118,11 @@ def meter(bits, bins, records, words):
     header[17] = struct.unpack("=Q", b"loop\0\0\0\0")[0]
     header[25:27] = [3, struct.unpack("=Q", b"app\0\0\0\0\0")[0]]
     body = [0] * (length - 64)
-    for at, value in words.items():
-        if at < 64:
-            header[at] = value
+    for index, value in words.items():
+        if index < 64:
+            header[index] = value
         else:
-            body[at - 64] = value
+            body[index - 64] = value
     return struct.pack(f"={length}Q", *header, *body)
 
 
@@ -128,31 +131,31 @@ def main():
         if not old.name.startswith("find-"):
             old.unlink()
     with tempfile.TemporaryDirectory() as temporary:
-        make(pathlib.Path(temporary))
+        write_seeds(pathlib.Path(temporary))
 
 
-def make(home):
+def write_seeds(home):
     lateness = [14_000, 15_250, 13_500, 980_000, 0, -40, 7]
     script = {"lateness_ns": lateness, "cpu_ns_per_tick": 9_000, "switches_per_tick": 2, "steal_ns": 0,
               "run_queue_ns": 0, "until_unpark_ns": [9_000, None]}
-    gaps = {**script, "lateness_ns": [1_200_000, 600_000, 14_000], "skipped": [4], "coalesced": [6, 7]}
-    scripted = home / "script.json"
-    scripted.write_text(json.dumps({"scripted": script, "scripted-b": gaps, "nanosleep": script}))
-    played = {"OSJITTER_SCRIPT": str(scripted)}
+    script_with_gaps = {**script, "lateness_ns": [1_200_000, 600_000, 14_000], "skipped": [4], "coalesced": [6, 7]}
+    script_file = home / "script.json"
+    script_file.write_text(json.dumps({"scripted": script, "scripted-b": script_with_gaps, "nanosleep": script}))
+    scripted = {"OSJITTER_SCRIPT": str(script_file)}
 
     # Reports and their exports.
     run = ["run", "--quiet", "--format", "json", "--seed", 7, "--ticks", 24, "--round-ticks", 8, "--warmup", 1]
     both = ["--subject", "scripted", "--subject", "scripted-b"]
-    report = osjitter(*run, *both, "--out", home / "run", **played)
-    alone = osjitter(*run, "--subject", "scripted", "--no-samples", "--out", home / "alone", **played)
-    why = smaller((ROOT / "results/2026-11-21-xeon-kvm-2cpu-why/report.json").read_text(), home)
+    report = osjitter(*run, *both, "--out", home / "run", **scripted)
+    no_samples = osjitter(*run, "--subject", "scripted", "--no-samples", "--out", home / "alone", **scripted)
+    why = shorten((ROOT / "results/2026-11-21-xeon-kvm-2cpu-why/report.json").read_text(), home)
     for target in ("report", "runs", "plan"):
         write_seed(target, "two.json", report)
-    write_seed("report", "no-samples.json", alone)
+    write_seed("report", "no-samples.json", no_samples)
     for name in ("why",) if len(why) <= MAX_SEED_BYTES else ():
         write_seed("report", f"{name}.json", why)
     rounds = osjitter("run", "--quiet", "--format", "json", "--seed", 7, "--ticks", 48, "--round-ticks", 6, "--warmup",
-                      1, *both, "--out", home / "rounds", **played)
+                      1, *both, "--out", home / "rounds", **scripted)
     write_seed("runs", "rounds.json", rounds)
     for format, target in (("hlog", "hlog"), ("cyclictest-json", "cyclictest")):
         write_seed(target, "ours", osjitter("report", home / "run/report.json", "--format", format))
@@ -177,31 +180,31 @@ def make(home):
     write_seed("bench", "clock.json", (FIXTURES / "clock.json").read_bytes())
     for bench in ("dispatch", "timeout"):
         text = (ROOT / f"results/2026-11-21-epyc-kvm-4cpu-{bench}/{bench}.json").read_text()
-        write_seed("bench", f"{bench}.json", smaller(text, home))
+        write_seed("bench", f"{bench}.json", shorten(text, home))
     write_seed("verdict", "two-sides.json", (FIXTURES / "verdict.json").read_bytes())
     write_seed("calibration", "fixture.json", (FIXTURES / "calibration.json").read_bytes())
     runs = ["calibrate", "--quiet", "--format", "json", "--command", "sleep 0.02", "--metric", "wall", "--max-time", "3s"]
-    write_seed("calibration", "runs.json", smaller(osjitter(*runs, "--out", home / "runs"), home))
-    write_seed("find", "find.json", smaller((ROOT / "results/2026-11-22-epyc-kvm-2cpu-find/find.json").read_text(), home))
+    write_seed("calibration", "runs.json", shorten(osjitter(*runs, "--out", home / "runs"), home))
+    write_seed("find", "find.json", shorten((ROOT / "results/2026-11-22-epyc-kvm-2cpu-find/find.json").read_text(), home))
     for name in ("doctor", "doctor-quota"):
         text = (ROOT / f"results/2026-11-22-epyc-kvm-2cpu-doctor/{name}.json").read_text()
-        write_seed("checkup", f"{name}.json", smaller(text, home))
+        write_seed("checkup", f"{name}.json", shorten(text, home))
     sides = [f"{home}/run#{name}" for name in ("scripted", "scripted-b")]
     write_seed("comparison", "paired.json", osjitter("compare", *sides, "--format", "json"))
     gate = ["gate", "--quiet", "--format", "json", "--seed", 7, "--round-ticks", 20, "--period", "1ms"]
     pairs = osjitter(*gate, "--a", "scripted", "--b", "scripted-b", "--max-pairs", 24, "--out", home / "gate",
-                     codes=(0, 1, 3), **played)
+                     codes=(0, 1, 3), **scripted)
     write_seed("verdict", "regressed.json", pairs)
     limits = osjitter("gate", "--quiet", "--format", "json", "--report", home / "run/report.json", "--subject",
                       "scripted", "--limit", "p50=200us", "--limit", "missed=0.1%", "--out", home / "limits",
-                      codes=(0, 1, 3), **played)
+                      codes=(0, 1, 3), **scripted)
     write_seed("verdict", "limits.json", limits)
-    # A session that consists of stalls is not stored.
+    # A session of stalls would not be stored, so these ticks are calm.
     calm = {**script, "lateness_ns": [14_000, 15_250, 13_500, 16_000]}
-    scripted.write_text(json.dumps({"scripted": calm, "nanosleep": calm}))
+    script_file.write_text(json.dumps({"scripted": calm, "nanosleep": calm}))
     baseline = home / "baseline.json"
     osjitter("gate", "baseline", "add", baseline, "--subject", "scripted", "--period", "1ms", "--round-ticks", 20,
-             "--max-pairs", 24, "--seed", 7, "--quiet", **played)
+             "--max-pairs", 24, "--seed", 7, "--quiet", **scripted)
     write_seed("baseline", "session.json", baseline.read_bytes())
     write_seed("series", "ticks", "osjitter.series/1 period_ns=500000\n" + "".join(f"{ns}\n" for ns in lateness))
     times = [f"{ns} {9 * 10**12 + 500_000 * k + ns}" for k, ns in enumerate(lateness)]
@@ -223,11 +226,11 @@ def make(home):
     write_seed("glob", "many", "*a*a*a*a*a*a*b\naaaaaaaaaaaaaaaaaaaaaaaa")
 
     # Binary formats.
-    write_seed("meter", "small", meter(2, 24, 3, {32: 3, 33: 3, 41: 900, 42: 2, 43: 500, 44: 300, 45: 1, 46: 1, 64 + 3: 2,
+    write_seed("meter", "small", meter_file(2, 24, 3, {32: 3, 33: 3, 41: 900, 42: 2, 43: 500, 44: 300, 45: 1, 46: 1, 64 + 3: 2,
                                            64 + 20: 1, 88 + 9: 2, 112: 1, 113: 5_000, 114: 300_000, 115: 20, 116: 10}))
     write_seed("trace", "sleeps", sleeps(12))
     write_seed("trace", "timerfds", timerfds(12))
-    write_seed("meter", "empty", meter(7, 8, 1, {}))
+    write_seed("meter", "empty", meter_file(7, 8, 1, {}))
     write_seed("histogram", "three-digits", bytes.fromhex("1c849313 00000006 00000000 00000003 0000000000000001"
                                                    "0000010000000000 3ff0000000000000 020406010803".replace(" ", "")))
     write_seed("histogram", "promise", bytes.fromhex("1c849313ffffffff0000000000000003" + "00" * 24))
