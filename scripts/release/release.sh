@@ -1,16 +1,17 @@
 #!/usr/bin/env bash
 # Builds the files of a release; the same commit gives the same archives.
 #
-#   scripts/release/release.sh                targets that a Debian machine can build: Linux on x86_64 and aarch64 (static), Windows
-#   scripts/release/release.sh TARGET...      only these targets
-#   scripts/release/release.sh --deb          also a Debian package of the static program; needs cargo-deb
+#   scripts/release/release.sh                builds the targets for which a Debian machine suffices: Linux on x86_64 and aarch64
+#                                             (static), Windows
+#   scripts/release/release.sh TARGET...      builds only these targets
+#   scripts/release/release.sh --deb          also builds a Debian package of the static program; needs cargo-deb
 #
-# Each target gets an archive with stripped programs, manual pages, completions and licences, and a bill of materials; every file
-# gets a checksum. Needs rustup. A program that can be started here, directly or with qemu, measures something before it is packed.
+# Each target has an archive with stripped programs, manual pages, completions and licences, and a bill of materials; every file has
+# a checksum. Needs rustup. A program that runs on this machine, directly or with qemu, is tested by a short run before it is packed.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$PWD/target}
-# A released program can be debugged by building its commit again.
+# To debug a released program, its commit can be built again with debug information.
 export CARGO_PROFILE_DIST_STRIP=symbols CARGO_PROFILE_DIST_DEBUG=false CARGO_INCREMENTAL=0
 static=x86_64-unknown-linux-musl
 deb=
@@ -32,8 +33,8 @@ mkdir -p "$out"
 
 step() { printf '\n-- %s (after %d s)\n' "$*" "$SECONDS"; }
 
-# Prints the emulator that a target needs here, if any; fails if its programs cannot run.
-runner() {
+# Prints the emulator that the programs of a target need on this machine, if any; fails if they cannot run: find_emulator TARGET
+find_emulator() {
   local host
   host=$(rustc -vV | sed -n 's/^host: //p')
   case $1 in
@@ -44,8 +45,8 @@ runner() {
   esac
 }
 
-# Checks that the program starts, measures, and writes the same report to stdout and file.
-tried() {
+# Checks that a program starts, measures, and writes the same report to stdout and to a file: check_program PROGRAM [EMULATOR]
+check_program() {
   local program=$1 work
   shift
   work=$(mktemp -d)
@@ -55,17 +56,18 @@ tried() {
   rm -rf "$work"
 }
 
-# Writes manual pages, and completions with a program that runs here.
-pages() {
-  local program=$1 into=$2
+# Writes manual pages, and completions with a program that runs on this machine: write_pages PROGRAM DIRECTORY [EMULATOR]
+write_pages() {
+  local program=$1 directory=$2
   shift 2
-  mkdir -p "$into/man" "$into/completions"
-  cargo run --quiet --locked -p osjitter-manpages -- "$into/man"
+  mkdir -p "$directory/man" "$directory/completions"
+  cargo run --quiet --locked -p osjitter-manpages -- "$directory/man"
   for shell in bash fish zsh elvish powershell; do
-    "$@" "$program" completions "$shell" >"$into/completions/osjitter.$shell"
+    "$@" "$program" completions "$shell" >"$directory/completions/osjitter.$shell"
   done
 }
 
+# Packs the directory NAME, with the same bytes for the same content: archive NAME FORMAT
 archive() {
   local name=$1 format=$2
   if [ "$format" = zip ]; then
@@ -82,7 +84,7 @@ PY
     python3 - "$out/$name" "$SOURCE_DATE_EPOCH" <<'PY'
 import gzip, pathlib, sys, tarfile
 directory, stamp = pathlib.Path(sys.argv[1]), int(sys.argv[2])
-def plain(entry):
+def remove_traces(entry):
     entry.uid = entry.gid = 0
     entry.uname = entry.gname = "root"
     entry.mtime = stamp
@@ -91,7 +93,7 @@ def plain(entry):
 with open(f"{directory}.tar.gz", "wb") as file, gzip.GzipFile("", "wb", 9, file, stamp) as packed:
     with tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as archive:
         for path in [directory, *sorted(directory.rglob("*"))]:
-            archive.add(path, path.relative_to(directory.parent), recursive=False, filter=plain)
+            archive.add(path, path.relative_to(directory.parent), recursive=False, filter=remove_traces)
 PY
   fi
   rm -rf "${out:?}/$name"
@@ -103,7 +105,7 @@ rm -rf "$host_files"
 for target in "${targets[@]}"; do
   grep -qx "$target" "$out/installed" || rustup target add "$target"
   if [ "$target" = aarch64-unknown-linux-musl ]; then
-    # The program contains no C code, so Rust's linker is enough.
+    # The program contains no C code, so Rust's linker suffices.
     export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_LINKER=rust-lld
   fi
   step "$target"
@@ -111,22 +113,22 @@ for target in "${targets[@]}"; do
   extension='' format=tar.gz
   case $target in *windows*) extension=.exe format=zip ;; esac
   built=$CARGO_TARGET_DIR/$target/dist/osjitter
-  if emulator=$(runner "$target"); then
+  if emulator=$(find_emulator "$target"); then
     # shellcheck disable=SC2086  # an emulator is one word or none
-    tried "$built$extension" $emulator
+    check_program "$built$extension" $emulator
     # shellcheck disable=SC2086
-    [ -d "$host_files" ] || pages "$built$extension" "$host_files" $emulator
+    [ -d "$host_files" ] || write_pages "$built$extension" "$host_files" $emulator
   elif [ ! -d "$host_files" ]; then
-    echo "release: no program so far runs here and writes the manual pages; name a target of this machine first" >&2
+    echo "release: cannot write the completions without a program that runs here; name a target of this machine first" >&2
     exit 2
   else
-    echo "not started here: $target"
+    echo "not tested, because it cannot run here: $target"
   fi
   name=osjitter-$version-$target
   rm -rf "${out:?}/$name"
   mkdir "$out/$name"
   cp "$built$extension" README.md CHANGELOG.md LICENSE-MIT LICENSE-APACHE "$out/$name"
-  # The helper that counts instructions, if the target has it.
+  # The helper that counts instructions exists only for some targets.
   [ ! -e "$CARGO_TARGET_DIR/$target/dist/osjitter-counts$extension" ] ||
     cp "$CARGO_TARGET_DIR/$target/dist/osjitter-counts$extension" "$out/$name"
   cp -r "$host_files/man" "$host_files/completions" "$out/$name"
@@ -134,7 +136,7 @@ for target in "${targets[@]}"; do
   (cd "$out/$name" && wc -c osjitter*)
   archive "$name" $format
   if [ -n "$deb" ] && [ "$target" = "$static" ]; then
-    step "A Debian package"
+    step "Debian package"
     rm -rf target/host-files
     mkdir -p target && cp -r "$host_files" target/host-files
     cargo deb --profile dist --locked --no-build --no-strip --target "$target" --output "$out"

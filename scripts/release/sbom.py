@@ -3,8 +3,8 @@
 
   scripts/release/sbom.py TARGET > osjitter.cdx.json
 
-It lists every crate that `cargo metadata` resolves for the target, with licence and checksum from the lock, but no build tools
-and nothing that only tests use.
+It lists every crate that `cargo metadata` resolves for the target, with its licence and the checksum of the lock file. Crates that
+only the build or the tests use are omitted.
 """
 
 import json
@@ -17,28 +17,28 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 FEATURES = "parquet"
 
 
-def metadata(target):
+def resolve_crates(target):
     """Returns the resolved crates of a build for a target."""
     command = ["cargo", "metadata", "--format-version", "1", "--locked", "--features", FEATURES, "--filter-platform", target]
     return json.loads(subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout)
 
 
-def linked(resolved):
-    """Returns the crates in the program with their dependencies; build and test dependencies are not followed."""
+def linked_crates(resolved):
+    """Returns the crates in the program with their dependencies, but without build and test dependencies."""
     nodes = {node["id"]: node for node in resolved["resolve"]["nodes"]}
-    names = {}
-    ahead = [resolved["resolve"]["root"]]
-    while ahead:
-        crate = ahead.pop()
-        if crate in names:
+    dependencies = {}
+    pending = [resolved["resolve"]["root"]]
+    while pending:
+        crate = pending.pop()
+        if crate in dependencies:
             continue
-        named = [dep["pkg"] for dep in nodes[crate]["deps"] if any(kind["kind"] is None for kind in dep["dep_kinds"])]
-        names[crate] = sorted(named)
-        ahead += named
-    return names
+        linked = [dep["pkg"] for dep in nodes[crate]["deps"] if any(kind["kind"] is None for kind in dep["dep_kinds"])]
+        dependencies[crate] = sorted(linked)
+        pending += linked
+    return dependencies
 
 
-def component(package, checksums, kind="library"):
+def make_component(package, checksums, kind="library"):
     purl = f"pkg:cargo/{package['name']}@{package['version']}"
     entry = {"type": kind, "bom-ref": purl, "name": package["name"], "version": package["version"], "purl": purl}
     if package["description"]:
@@ -52,31 +52,31 @@ def component(package, checksums, kind="library"):
     return entry
 
 
-def bom(target):
-    resolved = metadata(target)
+def make_bom(target):
+    resolved = resolve_crates(target)
     lock = tomllib.loads((ROOT / "Cargo.lock").read_text())
     checksums = {(p["name"], p["version"]): p["checksum"] for p in lock["package"] if "checksum" in p}
     packages = {package["id"]: package for package in resolved["packages"]}
-    names = linked(resolved)
+    dependencies = linked_crates(resolved)
     root = resolved["resolve"]["root"]
-    ref = {crate: f"pkg:cargo/{packages[crate]['name']}@{packages[crate]['version']}" for crate in names}
-    libraries = sorted((crate for crate in names if crate != root), key=ref.get)
+    ref = {crate: f"pkg:cargo/{packages[crate]['name']}@{packages[crate]['version']}" for crate in dependencies}
+    libraries = sorted((crate for crate in dependencies if crate != root), key=ref.get)
     return {
         "$schema": "http://cyclonedx.org/schema/bom-1.6.schema.json",
         "bomFormat": "CycloneDX",
         "specVersion": "1.6",
         "version": 1,
         "metadata": {
-            "component": component(packages[root], checksums, "application"),
+            "component": make_component(packages[root], checksums, "application"),
             "properties": [{"name": "target", "value": target}, {"name": "features", "value": FEATURES}],
         },
-        "components": [component(packages[crate], checksums) for crate in libraries],
-        "dependencies": [{"ref": ref[crate], "dependsOn": [ref[n] for n in names[crate]]} for crate in [root, *libraries]],
+        "components": [make_component(packages[crate], checksums) for crate in libraries],
+        "dependencies": [{"ref": ref[crate], "dependsOn": [ref[n] for n in dependencies[crate]]} for crate in [root, *libraries]],
     }
 
 
 if __name__ == "__main__":
     if len(sys.argv) != 2:
         sys.exit(__doc__)
-    json.dump(bom(sys.argv[1]), sys.stdout, indent=1)
+    json.dump(make_bom(sys.argv[1]), sys.stdout, indent=1)
     print()
