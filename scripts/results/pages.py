@@ -1,4 +1,4 @@
-"""Puts figures into the pages: the marked blocks of README and book, and the index of results/.
+"""Puts figures into the marked blocks of README and book, and into the index of results/.
 
 A block starts with the comment `<!-- NAME -->` and ends with `<!-- end of NAME -->`. A script
 replaces the text between them.
@@ -18,33 +18,33 @@ def machine(host):
             f"{host['virtualisation'] or 'no hypervisor'}, kernel {host['kernel']}")
 
 
-def cpu_facts():
-    """Reads the facts about the last CPU in /proc/cpuinfo. Linux only."""
+def read_cpuinfo():
+    """Reads the fields of the last CPU in /proc/cpuinfo. Linux only."""
     lines = pathlib.Path("/proc/cpuinfo").read_text().splitlines()
     return dict(map(str.strip, line.split(":", 1)) for line in lines if ":" in line)
 
 
 def this_machine():
-    """Describes this machine as the `host` of a report does, for scripts that write no report."""
-    facts = cpu_facts()
-    return {"cpu_model": facts.get("model name", platform.machine()), "cpus_online": os.cpu_count(),
+    """Describes this machine like the `host` of a report, for scripts that write no report."""
+    cpuinfo = read_cpuinfo()
+    return {"cpu_model": cpuinfo.get("model name", platform.machine()), "cpus_online": os.cpu_count(),
             "kernel": platform.release(),
-            "virtualisation": "hypervisor" if "hypervisor" in facts.get("flags", "") else None}
+            "virtualisation": "hypervisor" if "hypervisor" in cpuinfo.get("flags", "") else None}
 
 
 def put(block, text):
-    """Replaces a block in the only page that has it: README, a page of the book, or a crate's README."""
+    """Replaces a block in the only page that contains it: the README, a page of the book, or the README of a crate."""
     begin, end = f"<!-- {block} -->", f"<!-- end of {block} -->"
     pages = [ROOT / "README.md", *sorted((ROOT / "docs/src").glob("*.md")),
              *sorted(ROOT.glob("lib/*/README.md"))]
     matches = [page for page in pages if begin in page.read_text()]
-    assert len(matches) == 1, f"the block {block} is in {len(matches)} pages"
+    assert len(matches) == 1, f"expected the block {block} in one page, found {len(matches)}"
     file = matches[0]
     to_root = "../" * (len(file.relative_to(ROOT).parts) - 1)
     text = text.replace("](results/", f"]({to_root}results/")
     page, count = re.subn(f"{begin}.*?{end}", lambda _: f"{begin}\n{text}\n{end}", file.read_text(),
                           flags=re.S)
-    assert count == 1, f"{file.name} has no end of the block {block}"
+    assert count == 1, f"{file.name} lacks the end of the block {block}"
     file.write_text(page)
 
 
@@ -54,7 +54,7 @@ def index(name, files, host, command):
     line = f"| {', '.join(links)} | {machine(host)} | {command} |"
     file = ROOT / "results/README.md"
     lines = file.read_text().splitlines()
-    matches = [place for place, old in enumerate(lines) if old.startswith(f"| [`{name}`]")]
+    matches = [number for number, old in enumerate(lines) if old.startswith(f"| [`{name}`]")]
     if matches:
         lines[matches[0]] = line
     else:

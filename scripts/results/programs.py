@@ -9,7 +9,7 @@ STUDIES = ROOT / "scripts/studies"
 
 
 def build_osjitter(*options):
-    """Builds the release of osjitter; further options can add features or examples."""
+    """Builds osjitter for release; the options can add features or examples."""
     build = ["cargo", "build", "--release", "--locked", "--bins", *options]
     subprocess.run(build, cwd=ROOT, check=True)
     return ROOT / "target/release/osjitter"

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Measures on this machine and copies the figures into the pages, so that no figure is typed by hand.
 
-  scripts/results/publish.py RECIPE NAME             measure into results/NAME, then as --tables
+  scripts/results/publish.py RECIPE NAME             measure into results/NAME, then continue like --tables
   scripts/results/publish.py RECIPE NAME --tables    make tables, pictures and pages from the files in results/NAME
-  scripts/results/publish.py RECIPE NAME --short     measure a few rounds to see that it works; no page changes
+  scripts/results/publish.py RECIPE NAME --short     measure only a few rounds, to test the recipe; change no page
 """
 
 import argparse
@@ -21,8 +21,8 @@ from dataclasses import dataclass
 
 sys.dont_write_bytecode = True
 import tables  # noqa: E402, in this directory
-from handicaps import hogs, quota, timer_slack  # noqa: E402
-from pages import ROOT, cpu_facts, this_machine  # noqa: E402
+from handicaps import hogs, quota, set_timer_slack  # noqa: E402
+from pages import ROOT, read_cpuinfo, this_machine  # noqa: E402
 from programs import STUDIES, build_osjitter, build_peer  # noqa: E402
 
 
@@ -33,7 +33,7 @@ class Recipe:
     about: str
     measure: Callable
     write: Callable
-    # Cargo features that the program is built with.
+    # Cargo features with which the program is built.
     features: str = ""
     # Whether `--short` is possible.
     has_short: bool = False
@@ -55,7 +55,7 @@ class Run:
         return json.loads(gzip.decompress(content) if file.endswith(".gz") else content)
 
     def save(self, file, value):
-        """Replaces a JSON file by a whole one."""
+        """Replaces a JSON file in one step."""
         part = self.path(file + ".part")
         part.write_text(json.dumps(value, indent=1))
         part.rename(self.path(file))
@@ -84,8 +84,8 @@ class Run:
         return subprocess.run(command, check=True, capture_output=True, text=True, env=environment).stdout
 
 
-def osjitter(words):
-    """Returns a measurement that is one command of osjitter, which writes into the run's directory."""
+def osjitter_measurement(words):
+    """Returns a measurement with one command of osjitter, which writes into the directory of the run."""
     return lambda run: run.osjitter(*shlex.split(words), "--out", run.directory)
 
 
@@ -100,7 +100,7 @@ def commit():
 
 
 def cpu_and_kernel():
-    return f"{cpu_facts().get('model name', 'unknown CPU')}, kernel {os.uname().release}"
+    return f"{read_cpuinfo().get('model name', 'unknown CPU')}, kernel {os.uname().release}"
 
 
 REFERENCE = """run --period 500us --ticks 10000
@@ -116,7 +116,7 @@ PERIODS = """run --no-samples --duration 5s
 
 
 def measure_periods(run):
-    osjitter(PERIODS)(run)
+    osjitter_measurement(PERIODS)(run)
     # Six periods of eleven subjects are 8 MB.
     report = run.path("report.json")
     run.path("report.json.gz").write_bytes(gzip.compress(report.read_bytes(), 9, mtime=0))
@@ -125,13 +125,13 @@ def measure_periods(run):
 
 
 def measure_clocks(run):
-    osjitter(tables.CLOCK_COMMAND)(run)
+    osjitter_measurement(tables.CLOCK_COMMAND)(run)
     run.save("peers-clock.json", output_json(build_peer("peers-clock")))
 
 
 def measure_dispatch(run):
     peer = build_peer("peer-dispatch")
-    osjitter("bench dispatch --rounds 100")(run)
+    osjitter_measurement("bench dispatch --rounds 100")(run)
     with tempfile.TemporaryDirectory(dir=run.directory) as part:
         subprocess.run([peer, "--rounds", "100", "--out", part], check=True)
         for file in pathlib.Path(part).glob("peers-dispatch.*"):
@@ -162,7 +162,7 @@ def measure_osinterval(run):
                   "tokio-hrtime", "async-timer"]
     with tempfile.TemporaryDirectory() as home:
         log = pathlib.Path(home) / "strace"
-        # The difference of two lengths leaves out the calls at start and end.
+        # The difference between two lengths excludes the calls at start and end.
         calls = {name: [count_system_calls(program, name, ticks, log) for ticks in (1000, 4000)]
                  for name in contenders}
     report["syscalls_per_tick_1ms"] = {name: (many - few) / 3000 for name, (few, many) in calls.items()}
@@ -179,7 +179,7 @@ def measure_tokio_unstable(run):
     run.save("tokio-unstable.json", report | {"machine": cpu_and_kernel(), "tokio": version})
 
 
-def shown_differences(checkup, key):
+def list_differences(checkup, key):
     """Returns the differences that a proof with one subject shows for a setting."""
     rows = checkup["proof"]["subjects"][0]["rows"]
     outcome = next(row["outcome"] for row in rows if row["key"] == key)
@@ -192,14 +192,14 @@ def shown_differences(checkup, key):
 
 
 def measure_doctor(run):
-    """Proves the machine as it is, then with handicaps, to see whether the doctor finds them. Needs root and two CPUs."""
+    """Proves the unchanged machine, then with handicaps, to check whether the doctor finds them. Needs root and two CPUs."""
     def prove(name, *subject, seconds=60, enter=None):
         run.osjitter("doctor", "--prove", "--quiet", "--max-time", f"{seconds}s", "--format", "json", "--out",
                      run.path(f"{name}.json"), *subject, preexec_fn=enter)
         return run.load(f"{name}.json")
 
     plain = prove("doctor", seconds=90)
-    slack = prove("doctor-slack", "--subject", "tokio-interval", enter=lambda: timer_slack(10_000_000))
+    slack = prove("doctor-slack", "--subject", "tokio-interval", enter=lambda: set_timer_slack(10_000_000))
     with hogs(1, cpu=0):
         busy = prove("doctor-busy", "--subject", "os-interval")
     with hogs(1, cpu=0, real_time=True):
@@ -207,29 +207,31 @@ def measure_doctor(run):
     with quota(0.2) as enter:
         throttled = prove("doctor-quota", "--subject", "os-interval", enter=enter)
     item = next(item for item in throttled["items"] if item["key"] == "quota")
-    found = {"no handicap: nothing, once more": shown_differences(plain, "again"),
-             "timer slack of 10 ms: timer slack 1 ns": shown_differences(slack, "slack"),
-             "timer slack of 10 ms: nothing, once more": shown_differences(slack, "again")}
+    found = {"no handicap: nothing, once more": list_differences(plain, "again"),
+             "timer slack of 10 ms: timer slack 1 ns": list_differences(slack, "slack"),
+             "timer slack of 10 ms: nothing, once more": list_differences(slack, "again")}
     for neighbour, checkup in (("busy", busy), ("real-time", preempted)):
         for change, key in (("CPU 0 alone", "cpu-0"), ("CPU 1 alone", "cpu-1"), ("nothing, once more", "again")):
-            found[f"{neighbour} neighbour on CPU 0: {change}"] = shown_differences(checkup, key)
+            found[f"{neighbour} neighbour on CPU 0: {change}"] = list_differences(checkup, key)
     found |= {"quota of 20 %: the line of the doctor": [item["weight"], item["value"]],
               "quota of 20 %: reasons of the fitness": [r["cause"] for r in throttled["proof"]["fitness"]["reasons"]],
-              "quota of 20 %: nothing, once more": shown_differences(throttled, "again"),
+              "quota of 20 %: nothing, once more": list_differences(throttled, "again"),
               "load average while it ran": os.getloadavg()}
     run.path("found.json").write_text(json.dumps(found, indent=1) + "\n")
 
 
 RECIPES = {
-    "reference": Recipe("tickers at 500 us: table and pictures of the README", osjitter(REFERENCE), tables.reference),
+    "reference": Recipe("tickers at 500 us: table and pictures of the README", osjitter_measurement(REFERENCE),
+                        tables.reference),
     "periods": Recipe("tickers at six periods", measure_periods, tables.periods),
-    "timeout": Recipe("cost of timeouts per message", osjitter("bench timeout --clock tokio --clock tach --clock quanta"),
+    "timeout": Recipe("cost of timeouts per message", osjitter_measurement("bench timeout --clock tokio --clock tach --clock quanta"),
                       tables.timeouts, features="quanta"),
     "dispatch": Recipe("operations of busypoll, tokio and nexus-async-rt", measure_dispatch, tables.dispatch),
     "clock": Recipe("cost, order and drift of clocks, also of other crates", measure_clocks, tables.clocks),
     "slots": Recipe("lateness against CPU time for the slots of an IntervalGroup", measure_slots, tables.slots,
                     has_short=True),
-    "find": Recipe("shortest periods that this machine holds", osjitter(f"{tables.FIND_COMMAND} --quiet"), tables.find),
+    "find": Recipe("shortest periods that this machine holds", osjitter_measurement(f"{tables.FIND_COMMAND} --quiet"),
+                   tables.find),
     "doctor": Recipe("effect of settings, and of injected handicaps; as root", measure_doctor, tables.doctor),
     "osinterval": Recipe("osinterval and other crates; needs strace", measure_osinterval, tables.osinterval,
                          has_short=True),
@@ -244,13 +246,13 @@ def main():
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("recipe", choices=RECIPES, metavar="RECIPE")
     parser.add_argument("name", metavar="NAME", help="directory in results/")
-    parser.add_argument("--tables", action="store_true", help="measure nothing")
-    parser.add_argument("--short", action="store_true", help="a few rounds, for no page")
+    parser.add_argument("--tables", action="store_true", help="make tables and pages from existing files")
+    parser.add_argument("--short", action="store_true", help="measure only a few rounds and change no page")
     parser.add_argument("--osjitter", type=pathlib.Path, help="program to use [default: a release build]")
     args = parser.parse_args()
     recipe = RECIPES[args.recipe]
     if args.short and not recipe.has_short:
-        parser.error(f"{args.recipe} has no --short")
+        parser.error(f"{args.recipe} does not support --short")
     run = Run(recipe, args.name, args.osjitter and args.osjitter.resolve(), args.short)
     run.directory.mkdir(parents=True, exist_ok=True)
     if not args.tables:

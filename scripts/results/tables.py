@@ -1,7 +1,7 @@
 """Makes the tables of the recipes in publish.py from files that are already in results/NAME.
 
-Each function takes a run, writes the tables in its directory, and replaces the blocks and the line of
-the index that show it. Nothing here measures.
+Each function takes a run, writes the tables into its directory, and replaces its blocks in the pages
+and its line in the index. None of them measures.
 """
 
 from pages import index, machine, put
@@ -11,7 +11,7 @@ FIND_COMMAND = "find --goal missed=5% --goal cpu=10%"
 
 
 def format_time(ns, milliseconds_from=1e6):
-    """Formats nanoseconds with three digits; whole nanoseconds as they are."""
+    """Formats nanoseconds with three digits, and below a microsecond without rounding."""
     if ns < 1_000:
         return f"{ns} ns"
     return f"{ns / 1e3:.3g} us" if ns < milliseconds_from else f"{ns / 1e6:.3g} ms"
@@ -96,15 +96,15 @@ def periods(run):
 
 {p50}
 
-at the 99th percentile:
+Lateness at the 99th percentile:
 
 {p99}
 
-and what it takes of one core:
+CPU time as a share of one core:
 
 {table(lambda summary, period: f"{100 * summary['cpu_ns_per_tick'] / period:.3g} %")}
 
-Five seconds of each, in rounds that follow each other in a new order each time. From
+Each was measured for five seconds per period, in rounds whose order changed each time. From
 [`report.json.gz`](results/{run.name}/report.json.gz): {machine_and_day(report)}.""")
     index(run.name, [(f"`{run.name}`", "report.json.gz")], report["host"], "`scripts/results/publish.py periods`")
 
@@ -207,7 +207,7 @@ Compared with other crates, in one program:
 *Out of order* counts readings of {threads} threads at once that were earlier than one that another thread had already
 published. From [`peers-clock.json`]({directory}/peers-clock.json), the same machine and hour.""")
     read_ns = {cost["clock"]: cost["median_ns"] for cost in report["costs"] if cost["threads"] == 1}
-    put("clock figures", f"""A reading of `tach::Instant` takes {read_ns['tach-instant']:.1f} ns where one of `std::time::Instant` takes {read_ns['std']:.1f} ns:
+    put("clock figures", f"""A reading of `tach::Instant` takes {read_ns['tach-instant']:.1f} ns, compared with {read_ns['std']:.1f} ns for `std::time::Instant`:
 {machine(report['host'])}, clock source {report['host']['clock_source']}; from
 [`clock.json`]({directory}/clock.json). `osjitter bench clock` measures cost, order across threads and drift on your machine.""")
     index(run.name, [(f"`{run.name}`", "clock.txt"), ("compared with other crates", "peers-clock.md")], report["host"],
@@ -245,10 +245,10 @@ def slots(run):
     groups = [loop for name, loop in loops.items() if name.startswith("group-")]
     alone_ns, per_tick_ns = fit_wakeup_cost(groups, ticks_per_s=100_000)
     sleeps = sorted(loop["cpu_ns_per_wakeup"] for name, loop in loops.items() if name.startswith("nanosleep-"))
-    table = join_rows(*rows, "", f"""A wake-up delivers all ticks of its slot. A straight line through the slots puts {format_long_time(alone_ns)} on the wake-up itself, {alone_ns / sleeps[len(sleeps) // 2]:.2f} of
-what it takes a sleeping thread, and {format_long_time(per_tick_ns)} on each tick that it delivers, the poll of its task with it.""")
-    about = ("1,000 intervals of 10 ms, spread evenly, on a current-thread runtime: medians of rounds, interleaved. "
-             "Next to each, a thread that sleeps as often.")
+    table = join_rows(*rows, "", f"""A wake-up delivers all ticks of its slot. According to a straight line through the slots, the wake-up itself costs {format_long_time(alone_ns)},
+{alone_ns / sleeps[len(sleeps) // 2]:.2f} times as much as that of a sleeping thread, and each delivered tick costs {format_long_time(per_tick_ns)}, including the poll of its task.""")
+    about = ("1,000 intervals of 10 ms, spread evenly, on a current-thread runtime; medians of interleaved rounds. "
+             "Each slot is compared with a thread that sleeps as often.")
     origin = f"{machine(report['host'])}; load average {report['load_before']} before"
     run.path("slots.md").write_text(
         f"# Slots of a group: lateness against CPU time\n\n{about} {origin}; commit {report['commit']}; "
@@ -273,14 +273,14 @@ def doctor(run):
     text = run.report_output("doctor.json")
     proof = text[text.index("os-interval each"):].rstrip()
     put("doctor proof", f"```text\n{proof}\n```\n\nFrom [`{directory}/doctor.json`]({directory}/doctor.json): "
-        f"{machine_and_day(checkup)}. What it finds "
-        f"where a handicap is injected: [`found.json`]({directory}/found.json).")
+        f"{machine_and_day(checkup)}. "
+        f"Its findings with injected handicaps: [`found.json`]({directory}/found.json).")
     index(run.name, [(f"`{run.name}`", "doctor.json"), ("found", "found.json")], checkup["host"],
           "`scripts/results/publish.py doctor`")
 
 
 def osinterval(run):
-    """The table that the README of osinterval links; no page shows it."""
+    """Writes the table that the README of osinterval links; no page shows it."""
     report, time = run.load("peers-osinterval.json"), format_rounded_time
     lines = ["# osinterval and other crates", "",
              f"On {report['machine']}, one run, interleaved; made by `scripts/results/publish.py osinterval`.", "",
@@ -330,7 +330,7 @@ def osinterval(run):
 
 
 def tokio_unstable(run):
-    """A table that no page shows."""
+    """Writes a table that no page shows."""
     report = run.load("tokio-unstable.json")
     found = report["tokio_unstable"]
     lines = [f"# tokio {report['tokio']} behind `tokio_unstable`", "",
