@@ -84,7 +84,7 @@ PY
     python3 - "$out/$name" "$SOURCE_DATE_EPOCH" <<'PY'
 import gzip, pathlib, sys, tarfile
 directory, stamp = pathlib.Path(sys.argv[1]), int(sys.argv[2])
-def remove_traces(entry):
+def normalize(entry):
     entry.uid = entry.gid = 0
     entry.uname = entry.gname = "root"
     entry.mtime = stamp
@@ -93,7 +93,7 @@ def remove_traces(entry):
 with open(f"{directory}.tar.gz", "wb") as file, gzip.GzipFile("", "wb", 9, file, stamp) as packed:
     with tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as archive:
         for path in [directory, *sorted(directory.rglob("*"))]:
-            archive.add(path, path.relative_to(directory.parent), recursive=False, filter=remove_traces)
+            archive.add(path, path.relative_to(directory.parent), recursive=False, filter=normalize)
 PY
   fi
   rm -rf "${out:?}/$name"
