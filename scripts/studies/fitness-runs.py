@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Records runs on quiet and on overloaded machines, from which the limits of the fitness verdict are derived.
+"""Records runs on a quiet and on an overloaded machine, from which the limits of the fitness verdict are derived.
 
   scripts/studies/fitness-runs.py target/release/osjitter lib/internal/files/tests/fixtures/fitness.json
 
 Each run is a short `osjitter run` with one handicap: busy neighbours, niced ones, a CPU quota, or a process that is stopped
-repeatedly. Only the facts and the handicap are kept; `tests/fitness.rs` of osjitter-files checks the limits of the verdict with
-them. Needs an idle machine, so that "quiet" is true; the quota needs root.
+repeatedly. Only the facts and the handicap are kept. `tests/fitness.rs` of osjitter-files checks the limits of the verdict with
+them. The machine must be idle, so that "quiet" is true; the quota needs root.
 """
 import argparse, json, os, pathlib, random, signal, subprocess, sys, tempfile, time
 
@@ -23,7 +23,7 @@ def run(osjitter, out, enter=None, during=None):
     if during:
         during(process)
     if process.wait() != 0:
-        sys.exit(f"{' '.join(command)} ended with {process.returncode}")
+        sys.exit(f"{' '.join(command)} exited with {process.returncode}")
 
 
 def stop_and_go(process):
@@ -35,7 +35,8 @@ def stop_and_go(process):
         process.send_signal(signal.SIGCONT)
 
 
-def measured(osjitter, injected):
+def measure(osjitter, injected):
+    """Returns the facts of a run with a handicap, and its host."""
     with tempfile.TemporaryDirectory() as work:
         out = os.path.join(work, "out")
         kind, _, amount = injected.partition(":")
@@ -63,14 +64,14 @@ def measured(osjitter, injected):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("osjitter")
-    parser.add_argument("file", help="where the runs are written")
+    parser.add_argument("file", help="file to write")
     parser.add_argument("--each", type=int, default=6, help="runs with each handicap [default: 6]")
     args = parser.parse_args()
     kinds = ["quiet", "quiet", "busy:1", "busy:2", "busy:3", "niced", "quota:0.2", "stopped"] * args.each
     random.Random(1).shuffle(kinds)
     runs, host = [], None
     for kind in kinds:
-        record, host = measured(args.osjitter, kind)
+        record, host = measure(args.osjitter, kind)
         runs.append(record)
     machine = {key: host[key] for key in ("os", "kernel", "cpu_model", "cpus_online", "virtualisation")}
     runs.sort(key=lambda r: r["injected"])

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Gates hostile programs and looks for anything that is left of them: after each gate, no process and no file may remain.
+"""Gates hostile programs and checks that they leave no process and no file behind.
 
   scripts/studies/gate-children.py 200 [--osjitter target/debug/osjitter] [--jobs 5] [--name 2026-11-22-epyc-kvm-2cpu-children]
 
-Each gate runs two of the programs below, drawn by the seed. Their processes are recognised by a word in their environment or
-on their command line. Exits with 1 if anything is left, or if a gate ends otherwise than it should. Linux only; takes about
-two seconds per gate.
+Each gate runs two of the programs below, chosen at random. Their processes are recognized by a word in their environment or
+on their command line. Exits with 1 if anything is left behind, or if a gate has an unexpected exit code. Linux only; a gate
+takes about two seconds.
 """
 import argparse, collections, concurrent.futures, json, os, pathlib, random, shutil, subprocess, sys, tempfile, time
 
@@ -13,9 +13,9 @@ sys.dont_write_bytecode = True
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "results"))
 from pages import ROOT, index, machine  # noqa: E402, in scripts/results
 
-# A valid series, in which each tick is late by 20 us.
+# Writes a valid series, in which each tick is 20 us late.
 SERIES = '{ echo osjitter.series/1 period_ns=$OSJITTER_PERIOD_NS; yes 20000 | head -n "$OSJITTER_TICKS"; } >"$OSJITTER_OUT"'
-# Commands of each program before it writes its series, and the exit code of a gate with it. NAP is a recognisable sleep.
+# The commands of each program before it writes its series, and the expected exit code of a gate. NAP is a recognizable sleep.
 PROGRAMS = {
     "stays in its group": ("NAP & (NAP &) & NAP &", 0),
     "forks twice": ("( ( NAP & ) & ); ( sh -c 'NAP & NAP &' & )", 0),
@@ -42,23 +42,23 @@ PROGRAMS = {
 }
 
 
-def processes(word):
+def find_processes(word):
     """Returns the processes that have the word in their environment or command line."""
     found = []
     for process in pathlib.Path("/proc").glob("[0-9]*"):
         try:
-            seen = (process / "environ").read_bytes() + (process / "cmdline").read_bytes()
+            text = (process / "environ").read_bytes() + (process / "cmdline").read_bytes()
         except OSError:
             continue
-        if word.encode() in seen and int(process.name) != os.getpid():
-            found.append(seen[-200:].replace(b"\0", b" ").decode(errors="replace").strip())
+        if word.encode() in text and int(process.name) != os.getpid():
+            found.append(text[-200:].replace(b"\0", b" ").decode(errors="replace").strip())
     return found
 
 
-def one(osjitter, number, kinds):
-    """Runs one gate of two kinds; returns its result, with everything that is left of it, and its verdict."""
+def run_gate(osjitter, number, kinds):
+    """Runs a gate of two kinds of programs. Returns its result, with everything that it left behind, and its verdict."""
     home = pathlib.Path(tempfile.mkdtemp(prefix="children-"))
-    # The path of the home and the length of the sleep occur nowhere else.
+    # The path of the directory and the duration of the sleep identify the processes.
     nap = f"sleep 600.{os.getpid()}{number:04}"
     (home / "tmp").mkdir(), (home / "work").mkdir()
     sides = []
@@ -69,21 +69,21 @@ def one(osjitter, number, kinds):
     command = [osjitter, "gate", "--quiet", "--base-cmd", sides[0], "--candidate-cmd", sides[1], "--period", "100us",
                "--round-ticks", "20", "--warmup", "0", "--max-pairs", "24", "--floor", "100ms", "--seed", str(number),
                "--max-round-time", "2s", "--out", str(home / "out")]
-    began = time.monotonic()
-    ended = subprocess.run(command, cwd=home / "work", stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300,
-                           env={**os.environ, "TMPDIR": str(home / "tmp"), "HOME_OF_GATE": str(home)}, check=False)
-    took = time.monotonic() - began
-    # Immediately, so that nothing has time to end by itself.
-    left = processes(str(home)) + processes(nap.split()[1])
+    start = time.monotonic()
+    completed = subprocess.run(command, cwd=home / "work", stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300,
+                               env={**os.environ, "TMPDIR": str(home / "tmp"), "GATE_DIRECTORY": str(home)}, check=False)
+    duration = time.monotonic() - start
+    # Checked immediately, before a process can end on its own.
+    remaining = find_processes(str(home)) + find_processes(nap.split()[1])
     files = sorted(p.name for p in (home / "tmp").iterdir())
     expected = max(PROGRAMS[kind][1] for kind in kinds)
     verdict = json.loads((home / "out/verdict.json").read_text()) if (home / "out/verdict.json").exists() else None
-    why = (verdict or {}).get("failure") or ended.stderr[-300:]
-    wrong = [f"exit {ended.returncode}, not {expected}: {why}"] if ended.returncode != expected else []
-    wrong += [f"process: {p}" for p in left] + [f"file: {f}" for f in files] + ([] if verdict else ["no verdict"])
+    reason = (verdict or {}).get("failure") or completed.stderr[-300:]
+    wrong = [f"exit code {completed.returncode}, expected {expected}: {reason}"] if completed.returncode != expected else []
+    wrong += [f"process: {p}" for p in remaining] + [f"file: {f}" for f in files] + ([] if verdict else ["no verdict"])
     subprocess.run(["chmod", "-R", "u+w", str(home)], check=False)
     shutil.rmtree(home)
-    return {"gate": number, "programs": kinds, "exit": ended.returncode, "seconds": round(took, 1), "wrong": wrong}, verdict
+    return {"gate": number, "programs": kinds, "exit": completed.returncode, "seconds": round(duration, 1), "wrong": wrong}, verdict
 
 
 def main():
@@ -91,29 +91,29 @@ def main():
     parser.add_argument("gates", type=int)
     parser.add_argument("--osjitter", default=str(ROOT / "target/release/osjitter"))
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--jobs", type=int, default=1, help="gates at once")
+    parser.add_argument("--jobs", type=int, default=1, help="number of gates at the same time")
     parser.add_argument("--name", help="keep the report as results/NAME")
     args = parser.parse_args()
-    osjitter, draw = os.path.abspath(args.osjitter), random.Random(args.seed)
+    osjitter, generator = os.path.abspath(args.osjitter), random.Random(args.seed)
     gates, host = [], None
-    # Kinds take turns; the second program of a gate is drawn.
-    kinds = [[list(PROGRAMS)[n % len(PROGRAMS)], draw.choice(list(PROGRAMS))] for n in range(args.gates)]
+    # The first program of the gates takes turns, the second one is random.
+    kinds = [[list(PROGRAMS)[n % len(PROGRAMS)], generator.choice(list(PROGRAMS))] for n in range(args.gates)]
     for pair in kinds:
-        draw.shuffle(pair)
+        generator.shuffle(pair)
     pool = concurrent.futures.ThreadPoolExecutor(args.jobs)
-    for gate, verdict in pool.map(lambda number: one(osjitter, number, kinds[number]), range(args.gates)):
+    for gate, verdict in pool.map(lambda number: run_gate(osjitter, number, kinds[number]), range(args.gates)):
         gates.append(gate)
         host = (verdict or {}).get("host") or host
         if gate["wrong"]:
             print(f"gate {gate['gate']} {gate['programs']}: {gate['wrong']}", flush=True)
     wrong = sum(bool(gate["wrong"]) for gate in gates)
-    rounds = collections.Counter(kind for gate in gates for kind in gate["programs"])
+    program_counts = collections.Counter(kind for gate in gates for kind in gate["programs"])
     found = {
         "gates": len(gates), "gates_with_something_left_or_another_exit": wrong,
         "processes_left": sum(w.startswith("process") for g in gates for w in g["wrong"]),
         "files_left": sum(w.startswith("file") for g in gates for w in g["wrong"]),
         "exits": dict(collections.Counter(str(g["exit"]) for g in gates)),
-        "longest_gate_seconds": max(g["seconds"] for g in gates), "programs": dict(rounds), "each": gates,
+        "longest_gate_seconds": max(g["seconds"] for g in gates), "programs": dict(program_counts), "each": gates,
     }
     print(json.dumps({key: value for key, value in found.items() if key != "each"}, indent=1))
     if args.name:

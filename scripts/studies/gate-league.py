@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Compares osjitter's gate with the rules that people use, on the same recorded rounds: how often is each wrong?
+"""Compares the errors of osjitter's gate with those of the rules of other tools, on the same recorded rounds.
 
-    scripts/studies/gate-league.py NAME --record MINUTES [--cpu 1]   record sessions, more each time (target/gate-league/NAME)
+    scripts/studies/gate-league.py NAME --record MINUTES [--cpu 1]   add sessions to target/gate-league/NAME
     scripts/studies/gate-league.py NAME [--decisions 1000]           judge them, write results/NAME/league.{json,md} and the pages
-    scripts/studies/gate-league.py NAME --kept                       the same, from the sessions kept in results/NAME
+    scripts/studies/gate-league.py NAME --kept                       the same with the sessions in results/NAME
 
-A session measures `nanosleep`, `os-interval` and `tokio-interval` in turns for a minute and a half; a pause follows, so that
-sessions spread over the recording. The program gate-league has the rules: each gets a hundred rounds of an old program and a
-hundred of a new one, in the order in which its users would have measured them, and decides whether to raise an alarm. The
-changes are known, because they are added to the recorded ticks.
+A session alternates between `nanosleep`, `os-interval` and `tokio-interval` for a minute and a half. A pause follows, so that the
+sessions are spread over the recording. The program gate-league implements the rules. Each rule gets a hundred rounds of an old
+program and a hundred of a new one, in the order in which its users would have measured them, and decides whether to raise an
+alarm. The changes are known, because they are added to the recorded ticks.
 """
 
 import argparse
@@ -30,7 +30,7 @@ from programs import build_osjitter, build_study  # noqa: E402
 ROOT = pages.ROOT
 SUBJECTS = ["nanosleep", "os-interval", "tokio-interval"]
 # Parts of a round that no rule reads.
-NOT_JUDGED = ["until_unpark_ns", "summary"]
+UNUSED_FIELDS = ["until_unpark_ns", "summary"]
 ROUNDS, ROUND_TICKS = 200, 250
 PAUSE_S = 15
 
@@ -54,17 +54,17 @@ def judge(reports, decisions):
 
 
 def pack(report):
-    """Returns a session as it is stored: the report without the parts that no rule reads, and the lateness.
+    """Returns the stored form of a session: the report without the parts that no rule reads, and the lateness.
 
-    The lateness is split by the place of each byte, which compresses better.
+    The bytes of the lateness are grouped by their position in the number, which compresses better.
     """
     report = json.loads(pathlib.Path(report).read_text())
     values = array.array("i")
     for r in (r for subject in report["subjects"] for r in subject["rounds"]):
         values.extend(r["lateness_ns"])
         r["lateness_ns"] = len(r["lateness_ns"])
-        for other in NOT_JUDGED:
-            r.pop(other, None)
+        for field in UNUSED_FIELDS:
+            r.pop(field, None)
     if sys.byteorder == "big":
         values.byteswap()
     flat = values.tobytes()
@@ -82,113 +82,112 @@ def unpack(text, planes):
     return json.dumps(report)
 
 
-def interval(k, n):
+def share_interval(k, n):
     """Returns the 95 % interval of a share in percent, by Wilson."""
     z, share = 1.96, k / n
-    middle, by = share + z * z / (2 * n), z * (share * (1 - share) / n + z * z / (4 * n * n)) ** 0.5
-    return [100 * (middle - by) / (1 + z * z / n), 100 * (middle + by) / (1 + z * z / n)]
+    center, half_width = share + z * z / (2 * n), z * (share * (1 - share) / n + z * z / (4 * n * n)) ** 0.5
+    return [100 * (center - half_width) / (1 + z * z / n), 100 * (center + half_width) / (1 + z * z / n)]
 
 
-def table(rows, subject):
-    mine = [row for row in rows if row["subject"] == subject]
-    changes = list(dict.fromkeys(row["change"] for row in mine))
-    lines = [f"| rule | false alarms | {' | '.join(changes[1:])} | cannot say |", "|---|---:|" + "---:|" * len(changes)]
-    for rule in dict.fromkeys(row["rule"] for row in mine):
-        by_change = {row["change"]: row for row in mine if row["rule"] == rule}
+def format_table(rows, subject):
+    rows = [row for row in rows if row["subject"] == subject]
+    changes = list(dict.fromkeys(row["change"] for row in rows))
+    lines = [f"| rule | false alarms | {' | '.join(changes[1:])} | undecided |", "|---|---:|" + "---:|" * len(changes)]
+    for rule in dict.fromkeys(row["rule"] for row in rows):
+        by_change = {row["change"]: row for row in rows if row["rule"] == rule}
         share = lambda row, key="alarms": 100 * row[key] / row["decisions"]
         false = by_change[changes[0]]
-        low, high = interval(false["alarms"], false["decisions"])
+        low, high = share_interval(false["alarms"], false["decisions"])
         found = " | ".join(f"{share(by_change[change]):.0f} %" for change in changes[1:])
         lines.append(f"| {rule} | {share(false):.1f} % ({low:.1f} to {high:.1f}) | {found} | {share(false, 'open'):.0f} % |")
     return lines
 
 
-def write(name, reports, rows):
+def write_results(name, reports, rows):
     directory = ROOT / "results" / name
-    first = [json.loads(pathlib.Path(report).read_text()) for report in reports]
-    host, started = first[0]["host"], sorted(report["started_utc"] for report in first)
-    kept = {"host": host, "sessions": len(reports), "from_utc": started[0], "to_utc": started[-1], "rows": rows}
-    (directory / "league.json").write_text(json.dumps(kept, indent=1) + "\n")
+    contents = [json.loads(pathlib.Path(report).read_text()) for report in reports]
+    host, started = contents[0]["host"], sorted(report["started_utc"] for report in contents)
+    league = {"host": host, "sessions": len(reports), "from_utc": started[0], "to_utc": started[-1], "rows": rows}
+    (directory / "league.json").write_text(json.dumps(league, indent=1) + "\n")
     subjects = list(dict.fromkeys(row["subject"] for row in rows))
     lines = [
-        "# The rules by which people gate, on the same rounds",
+        "# Rules for gates, compared on the same rounds",
         "",
         f"{pages.machine(host)}; {len(reports)} sessions, {started[0][:16]} to {started[-1][:16]} UTC; "
-        f"{rows[0]['decisions']} decisions a rule and change. Written by `scripts/studies/gate-league.py` from "
+        f"{rows[0]['decisions']} decisions per rule and change. Written by `scripts/studies/gate-league.py` from "
         "[`league.json`](league.json); `sessions.tar.xz` has the rounds, which `--kept` judges again.",
         "",
-        "Each column is the share of decisions that were an alarm; of false alarms with the 95 % interval of as many "
-        "independent decisions, which these are not quite: they come from so many sessions. `cannot say` is of decisions with "
-        "nothing changed.",
+        "Each column is the share of decisions that raised an alarm. For false alarms, the 95 % interval is in brackets. It assumes "
+        "independent decisions, although decisions share sessions. The column `undecided` is about decisions without a change.",
     ]
     for subject in subjects:
-        lines += ["", f"## `{subject}`", "", *table(rows, subject)]
-    lines += ["", "## What each rule is", ""]
+        lines += ["", f"## `{subject}`", "", *format_table(rows, subject)]
+    lines += ["", "## Rules", ""]
     rules = dict.fromkeys((row["rule"], row["of"]) for row in rows)
-    lines += [f"- {rule}: {about}." for rule, about in rules]
+    lines += [f"- {rule}: {source}." for rule, source in rules]
     lines.append("")
     (directory / "league.md").write_text("\n".join(lines))
     print("\n".join(lines))
-    block = "\n".join([*table(rows, subjects[0]), "",
-                       f"`{subjects[0]}`, {rows[0]['decisions']} decisions a field; the other loop and what each rule is in "
+    block = "\n".join([*format_table(rows, subjects[0]), "",
+                       f"`{subjects[0]}`, {rows[0]['decisions']} decisions per field; the other loop and the sources of the rules are in "
                        f"[`results/{name}`](results/{name}/league.md): {pages.machine(host)}, {started[0][:10]}."])
     pages.put("gate league", block)
-    pages.put("gate league in short", in_short(name, host, rows, started[0][:10]))
+    pages.put("gate league in short", format_summary(name, host, rows, started[0][:10]))
     pages.index(name, [(f"`{name}`", "league.md"), ("sessions", "sessions.tar.xz")], host, "`scripts/studies/gate-league.py`")
 
 
-# The best or most used rule of each kind.
-IN_SHORT = ["stored number, 110 %", "stored number, 150 %", "stored number, 200 %", "t-test, 0.99", "interquartile range, 1.5",
+# The best or most common rule of each kind.
+SUMMARY_RULES = ["stored number, 110 %", "stored number, 150 %", "stored number, 200 %", "t-test, 0.99", "interquartile range, 1.5",
             "bootstrap of the mean", "disjoint intervals of 5 runs", "Mann-Whitney of 10 runs, 0.05", "osjitter gate",
             "osjitter gate --baseline"]
 
 
-def in_short(name, host, rows, day):
-    """Summarises false alarms and found changes of 20 % for both loops."""
+def format_summary(name, host, rows, day):
+    """Summarizes false alarms and found changes of 20 % for both loops."""
     subjects = list(dict.fromkeys(row["subject"] for row in rows))
-    heads = [f"{what}, `{subject}`" for subject in subjects for what in ("False alarms", "+20 % found")]
+    heads = [f"{share}, `{subject}`" for subject in subjects for share in ("False alarms", "+20 % found")]
     lines = [f"| Rule | {' | '.join(heads)} |", "|---|" + "---:|" * len(heads)]
-    for rule in IN_SHORT:
+    for rule in SUMMARY_RULES:
         cases = {(row["subject"], row["change"]): row for row in rows if row["rule"] == rule}
         assert cases, f"unknown rule {rule}"
         share = lambda case: f"{100 * cases[case]['alarms'] / cases[case]['decisions']:.1f} %"
         cells = [share((subject, change)) for subject in subjects for change in ("nothing", "all +20 %")]
         lines.append(f"| {rule} ({cases[subjects[0], 'nothing']['of']}) | {' | '.join(cells)} |")
-    lines += ["", f"{rows[0]['decisions']} decisions a field, [all of them](results/{name}/league.md): {pages.machine(host)}, {day}."]
+    lines += ["", f"{rows[0]['decisions']} decisions per field, [all of them](results/{name}/league.md): {pages.machine(host)}, {day}."]
     return "\n".join(lines)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("name", help="directory below results/")
-    parser.add_argument("--record", type=float, metavar="MINUTES", help="record sessions, judge nothing")
+    parser.add_argument("--record", type=float, metavar="MINUTES", help="record sessions without judging them")
     parser.add_argument("--cpu", type=int, default=1)
     parser.add_argument("--decisions", type=int, default=1000)
     parser.add_argument("--kept", action="store_true", help="judge the sessions in results/NAME")
     args = parser.parse_args()
     state = ROOT / "target/gate-league" / args.name
-    kept = ROOT / "results" / args.name / "sessions.tar.xz"
+    archive = ROOT / "results" / args.name / "sessions.tar.xz"
     if args.record:
         state.mkdir(parents=True, exist_ok=True)
         return record(state, args.record, args.cpu)
     if args.kept:
-        with tempfile.TemporaryDirectory() as there, tarfile.open(kept) as sessions:
-            sessions.extractall(there, filter="data")
-            reports = sorted(pathlib.Path(there).glob("*.json"))
+        with tempfile.TemporaryDirectory() as directory, tarfile.open(archive) as sessions:
+            sessions.extractall(directory, filter="data")
+            reports = sorted(pathlib.Path(directory).glob("*.json"))
             for report in reports:
                 report.write_text(unpack(report.read_bytes(), report.with_suffix(".ns").read_bytes()))
-            return write(args.name, reports, judge(reports, args.decisions))
+            return write_results(args.name, reports, judge(reports, args.decisions))
     reports = sorted(map(str, state.glob("session-*/report.json")))
     if not reports:
-        sys.exit(f"{state}: no session; use --record first")
-    kept.parent.mkdir(parents=True, exist_ok=True)
-    with tarfile.open(kept, "w:xz") as sessions:
+        sys.exit(f"cannot judge: {state} contains no session; use --record first")
+    archive.parent.mkdir(parents=True, exist_ok=True)
+    with tarfile.open(archive, "w:xz") as sessions:
         for report in reports:
             for suffix, content in zip((".json", ".ns"), pack(report)):
                 entry = tarfile.TarInfo(pathlib.Path(report).parent.name + suffix)
                 entry.size = len(content)
                 sessions.addfile(entry, io.BytesIO(content))
-    write(args.name, reports, judge(reports, args.decisions))
+    write_results(args.name, reports, judge(reports, args.decisions))
 
 
 if __name__ == "__main__":

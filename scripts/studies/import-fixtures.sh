@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Makes the fixtures of tests/it/import.rs with the tools whose files osjitter reads, so that they are real. Last run: 2026-11-21.
+# Creates the fixtures of tests/it/import.rs with the tools whose files osjitter imports. Last run: 2026-11-21.
 #
-# Runs rt-tests and jitterdebugger of Debian, which need root, and the Python HdrHistogram, on a fresh Debian machine. The machine's
-# name, kernel release and build are replaced; every number stays as measured.
+# Runs rt-tests and jitterdebugger of Debian, which need root, and the Python HdrHistogram, on a fresh Debian machine. The name of the
+# machine, its kernel release and build are replaced; all other values are unchanged.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 fixtures=$PWD/tests/fixtures
@@ -26,8 +26,8 @@ cyclictest -q -D 1 -i 10000 --json=cyclictest-no-bins.json >log
 oslat -D 1 -c 0,1 --json=oslat.json >log
 jitterdebugger -D 1s -o jd >log 2>&1
 cp jd/results.json jitterdebugger.json
-# Two distributions per interval, as a load generator with two kinds of request writes them. This implementation cannot write
-# tags, so the tag of the second is written before its lines.
+# Each interval has two distributions, like the log of a load generator with two kinds of requests. This implementation cannot
+# write tags, so the tag of the second distribution is written before its lines.
 "$work/venv/bin/python" - <<'PY'
 import random
 from hdrh.histogram import HdrHistogram

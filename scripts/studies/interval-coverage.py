@@ -20,7 +20,8 @@ import pages  # noqa: E402, in scripts/results
 from programs import build_osjitter, build_study  # noqa: E402
 
 ROOT = pages.ROOT
-HOW = ["drawn independently", "in succession"]
+# The ways to choose the rounds of a run, as the program names them.
+METHODS = ["drawn independently", "in succession"]
 
 
 def measure_report(osjitter, home):
@@ -40,24 +41,24 @@ def main():
     with tempfile.TemporaryDirectory() as home:
         reports = args.reports or measure_report(build_osjitter(), home)
         host = json.loads(pathlib.Path(reports[0]).read_text())["host"]
-        count = [counter, str(args.draws), *reports]
-        table = subprocess.run(count, check=True, capture_output=True, text=True).stdout
+        command = [counter, str(args.draws), *reports]
+        table = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     rows = [[cell.strip() for cell in line.strip("|\n").split("|")] for line in table.splitlines()]
     heading, rows = rows[0], rows[2:]
-    shares = {how: [[float(cell.split()[0]) for cell in column if cell != "-"]
-                    for column in zip(*(row[2:] for row in rows if row[1] == how))] for how in HOW}
-    middle = lambda values: sorted(values)[len(values) // 2]
-    spans = {how: ", ".join(f"{name} {middle(column):.0f} % ({min(column):.0f} to {max(column):.0f})"
-                            for name, column in zip(heading[2:], shares[how])) for how in HOW}
-    text = (f"# What intervals cover\n\n{pages.machine(host)}; {args.draws} runs of 40 rounds each, drawn from the rounds of "
-            f"one report at 500 us, whose own percentiles and cost are the truth. Written by `scripts/studies/interval-coverage.py`.\n\n{table}")
+    shares = {method: [[float(cell.split()[0]) for cell in column if cell != "-"]
+                       for column in zip(*(row[2:] for row in rows if row[1] == method))] for method in METHODS}
+    median = lambda values: sorted(values)[len(values) // 2]
+    ranges = {method: ", ".join(f"{name} {median(column):.0f} % ({min(column):.0f} to {max(column):.0f})"
+                                for name, column in zip(heading[2:], shares[method])) for method in METHODS}
+    text = (f"# Coverage of the intervals\n\n{pages.machine(host)}; {args.draws} runs of 40 rounds each, drawn from the rounds of "
+            f"one report at 500 us, whose own percentiles and cost are the true values. Written by `scripts/studies/interval-coverage.py`.\n\n{table}")
     directory = ROOT / "results" / args.name
     directory.mkdir(parents=True, exist_ok=True)
     (directory / "coverage.md").write_text(text)
     pages.put("interval coverage", (
-        f"How often a 95 % interval of 40 rounds covered the value of all 400 from which these were drawn, over "
-        f"{len(rows) // 2} subjects, the median and in brackets the least and the most: rounds drawn independently, {spans[HOW[0]]}; "
-        f"rounds as they came, one after the other, {spans[HOW[1]]} ([the table](results/{args.name}/coverage.md), "
+        f"Share of the 95 % intervals of 40 rounds that contained the value of all 400 rounds from which the 40 were drawn, as the median "
+        f"over {len(rows) // 2} subjects, with the range in brackets. Rounds drawn independently: {ranges[METHODS[0]]}. "
+        f"Successive rounds: {ranges[METHODS[1]]} ([the table](results/{args.name}/coverage.md), "
         f"{pages.machine(host)})."))
     pages.index(args.name, [(f"`{args.name}`", "coverage.md")], host, "`scripts/studies/interval-coverage.py`")
     print(text)

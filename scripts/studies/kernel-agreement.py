@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Compares the lateness that `osjitter run` reports with the kernel's own trace, tick by tick, to check that it is true.
+"""Compares the lateness that `osjitter run` reports with the kernel's own trace, tick by tick, to validate it.
 
     scripts/studies/kernel-agreement.py NAME [--ticks 20000] [--cpu 1]
 
@@ -7,8 +7,8 @@ Writes results/NAME/kernel.{json,md} and a sentence of the book. Needs root.
 
 While a loop of `clock_nanosleep` is measured, ftrace records two things about each tick: the deadline of its timer, and the
 time at which the system call was about to return. Their difference is the kernel's lateness. osjitter takes its time stamp
-later, after the return to the program and the rest of the kernel's record. The result states the difference between both
-for all ticks, and for quiet ones: ticks of rounds that lost no time to the hypervisor and were not preempted.
+later, after the return to the program and the rest of the kernel's record. The result is the difference between both, for
+all ticks and for quiet ones. Quiet ticks belong to rounds that lost no time to the hypervisor and were not preempted.
 """
 
 import argparse
@@ -65,7 +65,7 @@ class Tracer:
         for cpu in sorted(self.home.glob("per_cpu/cpu*")):
             lost = sum(int(n) for n in re.findall(r"(?:overrun|dropped events): (\d+)", (cpu / "stats").read_text()))
             if lost:
-                sys.exit(f"the kernel's buffer lost {lost} records: fewer --ticks")
+                sys.exit(f"the kernel's buffer lost {lost} records; use fewer --ticks")
             pages = os.open(cpu / "trace_pipe_raw", os.O_RDONLY | os.O_NONBLOCK)
             while True:
                 try:
@@ -86,7 +86,7 @@ class Tracer:
             kind, delta = head & 31, head >> 5
             at += 4
             if kind == 29:
-                # Padding: without a delta, to the end of the page.
+                # Padding; without a delta, it extends to the end of the page.
                 if not delta:
                     return
                 at += struct.unpack_from("<I", page, at)[0]
@@ -108,7 +108,7 @@ class Tracer:
             if event:
                 yield at_ns, event, self.field(fields, "common_pid", data), lambda name, d=data, f=fields: self.field(f, name, d)
 
-    def end(self):
+    def remove(self):
         self.write("events/enable", "0")
         self.home.rmdir()
 
@@ -123,7 +123,8 @@ def ticks_by_thread(events):
     threads, armed = collections.defaultdict(list), {}
     for at_ns, event, thread, field in events:
         if event == ARMED:
-            # Interrupts arm the CPU's timers from any thread; the timer of a sleep is on its thread's stack.
+            # The timer of a sleep is on the stack of its thread, so only one thread arms it. Interrupts arm the timers of a CPU
+            # from any thread.
             if len(users[field("hrtimer")]) == 1:
                 armed[thread] = field("softexpires")
         elif thread in armed and field("ret") == 0:
@@ -150,19 +151,20 @@ def summarise(differences):
     differences = sorted(differences)
     quantiles = {f"p{q * 100:g}": percentile(differences, q) for q in (0.001, 0.01, 0.5, 0.99, 0.999)}
     within = {str(bound): sum(abs(d) <= bound for d in differences) / len(differences) for bound in BOUNDS_NS}
-    way = quantiles["p50"]
-    around = {str(bound): sum(abs(d - way) <= bound for d in differences) / len(differences) for bound in BOUNDS_NS}
+    median = quantiles["p50"]
+    around_median = {str(bound): sum(abs(d - median) <= bound for d in differences) / len(differences) for bound in BOUNDS_NS}
     return {"ticks": len(differences), "difference_ns": {"min": differences[0], **quantiles, "max": differences[-1]},
-            "within_ns": within, "within_ns_of_the_median": around}
+            "within_ns": within, "within_ns_of_the_median": around_median}
 
 
 def publish(name, result, machine):
     """Writes the sentence of the book."""
     us = lambda key: f"{result['all']['difference_ns'][key] / 1e3:.1f} us"
-    early = "" if result["all"]["difference_ns"]["min"] < 0 else " Never was a tick reported earlier than the kernel let it go."
+    early = "" if result["all"]["difference_ns"]["min"] < 0 else " No tick was reported earlier than the kernel released it."
     pages.put("kernel agreement", (
-        f"  Of {result['all']['ticks']:,} ticks, the difference was {us('min')} at least, {us('p50')} at the median, {us('p99')} at p99 "
-        f"and {us('max')} at most; within 1 us of its median for {result['all']['within_ns_of_the_median']['1000']:.0%} "
+        f"  Over {result['all']['ticks']:,} ticks, the difference was {us('min')} at least, {us('p50')} at the median, {us('p99')} at p99 "
+        f"and {us('max')} at most. It was within 1 us of its median for "
+        f"{100 * result['all']['within_ns_of_the_median']['1000']:.0f} % of the ticks "
         f"([the table](results/{name}/kernel.md), {machine}).{early}"))
 
 
@@ -184,36 +186,36 @@ def main():
             tracer.write("tracing_on", "0")
             threads = ticks_by_thread(tracer.events())
         finally:
-            tracer.end()
+            tracer.remove()
         report = json.loads((pathlib.Path(out) / "report.json").read_text())
     rounds = sorted(report["subjects"][0]["rounds"], key=lambda entry: entry["slot"])
     lengths = [entry["first_tick"] + len(entry["lateness_ns"]) for entry in rounds]
     runs = [run for run in split_into_rounds(max(threads.values(), key=len)) if len(run) > 1]
     if [len(run) for run in runs] != lengths:
-        sys.exit(f"rounds of {lengths} ticks, and the kernel saw {[len(run) for run in runs]}")
-    everything, quiet = [], []
+        sys.exit(f"cannot match the rounds: the report has rounds of {lengths} ticks, the trace of {[len(run) for run in runs]}")
+    all_differences, quiet = [], []
     for entry, run in zip(rounds, runs):
-        own = entry["lateness_ns"]
-        differences = [ns - (returned - due) for ns, (due, returned) in zip(own, run[-len(own):])]
-        everything += differences
+        reported = entry["lateness_ns"]
+        differences = [ns - (returned - due) for ns, (due, returned) in zip(reported, run[-len(reported):])]
+        all_differences += differences
         if not entry["steal_ns"] and not entry["switches_involuntary"]:
             quiet += differences
     result = {"schema": "osjitter-kernel-agreement", "osjitter": report["tool"]["version"], "kernel": platform.release(),
               "cpus": os.cpu_count(), "load_average_before": load_before, "period_ns": PERIOD_NS, "clock": report["clock"],
-              "all": summarise(everything), "quiet": summarise(quiet) if quiet else None}
+              "all": summarise(all_differences), "quiet": summarise(quiet) if quiet else None}
     directory = ROOT / "results" / args.name
     directory.mkdir(parents=True, exist_ok=True)
     (directory / "kernel.json").write_text(json.dumps(result, indent=1) + "\n")
-    lines = ["# What is reported, and what the kernel saw", "",
+    lines = ["# Reported lateness and the kernel's trace", "",
              f"{pages.machine(report['host'])}; {args.ticks} ticks of `nanosleep` at {PERIOD_NS // 1_000} us, load average "
              f"{load_before:.1f} before. Reported lateness minus the kernel's, tick by tick. Written by "
              "`scripts/studies/kernel-agreement.py` from [`kernel.json`](kernel.json).", "",
-             "| ticks | least | p50 | p99 | p99.9 | most | within 1 us of p50 | within 5 us |", "|---|---:|---:|---:|---:|---:|---:|---:|"]
+             "| ticks | min | p50 | p99 | p99.9 | max | within 1 us of p50 | within 5 us |", "|---|---:|---:|---:|---:|---:|---:|---:|"]
     for name in ("all", "quiet"):
-        if found := result[name]:
-            shown = " | ".join(f"{found['difference_ns'][key] / 1e3:.2f} us" for key in ("min", "p50", "p99", "p99.9", "max"))
-            lines.append(f"| {name}, {found['ticks']} | {shown} | {found['within_ns_of_the_median']['1000']:.2%} | "
-                         f"{found['within_ns']['5000']:.2%} |")
+        if summary := result[name]:
+            cells = " | ".join(f"{summary['difference_ns'][key] / 1e3:.2f} us" for key in ("min", "p50", "p99", "p99.9", "max"))
+            lines.append(f"| {name}, {summary['ticks']} | {cells} | {summary['within_ns_of_the_median']['1000']:.2%} | "
+                         f"{summary['within_ns']['5000']:.2%} |")
     text = "\n".join(lines) + "\n"
     (directory / "kernel.md").write_text(text)
     print(text)
