@@ -21,16 +21,16 @@ VIEWS = {
     "narrow": ["--window-size=400,1600"],
     "dark": ["--window-size=1280,1600", "--force-dark-mode", "--blink-settings=preferredColorScheme=0"],
 }
-# Runs when the pictures are drawn. Undecidable rules, such as the contrast of text in a picture, are not reported.
+# Runs after the pictures are drawn. Undecidable rules, such as the contrast of text in a picture, are not reported.
 PROBE = """
 addEventListener("load", () => setTimeout(() => axe.run(document, { resultTypes: ["violations"] }).then((found) => {
-  const answer = document.createElement("pre");
-  answer.id = "axe";
-  answer.textContent = JSON.stringify({
+  const result = document.createElement("pre");
+  result.id = "axe";
+  result.textContent = JSON.stringify({
     passes: found.passes.length,
     violations: found.violations.flatMap((v) => v.nodes.map((n) => `${v.impact}, ${v.id}: ${v.help}: ${n.html.slice(0, 120)}`)),
   });
-  document.body.append(answer);
+  document.body.append(result);
 }), 1500));
 """
 
@@ -44,15 +44,15 @@ def main(pages):
         axe = (home / "package/axe.min.js").read_text().replace("</script", "<\\/script")
         for page in pages:
             text = pathlib.Path(page).read_text()
-            probed = home / "page.html"
-            probed.write_text(text.replace("</body>", f"<script>{axe}</script><script>{PROBE}</script></body>"))
+            page_with_axe = home / "page.html"
+            page_with_axe.write_text(text.replace("</body>", f"<script>{axe}</script><script>{PROBE}</script></body>"))
             for view, flags in VIEWS.items():
                 chromium = ["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=20000"]
-                shown = subprocess.run([*chromium, *flags, "--dump-dom", probed.as_uri()], capture_output=True, text=True)
-                answer = re.search(r'<pre id="axe">(.*?)</pre>', shown.stdout, re.S)
-                if not answer:
-                    sys.exit(f"{page}, {view}: no answer; {shown.stderr.strip()[-400:]}")
-                found = json.loads(html.unescape(answer[1]))
+                completed = subprocess.run([*chromium, *flags, "--dump-dom", page_with_axe.as_uri()], capture_output=True, text=True)
+                result = re.search(r'<pre id="axe">(.*?)</pre>', completed.stdout, re.S)
+                if not result:
+                    sys.exit(f"{page}, {view}: cannot read the result of axe-core: {completed.stderr.strip()[-400:]}")
+                found = json.loads(html.unescape(result[1]))
                 failed |= bool(found["violations"])
                 print(f"{page}, {view}: {found['passes']} rules passed, {len(found['violations'])} violations")
                 print("".join(f"  {violation}\n" for violation in found["violations"]), end="")
