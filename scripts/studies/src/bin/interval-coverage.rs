@@ -17,7 +17,7 @@ const NAMES: [&str; 4] = ["p50", "p90", "p99", "CPU"];
 const RUN_ROUNDS: usize = 40;
 const CONFIDENCE: f64 = 0.95;
 
-/// Runs that cover, of runs that have an interval.
+/// Number of runs with an interval, and of those whose interval contains the true value.
 #[derive(Clone, Copy, Default)]
 struct Coverage {
     covered: u64,
@@ -38,7 +38,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("| Subject | Rounds of a run | {} |", NAMES.join(" | "));
     println!("|---|---|{}", "---:|".repeat(NAMES.len()));
     for name in names {
-        for (how, in_succession) in [("drawn independently", false), ("in succession", true)] {
+        for (method, in_succession) in [("drawn independently", false), ("in succession", true)] {
             let mut coverage = [Coverage::default(); NAMES.len()];
             let subjects = reports.iter().flat_map(|r| &r.subjects).filter(|s| s.name == name);
             for subject in subjects.filter(|s| s.rounds.len() >= 4 * RUN_ROUNDS) {
@@ -49,7 +49,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 runs => format!("{:.1} %", 100.0 * c.covered as f64 / runs as f64),
             };
             let shares: Vec<String> = coverage.iter().map(share).collect();
-            println!("| `{name}` | {how} | {} |", shares.join(" | "));
+            println!("| `{name}` | {method} | {} |", shares.join(" | "));
         }
     }
     Ok(())
@@ -88,16 +88,16 @@ fn cover(
                 coverage.covered += u64::from(interval.contains(truth));
             }
         }
-        let of_run: Option<Vec<(f64, f64)>> = run.iter().map(|&i| costs[i]).collect();
-        if let Some(interval) = of_run.and_then(|costs| ratio_interval(&costs, CONFIDENCE)) {
-            let of_cost = &mut coverage[QUANTILES.len()];
-            of_cost.runs += 1;
-            of_cost.covered += u64::from(interval.contains(sums.0 / sums.1));
+        let run_costs: Option<Vec<(f64, f64)>> = run.iter().map(|&i| costs[i]).collect();
+        if let Some(interval) = run_costs.and_then(|costs| ratio_interval(&costs, CONFIDENCE)) {
+            let cost_coverage = &mut coverage[QUANTILES.len()];
+            cost_coverage.runs += 1;
+            cost_coverage.covered += u64::from(interval.contains(sums.0 / sums.1));
         }
     }
 }
 
-/// CPU time of a round, and its ticks.
+/// Returns the CPU time of a round and its ticks.
 fn cost(round: &Round) -> Option<(f64, f64)> {
     let summary = round.summary.as_ref()?;
     Some((summary.cpu_ns_per_tick? * summary.ticks as f64, summary.ticks as f64))

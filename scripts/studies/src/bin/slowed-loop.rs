@@ -7,10 +7,10 @@
 //!
 //! `slowed-loop work-110` does not tick: it computes 110 hundredths of about 50 ms.
 //!
-//! The loop is that of `OsInterval`, or tokio's own on its wheel of milliseconds. The change
-//! happens: the loop is busy between the wake-up and the stamp, for as long as the named change
-//! asks, but no longer than a fifth of the period, on the wheel three fifths: a loop that answered
-//! a stall with a share of it would never catch up.
+//! The loop uses `OsInterval`, or tokio's interval on its wheel of milliseconds. The delay is real:
+//! the loop is busy between the wake-up and the time stamp. The delay is at most a fifth of the
+//! period, on the wheel three fifths, because otherwise a loop that is delayed in proportion to a
+//! stall would never catch up.
 
 use std::error::Error;
 use std::time::{Duration, Instant};
@@ -20,15 +20,16 @@ use osinterval::OsInterval;
 
 const PERIOD: Duration = Duration::from_micros(500);
 
-/// What is added to a tick's lateness.
+/// A delay that is added to the lateness of a tick.
 enum Change {
     None,
-    /// The same to every tick.
+    /// A constant delay, for every tick.
     Constant(Duration),
-    /// A share of its own lateness, to every tick.
+    /// A share of the lateness of the tick, for every tick.
     Share(f64),
-    /// A share of its own lateness, to the ticks above the 95th percentile of those before it.
-    Tail(f64, Seen),
+    /// A share of the lateness of the tick, for ticks above the 95th percentile of the previous
+    /// ones.
+    Tail(f64, SortedLateness),
     /// Work after each tick.
     Handler(Duration),
 }
@@ -47,17 +48,17 @@ impl Ticking {
     }
 }
 
-/// The latenesses so far, in order of size.
+/// The lateness of the previous ticks, in ascending order.
 #[derive(Default)]
-struct Seen(Vec<Duration>);
+struct SortedLateness(Vec<Duration>);
 
-impl Seen {
-    /// Whether `lateness` is above the 95th percentile of what came before, which it then joins.
-    fn is_tail(&mut self, lateness: Duration) -> bool {
-        let place = self.0.partition_point(|&seen| seen < lateness);
-        let tail = self.0.len() >= 20 && place * 100 >= self.0.len() * 95;
-        self.0.insert(place, lateness);
-        tail
+impl SortedLateness {
+    /// Returns whether a lateness is above the 95th percentile of the previous ones, and adds it.
+    fn insert(&mut self, lateness: Duration) -> bool {
+        let index = self.0.partition_point(|&previous| previous < lateness);
+        let is_tail = self.0.len() >= 20 && index * 100 >= self.0.len() * 95;
+        self.0.insert(index, lateness);
+        is_tail
     }
 }
 
@@ -68,9 +69,9 @@ impl Change {
             "plus-5us" => Self::Constant(Duration::from_micros(5)),
             "plus-500us" => Self::Constant(Duration::from_micros(500)),
             "handler-1ms" => Self::Handler(Duration::from_millis(1)),
-            "tail-100-percent" => Self::Tail(1.0, Seen(Vec::with_capacity(4096))),
+            "tail-100-percent" => Self::Tail(1.0, SortedLateness(Vec::with_capacity(4096))),
             "all-20-percent" => Self::Share(0.2),
-            "tail-50-percent" => Self::Tail(0.5, Seen(Vec::with_capacity(4096))),
+            "tail-50-percent" => Self::Tail(0.5, SortedLateness(Vec::with_capacity(4096))),
             _ => return None,
         })
     }
@@ -80,8 +81,8 @@ impl Change {
             Self::None | Self::Handler(_) => Duration::ZERO,
             Self::Constant(extra) => *extra,
             Self::Share(share) => lateness.mul_f64(*share),
-            Self::Tail(share, seen) => {
-                let share = if seen.is_tail(lateness) { *share } else { 0.0 };
+            Self::Tail(share, previous) => {
+                let share = if previous.insert(lateness) { *share } else { 0.0 };
                 lateness.mul_f64(share)
             }
         }
@@ -96,13 +97,13 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     let change = args.next().and_then(|name| Change::parse(&name));
     let change = change.ok_or(
-        "which change? none, plus-5us, plus-500us, all-20-percent, tail-50-percent, tail-100-percent, handler-1ms or \
-         work-100",
+        "invalid change: expected none, plus-5us, plus-500us, all-20-percent, tail-50-percent, tail-100-percent, \
+         handler-1ms or work-100",
     )?;
     let wheel = match args.next().as_deref() {
         None | Some("os") => false,
         Some("wheel") => true,
-        Some(other) => return Err(format!("which loop? os or wheel, not {other}").into()),
+        Some(other) => return Err(format!("invalid loop {other:?}: expected os or wheel").into()),
     };
     let period =
         args.next().map(|text| humantime::parse_duration(&text)).transpose()?.unwrap_or(PERIOD);
@@ -117,7 +118,7 @@ async fn run(mut change: Change, wheel: bool, period: Duration) -> Result<(), Bo
         |name: &str| -> Result<usize, Box<dyn Error>> { Ok(std::env::var(name)?.parse()?) };
     let (ticks, warmup) = (number(series::ENV_TICKS)?, number(series::ENV_WARMUP)?);
     let mut lateness_ns = Vec::with_capacity(ticks + warmup);
-    let most = if wheel { 3 * period / 5 } else { period / 5 };
+    let max_delay = if wheel { 3 * period / 5 } else { period / 5 };
     let mut interval = match wheel {
         true => Ticking::Wheel(tokio::time::interval(period)),
         false => Ticking::Os(OsInterval::builder(period).build()?),
@@ -126,7 +127,7 @@ async fn run(mut change: Change, wheel: bool, period: Duration) -> Result<(), Bo
         let deadline = interval.tick().await.into_std();
         let until = deadline + {
             let lateness = deadline.elapsed();
-            lateness + change.extra(lateness).min(most)
+            lateness + change.extra(lateness).min(max_delay)
         };
         let now = busy_until(until);
         lateness_ns.push(i64::try_from(now.saturating_duration_since(deadline).as_nanos())?);
@@ -142,13 +143,13 @@ async fn run(mut change: Change, wheel: bool, period: Duration) -> Result<(), Bo
     Ok(out.finish()?)
 }
 
-/// So many hundredths of about 50 ms of computing, however long that takes.
+/// Computes a percentage of a fixed amount of work, which takes about 50 ms.
 fn work(percent: u64) -> u64 {
     (0..percent * 250_000)
         .fold(0, |x: u64, i| (x ^ i).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(7))
 }
 
-/// The time that it is then.
+/// Spins until a time, and returns the time at its end.
 fn busy_until(until: Instant) -> Instant {
     let mut now = Instant::now();
     while now < until {

@@ -1,15 +1,15 @@
-//! Compares our clocks with those of other crates in one run: the cost of a read, interleaved, on several
-//! threads; that of `elapsed`, interleaved; the first conversion; spans against the operating
-//! system's clock; instants out of order across threads.
+//! Compares our clocks with those of other crates in one run.
 //!
 //!     peers-clock [--seconds N] [--reads N] > peers-clock.json
 //!
-//! The table goes to standard error, JSON to standard output. "First" is the first reading and the
-//! first span of a fresh process; what a crate does before `main`, as minstant and fastant do, is
-//! not in it.
+//! Measures the cost of a read on several threads, the cost of `elapsed`, the first conversion, the
+//! drift from the clock of the operating system, and the order of instants across threads. The
+//! clocks are interleaved. The table goes to standard error, JSON to standard output. "First" is
+//! the first reading and the first span of a fresh process. It does not include work before `main`,
+//! which minstant and fastant do.
 #![allow(
     clippy::disallowed_methods,
-    reason = "clocks are what is measured, and spans need time to pass"
+    reason = "the program measures clocks, and spans need time to pass"
 )]
 
 use std::hint::black_box;
@@ -19,12 +19,12 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-/// Reads of a block, some hundred microseconds.
+/// Number of reads of a block, which takes some hundred microseconds.
 const READS: u64 = 10_000;
-/// Blocks of each clock, in turn with those of the others.
+/// Number of blocks of each clock, alternating with those of the other clocks.
 const BLOCKS: usize = 101;
 
-/// A clock of some crate.
+/// A clock of a crate.
 trait Clock {
     type Instant: Copy + Send + Sync;
     const NAME: &str;
@@ -51,12 +51,12 @@ macro_rules! clocks {
                 }
             }
         )*
-        const CLOCKS: &[Measured] = &[$(Measured::of::<$ty>()),*];
+        const CLOCKS: &[ClockBenchmark] = &[$(ClockBenchmark::new::<$ty>()),*];
     };
 }
 
-/// What is measured of a clock, each function compiled for it alone.
-struct Measured {
+/// The measurements of a clock. Each function is compiled separately for each clock.
+struct ClockBenchmark {
     name: &'static str,
     block_ns: fn() -> f64,
     elapsed_ns: fn() -> f64,
@@ -65,8 +65,8 @@ struct Measured {
     out_of_order: fn(u64, u64) -> u64,
 }
 
-impl Measured {
-    const fn of<C: Clock>() -> Self {
+impl ClockBenchmark {
+    const fn new<C: Clock>() -> Self {
         Self {
             name: C::NAME,
             block_ns: block_ns::<C>,
@@ -96,7 +96,7 @@ fn block_ns<C: Clock>() -> f64 {
     start.elapsed().as_nanos() as f64 / READS as f64
 }
 
-/// Of one `elapsed`, of an instant that is as old as the block.
+/// Returns the cost of one `elapsed`, for an instant at the start of the block.
 fn elapsed_ns<C: Clock>() -> f64 {
     let earlier = C::now();
     let start = Instant::now();
@@ -106,7 +106,7 @@ fn elapsed_ns<C: Clock>() -> f64 {
     start.elapsed().as_nanos() as f64 / READS as f64
 }
 
-/// The first reading and the first span of this process.
+/// Returns the time of the first reading and the first span of this process.
 fn first_us<C: Clock>() -> f64 {
     let start = Instant::now();
     let first = C::now();
@@ -114,15 +114,15 @@ fn first_us<C: Clock>() -> f64 {
     start.elapsed().as_nanos() as f64 / 1e3
 }
 
-/// The tightest of many readings between two of the operating system's clock, and the middle of
-/// those.
+/// Reads a clock between two readings of the operating system's clock. Returns the pair with the
+/// shortest time between those two of many tries, with their middle.
 fn pair<C: Clock>() -> (Instant, C::Instant) {
-    let one = || {
+    let read = || {
         let before = Instant::now();
         let instant = C::now();
         (before.elapsed(), before, instant)
     };
-    let (width, before, instant) = (0..100).map(|_| one()).min_by_key(|p| p.0).expect("a hundred");
+    let (width, before, instant) = (0..100).map(|_| read()).min_by_key(|p| p.0).expect("a hundred");
     (before + width / 2, instant)
 }
 
@@ -134,10 +134,12 @@ fn drift_ppm<C: Clock>(span: Duration) -> f64 {
     (C::between(instant, instant_end).as_nanos() as f64 - truth) / truth * 1e6
 }
 
-/// Load the nanoseconds that another thread published, read, compare, publish.
+/// Counts readings that are earlier than one that another thread has already published.
+///
+/// Each thread repeatedly loads the published reading, reads the clock, compares and publishes.
 fn out_of_order<C: Clock>(threads: u64, reads: u64) -> u64 {
     let base = C::now();
-    // Earlier than any reading of the threads, also of a clock that is not in order.
+    // The base must be earlier than any reading of the threads, even if the clock is out of order.
     std::thread::sleep(Duration::from_millis(1));
     let published = AtomicU64::new(0);
     let barrier = Barrier::new(threads as usize);
@@ -190,7 +192,7 @@ fn costs_ns(threads: u64) -> Vec<f64> {
         .collect()
 }
 
-/// Of each clock, in turn, on one thread.
+/// Returns the cost of `elapsed` of each clock, interleaved on one thread.
 fn elapsed_costs_ns() -> Vec<f64> {
     let mut blocks = vec![Vec::with_capacity(BLOCKS); CLOCKS.len()];
     for _ in 0..BLOCKS {
@@ -208,7 +210,7 @@ fn main() {
     while let Some(name) = arguments.next() {
         let value = arguments.next().and_then(|v| v.parse().ok());
         match (name.as_str(), value) {
-            // The first use of a clock needs a process of its own.
+            // The first use of each clock must happen in a new process.
             ("--first", Some(i)) => {
                 println!("{}", (CLOCKS[i as usize].first_us)());
                 return;
@@ -221,16 +223,16 @@ fn main() {
             }
         }
     }
-    let this = std::env::current_exe().expect("the path of this program");
+    let program = std::env::current_exe().expect("the path of this program");
     let first = |i: usize| {
-        let one = || {
-            let output = std::process::Command::new(&this)
+        let run = || {
+            let output = std::process::Command::new(&program)
                 .args(["--first", &i.to_string()])
                 .output()
-                .expect("it runs");
+                .expect("the program runs");
             String::from_utf8_lossy(&output.stdout).trim().parse::<f64>().expect("a number")
         };
-        median((0..5).map(|_| one()).collect())
+        median((0..5).map(|_| run()).collect())
     };
     let costs: Vec<(u64, Vec<f64>)> = [1, 2, 4].map(|threads| (threads, costs_ns(threads))).into();
     let elapsed = elapsed_costs_ns();
@@ -242,7 +244,7 @@ fn main() {
         .iter()
         .enumerate()
         .map(|(i, clock)| {
-            let ns: Vec<f64> = costs.iter().map(|(_, all)| all[i]).collect();
+            let ns: Vec<f64> = costs.iter().map(|(_, medians)| medians[i]).collect();
             let (first_us, drift) = (first(i), (clock.drift_ppm)(Duration::from_secs(seconds)));
             let out_of_order = (clock.out_of_order)(4, reads);
             eprintln!(
@@ -251,7 +253,7 @@ fn main() {
             );
             json!({
                 "clock": clock.name,
-                "read_ns": costs.iter().map(|(n, all)| json!({"threads": n, "median": all[i]})).collect::<Vec<_>>(),
+                "read_ns": costs.iter().map(|(n, medians)| json!({"threads": n, "median": medians[i]})).collect::<Vec<_>>(),
                 "elapsed_ns": elapsed[i],
                 "first_conversion_us": first_us,
                 "drift": {"span_s": seconds, "ppm": drift},

@@ -1,11 +1,12 @@
-//! What polls, tasks, channels, wakes and idle turns cost, in busypoll and in nexus-async-rt.
+//! Measures the cost of polls, tasks, channels, wakes and idle turns in busypoll and in
+//! nexus-async-rt.
 //!
-//! Both are measured by the same code (`side.rs`), in turns within one process, a fresh runtime for
-//! each round. The table gives medians over rounds in nanoseconds, the least of them, and the
-//! median over rounds of the ratio within one.
+//! The code in `side.rs` measures both, alternately in one process, with a new runtime for each
+//! round. The table has the median and the minimum over all rounds in nanoseconds, and the median
+//! of the ratios within a round.
 //!
-//! `cargo run --release -p peer-dispatch` in scripts/studies/peers; `-- --rounds 100` for more,
-//! `-- --out DIR` for peers-dispatch.json and peers-dispatch.md.
+//! Run it with `cargo run --release -p peer-dispatch` in scripts/studies/peers. `-- --rounds 100`
+//! sets the number of rounds, `-- --out DIR` writes peers-dispatch.json and peers-dispatch.md.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a measuring program prints")]
 
 mod side;
@@ -17,7 +18,7 @@ use std::time::Duration;
 use serde_json::json;
 use side::{OPERATIONS, ours, theirs};
 
-/// Counts of the CPU's counter as time, and back.
+/// Converts counts of the CPU's counter to time and back.
 #[derive(Clone, Copy)]
 pub struct Clock {
     hz: f64,
@@ -33,28 +34,31 @@ impl Clock {
     }
 }
 
-/// Looks at the kernel's events, by this whole process.
-static LOOKS: AtomicU64 = AtomicU64::new(0);
+/// Number of calls to `epoll_wait` of this process.
+static EPOLL_WAITS: AtomicU64 = AtomicU64::new(0);
 
-/// Stands before the C library's function of that name, and counts.
+/// Replaces the function of the C library and counts its calls.
 ///
 /// # Safety
-/// As the C library's.
+/// The contract is that of the function of the C library.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn epoll_wait(
     epoll: libc::c_int,
     events: *mut libc::epoll_event,
-    most: libc::c_int,
+    max_events: libc::c_int,
     timeout: libc::c_int,
 ) -> libc::c_int {
-    LOOKS.fetch_add(1, Ordering::Relaxed);
+    EPOLL_WAITS.fetch_add(1, Ordering::Relaxed);
     // SAFETY: the arguments are the caller's, and their contract is that of this system call.
-    unsafe { libc::syscall(libc::SYS_epoll_wait, epoll, events, most, timeout) as libc::c_int }
+    unsafe {
+        libc::syscall(libc::SYS_epoll_wait, epoll, events, max_events, timeout) as libc::c_int
+    }
 }
 
-/// It does not count its turns, but looks for events in each idle one.
+/// Returns the number of idle turns of nexus-async-rt, which does not count its turns, but calls
+/// `epoll_wait` once in each idle one.
 fn their_turns(_: &nexus_async_rt::Runtime) -> u64 {
-    LOOKS.load(Ordering::Relaxed)
+    EPOLL_WAITS.load(Ordering::Relaxed)
 }
 
 fn our_round(clock: Clock) -> Vec<f64> {

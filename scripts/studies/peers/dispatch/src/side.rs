@@ -1,7 +1,8 @@
-//! The same operations, in the same code, on both runtimes; a macro because they share no trait.
+//! The operations that are measured, with the same code for both runtimes. They share no trait, so
+//! a macro generates the code.
 //!
-//! Each measures once and gives the mean of many in nanoseconds; where threads are crossed, the
-//! median of many.
+//! Each function measures once and returns the mean of many operations in nanoseconds. For
+//! operations between threads, it returns the median.
 
 use std::cell::Cell;
 use std::future::poll_fn;
@@ -17,17 +18,17 @@ use tach::ordered_count;
 use crate::{Clock, median};
 
 pub const OPS: u64 = 20_000;
-/// Tasks that are ready at once, where only dispatch is measured.
+/// Number of tasks that are ready at the same time when dispatch is measured.
 const CROWD: u64 = 64;
-/// Tasks that live at once, where lives are measured.
+/// Number of tasks that exist at the same time when their lives are measured.
 const LIVES: u64 = 64;
 const CAPACITY: usize = 64;
-/// How long a runtime is left idle.
+/// Time for which a runtime is idle.
 const IDLE: Duration = Duration::from_millis(5);
 
-/// What a side does, and under which name.
+/// The names and descriptions of the operations.
 pub const OPERATIONS: [(&str, &str); 12] = [
-    ("dispatch", "from one task's poll to the next one's, 64 ready: no wake in it"),
+    ("dispatch", "from one task's poll to the next one's, 64 ready, without wakes"),
     ("self-wake", "a spawned task that wakes itself: wake, queue and poll"),
     ("life-boxed", "spawn, one poll, end and join of a task on the heap, 64 at a time"),
     ("life-slab", "the same in preallocated memory"),
@@ -41,7 +42,8 @@ pub const OPERATIONS: [(&str, &str); 12] = [
     ("idle-turn-timer", "the same, with a timer that is not due"),
 ];
 
-/// Where two threads meet: the one says that it is ready for the next event, the other makes it.
+/// State that two threads share: one announces that it is ready for the next event, the other makes
+/// the event.
 #[derive(Default)]
 pub struct Crossing {
     pub ready: AtomicU64,
@@ -51,7 +53,7 @@ pub struct Crossing {
 }
 
 impl Crossing {
-    /// Makes an event whenever the other side is ready and has had the gap, until it is over.
+    /// Makes an event after a gap whenever the other side is ready, until `over` is set.
     pub fn events(&self, gap_counts: u64) {
         for event in 0.. {
             while self.ready.load(Ordering::Acquire) <= event {
@@ -64,14 +66,15 @@ impl Crossing {
             while ordered_count() - since < gap_counts {
                 std::hint::spin_loop();
             }
-            let waker = self.waker.lock().unwrap().take().expect("left before it was said");
+            let waker =
+                self.waker.lock().unwrap().take().expect("the waker is stored before `ready`");
             self.made.store(ordered_count(), Ordering::Release);
             waker.wake();
         }
     }
 }
 
-/// The root's side of it.
+/// Waits for the events on the root task, and returns the counts from each event to the poll.
 pub async fn woken(crossing: Arc<Crossing>, events: usize) -> Vec<u64> {
     let mut counts = Vec::with_capacity(events + 1);
     let mut polled = false;
@@ -93,11 +96,12 @@ pub async fn woken(crossing: Arc<Crossing>, events: usize) -> Vec<u64> {
         Poll::Pending
     })
     .await;
-    // The first one warms up.
+    // The first event is the warm-up.
     counts.split_off(1)
 }
 
-/// Waits until another thread ends it, without anything of the runtime in between.
+/// Waits until another thread makes an event, without work for the runtime in between. Returns the
+/// counts of the wait.
 pub async fn left_alone(crossing: Arc<Crossing>) -> u64 {
     let mut began = 0;
     poll_fn(|cx| {
@@ -115,7 +119,7 @@ pub async fn left_alone(crossing: Arc<Crossing>) -> u64 {
     .await
 }
 
-/// The mean of the counts that an operation took.
+/// Returns the mean time of an operation since the counter was `began`, in nanoseconds.
 pub fn mean(clock: Clock, began: u64, operations: u64) -> f64 {
     clock.ns(ordered_count() - began) / operations as f64
 }
@@ -152,7 +156,8 @@ impl Crowd {
         .await;
     }
 
-    /// All are woken before the first is polled; what is timed is from the first poll to the last.
+    /// Returns the time per task from the first poll to the last. All tasks are woken before the
+    /// first poll.
     pub async fn sweeps(self: Rc<Self>, clock: Clock) -> f64 {
         self.all_polled().await;
         let wakers = self.wakers.take();
@@ -272,7 +277,7 @@ macro_rules! side {
                     scope.spawn(|| crossing.events(clock.counts(IDLE)));
                     let alone = left_alone(Arc::clone(&crossing));
                     runtime.$busy(async move {
-                        // As a program has that is watched.
+                        // The socket is registered, as in a typical program.
                         let _watched = <$listener>::bind("127.0.0.1:0".parse().unwrap());
                         match timer {
                             true => $timeout(Duration::from_secs(3600), alone).await.ok(),
@@ -283,8 +288,8 @@ macro_rules! side {
                 clock.ns(counts.expect("an hour is enough")) / ($turns(runtime) - before) as f64
             }
 
-            /// Everything once, in the order of `OPERATIONS`; on `asleep`, where parking is a
-            /// matter of the runtime's making.
+            /// Measures each operation once, in the order of `OPERATIONS`. `asleep` is a second
+            /// runtime for the parked operation, if a runtime parks only if it was built for it.
             pub fn round(
                 runtime: &mut rt::Runtime,
                 asleep: Option<&mut rt::Runtime>,

@@ -1,5 +1,5 @@
-//! Who is compared, and one round of each: a fresh runtime and timer, lateness against an absolute
-//! grid.
+//! The timers that are compared, and one round of each, with a new runtime and timer. Lateness is
+//! relative to an absolute grid.
 
 use std::time::{Duration, Instant};
 
@@ -39,15 +39,15 @@ impl Contender {
         NAMES.iter().find(|(c, _)| *c == self).map_or("?", |(_, name)| name)
     }
 
-    pub fn named(name: &str) -> Option<Self> {
+    pub fn from_name(name: &str) -> Option<Self> {
         NAMES.iter().find(|(_, n)| *n == name).map(|(c, _)| *c)
     }
 }
 
-/// What a round left behind.
+/// The result of a round.
 #[derive(Debug)]
 pub struct Round {
-    /// Sorted, in nanoseconds.
+    /// Sorted lateness, in nanoseconds.
     lateness: Vec<i64>,
     cpu: Duration,
     elapsed: Duration,
@@ -82,8 +82,8 @@ impl Grid {
         self.start + self.period * u32::try_from(k).expect("a short round")
     }
 
-    /// Books tick `k` as woken now; false after the last.
-    fn book(&mut self, k: u64) -> bool {
+    /// Records that the task woke for tick `k` now. Returns false after the last tick.
+    fn record(&mut self, k: u64) -> bool {
         let now = Instant::now();
         if k >= self.warmup {
             let due = self.due(k);
@@ -119,7 +119,7 @@ pub fn run(
                 .enable_all()
                 .build()
                 .expect("a runtime");
-            grid = spawned(&runtime, contender, grid);
+            grid = run_in_task(&runtime, contender, grid);
         }
     }
     let (cpu, elapsed) = (cpu_time() - cpu, began.elapsed());
@@ -127,8 +127,8 @@ pub fn run(
     Round { lateness: grid.lateness, cpu, elapsed, ticks: total }
 }
 
-/// A task of that runtime.
-fn spawned(runtime: &tokio::runtime::Runtime, contender: Contender, mut grid: Grid) -> Grid {
+/// Runs a round in a task of a runtime.
+fn run_in_task(runtime: &tokio::runtime::Runtime, contender: Contender, mut grid: Grid) -> Grid {
     runtime.block_on(async {
         let task = tokio::spawn(async move {
             on_tokio(contender, &mut grid).await;
@@ -138,7 +138,7 @@ fn spawned(runtime: &tokio::runtime::Runtime, contender: Contender, mut grid: Gr
     })
 }
 
-/// One round on a runtime that is given.
+/// Runs one round on a given runtime.
 #[cfg(tokio_unstable)]
 pub fn run_on(
     runtime: tokio::runtime::Runtime,
@@ -153,14 +153,14 @@ pub fn run_on(
     let start = Instant::now() + Duration::from_millis(2) + phase;
     let grid = Grid { start, period, last: total - 1, warmup, lateness };
     let (cpu, began) = (cpu_time(), Instant::now());
-    let mut grid = spawned(&runtime, contender, grid);
+    let mut grid = run_in_task(&runtime, contender, grid);
     let (cpu, elapsed) = (cpu_time() - cpu, began.elapsed());
     grid.lateness.sort_unstable();
     Round { lateness: grid.lateness, cpu, elapsed, ticks: total }
 }
 
-/// An ordinary interval of `period`, on one worker with another of `other_period` and the given
-/// precision.
+/// Measures an ordinary interval of `period` that shares its worker with an interval of
+/// `other_period` and the given precision.
 pub fn run_with_neighbour(
     other: Option<Precision>,
     period: Duration,
@@ -207,7 +207,7 @@ async fn on_tokio(contender: Contender, grid: &mut Grid) {
             let mut interval = builder.build().expect("an interval");
             for k in 0.. {
                 interval.tick().await;
-                if !grid.book(k) {
+                if !grid.record(k) {
                     return;
                 }
             }
@@ -218,7 +218,7 @@ async fn on_tokio(contender: Contender, grid: &mut Grid) {
             loop {
                 let count = interval.tick().await.expect("a tick").count;
                 for _ in 0..count {
-                    if !grid.book(k) {
+                    if !grid.record(k) {
                         return;
                     }
                     k += 1;
@@ -229,20 +229,20 @@ async fn on_tokio(contender: Contender, grid: &mut Grid) {
             let mut interval = tokio_osinterval::interval_at(start, period);
             for k in 0.. {
                 interval.tick().await;
-                if !grid.book(k) {
+                if !grid.record(k) {
                     return;
                 }
             }
         }
         Contender::PeerPeriodic => {
-            // It has no absolute start: its lateness means nothing here, its cost does.
+            // It has no absolute start, so only its cost is meaningful here, not its lateness.
             tokio::time::sleep_until(start - period).await;
             let mut interval =
                 tokio_osinterval::PeriodicInterval::new(period).expect("an interval");
             let mut k = 0;
             loop {
                 for _ in 0..interval.tick().await.expect("a tick") {
-                    if !grid.book(k) {
+                    if !grid.record(k) {
                         return;
                     }
                     k += 1;
@@ -253,31 +253,31 @@ async fn on_tokio(contender: Contender, grid: &mut Grid) {
             let mut interval = tokio_hrtime::interval_at(grid.start, period);
             for k in 0.. {
                 interval.tick().await;
-                if !grid.book(k) {
+                if !grid.record(k) {
                     return;
                 }
             }
         }
         Contender::AsyncTimer => {
-            // Its interval has no absolute start and lets ticks go: one of its timers, set anew for
-            // each.
-            let left = |due: Instant| {
+            // Its interval has no absolute start and skips ticks, so one of its timers is set again
+            // for each tick.
+            let remaining = |due: Instant| {
                 due.saturating_duration_since(Instant::now()).max(Duration::from_nanos(1))
             };
-            let mut timer = async_timer::new_timer(left(grid.due(0)));
+            let mut timer = async_timer::new_timer(remaining(grid.due(0)));
             for k in 0.. {
                 (&mut timer).await;
-                if !grid.book(k) {
+                if !grid.record(k) {
                     return;
                 }
-                async_timer::Timer::restart(&mut timer, left(grid.due(k + 1)));
+                async_timer::Timer::restart(&mut timer, remaining(grid.due(k + 1)));
             }
         }
         _ => {
             let mut interval = tokio::time::interval_at(start, period);
             for k in 0.. {
                 interval.tick().await;
-                if !grid.book(k) {
+                if !grid.record(k) {
                     return;
                 }
             }
@@ -308,7 +308,7 @@ fn on_thread(contender: Contender, grid: &mut Grid) {
                 }
             }
         }
-        if !grid.book(k) {
+        if !grid.record(k) {
             break;
         }
     }

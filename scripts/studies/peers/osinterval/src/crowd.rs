@@ -1,4 +1,5 @@
-//! Many intervals at once, a task each: one timer for all, tokio's wheel, one descriptor each.
+//! Many intervals at the same time, each in a separate task: with one timer for all, with tokio's
+//! wheel, or with one descriptor per interval.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -12,19 +13,19 @@ use crate::quantile;
 const PERIOD: Duration = Duration::from_millis(10);
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Kind {
-    /// One timer, with slots of so many microseconds.
+enum IntervalKind {
+    /// One timer, with slots of this many microseconds.
     Group(u64),
     Tokio,
     OneEach,
 }
 
-const KINDS: [(Kind, &str); 5] = [
-    (Kind::Tokio, "tokio::time::Interval"),
-    (Kind::Group(100), "IntervalGroup, slots of 100 us"),
-    (Kind::Group(250), "IntervalGroup, slots of 250 us"),
-    (Kind::Group(500), "IntervalGroup, slots of 500 us"),
-    (Kind::OneEach, "OsInterval each"),
+const KINDS: [(IntervalKind, &str); 5] = [
+    (IntervalKind::Tokio, "tokio::time::Interval"),
+    (IntervalKind::Group(100), "IntervalGroup, slots of 100 us"),
+    (IntervalKind::Group(250), "IntervalGroup, slots of 250 us"),
+    (IntervalKind::Group(500), "IntervalGroup, slots of 500 us"),
+    (IntervalKind::OneEach, "OsInterval each"),
 ];
 
 struct Outcome {
@@ -33,45 +34,45 @@ struct Outcome {
     p99_ns: f64,
 }
 
-fn round(kind: Kind, count: u32, ticks: u32, spread: bool) -> std::io::Result<Outcome> {
+fn round(kind: IntervalKind, count: u32, ticks: u32, spread: bool) -> std::io::Result<Outcome> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let late: Arc<Mutex<Vec<u64>>> =
         Arc::new(Mutex::new(Vec::with_capacity((count * ticks) as usize)));
     let cpu = runtime.block_on(async {
-        let slot_us = if let Kind::Group(slot_us) = kind { slot_us } else { 100 };
+        let slot_us = if let IntervalKind::Group(slot_us) = kind { slot_us } else { 100 };
         let group = IntervalGroup::builder().resolution(Duration::from_micros(slot_us)).build()?;
         let start = tokio::time::Instant::now() + Duration::from_millis(50);
         let mut tasks = Vec::new();
         for i in 0..count {
             let first = if spread { start + PERIOD * i / count } else { start };
             let late = Arc::clone(&late);
-            let book = move |due: tokio::time::Instant| {
+            let record = move |due: tokio::time::Instant| {
                 let late_ns =
                     Instant::now().saturating_duration_since(due.into_std()).as_nanos() as u64;
                 late.lock().expect("no panic").push(late_ns);
             };
             tasks.push(match kind {
-                Kind::Group(_) => {
+                IntervalKind::Group(_) => {
                     let mut interval = group.interval_at(first, PERIOD);
                     tokio::spawn(async move {
                         for _ in 0..ticks {
-                            book(interval.tick().await);
+                            record(interval.tick().await);
                         }
                     })
                 }
-                Kind::Tokio => {
+                IntervalKind::Tokio => {
                     let mut interval = tokio::time::interval_at(first, PERIOD);
                     tokio::spawn(async move {
                         for _ in 0..ticks {
-                            book(interval.tick().await);
+                            record(interval.tick().await);
                         }
                     })
                 }
-                Kind::OneEach => {
+                IntervalKind::OneEach => {
                     let mut interval = OsInterval::builder(PERIOD).start_at(first).build()?;
                     tokio::spawn(async move {
                         for _ in 0..ticks {
-                            book(interval.tick().await);
+                            record(interval.tick().await);
                         }
                     })
                 }
@@ -91,7 +92,7 @@ fn round(kind: Kind, count: u32, ticks: u32, spread: bool) -> std::io::Result<Ou
     })
 }
 
-/// A thousand intervals of 10 ms, spread over the period and all in one phase.
+/// Compares a thousand intervals of 10 ms, first spread over the period, then in one phase.
 pub fn compare() -> Value {
     let n = crate::rounds(9);
     const TICKS: u32 = 100;
@@ -102,7 +103,7 @@ pub fn compare() -> Value {
         let mut p50 = cpu.clone();
         let mut p99 = cpu.clone();
         for index in 0..n {
-            // Every order in turn.
+            // The order rotates with each round.
             for slot in 0..KINDS.len() {
                 let i = (slot + index) % KINDS.len();
                 let outcome = round(KINDS[i].0, 1_000, TICKS, spread).expect("a round");
@@ -125,7 +126,7 @@ pub fn compare() -> Value {
     result
 }
 
-/// Ten thousand intervals where a thousand descriptors are allowed.
+/// Runs ten thousand intervals with a limit of about a thousand descriptors.
 pub fn many_under_a_limit() -> Value {
     limit_descriptors(1_024);
     let mut result = json!({});

@@ -1,9 +1,9 @@
-//! Compares our intervals with those of other crates in one run, interleaved: `peers-osinterval` writes one JSON
+//! Compares our intervals with those of other crates in interleaved rounds, and writes one JSON
 //! object.
 //!
-//! `peers-osinterval NAME...` runs only these experiments; `peers-osinterval ticks WHICH N` only
-//! ticks N times at 1 ms, for `strace`. With `--short`, a few rounds of each: to see that all of it
-//! runs.
+//! `peers-osinterval NAME...` runs only these experiments. `peers-osinterval ticks CONTENDER N`
+//! only ticks N times at 1 ms, for `strace`. With `--short`, each experiment runs a few rounds, as
+//! a test.
 
 mod contender;
 mod crowd;
@@ -24,21 +24,21 @@ const US: fn(u64) -> Duration = Duration::from_micros;
 
 static SHORT: AtomicBool = AtomicBool::new(false);
 
-/// So many rounds, or what shows that they run.
-pub(crate) fn rounds(all: usize) -> usize {
-    if SHORT.load(Ordering::Relaxed) { all.min(2) } else { all }
+/// Returns the number of rounds, which is at most two with `--short`.
+pub(crate) fn rounds(count: usize) -> usize {
+    if SHORT.load(Ordering::Relaxed) { count.min(2) } else { count }
 }
 
 fn main() {
     let mut arguments: Vec<String> = std::env::args().skip(1).collect();
-    if let Some(place) = arguments.iter().position(|a| a == "--short") {
-        arguments.remove(place);
+    if let Some(index) = arguments.iter().position(|a| a == "--short") {
+        arguments.remove(index);
         SHORT.store(true, Ordering::Relaxed);
     }
-    if let [mode, which, n] = &arguments[..]
+    if let [mode, name, n] = &arguments[..]
         && mode == "ticks"
     {
-        let contender = Contender::named(which).expect("a contender of that name");
+        let contender = Contender::from_name(name).expect("a contender of that name");
         run(contender, US(1_000), n.parse().expect("a number of ticks"), 0, Duration::ZERO);
         return;
     }
@@ -61,7 +61,7 @@ fn main() {
     println!("{}", serde_json::to_string_pretty(&report).expect("plain data"));
 }
 
-/// One round of each contender, in random order, with one phase for all.
+/// Runs one round of each contender, in random order, with the same phase.
 fn interleaved(
     contenders: &[Contender],
     period: Duration,
@@ -120,7 +120,7 @@ fn lateness() -> Value {
         let rounds = interleaved(&contenders, US(100), 1_000, 50, &mut random);
         let medians: Vec<f64> = rounds.iter().map(|r| r.lateness(0.5)).collect();
         ratios.push(medians[0] / medians[1..].iter().copied().fold(f64::INFINITY, f64::min));
-        medians.iter().zip(&mut p50).for_each(|(m, all)| all.push(*m));
+        medians.iter().zip(&mut p50).for_each(|(median, column)| column.push(*median));
     }
     json!({
         "rounds": n,
@@ -133,11 +133,11 @@ fn lateness() -> Value {
     })
 }
 
-/// Only rounds count in which the machine could do it: the spinning thread had p90 of at most 200
-/// ns, and the sleeping thread a p90 below the cap of the lead.
+/// Compares the precise mode in rounds in which the machine was fit for it: the spinning thread had
+/// a p90 of at most 200 ns, and the sleeping thread a p90 below the maximum lead.
 fn precise() -> Value {
-    let (wanted, most) = (rounds(10), rounds(100));
-    const LEAD_CAP_NS: f64 = 100_000.0;
+    let (wanted, max_tries) = (rounds(10), rounds(100));
+    const MAX_LEAD_NS: f64 = 100_000.0;
     let mut random = SmallRng::seed_from_u64(3);
     let contenders = [
         Contender::Precise,
@@ -148,14 +148,14 @@ fn precise() -> Value {
     ];
     let mut kept: Vec<Vec<Round>> = contenders.iter().map(|_| Vec::new()).collect();
     let mut tried = 0;
-    while kept[0].len() < wanted && tried < most {
+    while kept[0].len() < wanted && tried < max_tries {
         tried += 1;
         let rounds = interleaved(&contenders, US(500), 250, 20, &mut random);
-        if rounds[3].lateness(0.9) <= 200.0 && rounds[4].lateness(0.9) < LEAD_CAP_NS {
+        if rounds[3].lateness(0.9) <= 200.0 && rounds[4].lateness(0.9) < MAX_LEAD_NS {
             rounds.into_iter().zip(&mut kept).for_each(|(round, kept)| kept.push(round));
         }
     }
-    let of = |rounds: &[Round]| {
+    let figures = |rounds: &[Round]| {
         let middle = |f: &dyn Fn(&Round) -> f64| {
             quantile(&mut rounds.iter().map(f).collect::<Vec<_>>(), 0.5)
         };
@@ -164,14 +164,15 @@ fn precise() -> Value {
     };
     let mut result = json!({ "rounds_tried": tried, "rounds_kept": kept[0].len() });
     for (contender, rounds) in contenders.iter().zip(&kept) {
-        result[contender.name()] = of(rounds);
+        result[contender.name()] = figures(rounds);
     }
     result
 }
 
-/// Measures the effect of the precise mode on another task of its worker: an interval of 510 us, which
-/// meets every phase, alone on its runtime, next to an ordinary interval of 500 us, and next to a
-/// precise one.
+/// Measures the effect of the precise mode on another task of its worker.
+///
+/// The task is an interval of 510 us, so that its phase relative to 500 us varies. It runs alone,
+/// next to an ordinary interval of 500 us, and next to a precise one.
 fn neighbour() -> Value {
     let n = rounds(40);
     let mut random = SmallRng::seed_from_u64(4);
@@ -205,7 +206,7 @@ fn neighbour() -> Value {
     result
 }
 
-/// Nearest rank; sorts.
+/// Sorts the values and returns their nearest-rank quantile.
 fn quantile(values: &mut [f64], q: f64) -> f64 {
     values.sort_unstable_by(f64::total_cmp);
     let rank = (q * values.len() as f64).ceil().max(1.0) as usize;

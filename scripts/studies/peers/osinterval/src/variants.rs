@@ -1,4 +1,4 @@
-//! tokio's interval on a runtime of two threads, as it is and with what tokio offers behind
+//! tokio's interval on a runtime of two threads, unchanged and with two options behind
 //! `--cfg tokio_unstable`: the alternative timer, and the eager hand-off of the driver.
 //! `scripts/results/publish.py tokio-unstable` builds and runs it.
 
@@ -15,8 +15,8 @@ use crate::{quantile, rounds};
 
 const VARIANTS: [&str; 4] = ["as it is", "alternative timer", "eager hand-off", "both"];
 const PERIODS_US: [u64; 3] = [500, 2_000, 10_000];
-/// How long a round ticks.
-const LENGTH: Duration = Duration::from_millis(500);
+/// Duration of a round.
+const ROUND_DURATION: Duration = Duration::from_millis(500);
 
 fn runtime(variant: usize) -> Runtime {
     let mut builder = Builder::new_multi_thread();
@@ -36,12 +36,12 @@ pub fn compare() -> Value {
     let mut result = json!({ "rounds": n, "tokio": "behind --cfg tokio_unstable", "threads": 2 });
     for period_us in PERIODS_US {
         let period = Duration::from_micros(period_us);
-        let ticks = (LENGTH.as_micros() / period.as_micros()) as u64;
+        let ticks = (ROUND_DURATION.as_micros() / period.as_micros()) as u64;
         let mut kept: Vec<Vec<Round>> = VARIANTS.iter().map(|_| Vec::new()).collect();
         for _ in 0..n {
             let mut order: Vec<usize> = (0..VARIANTS.len()).collect();
             order.shuffle(&mut random);
-            // One phase for all: against tokio's wheel it decides.
+            // All variants have the same phase, which determines the lateness on tokio's wheel.
             let phase = Duration::from_millis(1).mul_f64(random.random());
             for variant in order {
                 kept[variant].push(run_on(

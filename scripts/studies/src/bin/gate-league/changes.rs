@@ -1,4 +1,4 @@
-//! Changes of a loop, applied to ticks that were recorded without them.
+//! Changes of a loop, which are applied to ticks that were recorded without them.
 
 /// A change of a loop's lateness.
 #[derive(Clone, Copy)]

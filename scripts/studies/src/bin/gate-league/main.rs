@@ -1,5 +1,4 @@
-//! Counts how often the rules by which people gate performance are wrong, on the same recorded
-//! rounds.
+//! Counts how often the rules of performance gates are wrong, on the same recorded rounds.
 //!
 //! `gate-league DECISIONS REPORT...` writes JSON; `scripts/studies/gate-league.py` records the
 //! reports and draws the table.
@@ -28,7 +27,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .map(|file| Ok(Report::from_json(&std::fs::read_to_string(file)?)?))
         .collect::<Result<_, Box<dyn std::error::Error>>>()?;
     let table: Vec<Value> = std::thread::scope(|scope| {
-        let threads = SUBJECTS.map(|subject| scope.spawn(|| judged(subject, &reports, decisions)));
+        let threads =
+            SUBJECTS.map(|subject| scope.spawn(|| count_alarms(subject, &reports, decisions)));
         let tables: Result<Vec<_>, _> =
             threads.into_iter().map(|thread| thread.join().expect("no panic")).collect();
         tables.map(|tables| tables.into_iter().flatten().collect())
@@ -38,18 +38,19 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 }
 
 /// Counts the alarms of each rule for each change.
-fn judged(subject: &str, reports: &[Report], decisions: u64) -> Result<Vec<Value>, String> {
+fn count_alarms(subject: &str, reports: &[Report], decisions: u64) -> Result<Vec<Value>, String> {
     let sessions: Vec<Session> =
         reports.iter().filter_map(|report| Session::from_report(report, subject)).collect();
     if sessions.len() <= rules::STORED_SESSIONS {
         return Err(format!(
-            "{subject}: {} whole sessions, and rules that store need more",
-            sessions.len()
+            "{subject}: {} complete sessions, expected more than {}",
+            sessions.len(),
+            rules::STORED_SESSIONS
         ));
     }
     let mut table = Vec::new();
     for change in &CHANGES {
-        // The same situations for every rule, whatever they are.
+        // The seed is the same for every rule, so all rules judge the same situations.
         for rule in &RULES {
             let mut random = SplitMix64::new(1);
             let mut alarms = 0_u64;

@@ -5,10 +5,10 @@ use files::report::{Report, Subject};
 
 pub(crate) type Ticks = Vec<(u64, i64)>;
 
-/// Rounds that ran one after the other, within minutes.
+/// Rounds that ran one after the other within minutes.
 pub(crate) struct Session {
     pub(crate) subject: Vec<Ticks>,
-    /// As many rounds, each next to the one of the subject.
+    /// The rounds of the control, each measured next to one of the subject.
     pub(crate) control: Vec<Ticks>,
     pub(crate) period_ns: u64,
 }

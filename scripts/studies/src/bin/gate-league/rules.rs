@@ -1,8 +1,7 @@
-//! The rules, each by its documentation and with its defaults, if it has any.
+//! The rules, each implemented by its documentation and with its defaults, if it has any.
 //!
-//! All rules get the same time: a hundred rounds of the old program and a hundred of the new one. A
-//! rule for one number is applied to the median and to the 99th percentile, and an alarm of either
-//! counts.
+//! All rules get a hundred rounds of the old program and a hundred of the new one. A rule for one
+//! number is applied to the median and to the 99th percentile, and an alarm of either counts.
 
 use files::gate::round_record::RoundRecord;
 use jitterstat::gate::decision::{self, Outcome, Rules};
@@ -18,15 +17,15 @@ use crate::stored;
 const ROUNDS: usize = 100;
 /// Number of sessions that rules with stored sessions use.
 pub(crate) const STORED_SESSIONS: usize = 5;
-/// Resamples of a bootstrap; criterion's default is 100,000, which changes no decision but those
-/// within a hair of 0.05.
+/// Number of resamples of a bootstrap. criterion's default is 100,000, which changes only decisions
+/// whose p-value is almost 0.05.
 const RESAMPLES: usize = 1_000;
 /// Resolution of the clock.
 pub(crate) const RESOLUTION_NS: i64 = 10;
 
 pub(crate) struct Rule {
     pub(crate) name: &'static str,
-    /// Tool or text that the rule is taken from.
+    /// The tool or text from which the rule is taken.
     pub(crate) source: &'static str,
     pub(crate) decide: fn(&Situation<'_>) -> Decision,
 }
@@ -133,7 +132,7 @@ pub(crate) const RULES: [Rule; 17] = [
     },
 ];
 
-/// Rounds of the old and the new program, in the order in which each rule would get them.
+/// Rounds of the old and the new program, in the order in which a rule would get them.
 pub(crate) struct Situation<'a> {
     change: Change,
     sessions: &'a [Session],
@@ -157,8 +156,8 @@ impl<'a> Situation<'a> {
         SplitMix64::new(self.seed ^ 0x5EED)
     }
 
-    /// One program after the other: the two halves of the session from a random round on, in random
-    /// order.
+    /// Returns rounds of one program after the other: the two halves of the session from a random
+    /// round on, in random order.
     fn one_after_the_other(&self) -> [Vec<Ticks>; 2] {
         let rounds = &self.session().subject;
         let mut random = self.random();
@@ -168,8 +167,8 @@ impl<'a> Situation<'a> {
         [block(old).cloned().collect(), block(new).map(|ticks| self.change.apply(ticks)).collect()]
     }
 
-    /// Pairs of neighbouring rounds; the new program gets the first or the second of each.
-    fn in_turns(&self) -> [Vec<Ticks>; 2] {
+    /// Returns pairs of neighbouring rounds; the new program gets the first or the second of each.
+    fn interleaved(&self) -> [Vec<Ticks>; 2] {
         let rounds = &self.session().subject;
         let mut random = self.random();
         let (from, pairs) = (random.index(rounds.len()), (rounds.len() / 2).min(ROUNDS));
@@ -183,7 +182,7 @@ impl<'a> Situation<'a> {
         sides
     }
 
-    /// The session of the new program, and the stored sessions of the old one.
+    /// Returns the session of the new program, and the stored sessions of the old one.
     fn stored(&self) -> (Vec<Ticks>, Vec<&'a Session>) {
         let new = self
             .session()
@@ -203,7 +202,7 @@ impl<'a> Situation<'a> {
     }
 }
 
-/// Median and 99th percentile of all ticks of some rounds.
+/// Returns the median and the 99th percentile of all ticks of some rounds.
 fn figures(rounds: &[Ticks]) -> [f64; 2] {
     let mut all: Vec<i64> = rounds.iter().flatten().map(|tick| tick.1).collect();
     all.sort_unstable();
@@ -265,8 +264,8 @@ fn deviation(values: &[f64]) -> f64 {
         .sqrt()
 }
 
-/// The 99 % point of Student's t (Abramowitz and Stegun, table 26.10).
-#[allow(clippy::approx_constant, reason = "2.718 is of the table")]
+/// Returns the 99 % point of Student's t (Abramowitz and Stegun, table 26.10).
+#[allow(clippy::approx_constant, reason = "2.718 is a value of the table, not e")]
 fn t_quantile_99(freedom: usize) -> f64 {
     const TABLE: [f64; 20] = [
         31.821, 6.965, 4.541, 3.747, 3.365, 3.143, 2.998, 2.896, 2.821, 2.764, 2.718, 2.681, 2.650,
@@ -275,9 +274,9 @@ fn t_quantile_99(freedom: usize) -> f64 {
     TABLE.get(freedom.saturating_sub(1)).copied().unwrap_or(2.457)
 }
 
-/// Applies criterion's test to a hundred samples per side. A sample is the mean of a round, as
-/// criterion's are means of iterations. A t-test in a mixed bootstrap is followed by a comparison of
-/// the interval of the change of the mean with the noise threshold.
+/// Applies criterion's test to a hundred samples per side. A sample is the mean of a round, like
+/// criterion's samples are means of iterations. A t-test in a mixed bootstrap is followed by a
+/// comparison of the interval of the change of the mean with the noise threshold.
 fn criterion(situation: &Situation<'_>) -> Decision {
     let means = situation.one_after_the_other().map(|rounds| {
         let mean = |round: &Ticks| {
@@ -329,7 +328,7 @@ fn benchstat(situation: &Situation<'_>) -> Decision {
     let [old, new] = runs(situation, 10);
     let values =
         |runs: &[[f64; 2]], i: usize| runs.iter().map(|figures| figures[i]).collect::<Vec<f64>>();
-    // Two-sided, as benchstat's is: 1.96 is its 0.05, and only a rise is an alarm.
+    // benchstat's test is two-sided, so its level of 0.05 is 1.96. Only a rise is an alarm.
     (0..2).any(|i| rank_sum_z(&values(&old, i), &values(&new, i)) > 1.96).into()
 }
 
@@ -338,7 +337,7 @@ fn successive_ticks(situation: &Situation<'_>, critical: f64) -> Decision {
 }
 
 fn interleaved_ticks(situation: &Situation<'_>) -> Decision {
-    ticks_differ(&situation.in_turns(), 3.0902)
+    ticks_differ(&situation.interleaved(), 3.0902)
 }
 
 fn ticks_differ(sides: &[Vec<Ticks>; 2], critical: f64) -> Decision {
@@ -373,10 +372,11 @@ fn value(ticks: &Ticks, period_ns: u64) -> Option<RoundValue> {
         .map(|record| record.value(0.99, RESOLUTION_NS))
 }
 
-/// The gate of osjitter: looks at 50 and at 100 pairs, and ends with the first look that decides.
+/// Applies the gate of osjitter with looks at 50 and 100 pairs. The first look that decides ends
+/// it.
 fn gate(situation: &Situation<'_>, tolerances: f64) -> Decision {
     let period_ns = situation.session().period_ns;
-    let [old, new] = situation.in_turns();
+    let [old, new] = situation.interleaved();
     let pairs: Vec<Pair> = old
         .iter()
         .zip(&new)

@@ -1,4 +1,4 @@
-//! The gate by stored sessions, in which a subject is compared with its control.
+//! The gate by stored sessions, which compares a subject with its control.
 
 use files::gate::baseline::{CONTROL, Session as StoredSession, SessionDesign, SessionPair};
 use files::gate::baseline_test;
