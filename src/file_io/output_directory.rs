@@ -44,7 +44,7 @@ pub const REPORT_FILES: ResultNames = &[
     "time-*.svg",
 ];
 
-/// The names of the files that a kind of command writes; `*` stands for any text.
+/// The names of the files that a kind of command writes; `*` matches any text.
 pub type ResultNames = &'static [&'static str];
 
 impl OutputDirectory {

@@ -118,7 +118,7 @@ impl Table {
     /// Adds a line of figures below the buckets.
     fn add_figures(&mut self, name: &str, values: &[&str]) {
         for (column, value) in self.columns.iter_mut().zip(values) {
-            // A dash stands for a value that was not measured.
+            // A dash is a value that was not measured.
             let value = value.parse().ok();
             match name {
                 "count:" => column.count = value,

@@ -21,7 +21,7 @@ const FIXTURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures");
 /// A program that implements the contract of measured programs; each tick is late by 20 us.
 const SCRIPT: &str = "{ echo osjitter.series/1 period_ns=$OSJITTER_PERIOD_NS; yes 20000 | head -n $OSJITTER_TICKS; } >$OSJITTER_OUT";
 
-/// A command line. `{home}` stands for its directory, `{program}` for a call of [`SCRIPT`].
+/// A command line. `{home}` is replaced with its directory, `{program}` with a call of [`SCRIPT`].
 #[derive(Debug)]
 pub struct Scene {
     pub name: &'static str,

@@ -75,7 +75,7 @@ model! {
         pub stopped: u64,
         /// Timer slack, at most; null for timers without slack.
         pub slack: Option<u64>,
-        /// The hypervisor, as it reported itself or because the whole machine stood still.
+        /// The hypervisor, as it reported itself or because the whole machine was paused.
         pub host: u64,
         /// Layers below the thread: interrupts, the exit from idle, or the host.
         pub below: u64,
@@ -107,7 +107,7 @@ model! {
     pub struct Evidence {
         /// Time that the hypervisor stole from all CPUs, in the steps of the kernel's account.
         pub steal_ns: Option<u64>,
-        /// Time in which the whole machine stood still, detected by two threads that wait only for
+        /// Time in which the whole machine was paused, detected by two threads that wait only for
         /// the clock; null without these.
         #[serde(default)]
         pub standstill_ns: Option<u64>,

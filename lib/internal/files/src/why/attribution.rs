@@ -143,8 +143,8 @@ impl<'a> LatenessWindow<'a> {
         breakdown
     }
 
-    /// Attributes sleep during standstills to the host, or to a stop if only this process stood
-    /// still. Not used while the control group is throttled, because that also delays the
+    /// Attributes sleep during standstills to the host, or to a stop if only this process was
+    /// stopped. Not used while the control group is throttled, because that also delays the
     /// witnesses.
     fn attribute_standstills(&self, parts: &mut Parts, conditions: &RoundConditions) {
         let standstills = &conditions.standstills;

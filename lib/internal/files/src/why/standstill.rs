@@ -43,8 +43,8 @@ fn intersection(a: &[WitnessGap], b: &[WitnessGap]) -> Vec<WitnessGap> {
 
 impl Standstill {
     /// Notes whether other threads ran on a CPU during the standstill, given all of that CPU's
-    /// occupants. Only the process stood still then. Threads that start towards the end do not
-    /// count: the end of the standstill woke them.
+    /// occupants. If they did, only the process was stopped. Threads that start towards the end do
+    /// not count, because the end of the standstill woke them.
     pub fn note_occupants(&mut self, occupants: &[Occupant]) {
         let before_ns = self.to_ns - (self.to_ns - self.from_ns) / 4;
         let first = occupants.partition_point(|o| o.at_ns <= self.from_ns);
@@ -52,8 +52,8 @@ impl Standstill {
         self.others_ran |= during.any(|o| o.thread != 0);
     }
 
-    /// Whether only the process stood still: other threads ran, or the process was continued at one
-    /// of the given times.
+    /// Returns whether only the process was stopped: other threads ran, or the process was
+    /// continued at one of the given times.
     pub(super) fn is_stop(&self, continued_ns: &[i64]) -> bool {
         let until_ns = self.to_ns.saturating_add(MAX_HANDLER_DELAY_NS);
         self.others_ran || continued_ns.iter().any(|&at| self.from_ns < at && at <= until_ns)

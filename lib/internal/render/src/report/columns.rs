@@ -8,8 +8,8 @@ use crate::report::percentile;
 /// A column: its name and the function that reads its cell from a row.
 pub type Column<R> = (&'static str, Getter<R>);
 
-/// Reads a cell from a row, by type. `None` stands for values that were not measured or that the
-/// sample size does not support.
+/// Reads a cell from a row, by type. `None` is a value that was not measured or that the sample
+/// size does not support.
 pub enum Getter<R> {
     Text(fn(&R) -> &str),
     Count(fn(&R) -> Option<u64>),

@@ -86,7 +86,7 @@ pub fn read_as_csv(path: &Path, max_bytes: u64) -> Result<String> {
     let mut text = names.join(",");
     for row in reader.get_row_iter(None).map_err(read_error)? {
         push_row(&mut text, &row.map_err(read_error)?);
-        // A few bytes of a dictionary can stand for any number of rows.
+        // A few bytes of a dictionary can represent any number of rows.
         if text.len() as u64 > max_bytes {
             return Err(usage!(
                 "is more than {} MiB when it is unpacked; divide it",

@@ -1,7 +1,7 @@
 //! Witness threads, which detect standstills of the machine during a profiled round.
 //!
 //! Two threads on different CPUs only wait for the clock. If neither wakes up in time, the whole
-//! machine stood still.
+//! machine was paused.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
