@@ -99,8 +99,8 @@ expect 3 inconclusive 'Jitter gate: inconclusive'
 
 # Two existing programs.
 git checkout --quiet same
-CARGO_TARGET_DIR=$work/one bash build.sh
-gate GATE_BASELINE_CMD="\"$work/one/program\"" GATE_CANDIDATE_CMD="\"$work/one/program\" again"
+CARGO_TARGET_DIR=$work/existing bash build.sh
+gate GATE_BASELINE_CMD="\"$work/existing/program\"" GATE_CANDIDATE_CMD="\"$work/existing/program\" again"
 expect 0 pass 'again'
 
 # Whole runs of two programs that do not tick, compared by a number that they write.
@@ -115,7 +115,7 @@ expect 1 regressed '`rate`'
 grep -qF 'regressed: rate 100 req/s -> 80 req/s (-20 %25, tolerated -5 %25)' "$work/log" || die "the annotation lacks the figures of whole runs"
 
 # The calibration reports the smallest detectable change; with GATE_SEE, pairs are planned for a given one.
-tick="\"$work/one/program\""
+tick="\"$work/existing/program\""
 slow=(GATE_BASELINE_CMD="sleep 0.02" GATE_CANDIDATE_CMD="sleep 0.030" GATE_ARGS=$'--max-pairs=24\n--metric=wall' GATE_CALIBRATE=3s)
 gate "${slow[@]}"
 expect 1 regressed 'On this machine, .* detects a change of .* in wall'

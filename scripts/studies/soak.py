@@ -221,25 +221,27 @@ check(0 <= probe_ticks - probes_counted <= 10 * 500 * len(SUBJECTS) * len(PERIOD
 check(counters["osjitter_intervals_lost_total"] == 0 and counters["osjitter_probes_ended_total"] == 0, "an interval or a probe was lost")
 remaining = sorted(path.name for path in temporary.iterdir())
 check(not remaining, f"files remain in the temporary directory: {remaining}")
-held = {}
+resources = {}
 for name, all_samples in samples.items():
     settled = [sample for sample in all_samples if sample["at_s"] >= SETTLED_S]
     first = settled[0]
-    held[name] = {"rss_kb": [first["rss_kb"], maximum(settled, "rss_kb"), settled[-1]["rss_kb"]],
-                  # Private memory excludes mapped files, because code is loaded on first use.
-                  "own_kb": [first["own_kb"], maximum(settled, "own_kb"), settled[-1]["own_kb"]],
-                  "descriptors": [first["descriptors"], maximum(settled, "descriptors")],
-                  "threads": [first["threads"], maximum(settled, "threads")]}
+    resources[name] = {
+        "rss_kb": [first["rss_kb"], maximum(settled, "rss_kb"), settled[-1]["rss_kb"]],
+        # Private memory excludes mapped files, because code is loaded on first use.
+        "own_kb": [first["own_kb"], maximum(settled, "own_kb"), settled[-1]["own_kb"]],
+        "descriptors": [first["descriptors"], maximum(settled, "descriptors")],
+        "threads": [first["threads"], maximum(settled, "threads")],
+    }
     # A run keeps its ticks until its report is written.
     allowed = 1_024 + (long_ticks * 32 / 1_024 if name == "run" else 0)
-    check(maximum(settled, "own_kb") - first["own_kb"] < allowed, f"the {name} grew: {held[name]}")
+    check(maximum(settled, "own_kb") - first["own_kb"] < allowed, f"the {name} grew: {resources[name]}")
     check(maximum(settled, "descriptors") <= first["descriptors"] + 4 and maximum(settled, "threads") <= first["threads"] + 4,
-          f"the {name} has more descriptors or threads than before: {held[name]}")
+          f"the {name} has more descriptors or threads than before: {resources[name]}")
 counts["ticks"] += service_ticks + probe_ticks
 summary = {
     "schema": "osjitter-soak", "osjitter": run(OSJITTER, "--version").stdout.strip(), "kernel": platform.release(),
     "cpus": os.cpu_count(), "hours": HOURS, **counts, "probe_ticks": probe_ticks, "service_ticks": service_ticks,
-    "long_run_ticks": long_ticks, "intervals": intervals, "held": held,
+    "long_run_ticks": long_ticks, "intervals": intervals, "held": resources,
     "clock_rate_error_ppb": [min(rates_ppb), max(rates_ppb)] if rates_ppb else None, "failures": failures,
 }
 text = json.dumps(summary, indent=2)

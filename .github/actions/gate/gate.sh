@@ -105,8 +105,8 @@ fi
 osjitter=$GATE_OSJITTER
 if [ -z "$osjitter" ]; then
   echo "::group::build osjitter"
-  here=$(cd "$(dirname "${BASH_SOURCE[0]}")/../../.." && pwd)
-  cargo install --quiet --locked --path "$here" --root "$work/osjitter" --target-dir "$work/osjitter-target" ||
+  repository=$(cd "$(dirname "${BASH_SOURCE[0]}")/../../.." && pwd)
+  cargo install --quiet --locked --path "$repository" --root "$work/osjitter" --target-dir "$work/osjitter-target" ||
     refuse 4 "cannot build osjitter; see the log"
   osjitter=$work/osjitter/bin/osjitter
   echo "::endgroup::"

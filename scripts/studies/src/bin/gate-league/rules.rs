@@ -112,7 +112,7 @@ pub(crate) const RULES: [Rule; 17] = [
     },
     Rule {
         name: "Mann-Whitney of all ticks, interleaved, 0.001",
-        source: "the same, its rounds in turns",
+        source: "the same, with interleaved rounds",
         decide: interleaved_ticks,
     },
     Rule {
