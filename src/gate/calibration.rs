@@ -200,7 +200,7 @@ impl GateCalibration {
     /// tolerance.
     fn pairs_for(&self, number: &GateNumber, max_pairs: u64) -> exit::Result<u64> {
         let calibrated = number.calibrated.as_ref().map_err(|missing| {
-            usage!("--detect: the calibration has no {missing}; nothing was measured")
+            usage!("--detect: the calibration has no {missing}; nothing was judged")
         })?;
         let change = NumberRule { floor: 0.0, ..number.rule }.tolerated(calibrated.median);
         let share = format_small_percent((calibrated.ratio(change) - 1.0).abs());
