@@ -14,9 +14,9 @@ use crate::list::ListArgs;
 use crate::merge::MergeArgs;
 use crate::monitor::args::MonitorArgs;
 use crate::report::args::ReportArgs;
-use crate::run::args::{PLAN_FLAGS, RunArgs};
+use crate::run::args::RunArgs;
 use crate::run::new_plan::NewPlanArgs;
-use crate::settings::{PlanOverride, SettingsArgs};
+use crate::settings::SettingsArgs;
 use crate::top::TopArgs;
 use crate::trace::args::TraceArgs;
 
@@ -29,10 +29,6 @@ pub struct Cli {
     #[command(flatten)]
     pub settings: SettingsArgs,
 }
-
-/// The arguments that replace settings of the project: a plan defines completely what is measured.
-pub const PLAN_OVERRIDES: [PlanOverride; 1] =
-    [PlanOverride { command: "run", flag: "plan", settings: &PLAN_FLAGS }];
 
 const EXAMPLES: &str = "\
 Examples:

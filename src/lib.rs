@@ -83,7 +83,7 @@ pub fn command() -> clap::Command {
 
 fn run_command() -> exit::Result<exit::ExitStatus> {
     let args = std::env::args_os().collect();
-    let request = settings::read(&Cli::command(), args, &commands::PLAN_OVERRIDES)?;
+    let request = settings::read(&Cli::command(), args, &run::args::PLAN_FLAGS)?;
     let cli = match request {
         settings::Request::PrintConfig(status) => return Ok(status),
         settings::Request::Command(matches) => {

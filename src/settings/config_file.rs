@@ -2,36 +2,71 @@
 //!
 //! Every error names the line that causes it.
 
+use std::ffi::OsString;
 use std::path::Path;
 
 use clap::{Arg, ArgAction, Command, ValueHint};
 use cli::exit::{self, usage};
 use cli::suggest::did_you_mean;
 use toml::Spanned;
-use toml::de::{DeTable, DeValue};
+use toml::de::{DeString, DeTable, DeValue};
 
 use crate::file_io;
 use crate::settings::discovery;
-use crate::settings::flags::{self, are_exclusive, is_setting, is_switch, long_name};
-use crate::settings::setting::{Setting, Value};
+use crate::settings::flags::{
+    are_exclusive, find_setting, is_setting, is_switch, long_name, rejection_reason,
+};
 
 /// The size of the largest file of settings. In memory, TOML needs some fifty times its size.
 const MAX_FILE_BYTES: usize = 1 << 16;
 
-/// The settings of one command.
-pub struct Section {
-    /// The names of the command and of those that contain it.
-    pub path: Vec<String>,
-    pub settings: Vec<Setting>,
+/// A line of the file.
+pub struct Setting {
+    /// The names of its command and of those that contain it.
+    pub section: Vec<String>,
+    pub key: String,
+    pub value: Value,
+    pub line: usize,
+    /// The file and the line.
+    location: String,
+    /// The reason why the command line does not use it, if it does not.
+    pub ignored: Option<String>,
 }
 
-/// Reads a file and checks every line of it.
+/// The value of a setting.
+pub enum Value {
+    Switch(bool),
+    Texts(Vec<String>),
+}
+
+impl Setting {
+    /// Converts the setting to words of a command line.
+    pub fn words(&self) -> Vec<OsString> {
+        let key = &self.key;
+        match &self.value {
+            Value::Switch(true) => vec![format!("--{key}").into()],
+            Value::Switch(false) => Vec::new(),
+            Value::Texts(texts) => texts.iter().map(|t| format!("--{key}={t}").into()).collect(),
+        }
+    }
+
+    /// Checks that a flag accepts the value.
+    pub fn check_value(&self, arg: &Arg) -> exit::Result<()> {
+        let Value::Texts(texts) = &self.value else { return Ok(()) };
+        match rejection_reason(arg, texts) {
+            Some(reason) => Err(usage!("{}: {}: {reason}", self.location, self.key)),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Reads the settings of a file and checks every line of it.
 ///
 /// # Errors
 /// Returns an error if the file cannot be read, is too large or is not valid TOML, or if it
 /// contains an unknown section, an unknown key, an invalid value or settings that exclude each
 /// other.
-pub fn read(file: &Path, command: &Command, built: &Command) -> exit::Result<Vec<Section>> {
+pub fn read(file: &Path, command: &Command) -> exit::Result<Vec<Setting>> {
     let name = discovery::display_path(file);
     let text = file_io::read_text(file)?;
     if text.len() > MAX_FILE_BYTES {
@@ -41,20 +76,15 @@ pub fn read(file: &Path, command: &Command, built: &Command) -> exit::Result<Vec
             MAX_FILE_BYTES >> 10
         ));
     }
-    let reader = SectionReader {
-        name: &name,
-        text: &text,
-        directory: Path::new(&name).parent().unwrap_or(Path::new("")),
-        command,
-    };
+    let directory = Path::new(&name).parent().unwrap_or(Path::new(""));
+    let reader = SectionReader { name: &name, text: &text, directory };
     let table = DeTable::parse(&text).map_err(|error| {
-        let line = error.span().map(|span| reader.line_number(span.start));
-        let line = line.map_or(String::new(), |line| format!(":{line}"));
-        usage!("{name}{line}: {}", error.message().trim().replace('\n', "; "))
+        let location = error.span().map_or(name.clone(), |span| reader.location(span.start));
+        usage!("{location}: {}", error.message().trim().replace('\n', "; "))
     })?;
-    let mut sections = Vec::new();
-    reader.read_section(&mut Vec::new(), table.get_ref(), built, &mut sections)?;
-    Ok(sections)
+    let mut settings = Vec::new();
+    reader.read_section(&mut Vec::new(), table.get_ref(), command, &mut settings)?;
+    Ok(settings)
 }
 
 struct SectionReader<'a> {
@@ -62,7 +92,6 @@ struct SectionReader<'a> {
     text: &'a str,
     /// The directory of the file, to which its paths are relative.
     directory: &'a Path,
-    command: &'a Command,
 }
 
 impl SectionReader<'_> {
@@ -71,70 +100,66 @@ impl SectionReader<'_> {
         before.iter().filter(|&&b| b == b'\n').count() + 1
     }
 
+    fn location(&self, offset: usize) -> String {
+        format!("{}:{}", self.name, self.line_number(offset))
+    }
+
     /// Reads a table and the tables in it.
     fn read_section(
         &self,
         path: &mut Vec<String>,
         table: &DeTable<'_>,
         command: &Command,
-        sections: &mut Vec<Section>,
+        settings: &mut Vec<Setting>,
     ) -> exit::Result<()> {
-        let mut settings = Vec::new();
+        let mut section = Vec::new();
         for (key, value) in table {
-            let line = self.line_number(key.span().start);
-            let (key, location) = (key.get_ref().as_ref(), format!("{}:{line}", self.name));
-            if let DeValue::Table(inner) = value.get_ref() {
-                let Some(subcommand) = find_subcommand(command, key) else {
-                    let why = describe_unknown_section(path, command, key);
-                    return Err(usage!("{location}: {why}"));
-                };
-                path.push(key.to_owned());
-                self.read_section(path, inner, subcommand, sections)?;
-                path.pop();
+            let DeValue::Table(inner) = value.get_ref() else {
+                section.push(self.read_setting(path, key, value, command)?);
                 continue;
-            }
-            let Some(arg) = flags::find_setting(command, key) else {
-                return Err(usage!("{location}: {}", describe_unknown_key(path, command, key)));
             };
-            let value =
-                self.read_value(arg, value).map_err(|e| usage!("{location}: {key}: {e}"))?;
-            let setting = Setting { key: key.to_owned(), value, line };
-            if let Some(why) = flags::rejection_reason(self.command, path, &setting) {
-                return Err(usage!("{location}: {key}: {why}"));
-            }
-            settings.push(setting);
+            let Some(subcommand) = find_subcommand(command, key.get_ref()) else {
+                let why = describe_unknown_section(path, command, key.get_ref());
+                return Err(usage!("{}: {why}", self.location(key.span().start)));
+            };
+            path.push(key.get_ref().to_string());
+            self.read_section(path, inner, subcommand, settings)?;
+            path.pop();
         }
-        settings.sort_by_key(|setting| setting.line);
-        self.check_conflicts(command, &settings)?;
-        sections.push(Section { path: path.clone(), settings });
+        section.sort_by_key(|setting| setting.line);
+        check_conflicts(command, &section)?;
+        settings.append(&mut section);
         Ok(())
     }
 
-    /// Checks that no two settings of a section exclude each other.
-    fn check_conflicts(&self, command: &Command, settings: &[Setting]) -> exit::Result<()> {
-        let enabled = settings.iter().filter(|setting| setting.value != Value::Switch(false));
-        let args: Vec<(&Arg, &Setting)> =
-            enabled.filter_map(|s| Some((flags::find_setting(command, &s.key)?, s))).collect();
-        for (index, (arg, setting)) in args.iter().enumerate() {
-            let conflict =
-                args[..index].iter().find(|(other, _)| are_exclusive(command, arg, other));
-            if let Some((_, first)) = conflict {
-                return Err(usage!(
-                    "{}:{}: {} and {} (line {}) exclude each other; give one",
-                    self.name,
-                    setting.line,
-                    setting.key,
-                    first.key,
-                    first.line
-                ));
-            }
-        }
-        Ok(())
+    fn read_setting(
+        &self,
+        path: &[String],
+        key: &Spanned<DeString<'_>>,
+        value: &Spanned<DeValue<'_>>,
+        command: &Command,
+    ) -> exit::Result<Setting> {
+        let location = self.location(key.span().start);
+        let Some(arg) = find_setting(command, key.get_ref()) else {
+            let why = describe_unknown_key(path, command, key.get_ref());
+            return Err(usage!("{location}: {why}"));
+        };
+        let value = self.read_value(arg, value.get_ref());
+        let setting = Setting {
+            section: path.to_vec(),
+            key: key.get_ref().to_string(),
+            value: value.map_err(|why| usage!("{location}: {}: {why}", key.get_ref()))?,
+            line: self.line_number(key.span().start),
+            location,
+            ignored: None,
+        };
+        setting.check_value(arg)?;
+        Ok(setting)
     }
 
-    fn read_value(&self, arg: &Arg, value: &Spanned<DeValue<'_>>) -> Result<Value, String> {
+    fn read_value(&self, arg: &Arg, value: &DeValue<'_>) -> Result<Value, String> {
         let accepts_list = matches!(arg.get_action(), ArgAction::Append);
-        match value.get_ref() {
+        match value {
             DeValue::Boolean(value) if is_switch(arg) => Ok(Value::Switch(*value)),
             _ if is_switch(arg) => Err("expected true or false".to_owned()),
             DeValue::Array(_) if !accepts_list => Err("expected one value, not a list".to_owned()),
@@ -142,10 +167,10 @@ impl SectionReader<'_> {
                 Err("expected at least one value; leave the key out for the default".to_owned())
             }
             DeValue::Array(list) => {
-                let values = list.iter().map(|value| self.read_scalar(arg, value.get_ref()));
-                values.collect::<Result<_, _>>().map(Value::List)
+                let texts = list.iter().map(|value| self.read_scalar(arg, value.get_ref()));
+                texts.collect::<Result<_, _>>().map(Value::Texts)
             }
-            scalar => self.read_scalar(arg, scalar).map(Value::Scalar),
+            scalar => Ok(Value::Texts(vec![self.read_scalar(arg, scalar)?])),
         }
     }
 
@@ -166,6 +191,22 @@ impl SectionReader<'_> {
         );
         Ok(if is_path { self.directory.join(text).to_string_lossy().into_owned() } else { text })
     }
+}
+
+/// Checks that no two settings of a section exclude each other.
+fn check_conflicts(command: &Command, settings: &[Setting]) -> exit::Result<()> {
+    let enabled = settings.iter().filter(|s| !matches!(s.value, Value::Switch(false)));
+    let args: Vec<(&Arg, &Setting)> =
+        enabled.filter_map(|s| Some((find_setting(command, &s.key)?, s))).collect();
+    for (index, (arg, setting)) in args.iter().enumerate() {
+        let mut earlier = args[..index].iter();
+        if let Some((_, first)) = earlier.find(|(other, _)| are_exclusive(command, arg, other)) {
+            let Setting { location, key, .. } = setting;
+            let first = format!("{} (line {})", first.key, first.line);
+            return Err(usage!("{location}: {key} and {first} exclude each other; give one"));
+        }
+    }
+    Ok(())
 }
 
 fn find_subcommand<'a>(command: &'a Command, name: &str) -> Option<&'a Command> {

@@ -3,15 +3,15 @@
 use std::io::Write;
 use std::path::Path;
 
-use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches};
 use cli::exit::{Error, ExitStatus, Result};
 use cli::printable::to_printable;
 
 use crate::file_io::model;
+use crate::settings::command_line::{CommandLine, SelectedCommand};
+use crate::settings::config_file::Setting;
 use crate::settings::discovery::display_path;
-use crate::settings::flags::{SelectedCommand, is_setting, is_switch, long_name};
-use crate::settings::setting::{FilteredSettings, Setting, Value};
+use crate::settings::flags::{is_setting, is_switch, long_name};
 
 /// The source of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -63,41 +63,35 @@ model! {
 
 /// The inputs of a listing.
 pub struct ListingSources<'a> {
-    /// The command, with the arguments of the command line alone.
-    pub typed: &'a SelectedCommand<'a>,
+    /// The arguments of the command line alone.
+    pub line: &'a CommandLine<'a>,
     /// The arguments of the command line and the file.
     pub effective: &'a ArgMatches,
-    /// The switches that the command line turns off.
-    pub off: &'a [String],
     pub file: Option<&'a Path>,
-    pub settings: &'a FilteredSettings<'a>,
+    pub settings: &'a [Setting],
 }
 
 impl ListingSources<'_> {
     fn list(&self, arg: &Arg) -> ListedSetting {
         let key = long_name(arg);
-        let used = self.settings.used.iter().find(|s| s.key == key);
-        let ignored = self.settings.ignored.iter().find(|i| i.setting.key == key);
-        let source = match used {
-            Some(_) => Source::File,
-            None if self.is_typed(arg) => Source::CommandLine,
-            None => Source::Default,
+        let setting = self.settings.iter().find(|setting| setting.key == key);
+        let unused = setting.and_then(|setting| setting.ignored.clone());
+        let source = match setting {
+            Some(_) if unused.is_none() => Source::File,
+            _ if self.line.has(arg) => Source::CommandLine,
+            _ => Source::Default,
         };
+        let values = self.effective.try_get_raw(arg.get_id().as_str()).ok().flatten();
+        let values = values.into_iter().flatten().map(|value| value.to_string_lossy().into_owned());
         ListedSetting {
             key: key.to_owned(),
-            values: values(arg, self.effective, used.copied()),
+            values: values.collect(),
             switch: is_switch(arg),
             source,
             default: default(arg),
-            line: used.map(|s| s.line).or(ignored.map(|i| i.setting.line)),
-            unused: ignored.map(|i| i.reason.clone()),
+            line: setting.map(|setting| setting.line),
+            unused,
         }
-    }
-
-    fn is_typed(&self, arg: &Arg) -> bool {
-        let source = self.typed.matches.value_source(arg.get_id().as_str());
-        self.off.iter().any(|name| name == long_name(arg))
-            || source == Some(ValueSource::CommandLine)
     }
 }
 
@@ -108,12 +102,11 @@ struct SectionLine {
 }
 
 impl SettingsListing {
-    pub fn new(sources: &ListingSources<'_>) -> Self {
-        let SelectedCommand { path, command, .. } = sources.typed;
-        let settings = command.get_arguments().filter(|arg| is_setting(arg));
+    pub fn new(selected: &SelectedCommand<'_>, sources: &ListingSources<'_>) -> Self {
+        let settings = selected.command.get_arguments().filter(|arg| is_setting(arg));
         Self {
             schema: "osjitter.settings/1".to_owned(),
-            command: path.join(" "),
+            command: selected.path.join(" "),
             file: sources.file.map(display_path),
             settings: settings.map(|arg| sources.list(arg)).collect(),
         }
@@ -175,19 +168,6 @@ fn format_values(setting: &ListedSetting) -> Option<String> {
         [value] if setting.switch => Some(value.clone()),
         [value] => Some(quote(value)),
         values => Some(format!("[{}]", values.iter().map(quote).collect::<Vec<_>>().join(", "))),
-    }
-}
-
-/// Returns the effective values of an argument, as on a command line.
-fn values(arg: &Arg, effective: &ArgMatches, setting: Option<&Setting>) -> Vec<String> {
-    let id = arg.get_id().as_str();
-    match setting.map(|setting| &setting.value) {
-        Some(Value::Switch(is_on)) => vec![is_on.to_string()],
-        _ if is_switch(arg) => vec![effective.get_flag(id).to_string()],
-        _ => match effective.try_get_raw(id) {
-            Ok(Some(values)) => values.map(|value| value.to_string_lossy().into_owned()).collect(),
-            _ => Vec::new(),
-        },
     }
 }
 

@@ -1,26 +1,25 @@
 //! Reads `osjitter.toml`, the defaults of a project.
 //!
-//! Values of the file become arguments before the command line is parsed, so they are accepted and
-//! rejected like flags.
+//! Settings that the command line does not exclude become flags at its end, so they are accepted
+//! and rejected like flags, and an argument can require one of them.
 
+mod command_line;
 mod config_file;
 mod discovery;
 mod flags;
 mod listing;
-mod setting;
 
+use std::cmp::Reverse;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use clap::error::ErrorKind;
-use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Command};
 use cli::exit::{self, ExitStatus};
 
-use crate::settings::config_file::Section;
-use crate::settings::flags::{RawArgs, SelectedCommand, long_name};
+use crate::settings::command_line::{CommandLine, SelectedCommand, innermost};
+use crate::settings::config_file::Setting;
+use crate::settings::flags::{are_exclusive, display_name, find_setting, long_name};
 use crate::settings::listing::{ListingSources, SettingsListing};
-use crate::settings::setting::{FilteredSettings, IgnoredSetting, Setting, Value};
 use crate::terminal;
 
 /// The arguments of every command that select the file.
@@ -39,16 +38,6 @@ pub struct SettingsArgs {
     pub print_config: bool,
 }
 
-/// An argument that names another file which defines some settings completely, so that these are
-/// not taken from the project.
-pub struct PlanOverride {
-    pub command: &'static str,
-    /// The argument that names the file.
-    pub flag: &'static str,
-    /// The settings that the file defines.
-    pub settings: &'static [&'static str],
-}
-
 /// The request of a command line.
 pub enum Request {
     /// Run a command with these arguments.
@@ -57,156 +46,96 @@ pub enum Request {
     PrintConfig(ExitStatus),
 }
 
-/// Reads a command line together with the settings of the project.
+/// Reads a command line together with the settings of the project. With `--plan`, the settings
+/// `plan_keys` are not taken from the project.
 ///
 /// Ends the process for help, for the version, and for errors of the command line alone.
 ///
 /// # Errors
 /// Returns an error if the file of settings is missing or invalid.
-pub fn read(
-    command: &Command,
-    words: Vec<OsString>,
-    overrides: &[PlanOverride],
-) -> exit::Result<Request> {
+pub fn read(command: &Command, words: Vec<OsString>, plan_keys: &[&str]) -> exit::Result<Request> {
     let mut built = command.clone();
     built.build();
-    let args = RawArgs::new(command, &built, words);
-    let (typed, error) = parse_typed(command, &args);
-    let selected = SelectedCommand::find(&built, &typed);
-    if selected.command.is_hide_set() {
-        let matches = error.map_or(typed.clone(), |error| error.exit());
-        return Ok(Request::Command(Box::new(matches)));
-    }
-    let file = discovery::find(selected.matches)?;
-    let sections = match &file {
-        Some(file) => config_file::read(file, command, &built)?,
+    let line = CommandLine::parse(command, words);
+    let selected = SelectedCommand::find(&built, &line.matches);
+    let typed = innermost(&line.matches);
+    let file = match selected.command.is_hide_set() {
+        true => None,
+        false => discovery::find(typed)?,
+    };
+    let mut settings = match &file {
+        Some(file) => select_settings(config_file::read(file, &built)?, &selected)?,
         None => Vec::new(),
     };
-    let filter = SettingFilter { root: command, selected: &selected, off: &args.off, overrides };
-    let settings = filter.apply(settings_for(&sections, &selected));
-    let words = args.with_flags(settings.used.iter().flat_map(|setting| setting.words()));
-    let complete = command.clone().try_get_matches_from(&words);
-    if selected.matches.get_flag("print_config") {
-        let args = RawArgs { words, off: args.off };
-        let effective = complete.unwrap_or_else(|_| args.parse_leniently(command));
-        let sources = ListingSources {
-            typed: &selected,
-            effective: SelectedCommand::find(&built, &effective).matches,
-            off: &args.off,
-            file: file.as_deref(),
-            settings: &settings,
-        };
-        return SettingsListing::new(&sources).print().map(Request::PrintConfig);
+    for setting in &mut settings {
+        setting.ignored = ignore_reason(setting, selected.command, &line, plan_keys);
+    }
+    let complete = line.complete(&mut settings);
+    if typed.get_flag("print_config") {
+        let effective = complete.unwrap_or_else(|_| line.parse_leniently(&settings));
+        let (effective, file) = (innermost(&effective), file.as_deref());
+        let sources = ListingSources { line: &line, effective, file, settings: &settings };
+        return SettingsListing::new(&selected, &sources).print().map(Request::PrintConfig);
     }
     let complete = complete.unwrap_or_else(|error| error.exit());
-    let effective = SelectedCommand::find(&built, &complete).matches;
-    if let Some(file) = file.filter(|_| !settings.used.is_empty()) {
-        announce_settings(&file, &settings, is_quiet(effective));
+    if let Some(file) = &file {
+        announce_settings(file, &settings, is_quiet(innermost(&complete)));
     }
     Ok(Request::Command(Box::new(complete)))
 }
 
-/// Parses the command line without the file. Returns the error if a required argument is missing,
-/// which may still come from the file.
-fn parse_typed(command: &Command, args: &RawArgs) -> (ArgMatches, Option<clap::Error>) {
-    match command.clone().try_get_matches_from(&args.words) {
-        Ok(typed) => (typed, None),
-        Err(error) if error.kind() == ErrorKind::MissingRequiredArgument => {
-            (args.parse_leniently(command), Some(error))
+/// Returns the settings of a command: those of its section, and those of the sections that contain
+/// it if the command has the same flag.
+fn select_settings(
+    mut settings: Vec<Setting>,
+    selected: &SelectedCommand<'_>,
+) -> exit::Result<Vec<Setting>> {
+    settings.sort_by_key(|setting| (Reverse(setting.section.len()), setting.line));
+    let mut inherited: Vec<Setting> = Vec::new();
+    for setting in settings {
+        let is_set = inherited.iter().any(|inner| inner.key == setting.key);
+        if selected.path.starts_with(&setting.section)
+            && let Some(arg) = find_setting(selected.command, &setting.key)
+            && !is_set
+        {
+            // The flag of an inner command can accept fewer values.
+            setting.check_value(arg)?;
+            inherited.push(setting);
         }
-        Err(error) => error.exit(),
     }
+    Ok(inherited)
 }
 
-fn announce_settings(file: &Path, settings: &FilteredSettings<'_>, quiet: bool) {
-    let keys: Vec<&str> = settings.used.iter().map(|setting| setting.key.as_str()).collect();
-    let (file, keys) = (discovery::display_path(file), keys.join(", "));
-    terminal::note(quiet, &format!("using {file}: {keys} (disable with --no-config)"));
+/// Returns the reason why a setting is not used: the command line contains, overrides or excludes
+/// it.
+fn ignore_reason(
+    setting: &Setting,
+    command: &Command,
+    line: &CommandLine<'_>,
+    plan_keys: &[&str],
+) -> Option<String> {
+    let arg = find_setting(command, &setting.key)?;
+    if line.has(arg) {
+        return Some("set on the command line".to_owned());
+    }
+    let typed: Vec<&Arg> = command.get_arguments().filter(|arg| line.has(arg)).collect();
+    let has_plan = typed.iter().any(|arg| long_name(arg) == "plan");
+    if has_plan && plan_keys.contains(&setting.key.as_str()) {
+        return Some("overridden by --plan".to_owned());
+    }
+    let excluded = typed.iter().find(|other| are_exclusive(command, arg, other));
+    excluded.map(|other| format!("excluded by {}", display_name(other)))
+}
+
+fn announce_settings(file: &Path, settings: &[Setting], quiet: bool) {
+    let used = settings.iter().filter(|setting| setting.ignored.is_none());
+    let keys: Vec<&str> = used.map(|setting| setting.key.as_str()).collect();
+    if !keys.is_empty() {
+        let (file, keys) = (discovery::display_path(file), keys.join(", "));
+        terminal::note(quiet, &format!("using {file}: {keys} (disable with --no-config)"));
+    }
 }
 
 fn is_quiet(matches: &ArgMatches) -> bool {
     matches.try_get_one::<bool>("quiet").ok().flatten().copied().unwrap_or(false)
-}
-
-/// Returns the settings of a command: those of its section, and those of the sections that contain
-/// it if the command has the same flag.
-fn settings_for<'a>(sections: &'a [Section], selected: &SelectedCommand<'_>) -> Vec<&'a Setting> {
-    let SelectedCommand { path, command, .. } = selected;
-    let mut settings: Vec<&Setting> = Vec::new();
-    for depth in (1..=path.len()).rev() {
-        let enclosing = sections.iter().filter(|section| section.path[..] == path[..depth]);
-        for setting in enclosing.flat_map(|section| &section.settings) {
-            let is_set = settings.iter().any(|inner| inner.key == setting.key);
-            if !is_set && flags::find_setting(command, &setting.key).is_some() {
-                settings.push(setting);
-            }
-        }
-    }
-    settings
-}
-
-/// Decides which settings are used with a command line.
-struct SettingFilter<'a> {
-    root: &'a Command,
-    selected: &'a SelectedCommand<'a>,
-    /// The switches that the command line turns off.
-    off: &'a [String],
-    overrides: &'a [PlanOverride],
-}
-
-impl SettingFilter<'_> {
-    /// Ignores settings that the command line contains, excludes or overrides, and those that
-    /// require a missing argument.
-    fn apply<'s>(&self, settings: Vec<&'s Setting>) -> FilteredSettings<'s> {
-        let typed: Vec<&Arg> =
-            self.selected.command.get_arguments().filter(|arg| self.is_typed(arg)).collect();
-        let (mut used, mut ignored) = (Vec::new(), Vec::new());
-        for setting in settings {
-            match self.ignore_reason(setting, &typed) {
-                Some(reason) => ignored.push(IgnoredSetting { setting, reason }),
-                None => used.push(setting),
-            }
-        }
-        // A setting can require another one, so removing one may make others unusable.
-        while let Some((index, flag)) = self.find_unmet(&used, &typed) {
-            let reason = format!("needs --{flag}");
-            ignored.push(IgnoredSetting { setting: used.remove(index), reason });
-        }
-        FilteredSettings { used, ignored }
-    }
-
-    fn is_typed(&self, arg: &Arg) -> bool {
-        let source = self.selected.matches.value_source(arg.get_id().as_str());
-        source == Some(ValueSource::CommandLine) || self.off.iter().any(|n| n == long_name(arg))
-    }
-
-    fn ignore_reason(&self, setting: &Setting, typed: &[&Arg]) -> Option<String> {
-        let SelectedCommand { path, command, .. } = self.selected;
-        let arg = flags::find_setting(command, &setting.key)
-            .expect("the file was checked when it was read");
-        let is_named = |name: &str| typed.iter().any(|arg| long_name(arg) == name);
-        if is_named(&setting.key) {
-            return Some("set on the command line".to_owned());
-        }
-        let applies = |o: &&PlanOverride| {
-            *path == [o.command] && is_named(o.flag) && o.settings.contains(&setting.key.as_str())
-        };
-        if let Some(plan) = self.overrides.iter().find(applies) {
-            return Some(format!("overridden by --{}", plan.flag));
-        }
-        let excluded = typed.iter().find(|other| flags::are_exclusive(command, arg, other));
-        excluded.map(|other| format!("excluded by {}", flags::display_name(other)))
-    }
-
-    /// Finds a setting that requires a missing flag, and the flag.
-    fn find_unmet(&self, used: &[&Setting], typed: &[&Arg]) -> Option<(usize, String)> {
-        let is_set = |s: &&Setting, name: &str| s.key == name && s.value != Value::Switch(false);
-        let is_present = |name: &str| {
-            typed.iter().any(|arg| long_name(arg) == name) || used.iter().any(|s| is_set(s, name))
-        };
-        used.iter().enumerate().find_map(|(index, setting)| {
-            let required = flags::required_flags(self.root, &self.selected.path, setting);
-            Some((index, required.into_iter().find(|name| !is_present(name))?))
-        })
-    }
 }

@@ -122,6 +122,49 @@ fn excluded_settings_are_ignored() {
 }
 
 #[test]
+fn required_flags_come_from_file() {
+    // The flag that --detect requires is a setting: the gate fails only when it reads that file.
+    let project = Project::new("[gate]\ncalibration = \"none.json\"\n");
+    let ran = project.run("gate --a os-interval --b os-sleep --detect 5%").exits(2);
+    assert!(ran.stderr.contains("cannot read none.json"), "{}", ran.stderr);
+    // A setting replaces a required flag: the search fails only because of its range.
+    let project = Project::new("[find]\ngoal = \"p99=100us\"\n");
+    let ran = project.run("find --from 3ms --to 2ms").exits(2);
+    assert!(!ran.stderr.contains("required"), "{}", ran.stderr);
+    let ran = project.run("find --from 3ms --to 2ms --no-config").exits(2);
+    assert!(ran.stderr.contains("required arguments were not provided"), "{}", ran.stderr);
+    // Two settings that require each other are used together, and neither without the other.
+    let sides = "[gate]\nbase-cmd = \"./old\"\nmetric = \"wall\"\n";
+    let alone = Project::new(sides);
+    for key in ["base-cmd", "metric"] {
+        let setting = alone.assert_setting("gate", key, &[], "default");
+        assert_eq!(setting["unused"], "needs --candidate-cmd");
+    }
+    let both = Project::new(&format!("{sides}candidate-cmd = \"./new\"\n"));
+    both.assert_setting("gate", "base-cmd", &["./old"], "file");
+    both.assert_setting("gate", "metric", &["wall"], "file");
+}
+
+#[test]
+fn switches_accept_values() {
+    let project = Project::new("[gate]\nduet = true\n");
+    project.assert_setting("gate --a os-interval --b os-sleep", "duet", &["true"], "file");
+    // A switch that is turned off excludes nothing.
+    let line = "gate --a os-interval --b os-sleep --duet=false --detect 5% --calibration c.json";
+    project.assert_setting(line, "duet", &["false"], "command-line");
+    project.assert_setting(
+        "gate --duet=true --a os-interval --b os-sleep",
+        "duet",
+        &["true"],
+        "command-line",
+    );
+    let ran = project.run("gate --duet=maybe").exits(2);
+    assert!(ran.stderr.contains("unexpected value 'maybe' for '--duet'"), "{}", ran.stderr);
+    let ran = project.run("merge --duet=false a.json").exits(2);
+    assert!(ran.stderr.contains("unexpected argument '--duet'"), "{}", ran.stderr);
+}
+
+#[test]
 fn plan_overrides_settings() {
     let project = Project::new(SETTINGS);
     std::fs::write(
@@ -157,6 +200,12 @@ fn subcommands_inherit_settings() {
     has("period = \"1ms\"", "# osjitter.toml:9");
     has("floor = \"3us\"", "# osjitter.toml:14");
     project.assert_setting("gate", "floor", &["2us"], "file");
+
+    let project = Project::new("[gate]\nsubject = \"nothing\"\n");
+    project.assert_setting("gate", "subject", &["nothing"], "file");
+    let ran = project.run("gate baseline add x.json").exits(2);
+    let expected = "error: osjitter.toml:2: subject: unknown subject \"nothing\"";
+    assert!(ran.stderr.starts_with(expected), "{}", ran.stderr);
 }
 
 #[test]

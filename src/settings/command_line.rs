@@ -1,0 +1,155 @@
+//! The command line, and the settings that complete it.
+
+use std::ffi::OsString;
+use std::slice;
+
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::parser::ValueSource;
+use clap::{Arg, ArgMatches, Command};
+
+use crate::settings::config_file::Setting;
+use crate::settings::flags::{context_text, display_name};
+
+/// A command line without the file.
+pub struct CommandLine<'a> {
+    command: &'a Command,
+    /// The words, without the values of switches.
+    words: Vec<OsString>,
+    /// The switches that are turned off, as by `--svg=false`.
+    off: Vec<String>,
+    pub matches: ArgMatches,
+    /// The missing arguments, which may still come from the file.
+    missing: Vec<String>,
+}
+
+impl<'a> CommandLine<'a> {
+    /// Parses the words. Ends the process for help, for the version, and for errors except missing
+    /// arguments.
+    pub fn parse(command: &'a Command, words: Vec<OsString>) -> Self {
+        let (off, missing, matches) = (Vec::new(), Vec::new(), ArgMatches::default());
+        let mut line = Self { command, words, off, matches, missing };
+        let mut parsed = line.parse_with(&[]);
+        while let Err(error) = &parsed
+            && line.split_switch(error)
+        {
+            parsed = line.parse_with(&[]);
+        }
+        line.matches = match parsed {
+            Ok(matches) => matches,
+            Err(error) if error.kind() == ErrorKind::MissingRequiredArgument => {
+                line.missing = missing_arguments(&error);
+                line.parse_leniently(&[])
+            }
+            Err(error) => error.exit(),
+        };
+        line
+    }
+
+    /// Splits off the value of a switch, as in `--svg=false`, if the parser has rejected one.
+    fn split_switch(&mut self, error: &clap::Error) -> bool {
+        let flag = context_text(error, ContextKind::InvalidArg);
+        let value = context_text(error, ContextKind::InvalidValue);
+        let rejected = OsString::from(format!("{flag}={value}"));
+        match (self.words.iter().position(|word| *word == rejected), value.as_str()) {
+            (Some(index), "true") => self.words[index] = flag.into(),
+            (Some(index), "false") => {
+                self.words.remove(index);
+                self.off.push(flag);
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    /// Whether an argument of the selected command is on the command line.
+    pub fn has(&self, arg: &Arg) -> bool {
+        let source = innermost(&self.matches).value_source(arg.get_id().as_str());
+        source == Some(ValueSource::CommandLine) || self.off.contains(&display_name(arg))
+    }
+
+    /// Parses the line together with the settings that are not ignored. Ignores those that require
+    /// a missing argument.
+    pub fn complete(&self, settings: &mut [Setting]) -> Result<ArgMatches, clap::Error> {
+        let mut complete = self.parse_with(settings);
+        // A setting can require another one, so ignoring one may make others unusable.
+        while let Err(error) = &complete
+            && let Some((index, argument)) = self.find_unusable(settings, error)
+        {
+            settings[index].ignored = Some(format!("needs {argument}"));
+            complete = self.parse_with(settings);
+        }
+        complete
+    }
+
+    /// Finds a setting that requires an argument that an error reports as missing.
+    fn find_unusable(&self, settings: &[Setting], error: &clap::Error) -> Option<(usize, String)> {
+        let missing = missing_arguments(error);
+        let is_missing = |arg: &String| missing.contains(arg) && !self.missing.contains(arg);
+        settings.iter().enumerate().find_map(|(index, setting)| {
+            let required = missing_arguments(&self.parse_with(slice::from_ref(setting)).err()?);
+            Some((index, required.into_iter().find(is_missing)?))
+        })
+    }
+
+    fn parse_with(&self, settings: &[Setting]) -> Result<ArgMatches, clap::Error> {
+        self.command.clone().try_get_matches_from(self.words_with(settings))
+    }
+
+    /// Parses as much as possible, and ignores missing arguments.
+    pub fn parse_leniently(&self, settings: &[Setting]) -> ArgMatches {
+        let command = self.command.clone().ignore_errors(true);
+        command.try_get_matches_from(self.words_with(settings)).unwrap_or_default()
+    }
+
+    /// Returns the words with the settings, which come before the arguments of a measured program.
+    fn words_with(&self, settings: &[Setting]) -> Vec<OsString> {
+        let end = self.words.iter().position(|word| word == "--").unwrap_or(self.words.len());
+        let used = settings.iter().filter(|setting| setting.ignored.is_none());
+        let mut words = self.words.clone();
+        words.splice(end..end, used.flat_map(Setting::words));
+        words
+    }
+}
+
+/// Returns the names of the arguments that an error reports as missing.
+fn missing_arguments(error: &clap::Error) -> Vec<String> {
+    // An argument has the form `--why` or `--calibration <FILE>`; one of a group is in brackets.
+    let name = |argument: &String| {
+        let name = argument.trim_start_matches('<').split([' ', '>']).next();
+        name.unwrap_or_default().to_owned()
+    };
+    match (error.kind(), error.get(ContextKind::InvalidArg)) {
+        (ErrorKind::MissingRequiredArgument, Some(ContextValue::Strings(missing))) => {
+            missing.iter().map(name).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// Returns the arguments of the innermost command.
+pub fn innermost(mut matches: &ArgMatches) -> &ArgMatches {
+    while let Some((_, inner)) = matches.subcommand() {
+        matches = inner;
+    }
+    matches
+}
+
+/// The innermost command of a command line.
+pub struct SelectedCommand<'a> {
+    /// The names of the command and of those that contain it, from the outside in.
+    pub path: Vec<String>,
+    pub command: &'a Command,
+}
+
+impl<'a> SelectedCommand<'a> {
+    pub fn find(built: &'a Command, mut matches: &ArgMatches) -> Self {
+        let mut selected = Self { path: Vec::new(), command: built };
+        while let Some((name, inner)) = matches.subcommand()
+            && let Some(command) = selected.command.find_subcommand(name)
+        {
+            selected.path.push(name.to_owned());
+            (selected.command, matches) = (command, inner);
+        }
+        selected
+    }
+}
