@@ -47,9 +47,14 @@ pub fn resolve(path: &Path) -> PathBuf {
 /// Returns an error that names the file if it cannot be read, is larger than memory allows, or is
 /// not UTF-8.
 pub fn read_text(file: &Path) -> Result<String> {
+    let opened = File::open(file).map_err(|e| usage!("cannot read {}: {e}", file.display()))?;
+    read_open_text(opened, file)
+}
+
+/// Reads the text of an open file, like [`read_text`]. Errors name `file`.
+pub fn read_open_text(opened: File, file: &Path) -> Result<String> {
     let max_bytes = max_file_bytes();
     let unreadable = |e| usage!("cannot read {}: {e}", file.display());
-    let opened = File::open(file).map_err(unreadable)?;
     let meta = opened.metadata().map_err(unreadable)?;
     // A pipe or a device reports no size: its bytes are counted while they are read.
     let text = if meta.is_dir() {

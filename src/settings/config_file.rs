@@ -12,7 +12,7 @@ use toml::Spanned;
 use toml::de::{DeString, DeTable, DeValue};
 
 use crate::file_io;
-use crate::settings::discovery;
+use crate::settings::discovery::{self, OpenFile};
 use crate::settings::flags::{
     are_exclusive, find_setting, is_setting, is_switch, long_name, rejection_reason,
 };
@@ -66,9 +66,9 @@ impl Setting {
 /// Returns an error if the file cannot be read, is too large or is not valid TOML, or if it
 /// contains an unknown section, an unknown key, an invalid value or settings that exclude each
 /// other.
-pub fn read(file: &Path, command: &Command) -> exit::Result<Vec<Setting>> {
-    let name = discovery::display_path(file);
-    let text = file_io::read_text(file)?;
+pub fn read(file: OpenFile, command: &Command) -> exit::Result<Vec<Setting>> {
+    let name = discovery::display_path(&file.path);
+    let text = file_io::read_open_text(file.opened, &file.path)?;
     if text.len() > MAX_FILE_BYTES {
         return Err(usage!(
             "{name}: {} KiB; settings have at most {} KiB",

@@ -1,20 +1,42 @@
 //! Finds the file of settings.
 
+use std::borrow::Cow;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use clap::ArgMatches;
-use cli::exit::{self, Error};
+use cli::exit::{self, Error, usage};
+
+#[cfg(unix)]
+use crate::settings::ownership::distrust_reason;
+use crate::terminal;
 
 /// The name of the file.
 const FILE_NAME: &str = "osjitter.toml";
 /// The environment variable that names another file, like `--config`.
 const FILE_VARIABLE: &str = "OSJITTER_CONFIG";
 
+/// A file of settings. It is open, so that the file that is read is the one that was checked.
+pub struct OpenFile {
+    pub path: PathBuf,
+    pub opened: File,
+}
+
+impl OpenFile {
+    fn open(path: PathBuf) -> exit::Result<Self> {
+        let opened =
+            File::open(&path).map_err(|e| usage!("cannot read {}: {e}", path.display()))?;
+        Ok(Self { path, opened })
+    }
+}
+
 /// Finds the file that is named by a flag or the environment, or the nearest one, if any.
 ///
+/// The nearest one is ignored, with a warning, if another user controls it.
+///
 /// # Errors
-/// Returns an error if a named file does not exist.
-pub fn find(matches: &ArgMatches) -> exit::Result<Option<PathBuf>> {
+/// Returns an error if a named file does not exist, or if the file cannot be opened.
+pub fn find(matches: &ArgMatches) -> exit::Result<Option<OpenFile>> {
     if matches.get_flag("no_config") {
         return Ok(None);
     }
@@ -26,12 +48,24 @@ pub fn find(matches: &ArgMatches) -> exit::Result<Option<PathBuf>> {
             .try_exists()
             .map_err(|e| Error::usage(format!("{source}: {}: {e}", file.display())))?;
         return match exists {
-            true => Ok(Some(file)),
+            true => OpenFile::open(file).map(Some),
             false => Err(Error::usage(format!("{source}: {} does not exist", file.display()))),
         };
     }
     let current = std::env::current_dir().ok();
-    Ok(current.and_then(|directory| find_nearest(&directory, home().as_deref())))
+    let nearest = current.and_then(|directory| find_nearest(&directory, home().as_deref()));
+    let Some(file) = nearest.map(OpenFile::open).transpose()? else { return Ok(None) };
+    let Some(reason) = distrust_reason(&file) else { return Ok(Some(file)) };
+    let name = display_path(&file.path);
+    let remedy = format!("--config {} uses it anyway", quote(&name));
+    terminal::note(false, &format!("warning: ignoring {name}: {reason}; {remedy}"));
+    Ok(None)
+}
+
+/// Trusts every file: only Unix has owners and permissions to check.
+#[cfg(not(unix))]
+fn distrust_reason(_: &OpenFile) -> Option<String> {
+    None
 }
 
 fn home() -> Option<PathBuf> {
@@ -55,6 +89,11 @@ pub fn display_path(file: &Path) -> String {
     let current = std::env::current_dir().ok();
     let relative = current.and_then(|directory| file.strip_prefix(directory).ok());
     relative.unwrap_or(file).display().to_string()
+}
+
+/// Quotes a path for a command line.
+pub fn quote(path: &str) -> Cow<'_, str> {
+    shlex::try_quote(path).unwrap_or(Cow::Borrowed(path))
 }
 
 #[cfg(test)]

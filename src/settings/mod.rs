@@ -8,6 +8,8 @@ mod config_file;
 mod discovery;
 mod flags;
 mod listing;
+#[cfg(unix)]
+mod ownership;
 
 use std::cmp::Reverse;
 use std::ffi::OsString;
@@ -63,7 +65,8 @@ pub fn read(command: &Command, words: Vec<OsString>, plan_keys: &[&str]) -> exit
         true => None,
         false => discovery::find(typed)?,
     };
-    let mut settings = match &file {
+    let path = file.as_ref().map(|file| file.path.clone());
+    let mut settings = match file {
         Some(file) => select_settings(config_file::read(file, &built)?, &selected)?,
         None => Vec::new(),
     };
@@ -73,13 +76,13 @@ pub fn read(command: &Command, words: Vec<OsString>, plan_keys: &[&str]) -> exit
     let complete = line.complete(&mut settings);
     if typed.get_flag("print_config") {
         let effective = complete.unwrap_or_else(|_| line.parse_leniently(&settings));
-        let (effective, file) = (innermost(&effective), file.as_deref());
+        let (effective, file) = (innermost(&effective), path.as_deref());
         let sources = ListingSources { line: &line, effective, file, settings: &settings };
         return SettingsListing::new(&selected, &sources).print().map(Request::PrintConfig);
     }
     let complete = complete.unwrap_or_else(|error| error.exit());
-    if let Some(file) = &file {
-        announce_settings(file, &settings, is_quiet(innermost(&complete)));
+    if let Some(path) = &path {
+        announce_settings(path, &settings, is_quiet(innermost(&complete)));
     }
     Ok(Request::Command(Box::new(complete)))
 }

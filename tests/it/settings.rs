@@ -1,6 +1,6 @@
 //! Tests of `osjitter.toml`: precedence of its values, rejected files, and `--print-config`.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 use tempfile::TempDir;
@@ -14,8 +14,21 @@ struct Project(TempDir);
 impl Project {
     fn new(settings: &str) -> Self {
         let project = Self(tempfile::tempdir().unwrap());
-        std::fs::write(project.path().join("osjitter.toml"), settings).unwrap();
+        std::fs::write(project.file(), settings).unwrap();
+        // A umask may let the group write, and such a file is ignored.
+        #[cfg(unix)]
+        project.set_mode(0o644);
         project
+    }
+
+    fn file(&self) -> PathBuf {
+        self.path().join("osjitter.toml")
+    }
+
+    #[cfg(unix)]
+    fn set_mode(&self, mode: u32) {
+        use std::os::unix::fs::PermissionsExt;
+        std::fs::set_permissions(self.file(), PermissionsExt::from_mode(mode)).unwrap();
     }
 
     fn path(&self) -> &Path {
@@ -396,4 +409,50 @@ fn documented_file_is_valid() {
     project.assert_setting("run", "load", &["none", "cpu:2"], "file");
     project.assert_setting("gate", "limit", &["p99=200us", "missed=0.1%"], "file");
     project.assert_setting("bench timeout", "rounds", &["60"], "file");
+}
+
+#[cfg(unix)]
+#[test]
+fn file_of_others_is_ignored() {
+    use std::os::unix::fs::{MetadataExt, chown};
+
+    const DEFAULT: &str = "ticks = 10000\n";
+    const SETTING: &str = "ticks = 60\n";
+    let project = Project::new(SETTINGS);
+    let printed = |args: &[&str], variables: &[(&str, &str)]| {
+        let command = Osjitter::new(["run", "--subject", "spin", "--print-plan", "--quiet"]);
+        let command = command.args(args).directory(project.path()).env("HOME", project.path());
+        let command =
+            variables.iter().fold(command, |command, (name, value)| command.env(name, value));
+        let ran = command.run().exits(0);
+        let plan = if ran.stdout.contains(SETTING) { SETTING } else { DEFAULT };
+        assert!(ran.stdout.contains(plan), "{}", ran.stdout);
+        (plan, ran.stderr)
+    };
+    let used = (SETTING, String::new());
+    assert_eq!(printed(&[], &[]), used);
+
+    project.set_mode(0o664);
+    let writable = "warning: ignoring osjitter.toml: other users can write to it \
+                    (chmod go-w osjitter.toml prevents that); \
+                    --config osjitter.toml uses it anyway\n";
+    assert_eq!(printed(&[], &[]), (DEFAULT, writable.to_owned()));
+    // A named file is used.
+    assert_eq!(printed(&["--config", "osjitter.toml"], &[]), used);
+    assert_eq!(printed(&[], &[("OSJITTER_CONFIG", "osjitter.toml")]), used);
+    assert_eq!(printed(&["--no-config"], &[]), (DEFAULT, String::new()));
+
+    project.set_mode(0o644);
+    if project.file().metadata().unwrap().uid() != 0 {
+        return;
+    }
+    // The rest needs root.
+    chown(project.file(), Some(12_345), None).unwrap();
+    let foreign = "warning: ignoring osjitter.toml: user 12345 owns it; \
+                   --config osjitter.toml uses it anyway\n";
+    assert_eq!(printed(&[], &[]), (DEFAULT, foreign.to_owned()));
+    assert_eq!(printed(&["--config", "osjitter.toml"], &[]), used);
+    // The user who called sudo owns it.
+    assert_eq!(printed(&[], &[("SUDO_UID", "12345")]), used);
+    assert_eq!(printed(&[], &[("SUDO_UID", "12346")]), (DEFAULT, foreign.to_owned()));
 }

@@ -18,6 +18,7 @@
 //! - `Scheduling`: how the calling thread is scheduled, to be put back;
 //! - `lock_memory()`, `unlock_memory()`, `available_memory()`, `limit_heap_growth()`;
 //! - `inherited_rss()`: memory of this process that a program it starts counts as its own;
+//! - `effective_user()`: the user with whose permissions this process runs, on Unix;
 //! - `open_regular(path)`: opens an untrusted file without following a link and without blocking;
 //! - `lock(directory)`: locks a directory for other processes that call it, until the returned file
 //!   is closed;
@@ -117,6 +118,12 @@ pub use switches::{DrainedSwitches, SwitchRecord};
 pub use thread_stats::*;
 pub use tracer::*;
 pub use types::{NotAvailable, Sched, ThreadTimes, TimerSteps, TreeUsage, Usage};
+
+/// Returns the user with whose permissions this process runs.
+#[cfg(unix)]
+pub fn effective_user() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
 
 /// Opens a regular file for reading, without following a link and without blocking on a pipe.
 pub fn open_regular(path: &std::path::Path) -> std::io::Result<std::fs::File> {
