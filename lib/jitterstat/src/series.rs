@@ -117,6 +117,9 @@ const MAX_WORD: usize = 32;
 /// memory.
 const MAX_LINE: u64 = 256;
 
+/// Mark at the beginning of a file that some editors and shells write.
+const BYTE_ORDER_MARK: char = '\u{feff}';
+
 /// A buffered writer of a series. To keep a loop free of I/O, collect the ticks first and write
 /// them afterwards.
 #[derive(Debug)]
@@ -518,14 +521,31 @@ impl<R: Read> Lines<R> {
         Ok(lines)
     }
 
+    /// Reads the next line; returns `false` at the end. Blank lines at the end are ignored.
     fn next(&mut self) -> Result<bool, SeriesError> {
+        let mut has_line = self.read_line()?;
+        let blank = self.number;
+        while has_line && self.line.is_empty() {
+            has_line = self.read_line()?;
+        }
+        if has_line && self.number > blank {
+            // A blank line among others is an error of its own.
+            self.line.clear();
+            self.number = blank;
+        }
+        Ok(has_line)
+    }
+
+    fn read_line(&mut self) -> Result<bool, SeriesError> {
         self.bytes.clear();
         (&mut self.from)
             .take(MAX_LINE)
             .read_until(b'\n', &mut self.bytes)
             .map_err(SeriesError::Io)?;
         self.line.clear();
-        self.line.push_str(String::from_utf8_lossy(&self.bytes).trim_end());
+        let text = String::from_utf8_lossy(&self.bytes);
+        let text = if self.number == 0 { text.trim_start_matches(BYTE_ORDER_MARK) } else { &text };
+        self.line.push_str(text.trim_end());
         self.number += 1;
         if self.bytes.len() as u64 == MAX_LINE && !self.bytes.ends_with(b"\n") {
             return Err(SeriesError::Metric(
@@ -556,7 +576,8 @@ mod tests {
             ("osjitter.series/1 period_ns=0\n", "first line"),
             ("osjitter.series/1 period_ns=-5\n", "first line"),
             ("osjitter.series/1 period_ns=5\n1\n2.5\n", "line 3"),
-            ("osjitter.series/1 period_ns=5\n1\n\n", "line 3"),
+            ("osjitter.series/1 period_ns=5\n1\n\n2\n", "line 3"),
+            ("osjitter.series/1 period_ns=5\n1\n\n\n2\n", "line 3"),
             ("osjitter.series/1 period_ns=5\n1 100\n2\n", "line 3 must have as many numbers"),
             ("osjitter.series/1 period_ns=5\n1\n2 105\n", "line 3 must have as many"),
             ("osjitter.series/1 period_ns=5\n1 2 3\n2 105\n", "line 3 must have as many"),
@@ -568,6 +589,19 @@ mod tests {
             assert!(error.contains(expected), "{text:?}: {error}");
         }
         assert!(Reader::read(&vec![b'x'; 1 << 20][..]).is_err());
+    }
+
+    #[test]
+    fn mark_and_trailing_blanks_are_ignored() {
+        for text in [
+            "\u{feff}osjitter.series/1 period_ns=5\n7\n",
+            "osjitter.series/1 period_ns=5\r\n7\r\n\r\n",
+            "osjitter.series/1 period_ns=5\n7\n\n\n",
+            "osjitter.series/1 period_ns=5\n7\n ",
+        ] {
+            let read = Reader::read(text.as_bytes()).unwrap();
+            assert_eq!((read.period_ns, read.lateness_ns), (5, vec![7]), "{text:?}");
+        }
     }
 
     #[test]
