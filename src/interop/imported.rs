@@ -97,6 +97,7 @@ pub(super) fn subject(id: String, name: &str, period_ns: Option<u64>) -> Subject
         instances: 1,
         load: None,
         backend: None,
+        cpu: None,
         status: Status::Failed { reason: "no sample was taken".to_owned() },
         summary: None,
         histogram: None,

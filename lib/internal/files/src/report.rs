@@ -278,6 +278,9 @@ model! {
         pub load: Option<String>,
         /// Timer that it used.
         pub backend: Option<String>,
+        /// CPU to which the thread of another tool was bound; null if its file does not state it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub cpu: Option<u64>,
         /// Whether it was measured.
         pub status: Status,
         /// Summary over all rounds; null if no tick was measured.

@@ -328,6 +328,7 @@ fn report_subject(
         instances: scenario.instances,
         load: scenario.reported_load(),
         backend: kept.first().and_then(|r| r.backend.clone()),
+        cpu: None,
         status,
         summary,
         histogram,

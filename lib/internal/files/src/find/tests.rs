@@ -39,6 +39,7 @@ fn simulate(
         instances: 1,
         load: None,
         backend: None,
+        cpu: None,
         status: Status::Measured,
         summary: Some(Summary { lateness_ns: Distribution::default(), ..Summary::default() }),
         histogram: None,

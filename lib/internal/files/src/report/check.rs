@@ -66,6 +66,7 @@ fn check_scenario(at: &str, scenario: &Scenario) -> CheckResult {
 fn check_subject(at: &str, subject: &Subject) -> CheckResult {
     check_time(format_args!("{at}.period_ns"), subject.period_ns)?;
     check_instances(format_args!("{at}.instances"), subject.instances)?;
+    check_count(format_args!("{at}.cpu"), subject.cpu.unwrap_or(0))?;
     let mut span_ns = 0_u64;
     for (n, round) in subject.rounds.iter().enumerate() {
         let at = format!("{at}.rounds[{n}]");
