@@ -19,6 +19,8 @@ pub struct Measured {
     pub(super) is_extreme: bool,
     /// Whether the number is a cost that was not measured.
     pub(super) is_unknown_cost: bool,
+    /// Whether the number comes from a summary without samples, so that there is no interval.
+    pub(super) is_from_summary: bool,
 }
 
 impl Measured {
@@ -41,8 +43,9 @@ impl Measured {
 
     /// Compares the number with a limit.
     ///
-    /// The minimum and the maximum have no interval. Their limit concerns the measured ticks, and a
-    /// single stall of the machine breaks it.
+    /// The minimum and the maximum have no interval, and neither has any number of a summary without
+    /// samples. Their limit concerns the measured ticks, and a single stall of the machine breaks
+    /// it.
     #[must_use]
     pub fn judge(&self, limit: f64) -> (Outcome, Option<Reason>) {
         let open = |reason| (Outcome::Inconclusive, Some(reason));
@@ -53,10 +56,14 @@ impl Measured {
                 Reason::TooFewTicks
             });
         };
-        if self.rounds < bootstrap::MIN_ROUNDS {
+        if !self.is_from_summary && self.rounds < bootstrap::MIN_ROUNDS {
             return open(Reason::TooFewRounds);
         }
-        let interval = if self.is_extreme { Some(Interval::point(value)) } else { self.interval };
+        let interval = if self.is_extreme || self.is_from_summary {
+            Some(Interval::point(value))
+        } else {
+            self.interval
+        };
         match interval {
             None => open(Reason::TooFewTicks),
             Some(interval) if interval.lower > limit => (Outcome::LimitBroken, None),

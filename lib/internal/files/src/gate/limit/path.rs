@@ -197,6 +197,21 @@ impl SummaryPath {
         )
     }
 
+    /// Whether the number is a percentile, which only samples have with an interval.
+    #[must_use]
+    pub fn needs_samples(&self) -> bool {
+        matches!(
+            self.kind,
+            NumberKind::Statistic(_, Statistic::Quantile(_)) | NumberKind::MedianRound(_)
+        )
+    }
+
+    /// Whether the number is unknown without a period.
+    #[must_use]
+    pub fn needs_period(&self) -> bool {
+        self.kind == NumberKind::Ticks(Count::Missed)
+    }
+
     /// Returns the minimum number of ticks, in rounds of `round_ticks`; `None` if rounds of that
     /// length are too short for the number.
     #[must_use]

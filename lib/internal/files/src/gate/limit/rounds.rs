@@ -57,6 +57,45 @@ impl SummaryPath {
             ),
             is_unknown_cost: matches!(self.kind, NumberKind::Cpu | NumberKind::Wakeups)
                 && value.is_none(),
+            is_from_summary: false,
+        }
+    }
+
+    /// Reads the number from a summary without samples. The value is `None` for percentiles, which
+    /// need samples, and for numbers that the summary does not have.
+    #[must_use]
+    pub fn from_summary(&self, summary: &report::Summary, rounds: usize) -> Measured {
+        let share = |count: u64| (100.0 * count as f64) / summary.ticks.max(1) as f64;
+        let value = match self.kind {
+            NumberKind::Statistic(series, statistic) => {
+                series.in_summary(summary).and_then(|d| statistic.in_distribution(d))
+            }
+            NumberKind::MedianRound(_) => None,
+            NumberKind::Ticks(count) => count.in_summary(summary).map(share),
+            NumberKind::Drift => summary.drift_ppb,
+            NumberKind::Cpu => summary.cpu_ns_per_tick,
+            NumberKind::Wakeups => summary.wakeups_per_tick,
+        };
+        Measured {
+            value,
+            interval: None,
+            rounds,
+            ticks: summary.ticks,
+            is_extreme: false,
+            is_unknown_cost: false,
+            is_from_summary: true,
+        }
+    }
+}
+
+impl Series {
+    fn in_summary(self, summary: &report::Summary) -> Option<&report::Distribution> {
+        match self {
+            Self::Lateness => Some(&summary.lateness_ns),
+            Self::Consecutive => summary.jitter_consecutive_ns.as_ref(),
+            Self::Spread => summary.jitter_spread_ns.as_ref(),
+            Self::UntilUnpark => summary.until_unpark_ns.as_ref(),
+            Self::AfterUnpark => summary.after_unpark_ns.as_ref(),
         }
     }
 }
@@ -147,6 +186,17 @@ impl RoundTicks {
 }
 
 impl Count {
+    fn in_summary(self, summary: &report::Summary) -> Option<u64> {
+        match self {
+            Self::Missed => Some(summary.missed),
+            Self::Skipped => Some(summary.skipped),
+            Self::Coalesced => Some(summary.coalesced),
+            Self::Delivered => Some(summary.delivered),
+            Self::Early => Some(summary.early),
+            Self::NoPark => summary.no_park,
+        }
+    }
+
     fn in_round(self, round: &RoundTicks) -> u64 {
         let coalesced = if self == Self::Delivered { round.sum(|part| part.coalesced) } else { 0 };
         let total = round.sum(|part| match self {
@@ -163,6 +213,16 @@ impl Count {
 }
 
 impl Statistic {
+    /// Returns the statistic of a distribution; `None` for a percentile.
+    fn in_distribution(self, distribution: &report::Distribution) -> Option<f64> {
+        match self {
+            Self::Min => Some(distribution.min as f64),
+            Self::Mean => Some(distribution.mean as f64),
+            Self::Max => Some(distribution.max as f64),
+            Self::Quantile(_) => None,
+        }
+    }
+
     fn measure(self, rounds: &[Vec<i64>], confidence: f64) -> (Option<f64>, Option<Interval<f64>>) {
         let values = || rounds.iter().flatten().copied();
         let float = |ns: i64| ns as f64;

@@ -140,3 +140,32 @@ fn minimum_ticks_depend_on_the_number() {
     );
     assert_eq!(least("missed", 250), Some(1));
 }
+
+#[test]
+fn summaries_have_no_percentiles() {
+    let summary = crate::report::Summary {
+        ticks: 1_000,
+        delivered: 990,
+        skipped: 10,
+        missed: 20,
+        lateness_ns: crate::report::Distribution {
+            min: 100,
+            mean: 300,
+            p99: Some(900),
+            max: 5_000,
+            ..crate::report::Distribution::default()
+        },
+        ..crate::report::Summary::default()
+    };
+    let measured = |path: &str| SummaryPath::find(path).unwrap().from_summary(&summary, 0);
+    let value = |path: &str| measured(path).value;
+    assert_eq!((value("max"), value("missed"), value("mean")), (Some(5e3), Some(2.0), Some(300.0)));
+    for path in ["p99", "median_round.p99", "jitter_spread.max", "cpu_ns_per_tick"] {
+        assert_eq!(value(path), None, "{path}");
+    }
+    // No number of rounds is needed.
+    assert_eq!(measured("max").judge(5_000.0), (Outcome::Pass, None));
+    assert_eq!(measured("max").judge(4_999.0), (Outcome::LimitBroken, None));
+    assert_eq!(measured("missed").judge(1.0), (Outcome::LimitBroken, None));
+    assert_eq!(measured("max").interval, None);
+}
