@@ -8,19 +8,19 @@ use files::report::{Percentile, Report};
 use render::report::entry::{self, Entry};
 use render::report::percentile;
 
-/// A counter: its name, its help, and the function that returns its value.
-type Counter = (&'static str, &'static str, fn(&Entry<'_>) -> u64);
+/// A counter: its name, its help, and the function that returns its value, if it is known.
+type Counter = (&'static str, &'static str, fn(&Entry<'_>) -> Option<u64>);
 
 const COUNTERS: [Counter; 5] = [
-    ("osjitter_ticks", "Ticks asked for.", |e| e.summary.ticks),
-    ("osjitter_missed_ticks", "Ticks not delivered before the next deadline.", |e| {
-        e.summary.missed
-    }),
-    ("osjitter_skipped_ticks", "Ticks never delivered.", |e| e.summary.skipped),
+    ("osjitter_ticks", "Ticks asked for.", |e| Some(e.summary.ticks)),
+    ("osjitter_missed_ticks", "Ticks not delivered before the next deadline.", |e| e.missed()),
+    ("osjitter_skipped_ticks", "Ticks never delivered.", |e| e.class_count(e.summary.skipped)),
     ("osjitter_coalesced_ticks", "Ticks sharing the wake-up of a later one.", |e| {
-        e.summary.coalesced
+        e.class_count(e.summary.coalesced)
     }),
-    ("osjitter_early_ticks", "Ticks delivered before their deadline.", |e| e.summary.early),
+    ("osjitter_early_ticks", "Ticks delivered before their deadline.", |e| {
+        e.class_count(e.summary.early)
+    }),
 ];
 
 /// Renders the measured subjects of all reports.
@@ -50,8 +50,8 @@ pub fn text(reports: &[Report]) -> String {
     }
     for (name, help, get) in COUNTERS {
         let _ = writeln!(text, "# TYPE {name} counter\n# HELP {name} {help}");
-        for entry in &entries {
-            let _ = writeln!(text, "{name}_total{{{}}} {}", labels(entry), get(entry));
+        for (entry, count) in entries.iter().filter_map(|entry| Some((entry, get(entry)?))) {
+            let _ = writeln!(text, "{name}_total{{{}}} {count}", labels(entry));
         }
     }
     text += "# TYPE osjitter_cpu_per_tick_seconds gauge\n# UNIT osjitter_cpu_per_tick_seconds seconds\n\
@@ -77,7 +77,9 @@ fn labels(entry: &Entry<'_>) -> String {
         escape_label(&entry.name()),
         escape_label(&subject.name)
     );
-    let _ = write!(labels, ",period=\"{}\"", format_seconds(subject.period_ns as f64));
+    if let Some(period_ns) = entry.period_ns() {
+        let _ = write!(labels, ",period=\"{}\"", format_seconds(period_ns as f64));
+    }
     if let Some(runtime) = &subject.runtime {
         let _ = write!(labels, ",runtime=\"{}\"", escape_label(runtime));
     }

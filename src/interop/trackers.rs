@@ -23,7 +23,9 @@ pub fn bmf(reports: &[Report]) -> String {
             measures.insert(format!("lateness_{key}_ns"), measure);
         }
         measures.insert("lateness_max_ns".into(), json!({ "value": d.max }));
-        measures.insert("missed".into(), json!({ "value": entry.summary.missed }));
+        if let Some(missed) = entry.missed() {
+            measures.insert("missed".into(), json!({ "value": missed }));
+        }
         if let Some(cpu) = entry.summary.cpu_ns_per_tick {
             measures.insert("cpu_ns_per_tick".into(), json!({ "value": cpu }));
         }
@@ -43,8 +45,9 @@ pub fn gab(reports: &[Report]) -> String {
             if let Some([low, high]) = d.ci95.get(key) {
                 measurement["range"] = format!("{low} .. {high}").into();
             }
-            measurement["extra"] =
-                format!("{} ticks, {} missed", entry.summary.ticks, entry.summary.missed).into();
+            let missed =
+                entry.missed().map_or(String::new(), |missed| format!(", {missed} missed"));
+            measurement["extra"] = format!("{} ticks{missed}", entry.summary.ticks).into();
             values.push(measurement);
         }
         if let Some(cpu) = entry.summary.cpu_ns_per_tick {

@@ -2,6 +2,10 @@
 
 use files::report::{Report, Subject, Summary};
 
+/// Name of osjitter as the tool of a report. Sums of bins have the schema of bins, which begins with
+/// it.
+const OWN_TOOL: &str = "osjitter";
+
 /// A measured subject and its report.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry<'a> {
@@ -21,6 +25,23 @@ impl Entry<'_> {
         } else {
             self.subject.id.clone()
         }
+    }
+
+    /// Returns the nominal period; `None` if the source of the report does not state it.
+    pub fn period_ns(&self) -> Option<u64> {
+        Some(self.subject.period_ns).filter(|&period_ns| period_ns > 0)
+    }
+
+    /// Returns the number of missed ticks; `None` without a period.
+    pub fn missed(&self) -> Option<u64> {
+        self.period_ns().map(|_| self.summary.missed)
+    }
+
+    /// Returns a number of skipped, coalesced or early ticks; `None` in a report of another tool,
+    /// since none of them tells these apart.
+    pub fn class_count(&self, count: u64) -> Option<u64> {
+        let is_own = self.report.tool.name.starts_with(OWN_TOOL);
+        is_own.then_some(count)
     }
 }
 

@@ -249,7 +249,13 @@ fn host_facts(host: &Host) -> Vec<Fact<'_>> {
     ]
 }
 
+/// Source of a clock that is not known, in reports of other tools.
+const UNKNOWN_CLOCK: &str = "unknown";
+
 fn describe_clock(report: &Report, clock: &Clock) -> String {
+    if clock.source == UNKNOWN_CLOCK {
+        return UNKNOWN_CLOCK.to_owned();
+    }
     format!(
         "{}, {:.0} Hz ({}), error at most {}{}",
         clock.source,
