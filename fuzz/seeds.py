@@ -6,6 +6,7 @@
 Seeds are small: lists are shortened to the minimum that the reader accepts. Finds of the fuzzers (find-*) are kept.
 """
 
+import base64
 import json
 import os
 import pathlib
@@ -13,6 +14,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import zlib
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 CORPUS = ROOT / "fuzz/corpus"
@@ -173,8 +175,24 @@ def write_seeds(home):
     for name, target in (("cyclictest.json", "cyclictest"), ("cyclictest-ns.json", "cyclictest"),
                          ("cyclictest-no-bins.json", "cyclictest"), ("oslat.json", "oslat"),
                          ("jitterdebugger.json", "jitterdebugger"), ("rtla-timerlat.txt", "rtla"),
-                         ("hwlatdetect.txt", "hwlatdetect"), ("python.hlog", "hlog")):
-        write_seed(target, name, (FIXTURES / name).read_bytes())
+                         ("hwlatdetect.txt", "hwlatdetect"), ("python.hlog", "hlog"),
+                         ("formats/cyclictest-hist.txt", "cyclictest_text"),
+                         ("formats/cyclictest-thread-without-a-cycle-nan.json", "cyclictest"),
+                         ("formats/oslat-2.10-quiet-core.json", "oslat"),
+                         ("formats/rtla-osnoise-avg-decimals.txt", "rtla"), ("formats/rtla-osnoise-empty-new.txt", "rtla"),
+                         ("formats/java-1.2.1.hlog", "hlog"), ("formats/java-2.1.6.hlog", "hlog"),
+                         ("formats/java-tags.hlog", "hlog"), ("formats/js-2.0.3.hlog", "hlog"),
+                         ("formats/c-end-timestamps.hlog", "hlog"), ("formats/cut-off.hlog", "hlog")):
+        write_seed(target, pathlib.Path(name).name, (FIXTURES / name).read_bytes())
+    write_seed("cyclictest_text", "lines", "T: 0 ( 1233) P:99 I:1000 C:    999 Min:      5 Act:   7 Avg:    8 Max:     300\n")
+    write_seed("hwlatdetect", "module", "1503508231.0541325243\t16\t0\n1503508240.0041325243\t12\t345\n")
+    write_seed("jitterdebugger", "first", '{"cpu": {"3": {"histogram": {"7": 900, "8": 99}, "count": 1000, "min": 7, "max": 1090, "avg": 8.18}, '
+        '"4": {"histogram": {}, "count": 0, "min": 4294967295, "max": 0, "avg": -nan}}}')
+    write_seed("oslat", "narrow", '{"rt_test_version:": "2.6", "thread": {"0": {"cpu": 1, "freq": 2100, "min": 38, "avg": 0.731, '
+        '"max": 12340, "histogram": {"0.500": 5000, "1.000": 4000, "12.500": 7}}}}')
+    for version in ("1.2.1", "2.1.6", "2.2.2"):
+        line = (FIXTURES / f"formats/java-{version}.hlog").read_text().splitlines()[-1]
+        write_seed("histogram", f"java-{version}", zlib.decompress(base64.b64decode(line.split(",")[-1])[8:]))
 
     # Other files of osjitter.
     write_seed("bench", "clock.json", (FIXTURES / "clock.json").read_bytes())

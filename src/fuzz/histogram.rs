@@ -1,15 +1,26 @@
-//! Target for the encoding of HdrHistogram. In a file it is behind base64 and zlib, which mutations
-//! do not get through.
+//! Target for the encodings of HdrHistogram. In a file they are behind base64 and zlib, which
+//! mutations do not get through.
 
 use cli::exit::{self, Error};
 use files::histogram;
 
 use crate::fuzz::step_costs::StepCosts;
+use crate::interop::hlog;
 
+/// Decodes a stored histogram and one of a log, which are the same in V2.
 pub fn body(bytes: &[u8], costs: &StepCosts) -> exit::Result<()> {
-    let read = costs
-        .measure("decode", || histogram::decode(bytes))
-        .map_err(|e| Error::usage(e.to_string()))?;
+    let of_log = costs.measure("decode a log's", || hlog::count_encoded(bytes));
+    let read = costs.measure("decode", || histogram::decode(bytes));
+    let read = match (read, of_log) {
+        (Err(_), Ok(_)) => return Ok(()),
+        (Err(e), Err(_)) => return Err(Error::usage(e.to_string())),
+        (Ok(read), of_log) => {
+            let total = read.iter_recorded().map(|v| v.count_at_value());
+            let total = total.fold(0, u64::saturating_add);
+            assert_eq!(of_log.ok(), Some(total), "values of a log are lost");
+            read
+        }
+    };
     let counted =
         read.iter_recorded().map(|v| (i64::try_from(v.value_iterated_to()), v.count_at_value()));
     let counted = counted.map(|(value, count)| (value.unwrap_or(i64::MAX), count));

@@ -28,7 +28,7 @@ use step_costs::StepCosts;
 type Body = fn(&[u8], &StepCosts) -> exit::Result<()>;
 
 /// Every target with the name of its corpus.
-const TARGETS: [(&str, Body); 24] = [
+const TARGETS: [(&str, Body); 25] = [
     ("argument", argument::body),
     ("baseline", files::baseline),
     ("bench", files::bench),
@@ -37,6 +37,7 @@ const TARGETS: [(&str, Body); 24] = [
     ("checkup", files::checkup),
     ("comparison", files::comparison),
     ("cyclictest", report::body),
+    ("cyclictest_text", report::body),
     ("find", files::find),
     ("gate", gate::body),
     ("glob", argument::glob),

@@ -246,7 +246,7 @@ macro_rules! tests {
 }
 
 tests! {
-    argument baseline bench bins calibration checkup comparison cyclictest find gate glob histogram hlog hwlatdetect
+    argument baseline bench bins calibration checkup comparison cyclictest cyclictest_text find gate glob histogram hlog hwlatdetect
     jitterdebugger meter oslat plan report rtla runs series trace verdict
 }
 

@@ -4,12 +4,12 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use cli::exit::{Result, usage};
+use cli::exit::{Error, Result, usage};
 use cli::time::format_time;
 use files::histogram;
 use files::report::{Histogram, MAX_COUNT, MAX_NS, Overflow, Status, Subject, Summary, Warning};
-use jitterstat::stats::quantile;
-use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
+use jitterstat::stats::{Interval, quantile};
+use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, Visitor};
 
 use crate::interop::imported::{self, ImportedReport, warning};
 
@@ -73,58 +73,62 @@ pub(super) struct BinnedValues {
     bins: Vec<(i64, u64)>,
     /// Number of values above the last bin. Only the largest of them is known.
     above: u64,
-    min_ns: i64,
-    max_ns: i64,
+    range_ns: Interval<i64>,
     mean_ns: i64,
+    /// Whether the mean was computed from the bins, because the source states none or an impossible
+    /// one.
+    is_mean_computed: bool,
 }
 
 /// The figures that a source states in addition to its bins, in its own unit.
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct StatedFigures {
-    pub count: u64,
-    pub min: u64,
-    pub max: u64,
-    pub avg: f64,
+    pub count: Option<u64>,
+    pub min: Option<u64>,
+    pub max: Option<u64>,
+    pub mean: Option<f64>,
 }
 
 impl BinnedValues {
-    /// Converts bins with a unit of `unit_ns` nanoseconds. If the stated count is larger than that
-    /// of the bins, the difference is above the last bin.
+    /// Converts bins with a unit of `unit_ns` nanoseconds; `None` without a value. If the stated
+    /// count is larger than that of the bins, the difference is above the last bin. Figures that
+    /// are not stated, and a mean that is impossible, follow from the bins.
     ///
     /// # Errors
-    /// Returns an error if the bins and the stated figures contradict each other.
-    pub fn new(raw: &RawBins, stated: &StatedFigures, unit_ns: u64) -> Result<Self> {
+    /// Returns an error if the bins and the stated figures contradict each other, or if a figure
+    /// neither is stated nor follows from the bins.
+    pub fn new(raw: &RawBins, stated: &StatedFigures, unit_ns: u64) -> Result<Option<Self>> {
         let in_bins: u64 = raw.0.values().sum();
-        if in_bins > stated.count || stated.count > MAX_COUNT {
+        let count = stated.count.unwrap_or(in_bins);
+        if in_bins > count || count > MAX_COUNT {
             return Err(usage!(
-                "the bins contain {in_bins} values, but the stated count is {}",
-                stated.count
+                "the bins contain {in_bins} values, but the stated count is {count}"
             ));
         }
-        let ns = |value: u64| {
-            let ns = value
-                .checked_mul(unit_ns)
-                .filter(|&ns| ns <= MAX_NS)
-                .and_then(|ns| i64::try_from(ns).ok());
-            ns.ok_or_else(|| usage!("invalid time {value}: expected at most {MAX_NS} ns"))
-        };
-        let (min_ns, max_ns) = (ns(stated.min)?, ns(stated.max)?);
+        if count == 0 {
+            return Ok(None);
+        }
+        let above = count - in_bins;
+        let ns = |value: u64| nanoseconds(value, unit_ns);
         let occupied = raw.0.iter().filter(|(_, n)| **n > 0);
         let bins = occupied.map(|(&v, &n)| Ok((ns(v)?, n))).collect::<Result<Vec<_>>>()?;
-        if let Some((value, _)) = bins.iter().find(|(v, _)| !(min_ns..=max_ns).contains(v)) {
-            return Err(usage!(
-                "there are values in bin {value} ns, outside of the stated minimum {min_ns} ns and maximum {max_ns} ns"
-            ));
-        }
-        let mean = stated.avg * unit_ns as f64;
-        if !(mean >= 0.0 && mean <= MAX_NS as f64) {
-            return Err(usage!("invalid mean {}: expected a time", stated.avg));
-        }
-        Ok(Self { bins, above: stated.count - in_bins, min_ns, max_ns, mean_ns: mean as i64 })
+        let [min, max] = [stated.min, stated.max].map(|figure| figure.map(ns).transpose());
+        let range_ns = value_range(&bins, above, min?, max?)?;
+        let possible =
+            |mean: &f64| *mean >= range_ns.lower as f64 && *mean <= range_ns.upper as f64;
+        let stated_mean = stated.mean.map(|mean| mean * unit_ns as f64).filter(possible);
+        let mean = stated_mean.or_else(|| computed_mean(&bins, above, range_ns.upper));
+        let mean_ns = mean.ok_or_else(|| match stated.mean {
+            Some(mean) => usage!("invalid mean {mean}: expected a time from minimum to maximum"),
+            None => Error::usage("the mean is missing"),
+        })? as i64;
+        let is_mean_computed = stated_mean.is_none();
+        Ok(Some(Self { bins, above, range_ns, mean_ns, is_mean_computed }))
     }
 
     /// Treats the last bin as open: its values are above the previous bin.
     pub fn with_open_last_bin(mut self) -> Self {
-        if let Some((_, count)) = self.bins.pop_if(|(value, _)| *value < self.max_ns) {
+        if let Some((_, count)) = self.bins.pop_if(|(value, _)| *value < self.range_ns.upper) {
             self.above += count;
         }
         self
@@ -135,7 +139,7 @@ impl BinnedValues {
     }
 
     /// Computes counts and percentiles. A percentile above the last bin is unknown and left out.
-    fn summary(&self, period_ns: u64) -> Summary {
+    fn summary(&self, period_ns: Option<u64>) -> Summary {
         let n = self.count();
         let at = |q: f64| {
             let rank = quantile::rank(usize::try_from(n).unwrap_or(usize::MAX), q) as u64;
@@ -146,8 +150,8 @@ impl BinnedValues {
             });
             bin.map(|(value, _)| *value)
         };
-        let missed = if period_ns > 0 { self.count_at_least(period_ns) } else { 0 };
-        imported::summary(n, missed, [self.min_ns, self.mean_ns, self.max_ns], at)
+        let missed = period_ns.map(|period_ns| self.count_at_least(period_ns));
+        imported::summary(n, missed, self.range_ns, self.mean_ns, at)
     }
 
     /// Returns the number of values that are known to be at least a period.
@@ -158,26 +162,77 @@ impl BinnedValues {
         let above = match self.above {
             0 => 0,
             above if highest_bin >= period => above,
-            _ => u64::from(self.max_ns >= period),
+            _ => u64::from(self.range_ns.upper >= period),
         };
         in_bins + above
     }
 
-    /// Returns the warning about values above the last bin, or about missing bins.
-    fn warning(&self, id: &str, hint: &str) -> Option<Warning> {
-        let (above, count, largest) = (self.above, self.count(), format_time(self.max_ns));
+    /// Returns the warnings about values above the last bin or missing bins, and about the mean.
+    fn warnings(&self, id: &str, hint: &str) -> Vec<Warning> {
+        let (above, count) = (self.above, self.count());
+        let largest = format_time(self.range_ns.upper);
         let Some((last, _)) = self.bins.last() else {
             let message =
                 format!("{id}: there are no bins, only least, mean and largest of {count} values.");
-            return Some(warning("import-no-histogram", message, hint));
+            return vec![warning("import-no-histogram", message, hint)];
         };
-        let last = format_time(*last);
-        let message = format!(
-            "{id}: {above} of {count} values lie above the last bin with a count of its own, at {last}; of them only the \
-             largest, {largest}, is known. A percentile among them is left out; the histogram counts them at {largest}."
-        );
-        (above > 0).then(|| warning("import-overflow", message, hint))
+        let mut warnings = Vec::new();
+        if above > 0 {
+            let last = format_time(*last);
+            let message = format!(
+                "{id}: {above} of {count} values are above the last bin with a count of its own, at {last}; of them \
+                 only the largest, {largest}, is known. A percentile among them is left out; the histogram counts \
+                 them at {largest}."
+            );
+            warnings.push(warning("import-overflow", message, hint));
+        }
+        if self.is_mean_computed {
+            let message =
+                format!("{id}: no possible mean is stated; it is computed from the bins.");
+            warnings.push(warning("import-mean", message, "Use the percentiles instead."));
+        }
+        warnings
     }
+}
+
+/// Converts a value of a source.
+fn nanoseconds(value: u64, unit_ns: u64) -> Result<i64> {
+    let ns = value.checked_mul(unit_ns).filter(|&ns| ns <= MAX_NS);
+    ns.and_then(|ns| i64::try_from(ns).ok())
+        .ok_or_else(|| usage!("invalid time {value}: expected at most {MAX_NS} ns"))
+}
+
+/// Returns the smallest and the largest value, as stated or from the bins.
+fn value_range(
+    bins: &[(i64, u64)],
+    above: u64,
+    min: Option<i64>,
+    max: Option<i64>,
+) -> Result<Interval<i64>> {
+    let first = bins.first().map(|(value, _)| *value);
+    let last = bins.last().map(|(value, _)| *value).filter(|_| above == 0);
+    let missing = |figure: &str| usage!("the {figure} is missing");
+    let lower = min.or(first).ok_or_else(|| missing("minimum"))?;
+    let upper = max.or(last).ok_or_else(|| missing("maximum"))?;
+    let is_outside = |(value, _): &&(i64, u64)| !(lower..=upper).contains(value);
+    if let Some((value, _)) = bins.iter().find(is_outside) {
+        return Err(usage!(
+            "there are values in bin {value} ns, outside of the stated minimum {lower} ns and maximum {upper} ns"
+        ));
+    }
+    if lower > upper {
+        return Err(usage!("the minimum {lower} ns is above the maximum {upper} ns"));
+    }
+    Ok(Interval { lower, upper })
+}
+
+/// Computes the mean from bins, and from values above them at the largest; `None` without bins.
+fn computed_mean(bins: &[(i64, u64)], above: u64, max_ns: i64) -> Option<f64> {
+    let product = |&(value, count): &(i64, u64)| i128::from(value) * i128::from(count);
+    let (sum, count) =
+        bins.iter().fold((0, 0), |(sum, n), bin| (sum + product(bin), n + i128::from(bin.1)));
+    let (sum, count) = (sum + product(&(max_ns, above)), count + i128::from(above));
+    (!bins.is_empty()).then(|| (sum / count) as f64)
 }
 
 /// Adds a thread or CPU with its measurement, if there is one. `hint` explains how to get more
@@ -192,15 +247,16 @@ pub(super) fn add_subject(
     hint: &str,
 ) {
     if let Some(values) = values {
-        let above = (values.max_ns, values.above);
+        let above = (values.range_ns.upper, values.above);
         let overflow = (values.above > 0).then_some(Overflow { count: values.above });
         subject.histogram = (!values.bins.is_empty()).then(|| Histogram {
             overflow,
             ..histogram::pack_counts(values.bins.iter().copied().chain([above]))
         });
-        subject.summary = Some(values.summary(subject.period_ns));
+        let period_ns = Some(subject.period_ns).filter(|&period_ns| period_ns > 0);
+        subject.summary = Some(values.summary(period_ns));
         subject.status = Status::Measured;
-        to.warnings.extend(values.warning(&subject.id, hint));
+        to.warnings.extend(values.warnings(&subject.id, hint));
     }
     to.subjects.push(subject);
 }

@@ -1,26 +1,54 @@
 //! Reads and writes `cyclictest --json` of rt-tests. A thread is a subject. Bins are whole
-//! microseconds, or nanoseconds with `-N` and in files written by osjitter.
+//! microseconds, or nanoseconds with `-N`.
 
 use std::collections::BTreeMap;
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::Duration;
 
+use clap::ValueEnum;
 use cli::exit::Result;
 use cli::units;
-use files::report::Report;
+use files::report::{MAX_NS, Report, Subject};
 use serde::{Deserialize, Serialize};
 
 use crate::interop::bins::{self, BinnedValues, RawBins, StatedFigures};
+use crate::interop::getopt::{Found, Options};
 use crate::interop::imported::{
-    check_count, clock, json, no_cost, no_rounds, rfc3339, rounded, subject, warning,
+    check_count, clock, json, no_cost, no_rounds, rfc3339, rounded, subject, unknown_period,
+    warning,
 };
 use crate::interop::rt_tests::{Frame, SysInfo, format_mail_date};
 use render::report::entry::{Entry, entries};
 use render::report::samples::Lateness;
 
-const TOOL: &str = "cyclictest";
+pub(super) const TOOL: &str = "cyclictest";
 /// Default of `-i`.
 const DEFAULT_PERIOD_US: u64 = 1_000;
-const HINT: &str = "Run cyclictest with a larger -h, so that every value has a bin.";
+pub(super) const HINT: &str = "Run cyclictest with a larger -h, so that every value has a bin.";
+
+/// The options of rt-tests 2.0 to 2.10, which have `--json`.
+const OPTIONS: Options = Options {
+    short: "a::A::b:c:d:D:F:h:H:i:l:MNo:p:mqrRsSt::uvx",
+    long_with_value: &[
+        "breaktrace",
+        "clock",
+        "distance",
+        "duration",
+        "fifo",
+        "histfile",
+        "histofall",
+        "histogram",
+        "interval",
+        "json",
+        "latency",
+        "loops",
+        "mainaffinity",
+        "oscope",
+        "policy",
+        "priority",
+        "spike",
+        "spike-nodes",
+    ],
+};
 
 #[derive(Deserialize)]
 struct Threads {
@@ -34,71 +62,104 @@ struct Thread {
     #[serde(default)]
     histogram: RawBins,
     cycles: u64,
-    min: u64,
-    max: u64,
-    avg: f64,
+    min: Option<u64>,
+    max: Option<u64>,
+    avg: Option<f64>,
+    /// -1 for a thread that is not bound.
+    cpu: Option<i64>,
 }
 
 pub(super) fn read(text: &str, frame: &Frame) -> Result<Report> {
     let file: Threads = json(text, "cyclictest result")?;
     check_count("thread", file.thread.len())?;
-    let unit_ns = if frame.resolution_in_ns == 1 { 1 } else { 1_000 };
-    let mut imported = frame.imported(TOOL, clock("the kernel's clock, by cyclictest", unit_ns));
+    let unit_ns = if frame.resolution_in_ns == Some(1) { 1 } else { 1_000 };
+    let mut imported =
+        frame.imported(TOOL, clock("the kernel's clock, by cyclictest", Some(unit_ns)));
     imported.warnings = vec![no_rounds(TOOL), no_cost(TOOL)];
     if unit_ns > 1 {
         imported.warnings.push(rounded(TOOL, "microseconds", "the rest cut off"));
     }
-    imported.warnings.push(warning(
+    let default_us = (!frame.is_own()).then_some(DEFAULT_PERIOD_US);
+    let mut knows_periods = true;
+    for (name, thread) in &file.thread {
+        let has_own_period = thread.histogram.0.is_empty() && *name != 0;
+        let period_ns = period_ns(&frame.cmdline, default_us, has_own_period);
+        knows_periods &= period_ns.is_some();
+        let id = thread.subject.clone().unwrap_or_else(|| thread_id(*name, period_ns));
+        let stated = StatedFigures {
+            count: Some(thread.cycles),
+            min: thread.min,
+            max: thread.max,
+            mean: thread.avg,
+        };
+        let values = BinnedValues::new(&thread.histogram, &stated, unit_ns)
+            .map_err(|e| e.context(format!("thread.{name}")))?;
+        let mut subject = subject(id, TOOL, period_ns);
+        subject.cpu = thread.cpu.and_then(|cpu| u64::try_from(cpu).ok());
+        bins::add_subject(&mut imported, subject, values, HINT);
+    }
+    let missed = if knows_periods { missed_warning() } else { unknown_period("The command line") };
+    imported.warnings.push(missed);
+    Ok(imported.report())
+}
+
+/// Returns the id of a thread.
+pub(super) fn thread_id(number: u64, period_ns: Option<u64>) -> String {
+    let at = period_ns.map_or(String::new(), |ns| {
+        format!("@{}", units::format_exact_duration(Duration::from_nanos(ns)))
+    });
+    format!("{TOOL}{at}/thread-{number}")
+}
+
+/// Returns the warning about the missed ticks of a known period.
+pub(super) fn missed_warning() -> files::report::Warning {
+    warning(
         "import-missed",
         "cyclictest leaves out the deadlines that passed while a thread was late: one long stall is one value, not as \
          many as it had ticks. Missed ticks are those known to be a period late, at least.",
         "Read the maximum together with the percentiles; osjitter run keeps every tick of the grid.",
-    ));
-    let default_us = (frame.program() == TOOL).then_some(DEFAULT_PERIOD_US);
-    for (name, thread) in &file.thread {
-        let period_ns =
-            period_ns(&frame.cmdline, default_us, thread.histogram.0.is_empty() && *name != 0);
-        let at = period_ns.map_or(String::new(), |ns| {
-            format!("@{}", units::format_exact_duration(Duration::from_nanos(ns)))
-        });
-        let id = thread.subject.clone().unwrap_or_else(|| format!("{TOOL}{at}/thread-{name}"));
-        let stated = StatedFigures {
-            count: thread.cycles,
-            min: thread.min,
-            max: thread.max,
-            avg: thread.avg,
-        };
-        let values = (thread.cycles > 0)
-            .then(|| BinnedValues::new(&thread.histogram, &stated, unit_ns))
-            .transpose();
-        let values = values.map_err(|e| e.context(format!("thread.{name}")))?;
-        bins::add_subject(&mut imported, subject(id, TOOL, period_ns), values, HINT);
-    }
-    Ok(imported.report())
+    )
 }
 
-/// Returns the period on the command line, or the default. `None` without a histogram, since each
-/// thread has a different period then.
-fn period_ns(cmdline: &str, default_us: Option<u64>, spread: bool) -> Option<u64> {
-    if spread {
+/// Returns the period on the command line, or the default. `None` if the command line may have a
+/// period that was not understood, and for all threads but the first without a histogram, since
+/// each has a different period then.
+fn period_ns(cmdline: &str, default_us: Option<u64>, has_own_period: bool) -> Option<u64> {
+    if has_own_period {
         return None;
     }
-    let words = shlex::split(cmdline)?;
-    let mut period_us = default_us;
-    let mut words = words.iter().skip(1).map(String::as_str).peekable();
-    while let Some(word) = words.next() {
-        let value = if word == "-i" || word == "--interval" {
-            words.peek().copied()
-        } else if let Some(value) = word.strip_prefix("--interval=") {
-            Some(value)
-        } else if let Some(value) = word.strip_prefix("-i") {
-            Some(value)
-        } else {
-            continue;
-        };
-        period_us = value.and_then(|v| v.parse().ok()).filter(|&us| us > 0);
+    let us = match OPTIONS.find(cmdline, 'i', "interval") {
+        Found::Value(value) => leading_number(&value).filter(|&us| us > 0),
+        Found::Absent => default_us,
+        Found::Unclear => None,
+    };
+    us?.checked_mul(1_000).filter(|&ns| ns <= MAX_NS)
+}
+
+/// Parses the number at the beginning of a text, as C's `atoi` does.
+fn leading_number(text: &str) -> Option<u64> {
+    let text = text.trim_start();
+    let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    text[..end].parse().ok()
+}
+
+/// Resolutions of the bins of an exported file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Resolution {
+    /// Microseconds, as cyclictest writes without -N
+    #[default]
+    Us,
+    /// Nanoseconds, as cyclictest writes with -N
+    Ns,
+}
+
+impl Resolution {
+    fn nanoseconds(self) -> i64 {
+        match self {
+            Self::Us => 1_000,
+            Self::Ns => 1,
+        }
     }
-    period_us?.checked_mul(1_000)
 }
 
 #[derive(Serialize)]
@@ -116,63 +177,82 @@ struct CyclictestThread {
     min: i64,
     max: i64,
     avg: f64,
-    cpu: usize,
-    node: u32,
+    cpu: i64,
+    node: i64,
     subject: String,
 }
 
 /// Returns a command line that states the period in the syntax of cyclictest, if all subjects share
 /// one.
-fn cmdline(report: &Report) -> String {
+fn cmdline(report: &Report, resolution: Resolution) -> String {
     let mut periods = entries(std::slice::from_ref(report)).map(|e| e.subject.period_ns);
     let shared = periods.next().filter(|&first| periods.all(|other| other == first));
     let us = shared.filter(|ns| *ns > 0 && ns.is_multiple_of(1_000)).map(|ns| ns / 1_000);
-    format!("osjitter run{}", us.map_or(String::new(), |us| format!(" -i {us}")))
+    let interval = us.map_or(String::new(), |us| format!(" -i {us}"));
+    let nsecs = if resolution == Resolution::Ns { " -N" } else { "" };
+    format!("osjitter run{interval}{nsecs}")
 }
 
-/// Writes a report in the format of cyclictest with bins of one nanosecond. The format has no
-/// negative values: early ticks are counted at 0, as in the stored histogram.
-pub fn write(report: &Report) -> String {
-    let thread = |entry: Entry<'_>| {
-        let values = Lateness::from_subject(entry.subject);
+/// Writes a report in the format of cyclictest, which cuts times off to its resolution. The format
+/// has no negative values: early ticks are counted at 0, as in the stored histogram.
+pub fn write(report: &Report, resolution: Resolution) -> String {
+    let threads = entries(std::slice::from_ref(report))
+        .map(|entry| CyclictestThread::from_entry(&entry, resolution));
+    let thread: BTreeMap<_, _> = threads.enumerate().collect();
+    let start = humantime::parse_rfc3339(&report.started_utc).ok();
+    let end = start
+        .and_then(|start| start.checked_add(Duration::from_nanos(report.duration_ns)))
+        .filter(|&end| report.duration_ns > 0 && rfc3339(end).is_some());
+    let date = |time: Option<_>| time.map_or(String::new(), format_mail_date);
+    let frame = Frame {
+        file_version: 1,
+        cmdline: cmdline(report, resolution),
+        version: Some(format!("{} {}", report.tool.name, report.tool.version)),
+        start_time: date(start),
+        end_time: date(end),
+        return_code: 0,
+        sysinfo: SysInfo::from_host(&report.host),
+        num_threads: thread.len(),
+        resolution_in_ns: Some(u64::from(resolution == Resolution::Ns)),
+    };
+    serde_json::to_string_pretty(&CyclictestFile { frame, thread }).expect("plain data") + "\n"
+}
+
+impl CyclictestThread {
+    fn from_entry(entry: &Entry<'_>, resolution: Resolution) -> Self {
+        let unit_ns = resolution.nanoseconds();
         let d = &entry.summary.lateness_ns;
-        let [min, mean, max] = [d.min, d.mean, d.max].map(|ns| ns.max(0));
+        let [min, max] = [d.min, d.max].map(|ns| ns.max(0) / unit_ns);
         let mut histogram = BTreeMap::new();
+        let values = Lateness::from_subject(entry.subject);
         for (value, count) in values.counts() {
             // The bin of a stored histogram may extend beyond the largest value in it.
-            let bin: &mut u64 = histogram.entry(value.clamp(min, max.max(min))).or_default();
+            let value = (value.max(0) / unit_ns).clamp(min, max.max(min));
+            let bin: &mut u64 = histogram.entry(value).or_default();
             *bin = bin.saturating_add(count);
         }
-        CyclictestThread {
+        let mean = (d.mean.max(0) as f64 / unit_ns as f64).clamp(min as f64, max as f64);
+        Self {
             histogram,
             cycles: values.count().max(entry.summary.ticks - entry.summary.skipped),
             min,
             max,
-            avg: mean as f64,
-            cpu: report.plan.cpu.unwrap_or(0),
-            node: 0,
+            // Two digits, as cyclictest writes.
+            avg: (mean * 100.0).round() / 100.0,
+            cpu: bound_cpu(entry.report, entry.subject).unwrap_or(NONE),
+            node: NONE,
             subject: entry.subject.id.clone(),
         }
-    };
-    let thread: BTreeMap<_, _> =
-        entries(std::slice::from_ref(report)).map(thread).enumerate().collect();
-    let start = humantime::parse_rfc3339(&report.started_utc).unwrap_or(UNIX_EPOCH);
-    let end = start
-        .checked_add(Duration::from_nanos(report.duration_ns))
-        .filter(|&end| rfc3339(end).is_some());
-    let end = end.unwrap_or(start);
-    let frame = Frame {
-        file_version: 1,
-        cmdline: cmdline(report),
-        version: format!("{} {}", report.tool.name, report.tool.version),
-        start_time: format_mail_date(start),
-        end_time: format_mail_date(end),
-        return_code: 0,
-        sysinfo: SysInfo::from_host(&report.host),
-        num_threads: thread.len(),
-        resolution_in_ns: 1,
-    };
-    serde_json::to_string_pretty(&CyclictestFile { frame, thread }).expect("plain data") + "\n"
+    }
+}
+
+/// The value of cyclictest for no CPU and no node.
+const NONE: i64 = -1;
+
+/// Returns the CPU to which a subject was bound.
+fn bound_cpu(report: &Report, subject: &Subject) -> Option<i64> {
+    let planned = report.plan.cpu.and_then(|cpu| u64::try_from(cpu).ok());
+    subject.cpu.or(planned).and_then(|cpu| i64::try_from(cpu).ok())
 }
 
 #[cfg(test)]
@@ -186,6 +266,11 @@ mod tests {
             ("/usr/bin/cyclictest -i250", Some(250)),
             ("cyclictest --interval=2000 -q", Some(2_000)),
             ("cyclictest -q", Some(1_000)),
+            ("cyclictest -qD1 -mi500 -t 1 -h 100 --json=x.json", Some(500)),
+            ("./cyclictest-static -i 500us", Some(500)),
+            ("cyclictest -i 200 -i0", None),
+            ("cyclictest -Zi500", None),
+            ("cyclictest -h 1000 --inter 300", Some(300)),
             ("cyclictest -i", None),
             ("cyclictest -i many", None),
             ("cyclictest 'unbalanced", None),

@@ -16,7 +16,7 @@ use files::report::{MAX_COUNT, Report, Status, Subject, Warning};
 
 use crate::file_io;
 use crate::interop::imported::{
-    ImportedReport, UNKNOWN_TIME, check_count, clock, no_cost, subject, unknown_host, warning,
+    ImportedReport, check_count, clock, no_cost, subject, unknown_host, warning,
 };
 use crate::interop::pair::{BINS, ENDINGS, INTERVALS, file_path, split_path};
 
@@ -372,13 +372,13 @@ fn report(intervals: &[Interval], warnings: Vec<Warning>) -> Report {
     let last = intervals.iter().filter_map(|interval| end(&interval.key)).max();
     let imported = ImportedReport {
         tool: SCHEMA,
-        version: String::new(),
-        started_utc: start.map_or_else(|| UNKNOWN_TIME.to_owned(), stamp),
+        version: None,
+        started_utc: start.map(stamp),
         duration_ns: last
             .zip(start)
-            .map_or(0, |(last, start)| last.saturating_sub(start).saturating_mul(1_000)),
+            .map(|(last, start)| last.saturating_sub(start).saturating_mul(1_000)),
         host: unknown_host(),
-        clock: clock("unknown", 0),
+        clock: clock("unknown", None),
         warnings,
         subjects: intervals.iter().map(subject_from_interval).collect(),
     };

@@ -1,25 +1,27 @@
-//! Reads the output of `hwlatdetect` of rt-tests, version 2 or later. It lists gaps that the
-//! kernel's hwlat tracer found while it occupied a CPU with interrupts disabled, so that only
-//! hardware, firmware or a hypervisor can have caused them.
+//! Reads the output of `hwlatdetect` of rt-tests. It lists gaps that the kernel's hwlat tracer, or in
+//! old versions a kernel module, found while it occupied a CPU with interrupts disabled, so that
+//! only hardware, firmware or a hypervisor can have caused them.
 
-use cli::exit::{Result, usage};
-use files::report::{MAX_NS, Report, Status};
+use cli::exit::{Error, Result, usage};
+use files::report::{MAX_NS, Report, Status, Warning};
+use jitterstat::stats::Interval;
 use jitterstat::stats::quantile::nearest_rank;
 
 use crate::interop::imported::{
-    ImportedReport, UNKNOWN_TIME, clock, no_cost, no_rounds, subject, summary, unknown_host,
-    warning,
+    ImportedReport, clock, no_cost, no_rounds, subject, summary, unknown_host, warning,
 };
 use render::report::quantity::GAPS;
 
 pub(super) const TOOL: &str = "hwlatdetect";
-/// Beginning of the output.
-const BEGIN: &str = "hwlatdetect:";
-const UNIT_NS: i64 = 1_000;
+const NS_PER_US: i64 = 1_000;
+/// Line of a run that ended before the requested duration.
+const INTERRUPTED: &str = "interrupted";
 
-/// Whether a text is the output of hwlatdetect.
-pub(super) fn is_output(text: &str) -> bool {
-    text.trim_start().starts_with(BEGIN)
+/// Whether a line is one of hwlatdetect's output or of its report file.
+pub(super) fn is_line(line: &str) -> bool {
+    line.starts_with("hwlatdetect:")
+        || line.starts_with("ts:") && line.contains("inner:")
+        || parse_kernel_sample(line).is_some()
 }
 
 /// Returns the number in the line with this label.
@@ -29,44 +31,108 @@ fn labelled_number(text: &str, label: &str) -> Option<i64> {
     digits.parse().ok()
 }
 
-/// Returns the larger part of each sample: `ts: 1503508231.541325243, inner:16, outer:0`.
+/// Returns the larger part of each sample.
+///
+/// # Errors
+/// Returns an error that names the line of an invalid sample.
 fn samples(text: &str) -> Result<Vec<i64>> {
-    let lines = (1..).zip(text.lines()).filter(|(_, line)| line.trim_start().starts_with("ts:"));
-    let gap = |(n, line): (usize, &str)| {
-        let part = |name: &str| {
-            line.split(", ").find_map(|part| part.trim().strip_prefix(name))?.parse::<i64>().ok()
+    let mut gaps = Vec::new();
+    let mut is_after_summary = false;
+    for (n, line) in (1..).zip(text.lines().map(str::trim)) {
+        is_after_summary |= line.starts_with("Samples recorded:");
+        let gap_us = if line.starts_with("ts:") {
+            parse_sample(line)
+        } else if let Some(gap) = parse_kernel_sample(line) {
+            Some(gap)
+        } else if is_after_summary && !line.is_empty() && line.bytes().all(|b| b.is_ascii_digit()) {
+            // The oldest module, smi_detector, has no time stamps.
+            line.parse().ok()
+        } else {
+            continue;
         };
-        let gap = part("inner:")
-            .zip(part("outer:"))
-            .map(|(inner, outer)| inner.max(outer).saturating_mul(UNIT_NS));
-        let plausible = gap.filter(|gap| (0..=MAX_NS as i64).contains(gap));
-        plausible.ok_or_else(|| {
-            usage!("not a result of hwlatdetect: invalid sample in line {n}: {line:?}")
-        })
+        let gap_ns = gap_us.and_then(|us: i64| us.checked_mul(NS_PER_US));
+        let plausible = gap_ns.filter(|gap| (0..=MAX_NS as i64).contains(gap));
+        gaps.push(plausible.ok_or_else(|| usage!("invalid sample in line {n}: {line:?}"))?);
+    }
+    gaps.sort_unstable();
+    Ok(gaps)
+}
+
+/// Parses a sample such as `ts: 1503508231.541325243, inner:16, outer:0`.
+fn parse_sample(line: &str) -> Option<i64> {
+    let part = |name: &str| {
+        line.split(',').find_map(|part| part.trim().strip_prefix(name))?.trim().parse().ok()
     };
-    lines.map(gap).collect()
+    part("inner:").zip(part("outer:")).map(|(inner, outer): (i64, i64)| inner.max(outer))
+}
+
+/// Parses a sample as the kernel module writes it, which versions before 0.8 print unchanged:
+/// `1311112345.0678901234`, then one or two gaps.
+fn parse_kernel_sample(line: &str) -> Option<i64> {
+    let mut words = line.split_whitespace();
+    let (seconds, nanoseconds) = words.next()?.split_once('.')?;
+    let is_number = |digits: &str| digits.len() == 10 && digits.bytes().all(|b| b.is_ascii_digit());
+    let gaps: Vec<i64> = words.map(str::parse).collect::<std::result::Result<_, _>>().ok()?;
+    let is_sample = is_number(seconds) && is_number(nanoseconds) && (1..=2).contains(&gaps.len());
+    gaps.into_iter().max().filter(|_| is_sample)
 }
 
 pub(super) fn read(text: &str) -> Result<Report> {
-    let unfinished =
-        || usage!("not a result of hwlatdetect: it was cut off before \"Samples recorded\"");
-    let recorded = labelled_number(text, "Samples recorded:").ok_or_else(unfinished)?;
-    let threshold = labelled_number(text, "Latency threshold:").unwrap_or(0);
-    let seconds = labelled_number(text, "hwlatdetect:  test duration").unwrap_or(0);
-    let mut gaps = samples(text)?;
-    gaps.sort_unstable();
-    if recorded != gaps.len() as i64 {
-        return Err(usage!(
-            "not a result of hwlatdetect: it recorded {recorded} samples, but lists {}; run it without --quiet and --watch",
-            gaps.len()
-        ));
+    let gaps = samples(text)?;
+    // The file of --report has samples only.
+    let is_output = text.lines().any(|line| line.trim_start().starts_with("hwlatdetect:"));
+    let recorded = labelled_number(text, "Samples recorded:");
+    match recorded {
+        None if is_output => {
+            return Err(Error::usage("it was cut off before \"Samples recorded\""));
+        }
+        Some(recorded) if recorded != gaps.len() as i64 => {
+            return Err(usage!(
+                "it recorded {recorded} samples, but lists {}; give the file of its option --report instead",
+                gaps.len()
+            ));
+        }
+        _ => {}
     }
+    let threshold = labelled_number(text, "Latency threshold:");
+    let requested = labelled_number(text, "hwlatdetect:  test duration");
+    let was_interrupted = text.lines().any(|line| line.trim() == INTERRUPTED);
+    // The output has only the requested duration, which an interrupted run did not reach.
+    let seconds = requested.filter(|_| !was_interrupted);
+    let above = threshold.map_or("an unknown threshold".to_owned(), |us| format!("{us} us"));
+    let within = seconds.map_or("an unknown time".to_owned(), |seconds| format!("{seconds} s"));
+    let mut found = subject(TOOL.to_owned(), TOOL, None);
+    found.status = Status::Failed { reason: format!("no gap above {above} in {within}") };
+    if let (Some(&lower), Some(&upper)) = (gaps.first(), gaps.last()) {
+        let sum: i128 = gaps.iter().map(|&gap| i128::from(gap)).sum();
+        let mean = (sum / gaps.len() as i128) as i64;
+        let range = Interval { lower, upper };
+        found.status = Status::Measured;
+        found.summary =
+            Some(summary(gaps.len() as u64, None, range, mean, |q| nearest_rank(&gaps, q)));
+    }
+    let imported = ImportedReport {
+        tool: TOOL,
+        version: None,
+        started_utc: None,
+        duration_ns: seconds.and_then(|seconds| u64::try_from(seconds).ok()?.checked_mul(NS_PER_S)),
+        host: unknown_host(),
+        clock: clock("the kernel's trace clock, by hwlatdetect", Some(NS_PER_US as u64)),
+        warnings: warnings(text, &above, &within),
+        subjects: vec![found],
+    };
+    Ok(imported.report())
+}
+
+const NS_PER_S: u64 = 1_000_000_000;
+
+fn warnings(text: &str, above: &str, within: &str) -> Vec<Warning> {
     let mut warnings = vec![
         warning(
             GAPS,
             format!(
-                "hwlatdetect lists only gaps above its threshold of {threshold} us, found in {seconds} s with interrupts off: these \
-                 are gaps, not lateness, there is no period, and percentiles are of the gaps alone."
+                "hwlatdetect lists only gaps above its threshold, {above}, found in {within} with interrupts off: these are gaps, not \
+                 lateness, there is no period, and percentiles are of the gaps alone."
             ),
             "Compare the largest gap and how many there were; what makes them is below the kernel.",
         ),
@@ -75,30 +141,8 @@ pub(super) fn read(text: &str) -> Result<Report> {
     ];
     if let Some(smis) = labelled_number(text, "SMIs during run:") {
         let message = format!("{smis} system management interrupts came during the run.");
-        warnings.push(warning(
-            "import-smi",
-            message,
-            "The firmware makes them; its settings are the place to look.",
-        ));
+        let hint = "The firmware makes them; its settings are the place to look.";
+        warnings.push(warning("import-smi", message, hint));
     }
-    let mut found = subject(TOOL.to_owned(), TOOL, None);
-    found.status = Status::Failed { reason: format!("no gap above {threshold} us in {seconds} s") };
-    if let (Some(&min), Some(&max)) = (gaps.first(), gaps.last()) {
-        let mean =
-            (gaps.iter().map(|&gap| i128::from(gap)).sum::<i128>() / gaps.len() as i128) as i64;
-        found.status = Status::Measured;
-        found.summary =
-            Some(summary(gaps.len() as u64, 0, [min, mean, max], |q| nearest_rank(&gaps, q)));
-    }
-    let imported = ImportedReport {
-        tool: TOOL,
-        version: "(its output has none)".to_owned(),
-        started_utc: UNKNOWN_TIME.to_owned(),
-        duration_ns: u64::try_from(seconds).unwrap_or(0).saturating_mul(1_000_000_000).min(MAX_NS),
-        host: unknown_host(),
-        clock: clock("the kernel's trace clock, by hwlatdetect", UNIT_NS as u64),
-        warnings,
-        subjects: vec![found],
-    };
-    Ok(imported.report())
+    warnings
 }

@@ -6,27 +6,30 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use cli::exit::{Result, usage};
 use files::file::read_json;
 use files::report::{
-    Clock, Distribution, Host, MAX_SUBJECTS, Plan, Report, SCHEMA, Scenario, Status, Subject,
-    Summary, Tool, Warning,
+    Clock, Distribution, Host, MAX_NS, MAX_SUBJECTS, Plan, Report, SCHEMA, Scenario, Status,
+    Subject, Summary, Tool, Warning,
 };
 use jitterstat::stats::{Interval, quantile};
 use serde::Deserialize;
 
-/// The understood content of a foreign file.
+/// The understood content of a foreign file. A value is `None` if the file does not state it; only
+/// [`ImportedReport::report`] decides how a report expresses that.
 pub(super) struct ImportedReport {
     pub tool: &'static str,
-    pub version: String,
-    /// RFC 3339, or [`UNKNOWN_TIME`] if the source does not state it.
-    pub started_utc: String,
-    pub duration_ns: u64,
+    pub version: Option<String>,
+    /// RFC 3339.
+    pub started_utc: Option<String>,
+    /// Measured length of the run. A requested length is no substitute: the run may have ended
+    /// early.
+    pub duration_ns: Option<u64>,
     pub host: Host,
     pub clock: Clock,
     pub warnings: Vec<Warning>,
     pub subjects: Vec<Subject>,
 }
 
-/// Start of a run, if its file does not state it.
-pub(super) const UNKNOWN_TIME: &str = "at an unknown time";
+/// Start of a run in a report, if it is not known.
+const UNKNOWN_TIME: &str = "at an unknown time";
 
 /// Formats a time as in files; `None` if the year has more than four digits.
 pub(super) fn rfc3339(at: SystemTime) -> Option<String> {
@@ -50,7 +53,8 @@ pub(super) fn json<'a, T: Deserialize<'a>>(text: &'a str, what: &str) -> Result<
 }
 
 impl ImportedReport {
-    /// Converts the content to a report.
+    /// Converts the content to a report, whose file format has these values for unknown ones: an
+    /// empty version, a length and a period of 0, and no missed ticks without a period.
     pub fn report(self) -> Report {
         let scenarios = self.subjects.iter().map(|s| {
             let ticks = s.summary.as_ref().map_or(0, |m| m.ticks);
@@ -70,9 +74,13 @@ impl ImportedReport {
         let plan = Plan { scenarios: scenarios.collect(), ..Plan::default() };
         Report {
             schema: SCHEMA.to_owned(),
-            tool: Tool { name: self.tool.to_owned(), version: self.version, commit: None },
-            started_utc: self.started_utc,
-            duration_ns: self.duration_ns,
+            tool: Tool {
+                name: self.tool.to_owned(),
+                version: self.version.unwrap_or_default(),
+                commit: None,
+            },
+            started_utc: self.started_utc.unwrap_or_else(|| UNKNOWN_TIME.to_owned()),
+            duration_ns: self.duration_ns.filter(|&ns| ns <= MAX_NS).unwrap_or(0),
             partial: false,
             plan,
             host: self.host,
@@ -106,22 +114,21 @@ pub(super) fn subject(id: String, name: &str, period_ns: Option<u64>) -> Subject
     }
 }
 
-/// Builds the summary of `n` delivered values from their minimum, mean and maximum, and the known
-/// percentiles.
+/// Builds the summary of `n` delivered values from their range, their mean, and the known
+/// percentiles. `missed` is `None` if the period is unknown.
 pub(super) fn summary(
     n: u64,
-    missed: u64,
-    [min, mean, max]: [i64; 3],
+    missed: Option<u64>,
+    range: Interval<i64>,
+    mean: i64,
     at: impl Fn(f64) -> Option<i64>,
 ) -> Summary {
     let supported = |q| quantile::is_supported(usize::try_from(n).unwrap_or(usize::MAX), q);
     Summary {
         ticks: n,
         delivered: n,
-        missed,
-        lateness_ns: Distribution::new(Interval { lower: min, upper: max }, mean, |q| {
-            at(q).filter(|_| supported(q))
-        }),
+        missed: missed.unwrap_or(0),
+        lateness_ns: Distribution::new(range, mean, |q| at(q).filter(|_| supported(q))),
         ..Summary::default()
     }
 }
@@ -131,13 +138,14 @@ pub(super) fn unknown_host() -> Host {
     Host { os: "unknown system".to_owned(), arch: "unknown".to_owned(), ..Host::default() }
 }
 
-/// Returns a clock that counts nanoseconds and was read by a tool with this resolution.
-pub(super) fn clock(source: &str, step_ns: u64) -> Clock {
+/// Returns a clock that counts nanoseconds and was read by a tool with this resolution, if it is
+/// known.
+pub(super) fn clock(source: &str, step_ns: Option<u64>) -> Clock {
     Clock {
         source: source.to_owned(),
         rate_hz: 1e9,
         rate_known_by: "its unit".to_owned(),
-        error_bound_ns: step_ns,
+        error_bound_ns: step_ns.unwrap_or(0),
         rate_error_ppb: None,
         rate_stated_hz: None,
         cross_thread_order: None,
@@ -165,6 +173,15 @@ pub(super) fn no_cost(tool: &str) -> Warning {
         "import-no-cost",
         format!("{tool} does not measure what the ticks cost."),
         "osjitter run shows CPU time next to lateness.",
+    )
+}
+
+/// Returns the warning for a source without a period. `source` begins the sentence.
+pub(super) fn unknown_period(source: &str) -> Warning {
+    warning(
+        "import-no-period",
+        format!("{source} states no period: missed ticks are not known."),
+        "Keep the command line with the result.",
     )
 }
 

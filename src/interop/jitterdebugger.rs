@@ -3,25 +3,25 @@
 
 use std::collections::BTreeMap;
 
-use cli::exit::{Error, Result, usage};
+use cli::exit::{Result, usage};
 use files::report::Report;
 use serde::Deserialize;
 
 use crate::interop::bins::{self, BinnedValues, RawBins, StatedFigures};
 use crate::interop::imported::{
-    ImportedReport, UNKNOWN_TIME, check_count, clock, json, no_cost, no_rounds, rounded, subject,
-    warning,
+    ImportedReport, check_count, clock, json, no_cost, no_rounds, rounded, subject, unknown_period,
 };
-use crate::interop::rt_tests::SysInfo;
+use crate::interop::rt_tests::{SysInfo, replace_nan};
 
 const TOOL: &str = "jitterdebugger";
-/// The known versions; the part about CPUs is the same in all of them.
+/// The known versions of the file; the part about CPUs is the same in all of them. jitterdebugger
+/// 0.1 writes none.
 const VERSIONS: std::ops::RangeInclusive<u64> = 1..=3;
 const HINT: &str = "jitterdebugger has no option for more bins; its samples (-s) hold every value.";
 
 #[derive(Deserialize)]
 struct File {
-    version: u64,
+    version: Option<u64>,
     #[serde(default)]
     sysinfo: SysInfo,
     cpu: BTreeMap<u64, Cpu>,
@@ -30,58 +30,49 @@ struct File {
 #[derive(Deserialize)]
 struct Cpu {
     histogram: RawBins,
-    count: u64,
-    min: u64,
-    max: u64,
+    count: Option<u64>,
+    min: Option<u64>,
+    max: Option<u64>,
     avg: Option<f64>,
 }
 
 pub(super) fn read(text: &str) -> Result<Report> {
-    let file: File = json(text, "jitterdebugger result")?;
-    if !VERSIONS.contains(&file.version) {
+    let text = replace_nan(text);
+    let file: File = json(&text, "jitterdebugger result")?;
+    if let Some(version) = file.version.filter(|version| !VERSIONS.contains(version)) {
         return Err(usage!(
-            "version {} of jitterdebugger's results is not known; this version reads 1 to 3",
-            file.version
+            "version {version} of jitterdebugger's results is not known; this version reads 1 to 3"
         ));
     }
     check_count("cpu", file.cpu.len())?;
-    let unit_ns = if file.sysinfo.resolution_in_ns == 1 { 1 } else { 1_000 };
+    // Versions without -N count in microseconds and do not state it.
+    let unit_ns = match file.sysinfo.resolution_in_ns {
+        Some(1) => 1,
+        Some(1_000) | None => 1_000,
+        Some(other) => {
+            return Err(usage!("invalid resolution_in_ns {other}: expected 1 or 1000"));
+        }
+    };
     let mut imported = ImportedReport {
         tool: TOOL,
-        version: format!("(results version {})", file.version),
-        started_utc: UNKNOWN_TIME.to_owned(),
-        duration_ns: 0,
+        version: file.version.map(|version| format!("(results version {version})")),
+        started_utc: None,
+        duration_ns: None,
         host: file.sysinfo.host(),
-        clock: clock("the kernel's clock, by jitterdebugger", unit_ns),
-        warnings: vec![
-            no_rounds(TOOL),
-            no_cost(TOOL),
-            warning(
-                "import-no-period",
-                "jitterdebugger reports neither the period nor when it ran: missed ticks are not known.",
-                "Keep its command line with its result.",
-            ),
-        ],
+        clock: clock("the kernel's clock, by jitterdebugger", Some(unit_ns)),
+        warnings: vec![no_rounds(TOOL), no_cost(TOOL), unknown_period(TOOL)],
         subjects: Vec::new(),
     };
     if unit_ns > 1 {
         imported.warnings.push(rounded(TOOL, "microseconds", "the rest cut off"));
     }
-    for (number, cpu) in &file.cpu {
-        let at = |e: Error| e.context(format!("cpu.{number}"));
-        let values = if cpu.count > 0 {
-            let avg = cpu.avg.ok_or_else(|| at(Error::usage("the mean is missing")))?;
-            let stated = StatedFigures { count: cpu.count, min: cpu.min, max: cpu.max, avg };
-            Some(BinnedValues::new(&cpu.histogram, &stated, unit_ns).map_err(at)?)
-        } else {
-            None
-        };
-        bins::add_subject(
-            &mut imported,
-            subject(format!("{TOOL}/cpu-{number}"), TOOL, None),
-            values,
-            HINT,
-        );
+    for (&number, cpu) in &file.cpu {
+        let stated = StatedFigures { count: cpu.count, min: cpu.min, max: cpu.max, mean: cpu.avg };
+        let values = BinnedValues::new(&cpu.histogram, &stated, unit_ns)
+            .map_err(|e| e.context(format!("cpu.{number}")))?;
+        let mut subject = subject(format!("{TOOL}/cpu-{number}"), TOOL, None);
+        subject.cpu = Some(number);
+        bins::add_subject(&mut imported, subject, values, HINT);
     }
     Ok(imported.report())
 }

@@ -5,7 +5,10 @@
 
 mod bins;
 pub mod cyclictest;
+mod cyclictest_text;
+pub mod detect;
 pub mod fleet;
+mod getopt;
 pub mod hgrm;
 pub mod hlog;
 mod hwlatdetect;
@@ -17,106 +20,109 @@ pub mod pair;
 mod rt_tests;
 mod rtla;
 pub mod trackers;
+pub mod unit;
 
 use std::path::Path;
 
 use cli::exit::{Error, Result, usage};
 use files::file::File as _;
-use files::report::{Report, SCHEMA};
-use serde::Deserialize;
-use serde::de::IgnoredAny;
+use files::report::Report;
 
 use crate::file_io;
-use crate::interop::imported::json;
-use crate::interop::rt_tests::Frame;
+use crate::interop::detect::{Detection, FileFormat, READABLE};
+use crate::interop::unit::Unit;
 
-/// Reads a report of osjitter, `cyclictest --json`, `oslat --json`, `results.json` of
+/// Reads a report of osjitter, `cyclictest --json` or its text, `oslat --json`, `results.json` of
 /// jitterdebugger, the output of `hwlatdetect` or of the hist mode of `rtla`, an HdrHistogram
 /// interval log, or bins. For a directory, reads the report or all bins in it.
 ///
-/// An imported report has no samples. Reports of cyclictest, oslat, jitterdebugger and hwlatdetect
-/// have no rounds either, so that a difference between two of them cannot be judged: a single run
-/// does not show how much runs vary. A line of an interval log becomes a round with a summary. A
-/// period of 0 means that the source does not state it; counts of missed ticks are then 0 and
-/// meaningless.
+/// An imported report has no samples. Only the lines of an interval log become rounds, each with a
+/// summary. All others have no rounds either, so that a difference between two of them cannot be
+/// judged: a single run does not show how much runs vary. A period of 0 means that the source does
+/// not state it; counts of missed ticks are then 0 and meaningless.
 ///
 /// # Errors
 /// Returns an error if the file cannot be read, is too large, has an unknown format or a newer
 /// version, or contains impossible values. The error names line and column, or the path within the
 /// file.
 pub fn read(file: &Path) -> Result<Report> {
+    read_in_unit(file, None)
+}
+
+/// Reads a file like [`read`]. `unit` is that of the values if the file does not state it.
+///
+/// # Errors
+/// Returns the errors of [`read`], and an error if the file states its unit.
+pub fn read_in_unit(file: &Path, unit: Option<Unit>) -> Result<Report> {
     if fleet::is_bins_path(file) {
         return fleet::Fleet::read(&[file])?.report();
     }
     let file = file_io::resolve(file);
-    parse(&file_io::read_text(&file)?).map_err(|e| e.context(file.display()))
+    parse_in_unit(&file_io::read_text(&file)?, unit).map_err(|e| e.context(file.display()))
 }
-
-/// The keys that distinguish the JSON formats.
-#[derive(Deserialize)]
-struct Head {
-    schema: Option<String>,
-    thread: Option<IgnoredAny>,
-    cpu: Option<IgnoredAny>,
-    #[serde(rename = "cmdline:", alias = "cmdline")]
-    cmdline: Option<IgnoredAny>,
-}
-
-/// Explains the source of a file that is invalid JSON because of this value.
-const NAN_HINT: &str =
-    " (jitterdebugger writes -nan, which is no JSON, for a CPU without a sample)";
 
 /// Detects the format of a file from its content and reads it. A foreign report must pass the same
 /// checks as a report of osjitter, on which all renderers rely.
 pub fn parse(text: &str) -> Result<Report> {
-    let Some(report) = parse_foreign(text)? else {
-        return Report::from_json(text).map_err(|e| Error::usage(e.to_string()));
-    };
-    report.check().map_err(|e| usage!("not a report: {e}"))?;
-    Ok(report)
+    parse_in_unit(text, None)
 }
 
-/// Reads a file of another tool; `None` if the file has a schema of osjitter.
-fn parse_foreign(text: &str) -> Result<Option<Report>> {
-    if files::bins::kind(text).is_some() {
-        return fleet::Fleet::parse(text)?.report().map(Some);
+/// Reads a text like [`parse`]. `unit` is that of the values if the text does not state it.
+pub fn parse_in_unit(text: &str, unit: Option<Unit>) -> Result<Report> {
+    let detection = detect::detect(text).ok_or_else(|| unknown_format(text))?;
+    let report = parse_format(text, &detection.format, unit);
+    if matches!(detection.format, FileFormat::Osjitter { .. }) {
+        return report;
     }
-    // Checked before logs, since both begin with comments.
-    if rtla::is_histogram(text) {
-        return rtla::read(text).map(Some);
+    let report = report.and_then(|report| {
+        report.check().map_err(|e| Error::usage(e.to_string()))?;
+        Ok(report)
+    });
+    report.map_err(|e| reading_error(&detection, &e))
+}
+
+fn parse_format(text: &str, format: &FileFormat, unit: Option<Unit>) -> Result<Report> {
+    if unit.is_some() && !matches!(format, FileFormat::Hlog | FileFormat::CyclictestText) {
+        return Err(usage!("invalid --unit: {} states its unit", format.name()));
     }
-    if hlog::is_log(text) {
-        return hlog::read(text).map(Some);
-    }
-    if hwlatdetect::is_output(text) {
-        return hwlatdetect::read(text).map(Some);
-    }
-    let head: Head = serde_json::from_str(text).map_err(|e| {
-        let nan_hint = if text.contains(": -nan") { NAN_HINT } else { "" };
-        let cut = if e.is_eof() { "it is empty or cut off: " } else { "" };
-        usage!("not a report: {cut}{e}{nan_hint}")
-    })?;
-    let report = match head {
-        Head { schema: Some(_), .. } => return Ok(None),
-        Head { thread: Some(_), cmdline: Some(_), .. } => {
-            let frame: Frame = json(text, "rt-tests result")?;
-            match frame.program() {
-                // The output of `osjitter report --format cyclictest-json` names osjitter as its
-                // program.
-                "cyclictest" | "osjitter" => cyclictest::read(text, &frame),
-                "oslat" => oslat::read(text, &frame),
-                other => Err(usage!(
-                    "not a report: rt-tests' {other:?} is not known; cyclictest and oslat are"
-                )),
-            }
+    match format {
+        FileFormat::Osjitter { .. } => {
+            Report::from_json(text).map_err(|e| Error::usage(e.to_string()))
         }
-        Head { cpu: Some(_), thread: None, .. } => jitterdebugger::read(text),
-        _ => Err(usage!(
-            "not a report: no \"schema\" key; this version reads {SCHEMA:?}, cyclictest --json, oslat --json, \
-             jitterdebugger's results.json, hwlatdetect's output and HdrHistogram logs"
-        )),
+        FileFormat::Bins => fleet::Fleet::parse(text)?.report(),
+        FileFormat::RtTests => rt_tests::read(text),
+        FileFormat::CyclictestText => cyclictest_text::read(text, unit),
+        FileFormat::Jitterdebugger => jitterdebugger::read(text),
+        FileFormat::Hwlatdetect => hwlatdetect::read(text),
+        FileFormat::Rtla => rtla::read(text),
+        FileFormat::Hlog => hlog::read(text, unit),
+        FileFormat::Unsupported { remedy, .. } => Err(usage!("it is not read; {remedy}")),
+    }
+}
+
+/// Returns the error of the reader of a format, with the reason for which it was chosen.
+fn reading_error(detection: &Detection, error: &Error) -> Error {
+    usage!("cannot read {} ({}): {error}", detection.format.name(), detection.evidence)
+}
+
+/// Returns the error of a file in no known format.
+fn unknown_format(text: &str) -> Error {
+    let first = text.lines().map(str::trim).find(|line| !line.is_empty());
+    let content = match first {
+        None => "the file is empty".to_owned(),
+        Some(_) if detect::is_json_object(text) => unknown_json(text),
+        Some(line) => format!("it begins with {:?}", detect::quote(line)),
     };
-    report.map(Some)
+    usage!("unknown format: {content}; this version reads {READABLE}")
+}
+
+/// Describes a JSON object without the keys of any format.
+fn unknown_json(text: &str) -> String {
+    match serde_json::from_str::<serde::de::IgnoredAny>(text) {
+        Ok(_) => "it is JSON with no \"schema\" key and none of another tool".to_owned(),
+        Err(e) if e.is_eof() => format!("it is JSON that is cut off: {e}"),
+        Err(e) => format!("it is invalid JSON: {e}"),
+    }
 }
 
 #[cfg(test)]

@@ -1,11 +1,20 @@
 //! Reads `oslat --json` of rt-tests: a busy loop on each CPU that counts every iteration by its
 //! duration.
+//!
+//! A label is the upper edge of its bin in microseconds, rounded up, in all versions. Versions up to
+//! 2.4 round the smallest and the largest value in the same way; later ones do not, so that the
+//! label of the last bin is above the largest value. Bins whose width is no multiple of a
+//! microsecond (`-W 500`) have labels with decimals, and the smallest and the largest value are in
+//! nanoseconds then.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
-use cli::exit::Result;
-use files::report::Report;
+use cli::exit::{Result, usage};
+use files::report::{MAX_NS, Report, Warning};
 use serde::Deserialize;
+use serde::de::{Deserializer, Error as _, MapAccess, Visitor};
+use serde_json::Number;
 
 use crate::interop::bins::{self, BinnedValues, RawBins, StatedFigures};
 use crate::interop::imported::{
@@ -15,7 +24,7 @@ use crate::interop::rt_tests::Frame;
 use render::report::quantity::GAPS;
 
 const TOOL: &str = "oslat";
-const UNIT_NS: u64 = 1_000;
+const NS_PER_US: u64 = 1_000;
 const HINT: &str = "Run oslat with a larger -b, so that every value has a bin.";
 
 #[derive(Deserialize)]
@@ -25,26 +34,99 @@ struct File {
 
 #[derive(Deserialize)]
 struct Thread {
-    cpu: u64,
+    cpu: Option<u64>,
     /// Frequency of the CPU counter in MHz.
-    #[serde(default)]
-    freq: u64,
-    min: u64,
-    max: u64,
-    avg: f64,
-    histogram: RawBins,
+    freq: Option<u64>,
+    min: Option<Number>,
+    max: Option<Number>,
+    /// In microseconds, even if the smallest and the largest value are in nanoseconds.
+    avg: Option<f64>,
+    histogram: LabelledBins,
+}
+
+/// Bins with the upper edge of each in nanoseconds.
+struct LabelledBins {
+    bins: RawBins,
+    /// Whether the labels have decimals.
+    has_decimals: bool,
+}
+
+impl<'de> Deserialize<'de> for LabelledBins {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        struct Bins;
+        impl<'de> Visitor<'de> for Bins {
+            type Value = LabelledBins;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("bins and their counts")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(
+                self,
+                mut map: A,
+            ) -> std::result::Result<LabelledBins, A::Error> {
+                let mut has_decimals = false;
+                let next = || next_bin(&mut map, &mut has_decimals);
+                let bins = RawBins::collect(next, A::Error::custom)?;
+                Ok(LabelledBins { bins, has_decimals })
+            }
+        }
+        deserializer.deserialize_map(Bins)
+    }
+}
+
+fn next_bin<'de, A: MapAccess<'de>>(
+    map: &mut A,
+    has_decimals: &mut bool,
+) -> std::result::Result<Option<(u64, u64)>, A::Error> {
+    let Some((label, count)) = map.next_entry::<String, u64>()? else { return Ok(None) };
+    *has_decimals |= label.contains('.');
+    let invalid = || A::Error::custom(format!("invalid bin {label:?}: expected microseconds"));
+    let ns = parse_microseconds(&label).ok_or_else(invalid)?;
+    Ok(Some((ns, count)))
+}
+
+/// Parses microseconds with up to three decimals as nanoseconds.
+fn parse_microseconds(text: &str) -> Option<u64> {
+    let (whole, decimals) = text.split_once('.').unwrap_or((text, ""));
+    let is_number = |digits: &str| digits.bytes().all(|digit| digit.is_ascii_digit());
+    if decimals.len() > 3 || !is_number(whole) || !is_number(decimals) {
+        return None;
+    }
+    let fraction: u64 = format!("{decimals:0<3}").parse().ok()?;
+    whole.parse::<u64>().ok()?.checked_mul(NS_PER_US)?.checked_add(fraction)
 }
 
 pub(super) fn read(text: &str, frame: &Frame) -> Result<Report> {
     let file: File = json(text, "oslat result")?;
     check_count("thread", file.thread.len())?;
-    let mut clock = clock("the CPU counter, by oslat", UNIT_NS);
-    if let Some(mhz) = file.thread.values().map(|t| t.freq).find(|&mhz| mhz > 0) {
+    let has_decimals = file.thread.values().any(|thread| thread.histogram.has_decimals);
+    let step_ns = if has_decimals { 1 } else { NS_PER_US };
+    let mut clock = clock("the CPU counter, by oslat", Some(step_ns));
+    if let Some(mhz) = file.thread.values().find_map(|thread| thread.freq.filter(|&mhz| mhz > 0)) {
         clock.rate_hz = mhz as f64 * 1e6;
         clock.rate_known_by = "oslat's own calibration, in whole MHz".to_owned();
     }
     let mut imported = frame.imported(TOOL, clock);
-    imported.warnings = vec![
+    imported.warnings = warnings(has_decimals);
+    for (name, thread) in &file.thread {
+        let is_shared = file.thread.values().filter(|t| t.cpu == thread.cpu).count() > 1;
+        let id = match thread.cpu {
+            Some(cpu) if !is_shared => format!("{TOOL}/cpu-{cpu}"),
+            Some(cpu) => format!("{TOOL}/cpu-{cpu}/thread-{name}"),
+            None => format!("{TOOL}/thread-{name}"),
+        };
+        let values = thread.values().map_err(|e| e.context(format!("thread.{name}")))?;
+        let mut subject = subject(id, TOOL, None);
+        subject.cpu = thread.cpu;
+        bins::add_subject(&mut imported, subject, values, HINT);
+    }
+    Ok(imported.report())
+}
+
+fn warnings(has_decimals: bool) -> Vec<Warning> {
+    let step = if has_decimals { "bins, whose labels are microseconds" } else { "microseconds" };
+    vec![
         warning(
             GAPS,
             "oslat counts every turn of a busy loop by how long it took: these are gaps, not lateness, there is no period, \
@@ -53,23 +135,69 @@ pub(super) fn read(text: &str, frame: &Frame) -> Result<Report> {
         ),
         no_rounds(TOOL),
         no_cost(TOOL),
-        rounded(TOOL, "microseconds", "rounded up"),
-    ];
-    for (name, thread) in &file.thread {
-        let is_shared = file.thread.values().filter(|t| t.cpu == thread.cpu).count() > 1;
-        let id = format!(
-            "{TOOL}/cpu-{}{}",
-            thread.cpu,
-            if is_shared { format!("/thread-{name}") } else { String::new() }
-        );
-        let count = thread.histogram.0.values().sum();
-        let stated = StatedFigures { count, min: thread.min, max: thread.max, avg: thread.avg };
-        let values =
-            (count > 0).then(|| BinnedValues::new(&thread.histogram, &stated, UNIT_NS)).transpose();
-        let values = values
-            .map_err(|e| e.context(format!("thread.{name}")))?
-            .map(BinnedValues::with_open_last_bin);
-        bins::add_subject(&mut imported, subject(id, TOOL, None), values, HINT);
+        rounded(TOOL, step, "rounded up"),
+    ]
+}
+
+impl Thread {
+    /// Returns the values of the thread; `None` if it has none.
+    fn values(&self) -> Result<Option<BinnedValues>> {
+        let LabelledBins { bins, has_decimals } = &self.histogram;
+        if bins.0.values().all(|&count| count == 0) {
+            return Ok(None);
+        }
+        let extreme = |number: &Option<Number>| {
+            let ns = |number| {
+                extreme_ns(number, *has_decimals)
+                    .ok_or_else(|| usage!("invalid time {number}: expected at most {MAX_NS} ns"))
+            };
+            number.as_ref().map(ns).transpose()
+        };
+        let (min, max) = (extreme(&self.min)?, extreme(&self.max)?);
+        // The label of a bin may be above the largest value in it.
+        let mut clamped = RawBins::default();
+        let last = bins.0.iter().rfind(|(_, count)| **count > 0).map(|(&label, _)| label);
+        for (&label, &count) in &bins.0 {
+            let value = label.min(max.unwrap_or(u64::MAX)).max(min.unwrap_or(0));
+            *clamped.0.entry(value).or_default() += count;
+        }
+        let mean = self.avg.map(|us| us * NS_PER_US as f64);
+        let stated = StatedFigures { count: None, min, max, mean };
+        let values = BinnedValues::new(&clamped, &stated, 1)?;
+        // Only the last of all bins has values above its label.
+        let is_open = last.zip(max).is_some_and(|(last, max)| last < max);
+        Ok(values.map(|values| if is_open { values.with_open_last_bin() } else { values }))
     }
-    Ok(imported.report())
+}
+
+/// Returns the smallest or the largest value in nanoseconds.
+fn extreme_ns(number: &Number, has_decimals: bool) -> Option<u64> {
+    let ns = match (number.as_u64(), has_decimals) {
+        (Some(ns), true) => Some(ns),
+        (Some(us), false) => us.checked_mul(NS_PER_US),
+        (None, _) => parse_microseconds(&number.to_string()),
+    };
+    ns.filter(|&ns| ns <= MAX_NS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_may_have_decimals() {
+        for (text, ns) in [
+            ("1", Some(1_000)),
+            ("0.500", Some(500)),
+            ("12.5", Some(12_500)),
+            ("32", Some(32_000)),
+            ("1.0005", None),
+            ("-1", None),
+            ("", None),
+            ("1e3", None),
+            ("99999999999999999999", None),
+        ] {
+            assert_eq!(parse_microseconds(text), ns, "{text}");
+        }
+    }
 }

@@ -1,13 +1,20 @@
-//! The frame that all programs of rt-tests write around their results with `--json`.
+//! The files that the programs of rt-tests write with `--json`: a frame that is the same for all of
+//! them, and the threads of cyclictest or oslat.
 //!
-//! Two of its keys end in a colon; versions without the colons are accepted as well.
+//! Two keys of the frame end in a colon; versions without the colons are accepted as well. The
+//! program is recognized by the keys of its threads, since its file can have any name.
 
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use files::report::{Clock, Host, MAX_NS};
+use cli::exit::{Error, Result, usage};
+use files::report::{Clock, Host, Report};
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
-use crate::interop::imported::{ImportedReport, UNKNOWN_TIME, rfc3339, unknown_host};
+use crate::interop::imported::{ImportedReport, json, rfc3339, unknown_host};
+use crate::interop::{cyclictest, oslat};
 
 /// The frame. Fields that are only written are skipped when reading, since nothing depends on them.
 #[derive(Debug, Default, Deserialize, Serialize)]
@@ -18,15 +25,18 @@ pub(super) struct Frame {
     #[serde(rename = "cmdline:", alias = "cmdline")]
     pub cmdline: String,
     #[serde(rename = "rt_test_version:", alias = "rt_test_version")]
-    pub version: String,
+    pub version: Option<String>,
+    /// Empty if it is not known.
     pub start_time: String,
+    /// Empty if it is not known.
     pub end_time: String,
     #[serde(skip_deserializing)]
     pub return_code: i64,
     pub sysinfo: SysInfo,
     #[serde(skip_deserializing)]
     pub num_threads: usize,
-    pub resolution_in_ns: u64,
+    /// 1 for nanoseconds, 0 for microseconds. Not a resolution, in spite of its name.
+    pub resolution_in_ns: Option<u64>,
 }
 
 /// The system information of rt-tests and jitterdebugger. The name of the machine is not imported.
@@ -39,12 +49,13 @@ pub(super) struct SysInfo {
     pub release: String,
     pub version: String,
     pub machine: String,
-    #[serde(skip_deserializing)]
-    pub realtime: u64,
+    /// Whether the kernel has real-time preemption, if it is known.
+    #[serde(skip_deserializing, skip_serializing_if = "Option::is_none")]
+    pub realtime: Option<u64>,
     #[serde(skip_serializing)]
     pub cpus_online: Option<u64>,
     #[serde(skip_serializing)]
-    pub resolution_in_ns: u64,
+    pub resolution_in_ns: Option<u64>,
 }
 
 impl SysInfo {
@@ -55,7 +66,7 @@ impl SysInfo {
             release: host.kernel.clone().unwrap_or_default(),
             version: host.preempt.clone().unwrap_or_default(),
             machine: host.arch.clone(),
-            realtime: u64::from(host.preempt.as_deref().is_some_and(|p| p.contains("RT"))),
+            realtime: host.preempt.as_deref().map(|preempt| u64::from(preempt.contains("RT"))),
             ..Self::default()
         }
     }
@@ -78,33 +89,109 @@ impl SysInfo {
 
 impl Frame {
     /// Returns the name of the program, from the command line.
-    pub fn program(&self) -> &str {
+    fn program(&self) -> &str {
         let first = self.cmdline.split_whitespace().next().unwrap_or_default();
         first.rsplit('/').next().unwrap_or_default()
+    }
+
+    /// Whether osjitter wrote the file, with `osjitter report --format cyclictest-json`.
+    pub fn is_own(&self) -> bool {
+        self.program() == "osjitter"
     }
 
     /// Returns the content of the frame, without the threads.
     pub fn imported(&self, tool: &'static str, clock: Clock) -> ImportedReport {
         let (start, end) = (parse_mail_date(&self.start_time), parse_mail_date(&self.end_time));
-        // If the clock was set during the run, from 1970 on, the length is unknown.
+        // If the clock was set during the run, the length is unknown.
         let length = start
             .zip(end)
-            .and_then(|(s, e)| e.checked_sub(s))
-            .and_then(|l| u64::try_from(l.as_nanos()).ok());
-        let started = start.and_then(|s| UNIX_EPOCH.checked_add(s));
+            .and_then(|(start, end)| end.checked_sub(start))
+            .filter(|length| *length <= MAX_LENGTH);
         let mut host = self.sysinfo.host();
-        host.versions.insert("rt-tests".to_owned(), self.version.clone());
+        host.versions.extend(self.version.clone().map(|version| ("rt-tests".to_owned(), version)));
         ImportedReport {
             tool,
             version: self.version.clone(),
-            started_utc: started.and_then(rfc3339).unwrap_or_else(|| UNKNOWN_TIME.to_owned()),
-            duration_ns: length.filter(|&ns| ns <= MAX_NS).unwrap_or(0),
+            started_utc: start.and_then(|start| UNIX_EPOCH.checked_add(start)).and_then(rfc3339),
+            duration_ns: length.and_then(|length| u64::try_from(length.as_nanos()).ok()),
             host,
             clock,
             warnings: Vec::new(),
             subjects: Vec::new(),
         }
     }
+}
+
+/// A longer run is the effect of a clock that was set: ten years.
+const MAX_LENGTH: Duration = Duration::from_secs(10 * 365 * 86_400);
+
+/// Reads the result of cyclictest or oslat.
+pub(super) fn read(text: &str) -> Result<Report> {
+    let text = replace_nan(text);
+    let frame: Frame = json(&text, "result of rt-tests")?;
+    match Program::detect(&text, &frame)? {
+        Program::Cyclictest => cyclictest::read(&text, &frame),
+        Program::Oslat => oslat::read(&text, &frame),
+    }
+}
+
+/// A program of rt-tests whose result is read.
+enum Program {
+    Cyclictest,
+    Oslat,
+}
+
+impl Program {
+    /// Recognizes the program by the keys of its threads.
+    fn detect(text: &str, frame: &Frame) -> Result<Self> {
+        /// The keys of a thread that only one of the programs writes.
+        #[derive(Deserialize)]
+        struct Keys {
+            histogram: Option<IgnoredAny>,
+            cycles: Option<IgnoredAny>,
+            freq: Option<IgnoredAny>,
+        }
+        #[derive(Deserialize)]
+        struct Threads {
+            thread: BTreeMap<String, Keys>,
+        }
+        let threads: Threads = json(text, "result of rt-tests")?;
+        let keys = threads.thread.into_values().next();
+        let keys = keys.ok_or_else(|| Error::usage("it has no thread"))?;
+        match (keys, frame.program()) {
+            (Keys { histogram: Some(_), cycles: Some(_), .. }, _) => Ok(Self::Cyclictest),
+            (Keys { histogram: Some(_), freq: Some(_), .. }, _) => Ok(Self::Oslat),
+            // A damaged thread, whose error names what it lacks.
+            (_, "cyclictest") => Ok(Self::Cyclictest),
+            (_, "oslat") => Ok(Self::Oslat),
+            _ => Err(usage!(
+                "cannot read the result of {:?}: of rt-tests, cyclictest and oslat are read",
+                frame.program()
+            )),
+        }
+    }
+}
+
+/// Replaces numbers that are not finite by `null`. C programs write `nan` or `-nan` for the mean of
+/// no values, which is no JSON.
+pub(super) fn replace_nan(text: &str) -> Cow<'_, str> {
+    const WORDS: [&str; 4] = ["-nan", "nan", "-inf", "inf"];
+    let mut replaced = String::new();
+    let mut copied = 0;
+    let mut rest = text;
+    while let Some(colon) = rest.find(':') {
+        rest = rest[colon + 1..].trim_start_matches([' ', '\t']);
+        let word = WORDS.into_iter().find(|word| rest.starts_with(word));
+        let end = |word: &str| rest[word.len()..].trim_start().starts_with([',', '}']);
+        if let Some(word) = word.filter(|word| end(word)) {
+            let at = text.len() - rest.len();
+            replaced += &text[copied..at];
+            replaced += "null";
+            copied = at + word.len();
+            rest = &text[copied..];
+        }
+    }
+    if copied == 0 { text.into() } else { (replaced + &text[copied..]).into() }
 }
 
 const MONTHS: [&str; 12] =
@@ -173,17 +260,32 @@ mod tests {
         let from = |start_time: &str, end_time: &str| {
             let (start_time, end_time) = (start_time.to_owned(), end_time.to_owned());
             let frame = Frame { start_time, end_time, ..Frame::default() };
-            let imported = frame.imported("cyclictest", crate::interop::imported::clock("c", 1));
+            let clock = crate::interop::imported::clock("c", None);
+            let imported = frame.imported("cyclictest", clock);
             (imported.started_utc, imported.duration_ns)
         };
-        let unknown = (UNKNOWN_TIME.to_owned(), 0);
+        let unknown = (None, Some(0));
         assert_eq!(
             from("Fri, 31 Dec 9999 23:59:59 -0100", "Fri, 31 Dec 9999 23:59:59 -0100"),
             unknown
         );
         let clock_was_set =
             from("Thu, 01 Jan 1970 00:00:09 +0000", "Sat, 21 Nov 2026 08:31:02 +0000");
-        assert_eq!(clock_was_set, ("1970-01-01T00:00:09Z".to_owned(), 0));
+        assert_eq!(clock_was_set, (Some("1970-01-01T00:00:09Z".to_owned()), None));
+        assert_eq!(from("", ""), (None, None));
+    }
+
+    #[test]
+    fn nan_becomes_null() {
+        for (text, json) in [
+            (r#"{"avg": -nan}"#, r#"{"avg": null}"#),
+            ("{\"a\":nan,\"b\": -inf\n}", "{\"a\":null,\"b\": null\n}"),
+            (r#"{"a: nan": 1, "cmdline:": "x: nano"}"#, r#"{"a: nan": 1, "cmdline:": "x: nano"}"#),
+            ("::", "::"),
+            ("", ""),
+        ] {
+            assert_eq!(replace_nan(text), json);
+        }
     }
 
     #[test]

@@ -1,36 +1,66 @@
 //! Reads the output of `rtla timerlat hist` and `rtla osnoise hist`: rows of buckets, and a column
 //! for each CPU and stage.
 
+use std::str::FromStr as _;
+
 use cli::exit::{Error, Result, usage};
-use files::report::{Report, Warning};
+use files::report::{Report, Status, Warning};
 
 use crate::interop::bins::{self, BinnedValues, RawBins, StatedFigures};
 use crate::interop::imported::{
-    ImportedReport, UNKNOWN_TIME, check_count, clock, no_cost, no_rounds, rounded, subject,
-    unknown_host, warning,
+    ImportedReport, check_count, clock, no_cost, no_rounds, rounded, subject, unknown_host,
+    unknown_period, warning,
 };
 use render::report::quantity::GAPS;
 
-/// Beginning of the output.
-const BEGIN: &str = "# RTLA ";
+/// Beginning of the first line of the output.
+pub(super) const BEGIN: &str = "# RTLA ";
 const HINT: &str = "Run rtla with a larger -E, so that every value has a bucket.";
 /// The stages of a wake-up and their names in the columns: the timer interrupt, the thread, and its
 /// return to user space.
 const STAGES: [(&str, &str); 3] = [("IRQ", "irq"), ("Thr", "thread"), ("Usr", "user")];
 
-/// Whether a text is a histogram of rtla.
-pub(super) fn is_histogram(text: &str) -> bool {
-    text.trim_start().starts_with(BEGIN)
+/// A program of rtla.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Program {
+    Timerlat,
+    Osnoise,
+}
+
+impl Program {
+    fn parse(title: &str) -> Option<Self> {
+        match title.strip_prefix(BEGIN)?.trim().strip_suffix(" histogram")? {
+            "timerlat" => Some(Self::Timerlat),
+            "osnoise" => Some(Self::Osnoise),
+            _ => None,
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Timerlat => "timerlat",
+            Self::Osnoise => "osnoise",
+        }
+    }
+
+    fn command(self) -> &'static str {
+        match self {
+            Self::Timerlat => "rtla timerlat",
+            Self::Osnoise => "rtla osnoise",
+        }
+    }
 }
 
 /// One CPU at one stage.
 struct Column {
     name: String,
     id: String,
+    cpu: u64,
     buckets: Vec<(u64, u64)>,
+    over: Option<u64>,
     count: Option<u64>,
     min: Option<u64>,
-    avg: Option<u64>,
+    avg: Option<f64>,
     max: Option<u64>,
 }
 
@@ -44,161 +74,212 @@ impl Column {
         };
         let name = [tool, stage].join("-").trim_end_matches('-').to_owned();
         let id = format!("{name}/cpu-{cpu}");
-        Some(Self { name, id, buckets: Vec::new(), count: None, min: None, avg: None, max: None })
+        Some(Self {
+            name,
+            id,
+            cpu,
+            buckets: Vec::new(),
+            over: None,
+            count: None,
+            min: None,
+            avg: None,
+            max: None,
+        })
     }
 
     /// Returns the buckets and the figures below them; `None` if no sample was taken.
     fn values(&self, unit_ns: u64) -> Result<Option<BinnedValues>> {
-        let (Some(count), Some(min), Some(avg), Some(max)) =
-            (self.count, self.min, self.avg, self.max)
-        else {
-            return match self.count {
-                Some(0) => Ok(None),
-                _ => Err(usage!(
-                    "count, min, avg or max is not there; run rtla without --no-summary"
-                )),
-            };
-        };
-        let mut buckets = self.buckets.iter().map(|&(from, n)| {
-            // A bucket of several steps may begin below the smallest value in it.
-            if n > 0 { (from.max(min), n) } else { (from, n) }
-        });
+        let min = self.min.unwrap_or(0);
+        // A bucket of several steps may begin below the smallest value in it.
+        let mut buckets = self.buckets.iter().map(|&(from, n)| (from.max(min), n));
         let raw = RawBins::collect(|| Ok(buckets.next()), Error::usage)?;
-        BinnedValues::new(&raw, &StatedFigures { count, min, max, avg: avg as f64 }, unit_ns)
-            .map(Some)
+        let in_buckets: u64 = raw.0.values().sum();
+        let count = self.count.or_else(|| in_buckets.checked_add(self.over?));
+        let count = count.ok_or_else(|| Error::usage("the line \"count:\" is missing"))?;
+        let stated =
+            StatedFigures { count: Some(count), min: self.min, max: self.max, mean: self.avg };
+        BinnedValues::new(&raw, &stated, unit_ns)
     }
 }
 
 /// The parsed lines of a histogram.
-#[derive(Default)]
 struct Table {
+    program: Program,
     unit_ns: Option<u64>,
-    seconds: u64,
+    duration_ns: Option<u64>,
+    /// Whether the heads of the columns were read.
+    has_heads: bool,
     columns: Vec<Column>,
-}
-
-fn error(what: &str) -> Error {
-    usage!("not a histogram of rtla: {what}")
+    /// Whether the last row of buckets was read.
+    has_rows: bool,
+    /// Whether the figures are complete.
+    has_ended: bool,
 }
 
 impl Table {
-    /// Adds a line; returns `false` if the histogram ended before it.
-    fn add(&mut self, tool: &str, n: usize, line: &str) -> Result<bool> {
+    /// Adds a line of the table.
+    fn add(&mut self, n: usize, line: &str) -> Result<()> {
         let words: Vec<&str> = line.split_whitespace().collect();
-        let Some((&first, values)) = words.split_first() else { return Ok(false) };
-        let is_complete = values.len() == self.columns.len();
+        let Some((&first, values)) = words.split_first() else { return Ok(()) };
         match first {
             "#" if line.contains("unit is microseconds") => self.unit_ns = Some(1_000),
             "#" if line.contains("unit is nanoseconds") => self.unit_ns = Some(1),
-            "#" => self.seconds = duration(&words).unwrap_or(self.seconds),
-            "Index" => {
-                check_count("column", values.len())?;
-                let columns = values.iter().map(|head| Column::parse(tool, head));
-                let columns: Option<Vec<_>> = columns.collect();
-                self.columns = columns
-                    .ok_or_else(|| error(&format!("line {n} names an unknown column: {line:?}")))?;
+            "#" => self.duration_ns = parse_duration_ns(&words).or(self.duration_ns),
+            "Index" => self.add_heads(n, line, values)?,
+            "over:" | "count:" | "min:" | "avg:" | "max:" => {
+                self.add_figures(first, values);
+                self.has_rows = true;
+                self.has_ended = first == "max:";
             }
-            "over:" => {}
-            "count:" | "min:" | "avg:" | "max:" if is_complete => self.add_figures(first, values),
-            _ => {
-                let Ok(bucket) = first.parse() else { return Ok(false) };
-                let counts: Option<Vec<u64>> =
-                    values.iter().map(|count| count.parse().ok()).collect();
-                let counts = counts
-                    .filter(|_| is_complete)
-                    .ok_or_else(|| error(&format!("invalid row in line {n}: {line:?}")))?;
-                for (column, count) in self.columns.iter_mut().zip(counts) {
-                    column.buckets.push((bucket, count));
-                }
+            "ALL:" => self.has_ended = true,
+            _ if self.has_rows => {}
+            _ if !self.has_heads && Column::parse("", first).is_some() => {
+                return Err(Error::usage(
+                    "it has no column of buckets; run rtla without --no-index",
+                ));
             }
+            _ => self.add_row(n, line, first, values)?,
         }
-        Ok(true)
+        Ok(())
     }
 
-    /// Adds a line of figures below the buckets.
+    fn add_heads(&mut self, n: usize, line: &str, heads: &[&str]) -> Result<()> {
+        check_count("column", heads.len())?;
+        let columns = heads.iter().map(|head| Column::parse(self.program.name(), head));
+        let columns: Option<Vec<_>> = columns.collect();
+        self.columns =
+            columns.ok_or_else(|| usage!("line {n} names an unknown column: {line:?}"))?;
+        self.has_heads = true;
+        Ok(())
+    }
+
+    /// Adds a row of a bucket. Other lines among them, such as those of a shell, are ignored.
+    fn add_row(&mut self, n: usize, line: &str, first: &str, counts: &[&str]) -> Result<()> {
+        let Ok(bucket) = first.parse() else { return Ok(()) };
+        let is_complete = self.has_heads && counts.len() == self.columns.len();
+        let counts: Option<Vec<u64>> = counts.iter().map(|count| count.parse().ok()).collect();
+        let counts = counts
+            .filter(|_| is_complete)
+            .ok_or_else(|| usage!("invalid row in line {n}: {line:?}"))?;
+        for (column, count) in self.columns.iter_mut().zip(counts) {
+            if count > 0 {
+                column.buckets.push((bucket, count));
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds a line of figures below the buckets. The means have decimals since Linux 6.3, and a
+    /// dash is a value that was not measured.
     fn add_figures(&mut self, name: &str, values: &[&str]) {
         for (column, value) in self.columns.iter_mut().zip(values) {
-            // A dash is a value that was not measured.
-            let value = value.parse().ok();
             match name {
-                "count:" => column.count = value,
-                "min:" => column.min = value,
-                "avg:" => column.avg = value,
-                _ => column.max = value,
+                "over:" => column.over = value.parse().ok(),
+                "count:" => column.count = value.parse().ok(),
+                "min:" => column.min = value.parse().ok(),
+                "avg:" => column.avg = f64::from_str(value).ok(),
+                _ => column.max = value.parse().ok(),
             }
         }
     }
 }
 
 pub(super) fn read(text: &str) -> Result<Report> {
-    let mut lines = (1..).zip(text.lines().map(str::trim)).skip_while(|(_, line)| line.is_empty());
-    let title =
-        lines.next().and_then(|(_, line)| line.strip_prefix(BEGIN)?.strip_suffix(" histogram"));
-    let (program, tool) = match title {
-        Some("timerlat") => ("rtla timerlat", "timerlat"),
-        Some("osnoise") => ("rtla osnoise", "osnoise"),
-        _ => {
-            return Err(error(
-                "the first line names neither timerlat nor osnoise; rtla's hist mode is read, top is not",
-            ));
-        }
+    let mut lines = (1..).zip(text.lines().map(str::trim));
+    let title = lines.find(|(_, line)| line.starts_with(BEGIN));
+    let program = title.and_then(|(_, line)| Program::parse(line)).ok_or_else(|| {
+        Error::usage(
+            "its title names neither timerlat nor osnoise; rtla's hist mode is read, top is not",
+        )
+    })?;
+    let mut table = Table {
+        program,
+        unit_ns: None,
+        duration_ns: None,
+        has_heads: false,
+        columns: Vec::new(),
+        has_rows: false,
+        has_ended: false,
     };
-    let mut table = Table::default();
     for (n, line) in lines {
-        if !table.add(tool, n, line)? {
+        table.add(n, line)?;
+        if table.has_ended {
             break;
         }
     }
-    let unit_ns = table.unit_ns.ok_or_else(|| error("it states no unit"))?;
-    if table.columns.is_empty() {
-        return Err(error("no column of a CPU found"));
-    }
-    let mut imported = ImportedReport {
-        tool: program,
-        version: String::new(),
-        started_utc: UNKNOWN_TIME.to_owned(),
-        duration_ns: table.seconds * 1_000_000_000,
-        host: unknown_host(),
-        clock: clock("the kernel's clock, by its tracer", unit_ns),
-        warnings: warnings(program, tool, unit_ns),
-        subjects: Vec::new(),
-    };
-    for column in table.columns {
-        let values = column.values(unit_ns).map_err(|e| e.context(&column.id))?;
-        bins::add_subject(&mut imported, subject(column.id, &column.name, None), values, HINT);
-    }
-    Ok(imported.report())
+    table.into_report()
 }
 
-fn warnings(program: &str, tool: &str, unit_ns: u64) -> Vec<Warning> {
-    let mut warnings = vec![no_rounds(program), no_cost(program)];
-    if tool == "osnoise" {
-        let message = "osnoise counts what took a CPU from a busy loop, by how long: these are gaps, not lateness, and there \
-                    is no period.";
-        let hint = "Compare the largest gap and the counts of long ones; the subject spin of osjitter run is its counterpart.";
-        warnings.push(warning(GAPS, message, hint));
+impl Table {
+    fn into_report(self) -> Result<Report> {
+        let unit_ns = self.unit_ns.ok_or_else(|| Error::usage("it states no unit"))?;
+        if !self.has_heads {
+            return Err(Error::usage("it was cut off before the column \"Index\""));
+        }
+        let command = self.program.command();
+        let mut imported = ImportedReport {
+            tool: command,
+            version: None,
+            started_utc: None,
+            duration_ns: self.duration_ns,
+            host: unknown_host(),
+            clock: clock("the kernel's clock, by its tracer", Some(unit_ns)),
+            warnings: warnings(self.program, unit_ns),
+            subjects: Vec::new(),
+        };
+        if self.columns.is_empty() {
+            // Only CPUs with a sample have a column.
+            let name = self.program.name();
+            let mut empty = subject(name.to_owned(), name, None);
+            let reason = match self.program {
+                Program::Timerlat => "no sample was taken",
+                Program::Osnoise => "no noise above the threshold",
+            };
+            empty.status = Status::Failed { reason: reason.to_owned() };
+            bins::add_subject(&mut imported, empty, None, HINT);
+        }
+        for column in self.columns {
+            let values = column.values(unit_ns).map_err(|e| e.context(&column.id))?;
+            let mut subject = subject(column.id, &column.name, None);
+            subject.cpu = Some(column.cpu);
+            bins::add_subject(&mut imported, subject, values, HINT);
+        }
+        Ok(imported.report())
     }
+}
+
+fn warnings(program: Program, unit_ns: u64) -> Vec<Warning> {
+    let command = program.command();
+    let mut warnings = vec![no_rounds(command), no_cost(command)];
+    warnings.push(match program {
+        Program::Timerlat => unknown_period(command),
+        Program::Osnoise => warning(
+            GAPS,
+            "osnoise counts what took a CPU from a busy loop, by how long: these are gaps, not lateness, and there is no \
+             period.",
+            "Compare the largest gap and the counts of long ones; the subject spin of osjitter run is its counterpart.",
+        ),
+    });
     if unit_ns > 1 {
-        warnings.push(rounded(program, "microseconds", "the rest cut off"));
+        warnings.push(rounded(command, "microseconds", "the rest cut off"));
     }
     warnings
 }
 
-/// Parses the duration of `# Duration: 0 00:10:00` in seconds: days, hours, minutes and seconds.
-fn duration(words: &[&str]) -> Option<u64> {
+/// Parses the duration of `# Duration: 0 00:10:00`: days, hours, minutes and seconds.
+fn parse_duration_ns(words: &[&str]) -> Option<u64> {
     let ["#", "Duration:", days, time] = words else { return None };
     let parts: Vec<u64> = time.split(':').map(|part| part.parse().ok()).collect::<Option<_>>()?;
     let [hours, minutes, seconds] = parts[..] else { return None };
     // More than a century is an error.
     let days: u64 = days.parse().ok().filter(|&days| days < 36_525)?;
-    let small = [hours, minutes, seconds].iter().all(|&part| part < 60);
-    small.then(|| ((days * 24 + hours) * 60 + minutes) * 60 + seconds)
+    let is_time = [hours, minutes, seconds].iter().all(|&part| part < 60);
+    let seconds = || ((days * 24 + hours) * 60 + minutes) * 60 + seconds;
+    is_time.then(|| seconds() * 1_000_000_000)
 }
 
 #[cfg(test)]
 mod tests {
-    use files::report::Status;
-
     use super::*;
 
     /// Written by hand in the layout of the kernel documentation.
@@ -254,7 +335,9 @@ mod tests {
             ("# Time unit is microseconds (us)\n", "", "no unit"),
             ("Thr-012", "Fro-012", "line 4 names an unknown column"),
             ("\n2 ", "\n2 17 ", "invalid row in line 7"),
-            ("count:", "#", "without --no-summary"),
+            ("Index", "IRQ-000", "without --no-index"),
+            ("Index", "#", "invalid row in line 5"),
+            ("max: 2 310", "max: 2 -", "the maximum is missing"),
             ("count: 12000", "count: 12", "but the stated count is 12"),
             ("310 330 5 9", "310 330 5 1", "outside of the stated minimum"),
         ] {

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 
+use crate::interop::unit::Unit;
 use crate::report::runs::{self, RunOptions};
 use render::formats::{Format, parser};
 
@@ -23,9 +24,10 @@ Examples:
   osjitter report results/mine --format parquet --samples --out ticks.parquet
   osjitter report results/mine --format bins --host web-17 --label rack=r7 --out logs/web-17.bins.csv
   cyclictest -q -D 10 -h 400 --json=c.json && osjitter report c.json --histogram
+  cyclictest -q -D 10 -h 400 > c.txt && osjitter report c.txt
 
 The format of a FILE is detected from the contents: report.json, the file of a bench, a verdict, a comparison, a \
-calibration, cyclictest --json, oslat --json, jitterdebugger's results.json, the output of hwlatdetect or rtla hist, or an HdrHistogram interval log (.hlog). \
+calibration, cyclictest --json or the text of its -h, oslat --json, jitterdebugger's results.json, the output of hwlatdetect or rtla hist, or an HdrHistogram interval log (.hlog). \
 A directory means the report in it, or the sum of all *.bins.csv below it. Information missing from another tool's file is listed below the table. Files other \
 than reports offer some of the formats.")]
 pub struct ReportArgs {
@@ -37,6 +39,9 @@ pub struct ReportArgs {
     pub format: Format,
     #[command(flatten)]
     pub runs: RunOptions,
+    /// Unit of an HdrHistogram log or of cyclictest's text, which state none [default: a guess]
+    #[arg(long, value_name = "UNIT", value_enum)]
+    pub unit: Option<Unit>,
     /// Add the figures published by bench-tokio-timeout to the file of bench timeout
     #[arg(long)]
     pub reference: bool,

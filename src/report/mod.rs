@@ -17,6 +17,7 @@ use files::gate::verdict::Verdict;
 
 use crate::doctor::file::Checkup;
 use crate::gate::calibrate;
+use crate::interop::detect::{FileFormat, detect};
 use crate::interop::fleet::{self, Fleet};
 use crate::interop::pair;
 use crate::report::args::ReportArgs;
@@ -24,20 +25,11 @@ use crate::report::runs::Runs;
 use crate::{bench, compare, doctor, file_io, find, gate, interop};
 use render::formats::{Format, Rendering, make};
 
-/// Number of bytes in which a file of osjitter names its schema, unless its keys have been sorted.
-const SCHEMA_SEARCH_BYTES: usize = 4_096;
-
-/// Returns a predicate that tells whether a file names a schema.
-fn schema_predicate(text: &str) -> impl Fn(&str) -> bool {
-    #[derive(serde::Deserialize)]
-    struct SchemaKey {
-        schema: Option<String>,
-    }
-    let head = &text.as_bytes()[..text.len().min(SCHEMA_SEARCH_BYTES)];
-    let has = |part: &str| head.windows(part.len()).any(|bytes| bytes == part.as_bytes());
-    let is_sorted = text.trim_start().starts_with('{') && !has("\"schema\"");
-    let later = is_sorted.then(|| serde_json::from_str::<SchemaKey>(text).ok()?.schema).flatten();
-    move |schema| has(schema) || later.as_deref() == Some(schema)
+/// Returns the function that renders a file, if it is one of osjitter other than a report.
+fn find_kind(text: &str) -> Option<RenderFn> {
+    let FileFormat::Osjitter { schema } = detect(text)?.format else { return None };
+    let (_, render) = KINDS.into_iter().find(|(known, _)| *known == schema)?;
+    Some(render)
 }
 
 /// Renders a file of one kind.
@@ -77,17 +69,16 @@ pub fn run(args: &ReportArgs) -> Result<ExitStatus> {
     }
     let files: Vec<PathBuf> = args.files.iter().map(|file| file_io::resolve(file)).collect();
     let first = file_io::read_text(&files[0])?;
-    let kind = {
-        let names_schema = schema_predicate(&first);
-        KINDS.iter().find(|(schema, _)| names_schema(schema))
-    };
-    let rendering = if let Some((_, render)) = kind {
-        if args.runs.samples || args.runs.subject.is_some() {
-            return Err(Error::usage("--samples and --subject go with the report of a run"));
+    let rendering = if let Some(render) = find_kind(&first) {
+        if args.runs.samples || args.runs.subject.is_some() || args.unit.is_some() {
+            return Err(Error::usage(
+                "--samples, --subject and --unit go with the report of a run",
+            ));
         }
         join(read_all(&files, first, |text| render(text, args))?, args.format)?
     } else {
-        let reports = read_all(&files, first, interop::parse)?;
+        let parse = |text: &str| interop::parse_in_unit(text, args.unit);
+        let reports = read_all(&files, first, parse)?;
         if args.reference {
             return Err(Error::usage("--reference goes with the file of osjitter bench timeout"));
         }

@@ -6,7 +6,8 @@ use files::bins::{self, Binning, Interval, Labels};
 use files::file::File as _;
 use files::report::Report;
 
-use crate::interop::{cyclictest, hgrm, hlog, openmetrics, trackers};
+use crate::interop::cyclictest::{self, Resolution};
+use crate::interop::{hgrm, hlog, openmetrics, trackers};
 use crate::terminal;
 use render::formats::{Format, Offer, Rendering, single};
 use render::report::entry::Entry;
@@ -30,6 +31,9 @@ pub struct RunOptions {
     /// With --format hgrm: the subject, if there are several
     #[arg(long, value_name = "ID")]
     pub subject: Option<String>,
+    /// With --format cyclictest-json: resolution of the times [default: us]
+    #[arg(long, value_name = "UNIT", value_enum)]
+    pub resolution: Option<Resolution>,
     #[command(flatten)]
     pub bins: BinsArgs,
 }
@@ -71,7 +75,10 @@ pub const FORMATS: [Offer<Runs>; 14] = [
     (Format::Csv, |runs| Ok(Rendering::Text(runs.csv()))),
     (Format::Hgrm, |runs| runs.distribution().map(Rendering::Text)),
     (Format::Hlog, |runs| hlog::write(single(&runs.reports)?).map(Rendering::Text)),
-    (Format::CyclictestJson, |runs| Ok(Rendering::Text(cyclictest::write(single(&runs.reports)?)))),
+    (Format::CyclictestJson, |runs| {
+        let resolution = runs.options.resolution.unwrap_or_default();
+        Ok(Rendering::Text(cyclictest::write(single(&runs.reports)?, resolution)))
+    }),
     (Format::Bmf, |runs| Ok(Rendering::Text(trackers::bmf(&runs.reports)))),
     (Format::Gab, |runs| Ok(Rendering::Text(trackers::gab(&runs.reports)))),
     (Format::Openmetrics, |runs| Ok(Rendering::Text(openmetrics::text(&runs.reports)))),
@@ -92,6 +99,9 @@ impl Runs {
             }
             RunOptions { subject: Some(_), .. } if format != Format::Hgrm => {
                 "--subject goes with --format hgrm"
+            }
+            RunOptions { resolution: Some(_), .. } if format != Format::CyclictestJson => {
+                "--resolution goes with --format cyclictest-json"
             }
             RunOptions { bins, .. } if bins.is_given() && format != Format::Bins => {
                 "--host, --label and --digits go with --format bins"

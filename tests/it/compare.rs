@@ -216,7 +216,7 @@ fn bad_input_is_rejected() {
         (&["one"][..], "<B>"),
         (&["one", "nowhere"], "cannot read nowhere"),
         (&["one", "nowhere#x"], "cannot read nowhere"),
-        (&["one", "half.json"], "not a report"),
+        (&["one", "half.json"], "cut off"),
         (&["one", "other.json"], "osjitter.report/99"),
         (&["one", "one"], NANOSLEEP),
         (&["one#nanosleep", "one"], "of one run"),

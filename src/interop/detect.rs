@@ -1,0 +1,335 @@
+//! Recognizes the format of a file by its content.
+//!
+//! The detector reads the beginning of a file once. It returns one format with the reason, so that
+//! only the reader of that format reports errors. Names of files and programs play no role.
+
+use std::fmt;
+
+use jitterstat::series;
+
+use crate::interop::{cyclictest_text, hlog, hwlatdetect, rtla};
+
+/// Number of bytes that are read to recognize a format. The keys of a JSON file and the comments of
+/// a text are within it.
+const MAX_HEAD_BYTES: usize = 64 << 10;
+/// Maximum number of characters of a line that is quoted as the reason.
+const MAX_QUOTE: usize = 40;
+
+/// The formats that are read, for a file in none of them.
+pub const READABLE: &str = "JSON of osjitter, bins as CSV, cyclictest (--json or the text of -h), oslat --json, \
+                            results.json of jitterdebugger, the output of hwlatdetect, the histograms of rtla timerlat \
+                            hist and rtla osnoise hist, and HdrHistogram logs";
+
+/// A recognized format.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FileFormat {
+    /// JSON of osjitter with this schema.
+    Osjitter {
+        schema: String,
+    },
+    /// Bins as CSV.
+    Bins,
+    /// JSON of a program of rt-tests.
+    RtTests,
+    /// Text of cyclictest.
+    CyclictestText,
+    Jitterdebugger,
+    Hwlatdetect,
+    Rtla,
+    Hlog,
+    /// A format that has no histogram or no stable text, and what to give instead.
+    Unsupported {
+        name: &'static str,
+        remedy: &'static str,
+    },
+}
+
+impl FileFormat {
+    /// Returns the name of the format with its article, for a sentence.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Osjitter { .. } => "a file of osjitter",
+            Self::Bins => "a file of bins",
+            Self::RtTests => "a result of rt-tests",
+            Self::CyclictestText => "the output of cyclictest",
+            Self::Jitterdebugger => "a result of jitterdebugger",
+            Self::Hwlatdetect => "the output of hwlatdetect",
+            Self::Rtla => "a histogram of rtla",
+            Self::Hlog => "an HdrHistogram log",
+            Self::Unsupported { name, .. } => name,
+        }
+    }
+}
+
+/// A format with the reason for which it was recognized.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Detection {
+    pub format: FileFormat,
+    pub evidence: Evidence,
+}
+
+/// The part of a file that is typical of its format.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Evidence {
+    /// A line, with its number and its beginning.
+    Line(usize, String),
+    /// Keys of a JSON object.
+    Keys(&'static str),
+    /// The key `schema`.
+    Schema,
+}
+
+impl fmt::Display for Evidence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Line(number, text) => write!(f, "line {number} begins with {text:?}"),
+            Self::Keys(keys) => write!(f, "it has the keys {keys}"),
+            Self::Schema => f.write_str("it has the key \"schema\""),
+        }
+    }
+}
+
+/// Recognizes the format of a text; `None` if it is unknown.
+pub fn detect(text: &str) -> Option<Detection> {
+    let head = head(text);
+    if files::bins::kind(head).is_some() {
+        let line = head.lines().next().unwrap_or_default();
+        return Some(Detection {
+            format: FileFormat::Bins,
+            evidence: Evidence::Line(1, quote(line)),
+        });
+    }
+    if is_json_object(head) {
+        return detect_json(text, head);
+    }
+    let recognized = |(number, line): (usize, &str)| {
+        // Some tools write colours, or move the cursor.
+        let line = strip_escapes(line).split('\u{1b}').next().unwrap_or_default().trim();
+        let format = line_format(line)?;
+        Some(Detection { format, evidence: Evidence::Line(number, quote(line)) })
+    };
+    (1..).zip(head.lines()).find_map(recognized)
+}
+
+/// Removes the escape sequences of a terminal at the beginning of a line.
+pub(super) fn strip_escapes(line: &str) -> &str {
+    let mut line = line;
+    while let Some(rest) = line.trim_start().strip_prefix("\u{1b}[") {
+        let end = rest.find(|c: char| c.is_ascii_alphabetic()).map_or(rest.len(), |end| end + 1);
+        line = &rest[end..];
+    }
+    line
+}
+
+/// Returns the beginning of a text.
+fn head(text: &str) -> &str {
+    let mut end = text.len().min(MAX_HEAD_BYTES);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
+}
+
+/// Whether a text begins as a JSON object.
+pub fn is_json_object(text: &str) -> bool {
+    text.trim_start().starts_with('{')
+}
+
+/// Returns the beginning of a line.
+pub fn quote(line: &str) -> String {
+    line.chars().take(MAX_QUOTE).collect()
+}
+
+/// Returns the format of a text with this line.
+fn line_format(line: &str) -> Option<FileFormat> {
+    let unsupported = |name, remedy| Some(FileFormat::Unsupported { name, remedy });
+    if line.is_empty() {
+        None
+    } else if line.starts_with(rtla::BEGIN) {
+        Some(FileFormat::Rtla)
+    } else if hwlatdetect::is_line(line) {
+        Some(FileFormat::Hwlatdetect)
+    } else if cyclictest_text::is_line(line) {
+        Some(FileFormat::CyclictestText)
+    } else if hlog::is_line(line) {
+        Some(FileFormat::Hlog)
+    } else if line.starts_with("oslat V ") {
+        unsupported("the text of oslat", "run oslat with --json=FILE")
+    } else if line == "Timer Latency" {
+        unsupported("the output of rtla timerlat top", "run rtla timerlat hist")
+    } else if line == "Operating System Noise" {
+        unsupported("the output of rtla osnoise top", "run rtla osnoise hist")
+    } else if line.starts_with(series::SCHEMA) {
+        unsupported("the series of one program", "measure it with osjitter run -- PROGRAM")
+    } else {
+        None
+    }
+}
+
+/// Recognizes a JSON object by its keys.
+fn detect_json(text: &str, head: &str) -> Option<Detection> {
+    let keys = JsonKeys::new(head);
+    let schema = keys.schema.or_else(|| {
+        // A tool that sorts keys puts the schema behind long lists.
+        let is_cut = head.len() < text.len();
+        is_cut.then(|| schema_anywhere(text)).flatten()
+    });
+    let has = |key: &str| keys.names.iter().any(|name| name == key);
+    let has_either = |key: &str| has(key) || has(key.strip_suffix(':').unwrap_or(key));
+    let rt_tests = has_either("rt_test_version:") || has_either("cmdline:") && has("thread");
+    let (format, evidence) = if let Some(schema) = schema {
+        (FileFormat::Osjitter { schema }, Evidence::Schema)
+    } else if rt_tests {
+        (FileFormat::RtTests, Evidence::Keys("\"rt_test_version:\" or \"cmdline:\""))
+    } else if has("cpu") && keys.has_object_at_cpu {
+        (FileFormat::Jitterdebugger, Evidence::Keys("\"cpu\" without \"thread\""))
+    } else if has("schema") {
+        (FileFormat::Osjitter { schema: String::new() }, Evidence::Schema)
+    } else {
+        return None;
+    };
+    Some(Detection { format, evidence })
+}
+
+/// Returns the schema of a JSON file, wherever the key is.
+fn schema_anywhere(text: &str) -> Option<String> {
+    #[derive(serde::Deserialize)]
+    struct SchemaKey {
+        schema: Option<String>,
+    }
+    serde_json::from_str::<SchemaKey>(text).ok()?.schema
+}
+
+/// The keys of the outermost object of a JSON text, which may be cut off or damaged.
+#[derive(Default)]
+struct JsonKeys {
+    names: Vec<String>,
+    /// Value of the key `schema`, if it is a string.
+    schema: Option<String>,
+    /// Whether the value of the key `cpu` is an object.
+    has_object_at_cpu: bool,
+}
+
+impl JsonKeys {
+    /// Maximum number of keys that are collected. No format has more before its own ones.
+    const MAX_KEYS: usize = 64;
+
+    fn new(text: &str) -> Self {
+        let mut keys = Self::default();
+        let mut depth = 0_u64;
+        let mut rest = text;
+        while let Some(at) = rest.find(['"', '{', '}', '[', ']']) {
+            let (found, after) = (&rest[at..=at], &rest[at + 1..]);
+            rest = after;
+            match found {
+                "{" | "[" => depth += 1,
+                "}" | "]" => depth = depth.saturating_sub(1),
+                _ => {
+                    let Some((name, after)) = split_string(after) else { break };
+                    rest = after;
+                    if let Some(value) = after.trim_start().strip_prefix(':').filter(|_| depth == 1)
+                    {
+                        keys.add(name, value.trim_start());
+                    }
+                }
+            }
+            if keys.names.len() >= Self::MAX_KEYS {
+                break;
+            }
+        }
+        keys
+    }
+
+    fn add(&mut self, name: &str, value: &str) {
+        if name == "schema" {
+            let value = value.strip_prefix('"').and_then(split_string);
+            self.schema = value.map(|(schema, _)| schema.to_owned());
+        }
+        self.has_object_at_cpu |= name == "cpu" && value.starts_with('{');
+        self.names.push(name.to_owned());
+    }
+}
+
+/// Splits the rest of a JSON string from the text after its closing quote. Escapes are kept.
+fn split_string(text: &str) -> Option<(&str, &str)> {
+    let mut escaped = false;
+    let end = text.find(|c| {
+        let ends = c == '"' && !escaped;
+        escaped = c == '\\' && !escaped;
+        ends
+    })?;
+    Some((&text[..end], &text[end + 1..]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn format(text: &str) -> Option<FileFormat> {
+        detect(text).map(|detection| detection.format)
+    }
+
+    #[test]
+    fn texts_are_recognized_by_a_line() {
+        for (text, expected) in [
+            ("# RTLA timerlat histogram\n", FileFormat::Rtla),
+            ("$ rtla osnoise hist\n\n# RTLA osnoise histogram\n", FileFormat::Rtla),
+            ("hwlatdetect:  test duration 120 seconds\n", FileFormat::Hwlatdetect),
+            ("ts: 1503508231.541325243, inner:16, outer:0\n", FileFormat::Hwlatdetect),
+            ("1311112345.0678901234\t23\t0\n", FileFormat::Hwlatdetect),
+            ("# Histogram\n000003 000000\n", FileFormat::CyclictestText),
+            ("# /dev/cpu_dma_latency set to 0us\n", FileFormat::CyclictestText),
+            ("\n\n#[StartTime: 5.0 (seconds since epoch), x]\n", FileFormat::Hlog),
+            ("#[Logging for: READ]\n", FileFormat::Hlog),
+            ("\"StartTimestamp\",\"EndTimestamp\"\n", FileFormat::Hlog),
+            ("Tag=A,0.127,1.007,2.769,HISTFAAA\n", FileFormat::Hlog),
+            ("0.127,1.007,2.769,HISTFAAA\n", FileFormat::Hlog),
+            (
+                "\u{1b}[2;37;40m      Timer Latency    \u{1b}[0;0;0m\n",
+                FileFormat::Unsupported {
+                    name: "the output of rtla timerlat top",
+                    remedy: "run rtla timerlat hist",
+                },
+            ),
+        ] {
+            assert_eq!(format(text), Some(expected), "{text}");
+        }
+        for text in
+            ["", "\n", "hello", "# nothing", "7", "0001 0002\n", "1,2,3,4\n", "[1, 2]", "--"]
+        {
+            assert_eq!(format(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn objects_are_recognized_by_keys() {
+        let schema = |schema: &str| FileFormat::Osjitter { schema: schema.to_owned() };
+        let distant = format!("{{\"a\": [{}1], \"schema\": \"late\"}}", "0, ".repeat(40_000));
+        for (text, expected) in [
+            ("{\"schema\": \"osjitter.report/1\", ", Some(schema("osjitter.report/1"))),
+            ("{\"a\": {\"schema\": \"no\"}, \"schema\": \"x\\\"y\"", Some(schema("x\\\"y"))),
+            (distant.as_str(), Some(schema("late"))),
+            ("{\"schema\": 3}", Some(schema(""))),
+            ("{\"file_version\": 1, \"cmdline:\": \"x\", \"thread\": {", Some(FileFormat::RtTests)),
+            ("{\"rt_test_version\": \"2.40\"", Some(FileFormat::RtTests)),
+            ("{\"version\": 1, \"cpu\": {\"0\": ", Some(FileFormat::Jitterdebugger)),
+            ("{\"cpu\": {", Some(FileFormat::Jitterdebugger)),
+            ("{\"cpu\": 7}", None),
+            ("{\"results\": []}", None),
+            ("{\"a\": \"\\\"schema\\\": \\\"b\\\"\"}", None),
+            ("{", None),
+            ("{\"unfinished", None),
+        ] {
+            assert_eq!(format(text), expected, "{text:.60}");
+        }
+    }
+
+    #[test]
+    fn evidence_is_quoted() {
+        let detection = detect("\n  # RTLA timerlat histogram\n").unwrap();
+        assert_eq!(
+            detection.evidence.to_string(),
+            "line 2 begins with \"# RTLA timerlat histogram\""
+        );
+    }
+}

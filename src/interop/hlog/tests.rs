@@ -1,0 +1,111 @@
+//! Tests of the reader of logs. Expected values follow from the specification: a value counts at the
+//! highest value that is equivalent to it. `tests/it/formats` compares files of other
+//! implementations with what their own readers find.
+
+use super::*;
+use crate::interop::hlog::write::write;
+
+/// Two digits and a lowest value of 20 us, the defaults of jHiccup: 100 values of 330,000 ns and one
+/// of 1.8 s.
+const TWO_DIGITS: &str = "HISTFAAAACl42pNpmSzMwMDAxgABTBDKT4GBgdnNYMcCBvsPEBH1C/yNohoAeeoGgQ==";
+
+fn read_log(text: &str) -> Report {
+    let report = read(text, None).unwrap();
+    files::file::File::check(&report).unwrap();
+    report
+}
+
+fn lateness(subject: &Subject) -> &Distribution {
+    &subject.summary.as_ref().unwrap().lateness_ns
+}
+
+fn interval(start: &str, length: &str, max: &str) -> String {
+    format!("{start},{length},{max},{TWO_DIGITS}\n")
+}
+
+fn message(report: &Report, code: &str) -> Option<String> {
+    report.warnings.iter().find(|w| w.code == code).map(|w| w.message.clone())
+}
+
+#[test]
+fn values_count_at_highest_equivalent() {
+    let report = read_log(&interval("0.0", "2.0", "1803.551"));
+    let d = lateness(&report.subjects[0]);
+    assert_eq!((d.p50, d.max), (Some(344_063), 1_803_550_719));
+    let round = report.subjects[0].rounds[0].summary.as_ref().unwrap();
+    assert_eq!(round.lateness_ns, *d, "the whole is its only part");
+    let stored = histogram::unpack(report.subjects[0].histogram.as_ref().unwrap()).unwrap();
+    assert_eq!(stored.max(), 1_803_550_719);
+}
+
+#[test]
+fn intervals_are_sorted_by_time() {
+    let log = format!(
+        "\n{}\n\n{}",
+        interval("7.0", "1.0", "1803.551"),
+        interval("5.5", "1.5", "1803.551")
+    );
+    let report = read_log(&log);
+    let starts: Vec<(u64, u64)> =
+        report.subjects[0].rounds.iter().map(|round| (round.index, round.start_ns)).collect();
+    assert_eq!(starts, [(0, 0), (1, 1_500_000_000)]);
+    assert_eq!(report.duration_ns, 2_500_000_000);
+    assert!(!report.started_utc.contains("1970"), "{}", report.started_utc);
+}
+
+#[test]
+fn unit_is_stated_known_or_guessed() {
+    let p50 = |report: &Report| lateness(&report.subjects[0]).p50;
+    let guessed = read_log(&interval("0.0", "2.0", "1803.551"));
+    assert!(message(&guessed, "import-unit").is_some_and(|m| m.contains("guess")));
+    // The column has the value itself, as the C implementation writes it.
+    let unknown = read_log(&interval("0.0", "2.0", "1803550719.0"));
+    assert_eq!(p50(&unknown), Some(344_063));
+    assert!(message(&unknown, "import-unit").is_some_and(|m| !m.contains("guess")));
+    let log = format!("#[Logging for: READ]\n{}", interval("0.0", "2.0", "1803.551"));
+    let ycsb = read_log(&log);
+    assert_eq!((p50(&ycsb), message(&ycsb, "import-unit")), (Some(344_063_000), None));
+    let flag = read(&log, Some(Unit::Ns)).unwrap();
+    assert_eq!(p50(&flag), Some(344_063));
+    assert!(message(&flag, "import-unit").is_some_and(|m| m.contains("--unit")));
+    let error = read(&interval("0.0", "2.0", "0.0"), Some(Unit::S)).unwrap_err().to_string();
+    assert!(error.contains("cannot be times in seconds"), "{error}");
+}
+
+#[test]
+fn incomplete_last_line_is_dropped() {
+    let whole = interval("0.0", "2.0", "1803.551");
+    for cut in ["3.0", "3.0,1.0,1.0,HISTFAAAACl4", "Tag="] {
+        let report = read_log(&format!("{whole}{cut}"));
+        assert_eq!(report.subjects[0].rounds.len(), 1, "{cut}");
+        assert!(message(&report, "import-cut").is_some(), "{cut}");
+        let error = read(&format!("{whole}{cut}\n"), None).unwrap_err().to_string();
+        assert!(error.contains("line 2"), "{error}");
+        assert!(read(cut, None).is_err(), "nothing is left of {cut}");
+    }
+}
+
+#[test]
+fn own_log_has_standard_header() {
+    let report = read_log(&interval("1700000000.0", "2.0", "1803.551"));
+    let log = write(&report).unwrap();
+    let lines: Vec<&str> = log.lines().collect();
+    assert_eq!(
+        lines[..4],
+        [
+            "#[Lateness in nanoseconds; the tag is the subject]",
+            "#[Histogram log format version 1.3]",
+            "#[StartTime: 1700000000.000 (seconds since epoch), Tue, 14 Nov 2023 22:13:20 +0000]",
+            "#[BaseTime: 1700000000.000 (seconds since epoch)]",
+        ]
+    );
+    assert!(lines[5].starts_with("Tag=untagged,0.000,2.000,1803.551,HISTF"), "{}", lines[5]);
+    // The C implementation reads comments into a buffer of 128 bytes.
+    assert!(lines[..5].iter().all(|line| line.len() < 127));
+    let again = read_log(&log);
+    assert_eq!(lateness(&again.subjects[0]), lateness(&report.subjects[0]));
+    assert_eq!(again.started_utc, report.started_utc);
+    assert_eq!(message(&again, "import-unit"), None);
+    let unknown = read_log(&interval("1.0", "2.0", "1803.551"));
+    assert!(!write(&unknown).unwrap().contains("Time:"), "an unknown start is not written");
+}

@@ -1,0 +1,107 @@
+//! Writes HdrHistogram's interval log, with the header that the C implementation demands.
+
+use std::fmt::Write as _;
+use std::time::{Duration, UNIX_EPOCH};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use cli::exit::{Result, usage};
+use files::histogram;
+use files::report::{Report, Subject};
+use hdrhistogram::Histogram;
+use hdrhistogram::serialization::{Serializer as _, V2DeflateSerializer};
+
+use crate::interop::rt_tests::format_mail_date;
+use render::report::entry::entries;
+
+/// The newest version of the format. The log has tags, which came with it.
+const VERSION_COMMENT: &str = "[Histogram log format version 1.3]";
+const LEGEND: &str =
+    "\"StartTimestamp\",\"Interval_Length\",\"Interval_Max\",\"Interval_Compressed_Histogram\"";
+/// Significant digits, as in every report.
+const DIGITS: u8 = 3;
+const NS_PER_MS: f64 = 1e6;
+
+/// A line of the log.
+struct LogLine {
+    /// Time since the start of the log.
+    start: Duration,
+    length: Duration,
+    tag: String,
+    histogram: Histogram<u64>,
+}
+
+/// Writes the interval log of a report in nanoseconds: one line for each round of each subject,
+/// tagged with the id of the subject. In a report without samples a subject has one line. Early
+/// ticks are counted at 0, as in the stored histogram.
+///
+/// # Errors
+/// Returns an error if a stored histogram is damaged.
+pub fn write(report: &Report) -> Result<String> {
+    let mut lines = Vec::new();
+    for entry in entries(std::slice::from_ref(report)) {
+        lines.extend(subject_lines(entry.subject, report.duration_ns)?);
+    }
+    // In the order of the rounds, since readers cut a log by time.
+    lines.sort_by_key(|line| line.start);
+    let mut text = header(report);
+    let mut serializer = V2DeflateSerializer::new();
+    for LogLine { start, length, tag, histogram } in &lines {
+        let mut bytes = Vec::new();
+        serializer
+            .serialize(histogram, &mut bytes)
+            .map_err(|e| usage!("cannot encode the interval log: {e:?}"))?;
+        let (start, length) = (start.as_secs_f64(), length.as_secs_f64());
+        let max_ms = histogram.max() as f64 / NS_PER_MS;
+        let data = BASE64.encode(bytes);
+        let _ = writeln!(text, "Tag={tag},{start:.3},{length:.3},{max_ms:.3},{data}");
+    }
+    Ok(text)
+}
+
+/// Returns the comments and the legend. A start that the report does not have is left out.
+fn header(report: &Report) -> String {
+    let mut text = format!("#{}\n#{VERSION_COMMENT}\n", histogram::LOG_COMMENT);
+    if let Ok(start) = humantime::parse_rfc3339(&report.started_utc)
+        && let Ok(since_epoch) = start.duration_since(UNIX_EPOCH)
+    {
+        let (seconds, date) = (since_epoch.as_secs_f64(), format_mail_date(start));
+        let _ = writeln!(text, "#[StartTime: {seconds:.3} (seconds since epoch), {date}]");
+        let _ = writeln!(text, "#[BaseTime: {seconds:.3} (seconds since epoch)]");
+    }
+    text + LEGEND + "\n"
+}
+
+/// Returns the lines of a subject.
+fn subject_lines(subject: &Subject, duration_ns: u64) -> Result<Vec<LogLine>> {
+    // A comma or a blank would end the tag.
+    let tag = subject.id.replace([',', ' ', '\n', '\r', '\t'], "_");
+    let mut lines = Vec::new();
+    for round in subject.rounds.iter().filter(|round| !round.lateness_ns.is_empty()) {
+        let ticks = round.tick_index(round.lateness_ns.len() - 1).saturating_add(1);
+        lines.push(LogLine {
+            start: Duration::from_nanos(round.start_ns),
+            length: Duration::from_nanos(ticks.saturating_mul(subject.period_ns)),
+            tag: tag.clone(),
+            histogram: histogram_from_values(&round.lateness_ns),
+        });
+    }
+    if lines.is_empty()
+        && let Some(stored) = &subject.histogram
+    {
+        let histogram = histogram::unpack(stored).map_err(|e| usage!("{}: {e}", subject.id))?;
+        let length = Duration::from_nanos(duration_ns);
+        lines.push(LogLine { start: Duration::ZERO, length, tag, histogram });
+    }
+    Ok(lines)
+}
+
+fn histogram_from_values(lateness_ns: &[i64]) -> Histogram<u64> {
+    let mut histogram = Histogram::new(DIGITS).expect("3 digits are within the bounds");
+    for &value in lateness_ns {
+        histogram
+            .record(u64::try_from(value).unwrap_or(0))
+            .expect("an auto-resizing histogram takes any i64");
+    }
+    histogram
+}

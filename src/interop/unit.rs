@@ -1,0 +1,38 @@
+//! Units of the values in files that do not state them.
+
+use clap::ValueEnum;
+
+/// A unit of time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Unit {
+    /// Nanoseconds
+    Ns,
+    /// Microseconds
+    Us,
+    /// Milliseconds
+    Ms,
+    /// Seconds
+    S,
+}
+
+impl Unit {
+    /// Returns the length of the unit in nanoseconds.
+    pub fn nanoseconds(self) -> u64 {
+        match self {
+            Self::Ns => 1,
+            Self::Us => 1_000,
+            Self::Ms => 1_000_000,
+            Self::S => 1_000_000_000,
+        }
+    }
+
+    /// Returns the name of the unit in a sentence.
+    pub fn plural(self) -> &'static str {
+        match self {
+            Self::Ns => "nanoseconds",
+            Self::Us => "microseconds",
+            Self::Ms => "milliseconds",
+            Self::S => "seconds",
+        }
+    }
+}
