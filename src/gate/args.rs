@@ -12,6 +12,7 @@ use engine::subject::SubjectInfo;
 use files::gate::limit::{PathError, Quantity, SummaryPath};
 
 use crate::gate::formats::FORMATS;
+use crate::interop::unit::Unit;
 use render::formats::{Format, parser};
 
 /// Maximum number of pairs of a test: about half an hour at the default period.
@@ -111,6 +112,9 @@ pub struct GateArgs {
     /// Check the limits against this report instead of measuring
     #[arg(long, value_name = "FILE", requires = "limit", help_heading = "Limits")]
     pub report: Option<PathBuf>,
+    /// Unit of an HdrHistogram log or of cyclictest's text, which state none [default: a guess]
+    #[arg(long, value_name = "UNIT", value_enum, requires = "report", help_heading = "Limits")]
+    pub unit: Option<Unit>,
     /// Compare a new session of the subject, relative to a control, with the sessions in this file
     #[arg(long, value_name = "FILE", help_heading = "Stored sessions")]
     pub baseline: Option<PathBuf>,

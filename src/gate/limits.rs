@@ -12,9 +12,9 @@ use engine::measure::record::{self, Conditions};
 use engine::measure::round::MeasuredRound;
 use engine::scenario::{Length, Plan, Scenario, draw_seed, parse_subject};
 use files::file::File as _;
-use files::gate::limit::{RoundTicks, SummaryPath};
+use files::gate::limit::{Measured, MissingRounds, RoundTicks, SummaryPath};
 use files::gate::verdict::{LimitCheck, Verdict};
-use files::report::{Report, Status, Subject};
+use files::report::{Report, Status, Subject, Summary};
 use jitterstat::gate::decision::{Outcome, Reason};
 
 use crate::gate::args::{GateArgs, Limit};
@@ -66,7 +66,7 @@ pub fn plan(args: &GateArgs) -> PlannedQuestion {
 
 fn read_reported(file: &Path, args: &GateArgs) -> exit::Result<LimitedSubject> {
     let name = file.display();
-    let report = interop::read(file)?;
+    let report = interop::read_in_unit(file, args.unit)?;
     let is_selected = |subject: &Subject| {
         let wanted = args.subject.as_deref();
         wanted.is_none_or(|wanted| wanted == subject.id || wanted == subject.name)
@@ -166,14 +166,12 @@ impl Limits {
     }
 
     fn check_limits_reported(&self, subject: &Subject) -> exit::Result<()> {
-        let rounds = RoundTicks::from_subject(subject).map_err(|e| Error::usage(e.to_string()))?;
+        let numbers =
+            SubjectNumbers::from_subject(subject).map_err(|e| Error::usage(e.to_string()))?;
         for Limit { path, .. } in &self.limits {
-            if path.measure(&rounds).value.is_none() {
-                return Err(usage!(
-                    "the report has no {path} of {}: it has too few ticks to support it, or the platform did not \
-                     report it",
-                    subject.id
-                ));
+            if numbers.measure(path).value.is_none() {
+                let reason = numbers.missing_reason(path);
+                return Err(usage!("the report has no {path} of {}: {reason}", subject.id));
             }
         }
         Ok(())
@@ -181,29 +179,35 @@ impl Limits {
 
     /// Compares a measured subject with the limits and records the result in the verdict.
     fn check_subject(&self, subject: &Subject, gate: &mut Gate) {
-        let rounds = match (&subject.status, &self.subject) {
+        let numbers = match (&subject.status, &self.subject) {
             (Status::Failed { reason }, _) => {
                 Err((Reason::NotMeasured, Some(format!("{}: {reason}", subject.id))))
             }
             // An interrupted measurement is not judged. A partial report is judged by its ticks.
             (Status::Partial, LimitedSubject::Planned(_)) => Err((Reason::Interrupted, None)),
-            _ => RoundTicks::from_subject(subject)
+            _ => SubjectNumbers::from_subject(subject)
                 .map_err(|error| (Reason::NotMeasured, Some(error.to_string()))),
         };
-        if let Err((_, failure)) = &rounds {
-            gate.mark_partial(failure.clone());
+        match &numbers {
+            Err((_, failure)) => gate.mark_partial(failure.clone()),
+            Ok(SubjectNumbers::Summary { .. }) => gate.warn(
+                "no-samples",
+                "The report has no samples: limits are compared with its numbers, without intervals.",
+                "A repetition may have other numbers. A report of osjitter run keeps the samples.",
+            ),
+            Ok(SubjectNumbers::Rounds(_)) => {}
         }
-        let rounds = rounds.as_deref().map_err(|(reason, _)| *reason);
-        gate.verdict.limits = self.checks(&subject.id, subject.period_ns, rounds);
+        let numbers = numbers.as_ref().map_err(|(reason, _)| *reason);
+        gate.verdict.limits = self.checks(&subject.id, subject.period_ns, numbers);
     }
 
-    /// Compares the rounds with every limit. Without rounds, every limit is inconclusive for the
-    /// given reason.
+    /// Compares the numbers of a subject with every limit. Without numbers, every limit is
+    /// inconclusive for the given reason.
     fn checks(
         &self,
         subject: &str,
         period_ns: u64,
-        rounds: Result<&[RoundTicks], Reason>,
+        numbers: Result<&SubjectNumbers<'_>, Reason>,
     ) -> Vec<LimitCheck> {
         let report = match &self.subject {
             LimitedSubject::Reported(reported) => Some(reported.file.display().to_string()),
@@ -212,15 +216,67 @@ impl Limits {
         let check = |limit| LimitCheck {
             period_ns: Some(period_ns),
             report: report.clone(),
-            ..check_limit(limit, subject, rounds)
+            ..check_limit(limit, subject, numbers)
         };
         self.limits.iter().map(check).collect()
     }
 }
 
-/// Compares the rounds with a limit.
-fn check_limit(limit: &Limit, subject: &str, rounds: Result<&[RoundTicks], Reason>) -> LimitCheck {
-    let measured = rounds.map(|rounds| limit.path.measure(rounds));
+/// The numbers of a subject that limits are compared with.
+enum SubjectNumbers<'a> {
+    /// The rounds with their samples.
+    Rounds(Vec<RoundTicks>),
+    /// The summary of a subject without samples.
+    Summary { subject: &'a Subject, summary: &'a Summary },
+}
+
+impl<'a> SubjectNumbers<'a> {
+    fn from_subject(subject: &'a Subject) -> Result<Self, MissingRounds> {
+        match (RoundTicks::from_subject(subject), &subject.summary) {
+            (Err(MissingRounds::NoSamples(_)), Some(summary)) => {
+                Ok(Self::Summary { subject, summary })
+            }
+            (rounds, _) => rounds.map(Self::Rounds),
+        }
+    }
+
+    fn measure(&self, path: &SummaryPath) -> Measured {
+        match self {
+            Self::Rounds(rounds) => path.measure(rounds),
+            Self::Summary { subject, summary } => {
+                let mut measured = path.from_summary(summary, subject.rounds.len());
+                if path.needs_period() && subject.period_ns == 0 {
+                    measured.value = None;
+                }
+                measured
+            }
+        }
+    }
+
+    /// Explains why there is no value.
+    fn missing_reason(&self, path: &SummaryPath) -> &'static str {
+        match self {
+            Self::Rounds(_) => {
+                "it has too few ticks to support it, or the platform did not report it"
+            }
+            Self::Summary { subject, .. } if subject.period_ns == 0 && path.needs_period() => {
+                "its period is not known"
+            }
+            Self::Summary { .. } if path.needs_samples() => {
+                "the samples are not in it, which a percentile needs; limit max or missed instead"
+            }
+            Self::Summary { .. } => "neither samples nor its summary have it",
+        }
+    }
+}
+
+/// Compares the numbers of a subject with a limit.
+fn check_limit(
+    limit: &Limit,
+    subject: &str,
+    numbers: Result<&SubjectNumbers<'_>, Reason>,
+) -> LimitCheck {
+    let measured = numbers.map(|numbers| numbers.measure(&limit.path));
     let (verdict, reason) = measured
         .as_ref()
         .map_or_else(|reason| (Outcome::Inconclusive, Some(*reason)), |m| m.judge(limit.max));
