@@ -107,6 +107,12 @@ pub fn import_item(file: &str, report: &Report) -> exit::Result<Item> {
         ("hwlatdetect", Some((_, gaps))) => {
             (format!("{} gaps, up to {}", gaps.ticks, format_time(max_ns)), Weight::Costs, below)
         }
+        ("rtla osnoise", None) => (
+            "no gap found".to_owned(),
+            Weight::Fine,
+            "Nothing stopped a busy loop for longer than the threshold.",
+        ),
+        (_, None) => return Err(usage!("{file} is a result of {tool} without a value")),
         ("oslat" | "rtla osnoise", _) => {
             let why = "Longest time that a busy loop was stopped by interrupts, the kernel, firmware or the hypervisor.";
             (format!("gaps up to {}{subject}", format_time(max_ns)), weight_by_max, why)
