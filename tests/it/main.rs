@@ -17,6 +17,7 @@ mod doctor;
 mod export;
 mod faults;
 mod find;
+mod formats;
 mod gate;
 mod history;
 mod hostile;

@@ -1,0 +1,109 @@
+//! cyclictest of rt-tests: JSON and text.
+
+use serde_json::Value;
+
+use super::{
+    Figures, NamelessFile, fixture, fixture_text, ids, import, import_text, run_report, subject,
+    warnings,
+};
+
+/// The values of the single thread of most files: 900 of 5 us, 99 of 6 us and one of 40 us.
+fn expected_figures() -> Figures {
+    Figures::from_bins(&[(5_000, 900), (6_000, 99), (40_000, 1)], 5_130)
+}
+
+#[test]
+fn period_is_read_from_bundled_options() {
+    let report = import(&fixture("cyclictest-bundled-options.json"), &[]);
+    let subject = subject(&report, "cyclictest@500us/thread-0");
+    assert_eq!(subject["period_ns"], 500_000);
+    assert_eq!(Figures::new(subject), expected_figures());
+    assert_eq!(report["duration_ns"], 10_000_000_000_u64);
+}
+
+#[test]
+fn period_is_unknown_if_unclear() {
+    let text = fixture_text("cyclictest-bundled-options.json").replace("-mi500", "-Zi500");
+    let report = import_text(&text);
+    assert_eq!(ids(&report), ["cyclictest/thread-0"]);
+    assert_eq!(subject(&report, "cyclictest/thread-0")["period_ns"], 0);
+    assert_eq!(warnings(&report, "import-no-period").len(), 1);
+    let csv = run_report(&NamelessFile::new(&text).path(), &["--format", "csv"]).exits(0).stdout;
+    let cells: Vec<Vec<&str>> = csv.lines().map(|line| line.split(',').collect()).collect();
+    for unknown in ["period_ns", "missed", "skipped", "coalesced", "early"] {
+        let column = cells[0].iter().position(|name| *name == unknown).unwrap();
+        assert_eq!(cells[1][column], "", "{unknown} is not known");
+    }
+}
+
+#[test]
+fn program_may_have_any_name() {
+    let text = fixture_text("cyclictest-renamed.json");
+    for program in ["./cyclictest-static", "/opt/my tools/cyclictest", "stranger"] {
+        let report = import_text(&text.replace("./cyclictest-static", program));
+        let subject = subject(&report, "cyclictest@1ms/thread-0");
+        assert_eq!(Figures::new(subject), expected_figures(), "{program}");
+    }
+}
+
+#[test]
+fn thread_without_a_cycle_is_dropped() {
+    let report = import(&fixture("cyclictest-thread-without-a-cycle-nan.json"), &[]);
+    let first = subject(&report, "cyclictest@1ms/thread-0");
+    assert_eq!(Figures::new(first), expected_figures());
+    let second = subject(&report, "cyclictest@1ms/thread-1");
+    assert_eq!((&second["summary"], &second["status"]["state"]), (&Value::Null, &"failed".into()));
+}
+
+fn export(name: &str, more: &[&str]) -> Value {
+    let more = [&["--format", "cyclictest-json"], more].concat();
+    serde_json::from_str(&run_report(&fixture(name), &more).exits(0).stdout).unwrap()
+}
+
+#[test]
+fn bound_cpu_is_exported() {
+    let cpu = |name: &str| export(name, &[])["thread"]["0"]["cpu"].as_i64();
+    assert_eq!(cpu("cyclictest-pinned-cpu6.json"), Some(6));
+    assert_eq!(cpu("oslat-2.10-quiet-core.json"), Some(2));
+    assert_eq!(cpu("cyclictest-hist.txt"), Some(-1), "as cyclictest writes for none");
+}
+
+#[test]
+fn export_is_in_microseconds() {
+    let raw: Value = serde_json::from_str(&fixture_text("cyclictest-pinned-cpu6.json")).unwrap();
+    let exported = export("cyclictest-pinned-cpu6.json", &[]);
+    assert_eq!(exported["resolution_in_ns"], 0);
+    for key in ["histogram", "cycles", "min", "max", "avg", "cpu"] {
+        assert_eq!(exported["thread"]["0"][key], raw["thread"]["0"][key], "{key}");
+    }
+    for key in ["start_time", "end_time"] {
+        assert_eq!(exported[key], raw[key], "{key}");
+    }
+    let in_ns = export("cyclictest-pinned-cpu6.json", &["--resolution", "ns"]);
+    assert_eq!(in_ns["resolution_in_ns"], 1);
+    assert_eq!(in_ns["thread"]["0"]["max"], 40_000);
+    let unknown = export("cyclictest-hist.txt", &[]);
+    assert_eq!((&unknown["start_time"], &unknown["end_time"]), (&"".into(), &"".into()));
+}
+
+#[test]
+fn text_histogram_is_read() {
+    let report = import(&fixture("cyclictest-hist.txt"), &[]);
+    assert_eq!(ids(&report), ["cyclictest/thread-0", "cyclictest/thread-1"]);
+    let first = subject(&report, "cyclictest/thread-0");
+    let expected = [(5_000, 900), (6_000, 99), (412_000, 1)];
+    assert_eq!(Figures::new(first), Figures::from_bins(&expected, 5_000));
+    assert_eq!(first["histogram"]["overflow"]["count"], 1);
+    let second = subject(&report, "cyclictest/thread-1");
+    let expected = [(3_000, 1), (4_000, 9), (5_000, 950), (6_000, 39), (40_000, 1)];
+    assert_eq!(Figures::new(second), Figures::from_bins(&expected, 5_000));
+    assert!(warnings(&report, "import-unit").concat().contains("microseconds"));
+    let in_ns = import(&fixture("cyclictest-hist.txt"), &["--unit", "ns"]);
+    assert_eq!(Figures::new(subject(&in_ns, "cyclictest/thread-1")).max, 40);
+}
+
+#[test]
+fn unit_is_only_for_unstated_ones() {
+    let error = run_report(&fixture("cyclictest-renamed.json"), &["--unit", "ns"]).exits(2).stderr;
+    assert!(error.contains("--unit") && error.contains("states its unit"), "{error}");
+}
