@@ -1,8 +1,5 @@
-"""Reads each text format with a program of another project, and compares the values with the report: formats.py WORK [CYCLICTEST.JSON]
-
-WORK contains the report and the files that osjitter made from it. CYCLICTEST.JSON is a file of cyclictest itself.
-"""
-import json, sys
+"""Reads each text format with a program that is not exported, and compares what it read with the report itself."""
+import json, re, sys
 from pathlib import Path
 
 import duckdb
@@ -41,7 +38,33 @@ for n, (id, values) in enumerate(lateness.items()):
         assert low * 0.999 <= us <= high * 1.001, (id, q, us, low, high)
 print("hlog, hgrm: the Python HdrHistogram reads every tick and finds the same distribution")
 
-# openmetrics: Prometheus's own parser reads it. The parser is strict about order, units and the last line.
+# The Java HdrHistogram, whose reader defines the format: it has read the log into java.json (ReadLogs.java), where Java is installed.
+log = (work / "run.hlog").read_text()
+if (work / "java.json").exists():
+    tags = json.loads((work / "java.json").read_text())["run.hlog"]
+    assert set(tags) == set(lateness), (set(tags), set(lateness))
+    for id, values in lateness.items():
+        found = tags[id]
+        assert found["count"] == len(values) and found["intervals"] == len(subjects[id]["rounds"]), (id, found)
+        for key, exact in (("p50", nearest_rank(values, 50)), ("p99", nearest_rank(values, 99)), ("max", values[-1])):
+            assert 0 <= found[key] - max(exact, 0) <= max(2, exact / 500), (id, key, exact, found)
+    print("hlog: the Java HdrHistogram reads every tick")
+
+# What the C implementation demands of a log: the version and a legend after the comments, comments that fit its buffer, and then only
+# intervals, whose numbers have no sign and no exponent.
+header, legend, body = log.partition('"StartTimestamp","Interval_Length","Interval_Max","Interval_Compressed_Histogram"\n')
+comments = header.splitlines()
+assert legend and all(line.startswith("#") and len(line) < 127 for line in comments), header
+assert any(re.fullmatch(r"#\[Histogram log format version 1\.[0-3]\]", line) for line in comments), header
+line = re.compile(r"(?:Tag=[^,\s]+,)?(\d+\.\d+),(\d+\.\d+),(\d+\.\d+),(HIST[A-Za-z0-9+/=]+)")
+rows = [line.fullmatch(row) for row in body.splitlines()]
+assert rows and all(rows), body[:200]
+# The third column is in milliseconds, as everyone writes it.
+latest = max(values[-1] for values in lateness.values())
+assert abs(max(float(row[3]) for row in rows) - latest / 1e6) <= 0.001 + latest / 5e8, latest
+print("hlog: header, columns and units are those of other implementations")
+
+# openmetrics, with Prometheus's own parser, which is strict about order, units and the end.
 metrics = {m.name: m for m in text_string_to_metric_families((work / "run.om").read_text())}
 ticks = {s.labels["id"]: s.value for s in metrics["osjitter_ticks"].samples}
 assert ticks == {id: s["summary"]["ticks"] for id, s in subjects.items()}, ticks
@@ -109,11 +132,15 @@ file = work / "run.cyclictest"
 exported = json.loads(file.read_text())
 if reference:
     assert not (missing := find_missing(exported, json.loads(Path(reference).read_text()))), missing
+# Parsers of KernelCI and Linaro print min, avg and max of each thread as microseconds, whatever the file says about its resolution.
+assert exported["resolution_in_ns"] == 0 and int(exported["num_threads"]) == len(lateness)
 for n, (id, values) in enumerate(lateness.items()):
     (total,), = query("select list_sum(map_values(from_json(json_extract(content, ?), '\"MAP(VARCHAR, BIGINT)\"'))) from read_text(?)", f'$.thread."{n}".histogram', str(file))
     thread = exported["thread"][str(n)]
-    assert total == thread["cycles"] == len(values) and (thread["min"], thread["max"]) == (max(values[0], 0), max(values[-1], 0)), id
-    bins = [int(k) for k in thread["histogram"]]
-    assert bins == sorted(bins), "the bins are not in ascending order"
-comparison = "its keys and types are those of cyclictest" if reference else "not compared with cyclictest, which is not available"
-print("cyclictest-json: DuckDB finds every tick;", comparison)
+    us = [max(value, 0) // 1000 for value in values]
+    assert total == thread["cycles"] == len(values) and (thread["min"], thread["max"]) == (us[0], us[-1]), id
+    assert abs(thread["avg"] - sum(values) / len(values) / 1000) < 1.1, (id, thread["avg"])
+    bins = {int(k): n for k, n in thread["histogram"].items()}
+    assert list(bins) == sorted(bins), "bins ascend, as cyclictest's do"
+    assert bins == {value: us.count(value) for value in set(us)}, id
+print("cyclictest-json: DuckDB reads it, in microseconds;", "its keys and types are cyclictest's own" if reference else "no cyclictest here to compare with")
