@@ -42,7 +42,7 @@ impl TerminalRun {
 
 /// Runs osjitter with a terminal as its standard error.
 fn run_with_terminal(args: &[&str], environment: &[(&str, &str)]) -> TerminalRun {
-    let main = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    let main = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
     grantpt(&main).unwrap();
     unlockpt(&main).unwrap();
     let name = ptsname(&main, Vec::new()).unwrap();

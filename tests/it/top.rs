@@ -270,7 +270,7 @@ impl LiveTop {
         use rustix::termios::{Winsize, tcsetwinsize};
         use std::os::unix::ffi::OsStrExt as _;
 
-        let main = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        let main = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
         grantpt(&main).unwrap();
         unlockpt(&main).unwrap();
         let name = ptsname(&main, Vec::new()).unwrap();

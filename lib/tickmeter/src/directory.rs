@@ -21,15 +21,15 @@ impl FileId {
     }
 }
 
-/// An error of [`Directory::open`].
+/// An error of a directory, or of a file in it that cannot be opened.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum DirectoryError {
-    /// The directory cannot be opened.
+    /// It cannot be opened.
     Io(io::Error),
     /// The path leads to a link, or to something other than a directory.
     NotADirectory,
-    /// The directory belongs to another user.
+    /// It belongs to another user.
     OtherOwner {
         /// User id of the owner.
         owner: u32,
@@ -69,6 +69,8 @@ impl From<DirectoryError> for io::Error {
 
 #[cfg(all(unix, not(loom)))]
 pub use opened::Directory;
+#[cfg(all(unix, not(loom)))]
+pub(crate) use opened::{EXTENSION, UNFINISHED_EXTENSION};
 #[cfg(any(not(unix), loom))]
 pub use unavailable::Directory;
 
@@ -83,8 +85,11 @@ mod opened {
     use super::{DirectoryError, FileId};
     use crate::calls;
     use crate::layout::MAGIC;
-    use crate::read::{self, ReadError};
-    use crate::storage::{EXTENSION, UNFINISHED_EXTENSION};
+
+    /// Extension of the meters' files, and name of their directory.
+    pub(crate) const EXTENSION: &str = "tickmeter";
+    /// Extension of files that are not complete yet.
+    pub(crate) const UNFINISHED_EXTENSION: &str = "new";
 
     impl FileId {
         /// Returns the identity of the file at a path, which may be a link. Returns `None` if there
@@ -171,15 +176,6 @@ mod opened {
             Ok(names)
         }
 
-        /// Opens the file of a meter, which must be a regular file of the directory's owner. Follows
-        /// no link and never blocks.
-        ///
-        /// # Errors
-        /// Returns an error if the file cannot be opened: see [`ReadError`].
-        pub fn file(&self, name: &OsStr) -> Result<read::File, ReadError> {
-            self.open_regular(name).map(read::File::new)
-        }
-
         /// Removes the files of this user's meters whose process has ended, and returns how many
         /// there were. Other files are not touched, nor directories of other users.
         pub fn sweep(&self) -> usize {
@@ -228,13 +224,14 @@ mod opened {
         }
 
         /// Opens a regular file of the directory's owner for reading.
-        fn open_regular(&self, name: &OsStr) -> Result<File, ReadError> {
-            let file = calls::open_at(&self.file, name, libc::O_RDONLY, 0)?;
-            let metadata = file.metadata()?;
+        pub(crate) fn open_regular(&self, name: &OsStr) -> Result<File, DirectoryError> {
+            let opened = calls::open_at(&self.file, name, libc::O_RDONLY, 0)
+                .and_then(|file| Ok((file.metadata()?, file)));
+            let (metadata, file) = opened.map_err(DirectoryError::Io)?;
             if !metadata.is_file() {
-                Err(ReadError::Io(io::Error::other("not a regular file")))
+                Err(DirectoryError::Io(io::Error::other("not a regular file")))
             } else if metadata.uid() != self.owner {
-                Err(ReadError::OtherOwner { owner: metadata.uid() })
+                Err(DirectoryError::OtherOwner { owner: metadata.uid() })
             } else {
                 Ok(file)
             }
@@ -280,11 +277,11 @@ mod opened {
 mod unavailable {
     use std::convert::Infallible;
     use std::ffi::{OsStr, OsString};
+    use std::fs::File;
     use std::io;
     use std::path::Path;
 
     use super::{DirectoryError, FileId};
-    use crate::read::{File, ReadError};
 
     impl FileId {
         /// Returns `None`: this system has no such identities.
@@ -335,11 +332,8 @@ mod unavailable {
             match self.0 {}
         }
 
-        /// Opens the file of a meter.
-        ///
-        /// # Errors
-        /// Returns an error if the file cannot be opened: see [`ReadError`].
-        pub fn file(&self, _name: &OsStr) -> Result<File, ReadError> {
+        /// Opens a regular file of the directory's owner for reading.
+        pub(crate) fn open_regular(&self, _name: &OsStr) -> Result<File, DirectoryError> {
             match self.0 {}
         }
 

@@ -19,6 +19,7 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 
+use std::ffi::OsStr;
 use std::fmt;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
@@ -87,6 +88,26 @@ impl From<FormatError> for ReadError {
             FormatError::Newer(version) => Self::Newer { version },
             FormatError::Malformed(reason) => Self::Malformed(reason),
         }
+    }
+}
+
+impl From<DirectoryError> for ReadError {
+    fn from(error: DirectoryError) -> Self {
+        match error {
+            DirectoryError::OtherOwner { owner } => Self::OtherOwner { owner },
+            error => Self::Io(error.into()),
+        }
+    }
+}
+
+impl Directory {
+    /// Opens the file of a meter, which must be a regular file of the directory's owner. Follows no
+    /// link and never blocks.
+    ///
+    /// # Errors
+    /// Returns an error if the file cannot be opened: see [`ReadError`].
+    pub fn file(&self, name: &OsStr) -> Result<File, ReadError> {
+        Ok(File::new(self.open_regular(name)?))
     }
 }
 

@@ -69,15 +69,11 @@ mod shared {
     use std::time::SystemTime;
 
     use crate::calls;
-    use crate::directory::{Directory, DirectoryError, FileId};
+    use crate::directory::{Directory, DirectoryError, EXTENSION, FileId, UNFINISHED_EXTENSION};
     use crate::mapping::Mapping;
 
-    /// Extension of the meters' files, and name of their directory.
-    pub(crate) const EXTENSION: &str = "tickmeter";
     const SHARED_MEMORY: &str = "/dev/shm";
     const RUNTIME: &str = "/run/user";
-    /// Extension of files that are not complete yet.
-    pub(crate) const UNFINISHED_EXTENSION: &str = "new";
 
     /// The directory of the last meter. The meters in it share one descriptor.
     static LAST_DIRECTORY: Mutex<Weak<Directory>> = Mutex::new(Weak::new());
