@@ -4,6 +4,7 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 # Runs the script of the action on a repository made for the test, and checks the step summary, the outputs, the exit code and
 # the files that remain. Needs git. Argument: the osjitter to use [default: built].
+unset GITHUB_EVENT_NAME GITHUB_BASE_REF GITHUB_SHA # of the job that runs this test
 script=$PWD/.github/actions/gate/gate.sh
 osjitter=${1:-}
 if [ -z "$osjitter" ]; then
@@ -82,8 +83,11 @@ gate "${tree[@]}"
 expect 1 regressed 'Jitter gate: regressed'
 annotation='::error title=Jitter gate::regressed: p50 20 us -> 90 us (+350 %25, tolerated +20 %25); p90 20 us -> 90 us'
 grep -qF "$annotation" "$work/log" || die "the annotation lacks the figures"
-sides="A: \`base $(git rev-parse --short base)\`, B: \`candidate $(git rev-parse --short slower)\`"
-grep -qF "$sides" "$work/summary" || die "the sides are not named by their commits"
+expect_side() { # letter, name
+  grep -q "$1: \`\{0,1\}$2" "$work/summary" || die "the side $1 is not named $2"
+}
+expect_side A "base $(git rev-parse --short base)"
+expect_side B "candidate $(git rev-parse --short slower)"
 grep -q "| p50 | 20.0 us | 90.0 us |" "$work/summary" || die "the two trees were not built separately"
 
 git checkout --quiet same
@@ -111,7 +115,7 @@ for side in 100 80; do
 done
 gate GATE_BASELINE_CMD="\"$work/rate-100\"" GATE_CANDIDATE_CMD="\"$work/rate-80\"" GATE_ARGS=$'--max-pairs=24\n--metric=rate'
 # shellcheck disable=SC2016  # Markdown
-expect 1 regressed '`rate`'
+expect 1 regressed '^| `\{0,1\}rate`\{0,1\} |'
 grep -qF 'regressed: rate 100 req/s -> 80 req/s (-20 %25, tolerated -5 %25)' "$work/log" || die "the annotation lacks the figures of whole runs"
 
 # The calibration reports the smallest detectable change; with GATE_SEE, pairs are planned for a given one.
@@ -145,6 +149,7 @@ gate "${tree[@]}" GATE_BASELINE_CMD=true GATE_CANDIDATE_CMD=true
 expect 2 '' 'not both'
 gate "${tree[@]}" GATE_ARGS=--no-such-flag
 expect 2 '' 'no verdict'
+grep -q "^::error title=Jitter gate::error: unexpected argument '--no-such-flag' found$" "$work/log" || die "the annotation lacks the error"
 gate "${tree[@]}" GATE_COMMAND='{tree}/no/such/program'
 expect 2 '' 'cannot start'
 git checkout --quiet broken
@@ -154,6 +159,32 @@ git checkout --quiet -b on-broken broken
 commit "builds again" 20000
 gate "${tree[@]}" GATE_BASE=broken
 expect 4 '' 'cannot build the merge base'
+
+# The event would give the pull request the permissions and secrets of the repository.
+gate "${tree[@]}" GITHUB_EVENT_NAME=pull_request_target
+expect 2 '' 'use on: pull_request'
+! grep -q '::group::build' "$work/log" || die "a build was run in pull_request_target"
+
+# Neither a build nor a program can write outputs or use tokens of the job.
+tokens=(GITHUB_ENV="$work/env" GITHUB_PATH="$work/path" GITHUB_STATE="$work/state" GITHUB_TOKEN=x GH_TOKEN=x
+  ACTIONS_RUNTIME_TOKEN=x ACTIONS_ID_TOKEN_REQUEST_TOKEN=x ACTIONS_ID_TOKEN_REQUEST_URL=x)
+expect_hidden() { # description
+  [ -s "$work/environment" ] || die "$1 has not run"
+  ! grep -E '^(GITHUB_(OUTPUT|STEP_SUMMARY|ENV|PATH|STATE|TOKEN)|GH_TOKEN|ACTIONS_.*)=' "$work/environment" ||
+    die "$1 has files or tokens of the job in its environment"
+  rm "$work/environment"
+}
+gate "${tree[@]}" "${tokens[@]}" GATE_BUILD="env >\"$work/environment\"; false"
+expect 4 '' 'cannot build the candidate'
+expect_hidden "a build"
+printf '#!/bin/sh\nenv >"%s"\nexit 1\n' "$work/environment" >"$work/curious"
+chmod +x "$work/curious"
+gate "${tokens[@]}" GATE_BASELINE_CMD="\"$work/curious\"" GATE_CANDIDATE_CMD="\"$work/curious\"" GATE_CALIBRATE=5s GATE_SEE=5%
+expect 4 '' 'without a calibration'
+expect_hidden "a calibrated program"
+gate "${tokens[@]}" GATE_BASELINE_CMD="\"$work/curious\"" GATE_CANDIDATE_CMD="\"$work/curious\""
+expect 4 inconclusive 'inconclusive'
+expect_hidden "a gated program"
 
 # The output of a program reaches neither the runner as a command nor the summary as Markdown.
 cat >"$work/mean" <<'PROGRAM'

@@ -7,7 +7,11 @@ set -euo pipefail
 : "${GATE_COMMAND:=}" "${GATE_BUILD:=}" "${GATE_BASE:=}" "${GATE_BASELINE_CMD:=}" "${GATE_CANDIDATE_CMD:=}"
 : "${GATE_PERIOD:=500us}" "${GATE_ARGS:=}" "${GATE_ON_INCONCLUSIVE:=pass}" "${GATE_OSJITTER:=}"
 : "${GATE_CALIBRATE:=}" "${GATE_SEE:=}"
-: "${GITHUB_STEP_SUMMARY:=/dev/null}" "${GITHUB_OUTPUT:=/dev/null}"
+summary=${GITHUB_STEP_SUMMARY:-/dev/null}
+output=${GITHUB_OUTPUT:-/dev/null}
+# Below, code of the pull request runs. It could forge the verdict, change later steps, or use the permissions of the job.
+unset GITHUB_OUTPUT GITHUB_ENV GITHUB_PATH GITHUB_STEP_SUMMARY GITHUB_STATE "${!ACTIONS_@}"
+unset GITHUB_TOKEN GH_TOKEN GITHUB_ENTERPRISE_TOKEN GH_ENTERPRISE_TOKEN
 root=$PWD
 work=$(mktemp -d "${RUNNER_TEMP:-${TMPDIR:-/tmp}}/osjitter-gate.XXXXXX")
 base_tree=
@@ -37,11 +41,27 @@ quoted_log() {
   return "$code"
 }
 
+# Sets the outputs of the action: set_outputs VERDICT DIRECTORY
+set_outputs() { printf '%s\n' "verdict=$1" "file=${2:+$2/verdict.json}" "directory=$2" >>"$output"; }
+
 # Exits without a verdict, with a message in the summary and in an annotation: refuse CODE MESSAGE
 refuse() {
-  printf '### Jitter gate: no verdict\n\n`````text\n%s\n`````\n' "${2//\`/\'}" >>"$GITHUB_STEP_SUMMARY"
+  # shellcheck disable=SC2016  # Markdown
+  printf '### Jitter gate: no verdict\n\n`````text\n%s\n`````\n' "${2//\`/\'}" >>"$summary"
   annotate error "$2"
+  set_outputs "" ""
   exit "$1"
+}
+
+# Prints the error of osjitter, without usage and hints: the last line that begins with `error:`, and those that continue it.
+# A crashed program has no such line; then its last line is printed.
+error_of_osjitter() {
+  awk '
+    /^error:/ { error = $0; continued = 1; next }
+    !NF { continued = 0; next }
+    { last = $0 }
+    continued { error = error "\n" $0 }
+    END { print error == "" ? last : error }' "$work/stderr"
 }
 
 # Prints the figures of the metrics that have a verdict: figures VERDICT.JSON regressed|inconclusive|...
@@ -79,6 +99,8 @@ build() {
   echo "::endgroup::"
 }
 
+[ "${GITHUB_EVENT_NAME:-}" != pull_request_target ] || refuse 2 "cannot gate in pull_request_target: the event would run the code \
+of the pull request with the permissions and the secrets of the target repository; use on: pull_request"
 if [ -n "$GATE_BASELINE_CMD$GATE_CANDIDATE_CMD" ]; then
   [ -n "$GATE_BASELINE_CMD" ] && [ -n "$GATE_CANDIDATE_CMD" ] || refuse 2 "give both baseline-cmd and candidate-cmd"
   [ -z "$GATE_COMMAND$GATE_BUILD" ] || refuse 2 "give baseline-cmd and candidate-cmd, or command and build, not both"
@@ -133,12 +155,12 @@ if [ -n "$GATE_CALIBRATE" ]; then
     # The sentence is wrapped, so its lines are joined.
     sentence=$(tr '\n' ' ' <"$work/calibration.txt" | grep -o 'On this machine, [^.]*\(\.[0-9][^.]*\)*\.' | head -n 1)
     annotate notice "${sentence:-calibrated; see the log for the detectable change}"
-    printf '%s\n\n' "${sentence:-}" >>"$GITHUB_STEP_SUMMARY"
+    printf '%s\n\n' "${sentence:-}" >>"$summary"
     gate_flags+=(--calibration "$calibration")
   else
     quoted_log cat "$work/stderr"
-    [ -z "$GATE_SEE" ] || refuse 4 "cannot plan the pairs for $GATE_SEE without a calibration: $(tail -n 1 "$work/stderr")"
-    annotate notice "not calibrated: $(tail -n 1 "$work/stderr")"
+    [ -z "$GATE_SEE" ] || refuse 4 "cannot plan the pairs for $GATE_SEE without a calibration: $(error_of_osjitter)"
+    annotate notice "not calibrated: $(error_of_osjitter)"
   fi
 fi
 if [ -n "$GATE_SEE" ]; then
@@ -155,16 +177,12 @@ quoted_log cat "$work/stderr" "$work/summary.md"
 
 if [ ! -s "$out/verdict.json" ]; then
   [ "$code" -ne 0 ] || code=4
-  refuse "$code" "$(tail -n 1 "$work/stderr")"
+  refuse "$code" "$(error_of_osjitter)"
 fi
-cat "$work/summary.md" >>"$GITHUB_STEP_SUMMARY"
+cat "$work/summary.md" >>"$summary"
 # The overall verdict is at the top level of the file, which is indented by two spaces.
 verdict=$(sed -n 's/^  "verdict": "\([a-z-]*\)",\{0,1\}$/\1/p' "$out/verdict.json")
-{
-  echo "verdict=$verdict"
-  echo "file=$out/verdict.json"
-  echo "directory=$out"
-} >>"$GITHUB_OUTPUT"
+set_outputs "$verdict" "$out"
 file=$out/verdict.json
 case $code:$verdict in
   0:inconclusive) annotate warning "not a pass: inconclusive$(figures "$file" inconclusive)" ;;
