@@ -4,6 +4,9 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 # Runs the script of the action on a repository made for the test, and checks the step summary, the outputs, the exit code and
 # the files that remain. Needs git. Argument: the osjitter to use [default: built].
+# The choice of the base and the preparation of its tree need no osjitter, and are tested separately.
+bash scripts/ci/gate-action/base.sh
+bash scripts/ci/gate-action/tree.sh
 unset GITHUB_EVENT_NAME GITHUB_BASE_REF GITHUB_SHA # of the job that runs this test
 script=$PWD/.github/actions/gate/gate.sh
 osjitter=${1:-}
@@ -94,6 +97,14 @@ git checkout --quiet same
 gate "${tree[@]}"
 expect 0 pass 'Jitter gate: pass'
 
+# A pull request is not blamed for what main has become since the base of the event.
+git checkout --quiet --detach slower
+git merge --quiet --no-ff -m "a merge commit" same
+gate "${tree[@]}"
+expect 0 pass 'Jitter gate: pass'
+expect_side A "base $(git rev-parse --short slower)"
+git branch --quiet --force same 'HEAD^2'
+
 git checkout --quiet stalled
 gate "${tree[@]}" GATE_BASE=stalled
 expect 0 inconclusive 'Jitter gate: inconclusive'
@@ -139,6 +150,7 @@ expect 2 '' 'see requires calibrate'
 # If the gate cannot run, the job fails and the summary has the reason.
 gate "${tree[@]}" GATE_BASE=0123456789012345678901234567890123456789
 expect 2 '' 'fetch-depth: 0'
+grep -q '^::error title=Jitter gate::.*fatal: Not a valid commit name 0123' "$work/log" || die "the annotation lacks git's reason"
 gate "${tree[@]}" GATE_COMMAND=target/program
 expect 2 '' '{tree}'
 gate "${tree[@]}" GATE_BUILD=

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Runs the gate of action.yml. Builds the merge base and the candidate if GATE_BUILD is set, runs `osjitter gate`, and writes the
-# step summary. All inputs are GATE_* variables. Exits like osjitter: 0 pass or inconclusive, 1 regressed, 2 bad usage,
-# 3 inconclusive with GATE_ON_INCONCLUSIVE=fail, 4 could not measure.
+# step summary. All inputs are GATE_* variables; base.sh describes those of the base. Exits like osjitter: 0 pass or inconclusive,
+# 1 regressed, 2 bad usage, 3 inconclusive with GATE_ON_INCONCLUSIVE=fail, 4 could not measure.
 set -euo pipefail
 
-: "${GATE_COMMAND:=}" "${GATE_BUILD:=}" "${GATE_BASE:=}" "${GATE_BASELINE_CMD:=}" "${GATE_CANDIDATE_CMD:=}"
+: "${GATE_COMMAND:=}" "${GATE_BUILD:=}" "${GATE_BASELINE_CMD:=}" "${GATE_CANDIDATE_CMD:=}"
 : "${GATE_PERIOD:=500us}" "${GATE_ARGS:=}" "${GATE_ON_INCONCLUSIVE:=pass}" "${GATE_OSJITTER:=}"
 : "${GATE_CALIBRATE:=}" "${GATE_SEE:=}"
 summary=${GITHUB_STEP_SUMMARY:-/dev/null}
@@ -13,15 +13,13 @@ output=${GITHUB_OUTPUT:-/dev/null}
 unset GITHUB_OUTPUT GITHUB_ENV GITHUB_PATH GITHUB_STEP_SUMMARY GITHUB_STATE "${!ACTIONS_@}"
 unset GITHUB_TOKEN GH_TOKEN GITHUB_ENTERPRISE_TOKEN GH_ENTERPRISE_TOKEN
 root=$PWD
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 work=$(mktemp -d "${RUNNER_TEMP:-${TMPDIR:-/tmp}}/osjitter-gate.XXXXXX")
-base_tree=
 names=()
 
-clean() {
-  # The worktree is registered in the user's repository, so it must not outlive the job. The verdict is kept.
-  if [ -n "$base_tree" ]; then git worktree remove --force "$base_tree" || true; fi
-}
-trap clean EXIT
+# shellcheck source=SCRIPTDIR/tree.sh
+. "$here/tree.sh"
+trap remove_trees EXIT # The verdict is kept.
 
 # Prints an annotation and escapes its text: annotate error|warning|notice TEXT
 annotate() {
@@ -92,43 +90,50 @@ figures() {
     }' "$1"
 }
 
-# Builds a tree: build NAME DIRECTORY. In a shared target directory, the second build would replace the program of the first.
+# Builds a tree: build NAME DIRECTORY [HINT]. In a shared target directory, the second build would replace the program of the first.
 build() {
   echo "::group::build $1"
-  (cd "$2" && CARGO_TARGET_DIR="$2/target" quoted_log bash -euo pipefail -c "$GATE_BUILD") || refuse 4 "cannot build the $1; see the log"
+  (cd "$2" && CARGO_TARGET_DIR="$2/target" quoted_log bash -euo pipefail -c "$GATE_BUILD") ||
+    refuse 4 "cannot build the $1; see the log${3-}"
   echo "::endgroup::"
 }
+
+# Builds the base and the candidate, and sets the two commands and their names.
+build_both() {
+  local base reason_for_base
+  base=$(bash "$here/base.sh" 2>"$work/stderr") ||
+    refuse 2 "cannot choose the commit to compare with: $(cat "$work/stderr")"
+  read -r base reason_for_base <<<"$base"
+  quoted_log echo "base: $base, $reason_for_base"
+  add_tree "$root" "$base" "$work/base" || refuse 4 "cannot prepare the merge base: $reason"
+  build candidate "$root"
+  build "merge base" "$work/base" "$unprepared"
+  GATE_BASELINE_CMD=${GATE_COMMAND//'{tree}'/"$(quoted "$work/base")"}
+  GATE_CANDIDATE_CMD=${GATE_COMMAND//'{tree}'/"$(quoted "$root")"}
+  names=(--base-name "base $(git rev-parse --short "$base")" --candidate-name "candidate $(git rev-parse --short HEAD)")
+}
+
+# Quotes a path. osjitter splits a command like a shell.
+quoted() { printf "'%s'" "${1//\'/\'\\\'\'}"; }
 
 [ "${GITHUB_EVENT_NAME:-}" != pull_request_target ] || refuse 2 "cannot gate in pull_request_target: the event would run the code \
 of the pull request with the permissions and the secrets of the target repository; use on: pull_request"
 if [ -n "$GATE_BASELINE_CMD$GATE_CANDIDATE_CMD" ]; then
-  [ -n "$GATE_BASELINE_CMD" ] && [ -n "$GATE_CANDIDATE_CMD" ] || refuse 2 "give both baseline-cmd and candidate-cmd"
+  [[ -n $GATE_BASELINE_CMD && -n $GATE_CANDIDATE_CMD ]] || refuse 2 "give both baseline-cmd and candidate-cmd"
   [ -z "$GATE_COMMAND$GATE_BUILD" ] || refuse 2 "give baseline-cmd and candidate-cmd, or command and build, not both"
 else
-  [ -n "$GATE_COMMAND" ] && [ -n "$GATE_BUILD" ] || refuse 2 "give command and build, or baseline-cmd and candidate-cmd"
+  [[ -n $GATE_COMMAND && -n $GATE_BUILD ]] || refuse 2 "give command and build, or baseline-cmd and candidate-cmd"
   case $GATE_COMMAND in
     *'{tree}'*) ;;
     *) refuse 2 "invalid command: expected {tree} in it, because both sides would be the same program" ;;
   esac
-  [ -n "$GATE_BASE" ] || refuse 2 "cannot determine the commit to compare with; set base"
-  base=$(git merge-base "$GATE_BASE" HEAD) ||
-    refuse 2 "cannot find a merge base of $GATE_BASE and HEAD; check out with fetch-depth: 0"
-  build candidate "$root"
-  base_tree=$work/base
-  git worktree add --quiet --detach "$base_tree" "$base"
-  build "merge base" "$base_tree"
-  # osjitter splits a command like a shell, so paths are quoted.
-  quoted() { printf "'%s'" "${1//\'/\'\\\'\'}"; }
-  GATE_BASELINE_CMD=${GATE_COMMAND//'{tree}'/"$(quoted "$base_tree")"}
-  GATE_CANDIDATE_CMD=${GATE_COMMAND//'{tree}'/"$(quoted "$root")"}
-  names=(--base-name "base $(git rev-parse --short "$base")" --candidate-name "candidate $(git rev-parse --short HEAD)")
+  build_both
 fi
 
 osjitter=$GATE_OSJITTER
 if [ -z "$osjitter" ]; then
   echo "::group::build osjitter"
-  repository=$(cd "$(dirname "${BASH_SOURCE[0]}")/../../.." && pwd)
-  cargo install --quiet --locked --path "$repository" --root "$work/osjitter" --target-dir "$work/osjitter-target" ||
+  cargo install --quiet --locked --path "$here/../../.." --root "$work/osjitter" --target-dir "$work/osjitter-target" ||
     refuse 4 "cannot build osjitter; see the log"
   osjitter=$work/osjitter/bin/osjitter
   echo "::endgroup::"
