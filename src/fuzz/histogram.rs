@@ -9,15 +9,15 @@ use crate::interop::hlog;
 
 /// Decodes a stored histogram and one of a log, which are the same in V2.
 pub fn body(bytes: &[u8], costs: &StepCosts) -> exit::Result<()> {
-    let of_log = costs.measure("decode a log's", || hlog::count_encoded(bytes));
+    let log_count = costs.measure("decode a log's", || hlog::count_encoded(bytes));
     let read = costs.measure("decode", || histogram::decode(bytes));
-    let read = match (read, of_log) {
+    let read = match (read, log_count) {
         (Err(_), Ok(_)) => return Ok(()),
         (Err(e), Err(_)) => return Err(Error::usage(e.to_string())),
-        (Ok(read), of_log) => {
+        (Ok(read), log_count) => {
             let total = read.iter_recorded().map(|v| v.count_at_value());
             let total = total.fold(0, u64::saturating_add);
-            assert_eq!(of_log.ok(), Some(total), "values of a log are lost");
+            assert_eq!(log_count.ok(), Some(total), "values of a log are lost");
             read
         }
     };

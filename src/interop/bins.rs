@@ -118,10 +118,11 @@ impl BinnedValues {
             |mean: &f64| *mean >= range_ns.lower as f64 && *mean <= range_ns.upper as f64;
         let stated_mean = stated.mean.map(|mean| mean * unit_ns as f64).filter(possible);
         let mean = stated_mean.or_else(|| computed_mean(&bins, above, range_ns.upper));
-        let mean_ns = mean.ok_or_else(|| match stated.mean {
+        let mean = mean.ok_or_else(|| match stated.mean {
             Some(mean) => usage!("invalid mean {mean}: expected a time from minimum to maximum"),
             None => Error::usage("the mean is missing"),
-        })? as i64;
+        })?;
+        let mean_ns = (mean as i64).clamp(range_ns.lower, range_ns.upper);
         let is_mean_computed = stated_mean.is_none();
         Ok(Some(Self { bins, above, range_ns, mean_ns, is_mean_computed }))
     }
@@ -140,18 +141,21 @@ impl BinnedValues {
 
     /// Computes counts and percentiles. A percentile above the last bin is unknown and left out.
     fn summary(&self, period_ns: Option<u64>) -> Summary {
-        let n = self.count();
-        let at = |q: f64| {
-            let rank = quantile::rank(usize::try_from(n).unwrap_or(usize::MAX), q) as u64;
-            let mut seen = 0;
-            let bin = self.bins.iter().find(|(_, count)| {
-                seen += count;
-                seen >= rank
-            });
-            bin.map(|(value, _)| *value)
-        };
         let missed = period_ns.map(|period_ns| self.count_at_least(period_ns));
-        imported::summary(n, missed, self.range_ns, self.mean_ns, at)
+        let at = |q| self.value_at(q);
+        imported::summary(self.count(), missed, self.range_ns, self.mean_ns, at)
+    }
+
+    /// Returns the value at the nearest rank of a quantile; `None` above the last bin.
+    fn value_at(&self, q: f64) -> Option<i64> {
+        let count = usize::try_from(self.count()).unwrap_or(usize::MAX);
+        let rank = quantile::rank(count, q) as u64;
+        let mut seen = 0;
+        let bin = self.bins.iter().find(|(_, count)| {
+            seen += count;
+            seen >= rank
+        });
+        bin.map(|(value, _)| *value)
     }
 
     /// Returns the number of values that are known to be at least a period.

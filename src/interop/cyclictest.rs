@@ -80,11 +80,12 @@ pub(super) fn read(text: &str, frame: &Frame) -> Result<Report> {
         imported.warnings.push(rounded(TOOL, "microseconds", "the rest cut off"));
     }
     let default_us = (!frame.is_own()).then_some(DEFAULT_PERIOD_US);
-    let mut knows_periods = true;
+    let mut has_periods = true;
+    let has_histogram = file.thread.values().any(|thread| !thread.histogram.0.is_empty());
     for (name, thread) in &file.thread {
-        let has_own_period = thread.histogram.0.is_empty() && *name != 0;
+        let has_own_period = !has_histogram && *name != 0;
         let period_ns = period_ns(&frame.cmdline, default_us, has_own_period);
-        knows_periods &= period_ns.is_some();
+        has_periods &= period_ns.is_some();
         let id = thread.subject.clone().unwrap_or_else(|| thread_id(*name, period_ns));
         let stated = StatedFigures {
             count: Some(thread.cycles),
@@ -98,7 +99,7 @@ pub(super) fn read(text: &str, frame: &Frame) -> Result<Report> {
         subject.cpu = thread.cpu.and_then(|cpu| u64::try_from(cpu).ok());
         bins::add_subject(&mut imported, subject, values, HINT);
     }
-    let missed = if knows_periods { missed_warning() } else { unknown_period("The command line") };
+    let missed = if has_periods { missed_warning() } else { unknown_period("The command line") };
     imported.warnings.push(missed);
     Ok(imported.report())
 }

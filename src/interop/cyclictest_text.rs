@@ -7,14 +7,13 @@
 use std::collections::BTreeMap;
 
 use cli::exit::{Error, Result, usage};
-use files::report::Report;
+use files::report::{Report, Warning};
 
 use crate::interop::bins::{self, BinnedValues, RawBins, StatedFigures};
 use crate::interop::cyclictest::{HINT, TOOL, missed_warning, thread_id};
-use crate::interop::detect::strip_escapes;
 use crate::interop::imported::{
-    ImportedReport, check_count, clock, no_cost, no_rounds, rounded, subject, unknown_host,
-    unknown_period, warning,
+    ImportedReport, check_count, clock, no_cost, no_rounds, rounded, strip_escapes, subject,
+    unknown_host, unknown_period, warning,
 };
 use crate::interop::unit::Unit;
 
@@ -108,27 +107,9 @@ pub(super) fn read(text: &str, unit: Option<Unit>) -> Result<Report> {
         duration_ns: None,
         host: unknown_host(),
         clock: clock("the kernel's clock, by cyclictest", Some(unit_ns)),
-        warnings: vec![no_rounds(TOOL), no_cost(TOOL)],
+        warnings: output.warnings(unit),
         subjects: Vec::new(),
     };
-    if unit_ns > 1 {
-        imported.warnings.push(rounded(
-            TOOL,
-            unit.unwrap_or(Unit::Us).plural(),
-            "the rest cut off",
-        ));
-    }
-    if unit.is_none() {
-        let message = "The output of cyclictest states no unit: values are taken as microseconds.";
-        let hint = "If it ran with -N, they are nanoseconds: give --unit ns.";
-        imported.warnings.push(warning("import-unit", message, hint));
-    }
-    let knows_periods = output.threads.values().all(|figures| figures.period_us.is_some());
-    imported.warnings.push(if knows_periods {
-        missed_warning()
-    } else {
-        unknown_period("The output of cyclictest with -q")
-    });
     for (&number, figures) in &output.threads {
         let period_ns = figures.period_us.and_then(|us| us.checked_mul(1_000));
         let values = output.values(number, figures, unit_ns);
@@ -226,6 +207,27 @@ impl Output {
             return Ok(());
         }
         Err(usage!("the histogram has {columns} columns for {threads} threads"))
+    }
+
+    fn warnings(&self, unit: Option<Unit>) -> Vec<Warning> {
+        let mut warnings = vec![no_rounds(TOOL), no_cost(TOOL)];
+        let assumed = unit.unwrap_or(Unit::Us);
+        if assumed != Unit::Ns {
+            warnings.push(rounded(TOOL, assumed.plural(), "the rest cut off"));
+        }
+        if unit.is_none() {
+            let message =
+                "The output of cyclictest states no unit: values are taken as microseconds.";
+            let hint = "If it ran with -N, they are nanoseconds: give --unit ns.";
+            warnings.push(warning("import-unit", message, hint));
+        }
+        let has_periods = self.threads.values().all(|figures| figures.period_us.is_some());
+        warnings.push(if has_periods {
+            missed_warning()
+        } else {
+            unknown_period("The output of cyclictest with -q")
+        });
+        warnings
     }
 
     /// Returns the values of a thread.

@@ -7,6 +7,7 @@ use std::fmt;
 
 use jitterstat::series;
 
+use crate::interop::imported::strip_escapes;
 use crate::interop::{cyclictest_text, hlog, hwlatdetect, rtla};
 
 /// Number of bytes that are read to recognize a format. The keys of a JSON file and the comments of
@@ -102,23 +103,30 @@ pub fn detect(text: &str) -> Option<Detection> {
     if is_json_object(head) {
         return detect_json(text, head);
     }
-    let recognized = |(number, line): (usize, &str)| {
-        // Some tools write colours, or move the cursor.
-        let line = strip_escapes(line).split('\u{1b}').next().unwrap_or_default().trim();
-        let format = line_format(line)?;
-        Some(Detection { format, evidence: Evidence::Line(number, quote(line)) })
-    };
-    (1..).zip(head.lines()).find_map(recognized)
+    detect_text(text)
 }
 
-/// Removes the escape sequences of a terminal at the beginning of a line.
-pub(super) fn strip_escapes(line: &str) -> &str {
-    let mut line = line;
-    while let Some(rest) = line.trim_start().strip_prefix("\u{1b}[") {
-        let end = rest.find(|c: char| c.is_ascii_alphabetic()).map_or(rest.len(), |end| end + 1);
-        line = &rest[end..];
+/// Recognizes a text by its first typical line. Comments do not count as part of the head.
+fn detect_text(text: &str) -> Option<Detection> {
+    let mut left = MAX_HEAD_BYTES;
+    for (number, line) in (1..).zip(text.lines()) {
+        let detection = detect_line(number, line);
+        if detection.is_some() || left == 0 {
+            return detection;
+        }
+        if !line.starts_with('#') {
+            left = left.saturating_sub(line.len() + 1);
+        }
     }
-    line
+    None
+}
+
+/// Recognizes the format of a text by a line.
+fn detect_line(number: usize, line: &str) -> Option<Detection> {
+    // Some tools write colours, or move the cursor.
+    let line = strip_escapes(line).split('\u{1b}').next().unwrap_or_default().trim();
+    let format = line_format(line)?;
+    Some(Detection { format, evidence: Evidence::Line(number, quote(line)) })
 }
 
 /// Returns the beginning of a text.
@@ -299,6 +307,13 @@ mod tests {
         {
             assert_eq!(format(text), None, "{text}");
         }
+    }
+
+    #[test]
+    fn only_comments_may_be_long() {
+        let text = format!("{}0.0,1.0,1.0,HISTFAAA\n", "# nothing\n".repeat(20_000));
+        assert_eq!(format(&text), Some(FileFormat::Hlog));
+        assert_eq!(format(&text.replace('#', "-")), None);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! only hardware, firmware or a hypervisor can have caused them.
 
 use cli::exit::{Error, Result, usage};
-use files::report::{MAX_NS, Report, Status, Warning};
+use files::report::{MAX_NS, Report, Status, Summary, Warning};
 use jitterstat::stats::Interval;
 use jitterstat::stats::quantile::nearest_rank;
 
@@ -79,21 +79,7 @@ fn parse_kernel_sample(line: &str) -> Option<i64> {
 
 pub(super) fn read(text: &str) -> Result<Report> {
     let gaps = samples(text)?;
-    // The file of --report has samples only.
-    let is_output = text.lines().any(|line| line.trim_start().starts_with("hwlatdetect:"));
-    let recorded = labelled_number(text, "Samples recorded:");
-    match recorded {
-        None if is_output => {
-            return Err(Error::usage("it was cut off before \"Samples recorded\""));
-        }
-        Some(recorded) if recorded != gaps.len() as i64 => {
-            return Err(usage!(
-                "it recorded {recorded} samples, but lists {}; give the file of its option --report instead",
-                gaps.len()
-            ));
-        }
-        _ => {}
-    }
+    check_complete(text, gaps.len())?;
     let threshold = labelled_number(text, "Latency threshold:");
     let requested = labelled_number(text, "hwlatdetect:  test duration");
     let was_interrupted = text.lines().any(|line| line.trim() == INTERRUPTED);
@@ -103,13 +89,9 @@ pub(super) fn read(text: &str) -> Result<Report> {
     let within = seconds.map_or("an unknown time".to_owned(), |seconds| format!("{seconds} s"));
     let mut found = subject(TOOL.to_owned(), TOOL, None);
     found.status = Status::Failed { reason: format!("no gap above {above} in {within}") };
-    if let (Some(&lower), Some(&upper)) = (gaps.first(), gaps.last()) {
-        let sum: i128 = gaps.iter().map(|&gap| i128::from(gap)).sum();
-        let mean = (sum / gaps.len() as i128) as i64;
-        let range = Interval { lower, upper };
+    if let Some(summary) = summarise(&gaps) {
         found.status = Status::Measured;
-        found.summary =
-            Some(summary(gaps.len() as u64, None, range, mean, |q| nearest_rank(&gaps, q)));
+        found.summary = Some(summary);
     }
     let imported = ImportedReport {
         tool: TOOL,
@@ -122,6 +104,26 @@ pub(super) fn read(text: &str) -> Result<Report> {
         subjects: vec![found],
     };
     Ok(imported.report())
+}
+
+/// Checks that the output has all samples that it recorded. The file of --report has samples only.
+fn check_complete(text: &str, listed: usize) -> Result<()> {
+    let is_output = text.lines().any(|line| line.trim_start().starts_with("hwlatdetect:"));
+    match labelled_number(text, "Samples recorded:") {
+        None if is_output => Err(Error::usage("it was cut off before \"Samples recorded\"")),
+        Some(recorded) if recorded != listed as i64 => Err(usage!(
+            "it recorded {recorded} samples, but lists {listed}; give the file of its option --report instead"
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Summarizes ascending gaps; `None` if there is none.
+fn summarise(gaps: &[i64]) -> Option<Summary> {
+    let range = Interval { lower: *gaps.first()?, upper: *gaps.last()? };
+    let sum: i128 = gaps.iter().map(|&gap| i128::from(gap)).sum();
+    let mean = (sum / gaps.len() as i128) as i64;
+    Some(summary(gaps.len() as u64, None, range, mean, |q| nearest_rank(gaps, q)))
 }
 
 const NS_PER_S: u64 = 1_000_000_000;

@@ -52,25 +52,21 @@ pub(super) fn json<'a, T: Deserialize<'a>>(text: &'a str, what: &str) -> Result<
     read_json(text).map_err(|e| usage!("not a valid {what}: {e}"))
 }
 
+/// Removes the escape sequences of a terminal at the beginning of a line.
+pub(super) fn strip_escapes(line: &str) -> &str {
+    let mut line = line;
+    while let Some(rest) = line.trim_start().strip_prefix("\u{1b}[") {
+        let end = rest.find(|c: char| c.is_ascii_alphabetic()).map_or(rest.len(), |end| end + 1);
+        line = &rest[end..];
+    }
+    line
+}
+
 impl ImportedReport {
     /// Converts the content to a report, whose file format has these values for unknown ones: an
     /// empty version, a length and a period of 0, and no missed ticks without a period.
     pub fn report(self) -> Report {
-        let scenarios = self.subjects.iter().map(|s| {
-            let ticks = s.summary.as_ref().map_or(0, |m| m.ticks);
-            Scenario {
-                command: None,
-                id: s.id.clone(),
-                subject: s.name.clone(),
-                period_ns: s.period_ns,
-                ticks,
-                round_ticks: ticks,
-                warmup_ticks: 0,
-                runtime: None,
-                instances: 1,
-                load: None,
-            }
-        });
+        let scenarios = self.subjects.iter().map(scenario);
         let plan = Plan { scenarios: scenarios.collect(), ..Plan::default() };
         Report {
             schema: SCHEMA.to_owned(),
@@ -92,6 +88,23 @@ impl ImportedReport {
             subjects: self.subjects,
             trace: None,
         }
+    }
+}
+
+/// Returns the scenario of an imported subject.
+fn scenario(subject: &Subject) -> Scenario {
+    let ticks = subject.summary.as_ref().map_or(0, |summary| summary.ticks);
+    Scenario {
+        command: None,
+        id: subject.id.clone(),
+        subject: subject.name.clone(),
+        period_ns: subject.period_ns,
+        ticks,
+        round_ticks: ticks,
+        warmup_ticks: 0,
+        runtime: None,
+        instances: 1,
+        load: None,
     }
 }
 

@@ -30,6 +30,7 @@ use files::report::Report;
 
 use crate::file_io;
 use crate::interop::detect::{Detection, FileFormat, READABLE};
+use crate::interop::rt_tests::{Program, RtTestsResult};
 use crate::interop::unit::Unit;
 
 /// Reads a report of osjitter, `cyclictest --json` or its text, `oslat --json`, `results.json` of
@@ -90,13 +91,21 @@ fn parse_format(text: &str, format: &FileFormat, unit: Option<Unit>) -> Result<R
             Report::from_json(text).map_err(|e| Error::usage(e.to_string()))
         }
         FileFormat::Bins => fleet::Fleet::parse(text)?.report(),
-        FileFormat::RtTests => rt_tests::read(text),
+        FileFormat::RtTests => read_rt_tests(text),
         FileFormat::CyclictestText => cyclictest_text::read(text, unit),
         FileFormat::Jitterdebugger => jitterdebugger::read(text),
         FileFormat::Hwlatdetect => hwlatdetect::read(text),
         FileFormat::Rtla => rtla::read(text),
         FileFormat::Hlog => hlog::read(text, unit),
         FileFormat::Unsupported { remedy, .. } => Err(usage!("it is not read; {remedy}")),
+    }
+}
+
+fn read_rt_tests(text: &str) -> Result<Report> {
+    let result = RtTestsResult::parse(text)?;
+    match result.program {
+        Program::Cyclictest => cyclictest::read(&result.text, &result.frame),
+        Program::Oslat => oslat::read(&result.text, &result.frame),
     }
 }
 

@@ -146,14 +146,9 @@ impl Thread {
         if bins.0.values().all(|&count| count == 0) {
             return Ok(None);
         }
-        let extreme = |number: &Option<Number>| {
-            let ns = |number| {
-                extreme_ns(number, *has_decimals)
-                    .ok_or_else(|| usage!("invalid time {number}: expected at most {MAX_NS} ns"))
-            };
-            number.as_ref().map(ns).transpose()
-        };
-        let (min, max) = (extreme(&self.min)?, extreme(&self.max)?);
+        let ns = |number: &Number| extreme_ns(number, *has_decimals);
+        let min = self.min.as_ref().map(ns).transpose()?;
+        let max = self.max.as_ref().map(ns).transpose()?;
         // The label of a bin may be above the largest value in it.
         let mut clamped = RawBins::default();
         let last = bins.0.iter().rfind(|(_, count)| **count > 0).map(|(&label, _)| label);
@@ -171,13 +166,14 @@ impl Thread {
 }
 
 /// Returns the smallest or the largest value in nanoseconds.
-fn extreme_ns(number: &Number, has_decimals: bool) -> Option<u64> {
+fn extreme_ns(number: &Number, has_decimals: bool) -> Result<u64> {
     let ns = match (number.as_u64(), has_decimals) {
         (Some(ns), true) => Some(ns),
         (Some(us), false) => us.checked_mul(NS_PER_US),
         (None, _) => parse_microseconds(&number.to_string()),
     };
     ns.filter(|&ns| ns <= MAX_NS)
+        .ok_or_else(|| usage!("invalid time {number}: expected at most {MAX_NS} ns"))
 }
 
 #[cfg(test)]

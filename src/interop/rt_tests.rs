@@ -9,12 +9,11 @@ use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use cli::exit::{Error, Result, usage};
-use files::report::{Clock, Host, Report};
+use files::report::{Clock, Host};
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
 use crate::interop::imported::{ImportedReport, json, rfc3339, unknown_host};
-use crate::interop::{cyclictest, oslat};
 
 /// The frame. Fields that are only written are skipped when reading, since nothing depends on them.
 #[derive(Debug, Default, Deserialize, Serialize)]
@@ -125,18 +124,29 @@ impl Frame {
 /// A longer run is the effect of a clock that was set: ten years.
 const MAX_LENGTH: Duration = Duration::from_secs(10 * 365 * 86_400);
 
-/// Reads the result of cyclictest or oslat.
-pub(super) fn read(text: &str) -> Result<Report> {
-    let text = replace_nan(text);
-    let frame: Frame = json(&text, "result of rt-tests")?;
-    match Program::detect(&text, &frame)? {
-        Program::Cyclictest => cyclictest::read(&text, &frame),
-        Program::Oslat => oslat::read(&text, &frame),
+/// A result of rt-tests: its valid JSON, its frame, and the program that wrote it.
+pub(super) struct RtTestsResult<'a> {
+    pub text: Cow<'a, str>,
+    pub frame: Frame,
+    pub program: Program,
+}
+
+impl<'a> RtTestsResult<'a> {
+    /// Parses the frame and recognizes the program.
+    ///
+    /// # Errors
+    /// Returns an error if the text is no JSON or has the threads of another program.
+    pub fn parse(text: &'a str) -> Result<Self> {
+        let text = replace_nan(text);
+        let frame: Frame = json(&text, "result of rt-tests")?;
+        let program = Program::detect(&text, &frame)?;
+        Ok(Self { text, frame, program })
     }
 }
 
 /// A program of rt-tests whose result is read.
-enum Program {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Program {
     Cyclictest,
     Oslat,
 }

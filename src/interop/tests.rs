@@ -243,7 +243,7 @@ fn invalid_foreign_numbers_are_rejected() {
         ),
         (with(cyclictest, "cyclictest -q", "stranger -q"), ""),
         (
-            with(cyclictest, "\"histogram\"", "\"bins\""),
+            with(&with(cyclictest, "cyclictest -q", "stranger -q"), "\"histogram\"", "\"bins\""),
             "of rt-tests, cyclictest and oslat are read",
         ),
         (with(jitterdebugger, "\"version\": 3", "\"version\": 9"), "version 9"),

@@ -38,7 +38,7 @@ pub(super) struct Bin {
 }
 
 impl Bin {
-    /// Returns the value that stands for the bin in a mean.
+    /// Returns the value of the bin in a mean.
     pub fn median(&self) -> u64 {
         self.lowest + (self.highest - self.lowest).div_ceil(2)
     }

@@ -67,21 +67,23 @@ impl<'a> Line<'a> {
     }
 
     fn parse_comment(comment: &str) -> Self {
-        let time = |name: &str| {
-            // Go's implementation has written another case until 2026.
-            let rest = comment.strip_prefix('[')?;
-            let (head, rest) = rest.split_at_checked(name.len())?;
-            let time = head.eq_ignore_ascii_case(name).then_some(rest)?.trim_start();
-            parse_seconds(time.split([' ', ',', ']']).next()?)
-        };
         let is_legend = comment.contains("\"StartTimestamp\"");
-        match (time("StartTime:"), time("BaseTime:")) {
+        match (parse_time(comment, "StartTime:"), parse_time(comment, "BaseTime:")) {
             (Some(start), _) => Self::StartTime(start),
             (None, Some(base)) => Self::BaseTime(base),
             _ if is_legend => Self::Legend { names_end: comment.contains("\"EndTimestamp\"") },
             _ => Self::Ignored,
         }
     }
+}
+
+/// Parses the time of a comment such as `[StartTime: 5.0 (seconds since epoch)]`.
+fn parse_time(comment: &str, name: &str) -> Option<f64> {
+    let rest = comment.strip_prefix('[')?;
+    let (head, rest) = rest.split_at_checked(name.len())?;
+    // Go's implementation has written `Basetime` until 2026.
+    let time = head.eq_ignore_ascii_case(name).then_some(rest)?.trim_start();
+    parse_seconds(time.split([' ', ',', ']']).next()?)
 }
 
 /// Whether a line is that of an interval: perhaps a tag, then three numbers and a text, separated

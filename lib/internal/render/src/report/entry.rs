@@ -4,7 +4,12 @@ use files::report::{Report, Subject, Summary};
 
 /// Name of osjitter as the tool of a report. Sums of bins have the schema of bins, which begins with
 /// it.
-const OWN_TOOL: &str = "osjitter";
+pub const OWN_TOOL: &str = "osjitter";
+
+/// Whether osjitter measured the numbers of a report, rather than another tool.
+pub fn is_own(report: &Report) -> bool {
+    report.tool.name.starts_with(OWN_TOOL)
+}
 
 /// A measured subject and its report.
 #[derive(Clone, Copy, Debug)]
@@ -40,8 +45,7 @@ impl Entry<'_> {
     /// Returns a number of skipped, coalesced or early ticks; `None` in a report of another tool,
     /// since none of them tells these apart.
     pub fn class_count(&self, count: u64) -> Option<u64> {
-        let is_own = self.report.tool.name.starts_with(OWN_TOOL);
-        is_own.then_some(count)
+        is_own(self.report).then_some(count)
     }
 }
 

@@ -6,6 +6,8 @@ use cli::time::format_unsigned_time;
 use cli::units::format_exact_ns;
 use files::report::{Load, Report, Scenario, Trace};
 
+use crate::report::entry::OWN_TOOL;
+
 /// Describes when and on which machine a report was made.
 pub fn origin(report: &Report) -> String {
     let machine = report.host.cpu_model.as_deref().unwrap_or("unknown CPU");
