@@ -9,6 +9,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
+use std::thread::Scope;
 
 use crate::operations::cases::{BenchRuntime, Operation};
 use crate::operations::runtimes::{
@@ -267,6 +268,15 @@ impl Crossing {
         event_source: impl FnOnce() + Send,
         runtime: impl FnOnce() -> io::Result<T>,
     ) -> io::Result<T> {
+        std::thread::scope(|scope| self.run_in_scope(scope, event_source, runtime))
+    }
+
+    fn run_in_scope<'scope, T>(
+        &self,
+        scope: &'scope Scope<'scope, '_>,
+        event_source: impl FnOnce() + Send + 'scope,
+        runtime: impl FnOnce() -> io::Result<T>,
+    ) -> io::Result<T> {
         /// Ends the event source even if the runtime panics.
         struct OverGuard<'a>(&'a AtomicBool);
         impl Drop for OverGuard<'_> {
@@ -274,11 +284,9 @@ impl Crossing {
                 self.0.store(true, Ordering::Relaxed);
             }
         }
-        std::thread::scope(|scope| {
-            let _guard = OverGuard(&self.over);
-            scope.spawn(event_source);
-            runtime()
-        })
+        let _guard = OverGuard(&self.over);
+        scope.spawn(event_source);
+        runtime()
     }
 
     /// Waits until the runtime is ready for `event`, and then for `counts` of the clock.
