@@ -82,7 +82,7 @@ pub fn reconstruct(
         reconstructed.push(Thread { cycles, switches: Some(thread.switches.clone()) });
     }
     ReconstructedRound {
-        ticks: observed.iter().map(ObservedTick::tick).collect(),
+        ticks: observed.iter().map(Tick::from).collect(),
         threads: reconstructed,
         way_ns,
         placed: observed.iter().filter(|tick| tick.runner.is_some()).count(),
@@ -99,10 +99,12 @@ impl ObservedTick {
     fn ran_on(&self, thread: usize) -> bool {
         self.runner.is_some_and(|runner| runner.thread == thread)
     }
+}
 
-    fn tick(&self) -> Tick {
-        let thread = self.runner.map_or(usize::MAX, |runner| runner.thread);
-        Tick { deadline_ns: self.deadline_ns, wake_ns: self.wake_ns, thread }
+impl From<&ObservedTick> for Tick {
+    fn from(tick: &ObservedTick) -> Self {
+        let thread = tick.runner.map_or(usize::MAX, |runner| runner.thread);
+        Self { deadline_ns: tick.deadline_ns, wake_ns: tick.wake_ns, thread }
     }
 }
 

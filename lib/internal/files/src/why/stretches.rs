@@ -132,7 +132,8 @@ pub fn occupants_during(
     let (from_ns, to_ns) = (queued.from_ns, queued.to_ns);
     let first = switches.partition_point(|s| s.at_ns <= from_ns).saturating_sub(1);
     let switches = &switches[first.min(switches.len())..];
-    let ends = switches.iter().skip(1).map(|s| s.at_ns).chain([i64::MAX]);
+    let starts = switches.iter().map(|s| s.at_ns);
+    let ends = starts.skip(1).chain([i64::MAX]);
     let turns = switches.iter().zip(ends).take_while(move |(s, _)| s.at_ns < to_ns);
     turns
         .map(move |(s, end_ns)| (s.thread, span(s.at_ns.max(from_ns), end_ns.min(to_ns))))
