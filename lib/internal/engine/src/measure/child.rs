@@ -81,7 +81,7 @@ impl RunFailure {
     }
 
     /// Adds the program to the reason of a failed run.
-    fn of_program(self, program: &Program) -> Self {
+    fn for_program(self, program: &Program) -> Self {
         match self {
             Self::Failed(reason) => Self::Failed(format!("{}: {reason}", program.text())),
             other => other,
@@ -223,7 +223,7 @@ pub fn run(
     let tail = stderr.map(StderrTail::listen).transpose().map_err(|e| fail(e.to_string()))?;
     let exited = wait_for_exit(&run.tree, started, request.limit, stop);
     let exit = run.tree.end(KILL_TIMEOUT).map_err(|e| fail(e.to_string()))?;
-    let exited = exited.map_err(|why| why.of_program(program))?;
+    let exited = exited.map_err(|why| why.for_program(program))?;
     if !exit.status.success() {
         let quote = tail.map_or_else(String::new, StderrTail::quote);
         return Err(fail(format!("ended with {}{quote}", exit.status)));

@@ -282,12 +282,12 @@ impl ScenarioRounds {
     /// Returns the summary and the histogram of all rounds, or `None` without a recorded tick.
     fn summary(&self, has_runtime: bool) -> Option<(Summary, report::Histogram)> {
         let parts: Vec<InstanceRound<'_>> = self.kept.iter().flat_map(instance_rounds).collect();
-        let of_kept = summarise(&parts, has_runtime);
+        let kept_summary = summarise(&parts, has_runtime);
         if let Some(pool) = &self.pool {
-            return Some((pool.summary(of_kept, has_runtime)?, pool.histogram()));
+            return Some((pool.summary(kept_summary, has_runtime)?, pool.histogram()));
         }
         let lateness = parts.iter().flat_map(|part| &part.samples.lateness_ns);
-        Some((of_kept?, histogram::pack(lateness.copied())))
+        Some((kept_summary?, histogram::pack(lateness.copied())))
     }
 }
 
