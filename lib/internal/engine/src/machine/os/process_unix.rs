@@ -217,11 +217,8 @@ fn adopt_children() {
 fn children() -> io::Result<impl Iterator<Item = Child>> {
     let has_none = wait_for(WaitId::All, WaitIdOptions::NOHANG) == Err(rustix::io::Errno::CHILD);
     let processes = if has_none { None } else { Some(std::fs::read_dir("/proc")?) };
-    Ok(processes
-        .into_iter()
-        .flatten()
-        .flatten()
-        .filter_map(|entry| read_child(entry.file_name().to_str()?)))
+    let entries = processes.into_iter().flatten().flatten();
+    Ok(entries.filter_map(|entry| read_child(entry.file_name().to_str()?)))
 }
 
 /// Returns the children of this process from a list of the kernel.

@@ -126,13 +126,10 @@ impl Cpu {
             &RING_PAGES,
         )?;
         let mut events = Vec::new();
-        let recorded = layouts
-            .iter()
-            .zip(filters)
-            .zip(TRACEPOINTS)
-            .filter(|(_, (path, _))| scope.includes(path));
-        for ((layout, filter), _) in recorded {
-            events.push(open_tracepoint(number, layout, filter.as_deref(), &ring)?);
+        for ((layout, filter), (path, _)) in layouts.iter().zip(filters).zip(TRACEPOINTS) {
+            if scope.includes(path) {
+                events.push(open_tracepoint(number, layout, filter.as_deref(), &ring)?);
+            }
         }
         Ok(Self { ring, reader: TraceReader::default(), events })
     }

@@ -72,6 +72,16 @@ pub struct ThreadTimes {
     pub run_queue_ns: u64,
 }
 
+impl ThreadTimes {
+    /// Returns the times since an earlier reading.
+    pub fn since(self, before: Self) -> Self {
+        Self {
+            cpu_ns: self.cpu_ns.saturating_sub(before.cpu_ns),
+            run_queue_ns: self.run_queue_ns.saturating_sub(before.run_queue_ns),
+        }
+    }
+}
+
 impl std::ops::Add for ThreadTimes {
     type Output = Self;
 
