@@ -418,6 +418,20 @@ fn saturating_nanos(duration: Duration) -> u64 {
 /// poll returns an error, and drops what belongs to the runtime.
 struct DriverGuard(Weak<TimerQueue>);
 
+impl DriverGuard {
+    fn poll_driver(
+        &self,
+        cx: &mut Context<'_>,
+        due: &mut Vec<Waker>,
+        yields_to_woken: bool,
+    ) -> Poll<io::Result<()>> {
+        match self.0.upgrade() {
+            Some(queue) => queue.poll_driver(cx, due, yields_to_woken),
+            None => Poll::Ready(Ok(())),
+        }
+    }
+}
+
 impl Drop for DriverGuard {
     fn drop(&mut self) {
         let Some(queue) = self.0.upgrade() else { return };
@@ -438,11 +452,8 @@ async fn run_driver(guard: DriverGuard) {
     // the thread. A multi-thread runtime would wake another worker to take over this task.
     let yields_to_woken = Handle::current().runtime_flavor() == RuntimeFlavor::CurrentThread;
     let mut due = Vec::new();
-    let _: io::Result<()> = poll_fn(|cx| match guard.0.upgrade() {
-        Some(queue) => queue.poll_driver(cx, &mut due, yields_to_woken),
-        None => Poll::Ready(Ok(())),
-    })
-    .await;
+    let polls = poll_fn(|cx| guard.poll_driver(cx, &mut due, yields_to_woken));
+    let _: io::Result<()> = polls.await;
 }
 
 impl TimerQueue {
