@@ -48,17 +48,11 @@ impl BenchStart {
 
     /// Returns warnings that apply to every measured cost.
     pub fn warnings(&self) -> Vec<Warning> {
-        let quota = self.host.quota_cpus.map(|quota| {
-            let message =
-                format!("the control group allows {quota:.2} CPUs; throttling looks like cost");
-            warning("cpu-quota", message, "measure without a CPU limit")
-        });
-        quota.into_iter().collect()
+        let Some(quota) = self.host.quota_cpus else { return Vec::new() };
+        let message =
+            format!("the control group allows {quota:.2} CPUs; throttling looks like cost");
+        vec![Warning::new("cpu-quota", message, "measure without a CPU limit")]
     }
-}
-
-pub fn warning(code: &str, message: impl Into<String>, hint: &str) -> Warning {
-    Warning { code: code.to_owned(), message: message.into(), hint: hint.to_owned() }
 }
 
 impl OutputArgs {
@@ -140,16 +134,18 @@ pub type Selection<T> = Vec<T>;
 pub fn parse_selection<T: ValueEnum>(
     noun: &'static str,
 ) -> impl Fn(&str) -> Result<Selection<T>, String> + Clone {
-    move |text| {
-        if let Ok(value) = T::from_str(text, false) {
-            return Ok(vec![value]);
-        }
-        let names: Vec<String> = T::value_variants().iter().map(name).collect();
-        let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        let selected = select_by_pattern(noun, &[text.to_owned()], &names)?;
-        let is_selected = |value: &&T| selected.contains(&name(*value).as_str());
-        Ok(T::value_variants().iter().filter(is_selected).cloned().collect())
+    move |text| select(noun, text)
+}
+
+fn select<T: ValueEnum>(noun: &str, text: &str) -> Result<Selection<T>, String> {
+    if let Ok(value) = T::from_str(text, false) {
+        return Ok(vec![value]);
     }
+    let names: Vec<String> = T::value_variants().iter().map(name).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let selected = select_by_pattern(noun, &[text.to_owned()], &names)?;
+    let is_selected = |value: &&T| selected.contains(&name(*value).as_str());
+    Ok(T::value_variants().iter().filter(is_selected).cloned().collect())
 }
 
 /// Returns the values of all selections in the order of tables, or every value if there is no
@@ -168,10 +164,11 @@ pub fn parse_rounds(text: &str) -> Result<u64, String> {
 
 /// Returns a parser for a number from 1 to `max`; `noun` names the quantity in errors.
 pub fn parse_count(noun: &'static str, max: u64) -> impl Fn(&str) -> Result<u64, String> + Clone {
-    move |text| {
-        let count = text.parse().map_err(|_| format!("{text:?} is not a whole number"))?;
-        validate_count(noun, count, max)
-    }
+    move |text| validate_count(noun, parse_whole(text)?, max)
+}
+
+fn parse_whole(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|_| format!("{text:?} is not a whole number"))
 }
 
 /// Parses the time that a case runs in a round.

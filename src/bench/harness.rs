@@ -105,22 +105,18 @@ impl<C: Case> Schedule<C> {
         terminal::note(quiet, &format!("{summary} × {rounds} rounds: about {seconds}s"));
         let progress =
             Progress::new(self.groups.iter().flatten().count() as u64 * (rounds + 1), quiet);
-        let mut groups: Vec<Vec<Series<C>>> = self
-            .groups
-            .into_iter()
-            .map(|group| group.into_iter().map(Series::new).collect())
-            .collect();
+        let mut groups: Vec<Vec<Series<C>>> = Vec::with_capacity(self.groups.len());
+        for group in self.groups {
+            groups.push(group.into_iter().map(Series::new).collect());
+        }
         let start = Anchor::take();
         let measured = measure(&self.settings, &mut groups, prepare, &stop, &progress);
         progress.finish();
-        let rate_hz = measured.and_then(|()| {
-            let conversion = Conversion::between(&start, &Anchor::take());
-            conversion
-                .map(|c| c.rate_hz())
-                .ok_or_else(|| io::Error::other("the clock did not advance"))
-        });
+        let rate_hz = measured.and_then(|()| rate_since(&start));
         let rate_hz = rate_hz.map_err(|e| Error::measure(format!("cannot measure: {e}")))?;
-        groups.iter_mut().flatten().for_each(|series| series.ns_per_count = 1e9 / rate_hz);
+        for series in groups.iter_mut().flatten() {
+            series.ns_per_count = 1e9 / rate_hz;
+        }
         Ok(BenchOutcome {
             settings: self.settings,
             groups,
@@ -179,7 +175,37 @@ impl<C: Case> Series<C> {
     }
 }
 
+/// Measures all groups in random order, until the end or an interrupt.
 fn measure<C: Case>(
+    settings: &Settings,
+    groups: &mut [Vec<Series<C>>],
+    prepare: impl FnMut(&mut C),
+    stop: &AtomicBool,
+    progress: &Progress,
+) -> io::Result<()> {
+    plan_cases(settings, groups, prepare, stop, progress)?;
+    let mut random = SplitMix64::new(settings.seed);
+    let mut order: Vec<usize> = (0..groups.len()).collect();
+    for round in 0..settings.rounds {
+        random.shuffle(&mut order);
+        for &group in &order {
+            let group = &mut groups[group];
+            let mut cases: Vec<usize> = (0..group.len()).collect();
+            random.shuffle(&mut cases);
+            let Some(results) = run_cases(group, &cases, round, stop, progress)? else {
+                return Ok(());
+            };
+            for (case, (costs, extra)) in cases.into_iter().zip(results) {
+                group[case].rounds.push(costs);
+                group[case].extras.push(extra);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Prepares each case and plans its batches. `prepare` is dropped before the first round.
+fn plan_cases<C: Case>(
     settings: &Settings,
     groups: &mut [Vec<Series<C>>],
     mut prepare: impl FnMut(&mut C),
@@ -195,33 +221,39 @@ fn measure<C: Case>(
         series.plan = plan_batches(settings, &series.case)?;
         progress.step();
     }
-    drop(prepare);
-    let mut random = SplitMix64::new(settings.seed);
-    let mut order: Vec<usize> = (0..groups.len()).collect();
-    for round in 0..settings.rounds {
-        random.shuffle(&mut order);
-        for &group in &order {
-            let group = &mut groups[group];
-            let mut cases: Vec<usize> = (0..group.len()).collect();
-            random.shuffle(&mut cases);
-            // An overhead is a difference within a round, so incomplete rounds are dropped.
-            let mut results = Vec::with_capacity(cases.len());
-            for case in cases {
-                if stop.load(Ordering::Relaxed) {
-                    return Ok(());
-                }
-                let series = &group[case];
-                progress.show(&series.case.label(), round);
-                results.push((case, series.case.run(series.plan)?));
-                progress.step();
-            }
-            for (case, (costs, extra)) in results {
-                group[case].rounds.push(costs);
-                group[case].extras.push(extra);
-            }
-        }
-    }
     Ok(())
+}
+
+/// Costs of the batches of a round, with the other data of the case.
+type RoundResult<C> = (Vec<f64>, <C as Case>::Extra);
+
+/// Runs a round of the cases of a group; `None` if it was interrupted. An overhead is a difference
+/// within a round, so incomplete rounds are dropped.
+fn run_cases<C: Case>(
+    group: &[Series<C>],
+    cases: &[usize],
+    round: u64,
+    stop: &AtomicBool,
+    progress: &Progress,
+) -> io::Result<Option<Vec<RoundResult<C>>>> {
+    let mut results = Vec::with_capacity(cases.len());
+    for &case in cases {
+        if stop.load(Ordering::Relaxed) {
+            return Ok(None);
+        }
+        let series = &group[case];
+        progress.show(&series.case.label(), round);
+        results.push(series.case.run(series.plan)?);
+        progress.step();
+    }
+    Ok(Some(results))
+}
+
+/// Returns the rate of the clock since an anchor.
+fn rate_since(start: &Anchor) -> io::Result<f64> {
+    let conversion = Conversion::between(start, &Anchor::take());
+    let conversion = conversion.ok_or_else(|| io::Error::other("the clock did not advance"))?;
+    Ok(conversion.rate_hz())
 }
 
 /// Determines the number of operations that fill a batch's share of the round.

@@ -7,6 +7,7 @@ mod view;
 
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::Scope;
 use std::time::Duration;
 
 use benchloops::clocks::{
@@ -15,7 +16,7 @@ use benchloops::clocks::{
 };
 use clap::Args;
 use cli::exit::{self, ExitStatus};
-use cli::units;
+use cli::units::{self, to_ns, to_signed_ns};
 use engine::measure::cost::CostMeter;
 use files::fitness::{Fitness, Tally};
 use tach::Anchor;
@@ -74,43 +75,35 @@ pub fn run(args: &BenchClockArgs) -> exit::Result<ExitStatus> {
 }
 
 fn measure(args: &BenchClockArgs, first_use: FirstUse, start: BenchStart) -> ClockReport {
-    let FirstUse { read, conversion, instants: first_instants } = first_use;
-    let first =
-        First { read_ns: read.as_nanos() as u64, conversion_ns: conversion.as_nanos() as u64 };
     let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get) as u64;
     let note = |text: &str| terminal::note(args.output.quiet, text);
 
     note("reading clocks ...");
     let mut tally = Tally::default();
-    let threads = thread_counts(args, cpus);
-    let costs = threads.iter().flat_map(|&threads| measure_costs(threads, &mut tally)).collect();
+    let mut costs = Vec::new();
+    for threads in thread_counts(args, cpus) {
+        costs.extend(measure_costs(threads, &mut tally));
+    }
     let granularity =
         CLOCKS.iter().map(|&(name, clock)| measure_granularity(name, clock)).collect();
 
     note("looking for instants out of order ...");
-    let order = CLOCKS
-        .iter()
-        .map(|&(name, clock)| measure_order(name, clock, cpus, args.order_reads))
-        .collect();
+    let mut order = Vec::new();
+    for (name, clock) in CLOCKS {
+        order.push(measure_order(name, clock, cpus, args.order_reads));
+    }
     let absurd = measure_absurd(cpus.max(2), args.order_reads);
 
-    let mut ages = vec![(PROCESS_AGE.to_owned(), first_instants)];
-    let mut drift = Vec::new();
-    for &span in &args.drift {
-        let span_text = units::format_exact_duration(span);
-        note(&format!("following the operating system's clock for {span_text} ..."));
-        ages.push((span_text, InstantPair::now()));
-        drift.push(measure_drift(span, args.load.then_some(cpus)));
-    }
-    let elapsed = measure_elapsed(&ages);
+    let mut ages = vec![(PROCESS_AGE.to_owned(), first_use.instants)];
+    let drift = follow_clock(args, cpus, &mut ages);
     ClockReport {
         schema: SCHEMA.to_owned(),
         bench: "clock".to_owned(),
         clock: file::Clock::from(&tach::info()),
-        first,
+        first: First::from(&first_use),
         fitness: Fitness::from_tally(&tally, start.host.cpus_online),
         costs,
-        elapsed,
+        elapsed: measure_elapsed(&ages),
         granularity,
         order,
         absurd,
@@ -118,6 +111,29 @@ fn measure(args: &BenchClockArgs, first_use: FirstUse, start: BenchStart) -> Clo
         duration_ns: start.duration_ns(),
         started_utc: start.started_utc,
         host: start.host,
+    }
+}
+
+/// Compares the clocks over each span, at the start of which an instant is added to `ages`.
+fn follow_clock(
+    args: &BenchClockArgs,
+    cpus: u64,
+    ages: &mut Vec<(String, InstantPair)>,
+) -> Vec<Drift> {
+    let mut drift = Vec::new();
+    for &span in &args.drift {
+        let age = units::format_exact_duration(span);
+        let note = format!("following the operating system's clock for {age} ...");
+        terminal::note(args.output.quiet, &note);
+        ages.push((age, InstantPair::now()));
+        drift.push(measure_drift(span, args.load.then_some(cpus)));
+    }
+    drift
+}
+
+impl From<&FirstUse> for First {
+    fn from(first_use: &FirstUse) -> Self {
+        Self { read_ns: to_ns(first_use.read), conversion_ns: to_ns(first_use.conversion) }
     }
 }
 
@@ -142,18 +158,7 @@ fn ns_per_step(clock: &str) -> f64 {
 fn measure_costs(threads: u64, tally: &mut Tally) -> Vec<Cost> {
     let clocks = costed_clocks();
     let barrier = Barrier::new(threads as usize);
-    // The clocks alternate, so that other work on the machine affects all of them.
-    let per_thread = run_on_threads(threads, |_| {
-        let (before, first) = (CostMeter::start(), Anchor::take());
-        let mut blocks = vec![Vec::with_capacity(BLOCKS); clocks.len()];
-        for _ in 0..BLOCKS {
-            for ((_, clock), blocks) in clocks.iter().zip(&mut blocks) {
-                barrier.wait();
-                blocks.push(clock.block_ns());
-            }
-        }
-        (blocks, before.cost(&first, &Anchor::take()))
-    });
+    let per_thread = run_on_threads(threads, |_| measure_blocks(&clocks, &barrier));
     if let [(_, cost)] = &per_thread[..] {
         tally.add("clocks", 0, &cost.to_round(), &[]);
     }
@@ -170,6 +175,24 @@ fn measure_costs(threads: u64, tally: &mut Tally) -> Vec<Cost> {
         });
     }
     costs
+}
+
+/// Measures the blocks of each clock on one of several threads, and the costs of all of them.
+///
+/// The clocks alternate, so that other work on the machine affects all of them.
+fn measure_blocks(
+    clocks: &[(&str, &dyn Clock)],
+    barrier: &Barrier,
+) -> (Vec<Vec<f64>>, engine::measure::cost::Cost) {
+    let (before, first) = (CostMeter::start(), Anchor::take());
+    let mut blocks = vec![Vec::with_capacity(BLOCKS); clocks.len()];
+    for _ in 0..BLOCKS {
+        for ((_, clock), blocks) in clocks.iter().zip(&mut blocks) {
+            barrier.wait();
+            blocks.push(clock.block_ns());
+        }
+    }
+    (blocks, before.cost(&first, &Anchor::take()))
 }
 
 /// Measures the differences between successive readings.
@@ -213,19 +236,22 @@ fn measure_elapsed(ages: &[(String, InstantPair)]) -> Vec<Elapsed> {
     let blocks = elapsed_blocks(ages);
     let mut costs = vec![Vec::with_capacity(BLOCKS); blocks.len()];
     for _ in 0..BLOCKS {
-        blocks.iter().zip(&mut costs).for_each(|(block, costs)| costs.push((block.measure_ns)()));
+        for (block, costs) in blocks.iter().zip(&mut costs) {
+            costs.push((block.measure_ns)());
+        }
     }
-    let entry = |(block, costs): (CallBlock<'_>, Vec<f64>)| {
+    let mut elapsed = Vec::with_capacity(blocks.len());
+    for (CallBlock { clock, age, .. }, costs) in blocks.into_iter().zip(costs) {
         let Quartiles { low, median, high, blocks } = quartiles(costs);
-        Elapsed {
-            clock: block.clock.to_owned(),
-            age: block.age,
+        elapsed.push(Elapsed {
+            clock: clock.to_owned(),
+            age,
             median_ns: median,
             quartiles_ns: [low, high],
             blocks,
-        }
-    };
-    blocks.into_iter().zip(costs).map(entry).collect()
+        });
+    }
+    elapsed
 }
 
 /// Quartiles of the costs of blocks.
@@ -246,32 +272,58 @@ fn quartiles(mut costs: Vec<f64>) -> Quartiles {
 /// Compares a span of `tach` with that of the operating system's clock, while `load_threads` spin.
 fn measure_drift(span: Duration, load_threads: Option<u64>) -> Drift {
     let stop = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        for _ in 0..load_threads.unwrap_or(0) {
-            scope.spawn(|| {
-                while !stop.load(Ordering::Relaxed) {
-                    std::hint::spin_loop();
-                }
-            });
-        }
-        let instant = |anchor: &Anchor| tach::Instant::from_count(anchor.count());
-        let first = Anchor::take();
-        // Converts at the beginning and at the end of the span but not in between, like a program
-        // that measures one span.
-        let _ = instant(&first).elapsed();
-        std::thread::sleep(span);
-        let last = Anchor::take();
-        let tach_span = instant(&last) - instant(&first);
-        stop.store(true, Ordering::Relaxed);
-        let os_span = last.std() - first.std();
-        let error_ns = tach_span.as_nanos() as i64 - os_span.as_nanos() as i64;
-        let bracket_counts = (first.bracket_counts() + last.bracket_counts()) as f64 / 2.0;
-        Drift {
-            span_ns: os_span.as_nanos() as u64,
-            loaded: load_threads.is_some(),
-            error_ns,
-            error_ppb: error_ns as f64 / os_span.as_nanos() as f64 * 1e9,
-            resolution_ns: bracket_counts / tach::info().rate_hz * 1e9,
-        }
-    })
+    let load = load_threads.unwrap_or(0);
+    let Span { tach, first, last } =
+        std::thread::scope(|scope| measure_under_load(scope, span, load, &stop));
+    let os = last.std() - first.std();
+    let error_ns = to_signed_ns(tach) - to_signed_ns(os);
+    let bracket_counts = (first.bracket_counts() + last.bracket_counts()) as f64 / 2.0;
+    Drift {
+        span_ns: to_ns(os),
+        loaded: load_threads.is_some(),
+        error_ns,
+        error_ppb: error_ns as f64 / os.as_nanos() as f64 * 1e9,
+        resolution_ns: bracket_counts / tach::info().rate_hz * 1e9,
+    }
+}
+
+/// Measures a span while a number of threads spin.
+fn measure_under_load<'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    span: Duration,
+    threads: u64,
+    stop: &'scope AtomicBool,
+) -> Span {
+    for _ in 0..threads {
+        scope.spawn(|| spin_until(stop));
+    }
+    let measured = measure_span(span);
+    stop.store(true, Ordering::Relaxed);
+    measured
+}
+
+fn spin_until(stop: &AtomicBool) {
+    while !stop.load(Ordering::Relaxed) {
+        std::hint::spin_loop();
+    }
+}
+
+/// A span of time by `tach`, between two anchors.
+struct Span {
+    tach: Duration,
+    first: Anchor,
+    last: Anchor,
+}
+
+/// Sleeps for a span and measures it.
+///
+/// Converts at the beginning and at the end of the span but not in between, like a program that
+/// measures one span.
+fn measure_span(length: Duration) -> Span {
+    let instant = |anchor: &Anchor| tach::Instant::from_count(anchor.count());
+    let first = Anchor::take();
+    let _ = instant(&first).elapsed();
+    std::thread::sleep(length);
+    let last = Anchor::take();
+    Span { tach: instant(&last) - instant(&first), first, last }
 }

@@ -17,7 +17,7 @@ use engine::machine::host;
 use files::report::Warning;
 
 use crate::bench::command::{
-    self, BenchStart, OutputArgs, Selection, about, name, parse_selection, select_values, warning,
+    self, BenchStart, OutputArgs, Selection, about, name, parse_selection, select_values,
 };
 use crate::bench::dispatch::file::{
     Clock, DispatchReport, MeasuredOperation, MeasuredRuntime, NotMeasured,
@@ -79,10 +79,9 @@ pub fn run(args: &BenchDispatchArgs) -> exit::Result<ExitStatus> {
         return Ok(ExitStatus::Done);
     }
     let schedule = args.schedule()?;
+    let summary = format!("{} operations on 2 runtimes", select_values(&args.operation).len());
     args.output.run(1, false, |start| {
-        let summary = format!("{} operations on 2 runtimes", select_values(&args.operation).len());
-        let outcome = schedule.run(&summary, args.output.quiet, |_| ())?;
-        Ok(report(start, outcome))
+        Ok(report(start, schedule.run(&summary, args.output.quiet, |_| ())?))
     })
 }
 
@@ -191,11 +190,13 @@ fn measured_runtime(
 }
 
 fn not_measured(operation: Operation) -> Vec<NotMeasured> {
-    let missing = |runtime: &BenchRuntime| {
-        let why = runtime.missing_reason(operation)?.to_owned();
-        Some(NotMeasured { runtime: name(runtime), why })
-    };
-    BenchRuntime::value_variants().iter().filter_map(missing).collect()
+    let mut missing = Vec::new();
+    for runtime in BenchRuntime::value_variants() {
+        if let Some(why) = runtime.missing_reason(operation) {
+            missing.push(NotMeasured { runtime: name(runtime), why: why.to_owned() });
+        }
+    }
+    missing
 }
 
 fn warnings(start: &BenchStart) -> Vec<Warning> {
@@ -203,12 +204,12 @@ fn warnings(start: &BenchStart) -> Vec<Warning> {
     if let Some(why) = tach::why_not_counter() {
         let message = format!("timestamps are read from the operating system's clock: {why}");
         let hint = "costs measured event by event include tens of nanoseconds more, and there are no cycles";
-        warnings.push(warning("os-clock", message, hint));
+        warnings.push(Warning::new("os-clock", message, hint));
     }
     if std::thread::available_parallelism().is_ok_and(|n| n.get() < 2) {
         let message = "operations across threads share one CPU";
         let hint = "their figures are those of the scheduler; measure with two CPUs";
-        warnings.push(warning("one-cpu", message, hint));
+        warnings.push(Warning::new("one-cpu", message, hint));
     }
     warnings
 }

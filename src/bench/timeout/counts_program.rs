@@ -2,7 +2,7 @@
 //! message causes.
 
 use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::mpsc::{self, Receiver};
 use std::time::Duration;
 
@@ -17,6 +17,15 @@ const JOB_TIMEOUT: Duration = Duration::from_secs(60);
 pub struct CountsProgram {
     child: Child,
     results: Receiver<String>,
+}
+
+/// Sends each line of the program, until one of both ends.
+fn forward_lines(stdout: ChildStdout, sender: &mpsc::Sender<String>) {
+    for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+        if sender.send(line).is_err() {
+            return;
+        }
+    }
 }
 
 impl CountsProgram {
@@ -34,12 +43,8 @@ impl CountsProgram {
             command.spawn().map_err(|e| format!("cannot start {}: {e}", program.display()))?;
         let (sender, results) = mpsc::channel();
         let stdout = child.stdout.take().expect("stdout is piped");
-        let read_lines = move || {
-            let mut lines = BufReader::new(stdout).lines().map_while(Result::ok);
-            lines.try_for_each(|line| sender.send(line))
-        };
         // The thread ends with the program.
-        let reader = std::thread::Builder::new().spawn(read_lines);
+        let reader = std::thread::Builder::new().spawn(move || forward_lines(stdout, &sender));
         let program = Self { child, results };
         reader
             .map(|_| program)

@@ -22,7 +22,7 @@ use files::summary::distribution;
 
 use crate::bench::command::{
     self, BenchStart, OutputArgs, Selection, about, name, parse_count, parse_selection,
-    select_values, warning,
+    select_values,
 };
 use crate::bench::file::SCHEMA;
 use crate::bench::harness::{self, BenchOutcome, Schedule, Series};
@@ -110,21 +110,17 @@ impl BenchTimeoutArgs {
         let are_both_named = !self.variant.is_empty() && !self.clock.is_empty();
         let combinations = combinations(select_values(&self.variant), &clocks, are_both_named)?;
         let capacity = self.capacity as usize;
-        let job = |(workload, length), (variant, clock)| Job {
-            workload,
-            length,
-            capacity,
-            variant,
-            clock,
-        };
         let workload_args =
             WorkloadArgs { lengths: &self.length, timers: &self.timers, fires: &self.fire };
         let workloads = timed_workloads(select_values(&self.workload), workload_args);
-        let group = |workload| {
-            combinations.iter().map(|&combination| Case::new(job(workload, combination))).collect()
-        };
+        let mut groups = Vec::with_capacity(workloads.len());
+        for (workload, length) in workloads {
+            let job = |variant, clock| Job { workload, length, capacity, variant, clock };
+            let cases = combinations.iter().map(|&(variant, clock)| Case::new(job(variant, clock)));
+            groups.push(cases.collect());
+        }
         let settings = harness::Settings::new(self.seed, self.rounds, self.round_time, BATCHES);
-        Schedule::new(settings, workloads.into_iter().map(group).collect())
+        Schedule::new(settings, groups)
     }
 }
 
@@ -141,17 +137,29 @@ pub fn run(args: &BenchTimeoutArgs) -> exit::Result<ExitStatus> {
         return Err(usage!("--reference needs the workload {name}: add --workload {name}"));
     }
     let (workloads, variants) = (schedule.groups.len(), schedule.groups[0].len());
-    args.output.run(workloads, args.reference, |start| {
-        let clocks = clocks(&schedule);
-        let summary = format!("{workloads} workloads × {variants} variants");
-        let mut program = CountsProgram::start();
-        let count = |case: &mut Case| {
-            let program = program.as_mut().map_err(|error| error.clone());
-            case.counts = program.and_then(|program| program.count(&case.job));
-        };
-        let outcome = schedule.run(&summary, args.output.quiet, count)?;
-        Ok(report(start, outcome, clocks, args.capacity))
-    })
+    let summary = format!("{workloads} workloads × {variants} variants");
+    args.output.run(workloads, args.reference, |start| measure(args, schedule, &summary, start))
+}
+
+/// Counts the operations of each case in another program, and measures their costs.
+fn measure(
+    args: &BenchTimeoutArgs,
+    schedule: Schedule<Case>,
+    summary: &str,
+    start: BenchStart,
+) -> exit::Result<TimeoutReport> {
+    let clocks = clocks(&schedule);
+    let mut program = CountsProgram::start();
+    let count = |case: &mut Case| case.counts = count_operations(&mut program, &case.job);
+    let outcome = schedule.run(summary, args.output.quiet, count)?;
+    Ok(report(start, outcome, clocks, args.capacity))
+}
+
+fn count_operations(
+    program: &mut Result<CountsProgram, String>,
+    job: &Job,
+) -> Result<OperationCounts, String> {
+    program.as_mut().map_err(|error| error.clone())?.count(job)
 }
 
 /// Lists the names with their descriptions, and the combinations that are not possible.
@@ -177,21 +185,23 @@ fn clocks(schedule: &Schedule<Case>) -> Vec<file::Clock> {
     let jobs = || schedule.groups.iter().flatten().map(|case| &case.job);
     let is_used =
         |clock: &&Clock| **clock == Clock::Tokio || jobs().any(|job| job.clock == **clock);
-    let entry = |clock: &Clock| {
-        let (source, ns_per_read) = match clock {
-            Clock::Tokio => {
-                let source = "std::time::Instant, the kernel's monotonic clock".to_owned();
-                (source, measure_read_ns(tokio::time::Instant::now))
-            }
-            Clock::Tach => (tach::source().to_string(), measure_read_ns(tach::Instant::now)),
-            #[cfg(feature = "quanta")]
-            Clock::Quanta => ("quanta::Instant".to_owned(), measure_read_ns(quanta::Instant::now)),
-            #[cfg(not(feature = "quanta"))]
-            Clock::Quanta => unreachable!("every variant refuses it"),
-        };
-        file::Clock { name: name(clock), source, ns_per_read }
+    Clock::value_variants().iter().filter(is_used).map(measure_clock).collect()
+}
+
+/// Measures the cost of a reading of a clock.
+fn measure_clock(clock: &Clock) -> file::Clock {
+    let (source, ns_per_read) = match clock {
+        Clock::Tokio => {
+            let source = "std::time::Instant, the kernel's monotonic clock".to_owned();
+            (source, measure_read_ns(tokio::time::Instant::now))
+        }
+        Clock::Tach => (tach::source().to_string(), measure_read_ns(tach::Instant::now)),
+        #[cfg(feature = "quanta")]
+        Clock::Quanta => ("quanta::Instant".to_owned(), measure_read_ns(quanta::Instant::now)),
+        #[cfg(not(feature = "quanta"))]
+        Clock::Quanta => unreachable!("every variant refuses it"),
     };
-    Clock::value_variants().iter().filter(is_used).map(entry).collect()
+    file::Clock { name: name(clock), source, ns_per_read }
 }
 
 /// Clock sources that are read with one counter instruction and without a system call.
@@ -290,14 +300,14 @@ fn warnings(start: &BenchStart, outcome: &BenchOutcome<Case>) -> Vec<Warning> {
         let message = format!("the kernel's clock source is {source}, not tsc");
         let hint = "if reading the clock is expensive, so is every variant that reads it per message; compare the \
                     cost per read";
-        warnings.push(warning("clock-source", message, hint));
+        warnings.push(Warning::new("clock-source", message, hint));
     }
     warnings.extend(start.warnings());
     let mut cases = outcome.groups.iter().flatten().map(|series| &series.case);
     if let Some(reason) = cases.find_map(|case| case.counts.as_ref().err()) {
         let message = format!("the operations per message were not counted: {reason}");
         let hint = "cargo install and cargo build put osjitter-counts next to osjitter; keep them together";
-        warnings.push(warning("no-counts", message, hint));
+        warnings.push(Warning::new("no-counts", message, hint));
     }
     warnings
 }

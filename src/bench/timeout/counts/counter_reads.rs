@@ -20,6 +20,24 @@ mod imp {
         unsafe { libc::prctl(libc::PR_SET_TSC, mode, 0, 0, 0) == 0 }
     }
 
+    /// Executes the instruction that trapped. Returns the counter, and the processor if it is
+    /// RDTSCP.
+    fn read_counter(is_rdtscp: bool) -> (u64, u32) {
+        let mut processor = 0_u32;
+        set_trapping(false);
+        // SAFETY: both instructions exist wherever they just trapped (an unknown one raises another
+        // signal).
+        let count = unsafe {
+            if is_rdtscp {
+                std::arch::x86_64::__rdtscp(&raw mut processor)
+            } else {
+                std::arch::x86_64::_rdtsc()
+            }
+        };
+        set_trapping(true);
+        (count, processor)
+    }
+
     extern "C" fn on_trap(
         signal: libc::c_int,
         _: *mut libc::siginfo_t,
@@ -42,18 +60,7 @@ mod imp {
             return;
         }
         READS.fetch_add(1, Ordering::Relaxed);
-        set_trapping(false);
-        let mut processor = 0_u32;
-        // SAFETY: both instructions exist wherever they just trapped (an unknown one raises another
-        // signal).
-        let count = unsafe {
-            if is_rdtscp {
-                std::arch::x86_64::__rdtscp(&raw mut processor)
-            } else {
-                std::arch::x86_64::_rdtsc()
-            }
-        };
-        set_trapping(true);
+        let (count, processor) = read_counter(is_rdtscp);
         registers[libc::REG_RAX as usize] = (count & 0xFFFF_FFFF) as i64;
         registers[libc::REG_RDX as usize] = (count >> 32) as i64;
         if is_rdtscp {
