@@ -117,23 +117,20 @@ struct Root<'a>(&'a Path);
 impl MachineFacts {
     pub fn read(root: &Path, process: ProcessFacts, cpu: usize) -> Self {
         let files = Root(root);
-        let cpu_path = |file: &str| format!("sys/devices/system/cpu/cpu{cpu}/{file}");
-        let clock =
-            |file: &str| files.text(&format!("sys/devices/system/clocksource/clocksource0/{file}"));
         Self {
             cpu,
-            clock_source: clock("current_clocksource"),
-            clock_sources: clock("available_clocksource"),
+            clock_source: files.clock("current_clocksource"),
+            clock_sources: files.clock("available_clocksource"),
             kernel_version: files.text("proc/sys/kernel/version"),
             boot_options: files.text("proc/cmdline"),
             preempt_modes: files.text("sys/kernel/debug/sched/preempt"),
             base_slice_ns: files.number("sys/kernel/debug/sched/base_slice_ns"),
             sched_ext: files.scheduler(),
-            governor: files.feature(&cpu_path("cpufreq/scaling_governor")),
-            energy_preference: files.feature(&cpu_path("cpufreq/energy_performance_preference")),
-            idle_states: files.idle_states(&cpu_path("cpuidle")),
+            governor: files.feature(&cpu_file(cpu, "cpufreq/scaling_governor")),
+            energy_preference: files.feature(&cpu_file(cpu, ENERGY_PREFERENCE)),
+            idle_states: files.idle_states(&cpu_file(cpu, "cpuidle")),
             dma_latency_us: files.dma_latency(),
-            siblings: files.text(&cpu_path("topology/thread_siblings_list")),
+            siblings: files.text(&cpu_file(cpu, "topology/thread_siblings_list")),
             groups: files.text("proc/self/cgroup"),
             quota: cgroup::quota(root),
             online: files.text("sys/devices/system/cpu/online"),
@@ -158,6 +155,12 @@ impl MachineFacts {
             process,
         }
     }
+}
+
+const ENERGY_PREFERENCE: &str = "cpufreq/energy_performance_preference";
+
+fn cpu_file(cpu: usize, file: &str) -> String {
+    format!("sys/devices/system/cpu/cpu{cpu}/{file}")
 }
 
 fn first_word(line: &str) -> String {
@@ -190,6 +193,10 @@ impl Root<'_> {
             Err(e) if e.kind() == io::ErrorKind::NotFound && self.0.join(tree).is_dir() => Ok(None),
             _ => self.text(file).map(Some),
         }
+    }
+
+    fn clock(&self, file: &str) -> Reading<String> {
+        self.text(&format!("sys/devices/system/clocksource/clocksource0/{file}"))
     }
 
     fn swaps(&self) -> Reading<Vec<String>> {

@@ -169,15 +169,12 @@ fn container(facts: &MachineFacts) -> Reading<Assessment> {
 /// The preemption mode from debugfs, which only root can read, or from the boot options.
 fn preempt_mode(facts: &MachineFacts) -> Option<String> {
     let chosen = facts.preempt_modes.as_ref().ok().and_then(|modes| between(modes, '(', ')'));
-    let booted = || {
-        facts
-            .boot_options
-            .as_ref()
-            .ok()?
-            .split_whitespace()
-            .find_map(|o| o.strip_prefix("preempt="))
-    };
-    chosen.or_else(booted).map(str::to_owned)
+    chosen.or_else(|| booted_preempt_mode(facts)).map(str::to_owned)
+}
+
+fn booted_preempt_mode(facts: &MachineFacts) -> Option<&str> {
+    let mut options = facts.boot_options.as_ref().ok()?.split_whitespace();
+    options.find_map(|option| option.strip_prefix("preempt="))
 }
 
 fn preemption(facts: &MachineFacts) -> Reading<Assessment> {
@@ -613,53 +610,70 @@ fn format_cpus(cpus: &[usize]) -> String {
     cpus.iter().map(usize::to_string).collect::<Vec<_>>().join(",")
 }
 
+/// A setting whose value only tools of its system can read.
+struct UnreadSetting {
+    key: &'static str,
+    name: &'static str,
+    why: &'static str,
+    change: &'static str,
+}
+
+const UNREAD_ON_WINDOWS: [UnreadSetting; 3] = [
+    UnreadSetting {
+        key: "timer-resolution",
+        name: "timer resolution",
+        why: "Sleeps end on the system's tick, 15.6 ms unless a program requests less; OsInterval uses the high-resolution timer instead.",
+        change: "timeBeginPeriod(1) in the program, for other sleeps",
+    },
+    UnreadSetting {
+        key: "power-throttling",
+        name: "power throttling",
+        why: "Windows 11 may ignore a program's timer resolution and run it on slow cores while its window is hidden.",
+        change: "SetProcessInformation(ProcessPowerThrottling) with both control bits set and the state cleared",
+    },
+    UnreadSetting {
+        key: "power-plan",
+        name: "power plan",
+        why: "A CPU that was idle may run slowly for the first milliseconds of work.",
+        change: "powercfg /setactive SCHEME_MIN",
+    },
+];
+
+const UNREAD_ON_MACOS: [UnreadSetting; 2] = [
+    UnreadSetting {
+        key: "quality-of-service",
+        name: "quality of service",
+        why: "Timers of threads of a low class are coalesced, and run on efficiency cores.",
+        change: "pthread_set_qos_class_self_np(QOS_CLASS_USER_INTERACTIVE, 0) in the ticking thread",
+    },
+    UnreadSetting {
+        key: "app-nap",
+        name: "App Nap",
+        why: "The timers of an application without a visible window may be delayed by seconds.",
+        change: "NSProcessInfo.beginActivity with NSActivityLatencyCritical",
+    },
+];
+
 /// Returns the items of other systems, whose values only tools of these systems can read.
 pub fn unread_items(os: &str) -> Vec<Item> {
-    let notes: &[(&str, &str, &str, &str)] = match os {
-        "windows" => &[
-            (
-                "timer-resolution",
-                "timer resolution",
-                "Sleeps end on the system's tick, 15.6 ms unless a program requests less; OsInterval uses the high-resolution timer instead.",
-                "timeBeginPeriod(1) in the program, for other sleeps",
-            ),
-            (
-                "power-throttling",
-                "power throttling",
-                "Windows 11 may ignore a program's timer resolution and run it on slow cores while its window is hidden.",
-                "SetProcessInformation(ProcessPowerThrottling) with both control bits set and the state cleared",
-            ),
-            (
-                "power-plan",
-                "power plan",
-                "A CPU that was idle may run slowly for the first milliseconds of work.",
-                "powercfg /setactive SCHEME_MIN",
-            ),
-        ],
-        "macos" => &[
-            (
-                "quality-of-service",
-                "quality of service",
-                "Timers of threads of a low class are coalesced, and run on efficiency cores.",
-                "pthread_set_qos_class_self_np(QOS_CLASS_USER_INTERACTIVE, 0) in the ticking thread",
-            ),
-            (
-                "app-nap",
-                "App Nap",
-                "The timers of an application without a visible window may be delayed by seconds.",
-                "NSProcessInfo.beginActivity with NSActivityLatencyCritical",
-            ),
-        ],
+    let settings: &[UnreadSetting] = match os {
+        "windows" => &UNREAD_ON_WINDOWS,
+        "macos" => &UNREAD_ON_MACOS,
         _ => &[],
     };
-    let item = |(key, name, why, change): &(&str, &str, &str, &str)| Item {
-        key: (*key).to_owned(),
-        name: (*name).to_owned(),
-        value: None,
-        not_readable: Some("osjitter does not read it on this system".to_owned()),
-        weight: Depends,
-        why: (*why).to_owned(),
-        change: Some((*change).to_owned()),
-    };
-    notes.iter().map(item).collect()
+    settings.iter().map(Item::from).collect()
+}
+
+impl From<&UnreadSetting> for Item {
+    fn from(setting: &UnreadSetting) -> Self {
+        Self {
+            key: setting.key.to_owned(),
+            name: setting.name.to_owned(),
+            value: None,
+            not_readable: Some("osjitter does not read it on this system".to_owned()),
+            weight: Depends,
+            why: setting.why.to_owned(),
+            change: Some(setting.change.to_owned()),
+        }
+    }
 }

@@ -85,56 +85,78 @@ fn tracer_obstacle(tool: &KnownTool, tracers: &Reading<String>) -> Option<String
 /// Longest lateness or gap that is still rated as fine.
 const MAX_FINE_NS: i64 = 20_000;
 
+/// Assessment of the result of another tool.
+struct Finding {
+    value: String,
+    weight: Weight,
+    why: &'static str,
+}
+
 /// Turns the result of another tool into an item of the checkup.
 pub fn import_item(file: &str, report: &Report) -> exit::Result<Item> {
     let tool = report.tool.name.as_str();
-    let worst = report
-        .subjects
-        .iter()
-        .filter_map(|s| Some((s, s.summary.as_ref()?)))
-        .max_by_key(|(_, m)| m.lateness_ns.max);
-    let max_ns = worst.map_or(0, |(_, summary)| summary.lateness_ns.max);
-    let subject = worst.map_or(String::new(), |(subject, _)| format!(" ({})", subject.id));
-    let weight_by_max = if max_ns > MAX_FINE_NS { Weight::Costs } else { Weight::Fine };
-    let below =
-        "Firmware or the hypervisor caused these gaps; no setting of this system avoids them.";
-    let (value, weight, why) = match (tool, worst) {
-        ("hwlatdetect", None) => (
-            "no gap found".to_owned(),
-            Weight::Fine,
-            "Firmware and hypervisor left the CPUs alone.",
-        ),
-        ("hwlatdetect", Some((_, gaps))) => {
-            (format!("{} gaps, up to {}", gaps.ticks, format_time(max_ns)), Weight::Costs, below)
-        }
-        ("rtla osnoise", None) => (
-            "no gap found".to_owned(),
-            Weight::Fine,
-            "Nothing stopped a busy loop for longer than the threshold.",
-        ),
-        (_, None) => return Err(usage!("{file} is a result of {tool} without a value")),
-        ("oslat" | "rtla osnoise", _) => {
-            let why = "Longest time that a busy loop was stopped by interrupts, the kernel, firmware or the hypervisor.";
-            (format!("gaps up to {}{subject}", format_time(max_ns)), weight_by_max, why)
-        }
-        ("cyclictest" | "jitterdebugger", _) => {
-            let why =
-                "Maximum lateness of a sleeping thread at the priority that the tool gave it.";
-            (format!("up to {} late{subject}", format_time(max_ns)), weight_by_max, why)
-        }
-        ("rtla timerlat", _) => {
-            let why = "Maximum lateness of a timer's interrupt, or of the thread that it wakes: the part of a tick that no runtime can shorten.";
-            (format!("up to {} late{subject}", format_time(max_ns)), weight_by_max, why)
-        }
-        _ => return Err(usage!("{file} is a result of {tool}; show it with osjitter report")),
+    if tool != "hwlatdetect" && tool != "rtla osnoise" && !has_value(report) {
+        return Err(usage!("{file} is a result of {tool} without a value"));
+    }
+    let Some(finding) = assess_result(tool, report) else {
+        return Err(usage!("{file} is a result of {tool}; show it with osjitter report"));
     };
     Ok(Item {
         key: format!("imported-{}", tool.replace(' ', "-")),
         name: format!("{tool} in {file}"),
-        value: Some(value),
+        value: Some(finding.value),
         not_readable: None,
-        weight,
-        why: why.to_owned(),
+        weight: finding.weight,
+        why: finding.why.to_owned(),
         change: None,
     })
+}
+
+fn has_value(report: &Report) -> bool {
+    report.subjects.iter().any(|subject| subject.summary.is_some())
+}
+
+/// Assesses the worst subject of a result; `None` if the tool shows nothing about the machine.
+fn assess_result(tool: &str, report: &Report) -> Option<Finding> {
+    let measured = report.subjects.iter().filter_map(|s| Some((s, s.summary.as_ref()?)));
+    let worst = measured.max_by_key(|(_, summary)| summary.lateness_ns.max);
+    let max_ns = worst.map_or(0, |(_, summary)| summary.lateness_ns.max);
+    let max = format_time(max_ns);
+    let subject = worst.map_or(String::new(), |(subject, _)| format!(" ({})", subject.id));
+    let weight = if max_ns > MAX_FINE_NS { Weight::Costs } else { Weight::Fine };
+    let finding = match (tool, worst) {
+        ("hwlatdetect", None) => Finding {
+            value: "no gap found".to_owned(),
+            weight: Weight::Fine,
+            why: "Firmware and hypervisor left the CPUs alone.",
+        },
+        ("hwlatdetect", Some((_, gaps))) => Finding {
+            value: format!("{} gaps, up to {max}", gaps.ticks),
+            weight: Weight::Costs,
+            why: "Firmware or the hypervisor caused these gaps; no setting of this system avoids them.",
+        },
+        ("rtla osnoise", None) => Finding {
+            value: "no gap found".to_owned(),
+            weight: Weight::Fine,
+            why: "Nothing stopped a busy loop for longer than the threshold.",
+        },
+        (_, None) => return None,
+        ("oslat" | "rtla osnoise", _) => Finding {
+            value: format!("gaps up to {max}{subject}"),
+            weight,
+            why: "Longest time that a busy loop was stopped by interrupts, the kernel, firmware or the hypervisor.",
+        },
+        ("cyclictest" | "jitterdebugger", _) => Finding {
+            value: format!("up to {max} late{subject}"),
+            weight,
+            why: "Maximum lateness of a sleeping thread at the priority that the tool gave it.",
+        },
+        ("rtla timerlat", _) => Finding {
+            value: format!("up to {max} late{subject}"),
+            weight,
+            why: "Maximum lateness of a timer's interrupt, or of the thread that it wakes: the part of a tick that no runtime can shorten.",
+        },
+        _ => return None,
+    };
+    Some(finding)
 }

@@ -238,8 +238,12 @@ fn find_subject<'a>(report: &'a Report, id: &str) -> Option<&'a Subject> {
     report.subjects.iter().find(|subject| subject.id == id)
 }
 
-/// Judges the difference of every setting, and assembles the proof.
-fn judge(report: &Report, plan: &Plan, rounds: u64, trials: &[SubjectTrials]) -> Proof {
+/// Compares every measured trial with the baseline of its subject. Returns the differences by the
+/// id of the trial.
+fn compare_trials<'a>(
+    report: &'a Report,
+    trials: &[SubjectTrials],
+) -> HashMap<&'a str, Differences> {
     let mut pairs: Vec<(&Subject, &Subject)> = Vec::new();
     for subject in trials {
         let Some(baseline) = find_subject(report, &subject.baseline) else { continue };
@@ -249,20 +253,28 @@ fn judge(report: &Report, plan: &Plan, rounds: u64, trials: &[SubjectTrials]) ->
     }
     let differences = compare::family(report, &pairs, ALPHA);
     let ids = pairs.iter().map(|(_, candidate)| candidate.id.as_str());
-    let mut differences: HashMap<&str, Differences> = ids.zip(differences).collect();
-    let mut to_row = |row: &TrialRow| Row {
-        key: row.trial.key.clone(),
-        setting: row.trial.name.clone(),
-        outcome: outcome(report, row, &mut differences),
-        keep: row.trial.keep.clone(),
-    };
+    ids.zip(differences).collect()
+}
+
+/// Judges the difference of every setting, and assembles the proof.
+fn judge(report: &Report, plan: &Plan, rounds: u64, trials: &[SubjectTrials]) -> Proof {
+    let mut differences = compare_trials(report, trials);
     let mut subjects = Vec::new();
     for subject in trials {
         let baseline = find_subject(report, &subject.baseline);
+        let mut rows = Vec::with_capacity(subject.rows.len());
+        for row in &subject.rows {
+            rows.push(Row {
+                key: row.trial.key.clone(),
+                setting: row.trial.name.clone(),
+                outcome: outcome(report, row, &mut differences),
+                keep: row.trial.keep.clone(),
+            });
+        }
         subjects.push(Proved {
             subject: subject.subject.name.to_owned(),
             baseline: baseline.map(figures).unwrap_or_default(),
-            rows: subject.rows.iter().map(&mut to_row).collect(),
+            rows,
         });
     }
     let scenario = &plan.scenarios[0];

@@ -30,13 +30,6 @@ const MAX_CPUS: usize = 8;
 
 /// Lists the settings to try with a subject on these CPUs. The first one changes nothing.
 pub fn list_trials(subject: &str, allowed: &[usize], slack_ns: Option<u64>) -> Vec<SettingTrial> {
-    let trial = |key: &str, name: String, setting, keep: &str| SettingTrial {
-        key: key.to_owned(),
-        name,
-        setting,
-        subject: None,
-        keep: keep.to_owned(),
-    };
     let mut trials = vec![trial("again", "nothing, once more".to_owned(), Setting::Nothing, "")];
     let slack = if slack_ns.is_some_and(|ns| ns <= 1_000) { USUAL_SLACK } else { SHORT_SLACK };
     let slack_text = if slack == SHORT_SLACK { "1 ns" } else { "50 us" };
@@ -65,6 +58,10 @@ pub fn list_trials(subject: &str, allowed: &[usize], slack_ns: Option<u64>) -> V
         trials.push(SettingTrial { subject: Some("os-interval-precise"), ..precise });
     }
     trials
+}
+
+fn trial(key: &str, name: String, setting: Setting, keep: &str) -> SettingTrial {
+    SettingTrial { key: key.to_owned(), name, setting, subject: None, keep: keep.to_owned() }
 }
 
 /// Selects at most [`MAX_CPUS`] CPUs, the first and the last among them.
