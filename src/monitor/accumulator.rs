@@ -182,6 +182,12 @@ struct LoopRecord {
 }
 
 impl LoopRecord {
+    /// Returns whether the record is kept after a poll. Ticks of the open interval are kept; a
+    /// total may be dropped.
+    fn is_kept(&self, polls: u64) -> bool {
+        self.is_live || self.last_poll + MAX_POLLS_AFTER_END >= polls || self.has_open_ticks()
+    }
+
     fn new() -> Self {
         let total = LoopTotal { bins: Bins::preallocated(), ..LoopTotal::default() };
         let filler =
@@ -278,7 +284,9 @@ impl<S: Ord> Accumulator<S> {
     ) {
         self.polls += 1;
         self.left_out = 0;
-        self.loops.values_mut().for_each(|record| record.is_live = false);
+        for record in self.loops.values_mut() {
+            record.is_live = false;
+        }
         self.record(polled);
         let polls = self.polls;
         for source in unread {
@@ -290,12 +298,7 @@ impl<S: Ord> Accumulator<S> {
             }
         }
         self.meters.retain(|_, meter| meter.last_poll == polls);
-        // Ticks of the open interval are kept; a total may be dropped.
-        self.loops.retain(|_, record| {
-            record.is_live
-                || record.last_poll + MAX_POLLS_AFTER_END >= polls
-                || record.has_open_ticks()
-        });
+        self.loops.retain(|_, record| record.is_kept(polls));
     }
 
     /// Records a poll of some meters.

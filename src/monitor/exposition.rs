@@ -85,12 +85,10 @@ pub fn render(state: &MonitorState<'_>, format: ExpositionFormat) -> Vec<u8> {
 fn build_families<'a>(state: &MonitorState<'a>) -> Vec<Family<'a>> {
     let mut families = vec![info_family(state)];
     families.extend(lateness_families(state));
-    families.extend(LOOP_COUNTERS.iter().map(|counter| Family {
-        name: counter.name,
-        kind: FamilyKind::Counter,
-        help: counter.help,
-        samples: loop_samples(state, |total| Some(Value::Number((counter.value)(total) as f64))),
-    }));
+    for LoopCounter { name, help, value } in LOOP_COUNTERS {
+        let samples = loop_samples(state, |total| Some(Value::Number(value(total) as f64)));
+        families.push(Family { name, kind: FamilyKind::Counter, help, samples });
+    }
     families.push(breach_family(state));
     families.extend(monitor_families(state));
     families
@@ -126,34 +124,35 @@ fn lateness_families<'a>(state: &MonitorState<'a>) -> [Family<'a>; 2] {
 }
 
 fn breach_family<'a>(state: &MonitorState<'a>) -> Family<'a> {
-    let sample = |breach: &BreachCount<'a>| {
+    let mut samples = Vec::with_capacity(state.breaches.len());
+    for breach in &state.breaches {
         let mut labels = loop_labels(breach.loop_id);
         labels.push(("limit", Cow::from(breach.limit)));
-        Sample { labels, value: Value::Number(breach.count as f64) }
-    };
+        samples.push(Sample { labels, value: Value::Number(breach.count as f64) });
+    }
     Family {
         name: "osjitter_limit_breaches",
         kind: FamilyKind::Counter,
         help: "Closed intervals that broke a limit.",
-        samples: state.breaches.iter().map(sample).collect(),
+        samples,
     }
 }
 
 /// Returns the families about the monitor itself, which have one sample each.
 fn monitor_families<'a>(state: &MonitorState<'a>) -> Vec<Family<'a>> {
-    let family = |name, kind, help, value| Family {
-        name,
-        kind,
-        help,
-        samples: vec![Sample { labels: Labels::new(), value: Value::Number(value) }],
-    };
-    let counter = |name, help, value: u64| family(name, FamilyKind::Counter, help, value as f64);
-    let gauge = |name, help, value: f64| family(name, FamilyKind::Gauge, help, value);
-    let cpu_time = state.cpu_ns.map(|ns| {
+    let mut families = Vec::new();
+    if let Some(ns) = state.cpu_ns {
         let help = "CPU time of the monitor itself.";
-        family("osjitter_cpu_seconds", FamilyKind::Counter, help, ns as f64 / 1e9)
-    });
-    let mut families: Vec<Family<'a>> = cpu_time.into_iter().collect();
+        families.push(counter("osjitter_cpu_seconds", help, ns as f64 / 1e9));
+    }
+    let intervals = [
+        ("osjitter_intervals_closed", "Intervals that have ended.", state.intervals_closed),
+        ("osjitter_intervals_lost", "Intervals that could not be written.", state.intervals_lost),
+    ];
+    let meters = [
+        ("osjitter_meters", "Metered loops of other programs.", state.meters),
+        ("osjitter_meters_left_out", "Metered loops beyond the maximum.", state.meters_left_out),
+    ];
     families.extend([
         gauge(
             "osjitter_budget_ratio",
@@ -163,23 +162,35 @@ fn monitor_families<'a>(state: &MonitorState<'a>) -> Vec<Family<'a>> {
         counter(
             "osjitter_probe_stretches",
             "Times the probes' periods were doubled to keep the budget.",
-            state.stretches,
+            state.stretches as f64,
         ),
-        counter("osjitter_probes_ended", "Probes that ended by an error.", state.probes_ended),
-        counter("osjitter_intervals_closed", "Intervals that have ended.", state.intervals_closed),
         counter(
-            "osjitter_intervals_lost",
-            "Intervals that could not be written.",
-            state.intervals_lost,
-        ),
-        gauge("osjitter_meters", "Metered loops of other programs.", state.meters as f64),
-        gauge(
-            "osjitter_meters_left_out",
-            "Metered loops beyond the maximum.",
-            state.meters_left_out as f64,
+            "osjitter_probes_ended",
+            "Probes that ended by an error.",
+            state.probes_ended as f64,
         ),
     ]);
+    families.extend(intervals.map(|(name, help, n)| counter(name, help, n as f64)));
+    families.extend(meters.map(|(name, help, n)| gauge(name, help, n as f64)));
     families
+}
+
+fn counter<'a>(name: &'static str, help: &'static str, value: f64) -> Family<'a> {
+    single_value(name, FamilyKind::Counter, help, value)
+}
+
+fn gauge<'a>(name: &'static str, help: &'static str, value: f64) -> Family<'a> {
+    single_value(name, FamilyKind::Gauge, help, value)
+}
+
+fn single_value<'a>(
+    name: &'static str,
+    kind: FamilyKind,
+    help: &'static str,
+    value: f64,
+) -> Family<'a> {
+    let sample = Sample { labels: Labels::new(), value: Value::Number(value) };
+    Family { name, kind, help, samples: vec![sample] }
 }
 
 /// Returns a sample of each loop that has the value.

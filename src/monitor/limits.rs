@@ -9,7 +9,7 @@ use files::bins::Key;
 use jitterstat::stats::quantile;
 
 use crate::file_io::model;
-use crate::monitor::accumulator::{IntervalStats, LoopId};
+use crate::monitor::accumulator::{self, IntervalStats, LoopId};
 
 /// Maximum number of limits, since each adds a series to the metrics of every loop.
 pub const MAX_LIMITS: usize = 8;
@@ -46,23 +46,22 @@ enum LimitKind {
 const QUANTILES: [(&str, f64); 5] =
     [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999), ("p99.99", 0.9999)];
 
+fn invalid_limit(text: &str) -> String {
+    format!("invalid limit {text:?}: expected e.g. p99=2ms, max=20ms, missed=0.1% or NAME:p99=2ms")
+}
+
 impl FromStr for Limit {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let invalid = || {
-            format!(
-                "invalid limit {text:?}: expected e.g. p99=2ms, max=20ms, missed=0.1% or NAME:p99=2ms"
-            )
-        };
         let (target, limit) = match text.rsplit_once(':') {
             Some((target, limit)) => (Some(target.to_owned()), limit),
             None => (None, text),
         };
-        let (name, value) = limit.split_once('=').ok_or_else(invalid)?;
+        let (name, value) = limit.split_once('=').ok_or_else(|| invalid_limit(text))?;
         let kind = LimitKind::parse(name, value)?;
         if target.as_ref().is_some_and(String::is_empty) {
-            return Err(invalid());
+            return Err(invalid_limit(text));
         }
         Ok(Self { text: text.to_owned(), target, kind })
     }
@@ -157,12 +156,6 @@ impl Limit {
             LimitKind::Quantile { max_ns, .. } | LimitKind::Max { max_ns } => (max_ns as f64, "ns"),
             LimitKind::Missed { max_percent } => (max_percent, "%"),
         };
-        let late = stats.late_ticks.iter().map(|tick| LateTick {
-            at_utc: humantime::format_rfc3339_micros(tick.at).to_string(),
-            lateness_ns: tick.lateness_ns,
-            work_ns: tick.work_ns,
-            overrun_ns: tick.overrun_ns,
-        });
         Some(Breach {
             subject: key.subject.clone(),
             period_ns: key.period_ns,
@@ -178,7 +171,7 @@ impl Limit {
             run_queue_ns: stats.counts.run_queue_ns,
             throttled_ns: stats.counts.throttled_ns,
             steal_ns: stats.counts.steal_ns,
-            late: late.collect(),
+            late: stats.late_ticks.iter().map(LateTick::from).collect(),
         })
     }
 }
@@ -253,6 +246,17 @@ model! {
     }
 }
 
+impl From<&accumulator::LateTick> for LateTick {
+    fn from(tick: &accumulator::LateTick) -> Self {
+        Self {
+            at_utc: humantime::format_rfc3339_micros(tick.at).to_string(),
+            lateness_ns: tick.lateness_ns,
+            work_ns: tick.work_ns,
+            overrun_ns: tick.overrun_ns,
+        }
+    }
+}
+
 impl Breach {
     /// Describes what is known to have kept the loop from running. Returns `None` if nothing is.
     pub fn causes(&self) -> Option<String> {
@@ -261,12 +265,14 @@ impl Breach {
             (self.throttled_ns, "throttled by a CPU quota"),
             (self.steal_ns, "stolen by the hypervisor"),
         ];
-        let text = |(ns, cause): (Option<u64>, &str)| {
-            let ns = i64::try_from(ns.filter(|&ns| ns > 0)?).unwrap_or(i64::MAX);
-            Some(format!("{} {cause}", format_time(ns)))
-        };
-        let known: Vec<String> = causes.into_iter().filter_map(text).collect();
-        (!known.is_empty()).then(|| known.join(", "))
+        let mut known = Vec::new();
+        for (ns, cause) in causes {
+            if let Some(ns @ 1..) = ns {
+                let ns = i64::try_from(ns).unwrap_or(i64::MAX);
+                known.push(format!("{} {cause}", format_time(ns)));
+            }
+        }
+        if known.is_empty() { None } else { Some(known.join(", ")) }
     }
 }
 

@@ -35,12 +35,9 @@ impl Log {
     ///
     /// Returns an error if the directory is not writable.
     pub fn open(directory: &Path, host: &str, max_intervals: Option<usize>) -> exit::Result<Self> {
-        let unwritable = |e| {
-            usage!(
-                "cannot write to {}: {e}; choose another directory with --log",
-                directory.display()
-            )
-        };
+        let path = directory.display();
+        let unwritable =
+            |e| usage!("cannot write to {path}: {e}; choose another directory with --log");
         std::fs::create_dir_all(directory)
             .and_then(|()| file_io::check_directory_writable(directory))
             .map_err(unwritable)?;

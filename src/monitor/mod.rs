@@ -248,24 +248,26 @@ fn check_limits(args: &MonitorArgs, scenarios: &[Scenario]) -> exit::Result<()> 
     if args.limit.len() > MAX_LIMITS {
         return Err(usage!("{} limits given; the maximum is {MAX_LIMITS}", args.limit.len()));
     }
-    let ticks_of = |s: &Scenario| args.interval.as_nanos() / s.period.as_nanos();
-    let is_too_slow = |limit: &Limit, scenario: &Scenario| {
-        limit.applies_to(&LoopId::from(scenario))
-            && ticks_of(scenario) < u128::from(limit.min_ticks())
-    };
     for limit in &args.limit {
-        if let Some(scenario) = scenarios.iter().find(|scenario| is_too_slow(limit, scenario)) {
-            return Err(usage!(
-                "--limit {} needs {} ticks per interval, but {} has {} in {}; use a longer --interval, a shorter --period, or NAME: before the limit",
-                limit.text,
-                limit.min_ticks(),
-                scenario.id,
-                ticks_of(scenario),
-                units::format_exact_duration(args.interval)
-            ));
+        for scenario in scenarios {
+            check_limit(limit, scenario, args.interval)?;
         }
     }
     Ok(())
+}
+
+fn check_limit(limit: &Limit, scenario: &Scenario, interval: Duration) -> exit::Result<()> {
+    let ticks = interval.as_nanos() / scenario.period.as_nanos();
+    let needed = limit.min_ticks();
+    if !limit.applies_to(&LoopId::from(scenario)) || ticks >= u128::from(needed) {
+        return Ok(());
+    }
+    Err(usage!(
+        "--limit {} needs {needed} ticks per interval, but {} has {ticks} in {}; use a longer --interval, a shorter --period, or NAME: before the limit",
+        limit.text,
+        scenario.id,
+        units::format_exact_duration(interval)
+    ))
 }
 
 /// Prints what the monitor watches, and its outputs.

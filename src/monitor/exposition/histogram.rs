@@ -98,11 +98,12 @@ impl Histogram<'_> {
         }
         let ends = BUCKETS_NS.into_iter().map(Some).chain([None]);
         let mut cumulative_count = 0;
-        let to_bucket = |(upper_ns, count): (Option<i64>, u64)| {
+        let mut buckets = Vec::with_capacity(counts.len());
+        for (upper_ns, count) in ends.zip(counts) {
             cumulative_count += count;
-            ClassicBucket { upper_ns, cumulative_count }
-        };
-        ends.zip(counts).map(to_bucket).collect()
+            buckets.push(ClassicBucket { upper_ns, cumulative_count });
+        }
+        buckets
     }
 
     /// Returns the native histogram. How early a tick was is not known, so all early ticks are in
@@ -143,23 +144,25 @@ fn native_bucket(value: f64) -> i32 {
 impl NativeBuckets {
     fn from_counts(buckets: &BTreeMap<i32, u64>) -> Self {
         let mut native = Self::default();
-        let (mut end, mut previous) = (0, 0);
-        let mut push = |deltas: &mut Vec<i64>, count: u64| {
-            let count = i64::try_from(count).unwrap_or(i64::MAX);
-            deltas.push(count - previous);
-            previous = count;
-        };
+        let mut counts: Vec<u64> = Vec::new();
+        let mut end = 0;
         for (&bucket, &count) in buckets {
             let gap = bucket - end;
             match native.spans.last_mut() {
                 Some(span) if gap <= MAX_BRIDGED_BUCKETS => {
-                    (0..gap).for_each(|_| push(&mut native.deltas, 0));
+                    counts.resize(counts.len() + gap.unsigned_abs() as usize, 0);
                     span.length += gap.unsigned_abs() + 1;
                 }
                 _ => native.spans.push(Span { gap, length: 1 }),
             }
-            push(&mut native.deltas, count);
+            counts.push(count);
             end = bucket + 1;
+        }
+        let mut previous = 0;
+        for count in counts {
+            let count = i64::try_from(count).unwrap_or(i64::MAX);
+            native.deltas.push(count - previous);
+            previous = count;
         }
         native
     }
