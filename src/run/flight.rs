@@ -204,25 +204,21 @@ impl FlightRecorder {
 
     /// Counts the late ticks of the instances from `first` on, and selects the one to record.
     fn select_trigger(&mut self, first: usize, was_stopped: bool) -> Option<TickRef> {
-        let ticks: Vec<TickRef> = (first..self.kept.len())
-            .flat_map(|instance| {
-                let ticks = self.kept[instance].ticks.iter();
-                ticks.map(move |&tick| TickRef { instance, tick })
-            })
-            .collect();
-        let late = || ticks.iter().copied().filter(|t| t.tick.lateness_ns > self.limit_ns);
-        let first_late = late().min_by_key(|t| t.tick.arrival());
-        let latest = late().max_by_key(|t| t.tick.lateness_ns);
-        let count = late().count() as u64;
-        self.late_ticks += count;
+        let mut ticks: Vec<TickRef> = Vec::new();
+        for instance in first..self.kept.len() {
+            let kept = self.kept[instance].ticks.iter();
+            ticks.extend(kept.map(|&tick| TickRef { instance, tick }));
+        }
+        let latest = ticks.iter().copied().max_by_key(|t| t.tick.lateness_ns);
+        ticks.retain(|t| t.tick.lateness_ns > self.limit_ns);
+        self.late_ticks += ticks.len() as u64;
+        let first_late = ticks.iter().copied().min_by_key(|t| t.tick.arrival());
         match self.ends_run {
             // The tick was over the limit by the clock of the loop, but can be a few nanoseconds
             // below it by the clock of the round.
-            true if was_stopped => {
-                first_late.or_else(|| ticks.iter().copied().max_by_key(|t| t.tick.lateness_ns))
-            }
+            true if was_stopped => first_late.or(latest),
             true => first_late,
-            false => latest,
+            false => latest.filter(|t| t.tick.lateness_ns > self.limit_ns),
         }
     }
 
@@ -308,19 +304,20 @@ fn flight_ticks(
     let profiled = diagnosis.into_iter().flat_map(|d| &d.round.ticks);
     // Both sequences are in the order of the ticks.
     let mut profiled = profiled.filter(|tick| tick.instance == instance).peekable();
-    let convert = |tick: &KeptTick| {
+    let mut converted = Vec::with_capacity(ticks.len());
+    for tick in ticks {
         while profiled.next_if(|p| p.tick < tick.index).is_some() {}
         let is_late = tick.lateness_ns > limit_ns;
         let cause = profiled.peek().filter(|p| p.tick == tick.index && is_late);
-        FlightTick {
+        converted.push(FlightTick {
             tick: tick.index,
             deadline_ns: 0,
             lateness_ns: tick.lateness_ns,
             causes_ns: cause.map(|p| p.parts.shares(known)),
             behind: cause.and_then(|p| threads_behind(p)),
-        }
-    };
-    ticks.iter().map(convert).collect()
+        });
+    }
+    converted
 }
 
 fn threads_behind(tick: &ProfiledTick) -> Option<Vec<Behind>> {
@@ -332,13 +329,10 @@ fn threads_behind(tick: &ProfiledTick) -> Option<Vec<Behind>> {
 fn flight_switches(diagnosis: &RoundDiagnosis) -> Option<Vec<FlightSwitch>> {
     let mut switches = Vec::new();
     for (thread, recorded) in (0..).zip(&diagnosis.threads) {
-        let convert = |s: &Switch| FlightSwitch {
-            at_ns: s.at_ns,
-            thread,
-            cpu: s.cpu,
-            kind: switch_kind_name(s.kind).to_owned(),
-        };
-        switches.extend(recorded.switches.iter().flatten().map(convert));
+        for &Switch { at_ns, cpu, kind } in recorded.switches.iter().flatten() {
+            let kind = switch_kind_name(kind).to_owned();
+            switches.push(FlightSwitch { at_ns, thread, cpu, kind });
+        }
     }
     switches.sort_by_key(|switch| switch.at_ns);
     (!switches.is_empty()).then_some(switches)
@@ -368,13 +362,13 @@ impl KeptInstance {
     /// a record. Returns `None` if no tick remains.
     fn relative_to(&self, arrival: Instant) -> Option<FlightRound> {
         let oldest_ns = -to_signed_ns(RECORDED_TIME);
-        let ticks = self.round.ticks.iter().zip(&self.ticks);
-        let ticks = ticks.map(|(tick, kept)| FlightTick {
-            deadline_ns: ns_after(kept.due, arrival),
-            ..tick.clone()
-        });
-        let ticks: Vec<FlightTick> =
-            ticks.filter(|tick| tick.deadline_ns + tick.lateness_ns >= oldest_ns).collect();
+        let mut ticks = Vec::new();
+        for (tick, kept) in self.round.ticks.iter().zip(&self.ticks) {
+            let deadline_ns = ns_after(kept.due, arrival);
+            if deadline_ns + tick.lateness_ns >= oldest_ns {
+                ticks.push(FlightTick { deadline_ns, ..tick.clone() });
+            }
+        }
         if ticks.is_empty() {
             return None;
         }
@@ -383,7 +377,9 @@ impl KeptInstance {
         let mut round = FlightRound { ticks, ..self.round.clone() };
         if let Some(switches) = &mut round.switches {
             switches.retain(|switch| is_recent(switch.at_ns));
-            switches.iter_mut().for_each(|switch| switch.at_ns += shift_ns);
+            for switch in switches {
+                switch.at_ns += shift_ns;
+            }
         }
         if let Some(assignments) = &mut round.assignments {
             assignments.retain(|assignment| is_recent(assignment.at_ns));

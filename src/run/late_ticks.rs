@@ -222,18 +222,15 @@ impl LateCommand {
         let (sender, receiver) = mpsc::sync_channel(1);
         let is_over: Arc<AtomicBool> = Arc::default();
         let flight_path: Arc<OnceLock<String>> = Arc::default();
-        let mut runner = CommandRunner {
+        let runner = CommandRunner {
             program: program.clone(),
             receiver,
             is_over: Arc::clone(&is_over),
             flight_path: Arc::clone(&flight_path),
             summary: CommandSummary::default(),
         };
-        let body = move || {
-            runner.run();
-            runner.summary
-        };
-        let thread = std::thread::Builder::new().name("on-late".to_owned()).spawn(body);
+        let builder = std::thread::Builder::new().name("on-late".to_owned());
+        let thread = builder.spawn(move || runner.run());
         let thread =
             thread.map_err(|e| Error::measure(format!("--on-late: cannot start a thread: {e}")))?;
         Ok(Self { program, sender, is_over, thread, flight_path })
@@ -266,7 +263,7 @@ struct CommandRunner {
 }
 
 impl CommandRunner {
-    fn run(&mut self) {
+    fn run(mut self) -> CommandSummary {
         while let Ok(Some(late)) = self.receiver.recv() {
             let start = tach::Instant::now();
             self.run_command(&late);
@@ -278,6 +275,7 @@ impl CommandRunner {
                 break;
             }
         }
+        self.summary
     }
 
     fn run_command(&mut self, late: &LateTick) {

@@ -87,8 +87,10 @@ impl LiveState {
     pub fn frame(&self, columns: usize, lines: usize) -> String {
         let visible = self.visible_rows(lines);
         let mut cells = vec![HEADING.map(str::to_owned).to_vec()];
-        for (i, row) in self.rows.iter().enumerate().skip(visible.start).take(visible.len()) {
-            cells.push(row.cells(self.current == Some(i)));
+        for (i, row) in self.rows.iter().enumerate() {
+            if visible.contains(&i) {
+                cells.push(row.cells(self.current == Some(i)));
+            }
         }
         drop_columns(&mut cells, columns);
         let mut text: Vec<String> = align(&cells, 1).lines().map(str::to_owned).collect();

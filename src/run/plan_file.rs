@@ -8,7 +8,7 @@ use std::marker::PhantomData;
 use std::str::FromStr;
 use std::time::Duration;
 
-use cli::exit::{self, usage};
+use cli::exit::{self, Error, usage};
 use cli::suggest::did_you_mean;
 use cli::units;
 use engine::load::Load;
@@ -99,17 +99,20 @@ pub fn parse(name: &str, text: &str) -> exit::Result<PlanArgs> {
             MAX_PLAN_BYTES / 1024
         ));
     }
-    let file: PlanTable = toml::from_str(text).map_err(|error| {
-        let location = error.span().map_or(String::new(), |span| format_location(text, span.start));
-        let message = error.message().trim();
-        usage!("{name}{location}: {}{}", message.replace('\n', "; "), suggest_key(message))
-    })?;
+    let file: PlanTable =
+        toml::from_str(text).map_err(|error| explain_toml_error(name, text, &error))?;
     match file.schema.as_deref() {
         None | Some(SCHEMA) => Ok(file.into()),
         Some(other) => {
             Err(usage!("{name}: schema {other:?} is not known; this version reads {SCHEMA:?}"))
         }
     }
+}
+
+fn explain_toml_error(name: &str, text: &str, error: &toml::de::Error) -> Error {
+    let location = error.span().map_or(String::new(), |span| format_location(text, span.start));
+    let message = error.message().trim();
+    usage!("{name}{location}: {}{}", message.replace('\n', "; "), suggest_key(message))
 }
 
 /// Formats an offset as line and column.
@@ -298,25 +301,28 @@ impl<'de, T: FromStr<Err = String>> Deserialize<'de> for OneOrMany<T> {
     }
 }
 
+/// Converts the scenario of a report, so that it can be run again.
+fn scenario_args_from_report(s: &report::Scenario) -> Result<ScenarioArgs, String> {
+    let (subjects, commands) = match &s.command {
+        Some(words) => (Vec::new(), vec![Program::from_words(words.clone())?]),
+        None => (s.subject.parse::<Subjects>()?.0, Vec::new()),
+    };
+    Ok(ScenarioArgs {
+        subjects,
+        commands,
+        periods: vec![Duration::from_nanos(s.period_ns)],
+        runtimes: s.runtime.iter().map(|text| text.parse()).collect::<Result<_, String>>()?,
+        loads: s.load.iter().map(|text| text.parse()).collect::<Result<_, String>>()?,
+        length: Some(Length::Ticks(s.ticks)),
+        round_ticks: Some(s.round_ticks),
+        warmup: Some(s.warmup_ticks),
+        instances: Some(s.instances),
+    })
+}
+
 /// Converts the plan of a report, so that it can be run again.
 fn plan_args_from_report(plan: &report::Plan) -> Result<PlanArgs, String> {
-    let scenario = |s: &report::Scenario| {
-        let (subjects, commands) = match &s.command {
-            Some(words) => (Vec::new(), vec![Program::from_words(words.clone())?]),
-            None => (s.subject.parse::<Subjects>()?.0, Vec::new()),
-        };
-        Ok(ScenarioArgs {
-            subjects,
-            commands,
-            periods: vec![Duration::from_nanos(s.period_ns)],
-            runtimes: s.runtime.iter().map(|text| text.parse()).collect::<Result<_, String>>()?,
-            loads: s.load.iter().map(|text| text.parse()).collect::<Result<_, String>>()?,
-            length: Some(Length::Ticks(s.ticks)),
-            round_ticks: Some(s.round_ticks),
-            warmup: Some(s.warmup_ticks),
-            instances: Some(s.instances),
-        })
-    };
+    let scenarios = plan.scenarios.iter().map(scenario_args_from_report);
     Ok(PlanArgs {
         seed: Some(plan.seed),
         samples: Some(plan.samples),
@@ -327,7 +333,7 @@ fn plan_args_from_report(plan: &report::Plan) -> Result<PlanArgs, String> {
             timer_slack: plan.timer_slack_ns.map(Duration::from_nanos),
         },
         defaults: ScenarioArgs::default(),
-        scenarios: plan.scenarios.iter().map(scenario).collect::<Result<_, String>>()?,
+        scenarios: scenarios.collect::<Result<_, String>>()?,
         why: plan
             .why
             .as_ref()
