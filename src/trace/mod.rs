@@ -153,11 +153,14 @@ fn describe_threads(recording: &TraceRecording, thread: Option<&str>) -> String 
     if names_by_call.is_empty() {
         return "no such thread was seen".to_owned();
     }
-    let describe = |(activity, names): (String, Vec<String>)| match names.len() {
-        1 => format!("thread {} {activity}", names[0]),
-        n => format!("{n} threads, such as {}: each {activity}", names[0]),
-    };
-    names_by_call.into_iter().map(describe).collect::<Vec<_>>().join("; ")
+    let mut described = Vec::with_capacity(names_by_call.len());
+    for (activity, names) in names_by_call {
+        described.push(match names.len() {
+            1 => format!("thread {} {activity}", names[0]),
+            n => format!("{n} threads, such as {}: each {activity}", names[0]),
+        });
+    }
+    described.join("; ")
 }
 
 fn describe_losses(recording: &TraceRecording) -> String {

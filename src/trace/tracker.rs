@@ -117,6 +117,30 @@ struct ExpiringTimer {
     woke: bool,
 }
 
+impl ExpiringTimer {
+    /// Notes that its function woke a thread.
+    fn note_wakeup(&mut self, is_traced: bool) -> Self {
+        self.woke |= is_traced;
+        *self
+    }
+
+    /// Returns the time from which it may expire, by `CLOCK_MONOTONIC`.
+    fn due_ns(&self, clock_offsets_ns: &[i64]) -> Option<i64> {
+        let offset_ns = self.now_ns.saturating_sub(self.at_ns);
+        Some(monotonic_ns(clock_offsets_ns, self.armed?.soft_ns, offset_ns))
+    }
+}
+
+/// Returns the kinds of the timers by the address of their function.
+fn kinds_by_address(functions: &HashMap<u64, String>) -> HashMap<u64, &'static str> {
+    let mut kinds = HashMap::new();
+    for (address, name) in functions {
+        let known = FUNCTIONS.iter().find(|(function, _)| function == name);
+        kinds.extend(known.map(|(_, kind)| (*address, *kind)));
+    }
+    kinds
+}
+
 #[derive(Debug, Default)]
 struct CpuState {
     expiring: Vec<ExpiringTimer>,
@@ -153,14 +177,10 @@ impl WaitTracker {
         functions: &HashMap<u64, String>,
         clock_offsets_ns: Vec<i64>,
     ) -> Self {
-        let kind_by_address = |(address, name): (&u64, &String)| {
-            let (_, kind) = FUNCTIONS.iter().find(|(function, _)| function == name)?;
-            Some((*address, *kind))
-        };
         Self {
             processes: HashSet::from([process]),
             with_children,
-            functions: functions.iter().filter_map(kind_by_address).collect(),
+            functions: kinds_by_address(functions),
             clock_offsets_ns,
             calls: WAITS.iter().copied().collect(),
             threads: HashMap::new(),
@@ -334,16 +354,11 @@ impl WaitTracker {
 
     fn on_wakeup(&mut self, cpu: u32, id: u32, at_ns: i64) {
         let expiring = self.cpus.get_mut(&cpu).and_then(|cpu| cpu.expiring.last_mut());
-        let expiring = expiring.map(|expiring| {
-            expiring.woke |= self.threads.contains_key(&id);
-            *expiring
-        });
+        let is_traced = self.threads.contains_key(&id);
+        let expiring = expiring.map(|expiring| expiring.note_wakeup(is_traced));
         if let Some(thread) = self.threads.get_mut(&id) {
             // A thread that sleeps beyond a deadline does not do so by choice.
-            let due_ns = expiring.and_then(|expiring| {
-                let offset_ns = expiring.now_ns.saturating_sub(expiring.at_ns);
-                Some(monotonic_ns(&self.clock_offsets_ns, expiring.armed?.soft_ns, offset_ns))
-            });
+            let due_ns = expiring.and_then(|expiring| expiring.due_ns(&self.clock_offsets_ns));
             thread.account_sleep(due_ns.unwrap_or(at_ns), at_ns);
             thread.account(at_ns, None);
             if thread.state != SchedState::Running {
@@ -394,11 +409,11 @@ impl WaitTracker {
         let polls_descriptors = matches!(call, Some("epoll" | "poll" | "select" | "io_uring"));
         self.finish_pending(id, at_ns, |p| polls_descriptors || p.wait.woken_ns.is_some());
         // The timer of this call ends with it, except for a timerfd.
-        let set_timer = set_timer.filter(|timer| {
-            let armed = self.timers.get(timer);
-            armed.is_some_and(|armed| armed.is_from_call(id, call_number) && armed.call.is_some())
-        });
-        if let Some(armed) = set_timer.and_then(|timer| self.timers.remove(&timer))
+        let Some(timer) = set_timer else { return };
+        let is_of_call =
+            |armed: &ArmedTimer| armed.is_from_call(id, call_number) && armed.call.is_some();
+        if self.timers.get(&timer).is_some_and(is_of_call)
+            && let Some(armed) = self.timers.remove(&timer)
             && !self.is_timerfd(&armed)
         {
             self.record_unseen_expiry(armed, at_ns);
