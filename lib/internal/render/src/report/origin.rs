@@ -45,7 +45,7 @@ fn command(report: &Report) -> Option<String> {
         return Some(trace_command(trace));
     }
     let scenarios = &report.plan.scenarios;
-    if report.tool.name != "osjitter" || scenarios.is_empty() {
+    if report.tool.name != OWN_TOOL || scenarios.is_empty() {
         return None;
     }
     let periods = flags(scenarios, "period", |s| Some(format_exact_ns(s.period_ns)));
