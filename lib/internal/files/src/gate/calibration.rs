@@ -18,11 +18,10 @@ pub mod runs;
 #[cfg(test)]
 mod tests;
 
-pub use self::calibrated_number::{CalibratedNumber, DetectableChange};
+pub use self::calibrated_number::{CalibratedNumber, DetectableChange, MIN_CALIBRATION_PAIRS};
 use self::gates::tidy;
 pub use self::gates::{
-    InconclusiveChance, MIN_CALIBRATION_PAIRS, MIN_REAL_GATES, RealGates, RecordedNumber,
-    Recording, TIMES_S,
+    InconclusiveChance, MIN_REAL_GATES, RealGates, RecordedNumber, Recording, TIMES_S,
 };
 use super::verdict::{GateDesign, PairRecord};
 use crate::environment::{Difference, EnvironmentKey};

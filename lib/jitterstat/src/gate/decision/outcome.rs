@@ -66,7 +66,7 @@ pub enum Reason {
     /// The interval is too wide.
     TooNoisy,
     /// Stalls raise the percentile by so much that they could mask a change of the tolerated size
-    /// ([`Lift`]).
+    /// ([`Lift`](super::Lift)).
     StallDominated,
     /// There are too few rounds for an interval.
     TooFewRounds,

@@ -380,7 +380,9 @@ fn gate(situation: &Situation<'_>, tolerances: f64) -> Decision {
     let pairs: Vec<Pair> = old
         .iter()
         .zip(&new)
-        .filter_map(|(a, b)| Some(Pair { base: value(a, period_ns)?, candidate: value(b, period_ns)? }))
+        .filter_map(|(a, b)| {
+            Some(Pair { base: value(a, period_ns)?, candidate: value(b, period_ns)? })
+        })
         .collect();
     let rules = Rules::new(period_ns);
     let rules = Rules {

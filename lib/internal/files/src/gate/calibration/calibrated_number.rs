@@ -1,8 +1,10 @@
 //! The numbers of a calibration, from the file of either kind.
 
-use super::gates::MIN_CALIBRATION_PAIRS;
 use crate::model::model;
+use jitterstat::gate::decision::MIN_PAIRS;
 
+/// Minimum number of pairs of a calibration: the tail is judged on half of them.
+pub const MIN_CALIBRATION_PAIRS: usize = 2 * MIN_PAIRS;
 /// Quantile of the normal distribution for the probability with which the smallest detectable
 /// change is detected.
 const Z_POWER: f64 = 1.645;

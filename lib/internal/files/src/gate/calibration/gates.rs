@@ -1,16 +1,14 @@
 //! Gates from recorded pairs of equal sides: simulated ones with new labels, and the real ones.
 
-use super::calibrated_number::{CalibratedNumber, DetectableChange};
+use super::calibrated_number::{CalibratedNumber, DetectableChange, MIN_CALIBRATION_PAIRS};
 use crate::model::model;
 use jitterstat::gate::Sides;
-use jitterstat::gate::decision::{self, Lift, MIN_PAIRS, NumberRule, Outcome};
+use jitterstat::gate::decision::{self, Lift, NumberRule, Outcome};
 use jitterstat::gate::metric::alpha_share;
 use jitterstat::gate::round::Late;
 use jitterstat::stats::quantile::rank;
 use jitterstat::stats::random::SplitMix64;
 
-/// Minimum number of pairs of a calibration: the tail is judged on half of them.
-pub const MIN_CALIBRATION_PAIRS: usize = 2 * MIN_PAIRS;
 /// Minimum number of real gates for a rate of false alarms.
 pub const MIN_REAL_GATES: u64 = 100;
 /// Time limits in seconds for which the probability of an undecided gate is estimated.
