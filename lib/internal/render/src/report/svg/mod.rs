@@ -18,7 +18,6 @@ use crate::picture::canvas::{
 use crate::picture::palette::Sign;
 use crate::report::label::{labels, signs};
 use crate::report::origin::{self, Footer};
-use crate::report::svg::tradeoff::SignedPoint;
 use crate::report::tradeoff::{percentile, points};
 
 /// A measured subject with its sign and name.
@@ -92,7 +91,7 @@ fn draw_tradeoff(
     let mut signed = Vec::new();
     for point in &measured_points {
         let sign = sign_of_subject(measured, &report.subjects[point.subject]);
-        signed.push(SignedPoint { point, sign });
+        signed.push(tradeoff::SignedPoint { point, sign });
     }
     Some(tradeoff::picture(percentile(report), &signed, shared, footer))
 }
