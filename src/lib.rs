@@ -36,6 +36,7 @@ mod interrupt; // Ctrl-C
 mod interop; // other tools' formats
 mod meters; // the meters of running programs
 mod previous_runs; // finds previous runs and compares a new one with the last of its kind
+mod written_limit; // limits and goals as written: p99=2ms
 
 mod file_io; // bounded reading, atomic writing
 

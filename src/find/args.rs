@@ -10,6 +10,7 @@ use engine::machine::os::Sched;
 use engine::scenario::{Runtime, Subjects, SubjectsParser};
 use files::find::Goal;
 
+use crate::written_limit::WrittenLimit;
 use render::formats::{Format, parser};
 
 #[derive(Debug, Args)]
@@ -76,30 +77,14 @@ pub struct FindArgs {
 
 /// Parses `p99=100us` or `missed=0.1%`.
 fn parse_goal(text: &str) -> Result<Goal, String> {
-    let (name, value) = text
-        .split_once('=')
-        .ok_or_else(|| format!("invalid goal {text:?}: expected e.g. p99=100us"))?;
-    let goal = Goal::new(name.trim(), None)
-        .ok_or_else(|| format!("unknown goal {name:?}: expected {}", Goal::NAMES.join(", ")))?;
-    let limit = if goal.unit == "ns" {
-        units::parse_duration(value.trim())?.as_nanos() as f64
-    } else {
-        let percent =
-            value.trim().strip_suffix('%').and_then(|percent| percent.trim().parse::<f64>().ok());
-        let percent = percent.filter(|p| p.is_finite() && *p >= 0.0);
-        percent.ok_or_else(|| format!("invalid share {value:?}: expected e.g. {name}=0.1%"))?
-    };
-    if limit <= 0.0 {
-        return Err(format!(
-            "invalid goal {name}={value}: expected more than 0, which no ticker reaches"
-        ));
+    let written = WrittenLimit::split("goal", text, "p99=100us")?;
+    let goal = Goal::new(written.name, None)
+        .ok_or_else(|| written.unknown(&format!("expected {}", Goal::NAMES.join(", "))))?;
+    // A search cannot show that a ticker never misses a tick.
+    match written.decisive_value(goal.quantity())? {
+        0.0 => Err(written.invalid("expected more than 0")),
+        limit => Ok(Goal { limit: Some(limit), ..goal }),
     }
-    if name.trim() == "missed" && limit >= 100.0 {
-        return Err(format!(
-            "invalid goal {name}={value}: expected less than 100%, which always holds"
-        ));
-    }
-    Ok(Goal { limit: Some(limit), ..goal })
 }
 
 #[cfg(test)]

@@ -9,10 +9,11 @@ use engine::measure::metric::MetricSpec;
 use engine::program::Program;
 use engine::scenario::{Runtime, parse_subject};
 use engine::subject::SubjectInfo;
-use files::gate::limit::{PathError, Quantity, SummaryPath};
+use files::gate::limit::{PathError, SummaryPath};
 
 use crate::gate::formats::FORMATS;
 use crate::interop::unit::Unit;
+use crate::written_limit::WrittenLimit;
 use render::formats::{Format, parser};
 
 /// Maximum number of pairs of a test: about half an hour at the default period.
@@ -301,28 +302,19 @@ pub struct Limit {
 
 /// Parses a limit such as `p99=200us`.
 pub fn parse_limit(text: &str) -> Result<Limit, String> {
-    let (name, value) = text
-        .split_once('=')
-        .ok_or_else(|| format!("invalid limit {text:?}: expected e.g. p99=200us"))?;
-    let name = name.trim();
-    let path = SummaryPath::find(name).map_err(|error| format_path_error(name, error))?;
-    let max = parse_value(path.quantity(), value.trim())?;
+    let written = WrittenLimit::split("limit", text, "p99=200us")?;
+    let path = SummaryPath::find(written.name).map_err(|error| match error {
+        PathError::OfTheLength => written.invalid("it is how long a run was, not how good"),
+        PathError::Unknown => written.unknown(&suggest_paths(written.name)),
+    })?;
+    let max = written.value(path.quantity())?;
     Ok(Limit { path, max })
 }
 
-fn format_path_error(name: &str, error: PathError) -> String {
-    let similar = match error {
-        PathError::OfTheLength => {
-            return format!("invalid limit on {name}: it is how long a run was, not how good");
-        }
-        PathError::Unknown => similar_paths(name),
-    };
-    if similar.is_empty() {
-        format!(
-            "unknown number {name:?}; there are p50, p90, p99, p99_9, max, missed, cpu_ns_per_tick and more"
-        )
-    } else {
-        format!("unknown number {name:?}; the nearest are {}", similar.join(", "))
+fn suggest_paths(name: &str) -> String {
+    match similar_paths(name).as_slice() {
+        [] => "expected p50, p90, p99, p99_9, max, missed, cpu_ns_per_tick and more".to_owned(),
+        similar => format!("the nearest are {}", similar.join(", ")),
     }
 }
 
@@ -349,33 +341,4 @@ fn path_similarity(path: &str, name: &str) -> f64 {
         None => path.replace("_ns.", "."),
     };
     strsim::jaro_winkler(path, name).max(strsim::jaro_winkler(&short, name))
-}
-
-/// Parses a value with the unit of its quantity.
-fn parse_value(quantity: Quantity, text: &str) -> Result<f64, String> {
-    let number = |number: Option<&str>, description: &str, example: &str| -> Result<f64, String> {
-        let number = number.ok_or_else(|| {
-            format!("{text:?} has no unit; it is {description}, for example {example}")
-        })?;
-        let value = number.trim().parse::<f64>().ok().filter(|v| v.is_finite() && *v >= 0.0);
-        value.ok_or_else(|| {
-            format!("invalid number {number:?}: expected at least 0, for example {example}")
-        })
-    };
-    match quantity {
-        Quantity::Time => Ok(units::parse_duration(text)?.as_nanos() as f64),
-        Quantity::PartOfTicks => {
-            match number(text.strip_suffix('%'), "a part of the ticks", "0.1%")? {
-                percent if percent <= 100.0 => Ok(percent),
-                percent => Err(format!("{percent}% is more than all ticks")),
-            }
-        }
-        Quantity::Rate => match text.strip_suffix("ppm") {
-            Some(ppm) => Ok(number(Some(ppm), "a rate", "0.1ppm")? * 1e3),
-            None => number(text.strip_suffix("ppb"), "a rate", "100ppb"),
-        },
-        Quantity::PerTick => {
-            number(text.strip_suffix("/tick"), "a number for each tick", "1.5/tick")
-        }
-    }
 }

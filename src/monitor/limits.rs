@@ -4,12 +4,13 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use cli::time::{format_share, format_time};
-use cli::units;
 use files::bins::Key;
+use files::gate::limit::Quantity;
 use jitterstat::stats::quantile;
 
 use crate::file_io::model;
 use crate::monitor::accumulator::{self, IntervalStats, LoopId};
+use crate::written_limit::WrittenLimit;
 
 /// Maximum number of limits, since each adds a series to the metrics of every loop.
 pub const MAX_LIMITS: usize = 8;
@@ -46,57 +47,42 @@ enum LimitKind {
 const QUANTILES: [(&str, f64); 5] =
     [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999), ("p99.99", 0.9999)];
 
-fn invalid_limit(text: &str) -> String {
-    format!("invalid limit {text:?}: expected e.g. p99=2ms, max=20ms, missed=0.1% or NAME:p99=2ms")
-}
+/// Examples for the error of a text that is not a limit.
+const EXAMPLES: &str = "p99=2ms, max=20ms, missed=0.1% or NAME:p99=2ms";
 
 impl FromStr for Limit {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
         let (target, limit) = match text.rsplit_once(':') {
+            Some(("", _)) => {
+                return Err(format!("invalid limit {text:?}: expected e.g. {EXAMPLES}"));
+            }
             Some((target, limit)) => (Some(target.to_owned()), limit),
             None => (None, text),
         };
-        let (name, value) = limit.split_once('=').ok_or_else(|| invalid_limit(text))?;
-        let kind = LimitKind::parse(name, value)?;
-        if target.as_ref().is_some_and(String::is_empty) {
-            return Err(invalid_limit(text));
-        }
+        let kind = LimitKind::parse(&WrittenLimit::split("limit", limit, EXAMPLES)?)?;
         Ok(Self { text: text.to_owned(), target, kind })
     }
 }
 
 impl LimitKind {
-    fn parse(name: &str, value: &str) -> Result<Self, String> {
-        let quantile = QUANTILES.iter().find(|(quantile, _)| *quantile == name);
-        if let Some((_, q)) = quantile {
-            return Ok(Self::Quantile { q: *q, max_ns: parse_lateness(name, value)? });
+    fn parse(limit: &WrittenLimit<'_>) -> Result<Self, String> {
+        let max_ns = || limit.decisive_value(Quantity::Time).map(|ns| ns as u64);
+        if let Some((_, q)) = QUANTILES.iter().find(|(quantile, _)| *quantile == limit.name) {
+            return Ok(Self::Quantile { q: *q, max_ns: max_ns()? });
         }
-        match name {
-            "max" => Ok(Self::Max { max_ns: parse_lateness(name, value)? }),
-            "missed" => Ok(Self::Missed { max_percent: parse_percent(value)? }),
+        match limit.name {
+            "max" => Ok(Self::Max { max_ns: max_ns()? }),
+            "missed" => {
+                Ok(Self::Missed { max_percent: limit.decisive_value(Quantity::PartOfTicks)? })
+            }
             _ => {
                 let names = QUANTILES.map(|(name, _)| name).join(", ");
-                Err(format!("unknown limit {name:?}: expected one of {names}, max, missed"))
+                Err(limit.unknown(&format!("expected {names}, max, missed")))
             }
         }
     }
-}
-
-fn parse_lateness(name: &str, value: &str) -> Result<u64, String> {
-    let length = units::parse_duration(value)?;
-    if length.is_zero() {
-        return Err(format!("invalid limit {name}={value}: expected more than 0"));
-    }
-    Ok(units::to_ns(length))
-}
-
-fn parse_percent(value: &str) -> Result<f64, String> {
-    let number = value.trim().strip_suffix('%').and_then(|number| number.trim().parse().ok());
-    number.filter(|percent| (0.0..100.0).contains(percent)).ok_or_else(|| {
-        format!("invalid share {value:?}: expected less than 100%, e.g. missed=0.1%")
-    })
 }
 
 /// The measured value that broke a limit.
@@ -370,7 +356,7 @@ mod tests {
     fn invalid_limits_are_rejected() {
         for (text, expected) in [
             ("p99", "p99=2ms"),
-            ("p98=1ms", "expected one of p50"),
+            ("p98=1ms", "expected p50"),
             ("p99=2", "no unit"),
             ("p99=0us", "more than 0"),
             ("missed=100%", "less than 100%"),

@@ -12,10 +12,10 @@ use toml::Spanned;
 use toml::de::{DeString, DeTable, DeValue};
 
 use crate::file_io;
-use crate::settings::discovery::{self, OpenFile};
 use crate::settings::flags::{
     are_exclusive, find_setting, is_setting, is_switch, long_name, rejection_reason,
 };
+use crate::settings::open_file::{OpenFile, display_path};
 
 /// The size of the largest file of settings. In memory, TOML needs some fifty times its size.
 const MAX_FILE_BYTES: usize = 1 << 16;
@@ -67,7 +67,7 @@ impl Setting {
 /// contains an unknown section, an unknown key, an invalid value or settings that exclude each
 /// other.
 pub fn read(file: OpenFile, command: &Command) -> exit::Result<Vec<Setting>> {
-    let name = discovery::display_path(&file.path);
+    let name = display_path(&file.path);
     let text = file_io::read_open_text(file.opened, &file.path)?;
     if text.len() > MAX_FILE_BYTES {
         return Err(usage!(

@@ -1,12 +1,11 @@
 //! Finds the file of settings.
 
-use std::borrow::Cow;
-use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use clap::ArgMatches;
-use cli::exit::{self, Error, usage};
+use cli::exit::{self, Error};
 
+use crate::settings::open_file::{OpenFile, display_path, quote};
 #[cfg(unix)]
 use crate::settings::ownership::distrust_reason;
 use crate::terminal;
@@ -15,20 +14,6 @@ use crate::terminal;
 const FILE_NAME: &str = "osjitter.toml";
 /// The environment variable that names another file, like `--config`.
 const FILE_VARIABLE: &str = "OSJITTER_CONFIG";
-
-/// A file of settings. It is open, so that the file that is read is the one that was checked.
-pub struct OpenFile {
-    pub path: PathBuf,
-    pub opened: File,
-}
-
-impl OpenFile {
-    fn open(path: PathBuf) -> exit::Result<Self> {
-        let opened =
-            File::open(&path).map_err(|e| usage!("cannot read {}: {e}", path.display()))?;
-        Ok(Self { path, opened })
-    }
-}
 
 /// Finds the file that is named by a flag or the environment, or the nearest one, if any.
 ///
@@ -82,18 +67,6 @@ fn find_nearest(start: &Path, home: Option<&Path>) -> Option<PathBuf> {
     let levels_above = start.ancestors().position(is_end).unwrap_or(0);
     let mut files = start.ancestors().take(levels_above + 1).map(|d| d.join(FILE_NAME));
     files.find(|file| file.is_file())
-}
-
-/// Formats a path relative to the current directory, if it is below it.
-pub fn display_path(file: &Path) -> String {
-    let current = std::env::current_dir().ok();
-    let relative = current.and_then(|directory| file.strip_prefix(directory).ok());
-    relative.unwrap_or(file).display().to_string()
-}
-
-/// Quotes a path for a command line.
-pub fn quote(path: &str) -> Cow<'_, str> {
-    shlex::try_quote(path).unwrap_or(Cow::Borrowed(path))
 }
 
 #[cfg(test)]

@@ -10,8 +10,8 @@ use cli::printable::to_printable;
 use crate::file_io::model;
 use crate::settings::command_line::{CommandLine, SelectedCommand};
 use crate::settings::config_file::Setting;
-use crate::settings::discovery::display_path;
 use crate::settings::flags::{is_setting, is_switch, long_name};
+use crate::settings::open_file::display_path;
 
 /// The source of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]

@@ -8,6 +8,7 @@ mod config_file;
 mod discovery;
 mod flags;
 mod listing;
+mod open_file;
 #[cfg(unix)]
 mod ownership;
 
@@ -22,6 +23,7 @@ use crate::settings::command_line::{CommandLine, SelectedCommand, innermost};
 use crate::settings::config_file::Setting;
 use crate::settings::flags::{are_exclusive, display_name, find_setting, long_name};
 use crate::settings::listing::{ListingSources, SettingsListing};
+use crate::settings::open_file::display_path;
 use crate::terminal;
 
 /// The arguments of every command that select the file.
@@ -134,7 +136,7 @@ fn announce_settings(file: &Path, settings: &[Setting], quiet: bool) {
     let used = settings.iter().filter(|setting| setting.ignored.is_none());
     let keys: Vec<&str> = used.map(|setting| setting.key.as_str()).collect();
     if !keys.is_empty() {
-        let (file, keys) = (discovery::display_path(file), keys.join(", "));
+        let (file, keys) = (display_path(file), keys.join(", "));
         terminal::note(quiet, &format!("using {file}: {keys} (disable with --no-config)"));
     }
 }

@@ -9,10 +9,11 @@ use std::path::Path;
 
 use engine::machine::os;
 
-use crate::settings::discovery::{OpenFile, display_path, quote};
+use crate::settings::open_file::{OpenFile, display_path, quote};
 
-/// Permissions of the group and of all others to write.
-const WRITE_BY_OTHERS: u32 = 0o022;
+/// Permissions of the group, and of all others, to write.
+const WRITE_BY_GROUP: u32 = 0o020;
+const WRITE_BY_ALL: u32 = 0o002;
 /// In a directory with this mode, only the owner of a file can rename or delete it.
 const STICKY: u32 = 0o1000;
 
@@ -46,9 +47,8 @@ fn find_reason(file: &OpenFile, trusted: &[u32]) -> Option<String> {
     if let Some((object, name)) = foreign {
         return Some(format!("user {} owns {name}", object.uid()));
     }
-    let is_open = |object: &Metadata| object.mode() & WRITE_BY_OTHERS != 0;
-    let is_replaceable = is_open(&parent) && parent.mode() & STICKY == 0;
-    let (problem, paths) = match (is_open(&target), is_replaceable) {
+    let is_replaceable = is_shared(&parent) && parent.mode() & STICKY == 0;
+    let (problem, paths) = match (is_shared(&target), is_replaceable) {
         (false, false) => return None,
         (true, false) => ("write to it", vec![file.path.as_path()]),
         (false, true) => ("replace it", vec![directory]),
@@ -56,6 +56,14 @@ fn find_reason(file: &OpenFile, trusted: &[u32]) -> Option<String> {
     };
     let paths: Vec<String> = paths.into_iter().map(format_argument).collect();
     Some(format!("other users can {problem} (chmod go-w {} prevents that)", paths.join(" ")))
+}
+
+/// Returns whether users other than the owner can write. Many systems give each user a private group
+/// of the same id and let it write, which is no risk.
+fn is_shared(object: &Metadata) -> bool {
+    let has_private_group = object.gid() == object.uid();
+    let mode = object.mode();
+    mode & WRITE_BY_ALL != 0 || mode & WRITE_BY_GROUP != 0 && !has_private_group
 }
 
 /// Formats a path for a command line.
@@ -79,6 +87,7 @@ mod tests {
         directory_mode: u32,
         file_owner: Option<u32>,
         directory_owner: Option<u32>,
+        group: Option<u32>,
         /// The start of the reason, if the file is not trusted.
         reason: Option<&'static str>,
     }
@@ -89,8 +98,10 @@ mod tests {
         directory_mode: 0o755,
         file_owner: None,
         directory_owner: None,
+        group: None,
         reason: None,
     };
+    const OTHER_GROUP: Option<u32> = Some(12_346);
 
     fn set_mode(path: &Path, mode: u32) {
         fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
@@ -109,11 +120,13 @@ mod tests {
         fs::create_dir(&directory).unwrap();
         fs::write(&path, "").unwrap();
         let is_root = caller == 0;
-        if !is_root && (case.file_owner.is_some() || case.directory_owner.is_some()) {
+        let owners = [case.file_owner, case.directory_owner, case.group];
+        if !is_root && owners.iter().any(Option::is_some) {
             return None;
         }
-        chown(&path, case.file_owner, None).unwrap();
-        chown(&directory, case.directory_owner, None).unwrap();
+        // By default each group is private to its user.
+        chown(&path, case.file_owner, case.group.or(Some(caller))).ok()?;
+        chown(&directory, case.directory_owner, case.group.or(Some(caller))).ok()?;
         set_mode(&path, case.file_mode);
         set_mode(&directory, case.directory_mode);
         Some(find_reason(&open(&path), &[0, caller]))
@@ -126,9 +139,10 @@ mod tests {
         let cases = [
             SAFE,
             Case { file_mode: 0o400, directory_mode: 0o700, ..SAFE },
-            Case { file_mode: 0o664, reason: WRITABLE, ..SAFE },
+            Case { file_mode: 0o664, directory_mode: 0o775, ..SAFE },
+            Case { file_mode: 0o664, group: OTHER_GROUP, reason: WRITABLE, ..SAFE },
             Case { file_mode: 0o646, reason: WRITABLE, ..SAFE },
-            Case { directory_mode: 0o775, reason: REPLACEABLE, ..SAFE },
+            Case { directory_mode: 0o775, group: OTHER_GROUP, reason: REPLACEABLE, ..SAFE },
             Case { directory_mode: 0o757, reason: REPLACEABLE, ..SAFE },
             Case { file_mode: 0o666, directory_mode: 0o777, reason: WRITABLE, ..SAFE },
             // No other user can replace a file in a directory such as /tmp.

@@ -432,7 +432,7 @@ fn file_of_others_is_ignored() {
     let used = (SETTING, String::new());
     assert_eq!(printed(&[], &[]), used);
 
-    project.set_mode(0o664);
+    project.set_mode(0o666);
     let writable = "warning: ignoring osjitter.toml: other users can write to it \
                     (chmod go-w osjitter.toml prevents that); \
                     --config osjitter.toml uses it anyway\n";

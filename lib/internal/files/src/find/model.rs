@@ -169,8 +169,18 @@ impl Goal {
     #[must_use]
     pub fn new(name: &str, limit: Option<f64>) -> Option<Self> {
         let name = (*Self::NAMES.iter().find(|known| **known == name)?).to_owned();
-        let unit = if name == "missed" || name == "cpu" { "%" } else { "ns" }.to_owned();
-        Some(Self { name, limit, unit })
+        let goal = Self { name, limit, unit: String::new() };
+        Some(Self { unit: goal.quantity().unit().to_owned(), ..goal })
+    }
+
+    /// Returns the quantity of the number.
+    #[must_use]
+    pub fn quantity(&self) -> Quantity {
+        match self.path() {
+            _ if self.name == "cpu" => Quantity::PartOfCore,
+            Some(path) => path.quantity(),
+            None => Quantity::Time,
+        }
     }
 
     fn path(&self) -> Option<SummaryPath> {

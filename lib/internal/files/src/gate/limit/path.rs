@@ -12,6 +12,8 @@ pub enum Quantity {
     Time,
     /// A number of ticks, in per cent of the planned ticks.
     PartOfTicks,
+    /// CPU time, in per cent of one core.
+    PartOfCore,
     /// A rate in parts per billion.
     Rate,
     /// A number per planned tick.
@@ -24,7 +26,7 @@ impl Quantity {
     pub fn unit(self) -> &'static str {
         match self {
             Self::Time => "ns",
-            Self::PartOfTicks => "%",
+            Self::PartOfTicks | Self::PartOfCore => "%",
             Self::Rate => "ppb",
             Self::PerTick => "per tick",
         }

@@ -1,0 +1,33 @@
+//! A file of settings, and its path in messages.
+
+use std::borrow::Cow;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use cli::exit::{self, usage};
+
+/// A file of settings. It is open, so that the file that is read is the one that was checked.
+pub struct OpenFile {
+    pub path: PathBuf,
+    pub opened: File,
+}
+
+impl OpenFile {
+    pub fn open(path: PathBuf) -> exit::Result<Self> {
+        let opened =
+            File::open(&path).map_err(|e| usage!("cannot read {}: {e}", path.display()))?;
+        Ok(Self { path, opened })
+    }
+}
+
+/// Formats a path relative to the current directory, if it is below it.
+pub fn display_path(file: &Path) -> String {
+    let current = std::env::current_dir().ok();
+    let relative = current.and_then(|directory| file.strip_prefix(directory).ok());
+    relative.unwrap_or(file).display().to_string()
+}
+
+/// Quotes a path for a command line.
+pub fn quote(path: &str) -> Cow<'_, str> {
+    shlex::try_quote(path).unwrap_or(Cow::Borrowed(path))
+}
