@@ -18,13 +18,19 @@ use crate::picture::canvas::{
 use crate::picture::palette::Sign;
 use crate::report::label::{labels, signs};
 use crate::report::origin::{self, Footer};
-use crate::report::tradeoff::{percentile, points};
+use crate::report::tradeoff::{Point, percentile, points};
 
 /// A measured subject with its sign and name.
 struct Drawable<'a> {
     sign: Sign,
     name: String,
     subject: &'a Subject,
+}
+
+/// The point of a subject with its sign.
+struct SignedPoint<'a> {
+    point: &'a Point,
+    sign: Sign,
 }
 
 /// Maximum number of lines that can be distinguished in one chart.
@@ -91,7 +97,7 @@ fn draw_tradeoff(
     let mut signed = Vec::new();
     for point in &measured_points {
         let sign = sign_of_subject(measured, &report.subjects[point.subject]);
-        signed.push(tradeoff::SignedPoint { point, sign });
+        signed.push(SignedPoint { point, sign });
     }
     Some(tradeoff::picture(percentile(report), &signed, shared, footer))
 }
@@ -149,6 +155,16 @@ fn truncate_line(line: &str) -> String {
 trait Series {
     fn period_ns(&self) -> u64;
     fn sign(&self) -> Sign;
+}
+
+impl Series for SignedPoint<'_> {
+    fn period_ns(&self) -> u64 {
+        self.point.period_ns
+    }
+
+    fn sign(&self) -> Sign {
+        self.sign
+    }
 }
 
 /// Groups items by chart. A subject has the same sign at all periods, so that with several periods

@@ -15,7 +15,9 @@ use crate::picture::canvas::{
 use crate::picture::label_layout::{self, Marker, Rect};
 use crate::picture::palette::Sign;
 use crate::report::origin::Footer;
-use crate::report::svg::{Captions, MAX_SERIES, Series, grid, group_by_period, page, period_title};
+use crate::report::svg::{
+    Captions, MAX_SERIES, Series, SignedPoint, grid, group_by_period, page, period_title,
+};
 use crate::report::tradeoff::Point;
 
 /// Width of a character of a name in common fonts.
@@ -32,22 +34,6 @@ const HEIGHT: u32 = 460;
 const PERIOD_HEIGHT: u32 = 360;
 const NOTE: &str = "Lower left is better. Bars: 95 % confidence intervals over rounds. Ringed and joined: nothing else was \
                     both more punctual and cheaper. Hollow: controls.";
-
-/// The point of a subject with its sign.
-pub(super) struct SignedPoint<'a> {
-    pub(super) point: &'a Point,
-    pub(super) sign: Sign,
-}
-
-impl Series for SignedPoint<'_> {
-    fn period_ns(&self) -> u64 {
-        self.point.period_ns
-    }
-
-    fn sign(&self) -> Sign {
-        self.sign
-    }
-}
 
 pub(super) fn picture(
     percentile: &str,
