@@ -6,6 +6,7 @@ use cli::wrap::wrap;
 use files::report::{Distribution, Report};
 
 use crate::report::classes::{self, Class};
+use crate::report::entry::summaries;
 use crate::report::label::labels;
 use crate::report::samples::Lateness;
 use crate::report::{overflow, percentile, quantity};
@@ -36,9 +37,8 @@ pub fn text(report: &Report, columns: usize) -> String {
 
 /// Returns the ends of the scale of percentiles: the extremes of all subjects.
 fn extremes(report: &Report) -> (i64, i64) {
-    let summaries = report.subjects.iter().filter_map(|subject| subject.summary.as_ref());
-    let low = summaries.clone().map(|summary| summary.lateness_ns.min.max(1)).min();
-    let high = summaries.map(|summary| summary.lateness_ns.max.max(1)).max();
+    let low = summaries(report).map(|summary| summary.lateness_ns.min.max(1)).min();
+    let high = summaries(report).map(|summary| summary.lateness_ns.max.max(1)).max();
     (low.unwrap_or(1), high.unwrap_or(1))
 }
 

@@ -62,3 +62,8 @@ pub fn entries(reports: &[Report]) -> impl Iterator<Item = Entry<'_>> + Clone {
     }
     entries.into_iter()
 }
+
+/// Returns the summaries of the measured subjects of a report.
+pub fn summaries(report: &Report) -> impl Iterator<Item = &Summary> + Clone {
+    report.subjects.iter().filter_map(|subject| subject.summary.as_ref())
+}

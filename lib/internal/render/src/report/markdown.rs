@@ -6,6 +6,7 @@ use cli::words::{or_dash, prefix_or_empty};
 use files::report::{Distribution, Report, Subject, Summary};
 
 use crate::document::{self, Document, Table};
+use crate::report::entry::summaries;
 use crate::report::label::{Labels, labels, unmeasured_reason};
 use crate::report::origin::{self, origin};
 use crate::report::tradeoff::format_missed;
@@ -75,8 +76,7 @@ fn notes(report: &Report) -> Vec<String> {
     let observer = prefix_or_empty("; ", origin::observer(report));
     let (tool, origin) = (&report.tool, origin(report));
     let mut notes = vec![format!("{} {}, {origin}{observer}.", tool.name, tool.version)];
-    let summaries = report.subjects.iter().filter_map(|subject| subject.summary.as_ref());
-    if summaries.into_iter().any(|summary| !summary.lateness_ns.ci95.is_empty()) {
+    if summaries(report).any(|summary| !summary.lateness_ns.ci95.is_empty()) {
         notes.push("In brackets: 95 % confidence intervals over rounds.".to_owned());
     }
     let mut facts = origin::commands(report);

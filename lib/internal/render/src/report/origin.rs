@@ -7,6 +7,7 @@ use cli::units::format_exact_ns;
 use files::report::{Load, Report, Scenario, Trace};
 
 use crate::report::entry::OWN_TOOL;
+use crate::report::entry::summaries;
 
 /// Describes when and on which machine a report was made.
 pub fn origin(report: &Report) -> String {
@@ -29,8 +30,7 @@ pub struct Footer {
 /// Returns the footer of the pictures of a report.
 pub fn footer(report: &Report) -> Footer {
     let tool = format!("{} {}", report.tool.name, report.tool.version);
-    let measured = report.subjects.iter().filter_map(|s| s.summary.as_ref());
-    let ticks: u64 = measured.map(|s| s.ticks).fold(0, u64::saturating_add);
+    let ticks = summaries(report).map(|summary| summary.ticks).fold(0, u64::saturating_add);
     let by = command(report).unwrap_or(tool);
     let subjects = report.subjects.len();
     Footer {

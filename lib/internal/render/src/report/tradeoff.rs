@@ -4,6 +4,7 @@ use cli::time::format_share;
 use files::report::{self, Report, Subject, Summary};
 
 use crate::report::cost::per_tick_ci95;
+use crate::report::entry::summaries;
 use crate::report::label::{is_control, labels};
 use crate::report::percentile;
 
@@ -45,8 +46,7 @@ pub fn percentile(report: &Report) -> &'static str {
 
 /// Returns whether all measured subjects have a percentile.
 fn is_supported(report: &Report, key: &str) -> bool {
-    let mut measured = report.subjects.iter().filter_map(|subject| subject.summary.as_ref());
-    measured.all(|summary| percentile::value(&summary.lateness_ns, key).is_some())
+    summaries(report).all(|summary| percentile::value(&summary.lateness_ns, key).is_some())
 }
 
 /// Returns whether the machine is trusted at a percentile.
