@@ -11,6 +11,7 @@ use files::report::{PERCENTILES, Percentile, Report, Status, Subject, Summary};
 
 use crate::document::{Document, Table, terminal};
 use crate::report::cost::core_percent;
+use crate::report::entry::summaries;
 use crate::report::label::labels;
 use crate::report::origin::{self, group_digits, origin};
 use crate::report::{fitness, percentile, quantity, summary, tradeoff, why};
@@ -110,13 +111,50 @@ fn without_summary(report: &Report, args: &TableArgs, columns: usize) -> String 
     to_printable(&render_table(report, args, columns))
 }
 
-/// Formats the cell of a measured subject.
-type Cell<'a> = Box<dyn Fn(&Subject, &Summary) -> Option<String> + 'a>;
-
 /// A column of the table.
-struct TableColumn<'a> {
-    heading: String,
-    cell: Cell<'a>,
+#[derive(Clone, Copy)]
+enum TableColumn {
+    Percentile {
+        percentile: Percentile,
+        /// Whether the report ranks by this percentile. Its best cells have a mark.
+        is_ranked: bool,
+        with_interval: bool,
+    },
+    /// A column other than those of the percentiles.
+    Plain(Column),
+}
+
+impl TableColumn {
+    fn heading(self) -> String {
+        match self {
+            Self::Percentile { percentile, with_interval: true, .. } => {
+                format!("{} [95 % interval]", percentile.label)
+            }
+            Self::Percentile { percentile, .. } => percentile.label.to_owned(),
+            Self::Plain(column) => plain_heading(column).to_owned(),
+        }
+    }
+
+    /// Returns the cell of a measured subject, if its value is known.
+    fn cell(self, subject: &Subject, summary: &Summary, best: &Best<'_>) -> Option<String> {
+        match self {
+            Self::Percentile { percentile, is_ranked, with_interval } => {
+                let cell = format_percentile(summary, percentile.key, with_interval)?;
+                let is_best = is_ranked && best.least_late.contains(&subject.id.as_str());
+                Some(mark_if(is_best, cell))
+            }
+            Self::Plain(column) => {
+                let cell = plain_cell(column, subject, summary)?;
+                let is_cost = column == Column::Cpu;
+                let is_best = is_cost && best.cheapest.contains(&subject.id.as_str());
+                Some(mark_if(is_best, cell))
+            }
+        }
+    }
+}
+
+fn mark_if(is_best: bool, cell: String) -> String {
+    if is_best { format!("*{cell}") } else { cell }
 }
 
 /// The ids of the subjects to mark: for each period and load with several eligible subjects, the
@@ -145,22 +183,10 @@ impl<'a> Best<'a> {
         }
         best
     }
-
-    fn mark_least_late(&self, cell: String, subject: &Subject) -> String {
-        mark_if(self.least_late.contains(&subject.id.as_str()), cell)
-    }
-
-    fn mark_cheapest(&self, cell: String, subject: &Subject) -> String {
-        mark_if(self.cheapest.contains(&subject.id.as_str()), cell)
-    }
 }
 
 fn subject_id<'a>(report: &'a Report, point: &tradeoff::Point) -> &'a str {
     &report.subjects[point.subject].id
-}
-
-fn mark_if(is_best: bool, cell: String) -> String {
-    if is_best { format!("*{cell}") } else { cell }
 }
 
 /// The percentiles of a table, and whether it shows the interval of the ranking percentile.
@@ -199,7 +225,7 @@ fn render_table(report: &Report, args: &TableArgs, columns: usize) -> String {
     let mut layouts = layouts(ranked, args).into_iter();
     let table = loop {
         let layout = layouts.next().expect("there is a layout");
-        let table = build_table(report, args, &table_columns(report, args, &layout, &best));
+        let table = build_table(report, args, &table_columns(report, args, &layout), &best);
         if layouts.len() == 0 || terminal::fits(&table, columns) {
             break table;
         }
@@ -219,9 +245,8 @@ fn render_table(report: &Report, args: &TableArgs, columns: usize) -> String {
 
 /// Returns the footnote that explains the marks.
 fn mark_note(report: &Report, ranked: &str) -> String {
-    let mut summaries = report.subjects.iter().filter_map(|subject| subject.summary.as_ref());
     let is_behind = |s: &Summary| tradeoff::missed_share(s) > tradeoff::MAX_MISSED_SHARE;
-    let among = if summaries.any(is_behind) {
+    let among = if summaries(report).any(is_behind) {
         ", of those that missed at most half of their ticks"
     } else {
         ""
@@ -255,52 +280,28 @@ fn notes(report: &Report) -> Vec<String> {
 }
 
 /// Returns the columns of a layout.
-fn table_columns<'a>(
-    report: &Report,
-    args: &TableArgs,
-    layout: &Layout,
-    best: &'a Best<'a>,
-) -> Vec<TableColumn<'a>> {
+fn table_columns(report: &Report, args: &TableArgs, layout: &Layout) -> Vec<TableColumn> {
     let ranked = tradeoff::percentile(report);
     let mut columns =
         if args.columns.is_empty() { DEFAULT_COLUMNS.to_vec() } else { args.columns.clone() };
     if !args.percentiles.is_empty() && !columns.contains(&Column::Percentiles) {
         columns.insert(0, Column::Percentiles);
     }
-    let summaries = report.subjects.iter().filter_map(|s| s.summary.as_ref());
-    let has_interval = summaries.into_iter().any(|s| s.lateness_ns.ci95.contains_key(ranked));
-    let with_interval = layout.with_interval && has_interval;
+    let has_interval = summaries(report).any(|s| s.lateness_ns.ci95.contains_key(ranked));
     let mut table_columns = Vec::new();
     for column in columns {
-        if column == Column::Percentiles {
-            let percentiles = layout.percentiles.iter();
-            table_columns
-                .extend(percentiles.map(|p| percentile_column(*p, ranked, with_interval, best)));
-        } else {
-            table_columns.push(plain_column(column, best));
+        if column != Column::Percentiles {
+            table_columns.push(TableColumn::Plain(column));
+            continue;
+        }
+        for &percentile in &layout.percentiles {
+            let is_ranked = percentile.key == ranked;
+            let with_interval = is_ranked && layout.with_interval && has_interval;
+            let column = TableColumn::Percentile { percentile, is_ranked, with_interval };
+            table_columns.push(column);
         }
     }
     table_columns
-}
-
-/// Returns the column of a percentile; that of the ranking percentile has marks, and intervals if
-/// `with_interval` is set.
-fn percentile_column<'a>(
-    percentile: Percentile,
-    ranked: &str,
-    with_interval: bool,
-    best: &'a Best<'a>,
-) -> TableColumn<'a> {
-    let Percentile { key, label, .. } = percentile;
-    if key != ranked {
-        let cell = move |_: &Subject, summary: &Summary| format_percentile(summary, key, false);
-        return TableColumn { heading: label.to_owned(), cell: Box::new(cell) };
-    }
-    let heading = if with_interval { format!("{label} [95 % interval]") } else { label.to_owned() };
-    let cell = move |subject: &Subject, summary: &Summary| {
-        format_percentile(summary, key, with_interval).map(|c| best.mark_least_late(c, subject))
-    };
-    TableColumn { heading, cell: Box::new(cell) }
 }
 
 fn format_percentile(summary: &Summary, key: &str, with_interval: bool) -> Option<String> {
@@ -311,40 +312,49 @@ fn format_percentile(summary: &Summary, key: &str, with_interval: bool) -> Optio
     Some(value + &prefix_or_empty(" ", interval))
 }
 
-/// Returns a column other than those of the percentiles.
-fn plain_column<'a>(column: Column, best: &'a Best<'a>) -> TableColumn<'a> {
-    let (heading, cell): (&str, Cell<'a>) = match column {
-        Column::Percentiles => unreachable!("each percentile has its own column"),
-        Column::Min => ("min", Box::new(|_, s| Some(format_time(s.lateness_ns.min)))),
-        Column::Mean => ("mean", Box::new(|_, s| Some(format_time(s.lateness_ns.mean)))),
-        Column::Max => ("max", Box::new(|_, s| Some(format_time(s.lateness_ns.max)))),
-        Column::Missed => ("missed", Box::new(tradeoff::format_missed)),
-        Column::Cpu => ("CPU", Box::new(move |subject, s| format_cpu(subject, s, best))),
-        Column::Core => ("of a core", Box::new(|subject, _| format_core(subject))),
-        Column::Ticks => ("ticks", Box::new(|_, s| Some(group_digits(s.ticks)))),
-    };
-    TableColumn { heading: heading.to_owned(), cell }
+fn plain_heading(column: Column) -> &'static str {
+    match column {
+        Column::Percentiles => "percentiles",
+        Column::Min => "min",
+        Column::Mean => "mean",
+        Column::Max => "max",
+        Column::Missed => "missed",
+        Column::Cpu => "CPU",
+        Column::Core => "of a core",
+        Column::Ticks => "ticks",
+    }
 }
 
-fn format_cpu(subject: &Subject, summary: &Summary, best: &Best<'_>) -> Option<String> {
-    let cpu = format_time(summary.cpu_ns_per_tick?.round() as i64);
-    Some(best.mark_cheapest(cpu, subject))
-}
-
-fn format_core(subject: &Subject) -> Option<String> {
-    Some(format!("{} %", format_number(core_percent(subject)?)))
+/// Returns the cell of a column other than those of the percentiles.
+fn plain_cell(column: Column, subject: &Subject, summary: &Summary) -> Option<String> {
+    match column {
+        Column::Percentiles => None,
+        Column::Min => Some(format_time(summary.lateness_ns.min)),
+        Column::Mean => Some(format_time(summary.lateness_ns.mean)),
+        Column::Max => Some(format_time(summary.lateness_ns.max)),
+        Column::Missed => tradeoff::format_missed(subject, summary),
+        Column::Cpu => Some(format_time(summary.cpu_ns_per_tick?.round() as i64)),
+        Column::Core => Some(format!("{} %", format_number(core_percent(subject)?))),
+        Column::Ticks => Some(group_digits(summary.ticks)),
+    }
 }
 
 /// Returns the table with a row for each subject. A cell is a dash if its value is not known, or if
 /// too few ticks support the percentile.
-fn build_table(report: &Report, args: &TableArgs, columns: &[TableColumn<'_>]) -> Table {
-    let headings = columns.iter().map(|column| column.heading.as_str());
-    let mut table = Table::new(std::iter::once("subject").chain(headings), 1);
+fn build_table(
+    report: &Report,
+    args: &TableArgs,
+    columns: &[TableColumn],
+    best: &Best<'_>,
+) -> Table {
+    let mut heading = vec!["subject".to_owned()];
+    heading.extend(columns.iter().map(|column| column.heading()));
+    let mut table = Table::new(heading, 1);
     for (subject, name) in sorted_subjects(report, args.sort) {
         let mut row = vec![name];
         for column in columns {
-            let cell = subject.summary.as_ref().and_then(|summary| (column.cell)(subject, summary));
-            row.push(or_dash(cell));
+            let summary = subject.summary.as_ref();
+            row.push(or_dash(summary.and_then(|summary| column.cell(subject, summary, best))));
         }
         table.row(row);
     }
