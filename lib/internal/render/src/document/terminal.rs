@@ -76,8 +76,7 @@ fn indent(text: &str, prefix: &str, width: usize) -> String {
 /// A table with several columns of names has one line per row if no other layout fits: its rows have
 /// no single name that could be above the values.
 pub fn render_table(table: &Table, columns: usize) -> String {
-    let is_left = |column: usize| table.is_left(column);
-    let full = align_by(&lines(table), is_left);
+    let full = align_lines(table, &lines(table));
     if align::fits(&full, columns) {
         return full;
     }
@@ -85,14 +84,14 @@ pub fn render_table(table: &Table, columns: usize) -> String {
     if table.names == 1 {
         unlabelled.heading[0].clear();
     }
-    let text = align_by(&lines(&unlabelled), is_left);
+    let text = align_lines(table, &lines(&unlabelled));
     if align::fits(&text, columns) {
         return text;
     }
     match wrap_words(table, columns) {
         Some(text) => text,
         None if table.names > 1 => full,
-        None => stack(&lines(&unlabelled), is_left, columns),
+        None => stack(&lines(&unlabelled), |column| table.is_left(column), columns),
     }
 }
 
@@ -105,7 +104,7 @@ fn wrap_words(table: &Table, columns: usize) -> Option<String> {
     }
     let last = table.heading.len() - 1;
     let short: Vec<&[String]> = lines(table).into_iter().map(|line| &line[..last]).collect();
-    let aligned = align_by(&short, |column| table.is_left(column));
+    let aligned = align_lines(table, &short);
     if !align::fits(&aligned, columns) {
         return None;
     }
@@ -137,10 +136,14 @@ fn hang(start: &str, words: &str) -> String {
 
 /// Returns whether a table fits with one line per row.
 pub fn fits(table: &Table, columns: usize) -> bool {
-    align::fits(&align_by(&lines(table), |column| table.is_left(column)), columns)
+    align::fits(&align_lines(table, &lines(table)), columns)
 }
 
 /// Returns the heading and the rows.
 fn lines(table: &Table) -> Vec<&[String]> {
     std::iter::once(&table.heading).chain(&table.rows).map(Vec::as_slice).collect()
+}
+
+fn align_lines(table: &Table, lines: &[&[String]]) -> String {
+    align_by(lines, |column| table.is_left(column))
 }
