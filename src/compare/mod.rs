@@ -144,8 +144,7 @@ impl RunSide {
     /// Finds a subject by its id, or by its name if only one subject has it.
     fn find(&self, id: &str) -> exit::Result<&Subject> {
         let subjects = &self.report.subjects;
-        let mut with_name = subjects.iter().filter(|subject| subject.name == id);
-        let by_name = with_name.next().filter(|_| with_name.next().is_none());
+        let by_name = single(subjects.iter().filter(|subject| subject.name == id));
         let by_id = subjects.iter().find(|subject| subject.id == id);
         let file = self.file.display();
         let subject = by_id
@@ -163,10 +162,8 @@ impl RunSide {
     /// Finds the subject to compare with a subject of the other side: the one with the same id, or
     /// the only one.
     fn find_partner(&self, id: &str) -> exit::Result<&Subject> {
-        let mut measured = self.measured();
-        let single = measured.next().filter(|_| measured.next().is_none());
         let namesake = self.measured().find(|subject| subject.id == id);
-        if let Some(partner) = namesake.or(single) {
+        if let Some(partner) = namesake.or_else(|| single(self.measured())) {
             return Ok(partner);
         }
         let file = self.file.display();
@@ -175,6 +172,12 @@ impl RunSide {
             self.ids()
         ))
     }
+}
+
+/// Returns the only subject, unless there are several.
+fn single<'a>(mut subjects: impl Iterator<Item = &'a Subject>) -> Option<&'a Subject> {
+    let first = subjects.next()?;
+    if subjects.next().is_none() { Some(first) } else { None }
 }
 
 /// Splits `path#id`. Both can contain a `#`, so the longest prefix that exists is the path.
