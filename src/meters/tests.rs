@@ -72,7 +72,7 @@ fn unsafe_directories_are_left_out() {
 
 #[test]
 fn directories_of_others_are_left_out() {
-    const OTHER_USER: u32 = 65_534;
+    const OTHER_USER: u32 = 54_321;
     let home = tempfile::tempdir().unwrap();
     let [own, other] = ["own", "other"].map(|name| home.path().join(name));
     create_directory(&own);

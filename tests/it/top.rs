@@ -214,7 +214,7 @@ fn errors_without_meters_or_terminal_help() {
 #[test]
 fn unreadable_directories_stop_nothing() {
     use std::os::unix::fs::{PermissionsExt as _, chown};
-    const OTHER_USER: u32 = 65_534;
+    const OTHER_USER: u32 = 54_321;
     let home = tempfile::tempdir().unwrap();
     let directory = home.path().join("tickmeter");
     std::fs::create_dir(&directory).unwrap();

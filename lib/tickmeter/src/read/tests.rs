@@ -413,7 +413,7 @@ fn linked_directories_are_not_swept() {
 
 #[test]
 fn meters_of_others_are_refused() {
-    const OTHER_USER: u32 = 65_534;
+    const OTHER_USER: u32 = 54_321;
     let directory = TestDirectory::new("others");
     let (mapping, path) = create_meter(&directory.0, "1", &initial_words(&Layout::CURRENT));
     drop(mapping);
