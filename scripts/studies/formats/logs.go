@@ -1,4 +1,5 @@
-// Command logs writes a log with the Go HdrHistogram that its module selects.
+// Command logs writes a log with the Go HdrHistogram that its module selects. With a second argument, the times of its histograms are
+// relative to the start.
 package main
 
 import (
@@ -14,9 +15,13 @@ func main() {
 	check(log.OutputComment("[Written by a service in Go]"))
 	check(log.OutputLogFormatVersion())
 	check(log.OutputStartTime(1_700_000_000_000))
-	check(log.OutputBaseTime(1_700_000_000_000))
+	start := int64(0)
+	if len(os.Args) == 2 {
+		start = 1_700_000_000_000
+		check(log.OutputBaseTime(start))
+		log.SetBaseTime(start)
+	}
 	check(log.OutputLegend())
-	log.SetBaseTime(1_700_000_000_000)
 	state := uint64(7)
 	for second := int64(0); second < 3; second++ {
 		histogram := hdr.New(1, 3_600_000_000_000, 3)
@@ -24,8 +29,8 @@ func main() {
 			state = state*6364136223846793005 + 1442695040888963407
 			check(histogram.RecordValue(100_000 + int64(state>>33)%200_000))
 		}
-		histogram.SetStartTimeMs(1_700_000_000_000 + 1_000*second)
-		histogram.SetEndTimeMs(1_700_000_001_000 + 1_000*second)
+		histogram.SetStartTimeMs(start + 1_000*second)
+		histogram.SetEndTimeMs(start + 1_000*second + 1_000)
 		check(log.OutputIntervalHistogram(histogram))
 	}
 	check(file.Close())

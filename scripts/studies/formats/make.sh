@@ -31,9 +31,14 @@ for version in 1.2.0 2.0.3 3.0.1; do
   node "$here/logs.js" $version "$work/js-$version/node_modules/hdr-histogram-js" out
 done
 
-# Up to 1.1.2, the Go library writes 1 as the offset of its counts.
-mkdir go && cp "$here/logs.go" go/
-(cd go && go mod init logs && go get github.com/HdrHistogram/hdrhistogram-go@v1.1.2 && go run . ../out/go-1.1.2.hlog) 2>/dev/null
+# The Go library writes 1 as the offset of its counts up to 1.2.0, and up to 1.1.2 milliseconds, with the end of an interval instead of
+# its length.
+for version in 1.1.2 1.2.0 1.4.0; do
+  mkdir "go-$version" && cp "$here/logs.go" "go-$version/"
+  (cd "go-$version" && go mod init logs && go get "github.com/HdrHistogram/hdrhistogram-go@v$version" && go build -o logs .) 2>/dev/null
+  "go-$version/logs" "out/go-$version.hlog"
+done
+go-1.1.2/logs out/go-1.1.2-relative.hlog relative
 
 python3 "$here/variants.py" out
 # Expected values: those of the format's own reader. It cannot read what is cut off, and DoubleHistogram is another type.

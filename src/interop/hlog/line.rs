@@ -13,8 +13,11 @@ pub(super) enum Line<'a> {
     Legend {
         names_end: bool,
     },
-    /// Start of the log, in seconds since the epoch.
-    StartTime(f64),
+    /// Start of the log, in seconds since the epoch, perhaps with a date as Go writes it.
+    StartTime {
+        seconds: f64,
+        has_go_date: bool,
+    },
     /// Time to which the timestamps are relative, in seconds since the epoch.
     BaseTime(f64),
     Interval(IntervalLine<'a>),
@@ -69,7 +72,7 @@ impl<'a> Line<'a> {
     fn parse_comment(comment: &str) -> Self {
         let is_legend = comment.contains("\"StartTimestamp\"");
         match (parse_time(comment, "StartTime:"), parse_time(comment, "BaseTime:")) {
-            (Some(start), _) => Self::StartTime(start),
+            (Some(seconds), _) => Self::StartTime { seconds, has_go_date: has_go_date(comment) },
             (None, Some(base)) => Self::BaseTime(base),
             _ if is_legend => Self::Legend { names_end: comment.contains("\"EndTimestamp\"") },
             _ => Self::Ignored,
@@ -84,6 +87,18 @@ fn parse_time(comment: &str, name: &str) -> Option<f64> {
     // Go's implementation has written `Basetime` until 2026.
     let time = head.eq_ignore_ascii_case(name).then_some(rest)?.trim_start();
     parse_seconds(time.split([' ', ',', ']']).next()?)
+}
+
+/// Whether a comment ends with a date such as `2023-11-14T22:13:20Z`. Other writers have a name of
+/// the day of the week, a space instead of the T, or no date.
+fn has_go_date(comment: &str) -> bool {
+    let date = comment.rsplit_once(", ").map_or("", |(_, date)| date);
+    date.as_bytes().get(..11).is_some_and(|date| {
+        date.iter().zip(b"0000-00-00T").all(|(byte, model)| match model {
+            b'0' => byte.is_ascii_digit(),
+            _ => byte == model,
+        })
+    })
 }
 
 /// Whether a line is that of an interval: perhaps a tag, then three numbers and a text, separated
@@ -160,6 +175,10 @@ mod tests {
         assert_eq!(max("0,1,5001215.0,HIST"), Some(StatedMax { value: 5_001_215.0, is_raw: true }));
     }
 
+    fn start(seconds: f64, has_go_date: bool) -> Line<'static> {
+        Line::StartTime { seconds, has_go_date }
+    }
+
     #[test]
     fn comments_state_times() {
         for (text, line) in [
@@ -168,9 +187,14 @@ mod tests {
             ("#[Histogram log format version 1.3]", Line::Ignored),
             (
                 "#[StartTime: 1438869961.225 (seconds since epoch), Thu Aug 06]",
-                Line::StartTime(1_438_869_961.225),
+                start(1_438_869_961.225, false),
             ),
-            ("#[StartTime:5]", Line::StartTime(5.0)),
+            ("#[StartTime:5]", start(5.0, false)),
+            (
+                "#[StartTime: 1700000000 (seconds since epoch), 2023-11-14T22:13:20Z]",
+                start(1_700_000_000.0, true),
+            ),
+            ("#[StartTime: 5.0 (seconds since epoch), 2023-11-14 22:13:20]", start(5.0, false)),
             ("#[StartTime: soon]", Line::Ignored),
             ("#[Basetime: 17 (seconds since epoch)]", Line::BaseTime(17.0)),
             ("\"StartTimestamp\",\"Interval_Length\"", Line::Legend { names_end: false }),

@@ -141,7 +141,10 @@ impl<'a> LogLines<'a> {
         match line {
             Line::Ignored => {}
             Line::Legend { names_end } => self.header.names_end |= names_end,
-            Line::StartTime(at) => self.header.start = Some(at),
+            Line::StartTime { seconds, has_go_date } => {
+                self.header.start = Some(seconds);
+                self.header.has_go_date = has_go_date;
+            }
             Line::BaseTime(at) => self.header.base = Some(at),
             Line::Interval(interval) => {
                 self.intervals.push(interval);

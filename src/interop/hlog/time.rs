@@ -14,6 +14,8 @@ pub(super) struct HeaderTimes {
     pub base: Option<f64>,
     /// Whether the legend calls the second column an end.
     pub names_end: bool,
+    /// Whether the start has a date as HdrHistogram for Go writes it.
+    pub has_go_date: bool,
 }
 
 /// The begin and the length of an interval in seconds.
@@ -43,12 +45,11 @@ impl LogTimes {
     pub fn new(header: HeaderTimes, lines: &[IntervalLine<'_>]) -> Option<Self> {
         let first = lines.first()?;
         let largest = lines.iter().map(|line| line.start).fold(0.0, f64::max);
-        // In old versions of the format and in the C implementation the legend says so even if the
-        // column is a length.
-        let has_ends =
-            header.names_end && lines.iter().all(|line| line.length_or_end >= line.start);
+        let has_ends = has_ends(header.names_end, lines);
+        // Go's implementation wrote ends until version 1.1.2, and always in milliseconds.
+        let is_go_milliseconds = has_ends && header.has_go_date;
         let mut times = Self {
-            per_second: units_per_second(largest),
+            per_second: if is_go_milliseconds { 1e3 } else { units_per_second(largest) },
             has_ends,
             earliest: f64::INFINITY,
             latest: 0.0,
@@ -86,9 +87,33 @@ impl LogTimes {
             return system_time(start);
         }
         let begin = self.interval(first).begin;
-        let base = header.base.map(in_seconds).filter(|base| is_epoch_time(*base)).unwrap_or(0.0);
-        system_time(base + begin).filter(|_| is_epoch_time(base + begin))
+        let base = header.base.map(in_seconds).filter(|base| is_epoch_time(*base));
+        match base {
+            // The sum of two dates is none.
+            Some(base) if !is_epoch_time(begin) => system_time(base + begin),
+            None if is_epoch_time(begin) => system_time(begin),
+            _ => None,
+        }
     }
+}
+
+/// Whether the second column is the end of an interval, rather than its length. A legend does not
+/// tell: that of version 1.01 of the format names an end for lengths, that of Go names a length for
+/// ends.
+fn has_ends(is_named: bool, lines: &[IntervalLine<'_>]) -> bool {
+    let is_date = |line: &IntervalLine<'_>| is_epoch_time(line.length_or_end);
+    lines.iter().all(|line| line.length_or_end >= line.start)
+        && (is_named || lines.iter().all(is_date) || is_chain(lines))
+}
+
+/// Whether the second column is the first one of the next line, which no length is, except that of
+/// an interval at zero.
+fn is_chain(lines: &[IntervalLine<'_>]) -> bool {
+    let is_next = |pair: &[IntervalLine<'_>]| {
+        let [line, next] = pair else { return false };
+        line.start < line.length_or_end && line.length_or_end == next.start
+    };
+    lines.len() > 2 && lines.windows(2).all(is_next)
 }
 
 /// Returns the number of units in a second of a timestamp: some writers use milliseconds since the
@@ -153,6 +178,18 @@ mod tests {
     }
 
     #[test]
+    fn ends_are_recognized() {
+        let none = HeaderTimes::default();
+        let chain = [(0.0, 1_000.0), (1_000.0, 2_000.0), (2_000.0, 2_500.0)];
+        assert_eq!(times(none, &chain), (vec![0.0, 1_000.0, 2_000.0], 2_500.0, None));
+        assert_eq!(times(none, &chain[..2]).1, 3_000.0, "lengths, of which one grew");
+        let go = HeaderTimes { start: Some(1.7e9), has_go_date: true, ..none };
+        assert_eq!(times(go, &chain), (vec![0.0, 1.0, 2.0], 2.5, Some(1_700_000_000)));
+        assert_eq!(times(go, &[(0.0, 1.0), (1.0, 1.0), (2.0, 1.0)]).1, 3.0, "Go since 1.2.0");
+        assert_eq!(times(none, &[(1.7e12, 1.7e12 + 500.0)]).1, 0.5);
+    }
+
+    #[test]
     fn milliseconds_are_recognized() {
         let header = HeaderTimes { start: Some(1.7e12), ..HeaderTimes::default() };
         assert_eq!(
@@ -164,7 +201,7 @@ mod tests {
     #[test]
     fn start_is_stated_or_unknown() {
         let started = |start, base, begin| {
-            let header = HeaderTimes { start, base, names_end: false };
+            let header = HeaderTimes { start, base, ..HeaderTimes::default() };
             times(header, &[(begin, 1.0)]).2
         };
         assert_eq!(started(Some(1.6e9), None, 0.127), Some(1_600_000_000));
@@ -172,6 +209,7 @@ mod tests {
         assert_eq!(started(None, None, 1.6e9), Some(1_600_000_000));
         assert_eq!(started(None, None, 0.127), None);
         assert_eq!(started(Some(5.0), None, 5.0), None, "a clock that was not set");
+        assert_eq!(started(None, Some(1.6e9), 1.6e9), None, "two dates");
         assert_eq!(started(None, Some(1.6e9), 1e99), None);
     }
 }

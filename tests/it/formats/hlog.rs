@@ -27,7 +27,7 @@ const fn log(name: &'static str, unit_ns: i64, started: &'static str, seconds: u
 const JHICCUP_START: &str = "2015-08-06T14:06:01Z";
 const START: &str = "2023-11-14T22:13:20Z";
 const UNKNOWN: &str = "at an unknown time";
-const LOGS: [ExpectedLog; 16] = [
+const LOGS: [ExpectedLog; 20] = [
     // V0, V1 with counts of 8 and 2 bytes, and V2, each with the defaults of jHiccup.
     log("java-1.2.1.hlog", NS, JHICCUP_START, 3),
     log("java-2.0.3.hlog", NS, JHICCUP_START, 3),
@@ -39,6 +39,10 @@ const LOGS: [ExpectedLog; 16] = [
     log("js-1.2.0.hlog", US, START, 3),
     log("js-2.0.3.hlog", US, START, 3),
     log("js-3.0.1.hlog", US, START, 3),
+    log("go-1.1.2.hlog", NS, START, 3),
+    log("go-1.1.2-relative.hlog", NS, START, 3),
+    log("go-1.2.0.hlog", NS, START, 3),
+    log("go-1.4.0.hlog", NS, START, 3),
     log("node-hiccup.hlog", MS, START, 15),
     log("python-0.10.hlog", NS, START, 3),
     log("python-millisecond-times.hlog", NS, START, 2),
