@@ -3,8 +3,8 @@
 use serde_json::Value;
 
 use super::{
-    Figures, NamelessFile, fixture, fixture_text, ids, import, import_text, run_report, subject,
-    warnings,
+    Figures, NamelessFile, fixture, fixture_text, ids, import, import_text, json_figures,
+    run_report, subject, warnings,
 };
 
 /// The values of the single thread of most files: 900 of 5 us, 99 of 6 us and one of 40 us.
@@ -106,4 +106,52 @@ fn text_histogram_is_read() {
 fn unit_is_only_for_unstated_ones() {
     let error = run_report(&fixture("cyclictest-renamed.json"), &["--unit", "ns"]).exits(2).stderr;
     assert!(error.contains("--unit") && error.contains("states its unit"), "{error}");
+}
+
+/// Computes the numbers of a column of a text histogram, whose values are in microseconds.
+fn column_figures(text: &str, column: usize) -> Figures {
+    let cells = |line: &str| -> Option<(i64, u64)> {
+        let numbers: Vec<&str> = line.split_whitespace().collect();
+        Some((numbers.first()?.parse().ok()?, numbers.get(column + 1)?.parse().ok()?))
+    };
+    let summary = |name: &str| -> i64 {
+        let line = text.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+        line.split_whitespace().nth(column).unwrap().parse().unwrap()
+    };
+    let bins = text.lines().filter_map(cells).filter(|bin| bin.1 > 0);
+    let bins: Vec<(i64, u64)> = bins.map(|(us, count)| (us * 1_000, count)).collect();
+    let max = summary("# Max Latencies:") * 1_000;
+    let above = summary("# Histogram Overflows:") as u64;
+    Figures::with_larger(bins, max, above, summary("# Avg Latencies:") * 1_000)
+}
+
+#[test]
+fn printed_histograms_match_their_columns() {
+    for (name, prefix) in [
+        ("cyclictest-2.4.txt", "cyclictest"),
+        // A file of --histfile, with a column of sums.
+        ("cyclictest-2.4-sum.txt", "cyclictest"),
+        // Printed after the lines of a terminal.
+        ("cyclictest-2.4-lines.txt", "cyclictest@500us"),
+    ] {
+        let text = fixture_text(name);
+        let report = import(&fixture(name), &[]);
+        let expected = [0, 1].map(|thread| format!("{prefix}/thread-{thread}"));
+        assert_eq!(ids(&report), expected, "{name}");
+        for (column, id) in expected.iter().enumerate() {
+            let found = Figures::new(subject(&report, id));
+            assert_eq!(found, column_figures(&text, column), "{name}: {id}");
+        }
+    }
+}
+
+#[test]
+fn json_of_bound_thread_is_read() {
+    let report = import(&fixture("cyclictest-2.4-pinned.json"), &[]);
+    let raw: Value = serde_json::from_str(&fixture_text("cyclictest-2.4-pinned.json")).unwrap();
+    let found = subject(&report, "cyclictest@500us/thread-0");
+    let figures = Figures::new(found);
+    assert_eq!(figures, json_figures(&raw["thread"]["0"], "cycles", 1_000));
+    assert_eq!(found["cpu"], 1);
+    assert_eq!(report["started_utc"], "2026-11-25T16:02:37Z");
 }

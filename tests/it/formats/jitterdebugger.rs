@@ -1,6 +1,11 @@
 //! jitterdebugger 0.1 to 0.3.1, and the development version that Debian has.
 
-use super::{Figures, NamelessFile, ids, import_text, subject, warnings};
+use serde_json::Value;
+
+use super::{
+    Figures, NamelessFile, fixture, fixture_text, ids, import, import_text, json_figures, subject,
+    warnings,
+};
 
 /// A CPU with a thousand values, as all versions write it.
 const CPU: &str =
@@ -42,4 +47,15 @@ fn unknown_versions_are_rejected() {
     let error =
         NamelessFile::new(format!("{{\"version\": 9, \"cpu\": {{\"0\": {{{CPU}}}}}}}")).error();
     assert!(error.contains("a result of jitterdebugger") && error.contains("version 9"), "{error}");
+}
+
+#[test]
+fn file_of_debian_is_read() {
+    let name = "jitterdebugger-0.3.1+git.json";
+    let report = import(&fixture(name), &[]);
+    let raw: Value = serde_json::from_str(&fixture_text(name)).unwrap();
+    for cpu in ["0", "1"] {
+        let found = subject(&report, &format!("jitterdebugger/cpu-{cpu}"));
+        assert_eq!(Figures::new(found), json_figures(&raw["cpu"][cpu], "count", 1_000), "{cpu}");
+    }
 }

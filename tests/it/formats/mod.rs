@@ -126,4 +126,30 @@ impl Figures {
         let (min, max) = (bins[0].0, bins[bins.len() - 1].0);
         Self { count, min, mean, p50: at(0.5), p99: at(0.99), max }
     }
+
+    /// Computes the numbers of a histogram that leaves out its `above` largest values. Of these,
+    /// only the largest is known.
+    fn with_larger(mut bins: Vec<(i64, u64)>, max: i64, above: u64, mean: i64) -> Self {
+        if above > 0 {
+            bins.push((max, above));
+        }
+        let figures = Self::from_bins(&bins, mean);
+        let known = |value: &i64| above < 2 || *value < max;
+        Self { p50: figures.p50.filter(known), p99: figures.p99.filter(known), ..figures }
+    }
+}
+
+/// Computes the numbers of a thread of rt-tests or jitterdebugger, in units of `unit_ns`.
+fn json_figures(thread: &Value, count: &str, unit_ns: i64) -> Figures {
+    let to_bin = |(value, count): (&String, &Value)| {
+        (value.parse::<i64>().unwrap() * unit_ns, count.as_u64().unwrap())
+    };
+    let mut bins: Vec<(i64, u64)> =
+        thread["histogram"].as_object().unwrap().iter().map(to_bin).collect();
+    bins.sort_unstable();
+    let counted: u64 = bins.iter().map(|bin| bin.1).sum();
+    let above = thread[count].as_u64().unwrap() - counted;
+    let max = thread["max"].as_i64().unwrap() * unit_ns;
+    let mean = thread["avg"].as_f64().unwrap() * unit_ns as f64;
+    Figures::with_larger(bins, max, above, mean.round() as i64)
 }

@@ -51,3 +51,17 @@ fn last_bin_has_larger_values() {
     assert_eq!(Figures::new(subject).max, 6_185_000);
     assert_eq!(subject["histogram"]["overflow"]["count"], 6);
 }
+
+#[test]
+fn labels_of_old_versions_are_values() {
+    let report = import(&fixture("oslat-2.4.json"), &[]);
+    for (id, max, above) in [("oslat/cpu-0", 12_070, 159), ("oslat/cpu-1", 12_073, 144)] {
+        let subject = subject(&report, id);
+        let figures = Figures::new(subject);
+        assert_eq!((figures.min, figures.p99, figures.max), (1_000, Some(1_000), max * 1_000));
+        assert_eq!(subject["histogram"]["overflow"]["count"], above);
+    }
+    let counts = |id: &str| Figures::new(subject(&report, id)).count;
+    assert_eq!(counts("oslat/cpu-0"), 25_302_531);
+    assert_eq!(counts("oslat/cpu-1"), 19_869_874);
+}
