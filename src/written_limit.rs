@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn decisive_value_can_be_kept_and_broken() {
+    fn decisive_values_exclude_certain_limits() {
         let parse = |text, quantity| {
             WrittenLimit::split("goal", text, "p99=2ms").unwrap().decisive_value(quantity)
         };

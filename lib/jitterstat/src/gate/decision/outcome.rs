@@ -65,8 +65,7 @@ impl fmt::Display for Outcome {
 pub enum Reason {
     /// The interval is too wide.
     TooNoisy,
-    /// Stalls raise the percentile by so much that they could mask a change of the tolerated size
-    /// ([`Lift`](super::Lift)).
+    /// Stalls raise the percentile by so much that they could mask a change of the tolerated size.
     StallDominated,
     /// There are too few rounds for an interval.
     TooFewRounds,
