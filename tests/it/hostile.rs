@@ -646,6 +646,24 @@ fn unwritable_stdout_keeps_the_file() {
 }
 
 #[test]
+fn long_paths_are_refused_at_once() {
+    let home = tempfile::tempdir().unwrap();
+    let long = home.path().join("d".repeat(300));
+    for command in ["run --subject spin --ticks 200", "doctor --prove"] {
+        let output = Command::new(env!("CARGO_BIN_EXE_osjitter"))
+            .args(command.split(' '))
+            .arg("--out")
+            .arg(&long)
+            .output()
+            .unwrap();
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{command}: {stderr}");
+        assert!(stderr.contains("nothing was run"), "{command}: {stderr}");
+    }
+    assert_eq!(listing(home.path()), []);
+}
+
+#[test]
 fn full_disk_still_shows_the_result() {
     let home = tempfile::tempdir().unwrap();
     let out = home.path().join("out");
