@@ -426,7 +426,10 @@ fn bounded_ns(value: u64, unit: Unit) -> i64 {
 /// two of them has the rounding error of both.
 fn nanoseconds(seconds: f64) -> Option<u64> {
     let micros = (seconds * 1e6).round();
-    (0.0..=MAX_NS as f64 / 1e3).contains(&micros).then_some(micros as u64 * 1_000)
+    if !(0.0..=MAX_NS as f64 / 1e3).contains(&micros) {
+        return None;
+    }
+    (micros as u64).checked_mul(1_000).filter(|ns| *ns <= MAX_NS)
 }
 
 /// The parts of a tag that osjitter has written, such as `os-interval@500us/current-thread`.

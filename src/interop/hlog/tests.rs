@@ -113,3 +113,11 @@ fn own_log_has_standard_header() {
     let unknown = read_log(&interval("1.0", "2.0", "1803.551"));
     assert!(!write(&unknown).unwrap().contains("Time:"), "an unknown start is not written");
 }
+
+#[test]
+fn times_of_centuries_are_rejected() {
+    assert_eq!(nanoseconds(1.5), Some(1_500_000_000));
+    for seconds in [-1.0, 1.844_674_407_370_955_2e10, 1e30, f64::INFINITY, f64::NAN] {
+        assert_eq!(nanoseconds(seconds), None, "{seconds}");
+    }
+}
