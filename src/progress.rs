@@ -9,11 +9,8 @@ use std::time::Duration;
 
 use cli::printable::to_printable;
 use cli::time::format_duration;
-use crossterm::cursor::{MoveToColumn, MoveUp};
-use crossterm::queue;
-use crossterm::style::Print;
-use crossterm::terminal::{Clear, ClearType};
 
+use crate::escape_codes::{ERASE_BELOW, MOVE_TO_FIRST_COLUMN, move_up};
 use crate::terminal::{self, TerminalSize};
 
 /// The width of the bar in columns.
@@ -97,7 +94,7 @@ struct Screen {
     start: tach::Instant,
     rate: RateLimit,
     /// The number of lines that are shown.
-    lines: u16,
+    lines: usize,
 }
 
 impl Screen {
@@ -129,23 +126,24 @@ impl Screen {
 
     /// Replaces the shown lines in one write.
     fn write(&mut self, frame: &[String]) {
-        let mut bytes = Vec::new();
-        let _ = queue_frame(&mut bytes, self.lines, frame);
+        let text = format_frame(self.lines, frame);
         // Progress that cannot be written is dropped; the measurement continues.
-        let _ = io::stderr().write_all(&bytes);
-        self.lines = u16::try_from(frame.len()).unwrap_or(u16::MAX);
+        let _ = io::stderr().write_all(text.as_bytes());
+        self.lines = frame.len();
     }
 }
 
-/// Appends what removes the lines of the previous frame and shows a new one.
-fn queue_frame(bytes: &mut Vec<u8>, previous_lines: u16, frame: &[String]) -> io::Result<()> {
+/// Returns the text that removes the lines of the previous frame and shows a new one.
+fn format_frame(previous_lines: usize, frame: &[String]) -> String {
+    let mut text = String::new();
     if previous_lines > 0 {
-        queue!(bytes, MoveUp(previous_lines), MoveToColumn(0), Clear(ClearType::FromCursorDown))?;
+        text += &format!("{}{MOVE_TO_FIRST_COLUMN}{ERASE_BELOW}", move_up(previous_lines));
     }
     for line in frame {
-        queue!(bytes, Print(line), Print("\n"))?;
+        text += line;
+        text.push('\n');
     }
-    Ok(())
+    text
 }
 
 /// Formats the bar, the share of rounds that ended, and the time that the others take if they take
@@ -216,10 +214,9 @@ mod tests {
         let mut terminal = vt100::Parser::new(5, 20, 0);
         let frames: [&[String]; 3] = [&["one".into(), "two".into()], &["three".into()], &[]];
         let shown = frames.map(|frame| {
-            let mut bytes = Vec::new();
             let lines = terminal.screen().cursor_position().0;
-            queue_frame(&mut bytes, lines, frame).unwrap();
-            terminal.process(String::from_utf8(bytes).unwrap().replace('\n', "\r\n").as_bytes());
+            let text = format_frame(lines.into(), frame);
+            terminal.process(text.replace('\n', "\r\n").as_bytes());
             terminal.screen().contents()
         });
         assert_eq!(shown, ["one\ntwo", "three", ""]);

@@ -132,7 +132,20 @@ pub fn stderr_size() -> TerminalSize {
 
 /// Whether standard error is a terminal that can move its cursor.
 pub fn can_draw() -> bool {
-    on_terminal() && std::env::var_os("TERM").map_or(cfg!(windows), |term| term != "dumb")
+    let is_known = std::env::var_os("TERM").map_or(cfg!(windows), |term| term != "dumb");
+    on_terminal() && is_known && enable_escape_codes()
+}
+
+/// Makes the terminal interpret escape codes. Returns whether it does.
+#[cfg(not(windows))]
+pub fn enable_escape_codes() -> bool {
+    true
+}
+
+/// Makes the console interpret escape codes. Returns whether it does.
+#[cfg(windows)]
+pub fn enable_escape_codes() -> bool {
+    crossterm::ansi_support::supports_ansi()
 }
 
 #[cfg(test)]

@@ -30,10 +30,9 @@ impl Key {
 #[cfg(not(unix))]
 pub use events::KeyReader;
 #[cfg(unix)]
-pub use terminal::KeyReader;
+pub use terminal::{KeyReader, open_terminal};
 
-/// Reads keys from the terminal's bytes. The reader of `crossterm` would repeat a read forever if the
-/// terminal is gone.
+/// Reads keys from the bytes of the terminal.
 #[cfg(unix)]
 mod terminal {
     use std::collections::VecDeque;
@@ -53,6 +52,16 @@ mod terminal {
     const CTRL_Z: u8 = 0x1a;
     const ESCAPE: u8 = 0x1b;
 
+    /// Opens standard input if it is a terminal, otherwise the terminal of the process.
+    pub fn open_terminal() -> io::Result<File> {
+        let stdin = io::stdin();
+        if stdin.is_terminal() {
+            Ok(File::from(stdin.as_fd().try_clone_to_owned()?))
+        } else {
+            File::open("/dev/tty")
+        }
+    }
+
     /// Reads keys from the terminal in raw mode.
     #[derive(Debug)]
     pub struct KeyReader {
@@ -62,14 +71,8 @@ mod terminal {
     }
 
     impl KeyReader {
-        /// Opens standard input if it is a terminal, otherwise the terminal of the process.
         pub fn open() -> io::Result<Self> {
-            let stdin = io::stdin();
-            let terminal = if stdin.is_terminal() {
-                File::from(stdin.as_fd().try_clone_to_owned()?)
-            } else {
-                File::open("/dev/tty")?
-            };
+            let terminal = open_terminal()?;
             Ok(Self { terminal, decoder: KeyDecoder::default(), pending: VecDeque::new() })
         }
 

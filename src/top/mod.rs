@@ -18,6 +18,7 @@ pub mod frame;
 pub mod json;
 mod keys;
 pub mod loop_stats;
+mod raw_mode;
 mod screen;
 
 use frame::{FrameSize, View};

@@ -4,15 +4,18 @@ use std::io::{self, Write as _};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crossterm::style::{Attribute, Print, SetAttribute};
-use crossterm::terminal::{self, Clear, ClearType};
-use crossterm::{cursor, execute, queue};
 use engine::machine::os;
 use terminal_size::{Height, Width};
 
-use crate::terminal::restore_before_abort;
+use crate::escape_codes::{
+    BEGIN_UPDATE, BOLD, DISABLE_LINE_WRAP, ENABLE_LINE_WRAP, END_UPDATE, ENTER_ALTERNATE_SCREEN,
+    ERASE_BELOW, ERASE_LINE_END, HIDE_CURSOR, LEAVE_ALTERNATE_SCREEN, MOVE_HOME, RESET_STYLE,
+    SHOW_CURSOR,
+};
+use crate::terminal::{enable_escape_codes, restore_before_abort};
 use crate::top::frame::FrameSize;
 use crate::top::keys::{Key, KeyReader};
+use crate::top::raw_mode;
 
 /// Size of a terminal that does not report its own.
 const DEFAULT_SIZE: FrameSize = FrameSize { columns: 80, lines: 24 };
@@ -66,28 +69,13 @@ impl Screen {
     /// Draws a frame in one write, so that it never appears in part. The second line is the table's
     /// heading, which is bold.
     pub fn draw(&self, frame: &[String]) -> io::Result<()> {
-        let mut bytes = Vec::new();
-        queue!(bytes, terminal::BeginSynchronizedUpdate, cursor::MoveTo(0, 0))?;
+        let mut text = format!("{BEGIN_UPDATE}{MOVE_HOME}");
         for (n, line) in frame.iter().enumerate() {
-            let (on, off) = if n == 1 {
-                (Attribute::Bold, Attribute::Reset)
-            } else {
-                (Attribute::Reset, Attribute::Reset)
-            };
             let lead = if n > 0 { "\r\n" } else { "" };
-            queue!(
-                bytes,
-                Print(lead),
-                SetAttribute(on),
-                Print(line),
-                SetAttribute(off),
-                Clear(ClearType::UntilNewLine)
-            )?;
+            let style = if n == 1 { BOLD } else { RESET_STYLE };
+            text += &format!("{lead}{style}{line}{RESET_STYLE}{ERASE_LINE_END}");
         }
-        queue!(bytes, Clear(ClearType::FromCursorDown), terminal::EndSynchronizedUpdate)?;
-        let mut stdout = io::stdout().lock();
-        stdout.write_all(&bytes)?;
-        stdout.flush()
+        print(&format!("{text}{ERASE_BELOW}{END_UPDATE}"))
     }
 
     /// Waits for a key with a meaning. Returns `None` after the timeout, when the terminal's size
@@ -121,17 +109,22 @@ impl Drop for Screen {
 
 /// Puts the terminal into raw mode, and shows an empty screen.
 fn take() -> io::Result<()> {
-    terminal::enable_raw_mode()?;
-    execute!(io::stdout(), terminal::EnterAlternateScreen, terminal::DisableLineWrap, cursor::Hide)
+    if !enable_escape_codes() {
+        return Err(io::ErrorKind::Unsupported.into());
+    }
+    raw_mode::enable()?;
+    print(&format!("{ENTER_ALTERNATE_SCREEN}{DISABLE_LINE_WRAP}{HIDE_CURSOR}"))
 }
 
 /// Restores the terminal. Errors are ignored: they mean that the terminal is gone.
 fn restore() {
-    let _ = terminal::disable_raw_mode();
-    let _ = execute!(
-        io::stdout(),
-        cursor::Show,
-        terminal::EnableLineWrap,
-        terminal::LeaveAlternateScreen
-    );
+    let _ = raw_mode::disable();
+    let _ = print(&format!("{SHOW_CURSOR}{ENABLE_LINE_WRAP}{LEAVE_ALTERNATE_SCREEN}"));
+}
+
+/// Writes to standard output at once.
+fn print(text: &str) -> io::Result<()> {
+    let mut stdout = io::stdout().lock();
+    stdout.write_all(text.as_bytes())?;
+    stdout.flush()
 }
