@@ -4,9 +4,11 @@ use std::ops::Range;
 
 use crate::report::why::Class;
 
-use super::input::{Breakdown, Cycle, QueueWait, RoundConditions, Thread, Tick, span};
+use super::input::{
+    Breakdown, CpuOccupants, Cycle, QueueWait, RoundConditions, Thread, Tick, span,
+};
 use super::parts::Parts;
-use super::stretches::{State, Stretch, stretches};
+use super::stretches::{State, Stretch, idle_ns, stretches};
 
 /// Minimum steal time: less is below the step of the kernel's account.
 const MIN_STEAL_NS: u64 = 10_000_000;
@@ -16,8 +18,16 @@ const MAX_CPU_FACTOR: u64 = 5;
 
 /// Attributes the lateness of each tick to its causes. The ticks must be those of one instance in
 /// one round, in order.
+///
+/// A thread that is ready while its CPU is idle does not wait for another thread: that time belongs
+/// to the layers below it. This is visible only if the occupants of the CPU are known.
 #[must_use]
-pub fn explain(ticks: &[Tick], threads: &[Thread], conditions: &RoundConditions) -> Vec<Breakdown> {
+pub fn explain(
+    ticks: &[Tick],
+    threads: &[Thread],
+    conditions: &RoundConditions,
+    occupants: Option<&CpuOccupants>,
+) -> Vec<Breakdown> {
     let by_thread: Vec<Option<Vec<Stretch>>> = threads.iter().map(thread_stretches).collect();
     let no_thread = Thread::default();
     let mut breakdowns: Vec<Breakdown> = Vec::with_capacity(ticks.len());
@@ -25,7 +35,7 @@ pub fn explain(ticks: &[Tick], threads: &[Thread], conditions: &RoundConditions)
         let thread = threads.get(tick.thread).unwrap_or(&no_thread);
         let stretches = by_thread.get(tick.thread).and_then(Option::as_deref);
         let mut breakdown =
-            LatenessWindow::new(tick, &thread.cycles).explain(stretches, conditions);
+            LatenessWindow::new(tick, &thread.cycles).explain(stretches, conditions, occupants);
         let overdue = (n - ticks[..n].partition_point(|t| t.wake_ns <= tick.deadline_ns)) as u64;
         limit_cpu_time(&mut breakdown.parts, overdue, conditions);
         let lateness_ns = span(tick.deadline_ns, tick.wake_ns);
@@ -120,11 +130,19 @@ impl<'a> LatenessWindow<'a> {
         self.cycles[self.overlapping.clone()].last()
     }
 
-    fn explain(&self, stretches: Option<&[Stretch]>, conditions: &RoundConditions) -> Breakdown {
+    fn explain(
+        &self,
+        stretches: Option<&[Stretch]>,
+        conditions: &RoundConditions,
+        occupants: Option<&CpuOccupants>,
+    ) -> Breakdown {
         let mut breakdown = match stretches {
             Some(stretches) => self.explain_by_switches(stretches, conditions),
             None => self.explain_by_accounts(conditions),
         };
+        if let Some(occupants) = occupants {
+            breakdown.move_idle_waits(occupants);
+        }
         let parts = &mut breakdown.parts;
         if conditions.continued_ns.iter().any(|&at| self.from_ns < at && at <= self.to_ns) {
             parts.move_up_to(u64::MAX, Class::Below, Class::Stopped);
@@ -261,6 +279,16 @@ impl<'a> LatenessWindow<'a> {
         let after = &self.cycles[self.overlapping.end].reading;
         let periods = difference(after.throttled, before.throttled).unwrap_or(0);
         periods.saturating_mul(period_ns)
+    }
+}
+
+impl Breakdown {
+    /// Moves the waits for an idle CPU from the queue to the layers below the thread.
+    fn move_idle_waits(&mut self, occupants: &CpuOccupants) {
+        for wait in &self.queued {
+            let turns = occupants.get(&wait.cpu).map_or(&[][..], Vec::as_slice);
+            self.parts.move_up_to(idle_ns(wait, turns), Class::Queue, Class::Below);
+        }
     }
 }
 

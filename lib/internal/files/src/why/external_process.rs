@@ -2,14 +2,11 @@
 //! and its ticks are known. Cycles and accounts are reconstructed from these for
 //! [`explain`](super::explain).
 
-use std::collections::HashMap;
-
 use jitterstat::stats::quantile::nearest_rank;
 
-use super::input::{Cycle, Occupant, Reading, Switch, SwitchKind, Thread, Tick, span};
-
-/// The occupants of each CPU, in order of time.
-pub type CpuOccupants = HashMap<u32, Vec<Occupant>>;
+use super::input::{
+    CpuOccupants, Cycle, IDLE_THREAD, Occupant, Reading, Switch, SwitchKind, Thread, Tick, span,
+};
 
 /// A thread of the program.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -267,7 +264,7 @@ fn preempted_ns(switches: &[Switch], from_ns: i64, until_ns: i64) -> u64 {
 fn occupied_ns(turns: &[Occupant], thread: u32, from_ns: i64, until_ns: i64) -> u64 {
     let mut start_ns = until_ns;
     for turn in turns[..turns.partition_point(|o| o.at_ns <= until_ns)].iter().rev() {
-        let is_idle = turn.thread == 0;
+        let is_idle = turn.thread == IDLE_THREAD;
         // The thread's turn starts shortly before the thread runs.
         let is_previous_turn = turn.thread == thread && start_ns < until_ns;
         if is_idle || is_previous_turn || start_ns <= from_ns {
@@ -307,7 +304,7 @@ mod tests {
         let seen = reconstruct(&[(deadline, wake)], None, &threads, given.as_ref(), 20_000);
         let facts = RoundConditions { path_ns: seen.way_ns, ..RoundConditions::default() };
         assert_eq!(facts.known(), MeasurableParts::default());
-        let [explained] = &explain(&seen.ticks, &seen.threads, &facts)[..] else {
+        let [explained] = &explain(&seen.ticks, &seen.threads, &facts, given.as_ref())[..] else {
             panic!("one tick")
         };
         assert_eq!(explained.parts.total_ns(), span(deadline, wake));
@@ -408,6 +405,7 @@ mod tests {
                 &seen.ticks,
                 &seen.threads,
                 &RoundConditions { path_ns: seen.way_ns, ..RoundConditions::default() },
+                given,
             );
             let parts = explained[1].parts;
             assert_eq!(
@@ -464,7 +462,7 @@ mod tests {
             let stated: Vec<u64> = (0..ticks.len() as u64).map(|n| n * 37 % 100).collect();
             let seen = reconstruct(&ticks, waited.then_some(&stated[..]), &threads, known.then_some(&given), 30);
             let facts = RoundConditions { path_ns: seen.way_ns, ..RoundConditions::default() };
-            for (tick, explained) in seen.ticks.iter().zip(explain(&seen.ticks, &seen.threads, &facts)) {
+            for (tick, explained) in seen.ticks.iter().zip(explain(&seen.ticks, &seen.threads, &facts, known.then_some(&given))) {
                 proptest::prop_assert_eq!(explained.parts.total_ns(), span(tick.deadline_ns, tick.wake_ns));
             }
         }

@@ -1,5 +1,7 @@
 //! The input of the explanation, with the ticks and threads of a round, and its output.
 
+use std::collections::HashMap;
+
 use super::parts::{MeasurableParts, Parts};
 
 /// A tick to explain.
@@ -71,12 +73,18 @@ pub struct Thread {
     pub switches: Option<Vec<Switch>>,
 }
 
+/// Number of the thread that runs on a CPU while it is idle.
+pub const IDLE_THREAD: u32 = 0;
+
+/// The occupants of each CPU, in order of time.
+pub type CpuOccupants = HashMap<u32, Vec<Occupant>>;
+
 /// A switch of a CPU to a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Occupant {
     /// Start of the thread's turn, which ends with the next switch of that CPU.
     pub at_ns: i64,
-    /// ID of the thread; 0 if the CPU is idle.
+    /// ID of the thread; [`IDLE_THREAD`] if the CPU is idle.
     pub thread: u32,
 }
 
@@ -146,7 +154,8 @@ impl RoundConditions {
 pub struct Breakdown {
     /// The lateness by cause. The parts add up to it.
     pub parts: Parts,
-    /// Times in which the tick waited for a CPU; empty without recorded switches.
+    /// Times in which the thread of the tick was ready but did not run, even if its CPU was idle;
+    /// empty without recorded switches.
     pub queued: Vec<QueueWait>,
 }
 
@@ -157,7 +166,7 @@ pub struct QueueWait {
     pub from_ns: i64,
     /// End of the wait.
     pub to_ns: i64,
-    /// The CPU on which the thread ran afterwards.
+    /// The CPU on which the thread was preempted or, if it was not, ran afterwards.
     pub cpu: u32,
 }
 

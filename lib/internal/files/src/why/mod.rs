@@ -19,8 +19,8 @@ mod stretches;
 pub use attribution::explain;
 pub use chain::{Wakeup, WakeupPath, trace_wakeup};
 pub use input::{
-    Breakdown, Cycle, Occupant, QueueWait, Reading, RoundConditions, Standstill, Switch,
-    SwitchKind, Thread, Tick, WitnessGap,
+    Breakdown, CpuOccupants, Cycle, IDLE_THREAD, Occupant, QueueWait, Reading, RoundConditions,
+    Standstill, Switch, SwitchKind, Thread, Tick, WitnessGap,
 };
 pub use parts::{MeasurableParts, Parts};
 pub use standstill::{MIN_STANDSTILL_NS, find_standstills};

@@ -1,7 +1,7 @@
 //! Detection of standstills of the whole machine by witnesses: threads that only wait for the
 //! clock.
 
-use super::input::{Occupant, Standstill, WitnessGap, span};
+use super::input::{IDLE_THREAD, Occupant, Standstill, WitnessGap, span};
 
 /// Minimum duration of a standstill: on a busy machine any thread may be late by less.
 pub const MIN_STANDSTILL_NS: u64 = 1_000_000;
@@ -49,7 +49,7 @@ impl Standstill {
         let before_ns = self.to_ns - (self.to_ns - self.from_ns) / 4;
         let first = occupants.partition_point(|o| o.at_ns <= self.from_ns);
         let mut during = occupants[first..].iter().take_while(|o| o.at_ns < before_ns);
-        self.others_ran |= during.any(|o| o.thread != 0);
+        self.others_ran |= during.any(|o| o.thread != IDLE_THREAD);
     }
 
     /// Returns whether only the process was stopped: other threads ran, or the process was

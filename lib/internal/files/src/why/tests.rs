@@ -51,7 +51,7 @@ fn explain_one(
     let cycles =
         vec![cycle(600, 1_390, reading(0, 0)), cycle(1_420, 1_900, reading(waited_us, ran_us))];
     let tick = Tick { deadline_ns: 1_000 * US, wake_ns: 1_400 * US, thread: 0 };
-    explain(&[tick], &[Thread { cycles, switches }], facts).remove(0)
+    explain(&[tick], &[Thread { cycles, switches }], facts, None).remove(0)
 }
 
 #[test]
@@ -73,6 +73,67 @@ fn queue_wait_differs_from_late_wakeup() {
     assert_eq!(parts(&explain_one(None, 0, 35, &facts))[0], (Class::Below, 380));
 }
 
+/// The occupants of CPU 1: another thread until `idle_us`, then none until the thread runs.
+fn occupied_until(idle_us: i64) -> CpuOccupants {
+    let turn = |at_us: i64, thread| Occupant { at_ns: at_us * US, thread };
+    CpuOccupants::from([(1, vec![turn(0, 9), turn(idle_us, IDLE_THREAD), turn(1_380, 7)])])
+}
+
+#[test]
+fn idle_cpu_is_no_queue() {
+    let switches =
+        vec![on(0), off(605, SwitchKind::Waits), on(1_380), off(1_421, SwitchKind::Waits)];
+    let cycles = vec![cycle(600, 1_390, reading(0, 0)), cycle(1_420, 1_900, reading(370, 35))];
+    let tick = Tick { deadline_ns: 1_000 * US, wake_ns: 1_400 * US, thread: 0 };
+    let thread = Thread { cycles, switches: Some(switches) };
+    let conditions = RoundConditions { path_ns: 20_000, ..RoundConditions::default() };
+    let found = |occupants: Option<&CpuOccupants>, conditions: &RoundConditions| {
+        explain(&[tick], std::slice::from_ref(&thread), conditions, occupants).remove(0)
+    };
+    let path_and_own = [(Class::OwnCpu, 10), (Class::Path, 20)];
+    let only_queue = [&[(Class::Queue, 370)], &path_and_own[..]].concat();
+    assert_eq!(parts(&found(None, &conditions)), only_queue);
+    assert_eq!(parts(&found(Some(&CpuOccupants::new()), &conditions)), only_queue);
+    assert_eq!(parts(&found(Some(&occupied_until(1_380)), &conditions)), only_queue);
+    let half = found(Some(&occupied_until(1_100)), &conditions);
+    assert_eq!(
+        parts(&half),
+        [(Class::Queue, 90), (Class::OwnCpu, 10), (Class::Below, 280), (Class::Path, 20)]
+    );
+    assert_eq!(half.parts.total_ns(), 400_000);
+    let idle = found(Some(&occupied_until(900)), &conditions);
+    assert_eq!(parts(&idle), [(Class::OwnCpu, 10), (Class::Below, 370), (Class::Path, 20)]);
+    // The wait itself is still listed, so that it can be compared with the kernel's records.
+    assert_eq!(idle.queued, [QueueWait { from_ns: 1_010 * US, to_ns: 1_380 * US, cpu: 1 }]);
+    // Like any other time below the thread, it can belong to the hypervisor.
+    let stolen = RoundConditions { steal_ns: 10_000_000, ..conditions };
+    assert_eq!(found(Some(&occupied_until(900)), &stolen).parts.ns(Class::Host), 370_000);
+}
+
+#[test]
+fn preempted_thread_waits_for_its_cpu() {
+    // Preempted on CPU 1, which stays occupied, and moved to CPU 0, which was idle all the time.
+    let switches = vec![
+        on(0),
+        off(605, SwitchKind::Waits),
+        on(990),
+        off(1_000, SwitchKind::Preempted),
+        Switch { cpu: 0, ..on(1_300) },
+    ];
+    let cycles = vec![cycle(600, 995, reading(0, 0)), cycle(1_420, 1_900, reading(300, 35))];
+    let tick = Tick { deadline_ns: 1_000 * US, wake_ns: 1_400 * US, thread: 0 };
+    let turn = |at_us: i64, thread| Occupant { at_ns: at_us * US, thread };
+    let occupants = CpuOccupants::from([
+        (0, vec![turn(0, IDLE_THREAD), turn(1_300, 7)]),
+        (1, vec![turn(990, 7), turn(1_000, 9)]),
+    ]);
+    let thread = Thread { cycles, switches: Some(switches) };
+    let found =
+        explain(&[tick], &[thread], &RoundConditions::default(), Some(&occupants)).remove(0);
+    assert_eq!(parts(&found), [(Class::Queue, 300), (Class::OwnCpu, 100)]);
+    assert_eq!(found.queued[0].cpu, 1);
+}
+
 #[test]
 fn preempted_and_blocked_time_differ() {
     // Woken at 650 for another task; preempted from 1,000 to 1,100; blocked from 1,200 to 1,380.
@@ -89,10 +150,11 @@ fn preempted_and_blocked_time_differ() {
     let cycles = vec![cycle(600, 650, reading(0, 0)), cycle(1_420, 1_900, reading(130, 500))];
     let tick = Tick { deadline_ns: 1_000 * US, wake_ns: 1_400 * US, thread: 0 };
     let thread = |switches| Thread { cycles: cycles.clone(), switches };
-    let found = explain(&[tick], &[thread(Some(switches))], &RoundConditions::default()).remove(0);
+    let found =
+        explain(&[tick], &[thread(Some(switches))], &RoundConditions::default(), None).remove(0);
     // 30 of the 130 us of waiting were before the first switch, at the end of the first sleep.
     assert_eq!(parts(&found), [(Class::Queue, 100), (Class::OwnCpu, 120), (Class::Blocked, 180)]);
-    let found = explain(&[tick], &[thread(None)], &RoundConditions::default()).remove(0);
+    let found = explain(&[tick], &[thread(None)], &RoundConditions::default(), None).remove(0);
     // Of 770 us awake, the thread ran for 500, waited for 130 and was blocked for 140; 400 us are
     // in the window.
     assert_eq!(parts(&found), [(Class::Queue, 67), (Class::OwnCpu, 259), (Class::Blocked, 72)]);
@@ -146,7 +208,7 @@ fn conditions_change_the_cause() {
     let tick = Tick { deadline_ns: 1_000 * US, wake_ns: 1_400 * US, thread: 0 };
     let with = |throttled, faults| {
         let thread = Thread { cycles: cycles(throttled, faults), switches: switches() };
-        explain(&[tick], &[thread], &quota).remove(0)
+        explain(&[tick], &[thread], &quota, None).remove(0)
     };
     assert_eq!(parts(&with(1, 0)), [(Class::Quota, 380), (Class::OwnCpu, 10), (Class::Path, 10)]);
     // 30 faults from 1,390 to 1,420 us, 10 of which are before the tick.
@@ -170,7 +232,7 @@ fn torn_readings_are_skipped() {
     };
     let tick = Tick { deadline_ns: 1_000 * US, wake_ns: 1_400 * US, thread: 0 };
     let found = |torn| {
-        explain(&[tick], &[Thread { cycles: cycles(torn), switches: None }], &facts).remove(0)
+        explain(&[tick], &[Thread { cycles: cycles(torn), switches: None }], &facts, None).remove(0)
     };
     assert_eq!(found(false).parts.ns(Class::Quota), 0);
     assert_eq!(found(true).parts.ns(Class::Quota), 400_000);
@@ -180,7 +242,7 @@ fn torn_readings_are_skipped() {
 fn missing_data_is_unexplained() {
     let tick = Tick { deadline_ns: 1_000 * US, wake_ns: 1_400 * US, thread: 0 };
     let unexplained = |threads: &[Thread], facts: &RoundConditions| {
-        parts(&explain(&[tick], threads, facts).remove(0))
+        parts(&explain(&[tick], threads, facts, None).remove(0))
     };
     assert_eq!(unexplained(&[], &RoundConditions::default()), [(Class::Unexplained, 400)]);
     assert_eq!(
@@ -206,7 +268,7 @@ fn missing_data_is_unexplained() {
     assert_eq!(found, [(Class::OwnCpu, 10), (Class::Unexplained, 390)]);
     // An early tick has no lateness.
     let early = Tick { deadline_ns: 7, wake_ns: 5, thread: 0 };
-    assert_eq!(explain(&[early], &[], &RoundConditions::default())[0].parts.total_ns(), 0);
+    assert_eq!(explain(&[early], &[], &RoundConditions::default(), None)[0].parts.total_ns(), 0);
 }
 
 #[test]
@@ -217,7 +279,10 @@ fn excessive_cpu_time_is_moved_below() {
     let tick = Tick { deadline_ns: 1_000 * US, wake_ns: 1_400 * US, thread: 0 };
     let found = |usual_cpu_ns| {
         let facts = RoundConditions { usual_cpu_ns, ..RoundConditions::default() };
-        parts(&explain(&[tick], &[Thread { cycles: cycles(), switches: None }], &facts).remove(0))
+        parts(
+            &explain(&[tick], &[Thread { cycles: cycles(), switches: None }], &facts, None)
+                .remove(0),
+        )
     };
     assert_eq!(found(None), [(Class::OwnCpu, 400)]);
     assert_eq!(found(Some(10_000)), [(Class::OwnCpu, 50), (Class::Below, 350)]);
@@ -250,7 +315,7 @@ fn backlog_has_cause_of_stall() {
     {
         let stall = 12_700;
         let (ticks, thread) = backlog(stall, kind);
-        let explained = explain(&ticks, &[thread], &RoundConditions::default());
+        let explained = explain(&ticks, &[thread], &RoundConditions::default(), None);
         let sum: u64 = explained.iter().map(|e| e.parts.ns(class)).sum();
         let expected: i64 = (0..ticks.len() as i64).map(|k| stall * US - k * PERIOD).sum();
         assert_eq!(sum, expected as u64, "{class:?}");
@@ -277,7 +342,7 @@ fn steal_counts_once_per_stall() {
     cycles.push(cycle(at, at + 100, reading(0, 0)));
     let thread = Thread { cycles, switches: None };
     let facts = RoundConditions { steal_ns: 10_000_000, ..RoundConditions::default() };
-    let explained = explain(&ticks, &[thread], &facts);
+    let explained = explain(&ticks, &[thread], &facts, None);
     let first = |stall: usize| explained[if stall == 0 { 0 } else { 9 }].parts;
     assert_eq!(first(1).ns(Class::Host), 9_000_000);
     assert_eq!((first(0).ns(Class::Host), first(0).ns(Class::Below)), (1_000_000, 3_000_000));
@@ -317,7 +382,7 @@ fn standstills_explain_sleep() {
     let cycles = vec![cycle(600, 1_390, reading(0)), cycle(1_420, 1_900, reading(1))];
     let tick = Tick { deadline_ns: 1_000 * US, wake_ns: 1_400 * US, thread: 0 };
     let throttled =
-        explain(&[tick], &[Thread { cycles, switches: switches() }], &quota).remove(0).parts;
+        explain(&[tick], &[Thread { cycles, switches: switches() }], &quota, None).remove(0).parts;
     assert_eq!((throttled.ns(Class::Quota) / 1_000, throttled.ns(Class::Host)), (380, 0));
 }
 
@@ -335,7 +400,7 @@ fn steal_excludes_standstills() {
         let cycles = vec![sleep(0), sleep(50_000_000), sleep(90_000_000)];
         let standstills = vec![Standstill { from_ns: 0, to_ns: stood_ns, others_ran: false }];
         let facts = RoundConditions { steal_ns, standstills, ..RoundConditions::default() };
-        explain(&ticks, &[Thread { cycles, switches: None }], &facts)
+        explain(&ticks, &[Thread { cycles, switches: None }], &facts, None)
             .iter()
             .map(|e| e.parts.ns(Class::Host))
             .sum::<u64>()
@@ -357,7 +422,7 @@ fn occupants_during_a_wait_are_found() {
     let found = |from_ns, to_ns| {
         occupants_during(&QueueWait { from_ns, to_ns, cpu: 0 }, &switches).collect::<Vec<_>>()
     };
-    assert_eq!(found(50, 310), [(7, 50), (8, 150), (0, 50), (9, 10)]);
+    assert_eq!(found(50, 310), [(7, 50), (8, 150), (9, 10)], "the idle thread is not listed");
     assert_eq!(found(400, 500), [(9, 100)]);
     assert_eq!(found(-50, 10), [(7, 10)], "occupants before the first switch are unknown");
     assert_eq!(occupants_during(&QueueWait { from_ns: 0, to_ns: 9, cpu: 0 }, &[]).count(), 0);
@@ -497,6 +562,23 @@ prop_compose! {
     }
 }
 
+/// Occupants of CPU 0, each after a gap since the previous one.
+fn any_occupants(turns: &[(i64, u32)]) -> CpuOccupants {
+    let mut at_ns = -900;
+    let mut occupants = Vec::with_capacity(turns.len());
+    for &(gap, thread) in turns {
+        at_ns += gap;
+        occupants.push(Occupant { at_ns, thread });
+    }
+    CpuOccupants::from([(0, occupants)])
+}
+
+fn shift_occupants(occupants: &CpuOccupants, by: i64) -> CpuOccupants {
+    let mut occupants = occupants.clone();
+    occupants.values_mut().flatten().for_each(|occupant| occupant.at_ns += by);
+    occupants
+}
+
 fn shift_thread(thread: &Thread, by: i64) -> Thread {
     let cycle =
         |c: &Cycle| Cycle { park_ns: c.park_ns + by, unpark_ns: c.unpark_ns.map(|u| u + by), ..*c };
@@ -512,6 +594,7 @@ proptest! {
     #[test]
     fn parts_add_up_despite_clock_offset(
         thread in any_thread(), facts in any_facts(), by in -1_000_000_000_i64..1_000_000_000,
+        turns in prop::option::of(prop::collection::vec((0_i64..900, 0_u32..3), 0..20)),
         windows in prop::collection::vec((-200_i64..900, -50_i64..4_000), 1..12),
     ) {
         let mut at = -1_000;
@@ -521,7 +604,8 @@ proptest! {
             wake = wake.max(at + late);
             Tick { deadline_ns: at, wake_ns: wake, thread: 0 }
         }).collect();
-        let found = explain(&ticks, std::slice::from_ref(&thread), &facts);
+        let occupants = turns.map(|turns| any_occupants(&turns));
+        let found = explain(&ticks, std::slice::from_ref(&thread), &facts, occupants.as_ref());
         for (tick, explained) in ticks.iter().zip(&found) {
             let lateness = u64::try_from(tick.wake_ns - tick.deadline_ns).unwrap_or(0);
             prop_assert_eq!(explained.parts.total_ns(), lateness, "{:?}", explained);
@@ -537,7 +621,8 @@ proptest! {
             standstills: facts.standstills.iter().map(stood).collect(),
             ..facts
         };
-        let again = explain(&ticks, &[shift_thread(&thread, by)], &facts);
+        let occupants = occupants.map(|occupants| shift_occupants(&occupants, by));
+        let again = explain(&ticks, &[shift_thread(&thread, by)], &facts, occupants.as_ref());
         for (original, shifted) in found.iter().zip(&again) {
             prop_assert_eq!(original.parts, shifted.parts);
         }
@@ -557,7 +642,8 @@ fn trace(wakeups: &[Wakeup], waited_us: u64, park_us: i64) -> WakeupPath {
     let tick = Tick { deadline_ns: 1_000 * US, wake_ns: 1_400 * US, thread: 0 };
     let thread = Thread { cycles, switches: Some(switches) };
     let explained =
-        explain(&[tick], std::slice::from_ref(&thread), &RoundConditions::default()).remove(0);
+        explain(&[tick], std::slice::from_ref(&thread), &RoundConditions::default(), None)
+            .remove(0);
     trace_wakeup(&tick, &thread, wakeups, &explained)
 }
 

@@ -46,7 +46,7 @@ impl RoundEvidence<'_> {
         names: &mut ThreadNames,
     ) -> Vec<ProfiledTick> {
         let plain: Vec<Tick> = ticks.iter().map(|indexed| indexed.tick).collect();
-        let explained = why::explain(&plain, self.threads, self.conditions);
+        let explained = why::explain(&plain, self.threads, self.conditions, self.occupants);
         let mut attributed = Vec::with_capacity(ticks.len());
         for (IndexedTick { index, tick }, explained) in ticks.iter().zip(explained) {
             attributed.push(ProfiledTick {
