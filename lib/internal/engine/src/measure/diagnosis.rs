@@ -15,7 +15,10 @@ use cli::units::to_ns;
 pub struct ScenarioDiagnosis {
     pool: Pool,
     reference_rounds: Vec<ReferenceRound>,
+    /// The lowest tier that was not available.
     missing: Option<Missing>,
+    /// The lowest tier that was not available in a round that lost records.
+    missing_after_loss: Option<Missing>,
 }
 
 impl ScenarioDiagnosis {
@@ -25,6 +28,7 @@ impl ScenarioDiagnosis {
             pool: Pool::new(options.threshold.map(to_ns), planned),
             reference_rounds: Vec::new(),
             missing: None,
+            missing_after_loss: None,
         }
     }
 
@@ -38,7 +42,11 @@ impl ScenarioDiagnosis {
             .map_or(0, |i| to_ns(i.start.saturating_duration_since(started)));
         profiled.cpu_ns_per_tick =
             reference_round(round).and_then(|reference| reference.cpu_ns_per_tick);
-        self.merge_missing(diagnosis.missing.as_ref());
+        let lowest = match profiled.is_complete() {
+            true => &mut self.missing,
+            false => &mut self.missing_after_loss,
+        };
+        keep_lowest(lowest, diagnosis.missing.as_ref());
         self.pool.add(profiled);
     }
 
@@ -47,17 +55,22 @@ impl ScenarioDiagnosis {
         self.reference_rounds.extend(reference_round(round));
     }
 
-    /// Returns the sum over all rounds.
+    /// Returns the sum over all rounds. Lost records are the reason for a missing tier only if no
+    /// round is complete.
     pub fn finish(&self) -> Why {
-        self.pool.clone().finish(&self.reference_rounds, self.missing.clone())
+        let missing = match self.pool.has_complete_round() {
+            true => &self.missing,
+            false => &self.missing_after_loss,
+        };
+        self.pool.clone().finish(&self.reference_rounds, missing.clone())
     }
+}
 
-    /// Keeps the reason for the lowest missing tier of all rounds.
-    fn merge_missing(&mut self, missing: Option<&Missing>) {
-        let Some(missing) = missing else { return };
-        if self.missing.as_ref().is_none_or(|lowest| missing.tier < lowest.tier) {
-            self.missing = Some(missing.clone());
-        }
+/// Keeps the reason for the lowest of the missing tiers.
+fn keep_lowest(lowest: &mut Option<Missing>, missing: Option<&Missing>) {
+    let Some(missing) = missing else { return };
+    if lowest.as_ref().is_none_or(|lowest| missing.tier < lowest.tier) {
+        *lowest = Some(missing.clone());
     }
 }
 

@@ -37,7 +37,7 @@ pub struct MeasuredProgram {
 ///
 /// # Errors
 ///
-/// Returns an error if the program fails or its output is invalid, or if the diagnosis fails.
+/// Returns an error if the program fails or its output is invalid.
 pub fn measure_round(
     program: &Program,
     grid: Grid,
@@ -61,7 +61,7 @@ pub fn measure_round(
             name: &program.name(),
             output: &output,
             steal_ns: machine.steal_ns,
-        })?),
+        })),
     };
     let cost = round_cost(&output, &machine);
     Ok(MeasuredProgram { start: output.started, samples, cost, diagnosis })

@@ -10,7 +10,8 @@ model! {
     /// The explanation of late ticks. It comes from profiled rounds, which are not part of any
     /// other number.
     pub struct Why {
-        /// The data source that was used; null if none was available.
+        /// The data source that was used, in all rounds without lost records; null if none was
+        /// available.
         pub tier: Option<Tier>,
         /// The lowest tier that was not available; null if all were.
         pub missing: Option<Missing>,
@@ -113,7 +114,7 @@ model! {
         pub standstill_ns: Option<u64>,
         /// Number of periods in which the control group was throttled.
         pub throttled_periods: Option<u64>,
-        /// Number of lost switch records. The affected rounds are explained without them.
+        /// Number of lost records of the kernel. The affected rounds are explained without them.
         pub switches_lost: u64,
         /// Number of cycles for which the buffer had no room.
         pub cycles_lost: u64,

@@ -63,6 +63,14 @@ pub struct ProfiledRound {
     pub evidence: Evidence,
 }
 
+impl ProfiledRound {
+    /// Returns whether no record of the round was lost.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        self.evidence.switches_lost == 0
+    }
+}
+
 /// The unprofiled counterpart of a profiled round.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ReferenceRound {
@@ -85,7 +93,10 @@ pub struct Pool {
     late: Vec<(usize, ProfiledTick)>,
     rounds: Vec<WhyRound>,
     ticks: u64,
-    tier: Option<Tier>,
+    /// The data source of each round.
+    tiers: Vec<Option<Tier>>,
+    /// The lowest data source of the complete rounds; `None` without such a round.
+    complete_tier: Option<Option<Tier>>,
     known: MeasurableParts,
     evidence: Evidence,
     ways: WakeupPaths,
@@ -103,7 +114,8 @@ impl Pool {
             late: Vec::new(),
             rounds: Vec::new(),
             ticks: 0,
-            tier: None,
+            tiers: Vec::new(),
+            complete_tier: None,
             known: MeasurableParts::default(),
             evidence: Evidence::default(),
             ways: WakeupPaths::default(),
@@ -113,8 +125,11 @@ impl Pool {
     /// Adds a round.
     pub fn add(&mut self, round: ProfiledRound) {
         let position = self.rounds.len();
-        // The explanation uses only data that all rounds have.
-        self.tier = if position == 0 { round.tier } else { self.tier.min(round.tier) };
+        self.tiers.push(round.tier);
+        if round.is_complete() {
+            let lowest = self.complete_tier.unwrap_or(round.tier);
+            self.complete_tier = Some(lowest.min(round.tier));
+        }
         self.known = round.known;
         self.ticks += round.ticks.len() as u64;
         add_evidence(&mut self.evidence, &round.evidence);
@@ -131,6 +146,18 @@ impl Pool {
         if self.late.len() / 2 > self.max_late {
             self.keep_latest(self.max_late);
         }
+    }
+
+    /// Returns whether a round lost no records.
+    #[must_use]
+    pub fn has_complete_round(&self) -> bool {
+        self.complete_tier.is_some()
+    }
+
+    /// The lowest data source of the complete rounds or, without one, of all rounds. The
+    /// explanation uses only data that all these rounds have.
+    fn tier(&self) -> Option<Tier> {
+        self.complete_tier.unwrap_or_else(|| self.tiers.iter().copied().min().flatten())
     }
 
     /// Drops all but the `n` latest ticks, and sorts the remaining ones by round, instance and
@@ -157,9 +184,10 @@ impl Pool {
         let longest = self.latest_of_episodes();
         let episodes = longest.len() as u64;
         let listed = &longest[..longest.len().min(MAX_LISTED_EPISODES)];
-        let is_enough = late_ticks >= MIN_TICKS && episodes >= MIN_EPISODES && self.tier.is_some();
+        let is_enough =
+            late_ticks >= MIN_TICKS && episodes >= MIN_EPISODES && self.tier().is_some();
         Why {
-            tier: self.tier,
+            tier: self.tier(),
             missing,
             quantile: self.threshold_ns.is_none().then_some(QUANTILE),
             threshold_ns: self.threshold_ns.unwrap_or_else(|| self.min_lateness_ns()),
@@ -198,14 +226,14 @@ impl Pool {
         self.late.iter().map(|(_, tick)| lateness(tick) as u64).min().unwrap_or(0)
     }
 
-    /// Whether all rounds recorded the threads that ran while ticks waited.
+    /// Whether all complete rounds recorded the threads that ran while ticks waited.
     fn has_occupants(&self) -> bool {
-        self.tier >= Some(Tier::B1)
+        self.tier() >= Some(Tier::B1)
     }
 
-    /// Whether all rounds recorded the path of ticks through the kernel.
+    /// Whether all complete rounds recorded the path of ticks through the kernel.
     fn has_paths(&self) -> bool {
-        self.tier >= Some(Tier::B2)
+        self.tier() >= Some(Tier::B2)
     }
 
     /// The intervals over rounds of the share of each cause that occurred. `total` and `parts` are
@@ -267,13 +295,14 @@ impl Pool {
     /// Converts a late tick to its entry in the list of episodes.
     fn to_late_tick(&self, i: usize) -> LateTick {
         let (position, tick) = &self.late[i];
+        let has_occupants = self.has_occupants() && self.tiers[*position] >= Some(Tier::B1);
         LateTick {
             round: self.rounds[*position].index,
             instance: tick.instance,
             tick: tick.tick,
             lateness_ns: lateness(tick) as u64,
             shares_ns: tick.parts.shares(self.known),
-            behind: self.has_occupants().then(|| sum_behind([tick].into_iter())),
+            behind: has_occupants.then(|| sum_behind([tick].into_iter())),
             chain: tick.way.filter(|_| self.has_paths()).and_then(WakeupPath::whole),
         }
     }

@@ -504,6 +504,32 @@ fn late_ticks_are_summarised() {
 }
 
 #[test]
+fn lossy_rounds_keep_the_others() {
+    let lossy = |index, tier| {
+        let mut round = ProfiledRound { tier, ..profiled_round(index, &[(900, 600); 4]) };
+        round.evidence.switches_lost = 7;
+        round.ticks.iter_mut().for_each(|tick| tick.behind.clear());
+        round
+    };
+    let mut pool = Pool::new(Some(100_000), 10_000);
+    pool.add(lossy(0, Some(Tier::A2)));
+    assert!(!pool.has_complete_round());
+    (1..7).for_each(|index| pool.add(profiled_round(index, &[(800, 500); 4])));
+    pool.add(lossy(7, None));
+    assert!(pool.has_complete_round());
+    let why = pool.finish(&[], None);
+    assert_eq!((why.tier, why.evidence.switches_lost, why.late_ticks), (Some(Tier::B1), 14, 32));
+    assert_eq!(why.behind.unwrap()[0].ns, 6 * 4 * 500_000, "the complete rounds");
+    assert_eq!(why.shares_ns.unwrap().total_ns(), why.lateness_ns);
+    let behind = |round: u64| why.longest.iter().find(|tick| tick.round == round);
+    assert!(behind(0).unwrap().behind.is_none(), "not recorded in this round");
+    assert!(behind(1).unwrap().behind.is_some());
+    let mut pool = Pool::new(Some(100_000), 10_000);
+    [Some(Tier::A2), Some(Tier::A1)].into_iter().for_each(|tier| pool.add(lossy(0, tier)));
+    assert_eq!(pool.finish(&[], None).tier, Some(Tier::A1), "no round is complete");
+}
+
+#[test]
 fn few_episodes_are_not_explained() {
     let is_explained = |episodes: u64, ticks_each: usize| {
         let mut pool = Pool::new(Some(100_000), 10_000);

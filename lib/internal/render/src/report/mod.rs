@@ -21,4 +21,5 @@ pub mod summary;
 pub mod svg;
 pub mod table;
 pub mod tradeoff;
+mod unexplained;
 pub mod why;

@@ -6,13 +6,14 @@ use cli::time::{
     trim_zeros,
 };
 use cli::words::prefix_or_empty;
+use files::report::Report;
 use files::report::why::{Behind, Chain, Class, KernelChain, LateTick, Shares, Tier, Why};
-use files::report::{Report, Subject};
 use files::why::pool::{MIN_EPISODES, MIN_TICKS};
 
 use crate::document::{Document, Table};
 use crate::report::label::labels;
 use crate::report::origin::group_digits;
+use crate::report::unexplained::{GroupedDiagnoses, SufficientLength};
 
 /// Minimum share of the lateness, and minimum total time, of a cause that is listed.
 const MIN_SHARE: f64 = 0.01;
@@ -25,16 +26,19 @@ const MAX_NAMED: usize = 3;
 pub struct Diagnosis<'a> {
     pub name: String,
     pub why: &'a Why,
+    /// Length of the trace; `None` for a run, which consists of rounds.
+    pub trace_ns: Option<u64>,
 }
 
 /// Returns the diagnoses of all profiled subjects.
-pub fn diagnoses(report: &Report) -> impl Iterator<Item = Diagnosis<'_>> {
-    let named = report.subjects.iter().zip(labels(report).names);
-    named.filter_map(|(subject, name)| diagnosis(subject, name))
-}
-
-fn diagnosis(subject: &Subject, name: String) -> Option<Diagnosis<'_>> {
-    Some(Diagnosis { name, why: subject.why.as_ref()? })
+pub fn diagnoses(report: &Report) -> GroupedDiagnoses<'_> {
+    let trace_ns = report.trace.as_ref().map(|trace| trace.window_ns);
+    let mut diagnoses = Vec::new();
+    for (subject, name) in report.subjects.iter().zip(labels(report).names) {
+        let why = subject.why.as_ref();
+        diagnoses.extend(why.map(|why| Diagnosis { name, why, trace_ns }));
+    }
+    GroupedDiagnoses::new(diagnoses.into_iter())
 }
 
 /// A cause with its share of the lateness and its evidence.
@@ -86,7 +90,11 @@ impl Diagnosis<'_> {
         let too_few = if self.why.shares_ns.is_some() {
             String::new()
         } else {
-            format!(": too few to say; it takes {MIN_TICKS} ticks in {MIN_EPISODES} episodes")
+            let length = SufficientLength::new(self).map(SufficientLength::phrase);
+            let length = prefix_or_empty(", as in ", length);
+            format!(
+                ": too few to say; it takes {MIN_TICKS} ticks in {MIN_EPISODES} episodes{length}"
+            )
         };
         let (counts, tier, overhead) = (self.counts(), tier_name(tier), self.overhead());
         format!("Why {which} were late ({name}, {counts}; tier {tier}{overhead}){too_few}")
@@ -104,7 +112,7 @@ impl Diagnosis<'_> {
     }
 
     /// Returns why nothing was profiled.
-    fn missing_reason(&self) -> String {
+    pub fn missing_reason(&self) -> String {
         match &self.why.missing {
             Some(missing) => to_printable_message(&missing.reason),
             None => "the subject was not profiled".to_owned(),
@@ -154,7 +162,7 @@ impl Diagnosis<'_> {
         match class {
             Class::Queue => match &self.why.behind {
                 Some(behind) => format_occupants(behind, total),
-                None => "(by whom: run with CAP_PERFMON)".to_owned(),
+                None => "(tier B1 would show by whom)".to_owned(),
             },
             Class::Quota => {
                 let periods = evidence.throttled_periods.unwrap_or(0);
@@ -187,6 +195,15 @@ impl Diagnosis<'_> {
         };
         let steal = format_time(evidence.steal_ns.unwrap_or(0) as i64);
         format!("{standstill}the hypervisor's account: {steal} in these rounds")
+    }
+
+    /// Describes the records that the kernel lost, if any.
+    pub fn losses(&self) -> Option<String> {
+        let lost = Some(self.why.evidence.switches_lost).filter(|lost| *lost > 0)?;
+        Some(format!(
+            "The kernel lost {} records; the rounds to which they belong are explained without them.",
+            group_digits(lost)
+        ))
     }
 
     /// Returns what the next tier would add, and its requirements.
@@ -333,9 +350,9 @@ fn links(chain: &Chain) -> impl Iterator<Item = (&'static str, i64)> {
 
 /// Adds a section for each profiled subject.
 pub fn add_diagnoses(document: &mut Document, report: &Report) {
-    for diagnosis in diagnoses(report) {
-        add_diagnosis(document, &diagnosis);
-    }
+    let GroupedDiagnoses { shown, sentences } = diagnoses(report);
+    shown.iter().for_each(|diagnosis| add_diagnosis(document, diagnosis));
+    sentences.into_iter().for_each(|sentence| document.paragraph(sentence));
 }
 
 fn add_diagnosis(document: &mut Document, diagnosis: &Diagnosis<'_>) {
@@ -349,7 +366,8 @@ fn add_diagnosis(document: &mut Document, diagnosis: &Diagnosis<'_>) {
     }
     let longest = diagnosis.longest_ticks().filter(|_| diagnosis.why.tier.is_some());
     document.notes(longest.map(|tick| format!("Late by {tick}.")));
-    document.notes(diagnosis.wakeup_path().into_iter().chain(diagnosis.next_tier()));
+    let notes = [diagnosis.wakeup_path(), diagnosis.losses(), diagnosis.next_tier()];
+    document.notes(notes.into_iter().flatten());
 }
 
 /// Formats the share of a cause in a round, for a tooltip.
@@ -505,17 +523,27 @@ mod tests {
         let missing = Some(Missing { tier: Tier::B1, reason });
         let a2 = Why { tier: Some(Tier::A2), missing, behind: None, ..why() };
         let text = text(&report_with(a2), 120);
-        assert!(text.contains("waited for a CPU  (by whom: run with CAP_PERFMON)"), "{text}");
+        assert!(text.contains("waited for a CPU  (tier B1 would show by whom)"), "{text}");
         let next = "Tier B1 would add which threads held the CPU; perf_event_open: denied; it needs\nCAP_PERFMON.\n";
         assert!(text.ends_with(next), "{text}");
         assert!(text.lines().all(|l| l.chars().count() <= 120), "{text}");
     }
 
     #[test]
+    fn lost_records_are_reported() {
+        let evidence = Evidence { switches_lost: 1_234, ..Evidence::default() };
+        let lossy = text(&report_with(Why { evidence, ..why() }), 200);
+        assert!(lossy.contains("lost 1,234 records"), "{lossy}");
+        assert!(!text(&report_with(why()), 200).contains("records"));
+    }
+
+    #[test]
     fn too_few_ticks_give_no_causes() {
-        let few = Why { late_ticks: 19, shares_ns: None, ..why() };
+        let few = Why { ticks: 1_900, late_ticks: 19, shares_ns: None, ..why() };
         let shown = text(&report_with(few), 80);
-        assert!(shown.contains("too few to say; it takes 20 ticks in 5 episodes"), "{shown}");
+        let joined = shown.replace('\n', " ");
+        let length = "too few to say; it takes 20 ticks in 5 episodes, as in about 2,000 ticks";
+        assert!(joined.contains(length), "{shown}");
         assert!(!shown.contains("62.2 %"), "{shown}");
         let missing = Some(Missing {
             tier: Tier::A1,

@@ -17,6 +17,8 @@ const OWN_THREADS_NEED: &str =
     "a kernel.perf_event_paranoid of at most 2, and a sandbox that allows perf_event_open";
 /// Sizes of a ring to try, in pages.
 const PAGES: [usize; 4] = [64, 16, 4, 1];
+/// Sizes to try for a ring of a whole CPU, of which every machine may have hundreds.
+const CPU_PAGES: [usize; 6] = [256, 128, 64, 16, 4, 1];
 /// Sizes to try for a ring of a whole program.
 const PROGRAM_PAGES: [usize; 7] = [512, 256, 128, 64, 16, 4, 1];
 
@@ -60,7 +62,7 @@ impl SwitchRing {
     pub fn for_cpu(cpu: usize) -> Result<Self, NotAvailable> {
         let needs = "CAP_PERFMON, or a kernel.perf_event_paranoid of at most 0";
         let cpu = i32::try_from(cpu).unwrap_or(i32::MAX);
-        Self::open(-1, cpu, perf::DISABLED, &PAGES).map_err(|error| refused(&error, needs))
+        Self::open(-1, cpu, perf::DISABLED, &CPU_PAGES).map_err(|error| refused(&error, needs))
     }
 
     fn open(

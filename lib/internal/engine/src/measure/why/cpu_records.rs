@@ -3,17 +3,46 @@
 use files::report::why::Tier;
 use files::why::Wakeup;
 
+use crate::machine::os::NotAvailable;
 use crate::measure::why::availability::Availability;
 use crate::measure::why::kernel_clock::KernelClock;
 use crate::measure::why::occupants::{Occupants, drain_occupants};
 use crate::measure::why::profiler::Profiler;
 use crate::measure::why::wakeup_chains::ThreadWakeups;
 
+/// Records of one kind.
+#[derive(Debug)]
+pub struct DrainedRecords<T> {
+    /// The records, or the reason why they are not known.
+    pub records: Result<T, String>,
+    /// Number of records that the kernel lost.
+    pub lost: u64,
+}
+
+impl<T> DrainedRecords<T> {
+    /// Creates the result of a recorder. If records of `kind` were lost, the others are not used.
+    pub fn new(records: T, lost: u64, kind: &str) -> Self {
+        Self { records: if lost == 0 { Ok(records) } else { Err(explain_loss(lost, kind)) }, lost }
+    }
+
+    /// Creates the result of a recorder that is not available.
+    pub fn unavailable(why: &NotAvailable) -> Self {
+        Self { records: Err(why.to_string()), lost: 0 }
+    }
+}
+
+/// Returns the reason why an incomplete record cannot be used.
+pub fn explain_loss(lost: u64, kind: &str) -> String {
+    format!("the kernel's buffer was too small: {lost} {kind} were lost")
+}
+
 /// Records of all CPUs, or the reasons why they are not available.
 #[derive(Debug)]
 pub struct CpuRecords {
     pub occupants: Result<Occupants, String>,
-    pub wakeups: ThreadWakeups,
+    pub wakeups: Result<ThreadWakeups, String>,
+    /// Number of records that the kernel lost.
+    pub lost: u64,
 }
 
 /// The part of the records that a diagnosis uses.
@@ -26,15 +55,18 @@ pub struct UsableRecords {
 impl CpuRecords {
     /// Reads the records since the last call. Threads are given by their numbers in the system.
     pub fn drain(profiler: &Profiler, threads: &[Option<u32>], clock: &KernelClock) -> Self {
+        let occupants = drain_occupants(&profiler.cpus, clock);
+        let wakeups = profiler.chains.drain(threads, clock);
         Self {
-            occupants: drain_occupants(&profiler.cpus, clock),
-            wakeups: profiler.chains.drain(threads, clock),
+            occupants: occupants.records,
+            wakeups: wakeups.records,
+            lost: occupants.lost.saturating_add(wakeups.lost),
         }
     }
 
     /// Creates the result if nothing could be read.
     pub fn unavailable(reason: &str) -> Self {
-        Self { occupants: Err(reason.to_owned()), wakeups: Err(reason.to_owned()) }
+        Self { occupants: Err(reason.to_owned()), wakeups: Err(reason.to_owned()), lost: 0 }
     }
 
     /// Combines the availability of these records with that of the evidence of the threads.

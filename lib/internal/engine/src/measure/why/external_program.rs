@@ -62,22 +62,19 @@ impl<'a> ProgramProfiler<'a> {
     }
 
     /// Attributes the lateness of every tick of the round to its causes, as far as they are visible
-    /// from outside.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if switches of this round were lost.
-    pub fn diagnose(mut self, round: &FinishedProgram<'_>) -> Result<RoundDiagnosis, String> {
+    /// from outside. A round of which switches were lost is not explained.
+    pub fn diagnose(mut self, round: &FinishedProgram<'_>) -> RoundDiagnosis {
         self.profiler.set_recording(false);
         let witnesses = self.witnesses.take();
         let standstills = witnesses.and_then(|witnesses| witnesses.end(round.output.started));
         let drained: Vec<DrainedSwitches> =
             self.rings.iter_mut().flatten().map(SwitchRing::drain).collect();
-        if drained.iter().any(|d| d.lost > 0) {
-            return Err("the kernel's buffer was too small: switches were lost".to_owned());
+        let lost = drained.iter().fold(0_u64, |lost, d| lost.saturating_add(d.lost));
+        if lost > 0 {
+            return RoundDiagnosis::lost(round.index, lost);
         }
         let diagnosis = self.explain_round(&drained, standstills, round);
-        Ok(diagnosis.unwrap_or_else(|why| RoundDiagnosis::unavailable(round.index, &why)))
+        diagnosis.unwrap_or_else(|why| RoundDiagnosis::unavailable(round.index, &why))
     }
 
     fn explain_round(
@@ -93,10 +90,12 @@ impl<'a> ProgramProfiler<'a> {
         let records = self.drain_records(&watched, round, &clock);
         let availability = records.availability(Ok(()), Ok(()));
         let tier = availability.tier();
+        let lost = records.lost;
         let records = records.usable(tier);
 
         let seen = reconstruct_round(round, &watched, records.occupants.as_ref(), &clock)?;
-        let mut evidence = Evidence { steal_ns: round.steal_ns, ..Evidence::default() };
+        let steal_ns = round.steal_ns;
+        let mut evidence = Evidence { steal_ns, switches_lost: lost, ..Evidence::default() };
         let mut conditions = RoundConditions {
             path_ns: seen.way_ns,
             steal_ns: round.steal_ns.unwrap_or(0),

@@ -5,26 +5,34 @@ use std::sync::{Mutex, PoisonError};
 
 use files::why::{self, Occupant, QueueWait, Standstill};
 
-use crate::machine::os::{self, NotAvailable, SwitchRing};
+use crate::machine::os::{self, DrainedSwitches, NotAvailable, SwitchRing};
+use crate::measure::why::cpu_records::DrainedRecords;
 use crate::measure::why::kernel_clock::KernelClock;
 
 /// The threads to which each CPU was given, in order of time.
-pub type Occupants = HashMap<u32, Vec<Occupant>>;
+pub type Occupants = files::why::CpuOccupants;
 
 /// Rings with the switches of all CPUs, or the reason why there are none.
 pub type CpuRings = Result<Mutex<Vec<SwitchRing>>, NotAvailable>;
 
 /// Reads the occupants of all CPUs since the last call.
-///
-/// # Errors
-///
-/// Returns an error if the rings are not available or records were lost.
-pub fn drain_occupants(rings: &CpuRings, clock: &KernelClock) -> Result<Occupants, String> {
-    let rings = rings.as_ref().map_err(NotAvailable::to_string)?;
+pub fn drain_occupants(rings: &CpuRings, clock: &KernelClock) -> DrainedRecords<Occupants> {
+    let rings = match rings {
+        Ok(rings) => rings,
+        Err(why) => return DrainedRecords::unavailable(why),
+    };
+    let mut rings = rings.lock().unwrap_or_else(PoisonError::into_inner);
+    to_occupants(rings.iter_mut().map(SwitchRing::drain), clock)
+}
+
+/// Converts the switches of all CPUs. If records were lost, the occupants are not known.
+fn to_occupants(
+    drained: impl Iterator<Item = DrainedSwitches>,
+    clock: &KernelClock,
+) -> DrainedRecords<Occupants> {
     let mut occupants = Occupants::new();
     let mut lost = 0;
-    for ring in rings.lock().unwrap_or_else(PoisonError::into_inner).iter_mut() {
-        let drained = ring.drain();
+    for drained in drained {
         lost += drained.lost;
         for record in drained.switches {
             if let Some(thread) = record.next {
@@ -33,12 +41,7 @@ pub fn drain_occupants(rings: &CpuRings, clock: &KernelClock) -> Result<Occupant
             }
         }
     }
-    match lost {
-        0 => Ok(occupants),
-        _ => {
-            Err("the kernel's buffer was too small: switches of other threads were lost".to_owned())
-        }
-    }
+    DrainedRecords::new(occupants, lost, "switches of other threads")
 }
 
 /// Marks the standstills during which other threads ran, if the occupants are known.
@@ -84,5 +87,29 @@ impl ThreadNames {
             }
         }
         times.into_iter().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use files::why::SwitchKind;
+
+    use super::*;
+    use crate::machine::os::SwitchRecord;
+
+    #[test]
+    #[allow(clippy::disallowed_methods, reason = "any instant will do")]
+    fn lost_switches_are_counted() {
+        let Some(clock) = KernelClock::new(Instant::now()) else { return };
+        let switch =
+            SwitchRecord { at_ns: 5, cpu: 1, thread: 7, kind: SwitchKind::Waits, next: Some(8) };
+        let ring = |lost| DrainedSwitches { switches: vec![switch], names: Vec::new(), lost };
+        let complete = to_occupants([ring(0), ring(0)].into_iter(), &clock);
+        assert_eq!((complete.records.unwrap()[&1].len(), complete.lost), (2, 0));
+        let lossy = to_occupants([ring(0), ring(12)].into_iter(), &clock);
+        assert_eq!(lossy.lost, 12);
+        assert!(lossy.records.unwrap_err().contains("12 switches of other threads"));
     }
 }

@@ -10,7 +10,7 @@ use jitterstat::stats::quantile::nearest_rank;
 use tach::Conversion;
 
 use crate::machine::os::{self, NotAvailable};
-use crate::measure::why::cpu_records::{CpuRecords, UsableRecords};
+use crate::measure::why::cpu_records::{CpuRecords, UsableRecords, explain_loss};
 use crate::measure::why::kernel_clock::KernelClock;
 use crate::measure::why::occupants::{Occupants, ThreadNames, mark_occupied};
 use crate::measure::why::profiler::{Profiler, RoundProfiler, ThreadLog};
@@ -81,6 +81,13 @@ impl RoundDiagnosis {
         let round = ProfiledRound { index, ..ProfiledRound::default() };
         Self { round, missing: Some(missing), threads: Vec::new(), occupants: Occupants::new() }
     }
+
+    /// Creates the empty diagnosis of a round that cannot be explained without the lost records.
+    pub fn lost(index: u64, lost: u64) -> Self {
+        let mut diagnosis = Self::unavailable(index, &explain_loss(lost, "switches"));
+        diagnosis.round.evidence.switches_lost = lost;
+        diagnosis
+    }
 }
 
 /// Attributes the lateness of every tick of a round to its causes.
@@ -97,6 +104,7 @@ pub fn diagnose(
     let clock = KernelClock::new(origin);
     let collected = CollectedThreads::new(logs, round, origin, clock.as_ref());
     let records = drain_records(profiler, &collected.ids, clock.as_ref());
+    let lost = records.lost;
     let availability = records.availability(collected.stats.clone(), collected.switches.clone());
     let tier = availability.tier();
     let records = records.usable(tier);
@@ -104,7 +112,7 @@ pub fn diagnose(
     let ticks: Vec<Vec<IndexedTick>> =
         round.instances.iter().map(|instance| recorded_ticks(instance, round, origin)).collect();
     let mut conditions = round_conditions(profiler, round, &ticks, &collected, clock.as_ref());
-    let mut evidence = collected.evidence(profiler, round);
+    let mut evidence = collected.evidence(profiler, round, lost);
     if let Some(standstills) = recorder.take_standstills(origin) {
         conditions.standstills = mark_occupied(standstills, records.occupants.as_ref());
         evidence.standstill_ns = Some(conditions.standstill_ns());
@@ -210,20 +218,19 @@ impl CollectedThreads {
             collected.add(log, round, origin, clock);
         }
         if collected.switches.is_ok() && collected.switches_lost > 0 {
-            let reason = "the kernel's buffer was too small: switches were lost";
-            collected.switches = Err(reason.to_owned());
+            collected.switches = Err(explain_loss(collected.switches_lost, "switches"));
         }
         collected
     }
 
-    /// Returns the counters for the report.
-    fn evidence(&self, profiler: &Profiler, round: &FinishedRound<'_>) -> Evidence {
+    /// Returns the counters for the report. `lost` is the number of lost records of the CPUs.
+    fn evidence(&self, profiler: &Profiler, round: &FinishedRound<'_>, lost: u64) -> Evidence {
         let has_quota = !profiler.quotas.is_empty();
         Evidence {
             steal_ns: round.steal_ns,
             threads: self.count,
             cycles_lost: self.cycles_lost,
-            switches_lost: self.switches_lost,
+            switches_lost: self.switches_lost.saturating_add(lost),
             throttled_periods: self.throttled_periods.filter(|_| has_quota),
             ..Evidence::default()
         }

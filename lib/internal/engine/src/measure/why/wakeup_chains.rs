@@ -6,16 +6,15 @@ use std::sync::{Mutex, PoisonError};
 use files::why::Wakeup;
 
 use crate::machine::os::{self, NotAvailable, TraceEvent, TraceEventKind, TraceScope, Tracer};
+use crate::measure::why::cpu_records::DrainedRecords;
 use crate::measure::why::kernel_clock::KernelClock;
-
-const RECORDS_LOST: &str = "the kernel's buffer was too small: timers were lost";
 
 /// Recorder of the timers and wake-ups of all CPUs, if it is available.
 #[derive(Debug)]
 pub struct WakeupChains(Result<Mutex<Tracer>, NotAvailable>);
 
-/// The wake-ups of several threads, or the reason why they are not known.
-pub type ThreadWakeups = Result<Vec<Vec<Wakeup>>, String>;
+/// The wake-ups of each of several threads.
+pub type ThreadWakeups = Vec<Vec<Wakeup>>;
 
 impl WakeupChains {
     pub fn open() -> Self {
@@ -40,22 +39,37 @@ impl WakeupChains {
     /// Reads the wake-ups of threads since the last call.
     ///
     /// Threads are given by their number in the system. A thread without a number has no wake-ups.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if the recorder is not available or records were lost.
-    pub fn drain(&self, threads: &[Option<u32>], clock: &KernelClock) -> ThreadWakeups {
-        let tracer = self.0.as_ref().map_err(NotAvailable::to_string)?;
+    pub fn drain(
+        &self,
+        threads: &[Option<u32>],
+        clock: &KernelClock,
+    ) -> DrainedRecords<ThreadWakeups> {
+        let tracer = match &self.0 {
+            Ok(tracer) => tracer,
+            Err(why) => return DrainedRecords::unavailable(why),
+        };
         let mut events = Vec::new();
         tracer.lock().unwrap_or_else(PoisonError::into_inner).drain(&mut events);
-        let mut by_thread = wakeups_by_thread(events).ok_or(RECORDS_LOST)?;
+        let lost = lost_records(&events);
+        let mut by_thread = wakeups_by_thread(events);
         let mut found = Vec::with_capacity(threads.len());
         for id in threads {
             let wakeups = id.and_then(|id| by_thread.remove(&id)).unwrap_or_default();
             found.push(wakeups.into_iter().map(|wakeup| to_round_time(wakeup, clock)).collect());
         }
-        Ok(found)
+        DrainedRecords::new(found, lost, "records of timers")
     }
+}
+
+/// Returns the number of lost records, each of which may be a wake-up.
+fn lost_records(events: &[TraceEvent]) -> u64 {
+    let mut lost = 0_u64;
+    for event in events {
+        if let TraceEventKind::Lost { records, .. } = event.kind {
+            lost = lost.saturating_add(records.max(1));
+        }
+    }
+    lost
 }
 
 /// Converts the times of a wake-up to the time line of a round.
@@ -66,9 +80,8 @@ fn to_round_time(wakeup: Wakeup, clock: &KernelClock) -> Wakeup {
     }
 }
 
-/// Groups the wake-ups by thread, with times of the kernel's clock. Returns `None` if records were
-/// lost.
-fn wakeups_by_thread(mut events: Vec<TraceEvent>) -> Option<HashMap<u32, Vec<Wakeup>>> {
+/// Groups the wake-ups by thread, with times of the kernel's clock.
+fn wakeups_by_thread(mut events: Vec<TraceEvent>) -> HashMap<u32, Vec<Wakeup>> {
     // The events of each CPU are in order, and the CPUs follow one another.
     events.sort_by_key(|event| event.at_ns);
     let mut wakeups: HashMap<u32, Vec<Wakeup>> = HashMap::new();
@@ -76,7 +89,6 @@ fn wakeups_by_thread(mut events: Vec<TraceEvent>) -> Option<HashMap<u32, Vec<Wak
     let mut running: HashMap<u32, i64> = HashMap::new();
     for event in events {
         match event.kind {
-            TraceEventKind::Lost { .. } => return None,
             TraceEventKind::Expire { .. } => {
                 running.insert(event.cpu, event.at_ns);
             }
@@ -93,7 +105,7 @@ fn wakeups_by_thread(mut events: Vec<TraceEvent>) -> Option<HashMap<u32, Vec<Wak
             _ => {}
         }
     }
-    Some(wakeups)
+    wakeups
 }
 
 #[cfg(test)]
@@ -126,8 +138,9 @@ mod tests {
         let by = |expired_ns, woken_ns| Wakeup { expired_ns, woken_ns };
         let expected =
             [(7, vec![by(Some(100), 120), by(None, 400)]), (8, vec![by(Some(100), 130)])];
-        assert_eq!(wakeups_by_thread(events).unwrap(), expected.into());
-        let lost = vec![first, at(110, 1, TraceEventKind::Lost { records: 1, until_ns: 120 })];
-        assert_eq!(wakeups_by_thread(lost), None, "a lost record may be a wake-up");
+        assert_eq!(lost_records(&events), 0);
+        assert_eq!(wakeups_by_thread(events), expected.into());
+        let lost = |records| at(110, 1, TraceEventKind::Lost { records, until_ns: 120 });
+        assert_eq!(lost_records(&[first, lost(3), lost(0)]), 4);
     }
 }

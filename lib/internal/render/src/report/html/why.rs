@@ -6,6 +6,7 @@ use files::report::Report;
 use files::report::why::{Class, Why, WhyRound};
 
 use crate::document::html::escape;
+use crate::report::unexplained::GroupedDiagnoses;
 use crate::report::why::{Cause, Diagnosis, diagnoses, format_class_share};
 
 /// Size of the stacked bars, in units of the drawing.
@@ -14,7 +15,9 @@ const HEIGHT: f64 = 120.0;
 
 /// Renders all diagnoses; empty if no subject was profiled.
 pub(super) fn section(report: &Report) -> String {
-    let text: String = diagnoses(report).map(|diagnosis| render_diagnosis(&diagnosis)).collect();
+    let GroupedDiagnoses { shown, sentences } = diagnoses(report);
+    let mut text: String = shown.iter().map(render_diagnosis).collect();
+    text.extend(sentences.iter().map(|sentence| format!("<p>{}</p>\n", escape(sentence))));
     if text.is_empty() {
         String::new()
     } else {
@@ -37,8 +40,8 @@ fn render_diagnosis(diagnosis: &Diagnosis<'_>) -> String {
     if let Some(path) = diagnosis.wakeup_path() {
         html += &format!("<p>{}</p>\n", escape(&path));
     }
-    if let Some(next) = diagnosis.next_tier() {
-        html += &format!("<p class=\"note\">{}</p>\n", escape(&next));
+    for note in [diagnosis.losses(), diagnosis.next_tier()].into_iter().flatten() {
+        html += &format!("<p class=\"note\">{}</p>\n", escape(&note));
     }
     html
 }
