@@ -51,6 +51,7 @@ use clap::{CommandFactory, FromArgMatches};
 use cli::exit;
 use engine::machine::host::{self, BuildInfo};
 use engine::machine::os;
+use engine::measure::supervisor;
 use engine::panics;
 
 use crate::commands::{Cli, Command};
@@ -65,16 +66,22 @@ const PROGRAM: BuildInfo = BuildInfo {
 /// Runs the command line of this process and returns its exit code.
 #[must_use]
 pub fn main() -> ExitCode {
+    if let Some(code) = supervisor::serve_if_started_as_one() {
+        return code;
+    }
+    supervisor::enable();
     host::set_build_info(PROGRAM);
     panics::install_hook();
     os::survive_file_size_limit();
-    match run_command() {
+    let code = match run_command() {
         Ok(status) => status.report(),
         Err(error) => {
             terminal::failure(&error);
             ExitCode::from(error.code())
         }
-    }
+    };
+    supervisor::end();
+    code
 }
 
 /// Returns the command line, of which the release scripts make manual pages.

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use cli::exit::Error;
 use cli::printable::{to_printable, to_printable_message};
+use engine::measure::supervisor;
 
 /// Prints the error that ends the command.
 pub fn failure(error: &Error) {
@@ -75,6 +76,7 @@ pub fn abort() {
     if let Some(restore) = RESTORE.get() {
         restore_within(*restore, RESTORE_TIMEOUT);
     }
+    supervisor::end();
     std::process::exit(4);
 }
 

@@ -244,18 +244,20 @@ const TEMP_SUFFIX: &str = ".tmp";
 /// The age from which a temporary file is abandoned: its process was killed.
 const TEMP_FILE_MAX_AGE: Duration = Duration::from_secs(3600);
 
-/// Removes the temporary files that killed processes left in a directory.
+/// Removes the temporary files and directories that killed processes left in a directory.
 pub fn remove_abandoned_files(directory: &Path) {
     let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
-    for entry in entries.filter(is_abandoned) {
+    for path in entries.filter(is_abandoned).map(|entry| entry.path()) {
         // Another process may have been faster, and a file that cannot be removed does no harm.
-        let _ = std::fs::remove_file(entry.path());
+        let is_directory = std::fs::symlink_metadata(&path).is_ok_and(|meta| meta.is_dir());
+        let _ =
+            if is_directory { std::fs::remove_dir_all(path) } else { std::fs::remove_file(path) };
     }
 }
 
 fn is_abandoned(entry: &std::fs::DirEntry) -> bool {
     let is_temp_name = |name: &str| name.starts_with(TEMP_PREFIX) && name.ends_with(TEMP_SUFFIX);
-    let meta = || entry.metadata().ok().filter(Metadata::is_file);
+    let meta = || entry.metadata().ok().filter(|meta| meta.is_file() || meta.is_dir());
     let age = || meta()?.modified().ok()?.elapsed().ok();
     entry.file_name().to_str().is_some_and(is_temp_name)
         && age().is_some_and(|age| age > TEMP_FILE_MAX_AGE)

@@ -10,7 +10,8 @@ use cli::exit::{Error, Result, strip_temp_path, usage};
 use crate::terminal;
 
 use super::{
-    Contents, TEMP_PREFIX, check_directory_writable, check_length, parent, write_files_with,
+    Contents, TEMP_PREFIX, TEMP_SUFFIX, check_directory_writable, check_length, parent,
+    remove_abandoned_files, write_files_with,
 };
 
 /// Assumed maximum length of the names of files in the directory.
@@ -71,6 +72,8 @@ impl OutputDirectory {
         let failed =
             |e: io::Error| usage!("cannot write to {}: {e}; {REMEDY}", opened.directory.display());
         check_directory_writable(&opened.directory).map_err(failed)?;
+        remove_abandoned_files(parent(&opened.directory));
+        remove_abandoned_files(&opened.directory);
         let previous = opened.find_results(results).map_err(failed)?;
         for (file, kind) in &previous {
             if !kind.is_file() {
@@ -214,7 +217,7 @@ fn create_unique(parent: &Path, name: &str) -> Result<PathBuf> {
 /// other.
 fn create_staging_directory(parent: &Path) -> io::Result<PathBuf> {
     let mut builder = tempfile::Builder::new();
-    builder.prefix(TEMP_PREFIX);
+    builder.prefix(TEMP_PREFIX).suffix(TEMP_SUFFIX);
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt;

@@ -23,6 +23,7 @@ mod history;
 mod hostile;
 mod import;
 mod interrupt;
+mod killed;
 mod language;
 mod late;
 mod list;

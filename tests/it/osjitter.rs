@@ -157,6 +157,21 @@ fn demanded_seconds(ran: &Ran) -> Option<u64> {
     demand.split_once('s')?.0.parse().ok()
 }
 
+/// Returns the processes that have a directory as the value of a variable in their environment.
+#[cfg(target_os = "linux")]
+pub fn processes_with_variable(name: &str, value: &Path) -> Vec<u32> {
+    let variable = format!("{name}={}", value.display());
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir("/proc").expect("/proc is mounted").flatten() {
+        let Some(id) = entry.file_name().to_str().and_then(|id| id.parse().ok()) else { continue };
+        let environment = std::fs::read(entry.path().join("environ")).unwrap_or_default();
+        if environment.split(|&byte| byte == 0).any(|entry| entry == variable.as_bytes()) {
+            found.push(id);
+        }
+    }
+    found
+}
+
 /// Returns the path of a loop that implements the contract of `run` and `gate` without a library.
 pub fn gated_loop() -> PathBuf {
     example("gated-loop", &[])

@@ -12,9 +12,10 @@ use std::time::{Duration, Instant};
 
 use jitterstat::series;
 
-use crate::machine::os::{self, TreeUsage};
+use crate::machine::os::{self, ProcessTreeExit, StartedTree, TreeUsage};
+use crate::measure::scratch::ScratchDirectory;
+use crate::measure::supervisor;
 use crate::program::Program;
-use cli::exit;
 use cli::printable::to_printable;
 
 /// Interval at which interrupts are polled.
@@ -101,6 +102,11 @@ pub struct CompletedRun {
 }
 
 impl CompletedRun {
+    /// Returns the number of processes that the program left running, and that were killed.
+    pub fn killed_processes(&self) -> u64 {
+        self.usage.killed_processes
+    }
+
     /// Returns the path to which the program was told to write.
     pub fn output_path(&self) -> PathBuf {
         self.run.scratch_path.join("series")
@@ -111,17 +117,24 @@ impl CompletedRun {
 struct Run {
     tree: os::ProcessTree,
     /// The directory; `None` after it was removed.
-    scratch: Mutex<Option<tempfile::TempDir>>,
+    scratch: Mutex<Option<ScratchDirectory>>,
     scratch_path: PathBuf,
 }
 
 impl Run {
+    /// Ends the program with everything that it started.
+    fn end(&self, timeout: Duration) -> io::Result<ProcessTreeExit> {
+        let exit = self.tree.end(timeout)?;
+        supervisor::unregister_group(self.tree.id());
+        Ok(exit)
+    }
+
     /// Ends the program with everything that it started, and removes its directory.
     ///
     /// Both are done when this returns, even if another thread has started the cleanup.
     fn clean_up(&self, timeout: Duration) {
         // The run has already reported a process that cannot be ended.
-        let _ = self.tree.end(timeout);
+        let _ = self.end(timeout);
         drop(self.scratch.lock().unwrap_or_else(PoisonError::into_inner).take());
     }
 }
@@ -181,10 +194,13 @@ impl StartError {
 /// that an interrupt finds every run.
 fn start_run(prepare: impl FnOnce(&Path) -> Command) -> Result<StartedRun, StartError> {
     let mut active = active_runs();
-    let scratch = create_scratch_dir().map_err(StartError::NoScratchDir)?;
+    supervisor::start();
+    let scratch = ScratchDirectory::new().map_err(StartError::NoScratchDir)?;
     let mut command = prepare(scratch.path());
-    let started = now();
-    let (tree, stderr) = os::ProcessTree::start(&mut command).map_err(StartError::NoProcess)?;
+    supervisor::register_program(scratch.path(), &mut command);
+    let StartedTree { tree, stderr, started } =
+        os::ProcessTree::start(&mut command).map_err(StartError::NoProcess)?;
+    supervisor::register_group(tree.id());
     let scratch_path = scratch.path().to_owned();
     let run = Arc::new(Run { tree, scratch: Mutex::new(Some(scratch)), scratch_path });
     active.push(Arc::clone(&run));
@@ -222,7 +238,7 @@ pub fn run(
         start_run(prepare).map_err(|e| e.for_program(program))?;
     let tail = stderr.map(StderrTail::listen).transpose().map_err(|e| fail(e.to_string()))?;
     let exited = wait_for_exit(&run.tree, started, request.limit, stop);
-    let exit = run.tree.end(KILL_TIMEOUT).map_err(|e| fail(e.to_string()))?;
+    let exit = run.end(KILL_TIMEOUT).map_err(|e| fail(e.to_string()))?;
     let exited = exited.map_err(|why| why.for_program(program))?;
     if !exit.status.success() {
         let quote = tail.map_or_else(String::new, StderrTail::quote);
@@ -285,23 +301,12 @@ pub fn run_to_completion(
     let StartedRun { run, started, .. } = start_run(|_| command).map_err(start_error)?;
     // The first interrupt does not end the command, only a second one does.
     let exited = wait_for_exit(&run.tree, started, limit, &AtomicBool::new(false));
-    let exit = run.tree.end(KILL_TIMEOUT).map_err(|e| failed(e.to_string()))?;
+    let exit = run.end(KILL_TIMEOUT).map_err(|e| failed(e.to_string()))?;
     exited.map_err(|why| failed(why.message().unwrap_or_default()))?;
     match exit.status.success() {
         true => Ok(()),
         false => Err(failed(format!("ended with {}", exit.status))),
     }
-}
-
-/// Creates the directory to which a program writes.
-fn create_scratch_dir() -> io::Result<tempfile::TempDir> {
-    let parent = std::env::temp_dir();
-    tempfile::tempdir_in(&parent).map_err(|error| explain_scratch_error(error, &parent))
-}
-
-fn explain_scratch_error(error: io::Error, parent: &Path) -> io::Error {
-    let error = exit::strip_temp_path(error);
-    io::Error::other(format!("no temporary directory for it in {}: {error}", parent.display()))
 }
 
 /// Starts a detached thread.
@@ -414,7 +419,6 @@ impl BackgroundProcess {
     fn describe_exit(&mut self) -> String {
         let status = self
             .run
-            .tree
             .end(KILL_TIMEOUT)
             .map_or_else(|e| e.to_string(), |ended| ended.status.to_string());
         let quote = self.stderr_tail.take().map_or_else(String::new, StderrTail::quote);
@@ -423,7 +427,7 @@ impl BackgroundProcess {
 
     /// Ends the program with everything that it started. Returns the CPU time of all of them.
     pub fn end(self) -> Option<u64> {
-        self.run.tree.end(KILL_TIMEOUT).ok().map(|ended| ended.usage.cpu_ns)
+        self.run.end(KILL_TIMEOUT).ok().map(|ended| ended.usage.cpu_ns)
     }
 }
 

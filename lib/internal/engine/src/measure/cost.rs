@@ -29,6 +29,8 @@ pub struct Cost {
     pub suspended_ns: Option<u64>,
     /// Frequency of the CPU at the end.
     pub cpu_khz: Option<u64>,
+    /// Number of processes that a program left running, and that were killed.
+    pub killed_processes: u64,
 }
 
 impl Cost {
@@ -89,6 +91,7 @@ impl CostMeter {
             throttled_ns: delta(now.throttled_ns, then.throttled_ns),
             suspended_ns: first.suspended_until(last).map(to_ns),
             cpu_khz,
+            killed_processes: 0,
         }
     }
 }

@@ -7,7 +7,7 @@ use jitterstat::series::{self, Better, Metric};
 
 use crate::machine::os::{self, Instructions, TreeUsage};
 use crate::measure::child::{self, RunFailure, RunRequest};
-use crate::measure::program_output;
+use crate::measure::{program_output, supervisor};
 use crate::program::Program;
 
 /// Minimum of the CPU time. A smaller one has no meaningful logarithm.
@@ -93,6 +93,8 @@ pub fn run(
     request: RunRequest,
     stop: &std::sync::atomic::AtomicBool,
 ) -> Result<RunValues, RunFailure> {
+    // The counter would count it as the next program.
+    supervisor::start();
     let counter = specs.contains(&MetricSpec::Instructions).then(Instructions::for_next_program);
     let run = child::run(program, request, stop)?;
     let instructions = match counter {
@@ -183,6 +185,11 @@ fn custom_metric(metric: &Metric, name: String, percentile: Option<f64>) -> Prog
 }
 
 impl RunValues {
+    /// Returns the number of processes that the program left running, and that were killed.
+    pub fn killed_processes(&self) -> u64 {
+        self.usage.killed_processes
+    }
+
     fn instructions(&self) -> Result<u64, String> {
         let why = match &self.instructions {
             // Every program executes instructions.

@@ -18,5 +18,7 @@ pub mod program_output;
 pub mod record;
 pub mod round;
 mod runtime_load;
+mod scratch;
+pub mod supervisor;
 mod tick_loop;
 pub mod why;

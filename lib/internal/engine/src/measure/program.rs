@@ -13,6 +13,7 @@ use crate::machine::os::TreeUsage;
 use crate::measure::child::{self, RunFailure, RunRequest, Series};
 use crate::measure::cost::{Cost, CostMeter};
 use crate::measure::program_output::{self, ProgramRound};
+use crate::measure::supervisor;
 use crate::measure::why::external_program::{FinishedProgram, ProgramProfiler};
 use crate::measure::why::{Profiler, RoundDiagnosis};
 use crate::program::Program;
@@ -45,6 +46,8 @@ pub fn measure_round(
     profiled: Option<(&Profiler, u64)>,
 ) -> Result<MeasuredProgram, String> {
     let period = Duration::from_nanos(grid.period_ns);
+    // A profiler would record it as a part of the program.
+    supervisor::start();
     let recorder =
         profiled.map(|(profiler, index)| (ProgramProfiler::begin(profiler, period), index));
     let series = if recorder.is_some() { Series::TicksWithTimes } else { Series::Ticks };
@@ -78,6 +81,7 @@ fn round_cost(output: &ProgramRound, machine: &Cost) -> Cost {
         steal_ns: machine.steal_ns,
         throttled_ns: machine.throttled_ns,
         suspended_ns: machine.suspended_ns,
+        killed_processes: output.usage.killed_processes,
         ..Cost::default()
     }
 }

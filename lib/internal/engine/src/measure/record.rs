@@ -105,6 +105,7 @@ impl<'a, 'b> ReportBuilder<'a, 'b> {
     fn add(&mut self, scenario_index: usize, result: Result<MeasuredRound, String>) {
         match result {
             Ok(round) if round.diagnosis.is_some() => {
+                self.rounds[scenario_index].killed_processes += round.cost.killed_processes;
                 if let Some(diagnosis) = &mut self.rounds[scenario_index].diagnosis {
                     diagnosis.add(&round, self.started);
                 }
@@ -143,6 +144,7 @@ impl<'a, 'b> ReportBuilder<'a, 'b> {
         let Conditions { host, changes, started_utc, starts } = self.conditions;
         let mut warnings = run_warnings(&host, self.plan, suspended, &self.rounds);
         warnings.extend(startup_warnings(self.plan, &starts, &self.rounds));
+        warnings.extend(left_over_warnings(self.plan, &self.rounds));
         Report {
             schema: SCHEMA.to_owned(),
             tool: host::tool(),
@@ -229,6 +231,8 @@ struct ScenarioRounds {
     pool: Option<Pool>,
     /// Number of measured rounds.
     measured: u64,
+    /// Number of processes that the program left running, and that were killed.
+    killed_processes: u64,
     /// Whether no round was stopped.
     complete: bool,
     error_bound_ns: u64,
@@ -247,6 +251,7 @@ impl ScenarioRounds {
             kept: Vec::new(),
             pool: None,
             measured: 0,
+            killed_processes: 0,
             complete,
             error_bound_ns: 0,
             keep_all,
@@ -257,6 +262,7 @@ impl ScenarioRounds {
 
     fn add(&mut self, round: MeasuredRound) {
         self.measured += 1;
+        self.killed_processes += round.cost.killed_processes;
         self.complete &= !round.stopped;
         let error_bound_ns = round.clock.map_or(0, |clock| clock.error_bound_ns);
         self.error_bound_ns = self.error_bound_ns.max(error_bound_ns);
@@ -447,6 +453,24 @@ fn startup_warnings(plan: &Plan, starts: &StartupCosts, rounds: &[ScenarioRounds
             ),
             hint: "longer rounds show it: --round-ticks".to_owned(),
         });
+    }
+    warnings
+}
+
+/// Returns warnings for programs that leave processes running.
+fn left_over_warnings(plan: &Plan, rounds: &[ScenarioRounds]) -> Vec<Warning> {
+    let mut warnings = Vec::new();
+    for (scenario, rounds) in plan.scenarios.iter().zip(rounds) {
+        if rounds.killed_processes > 0 {
+            warnings.push(Warning {
+                code: "left-over-processes".to_owned(),
+                message: format!(
+                    "processes of {} still ran when it had exited, and were killed ({} in all rounds): their work is missing from its costs",
+                    scenario.id, rounds.killed_processes
+                ),
+                hint: "let the program wait for its processes".to_owned(),
+            });
+        }
     }
     warnings
 }

@@ -117,7 +117,9 @@ pub use signals::{delay_stop, stop, survive_file_size_limit, take_stop_request};
 pub use switches::{DrainedSwitches, SwitchRecord};
 pub use thread_stats::*;
 pub use tracer::*;
-pub use types::{NotAvailable, Sched, ThreadTimes, TimerSteps, TreeUsage, Usage};
+pub use types::{
+    NotAvailable, ProcessTreeExit, Sched, StartedTree, ThreadTimes, TimerSteps, TreeUsage, Usage,
+};
 
 /// Returns the user with whose permissions this process runs.
 #[cfg(unix)]

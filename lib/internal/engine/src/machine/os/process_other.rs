@@ -1,16 +1,16 @@
 //! Placeholder for platforms on which programs cannot be started.
 
 use std::io;
-use std::process::{ChildStderr, Command};
+use std::process::Command;
 use std::time::Duration;
 
-use crate::machine::os::types::ProcessTreeExit;
+use crate::machine::os::types::{ProcessTreeExit, StartedTree};
 
 /// A running program, which does not exist on this platform.
 pub struct ProcessTree(());
 
 impl ProcessTree {
-    pub fn start(_command: &mut Command) -> io::Result<(Self, Option<ChildStderr>)> {
+    pub fn start(_command: &mut Command) -> io::Result<StartedTree> {
         Err(io::Error::from(io::ErrorKind::Unsupported))
     }
 

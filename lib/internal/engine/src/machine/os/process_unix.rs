@@ -5,7 +5,7 @@
 
 use std::io;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::process::{ChildStderr, Command, ExitStatus};
+use std::process::{Command, ExitStatus};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ use rustix::process::{
     Pid, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, waitid,
 };
 
-use crate::machine::os::types::{ProcessTreeExit, TreeUsage};
+use crate::machine::os::types::{ProcessTreeExit, StartedTree, TreeUsage};
 
 /// A running program with everything that it starts.
 pub struct ProcessTree {
@@ -44,10 +44,13 @@ struct Reaped {
 
 impl ProcessTree {
     /// Starts the program as the leader of a new process group.
-    pub fn start(command: &mut Command) -> io::Result<(Self, Option<ChildStderr>)> {
+    #[allow(clippy::disallowed_methods, reason = "the time of the start")]
+    pub fn start(command: &mut Command) -> io::Result<StartedTree> {
         adopt_children();
         #[cfg(target_os = "linux")]
         let older_children = children()?.map(|child| child.id).collect();
+        // The search for children above can take milliseconds, which are not part of the run.
+        let started = Instant::now();
         let mut child = command.process_group(0).spawn()?;
         let leader = Pid::from_child(&child);
         leaders().push(leader);
@@ -57,7 +60,7 @@ impl ProcessTree {
             older_children,
             reaped: Mutex::default(),
         };
-        Ok((tree, child.stderr.take()))
+        Ok(StartedTree { tree, stderr: child.stderr.take(), started })
     }
 
     /// Returns the id of the program's process.
@@ -104,11 +107,18 @@ impl ProcessTree {
         loop {
             let remaining = self.kill_remaining()?;
             let mut reaped = self.reaped();
+            let was_reaped = reaped.status.is_some();
             for child in &remaining {
                 let status = reap(child.id, &mut reaped.usage);
                 if child.id == self.leader {
                     reaped.status = status.or(reaped.status);
+                } else if status.is_some_and(|status| status.signal() == Some(libc::SIGKILL)) {
+                    reaped.usage.killed_processes += 1;
                 }
+            }
+            // Other systems do not adopt the processes of the group: they can only be noticed.
+            if cfg!(not(target_os = "linux")) && was_reaped && !remaining.is_empty() {
+                reaped.usage.killed_processes = 1;
             }
             reaped.is_complete |= remaining.is_empty();
             if reaped.is_complete {

@@ -3,7 +3,7 @@
 
 use std::io;
 use std::os::windows::io::{AsHandle, AsRawHandle, FromRawHandle, OwnedHandle};
-use std::process::{Child, ChildStderr, Command};
+use std::process::{Child, Command};
 use std::ptr::null;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -17,7 +17,7 @@ use windows_sys::Win32::System::JobObjects::{
 };
 use windows_sys::Win32::System::Threading::{INFINITE, WaitForSingleObject};
 
-use crate::machine::os::types::{ProcessTreeExit, TreeUsage};
+use crate::machine::os::types::{ProcessTreeExit, StartedTree, TreeUsage};
 
 /// Interval at which the remaining processes are counted.
 const POLL_INTERVAL: Duration = Duration::from_millis(1);
@@ -30,7 +30,8 @@ pub struct ProcessTree {
 }
 
 impl ProcessTree {
-    pub fn start(command: &mut Command) -> io::Result<(Self, Option<ChildStderr>)> {
+    #[allow(clippy::disallowed_methods, reason = "the time of the start")]
+    pub fn start(command: &mut Command) -> io::Result<StartedTree> {
         // SAFETY: neither attributes nor a name are given; the handle is checked before it is
         // owned.
         let job = unsafe { CreateJobObjectW(null(), null()) };
@@ -55,6 +56,7 @@ impl ProcessTree {
         if set == 0 {
             return Err(io::Error::last_os_error());
         }
+        let started = Instant::now();
         let mut child = command.spawn()?;
         // SAFETY: both handles are ours and open.
         if unsafe { AssignProcessToJobObject(job.as_raw_handle(), child.as_raw_handle()) } == 0 {
@@ -67,7 +69,7 @@ impl ProcessTree {
             }
         }
         let stderr = child.stderr.take();
-        Ok((Self { job, program: Mutex::new(child) }, stderr))
+        Ok(StartedTree { tree: Self { job, program: Mutex::new(child) }, stderr, started })
     }
 
     /// Returns the id of the program's process.
@@ -107,6 +109,11 @@ impl ProcessTree {
     pub fn end(&self, timeout: Duration) -> io::Result<ProcessTreeExit> {
         let started = Instant::now();
         let job = self.job.as_raw_handle();
+        let has_exited =
+            self.program.lock().unwrap_or_else(PoisonError::into_inner).try_wait()?.is_some();
+        let running: JOBOBJECT_BASIC_ACCOUNTING_INFORMATION =
+            query(job, JobObjectBasicAccountingInformation)?;
+        let killed_processes = if has_exited { u64::from(running.ActiveProcesses) } else { 0 };
         // SAFETY: the handle is ours and open.
         unsafe { TerminateJobObject(job, 1) };
         loop {
@@ -119,7 +126,7 @@ impl ProcessTree {
                 let ns = |steps: i64| u64::try_from(steps).unwrap_or(0) * 100;
                 let cpu_ns = ns(accounts.TotalUserTime) + ns(accounts.TotalKernelTime);
                 let max_rss = memory.PeakProcessMemoryUsed as u64;
-                let usage = TreeUsage { cpu_ns, max_rss, ..TreeUsage::default() };
+                let usage = TreeUsage { cpu_ns, max_rss, killed_processes, ..TreeUsage::default() };
                 return Ok(ProcessTreeExit { status, usage });
             }
             if started.elapsed() > timeout {

@@ -22,6 +22,16 @@ pub struct TreeUsage {
     pub switches_voluntary: Option<u64>,
     /// Context switches by being preempted.
     pub switches_involuntary: Option<u64>,
+    /// Number of processes that still ran when the program itself had exited, and were killed.
+    pub killed_processes: u64,
+}
+
+/// A program that has just been started.
+pub struct StartedTree {
+    pub tree: crate::machine::os::ProcessTree,
+    pub stderr: Option<std::process::ChildStderr>,
+    /// Time just before the start.
+    pub started: std::time::Instant,
 }
 
 /// Result of a program of which no process is left.

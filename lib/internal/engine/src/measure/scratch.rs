@@ -1,0 +1,141 @@
+//! The directory to which a measured program writes.
+//!
+//! On Unix it is locked as long as its process lives, so that later processes can remove those of
+//! killed ones.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Once;
+
+use cli::exit;
+use tempfile::TempDir;
+
+use crate::measure::supervisor;
+
+/// The start of the name of a directory.
+const PREFIX: &str = "osjitter-run-";
+
+/// A directory, which is removed when this is dropped.
+pub struct ScratchDirectory {
+    /// `None` after the removal.
+    directory: Option<TempDir>,
+    path: PathBuf,
+    #[cfg(unix)]
+    _lock: io::Result<std::fs::File>,
+}
+
+impl ScratchDirectory {
+    /// Creates a directory. The first call removes those of killed processes.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the directory for temporary files is not writable.
+    pub fn new() -> io::Result<Self> {
+        static SWEEP: Once = Once::new();
+        let parent = std::env::temp_dir();
+        SWEEP.call_once(|| remove_abandoned(&parent));
+        Self::new_in(&parent).map_err(|error| explain_error(error, &parent))
+    }
+
+    fn new_in(parent: &Path) -> io::Result<Self> {
+        let directory = tempfile::Builder::new().prefix(PREFIX).tempdir_in(parent)?;
+        let path = directory.path().to_owned();
+        Ok(Self {
+            #[cfg(unix)]
+            _lock: try_lock(&path),
+            directory: Some(directory),
+            path,
+        })
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for ScratchDirectory {
+    fn drop(&mut self) {
+        drop(self.directory.take());
+        supervisor::unregister_directory(&self.path);
+    }
+}
+
+fn explain_error(error: io::Error, parent: &Path) -> io::Error {
+    let error = exit::strip_temp_path(error);
+    io::Error::other(format!("no temporary directory for it in {}: {error}", parent.display()))
+}
+
+/// Locks a directory, without following a link.
+///
+/// # Errors
+///
+/// Returns an error if another process has locked it, or if the file system has no locks.
+#[cfg(unix)]
+fn try_lock(path: &Path) -> io::Result<std::fs::File> {
+    use rustix::fs::{FlockOperation, Mode, OFlags};
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let directory = rustix::fs::open(path, flags, Mode::empty())?;
+    rustix::fs::flock(&directory, FlockOperation::NonBlockingLockExclusive)?;
+    Ok(directory.into())
+}
+
+/// Removes the directories of this user in `parent` whose processes were killed.
+#[cfg(unix)]
+fn remove_abandoned(parent: &Path) {
+    let entries = std::fs::read_dir(parent).into_iter().flatten().flatten();
+    for path in entries.filter_map(|entry| abandoned_path(&entry)) {
+        if let Ok(_lock) = try_lock(&path) {
+            let _ = std::fs::remove_dir_all(&path);
+        }
+    }
+}
+
+/// Without locks, a directory that is in use cannot be recognised.
+#[cfg(not(unix))]
+fn remove_abandoned(_: &Path) {}
+
+/// Returns the path of a directory that may be abandoned. A young one may not be locked yet.
+#[cfg(unix)]
+fn abandoned_path(entry: &std::fs::DirEntry) -> Option<PathBuf> {
+    use std::os::unix::fs::MetadataExt;
+    const MIN_AGE: std::time::Duration = std::time::Duration::from_secs(3600);
+    entry.file_name().to_str().filter(|name| name.starts_with(PREFIX))?;
+    let meta = entry.metadata().ok().filter(std::fs::Metadata::is_dir)?;
+    let age = meta.modified().ok()?.elapsed().ok()?;
+    let is_own = meta.uid() == crate::machine::os::effective_user();
+    (is_own && age >= MIN_AGE).then(|| entry.path())
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::fs::{File, FileTimes};
+    use std::time::{Duration, SystemTime};
+
+    use super::*;
+
+    #[allow(clippy::disallowed_methods, reason = "the age of a directory")]
+    fn make_old(path: &Path) {
+        let time = SystemTime::now() - Duration::from_secs(2 * 3600);
+        File::open(path).unwrap().set_times(FileTimes::new().set_modified(time)).unwrap();
+    }
+
+    #[test]
+    fn abandoned_directories_are_removed() {
+        let home = tempfile::tempdir().unwrap();
+        let used = ScratchDirectory::new_in(home.path()).unwrap();
+        let [killed, young, other] = ["osjitter-run-killed", "osjitter-run-young", "other"]
+            .map(|name| home.path().join(name));
+        for path in [&killed, &young, &other] {
+            std::fs::create_dir(path).unwrap();
+            std::fs::write(path.join("series"), "x").unwrap();
+        }
+        std::os::unix::fs::symlink(&other, home.path().join("osjitter-run-link")).unwrap();
+        [used.path(), &killed, &other].into_iter().for_each(make_old);
+        remove_abandoned(home.path());
+        assert!(!killed.exists());
+        assert!([used.path(), &young, &other.join("series")].iter().all(|path| path.exists()));
+        let path = used.path().to_owned();
+        drop(used);
+        assert!(!path.exists());
+    }
+}
