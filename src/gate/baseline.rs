@@ -84,6 +84,7 @@ impl Question for BaselineTest {
             None => self.judge_session(&pairs, &gate.verdict.started_utc),
         };
         gate.record_fitness(Fitness::from_tally(&pairs.tally, gate.verdict.host.cpus_online));
+        gate.report_left_over(pairs.left_over());
         gate.verdict.baseline = Some(self.verdict(&pairs, metrics, reason, gate.cpus()));
         if reason.is_some() {
             gate.mark_partial(pairs.failure.take().and_then(RunFailure::message));

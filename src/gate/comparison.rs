@@ -306,6 +306,7 @@ fn judge_test(test: &PairTest, gate: &mut Gate) -> exit::Result<()> {
     gate.record_fitness(Fitness::from_tally(&pairs.tally, gate.verdict.host.cpus_online));
     warn_of_duet_steal(&verdict, gate);
     warn_of_empty_pairs(&pairs, gate);
+    gate.report_left_over(pairs.left_over());
     gate.verdict.comparisons.push(verdict);
     Ok(())
 }

@@ -23,7 +23,7 @@ use engine::scenario::{Plan, Scenario};
 use engine::subject::RuntimeKind;
 use files::fitness::Tally;
 use files::gate::round_record::RoundRecord;
-use files::gate::verdict::{self, Mode};
+use files::gate::verdict::{self, LeftOverProcesses, Mode};
 use files::report::Round;
 use files::summary;
 use jitterstat::gate::round::Pair;
@@ -53,6 +53,8 @@ pub struct CollectedPairs {
     pub empty_pairs: u64,
     /// Stalls and machine conditions during the rounds.
     pub tally: Tally,
+    /// Number of processes that the program of each side left running, and that were killed.
+    pub killed_processes: Sides<u64>,
     /// Why collection ended early, if a side failed. The message names the side.
     pub failure: Option<RunFailure>,
 }
@@ -92,6 +94,12 @@ impl CollectedPairs {
             }
         };
         vec![conditions("a", Side::Base), conditions("b", Side::Candidate)]
+    }
+
+    /// Returns the processes that the programs left running.
+    pub fn left_over(&self) -> LeftOverProcesses {
+        let Sides { base, candidate } = self.killed_processes;
+        LeftOverProcesses { a: base, b: candidate, prepare: 0 }
     }
 
     pub fn duration_ns(&self) -> u64 {
@@ -187,6 +195,7 @@ impl<F: FnMut(&[Pair]) -> bool> PairCollector<'_, F> {
         ticks: impl IntoIterator<Item = (u64, i64)>,
         cost: &Cost,
     ) {
+        self.pairs.killed_processes[side] += cost.killed_processes;
         let record = self.record_ticks(side, ticks).map(|record| RoundRecord {
             steal_ns: cost.steal_ns,
             run_queue_ns: cost.run_queue_ns,
@@ -286,7 +295,8 @@ impl<F: FnMut(&[Pair]) -> bool> PairCollector<'_, F> {
         let steal_after = os::steal_ns();
         let steal_ns =
             steal_after.zip(steal_before).map(|(after, before)| after.saturating_sub(before));
-        let cost = Cost { steal_ns, ..Cost::default() };
+        let killed_processes = round.usage.killed_processes;
+        let cost = Cost { steal_ns, killed_processes, ..Cost::default() };
         self.add_round(side, slot, (0..).zip(round.series.lateness_ns), &cost);
         Ok(())
     }

@@ -6,7 +6,7 @@ use std::time::{Instant, SystemTime};
 
 use cli::exit;
 use engine::machine::host;
-use files::gate::verdict::{SCHEMA, Verdict};
+use files::gate::verdict::{LeftOverProcesses, SCHEMA, Verdict};
 use files::report::{Fitness, Warning};
 use jitterstat::gate::decision::{Outcome, Reason};
 
@@ -76,6 +76,7 @@ impl Gate {
             fitness: None,
             host: host::capture(),
             warnings: Vec::new(),
+            left_over: None,
         };
         Ok(Self { stop, quiet, out, verdict, started: now() })
     }
@@ -101,6 +102,24 @@ impl Gate {
         let warning =
             Warning { code: code.to_owned(), message: message.to_owned(), hint: hint.to_owned() };
         self.verdict.warnings.push(warning);
+    }
+
+    /// Reports processes that the programs left running: work that a program moves to them is
+    /// missing from its metrics.
+    pub fn report_left_over(&mut self, found: LeftOverProcesses) {
+        if found == LeftOverProcesses::default() {
+            return;
+        }
+        let counted = [(found.a, "A"), (found.b, "B"), (found.prepare, "--prepare")];
+        let present = counted.iter().filter(|(count, _)| *count > 0);
+        let counts: Vec<String> =
+            present.map(|(count, owner)| format!("{count} of {owner}")).collect();
+        let message = format!(
+            "Processes still ran when their program had exited, and were killed: {}. Their work is missing from the metrics.",
+            counts.join(", ")
+        );
+        self.warn("left-over-processes", &message, "Let the program wait for its processes.");
+        self.verdict.left_over = Some(found);
     }
 
     /// Prints new warnings before measuring, so that the user can still interrupt, and adds them to

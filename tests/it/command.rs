@@ -2,10 +2,12 @@
 //! ways in which it can fail.
 #![cfg(unix)]
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
+#[cfg(target_os = "linux")]
+use crate::osjitter::processes_with_variable;
 use crate::osjitter::{Osjitter, Ran, gated_loop};
 
 /// A program that follows the contract. Every tick is late by 20 us.
@@ -387,28 +389,18 @@ fn program_processes_end_with_round() {
     let ran = home.run(&script, &[]).exits(0);
     assert_eq!(report(&ran)["subjects"][0]["summary"]["ticks"], 60);
     assert!(!home.path("alive").exists(), "processes ran on into the next round");
+    let warnings = report(&ran)["warnings"].clone();
+    let is_left_over = |warning: &Value| warning["code"] == "left-over-processes";
+    assert!(warnings.as_array().unwrap().iter().any(is_left_over), "{warnings}");
     let ids = std::fs::read_to_string(home.path("ids")).unwrap();
     assert_eq!(ids.lines().count(), 12, "three rounds, and three runs before them");
     assert!(ids.lines().all(|id| !is_alive(id)), "{ids}");
     #[cfg(target_os = "linux")]
-    assert_eq!(processes_of(home.0.path()), 0);
+    assert!(processes_with_variable("HOME_OF_TEST", home.0.path()).is_empty());
 }
 
 fn is_alive(id: &str) -> bool {
     std::process::Command::new("kill").args(["-0", id]).output().unwrap().status.success()
-}
-
-/// Counts the processes that have this directory in their environment.
-#[cfg(target_os = "linux")]
-fn processes_of(home: &Path) -> usize {
-    let mark = format!("HOME_OF_TEST={}", home.display());
-    let environments = std::fs::read_dir("/proc")
-        .unwrap()
-        .flatten()
-        .filter_map(|e| std::fs::read(e.path().join("environ")).ok());
-    environments
-        .filter(|text| text.split(|&byte| byte == 0).any(|variable| variable == mark.as_bytes()))
-        .count()
 }
 
 #[test]

@@ -20,7 +20,7 @@ use crate::gate::calibrate::text::RUN_FORMATS;
 use crate::gate::calibrate::{Measurement, exit_status, pairs_within, write_and_print};
 use crate::gate::comparison::program_round_length;
 use crate::gate::pairs::now;
-use crate::gate::runs::programs::{PairValues, Programs, StopReason, metric_rule};
+use crate::gate::runs::programs::{CollectedRuns, PairValues, Programs, StopReason, metric_rule};
 use crate::progress::Progress;
 
 /// Runs pairs for the requested time, then writes and prints the calibration.
@@ -70,8 +70,10 @@ fn measure(
         .map_err(StopReason::Refused)?;
     let started = now();
     let progress = Progress::new(max_pairs, args.rounds.quiet);
-    let (values, result) = programs
-        .run_pairs(&first_runs, &metrics, stop, &progress, |_| started.elapsed() < args.max_time);
+    let CollectedRuns { values, result, .. } =
+        programs.run_pairs(&first_runs, &metrics, stop, &progress, |_| {
+            started.elapsed() < args.max_time
+        });
     progress.finish();
     let recorded = metrics.iter().zip(values);
     Ok(MeasuredPairs {

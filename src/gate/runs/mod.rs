@@ -165,7 +165,7 @@ impl RunComparison {
         verdict.plan = self.programs.plan(self.cpu, &plan.looks);
         let progress = Progress::new(plan.last_look() as u64, gate.quiet);
         let mut is_time_over = false;
-        let (values, result) =
+        let runs =
             self.programs.run_pairs(&first_runs, &plan.metrics, &gate.stop, &progress, |values| {
                 plan.take_look(values, verdict);
                 let pairs = values[0].len();
@@ -175,8 +175,9 @@ impl RunComparison {
                 is_open && !is_time_over
             });
         progress.finish();
-        plan.complete_verdict(&values, is_time_over, verdict);
-        result.map_err(StopReason::from)
+        plan.complete_verdict(&runs.values, is_time_over, verdict);
+        gate.report_left_over(runs.left_over);
+        runs.result.map_err(StopReason::from)
     }
 
     /// Resolves the metrics by the first runs, and plans the looks that detect the requested

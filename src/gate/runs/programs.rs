@@ -11,7 +11,7 @@ use engine::measure::metric::{self, MetricSpec, ProgramMetric, RunValues};
 use engine::measure::pair_turns::{PairTurn, pair_turns};
 use engine::program::Program;
 use engine::scenario::RoundLength;
-use files::gate::verdict::RunPlan;
+use files::gate::verdict::{LeftOverProcesses, RunPlan};
 use jitterstat::gate::decision::ALPHA;
 use jitterstat::gate::metric::MetricRule;
 use jitterstat::gate::{Side, Sides};
@@ -50,6 +50,12 @@ pub struct FirstRuns {
     pub pair_time: Duration,
 }
 
+/// A run that exited with 0.
+struct CompletedRun {
+    values: RunValues,
+    left_over: LeftOverProcesses,
+}
+
 /// Why the runs ended before a result.
 pub enum StopReason {
     /// The user made a mistake, so the runs cannot be judged.
@@ -72,6 +78,16 @@ pub type PairValues = Vec<Sides<f64>>;
 
 /// The values of each metric.
 pub type Values = Vec<PairValues>;
+
+/// The result of several pairs of runs.
+pub struct CollectedRuns {
+    /// The values of all complete pairs.
+    pub values: Values,
+    /// Processes that the programs left running in these runs.
+    pub left_over: LeftOverProcesses,
+    /// Why a run failed, if one did.
+    pub result: Result<(), RunFailure>,
+}
 
 impl Programs {
     /// `round` is the length of a run, for programs that tick.
@@ -122,14 +138,19 @@ impl Programs {
             self.run(Side::Base, limit, stop)?;
             self.run(Side::Candidate, limit, stop)?;
         }
-        let base = self.run(Side::Base, limit, stop)?;
-        let candidate = self.run(Side::Candidate, limit, stop)?;
+        let base = self.run(Side::Base, limit, stop)?.values;
+        let candidate = self.run(Side::Candidate, limit, stop)?.values;
         let warmup_runs = u32::try_from(self.warmup_runs).unwrap_or(u32::MAX);
         let pair_time = started.elapsed() / warmup_runs;
         Ok(FirstRuns { last: Sides { base, candidate }, pair_time })
     }
 
-    fn run(&self, side: Side, limit: Duration, stop: &AtomicBool) -> Result<RunValues, RunFailure> {
+    fn run(
+        &self,
+        side: Side,
+        limit: Duration,
+        stop: &AtomicBool,
+    ) -> Result<CompletedRun, RunFailure> {
         let request = RunRequest {
             period: self.round.period,
             ticks: self.round.ticks,
@@ -137,14 +158,21 @@ impl Programs {
             series: Series::Metrics,
             limit,
         };
+        let mut left_over = LeftOverProcesses::default();
         if let Some(prepare) = &self.prepare {
             let limit = self.max_run_time.unwrap_or(FIRST_RUN_TIMEOUT);
-            child::run(prepare, RunRequest { limit, ..request }, stop)?;
+            let prepared = child::run(prepare, RunRequest { limit, ..request }, stop)?;
+            left_over.prepare = prepared.killed_processes();
         }
         if stop.load(Ordering::Relaxed) {
             return Err(RunFailure::Interrupted);
         }
-        metric::run(&self.sides[side], &self.wanted, request, stop)
+        let values = metric::run(&self.sides[side], &self.wanted, request, stop)?;
+        match side {
+            Side::Base => left_over.a = values.killed_processes(),
+            Side::Candidate => left_over.b = values.killed_processes(),
+        }
+        Ok(CompletedRun { values, left_over })
     }
 
     /// Resolves the requested metrics by a run of each side.
@@ -208,27 +236,34 @@ impl Programs {
         stop: &AtomicBool,
         progress: &Progress,
         mut should_continue: impl FnMut(&Values) -> bool,
-    ) -> (Values, Result<(), RunFailure>) {
+    ) -> CollectedRuns {
         let longest = first_runs.last.base.wall.max(first_runs.last.candidate.wall);
         let limit = self.max_run_time.unwrap_or(child::hang_timeout(longest));
-        let mut values: Values = vec![Vec::new(); metrics.len()];
+        let mut runs = CollectedRuns {
+            values: vec![Vec::new(); metrics.len()],
+            left_over: LeftOverProcesses::default(),
+            result: Ok(()),
+        };
         let mut half_pair: Sides<Option<Vec<f64>>> = Sides::default();
         for PairTurn { pair, slot, side } in pair_turns(self.seed) {
-            if slot == 0 && !should_continue(&values) {
+            if slot == 0 && !should_continue(&runs.values) {
                 break;
             }
             progress.show(&self.names[side], pair);
-            let run = self.run(side, limit, stop);
-            match run.and_then(|run| self.metric_values(side, metrics, &run)) {
+            let run = self.run(side, limit, stop).inspect(|run| runs.count(run.left_over));
+            match run.and_then(|run| self.metric_values(side, metrics, &run.values)) {
                 Ok(side_values) => half_pair[side] = Some(side_values),
-                Err(failure) => return (values, Err(failure)),
+                Err(failure) => {
+                    runs.result = Err(failure);
+                    break;
+                }
             }
             if let Some(pair_values) = half_pair.take_both() {
-                push_pair(&mut values, pair_values);
+                push_pair(&mut runs.values, pair_values);
                 progress.step();
             }
         }
-        (values, Ok(()))
+        runs
     }
 
     /// Returns the value of each metric in a run.
@@ -242,6 +277,14 @@ impl Programs {
             metrics.iter().map(|metric| metric.value(run)).collect();
         let name = self.sides[side].text();
         values.map_err(|reason| RunFailure::Failed(format!("{name}: {reason}")))
+    }
+}
+
+impl CollectedRuns {
+    fn count(&mut self, found: LeftOverProcesses) {
+        self.left_over.a += found.a;
+        self.left_over.b += found.b;
+        self.left_over.prepare += found.prepare;
     }
 }
 

@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use files::compare::{Comparison, Finding, Method};
 use files::file::File as _;
 use files::gate::verdict::RunsVerdict;
+#[cfg(target_os = "linux")]
+use files::report::Warning;
 use jitterstat::gate::decision::{Outcome, Reason};
 
 use super::Gate;
@@ -107,6 +109,37 @@ fn metrics_are_judged_by_direction() {
             gate.ran.stdout
         );
     }
+}
+
+/// A candidate that leaves its work to a process in the background does less only by its metrics.
+#[cfg(target_os = "linux")]
+#[test]
+fn work_in_the_background_is_reported() {
+    let (waits, leaves) = ("sleep 0.05", "sleep 600 & sleep 0.01");
+    for (a, b, (left_a, left_b)) in
+        [(waits, waits, (0, 0)), (waits, leaves, (0, 24)), (leaves, leaves, (24, 24))]
+    {
+        let gate = ScriptPair::new(a, b).gate(&["--metric", "wall"]);
+        let verdict = gate.verdict();
+        let pairs = runs(&gate).pairs;
+        let left = verdict.left_over.unwrap_or_default();
+        let expected = [left_a, left_b].map(|count: u64| count / 24 * pairs);
+        assert_eq!([left.a, left.b], expected, "{}", gate.ran.stdout);
+        let is_left_over = |warning: &Warning| warning.code == "left-over-processes";
+        let is_expected = left_b > 0;
+        assert_eq!(verdict.warnings.iter().any(is_left_over), is_expected);
+        assert_eq!(gate.ran.stdout.contains("had exited"), is_expected, "{}", gate.ran.stdout);
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn left_over_processes_are_counted_by_owner() {
+    let sides = ScriptPair::new("sleep 0.01", "sleep 0.01");
+    let prepare = "sh -c 'sleep 600 &'";
+    let gate = sides.gate(&["--metric", "wall", "--prepare", prepare]);
+    let left = gate.verdict().left_over.expect("processes of the preparation");
+    assert_eq!((left.a, left.b, left.prepare), (0, 0, 2 * runs(&gate).pairs));
 }
 
 #[test]

@@ -238,6 +238,7 @@ mod tests {
             fitness: None,
             host: report.host,
             warnings: Vec::new(),
+            left_over: None,
         }
     }
 

@@ -50,6 +50,21 @@ model! {
         pub host: Host,
         /// Warnings to consider before trusting the verdict.
         pub warnings: Vec<Warning>,
+        /// Processes that the programs left running; null if there were none, and in older files.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub left_over: Option<LeftOverProcesses>,
+    }
+
+    /// Numbers of processes that still ran when the program that started them had exited. They were
+    /// killed, so that their work is missing from the wall time and from parts of other metrics.
+    #[derive(Copy, Default, Eq)]
+    pub struct LeftOverProcesses {
+        /// Processes of side A, in all of its runs.
+        pub a: u64,
+        /// Processes of side B.
+        pub b: u64,
+        /// Processes of the command that ran before each run.
+        pub prepare: u64,
     }
 
     /// The comparison of two sides by pairs of rounds.
