@@ -1,5 +1,6 @@
 //! Finds previous runs in a directory and compares a new run with the last one of its kind.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -10,7 +11,7 @@ use files::fitness::Fitness;
 use files::report::{self, Host, Plan, Report, Summary};
 use serde::Deserialize;
 
-use crate::file_io;
+use crate::file_io::{self, FileIdentity};
 use render::report::label::is_control;
 
 /// The directory in which runs are collected.
@@ -65,17 +66,29 @@ impl RunHeader {
 }
 
 /// Returns the reports of the runs in `directory`, newest first, and none if it is unreadable.
+///
+/// Links are followed. A run that several paths lead to is listed once, under its own name if that
+/// is in the directory.
 fn report_files(directory: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
-    let files = entries.map(|entry| entry.path().join("report.json"));
-    let mut dated: Vec<(SystemTime, PathBuf)> = files.filter_map(date_file).collect();
+    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+    paths.sort_by_cached_key(|path| (path.is_symlink(), path.clone()));
+    let mut seen: HashSet<FileIdentity> = HashSet::new();
+    let mut dated: Vec<(SystemTime, PathBuf)> = Vec::new();
+    for file in paths.into_iter().map(|path| path.join("report.json")) {
+        let identity = file_io::identity(&file);
+        if identity.is_ok_and(|identity| seen.insert(identity)) {
+            dated.extend(date_file(file));
+        }
+    }
     dated.sort_by(|a, b| b.cmp(a));
     dated.into_iter().map(|(_, file)| file).collect()
 }
 
-/// Returns a file with the time of its last change; `None` if it is not a regular file.
+/// Returns a file with the time of its last change; `None` if it is not a regular file, or a link to
+/// one.
 fn date_file(file: PathBuf) -> Option<(SystemTime, PathBuf)> {
-    let meta = std::fs::symlink_metadata(&file).ok()?;
+    let meta = std::fs::metadata(&file).ok()?;
     meta.is_file().then_some((meta.modified().ok()?, file))
 }
 
@@ -111,7 +124,8 @@ fn find_previous_run(report: &Report, file: &Path) -> Option<Report> {
         return None;
     }
     let mut candidates = report_files(directory);
-    candidates.retain(|candidate| *candidate != current);
+    let is_current = |candidate: &PathBuf| candidate.canonicalize().is_ok_and(|c| c == current);
+    candidates.retain(|candidate| !is_current(candidate));
     for candidate in candidates.iter().take(MAX_SEARCHED_RUNS) {
         let Some(header) = RunHeader::read(candidate) else { continue };
         if !header.partial && header.kind() == kind {

@@ -41,6 +41,33 @@ pub fn resolve(path: &Path) -> PathBuf {
     candidates.find(|file| file.is_file()).unwrap_or_else(|| path.to_path_buf())
 }
 
+/// The identity of a file or directory, whatever path leads to it.
+#[cfg(unix)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct FileIdentity {
+    device: u64,
+    inode: u64,
+}
+
+/// Returns the identity of a file or directory, or of the target of a link.
+#[cfg(unix)]
+pub fn identity(path: &Path) -> io::Result<FileIdentity> {
+    use std::os::unix::fs::MetadataExt;
+    let meta = std::fs::metadata(path)?;
+    Ok(FileIdentity { device: meta.dev(), inode: meta.ino() })
+}
+
+/// The identity of a file or directory: its path without links.
+#[cfg(not(unix))]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct FileIdentity(PathBuf);
+
+/// Returns the identity of a file or directory, or of the target of a link.
+#[cfg(not(unix))]
+pub fn identity(path: &Path) -> io::Result<FileIdentity> {
+    path.canonicalize().map(FileIdentity)
+}
+
 /// Reads the text of a file, gzip or plain, without its byte order mark.
 ///
 /// # Errors

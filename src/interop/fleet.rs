@@ -15,13 +15,12 @@ use files::bins::{
 use files::report::{MAX_COUNT, Report, Status, Subject, Warning};
 
 use crate::file_io;
+use crate::interop::bins_directory;
 use crate::interop::imported::{
     ImportedReport, check_count, clock, no_cost, subject, unknown_host, warning,
 };
 use crate::interop::pair::{BINS, ENDINGS, INTERVALS, file_path, split_path};
 
-/// Maximum depth of directories.
-const MAX_DEPTH: usize = 16;
 /// Maximum number of hosts whose medians are ranked.
 const MAX_RANKED: usize = 10_000;
 
@@ -67,7 +66,7 @@ struct DamagedFiles {
 }
 
 impl DamagedFiles {
-    fn add(&mut self, error: &Error) {
+    fn add(&mut self, error: &impl ToString) {
         self.count += 1;
         self.first.get_or_insert_with(|| error.to_string());
     }
@@ -93,21 +92,28 @@ pub fn is_bins_path(path: &Path) -> bool {
 }
 
 impl Fleet {
-    /// Reads files and directories. A file that is given twice is read once, and other files in a
-    /// directory are ignored.
+    /// Reads files and directories, including those to which links lead. A file that is given twice
+    /// is read once, and other files in a directory are ignored.
     ///
     /// # Errors
     /// Returns an error if a directory has no file of bins, if a file that was given is damaged, or if
-    /// an interval occurs twice. Damaged files in a directory are left out.
+    /// an interval occurs twice. Damaged files in a directory are left out and reported.
     pub fn read<P: AsRef<Path>>(paths: &[P]) -> Result<Self> {
-        let mut pairs = Pairs::new();
+        let (mut pairs, mut sum) = (Pairs::new(), Sum::default());
         for path in paths.iter().map(AsRef::as_ref) {
             let before = pairs.len();
             if path.is_dir() {
-                collect(path, &mut pairs, 0)?;
+                let found = bins_directory::find(path)?;
+                found.unreadable.iter().for_each(|reason| sum.damaged.add(reason));
+                for pair in found.pairs {
+                    let files = PairFiles { is_found: true, ..PairFiles::find(&pair) };
+                    pairs.entry(pair).or_insert(files);
+                }
                 if pairs.len() == before {
+                    let broken =
+                        found.unreadable.first().map_or(String::new(), |e| format!("; {e}"));
                     return Err(usage!(
-                        "{}: neither report.json nor *.bins.csv is in it",
+                        "{}: neither report.json nor *.bins.csv is in it{broken}",
                         path.display()
                     ));
                 }
@@ -118,7 +124,6 @@ impl Fleet {
                 pairs.insert(pair, files);
             }
         }
-        let mut sum = Sum::default();
         for files in pairs.values() {
             match files.read() {
                 Ok(intervals) => intervals
@@ -198,8 +203,8 @@ impl Fleet {
     /// Returns a message about damaged files in a directory, which are left out.
     pub fn damage(&self) -> Option<String> {
         let DamagedFiles { count, first } = &self.damaged;
-        let pairs = if *count == 1 { "pair of files is" } else { "pairs of files are" };
-        Some(format!("{count} {pairs} damaged and left out: {}", first.as_ref()?))
+        let items = if *count == 1 { "file or pair is" } else { "files or pairs are" };
+        Some(format!("{count} {items} damaged and left out: {}", first.as_ref()?))
     }
 
     fn warnings(&self) -> Vec<Warning> {
@@ -294,25 +299,6 @@ fn parquet(_: &Path) -> Result<String> {
 /// Returns the file of a pair with the first ending that exists.
 fn find_file(pair: &Path, kind: &str) -> Option<PathBuf> {
     ENDINGS.into_iter().map(|ending| file_path(pair, kind, ending)).find(|path| path.is_file())
-}
-
-/// Adds the pairs in a directory and its subdirectories.
-fn collect(directory: &Path, pairs: &mut Pairs, depth: usize) -> Result<()> {
-    let read_error = |e: std::io::Error| usage!("cannot read {}: {e}", directory.display());
-    for entry in std::fs::read_dir(directory).map_err(read_error)? {
-        let entry = entry.map_err(read_error)?;
-        let path = entry.path();
-        // Links are not followed, since they may form a cycle.
-        if entry.file_type().map_err(read_error)?.is_dir() {
-            if depth < MAX_DEPTH {
-                collect(&path, pairs, depth + 1)?;
-            }
-        } else if let Some((pair, ..)) = split_path(&path).filter(|_| path.is_file()) {
-            let files = PairFiles { is_found: true, ..PairFiles::find(&pair) };
-            pairs.entry(pair).or_insert(files);
-        }
-    }
-    Ok(())
 }
 
 #[derive(Default)]

@@ -4,6 +4,7 @@
 //! not state is left out and named in the warnings of the report, whose codes begin with `import-`.
 
 mod bins;
+mod bins_directory;
 pub mod cyclictest;
 mod cyclictest_text;
 pub mod detect;

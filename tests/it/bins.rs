@@ -191,12 +191,32 @@ fn damaged_pairs_hide_no_directory() {
     assert_eq!(read["subjects"], expected["subjects"]);
     assert!(read["warnings"].to_string().contains("damaged.bins.csv"), "{}", read["warnings"]);
     let merged = Osjitter::new([Path::new("merge"), good.directory()]).run().exits(0);
-    assert!(merged.stderr.contains("1 pair of files is damaged"), "{}", merged.stderr);
+    assert!(merged.stderr.contains("1 file or pair is damaged"), "{}", merged.stderr);
     // A file that is named is an error, and so is a directory without any other.
     assert_rejected(&[&good.path("damaged.bins.csv")], &["damaged.bins.csv", "ends of a bin"]);
     let home = tempfile::tempdir().unwrap();
     std::fs::write(home.path().join("damaged.bins.csv"), &damaged).unwrap();
     assert_rejected(&[home.path()], &["nothing to show", "damaged.bins.csv"]);
+}
+
+#[cfg(unix)]
+#[test]
+fn linked_directories_are_read_once() {
+    use std::os::unix::fs::symlink;
+    let (one, other) = (write_bins("a", "a.bins.csv"), write_bins("b", "b.bins.csv"));
+    let both = as_json(&[one.directory(), other.directory()]);
+    symlink(other.directory(), one.path("linked")).unwrap();
+    symlink(other.directory(), one.path("linked again")).unwrap();
+    symlink(one.directory(), other.path("cycle")).unwrap();
+    symlink(one.path("a.bins.csv"), other.path("latest.bins.csv")).unwrap();
+    let linked = as_json(&[one.directory()]);
+    assert_eq!(linked["subjects"], both["subjects"]);
+    assert_eq!(linked["warnings"], both["warnings"]);
+    let merge = |paths: &[&Path]| Osjitter::new(["merge"]).args(paths).run().exits(0).stdout;
+    assert_eq!(merge(&[one.directory()]), merge(&[one.directory(), other.directory()]));
+    symlink("gone", one.path("broken")).unwrap();
+    let warnings = as_json(&[one.directory()])["warnings"].to_string();
+    assert!(warnings.contains("import-bins-damaged") && warnings.contains("broken"), "{warnings}");
 }
 
 #[test]

@@ -68,6 +68,29 @@ fn runs_are_listed_by_kind() {
     );
 }
 
+#[cfg(unix)]
+#[test]
+fn linked_runs_are_listed_once() {
+    use std::os::unix::fs::symlink;
+    let directory = tempfile::tempdir().unwrap();
+    let elsewhere = tempfile::tempdir().unwrap();
+    run(directory.path(), "a", |_| 10_000, "1000");
+    run(elsewhere.path(), "b", |_| 10_000, "1000");
+    let results = directory.path().join("results");
+    symlink(results.join("a"), results.join("A-latest")).unwrap();
+    symlink(elsewhere.path().join("results/b"), results.join("b")).unwrap();
+    std::fs::create_dir(results.join("c")).unwrap();
+    let report = results.join("a/report.json");
+    symlink(&report, results.join("c/report.json")).unwrap();
+    let json = history(directory.path(), &["--format", "json"]).exits(0).stdout;
+    let lines: Vec<Value> = serde_json::from_str(&json).unwrap();
+    let name =
+        |line: &Value| line["directory"].as_str().unwrap().rsplit('/').next().unwrap().to_owned();
+    let mut names: Vec<String> = lines.iter().map(name).collect();
+    names.sort_unstable();
+    assert_eq!(names, ["a", "b"]);
+}
+
 #[test]
 fn missing_directory_or_kind_is_rejected() {
     let directory = tempfile::tempdir().unwrap();

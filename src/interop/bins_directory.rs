@@ -1,0 +1,124 @@
+//! Finds the files of bins in a directory and its subdirectories.
+
+use std::collections::{BTreeSet, HashSet};
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use cli::exit::{Result, usage};
+
+use crate::file_io::{self, FileIdentity};
+use crate::interop::pair::split_path;
+
+/// The files of bins below a directory.
+#[derive(Debug, Default)]
+pub struct FoundFiles {
+    /// Paths of pairs, without kind and ending.
+    pub pairs: BTreeSet<PathBuf>,
+    /// Reasons why files, or the targets of links, cannot be read.
+    pub unreadable: Vec<String>,
+}
+
+/// Finds all files below a directory.
+///
+/// Links are followed. A directory or file that several paths lead to is found once, which also
+/// ends cycles of links.
+///
+/// # Errors
+/// Returns an error if a directory cannot be read.
+pub fn find(directory: &Path) -> Result<FoundFiles> {
+    let mut walk = Walk::default();
+    walk.visit(directory.to_owned());
+    loop {
+        if let Some(directory) = walk.directories.pop() {
+            walk.list(&directory)?;
+        } else if let Some(link) = walk.links.pop() {
+            walk.visit(link);
+        } else {
+            return Ok(walk.found);
+        }
+    }
+}
+
+#[derive(Default)]
+struct Walk {
+    found: FoundFiles,
+    /// All directories and files so far.
+    seen: HashSet<FileIdentity>,
+    /// Directories that are not listed yet.
+    directories: Vec<PathBuf>,
+    /// Links that are not followed yet. They are followed last, so that a file is found under its
+    /// own name.
+    links: Vec<PathBuf>,
+}
+
+impl Walk {
+    fn list(&mut self, directory: &Path) -> Result<()> {
+        let read_error = |e: std::io::Error| usage!("cannot read {}: {e}", directory.display());
+        for entry in std::fs::read_dir(directory).map_err(read_error)? {
+            let entry = entry.map_err(read_error)?;
+            if entry.file_type().map_err(read_error)?.is_symlink() {
+                self.links.push(entry.path());
+            } else {
+                self.visit(entry.path());
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds a directory or a file, unless it is known.
+    fn visit(&mut self, path: PathBuf) {
+        let (meta, identity) = match (std::fs::metadata(&path), file_io::identity(&path)) {
+            (Ok(meta), Ok(identity)) => (meta, identity),
+            // Something that was removed after its directory was listed.
+            (Err(e), _) if e.kind() == ErrorKind::NotFound && !path.is_symlink() => return,
+            (Err(e), _) | (_, Err(e)) => {
+                self.found.unreadable.push(format!("cannot read {}: {e}", path.display()));
+                return;
+            }
+        };
+        let pair = split_path(&path).filter(|_| meta.is_file()).map(|(pair, ..)| pair);
+        if (pair.is_some() || meta.is_dir()) && self.seen.insert(identity) {
+            match pair {
+                Some(pair) => _ = self.found.pairs.insert(pair),
+                None => self.directories.push(path),
+            }
+        }
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn links_are_followed_once() {
+        let home = tempfile::tempdir().unwrap();
+        let elsewhere = tempfile::tempdir().unwrap();
+        let write = |directory: &Path, name: &str| {
+            std::fs::write(directory.join(name), "").unwrap();
+        };
+        let (inner, log) = (home.path().join("a/b"), elsewhere.path().join("log"));
+        std::fs::create_dir_all(&inner).unwrap();
+        std::fs::create_dir(&log).unwrap();
+        write(&inner, "own.bins.csv");
+        write(&inner, "own.intervals.csv");
+        write(&log, "linked.bins.csv");
+        write(elsewhere.path(), "file.bins.csv.gz");
+        symlink(&log, home.path().join("log")).unwrap();
+        symlink(&log, home.path().join("log again")).unwrap();
+        symlink(home.path(), inner.join("cycle")).unwrap();
+        symlink(elsewhere.path().join("file.bins.csv.gz"), inner.join("file.bins.csv.gz")).unwrap();
+        symlink(inner.join("own.bins.csv"), home.path().join("latest.bins.csv")).unwrap();
+        symlink("gone", home.path().join("broken")).unwrap();
+        let found = find(home.path()).unwrap();
+        let relative = |pair: &PathBuf| pair.strip_prefix(home.path()).unwrap().to_owned();
+        let mut pairs: Vec<PathBuf> = found.pairs.iter().map(relative).collect();
+        let linked = pairs.pop().unwrap();
+        assert_eq!(pairs, [Path::new("a/b/file"), Path::new("a/b/own")]);
+        assert!(linked.ends_with("linked"), "one of the two links: {linked:?}");
+        assert_eq!(found.unreadable.len(), 1);
+        assert!(found.unreadable[0].contains("broken"), "{:?}", found.unreadable);
+    }
+}
