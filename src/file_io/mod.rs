@@ -4,6 +4,7 @@
 //! the macro that declares the structs of our JSON files.
 
 mod output_directory;
+mod text_reader;
 
 use std::fs::{File, Metadata};
 use std::io::{self, Read, Write};
@@ -18,6 +19,7 @@ use tempfile::{NamedTempFile, PathPersistError, TempPath};
 use render::picture::canvas::Picture;
 
 pub use output_directory::{OutputDirectory, REPORT_FILES, ResultNames};
+pub use text_reader::TextReader;
 
 /// The size of the largest file that is read, even if there is memory for more.
 ///
@@ -80,22 +82,11 @@ pub fn read_text(file: &Path) -> Result<String> {
 
 /// Reads the text of an open file, like [`read_text`]. Errors name `file`.
 pub fn read_open_text(opened: File, file: &Path) -> Result<String> {
-    let max_bytes = max_file_bytes();
-    let unreadable = |e| usage!("cannot read {}: {e}", file.display());
-    let meta = opened.metadata().map_err(unreadable)?;
-    // A pipe or a device reports no size: its bytes are counted while they are read.
-    let text = if meta.is_dir() {
-        Err(Error::usage("is a directory; give the file"))
-    } else if meta.len() > max_bytes {
-        Err(too_large(&format!("{} MiB large", meta.len() >> 20), max_bytes))
-    } else {
-        let mut bytes = Vec::new();
-        opened.take(max_bytes + 1).read_to_end(&mut bytes).map_err(unreadable)?;
-        check_size(bytes.len(), "larger", max_bytes)
-            .and_then(|()| decompress(bytes, max_bytes))
-            .and_then(decode_utf8)
-    };
-    text.map_err(|e| e.context(file.display()))
+    let mut bytes = Vec::new();
+    TextReader::new(opened)
+        .and_then(|mut reader| reader.read_to_end(&mut bytes))
+        .map_err(|e| text_reader::reading_error(e, file))?;
+    decode_utf8(bytes).map_err(|e| e.context(file.display()))
 }
 
 /// The number of bytes of text that are read at most.
@@ -108,8 +99,8 @@ pub fn read<T: files::file::File>(file: &Path) -> Result<T> {
     T::from_json(&read_text(file)?).map_err(|e| usage!("{}: {e}", file.display()))
 }
 
-fn check_size(len: usize, size: &str, max_bytes: u64) -> Result<()> {
-    if len as u64 > max_bytes { Err(too_large(size, max_bytes)) } else { Ok(()) }
+fn check_size(len: u64, size: &str, max_bytes: u64) -> Result<()> {
+    if len > max_bytes { Err(too_large(size, max_bytes)) } else { Ok(()) }
 }
 
 fn too_large(size: &str, max_bytes: u64) -> Error {
@@ -124,21 +115,6 @@ pub fn compress(bytes: &[u8]) -> io::Result<Vec<u8>> {
     let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
     encoder.write_all(bytes)?;
     encoder.finish()
-}
-
-/// Decompresses the bytes of a file if they are gzip, and returns others unchanged.
-fn decompress(bytes: Vec<u8>, max_bytes: u64) -> Result<Vec<u8>> {
-    if !bytes.starts_with(&[0x1f, 0x8b]) {
-        return Ok(bytes);
-    }
-    let mut plain = Vec::new();
-    let reader = flate2::read::MultiGzDecoder::new(bytes.as_slice());
-    reader
-        .take(max_bytes + 1)
-        .read_to_end(&mut plain)
-        .map_err(|e| usage!("is damaged gzip: {e}"))?;
-    check_size(plain.len(), "larger when it is unpacked", max_bytes)?;
-    Ok(plain)
 }
 
 /// Converts the bytes of a file to text, without its byte order mark.

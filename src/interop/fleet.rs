@@ -10,11 +10,11 @@ use cli::exit::{Error, Result, usage};
 use cli::units;
 use files::bins::{
     BinsError, Cells, Fold, ID, INSTANCES, Interval, Key, LOAD, SCHEMA, join, kind, read_bins,
-    read_intervals, stamp,
+    read_bins_from, read_intervals, read_intervals_from, stamp,
 };
 use files::report::{MAX_COUNT, Report, Status, Subject, Warning};
 
-use crate::file_io;
+use crate::file_io::{self, TextReader};
 use crate::interop::bins_directory;
 use crate::interop::imported::{
     ImportedReport, check_count, clock, no_cost, subject, unknown_host, warning,
@@ -51,8 +51,8 @@ impl PairFiles {
         let rows = |path: &Option<PathBuf>, read: Read| {
             path.as_deref().map_or(Ok(Vec::new()), |path| rows(path, read))
         };
-        let bin_rows = rows(&self.bins, read_bins)?;
-        let interval_rows = rows(&self.intervals, read_intervals)?;
+        let bin_rows = rows(&self.bins, read_bins_from)?;
+        let interval_rows = rows(&self.intervals, read_intervals_from)?;
         join(bin_rows, interval_rows).map_err(|e| usage!("{}: {e}", self.name()))
     }
 }
@@ -275,24 +275,27 @@ fn keep_shown_labels(key: &mut Key) {
     key.labels = key.labels.select(&[LOAD, INSTANCES, ID]);
 }
 
-type Read = fn(&str) -> std::result::Result<Vec<Interval>, BinsError>;
+type Read = fn(TextReader) -> std::result::Result<Vec<Interval>, BinsError>;
 
+/// Reads the rows of a file while it is unpacked, since its text can be much larger than the file.
 fn rows(path: &Path, read: Read) -> Result<Vec<Interval>> {
     let text = if path.extension().is_some_and(|ending| ending == "parquet") {
         parquet(path).map_err(|e| e.context(path.display()))?
     } else {
-        file_io::read_text(path)?
+        TextReader::open(path)?
     };
-    read(&text).map_err(|e| usage!("{}: {e}", path.display()))
+    read(text).map_err(|e| usage!("{}: {e}", path.display()))
 }
 
 #[cfg(feature = "parquet")]
-fn parquet(path: &Path) -> Result<String> {
-    render::report::parquet::read_as_csv(path, file_io::MAX_FILE_BYTES)
+fn parquet(path: &Path) -> Result<TextReader> {
+    let file_bytes = std::fs::metadata(path).map_or(0, |meta| meta.len());
+    let rows = render::report::parquet::CsvReader::open(path)?;
+    TextReader::from_decoder(Box::new(rows), file_bytes).map_err(|e| usage!("{e}"))
 }
 
 #[cfg(not(feature = "parquet"))]
-fn parquet(_: &Path) -> Result<String> {
+fn parquet(_: &Path) -> Result<TextReader> {
     Err(Error::usage(crate::interop::pair::NO_PARQUET))
 }
 

@@ -177,6 +177,7 @@ fn invalid_bins_are_rejected_by_line() {
     let gzip = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3, 1, 2, 3];
     std::fs::write(pair.path("cut.bins.csv.gz"), gzip).unwrap();
     assert_rejected(&[&pair.path("cut.bins.csv.gz")], &["cut.bins.csv.gz", "damaged gzip"]);
+    assert_rejected(&[&bomb(pair.directory())], &["bomb.bins.csv.gz", "100 times its size"]);
     std::fs::write(pair.path("binary.bins.csv"), [0xff, 0x00, 0x80]).unwrap();
     assert_rejected(&[&pair.path("binary.bins.csv")], &["binary.bins.csv", "not text"]);
 }
@@ -197,6 +198,14 @@ fn damaged_pairs_hide_no_directory() {
     let home = tempfile::tempdir().unwrap();
     std::fs::write(home.path().join("damaged.bins.csv"), &damaged).unwrap();
     assert_rejected(&[home.path()], &["nothing to show", "damaged.bins.csv"]);
+}
+
+/// Writes a file of blank lines that is unpacked to 800 times its size.
+fn bomb(directory: &Path) -> PathBuf {
+    let path = directory.join("bomb.bins.csv.gz");
+    let script = format!("yes '' | head -c 100M | gzip > '{}'", path.display());
+    assert!(std::process::Command::new("sh").args(["-c", &script]).status().unwrap().success());
+    path
 }
 
 #[cfg(unix)]

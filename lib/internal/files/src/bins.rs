@@ -34,7 +34,8 @@ pub use fold::{Fold, join};
 pub use key::{Key, Labels, cell, micros, stamp};
 pub use model::{Bin, Binning, Interval, IntervalCounts, NEGATIVE, SCHEMA, VERSION};
 pub use text::{
-    CELLS, Cells, bins_csv, intervals_csv, kind, read_bins, read_intervals, write_bins,
+    CELLS, Cells, bins_csv, intervals_csv, kind, read_bins, read_bins_from, read_intervals,
+    read_intervals_from, write_bins,
 };
 
 #[cfg(test)]

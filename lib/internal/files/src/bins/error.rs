@@ -28,6 +28,8 @@ pub enum BinsFlaw {
     Version(String),
     /// The text is not valid CSV; contains the reason.
     NotCsv(String),
+    /// The text cannot be read; contains the reason.
+    Unreadable(String),
     /// A cell is invalid.
     Cell {
         /// Column of the cell.
@@ -76,6 +78,7 @@ impl fmt::Display for BinsError {
                 if is_newer { f.write_str(": a newer osjitter wrote it") } else { Ok(()) }
             }
             BinsFlaw::NotCsv(why) => write!(f, "not comma-separated values: {why}"),
+            BinsFlaw::Unreadable(why) => f.write_str(why),
             BinsFlaw::Cell { column, expected, found } => {
                 write!(f, "{column} is {found:?}, not {expected}")
             }

@@ -173,6 +173,33 @@ proptest! {
 }
 
 #[test]
+fn endless_input_ends_at_first_error() {
+    use std::io::{self, Read};
+    let heading = bins_csv(&[]);
+    let endless = |text: &'static [u8]| {
+        let rest = std::iter::repeat(text).map(io::Cursor::new);
+        heading.as_bytes().chain(EndlessReader(rest))
+    };
+    // Every row is read only once, so that the first duplicate ends the file.
+    let row = b"h,s,500000,,,,,,1,hdr2,5,5,1\n";
+    let error = read_bins_from(endless(row)).unwrap_err();
+    assert_eq!(error.line, Some(3), "{error}");
+    for text in [&b"aaaaaaaaaaaaaaaa"[..], b"\"\n\n\n"] {
+        let error = read_bins_from(endless(text)).unwrap_err().to_string();
+        assert!(error.contains("longer than") || error.contains("cells"), "{error}");
+    }
+}
+
+/// Pieces of text, one after the other.
+struct EndlessReader<I>(I);
+
+impl<I: Iterator<Item = std::io::Cursor<&'static [u8]>>> std::io::Read for EndlessReader<I> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        self.0.next().map_or(Ok(0), |mut piece| piece.read(buffer))
+    }
+}
+
+#[test]
 fn report_intervals_keep_counts_and_percentiles() {
     let report = report();
     for binning in Binning::ALL {

@@ -51,6 +51,8 @@ pub const CELLS: [&[&str]; 3] = [
 /// Maximum number of intervals of one file. Each needs half a kilobyte, from as little as thirty
 /// bytes of text.
 const MAX_INTERVALS: usize = 1 << 18;
+/// Maximum length of a row, many times that of a row with the longest cells.
+const MAX_ROW_BYTES: usize = 1 << 20;
 /// Maximum number of characters of a quoted text in an error.
 const MAX_QUOTE: usize = 60;
 
@@ -157,7 +159,15 @@ pub fn kind(text: &str) -> Option<Cells> {
 /// # Errors
 /// Returns an error for the first invalid line.
 pub fn read_bins(text: &str) -> Result<Vec<Interval>, BinsError> {
-    let intervals = read(text, Cells::Bins, add_bin)?;
+    read_bins_from(text.as_bytes())
+}
+
+/// Reads the first file like [`read_bins`], row by row.
+///
+/// # Errors
+/// Returns an error for the first invalid line, or if the input cannot be read.
+pub fn read_bins_from(input: impl io::Read) -> Result<Vec<Interval>, BinsError> {
+    let intervals = read(input, Cells::Bins, add_bin)?;
     if intervals.iter().any(|interval| interval.count() > MAX_COUNT) {
         return Err(BinsError { line: None, flaw: BinsFlaw::TooMany(MAX_COUNT) });
     }
@@ -199,7 +209,15 @@ fn add_bin(intervals: &mut Intervals, key: Key, row: &Row<'_>) -> Result<(), Bin
 /// # Errors
 /// Returns an error for the first invalid line.
 pub fn read_intervals(text: &str) -> Result<Vec<Interval>, BinsError> {
-    read(text, Cells::Intervals, add_interval)
+    read_intervals_from(text.as_bytes())
+}
+
+/// Reads the second file like [`read_intervals`], row by row.
+///
+/// # Errors
+/// Returns an error for the first invalid line, or if the input cannot be read.
+pub fn read_intervals_from(input: impl io::Read) -> Result<Vec<Interval>, BinsError> {
+    read(input, Cells::Intervals, add_interval)
 }
 
 /// Adds a row of the second file.
@@ -301,12 +319,12 @@ impl Row<'_> {
 
 /// Reads a file, and passes the key and the remaining cells of each row to `add`.
 fn read(
-    text: &str,
+    input: impl io::Read,
     kind: Cells,
     add: impl Fn(&mut Intervals, Key, &Row<'_>) -> Result<(), BinsFlaw>,
 ) -> Result<Vec<Interval>, BinsError> {
-    let mut reader =
-        csv::ReaderBuilder::new().has_headers(false).flexible(true).from_reader(text.as_bytes());
+    let input = BoundedRows { input, row_bytes: 0, is_quoted: false };
+    let mut reader = csv::ReaderBuilder::new().has_headers(false).flexible(true).from_reader(input);
     let mut record = csv::StringRecord::new();
     let has_heading = reader.read_record(&mut record).map_err(csv_error)?;
     let heading = Heading::new(has_heading, &record, kind);
@@ -337,7 +355,39 @@ fn read(
 
 fn csv_error(error: csv::Error) -> BinsError {
     let line = error.position().map(csv::Position::line);
-    BinsError { line, flaw: BinsFlaw::NotCsv(error.to_string()) }
+    let flaw = match error.kind() {
+        csv::ErrorKind::Io(e) => BinsFlaw::Unreadable(e.to_string()),
+        csv::ErrorKind::Utf8 { err, .. } => BinsFlaw::Unreadable(format!("not text: {err}")),
+        _ => BinsFlaw::NotCsv(error.to_string()),
+    };
+    BinsError { line, flaw }
+}
+
+/// A reader that refuses endless rows, which would have to fit into memory.
+struct BoundedRows<R> {
+    input: R,
+    /// Number of bytes of the current row.
+    row_bytes: usize,
+    /// Whether a quote is open, in which a line break does not end the row.
+    is_quoted: bool,
+}
+
+impl<R: io::Read> io::Read for BoundedRows<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let length = self.input.read(buffer)?;
+        for &byte in &buffer[..length] {
+            self.row_bytes += 1;
+            self.is_quoted ^= byte == b'"';
+            if byte == b'\n' && !self.is_quoted {
+                self.row_bytes = 0;
+            }
+            if self.row_bytes > MAX_ROW_BYTES {
+                let reason = format!("a row is longer than {MAX_ROW_BYTES} bytes");
+                return Err(io::Error::other(reason));
+            }
+        }
+        Ok(length)
+    }
 }
 
 /// The heading of a file.

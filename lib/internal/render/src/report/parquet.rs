@@ -1,6 +1,7 @@
 //! Apache Parquet files with one row per subject, tick or bin, for column-oriented queries.
 
 use std::fmt::Write as _;
+use std::io::{self, Read};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -13,6 +14,7 @@ use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
 use parquet::file::reader::{FileReader as _, SerializedFileReader};
 use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
+use parquet::record::reader::RowIter;
 use parquet::record::{Field, Row};
 use parquet::schema::parser::parse_message_type;
 use parquet::schema::types::ColumnPath;
@@ -76,36 +78,57 @@ fn csv_column(name: &str) -> SchemaColumn<'_> {
     SchemaColumn { name, field, rises: matches!(name, "lower_ns" | "upper_ns") }
 }
 
-/// Reads a file of bins or intervals, written by osjitter or by a query engine, as CSV text of at
-/// most `max_bytes` bytes.
-pub fn read_as_csv(path: &Path, max_bytes: u64) -> Result<String> {
-    let file = std::fs::File::open(path).map_err(|e| usage!("cannot read it: {e}"))?;
-    let reader = SerializedFileReader::new(file).map_err(read_error)?;
-    let schema = reader.metadata().file_metadata().schema();
-    let names: Vec<&str> = schema.get_fields().iter().map(|field| field.name()).collect();
-    let mut text = names.join(",");
-    for row in reader.get_row_iter(None).map_err(read_error)? {
-        push_row(&mut text, &row.map_err(read_error)?);
-        // A few bytes of a dictionary can represent any number of rows.
-        if text.len() as u64 > max_bytes {
-            return Err(usage!(
-                "is more than {} MiB when it is unpacked; divide it",
-                max_bytes >> 20
-            ));
-        }
+/// A reader of a file of bins or intervals, written by osjitter or by a query engine, as CSV text.
+pub struct CsvReader {
+    rows: RowIter<'static>,
+    /// The text of a row, of which the part before `position` has been read.
+    line: String,
+    position: usize,
+}
+
+impl CsvReader {
+    /// Opens a file.
+    ///
+    /// # Errors
+    /// Returns an error if the file cannot be read.
+    pub fn open(path: &Path) -> Result<Self> {
+        let file = std::fs::File::open(path).map_err(|e| usage!("cannot read it: {e}"))?;
+        let reader = SerializedFileReader::new(file).map_err(read_error)?;
+        let schema = reader.metadata().file_metadata().schema();
+        let names: Vec<&str> = schema.get_fields().iter().map(|field| field.name()).collect();
+        let line = names.join(",") + "\n";
+        Ok(Self { rows: reader.into_iter(), line, position: 0 })
     }
-    Ok(text + "\n")
+}
+
+impl Read for CsvReader {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.position == self.line.len() {
+            self.line.clear();
+            self.position = 0;
+            if let Some(row) = self.rows.next() {
+                let row = row.map_err(|e| io::Error::other(read_error(e).to_string()))?;
+                push_row(&mut self.line, &row);
+            }
+        }
+        let read = (&self.line.as_bytes()[self.position..]).read(buffer)?;
+        self.position += read;
+        Ok(read)
+    }
 }
 
 fn push_row(text: &mut String, row: &Row) {
     for (i, (_, field)) in row.get_column_iter().enumerate() {
-        text.push(if i == 0 { '\n' } else { ',' });
+        if i > 0 {
+            text.push(',');
+        }
         let _ = match field {
             Field::Null => Ok(()),
             Field::Str(cell) => write!(text, "\"{}\"", cell.replace('"', "\"\"")),
             other => write!(text, "{other}"),
         };
     }
+    text.push('\n');
 }
 
 fn read_error(error: ParquetError) -> Error {
@@ -286,7 +309,9 @@ mod tests {
             .map(|(name, bytes)| {
                 let path = home.path().join(name);
                 std::fs::write(&path, bytes).unwrap();
-                read_as_csv(&path, 1 << 20).unwrap()
+                let mut text = String::new();
+                CsvReader::open(&path).unwrap().read_to_string(&mut text).unwrap();
+                text
             });
         assert_eq!(first.lines().next(), bins_csv(&written).lines().next());
         assert_eq!(second.lines().next(), intervals_csv(&written).lines().next());
