@@ -102,3 +102,40 @@ fn release_script_rejects_unknown_options() {
     assert_eq!(ran.status.code(), Some(2));
     assert_eq!(String::from_utf8_lossy(&ran.stderr), "release: unknown option --debb\n");
 }
+
+/// Maximum size of the files of a day, with an interval of five minutes.
+const MAX_DAY_BYTES: u64 = 100_000_000;
+const INTERVALS_PER_DAY: u64 = 288;
+
+/// Returns the maximum size of the log of a monitor with these flags.
+fn max_log_bytes(flags: &[&str]) -> u64 {
+    let value = |flag: &str| {
+        let at = flags.iter().position(|word| *word == flag);
+        *flags.get(at.unwrap_or_else(|| panic!("no {flag} in {flags:?}")) + 1).expect("a value")
+    };
+    assert_eq!(value("--interval"), "5m");
+    let keep: u64 = value("--keep").parse().expect("a number of intervals");
+    keep * MAX_DAY_BYTES / INTERVALS_PER_DAY
+}
+
+#[test]
+fn deployed_monitors_bound_their_logs() {
+    let unit = read("deploy/systemd/osjitter-monitor.service");
+    let manifest = read("deploy/kubernetes/monitor.yaml");
+    let (Some(unit), Some(manifest)) = (unit, manifest) else { return };
+    let start = unit.lines().find_map(|line| line.strip_prefix("ExecStart=")).expect("a command");
+    let flags: Vec<&str> = start.split_whitespace().collect();
+    assert!(max_log_bytes(&flags) <= 2_000_000_000, "{start}");
+    let setting = |name: &str| {
+        let setting = manifest.lines().find_map(|line| line.trim().strip_prefix(name));
+        setting.unwrap_or_else(|| panic!("no {name}")).trim()
+    };
+    let args: Vec<&str> = setting("args: [")
+        .trim_end_matches(']')
+        .split(',')
+        .map(|word| word.trim().trim_matches('"'))
+        .collect();
+    let volume = setting("sizeLimit:").strip_suffix("Mi").expect("a size in MiB");
+    let volume_bytes = volume.parse::<u64>().expect("a size") << 20;
+    assert!(max_log_bytes(&args) * 5 / 4 <= volume_bytes, "{args:?} in {volume} MiB");
+}

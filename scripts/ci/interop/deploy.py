@@ -92,6 +92,7 @@ for manifest in manifests:
     commands += [c["args"] for c in yaml.safe_load(manifest.read_text())["spec"]["template"]["spec"]["containers"]]
 known_commands = re.findall(r"^  (\w+)", run(osjitter, "--help"), re.M)
 for command in commands:
+    assert command[0] != "monitor" or "--keep" in command, f"a log that grows until its disk is full: {command}"
     if command[0] in known_commands:
         # With --help, the flags before it are parsed, but nothing runs.
         run(osjitter, *command, "--help")
