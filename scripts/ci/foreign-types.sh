@@ -9,7 +9,9 @@ LIBRARIES_ONLY=(x86_64-apple-darwin aarch64-apple-ios aarch64-pc-windows-msvc x8
   aarch64-linux-android)
 # Without threads, nothing can wake a parked runtime, so busypoll does not support these targets.
 WITHOUT_THREADS=(wasm32-wasip1 wasm32-wasip2)
-CLOCK_ONLY=(riscv64gc-unknown-linux-gnu loongarch64-unknown-linux-gnu wasm32-unknown-unknown)
+# The last two have no 64-bit atomics.
+CLOCK_ONLY=(riscv64gc-unknown-linux-gnu loongarch64-unknown-linux-gnu wasm32-unknown-unknown armv5te-unknown-linux-gnueabi
+  powerpc-unknown-linux-gnu)
 
 known=" ${PROGRAM[*]} ${LIBRARIES_ONLY[*]} ${WITHOUT_THREADS[*]} ${CLOCK_ONLY[*]} "
 for target in "$@"; do

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use crate::workspace::{crates, root};
+use crate::workspace::{crates, is_internal, root};
 
 /// Modules of `src/` that may import commands: they dispatch to them or test them.
 const ABOVE_COMMANDS: [&str; 4] = ["", "commands", "fuzz", "report"];
@@ -190,5 +190,17 @@ fn crate_dependencies_are_documented() {
             let edge = (name.clone(), dependency.clone());
             assert!(!is_member || documented.contains(&edge), "{edge:?} is not documented");
         }
+    }
+}
+
+/// A target without 64-bit atomics has a fallback, or an error that names it.
+#[test]
+fn libraries_guard_64_bit_atomics() {
+    for directory in crates().into_iter().filter(|directory| !is_internal(directory)) {
+        let modules = Modules::read(&directory.join("src"));
+        let code: String = modules.0.into_values().collect();
+        let has_words = ["AtomicU64", "AtomicI64"].iter().any(|name| code.contains(name));
+        let is_guarded = code.contains("target_has_atomic = \"64\"");
+        assert_eq!(has_words, is_guarded, "{}", directory.display());
     }
 }

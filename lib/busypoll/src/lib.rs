@@ -66,7 +66,8 @@
 //!
 //! Unix and Windows. A spinning thread keeps deadlines to within a turn of its loop on every
 //! platform. A parked thread sets its timer to the exact nanosecond on Linux, Android and systems
-//! with kqueue, and to the next millisecond on Windows.
+//! with kqueue, and to the next millisecond on Windows. Targets without 64-bit atomics, such as
+//! `armv5te-*`, `powerpc-*` and `mipsel-*` of Linux, are not supported.
 //!
 //! # Examples
 //!

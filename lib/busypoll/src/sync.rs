@@ -1,6 +1,12 @@
 //! Synchronization primitives: the real ones or, with `--cfg loom`, those with which loom tries
 //! every schedule.
 
+#[cfg(not(target_has_atomic = "64"))]
+compile_error!(
+    "busypoll does not support this target: armv5te, powerpc, mipsel and others have no 64-bit atomics, with which \
+     threads hand over woken tasks"
+);
+
 #[cfg(loom)]
 pub(crate) use model::*;
 #[cfg(not(loom))]

@@ -75,9 +75,11 @@
 //!   a future instant with a reading is exact.
 //! - **NTP** changes the rate of the OS clock. The fit follows at its next anchor.
 //! - **`std` is required**, because it provides the reference clock.
+//! - **Targets without 64-bit atomics** use locks, which cost tens of nanoseconds per conversion.
 #![deny(unsafe_code)]
 
 mod anchor;
+mod atomic_words;
 #[cfg(feature = "recalibrate-background")]
 mod background;
 mod clock_pair;

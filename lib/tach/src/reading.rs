@@ -2,9 +2,10 @@
 //! load and one branch.
 
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
 
 use crate::anchor::Anchor;
+use crate::atomic_words::AtomicU64;
 use crate::os::{self, OsInstant};
 use crate::source::{CrossThreadOrder, Source, WhyNotCounter};
 use crate::{counter, timeline};

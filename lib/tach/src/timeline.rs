@@ -17,11 +17,12 @@
 //! - To take an anchor sooner, [`Timeline::recalibrate`] moves the threshold to a few microseconds
 //!   ahead.
 
-use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering, fence};
+use std::sync::atomic::{AtomicUsize, Ordering, fence};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::anchor::Anchor;
+use crate::atomic_words::{AtomicI64, AtomicU64};
 use crate::{counter, os};
 
 /// The capacity of the line in pieces: 512 each time the age grows by a factor of e (see

@@ -74,7 +74,16 @@
 //! No feature is enabled by default. The only dependencies are then `tach` and, on Unix, `libc` to
 //! map the file. `tokio`, `osinterval` and `busypoll` let [`Meter::wrap`] take the intervals of
 //! those crates; `metrics` adds the exporter.
+//!
+//! A meter needs 64-bit atomics, since processes share its words without a lock: there is no meter
+//! on targets such as `armv5te-*`, `powerpc-*` and `mipsel-*` of Linux.
 #![deny(unsafe_code)]
+
+#[cfg(not(target_has_atomic = "64"))]
+compile_error!(
+    "tickmeter does not support this target: armv5te, powerpc, mipsel and others have no 64-bit atomics, with which \
+     processes share the words of a meter"
+);
 
 #[cfg(all(unix, not(loom)))]
 #[allow(unsafe_code)]
