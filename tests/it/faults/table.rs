@@ -204,7 +204,7 @@ pub const FAULT_LINES: &[FaultLine] = &[
     call(&PROGRAM, "execve", "ENOMEM", &[End], Fails(&["sh"], "cannot start sh")),
     call(&PROGRAM, "pipe", "EMFILE", &[Middle, End], Fails(&["sh"], DESCRIPTORS)),
     call(&PROGRAM, "pipe", "EMFILE", ONCE, Refused(DESCRIPTORS)),
-    call(&PROGRAM, "mkdir@/temporary/.tmp", "ENOSPC", &[Middle, End], Fails(&["sh"], "no temporary directory for it in")),
+    call(&PROGRAM, "mkdir@/temporary/osjitter-run-", "ENOSPC", &[Middle, End], Fails(&["sh"], "no temporary directory for it in")),
     call(&PROGRAM, "open@/series", "EIO", &[Middle, End], Fails(&["sh"], "cannot be read")),
     call(&PROGRAM, "read@/series", "EIO", &[Middle, End], Fails(&["sh"], "cannot be read")),
     call(&PROGRAM, "read@/series", "EINTR", &[Half], Unharmed),

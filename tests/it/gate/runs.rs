@@ -134,7 +134,7 @@ fn work_in_the_background_is_reported() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn left_over_processes_are_counted_by_owner() {
+fn left_over_is_counted_by_owner() {
     let sides = ScriptPair::new("sleep 0.01", "sleep 0.01");
     let prepare = "sh -c 'sleep 600 &'";
     let gate = sides.gate(&["--metric", "wall", "--prepare", prepare]);

@@ -194,7 +194,7 @@ impl StartError {
 /// that an interrupt finds every run.
 fn start_run(prepare: impl FnOnce(&Path) -> Command) -> Result<StartedRun, StartError> {
     let mut active = active_runs();
-    supervisor::start();
+    supervisor::start().map_err(StartError::NoProcess)?;
     let scratch = ScratchDirectory::new().map_err(StartError::NoScratchDir)?;
     let mut command = prepare(scratch.path());
     supervisor::register_program(scratch.path(), &mut command);

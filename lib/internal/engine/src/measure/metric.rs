@@ -93,8 +93,8 @@ pub fn run(
     request: RunRequest,
     stop: &std::sync::atomic::AtomicBool,
 ) -> Result<RunValues, RunFailure> {
-    // The counter would count it as the next program.
-    supervisor::start();
+    // The counter would count it as the next program. An error is returned by the run.
+    let _ = supervisor::start();
     let counter = specs.contains(&MetricSpec::Instructions).then(Instructions::for_next_program);
     let run = child::run(program, request, stop)?;
     let instructions = match counter {

@@ -46,8 +46,8 @@ pub fn measure_round(
     profiled: Option<(&Profiler, u64)>,
 ) -> Result<MeasuredProgram, String> {
     let period = Duration::from_nanos(grid.period_ns);
-    // A profiler would record it as a part of the program.
-    supervisor::start();
+    // A profiler would record it as a part of the program. An error is returned by the run.
+    let _ = supervisor::start();
     let recorder =
         profiled.map(|(profiler, index)| (ProgramProfiler::begin(profiler, period), index));
     let series = if recorder.is_some() { Series::TicksWithTimes } else { Series::Ticks };

@@ -6,7 +6,6 @@
 //! kills the processes that have left their group, which have a variable in their environment. On
 //! Windows, the job object of a program ends its processes, and directories remain.
 
-use std::ffi::OsString;
 use std::process::ExitCode;
 
 /// Name of the supervisor: argument 0 of its process.
@@ -29,7 +28,7 @@ pub use imp::{
 #[cfg(unix)]
 mod imp {
     use std::collections::BTreeSet;
-    use std::ffi::OsStr;
+    use std::ffi::{OsStr, OsString};
     use std::io::{self, BufRead, PipeWriter, Write};
     use std::os::unix::ffi::{OsStrExt, OsStringExt};
     use std::os::unix::process::CommandExt;
@@ -40,7 +39,7 @@ mod imp {
 
     use rustix::process::{Pid, Signal, kill_process_group};
 
-    use super::{NAME, OsString};
+    use crate::measure::supervisor::NAME;
 
     /// Variable in the environment of all supervised programs. Its value is that of one supervisor.
     const VARIABLE: &str = "OSJITTER_SUPERVISOR";
@@ -55,7 +54,7 @@ mod imp {
         Disabled,
         NotStarted,
         Running(Supervisor),
-        /// The supervisor cannot be started, or was ended.
+        /// The supervisor was ended, or the path of this program is unknown.
         Unavailable,
     }
 
@@ -80,12 +79,26 @@ mod imp {
     /// Starts the supervisor unless it is running.
     ///
     /// Call this before anything that records the next started program.
-    pub fn start() {
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if no process can be started.
+    pub fn start() -> io::Result<()> {
         let mut state = state();
         if matches!(*state, State::NotStarted) {
-            // Without a supervisor, everything works unless this process is killed.
-            *state = Supervisor::start().map_or(State::Unavailable, State::Running);
+            *state = match executable() {
+                Some(path) => State::Running(Supervisor::start(&path)?),
+                None => State::Unavailable,
+            };
         }
+        Ok(())
+    }
+
+    /// Returns the path of this program, which may have been replaced or removed since its start.
+    fn executable() -> Option<PathBuf> {
+        const RUNNING: &str = "/proc/self/exe";
+        let running = Path::new(RUNNING);
+        if running.exists() { Some(running.to_owned()) } else { std::env::current_exe().ok() }
     }
 
     /// Ends the supervisor, when this process exits by itself.
@@ -120,8 +133,8 @@ mod imp {
         send(&Order::UnregisterDirectory(directory.to_owned()));
     }
 
-    /// Waits for the end of a supervisor, so that whoever started this process finds no process that
-    /// is left over. A supervisor that is stopped does not end.
+    /// Waits for the end of a supervisor, so that the parent of this process finds no process that is
+    /// left over. A supervisor that is stopped does not end.
     #[allow(clippy::disallowed_methods, reason = "a wait with a time limit")]
     fn wait_briefly(mut process: Child) {
         const EXIT_TIMEOUT: Duration = Duration::from_secs(1);
@@ -140,14 +153,14 @@ mod imp {
 
     impl Supervisor {
         #[allow(clippy::disallowed_methods, reason = "any unique text will do")]
-        fn start() -> io::Result<Self> {
+        fn start(executable: &Path) -> io::Result<Self> {
             let (input, orders) = io::pipe()?;
             // A supervisor that is stopped must not block this process.
             rustix::io::ioctl_fionbio(&orders, true)?;
             let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
             let nanoseconds = since_epoch.map_or(0, |time| time.as_nanos());
             let mark = format!("{}.{nanoseconds}", std::process::id());
-            let mut command = Command::new(std::env::current_exe()?);
+            let mut command = Command::new(executable);
             // A group of its own, since Ctrl-C must not end it, and an environment without the mark
             // of another supervisor.
             command.arg0(NAME).arg(&mark).env_clear().current_dir("/").process_group(0);
@@ -276,7 +289,7 @@ mod imp {
         killed
     }
 
-    /// Other systems show the environment of a process to nobody but its parent.
+    /// Other systems do not show the environment of a process to its relatives.
     #[cfg(not(target_os = "linux"))]
     fn kill_marked(_: &OsStr) -> usize {
         0
@@ -315,14 +328,15 @@ mod imp {
 
 #[cfg(not(unix))]
 mod imp {
+    use std::ffi::OsString;
     use std::io::BufRead;
     use std::path::Path;
     use std::process::Command;
 
-    use super::OsString;
-
     pub fn enable() {}
-    pub fn start() {}
+    pub fn start() -> std::io::Result<()> {
+        Ok(())
+    }
     pub fn end() {}
     pub fn register_program(_: &Path, _: &mut Command) {}
     pub fn register_group(_: u32) {}

@@ -8,6 +8,7 @@
 
 mod availability;
 mod cpu_records;
+mod drained_records;
 pub mod external_program;
 mod kernel_clock;
 mod occupants;

@@ -17,6 +17,7 @@ pub mod parquet;
 pub mod percentile;
 pub mod quantity;
 pub mod samples;
+mod subject_diagnosis;
 pub mod summary;
 pub mod svg;
 pub mod table;

@@ -7,7 +7,7 @@ use files::report::why::Why;
 use files::why::pool::{MIN_EPISODES, MIN_TICKS};
 
 use crate::report::origin::group_digits;
-use crate::report::why::Diagnosis;
+use crate::report::subject_diagnosis::Diagnosis;
 
 /// Maximum number of subjects that are named.
 const MAX_NAMED: usize = 3;
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn subjects_with_few_ticks_share_a_sentence() {
+    fn few_ticks_share_a_sentence() {
         let few: Vec<Why> = (1..=5).map(|n| traced(100 * n, n, n)).collect();
         let (shown, merged) = sentences(&few, Some(10_000_000_000));
         assert_eq!((shown, merged.len()), (0, 1));
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn subjects_with_one_reason_share_a_sentence() {
+    fn equal_reasons_share_a_sentence() {
         let missing = |reason: &str| Why {
             missing: Some(Missing { tier: Tier::A1, reason: reason.to_owned() }),
             ..untraced()

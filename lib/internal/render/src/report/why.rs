@@ -7,12 +7,13 @@ use cli::time::{
 };
 use cli::words::prefix_or_empty;
 use files::report::Report;
-use files::report::why::{Behind, Chain, Class, KernelChain, LateTick, Shares, Tier, Why};
+use files::report::why::{Behind, Chain, Class, KernelChain, LateTick, Shares, Tier};
 use files::why::pool::{MIN_EPISODES, MIN_TICKS};
 
 use crate::document::{Document, Table};
 use crate::report::label::labels;
 use crate::report::origin::group_digits;
+pub use crate::report::subject_diagnosis::Diagnosis;
 use crate::report::unexplained::{GroupedDiagnoses, SufficientLength};
 
 /// Minimum share of the lateness, and minimum total time, of a cause that is listed.
@@ -20,15 +21,6 @@ const MIN_SHARE: f64 = 0.01;
 const MIN_NS: u64 = 10_000;
 /// Maximum number of threads that are named as occupying the CPU.
 const MAX_NAMED: usize = 3;
-
-/// The diagnosis of one subject.
-#[derive(Debug)]
-pub struct Diagnosis<'a> {
-    pub name: String,
-    pub why: &'a Why,
-    /// Length of the trace; `None` for a run, which consists of rounds.
-    pub trace_ns: Option<u64>,
-}
 
 /// Returns the diagnoses of all profiled subjects.
 pub fn diagnoses(report: &Report) -> GroupedDiagnoses<'_> {
@@ -108,14 +100,6 @@ impl Diagnosis<'_> {
                 format!("the latest {} %", trim_zeros(&percent))
             }
             None => format!("ticks of {} and more", format_time(self.why.threshold_ns as i64)),
-        }
-    }
-
-    /// Returns why nothing was profiled.
-    pub fn missing_reason(&self) -> String {
-        match &self.why.missing {
-            Some(missing) => to_printable_message(&missing.reason),
-            None => "the subject was not profiled".to_owned(),
         }
     }
 
@@ -378,7 +362,7 @@ pub fn format_class_share(shares: &Shares, class: Class) -> String {
 #[cfg(test)]
 mod tests {
     use files::file::File as _;
-    use files::report::why::{Difference, Evidence, Link, Missing};
+    use files::report::why::{Difference, Evidence, Link, Missing, Why};
 
     use super::*;
     use crate::document::{markdown, terminal};

@@ -3,38 +3,11 @@
 use files::report::why::Tier;
 use files::why::Wakeup;
 
-use crate::machine::os::NotAvailable;
 use crate::measure::why::availability::Availability;
 use crate::measure::why::kernel_clock::KernelClock;
 use crate::measure::why::occupants::{Occupants, drain_occupants};
 use crate::measure::why::profiler::Profiler;
 use crate::measure::why::wakeup_chains::ThreadWakeups;
-
-/// Records of one kind.
-#[derive(Debug)]
-pub struct DrainedRecords<T> {
-    /// The records, or the reason why they are not known.
-    pub records: Result<T, String>,
-    /// Number of records that the kernel lost.
-    pub lost: u64,
-}
-
-impl<T> DrainedRecords<T> {
-    /// Creates the result of a recorder. If records of `kind` were lost, the others are not used.
-    pub fn new(records: T, lost: u64, kind: &str) -> Self {
-        Self { records: if lost == 0 { Ok(records) } else { Err(explain_loss(lost, kind)) }, lost }
-    }
-
-    /// Creates the result of a recorder that is not available.
-    pub fn unavailable(why: &NotAvailable) -> Self {
-        Self { records: Err(why.to_string()), lost: 0 }
-    }
-}
-
-/// Returns the reason why an incomplete record cannot be used.
-pub fn explain_loss(lost: u64, kind: &str) -> String {
-    format!("the kernel's buffer was too small: {lost} {kind} were lost")
-}
 
 /// Records of all CPUs, or the reasons why they are not available.
 #[derive(Debug)]

@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use files::why::{self, Occupant, QueueWait, Standstill};
 
 use crate::machine::os::{self, DrainedSwitches, NotAvailable, SwitchRing};
-use crate::measure::why::cpu_records::DrainedRecords;
+use crate::measure::why::drained_records::DrainedRecords;
 use crate::measure::why::kernel_clock::KernelClock;
 
 /// The threads to which each CPU was given, in order of time.

@@ -10,7 +10,8 @@ use jitterstat::stats::quantile::nearest_rank;
 use tach::Conversion;
 
 use crate::machine::os::{self, NotAvailable};
-use crate::measure::why::cpu_records::{CpuRecords, UsableRecords, explain_loss};
+use crate::measure::why::cpu_records::{CpuRecords, UsableRecords};
+use crate::measure::why::drained_records::explain_loss;
 use crate::measure::why::kernel_clock::KernelClock;
 use crate::measure::why::occupants::{Occupants, ThreadNames, mark_occupied};
 use crate::measure::why::profiler::{Profiler, RoundProfiler, ThreadLog};

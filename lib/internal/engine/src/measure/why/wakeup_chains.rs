@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use files::why::Wakeup;
 
 use crate::machine::os::{self, NotAvailable, TraceEvent, TraceEventKind, TraceScope, Tracer};
-use crate::measure::why::cpu_records::DrainedRecords;
+use crate::measure::why::drained_records::DrainedRecords;
 use crate::measure::why::kernel_clock::KernelClock;
 
 /// Recorder of the timers and wake-ups of all CPUs, if it is available.
