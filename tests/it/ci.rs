@@ -118,3 +118,19 @@ fn workflows_pin_actions_and_only_read() {
     }
     assert!(used > 10, "{used} uses were found");
 }
+
+/// A tool without a version can change between two runs of a workflow.
+#[test]
+fn workflows_install_pinned_tools() {
+    let workflows = std::fs::read_dir(root().join(".github/workflows")).unwrap();
+    let mut installed = 0;
+    for file in workflows.map(|entry| entry.unwrap().path()) {
+        let text = std::fs::read_to_string(&file).unwrap();
+        for line in text.lines().filter(|line| line.contains("cargo install ")) {
+            let is_pinned = line.contains("--version ") && line.contains("--locked");
+            assert!(is_pinned, "{}: {line}", file.display());
+            installed += 1;
+        }
+    }
+    assert!(installed >= 2, "{installed} installed tools were found");
+}
