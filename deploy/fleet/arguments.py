@@ -44,6 +44,8 @@ def read_question(name):
 
 def read_statements(dialect, **parameters):
     """Returns the statements that create the views of a dialect."""
+    # A dot is the only character of a label key with a meaning in regular expressions.
+    parameters["LABEL_PATTERN"] = parameters["LABEL"].replace(".", "[.]")
     text = Template((HERE / f"open.{dialect}.sql").read_text()).substitute(parameters)
     code = "\n".join(line for line in text.splitlines() if not line.startswith("--"))
     return [statement for statement in code.split(";\n") if statement.strip()]

@@ -215,6 +215,8 @@ written = work / "runner" / "fleet.bins.csv"
 written.parent.mkdir()
 assert run(logs, "rollup", "--out", written).returncode == 0
 assert run(written).stdout.splitlines() == table and run(written.parent).stdout.splitlines() == table
+dotted = run(logs, "--label", "r.ck").stdout.splitlines()
+assert len(dotted) == 1 + len(exact) // RACKS, "a dot in --label must match only a dot"
 empty = work / "nothing"
 empty.mkdir()
 for args in ([empty], [work / "nowhere"], [logs, "--label", "a'b"], [logs, "--limit", "soon"]):
