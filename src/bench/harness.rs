@@ -64,8 +64,9 @@ pub trait Case {
     fn fixed_batch_plan(&self, _: &Settings) -> Option<BatchPlan> {
         None
     }
-    /// Runs the batches, and returns the cost of an operation in counts for each batch.
-    fn run(&self, plan: BatchPlan) -> io::Result<(Vec<f64>, Self::Extra)>;
+    /// Runs the batches, and returns the cost of an operation in counts for each batch. If `stop`
+    /// is set, the run may end early; its result is dropped.
+    fn run(&self, plan: BatchPlan, stop: &Arc<AtomicBool>) -> io::Result<(Vec<f64>, Self::Extra)>;
 }
 
 /// Cases in groups; the cases of a group are compared within each round.
@@ -180,7 +181,7 @@ fn measure<C: Case>(
     settings: &Settings,
     groups: &mut [Vec<Series<C>>],
     prepare: impl FnMut(&mut C),
-    stop: &AtomicBool,
+    stop: &Arc<AtomicBool>,
     progress: &Progress,
 ) -> io::Result<()> {
     plan_cases(settings, groups, prepare, stop, progress)?;
@@ -209,7 +210,7 @@ fn plan_cases<C: Case>(
     settings: &Settings,
     groups: &mut [Vec<Series<C>>],
     mut prepare: impl FnMut(&mut C),
-    stop: &AtomicBool,
+    stop: &Arc<AtomicBool>,
     progress: &Progress,
 ) -> io::Result<()> {
     for series in groups.iter_mut().flatten() {
@@ -218,7 +219,7 @@ fn plan_cases<C: Case>(
         }
         progress.show(&series.case.label(), 0);
         prepare(&mut series.case);
-        series.plan = plan_batches(settings, &series.case)?;
+        series.plan = plan_batches(settings, &series.case, stop)?;
         progress.step();
     }
     Ok(())
@@ -233,7 +234,7 @@ fn run_cases<C: Case>(
     group: &[Series<C>],
     cases: &[usize],
     round: u64,
-    stop: &AtomicBool,
+    stop: &Arc<AtomicBool>,
     progress: &Progress,
 ) -> io::Result<Option<Vec<RoundResult<C>>>> {
     let mut results = Vec::with_capacity(cases.len());
@@ -243,10 +244,11 @@ fn run_cases<C: Case>(
         }
         let series = &group[case];
         progress.show(&series.case.label(), round);
-        results.push(series.case.run(series.plan)?);
+        results.push(series.case.run(series.plan, stop)?);
         progress.step();
     }
-    Ok(Some(results))
+    // The last case may have ended early.
+    Ok((!stop.load(Ordering::Relaxed)).then_some(results))
 }
 
 /// Returns the rate of the clock since an anchor.
@@ -257,7 +259,11 @@ fn rate_since(start: &Anchor) -> io::Result<f64> {
 }
 
 /// Determines the number of operations that fill a batch's share of the round.
-fn plan_batches<C: Case>(settings: &Settings, case: &C) -> io::Result<BatchPlan> {
+fn plan_batches<C: Case>(
+    settings: &Settings,
+    case: &C,
+    stop: &Arc<AtomicBool>,
+) -> io::Result<BatchPlan> {
     const INITIAL_OPERATIONS: u64 = 64;
     // Batches of operations that are even cheaper are shorter, but still long enough.
     const MAX_OPERATIONS: u64 = 10_000_000;
@@ -267,8 +273,11 @@ fn plan_batches<C: Case>(settings: &Settings, case: &C) -> io::Result<BatchPlan>
     let share = duration_to_counts(settings.round_time() / settings.batches as u32);
     let mut operations = INITIAL_OPERATIONS;
     loop {
-        let (costs, _) = case.run(BatchPlan { batches: 1, operations, counts: share })?;
-        let elapsed = costs[0] * operations as f64;
+        let trial = BatchPlan { batches: 1, operations, counts: share };
+        let (costs, _) = case.run(trial, stop)?;
+        // A trial that was stopped may have no cost. No round follows.
+        let Some(cost) = costs.first() else { return Ok(trial) };
+        let elapsed = cost * operations as f64;
         let wanted = (share as f64 / elapsed.max(1.0) * operations as f64) as u64;
         if elapsed >= share as f64 / 8.0 || operations >= MAX_OPERATIONS {
             return Ok(BatchPlan {
@@ -306,7 +315,7 @@ mod tests {
             settings.case_duration()
         }
 
-        fn run(&self, plan: BatchPlan) -> io::Result<(Vec<f64>, ())> {
+        fn run(&self, plan: BatchPlan, _: &Arc<AtomicBool>) -> io::Result<(Vec<f64>, ())> {
             self.runs.set(self.runs.get() + 1);
             if self.runs.get() == STOP_AT {
                 self.stop.store(true, Ordering::Relaxed);
@@ -317,7 +326,7 @@ mod tests {
     }
 
     /// Returns the number of measured rounds of each case of each group.
-    fn count_rounds(stop: &AtomicBool) -> Vec<Vec<usize>> {
+    fn count_rounds(stop: &Arc<AtomicBool>) -> Vec<Vec<usize>> {
         let runs = Cell::new(0);
         let settings = Settings::new(Some(1), 3, Duration::from_millis(1), 2);
         let case = || Series::new(CountedCase { runs: &runs, stop });
@@ -335,7 +344,7 @@ mod tests {
     fn interrupted_round_of_group_is_dropped() {
         // Four runs determine the length of a batch; the eleventh is the first in the second round
         // of a group.
-        let rounds = count_rounds(&AtomicBool::new(false));
+        let rounds = count_rounds(&Arc::default());
         assert!(
             rounds.iter().all(|group| group[0] == group[1] && (1..=2).contains(&group[0])),
             "{rounds:?}"
@@ -345,6 +354,6 @@ mod tests {
 
     #[test]
     fn interrupt_prevents_measurement() {
-        assert_eq!(count_rounds(&AtomicBool::new(true)), [[0, 0], [0, 0]]);
+        assert_eq!(count_rounds(&Arc::new(AtomicBool::new(true))), [[0, 0], [0, 0]]);
     }
 }

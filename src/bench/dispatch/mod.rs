@@ -5,6 +5,8 @@ mod picture;
 mod view;
 
 use std::io;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use benchloops::batches::{BatchPlan, duration_to_counts, measure_read_ns};
@@ -137,8 +139,8 @@ impl Case for OperationCase {
         })
     }
 
-    fn run(&self, plan: BatchPlan) -> io::Result<(Vec<f64>, ())> {
-        Ok((loops::run(self.operation, self.runtime, plan)?, ()))
+    fn run(&self, plan: BatchPlan, stop: &Arc<AtomicBool>) -> io::Result<(Vec<f64>, ())> {
+        Ok((loops::run(self.operation, self.runtime, plan, stop)?, ()))
     }
 }
 
@@ -250,5 +252,24 @@ mod tests {
         let operations: Vec<Operation> =
             schedule.groups.iter().map(|group| group[0].operation).collect();
         assert_eq!(operations, [Operation::WakeBusy, Operation::WakeParked]);
+    }
+
+    #[test]
+    fn stopped_rounds_end_early() {
+        const BATCHES: u64 = 1_000_000;
+        let stop = Arc::new(AtomicBool::new(true));
+        let plan = BatchPlan { batches: BATCHES, operations: 1, counts: 1_000 };
+        let across_threads = [
+            Operation::StreamMpsc,
+            Operation::StreamSpsc,
+            Operation::WakeBusy,
+            Operation::WakeParked,
+            Operation::MessageParked,
+            Operation::IdleTurn,
+        ];
+        for case in across_threads.into_iter().flat_map(cases) {
+            let (costs, ()) = case.run(plan, &stop).unwrap();
+            assert!((costs.len() as u64) < BATCHES, "{}", case.label());
+        }
     }
 }

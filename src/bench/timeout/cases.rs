@@ -2,6 +2,8 @@
 //! variants.
 
 use std::io;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use benchloops::batches::BatchPlan;
@@ -216,7 +218,7 @@ impl harness::Case for Case {
         }
     }
 
-    fn run(&self, plan: BatchPlan) -> io::Result<(Vec<f64>, FiredTimeouts)> {
+    fn run(&self, plan: BatchPlan, _: &Arc<AtomicBool>) -> io::Result<(Vec<f64>, FiredTimeouts)> {
         run_timed(self.job, plan)
     }
 }

@@ -25,10 +25,18 @@ type Round = Vec<f64>;
 
 /// Runs a round of an operation on a runtime.
 ///
+/// If `stop` is set, the round of an operation across threads ends early: on a busy machine, each of
+/// its events waits until both threads have had a CPU.
+///
 /// # Errors
 ///
 /// Returns an error if the runtime cannot be created.
-pub fn run(operation: Operation, side: BenchRuntime, plan: BatchPlan) -> io::Result<Round> {
+pub fn run(
+    operation: Operation,
+    side: BenchRuntime,
+    plan: BatchPlan,
+    stop: &Arc<AtomicBool>,
+) -> io::Result<Round> {
     use Operation as O;
     match (operation, side) {
         (O::Dispatch, BenchRuntime::Busypoll) => {
@@ -50,18 +58,18 @@ pub fn run(operation: Operation, side: BenchRuntime, plan: BatchPlan) -> io::Res
         (O::ChannelMpsc, BenchRuntime::Busypoll) => Ok(channel::<Mpsc>(plan)),
         (O::ChannelMpsc, BenchRuntime::Tokio) => Ok(channel::<TokioMpsc>(plan)),
         (O::ChannelSpsc, _) => Ok(channel::<Spsc>(plan)),
-        (O::StreamMpsc, BenchRuntime::Busypoll) => stream::<Busypoll, Mpsc>(plan),
-        (O::StreamMpsc, BenchRuntime::Tokio) => stream::<Tokio, TokioMpsc>(plan),
-        (O::StreamSpsc, _) => stream::<Busypoll, Spsc>(plan),
-        (O::WakeBusy, BenchRuntime::Busypoll) => wake::<Busypoll>(IdleMode::Busy, plan),
-        (O::WakeBusy, BenchRuntime::Tokio) => wake::<Tokio>(IdleMode::Busy, plan),
-        (O::WakeParked, BenchRuntime::Busypoll) => wake::<Busypoll>(IdleMode::Parked, plan),
-        (O::WakeParked, BenchRuntime::Tokio) => wake::<Tokio>(IdleMode::Parked, plan),
-        (O::MessageParked, BenchRuntime::Busypoll) => message::<Busypoll, Mpsc>(plan),
-        (O::MessageParked, BenchRuntime::Tokio) => message::<Tokio, TokioMpsc>(plan),
-        (O::IdleTurn, BenchRuntime::Busypoll) => idle::<BusypollIdler>(plan, false),
-        (O::IdleTurn, BenchRuntime::Tokio) => idle::<TokioIdler>(plan, false),
-        (O::IdleTurnTimer, _) => idle::<BusypollIdler>(plan, true),
+        (O::StreamMpsc, BenchRuntime::Busypoll) => stream::<Busypoll, Mpsc>(plan, stop),
+        (O::StreamMpsc, BenchRuntime::Tokio) => stream::<Tokio, TokioMpsc>(plan, stop),
+        (O::StreamSpsc, _) => stream::<Busypoll, Spsc>(plan, stop),
+        (O::WakeBusy, BenchRuntime::Busypoll) => wake::<Busypoll>(IdleMode::Busy, plan, stop),
+        (O::WakeBusy, BenchRuntime::Tokio) => wake::<Tokio>(IdleMode::Busy, plan, stop),
+        (O::WakeParked, BenchRuntime::Busypoll) => wake::<Busypoll>(IdleMode::Parked, plan, stop),
+        (O::WakeParked, BenchRuntime::Tokio) => wake::<Tokio>(IdleMode::Parked, plan, stop),
+        (O::MessageParked, BenchRuntime::Busypoll) => message::<Busypoll, Mpsc>(plan, stop),
+        (O::MessageParked, BenchRuntime::Tokio) => message::<Tokio, TokioMpsc>(plan, stop),
+        (O::IdleTurn, BenchRuntime::Busypoll) => idle::<BusypollIdler>(plan, false, stop),
+        (O::IdleTurn, BenchRuntime::Tokio) => idle::<TokioIdler>(plan, false, stop),
+        (O::IdleTurnTimer, _) => idle::<BusypollIdler>(plan, true, stop),
         (O::TokioBridge, _) => run_bridged(self_wake(plan)),
     }
 }
@@ -214,13 +222,16 @@ fn channel<P: Channel>(plan: BatchPlan) -> Round {
     }
 }
 
-fn stream<E: Executor, P: Channel<Sender: Send>>(plan: BatchPlan) -> io::Result<Round> {
+fn stream<E: Executor, P: Channel<Sender: Send>>(
+    plan: BatchPlan,
+    stop: &Arc<AtomicBool>,
+) -> io::Result<Round> {
     let (mut sender, receiver) = P::new(CAPACITY);
     let total = (plan.batches + 1) * plan.operations;
-    let crossing = Crossing::default();
+    let crossing = Crossing::new(stop);
     crossing.run_both(
         || send_all::<P>(&mut sender, total, &crossing.over),
-        || E::run(IdleMode::Busy, receive_all::<P>(receiver, plan)),
+        || E::run(IdleMode::Busy, receive_all::<P>(receiver, plan, stop)),
     )
 }
 
@@ -236,7 +247,11 @@ fn send_all<P: Channel>(sender: &mut P::Sender, total: u64, over: &AtomicBool) {
     }
 }
 
-async fn receive_all<P: Channel>(mut receiver: P::Receiver, plan: BatchPlan) -> Round {
+async fn receive_all<P: Channel>(
+    mut receiver: P::Receiver,
+    plan: BatchPlan,
+    stop: &AtomicBool,
+) -> Round {
     let mut meter = Meter::new(plan);
     let mut next = 0;
     loop {
@@ -244,7 +259,7 @@ async fn receive_all<P: Channel>(mut receiver: P::Receiver, plan: BatchPlan) -> 
             assert_eq!(P::recv(&mut receiver).await, Some(next), "messages come in order");
             next += 1;
         }
-        if meter.finish_batch() {
+        if meter.finish_batch() || stop.load(Ordering::Relaxed) {
             return meter.costs();
         }
     }
@@ -258,9 +273,19 @@ struct Crossing {
     /// Count at which the event was caused; 0 after it was handled.
     caused_at: AtomicU64,
     waker: Mutex<Option<Waker>>,
+    /// Set by the user to end the round early.
+    stop: Arc<AtomicBool>,
 }
 
 impl Crossing {
+    fn new(stop: &Arc<AtomicBool>) -> Self {
+        Self { stop: Arc::clone(stop), ..Self::default() }
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
     /// Runs `runtime` on this thread and `event_source` on another one, which ends before this
     /// function returns.
     fn run_both<T>(
@@ -332,7 +357,7 @@ impl Crossing {
             made => round.push(now.saturating_sub(made) as f64),
         }
         // The first value is of the first poll, and the second one warms up.
-        if round.len() as u64 > batches + 1 {
+        if round.len() as u64 > batches + 1 || self.is_stopped() {
             return Poll::Ready(());
         }
         *lock(&self.waker) = Some(cx.waker().clone());
@@ -364,8 +389,8 @@ impl Crossing {
     }
 }
 
-fn wake<E: Executor>(idle: IdleMode, plan: BatchPlan) -> io::Result<Round> {
-    let crossing = Arc::new(Crossing::default());
+fn wake<E: Executor>(idle: IdleMode, plan: BatchPlan, stop: &Arc<AtomicBool>) -> io::Result<Round> {
+    let crossing = Arc::new(Crossing::new(stop));
     let woken = measure_wakes(Arc::clone(&crossing), plan.batches);
     crossing.run_both(|| crossing.wake_runtime(plan), || E::run(idle, spawned::<E, _>(woken)))
 }
@@ -374,11 +399,14 @@ fn wake<E: Executor>(idle: IdleMode, plan: BatchPlan) -> io::Result<Round> {
 async fn measure_wakes(crossing: Arc<Crossing>, batches: u64) -> Round {
     let mut round = Vec::with_capacity(batches as usize + 1);
     poll_fn(|cx| crossing.poll_woken(&mut round, batches, cx)).await;
-    round.split_off(2)
+    round.split_off(round.len().min(2))
 }
 
-fn message<E: Executor, P: Channel<Sender: Send>>(plan: BatchPlan) -> io::Result<Round> {
-    let crossing = Crossing::default();
+fn message<E: Executor, P: Channel<Sender: Send>>(
+    plan: BatchPlan,
+    stop: &Arc<AtomicBool>,
+) -> io::Result<Round> {
+    let crossing = Crossing::new(stop);
     let (mut sender, receiver) = P::new(CAPACITY);
     let receive = measure_messages::<P>(receiver, &crossing, plan.batches);
     crossing.run_both(
@@ -403,21 +431,25 @@ async fn measure_messages<P: Channel>(
 ) -> Round {
     let mut round = Vec::with_capacity(batches as usize + 1);
     for _ in 0..=batches {
+        if crossing.is_stopped() {
+            break;
+        }
         crossing.announce_ready();
         let made = P::recv(&mut receiver).await.expect("the sender waits for the receiver");
         round.push(ordered_count().saturating_sub(made) as f64);
     }
-    round.split_off(1)
+    round.split_off(round.len().min(1))
 }
 
 /// Measures turns of an idle runtime.
 ///
 /// Another thread ends each batch, since a timer of the runtime would be checked in every turn.
-fn idle<I: Idler>(plan: BatchPlan, timer: bool) -> io::Result<Round> {
+fn idle<I: Idler>(plan: BatchPlan, timer: bool, stop: &AtomicBool) -> io::Result<Round> {
     let mut idler = I::new(timer)?;
     // The first batch warms up.
     idle_batch(&mut idler, plan)?;
-    (0..plan.batches).map(|_| idle_batch(&mut idler, plan)).collect()
+    let batches = (0..plan.batches).take_while(|_| !stop.load(Ordering::Relaxed));
+    batches.map(|_| idle_batch(&mut idler, plan)).collect()
 }
 
 /// Returns the counts of a turn of an idle runtime, in a batch of turns.
