@@ -10,6 +10,7 @@ use cli::printable::to_printable;
 use cli::time::format_time;
 use cli::units::{format_exact_ns, parse_index};
 use cli::words::or_dash;
+use files::file::to_indented_json;
 use files::fitness::Verdict;
 use render::document::Table;
 use render::document::terminal::render_table;
@@ -154,7 +155,7 @@ pub fn run(args: &HistoryArgs) -> exit::Result<ExitStatus> {
         runs.retain(|run| run.kind == kind);
     }
     let text = match args.format {
-        Format::Json => serde_json::to_string_pretty(&runs).expect("plain data") + "\n",
+        Format::Json => to_indented_json(&runs),
         _ if runs.is_empty() => format!("no run in {}\n", args.directory.display()),
         _ => table(&runs),
     };

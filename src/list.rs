@@ -6,6 +6,7 @@ use clap::Args;
 use cli::exit::{self, Error, ExitStatus};
 use cli::wrap::wrap;
 use engine::subject::{self, SubjectInfo};
+use files::file::to_indented_json;
 use serde::Serialize;
 
 use crate::terminal;
@@ -48,7 +49,7 @@ impl ListedSubject {
 pub fn run(args: &ListArgs) -> exit::Result<ExitStatus> {
     let subjects: Vec<ListedSubject> = subject::ALL.iter().map(ListedSubject::new).collect();
     let text = match args.format {
-        Format::Json => serde_json::to_string_pretty(&subjects).expect("plain data") + "\n",
+        Format::Json => to_indented_json(&subjects),
         _ => table(&subjects),
     };
     std::io::stdout().write_all(text.as_bytes()).map_err(Error::from_stdout)?;

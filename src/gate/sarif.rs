@@ -2,6 +2,7 @@
 //!
 //! Regressions, broken limits and inconclusive numbers are findings; numbers that passed are not.
 
+use files::file::to_indented_json;
 use files::gate::verdict::Verdict;
 use jitterstat::gate::decision::Outcome;
 use serde_json::{Value, json};
@@ -64,7 +65,7 @@ pub fn sarif(verdict: &Verdict, sections: &[Section]) -> String {
             "results": results,
         }],
     });
-    serde_json::to_string_pretty(&document).expect("plain data") + "\n"
+    to_indented_json(&document)
 }
 
 fn rule_json(rule: &Rule) -> Value {

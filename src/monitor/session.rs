@@ -23,6 +23,7 @@ use crate::monitor::exposition::{self, ExpositionFormat, MonitorState};
 use crate::monitor::limits::{Breach, Breaches, Limit, SCHEMA};
 use crate::terminal::note;
 use files::bins::{Interval, Key, Labels, cell, stamp};
+use files::file::to_indented_json;
 
 /// Maximum number of meter files to read.
 pub const MAX_FILES: usize = 256;
@@ -413,7 +414,7 @@ impl Session {
             duration_ns: to_ns(length),
             breaches,
         };
-        Some(serde_json::to_string_pretty(&file).expect("plain data") + "\n")
+        Some(to_indented_json(&file))
     }
 
     /// Lengthens the periods of the probes if they used more CPU time than the budget, and shortens

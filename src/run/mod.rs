@@ -26,7 +26,7 @@ use engine::measure::program::StartupCosts;
 use engine::measure::record::{self, Conditions, RoundResult};
 use engine::measure::round::MeasuredRound;
 use engine::scenario::{Plan, Scenario, ScenarioArgs};
-use files::file::File as _;
+use files::file::{File as _, to_json_line};
 use files::fitness::Verdict;
 use files::report::{Report, Status};
 
@@ -135,7 +135,7 @@ impl<'a> Session<'a> {
         observer.view.finish();
         let late = observer.late.map(|late| late.finish(&mut report));
         let flight = late.as_ref().and_then(|late| late.flight.as_ref());
-        let flight = flight.map(|flight| serde_json::to_string(flight).expect("plain data") + "\n");
+        let flight = flight.map(to_json_line);
         Outcome { args, out, json: report.to_json(), report, flight, late, stream }
     }
 }

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use cli::exit::{Error, Result};
 use engine::measure::record::RoundResult;
+use files::file::to_json_line;
 use files::report::{Report, Round};
 use serde::Serialize;
 
@@ -79,7 +80,7 @@ impl RoundStream {
         if self.error.is_some() {
             return;
         }
-        let text = serde_json::to_string(line).expect("plain data") + "\n";
+        let text = to_json_line(line);
         let mut stdout = std::io::stdout().lock();
         if let Err(error) = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
             self.error = Some(error);

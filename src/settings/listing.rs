@@ -6,6 +6,7 @@ use std::path::Path;
 use clap::{Arg, ArgMatches};
 use cli::exit::{Error, ExitStatus, Result};
 use cli::printable::to_printable;
+use files::file::to_indented_json;
 
 use crate::file_io::model;
 use crate::settings::command_line::{CommandLine, SelectedCommand};
@@ -116,7 +117,7 @@ impl SettingsListing {
     pub fn print(&self) -> Result<ExitStatus> {
         let is_json = self.settings.iter().any(|s| s.key == "format" && s.values == ["json"]);
         let text = match is_json {
-            true => serde_json::to_string_pretty(self).expect("plain data") + "\n",
+            true => to_indented_json(self),
             false => to_printable(&self.format_section()),
         };
         std::io::stdout().write_all(text.as_bytes()).map_err(Error::from_stdout)?;

@@ -3,6 +3,7 @@
 use std::time::SystemTime;
 
 use cli::units::to_ns;
+use files::file::{to_indented_json, to_json_line};
 use serde::Serialize;
 use tickmeter::Histogram;
 
@@ -57,13 +58,12 @@ struct Percentiles {
 pub fn document(loops: &Loops) -> String {
     let meters = loops.iter().map(Meter::from).collect();
     let contents = Document { schema: "osjitter.top/1", meters };
-    serde_json::to_string_pretty(&contents).expect("plain data") + "\n"
+    to_indented_json(&contents)
 }
 
 /// Returns a line per loop.
 pub fn lines(loops: &Loops) -> String {
-    let line = |metered| serde_json::to_string(&Meter::from(metered)).expect("plain data") + "\n";
-    loops.iter().map(line).collect()
+    loops.iter().map(|metered| to_json_line(&Meter::from(metered))).collect()
 }
 
 impl From<&MeteredLoop> for Meter {

@@ -106,6 +106,8 @@ impl Home {
         let places = [in_both, in_markdown.unwrap_or_default()].concat();
         let file = self.write("evil.json", text(with_evil_texts(json, &places)));
         assert_safe_output(&wide_command(&["report", &file]).run().exits(0), 0..in_both.len());
+        let shown_again = wide_command(&["report", &file, "--format", "json"]).run().exits(0);
+        assert_safe_output(&shown_again, []);
         if in_markdown.is_some() {
             assert_safe_output(
                 &wide_command(&["report", &file, "--format", "markdown"]).run().exits(0),

@@ -10,6 +10,7 @@
 //! ```
 
 mod json_path;
+mod json_text;
 
 use std::fmt;
 
@@ -17,6 +18,8 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::histogram::HistogramError;
+
+pub use json_text::{to_indented_json, to_json_line};
 
 /// A file of osjitter: JSON with the version in the key `schema`.
 pub trait File: Serialize + DeserializeOwned {
@@ -65,17 +68,13 @@ pub trait File: Serialize + DeserializeOwned {
         Ok(file)
     }
 
-    /// Converts the file to JSON with a trailing newline.
+    /// Converts the file to JSON with a trailing newline. Characters that control a terminal are
+    /// escaped.
     ///
     /// # Panics
     /// Never panics: the files contain only values that JSON can represent.
     fn to_json(&self) -> String {
-        let text = if Self::PRETTY {
-            serde_json::to_string_pretty(self)
-        } else {
-            serde_json::to_string(self)
-        };
-        text.expect("plain data") + "\n"
+        if Self::PRETTY { to_indented_json(self) } else { to_json_line(self) }
     }
 
     /// Returns the JSON Schema of the file, which includes its version.
