@@ -344,6 +344,8 @@ int main(int argc, char **argv) {
     int listener = install();
     hand_over(sockets[1], listener);
     close(listener);
+    /* A test may run under nohup. */
+    signal(SIGHUP, SIG_DFL);
     execvp(argv[i + 1], argv + i + 1);
     die(argv[i + 1]);
   }

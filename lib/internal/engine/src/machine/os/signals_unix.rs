@@ -13,6 +13,13 @@ extern "C" fn request_stop(_signal: libc::c_int) {
 
 extern "C" fn do_nothing(_signal: libc::c_int) {}
 
+extern "C" fn terminate_twice(_signal: libc::c_int) {
+    for _ in 0..2 {
+        // SAFETY: `raise` may be called by the handler of a signal.
+        unsafe { libc::raise(libc::SIGTERM) };
+    }
+}
+
 /// Makes a write beyond the size limit of files an error, as a write to a full disk is. By default,
 /// it ends the process. Programs that this process starts are not affected.
 pub fn survive_file_size_limit() {
@@ -35,22 +42,45 @@ pub fn stop() {
     let _ = kill_process(getpid(), Signal::STOP);
 }
 
-/// Installs a handler unless the process that started this one has the signal ignored.
-fn handle(signal: libc::c_int, handler: extern "C" fn(libc::c_int)) {
+/// Makes `SIGQUIT` (Ctrl-\\) equal to two `SIGTERM`. By default it would end this process, and leave
+/// its programs and temporary files behind.
+pub fn terminate_twice_on_quit() {
+    handle(libc::SIGQUIT, terminate_twice);
+}
+
+/// Calls a function that replaces the handlers of signals. If `SIGHUP` was ignored before, as `nohup`
+/// requests, it is ignored afterwards as well.
+pub fn keep_ignored_hangup<T>(install: impl FnOnce() -> T) -> T {
+    let action = current_action(libc::SIGHUP);
+    let result = install();
+    if action.is_some_and(|action| action.sa_sigaction == libc::SIG_IGN) {
+        // SAFETY: to ignore a signal needs no handler that must stay valid.
+        unsafe { libc::signal(libc::SIGHUP, libc::SIG_IGN) };
+    }
+    result
+}
+
+/// Returns the action of a signal.
+fn current_action(signal: libc::c_int) -> Option<libc::sigaction> {
     let mut action = MaybeUninit::<libc::sigaction>::zeroed();
-    // SAFETY: all-zero is a valid `sigaction`: no flags and an empty mask.
-    let action = unsafe { action.assume_init_mut() };
     // SAFETY: the pointer is to a whole `sigaction` of ours, which the call fills and does not keep;
     // no new action is given.
-    let is_known = unsafe { libc::sigaction(signal, std::ptr::null(), action) } == 0;
-    if !is_known || action.sa_sigaction == libc::SIG_IGN {
+    let is_known = unsafe { libc::sigaction(signal, std::ptr::null(), action.as_mut_ptr()) } == 0;
+    // SAFETY: the call succeeded, and all-zero is a valid `sigaction`: no flags and an empty mask.
+    is_known.then(|| unsafe { action.assume_init() })
+}
+
+/// Installs a handler unless the process that started this one has the signal ignored.
+fn handle(signal: libc::c_int, handler: extern "C" fn(libc::c_int)) {
+    let Some(mut action) = current_action(signal) else { return };
+    if action.sa_sigaction == libc::SIG_IGN {
         return;
     }
     action.sa_sigaction = handler as libc::sighandler_t;
     action.sa_flags = libc::SA_RESTART;
     // SAFETY: the handler is a function of the right signature that lives as long as the process,
     // and does only what is safe in one; the old action is not asked for.
-    unsafe { libc::sigaction(signal, action, std::ptr::null_mut()) };
+    unsafe { libc::sigaction(signal, &action, std::ptr::null_mut()) };
 }
 
 #[cfg(test)]
@@ -63,6 +93,25 @@ mod tests {
         // SAFETY: the signal goes to this process alone, which handles it.
         unsafe { libc::raise(libc::SIGTSTP) };
         assert_eq!([take_stop_request(), take_stop_request()], [true, false]);
+    }
+
+    #[test]
+    fn ignored_hangup_stays_ignored() {
+        let is_ignored = || current_action(libc::SIGHUP).unwrap().sa_sigaction == libc::SIG_IGN;
+        for action in [libc::SIG_DFL, libc::SIG_IGN] {
+            // SAFETY: neither action has a handler.
+            unsafe { libc::signal(libc::SIGHUP, action) };
+            keep_ignored_hangup(handle_hangup);
+            assert_eq!(is_ignored(), action == libc::SIG_IGN);
+        }
+        // SAFETY: as above.
+        unsafe { libc::signal(libc::SIGHUP, libc::SIG_DFL) };
+    }
+
+    /// Replaces even an ignored signal, as other crates do.
+    fn handle_hangup() {
+        // SAFETY: the handler lives as long as the process, and does nothing.
+        unsafe { libc::signal(libc::SIGHUP, do_nothing as libc::sighandler_t) };
     }
 
     #[test]
