@@ -4,6 +4,7 @@
 //! the macro that declares the structs of our JSON files.
 
 mod output_directory;
+mod temporaries;
 mod text_reader;
 
 use std::fs::{File, Metadata};
@@ -14,12 +15,13 @@ use std::time::Duration;
 use cli::exit::{Error, Result, strip_temp_path, usage};
 use cli::position::format_position;
 use engine::machine::os;
-use tempfile::{NamedTempFile, PathPersistError, TempPath};
-
 use render::picture::canvas::Picture;
 
 pub use output_directory::{OutputDirectory, REPORT_FILES, ResultNames};
+pub use temporaries::remove_all as remove_temporaries;
 pub use text_reader::TextReader;
+
+use temporaries::{OpenTempFile, PersistFailure, TEMP_PREFIX, TEMP_SUFFIX, TempFile};
 
 /// The size of the largest file that is read, even if there is memory for more.
 ///
@@ -149,7 +151,7 @@ pub fn write_files_with(directory: &Path, files: &[(&str, Contents<'_>)]) -> io:
         let existing = std::fs::symlink_metadata(&file).ok().filter(Metadata::is_file);
         prepared.push((write_temp_file(directory, contents, existing.as_ref())?, file));
     }
-    prepared.into_iter().try_for_each(|(temp, file)| persist(temp, &file))
+    prepared.into_iter().try_for_each(|(temp, file)| Ok(temp.persist(&file)?))
 }
 
 /// Writes new files into an existing directory, and returns their common stem: the first of `stems`
@@ -169,7 +171,7 @@ pub fn write_new_files(
         let paths: Vec<PathBuf> = paths.collect();
         match persist_new(first, &paths[0]) {
             Ok(()) => return persist_others(prepared, &paths).map(|()| stem),
-            Err(e) if e.error.kind() == io::ErrorKind::AlreadyExists => first = e.path,
+            Err(e) if e.error.kind() == io::ErrorKind::AlreadyExists => first = e.file,
             Err(e) => return Err(e.error),
         }
     }
@@ -177,7 +179,7 @@ pub fn write_new_files(
 }
 
 /// Gives the files after the first their names. If one fails, removes those that have theirs.
-fn persist_others(temps: impl Iterator<Item = TempPath>, paths: &[PathBuf]) -> io::Result<()> {
+fn persist_others(temps: impl Iterator<Item = TempFile>, paths: &[PathBuf]) -> io::Result<()> {
     for (n, temp) in (1..).zip(temps) {
         if let Err(e) = persist_new(temp, &paths[n]) {
             paths[..n].iter().for_each(|path| drop(std::fs::remove_file(path)));
@@ -188,22 +190,16 @@ fn persist_others(temps: impl Iterator<Item = TempPath>, paths: &[PathBuf]) -> i
 }
 
 /// Gives a temporary file a name that is free.
-fn persist_new(temp: TempPath, path: &Path) -> std::result::Result<(), PathPersistError> {
-    let Err(PathPersistError { error, path: temp }) = temp.persist_noclobber(path) else {
-        return Ok(());
-    };
+fn persist_new(temp: TempFile, path: &Path) -> std::result::Result<(), PersistFailure> {
+    let Err(PersistFailure { error, file: temp }) = temp.persist_new(path) else { return Ok(()) };
     // Some file systems have no links. There, an empty file takes the name first.
     let is_unsupported =
         matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::Unsupported);
     let claimed = if is_unsupported { File::create_new(path) } else { Err(error) };
     match claimed {
         Ok(_) => temp.persist(path),
-        Err(error) => Err(PathPersistError { error, path: temp }),
+        Err(error) => Err(PersistFailure { error, file: temp }),
     }
-}
-
-fn persist(temp: TempPath, file: &Path) -> io::Result<()> {
-    temp.persist(file).map(drop).map_err(|e| e.error)
 }
 
 /// Checks that a file can be written later.
@@ -228,22 +224,9 @@ pub fn check_length(path: &Path) -> io::Result<()> {
 
 /// Checks that files can be created in a directory.
 pub fn check_directory_writable(directory: &Path) -> io::Result<()> {
-    new_temp_file(directory).map(drop)
+    OpenTempFile::create(directory).map(drop)
 }
 
-/// Creates an empty temporary file.
-fn new_temp_file(directory: &Path) -> io::Result<NamedTempFile> {
-    tempfile::Builder::new()
-        .prefix(TEMP_PREFIX)
-        .suffix(TEMP_SUFFIX)
-        .tempfile_in(directory)
-        .map_err(strip_temp_path)
-}
-
-/// The start of the name of a file that is not complete yet.
-const TEMP_PREFIX: &str = ".osjitter-";
-/// The end of the name of a file that is not complete yet.
-const TEMP_SUFFIX: &str = ".tmp";
 /// The age from which a temporary file is abandoned: its process was killed.
 const TEMP_FILE_MAX_AGE: Duration = Duration::from_secs(3600);
 
@@ -306,8 +289,7 @@ pub fn write_new(file: &Path, text: &[u8]) -> Result<()> {
     let failed = |e: io::Error| Error::measure(format!("cannot write {}: {e}", file.display()));
     write_temp_file(parent(file), &|to| to.write_all(text), None)
         .map_err(failed)?
-        .persist_noclobber(file)
-        .map(drop)
+        .persist_new(file)
         .map_err(|e| match e.error.kind() {
             io::ErrorKind::AlreadyExists => exists(),
             _ => failed(e.error),
@@ -324,7 +306,7 @@ pub fn write_atomically(path: &Path, text: &[u8]) -> io::Result<()> {
 /// The prepared contents of a file.
 enum Replacement<'a> {
     /// A complete temporary file, and the path that it is renamed to.
-    Renamed(TempPath, PathBuf),
+    Renamed(TempFile, PathBuf),
     /// A pipe or a device, which cannot be replaced and is written to.
     Written(&'a Path, &'a [u8]),
 }
@@ -347,7 +329,7 @@ impl<'a> Replacement<'a> {
 
     fn commit(self) -> io::Result<()> {
         match self {
-            Self::Renamed(file, target) => persist(file, &target),
+            Self::Renamed(file, target) => Ok(file.persist(&target)?),
             Self::Written(path, text) => {
                 std::fs::OpenOptions::new().write(true).open(path)?.write_all(text)
             }
@@ -361,12 +343,13 @@ fn write_temp_file(
     directory: &Path,
     contents: Contents<'_>,
     existing: Option<&Metadata>,
-) -> io::Result<TempPath> {
-    let mut file = new_temp_file(directory)?;
-    let mut buffered = io::BufWriter::new(&mut file);
+) -> io::Result<TempFile> {
+    let mut temp = OpenTempFile::create(directory)?;
+    let mut buffered = io::BufWriter::new(&mut temp.file);
     contents(&mut buffered).and_then(|()| buffered.flush()).map_err(strip_temp_path)?;
     drop(buffered);
-    file.as_file().sync_all()?;
+    let file = temp.file.as_file();
+    file.sync_all()?;
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt;
@@ -374,12 +357,12 @@ fn write_temp_file(
         let permissions =
             existing.map_or(std::fs::Permissions::from_mode(0o644), Metadata::permissions);
         // Some file systems have no permissions to set.
-        let _ = file.as_file().set_permissions(permissions);
+        let _ = file.set_permissions(permissions);
     }
     #[cfg(not(unix))]
     let _ = existing;
     // Closed: several files can be prepared with one descriptor.
-    Ok(file.into_temp_path())
+    Ok(temp.close())
 }
 
 /// Declares structs that are written as JSON, reject unknown fields, and have a published JSON

@@ -1,17 +1,18 @@
 //! The directory into which a command writes its results.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::fs::{DirEntry, FileType};
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
-use cli::exit::{Error, Result, strip_temp_path, usage};
+use cli::exit::{Error, Result, usage};
 
 use crate::terminal;
 
+use super::temporaries::{Registration, StagingDirectory};
 use super::{
-    Contents, TEMP_PREFIX, TEMP_SUFFIX, check_directory_writable, check_length, parent,
-    remove_abandoned_files, write_files_with,
+    Contents, check_directory_writable, check_length, parent, remove_abandoned_files,
+    write_files_with,
 };
 
 /// Assumed maximum length of the names of files in the directory.
@@ -27,8 +28,8 @@ const REMEDY: &str = "choose another directory with --out; nothing was run";
 /// removed.
 pub struct OutputDirectory {
     directory: PathBuf,
-    /// Whether the directory was created and contains nothing yet.
-    is_unwritten: Cell<bool>,
+    /// The directory as a temporary one, if it was created and contains nothing yet.
+    unwritten: RefCell<Option<Registration>>,
     /// Results of an earlier command.
     previous: RefCell<Vec<PathBuf>>,
 }
@@ -61,14 +62,18 @@ impl OutputDirectory {
             check_length(&path.join("f".repeat(MAX_FILE_NAME_BYTES)))
                 .map_err(|e| usage!("cannot write to {}: {e}; {REMEDY}", path.display()))?;
         }
-        let (directory, is_new) = match requested {
+        let (directory, unwritten) = match requested {
             Some(path) => create_directory(path)
-                .map(|is_new| (path.to_path_buf(), is_new))
+                .map(|registration| (path.to_path_buf(), registration))
                 .map_err(|e| usage!("cannot write to {}: {e}; {REMEDY}", path.display()))?,
-            None => (create_unique(Path::new("results"), &stamp.replace([':', '-'], ""))?, true),
+            None => {
+                let name = stamp.replace([':', '-'], "");
+                let (directory, registration) = create_unique(Path::new("results"), &name)?;
+                (directory, Some(registration))
+            }
         };
-        let opened =
-            Self { directory, is_unwritten: Cell::new(is_new), previous: RefCell::default() };
+        let unwritten = RefCell::new(unwritten);
+        let opened = Self { directory, unwritten, previous: RefCell::default() };
         let failed =
             |e: io::Error| usage!("cannot write to {}: {e}; {REMEDY}", opened.directory.display());
         check_directory_writable(&opened.directory).map_err(failed)?;
@@ -132,13 +137,11 @@ impl OutputDirectory {
         for ((name, _), writer) in files.iter().zip(&writers) {
             contents.push((name, writer));
         }
-        let written = if self.is_unwritten.get() {
-            self.fill(&contents)
-        } else {
-            self.replace_results(&contents)
-        };
+        let is_unwritten = self.unwritten.borrow().is_some();
+        let written =
+            if is_unwritten { self.fill(&contents) } else { self.replace_results(&contents) };
         if written.is_ok() {
-            self.is_unwritten.set(false);
+            self.unwritten.take();
         }
         written.map_err(|e| {
             Error::measure(format!("cannot write to {}: {e}", self.directory.display()))
@@ -147,15 +150,16 @@ impl OutputDirectory {
 
     /// Replaces the empty directory by a complete one.
     fn fill(&self, files: &[(&str, Contents<'_>)]) -> io::Result<()> {
-        let stage = create_staging_directory(parent(&self.directory))?;
-        let filled = write_files_with(&stage, files)
-            .and_then(|()| rename_directory(&stage, &self.directory));
+        let staging = StagingDirectory::create(parent(&self.directory))?;
+        let stage = staging.path.as_path();
+        let filled =
+            write_files_with(stage, files).and_then(|()| rename_directory(stage, &self.directory));
         if let Err(e) = &filled {
             // By name: to list the directory takes a descriptor, of which there may be none.
             for (name, _) in files {
                 let _ = std::fs::remove_file(stage.join(name));
             }
-            let _ = std::fs::remove_dir(&stage);
+            let _ = std::fs::remove_dir(stage);
             // Another process has written into the directory.
             if e.kind() == ErrorKind::DirectoryNotEmpty {
                 return self.replace_results(files);
@@ -179,51 +183,38 @@ impl OutputDirectory {
 
 impl Drop for OutputDirectory {
     fn drop(&mut self) {
-        if self.is_unwritten.get() {
+        if self.unwritten.borrow().is_some() {
             let _ = std::fs::remove_dir(&self.directory);
         }
     }
 }
 
-/// Creates a directory and its parents, and returns whether the directory is new.
-fn create_directory(directory: &Path) -> io::Result<bool> {
+/// Creates a directory and its parents. Returns `None` if the directory exists.
+fn create_directory(directory: &Path) -> io::Result<Option<Registration>> {
     std::fs::create_dir_all(parent(directory))?;
-    match std::fs::create_dir(directory) {
-        Ok(()) => Ok(true),
-        Err(_) if directory.is_dir() => Ok(false),
+    match Registration::create_directory(directory) {
+        Ok(registration) => Ok(Some(registration)),
+        Err(_) if directory.is_dir() => Ok(None),
         Err(e) => Err(e),
     }
 }
 
 /// Creates a directory that did not exist: two commands that start at the same time have different
 /// ones.
-fn create_unique(parent: &Path, name: &str) -> Result<PathBuf> {
+fn create_unique(parent: &Path, name: &str) -> Result<(PathBuf, Registration)> {
     let failed =
         |path: &Path, e: io::Error| usage!("cannot write to {}: {e}; {REMEDY}", path.display());
     std::fs::create_dir_all(parent).map_err(|e| failed(parent, e))?;
     let mut suffix = String::new();
     for number in 2_u32.. {
         let directory = parent.join(format!("{name}{suffix}"));
-        match std::fs::create_dir(&directory) {
-            Ok(()) => return Ok(directory),
+        match Registration::create_directory(&directory) {
+            Ok(registration) => return Ok((directory, registration)),
             Err(e) if e.kind() == ErrorKind::AlreadyExists => suffix = format!("-{number}"),
             Err(e) => return Err(failed(&directory, e)),
         }
     }
     unreachable!("there are fewer directories than numbers")
-}
-
-/// Creates a directory that replaces another one once it is complete. It is as readable as any
-/// other.
-fn create_staging_directory(parent: &Path) -> io::Result<PathBuf> {
-    let mut builder = tempfile::Builder::new();
-    builder.prefix(TEMP_PREFIX).suffix(TEMP_SUFFIX);
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt;
-        builder.permissions(std::fs::Permissions::from_mode(0o777));
-    }
-    builder.tempdir_in(parent).map(tempfile::TempDir::keep).map_err(strip_temp_path)
 }
 
 /// Renames a directory over an empty one.
@@ -290,7 +281,7 @@ mod tests {
     fn simultaneous_commands_have_own_directories() {
         let home = tempfile::tempdir().unwrap();
         let created: Vec<PathBuf> = std::thread::scope(|scope| {
-            let create = || create_unique(home.path(), "20260101T000000Z").unwrap();
+            let create = || create_unique(home.path(), "20260101T000000Z").unwrap().0;
             let threads: Vec<_> = (0..8).map(|_| scope.spawn(create)).collect();
             threads.into_iter().map(|thread| thread.join().unwrap()).collect()
         });
