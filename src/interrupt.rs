@@ -1,50 +1,93 @@
-//! Handles Ctrl-C for every command that measures.
+//! Handles Ctrl-C and the other signals that end a command.
+//!
+//! The signals are SIGINT (Ctrl-C), SIGTERM, SIGHUP (a closed terminal) and SIGQUIT (Ctrl-\). On
+//! Windows, they are Ctrl-C, Ctrl-Break and the end of the console.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
 
 use cli::exit::{self, Error};
+use engine::machine::os;
 use engine::measure::{child, long_wait};
 
-use crate::terminal;
+use crate::{file_io, terminal};
 
-/// Installs a handler for interrupts.
-///
-/// The first interrupt sets `stop`, which ends the measurement and keeps its result. A second one
-/// kills the measured program and ends the process.
-///
-/// # Errors
-/// Returns an error if the handler cannot be installed.
-pub fn stop_on_interrupt(stop: &Arc<AtomicBool>) -> exit::Result<()> {
-    let is_second = interrupt_counter(stop);
-    ctrlc::set_handler(move || {
-        if is_second() {
-            child::kill_all();
-            terminal::abort();
+/// Maximum time to remove temporary files, which may be on a disk that does not respond.
+const REMOVAL_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// The measurement that the next interrupt stops. Without one, an interrupt ends the process.
+static MEASUREMENT: StopRequest = StopRequest(Mutex::new(None));
+
+/// The result of installing the handler.
+static HANDLER: OnceLock<Result<(), String>> = OnceLock::new();
+
+/// The flag that stops a measurement, until it has been used.
+struct StopRequest(Mutex<Option<Arc<AtomicBool>>>);
+
+impl StopRequest {
+    fn replace(&self, stop: Option<Arc<AtomicBool>>) -> Option<Arc<AtomicBool>> {
+        std::mem::replace(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner), stop)
+    }
+
+    /// Sets the flag. Returns false if there is none, or if it was used before.
+    ///
+    /// The first interrupt may come after the measurement, while its result is written. It must not
+    /// end the process even if the flag was already set for another reason.
+    fn stop(&self) -> bool {
+        let stop = self.replace(None);
+        if let Some(stop) = &stop {
+            stop.store(true, Ordering::SeqCst);
         }
-        long_wait::wake_all();
-    })
-    .map_err(|e| {
-        let why = match e {
-            ctrlc::Error::System(e) => e.to_string(),
-            e => e.to_string(),
-        };
-        Error::measure(format!("cannot watch for Ctrl-C: {why}; nothing was measured"))
-    })
+        stop.is_some()
+    }
 }
 
-/// Returns a function to be called for each interrupt, which sets `stop` and returns whether there
-/// was an interrupt before.
+/// Installs the handler for interrupts. Until [`stop_on_interrupt`] is called, an interrupt ends the
+/// process.
+pub fn install() {
+    HANDLER.get_or_init(install_handler);
+}
+
+fn install_handler() -> Result<(), String> {
+    // A command that `nohup` started survives its terminal.
+    let installed = os::keep_ignored_hangup(|| ctrlc::set_handler(handle_interrupt));
+    installed.map_err(|e| match e {
+        ctrlc::Error::System(e) => e.to_string(),
+        e => e.to_string(),
+    })?;
+    os::terminate_twice_on_quit();
+    Ok(())
+}
+
+/// Makes the next interrupt set `stop`, which ends the measurement and keeps its result. A second
+/// one ends the process.
 ///
-/// The first interrupt may come after the measurement, while its result is written. It must not end
-/// the process even if `stop` was already set for another reason.
-fn interrupt_counter(stop: &Arc<AtomicBool>) -> impl Fn() -> bool + Send + 'static {
-    let stop = Arc::clone(stop);
-    let interrupted = AtomicBool::new(false);
-    move || {
-        stop.store(true, Ordering::SeqCst);
-        interrupted.swap(true, Ordering::Relaxed)
+/// # Errors
+/// Returns an error if interrupts cannot be handled.
+pub fn stop_on_interrupt(stop: &Arc<AtomicBool>) -> exit::Result<()> {
+    install();
+    if let Some(Err(why)) = HANDLER.get() {
+        let message = format!("cannot watch for Ctrl-C: {why}; nothing was measured");
+        return Err(Error::measure(message));
     }
+    MEASUREMENT.replace(Some(Arc::clone(stop)));
+    Ok(())
+}
+
+fn handle_interrupt() {
+    if MEASUREMENT.stop() {
+        long_wait::wake_all();
+    } else {
+        end_process();
+    }
+}
+
+/// Ends the process with everything that it started, and without temporary files.
+fn end_process() {
+    child::kill_all();
+    terminal::run_within(file_io::remove_temporaries, REMOVAL_TIMEOUT);
+    terminal::abort();
 }
 
 #[cfg(test)]
@@ -52,11 +95,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn first_interrupt_never_aborts() {
-        let stop: Arc<AtomicBool> = Arc::default();
-        let is_second = interrupt_counter(&stop);
-        stop.store(true, Ordering::Relaxed);
-        drop(stop);
-        assert_eq!([is_second(), is_second(), is_second()], [false, true, true]);
+    fn first_interrupt_only_stops() {
+        let request = StopRequest(Mutex::new(None));
+        assert!(!request.stop(), "nothing is measured");
+        let stop = Arc::new(AtomicBool::new(false));
+        request.replace(Some(Arc::clone(&stop)));
+        assert_eq!([request.stop(), request.stop(), request.stop()], [true, false, false]);
+        assert!(stop.load(Ordering::Relaxed));
+        // The flag may be set before, for example because a reader has closed standard output.
+        request.replace(Some(stop));
+        assert!(request.stop());
     }
 }

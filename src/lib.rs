@@ -31,7 +31,7 @@ mod stress; // the process that run --load starts
 mod top; // the metered loops of this machine, live
 mod trace; // the timers of any program, from the kernel's records
 
-mod interrupt; // Ctrl-C
+mod interrupt; // Ctrl-C, and other signals that end a command
 
 mod interop; // other tools' formats
 mod meters; // the meters of running programs
@@ -99,6 +99,11 @@ fn run_command() -> exit::Result<exit::ExitStatus> {
             Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
         }
     };
+    if matches!(cli.command, Command::Monitor(_)) {
+        // Before the first thread: every scrape runs on one, and builds a text of some hundred kB.
+        os::limit_heap_growth();
+    }
+    interrupt::install();
     match cli.command {
         Command::Run(args) => run::run(&args),
         Command::NewPlan(args) => run::new_plan::run(&args),

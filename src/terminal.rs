@@ -74,7 +74,7 @@ pub fn restore_before_abort(restore: fn()) {
 #[allow(clippy::exit, reason = "a second interrupt must not wait for the measurement")]
 pub fn abort() {
     if let Some(restore) = RESTORE.get() {
-        restore_within(*restore, RESTORE_TIMEOUT);
+        run_within(*restore, RESTORE_TIMEOUT);
     }
     supervisor::end();
     std::process::exit(4);
@@ -84,14 +84,14 @@ pub fn abort() {
 const RESTORE_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Calls a function on another thread, and waits for it for a time.
-fn restore_within(restore: fn(), timeout: Duration) {
-    let (done, restored) = mpsc::channel();
+pub fn run_within(function: fn(), timeout: Duration) {
+    let (sender, done) = mpsc::channel();
     let run = move || {
-        restore();
-        done.send(())
+        function();
+        sender.send(())
     };
     if std::thread::Builder::new().spawn(run).is_ok() {
-        let _ = restored.recv_timeout(timeout);
+        let _ = done.recv_timeout(timeout);
     }
 }
 

@@ -17,7 +17,7 @@ use cli::exit::{self, Error, ExitStatus, usage};
 use cli::time::{format_duration, format_share};
 use cli::units;
 use cli::words::pluralize;
-use engine::machine::{host, os};
+use engine::machine::host;
 use engine::scenario::{Scenario, ScenarioArgs, Subjects, draw_seed, parse_subject};
 use engine::subject;
 use files::bins::{Labels, cell};
@@ -49,8 +49,6 @@ pub fn run(args: &MonitorArgs) -> exit::Result<ExitStatus> {
             "no output selected; use --log DIR, --listen ADDR or --limit, for example --limit p99=2ms"
         ));
     }
-    // Every scrape runs on a thread and builds a text of some hundred kB.
-    os::limit_heap_growth();
     let scenarios = select_scenarios(args)?;
     let setup = resolve_setup(args, &scenarios)?;
     let meters = open_meters(args)?;
