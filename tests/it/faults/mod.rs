@@ -23,7 +23,7 @@ use tools::Tools;
 const WORKERS: usize = 6;
 
 /// Calls a function for each item, on several threads.
-fn for_each_in_parallel<T: Sync>(items: &[T], function: impl Fn(&T) + Sync) {
+pub fn for_each_in_parallel<T: Sync>(workers: usize, items: &[T], function: impl Fn(&T) + Sync) {
     let next = AtomicUsize::new(0);
     let work = || {
         while let Some(item) = items.get(next.fetch_add(1, Ordering::Relaxed)) {
@@ -31,7 +31,7 @@ fn for_each_in_parallel<T: Sync>(items: &[T], function: impl Fn(&T) + Sync) {
         }
     };
     std::thread::scope(|scope| {
-        for _ in 0..WORKERS {
+        for _ in 0..workers {
             scope.spawn(work);
         }
     });
@@ -82,7 +82,7 @@ fn assert_rows_end_as_expected(rows: &[FaultRow]) {
     let is_verbose = std::env::var_os("OSJITTER_FAULTS").is_some();
     let counts = count_calls(&tools, rows);
     let failures = Mutex::new(Vec::new());
-    for_each_in_parallel(rows, |row| {
+    for_each_in_parallel(WORKERS, rows, |row| {
         let failure = run_row(&tools, row, &counts);
         if is_verbose {
             eprintln!("{}: {}", row.name(), if failure.is_none() { "ok" } else { "FAILED" });
@@ -109,7 +109,7 @@ fn count_calls(tools: &Tools, rows: &[FaultRow]) -> CallCounts {
     keys.sort_unstable();
     keys.dedup();
     let counts: Mutex<CallCounts> = Mutex::default();
-    for_each_in_parallel(&keys, |&(scene, call)| {
+    for_each_in_parallel(WORKERS, &keys, |&(scene, call)| {
         let count = Scene::ALL[scene].count_calls(tools, call);
         counts.lock().unwrap().insert((scene, call), count);
     });
