@@ -153,9 +153,14 @@ impl ProcessTree {
         if self.reaped().is_complete {
             return Ok(killed);
         }
+        let remaining = self.remaining();
+        if remaining.is_err() {
+            // Without a free descriptor, processes cannot be listed.
+            self.signal(Signal::KILL);
+        }
         // Kill each process as soon as it is found: a moment later it could have started another
         // one and exited.
-        for child in self.remaining()? {
+        for child in remaining? {
             // A process keeps its id until it is reaped, so this cannot hit another one. It fails for
             // a process that has exited, and for one that may not be ended, which remains.
             let _ = kill_process(child.id, Signal::KILL);
@@ -182,6 +187,11 @@ impl ProcessTree {
         remaining.retain(|child| self.may_contain(child, &other_leaders));
         if remaining.is_empty() {
             remaining.extend(children()?.filter(|child| self.may_contain(child, &other_leaders)));
+        }
+        // Without a free descriptor, the lists are incomplete.
+        let is_listed = remaining.iter().any(|child| child.id == self.leader);
+        if !is_listed && self.reaped().status.is_none() {
+            remaining.push(Child { id: self.leader, group: Some(self.leader) });
         }
         Ok(remaining.into_iter())
     }
