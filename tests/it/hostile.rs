@@ -464,6 +464,56 @@ fn oversized_plans_are_rejected() {
     }
 }
 
+#[test]
+fn hostile_settings_are_rejected() {
+    let home = tempfile::tempdir().unwrap();
+    let assert_rejected = |file: &Path| {
+        let run = ["run", "--print-plan", "--config"].map(OsStr::new);
+        let output = run_bounded(&[&run[..], &[file.as_os_str()]].concat());
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{}: {stderr}", file.display());
+        assert!(stderr.len() < 3_000 && output.stdout.is_empty(), "{}", file.display());
+    };
+    for (name, bytes) in [
+        ("binary.toml", vec![0xff; 4_096]),
+        ("deep.toml", format!("[run]\nperiod = {}", "[".repeat(60_000)).into_bytes()),
+        ("keys.toml", "[run.".repeat(10_000).into_bytes()),
+        ("sections.toml", "[run]\n".repeat(9_000).into_bytes()),
+        ("value.toml", format!("[run]\nperiod = \"{}\"", "x".repeat(60_000)).into_bytes()),
+        ("type.toml", b"[run]\nperiod = 1979-05-27T07:32:00Z\n".to_vec()),
+    ] {
+        assert_rejected(&write_file(home.path(), name, bytes));
+    }
+    let huge = home.path().join("huge.toml");
+    std::fs::File::create(&huge).unwrap().set_len(1 << 40).unwrap();
+    for file in [&huge, Path::new("/dev/zero"), home.path(), Path::new("/dev/null/x")] {
+        assert_rejected(file);
+    }
+}
+
+#[test]
+fn hostile_bins_are_rejected() {
+    const HEADING: &str = "host,subject,period_ns,runtime,labels,start,duration_ns,run_id,schema_version,binning,lower_ns,upper_ns,count\n";
+    let home = tempfile::tempdir().unwrap();
+    let row = |count: &str, upper: &str| {
+        format!("a,spin,1000000,,,2026-11-21T08:00:00.000000Z,1,a,1,hdr2,21760,{upper},{count}\n")
+    };
+    for (name, text) in [
+        ("heading.bins.csv", "host,subject\n".to_owned()),
+        ("cut.bins.csv", format!("{HEADING}a,spin,1000")),
+        ("count.bins.csv", HEADING.to_owned() + &row("18446744073709551616", "21887")),
+        ("negative.bins.csv", HEADING.to_owned() + &row("-1", "21887")),
+        ("upper.bins.csv", HEADING.to_owned() + &row("1", "99999999999999999999")),
+        ("wide.bins.csv", HEADING.to_owned() + &"a,".repeat(1_000_000) + "\n"),
+        ("quote.bins.csv", format!("{HEADING}\"{}", "x".repeat(1 << 20))),
+    ] {
+        let output = report(&write_file(home.path(), name, text), &[]);
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{name}: {stderr}");
+        assert!(stderr.contains(name) && stderr.lines().count() == 1, "{stderr}");
+    }
+}
+
 /// A plan from a report passes the same checks as any report.
 #[test]
 fn contradictory_report_is_not_a_plan() {
@@ -528,15 +578,22 @@ fn sums_beyond_u64_are_handled() {
 fn messages_contain_no_control_characters() {
     let home = tempfile::tempdir().unwrap();
     let name = "\u{1b}[2Jevil\n::error::x";
-    for (file, text) in [
-        ("key.json", "{\"schema\":\"osjitter.report/1\",\"\\u001b[2J\\n::error::x\":1}"),
-        ("bench.json", "{\"schema\":\"osjitter.bench/1\",\"bench\":\"\\u001b[2J\\n::error::x\"}"),
-        ("plan.toml", "\"\\u001b[2J\\n::error::x\" = 1\n"),
-        (name, "{}"),
+    let report: &[&str] = &["report"];
+    for (command, file, text) in [
+        (report, "key.json", "{\"schema\":\"osjitter.report/1\",\"\\u001b[2J\\n::error::x\":1}"),
+        (
+            report,
+            "bench.json",
+            "{\"schema\":\"osjitter.bench/1\",\"bench\":\"\\u001b[2J\\n::error::x\"}",
+        ),
+        (report, "heading.bins.csv", "host,\u{1b}[2J,\u{9b}x\na,b,c\n"),
+        (report, name, "{}"),
+        (&["run", "--plan"], "plan.toml", "\"\\u001b[2J\\n::error::x\" = 1\n"),
+        (&["run", "--config"], "section.toml", "[\"\\u001b[2J\\n::error::x\"]\n"),
+        (&["run", "--config"], "key.toml", "[run]\n\"\\u001b[2J\\n::error::x\" = 1\n"),
+        (&["run", "--config"], "value.toml", "[run]\nperiod = \"\\u001b[2J\\n::error::x\"\n"),
     ] {
         let file = write_file(home.path(), file, text);
-        let plan = file.extension().is_some_and(|e| e == "toml");
-        let command: &[&str] = if plan { &["run", "--plan"] } else { &["report"] };
         let args: Vec<&OsStr> = command.iter().map(OsStr::new).chain([file.as_os_str()]).collect();
         let output = run_bounded(&args);
         let stderr = String::from_utf8_lossy(&output.stderr);
@@ -649,7 +706,14 @@ fn unwritable_stdout_keeps_the_file() {
 fn long_paths_are_refused_at_once() {
     let home = tempfile::tempdir().unwrap();
     let long = home.path().join("d".repeat(300));
-    for command in ["run --subject spin --ticks 200", "doctor --prove"] {
+    for command in [
+        "run --subject spin --ticks 200",
+        "doctor --prove",
+        "gate --a nanosleep --b spin",
+        "find --period 1ms --subject nanosleep",
+        "calibrate",
+        "bench clock",
+    ] {
         let output = Command::new(env!("CARGO_BIN_EXE_osjitter"))
             .args(command.split(' '))
             .arg("--out")

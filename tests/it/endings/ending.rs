@@ -110,6 +110,11 @@ impl Ending {
             // The second interrupt may come after the result is written.
             Self::InterruptTwice | Self::Quit | Self::NoDescriptors => codes.push(4),
             Self::DiskFull => codes = vec![4],
+            _ => {}
+        }
+        match self {
+            // The descriptor of its input is free again.
+            Self::NoDescriptors if command.reads_input() => codes.push(0),
             // Its input is the terminal.
             Self::TerminalClosed if command.name == "stress" => codes.push(0),
             _ => {}

@@ -30,6 +30,8 @@ pub struct Scene {
     pub subjects: &'static [&'static str],
     /// Whether the output directory already exists and contains [`EARLIER_FILES`].
     pub has_earlier_files: bool,
+    /// Paths and texts of further files in the directory.
+    pub inputs: &'static [(&'static str, &'static str)],
 }
 
 /// The result of a command line.
@@ -54,9 +56,13 @@ impl SceneOutcome {
 
     /// Returns the files that are neither inputs nor expected results.
     pub fn leftover_files(&self) -> Vec<PathBuf> {
-        const EXPECTED: [&str; 8] = [
+        const EXPECTED: [&str; 12] = [
             "out",
             "out.html",
+            "out.bins.csv",
+            "out.intervals.csv",
+            "osjitter.toml",
+            "logs",
             "baseline.json",
             "temporary",
             "stdout",
@@ -165,6 +171,11 @@ impl Scene {
         let create = |name: &str| std::fs::create_dir(home.path().join(name)).expect("a directory");
         create("temporary");
         std::fs::write(home.path().join("program"), SCRIPT).expect("a file");
+        for (path, text) in self.inputs {
+            let path = home.path().join(path);
+            std::fs::create_dir_all(path.parent().expect("a directory")).expect("a directory");
+            std::fs::write(path, text).expect("a file");
+        }
         if self.has_earlier_files {
             create("out");
             for (name, text) in EARLIER_FILES {
@@ -240,6 +251,7 @@ macro_rules! run {
                 $("--subject", $subject,)* $($more,)*],
             subjects: &[$($subject),*],
             has_earlier_files: false,
+            inputs: &[],
         }
     };
 }
@@ -247,7 +259,13 @@ macro_rules! run {
 /// A scene with another command, which writes no report.
 macro_rules! other {
     ($name:literal, $($arg:literal),+) => {
-        Scene { name: $name, args: &[$($arg),+], subjects: &[], has_earlier_files: false }
+        Scene {
+            name: $name,
+            args: &[$($arg),+],
+            subjects: &[],
+            has_earlier_files: false,
+            inputs: &[],
+        }
     };
 }
 
@@ -286,6 +304,7 @@ pub static ROUND: Scene = Scene {
     ],
     subjects: &["spin"],
     has_earlier_files: false,
+    inputs: &[],
 };
 pub static SETTINGS: Scene =
     run!("settings", ["nanosleep", "spin"], "--timer-slack", "1us", "--cpu", "0");
@@ -428,10 +447,73 @@ pub static PAGE: Scene = other!(
     "{home}/out.html",
     "{fixture}/cyclictest.json"
 );
+/// A monitor that serves metrics, with a single probe.
+pub static LISTENING: Scene = other!(
+    "listening",
+    "monitor",
+    "--quiet",
+    "--budget",
+    "400%",
+    "--interval",
+    "1s",
+    "--duration",
+    "1s",
+    "--log",
+    "{home}/out",
+    "--listen",
+    "127.0.0.1:0",
+    "--subject",
+    "nanosleep"
+);
+/// A look at the meters of this user.
+pub static ONCE: Scene = other!("once", "top", "--once", "--window", "1s", "--format", "json");
+/// A run with a file of settings.
+pub static CONFIGURED: Scene = Scene {
+    name: "configured",
+    args: &["run", "--quiet", "--ticks", "50", "--out", "{home}/out", "--subject", "spin"],
+    subjects: &["spin"],
+    has_earlier_files: false,
+    inputs: &[("osjitter.toml", "[run]\nperiod = \"1ms\"\n")],
+};
+const BINS_OF_A: &str = "\
+host,subject,period_ns,runtime,labels,start,duration_ns,run_id,schema_version,binning,lower_ns,upper_ns,count
+a,nanosleep,1000000,,,2026-11-21T08:00:00.000000Z,1000000000,a,1,hdr2,21760,21887,9
+";
+const BINS_OF_B: &str = "\
+host,subject,period_ns,runtime,labels,start,duration_ns,run_id,schema_version,binning,lower_ns,upper_ns,count
+b,nanosleep,1000000,,,2026-11-21T08:00:00.000000Z,1000000000,b,1,hdr2,21888,22015,7
+";
+/// The sum of a directory of bins.
+pub static FLEET: Scene = Scene {
+    inputs: &[("logs/a.bins.csv", BINS_OF_A), ("logs/b.bins.csv", BINS_OF_B)],
+    ..other!("fleet", "merge", "--out", "{home}/out.bins.csv", "{home}/logs")
+};
 
 impl Scene {
-    pub const ALL: [&Self; 20] = [
-        &TIMERS, &SPECIAL, &WORKERS, &CONTROL, &PICTURES, &AGAIN, &REDRAWN, &ROUND, &SETTINGS,
-        &URGENT, &WHY, &LOADED, &PROGRAM, &GATE, &DUET, &GATED, &STORE, &MONITOR, &CLOCKS, &PAGE,
+    pub const ALL: [&Self; 24] = [
+        &TIMERS,
+        &SPECIAL,
+        &WORKERS,
+        &CONTROL,
+        &PICTURES,
+        &AGAIN,
+        &REDRAWN,
+        &ROUND,
+        &SETTINGS,
+        &URGENT,
+        &WHY,
+        &LOADED,
+        &PROGRAM,
+        &GATE,
+        &DUET,
+        &GATED,
+        &STORE,
+        &MONITOR,
+        &CLOCKS,
+        &PAGE,
+        &LISTENING,
+        &ONCE,
+        &CONFIGURED,
+        &FLEET,
     ];
 }

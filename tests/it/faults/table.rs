@@ -1,8 +1,9 @@
 //! The table of faults: the command, the fault, its moments, and the expected result.
 
 use super::scene::{
-    AGAIN, CLOCKS, CONTROL, DUET, GATE, GATED, LOADED, MONITOR, PAGE, PICTURES, PROGRAM, REDRAWN,
-    ROUND, SETTINGS, SPECIAL, STORE, Scene, TIMERS, URGENT, WHY, WORKERS,
+    AGAIN, CLOCKS, CONFIGURED, CONTROL, DUET, FLEET, GATE, GATED, LISTENING, LOADED, MONITOR, ONCE,
+    PAGE, PICTURES, PROGRAM, REDRAWN, ROUND, SETTINGS, SPECIAL, STORE, Scene, TIMERS, URGENT, WHY,
+    WORKERS,
 };
 
 /// A line of the table, with one row per moment.
@@ -261,7 +262,43 @@ pub const FAULT_LINES: &[FaultLine] = &[
     call(&MONITOR, "rename@.csv", "ENOSPC", EDGES, Says(FULL)),
     call(&MONITOR, "epoll_wait", "EIO", &[Middle, End], Says("Input/output error")),
     call(&MONITOR, "sleep", "EINVAL", &[Middle], Says("Invalid argument")),
+    // The listener of a monitor.
+    call(&LISTENING, "socket", "EMFILE", ONCE, Refused(DESCRIPTORS)),
+    call(&LISTENING, "bind", "EADDRINUSE", ONCE, Refused("the address is in use")),
+    call(&LISTENING, "bind", "EACCES", ONCE, Refused("Permission denied")),
+    call(&LISTENING, "listen", "EADDRINUSE", ONCE, Refused("the address is in use")),
+    call(&LISTENING, "thread", "EAGAIN", &[End], Says("cannot serve metrics: Resource temporarily unavailable")),
+    call(&LISTENING, "accept", "EMFILE", ALWAYS, Unharmed),
+    call(&LISTENING, "accept", "ECONNABORTED", ONCE, Unharmed),
+    call(&LISTENING, "accept", "EINTR", &[Half], Unharmed),
+    call(&LISTENING, "write@/out/", "ENOSPC", EDGES, Says(FULL)),
+    // Files of meters. Without one, a probe has a meter that only the monitor sees.
+    call(&MONITOR, "open@.new", "ENOSPC", ALWAYS, Unharmed),
+    call(&MONITOR, "open@.new", "EMFILE", ONCE, Unharmed),
+    call(&MONITOR, "write@/temporary", "ENOSPC", ALWAYS, Unharmed),
+    call(&MONITOR, "link@.tickmeter", "EPERM", ALWAYS, Unharmed),
+    call(&ONCE, "open@/temporary", "EACCES", ALWAYS, Says("Permission denied")),
+    call(&ONCE, "open@/temporary", "EMFILE", ALWAYS, Says(DESCRIPTORS)),
+    call(&ONCE, "getdents@/temporary", "EIO", ALWAYS, Unharmed),
+    // A file of settings.
+    call(&CONFIGURED, "open@osjitter.toml", "EACCES", ONCE, Refused("cannot read")),
+    call(&CONFIGURED, "open@osjitter.toml", "EMFILE", ONCE, Refused(DESCRIPTORS)),
+    call(&CONFIGURED, "read@osjitter.toml", "EIO", ONCE, Refused("Input/output error")),
+    call(&CONFIGURED, "read@osjitter.toml", "EINTR", &[Half], Unharmed),
+    // A directory of bins.
+    call(&FLEET, "open@a.bins.csv", "EACCES", ONCE, Says("1 pair of files is damaged and left out")),
+    call(&FLEET, "read@b.bins.csv", "EIO", ONCE, Says("1 pair of files is damaged and left out")),
+    call(&FLEET, "read@.bins.csv", "EINTR", &[Half], Unharmed),
+    call(&FLEET, "getdents@/logs", "EIO", ONCE, Refused("Input/output error")),
+    call(&FLEET, "write@/.osjitter-", "ENOSPC", EDGES, Says(FULL)),
+    call(&FLEET, "fsync", "EIO", EDGES, Says("Input/output error")),
+    call(&FLEET, "rename", "EROFS", ONCE, Says("Read-only file system")),
     // Signals during a call.
+    call(&LISTENING, "accept", "SIGTERM", ONCE, Unharmed),
+    call(&FLEET, "read@.bins.csv", "SIGINT", ONCE, Says("")),
+    call(&FLEET, "fsync", "SIGTERM", EDGES, Says("")),
+    call(&PAGE, "rename", "SIGHUP", ONCE, Says("")),
+    call(&PAGE, "thread", "EAGAIN", ONCE, Unharmed),
     call(&TIMERS, "epoll_wait", "SIGINT", EDGES, Interrupted),
     call(&TIMERS, "sleep", "SIGTERM", EDGES, Interrupted),
     call(&TIMERS, "timerfd_settime", "SIGHUP", EDGES, Interrupted),
