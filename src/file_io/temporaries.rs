@@ -176,7 +176,7 @@ impl StagingDirectory {
     pub fn create(parent: &Path) -> io::Result<Self> {
         let create = || {
             let mut builder = tempfile::Builder::new();
-            builder.prefix(TEMP_PREFIX);
+            builder.prefix(TEMP_PREFIX).suffix(TEMP_SUFFIX);
             #[cfg(unix)]
             {
                 use std::os::unix::fs::PermissionsExt;
