@@ -26,6 +26,9 @@ const HEADER_BYTES_V0: usize = 28;
 const HEADER_BYTES: usize = 36;
 /// Maximum number of significant digits in any implementation.
 const MAX_DIGITS: u32 = 5;
+/// Maximum number of bits of the first bucket in any implementation. A coarse histogram has only
+/// part of this bucket below the largest value.
+const MAX_MAGNITUDE: u32 = 63;
 /// Size of the largest varint of V2, whose last byte has eight bits of the number.
 const MAX_VARINT_BYTES: u32 = 9;
 
@@ -300,7 +303,8 @@ impl Layout {
         // A bucket resolves twice as many values as there are numbers with so many digits.
         let bins: u64 = 2 * 10_u64.pow(digits);
         let half_magnitude = bins.next_power_of_two().ilog2() - 1;
-        if unit_magnitude + half_magnitude + 1 > 62 {
+        // Java's implementation allows 62, that of Rust, which stores reports, 63.
+        if unit_magnitude + half_magnitude + 1 > MAX_MAGNITUDE {
             return Err(damaged("its lowest value is too large"));
         }
         Ok(Self { unit_magnitude, half_magnitude })
@@ -368,6 +372,49 @@ mod tests {
         }
         assert!(Layout::new(6, 1).is_err() && Layout::new(3, 0).is_err());
         assert!(Layout::new(5, 1 << 50).is_err());
+    }
+
+    /// Returns values at the edges of bins, from the smallest to the largest one of 63 bits.
+    fn edge_values(lowest: u64) -> Vec<u64> {
+        let powers = lowest.ilog2()..63;
+        let edges = powers.flat_map(|power| [(1_u64 << power) - 1, 1 << power, 3 << power >> 1]);
+        edges.chain([0, i64::MAX as u64]).collect()
+    }
+
+    /// Returns the bins of a histogram of the implementation for Rust.
+    fn other_bins(histogram: &hdrhistogram::Histogram<u64>) -> Vec<Bin> {
+        let recorded = histogram.iter_recorded();
+        let bin = |value: u64, count| Bin {
+            lowest: histogram.lowest_equivalent(value),
+            highest: histogram.highest_equivalent(value),
+            count,
+        };
+        recorded.map(|at| bin(at.value_iterated_to(), at.count_at_value())).collect()
+    }
+
+    #[test]
+    fn coarse_layouts_match_another_implementation() {
+        use hdrhistogram::serialization::{Serializer as _, V2Serializer};
+        for (digits, count_magnitude) in [(0, 1), (1, 5), (2, 8), (3, 11), (4, 15), (5, 18)] {
+            for sum in 55..=63 {
+                let lowest = 1 << (sum - count_magnitude);
+                let Ok(mut histogram) =
+                    hdrhistogram::Histogram::<u64>::new_with_bounds(lowest, u64::MAX, digits)
+                else {
+                    continue;
+                };
+                edge_values(lowest).into_iter().for_each(|value| histogram.record(value).unwrap());
+                let mut bytes = Vec::new();
+                V2Serializer::new().serialize(&histogram, &mut bytes).unwrap();
+                let decoded = decode_bytes(&bytes, &mut BinBudget::for_bytes(bytes.len())).unwrap();
+                assert_eq!(decoded.bins, other_bins(&histogram), "{digits} digits, {lowest}");
+                assert_eq!((decoded.digits, decoded.step), (digits.into(), lowest));
+            }
+        }
+        for (digits, magnitude) in [(0, 62), (1, 58), (2, 55), (3, 52), (4, 48), (5, 45)] {
+            assert!(Layout::new(digits, 1 << magnitude).is_ok(), "{digits}");
+            assert!(Layout::new(digits, 1 << (magnitude + 1)).is_err(), "{digits}");
+        }
     }
 
     #[test]
