@@ -49,6 +49,10 @@ impl ReportedSubject {
     fn subject(&self) -> &Subject {
         &self.report.subjects[self.index]
     }
+
+    fn numbers(&self) -> Result<SubjectNumbers<'_>, MissingRounds> {
+        SubjectNumbers::from_subject(self.subject(), self.report.is_own())
+    }
 }
 
 pub fn plan(args: &GateArgs) -> PlannedQuestion {
@@ -161,17 +165,16 @@ impl Limits {
                 let mut limits = self.limits.iter();
                 limits.try_for_each(|limit| check_limit_supported(&limit.path, scenario))
             }
-            LimitedSubject::Reported(reported) => self.check_limits_reported(reported.subject()),
+            LimitedSubject::Reported(reported) => self.check_limits_reported(reported),
         }
     }
 
-    fn check_limits_reported(&self, subject: &Subject) -> exit::Result<()> {
-        let numbers =
-            SubjectNumbers::from_subject(subject).map_err(|e| Error::usage(e.to_string()))?;
+    fn check_limits_reported(&self, reported: &ReportedSubject) -> exit::Result<()> {
+        let numbers = reported.numbers().map_err(|e| Error::usage(e.to_string()))?;
         for Limit { path, .. } in &self.limits {
             if numbers.measure(path).value.is_none() {
-                let reason = numbers.missing_reason(path);
-                return Err(usage!("the report has no {path} of {}: {reason}", subject.id));
+                let (id, reason) = (&reported.subject().id, numbers.missing_reason(path));
+                return Err(usage!("the report has no {path} of {id}: {reason}"));
             }
         }
         Ok(())
@@ -179,14 +182,15 @@ impl Limits {
 
     /// Compares a measured subject with the limits and records the result in the verdict.
     fn check_subject(&self, subject: &Subject, gate: &mut Gate) {
+        let not_measured = |error: MissingRounds| (Reason::NotMeasured, Some(error.to_string()));
         let numbers = match (&subject.status, &self.subject) {
             (Status::Failed { reason }, _) => {
                 Err((Reason::NotMeasured, Some(format!("{}: {reason}", subject.id))))
             }
             // An interrupted measurement is not judged. A partial report is judged by its ticks.
             (Status::Partial, LimitedSubject::Planned(_)) => Err((Reason::Interrupted, None)),
-            _ => SubjectNumbers::from_subject(subject)
-                .map_err(|error| (Reason::NotMeasured, Some(error.to_string()))),
+            (_, LimitedSubject::Reported(reported)) => reported.numbers().map_err(not_measured),
+            _ => SubjectNumbers::from_subject(subject, true).map_err(not_measured),
         };
         match &numbers {
             Err((_, failure)) => gate.mark_partial(failure.clone()),
@@ -226,15 +230,15 @@ impl Limits {
 enum SubjectNumbers<'a> {
     /// The rounds with their samples.
     Rounds(Vec<RoundTicks>),
-    /// The summary of a subject without samples.
-    Summary { subject: &'a Subject, summary: &'a Summary },
+    /// The summary of a subject without samples. `is_own` is whether osjitter measured it.
+    Summary { subject: &'a Subject, summary: &'a Summary, is_own: bool },
 }
 
 impl<'a> SubjectNumbers<'a> {
-    fn from_subject(subject: &'a Subject) -> Result<Self, MissingRounds> {
+    fn from_subject(subject: &'a Subject, is_own: bool) -> Result<Self, MissingRounds> {
         match (RoundTicks::from_subject(subject), &subject.summary) {
             (Err(MissingRounds::NoSamples(_)), Some(summary)) => {
-                Ok(Self::Summary { subject, summary })
+                Ok(Self::Summary { subject, summary, is_own })
             }
             (rounds, _) => rounds.map(Self::Rounds),
         }
@@ -243,14 +247,25 @@ impl<'a> SubjectNumbers<'a> {
     fn measure(&self, path: &SummaryPath) -> Measured {
         match self {
             Self::Rounds(rounds) => path.measure(rounds),
-            Self::Summary { subject, summary } => {
+            Self::Summary { subject, summary, .. } => {
                 let mut measured = path.from_summary(summary, subject.rounds.len());
-                if path.needs_period() && subject.period_ns == 0 {
+                if self.lacks_period(path) || self.lacks_tick_classes(path) {
                     measured.value = None;
                 }
                 measured
             }
         }
+    }
+
+    /// Whether a number is unknown because the period is.
+    fn lacks_period(&self, path: &SummaryPath) -> bool {
+        matches!(self, Self::Summary { subject, .. } if subject.period_ns == 0)
+            && path.needs_period()
+    }
+
+    /// Whether a number is unknown because another tool measured the subject.
+    fn lacks_tick_classes(&self, path: &SummaryPath) -> bool {
+        matches!(self, Self::Summary { is_own: false, .. }) && path.needs_tick_classes()
     }
 
     /// Explains why there is no value.
@@ -259,8 +274,9 @@ impl<'a> SubjectNumbers<'a> {
             Self::Rounds(_) => {
                 "it has too few ticks to support it, or the platform did not report it"
             }
-            Self::Summary { subject, .. } if subject.period_ns == 0 && path.needs_period() => {
-                "its period is not known"
+            Self::Summary { .. } if self.lacks_period(path) => "its period is not known",
+            Self::Summary { .. } if self.lacks_tick_classes(path) => {
+                "its tool does not tell skipped, coalesced and early ticks apart; limit max instead"
             }
             Self::Summary { .. } if path.needs_samples() => {
                 "the samples are not in it, which a percentile needs; limit max or missed instead"

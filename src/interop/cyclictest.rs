@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::ValueEnum;
 use cli::exit::Result;
 use cli::units;
-use files::report::{MAX_NS, Report, Subject};
+use files::report::{MAX_NS, Report, Subject, Warning};
 use serde::{Deserialize, Serialize};
 
 use crate::interop::bins::{self, BinnedValues, RawBins, StatedFigures};
@@ -21,8 +21,8 @@ use render::report::entry::{Entry, entries};
 use render::report::samples::Lateness;
 
 pub(super) const TOOL: &str = "cyclictest";
-/// Default of `-i`.
-const DEFAULT_PERIOD_US: u64 = 1_000;
+/// Default of `-i` in all versions.
+const DEFAULT_PERIOD_NS: u64 = 1_000_000;
 pub(super) const HINT: &str = "Run cyclictest with a larger -h, so that every value has a bin.";
 
 /// The options of rt-tests 2.0 to 2.10, which have `--json`.
@@ -31,6 +31,7 @@ const OPTIONS: Options = Options {
     long_with_value: &[
         "breaktrace",
         "clock",
+        "deepest-idle-state",
         "distance",
         "duration",
         "fifo",
@@ -79,13 +80,12 @@ pub(super) fn read(text: &str, frame: &Frame) -> Result<Report> {
     if unit_ns > 1 {
         imported.warnings.push(rounded(TOOL, "microseconds", "the rest cut off"));
     }
-    let default_us = (!frame.is_own()).then_some(DEFAULT_PERIOD_US);
-    let mut has_periods = true;
+    let period = CommandPeriod::parse(&frame.cmdline, frame.program());
     let has_histogram = file.thread.values().any(|thread| !thread.histogram.0.is_empty());
+    // Without a histogram, the other threads have longer periods than the first.
+    let is_shared = has_histogram || file.thread.keys().all(|&name| name == 0);
     for (name, thread) in &file.thread {
-        let has_own_period = !has_histogram && *name != 0;
-        let period_ns = period_ns(&frame.cmdline, default_us, has_own_period);
-        has_periods &= period_ns.is_some();
+        let period_ns = period.nanoseconds().filter(|_| is_shared || *name == 0);
         let id = thread.subject.clone().unwrap_or_else(|| thread_id(*name, period_ns));
         let stated = StatedFigures {
             count: Some(thread.cycles),
@@ -99,9 +99,21 @@ pub(super) fn read(text: &str, frame: &Frame) -> Result<Report> {
         subject.cpu = thread.cpu.and_then(|cpu| u64::try_from(cpu).ok());
         bins::add_subject(&mut imported, subject, values, HINT);
     }
+    if period == CommandPeriod::Default {
+        imported.warnings.push(default_period());
+    }
+    let has_periods = period != CommandPeriod::Unknown && is_shared;
     let missed = if has_periods { missed_warning() } else { unknown_period("The command line") };
     imported.warnings.push(missed);
     Ok(imported.report())
+}
+
+fn default_period() -> Warning {
+    warning(
+        "import-default-period",
+        "The command line states no period, so that cyclictest used its own default of 1 ms.",
+        "Give cyclictest -i, so that the period is in its file.",
+    )
 }
 
 /// Returns the id of a thread.
@@ -113,7 +125,7 @@ pub(super) fn thread_id(number: u64, period_ns: Option<u64>) -> String {
 }
 
 /// Returns the warning about the missed ticks of a known period.
-pub(super) fn missed_warning() -> files::report::Warning {
+pub(super) fn missed_warning() -> Warning {
     warning(
         "import-missed",
         "cyclictest leaves out the deadlines that passed while a thread was late: one long stall is one value, not as \
@@ -122,19 +134,35 @@ pub(super) fn missed_warning() -> files::report::Warning {
     )
 }
 
-/// Returns the period on the command line, or the default. `None` if the command line may have a
-/// period that was not understood, and for all threads but the first without a histogram, since
-/// each has a different period then.
-fn period_ns(cmdline: &str, default_us: Option<u64>, has_own_period: bool) -> Option<u64> {
-    if has_own_period {
-        return None;
+/// The period of the first thread, by the command line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum CommandPeriod {
+    /// The command line states it, in nanoseconds.
+    Stated(u64),
+    /// The command line is understood and states none, so that cyclictest used its default.
+    Default,
+    /// The command line is not that of cyclictest, or may have a period that was not understood.
+    Unknown,
+}
+
+impl CommandPeriod {
+    fn parse(cmdline: &str, program: &str) -> Self {
+        let stated = match OPTIONS.find(cmdline, 'i', "interval") {
+            Found::Value(value) => leading_number(&value).filter(|&us| us > 0),
+            Found::Absent if program.contains(TOOL) => return Self::Default,
+            Found::Absent | Found::Unclear => None,
+        };
+        let ns = stated.and_then(|us| us.checked_mul(1_000)).filter(|&ns| ns <= MAX_NS);
+        ns.map_or(Self::Unknown, Self::Stated)
     }
-    let us = match OPTIONS.find(cmdline, 'i', "interval") {
-        Found::Value(value) => leading_number(&value).filter(|&us| us > 0),
-        Found::Absent => default_us,
-        Found::Unclear => None,
-    };
-    us?.checked_mul(1_000).filter(|&ns| ns <= MAX_NS)
+
+    fn nanoseconds(self) -> Option<u64> {
+        match self {
+            Self::Stated(ns) => Some(ns),
+            Self::Default => Some(DEFAULT_PERIOD_NS),
+            Self::Unknown => None,
+        }
+    }
 }
 
 /// Parses the number at the beginning of a text, as C's `atoi` does.
@@ -258,27 +286,31 @@ fn bound_cpu(report: &Report, subject: &Subject) -> Option<i64> {
 
 #[cfg(test)]
 mod tests {
-    use super::period_ns;
+    use super::CommandPeriod;
 
     #[test]
     fn period_comes_from_command_line() {
-        for (line, us) in [
-            ("cyclictest -q -D 1 -i 250 -t 2", Some(250)),
-            ("/usr/bin/cyclictest -i250", Some(250)),
-            ("cyclictest --interval=2000 -q", Some(2_000)),
-            ("cyclictest -q", Some(1_000)),
-            ("cyclictest -qD1 -mi500 -t 1 -h 100 --json=x.json", Some(500)),
-            ("./cyclictest-static -i 500us", Some(500)),
-            ("cyclictest -i 200 -i0", None),
-            ("cyclictest -Zi500", None),
-            ("cyclictest -h 1000 --inter 300", Some(300)),
-            ("cyclictest -i", None),
-            ("cyclictest -i many", None),
-            ("cyclictest 'unbalanced", None),
+        use CommandPeriod::{Default, Stated, Unknown};
+        for (line, period) in [
+            ("cyclictest -q -D 1 -i 250 -t 2", Stated(250_000)),
+            ("/usr/bin/cyclictest -i250", Stated(250_000)),
+            ("cyclictest --interval=2000 -q", Stated(2_000_000)),
+            ("cyclictest -q", Default),
+            ("cyclictest -qD1 -mi500 -t 1 -h 100 --json=x.json", Stated(500_000)),
+            ("./cyclictest-static -i 500us", Stated(500_000)),
+            ("cyclictest -i 200 -i0", Unknown),
+            ("cyclictest -Zi500", Unknown),
+            ("cyclictest -h 1000 --inter 300", Stated(300_000)),
+            ("cyclictest -i", Unknown),
+            ("cyclictest -i many", Unknown),
+            ("cyclictest 'unbalanced", Unknown),
         ] {
-            assert_eq!(period_ns(line, Some(1_000), false), us.map(|us| us * 1_000), "{line}");
+            assert_eq!(CommandPeriod::parse(line, "cyclictest"), period, "{line}");
         }
-        assert_eq!(period_ns("cyclictest -i 250", Some(1_000), true), None);
-        assert_eq!(period_ns("osjitter run", None, false), None);
+        for program in ["osjitter", "stranger", ""] {
+            assert_eq!(CommandPeriod::parse(&format!("{program} -q"), program), Unknown);
+            let stated = CommandPeriod::parse(&format!("{program} -i 250 -q"), program);
+            assert_eq!(stated.nanoseconds(), (!program.is_empty()).then_some(250_000));
+        }
     }
 }

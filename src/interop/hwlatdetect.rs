@@ -16,6 +16,8 @@ pub(super) const TOOL: &str = "hwlatdetect";
 const NS_PER_US: i64 = 1_000;
 /// Line of a run that ended before the requested duration.
 const INTERRUPTED: &str = "interrupted";
+/// Line of a run that ended by itself or was interrupted.
+const FINISHED: &str = "test finished";
 
 /// Whether a line is one of hwlatdetect's output or of its report file.
 pub(super) fn is_line(line: &str) -> bool {
@@ -82,9 +84,10 @@ pub(super) fn read(text: &str) -> Result<Report> {
     check_complete(text, gaps.len())?;
     let threshold = labelled_number(text, "Latency threshold:");
     let requested = labelled_number(text, "hwlatdetect:  test duration");
-    let was_interrupted = text.lines().any(|line| line.trim() == INTERRUPTED);
-    // The output has only the requested duration, which an interrupted run did not reach.
-    let seconds = requested.filter(|_| !was_interrupted);
+    let has_line = |wanted: &str| text.lines().any(|line| line.trim() == wanted);
+    // The output has only the requested duration, which a run has reached if nothing ended it.
+    let has_reached_end = has_line(FINISHED) && !has_line(INTERRUPTED);
+    let seconds = requested.filter(|_| has_reached_end);
     let above = threshold.map_or("an unknown threshold".to_owned(), |us| format!("{us} us"));
     let within = seconds.map_or("an unknown time".to_owned(), |seconds| format!("{seconds} s"));
     let mut found = subject(TOOL.to_owned(), TOOL, None);

@@ -1,15 +1,19 @@
 //! Reads the `results.json` of jitterdebugger: one thread on each CPU, and a thousand bins of a
 //! microsecond, or of a nanosecond with `-N`.
+//!
+//! The file numbers the threads. The number of a thread is that of its CPU only if jitterdebugger ran
+//! on all CPUs, which the file does not state.
 
 use std::collections::BTreeMap;
 
 use cli::exit::{Result, usage};
-use files::report::Report;
+use files::report::{Report, Warning};
 use serde::Deserialize;
 
 use crate::interop::bins::{self, BinnedValues, RawBins, StatedFigures};
 use crate::interop::imported::{
     ImportedReport, check_count, clock, json, no_cost, no_rounds, rounded, subject, unknown_period,
+    warning,
 };
 use crate::interop::rt_tests::{SysInfo, replace_nan};
 
@@ -36,6 +40,14 @@ struct Cpu {
     avg: Option<f64>,
 }
 
+fn unknown_cpus() -> Warning {
+    warning(
+        "import-no-cpu",
+        "jitterdebugger numbers its threads in the order of their CPUs: cpu-0 is the first CPU that it ran on, not CPU 0.",
+        "Keep the value of its option --affinity with the result.",
+    )
+}
+
 pub(super) fn read(text: &str) -> Result<Report> {
     let text = replace_nan(text);
     let file: File = json(&text, "jitterdebugger result")?;
@@ -60,7 +72,7 @@ pub(super) fn read(text: &str) -> Result<Report> {
         duration_ns: None,
         host: file.sysinfo.host(),
         clock: clock("the kernel's clock, by jitterdebugger", Some(unit_ns)),
-        warnings: vec![no_rounds(TOOL), no_cost(TOOL), unknown_period(TOOL)],
+        warnings: vec![no_rounds(TOOL), no_cost(TOOL), unknown_period(TOOL), unknown_cpus()],
         subjects: Vec::new(),
     };
     if unit_ns > 1 {
@@ -70,8 +82,7 @@ pub(super) fn read(text: &str) -> Result<Report> {
         let stated = StatedFigures { count: cpu.count, min: cpu.min, max: cpu.max, mean: cpu.avg };
         let values = BinnedValues::new(&cpu.histogram, &stated, unit_ns)
             .map_err(|e| e.context(format!("cpu.{number}")))?;
-        let mut subject = subject(format!("{TOOL}/cpu-{number}"), TOOL, None);
-        subject.cpu = Some(number);
+        let subject = subject(format!("{TOOL}/cpu-{number}"), TOOL, None);
         bins::add_subject(&mut imported, subject, values, HINT);
     }
     Ok(imported.report())

@@ -58,13 +58,17 @@ pub(super) struct SysInfo {
 }
 
 impl SysInfo {
-    /// Describes a host in this format.
+    /// Describes a host in this format, in which an empty text is unknown.
     pub fn from_host(host: &Host) -> Self {
+        let unknown = unknown_host();
+        let known = |text: &String, unknown: &String| {
+            Some(text).filter(|text| *text != unknown).cloned().unwrap_or_default()
+        };
         Self {
-            sysname: host.os.clone(),
+            sysname: known(&host.os, &unknown.os),
             release: host.kernel.clone().unwrap_or_default(),
             version: host.preempt.clone().unwrap_or_default(),
-            machine: host.arch.clone(),
+            machine: known(&host.arch, &unknown.arch),
             realtime: host.preempt.as_deref().map(|preempt| u64::from(preempt.contains("RT"))),
             ..Self::default()
         }
@@ -88,14 +92,9 @@ impl SysInfo {
 
 impl Frame {
     /// Returns the name of the program, from the command line.
-    fn program(&self) -> &str {
+    pub fn program(&self) -> &str {
         let first = self.cmdline.split_whitespace().next().unwrap_or_default();
         first.rsplit('/').next().unwrap_or_default()
-    }
-
-    /// Whether osjitter wrote the file, with `osjitter report --format cyclictest-json`.
-    pub fn is_own(&self) -> bool {
-        self.program() == "osjitter"
     }
 
     /// Returns the content of the frame, without the threads.

@@ -16,7 +16,8 @@ use cli::exit::{Error, Result, usage};
 use cli::units;
 use files::histogram;
 use files::report::{
-    Distribution, MAX_COUNT, MAX_NS, PERCENTILES, Report, Round, Status, Subject, Summary, Warning,
+    Distribution, MAX_COUNT, MAX_INSTANCES, MAX_NS, PERCENTILES, Report, Round, Status, Subject,
+    Summary, Warning,
 };
 use jitterstat::stats::{Interval, quantile};
 
@@ -221,7 +222,7 @@ impl LogValues {
         }
         self.digits = self.digits.min(decoded.digits);
         self.step = self.step.max(decoded.step);
-        let period_ns = self.is_own.then(|| parse_own_tag(tag).period_ns).flatten();
+        let period_ns = self.is_own.then(|| OwnTag::parse(tag).period_ns).flatten();
         let stats = ValueStats::from_histogram(&decoded, period_ns);
         let values = self.tags.entry(tag.to_owned()).or_default();
         self.value_count += values.values.add(&decoded.bins);
@@ -260,20 +261,17 @@ impl LogValues {
 
 impl TagValues {
     fn into_subject(mut self, tag: &str, is_own: bool, unit: Unit) -> Result<Subject> {
-        let OwnTag { name, period_ns } =
-            if is_own { parse_own_tag(tag) } else { OwnTag { name: tag, period_ns: None } };
+        let parts = if is_own { OwnTag::parse(tag) } else { OwnTag::without_parts(tag) };
+        let period_ns = parts.period_ns;
         let whole = self.values.stats(period_ns);
         // An impossible period shows that the tag has another meaning.
         let count = whole.as_ref().map_or(0, |stats| stats.count);
         let period_ns =
             period_ns.filter(|period| count.checked_mul(*period).is_some_and(|ns| ns <= MAX_NS));
-        let mut subject = subject(tag.to_owned(), name, period_ns);
-        if is_own {
-            let (scenario, load) =
-                tag.split_once('+').map_or((tag, None), |(id, load)| (id, Some(load)));
-            subject.load = load.map(str::to_owned);
-            subject.runtime = scenario.split_once('/').map(|(_, runtime)| runtime.to_owned());
-        }
+        let mut subject = subject(tag.to_owned(), parts.name, period_ns);
+        subject.instances = parts.instances;
+        subject.runtime = parts.runtime.map(str::to_owned);
+        subject.load = parts.load.map(str::to_owned);
         self.rounds.sort_by_key(|round| round.start_ns);
         for (index, round) in (0..).zip(self.rounds) {
             let summary =
@@ -435,19 +433,46 @@ fn nanoseconds(seconds: f64) -> Option<u64> {
 /// The parts of a tag that osjitter has written, such as `os-interval@500us/current-thread`.
 struct OwnTag<'a> {
     name: &'a str,
+    /// Number of instances, which a tag with more than one states.
+    instances: u64,
     period_ns: Option<u64>,
+    runtime: Option<&'a str>,
+    load: Option<&'a str>,
 }
 
-fn parse_own_tag(tag: &str) -> OwnTag<'_> {
-    let has_name = |(name, _): &(&str, &str)| !name.is_empty() && !name.starts_with('*');
-    let Some((name, rest)) = tag.split_once('@').filter(has_name) else {
-        return OwnTag { name: tag, period_ns: None };
-    };
-    let period = units::parse_duration(rest.split('/').next().unwrap_or(rest)).ok();
-    OwnTag {
-        name: name.split('*').next().unwrap_or(name),
-        period_ns: period.and_then(|period| u64::try_from(period.as_nanos()).ok()),
+impl<'a> OwnTag<'a> {
+    /// Parses a tag such as `os-interval*3@500us/current-thread+cpu:2`.
+    fn parse(tag: &'a str) -> Self {
+        let has_name = |(name, _): &(&str, &str)| !name.is_empty() && !name.starts_with('*');
+        let Some((subject, rest)) = tag.split_once('@').filter(has_name) else {
+            return Self::without_parts(tag);
+        };
+        let (name, instances) = split_instances(subject);
+        let (scenario, load) = split_optional(rest, '+');
+        let (period, runtime) = split_optional(scenario, '/');
+        let period_ns = units::parse_duration(period)
+            .ok()
+            .and_then(|period| u64::try_from(period.as_nanos()).ok());
+        Self { name, instances, period_ns, runtime, load }
     }
+
+    fn without_parts(tag: &'a str) -> Self {
+        Self { name: tag, instances: 1, period_ns: None, runtime: None, load: None }
+    }
+}
+
+/// Splits the number of instances from the name of a subject. A name without one has one instance.
+fn split_instances(subject: &str) -> (&str, u64) {
+    let split = subject.rsplit_once('*').and_then(|(name, number)| {
+        let instances = number.parse().ok().filter(|n| (1..=MAX_INSTANCES).contains(n))?;
+        Some((name, instances))
+    });
+    split.unwrap_or((subject, 1))
+}
+
+/// Splits a text at the first separator, if it has one.
+fn split_optional(text: &str, separator: char) -> (&str, Option<&str>) {
+    text.split_once(separator).map_or((text, None), |(before, after)| (before, Some(after)))
 }
 
 fn warnings(values: &LogValues, assumed: AssumedUnit, is_cut: bool) -> Vec<Warning> {

@@ -115,6 +115,34 @@ fn own_log_has_standard_header() {
 }
 
 #[test]
+fn parts_of_own_tags_are_read() {
+    let line = interval("0.0", "2.0", "1803.551");
+    let log = |tag: &str| format!("#{}\nTag={tag},{line}", histogram::LOG_COMMENT);
+    let read_tag = |tag: &str| {
+        let subject = &read_log(&log(tag)).subjects[0];
+        let texts = [subject.runtime.clone(), subject.load.clone()];
+        (subject.name.clone(), subject.instances, subject.period_ns, texts)
+    };
+    let text = |text: &str| Some(text.to_owned());
+    assert_eq!(
+        read_tag("os-interval*3@500us/current-thread+cpu:2"),
+        ("os-interval".to_owned(), 3, 500_000, [text("current-thread"), text("cpu:2")])
+    );
+    let alone = ("./a/b".to_owned(), 1, 1_000_000, [None, None]);
+    assert_eq!(read_tag("./a/b@1ms"), alone);
+    for tag in ["x*0@1ms", "x*many@1ms", "x*99999999999@1ms"] {
+        let name = tag.trim_end_matches("@1ms").to_owned();
+        assert_eq!(read_tag(tag), (name, 1, 1_000_000, [None, None]), "the number is none");
+    }
+    for tag in ["@1ms", "*2@1ms", "plain"] {
+        assert_eq!(read_tag(tag), (tag.to_owned(), 1, 0, [None, None]));
+    }
+    // In the log of another writer, a tag has no parts.
+    let other = read_log(&format!("Tag=x*3@1ms,{line}"));
+    assert_eq!((other.subjects[0].instances, other.subjects[0].period_ns), (1, 0));
+}
+
+#[test]
 fn times_of_centuries_are_rejected() {
     assert_eq!(nanoseconds(1.5), Some(1_500_000_000));
     for seconds in [-1.0, 1.844_674_407_370_955_2e10, 1e30, f64::INFINITY, f64::NAN] {

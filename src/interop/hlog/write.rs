@@ -79,9 +79,14 @@ fn subject_lines(subject: &Subject, duration_ns: u64) -> Result<Vec<LogLine>> {
     let mut lines = Vec::new();
     for round in subject.rounds.iter().filter(|round| !round.lateness_ns.is_empty()) {
         let ticks = round.tick_index(round.lateness_ns.len() - 1).saturating_add(1);
+        let length_ns = match subject.period_ns {
+            // The wake-ups of a trace without a period are within the whole time.
+            0 => duration_ns,
+            period_ns => ticks.saturating_mul(period_ns),
+        };
         lines.push(LogLine {
             start: Duration::from_nanos(round.start_ns),
-            length: Duration::from_nanos(ticks.saturating_mul(subject.period_ns)),
+            length: Duration::from_nanos(length_ns),
             tag: tag.clone(),
             histogram: histogram_from_values(&round.lateness_ns),
         });

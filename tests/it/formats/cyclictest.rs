@@ -2,6 +2,8 @@
 
 use serde_json::Value;
 
+use crate::osjitter::Osjitter;
+
 use super::{
     Figures, NamelessFile, fixture, fixture_text, ids, import, import_text, json_figures,
     run_report, subject, warnings,
@@ -34,6 +36,35 @@ fn period_is_unknown_if_unclear() {
         let column = cells[0].iter().position(|name| *name == unknown).unwrap();
         assert_eq!(cells[1][column], "", "{unknown} is not known");
     }
+}
+
+#[test]
+fn default_period_is_of_cyclictest_only() {
+    let text = fixture_text("cyclictest-renamed.json").replace("-i 1000 ", "");
+    let default = import_text(&text);
+    assert_eq!(ids(&default), ["cyclictest@1ms/thread-0"]);
+    assert!(warnings(&default, "import-default-period").concat().contains("1 ms"));
+    let stranger = import_text(&text.replace("./cyclictest-static", "stranger"));
+    assert_eq!(ids(&stranger), ["cyclictest/thread-0"]);
+    assert_eq!(warnings(&stranger, "import-no-period").len(), 1);
+}
+
+#[test]
+fn counts_of_other_tools_are_unknown() {
+    let file = fixture("cyclictest-renamed.json");
+    for count in ["skipped=0", "coalesced=0", "early=0"] {
+        let gate = ["gate", "--report", file.to_str().unwrap(), "--limit", count];
+        let error = Osjitter::new(gate).run().exits(2).stderr;
+        assert!(error.contains("does not tell") && error.contains("limit max"), "{error}");
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let pair = directory.path().join("c.bins.csv");
+    run_report(&file, &["--format", "bins", "--out", pair.to_str().unwrap()]).exits(0);
+    let counts = std::fs::read_to_string(directory.path().join("c.intervals.csv")).unwrap();
+    assert_eq!(counts.lines().count(), 1, "there is no row of counts: {counts}");
+    let again = import(&pair, &[]);
+    assert_eq!(again["subjects"][0]["summary"]["ticks"], 1_000);
+    assert_eq!(warnings(&again, "import-bins-alone").len(), 1);
 }
 
 #[test]

@@ -20,6 +20,10 @@ fn samples_of_every_version_are_read() {
         // 0.8 and later.
         "ts: 1503508231.541325243, inner:16, outer:0\nts: 1503508240.041325243, inner:12, outer:345\n\
          ts: 1503508255.941325243, inner:0, outer:22\n",
+        // 2.8 and later; a count is that of the gaps in one window.
+        "ts: 1503508231.541325243, inner:16, outer:0, cpu:0, count:3\n\
+         ts: 1503508240.041325243, inner:12, outer:345, cpu:1, count:1\n\
+         ts: 1503508255.941325243, inner:0, outer:22, cpu:13, count:2\n",
         // The module hwlat_detector, with and without the gap outside of the loop.
         "1503508231.0541325243\t16\t0\n1503508240.0041325243\t12\t345\n1503508255.0941325243\t0\t22\n",
         "1503508231.0541325243\t16\n1503508240.0041325243\t345\n1503508255.0941325243\t22\n",
@@ -47,6 +51,9 @@ fn interrupted_run_has_no_length() {
     assert_eq!(report["duration_ns"], 0);
     let gaps = warnings(&report, "import-gaps").concat();
     assert!(gaps.contains("unknown time") && !gaps.contains("120"), "{gaps}");
+    // The end of the test is not in the text.
+    let unfinished = output("", "", result, sample).replace("test finished\n", "");
+    assert_eq!(import_text(&unfinished)["duration_ns"], 0);
 }
 
 #[test]

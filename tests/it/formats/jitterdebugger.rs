@@ -3,8 +3,8 @@
 use serde_json::Value;
 
 use super::{
-    Figures, NamelessFile, fixture, fixture_text, ids, import, import_text, json_figures, subject,
-    warnings,
+    Figures, NamelessFile, fixture, fixture_text, ids, import, import_text, json_figures,
+    run_report, subject, warnings,
 };
 
 /// A CPU with a thousand values, as all versions write it.
@@ -40,6 +40,23 @@ fn cpu_without_a_sample_is_dropped() {
     let report = import_text(&format!("{{\"cpu\": {{\"0\": {{{CPU}}}, \"1\": {{{none}}}}}}}"));
     assert_eq!(ids(&report), ["jitterdebugger/cpu-0", "jitterdebugger/cpu-1"]);
     assert!(subject(&report, "jitterdebugger/cpu-1")["summary"].is_null());
+}
+
+#[test]
+fn number_of_thread_is_no_cpu() {
+    // With `--affinity 2,5`, the threads are numbered 0 and 1.
+    let file = NamelessFile::new(format!("{{\"cpu\": {{\"0\": {{{CPU}}}, \"1\": {{{CPU}}}}}}}"));
+    let report = file.import();
+    for id in ["jitterdebugger/cpu-0", "jitterdebugger/cpu-1"] {
+        assert!(subject(&report, id)["cpu"].is_null(), "{id}");
+    }
+    assert_eq!(warnings(&report, "import-no-cpu").len(), 1);
+    let exported = run_report(&file.path(), &["--format", "cyclictest-json"]).exits(0).stdout;
+    let exported: Value = serde_json::from_str(&exported).unwrap();
+    assert_eq!(exported["thread"]["1"]["cpu"], -1);
+    for key in ["sysname", "machine", "release", "version"] {
+        assert_eq!(exported["sysinfo"][key], "", "{key} is not known");
+    }
 }
 
 #[test]

@@ -17,10 +17,15 @@ pub use fitness::Fitness;
 
 /// Value of [`Report::schema`] that this version writes and reads.
 pub const SCHEMA: &str = "osjitter.report/1";
+/// Name of osjitter as the tool of a report. Sums of bins have the schema of bins, which begins with
+/// it.
+pub const OWN_TOOL: &str = "osjitter";
 /// The longest plausible time in nanoseconds: 31 years.
 pub const MAX_NS: u64 = 1_000_000_000_000_000_000;
 /// The largest plausible count. Every whole number up to it is exact in an `f64`.
 pub const MAX_COUNT: u64 = 1 << 53;
+/// Maximum number of instances of one subject: more than any machine has memory for.
+pub const MAX_INSTANCES: u64 = 1 << 24;
 /// Maximum number of subjects of a report, which is the number of CPUs that Linux supports. Even an
 /// almost empty subject takes a kilobyte, and views compare all pairs.
 pub const MAX_SUBJECTS: usize = 8_192;
@@ -447,6 +452,15 @@ pub const PERCENTILES: [Percentile; 5] = [
     Percentile { key: "p99_9", label: "p99.9", quantile: 0.999 },
     Percentile { key: "p99_99", label: "p99.99", quantile: 0.9999 },
 ];
+
+impl Report {
+    /// Whether osjitter measured the numbers, rather than another tool. Only then are the counts of
+    /// skipped, coalesced and early ticks known.
+    #[must_use]
+    pub fn is_own(&self) -> bool {
+        self.tool.name.starts_with(OWN_TOOL)
+    }
+}
 
 impl Warning {
     /// Creates a warning.

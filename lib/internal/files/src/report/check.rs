@@ -6,14 +6,11 @@ use std::fmt::Display;
 
 use super::why::{Behind, Chain, KernelChain, Shares, Why};
 use super::{
-    Distribution, Histogram, MAX_COUNT, MAX_NS, MAX_SUBJECTS, Report, Round, SCHEMA, Scenario,
-    Subject, Summary,
+    Distribution, Histogram, MAX_COUNT, MAX_INSTANCES, MAX_NS, MAX_SUBJECTS, Report, Round, SCHEMA,
+    Scenario, Subject, Summary,
 };
 use crate::file::{File, Flaw, Invalid};
 use crate::histogram;
-
-/// Maximum number of instances of one subject: more than any machine has memory for.
-const MAX_INSTANCES: u64 = 1 << 24;
 
 /// Whether a value is possible, or its flaw.
 pub(crate) type CheckResult = Result<(), Invalid>;

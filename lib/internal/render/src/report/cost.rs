@@ -4,10 +4,11 @@ use files::report::{Subject, Summary};
 use jitterstat::stats::bootstrap::ratio_interval;
 
 /// Returns the CPU time of the process while the subject ran, in percent of one core, summed over
-/// its instances.
+/// its instances; `None` without a period.
 pub fn core_percent(subject: &Subject) -> Option<f64> {
     let per_tick = subject.summary.as_ref()?.cpu_ns_per_tick?;
-    Some(per_tick * subject.instances as f64 / subject.period_ns as f64 * 100.0)
+    let period_ns = Some(subject.period_ns).filter(|&period_ns| period_ns > 0)?;
+    Some(per_tick * subject.instances as f64 / period_ns as f64 * 100.0)
 }
 
 /// Returns the 95 % confidence interval over rounds of the CPU time per tick in nanoseconds; `None`

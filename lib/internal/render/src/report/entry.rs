@@ -2,15 +2,6 @@
 
 use files::report::{Report, Subject, Summary};
 
-/// Name of osjitter as the tool of a report. Sums of bins have the schema of bins, which begins with
-/// it.
-pub const OWN_TOOL: &str = "osjitter";
-
-/// Whether osjitter measured the numbers of a report, rather than another tool.
-pub fn is_own(report: &Report) -> bool {
-    report.tool.name.starts_with(OWN_TOOL)
-}
-
 /// A measured subject and its report.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry<'a> {
@@ -45,7 +36,7 @@ impl Entry<'_> {
     /// Returns a number of skipped, coalesced or early ticks; `None` in a report of another tool,
     /// since none of them tells these apart.
     pub fn class_count(&self, count: u64) -> Option<u64> {
-        is_own(self.report).then_some(count)
+        self.report.is_own().then_some(count)
     }
 }
 

@@ -4,9 +4,8 @@ use std::collections::BTreeSet;
 
 use cli::time::format_unsigned_time;
 use cli::units::format_exact_ns;
-use files::report::{Load, Report, Scenario, Trace};
+use files::report::{Load, OWN_TOOL, Report, Scenario, Trace};
 
-use crate::report::entry::OWN_TOOL;
 use crate::report::entry::summaries;
 
 /// Describes when and on which machine a report was made.

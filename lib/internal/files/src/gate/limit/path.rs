@@ -214,6 +214,12 @@ impl SummaryPath {
         self.kind == NumberKind::Ticks(Count::Missed)
     }
 
+    /// Whether the number tells classes of ticks apart, as no other tool does.
+    #[must_use]
+    pub fn needs_tick_classes(&self) -> bool {
+        matches!(self.kind, NumberKind::Ticks(Count::Skipped | Count::Coalesced | Count::Early))
+    }
+
     /// Returns the minimum number of ticks, in rounds of `round_ticks`; `None` if rounds of that
     /// length are too short for the number.
     #[must_use]

@@ -14,7 +14,6 @@ use files::report::{Change, Clock, Host, Report, Subject, Warning};
 
 use crate::document::html::{escape, frame};
 use crate::picture::palette::Sign;
-use crate::report::entry::is_own;
 use crate::report::label::{Labels, labels, signs};
 use crate::report::origin::{self, origin};
 use crate::report::quantity::is_gaps;
@@ -215,7 +214,7 @@ fn facts(report: &Report) -> String {
     let mut facts = host_facts(&report.host);
     facts.push(("clock", Some(describe_clock(report, &report.clock))));
     // Only osjitter draws from a seed.
-    facts.push(("seed", is_own(report).then(|| report.plan.seed.to_string())));
+    facts.push(("seed", report.is_own().then(|| report.plan.seed.to_string())));
     facts.push(("commands", join_or_none(origin::commands(report))));
     facts.push(("loads", join_or_none(report.loads.iter().filter_map(origin::load).collect())));
     for (name, version) in &report.host.versions {
