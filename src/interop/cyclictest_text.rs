@@ -1,8 +1,9 @@
 //! Reads the text that cyclictest prints: the histogram of `-h` and `-H`, also in the file of
-//! `--histfile`, and the lines of the threads without `-q`.
+//! `--histfile`, the lines of the threads without `-q`, and the values of `-v`.
 //!
 //! A row of the histogram is a latency and its count for each thread. With `-H`, another column has
-//! the sum of all threads. The text states neither its unit nor the command line.
+//! the sum of all threads. The text does not state the command line. Its unit follows only from the
+//! width of the columns in the lines of the threads, which is larger with `-N`.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +19,8 @@ use crate::interop::imported::{
 use crate::interop::unit::Unit;
 
 /// Beginnings of lines that only cyclictest prints.
-const BEGINNINGS: [&str; 5] = [
+const BEGINNINGS: [&str; 6] = [
+    "Max CPUs = ",
     "# /dev/cpu_dma_latency set to",
     "# Min Latencies:",
     "# Avg Latencies:",
@@ -33,6 +35,27 @@ pub(super) fn is_line(line: &str) -> bool {
     line == TITLE
         || BEGINNINGS.iter().any(|begin| line.starts_with(begin))
         || ThreadLine::parse(line).is_some()
+}
+
+/// A line of `-v`: the value of a cycle of a thread.
+struct ValueLine {
+    thread: u64,
+    value: u64,
+}
+
+impl ValueLine {
+    /// Parses a line such as `       0:      17:       4`, perhaps with a count of interrupts. The
+    /// width of the columns distinguishes it from a time of the day.
+    fn parse(line: &str) -> Option<Self> {
+        const WIDTH: usize = 8;
+        let (thread, rest) = line.split_once(':')?;
+        let (cycle, value) = rest.split_once(':')?;
+        if cycle.len() < WIDTH || value.len() < WIDTH || cycle.trim().parse::<u64>().is_err() {
+            return None;
+        }
+        let value = value.split_whitespace().next()?;
+        Some(Self { thread: thread.trim().parse().ok()?, value: value.parse().ok()? })
+    }
 }
 
 /// The figures of a thread below the histogram, or in its own line.
@@ -57,6 +80,7 @@ struct ThreadLine {
     min: u64,
     mean: u64,
     max: u64,
+    unit: Option<Unit>,
 }
 
 impl ThreadLine {
@@ -74,7 +98,21 @@ impl ThreadLine {
             min: number_after(" Min:")?,
             mean: number_after(" Avg:")?,
             max: number_after(" Max:")?,
+            unit: column_unit(rest),
         })
+    }
+}
+
+/// Returns the unit that the width of two columns shows: cyclictest prints a latency with at least
+/// five characters, and with eight with `-N`. `None` if an editor has changed the widths.
+fn column_unit(line: &str) -> Option<Unit> {
+    let (_, rest) = line.split_once(" Act:")?;
+    let (last, rest) = rest.split_once(" Avg:")?;
+    let (mean, _) = rest.split_once(" Max:")?;
+    match last.len().min(mean.len()) {
+        8.. => Some(Unit::Ns),
+        5.. => Some(Unit::Us),
+        _ => None,
     }
 }
 
@@ -88,17 +126,23 @@ struct Output {
     /// The largest latency that has a row.
     last_row: Option<u64>,
     threads: BTreeMap<u64, ThreadFigures>,
+    /// The counts of the values of each thread, with `-v`.
+    values: BTreeMap<u64, BTreeMap<u64, u64>>,
+    /// The unit that the lines of the threads show.
+    unit: Option<Unit>,
     /// Number of threads in the figures below the histogram.
     thread_count: Option<usize>,
 }
 
-/// Reads the text. Latencies are in microseconds, as they are without `-N`, or in a given unit.
+/// Reads the text. Latencies are in the given unit, in the one that the text shows, or else in
+/// microseconds, as they are without `-N`.
 pub(super) fn read(text: &str, unit: Option<Unit>) -> Result<Report> {
     let mut output = Output::default();
     for (n, line) in (1..).zip(text.lines()) {
         output.add(n, strip_escapes(line).trim())?;
     }
     output.check_columns()?;
+    let unit = unit.or(output.unit);
     let unit_ns = unit.unwrap_or(Unit::Us).nanoseconds();
     let mut imported = ImportedReport {
         tool: TOOL,
@@ -125,19 +169,25 @@ impl Output {
         if let Some(thread) = ThreadLine::parse(line) {
             return self.add_thread(&thread);
         }
+        if let Some(value) = ValueLine::parse(line) {
+            return self.add_value(&value);
+        }
         if line.starts_with(|c: char| c.is_ascii_digit()) {
             return match parse_row(line) {
                 Some(row) => self.add_row(n, row),
-                // The lines of -v are no rows.
                 None if !self.has_title => Ok(()),
                 None => Err(usage!("invalid row in line {n}: {line:?}")),
             };
         }
         self.has_title |= line == TITLE;
-        let Some((label, values)) = line.strip_prefix("# ").and_then(|line| line.split_once(':'))
-        else {
-            return Ok(());
-        };
+        match line.strip_prefix("# ").and_then(|line| line.split_once(':')) {
+            Some((label, values)) => self.add_figures(label, values),
+            None => Ok(()),
+        }
+    }
+
+    /// Adds a line of figures below the histogram.
+    fn add_figures(&mut self, label: &str, values: &str) -> Result<()> {
         let set: fn(&mut ThreadFigures, u64) = match label {
             "Min Latencies" => |figures, value| figures.min = Some(value),
             "Avg Latencies" => |figures, value| figures.mean = Some(value),
@@ -168,6 +218,14 @@ impl Output {
         figures.max = Some(line.max);
         figures.cycles = Some(line.cycles);
         figures.period_us = Some(line.period_us).filter(|&us| us > 0);
+        self.unit = self.unit.or(line.unit);
+        check_count("thread", self.threads.len())
+    }
+
+    fn add_value(&mut self, line: &ValueLine) -> Result<()> {
+        self.threads.entry(line.thread).or_default();
+        let count = self.values.entry(line.thread).or_default().entry(line.value).or_default();
+        *count += 1;
         check_count("thread", self.threads.len())
     }
 
@@ -238,9 +296,14 @@ impl Output {
         unit_ns: u64,
     ) -> Result<Option<BinnedValues>> {
         let column = usize::try_from(number).ok().and_then(|number| self.columns.get(number));
+        let column = column.or_else(|| self.values.get(&number));
         let mut bins = column.into_iter().flatten().map(|(&value, &count)| (value, count));
         let raw = RawBins::collect(|| Ok(bins.next()), Error::usage)?;
         let in_bins: u64 = raw.0.values().sum();
+        if self.columns.is_empty() && in_bins > 0 {
+            // The lines of -v have every value, which they alone describe.
+            return BinnedValues::new(&raw, &StatedFigures::default(), unit_ns);
+        }
         // If every value has a row, there is none above the last.
         let is_covered = figures.max.zip(self.last_row).is_some_and(|(max, last)| max <= last);
         let overflow = figures.overflow.or_else(|| is_covered.then_some(0));
@@ -334,6 +397,30 @@ mod tests {
         let alone = read(lines, None).unwrap();
         assert_eq!(figures(&alone.subjects[0]), (1_000, 5_000, 8_000, 412_000, None));
         assert!(alone.subjects[0].histogram.is_none());
+    }
+
+    #[test]
+    fn every_value_of_verbose_output_counts() {
+        let lines = "# /dev/cpu_dma_latency set to 0us\nMax CPUs = 2\nThread 0 Interval: 1000\n\
+                     \x20      0:       0:       7\n       0:       1:       9\n       1:       0:      11\n12:30:45\n\
+                     \x20      0:       2:       7\n";
+        let report = read(lines, None).unwrap();
+        let ids: Vec<&str> = report.subjects.iter().map(|s| s.id.as_str()).collect();
+        assert_eq!(ids, ["cyclictest/thread-0", "cyclictest/thread-1"]);
+        assert_eq!(figures(&report.subjects[0]), (3, 7_000, 7_666, 9_000, None));
+        assert_eq!(figures(&report.subjects[1]), (1, 11_000, 11_000, 11_000, None));
+    }
+
+    #[test]
+    fn width_of_columns_shows_unit() {
+        for (line, unit) in [
+            (" I:1000 C: 7 Min:      5 Act:    7 Avg:    8 Max:     300", Some(Unit::Us)),
+            (" I:1000 C: 7 Min:      5 Act:    7 Avg:123456789 Max:     300", Some(Unit::Us)),
+            (" I:1000 C: 7 Min:   5000 Act:    7123 Avg:    8007 Max:  300000", Some(Unit::Ns)),
+            (" I:1000 C: 7 Min: 5 Act: 7 Avg: 8 Max: 300", None),
+        ] {
+            assert_eq!(column_unit(line), unit, "{line}");
+        }
     }
 
     #[test]

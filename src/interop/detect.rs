@@ -8,7 +8,7 @@ use std::fmt;
 use jitterstat::series;
 
 use crate::interop::imported::strip_escapes;
-use crate::interop::{cyclictest_text, hlog, hwlatdetect, rtla};
+use crate::interop::{cyclictest_text, hgrm, hlog, hwlatdetect, oslat_text, rtla};
 
 /// Number of bytes that are read to recognize a format. The keys of a JSON file and the comments of
 /// a text are within it.
@@ -17,9 +17,9 @@ const MAX_HEAD_BYTES: usize = 64 << 10;
 const MAX_QUOTE: usize = 40;
 
 /// The formats that are read, for a file in none of them.
-pub const READABLE: &str = "JSON of osjitter, bins as CSV, cyclictest (--json or the text of -h), oslat --json, \
-                            results.json of jitterdebugger, the output of hwlatdetect, the histograms of rtla timerlat \
-                            hist and rtla osnoise hist, and HdrHistogram logs";
+pub const READABLE: &str = "JSON of osjitter, bins as CSV, --json or the output of cyclictest and oslat, results.json \
+                            of jitterdebugger, the output of hwlatdetect, the histograms of rtla timerlat hist and rtla \
+                            osnoise hist, and logs and percentile distributions of HdrHistogram";
 
 /// A recognized format.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,10 +34,14 @@ pub enum FileFormat {
     RtTests,
     /// Text of cyclictest.
     CyclictestText,
+    /// Text of oslat.
+    OslatText,
     Jitterdebugger,
     Hwlatdetect,
     Rtla,
     Hlog,
+    /// A percentile distribution of HdrHistogram.
+    Hgrm,
     /// A format that has no histogram or no stable text, and what to give instead.
     Unsupported {
         name: &'static str,
@@ -46,6 +50,11 @@ pub enum FileFormat {
 }
 
 impl FileFormat {
+    /// Whether a file in this format may leave out the unit of its values.
+    pub fn may_lack_unit(&self) -> bool {
+        matches!(self, Self::Hlog | Self::Hgrm | Self::CyclictestText)
+    }
+
     /// Returns the name of the format with its article, for a sentence.
     pub fn name(&self) -> &'static str {
         match self {
@@ -53,10 +62,12 @@ impl FileFormat {
             Self::Bins => "a file of bins",
             Self::RtTests => "a result of rt-tests",
             Self::CyclictestText => "the output of cyclictest",
+            Self::OslatText => "the output of oslat",
             Self::Jitterdebugger => "a result of jitterdebugger",
             Self::Hwlatdetect => "the output of hwlatdetect",
             Self::Rtla => "a histogram of rtla",
             Self::Hlog => "an HdrHistogram log",
+            Self::Hgrm => "a percentile distribution of HdrHistogram",
             Self::Unsupported { name, .. } => name,
         }
     }
@@ -161,8 +172,10 @@ fn line_format(line: &str) -> Option<FileFormat> {
         Some(FileFormat::CyclictestText)
     } else if hlog::is_line(line) {
         Some(FileFormat::Hlog)
-    } else if line.starts_with("oslat V ") {
-        unsupported("the text of oslat", "run oslat with --json=FILE")
+    } else if hgrm::is_heading(line) {
+        Some(FileFormat::Hgrm)
+    } else if oslat_text::is_line(line) {
+        Some(FileFormat::OslatText)
     } else if line == "Timer Latency" {
         unsupported("the output of rtla timerlat top", "run rtla timerlat hist")
     } else if line == "Operating System Noise" {
@@ -287,6 +300,10 @@ mod tests {
             ("1311112345.0678901234\t23\t0\n", FileFormat::Hwlatdetect),
             ("# Histogram\n000003 000000\n", FileFormat::CyclictestText),
             ("# /dev/cpu_dma_latency set to 0us\n", FileFormat::CyclictestText),
+            ("oslat V 2.40\n", FileFormat::OslatText),
+            ("Counter Freq:\t 2100 (Mhz)\n", FileFormat::OslatText),
+            (" Value   Percentile   TotalCount 1/(1-Percentile)\n", FileFormat::Hgrm),
+            ("\"Value\",\"Percentile\",\"TotalCount\",\"1/(1-Percentile)\"\n", FileFormat::Hgrm),
             ("\n\n#[StartTime: 5.0 (seconds since epoch), x]\n", FileFormat::Hlog),
             ("#[Logging for: READ]\n", FileFormat::Hlog),
             ("\"StartTimestamp\",\"EndTimestamp\"\n", FileFormat::Hlog),

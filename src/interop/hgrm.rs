@@ -1,13 +1,35 @@
-//! Writes HdrHistogram's percentile distribution (`.hgrm`) in microseconds, since its readers
-//! expect a scaled column.
+//! Reads and writes HdrHistogram's percentile distribution (`.hgrm`), which wrk2 prints as well: a
+//! row for each percentile, with the value and the number of values up to it.
+//!
+//! Our files are in microseconds, since readers expect a scaled column. Other files do not state
+//! their unit, which is milliseconds by convention.
 
 use std::fmt::Write as _;
 
-use cli::exit::{Result, usage};
+use cli::exit::{Error, Result, usage};
 use files::histogram;
-use files::report::Subject;
+use files::report::{MAX_COUNT, MAX_NS, Report, Subject, Warning};
 
+use crate::interop::bins::{self, BinnedValues, RawBins, StatedFigures};
+use crate::interop::imported::{
+    ImportedReport, check_count, clock, no_cost, no_rounds, subject, unknown_host, unknown_period,
+    warning,
+};
+use crate::interop::unit::Unit;
+
+const TOOL: &str = "hdr-percentiles";
+/// Name of the subject of the first table.
+const FIRST: &str = "distribution";
+const HINT: &str = "Write an interval log (.hlog), which has every bin.";
+/// The names of the columns.
+const COLUMNS: [&str; 4] = ["Value", "Percentile", "TotalCount", "1/(1-Percentile)"];
+/// Line above the table of wrk2, whose values are in milliseconds.
+const WRK2_TITLE: &str = "Detailed Percentile spectrum:";
+/// Comment of a file that osjitter writes.
+const OWN_COMMENT: &str = "#[Lateness in microseconds]";
 const NS_PER_US: f64 = 1e3;
+/// Number of subbuckets of a histogram in every implementation, by its number of digits.
+const SUB_BUCKETS: [u32; 6] = [2, 32, 256, 2_048, 32_768, 262_144];
 /// Reported steps for each halving of the distance to 100 %; the default of every implementation.
 const STEPS_PER_HALF: u32 = 5;
 
@@ -33,6 +55,288 @@ pub fn write(subject: &Subject) -> Result<String> {
     let (max, count) = (histogram.max() as f64 / NS_PER_US, histogram.len());
     let _ = writeln!(text, "#[Mean    = {mean:12.3}, StdDeviation   = {deviation:12.3}]");
     let _ = writeln!(text, "#[Max     = {max:12.3}, Total count    = {count:12}]");
-    let _ = writeln!(text, "#[Buckets = {:12}, SubBuckets     = {:12}]", histogram.buckets(), 2048);
+    let sub_buckets = SUB_BUCKETS[usize::from(histogram.sigfig())];
+    let buckets = histogram.buckets();
+    let _ = writeln!(text, "#[Buckets = {buckets:12}, SubBuckets     = {sub_buckets:12}]");
+    text += OWN_COMMENT;
+    text.push('\n');
     Ok(text)
+}
+
+/// Returns the columns of a line, which blanks separate, or commas in a file as CSV.
+fn columns(line: &str) -> impl Iterator<Item = &str> {
+    let words =
+        line.split(|c: char| c.is_whitespace() || c == ',').map(|word| word.trim_matches('"'));
+    words.filter(|word| !word.is_empty())
+}
+
+/// Whether a line has the names of the columns.
+pub(super) fn is_heading(line: &str) -> bool {
+    columns(line).eq(COLUMNS)
+}
+
+/// A table of percentiles, in the unit of its file.
+#[derive(Default)]
+struct Table {
+    /// The value of each row and the number of values up to it.
+    rows: Vec<(f64, u64)>,
+    mean: Option<f64>,
+    max: Option<f64>,
+    count: Option<u64>,
+    /// Whether the row of 100 % was read.
+    is_complete: bool,
+}
+
+/// Reads the tables of a text whose values are in the given unit, or in the one that it implies.
+pub(super) fn read(text: &str, unit: Option<Unit>) -> Result<Report> {
+    let implied = || text.lines().map(str::trim).find_map(implied_unit);
+    let known = unit.or_else(implied);
+    let unit_ns = known.unwrap_or(Unit::Ms).nanoseconds();
+    let tables = parse_tables(text)?;
+    check_count("table", tables.len())?;
+    let mut imported = ImportedReport {
+        tool: TOOL,
+        version: None,
+        started_utc: None,
+        duration_ns: None,
+        host: unknown_host(),
+        clock: clock("unknown", None),
+        warnings: warnings(known),
+        subjects: Vec::new(),
+    };
+    for (number, table) in (1..).zip(&tables) {
+        let id = if number == 1 { FIRST.to_owned() } else { format!("{FIRST}-{number}") };
+        let values = table.values(unit_ns).map_err(|e| e.context(&id))?;
+        bins::add_subject(&mut imported, subject(id, TOOL, None), values, HINT);
+    }
+    Ok(imported.report())
+}
+
+/// Returns the unit that a line implies.
+fn implied_unit(line: &str) -> Option<Unit> {
+    match line {
+        WRK2_TITLE => Some(Unit::Ms),
+        OWN_COMMENT => Some(Unit::Us),
+        _ => None,
+    }
+}
+
+fn parse_tables(text: &str) -> Result<Vec<Table>> {
+    let mut tables: Vec<Table> = Vec::new();
+    for (n, line) in (1..).zip(text.lines().map(str::trim)) {
+        if is_heading(line) {
+            tables.push(Table::default());
+        } else if let Some(table) = tables.last_mut() {
+            table.add(line).map_err(|e| e.context(format!("line {n}")))?;
+        }
+    }
+    if tables.iter().any(|table| !table.is_complete && !table.is_empty()) {
+        return Err(Error::usage("it was cut off before the row of 100 %"));
+    }
+    Ok(tables)
+}
+
+impl Table {
+    /// Whether the table is that of a histogram without a value, whose only line may be missing.
+    fn is_empty(&self) -> bool {
+        self.rows.is_empty() && self.count == Some(0)
+    }
+
+    /// Adds a line below the heading. Lines that are neither rows nor figures are ignored.
+    fn add(&mut self, line: &str) -> Result<()> {
+        if let Some(figures) = line.strip_prefix("#[") {
+            self.add_figures(figures.trim_end_matches(']'));
+        } else if line.starts_with(|c: char| c.is_ascii_digit()) && !self.is_complete {
+            self.add_row(line).ok_or_else(|| usage!("invalid row {line:?}"))?;
+        }
+        Ok(())
+    }
+
+    /// Adds a row; `None` if it is invalid, or does not continue the table.
+    fn add_row(&mut self, line: &str) -> Option<()> {
+        let mut columns = columns(line);
+        let value: f64 = columns.next()?.parse().ok()?;
+        let share: f64 = columns.next()?.parse().ok()?;
+        let count: u64 = columns.next()?.parse().ok().filter(|&count| count <= MAX_COUNT)?;
+        let (last_value, last_count) = self.rows.last().copied().unwrap_or_default();
+        if !value.is_finite() || value < last_value || count < last_count {
+            return None;
+        }
+        self.rows.push((value, count));
+        self.is_complete = share >= 1.0;
+        Some(())
+    }
+
+    /// Adds figures such as `Mean    =        1.305, StdDeviation   =        0.210`.
+    fn add_figures(&mut self, figures: &str) {
+        for (name, value) in figures.split(',').filter_map(|figure| figure.split_once('=')) {
+            let value = value.trim();
+            match name.trim() {
+                "Mean" => self.mean = value.parse().ok(),
+                "Max" => self.max = value.parse().ok(),
+                "Total count" => self.count = value.parse().ok(),
+                _ => {}
+            }
+        }
+    }
+
+    /// Returns the values, each at the first row that contains it; `None` without a value.
+    fn values(&self, unit_ns: u64) -> Result<Option<BinnedValues>> {
+        let mut raw = RawBins::default();
+        let mut seen = 0;
+        for &(value, count) in &self.rows {
+            let ns = nanoseconds(value, unit_ns)?;
+            if count > seen {
+                *raw.0.entry(ns).or_default() += count - seen;
+                seen = count;
+            }
+        }
+        let max = self.max.and_then(|max| nanoseconds(max, unit_ns).ok());
+        let max = max.filter(|&max| limit_last_bin(&mut raw, max));
+        let mean = self.mean.map(|mean| mean * unit_ns as f64);
+        let stated = StatedFigures { count: self.count, min: None, max, mean };
+        BinnedValues::new(&raw, &stated, 1)
+    }
+}
+
+/// Moves the last bin to the largest value, if it is in this bin: a row has the upper end of a bin.
+/// Returns whether the largest value is possible.
+fn limit_last_bin(raw: &mut RawBins, max: u64) -> bool {
+    let mut last_two = raw.0.iter().rev().map(|(&value, &count)| (value, count));
+    match (last_two.next(), last_two.next()) {
+        (Some((last, count)), before) if max < last => {
+            let is_possible = before.is_none_or(|(before, _)| max > before);
+            if is_possible {
+                raw.0.remove(&last);
+                raw.0.insert(max, count);
+            }
+            is_possible
+        }
+        _ => true,
+    }
+}
+
+/// Converts a value of the file, which is not negative.
+fn nanoseconds(value: f64, unit_ns: u64) -> Result<u64> {
+    let ns = (value * unit_ns as f64).round();
+    if (0.0..=MAX_NS as f64).contains(&ns) {
+        Ok(ns as u64)
+    } else {
+        Err(usage!("invalid time {value}: expected at most {MAX_NS} ns"))
+    }
+}
+
+fn warnings(known: Option<Unit>) -> Vec<Warning> {
+    let mut warnings = vec![
+        warning(
+            "import-rounded",
+            "A percentile is the value of the first row of the table that reaches it, and may be later than the exact \
+             one.",
+            HINT,
+        ),
+        no_rounds("HdrHistogram's percentile distribution"),
+        no_cost("a percentile distribution"),
+        unknown_period("A percentile distribution"),
+    ];
+    if known.is_none() {
+        let message = "The file states no unit: values are taken as milliseconds, by convention.";
+        let hint = "If they are in another unit, give it with --unit.";
+        warnings.push(warning("import-unit", message, hint));
+    }
+    warnings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "\
+       Value     Percentile TotalCount 1/(1-Percentile)
+
+       1.000 0.000000000000          1           1.00
+       1.200 0.500000000000        520           2.00
+       1.500 0.900000000000        900          10.00
+       1.500 0.950000000000        900          20.00
+       2.500 0.990000000000        995         100.00
+       9.000 1.000000000000       1000
+#[Mean    =        1.305, StdDeviation   =        0.210]
+#[Max     =        9.000, Total count    =         1000]
+#[Buckets =           22, SubBuckets     =         2048]
+";
+
+    fn figures(report: &Report, i: usize) -> (u64, i64, i64, Option<i64>, Option<i64>, i64) {
+        let summary = report.subjects[i].summary.as_ref().unwrap();
+        let d = &summary.lateness_ns;
+        (summary.ticks, d.min, d.mean, d.p50, d.p90, d.max)
+    }
+
+    #[test]
+    fn rows_are_bins() {
+        let report = read(TEXT, None).unwrap();
+        let expected = (1_000, 1_000_000, 1_305_000, Some(1_200_000), Some(1_500_000), 9_000_000);
+        assert_eq!(figures(&report, 0), expected);
+        assert!(report.warnings.iter().any(|w| w.code == "import-unit"));
+        let in_us = read(TEXT, Some(Unit::Us)).unwrap();
+        assert_eq!(figures(&in_us, 0), (1_000, 1_000, 1_305, Some(1_200), Some(1_500), 9_000));
+        let csv: String = TEXT
+            .lines()
+            .map(|line| {
+                let cells: Vec<&str> = columns(line).collect();
+                if line.starts_with('#') { format!("{line}\n") } else { cells.join(",") + "\n" }
+            })
+            .collect();
+        assert_eq!(read(&csv, None).unwrap(), report);
+    }
+
+    #[test]
+    fn tables_of_wrk2_are_subjects() {
+        let table = TEXT.replace("Value     Percentile", "Value   Percentile");
+        let text = format!("  {WRK2_TITLE}\n{table}----\n  1000 requests in 2.00s\n{table}");
+        let report = read(&text, None).unwrap();
+        let ids: Vec<&str> = report.subjects.iter().map(|s| s.id.as_str()).collect();
+        assert_eq!(ids, ["distribution", "distribution-2"]);
+        assert_eq!(figures(&report, 1), figures(&report, 0));
+        assert!(report.warnings.iter().all(|w| w.code != "import-unit"));
+    }
+
+    #[test]
+    fn own_distribution_is_read_again() {
+        let mut subject = subject("x".to_owned(), "x", None);
+        subject.histogram = Some(histogram::pack((1..=1_000).map(|n| n * 1_000)));
+        let text = write(&subject).unwrap();
+        assert!(text.contains("SubBuckets     =         2048]"), "{text}");
+        let report = read(&text, None).unwrap();
+        let (count, min, _, p50, p90, max) = figures(&report, 0);
+        assert_eq!((count, min, max), (1_000, 1_000, 1_000_447));
+        assert_eq!((p50, p90), (Some(500_223), Some(900_095)));
+    }
+
+    #[test]
+    fn exact_maximum_is_kept() {
+        for (max, expected) in [("8.700", 8_700_000), ("9.000", 9_000_000), ("2.000", 9_000_000)] {
+            let text = TEXT.replace("Max     =        9.000", &format!("Max = {max}"));
+            assert_eq!(figures(&read(&text, None).unwrap(), 0).5, expected, "{max}");
+        }
+    }
+
+    #[test]
+    fn incomplete_tables_are_rejected() {
+        let (cut, _) = TEXT.split_once("       9.000").unwrap();
+        for (text, says) in [
+            (cut.to_owned(), "cut off before the row of 100 %"),
+            (TEXT.replace("1.200", "0.200"), "line 4: invalid row"),
+            (TEXT.replace("520", "0"), "line 4: invalid row"),
+            (TEXT.replace("1.200", "1.2x"), "line 4: invalid row"),
+            (TEXT.replace("=         1000]", "=          900]"), "but the stated count is 900"),
+        ] {
+            let error = read(&text, None).err().map_or(String::new(), |e| e.to_string());
+            assert!(error.contains(says), "{says}: {error}");
+        }
+        for end in 0..TEXT.len() {
+            let _ = read(&TEXT[..end], None);
+        }
+        let heading = TEXT.lines().next().unwrap();
+        let empty = format!("{heading}\n\n#[Max = 0.000, Total count = 0]\n");
+        assert!(read(&empty, None).unwrap().subjects[0].summary.is_none());
+    }
 }

@@ -17,6 +17,7 @@ mod imported;
 mod jitterdebugger;
 pub mod openmetrics;
 mod oslat;
+mod oslat_text;
 pub mod pair;
 mod rt_tests;
 mod rtla;
@@ -34,9 +35,9 @@ use crate::interop::detect::{Detection, FileFormat, READABLE};
 use crate::interop::rt_tests::{Program, RtTestsResult};
 use crate::interop::unit::Unit;
 
-/// Reads a report of osjitter, `cyclictest --json` or its text, `oslat --json`, `results.json` of
-/// jitterdebugger, the output of `hwlatdetect` or of the hist mode of `rtla`, an HdrHistogram
-/// interval log, or bins. For a directory, reads the report or all bins in it.
+/// Reads a report of osjitter, `--json` or the text of cyclictest and oslat, `results.json` of
+/// jitterdebugger, the output of `hwlatdetect` or of the hist mode of `rtla`, an interval log or a
+/// percentile distribution of HdrHistogram, or bins. For a directory, reads the report or all bins in it.
 ///
 /// An imported report has no samples. Only the lines of an interval log become rounds, each with a
 /// summary. All others have no rounds either, so that a difference between two of them cannot be
@@ -84,7 +85,7 @@ pub fn parse_in_unit(text: &str, unit: Option<Unit>) -> Result<Report> {
 }
 
 fn parse_format(text: &str, format: &FileFormat, unit: Option<Unit>) -> Result<Report> {
-    if unit.is_some() && !matches!(format, FileFormat::Hlog | FileFormat::CyclictestText) {
+    if unit.is_some() && !format.may_lack_unit() {
         return Err(usage!("invalid --unit: {} states its unit", format.name()));
     }
     match format {
@@ -94,10 +95,12 @@ fn parse_format(text: &str, format: &FileFormat, unit: Option<Unit>) -> Result<R
         FileFormat::Bins => fleet::Fleet::parse(text)?.report(),
         FileFormat::RtTests => read_rt_tests(text),
         FileFormat::CyclictestText => cyclictest_text::read(text, unit),
+        FileFormat::OslatText => oslat_text::read(text),
         FileFormat::Jitterdebugger => jitterdebugger::read(text),
         FileFormat::Hwlatdetect => hwlatdetect::read(text),
         FileFormat::Rtla => rtla::read(text),
         FileFormat::Hlog => hlog::read(text, unit),
+        FileFormat::Hgrm => hgrm::read(text, unit),
         FileFormat::Unsupported { remedy, .. } => Err(usage!("it is not read; {remedy}")),
     }
 }

@@ -1,4 +1,4 @@
-//! Reads `oslat --json` of rt-tests: a busy loop on each CPU that counts every iteration by its
+//! Reads `oslat --json` of rt-tests, and the numbers of its text: a busy loop on each CPU that counts every iteration by its
 //! duration.
 //!
 //! A label is the upper edge of its bin in microseconds, rounded up, in all versions. Versions up to
@@ -11,20 +11,20 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use cli::exit::{Result, usage};
-use files::report::{MAX_NS, Report, Warning};
+use files::report::{Clock, MAX_NS, Report, Warning};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error as _, MapAccess, Visitor};
 use serde_json::Number;
 
 use crate::interop::bins::{self, BinnedValues, RawBins, StatedFigures};
 use crate::interop::imported::{
-    check_count, clock, json, no_cost, no_rounds, rounded, subject, warning,
+    ImportedReport, check_count, clock, json, no_cost, no_rounds, rounded, subject, warning,
 };
 use crate::interop::rt_tests::Frame;
 use render::report::quantity::GAPS;
 
-const TOOL: &str = "oslat";
-const NS_PER_US: u64 = 1_000;
+pub(super) const TOOL: &str = "oslat";
+pub(super) const NS_PER_US: u64 = 1_000;
 const HINT: &str = "Run oslat with a larger -b, so that every value has a bin.";
 
 #[derive(Deserialize)]
@@ -87,7 +87,7 @@ fn next_bin<'de, A: MapAccess<'de>>(
 }
 
 /// Parses microseconds with up to three decimals as nanoseconds.
-fn parse_microseconds(text: &str) -> Option<u64> {
+pub(super) fn parse_microseconds(text: &str) -> Option<u64> {
     let (whole, decimals) = text.split_once('.').unwrap_or((text, ""));
     let is_number = |digits: &str| digits.bytes().all(|digit| digit.is_ascii_digit());
     if decimals.len() > 3 || !is_number(whole) || !is_number(decimals) {
@@ -97,20 +97,53 @@ fn parse_microseconds(text: &str) -> Option<u64> {
     whole.parse::<u64>().ok()?.checked_mul(NS_PER_US)?.checked_add(fraction)
 }
 
+/// A thread of oslat in nanoseconds, from JSON or from text.
+pub(super) struct OslatThread {
+    pub name: u64,
+    pub cpu: Option<u64>,
+    /// Frequency of the CPU counter in MHz.
+    pub counter_mhz: Option<u64>,
+    /// The upper edge of each bin, with its count.
+    pub bins: RawBins,
+    pub min_ns: Option<u64>,
+    pub max_ns: Option<u64>,
+    pub mean_ns: Option<f64>,
+}
+
 pub(super) fn read(text: &str, frame: &Frame) -> Result<Report> {
     let file: File = json(text, "oslat result")?;
-    check_count("thread", file.thread.len())?;
     let has_decimals = file.thread.values().any(|thread| thread.histogram.has_decimals);
+    let threads = file.thread.into_iter().map(|(name, thread)| {
+        thread.into_thread(name).map_err(|e| e.context(format!("thread.{name}")))
+    });
+    let threads = threads.collect::<Result<Vec<_>>>()?;
+    let mut imported = frame.imported(TOOL, counter(&threads, has_decimals));
+    add_threads(&mut imported, &threads, has_decimals)?;
+    Ok(imported.report())
+}
+
+/// Returns the clock of the threads.
+pub(super) fn counter(threads: &[OslatThread], has_decimals: bool) -> Clock {
     let step_ns = if has_decimals { 1 } else { NS_PER_US };
     let mut clock = clock("the CPU counter, by oslat", Some(step_ns));
-    if let Some(mhz) = file.thread.values().find_map(|thread| thread.freq.filter(|&mhz| mhz > 0)) {
+    if let Some(mhz) = threads.iter().find_map(|thread| thread.counter_mhz) {
         clock.rate_hz = mhz as f64 * 1e6;
         clock.rate_known_by = "oslat's own calibration, in whole MHz".to_owned();
     }
-    let mut imported = frame.imported(TOOL, clock);
-    imported.warnings = warnings(has_decimals);
-    for (name, thread) in &file.thread {
-        let is_shared = file.thread.values().filter(|t| t.cpu == thread.cpu).count() > 1;
+    clock
+}
+
+/// Adds each thread as a subject, and the warnings of oslat.
+pub(super) fn add_threads(
+    to: &mut ImportedReport,
+    threads: &[OslatThread],
+    has_decimals: bool,
+) -> Result<()> {
+    check_count("thread", threads.len())?;
+    to.warnings = warnings(has_decimals);
+    for thread in threads {
+        let name = thread.name;
+        let is_shared = threads.iter().filter(|other| other.cpu == thread.cpu).count() > 1;
         let id = match thread.cpu {
             Some(cpu) if !is_shared => format!("{TOOL}/cpu-{cpu}"),
             Some(cpu) => format!("{TOOL}/cpu-{cpu}/thread-{name}"),
@@ -119,9 +152,9 @@ pub(super) fn read(text: &str, frame: &Frame) -> Result<Report> {
         let values = thread.values().map_err(|e| e.context(format!("thread.{name}")))?;
         let mut subject = subject(id, TOOL, None);
         subject.cpu = thread.cpu;
-        bins::add_subject(&mut imported, subject, values, HINT);
+        bins::add_subject(to, subject, values, HINT);
     }
-    Ok(imported.report())
+    Ok(())
 }
 
 fn warnings(has_decimals: bool) -> Vec<Warning> {
@@ -140,26 +173,43 @@ fn warnings(has_decimals: bool) -> Vec<Warning> {
 }
 
 impl Thread {
+    fn into_thread(self, name: u64) -> Result<OslatThread> {
+        let LabelledBins { bins, has_decimals } = self.histogram;
+        // Without a value, the smallest one is the largest possible number.
+        let has_values = bins.0.values().any(|&count| count > 0);
+        let extreme = |number: Option<Number>| {
+            number
+                .filter(|_| has_values)
+                .map(|number| extreme_ns(&number, has_decimals))
+                .transpose()
+        };
+        Ok(OslatThread {
+            name,
+            cpu: self.cpu,
+            counter_mhz: self.freq.filter(|&mhz| mhz > 0),
+            min_ns: extreme(self.min)?,
+            max_ns: extreme(self.max)?,
+            mean_ns: self.avg.map(|us| us * NS_PER_US as f64),
+            bins,
+        })
+    }
+}
+
+impl OslatThread {
     /// Returns the values of the thread; `None` if it has none.
     fn values(&self) -> Result<Option<BinnedValues>> {
-        let LabelledBins { bins, has_decimals } = &self.histogram;
-        if bins.0.values().all(|&count| count == 0) {
-            return Ok(None);
-        }
-        let ns = |number: &Number| extreme_ns(number, *has_decimals);
-        let min = self.min.as_ref().map(ns).transpose()?;
-        let max = self.max.as_ref().map(ns).transpose()?;
+        let Self { min_ns: min, max_ns: max, .. } = *self;
         // The label of a bin may be above the largest value in it.
         let mut clamped = RawBins::default();
-        let last = bins.0.iter().rfind(|(_, count)| **count > 0).map(|(&label, _)| label);
-        for (&label, &count) in &bins.0 {
+        let occupied = || self.bins.0.iter().filter(|(_, count)| **count > 0);
+        for (&label, &count) in occupied() {
             let value = label.min(max.unwrap_or(u64::MAX)).max(min.unwrap_or(0));
             *clamped.0.entry(value).or_default() += count;
         }
-        let mean = self.avg.map(|us| us * NS_PER_US as f64);
-        let stated = StatedFigures { count: None, min, max, mean };
+        let stated = StatedFigures { count: None, min, max, mean: self.mean_ns };
         let values = BinnedValues::new(&clamped, &stated, 1)?;
         // Only the last of all bins has values above its label.
+        let last = occupied().next_back().map(|(&label, _)| label);
         let is_open = last.zip(max).is_some_and(|(last, max)| last < max);
         Ok(values.map(|values| if is_open { values.with_open_last_bin() } else { values }))
     }

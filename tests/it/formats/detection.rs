@@ -32,6 +32,11 @@ fn errors_are_of_the_right_format() {
         ("# RTLA timerlat histogram\n".to_owned(), "a histogram of rtla (line 1 begins with"),
         ("#[StartTime: 5.0 (x)]\n".to_owned(), "an HdrHistogram log (line 1 begins with"),
         ("hwlatdetect:  test duration 5 seconds\n".to_owned(), "the output of hwlatdetect (line 1"),
+        ("oslat V 2.40\nTotal runtime: 1 seconds\n".to_owned(), "the output of oslat (line 1"),
+        (
+            "Value Percentile TotalCount 1/(1-Percentile)\n\n1.0 0.5 7 2.0\n".to_owned(),
+            "a percentile distribution of HdrHistogram (line 1",
+        ),
         ("{\"cpu\": {\"0\": 5}}".to_owned(), "a result of jitterdebugger (it has the keys"),
         ("{\"rt_test_version:\": 2}".to_owned(), "a result of rt-tests (it has the keys"),
     ] {
@@ -45,7 +50,6 @@ fn errors_are_of_the_right_format() {
 fn unsupported_outputs_have_a_remedy() {
     for (text, says) in [
         ("                 Timer Latency         \n  0 00:00:01   |", "run rtla timerlat hist"),
-        ("oslat V 2.40\nTotal runtime: 1 seconds\n", "--json"),
         ("osjitter.series/1 period_ns=500000\n7\n", "osjitter run"),
     ] {
         let error = NamelessFile::new(text).error();
