@@ -17,8 +17,10 @@ const COOKIE_V1: u32 = 0x1c84_9301;
 const COOKIE_V2: u32 = 0x1c84_9303;
 /// First words of a compressed histogram, which contains an encoded one.
 const COMPRESSED_COOKIES: [u32; 3] = [0x1c84_9309, 0x1c84_9302, 0x1c84_9304];
-/// First words of a DoubleHistogram, plain and compressed.
+/// First words of a DoubleHistogram, plain and compressed. The number of digits and a range follow,
+/// and then an encoded histogram.
 const DOUBLE_COOKIES: [u32; 2] = [0x0c72_124e, 0x0c72_124f];
+const DOUBLE_HEADER_BYTES: usize = 16;
 /// The digits of a cookie that are not part of its kind.
 const SIZE_MASK: u32 = 0xf0;
 /// Sizes of the header after the cookie.
@@ -56,6 +58,32 @@ pub(super) struct DecodedHistogram {
     pub digits: u32,
     /// Width of the smallest bin.
     pub step: u64,
+    /// The factor by which bins are multiplied, if it is a DoubleHistogram.
+    pub ratio: Option<f64>,
+}
+
+impl DecodedHistogram {
+    /// Converts the fractions of a DoubleHistogram to whole parts, of which a unit has this number.
+    ///
+    /// # Errors
+    /// Returns an error if a value is negative, not a number, or too large.
+    pub fn into_parts(self, ratio: f64, parts_per_unit: u64) -> Result<Self> {
+        const MAX_PARTS: f64 = (1_u64 << 62) as f64;
+        let factor = ratio * parts_per_unit as f64;
+        let to_parts = |value: f64| {
+            let parts = value * factor;
+            let is_possible = (0.0..=MAX_PARTS).contains(&parts);
+            is_possible.then_some(parts).ok_or_else(|| damaged("a value is no time"))
+        };
+        let convert = |bin: Bin| {
+            let lowest = to_parts(bin.lowest as f64)? as u64;
+            let end = to_parts(bin.highest as f64 + 1.0)?.ceil() as u64;
+            Ok(Bin { lowest, highest: end.saturating_sub(1).max(lowest), count: bin.count })
+        };
+        let bins = self.bins.into_iter().map(convert).collect::<Result<_>>()?;
+        let step = (to_parts(self.step as f64)? as u64).max(1);
+        Ok(Self { bins, digits: self.digits, step, ratio: None })
+    }
 }
 
 /// The number of bins that may still be decoded. It bounds the time for a log, since a compressed
@@ -88,8 +116,7 @@ fn ends_early() -> Error {
 /// Decodes the base64 text of a histogram.
 ///
 /// # Errors
-/// Returns an error if the text is not base64, is a DoubleHistogram or in an unknown encoding, or
-/// is damaged. This includes more bins than the budget allows.
+/// Returns an error if the text is not base64, is in an unknown encoding, or is damaged. This includes more bins than the budget allows.
 pub(super) fn decode(text: &str, budget: &mut BinBudget) -> Result<DecodedHistogram> {
     let bytes = BASE64.decode(text).map_err(|e| usage!("invalid base64: {e}"))?;
     decode_bytes(&bytes, budget)
@@ -100,12 +127,17 @@ pub(super) fn decode(text: &str, budget: &mut BinBudget) -> Result<DecodedHistog
 /// # Errors
 /// Returns the errors of [`decode`].
 pub(super) fn decode_bytes(bytes: &[u8], budget: &mut BinBudget) -> Result<DecodedHistogram> {
-    let (cookie, rest) = split_word(bytes)?;
+    let (cookie, _) = split_word(bytes)?;
     if DOUBLE_COOKIES.contains(&cookie) {
-        return Err(usage!(
-            "cannot read a DoubleHistogram: its values are fractions of an unknown unit; record whole nanoseconds with Histogram"
-        ));
+        let encoded = bytes.get(DOUBLE_HEADER_BYTES..).ok_or_else(ends_early)?;
+        return decode_whole(encoded, budget);
     }
+    Ok(DecodedHistogram { ratio: None, ..decode_whole(bytes, budget)? })
+}
+
+/// Decodes a histogram of whole numbers, with the factor in its header.
+fn decode_whole(bytes: &[u8], budget: &mut BinBudget) -> Result<DecodedHistogram> {
+    let (cookie, rest) = split_word(bytes)?;
     if !COMPRESSED_COOKIES.contains(&(cookie & !SIZE_MASK)) {
         return decode_plain(&mut &*bytes, budget);
     }
@@ -129,6 +161,8 @@ struct Header {
     lowest: u64,
     /// Size of the counts; `None` in V0, where they extend to the end.
     payload_bytes: Option<u64>,
+    /// The factor of a DoubleHistogram, which V0 does not have.
+    ratio: Option<f64>,
 }
 
 /// Decodes an encoded histogram that is not compressed.
@@ -151,7 +185,8 @@ fn decode_plain(reader: &mut impl BufRead, budget: &mut BinBudget) -> Result<Dec
         _ => CountDecoder::word(((cookie & SIZE_MASK) >> 4) & 0xe)?,
     };
     let bins = decode_counts(reader, header.payload_bytes, &layout, &mut counts, budget)?;
-    Ok(DecodedHistogram { bins, digits: header.digits, step: 1 << layout.unit_magnitude })
+    let step = 1 << layout.unit_magnitude;
+    Ok(DecodedHistogram { bins, digits: header.digits, step, ratio: header.ratio })
 }
 
 fn read_array<const N: usize>(reader: &mut impl BufRead) -> Result<[u8; N]> {
@@ -162,19 +197,25 @@ fn read_array<const N: usize>(reader: &mut impl BufRead) -> Result<[u8; N]> {
 
 /// Parses digits, lowest and highest value, and the number of values.
 fn parse_header_v0(bytes: &[u8; HEADER_BYTES_V0]) -> Header {
-    Header { digits: word_at(bytes, 0), lowest: long_at(bytes, 4), payload_bytes: None }
+    Header {
+        digits: word_at(bytes, 0),
+        lowest: long_at(bytes, 4),
+        payload_bytes: None,
+        ratio: None,
+    }
 }
 
 /// Parses the size of the counts, an offset, digits, lowest and highest value, and a ratio.
 ///
 /// The offset only rotates the array of counts in memory. Counts are written in the order of their
 /// values, so that the offset has no effect here; some implementations write 1 for it. The ratio
-/// has no effect on whole numbers.
+/// has an effect in a DoubleHistogram only.
 fn parse_header(bytes: &[u8; HEADER_BYTES]) -> Header {
     Header {
         digits: word_at(bytes, 8),
         lowest: long_at(bytes, 12),
         payload_bytes: Some(word_at(bytes, 0).into()),
+        ratio: Some(f64::from_bits(long_at(bytes, 28))),
     }
 }
 
@@ -469,6 +510,7 @@ mod tests {
             ],
             digits: 3,
             step: 1,
+            ratio: None,
         };
         for (cookie, payload) in [
             (0x1c84_9328, &[0, 0, 0, 3, 0, 0, 0, 1][..]),
@@ -480,10 +522,31 @@ mod tests {
     }
 
     #[test]
+    fn double_histograms_are_scaled() {
+        let mut bytes = vec![0x0c, 0x72, 0x12, 0x4e];
+        bytes.extend([0; 12]);
+        let mut whole = BASE64.decode(encode(0x1c84_9313, 0, 1, &[1, 6, 1, 2])).unwrap();
+        whole[32..40].copy_from_slice(&0.125_f64.to_be_bytes());
+        bytes.extend(whole);
+        let decoded = decode_text(&BASE64.encode(bytes)).unwrap();
+        assert_eq!(decoded.ratio, Some(0.125));
+        // A bin of one and a bin of four eighths of a millisecond.
+        let parts = decoded.into_parts(0.125, 1_000_000).unwrap();
+        let bin = |lowest, highest, count| Bin { lowest, highest, count };
+        assert_eq!(parts.bins, [bin(125_000, 249_999, 3), bin(500_000, 999_999, 1)]);
+        assert_eq!((parts.step, parts.ratio), (125_000, None));
+        for ratio in [-1.0, f64::NAN, f64::INFINITY, 1e300] {
+            let bins = vec![bin(1, 1, 1)];
+            let decoded = DecodedHistogram { bins, digits: 3, step: 1, ratio: None };
+            assert!(decoded.into_parts(ratio, 1).is_err(), "{ratio}");
+        }
+    }
+
+    #[test]
     fn invalid_histograms_are_named() {
         for (text, says) in [
             ("%".to_owned(), "base64"),
-            (BASE64.encode([0x0c, 0x72, 0x12, 0x4f, 0, 0, 0, 0]), "DoubleHistogram"),
+            (BASE64.encode([0x0c, 0x72, 0x12, 0x4f, 0, 0, 0, 0]), "ends early"),
             (BASE64.encode([1, 2, 3, 4, 5]), "unknown histogram encoding 0x01020304"),
             (BASE64.encode([0x1c]), "ends early"),
             (BASE64.encode([0x1c, 0x84, 0x93, 0x14, 0, 0, 1, 0]), "ends early"),

@@ -74,6 +74,7 @@ pub(super) fn read(text: &str, unit: Option<Unit>) -> Result<Report> {
     let times = LogTimes::new(lines.header, &lines.intervals)
         .ok_or_else(|| Error::usage("no interval found"))?;
     let mut values = LogValues::new(lines.is_own, text.len());
+    values.fraction_unit = unit.or(lines.stated_unit.map(|assumed| assumed.unit));
     let mut is_cut = lines.is_cut;
     let last = lines.intervals.len() - 1;
     for (i, line) in lines.intervals.iter().enumerate() {
@@ -88,7 +89,8 @@ pub(super) fn read(text: &str, unit: Option<Unit>) -> Result<Report> {
     }
     let assumed = values.unit(unit, lines.stated_unit, &times);
     let warnings = warnings(&values, assumed, is_cut);
-    let subjects = values.into_subjects(assumed.unit)?;
+    let kept = values.kept_unit(assumed.unit);
+    let subjects = values.into_subjects(kept)?;
     let imported = ImportedReport {
         tool: TOOL,
         version: None,
@@ -172,6 +174,10 @@ struct LogValues {
     budget: BinBudget,
     max_values: usize,
     evidence: UnitEvidence,
+    /// The unit that fractions need to become whole nanoseconds, if it is given or stated.
+    fraction_unit: Option<Unit>,
+    /// Whether the values were fractions, and are in nanoseconds.
+    has_fractions: Option<bool>,
     /// The smallest number of digits of an interval, and the width of its smallest bin.
     digits: u32,
     step: u64,
@@ -201,6 +207,8 @@ impl LogValues {
             budget: BinBudget::for_bytes(bytes),
             max_values: MIN_MAX_VALUES.saturating_add(bytes),
             evidence: UnitEvidence::default(),
+            fraction_unit: None,
+            has_fractions: None,
             digits: u32::MAX,
             step: 1,
             value_count: 0,
@@ -210,7 +218,7 @@ impl LogValues {
 
     fn add(&mut self, line: &IntervalLine<'_>, times: &LogTimes) -> Result<()> {
         let tag = line.tag.unwrap_or(UNTAGGED);
-        let decoded = encoding::decode(line.data, &mut self.budget)?;
+        let decoded = self.decode(line.data)?;
         let since = times.since_earliest(times.interval(line));
         let start_ns = nanoseconds(since)
             .ok_or_else(|| usage!("invalid timestamp: {since:.0}s after the first"))?;
@@ -231,6 +239,25 @@ impl LogValues {
         }
         values.rounds.push(RoundStats { start_ns, stats });
         Ok(())
+    }
+
+    /// Decodes a histogram. Fractions become whole nanoseconds.
+    fn decode(&mut self, data: &str) -> Result<DecodedHistogram> {
+        let decoded = encoding::decode(data, &mut self.budget)?;
+        let has_fractions = decoded.ratio.is_some();
+        if *self.has_fractions.get_or_insert(has_fractions) != has_fractions {
+            return Err(Error::usage("the log has both Histogram and DoubleHistogram"));
+        }
+        let Some(ratio) = decoded.ratio else { return Ok(decoded) };
+        let unit = self.fraction_unit.ok_or_else(|| {
+            Error::usage("the log has a DoubleHistogram and states no unit; give it with --unit")
+        })?;
+        decoded.into_parts(ratio, unit.nanoseconds())
+    }
+
+    /// Returns the unit in which values are kept, for a log whose values are in another one.
+    fn kept_unit(&self, assumed: Unit) -> Unit {
+        if self.has_fractions == Some(true) { Unit::Ns } else { assumed }
     }
 
     /// Returns the unit of the values.
@@ -482,7 +509,9 @@ fn warnings(values: &LogValues, assumed: AssumedUnit, is_cut: bool) -> Vec<Warni
     };
     let step = match values.step {
         1 => String::new(),
-        step => format!(" and are multiples of {step} {}", assumed.unit.plural()),
+        step => {
+            format!(" and are multiples of {step} {}", values.kept_unit(assumed.unit).plural())
+        }
     };
     let mut warnings = vec![
         warning(
