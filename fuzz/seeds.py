@@ -161,6 +161,7 @@ def write_seeds(home):
     write_seed("runs", "rounds.json", rounds)
     for format, target in (("hlog", "hlog"), ("cyclictest-json", "cyclictest")):
         write_seed(target, "ours", osjitter("report", home / "run/report.json", "--format", format))
+    write_seed("hgrm", "ours", osjitter("report", home / "run/report.json", "--format", "hgrm", "--subject", "scripted"))
     osjitter("report", home / "run/report.json", "--format", "bins", "--host", "a", "--label", "rack=r7", "--out",
              home / "rows.bins.csv")
     for cells in ("bins", "intervals"):
@@ -182,9 +183,19 @@ def write_seeds(home):
                          ("formats/rtla-osnoise-avg-decimals.txt", "rtla"), ("formats/rtla-osnoise-empty-new.txt", "rtla"),
                          ("formats/java-1.2.1.hlog", "hlog"), ("formats/java-2.1.6.hlog", "hlog"),
                          ("formats/java-tags.hlog", "hlog"), ("formats/js-2.0.3.hlog", "hlog"),
-                         ("formats/c-end-timestamps.hlog", "hlog"), ("formats/cut-off.hlog", "hlog")):
+                         ("formats/c-end-timestamps.hlog", "hlog"), ("formats/cut-off.hlog", "hlog"),
+                         ("formats/java-coarse.hlog", "hlog"), ("formats/ycsb-0.17.hlog", "hlog"),
+                         ("formats/java-2.2.2.hgrm", "hgrm"), ("formats/c-0.11.8-csv.hgrm", "hgrm"), ("formats/go-1.4.0.hgrm", "hgrm"),
+                         ("formats/cyclictest-2.4-verbose.txt", "cyclictest_text"),
+                         ("formats/cyclictest-2.4-quiet-ns.txt", "cyclictest_text"), ("formats/oslat-2.4.txt", "oslat_text"),
+                         ("formats/oslat-2.6-narrow.txt", "oslat_text"), ("formats/hwlatdetect-2.10.txt", "hwlatdetect"),
+                         ("formats/rtla-5.17-osnoise.txt", "rtla"), ("formats/rtla-6.12-timerlat-ns.txt", "rtla")):
         write_seed(target, pathlib.Path(name).name, (FIXTURES / name).read_bytes())
     write_seed("cyclictest_text", "lines", "T: 0 ( 1233) P:99 I:1000 C:    999 Min:      5 Act:   7 Avg:    8 Max:     300\n")
+    write_seed("oslat_text", "summary", "oslat V 2.60\n\n        Core:\t 0 1\nCounter Freq:\t 2100 2100 (Mhz)\n  0.500 (us):\t 900 1000\n"
+        "  1.000 (us):\t 90 0\n    ...\n 16.000 (us):\t 10 4 (including overflows)\n     Minimum:\t 0.038 0.040 (us)\n"
+        "     Average:\t 1.402 1.300 (us)\n     Maximum:\t 60.012 15.500 (us)\n     Max-Min:\t 59.974 15.460 (us)\n"
+        "    Duration:\t 0.999 0.998 (sec)\n")
     write_seed("hwlatdetect", "module", "1503508231.0541325243\t16\t0\n1503508240.0041325243\t12\t345\n")
     write_seed("jitterdebugger", "first", '{"cpu": {"3": {"histogram": {"7": 900, "8": 99}, "count": 1000, "min": 7, "max": 1090, "avg": 8.18}, '
         '"4": {"histogram": {}, "count": 0, "min": 4294967295, "max": 0, "avg": -nan}}}')
@@ -251,6 +262,9 @@ def write_seeds(home):
     write_seed("meter", "empty", meter_file(7, 8, 1, {}))
     write_seed("histogram", "three-digits", bytes.fromhex("1c849313 00000006 00000000 00000003 0000000000000001"
                                                    "0000010000000000 3ff0000000000000 020406010803".replace(" ", "")))
+    # The widest bins of five digits that any implementation allows.
+    write_seed("histogram", "coarse", bytes.fromhex("1c849313 00000003 00000000 00000005 0000200000000000"
+                                                   "7fffffffffffffff 3ff0000000000000 020104".replace(" ", "")))
     write_seed("histogram", "promise", bytes.fromhex("1c849313ffffffff0000000000000003" + "00" * 24))
     for i, seed in enumerate((0x5EED, 0xBEEF)):
         state, values = seed, bytearray([9, 100, i, 3 * i])

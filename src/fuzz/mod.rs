@@ -28,7 +28,7 @@ use step_costs::StepCosts;
 type Body = fn(&[u8], &StepCosts) -> exit::Result<()>;
 
 /// Every target with the name of its corpus.
-const TARGETS: [(&str, Body); 25] = [
+const TARGETS: [(&str, Body); 27] = [
     ("argument", argument::body),
     ("baseline", files::baseline),
     ("bench", files::bench),
@@ -41,12 +41,14 @@ const TARGETS: [(&str, Body); 25] = [
     ("find", files::find),
     ("gate", gate::body),
     ("glob", argument::glob),
+    ("hgrm", report::body),
     ("histogram", histogram::body),
     ("hlog", report::body),
     ("hwlatdetect", report::body),
     ("jitterdebugger", report::body),
     ("meter", meter::body),
     ("oslat", report::body),
+    ("oslat_text", report::body),
     ("plan", plan::body),
     ("report", report::body),
     ("rtla", report::body),

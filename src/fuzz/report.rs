@@ -85,6 +85,7 @@ fn check_format(report: &Report, format: Format, options: &RunOptions, costs: &S
         Format::Hgrm => {
             let stored = measured.clone().find_map(|s| s.histogram.as_ref()).map_or(0, |h| h.count);
             assert_eq!(round_trip::count_hgrm(&text), stored, "values are lost");
+            drop(read(&text));
         }
         _ => {}
     }

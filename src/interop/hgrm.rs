@@ -44,7 +44,9 @@ pub fn write(subject: &Subject) -> Result<String> {
     let mut text = String::from("       Value     Percentile TotalCount 1/(1-Percentile)\n\n");
     let mut total = 0_u64;
     for step in histogram.iter_quantiles(STEPS_PER_HALF) {
-        let value = histogram.highest_equivalent(step.value_iterated_to()) as f64 / NS_PER_US;
+        // The bin of the longest time extends beyond it.
+        let highest = histogram.highest_equivalent(step.value_iterated_to()).min(MAX_NS);
+        let value = highest as f64 / NS_PER_US;
         let q = step.quantile_iterated_to();
         total += step.count_since_last_iteration();
         let _ = write!(text, "{value:12.3} {q:14.12} {total:10}");
@@ -52,7 +54,7 @@ pub fn write(subject: &Subject) -> Result<String> {
         text += &if q < 1.0 { format!(" {:14.2}\n", 1.0 / (1.0 - q)) } else { "\n".to_owned() };
     }
     let (mean, deviation) = (histogram.mean() / NS_PER_US, histogram.stdev() / NS_PER_US);
-    let (max, count) = (histogram.max() as f64 / NS_PER_US, histogram.len());
+    let (max, count) = (histogram.max().min(MAX_NS) as f64 / NS_PER_US, histogram.len());
     let _ = writeln!(text, "#[Mean    = {mean:12.3}, StdDeviation   = {deviation:12.3}]");
     let _ = writeln!(text, "#[Max     = {max:12.3}, Total count    = {count:12}]");
     let sub_buckets = SUB_BUCKETS[usize::from(histogram.sigfig())];
