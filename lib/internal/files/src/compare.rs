@@ -83,9 +83,14 @@ pub fn differences(a: ChosenSubject<'_>, b: ChosenSubject<'_>) -> Vec<Difference
     let (x, y) = (a.subject.period_ns, b.subject.period_ns);
     if x != y {
         let field = format!("period of {} and {}", a.subject.id, b.subject.id);
-        differences.push(Difference { field, a: format!("{x} ns"), b: format!("{y} ns") });
+        differences.push(Difference { field, a: format_period(x), b: format_period(y) });
     }
     differences
+}
+
+/// Formats a period, which is 0 if the source of a report does not state it.
+fn format_period(period_ns: u64) -> String {
+    if period_ns == 0 { "unknown".to_owned() } else { format!("{period_ns} ns") }
 }
 
 /// Compares two subjects, even if they are not [comparable](differences).
