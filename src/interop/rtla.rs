@@ -238,6 +238,7 @@ impl Table {
             empty.status = Status::Failed { reason: reason.to_owned() };
             bins::add_subject(&mut imported, empty, None, HINT);
         }
+        self.check_printed()?;
         for column in self.columns {
             let values = column.values(unit_ns).map_err(|e| e.context(&column.id))?;
             let mut subject = subject(column.id, &column.name, None);
@@ -245,6 +246,21 @@ impl Table {
             bins::add_subject(&mut imported, subject, values, HINT);
         }
         Ok(imported.report())
+    }
+}
+
+impl Table {
+    /// Checks that the samples of the columns are printed. If all of them are above the last bucket,
+    /// osnoise prints a single 0 for all CPUs, although only CPUs with a sample have a column.
+    fn check_printed(&self) -> Result<()> {
+        let has_bucket = self.columns.iter().any(|column| !column.buckets.is_empty());
+        let first = self.columns.first().and_then(|column| column.count);
+        if self.program == Program::Osnoise && !has_bucket && first == Some(0) {
+            return Err(Error::usage(
+                "every sample is above the last bucket, and rtla did not print how many; run it with a larger -E",
+            ));
+        }
+        Ok(())
     }
 }
 
@@ -326,6 +342,14 @@ mod tests {
         let summary = report.subjects[0].summary.as_ref().unwrap();
         assert_eq!((summary.ticks, summary.lateness_ns.p50), (10, Some(4)));
         assert!(report.warnings.iter().any(|w| w.code == GAPS));
+    }
+
+    #[test]
+    fn samples_above_all_buckets_are_named() {
+        let text = "# RTLA osnoise histogram\n# Time unit is microseconds (us)\n# Duration: 0 00:00:01\n\
+                    Index   CPU-000   CPU-001\nover: 0\ncount: 0\nmin: 0\navg: 0\nmax: 0\n";
+        let error = read(text).unwrap_err().to_string();
+        assert!(error.contains("larger -E"), "{error}");
     }
 
     #[test]

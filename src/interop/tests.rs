@@ -2,6 +2,7 @@
 //! reason, without a panic.
 
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
 use cli::exit::Error;
 use files::file::File as _;
@@ -9,12 +10,13 @@ use files::histogram;
 use files::report::{Report, Round, SCHEMA};
 use files::summary::{InstanceRound, RoundCost, summarise};
 use jitterstat::sample::{Grid, RoundSamples, Wakeup};
+use jitterstat::stats::random::SplitMix64;
 use proptest::prelude::*;
 use serde_json::Value;
 
 use crate::interop::cyclictest::Resolution;
 use crate::interop::imported::{ImportedReport, clock, subject, unknown_host};
-use crate::interop::{self, parse};
+use crate::interop::{self, detect, parse};
 
 const FIXTURES: [&str; 6] = [
     include_str!("../../tests/fixtures/cyclictest.json"),
@@ -164,6 +166,48 @@ fn real_files_are_read() {
     assert_eq!(parse_and_render(&report.to_json()).unwrap(), report);
     for text in FIXTURES {
         parse_and_render(text).unwrap();
+    }
+}
+
+/// Returns the files of other tools by name.
+fn foreign_files() -> Vec<(String, String)> {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/formats");
+    let mut paths: Vec<PathBuf> =
+        std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()).collect();
+    paths.sort();
+    let name = |path: &Path| path.file_name().unwrap().to_str().unwrap().to_owned();
+    let read = |path: PathBuf| {
+        let text = std::fs::read_to_string(&path).unwrap();
+        (name(&path), text.trim_start_matches('\u{feff}').to_owned())
+    };
+    let files = paths.into_iter().map(read);
+    files.filter(|(name, _)| !["expected.json", "hlog.json"].contains(&name.as_str())).collect()
+}
+
+/// Checks that a beginning of a file is read, or rejected in one sentence that names its format or
+/// none.
+fn check_beginning(name: &str, text: &str, end: usize) {
+    let Err(error) = parse(&text[..end]) else { return };
+    let message = error.to_string();
+    let at = format!("{name}, {end} bytes: {message}");
+    assert_eq!(error.code(), 2, "{at}");
+    assert!(!message.is_empty() && message.lines().count() == 1 && message.len() < 600, "{at}");
+    let format = detect::detect(text).unwrap().format.name();
+    let names_format = message.starts_with(&format!("cannot read {format} ("));
+    assert!(names_format || message.starts_with("unknown format: "), "{at}");
+}
+
+#[test]
+fn beginnings_of_files_name_their_format() {
+    let files = foreign_files();
+    assert!(files.len() >= 40, "{} files", files.len());
+    let mut random = SplitMix64::new(7);
+    for (name, text) in &files {
+        let random_ends = (0..24).map(|_| random.index(text.len()));
+        let lines = text.match_indices('\n').map(|(at, _)| at + 1).take(8);
+        for end in random_ends.chain(lines).filter(|&end| text.is_char_boundary(end)) {
+            check_beginning(name, text, end);
+        }
     }
 }
 
