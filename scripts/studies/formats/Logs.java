@@ -67,6 +67,20 @@ public class Logs {
         out.close();
     }
 
+    /** A percentile distribution in milliseconds, as jHiccup writes it. Prints the values that the library finds, as JSON. */
+    static void distribution(String name, boolean isCsv) throws Exception {
+        Histogram h = new Histogram(1L, 3_600_000_000_000L, 3);
+        fill(h, 400_000, 5_000);
+        out = new PrintStream(new File(name));
+        h.outputPercentileDistribution(out, 5, 1e6, isCsv);
+        out.close();
+        System.out.printf(
+            "{\"name\": \"%s\", \"unit\": \"ms\", \"scale\": 1000000, \"count\": %d, \"mean\": %.6f, \"max\": %d, \"p50\": %d, \"p90\": %d, "
+                + "\"p99\": %d}%n",
+            name.replaceAll(".*/", ""), h.getTotalCount(), h.getMean(), h.getMaxValue(), h.getValueAtPercentile(50),
+            h.getValueAtPercentile(90), h.getValueAtPercentile(99));
+    }
+
     public static void main(String[] arguments) throws Exception {
         String name = arguments[1];
         state = name.length();
@@ -74,6 +88,8 @@ public class Logs {
             case "jhiccup" -> jhiccup(name);
             case "digits" -> digits(name);
             case "ycsb" -> ycsb(name);
+            case "hgrm" -> distribution(name, false);
+            case "csv" -> distribution(name, true);
             default -> throw new IllegalArgumentException(arguments[0]);
         }
     }

@@ -1,4 +1,5 @@
-"""Writes logs with the Python HdrHistogram.   logs.py DIRECTORY"""
+"""Writes logs and a percentile distribution with the Python HdrHistogram, and prints the values that it finds.   logs.py DIRECTORY"""
+import json
 import sys
 from pathlib import Path
 
@@ -43,3 +44,24 @@ with open(out / "python-millisecond-times.hlog", "w") as file:
         fill(histogram, 200_000, 300)
         start = 1_700_000_000_000 + 1_000 * second
         log.output_interval_histogram(histogram, start, start + 1_000)
+
+# Two digits, and a lowest value of a microsecond.
+with open(out / "python-2digits.hlog", "w") as file:
+    log = HistogramLogWriter(file)
+    log.output_log_format_version()
+    log.output_base_time(1_700_000_000_000)
+    log.output_legend()
+    for second in range(2):
+        histogram = HdrHistogram(1_000, 3_600_000_000_000, 2)
+        fill(histogram, 400_000, 200)
+        histogram.set_start_time_stamp(1_000 * second)
+        histogram.set_end_time_stamp(1_000 * second + 1_000)
+        log.output_interval_histogram(histogram)
+
+histogram = HdrHistogram(1, 3_600_000_000_000, 3)
+fill(histogram, 400_000, 5_000)
+with open(out / "python-0.10.hgrm", "wb") as file:
+    histogram.output_percentile_distribution(file, 1e6, 5)
+percentiles = {f"p{q}": histogram.get_value_at_percentile(q) for q in (50, 90, 99)}
+print(json.dumps({"name": "python-0.10.hgrm", "unit": "ms", "scale": 1_000_000, "count": histogram.get_total_count(),
+                  "mean": histogram.get_mean_value(), "max": histogram.get_max_value(), **percentiles}))

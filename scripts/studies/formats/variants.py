@@ -1,8 +1,15 @@
-"""Makes variants of a log as other writers and editors leave them.   variants.py DIRECTORY"""
+"""Makes variants of a log, or of a result of jitterdebugger, as other versions write them.   variants.py DIRECTORY [jitterdebugger]"""
+import json
 import sys
 from pathlib import Path
 
 out = Path(sys.argv[1])
+if sys.argv[2:] == ["jitterdebugger"]:
+    # 0.1 has neither a version nor a description of the system; 0.2 to 0.3.1 have the first version.
+    result = json.loads((out / "jitterdebugger-0.3.1+git.json").read_text())
+    for name, head in (("0.1", {}), ("0.3", {"version": 1})):
+        (out / f"jitterdebugger-{name}.json").write_text(json.dumps({**head, "cpu": result["cpu"]}, indent=2) + "\n")
+    sys.exit()
 lines = (out / "java-2.2.2.hlog").read_text().splitlines(keepends=True)
 header, intervals = lines[:4], lines[4:]
 legend = '"StartTimestamp","EndTimestamp","Interval_Max","Interval_Compressed_Histogram"\n'
