@@ -19,8 +19,7 @@ use crate::interop::imported::{
 use crate::interop::unit::Unit;
 
 /// Beginnings of lines that only cyclictest prints.
-const BEGINNINGS: [&str; 6] = [
-    "Max CPUs = ",
+const BEGINNINGS: [&str; 5] = [
     "# /dev/cpu_dma_latency set to",
     "# Min Latencies:",
     "# Avg Latencies:",
@@ -30,9 +29,13 @@ const BEGINNINGS: [&str; 6] = [
 /// The line before the rows of a histogram.
 const TITLE: &str = "# Histogram";
 
-/// Whether a line is one of cyclictest's output.
-pub(super) fn is_line(line: &str) -> bool {
-    line == TITLE
+/// Whether a line is one of cyclictest's output, by itself or with the next line.
+pub(super) fn is_line(line: &str, next: &str) -> bool {
+    // Such a title is common in documents.
+    let is_title = line == TITLE && parse_row(next.trim()).is_some();
+    let has_cpus = line.strip_prefix("Max CPUs = ").is_some_and(|n| n.parse::<u64>().is_ok());
+    is_title
+        || has_cpus
         || BEGINNINGS.iter().any(|begin| line.starts_with(begin))
         || ThreadLine::parse(line).is_some()
 }
@@ -446,10 +449,12 @@ mod tests {
     #[test]
     fn own_lines_are_recognized() {
         for line in TEXT.lines().filter(|line| line.starts_with("# M") || line.starts_with("# /")) {
-            assert!(is_line(line), "{line}");
+            assert!(is_line(line, ""), "{line}");
         }
-        for line in ["# Histogram of something", "#", "000003 000000", "T: 0 of 5"] {
-            assert!(!is_line(line), "{line}");
+        assert!(is_line("# Histogram", "000003 000000\t000001") && !is_line("# Histogram", "text"));
+        for line in ["# Histogram of something", "#", "000003 000000", "T: 0 of 5", "Max CPUs = x"]
+        {
+            assert!(!is_line(line, "000003 000000"), "{line}");
         }
     }
 }

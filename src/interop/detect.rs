@@ -120,8 +120,10 @@ pub fn detect(text: &str) -> Option<Detection> {
 /// Recognizes a text by its first typical line. Comments do not count as part of the head.
 fn detect_text(text: &str) -> Option<Detection> {
     let mut left = MAX_HEAD_BYTES;
-    for (number, line) in (1..).zip(text.lines()) {
-        let detection = detect_line(number, line);
+    let mut lines = (1..).zip(text.lines()).peekable();
+    while let Some((number, line)) = lines.next() {
+        let next = lines.peek().map_or("", |(_, next)| next);
+        let detection = detect_line(number, line, next);
         if detection.is_some() || left == 0 {
             return detection;
         }
@@ -132,11 +134,11 @@ fn detect_text(text: &str) -> Option<Detection> {
     None
 }
 
-/// Recognizes the format of a text by a line.
-fn detect_line(number: usize, line: &str) -> Option<Detection> {
+/// Recognizes the format of a text by a line, or by two if it is common in other texts.
+fn detect_line(number: usize, line: &str, next: &str) -> Option<Detection> {
     // Some tools write colours, or move the cursor.
     let line = strip_escapes(line).split('\u{1b}').next().unwrap_or_default().trim();
-    let format = line_format(line)?;
+    let format = line_format(line, next)?;
     Some(Detection { format, evidence: Evidence::Line(number, quote(line)) })
 }
 
@@ -160,7 +162,7 @@ pub fn quote(line: &str) -> String {
 }
 
 /// Returns the format of a text with this line.
-fn line_format(line: &str) -> Option<FileFormat> {
+fn line_format(line: &str, next: &str) -> Option<FileFormat> {
     let unsupported = |name, remedy| Some(FileFormat::Unsupported { name, remedy });
     if line.is_empty() {
         None
@@ -168,7 +170,7 @@ fn line_format(line: &str) -> Option<FileFormat> {
         Some(FileFormat::Rtla)
     } else if hwlatdetect::is_line(line) {
         Some(FileFormat::Hwlatdetect)
-    } else if cyclictest_text::is_line(line) {
+    } else if cyclictest_text::is_line(line, next) {
         Some(FileFormat::CyclictestText)
     } else if hlog::is_line(line) {
         Some(FileFormat::Hlog)
@@ -202,7 +204,7 @@ fn detect_json(text: &str, head: &str) -> Option<Detection> {
         (FileFormat::Osjitter { schema }, Evidence::Schema)
     } else if rt_tests {
         (FileFormat::RtTests, Evidence::Keys("\"rt_test_version:\" or \"cmdline:\""))
-    } else if has("cpu") && keys.has_object_at_cpu {
+    } else if has("cpu") && keys.has_numbers_at_cpu {
         (FileFormat::Jitterdebugger, Evidence::Keys("\"cpu\" without \"thread\""))
     } else if has("schema") {
         (FileFormat::Osjitter { schema: String::new() }, Evidence::Schema)
@@ -227,8 +229,8 @@ struct JsonKeys {
     names: Vec<String>,
     /// Value of the key `schema`, if it is a string.
     schema: Option<String>,
-    /// Whether the value of the key `cpu` is an object.
-    has_object_at_cpu: bool,
+    /// Whether the value of the key `cpu` is an object whose first key is a number.
+    has_numbers_at_cpu: bool,
 }
 
 impl JsonKeys {
@@ -266,9 +268,16 @@ impl JsonKeys {
             let value = value.strip_prefix('"').and_then(split_string);
             self.schema = value.map(|(schema, _)| schema.to_owned());
         }
-        self.has_object_at_cpu |= name == "cpu" && value.starts_with('{');
+        self.has_numbers_at_cpu |= name == "cpu" && has_numbers(value);
         self.names.push(name.to_owned());
     }
+}
+
+/// Whether a value is an object whose first key is a number, or which is cut off before it.
+fn has_numbers(value: &str) -> bool {
+    let Some(first) = value.strip_prefix('{').map(str::trim_start) else { return false };
+    let key = first.strip_prefix('"').unwrap_or(first);
+    key.is_empty() || first != key && key.starts_with(|c: char| c.is_ascii_digit())
 }
 
 /// Splits the rest of a JSON string from the text after its closing quote. Escapes are kept.
@@ -319,9 +328,19 @@ mod tests {
         ] {
             assert_eq!(format(text), Some(expected), "{text}");
         }
-        for text in
-            ["", "\n", "hello", "# nothing", "7", "0001 0002\n", "1,2,3,4\n", "[1, 2]", "--"]
-        {
+        for text in [
+            "",
+            "\n",
+            "hello",
+            "# nothing",
+            "# Histogram\n\ntext",
+            "1,2,3,text",
+            "7",
+            "0001 0002\n",
+            "1,2,3,4\n",
+            "[1, 2]",
+            "--",
+        ] {
             assert_eq!(format(text), None, "{text}");
         }
     }
@@ -347,6 +366,9 @@ mod tests {
             ("{\"version\": 1, \"cpu\": {\"0\": ", Some(FileFormat::Jitterdebugger)),
             ("{\"cpu\": {", Some(FileFormat::Jitterdebugger)),
             ("{\"cpu\": 7}", None),
+            ("{\"cpu\": {\"limit\": 7}}", None),
+            ("{\"cpu\": {}}", None),
+            ("{\"cpu\": {\"", Some(FileFormat::Jitterdebugger)),
             ("{\"results\": []}", None),
             ("{\"a\": \"\\\"schema\\\": \\\"b\\\"\"}", None),
             ("{", None),

@@ -19,6 +19,7 @@ TIMEOUT_SECONDS = 30
 # Reasons for which a file is refused. Anything else names a format that the file does not have.
 REASONS = {
     "unknown format": r"unknown format: ",
+    "unknown schema": r"schema .* is not known",
     "not UTF-8": r"not (valid )?UTF-8",
     "damaged or large gzip": r"gzip|unpack|inflate|decompress",
     "too large": r"too large|larger than|at most \d+ .?B",

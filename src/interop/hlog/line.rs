@@ -101,9 +101,11 @@ fn has_go_date(comment: &str) -> bool {
     })
 }
 
-/// Whether a line is that of an interval: perhaps a tag, then three numbers and a text, separated
-/// by commas.
+/// Whether a line is that of an interval: perhaps a tag, then three numbers and an encoded
+/// histogram, separated by commas. Other tables have such numbers as well.
 pub(super) fn is_interval(line: &str) -> bool {
+    // The first three bytes of every encoding, of Histogram and of DoubleHistogram, in base64.
+    const ENCODED: [&str; 2] = ["HIST", "DHIST"];
     let is_number = |column: &str| f64::from_str(column.trim()).is_ok();
     let columns: Vec<&str> = line.splitn(5, ',').collect();
     match columns.as_slice() {
@@ -112,7 +114,7 @@ pub(super) fn is_interval(line: &str) -> bool {
         }
         [start, length, max, data] => {
             let has_numbers = [start, length, max].into_iter().all(|column| is_number(column));
-            has_numbers && !data.trim().is_empty() && !is_number(data)
+            has_numbers && ENCODED.iter().any(|begin| data.trim_start().starts_with(begin))
         }
         _ => false,
     }
