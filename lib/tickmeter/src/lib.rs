@@ -51,9 +51,10 @@
 //! last requested one, it ends the process with exit code 0. So a service that would tick forever
 //! needs no code for being measured.
 //!
-//! The ticks are those of the first registered meter, or of the one that `OSJITTER_METER` names. A
-//! program that writes the file itself (`OSJITTER_OUT`) is left alone. Without osjitter's
-//! environment variables, all of this costs one branch per tick.
+//! The ticks are those of the only meter whose period is the requested one (`--period`), or of the
+//! one that `--meter` or `OSJITTER_METER` names. If several meters match, or none, the process fails
+//! with a list of its meters. A program that writes the file itself (`OSJITTER_OUT`) is left alone.
+//! Without osjitter's environment variables, all of this costs one branch per tick.
 //!
 //! # Files
 //!
@@ -96,6 +97,7 @@ mod layout;
 #[cfg(all(unix, not(loom)))]
 #[allow(unsafe_code)]
 mod mapping;
+mod measured_meter;
 mod meter;
 mod metered_interval;
 mod names;

@@ -135,8 +135,8 @@ impl Meter {
         let period_ns = period_ns.ok_or(RegisterError::Period(period))?;
         let late_from_ns = u64::try_from(late_from.as_nanos()).unwrap_or(u64::MAX).max(1);
         let clock = Clock::new();
-        let series = SeriesWriter::claim(name, clock.origin());
         let name = UniqueName::claim(name);
+        let series = SeriesWriter::from_env(name.as_str(), period_ns, clock.origin());
         let words = initial_words(name.as_str(), period_ns, late_from_ns);
         let number = REGISTERED.fetch_add(1, Ordering::Relaxed);
         let file = format!("{}-{:x}-{number}", std::process::id(), words[at::REGISTERED]);
@@ -289,6 +289,9 @@ impl Meter {
         if period_ns != self.period_ns {
             (self.period, self.period_ns) = (period, period_ns);
             self.page[at::PERIOD].store(period_ns, crate::sync::Ordering::Relaxed);
+            if let Some(series) = &self.series {
+                series.set_period(period_ns);
+            }
         }
     }
 

@@ -1,44 +1,52 @@
 //! Writes the lateness of every tick to a file, `osjitter.series/1`, if osjitter runs this program
 //! to measure or to gate it.
 //!
-//! osjitter sets the environment variables below. The first meter of the process, or the one that
-//! [`ENV_METER`] names, then keeps the lateness of each tick, and writes the file when it has all
-//! of them. A program that counts its ticks exits by itself. One that would tick forever is ended
-//! at the tick after the last requested one. Without the variables, nothing of this happens.
+//! osjitter sets the environment variables below. Each meter of the process then keeps the lateness
+//! of each tick. When it has all of them, it writes the file if it is the measured one: the meter
+//! that [`ENV_METER`] names, or the only one with the requested period. A program that counts its
+//! ticks exits by itself. One that would tick forever is ended at the tick after the last requested
+//! one. Without the variables, nothing of this happens.
 
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{self, Write as _};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 #[cfg(all(target_os = "linux", not(loom)))]
 use crate::calls::monotonic_ns;
+use crate::measured_meter::{CandidateList, Candidates, MeterRequest, MeterRole};
 
 /// Has the value `ticks` if osjitter wants one line per tick, rather than the program's own
 /// metrics.
 const ENV_SERIES: &str = "OSJITTER_SERIES";
 const ENV_TICKS: &str = "OSJITTER_TICKS";
 const ENV_WARMUP: &str = "OSJITTER_WARMUP";
+/// Requested period in nanoseconds.
+const ENV_PERIOD: &str = "OSJITTER_PERIOD_NS";
 const ENV_OUT: &str = "OSJITTER_OUT";
 /// Has the value `monotonic` if osjitter also wants the time of each wake-up.
 const ENV_TIMES: &str = "OSJITTER_TIMES";
-/// Selects one of several meters. Set by the user, not by osjitter.
+/// Selects one of several meters, as `--meter` of osjitter does.
 const ENV_METER: &str = "OSJITTER_METER";
 /// Maximum number of ticks to keep: 128 MiB.
 const MAX_TICKS: usize = 1 << 24;
 /// Value of an entry without a tick. It is not zero, because zeroed memory is mapped only when it
 /// is first touched, and the touch would delay a tick.
 const UNWRITTEN: i64 = i64::MIN;
-
-/// Whether a meter of this process writes the file.
-static CLAIMED: AtomicBool = AtomicBool::new(false);
+/// The meters of this process that osjitter may measure.
+static CANDIDATES: CandidateList = CandidateList::new();
+/// Time for which a meter that does not match the request waits for one that does.
+const MATCH_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Keeps the ticks of a meter until all requested ones have come, and then writes them.
 #[derive(Debug)]
 pub(crate) struct SeriesWriter {
     out: PathBuf,
+    candidates: &'static CandidateList,
+    /// Identifier of the meter among the candidates.
+    candidate: u64,
+    request: MeterRequest,
     /// Number of warm-up ticks that are still to be dropped.
     warmup: u64,
     lateness_ns: Box<[i64]>,
@@ -58,19 +66,22 @@ pub(crate) struct SeriesWriter {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Recording,
-    Written,
+    /// All ticks are kept since this time, but no meter of the process is measured yet.
+    Waiting(tach::Instant),
+    /// All ticks are kept since this time, and the file is written.
+    Written(tach::Instant),
     Failed,
-    /// The file exists: the program writes it itself.
-    WrittenByProgram,
+    /// Another meter is measured, or the program writes the file itself.
+    Ignored,
 }
 
 impl SeriesWriter {
-    /// Returns the writer if the environment requests one and it is for a meter of this name. Only
-    /// the first meter gets it. `origin` is the origin of the meter's clock.
-    pub(crate) fn claim(meter: &str, origin: Instant) -> Option<Box<Self>> {
+    /// Returns the writer of a meter if the environment requests one. `origin` is the origin of the
+    /// meter's clock.
+    pub(crate) fn from_env(meter: &str, period_ns: u64, origin: Instant) -> Option<Box<Self>> {
         let text = |name| std::env::var(name).ok();
         let number = |name| text(name)?.parse::<u64>().ok();
-        if text(ENV_SERIES)? != "ticks" || text(ENV_METER).is_some_and(|named| named != meter) {
+        if text(ENV_SERIES)? != "ticks" {
             return None;
         }
         let out = PathBuf::from(std::env::var_os(ENV_OUT)?);
@@ -79,8 +90,10 @@ impl SeriesWriter {
             .filter(|ticks| (1..=MAX_TICKS).contains(ticks))?;
         let warmup = number(ENV_WARMUP).unwrap_or(0);
         let with_times = text(ENV_TIMES).is_some_and(|clock| clock == "monotonic");
-        (!CLAIMED.swap(true, Ordering::Relaxed))
-            .then(|| Box::new(Self::new(out, warmup, ticks, with_times, origin)))
+        let mut writer = Box::new(Self::new(out, warmup, ticks, with_times, origin));
+        writer.request = MeterRequest { name: text(ENV_METER), period_ns: number(ENV_PERIOD) };
+        writer.candidate = CANDIDATES.lock().add(meter, period_ns);
+        Some(writer)
     }
 
     fn new(out: PathBuf, warmup: u64, ticks: usize, with_times: bool, origin: Instant) -> Self {
@@ -91,6 +104,9 @@ impl SeriesWriter {
         let waited_ns = vec![u64::MAX; if with_waits { ticks } else { 0 }].into();
         Self {
             out,
+            candidates: &CANDIDATES,
+            candidate: u64::MAX,
+            request: MeterRequest::default(),
             warmup,
             lateness_ns,
             wake_ns,
@@ -103,6 +119,11 @@ impl SeriesWriter {
         }
     }
 
+    /// Replaces the period of the meter.
+    pub(crate) fn set_period(&self, period_ns: u64) {
+        self.candidates.lock().set_period(self.candidate, period_ns);
+    }
+
     /// Keeps the ticks of a wake-up at `wake_ns` after the origin. The first tick is late by
     /// `lateness_ns`, and each further one by a period less. Ends the process if the file is
     /// already written.
@@ -110,14 +131,9 @@ impl SeriesWriter {
     pub(crate) fn push(&mut self, lateness_ns: i64, count: u64, period_ns: u64, wake_ns: i64) {
         match self.state {
             State::Recording => self.keep(lateness_ns, count, period_ns, wake_ns),
-            #[allow(
-                clippy::exit,
-                reason = "osjitter started this process only for the file, which is now written"
-            )]
-            State::Written => std::process::exit(0),
-            #[allow(clippy::exit, reason = "as above")]
-            State::Failed => std::process::exit(1),
-            State::WrittenByProgram => {}
+            State::Waiting(since) | State::Written(since) => self.conclude(since),
+            State::Failed => exit(1),
+            State::Ignored => {}
         }
     }
 
@@ -148,24 +164,77 @@ impl SeriesWriter {
         }
     }
 
+    /// Writes the file if this meter is measured. All of its ticks are kept.
     fn finish(&mut self) {
-        self.state = match self.write() {
-            Ok(()) => State::Written,
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => State::WrittenByProgram,
-            Err(error) => {
-                #[allow(
-                    clippy::print_stderr,
-                    reason = "osjitter quotes it to explain why the series is missing"
-                )]
-                {
-                    eprintln!("tickmeter: cannot write {}: {error}", self.out.display());
-                }
-                State::Failed
-            }
+        let mut candidates = self.candidates.lock();
+        self.state = match candidates.role(self.candidate, &self.request) {
+            _ if candidates.has_failed => State::Failed,
+            MeterRole::Measured | MeterRole::OnlyMeter => self.write_file(&mut candidates),
+            MeterRole::Other => State::Ignored,
+            MeterRole::Unmatched(_) => State::Waiting(tach::Instant::now()),
+            MeterRole::Ambiguous(reason) => self.fail(&mut candidates, &reason),
         };
     }
 
-    fn write(&self) -> io::Result<()> {
+    /// Decides about the process at a tick after all ticks were kept, which was at `since`.
+    ///
+    /// Meters that were registered in the meantime can have made the request ambiguous.
+    fn conclude(&mut self, since: tach::Instant) {
+        let mut candidates = self.candidates.lock();
+        let is_written = matches!(self.state, State::Written(_));
+        let is_over = since.elapsed() >= MATCH_TIMEOUT;
+        match candidates.role(self.candidate, &self.request) {
+            MeterRole::Measured if is_written => exit(0),
+            MeterRole::OnlyMeter if is_written && is_over => exit(0),
+            MeterRole::OnlyMeter if is_written => {}
+            MeterRole::Measured | MeterRole::OnlyMeter => {
+                self.state = self.write_file(&mut candidates);
+            }
+            MeterRole::Other => self.state = State::Ignored,
+            MeterRole::Unmatched(_) if !is_over => {}
+            MeterRole::Unmatched(reason) | MeterRole::Ambiguous(reason) => {
+                self.state = self.fail(&mut candidates, &reason);
+                exit(1);
+            }
+        }
+    }
+
+    /// Writes the file, and returns the state afterwards.
+    fn write_file(&self, candidates: &mut Candidates) -> State {
+        // Another meter may have written the file while it was the only one.
+        match self.write(candidates.has_written) {
+            Ok(()) => {
+                candidates.has_written = true;
+                State::Written(tach::Instant::now())
+            }
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => State::Ignored,
+            Err(error) => {
+                let reason = format!("cannot write {}: {error}", self.out.display());
+                self.fail(candidates, &reason)
+            }
+        }
+    }
+
+    /// Reports a failure, unless another meter has reported one, and removes the file of a meter.
+    fn fail(&self, candidates: &mut Candidates, reason: &str) -> State {
+        if candidates.has_written {
+            // A file that cannot be removed is followed by the exit code of a failure.
+            let _ = std::fs::remove_file(&self.out);
+        }
+        if !candidates.has_failed {
+            candidates.has_failed = true;
+            #[allow(
+                clippy::print_stderr,
+                reason = "osjitter quotes it to explain why the series is missing"
+            )]
+            {
+                eprintln!("tickmeter: {reason}");
+            }
+        }
+        State::Failed
+    }
+
+    fn write(&self, can_replace: bool) -> io::Result<()> {
         let mut text = format!("osjitter.series/1 period_ns={}\n", self.period_ns);
         let origin_ns = self.origin_ns();
         for (n, lateness_ns) in self.lateness_ns[..self.kept].iter().enumerate() {
@@ -180,7 +249,9 @@ impl SeriesWriter {
         }
         #[cfg(all(unix, not(loom)))]
         crate::calls::check_file_size(text.len())?;
-        File::create_new(&self.out)?.write_all(text.as_bytes())
+        let mut file =
+            if can_replace { File::create(&self.out)? } else { File::create_new(&self.out)? };
+        file.write_all(text.as_bytes())
     }
 
     /// Returns the origin on the kernel's monotonic clock; `None` if times are not wanted or not
@@ -235,15 +306,26 @@ fn monotonic_now() -> Option<(Instant, u64)> {
     None
 }
 
+/// Ends the process, which osjitter started only for the file.
+#[allow(clippy::exit, reason = "the service would tick forever")]
+fn exit(code: i32) -> ! {
+    std::process::exit(code)
+}
+
 impl Drop for SeriesWriter {
     /// Writes what there is if the loop ends early; osjitter reports how much is missing. A meter
-    /// that never ticked leaves the file to the next meter.
+    /// that never ticked leaves the file to the other meters.
     fn drop(&mut self) {
-        if self.state == State::Recording {
-            if self.kept == 0 {
-                CLAIMED.store(false, Ordering::Relaxed);
-            } else {
-                self.finish();
+        match self.state {
+            State::Recording if self.kept == 0 => self.candidates.lock().remove(self.candidate),
+            State::Recording => self.finish(),
+            _ => {}
+        }
+        if let State::Waiting(_) = self.state {
+            let mut candidates = self.candidates.lock();
+            let role = candidates.role(self.candidate, &self.request);
+            if let MeterRole::Unmatched(reason) = role {
+                self.state = self.fail(&mut candidates, &reason);
             }
         }
     }
@@ -257,7 +339,14 @@ mod tests {
     fn new_series(name: &str, warmup: u64, ticks: usize) -> SeriesWriter {
         let file = format!("tickmeter-series-{}-{name}", std::process::id());
         let path = std::env::temp_dir().join(file);
-        SeriesWriter::new(path, warmup, ticks, false, Instant::now())
+        measured(SeriesWriter::new(path, warmup, ticks, false, Instant::now()))
+    }
+
+    /// Makes a series that of the only meter.
+    fn measured(mut series: SeriesWriter) -> SeriesWriter {
+        series.candidates = Box::leak(Box::new(CandidateList::new()));
+        series.candidate = series.candidates.lock().add("loop", 100);
+        series
     }
 
     /// Reads and removes the file of a series.
@@ -276,7 +365,7 @@ mod tests {
         assert!(!series.out.exists());
         series.push(-3, 1, 100, 0);
         series.push(9, 1_000_000, 100, 0);
-        assert_eq!(series.state, State::Written);
+        assert!(matches!(series.state, State::Written(_)), "{series:?}");
         assert_eq!(take_file(&series), "osjitter.series/1 period_ns=100\n150\n50\n0\n-3\n9\n");
     }
 
@@ -304,7 +393,7 @@ mod tests {
         std::fs::write(&series.out, "by the program").unwrap();
         series.push(7, 1, 100, 0);
         series.push(7, 1, 100, 0);
-        assert_eq!(series.state, State::WrittenByProgram);
+        assert_eq!(series.state, State::Ignored);
         assert_eq!(take_file(&series), "by the program");
     }
 
@@ -321,7 +410,7 @@ mod tests {
     fn times_are_on_monotonic_clock() {
         let (before, before_ns) = monotonic_now().expect("a clock");
         let mut series = new_series("timed", 1, 3);
-        series = SeriesWriter::new(series.out.clone(), 1, 3, true, before);
+        series = measured(SeriesWriter::new(series.out.clone(), 1, 3, true, before));
         series.push(5, 1, 100, 1_000);
         series.push(250, 2, 100, 2_000);
         series.push(-3, 1, 100, 3_000);

@@ -32,14 +32,18 @@ fn service() {
 }
 
 /// The process of the tests of a measured program: two loops that tick `TICKS` times, or forever.
+/// The period of the second is twice that of the first, or `SECOND_PERIOD_MS`.
 #[test]
 #[ignore = "runs as a process of other tests"]
 fn endless() {
     if std::env::var_os("OSJITTER_OUT").is_none() {
         return;
     }
-    let mut meters = ["first", "second"].map(|name| Meter::register(name, PERIOD).unwrap());
-    let ticks = std::env::var("TICKS").map_or(u64::MAX, |ticks| ticks.parse().unwrap());
+    let number = |name| std::env::var(name).map(|text| text.parse::<u64>().unwrap());
+    let second = number("SECOND_PERIOD_MS").map_or(2 * PERIOD, Duration::from_millis);
+    let mut meters = [("first", PERIOD), ("second", second)]
+        .map(|(name, period)| Meter::register(name, period).unwrap());
+    let ticks = number("TICKS").unwrap_or(u64::MAX);
     for _ in 0..ticks {
         meters[0].tick(Instant::now());
         meters[1].ticks(Instant::now() - Duration::from_secs(5), 2);
@@ -52,13 +56,15 @@ const COMPLETED: &str = "completed all ticks";
 
 /// Result of a measured process.
 struct MeasuredProcess {
+    code: Option<i32>,
     series: Option<String>,
     stdout: String,
+    stderr: String,
 }
 
 impl MeasuredProcess {
-    /// Runs [`endless`] and requests 20 ticks after a warm-up of 3. `name` identifies the files of
-    /// the test.
+    /// Runs [`endless`] and requests 20 ticks of 1 ms after a warm-up of 3. `name` identifies the
+    /// files of the test.
     fn run(name: &str, variables: &[(&str, &str)]) -> Self {
         let file = format!("tickmeter-measured-{}-{name}", std::process::id());
         let out = std::env::temp_dir().join(file);
@@ -66,21 +72,26 @@ impl MeasuredProcess {
             .args(["--exact", "endless", "--ignored", "--nocapture"])
             .env(ENV_DIRECTORY, out.with_extension("meters"))
             .envs([("OSJITTER_TICKS", "20"), ("OSJITTER_WARMUP", "3")])
+            .env("OSJITTER_PERIOD_NS", "1000000")
             .env("OSJITTER_OUT", &out)
             .envs(variables.iter().copied())
             .output()
             .unwrap();
-        assert_eq!(output.status.code(), Some(0), "{output:?}");
         let series = std::fs::read_to_string(&out).ok();
         let _ = std::fs::remove_file(&out);
         let _ = std::fs::remove_dir_all(out.with_extension("meters"));
-        Self { series, stdout: String::from_utf8(output.stdout).unwrap() }
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        let (stdout, stderr) = (text(output.stdout), text(output.stderr));
+        Self { code: output.status.code(), series, stdout, stderr }
     }
 
-    /// Returns the lateness of each tick in the series.
-    fn lateness_ns(&self) -> Vec<i64> {
+    /// Returns the lateness of each tick in the series, which has this period.
+    #[track_caller]
+    fn lateness_ns(&self, period_ns: u64) -> Vec<i64> {
+        assert_eq!(self.code, Some(0), "{}", self.stderr);
         let mut lines = self.series.as_ref().expect("a series").lines();
-        assert_eq!(lines.next(), Some("osjitter.series/1 period_ns=1000000"));
+        let header = format!("osjitter.series/1 period_ns={period_ns}");
+        assert_eq!(lines.next(), Some(header.as_str()));
         lines.map(|line| line.parse().unwrap()).collect()
     }
 
@@ -112,6 +123,7 @@ fn file_size_limit_is_survived() {
             .args(["--exact", test, "--ignored", "--nocapture"])
             .env(ENV_DIRECTORY, &directory)
             .env("OSJITTER_OUT", directory.join("series"))
+            .env("OSJITTER_PERIOD_NS", "1000000")
             .envs(variables.iter().copied())
             .output()
             .unwrap()
@@ -133,22 +145,44 @@ const WITH_SERIES: (&str, &str) = ("OSJITTER_SERIES", "ticks");
 #[test]
 fn measured_process_ends_after_its_ticks() {
     let process = MeasuredProcess::run("first", &[WITH_SERIES]);
-    let lateness_ns = process.lateness_ns();
+    let lateness_ns = process.lateness_ns(1_000_000);
     assert_eq!(lateness_ns.len(), 20);
     assert!(lateness_ns.iter().all(|ns| (0..4_000_000_000).contains(ns)), "{lateness_ns:?}");
     assert!(!process.has_completed(), "{}", process.stdout);
 }
 
 #[test]
-fn named_meter_is_measured() {
-    let process = MeasuredProcess::run("second", &[WITH_SERIES, ("OSJITTER_METER", "second")]);
-    let lateness_ns = process.lateness_ns();
-    assert_eq!(lateness_ns.len(), 20);
-    assert!(lateness_ns.iter().all(|&ns| ns > 4_000_000_000), "{lateness_ns:?}");
-    // Two ticks come with each wake-up, the second due a period later. The warm-up ends between
-    // two.
-    for pair in lateness_ns[1..].chunks_exact(2) {
-        assert_eq!(pair[0] - pair[1], 1_000_000, "{lateness_ns:?}");
+fn meter_is_selected_by_period_or_name() {
+    for (name, variable) in
+        [("period", ("OSJITTER_PERIOD_NS", "2000000")), ("named", ("OSJITTER_METER", "second"))]
+    {
+        let process = MeasuredProcess::run(name, &[WITH_SERIES, variable]);
+        let lateness_ns = process.lateness_ns(2_000_000);
+        assert_eq!(lateness_ns.len(), 20);
+        assert!(lateness_ns.iter().all(|&ns| ns > 4_000_000_000), "{lateness_ns:?}");
+        // Two ticks come with each wake-up, the second due a period later. The warm-up ends between
+        // two.
+        for pair in lateness_ns[1..].chunks_exact(2) {
+            assert_eq!(pair[0] - pair[1], 2_000_000, "{lateness_ns:?}");
+        }
+    }
+}
+
+#[test]
+fn unclear_request_lists_the_meters() {
+    let [twin, other] = ["1", "5"].map(|period_ms| ("SECOND_PERIOD_MS", period_ms));
+    let no_such_period = ("OSJITTER_PERIOD_NS", "7000000");
+    for (name, variables, second) in [
+        ("twins", &[WITH_SERIES, twin][..], "second (1ms)"),
+        ("unmatched", &[WITH_SERIES, other, no_such_period], "second (5ms)"),
+        ("unnamed", &[WITH_SERIES, ("OSJITTER_METER", "third")], "second (2ms)"),
+    ] {
+        let process = MeasuredProcess::run(name, variables);
+        let message = process.stderr.lines().find(|line| line.starts_with("tickmeter: "));
+        let message = message.unwrap_or_else(|| panic!("{name}: {}", process.stderr));
+        assert!(message.contains(&format!("first (1ms), {second}")), "{name}: {message}");
+        assert_eq!((process.code, process.series.as_ref()), (Some(1), None), "{name}");
+        assert!(!process.has_completed(), "{name}: {}", process.stdout);
     }
 }
 
@@ -156,7 +190,7 @@ fn named_meter_is_measured() {
 fn finite_process_writes_its_ticks() {
     for (ticks, written) in [("23", 20), ("10", 7)] {
         let process = MeasuredProcess::run(ticks, &[WITH_SERIES, ("TICKS", ticks)]);
-        assert_eq!(process.lateness_ns().len(), written, "{ticks}");
+        assert_eq!(process.lateness_ns(1_000_000).len(), written, "{ticks}");
         assert!(process.has_completed(), "{}", process.stdout);
     }
 }
@@ -169,6 +203,7 @@ fn unmeasured_process_completes() {
     for (name, mut variables) in ["metrics", "unknown"].into_iter().zip(variables) {
         variables.push(("TICKS", "100"));
         let process = MeasuredProcess::run(name, &variables);
+        assert_eq!(process.code, Some(0), "{name}: {}", process.stderr);
         assert!(process.series.is_none() && process.has_completed(), "{name}: {}", process.stdout);
     }
 }
