@@ -20,8 +20,9 @@ struct SubjectLine<'a> {
     interval: Option<[i64; 2]>,
 }
 
-/// Summarizes a report in at most three sentences without line breaks: the most punctual subject
-/// and its price, the lateness of the controls in the same rounds, and caveats.
+/// Summarizes a report in at most four sentences without line breaks: the programs of the user, the
+/// most punctual subject and its price, the lateness of the controls in the same rounds, and
+/// caveats.
 pub fn summarize(report: &Report) -> String {
     let ranked = tradeoff::percentile(report);
     let lines = subject_lines(report, ranked);
@@ -30,6 +31,7 @@ pub fn summarize(report: &Report) -> String {
     }
     let at = ranked.replace('_', ".");
     let mut sentences: Vec<String> = Vec::new();
+    sentences.extend(describe_programs(report, &lines, &at));
     sentences.extend(describe_tradeoff(&lines, &at));
     sentences.extend(describe_controls(report, &lines, &at));
     sentences.extend(describe_caveats(report, &lines));
@@ -53,6 +55,52 @@ impl<'a> SubjectLine<'a> {
     fn is_control(&self) -> bool {
         is_control(&self.subject.name)
     }
+}
+
+/// Maximum number of programs of the user that are described.
+const MAX_PROGRAMS: usize = 5;
+
+/// Describes the user's programs, except those that are named as the most punctual subject.
+fn describe_programs(report: &Report, lines: &[SubjectLine<'_>], at: &str) -> Option<String> {
+    let mut described = Vec::new();
+    let named = report.subjects.iter().zip(labels(report).names);
+    for (subject, name) in named.filter(|(subject, _)| is_program(report, subject)) {
+        let line = lines.iter().find(|line| line.subject.id == subject.id);
+        described.extend(match (line, &subject.summary) {
+            (Some(line), _) => describe_program(line, lines),
+            (None, Some(summary)) => {
+                let late = format_time(summary.lateness_ns.max);
+                Some(format!("{name} was at most {late} late"))
+            }
+            (None, None) => Some(format!("{name} was not measured")),
+        });
+    }
+    let others = described.len().saturating_sub(MAX_PROGRAMS);
+    described.truncate(MAX_PROGRAMS);
+    if others > 0 {
+        described.push(format!("the table has {others} more programs"));
+    }
+    (!described.is_empty()).then(|| format!("At {at}, {}.", described.join("; ")))
+}
+
+/// Whether a subject is a program of the user.
+fn is_program(report: &Report, subject: &Subject) -> bool {
+    let mut scenarios = report.plan.scenarios.iter();
+    scenarios.any(|scenario| scenario.id == subject.id && scenario.command.is_some())
+}
+
+/// Compares a program with the most punctual subject; `None` if it is that subject.
+fn describe_program(line: &SubjectLine<'_>, lines: &[SubjectLine<'_>]) -> Option<String> {
+    let subjects: Vec<&SubjectLine<'_>> = lines.iter().filter(|line| !line.is_control()).collect();
+    let best = most_punctual(&eligible_lines(&subjects, conditions(line)));
+    let (late, cost) = (format_time(line.late), format_cost(line.subject, " for"));
+    let own = format!("{} was {late} late{cost}", line.name);
+    let Some(best) = best else { return Some(own) };
+    if best.name == line.name {
+        return None;
+    }
+    let factor = format_factor(line.late as f64 / best.late.max(1) as f64);
+    Some(format!("{own}, {factor} as late as {}", best.name))
 }
 
 fn describe_longest_gap(lines: &[SubjectLine<'_>]) -> Option<String> {
@@ -382,6 +430,36 @@ mod tests {
         assert!(ranked.iter().all(|(_, s)| s.starts_with("was ")
             && s.ends_with('.')
             && s.matches(". ").count() == 0));
+    }
+
+    #[test]
+    fn summary_answers_for_every_program() {
+        let mut report = report();
+        let at = tradeoff::percentile(&report).replace('_', ".");
+        let names: Vec<String> = report.subjects.iter().map(|s| s.name.clone()).collect();
+        let is_control = |index: &usize| is_control(&names[*index]);
+        let index = (0..names.len()).rfind(|index| !is_control(index)).expect("a subject");
+        let id = report.subjects[index].id.clone();
+        let scenario = report.plan.scenarios.iter_mut().find(|s| s.id == id).expect("its scenario");
+        scenario.command = Some(vec!["./mine".to_owned()]);
+        // Whatever its lateness, the program is in the first sentence.
+        for factor in [0, 1, 1_000] {
+            let mut report = report.clone();
+            let summary = report.subjects[index].summary.as_mut().expect("a measured subject");
+            summary.missed = 0;
+            for value in [&mut summary.lateness_ns.p50, &mut summary.lateness_ns.p90]
+                .into_iter()
+                .chain([&mut summary.lateness_ns.p99])
+            {
+                *value = value.map(|ns| ns * factor);
+            }
+            let text = summarize(&report);
+            let first = text.split(". ").next().expect("a sentence");
+            assert!(first.contains(&names[index]), "{factor}: {text}");
+        }
+        report.subjects[index].summary = None;
+        let expected = format!("At {at}, {} was not measured.", names[index]);
+        assert!(summarize(&report).starts_with(&expected), "{}", summarize(&report));
     }
 
     #[test]
