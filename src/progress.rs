@@ -39,7 +39,16 @@ impl Progress {
 
     /// Shows which round of a subject runs next.
     pub fn show(&self, id: &str, index: u64) {
-        self.update(|screen| screen.status = format!("  {id}, round {}", index + 1));
+        self.update(|screen| {
+            screen.status = format!("  {}{id}, round {}", screen.result, index + 1)
+        });
+    }
+
+    /// Sets the result so far, which is shown in front of the next round.
+    pub fn set_result(&self, result: &str) {
+        if let Some(screen) = &self.screen {
+            screen.borrow_mut().result = format!("{result}  ");
+        }
     }
 
     /// Shows lines below the bar.
@@ -91,6 +100,8 @@ struct Screen {
     rounds: u64,
     finished: u64,
     status: String,
+    /// Result so far, with the spaces after it; empty if there is none.
+    result: String,
     start: tach::Instant,
     rate: RateLimit,
     /// The number of lines that are shown.
@@ -101,7 +112,8 @@ impl Screen {
     fn new(rounds: u64) -> Self {
         let start = tach::Instant::now();
         let rate = RateLimit { last: start, burst: MAX_BURST };
-        Self { rounds, finished: 0, status: String::new(), start, rate, lines: 0 }
+        let (status, result) = (String::new(), String::new());
+        Self { rounds, finished: 0, status, result, start, rate, lines: 0 }
     }
 
     fn draw(&mut self) {

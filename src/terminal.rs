@@ -9,13 +9,14 @@ use std::sync::{OnceLock, mpsc};
 use std::time::Duration;
 
 use cli::exit::Error;
-use cli::printable::{to_printable, to_printable_message};
+use cli::printable::{to_printable, to_printable_line, to_printable_message};
 use engine::measure::supervisor;
 
 /// Prints the error that ends the command.
 pub fn failure(error: &Error) {
     if !error.is_closed_pipe() {
         print_line(&format!("error: {}", to_printable_message(&error.to_string())));
+        error.advice().iter().for_each(|line| print_line(&to_printable_line(line)));
     }
 }
 

@@ -46,7 +46,8 @@ Examples:
 
 A command is restarted for each round, without a shell, with OSJITTER_TICKS, OSJITTER_WARMUP, OSJITTER_PERIOD_NS \
 and OSJITTER_OUT set. It must write the line `osjitter.series/1 period_ns=500000` to that file, then one lateness in nanoseconds per \
-line. A program with a meter of tickmeter does this automatically, and is terminated after its ticks.
+line. A program with a meter of tickmeter does this automatically, and is terminated after its ticks; --meter selects one of \
+several meters. A program that does not follow this is rejected before anything is measured.
 
 With --metric, a round is a whole run of any program. It is judged by its wall time, by the CPU time or peak memory of \
 all its processes, or by numbers that it writes to that file: the line `osjitter.series/1`, then `metric NAME UNIT \
@@ -95,6 +96,9 @@ pub struct GateArgs {
     /// Name of the program to judge [default: the command]
     #[arg(long, value_name = "NAME", requires = "candidate_cmd", help_heading = "Two sides")]
     pub candidate_name: Option<String>,
+    /// Meter to measure in programs that have several [default: the one with the period]
+    #[arg(long, value_name = "NAME", requires = "candidate_cmd", help_heading = "Two sides")]
+    pub meter: Option<String>,
     #[command(flatten)]
     pub runs: WholeRunArgs,
     /// Maximum number of pairs of rounds, at least 24 [default: 400; 200 with --baseline or --duet]

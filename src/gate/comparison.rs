@@ -21,7 +21,8 @@ use jitterstat::gate::round::Pair;
 use crate::gate::args::{GateArgs, JudgedArgs, RoundArgs, Tolerance};
 use crate::gate::calibration::{self, GateCalibration};
 use crate::gate::design::{
-    ENDLESS, PairSource, PairTest, build_rules, build_scenario, periods_or_default, plan_looks,
+    ENDLESS, PairSource, PairTest, SHORTER_ROUNDS_ADVICE, build_rules, build_scenario,
+    periods_or_default, plan_looks,
 };
 use crate::gate::explain::{self, MetricView, percentile_lift};
 use crate::gate::pairs::{CollectedPairs, PairCollection};
@@ -38,13 +39,15 @@ const MAX_BUSY: f64 = 0.2;
 /// Maximum steal as a share of all CPUs up to which a duet is recommended. Above it, both sides
 /// share so many stalls that their difference is hard to see.
 const MAX_DUET_STEAL: f64 = 0.1;
-/// Advice for a pair of rounds that takes too long.
-const SHORTER_ROUNDS_ADVICE: &str = "choose shorter rounds with --round-ticks";
 
 /// All tests that the arguments request. They share alpha and the time limit.
 struct PairTests {
     tests: Vec<PairTest>,
     calibration: Option<Calibration>,
+    /// Time limit of each test.
+    max_test_time: Option<Duration>,
+    /// Whether all looks are needed to detect a change.
+    has_changes: bool,
 }
 
 pub fn plan(args: &GateArgs) -> PlannedQuestion {
@@ -63,7 +66,9 @@ pub fn plan(args: &GateArgs) -> PlannedQuestion {
     let budget = Budget::new(args, tests.len(), calibration.as_ref(), &changes);
     let tests: exit::Result<Vec<PairTest>> =
         tests.into_iter().map(|test| budget.apply(test)).collect();
-    Ok(Some(Box::new(PairTests { tests: tests?, calibration })))
+    let (tests, max_test_time) = (tests?, budget.max_test_time);
+    let has_changes = !changes.is_empty();
+    Ok(Some(Box::new(PairTests { tests, calibration, max_test_time, has_changes })))
 }
 
 /// Returns the changes that the gate must detect. A change without a name is one of the median.
@@ -108,6 +113,7 @@ fn program_test(args: &GateArgs, judged: &JudgedArgs) -> exit::Result<Option<Pai
     let mut test = PairTest::from_programs(programs, length, &judged.rounds, rules);
     test.names = names;
     test.max_round_time = args.max_round_time.unwrap_or(test.max_round_time);
+    test.start_timeout = args.max_round_time.unwrap_or(test.start_timeout);
     Ok(Some(test))
 }
 
@@ -178,8 +184,8 @@ impl<'a> Budget<'a> {
 
 /// Returns the programs of both sides, if the arguments have them.
 pub fn gated_programs(args: &GateArgs) -> Option<Sides<Program>> {
-    let base = args.base_cmd.clone()?;
-    let candidate = args.candidate_cmd.clone()?;
+    let base = args.base_cmd.clone()?.with_meter(args.meter.clone());
+    let candidate = args.candidate_cmd.clone()?.with_meter(args.meter.clone());
     Some(Sides { base, candidate })
 }
 
@@ -224,13 +230,17 @@ impl Question for PairTests {
         notes
     }
 
-    fn prepare(&self, stop: &Arc<AtomicBool>) -> exit::Result<()> {
+    fn prepare(&mut self, stop: &Arc<AtomicBool>) -> exit::Result<()> {
         for test in &self.tests {
             if let PairSource::Programs(programs) = &test.source {
                 programs.iter().try_for_each(Program::check_exists).map_err(Error::usage)?;
             }
         }
         self.tests[0].design.cpu.map_or(Ok(()), tuning::bind)?;
+        for test in &mut self.tests {
+            test.rehearse(stop)?;
+            test.limit_looks(self.max_test_time, self.has_changes)?;
+        }
         let mut duets = self.tests.iter().filter(|test| test.mode == Mode::Duet);
         duets.try_for_each(|test| check_duet(test, stop))
     }

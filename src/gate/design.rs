@@ -1,18 +1,20 @@
 //! The design of a test by pairs of rounds: its sides, rules, looks, and expected duration.
 
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use cli::exit::{self, usage};
 use cli::time::format_duration;
 use engine::machine::os;
 use engine::measure::child;
+use engine::measure::program::{self, DEFAULT_START_TIMEOUT};
 use engine::program::Program;
 use engine::scenario::{self, DEFAULT_PERIOD, Length, RoundLength, Scenario, ScenarioArgs};
 use engine::subject::SubjectInfo;
 use files::gate::verdict::{GateDesign, Mode, Tolerance};
-use jitterstat::gate::Sides;
 use jitterstat::gate::decision::{DUET_LOOKS, LOOKS, Rules};
 use jitterstat::gate::round::{tail_name, tail_quantile};
+use jitterstat::gate::{Side, Sides};
 
 use crate::gate::args::{JudgedArgs, RoundArgs};
 
@@ -20,6 +22,8 @@ use crate::gate::args::{JudgedArgs, RoundArgs};
 const ROUND_SETUP_TIME: Duration = Duration::from_millis(4);
 /// Expected time before a round in which both sides run at once.
 const DUET_SETUP_TIME: Duration = Duration::from_millis(14);
+/// Advice for a pair of rounds that takes too long.
+pub const SHORTER_ROUNDS_ADVICE: &str = "choose shorter rounds with --round-ticks";
 /// Length of a scenario whose rounds continue until the pairs suffice.
 pub const ENDLESS: Option<Length> = Some(Length::Rounds(u64::MAX));
 
@@ -42,6 +46,10 @@ pub struct PairTest {
     pub pairs: u64,
     /// Time limit of one round of a program.
     pub max_round_time: Duration,
+    /// Time limit of the start of a program.
+    pub start_timeout: Duration,
+    /// Expected time before a round of each side.
+    setup_times: Sides<Duration>,
 }
 
 impl PairTest {
@@ -77,6 +85,8 @@ impl PairTest {
             design,
             pairs: 0,
             max_round_time: Duration::ZERO,
+            start_timeout: DEFAULT_START_TIMEOUT,
+            setup_times: Sides { base: ROUND_SETUP_TIME, candidate: ROUND_SETUP_TIME },
         };
         test.max_round_time = child::hang_timeout(test.pair_time() / 2);
         let looks = test.rules.looks.clone();
@@ -85,12 +95,50 @@ impl PairTest {
 
     /// Replaces the looks. The test ends at the last one.
     pub fn with_looks(mut self, looks: Vec<usize>) -> Self {
+        self.set_looks(looks);
+        self
+    }
+
+    fn set_looks(&mut self, looks: Vec<usize>) {
         self.pairs = looks.last().map_or(0, |&pairs| pairs as u64);
         self.design.looks = looks.iter().map(|&pairs| pairs as u64).collect();
         self.design.alpha = self.rules.alpha;
         self.design.tolerance = Some(Tolerance::from(&self.rules));
         self.rules.looks = looks;
-        self
+    }
+
+    /// Runs each program for a single tick, before anything is measured, which measures the time of its
+    /// start.
+    ///
+    /// # Errors
+    /// Returns an error if a program does not follow the contract.
+    pub fn rehearse(&mut self, stop: &AtomicBool) -> exit::Result<()> {
+        let PairSource::Programs(programs) = &self.source else { return Ok(()) };
+        for side in [Side::Base, Side::Candidate] {
+            let (period_ns, timeout) = (self.design.period_ns, self.start_timeout);
+            if let Some(start) = program::rehearse(&programs[side], period_ns, timeout, stop)? {
+                self.setup_times[side] = start.duration;
+            }
+        }
+        Ok(())
+    }
+
+    /// Drops the looks that come after a time limit, now that the time of a pair is known.
+    ///
+    /// # Errors
+    /// Returns an error if no look is left, or if one is dropped although all are `required`.
+    pub fn limit_looks(&mut self, max_time: Option<Duration>, required: bool) -> exit::Result<()> {
+        let planned = self.rules.looks.clone();
+        let looks =
+            looks_within(planned.clone(), self.pair_time(), max_time, SHORTER_ROUNDS_ADVICE)?;
+        if required && looks != planned {
+            return Err(usage!(
+                "--detect needs {}, which is more than --max-time",
+                format_duration(self.seconds(self.pairs))
+            ));
+        }
+        self.set_looks(looks);
+        Ok(())
     }
 
     /// Returns the quantile that represents the tail.
@@ -104,7 +152,9 @@ impl PairTest {
         let ticks = u32::try_from(ticks).unwrap_or(u32::MAX);
         let ticking_time = Duration::from_nanos(self.design.period_ns) * ticks;
         match self.mode {
-            Mode::Interleaved => (ticking_time + ROUND_SETUP_TIME) * 2,
+            Mode::Interleaved => {
+                ticking_time * 2 + self.setup_times.base + self.setup_times.candidate
+            }
             Mode::Duet => ticking_time + DUET_SETUP_TIME,
         }
     }
@@ -206,7 +256,16 @@ pub fn plan_looks(
     max_time: Option<Duration>,
     advice: &str,
 ) -> exit::Result<Vec<usize>> {
-    let mut looks = looks_up_to(mode, max_pairs);
+    looks_within(looks_up_to(mode, max_pairs), pair_time, max_time, advice)
+}
+
+/// Returns the looks that the time limit allows.
+fn looks_within(
+    mut looks: Vec<usize>,
+    pair_time: Duration,
+    max_time: Option<Duration>,
+    advice: &str,
+) -> exit::Result<Vec<usize>> {
     if let Some(max_time) = max_time {
         let seconds = |pairs: usize| pair_time.as_secs_f64() * pairs as f64;
         let first = looks[0];

@@ -15,6 +15,7 @@ mod design;
 mod explain;
 pub mod formats;
 mod limits;
+mod live_estimate;
 mod pairs;
 mod question;
 mod runs;
@@ -58,10 +59,10 @@ pub fn run(args: &GateArgs) -> exit::Result<ExitStatus> {
     if let Some(GateAction::Baseline { action: BaselineAction::Add(add) }) = &args.action {
         return add::run(add);
     }
-    let questions = plan_questions(args)?;
+    let mut questions = plan_questions(args)?;
     let stop = Arc::default();
     interrupt::stop_on_interrupt(&stop)?;
-    questions.iter().try_for_each(|question| question.prepare(&stop))?;
+    questions.iter_mut().try_for_each(|question| question.prepare(&stop))?;
     let quiet = args.judged.rounds.quiet;
     let mut gate = Gate::open(args.out.as_deref(), stop, quiet)?;
     let notes: Vec<String> = questions.iter().flat_map(|question| question.announce()).collect();
@@ -103,6 +104,9 @@ fn report_verdict(
     let printed = file_io::write_output(made.into_bytes(), None);
     if let Ok(file) = &written {
         terminal::note(args.judged.rounds.quiet, &format!("written: {}", file.display()));
+    }
+    if let Some(failure) = &rendered.verdict.failure {
+        terminal::failure(&Error::measure(failure.clone()));
     }
     if rendered.verdict.verdict == Outcome::Inconclusive {
         // Not suppressed by --quiet: an exit code of 0 must not be mistaken for a pass.

@@ -30,6 +30,7 @@ use jitterstat::gate::round::Pair;
 use jitterstat::gate::{Side, Sides};
 
 use crate::gate::design::{PairSource, PairTest};
+use crate::gate::live_estimate::show_estimate;
 use crate::progress::Progress;
 
 /// Pairs without a tick on one side that are tolerated before the gate gives up, in addition to a
@@ -240,6 +241,8 @@ impl<F: FnMut(&[Pair]) -> bool> PairCollector<'_, F> {
         let values = record.rounds.as_ref().map(|round| round.value(tail, self.resolution_ns));
         self.pairs.values.push(values);
         self.pairs.records.push(record);
+        let medians = self.pairs.values.iter().map(|pair| pair.as_ref().map(|side| side.median.ln));
+        show_estimate(&self.progress, "p50", medians);
         self.progress.step();
         self.is_done |= (self.is_enough)(&self.pairs.values);
     }

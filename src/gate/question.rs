@@ -27,7 +27,7 @@ pub trait Question {
     ///
     /// # Errors
     /// Returns an error if the question cannot be measured on this machine.
-    fn prepare(&self, _stop: &Arc<AtomicBool>) -> exit::Result<()> {
+    fn prepare(&mut self, _stop: &Arc<AtomicBool>) -> exit::Result<()> {
         Ok(())
     }
 

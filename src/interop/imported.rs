@@ -96,6 +96,7 @@ fn scenario(subject: &Subject) -> Scenario {
     let ticks = subject.summary.as_ref().map_or(0, |summary| summary.ticks);
     Scenario {
         command: None,
+        meter: None,
         id: subject.id.clone(),
         subject: subject.name.clone(),
         period_ns: subject.period_ns,

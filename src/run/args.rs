@@ -4,12 +4,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueHint};
-use cli::exit::{self, Error};
+use cli::exit::{self, Error, usage};
 use cli::units;
 use engine::load::Load;
 use engine::machine::os::Sched;
 use engine::machine::tuning;
-use engine::program::Program;
+use engine::program::{Program, parse_program_name};
 use engine::scenario::{Length, ProfileOptions, Runtime, ScenarioArgs, Subjects, SubjectsParser};
 use engine::subject;
 
@@ -23,7 +23,7 @@ use render::report::table::TableArgs;
 const PROGRAM_COMPANIONS: [&str; 4] = ["os-interval", "tokio-interval", "nanosleep", "spin"];
 
 /// The flags for which a plan has keys.
-pub const PLAN_FLAGS: [&str; 16] = [
+pub const PLAN_FLAGS: [&str; 18] = [
     "period",
     "ticks",
     "duration",
@@ -31,6 +31,8 @@ pub const PLAN_FLAGS: [&str; 16] = [
     "warmup",
     "subject",
     "command",
+    "name",
+    "meter",
     "runtime",
     "load",
     "instances",
@@ -64,7 +66,8 @@ Loads run during the rounds of their scenarios and pause between them. Their CPU
 
 Your program is restarted for each round, without a shell, with OSJITTER_TICKS, OSJITTER_WARMUP, OSJITTER_PERIOD_NS and \
 OSJITTER_OUT set. It ticks, writes its lateness to that file (osjitter.series/1, as for `osjitter gate`), and exits with 0. \
-A meter of tickmeter in the program does all of this. Without --subject, os-interval, tokio-interval and the two controls \
+A meter of tickmeter in the program does all of this; --meter selects one of several. A program that does not is rejected before \
+anything is measured. Without --subject, os-interval, tokio-interval and the two controls \
 run in the same rounds. Its CPU time is that of all its processes, minus that of a run of a single tick. With --why, \
 OSJITTER_TIMES=monotonic requests that it also writes when each tick came.
 
@@ -92,6 +95,16 @@ pub struct RunArgs {
     /// Program to measure, given as a command line; repeat for several
     #[arg(long, value_name = "COMMAND", allow_hyphen_values = true, value_parser = Program::parse, help_heading = "Scenarios")]
     pub command: Vec<Program>,
+    /// Name of a program; repeat in the order of the programs [default: its file, and the arguments
+    /// that other programs do not have]
+    #[arg(long, value_name = "NAME", value_parser = parse_program_name, help_heading = "Scenarios")]
+    pub name: Vec<String>,
+    /// Meter to measure in programs that have several [default: the one with the period]
+    #[arg(long, value_name = "NAME", help_heading = "Scenarios")]
+    pub meter: Option<String>,
+    /// Time limit for a program to start and write its first tick [default: 5s]
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = units::parse_duration, help_heading = "Scenarios")]
+    pub max_start_time: Option<Duration>,
     /// Program to measure in the same rounds, with its arguments (see below)
     #[arg(last = true, value_name = "PROGRAM", value_hint = ValueHint::CommandWithArguments)]
     pub program: Vec<String>,
@@ -160,7 +173,7 @@ pub struct RunArgs {
     /// Disable the live view, which shows results between rounds on a terminal
     #[arg(long, help_heading = "Output")]
     pub no_progress: bool,
-    /// Print only the table, and only errors to stderr
+    /// Print only the table and what was requested, and only errors to stderr
     #[arg(long, short, help_heading = "Output")]
     pub quiet: bool,
 }
@@ -168,10 +181,7 @@ pub struct RunArgs {
 impl RunArgs {
     /// Returns the plan that the arguments describe.
     pub fn plan_args(&self) -> exit::Result<PlanArgs> {
-        let mut commands = self.command.clone();
-        if !self.program.is_empty() {
-            commands.push(Program::from_words(self.program.clone()).map_err(Error::usage)?);
-        }
+        let commands = self.programs()?;
         let mut subjects = Subjects::union(self.subject.iter().cloned());
         if subjects.is_empty() && !commands.is_empty() {
             let is_companion = |s: &&subject::SubjectInfo| PROGRAM_COMPANIONS.contains(&s.name);
@@ -199,6 +209,30 @@ impl RunArgs {
             },
             scenarios: Vec::new(),
             why: self.why.then_some(ProfileOptions { threshold: self.why_threshold }),
+            is_from_report: false,
         })
+    }
+
+    /// Returns the programs with their names and their meter.
+    fn programs(&self) -> exit::Result<Vec<Program>> {
+        let mut programs = self.command.clone();
+        if !self.program.is_empty() {
+            programs.push(Program::from_words(self.program.clone()).map_err(Error::usage)?);
+        }
+        if self.name.len() > programs.len() {
+            return Err(usage!(
+                "{} values of --name, but {} programs: give at most one for each",
+                self.name.len(),
+                programs.len()
+            ));
+        }
+        if self.meter.is_some() && programs.is_empty() {
+            return Err(Error::usage("--meter selects a loop of a program; give the program"));
+        }
+        for (program, name) in programs.iter_mut().zip(&self.name) {
+            *program = program.clone().with_name(name).map_err(Error::usage)?;
+        }
+        let with_meter = |program: Program| program.with_meter(self.meter.clone());
+        Ok(programs.into_iter().map(with_meter).collect())
     }
 }

@@ -9,7 +9,6 @@ use crate::terminal::{self, TerminalSize};
 pub struct LiveView {
     state: LiveState,
     progress: Progress,
-    quiet: bool,
 }
 
 impl LiveView {
@@ -28,7 +27,7 @@ impl LiveView {
         if progress.is_drawn() {
             subjects.for_each(|(name, ticks, period_ns)| state.add(&name, ticks, period_ns));
         }
-        Self { state, progress, quiet }
+        Self { state, progress }
     }
 
     /// Draws the view before the next round of a subject.
@@ -58,9 +57,9 @@ impl LiveView {
         }
     }
 
-    /// Prints a line above the view.
-    pub fn note(&self, message: &str) {
-        self.progress.print_above(|| terminal::note(self.quiet, message));
+    /// Prints the line of a failure above the view.
+    pub fn error(&self, message: &str) {
+        self.progress.print_above(|| terminal::note(false, message));
     }
 
     pub fn finish(&self) {

@@ -22,7 +22,7 @@ use engine::machine::host;
 use engine::measure::late_watch::LateWatch;
 use engine::measure::load::Loads;
 use engine::measure::order::Observer;
-use engine::measure::program::StartupCosts;
+use engine::measure::program::{DEFAULT_START_TIMEOUT, StartupCosts};
 use engine::measure::record::{self, Conditions, RoundResult};
 use engine::measure::round::MeasuredRound;
 use engine::scenario::{Plan, Scenario, ScenarioArgs};
@@ -74,7 +74,8 @@ fn read_plan(args: &RunArgs) -> exit::Result<Plan> {
     let text = file_io::read_text(&file_io::resolve(path)).map_err(|e| e.context("the plan"))?;
     let file = plan_file::parse(&name, &text)?;
     let plan = given.to_plan(&file)?;
-    for flag in given.defaults.overridden_flags(&file.scenarios) {
+    let scenarios = if file.is_from_report { &[][..] } else { &file.scenarios };
+    for flag in given.defaults.overridden_flags(scenarios) {
         let note = format!("{flag} has no effect: each scenario of {name} sets its own value");
         terminal::note(false, &note);
     }
@@ -106,7 +107,8 @@ impl<'a> Session<'a> {
         let stop = Arc::default();
         let late = LateTicks::from_args(&args.late, &stop)?;
         interrupt::stop_on_interrupt(&stop)?;
-        let starts = StartupCosts::measure(&plan, &stop)?;
+        let start_timeout = args.max_start_time.unwrap_or(DEFAULT_START_TIMEOUT);
+        let starts = StartupCosts::measure(&plan, start_timeout, &stop)?;
         // Loads start first, so that they do not inherit the CPU and the scheduling class of the
         // measuring thread.
         let loads = Loads::start(&plan.scenarios)?;
@@ -120,7 +122,7 @@ impl<'a> Session<'a> {
 
     fn measure(self) -> Outcome<'a> {
         let Self { plan, args, stop, late, mut loads, conditions, out } = self;
-        announce_plan(&plan, args.quiet);
+        announce_plan(&plan, &conditions.starts, args.quiet);
         let mut observer = RunObserver { view: live_view(&plan, args), plan: &plan, late };
         let mut stream = (args.format == Format::Jsonl).then(|| RoundStream::new(&stop));
         let mut report = match &mut stream {
@@ -140,8 +142,9 @@ impl<'a> Session<'a> {
     }
 }
 
-fn announce_plan(plan: &Plan, quiet: bool) {
-    let time = match plan.expected_duration().as_secs_f64() {
+fn announce_plan(plan: &Plan, starts: &StartupCosts, quiet: bool) {
+    let duration = plan.expected_duration().saturating_add(starts.total_duration(plan));
+    let time = match duration.as_secs_f64() {
         s if s < 1.0 => "less than a second".to_owned(),
         s => format!("about {}", format_duration(s)),
     };
@@ -207,7 +210,7 @@ impl Observer for RunObserver<'_> {
                     .map(|i| (i.samples.lateness_ns.as_slice(), i.samples.skipped()));
                 self.view.finish_round(index, round.index, instances);
             }
-            Err(reason) => self.view.note(&format!("{}: not measured: {reason}", scenario.id)),
+            Err(reason) => self.view.error(&format!("{}: not measured: {reason}", scenario.id)),
         }
     }
 }
@@ -255,6 +258,10 @@ impl Outcome<'_> {
         let reports = std::slice::from_ref(report);
         let table =
             render::report::table::render_reports(reports, &self.args.table, columns, has_prose);
+        // Quiet output has no prose, but contains everything that was requested.
+        let is_requested = !has_prose && self.args.why;
+        let diagnoses =
+            is_requested.then(|| render::report::table::render_diagnoses(report, columns));
         let comparison = has_prose
             .then(|| previous_runs::compare_with_previous(report, &self.out.path(REPORT)))
             .flatten()
@@ -263,7 +270,10 @@ impl Outcome<'_> {
             .args
             .histogram
             .then(|| format!("\n{}", render::report::bars::text(report, columns)));
-        table + &to_printable(&comparison) + &histograms.unwrap_or_default()
+        table
+            + &diagnoses.unwrap_or_default()
+            + &to_printable(&comparison)
+            + &histograms.unwrap_or_default()
     }
 
     fn announce_files(&self) {
@@ -288,7 +298,14 @@ impl Outcome<'_> {
         if is_broken {
             return ExitStatus::Regressed;
         }
-        if !is_complete || has_failed_command || (self.args.strict && is_unfit) {
+        let is_refused = self.args.strict && is_unfit;
+        if is_refused {
+            terminal::failure(&Error::measure(format!(
+                "cannot trust this run, as --strict requires: {}",
+                render::report::fitness::sentence(fitness).unwrap_or_default()
+            )));
+        }
+        if !is_complete || has_failed_command || is_refused {
             return ExitStatus::NotMeasured;
         }
         ExitStatus::Done

@@ -38,13 +38,26 @@ pub struct PlanArgs {
     pub scenarios: Vec<ScenarioArgs>,
     /// How late ticks are profiled, if they are.
     pub why: Option<ProfileOptions>,
+    /// Whether these are the scenarios of a report.
+    pub is_from_report: bool,
 }
 
 impl PlanArgs {
+    /// Returns the plan of a report with the values that were given on the command line.
+    fn overridden_by(&self, given: &ScenarioArgs) -> Self {
+        let mut plan = self.clone();
+        for scenario in &mut plan.scenarios {
+            *scenario = override_scenario(scenario, given);
+        }
+        plan
+    }
+
     /// Computes the effective plan. These arguments override the defaults of a file, which override
-    /// the built-in ones.
+    /// the built-in ones. They also override the scenarios of a report.
     pub fn to_plan(&self, file: &Self) -> exit::Result<Plan> {
         let defaults = self.defaults.or(&file.defaults);
+        let file =
+            &if file.is_from_report { file.overridden_by(&self.defaults) } else { file.clone() };
         let only_defaults = [ScenarioArgs::default()];
         let listed = if file.scenarios.is_empty() { &only_defaults[..] } else { &file.scenarios };
         let mut scenarios = Vec::new();
@@ -67,6 +80,24 @@ impl PlanArgs {
             why: self.why.or(file.why),
         })
     }
+}
+
+/// Returns a scenario of a report with the values that were given on the command line.
+fn override_scenario(scenario: &ScenarioArgs, given: &ScenarioArgs) -> ScenarioArgs {
+    let mut stored = scenario.clone();
+    let has_other_period = !given.periods.is_empty() && given.periods != stored.periods;
+    // Rounds of another length or period have their default size.
+    if has_other_period || given.length.is_some() {
+        stored.round_ticks = None;
+    }
+    if has_other_period {
+        stored.warmup = None;
+    }
+    if !given.subjects.is_empty() {
+        // The runtime is that of a subject that is not measured again.
+        stored.runtimes.clear();
+    }
+    given.or(&stored)
 }
 
 /// Suggests a key in place of an unknown one.
@@ -151,6 +182,7 @@ impl From<PlanTable> for PlanArgs {
             },
             defaults: file.defaults.0,
             scenarios: file.scenario.into_iter().map(|s| s.0).collect(),
+            is_from_report: false,
         }
     }
 }
@@ -183,6 +215,8 @@ impl RunTable {
 struct RawScenario {
     subject: OneOrMany<Subjects>,
     command: Option<CommandWords>,
+    name: Option<String>,
+    meter: Option<String>,
     period: OneOrMany<PeriodText>,
     ticks: Option<u64>,
     duration: Option<Text<AnyDuration>>,
@@ -199,18 +233,21 @@ struct RawScenario {
 struct ScenarioTable(ScenarioArgs);
 
 impl TryFrom<RawScenario> for ScenarioTable {
-    type Error = &'static str;
+    type Error = String;
 
-    fn try_from(file: RawScenario) -> Result<Self, Self::Error> {
+    fn try_from(mut file: RawScenario) -> Result<Self, Self::Error> {
+        let program = file.take_program()?;
         let length = match (file.ticks, file.duration) {
-            (Some(_), Some(_)) => return Err("ticks and duration exclude each other; give one"),
+            (Some(_), Some(_)) => {
+                return Err("ticks and duration exclude each other; give one".to_owned());
+            }
             (ticks, duration) => duration
                 .map(|Text(AnyDuration(time))| Length::Time(time))
                 .or(ticks.map(Length::Ticks)),
         };
         Ok(Self(ScenarioArgs {
             subjects: Subjects::union(file.subject.0),
-            commands: file.command.map(|CommandWords(program)| program).into_iter().collect(),
+            commands: program.into_iter().collect(),
             periods: file.period.0.into_iter().map(|PeriodText(period)| period).collect(),
             runtimes: file.runtime.0,
             loads: file.load.0,
@@ -219,6 +256,21 @@ impl TryFrom<RawScenario> for ScenarioTable {
             warmup: file.warmup,
             instances: file.instances,
         }))
+    }
+}
+
+impl RawScenario {
+    /// Returns the program with its name and its meter, which need a program.
+    fn take_program(&mut self) -> Result<Option<Program>, String> {
+        let (name, meter) = (self.name.take(), self.meter.take());
+        match (self.command.take(), name) {
+            (Some(CommandWords(program)), Some(name)) => {
+                program.with_meter(meter).with_name(&name).map(Some)
+            }
+            (Some(CommandWords(program)), None) => Ok(Some(program.with_meter(meter))),
+            (None, None) if meter.is_none() => Ok(None),
+            (None, _) => Err("name and meter are those of a program; add its command".to_owned()),
+        }
     }
 }
 
@@ -304,7 +356,12 @@ impl<'de, T: FromStr<Err = String>> Deserialize<'de> for OneOrMany<T> {
 /// Converts the scenario of a report, so that it can be run again.
 fn scenario_args_from_report(s: &report::Scenario) -> Result<ScenarioArgs, String> {
     let (subjects, commands) = match &s.command {
-        Some(words) => (Vec::new(), vec![Program::from_words(words.clone())?]),
+        Some(words) => {
+            let program = Program::from_words(words.clone())?.with_meter(s.meter.clone());
+            // A name that was written by hand may be invalid.
+            let named = program.clone().with_name(&s.subject);
+            (Vec::new(), vec![named.unwrap_or(program)])
+        }
         None => (s.subject.parse::<Subjects>()?.0, Vec::new()),
     };
     Ok(ScenarioArgs {
@@ -338,6 +395,7 @@ fn plan_args_from_report(plan: &report::Plan) -> Result<PlanArgs, String> {
             .why
             .as_ref()
             .map(|why| ProfileOptions { threshold: why.threshold_ns.map(Duration::from_nanos) }),
+        is_from_report: true,
     })
 }
 
@@ -374,6 +432,8 @@ fn write_scenario(text: &mut String, scenario: &scenario::Scenario) {
         Target::Program(program) => {
             let words = toml::Value::from(program.words().to_vec());
             write_key(text, "command", Some(words.to_string()));
+            write_key(text, "name", program.given_name().map(|name| quote(name.to_owned())));
+            write_key(text, "meter", program.meter().map(|meter| quote(meter.to_owned())));
         }
     }
     let instances = (scenario.instances > 1).then(|| scenario.instances.to_string());

@@ -237,6 +237,7 @@ fn scenario_from_subject(subject: &Subject) -> Scenario {
         id: subject.id.clone(),
         subject: subject.name.clone(),
         command: None,
+        meter: None,
         period_ns: subject.period_ns,
         ticks: subject.summary.as_ref().map_or(0, |summary| summary.ticks),
         round_ticks: round_ticks.max().unwrap_or(0),

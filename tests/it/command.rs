@@ -219,7 +219,7 @@ fn program_cost_excludes_startup() {
     let slow = report(&ran);
     assert_eq!(slow["subjects"][0]["summary"]["cpu_ns_per_tick"], Value::Null);
     assert!(slow["subjects"][1]["summary"]["cpu_ns_per_tick"].is_f64());
-    assert!(ran.stdout.contains("command-start: starting sh@1ms takes "), "{}", ran.stdout);
+    assert!(ran.stdout.contains("command-start: starting program@1ms takes "), "{}", ran.stdout);
 }
 
 #[test]
@@ -238,8 +238,8 @@ fn equally_named_programs_are_distinguished() {
     let report = report(&ran);
     let ids: Vec<&str> =
         list(&report["subjects"]).iter().map(|s| s["id"].as_str().unwrap()).collect();
-    assert_eq!(ids, ["sh@1ms", "sh@1ms#2", "spin-command@1ms", "nanosleep@1ms"]);
-    assert!(ran.stdout.contains("sh@1ms#2 is sh "), "{}", ran.stdout);
+    assert_eq!(ids, ["program@1ms", "program-x@1ms", "spin-command@1ms", "nanosleep@1ms"]);
+    assert!(ran.stdout.contains("program-x is sh "), "{}", ran.stdout);
     assert_eq!(report["subjects"][0]["summary"]["lateness_ns"]["p50"], 20_000);
 }
 
@@ -260,6 +260,7 @@ fn failed_program_does_not_affect_others() {
         (CORRECT_PROGRAM.replace("20000", "9223372036854775807"), "wrote a lateness of"),
         (series(&"-9223372036854775808\\n".repeat(20)), "wrote a lateness of"),
     ] {
+        let script = format!("{IS_ROUND} || {{ {CORRECT_PROGRAM}; exit 0; }}\n{script}");
         let ran = Home::new().run(&script, &[]).exits(4);
         let report = report(&ran);
         let [measured, control] = list(&report["subjects"]) else { panic!("{report}") };
@@ -272,7 +273,7 @@ fn failed_program_does_not_affect_others() {
             "{script}"
         );
         assert!(
-            without_whitespace(&ran.stdout).contains("sh@1ms:notmeasured:sh"),
+            without_whitespace(&ran.stdout).contains("program@1ms:notmeasured:sh"),
             "{}",
             ran.stdout
         );
@@ -285,6 +286,84 @@ fn failed_program_does_not_affect_others() {
     let found = report(&home.run(&second, &[]).exits(4));
     assert_eq!(found["subjects"][0]["summary"]["ticks"], 20);
     assert!(found["subjects"][0]["status"]["reason"].as_str().unwrap().contains("exit status: 3"));
+}
+
+/// A program that does not follow the contract is refused before another subject is measured.
+#[test]
+fn broken_contract_is_refused() {
+    let header = "osjitter.series/1 period_ns=1000000";
+    let quick = ["--max-start-time", "200ms"];
+    for (script, args, expected) in [
+        ("true", &[][..], "wrote nothing to OSJITTER_OUT"),
+        ("echo oh dear >&2", &[], "it said: oh dear"),
+        ("exit 7", &[], "exit status: 7"),
+        ("echo garbage >\"$OSJITTER_OUT\"", &[], "first line"),
+        ("ln -s /dev/zero \"$OSJITTER_OUT\"", &[], "is a link"),
+        ("sleep 600", &[], "still running after 5.003s"),
+        ("while :; do sleep 0.01; done", &quick, "still running after 203ms"),
+        (&format!("echo {header} >\"$OSJITTER_OUT\"; sleep 600"), &quick, "still running"),
+    ] {
+        let home = Home::new();
+        let ran = home.run(&format!("echo $$ >\"$HOME_OF_TEST/id\"\n{script}"), args).exits(2);
+        let lines = [expected, "OSJITTER_TICKS", header, "  3. exit with 0", "osjitter trace --"];
+        for part in lines.into_iter().chain(["osjitter gate --metric wall"]) {
+            assert!(ran.stderr.contains(part), "{script}: no {part:?} in {}", ran.stderr);
+        }
+        assert!(!ran.stderr.contains("subjects ×"), "nothing is measured: {}", ran.stderr);
+        assert_nothing_written(&ran);
+        let id = std::fs::read_to_string(home.path("id")).unwrap();
+        assert!(!is_alive(id.trim()), "{script}");
+    }
+    let ran = run("/bin/true", &[]).run().exits(2);
+    assert!(ran.stderr.contains("error: /bin/true: wrote nothing"), "{}", ran.stderr);
+}
+
+#[test]
+fn programs_can_be_named() {
+    let home = Home::new();
+    let command = home.script(CORRECT_PROGRAM);
+    let other = format!("{command} x");
+    let args = ["--command", &other, "--name", "mine", "--meter", "control"];
+    let ran = run(&command, &args).run().exits(0);
+    let first = report(&ran);
+    let ids: Vec<&str> =
+        list(&first["subjects"]).iter().map(|s| s["id"].as_str().unwrap()).collect();
+    assert_eq!(ids, ["mine@1ms", "program-x@1ms", "nanosleep@1ms"]);
+    assert!(ran.stdout.contains("mine is sh "), "{}", ran.stdout);
+    // The names and the meter are part of the plan, in both of its forms.
+    let print = |plan: &Path| {
+        let args = ["run", "--print-plan", "--plan"];
+        Osjitter::new(args).args([plan]).run().exits(0).stdout
+    };
+    let plan = print(&ran.path("report.json"));
+    for line in ["name = \"mine\"", "name = \"program-x\"", "meter = \"control\""] {
+        assert!(plan.contains(line), "{line}: {plan}");
+    }
+    std::fs::write(home.path("plan.toml"), &plan).unwrap();
+    assert_eq!(print(&home.path("plan.toml")), plan);
+    for (args, expected) in [
+        (&["--name", "a b"][..], "invalid name \"a b\""),
+        (&["--name", "a", "--name", "b"], "2 values of --name"),
+    ] {
+        let ran = run(&command, args).run().exits(2);
+        assert!(ran.stderr.contains(expected), "{}", ran.stderr);
+    }
+    let ran = Osjitter::new(["run", "--subject", "spin", "--meter", "x"]).out("").run().exits(2);
+    assert!(ran.stderr.contains("--meter"), "{}", ran.stderr);
+}
+
+/// The first sentence below the table is about the program, whether it is the most punctual or not.
+#[test]
+fn summary_answers_for_the_program() {
+    for lateness_ns in ["1", "900000"] {
+        let home = Home::new();
+        let command = home.script(&CORRECT_PROGRAM.replace("20000", lateness_ns));
+        let ran = run(&command, &["--subject", "os-interval"]).run().exits(0);
+        let text = ran.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+        let at = text.find("program was").unwrap_or_else(|| panic!("{text}"));
+        let other = text.find("os-interval was").unwrap_or(text.len());
+        assert!(at < other, "{lateness_ns}: {text}");
+    }
 }
 
 #[test]
@@ -374,7 +453,7 @@ fn plan_file_contains_commands() {
     let report = report(&ran);
     let ids: Vec<&str> =
         list(&report["subjects"]).iter().map(|s| s["id"].as_str().unwrap()).collect();
-    assert_eq!(ids, ["sh@1ms", "spin@1ms", "sh@1ms#2", "nanosleep@1ms"]);
+    assert_eq!(ids, ["program@1ms", "spin@1ms", "program-x@1ms", "nanosleep@1ms"]);
 }
 
 #[test]
@@ -466,7 +545,12 @@ fn program_without_times_is_profiled_once() {
         .collect();
     assert_eq!(
         profiled,
-        [("sh@1ms", 1), ("sh@1ms+cpu:1", 1), ("nanosleep@1ms", 3), ("nanosleep@1ms+cpu:1", 3)]
+        [
+            ("program@1ms", 1),
+            ("program@1ms+cpu:1", 1),
+            ("nanosleep@1ms", 3),
+            ("nanosleep@1ms+cpu:1", 3)
+        ]
     );
     let reason = report["subjects"][0]["why"]["missing"]["reason"].as_str().unwrap();
     if cfg!(target_os = "linux") {
@@ -486,12 +570,12 @@ fn program_without_times_is_profiled_once() {
 fn environment_matches_contract() {
     let home = Home::new();
     let script = format!(
-        "echo \"$OSJITTER_SERIES $OSJITTER_PERIOD_NS $OSJITTER_TICKS $OSJITTER_WARMUP\" >>\"$HOME_OF_TEST/environments\"\n{CORRECT_PROGRAM}"
+        "echo \"$OSJITTER_SERIES $OSJITTER_PERIOD_NS $OSJITTER_TICKS $OSJITTER_WARMUP $OSJITTER_METER\" >>\"$HOME_OF_TEST/environments\"\n{CORRECT_PROGRAM}"
     );
-    let _ = home.run(&script, &[]).exits(0);
+    let _ = home.run(&script, &["--meter", "control loop"]).exits(0);
     let environments = std::fs::read_to_string(home.path("environments")).unwrap();
     assert_eq!(
         environments.lines().collect::<Vec<_>>(),
-        [["ticks 1000000 1 0"; 3], ["ticks 1000000 20 3"; 3]].concat()
+        [["ticks 1000000 1 0 control loop"; 3], ["ticks 1000000 20 3 control loop"; 3]].concat()
     );
 }

@@ -50,8 +50,26 @@ fn gate_passes_a_service() {
 }
 
 #[test]
+fn unknown_meter_is_refused() {
+    let command = format!("'{}'", service().display());
+    for args in [
+        &["run", "--command", &command][..],
+        &["gate", "--base-cmd", &command, "--candidate-cmd", &command],
+    ] {
+        let args = [args, &PERIOD, &["--meter", "no-such-loop"]].concat();
+        let ran = Osjitter::new(args).out("").run().exits(2);
+        for part in ["\"no-such-loop\"", "control-loop (10ms)"] {
+            assert!(ran.stderr.contains(part), "{part}: {}", ran.stderr);
+        }
+        assert_eq!(ran.directory().read_dir().unwrap().count(), 0);
+    }
+    let ran = gate(&["--period", "10ms", "--meter", "control-loop", "--floor", "1s"]).exits(0);
+    assert!(ran.path("verdict.json").exists(), "{}", ran.stderr);
+}
+
+#[test]
 fn gate_rejects_a_different_period() {
-    let ran = gate(&["--period", "7ms"]).exits(4);
-    let failure = schema::valid(&ran.file("verdict.json"), "verdict.1")["failure"].to_string();
-    assert!(failure.contains("ran at a period of 10000000 ns"), "{failure}");
+    let ran = gate(&["--period", "7ms"]).exits(2);
+    assert!(ran.stderr.contains("ran at a period of 10000000 ns"), "{}", ran.stderr);
+    assert!(!ran.path("verdict.json").exists());
 }

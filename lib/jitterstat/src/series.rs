@@ -107,6 +107,9 @@ pub const ENV_TIMES: &str = "OSJITTER_TIMES";
 /// Value of [`ENV_TIMES`]. On Linux this is the clock `CLOCK_MONOTONIC`, which Python's
 /// `time.monotonic_ns` and Java's `System.nanoTime` read.
 pub const TIMES_MONOTONIC: &str = "monotonic";
+/// Environment variable with the name of the meter that is measured (`--meter`), if the program has
+/// several of them.
+pub const ENV_METER: &str = "OSJITTER_METER";
 /// Environment variable with the path of the file to write.
 pub const ENV_OUT: &str = "OSJITTER_OUT";
 /// Maximum number of metrics.

@@ -93,7 +93,7 @@ impl Question for RunComparison {
         vec![format!("first {runs} of each side, to be dropped")]
     }
 
-    fn prepare(&self, _stop: &Arc<AtomicBool>) -> exit::Result<()> {
+    fn prepare(&mut self, _stop: &Arc<AtomicBool>) -> exit::Result<()> {
         self.programs.check_exist()?;
         self.cpu.map_or(Ok(()), tuning::bind)
     }

@@ -17,6 +17,7 @@ use jitterstat::gate::metric::MetricRule;
 use jitterstat::gate::{Side, Sides};
 
 use crate::gate::args::{Tolerance, WholeRunArgs};
+use crate::gate::live_estimate::show_estimate;
 use crate::gate::pairs::now;
 use crate::progress::Progress;
 
@@ -70,6 +71,14 @@ impl From<RunFailure> for StopReason {
             RunFailure::NotStarted(message) => Self::Refused(Error::usage(message)),
             failure => Self::RunFailed(failure),
         }
+    }
+}
+
+/// Refuses a program that fails before anything is judged.
+fn refuse_failure(failure: RunFailure) -> StopReason {
+    match failure {
+        RunFailure::Interrupted => StopReason::RunFailed(failure),
+        failure => StopReason::Refused(Error::usage(failure.message().unwrap_or_default())),
     }
 }
 
@@ -131,7 +140,14 @@ impl Programs {
     }
 
     /// Runs each side before the first pair, to fill caches.
+    ///
+    /// # Errors
+    /// Returns an error if a run fails or is interrupted: there is nothing to judge then.
     pub fn warm_up(&self, stop: &AtomicBool) -> Result<FirstRuns, StopReason> {
+        self.first_runs(stop).map_err(refuse_failure)
+    }
+
+    fn first_runs(&self, stop: &AtomicBool) -> Result<FirstRuns, RunFailure> {
         let started = now();
         let limit = self.max_run_time.unwrap_or(FIRST_RUN_TIMEOUT);
         for _ in 1..self.warmup_runs {
@@ -260,6 +276,9 @@ impl Programs {
             }
             if let Some(pair_values) = half_pair.take_both() {
                 push_pair(&mut runs.values, pair_values);
+                let logarithms =
+                    runs.values[0].iter().map(|pair| pair.as_ref().map(|value| value.ln()));
+                show_estimate(progress, &metrics[0].name, logarithms);
                 progress.step();
             }
         }

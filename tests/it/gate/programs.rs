@@ -18,20 +18,39 @@ fn programs(a: &str, b: &str, extra: &[&str]) -> Gate {
     Gate::run(&[&["--base-cmd", a, "--candidate-cmd", b], &ROUNDS[..], &PAIRS, extra].concat())
 }
 
+/// Makes a script follow the contract in the run of a single tick before the first pair.
+fn only_in_pairs(script: &str) -> String {
+    format!("if [ \"$OSJITTER_TICKS\" = 1 ]; then {CORRECT_PROGRAM}exit 0; fi\n{script}\n")
+}
+
+/// Runs a gate of a shell script against itself.
+fn gate_script(script: &str, extra: &[&str]) -> Gate {
+    let home = tempfile::tempdir().unwrap();
+    let file = home.path().join("program");
+    std::fs::write(&file, script).unwrap();
+    let command = format!("sh '{}'", file.display());
+    programs(&command, &command, extra)
+}
+
 #[test]
-fn broken_contract_is_reported() {
+fn broken_contract_is_refused() {
     let header = "osjitter.series/1 period_ns=100000";
     for (script, says) in [
         ("exit 7".to_owned(), "exit status: 7"),
         ("echo oh dear >&2; exit 1".to_owned(), "oh dear"),
-        ("true".to_owned(), "wrote nothing"),
+        ("true".to_owned(), "wrote nothing to OSJITTER_OUT"),
+        ("echo no period >&2".to_owned(), "it said: no period"),
         ("echo garbage > $OSJITTER_OUT".to_owned(), "first line"),
         (format!("echo {header} > $OSJITTER_OUT; echo x >> $OSJITTER_OUT"), "line 2"),
-        (format!("echo {header} > $OSJITTER_OUT; echo 5 >> $OSJITTER_OUT"), "1 ticks, expected 20"),
-        ("echo osjitter.series/1 period_ns=7 > $OSJITTER_OUT".to_owned(), "7 ns"),
     ] {
-        let command = format!("sh -c '{script}'");
-        let gate = programs(&command, &command, &[]).exits(4);
+        let refused = gate_script(&script, &[]).exits(2);
+        let stderr = &refused.ran.stderr;
+        for part in [says, "OSJITTER_TICKS", "osjitter trace", "--metric wall"] {
+            assert!(stderr.contains(part), "{script}: no {part:?} in {stderr}");
+        }
+        assert!(refused.verdict.is_none() && refused.ran.stdout.is_empty(), "{script}");
+        // The program is not run again if it fails later.
+        let gate = gate_script(&only_in_pairs(&script), &[]).exits(4);
         let verdict = gate.verdict();
         assert!(verdict.partial && verdict.verdict == Outcome::Inconclusive);
         assert_eq!(verdict.reason, Some(Reason::NotMeasured));
@@ -40,14 +59,22 @@ fn broken_contract_is_reported() {
             "{script}: {:?}",
             verdict.failure
         );
+        assert!(gate.ran.stderr.contains(says), "the reason is on stderr: {}", gate.ran.stderr);
     }
+    let other_period = "echo osjitter.series/1 period_ns=7 > $OSJITTER_OUT";
+    gate_script(other_period, &[]).refuses("7 ns");
+    let one_tick = format!("echo {header} > $OSJITTER_OUT; echo 5 >> $OSJITTER_OUT");
+    let gate = gate_script(&one_tick, &[]).exits(4);
+    assert!(gate.verdict().failure.as_ref().unwrap().contains("1 ticks, expected 20"));
 }
 
 #[test]
 fn hanging_program_is_killed() {
     #[allow(clippy::disallowed_methods, reason = "a watchdog")]
     let started = std::time::Instant::now();
-    let gate = programs("sleep 600", "sleep 600", &["--max-round-time", "300ms"]).exits(4);
+    let limit = ["--max-round-time", "300ms"];
+    gate_script("sleep 600", &limit).refuses("still running after 300.3ms");
+    let gate = gate_script(&only_in_pairs("sleep 600"), &limit).exits(4);
     assert!(gate.verdict().failure.as_ref().unwrap().contains("still running after 300ms"));
     assert!(started.elapsed().as_secs() < 120);
 }
@@ -173,6 +200,15 @@ impl GateOutcome {
         let failure = outcome.verdict.and_then(|verdict| verdict.failure).expect("a failure");
         assert!(failure.contains(says) && failure.len() < 2_000, "{says}: {failure}");
     }
+
+    /// Checks that the gate was refused before anything was measured, for this reason.
+    #[track_caller]
+    fn is_refused(self, says: &str) {
+        let outcome = self.exits(2);
+        let stderr = &outcome.stderr;
+        assert!(stderr.contains(says) && stderr.len() < 4_000, "{says}: {stderr}");
+        assert!(outcome.verdict.is_none());
+    }
 }
 
 /// Returns a script whose children try to outlive it: in its process group, forked twice, ignoring
@@ -216,20 +252,22 @@ fn round_leaves_no_processes() {
 
 #[test]
 fn killed_round_leaves_no_processes() {
-    for (end, says) in [
-        ("sleep 600", "still running"),
+    for (end, says, code) in [
+        ("sleep 600", "still running", 2),
         // The program waits for another one that does not end.
-        ("sh -c 'while :; do :; done' | cat", "still running"),
-        ("kill -INT $PPID; sleep 600", ""),
+        ("sh -c 'while :; do :; done' | cat", "still running", 2),
+        ("kill -INT $PPID; sleep 600", "", 4),
         // Repeated until a second interrupt arrives before the first is handled.
-        ("while :; do kill -INT $PPID; done", ""),
+        ("while :; do kill -INT $PPID; done", "", 4),
     ] {
-        let watched = WatchedGate::new();
         let script = hostile().replace("exec >&- 2>&-", end);
-        let outcome = watched.gate("exec", &script, &["--max-round-time", "500ms"]).exits(4);
-        let failure = outcome.verdict.and_then(|verdict| verdict.failure).unwrap_or_default();
-        assert!(failure.contains(says), "{end}: {failure}");
-        watched.assert_nothing_remains();
+        for (script, code) in [(only_in_pairs(&script), 4), (script, code)] {
+            let watched = WatchedGate::new();
+            let outcome = watched.gate("exec", &script, &["--max-round-time", "500ms"]);
+            let outcome = outcome.exits(code);
+            assert!(outcome.stderr.contains(says), "{end}: {}", outcome.stderr);
+            watched.assert_nothing_remains();
+        }
     }
 }
 
@@ -268,9 +306,11 @@ fn program_output_is_bounded() {
         ("yes 'oh dear' | head -c 1G >&2; echo the end >&2; exit 3", "the end"),
     ] {
         let watched = WatchedGate::new();
-        watched
-            .gate("ulimit -v 700000 2>/dev/null; exec", script, &["--max-round-time", "60s"])
-            .fails(says);
+        let gate = |script: &str| {
+            watched.gate("ulimit -v 700000 2>/dev/null; exec", script, &["--max-round-time", "60s"])
+        };
+        gate(script).is_refused(says);
+        gate(&only_in_pairs(script)).fails(says);
         watched.assert_nothing_remains();
     }
 }
@@ -283,19 +323,15 @@ fn contradictory_report_is_rejected() {
         let file = watched.path("report.json");
         std::fs::write(&file, report).unwrap();
         let script = format!("cp '{}' \"$OSJITTER_OUT\"", file.display());
-        watched
-            .gate("exec", &script, &PAIRS)
-            .fails(&format!("OSJITTER_OUT: not a valid osjitter.report/1: {says}"));
+        let says = format!("OSJITTER_OUT: not a valid osjitter.report/1: {says}");
+        watched.gate("exec", &script, &PAIRS).is_refused(&says);
+        watched.gate("exec", &only_in_pairs(&script), &PAIRS).fails(&says);
         watched.assert_nothing_remains();
         let command = format!("sh -c 'cp {} \"$OSJITTER_OUT\"'", file.display());
-        let ran =
-            Osjitter::new(["run", "--command", &command, "--ticks", "9"]).out("out").run().exits(4);
-        let stdout = ran.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(
-            stdout.contains(&format!("OSJITTER_OUT: not a valid osjitter.report/1: {says}")),
-            "{stdout}"
-        );
-        assert!(ran.path("out/report.json").is_file(), "{}", ran.stderr);
+        let args = ["run", "--command", &command, "--ticks", "9"];
+        let ran = Osjitter::new(args).out("out").run().exits(2);
+        assert!(ran.stderr.contains(&says), "{}", ran.stderr);
+        assert!(!ran.path("out/report.json").exists(), "{}", ran.stderr);
     }
 }
 

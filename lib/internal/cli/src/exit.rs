@@ -32,6 +32,8 @@ impl Termination for ExitStatus {
 pub struct Error {
     kind: ErrorKind,
     message: String,
+    /// Lines that explain the remedy, if that needs more than a sentence.
+    advice: Vec<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,18 +50,18 @@ pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
     pub fn usage(message: impl Into<String>) -> Self {
-        Self { kind: ErrorKind::Usage, message: message.into() }
+        Self { kind: ErrorKind::Usage, message: message.into(), advice: Vec::new() }
     }
 
     pub fn measure(message: impl Into<String>) -> Self {
-        Self { kind: ErrorKind::Measure, message: message.into() }
+        Self { kind: ErrorKind::Measure, message: message.into(), advice: Vec::new() }
     }
 
     /// Converts an error of writing to standard output.
     pub fn from_stdout(error: io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::BrokenPipe => {
-                Self { kind: ErrorKind::ClosedPipe, message: String::new() }
+                Self { kind: ErrorKind::ClosedPipe, message: String::new(), advice: Vec::new() }
             }
             _ => Self::measure(format!("cannot write to standard output: {error}")),
         }
@@ -76,6 +78,17 @@ impl Error {
     /// Prefixes the message with its context, such as a file or a flag.
     pub fn context(self, context: impl fmt::Display) -> Self {
         Self { message: format!("{context}: {}", self.message), ..self }
+    }
+
+    /// Adds lines that explain the remedy.
+    #[must_use]
+    pub fn with_advice(self, advice: Vec<String>) -> Self {
+        Self { advice, ..self }
+    }
+
+    /// Returns the lines that explain the remedy.
+    pub fn advice(&self) -> &[String] {
+        &self.advice
     }
 
     /// Returns whether standard output was closed by its reader.

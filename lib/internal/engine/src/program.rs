@@ -12,12 +12,18 @@ const MAX_NAME_CHARS: usize = 40;
 pub struct Program {
     text: String,
     words: Vec<String>,
+    /// Name given by the user.
+    given_name: Option<String>,
+    /// Name that distinguishes the program from the others of a plan.
+    plan_name: Option<String>,
+    /// Meter that is measured.
+    meter: Option<String>,
 }
 
-/// Programs are equal if their words are, independent of the quoting.
+/// Programs are equal if their words and meters are, independent of the quoting and of names.
 impl PartialEq for Program {
     fn eq(&self, other: &Self) -> bool {
-        self.words == other.words
+        (&self.words, &self.meter) == (&other.words, &other.meter)
     }
 }
 
@@ -49,7 +55,9 @@ impl Program {
             Some(first) if first.is_empty() => Err("the command has no program".to_owned()),
             // Quoting fails only for a NUL byte, which cannot be passed to a program.
             Some(_) => match shlex::try_join(words.iter().map(String::as_str)) {
-                Ok(text) => Ok(Self { text, words }),
+                Ok(text) => {
+                    Ok(Self { text, words, given_name: None, plan_name: None, meter: None })
+                }
                 Err(_) => Err("a command with a NUL byte cannot be run".to_owned()),
             },
         }
@@ -89,14 +97,153 @@ impl Program {
         &self.words
     }
 
-    /// Returns the file name of the program. Characters with a meaning in an id become underscores.
+    /// Gives the program a name.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the name cannot be part of an id.
+    pub fn with_name(self, name: &str) -> Result<Self, String> {
+        Ok(Self { given_name: Some(parse_program_name(name)?), ..self })
+    }
+
+    /// Selects the meter that is measured, by its name.
+    #[must_use]
+    pub fn with_meter(self, meter: Option<String>) -> Self {
+        Self { meter, ..self }
+    }
+
+    pub fn meter(&self) -> Option<&str> {
+        self.meter.as_deref()
+    }
+
+    /// Returns the name given by the user.
+    pub fn given_name(&self) -> Option<&str> {
+        self.given_name.as_deref()
+    }
+
+    /// Returns the name of the program: the given one, otherwise the one that distinguishes it from
+    /// the other programs of its plan, otherwise the file name of the program or of its script.
+    /// Characters with a meaning in an id are underscores.
     pub fn name(&self) -> String {
-        let file = Path::new(&self.words[0])
-            .file_name()
-            .map_or(self.words[0].as_str().into(), |f| f.to_string_lossy());
-        let plain =
-            |c: char| if c.is_alphanumeric() || matches!(c, '-' | '_' | '.') { c } else { '_' };
-        file.chars().take(MAX_NAME_CHARS).map(plain).collect()
+        let name = self.given_name.as_ref().or(self.plan_name.as_ref());
+        name.cloned().unwrap_or_else(|| CommandParts::new(&self.words).base)
+    }
+}
+
+/// Parses a name that is given to a program.
+///
+/// # Errors
+///
+/// Returns an error if the name is empty or too long, or has characters with a meaning in an id.
+pub fn parse_program_name(name: &str) -> Result<String, String> {
+    let is_valid =
+        (1..=MAX_NAME_CHARS).contains(&name.chars().count()) && name.chars().all(is_plain);
+    match is_valid {
+        true => Ok(name.to_owned()),
+        false => Err(format!(
+            "invalid name {name:?}: expected up to {MAX_NAME_CHARS} letters, digits, -, _ or ."
+        )),
+    }
+}
+
+fn is_plain(c: char) -> bool {
+    c.is_alphanumeric() || matches!(c, '-' | '_' | '.')
+}
+
+/// Replaces the characters with a meaning in an id, and shortens a long name.
+fn to_plain_name(text: &str) -> String {
+    text.chars().take(MAX_NAME_CHARS).map(|c| if is_plain(c) { c } else { '_' }).collect()
+}
+
+/// Programs that run a script, without the version at the end of their name.
+const INTERPRETERS: [&str; 14] = [
+    "sh", "bash", "dash", "zsh", "ksh", "python", "pypy", "node", "ruby", "perl", "php", "lua",
+    "java", "Rscript",
+];
+
+/// Returns the index of the script that an interpreter runs.
+fn find_script(words: &[String]) -> Option<usize> {
+    let interpreter = file_name(&words[0]);
+    let interpreter = interpreter.trim_end_matches(".exe");
+    let interpreter = interpreter.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
+    if !INTERPRETERS.contains(&interpreter) {
+        return None;
+    }
+    let mut arguments = (1..).zip(&words[1..]);
+    let (index, word) = arguments.find(|(_, word)| !word.starts_with('-') || is_inline(word))?;
+    (!is_inline(word)).then_some(index)
+}
+
+/// Returns whether the argument after this one of an interpreter is the text of a program.
+fn is_inline(argument: &str) -> bool {
+    matches!(argument, "-c" | "-e" | "-r" | "--eval")
+}
+
+fn file_name(path: &str) -> &str {
+    Path::new(path).file_name().and_then(|name| name.to_str()).unwrap_or(path)
+}
+
+/// A command, divided for its name.
+struct CommandParts {
+    /// File name of the program or its script, as it is part of a name.
+    base: String,
+    /// Parts of all other words: directories, arguments and their values.
+    others: Vec<String>,
+}
+
+impl CommandParts {
+    fn new(words: &[String]) -> Self {
+        let named = find_script(words).unwrap_or(0);
+        let base = file_name(&words[named]);
+        let mut others: Vec<String> = Vec::new();
+        for (index, word) in words.iter().enumerate() {
+            let rest = if index == named { word.strip_suffix(base).unwrap_or(word) } else { word };
+            let parts = rest.split(['/', '=']).filter(|part| !matches!(*part, "" | "."));
+            others.extend(parts.map(str::to_owned));
+        }
+        Self { base: to_plain_name(base), others }
+    }
+
+    /// Returns the name with the parts that `is_common` does not contain.
+    fn distinguish(&self, is_common: impl Fn(&String) -> bool) -> String {
+        let mut name = self.base.clone();
+        for part in self.others.iter().filter(|part| !is_common(part)) {
+            let part = part.trim_start_matches('-');
+            name += if part.is_empty() { "" } else { "-" };
+            name += part;
+        }
+        to_plain_name(&name)
+    }
+}
+
+/// Returns a name for each program: its file name or that of its script, followed by the parts of
+/// its command that other programs of this file name do not have.
+pub fn distinguish_programs(programs: &[&Program]) -> Vec<String> {
+    let all_parts: Vec<CommandParts> =
+        programs.iter().map(|program| CommandParts::new(&program.words)).collect();
+    let mut names = Vec::new();
+    for parts in &all_parts {
+        let is_namesake = |other: &&CommandParts| other.base == parts.base;
+        let namesakes: Vec<&CommandParts> = all_parts.iter().filter(is_namesake).collect();
+        let is_common = |part: &String| namesakes.iter().all(|other| other.others.contains(part));
+        names.push(parts.distinguish(is_common));
+    }
+    names
+}
+
+/// Names the programs so that their names differ if their commands do.
+pub fn name_programs(programs: &mut [&mut Program]) {
+    let mut distinct: Vec<Program> = Vec::new();
+    for program in programs.iter() {
+        if !distinct.iter().any(|other| other.words == program.words) {
+            distinct.push((**program).clone());
+        }
+    }
+    let names = distinguish_programs(&distinct.iter().collect::<Vec<_>>());
+    for program in programs {
+        let mut named = distinct.iter().zip(&names);
+        let name = named.find(|(other, _)| other.words == program.words);
+        program.plan_name = name.map(|(_, name)| name.clone());
     }
 }
 
@@ -231,6 +378,37 @@ mod tests {
             ["sh -c './x && sleep 1'", "./x '&&' y", "./x --a=b", "./x \"| y\" a=b", r"./x \&"]
         {
             assert!(Program::parse(text).is_ok(), "{text}");
+        }
+    }
+
+    #[test]
+    fn names_show_distinguishing_arguments() {
+        for (commands, expected) in [
+            (&["python3 a.py", "python3 b.py"][..], &["a.py", "b.py"][..]),
+            (&["python3.12 -u bin/a.py x"], &["a.py"]),
+            (&["python3 a.py", "pypy a.py"], &["a.py-python3", "a.py-pypy"]),
+            (&["sh -c 'exec ./x'"], &["sh"]),
+            (&["java -jar x.jar"], &["x.jar"]),
+            (&["./loop", "./loop --fast", "./loop -n 3"], &["loop", "loop-fast", "loop-n-3"]),
+            (&["./loop --mode=a --x 1", "./loop --mode=b --x 1"], &["loop-a", "loop-b"]),
+            (&["old/bin/loop 7", "new/bin/loop 7"], &["loop-old", "loop-new"]),
+            (&["./peers cfg/a.toml", "./peers cfg/b.toml"], &["peers-a.toml", "peers-b.toml"]),
+            (&["./a 1", "./b 2"], &["a", "b"]),
+        ] {
+            let programs: Vec<Program> =
+                commands.iter().map(|text| Program::parse(text).unwrap()).collect();
+            let names = distinguish_programs(&programs.iter().collect::<Vec<_>>());
+            assert_eq!(names, expected, "{commands:?}");
+        }
+    }
+
+    #[test]
+    fn given_names_are_checked() {
+        let program = Program::parse("./x 1").unwrap();
+        assert_eq!(program.clone().with_name("mine_1.2-x").unwrap().name(), "mine_1.2-x");
+        for invalid in ["", "a b", "x@1ms", "a#2", &"x".repeat(41)] {
+            let error = program.clone().with_name(invalid).unwrap_err();
+            assert!(error.starts_with(&format!("invalid name {invalid:?}: expected")), "{error}");
         }
     }
 

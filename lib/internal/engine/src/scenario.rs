@@ -9,6 +9,7 @@ use std::time::Duration;
 use files::report;
 
 use crate::load::Load;
+use crate::program::{self, Program};
 use crate::subject::target::Target;
 
 mod round_length;
@@ -86,6 +87,7 @@ impl Scenario {
             id: self.id.clone(),
             subject: self.subject.name(),
             command: self.subject.program().map(|program| program.words().to_vec()),
+            meter: self.subject.program().and_then(|p| p.meter()).map(str::to_owned),
             period_ns: self.period_ns(),
             ticks: self.ticks,
             round_ticks: self.round_ticks,
@@ -102,8 +104,21 @@ impl Scenario {
     }
 }
 
-/// Removes duplicates, and numbers different scenarios that have the same id.
-pub fn deduplicate(scenarios: Vec<Scenario>) -> Vec<Scenario> {
+/// Names the programs by their differences, and updates the ids of their scenarios.
+fn name_programs(scenarios: &mut [Scenario]) {
+    let mut programs: Vec<&mut Program> = Vec::new();
+    for scenario in scenarios.iter_mut() {
+        programs.extend(scenario.subject.program_mut());
+    }
+    program::name_programs(&mut programs);
+    for scenario in scenarios.iter_mut().filter(|scenario| scenario.subject.program().is_some()) {
+        scenario.id = scenario_args::scenario_id(scenario);
+    }
+}
+
+/// Names the programs, removes duplicates, and numbers different scenarios that have the same id.
+pub fn deduplicate(mut scenarios: Vec<Scenario>) -> Vec<Scenario> {
+    name_programs(&mut scenarios);
     let mut kept: Vec<Scenario> = Vec::new();
     let mut by_id: HashMap<String, Vec<Scenario>> = HashMap::new();
     for scenario in scenarios {

@@ -215,7 +215,7 @@ fn plan_difference(a: &Report, b: &Report) -> Option<String> {
         let other = q.scenarios.iter().find(|other| other.id == scenario.id)?;
         if !is_measured_alike(scenario, other) {
             return Some(format!(
-                "{} has another command, period, round, warm-up or number of instances",
+                "{} has another command, meter, period, round, warm-up or number of instances",
                 scenario.id
             ));
         }
@@ -229,8 +229,8 @@ fn scenario_ids(plan: &Plan) -> BTreeSet<&str> {
 
 /// Whether two scenarios differ at most in their number of ticks.
 fn is_measured_alike(a: &Scenario, b: &Scenario) -> bool {
-    (a.period_ns, a.round_ticks, a.warmup_ticks, a.instances, &a.command)
-        == (b.period_ns, b.round_ticks, b.warmup_ticks, b.instances, &b.command)
+    (a.period_ns, a.round_ticks, a.warmup_ticks, a.instances, &a.command, &a.meter)
+        == (b.period_ns, b.round_ticks, b.warmup_ticks, b.instances, &b.command, &b.meter)
 }
 
 /// Appends the rounds of a report, with subsequent indices and later start times.

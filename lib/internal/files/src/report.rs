@@ -162,6 +162,9 @@ model! {
         /// the user.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub command: Option<Vec<String>>,
+        /// The meter of the program that is measured, if the user named one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub meter: Option<String>,
         /// Nominal period.
         pub period_ns: u64,
         /// Number of ticks to record over all rounds.

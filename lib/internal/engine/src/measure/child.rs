@@ -68,6 +68,8 @@ pub enum RunFailure {
     NotStarted(String),
     /// The program does not tick at the requested period.
     OtherPeriod(String),
+    /// The program wrote another number of ticks than requested.
+    OtherTicks(String),
     /// The program failed, hung, or did not write the requested series.
     Failed(String),
 }
@@ -77,7 +79,10 @@ impl RunFailure {
     pub fn message(self) -> Option<String> {
         match self {
             Self::Interrupted => None,
-            Self::NotStarted(why) | Self::OtherPeriod(why) | Self::Failed(why) => Some(why),
+            Self::NotStarted(why)
+            | Self::OtherPeriod(why)
+            | Self::OtherTicks(why)
+            | Self::Failed(why) => Some(why),
         }
     }
 
@@ -99,12 +104,18 @@ pub struct CompletedRun {
     pub wall: Duration,
     /// Resources of the program and everything that it started.
     pub usage: TreeUsage,
+    stderr_tail: Option<StderrTail>,
 }
 
 impl CompletedRun {
     /// Returns the number of processes that the program left running, and that were killed.
     pub fn killed_processes(&self) -> u64 {
         self.usage.killed_processes
+    }
+
+    /// Quotes the end of standard error.
+    pub fn quote_stderr(self) -> String {
+        self.stderr_tail.map_or_else(String::new, StderrTail::quote)
     }
 
     /// Returns the path to which the program was told to write.
@@ -182,8 +193,9 @@ enum StartError {
 impl StartError {
     fn for_program(self, program: &Program) -> RunFailure {
         match self {
-            Self::NoScratchDir(e) => RunFailure::Failed(format!("{}: {e}", program.text())),
-            Self::NoProcess(e) => RunFailure::NotStarted(program.start_error(e)),
+            Self::NoScratchDir(e) | Self::NoProcess(e) => {
+                RunFailure::NotStarted(program.start_error(e))
+            }
         }
     }
 }
@@ -245,7 +257,7 @@ pub fn run(
         return Err(fail(format!("ended with {}{quote}", exit.status)));
     }
     let wall = exited.saturating_duration_since(started);
-    Ok(CompletedRun { run, started, wall, usage: exit.usage })
+    Ok(CompletedRun { run, started, wall, usage: exit.usage, stderr_tail: tail })
 }
 
 /// Creates the command of a measured run.
@@ -260,6 +272,9 @@ fn measuring_command(program: &Program, request: RunRequest, scratch: &Path) -> 
         .env_remove(series::ENV_TIMES)
         .stdout(Stdio::null())
         .stderr(Stdio::piped());
+    if let Some(meter) = program.meter() {
+        command.env(series::ENV_METER, meter);
+    }
     if request.series != Series::Metrics {
         command.env(series::ENV_SERIES, series::SERIES_OF_TICKS);
     }

@@ -7,6 +7,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use jitterstat::sample::{Grid, RoundSamples};
+use jitterstat::series;
 use tach::Anchor;
 
 use crate::machine::os::TreeUsage;
@@ -123,22 +124,34 @@ fn round_samples(
 /// Number of runs of a single tick before the first round. The first one fills the caches.
 const STARTUP_RUNS: usize = 3;
 /// Startup time above which a program is not started again for this measurement.
-const MAX_STARTUP_TIME: Duration = Duration::from_secs(1);
+const LONG_STARTUP_TIME: Duration = Duration::from_secs(1);
+/// Default time limit of the start of a program.
+pub const DEFAULT_START_TIMEOUT: Duration = Duration::from_secs(5);
+/// Periods that a run of a single tick can take: a meter ends its process at the second tick.
+const REHEARSAL_PERIODS: u32 = 3;
 
-/// Costs of starting the programs of a plan, by index of the scenario; `None` if they are unknown.
+/// A start of a program, measured in a run of a single tick.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ProgramStart {
+    pub usage: TreeUsage,
+    /// Time from the start to the exit, without the period of the tick.
+    pub duration: Duration,
+}
+
+/// Starts of the programs of a plan, by index of the scenario; `None` if they are unknown.
 #[derive(Clone, Debug, Default)]
-pub struct StartupCosts(BTreeMap<usize, Option<TreeUsage>>);
+pub struct StartupCosts(BTreeMap<usize, Option<ProgramStart>>);
 
 impl StartupCosts {
     /// Runs each program of a plan for a single tick.
     ///
-    /// This runs before the first round, so that programs that cannot be started are rejected
-    /// before anything is measured. Other failures are reported by the round in which they occur.
+    /// This runs before the first round, so that programs that cannot be measured are rejected
+    /// before anything is measured. `timeout` is the time limit of a start.
     ///
     /// # Errors
     ///
-    /// Returns an error if a program does not exist or does not tick at the requested period.
-    pub fn measure(plan: &Plan, stop: &AtomicBool) -> exit::Result<Self> {
+    /// Returns an error if a program does not exist or does not follow the contract.
+    pub fn measure(plan: &Plan, timeout: Duration, stop: &AtomicBool) -> exit::Result<Self> {
         let mut programs = Vec::new();
         for (index, scenario) in plan.scenarios.iter().enumerate() {
             if let Some(program) = scenario.subject.program() {
@@ -146,22 +159,34 @@ impl StartupCosts {
                 programs.push((index, (program, scenario.period_ns())));
             }
         }
-        let mut costs: BTreeMap<usize, Option<TreeUsage>> = BTreeMap::new();
+        let mut starts: BTreeMap<usize, Option<ProgramStart>> = BTreeMap::new();
         for (index, run) in &programs {
             // Scenarios that differ only in their load run the same program.
             let twin = programs.iter().take_while(|(i, _)| i < index).find(|(_, r)| r == run);
-            let cost = match twin {
-                Some((twin, _)) => costs[twin],
-                None => measure_startup(run.0, run.1, stop).map_err(Error::usage)?,
+            let start = match twin {
+                Some((twin, _)) => starts[twin],
+                None => measure_startup(run.0, run.1, timeout, stop)?,
             };
-            costs.insert(*index, cost);
+            starts.insert(*index, start);
         }
-        Ok(Self(costs))
+        Ok(Self(starts))
     }
 
-    /// Returns the cost of starting the program of a scenario, if it is known.
-    pub fn get(&self, scenario: usize) -> Option<TreeUsage> {
+    /// Returns the start of the program of a scenario, if it is known.
+    pub fn get(&self, scenario: usize) -> Option<ProgramStart> {
         *self.0.get(&scenario)?
+    }
+
+    /// Returns the time that all starts of a run of the plan take.
+    pub fn total_duration(&self, plan: &Plan) -> Duration {
+        let mut total = Duration::ZERO;
+        for (index, scenario) in plan.scenarios.iter().enumerate() {
+            let start = self.get(index).unwrap_or_default();
+            let rounds = scenario.rounds().saturating_mul(plan.turns().into());
+            let rounds = u32::try_from(rounds).unwrap_or(u32::MAX);
+            total = total.saturating_add(start.duration.saturating_mul(rounds));
+        }
+        total
     }
 
     /// Subtracts the CPU time of the start from the cost of a round.
@@ -169,8 +194,8 @@ impl StartupCosts {
     /// If the start is most of the CPU time, the remainder is unknown. Context switches are
     /// unchanged, since those of a start cannot be distinguished from those of a busy machine.
     pub fn subtract_startup(&self, scenario: usize, cost: Cost) -> Cost {
-        let Some(startup) = self.0.get(&scenario) else { return cost };
-        let cpu_ns = startup.and_then(|startup| remaining_cpu_ns(cost.cpu_ns?, startup.cpu_ns));
+        let Some(start) = self.0.get(&scenario) else { return cost };
+        let cpu_ns = start.and_then(|start| remaining_cpu_ns(cost.cpu_ns?, start.usage.cpu_ns));
         Cost { cpu_ns, ..cost }
     }
 }
@@ -179,32 +204,84 @@ fn remaining_cpu_ns(total_ns: u64, startup_ns: u64) -> Option<u64> {
     total_ns.checked_sub(startup_ns).filter(|&rest| rest >= startup_ns)
 }
 
-/// Runs a program several times for a single tick. Returns the run with the median CPU time.
+/// Runs a program several times for a single tick. Returns the run with the median CPU time, or
+/// `None` if the start is unknown.
 ///
 /// # Errors
 ///
-/// Returns an error if the program cannot be started or does not tick at the requested period.
+/// Returns an error if the program does not follow the contract.
 fn measure_startup(
     program: &Program,
     period_ns: u64,
+    timeout: Duration,
     stop: &AtomicBool,
-) -> Result<Option<TreeUsage>, String> {
-    let grid = Grid { period_ns, first_tick: 0, ticks: 1 };
-    let mut runs = Vec::new();
-    while runs.len() < STARTUP_RUNS {
-        match program_output::measure_round(program, run_request(grid, Series::Ticks), stop) {
-            Ok(ProgramRound { usage, wall, .. }) => {
-                runs.push(usage);
-                if wall > MAX_STARTUP_TIME.saturating_add(Duration::from_nanos(period_ns)) {
-                    break;
-                }
-            }
-            Err(RunFailure::NotStarted(why) | RunFailure::OtherPeriod(why)) => return Err(why),
-            Err(RunFailure::Failed(_) | RunFailure::Interrupted) => return Ok(None),
+) -> exit::Result<Option<ProgramStart>> {
+    let mut starts = Vec::new();
+    while starts.len() < STARTUP_RUNS {
+        let Some(start) = rehearse(program, period_ns, timeout, stop)? else { return Ok(None) };
+        starts.push(start);
+        if start.duration > LONG_STARTUP_TIME {
+            break;
         }
     }
-    runs.sort_unstable_by_key(|usage| usage.cpu_ns);
-    Ok(runs.get(runs.len() / 2).copied())
+    starts.sort_unstable_by_key(|start| start.usage.cpu_ns);
+    Ok(starts.get(starts.len() / 2).copied())
+}
+
+/// Runs a program for a single tick, before anything is measured. Returns `None` if it was
+/// interrupted, or if it writes a number of ticks of its own.
+///
+/// # Errors
+///
+/// Returns an error if the program does not follow the contract. The advice of the error describes
+/// the contract and the alternatives.
+pub fn rehearse(
+    program: &Program,
+    period_ns: u64,
+    timeout: Duration,
+    stop: &AtomicBool,
+) -> exit::Result<Option<ProgramStart>> {
+    let period = Duration::from_nanos(period_ns);
+    let grid = Grid { period_ns, first_tick: 0, ticks: 1 };
+    let limit = timeout.saturating_add(period.saturating_mul(REHEARSAL_PERIODS));
+    let request = RunRequest { limit, ..run_request(grid, Series::Ticks) };
+    match program_output::measure_round(program, request, stop) {
+        Ok(ProgramRound { usage, wall, .. }) => {
+            Ok(Some(ProgramStart { usage, duration: wall.saturating_sub(period) }))
+        }
+        Err(RunFailure::NotStarted(why) | RunFailure::OtherPeriod(why)) => Err(Error::usage(why)),
+        Err(RunFailure::Failed(why)) => {
+            Err(Error::usage(why).with_advice(contract_advice(program, period_ns)))
+        }
+        Err(RunFailure::OtherTicks(_) | RunFailure::Interrupted) => Ok(None),
+    }
+}
+
+/// Describes the contract between osjitter and a measured program, and what can be done without it.
+fn contract_advice(program: &Program, period_ns: u64) -> Vec<String> {
+    let text = program.text();
+    vec![
+        "nothing was measured; a measured program has to".to_owned(),
+        format!(
+            "  1. tick ${} + ${} times, at a period of ${} nanoseconds",
+            series::ENV_WARMUP,
+            series::ENV_TICKS,
+            series::ENV_PERIOD
+        ),
+        format!(
+            "  2. write the line `{} period_ns={period_ns}`, then the lateness in ns of each tick \
+             after the warm-up, to the file ${}",
+            series::SCHEMA,
+            series::ENV_OUT
+        ),
+        "  3. exit with 0".to_owned(),
+        "a meter of the crate tickmeter in its loop does all of this; without a change:".to_owned(),
+        format!("  osjitter trace -- {text}    its timers, from outside (Linux, as root)"),
+        format!(
+            "  osjitter gate --metric wall --base-cmd OLD --candidate-cmd {}    its whole runs",
+            shlex::try_quote(text).unwrap_or_default()
+        ),
+    ]
 }
 
 #[cfg(test)]
@@ -213,7 +290,8 @@ mod tests {
 
     #[test]
     fn startup_is_subtracted_from_costs() {
-        let start = TreeUsage { cpu_ns: 40, ..TreeUsage::default() };
+        let usage = TreeUsage { cpu_ns: 40, ..TreeUsage::default() };
+        let start = ProgramStart { usage, ..ProgramStart::default() };
         let starts = StartupCosts(BTreeMap::from([(1, Some(start)), (2, None)]));
         let remainder = |scenario, cpu_ns| {
             starts

@@ -45,8 +45,15 @@ pub fn measure_round(
 ) -> Result<ProgramRound, RunFailure> {
     let run = child::run(program, request, stop)?;
     let with_program = |reason: String| format!("{}: {reason}", program.text());
-    let series = read_series(&run.output_path(), request.ticks)
-        .map_err(|reason| RunFailure::Failed(with_program(reason)))?;
+    let (started, wall, usage) = (run.started, run.wall, run.usage);
+    let series = match read_series(&run.output_path(), request.ticks) {
+        Ok(Some(series)) => series,
+        Ok(None) => {
+            let reason = format!("wrote nothing to {}{}", series::ENV_OUT, run.quote_stderr());
+            return Err(RunFailure::Failed(with_program(reason)));
+        }
+        Err(reason) => return Err(RunFailure::Failed(with_program(reason))),
+    };
     let period_ns = series.period_ns;
     if u128::from(period_ns) != request.period.as_nanos() {
         return Err(RunFailure::OtherPeriod(with_program(format!(
@@ -59,15 +66,15 @@ pub fn measure_round(
     let ticks = series.lateness_ns.len();
     if ticks as u64 != request.ticks {
         let reason = format!("wrote {ticks} ticks, expected {}", request.ticks);
-        return Err(RunFailure::Failed(with_program(reason)));
+        return Err(RunFailure::OtherTicks(with_program(reason)));
     }
-    Ok(ProgramRound { series, started: run.started, wall: run.wall, usage: run.usage })
+    Ok(ProgramRound { series, started, wall, usage })
 }
 
-/// Reads the period and the ticks from a series or a report.
-fn read_series(out: &Path, ticks: u64) -> Result<Reader, String> {
+/// Reads the period and the ticks from a series or a report. Returns `None` if there is no file.
+fn read_series(out: &Path, ticks: u64) -> Result<Option<Reader>, String> {
     let name = series::ENV_OUT;
-    let bytes = read_bounded(out, ticks)?;
+    let Some(bytes) = read_bounded(out, ticks)? else { return Ok(None) };
     if bytes.starts_with(b"{") {
         let report = Report::from_json(&String::from_utf8_lossy(&bytes))
             .map_err(|e| format!("{name}: {e}"))?;
@@ -79,9 +86,10 @@ fn read_series(out: &Path, ticks: u64) -> Result<Reader, String> {
         };
         let lateness_ns =
             subject.rounds.iter().flat_map(|r| r.lateness_ns.iter().copied()).collect();
-        Ok(Reader { period_ns: subject.period_ns, lateness_ns, wake_ns: None, waited_ns: None })
+        let period_ns = subject.period_ns;
+        Ok(Some(Reader { period_ns, lateness_ns, wake_ns: None, waited_ns: None }))
     } else {
-        Reader::read(&bytes[..]).map_err(|e| format!("{name}: {e}"))
+        Reader::read(&bytes[..]).map(Some).map_err(|e| format!("{name}: {e}"))
     }
 }
 
@@ -96,17 +104,13 @@ pub fn read_metrics(out: &Path) -> Result<Vec<Metric>, String> {
 }
 
 /// Reads the whole file, up to the size that `ticks` ticks can have. All writers have exited.
-fn read_bounded(out: &Path, ticks: u64) -> Result<Vec<u8>, String> {
+/// Returns `None` if there is no file.
+fn read_bounded(out: &Path, ticks: u64) -> Result<Option<Vec<u8>>, String> {
     let name = series::ENV_OUT;
     let read_error = |e| format!("{name}: it cannot be read: {e}");
     let mut file = match os::open_regular(out) {
         Ok(file) => file,
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
-            return Err(format!(
-                "wrote nothing to {name}: it has to write its lateness there (see osjitter run --help); any program can be watched \
-             from outside by osjitter trace (Linux, as root)"
-            ));
-        }
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(e) => return Err(read_error(e)),
     };
     let mut bytes = Vec::new();
@@ -119,5 +123,5 @@ fn read_bounded(out: &Path, ticks: u64) -> Result<Vec<u8>, String> {
             "wrote more than {max_bytes} bytes to {name}, the maximum for {ticks} ticks"
         ));
     }
-    Ok(bytes)
+    Ok(Some(bytes))
 }

@@ -444,7 +444,7 @@ fn startup_warnings(plan: &Plan, starts: &StartupCosts, rounds: &[ScenarioRounds
     for (index, (scenario, rounds)) in plan.scenarios.iter().zip(rounds).enumerate() {
         let is_unknown = rounds.kept.iter().any(|round| round.cost.cpu_ns.is_none());
         let Some(startup) = starts.get(index).filter(|_| is_unknown) else { continue };
-        let cost = format_time(i64::try_from(startup.cpu_ns).unwrap_or(i64::MAX));
+        let cost = format_time(i64::try_from(startup.usage.cpu_ns).unwrap_or(i64::MAX));
         warnings.push(Warning {
             code: "command-start".to_owned(),
             message: format!(

@@ -51,7 +51,7 @@ impl Plan {
     }
 
     /// Returns how often each round runs. With a diagnosis, a profiled round is added to each.
-    fn turns(&self) -> u32 {
+    pub fn turns(&self) -> u32 {
         if self.why.is_some() { 2 } else { 1 }
     }
 

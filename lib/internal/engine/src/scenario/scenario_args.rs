@@ -158,8 +158,8 @@ impl ScenarioArgs {
         // A load of tasks needs a runtime. Other subjects are measured once, without it.
         let has_load = load.tasks().is_none() || has_runtime;
         let load = if has_load { load.clone() } else { Load::None };
-        Ok(Scenario {
-            id: scenario_id(target, period, runtime, instances, &load),
+        let mut scenario = Scenario {
+            id: String::new(),
             subject: target.clone(),
             period,
             runtime,
@@ -168,7 +168,9 @@ impl ScenarioArgs {
             warmup_ticks: round.warmup_ticks,
             instances,
             load,
-        })
+        };
+        scenario.id = scenario_id(&scenario);
+        Ok(scenario)
     }
 
     fn checked_instances(&self) -> exit::Result<u64> {
@@ -226,18 +228,13 @@ fn check_task_loads(loads: &[Load], scenarios: &[Scenario]) -> exit::Result<()> 
 }
 
 /// Formats the id of a scenario, such as `os-interval*2@500us/current-thread+cpu:2`.
-fn scenario_id(
-    target: &Target,
-    period: Duration,
-    runtime: Option<Runtime>,
-    instances: u64,
-    load: &Load,
-) -> String {
-    let instances = if instances > 1 { format!("*{instances}") } else { String::new() };
-    let period = units::format_exact_duration(period);
+pub(super) fn scenario_id(scenario: &Scenario) -> String {
+    let Scenario { subject, period, runtime, instances, load, .. } = scenario;
+    let instances = if *instances > 1 { format!("*{instances}") } else { String::new() };
+    let period = units::format_exact_duration(*period);
     let runtime = runtime.map_or(String::new(), |r| format!("/{r}"));
     let load = if load.is_none() { String::new() } else { format!("+{load}") };
-    format!("{}{instances}@{period}{runtime}{load}", target.name())
+    format!("{}{instances}@{period}{runtime}{load}", subject.name())
 }
 
 /// Checks that a report can hold this many scenarios.

@@ -34,6 +34,10 @@ impl Target {
     pub fn program(&self) -> Option<&Program> {
         if let Self::Program(program) = self { Some(program) } else { None }
     }
+
+    pub fn program_mut(&mut self) -> Option<&mut Program> {
+        if let Self::Program(program) = self { Some(program) } else { None }
+    }
 }
 
 #[cfg(test)]

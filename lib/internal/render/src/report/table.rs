@@ -82,13 +82,17 @@ pub fn with_summary(report: &Report, args: &TableArgs, columns: usize) -> String
         text.push('\n');
         text += &wrap_paragraph(&warning, columns);
     }
+    to_printable(&text) + &render_diagnoses(report, columns)
+}
+
+/// Renders the diagnoses of late ticks, after an empty line. The text is empty without any.
+pub fn render_diagnoses(report: &Report, columns: usize) -> String {
     let mut diagnoses = Document::new();
     why::add_diagnoses(&mut diagnoses, report);
-    if !diagnoses.is_empty() {
-        text.push('\n');
-        text += &terminal::render(&diagnoses, columns);
+    if diagnoses.is_empty() {
+        return String::new();
     }
-    to_printable(&text)
+    to_printable(&format!("\n{}", terminal::render(&diagnoses, columns)))
 }
 
 /// Renders the tables of several reports one below the other, each under its date and machine;
