@@ -3,9 +3,11 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime};
 
+use clap::builder::TypedValueParser;
 use clap::{Args, ValueEnum};
 use cli::exit::{self, Error, ExitStatus};
 use cli::units::{self, to_ns};
+use engine::completion::with_examples;
 use engine::machine::host;
 use engine::scenario::{select_by_pattern, validate_count};
 use files::report::{Host, Warning};
@@ -131,10 +133,11 @@ pub fn about<T: ValueEnum>(value: &T) -> String {
 pub type Selection<T> = Vec<T>;
 
 /// Returns a parser for a name or a pattern; `noun` names the values in errors.
-pub fn parse_selection<T: ValueEnum>(
+pub fn selection_parser<T: ValueEnum + Send + Sync + 'static>(
     noun: &'static str,
-) -> impl Fn(&str) -> Result<Selection<T>, String> + Clone {
-    move |text| select(noun, text)
+) -> impl TypedValueParser<Value = Selection<T>> {
+    let names = || T::value_variants().iter().filter_map(T::to_possible_value).collect();
+    with_examples(move |text: &str| select::<T>(noun, text), names)
 }
 
 fn select<T: ValueEnum>(noun: &str, text: &str) -> Result<Selection<T>, String> {

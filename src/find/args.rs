@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use clap::{Args, ValueHint};
 use cli::units;
-use engine::load::Load;
+use engine::load::{Load, load_parser};
 use engine::machine::os::Sched;
-use engine::scenario::{Runtime, Subjects, SubjectsParser};
+use engine::machine::tuning::sched_parser;
+use engine::scenario::{Runtime, Subjects, SubjectsParser, runtime_parser};
 use files::find::Goal;
 
 use crate::written_limit::WrittenLimit;
@@ -46,11 +47,11 @@ pub struct FindArgs {
     #[arg(long, value_name = "NAME", value_parser = SubjectsParser, hide_possible_values = true, help_heading = "Search")]
     pub subject: Vec<Subjects>,
     /// Runtime of tokio subjects; repeat for several [default: current-thread]
-    #[arg(long, value_name = "KIND", help_heading = "Search")]
+    #[arg(long, value_name = "KIND", value_parser = runtime_parser(), hide_possible_values = true, help_heading = "Search")]
     pub runtime: Vec<Runtime>,
     /// Load to run alongside the tickers, as with run: cpu:2, memory, io, softirq, tasks:100x50us or
     /// any command
-    #[arg(long, value_name = "LOAD", default_value_t, help_heading = "Search")]
+    #[arg(long, value_name = "LOAD", default_value_t, value_parser = load_parser(), hide_possible_values = true, help_heading = "Search")]
     pub load: Load,
     /// Stop after this time and report the results so far
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = units::parse_duration, default_value = "90s", help_heading = "Search")]
@@ -59,7 +60,7 @@ pub struct FindArgs {
     #[arg(long, value_name = "N", value_parser = units::parse_index, help_heading = "Machine")]
     pub cpu: Option<usize>,
     /// Scheduling class while measuring: fifo:N, rr:N or other
-    #[arg(long, value_name = "CLASS", help_heading = "Machine")]
+    #[arg(long, value_name = "CLASS", value_parser = sched_parser(), hide_possible_values = true, help_heading = "Machine")]
     pub sched: Option<Sched>,
     /// Random seed for the order and the phases of rounds [default: random, recorded in the file]
     #[arg(long, value_name = "N", value_parser = units::parse_seed, help_heading = "Search")]

@@ -7,7 +7,7 @@ use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 use cli::units;
 use engine::measure::metric::MetricSpec;
 use engine::program::Program;
-use engine::scenario::{Runtime, parse_subject};
+use engine::scenario::{Runtime, runtime_parser, subject_name_parser, subject_parser};
 use engine::subject::SubjectInfo;
 use files::gate::limit::{PathError, SummaryPath};
 
@@ -69,10 +69,10 @@ pub struct GateArgs {
     #[command(subcommand)]
     pub action: Option<GateAction>,
     /// Subject to compare against; repeat for several tests
-    #[arg(long, value_name = "SUBJECT", value_parser = parse_subject, requires = "b", conflicts_with_all = ["base_cmd", "candidate_cmd"], help_heading = "Two sides")]
+    #[arg(long, value_name = "SUBJECT", value_parser = subject_parser(), hide_possible_values = true, requires = "b", conflicts_with_all = ["base_cmd", "candidate_cmd"], help_heading = "Two sides")]
     pub a: Vec<&'static SubjectInfo>,
     /// Subject to judge; one for each --a
-    #[arg(long, value_name = "SUBJECT", value_parser = parse_subject, requires = "a", help_heading = "Two sides")]
+    #[arg(long, value_name = "SUBJECT", value_parser = subject_parser(), hide_possible_values = true, requires = "a", help_heading = "Two sides")]
     pub b: Vec<&'static SubjectInfo>,
     /// Run both subjects concurrently on one CPU, half a period apart. Faster, but judges
     /// differences only
@@ -114,7 +114,7 @@ pub struct GateArgs {
     /// cpu_ns_per_tick=9us; repeatable
     #[arg(long, alias = "max", value_name = "PATH=VALUE", value_parser = parse_limit, help_heading = "Limits")]
     pub limit: Vec<Limit>,
-    /// Check the limits against this report instead of measuring
+    /// Check the limits against this report instead of measuring; - is standard input
     #[arg(long, value_name = "FILE", requires = "limit", help_heading = "Limits")]
     pub report: Option<PathBuf>,
     /// Unit of an HdrHistogram log or of cyclictest's text, which state none [default: a guess]
@@ -127,7 +127,7 @@ pub struct GateArgs {
     #[arg(long, requires = "baseline", help_heading = "Stored sessions")]
     pub force: bool,
     /// Subject of --baseline and --limit; with --report, its name or id
-    #[arg(long, value_name = "SUBJECT")]
+    #[arg(long, value_name = "SUBJECT", value_parser = subject_name_parser(), hide_possible_values = true)]
     pub subject: Option<String>,
     /// Ticks to measure for limits [default: 10000]
     #[arg(long, value_name = "N", value_parser = units::parse_count, requires = "limit", conflicts_with = "report", help_heading = "Limits")]
@@ -157,7 +157,7 @@ pub struct GateArgs {
 pub struct WholeRunArgs {
     /// Judge whole runs of a command by this metric instead of lateness: wall, cpu, instructions,
     /// max-rss, or one that it writes, such as throughput or latency:p99; repeatable
-    #[arg(long, value_name = "METRIC", value_parser = MetricSpec::parse, requires = "command", help_heading = "Whole runs")]
+    #[arg(long, value_name = "METRIC", value_parser = MetricSpec::parser(), hide_possible_values = true, requires = "command", help_heading = "Whole runs")]
     pub metric: Vec<MetricSpec>,
     /// Command to run before each run, not included in its time
     #[arg(long, value_name = "COMMAND", value_parser = Program::parse, requires = "metric", help_heading = "Whole runs")]
@@ -191,7 +191,7 @@ pub struct JudgedArgs {
 #[derive(Clone, Debug, Args)]
 pub struct RoundArgs {
     /// Runtime of tokio subjects
-    #[arg(long, value_name = "KIND", help_heading = "Rounds")]
+    #[arg(long, value_name = "KIND", value_parser = runtime_parser(), hide_possible_values = true, help_heading = "Rounds")]
     pub runtime: Option<Runtime>,
     /// Recorded ticks of a round [default: 250, but at most 1s]
     #[arg(long, value_name = "N", value_parser = units::parse_count, help_heading = "Rounds")]
@@ -243,7 +243,7 @@ pub struct BaselineAddArgs {
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
     /// Subject to measure [default: the subject of the file]
-    #[arg(long, value_name = "SUBJECT", value_parser = parse_subject)]
+    #[arg(long, value_name = "SUBJECT", value_parser = subject_parser(), hide_possible_values = true)]
     pub subject: Option<&'static SubjectInfo>,
     /// Drop the stored sessions and start over with this session
     #[arg(long)]

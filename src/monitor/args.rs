@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueHint};
 use cli::units;
-use engine::scenario::{Runtime, Subjects, SubjectsParser};
+use engine::scenario::{Runtime, Subjects, SubjectsParser, runtime_parser};
 use files::bins::{Labels, cell};
 
 use crate::monitor::http;
@@ -46,7 +46,7 @@ pub struct MonitorArgs {
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = units::parse_period, help_heading = "Probes and meters")]
     pub period: Vec<Duration>,
     /// Runtime of tokio probes; repeat for several [default: current-thread]
-    #[arg(long, value_name = "KIND", help_heading = "Probes and meters")]
+    #[arg(long, value_name = "KIND", value_parser = runtime_parser(), hide_possible_values = true, help_heading = "Probes and meters")]
     pub runtime: Vec<Runtime>,
     /// Watch only the meters of other programs; start no probes
     #[arg(long, conflicts_with_all = ["subject", "period", "runtime"], help_heading = "Probes and meters")]

@@ -6,11 +6,13 @@ use std::time::Duration;
 use clap::{Args, ValueHint};
 use cli::exit::{self, Error, usage};
 use cli::units;
-use engine::load::Load;
+use engine::load::{Load, load_parser};
 use engine::machine::os::Sched;
 use engine::machine::tuning;
 use engine::program::{Program, parse_program_name};
-use engine::scenario::{Length, ProfileOptions, Runtime, ScenarioArgs, Subjects, SubjectsParser};
+use engine::scenario::{
+    Length, ProfileOptions, Runtime, ScenarioArgs, Subjects, SubjectsParser, runtime_parser,
+};
 use engine::subject;
 
 use crate::run::late_ticks::LateArgs;
@@ -110,10 +112,10 @@ pub struct RunArgs {
     pub program: Vec<String>,
     /// Runtime of tokio subjects: current-thread, multi-thread or multi-thread:N; repeat for
     /// several [default: current-thread]
-    #[arg(long, value_name = "KIND", help_heading = "Scenarios")]
+    #[arg(long, value_name = "KIND", value_parser = runtime_parser(), hide_possible_values = true, help_heading = "Scenarios")]
     pub runtime: Vec<Runtime>,
     /// Load to run alongside the subject (see below); repeat for several [default: none]
-    #[arg(long, value_name = "LOAD", allow_hyphen_values = true, help_heading = "Scenarios")]
+    #[arg(long, value_name = "LOAD", allow_hyphen_values = true, value_parser = load_parser(), hide_possible_values = true, help_heading = "Scenarios")]
     pub load: Vec<Load>,
     /// Run N of each tokio subject at once, with phases spread over the period; each records all its
     /// ticks
@@ -123,7 +125,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "N", value_parser = units::parse_index, help_heading = "Machine")]
     pub cpu: Option<usize>,
     /// Scheduling class while measuring: fifo:N, rr:N or other
-    #[arg(long, value_name = "CLASS", help_heading = "Machine")]
+    #[arg(long, value_name = "CLASS", value_parser = tuning::sched_parser(), hide_possible_values = true, help_heading = "Machine")]
     pub sched: Option<Sched>,
     /// Lock all memory of the process
     #[arg(long, help_heading = "Machine")]

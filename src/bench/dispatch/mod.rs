@@ -19,7 +19,7 @@ use engine::machine::host;
 use files::report::Warning;
 
 use crate::bench::command::{
-    self, BenchStart, OutputArgs, Selection, about, name, parse_selection, select_values,
+    self, BenchStart, OutputArgs, Selection, about, name, select_values, selection_parser,
 };
 use crate::bench::dispatch::file::{
     Clock, DispatchReport, MeasuredOperation, MeasuredRuntime, NotMeasured,
@@ -43,7 +43,7 @@ Examples:
 A name may be a glob: 'wake-*'. Operations across threads need two otherwise idle CPUs.")]
 pub struct BenchDispatchArgs {
     /// Operation to measure (repeatable) [default: all]
-    #[arg(long, value_name = "NAME", value_parser = parse_selection::<Operation>("operation"))]
+    #[arg(long, value_name = "NAME", value_parser = selection_parser::<Operation>("operation"), hide_possible_values = true)]
     operation: Vec<Selection<Operation>>,
     /// Number of rounds [default: 25, or 5 with --quick]
     ///

@@ -21,8 +21,8 @@ use files::report::Warning;
 use files::summary::distribution;
 
 use crate::bench::command::{
-    self, BenchStart, OutputArgs, Selection, about, name, parse_count, parse_selection,
-    select_values,
+    self, BenchStart, OutputArgs, Selection, about, name, parse_count, select_values,
+    selection_parser,
 };
 use crate::bench::file::SCHEMA;
 use crate::bench::harness::{self, BenchOutcome, Schedule, Series};
@@ -53,13 +53,13 @@ Examples:
 Names may be globs; the control loop, which has no timeout, always runs.")]
 pub struct BenchTimeoutArgs {
     /// Implementation of the timeout (repeatable) [default: all]
-    #[arg(long, value_name = "NAME", value_parser = parse_selection::<Variant>("variant"), help_heading = "Cases")]
+    #[arg(long, value_name = "NAME", value_parser = selection_parser::<Variant>("variant"), hide_possible_values = true, help_heading = "Cases")]
     variant: Vec<Selection<Variant>>,
     /// Clock of the timeouts (repeatable) [default: tokio, and tach if the variant supports it]
-    #[arg(long, value_name = "NAME", value_parser = parse_selection::<Clock>("clock"), help_heading = "Cases")]
+    #[arg(long, value_name = "NAME", value_parser = selection_parser::<Clock>("clock"), hide_possible_values = true, help_heading = "Cases")]
     clock: Vec<Selection<Clock>>,
     /// Workload (repeatable) [default: all]
-    #[arg(long, value_name = "NAME", value_parser = parse_selection::<WorkloadKind>("workload"), help_heading = "Cases")]
+    #[arg(long, value_name = "NAME", value_parser = selection_parser::<WorkloadKind>("workload"), hide_possible_values = true, help_heading = "Cases")]
     workload: Vec<Selection<WorkloadKind>>,
     /// Length of the timeout, from 10us to 10s (repeatable) [default: 10s, and shorter ones in some
     /// workloads]

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::Args;
 use cli::units;
 use engine::program::Program;
-use engine::scenario::parse_subject;
+use engine::scenario::subject_parser;
 use engine::subject::SubjectInfo;
 
 use crate::gate::args::{RoundArgs, WholeRunArgs};
@@ -34,7 +34,7 @@ pub struct CalibrateArgs {
     #[arg(long, alias = "time", value_name = "DURATION", value_parser = units::parse_duration, default_value = "60s", allow_hyphen_values = true)]
     pub max_time: Duration,
     /// Subject to run against itself
-    #[arg(long, value_name = "SUBJECT", value_parser = parse_subject, default_value = "os-interval")]
+    #[arg(long, value_name = "SUBJECT", value_parser = subject_parser(), hide_possible_values = true, default_value = "os-interval")]
     pub subject: &'static SubjectInfo,
     /// Program to run against itself, with its arguments, instead of a subject
     #[arg(long, value_name = "COMMAND", value_parser = Program::parse, conflicts_with = "subject")]

@@ -4,7 +4,10 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
+use clap::builder::TypedValueParser;
 use cli::units;
+
+use crate::completion::{plain_values, with_examples};
 
 /// The load of a scenario.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -133,6 +136,12 @@ impl FromStr for Stress {
         };
         Ok(Self { kind: *kind, threads })
     }
+}
+
+/// Returns the parser of an argument with a load.
+pub fn load_parser() -> impl TypedValueParser<Value = Load> {
+    let examples = || plain_values(&["none", "cpu", "memory", "io", "softirq"]);
+    with_examples(|text: &str| text.parse(), examples)
 }
 
 /// Parses the number of threads of a load.

@@ -24,9 +24,10 @@ pub use scenario_args::{
     DEFAULT_PERIOD, Length, ScenarioArgs, check_scenario_count, validate_count,
 };
 pub use subject_pattern::{
-    Subjects, SubjectsParser, matches_glob, parse_subject, select_by_pattern,
+    Subjects, SubjectsParser, matches_glob, parse_subject, select_by_pattern, subject_name_parser,
+    subject_parser,
 };
-pub use tokio_runtime::{MAX_WORKERS, Runtime};
+pub use tokio_runtime::{MAX_WORKERS, Runtime, runtime_parser};
 
 /// One thing to measure.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,11 +5,18 @@ use std::io;
 use std::str::FromStr;
 use std::time::Duration;
 
+use clap::builder::TypedValueParser;
 use files::report::Change;
 
+use crate::completion::{plain_values, with_examples};
 use crate::machine::os::{self, Sched};
 use cli::exit::{self, usage};
 use cli::units::to_ns;
+
+/// Returns the parser of an argument with a scheduling class.
+pub fn sched_parser() -> impl TypedValueParser<Value = Sched> {
+    with_examples(|text: &str| text.parse(), || plain_values(&["fifo:50", "rr:50", "other"]))
+}
 
 /// Settings to change.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

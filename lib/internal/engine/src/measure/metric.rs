@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
+use clap::builder::TypedValueParser;
 use jitterstat::gate::round::{tail_name, tail_quantile};
 use jitterstat::series::{self, Better, Metric};
 
+use crate::completion::{plain_values, with_examples};
 use crate::machine::os::{self, Instructions, TreeUsage};
 use crate::measure::child::{self, RunFailure, RunRequest};
 use crate::measure::{program_output, supervisor};
@@ -41,6 +43,12 @@ impl MetricSpec {
             "" => Err("the name of the metric is empty".to_owned()),
             _ => Self::parse_custom(text),
         }
+    }
+
+    /// Returns the parser of an argument with a metric.
+    pub fn parser() -> impl TypedValueParser<Value = Self> {
+        let examples = || plain_values(&["wall", "cpu", "instructions", "max-rss"]);
+        with_examples(Self::parse, examples)
     }
 
     fn parse_custom(text: &str) -> Result<Self, String> {

@@ -6,6 +6,7 @@ use std::str::FromStr;
 use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
 use clap::{Arg, Command};
 
+use crate::completion::with_examples;
 use crate::subject::{self, SubjectInfo, script};
 use cli::suggest::did_you_mean;
 
@@ -55,9 +56,22 @@ impl TypedValueParser for SubjectsParser {
     }
 
     fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
-        let names = subject::ALL.iter().map(|e| PossibleValue::new(e.name).help(e.about));
-        Some(Box::new(names.chain([PossibleValue::new("all")])))
+        Some(Box::new(subject_names().into_iter().chain([PossibleValue::new("all")])))
     }
+}
+
+/// Returns a parser of exactly one subject.
+pub fn subject_parser() -> impl TypedValueParser<Value = &'static SubjectInfo> {
+    with_examples(parse_subject, subject_names)
+}
+
+/// Returns a parser of a name that is usually that of a subject.
+pub fn subject_name_parser() -> impl TypedValueParser<Value = String> {
+    with_examples(|text: &str| Ok(text.to_owned()), subject_names)
+}
+
+fn subject_names() -> Vec<PossibleValue> {
+    subject::ALL.iter().map(|e| PossibleValue::new(e.name).help(e.about)).collect()
 }
 
 impl Subjects {

@@ -3,6 +3,10 @@
 use std::fmt;
 use std::str::FromStr;
 
+use clap::builder::TypedValueParser;
+
+use crate::completion::{plain_values, with_examples};
+
 /// The runtime of a tokio subject: `current-thread`, `multi-thread` or `multi-thread:N`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Runtime {
@@ -14,6 +18,11 @@ pub enum Runtime {
 const DEFAULT_WORKERS: usize = 2;
 /// Maximum number of worker threads. A larger number is probably a typing error.
 pub const MAX_WORKERS: usize = 1024;
+
+/// Returns the parser of an argument with a runtime.
+pub fn runtime_parser() -> impl TypedValueParser<Value = Runtime> {
+    with_examples(|text: &str| text.parse(), || plain_values(&["current-thread", "multi-thread"]))
+}
 
 impl fmt::Display for Runtime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

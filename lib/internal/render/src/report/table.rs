@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use cli::printable::to_printable;
 use cli::time::{format_interval, format_number, format_time};
@@ -26,7 +27,7 @@ pub struct TableArgs {
     #[arg(long, value_enum, value_name = "BY")]
     pub sort: Option<Sort>,
     /// Percentiles to show, as in p50,p99.9 [default: as many as fit]
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = parse_percentile)]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = percentile_parser(), hide_possible_values = true)]
     pub percentiles: Vec<Percentile>,
     /// Columns to show, as in percentiles,max,core [default: percentiles,max,missed,cpu]
     #[arg(long, value_enum, value_name = "LIST", value_delimiter = ',')]
@@ -62,10 +63,13 @@ pub enum Column {
 const DEFAULT_COLUMNS: [Column; 4] =
     [Column::Percentiles, Column::Max, Column::Missed, Column::Cpu];
 
-/// Parses the name of a percentile.
-fn parse_percentile(text: &str) -> Result<Percentile, String> {
-    let found = PERCENTILES.into_iter().find(|p| p.label == text || p.key == text);
-    found.ok_or_else(|| format!("there are {}", PERCENTILES.map(|p| p.label).join(", ")))
+/// Returns the parser of a percentile by its label or its key.
+fn percentile_parser() -> impl TypedValueParser<Value = Percentile> {
+    let values = PERCENTILES.map(|p| PossibleValue::new(p.label).alias(p.key));
+    PossibleValuesParser::new(values).map(|name| {
+        let mut percentiles = PERCENTILES.into_iter();
+        percentiles.find(|p| p.label == name || p.key == name).expect("a possible value")
+    })
 }
 
 /// Renders the fitness of the machine, the table, a summary in words and the warnings. Lines are at
