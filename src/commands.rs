@@ -1,7 +1,6 @@
 //! The command line: its structs and help texts.
 
 use clap::{Parser, Subcommand};
-use engine::load::Stress;
 
 use crate::bench::BenchCommand;
 use crate::compare::args::CompareArgs;
@@ -17,6 +16,7 @@ use crate::report::args::ReportArgs;
 use crate::run::args::RunArgs;
 use crate::run::new_plan::NewPlanArgs;
 use crate::settings::SettingsArgs;
+use crate::terminal::TerminalArgs;
 use crate::top::TopArgs;
 use crate::trace::args::TraceArgs;
 
@@ -28,6 +28,8 @@ pub struct Cli {
     pub command: Command,
     #[command(flatten)]
     pub settings: SettingsArgs,
+    #[command(flatten)]
+    pub terminal: TerminalArgs,
 }
 
 const EXAMPLES: &str = "\
@@ -86,9 +88,6 @@ pub enum Command {
     /// Benchmark one part by itself
     #[command(subcommand)]
     Bench(BenchCommand),
-    /// Load the machine until standard input closes (started by `run --load`)
-    #[command(hide = true)]
-    Stress { load: Stress },
     /// Show how late the timers of any program are, and who was in the way (Linux, root)
     Trace(Box<TraceArgs>),
     /// Watch the metered loops of running programs
@@ -169,6 +168,27 @@ mod tests {
             }
         }
         assert!(seen > 50, "{seen} commands were found");
+    }
+
+    #[test]
+    fn enumerated_values_can_be_completed() {
+        const WITH_NAMES: [&str; 7] = ["subject", "a", "b", "runtime", "load", "sched", "metric"];
+        fn check_values(command: &clap::Command, seen: &mut usize) {
+            for arg in command.get_arguments() {
+                let name = arg.get_long().unwrap_or_default();
+                // `report --subject` selects an id of the file.
+                let is_id = command.get_name() == "report";
+                if WITH_NAMES.contains(&name) && !is_id {
+                    let values = arg.get_possible_values();
+                    assert!(!values.is_empty(), "{} --{name}", command.get_name());
+                    *seen += 1;
+                }
+            }
+            command.get_subcommands().for_each(|sub| check_values(sub, seen));
+        }
+        let mut seen = 0;
+        check_values(&Cli::command(), &mut seen);
+        assert!(seen > 15, "{seen} arguments were found");
     }
 
     #[test]

@@ -45,6 +45,7 @@ mod progress; // the progress bar
 
 mod terminal; // messages on stderr; sizes of terminals
 
+use std::ffi::OsString;
 use std::process::{ExitCode, Termination};
 
 use clap::{CommandFactory, FromArgMatches};
@@ -91,8 +92,14 @@ pub fn command() -> clap::Command {
 }
 
 fn run_command() -> exit::Result<exit::ExitStatus> {
-    let args = std::env::args_os().collect();
-    let request = settings::read(&Cli::command(), args, &run::args::PLAN_FLAGS)?;
+    let args: Vec<OsString> = std::env::args_os().collect();
+    if let Some(load) = stress::parse_args(&args) {
+        return stress::run(load?);
+    }
+    // Errors in the command line have colours before it is parsed.
+    terminal::set_color(terminal::find_color(&args));
+    let command = Cli::command().color(terminal::color_choice());
+    let request = settings::read(&command, args, &run::args::PLAN_FLAGS)?;
     let cli = match request {
         settings::Request::PrintConfig(status) => return Ok(status),
         settings::Request::Command(matches) => {
@@ -118,7 +125,6 @@ fn run_command() -> exit::Result<exit::ExitStatus> {
         Command::Doctor(args) => doctor::run(&args),
         Command::List(args) => list::run(&args),
         Command::Bench(bench) => bench::run(&bench),
-        Command::Stress { load } => stress::run(load),
         Command::Trace(args) => trace::run(&args),
         Command::Top(args) => top::run(&args),
         Command::Completions { shell } => completions::run(shell, Cli::command()),

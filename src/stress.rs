@@ -1,8 +1,10 @@
-//! The hidden command `osjitter stress`, which loads the machine.
+//! The process `osjitter stress LOAD`, which loads the machine. It is not a command for users, so
+//! it is not part of the command line that help and completions describe.
 //!
 //! `run --load` starts it as a separate process, so that its CPU time is not counted for the
 //! subject. It runs until its standard input closes, so it also ends if its parent dies.
 
+use std::ffi::OsString;
 use std::fs::File;
 use std::hint::{black_box, spin_loop};
 use std::io::{self, Read as _, Seek as _, Write as _};
@@ -24,6 +26,16 @@ const STRIDE_BYTES: usize = 64;
 const FILE_BLOCKS: usize = 64;
 const BLOCK_BYTES: usize = 1 << 20;
 const PACKET_BYTES: usize = 64;
+
+/// Returns the load, if the arguments of this process are those of a load process.
+pub fn parse_args(args: &[OsString]) -> Option<Result<Stress>> {
+    match args {
+        [_, command, load] if command == "stress" => {
+            Some(load.to_string_lossy().parse().map_err(|e: String| Error::usage(e)))
+        }
+        _ => None,
+    }
+}
 
 /// Loads the machine until standard input closes.
 pub fn run(stress: Stress) -> Result<ExitStatus> {

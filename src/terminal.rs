@@ -3,21 +3,118 @@
 //! A diagnostic that cannot be written, to a closed pipe or a full disk, is dropped; the command
 //! continues.
 
+use std::ffi::OsString;
 use std::io::{IsTerminal, Write as _};
 use std::path::Path;
 use std::sync::{OnceLock, mpsc};
 use std::time::Duration;
 
+use clap::{ColorChoice, ValueEnum};
 use cli::exit::Error;
 use cli::printable::{to_printable, to_printable_line, to_printable_message};
 use engine::measure::supervisor;
 
+/// The arguments of every command that concern terminals.
+#[derive(Debug, clap::Args)]
+pub struct TerminalArgs {
+    /// Use colours; auto does so on a terminal, as NO_COLOR and CLICOLOR_FORCE allow
+    #[arg(long, global = true, value_enum, value_name = "WHEN", default_value = "auto")]
+    pub color: Color,
+}
+
+/// When colours are used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Color {
+    #[default]
+    Auto,
+    Always,
+    Never,
+}
+
+static COLOR: OnceLock<Color> = OnceLock::new();
+
+/// Sets when this process uses colours.
+pub fn set_color(color: Color) {
+    let _ = COLOR.set(color);
+}
+
+/// Finds `--color` in arguments that are not parsed yet. Invalid values are left to the parser.
+pub fn find_color(args: &[OsString]) -> Color {
+    let mut color = Color::default();
+    let mut words = args.iter().filter_map(|arg| arg.to_str()).take_while(|word| *word != "--");
+    while let Some(word) = words.next() {
+        let value = if word == "--color" { words.next() } else { word.strip_prefix("--color=") };
+        let parsed = value.and_then(|value| Color::from_str(value, false).ok());
+        color = parsed.unwrap_or(color);
+    }
+    color
+}
+
+/// Returns the choice for help and errors of the command line.
+pub fn color_choice() -> ColorChoice {
+    match COLOR.get() {
+        None | Some(Color::Auto) => ColorChoice::Auto,
+        Some(Color::Always) => ColorChoice::Always,
+        Some(Color::Never) => ColorChoice::Never,
+    }
+}
+
+/// Whether colours are written to a stream.
+fn has_color(is_terminal: bool) -> bool {
+    let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
+    let is_off = |name| variable(name).is_some_and(|value| value == "0");
+    match COLOR.get() {
+        Some(Color::Always) => true,
+        Some(Color::Never) => false,
+        _ if variable("NO_COLOR").is_some() => false,
+        _ if variable("CLICOLOR_FORCE").is_some() && !is_off("CLICOLOR_FORCE") => true,
+        _ => is_terminal && !is_off("CLICOLOR") && variable("TERM").is_none_or(|t| t != "dumb"),
+    }
+}
+
+/// A style of words on a terminal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Style {
+    Good,
+    Bad,
+    Doubtful,
+}
+
+impl Style {
+    /// Returns the text in this style.
+    fn paint(self, text: &str) -> String {
+        let code = match self {
+            Self::Good => "32",
+            Self::Bad => "1;31",
+            Self::Doubtful => "33",
+        };
+        format!("\x1b[{code}m{text}\x1b[0m")
+    }
+}
+
+/// Returns a text for standard output, in a style if colours are used there.
+pub fn paint_for_stdout(style: Style, text: &str) -> String {
+    if has_color(std::io::stdout().is_terminal()) { style.paint(text) } else { text.to_owned() }
+}
+
+/// Returns a text for standard error, in a style if colours are used there.
+fn paint_for_stderr(style: Style, text: &str) -> String {
+    if has_color(on_terminal()) { style.paint(text) } else { text.to_owned() }
+}
+
 /// Prints the error that ends the command.
 pub fn failure(error: &Error) {
     if !error.is_closed_pipe() {
-        print_line(&format!("error: {}", to_printable_message(&error.to_string())));
+        let label = paint_for_stderr(Style::Bad, "error:");
+        print_line(&format!("{label} {}", to_printable_message(&error.to_string())));
         error.advice().iter().for_each(|line| print_line(&to_printable_line(line)));
     }
+}
+
+/// Prints a warning. It is not suppressed by `--quiet`.
+pub fn warning(message: &str) {
+    let label = paint_for_stderr(Style::Doubtful, "warning:");
+    print_line(&format!("{label} {}", to_printable(message)));
 }
 
 /// Prints a message unless `quiet` is set.
@@ -154,6 +251,21 @@ pub fn enable_escape_codes() -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn color_is_found_before_the_program() {
+        for (line, expected) in [
+            ("osjitter run", Color::Auto),
+            ("osjitter --color never run", Color::Never),
+            ("osjitter run --color=always", Color::Always),
+            ("osjitter run --color=never --color always", Color::Always),
+            ("osjitter run --color purple", Color::Auto),
+            ("osjitter run -- ./x --color=always", Color::Auto),
+        ] {
+            let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+            assert_eq!(find_color(&words), expected, "{line}");
+        }
+    }
 
     #[test]
     fn file_url_escapes_control_characters() {

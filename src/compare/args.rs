@@ -26,7 +26,7 @@ Examples:
 
 Exit codes: 0 compared, whatever the outcome; 2 bad usage, or sides that cannot be compared.")]
 pub struct CompareArgs {
-    /// Side to compare against
+    /// Side to compare against; - is standard input
     #[arg(value_name = "A")]
     pub a: String,
     /// Side to compare with A

@@ -10,6 +10,7 @@ mod text_reader;
 use std::fs::{File, Metadata};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use cli::exit::{Error, Result, strip_temp_path, usage};
@@ -72,20 +73,42 @@ pub fn identity(path: &Path) -> io::Result<FileIdentity> {
     path.canonicalize().map(FileIdentity)
 }
 
-/// Reads the text of a file, gzip or plain, without its byte order mark.
+/// The path that means standard input.
+const STDIN: &str = "-";
+
+/// Reads the text of a file, gzip or plain, without its byte order mark. `-` is standard input.
 ///
 /// # Errors
 /// Returns an error that names the file if it cannot be read, is larger than memory allows, or is
 /// not UTF-8.
 pub fn read_text(file: &Path) -> Result<String> {
+    if file == Path::new(STDIN) {
+        return read_stdin();
+    }
     let opened = File::open(file).map_err(|e| usage!("cannot read {}: {e}", file.display()))?;
     read_open_text(opened, file)
 }
 
+/// Reads the text of standard input. Further calls return the same text.
+fn read_stdin() -> Result<String> {
+    static TEXT: OnceLock<String> = OnceLock::new();
+    if let Some(text) = TEXT.get() {
+        return Ok(text.clone());
+    }
+    let reader = TextReader::from_bytes(io::stdin(), max_file_bytes());
+    let text = read_all(reader, Path::new("standard input"))?;
+    Ok(TEXT.get_or_init(|| text).clone())
+}
+
 /// Reads the text of an open file, like [`read_text`]. Errors name `file`.
 pub fn read_open_text(opened: File, file: &Path) -> Result<String> {
+    read_all(TextReader::new(opened), file)
+}
+
+/// Reads all of a text. Errors name `file`.
+fn read_all(reader: io::Result<TextReader>, file: &Path) -> Result<String> {
     let mut bytes = Vec::new();
-    TextReader::new(opened)
+    reader
         .and_then(|mut reader| reader.read_to_end(&mut bytes))
         .map_err(|e| text_reader::reading_error(e, file))?;
     decode_utf8(bytes).map_err(|e| e.context(file.display()))

@@ -83,7 +83,11 @@ impl TextReader {
         Self::from_bytes(opened, max_bytes)
     }
 
-    fn from_bytes(mut source: impl Read + 'static, max_bytes: u64) -> io::Result<Self> {
+    /// Reads a stream of at most `max_bytes`.
+    ///
+    /// # Errors
+    /// Returns the errors of [`Self::new`].
+    pub fn from_bytes(mut source: impl Read + 'static, max_bytes: u64) -> io::Result<Self> {
         let magic = read_start(&mut source, GZIP_MAGIC.len())?;
         let is_gzip = magic == GZIP_MAGIC;
         let source = Cursor::new(magic).chain(source);

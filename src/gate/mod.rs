@@ -31,8 +31,9 @@ use files::gate::verdict::Verdict;
 use jitterstat::gate::decision::Outcome;
 
 use crate::file_io::{self, OutputDirectory};
+use crate::terminal::Style;
 use crate::{interrupt, terminal};
-use render::formats::make;
+use render::formats::{Format, make};
 
 use args::{BaselineAction, GateAction, GateArgs, OnInconclusive};
 use question::{Gate, PlannedQuestion, Question};
@@ -100,8 +101,12 @@ fn report_verdict(
     let written = out.write("verdict.json", &verdict.to_json());
     let rendered = render_sections(verdict);
     let made = make("a verdict", &formats::FORMATS, args.format, &rendered)?;
+    let mut text = made.into_bytes();
+    if args.format == Format::Table {
+        text = paint_verdict(text, rendered.verdict.verdict);
+    }
     // Print the verdict even if its file could not be written.
-    let printed = file_io::write_output(made.into_bytes(), None);
+    let printed = file_io::write_output(text, None);
     if let Ok(file) = &written {
         terminal::note(args.judged.rounds.quiet, &format!("written: {}", file.display()));
     }
@@ -115,6 +120,18 @@ fn report_verdict(
     written?;
     printed?;
     Ok(exit_status(&rendered.verdict, args.on_inconclusive))
+}
+
+/// Gives the verdict in a table a colour, if standard output has colours.
+fn paint_verdict(text: Vec<u8>, outcome: Outcome) -> Vec<u8> {
+    let style = match outcome {
+        Outcome::Pass | Outcome::Improved => Style::Good,
+        Outcome::Regressed | Outcome::LimitBroken => Style::Bad,
+        Outcome::Inconclusive => Style::Doubtful,
+    };
+    let plain = format!("verdict: {}", text::format_outcome(outcome));
+    let painted = terminal::paint_for_stdout(style, &plain);
+    String::from_utf8_lossy(&text).replacen(&plain, &painted, 1).into_bytes()
 }
 
 fn exit_status(verdict: &Verdict, on_inconclusive: OnInconclusive) -> ExitStatus {

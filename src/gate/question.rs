@@ -127,7 +127,7 @@ impl Gate {
     pub fn warn_early(&mut self, warnings: Vec<Warning>) {
         for warning in warnings {
             if !self.verdict.warnings.contains(&warning) {
-                terminal::note(false, &format!("warning: {} {}", warning.message, warning.hint));
+                terminal::warning(&format!("{} {}", warning.message, warning.hint));
                 self.verdict.warnings.push(warning);
             }
         }

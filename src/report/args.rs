@@ -31,7 +31,7 @@ calibration, cyclictest --json or the text of its -h, oslat --json, jitterdebugg
 A directory means the report in it, or the sum of all *.bins.csv below it. Information missing from another tool's file is listed below the table. Files other \
 than reports offer some of the formats.")]
 pub struct ReportArgs {
-    /// Files of osjitter, or results of other tools
+    /// Files of osjitter, or results of other tools; - is standard input
     #[arg(required = true, value_name = "FILE", value_hint = ValueHint::AnyPath)]
     pub files: Vec<PathBuf>,
     /// Format of the output
