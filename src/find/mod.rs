@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
-use cli::exit::{self, ExitStatus, usage};
+use cli::exit::{self, Error, ExitStatus, usage};
 use cli::units::{self, to_ns};
 use cli::words::pluralize;
 use engine::load::Load;
@@ -82,7 +82,12 @@ pub fn run(args: &FindArgs) -> exit::Result<ExitStatus> {
     search.measure(&mut found, &mut loads, &stop, args.quiet)?;
     found.load = loads.end().pop();
     report(&found, args, &out)?;
-    let is_complete = !found.partial && found.tickers.iter().all(|t| t.failure.is_none());
+    let failed: Vec<&Ticker> = found.tickers.iter().filter(|t| t.failure.is_some()).collect();
+    for ticker in &failed {
+        let failure = ticker.failure.as_deref().unwrap_or_default();
+        terminal::failure(&Error::measure(format!("{}: {failure}", ticker.subject)));
+    }
+    let is_complete = !found.partial && failed.is_empty();
     Ok(if is_complete { ExitStatus::Done } else { ExitStatus::NotMeasured })
 }
 

@@ -228,6 +228,7 @@ fn failed_search_keeps_its_results() {
         "{}",
         failed.stdout
     );
+    assert!(failed.stderr.contains("error: scripted-b: no timer left"), "{}", failed.stderr);
     assert!(
         found_file(&failed)["tickers"][0]["kept_ns"].as_u64().is_some(),
         "the other ticker is searched to the end"
