@@ -211,11 +211,12 @@ impl RunArgs {
             },
             scenarios: Vec::new(),
             why: self.why.then_some(ProfileOptions { threshold: self.why_threshold }),
+            meter: self.meter.clone(),
             is_from_report: false,
         })
     }
 
-    /// Returns the programs with their names and their meter.
+    /// Returns the programs with their names.
     fn programs(&self) -> exit::Result<Vec<Program>> {
         let mut programs = self.command.clone();
         if !self.program.is_empty() {
@@ -228,13 +229,9 @@ impl RunArgs {
                 programs.len()
             ));
         }
-        if self.meter.is_some() && programs.is_empty() {
-            return Err(Error::usage("--meter selects a loop of a program; give the program"));
-        }
         for (program, name) in programs.iter_mut().zip(&self.name) {
             *program = program.clone().with_name(name).map_err(Error::usage)?;
         }
-        let with_meter = |program: Program| program.with_meter(self.meter.clone());
-        Ok(programs.into_iter().map(with_meter).collect())
+        Ok(programs)
     }
 }

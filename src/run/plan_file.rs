@@ -15,7 +15,9 @@ use engine::load::Load;
 use engine::machine::os::Sched;
 use engine::machine::tuning;
 use engine::program::Program;
-use engine::scenario::{self, Length, Plan, ProfileOptions, Runtime, ScenarioArgs, Subjects};
+use engine::scenario::{
+    self, Length, Plan, ProfileOptions, Runtime, Scenario, ScenarioArgs, Subjects,
+};
 use engine::subject::target::Target;
 use files::file::File as _;
 use files::report::{self, Report};
@@ -38,26 +40,19 @@ pub struct PlanArgs {
     pub scenarios: Vec<ScenarioArgs>,
     /// How late ticks are profiled, if they are.
     pub why: Option<ProfileOptions>,
+    /// The meter that is measured in all programs.
+    pub meter: Option<String>,
     /// Whether these are the scenarios of a report.
     pub is_from_report: bool,
 }
 
 impl PlanArgs {
-    /// Returns the plan of a report with the values that were given on the command line.
-    fn overridden_by(&self, given: &ScenarioArgs) -> Self {
-        let mut plan = self.clone();
-        for scenario in &mut plan.scenarios {
-            *scenario = override_scenario(scenario, given);
-        }
-        plan
-    }
-
     /// Computes the effective plan. These arguments override the defaults of a file, which override
     /// the built-in ones. They also override the scenarios of a report.
     pub fn to_plan(&self, file: &Self) -> exit::Result<Plan> {
         let defaults = self.defaults.or(&file.defaults);
-        let file =
-            &if file.is_from_report { file.overridden_by(&self.defaults) } else { file.clone() };
+        let overridden = file.is_from_report.then(|| file.overridden_by(&self.defaults));
+        let file = overridden.as_ref().unwrap_or(file);
         let only_defaults = [ScenarioArgs::default()];
         let listed = if file.scenarios.is_empty() { &only_defaults[..] } else { &file.scenarios };
         let mut scenarios = Vec::new();
@@ -72,6 +67,7 @@ impl PlanArgs {
                 unused.text()
             ));
         }
+        self.select_meter(&mut scenarios)?;
         Ok(Plan {
             seed: self.seed.or(file.seed).unwrap_or_else(scenario::draw_seed),
             scenarios: scenario::deduplicate(scenarios),
@@ -79,6 +75,26 @@ impl PlanArgs {
             samples: self.samples.or(file.samples).unwrap_or(true),
             why: self.why.or(file.why),
         })
+    }
+
+    /// Selects the meter of these arguments in all programs.
+    fn select_meter(&self, scenarios: &mut [Scenario]) -> exit::Result<()> {
+        let Some(meter) = &self.meter else { return Ok(()) };
+        let mut programs = scenarios.iter_mut().filter_map(|s| s.subject.program_mut()).peekable();
+        if programs.peek().is_none() {
+            return Err(usage!("--meter {meter} selects a loop of a program: give the program"));
+        }
+        programs.for_each(|program| program.set_meter(meter));
+        Ok(())
+    }
+
+    /// Returns the plan of a report with the values that were given on the command line.
+    fn overridden_by(&self, given: &ScenarioArgs) -> Self {
+        let mut plan = self.clone();
+        for scenario in &mut plan.scenarios {
+            *scenario = override_scenario(scenario, given);
+        }
+        plan
     }
 }
 
@@ -182,6 +198,7 @@ impl From<PlanTable> for PlanArgs {
             },
             defaults: file.defaults.0,
             scenarios: file.scenario.into_iter().map(|s| s.0).collect(),
+            meter: None,
             is_from_report: false,
         }
     }
@@ -395,6 +412,7 @@ fn plan_args_from_report(plan: &report::Plan) -> Result<PlanArgs, String> {
             .why
             .as_ref()
             .map(|why| ProfileOptions { threshold: why.threshold_ns.map(Duration::from_nanos) }),
+        meter: None,
         is_from_report: true,
     })
 }
@@ -423,7 +441,7 @@ fn write_run(text: &mut String, plan: &Plan) {
     write_key(text, "why-threshold", why_threshold.map(quote_duration));
 }
 
-fn write_scenario(text: &mut String, scenario: &scenario::Scenario) {
+fn write_scenario(text: &mut String, scenario: &Scenario) {
     text.push_str("\n[[scenario]]\n");
     match &scenario.subject {
         Target::Builtin(subject) => {

@@ -341,6 +341,9 @@ fn programs_can_be_named() {
     }
     std::fs::write(home.path("plan.toml"), &plan).unwrap();
     assert_eq!(print(&home.path("plan.toml")), plan);
+    let args = ["run", "--print-plan", "--meter", "other", "--plan"];
+    let changed = Osjitter::new(args).args([ran.path("report.json")]).run().exits(0).stdout;
+    assert_eq!(changed, plan.replace("meter = \"control\"", "meter = \"other\""));
     for (args, expected) in [
         (&["--name", "a b"][..], "invalid name \"a b\""),
         (&["--name", "a", "--name", "b"], "2 values of --name"),
@@ -480,6 +483,31 @@ fn program_processes_end_with_round() {
 
 fn is_alive(id: &str) -> bool {
     std::process::Command::new("kill").args(["-0", id]).output().unwrap().status.success()
+}
+
+/// A start takes a second, so three rounds take at least three.
+#[test]
+fn estimates_include_starts() {
+    let home = Home::new();
+    let command = home.script(&format!("sleep 1\n{CORRECT_PROGRAM}"));
+    let ran = run(&command, &[]).run().exits(0);
+    let line = ran.stderr.lines().find(|line| line.contains("subjects ×")).expect("an estimate");
+    assert!(seconds_after(line, "about ") >= 3, "{line}");
+    let gate = ["gate", "--base-cmd", &command, "--candidate-cmd", &command, "--max-pairs", "24"];
+    let mut gate =
+        Osjitter::new(gate).args(["--period", "1ms", "--round-ticks", "5"]).out("").start();
+    let line = gate.says("to the first look");
+    gate.signal("INT");
+    let _ = gate.ends().exits(4);
+    assert!(seconds_after(&line, "gate: ") >= 48, "{line}");
+}
+
+/// Returns the seconds of an estimate such as `about 3s` or `about 2 min`.
+fn seconds_after(line: &str, before: &str) -> u64 {
+    let (_, time) = line.split_once(before).unwrap_or_else(|| panic!("{line}"));
+    let digits: String = time.chars().take_while(char::is_ascii_digit).collect();
+    let number: u64 = digits.parse().unwrap_or_else(|_| panic!("{line}"));
+    if time[digits.len()..].starts_with(" min") { number * 60 } else { number }
 }
 
 #[test]

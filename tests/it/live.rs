@@ -147,6 +147,27 @@ fn view_is_shown_during_the_run() {
     assert!(!contains(&run.stdout, b"\x1b"), "the view is not written to standard output");
 }
 
+/// The progress of a gate shows the difference so far: B is 20 % later.
+#[test]
+fn gate_shows_an_estimate() {
+    let home = tempfile::tempdir().unwrap();
+    let [out, script] =
+        ["gate", "script.json"].map(|name| home.path().join(name).to_str().unwrap().to_owned());
+    let lateness = json!({
+        "scripted": { "lateness_ns": [100_000] },
+        "scripted-b": { "lateness_ns": [120_000] },
+    });
+    std::fs::write(&script, lateness.to_string()).unwrap();
+    let args = ["gate", "--a", "scripted", "--b", "scripted-b", "--max-pairs", "24", "--out", &out];
+    let run = run_with_terminal(&args, &[("OSJITTER_SCRIPT", &script)]);
+    let screens = run.screens();
+    let has_estimate = |screen: &String| screen.contains("p50 of B +20.0 %");
+    assert!(screens.iter().any(has_estimate), "{screens:#?}");
+    assert!(!screens.last().unwrap().contains("p50 of B"), "{screens:#?}");
+    let quiet = run_with_terminal(&[&args[..], &["-q"]].concat(), &[("OSJITTER_SCRIPT", &script)]);
+    assert!(!quiet.screens().iter().any(has_estimate));
+}
+
 #[test]
 fn view_can_be_disabled() {
     for flag in ["--no-progress", "--quiet"] {
@@ -188,5 +209,23 @@ fn no_color_is_respected() {
     };
     assert!(colours(&bad(&[])), "an error of usage is coloured on a terminal");
     assert!(!colours(&bad(&[("NO_COLOR", "1")])));
+    // The value of the flag has priority over the variables.
+    for (flag, variable, expected) in [
+        ("--color=never", ("TERM", "xterm-256color"), false),
+        ("--color=always", ("NO_COLOR", "1"), true),
+        ("--color=auto", ("NO_COLOR", "1"), false),
+    ] {
+        for args in [&["run", flag, "--no-such-flag"][..], &["report", flag, "no-such-file"]] {
+            let stderr = run_with_terminal(args, &[variable]).stderr;
+            assert_eq!(colours(&stderr), expected, "{args:?}");
+        }
+    }
+    for (variable, expected) in [(("CLICOLOR_FORCE", "1"), true), (("CLICOLOR_FORCE", "0"), false)]
+    {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_osjitter"));
+        command.args(["report", "no-such-file"]).env_remove("NO_COLOR");
+        let piped = command.env(variable.0, variable.1).output().unwrap();
+        assert_eq!(colours(&piped.stderr), expected, "{variable:?}");
+    }
     assert!(!colours(&run_on_terminal(&[], &[("NO_COLOR", "1")]).stderr));
 }

@@ -31,6 +31,8 @@ impl Osjitter {
             .env_remove("COLUMNS")
             .env_remove("OSJITTER_CONFIG")
             .env_remove("NO_COLOR")
+            .env_remove("CLICOLOR_FORCE")
+            .env_remove("OSJITTER_METER")
             .stdin(Stdio::null());
         Self { command, out: tempfile::tempdir().expect("a temporary directory") }
     }
@@ -42,6 +44,12 @@ impl Osjitter {
 
     pub fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
         self.command.env(name, value);
+        self
+    }
+
+    /// Sets a file as standard input.
+    pub fn input(mut self, file: &Path) -> Self {
+        self.command.stdin(std::fs::File::open(file).expect("a file"));
         self
     }
 

@@ -48,6 +48,27 @@ fn report_reproduces_table_and_pictures() {
 }
 
 #[test]
+fn standard_input_can_be_read() {
+    let home = tempfile::tempdir().unwrap();
+    let in_home = |args: &[String]| Osjitter::new(args).directory(home.path());
+    for args in [
+        &["report", "{}"][..],
+        &["report", "--format", "csv", "{}"],
+        &["compare", "{}#nanosleep@1ms", "{}#os-interval@1ms/current-thread"],
+        &["gate", "--limit", "p50=10s", "--subject", "nanosleep@1ms", "--report", "{}"],
+    ] {
+        let with = |name: &str| args.iter().map(|arg| arg.replace("{}", name)).collect::<Vec<_>>();
+        let named = in_home(&with(FIXTURE)).run().exits(0);
+        let piped = in_home(&with("-")).input(Path::new(FIXTURE)).run().exits(0);
+        for stdout in [&named.stdout, &piped.stdout] {
+            assert!(stdout.contains("nanosleep"), "{args:?}: {stdout}");
+        }
+    }
+    let none = Osjitter::new(["report", "-"]).run().exits(2);
+    assert!(none.stderr.contains("the file is empty"), "{}", none.stderr);
+}
+
+#[test]
 fn invalid_reports_are_rejected() {
     let home = tempfile::tempdir().unwrap();
     for (text, says) in [

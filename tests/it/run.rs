@@ -99,6 +99,10 @@ fn strict_fails_on_unfit_machine() {
         (Verdict::Unfit, 1, Some(0.5))
     );
     let ran = ran.exits(4);
+    let error = ran.stderr.lines().find(|line| line.starts_with("error: ")).expect("a reason");
+    for part in ["--strict", "other programs held the CPU for 50.0 % of the time"] {
+        assert!(error.contains(part), "{error}");
+    }
     assert!(
         ran.stdout.starts_with("Unfit machine: other programs held the CPU for 50.0 % of the time"),
         "{}",
@@ -276,6 +280,14 @@ fn completions_list_subjects_and_formats() {
             assert!(script.contains(word), "{shell}: {word}");
         }
     }
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let script = Osjitter::new(["completions", shell]).run().exits(0).stdout;
+        assert!(!script.contains("stress"), "{shell} offers the load process");
+        for word in ["multi-thread", "softirq", "max-rss"] {
+            let has_values = shell != "elvish" && shell != "powershell";
+            assert!(!has_values || script.contains(word), "{shell}: {word}");
+        }
+    }
     let many = run(&["--ticks", "10k", "--print-plan", "--subject", "spin"]).run().exits(0).stdout;
     assert!(many.contains("ticks = 10000"), "{many}");
 }
@@ -370,6 +382,38 @@ fn printed_plan_runs_again() {
     // A report can be used as a plan.
     let second = again(&first.path("report.json")).out("").run().exits(0);
     assert_eq!(report(&second).plan, report(&first).plan);
+}
+
+#[test]
+fn flags_override_a_report_plan() {
+    let subjects = ["--subject", "os-interval", "--subject", "spin", "--ticks", "40"];
+    let ran = run(&subjects).args(["--round-ticks", "8", "--seed", "5"]).out("").run().exits(0);
+    let file = ran.path("report.json");
+    let plan = |flags: &[&str]| {
+        let printed = run(&["--print-plan", "--plan", file.to_str().unwrap()]).args(flags);
+        let printed = printed.run().exits(0);
+        assert!(printed.stderr.is_empty(), "{}", printed.stderr);
+        printed.stdout
+    };
+    let stored = plan(&[]);
+    for (flags, line) in [
+        (&["--ticks", "70"][..], "ticks = 70"),
+        (&["--period", "3ms"], "period = \"3ms\""),
+        (&["--round-ticks", "4"], "round-ticks = 4"),
+        (&["--warmup", "2"], "warmup = 2"),
+        (&["--load", "cpu:1"], "load = \"cpu:1\""),
+        (&["--subject", "nanosleep"], "subject = \"nanosleep\""),
+        (&["--runtime", "multi-thread:3"], "runtime = \"multi-thread:3\""),
+        (&["--instances", "4"], "instances = 4"),
+        (&["--seed", "6"], "seed = 6"),
+    ] {
+        assert!(!stored.lines().any(|l| l == line), "{line}: {stored}");
+        let changed = plan(flags);
+        assert!(changed.lines().any(|l| l == line), "{flags:?}: {changed}");
+    }
+    let one = plan(&["--subject", "nanosleep"]);
+    assert_eq!(one.matches("[[scenario]]").count(), 1, "{one}");
+    assert!(one.lines().any(|line| line == "ticks = 40"), "{one}");
 }
 
 #[test]

@@ -4,7 +4,8 @@
 //! [`ENV_WARMUP`] the number of unrecorded ticks to run before them, [`ENV_OUT`] the file to write,
 //! and [`ENV_PERIOD`] the requested period, which a program with a fixed period can ignore. If
 //! osjitter expects one line per tick, [`ENV_SERIES`] is `ticks`. A program whose loop has a meter
-//! of `tickmeter` needs no code for the following: the meter writes the file.
+//! of `tickmeter` needs no code for the following: the meter writes the file. [`ENV_METER`] is the
+//! name of a meter, if the user has selected one.
 //!
 //! # Ticks
 //!

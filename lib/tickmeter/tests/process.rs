@@ -152,7 +152,7 @@ fn measured_process_ends_after_its_ticks() {
 }
 
 #[test]
-fn meter_is_selected_by_period_or_name() {
+fn meter_is_selected_by_request() {
     for (name, variable) in
         [("period", ("OSJITTER_PERIOD_NS", "2000000")), ("named", ("OSJITTER_METER", "second"))]
     {

@@ -112,6 +112,10 @@ impl Program {
         Self { meter, ..self }
     }
 
+    pub fn set_meter(&mut self, meter: &str) {
+        self.meter = Some(meter.to_owned());
+    }
+
     pub fn meter(&self) -> Option<&str> {
         self.meter.as_deref()
     }
