@@ -311,9 +311,9 @@ pub static SETTINGS: Scene =
 pub static URGENT: Scene = run!("urgent", ["spin"], "--sched", "fifo:1", "--mlock");
 pub static WHY: Scene = run!("why", ["os-interval", "spin"], "--why");
 pub static LOADED: Scene = run!("loaded", ["spin"], "--load", "cpu:1");
-/// A subject and a program, whose name in the report is its first word.
+/// A subject and a program, whose name in the report is that of its script.
 pub static PROGRAM: Scene =
-    Scene { subjects: &["spin", "sh"], ..run!("program", ["spin"], "--command", "{program}") };
+    Scene { subjects: &["spin", "program"], ..run!("program", ["spin"], "--command", "{program}") };
 pub static GATE: Scene = other!(
     "gate",
     "gate",
