@@ -199,18 +199,28 @@ const DEFAULT_LINES: usize = 24;
 /// The minimum width of a table: narrower ones would split its numbers.
 const MIN_COLUMNS: usize = 20;
 
-/// The width of tables on standard output: `COLUMNS` if it is set, otherwise the width of the
-/// terminal, otherwise 80.
+/// The width of tables in a pipe or a file, whose reader can search or cut long lines.
+const UNLIMITED_COLUMNS: usize = usize::MAX;
+
+/// The maximum width of tables on standard output: `COLUMNS` if it is set, otherwise the width of
+/// the terminal. Output to a pipe or a file is not limited.
 pub fn columns() -> usize {
-    let requested = std::env::var("COLUMNS")
-        .ok()
-        .and_then(|text| text.parse::<usize>().ok())
-        .filter(|&n| n > 0);
-    let terminal = || {
-        terminal_size::terminal_size_of(std::io::stdout()).map(|(width, _)| usize::from(width.0))
-    };
-    let columns = requested.or_else(terminal).filter(|&columns| columns > 0);
-    columns.unwrap_or(DEFAULT_COLUMNS).max(MIN_COLUMNS)
+    let columns = columns_from_environment().or_else(stdout_columns);
+    columns.map_or(UNLIMITED_COLUMNS, |columns| columns.max(MIN_COLUMNS))
+}
+
+fn columns_from_environment() -> Option<usize> {
+    let columns = std::env::var("COLUMNS").ok()?.parse().ok()?;
+    if columns == 0 { None } else { Some(columns) }
+}
+
+/// The width of the terminal of standard output; `None` if it is not a terminal.
+fn stdout_columns() -> Option<usize> {
+    let reported = terminal_size::terminal_size_of(std::io::stdout());
+    match reported.map(|(width, _)| usize::from(width.0)) {
+        Some(width) if width > 0 => Some(width),
+        _ => std::io::stdout().is_terminal().then_some(DEFAULT_COLUMNS),
+    }
 }
 
 /// The size of a terminal in characters.

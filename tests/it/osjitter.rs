@@ -23,12 +23,13 @@ pub struct Ran {
 }
 
 impl Osjitter {
-    /// Creates `osjitter COMMAND ...` without the environment variables that affect its output.
+    /// Creates `osjitter COMMAND ...` with tables of 80 columns and without other environment
+    /// variables that affect its output.
     pub fn new<A: AsRef<OsStr>>(args: impl IntoIterator<Item = A>) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_osjitter"));
         command
             .args(args)
-            .env_remove("COLUMNS")
+            .env("COLUMNS", "80")
             .env_remove("OSJITTER_CONFIG")
             .env_remove("NO_COLOR")
             .env_remove("CLICOLOR_FORCE")
@@ -50,6 +51,12 @@ impl Osjitter {
     /// Sets a file as standard input.
     pub fn input(mut self, file: &Path) -> Self {
         self.command.stdin(std::fs::File::open(file).expect("a file"));
+        self
+    }
+
+    /// Removes the limit on the width of tables, as in a pipe.
+    pub fn without_width(mut self) -> Self {
+        self.command.env_remove("COLUMNS");
         self
     }
 

@@ -110,6 +110,50 @@ fn usual_numbers_fit_80_columns() {
     }
     // A wider terminal shows more percentiles.
     assert!(report_at(&file, "100").contains("2.25 ms") && !text.contains("2.25 ms"));
+    // A narrower one names the columns that it leaves out.
+    let narrow = report_at(&file, "60");
+    let table = figures(&narrow);
+    assert!(widest(table) <= 60, "{narrow}");
+    assert_eq!(table.lines().count(), names().len() + 3, "a title, a heading and a note: {narrow}");
+    assert!(table.contains("left out") && !text.contains("left out"), "{narrow}");
+}
+
+#[test]
+fn distrusted_percentiles_are_marked_in_every_format() {
+    let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/report.json");
+    let mut report: Value =
+        serde_json::from_str(&std::fs::read_to_string(fixture).unwrap()).unwrap();
+    let home = tempfile::tempdir().unwrap();
+    let file = home.path().join("report.json");
+    for (from, marked) in [("p99", 3), ("p50", 5)] {
+        report["fitness"] = json!({
+            "verdict": "noisy", "distrust_from": from, "reasons": [],
+            "facts": { "spin_core": 0.9, "spin_gaps": null, "spin_longest_gap_ns": null, "waited": null,
+                "preempted_per_s": null, "stolen": null, "throttled": null, "suspended_ns": null,
+                "uneven_rounds": null },
+        });
+        std::fs::write(&file, report.to_string()).unwrap();
+        let show = |format: &str| {
+            let args = [Path::new("report"), &file, Path::new("--format"), Path::new(format)];
+            Osjitter::new(args).without_width().run().exits(0).stdout
+        };
+        let table = show("table");
+        let heading = table.lines().find(|line| line.starts_with("subject")).unwrap();
+        assert_eq!(heading.matches('?').count(), marked, "{table}");
+        assert!(table.contains(&format!("? not trusted: at {from} and above")), "{table}");
+        let markdown = show("markdown");
+        let heading = markdown.lines().find(|line| line.starts_with("| subject")).unwrap();
+        assert_eq!(heading.matches('?').count(), marked, "{markdown}");
+        // The page has a column for p99.99 as well.
+        let html = show("html");
+        let marked_headings = html.matches("<th class=\"distrusted\">").count();
+        assert_eq!(marked_headings, marked + 1, "{from}");
+        // Without a trusted percentile there is no ranking.
+        for text in [&table, &markdown, &html] {
+            assert_eq!(text.contains("Not ranked"), from == "p50", "{from}: {text}");
+        }
+        assert!(!(from == "p50" && table.contains('*')), "{table}");
+    }
 }
 
 #[test]
@@ -196,10 +240,10 @@ fn every_width_shows_all_figures() {
             assert!(widest(&text) <= columns, "{columns}:\n{text}");
         }
     }
-    let default = report_text(&file);
-    assert_eq!(default, report_at(&file, "80"), "without a terminal, 80 columns");
+    let pipe = Osjitter::new([Path::new("report"), &file]).without_width().run().exits(0).stdout;
+    assert!(widest(figures(&pipe)) > 80 && !pipe.contains("left out"), "{pipe}");
     for no_width in ["0", "wide", ""] {
-        assert_eq!(report_at(&file, no_width), default, "{no_width:?}");
+        assert_eq!(report_at(&file, no_width), pipe, "{no_width:?}");
     }
 }
 

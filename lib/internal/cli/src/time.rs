@@ -77,9 +77,20 @@ pub fn format_share(part: u64, whole: u64) -> String {
     }
 }
 
-/// Formats a share in per cent with one decimal.
+/// Formats a share in per cent with one decimal, or without decimals from 1,000 % on.
 pub fn format_percent(share: f64) -> String {
-    format!("{:.1} %", share * 100.0)
+    let percent = share * 100.0;
+    if percent < 1_000.0 { format!("{percent:.1} %") } else { format!("{percent:.0} %") }
+}
+
+/// Like [`format_percent`], with enough decimals that a small share does not become 0.0 %.
+pub fn format_small_percent(share: f64) -> String {
+    let percent = share * 100.0;
+    if percent > 0.0 && percent < 0.095 {
+        let decimals = (1.0 - (percent * 1.001).log10().floor()).min(9.0) as usize;
+        return format!("{percent:.decimals$} %");
+    }
+    format_percent(share)
 }
 
 /// Removes zeros and a point from the end of the fraction of a number: `2.50` becomes `2.5`.
@@ -128,7 +139,8 @@ mod tests {
     fn differences_have_signs() {
         assert_eq!([0, 1_200, -7].map(format_signed_time), ["+0 ns", "+1.20 us", "-7 ns"]);
         assert_eq!([7, u64::MAX].map(format_unsigned_time), ["7 ns", "9220000000 s"]);
-        assert_eq!([0.0, 0.987_4, 2.0].map(format_percent), ["0.0 %", "98.7 %", "200.0 %"]);
+        let percents = [0.0, 0.987_4, 2.0, 25.0].map(format_percent);
+        assert_eq!(percents, ["0.0 %", "98.7 %", "200.0 %", "2500 %"]);
     }
 
     #[test]

@@ -211,6 +211,14 @@ impl Fitness {
         Self { verdict, distrust_from: distrust_from.map(str::to_owned), reasons, facts }
     }
 
+    /// Returns the index in [`PERCENTILES`] of the lowest percentile that reflects the machine
+    /// rather than the subjects; `None` if all percentiles are trusted.
+    #[must_use]
+    pub fn first_distrusted(&self) -> Option<usize> {
+        let key = self.distrust_from.as_deref()?;
+        PERCENTILES.iter().position(|percentile| percentile.key == key)
+    }
+
     /// Judges a report with samples by its rounds, like [`Fitness::from_tally`].
     #[must_use]
     pub fn from_report(report: &Report) -> Option<Self> {

@@ -39,6 +39,8 @@ pub struct Table {
     names: usize,
     /// Whether the last column contains words, which can be wrapped.
     has_words: bool,
+    /// The columns that a narrow terminal leaves out first, in this order.
+    expendable: Vec<usize>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -130,7 +132,55 @@ impl Table {
         let heading: Vec<String> = heading.into_iter().map(Into::into).collect();
         let column = |index| if index < names { Alignment::Left } else { Alignment::Right };
         let alignment = (0..heading.len()).map(column).collect();
-        Self { heading, rows: Vec::new(), alignment, names, has_words: false }
+        Self {
+            heading,
+            rows: Vec::new(),
+            alignment,
+            names,
+            has_words: false,
+            expendable: Vec::new(),
+        }
+    }
+
+    /// States which columns a narrow terminal leaves out first, by their headings in this order. The
+    /// other columns with values follow, from right to left.
+    pub fn with_expendable<T: AsRef<str>>(mut self, headings: &[T]) -> Self {
+        for heading in headings {
+            let column = self.heading.iter().position(|known| known == heading.as_ref());
+            self.expendable.extend(column);
+        }
+        self
+    }
+
+    /// Returns the order in which columns are left out. The names, the words and the last remaining
+    /// value are always shown.
+    fn drop_order(&self) -> Vec<usize> {
+        let end = self.heading.len() - usize::from(self.has_words);
+        let mut order = self.expendable.clone();
+        for column in (self.names..end).rev() {
+            if !order.contains(&column) {
+                order.push(column);
+            }
+        }
+        order.pop();
+        order
+    }
+
+    /// Returns a table without some columns.
+    fn without_columns(&self, dropped: &[usize]) -> Self {
+        let keep = |cells: &[String]| {
+            let kept = cells.iter().enumerate().filter(|(column, _)| !dropped.contains(column));
+            kept.map(|(_, cell)| cell.clone()).collect()
+        };
+        let kept = (0..self.heading.len()).filter(|column| !dropped.contains(column));
+        Self {
+            heading: keep(&self.heading),
+            rows: self.rows.iter().map(|row| keep(row)).collect(),
+            alignment: kept.map(|column| self.alignment[column]).collect(),
+            names: self.names,
+            has_words: self.has_words,
+            expendable: Vec::new(),
+        }
     }
 
     /// Marks the last column as words, which are aligned to the left and can be wrapped.
@@ -156,6 +206,11 @@ impl Table {
 
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
+    }
+
+    /// Returns the headings of all columns.
+    pub fn headings(&self) -> impl Iterator<Item = &str> {
+        self.heading.iter().map(String::as_str)
     }
 
     /// Returns the cells of all rows without the heading.

@@ -69,30 +69,66 @@ fn indent(text: &str, prefix: &str, width: usize) -> String {
     lines.lines().map(|line| format!("{prefix}{line}\n")).collect()
 }
 
-/// Renders a table. The first layout that fits is used: one line per row; the same without the
-/// heading of the names; the words of the last column wrapped; the name above its values; the
-/// name above one line per value. Every layout contains all values.
+/// Renders a table in at most `columns` columns, with all its columns if they fit. Otherwise some of
+/// them are left out, and a line below the table names them.
 ///
-/// A table with several columns of names has one line per row if no other layout fits: its rows have
-/// no single name that could be above the values.
+/// If the names need more than half of the width, each is above its values instead. A table with
+/// several columns of names is too wide if it does not fit with a single value: its rows have no
+/// single name that could be above the values.
 pub fn render_table(table: &Table, columns: usize) -> String {
+    if let Some(text) = render_rows(table, columns) {
+        return text;
+    }
+    if table.names > 1 || names_width(table) <= columns / 2 {
+        let mut dropped = Vec::new();
+        for column in table.drop_order() {
+            dropped.push(column);
+            if let Some(text) = render_rows(&table.without_columns(&dropped), columns) {
+                return text + &describe_dropped(table, &dropped, columns);
+            }
+        }
+    }
+    if table.names > 1 {
+        return align_lines(table, &lines(table));
+    }
+    stack(&lines(&without_name_heading(table)), |column| table.is_left(column), columns)
+}
+
+/// Renders a table with one line per row, and as a second choice without the heading of the names
+/// or with the words of the last column wrapped. Returns `None` if it does not fit.
+fn render_rows(table: &Table, columns: usize) -> Option<String> {
     let full = align_lines(table, &lines(table));
     if align::fits(&full, columns) {
-        return full;
+        return Some(full);
     }
+    let unlabelled = align_lines(table, &lines(&without_name_heading(table)));
+    if align::fits(&unlabelled, columns) {
+        return Some(unlabelled);
+    }
+    wrap_words(table, columns)
+}
+
+/// Removes the heading of the names if they are in a single column, so that this is not wider than
+/// the names.
+fn without_name_heading(table: &Table) -> Table {
     let mut unlabelled = table.clone();
     if table.names == 1 {
         unlabelled.heading[0].clear();
     }
-    let text = align_lines(table, &lines(&unlabelled));
-    if align::fits(&text, columns) {
-        return text;
-    }
-    match wrap_words(table, columns) {
-        Some(text) => text,
-        None if table.names > 1 => full,
-        None => stack(&lines(&unlabelled), |column| table.is_left(column), columns),
-    }
+    unlabelled
+}
+
+/// Returns the width of the longest name.
+fn names_width(table: &Table) -> usize {
+    table.rows.iter().map(|row| row[0].width()).max().unwrap_or(0)
+}
+
+/// Names the columns that were left out.
+fn describe_dropped(table: &Table, dropped: &[usize], columns: usize) -> String {
+    let mut dropped = dropped.to_vec();
+    dropped.sort_unstable();
+    let headings: Vec<&str> = dropped.into_iter().map(|i| table.heading[i].as_str()).collect();
+    wrap(&format!("Columns left out to fit the width: {}", headings.join("; ")), columns)
 }
 
 /// Renders a table whose last column contains words: they are wrapped within their column if it is

@@ -57,6 +57,55 @@ fn narrow_terminal_keeps_every_value() {
     }
 }
 
+/// A table of two subjects, four times each.
+fn wide_table() -> Table {
+    let mut table = Table::new(["subject", "p50", "p90", "p99", "max"], 1);
+    table.row(["os-interval", "14.2 us", "20.1 us", "36.7 us", "1.25 ms"]);
+    table.row(["spin", "94 ns", "231 ns", "29.8 us", "380 us"]);
+    table
+}
+
+#[test]
+fn narrow_table_names_dropped_columns() {
+    assert_eq!(
+        terminal::render_table(&wide_table(), 40),
+        "subject          p50      p90      p99\n\
+         os-interval  14.2 us  20.1 us  36.7 us\n\
+         spin           94 ns   231 ns  29.8 us\n\
+         Columns left out to fit the width: max\n"
+    );
+    let table = wide_table().with_expendable(&["p90", "p50", "unknown"]);
+    assert_eq!(
+        terminal::render_table(&table, 30),
+        "subject          p99      max\n\
+         os-interval  36.7 us  1.25 ms\n\
+         spin         29.8 us   380 us\n\
+         Columns left out to fit the\n\
+         width: p50; p90\n"
+    );
+}
+
+#[test]
+fn long_names_are_above_values() {
+    let mut table = wide_table();
+    table.row(["a-subject-with-a-name-of-over-forty-characters", "1 us", "2 us", "3 us", "4 us"]);
+    let text = terminal::render_table(&table, 60);
+    assert!(text.contains("spin\n"), "{text}");
+    assert_eq!(text.lines().count(), 7, "{text}");
+}
+
+#[test]
+fn every_width_keeps_rows_and_counts_columns() {
+    for columns in 22..80 {
+        let text = terminal::render_table(&wide_table(), columns);
+        assert!(text.lines().all(|line| line.len() <= columns), "{columns}:\n{text}");
+        assert!(text.contains("os-interval") && text.contains("spin"), "{columns}:\n{text}");
+        for heading in ["p50", "p90", "p99", "max"] {
+            assert_eq!(text.matches(heading).count(), 1, "{columns}, {heading}:\n{text}");
+        }
+    }
+}
+
 #[test]
 fn long_words_are_wrapped() {
     let mut table = Table::new(["cause", "evidence"], 1).with_words_last();

@@ -1,5 +1,7 @@
 //! Draws `--histogram`: percentiles and a histogram of each subject in characters.
 
+use std::ops::RangeInclusive;
+
 use cli::printable::to_printable;
 use cli::time::format_time;
 use cli::wrap::wrap;
@@ -9,16 +11,21 @@ use crate::report::classes::{self, Class};
 use crate::report::entry::summaries;
 use crate::report::label::labels;
 use crate::report::samples::Lateness;
+use crate::report::trust::Trust;
 use crate::report::{overflow, percentile, quantity};
 
 const CELL: &str = "\u{2588}";
 /// Minimum number of cells of a bar. A terminal too narrow for them gets longer lines.
 const MIN_CELLS: usize = 8;
+/// Maximum width of the text. Longer bars, for example in a pipe, are hard to compare.
+const MAX_COLUMNS: usize = 120;
 /// Number of consecutive empty classes that are merged into one line.
 const MIN_EMPTY_RUN: usize = 3;
 
 /// Renders every measured subject of a report, all on the same scales.
 pub fn text(report: &Report, columns: usize) -> String {
+    let columns = columns.min(MAX_COLUMNS);
+    let trust = Trust::from_report(report);
     let unit = if quantity::is_gaps(report) { "turns" } else { "ticks" };
     let scales =
         "by percentile, on a logarithmic scale, and as a histogram, with bars in proportion";
@@ -28,7 +35,7 @@ pub fn text(report: &Report, columns: usize) -> String {
         let Some(summary) = &subject.summary else { continue };
         let came = summary.ticks - summary.skipped.min(summary.ticks);
         text += &format!("\n{name}: {came} {unit}\n");
-        text += &percentiles(&summary.lateness_ns, low, high, columns);
+        text += &percentiles(&summary.lateness_ns, trust, low..=high, columns);
         text += &histogram(&Lateness::from_subject(subject), unit, columns);
         text.extend(overflow::describe(subject).map(|above| wrap(&above, columns)));
     }
@@ -42,10 +49,16 @@ fn extremes(report: &Report) -> (i64, i64) {
     (low.unwrap_or(1), high.unwrap_or(1))
 }
 
-fn percentiles(lateness: &Distribution, low: i64, high: i64, columns: usize) -> String {
-    let mut values = vec![("min", lateness.min)];
-    values.extend(percentile::supported(lateness).map(|(p, ns)| (p.label, ns)));
-    values.push(("max", lateness.max));
+fn percentiles(
+    lateness: &Distribution,
+    trust: Trust,
+    scale: RangeInclusive<i64>,
+    columns: usize,
+) -> String {
+    let (low, high) = scale.into_inner();
+    let mut values = vec![("min".to_owned(), lateness.min)];
+    values.extend(percentile::supported(lateness).map(|(p, ns)| (trust.heading(p), ns)));
+    values.push((trust.max_heading(), lateness.max));
     let mut text = String::new();
     for (name, ns) in values {
         let head = format!("{name:>8}  {:>9}  ", format_time(ns));

@@ -1,5 +1,5 @@
 //! A verdict in one or two lines on whether a report can be trusted: what disturbed the machine,
-//! and which figures are those of the machine.
+//! and which percentiles show the subjects.
 
 use cli::time::format_time;
 use cli::words::prefix_or_empty;
@@ -49,37 +49,37 @@ fn explain(reason: &Reason, facts: &Facts) -> String {
         Cause::Quota => format!("the control group's CPU quota stopped it for {share} of the time"),
         Cause::Busy => format!("other programs held the CPU for {share} of the time"),
         Cause::Steal => format!("the hypervisor took {share} of its CPU time"),
-        Cause::Slowed => format!("its CPU ran {share} below its own fastest"),
+        Cause::Slowed => format!("its CPU slowed down by {share}"),
         Cause::Stopped => format!("the process was stopped for {share} of the time"),
         Cause::Pauses => {
             let longest = facts.spin_longest_gap_ns.map_or(String::new(), describe_longest_gap);
+            format!("firmware or the hypervisor stopped the CPU for {share} of the time{longest}")
+        }
+        Cause::Uneven => {
             format!(
-                "it stood still for {share} of the time while nothing else ran{longest}: firmware or hypervisor"
+                "{share} of the rounds of nanosleep differ greatly from the rounds next to them"
             )
         }
-        Cause::Uneven => format!("{share} of the rounds of nanosleep are unlike their neighbours"),
     }
 }
 
-/// Returns a sentence on which percentiles show the machine instead of the subjects, and how late
-/// the machine was there.
+/// Returns a sentence on which percentiles can be trusted, and how late the machine itself was at
+/// the first of the others.
 fn trust_note(fitness: &Fitness, spin: Option<&Summary>) -> Option<String> {
-    let at = PERCENTILES.iter().position(|p| Some(p.key) == fitness.distrust_from.as_deref())?;
-    let (from, value) =
-        spin?.lateness_ns.percentiles()[at..].iter().find_map(|(p, v)| Some((p.label, (*v)?)))?;
-    let good = match at {
-        0 => "nothing here is the subjects' own".to_owned(),
-        1 => "medians are good".to_owned(),
-        _ => format!("up to {} the figures are good", PERCENTILES[at - 1].label),
+    let first = fitness.first_distrusted()?;
+    let values = spin?.lateness_ns.percentiles();
+    let (at, late) = values[first..].iter().find_map(|(p, value)| Some((p.label, (*value)?)))?;
+    let trusted = match first {
+        0 => "Trust no percentile".to_owned(),
+        1 => "Trust only p50".to_owned(),
+        _ => format!("Trust p50 to {}", PERCENTILES[first - 1].label),
     };
-    Some(format!(
-        "Distrust {from} and above: a spinning thread was itself {} late there; {good}.",
-        format_time(value)
-    ))
+    let late = format_time(late);
+    Some(format!("{trusted}: at {at}, the spinning thread itself was {late} late."))
 }
 
 fn describe_longest_gap(ns: i64) -> String {
-    format!(", up to {} at once", format_time(ns))
+    format!(", at most {} at a time", format_time(ns))
 }
 
 /// Formats a share in per cent, with two decimals below ten per cent.
@@ -127,11 +127,21 @@ mod tests {
         };
         let text = describe_machine(busy, Some("p90"));
         let begin = "Unfit machine: other programs held the CPU for 68.1 % of the time; a spinning thread got 31.0 % of \
-                     its core. Distrust p90 and above: a spinning thread was itself ";
-        assert!(
-            text.starts_with(begin) && text.ends_with(" late there; medians are good."),
-            "{text}"
-        );
+                     its core. Trust only p50: at p90, ";
+        assert!(text.starts_with(begin) && text.ends_with(" late."), "{text}");
+    }
+
+    #[test]
+    fn trusted_percentiles_are_named() {
+        for (first, trusted) in [
+            ("p50", "no percentile: at p50,"),
+            ("p90", "only p50: at p90,"),
+            ("p99", "p50 to p90: at p99,"),
+        ] {
+            let text =
+                describe_machine(Facts { spin_core: Some(0.9), ..Facts::default() }, Some(first));
+            assert!(text.contains(&format!("Trust {trusted}")), "{first}: {text}");
+        }
     }
 
     #[test]

@@ -3,13 +3,14 @@
 
 use cli::time::{format_interval, format_time};
 use cli::words::{or_dash, prefix_or_empty};
-use files::report::{Distribution, Report, Subject, Summary};
+use files::report::{Distribution, PERCENTILES, Report, Subject, Summary};
 
 use crate::document::{self, Document, Table};
 use crate::report::entry::summaries;
 use crate::report::label::{Labels, labels, unmeasured_reason};
 use crate::report::origin::{self, origin};
 use crate::report::tradeoff::format_missed;
+use crate::report::trust::Trust;
 use crate::report::{fitness, summary, why};
 
 /// Renders one section per report.
@@ -34,7 +35,7 @@ fn document(report: &Report) -> Document {
     why::add_diagnoses(&mut document, report);
     document.notes(notes(report));
     if report.partial {
-        document.warning("Interrupted: this is what was measured until then.");
+        document.warning("Interrupted: the values cover the time until then.");
     }
     for warning in &report.warnings {
         document.warning(format!("{}: {} {}", warning.code, warning.message, warning.hint));
@@ -42,8 +43,15 @@ fn document(report: &Report) -> Document {
     document
 }
 
+/// Number of percentiles in the table, the lowest first.
+const SHOWN: usize = 4;
+
 fn table(report: &Report, labels: &Labels) -> Table {
-    let heading = ["subject", "p50", "p90", "p99", "p99.9", "max", "missed", "CPU per tick"];
+    let trust = Trust::from_report(report);
+    let mut heading = vec!["subject".to_owned()];
+    heading.extend(PERCENTILES[..SHOWN].iter().map(|percentile| trust.heading(*percentile)));
+    heading.push(trust.max_heading());
+    heading.extend(["missed", "CPU per tick"].map(str::to_owned));
     let mut table = Table::new(heading, 1);
     for (subject, name) in report.subjects.iter().zip(&labels.names) {
         match &subject.summary {
@@ -57,7 +65,7 @@ fn table(report: &Report, labels: &Labels) -> Table {
 fn row(subject: &Subject, summary: &Summary, name: &str) -> Vec<String> {
     let lateness = &summary.lateness_ns;
     let mut row = vec![name.to_owned()];
-    for (percentile, value) in lateness.percentiles().into_iter().take(4) {
+    for (percentile, value) in lateness.percentiles().into_iter().take(SHOWN) {
         row.push(or_dash(value.map(|ns| with_interval(lateness, percentile.key, ns))));
     }
     row.push(format_time(lateness.max));
@@ -71,11 +79,12 @@ fn with_interval(lateness: &Distribution, key: &str, ns: i64) -> String {
     format_time(ns) + &prefix_or_empty(" ", interval)
 }
 
-/// Returns the origin of the report, the meaning of the brackets, commands and loads.
+/// Returns the origin of the report, the meaning of marks and brackets, commands and loads.
 fn notes(report: &Report) -> Vec<String> {
     let observer = prefix_or_empty("; ", origin::observer(report));
     let (tool, origin) = (&report.tool, origin(report));
     let mut notes = vec![format!("{} {}, {origin}{observer}.", tool.name, tool.version)];
+    notes.extend(Trust::from_report(report).note().map(|note| note + "."));
     if summaries(report).any(|summary| !summary.lateness_ns.ci95.is_empty()) {
         notes.push("In brackets: 95 % confidence intervals over rounds.".to_owned());
     }

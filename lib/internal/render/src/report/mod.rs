@@ -22,5 +22,6 @@ pub mod summary;
 pub mod svg;
 pub mod table;
 pub mod tradeoff;
+pub mod trust;
 mod unexplained;
 pub mod why;

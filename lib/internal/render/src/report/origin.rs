@@ -141,7 +141,7 @@ pub fn commands(report: &Report) -> Vec<String> {
 /// Describes the CPU time used by a load, if it is known.
 pub fn load(load: &Load) -> Option<String> {
     Some(format!(
-        "load {}: {} of CPU time for {} of rounds, in no subject's cost",
+        "load {}: used {} of CPU time in {} of rounds, which is not part of any subject's cost",
         load.load,
         format_unsigned_time(load.cpu_ns?),
         format_unsigned_time(load.active_ns)
@@ -151,7 +151,7 @@ pub fn load(load: &Load) -> Option<String> {
 /// Describes the cost of osjitter's own work per tick.
 pub fn observer(report: &Report) -> Option<String> {
     let ns = report.clock.observer_ns_per_tick?;
-    Some(format!("stamping costs {} a tick", format_unsigned_time(ns)))
+    Some(format!("taking timestamps costs {} per tick", format_unsigned_time(ns)))
 }
 
 /// Formats a count with its digits in groups of three.

@@ -13,7 +13,7 @@ pub fn describe(subject: &Subject) -> Option<String> {
     let (last, _) = values.counts().last().filter(|_| above > 0)?;
     let largest = subject.summary.as_ref()?.lateness_ns.max;
     Some(format!(
-        "{}: {above} above {}, the last bin of its source, the largest {}",
+        "{}: {above} above {}, the last bin of its source; the largest is {}",
         subject.id,
         format_time(last),
         format_time(largest)

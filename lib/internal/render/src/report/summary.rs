@@ -3,11 +3,13 @@
 use std::collections::BTreeSet;
 
 use cli::time::{format_share, format_time};
-use files::report::{Report, Subject, Summary, Warning};
+use cli::words::pluralize;
+use files::report::{Distribution, Report, Subject, Summary, Warning};
 
 use crate::report::cost::core_percent;
 use crate::report::label::{is_control, labels, unmeasured_reason};
 use crate::report::quantity::is_gaps;
+use crate::report::trust::Trust;
 use crate::report::{origin, percentile, tradeoff};
 
 /// A measured subject with the values that the sentences need.
@@ -23,16 +25,21 @@ struct SubjectLine<'a> {
 /// Summarizes a report in at most four sentences without line breaks: the programs of the user, the
 /// most punctual subject and its price, the lateness of the controls in the same rounds, and
 /// caveats.
+///
+/// The subjects are not ranked if the machine is trusted at no percentile.
 pub fn summarize(report: &Report) -> String {
-    let ranked = tradeoff::percentile(report);
-    let lines = subject_lines(report, ranked);
+    let shown = tradeoff::percentile(report);
+    let lines = subject_lines(report, shown);
     if is_gaps(report) {
         return describe_longest_gap(&lines).unwrap_or_default();
     }
-    let at = ranked.replace('_', ".");
+    let at = shown.replace('_', ".");
     let mut sentences: Vec<String> = Vec::new();
     sentences.extend(describe_programs(report, &lines, &at));
-    sentences.extend(describe_tradeoff(&lines, &at));
+    sentences.extend(match tradeoff::ranking(report) {
+        Some(_) => describe_tradeoff(&lines, &at),
+        None => Some(format!("Not ranked: even at {at}, the machine itself was late.")),
+    });
     sentences.extend(describe_controls(report, &lines, &at));
     sentences.extend(describe_caveats(report, &lines));
     sentences.join(" ")
@@ -62,12 +69,14 @@ const MAX_PROGRAMS: usize = 5;
 
 /// Describes the user's programs, except those that are named as the most punctual subject.
 fn describe_programs(report: &Report, lines: &[SubjectLine<'_>], at: &str) -> Option<String> {
+    let is_ranked = tradeoff::ranking(report).is_some();
     let mut described = Vec::new();
     let named = report.subjects.iter().zip(labels(report).names);
     for (subject, name) in named.filter(|(subject, _)| is_program(report, subject)) {
         let line = lines.iter().find(|line| line.subject.id == subject.id);
         described.extend(match (line, &subject.summary) {
-            (Some(line), _) => describe_program(line, lines),
+            (Some(line), _) if is_ranked => compare_program(line, lines),
+            (Some(line), _) => Some(describe_program(line)),
             (None, Some(summary)) => {
                 let late = format_time(summary.lateness_ns.max);
                 Some(format!("{name} was at most {late} late"))
@@ -80,6 +89,7 @@ fn describe_programs(report: &Report, lines: &[SubjectLine<'_>], at: &str) -> Op
     if others > 0 {
         described.push(format!("the table has {others} more programs"));
     }
+    let at = if is_ranked { at.to_owned() } else { format!("{at} (not trusted)") };
     (!described.is_empty()).then(|| format!("At {at}, {}.", described.join("; ")))
 }
 
@@ -89,12 +99,16 @@ fn is_program(report: &Report, subject: &Subject) -> bool {
     scenarios.any(|scenario| scenario.id == subject.id && scenario.command.is_some())
 }
 
+fn describe_program(line: &SubjectLine<'_>) -> String {
+    let (late, cost) = (format_time(line.late), format_cost(line.subject, " for"));
+    format!("{} was {late} late{cost}", line.name)
+}
+
 /// Compares a program with the most punctual subject; `None` if it is that subject.
-fn describe_program(line: &SubjectLine<'_>, lines: &[SubjectLine<'_>]) -> Option<String> {
+fn compare_program(line: &SubjectLine<'_>, lines: &[SubjectLine<'_>]) -> Option<String> {
     let subjects: Vec<&SubjectLine<'_>> = lines.iter().filter(|line| !line.is_control()).collect();
     let best = most_punctual(&eligible_lines(&subjects, conditions(line)));
-    let (late, cost) = (format_time(line.late), format_cost(line.subject, " for"));
-    let own = format!("{} was {late} late{cost}", line.name);
+    let own = describe_program(line);
     let Some(best) = best else { return Some(own) };
     if best.name == line.name {
         return None;
@@ -106,7 +120,7 @@ fn describe_program(line: &SubjectLine<'_>, lines: &[SubjectLine<'_>]) -> Option
 fn describe_longest_gap(lines: &[SubjectLine<'_>]) -> Option<String> {
     let longest = lines.iter().max_by_key(|line| line.summary.lateness_ns.max)?;
     let gap = format_time(longest.summary.lateness_ns.max);
-    Some(format!("The longest gap was {gap}, of {}.", longest.name))
+    Some(format!("The longest gap was {gap}, in {}.", longest.name))
 }
 
 /// The period and load of a subject. Only subjects with the same conditions compete.
@@ -139,7 +153,7 @@ fn describe_tradeoff(lines: &[SubjectLine<'_>], at: &str) -> Option<String> {
         return None;
     }
     let each = name_groups(&groups);
-    Some(format!("The least late of each {each} at {at}: {}.", described.join(", ")))
+    Some(format!("Least late at {at} for each {each}: {}.", described.join(", ")))
 }
 
 /// Returns the subjects with these conditions that keep up.
@@ -166,12 +180,13 @@ fn name_groups(groups: &BTreeSet<Conditions<'_>>) -> &'static str {
 /// conditions; `subjects` is their number, including those that do not keep up.
 fn describe_group(eligible: &[&SubjectLine<'_>], subjects: usize, at: &str) -> String {
     let Some(best) = most_punctual(eligible) else {
-        return "Every subject missed more than half of its ticks: none is ranked.".to_owned();
+        return "Not ranked: every subject missed more than half of its ticks.".to_owned();
     };
     if eligible.len() > 1 {
         return describe_best(best, eligible, at);
     }
-    let rest = if subjects > 1 { " It alone missed no more than half of its ticks." } else { "" };
+    let rest =
+        if subjects > 1 { " Every other ticker missed more than half of its ticks." } else { "" };
     let cost = format_cost(best.subject, ", for");
     format!("{} was {} late at {at}{cost}.{rest}", best.name, format_time(best.late))
 }
@@ -180,7 +195,7 @@ fn describe_group(eligible: &[&SubjectLine<'_>], subjects: usize, at: &str) -> S
 fn describe_best(best: &SubjectLine<'_>, eligible: &[&SubjectLine<'_>], at: &str) -> String {
     let is_equal = |l: &SubjectLine<'_>| l.late == best.late || overlap(l.interval, best.interval);
     let near = match eligible.iter().find(|l| l.name != best.name && is_equal(l)) {
-        Some(near) => format!(" (not clearly apart from {})", near.name),
+        Some(near) => format!(" (no clear difference from {})", near.name),
         None => String::new(),
     };
     let price = core_percent(best.subject);
@@ -188,7 +203,7 @@ fn describe_best(best: &SubjectLine<'_>, eligible: &[&SubjectLine<'_>], at: &str
     let cheapest = priced.min_by(|a, b| a.0.total_cmp(&b.0));
     match cheapest.filter(|(_, l)| l.name != best.name).zip(price) {
         Some(((core, cheapest), price)) => format!(
-            "{} was the least late at {at}{near}, for {} % of one core; {}, the cheapest at {} %, was {} as late.",
+            "{} was the least late at {at}{near}, for {} % of one core; {}, the cheapest for {} %, was {} as late.",
             best.name,
             format_digits(price),
             cheapest.name,
@@ -231,13 +246,16 @@ fn describe_controls(report: &Report, lines: &[SubjectLine<'_>], at: &str) -> Op
 /// Lists what the numbers of the table hide: early, coalesced and skipped ticks, subjects that are
 /// not ranked, the cost of the observer, and stolen CPU time.
 fn describe_caveats(report: &Report, lines: &[SubjectLine<'_>]) -> Option<String> {
-    let mut caveats: Vec<String> = describe_unranked(lines).into_iter().collect();
+    let mut caveats = Vec::new();
+    if tradeoff::ranking(report).is_some() {
+        caveats.extend(describe_unranked(lines));
+    }
     for line in lines {
         caveats.extend(describe_odd_ticks(line));
     }
     caveats.extend(describe_observer(report, lines));
     caveats.extend(describe_steal(report));
-    (!caveats.is_empty()).then(|| format!("Beware: {}.", caveats.join("; ")))
+    if caveats.is_empty() { None } else { Some(format!("Note: {}.", caveats.join("; "))) }
 }
 
 /// Names the subjects that missed too many ticks to be ranked.
@@ -258,14 +276,19 @@ fn describe_unranked(lines: &[SubjectLine<'_>]) -> Option<String> {
 /// Describes ticks that were early, coalesced or skipped.
 fn describe_odd_ticks(line: &SubjectLine<'_>) -> Vec<String> {
     let Summary { early, coalesced, skipped, ticks, .. } = line.summary;
-    let kinds =
-        [(early, "was early for"), (coalesced, "woke once for several of"), (skipped, "skipped")];
     let mut descriptions = Vec::new();
-    for (&n, what) in kinds {
-        if n > 0 {
-            let share = format_share(n, *ticks);
-            descriptions.push(format!("{} {what} {share} of its ticks", line.name));
-        }
+    let name = &line.name;
+    let share = |n: u64| format_share(n, *ticks);
+    if *early > 0 {
+        descriptions.push(format!("{name} was early for {} of its ticks", share(*early)));
+    }
+    if *coalesced > 0 {
+        let share = share(*coalesced);
+        descriptions
+            .push(format!("{name} delivered {share} of its ticks in the wake-up of a later one"));
+    }
+    if *skipped > 0 {
+        descriptions.push(format!("{name} skipped {} of its ticks", share(*skipped)));
     }
     descriptions
 }
@@ -281,17 +304,19 @@ fn describe_observer(report: &Report, lines: &[SubjectLine<'_>]) -> Option<Strin
 /// Returns one sentence per subject: its index in the report, and the text that follows its name.
 ///
 /// The most punctual subject by the ranking percentile comes first, then subjects that miss most of
-/// their ticks, then the controls, then subjects that could not be measured.
+/// their ticks, then the controls, then subjects that could not be measured. Without a ranking, the
+/// subjects keep the order of the report.
 pub fn sentences(report: &Report) -> Vec<(usize, String)> {
     let mut front = tradeoff::points(report);
     front.retain(|point| point.front);
     let mut ranking: Vec<(usize, &Subject)> = report.subjects.iter().enumerate().collect();
-    let ranked = tradeoff::percentile(report);
-    ranking.sort_by_key(|(_, subject)| rank(subject, ranked));
+    if let Some(ranked) = tradeoff::ranking(report) {
+        ranking.sort_by_key(|(_, subject)| rank(subject, ranked));
+    }
     let mut sentences = Vec::new();
     for (i, subject) in ranking {
         let is_on_front = front.iter().any(|point| point.subject == i);
-        sentences.push((i, describe_subject(subject, is_on_front, is_gaps(report))));
+        sentences.push((i, describe_subject(report, subject, is_on_front)));
     }
     sentences
 }
@@ -303,31 +328,16 @@ fn rank(subject: &Subject, ranked: &str) -> (bool, bool, bool, Option<i64>) {
     (late.is_none(), is_control(&subject.name), !tradeoff::keeps_up(subject), late)
 }
 
-fn describe_subject(subject: &Subject, front: bool, gaps: bool) -> String {
+fn describe_subject(report: &Report, subject: &Subject, front: bool) -> String {
     let Some(summary) = &subject.summary else {
         return format!("was not measured: {}.", unmeasured_reason(subject));
     };
     let d = &summary.lateness_ns;
-    if gaps {
-        return format!(
-            "had gaps of {} at most, among {} of its loop.",
-            format_time(d.max),
-            summary.ticks
-        );
+    if is_gaps(report) {
+        let turns = pluralize(summary.ticks, "turn");
+        return format!("had gaps of at most {} in {turns} of its loop.", format_time(d.max));
     }
-    let late = match (d.p50, d.p99) {
-        (Some(p50), Some(p99)) => {
-            format!("was {} late at the median and {} at p99", format_time(p50), format_time(p99))
-        }
-        (Some(p50), None) => {
-            format!(
-                "was {} late at the median and at most {}",
-                format_time(p50),
-                format_time(d.max)
-            )
-        }
-        _ => format!("was at most {} late", format_time(d.max)),
-    };
+    let late = describe_lateness(d, Trust::from_report(report));
     let cost = format_cost(subject, ", for");
     let missed = match summary.missed {
         // Without a period there is no next deadline to miss.
@@ -337,6 +347,24 @@ fn describe_subject(subject: &Subject, front: bool, gaps: bool) -> String {
     };
     let unbeaten = if front { "; nothing else was both more punctual and cheaper" } else { "" };
     format!("{late}{cost}{missed}{unbeaten}.")
+}
+
+/// Describes the median and the tail of the lateness, and which of them is not trusted.
+fn describe_lateness(d: &Distribution, trust: Trust) -> String {
+    let format = |ns: i64, is_trusted: bool| {
+        format!("{}{}", format_time(ns), if is_trusted { "" } else { " (not trusted)" })
+    };
+    let max = format(d.max, trust.covers_max());
+    let Some(p50) = d.p50.map(|ns| format(ns, trust.covers("p50"))) else {
+        return format!("was at most {max} late");
+    };
+    match d.p99 {
+        Some(p99) => {
+            let p99 = format(p99, trust.covers("p99"));
+            format!("was late by {p50} at the median and by {p99} at p99")
+        }
+        None => format!("was late by {p50} at the median and by at most {max}"),
+    }
 }
 
 /// Returns the warnings as sentences, one for each code: the first with this code, and the number
@@ -381,7 +409,7 @@ fn describe_steal(report: &Report) -> Option<String> {
     let cpus = report.host.cpus_online?;
     let share = stolen_ns / (span_ns * cpus as f64);
     (share >= MIN_STEAL)
-        .then(|| format!("the hypervisor took {:.0} % of the CPU time away", share * 100.0))
+        .then(|| format!("the hypervisor took {:.0} % of the CPU time", share * 100.0))
 }
 
 fn format_cost(subject: &Subject, lead: &str) -> String {
@@ -412,6 +440,7 @@ fn format_digits(value: f64) -> String {
 mod tests {
     use super::*;
     use files::file::File as _;
+    use files::fitness::{Facts, Fitness};
 
     /// Reads the report fixture.
     fn report() -> Report {
@@ -463,7 +492,22 @@ mod tests {
     }
 
     #[test]
-    fn rankedfollow_the_named_ranking() {
+    fn distrusted_machine_has_no_ranking() {
+        let mut report = report();
+        report.subjects.iter_mut().filter_map(|s| s.summary.as_mut()).for_each(|s| s.missed = 0);
+        report.fitness = Some(Fitness::from_facts(Facts::default(), Some("p50"), Some(2)));
+        let text = summarize(&report);
+        assert!(text.starts_with("Not ranked: "), "{text}");
+        let sentences = sentences(&report);
+        assert!(sentences.iter().map(|(i, _)| *i).eq(0..report.subjects.len()), "{sentences:?}");
+        for (_, sentence) in &sentences {
+            assert_eq!(sentence.matches("(not trusted)").count(), 2, "{sentence}");
+            assert!(!sentence.contains("nothing else was"), "{sentence}");
+        }
+    }
+
+    #[test]
+    fn sentences_follow_the_ranking() {
         let mut report = report();
         report.subjects.iter_mut().filter_map(|s| s.summary.as_mut()).for_each(|s| s.missed = 0);
         let at = tradeoff::percentile(&report).replace('_', ".");

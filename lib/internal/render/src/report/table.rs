@@ -6,7 +6,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use cli::printable::to_printable;
 use cli::time::{format_interval, format_number, format_time};
-use cli::words::{capitalize, or_dash, prefix_or_empty};
+use cli::words::{capitalize, or_dash, pluralize, prefix_or_empty};
 use cli::wrap::{wrap, wrap_paragraph};
 use files::report::{PERCENTILES, Percentile, Report, Status, Subject, Summary};
 
@@ -15,6 +15,7 @@ use crate::report::cost::core_percent;
 use crate::report::entry::summaries;
 use crate::report::label::labels;
 use crate::report::origin::{self, group_digits, origin};
+use crate::report::trust::Trust;
 use crate::report::{fitness, percentile, quantity, summary, tradeoff, why};
 
 /// Code of the warning that a run ended at a late tick.
@@ -23,24 +24,24 @@ pub const BREAK: &str = "break";
 /// Options of the table.
 #[derive(Args, Clone, Debug, Default)]
 pub struct TableArgs {
-    /// Order of the lines [default: as measured]
+    /// Order of the rows [default: as measured]
     #[arg(long, value_enum, value_name = "BY")]
     pub sort: Option<Sort>,
-    /// Percentiles to show, as in p50,p99.9 [default: as many as fit]
+    /// Percentiles to show, such as p50,p99.9 [default: as many as fit]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = percentile_parser(), hide_possible_values = true)]
     pub percentiles: Vec<Percentile>,
-    /// Columns to show, as in percentiles,max,core [default: percentiles,max,missed,cpu]
+    /// Columns to show, such as percentiles,max,core [default: percentiles,max,missed,cpu]
     #[arg(long, value_enum, value_name = "LIST", value_delimiter = ',')]
     pub columns: Vec<Column>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Sort {
-    /// The least late first
+    /// Least late first
     Lateness,
-    /// The cheapest first
+    /// Cheapest first
     Cpu,
-    /// The fewest missed ticks first
+    /// Fewest missed ticks first
     Missed,
     Name,
 }
@@ -51,7 +52,7 @@ pub enum Column {
     Mean,
     Percentiles,
     Max,
-    /// Ticks that had not come when the next one was due, in per cent
+    /// Ticks that had not arrived when the next one was due, in percent
     Missed,
     /// CPU time of the process per tick
     Cpu,
@@ -133,12 +134,13 @@ enum TableColumn {
 }
 
 impl TableColumn {
-    fn heading(self) -> String {
+    fn heading(self, trust: Trust) -> String {
         match self {
             Self::Percentile { percentile, with_interval: true, .. } => {
-                format!("{} [95 % interval]", percentile.label)
+                format!("{} [95 % interval]", trust.heading(percentile))
             }
-            Self::Percentile { percentile, .. } => percentile.label.to_owned(),
+            Self::Percentile { percentile, .. } => trust.heading(percentile),
+            Self::Plain(Column::Max) => trust.max_heading(),
             Self::Plain(column) => plain_heading(column).to_owned(),
         }
     }
@@ -166,7 +168,7 @@ fn mark_if(is_best: bool, cell: String) -> String {
 }
 
 /// The ids of the subjects to mark: for each period and load with several eligible subjects, the
-/// most punctual and the cheapest.
+/// most punctual and the cheapest. None in a report without a ranking.
 #[derive(Default)]
 struct Best<'a> {
     least_late: Vec<&'a str>,
@@ -175,6 +177,10 @@ struct Best<'a> {
 
 impl<'a> Best<'a> {
     fn from_report(report: &'a Report) -> Self {
+        let mut best = Self::default();
+        if tradeoff::ranking(report).is_none() {
+            return best;
+        }
         let points = tradeoff::points(report);
         let mut groups: BTreeMap<_, Vec<&tradeoff::Point>> = BTreeMap::new();
         for point in &points {
@@ -182,7 +188,6 @@ impl<'a> Best<'a> {
                 groups.entry(point.conditions()).or_default().push(point);
             }
         }
-        let mut best = Self::default();
         for group in groups.into_values().filter(|group| group.len() > 1) {
             let least_late = group.iter().min_by_key(|point| point.late_ns);
             let cheapest = group.iter().min_by(|a, b| a.cpu_ns.total_cmp(&b.cpu_ns));
@@ -229,8 +234,7 @@ fn layouts(ranked: &str, args: &TableArgs) -> Vec<Layout> {
 /// Renders the table in the fullest layout that fits, with its title and footnotes.
 fn render_table(report: &Report, args: &TableArgs, columns: usize) -> String {
     let best = Best::from_report(report);
-    let ranked = tradeoff::percentile(report);
-    let mut layouts = layouts(ranked, args).into_iter();
+    let mut layouts = layouts(tradeoff::percentile(report), args).into_iter();
     let table = loop {
         let layout = layouts.next().expect("there is a layout");
         let table = build_table(report, args, &table_columns(report, args, &layout), &best);
@@ -240,10 +244,13 @@ fn render_table(report: &Report, args: &TableArgs, columns: usize) -> String {
     };
     let shared = labels(report).shared;
     let shared = if shared.is_empty() { String::new() } else { format!("; {shared}") };
-    let title = format!("{}, and CPU time, per tick{shared}", capitalize(quantity::name(report)));
+    let title = format!("{} and CPU time per tick{shared}", capitalize(quantity::name(report)));
     let mut text = wrap(&title, columns) + &terminal::render_table(&table, columns);
     if table.cells().any(|cell| cell.starts_with('*')) {
-        text += &wrap(&mark_note(report, ranked), columns);
+        text += &wrap(&mark_note(report), columns);
+    }
+    if table.headings().any(|heading| heading.contains('?')) {
+        text.extend(Trust::from_report(report).note().map(|note| wrap(&note, columns)));
     }
     for note in notes(report) {
         text += &wrap(&note, columns);
@@ -252,14 +259,15 @@ fn render_table(report: &Report, args: &TableArgs, columns: usize) -> String {
 }
 
 /// Returns the footnote that explains the marks.
-fn mark_note(report: &Report, ranked: &str) -> String {
+fn mark_note(report: &Report) -> String {
     let is_behind = |s: &Summary| tradeoff::missed_share(s) > tradeoff::MAX_MISSED_SHARE;
     let among = if summaries(report).any(is_behind) {
-        ", of those that missed at most half of their ticks"
+        ", among subjects that missed at most half of their ticks"
     } else {
         ""
     };
-    format!("* the least late at {}, and the cheapest{among}", ranked.replace('_', "."))
+    let ranked = tradeoff::percentile(report).replace('_', ".");
+    format!("* least late at {ranked}, and cheapest{among}")
 }
 
 /// Returns the other footnotes: failures, early ticks, commands, loads, and whether the run is
@@ -271,7 +279,8 @@ fn notes(report: &Report) -> Vec<String> {
             notes.push(format!("{}: not measured: {reason}", subject.id));
         }
         if let Some(Summary { early: early @ 1.., .. }) = subject.summary {
-            notes.push(format!("{}: {early} ticks came before their deadline", subject.id));
+            let ticks = pluralize(early, "tick");
+            notes.push(format!("{}: {ticks} came before the deadline", subject.id));
         }
     }
     notes.extend(origin::commands(report));
@@ -282,20 +291,20 @@ fn notes(report: &Report) -> Vec<String> {
         } else {
             "interrupted"
         };
-        notes.push(format!("{how}: this is what was measured until then"));
+        notes.push(format!("{how}: the values cover the time until then"));
     }
     notes
 }
 
 /// Returns the columns of a layout.
 fn table_columns(report: &Report, args: &TableArgs, layout: &Layout) -> Vec<TableColumn> {
-    let ranked = tradeoff::percentile(report);
+    let (shown, ranked) = (tradeoff::percentile(report), tradeoff::ranking(report));
     let mut columns =
         if args.columns.is_empty() { DEFAULT_COLUMNS.to_vec() } else { args.columns.clone() };
     if !args.percentiles.is_empty() && !columns.contains(&Column::Percentiles) {
         columns.insert(0, Column::Percentiles);
     }
-    let has_interval = summaries(report).any(|s| s.lateness_ns.ci95.contains_key(ranked));
+    let has_interval = summaries(report).any(|s| s.lateness_ns.ci95.contains_key(shown));
     let mut table_columns = Vec::new();
     for column in columns {
         if column != Column::Percentiles {
@@ -303,13 +312,29 @@ fn table_columns(report: &Report, args: &TableArgs, layout: &Layout) -> Vec<Tabl
             continue;
         }
         for &percentile in &layout.percentiles {
-            let is_ranked = percentile.key == ranked;
-            let with_interval = is_ranked && layout.with_interval && has_interval;
+            let is_ranked = Some(percentile.key) == ranked;
+            let with_interval = percentile.key == shown && layout.with_interval && has_interval;
             let column = TableColumn::Percentile { percentile, is_ranked, with_interval };
             table_columns.push(column);
         }
     }
     table_columns
+}
+
+/// Returns the headings of the columns that a narrow terminal leaves out first: other percentiles
+/// than the median and the one that ranks, the highest first, then the maximum and missed ticks.
+fn expendable_headings(report: &Report, columns: &[TableColumn]) -> Vec<String> {
+    let (shown, trust) = (tradeoff::percentile(report), Trust::from_report(report));
+    let mut headings = Vec::new();
+    for column in columns.iter().rev() {
+        let TableColumn::Percentile { percentile, .. } = column else { continue };
+        if !["p50", shown].contains(&percentile.key) {
+            headings.push(column.heading(trust));
+        }
+    }
+    headings.push(trust.max_heading());
+    headings.push(plain_heading(Column::Missed).to_owned());
+    headings
 }
 
 fn format_percentile(summary: &Summary, key: &str, with_interval: bool) -> Option<String> {
@@ -355,9 +380,13 @@ fn build_table(
     columns: &[TableColumn],
     best: &Best<'_>,
 ) -> Table {
+    let trust = Trust::from_report(report);
     let mut heading = vec!["subject".to_owned()];
-    heading.extend(columns.iter().map(|column| column.heading()));
+    heading.extend(columns.iter().map(|column| column.heading(trust)));
     let mut table = Table::new(heading, 1);
+    if args.columns.is_empty() {
+        table = table.with_expendable(&expendable_headings(report, columns));
+    }
     for (subject, name) in sorted_subjects(report, args.sort) {
         let mut row = vec![name];
         for column in columns {

@@ -1,12 +1,13 @@
 //! Lateness compared with CPU cost: which subjects are on the Pareto front.
 
 use cli::time::format_share;
-use files::report::{self, Report, Subject, Summary};
+use files::report::{Report, Subject, Summary};
 
 use crate::report::cost::per_tick_ci95;
 use crate::report::entry::summaries;
 use crate::report::label::{is_control, labels};
 use crate::report::percentile;
+use crate::report::trust::Trust;
 
 /// The lateness and the cost of a subject.
 #[derive(Clone, Debug, PartialEq)]
@@ -19,7 +20,7 @@ pub struct Point {
     pub load: Option<String>,
     /// Whether the subject is a control, which does not compete.
     pub control: bool,
-    /// Lateness at the ranking percentile.
+    /// Lateness at the percentile that [`percentile`] returns.
     pub late_ns: i64,
     pub late_ci95: Option<[i64; 2]>,
     /// CPU time of the process per tick.
@@ -33,15 +34,28 @@ pub struct Point {
 /// The percentiles by which a report can rank, in order of preference.
 const PERCENTILES: [&str; 3] = ["p99", "p90", "p50"];
 
+/// The percentile of reports that have none of [`PERCENTILES`] for all subjects.
+const FALLBACK: &str = "p50";
+
 /// Returns the key of the percentile by which a report ranks: the first of p99, p90 and p50 that
 /// all measured subjects have and at which the machine is trusted.
-pub fn percentile(report: &Report) -> &'static str {
+///
+/// Returns `None` if the machine is not trusted at any of them: lateness that is not the subjects'
+/// own gives no ranking.
+pub fn ranking(report: &Report) -> Option<&'static str> {
+    let trust = Trust::from_report(report);
     for key in PERCENTILES {
-        if is_supported(report, key) && is_trusted(report, key) {
-            return key;
+        if is_supported(report, key) && trust.covers(key) {
+            return Some(key);
         }
     }
-    PERCENTILES[2]
+    trust.covers(FALLBACK).then_some(FALLBACK)
+}
+
+/// Returns the key of the percentile that represents a subject's lateness: the one by which the
+/// report ranks, or the median of a report without a ranking.
+pub fn percentile(report: &Report) -> &'static str {
+    ranking(report).unwrap_or(FALLBACK)
 }
 
 /// Returns whether all measured subjects have a percentile.
@@ -49,26 +63,17 @@ fn is_supported(report: &Report, key: &str) -> bool {
     summaries(report).all(|summary| percentile::value(&summary.lateness_ns, key).is_some())
 }
 
-/// Returns whether the machine is trusted at a percentile.
-fn is_trusted(report: &Report, key: &str) -> bool {
-    let fitness = report.fitness.as_ref();
-    let distrusted =
-        fitness.and_then(|fitness| percentile_index(fitness.distrust_from.as_deref()?));
-    let Some(from) = distrusted else { return true };
-    percentile_index(key).is_some_and(|index| index < from)
-}
-
-fn percentile_index(key: &str) -> Option<usize> {
-    report::PERCENTILES.iter().position(|percentile| percentile.key == key)
-}
-
-/// Returns the subjects of a report that have both a percentile and a cost.
+/// Returns the subjects of a report that have both a percentile and a cost. None of them is on the
+/// front if the report has no ranking.
 pub fn points(report: &Report) -> Vec<Point> {
-    let ranked = percentile(report);
+    let shown = percentile(report);
     let named = report.subjects.iter().zip(labels(report).names);
     let mut points = Vec::new();
     for (index, (subject, name)) in named.enumerate() {
-        points.extend(Point::new(index, subject, name, ranked));
+        points.extend(Point::new(index, subject, name, shown));
+    }
+    if ranking(report).is_none() {
+        return points;
     }
     let mut competitors = points.clone();
     competitors.retain(|point| keeps_up(&report.subjects[point.subject]));
@@ -88,8 +93,8 @@ fn is_on_front(point: &Point, competitors: &[Point]) -> bool {
 
 impl Point {
     /// Creates the point of a subject by its index in the report; `None` if it was not measured or
-    /// has no value at the percentile `ranked`.
-    fn new(index: usize, subject: &Subject, name: String, ranked: &str) -> Option<Self> {
+    /// has no value at the percentile `shown`.
+    fn new(index: usize, subject: &Subject, name: String, shown: &str) -> Option<Self> {
         let summary = subject.summary.as_ref()?;
         Some(Self {
             subject: index,
@@ -97,8 +102,8 @@ impl Point {
             period_ns: subject.period_ns,
             load: subject.load.clone(),
             control: is_control(&subject.name),
-            late_ns: percentile::value(&summary.lateness_ns, ranked)?,
-            late_ci95: summary.lateness_ns.ci95.get(ranked).copied(),
+            late_ns: percentile::value(&summary.lateness_ns, shown)?,
+            late_ci95: summary.lateness_ns.ci95.get(shown).copied(),
             cpu_ns: summary.cpu_ns_per_tick?,
             cpu_ci95: per_tick_ci95(subject),
             front: false,
@@ -190,13 +195,17 @@ mod tests {
         let mut report =
             Report::from_json(include_str!("../../../../../tests/fixtures/report.json"))
                 .expect("a report");
-        let undisturbed = percentile(&report);
+        report.subjects.iter_mut().filter_map(|s| s.summary.as_mut()).for_each(|s| s.missed = 0);
+        let undisturbed = ranking(&report);
         for (distrusted, ranked) in
-            [("p99_9", undisturbed), ("p99", "p90"), ("p90", "p50"), ("p50", "p50")]
+            [("p99_9", undisturbed), ("p99", Some("p90")), ("p90", Some("p50")), ("p50", None)]
         {
             report.fitness = Some(Fitness::from_facts(Facts::default(), Some(distrusted), Some(2)));
-            assert_eq!(percentile(&report), ranked, "{distrusted}");
+            assert_eq!(ranking(&report), ranked, "{distrusted}");
+            let has_front = points(&report).iter().any(|point| point.front);
+            assert_eq!(has_front, ranked.is_some(), "{distrusted}");
         }
+        assert_eq!(percentile(&report), "p50", "pictures show the median");
     }
 
     #[test]

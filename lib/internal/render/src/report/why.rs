@@ -77,7 +77,7 @@ impl Diagnosis<'_> {
         let which = self.selection();
         let Some(tier) = self.why.tier else {
             let reason = self.missing_reason();
-            return format!("Why {which} were late ({name}): not available here: {reason}.");
+            return format!("Why {which} were late ({name}) is not known: {reason}.");
         };
         let too_few = if self.why.shares_ns.is_some() {
             String::new()
@@ -99,7 +99,7 @@ impl Diagnosis<'_> {
                 let percent = format_number((1.0 - q) * 100.0);
                 format!("the latest {} %", trim_zeros(&percent))
             }
-            None => format!("ticks of {} and more", format_time(self.why.threshold_ns as i64)),
+            None => format!("ticks of {} or more", format_time(self.why.threshold_ns as i64)),
         }
     }
 
@@ -120,7 +120,7 @@ impl Diagnosis<'_> {
         let interval = lateness.ci95.map(|ci| format_interval(ci[0], ci[1]));
         let interval = prefix_or_empty(" ", interval);
         let cpu = match &self.why.overhead_cpu_ns {
-            Some(cpu) => format!(", {} of CPU a tick", format_signed_time(cpu.p50)),
+            Some(cpu) => format!(", {} of CPU time per tick", format_signed_time(cpu.p50)),
             None => String::new(),
         };
         format!(", profiling cost {}{interval} at p50{cpu}", format_signed_time(lateness.p50))
@@ -146,23 +146,26 @@ impl Diagnosis<'_> {
         match class {
             Class::Queue => match &self.why.behind {
                 Some(behind) => format_occupants(behind, total),
-                None => "(tier B1 would show by whom)".to_owned(),
+                None => "(tier B1 would show which threads had it)".to_owned(),
             },
             Class::Quota => {
                 let periods = evidence.throttled_periods.unwrap_or(0);
                 format!("{periods} throttled periods in these rounds")
             }
-            Class::OwnCpu => "catching up, or busy with other tasks".to_owned(),
-            Class::Faults => "estimated from their number".to_owned(),
+            Class::OwnCpu => "its thread was catching up, or busy with other tasks".to_owned(),
+            Class::Faults => "estimated from the number of page faults".to_owned(),
             Class::Blocked => {
-                "off the CPU while it was to run tasks: I/O, a lock or a sleep".to_owned()
+                "its thread slept although tasks were ready: I/O, a lock or a sleep".to_owned()
             }
-            Class::Stopped => "by a signal, or frozen with its control group".to_owned(),
-            Class::Slack => "at most; the kernel delays such timers on purpose".to_owned(),
+            Class::Stopped => "by a signal, or because its control group was frozen".to_owned(),
+            Class::Slack => {
+                "an upper bound: the kernel may delay such timers on purpose".to_owned()
+            }
             Class::Host => self.host_evidence(),
-            Class::Below => "interrupts, the way out of idle, or the host".to_owned(),
+            Class::Below => "interrupts, waking up an idle CPU, or the host".to_owned(),
             Class::Path => {
-                "from the timer to the task, rounding of the runtime's timers included".to_owned()
+                "from the timer to the task, including the rounding of the runtime's timers"
+                    .to_owned()
             }
             Class::Unexplained if evidence.threads > 1 => {
                 "tasks may move between threads".to_owned()
@@ -174,11 +177,11 @@ impl Diagnosis<'_> {
     fn host_evidence(&self) -> String {
         let evidence = &self.why.evidence;
         let standstill = match evidence.standstill_ns {
-            Some(ns @ 1..) => format!("everything stood still for {}; ", format_time(ns as i64)),
+            Some(ns @ 1..) => format!("the whole machine stopped for {}; ", format_time(ns as i64)),
             _ => String::new(),
         };
         let steal = format_time(evidence.steal_ns.unwrap_or(0) as i64);
-        format!("{standstill}the hypervisor's account: {steal} in these rounds")
+        format!("{standstill}the hypervisor reports {steal} in these rounds")
     }
 
     /// Describes the records that the kernel lost, if any.
@@ -194,8 +197,8 @@ impl Diagnosis<'_> {
     pub fn next_tier(&self) -> Option<String> {
         let missing = self.why.missing.as_ref().filter(|_| self.why.tier.is_some())?;
         let adds = match missing.tier {
-            Tier::A1 => "the accounts of the thread",
-            Tier::A2 => "each switch of the thread, to the nanosecond",
+            Tier::A1 => "scheduler statistics of the thread",
+            Tier::A2 => "each context switch of the thread, to the nanosecond",
             Tier::B1 => "which threads held the CPU",
             Tier::B2 => "when the timer expired",
         };
@@ -238,7 +241,7 @@ impl Diagnosis<'_> {
 fn describe_agreement(chain: &KernelChain) -> String {
     match chain.agreement {
         Some(share) => format!(
-            " On the wait for a CPU, the thread's own account agrees for {} of the lateness of late ones.",
+            " The scheduler statistics of the thread confirm the wait for a CPU for {} of the lateness of late ticks.",
             format_percent(share)
         ),
         None => String::new(),

@@ -11,6 +11,7 @@ use crate::picture::palette::{Dash, Sign};
 use crate::report::cost::{core_percent, per_tick_ci95};
 use crate::report::label::is_control;
 use crate::report::samples::Lateness;
+use crate::report::trust::Trust;
 use crate::report::{percentile, quantity, tradeoff};
 
 /// Significant bits of a value in a code. The error is at most 0.4 %, less than a pixel of any
@@ -24,18 +25,21 @@ const TAIL: u64 = 100;
 
 /// Encodes the measured subjects of a report as JSON for the script of the page.
 pub fn json(report: &Report, names: &[String], signs: &[Sign]) -> String {
-    let ranked = tradeoff::percentile(report);
+    let shown = tradeoff::percentile(report);
     let mut subjects = Vec::new();
     for ((subject, name), sign) in report.subjects.iter().zip(names).zip(signs) {
         let Some(summary) = &subject.summary else { continue };
         let lateness = &summary.lateness_ns;
         let mut packed = encode_subject(*sign, subject, name);
-        packed["late_at"] = percentile::value(lateness, ranked).into();
-        packed["late_ci"] = json!(lateness.ci95.get(ranked));
+        packed["late_at"] = percentile::value(lateness, shown).into();
+        packed["late_ci"] = json!(lateness.ci95.get(shown));
         subjects.push(packed);
     }
-    json!({ "what": quantity::name(report), "percentile": ranked, "subjects": subjects })
-        .to_string()
+    json!({
+        "what": quantity::name(report), "percentile": shown, "ranked": tradeoff::ranking(report).is_some(),
+        "distrusted": Trust::from_report(report).first_distrusted_position(), "subjects": subjects,
+    })
+    .to_string()
 }
 
 fn encode_subject(sign: Sign, subject: &Subject, name: &str) -> Value {

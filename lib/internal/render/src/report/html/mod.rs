@@ -17,6 +17,7 @@ use crate::picture::palette::Sign;
 use crate::report::label::{Labels, labels, signs};
 use crate::report::origin::{self, origin};
 use crate::report::quantity::is_gaps;
+use crate::report::trust::Trust;
 use crate::report::{fitness, overflow, summary, tradeoff};
 
 /// The script of the page, wrapped in a function so that the files share a scope and define no
@@ -52,7 +53,7 @@ fn section(report: &Report, signs: &[Sign]) -> String {
         if is_gaps(report) { "How long was a busy loop away?" } else { "How late were the ticks?" };
     let shared = if shared.is_empty() { String::new() } else { format!("{}; ", escape(&shared)) };
     let partial = if report.partial {
-        "<p class=\"warning\">Interrupted: this is what was measured until then.</p>\n"
+        "<p class=\"warning\">Interrupted: the values cover the time until then.</p>\n"
     } else {
         ""
     };
@@ -155,7 +156,13 @@ fn picture_sections(report: &Report) -> Vec<PictureSection> {
     if !tradeoff::points(report).is_empty() {
         add("tradeoff", "Lateness against cost", tradeoff_note(report));
     }
-    let note = format!("Each gridline to the right leaves one tenth as many ticks.{hatched}");
+    let distrusted = if Trust::from_report(report).covers_max() {
+        ""
+    } else {
+        " Grey: not trusted, because the machine itself was late there."
+    };
+    let note =
+        format!("Each gridline to the right leaves one tenth as many ticks.{distrusted}{hatched}");
     add("percentiles", "Percentiles", note);
     if report.subjects.iter().any(has_samples) {
         add("over-time", "Over time", OVER_TIME_NOTE.to_owned());
@@ -175,11 +182,14 @@ fn picture_sections(report: &Report) -> Vec<PictureSection> {
 }
 
 fn tradeoff_note(report: &Report) -> String {
+    let (at, rings) = match tradeoff::ranking(report) {
+        Some(ranked) => (ranked, "Ringed: nothing else was both more punctual and cheaper."),
+        None => (tradeoff::percentile(report), "Not ranked: the machine itself was late there."),
+    };
     format!(
-        "Lower left is better: the {} of the lateness against the CPU time of the process per tick; bars are 95 % \
-         confidence intervals over rounds. Ringed: nothing else was both more punctual and cheaper. Hollow: the controls, \
-         what the machine could do in the same rounds.",
-        tradeoff::percentile(report)
+        "Lower left is better: the {at} of the lateness against the CPU time of the process per tick. Bars: 95 % \
+         confidence intervals over rounds. {rings} Hollow: the controls, which show what the machine could do in the same \
+         rounds."
     )
 }
 

@@ -1,8 +1,8 @@
 //! The table of numbers on the page `report.html`: a row per subject.
 
 use cli::time::format_time;
-use cli::words::or_dash;
-use files::report::{Distribution, Report, Subject, Summary};
+use cli::words::{or_dash, prefix_or_empty};
+use files::report::{Distribution, PERCENTILES, Report, Subject, Summary};
 
 use crate::document::html::escape;
 use crate::report::cost::{core_percent, per_tick_ci95};
@@ -10,17 +10,23 @@ use crate::report::label::unmeasured_reason;
 use crate::report::quantity::is_gaps;
 use crate::report::summary;
 use crate::report::tradeoff::format_missed;
+use crate::report::trust::Trust;
 
 /// Renders the table with a row per subject, below a summary in words.
 pub(super) fn render(report: &Report, names: &[String]) -> String {
+    let trust = Trust::from_report(report);
+    let columns = columns(trust);
     let mut headings = String::new();
-    for heading in COLUMNS {
-        headings += &format!("<th>{heading}</th>");
+    for Column { heading, is_trusted } in &columns {
+        let class = if *is_trusted { "" } else { " class=\"distrusted\"" };
+        headings += &format!("<th{class}>{heading}</th>");
     }
     let mut rows = String::new();
     for (subject, name) in report.subjects.iter().zip(names) {
-        rows += &format!("<tr><th>{}</th>{}</tr>\n", escape(name), render_cells(subject));
+        let cells = render_cells(subject, &columns);
+        rows += &format!("<tr><th>{}</th>{cells}</tr>\n", escape(name));
     }
+    let distrusted = prefix_or_empty(" ", trust.note().map(|note| note + "."));
     let meaning = if is_gaps(report) {
         "Gaps are turns of a busy loop"
     } else {
@@ -29,30 +35,48 @@ pub(super) fn render(report: &Report, names: &[String]) -> String {
     format!(
         "<h2>Numbers</h2>\n<p class=\"reading\">{}</p>\n<table>\n<thead><tr><th>subject</th>{headings}</tr></thead>\n\
          <tbody>\n{rows}</tbody>\n</table>\n<p class=\"note\">{meaning}. Small: the 95 % confidence interval over rounds. \
-         A dash: not known, or too few ticks to support that percentile.</p>\n",
+         A dash: not known, or too few ticks to support that percentile.{distrusted}</p>\n",
         escape(&summary::summarize(report))
     )
 }
 
 /// Renders the numbers of a subject, or the reason for which there are none.
-fn render_cells(subject: &Subject) -> String {
+fn render_cells(subject: &Subject, columns: &[Column]) -> String {
     let Some(summary) = &subject.summary else {
         let reason = escape(unmeasured_reason(subject));
         return format!(
             "<td colspan=\"{}\" class=\"left\">not measured: {reason}</td>",
-            COLUMNS.len()
+            columns.len()
         );
     };
     let mut cells = String::new();
-    for (heading, cell) in COLUMNS.iter().zip(row(subject, summary)) {
-        cells += &format!("<td data-of=\"{heading}\">{cell}</td>");
+    for (Column { heading, is_trusted }, cell) in columns.iter().zip(row(subject, summary)) {
+        let class = if *is_trusted { "" } else { " class=\"distrusted\"" };
+        cells += &format!("<td{class} data-of=\"{heading}\">{cell}</td>");
     }
     cells
 }
 
-/// The columns of the table after the name of the subject.
-const COLUMNS: [&str; 10] =
-    ["p50", "p90", "p99", "p99.9", "p99.99", "max", "missed", "ticks", "CPU per tick", "of a core"];
+/// A column of the table.
+struct Column {
+    heading: String,
+    /// Whether the machine is trusted at these values. Others are dimmed.
+    is_trusted: bool,
+}
+
+/// Returns the columns of the table after the name of the subject.
+fn columns(trust: Trust) -> Vec<Column> {
+    let mut columns = Vec::new();
+    for percentile in PERCENTILES {
+        let is_trusted = trust.covers(percentile.key);
+        columns.push(Column { heading: trust.heading(percentile), is_trusted });
+    }
+    columns.push(Column { heading: trust.max_heading(), is_trusted: trust.covers_max() });
+    for heading in ["missed", "ticks", "CPU per tick", "of a core"] {
+        columns.push(Column { heading: heading.to_owned(), is_trusted: true });
+    }
+    columns
+}
 
 fn row(subject: &Subject, summary: &Summary) -> Vec<String> {
     let lateness = &summary.lateness_ns;

@@ -18,7 +18,8 @@ use crate::picture::canvas::{
 use crate::picture::palette::Sign;
 use crate::report::label::{labels, signs};
 use crate::report::origin::{self, Footer};
-use crate::report::tradeoff::{Point, percentile, points};
+use crate::report::tradeoff::{Point, percentile, points, ranking};
+use crate::report::trust::Trust;
 
 /// A measured subject with its sign and name.
 struct Drawable<'a> {
@@ -65,7 +66,8 @@ pub fn main_pictures(report: &Report) -> Vec<Picture> {
     }
     let shared = labels(report).shared;
     let footer = origin::footer(report);
-    let mut pictures = vec![percentiles::picture(&measured, &shared, &footer)];
+    let trust = Trust::from_report(report);
+    let mut pictures = vec![percentiles::picture(&measured, &shared, trust, &footer)];
     pictures.extend(draw_tradeoff(report, &measured, &shared, &footer));
     pictures
 }
@@ -99,7 +101,27 @@ fn draw_tradeoff(
         let sign = sign_of_subject(measured, &report.subjects[point.subject]);
         signed.push(SignedPoint { point, sign });
     }
-    Some(tradeoff::picture(percentile(report), &signed, shared, footer))
+    Some(tradeoff::picture(&LatenessAxis::new(report), &signed, shared, footer))
+}
+
+/// The axis of the lateness of subjects at one percentile.
+struct LatenessAxis {
+    percentile: &'static str,
+    /// Whether the subjects are ranked by this percentile. Otherwise the machine itself was late
+    /// there.
+    is_ranked: bool,
+}
+
+impl LatenessAxis {
+    fn new(report: &Report) -> Self {
+        let is_ranked = ranking(report).is_some();
+        Self { percentile: percentile(report), is_ranked }
+    }
+
+    fn label(&self) -> String {
+        let reservation = if self.is_ranked { "" } else { " (not trusted)" };
+        format!("lateness, {}{reservation}", self.percentile)
+    }
 }
 
 fn sign_of_subject(measured: &[Drawable<'_>], subject: &Subject) -> Sign {

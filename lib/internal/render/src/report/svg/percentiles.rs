@@ -16,6 +16,7 @@ use crate::report::samples::Lateness;
 use crate::report::svg::{
     Captions, Drawable, MAX_SERIES, Series, grid, group_by_period, page, period_title,
 };
+use crate::report::trust::Trust;
 
 const HEIGHT: u32 = 440;
 /// Height of the chart of a period, if there are several periods.
@@ -47,44 +48,56 @@ struct Unresolved {
 struct Axes {
     end: f64,
     late: Range<f64>,
+    /// Position of the first percentile at which the machine itself was late.
+    distrusted: Option<f64>,
 }
 
 type PercentileChart<'c, 's> = Chart<'c, 's, Nines, LogCoord<f64>>;
 
-pub(super) fn picture(subjects: &[Drawable<'_>], shared: &str, footer: &Footer) -> Picture {
+pub(super) fn picture(
+    subjects: &[Drawable<'_>],
+    shared: &str,
+    trust: Trust,
+    footer: &Footer,
+) -> Picture {
     let mut curves: Vec<Curve<'_>> = subjects.iter().map(Curve::new).collect();
     curves.retain(|curve| !curve.points.is_empty());
-    let note = match curves.iter().any(|c| c.above.is_some()) {
-        true => {
-            "Each gridline to the right leaves one tenth as many ticks. Hatched: too late for the bins of its source."
-        }
-        false => "Each gridline to the right leaves one tenth as many ticks.",
-    };
-    let captions = Captions { title: title("Lateness by percentile", shared), note, footer };
+    let mut note = "Each gridline to the right leaves one tenth as many ticks.".to_owned();
+    if !trust.covers_max() {
+        note += " Grey: not trusted, because the machine itself was late there.";
+    }
+    if curves.iter().any(|c| c.above.is_some()) {
+        note += " Hatched: too late for the bins of its source.";
+    }
+    let axes = Axes::new(&curves, trust);
+    let captions = Captions { title: title("Lateness by percentile", shared), note: &note, footer };
     let groups = group_by_period(&curves);
     if groups.iter().any(|group| group.len() > MAX_SERIES) {
         let (rows, _) = grid(curves.len(), COLUMNS);
         let height = rows as u32 * SUBJECT_HEIGHT;
-        return page("percentiles", height, &captions, |area| draw_subjects(area, &curves));
+        return page("percentiles", height, &captions, |area| draw_subjects(area, &curves, &axes));
     }
     let (rows, _) = grid(groups.len(), 2);
     let height = if groups.len() > 1 { rows as u32 * PERIOD_HEIGHT } else { HEIGHT };
-    page("percentiles", height, &captions, |area| draw_groups(area, &curves, &groups))
+    page("percentiles", height, &captions, |area| draw_groups(area, &curves, &groups, &axes))
 }
 
 /// Draws a small chart for each subject, with all others behind it in grey.
-fn draw_subjects(area: &Area<'_>, curves: &[Curve<'_>]) -> DrawResult {
-    let axes = Axes::new(curves);
+fn draw_subjects(area: &Area<'_>, curves: &[Curve<'_>], axes: &Axes) -> DrawResult {
     let cells = area.split_evenly(grid(curves.len(), COLUMNS));
     for (cell, curve) in cells.iter().zip(curves) {
-        draw_small_chart(cell, curve, curves, &axes)?;
+        draw_small_chart(cell, curve, curves, axes)?;
     }
     Ok(())
 }
 
 /// Draws a chart for each group, and a legend.
-fn draw_groups(area: &Area<'_>, curves: &[Curve<'_>], groups: &[Vec<&Curve<'_>>]) -> DrawResult {
-    let axes = Axes::new(curves);
+fn draw_groups(
+    area: &Area<'_>,
+    curves: &[Curve<'_>],
+    groups: &[Vec<&Curve<'_>>],
+    axes: &Axes,
+) -> DrawResult {
     let has_periods = groups.len() > 1;
     let labels: Vec<String> = curves.iter().map(Curve::label).collect();
     let mut entries: Vec<(Sign, &str)> = Vec::new();
@@ -100,7 +113,7 @@ fn draw_groups(area: &Area<'_>, curves: &[Curve<'_>], groups: &[Vec<&Curve<'_>>]
     for (cell, group) in cells.iter().zip(groups) {
         let first = group.first().filter(|_| has_periods);
         let caption = first.map(|curve| period_title(curve.period_ns()));
-        draw_chart(cell, caption.as_deref(), group, &axes)?;
+        draw_chart(cell, caption.as_deref(), group, axes)?;
     }
     Ok(())
 }
@@ -155,7 +168,7 @@ impl Unresolved {
 
 impl Axes {
     /// Returns axes that include all points of all curves.
-    fn new(curves: &[Curve<'_>]) -> Self {
+    fn new(curves: &[Curve<'_>], trust: Trust) -> Self {
         let mut end = 1.0_f64;
         let mut values = Vec::new();
         for curve in curves {
@@ -164,7 +177,8 @@ impl Axes {
             let last = last.or(curve.points.last().copied());
             end = end.max(last.map_or(1.0, |point| point.0));
         }
-        Self { end, late: decades(values.into_iter()) }
+        let distrusted = trust.first_distrusted_position();
+        Self { end, late: decades(values.into_iter()), distrusted }
     }
 }
 
@@ -196,6 +210,7 @@ fn draw_chart(
         .x_desc("percentile of the ticks")
         .y_desc("lateness")
         .draw()?;
+    shade_distrusted(&mut chart, axes)?;
     draw_curves(area, &mut chart, curves)
 }
 
@@ -218,11 +233,21 @@ fn draw_small_chart(
         .y_label_formatter(&time_label)
         .x_label_formatter(&sparse_label)
         .draw()?;
+    shade_distrusted(&mut chart, axes)?;
     for ghost in ghosts {
         let style = GHOST.stroke_width(1);
         chart.draw_series(LineSeries::new(ghost.logarithmic_points(), style))?;
     }
     draw_curves(area, &mut chart, &[curve])
+}
+
+/// Shades the percentiles at which the machine itself was late.
+fn shade_distrusted(chart: &mut PercentileChart<'_, '_>, axes: &Axes) -> DrawResult {
+    let Some(start) = axes.distrusted.filter(|start| *start < axes.end) else { return Ok(()) };
+    let corners = [(start, axes.late.start), (axes.end, axes.late.end)];
+    let zone = Rectangle::new(corners, BLACK.mix(0.06).filled());
+    chart.draw_series(std::iter::once(zone))?;
+    Ok(())
 }
 
 /// Formats a label of the axis of percentiles in a small chart, which has no space for p50 and p75.

@@ -16,7 +16,8 @@ use crate::picture::label_layout::{self, Marker, Rect};
 use crate::picture::palette::Sign;
 use crate::report::origin::Footer;
 use crate::report::svg::{
-    Captions, MAX_SERIES, Series, SignedPoint, grid, group_by_period, page, period_title,
+    Captions, LatenessAxis, MAX_SERIES, Series, SignedPoint, grid, group_by_period, page,
+    period_title,
 };
 use crate::report::tradeoff::Point;
 
@@ -32,11 +33,13 @@ const AXIS_MARGIN: f64 = 1.35;
 const HEIGHT: u32 = 460;
 /// Height of the chart of a period, if there are several periods.
 const PERIOD_HEIGHT: u32 = 360;
-const NOTE: &str = "Lower left is better. Bars: 95 % confidence intervals over rounds. Ringed and joined: nothing else was \
-                    both more punctual and cheaper. Hollow: controls.";
+const RANKED_NOTE: &str = "Lower left is better. Bars: 95 % confidence intervals over rounds. Ringed and joined: nothing else was \
+                           both more punctual and cheaper. Hollow: controls.";
+const UNRANKED_NOTE: &str = "Not ranked: the machine itself was late at this percentile. Bars: 95 % confidence intervals over \
+                             rounds. Hollow: controls.";
 
 pub(super) fn picture(
-    percentile: &str,
+    lateness: &LatenessAxis,
     points: &[SignedPoint<'_>],
     shared: &str,
     footer: &Footer,
@@ -48,10 +51,10 @@ pub(super) fn picture(
     let legend_height = u32::try_from(legend.len()).unwrap_or(0) * LEGEND_LINE.unsigned_abs() + 80;
     let (rows, _) = grid(groups.len(), 2);
     let height = if groups.len() > 1 { rows as u32 * PERIOD_HEIGHT } else { HEIGHT };
-    let captions =
-        Captions { title: title("Lateness against its price", shared), note: NOTE, footer };
+    let note = if lateness.is_ranked { RANKED_NOTE } else { UNRANKED_NOTE };
+    let captions = Captions { title: title("Lateness and its cost", shared), note, footer };
     page("tradeoff", height.max(legend_height), &captions, |area| {
-        draw_groups(area, percentile, &groups, &legend)
+        draw_groups(area, lateness, &groups, &legend)
     })
 }
 
@@ -69,7 +72,7 @@ fn legend_entries<'a>(points: &[SignedPoint<'a>]) -> Vec<(Sign, &'a str)> {
 /// Draws a chart for each group. The legend is empty if all names are next to their marks.
 fn draw_groups(
     area: &Area<'_>,
-    percentile: &str,
+    lateness: &LatenessAxis,
     groups: &[Vec<&SignedPoint<'_>>],
     legend: &[(Sign, &str)],
 ) -> DrawResult {
@@ -79,29 +82,29 @@ fn draw_groups(
     for (cell, group) in cells.iter().zip(groups) {
         let first = group.first().filter(|_| groups.len() > 1);
         let caption = first.map(|signed| period_title(signed.period_ns()));
-        draw_chart(cell, percentile, group, caption.as_deref(), has_legend)?;
+        draw_chart(cell, lateness, group, caption.as_deref(), has_legend)?;
     }
     Ok(())
 }
 
 fn draw_chart(
     area: &Area<'_>,
-    percentile: &str,
+    lateness: &LatenessAxis,
     signed: &[&SignedPoint<'_>],
     caption: Option<&str>,
     has_legend: bool,
 ) -> DrawResult {
     let points: Vec<&Point> = signed.iter().map(|signed| signed.point).collect();
-    let (costs, lateness) = (cost_range(&points), lateness_range(&points));
+    let (costs, late) = (cost_range(&points), lateness_range(&points));
     let mut builder = chart_builder(area);
     if let Some(caption) = caption {
         builder.caption(caption, (FONT, LABEL_PX));
     }
-    let (x, y) = (logarithmic_axis(&costs), logarithmic_axis(&lateness));
+    let (x, y) = (logarithmic_axis(&costs), logarithmic_axis(&late));
     let mut chart = builder.build_cartesian_2d(x, y)?;
     mesh(&mut chart)
         .x_desc("CPU time per tick")
-        .y_desc(format!("lateness, {percentile}"))
+        .y_desc(lateness.label())
         .max_light_lines(0)
         .x_label_formatter(&time_label)
         .y_label_formatter(&time_label)

@@ -10,11 +10,16 @@ const nines = (end, few) => {
 const ends = (series) => series.reduce((m, c) => Math.max(m, c.above?.end ?? c.points.at(-1)[0]), 1);
 const values = (series) => decades(series.flatMap((c) => [...c.points.map((p) => p[1]), c.above?.max ?? null]));
 
-// `ghosts` are other series, drawn behind in grey.
-const curves = (place, series, { height = 360, label, y, end, ghosts = [] }) => {
+// `ghosts` are other series, drawn behind in grey. From the position `distrusted` on, the machine itself was late.
+const curves = (place, series, { height = 360, label, y, end, ghosts = [], distrusted = null }) => {
   const last = end ?? ends(series);
   const range = y ?? values(series);
   const f = frame(place, { height, x: [0, last], y: range, xs: nines(last, height < 200), ys: powers(range), label });
+  if (distrusted !== null && distrusted < last) {
+    const [left, right] = [f.px(distrusted), f.px(last)];
+    const zone = { x: left, y: f.top, width: right - left, height: f.height - f.top - f.bottom };
+    draw(f.svg, "rect", { class: "distrusted", ...zone });
+  }
   const pixels = (c) => c.points.map(([q, v]) => [f.px(q), f.py(log(v))]);
   for (const c of ghosts) draw(f.svg, "path", { class: "ghost", d: path(pixels(c)) });
   // Dashed curves are drawn over solid ones, so that both are visible if they coincide.

@@ -27,7 +27,7 @@ const sections = [...document.querySelectorAll(".report")];
 const key = (name, n) => (sections.length > 1 ? `${name}${n + 1}` : name);
 
 sections.forEach((section, n) => {
-  const { subjects, percentile, what } = JSON.parse(section.querySelector(".data").textContent);
+  const { subjects, percentile, ranked, distrusted, what } = JSON.parse(section.querySelector(".data").textContent);
   if (!subjects.length) return;
   subjects.forEach(unpack);
   const on = (s) => !s.off;
@@ -56,7 +56,7 @@ sections.forEach((section, n) => {
     section.querySelector(`.answers [data-id=${CSS.escape(s.id)}]`)?.prepend(sign(s));
   }
 
-  chart("tradeoff", (place) => tradeoff(place, subjects.filter(on), percentile));
+  chart("tradeoff", (place) => tradeoff(place, subjects.filter(on), percentile, ranked));
   chart("percentiles", (place) => shown(place, (s) => s.curve.length, (p, all) => {
     const of = (s) => ({ s, name: s.name, points: s.curve, above: s.above });
     const series = all.map(of);
@@ -64,12 +64,12 @@ sections.forEach((section, n) => {
     const groups = byPeriod(all);
     if (groups.some((g) => g.all.length > TOGETHER)) {
       const label = (s) => [`Percentiles of ${s.name}`];
-      cells(p, all, (body, s) => curves(body, [of(s)], { height: 170, label: label(s), y, end, ghosts: series }));
+      cells(p, all, (body, s) => curves(body, [of(s)], { height: 170, label: label(s), y, end, ghosts: series, distrusted }));
     } else if (groups.length > 1) {
       const label = (g) => [`Percentiles, ${g.name}`, "percentile", what];
-      cells(p, groups, (body, g) => curves(body, g.all.map(of), { height: 300, label: label(g), y, end }), "wide");
+      cells(p, groups, (body, g) => curves(body, g.all.map(of), { height: 300, label: label(g), y, end, distrusted }), "wide");
     } else {
-      curves(p, series, { label: ["Percentiles", "percentile", what], y, end });
+      curves(p, series, { label: ["Percentiles", "percentile", what], y, end, distrusted });
     }
   }));
   chart("histogram", (place) => shown(place, (s) => s.bins.length, (p, all) => histogram(p, all, what)));

@@ -1,14 +1,15 @@
 // Lateness and its price, to choose a ticker.
 
-const tradeoff = (place, subjects, percentile) => {
+// Subjects are not ranked if the machine itself was late at `percentile`.
+const tradeoff = (place, subjects, percentile, ranked) => {
   const points = subjects.filter((s) => s.cpu !== null && s.late_at !== null);
   if (!points.length) return place.replaceChildren("Nothing to show: no subject has both a percentile and a cost.");
   const groups = byPeriod(points);
-  if (groups.length === 1) return priced(place, points, percentile);
-  cells(place, groups, (body, g) => priced(body, g.all, percentile), "wide");
+  if (groups.length === 1) return priced(place, points, percentile, ranked);
+  cells(place, groups, (body, g) => priced(body, g.all, percentile, ranked), "wide");
 };
 
-const priced = (place, all, percentile) => {
+const priced = (place, all, percentile, ranked) => {
   const padded = (values, room) => {
     const [a, b] = extent(values.map((v) => Math.log10(Math.max(v, 1))));
     const middle = (a + b) / 2;
@@ -17,7 +18,7 @@ const priced = (place, all, percentile) => {
   };
   const x = padded(all.flatMap((s) => [s.cpu, ...(s.cpu_ci ?? [])]), 0.12);
   const y = padded(all.flatMap((s) => [s.late_at, ...(s.late_ci ?? [])]), 0.1);
-  const label = ["Lateness against cost", "CPU time of the process per tick", `lateness, ${percentile}`];
+  const label = ["Lateness against cost", "CPU time of the process per tick", `lateness, ${percentile}${ranked ? "" : " (not trusted)"}`];
   const f = frame(place, { height: 380, x, y, xs: powers(x), ys: powers(y), label });
   const [px, py] = [(v) => f.px(log(v)), (v) => f.py(log(v))];
   // The subjects of each period that are not beaten in both. Controls and subjects that miss most of their ticks do
@@ -26,7 +27,7 @@ const priced = (place, all, percentile) => {
   for (const period of new Set(all.map((s) => s.period))) {
     const group = all.filter((s) => s.period === period && s.keeps_up);
     // A single subject has no competitors.
-    if (group.length < 2) continue;
+    if (group.length < 2 || !ranked) continue;
     const beats = (o, s) => o.late_at <= s.late_at && o.cpu <= s.cpu && (o.late_at < s.late_at || o.cpu < s.cpu);
     const front = group.filter((s) => !group.some((o) => beats(o, s))).sort((a, b) => a.cpu - b.cpu);
     draw(f.svg, "path", { class: "front", d: path(front.map((s) => [px(s.cpu), py(s.late_at)])) });
