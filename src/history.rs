@@ -9,11 +9,11 @@ use cli::exit::{self, Error, ExitStatus, usage};
 use cli::printable::to_printable;
 use cli::time::format_time;
 use cli::units::{format_exact_ns, parse_index};
-use cli::words::or_dash;
+use cli::words::{or_dash, pluralize};
 use files::file::to_indented_json;
 use files::fitness::Verdict;
-use render::document::Table;
-use render::document::terminal::render_table;
+use render::document::{Document, Table, terminal as terminal_renderer};
+use render::report::trust::Trust;
 use serde::Serialize;
 
 use crate::previous_runs::{self, RESULTS_DIRECTORY, RunHeader, RunKind, SubjectHeader};
@@ -57,6 +57,9 @@ struct ListedRun {
     ticks: Option<u64>,
     /// The subject with the lowest p99, except for controls, and its p99.
     least_late: Option<(String, i64)>,
+    /// Whether the machine is trusted at p99.
+    #[serde(skip)]
+    is_trusted: bool,
 }
 
 impl ListedRun {
@@ -80,28 +83,47 @@ impl ListedRun {
             periods_ns: sorted_unique(header.subjects.iter().map(|s| s.period_ns)),
             ticks: <[u64; 1]>::try_from(ticks).ok().map(|[ticks]| ticks),
             least_late: p99s.min_by_key(|(_, lateness)| *lateness),
+            is_trusted: Trust::from_fitness(header.fitness.as_ref()).covers("p99"),
         }
     }
 
-    fn row(&self, now_utc: &str) -> Vec<String> {
-        let subjects = match self.subjects.as_slice() {
-            [] => "controls".to_owned(),
-            [subject] => subject.clone(),
-            several => format!("{} subjects", several.len()),
-        };
-        let periods: Vec<String> = self.periods_ns.iter().copied().map(format_exact_ns).collect();
-        let least_late = self.least_late.as_ref();
-        let least_late = least_late.map(|(name, ns)| format!("{} ({name})", format_time(*ns)));
+    /// Formats the cells of a table about the runs in `parent`.
+    fn row(&self, parent: &Path, now_utc: &str) -> Vec<String> {
+        let name = Path::new(&self.directory);
+        let name = name.strip_prefix(parent).unwrap_or(name).display();
         vec![
-            self.directory.clone() + if self.partial { " (partial)" } else { "" },
+            format!("{name}{}", if self.partial { " (partial)" } else { "" }),
             or_dash(previous_runs::elapsed_between(&self.started_utc, now_utc)),
             self.kind.to_string(),
-            subjects,
-            periods.join(", "),
+            self.format_subjects(),
+            self.format_periods(),
             or_dash(self.ticks.map(|n| n.to_string())),
             or_dash(self.fitness.map(format_verdict)),
-            or_dash(least_late),
+            or_dash(self.format_least_late()),
         ]
+    }
+
+    fn format_subjects(&self) -> String {
+        match self.subjects.as_slice() {
+            [] => "controls".to_owned(),
+            [subject] => subject.clone(),
+            several => pluralize(several.len() as u64, "subject"),
+        }
+    }
+
+    fn format_periods(&self) -> String {
+        match self.periods_ns.as_slice() {
+            [period_ns] => format_exact_ns(*period_ns),
+            several => pluralize(several.len() as u64, "period"),
+        }
+    }
+
+    fn format_least_late(&self) -> Option<String> {
+        let (name, ns) = self.least_late.as_ref()?;
+        if !self.is_trusted {
+            return Some("not trusted".to_owned());
+        }
+        Some(format!("{} ({name})", format_time(*ns)))
     }
 }
 
@@ -127,7 +149,10 @@ fn sorted_unique(values: impl Iterator<Item = u64>) -> Vec<u64> {
 }
 
 const HEADING: [&str; 8] =
-    ["run", "started", "kind", "of", "period", "ticks", "machine", "least late at p99"];
+    ["run", "started", "kind", "subjects", "period", "ticks", "machine", "least late at p99"];
+/// The columns that a narrow terminal leaves out first. Most of them are the same for all runs of a
+/// kind.
+const EXPENDABLE: [&str; 5] = ["ticks", "subjects", "started", "period", "machine"];
 
 /// Lists the runs.
 pub fn run(args: &HistoryArgs) -> exit::Result<ExitStatus> {
@@ -157,12 +182,12 @@ pub fn run(args: &HistoryArgs) -> exit::Result<ExitStatus> {
     let text = match args.format {
         Format::Json => to_indented_json(&runs),
         _ if runs.is_empty() => format!("no run in {}\n", args.directory.display()),
-        _ => table(&runs),
+        _ => terminal_renderer::render(&document(&args.directory, &runs), terminal::columns()),
     };
     std::io::stdout().write_all(to_printable(&text).as_bytes()).map_err(Error::from_stdout)?;
     if found.unreadable > 0 {
-        let count = found.unreadable;
-        terminal::note(false, &format!("skipped {count}: not readable as osjitter.report/1"));
+        let skipped = pluralize(found.unreadable as u64, "file");
+        terminal::note(false, &format!("skipped {skipped}: not readable as osjitter.report/1"));
     }
     Ok(ExitStatus::Done)
 }
@@ -176,11 +201,15 @@ fn number_kind(kinds: &mut Vec<RunKind>, kind: RunKind) -> usize {
     kinds.len()
 }
 
-fn table(runs: &[ListedRun]) -> String {
+/// Describes the runs in a directory.
+fn document(directory: &Path, runs: &[ListedRun]) -> Document {
     let now = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
-    let mut table = Table::new(HEADING, 1);
+    let mut document = Document::new();
+    document.title(format!("Runs in {}, newest first", directory.display()));
+    let mut table = Table::new(HEADING, 1).with_expendable(&EXPENDABLE);
     for run in runs {
-        table.row(run.row(&now));
+        table.row(run.row(directory, &now));
     }
-    render_table(&table, terminal::columns())
+    document.table(table);
+    document
 }

@@ -7,12 +7,12 @@ use files::file::File as _;
 use render::formats::{Format, Offer, Rendering};
 
 use crate::compare::quantile_chart;
-use crate::compare::text::document;
+use crate::compare::text::{brief_document, document};
 use crate::terminal;
 
 pub const FORMATS: [Offer<Comparison>; 5] = [
     (Format::Table, |comparison| {
-        Ok(Rendering::terminal(&document(comparison), terminal::columns()))
+        Ok(Rendering::terminal(&brief_document(comparison), terminal::columns()))
     }),
     (Format::Json, |comparison| Ok(Rendering::Text(comparison.to_json()))),
     (Format::Markdown, |comparison| Ok(Rendering::markdown(&document(comparison)))),

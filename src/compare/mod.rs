@@ -4,6 +4,7 @@ pub mod args;
 mod conditions;
 pub mod formats;
 mod gated_program;
+mod overview;
 mod quantile_chart;
 mod text;
 mod wording;

@@ -4,44 +4,86 @@ use files::compare::{Comparison, Origin, SubjectComparison};
 use jitterstat::gate::Sides;
 use render::document::{Document, Table};
 
+use crate::compare::overview;
 use crate::compare::wording::{
     self, BASELINE, MEDIAN_ROUND_NOTE, conditions_sentence, findings_sentence, footnotes,
     metric_rows, metrics_method, percentile_rows, subject_method,
 };
 
-/// Describes a comparison.
+/// Describes a comparison: an overview if there are several subjects, then the details of each.
 pub fn document(comparison: &Comparison) -> Document {
-    let has_metrics = !comparison.metrics.is_empty();
-    let compared = if has_metrics { "Runs" } else { "Lateness" };
+    let mut document = heading(comparison);
+    if has_overview(comparison) {
+        document.table(overview::table(comparison));
+    }
+    add_details(&mut document, comparison);
+    add_notes(&mut document, comparison);
+    document
+}
+
+/// Describes a comparison for a terminal: the overview alone if there are several subjects.
+pub fn brief_document(comparison: &Comparison) -> Document {
+    if !has_overview(comparison) {
+        return document(comparison);
+    }
+    let mut document = heading(comparison);
+    document.sides(Sides {
+        base: describe_origin(&comparison.a),
+        candidate: describe_origin(&comparison.b),
+    });
+    document.table(overview::table(comparison));
+    let (a, b) = (&comparison.a.file, &comparison.b.file);
+    let id = &comparison.subjects[0].b.id;
+    document.notes([format!(
+        "{MEDIAN_ROUND_NOTE}; max is over all ticks. Intervals and details: add --format markdown, or compare one subject, as in \
+         osjitter compare '{a}#{id}' '{b}#{id}'."
+    )]);
+    add_notes(&mut document, comparison);
+    document
+}
+
+fn has_overview(comparison: &Comparison) -> bool {
+    comparison.subjects.len() > 1
+}
+
+/// Creates a document with the title and a warning if the comparison was forced.
+fn heading(comparison: &Comparison) -> Document {
+    let compared = if comparison.metrics.is_empty() { "Lateness" } else { "Runs" };
     let mut document = Document::new();
     document.title(format!("{compared} of B against A"));
     if let Some(warning) = wording::forced_warning(comparison) {
         document.warning(warning);
     }
+    document
+}
+
+fn add_details(document: &mut Document, comparison: &Comparison) {
     for subject in &comparison.subjects {
-        add_subject(&mut document, comparison, subject);
+        add_subject(document, comparison, subject);
     }
-    if has_metrics {
-        add_metrics(&mut document, comparison);
+    if !comparison.metrics.is_empty() {
+        add_metrics(document, comparison);
     }
+}
+
+fn add_notes(document: &mut Document, comparison: &Comparison) {
     document.notes(footnotes(comparison));
     for warning in &comparison.warnings {
         document.warning(format!("{}: {} {}", warning.code, warning.message, warning.hint));
     }
-    document
 }
 
 fn add_subject(document: &mut Document, comparison: &Comparison, subject: &SubjectComparison) {
     document.sides(name_sides(comparison, &subject.a.id, &subject.b.id));
     let rows = percentile_rows(subject);
     let heading = ["percentile", "A", "B", "B/A, 95 %", "B-A, 95 %", "rounds"];
-    let mut table = Table::new(heading, 1);
+    let mut table = Table::new(heading, 1).with_expendable(&["rounds", "B/A, 95 %"]);
     for row in &rows {
         table.row(row.cells());
     }
     document.table(table);
     document.paragraph(findings_sentence(subject));
-    let mut notes = vec![format!("Compared {}; {MEDIAN_ROUND_NOTE}.", subject_method(subject))];
+    let mut notes = vec![format!("Compared {}. {MEDIAN_ROUND_NOTE}.", subject_method(subject))];
     notes.extend(wording::used_marks(&rows).map(|mark| mark.to_string()));
     notes.push(wording::control_sentence(&rows));
     notes.push(conditions_sentence(subject));
@@ -69,7 +111,11 @@ fn add_metrics(document: &mut Document, comparison: &Comparison) {
 
 /// Names what was compared, with its file and date.
 fn name_sides(comparison: &Comparison, a: &str, b: &str) -> Sides<String> {
-    let name =
-        |name: &str, origin: &Origin| format!("{name} in {}, {}", origin.file, origin.started_utc);
+    let name = |name: &str, origin: &Origin| format!("{name} in {}", describe_origin(origin));
     Sides { base: name(a, &comparison.a), candidate: name(b, &comparison.b) }
+}
+
+/// Names the file of a side and the start of its run.
+fn describe_origin(origin: &Origin) -> String {
+    format!("{}, {}", origin.file, origin.started_utc)
 }

@@ -25,18 +25,18 @@ impl fmt::Display for Mark {
 }
 
 const QUIET: Mark =
-    Mark { text: "quiet", meaning: "over the quieter half of the pairs, by the sum of both sides" };
+    Mark { text: "quiet", meaning: "only the half of the pairs with the least lateness" };
 const CONTROL: Mark = Mark {
     text: "ctl",
-    meaning: "by how much each side exceeds the control nanosleep of its own run",
+    meaning: "how much later each side is than the control nanosleep in the same run",
 };
 /// Marks metrics of whole runs.
 pub const BASELINE: Mark =
-    Mark { text: "rel", meaning: "as multiples of the baseline of each side's own gate" };
+    Mark { text: "rel", meaning: "as multiples of the baseline of the same gate" };
 
-/// Tells the percentiles of a comparison apart from those of a run.
+/// Distinguishes the percentiles of a comparison from those of a run.
 pub const MEDIAN_ROUND_NOTE: &str =
-    "percentiles of the median round, while osjitter run shows those of all ticks";
+    "Percentiles are those of the median round; osjitter run shows those of all ticks";
 
 /// An estimate for one percentile of lateness.
 pub struct PercentileRow<'a> {
@@ -79,7 +79,7 @@ pub fn control_sentence(rows: &[PercentileRow<'_>]) -> String {
     if ratios.is_empty() {
         return String::new();
     }
-    format!("As multiples of the control of its own run, B/A is: {}.", ratios.join(", "))
+    format!("B/A as multiples of the control in the same run: {}.", ratios.join(", "))
 }
 
 /// Returns the rows of two subjects, percentile by percentile.
@@ -231,7 +231,7 @@ fn format_finding(finding: Finding) -> &'static str {
 pub fn findings_sentence(comparison: &SubjectComparison) -> String {
     let rows = percentile_rows(comparison);
     if rows.is_empty() {
-        return "The rounds are too short for any percentile.".to_owned();
+        return "The rounds have too few ticks for any percentile.".to_owned();
     }
     group_findings(rows.iter().map(|row| (row.name.as_str(), row.estimate.finding)))
 }
@@ -274,7 +274,7 @@ fn chance_note(comparison: &Comparison) -> Option<String> {
         return None;
     }
     Some(format!(
-        "Clearly apart: {different} of {total} figures; chance alone makes about one in twenty."
+        "{different} of {total} figures differ significantly; about one in twenty does by chance."
     ))
 }
 
@@ -284,7 +284,7 @@ pub fn conditions_sentence(comparison: &SubjectComparison) -> String {
     let mut text = String::new();
     if a.same_stall_share.is_some() || b.same_stall_share.is_some() {
         let (a, b) = (format_known(a.same_stall_share), format_known(b.same_stall_share));
-        let _ = write!(text, "Ticks inside a stall already counted: A {a}, B {b}. ");
+        let _ = write!(text, "Ticks that belong to a stall already counted: A {a}, B {b}. ");
     }
     for percentile in &comparison.percentiles {
         let Some([a, b]) = percentile.lift else { continue };
@@ -292,12 +292,12 @@ pub fn conditions_sentence(comparison: &SubjectComparison) -> String {
         if a.max(b) >= 1.000_5 {
             let name = percentile.name.replace('_', ".");
             let (a, b) = (format_percent(a - 1.0), format_percent(b - 1.0));
-            let _ = write!(text, "Stalls raise {name} by: A {a}, B {b}. ");
+            let _ = write!(text, "Stalls raise {name} by {a} in A and {b} in B. ");
         }
     }
     if a.steal_share.is_some() || b.steal_share.is_some() {
         let (a, b) = (format_known(a.steal_share), format_known(b.steal_share));
-        let _ = write!(text, "Of all CPUs stolen by the hypervisor: A {a}, B {b}.");
+        let _ = write!(text, "CPU time taken by the hypervisor: A {a}, B {b}.");
     }
     text.trim_end().to_owned()
 }
@@ -325,7 +325,7 @@ pub fn forced_warning(comparison: &Comparison) -> Option<String> {
     }
     let differences = format_differences(&comparison.forced);
     Some(format!(
-        "FORCED: not comparable: {differences}. The numbers also contain these differences."
+        "FORCED: not comparable: {differences}. These differences also affect the numbers."
     ))
 }
 
@@ -368,8 +368,7 @@ mod tests {
         assert_eq!(control_sentence(std::slice::from_ref(&row)), "");
         row.mark = Some(CONTROL);
         assert_eq!(row.cells()[3..5], ["-", "+800 ns [-20 ns, +1.30 us]"]);
-        let expected =
-            "As multiples of the control of its own run, B/A is: p50 1.06 [0.998, 12.3].";
+        let expected = "B/A as multiples of the control in the same run: p50 1.06 [0.998, 12.3].";
         assert_eq!(control_sentence(&[row]), expected);
     }
 

@@ -178,7 +178,7 @@ fn different_conditions_are_rejected() {
         assert!(says.contains(part), "{part}: {says}");
     }
     let says = home.compare(&["one", "slower"]).exits(2).stderr;
-    assert!(says.contains("500000 ns against 700000 ns"), "{says}");
+    assert!(says.contains("500us against 700us"), "{says}");
 }
 
 #[test]
@@ -245,7 +245,7 @@ fn many_figures_mention_chance() {
         Osjitter::new(["compare", "--force"]).args(sides).run().exits(0).stdout
     };
     let whole = compare("");
-    assert!(whole.contains(" figures; chance alone makes about one in twenty."), "{whole}");
+    assert!(whole.contains(" figures differ significantly; about one in"), "{whole}");
     let few = compare("#nanosleep@500us");
-    assert!(!few.contains("chance alone"), "{few}");
+    assert!(!few.contains("by chance"), "{few}");
 }

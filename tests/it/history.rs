@@ -50,7 +50,7 @@ fn runs_are_listed_by_kind() {
     std::fs::create_dir(directory.path().join("results/d")).unwrap();
     std::fs::write(directory.path().join("results/d/report.json"), "[]").unwrap();
     let json = history(directory.path(), &["--format", "json"]).exits(0);
-    assert!(json.stderr.contains("skipped 1: not readable"), "{}", json.stderr);
+    assert!(json.stderr.contains("skipped 1 file: not readable"), "{}", json.stderr);
     let lines: Vec<Value> = serde_json::from_str(&json.stdout).unwrap();
     let values = |key: &str| -> Vec<Value> { lines.iter().map(|line| line[key].clone()).collect() };
     assert_eq!(values("kind"), [1, 2, 1]);
@@ -89,6 +89,26 @@ fn linked_runs_are_listed_once() {
     let mut names: Vec<String> = lines.iter().map(name).collect();
     names.sort_unstable();
     assert_eq!(names, ["a", "b"]);
+}
+
+#[test]
+fn narrow_table_has_a_line_per_run() {
+    let directory = tempfile::tempdir().unwrap();
+    for name in ["a-run-with-a-long-name", "b"] {
+        run(directory.path(), name, |_| 10_000, "500");
+    }
+    let results = directory.path().join("results");
+    let table = |columns: &str| {
+        let ran = Osjitter::new([Path::new("history"), &results]).env("COLUMNS", columns).run();
+        ran.exits(0).stdout
+    };
+    let narrow = table("66");
+    let lines: Vec<&str> = narrow.lines().collect();
+    assert_eq!(lines.len(), 5, "a title, a heading, two runs and a note: {narrow}");
+    assert!(lines[2].starts_with('b') && lines[3].starts_with("a-run"), "{narrow}");
+    assert!(lines[4].contains("left out") && lines[4].contains("ticks"), "{narrow}");
+    let wide = table("200");
+    assert!(!wide.contains("left out") && wide.contains("ticks"), "{wide}");
 }
 
 #[test]

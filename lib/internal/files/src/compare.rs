@@ -34,7 +34,7 @@ mod rounds;
 #[cfg(test)]
 mod tests;
 
-use crate::environment::{Difference, EnvironmentKey};
+use crate::environment::{Difference, EnvironmentKey, format_ns};
 use crate::report::{Report, Subject, Warning};
 pub use error::CompareError;
 pub use family::{Change, ChangeFinding, Differences, MIN_COMPARED_PAIRS, family};
@@ -160,6 +160,7 @@ fn side(chosen: ChosenSubject<'_>, rounds: &Rounds) -> Side {
         name: subject.name.clone(),
         period_ns: subject.period_ns,
         rounds: rounds.values.len() as u64,
+        max_ns: subject.summary.as_ref().map(|summary| summary.lateness_ns.max),
         same_stall_share: rounds.same_stall_share(),
         steal_share: report.host.cpus_online.and_then(|cpus| rounds.steal_share(cpus)),
     }

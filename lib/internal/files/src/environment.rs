@@ -4,6 +4,7 @@
 //! programs. A comparison across them gives an interval around the wrong number.
 
 use std::fmt;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -109,11 +110,16 @@ impl EnvironmentKey {
             ("preemption model", self.preempt.clone()),
             ("clock source", self.clock_source.clone()),
             ("hypervisor", self.hypervisor.clone()),
-            ("timer slack", self.timer_slack_ns.map(|ns| format!("{ns} ns"))),
+            ("timer slack", self.timer_slack_ns.map(format_ns)),
             ("governor", self.governor.clone()),
             ("CPU quota", self.quota_cpus.map(|cpus| cpus.to_string())),
         ]
     }
+}
+
+/// Formats a time exactly, such as `500us`.
+pub(crate) fn format_ns(ns: u64) -> String {
+    humantime::format_duration(Duration::from_nanos(ns)).to_string()
 }
 
 fn format_value(value: Option<String>) -> String {

@@ -80,6 +80,9 @@ model! {
         pub period_ns: u64,
         /// Number of rounds with a value.
         pub rounds: u64,
+        /// Largest lateness of its ticks; null in older files.
+        #[serde(default)]
+        pub max_ns: Option<i64>,
         /// Share of its ticks that belong to an already counted stall; null without samples.
         pub same_stall_share: Option<f64>,
         /// Share of the time of all CPUs that the hypervisor stole during its rounds; null if the

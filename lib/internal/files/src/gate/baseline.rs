@@ -8,7 +8,7 @@
 
 use super::round_record::RoundRecord;
 use super::verdict::{GateDesign, Mode};
-use crate::environment::{Difference, EnvironmentKey};
+use crate::environment::{Difference, EnvironmentKey, format_ns};
 use crate::file::{File, Flaw, Invalid};
 use crate::model::model;
 use crate::report::{Histogram, Tool};
@@ -167,12 +167,12 @@ impl SessionDesign {
                 ("subject", s.subject.clone()),
                 ("runtime", s.runtime.clone().unwrap_or_else(|| "none".to_owned())),
                 ("control", s.control.clone()),
-                ("period", format!("{} ns", s.period_ns)),
+                ("period", format_ns(s.period_ns)),
                 ("ticks of a round", s.round_ticks.to_string()),
                 ("warm-up ticks", s.warmup_ticks.to_string()),
                 ("turns", s.mode.to_string()),
                 ("bound to one CPU", if s.bound_to_one_cpu { "yes" } else { "no" }.to_owned()),
-                ("already due", format!("{} ns", s.already_due_ns)),
+                ("already due", format_ns(s.already_due_ns)),
                 ("stalls", s.stalls.clone().unwrap_or_else(|| "late-1".to_owned())),
                 ("quiet share", s.quiet_share.to_string()),
             ]
@@ -311,7 +311,7 @@ mod tests {
         };
         assert_eq!(design.differences(&other).len(), 11);
         assert_eq!(design.differences(&other)[9].to_string(), "stalls: gap-1 against late-1");
-        assert_eq!(design.differences(&other)[3].to_string(), "period: 500000 ns against 1 ns");
+        assert_eq!(design.differences(&other)[3].to_string(), "period: 500us against 1ns");
         assert!(design.differences(&design).is_empty());
     }
 }

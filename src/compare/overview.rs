@@ -1,0 +1,148 @@
+//! The overview of a comparison of several subjects: a row for each.
+
+use cli::time::{format_signed_time, format_time};
+use cli::words::or_dash;
+use files::compare::{Comparison, Finding, Percentile, SubjectComparison};
+use render::document::Table;
+
+/// The percentiles of the tail that the overview can show, in order of preference.
+const TAILS: [&str; 2] = ["p99", "p90"];
+
+/// Builds a table with the differences B - A of each pair of subjects and a verdict in words.
+pub fn table(comparison: &Comparison) -> Table {
+    let subjects = &comparison.subjects;
+    let has = |name: &&str| subjects.iter().any(|subject| percentile(subject, name).is_some());
+    let tail = TAILS.into_iter().find(|name| has(name)).unwrap_or(TAILS[0]);
+    let heading = ["subject, B - A", "p50", tail, "max", "verdict"];
+    let mut table = Table::new(heading, 1).with_words_last().with_expendable(&["max", "p50"]);
+    for subject in subjects {
+        table.row([
+            short_name(subjects, subject),
+            or_dash(format_difference(subject, "p50")),
+            or_dash(format_difference(subject, tail)),
+            or_dash(format_difference_of_maxima(subject)),
+            describe_findings(subject),
+        ]);
+    }
+    table
+}
+
+/// Returns the name of a subject, or its id if several have this name.
+fn short_name(subjects: &[SubjectComparison], subject: &SubjectComparison) -> String {
+    let is_unique = subjects.iter().filter(|other| other.b.name == subject.b.name).count() == 1;
+    if is_unique { subject.b.name.clone() } else { subject.b.id.clone() }
+}
+
+fn percentile<'a>(subject: &'a SubjectComparison, name: &str) -> Option<&'a Percentile> {
+    subject.percentiles.iter().find(|percentile| percentile.name == name)
+}
+
+fn format_difference(subject: &SubjectComparison, name: &str) -> Option<String> {
+    Some(format_signed(percentile(subject, name)?.all.difference_ns))
+}
+
+fn format_difference_of_maxima(subject: &SubjectComparison) -> Option<String> {
+    Some(format_signed(subject.b.max_ns?.saturating_sub(subject.a.max_ns?)))
+}
+
+fn format_signed(ns: i64) -> String {
+    if ns == 0 { format_time(0) } else { format_signed_time(ns) }
+}
+
+/// Lists the percentiles at which B is later, and those at which it is less late.
+fn describe_findings(subject: &SubjectComparison) -> String {
+    let at = |finding: Finding| {
+        let names: Vec<String> = names_with(subject, finding).collect();
+        (!names.is_empty()).then(|| names.join(", "))
+    };
+    let later = at(Finding::Later).map(|names| format!("later at {names}"));
+    let earlier = at(Finding::Earlier).map(|names| format!("less late at {names}"));
+    match (later, earlier) {
+        (Some(later), Some(earlier)) => format!("{later}; {earlier}"),
+        (Some(words), None) | (None, Some(words)) => words,
+        (None, None) if at(Finding::NoDifferenceShown).is_some() => {
+            "no difference shown".to_owned()
+        }
+        (None, None) => "too few rounds".to_owned(),
+    }
+}
+
+/// Returns the percentiles whose estimates over all rounds have a finding.
+fn names_with(subject: &SubjectComparison, finding: Finding) -> impl Iterator<Item = String> + '_ {
+    let found = subject.percentiles.iter().filter(move |p| p.all.finding == finding);
+    found.map(|percentile| percentile.name.replace('_', "."))
+}
+
+#[cfg(test)]
+mod tests {
+    use files::compare::{Estimate, Method, Side};
+
+    use super::*;
+
+    fn side(max_ns: i64) -> Side {
+        Side {
+            id: "spin@1ms".to_owned(),
+            name: "spin".to_owned(),
+            period_ns: 1_000_000,
+            rounds: 20,
+            max_ns: Some(max_ns),
+            same_stall_share: None,
+            steal_share: None,
+        }
+    }
+
+    fn percentile_with(name: &str, finding: Finding) -> Percentile {
+        let all = Estimate {
+            a_ns: 100,
+            b_ns: 200,
+            ratio: 2.0,
+            ratio_ci95: None,
+            difference_ns: 100,
+            difference_ns_ci95: None,
+            rounds_a: 20,
+            rounds_b: 20,
+            exact: true,
+            finding,
+        };
+        Percentile {
+            name: name.to_owned(),
+            all,
+            quiet_half: None,
+            beside_control: None,
+            lift: None,
+        }
+    }
+
+    fn subject(findings: &[(&str, Finding)]) -> SubjectComparison {
+        SubjectComparison {
+            a: side(5_000),
+            b: side(3_000),
+            method: Method::TwoRuns,
+            stalls_once: true,
+            percentiles: findings.iter().map(|&(name, f)| percentile_with(name, f)).collect(),
+            quantiles: None,
+        }
+    }
+
+    #[test]
+    fn verdict_groups_percentiles() {
+        use Finding::{Earlier, Later, NoDifferenceShown, TooFewRounds};
+        for (findings, words) in [
+            ([("p50", Later), ("p99_9", Later)], "later at p50, p99.9"),
+            ([("p50", Later), ("p90", Earlier)], "later at p50; less late at p90"),
+            ([("p50", NoDifferenceShown), ("p90", Earlier)], "less late at p90"),
+            ([("p50", NoDifferenceShown), ("p90", TooFewRounds)], "no difference shown"),
+            ([("p50", TooFewRounds), ("p90", TooFewRounds)], "too few rounds"),
+        ] {
+            assert_eq!(describe_findings(&subject(&findings)), words);
+        }
+    }
+
+    #[test]
+    fn differences_have_signs() {
+        let subject = subject(&[("p50", Finding::Later)]);
+        assert_eq!(format_difference(&subject, "p50").as_deref(), Some("+100 ns"));
+        assert_eq!(format_difference(&subject, "p99"), None);
+        assert_eq!(format_difference_of_maxima(&subject).as_deref(), Some("-2.00 us"));
+    }
+}
