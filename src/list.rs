@@ -4,16 +4,13 @@ use std::io::Write;
 
 use clap::Args;
 use cli::exit::{self, Error, ExitStatus};
-use cli::wrap::wrap;
 use engine::subject::{self, SubjectInfo};
 use files::file::to_indented_json;
 use serde::Serialize;
 
 use crate::terminal;
+use render::document::{Document, Table, terminal as terminal_renderer};
 use render::formats::{Format, parser};
-
-/// The minimum width of a description, even if the terminal is too narrow for it.
-const MIN_DESCRIPTION_COLUMNS: usize = 20;
 
 #[derive(Debug, Args)]
 pub struct ListArgs {
@@ -50,27 +47,23 @@ pub fn run(args: &ListArgs) -> exit::Result<ExitStatus> {
     let subjects: Vec<ListedSubject> = subject::ALL.iter().map(ListedSubject::new).collect();
     let text = match args.format {
         Format::Json => to_indented_json(&subjects),
-        _ => table(&subjects),
+        _ => terminal_renderer::render(&document(&subjects), terminal::columns()),
     };
     std::io::stdout().write_all(text.as_bytes()).map_err(Error::from_stdout)?;
     Ok(ExitStatus::Done)
 }
 
-fn table(subjects: &[ListedSubject]) -> String {
-    let name_width = subjects.iter().map(|s| s.name.len()).max().unwrap_or(0);
-    let columns = terminal::columns().saturating_sub(name_width + 4).max(MIN_DESCRIPTION_COLUMNS);
-    let mut text = String::from("* measured by default\n");
+fn document(subjects: &[ListedSubject]) -> Document {
+    let mut table = Table::new(["", "subject", "description"], 2).with_words_last();
     for subject in subjects {
-        let mut description = wrap(subject.about, columns);
+        let mark = if subject.default { "*" } else { "" };
+        table.row([mark, subject.name, subject.about]);
         if let Some(reason) = &subject.why_not {
-            description += &wrap(&format!("not available here: {reason}"), columns);
-        }
-        let mark = if subject.default { '*' } else { ' ' };
-        let (mut mark, mut name) = (mark, subject.name);
-        for line in description.lines() {
-            text += &format!("{mark} {name:name_width$}  {line}\n");
-            (mark, name) = (' ', "");
+            table.row(["", "", &format!("not available here: {reason}")]);
         }
     }
-    text
+    let mut document = Document::new();
+    document.title("Subjects (* measured by default)");
+    document.table(table);
+    document
 }

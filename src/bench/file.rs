@@ -58,6 +58,6 @@ pub fn add_caveats(document: &mut Document, warnings: &[Warning], is_partial: bo
         document.warning(format!("{}: {}; {}", warning.code, warning.message, warning.hint));
     }
     if is_partial {
-        document.warning("interrupted: this is what was measured until then");
+        document.warning("interrupted: the values cover the time until then");
     }
 }

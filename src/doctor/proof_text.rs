@@ -72,7 +72,7 @@ fn format_differences(differences: &Differences) -> Vec<String> {
         change.as_ref().is_none_or(|change| change.shown == ChangeFinding::TooFewRounds)
     };
     if is_undecided(&differences.p50) && is_undecided(&differences.p99) {
-        changes.push("lateness: too few rounds to say".to_owned());
+        changes.push("lateness: too few rounds".to_owned());
     } else if changes.is_empty() {
         changes.push("no difference shown".to_owned());
     }
@@ -125,7 +125,7 @@ fn notes(proof: &Proof) -> Vec<String> {
     let mut notes = Vec::new();
     notes.extend(fitness::sentence(proof.fitness.as_ref()));
     if proof.partial {
-        notes.push("Interrupted: this is what was measured until then.".to_owned());
+        notes.push("Interrupted: the values cover the time until then.".to_owned());
     }
     let mut named: Vec<&str> = Vec::new();
     for row in proof.subjects.iter().flat_map(|proved| &proved.rows) {
@@ -142,8 +142,8 @@ fn notes(proof: &Proof) -> Vec<String> {
         }
     }
     notes.push(format!(
-        "Changes are of the median round, against the same rounds with everything as it is; p50, p99 and CPU are of all \
-         ticks. A proof shows a change that is not there in at most {:.0} % of the cases.",
+        "Changes compare the median round with that of the same rounds without the setting; p50, p99 and CPU cover all \
+         ticks. At most {:.0} % of proofs show a change that does not exist.",
         proof.alpha * 100.0
     ));
     notes

@@ -36,7 +36,7 @@ pub fn document(checkup: &Checkup) -> Document {
     }
     if checkup.proof.is_none() {
         let tools = checkup.tools.iter().map(list_tool).collect();
-        add_section(&mut document, "Other tools see more", tools);
+        add_section(&mut document, "Other tools show more", tools);
     }
     if let Some(proof) = &checkup.proof {
         document.append(proof_text::document(proof));

@@ -29,7 +29,7 @@ fn title(find: &Find) -> String {
     };
     if let Some(period) = promise_period(find) {
         return format!(
-            "The best goals that hold at {period}{load}, all of a line with {percent} % confidence"
+            "The best goals that hold at {period}{load}; those of a row hold together with {percent} % confidence"
         );
     }
     let goals: Vec<String> = find.goals.iter().map(goal).collect();
@@ -158,7 +158,7 @@ fn notes(find: &Find) -> Vec<String> {
     if find.tickers.iter().any(|ticker| ticker.stopped == StopReason::Time) {
         let time = format_period(find.max_time_ns);
         notes.push(format!(
-            "The time of {time} was up before all brackets were narrow; a longer --max-time narrows them."
+            "The time limit of {time} ended the search early; a longer --max-time gives narrower results."
         ));
     }
     notes.extend(fitness::sentence(find.fitness.as_ref()));
@@ -166,7 +166,7 @@ fn notes(find: &Find) -> Vec<String> {
         notes.push(format!("{code}: {message}; {hint}."));
     }
     if find.partial {
-        notes.push("Interrupted: this is what was measured until then.".to_owned());
+        notes.push("Interrupted: the values cover the time until then.".to_owned());
     }
     notes
 }
@@ -179,12 +179,12 @@ fn describe_ticker(find: &Find, ticker: &Ticker) -> Option<String> {
     if promise_period(find).is_none() {
         return Some(sentence(find, ticker));
     }
-    ticker.looks.is_empty().then(|| "no look was complete.".to_owned())
+    ticker.looks.is_empty().then(|| "no measurement was complete.".to_owned())
 }
 
 /// Describes the bracket of a ticker in a sentence.
 fn sentence(find: &Find, ticker: &Ticker) -> String {
-    let Some(range) = tried_range(ticker) else { return "no look was complete.".to_owned() };
+    let Some(range) = tried_range(ticker) else { return "no measurement was complete.".to_owned() };
     let exceptions = describe_exceptions(ticker);
     match (ticker.broken_ns, ticker.kept_ns) {
         (Some(broken), Some(kept)) => format!(

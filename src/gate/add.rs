@@ -22,8 +22,11 @@ use render::document::terminal::render as render_terminal;
 use crate::gate::args::BaselineAddArgs;
 use crate::gate::baseline::document;
 use crate::gate::session::{SessionPlan, StoredBaseline, format_differences, read_baseline};
-use crate::gate::text::format_reason;
 use crate::{file_io, interrupt, terminal};
+
+/// Reason for which a session that is worse than the stored ones is not added.
+const WORSE_SESSION: &str =
+    "worse than the stored sessions; if the change is intended, start over with --replace";
 
 /// Measures a session and appends it to the file, or explains why it was not added.
 pub fn run(args: &BaselineAddArgs) -> exit::Result<ExitStatus> {
@@ -160,17 +163,13 @@ impl<'a> AddRequest<'a> {
     }
 
     fn explain_refusal(&self, outcome: Outcome, metrics: &[BaselineMetric]) -> ExitStatus {
-        let (status, reason) = match outcome {
-            Outcome::Inconclusive => {
-                let reason = metrics.iter().find_map(|metric| metric.judged.reason);
-                (ExitStatus::Inconclusive, reason.map_or("inconclusive", format_reason))
-            }
-            _ => (
-                ExitStatus::Regressed,
-                "worse than the stored sessions; if the change is intended, start over with --replace",
-            ),
+        let reason = metrics.iter().find_map(|metric| metric.judged.reason);
+        let (status, why) = match (outcome, reason) {
+            (Outcome::Inconclusive, Some(reason)) => (ExitStatus::Inconclusive, reason.to_string()),
+            (Outcome::Inconclusive, None) => (ExitStatus::Inconclusive, outcome.to_string()),
+            _ => (ExitStatus::Regressed, WORSE_SESSION.to_owned()),
         };
-        terminal::note(false, &format!("NOT ADDED to {}: {reason}", self.file.display()));
+        terminal::note(false, &format!("NOT ADDED to {}: {why}", self.file.display()));
         status
     }
 }

@@ -308,7 +308,9 @@ pub struct Limit {
 pub fn parse_limit(text: &str) -> Result<Limit, String> {
     let written = WrittenLimit::split("limit", text, "p99=200us")?;
     let path = SummaryPath::find(written.name).map_err(|error| match error {
-        PathError::OfTheLength => written.invalid("it is how long a run was, not how good"),
+        PathError::OfTheLength => {
+            written.invalid("it is the length of a run, which cannot be limited")
+        }
         PathError::Unknown => written.unknown(&suggest_paths(written.name)),
     })?;
     let max = written.value(path.quantity())?;

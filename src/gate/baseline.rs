@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use cli::exit::{self, Error, usage};
 use cli::time::format_time;
+use cli::words::pluralize;
 use engine::machine::{host, tuning};
 use engine::measure::child::RunFailure;
 use engine::scenario::parse_subject;
@@ -24,7 +25,7 @@ use crate::gate::pairs::CollectedPairs;
 use crate::gate::question::{Gate, PlannedQuestion, Question};
 use crate::gate::session::{SessionPlan, StoredBaseline, format_differences, read_baseline};
 use crate::gate::text::document::table;
-use crate::gate::text::{Row, Section, Title, format_option, pluralize};
+use crate::gate::text::{Row, Section, Title, format_option};
 
 /// A planned session, to be compared with the sessions of a file.
 struct BaselineTest {

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use cli::exit::{self, Error, usage};
-use cli::time::{format_duration, format_time};
+use cli::time::{format_duration, format_small_percent, format_time};
 use engine::measure::metric::ProgramMetric;
 use files::environment::{Difference, EnvironmentKey};
 use files::file::File;
@@ -20,7 +20,7 @@ use crate::file_io;
 use crate::gate::args::{MAX_PAIRS, Tolerance};
 use crate::gate::design::{PairTest, looks_up_to};
 use crate::gate::runs::programs::applies_to;
-use crate::gate::text::{format_change, format_small_percent, format_tolerance};
+use crate::gate::text::{format_change, format_tolerance};
 
 /// Reads a calibration file.
 ///
@@ -151,11 +151,11 @@ impl GateCalibration {
         Some(Warning {
             code: "tolerance-below-noise".to_owned(),
             message: format!(
-                "{name} is tolerated to change by {tolerated}, and {last_look} pairs show {smallest} here (calibrated \
-                 with {subject}): the gate will often be undecided."
+                "the tolerance of {name} is {tolerated}, but {last_look} pairs detect no less than {smallest} here (calibrated \
+                 with {subject}): the gate will often be inconclusive."
             ),
             hint: format!(
-                "Tolerate more, with --tolerance {name}=…%, raise --max-pairs, or use a quieter machine."
+                "Use a wider --tolerance {name}=…%, a higher --max-pairs, or a quieter machine."
             ),
         })
     }
@@ -224,9 +224,8 @@ impl GateCalibration {
             None if calibrated.changes.is_empty() => {
                 "the calibration reached no look; calibrate for longer".to_owned()
             }
-            None => {
-                "stalls of the machine make so much of it; use a quieter machine or CPU".to_owned()
-            }
+            None => "it consists mostly of stalls of the machine; use a quieter machine or CPU"
+                .to_owned(),
         };
         Err(usage!("cannot detect {description} here: {reason}; nothing was measured"))
     }

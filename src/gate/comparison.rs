@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use cli::exit::{self, Error, usage};
 use cli::time::{format_duration, format_time};
+use cli::words::pluralize;
 use engine::machine::{host, tuning};
 use engine::measure::child::RunFailure;
 use engine::measure::duet;
@@ -27,7 +28,7 @@ use crate::gate::design::{
 use crate::gate::explain::{self, MetricView, percentile_lift};
 use crate::gate::pairs::{CollectedPairs, PairCollection};
 use crate::gate::question::{Gate, PlannedQuestion, Question};
-use crate::gate::text::{Section, Title, pluralize};
+use crate::gate::text::{Section, Title};
 
 /// Default maximum number of pairs of interleaved rounds.
 pub const DEFAULT_MAX_PAIRS: u64 = 400;

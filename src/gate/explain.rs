@@ -1,14 +1,13 @@
 //! Explains judged metrics: the rule that decided each one, and what could decide an open one.
 
-use cli::time::format_duration;
+use cli::time::{format_duration, format_percent};
 use files::gate::verdict::{JudgedNumber, Metric, Mode, PairVerdict, StallLift};
 use jitterstat::gate::Sides;
 use jitterstat::gate::decision::{Outcome, Reason};
 
 use crate::gate::args::MAX_PAIRS;
 use crate::gate::text::{
-    PercentileLift, Row, format_change, format_option, format_percent, format_range, format_reason,
-    format_tolerance,
+    PercentileLift, Row, format_change, format_option, format_range, format_tolerance,
 };
 
 /// A judged metric, whichever question it answers.
@@ -76,7 +75,7 @@ impl MetricView<'_> {
             (Outcome::Improved, _) => format!("{change} is an improvement"),
             (_, Some(Reason::StallDominated)) => self.explain_stalls(&tolerated),
             (_, Some(Reason::TooNoisy)) => self.explain_noise(&change, &tolerated),
-            (_, Some(reason)) => format!("{name}: {}", format_reason(reason)),
+            (_, Some(reason)) => format!("{name}: {}", reason),
             (_, None) => change,
         }
     }
@@ -89,7 +88,7 @@ impl MetricView<'_> {
             Some([_, high]) if high < tolerated_ratio && high >= tolerated_ratio / both => {
                 let raised = format_percent(both - 1.0);
                 format!(
-                    "{change} is within {tolerated}, but not clear of it by the {raised} that stalls raise both sides"
+                    "{change} is within {tolerated}, but stalls raise both sides by {raised} and could hide more"
                 )
             }
             _ => format!("{change} may or may not exceed {tolerated}"),
@@ -110,7 +109,7 @@ impl MetricView<'_> {
                     "stalls raise {name} by {rise} on a side that is late even without them, {consequence}"
                 )
             }
-            None => format!("{name}: {}", format_reason(Reason::StallDominated)),
+            None => format!("{name}: {}", Reason::StallDominated),
         }
     }
 }
@@ -187,7 +186,7 @@ fn metric_notes(metric: &Metric, pairs: u64) -> Vec<String> {
     let difference = metric.judged.ratio.map_or(0.0, |ratio| (ratio - median_ratio).abs());
     if difference > MIN_EXPLAINED_DIFFERENCE {
         notes.push(format!(
-            "The change of {name} is the typical one within a pair; its medians differ by {}.",
+            "The change of {name} is the typical change within a pair; the medians of the sides differ by {}.",
             format_change(median_ratio)
         ));
     }

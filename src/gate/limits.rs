@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use cli::exit::{self, Error, usage};
 use cli::time::format_time;
+use cli::words::pluralize;
 use engine::machine::tuning;
 use engine::measure::load::Loads;
 use engine::measure::order::Observer;
@@ -20,7 +21,7 @@ use jitterstat::gate::decision::{Outcome, Reason};
 use crate::gate::args::{GateArgs, Limit};
 use crate::gate::design::{build_scenario, choose_cpu, periods_or_default};
 use crate::gate::question::{Gate, PlannedQuestion, Question};
-use crate::gate::text::{Row, Section, Title, format_option, format_range, pluralize};
+use crate::gate::text::{Row, Section, Title, format_option, format_range};
 use crate::interop;
 use crate::progress::Progress;
 

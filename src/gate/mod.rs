@@ -115,7 +115,7 @@ fn report_verdict(
     }
     if rendered.verdict.verdict == Outcome::Inconclusive {
         // Not suppressed by --quiet: an exit code of 0 must not be mistaken for a pass.
-        terminal::note(false, "NOT A PASS: the gate is inconclusive");
+        terminal::note(false, inconclusive_note(&rendered.verdict, args.on_inconclusive));
     }
     written?;
     printed?;
@@ -132,6 +132,16 @@ fn paint_verdict(text: Vec<u8>, outcome: Outcome) -> Vec<u8> {
     let plain = format!("verdict: {}", text::format_outcome(outcome));
     let painted = terminal::paint_for_stdout(style, &plain);
     String::from_utf8_lossy(&text).replacen(&plain, &painted, 1).into_bytes()
+}
+
+/// Returns the message about an inconclusive gate.
+fn inconclusive_note(verdict: &Verdict, on_inconclusive: OnInconclusive) -> &'static str {
+    match exit_status(verdict, on_inconclusive) {
+        ExitStatus::Done => {
+            "INCONCLUSIVE: this is not a pass (exit code 0; --on-inconclusive fail makes it 3)"
+        }
+        _ => "INCONCLUSIVE: this is not a pass",
+    }
 }
 
 fn exit_status(verdict: &Verdict, on_inconclusive: OnInconclusive) -> ExitStatus {

@@ -11,6 +11,7 @@ use clap::Args;
 use cli::exit::{self, Error};
 use cli::time::format_time;
 use cli::units;
+use cli::words::pluralize;
 use engine::machine::trace_marker::TraceMarker;
 use engine::measure::child;
 use engine::measure::late_watch::{LateTick, LateWatch};
@@ -168,8 +169,8 @@ impl LateOutcome {
     pub fn conclude(self, flight_path: &Path, quiet: bool) -> bool {
         if !self.stopped_run {
             let limit = units::format_exact_duration(self.limit);
-            let ticks = if self.late_ticks == 1 { "tick" } else { "ticks" };
-            terminal::note(quiet, &format!("{} {ticks} later than {limit}", self.late_ticks));
+            let ticks = pluralize(self.late_ticks, "tick");
+            terminal::note(quiet, &format!("{ticks} later than {limit}"));
         }
         let Some(command) = self.command else { return false };
         if let Some(flight) = self.flight.as_ref().filter(|_| self.stopped_run) {

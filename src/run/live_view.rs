@@ -74,7 +74,8 @@ impl LiveState {
         // The latest tick of a first round is not reported.
         if previous.is_some_and(|max| latest > max) {
             let (late, round) = (format_time(latest), round + 1);
-            let line = format!("{}: {late} late in round {round}, its latest so far", row.name);
+            let line =
+                format!("{}: {late} late in round {round}, the latest tick so far", row.name);
             self.notable.push(line);
             let excess = self.notable.len().saturating_sub(MAX_NOTABLE_LINES);
             self.notable.drain(..excess);

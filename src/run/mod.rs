@@ -17,6 +17,7 @@ use std::time::SystemTime;
 use cli::exit::{self, Error, ExitStatus};
 use cli::printable::to_printable;
 use cli::time::format_duration;
+use cli::words::pluralize;
 use cli::wrap::wrap_paragraph;
 use engine::machine::host;
 use engine::measure::late_watch::LateWatch;
@@ -152,8 +153,8 @@ fn announce_plan(plan: &Plan, starts: &StartupCosts, quiet: bool) {
     let is_uniform = plan.scenarios.iter().all(|s| s.ticks == ticks);
     let each = if is_uniform { format!("{ticks} ticks") } else { "their ticks".to_owned() };
     let count = plan.scenarios.len();
-    let subjects = if count == 1 { "subject" } else { "subjects" };
-    terminal::note(quiet, &format!("{count} {subjects} × {each}: {time}"));
+    let subjects = pluralize(count as u64, "subject");
+    terminal::note(quiet, &format!("{subjects} × {each}: {time}"));
 }
 
 fn live_view(plan: &Plan, args: &RunArgs) -> LiveView {

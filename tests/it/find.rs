@@ -237,7 +237,8 @@ fn failed_search_keeps_its_results() {
         json!({"scripted": working, "scripted-b": {"lateness_ns": [1], "interrupt_at_round": 3}}),
     );
     assert!(
-        stopped.stdout.contains("no look was complete") && stopped.stdout.contains("Interrupted"),
+        stopped.stdout.contains("no measurement was complete")
+            && stopped.stdout.contains("Interrupted"),
         "{}",
         stopped.stdout
     );

@@ -92,7 +92,7 @@ fn builtin_loads_run() {
 #[test]
 fn invalid_loads_are_rejected() {
     for (load, expected) in [
-        ("cpuu:2", "there is no such program; loads that are not commands are none, cpu, memory"),
+        ("cpuu:2", "there is no such program; expected none, cpu, memory"),
         ("no-such-program --now", "cannot start no-such-program --now"),
         ("tasks:100", "tasks:100x50us"),
         ("cpu:0", "e.g. cpu:2"),
@@ -110,7 +110,7 @@ fn invalid_loads_are_rejected() {
 fn exited_load_fails_its_scenario() {
     let ran = short_run(&["sh -c 'echo no licence >&2; exit 3'"]).run().exits(2);
     assert!(
-        ran.stderr.contains("exit status: 3; it said: no licence; nothing was measured"),
+        ran.stderr.contains("exit status: 3; stderr: no licence; nothing was measured"),
         "{}",
         ran.stderr
     );
@@ -130,7 +130,7 @@ fn exited_load_fails_its_scenario() {
     ];
     let ran = Osjitter::new(run).args(["--load", "none", "--load", dies]).out("").run().exits(4);
     let expected =
-        format!("its load {dies} ended by itself, with exit status: 3; it said: out of licences");
+        format!("its load {dies} ended by itself, with exit status: 3; stderr: out of licences");
     assert!(ran.stdout.replace('\n', " ").contains(&expected), "{}", ran.stdout);
     let report = json(&ran.file("report.json"));
     let [without, with] = &report["subjects"].as_array().unwrap()[..] else {

@@ -51,7 +51,10 @@ fn every_tick_is_counted_once() {
         .run()
         .exits(0)
         .stdout;
-    assert!(observer > 0 && markdown.contains("; stamping costs "), "{observer}: {markdown}");
+    assert!(
+        observer > 0 && markdown.contains("; taking timestamps costs "),
+        "{observer}: {markdown}"
+    );
     // Each round contains every subject once.
     let rounds = report.subjects[0].rounds.len();
     for index in 0..rounds {
@@ -187,12 +190,12 @@ fn failed_subject_does_not_affect_others() {
         ]
     );
     insta::assert_snapshot!(ran.stdout.split("\n\n").next().unwrap(), @r"
-    Lateness, and CPU time, per tick; period 500us, current-thread
+    Lateness and CPU time per tick; period 500us, current-thread
     subject         p50       p90      p99  p99.9      max  missed       CPU
     scripted    15.0 us  *16.3 us  1.01 ms      -  1.01 ms  6.00 %   9.00 us
     scripted-b  14.0 us   1.20 ms  1.20 ms      -  1.20 ms  25.0 %  *4.00 us
     scripted-c     5 ns      5 ns        -      -     5 ns       0         -
-    * the least late at p90, and the cheapest
+    * least late at p90, and cheapest
     scripted-c@500us/current-thread: not measured: no timer left
     ");
 }
@@ -220,12 +223,12 @@ fn interrupted_run_keeps_its_rounds() {
         if first { (3, 150) } else { (2, 100) }
     );
     insta::assert_snapshot!(ran.stdout.split("\n\n").next().unwrap(), @r"
-    Lateness, and CPU time, per tick; period 500us, current-thread
+    Lateness and CPU time per tick; period 500us, current-thread
     subject         p50       p90  p99  p99.9      max  missed       CPU
     scripted    15.0 us  *16.3 us    -      -  1.01 ms  7.20 %   9.00 us
     scripted-b  14.0 us   1.20 ms    -      -  1.20 ms  16.7 %  *4.00 us
-    * the least late at p90, and the cheapest
-    interrupted: this is what was measured until then
+    * least late at p90, and cheapest
+    interrupted: the values cover the time until then
     ");
 }
 

@@ -1,46 +1,51 @@
-//! The formats of a calibration, and its table for the terminal.
+//! The formats of a calibration, and its description.
 
 use std::fmt::Write as _;
 
 use cli::amount::format_amount;
-use cli::wrap::wrap_paragraph;
+use cli::time::format_percent;
+use cli::words::pluralize;
 use files::file::File as _;
 use files::gate::calibration::runs::RunCalibration;
 use files::gate::calibration::{
     CalibratedNumber, Calibration, DetectableChange, InconclusiveChance, RealGates,
 };
 use files::report::Warning;
-use render::document::align::fit;
+use render::document::{Document, Table};
 
 use crate::terminal;
 use render::formats::{Format, Offer, Rendering};
 use render::report::fitness;
 
 /// The formats of a calibration.
-pub const FORMATS: [Offer<Calibration>; 2] = [
-    (Format::Table, |calibration| Ok(table(calibration))),
+pub const FORMATS: [Offer<Calibration>; 4] = [
+    (Format::Table, |calibration| {
+        Ok(Rendering::terminal(&document(calibration), terminal::columns()))
+    }),
     (Format::Json, |calibration| Ok(Rendering::Text(calibration.to_json()))),
+    (Format::Markdown, |calibration| Ok(Rendering::markdown(&document(calibration)))),
+    (Format::Html, |calibration| Ok(Rendering::page(PAGE_TITLE, &document(calibration)))),
 ];
 
 /// The formats of a calibration of whole runs.
-pub const RUN_FORMATS: [Offer<RunCalibration>; 2] = [
-    (Format::Table, |calibration| Ok(table(calibration))),
+pub const RUN_FORMATS: [Offer<RunCalibration>; 4] = [
+    (Format::Table, |calibration| {
+        Ok(Rendering::terminal(&document(calibration), terminal::columns()))
+    }),
     (Format::Json, |calibration| Ok(Rendering::Text(calibration.to_json()))),
+    (Format::Markdown, |calibration| Ok(Rendering::markdown(&document(calibration)))),
+    (Format::Html, |calibration| Ok(Rendering::page(PAGE_TITLE, &document(calibration)))),
 ];
 
-/// Formats a share with one decimal below 10 %, and none above.
-fn format_percent(share: f64) -> String {
-    let value = share * 100.0;
-    if value.abs() < 9.95 { format!("{value:.1} %") } else { format!("{value:.0} %") }
-}
+const PAGE_TITLE: &str = "osjitter calibrate";
 
 /// Formats a difference of logarithms as a rise in percent.
 fn format_log_difference(ln: f64) -> String {
     format_percent(ln.exp_m1())
 }
 
-/// The parts of a calibration that its table shows, for a file of either kind.
-struct TableContent<'a> {
+/// The parts of a calibration that are shown, for a file of either kind.
+struct CalibrationContent<'a> {
     /// Subject or program on both sides.
     name: &'a str,
     /// The two parts of a pair: `round` or `run`.
@@ -55,17 +60,14 @@ struct TableContent<'a> {
     sentences: Vec<String>,
 }
 
-impl<'a> From<&'a Calibration> for TableContent<'a> {
+impl<'a> From<&'a Calibration> for CalibrationContent<'a> {
     fn from(calibration: &'a Calibration) -> Self {
-        let stalls = format_percent(calibration.same_stall_share);
-        let format_steal = |share| format!(" Of all CPUs stolen: {}.", format_percent(share));
-        let steal = calibration.steal_share.map_or(String::new(), format_steal);
         let numbers = calibration.numbers();
         let mut sentences = vec![
             detection_sentence("at", &numbers),
             inconclusive_sentence(&calibration.inconclusive),
             false_alarm_sentence(calibration.plan.alpha, &calibration.real_gates),
-            format!("Ticks inside a stall already counted: {stalls}.{steal}"),
+            conditions_sentence(calibration),
         ];
         sentences.extend(fitness::sentence(calibration.fitness.as_ref()));
         sentences.extend(calibration.warnings.iter().map(warning_sentence));
@@ -83,7 +85,7 @@ impl<'a> From<&'a Calibration> for TableContent<'a> {
     }
 }
 
-impl<'a> From<&'a RunCalibration> for TableContent<'a> {
+impl<'a> From<&'a RunCalibration> for CalibrationContent<'a> {
     fn from(calibration: &'a RunCalibration) -> Self {
         let numbers = calibration.numbers();
         let mut sentences = vec![
@@ -106,66 +108,69 @@ impl<'a> From<&'a RunCalibration> for TableContent<'a> {
     }
 }
 
-/// Renders the changes that a gate can detect, look by look.
-fn table<'a>(calibration: impl Into<TableContent<'a>>) -> Rendering {
-    let columns = terminal::columns();
+/// Describes the changes that a gate can detect, look by look.
+fn document<'a>(calibration: impl Into<CalibrationContent<'a>>) -> Document {
     let content = calibration.into();
-    let mut text = content.head(columns);
-    let rows = content.rows();
-    if rows.len() > 1 {
-        text += &fit(&rows, columns);
-        text.push('\n');
+    let mut document = Document::new();
+    document.title(content.title());
+    if let Some(failure) = content.failure {
+        document.warning(format!("The calibration ended early: {failure}"));
+    } else if content.is_partial {
+        document.warning("Interrupted: the values cover the pairs until then.");
     }
-    for sentence in content.sentences.iter().filter(|sentence| !sentence.is_empty()) {
-        text += &wrap_paragraph(sentence, columns);
+    if !content.numbers.is_empty() {
+        document.table(content.table());
     }
-    Rendering::Text(text)
+    document.notes(content.sentences);
+    document
 }
 
-impl TableContent<'_> {
-    /// Describes the measurement, and why it ended early.
-    fn head(&self, columns: usize) -> String {
+impl CalibrationContent<'_> {
+    /// Describes what was measured.
+    fn title(&self) -> String {
         let Self { name, part, pairs, .. } = self;
         let seconds = self.duration_ns as f64 / 1e9;
         let cpu = self.cpu.map_or(String::new(), |cpu| format!(", CPU {cpu}"));
-        let description =
-            format!("{name} against itself: {pairs} pairs of {part}s in {seconds:.0}s{cpu}");
-        let mut text = wrap_paragraph(&description, columns);
-        if let Some(failure) = self.failure {
-            text += &wrap_paragraph(&format!("It could not go on: {failure}"), columns);
-        } else if self.is_partial {
-            text.push_str("Interrupted: this covers the pairs measured so far.\n");
-        }
-        text.push('\n');
-        text
+        let pairs = pluralize(*pairs, "pair");
+        format!("{name} against itself: {pairs} of {part}s in {seconds:.0}s{cpu}")
     }
 
-    fn rows(&self) -> Vec<Vec<String>> {
+    /// Returns a table with a column for each number.
+    fn table(&self) -> Table {
         let part = self.part;
-        let spread = format!("the {part}s of a pair differ by (sd)");
-        let mut rows = vec![
-            self.row("", |number| number.name.clone()),
-            self.row(&format!("median {part}"), |n| format_amount(n.median, &n.unit)),
-            self.row(&spread, |number| format_log_difference(number.spread)),
-        ];
+        let mut table = Table::new(self.cells("", |number| number.name.clone()), 1);
+        table.row(self.cells(&format!("median {part}"), |n| format_amount(n.median, &n.unit)));
+        table.row(self.cells("standard deviation within a pair", |number| {
+            format_log_difference(number.spread)
+        }));
         if self.numbers.iter().any(|number| number.spread_quiet_half.is_some()) {
-            rows.push(self.row("  in the quieter half of the pairs", |number| {
+            table.row(self.cells("  in the quieter half of the pairs", |number| {
                 number.spread_quiet_half.map_or(String::new(), format_log_difference)
             }));
         }
-        rows.push(self.row("smallest change that is detected", |_| String::new()));
+        table.row(["smallest change that is detected"]);
         let looks = self.numbers.first().map_or(&[][..], |number| &number.changes);
         for (i, look) in looks.iter().enumerate() {
             let name = format!("  at {} pairs, {:.0}s", look.pairs, look.after_ns as f64 / 1e9);
-            rows.push(self.row(&name, |number| change_cell(number, i)));
+            table.row(self.cells(&name, |number| change_cell(number, i)));
         }
-        if self.numbers.is_empty() { Vec::new() } else { rows }
+        table
     }
 
-    /// Builds a row with a cell for each number.
-    fn row(&self, name: &str, cell: impl Fn(&CalibratedNumber) -> String) -> Vec<String> {
+    /// Returns the cells of a row: its name, and a cell for each number.
+    fn cells(&self, name: &str, cell: impl Fn(&CalibratedNumber) -> String) -> Vec<String> {
         std::iter::once(name.to_owned()).chain(self.numbers.iter().map(cell)).collect()
     }
+}
+
+/// Describes stalls and steal during the calibration.
+fn conditions_sentence(calibration: &Calibration) -> String {
+    let stalls = format_percent(calibration.same_stall_share);
+    let mut text = format!("Ticks that belong to a stall already counted: {stalls}.");
+    if let Some(share) = calibration.steal_share {
+        let _ = write!(text, " CPU time taken by the hypervisor: {}.", format_percent(share));
+    }
+    text
 }
 
 fn warning_sentence(warning: &Warning) -> String {
@@ -198,7 +203,7 @@ fn detection_sentence(preposition: &str, numbers: &[CalibratedNumber]) -> String
     };
     let seconds = *after_ns as f64 / 1e9;
     format!(
-        "On this machine, a gate of {seconds:.0} s detects a change of {changes}, 95 times in 100."
+        "On this machine, a gate of {seconds:.0} s detects a change of {changes} with 95 % probability."
     )
 }
 
@@ -208,35 +213,37 @@ fn inconclusive_sentence(chances: &[InconclusiveChance]) -> String {
     }
     let format_chance = |InconclusiveChance { share, seconds, .. }: &InconclusiveChance| match share
     {
-        Some(share) => format!("{} in {seconds}s", format_percent(*share)),
-        None => format!("always in {seconds}s, which is too short for a look"),
+        Some(share) => format!("{} after {seconds}s", format_percent(*share)),
+        None => format!("100 % after {seconds}s, which is too short for a look"),
     };
     let chances: Vec<String> = chances.iter().map(format_chance).collect();
     let chances = chances.join(", ");
-    format!("Without a change a gate ends undecided: {chances} (at the default tolerances).")
+    format!(
+        "Probability that a gate without a change is inconclusive, at the default tolerances: {chances}."
+    )
 }
 
 fn false_alarm_sentence(alpha: f64, real: &RealGates) -> String {
     let mut text = format!("False alarms by design: at most {}. ", format_percent(alpha));
     let RealGates { gates, passed, regressed, inconclusive, .. } = real;
     if *gates == 0 {
-        text.push_str("No real gate finished in this time; a rate needs 100.");
+        text.push_str("No gate finished in this time; a measured rate needs 100.");
         return text;
     }
     let _ = write!(
         text,
-        "Real gates in this time: {gates} ({passed} passed, {regressed} false alarms, {inconclusive} open)"
+        "Gates in this time: {gates} ({passed} passed, {regressed} false alarms, {inconclusive} inconclusive)"
     );
     match (real.false_alarm_rate, real.false_alarm_rate_upper95) {
         (Some(rate), Some(upper)) => {
             let _ = write!(
                 text,
-                ", a rate of {}, with 95 % confidence below {}.",
+                ": a rate of {}, below {} with 95 % confidence.",
                 format_percent(rate),
                 format_percent(upper)
             );
         }
-        _ => text.push_str(": too few to claim a rate, which needs 100."),
+        _ => text.push_str(". A measured rate needs 100."),
     }
     text
 }

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use cli::exit::{self, Error};
 use cli::time::format_duration;
+use cli::words::pluralize;
 use engine::machine::tuning;
 use engine::measure::child::RunFailure;
 use engine::measure::metric::ProgramMetric;
@@ -28,7 +29,6 @@ use crate::gate::comparison::{
 use crate::gate::design::plan_looks;
 use crate::gate::pairs::now;
 use crate::gate::question::{Gate, PlannedQuestion, Question};
-use crate::gate::text::pluralize;
 use crate::progress::Progress;
 use crate::terminal;
 

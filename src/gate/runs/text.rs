@@ -2,11 +2,12 @@
 
 use cli::amount::format_amount;
 use cli::time::format_duration;
+use cli::words::pluralize;
 use files::gate::verdict::{RunMetric, RunsVerdict, Verdict};
 use jitterstat::gate::decision::Outcome;
 
 use crate::gate::explain::MetricView;
-use crate::gate::text::{Section, Title, pluralize};
+use crate::gate::text::{Section, Title};
 
 pub fn sections(verdict: &Verdict) -> Vec<Section> {
     verdict.runs.iter().map(section).collect()

@@ -4,13 +4,13 @@ use files::gate::verdict::Verdict;
 use render::document::{Document, Table};
 use render::report::fitness;
 
-use crate::gate::text::{RenderedVerdict, Row, Section, Title, format_outcome, verdict_sentence};
+use crate::gate::text::{RenderedVerdict, Row, Section, Title, verdict_sentence};
 
 /// Describes a verdict: a table for each question, then the verdict in words.
 pub fn document(rendered: &RenderedVerdict) -> Document {
     let RenderedVerdict { verdict, sections } = rendered;
     let mut document = Document::new();
-    document.title(format!("Jitter gate: {}", format_outcome(verdict.verdict)));
+    document.title(format!("Jitter gate: {}", verdict.verdict));
     for section in sections {
         add_section(&mut document, section);
     }
@@ -37,9 +37,10 @@ pub fn table(key_heading: &str, headings: &[&str], rows: &[Row]) -> Table {
     let heading = [key_heading].into_iter().chain(headings.iter().copied()).chain(["verdict"]);
     let mut table = Table::new(heading, 1).with_words_last();
     for row in rows {
-        let name = std::iter::once(row.name.as_str());
-        let cells = row.cells.iter().map(String::as_str);
-        table.row(name.chain(cells).chain([format_outcome(row.verdict)]));
+        let mut cells = vec![row.name.clone()];
+        cells.extend_from_slice(&row.cells);
+        cells.push(row.verdict.to_string());
+        table.row(cells);
     }
     table
 }
@@ -49,7 +50,7 @@ pub fn table(key_heading: &str, headings: &[&str], rows: &[Row]) -> Table {
 fn add_conclusion(document: &mut Document, verdict: &Verdict, sections: &[Section]) {
     document.paragraph(verdict_sentence(verdict, sections));
     if let Some(failure) = &verdict.failure {
-        document.paragraph("It could not go on:");
+        document.paragraph("The gate ended early:");
         document.code(failure);
     }
 }

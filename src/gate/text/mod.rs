@@ -8,7 +8,7 @@ pub mod junit;
 
 use std::fmt::Write;
 
-use cli::time::format_time;
+use cli::time::{format_percent, format_small_percent, format_time};
 use files::gate::verdict::{Side, Verdict};
 use jitterstat::gate::Sides;
 use jitterstat::gate::decision::{Outcome, Reason};
@@ -86,48 +86,22 @@ impl Section {
                 ("p99.9", lateness_ns.p99_9),
                 ("max", Some(lateness_ns.max)),
             ];
-            text.push_str("all ticks");
-            for (name, ns) in percentiles {
-                if let Some(ns) = ns {
-                    let _ = write!(text, " {name} {},", format_time(ns));
-                }
-            }
-            text.push(' ');
+            let known = percentiles.into_iter().filter_map(|(name, ns)| Some((name, ns?)));
+            let values: Vec<String> =
+                known.map(|(name, ns)| format!("{name} {}", format_time(ns))).collect();
+            let _ = write!(text, "{} of all ticks; ", values.join(", "));
         }
         let same_stall = format_percent(side.same_stall_share);
-        let _ = write!(text, "{same_stall} inside a stall already counted");
+        let _ = write!(text, "{same_stall} of the ticks belong to a stall already counted");
         for (i, lift) in self.lifts.iter().enumerate() {
             let raise = if i == 0 { "; stalls raise" } else { " and" };
             let ratio = if index == 0 { lift.ratios.base } else { lift.ratios.candidate };
             let _ = write!(text, "{raise} {} by {}", lift.name, format_percent(ratio - 1.0));
         }
         if let Some(steal) = side.steal_share {
-            let _ = write!(text, "; {} of all CPUs stolen", format_percent(steal));
+            let _ = write!(text, "; the hypervisor took {} of the CPU time", format_percent(steal));
         }
         text
-    }
-}
-
-pub fn format_outcome(outcome: Outcome) -> &'static str {
-    match outcome {
-        Outcome::Pass => "pass",
-        Outcome::Improved => "pass (improved)",
-        Outcome::Regressed => "regressed",
-        Outcome::LimitBroken => "limit broken",
-        Outcome::Inconclusive => "inconclusive",
-    }
-}
-
-pub fn format_reason(reason: Reason) -> &'static str {
-    match reason {
-        Reason::TooNoisy => "the rounds differ too much among themselves",
-        Reason::StallDominated => {
-            "stalls of the machine make so much of it that they could hide a change"
-        }
-        Reason::TooFewRounds => "there are too few rounds for any interval",
-        Reason::TooFewTicks => "there are too few ticks for that percentile",
-        Reason::Interrupted => "it was interrupted",
-        Reason::NotMeasured => "something could not be measured",
     }
 }
 
@@ -152,30 +126,11 @@ pub fn format_tolerance(ratio: f64) -> String {
     format!("{sign}{}", format_small_percent(rise.abs()))
 }
 
-/// Formats a share with enough decimals that a small one does not become 0.0 %.
-pub fn format_small_percent(share: f64) -> String {
-    let value = share * 100.0;
-    if value > 0.0 && value < 0.095 {
-        let decimals = (1.0 - (value * 1.001).log10().floor()).min(9.0) as usize;
-        return format!("{value:.decimals$} %");
-    }
-    format_percent(share)
-}
-
-pub fn format_percent(share: f64) -> String {
-    let value = share * 100.0;
-    if value < 1_000.0 { format!("{value:.1} %") } else { format!("{value:.0} %") }
-}
-
-pub fn pluralize(count: u64, noun: &str) -> String {
-    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
-}
-
 /// Describes the verdict in a sentence: the rows that decided it, and advice if it is open.
 pub fn verdict_sentence(verdict: &Verdict, sections: &[Section]) -> String {
-    let mut text = format!("verdict: {}", format_outcome(verdict.verdict));
+    let mut text = format!("verdict: {}", verdict.verdict);
     if let Some(reason @ (Reason::Interrupted | Reason::NotMeasured)) = verdict.reason {
-        let _ = write!(text, ": {}", format_reason(reason));
+        let _ = write!(text, ": {}", reason);
     } else {
         text += &deciding_rows(verdict.verdict, sections);
     }

@@ -224,7 +224,7 @@ fn unsupported_limits_are_rejected() {
         ("jiter_spread.p99=1ms", "jitter_spread_ns.p99"),
         ("cpu_per_tick=1us", "cpu_ns_per_tick"),
         ("colour=1ms", "expected p50, p90"),
-        ("elapsed_ns=1s", "how long a run was"),
+        ("elapsed_ns=1s", "the length of a run"),
         ("p99=200", "no unit"),
         ("p99=0.1%", "not a unit of time"),
         ("missed=3", "0.1%"),

@@ -88,7 +88,7 @@ fn scripted_pairs_give_expected_verdicts() {
         );
         assert!(unwrapped(&gate).contains(says), "{a} {b}: {}", gate.ran.stdout);
         assert_eq!(
-            gate.ran.stderr.contains("NOT A PASS"),
+            gate.ran.stderr.contains("not a pass"),
             outcome == Inconclusive,
             "{}",
             gate.ran.stderr
@@ -112,7 +112,7 @@ fn inconclusive_fails_only_on_request() {
             (verdict.verdict, verdict.reason),
             (Outcome::Inconclusive, Some(Reason::StallDominated))
         );
-        assert!(gate.ran.stderr.contains("NOT A PASS") && !verdict.partial);
+        assert!(gate.ran.stderr.contains("not a pass") && !verdict.partial);
         let pair = &verdict.comparisons[0];
         assert!(
             pair.rounds.iter().all(|r| (r.a_ns, r.a_own_ns) == ([5_020_000; 2], Some([20_000; 2])))
@@ -191,7 +191,7 @@ fn stalled_gate_suggests_a_quieter_machine() {
     for says in [
         "stalls raise p50 of both sides by 25000 %, and could hide a rise of +20.0 %",
         "no number of pairs would decide it here: a quieter machine or CPU would, or a wider --tolerance p50=…%",
-        "0.0 % inside a stall already counted; stalls raise p50 by 25000 % and p90 by 25000 %",
+        "0.0 % of the ticks belong to a stall already counted; stalls raise p50 by 25000 % and p90 by 25000 %",
     ] {
         assert!(stdout.contains(says), "{says}: {stdout}");
     }

@@ -11,7 +11,7 @@ use files::report::Change;
 use crate::completion::{plain_values, with_examples};
 use crate::machine::os::{self, Sched};
 use cli::exit::{self, usage};
-use cli::units::to_ns;
+use cli::units::{format_exact_ns, to_ns};
 
 /// Returns the parser of an argument with a scheduling class.
 pub fn sched_parser() -> impl TypedValueParser<Value = Sched> {
@@ -57,10 +57,10 @@ impl Settings {
         }
         if let Some(slack) = self.timer_slack {
             let slack_ns = to_ns(slack);
-            let from = os::timer_slack_ns().map_or_else(unknown, |ns| format!("{ns} ns"));
+            let from = os::timer_slack_ns().map_or_else(unknown, format_exact_ns);
             os::set_timer_slack_ns(slack_ns)
                 .map_err(|e| usage!("cannot set the timer slack: {e}; nothing was run"))?;
-            record("timer slack of the measuring thread", from, format!("{slack_ns} ns"));
+            record("timer slack of the measuring thread", from, format_exact_ns(slack_ns));
         }
         if self.mlock {
             lock_memory().map_err(|e| {

@@ -510,7 +510,7 @@ impl StderrTail {
         let tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
         let text = String::from_utf8_lossy(&tail[tail.len().saturating_sub(STDERR_QUOTE_BYTES)..]);
         let text = to_printable(text.trim());
-        if text.is_empty() { String::new() } else { format!("; it said: {text}") }
+        if text.is_empty() { String::new() } else { format!("; stderr: {text}") }
     }
 }
 

@@ -100,8 +100,7 @@ impl Loads {
 }
 
 /// Hint for a command that does not exist.
-const OTHER_LOADS: &str =
-    "loads that are not commands are none, cpu, memory, io, softirq and tasks";
+const OTHER_LOADS: &str = "expected none, cpu, memory, io, softirq, tasks or a command";
 
 impl RunningLoad {
     fn resume(&mut self) -> Result<(), String> {

@@ -106,7 +106,7 @@ fn round_samples(
     if let Some(lateness) = lateness_ns.iter().find(|late| late.unsigned_abs() > max_lateness) {
         let max_lateness = i64::try_from(max_lateness).unwrap_or(i64::MAX);
         return Err(format!(
-            "{}: wrote a lateness of {}, and ran for {} itself",
+            "{}: wrote a lateness of {}, but ran for only {}",
             program.text(),
             format_time(*lateness),
             format_time(max_lateness)

@@ -56,10 +56,10 @@ pub fn measure_round(
     };
     let period_ns = series.period_ns;
     if u128::from(period_ns) != request.period.as_nanos() {
+        let actual = units::format_exact_ns(period_ns);
+        let expected = units::format_exact_duration(request.period);
         return Err(RunFailure::OtherPeriod(with_program(format!(
-            "ran at a period of {period_ns} ns, and --period is {} ns; give --period {}, or have it follow {}",
-            request.period.as_nanos(),
-            units::format_exact_duration(Duration::from_nanos(period_ns)),
+            "ran at a period of {actual}, expected {expected}; add --period {actual}, or let the program use {}",
             series::ENV_PERIOD
         ))));
     }

@@ -25,7 +25,7 @@ use crate::scenario::{MAX_ROUNDS_WITHOUT_SAMPLES, Plan, Scenario};
 use crate::subject::RuntimeKind;
 use cli::exit;
 use cli::time::format_time;
-use cli::units::to_ns;
+use cli::units::{format_exact_ns, to_ns};
 
 /// Applies the settings of a plan. Returns all changes, including those that subjects make.
 ///
@@ -37,7 +37,7 @@ pub fn apply_changes(plan: &Plan) -> exit::Result<Vec<Change>> {
     let sleeps = plan.scenarios.iter().any(|s| s.subject.name() == "nanosleep");
     if let Some(slack_ns) = os::timer_slack_ns().filter(|_| sleeps) {
         let what = "timer slack of the measuring thread, during rounds of nanosleep".to_owned();
-        changes.push(Change { what, from: format!("{slack_ns} ns"), to: "1 ns".to_owned() });
+        changes.push(Change { what, from: format_exact_ns(slack_ns), to: "1ns".to_owned() });
     }
     Ok(changes)
 }
@@ -448,10 +448,10 @@ fn startup_warnings(plan: &Plan, starts: &StartupCosts, rounds: &[ScenarioRounds
         warnings.push(Warning {
             code: "command-start".to_owned(),
             message: format!(
-                "starting {} takes {cost} of CPU time, in some rounds more than all of its ticks: what a tick costs is unknown",
+                "starting {} takes {cost} of CPU time, in some rounds more than all its ticks, so the CPU time per tick is unknown",
                 scenario.id
             ),
-            hint: "longer rounds show it: --round-ticks".to_owned(),
+            hint: "use longer rounds: --round-ticks".to_owned(),
         });
     }
     warnings
@@ -502,8 +502,9 @@ fn suspended_warning(length: Duration) -> Warning {
             "the machine was suspended for {:.1} s during the run",
             length.as_secs_f64()
         ),
-        hint: "the round it fell into is void; measure again on a machine that stays awake"
-            .to_owned(),
+        hint:
+            "the round in which it happened is invalid; measure again on a machine that stays awake"
+                .to_owned(),
     }
 }
 
@@ -511,10 +512,10 @@ fn dropped_rounds_warning(rounds: u64) -> Warning {
     Warning {
         code: "rounds-drawn".to_owned(),
         message: format!(
-            "of up to {rounds} rounds of a subject, {MAX_KEPT_ROUNDS} drawn at random are kept; percentiles cover all ticks, \
-             to three digits"
+            "the report keeps {MAX_KEPT_ROUNDS} random rounds of up to {rounds} of each subject; percentiles cover all ticks, \
+             with three digits"
         ),
-        hint: "intervals use only the kept rounds, so are wider than need be; without --no-samples all are kept"
+        hint: "confidence intervals use only these rounds and are wider; run without --no-samples to keep all"
             .to_owned(),
     }
 }
@@ -522,16 +523,16 @@ fn dropped_rounds_warning(rounds: u64) -> Warning {
 fn scripted_warning() -> Warning {
     Warning {
         code: "scripted".to_owned(),
-        message: "scripted subjects play a file: their numbers were not measured".to_owned(),
-        hint: "they are for tests of this program".to_owned(),
+        message: "scripted subjects replay a file: their numbers were not measured".to_owned(),
+        hint: "use them only to test osjitter".to_owned(),
     }
 }
 
 fn os_clock_warning(why_not_counter: &str) -> Warning {
     Warning {
         code: "os-clock".to_owned(),
-        message: format!("samples are stamped with the OS clock: {why_not_counter}"),
-        hint: "a stamp costs tens of nanoseconds more; on Linux the tsc clock source avoids that"
+        message: format!("timestamps come from the OS clock: {why_not_counter}"),
+        hint: "each timestamp costs tens of nanoseconds more; on Linux, the clock source tsc avoids that"
             .to_owned(),
     }
 }
@@ -539,7 +540,9 @@ fn os_clock_warning(why_not_counter: &str) -> Warning {
 fn quota_warning(cpus: f64) -> Warning {
     Warning {
         code: "cpu-quota".to_owned(),
-        message: format!("the control group allows {cpus:.2} CPUs; throttling looks like lateness"),
-        hint: "measure without a CPU limit, or read the tail with it in mind".to_owned(),
+        message: format!(
+            "the control group allows {cpus:.2} CPUs, and throttling looks like lateness"
+        ),
+        hint: "measure without a CPU limit".to_owned(),
     }
 }

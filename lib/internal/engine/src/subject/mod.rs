@@ -66,45 +66,45 @@ subjects! {
     "os-interval", Tokio os_interval::OneShot<behaviour::Burst>, true,
         "OsInterval: a one-shot timer of the kernel, armed for each tick (Burst)";
     "os-interval-delay", Tokio os_interval::OneShot<behaviour::Delay>, false,
-        "the same with missed-tick behaviour Delay";
+        "like os-interval, with missed-tick behaviour Delay";
     "os-interval-skip", Tokio os_interval::OneShot<behaviour::Skip>, false,
-        "the same with missed-tick behaviour Skip";
+        "like os-interval, with missed-tick behaviour Skip";
     "os-interval-precise", Tokio os_interval::Precise, true,
-        "OsInterval in its precise mode: awake a learnt lead before the deadline";
+        "OsInterval in precise mode: wakes up early by a learnt time, then spins until the deadline";
     "os-interval-group", Tokio os_interval::Grouped, false,
-        "an interval of an IntervalGroup: one timer for all, slots of 100 us";
+        "an interval of an IntervalGroup: one timer for all intervals, in slots of 100 us";
     "os-sleep", Tokio os_sleep::PerTick<osinterval::Sleep>, false,
-        "osinterval::sleep_until, a Sleep made for each tick: one timer for all of the runtime";
+        "osinterval::sleep_until: a new Sleep for each tick, one timer for the whole runtime";
     "os-timeout", Tokio os_sleep::PerTick<osinterval::Timeout<std::future::Pending<()>>>, false,
         "osinterval::timeout_at around a future that never ends";
     "periodic-interval", Tokio os_interval::KernelPeriodic, true,
-        "PeriodicInterval: a timer that the kernel arms again by itself";
+        "PeriodicInterval: a periodic timer of the kernel";
     "tokio-interval", Tokio tokio_timers::Interval<behaviour::Burst>, true,
         "tokio::time::Interval (Burst)";
     "tokio-interval-delay", Tokio tokio_timers::Interval<behaviour::Delay>, false,
-        "the same with missed-tick behaviour Delay";
+        "like tokio-interval, with missed-tick behaviour Delay";
     "tokio-interval-skip", Tokio tokio_timers::Interval<behaviour::Skip>, false,
-        "the same with missed-tick behaviour Skip";
+        "like tokio-interval, with missed-tick behaviour Skip";
     "tokio-sleep", Tokio tokio_timers::SleepPerTick, false,
-        "tokio::time::sleep_until, a Sleep made for each tick";
+        "tokio::time::sleep_until: a new Sleep for each tick";
     "tokio-sleep-reused", Tokio tokio_timers::SleepReused, true,
-        "one pinned Sleep, reset at each tick";
+        "tokio::time::Sleep: one that is pinned and reset at each tick";
     "tokio-sleep-reused-boxed", Tokio tokio_timers::SleepReusedBoxed, false,
-        "the same in a Pin<Box<Sleep>>";
+        "like tokio-sleep-reused, in a Pin<Box<Sleep>>";
     "tokio-timeout", Tokio tokio_timers::Timeout, true,
         "tokio::time::timeout_at around a future that never ends";
     "tokio-busy", Tokio busy_tokio::Yielding, false,
-        "tokio that never parks: a task that yields until the clock has reached the deadline";
+        "tokio without parking: a task that yields until the clock reaches the deadline";
     "tokio-busy-interval", Tokio busy_tokio::IntervalWithYieldingTask, false,
-        "tokio::time::Interval on a runtime with a task that only yields: no park, but the wheel's milliseconds";
+        "tokio::time::Interval on a runtime with a task that only yields: never parks, but keeps the timer wheel of 1 ms";
     "busypoll-interval", Busypoll busypoll_interval::Interval<busypoll_interval::Spinning>, false,
-        "the interval of busypoll, our runtime that does not park, spinning";
+        "busypoll's interval on a runtime that spins and never parks";
     "busypoll-parked", Busypoll busypoll_interval::Interval<busypoll_interval::Parked>, false,
-        "the same on a busypoll that parks until the next tick";
+        "busypoll's interval on a runtime that parks until the next tick";
     "busypoll-io-uring", Busypoll busypoll_interval::Interval<busypoll_interval::ParkedOnIoUring>, false,
-        "the same, parked in io_uring_enter (Linux 6.12)";
+        "like busypoll-parked, in io_uring_enter (Linux 6.12)";
     "nanosleep", Thread thread_controls::Nanosleep, true,
-        "control: a thread that sleeps (Linux: clock_nanosleep, absolute, timer slack 1 ns)";
+        "control: a thread that sleeps (Linux: absolute clock_nanosleep with a timer slack of 1 ns)";
     "io-uring-wait", Thread thread_controls::IoUringWait, false,
         "control: a thread that waits in io_uring_enter until an absolute deadline (Linux 6.12)";
     "spin", Thread thread_controls::Spin, true,

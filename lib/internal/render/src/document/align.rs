@@ -28,13 +28,6 @@ pub fn align_by<R: AsRef<[String]>>(rows: &[R], is_left: impl Fn(usize) -> bool)
     text
 }
 
-/// Formats a heading and rows, each a name and its values, for a terminal of `columns` columns.
-pub fn fit(rows: &[Vec<String>], columns: usize) -> String {
-    let table = align(rows, 1);
-    let rows: Vec<&[String]> = rows.iter().map(Vec::as_slice).collect();
-    if fits(&table, columns) { table } else { stack(&rows, |column| column == 0, columns) }
-}
-
 /// Returns whether no line is wider than `columns`.
 pub fn fits(text: &str, columns: usize) -> bool {
     text.lines().all(|line| line.width() <= columns)
@@ -132,6 +125,13 @@ fn break_into_lines(name: &str, columns: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Aligns rows if they fit, and stacks them otherwise.
+    fn fit(rows: &[Vec<String>], columns: usize) -> String {
+        let table = align(rows, 1);
+        let rows: Vec<&[String]> = rows.iter().map(Vec::as_slice).collect();
+        if fits(&table, columns) { table } else { stack(&rows, |column| column == 0, columns) }
+    }
 
     #[test]
     fn wide_tables_are_stacked() {

@@ -80,12 +80,12 @@ pub enum Reason {
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::TooNoisy => "the rounds differ too much among themselves",
+            Self::TooNoisy => "the rounds differ too much from each other",
             Self::StallDominated => {
-                "stalls of the machine make so much of it that they could hide a change"
+                "stalls of the machine are so long that they could hide a change"
             }
-            Self::TooFewRounds => "there are too few rounds for any interval",
-            Self::TooFewTicks => "there are too few ticks for that percentile",
+            Self::TooFewRounds => "there are too few rounds for an interval",
+            Self::TooFewTicks => "there are too few ticks for this percentile",
             Self::Interrupted => "it was interrupted",
             Self::NotMeasured => "something could not be measured",
         })

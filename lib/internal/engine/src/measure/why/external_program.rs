@@ -198,7 +198,7 @@ fn tick_times(round: &FinishedProgram<'_>, clock: &KernelClock) -> Result<Vec<(i
     for (&at_ns, &late_ns) in wake_times.iter().zip(&series.lateness_ns) {
         let wake_ns = clock.ns(at_ns);
         if !run.contains(&wake_ns) {
-            let reason = "the times that it writes are not of CLOCK_MONOTONIC while it ran";
+            let reason = "it writes times that are not on CLOCK_MONOTONIC during its run";
             return Err(reason.to_owned());
         }
         times.push((wake_ns.saturating_sub(late_ns), wake_ns));
