@@ -20,7 +20,7 @@ use crate::terminal::TerminalArgs;
 use crate::top::TopArgs;
 use crate::trace::args::TraceArgs;
 
-/// Measures how late periodic async tasks really are, and at what price.
+/// Measures how late periodic async tasks are and what punctuality costs.
 #[derive(Debug, Parser)]
 #[command(version, about, after_help = EXAMPLES)]
 pub struct Cli {
@@ -39,7 +39,7 @@ Examples:
   osjitter run --subject os-interval --why       why the latest ticks were late
   osjitter run --plan plan.toml --out results/mine
   osjitter run --period 1ms --print-plan > plan.toml
-  osjitter new-plan plan.toml                    a plan that explains itself
+  osjitter new-plan plan.toml                    a plan with comments
   osjitter find --goal p99=100us                 the shortest period this machine can sustain
   osjitter report results/mine/report.json
   osjitter gate --a tokio-interval --b os-interval --period 500us
@@ -52,7 +52,7 @@ Examples:
   osjitter bench dispatch                        what a runtime that does not park saves
   osjitter top                                   the metered loops of running programs, live
   osjitter monitor --log jitter --listen 9891    lateness for days: interval files and metrics
-  osjitter trace --pid 1234 --duration 10s       the timers of any program, and who was in the way
+  osjitter trace --pid 1234 --duration 10s       the timers of any program, and what delayed them
   osjitter list
 
 Project defaults live in osjitter.toml; `osjitter run --print-config` shows them.
@@ -64,35 +64,35 @@ Exit codes: 0 done or pass, 1 regressed, 2 bad usage or input, 3 inconclusive un
 pub enum Command {
     /// Measure how late tickers are and what they cost
     Run(Box<RunArgs>),
-    /// Write a commented plan, to be changed and run
+    /// Write a plan with comments that explain its keys
     NewPlan(NewPlanArgs),
-    /// Find the shortest period that meets goals here, or the best goals of a period
+    /// Find the shortest period that meets goals, or the best goals for a period
     Find(Box<FindArgs>),
-    /// Show a report.json, or another file of osjitter, again in any format
+    /// Show a report or another result file in any format
     Report(ReportArgs),
-    /// Decide whether B is later than A, than a stored baseline, or than a limit, with a bounded
-    /// false-alarm rate
+    /// Decide whether B is later than A, a stored baseline or a limit, with a bounded rate of false
+    /// alarms
     Gate(Box<GateArgs>),
-    /// Find the smallest change a gate can detect here (A/A test)
+    /// Find the smallest change that a gate can detect on this machine (A/A test)
     Calibrate(CalibrateArgs),
     /// Compare B with A: two reports, or two subjects of one report
     Compare(CompareArgs),
-    /// Merge reports of several runs, CPUs or hosts into one, without loss
+    /// Merge the reports of several runs, CPUs or hosts into one without loss
     Merge(MergeArgs),
     /// List the runs in a directory and show which are comparable
     History(HistoryArgs),
-    /// Show what makes ticks late on this machine, and what changes it
+    /// Show what makes ticks late on this machine and how to change it
     Doctor(DoctorArgs),
-    /// List the subjects, and why one is not available here
+    /// List the subjects and why some are not available here
     List(ListArgs),
-    /// Benchmark one part by itself
+    /// Benchmark clocks, timeouts or a runtime by itself
     #[command(subcommand)]
     Bench(BenchCommand),
-    /// Show how late the timers of any program are, and who was in the way (Linux, root)
+    /// Show how late the timers of any program are and what delayed them (Linux, root)
     Trace(Box<TraceArgs>),
     /// Watch the metered loops of running programs
     Top(TopArgs),
-    /// Watch probes and metered loops for days: interval files, Prometheus metrics, limits
+    /// Watch probes and metered loops for days, with interval files, Prometheus metrics and limits
     Monitor(Box<MonitorArgs>),
     /// Print a completion script for a shell
     Completions { shell: clap_complete::Shell },

@@ -24,10 +24,10 @@ Examples:
 Files of bins, or directories of them, are merged by adding up the histograms of all hosts and times, for each subject and \
 set of labels.")]
 pub struct MergeArgs {
-    /// Reports with samples, or directories of runs; or files of bins, or directories of them
+    /// Reports with samples or directories of runs, or files of bins or directories of them
     #[arg(required = true, value_name = "FILE", value_hint = ValueHint::AnyPath)]
     pub files: Vec<PathBuf>,
-    /// Merge reports of different plans, and record a warning
+    /// Accept reports of different plans and record a warning
     #[arg(long)]
     pub force: bool,
     /// File to write [default: stdout]

@@ -25,7 +25,7 @@ pub struct DoctorArgs {
     /// CPU to examine if CPUs differ [default: the last one allowed]
     #[arg(long, value_name = "N", value_parser = units::parse_index)]
     pub cpu: Option<usize>,
-    /// Try each setting that this process may change for itself, and measure its effect
+    /// Measure the effect of each setting that this process may change for itself
     #[arg(long)]
     pub prove: bool,
     #[command(flatten)]
@@ -48,16 +48,17 @@ pub struct DoctorArgs {
 /// Arguments of a proof.
 #[derive(Debug, Args)]
 pub struct ProveArgs {
-    /// With --prove, the subject to measure (repeatable) [default: os-interval and tokio-interval]
+    /// Subject to measure with --prove (repeatable) [default: os-interval and tokio-interval]
     #[arg(long, value_name = "NAME", value_parser = SubjectsParser, hide_possible_values = true, requires = "prove")]
     pub subject: Vec<Subjects>,
-    /// With --prove, the nominal period [default: 500us]
+    /// Nominal period with --prove [default: 500us]
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = units::parse_period, requires = "prove")]
     pub period: Option<Duration>,
-    /// With --prove, time limit
+    /// Time limit of --prove
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = units::parse_duration, requires = "prove", default_value = "90s")]
     pub max_time: Duration,
-    /// With --prove, seed for the order and the phases of rounds [default: random, kept in the JSON]
+    /// Random seed of --prove for the order and the phases of rounds [default: random, recorded in
+    /// the JSON]
     #[arg(long, value_name = "N", value_parser = units::parse_seed, requires = "prove")]
     pub seed: Option<u64>,
     /// Print only errors to stderr

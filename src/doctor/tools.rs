@@ -3,6 +3,7 @@
 
 use cli::exit::{self, usage};
 use cli::time::format_time;
+use cli::words::pluralize;
 use files::report::Report;
 
 use crate::doctor::facts::{MachineFacts, Reading};
@@ -116,47 +117,79 @@ fn has_value(report: &Report) -> bool {
     report.subjects.iter().any(|subject| subject.summary.is_some())
 }
 
+/// The largest lateness or gap of a result, and the subject that has it.
+struct Worst<'a> {
+    subject: &'a str,
+    max_ns: i64,
+    /// Number of ticks or gaps of the subject.
+    count: u64,
+}
+
+impl<'a> Worst<'a> {
+    /// Returns the worst of all measured subjects.
+    fn from_report(report: &'a Report) -> Option<Self> {
+        let mut worst: Option<Self> = None;
+        for subject in &report.subjects {
+            let Some(summary) = &subject.summary else { continue };
+            let (max_ns, count) = (summary.lateness_ns.max, summary.ticks);
+            if worst.as_ref().is_none_or(|other| max_ns >= other.max_ns) {
+                worst = Some(Self { subject: &subject.id, max_ns, count });
+            }
+        }
+        worst
+    }
+
+    fn weight(&self) -> Weight {
+        if self.max_ns > MAX_FINE_NS { Weight::Costs } else { Weight::Fine }
+    }
+
+    fn format_max(&self) -> String {
+        format_time(self.max_ns)
+    }
+}
+
 /// Assesses the worst subject of a result; `None` if the tool shows nothing about the machine.
 fn assess_result(tool: &str, report: &Report) -> Option<Finding> {
-    let measured = report.subjects.iter().filter_map(|s| Some((s, s.summary.as_ref()?)));
-    let worst = measured.max_by_key(|(_, summary)| summary.lateness_ns.max);
-    let max_ns = worst.map_or(0, |(_, summary)| summary.lateness_ns.max);
-    let max = format_time(max_ns);
-    let subject = worst.map_or(String::new(), |(subject, _)| format!(" ({})", subject.id));
-    let weight = if max_ns > MAX_FINE_NS { Weight::Costs } else { Weight::Fine };
-    let finding = match (tool, worst) {
-        ("hwlatdetect", None) => Finding {
+    let worst = Worst::from_report(report);
+    let why_no_gap = match tool {
+        "hwlatdetect" => "Firmware and hypervisor left the CPUs alone.",
+        "rtla osnoise" => "Nothing stopped a busy loop for longer than the threshold.",
+        _ => return assess_values(tool, &worst?),
+    };
+    match worst {
+        Some(worst) => assess_values(tool, &worst),
+        None => Some(Finding {
             value: "no gap found".to_owned(),
             weight: Weight::Fine,
-            why: "Firmware and hypervisor left the CPUs alone.",
-        },
-        ("hwlatdetect", Some((_, gaps))) => Finding {
-            value: format!("{} gaps, up to {max}", gaps.ticks),
+            why: why_no_gap,
+        }),
+    }
+}
+
+/// Assesses a result with values.
+fn assess_values(tool: &str, worst: &Worst<'_>) -> Option<Finding> {
+    let (max, subject) = (worst.format_max(), worst.subject);
+    if tool == "hwlatdetect" {
+        return Some(Finding {
+            value: format!("{}, up to {max}", pluralize(worst.count, "gap")),
             weight: Weight::Costs,
             why: "Firmware or the hypervisor caused these gaps; no setting of this system avoids them.",
-        },
-        ("rtla osnoise", None) => Finding {
-            value: "no gap found".to_owned(),
-            weight: Weight::Fine,
-            why: "Nothing stopped a busy loop for longer than the threshold.",
-        },
-        (_, None) => return None,
-        ("oslat" | "rtla osnoise", _) => Finding {
-            value: format!("gaps up to {max}{subject}"),
-            weight,
-            why: "Longest time that a busy loop was stopped by interrupts, the kernel, firmware or the hypervisor.",
-        },
-        ("cyclictest" | "jitterdebugger", _) => Finding {
-            value: format!("up to {max} late{subject}"),
-            weight,
-            why: "Maximum lateness of a sleeping thread at the priority that the tool gave it.",
-        },
-        ("rtla timerlat", _) => Finding {
-            value: format!("up to {max} late{subject}"),
-            weight,
-            why: "Maximum lateness of a timer's interrupt, or of the thread that it wakes: the part of a tick that no runtime can shorten.",
-        },
+        });
+    }
+    let (value, why) = match tool {
+        "oslat" | "rtla osnoise" => (
+            format!("gaps up to {max} ({subject})"),
+            "Longest time that a busy loop was stopped by interrupts, the kernel, firmware or the hypervisor.",
+        ),
+        "cyclictest" | "jitterdebugger" => (
+            format!("up to {max} late ({subject})"),
+            "Maximum lateness of a sleeping thread at the priority that the tool gave it.",
+        ),
+        "rtla timerlat" => (
+            format!("up to {max} late ({subject})"),
+            "Maximum lateness of a timer's interrupt, or of the thread that it wakes: the part of a tick that no runtime can shorten.",
+        ),
         _ => return None,
     };
-    Some(finding)
+    Some(Finding { value, weight: worst.weight(), why })
 }

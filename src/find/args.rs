@@ -22,15 +22,15 @@ Examples:
   osjitter find --goal p99=1ms --load cpu:2      the same under load
   osjitter find --period 500us                   what each ticker can promise at this period
 
-A goal is p50, p90, p99, p99.9, p99.99 or mean of the lateness, missed (in per cent of the ticks) or cpu (in per cent of \
-one core). All goals have to hold. Each period is measured in rounds, and its confidence intervals are compared with the \
-goals. A period that they leave undecided is measured again with four times the ticks, as long as there is time. Each \
-ticker is measured at most 10 times (looks), so that its result is correct with 95 % confidence. The results, as JSON and \
-as a picture, go to the directory given by --out.
+A goal is p50, p90, p99, p99.9, p99.99 or mean of the lateness, missed (in percent of the ticks) or cpu (in percent of \
+one core). All goals must hold. Each period is measured in rounds, and its confidence intervals are compared with the \
+goals. If these leave a period undecided, it is measured again with four times the ticks, as long as there is time. Each \
+ticker is measured at most 10 times (looks), so that its result is correct with 95 % confidence. The results are written \
+to the directory given by --out, as JSON and as a picture.
 
 Exit codes: 0 done, whatever was found; 2 bad usage, or goals that cannot hold; 4 not measured or interrupted.")]
 pub struct FindArgs {
-    /// Goal that has to hold, such as p99=100us, missed=0.1% or cpu=10%; repeat for several
+    /// Goal that must hold, such as p99=100us, missed=0.1% or cpu=10%; repeat for several
     #[arg(long, value_name = "NAME=LIMIT", value_parser = parse_goal, required_unless_present = "period", help_heading = "Search")]
     pub goal: Vec<Goal>,
     /// Find the best goals that each ticker meets at this period instead
@@ -43,14 +43,14 @@ pub struct FindArgs {
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = units::parse_period, default_value = "2ms", help_heading = "Search")]
     pub to: Duration,
     /// Ticker to search: a name, a glob or all; repeat for several [default: those marked * by
-    /// list, but spin]
+    /// osjitter list, except spin]
     #[arg(long, value_name = "NAME", value_parser = SubjectsParser, hide_possible_values = true, help_heading = "Search")]
     pub subject: Vec<Subjects>,
     /// Runtime of tokio subjects; repeat for several [default: current-thread]
     #[arg(long, value_name = "KIND", value_parser = runtime_parser(), hide_possible_values = true, help_heading = "Search")]
     pub runtime: Vec<Runtime>,
-    /// Load to run alongside the tickers, as with run: cpu:2, memory, io, softirq, tasks:100x50us or
-    /// any command
+    /// Load to run alongside the tickers, as for osjitter run: cpu:2, memory, io, softirq,
+    /// tasks:100x50us or a command
     #[arg(long, value_name = "LOAD", default_value_t, value_parser = load_parser(), hide_possible_values = true, help_heading = "Search")]
     pub load: Load,
     /// Stop after this time and report the results so far

@@ -179,51 +179,62 @@ fn describe_ticker(find: &Find, ticker: &Ticker) -> Option<String> {
     if promise_period(find).is_none() {
         return Some(sentence(find, ticker));
     }
-    ticker.looks.is_empty().then(|| "no measurement was complete.".to_owned())
+    ticker.looks.is_empty().then(|| NOT_MEASURED.to_owned())
 }
 
 /// Describes the bracket of a ticker in a sentence.
 fn sentence(find: &Find, ticker: &Ticker) -> String {
-    let Some(range) = tried_range(ticker) else { return "no measurement was complete.".to_owned() };
-    let exceptions = describe_exceptions(ticker);
+    let Some(range) = tried_range(ticker) else { return NOT_MEASURED.to_owned() };
     match (ticker.broken_ns, ticker.kept_ns) {
-        (Some(broken), Some(kept)) => format!(
-            "at {} {}; at {} {}. With {:.0} % confidence the limit is in between{}.{exceptions}",
-            format_period(broken),
-            describe_broken(find, ticker, broken),
-            format_period(kept),
-            if find.goals.len() > 1 { "all goals hold" } else { "the goal holds" },
-            find.confidence * 100.0,
-            describe_undecided(ticker, Some(kept)),
-        ),
-        (Some(broken), None) => {
-            let undecided = describe_undecided(ticker, None);
-            format!(
-                "{} at none of the periods tried, {range}: at {} {}{undecided}.",
-                if undecided.is_empty() { "holds" } else { "shown to hold" },
-                format_period(broken),
-                describe_broken(find, ticker, broken)
-            )
-        }
-        (None, Some(kept)) if kept == find.range_ns[0] => {
-            let periods = if holds_everywhere(ticker) {
-                format!("every period tried, {range}")
-            } else {
-                format!("{}, the shortest period tried", format_period(kept))
-            };
-            let undecided = describe_undecided_above(ticker, kept);
-            format!(
-                "holds at {periods}{undecided}; a shorter --from may find the limit.{exceptions}"
-            )
-        }
+        (Some(broken), Some(kept)) => describe_bracket(find, ticker, broken, kept),
+        (Some(broken), None) => describe_failure(find, ticker, broken, &range),
+        (None, Some(kept)) if kept == find.range_ns[0] => describe_success(ticker, kept, &range),
         (None, Some(kept)) => {
-            let undecided = describe_undecided(ticker, Some(kept));
-            format!("holds at {}{undecided}.{exceptions}", format_period(kept))
+            let (kept_text, undecided) =
+                (format_period(kept), describe_undecided(ticker, Some(kept)));
+            format!("holds at {kept_text}{undecided}.{}", describe_exceptions(ticker))
         }
         (None, None) => format!(
             "undecided at every period tried, {range}: too noisy, or too few ticks for the goals."
         ),
     }
+}
+
+/// Note on a ticker without a complete measurement.
+const NOT_MEASURED: &str = "no measurement was complete.";
+
+/// Describes the two periods between which the limit is.
+fn describe_bracket(find: &Find, ticker: &Ticker, broken: u64, kept: u64) -> String {
+    let excess = describe_broken(find, ticker, broken);
+    let hold = if find.goals.len() > 1 { "all goals hold" } else { "the goal holds" };
+    let percent = find.confidence * 100.0;
+    let undecided = describe_undecided(ticker, Some(kept));
+    let (broken, kept) = (format_period(broken), format_period(kept));
+    format!(
+        "at {broken} {excess}; at {kept} {hold}. With {percent:.0} % confidence the limit is in between{undecided}.{}",
+        describe_exceptions(ticker)
+    )
+}
+
+/// Describes a ticker that met the goals at no period.
+fn describe_failure(find: &Find, ticker: &Ticker, broken: u64, range: &str) -> String {
+    let undecided = describe_undecided(ticker, None);
+    let holds = if undecided.is_empty() { "holds" } else { "shown to hold" };
+    let excess = describe_broken(find, ticker, broken);
+    let broken = format_period(broken);
+    format!("{holds} at none of the periods tried, {range}: at {broken} {excess}{undecided}.")
+}
+
+/// Describes a ticker that met the goals at the shortest period that was tried.
+fn describe_success(ticker: &Ticker, kept: u64, range: &str) -> String {
+    let periods = if holds_everywhere(ticker) {
+        format!("every period tried, {range}")
+    } else {
+        format!("{}, the shortest period tried", format_period(kept))
+    };
+    let undecided = describe_undecided_above(ticker, kept);
+    let exceptions = describe_exceptions(ticker);
+    format!("holds at {periods}{undecided}; a shorter --from may find the limit.{exceptions}")
 }
 
 /// Returns whether the goals were shown to hold at each period that was tried.

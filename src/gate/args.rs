@@ -58,9 +58,9 @@ The gate looks at 50, 100, 200 and 400 pairs of rounds and stops as soon as it c
 0.5 % of gates raise a false alarm. Several tests (--a, --b and --period repeated) share that rate. Do not re-run a \
 failed gate until it passes: every retry raises the error rate. Raise --max-pairs instead.
 
-A limit is broken if the whole 99 % confidence interval over rounds is above it, kept if no part of it is, and \
-otherwise inconclusive. It needs at least 10 rounds. The largest value (max) has no interval: its limit applies to \
-the ticks of that run.
+A limit is broken if the whole 99 % confidence interval over rounds is above it, and kept if no part of the interval is; \
+otherwise the gate is inconclusive. At least 10 rounds are needed. The largest value (max) has no interval: its limit \
+applies to the ticks of that run.
 
 Exit codes: 0 pass or inconclusive, 1 regressed or a limit broken, 2 bad usage or input, 3 inconclusive under \
 --on-inconclusive fail, 4 could not measure or interrupted."
@@ -84,7 +84,7 @@ pub struct GateArgs {
     /// Program to judge, with its arguments
     #[arg(long, value_name = "COMMAND", value_parser = Program::parse, requires = "base_cmd", help_heading = "Two sides")]
     pub candidate_cmd: Option<Program>,
-    /// Name of the program compared against, for example its commit [default: the command]
+    /// Name of the program to compare against, for example its commit [default: the command]
     #[arg(
         long,
         alias = "baseline-name",
@@ -117,13 +117,14 @@ pub struct GateArgs {
     /// Check the limits against this report instead of measuring; - is standard input
     #[arg(long, value_name = "FILE", requires = "limit", help_heading = "Limits")]
     pub report: Option<PathBuf>,
-    /// Unit of an HdrHistogram log or of cyclictest's text, which state none [default: a guess]
+    /// Unit of an HdrHistogram log or of cyclictest's text, which do not state it [default:
+    /// guessed]
     #[arg(long, value_name = "UNIT", value_enum, requires = "report", help_heading = "Limits")]
     pub unit: Option<Unit>,
     /// Compare a new session of the subject, relative to a control, with the sessions in this file
     #[arg(long, value_name = "FILE", help_heading = "Stored sessions")]
     pub baseline: Option<PathBuf>,
-    /// Use a baseline of another machine anyway and record a warning
+    /// Accept a baseline of another machine and record a warning
     #[arg(long, requires = "baseline", help_heading = "Stored sessions")]
     pub force: bool,
     /// Subject of --baseline and --limit; with --report, its name or id
@@ -132,11 +133,11 @@ pub struct GateArgs {
     /// Ticks to measure for limits [default: 10000]
     #[arg(long, value_name = "N", value_parser = units::parse_count, requires = "limit", conflicts_with = "report", help_heading = "Limits")]
     pub ticks: Option<u64>,
-    /// Choose the number of pairs that detect a change this small: 5% of p50 or of each --metric, or
+    /// Smallest change to detect, which sets the number of pairs: 5% of p50 or of each --metric, or
     /// p99=30%; requires --calibration; repeatable
     #[arg(long, alias = "see", value_name = "PERCENT", value_parser = parse_change, requires = "calibration", conflicts_with_all = ["max_pairs", "duet", "baseline"], help_heading = "Two sides")]
     pub detect: Vec<Tolerance>,
-    /// Calibration of this machine by osjitter calibrate, to warn of tolerances below its noise
+    /// File of osjitter calibrate from this machine, to warn of tolerances below its noise
     #[arg(long, value_name = "FILE")]
     pub calibration: Option<PathBuf>,
     #[command(flatten)]
@@ -155,8 +156,8 @@ pub struct GateArgs {
 /// How whole runs of a program are measured.
 #[derive(Clone, Debug, Args)]
 pub struct WholeRunArgs {
-    /// Judge whole runs of a command by this metric instead of lateness: wall, cpu, instructions,
-    /// max-rss, or one that it writes, such as throughput or latency:p99; repeatable
+    /// Metric by which whole runs of a command are judged instead of lateness: wall, cpu,
+    /// instructions, max-rss, or one that it writes, such as throughput or latency:p99; repeatable
     #[arg(long, value_name = "METRIC", value_parser = MetricSpec::parser(), hide_possible_values = true, requires = "command", help_heading = "Whole runs")]
     pub metric: Vec<MetricSpec>,
     /// Command to run before each run, not included in its time
@@ -212,7 +213,7 @@ pub struct RoundArgs {
 
 #[derive(Debug, Subcommand)]
 pub enum GateAction {
-    /// Store reference sessions, in case the old program can no longer run
+    /// Store sessions of a subject to compare later ones with
     Baseline {
         #[command(subcommand)]
         action: BaselineAction,

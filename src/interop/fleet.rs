@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use cli::exit::{Error, Result, usage};
 use cli::units;
+use cli::words::pluralize;
 use files::bins::{
     BinsError, Cells, Fold, ID, INSTANCES, Interval, Key, LOAD, SCHEMA, join, kind, read_bins,
     read_bins_from, read_intervals, read_intervals_from, stamp,
@@ -113,7 +114,7 @@ impl Fleet {
                     let broken =
                         found.unreadable.first().map_or(String::new(), |e| format!("; {e}"));
                     return Err(usage!(
-                        "{}: neither report.json nor *.bins.csv is in it{broken}",
+                        "{}: contains neither report.json nor *.bins.csv{broken}",
                         path.display()
                     ));
                 }
@@ -203,70 +204,85 @@ impl Fleet {
     /// Returns a message about damaged files in a directory, which are left out.
     pub fn damage(&self) -> Option<String> {
         let DamagedFiles { count, first } = &self.damaged;
-        let items = if *count == 1 { "file or pair is" } else { "files or pairs are" };
-        Some(format!("{count} {items} damaged and left out: {}", first.as_ref()?))
+        let files = pluralize(*count, "damaged or missing file");
+        Some(format!("{files} left out: {}", first.as_ref()?))
     }
 
     fn warnings(&self) -> Vec<Warning> {
-        let hosts: HashSet<&str> =
-            self.intervals.iter().map(|interval| interval.key.host.as_str()).collect();
-        let width = self.intervals.iter().map(|i| i.binning.width_percent()).fold(0.0, f64::max);
-        let count = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
-        let (intervals, hosts) = (count(self.count, "interval"), count(hosts.len(), "host"));
-        let mut warnings = vec![
-            warning(
-                "import-bins",
-                format!(
-                    "{intervals} of {hosts}, added up bin by bin: a percentile is the upper end of its bin, at most \
-                     {width:.2} % above the exact one. Bins have no order: no jitter between ticks, no rounds, no \
-                     confidence intervals."
-                ),
-                "report.json of osjitter run keeps every sample.",
-            ),
-            no_cost("a file of bins without cpu_ns"),
-        ];
-        if self
-            .intervals
-            .iter()
-            .all(|i| i.facts.as_ref().is_some_and(|facts| facts.cpu_ns.is_some()))
-        {
-            warnings.pop();
+        let mut warnings = vec![self.bins_warning()];
+        if !self.intervals.iter().all(has_cost) {
+            warnings.push(no_cost("a file of bins without cpu_ns"));
         }
-        if self.without_facts > 0 {
-            warnings.push(warning(
-                "import-bins-alone",
-                format!(
-                    "{} without a row in an .intervals file: skipped ticks are not known, missed ones only where a \
-                     whole bin is as late as a period, the largest only to its bin.",
-                    count(self.without_facts, "interval")
-                ),
-                "Keep both files of a pair together.",
-            ));
-        }
-        if let Some(damage) = self.damage() {
-            let remedy = "Repair the row, or remove the files.";
-            warnings.push(warning("import-bins-damaged", damage + ".", remedy));
-        }
-        if self.cut > 0 {
-            warnings.push(warning(
-                "import-bins-cut",
-                format!("{} left out: ticks came, and there are no bins.", count(self.cut, "interval")),
-                "A recorder that is killed between its two files leaves one; or the .bins file is missing.",
-            ));
-        }
-        if self
-            .intervals
-            .iter()
-            .any(|interval| interval.rows().next().is_some_and(|(bin, _)| bin.lower < 0))
-        {
-            warnings.push(warning(
-                "import-bins-early",
-                "Some ticks came before their deadline; how early is not kept, and is shown as 1 ns.",
-                "A tick that is early is a bug of its timer or its clock.",
-            ));
-        }
+        warnings.extend(self.missing_facts_warning());
+        warnings.extend(self.damage_warning());
+        warnings.extend(self.missing_bins_warning());
+        warnings.extend(self.early_ticks_warning());
         warnings
     }
+
+    /// Describes the limits of bins.
+    fn bins_warning(&self) -> Warning {
+        let hosts: HashSet<&str> =
+            self.intervals.iter().map(|interval| interval.key.host.as_str()).collect();
+        let widths = self.intervals.iter().map(|interval| interval.binning.width_percent());
+        let (intervals, hosts) =
+            (pluralize(self.count, "interval"), pluralize(hosts.len(), "host"));
+        let message = format!(
+            "{intervals} of {hosts}, added up bin by bin: a percentile is the upper end of its bin, at most {:.2} % above \
+             the exact one. Bins do not keep the order of ticks: there is no jitter between ticks, there are no rounds, \
+             and no confidence intervals.",
+            widths.fold(0.0, f64::max)
+        );
+        warning("import-bins", message, "report.json of osjitter run keeps every sample.")
+    }
+
+    /// Describes intervals of which only the bins are known.
+    fn missing_facts_warning(&self) -> Option<Warning> {
+        if self.without_facts == 0 {
+            return None;
+        }
+        let message = format!(
+            "{} without a row in an .intervals file: skipped ticks are not known, missed ticks are counted only in bins \
+             that are later than a period, and the maximum is the upper end of its bin.",
+            pluralize(self.without_facts, "interval")
+        );
+        Some(warning("import-bins-alone", message, "Keep both files of a pair together."))
+    }
+
+    fn damage_warning(&self) -> Option<Warning> {
+        let message = self.damage()? + ".";
+        Some(warning("import-bins-damaged", message, "Repair the row, or remove the files."))
+    }
+
+    /// Describes intervals that are left out because their bins are missing.
+    fn missing_bins_warning(&self) -> Option<Warning> {
+        if self.cut == 0 {
+            return None;
+        }
+        let message =
+            format!("{} left out: there are ticks, but no bins.", pluralize(self.cut, "interval"));
+        let hint = "The recorder was killed between its two files, or the .bins file was removed.";
+        Some(warning("import-bins-cut", message, hint))
+    }
+
+    fn early_ticks_warning(&self) -> Option<Warning> {
+        if !self.intervals.iter().any(has_early_ticks) {
+            return None;
+        }
+        Some(warning(
+            "import-bins-early",
+            "Some ticks came before their deadline. Bins do not keep by how much; it is shown as 1 ns.",
+            "An early tick is a bug of its timer or its clock.",
+        ))
+    }
+}
+
+fn has_cost(interval: &Interval) -> bool {
+    interval.facts.as_ref().is_some_and(|facts| facts.cpu_ns.is_some())
+}
+
+fn has_early_ticks(interval: &Interval) -> bool {
+    interval.rows().next().is_some_and(|(bin, _)| bin.lower < 0)
 }
 
 /// Removes the parts of a key that a table does not show separately: the host and the other labels.
@@ -345,7 +361,7 @@ impl Sum {
             let why = if cut > 0 {
                 "the rows of its .intervals files have no bins"
             } else {
-                "no interval is in it"
+                "it contains no interval"
             };
             return Err(usage!("nothing to show: {why}"));
         }

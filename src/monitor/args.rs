@@ -29,7 +29,7 @@ that other programs meter with the library tickmeter. Intervals end at whole mul
 DIR/DAY/HOST.TIME.bins.csv with one row per histogram bin, and .intervals.csv with one row per
 subject or meter.
 
-A limit is p50, p90, p99, p99.9, p99.99 or max of the lateness, or missed (in per cent of the
+A limit is p50, p90, p99, p99.9, p99.99 or max of the lateness, or missed (in percent of the
 ticks). It applies to all loops or, after a name and a colon, to the loops of that name. A broken
 limit is printed, counted, and written to a file with the last late ticks.
 
@@ -63,7 +63,7 @@ pub struct MonitorArgs {
     /// Write each interval to files in this directory
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, help_heading = "Intervals")]
     pub log: Option<PathBuf>,
-    /// Keep the last N intervals of this host in the directory and remove older ones
+    /// Number of intervals of this host to keep in the directory; older ones are removed
     #[arg(long, value_name = "N", value_parser = units::parse_count, requires = "log", help_heading = "Intervals")]
     pub keep: Option<u64>,
     /// Label of every row, such as rack=r7; repeat for several
@@ -78,7 +78,7 @@ pub struct MonitorArgs {
     /// Limit for an interval, e.g. p99=2ms, max=20ms or missed=0.1%; repeat for several
     #[arg(long, value_name = "[NAME:]LIMIT", help_heading = "Metrics and limits")]
     pub limit: Vec<Limit>,
-    /// CPU time the monitor may use, in per cent of one core
+    /// CPU time the monitor may use, in percent of one core
     #[arg(long, value_name = "PERCENT", value_parser = parse_core_share, default_value = "1%", help_heading = "Probes and meters")]
     pub budget: f64,
     /// Stop after this time
@@ -93,7 +93,7 @@ fn parse_interval(text: &str) -> Result<Duration, String> {
     units::parse_duration_within("an interval", text, MIN_INTERVAL..=MAX_INTERVAL)
 }
 
-/// Parses a share of one core in per cent, such as `0.5%`.
+/// Parses a share of one core in percent, such as `0.5%`.
 fn parse_core_share(text: &str) -> Result<f64, String> {
     let number = text.trim().strip_suffix('%').and_then(|number| number.trim().parse::<f64>().ok());
     match number {

@@ -28,10 +28,11 @@ Examples:
 
 The format of a FILE is detected from the contents: report.json, the file of a bench, a verdict, a comparison, a \
 calibration, cyclictest --json or the text of its -h, oslat --json, jitterdebugger's results.json, the output of hwlatdetect or rtla hist, or an HdrHistogram interval log (.hlog). \
-A directory means the report in it, or the sum of all *.bins.csv below it. Information missing from another tool's file is listed below the table. Files other \
-than reports offer some of the formats.")]
+For a directory, the report in it is shown, or the sum of all *.bins.csv in it and its subdirectories. Notes below the \
+table list the information that a file of another tool does not contain. Files other than reports can be shown in some of \
+the formats only.")]
 pub struct ReportArgs {
-    /// Files of osjitter, or results of other tools; - is standard input
+    /// Files of osjitter or results of other tools; - is standard input
     #[arg(required = true, value_name = "FILE", value_hint = ValueHint::AnyPath)]
     pub files: Vec<PathBuf>,
     /// Format of the output
@@ -39,10 +40,11 @@ pub struct ReportArgs {
     pub format: Format,
     #[command(flatten)]
     pub runs: RunOptions,
-    /// Unit of an HdrHistogram log or of cyclictest's text, which state none [default: a guess]
+    /// Unit of an HdrHistogram log or of cyclictest's text, which do not state it [default:
+    /// guessed]
     #[arg(long, value_name = "UNIT", value_enum)]
     pub unit: Option<Unit>,
-    /// Add the figures published by bench-tokio-timeout to the file of bench timeout
+    /// Add the published figures of bench-tokio-timeout to a file of bench timeout
     #[arg(long)]
     pub reference: bool,
     /// Write to PATH instead of stdout

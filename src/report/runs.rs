@@ -17,10 +17,10 @@ use render::report::{bars, csv, entry, html, markdown, svg, table};
 /// Options that apply to some of the formats.
 #[derive(Clone, Debug, Args)]
 pub struct RunOptions {
-    /// With --format csv or parquet: show every tick
+    /// Write every tick (with --format csv or parquet)
     #[arg(long)]
     pub samples: bool,
-    /// With the table: draw percentiles and a histogram of each subject
+    /// Draw percentiles and a histogram of each subject below the table
     #[arg(long)]
     pub histogram: bool,
     #[command(flatten)]
@@ -28,10 +28,10 @@ pub struct RunOptions {
     /// Show the table without the summary
     #[arg(long, short)]
     pub quiet: bool,
-    /// With --format hgrm: the subject, if there are several
+    /// Subject to write, if there are several (with --format hgrm)
     #[arg(long, value_name = "ID")]
     pub subject: Option<String>,
-    /// With --format cyclictest-json: resolution of the times [default: us]
+    /// Resolution of the times (with --format cyclictest-json) [default: us]
     #[arg(long, value_name = "UNIT", value_enum)]
     pub resolution: Option<Resolution>,
     #[command(flatten)]
@@ -45,7 +45,7 @@ pub struct BinsArgs {
     /// Name of the measured machine, which reports do not contain
     #[arg(long, value_name = "NAME")]
     pub host: Option<String>,
-    /// Label to group by, as in rack=r7; may be given several times
+    /// Label to group by, such as rack=r7; repeat for several
     #[arg(long, value_name = "KEY=VALUE")]
     pub label: Vec<String>,
     /// Significant digits of a bin: 2 or 3 [default: 2]

@@ -58,20 +58,20 @@ Examples:
 A name may be a glob: 'tokio-*'. Several periods, subjects, runtimes or loads make a matrix.
 
 Loads run during the rounds of their scenarios and pause between them. Their CPU time is not counted for the subject:
-  none             no load; with other loads, the same rounds measure with and without
+  none             no load, to measure with and without load in the same rounds
   cpu:N            N threads that spin [default: one per CPU]
   memory:N         N threads that write through 64 MiB each [default: 1]
   io:N             N threads that write and sync a file of up to 64 MiB in /var/tmp [default: 1]
   softirq:N        N threads that send UDP packets over the loopback device [default: 1]
   tasks:NxTIME     N tasks on the subject's tokio runtime; each holds its worker for TIME, yields, and repeats
-  'any command'    started once, ended with all that it starts; it must not exit by itself
+  'any command'    started once, and ended with its child processes; it must not exit by itself
 
 Your program is restarted for each round, without a shell, with OSJITTER_TICKS, OSJITTER_WARMUP, OSJITTER_PERIOD_NS and \
-OSJITTER_OUT set. It ticks, writes its lateness to that file (osjitter.series/1, as for `osjitter gate`), and exits with 0. \
-A meter of tickmeter in the program does all of this; --meter selects one of several. A program that does not is rejected before \
-anything is measured. Without --subject, os-interval, tokio-interval and the two controls \
-run in the same rounds. Its CPU time is that of all its processes, minus that of a run of a single tick. With --why, \
-OSJITTER_TIMES=monotonic requests that it also writes when each tick came.
+OSJITTER_OUT set. It must tick, write its lateness to the file OSJITTER_OUT (osjitter.series/1, as for `osjitter gate`), and exit with 0. \
+A program with a meter of tickmeter does this automatically; --meter selects one of several. A program that does not is rejected before \
+anything is measured. Without --subject, os-interval, tokio-interval and the two \
+controls run in the same rounds. The CPU time covers all processes of the program, without its start. With --why, \
+OSJITTER_TIMES=monotonic is set as well: the program then also writes the time of each tick.
 
 Results go to stdout, progress and diagnostics to stderr.")]
 pub struct RunArgs {
@@ -87,11 +87,11 @@ pub struct RunArgs {
     /// Recorded ticks per round [default: a tenth of the ticks, at most 250 ticks or 1s]
     #[arg(long, value_name = "N", value_parser = units::parse_count, help_heading = "Scenarios")]
     pub round_ticks: Option<u64>,
-    /// Ticks run and dropped at the start of each round [default: 10ms, but 3 to 20 ticks]
+    /// Ticks to drop at the start of each round [default: 10ms, but 3 to 20 ticks]
     #[arg(long, value_name = "N", value_parser = units::parse_number, help_heading = "Scenarios")]
     pub warmup: Option<u64>,
     /// Subject to measure: a name, a glob or all; repeat for several [default: those marked * by
-    /// list]
+    /// osjitter list]
     #[arg(long, value_name = "NAME", value_parser = SubjectsParser, hide_possible_values = true, help_heading = "Scenarios")]
     pub subject: Vec<Subjects>,
     /// Program to measure, given as a command line; repeat for several
@@ -117,8 +117,8 @@ pub struct RunArgs {
     /// Load to run alongside the subject (see below); repeat for several [default: none]
     #[arg(long, value_name = "LOAD", allow_hyphen_values = true, value_parser = load_parser(), hide_possible_values = true, help_heading = "Scenarios")]
     pub load: Vec<Load>,
-    /// Run N of each tokio subject at once, with phases spread over the period; each records all its
-    /// ticks
+    /// Number of instances of each tokio subject that run at once, with phases spread over the
+    /// period; each records all its ticks
     #[arg(long, value_name = "N", value_parser = units::parse_count, help_heading = "Scenarios")]
     pub instances: Option<u64>,
     /// Bind the measuring thread to this CPU
@@ -136,10 +136,10 @@ pub struct RunArgs {
     /// Random seed for the order and the phases of rounds [default: random, recorded in the report]
     #[arg(long, value_name = "N", value_parser = units::parse_seed, help_heading = "Scenarios")]
     pub seed: Option<u64>,
-    /// Explain why the latest 1 % of the ticks were late, in as many additional rounds
+    /// Explain why the latest 1 % of the ticks were late; doubles the number of rounds
     #[arg(long, help_heading = "Late ticks")]
     pub why: bool,
-    /// Explain every tick at least this late instead
+    /// Explain all ticks that are at least this late instead
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = units::parse_duration, requires = "why", help_heading = "Late ticks")]
     pub why_threshold: Option<Duration>,
     #[command(flatten, next_help_heading = "Late ticks")]
@@ -150,8 +150,8 @@ pub struct RunArgs {
     /// Leave the individual samples out of the report
     #[arg(long, help_heading = "Output")]
     pub no_samples: bool,
-    /// Format to print to stdout; jsonl prints a line for each round as it is measured, and the
-    /// report without them as the last line
+    /// Format to print to stdout; jsonl prints a line for each round when it is measured, and at
+    /// the end the report without rounds
     #[arg(long, value_parser = parser([Format::Table, Format::Json, Format::Jsonl]), default_value = "table", help_heading = "Output")]
     pub format: Format,
     /// Run the scenarios of a TOML plan, or repeat those of a report.json

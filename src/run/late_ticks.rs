@@ -27,18 +27,18 @@ use render::report::table::BREAK;
 
 #[derive(Debug, Args)]
 pub struct LateArgs {
-    /// End the run at the first tick later than this, write the results and the second before that
-    /// tick, and exit with 1
+    /// End the run at the first tick later than this, write the results and a record of the second
+    /// before it, and exit with 1
     #[arg(long = "break", value_name = "DURATION", allow_hyphen_values = true, value_parser = parse_limit)]
     pub break_at: Option<Duration>,
-    /// Continue after ticks later than this; for --on-late and --mark without --break
+    /// Lateness from which --on-late and --mark act, if --break does not end the run
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = parse_limit, conflicts_with = "break_at")]
     pub late_threshold: Option<Duration>,
-    /// Run a command for a late tick, at most one at once and one a second; with --break once, at
-    /// the end
+    /// Run a command after a late tick, at most one per second; with --break, once at the end
     #[arg(long, value_name = "COMMAND", allow_hyphen_values = true, value_parser = Program::parse)]
     pub on_late: Option<Program>,
-    /// Write a marker into the kernel's trace at a late tick (Linux, requires a writable tracefs)
+    /// Write a marker into the kernel's trace after a late tick (Linux, requires a writable
+    /// tracefs)
     #[arg(long)]
     pub mark: bool,
 }

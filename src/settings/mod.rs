@@ -30,14 +30,14 @@ use crate::terminal;
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Settings of the project")]
 pub struct SettingsArgs {
-    /// Take defaults from this file [default: osjitter.toml here or above, as far as the repository
-    /// or home reaches]
+    /// Read defaults from this file [default: the nearest osjitter.toml in this or a parent
+    /// directory, up to the repository or home]
     #[arg(long, global = true, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     pub config: Option<PathBuf>,
-    /// Take defaults from no file
+    /// Ignore osjitter.toml
     #[arg(long, global = true, conflicts_with = "config")]
     pub no_config: bool,
-    /// Print each setting of this command and where it comes from, and do nothing else
+    /// Print the settings of this command and their sources, then exit
     #[arg(long, global = true)]
     pub print_config: bool,
 }

@@ -28,13 +28,13 @@ pub struct TraceArgs {
     /// Trace a running process
     #[arg(long, value_name = "PID", value_parser = clap::value_parser!(u32).range(1..), conflicts_with = "program")]
     pub pid: Option<u32>,
-    /// Trace only threads of this name
+    /// Trace only threads with this name
     #[arg(long, value_name = "NAME")]
     pub thread: Option<String>,
     /// Program to start, with its arguments; its child processes are traced as well
     #[arg(last = true, value_name = "PROGRAM", value_hint = ValueHint::CommandWithArguments, required_unless_present = "pid")]
     pub program: Vec<String>,
-    /// Length of the window [default: until the program ends, or Ctrl-C]
+    /// Time to trace [default: until the program ends, or Ctrl-C]
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = units::parse_duration)]
     pub duration: Option<Duration>,
     /// Directory for the report [default: results/ and the UTC time]

@@ -192,7 +192,7 @@ fn damaged_pairs_hide_no_directory() {
     assert_eq!(read["subjects"], expected["subjects"]);
     assert!(read["warnings"].to_string().contains("damaged.bins.csv"), "{}", read["warnings"]);
     let merged = Osjitter::new([Path::new("merge"), good.directory()]).run().exits(0);
-    assert!(merged.stderr.contains("1 file or pair is damaged"), "{}", merged.stderr);
+    assert!(merged.stderr.contains("1 damaged or missing file"), "{}", merged.stderr);
     // A file that is named is an error, and so is a directory without any other.
     assert_rejected(&[&good.path("damaged.bins.csv")], &["damaged.bins.csv", "ends of a bin"]);
     let home = tempfile::tempdir().unwrap();

@@ -48,10 +48,10 @@ pub struct BenchClockArgs {
     /// Compare with the operating system's clock over this time (repeatable)
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = parse_span, default_value = "1s")]
     drift: Vec<Duration>,
-    /// Number of readings per clock that are checked for their order across threads
+    /// Number of readings per clock whose order across threads is checked
     #[arg(long, value_name = "N", value_parser = units::parse_count, default_value = "10_000_000")]
     order_reads: u64,
-    /// Keep every CPU busy while comparing with the operating system's clock
+    /// Keep every CPU busy during the comparison with the operating system's clock
     #[arg(long)]
     load: bool,
     #[command(flatten)]

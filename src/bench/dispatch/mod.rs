@@ -56,10 +56,10 @@ pub struct BenchDispatchArgs {
     /// Measure for only a second or two
     #[arg(long)]
     quick: bool,
-    /// Seed for the round order [default: random, kept in the report]
+    /// Random seed for the round order [default: random, recorded in the report]
     #[arg(long, value_name = "N", value_parser = units::parse_seed)]
     seed: Option<u64>,
-    /// List the operations and the runtimes without them, without measuring
+    /// List the operations and which runtimes lack them, without measuring
     #[arg(long)]
     list: bool,
     #[command(flatten)]

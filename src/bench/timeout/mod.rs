@@ -69,7 +69,7 @@ pub struct BenchTimeoutArgs {
     /// [default: 1, 1000, 100000; expired: 10000]
     #[arg(long, value_name = "N", value_parser = parse_count("timers", MAX_TIMERS), help_heading = "Cases")]
     timers: Vec<u64>,
-    /// Share of messages that never come in the workload fire (repeatable) [default: 1%, 100%]
+    /// Share of messages that never arrive in the workload fire (repeatable) [default: 1%, 100%]
     #[arg(long, value_name = "PERCENT", allow_hyphen_values = true, value_parser = parse_share, help_heading = "Cases")]
     fire: Vec<u64>,
     /// Capacity of the channel
@@ -81,7 +81,7 @@ pub struct BenchTimeoutArgs {
     /// Duration of a variant in a round, from 1ms to 10s
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = command::parse_round_time, default_value = "10ms", help_heading = "Rounds")]
     round_time: Duration,
-    /// Seed for the round order [default: random, kept in the report]
+    /// Random seed for the round order [default: random, recorded in the report]
     #[arg(long, value_name = "N", value_parser = units::parse_seed, help_heading = "Rounds")]
     seed: Option<u64>,
     /// Also print the published figures of bench-tokio-timeout

@@ -17,7 +17,7 @@ use render::formats::{Format, parser};
 #[command(after_help = "\
 Runs one subject or program against itself, in pairs of rounds like a gate, and reports what a gate can detect on this \
 machine: how much two rounds of the same subject differ, the smallest change detected at each look, and how often a gate \
-ends undecided. Pass the file to `osjitter gate --calibration FILE`, which then warns of tolerances below the noise level, \
+is inconclusive. Pass the file to `osjitter gate --calibration FILE`, which then warns of tolerances below the noise level, \
 and with `--detect 5%` chooses the number of pairs for a change of that size. With --metric, a round is a whole run.
 
 A gate raises a false alarm in at most 0.5 % of cases by design. A measured rate is reported only from at least 100 real \

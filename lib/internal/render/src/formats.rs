@@ -43,11 +43,11 @@ pub enum Format {
     Gab,
     /// OpenMetrics text
     Openmetrics,
-    /// One row per histogram bin as CSV, to be added up over hosts by a query engine. With --out
-    /// NAME.bins.csv, one row per interval is written next to it. Also as .csv.gz, and as .parquet
-    /// in a build with that feature
+    /// One row per histogram bin as CSV, which a query engine can add up over hosts; --out
+    /// NAME.bins.csv also writes NAME.intervals.csv; .csv.gz and, in a build with that feature,
+    /// .parquet are possible
     Bins,
-    /// Apache Parquet, one row per subject, or with --samples one per tick; in a build with that
+    /// Apache Parquet: one row per subject, or with --samples one per tick; in a build with that
     /// feature
     Parquet,
 }
