@@ -29,7 +29,7 @@ PROGRAMS = {
     "leaves files": ("mkdir -p \"$OSJITTER_OUT.d/deep/er\"; mkfifo \"$OSJITTER_OUT.fifo\"; ln -s / \"$OSJITTER_OUT.root\"; "
                      "head -c 100000 /dev/zero >\"$OSJITTER_OUT.d/deep/er/big\"; chmod 500 \"$OSJITTER_OUT.d\"", 0),
     "starts many": ("for n in 1 2 3 4 5 6 7 8 9 10 11 12; do NAP & setsid NAP & done", 0),
-    "stands still": ("sh -c 'kill -STOP $$; NAP' & setsid sh -c 'kill -STOP $$; NAP' &", 0),
+    "stops itself": ("sh -c 'kill -STOP $$; NAP' & setsid sh -c 'kill -STOP $$; NAP' &", 0),
     "hangs": ("NAP & setsid NAP & NAP", 4),
     "hangs behind a pipe": ("sh -c 'NAP | cat' | cat", 4),
     "interrupts the gate": ("setsid NAP & kill -INT $PPID; NAP", 4),

@@ -92,7 +92,7 @@ fn linked_runs_are_listed_once() {
 }
 
 #[test]
-fn narrow_table_has_a_line_per_run() {
+fn narrow_history_is_a_table() {
     let directory = tempfile::tempdir().unwrap();
     for name in ["a-run-with-a-long-name", "b"] {
         run(directory.path(), name, |_| 10_000, "500");

@@ -186,16 +186,16 @@ fn excessive_memory_demands_are_rejected() {
     header.extend([0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 1]);
     header.extend([0; 48]);
     use base64::Engine as _;
-    let lie = base64::prelude::BASE64_STANDARD.encode(header);
+    let forged = base64::prelude::BASE64_STANDARD.encode(header);
     assert_rejected(
-        &write_file(home.path(), "lie.hlog", format!("0.0,1.0,1.0,{lie}\n")),
+        &write_file(home.path(), "forged.hlog", format!("0.0,1.0,1.0,{forged}\n")),
         &["line 1", "ends early"],
     );
     let stored =
-        format!("\"histogram\":{{\"count\":9,\"encoding\":\"hdr-v2-base64\",\"data\":\"{lie}\"}}");
+        format!("\"histogram\":{{\"count\":9,\"encoding\":\"hdr-v2-base64\",\"data\":\"{forged}\"}}");
     let text = report_json(&round_json("[1]")).replace("\"histogram\":null", &stored);
     assert_rejected(
-        &write_file(home.path(), "lie.json", text),
+        &write_file(home.path(), "forged.json", text),
         &["subjects[0].histogram: histogram data ends early"],
     );
 

@@ -6,10 +6,11 @@ use crate::workspace::root;
 
 /// The patterns with the number of hits that are still tolerated: lower it, but never raise it.
 #[rustfmt::skip]
-const ALLOWED: [(&str, usize); 11] = [
+const ALLOWED: [(&str, usize); 15] = [
     ("`of` as a name", 0), ("bound not called MAX_ or MIN_", 0), ("opening of documentation", 0),
-    ("test name above six words", 0), ("beside", 2), ("whoever", 0), ("nobody", 1),
+    ("test name above six words", 0), ("beside", 2), ("whoever", 0), ("nobody", 0),
     ("somebody", 0), ("anew", 0), ("for ever", 0), ("by turns", 0),
+    ("stands", 0), ("stand", 0), ("lies", 0), ("lie", 0),
 ];
 const EXCLUDED: [&str; 5] = ["CHANGELOG", "results/", "snapshots/", "fixtures/", "language.rs"];
 const OF_NAMES: [&str; 10] =

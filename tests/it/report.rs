@@ -31,7 +31,7 @@ fn report_reproduces_table_and_pictures() {
         assert_eq!(
             run.stdout,
             report(run.directory()).run().exits(0).stdout,
-            "a directory stands for its report"
+            "a directory is read as its report"
         );
         let again =
             report(&run.path("report.json")).args(["--format", "svg"]).out("").run().exits(0);

@@ -119,7 +119,7 @@ fn usual_numbers_fit_80_columns() {
 }
 
 #[test]
-fn distrusted_percentiles_are_marked_in_every_format() {
+fn distrusted_percentiles_are_marked() {
     let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/report.json");
     let mut report: Value =
         serde_json::from_str(&std::fs::read_to_string(fixture).unwrap()).unwrap();

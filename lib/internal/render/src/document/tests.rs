@@ -95,7 +95,7 @@ fn long_names_are_above_values() {
 }
 
 #[test]
-fn every_width_keeps_rows_and_counts_columns() {
+fn every_width_names_every_column() {
     for columns in 22..80 {
         let text = terminal::render_table(&wide_table(), columns);
         assert!(text.lines().all(|line| line.len() <= columns), "{columns}:\n{text}");

@@ -143,7 +143,7 @@ impl Ring {
         // The size is a power of two, so the position in the ring is the remainder.
         let first = (tail % size as u64) as usize;
         let until_end = n.min(size - first);
-        // SAFETY: both parts lie within the mapping behind its first page, and within `bytes`. The
+        // SAFETY: both parts are within the mapping behind its first page, and within `bytes`. The
         // kernel does not write between tail and head until the tail is moved.
         unsafe {
             let ring = self.base.as_ptr().add(self.page);

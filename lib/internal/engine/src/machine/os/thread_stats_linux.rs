@@ -129,7 +129,7 @@ pub fn fault_ns() -> Option<u64> {
     let page = page_size();
     let started = monotonic_ns();
     for at in (0..BYTES).step_by(page) {
-        // SAFETY: `at` lies within the mapping, which is writable; volatile, so that the touch is
+        // SAFETY: `at` is within the mapping, which is writable; volatile, so that the touch is
         // not left out.
         unsafe { memory.cast::<u8>().add(at).write_volatile(1) };
     }
