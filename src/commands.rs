@@ -203,7 +203,9 @@ mod tests {
                 check_parses(&words, true, command.get_name());
                 *seen += 1;
             }
-            command.get_subcommands().for_each(|sub| check_examples(sub, seen));
+            for sub in command.get_subcommands() {
+                check_examples(sub, seen);
+            }
         }
         let mut seen = 0;
         check_examples(&Cli::command(), &mut seen);

@@ -23,7 +23,7 @@ pub struct GatedProgram {
 impl GatedProgram {
     /// Selects a program of a verdict. Returns `None` if the file is not a verdict.
     pub fn parse(file: &Path, text: &str, id: Option<&str>) -> Option<exit::Result<Self>> {
-        text.contains(verdict::SCHEMA).then(|| Self::from_verdict(file, text, id))
+        if text.contains(verdict::SCHEMA) { Some(Self::from_verdict(file, text, id)) } else { None }
     }
 
     fn from_verdict(file: &Path, text: &str, id: Option<&str>) -> exit::Result<Self> {

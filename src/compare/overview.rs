@@ -51,26 +51,31 @@ fn format_signed(ns: i64) -> String {
 
 /// Lists the percentiles at which B is later, and those at which it is less late.
 fn describe_findings(subject: &SubjectComparison) -> String {
-    let at = |finding: Finding| {
-        let names: Vec<String> = names_with(subject, finding).collect();
-        (!names.is_empty()).then(|| names.join(", "))
-    };
-    let later = at(Finding::Later).map(|names| format!("later at {names}"));
-    let earlier = at(Finding::Earlier).map(|names| format!("less late at {names}"));
-    match (later, earlier) {
-        (Some(later), Some(earlier)) => format!("{later}; {earlier}"),
-        (Some(words), None) | (None, Some(words)) => words,
-        (None, None) if at(Finding::NoDifferenceShown).is_some() => {
-            "no difference shown".to_owned()
+    let mut findings = Vec::new();
+    for (finding, words) in [(Finding::Later, "later at"), (Finding::Earlier, "less late at")] {
+        let names = names_with(subject, finding);
+        if !names.is_empty() {
+            findings.push(format!("{words} {}", names.join(", ")));
         }
-        (None, None) => "too few rounds".to_owned(),
+    }
+    if !findings.is_empty() {
+        findings.join("; ")
+    } else if names_with(subject, Finding::NoDifferenceShown).is_empty() {
+        "too few rounds".to_owned()
+    } else {
+        "no difference shown".to_owned()
     }
 }
 
 /// Returns the percentiles whose estimates over all rounds have a finding.
-fn names_with(subject: &SubjectComparison, finding: Finding) -> impl Iterator<Item = String> + '_ {
-    let found = subject.percentiles.iter().filter(move |p| p.all.finding == finding);
-    found.map(|percentile| percentile.name.replace('_', "."))
+fn names_with(subject: &SubjectComparison, finding: Finding) -> Vec<String> {
+    let mut names = Vec::new();
+    for percentile in &subject.percentiles {
+        if percentile.all.finding == finding {
+            names.push(percentile.name.replace('_', "."));
+        }
+    }
+    names
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Assesses the effect of each fact on ticks: one function per item. Does no I/O.
 
 use cli::time::{format_share, format_time};
+use cli::words::prefix_or_empty;
 use engine::machine::os::cpu_list;
 
 use crate::doctor::facts::{MachineFacts, Reading};
@@ -127,7 +128,7 @@ fn cpuset(facts: &MachineFacts) -> Reading<Assessment> {
 
 fn hypervisor(facts: &MachineFacts) -> Reading<Assessment> {
     let guest = facts.cpu_flags.as_ref()?.split_whitespace().any(|flag| flag == "hypervisor");
-    let name = facts.vendor.clone().map_or(String::new(), |vendor| format!(", {vendor}"));
+    let name = prefix_or_empty(", ", facts.vendor.as_ref());
     Ok(if guest {
         let why = "The host may pause this machine at any time to run something else; only the host can change that.";
         assess(format!("yes{name}"), Depends, why)

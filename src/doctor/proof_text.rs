@@ -1,6 +1,7 @@
 //! A proof as a document.
 
 use cli::time::{format_fractional_time, format_time};
+use cli::words::or_dash;
 use files::compare::{Change, ChangeFinding, Differences};
 
 use crate::doctor::file::{Figures, Outcome, Proof, Proved, Row};
@@ -51,10 +52,9 @@ fn table(proved: &Proved) -> Table {
 }
 
 fn cells(name: &str, figures: Option<&Figures>, change: &str) -> Vec<String> {
-    let dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
-    let p50 = dash(figures.and_then(|f| f.p50_ns).map(format_time));
-    let p99 = dash(figures.and_then(|f| f.p99_ns).map(format_time));
-    let cpu = dash(figures.and_then(|f| f.cpu_ns_per_tick).map(format_fractional_time));
+    let p50 = or_dash(figures.and_then(|f| f.p50_ns).map(format_time));
+    let p99 = or_dash(figures.and_then(|f| f.p99_ns).map(format_time));
+    let cpu = or_dash(figures.and_then(|f| f.cpu_ns_per_tick).map(format_fractional_time));
     vec![name.to_owned(), p50, p99, cpu, change.to_owned()]
 }
 

@@ -16,7 +16,9 @@ struct Machine(tempfile::TempDir);
 impl Machine {
     fn with(files: &[(&str, &str)]) -> Self {
         let machine = Self(tempfile::tempdir().unwrap());
-        files.iter().for_each(|(file, content)| machine.put(file, content));
+        for (file, content) in files {
+            machine.put(file, content);
+        }
         machine
     }
 

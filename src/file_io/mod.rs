@@ -205,7 +205,9 @@ pub fn write_new_files(
 fn persist_others(temps: impl Iterator<Item = TempFile>, paths: &[PathBuf]) -> io::Result<()> {
     for (n, temp) in (1..).zip(temps) {
         if let Err(e) = persist_new(temp, &paths[n]) {
-            paths[..n].iter().for_each(|path| drop(std::fs::remove_file(path)));
+            for path in &paths[..n] {
+                drop(std::fs::remove_file(path));
+            }
             return Err(e.error);
         }
     }

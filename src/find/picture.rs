@@ -58,7 +58,11 @@ struct ChartContent {
 /// Draws the picture. Returns `None` if nothing was measured.
 pub fn picture(find: &Find) -> Option<Picture> {
     let has_looks = find.tickers.iter().any(|t| !t.looks.is_empty());
-    has_looks.then(|| draw_sized("find", (SIZE.0, HEIGHT), |area| draw(area, find)))
+    if has_looks {
+        Some(draw_sized("find", (SIZE.0, HEIGHT), |area| draw(area, find)))
+    } else {
+        None
+    }
 }
 
 fn draw(area: &Area<'_>, find: &Find) -> DrawResult {

@@ -179,7 +179,7 @@ fn describe_ticker(find: &Find, ticker: &Ticker) -> Option<String> {
     if promise_period(find).is_none() {
         return Some(sentence(find, ticker));
     }
-    ticker.looks.is_empty().then(|| NOT_MEASURED.to_owned())
+    if ticker.looks.is_empty() { Some(NOT_MEASURED.to_owned()) } else { None }
 }
 
 /// Describes the bracket of a ticker in a sentence.

@@ -48,6 +48,8 @@ pub fn body(bytes: &[u8], costs: &StepCosts) -> exit::Result<()> {
         round_trip::check(Format::Table, &Rendering::Text(table.join("\n")));
     }
     round_trip::parse_json(&costs.measure("json", || json::document(&loops)));
-    json::lines(&loops).lines().for_each(|line| drop(round_trip::parse_json(line)));
+    for line in json::lines(&loops).lines() {
+        drop(round_trip::parse_json(line));
+    }
     Ok(())
 }

@@ -32,7 +32,9 @@ pub fn body(bytes: &[u8], costs: &StepCosts) -> exit::Result<()> {
     let mut tracker = WaitTracker::new(10, true, &functions, vec![1_000_000_000_000]);
     tracker.track_thread(11, ThreadName::from_bytes(b"loop"));
     costs.measure("take", || {
-        events.iter().for_each(|event| tracker.handle_event(event));
+        for event in &events {
+            tracker.handle_event(event);
+        }
         tracker.finish();
     });
     if tracker.waits.is_empty() {

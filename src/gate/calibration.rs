@@ -275,7 +275,7 @@ fn find_number<'a>(
 /// Formats differences between the calibration and the gate, if there are any.
 fn format_differences(differences: &[Difference]) -> Option<String> {
     let differences: Vec<String> = differences.iter().map(ToString::to_string).collect();
-    (!differences.is_empty()).then(|| differences.join("; "))
+    if !differences.is_empty() { Some(differences.join("; ")) } else { None }
 }
 
 fn unused_warning(reason: &str) -> Warning {

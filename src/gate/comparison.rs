@@ -387,7 +387,9 @@ fn undecided_metrics(test: &PairTest, pairs: &[Pair], reason: Option<Reason>) ->
     }
     let look = decision::look(pairs, &test.rules, false);
     let mut metrics = verdict::metrics(&look, test.tail());
-    metrics.iter_mut().for_each(|metric| metric.judged.mark_inconclusive(reason));
+    for metric in &mut metrics {
+        metric.judged.mark_inconclusive(reason);
+    }
     metrics
 }
 

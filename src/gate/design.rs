@@ -167,7 +167,11 @@ impl PairTest {
     /// Returns a note for the user if rounds are too short for a p99.
     pub fn short_round_note(&self) -> Option<String> {
         let tail = tail_name(self.tail());
-        (tail != "p99").then(|| format!("rounds this short are judged by {tail} instead of p99"))
+        if tail != "p99" {
+            Some(format!("rounds this short are judged by {tail} instead of p99"))
+        } else {
+            None
+        }
     }
 }
 

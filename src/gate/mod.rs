@@ -63,14 +63,18 @@ pub fn run(args: &GateArgs) -> exit::Result<ExitStatus> {
     let mut questions = plan_questions(args)?;
     let stop = Arc::default();
     interrupt::stop_on_interrupt(&stop)?;
-    questions.iter_mut().try_for_each(|question| question.prepare(&stop))?;
+    for question in &mut questions {
+        question.prepare(&stop)?;
+    }
     let quiet = args.judged.rounds.quiet;
     let mut gate = Gate::open(args.out.as_deref(), stop, quiet)?;
     let notes: Vec<String> = questions.iter().flat_map(|question| question.announce()).collect();
     if !notes.is_empty() {
         terminal::note(quiet, &format!("gate: {}", notes.join("; ")));
     }
-    questions.into_iter().try_for_each(|question| question.judge(&mut gate))?;
+    for question in questions {
+        question.judge(&mut gate)?;
+    }
     let (verdict, out) = gate.conclude();
     report_verdict(verdict, args, &out)
 }

@@ -166,7 +166,9 @@ impl Fleet {
     /// Returns an error if there are more ticks than can be counted.
     pub fn add_up(&self, group: impl Fn(&mut Key)) -> Result<Vec<Interval>> {
         let mut fold = Fold::default();
-        self.intervals.iter().for_each(|interval| fold.add(interval, &group));
+        for interval in &self.intervals {
+            fold.add(interval, &group);
+        }
         let sums = fold.finish();
         let ticks = |i: &Interval| i.facts.as_ref().map_or(0, |facts| facts.ticks).max(i.count());
         match sums.iter().find(|interval| ticks(interval) > MAX_COUNT) {

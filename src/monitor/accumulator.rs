@@ -79,7 +79,9 @@ impl Bins {
 impl FromIterator<(i64, u64)> for Bins {
     fn from_iter<I: IntoIterator<Item = (i64, u64)>>(counts: I) -> Self {
         let mut bins = Self::default();
-        counts.into_iter().for_each(|(lower, count)| bins.add(lower, count));
+        for (lower, count) in counts {
+            bins.add(lower, count);
+        }
         bins
     }
 }
@@ -423,9 +425,13 @@ mod tests {
     fn each_tick_is_counted_once() {
         let mut accumulator = Accumulator::new(SystemTime::UNIX_EPOCH);
         let mut meter = meter();
-        (0..10).for_each(|n| tick(&mut meter, n * 100));
+        for n in 0..10 {
+            tick(&mut meter, n * 100);
+        }
         accumulator.record_poll([poll(1, "a", &meter)], []);
-        (0..7).for_each(|_| tick(&mut meter, 20));
+        for _ in 0..7 {
+            tick(&mut meter, 20);
+        }
         accumulator.record_poll([poll(1, "a", &meter)], []);
         let closed = accumulator.close_interval();
         assert_eq!((closed.len(), closed[0].1.counts.ticks), (1, 17));
@@ -474,10 +480,14 @@ mod tests {
     fn missed_polls_do_not_recount() {
         let mut accumulator = Accumulator::new(SystemTime::UNIX_EPOCH);
         let mut meter = meter();
-        (0..10).for_each(|_| tick(&mut meter, 5));
+        for _ in 0..10 {
+            tick(&mut meter, 5);
+        }
         accumulator.record_poll([poll(1, "a", &meter)], []);
         for _ in 0..3 {
-            (0..10).for_each(|_| tick(&mut meter, 5));
+            for _ in 0..10 {
+                tick(&mut meter, 5);
+            }
             accumulator.record_poll([], [1]);
             assert_eq!(accumulator.meter_count(), 1);
         }
@@ -494,7 +504,9 @@ mod tests {
     fn late_watched_loops_have_no_past() {
         let mut accumulator = Accumulator::new(SystemTime::UNIX_EPOCH);
         let mut meter = meter();
-        (0..10).for_each(|_| tick(&mut meter, 5));
+        for _ in 0..10 {
+            tick(&mut meter, 5);
+        }
         let seen_late = PolledMeter { is_new: false, ..poll(1, "a", &meter) };
         accumulator.record_poll([seen_late], []);
         assert_eq!(accumulator.close_interval()[0].1.counts.ticks, 0);
@@ -519,7 +531,9 @@ mod tests {
         for _ in 0..=MAX_POLLS_AFTER_END {
             accumulator.record_poll([poll(MAX_LOOPS, "late", &late)], []);
         }
-        (0..2).for_each(|_| tick(&mut late, 5));
+        for _ in 0..2 {
+            tick(&mut late, 5);
+        }
         accumulator.record_poll([poll(MAX_LOOPS, "late", &late)], []);
         let closed = accumulator.close_interval();
         assert_eq!((closed.len(), closed[0].1.counts.ticks), (1, 2));
@@ -529,7 +543,9 @@ mod tests {
     fn loops_with_equal_ids_merge() {
         let mut accumulator = Accumulator::new(SystemTime::UNIX_EPOCH);
         let mut meters = [meter(), meter()];
-        meters.iter_mut().for_each(|meter| tick(meter, 5));
+        for meter in &mut meters {
+            tick(meter, 5);
+        }
         accumulator
             .record_poll(meters.iter().enumerate().map(|(n, meter)| poll(n, "same", meter)), []);
         let closed = accumulator.close_interval();

@@ -362,7 +362,9 @@ mod tests {
         }
         assert_eq!(pairs[1].0.read(&mut [0]).unwrap(), 0, "it is closed");
         assert_eq!(open.lock().len(), MAX_CONNECTIONS);
-        pairs.iter().for_each(|(_, pair)| pair.0.is_idle.store(false, Ordering::Relaxed));
+        for (_, pair) in &pairs {
+            pair.0.is_idle.store(false, Ordering::Relaxed);
+        }
         assert!(open.add(connect().1).is_none(), "all are being served");
         drop(pairs);
         assert_eq!(open.lock().len(), 0);

@@ -127,7 +127,11 @@ impl Limit {
             LimitKind::Missed { max_percent } => {
                 let (missed, ticks) = (stats.counts.missed, stats.counts.ticks);
                 let value = missed as f64 / ticks.max(1) as f64 * 100.0;
-                (value > max_percent).then(|| Excess { value, text: format_share(missed, ticks) })
+                if value > max_percent {
+                    Some(Excess { value, text: format_share(missed, ticks) })
+                } else {
+                    None
+                }
             }
         }
     }
@@ -164,7 +168,7 @@ impl Limit {
 
 fn lateness_excess(ns: i64, max_ns: u64) -> Option<Excess> {
     let exceeds = u64::try_from(ns).is_ok_and(|ns| ns > max_ns);
-    exceeds.then(|| Excess { value: ns as f64, text: format_time(ns) })
+    if exceeds { Some(Excess { value: ns as f64, text: format_time(ns) }) } else { None }
 }
 
 model! {

@@ -205,7 +205,7 @@ fn resolve_setup(args: &MonitorArgs, scenarios: &[Scenario]) -> exit::Result<Set
     let labels = collect_labels(args)?;
     check_limits(args, scenarios)?;
     let hostname = || host::hostname().filter(|name| !name.is_empty());
-    let name = args.host.clone().or_else(hostname).unwrap_or_else(|| "unknown".to_owned());
+    let name = args.host.clone().or_else(hostname).unwrap_or("unknown".to_owned());
     let captured = host::capture();
     let or_unknown = |text: Option<String>| text.unwrap_or_else(|| "unknown".to_owned());
     let stamp =

@@ -287,7 +287,7 @@ impl Session {
         self.probes = running;
         for mut probe in finished {
             self.probes_ended += 1;
-            let reason = probe.running.stop().unwrap_or_else(|| "without a reason".to_owned());
+            let reason = probe.running.stop().unwrap_or("without a reason".to_owned());
             note(false, &format!("{} has ended: {reason}", probe.scenario.id));
         }
     }
@@ -479,7 +479,9 @@ impl Session {
             .partition(|probe| new_period(probe.period).is_some());
         self.probes = unchanged;
         // Stopping them one after the other would take the sum of their periods.
-        changed.iter().for_each(|probe| probe.running.request_stop());
+        for probe in &changed {
+            probe.running.request_stop();
+        }
         let failures: Vec<Option<String>> =
             changed.iter_mut().map(|probe| probe.running.stop()).collect();
         // The last ticks, since no later poll will see these meters.
@@ -495,7 +497,7 @@ impl Session {
             }
             periods.push(format!("{name} {period}"));
         }
-        (!periods.is_empty()).then(|| periods.join(", "))
+        if !periods.is_empty() { Some(periods.join(", ")) } else { None }
     }
 
     /// Returns the body of a scrape.

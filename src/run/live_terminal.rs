@@ -25,7 +25,9 @@ impl LiveView {
         let progress = Progress::new(rounds, quiet || !enabled);
         let mut state = LiveState::default();
         if progress.is_drawn() {
-            subjects.for_each(|(name, ticks, period_ns)| state.add(&name, ticks, period_ns));
+            for (name, ticks, period_ns) in subjects {
+                state.add(&name, ticks, period_ns);
+            }
         }
         Self { state, progress }
     }

@@ -207,10 +207,14 @@ mod tests {
             late in proptest::collection::vec(any::<i64>(), 1..20),
         ) {
             let mut live = LiveState::default();
-            (0..subjects).for_each(|i| live.add(&format!("subject-{i}-of-many"), u64::MAX, 1));
+            for i in 0..subjects {
+                live.add(&format!("subject-{i}-of-many"), u64::MAX, 1);
+            }
             let current = current.index(subjects);
             live.start(current);
-            (0..5).for_each(|round| live.record(current, round, &late[..late.len().min(1 + round as usize)], 3));
+            for round in 0..5 {
+                live.record(current, round, &late[..late.len().min(1 + round as usize)], 3);
+            }
             let frame = live.frame(columns, lines);
             prop_assert!(frame.lines().count() <= lines);
             prop_assert!(frame.lines().all(|l| l.chars().count() <= columns));

@@ -71,7 +71,9 @@ impl RoundStream {
     /// # Errors
     /// Returns the first error of any line.
     pub fn finish(mut self, report: &mut Report) -> Result<()> {
-        report.subjects.iter_mut().for_each(|subject| subject.rounds.clear());
+        for subject in &mut report.subjects {
+            subject.rounds.clear();
+        }
         self.write(&StreamLine::Summary { schema: SCHEMA, report });
         self.error.map_or(Ok(()), |error| Err(Error::from_stdout(error)))
     }

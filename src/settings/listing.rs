@@ -186,7 +186,7 @@ fn default(arg: &Arg) -> Option<String> {
     }
     let values = arg.get_default_values().iter();
     let values: Vec<_> = values.map(|value| value.to_string_lossy().into_owned()).collect();
-    (!values.is_empty()).then(|| values.join(", "))
+    if !values.is_empty() { Some(values.join(", ")) } else { None }
 }
 
 #[cfg(test)]

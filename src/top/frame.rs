@@ -7,7 +7,7 @@ use clap::ValueEnum;
 use cli::printable::to_printable_line;
 use cli::time::format_time;
 use cli::units::{format_exact_duration, to_signed_ns};
-use cli::words::pluralize;
+use cli::words::{or_dash, pluralize};
 
 use crate::top::loop_stats::{Loops, MeteredLoop, Sort, Window};
 
@@ -118,7 +118,9 @@ struct TableLayout<'a> {
 impl<'a> TableLayout<'a> {
     fn new(loops: &'a Loops, terminal_columns: usize) -> Self {
         let mut name_counts: HashMap<&str, u64> = HashMap::new();
-        loops.iter().for_each(|l| *name_counts.entry(&l.snapshot.name).or_default() += 1);
+        for l in loops.iter() {
+            *name_counts.entry(&l.snapshot.name).or_default() += 1;
+        }
         let columns = fitting_columns(terminal_columns);
         let available = terminal_columns.saturating_sub(total_width(&columns) + 1);
         let has_program = terminal_columns >= MIN_PROGRAM_COLUMNS;
@@ -210,7 +212,7 @@ fn lateness_quantile(metered: &MeteredLoop, window: Window, q: f64) -> String {
 
 /// Formats a time in at most seven characters if it is below 1000 s.
 fn format_ns(value: Option<Duration>) -> String {
-    value.map_or("-".to_owned(), |value| format_time(to_signed_ns(value)))
+    or_dash(value.map(to_signed_ns).map(format_time))
 }
 
 /// Formats a count in at most five characters.

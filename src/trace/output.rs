@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use cli::time::{format_number, format_time};
 use cli::units;
+use cli::words::or_dash;
 use files::bins::cell;
 use files::report::Trace;
 use jitterstat::stats::quantile::nearest_rank;
@@ -53,7 +54,7 @@ fn stages_row(group: &Group<'_>) -> Vec<String> {
     let mut row = vec![
         group.name.clone(),
         group_digits(group.waits.len() as u64),
-        period.unwrap_or_else(|| "-".to_owned()),
+        or_dash(period),
         group.waits.iter().filter(is_awake).count().to_string(),
     ];
     row.extend(STAGES.iter().map(|stage| stage_percentiles(group, stage)));
@@ -64,7 +65,7 @@ fn stage_percentiles(group: &Group<'_>, stage: &Stage) -> String {
     let lengths = group.waits.iter().filter_map(|wait| (stage.length_ns)(wait));
     let mut lengths: Vec<i64> = lengths.collect();
     lengths.sort_unstable();
-    let percentile = |q| nearest_rank(&lengths, q).map_or_else(|| "-".to_owned(), format_time);
+    let percentile = |q| or_dash(nearest_rank(&lengths, q).map(format_time));
     format!("{} / {}", percentile(0.5), percentile(0.99))
 }
 

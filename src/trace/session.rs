@@ -41,7 +41,11 @@ impl Target {
         match self {
             Self::Program(_, child) => child.exit_reason(),
             Self::Process(process) => {
-                os::process_threads(*process).is_empty().then(|| "ended by itself".to_owned())
+                if os::process_threads(*process).is_empty() {
+                    Some("ended by itself".to_owned())
+                } else {
+                    None
+                }
             }
         }
     }
@@ -213,7 +217,9 @@ impl Recorder {
         // The sort is stable and merges the sorted events of each CPU.
         self.events.sort_by_key(|event| event.at_ns);
         let settled = self.events.partition_point(|event| event.at_ns <= settled_ns);
-        self.events.drain(..settled).for_each(|event| self.tracker.handle_event(&event));
+        for event in self.events.drain(..settled) {
+            self.tracker.handle_event(&event);
+        }
     }
 }
 

@@ -251,7 +251,9 @@ impl WaitTracker {
     pub fn finish(&mut self) {
         self.counts.dropped +=
             self.threads.values().map(|thread| thread.pending.len() as u64).sum::<u64>();
-        self.threads.values_mut().for_each(|thread| thread.pending.clear());
+        for thread in self.threads.values_mut() {
+            thread.pending.clear();
+        }
     }
 
     /// Returns whether the maximum number of waits is reached.

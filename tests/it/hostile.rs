@@ -191,8 +191,9 @@ fn excessive_memory_demands_are_rejected() {
         &write_file(home.path(), "forged.hlog", format!("0.0,1.0,1.0,{forged}\n")),
         &["line 1", "ends early"],
     );
-    let stored =
-        format!("\"histogram\":{{\"count\":9,\"encoding\":\"hdr-v2-base64\",\"data\":\"{forged}\"}}");
+    let stored = format!(
+        "\"histogram\":{{\"count\":9,\"encoding\":\"hdr-v2-base64\",\"data\":\"{forged}\"}}"
+    );
     let text = report_json(&round_json("[1]")).replace("\"histogram\":null", &stored);
     assert_rejected(
         &write_file(home.path(), "forged.json", text),

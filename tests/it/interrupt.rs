@@ -57,7 +57,7 @@ fn interrupt_ends_long_waits() {
         let report = report(&ran);
         assert!(report.partial, "{subject:?}");
         assert!(
-            ran.stdout.contains("interrupted: this is what was measured"),
+            ran.stdout.contains("interrupted: the values cover the time until then"),
             "{subject:?}: {}",
             ran.stdout
         );

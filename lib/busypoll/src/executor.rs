@@ -238,7 +238,9 @@ impl Executor {
             max_tasks -= batch;
             let mut guard =
                 RequeueGuard { queue: &self.run_queue, remaining: keys[..batch].iter() };
-            guard.remaining.by_ref().for_each(|key| self.poll_task(*key));
+            for key in guard.remaining.by_ref() {
+                self.poll_task(*key);
+            }
         }
     }
 

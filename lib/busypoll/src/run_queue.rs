@@ -96,7 +96,9 @@ impl RunQueue {
     pub(crate) fn take_tasks(&self, into: &mut [TaskKey]) -> usize {
         let mut tasks = self.tasks.borrow_mut();
         let taken = into.len().min(tasks.len());
-        into.iter_mut().zip(tasks.drain(..taken)).for_each(|(slot, key)| *slot = key);
+        for (slot, key) in into.iter_mut().zip(tasks.drain(..taken)) {
+            *slot = key;
+        }
         taken
     }
 
@@ -104,7 +106,9 @@ impl RunQueue {
     #[cold]
     pub(crate) fn requeue(&self, keys: &[TaskKey]) {
         let mut tasks = self.tasks.borrow_mut();
-        keys.iter().rev().for_each(|key| tasks.push_front(*key));
+        for key in keys.iter().rev() {
+            tasks.push_front(*key);
+        }
     }
 
     #[inline]

@@ -74,7 +74,9 @@ mod tests {
     const NS: fn(u64) -> Duration = Duration::from_nanos;
 
     fn adjust_by(lead: &TimerLead, delays: impl IntoIterator<Item = u64>) -> Duration {
-        delays.into_iter().for_each(|delay| lead.adjust(NS(delay)));
+        for delay in delays {
+            lead.adjust(NS(delay));
+        }
         lead.get()
     }
 

@@ -159,7 +159,9 @@ fn mpsc_keeps_order_per_thread() {
             }
             assert_eq!(next, [scaled(3_000); 4]);
         });
-        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        for thread in threads {
+            thread.join().unwrap();
+        }
     });
 }
 
@@ -227,10 +229,14 @@ fn check_simultaneous_sends(count: u32) {
     let (local, _local_end) = full_local();
     let (mpsc, _mpsc_end) = full_mpsc();
     let mut sends = box_sends(&local, &mpsc, count);
-    sends.iter_mut().for_each(|send| poll_once(send.as_mut(), &held));
+    for send in &mut sends {
+        poll_once(send.as_mut(), &held);
+    }
     assert_eq!(Arc::strong_count(&held), 1 + sends.len());
     // When another task polls a send again, the new waker replaces the old one.
-    sends.iter_mut().for_each(|send| poll_once(send.as_mut(), &held));
+    for send in &mut sends {
+        poll_once(send.as_mut(), &held);
+    }
     assert_eq!(Arc::strong_count(&held), 1 + sends.len());
     drop(sends);
     assert_eq!(Arc::strong_count(&held), 1);
@@ -296,7 +302,9 @@ mod cost {
     ) {
         let measure = |sender: &mut S| {
             let start = Instant::now();
-            (0..TIMED_SENDS).for_each(|_| cancel_send(sender));
+            for _ in 0..TIMED_SENDS {
+                cancel_send(sender);
+            }
             start.elapsed()
         };
         let (mut fresh_costs, mut tested_costs) = (Vec::new(), Vec::new());
@@ -324,7 +332,9 @@ mod cost {
         cancel_send: impl Fn(&mut S),
     ) {
         let (mut used, _end) = new_full();
-        (0..PAST_SENDS).for_each(|_| cancel_send(&mut used));
+        for _ in 0..PAST_SENDS {
+            cancel_send(&mut used);
+        }
         compare_with_fresh(name, new_full, cancel_send, &mut used);
     }
 
@@ -346,7 +356,9 @@ mod cost {
         let (mut mpsc, _mpsc_end) = full_mpsc();
         let (local_clone, mpsc_clone) = (local.clone(), mpsc.clone());
         let mut sends = box_sends(&local_clone, &mpsc_clone, PAST_SENDS);
-        sends.iter_mut().for_each(|send| poll_once(send.as_mut(), &held));
+        for send in &mut sends {
+            poll_once(send.as_mut(), &held);
+        }
         let cancel_local = |sender: &mut local::Sender<u32>| poll_once(pin!(sender.send(1)), &held);
         let cancel_mpsc = |sender: &mut mpsc::Sender<u32>| poll_once(pin!(sender.send(1)), &held);
         compare_with_fresh("local", full_local, cancel_local, &mut local);

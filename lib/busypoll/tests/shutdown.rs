@@ -116,7 +116,9 @@ mod own_process {
                 wait.recv().unwrap();
             }
             send(Signal::INT);
-            threads.into_iter().for_each(|thread| thread.join().unwrap());
+            for thread in threads {
+                thread.join().unwrap();
+            }
         });
         assert!(status.is_none_or(|status| status.success()));
     }

@@ -681,7 +681,9 @@ mod tests {
     #[test]
     fn sample_memory_is_bounded() {
         let mut samples = Samples::default();
-        (1..=1_000_000).for_each(|i| samples.add(f64::from(i)));
+        for i in 1..=1_000_000 {
+            samples.add(f64::from(i));
+        }
         assert_eq!(samples.count(), 1_000_000);
         assert!(samples.bins.len() < 12_000, "{}", samples.bins.len());
     }
@@ -690,7 +692,9 @@ mod tests {
         #[test]
         fn quantiles_are_within_a_thousandth(mut values in proptest::collection::vec(1e-9_f64..1e12, 1..200), q in 0.0_f64..=1.0) {
             let mut samples = Samples::default();
-            values.iter().for_each(|&value| samples.add(value));
+            for &value in &values {
+                samples.add(value);
+            }
             values.sort_by(f64::total_cmp);
             let exact = values[((q * values.len() as f64).ceil() as usize).max(1) - 1];
             let found = samples.quantile(q).unwrap();
@@ -701,7 +705,9 @@ mod tests {
         fn written_series_reads_back(period_ns in 1_u64.., lateness_ns in proptest::collection::vec(any::<i64>(), 0..50)) {
             let mut file = Vec::new();
             let mut writer = Writer::new(&mut file, period_ns).unwrap();
-            lateness_ns.iter().for_each(|&ns| writer.push(ns).unwrap());
+            for &ns in &lateness_ns {
+                writer.push(ns).unwrap();
+            }
             writer.finish().unwrap();
             prop_assert_eq!(Reader::read(&file[..]).unwrap(), Reader { period_ns, lateness_ns, wake_ns: None, waited_ns: None });
         }

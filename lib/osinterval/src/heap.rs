@@ -325,7 +325,9 @@ mod tests {
     fn postponed_crowd_moves_to_one_node() {
         let mut heap = TimerHeap::default();
         let crowd = insert_crowd(&mut heap, 7);
-        crowd.iter().for_each(|&key| heap.move_to(key, 9));
+        for &key in &crowd {
+            heap.move_to(key, 9);
+        }
         assert_eq!(heap.take_due_wakers(8, 10).len(), 0);
         assert_eq!((heap.check_invariants(), heap.first_time()), (100, Some(9)));
         assert!(heap.nodes.len() <= 2, "the last entry keeps its node");

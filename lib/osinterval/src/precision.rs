@@ -185,7 +185,9 @@ mod tests {
     fn lead_covers_quantile_of_ticks() {
         for quantile in [0.8, 0.95, 0.99] {
             let mut lead = Lead::new(Spin::default().quantile(quantile), PERIOD);
-            (0..2_000).for_each(|i| lead.observe(usual_lateness(i)));
+            for i in 0..2_000 {
+                lead.observe(usual_lateness(i));
+            }
             let mut covered = 0;
             for late in (2_000..22_000).map(usual_lateness) {
                 covered += u32::from(late <= lead.duration());
@@ -201,10 +203,14 @@ mod tests {
     #[test]
     fn lead_shrinks_after_a_slow_minute() {
         let mut lead = Lead::new(Spin::default(), PERIOD);
-        (0..120_000).for_each(|_| lead.observe(US(5_000)));
+        for _ in 0..120_000 {
+            lead.observe(US(5_000));
+        }
         // A fifth of the period, less what the logarithm rounds off.
         assert!(lead.duration() > US(99) && lead.duration() <= US(100), "{:?}", lead.duration());
-        (0..1_000).for_each(|i| lead.observe(usual_lateness(i)));
+        for i in 0..1_000 {
+            lead.observe(usual_lateness(i));
+        }
         assert!(lead.duration() < US(50), "{:?}", lead.duration());
     }
 

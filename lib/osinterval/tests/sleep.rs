@@ -134,7 +134,9 @@ async fn earlier_reset_wakes_waiting_task() {
     for neighbours in [0, 100] {
         let mut others: Vec<_> =
             (0..neighbours).map(|i| group.sleep(us(500 + i) * 1_000)).collect();
-        others.iter_mut().for_each(|other| assert!(poll(other).is_pending()));
+        for other in &mut others {
+            assert!(poll(other).is_pending());
+        }
         let mut sleep = group.sleep(HOUR);
         let mut polls = 0;
         with_watchdog(poll_fn(|cx| {
@@ -322,7 +324,9 @@ fn runtime_shutdown_wakes_waiting_sleeps() {
             }
             with_watchdog(sleep(us(1_000))).await;
             let mut orphans = [sleep(HOUR), IntervalGroup::new().unwrap().sleep(HOUR)];
-            orphans.iter_mut().for_each(|sleep| assert!(poll_with(sleep, &waker).is_pending()));
+            for sleep in &mut orphans {
+                assert!(poll_with(sleep, &waker).is_pending());
+            }
             orphans
         });
         drop(runtime);

@@ -100,7 +100,11 @@ pub(crate) fn checked_duration_between(earlier: u64, later: u64) -> Option<Durat
     // The later instant is converted first, since that may add the piece that both are on.
     let later_ns = to_ns(later);
     let earlier_ns = to_ns(earlier);
-    (later_ns >= earlier_ns).then(|| Duration::from_nanos(later_ns.abs_diff(earlier_ns)))
+    if later_ns >= earlier_ns {
+        Some(Duration::from_nanos(later_ns.abs_diff(earlier_ns)))
+    } else {
+        None
+    }
 }
 
 /// Returns the instant `duration` after another; `None` if it is out of range.

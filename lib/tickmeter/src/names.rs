@@ -138,7 +138,9 @@ mod tests {
         let mut names = Names::default();
         let claimed: Vec<_> = (0..meters).map(|_| claim(&mut names, "connection")).collect();
         assert_eq!(names.taken.len(), meters);
-        claimed.iter().for_each(|name| names.release(name));
+        for name in &claimed {
+            names.release(name);
+        }
         assert_eq!((names.taken.len(), names.suffixes.len()), (0, 0));
     }
 }

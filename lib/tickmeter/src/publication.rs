@@ -391,7 +391,9 @@ mod tests {
         ) {
             let layout = Layout::CURRENT;
             let words = new_words(&layout);
-            wakeups.iter().for_each(|wakeup| Writer::new(&words, &layout).record(wakeup));
+            for wakeup in &wakeups {
+                Writer::new(&words, &layout).record(wakeup);
+            }
             let raw = take_snapshot(&words);
             prop_assert!(raw.is_exact() && raw.is_consistent(&layout));
             check_counters(&raw, &wakeups);

@@ -108,7 +108,9 @@ fn distant_deadlines_saturate() {
         let span = CENTURY * centuries;
         let mut meter = register("distant");
         let distant = [start.checked_add(span), start.checked_sub(span)];
-        distant.into_iter().flatten().for_each(|deadline| meter.tick(deadline));
+        for deadline in distant.into_iter().flatten() {
+            meter.tick(deadline);
+        }
         meter.tick(start);
         let snapshot = meter.snapshot();
         assert_eq!(snapshot.early, u64::from(distant[0].is_some()), "{centuries} {snapshot:?}");
@@ -161,7 +163,9 @@ fn late_wakeup_is_not_work() {
 #[test]
 fn unmarked_work_is_not_recorded() {
     let mut meter = register("unmarked");
-    (0..3).for_each(|_| meter.tick(Instant::now()));
+    for _ in 0..3 {
+        meter.tick(Instant::now());
+    }
     let snapshot = meter.snapshot();
     assert_eq!((snapshot.work.count(), snapshot.overruns), (0, 0));
 }

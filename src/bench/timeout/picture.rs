@@ -40,7 +40,11 @@ pub fn draw_pictures(report: &Report) -> Vec<Picture> {
 fn draw_workload(report: &Report, workload: &Workload) -> Option<Picture> {
     let lanes = measured_lanes(workload);
     let name = format!("timeout-{}", file_name(&workload.id));
-    (!lanes.is_empty()).then(|| draw(&name, |area| draw_chart(area, report, workload, &lanes)))
+    if !lanes.is_empty() {
+        Some(draw(&name, |area| draw_chart(area, report, workload, &lanes)))
+    } else {
+        None
+    }
 }
 
 fn measured_lanes(workload: &Workload) -> Vec<Lane<'_>> {

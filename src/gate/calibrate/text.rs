@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use cli::amount::format_amount;
 use cli::time::format_percent;
-use cli::words::pluralize;
+use cli::words::{pluralize, prefix_or_empty};
 use files::file::File as _;
 use files::gate::calibration::runs::RunCalibration;
 use files::gate::calibration::{
@@ -130,7 +130,7 @@ impl CalibrationContent<'_> {
     fn title(&self) -> String {
         let Self { name, part, pairs, .. } = self;
         let seconds = self.duration_ns as f64 / 1e9;
-        let cpu = self.cpu.map_or(String::new(), |cpu| format!(", CPU {cpu}"));
+        let cpu = prefix_or_empty(", CPU ", self.cpu);
         let pairs = pluralize(*pairs, "pair");
         format!("{name} against itself: {pairs} of {part}s in {seconds:.0}s{cpu}")
     }

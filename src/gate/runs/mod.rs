@@ -123,7 +123,9 @@ fn mark_stopped(stop: StopReason, verdict: &mut RunsVerdict, gate: &mut Gate) {
         StopReason::RunFailed(RunFailure::Interrupted) => (Reason::Interrupted, None),
         StopReason::RunFailed(failure) => (Reason::NotMeasured, failure.message()),
     };
-    verdict.metrics.iter_mut().for_each(|metric| metric.judged.mark_inconclusive(Some(reason)));
+    for metric in &mut verdict.metrics {
+        metric.judged.mark_inconclusive(Some(reason));
+    }
     (verdict.verdict, verdict.reason) = (Outcome::Inconclusive, Some(reason));
     gate.mark_partial(failure);
 }

@@ -51,7 +51,9 @@ fn expiry(at_ns: i64, timer: u64, function: u64, wakes: Option<u32>) -> Vec<Trac
 
 fn track(events: impl IntoIterator<Item = TraceEvent>) -> WaitTracker {
     let mut tracker = tracker();
-    events.into_iter().for_each(|event| tracker.handle_event(&event));
+    for event in events {
+        tracker.handle_event(&event);
+    }
     tracker.finish();
     tracker
 }

@@ -119,7 +119,9 @@ impl TrackedThread {
                 // The latest comes first.
                 let mut segments = Vec::new();
                 for_each_queue_segment(self.accounted_ns, at_ns, occupants, |s| segments.push(s));
-                segments.into_iter().rev().for_each(|segment| self.push_segment(segment));
+                for segment in segments.into_iter().rev() {
+                    self.push_segment(segment);
+                }
                 self.accounted_ns = at_ns;
             }
             (SchedState::Unknown, _) => self.accounted_ns = at_ns,

@@ -16,12 +16,15 @@ pub fn capitalize(text: &str) -> String {
 
 /// Returns the text of a cell of a table, which is a dash if the value is not known.
 pub fn or_dash(text: Option<String>) -> String {
-    text.unwrap_or_else(|| "-".to_owned())
+    text.unwrap_or("-".to_owned())
 }
 
 /// Puts a prefix in front of a text. Without a text, the result is empty.
 pub fn prefix_or_empty(prefix: &str, text: Option<impl fmt::Display>) -> String {
-    text.map_or(String::new(), |text| format!("{prefix}{text}"))
+    match text {
+        Some(text) => format!("{prefix}{text}"),
+        None => String::new(),
+    }
 }
 
 #[cfg(test)]

@@ -101,7 +101,7 @@ impl Scenario {
 
     /// Returns the load in its form in a report.
     pub fn reported_load(&self) -> Option<String> {
-        (!self.load.is_none()).then(|| self.load.to_string())
+        if !self.load.is_none() { Some(self.load.to_string()) } else { None }
     }
 }
 

@@ -123,7 +123,7 @@ pub(crate) fn format_ns(ns: u64) -> String {
 }
 
 fn format_value(value: Option<String>) -> String {
-    value.unwrap_or_else(|| "unknown".to_owned())
+    value.unwrap_or("unknown".to_owned())
 }
 
 #[cfg(test)]

@@ -197,7 +197,7 @@ impl Fitness {
         let facts = tally.facts(cpus);
         let measured =
             facts.spin_core.is_some() || facts.spin_gaps.is_some() || facts.waited.is_some();
-        measured.then(|| Self::from_facts(facts, tally.distrust_from(), cpus))
+        if measured { Some(Self::from_facts(facts, tally.distrust_from(), cpus)) } else { None }
     }
 
     /// Judges a run by facts that were computed earlier.

@@ -446,7 +446,9 @@ mod tests {
             .collect();
         let exact = summarise(&parts, true).unwrap();
         let mut pool = Pool::default();
-        parts.iter().for_each(|part| pool.add(std::slice::from_ref(part)));
+        for part in &parts {
+            pool.add(std::slice::from_ref(part));
+        }
         let pooled = pool.summary(Some(exact.clone()), true).unwrap();
         assert_eq!(
             pool.histogram(),

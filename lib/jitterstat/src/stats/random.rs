@@ -102,7 +102,9 @@ mod tests {
     fn draws_cover_the_range() {
         let mut random = SplitMix64::new(1);
         let mut seen = [0_u32; 7];
-        (0..7_000).for_each(|_| seen[random.index(7)] += 1);
+        for _ in 0..7_000 {
+            seen[random.index(7)] += 1;
+        }
         assert!(seen.iter().all(|&n| (800..1_200).contains(&n)), "{seen:?}");
         assert!((0..1_000).map(|_| random.unit()).all(|u| (0.0..1.0).contains(&u)));
         assert_eq!([random.below(0), random.below(1)], [0, 0]);

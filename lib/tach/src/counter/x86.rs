@@ -53,7 +53,7 @@ fn cpuid(leaf: u32) -> CpuidResult {
 /// Reads a leaf of CPUID; `None` if it is beyond the highest leaf of its range.
 fn checked_cpuid(leaf: u32) -> Option<CpuidResult> {
     const RANGE: u32 = 0xffff_0000;
-    (leaf <= cpuid(leaf & RANGE).eax).then(|| cpuid(leaf))
+    if leaf <= cpuid(leaf & RANGE).eax { Some(cpuid(leaf)) } else { None }
 }
 
 /// Checks that the counter is invariant and that `rdtscp` exists. It reads few leaves, since each
@@ -98,7 +98,11 @@ fn hypervisor_rate() -> Option<StatedRate> {
     const TIMING: u32 = 0x4000_0010;
     let is_stated = is_under_hypervisor() && (TIMING..FIRST + 0x100).contains(&cpuid(FIRST).eax);
     let khz = if is_stated { cpuid(TIMING).eax } else { 0 };
-    (khz > 0).then(|| StatedRate { hz: u64::from(khz) * 1_000, by: StatedBy::Hypervisor })
+    if khz > 0 {
+        Some(StatedRate { hz: u64::from(khz) * 1_000, by: StatedBy::Hypervisor })
+    } else {
+        None
+    }
 }
 
 /// Returns the rate that follows from the frequency of the crystal: crystal Hz (ECX) * EBX / EAX
@@ -115,5 +119,9 @@ fn crystal_rate() -> Option<StatedRate> {
 /// is not stated.
 fn base_rate() -> Option<StatedRate> {
     let mhz = checked_cpuid(0x16)?.eax & 0xffff;
-    (mhz > 0).then(|| StatedRate { hz: u64::from(mhz) * 1_000_000, by: StatedBy::Cpu })
+    if mhz > 0 {
+        Some(StatedRate { hz: u64::from(mhz) * 1_000_000, by: StatedBy::Cpu })
+    } else {
+        None
+    }
 }

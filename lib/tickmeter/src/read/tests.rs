@@ -91,7 +91,9 @@ fn write_until_stopped(
             k += 1;
             Writer::new(words, layout).record(&wakeup(k));
         }
-        (0..k % 1_013 * 8).for_each(|_| std::hint::spin_loop());
+        for _ in 0..k % 1_013 * 8 {
+            std::hint::spin_loop();
+        }
     }
     k
 }
@@ -210,7 +212,9 @@ fn read_mutated_files(name: &str, files: usize) -> usize {
     let layout = Layout::new(7, 512, 4);
     let directory = TestDirectory::new(name);
     let (mapping, path) = create_meter(&directory.0, "1", &initial_words(&layout));
-    (1..=200).for_each(|k| Writer::new(&mapping, &layout).record(&wakeup(k)));
+    for k in 1..=200 {
+        Writer::new(&mapping, &layout).record(&wakeup(k));
+    }
     let valid = std::fs::read(&path).unwrap();
     let earlier = File::open(&path).unwrap().snapshot().unwrap();
     assert_eq!((earlier.ticks, earlier.late.len()), (200, 4));

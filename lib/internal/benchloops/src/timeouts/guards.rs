@@ -320,7 +320,9 @@ impl<C: idletimeout::Clock, S, T: Tally> IdleTimeout<C, S, T> {
         if T::IS_COUNTED {
             let this = self.project();
             let now = this.idle.registrations();
-            (*this.registrations..now).for_each(|_| T::timer_registered());
+            for _ in *this.registrations..now {
+                T::timer_registered();
+            }
             *this.registrations = now;
         }
     }

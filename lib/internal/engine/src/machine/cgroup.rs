@@ -26,7 +26,7 @@ fn controller_mount(root: &Path, controllers: &str, controller: &str) -> Option<
         return Some(groups);
     }
     let has_controller = controllers.split(',').any(|listed| listed == controller);
-    has_controller.then(|| groups.join(controller))
+    if has_controller { Some(groups.join(controller)) } else { None }
 }
 
 /// CPU quota of a control group.

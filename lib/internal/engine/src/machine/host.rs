@@ -109,5 +109,9 @@ fn preempt() -> Option<String> {
 fn hypervisor(cpu_flags: &str) -> Option<String> {
     let vendor = read("/sys/class/dmi/id/sys_vendor").or_else(|| read("/sys/hypervisor/type"));
     let guest = cpu_flags.split_whitespace().any(|f| f == "hypervisor");
-    guest.then(|| vendor.map_or("hypervisor".to_owned(), |v| format!("hypervisor ({v})")))
+    if guest {
+        Some(vendor.map_or("hypervisor".to_owned(), |v| format!("hypervisor ({v})")))
+    } else {
+        None
+    }
 }

@@ -41,7 +41,9 @@ pub fn run(
         }
         let first_leads = !random.coin();
         let phase = order::phase_from_draw(first.period, random.next_u64());
-        scenarios.iter().for_each(|scenario| observer.before_round(scenario, index));
+        for scenario in &scenarios {
+            observer.before_round(scenario, index);
+        }
         #[allow(clippy::disallowed_methods, reason = "both scenarios start relative to this time")]
         let start = Instant::now() + LEAD_TIME + phase;
         let round = DuetRound { index, start, half_period: first.period / 2, phase, stop };

@@ -22,7 +22,11 @@ impl LongWait {
     /// Registers a round. Returns `None` if the period is short.
     pub fn begin(period: Duration) -> Option<Self> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
-        (period >= sliced_wait::MIN_LONG_PERIOD).then(|| Self(NEXT.fetch_add(1, Ordering::Relaxed)))
+        if period >= sliced_wait::MIN_LONG_PERIOD {
+            Some(Self(NEXT.fetch_add(1, Ordering::Relaxed)))
+        } else {
+            None
+        }
     }
 
     /// Registers the waker of a loop. Ready if `stop` is set.
@@ -45,7 +49,9 @@ impl LongWait {
 /// Wakes all waiting loops. Set their stop flags first.
 pub fn wake_all() {
     let waiting = std::mem::take(&mut *WAITING.lock().unwrap_or_else(PoisonError::into_inner));
-    waiting.into_iter().for_each(|(_, waker)| waker.wake());
+    for (_, waker) in waiting {
+        waker.wake();
+    }
 }
 
 #[cfg(test)]

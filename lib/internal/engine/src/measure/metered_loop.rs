@@ -85,7 +85,7 @@ impl MeteredLoop {
         // The sender is dropped if there was an error, which the thread returns.
         match ticker_created.recv() {
             Ok(()) => Ok(started),
-            Err(_) => Err(started.stop().unwrap_or_else(|| "it ended immediately".to_owned())),
+            Err(_) => Err(started.stop().unwrap_or("it ended immediately".to_owned())),
         }
     }
 

@@ -135,7 +135,9 @@ impl<'a, 'b> ReportBuilder<'a, 'b> {
 
     /// Builds the report. `partial` is set if the run was interrupted.
     fn finish(mut self, partial: bool) -> Report {
-        self.rounds.iter_mut().for_each(|rounds| rounds.kept.sort_by_key(|round| round.index));
+        for rounds in &mut self.rounds {
+            rounds.kept.sort_by_key(|round| round.index);
+        }
         let duration = Instant::now().saturating_duration_since(self.started);
         let clock = self.report_clock();
         let subjects = self.report_subjects();

@@ -13,6 +13,7 @@ use crate::subject::target::Target;
 use crate::subject::{self, SubjectInfo};
 use cli::exit::{self, usage};
 use cli::units;
+use cli::words::prefix_or_empty;
 
 /// Minimum number of rounds of a run, if it has enough ticks.
 const MIN_ROUNDS: u64 = 10;
@@ -232,7 +233,7 @@ pub(super) fn scenario_id(scenario: &Scenario) -> String {
     let Scenario { subject, period, runtime, instances, load, .. } = scenario;
     let instances = if *instances > 1 { format!("*{instances}") } else { String::new() };
     let period = units::format_exact_duration(*period);
-    let runtime = runtime.map_or(String::new(), |r| format!("/{r}"));
+    let runtime = prefix_or_empty("/", *runtime);
     let load = if load.is_none() { String::new() } else { format!("+{load}") };
     format!("{}{instances}@{period}{runtime}{load}", subject.name())
 }

@@ -14,7 +14,7 @@ pub fn slice_end(period: Duration, deadline: Instant) -> Option<Instant> {
         return None;
     }
     let now = Instant::now();
-    (deadline.saturating_duration_since(now) > 2 * SLICE).then(|| now + SLICE)
+    if deadline.saturating_duration_since(now) > 2 * SLICE { Some(now + SLICE) } else { None }
 }
 
 #[cfg(test)]

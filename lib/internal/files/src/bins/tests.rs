@@ -49,7 +49,9 @@ fn folded<'a>(
     group: impl Fn(&mut Key),
 ) -> Vec<Interval> {
     let mut fold = Fold::default();
-    intervals.into_iter().for_each(|interval| fold.add(interval, &group));
+    for interval in intervals {
+        fold.add(interval, &group);
+    }
     fold.finish()
 }
 

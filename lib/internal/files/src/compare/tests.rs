@@ -235,7 +235,9 @@ fn late_subjects_keep_their_ticks() {
     let wheel: Vec<i64> = [700_000, 1_200_000].repeat(TICKS / 2);
     let mut rounds = vec![wheel; 12];
     // One stall of 5 ms, and its backlog.
-    (0..12).for_each(|k| rounds[3][101 + k as usize] = 6_200_000 - 500_000 * k);
+    for k in 0..12 {
+        rounds[3][101 + k as usize] = 6_200_000 - 500_000 * k;
+    }
     let report = report(
         "then",
         &[
@@ -267,7 +269,9 @@ fn late_subjects_keep_their_ticks() {
 #[test]
 fn reports_without_samples_use_summaries() {
     let mut report = run(&mut Machine::new(1), "then", 20, &[("old", 14e3), ("new", 28e3)]);
-    report.subjects.iter_mut().flat_map(|s| &mut s.rounds).for_each(|r| r.lateness_ns.clear());
+    for r in report.subjects.iter_mut().flat_map(|s| &mut s.rounds) {
+        r.lateness_ns.clear();
+    }
     let compared = compare(chosen(&report, "old"), chosen(&report, "new")).unwrap();
     assert_eq!(percentile(&compared, "p50").all.finding, Finding::Later);
     assert!(

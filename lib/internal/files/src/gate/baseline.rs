@@ -165,7 +165,7 @@ impl SessionDesign {
         let fields = |s: &Self| {
             [
                 ("subject", s.subject.clone()),
-                ("runtime", s.runtime.clone().unwrap_or_else(|| "none".to_owned())),
+                ("runtime", s.runtime.clone().unwrap_or("none".to_owned())),
                 ("control", s.control.clone()),
                 ("period", format_ns(s.period_ns)),
                 ("ticks of a round", s.round_ticks.to_string()),
@@ -173,7 +173,7 @@ impl SessionDesign {
                 ("turns", s.mode.to_string()),
                 ("bound to one CPU", if s.bound_to_one_cpu { "yes" } else { "no" }.to_owned()),
                 ("already due", format_ns(s.already_due_ns)),
-                ("stalls", s.stalls.clone().unwrap_or_else(|| "late-1".to_owned())),
+                ("stalls", s.stalls.clone().unwrap_or("late-1".to_owned())),
                 ("quiet share", s.quiet_share.to_string()),
             ]
         };

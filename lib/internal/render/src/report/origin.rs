@@ -86,7 +86,7 @@ fn runtime_flag(scenario: &Scenario) -> Option<String> {
 }
 
 fn instances_flag(scenario: &Scenario) -> Option<String> {
-    (scenario.instances > 1).then(|| scenario.instances.to_string())
+    if scenario.instances > 1 { Some(scenario.instances.to_string()) } else { None }
 }
 
 /// Returns the number of ticks, or the plan if the numbers differ.
@@ -100,7 +100,7 @@ fn ticks_flag(scenarios: &[Scenario]) -> String {
 }
 
 fn subject_flag(scenario: &Scenario) -> Option<String> {
-    scenario.command.is_none().then(|| scenario.subject.clone())
+    if scenario.command.is_none() { Some(scenario.subject.clone()) } else { None }
 }
 
 fn command_flag(scenario: &Scenario) -> Option<String> {

@@ -494,7 +494,9 @@ mod tests {
     #[test]
     fn distrusted_machine_has_no_ranking() {
         let mut report = report();
-        report.subjects.iter_mut().filter_map(|s| s.summary.as_mut()).for_each(|s| s.missed = 0);
+        for s in report.subjects.iter_mut().filter_map(|s| s.summary.as_mut()) {
+            s.missed = 0;
+        }
         report.fitness = Some(Fitness::from_facts(Facts::default(), Some("p50"), Some(2)));
         let text = summarize(&report);
         assert!(text.starts_with("Not ranked: "), "{text}");
@@ -509,7 +511,9 @@ mod tests {
     #[test]
     fn sentences_follow_the_ranking() {
         let mut report = report();
-        report.subjects.iter_mut().filter_map(|s| s.summary.as_mut()).for_each(|s| s.missed = 0);
+        for s in report.subjects.iter_mut().filter_map(|s| s.summary.as_mut()) {
+            s.missed = 0;
+        }
         let at = tradeoff::percentile(&report).replace('_', ".");
         let first = report.subjects[sentences(&report)[0].0].name.clone();
         let text = summarize(&report);

@@ -126,7 +126,7 @@ pub fn missed_share(summary: &Summary) -> f64 {
 
 /// Formats the share of missed ticks; `None` without a period, at which no tick can be missed.
 pub fn format_missed(subject: &Subject, summary: &Summary) -> Option<String> {
-    (subject.period_ns > 0).then(|| format_share(summary.missed, summary.ticks))
+    if subject.period_ns > 0 { Some(format_share(summary.missed, summary.ticks)) } else { None }
 }
 
 /// Whether a subject can be recommended: it is not a control, it was measured, and most of its
@@ -172,7 +172,9 @@ mod tests {
         let mut whole =
             Report::from_json(include_str!("../../../../../tests/fixtures/report.json"))
                 .expect("a report");
-        whole.subjects.iter_mut().filter_map(|s| s.summary.as_mut()).for_each(|s| s.missed = 0);
+        for s in whole.subjects.iter_mut().filter_map(|s| s.summary.as_mut()) {
+            s.missed = 0;
+        }
         assert!(points(&whole).iter().any(|p| p.front), "there is a choice");
         let mut alone = whole.clone();
         let first = alone.subjects.iter().position(|s| !is_control(&s.name)).expect("a subject");
@@ -195,7 +197,9 @@ mod tests {
         let mut report =
             Report::from_json(include_str!("../../../../../tests/fixtures/report.json"))
                 .expect("a report");
-        report.subjects.iter_mut().filter_map(|s| s.summary.as_mut()).for_each(|s| s.missed = 0);
+        for s in report.subjects.iter_mut().filter_map(|s| s.summary.as_mut()) {
+            s.missed = 0;
+        }
         let undisturbed = ranking(&report);
         for (distrusted, ranked) in
             [("p99_9", undisturbed), ("p99", Some("p90")), ("p90", Some("p50")), ("p50", None)]

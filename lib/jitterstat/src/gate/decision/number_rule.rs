@@ -259,5 +259,5 @@ pub fn judge_shift(shift: Shift, tolerance: f64, lift: f64) -> Outcome {
 #[must_use]
 pub fn count_to_narrow(have: f64, narrowing: f64) -> Option<u64> {
     let factor = (narrowing * narrowing).max(1.0);
-    (factor.is_finite() && factor < 1e6).then(|| (have * factor).ceil() as u64 + 1)
+    if factor.is_finite() && factor < 1e6 { Some((have * factor).ceil() as u64 + 1) } else { None }
 }

@@ -370,7 +370,9 @@ mod tests {
         for (id, (_, wanted)) in (100..).zip(TRACEPOINTS) {
             let fields = (0..wanted.len()).map(|i| Field { offset: 8 + 8 * i, size: 8 });
             let mut layout = TracepointLayout { id, ..TracepointLayout::default() };
-            layout.fields.iter_mut().zip(fields).for_each(|(to, from)| *to = from);
+            for (to, from) in layout.fields.iter_mut().zip(fields) {
+                *to = from;
+            }
             layouts.push(layout);
         }
         layouts[7] = TracepointLayout::parse(SWITCH, TRACEPOINTS[7].1).unwrap();

@@ -151,7 +151,9 @@ pub fn bind(cpus: &[usize]) -> io::Result<()> {
         return Err(Errno::INVAL.into());
     }
     let mut set = CpuSet::new();
-    cpus.iter().for_each(|&cpu| set.set(cpu));
+    for &cpu in cpus {
+        set.set(cpu);
+    }
     Ok(rustix::thread::sched_setaffinity(None, &set)?)
 }
 

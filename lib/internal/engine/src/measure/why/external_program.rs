@@ -260,6 +260,8 @@ fn thread_names(
 fn without_unparks(threads: &[Thread]) -> Vec<Thread> {
     let mut threads = threads.to_vec();
     let cycles = threads.iter_mut().flat_map(|thread| &mut thread.cycles);
-    cycles.for_each(|cycle| cycle.unpark_ns = None);
+    for cycle in cycles {
+        cycle.unpark_ns = None;
+    }
     threads
 }

@@ -50,7 +50,9 @@ pub fn mark_occupied(
     occupants: Option<&Occupants>,
 ) -> Vec<Standstill> {
     for cpu_occupants in occupants.into_iter().flat_map(HashMap::values) {
-        standstills.iter_mut().for_each(|standstill| standstill.note_occupants(cpu_occupants));
+        for standstill in &mut standstills {
+            standstill.note_occupants(cpu_occupants);
+        }
     }
     standstills
 }

@@ -67,7 +67,9 @@ impl Profiler {
     pub fn set_recording(&self, on: bool) {
         if let Ok(rings) = &self.cpus {
             let rings = rings.lock().unwrap_or_else(PoisonError::into_inner);
-            rings.iter().for_each(|ring| ring.record(on));
+            for ring in rings.iter() {
+                ring.record(on);
+            }
         }
         self.chains.set_recording(on);
     }

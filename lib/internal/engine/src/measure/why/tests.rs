@@ -48,7 +48,9 @@ impl Cause for BlockingSleep {
 
 impl Cause for PageFaults {
     fn delay_runtime() {
-        (0..6).for_each(|_| _ = os::fault_ns());
+        for _ in 0..6 {
+            _ = os::fault_ns();
+        }
     }
 }
 

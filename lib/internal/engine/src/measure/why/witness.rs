@@ -83,12 +83,14 @@ impl Witnesses {
             let gaps_of_witness = late.iter().map(|late| late.to_gap(origin));
             gaps.push(gaps_of_witness.collect::<Vec<WitnessGap>>());
         }
-        (gaps.len() > 1).then(|| find_standstills(&gaps))
+        if gaps.len() > 1 { Some(find_standstills(&gaps)) } else { None }
     }
 
     fn join(&mut self) -> Vec<Vec<LateWakeup>> {
         self.ended.store(true, Ordering::Relaxed);
-        self.threads.iter().for_each(|thread| thread.thread().unpark());
+        for thread in &self.threads {
+            thread.thread().unpark();
+        }
         self.threads.drain(..).filter_map(|thread| thread.join().ok().flatten()).collect()
     }
 }

@@ -66,7 +66,7 @@ impl CalibratedNumber {
         let previous = looks.iter().rev().find(|(n, _)| n < from).map_or(0, |(n, _)| n + 1);
         let pairs = (*from as f64 * (unlifted / target).powi(2)).ceil() as u64;
         let can_detect = target > 0.0 && !self.stall_dominated;
-        can_detect.then(|| pairs.max(previous).max(MIN_CALIBRATION_PAIRS as u64))
+        if can_detect { Some(pairs.max(previous).max(MIN_CALIBRATION_PAIRS as u64)) } else { None }
     }
 
     /// Returns the smallest change that a gate detects with a number of pairs. `None` if stalls could

@@ -272,7 +272,9 @@ mod tests {
                 let gates = (0..100).filter(|_| {
                     let mut values: Vec<Sides<f64>> =
                         labels.gate(400).iter().map(relabelled_pair).collect();
-                    values.iter_mut().for_each(|pair| pair.candidate *= scale);
+                    for pair in &mut values {
+                        pair.candidate *= scale;
+                    }
                     rule.judge(&values, share, true).outcome == outcome
                 });
                 gates.count()

@@ -80,7 +80,9 @@ fn smallest_change_is_detected() {
     let mut share = |by: f64, outcome: Outcome| {
         let gates = (0..100).filter(|_| {
             let mut gate: Vec<Pair> = labels.gate(400).iter().map(relabelled_pair).collect();
-            gate.iter_mut().for_each(|p| p.candidate.median.ln += by);
+            for p in &mut gate {
+                p.candidate.median.ln += by;
+            }
             decision::look(&gate, &rules, true).median.outcome == outcome
         });
         gates.count()
