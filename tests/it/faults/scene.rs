@@ -466,7 +466,7 @@ pub static LISTENING: Scene = other!(
     "nanosleep"
 );
 /// A look at the meters of this user.
-pub static ONCE: Scene = other!("once", "top", "--once", "--window", "1s", "--format", "json");
+pub static METERS: Scene = other!("meters", "top", "--once", "--window", "1s", "--format", "json");
 /// A run with a file of settings.
 pub static CONFIGURED: Scene = Scene {
     name: "configured",
@@ -512,7 +512,7 @@ impl Scene {
         &CLOCKS,
         &PAGE,
         &LISTENING,
-        &ONCE,
+        &METERS,
         &CONFIGURED,
         &FLEET,
     ];

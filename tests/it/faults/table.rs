@@ -1,9 +1,9 @@
 //! The table of faults: the command, the fault, its moments, and the expected result.
 
 use super::scene::{
-    AGAIN, CLOCKS, CONFIGURED, CONTROL, DUET, FLEET, GATE, GATED, LISTENING, LOADED, MONITOR, ONCE,
-    PAGE, PICTURES, PROGRAM, REDRAWN, ROUND, SETTINGS, SPECIAL, STORE, Scene, TIMERS, URGENT, WHY,
-    WORKERS,
+    AGAIN, CLOCKS, CONFIGURED, CONTROL, DUET, FLEET, GATE, GATED, LISTENING, LOADED, METERS,
+    MONITOR, PAGE, PICTURES, PROGRAM, REDRAWN, ROUND, SETTINGS, SPECIAL, STORE, Scene, TIMERS,
+    URGENT, WHY, WORKERS,
 };
 
 /// A line of the table, with one row per moment.
@@ -277,9 +277,9 @@ pub const FAULT_LINES: &[FaultLine] = &[
     call(&MONITOR, "open@.new", "EMFILE", ONCE, Unharmed),
     call(&MONITOR, "write@/temporary", "ENOSPC", ALWAYS, Unharmed),
     call(&MONITOR, "link@.tickmeter", "EPERM", ALWAYS, Unharmed),
-    call(&ONCE, "open@/temporary", "EACCES", ALWAYS, Says("Permission denied")),
-    call(&ONCE, "open@/temporary", "EMFILE", ALWAYS, Says(DESCRIPTORS)),
-    call(&ONCE, "getdents@/temporary", "EIO", ALWAYS, Unharmed),
+    call(&METERS, "open@/temporary", "EACCES", ALWAYS, Says("Permission denied")),
+    call(&METERS, "open@/temporary", "EMFILE", ALWAYS, Says(DESCRIPTORS)),
+    call(&METERS, "getdents@/temporary", "EIO", ALWAYS, Unharmed),
     // A file of settings.
     call(&CONFIGURED, "open@osjitter.toml", "EACCES", ONCE, Refused("cannot read")),
     call(&CONFIGURED, "open@osjitter.toml", "EMFILE", ONCE, Refused(DESCRIPTORS)),
