@@ -74,7 +74,7 @@ pub enum Command {
     /// alarms
     Gate(Box<GateArgs>),
     /// Find the smallest change that a gate can detect on this machine (A/A test)
-    Calibrate(CalibrateArgs),
+    Calibrate(Box<CalibrateArgs>),
     /// Compare B with A: two reports, or two subjects of one report
     Compare(CompareArgs),
     /// Merge the reports of several runs, CPUs or hosts into one without loss

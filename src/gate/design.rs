@@ -32,7 +32,7 @@ pub enum PairSource {
     /// Subjects, measured in this process.
     Subjects(Box<Sides<Scenario>>),
     /// Programs of the user.
-    Programs(Sides<Program>),
+    Programs(Box<Sides<Program>>),
 }
 
 /// A test of the candidate against the base by pairs of rounds, ready to be measured.
@@ -73,7 +73,7 @@ impl PairTest {
     ) -> Self {
         let names = programs.as_ref().map(|program| program.text().to_owned());
         let design = gate_design(length, rounds, rounds.cpu);
-        Self::new(names, PairSource::Programs(programs), design, rules)
+        Self::new(names, PairSource::Programs(Box::new(programs)), design, rules)
     }
 
     fn new(names: Sides<String>, source: PairSource, design: GateDesign, rules: Rules) -> Self {

@@ -133,7 +133,7 @@ fn paint_verdict(text: Vec<u8>, outcome: Outcome) -> Vec<u8> {
         Outcome::Regressed | Outcome::LimitBroken => Style::Bad,
         Outcome::Inconclusive => Style::Doubtful,
     };
-    let plain = format!("verdict: {}", text::format_outcome(outcome));
+    let plain = format!("verdict: {outcome}");
     let painted = terminal::paint_for_stdout(style, &plain);
     String::from_utf8_lossy(&text).replacen(&plain, &painted, 1).into_bytes()
 }

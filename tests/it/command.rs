@@ -2,7 +2,7 @@
 //! ways in which it can fail.
 #![cfg(unix)]
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 

@@ -90,7 +90,7 @@ pub fn differences(a: ChosenSubject<'_>, b: ChosenSubject<'_>) -> Vec<Difference
 
 /// Formats a period, which is 0 if the source of a report does not state it.
 fn format_period(period_ns: u64) -> String {
-    if period_ns == 0 { "unknown".to_owned() } else { format!("{period_ns} ns") }
+    if period_ns == 0 { "unknown".to_owned() } else { format_ns(period_ns) }
 }
 
 /// Compares two subjects, even if they are not [comparable](differences).

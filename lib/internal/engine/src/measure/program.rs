@@ -57,16 +57,15 @@ pub fn measure_round(
         .map_err(|why| why.message().unwrap_or_default())?;
     let machine = meter.cost(&first, &Anchor::take());
     let samples = round_samples(program, grid, &output)?;
-    let diagnosis = match recorder {
-        None => None,
-        Some((recorder, index)) => Some(recorder.diagnose(&FinishedProgram {
+    let diagnosis = recorder.map(|(recorder, index)| {
+        recorder.diagnose(&FinishedProgram {
             index,
             grid,
             name: &program.name(),
             output: &output,
             steal_ns: machine.steal_ns,
-        })),
-    };
+        })
+    });
     let cost = round_cost(&output, &machine);
     Ok(MeasuredProgram { start: output.started, samples, cost, diagnosis })
 }

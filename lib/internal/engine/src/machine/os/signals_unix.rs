@@ -111,7 +111,7 @@ mod tests {
     /// Replaces even an ignored signal, as other crates do.
     fn handle_hangup() {
         // SAFETY: the handler lives as long as the process, and does nothing.
-        unsafe { libc::signal(libc::SIGHUP, do_nothing as libc::sighandler_t) };
+        unsafe { libc::signal(libc::SIGHUP, do_nothing as *const () as libc::sighandler_t) };
     }
 
     #[test]
