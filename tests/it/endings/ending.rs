@@ -20,7 +20,7 @@ pub enum Ending {
     NoDescriptors,
     /// A terminal that is not the controlling one is closed.
     TerminalGone,
-    /// The shell that started the command is killed, and nobody reads its output any more.
+    /// The shell that started the command is killed, and the reader of its output ends.
     ParentGone,
     StdinClosed,
     StdoutClosed,

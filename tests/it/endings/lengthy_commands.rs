@@ -17,7 +17,7 @@ pub struct LengthyCommand {
     pub short: &'static str,
     /// The endings after which the command completes by itself.
     pub completes: &'static [Ending],
-    /// What shows that the command has begun.
+    /// The sign that the command has begun.
     pub start: StartSign,
     /// Exit codes after an interrupt.
     pub interrupted: &'static [i32],
@@ -27,7 +27,7 @@ pub struct LengthyCommand {
     pub prints: bool,
 }
 
-/// What shows that a command has begun.
+/// A sign that a command has begun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StartSign {
     /// A part of its output.
