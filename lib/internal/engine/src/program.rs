@@ -159,6 +159,27 @@ fn to_plain_name(text: &str) -> String {
     text.chars().take(MAX_NAME_CHARS).map(|c| if is_plain(c) { c } else { '_' }).collect()
 }
 
+/// Programs that start the program after their own arguments.
+const WRAPPERS: [&str; 8] = ["env", "nice", "nohup", "taskset", "chrt", "ionice", "sudo", "stdbuf"];
+
+/// Returns the index of the program that wrappers start.
+fn find_program(words: &[String]) -> usize {
+    let mut index = 0;
+    while WRAPPERS.contains(&file_name(&words[index])) {
+        let arguments = &words[index + 1..];
+        match arguments.iter().position(|word| !is_wrapper_argument(word)) {
+            Some(skipped) => index += 1 + skipped,
+            None => return 0,
+        }
+    }
+    index
+}
+
+/// Returns whether a word is a flag, a variable or a number, such as a priority or a list of CPUs.
+fn is_wrapper_argument(word: &str) -> bool {
+    word.starts_with(|c: char| c == '-' || c.is_ascii_digit()) || is_assignment(word)
+}
+
 /// Programs that run a script, without the version at the end of their name.
 const INTERPRETERS: [&str; 14] = [
     "sh", "bash", "dash", "zsh", "ksh", "python", "pypy", "node", "ruby", "perl", "php", "lua",
@@ -197,7 +218,8 @@ struct CommandParts {
 
 impl CommandParts {
     fn new(words: &[String]) -> Self {
-        let named = find_script(words).unwrap_or(0);
+        let program = find_program(words);
+        let named = program + find_script(&words[program..]).unwrap_or(0);
         let base = file_name(&words[named]);
         let mut others: Vec<String> = Vec::new();
         for (index, word) in words.iter().enumerate() {
@@ -393,6 +415,9 @@ mod tests {
             (&["python3 a.py", "pypy a.py"], &["a.py-python3", "a.py-pypy"]),
             (&["sh -c 'exec ./x'"], &["sh"]),
             (&["java -jar x.jar"], &["x.jar"]),
+            (&["taskset -c 1,3 chrt -f 50 ./loop"], &["loop"]),
+            (&["env A=1 ./loop", "env A=2 ./loop"], &["loop-1", "loop-2"]),
+            (&["nice -n 5 python3 a.py", "env -i"], &["a.py", "env"]),
             (&["./loop", "./loop --fast", "./loop -n 3"], &["loop", "loop-fast", "loop-n-3"]),
             (&["./loop --mode=a --x 1", "./loop --mode=b --x 1"], &["loop-a", "loop-b"]),
             (&["old/bin/loop 7", "new/bin/loop 7"], &["loop-old", "loop-new"]),
