@@ -54,7 +54,7 @@ fn standard_input_can_be_read() {
     for args in [
         &["report", "{}"][..],
         &["report", "--format", "csv", "{}"],
-        &["compare", "{}#nanosleep@1ms", "{}#os-interval@1ms/current-thread"],
+        &["compare", "--", "{}#nanosleep@1ms", "{}#os-interval@1ms/current-thread"],
         &["gate", "--limit", "p50=10s", "--subject", "nanosleep@1ms", "--report", "{}"],
     ] {
         let with = |name: &str| args.iter().map(|arg| arg.replace("{}", name)).collect::<Vec<_>>();
