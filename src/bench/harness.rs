@@ -11,6 +11,7 @@ use std::time::Duration;
 use benchloops::batches::{BatchPlan, duration_to_counts};
 use cli::exit::{self, Error, usage};
 use cli::units::to_ns;
+use cli::words::pluralize;
 use engine::scenario;
 use files::cost::{self, Costs, Overhead};
 use jitterstat::stats::random::SplitMix64;
@@ -103,7 +104,8 @@ impl<C: Case> Schedule<C> {
         let stop = Arc::new(AtomicBool::new(false));
         interrupt::stop_on_interrupt(&stop)?;
         let (rounds, seconds) = (self.settings.rounds, self.expected.as_secs_f64().ceil());
-        terminal::note(quiet, &format!("{summary} × {rounds} rounds: about {seconds}s"));
+        let shown_rounds = pluralize(rounds, "round");
+        terminal::note(quiet, &format!("{summary} × {shown_rounds}: about {seconds}s"));
         let progress =
             Progress::new(self.groups.iter().flatten().count() as u64 * (rounds + 1), quiet);
         let mut groups: Vec<Vec<Series<C>>> = Vec::with_capacity(self.groups.len());

@@ -1,7 +1,7 @@
 //! A proof as a document.
 
 use cli::time::{format_fractional_time, format_time};
-use cli::words::or_dash;
+use cli::words::{or_dash, pluralize};
 use files::compare::{Change, ChangeFinding, Differences};
 
 use crate::doctor::file::{Figures, Outcome, Proof, Proved, Row};
@@ -25,8 +25,10 @@ pub fn document(proof: &Proof) -> Document {
 fn heading(proof: &Proof, proved: &Proved) -> String {
     let period = format_time(i64::try_from(proof.period_ns).unwrap_or(i64::MAX));
     format!(
-        "{} each {period}, {} rounds of {} ticks",
-        proved.subject, proof.rounds, proof.round_ticks
+        "{} each {period}, {} of {}",
+        proved.subject,
+        pluralize(proof.rounds, "round"),
+        pluralize(proof.round_ticks, "tick")
     )
 }
 

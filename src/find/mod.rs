@@ -197,15 +197,15 @@ impl Search {
         }
         let ticks = |goal: &&Goal| goal.least_ticks(self.look_confidence);
         let name = self.goals.iter().max_by_key(ticks).map_or("", |goal| &goal.name);
-        let tickers = self.tickers.len();
+        let tickers = pluralize(self.tickers.len(), "ticker");
         let measurements = if is_range {
-            format!("the first {} periods of {tickers} tickers", periods.len())
+            format!("the first {} of {tickers}", pluralize(periods.len(), "period"))
         } else {
-            format!("{tickers} tickers")
+            tickers
         };
         let seconds = time.as_secs_f64();
         Err(usage!(
-            "{measurements} need {seconds:.0}s at {} ticks each, as {name} requires; use --max-time {:.0}s or more, fewer \
+            "measuring {measurements} takes {seconds:.0}s at {} ticks each, as {name} requires; use --max-time {:.0}s or more, fewer \
              --subject, or a shorter {}",
             self.min_ticks,
             (seconds * 2.0).ceil(),
@@ -221,7 +221,7 @@ impl Search {
         let looks = if from == to {
             format!("at {to}")
         } else {
-            format!("up to {} looks each, {from} to {to}", self.max_looks)
+            format!("up to {} each, {from} to {to}", pluralize(self.max_looks, "look"))
         };
         format!("{tickers}, {looks}: at most {}", units::format_exact_duration(self.max_time))
     }

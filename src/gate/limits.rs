@@ -372,7 +372,8 @@ fn format_value(value: f64, unit: &str) -> String {
 
 pub fn sections(verdict: &Verdict) -> Vec<Section> {
     let Some(first) = verdict.limits.first() else { return Vec::new() };
-    let title = format!("{}, {} ticks in {} rounds", first.subject, first.ticks, first.rounds);
+    let (ticks, rounds) = (pluralize(first.ticks, "tick"), pluralize(first.rounds, "round"));
+    let title = format!("{}, {ticks} in {rounds}", first.subject);
     vec![Section {
         title: Title::Subject(title),
         key_heading: "limited",

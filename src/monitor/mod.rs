@@ -92,7 +92,8 @@ fn serve_scrapes(server: Server, session: &Arc<Mutex<Session>>) -> exit::Result<
 fn report_end(args: &MonitorArgs, session: &Session) -> ExitStatus {
     let (closed, lost) = (session.intervals_closed(), session.intervals_lost);
     if lost > 0 {
-        note(false, &format!("{lost} of {closed} intervals could not be written"));
+        let closed = pluralize(closed, "interval");
+        note(false, &format!("{lost} of {closed} could not be written"));
         return ExitStatus::NotMeasured;
     }
     note(args.quiet, &format!("ended after {}", pluralize(closed, "interval")));

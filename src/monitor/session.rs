@@ -6,6 +6,7 @@ use std::time::{Duration, SystemTime};
 use cli::exit::{self, Error};
 use cli::time::{format_duration, format_share};
 use cli::units::{self, to_ns};
+use cli::words::pluralize;
 use engine::machine::os;
 use engine::measure::metered_loop::MeteredLoop;
 use engine::measure::order;
@@ -253,8 +254,8 @@ impl Session {
         let polled = self.probes.iter().map(Probe::poll).chain(foreign);
         self.accumulator.record_poll(polled, unread.into_iter().map(MeterSource::File));
         if left_out == 0 && self.left_out() > 0 {
-            let message =
-                format!("{} meters are left out: the maximum is {MAX_LOOPS}", self.left_out());
+            let meters = pluralize(self.left_out() as u64, "meter");
+            let message = format!("{meters} left out: the maximum is {MAX_LOOPS}");
             note(false, &message);
         }
         self.reap_finished_probes();
@@ -375,12 +376,12 @@ impl Session {
         let mut breaches = Vec::new();
         for limit in &self.setup.limits {
             let Some(breach) = limit.breach(loop_id, key, stats) else { continue };
-            let (name, ticks) = (loop_id.name(), stats.counts.ticks);
+            let (name, ticks) = (loop_id.name(), pluralize(stats.counts.ticks, "tick"));
             let length = format_duration(key.duration_ns as f64 / 1e9);
             let measured = &breach.shown;
             let causes = breach.causes().map_or_else(String::new, |causes| format!("; {causes}"));
             let message = format!(
-                "limit broken: {name}: {}, measured {measured} in {length} from {start} ({ticks} ticks{causes})",
+                "limit broken: {name}: {}, measured {measured} in {length} from {start} ({ticks}{causes})",
                 limit.text
             );
             note(false, &message);

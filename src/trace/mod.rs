@@ -14,6 +14,7 @@ use std::time::SystemTime;
 use cli::exit::{self, Error, ExitStatus};
 use cli::time::format_time;
 use cli::units;
+use cli::words::pluralize;
 use engine::machine::host;
 use engine::measure::child::BackgroundProcess;
 use engine::program::Program;
@@ -166,11 +167,15 @@ fn describe_threads(recording: &TraceRecording, thread: Option<&str>) -> String 
 fn describe_losses(recording: &TraceRecording) -> String {
     match (recording.counts.lost, recording.unrecorded) {
         (0, 0) => String::new(),
-        (lost, 0) => format!(" ({lost} records were lost)"),
-        (0, unrecorded) => format!(" ({unrecorded} events were counted and not recorded)"),
-        (lost, unrecorded) => {
-            format!(" ({lost} records were lost, and {unrecorded} events counted and not recorded)")
+        (lost, 0) => format!(" ({} lost)", pluralize(lost, "record")),
+        (0, unrecorded) => {
+            format!(" ({} counted and not recorded)", pluralize(unrecorded, "event"))
         }
+        (lost, unrecorded) => format!(
+            " ({} lost, {} counted and not recorded)",
+            pluralize(lost, "record"),
+            pluralize(unrecorded, "event")
+        ),
     }
 }
 
@@ -272,13 +277,13 @@ fn collect_warnings(
         warnings.push(Warning { code: code.to_owned(), message, hint: hint.to_owned() });
     };
     if trace.lost > 0 {
-        let message =
-            format!("The kernel lost {} records: timers around them are not counted.", trace.lost);
+        let lost = pluralize(trace.lost, "record");
+        let message = format!("The kernel lost {lost}: timers around them are not counted.");
         warn("trace-lost", message, "Trace a shorter window, or a machine that switches less.");
     }
     if groups.left_out > 0 {
-        let message =
-            format!("{} timers of the threads with the fewest are left out.", groups.left_out);
+        let timers = pluralize(groups.left_out, "timer");
+        let message = format!("{timers} of the threads with the fewest timers left out.");
         warn("trace-threads", message, "Select threads by name with --thread.");
     }
     if recording.waits.len() >= tracker::MAX_TRACKED_WAITS {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use cli::time::{format_number, format_time};
 use cli::units;
-use cli::words::or_dash;
+use cli::words::{group_digits, or_dash};
 use files::bins::cell;
 use files::report::Trace;
 use jitterstat::stats::quantile::nearest_rank;
@@ -14,7 +14,6 @@ use jitterstat::stats::quantile::nearest_rank;
 use crate::trace::subjects::{Group, detect_period_ns};
 use crate::trace::tracker::Wait;
 use render::document::{Document, Table};
-use render::report::origin::group_digits;
 
 /// A stage of a wait, from one recorded time to the next.
 struct Stage {

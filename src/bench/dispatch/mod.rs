@@ -15,6 +15,7 @@ use benchloops::operations::loops;
 use clap::{Args, ValueEnum};
 use cli::exit::{self, ExitStatus};
 use cli::units;
+use cli::words::pluralize;
 use engine::machine::host;
 use files::report::Warning;
 
@@ -81,7 +82,8 @@ pub fn run(args: &BenchDispatchArgs) -> exit::Result<ExitStatus> {
         return Ok(ExitStatus::Done);
     }
     let schedule = args.schedule()?;
-    let summary = format!("{} operations on 2 runtimes", select_values(&args.operation).len());
+    let operations = pluralize(select_values(&args.operation).len() as u64, "operation");
+    let summary = format!("{operations} on 2 runtimes");
     args.output.run(1, false, |start| {
         Ok(report(start, schedule.run(&summary, args.output.quiet, |_| ())?))
     })

@@ -1,7 +1,7 @@
 //! The report as a document.
 
 use cli::time::{format_fractional_time, format_number};
-use cli::words::or_dash;
+use cli::words::{or_dash, pluralize};
 use files::cost::{Costs, Overhead, Verdict};
 
 use crate::bench::dispatch::file::{DispatchReport, MeasuredOperation, MeasuredRuntime};
@@ -43,13 +43,13 @@ fn heading(report: &DispatchReport) -> String {
     let host = &report.host;
     let tokio = host.versions.get("tokio").map_or("unknown", String::as_str);
     format!(
-        "busypoll {}, tokio {tokio} (current-thread); {}; timestamps from {}, {:.2} GHz, {:.1} ns per reading; {} rounds, seed {}",
+        "busypoll {}, tokio {tokio} (current-thread); {}; timestamps from {}, {:.2} GHz, {:.1} ns per reading; {}, seed {}",
         report.tool.version,
         host.cpu_model.as_deref().unwrap_or("unknown CPU"),
         report.clock.source,
         report.clock.rate_hz / 1e9,
         report.clock.ns_per_read,
-        report.plan.rounds,
+        pluralize(report.plan.rounds, "round"),
         report.plan.seed,
     )
 }

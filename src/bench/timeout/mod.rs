@@ -16,6 +16,7 @@ use benchloops::timeouts::variant::{Clock, Variant};
 use clap::{Args, ValueEnum};
 use cli::exit::{self, ExitStatus, usage};
 use cli::units::{self, to_ns};
+use cli::words::pluralize;
 use engine::machine::host;
 use files::report::Warning;
 use files::summary::distribution;
@@ -137,7 +138,11 @@ pub fn run(args: &BenchTimeoutArgs) -> exit::Result<ExitStatus> {
         return Err(usage!("--reference needs the workload {name}: add --workload {name}"));
     }
     let (workloads, variants) = (schedule.groups.len(), schedule.groups[0].len());
-    let summary = format!("{workloads} workloads × {variants} variants");
+    let summary = format!(
+        "{} × {}",
+        pluralize(workloads as u64, "workload"),
+        pluralize(variants as u64, "variant")
+    );
     args.output.run(workloads, args.reference, |start| measure(args, schedule, &summary, start))
 }
 

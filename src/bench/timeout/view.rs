@@ -52,9 +52,9 @@ fn heading(report: &TimeoutReport) -> Vec<String> {
     let host = &report.host;
     let tokio = host.versions.get("tokio").map_or("unknown", String::as_str);
     let clock_source = host.clock_source.as_deref().unwrap_or("unknown");
-    let (rounds, seed) = (report.plan.rounds, report.plan.seed);
+    let (rounds, seed) = (pluralize(report.plan.rounds, "round"), report.plan.seed);
     let mut lines =
-        vec![format!("tokio {tokio}; clock source {clock_source}; {rounds} rounds, seed {seed}")];
+        vec![format!("tokio {tokio}; clock source {clock_source}; {rounds}, seed {seed}")];
     for Clock { name, ns_per_read, source } in &report.clocks {
         lines.push(format!("clock {name}: {ns_per_read:.1} ns per reading, {source}"));
     }

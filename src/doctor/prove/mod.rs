@@ -14,6 +14,7 @@ use std::time::{Duration, SystemTime};
 
 use cli::exit::{self, Error, usage};
 use cli::units::format_exact_duration;
+use cli::words::pluralize;
 use engine::machine::os;
 use engine::machine::setting::{Setting, SettingGuard};
 use engine::machine::tuning;
@@ -72,8 +73,9 @@ pub fn prove(args: &ProveArgs, host: &Host) -> exit::Result<Proof> {
     plan.check_memory()?;
     interrupt::stop_on_interrupt(&stop)?;
     let note = format!(
-        "{} settings × {rounds} rounds: about {:.0}s",
-        settings.len(),
+        "{} × {}: about {:.0}s",
+        pluralize(settings.len(), "setting"),
+        pluralize(rounds, "round"),
         plan.expected_duration().as_secs_f64()
     );
     terminal::note(args.quiet, &note);

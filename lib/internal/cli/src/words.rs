@@ -8,6 +8,25 @@ pub fn pluralize<N: fmt::Display + PartialEq + From<u8>>(count: N, noun: &str) -
     format!("{count} {noun}{ending}")
 }
 
+/// Like [`pluralize`], with the digits of a large count in groups of three: `10,000 ticks`.
+pub fn pluralize_grouped(count: u64, noun: &str) -> String {
+    let ending = if count == 1 { "" } else { "s" };
+    format!("{} {noun}{ending}", group_digits(count))
+}
+
+/// Formats a count with its digits in groups of three.
+pub fn group_digits(n: u64) -> String {
+    let digits = n.to_string();
+    let mut grouped = String::new();
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    grouped
+}
+
 /// Replaces the first letter by its capital.
 pub fn capitalize(text: &str) -> String {
     let mut rest = text.chars();
@@ -35,6 +54,14 @@ mod tests {
     fn one_is_singular() {
         let counts = [0_usize, 1, 2].map(|count| pluralize(count, "round"));
         assert_eq!(counts, ["0 rounds", "1 round", "2 rounds"]);
+        assert_eq!([pluralize(1.0, "CPU"), pluralize(1.5, "CPU")], ["1 CPU", "1.5 CPUs"]);
+    }
+
+    #[test]
+    fn digits_are_grouped() {
+        assert_eq!([7, 1_000, 12_345_678].map(group_digits), ["7", "1,000", "12,345,678"]);
+        let counts = [1, 10_000].map(|count| pluralize_grouped(count, "tick"));
+        assert_eq!(counts, ["1 tick", "10,000 ticks"]);
     }
 
     #[test]

@@ -13,6 +13,7 @@ use crate::machine::os::{self, TreeUsage};
 use crate::measure::child::{self, RunFailure, RunRequest};
 use crate::program::Program;
 use cli::units;
+use cli::words::pluralize;
 
 /// Maximum length of a line of a series: a sign and 19 digits, two numbers of 20 digits,
 /// separators.
@@ -65,7 +66,7 @@ pub fn measure_round(
     }
     let ticks = series.lateness_ns.len();
     if ticks as u64 != request.ticks {
-        let reason = format!("wrote {ticks} ticks, expected {}", request.ticks);
+        let reason = format!("wrote {}, expected {}", pluralize(ticks, "tick"), request.ticks);
         return Err(RunFailure::OtherTicks(with_program(reason)));
     }
     Ok(ProgramRound { series, started, wall, usage })

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use cli::time::format_unsigned_time;
 use cli::units::format_exact_ns;
+use cli::words::{pluralize, pluralize_grouped};
 use files::report::{Load, OWN_TOOL, Report, Scenario, Trace};
 
 use crate::report::entry::summaries;
@@ -34,7 +35,12 @@ pub fn footer(report: &Report) -> Footer {
     let subjects = report.subjects.len();
     Footer {
         origin: origin(report),
-        content: format!("{} ticks of {subjects} subjects; {}", group_digits(ticks), by.trim()),
+        content: format!(
+            "{} of {}; {}",
+            pluralize_grouped(ticks, "tick"),
+            pluralize(subjects, "subject"),
+            by.trim()
+        ),
     }
 }
 
@@ -154,19 +160,6 @@ pub fn observer(report: &Report) -> Option<String> {
     Some(format!("taking timestamps costs {} per tick", format_unsigned_time(ns)))
 }
 
-/// Formats a count with its digits in groups of three.
-pub fn group_digits(n: u64) -> String {
-    let digits = n.to_string();
-    let mut grouped = String::new();
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            grouped.push(',');
-        }
-        grouped.push(digit);
-    }
-    grouped
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -183,6 +176,5 @@ mod tests {
                 && content.contains("osjitter run --period 1ms --ticks "),
             "{content}"
         );
-        assert_eq!([7, 1_000, 12_345_678].map(group_digits), ["7", "1,000", "12,345,678"]);
     }
 }

@@ -6,7 +6,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use cli::printable::to_printable;
 use cli::time::{format_interval, format_number, format_time};
-use cli::words::{capitalize, or_dash, pluralize, prefix_or_empty};
+use cli::words::{capitalize, group_digits, or_dash, pluralize, prefix_or_empty};
 use cli::wrap::{wrap, wrap_paragraph};
 use files::report::{PERCENTILES, Percentile, Report, Status, Subject, Summary};
 
@@ -14,7 +14,7 @@ use crate::document::{Document, Table, terminal};
 use crate::report::cost::core_percent;
 use crate::report::entry::summaries;
 use crate::report::label::labels;
-use crate::report::origin::{self, group_digits, origin};
+use crate::report::origin::{self, origin};
 use crate::report::trust::Trust;
 use crate::report::{fitness, percentile, quantity, summary, tradeoff, why};
 

@@ -3,10 +3,10 @@
 
 use cli::printable::to_printable_message;
 use cli::time::format_time;
+use cli::words::group_digits;
 use files::report::why::Why;
 use files::why::pool::{MIN_EPISODES, MIN_TICKS};
 
-use crate::report::origin::group_digits;
 use crate::report::subject_diagnosis::Diagnosis;
 
 /// Maximum number of subjects that are named.

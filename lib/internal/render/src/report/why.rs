@@ -5,14 +5,13 @@ use cli::time::{
     format_interval, format_number, format_percent, format_share, format_signed_time, format_time,
     trim_zeros,
 };
-use cli::words::prefix_or_empty;
+use cli::words::{group_digits, pluralize_grouped, prefix_or_empty};
 use files::report::Report;
 use files::report::why::{Behind, Chain, Class, KernelChain, LateTick, Shares, Tier};
 use files::why::pool::{MIN_EPISODES, MIN_TICKS};
 
 use crate::document::{Document, Table};
 use crate::report::label::labels;
-use crate::report::origin::group_digits;
 pub use crate::report::subject_diagnosis::Diagnosis;
 use crate::report::unexplained::{GroupedDiagnoses, SufficientLength};
 
@@ -106,10 +105,10 @@ impl Diagnosis<'_> {
     fn counts(&self) -> String {
         let why = self.why;
         format!(
-            "{} of {} ticks, {} episodes, {} of lateness",
+            "{} of {}, {}, {} of lateness",
             group_digits(why.late_ticks),
-            group_digits(why.ticks),
-            group_digits(why.episodes),
+            pluralize_grouped(why.ticks, "tick"),
+            pluralize_grouped(why.episodes, "episode"),
             format_time(why.lateness_ns as i64)
         )
     }
@@ -225,8 +224,8 @@ impl Diagnosis<'_> {
             format!(", {} incomplete", group_digits(chain.broken))
         };
         Some(format!(
-            "From timer to task, by the kernel's records of {} ticks{broken}: {path}.{}",
-            group_digits(chain.whole),
+            "From timer to task, by the kernel's records of {}{broken}: {path}.{}",
+            pluralize_grouped(chain.whole, "tick"),
             describe_agreement(chain)
         ))
     }

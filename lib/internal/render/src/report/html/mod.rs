@@ -9,7 +9,7 @@ mod table;
 mod why;
 
 use cli::time::format_unsigned_time;
-use cli::words::prefix_or_empty;
+use cli::words::{pluralize, prefix_or_empty};
 use files::report::{Change, Clock, Host, Report, Subject, Warning};
 
 use crate::document::html::{escape, frame};
@@ -255,7 +255,7 @@ fn host_facts(host: &Host) -> Vec<Fact<'_>> {
         ("governor", host.governor.clone()),
         ("idle driver", host.idle_driver.clone()),
         ("hypervisor", host.hypervisor.clone()),
-        ("quota", host.quota_cpus.map(|n| format!("{n} CPUs"))),
+        ("quota", host.quota_cpus.map(|n| pluralize(n, "CPU"))),
         ("scheduling class", host.sched.clone()),
     ]
 }
