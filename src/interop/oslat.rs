@@ -206,11 +206,14 @@ impl OslatThread {
             let value = label.min(max.unwrap_or(u64::MAX)).max(min.unwrap_or(0));
             *clamped.0.entry(value).or_default() += count;
         }
-        let stated = StatedFigures { count: None, min, max, mean: self.mean_ns };
-        let values = BinnedValues::new(&clamped, &stated, 1)?;
         // Only the last of all bins has values above its label.
         let last = occupied().next_back().map(|(&label, _)| label);
         let is_open = last.zip(max).is_some_and(|(last, max)| last < max);
+        // Of narrow bins, oslat adds these values to the mean as a thousand times as large.
+        let is_narrow = occupied().any(|(label, _)| !label.is_multiple_of(NS_PER_US));
+        let mean = self.mean_ns.filter(|_| !(is_narrow && is_open));
+        let stated = StatedFigures { count: None, min, max, mean };
+        let values = BinnedValues::new(&clamped, &stated, 1)?;
         Ok(values.map(|values| if is_open { values.with_open_last_bin() } else { values }))
     }
 }

@@ -53,7 +53,7 @@ with open(out / "python-2digits.hlog", "w") as file:
     log.output_legend()
     for second in range(2):
         histogram = HdrHistogram(1_000, 3_600_000_000_000, 2)
-        fill(histogram, 400_000, 200)
+        fill(histogram, 400_000, 400)
         histogram.set_start_time_stamp(1_000 * second)
         histogram.set_end_time_stamp(1_000 * second + 1_000)
         log.output_interval_histogram(histogram)

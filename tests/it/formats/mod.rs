@@ -9,6 +9,7 @@ mod detection;
 mod hlog;
 mod hwlatdetect;
 mod jitterdebugger;
+mod matrix;
 mod oslat;
 mod rtla;
 

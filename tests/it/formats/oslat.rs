@@ -34,6 +34,16 @@ fn narrow_bins_have_nanoseconds() {
 }
 
 #[test]
+fn mean_of_narrow_bins_with_overflow_is_computed() {
+    // oslat adds the overflow of bins of 0.5 us as 0.5 ms.
+    let text = with_thread("21", "31.902", "16086712", "\"0.500\": 1000, \"32.000\": 6");
+    let report = import_text(&text);
+    let mean = Figures::new(subject(&report, "oslat/cpu-2")).mean;
+    assert_eq!(mean, (1_000 * 500 + 6 * 32_000) / 1_006);
+    assert_eq!(warnings(&report, "import-mean").len(), 1);
+}
+
+#[test]
 fn wide_bins_are_clamped() {
     // With -W 5000, the only bin of a quiet core reaches to 5 us.
     let report = import_text(&with_thread("1", "5.000", "3", "\"5\": 1000"));
