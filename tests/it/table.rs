@@ -114,7 +114,8 @@ fn usual_numbers_fit_80_columns() {
     let narrow = report_at(&file, "60");
     let table = figures(&narrow);
     assert!(widest(table) <= 60, "{narrow}");
-    assert_eq!(table.lines().count(), names().len() + 3, "a title, a heading and a note: {narrow}");
+    let others = "a title, a heading, the mark and the columns";
+    assert_eq!(table.lines().count(), names().len() + 4, "{others}: {narrow}");
     assert!(table.contains("left out") && !text.contains("left out"), "{narrow}");
 }
 

@@ -59,7 +59,7 @@ const COLUMNS: [&str; 9] =
 
 /// Returns a row for each operation and runtime.
 fn table(report: &DispatchReport) -> Table {
-    let mut table = Table::new(COLUMNS, 2);
+    let mut table = Table::new(COLUMNS, 2).with_expendable(&["max", "p90"]);
     for operation in &report.operations {
         for result in &operation.results {
             table.row(row(operation, result));

@@ -174,7 +174,7 @@ mod tests {
                 "preemption model: PREEMPT_DYNAMIC against PREEMPT_RT",
                 "clock source: tsc against hpet",
                 "hypervisor: unknown against hypervisor (KVM)",
-                "timer slack: 50000 ns against 1 ns",
+                "timer slack: 50us against 1ns",
                 "governor: unknown against powersave",
                 "CPU quota: unknown against 1.5",
             ]
