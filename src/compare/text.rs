@@ -2,7 +2,7 @@
 
 use files::compare::{Comparison, Origin, SubjectComparison};
 use jitterstat::gate::Sides;
-use render::document::{Document, Table};
+use render::document::{Document, Item, Table};
 
 use crate::compare::overview;
 use crate::compare::wording::{
@@ -32,12 +32,14 @@ pub fn brief_document(comparison: &Comparison) -> Document {
         candidate: describe_origin(&comparison.b),
     });
     document.table(overview::table(comparison));
+    document.notes([format!("{MEDIAN_ROUND_NOTE}. The maximum is that of all ticks.")]);
     let (a, b) = (&comparison.a.file, &comparison.b.file);
     let id = &comparison.subjects[0].b.id;
-    document.notes([format!(
-        "{MEDIAN_ROUND_NOTE}; max is over all ticks. Intervals and details: add --format markdown, or compare one subject, as in \
-         osjitter compare '{a}#{id}' '{b}#{id}'."
-    )]);
+    document.items([Item {
+        text: "Details of all subjects: --format markdown or html. Details of one:".to_owned(),
+        detail: None,
+        command: Some(format!("osjitter compare '{a}#{id}' '{b}#{id}'")),
+    }]);
     add_notes(&mut document, comparison);
     document
 }

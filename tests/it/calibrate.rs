@@ -488,10 +488,10 @@ fn gate_warns_of_tolerance_below_noise() {
     let codes: Vec<(String, bool)> = verdict()
         .warnings
         .into_iter()
-        .map(|w| (w.code, w.message.starts_with("p50 is tolerated")))
+        .map(|w| (w.code, w.message.starts_with("the tolerance of p50 ")))
         .collect();
     assert_eq!(codes, [("tolerance-below-noise".to_owned(), true)]);
-    assert!(tight.stderr.contains("warning: p50"), "{}", tight.stderr);
+    assert!(tight.stderr.contains("warning: the tolerance of p50"), "{}", tight.stderr);
 
     let _ = gate(&[], "2ms");
     let [warning] = &verdict().warnings[..] else { panic!() };

@@ -254,7 +254,7 @@ fn failed_program_does_not_affect_others() {
         ("true".to_owned(), "wrote nothing"),
         ("echo garbage >\"$OSJITTER_OUT\"".to_owned(), "first line"),
         (series("x\\n"), "line 2"),
-        (series("5\\n"), "1 ticks, expected"),
+        (series("5\\n"), "1 tick, expected"),
         ("yes 5 | head -c 100M >\"$OSJITTER_OUT\"".to_owned(), "more than"),
         ("ln -s /dev/zero \"$OSJITTER_OUT\"".to_owned(), "is a link"),
         (CORRECT_PROGRAM.replace("20000", "9223372036854775807"), "wrote a lateness of"),

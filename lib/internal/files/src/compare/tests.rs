@@ -306,10 +306,7 @@ fn incomparable_subjects_are_rejected() {
         .collect();
     assert_eq!(
         found,
-        [
-            "kernel: 6.1 against 6.2",
-            "period of old@500us and old@500us: 500us against 1ms"
-        ]
+        ["kernel: 6.1 against 6.2", "period of old@500us and old@500us: 500us against 1ms"]
     );
     assert!(
         compare(chosen(&report, "old"), chosen(&report, "old"))

@@ -24,7 +24,7 @@ pub use self::gates::{
     InconclusiveChance, MIN_REAL_GATES, RealGates, RecordedNumber, Recording, TIMES_S,
 };
 use super::verdict::{GateDesign, PairRecord};
-use crate::environment::{Difference, EnvironmentKey};
+use crate::environment::{Difference, EnvironmentKey, format_ns};
 use crate::file::File;
 use crate::model::model;
 use crate::report::{Fitness, Tool, Warning};
@@ -281,16 +281,14 @@ impl Calibration {
         round_ticks: u64,
     ) -> Vec<Difference> {
         let mut differences = self.environment.differences(environment);
-        let numbers = [
-            ("period", self.plan.period_ns, period_ns, " ns"),
-            ("ticks of a round", self.plan.round_ticks, round_ticks, ""),
+        let fields = [
+            ("period", format_ns(self.plan.period_ns), format_ns(period_ns)),
+            ("ticks of a round", self.plan.round_ticks.to_string(), round_ticks.to_string()),
         ];
-        for (field, a, b, unit) in numbers.into_iter().filter(|(_, a, b, _)| a != b) {
-            differences.push(Difference {
-                field: field.to_owned(),
-                a: format!("{a}{unit}"),
-                b: format!("{b}{unit}"),
-            });
+        for (field, a, b) in fields {
+            if a != b {
+                differences.push(Difference { field: field.to_owned(), a, b });
+            }
         }
         differences
     }
