@@ -20,7 +20,8 @@ TIMEOUT_SECONDS = 30
 REASONS = {
     "unknown format": r"unknown format: ",
     "unknown schema": r"schema .* is not known",
-    "not UTF-8": r"not (valid )?UTF-8",
+    "UTF-16": r": is in UTF-16",
+    "not text": r": is not text: line \d+ column \d+",
     "damaged or large gzip": r"gzip|unpack|inflate|decompress",
     "too large": r"too large|larger than|at most \d+ .?B",
     "not readable": r"cannot read .*: (Permission denied|No such)",
@@ -60,8 +61,20 @@ def find_problem(path):
     return None, f"wrong format or reason: {error[:300]}"
 
 
+def choose(files):
+    """Chooses half of the files from all, and half by their endings in turn, since most files of a system are of a few kinds."""
+    rng = random.Random(seed)
+    chosen = rng.sample(files, min(count // 2, len(files)))
+    kinds = collections.defaultdict(list)
+    for path in rng.sample(files, len(files)):
+        kinds[os.path.splitext(path)[1].lower()].append(path)
+    names = rng.sample(sorted(kinds), len(kinds))
+    by_turns = [kinds[name][turn] for turn in range(count) for name in names if turn < len(kinds[name])]
+    return list(dict.fromkeys(chosen + by_turns))[:count]
+
+
 files = list(list_files())
-chosen = random.Random(seed).sample(files, min(count, len(files)))
+chosen = choose(files)
 slowest = []
 reasons, problems = collections.Counter(), []
 for path in chosen:
