@@ -94,6 +94,7 @@ pub fn command() -> clap::Command {
 fn run_command() -> exit::Result<exit::ExitStatus> {
     let args: Vec<OsString> = std::env::args_os().collect();
     if let Some(load) = stress::parse_args(&args) {
+        interrupt::install();
         return stress::run(load?);
     }
     // Errors in the command line have colours before it is parsed.

@@ -65,7 +65,7 @@ fn broken_contract_is_refused() {
     gate_script(other_period, &[]).refuses("7 ns");
     let one_tick = format!("echo {header} > $OSJITTER_OUT; echo 5 >> $OSJITTER_OUT");
     let gate = gate_script(&one_tick, &[]).exits(4);
-    assert!(gate.verdict().failure.as_ref().unwrap().contains("1 ticks, expected 20"));
+    assert!(gate.verdict().failure.as_ref().unwrap().contains("1 tick, expected 20"));
 }
 
 #[test]
