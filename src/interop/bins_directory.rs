@@ -14,33 +14,15 @@ use crate::interop::pair::split_path;
 pub struct FoundFiles {
     /// Paths of pairs, without kind and ending.
     pub pairs: BTreeSet<PathBuf>,
+    /// Whether other files or directories had been found before.
+    pub has_known_files: bool,
     /// Reasons why files, or the targets of links, cannot be read.
     pub unreadable: Vec<String>,
 }
 
-/// Finds all files below a directory.
-///
-/// Links are followed. A directory or file that several paths lead to is found once, which also
-/// ends cycles of links.
-///
-/// # Errors
-/// Returns an error if a directory cannot be read.
-pub fn find(directory: &Path) -> Result<FoundFiles> {
-    let mut walk = Walk::default();
-    walk.visit(directory.to_owned());
-    loop {
-        if let Some(directory) = walk.directories.pop() {
-            walk.list(&directory)?;
-        } else if let Some(link) = walk.links.pop() {
-            walk.visit(link);
-        } else {
-            return Ok(walk.found);
-        }
-    }
-}
-
+/// A search through any number of directories.
 #[derive(Default)]
-struct Walk {
+pub struct BinsSearch {
     found: FoundFiles,
     /// All directories and files so far.
     seen: HashSet<FileIdentity>,
@@ -51,7 +33,27 @@ struct Walk {
     links: Vec<PathBuf>,
 }
 
-impl Walk {
+impl BinsSearch {
+    /// Finds all files below a directory that were not found before.
+    ///
+    /// Links are followed. A directory or file that several paths lead to is found once, which also
+    /// ends cycles of links.
+    ///
+    /// # Errors
+    /// Returns an error if a directory cannot be read.
+    pub fn find(&mut self, directory: &Path) -> Result<FoundFiles> {
+        self.visit(directory.to_owned());
+        loop {
+            if let Some(directory) = self.directories.pop() {
+                self.list(&directory)?;
+            } else if let Some(link) = self.links.pop() {
+                self.visit(link);
+            } else {
+                return Ok(std::mem::take(&mut self.found));
+            }
+        }
+    }
+
     fn list(&mut self, directory: &Path) -> Result<()> {
         let read_error = |e: std::io::Error| usage!("cannot read {}: {e}", directory.display());
         for entry in std::fs::read_dir(directory).map_err(read_error)? {
@@ -77,11 +79,13 @@ impl Walk {
             }
         };
         let pair = split_path(&path).filter(|_| meta.is_file()).map(|(pair, ..)| pair);
-        if (pair.is_some() || meta.is_dir()) && self.seen.insert(identity) {
-            match pair {
-                Some(pair) => _ = self.found.pairs.insert(pair),
-                None => self.directories.push(path),
-            }
+        if pair.is_none() && !meta.is_dir() {
+            return;
+        }
+        match pair {
+            _ if !self.seen.insert(identity) => self.found.has_known_files = true,
+            Some(pair) => _ = self.found.pairs.insert(pair),
+            None => self.directories.push(path),
         }
     }
 }
@@ -112,7 +116,8 @@ mod tests {
         symlink(elsewhere.path().join("file.bins.csv.gz"), inner.join("file.bins.csv.gz")).unwrap();
         symlink(inner.join("own.bins.csv"), home.path().join("latest.bins.csv")).unwrap();
         symlink("gone", home.path().join("broken")).unwrap();
-        let found = find(home.path()).unwrap();
+        let mut search = BinsSearch::default();
+        let found = search.find(home.path()).unwrap();
         let relative = |pair: &PathBuf| pair.strip_prefix(home.path()).unwrap().to_owned();
         let mut pairs: Vec<PathBuf> = found.pairs.iter().map(relative).collect();
         let linked = pairs.pop().unwrap();
@@ -120,5 +125,7 @@ mod tests {
         assert!(linked.ends_with("linked"), "one of the two links: {linked:?}");
         assert_eq!(found.unreadable.len(), 1);
         assert!(found.unreadable[0].contains("broken"), "{:?}", found.unreadable);
+        let again = search.find(&log).unwrap();
+        assert!(again.pairs.is_empty() && again.has_known_files, "{again:?}");
     }
 }

@@ -16,7 +16,7 @@ use files::bins::{
 use files::report::{MAX_COUNT, Report, Status, Subject, Warning};
 
 use crate::file_io::{self, TextReader};
-use crate::interop::bins_directory;
+use crate::interop::bins_directory::BinsSearch;
 use crate::interop::imported::{
     ImportedReport, check_count, clock, no_cost, subject, unknown_host, warning,
 };
@@ -100,31 +100,8 @@ impl Fleet {
     /// Returns an error if a directory has no file of bins, if a file that was given is damaged, or if
     /// an interval occurs twice. Damaged files in a directory are left out and reported.
     pub fn read<P: AsRef<Path>>(paths: &[P]) -> Result<Self> {
-        let (mut pairs, mut sum) = (Pairs::new(), Sum::default());
-        for path in paths.iter().map(AsRef::as_ref) {
-            let before = pairs.len();
-            if path.is_dir() {
-                let found = bins_directory::find(path)?;
-                found.unreadable.iter().for_each(|reason| sum.damaged.add(reason));
-                for pair in found.pairs {
-                    let files = PairFiles { is_found: true, ..PairFiles::find(&pair) };
-                    pairs.entry(pair).or_insert(files);
-                }
-                if pairs.len() == before {
-                    let broken =
-                        found.unreadable.first().map_or(String::new(), |e| format!("; {e}"));
-                    return Err(usage!(
-                        "{}: contains neither report.json nor *.bins.csv{broken}",
-                        path.display()
-                    ));
-                }
-            } else if let Some((pair, given, _)) = split_path(path) {
-                let mut files = PairFiles::find(&pair);
-                let file = if given == BINS { &mut files.bins } else { &mut files.intervals };
-                *file = Some(path.to_path_buf());
-                pairs.insert(pair, files);
-            }
-        }
+        let mut sum = Sum::default();
+        let pairs = find_pairs(paths, &mut sum.damaged)?;
         for files in pairs.values() {
             match files.read() {
                 Ok(intervals) => intervals
@@ -285,6 +262,34 @@ fn has_cost(interval: &Interval) -> bool {
 
 fn has_early_ticks(interval: &Interval) -> bool {
     interval.rows().next().is_some_and(|(bin, _)| bin.lower < 0)
+}
+
+/// Finds the pairs that paths mean, each once. Adds what cannot be read to `damaged`.
+fn find_pairs<P: AsRef<Path>>(paths: &[P], damaged: &mut DamagedFiles) -> Result<Pairs> {
+    let (mut pairs, mut search) = (Pairs::new(), BinsSearch::default());
+    for path in paths.iter().map(AsRef::as_ref) {
+        if path.is_dir() {
+            let found = search.find(path)?;
+            if found.pairs.is_empty() && !found.has_known_files {
+                let broken = found.unreadable.first().map_or(String::new(), |e| format!("; {e}"));
+                return Err(usage!(
+                    "{}: contains neither report.json nor *.bins.csv{broken}",
+                    path.display()
+                ));
+            }
+            found.unreadable.iter().for_each(|reason| damaged.add(reason));
+            for pair in found.pairs {
+                let files = PairFiles { is_found: true, ..PairFiles::find(&pair) };
+                pairs.entry(pair).or_insert(files);
+            }
+        } else if let Some((pair, given, _)) = split_path(path) {
+            let mut files = PairFiles::find(&pair);
+            let file = if given == BINS { &mut files.bins } else { &mut files.intervals };
+            *file = Some(path.to_path_buf());
+            pairs.insert(pair, files);
+        }
+    }
+    Ok(pairs)
 }
 
 /// Removes the parts of a key that a table does not show separately: the host and the other labels.
