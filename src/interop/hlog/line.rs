@@ -101,8 +101,8 @@ fn has_go_date(comment: &str) -> bool {
     })
 }
 
-/// Whether a line is that of an interval: perhaps a tag, then three numbers and an encoded
-/// histogram, separated by commas. Other tables have such numbers as well.
+/// Whether a line is that of an interval: perhaps a tag, then three numbers and a text, separated by
+/// commas. In other tables, such numbers are rarely all decimals, as writers of logs print them.
 pub(super) fn is_interval(line: &str) -> bool {
     // The first three bytes of every encoding, of Histogram and of DoubleHistogram, in base64.
     const ENCODED: [&str; 2] = ["HIST", "DHIST"];
@@ -114,7 +114,10 @@ pub(super) fn is_interval(line: &str) -> bool {
         }
         [start, length, max, data] => {
             let has_numbers = [start, length, max].into_iter().all(|column| is_number(column));
-            has_numbers && ENCODED.iter().any(|begin| data.trim_start().starts_with(begin))
+            let has_decimals = [start, length, max].into_iter().all(|column| column.contains('.'));
+            let is_encoded = ENCODED.iter().any(|begin| data.trim_start().starts_with(begin));
+            let is_text = !data.trim().is_empty() && !is_number(data);
+            has_numbers && (is_encoded || has_decimals && is_text)
         }
         _ => false,
     }

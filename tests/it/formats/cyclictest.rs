@@ -57,14 +57,6 @@ fn counts_of_other_tools_are_unknown() {
         let error = Osjitter::new(gate).run().exits(2).stderr;
         assert!(error.contains("does not tell") && error.contains("limit max"), "{error}");
     }
-    let directory = tempfile::tempdir().unwrap();
-    let pair = directory.path().join("c.bins.csv");
-    run_report(&file, &["--format", "bins", "--out", pair.to_str().unwrap()]).exits(0);
-    let counts = std::fs::read_to_string(directory.path().join("c.intervals.csv")).unwrap();
-    assert_eq!(counts.lines().count(), 1, "there is no row of counts: {counts}");
-    let again = import(&pair, &[]);
-    assert_eq!(again["subjects"][0]["summary"]["ticks"], 1_000);
-    assert_eq!(warnings(&again, "import-bins-alone").len(), 1);
 }
 
 #[test]

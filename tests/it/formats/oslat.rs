@@ -34,7 +34,7 @@ fn narrow_bins_have_nanoseconds() {
 }
 
 #[test]
-fn mean_of_narrow_bins_with_overflow_is_computed() {
+fn mean_with_narrow_overflow_is_computed() {
     // oslat adds the overflow of bins of 0.5 us as 0.5 ms.
     let text = with_thread("21", "31.902", "16086712", "\"0.500\": 1000, \"32.000\": 6");
     let report = import_text(&text);

@@ -50,7 +50,7 @@ pub fn intervals_from_report(
     let mut intervals = Vec::new();
     for subject in measured() {
         let key = subject_key(report, subject, host, labels.clone());
-        intervals.push(subject_interval(report, subject, key, binning)?);
+        intervals.push(subject_interval(subject, key, binning)?);
     }
     make_keys_unique(&mut intervals, measured().map(|subject| subject.id.as_str()));
     Ok(intervals)
@@ -79,7 +79,6 @@ fn subject_key(report: &Report, subject: &Subject, host: &str, mut labels: Label
 }
 
 fn subject_interval(
-    report: &Report,
     subject: &Subject,
     key: Key,
     binning: Binning,
@@ -98,8 +97,7 @@ fn subject_interval(
         let early = if step.value_iterated_to() <= lowest { early } else { 0 };
         counted.push((value, step.count_at_value() - early));
     }
-    // Other tools do not tell classes of ticks apart, and these counts cannot be left out one by one.
-    let facts = summary.filter(|_| report.is_own()).map(|summary| facts(subject, summary));
+    let facts = summary.map(|summary| facts(subject, summary));
     Ok(Interval::from_values(key, binning, counted, facts))
 }
 
