@@ -178,7 +178,7 @@ mod tests {
         assert_eq!(lines[0], "lateness          ticks      p50  p99      max  missed");
         assert_eq!(lines[1], "  os-interval     22/40  14.0 us    -  16.0 us  4.35 %");
         assert_eq!(lines[2], "> tokio-interval  20/40  1.20 ms    -  1.20 ms   100 %");
-        assert_eq!(lines[3..], ["os-interval: 16.0 us late in round 2, its latest so far"]);
+        assert_eq!(lines[3..], ["os-interval: 16.0 us late in round 2, the latest tick so far"]);
     }
 
     #[test]

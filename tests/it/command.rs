@@ -295,7 +295,7 @@ fn broken_contract_is_refused() {
     let quick = ["--max-start-time", "200ms"];
     for (script, args, expected) in [
         ("true", &[][..], "wrote nothing to OSJITTER_OUT"),
-        ("echo oh dear >&2", &[], "it said: oh dear"),
+        ("echo oh dear >&2", &[], "stderr: oh dear"),
         ("exit 7", &[], "exit status: 7"),
         ("echo garbage >\"$OSJITTER_OUT\"", &[], "first line"),
         ("ln -s /dev/zero \"$OSJITTER_OUT\"", &[], "is a link"),

@@ -216,7 +216,7 @@ pub const COMMANDS: &[LengthyCommand] = &[
         args: "bench dispatch --quick --out {home}/out",
         long: "--rounds 1000",
         short: "--rounds 1 --operation self-wake",
-        start: StartSign::Text(" rounds: "),
+        start: StartSign::Text(": about "),
         result: Some("out/dispatch.json"),
         ..LengthyCommand::DEFAULT
     },

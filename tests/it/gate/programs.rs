@@ -39,7 +39,7 @@ fn broken_contract_is_refused() {
         ("exit 7".to_owned(), "exit status: 7"),
         ("echo oh dear >&2; exit 1".to_owned(), "oh dear"),
         ("true".to_owned(), "wrote nothing to OSJITTER_OUT"),
-        ("echo no period >&2".to_owned(), "it said: no period"),
+        ("echo no period >&2".to_owned(), "stderr: no period"),
         ("echo garbage > $OSJITTER_OUT".to_owned(), "first line"),
         (format!("echo {header} > $OSJITTER_OUT; echo x >> $OSJITTER_OUT"), "line 2"),
     ] {
