@@ -160,11 +160,16 @@ impl TextReader {
 
 impl Read for TextReader {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let read = self.source.read(buffer).map_err(|e| match self.is_gzip {
-            true if e.kind() != io::ErrorKind::Interrupted => {
-                reject(usage!("is damaged gzip: {e}"))
+        // Not every caller repeats an interrupted call.
+        let result = loop {
+            match self.source.read(buffer) {
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                result => break result,
             }
-            _ => e,
+        };
+        let read = result.map_err(|e| match self.is_gzip {
+            true => reject(usage!("is damaged gzip: {e}")),
+            false => e,
         })?;
         self.text_bytes = self.text_bytes.saturating_add(read as u64);
         self.check_bounds().map_err(reject)?;

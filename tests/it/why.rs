@@ -75,7 +75,7 @@ fn every_subject_is_profiled() {
             why.shares_ns.is_some(),
             why.tier.is_some() && why.late_ticks >= 20 && why.episodes >= 5
         );
-        assert!(ran.stdout.contains("Why ticks of 20.0 us and more were late ("), "{}", ran.stdout);
+        assert!(ran.stdout.contains("Why ticks of 20.0 us or more were late ("), "{}", ran.stdout);
         assert_eq!(why.kernel_chain.is_some(), why.tier == Some(Tier::B2), "{}", subject.id);
         let chain = why.kernel_chain.iter().map(|c| c.whole + c.broken).sum::<u64>();
         assert!(

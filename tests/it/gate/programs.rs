@@ -62,7 +62,7 @@ fn broken_contract_is_refused() {
         assert!(gate.ran.stderr.contains(says), "the reason is on stderr: {}", gate.ran.stderr);
     }
     let other_period = "echo osjitter.series/1 period_ns=7 > $OSJITTER_OUT";
-    gate_script(other_period, &[]).refuses("7 ns");
+    gate_script(other_period, &[]).refuses("7ns");
     let one_tick = format!("echo {header} > $OSJITTER_OUT; echo 5 >> $OSJITTER_OUT");
     let gate = gate_script(&one_tick, &[]).exits(4);
     assert!(gate.verdict().failure.as_ref().unwrap().contains("1 tick, expected 20"));
