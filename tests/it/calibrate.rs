@@ -427,6 +427,7 @@ fn bad_programs_are_rejected() {
             "shorter --min-run-time",
         ),
         (&["--command", "sleep 0.1", "--metric", "wall", "--max-time", "1s"], "give --max-time"),
+        (&["--command", "true"], "wrote nothing to OSJITTER_OUT"),
         (
             &["--command", &program, "--max-time", "3s", "--runtime", "multi-thread"],
             "--runtime is for tokio subjects",

@@ -99,7 +99,7 @@ fn every_subject_is_profiled() {
         .run()
         .exits(0);
     assert!(
-        again.stdout.contains("#### Why ticks of 20.0 us and more were late"),
+        again.stdout.contains("#### Why ticks of 20.0 us or more were late"),
         "{}",
         again.stdout
     );

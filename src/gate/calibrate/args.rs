@@ -39,6 +39,9 @@ pub struct CalibrateArgs {
     /// Program to run against itself, with its arguments, instead of a subject
     #[arg(long, value_name = "COMMAND", value_parser = Program::parse, conflicts_with = "subject")]
     pub command: Option<Program>,
+    /// Meter to measure in a program that has several [default: the one with the period]
+    #[arg(long, value_name = "NAME", requires = "command")]
+    pub meter: Option<String>,
     /// Nominal period
     #[arg(long, value_name = "DURATION", value_parser = units::parse_period, default_value = "500us", allow_hyphen_values = true)]
     pub period: Duration,

@@ -66,11 +66,14 @@ impl Measurement {
 }
 
 fn calibrate_lateness(args: &CalibrateArgs) -> exit::Result<ExitStatus> {
-    let test = plan(args)?;
+    let mut test = plan(args)?;
     if let PairSource::Programs(programs) = &test.source {
         programs.base.check_exists().map_err(Error::usage)?;
     }
     let measurement = Measurement::start(&test.names.base, test.design.cpu, args)?;
+    test.rehearse(&measurement.stop)?;
+    // The time of a pair includes the starts of the program, which are known now.
+    test.pairs = planned_pairs(&test, args)?;
     let deadline = measurement.started + args.max_time;
     // Scripted rounds take no time, so the number of pairs is limited as well.
     let max_pairs = 2 * test.pairs;
@@ -115,17 +118,23 @@ fn plan(args: &CalibrateArgs) -> exit::Result<PairTest> {
         Some(program) => plan_program(program, args)?,
         None => plan_subject(args)?,
     };
-    let advice = "shorter rounds with --round-ticks";
-    test.pairs = pairs_within(args.max_time, test.pair_time(), "rounds", advice)?;
+    test.pairs = planned_pairs(&test, args)?;
     Ok(test)
+}
+
+fn planned_pairs(test: &PairTest, args: &CalibrateArgs) -> exit::Result<u64> {
+    let advice = "shorter rounds with --round-ticks";
+    pairs_within(args.max_time, test.pair_time(), "rounds", advice)
 }
 
 fn plan_program(program: &Program, args: &CalibrateArgs) -> exit::Result<PairTest> {
     let length = program_round_length(&args.rounds, args.period)?;
-    let programs = Sides { base: program.clone(), candidate: program.clone() };
+    let program = program.clone().with_meter(args.meter.clone());
+    let programs = Sides { base: program.clone(), candidate: program };
     let rules = Rules::new(length.period_ns());
     let mut test = PairTest::from_programs(programs, length, &args.rounds, rules);
     test.max_round_time = args.max_round_time.unwrap_or(test.max_round_time);
+    test.start_timeout = args.max_round_time.unwrap_or(test.start_timeout);
     Ok(test)
 }
 

@@ -203,7 +203,7 @@ impl GateOutcome {
 
     /// Checks that the gate was refused before anything was measured, for this reason.
     #[track_caller]
-    fn assert_refused(self, says: &str) {
+    fn refuses(self, says: &str) {
         let outcome = self.exits(2);
         let stderr = &outcome.stderr;
         assert!(stderr.contains(says) && stderr.len() < 4_000, "{says}: {stderr}");
@@ -309,7 +309,7 @@ fn program_output_is_bounded() {
         let gate = |script: &str| {
             watched.gate("ulimit -v 700000 2>/dev/null; exec", script, &["--max-round-time", "60s"])
         };
-        gate(script).assert_refused(says);
+        gate(script).refuses(says);
         gate(&only_in_pairs(script)).fails(says);
         watched.assert_nothing_remains();
     }
@@ -324,7 +324,7 @@ fn contradictory_report_is_rejected() {
         std::fs::write(&file, report).unwrap();
         let script = format!("cp '{}' \"$OSJITTER_OUT\"", file.display());
         let says = format!("OSJITTER_OUT: not a valid osjitter.report/1: {says}");
-        watched.gate("exec", &script, &PAIRS).assert_refused(&says);
+        watched.gate("exec", &script, &PAIRS).refuses(&says);
         watched.gate("exec", &only_in_pairs(&script), &PAIRS).fails(&says);
         watched.assert_nothing_remains();
         let command = format!("sh -c 'cp {} \"$OSJITTER_OUT\"'", file.display());
