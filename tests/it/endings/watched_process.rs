@@ -21,6 +21,8 @@ use super::lengthy_commands::{LengthyCommand, StartSign};
 /// Time after which a command counts as hanging.
 const HANG_TIMEOUT: Duration = Duration::from_secs(60);
 const POLL_INTERVAL: Duration = Duration::from_millis(4);
+/// Maximum length of the output in a message.
+const MAX_OUTPUT_BYTES: usize = 4_000;
 /// Units of CPU time in `/proc`.
 const TICKS_PER_SECOND: f64 = 100.0;
 /// Environment variable with the directory of the row, which every started process inherits.
@@ -275,23 +277,27 @@ impl Drop for WatchedProcess {
     }
 }
 
-/// Returns the output of a command that went to files in its directory.
+/// Returns the end of the output of a command that went to files in its directory.
 pub fn output(home: &Path) -> String {
     let read = |name: &str| std::fs::read(home.join(name)).unwrap_or_default();
     let bytes = [read("stdout"), read("stderr")].concat();
-    String::from_utf8_lossy(&bytes).into_owned()
+    let start = bytes.len().saturating_sub(MAX_OUTPUT_BYTES);
+    String::from_utf8_lossy(&bytes[start..]).into_owned()
 }
 
+/// Resets the signals that the test itself may ignore, for example under `nohup`.
+const RESET: &str = "--default-signal=HUP,INT,QUIT,TERM";
+
 /// Returns the words before a command. All of them but the shell become the command by `exec`.
-fn launcher(ending: Ending) -> &'static [&'static str] {
+fn launcher(ending: Ending) -> Vec<&'static str> {
     match ending {
         Ending::ParentGone => {
-            &["sh", "-c", r#""$@" & echo $! >id.new && mv id.new id; wait"#, "sh", "env"]
+            let script = r#""$@" & echo $! >id.new && mv id.new id; wait"#;
+            vec!["sh", "-c", script, "sh", "env", RESET]
         }
-        Ending::TerminalClosed => &["setsid", "--ctty", "env", "--default-signal=HUP"],
-        Ending::HangupIgnored => &["env", "--ignore-signal=HUP"],
-        // The test itself may run under `nohup`.
-        _ => &["env", "--default-signal=HUP"],
+        Ending::TerminalClosed => vec!["setsid", "--ctty", "env", RESET],
+        Ending::HangupIgnored => vec!["env", RESET, "--ignore-signal=HUP"],
+        _ => vec!["env", RESET],
     }
 }
 
