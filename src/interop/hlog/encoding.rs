@@ -250,9 +250,9 @@ fn decode_counts(
                 Some(count @ 1..) => {
                     budget.take_one()?;
                     bins.push(layout.bin(index, count.unsigned_abs())?);
-                    index += 1;
+                    index = index.saturating_add(1);
                 }
-                Some(0) => index += 1,
+                Some(0) => index = index.saturating_add(1),
                 Some(gap) if counts.has_gaps() => index = index.saturating_add(gap.unsigned_abs()),
                 Some(_) => return Err(damaged("a count is negative")),
             }
@@ -561,6 +561,9 @@ mod tests {
             let error = decode_text(&text).unwrap_err().to_string();
             assert!(error.contains(says), "{says}: {error}");
         }
+        // Two gaps of 2⁶³ bins, and a bin without a value.
+        let beyond = [[0xff; 18].as_slice(), &[0]].concat();
+        assert!(decode_text(&encode(0x1c84_9313, 3, 1, &beyond)).unwrap().bins.is_empty());
         let mut budget = BinBudget(1);
         let two_bins = encode(0x1c84_9313, 3, 1, &[2, 2]);
         assert!(decode(&two_bins, &mut budget).unwrap_err().to_string().contains("too many"));
