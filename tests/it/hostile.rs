@@ -128,7 +128,11 @@ fn malformed_files_are_rejected_with_location() {
         ("empty.json", b"", &["unknown format", "the file is empty"]),
         ("log.hlog", b"#[StartTime: 5.0 (x)]\n1.0,2.0,x\n", &["HdrHistogram log", "line 2"]),
         ("none.hlog", b"#[StartTime: 5.0 (x)]\n", &["no interval found"]),
-        ("base64.hlog", b"#[StartTime: 5.0 (x)]\n0.0,1.0,1.0,%%%\n", &["line 2 (untagged)", "base64"]),
+        (
+            "base64.hlog",
+            b"#[StartTime: 5.0 (x)]\n0.0,1.0,1.0,%%%\n",
+            &["line 2 (untagged)", "base64"],
+        ),
     ];
     for (name, bytes, says) in cases {
         let file = write_file(home.path(), name, bytes);

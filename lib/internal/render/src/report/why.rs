@@ -435,12 +435,12 @@ mod tests {
     fn small_causes_are_not_listed() {
         let text = text(&report_with(why()), 120);
         let expected = "Why the latest 1 % were late (os-interval, 250 of 25,000 ticks, 31 episodes, 96.4 ms of lateness; tier B1, profiling\n\
-                        cost +500 ns [-300 ns, 1.20 us] at p50, +3.70 us of CPU a tick)\n\
+                        cost +500 ns [-300 ns, 1.20 us] at p50, +3.70 us of CPU time per tick)\n\
                         share            cause             evidence\n\
                         62.2 % [55, 70]  waited for a CPU  behind cc1plus 48 %, kworker/0:1 9 %, a b\u{fffd}[2J 5 %\n\
-                        27.0 %           below the thread  interrupts, the way out of idle, or the host\n\
-                        9.3 %            own CPU           catching up, or busy with other tasks\n\
-                        1.0 %            the usual way     from the timer to the task, rounding of the runtime's timers included\n\n\
+                        27.0 %           below the thread  interrupts, waking up an idle CPU, or the host\n\
+                        9.3 %            own CPU           its thread was catching up, or busy with other tasks\n\
+                        1.0 %            the usual way     from the timer to the task, including the rounding of the runtime's timers\n\n\
                         Late by 12.7 ms, round 17 tick 104: 12.0 ms waited for a CPU (behind cc1plus\n\
                         46.0 ms, kworker/0:1 9.00 ms, a b\u{fffd}[2J 5.00 ms), 690 us below the thread.\n";
         assert_eq!(text, expected, "{text}");
@@ -455,11 +455,13 @@ mod tests {
                 Some(Shares { host: 90_000_000, below: 6_400_000, ..Shares::default() });
             text(&report_with(Why { shares_ns, evidence, ..why() }), 200)
         };
-        let account = "the hypervisor's account: 20.0 ms in these rounds\n";
+        let account = "the hypervisor reports 20.0 ms in these rounds\n";
+        let shown = with(Some(64_000_000));
         assert!(
-            with(Some(64_000_000)).contains(&format!(
-                "host              everything stood still for 64.0 ms; {account}"
-            ))
+            shown.contains(&format!(
+                "host              the whole machine stopped for 64.0 ms; {account}"
+            )),
+            "{shown}"
         );
         assert!(
             [None, Some(0)]
@@ -495,8 +497,8 @@ mod tests {
         let shown = text(&report_with(b2), 200).replace('\n', " ");
         let expected = "From timer to task, by the kernel's records of 24,000 ticks, 12 incomplete: at p50, the timer 9.00 us \
                         early, woken +400 ns, on its CPU +118 us, in the task +1.30 us; at p99, the timer 18.0 us early, woken \
-                        +800 ns, on its CPU +236 us, in the task +2.60 us. On the wait for a CPU, the thread's own account \
-                        agrees for 98.7 % of the lateness of late ones. ";
+                        +800 ns, on its CPU +236 us, in the task +2.60 us. The scheduler statistics of the thread confirm \
+                        the wait for a CPU for 98.7 % of the lateness of late ticks. ";
         assert!(shown.trim_end().ends_with(expected.trim_end()), "{shown}");
         let story = "690 us below the thread; the timer +12.6 ms, woken +400 ns, on its CPU +118 us, in the runtime +2.30 us, \
                      in the task +1.30 us.";
@@ -509,7 +511,10 @@ mod tests {
         let missing = Some(Missing { tier: Tier::B1, reason });
         let a2 = Why { tier: Some(Tier::A2), missing, behind: None, ..why() };
         let text = text(&report_with(a2), 120);
-        assert!(text.contains("waited for a CPU  (tier B1 would show by whom)"), "{text}");
+        assert!(
+            text.contains("waited for a CPU  (tier B1 would show which threads had it)"),
+            "{text}"
+        );
         let next = "Tier B1 would add which threads held the CPU; perf_event_open: denied; it needs\nCAP_PERFMON.\n";
         assert!(text.ends_with(next), "{text}");
         assert!(text.lines().all(|l| l.chars().count() <= 120), "{text}");
@@ -539,7 +544,7 @@ mod tests {
         let shown = text(&report_with(none), 80);
         let joined = shown.replace('\n', " ");
         assert!(
-            joined.contains("not available here: accounts of single threads; it needs Linux."),
+            joined.contains("is not known: accounts of single threads; it needs Linux."),
             "{shown}"
         );
         assert!(shown.lines().count() < 5, "{shown}");
