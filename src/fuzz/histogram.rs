@@ -17,7 +17,10 @@ pub fn body(bytes: &[u8], costs: &StepCosts) -> exit::Result<()> {
         (Ok(read), log_count) => {
             let total = read.iter_recorded().map(|v| v.count_at_value());
             let total = total.fold(0, u64::saturating_add);
-            assert_eq!(log_count.ok(), Some(total), "values of a log are lost");
+            // A log has no times above 63 bits, which are centuries.
+            if read.max() <= i64::MAX.unsigned_abs() {
+                assert_eq!(log_count.ok(), Some(total), "values of a log are lost");
+            }
             read
         }
     };
