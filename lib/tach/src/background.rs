@@ -1,4 +1,4 @@
-//! The background thread that recalibrates at an interval set by the caller.
+//! The background thread that recalibrates at an interval. It starts at the first reading.
 
 use std::io;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::instant::recalibrate;
 
-/// A recalibration interval that suits most programs that need the background thread.
+/// The recalibration interval of the background thread, unless the caller sets another.
 pub const DEFAULT_RECALIBRATION_INTERVAL: Duration = Duration::from_secs(60);
 /// The shortest interval of the thread. An anchor costs microseconds, and the rate does not change
 /// within less time.
@@ -20,18 +20,20 @@ struct Recalibrator {
 
 #[derive(Debug)]
 struct RecalibratorState {
-    /// Zero if there should be no thread.
-    interval: Duration,
+    /// Zero if there should be no thread; `None` if no interval was set yet.
+    interval: Option<Duration>,
     /// The id of the process in which the thread runs. The thread does not survive a fork.
     running_in: Option<u32>,
 }
 
 static RECALIBRATOR: Recalibrator = Recalibrator::new();
 
-/// Calls [`recalibrate`] at every `interval` (at least a millisecond) from a background thread.
+/// Sets the interval at which the background thread calls [`recalibrate`], at least a millisecond.
 ///
-/// The first call starts the thread. A later call takes effect immediately, and an interval of zero
-/// ends the thread. Without a call, no thread runs.
+/// The first reading of a counter in the process starts the thread, with
+/// [`DEFAULT_RECALIBRATION_INTERVAL`]. A call takes effect immediately. An interval of zero ends the
+/// thread; before the first reading, it prevents the start. A later call starts the thread again,
+/// for example in the child of a fork, which has no thread.
 ///
 /// # Errors
 /// Returns an error if the thread cannot be started.
@@ -46,6 +48,15 @@ pub fn set_recalibration_interval(interval: Duration) -> io::Result<()> {
     RECALIBRATOR.set_interval(interval, start_thread)
 }
 
+/// Starts the thread with the default interval, unless the caller has set one. Called at the first
+/// reading of a counter.
+///
+/// If the thread cannot be started, conversions still take anchors, and a call of
+/// [`set_recalibration_interval`] reports the error.
+pub(crate) fn start_by_default() {
+    let _ = RECALIBRATOR.start_by_default(start_thread);
+}
+
 fn start_thread() -> io::Result<()> {
     let builder = std::thread::Builder::new().name("tach-recalibrate".to_owned());
     builder.spawn(|| RECALIBRATOR.run(recalibrate))?;
@@ -55,7 +66,7 @@ fn start_thread() -> io::Result<()> {
 impl Recalibrator {
     const fn new() -> Self {
         Self {
-            state: Mutex::new(RecalibratorState { interval: Duration::ZERO, running_in: None }),
+            state: Mutex::new(RecalibratorState { interval: None, running_in: None }),
             changed: Condvar::new(),
         }
     }
@@ -70,32 +81,56 @@ impl Recalibrator {
         interval: Duration,
         start_thread: impl FnOnce() -> io::Result<()>,
     ) -> io::Result<()> {
-        let mut state = self.lock();
-        state.interval = if interval.is_zero() { interval } else { interval.max(MIN_INTERVAL) };
-        let process_id = std::process::id();
-        if !interval.is_zero() && state.running_in != Some(process_id) {
-            start_thread()?;
-            state.running_in = Some(process_id);
-        }
+        let result = self.lock().set_interval(interval, start_thread);
         self.changed.notify_all();
-        Ok(())
+        result
+    }
+
+    /// Sets the default interval unless an interval was set.
+    fn start_by_default(&self, start_thread: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
+        let mut state = self.lock();
+        if state.interval.is_some() {
+            return Ok(());
+        }
+        state.set_interval(DEFAULT_RECALIBRATION_INTERVAL, start_thread)
     }
 
     /// Calls `recalibrate` at every interval until the interval is zero.
     fn run(&self, recalibrate: impl Fn() -> bool) {
         let mut state = self.lock();
-        while !state.interval.is_zero() {
-            let interval = state.interval;
+        while let Some(interval) = state.active_interval() {
             let (guard, result) =
                 self.changed.wait_timeout(state, interval).unwrap_or_else(PoisonError::into_inner);
             state = guard;
-            if result.timed_out() && !state.interval.is_zero() {
+            if result.timed_out() && state.active_interval().is_some() {
                 drop(state);
                 recalibrate();
                 state = self.lock();
             }
         }
         state.running_in = None;
+    }
+}
+
+impl RecalibratorState {
+    /// Returns the interval of the thread; `None` if there should be no thread.
+    fn active_interval(&self) -> Option<Duration> {
+        self.interval.filter(|interval| !interval.is_zero())
+    }
+
+    fn set_interval(
+        &mut self,
+        interval: Duration,
+        start_thread: impl FnOnce() -> io::Result<()>,
+    ) -> io::Result<()> {
+        let is_zero = interval.is_zero();
+        self.interval = Some(if is_zero { interval } else { interval.max(MIN_INTERVAL) });
+        let process_id = std::process::id();
+        if !is_zero && self.running_in != Some(process_id) {
+            start_thread()?;
+            self.running_in = Some(process_id);
+        }
+        Ok(())
     }
 }
 
@@ -121,6 +156,35 @@ mod tests {
             thread.join().unwrap();
         });
         assert_eq!(recalibrator.lock().running_in, None);
+    }
+
+    #[test]
+    fn default_start_respects_set_interval() {
+        let recalibrator = Recalibrator::new();
+        recalibrator.set_interval(Duration::ZERO, || unreachable!("not needed")).unwrap();
+        recalibrator.start_by_default(|| unreachable!("an interval is set")).unwrap();
+        assert_eq!(recalibrator.lock().running_in, None);
+
+        let recalibrator = Recalibrator::new();
+        recalibrator.start_by_default(|| Ok(())).unwrap();
+        recalibrator.start_by_default(|| unreachable!("already running")).unwrap();
+        let state = recalibrator.lock();
+        assert_eq!(state.interval, Some(DEFAULT_RECALIBRATION_INTERVAL));
+        assert_eq!(state.running_in, Some(std::process::id()));
+    }
+
+    #[test]
+    fn failed_start_is_repeated_on_request() {
+        let recalibrator = Recalibrator::new();
+        let error = || Err(io::ErrorKind::WouldBlock.into());
+        assert!(recalibrator.start_by_default(error).is_err());
+        let mut has_started = false;
+        let start = || {
+            has_started = true;
+            Ok(())
+        };
+        recalibrator.set_interval(MIN_INTERVAL, start).unwrap();
+        assert!(has_started);
     }
 
     #[test]

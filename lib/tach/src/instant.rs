@@ -285,6 +285,22 @@ instants! {
     MonotonicInstant reads reading::monotonic_count;
 }
 
+impl Instant {
+    /// Takes an anchor now, like the function [`recalibrate`], under the name that it has in
+    /// tach 0.2. It concerns the process and not an instant.
+    ///
+    /// # Examples
+    /// ```
+    /// let start = tach::Instant::now();
+    /// tach::Instant::recalibrate();
+    /// assert!(start.elapsed() < std::time::Duration::from_secs(60));
+    /// ```
+    #[allow(clippy::must_use_candidate, reason = "the effect is the point of the call")]
+    pub fn recalibrate() -> bool {
+        recalibrate()
+    }
+}
+
 macro_rules! as_unordered {
     ($($name:ident)*) => {$(
         impl $name {

@@ -58,8 +58,12 @@
 //!
 //! The conversion of a span never changes, and [`Instant::elapsed`] never goes back. Errors do not
 //! accumulate: the error of the rate is a few brackets (tens of nanoseconds each) over the age of
-//! the process. No thread is started. [`recalibrate`] takes an anchor on demand, and the feature
-//! `recalibrate-background` provides a thread that calls it.
+//! the process. No thread is started. [`recalibrate`] takes an anchor on demand.
+//!
+//! With the feature `recalibrate-background`, the first reading of a counter starts a thread that
+//! calls [`recalibrate`] every minute. Its function `set_recalibration_interval` changes the
+//! interval, and ends the thread. The feature applies to the whole program, even if only one of its
+//! dependencies enables it.
 //!
 //! # Caveats
 //!

@@ -33,6 +33,10 @@ fn decision() -> &'static Result<CrossThreadOrder, WhyNotCounter> {
         // The line begins before the caller's count is read, so every count of this thread is later
         // than the first anchor.
         timeline::TIMELINE.begin(Anchor::take);
+        #[cfg(feature = "recalibrate-background")]
+        if decision.is_ok() {
+            crate::background::start_by_default();
+        }
     }
     decision
 }
