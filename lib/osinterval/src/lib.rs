@@ -75,6 +75,8 @@
 #![deny(unsafe_code)]
 
 mod backend;
+#[cfg(feature = "periodic")]
+mod expirations;
 #[cfg(feature = "interval")]
 mod group;
 #[cfg(feature = "interval")]
@@ -103,12 +105,14 @@ mod timeout;
 mod timer;
 
 pub use backend::{Backend, Fallback};
+#[cfg(feature = "periodic")]
+pub use expirations::Expirations;
 #[cfg(feature = "interval")]
 pub use group::{GroupBuilder, GroupInterval, IntervalGroup};
 #[cfg(feature = "interval")]
 pub use interval::{Builder, MissedTickBehavior, OsInterval, interval, interval_at};
 #[cfg(feature = "periodic")]
-pub use periodic::{Expirations, PeriodicInterval};
+pub use periodic::PeriodicInterval;
 #[cfg(feature = "interval")]
 pub use precision::{Precision, Spin};
 #[cfg(feature = "interval")]

@@ -8,19 +8,9 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::backend::{Backend, Fallback};
+use crate::expirations::Expirations;
 use crate::sys;
 use crate::timer::{Timer, add_or_far, catch_driver_panic, real_now};
-
-/// The periods that ended since the last tick: one, or several if the reader was late.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Expirations {
-    /// Number of periods; at least one.
-    pub count: u64,
-    /// Deadline of the first period.
-    pub first: Instant,
-    /// Deadline of the last period: `first` + (`count` − 1) × period.
-    pub last: Instant,
-}
 
 /// A periodic timer that the kernel repeats.
 ///

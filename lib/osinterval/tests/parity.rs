@@ -4,6 +4,7 @@
 /// The files with tests, by their names in the list.
 const SOURCES: &[(&str, &str)] = &[
     ("descriptors", include_str!("descriptors.rs")),
+    ("expirations", include_str!("expirations.rs")),
     ("group", include_str!("group.rs")),
     ("interval", include_str!("interval.rs")),
     ("periodic", include_str!("periodic.rs")),
