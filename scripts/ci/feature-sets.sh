@@ -10,6 +10,7 @@ for features in "" interval periodic interval,os-native periodic,os-native inter
   lint osinterval "$features" --all-targets
 done
 for features in "" tokio osinterval busypoll metrics; do lint tickmeter "$features" --all-targets; done
+for features in "" recalibrate-background serde; do lint osjitter-tach "$features" --all-targets; done
 for features in "" series stats serde; do lint jitterstat "$features" --all-targets; done
 lint osjitter-files "" --all-targets
 lint osjitter-render "" --all-targets

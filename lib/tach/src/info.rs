@@ -11,6 +11,8 @@ use crate::timeline::TIMELINE;
 
 /// The origin of the rate.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
 #[non_exhaustive]
 pub enum RateFrom {
     /// The rate is exact, since a count of the OS clock is a nanosecond.
@@ -23,7 +25,20 @@ pub enum RateFrom {
 }
 
 /// A description of the clock of this process.
+///
+/// With the feature `serde` it can be stored next to the measurements of a run. Variants are stored
+/// in their text form (`"tsc"`), and durations as serde does.
+///
+/// ```
+/// # #[cfg(feature = "serde")] {
+/// let text = serde_json::to_string(&tach::info())?;
+/// let info: tach::Info = serde_json::from_str(&text)?;
+/// assert_eq!(info.source, tach::source());
+/// # }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct Info {
     /// The clock that counts are read from.

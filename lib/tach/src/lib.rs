@@ -65,6 +65,8 @@
 //! interval, and ends the thread. The feature applies to the whole program, even if only one of its
 //! dependencies enables it.
 //!
+//! The feature `serde` implements `Serialize` and `Deserialize` for [`Info`].
+//!
 //! # Caveats
 //!
 //! - **Suspend.** Whether the counter runs during a suspend depends on the machine, and may differ

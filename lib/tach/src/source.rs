@@ -5,11 +5,14 @@ use std::fmt;
 
 /// The clock that counts are read from. Its text form is stable and meant for reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
 #[non_exhaustive]
 pub enum Source {
     /// The x86 time-stamp counter.
     Tsc,
     /// The Arm virtual counter.
+    #[cfg_attr(feature = "serde", serde(rename = "cntvct_el0"))]
     Cntvct,
     /// The counter of RISC-V or `LoongArch`.
     Rdtime,
@@ -30,6 +33,8 @@ impl fmt::Display for Source {
 
 /// The reason for which the counter is not used.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
 #[non_exhaustive]
 pub enum WhyNotCounter {
     /// This crate supports no counter of the architecture.
@@ -67,6 +72,7 @@ impl std::error::Error for WhyNotCounter {}
 /// The nominal rate of the counter, as stated by the CPU or the hypervisor. It is checked against
 /// the first anchors and replaced by the rate that they give.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct StatedRate {
     /// Counts per second.
     pub hz: u64,
@@ -76,6 +82,8 @@ pub struct StatedRate {
 
 /// The origin of a stated rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
 #[non_exhaustive]
 pub enum StatedBy {
     /// CPUID leaf 15h or 16h, or `cntfrq_el0`.
@@ -95,6 +103,8 @@ impl fmt::Display for StatedBy {
 
 /// The means by which [`MonotonicInstant`](crate::MonotonicInstant) keeps its order across threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
 #[non_exhaustive]
 pub enum CrossThreadOrder {
     /// An ordered read of a counter that all cores share, as the architecture specifies.
