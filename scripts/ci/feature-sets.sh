@@ -6,7 +6,7 @@ lint() { # PACKAGE FEATURES [OPTION]...
   cargo clippy --package "$1" --no-default-features --features "$2" "${@:3}" --locked -- -D warnings
 }
 for features in "" net signal tokio-compat futures-io,net; do lint busypoll "$features" --all-targets; done
-for features in "" interval periodic interval,os-native periodic,os-native interval,periodic,stream; do
+for features in "" interval periodic interval,os-native periodic,os-native interval,periodic,stream periodic,serde; do
   lint osinterval "$features" --all-targets
 done
 for features in "" tokio osinterval busypoll metrics; do lint tickmeter "$features" --all-targets; done

@@ -13,6 +13,10 @@ use tokio::time::Instant;
 /// is compared, printed and calculated with like a `u64`, and has the methods of `u64`. If the type
 /// must be `u64`, for example of an argument, a range or a cast, use [`count`](Self::count).
 ///
+/// With the feature `serde`, the deadlines are stored as [`SystemTime`](std::time::SystemTime). A
+/// process converts them by a single pair of readings of both clocks, so they keep their distances,
+/// and do not follow later changes of the system's time.
+///
 /// # Examples
 /// ```
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {

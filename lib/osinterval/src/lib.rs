@@ -70,13 +70,16 @@
 //! # Features
 //!
 //! `interval` (`OsInterval`, `IntervalGroup`, sleeps and timeouts), `periodic` (`PeriodicInterval`)
-//! and `os-native` (the OS's timers) are on by default; `stream` implements `Stream` for intervals.
+//! and `os-native` (the OS's timers) are on by default; `stream` implements `Stream` for intervals,
+//! and `serde` implements `Serialize` and `Deserialize` for `Expirations`.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![deny(unsafe_code)]
 
 mod backend;
 #[cfg(feature = "periodic")]
 mod expirations;
+#[cfg(all(feature = "periodic", feature = "serde"))]
+mod expirations_serde;
 #[cfg(feature = "interval")]
 mod group;
 #[cfg(feature = "interval")]
