@@ -9,7 +9,7 @@ for features in "" net signal tokio-compat futures-io,net; do lint busypoll "$fe
 for features in "" interval periodic interval,os-native periodic,os-native interval,periodic,stream periodic,serde; do
   lint osinterval "$features" --all-targets
 done
-for features in "" tokio osinterval busypoll metrics; do lint tickmeter "$features" --all-targets; done
+for features in "" tokio osinterval busypoll metrics stream serde tracing; do lint tickmeter "$features" --all-targets; done
 for features in "" recalibrate-background serde; do lint osjitter-tach "$features" --all-targets; done
 for features in "" series stats serde; do lint jitterstat "$features" --all-targets; done
 lint osjitter-files "" --all-targets

@@ -50,6 +50,8 @@ pub(crate) const HEADER_WORDS: usize = 64;
 pub(crate) const LAYOUT_WORDS: usize = 11;
 /// Size limit of a file.
 pub(crate) const MAX_FILE_BYTES: u64 = 1 << 20;
+/// The largest number of bits of a value that a bin keeps.
+pub(crate) const MAX_BIN_BITS: u32 = 16;
 pub(crate) const MAX_NAME_BYTES: usize = 64;
 pub(crate) const MAX_PROGRAM_BYTES: usize = 48;
 /// Value of a record's work if that is not known.
@@ -210,7 +212,7 @@ impl Layout {
         }
         let bin_bits = u32::try_from(header[at::BIN_BITS])
             .ok()
-            .filter(|bits| (1..=16).contains(bits))
+            .filter(|bits| (1..=MAX_BIN_BITS).contains(bits))
             .ok_or(FormatError::Malformed("invalid width of the bins"))?;
         let number = |at: usize| usize::try_from(header[at]).unwrap_or(usize::MAX);
         let histogram = |at: usize| BinsLayout { first: number(at), bins: number(at + 1) };

@@ -73,8 +73,30 @@
 //! # Features
 //!
 //! No feature is enabled by default. The only dependencies are then `tach` and, on Unix, `libc` to
-//! map the file. `tokio`, `osinterval` and `busypoll` let [`Meter::wrap`] take the intervals of
-//! those crates; `metrics` adds the exporter.
+//! map the file.
+//!
+//! | Feature | Effect |
+//! |---|---|
+//! | `tokio`, `osinterval`, `busypoll` | [`Meter::wrap`] accepts the intervals of that crate |
+//! | `metrics` | adds the exporter |
+//! | `stream` | implements `futures_core::Stream` for [`Metered`] |
+//! | `serde` | implements `Serialize` and `Deserialize` for [`Snapshot`], [`Histogram`] and [`LateTick`] |
+//! | `tracing` | emits an event of the crate `tracing` for a late tick |
+//!
+//! An event has the level `WARN`, the target `tickmeter`, and the fields `meter`, `number`,
+//! `lateness_ns`, `work_ns`, `overrun_ns` and `suppressed`. A meter emits at most one event per
+//! second, and `suppressed` is the number of late ticks since the last one. The subscriber runs on
+//! the loop's thread after the tick is recorded, so its time counts as the loop's work.
+//!
+//! ```
+//! use std::time::{Duration, Instant};
+//! # let deadline = Instant::now();
+//! let (period, late_from) = (Duration::from_millis(10), Duration::from_millis(2));
+//! let mut meter = tickmeter::Meter::register_with("traced-loop", period, late_from)?;
+//! // With the feature `tracing`, this is an event if the tick is at least 2 ms late.
+//! meter.tick(deadline);
+//! # Ok::<(), tickmeter::RegisterError>(())
+//! ```
 //!
 //! A meter needs 64-bit atomics, since processes share its words without a lock: there is no meter
 //! on targets such as `armv5te-*`, `powerpc-*` and `mipsel-*` of Linux.
@@ -93,6 +115,10 @@ mod clock;
 mod directory;
 #[cfg(all(feature = "metrics", not(loom)))]
 mod exporter;
+#[cfg(feature = "serde")]
+mod histogram_serde;
+#[cfg(feature = "tracing")]
+mod late_events;
 mod layout;
 #[cfg(all(unix, not(loom)))]
 #[allow(unsafe_code)]

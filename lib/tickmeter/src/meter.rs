@@ -75,6 +75,8 @@ pub struct Meter {
     idle_since_ns: Option<i64>,
     /// Writes the ticks to a file if osjitter measures this program.
     series: Option<Box<SeriesWriter>>,
+    #[cfg(feature = "tracing")]
+    late_events: crate::late_events::LateEvents,
 }
 
 /// An error of [`Meter::register`].
@@ -156,6 +158,8 @@ impl Meter {
             work_ns: None,
             idle_since_ns: None,
             series,
+            #[cfg(feature = "tracing")]
+            late_events: crate::late_events::LateEvents::default(),
         })
     }
 
@@ -254,6 +258,8 @@ impl Meter {
             let seems_early = lateness_ns < 0 && !wakeup.early;
             series.push(if seems_early { 0 } else { lateness_ns }, count, self.period_ns, now_ns);
         }
+        #[cfg(feature = "tracing")]
+        self.late_events.check(self.name.as_str(), &wakeup);
     }
 
     /// Marks the end of the work since the last tick. Call it before the loop waits again.

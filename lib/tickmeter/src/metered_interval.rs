@@ -120,6 +120,37 @@ impl<I> Deref for Metered<I> {
     }
 }
 
+/// An endless stream of ticks. The time from an item until the next poll is the loop's work.
+///
+/// ```
+/// # #[cfg(feature = "tokio")] {
+/// # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
+/// use futures_core::Stream;
+/// use std::{future::poll_fn, pin::Pin, time::Duration};
+/// use tickmeter::Meter;
+///
+/// let period = Duration::from_millis(1);
+/// let mut ticks = Meter::register("stream", period)?.wrap(tokio::time::interval(period));
+/// for _ in 0..3 {
+///     // With the crate futures: ticks.next().await
+///     assert!(poll_fn(|cx| Pin::new(&mut ticks).poll_next(cx)).await.is_some());
+/// }
+/// assert_eq!(ticks.meter().snapshot().ticks, 3);
+/// # Ok::<(), tickmeter::RegisterError>(()) }).unwrap(); }
+/// ```
+#[cfg(feature = "stream")]
+impl<I: Ticker + Unpin> futures_core::Stream for Metered<I> {
+    type Item = I::Tick;
+
+    fn poll_next(self: std::pin::Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.get_mut().poll_tick(cx).map(Some)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (usize::MAX, None)
+    }
+}
+
 /// Implements [`Ticker`] for intervals that return each deadline as an instant of tokio.
 #[cfg(any(feature = "tokio", feature = "osinterval"))]
 macro_rules! impl_ticker {

@@ -12,7 +12,23 @@ use crate::publication::RawSnapshot;
 ///
 /// The number of ticks is that of the wake-ups plus the coalesced ticks, and is also the number of
 /// values of the lateness. Skipped ticks never came and have no lateness.
+///
+/// With the feature `serde`, a snapshot can be stored and read again:
+///
+/// ```
+/// # #[cfg(feature = "serde")] {
+/// # use std::time::{Duration, Instant};
+/// # use tickmeter::{Meter, Snapshot};
+/// let mut meter = Meter::register("stored", Duration::from_millis(1))?;
+/// meter.tick(Instant::now());
+/// let text = serde_json::to_string(&meter.snapshot())?;
+/// let stored: Snapshot = serde_json::from_str(&text)?;
+/// assert_eq!(stored, meter.snapshot());
+/// # }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct Snapshot {
     /// Name of the meter.
@@ -61,6 +77,7 @@ pub struct Snapshot {
 
 /// A tick that came late.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct LateTick {
     /// Number of the tick among the late ticks of the meter, from 1.
@@ -78,14 +95,16 @@ pub struct LateTick {
 
 /// Counts of values in log-linear bins, which are at most 0.8 % of their values wide.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(try_from = "crate::histogram_serde::StoredHistogram"))]
 pub struct Histogram {
-    bits: u32,
+    pub(crate) bits: u32,
     /// The bins that are not empty, in order, with their counts.
-    bins: Vec<(u32, u64)>,
+    pub(crate) bins: Vec<(u32, u64)>,
     /// The largest value if it is known, otherwise the end of the highest bin.
-    max_ns: u64,
+    pub(crate) max_ns: u64,
     /// Index of the last bin of the layout, which has no end.
-    last: u32,
+    pub(crate) last: u32,
 }
 
 impl Snapshot {

@@ -1,0 +1,71 @@
+//! Tests the events for late ticks, with the feature `tracing`.
+#![cfg(all(feature = "tracing", not(loom)))]
+#![allow(clippy::disallowed_methods, reason = "the test makes its own deadlines")]
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use tickmeter::Meter;
+use tracing::field::{Field, Visit};
+use tracing::{Event, Level, Metadata, Subscriber, span};
+
+/// The fields of an event in their text form.
+#[derive(Default)]
+struct Fields(BTreeMap<&'static str, String>);
+
+impl Visit for Fields {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        self.0.insert(field.name(), format!("{value:?}"));
+    }
+}
+
+/// A subscriber that keeps the fields of all events.
+#[derive(Clone, Default)]
+struct EventRecorder(Arc<Mutex<Vec<Fields>>>);
+
+impl Subscriber for EventRecorder {
+    fn enabled(&self, _: &Metadata<'_>) -> bool {
+        true
+    }
+    fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {
+        unreachable!("a meter has no spans")
+    }
+    fn record(&self, _: &span::Id, _: &span::Record<'_>) {}
+    fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
+    fn event(&self, event: &Event<'_>) {
+        assert_eq!(
+            (event.metadata().target(), *event.metadata().level()),
+            ("tickmeter", Level::WARN)
+        );
+        let mut fields = Fields::default();
+        event.record(&mut fields);
+        self.0.lock().unwrap().push(fields);
+    }
+    fn enter(&self, _: &span::Id) {}
+    fn exit(&self, _: &span::Id) {}
+}
+
+#[test]
+fn late_ticks_have_events() {
+    const PERIOD: Duration = Duration::from_millis(1);
+    let recorder = EventRecorder::default();
+    let mut meter = Meter::register("traced", PERIOD).unwrap();
+    let first = Instant::now() - PERIOD * 20;
+    tracing::subscriber::with_default(recorder.clone(), || {
+        (0..5).for_each(|tick| meter.tick(first + PERIOD * tick));
+        meter.tick(Instant::now() + PERIOD * 3_600_000); // on time
+    });
+    let events = recorder.0.lock().unwrap();
+    let number = |fields: &Fields, name: &str| fields.0[name].parse::<u64>().unwrap();
+    let event = &events[0];
+    assert_eq!(event.0["meter"], "\"traced\"");
+    assert_eq!(event.0["message"], "late tick");
+    assert_eq!((number(event, "number"), number(event, "suppressed")), (1, 0));
+    assert!(number(event, "lateness_ns") >= 19_000_000 && !event.0.contains_key("work_ns"));
+    // Ticks a second apart have events of their own, on a very busy machine.
+    let counted = events.iter().map(|event| 1 + number(event, "suppressed")).sum::<u64>();
+    assert!(counted <= 5 && events.len() <= 5, "{counted}");
+    assert_eq!(meter.snapshot().late.len(), 5);
+}
