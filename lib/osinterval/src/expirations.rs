@@ -13,9 +13,19 @@ use tokio::time::Instant;
 /// is compared, printed and calculated with like a `u64`, and has the methods of `u64`. If the type
 /// must be `u64`, for example of an argument, a range or a cast, use [`count`](Self::count).
 ///
-/// With the feature `serde`, the deadlines are stored as [`SystemTime`](std::time::SystemTime). A
-/// process converts them by a single pair of readings of both clocks, so they keep their distances,
-/// and do not follow later changes of the system's time.
+/// With the feature `serde`, the deadlines are stored as `first_since_epoch` and `last_since_epoch`,
+/// durations since the Unix epoch. A process converts them by a single pair of readings of both
+/// clocks, so they keep their distances, and do not follow later changes of the system's time:
+///
+/// ```
+/// # #[cfg(feature = "serde")] {
+/// # let now = tokio::time::Instant::now();
+/// # let expirations = osinterval::Expirations { count: 1, first: now, last: now };
+/// let text = serde_json::to_string(&expirations)?;
+/// assert_eq!(serde_json::from_str::<osinterval::Expirations>(&text)?, expirations);
+/// # }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 ///
 /// # Examples
 /// ```

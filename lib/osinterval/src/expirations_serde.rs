@@ -1,8 +1,8 @@
-//! Stores [`Expirations`] with deadlines as system time, since an instant has no meaning outside of
-//! its process.
+//! Stores [`Expirations`]. Deadlines are stored as time since the Unix epoch, because an instant has
+//! no meaning outside of its process.
 
 use std::sync::OnceLock;
-use std::time::{Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde::de::Error as _;
 use serde::ser::Error as _;
@@ -11,39 +11,40 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::expirations::Expirations;
 use crate::timer::real_now;
 
-/// The stored form.
+/// The stored form. The deadlines are durations since the Unix epoch, because `SystemTime` would
+/// round them on Windows.
 #[derive(Serialize, Deserialize)]
-#[serde(rename = "Expirations")]
 struct StoredExpirations {
     count: u64,
-    first: SystemTime,
-    last: SystemTime,
+    first_since_epoch: Duration,
+    last_since_epoch: Duration,
 }
 
 /// The same moment on both clocks.
 struct ClockPair {
     instant: Instant,
-    system: SystemTime,
+    since_epoch: Duration,
 }
 
 impl ClockPair {
     /// Returns the pair of this process, which is read once.
     fn get() -> &'static Self {
         static PAIR: OnceLock<ClockPair> = OnceLock::new();
-        PAIR.get_or_init(|| Self { instant: real_now(), system: SystemTime::now() })
+        let since_epoch = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        PAIR.get_or_init(|| Self { instant: real_now(), since_epoch: since_epoch() })
     }
 
-    fn to_system(&self, instant: Instant) -> Option<SystemTime> {
+    fn to_since_epoch(&self, instant: Instant) -> Option<Duration> {
         match instant.checked_duration_since(self.instant) {
-            Some(after) => self.system.checked_add(after),
-            None => self.system.checked_sub(self.instant - instant),
+            Some(after) => self.since_epoch.checked_add(after),
+            None => self.since_epoch.checked_sub(self.instant - instant),
         }
     }
 
-    fn to_instant(&self, system: SystemTime) -> Option<Instant> {
-        match system.duration_since(self.system) {
-            Ok(after) => self.instant.checked_add(after),
-            Err(error) => self.instant.checked_sub(error.duration()),
+    fn to_instant(&self, since_epoch: Duration) -> Option<Instant> {
+        match since_epoch.checked_sub(self.since_epoch) {
+            Some(after) => self.instant.checked_add(after),
+            None => self.instant.checked_sub(self.since_epoch - since_epoch),
         }
     }
 }
@@ -51,27 +52,29 @@ impl ClockPair {
 impl Serialize for Expirations {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let store = |deadline: tokio::time::Instant| {
-            let system = ClockPair::get().to_system(deadline.into_std());
-            system.ok_or_else(|| S::Error::custom("cannot store a deadline: it is too far away"))
+            let since_epoch = ClockPair::get().to_since_epoch(deadline.into_std());
+            since_epoch.ok_or_else(|| S::Error::custom("cannot store a deadline: out of range"))
         };
-        let (first, last) = (store(self.first)?, store(self.last)?);
-        StoredExpirations { count: self.count, first, last }.serialize(serializer)
+        let (first_since_epoch, last_since_epoch) = (store(self.first)?, store(self.last)?);
+        StoredExpirations { count: self.count, first_since_epoch, last_since_epoch }
+            .serialize(serializer)
     }
 }
 
 impl<'de> Deserialize<'de> for Expirations {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let StoredExpirations { count, first, last } = Deserialize::deserialize(deserializer)?;
-        if count == 0 {
+        let stored = StoredExpirations::deserialize(deserializer)?;
+        if stored.count == 0 {
             return Err(D::Error::custom("invalid count 0: expected at least 1"));
         }
-        if last < first {
+        if stored.last_since_epoch < stored.first_since_epoch {
             return Err(D::Error::custom("invalid deadlines: expected the first before the last"));
         }
-        let load = |system| {
-            let instant = ClockPair::get().to_instant(system).map(Into::into);
-            instant.ok_or_else(|| D::Error::custom("cannot load a deadline: it is too far away"))
+        let load = |since_epoch| {
+            let instant = ClockPair::get().to_instant(since_epoch).map(Into::into);
+            instant.ok_or_else(|| D::Error::custom("cannot load a deadline: out of range"))
         };
-        Ok(Self { count, first: load(first)?, last: load(last)? })
+        let (first, last) = (load(stored.first_since_epoch)?, load(stored.last_since_epoch)?);
+        Ok(Self { count: stored.count, first, last })
     }
 }
