@@ -36,8 +36,7 @@ cat >program.in <<'PROGRAM'
 #!/bin/sh
 {
   echo "osjitter.series/1 period_ns=1000000"
-  yes 20000 | head -n 10
-  yes LATE | head -n "$((OSJITTER_TICKS - 10))"
+  { yes 20000 | head -n 10; yes LATE; } | head -n "$OSJITTER_TICKS"
 } >"$OSJITTER_OUT"
 PROGRAM
 cat >build.sh <<'BUILD'
