@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-/// The timer that an interval ticks from. Its text form is stable and meant for reports.
+/// The timer that an interval ticks from. Its text form is stable and meant for reports. While a
+/// test has paused tokio's clock, tokio's timer stands in for it.
 ///
 /// # Examples
 /// ```

@@ -9,6 +9,7 @@ use cadence::MissedTickBehavior;
 use tokio::time::Instant;
 
 use crate::backend::{Backend, Fallback};
+use crate::clock::tokio_now;
 use crate::precision::Precision;
 use crate::queue::{TimerQueue, Wait};
 use crate::schedule::{Schedule, impl_interval_methods};
@@ -132,7 +133,7 @@ impl IntervalGroup {
     /// Panics if `period` is zero.
     #[track_caller]
     pub fn interval(&self, period: Duration) -> GroupInterval {
-        self.interval_at(self.queue.now().into(), period)
+        self.interval_at(Instant::now(), period)
     }
 
     /// Creates an interval of this group that ticks at `start`, then every `period`.
@@ -208,16 +209,14 @@ impl GroupInterval {
         // A failed timer is reported even if every deadline has passed, so that no tick polls it.
         let mut timer = self.queue.check_alive();
         self.queue.acknowledge_wakeup(&mut self.wait);
-        let now = loop {
-            if let Err(error) = timer {
-                panic!("the timer of an interval failed: {error}");
-            }
-            let now = self.now();
-            if now >= deadline {
-                break now;
-            }
+        if timer.is_ok() && tokio_now() < deadline {
             timer = ready!(self.queue.poll(&mut self.wait, deadline, cx));
-        };
+        }
+        if let Err(error) = timer {
+            panic!("the timer of an interval failed: {error}");
+        }
+        // The queue has reached the deadline, even if the caller's runtime has another clock.
+        let now = tokio_now().max(deadline);
         budget.made_progress();
         Poll::Ready(self.schedule.observe(now))
     }
@@ -225,10 +224,6 @@ impl GroupInterval {
     /// The timer that the group ticks from.
     pub fn backend(&self) -> Backend {
         self.queue.backend()
-    }
-
-    fn now(&self) -> std::time::Instant {
-        self.queue.now()
     }
 
     fn rearm(&mut self) -> io::Result<()> {
@@ -245,7 +240,6 @@ impl Drop for GroupInterval {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::timer::real_now;
     use std::task::Waker;
 
     const HOUR: Duration = Duration::from_secs(3_600);
@@ -258,7 +252,7 @@ mod tests {
     #[tokio::test]
     async fn dropped_intervals_are_deregistered() {
         let group = IntervalGroup::new().unwrap();
-        let start = Instant::from_std(real_now()) + HOUR;
+        let start = Instant::now() + HOUR;
         for i in 0..1_000 {
             let mut interval = group.interval_at(start + Duration::from_millis(i), HOUR);
             assert!(poll(&mut interval).is_pending());
@@ -281,7 +275,7 @@ mod tests {
         let runtime = new_runtime();
         let mut interval = runtime.block_on(async {
             let group = IntervalGroup::new().unwrap();
-            group.interval_at(Instant::from_std(real_now()), Duration::from_nanos(1))
+            group.interval_at(Instant::now(), Duration::from_nanos(1))
         });
         let other_runtime = new_runtime();
         assert!(other_runtime.block_on(async { poll(&mut interval) }).is_ready());
@@ -297,7 +291,7 @@ mod tests {
     #[tokio::test]
     async fn repeated_resets_leave_one_entry() {
         let group = IntervalGroup::new().unwrap();
-        let mut interval = group.interval_at(Instant::from_std(real_now()) + HOUR, HOUR);
+        let mut interval = group.interval_at(Instant::now() + HOUR, HOUR);
         for i in 0..1_000 {
             assert!(poll(&mut interval).is_pending());
             // Earlier in each round.

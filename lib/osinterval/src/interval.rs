@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::backend::{Backend, Fallback};
+use crate::clock::{ClockReading, tokio_now};
 use crate::precision::{Lead, Precision};
 use crate::schedule::{Schedule, impl_interval_methods};
 use crate::timer::{Timer, spin_until};
@@ -137,7 +138,7 @@ impl Builder {
     ///   with [`Fallback::TokioSleep`].
     pub fn build(self) -> io::Result<OsInterval> {
         let timer = Timer::new(self.fallback)?;
-        let deadline = self.start.unwrap_or_else(|| timer.now().into());
+        let deadline = self.start.unwrap_or_else(Instant::now);
         let lead = match self.precision {
             Precision::Spin(spin) if timer.is_native() => Some(Lead::new(spin, self.period)),
             _ => None,
@@ -230,18 +231,15 @@ impl OsInterval {
     /// See [`OsInterval::tick`], which awaits it.
     pub fn poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<Instant> {
         let budget = ready!(tokio::task::coop::poll_proceed(cx));
-        match self.timer.poll_until(cx, self.wake_up_time.into_std()) {
-            Poll::Pending => {
-                self.has_waited = true;
-                return Poll::Pending;
-            }
-            Poll::Ready(Ok(())) => {}
-            Poll::Ready(Err(error)) => {
-                panic!("the timer of an interval failed; is its runtime shutting down? {error}");
-            }
+        ready!(self.poll_timer(cx, self.wake_up_time));
+        let spins = self.lead.is_some() && !ClockReading::take().is_shifted();
+        if spins {
+            self.update_lead();
+        } else {
+            // A paused clock would never end a spin. Without a lead this is ready.
+            ready!(self.poll_timer(cx, self.schedule.deadline));
         }
         budget.made_progress();
-        self.update_lead();
         // Dropping the budget takes time, so that is done before the deadline as well.
         drop(budget);
         let (due, punctual_until) = (self.schedule.deadline, self.schedule.punctual_until());
@@ -250,17 +248,30 @@ impl OsInterval {
         self.schedule.advance();
         self.update_wake_up_time();
         // In the precise mode this spins for the rest of the lead.
-        let now = spin_until(due.into_std(), || self.timer.now());
+        let now = if spins { spin_until(due.into_std(), tokio_now) } else { tokio_now() };
         if self.schedule.apply_behavior(due, punctual_until, now) {
             self.update_wake_up_time();
         }
         Poll::Ready(due)
     }
 
+    fn poll_timer(&mut self, cx: &mut Context<'_>, deadline: Instant) -> Poll<()> {
+        match self.timer.poll_until(cx, deadline.into_std()) {
+            Poll::Pending => {
+                self.has_waited = true;
+                Poll::Pending
+            }
+            Poll::Ready(Ok(())) => Poll::Ready(()),
+            Poll::Ready(Err(error)) => {
+                panic!("the timer of an interval failed; is its runtime shutting down? {error}")
+            }
+        }
+    }
+
     /// In the precise mode, updates the lead by how late the timer has woken the task.
     fn update_lead(&mut self) {
         if let Some(lead) = self.lead.as_mut().filter(|_| self.has_waited) {
-            lead.observe(self.timer.now().saturating_duration_since(self.wake_up_time.into_std()));
+            lead.observe(tokio_now().saturating_duration_since(self.wake_up_time.into_std()));
         }
     }
 
@@ -272,13 +283,9 @@ impl OsInterval {
         self.has_waited = false;
     }
 
-    fn now(&self) -> std::time::Instant {
-        self.timer.now()
-    }
-
     fn rearm(&mut self) -> io::Result<()> {
         self.update_wake_up_time();
-        self.timer.bring_forward(self.wake_up_time.into_std())
+        self.timer.bring_forward(self.wake_up_time.into_std(), None)
     }
 
     /// How long before a deadline the timer wakes the task at present; `None` outside the precise

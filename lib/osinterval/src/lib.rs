@@ -47,10 +47,49 @@
 //!
 //! # Clocks
 //!
-//! Native timers follow the kernel's monotonic clock, the one behind [`std::time::Instant`], and
-//! never the clock of a paused tokio runtime: after `tokio::time::pause` ticks and sleeps still
-//! follow real time. The fallback follows tokio's clock. The monotonic clock stops while the system
-//! is suspended.
+//! Deadlines are on tokio's clock, which in production is the kernel's monotonic clock, the one
+//! behind [`std::time::Instant`]. That clock stops while the system is suspended.
+//!
+//! # Testing
+//!
+//! If a test pauses tokio's clock, with `start_paused` or `tokio::time::pause`, all timers of this
+//! crate follow it, as tokio's do. Hours pass at once, in the same order:
+//!
+//! ```
+//! # #[cfg(feature = "interval")]
+//! #[tokio::main(flavor = "current_thread", start_paused = true)]
+//! async fn main() {
+//!     use std::time::Duration;
+//!     let hour = Duration::from_secs(3_600);
+//!     let start = tokio::time::Instant::now();
+//!     let mut interval = osinterval::interval(hour);
+//!     for k in 0..24 {
+//!         assert_eq!(interval.tick().await, start + hour * k);
+//!     }
+//!     let answer = osinterval::timeout(hour, std::future::pending::<()>()).await;
+//!     assert!(answer.is_err());
+//!     assert_eq!(start.elapsed(), hour * 24);
+//! }
+//! # #[cfg(not(feature = "interval"))]
+//! # fn main() {}
+//! ```
+//!
+//! In a test, use `#[tokio::test(start_paused = true)]`. It needs tokio's feature `test-util` in
+//! the dev-dependencies, and no setting of this crate. A timer compares tokio's clock with the real
+//! one when it begins to wait, which costs one reading of the clock and no system call. If the
+//! clocks differ, a sleep of tokio stands in for the kernel's timer, with its resolution of one
+//! millisecond.
+//!
+//! - Timers that were made before `pause` follow the paused clock as well. A *wait* that began
+//!   before it is the exception: the kernel wakes that task after the real time, and then it
+//!   follows the paused clock. Pause the clock before tasks wait.
+//! - After `tokio::time::resume`, tokio's clock goes on with an offset to the real one. Timers
+//!   follow it in real time, but with the resolution of tokio's.
+//! - `Precision::Spin` behaves as `Precision::Os`, since a paused clock would never end a spin.
+//! - [`Backend`] names the timer that is used while the clock is the real one.
+//! - The runtime needs its time driver (`enable_all`). Without it, waiting on a paused clock is an
+//!   error, or panics as tokio's timers do.
+//! - The order of timers that are due at the same instant is undefined, as it is with tokio's.
 //!
 //! # Cancellation, panics, fork
 //!
@@ -76,6 +115,8 @@
 #![deny(unsafe_code)]
 
 mod backend;
+#[cfg(any(feature = "interval", feature = "periodic"))]
+mod clock;
 #[cfg(feature = "periodic")]
 mod expirations;
 #[cfg(all(feature = "periodic", feature = "serde"))]

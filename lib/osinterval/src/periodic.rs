@@ -8,9 +8,10 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::backend::{Backend, Fallback};
+use crate::clock::{ClockReading, tokio_now};
 use crate::expirations::Expirations;
 use crate::sys;
-use crate::timer::{Timer, add_or_far, catch_driver_panic, real_now};
+use crate::timer::{Timer, add_or_far, catch_driver_panic};
 
 /// A periodic timer that the kernel repeats.
 ///
@@ -51,8 +52,73 @@ pub struct PeriodicInterval {
 
 #[derive(Debug)]
 enum Repetition {
-    Kernel(sys::Periodic),
+    Kernel {
+        timer: sys::Periodic,
+        /// The timer of tokio that is used while tokio's clock is not the real one.
+        stand_in: Option<Timer>,
+    },
     Rearmed(Timer),
+}
+
+impl Repetition {
+    /// Polls for the number of periods that have ended, if the first of them is due at `first`.
+    /// Ready if there is one.
+    fn poll_ended_periods(
+        &mut self,
+        cx: &mut Context<'_>,
+        first: std::time::Instant,
+        period: Duration,
+    ) -> Poll<io::Result<u64>> {
+        let timer = match self {
+            Self::Kernel { timer, stand_in } => {
+                if stand_in.is_some() && !ClockReading::take().is_shifted() {
+                    *stand_in = None;
+                }
+                if stand_in.is_none()
+                    && let Some(count) = ready!(poll_kernel(timer, cx, first, period))?
+                {
+                    return Poll::Ready(Ok(count));
+                }
+                match stand_in {
+                    Some(timer) => timer,
+                    None => stand_in.insert(Timer::new_tokio()?),
+                }
+            }
+            Self::Rearmed(timer) => timer,
+        };
+        ready!(timer.poll_until(cx, first))?;
+        Poll::Ready(Ok(count_ended_periods(first, tokio_now(), period).max(1)))
+    }
+}
+
+/// Polls a timer that the kernel repeats for the number of periods that have ended. Returns `None`
+/// if tokio's clock is not the real one, which the kernel follows.
+///
+/// The number comes from the clock, which is read before the kernel's expiration is taken if
+/// possible. Taking that programs a hardware timer, which can wait until the tick is delivered. The
+/// clock is read again after every expiration, since taking one may have taken another with it.
+fn poll_kernel(
+    timer: &mut sys::Periodic,
+    cx: &mut Context<'_>,
+    first: std::time::Instant,
+    period: Duration,
+) -> Poll<io::Result<Option<u64>>> {
+    let count = count_ended_periods(first, tokio_now(), period);
+    if count > 0 && timer.can_take_expiration_late() {
+        return Poll::Ready(Ok(Some(count)));
+    }
+    let mut reading = None;
+    while let Poll::Ready(result) = timer.poll_expired(cx) {
+        result?;
+        let latest = ClockReading::take();
+        let count = count_ended_periods(first, latest.tokio, period);
+        if count > 0 {
+            return Poll::Ready(Ok(Some(count)));
+        }
+        reading = Some(latest);
+    }
+    let is_shifted = reading.unwrap_or_else(ClockReading::take).is_shifted();
+    if is_shifted { Poll::Ready(Ok(None)) } else { Poll::Pending }
 }
 
 impl PeriodicInterval {
@@ -66,8 +132,8 @@ impl PeriodicInterval {
     /// Panics if `period` is zero.
     #[track_caller]
     pub fn new(period: Duration) -> io::Result<Self> {
-        let now = if sys::KERNEL_PERIODIC { real_now().into() } else { Instant::now() };
-        Self::new_at(add_or_far(now.into_std(), period, now.into_std()).into(), period)
+        let now = tokio_now();
+        Self::new_at(add_or_far(now, period, now).into(), period)
     }
 
     /// Creates an interval that ticks at `start`, then every `period`. If `start` has passed, the
@@ -95,7 +161,8 @@ impl PeriodicInterval {
     pub fn new_at(start: Instant, period: Duration) -> io::Result<Self> {
         assert!(!period.is_zero(), "`period` must be non-zero");
         let repetition = if sys::KERNEL_PERIODIC {
-            Repetition::Kernel(catch_driver_panic(|| sys::Periodic::new(start.into_std(), period))?)
+            let timer = catch_driver_panic(|| sys::Periodic::new(start.into_std(), period))?;
+            Repetition::Kernel { timer, stand_in: None }
         } else {
             Repetition::Rearmed(Timer::new(Fallback::Never)?)
         };
@@ -120,27 +187,8 @@ impl PeriodicInterval {
     /// Returns an error if [`PeriodicInterval::tick`] would.
     pub fn poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Expirations>> {
         let budget = ready!(tokio::task::coop::poll_proceed(cx));
-        let count = match &mut self.repetition {
-            Repetition::Kernel(timer) => {
-                // The number of periods comes from the clock, which is read before the kernel's
-                // expiration is taken if possible. Taking that programs a hardware timer, which can
-                // wait until the tick is delivered. The clock is read again after every expiration,
-                // since taking one may have taken another with it.
-                let mut may_tick = timer.can_take_expiration_late();
-                loop {
-                    let count = count_ended_periods(self.next.into_std(), real_now(), self.period);
-                    if may_tick && count > 0 {
-                        break count;
-                    }
-                    ready!(timer.poll_expired(cx))?;
-                    may_tick = true;
-                }
-            }
-            Repetition::Rearmed(timer) => {
-                ready!(timer.poll_until(cx, self.next.into_std()))?;
-                count_ended_periods(self.next.into_std(), timer.now(), self.period)
-            }
-        };
+        let count =
+            ready!(self.repetition.poll_ended_periods(cx, self.next.into_std(), self.period))?;
         budget.made_progress();
         let first = self.next;
         let last = add_periods(first, self.period, count.saturating_sub(1));
@@ -161,7 +209,7 @@ impl PeriodicInterval {
     /// The timer that this interval ticks from.
     pub fn backend(&self) -> Backend {
         match &self.repetition {
-            Repetition::Kernel(_) => sys::native().unwrap_or(Backend::TokioSleep),
+            Repetition::Kernel { .. } => sys::native().unwrap_or(Backend::TokioSleep),
             Repetition::Rearmed(timer) => timer.backend(),
         }
     }

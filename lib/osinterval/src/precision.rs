@@ -21,7 +21,8 @@ pub enum Precision {
     /// the lead is as late as it would be without a lead, less the lead. The lateness includes the
     /// time from the wake-up to the poll: if other tasks hold the worker for long, the lead grows
     /// towards its cap. An interval that falls back to tokio's timer ticks as with
-    /// [`Precision::Os`], since no lead of reasonable length covers a wheel of a millisecond.
+    /// [`Precision::Os`], since no lead of reasonable length covers a wheel of a millisecond. So does
+    /// any interval while a test has paused tokio's clock.
     ///
     /// # Effect on other tasks
     /// A poll may hold its worker thread for as long as the lead, at most [`Spin::cap`], and at

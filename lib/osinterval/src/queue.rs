@@ -13,9 +13,10 @@ use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::task::AbortHandle;
 
 use crate::backend::{Backend, Fallback};
+use crate::clock::{ClockReading, tokio_now};
 use crate::heap::{NIL, TimerHeap};
 use crate::precision::{Lead, Precision};
-use crate::timer::{Timer, add_or_far, real_now, spin_until};
+use crate::timer::{Timer, add_or_far, spin_until};
 
 /// Wakes any number of tasks, each at its time, from one timer.
 ///
@@ -24,7 +25,6 @@ use crate::timer::{Timer, add_or_far, real_now, spin_until};
 ///
 /// Times are nanoseconds since the queue's origin, at the ends of slots.
 pub(crate) struct TimerQueue {
-    native: bool,
     backend: Backend,
     /// End of slot 0.
     origin: Instant,
@@ -49,6 +49,8 @@ struct State {
     last_read: u64,
     /// In the precise mode: how long before its time a task is woken.
     lead: Option<Lead>,
+    /// Whether the lead has no effect, because the clock is not the real one.
+    ignores_lead: bool,
     driver: Option<AbortHandle>,
 }
 
@@ -95,9 +97,8 @@ impl TimerQueue {
             _ => None,
         };
         let queue = Arc::new(Self {
-            native: timer.is_native(),
             backend: timer.backend(),
-            origin: timer.now(),
+            origin: tokio_now(),
             resolution,
             slot_ns: saturating_nanos(resolution),
             precise: lead.is_some(),
@@ -108,6 +109,7 @@ impl TimerQueue {
                 heap: TimerHeap::default(),
                 last_read: 0,
                 lead,
+                ignores_lead: false,
                 driver: None,
             }),
         });
@@ -141,11 +143,6 @@ impl TimerQueue {
         self.resolution
     }
 
-    /// The current time of the clock that the queue follows.
-    pub(crate) fn now(&self) -> Instant {
-        if self.native { real_now() } else { tokio::time::Instant::now().into_std() }
-    }
-
     /// Polls for a deadline.
     ///
     /// Ready once the slot of `deadline` has ended; otherwise the task is woken then. In the
@@ -166,9 +163,28 @@ impl TimerQueue {
             self.poll_registered(wait, due, cx)
         };
         if self.precise && matches!(result, Poll::Ready(Ok(()))) {
-            spin_until(deadline, || self.now());
+            return self.finish_precise(wait, deadline, cx);
         }
         result
+    }
+
+    /// Waits for the rest of the lead: spins, unless the clock is one of a test, which may never
+    /// move while it is read.
+    fn finish_precise(
+        &self,
+        wait: &mut Wait,
+        deadline: Instant,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<()>> {
+        let reading = ClockReading::take();
+        let is_shifted = reading.is_shifted();
+        self.lock().ignores_lead = is_shifted;
+        if !is_shifted {
+            spin_until(deadline, tokio_now);
+        } else if reading.tokio < deadline {
+            return self.poll_new(wait, self.slot_end(deadline), cx);
+        }
+        Poll::Ready(Ok(()))
     }
 
     fn poll_new(&self, wait: &mut Wait, due: u64, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -200,14 +216,16 @@ impl TimerQueue {
         // Only a wait that is first reads the clock. If the time of any other one has come, so has
         // that of the first, and the timer is about to fire.
         if state.heap.is_first(wait.key) {
-            if time <= self.read_clock(&mut state) {
+            let reading = ClockReading::take();
+            state.last_read = self.since_origin(reading.tokio);
+            if time <= state.last_read {
                 let waker = state.heap.remove(wait.key);
                 wait.key = NIL;
                 drop(state);
                 drop(waker);
                 return Poll::Ready(Ok(()));
             }
-            self.bring_forward(&mut state, time)?;
+            self.bring_forward(&mut state, time, Some(reading))?;
         }
         Poll::Pending
     }
@@ -309,6 +327,16 @@ impl TimerQueue {
         }
     }
 
+    /// Whether the deadline of a wait has come, and the task has been woken for it. Never true in
+    /// the precise mode, in which the task is woken earlier.
+    pub(crate) fn has_fired(&self, wait: &Wait) -> bool {
+        if self.precise || wait.key == NIL {
+            return false;
+        }
+        let state = self.lock();
+        state.timer.is_some() && state.heap.has_fired(wait.key)
+    }
+
     /// Removes a wait.
     pub(crate) fn cancel(&self, wait: &mut Wait) {
         if wait.key == NIL {
@@ -332,14 +360,22 @@ impl TimerQueue {
         wait.due = due;
         let time = state.wake_up_time(due);
         state.heap.move_to(wait.key, time);
-        if state.heap.is_first(wait.key) { self.bring_forward(state, time) } else { Ok(()) }
+        if !state.heap.is_first(wait.key) {
+            return Ok(());
+        }
+        self.bring_forward(state, time, None)
     }
 
     /// Arms the timer for `time`, at which the first wait is due now, unless it is armed for an
     /// earlier time.
-    fn bring_forward(&self, state: &mut State, time: u64) -> io::Result<()> {
+    fn bring_forward(
+        &self,
+        state: &mut State,
+        time: u64,
+        reading: Option<ClockReading>,
+    ) -> io::Result<()> {
         let time = self.to_instant(time);
-        state.timer.as_mut().map_or(Ok(()), |timer| timer.bring_forward(time))
+        state.timer.as_mut().map_or(Ok(()), |timer| timer.bring_forward(time, reading))
     }
 
     /// In the precise mode, updates the lead by how late a task polls after its wake-up time.
@@ -353,13 +389,17 @@ impl TimerQueue {
     }
 
     fn read_clock(&self, state: &mut State) -> u64 {
-        state.last_read = saturating_nanos(self.now().saturating_duration_since(self.origin));
+        state.last_read = self.since_origin(tokio_now());
         state.last_read
+    }
+
+    fn since_origin(&self, time: Instant) -> u64 {
+        saturating_nanos(time.saturating_duration_since(self.origin))
     }
 
     /// The end of the slot that contains a deadline.
     fn slot_end(&self, deadline: Instant) -> u64 {
-        let time = saturating_nanos(deadline.saturating_duration_since(self.origin));
+        let time = self.since_origin(deadline);
         if self.slot_ns <= 1 {
             time
         } else {
@@ -375,7 +415,12 @@ impl TimerQueue {
 impl State {
     /// When to wake a task whose slot ends at `due`.
     fn wake_up_time(&self, due: u64) -> u64 {
-        self.lead.as_ref().map_or(due, |lead| due.saturating_sub(saturating_nanos(lead.duration())))
+        match &self.lead {
+            Some(lead) if !self.ignores_lead => {
+                due.saturating_sub(saturating_nanos(lead.duration()))
+            }
+            _ => due,
+        }
     }
 
     /// The error to return if `timer` is `None`.

@@ -68,8 +68,8 @@ impl Schedule {
 
 /// Implements the methods that all interval types share.
 ///
-/// The type needs a field `schedule` and the methods `poll_tick`, `now`, which reads the clock that
-/// the interval follows, and `rearm`, which is called after a change of the deadline.
+/// The type needs a field `schedule` and the methods `poll_tick` and `rearm`, which is called after a
+/// change of the deadline.
 ///
 /// `$make` and `$setup` are for the examples in the documentation: a function from a period to the
 /// type, and a line to run before it.
@@ -114,7 +114,7 @@ macro_rules! impl_interval_methods {
 
             /// Moves the next tick to `after` from now. See [`Self::reset_at`].
             pub fn reset_after(&mut self, after: std::time::Duration) {
-                let now = self.now();
+                let now = crate::clock::tokio_now();
                 self.reset_at(crate::timer::add_or_far(now, after, now).into());
             }
 

@@ -9,6 +9,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::backend::Backend;
+use crate::clock::tokio_now;
 use crate::group::IntervalGroup;
 use crate::queue::{TimerQueue, Wait};
 use crate::runtime_queue::current_queue;
@@ -145,19 +146,21 @@ pub struct Sleep {
     queue: Arc<TimerQueue>,
     deadline: Instant,
     wait: Wait,
-    /// Whether it has ended, even if the caller's clock shows a time before the deadline.
+    /// Whether a poll has found that it has ended.
     has_ended: bool,
+    /// Whether the deadline may have passed when it was set, which the next poll checks.
+    may_have_passed: bool,
 }
 
 impl Sleep {
     pub(crate) fn new(queue: Arc<TimerQueue>, deadline: Instant) -> Self {
-        Self { queue, deadline, wait: Wait::new(), has_ended: false }
+        Self { queue, deadline, wait: Wait::new(), has_ended: false, may_have_passed: true }
     }
 
     pub(crate) fn with_duration(queue: Arc<TimerQueue>, duration: Duration) -> Self {
-        let now = queue.now();
+        let now = tokio_now();
         let mut sleep = Self::new(queue, add_or_far(now, duration, now).into());
-        sleep.has_ended = duration.is_zero();
+        sleep.may_have_passed = duration.is_zero();
         sleep
     }
 
@@ -166,9 +169,10 @@ impl Sleep {
         self.deadline
     }
 
-    /// Whether the deadline has passed. [`Sleep`] has an example.
+    /// Whether the sleep has ended. As with tokio's, it is false until the first poll, even if the
+    /// deadline has passed. [`Sleep`] has an example.
     pub fn is_elapsed(&self) -> bool {
-        self.has_ended || self.queue.now() >= self.deadline.into_std()
+        self.has_ended || self.queue.has_fired(&self.wait)
     }
 
     /// The timer that wakes the task.
@@ -176,8 +180,8 @@ impl Sleep {
         self.queue.backend()
     }
 
-    /// Moves the deadline, whether it has passed or not. A task that waits is woken at the new one.
-    /// [`Sleep`] has an example.
+    /// Moves the deadline, whether it has passed or not. A task that waits is woken at the new one;
+    /// if that has passed, the next poll is ready. [`Sleep`] has an example.
     ///
     /// A later deadline costs no system call. An earlier one costs one if the sleep becomes the
     /// next of its group to end. `self` is pinned only because that of tokio's method is.
@@ -188,6 +192,7 @@ impl Sleep {
         let this = self.get_mut();
         this.deadline = deadline;
         this.has_ended = false;
+        this.may_have_passed = true;
         if let Err(error) = this.queue.reset(&mut this.wait, deadline.into_std()) {
             panic!("cannot arm the timer of a sleep: {error}");
         }
@@ -195,15 +200,27 @@ impl Sleep {
 
     /// Polls the sleep, like [`Future::poll`], but ignores the cooperative budget.
     pub(crate) fn poll_unbudgeted(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        if !self.has_ended {
+        if !self.has_ended && !self.has_passed() {
             let result: io::Result<()> =
                 ready!(self.queue.poll(&mut self.wait, self.deadline.into_std(), cx));
             if let Err(error) = result {
                 panic!("the timer of a sleep failed: {error}");
             }
-            self.has_ended = true;
         }
+        self.has_ended = true;
         Poll::Ready(())
+    }
+
+    /// Whether the deadline had passed already before the first poll since it was set. Such a sleep
+    /// does not wait for its slot. The clock is not read again by later polls.
+    fn has_passed(&mut self) -> bool {
+        let has_passed = std::mem::take(&mut self.may_have_passed)
+            && tokio_now() >= self.deadline.into_std()
+            && self.queue.has_driver();
+        if has_passed {
+            self.queue.cancel(&mut self.wait);
+        }
+        has_passed
     }
 }
 
@@ -258,6 +275,10 @@ mod tests {
         deadline_ms: i64,
         /// Whether it was polled and has not been woken since.
         waits: bool,
+        /// Whether it has not been polled since its deadline was set.
+        is_fresh: bool,
+        /// Whether it has ended by a poll, or has been woken at its deadline.
+        has_ended: bool,
         waker: Arc<CountingWaker>,
         wake_count: usize,
     }
@@ -328,6 +349,8 @@ mod tests {
                 sleep: Sleep::new(Arc::clone(&self.queue), self.instant(deadline_ms)),
                 deadline_ms,
                 waits: false,
+                is_fresh: true,
+                has_ended: false,
                 waker: Arc::default(),
                 wake_count: 0,
             });
@@ -335,17 +358,21 @@ mod tests {
 
         fn poll(&mut self, index: usize) {
             let is_due = self.is_due(self.sleeps[index].deadline_ms);
-            let ModelSleep { sleep, waits, waker, .. } = &mut self.sleeps[index];
+            let ModelSleep { sleep, deadline_ms, waits, is_fresh, has_ended, waker, .. } =
+                &mut self.sleeps[index];
+            let had_passed = std::mem::take(is_fresh) && *deadline_ms <= self.now_ms;
             let waker = Waker::from(Arc::clone(waker));
             let result = sleep.poll_unbudgeted(&mut Context::from_waker(&waker));
-            assert_eq!(result.is_ready(), is_due);
+            assert_eq!(result.is_ready(), is_due || had_passed || *has_ended);
             *waits = result.is_pending();
+            *has_ended = result.is_ready();
         }
 
         fn reset(&mut self, index: usize, after: i64) {
             let deadline_ms = self.now_ms + after;
             let deadline = self.instant(deadline_ms);
-            self.sleeps[index].deadline_ms = deadline_ms;
+            let sleep = &mut self.sleeps[index];
+            (sleep.deadline_ms, sleep.is_fresh, sleep.has_ended) = (deadline_ms, true, false);
             Pin::new(&mut self.sleeps[index].sleep).reset(deadline);
         }
 
@@ -354,14 +381,16 @@ mod tests {
             for index in 0..self.sleeps.len() {
                 let deadline_ms = self.sleeps[index].deadline_ms;
                 let (is_due, deadline) = (self.is_due(deadline_ms), self.instant(deadline_ms));
-                let ModelSleep { sleep, waits, waker, wake_count, .. } = &mut self.sleeps[index];
+                let ModelSleep { sleep, waits, has_ended, waker, wake_count, .. } =
+                    &mut self.sleeps[index];
                 if *waits && is_due {
                     *waits = false;
+                    *has_ended = true;
                     *wake_count += 1;
                 }
                 assert_eq!(waker.wake_count(), *wake_count, "woken once, at its time");
                 assert_eq!(sleep.deadline(), deadline);
-                assert_eq!(sleep.is_elapsed(), deadline_ms <= self.now_ms);
+                assert_eq!(sleep.is_elapsed(), *has_ended);
             }
             let waiting = self.sleeps.iter().filter(|sleep| sleep.waits).count();
             assert_eq!(self.queue.waiting_count(), waiting);

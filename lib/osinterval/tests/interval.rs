@@ -286,31 +286,6 @@ async fn late_interval_yields_to_others() {
     assert!(real_now() - started < WATCHDOG);
 }
 
-#[cfg(all(feature = "os-native", target_os = "linux", not(osinterval_force_fallback)))]
-#[tokio::test(start_paused = true)]
-async fn native_ticks_ignore_paused_clock() {
-    for behavior in [MissedTickBehavior::Burst, MissedTickBehavior::Delay, MissedTickBehavior::Skip]
-    {
-        let start = real_now() + ms(2);
-        let mut interval = OsInterval::builder(ms(2))
-            .start_at(start)
-            .missed_tick_behavior(behavior)
-            .build()
-            .unwrap();
-        for _ in 0..20 {
-            let deadline = interval.tick().await;
-            assert!(real_now() >= deadline);
-        }
-        assert!(real_now() - start >= ms(2) * 19);
-        // A leap of tokio's clock does not bring a tick either.
-        interval.reset_after(ms(200));
-        let due = interval.deadline();
-        tokio::time::advance(Duration::from_secs(25)).await;
-        assert_eq!(interval.tick().await, due);
-        assert!(real_now() >= due);
-    }
-}
-
 #[tokio::test]
 async fn longest_period_saturates() {
     let mut interval = osinterval::interval(Duration::MAX);

@@ -7,6 +7,7 @@ const SOURCES: &[(&str, &str)] = &[
     ("expirations", include_str!("expirations.rs")),
     ("group", include_str!("group.rs")),
     ("interval", include_str!("interval.rs")),
+    ("paused", include_str!("paused.rs")),
     ("periodic", include_str!("periodic.rs")),
     ("schedule", include_str!("../src/schedule.rs")),
     ("semantics", include_str!("semantics.rs")),

@@ -1,0 +1,302 @@
+//! Tests on tokio's paused clock. Each compares with tokio's own types, or asserts virtual times.
+#![cfg(feature = "interval")]
+
+use std::future::pending;
+use std::pin::Pin;
+use std::time::Duration;
+
+use osinterval::{Backend, IntervalGroup, MissedTickBehavior, OsInterval, Precision};
+use tokio::time::Instant;
+
+const HOUR: Duration = Duration::from_secs(3_600);
+
+fn ms(n: u64) -> Duration {
+    Duration::from_millis(n)
+}
+
+/// Blocks the thread, while a paused clock stands still.
+#[allow(clippy::disallowed_methods, reason = "the real clock has to go on")]
+fn stall(length: Duration) {
+    std::thread::sleep(length);
+}
+
+/// An event of the service, and when it happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Event {
+    Minute { due: Duration },
+    Poll { due: Duration },
+    Retry,
+    Refused,
+    Answered,
+}
+
+type Log = Vec<(Duration, Event)>;
+
+/// A service that reports its events for 24 hours: ticks of two periods, sleeps with a growing
+/// pause, and timeouts that end and that do not.
+macro_rules! run_service {
+    ($time:path, $poll_ticks:expr) => {{
+        use $time as time;
+        let start = Instant::now();
+        let mut minutes = time::interval(Duration::from_secs(60));
+        let mut polls = $poll_ticks;
+        let mut log = Log::new();
+        let mut retry = Box::pin(time::sleep(ms(1_500)));
+        let mut retries = 0;
+        // Not at the time of a tick: tokio does not define the order of timers that coincide.
+        let end = time::sleep(24 * HOUR + ms(1));
+        tokio::pin!(end);
+        loop {
+            let event = tokio::select! {
+                biased;
+                () = &mut end => break,
+                due = minutes.tick() => Event::Minute { due: due - start },
+                due = polls.tick() => Event::Poll { due: due - start },
+                () = &mut retry => Event::Retry,
+            };
+            log.push((start.elapsed(), event));
+            if event == Event::Retry {
+                retries += 1;
+                retry.as_mut().reset(Instant::now() + Duration::from_secs(90) * retries);
+                let refused = time::timeout(Duration::from_secs(7), pending::<()>()).await.is_err();
+                assert!(refused);
+                log.push((start.elapsed(), Event::Refused));
+                let answer = async { time::sleep(ms(20)).await };
+                time::timeout(ms(25), answer).await.expect("in time");
+                log.push((start.elapsed(), Event::Answered));
+            }
+        }
+        log
+    }};
+}
+
+#[tokio::test(start_paused = true)]
+async fn service_day_matches_tokio() {
+    let start = Instant::now();
+    let expected = run_service!(tokio::time, tokio::time::interval_at(start + ms(333), ms(10_007)));
+    let start = Instant::now();
+    let actual = run_service!(osinterval, osinterval::interval_at(start + ms(333), ms(10_007)));
+    assert!(expected.len() > 10_000, "{} events", expected.len());
+    assert_same_log(&actual, &expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn group_day_matches_tokio() {
+    let start = Instant::now();
+    let expected = run_service!(tokio::time, tokio::time::interval_at(start + ms(5), ms(10_000)));
+    let start = Instant::now();
+    let group = IntervalGroup::builder().resolution(Duration::from_nanos(1)).build().unwrap();
+    let actual = run_service!(osinterval, group.interval_at(start + ms(5), ms(10_000)));
+    assert_same_log(&actual, &expected);
+}
+
+/// Asserts that two logs are equal, and names only their first difference.
+fn assert_same_log(actual: &Log, expected: &Log) {
+    let differs = |index: &usize| actual.get(*index) != expected.get(*index);
+    let first = (0..actual.len().max(expected.len())).find(differs);
+    if let Some(index) = first {
+        panic!("event {index}: {:?} instead of {:?}", actual.get(index), expected.get(index));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn missed_ticks_match_tokio() {
+    use tokio::time::MissedTickBehavior as TokioBehavior;
+    for behavior in [TokioBehavior::Burst, TokioBehavior::Delay, TokioBehavior::Skip] {
+        let start = Instant::now() + ms(3);
+        let mut reference = tokio::time::interval_at(start, ms(50));
+        reference.set_missed_tick_behavior(behavior);
+        let mut interval = osinterval::interval_at(start, ms(50));
+        interval.set_missed_tick_behavior(behavior);
+        for k in 0..20 {
+            tokio::time::advance(ms(k * 37 % 170)).await;
+            let expected = reference.tick().await;
+            assert_eq!(interval.tick().await, expected, "{behavior:?}");
+        }
+    }
+}
+
+/// The loop of the README, without its output.
+#[tokio::test(start_paused = true)]
+async fn readme_loop_follows_paused_clock() {
+    let start = Instant::now();
+    let mut interval = osinterval::interval(Duration::from_micros(500));
+    for k in 0..10_000 {
+        assert_eq!(interval.tick().await, start + Duration::from_micros(500) * k);
+    }
+    // tokio's timers advance the clock by whole milliseconds.
+    let elapsed = start.elapsed();
+    assert!(elapsed >= Duration::from_micros(4_999_500) && elapsed <= ms(5_001), "{elapsed:?}");
+}
+
+#[tokio::test]
+async fn timers_made_before_pause_follow() {
+    let mut interval = osinterval::interval(HOUR);
+    let mut precise = OsInterval::builder(HOUR).precision(Precision::spin()).build().unwrap();
+    let group = IntervalGroup::builder().precision(Precision::spin()).build().unwrap();
+    let mut member = group.interval(HOUR);
+    // The queue of the runtime has waited for the kernel.
+    osinterval::sleep(ms(1)).await;
+    let (first, first_precise) = (interval.tick().await, precise.tick().await);
+    let first_member = member.tick().await;
+    tokio::time::pause();
+    let start = Instant::now();
+    osinterval::sleep(24 * HOUR).await;
+    assert_eq!(start.elapsed(), 24 * HOUR + rounding(start + 24 * HOUR));
+    for k in 1..=48 {
+        assert_eq!(interval.tick().await, first + HOUR * k);
+        assert_eq!(precise.tick().await, first_precise + HOUR * k);
+        assert_eq!(member.tick().await, first_member + HOUR * k);
+        assert!(Instant::now() >= first_member + HOUR * k);
+    }
+    assert!(start.elapsed() >= 47 * HOUR);
+}
+
+/// The time by which the sleep is later than `deadline`: tokio rounds up to milliseconds.
+fn rounding(deadline: Instant) -> Duration {
+    Instant::now() - deadline
+}
+
+#[tokio::test(start_paused = true)]
+async fn resumed_clock_ticks_in_real_time() {
+    let mut interval = osinterval::interval(ms(2));
+    let mut last = interval.tick().await;
+    osinterval::sleep(HOUR).await;
+    interval.reset_immediately();
+    tokio::time::resume();
+    last = interval.tick().await.max(last);
+    for _ in 0..20 {
+        let deadline = interval.tick().await;
+        assert_eq!(deadline, last + ms(2));
+        assert!(Instant::now() >= deadline, "early by tokio's clock");
+        last = deadline;
+    }
+    let deadline = Instant::now() + ms(3);
+    osinterval::sleep_until(deadline).await;
+    assert!(Instant::now() >= deadline);
+    // Paused again.
+    tokio::time::pause();
+    let start = Instant::now();
+    osinterval::sleep(HOUR).await;
+    assert!(start.elapsed() >= HOUR);
+}
+
+/// Real time passes, and the paused clock does not.
+#[tokio::test(start_paused = true)]
+async fn stalled_thread_brings_no_tick() {
+    let mut interval = osinterval::interval_at(Instant::now() + ms(5), ms(5));
+    let mut sleep = osinterval::sleep(ms(5));
+    stall(ms(20));
+    let polled = async {
+        tokio::select! {
+            biased;
+            _ = interval.tick() => false,
+            () = &mut sleep => false,
+            () = tokio::task::yield_now() => true,
+        }
+    };
+    assert!(polled.await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn precise_ticks_follow_paused_clock() {
+    let start = Instant::now();
+    let mut interval = OsInterval::builder(ms(10)).precision(Precision::spin()).build().unwrap();
+    for k in 0..1_000 {
+        assert_eq!(interval.tick().await, start + ms(10) * k);
+        assert_eq!(start.elapsed(), ms(10) * k);
+    }
+    let group = IntervalGroup::builder()
+        .resolution(Duration::from_nanos(1))
+        .precision(Precision::spin())
+        .build()
+        .unwrap();
+    let start = Instant::now();
+    for k in 1..1_000 {
+        group.sleep(ms(10)).await;
+        assert_eq!(start.elapsed(), ms(10) * k);
+    }
+}
+
+#[cfg(feature = "periodic")]
+#[tokio::test(start_paused = true)]
+async fn periodic_ticks_follow_paused_clock() {
+    let start = Instant::now();
+    let mut interval = osinterval::PeriodicInterval::new(HOUR).unwrap();
+    for k in 1..=24 {
+        let expirations = interval.tick().await.unwrap();
+        assert_eq!((expirations.count, expirations.first), (1, start + HOUR * k));
+    }
+    tokio::time::advance(3 * HOUR).await;
+    assert_eq!(interval.tick().await.unwrap().count, 3);
+    assert_eq!(start.elapsed(), 27 * HOUR);
+}
+
+#[tokio::test(start_paused = true)]
+async fn idle_queue_does_not_advance_clock() {
+    let start = Instant::now();
+    osinterval::sleep(ms(10)).await;
+    // Blocking work keeps the clock from advancing only while it runs; the channel is what the
+    // runtime waits for afterwards, with no timer in it.
+    let (sender, receiver) = tokio::sync::oneshot::channel();
+    std::thread::spawn(move || {
+        stall(ms(20));
+        sender.send(()).expect("the receiver waits");
+    });
+    receiver.await.unwrap();
+    assert_eq!(start.elapsed(), ms(10));
+}
+
+#[tokio::test(start_paused = true)]
+async fn sleep_states_match_tokio() {
+    let start = Instant::now();
+    let mut ours = osinterval::sleep_until(start);
+    let mut theirs = Box::pin(tokio::time::sleep_until(start));
+    assert_eq!((ours.is_elapsed(), theirs.is_elapsed()), (false, false));
+    (&mut ours).await;
+    theirs.as_mut().await;
+    assert_eq!((ours.is_elapsed(), theirs.is_elapsed()), (true, true));
+    for after in [ms(20), ms(100)] {
+        Pin::new(&mut ours).reset(start + after);
+        theirs.as_mut().reset(start + after);
+        assert_eq!((ours.is_elapsed(), theirs.is_elapsed()), (false, false));
+        assert!(is_pending(&mut ours) && is_pending(theirs.as_mut()));
+    }
+    tokio::time::advance(ms(50)).await;
+    Pin::new(&mut ours).reset(start + ms(40));
+    theirs.as_mut().reset(start + ms(40));
+    assert!(!is_pending(&mut ours) && !is_pending(theirs.as_mut()));
+}
+
+/// In real time, on whichever timer there is.
+#[tokio::test]
+async fn past_reset_is_ready_at_once() {
+    let group = IntervalGroup::builder().resolution(HOUR).build().unwrap();
+    let start = Instant::now();
+    let other = group.sleep(HOUR);
+    let mut other = Box::pin(other);
+    assert!(is_pending(other.as_mut()));
+    for mut sleep in [osinterval::sleep(HOUR), group.sleep(HOUR)] {
+        assert!(is_pending(&mut sleep) && !sleep.is_elapsed());
+        Pin::new(&mut sleep).reset(start);
+        assert!(!sleep.is_elapsed(), "not polled since");
+        assert!(!is_pending(&mut sleep) && sleep.is_elapsed());
+    }
+}
+
+/// Polls a future once, with a waker that does nothing.
+fn is_pending(future: impl Future<Output = ()>) -> bool {
+    let future = std::pin::pin!(future);
+    future.poll(&mut std::task::Context::from_waker(std::task::Waker::noop())).is_pending()
+}
+
+#[tokio::test(start_paused = true)]
+async fn paused_clock_keeps_backend_name() {
+    let interval = osinterval::interval(ms(1));
+    let member = IntervalGroup::new().unwrap().interval(ms(1));
+    assert_eq!(interval.backend(), member.backend());
+    if cfg!(osinterval_force_fallback) {
+        assert_eq!(interval.backend(), Backend::TokioSleep);
+    }
+    assert_eq!(interval.missed_tick_behavior(), MissedTickBehavior::Burst);
+}
