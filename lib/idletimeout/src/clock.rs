@@ -40,12 +40,18 @@ pub trait Clock {
     /// Returns the time by which [`elapsed`](Self::elapsed) may exceed the time on tokio's clock.
     /// It is called only when the timer has expired.
     fn error_bound(&self) -> Duration;
+
+    /// Whether the timeout measures with tokio's clock instead, while a test has paused or shifted
+    /// that; false unless overridden.
+    fn yields_to_paused_clock(&self) -> bool {
+        false
+    }
 }
 
 /// The CPU counter, through [`tach::Instant`]. If the counter cannot be trusted, this is the OS
 /// clock.
 ///
-/// It ignores a paused runtime.
+/// While a test has paused tokio's clock, the timeout measures with that instead.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TachClock;
 
@@ -67,6 +73,10 @@ impl Clock for TachClock {
 
     fn error_bound(&self) -> Duration {
         Duration::from_nanos(tach::error_bound_ns()) + MAX_EARLY_READ
+    }
+
+    fn yields_to_paused_clock(&self) -> bool {
+        true
     }
 }
 
@@ -90,4 +100,16 @@ impl Clock for TokioClock {
     fn error_bound(&self) -> Duration {
         Duration::ZERO
     }
+}
+
+/// Whether tokio's clock is not the real one: it is paused, or was at some time.
+pub(crate) fn is_tokio_clock_shifted() -> bool {
+    let before = real_now();
+    let time = tokio::time::Instant::now().into_std();
+    time < before || time > real_now()
+}
+
+#[allow(clippy::disallowed_methods, reason = "tokio's clock is compared with the real one")]
+fn real_now() -> std::time::Instant {
+    std::time::Instant::now()
 }

@@ -10,7 +10,7 @@ use pin_project_lite::pin_project;
 use tokio::task::coop;
 use tokio::time::{Instant, Sleep, sleep_until};
 
-use crate::clock::{Clock, TachClock};
+use crate::clock::{Clock, TachClock, is_tokio_clock_shifted};
 
 /// The time for which the timer is armed if no instant can represent its deadline: 30 years.
 const MAX_SLEEP: Duration = Duration::from_secs(30 * 365 * 86_400);
@@ -52,6 +52,11 @@ pin_project! {
         slack: f64,
         // The stamp of the last silence. It is outdated if `has_activity` is set.
         silence_start: C::Stamp,
+        // Whether stamps are on tokio's clock, because that was not the real one at the last check.
+        is_clock_shifted: bool,
+        // The start of the last silence on tokio's clock. `None` if it was only stamped with
+        // `clock`, which happens if a test pauses tokio's clock between two checks.
+        tokio_start: Option<Instant>,
         // Whether something came after `silence_start`, so that the next silence needs a stamp.
         has_activity: bool,
         #[pin]
@@ -89,7 +94,7 @@ impl<C: Clock> IdleTimeout<C> {
     /// use std::{pin::pin, time::Duration};
     /// use idletimeout::{IdleTimeout, TokioClock};
     ///
-    /// // The test's clock is paused: an hour passes at once.
+    /// // Tokio's clock, here paused: an hour passes at once.
     /// let hour = Duration::from_secs(3_600);
     /// let mut idle = pin!(IdleTimeout::with_clock(hour, TokioClock));
     /// let start = tokio::time::Instant::now();
@@ -100,13 +105,17 @@ impl<C: Clock> IdleTimeout<C> {
     #[must_use]
     pub fn with_clock(length: Duration, clock: C) -> Self {
         let silence_start = clock.now();
+        let is_clock_shifted = clock.yields_to_paused_clock() && is_tokio_clock_shifted();
+        let now = Instant::now();
         Self {
             clock,
             length,
             slack: 0.0,
             silence_start,
+            is_clock_shifted,
+            tokio_start: Some(now),
             has_activity: false,
-            sleep: sleep_until(deadline_in(length)),
+            sleep: sleep_until(add_or_far(now, length)),
             waker: None,
             registrations: 0,
             is_deferred: false,
@@ -145,13 +154,20 @@ impl<C: Clock> IdleTimeout<C> {
     /// [`slack`](Self::slack), one flag. [`IdleTimeout`] has an example.
     #[inline]
     pub fn touch(self: Pin<&mut Self>) {
-        let this = self.project();
-        if *this.slack > 0.0 {
-            *this.has_activity = true;
+        if self.slack > 0.0 {
+            *self.project().has_activity = true;
         } else {
-            *this.silence_start = this.clock.now();
-            *this.has_activity = false;
+            self.stamp_silence();
         }
+    }
+
+    /// Stamps a silence that begins now.
+    #[inline]
+    fn stamp_silence(self: Pin<&mut Self>) {
+        let this = self.project();
+        *this.has_activity = false;
+        *this.tokio_start = this.is_clock_shifted.then(Instant::now);
+        *this.silence_start = this.clock.now();
     }
 
     /// Ends the silence because a wait has completed. The next silence begins with the next wait
@@ -165,10 +181,8 @@ impl<C: Clock> IdleTimeout<C> {
     /// the next check stamps it instead.
     #[inline]
     fn begin_silence(self: Pin<&mut Self>) {
-        let this = self.project();
-        if *this.has_activity && *this.slack <= 0.0 {
-            *this.has_activity = false;
-            *this.silence_start = this.clock.now();
+        if self.has_activity && self.slack <= 0.0 {
+            self.stamp_silence();
         }
     }
 
@@ -242,7 +256,13 @@ impl<C: Clock> IdleTimeout<C> {
     /// came or, with a [`slack`](Self::slack), if no check has run since.
     #[must_use]
     pub fn idle_for(&self) -> Duration {
-        if self.has_activity { Duration::ZERO } else { self.clock.elapsed(self.silence_start) }
+        if self.has_activity {
+            return Duration::ZERO;
+        }
+        match self.tokio_start {
+            Some(start) if self.should_use_tokio_clock() => start.elapsed(),
+            _ => self.clock.elapsed(self.silence_start),
+        }
     }
 
     /// Returns how often a timer has been registered with the runtime. This happens at the first
@@ -307,13 +327,27 @@ impl<C: Clock> IdleTimeout<C> {
         }
     }
 
+    /// Whether tokio's clock is not the real one, and the timeout follows it then.
+    fn should_use_tokio_clock(&self) -> bool {
+        self.clock.yields_to_paused_clock() && is_tokio_clock_shifted()
+    }
+
     /// Returns the time until the timeout would fire, after its timer has expired.
-    fn check_silence(self: Pin<&mut Self>) -> Duration {
-        let this = self.project();
+    fn check_silence(mut self: Pin<&mut Self>) -> Duration {
+        let is_clock_shifted = self.should_use_tokio_clock();
+        let mut this = self.as_mut().project();
+        *this.is_clock_shifted = is_clock_shifted;
         *this.waker = None;
-        if std::mem::take(this.has_activity) {
+        if *this.has_activity {
             // The activity was at some time since the last check, so no later than now.
-            *this.silence_start = this.clock.now();
+            self.as_mut().stamp_silence();
+            this = self.project();
+        }
+        if is_clock_shifted {
+            // If the clock was paused after the stamp, the silence is taken to begin now: the
+            // timeout may be late once, but not early.
+            let start = *this.tokio_start.get_or_insert_with(Instant::now);
+            return this.length.saturating_sub(start.elapsed());
         }
         let needed = this.length.saturating_add(this.clock.error_bound());
         needed.saturating_sub(this.clock.elapsed(*this.silence_start))
@@ -329,6 +363,7 @@ impl<C: Clock> IdleTimeout<C> {
             Poll::Pending => {}
         }
         *this.is_deferred = false;
+        *this.tokio_start = Some(Instant::now());
         *this.silence_start = this.clock.now();
         Poll::Ready(())
     }
@@ -336,7 +371,11 @@ impl<C: Clock> IdleTimeout<C> {
 
 /// Returns the instant `length` from now, or one in the far future if that is not representable.
 fn deadline_in(length: Duration) -> Instant {
-    let now = Instant::now();
+    add_or_far(Instant::now(), length)
+}
+
+/// Returns the instant `length` after `now`, or one in the far future if that is not representable.
+fn add_or_far(now: Instant, length: Duration) -> Instant {
     now.checked_add(length).unwrap_or_else(|| now + MAX_SLEEP)
 }
 

@@ -62,13 +62,33 @@
 //!
 //! | Clock | A stamp reads | Use |
 //! |---|---|---|
-//! | [`TachClock`], the default | the CPU counter, if it can be trusted | in production |
-//! | [`TokioClock`] | tokio's clock | in tests that pause or advance the runtime's clock |
+//! | [`TachClock`], the default | the CPU counter, if it can be trusted | always, unless the next line applies |
+//! | [`TokioClock`] | tokio's clock | in tests that pause the clock after the timeout was created |
 //!
 //! Stamps only measure elapsed time. A deadline is always on tokio's clock, and the error bound of
 //! the conversion is added to the wait. So the timeout never fires early because the two clocks
 //! drift apart, even if it exists for a long time. (An OS clock that is slewed, for example by NTP,
 //! differs from the counter by up to its slew, at most 500 ppm on Linux.)
+//!
+//! # Testing
+//!
+//! While a test has paused tokio's clock, timeouts with the default clock measure with that, so
+//! hours pass at once:
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread", start_paused = true)] async fn main() {
+//! use std::{pin::pin, time::Duration};
+//! let start = tokio::time::Instant::now();
+//! let mut idle = pin!(idletimeout::IdleTimeout::new(Duration::from_secs(3_600)));
+//! idle.as_mut().await;
+//! assert_eq!(start.elapsed(), Duration::from_secs(3_600));
+//! # }
+//! ```
+//!
+//! The clocks are compared when a timeout is created and when its timer expires. If the clock is
+//! paused in between and a message comes after that, the timeout is late once, by up to its length,
+//! and never early. Other implementations of [`Clock`] choose with
+//! [`Clock::yields_to_paused_clock`].
 #![forbid(unsafe_code)]
 
 mod clock;
