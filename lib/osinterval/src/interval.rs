@@ -235,8 +235,8 @@ impl OsInterval {
         let spins = self.lead.is_some() && !ClockReading::take().is_shifted();
         if spins {
             self.update_lead();
-        } else {
-            // A paused clock would never end a spin. Without a lead this is ready.
+        } else if self.lead.is_some() {
+            // A paused clock would never end a spin.
             ready!(self.poll_timer(cx, self.schedule.deadline));
         }
         budget.made_progress();

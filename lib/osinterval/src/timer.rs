@@ -3,10 +3,11 @@
 use std::future::Future;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker, ready};
 use std::time::{Duration, Instant};
 
+use tokio::task::coop;
 use tokio::time::Sleep;
 
 use crate::backend::{Backend, Fallback};
@@ -144,7 +145,8 @@ impl Timer {
             sleep.as_mut().reset(deadline.into());
             self.armed = Some(deadline);
         }
-        ready!(sleep.as_mut().poll(cx));
+        // The caller takes from the cooperative budget, once.
+        ready!(pin!(coop::unconstrained(sleep)).poll(cx));
         self.armed = None;
         Poll::Ready(Ok(()))
     }
