@@ -3,7 +3,7 @@
 use std::fmt;
 
 /// The timer that an interval ticks from. Its text form is stable and meant for reports. While a
-/// test has paused tokio's clock, tokio's timer stands in for it.
+/// test has paused tokio's clock, tokio's timer is used instead.
 ///
 /// # Examples
 /// ```

@@ -77,7 +77,7 @@
 //! In a test, use `#[tokio::test(start_paused = true)]`. It needs tokio's feature `test-util` in
 //! the dev-dependencies, and no setting of this crate. A timer compares tokio's clock with the real
 //! one when it begins to wait, which costs one reading of the clock and no system call. If the
-//! clocks differ, a sleep of tokio stands in for the kernel's timer, with its resolution of one
+//! clocks differ, a sleep of tokio replaces the kernel's timer, with its resolution of one
 //! millisecond.
 //!
 //! - Timers that were made before `pause` follow the paused clock as well. A *wait* that began

@@ -55,7 +55,7 @@ enum Repetition {
     Kernel {
         timer: sys::Periodic,
         /// The timer of tokio that is used while tokio's clock is not the real one.
-        stand_in: Option<Timer>,
+        replacement: Option<Timer>,
     },
     Rearmed(Timer),
 }
@@ -70,18 +70,18 @@ impl Repetition {
         period: Duration,
     ) -> Poll<io::Result<u64>> {
         let timer = match self {
-            Self::Kernel { timer, stand_in } => {
-                if stand_in.is_some() && !ClockReading::take().is_shifted() {
-                    *stand_in = None;
+            Self::Kernel { timer, replacement } => {
+                if replacement.is_some() && !ClockReading::take().is_shifted() {
+                    *replacement = None;
                 }
-                if stand_in.is_none()
+                if replacement.is_none()
                     && let Some(count) = ready!(poll_kernel(timer, cx, first, period))?
                 {
                     return Poll::Ready(Ok(count));
                 }
-                match stand_in {
+                match replacement {
                     Some(timer) => timer,
-                    None => stand_in.insert(Timer::new_tokio()?),
+                    None => replacement.insert(Timer::new_tokio()?),
                 }
             }
             Self::Rearmed(timer) => timer,
@@ -162,7 +162,7 @@ impl PeriodicInterval {
         assert!(!period.is_zero(), "`period` must be non-zero");
         let repetition = if sys::KERNEL_PERIODIC {
             let timer = catch_driver_panic(|| sys::Periodic::new(start.into_std(), period))?;
-            Repetition::Kernel { timer, stand_in: None }
+            Repetition::Kernel { timer, replacement: None }
         } else {
             Repetition::Rearmed(Timer::new(Fallback::Never)?)
         };

@@ -27,12 +27,12 @@ pub(crate) fn add_or_far(deadline: Instant, after: Duration, now: Instant) -> In
 /// A timer that follows tokio's clock.
 ///
 /// While that is the real clock, which it always is in production, the kernel wakes the task. While
-/// a test has paused or shifted it, a sleep of tokio stands in for the kernel's timer.
+/// a test has paused or shifted it, a sleep of tokio replaces the kernel's timer.
 #[derive(Debug)]
 pub(crate) struct Timer {
     /// The OS's timer; `None` if the timer is tokio's in any case.
     native: Option<sys::OneShot>,
-    /// tokio's timer, or the one that stands in for `native`.
+    /// tokio's timer, or the one that replaces `native` on a paused clock.
     sleep: Option<Pin<Box<Sleep>>>,
     /// The time for which the timer is armed, with a waker registered. It is earlier than the
     /// current deadline if that was postponed.
@@ -109,7 +109,7 @@ impl Timer {
         self.poll_sleep(cx, deadline)
     }
 
-    /// Selects the kernel's timer or its stand-in, whichever follows tokio's clock.
+    /// Selects the kernel's timer or its replacement, whichever follows tokio's clock.
     fn select_source(&mut self, reading: ClockReading) -> io::Result<()> {
         let is_shifted = reading.is_shifted();
         if is_shifted != self.sleep.is_some() {

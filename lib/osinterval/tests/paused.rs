@@ -14,7 +14,7 @@ fn ms(n: u64) -> Duration {
     Duration::from_millis(n)
 }
 
-/// Blocks the thread, while a paused clock stands still.
+/// Blocks the thread, while a paused clock does not move.
 #[allow(clippy::disallowed_methods, reason = "the real clock has to go on")]
 fn stall(length: Duration) {
     std::thread::sleep(length);
