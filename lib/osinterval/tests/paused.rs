@@ -296,3 +296,31 @@ async fn paused_clock_keeps_backend_name() {
     }
     assert_eq!(interval.missed_tick_behavior(), MissedTickBehavior::Burst);
 }
+
+/// A runtime without timers of tokio, and code outside of any runtime.
+#[cfg(all(feature = "os-native", unix, not(osinterval_force_fallback)))]
+#[test]
+fn real_clock_needs_no_time_driver() {
+    // From here on tokio looks up the clock of the current runtime for each reading.
+    let paused = tokio::runtime::Builder::new_current_thread().start_paused(true).build().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap();
+    let mut interval = runtime.block_on(async {
+        let mut interval = osinterval::interval(ms(1));
+        for _ in 0..3 {
+            interval.tick().await;
+            osinterval::sleep(ms(1)).await;
+        }
+        interval
+    });
+    interval.reset_after(ms(2));
+    interval.reset_immediately();
+    runtime.block_on(async {
+        interval.tick().await;
+    });
+    // The time driver of this runtime is disabled, which is reported as tokio does.
+    let tick = paused.block_on(async {
+        interval.reset_after(HOUR);
+        tokio::spawn(async move { interval.tick().await }).await
+    });
+    assert!(tick.unwrap_err().is_panic());
+}
