@@ -47,7 +47,7 @@ fn is_beyond_real_time(tokio: Instant, is_behind: bool) -> bool {
 }
 
 #[allow(clippy::disallowed_methods, reason = "a native timer follows the kernel's clock")]
-fn real_now() -> Instant {
+pub(crate) fn real_now() -> Instant {
     Instant::now()
 }
 
