@@ -20,7 +20,7 @@ struct StoredExpirations {
     last_since_epoch: Duration,
 }
 
-/// The same moment on both clocks.
+/// A moment, read on both clocks.
 struct ClockPair {
     instant: Instant,
     since_epoch: Duration,

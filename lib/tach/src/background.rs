@@ -4,8 +4,6 @@ use std::io;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::instant::recalibrate;
-
 /// The recalibration interval of the background thread, unless the caller sets another.
 pub const DEFAULT_RECALIBRATION_INTERVAL: Duration = Duration::from_secs(60);
 /// The shortest interval of the thread. An anchor costs microseconds, and the rate does not change
@@ -28,38 +26,26 @@ struct RecalibratorState {
 
 static RECALIBRATOR: Recalibrator = Recalibrator::new();
 
-/// Sets the interval at which the background thread calls [`recalibrate`], at least a millisecond.
-///
-/// The first reading of a counter in the process starts the thread, with
-/// [`DEFAULT_RECALIBRATION_INTERVAL`]. A call takes effect immediately. An interval of zero ends the
-/// thread; before the first reading, it prevents the start. A later call starts the thread again,
-/// for example in the child of a fork, which has no thread.
+/// Sets the interval at which the thread calls `recalibrate`. Zero ends the thread.
 ///
 /// # Errors
 /// Returns an error if the thread cannot be started.
-///
-/// # Examples
-/// ```
-/// tach::set_recalibration_interval(tach::DEFAULT_RECALIBRATION_INTERVAL)?;
-/// tach::set_recalibration_interval(std::time::Duration::ZERO)?; // ends the thread
-/// # std::io::Result::Ok(())
-/// ```
-pub fn set_recalibration_interval(interval: Duration) -> io::Result<()> {
-    RECALIBRATOR.set_interval(interval, start_thread)
+pub(crate) fn set_interval(interval: Duration, recalibrate: fn() -> bool) -> io::Result<()> {
+    RECALIBRATOR.set_interval(interval, || start_thread(recalibrate))
 }
 
 /// Starts the thread with the default interval, unless the caller has set one. Called at the first
 /// reading of a counter.
 ///
 /// If the thread cannot be started, conversions still take anchors, and a call of
-/// [`set_recalibration_interval`] reports the error.
-pub(crate) fn start_by_default() {
-    let _ = RECALIBRATOR.start_by_default(start_thread);
+/// [`set_interval`] reports the error.
+pub(crate) fn start_by_default(recalibrate: fn() -> bool) {
+    let _ = RECALIBRATOR.start_by_default(|| start_thread(recalibrate));
 }
 
-fn start_thread() -> io::Result<()> {
+fn start_thread(recalibrate: fn() -> bool) -> io::Result<()> {
     let builder = std::thread::Builder::new().name("tach-recalibrate".to_owned());
-    builder.spawn(|| RECALIBRATOR.run(recalibrate))?;
+    builder.spawn(move || RECALIBRATOR.run(recalibrate))?;
     Ok(())
 }
 
@@ -189,7 +175,7 @@ mod tests {
 
     #[test]
     fn public_call_starts_and_ends_thread() {
-        set_recalibration_interval(DEFAULT_RECALIBRATION_INTERVAL).unwrap();
-        set_recalibration_interval(Duration::ZERO).unwrap();
+        crate::set_recalibration_interval(DEFAULT_RECALIBRATION_INTERVAL).unwrap();
+        crate::set_recalibration_interval(Duration::ZERO).unwrap();
     }
 }

@@ -5,12 +5,9 @@ use std::fmt;
 use std::ops::{Add, AddAssign, Sub, SubAssign};
 use std::time::Duration;
 
-use crate::anchor::Anchor;
 use crate::os::OsInstant;
-use crate::reading::{self, MAX_COUNT, ordered_count};
+use crate::reading::{self, MAX_COUNT};
 use crate::repr;
-use crate::source::Source;
-use crate::timeline::TIMELINE;
 
 /// Takes an anchor now and continues the line towards it: from now on, time runs at the rate
 /// between the last anchors. Earlier conversions do not change. The call costs ten to twenty
@@ -34,7 +31,28 @@ use crate::timeline::TIMELINE;
 /// assert!(start.elapsed() < std::time::Duration::from_secs(60));
 /// ```
 pub fn recalibrate() -> bool {
-    reading::source() != Source::OsClock && TIMELINE.recalibrate(ordered_count, Anchor::take)
+    reading::recalibrate()
+}
+
+/// Sets the interval at which the background thread calls [`recalibrate`], at least a millisecond.
+///
+/// The first reading of a counter in the process starts the thread, with
+/// [`DEFAULT_RECALIBRATION_INTERVAL`](crate::DEFAULT_RECALIBRATION_INTERVAL). A call takes effect immediately. An interval of zero ends the
+/// thread; before the first reading, it prevents the start. A later call starts the thread again,
+/// for example in the child of a fork, which has no thread.
+///
+/// # Errors
+/// Returns an error if the thread cannot be started.
+///
+/// # Examples
+/// ```
+/// tach::set_recalibration_interval(tach::DEFAULT_RECALIBRATION_INTERVAL)?;
+/// tach::set_recalibration_interval(std::time::Duration::ZERO)?; // ends the thread
+/// # std::io::Result::Ok(())
+/// ```
+#[cfg(feature = "recalibrate-background")]
+pub fn set_recalibration_interval(interval: Duration) -> std::io::Result<()> {
+    crate::background::set_interval(interval, recalibrate)
 }
 
 macro_rules! instants {

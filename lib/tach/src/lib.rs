@@ -100,9 +100,11 @@ mod timeline;
 
 pub use anchor::{Anchor, Conversion};
 #[cfg(feature = "recalibrate-background")]
-pub use background::{DEFAULT_RECALIBRATION_INTERVAL, set_recalibration_interval};
+pub use background::DEFAULT_RECALIBRATION_INTERVAL;
 pub use clock_pair::read_paired;
 pub use info::{Info, RateFrom, error_bound_ns, info};
+#[cfg(feature = "recalibrate-background")]
+pub use instant::set_recalibration_interval;
 pub use instant::{Instant, MonotonicInstant, OrderedInstant, recalibrate};
 pub use os::OsInstant;
 pub use reading::{count, fenced_count, lost_trust, ordered_count, source, why_not_counter};

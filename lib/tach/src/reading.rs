@@ -35,10 +35,15 @@ fn decision() -> &'static Result<CrossThreadOrder, WhyNotCounter> {
         timeline::TIMELINE.begin(Anchor::take);
         #[cfg(feature = "recalibrate-background")]
         if decision.is_ok() {
-            crate::background::start_by_default();
+            crate::background::start_by_default(recalibrate);
         }
     }
     decision
+}
+
+/// Takes an anchor if counts come from a counter. Returns whether it did anything.
+pub(crate) fn recalibrate() -> bool {
+    source() != Source::OsClock && timeline::TIMELINE.recalibrate(ordered_count, Anchor::take)
 }
 
 fn decide_here(decided_here: &mut bool) -> Result<CrossThreadOrder, WhyNotCounter> {
