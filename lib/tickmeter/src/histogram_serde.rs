@@ -1,22 +1,20 @@
-//! Checks a [`Histogram`] that is deserialized.
+//! The stored form of a histogram, which is checked when it is read.
 
 use crate::layout::{MAX_BIN_BITS, MAX_FILE_BYTES};
-use crate::snapshot::Histogram;
 
 /// A histogram as it is stored, unchecked.
 #[derive(serde::Deserialize)]
 pub(crate) struct StoredHistogram {
-    bits: u32,
-    bins: Vec<(u32, u64)>,
-    max_ns: u64,
-    last: u32,
+    pub bits: u32,
+    pub bins: Vec<(u32, u64)>,
+    pub max_ns: u64,
+    pub last: u32,
 }
 
-impl TryFrom<StoredHistogram> for Histogram {
-    type Error = &'static str;
-
-    fn try_from(stored: StoredHistogram) -> Result<Self, Self::Error> {
-        let StoredHistogram { bits, bins, max_ns, last } = stored;
+impl StoredHistogram {
+    /// Returns the histogram if a meter can have it.
+    pub(crate) fn checked(self) -> Result<Self, &'static str> {
+        let Self { bits, ref bins, last, .. } = self;
         if bits > MAX_BIN_BITS || u64::from(last) > MAX_FILE_BYTES / 8 {
             return Err("invalid layout of a histogram: expected that of a meter");
         }
@@ -25,6 +23,6 @@ impl TryFrom<StoredHistogram> for Histogram {
         if !is_in_order || !is_filled {
             return Err("invalid bins of a histogram: expected counts of bins in ascending order");
         }
-        Ok(Self { bits, bins, max_ns, last })
+        Ok(self)
     }
 }

@@ -107,6 +107,16 @@ pub struct Histogram {
     pub(crate) last: u32,
 }
 
+#[cfg(feature = "serde")]
+impl TryFrom<crate::histogram_serde::StoredHistogram> for Histogram {
+    type Error = &'static str;
+
+    fn try_from(stored: crate::histogram_serde::StoredHistogram) -> Result<Self, Self::Error> {
+        let stored = stored.checked()?;
+        Ok(Self { bits: stored.bits, bins: stored.bins, max_ns: stored.max_ns, last: stored.last })
+    }
+}
+
 impl Snapshot {
     /// Decodes a copy of a meter.
     ///
