@@ -266,8 +266,8 @@ impl CyclictestThread {
             cycles: values.count().max(entry.summary.ticks - entry.summary.skipped),
             min,
             max,
-            // Two digits, as cyclictest writes.
-            avg: (mean * 100.0).round() / 100.0,
+            // Two digits, as cyclictest writes. Rounding a long time could exceed the maximum.
+            avg: ((mean * 100.0).round() / 100.0).clamp(min as f64, max as f64),
             cpu: bound_cpu(entry.report, entry.subject).unwrap_or(NONE),
             node: NONE,
             subject: entry.subject.id.clone(),
