@@ -267,6 +267,11 @@ impl Output {
         if columns == threads || columns == threads + 1 && threads > 1 {
             return Ok(());
         }
+        if columns == 0 {
+            return Err(Error::usage(
+                "the rows of the histogram are missing; keep the whole output of -h",
+            ));
+        }
         Err(usage!("the histogram has {columns} columns for {threads} threads"))
     }
 
@@ -444,6 +449,10 @@ mod tests {
         for end in 0..TEXT.len() {
             let _ = read(&TEXT[..end], None);
         }
+        let figures = TEXT.lines().filter(|line| line.starts_with("# M"));
+        let figures: String = figures.map(|line| format!("{line}\n")).collect();
+        let error = read(&figures, None).unwrap_err().to_string();
+        assert!(error.contains("rows of the histogram are missing"), "{error}");
     }
 
     #[test]

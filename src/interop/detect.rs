@@ -317,6 +317,8 @@ mod tests {
             ("#[Logging for: READ]\n", FileFormat::Hlog),
             ("\"StartTimestamp\",\"EndTimestamp\"\n", FileFormat::Hlog),
             ("Tag=A,0.127,1.007,2.769,HISTFAAA\n", FileFormat::Hlog),
+            ("Tag=A,0.1x7,1.007,2.769,HISTFAAA\n", FileFormat::Hlog),
+            ("Tag=A,0.127,1.007,2.769\n", FileFormat::Hlog),
             ("0.127,1.007,2.769,HISTFAAA\n", FileFormat::Hlog),
             (
                 "\u{1b}[2;37;40m      Timer Latency    \u{1b}[0;0;0m\n",

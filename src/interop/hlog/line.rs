@@ -109,8 +109,9 @@ pub(super) fn is_interval(line: &str) -> bool {
     let is_number = |column: &str| f64::from_str(column.trim()).is_ok();
     let columns: Vec<&str> = line.splitn(5, ',').collect();
     match columns.as_slice() {
-        [tag, start, length, max, _] if tag.starts_with(TAG) => {
-            [start, length, max].into_iter().all(|column| is_number(column))
+        // One of the numbers, or the histogram, may be damaged.
+        [tag, start, length, max, ..] if tag.starts_with(TAG) => {
+            [start, length, max].into_iter().filter(|column| is_number(column)).count() >= 2
         }
         [start, length, max, data] => {
             let has_numbers = [start, length, max].into_iter().all(|column| is_number(column));
