@@ -68,7 +68,9 @@ python3 "$here/variants.py" out
 
 # Packages of other releases of Debian, which are extracted instead of installed: extract SUITE PACKAGE...
 mkdir -p apt/lists/partial apt/cache/archives/partial
-printf 'deb [arch=amd64 signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] http://deb.debian.org/debian %s main\n' \
+# shellcheck disable=SC2016  # a placeholder of apt-get
+mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' | head -n 1)
+printf "deb [arch=amd64 signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $mirror %s main\n" \
   bullseye bookworm trixie sid >apt/sources.list
 apt() {
   "$@" -q -o Dir::Etc::sourcelist="$work/apt/sources.list" -o Dir::Etc::sourceparts=- -o Dir::State::lists="$work/apt/lists" \
