@@ -85,7 +85,7 @@ pub fn read_text(file: &Path) -> Result<String> {
     if file == Path::new(STDIN) {
         return read_stdin();
     }
-    let opened = File::open(file).map_err(|e| usage!("cannot read {}: {e}", file.display()))?;
+    let opened = File::open(file).map_err(|e| Error::unreadable(file, &e))?;
     read_open_text(opened, file)
 }
 

@@ -61,7 +61,7 @@ impl TextReader {
     /// Returns an error that names the file if it cannot be read, is larger than memory allows, or is
     /// in UTF-16.
     pub fn open(file: &Path) -> Result<Self> {
-        let opened = File::open(file).map_err(|e| usage!("cannot read {}: {e}", file.display()))?;
+        let opened = File::open(file).map_err(|e| Error::unreadable(file, &e))?;
         Self::new(opened).map_err(|e| reading_error(e, file))
     }
 

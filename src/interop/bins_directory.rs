@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashSet};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use cli::exit::{Result, usage};
+use cli::exit::{Error, Result};
 
 use crate::file_io::{self, FileIdentity};
 use crate::interop::pair::split_path;
@@ -55,7 +55,7 @@ impl BinsSearch {
     }
 
     fn list(&mut self, directory: &Path) -> Result<()> {
-        let read_error = |e: std::io::Error| usage!("cannot read {}: {e}", directory.display());
+        let read_error = |e: std::io::Error| Error::unreadable(directory, &e);
         for entry in std::fs::read_dir(directory).map_err(read_error)? {
             let entry = entry.map_err(read_error)?;
             if entry.file_type().map_err(read_error)?.is_symlink() {

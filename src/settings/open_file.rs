@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use cli::exit::{self, usage};
+use cli::exit;
 
 /// A file of settings. It is open, so that the file that is read is the one that was checked.
 pub struct OpenFile {
@@ -14,8 +14,7 @@ pub struct OpenFile {
 
 impl OpenFile {
     pub fn open(path: PathBuf) -> exit::Result<Self> {
-        let opened =
-            File::open(&path).map_err(|e| usage!("cannot read {}: {e}", path.display()))?;
+        let opened = File::open(&path).map_err(|e| exit::Error::unreadable(&path, &e))?;
         Ok(Self { path, opened })
     }
 }

@@ -42,7 +42,7 @@ pub fn run(args: &TraceArgs) -> exit::Result<ExitStatus> {
     let from_ns = session::now_ns()?;
     let mut target = match (program, args.pid) {
         (Some(program), _) => {
-            let child = BackgroundProcess::start_with_output(&program).map_err(Error::usage)?;
+            let child = BackgroundProcess::start_with_output(&program)?;
             Target::Program(program, child)
         }
         (None, process) => Target::Process(process.unwrap_or_default()),

@@ -110,7 +110,8 @@ fn invalid_loads_are_rejected() {
 fn exited_load_fails_its_scenario() {
     let ran = short_run(&["sh -c 'echo no licence >&2; exit 3'"]).run().exits(2);
     assert!(
-        ran.stderr.contains("exit status: 3; stderr: no licence; nothing was measured"),
+        ran.stderr.contains("nothing was measured: --load sh -c")
+            && ran.stderr.contains("exit status: 3; stderr: no licence"),
         "{}",
         ran.stderr
     );

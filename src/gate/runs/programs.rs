@@ -77,7 +77,7 @@ impl From<RunFailure> for StopReason {
 /// Refuses a program that fails before anything is judged.
 fn refuse_failure(failure: RunFailure) -> StopReason {
     match failure {
-        RunFailure::Interrupted => StopReason::RunFailed(failure),
+        RunFailure::Interrupted | RunFailure::NoResources(_) => StopReason::RunFailed(failure),
         failure => StopReason::Refused(Error::usage(failure.message().unwrap_or_default())),
     }
 }

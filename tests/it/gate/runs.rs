@@ -2,6 +2,7 @@
 #![cfg(unix)]
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use files::compare::{Comparison, Finding, Method};
 use files::file::File as _;
@@ -366,6 +367,33 @@ fn unsuitable_metrics_are_rejected() {
     }
     ScriptPair::writing(good, good).refuses(&["--metric", "x:p98"], "unknown percentile");
     Gate::run(&["--a", "spin", "--b", "spin", "--metric", "wall"]).refuses("--candidate-cmd");
+}
+
+/// A system without free descriptors is no mistake of the user.
+#[test]
+fn scarce_descriptors_are_no_bad_usage() {
+    let mut failures = 0;
+    for descriptors in [4, 5, 6, 7, 8, 9, 16] {
+        let script = format!("ulimit -n {descriptors}; exec \"$0\" \"$@\"");
+        let ran = Command::new("sh")
+            .args(["-c", &script, env!("CARGO_BIN_EXE_osjitter")])
+            .args(["gate", "--metric", "wall", "--max-pairs", "24"])
+            .args(["--base-cmd", "sleep 0.02", "--candidate-cmd", "sleep 0.02"])
+            .output()
+            .unwrap();
+        let stderr = String::from_utf8_lossy(&ran.stderr);
+        let code = ran.status.code().unwrap();
+        if code == 4 {
+            assert!(
+                stderr.contains("error: cannot start sleep 0.02: Too many open files"),
+                "{stderr}"
+            );
+            failures += 1;
+        } else {
+            assert!(code == 0 || code == 1, "{descriptors} descriptors: {code}, {stderr}");
+        }
+    }
+    assert!(failures > 0);
 }
 
 #[test]

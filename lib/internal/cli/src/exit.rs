@@ -67,6 +67,17 @@ impl Error {
         }
     }
 
+    /// Reports an input file that cannot be read.
+    pub fn unreadable(path: &Path, error: &io::Error) -> Self {
+        Self::from_io(error, format!("cannot read {}: {error}", path.display()))
+    }
+
+    /// Reports a file or a program of the user that cannot be opened or started. That is bad input,
+    /// unless the system has no resources left.
+    pub fn from_io(error: &io::Error, message: String) -> Self {
+        if is_out_of_resources(error) { Self::measure(message) } else { Self::usage(message) }
+    }
+
     /// Reports an output path that cannot be written. The result is lost, as with standard output.
     pub fn unwritable(path: &Path, error: &io::Error) -> Self {
         Self::measure(format!(
@@ -110,6 +121,21 @@ impl fmt::Display for Error {
         f.write_str(&self.message)
     }
 }
+
+/// Whether an operation failed because the system has no memory, processes, open files or disk space
+/// left, so that the request itself may be right.
+pub fn is_out_of_resources(error: &io::Error) -> bool {
+    use io::ErrorKind::{FileTooLarge, OutOfMemory, QuotaExceeded, StorageFull, WouldBlock};
+    let is_shortage = matches!(
+        error.kind(),
+        FileTooLarge | OutOfMemory | QuotaExceeded | StorageFull | WouldBlock
+    );
+    is_shortage || error.raw_os_error().is_some_and(|code| TOO_MANY_OPEN_FILES.contains(&code))
+}
+
+/// Codes of the system for too many open files, for which the standard library has no kind:
+/// `ENFILE` and `EMFILE`, which are equal on all Unix systems, or `ERROR_TOO_MANY_OPEN_FILES`.
+const TOO_MANY_OPEN_FILES: &[i32] = if cfg!(windows) { &[4] } else { &[23, 24] };
 
 /// Removes the path of a temporary file, which the user has not chosen, from an error message.
 pub fn strip_temp_path(error: io::Error) -> io::Error {

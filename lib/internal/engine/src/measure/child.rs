@@ -16,6 +16,7 @@ use crate::machine::os::{self, ProcessTreeExit, StartedTree, TreeUsage};
 use crate::measure::scratch::ScratchDirectory;
 use crate::measure::supervisor;
 use crate::program::Program;
+use cli::exit::{self, Error};
 use cli::printable::to_printable;
 
 /// Interval at which interrupts are polled.
@@ -66,6 +67,8 @@ pub enum RunFailure {
     Interrupted,
     /// The program does not exist or cannot be started.
     NotStarted(String),
+    /// The system has no processes, files or memory left, so the program may be right.
+    NoResources(String),
     /// The program does not tick at the requested period.
     OtherPeriod(String),
     /// The program wrote another number of ticks than requested.
@@ -80,9 +83,19 @@ impl RunFailure {
         match self {
             Self::Interrupted => None,
             Self::NotStarted(why)
+            | Self::NoResources(why)
             | Self::OtherPeriod(why)
             | Self::OtherTicks(why)
             | Self::Failed(why) => Some(why),
+        }
+    }
+
+    /// Converts an error of the system while a program runs.
+    fn from_io(error: &io::Error, reason: String) -> Self {
+        if exit::is_out_of_resources(error) {
+            Self::NoResources(reason)
+        } else {
+            Self::Failed(reason)
         }
     }
 
@@ -90,6 +103,7 @@ impl RunFailure {
     fn for_program(self, program: &Program) -> Self {
         match self {
             Self::Failed(reason) => Self::Failed(format!("{}: {reason}", program.text())),
+            Self::NoResources(reason) => Self::NoResources(format!("{}: {reason}", program.text())),
             other => other,
         }
     }
@@ -193,6 +207,9 @@ enum StartError {
 impl StartError {
     fn for_program(self, program: &Program) -> RunFailure {
         match self {
+            Self::NoScratchDir(e) | Self::NoProcess(e) if exit::is_out_of_resources(&e) => {
+                RunFailure::NoResources(program.start_error(e))
+            }
             Self::NoScratchDir(e) | Self::NoProcess(e) => {
                 RunFailure::NotStarted(program.start_error(e))
             }
@@ -248,7 +265,9 @@ pub fn run(
     let prepare = |scratch: &Path| measuring_command(program, request, scratch);
     let StartedRun { run, stderr, started } =
         start_run(prepare).map_err(|e| e.for_program(program))?;
-    let tail = stderr.map(StderrTail::listen).transpose().map_err(|e| fail(e.to_string()))?;
+    let listening = stderr.map(StderrTail::listen).transpose();
+    let tail =
+        listening.map_err(|e| RunFailure::from_io(&e, e.to_string()).for_program(program))?;
     let exited = wait_for_exit(&run.tree, started, request.limit, stop);
     let exit = run.end(KILL_TIMEOUT).map_err(|e| fail(e.to_string()))?;
     let exited = exited.map_err(|why| why.for_program(program))?;
@@ -358,21 +377,22 @@ pub struct BackgroundProcess {
 
 impl BackgroundProcess {
     /// Starts a command of the user, and waits until it had time to start up.
-    pub fn start(program: &Program) -> Result<Self, String> {
+    pub fn start(program: &Program) -> exit::Result<Self> {
         let mut command = program_command(program);
         command.stdout(Stdio::null()).stderr(Stdio::piped());
-        let mut process = Self::spawn(command, None).map_err(|e| program.start_error(e))?;
+        let mut process =
+            Self::spawn(command, None).map_err(|e| Error::from_io(&e, program.start_error(&e)))?;
         match process.exited.recv_timeout(COMMAND_STARTUP_TIME) {
             Err(RecvTimeoutError::Timeout) => Ok(process),
-            _ => Err(process.describe_exit()),
+            _ => Err(Error::usage(process.describe_exit())),
         }
     }
 
     /// Starts a command of the user whose output goes to standard error.
-    pub fn start_with_output(program: &Program) -> Result<Self, String> {
+    pub fn start_with_output(program: &Program) -> exit::Result<Self> {
         let mut command = program_command(program);
         command.stdout(std::io::stderr()).stderr(Stdio::inherit());
-        Self::spawn(command, None).map_err(|e| program.start_error(e))
+        Self::spawn(command, None).map_err(|e| Error::from_io(&e, program.start_error(&e)))
     }
 
     /// Returns the id of the process.
@@ -381,8 +401,8 @@ impl BackgroundProcess {
     }
 
     /// Starts another process of osjitter, and waits until it has written `ready`.
-    pub fn start_self(args: &[&str], ready: &str) -> Result<Self, String> {
-        let failed = |e: io::Error| format!("cannot be started: {e}");
+    pub fn start_self(args: &[&str], ready: &str) -> exit::Result<Self> {
+        let failed = |e: io::Error| Error::measure(format!("cannot be started: {e}"));
         let mut command = Command::new(std::env::current_exe().map_err(failed)?);
         let (input, end) = io::pipe().map_err(failed)?;
         let (mut reader, output) = io::pipe().map_err(failed)?;
@@ -396,8 +416,10 @@ impl BackgroundProcess {
         .map_err(failed)?;
         match received.recv_timeout(READY_TIMEOUT) {
             Ok(Ok(text)) if text == ready.as_bytes() => Ok(process),
-            Err(RecvTimeoutError::Timeout) => Err(format!("was not ready after {READY_TIMEOUT:?}")),
-            _ => Err(process.describe_exit()),
+            Err(RecvTimeoutError::Timeout) => {
+                Err(Error::measure(format!("was not ready after {READY_TIMEOUT:?}")))
+            }
+            _ => Err(Error::measure(process.describe_exit())),
         }
     }
 
@@ -453,7 +475,7 @@ fn wait_for_exit(
     limit: Duration,
     stop: &AtomicBool,
 ) -> Result<Instant, RunFailure> {
-    let exited = watch_exit(tree).map_err(|e| RunFailure::Failed(e.to_string()))?;
+    let exited = watch_exit(tree).map_err(|e| RunFailure::from_io(&e, e.to_string()))?;
     loop {
         match exited
             .recv_timeout(INTERRUPT_POLL_INTERVAL.min(limit.saturating_sub(started.elapsed())))

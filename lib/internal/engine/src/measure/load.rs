@@ -14,7 +14,7 @@ use crate::measure::child::BackgroundProcess;
 use crate::measure::round::MeasuredRound;
 use crate::program::Program;
 use crate::scenario::Scenario;
-use cli::exit::{self, Error};
+use cli::exit::{self, Error, usage};
 use cli::units::to_ns;
 
 /// The loads of a plan, without duplicates.
@@ -49,9 +49,9 @@ impl Loads {
                 cpu_ns: Some(0),
                 active: Duration::ZERO,
             };
-            running.resume().map_err(|why| {
-                Error::usage(format!("--load {load}: {why}; nothing was measured"))
-            })?;
+            running
+                .resume()
+                .map_err(|e| e.context(format!("nothing was measured: --load {load}")))?;
             running.pause();
             loads.0.push(running);
         }
@@ -72,7 +72,7 @@ impl Loads {
             return measure();
         };
         let failed = |why: String| format!("its load {load} {why}");
-        running.resume().map_err(failed)?;
+        running.resume().map_err(|e| failed(e.to_string()))?;
         let began = now();
         let round = measure();
         running.active += began.elapsed();
@@ -103,7 +103,7 @@ impl Loads {
 const OTHER_LOADS: &str = "expected none, cpu, memory, io, softirq, tasks or a command";
 
 impl RunningLoad {
-    fn resume(&mut self) -> Result<(), String> {
+    fn resume(&mut self) -> exit::Result<()> {
         match (&self.process, &self.load) {
             (Some(process), _) => process.resume(),
             (None, Load::None | Load::Tasks(_)) => {}
@@ -114,9 +114,9 @@ impl RunningLoad {
                 )?);
             }
             (None, Load::Command(text)) => {
-                let program = Program::parse(text)?;
+                let program = Program::parse(text).map_err(Error::usage)?;
                 // A misspelled load is parsed as a command, so list the loads.
-                program.check_exists().map_err(|why| format!("{why}; {OTHER_LOADS}"))?;
+                program.check_exists().map_err(|why| usage!("{why}; {OTHER_LOADS}"))?;
                 self.process = Some(BackgroundProcess::start(&program)?);
             }
         }

@@ -249,6 +249,7 @@ pub fn rehearse(
             Ok(Some(ProgramStart { usage, duration: wall.saturating_sub(period) }))
         }
         Err(RunFailure::NotStarted(why) | RunFailure::OtherPeriod(why)) => Err(Error::usage(why)),
+        Err(RunFailure::NoResources(why)) => Err(Error::measure(why)),
         Err(RunFailure::Failed(why)) => {
             Err(Error::usage(why).with_advice(contract_advice(program, period_ns)))
         }
