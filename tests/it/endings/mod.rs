@@ -88,7 +88,10 @@ impl EndingRow {
     #[allow(clippy::disallowed_methods, reason = "the command measures during the pause")]
     fn wait_for_moment(&self, process: &mut WatchedProcess) -> Result<(), String> {
         match self.moment {
-            Moment::Startup(pause) => std::thread::sleep(pause),
+            Moment::Startup(pause) => {
+                process.wait_for_program();
+                std::thread::sleep(pause);
+            }
             Moment::Announced => process.wait_for_start()?,
             Moment::Running(pause) => {
                 process.wait_for_start()?;

@@ -102,6 +102,14 @@ impl WatchedProcess {
         }
     }
 
+    /// Waits until the launcher has become the program. Before, a signal that the test itself ignores,
+    /// as in the background of a shell, would be lost.
+    pub fn wait_for_program(&self) {
+        let is_program =
+            || std::fs::read_link(self.proc("exe")).is_ok_and(|exe| exe.ends_with("osjitter"));
+        poll(is_program, || self.has_ended());
+    }
+
     /// Waits until the command has begun.
     ///
     /// # Errors
