@@ -3,11 +3,13 @@
 //! The signals are SIGINT (Ctrl-C), SIGTERM, SIGHUP (a closed terminal) and SIGQUIT (Ctrl-\). On
 //! Windows, they are Ctrl-C, Ctrl-Break and the end of the console.
 
+use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use cli::exit::{self, Error};
+#[cfg(unix)]
 use engine::machine::os;
 use engine::measure::{child, long_wait};
 
@@ -46,18 +48,34 @@ impl StopRequest {
 /// Installs the handler for interrupts. Until [`stop_on_interrupt`] is called, an interrupt ends the
 /// process.
 pub fn install() {
-    HANDLER.get_or_init(install_handler);
+    HANDLER.get_or_init(|| watch_signals().map_err(|e| e.to_string()));
 }
 
-fn install_handler() -> Result<(), String> {
+/// Starts a thread that handles the signals.
+#[cfg(unix)]
+fn watch_signals() -> io::Result<()> {
+    use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+    let mut handled = vec![SIGINT, SIGTERM];
     // A command that `nohup` started survives its terminal.
-    let installed = os::keep_ignored_hangup(|| ctrlc::set_handler(handle_interrupt));
-    installed.map_err(|e| match e {
-        ctrlc::Error::System(e) => e.to_string(),
-        e => e.to_string(),
-    })?;
-    os::terminate_twice_on_quit();
+    handled.extend([SIGHUP, SIGQUIT].iter().filter(|&&signal| !os::is_ignored(signal)));
+    let mut signals = signal_hook::iterator::Signals::new(handled)?;
+    let watch = move || {
+        for signal in signals.forever() {
+            // SIGQUIT asks for the end at once. By default, it would leave programs and temporary
+            // files behind.
+            if signal == SIGQUIT { end_process() } else { handle_interrupt() }
+        }
+    };
+    std::thread::Builder::new().name("signals".to_owned()).spawn(watch)?;
     Ok(())
+}
+
+#[cfg(windows)]
+fn watch_signals() -> io::Result<()> {
+    ctrlc::set_handler(handle_interrupt).map_err(|e| match e {
+        ctrlc::Error::System(e) => e,
+        e => io::Error::other(e),
+    })
 }
 
 /// Makes the next interrupt set `stop`, which ends the measurement and keeps its result. A second

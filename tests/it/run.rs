@@ -486,7 +486,7 @@ fn closed_stdout_is_not_an_error() {
 fn descriptor_shortage_fails_only_one_subject() {
     let out = tempfile::tempdir().unwrap();
     let command = format!(
-        "ulimit -n 5; exec '{}' run --subject nanosleep --subject tokio-interval --ticks 20 --out '{}'",
+        "ulimit -n 6; exec '{}' run --subject nanosleep --subject tokio-interval --ticks 20 --out '{}'",
         env!("CARGO_BIN_EXE_osjitter"),
         out.path().display()
     );

@@ -191,10 +191,10 @@ pub const FAULT_LINES: &[FaultLine] = &[
     call(&TIMERS, "epoll_wait", "cpu", &[Start, Middle, End, Always], Unharmed),
     call(&SETTINGS, "sleep", "cpu", &[Middle, Always], Unharmed),
     // Memory and descriptors.
-    limit(&TIMERS, "ulimit -n 5", Fails(TOKIO, "ulimit -n")),
+    limit(&TIMERS, "ulimit -n 7", Fails(TOKIO, "ulimit -n")),
     limit(&TIMERS, "ulimit -n 6", Fails(TOKIO, "ulimit -n")),
-    limit(&PROGRAM, "ulimit -n 6", Stopped(DESCRIPTORS)),
-    limit(&GATE, "ulimit -n 5", NotMeasured(DESCRIPTORS)),
+    limit(&PROGRAM, "ulimit -n 7", Stopped(DESCRIPTORS)),
+    limit(&GATE, "ulimit -n 6", NotMeasured(DESCRIPTORS)),
     limit(&TIMERS, "ulimit -v 200000", Unharmed),
     limit(&WORKERS, "ulimit -v 300000", Unharmed),
     call(&TIMERS, "brk", "ENOMEM", ALWAYS, Unharmed),

@@ -31,8 +31,7 @@
 //!   `belongs_to_other_user(process)`, `is_32_bit(process)`: recorded timers, switches and waits of
 //!   all programs;
 //! - `survive_file_size_limit()`, `delay_stop()`, `take_stop_request()`, `stop()`,
-//!   `keep_ignored_hangup(install)`, `terminate_twice_on_quit()`: signals that would end or stop this
-//!   process;
+//!   `is_ignored(signal)` on Unix: signals that would end or stop this process;
 //! - `Sleeper`: sleeps until an instant, with an absolute sleep of the kernel if there is one;
 //! - `RingSleeper`: sleeps until an instant in `io_uring_enter`, if that accepts an absolute
 //!   deadline.
@@ -114,10 +113,9 @@ pub use io_uring::RingSleeper;
 pub use process::ProcessTree;
 #[cfg(target_os = "linux")]
 pub use ring::SwitchRing;
-pub use signals::{
-    delay_stop, keep_ignored_hangup, stop, survive_file_size_limit, take_stop_request,
-    terminate_twice_on_quit,
-};
+#[cfg(unix)]
+pub use signals::is_ignored;
+pub use signals::{delay_stop, stop, survive_file_size_limit, take_stop_request};
 pub use switches::{DrainedSwitches, SwitchRecord};
 pub use thread_stats::*;
 pub use tracer::*;

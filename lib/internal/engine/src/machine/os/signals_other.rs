@@ -9,9 +9,3 @@ pub fn take_stop_request() -> bool {
 }
 
 pub fn stop() {}
-
-pub fn terminate_twice_on_quit() {}
-
-pub fn keep_ignored_hangup<T>(install: impl FnOnce() -> T) -> T {
-    install()
-}

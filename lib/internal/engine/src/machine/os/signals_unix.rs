@@ -13,13 +13,6 @@ extern "C" fn request_stop(_signal: libc::c_int) {
 
 extern "C" fn do_nothing(_signal: libc::c_int) {}
 
-extern "C" fn terminate_twice(_signal: libc::c_int) {
-    for _ in 0..2 {
-        // SAFETY: `raise` may be called by the handler of a signal.
-        unsafe { libc::raise(libc::SIGTERM) };
-    }
-}
-
 /// Makes a write beyond the size limit of files an error, as a write to a full disk is. By default,
 /// it ends the process. Programs that this process starts are not affected.
 pub fn survive_file_size_limit() {
@@ -42,22 +35,9 @@ pub fn stop() {
     let _ = kill_process(getpid(), Signal::STOP);
 }
 
-/// Makes `SIGQUIT` (Ctrl-\\) equal to two `SIGTERM`. By default it would end this process, and leave
-/// its programs and temporary files behind.
-pub fn terminate_twice_on_quit() {
-    handle(libc::SIGQUIT, terminate_twice);
-}
-
-/// Calls a function that replaces the handlers of signals. If `SIGHUP` was ignored before, as `nohup`
-/// requests, it is ignored afterwards as well.
-pub fn keep_ignored_hangup<T>(install: impl FnOnce() -> T) -> T {
-    let action = current_action(libc::SIGHUP);
-    let result = install();
-    if action.is_some_and(|action| action.sa_sigaction == libc::SIG_IGN) {
-        // SAFETY: to ignore a signal needs no handler that must stay valid.
-        unsafe { libc::signal(libc::SIGHUP, libc::SIG_IGN) };
-    }
-    result
+/// Whether the process that started this one has a signal ignored, as `nohup` has `SIGHUP`.
+pub fn is_ignored(signal: libc::c_int) -> bool {
+    current_action(signal).is_some_and(|action| action.sa_sigaction == libc::SIG_IGN)
 }
 
 /// Returns the action of a signal.
@@ -96,22 +76,14 @@ mod tests {
     }
 
     #[test]
-    fn ignored_hangup_stays_ignored() {
-        let is_ignored = || current_action(libc::SIGHUP).unwrap().sa_sigaction == libc::SIG_IGN;
+    fn ignored_signals_are_detected() {
         for action in [libc::SIG_DFL, libc::SIG_IGN] {
             // SAFETY: neither action has a handler.
             unsafe { libc::signal(libc::SIGHUP, action) };
-            keep_ignored_hangup(handle_hangup);
-            assert_eq!(is_ignored(), action == libc::SIG_IGN);
+            assert_eq!(is_ignored(libc::SIGHUP), action == libc::SIG_IGN);
         }
         // SAFETY: as above.
         unsafe { libc::signal(libc::SIGHUP, libc::SIG_DFL) };
-    }
-
-    /// Replaces even an ignored signal, as other crates do.
-    fn handle_hangup() {
-        // SAFETY: the handler lives as long as the process, and does nothing.
-        unsafe { libc::signal(libc::SIGHUP, do_nothing as *const () as libc::sighandler_t) };
     }
 
     #[test]
