@@ -1,7 +1,7 @@
 //! The file `osjitter.doctor/1`: the settings of a machine that matter for lateness.
 
 use files::compare::Differences;
-use files::file::File;
+use files::file::{File, JsonError, read_json, to_indented_json};
 use files::fitness::Fitness;
 use files::report::{Host, Tool};
 use serde::{Deserialize, Serialize};
@@ -161,5 +161,12 @@ pub enum Weight {
 
 impl File for Checkup {
     const SCHEMA: &'static str = "osjitter.doctor/1";
-    const PRETTY: bool = true;
+
+    fn parse_json(text: &str) -> Result<Self, JsonError> {
+        read_json(text)
+    }
+
+    fn to_json(&self) -> String {
+        to_indented_json(self)
+    }
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::ValueEnum;
 use cli::exit::Result;
 use cli::units;
+use files::file::to_indented_json;
 use files::report::{MAX_NS, Report, Subject, Warning};
 use serde::{Deserialize, Serialize};
 
@@ -244,7 +245,7 @@ pub fn write(report: &Report, resolution: Resolution) -> String {
         num_threads: thread.len(),
         resolution_in_ns: Some(u64::from(resolution == Resolution::Ns)),
     };
-    serde_json::to_string_pretty(&CyclictestFile { frame, thread }).expect("plain data") + "\n"
+    to_indented_json(&CyclictestFile { frame, thread })
 }
 
 impl CyclictestThread {

@@ -1,6 +1,6 @@
 //! The file that `osjitter bench clock` writes.
 
-use files::file::File;
+use files::file::{File, JsonError, read_json, to_indented_json};
 use files::report::{Fitness, Host};
 
 use crate::bench::file::SCHEMA;
@@ -116,7 +116,14 @@ model! {
 impl File for ClockReport {
     const SCHEMA: &'static str = SCHEMA;
     const BENCH: Option<&'static str> = Some("clock");
-    const PRETTY: bool = true;
+
+    fn parse_json(text: &str) -> Result<Self, JsonError> {
+        read_json(text)
+    }
+
+    fn to_json(&self) -> String {
+        to_indented_json(self)
+    }
 }
 
 impl From<&tach::Info> for Clock {

@@ -1,7 +1,7 @@
 //! The file that `osjitter bench dispatch` writes.
 
 use files::cost::{Costs, Overhead};
-use files::file::File;
+use files::file::{File, JsonError, read_json, to_json_line};
 use files::report::{Host, Tool, Warning};
 
 use crate::bench::file::SCHEMA;
@@ -73,4 +73,12 @@ model! {
 impl File for DispatchReport {
     const SCHEMA: &'static str = SCHEMA;
     const BENCH: Option<&'static str> = Some("dispatch");
+
+    fn parse_json(text: &str) -> Result<Self, JsonError> {
+        read_json(text)
+    }
+
+    fn to_json(&self) -> String {
+        to_json_line(self)
+    }
 }

@@ -27,8 +27,22 @@ pub trait File: Serialize + DeserializeOwned {
     const SCHEMA: &'static str;
     /// Value of the key `bench`, for the file of a bench.
     const BENCH: Option<&'static str> = None;
-    /// Whether the file is pretty-printed for human readers.
-    const PRETTY: bool = false;
+
+    /// Reads the fields of a file by [`read_json`].
+    ///
+    /// Each implementation has this line, so that the code for its fields is compiled once, and not
+    /// in every crate that reads the file.
+    ///
+    /// # Errors
+    /// Returns an error if the text is not JSON or has a missing, unknown or mistyped field.
+    fn parse_json(text: &str) -> Result<Self, JsonError>;
+
+    /// Converts the file to JSON with a trailing newline, by [`to_json_line`] or
+    /// [`to_indented_json`]. Characters that control a terminal are escaped.
+    ///
+    /// # Panics
+    /// Never panics: the files contain only values that JSON can represent.
+    fn to_json(&self) -> String;
 
     /// Checks the values of a well-formed file.
     ///
@@ -63,18 +77,9 @@ pub trait File: Serialize + DeserializeOwned {
         if let Some(expected) = Self::BENCH.filter(|&bench| head.bench.as_deref() != Some(bench)) {
             return Err(FileError::OtherBench { found: head.bench, expected });
         }
-        let file: Self = read_json(text).map_err(not_json)?;
+        let file = Self::parse_json(text).map_err(not_json)?;
         file.check().map_err(|error| FileError::Invalid { expected, error })?;
         Ok(file)
-    }
-
-    /// Converts the file to JSON with a trailing newline. Characters that control a terminal are
-    /// escaped.
-    ///
-    /// # Panics
-    /// Never panics: the files contain only values that JSON can represent.
-    fn to_json(&self) -> String {
-        if Self::PRETTY { to_indented_json(self) } else { to_json_line(self) }
     }
 
     /// Returns the JSON Schema of the file, which includes its version.

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::environment::Difference;
-use crate::file::File;
+use crate::file::{File, JsonError, read_json, to_indented_json};
 use crate::model::model;
 use crate::report::{Fitness, Tool, Warning};
 
@@ -232,7 +232,14 @@ pub enum Finding {
 
 impl File for Comparison {
     const SCHEMA: &'static str = SCHEMA;
-    const PRETTY: bool = true;
+
+    fn parse_json(text: &str) -> Result<Self, JsonError> {
+        read_json(text)
+    }
+
+    fn to_json(&self) -> String {
+        to_indented_json(self)
+    }
 }
 
 /// Rounds to six digits: more would be noise, and six survive JSON exactly.

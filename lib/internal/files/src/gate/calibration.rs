@@ -25,7 +25,7 @@ pub use self::gates::{
 };
 use super::verdict::{GateDesign, PairRecord};
 use crate::environment::{Difference, EnvironmentKey, format_ns};
-use crate::file::File;
+use crate::file::{File, JsonError, read_json, to_indented_json};
 use crate::model::model;
 use crate::report::{Fitness, Tool, Warning};
 use jitterstat::gate::decision::{self, Rules};
@@ -260,7 +260,14 @@ impl CalibratedMetric {
 
 impl File for Calibration {
     const SCHEMA: &'static str = SCHEMA;
-    const PRETTY: bool = true;
+
+    fn parse_json(text: &str) -> Result<Self, JsonError> {
+        read_json(text)
+    }
+
+    fn to_json(&self) -> String {
+        to_indented_json(self)
+    }
 }
 
 impl Calibration {

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::file::File;
+use crate::file::{File, JsonError, read_json, to_indented_json};
 use crate::model::model;
 use crate::report::{Distribution, Fitness, Host, Tool, Warning};
 use jitterstat::gate::Sides;
@@ -376,7 +376,14 @@ impl Verdict {
 
 impl File for Verdict {
     const SCHEMA: &'static str = SCHEMA;
-    const PRETTY: bool = true;
+
+    fn parse_json(text: &str) -> Result<Self, JsonError> {
+        read_json(text)
+    }
+
+    fn to_json(&self) -> String {
+        to_indented_json(self)
+    }
 }
 
 /// Returns the metrics of a look.
