@@ -1,53 +1,63 @@
 //! tokio's clock, which tests may pause, and the real clock, which native timers follow.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Time between two readings above which a third one decides whether the clocks differ.
-const MAX_READING_GAP: Duration = Duration::from_micros(5);
+use tokio::runtime::Builder;
 
-/// Whether tokio's clock has differed from the real one in this process. From then on no
-/// difference is too small to be found.
-static HAS_SEEN_SHIFT: AtomicBool = AtomicBool::new(false);
+/// Added to the current time for a deadline that never comes: longer than any program runs, and too
+/// short to overflow a clock.
+pub(crate) const FAR_FUTURE: Duration = Duration::from_secs(30 * 365 * 86_400);
 
-/// A reading of the real clock, and one of tokio's clock after it.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct ClockReading {
-    real: Instant,
-    /// The time of tokio's clock.
-    pub(crate) tokio: Instant,
+/// Whether tokio is built with its feature `test-util`. Its clock can be paused only then, so other
+/// builds contain no code for a paused clock.
+///
+/// The feature adds a method `start_paused` to tokio's builder. A method of a type takes precedence
+/// over one of a trait, so the type of the result shows which of the two is called here.
+pub(crate) const CAN_PAUSE: bool = has_test_util(|builder| builder.start_paused(true));
+
+/// The result of a method `start_paused`.
+trait StartPausedResult {
+    const IS_TOKIO: bool;
 }
 
-impl ClockReading {
-    pub(crate) fn take() -> Self {
-        let real = real_now();
-        Self { real, tokio: tokio_now() }
-    }
+impl StartPausedResult for &mut Builder {
+    const IS_TOKIO: bool = true;
+}
 
-    /// Whether tokio's clock is not the real one: it is paused, or was at some time.
-    ///
-    /// Reads the real clock again if `tokio` is so much later that it may have been advanced. In
-    /// production that happens only if the thread was interrupted between the readings.
-    #[inline]
-    pub(crate) fn is_shifted(self) -> bool {
-        match self.tokio.checked_duration_since(self.real) {
-            Some(gap) if gap <= MAX_READING_GAP && !HAS_SEEN_SHIFT.load(Ordering::Relaxed) => false,
-            gap => is_beyond_real_time(self.tokio, gap.is_none()),
-        }
+/// The result if tokio has no such method.
+struct MissingMethod;
+
+impl StartPausedResult for MissingMethod {
+    const IS_TOKIO: bool = false;
+}
+
+#[allow(dead_code, reason = "called only if tokio has no such method")]
+trait StartPaused {
+    fn start_paused(&mut self, _: bool) -> MissingMethod {
+        MissingMethod
     }
 }
 
-#[cold]
-fn is_beyond_real_time(tokio: Instant, is_behind: bool) -> bool {
-    let is_shifted = is_behind || tokio > real_now();
-    if is_shifted {
-        HAS_SEEN_SHIFT.store(true, Ordering::Relaxed);
-    }
-    is_shifted
+impl StartPaused for Builder {}
+
+const fn has_test_util<T: StartPausedResult>(_: fn(&'static mut Builder) -> T) -> bool {
+    T::IS_TOKIO
 }
 
-#[allow(clippy::disallowed_methods, reason = "a native timer follows the kernel's clock")]
-pub(crate) fn real_now() -> Instant {
+/// Whether tokio's clock is not the real one: it is paused, or was at some time.
+#[inline]
+pub(crate) fn is_shifted() -> bool {
+    CAN_PAUSE && differs_from_real_clock()
+}
+
+fn differs_from_real_clock() -> bool {
+    let before = real_now();
+    let time = tokio_now();
+    time < before || time > real_now()
+}
+
+#[allow(clippy::disallowed_methods, reason = "tokio's clock is compared with the real one")]
+fn real_now() -> Instant {
     Instant::now()
 }
 
@@ -62,19 +72,22 @@ pub(crate) fn tokio_now() -> Instant {
 mod tests {
     use super::*;
 
+    /// The tests of this crate enable `test-util`.
+    const _: () = assert!(CAN_PAUSE);
+
     #[test]
     fn real_clock_is_not_shifted() {
         for _ in 0..10_000 {
-            assert!(!ClockReading::take().is_shifted());
+            assert!(!is_shifted());
         }
     }
 
     #[tokio::test(start_paused = true)]
     async fn paused_clock_is_shifted() {
-        assert!(ClockReading::take().is_shifted());
+        assert!(is_shifted());
         tokio::time::advance(Duration::from_secs(1)).await;
-        assert!(ClockReading::take().is_shifted());
+        assert!(is_shifted());
         tokio::time::resume();
-        assert!(ClockReading::take().is_shifted());
+        assert!(is_shifted());
     }
 }

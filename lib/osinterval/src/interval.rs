@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::backend::{Backend, Fallback};
-use crate::clock::{ClockReading, tokio_now};
+use crate::clock::{is_shifted, tokio_now};
 use crate::precision::{Lead, Precision};
 use crate::schedule::{Schedule, impl_interval_methods};
 use crate::timer::{Timer, spin_until};
@@ -232,7 +232,7 @@ impl OsInterval {
     pub fn poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<Instant> {
         let budget = ready!(tokio::task::coop::poll_proceed(cx));
         ready!(self.poll_timer(cx, self.wake_up_time));
-        let spins = self.lead.is_some() && !ClockReading::take().is_shifted();
+        let spins = self.lead.is_some() && !is_shifted();
         if spins {
             self.update_lead();
         } else if self.lead.is_some() {
@@ -285,7 +285,7 @@ impl OsInterval {
 
     fn rearm(&mut self) -> io::Result<()> {
         self.update_wake_up_time();
-        self.timer.bring_forward(self.wake_up_time.into_std(), None)
+        self.timer.bring_forward(self.wake_up_time.into_std())
     }
 
     /// How long before a deadline the timer wakes the task at present; `None` outside the precise

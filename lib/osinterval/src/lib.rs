@@ -75,20 +75,23 @@
 //! ```
 //!
 //! In a test, use `#[tokio::test(start_paused = true)]`. It needs tokio's feature `test-util` in
-//! the dev-dependencies, and no setting of this crate. A timer compares tokio's clock with the real
-//! one when it begins to wait, which costs one reading of the clock and no system call. If the
-//! clocks differ, a sleep of tokio replaces the kernel's timer, with its resolution of one
-//! millisecond.
+//! the dev-dependencies, and no setting of this crate. A build without that feature contains
+//! nothing for paused clocks. With it, a timer compares tokio's clock with the real one at each
+//! poll. If the clocks differ, a sleep of tokio replaces the kernel's timer, with its resolution of
+//! one millisecond.
 //!
-//! - Timers that were made before `pause` follow the paused clock as well. A *wait* that began
-//!   before it is the exception: the kernel wakes that task after the real time, and then it
-//!   follows the paused clock. Pause the clock before tasks wait.
+//! - Timers that were made before `pause` follow the paused clock, and so do tasks that already
+//!   wait. Waits of less than 2 ms are the exception: the kernel wakes those tasks after the real
+//!   time, and then they follow the paused clock.
+//! - A simulated runtime needs no I/O driver (`enable_time` is enough) if its clock is paused when
+//!   the timer is made.
 //! - After `tokio::time::resume`, tokio's clock goes on with an offset to the real one. Timers
 //!   follow it in real time, but with the resolution of tokio's.
 //! - `Precision::Spin` behaves as `Precision::Os`, since a paused clock would never end a spin.
 //! - [`Backend`] names the timer that is used while the clock is the real one.
 //! - The runtime needs its time driver (`enable_all`). Without it, waiting on a paused clock is an
-//!   error, or panics as tokio's timers do.
+//!   error, or panics as tokio's timers do. With `test-util`, a timer that waits on such a runtime
+//!   catches that panic once, whose message is printed.
 //! - The order of timers that are due at the same instant is undefined, as it is with tokio's.
 //!
 //! # Cancellation, panics, fork
@@ -117,6 +120,8 @@
 mod backend;
 #[cfg(any(feature = "interval", feature = "periodic"))]
 mod clock;
+#[cfg(any(feature = "interval", feature = "periodic"))]
+mod driver;
 #[cfg(feature = "periodic")]
 mod expirations;
 #[cfg(all(feature = "periodic", feature = "serde"))]
@@ -127,6 +132,8 @@ mod group;
 mod heap;
 #[cfg(feature = "interval")]
 mod interval;
+#[cfg(any(feature = "interval", feature = "periodic"))]
+mod pause_watch;
 #[cfg(feature = "periodic")]
 mod periodic;
 #[cfg(feature = "interval")]

@@ -8,10 +8,12 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::backend::{Backend, Fallback};
-use crate::clock::{ClockReading, tokio_now};
+use crate::clock::{is_shifted, tokio_now};
+use crate::driver::catch_driver_panic;
 use crate::expirations::Expirations;
+use crate::pause_watch::PauseWatch;
 use crate::sys;
-use crate::timer::{Timer, add_or_far, catch_driver_panic};
+use crate::timer::{Timer, add_or_far};
 
 /// A periodic timer that the kernel repeats.
 ///
@@ -54,6 +56,8 @@ pub struct PeriodicInterval {
 enum Repetition {
     Kernel {
         timer: sys::Periodic,
+        /// Wakes the task if a test pauses tokio's clock while the task waits.
+        pause_watch: PauseWatch,
         /// The timer of tokio that is used while tokio's clock is not the real one.
         replacement: Option<Timer>,
     },
@@ -70,14 +74,19 @@ impl Repetition {
         period: Duration,
     ) -> Poll<io::Result<u64>> {
         let timer = match self {
-            Self::Kernel { timer, replacement } => {
-                if replacement.is_some() && !ClockReading::take().is_shifted() {
+            Self::Kernel { timer, pause_watch, replacement } => {
+                if replacement.is_some() && !is_shifted() {
                     *replacement = None;
                 }
-                if replacement.is_none()
-                    && let Some(count) = ready!(poll_kernel(timer, cx, first, period))?
-                {
-                    return Poll::Ready(Ok(count));
+                if replacement.is_none() {
+                    match poll_kernel(timer, cx, first, period)? {
+                        Poll::Ready(Some(count)) => return Poll::Ready(Ok(count)),
+                        Poll::Ready(None) => pause_watch.disarm(),
+                        Poll::Pending => {
+                            pause_watch.watch(first, cx);
+                            return Poll::Pending;
+                        }
+                    }
                 }
                 match replacement {
                     Some(timer) => timer,
@@ -107,18 +116,14 @@ fn poll_kernel(
     if count > 0 && timer.can_take_expiration_late() {
         return Poll::Ready(Ok(Some(count)));
     }
-    let mut reading = None;
     while let Poll::Ready(result) = timer.poll_expired(cx) {
         result?;
-        let latest = ClockReading::take();
-        let count = count_ended_periods(first, latest.tokio, period);
+        let count = count_ended_periods(first, tokio_now(), period);
         if count > 0 {
             return Poll::Ready(Ok(Some(count)));
         }
-        reading = Some(latest);
     }
-    let is_shifted = reading.unwrap_or_else(ClockReading::take).is_shifted();
-    if is_shifted { Poll::Ready(Ok(None)) } else { Poll::Pending }
+    if is_shifted() { Poll::Ready(Ok(None)) } else { Poll::Pending }
 }
 
 impl PeriodicInterval {
@@ -160,9 +165,10 @@ impl PeriodicInterval {
     #[track_caller]
     pub fn new_at(start: Instant, period: Duration) -> io::Result<Self> {
         assert!(!period.is_zero(), "`period` must be non-zero");
-        let repetition = if sys::KERNEL_PERIODIC {
+        // On a shifted clock the kernel's timer would not be used, as in `Timer::new`.
+        let repetition = if sys::KERNEL_PERIODIC && !is_shifted() {
             let timer = catch_driver_panic(|| sys::Periodic::new(start.into_std(), period))?;
-            Repetition::Kernel { timer, replacement: None }
+            Repetition::Kernel { timer, pause_watch: PauseWatch::new(), replacement: None }
         } else {
             Repetition::Rearmed(Timer::new(Fallback::Never)?)
         };

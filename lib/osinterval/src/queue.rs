@@ -13,7 +13,7 @@ use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::task::AbortHandle;
 
 use crate::backend::{Backend, Fallback};
-use crate::clock::{ClockReading, tokio_now};
+use crate::clock::{CAN_PAUSE, is_shifted, tokio_now};
 use crate::heap::{NIL, TimerHeap};
 use crate::precision::{Lead, Precision};
 use crate::timer::{Timer, add_or_far, spin_until};
@@ -176,12 +176,11 @@ impl TimerQueue {
         deadline: Instant,
         cx: &mut Context<'_>,
     ) -> Poll<io::Result<()>> {
-        let reading = ClockReading::take();
-        let is_shifted = reading.is_shifted();
+        let is_shifted = is_shifted();
         self.lock().ignores_lead = is_shifted;
         if !is_shifted {
             spin_until(deadline, tokio_now);
-        } else if reading.tokio < deadline {
+        } else if tokio_now() < deadline {
             return self.poll_new(wait, self.slot_end(deadline), cx);
         }
         Poll::Ready(Ok(()))
@@ -216,16 +215,14 @@ impl TimerQueue {
         // Only a wait that is first reads the clock. If the time of any other one has come, so has
         // that of the first, and the timer is about to fire.
         if state.heap.is_first(wait.key) {
-            let reading = ClockReading::take();
-            state.last_read = self.since_origin(reading.tokio);
-            if time <= state.last_read {
+            if time <= self.read_clock(&mut state) {
                 let waker = state.heap.remove(wait.key);
                 wait.key = NIL;
                 drop(state);
                 drop(waker);
                 return Poll::Ready(Ok(()));
             }
-            self.bring_forward(&mut state, time, Some(reading))?;
+            self.bring_forward(&mut state, time)?;
         }
         Poll::Pending
     }
@@ -345,6 +342,12 @@ impl TimerQueue {
         let mut state = self.lock();
         let waker = if state.timer.is_some() { state.heap.remove(wait.key) } else { None };
         wait.key = NIL;
+        if CAN_PAUSE
+            && state.heap.first_time().is_none()
+            && let Some(timer) = &mut state.timer
+        {
+            timer.end_pause_watch();
+        }
         drop(state);
         drop(waker);
     }
@@ -363,19 +366,14 @@ impl TimerQueue {
         if !state.heap.is_first(wait.key) {
             return Ok(());
         }
-        self.bring_forward(state, time, None)
+        self.bring_forward(state, time)
     }
 
     /// Arms the timer for `time`, at which the first wait is due now, unless it is armed for an
     /// earlier time.
-    fn bring_forward(
-        &self,
-        state: &mut State,
-        time: u64,
-        reading: Option<ClockReading>,
-    ) -> io::Result<()> {
+    fn bring_forward(&self, state: &mut State, time: u64) -> io::Result<()> {
         let time = self.to_instant(time);
-        state.timer.as_mut().map_or(Ok(()), |timer| timer.bring_forward(time, reading))
+        state.timer.as_mut().map_or(Ok(()), |timer| timer.bring_forward(time))
     }
 
     /// In the precise mode, updates the lead by how late a task polls after its wake-up time.

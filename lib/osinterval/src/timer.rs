@@ -2,7 +2,6 @@
 
 use std::future::Future;
 use std::io;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker, ready};
 use std::time::{Duration, Instant};
@@ -11,12 +10,10 @@ use tokio::task::coop;
 use tokio::time::Sleep;
 
 use crate::backend::{Backend, Fallback};
-use crate::clock::{ClockReading, tokio_now};
+use crate::clock::{FAR_FUTURE, is_shifted, tokio_now};
+use crate::driver::{catch_driver_panic, new_sleep};
+use crate::pause_watch::PauseWatch;
 use crate::sys;
-
-/// Added to the current time for a deadline that never comes: longer than any program runs, and too
-/// short to overflow a clock.
-const FAR_FUTURE: Duration = Duration::from_secs(30 * 365 * 86_400);
 
 /// Adds `after` to `deadline`. Returns a time in the far future if no instant can represent the
 /// sum.
@@ -30,8 +27,12 @@ pub(crate) fn add_or_far(deadline: Instant, after: Duration, now: Instant) -> In
 /// a test has paused or shifted it, a sleep of tokio replaces the kernel's timer.
 #[derive(Debug)]
 pub(crate) struct Timer {
+    /// The timer that is used while the clock is the real one.
+    backend: Backend,
     /// The OS's timer; `None` if the timer is tokio's in any case.
     native: Option<sys::OneShot>,
+    /// Wakes the task if a test pauses the clock while `native` is armed.
+    pause_watch: PauseWatch,
     /// tokio's timer, or the one that replaces `native` on a paused clock.
     sleep: Option<Pin<Box<Sleep>>>,
     /// The time for which the timer is armed, with a waker registered. It is earlier than the
@@ -46,28 +47,36 @@ pub(crate) struct Timer {
 impl Timer {
     /// Creates a disarmed timer on the current runtime.
     pub(crate) fn new(fallback: Fallback) -> io::Result<Self> {
-        let native = sys::native().map(|_| catch_driver_panic(sys::OneShot::new));
-        match (native, fallback) {
-            (Some(Ok(timer)), _) => Ok(Self::from_parts(Some(timer), None)),
-            (Some(Err(error)), Fallback::Never) => Err(error),
-            _ => Self::new_tokio(),
+        let Some(backend) = sys::native() else { return Self::new_tokio() };
+        if is_shifted() {
+            // The clock stays shifted after `resume` as well, so the kernel's timer would never be
+            // used. A simulated runtime may have no I/O driver, which that needs.
+            return Ok(Self { backend, ..Self::new_tokio()? });
+        }
+        match (catch_driver_panic(sys::OneShot::new), fallback) {
+            (Ok(timer), _) => Ok(Self::from_parts(backend, Some(timer), PauseWatch::new(), None)),
+            (Err(error), Fallback::Never) => Err(error),
+            (Err(_), Fallback::TokioSleep) => Self::new_tokio(),
         }
     }
 
     /// Creates a disarmed timer that is tokio's.
     pub(crate) fn new_tokio() -> io::Result<Self> {
-        Ok(Self::from_parts(None, Some(new_sleep()?)))
+        let sleep = new_sleep()?;
+        Ok(Self::from_parts(Backend::TokioSleep, None, PauseWatch::none(), Some(sleep)))
     }
 
-    fn from_parts(native: Option<sys::OneShot>, sleep: Option<Pin<Box<Sleep>>>) -> Self {
-        Self { native, sleep, armed: None, is_idle: false, waker: None }
+    fn from_parts(
+        backend: Backend,
+        native: Option<sys::OneShot>,
+        pause_watch: PauseWatch,
+        sleep: Option<Pin<Box<Sleep>>>,
+    ) -> Self {
+        Self { backend, native, pause_watch, sleep, armed: None, is_idle: false, waker: None }
     }
 
     pub(crate) fn backend(&self) -> Backend {
-        match self.native {
-            Some(_) => sys::native().unwrap_or(Backend::TokioSleep),
-            None => Backend::TokioSleep,
-        }
+        self.backend
     }
 
     /// Polls for a deadline. Ready once tokio's clock has reached `deadline`, never before;
@@ -81,39 +90,37 @@ impl Timer {
             self.armed = None;
         }
         while self.native.is_some() {
-            let is_armed = self.armed.is_some_and(|armed| armed <= deadline);
-            if is_armed && self.sleep.is_none() {
-                if tokio_now() >= deadline {
-                    // The timer has fired or is about to, and no task waits for that.
-                    self.armed = None;
-                    return Poll::Ready(Ok(()));
-                }
-                ready!(self.poll_fired(cx))?;
-                // It fired before the deadline: the arming was an earlier one, or the clocks
-                // disagree. Arming again is right in both cases. Thus a deadline may be postponed
-                // any number of times at the cost of one wake-up.
-                self.armed = None;
-                continue;
-            }
-            let reading = ClockReading::take();
-            if reading.tokio >= deadline {
+            if tokio_now() >= deadline {
+                // If the timer is armed, it has fired or is about to, and no task waits for that.
                 self.armed = None;
                 return Poll::Ready(Ok(()));
             }
-            self.select_source(reading)?;
+            self.select_source()?;
             if self.sleep.is_some() {
                 break;
             }
-            return self.arm_native(cx, deadline);
+            if self.armed.is_none_or(|armed| armed > deadline) {
+                return self.arm_native(cx, deadline);
+            }
+            if self.poll_fired(cx)?.is_pending() {
+                self.pause_watch.watch(deadline, cx);
+                return Poll::Pending;
+            }
+            // It fired before the deadline: the arming was an earlier one, or the clocks disagree.
+            // Arming again is right in both cases. Thus a deadline may be postponed any number of
+            // times at the cost of one wake-up.
+            self.armed = None;
         }
         self.poll_sleep(cx, deadline)
     }
 
     /// Selects the kernel's timer or its replacement, whichever follows tokio's clock.
-    fn select_source(&mut self, reading: ClockReading) -> io::Result<()> {
-        let is_shifted = reading.is_shifted();
+    #[inline]
+    fn select_source(&mut self) -> io::Result<()> {
+        let is_shifted = is_shifted();
         if is_shifted != self.sleep.is_some() {
             self.armed = None;
+            self.pause_watch.disarm();
             self.sleep = if is_shifted { Some(new_sleep()?) } else { None };
         }
         Ok(())
@@ -136,6 +143,7 @@ impl Timer {
         }
         self.armed = Some(deadline);
         self.store_waker(cx);
+        self.pause_watch.watch(deadline, cx);
         Poll::Pending
     }
 
@@ -161,9 +169,15 @@ impl Timer {
 
 #[cfg(feature = "interval")]
 impl Timer {
-    /// Whether the timer is the OS's.
+    /// Whether the timer is the OS's while the clock is the real one.
     pub(crate) fn is_native(&self) -> bool {
-        self.native.is_some()
+        self.backend != Backend::TokioSleep
+    }
+
+    /// Forgets the deadline of tasks that no longer wait. The kernel's timer stays armed, but a
+    /// paused clock does not advance to the deadline.
+    pub(crate) fn end_pause_watch(&mut self) {
+        self.pause_watch.disarm();
     }
 
     /// Forgets what is armed: until the next poll, [`Timer::bring_forward`] does nothing. For a
@@ -180,6 +194,7 @@ impl Timer {
             result?;
             self.armed = None;
         }
+        self.pause_watch.disarm();
         if self.sleep.is_some() && !self.is_idle {
             self.armed = None;
             self.sleep = if self.native.is_some() { None } else { Some(new_sleep()?) };
@@ -194,21 +209,20 @@ impl Timer {
     }
 
     /// Ensures that a task that waits is woken no later than at `deadline`. Makes no system call
-    /// unless the timer is armed for a later time. `reading` is one that the caller has made since
-    /// the deadline was known to be in the future, if there is one.
-    pub(crate) fn bring_forward(
-        &mut self,
-        deadline: Instant,
-        reading: Option<ClockReading>,
-    ) -> io::Result<()> {
-        if self.armed.is_none_or(|armed| armed <= deadline) {
+    /// unless the timer is armed for a later time.
+    pub(crate) fn bring_forward(&mut self, deadline: Instant) -> io::Result<()> {
+        let Some(armed) = self.armed else { return Ok(()) };
+        if self.sleep.is_none()
+            && let Some(waker) = &self.waker
+        {
+            self.pause_watch.watch(deadline, &mut Context::from_waker(waker));
+        }
+        if armed <= deadline {
             return Ok(());
         }
         match (&mut self.sleep, &mut self.native) {
             (Some(sleep), _) if !self.is_idle => sleep.as_mut().reset(deadline.into()),
-            (None, Some(timer)) if !reading.unwrap_or_else(ClockReading::take).is_shifted() => {
-                timer.arm(deadline)?;
-            }
+            (None, Some(timer)) if !is_shifted() => timer.arm(deadline)?,
             _ => {
                 // Only a poll registers the waker with a sleep.
                 self.armed = None;
@@ -220,11 +234,6 @@ impl Timer {
         self.is_idle = false;
         Ok(())
     }
-}
-
-/// Creates a sleep of tokio that is not armed yet.
-fn new_sleep() -> io::Result<Pin<Box<Sleep>>> {
-    catch_driver_panic(|| Ok(Box::pin(tokio::time::sleep(FAR_FUTURE))))
 }
 
 /// Reads a clock until it has reached `due`, and returns the last reading.
@@ -242,25 +251,4 @@ pub(crate) fn spin_until(due: Instant, clock: impl Fn() -> Instant) -> Instant {
         now = clock();
     }
     now
-}
-
-/// Calls `make`, which registers a timer with the current tokio runtime.
-///
-/// tokio reports a disabled driver only by a panic. That is caught here, although the panic hook
-/// still runs.
-///
-/// # Errors
-/// Returns an error if `make` does, outside of a tokio runtime, or if the driver that `make` needs
-/// is disabled.
-pub(crate) fn catch_driver_panic<T>(make: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
-    tokio::runtime::Handle::try_current()
-        .map_err(|error| io::Error::new(io::ErrorKind::NotConnected, error))?;
-    catch_unwind(AssertUnwindSafe(make)).unwrap_or_else(|_| Err(driver_disabled()))
-}
-
-fn driver_disabled() -> io::Error {
-    io::Error::new(
-        io::ErrorKind::NotConnected,
-        "the tokio runtime has its I/O or time driver disabled; call enable_all() on its builder",
-    )
 }

@@ -90,6 +90,17 @@ async fn group_day_matches_tokio() {
     assert_same_log(&actual, &expected);
 }
 
+#[tokio::test(start_paused = true)]
+async fn precise_day_matches_tokio() {
+    let start = Instant::now();
+    let expected = run_service!(tokio::time, tokio::time::interval_at(start + ms(333), ms(10_007)));
+    let start = Instant::now();
+    let precise = OsInterval::builder(ms(10_007)).start_at(start + ms(333));
+    let precise = precise.precision(Precision::spin()).build().unwrap();
+    let actual = run_service!(osinterval, precise);
+    assert_same_log(&actual, &expected);
+}
+
 /// Asserts that two logs are equal, and names only their first difference.
 fn assert_same_log(actual: &Log, expected: &Log) {
     let differs = |index: &usize| actual.get(*index) != expected.get(*index);
@@ -108,17 +119,59 @@ async fn missed_ticks_match_tokio() {
         reference.set_missed_tick_behavior(behavior);
         let mut interval = osinterval::interval_at(start, ms(50));
         interval.set_missed_tick_behavior(behavior);
+        let group = IntervalGroup::builder().resolution(Duration::from_nanos(1)).build().unwrap();
+        let mut member = group.interval_at(start, ms(50));
+        member.set_missed_tick_behavior(behavior);
         for k in 0..20 {
             tokio::time::advance(ms(k * 37 % 170)).await;
             let expected = reference.tick().await;
             assert_eq!(interval.tick().await, expected, "{behavior:?}");
+            assert_eq!(member.tick().await, expected, "{behavior:?}");
         }
     }
 }
 
-/// The loop of the README, without its output.
+/// Defines the first program of the README, and its text.
+macro_rules! readme_program {
+    (
+        use std::time::Duration;
+        #[tokio::main(flavor = "current_thread")]
+        async fn main() $body:block
+    ) => {
+        const README_BODY: &str = stringify!($body);
+        #[allow(clippy::print_stdout, reason = "the program of the README prints")]
+        async fn run_readme_program() $body
+    };
+}
+
+readme_program! {
+    use std::time::Duration;
+
+    #[tokio::main(flavor = "current_thread")]
+    async fn main() {
+        let mut interval = osinterval::interval(Duration::from_micros(500));
+        loop {
+            let deadline = interval.tick().await;
+            println!("{:?} late", deadline.elapsed());
+        }
+    }
+}
+
 #[tokio::test(start_paused = true)]
-async fn readme_loop_follows_paused_clock() {
+async fn readme_program_follows_paused_clock() {
+    let readme = include_str!("../README.md").replace(char::is_whitespace, "");
+    let body = README_BODY.replace(char::is_whitespace, "");
+    assert!(readme.contains(&format!("asyncfnmain(){body}```")), "the README has another program");
+    // Its clock advances by whole milliseconds.
+    let start = Instant::now();
+    let ended = tokio::time::timeout(Duration::from_secs(2), run_readme_program()).await;
+    assert!(ended.is_err());
+    assert_eq!(start.elapsed(), Duration::from_secs(2));
+}
+
+/// The same loop, with its ticks checked.
+#[tokio::test(start_paused = true)]
+async fn readme_ticks_follow_paused_clock() {
     let start = Instant::now();
     let mut interval = osinterval::interval(Duration::from_micros(500));
     for k in 0..10_000 {
@@ -151,6 +204,152 @@ async fn timers_made_before_pause_follow() {
         assert!(Instant::now() >= first_member + HOUR * k);
     }
     assert!(start.elapsed() >= 47 * HOUR);
+}
+
+#[tokio::test]
+async fn polled_interval_follows_later_pause() {
+    let start = Instant::now() + HOUR;
+    let mut interval = osinterval::interval_at(start, HOUR);
+    let mut sleep = osinterval::sleep_until(start);
+    assert!(is_pending(async { _ = interval.tick().await }) && is_pending(&mut sleep));
+    tokio::time::pause();
+    tokio::time::advance(HOUR / 2).await;
+    assert!(is_pending(async { _ = interval.tick().await }) && is_pending(&mut sleep));
+    tokio::time::advance(HOUR / 2).await;
+    sleep.await;
+    for k in 0..24 {
+        assert_eq!(interval.tick().await, start + HOUR * k);
+    }
+    assert!(Instant::now() < start + HOUR * 23 + ms(2));
+}
+
+/// Spawns a task for each kind of timer, each of which waits until the deadline that the function
+/// `deadline` returns for the ordinal of the task. The tasks return the time at which they end.
+fn spawn_waits(deadline: impl Fn(u32) -> Instant) -> Vec<tokio::task::JoinHandle<Instant>> {
+    let mut interval = osinterval::interval_at(deadline(0), HOUR);
+    let precise = OsInterval::builder(HOUR).start_at(deadline(1)).precision(Precision::spin());
+    let mut precise = precise.build().unwrap();
+    let group = IntervalGroup::builder().resolution(Duration::from_nanos(1)).build().unwrap();
+    let mut member = group.interval_at(deadline(2), HOUR);
+    let precise_group = IntervalGroup::builder().resolution(Duration::from_nanos(1));
+    let precise_group = precise_group.precision(Precision::spin()).build().unwrap();
+    let precise_sleep = precise_group.sleep_until(deadline(3));
+    let sleep = osinterval::sleep_until(deadline(4));
+    let timeout = osinterval::timeout_at(deadline(5), pending::<()>());
+    let mut tasks = vec![
+        tokio::spawn(async move { _ = interval.tick().await }),
+        tokio::spawn(async move { _ = precise.tick().await }),
+        tokio::spawn(async move { _ = member.tick().await }),
+        tokio::spawn(precise_sleep),
+        tokio::spawn(sleep),
+        tokio::spawn(async move { assert!(timeout.await.is_err()) }),
+    ];
+    #[cfg(feature = "periodic")]
+    {
+        let mut periodic = osinterval::PeriodicInterval::new_at(deadline(6), HOUR).unwrap();
+        tasks.push(tokio::spawn(async move { _ = periodic.tick().await.unwrap() }));
+    }
+    tasks.into_iter().map(|task| tokio::spawn(wait_for_end(task))).collect()
+}
+
+/// Returns the time at which a task has ended.
+async fn wait_for_end(task: tokio::task::JoinHandle<()>) -> Instant {
+    task.await.unwrap();
+    Instant::now()
+}
+
+/// Lets other tasks run. A paused clock does not advance.
+async fn yield_often() {
+    for _ in 0..32 {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn waiting_tasks_follow_later_pause() {
+    let start = Instant::now();
+    let deadline = |ordinal| start + HOUR * (ordinal + 1);
+    let tasks = spawn_waits(deadline);
+    yield_often().await;
+    tokio::time::pause();
+    for (ordinal, task) in (0..).zip(tasks) {
+        let end = task.await.unwrap();
+        // tokio's timers advance the clock by whole milliseconds.
+        assert!(end >= deadline(ordinal) && end < deadline(ordinal) + ms(2), "task {ordinal}");
+    }
+}
+
+#[tokio::test]
+async fn waiting_tasks_follow_advanced_clock() {
+    let start = Instant::now();
+    let tasks = spawn_waits(|ordinal| start + HOUR * (ordinal + 1));
+    yield_often().await;
+    tokio::time::pause();
+    tokio::time::advance(HOUR * 24).await;
+    yield_often().await;
+    assert!(tasks.iter().all(tokio::task::JoinHandle::is_finished));
+}
+
+/// The kernel's timers fire while the clock is frozen.
+#[tokio::test]
+async fn frozen_clock_holds_waiting_tasks() {
+    let start = Instant::now();
+    let deadline = |ordinal| start + ms(100) + ms(1) * ordinal;
+    let tasks = spawn_waits(deadline);
+    yield_often().await;
+    tokio::time::pause();
+    if Instant::now() >= deadline(0) {
+        // The machine has stalled for so long that tasks may have ended.
+        return;
+    }
+    stall(ms(150));
+    yield_often().await;
+    assert!(!tasks.iter().any(tokio::task::JoinHandle::is_finished));
+    tokio::time::advance(ms(150)).await;
+    yield_often().await;
+    assert!(tasks.iter().all(tokio::task::JoinHandle::is_finished));
+}
+
+/// As with tokio's, a wait that was given up keeps no timer to which a paused clock advances. Without
+/// a timer of the kernel, the queue's own timer stays until it has fired once.
+#[cfg(not(osinterval_force_fallback))]
+#[tokio::test]
+async fn cancelled_waits_leave_no_timer() {
+    let mut interval = osinterval::interval_at(Instant::now() + HOUR, HOUR);
+    assert!(is_pending(async { _ = interval.tick().await }));
+    drop(interval);
+    let answer = osinterval::timeout(HOUR, osinterval::sleep(ms(3))).await;
+    assert!(answer.is_ok());
+    tokio::time::pause();
+    let start = Instant::now();
+    wait_for_thread().await;
+    assert!(start.elapsed() < ms(5), "{:?}", start.elapsed());
+}
+
+/// Waits for 20 ms of real time, with no timer.
+async fn wait_for_thread() {
+    let (sender, receiver) = tokio::sync::oneshot::channel();
+    std::thread::spawn(move || {
+        stall(ms(20));
+        sender.send(()).expect("the receiver waits");
+    });
+    receiver.await.unwrap();
+}
+
+/// Simulators such as turmoil build runtimes without an I/O driver.
+#[test]
+fn paused_timers_need_no_io_driver() {
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    let runtime = builder.enable_time().start_paused(true).build().unwrap();
+    runtime.block_on(async {
+        let start = Instant::now();
+        let deadline = |ordinal| start + HOUR * (ordinal + 1);
+        for (ordinal, task) in (0..).zip(spawn_waits(deadline)) {
+            assert_eq!(task.await.unwrap(), deadline(ordinal));
+        }
+        let interval = OsInterval::builder(HOUR).precision(Precision::spin()).build().unwrap();
+        assert_eq!(interval.backend(), IntervalGroup::new().unwrap().backend());
+    });
 }
 
 #[tokio::test(start_paused = true)]
@@ -228,18 +427,30 @@ async fn periodic_ticks_follow_paused_clock() {
     assert_eq!(start.elapsed(), 27 * HOUR);
 }
 
+#[cfg(feature = "periodic")]
+#[tokio::test(start_paused = true)]
+async fn periodic_ticks_follow_resumed_clock() {
+    let mut interval = osinterval::PeriodicInterval::new(ms(2)).unwrap();
+    assert_eq!(interval.backend(), osinterval::interval(ms(1)).backend());
+    tokio::time::resume();
+    let mut next = interval.deadline();
+    for _ in 0..10 {
+        let expirations = interval.tick().await.unwrap();
+        assert_eq!(expirations.first, next);
+        assert!(Instant::now() >= expirations.last, "early by tokio's clock");
+        next = expirations.last + ms(2);
+    }
+    // Paused again.
+    tokio::time::pause();
+    tokio::time::advance(HOUR).await;
+    assert!(interval.tick().await.unwrap().count >= 1_800_000);
+}
+
 #[tokio::test(start_paused = true)]
 async fn idle_queue_does_not_advance_clock() {
     let start = Instant::now();
     osinterval::sleep(ms(10)).await;
-    // Blocking work keeps the clock from advancing only while it runs; the channel is what the
-    // runtime waits for afterwards, with no timer in it.
-    let (sender, receiver) = tokio::sync::oneshot::channel();
-    std::thread::spawn(move || {
-        stall(ms(20));
-        sender.send(()).expect("the receiver waits");
-    });
-    receiver.await.unwrap();
+    wait_for_thread().await;
     assert_eq!(start.elapsed(), ms(10));
 }
 
