@@ -115,7 +115,7 @@ macro_rules! run_service {
             log.push((start.elapsed(), event));
             if event == Event::Silence {
                 // One attempt to connect again that times out, and one that does not.
-                assert!(time::timeout(ms(7_000), pending::<()>()).await.is_err());
+                assert!(time::timeout(ms(5_000), pending::<()>()).await.is_err());
                 log.push((start.elapsed(), Event::Refused));
                 assert!(time::timeout(ms(30), time::sleep(ms(20))).await.is_ok());
                 log.push((start.elapsed(), Event::Answered));

@@ -57,7 +57,7 @@ fn differs_from_real_clock() -> bool {
 }
 
 #[allow(clippy::disallowed_methods, reason = "tokio's clock is compared with the real one")]
-fn real_now() -> Instant {
+pub(crate) fn real_now() -> Instant {
     Instant::now()
 }
 
