@@ -2,18 +2,20 @@
 # tach must keep its contract in Node, in which its clock is Performance.now().
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-# Run this script by hand. It needs Node, builds the standard library from Debian's sources, and builds the wasm-bindgen program
-# unless WASM_BINDGEN names one.
+# The wasm-bindgen program is built unless WASM_BINDGEN names one.
+. scripts/ci/targets.sh
 target=wasm32-unknown-unknown
 export CARGO_TARGET_DIR=$PWD/target/cross
+command -v node >/dev/null || install_packages nodejs
 version=$(sed -n '/^name = "wasm-bindgen"$/{n;s/version = "\(.*\)"/\1/p}' Cargo.lock)
 if [ -z "${WASM_BINDGEN:-}" ]; then
-  cargo install wasm-bindgen-cli --version "$version" --root "$CARGO_TARGET_DIR/tools"
+  cargo install --quiet --locked wasm-bindgen-cli --version "$version" --root "$CARGO_TARGET_DIR/tools"
   WASM_BINDGEN=$CARGO_TARGET_DIR/tools/bin/wasm-bindgen
 fi
-linker=$(rustc --print sysroot)/lib/rustlib/$(rustc -vV | sed -n 's/host: //p')/bin/rust-lld
-RUSTC=/usr/bin/rustc RUSTC_BOOTSTRAP=1 CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_LINKER=$linker \
-  /usr/bin/cargo build --locked --package osjitter-tach --example self_check -Zbuild-std=std,panic_abort --target $target
+# Debian's compiler has no linker for wasm.
+CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_LINKER=$(rust_lld)
+export CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_LINKER
+cargo_for $target std,panic_abort build --package osjitter-tach --example self_check
 "$WASM_BINDGEN" --target nodejs --out-dir "$CARGO_TARGET_DIR/node" "$CARGO_TARGET_DIR/$target/debug/examples/self_check.wasm"
 # A panic throws an exception, which makes Node exit with a failure.
 node "$CARGO_TARGET_DIR/node/self_check.js"

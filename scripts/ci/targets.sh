@@ -38,6 +38,11 @@ cargo_for() {
   fi
 }
 
+# Prints the path of the linker for wasm that is part of rustup's toolchain.
+rust_lld() {
+  echo "$(rustc --print sysroot)/lib/rustlib/$(rustc -vV | sed -n 's/host: //p')/bin/rust-lld"
+}
+
 # Builds the test programs of packages for a target and prints their paths: build_tests TARGET PACKAGES...
 build_tests() {
   cargo_for "$1" std,test,panic_unwind,proc_macro test --no-run --message-format=json "${@:2}" |

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::workspace::{crates, root};
 
 /// Scripts that are in no list: workflows or people run them.
-const UNLISTED: [&str; 2] = ["node", "sanitizer"];
+const UNLISTED: [&str; 1] = ["sanitizer"];
 /// Scripts that the other ones source.
 const SHARED: [&str; 4] = ["cfg-wrapper", "common", "steps", "targets"];
 
