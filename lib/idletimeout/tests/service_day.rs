@@ -49,7 +49,7 @@ impl GuardedReceiver for IdleReceiver {
     }
 }
 
-/// The same with a sleep of tokio that is reset.
+/// A receiver with a sleep of tokio that is reset.
 struct TokioReceiver {
     receiver: Receiver<u64>,
     sleep: Pin<Box<tokio::time::Sleep>>,

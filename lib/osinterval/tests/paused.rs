@@ -169,7 +169,7 @@ async fn readme_program_follows_paused_clock() {
     assert_eq!(start.elapsed(), Duration::from_secs(2));
 }
 
-/// The same loop, with its ticks checked.
+/// Checks the ticks of the same loop.
 #[tokio::test(start_paused = true)]
 async fn readme_ticks_follow_paused_clock() {
     let start = Instant::now();
