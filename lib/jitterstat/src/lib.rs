@@ -10,7 +10,7 @@
 //! | [`sample`] | `stats` | the ticks of one round: delivered, coalesced or skipped |
 //! | [`stall`] | `stats` | detection of stalls, so that each is counted once |
 //! | [`stats`] | `stats` | nearest-rank percentiles, intervals over rounds, portable random numbers |
-//! | [`gate`] | `stats` | the decision whether B is later than A; a gate inside a test |
+//! | [`gate`] | `stats` | the decision whether B is later than A; gates inside a test |
 //!
 //! Both features are enabled by default. `serde` and `schema` add (de)serialisation and JSON
 //! Schemas for the few types that files contain.

@@ -13,7 +13,7 @@ use crate::stats::Interval;
 use crate::stats::random::SplitMix64;
 
 /// Lower bound of the maximum number of pairs: the tail is judged on half of them.
-const MIN_MAX_PAIRS: usize = 2 * MIN_PAIRS;
+pub(super) const MIN_MAX_PAIRS: usize = 2 * MIN_PAIRS;
 /// Half widths of its interval by which a change is found in 19 of 20 tests: at the alpha of a
 /// look, a half width is about three standard deviations, and one estimate in 20 falls short by
 /// more than 1.64 of them.
@@ -151,7 +151,7 @@ impl InTurn {
     #[track_caller]
     pub fn run(&self, mut a: impl FnMut() -> f64, mut b: impl FnMut() -> f64) -> JudgedInTurn {
         let mut random = SplitMix64::new(self.seed);
-        let mut pair = |is_b_first: bool| {
+        let mut run_pair = |is_b_first: bool| {
             let early = is_b_first.then(&mut b);
             let a = a();
             let b = early.unwrap_or_else(&mut b);
@@ -161,14 +161,25 @@ impl InTurn {
                     "a run of {side} returned {value}: expected a finite number above zero"
                 );
             }
-            Sides { base: a * self.ratio, candidate: b }
+            Sides { base: a, candidate: b }
         };
-        pair(false);
+        run_pair(false);
+        self.judge_pairs(|| run_pair(random.coin()))
+    }
+
+    /// Returns the number of pairs after which the test ends.
+    pub(super) fn last_look(&self) -> usize {
+        self.looks[self.looks.len() - 1]
+    }
+
+    /// Measures pairs until a look decides.
+    pub(super) fn judge_pairs(&self, mut measure: impl FnMut() -> Sides<f64>) -> JudgedInTurn {
         let alpha = alpha_share(ALPHA, 1, self.looks.len());
-        let last = self.looks[self.looks.len() - 1];
+        let last = self.last_look();
         let mut values = Vec::with_capacity(last);
         loop {
-            values.push(pair(random.coin()));
+            let Sides { base, candidate } = measure();
+            values.push(Sides { base: base * self.ratio, candidate });
             if self.looks.contains(&values.len()) {
                 let judged = self.rule.judge(&values, alpha, values.len() == last);
                 if judged.outcome != Outcome::Inconclusive || values.len() == last {
@@ -213,6 +224,14 @@ impl JudgedInTurn {
     pub fn assert_no_regression(&self) {
         assert!(self.outcome != Outcome::Regressed, "{self}");
     }
+
+    /// Returns the number of decimals that show the width of the interval.
+    fn digits(&self) -> usize {
+        match self.ratio_interval {
+            Some(Interval { lower, upper }) if upper - lower < 0.005 => 4,
+            _ => 3,
+        }
+    }
 }
 
 fn is_value(value: f64) -> bool {
@@ -227,15 +246,19 @@ impl fmt::Display for JudgedInTurn {
             Outcome::Regressed | Outcome::LimitBroken => "regressed: ",
             Outcome::Inconclusive => "inconclusive: ",
         })?;
+        let digits = self.digits();
         match self.ratio {
-            Some(ratio) => write!(f, "B is {ratio:.3} of A")?,
+            Some(ratio) => write!(f, "B is {ratio:.digits$} of A")?,
             None => f.write_str("too few pairs")?,
         }
         if let Some(Interval { lower, upper }) = self.ratio_interval {
-            write!(f, " [{lower:.3}, {upper:.3}]")?;
+            write!(f, " [{lower:.digits$}, {upper:.digits$}]")?;
         }
-        write!(f, ", tolerated {:.3}; {} pairs", self.tolerated_ratio, self.pairs)?;
-        self.found_ratio.map_or(Ok(()), |found| write!(f, "; {found:.3} would have been found"))
+        write!(f, ", tolerated {:.digits$}; {} pairs", self.tolerated_ratio, self.pairs)?;
+        match self.found_ratio {
+            Some(found) => write!(f, "; {found:.digits$} would have been found"),
+            None => Ok(()),
+        }
     }
 }
 

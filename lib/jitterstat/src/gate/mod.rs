@@ -7,9 +7,10 @@
 //! its share of alpha, and the shares add up to alpha: looking early does not raise the rate of
 //! false alarms.
 //!
-//! This test also judges numbers of whole runs ([`metric`]) and two functions inside a test
-//! ([`in_turn`]).
+//! This test also judges numbers of whole runs ([`metric`]), two functions inside a test
+//! ([`in_turn`]), and the time of their calls ([`calls`]).
 
+pub mod calls;
 pub mod decision;
 pub mod in_turn;
 pub mod metric;

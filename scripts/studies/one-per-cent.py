@@ -1,0 +1,166 @@
+#!/usr/bin/env python3
+"""Counts which changes of a function of 400 ns are found in one process, as libraries, and in separate processes.
+
+    scripts/studies/one-per-cent.py NAME [--unchanged 200] [--changed 20] [--processes 10]
+
+Writes results/NAME/one-per-cent.{json,md} and a table of the book. The function hashes 300 bytes; a change of 1 % is three bytes
+more. All comparisons tolerate 0.5 %. In one process, `gate::calls` of jitterstat compares the two. As libraries, `osjitter gate
+--base-lib` compares two builds. In separate processes, `osjitter gate --metric` compares the time of a call that each process
+measures for 25 ms.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+
+sys.dont_write_bytecode = True
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "results"))
+import pages  # noqa: E402, in scripts/results
+from programs import build_osjitter, build_study  # noqa: E402
+
+ROOT = pages.ROOT
+SOURCE = ROOT / "scripts/studies/src/slowed-library.rs"
+TOLERANCE = 0.005
+BYTES = 300
+# Bytes of the candidate for each change.
+CHANGES = {"unchanged": 300, "+1 %": 303, "+2 %": 306, "+5 %": 315}
+PROCESS_MS = 25
+MAX_PROCESS_TIME = "60s"
+WAYS = ["one process", "two libraries", "two processes"]
+
+
+def compare_in_process(program, count, seed):
+    output = subprocess.run([program, "compare", str(TOLERANCE), str(seed), str(count)], check=True, capture_output=True, text=True)
+    return json.loads(output.stdout)
+
+
+def compare_copies(program, work):
+    """Compares a function with copies of itself that the compiler placed at other addresses."""
+    output = subprocess.run([program, "copies", work, str(TOLERANCE), "1"], check=True, capture_output=True, text=True)
+    return [json.loads(line) for line in output.stdout.splitlines()]
+
+
+def run_gate(osjitter, *arguments):
+    """Runs a gate of one metric and returns its row, like the program of the study."""
+    with tempfile.TemporaryDirectory() as home:
+        command = [osjitter, "gate", "--quiet", "--out", home, *map(str, arguments)]
+        run = subprocess.run(command, capture_output=True, text=True)
+        if run.returncode not in (0, 1):
+            sys.exit(f"{command}: {run.stderr}")
+        runs = json.loads((pathlib.Path(home) / "verdict.json").read_text())["runs"]
+    metric = runs["metrics"][0]
+    return {"outcome": {"improved": "pass (improved)"}.get(metric["verdict"], metric["verdict"]), "ratio": metric["ratio"],
+            "interval": metric["ratio_interval"], "pairs": runs["pairs"], "base_ns": metric["a"], "seconds": runs["duration_ns"] / 1e9}
+
+
+def build_libraries(home):
+    """Builds a library for each change, and the unchanged one twice."""
+    libraries = {}
+    for name, count in {"base": BYTES, **CHANGES}.items():
+        path = pathlib.Path(home) / f"{name.strip('+').replace(' %', '')}.so"
+        command = ["rustc", "--edition", "2024", "--crate-type", "cdylib", "-C", "opt-level=3", "-o", path, SOURCE]
+        subprocess.run(command, check=True, env={**os.environ, "BYTES": str(count)})
+        libraries[name] = path
+    return libraries
+
+
+def compare_libraries(osjitter, libraries, change, seed):
+    return run_gate(osjitter, "--base-lib", libraries["base"], "--candidate-lib", libraries[change], "--function", "hash",
+                    "--tolerance", f"hash={100 * TOLERANCE}%", "--seed", seed)
+
+
+def compare_processes(osjitter, program, count, seed):
+    command = lambda number: f"'{program}' process {number} {PROCESS_MS}"
+    return run_gate(osjitter, "--base-cmd", command(BYTES), "--candidate-cmd", command(count), "--metric", "call",
+                    "--tolerance", f"call={100 * TOLERANCE}%", "--floor", "0s", "--max-time", MAX_PROCESS_TIME, "--seed", seed)
+
+
+def measure(args, program, osjitter, libraries):
+    """Returns the rows of each way and change. The ways take turns, so that they share the hour."""
+    rows = {way: {change: [] for change in CHANGES} for way in WAYS}
+    for change, count in CHANGES.items():
+        runs = args.unchanged if change == "unchanged" else args.changed
+        for seed in range(1, runs + 1):
+            rows["one process"][change].append(compare_in_process(program, count, seed))
+            if seed <= args.changed:
+                rows["two libraries"][change].append(compare_libraries(osjitter, libraries, change, seed))
+            if seed <= args.processes:
+                rows["two processes"][change].append(compare_processes(osjitter, program, count, seed))
+        print(f"{change} measured", file=sys.stderr)
+    return rows
+
+
+def count_outcomes(rows, outcome):
+    return sum(row["outcome"] == outcome for row in rows)
+
+
+def format_range(values):
+    return f"{min(values):+.1f} to {max(values):+.1f} %"
+
+
+def format_table(rows):
+    heads = [f"{change} found" for change in list(CHANGES)[1:]]
+    lines = [f"| Comparison | False alarms | Undecided | {' | '.join(heads)} | Interval | Time |", "|---|" + "---:|" * (len(heads) + 4)]
+    for way in WAYS:
+        unchanged, changed = rows[way]["unchanged"], [rows[way][change] for change in list(CHANGES)[1:]]
+        everything = [row for change in rows[way].values() for row in change]
+        half = statistics.median(50 * (row["interval"][1] - row["interval"][0]) for row in everything if row["interval"])
+        cells = [f"{count_outcomes(unchanged, 'regressed')} of {len(unchanged)}",
+                 f"{count_outcomes(everything, 'inconclusive')} of {len(everything)}",
+                 *(f"{count_outcomes(some, 'regressed')} of {len(some)}" for some in changed),
+                 f"±{half:.2f} %", f"{statistics.median(row['seconds'] for row in everything):.1f} s"]
+        lines.append(f"| {way} | {' | '.join(cells)} |")
+    return lines
+
+
+def describe_copies(copies):
+    changes = {work: [100 * (row["ratio"] - 1) for row in rows[1:]] for work, rows in copies.items()}
+    times = {work: rows[0]["base_ns"] for work, rows in copies.items()}
+    return (f"Seven copies of a function against the first, which differ only by their address and one constant: {format_range(changes['hash'])} "
+            f"for a chain of multiplications ({times['hash']:.0f} ns), {format_range(changes['scan'])} for a scanner with branches "
+            f"({times['scan']:.0f} ns).")
+
+
+def write_results(name, rows, copies, load):
+    host = pages.this_machine()
+    directory = ROOT / "results" / name
+    directory.mkdir(parents=True, exist_ok=True)
+    content = {"host": host, "tolerance": TOLERANCE, "load_average": load, "rows": rows, "copies": copies}
+    (directory / "one-per-cent.json").write_text(json.dumps(content, indent=1) + "\n")
+    table, sentence = format_table(rows), describe_copies(copies)
+    shown_load = f"load average {load[0]:.1f} before and {load[1]:.1f} after"
+    text = ["# Changes of one per cent", "", f"{pages.machine(host)}; {shown_load}. Written by `scripts/studies/one-per-cent.py`.", "",
+            "A function that hashes 300 bytes, against itself and against three, six and fifteen bytes more; tolerated 0.5 %. The interval "
+            "is half of its width at the look that decided, the time is that until the verdict; both are medians over all comparisons.", "",
+            *table, "", sentence, ""]
+    (directory / "one-per-cent.md").write_text("\n".join(text))
+    pages.put("one per cent", "\n".join([*table, "", sentence, "",
+                                         f"All comparisons are in [`results/{name}`](results/{name}/one-per-cent.md): "
+                                         f"{pages.machine(host)}, {shown_load}."]))
+    pages.index(name, [(f"`{name}`", "one-per-cent.md")], host, "`scripts/studies/one-per-cent.py`")
+    print("\n".join(text))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("name", help="directory below results/")
+    parser.add_argument("--unchanged", type=int, default=200, help="comparisons in one process without a change")
+    parser.add_argument("--changed", type=int, default=20, help="comparisons of each change, and of libraries without one")
+    parser.add_argument("--processes", type=int, default=10, help="comparisons of processes for each change")
+    parser.add_argument("--osjitter", help="the program, if it is built already")
+    args = parser.parse_args()
+    program, osjitter = build_study("one-per-cent"), args.osjitter or build_osjitter()
+    before = os.getloadavg()[0]
+    with tempfile.TemporaryDirectory() as home:
+        rows = measure(args, program, osjitter, build_libraries(home))
+    copies = {work: compare_copies(program, work) for work in ("hash", "scan")}
+    write_results(args.name, rows, copies, [before, os.getloadavg()[0]])
+
+
+if __name__ == "__main__":
+    main()
