@@ -45,9 +45,9 @@ const DEFAULT_MAX_TIME: Duration = Duration::from_secs(10);
 ///
 /// # Choosing the tolerance
 ///
-/// A rise of at least the tolerance is found, if the interval is narrow enough; a rise of less than
-/// half of it is not a regression. To be sure of a change of 1 %, tolerate half of it: 0.005.
-/// [`JudgedInTurn::found_ratio`] is the change that this machine shows.
+/// A rise of at least the tolerance is found if the interval is narrow enough. A rise whose estimate
+/// is less than half of the tolerance is never a regression. To find a change of 1 %, tolerate half
+/// of it: 0.005. [`JudgedInTurn::found_ratio`] is the change that this machine shows.
 ///
 /// # How it measures
 ///
@@ -62,13 +62,15 @@ const DEFAULT_MAX_TIME: Duration = Duration::from_secs(10);
 ///
 /// # What it can see
 ///
-/// Without a change, at most one comparison in 200 finds a regression, whatever the noise. An
-/// example: a function that runs against itself. Limits:
+/// Without a change, such as with the same function on both sides, at most one comparison in 200
+/// finds a regression. Limits:
 ///
 /// - **Two copies of the same source are two functions.** A compiler places them at different
 ///   addresses, which by itself can change the time of a loop by several per cent. Such a difference
-///   is real in this program, but says nothing about the source. Only the same function on both
+///   is real in this program, but it is no property of the source. Only the same function on both
 ///   sides is free of it.
+/// - **Two closures are two functions.** To run the same machine code on both sides with two inputs,
+///   call one function through a pointer, or make both closures in the same expression.
 /// - **Medians of batches hide rare calls.** A call that is slow less than once in two batches, such
 ///   as one that grows a table, is in neither median. Use [`InTurn`] with a percentile for these.
 /// - **Warm caches.** All calls of a batch follow each other. The first calls of a batch, which find
@@ -131,14 +133,23 @@ impl CallComparison {
     #[track_caller]
     pub fn run<T, U>(
         &self,
-        clock: impl FnMut() -> Duration,
+        mut clock: impl FnMut() -> Duration,
         a: impl FnMut() -> T,
         b: impl FnMut() -> U,
     ) -> JudgedInTurn {
+        let started = clock();
         let mut pairs = CallPairs::new(self.seed, clock, a, b);
         let test = self.test.clone().max_pairs(self.max_pairs(pairs.round_time()));
-        let pair_time = self.max_time.div_f64(test.last_look() as f64);
-        test.judge_pairs(|| pairs.measure(pair_time))
+        let first_pair = pairs.now();
+        let remaining = (started + self.max_time).saturating_sub(first_pair);
+        let pair_time = remaining.div_f64(test.last_look() as f64);
+        let mut pair_end = first_pair;
+        test.judge_pairs(|| {
+            // After a stall, pairs are shorter until the schedule is met.
+            pair_end += pair_time;
+            let duration = pair_end.saturating_sub(pairs.now());
+            pairs.measure(duration)
+        })
     }
 
     /// Returns the number of pairs that fit into the maximum duration, if each has only one batch

@@ -102,13 +102,12 @@ impl<'a> CallPairs<'a> {
     }
 
     /// Returns the duration of one batch of each side, as it was when the batches were chosen.
-    #[must_use]
-    pub fn round_time(&self) -> Duration {
+    pub(super) fn round_time(&self) -> Duration {
         self.round_time
     }
 
     /// Reads the clock.
-    pub fn now(&mut self) -> Duration {
+    pub(super) fn now(&mut self) -> Duration {
         (self.clock)()
     }
 

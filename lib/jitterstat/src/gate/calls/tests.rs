@@ -2,6 +2,7 @@ use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::*;
+use crate::gate::Sides;
 use crate::gate::decision::Outcome;
 use crate::stats::random::SplitMix64;
 
@@ -63,6 +64,47 @@ fn one_per_cent_is_found() {
         assert!((4_000.0..6_000.0).contains(&judged.sides.base), "{judged:?}");
         assert!(machine.seconds() < 10.1, "{}", machine.seconds());
     }
+}
+
+#[test]
+fn times_of_constant_calls_are_exact() {
+    let machine = VirtualMachine::new();
+    let mut pairs =
+        CallPairs::new(1, || machine.clock(), || machine.pass(400.0), || machine.pass(404.0));
+    // 256 calls are the first power of two that takes 100 us.
+    assert_eq!(pairs.batch_calls(), 256);
+    // A batch contains one read of the clock: 20 ns in 256 calls.
+    let expected = Sides { base: 400.0 + 20.0 / 256.0, candidate: 404.0 + 20.0 / 256.0 };
+    assert_eq!(pairs.measure(Duration::from_millis(5)), expected);
+    assert_eq!(pairs.measure(Duration::ZERO), expected);
+}
+
+#[test]
+fn change_of_constant_calls_is_exact() {
+    let machine = VirtualMachine::new();
+    let comparison = CallComparison::new(0.005);
+    let judged = comparison.run(|| machine.clock(), || machine.pass(400.0), || machine.pass(404.0));
+    assert_eq!((judged.outcome, judged.pairs), (Outcome::Regressed, 50), "{judged}");
+    let error = |value: f64, expected: f64| (value / expected - 1.0).abs();
+    assert!(error(judged.sides.base, 400.078_125) < 1e-12, "{judged:?}");
+    assert!(error(judged.sides.candidate, 404.078_125) < 1e-12, "{judged:?}");
+    assert!(error(judged.ratio.unwrap(), 404.078_125 / 400.078_125) < 1e-12, "{judged:?}");
+    // 50 of 400 pairs in an eighth of 10 s, give or take a batch.
+    assert!((machine.seconds() - 1.25).abs() < 0.01, "{}", machine.seconds());
+}
+
+#[test]
+fn stalls_do_not_extend_the_comparison() {
+    let machine = VirtualMachine::new();
+    let calls = Cell::new(0_u64);
+    let stalling = || {
+        calls.set(calls.get() + 1);
+        machine.pass(if calls.get() % 100_000 == 0 { 5e7 } else { 400.0 });
+    };
+    let comparison = CallComparison::new(0.005).max_time(Duration::from_secs(4));
+    let judged = comparison.run(|| machine.clock(), || machine.pass(400.0), stalling);
+    assert_eq!((judged.outcome, judged.pairs), (Outcome::Pass, 50), "{judged}");
+    assert!((machine.seconds() - 0.5).abs() < 0.1, "{}", machine.seconds());
 }
 
 #[test]
