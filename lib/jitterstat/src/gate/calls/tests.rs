@@ -99,7 +99,7 @@ fn stalls_do_not_extend_the_comparison() {
     let calls = Cell::new(0_u64);
     let stalling = || {
         calls.set(calls.get() + 1);
-        machine.pass(if calls.get() % 100_000 == 0 { 5e7 } else { 400.0 });
+        machine.pass(if calls.get().is_multiple_of(100_000) { 5e7 } else { 400.0 });
     };
     let comparison = CallComparison::new(0.005).max_time(Duration::from_secs(4));
     let judged = comparison.run(|| machine.clock(), || machine.pass(400.0), stalling);
