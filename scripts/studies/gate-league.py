@@ -138,20 +138,23 @@ def write_results(name, reports, rows):
 
 # The best or most common rule of each kind.
 SUMMARY_RULES = ["stored number, 110 %", "stored number, 150 %", "stored number, 200 %", "t-test, 0.99", "interquartile range, 1.5",
-            "bootstrap of the mean", "disjoint intervals of 5 runs", "Mann-Whitney of 10 runs, 0.05", "osjitter gate",
-            "osjitter gate --baseline"]
+            "bootstrap of the mean", "disjoint intervals of 5 runs", "Mann-Whitney of 10 runs, 0.05",
+            "z-score of interleaved differences, 2.6", "cluster bootstrap of interleaved rounds", "osjitter gate",
+            "osjitter gate, tolerating 1 %", "osjitter gate --baseline"]
+# The changes of the summary, with their column heads.
+SUMMARY_CHANGES = {"nothing": "False alarms", "all +2 %": "+2 % found", "all +20 %": "+20 % found"}
 
 
 def format_summary(name, host, rows, day):
-    """Summarizes false alarms and found changes of 20 % for both loops."""
+    """Summarizes false alarms and found changes for both loops."""
     subjects = list(dict.fromkeys(row["subject"] for row in rows))
-    heads = [f"{share}, `{subject}`" for subject in subjects for share in ("False alarms", "+20 % found")]
+    heads = [f"{share}, `{subject}`" for subject in subjects for share in SUMMARY_CHANGES.values()]
     lines = [f"| Rule | {' | '.join(heads)} |", "|---|" + "---:|" * len(heads)]
     for rule in SUMMARY_RULES:
         cases = {(row["subject"], row["change"]): row for row in rows if row["rule"] == rule}
         assert cases, f"unknown rule {rule}"
         share = lambda case: f"{100 * cases[case]['alarms'] / cases[case]['decisions']:.1f} %"
-        cells = [share((subject, change)) for subject in subjects for change in ("nothing", "all +20 %")]
+        cells = [share((subject, change)) for subject in subjects for change in SUMMARY_CHANGES]
         lines.append(f"| {rule} ({cases[subjects[0], 'nothing']['of']}) | {' | '.join(cells)} |")
     lines += ["", f"{rows[0]['decisions']} decisions per field, [all of them](results/{name}/league.md): {pages.machine(host)}, {day}."]
     return "\n".join(lines)

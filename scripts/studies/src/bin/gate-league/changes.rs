@@ -15,8 +15,10 @@ enum ChangeKind {
     Tail(i64),
 }
 
-pub(crate) const CHANGES: [Change; 7] = [
+pub(crate) const CHANGES: [Change; 9] = [
     Change { name: "nothing", kind: ChangeKind::All(0) },
+    Change { name: "all +1 %", kind: ChangeKind::All(1) },
+    Change { name: "all +2 %", kind: ChangeKind::All(2) },
     Change { name: "all +5 %", kind: ChangeKind::All(5) },
     Change { name: "all +10 %", kind: ChangeKind::All(10) },
     Change { name: "all +20 %", kind: ChangeKind::All(20) },

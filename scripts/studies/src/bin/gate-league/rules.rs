@@ -20,6 +20,8 @@ pub(crate) const STORED_SESSIONS: usize = 5;
 /// Number of resamples of a bootstrap. criterion's default is 100,000, which changes only decisions
 /// whose p-value is almost 0.05.
 const RESAMPLES: usize = 1_000;
+/// Number of resamples of whole rounds, which take longer.
+const CLUSTER_RESAMPLES: usize = 400;
 /// Resolution of the clock.
 pub(crate) const RESOLUTION_NS: i64 = 10;
 
@@ -44,7 +46,7 @@ impl From<bool> for Decision {
     }
 }
 
-pub(crate) const RULES: [Rule; 17] = [
+pub(crate) const RULES: [Rule; 20] = [
     Rule {
         name: "stored number, 110 %",
         source: "a figure of an earlier run, as pytest-benchmark compares",
@@ -116,14 +118,29 @@ pub(crate) const RULES: [Rule; 17] = [
         decide: interleaved_ticks,
     },
     Rule {
+        name: "z-score of interleaved differences, 2.6",
+        source: "tango, with its threshold of 0.5 % and without its optional filter of outliers",
+        decide: tango,
+    },
+    Rule {
+        name: "cluster bootstrap of interleaved rounds",
+        source: "reth's benchmark of pull requests resamples whole runs; 95 % interval, no floor",
+        decide: cluster_bootstrap,
+    },
+    Rule {
         name: "osjitter gate",
         source: "this version, interleaved, its defaults",
-        decide: |s| gate(s, 1.0),
+        decide: |s| gate(s, GateTolerances { scale: 1.0, floor_ns: None }),
     },
     Rule {
         name: "osjitter gate, tolerances halved",
         source: "this version, --tolerance p50=10% --tolerance p99=25%",
-        decide: |s| gate(s, 0.5),
+        decide: |s| gate(s, GateTolerances { scale: 0.5, floor_ns: None }),
+    },
+    Rule {
+        name: "osjitter gate, tolerating 1 %",
+        source: "this version, --tolerance p50=1% --tolerance p99=2.5% --floor 0s",
+        decide: |s| gate(s, GateTolerances { scale: 0.05, floor_ns: Some(0.0) }),
     },
     Rule {
         name: "osjitter gate --baseline",
@@ -308,6 +325,78 @@ fn criterion(situation: &Situation<'_>) -> Decision {
     (changes[RESAMPLES * 25 / 1_000] > 0.01).into()
 }
 
+/// Applies tango's test to the differences of the means of neighbouring rounds, like tango's
+/// differences are those of neighbouring batches. Only a rise is an alarm.
+fn tango(situation: &Situation<'_>) -> Decision {
+    let [old, new] = situation.interleaved().map(|rounds| {
+        let means = rounds.iter().map(|round| {
+            let sum: f64 = round.iter().map(|tick| tick.1 as f64).sum();
+            sum / round.len() as f64
+        });
+        means.collect::<Vec<f64>>()
+    });
+    let differences: Vec<f64> = old.iter().zip(&new).map(|(old, new)| new - old).collect();
+    let change = mean(&differences);
+    let z = change / (deviation(&differences) / (differences.len() as f64).sqrt());
+    let is_large = change / mean(&old) > 0.005 && change >= RESOLUTION_NS as f64;
+    (z >= 2.6 && is_large).into()
+}
+
+/// Resamples whole pairs of rounds, and raises an alarm if the 95 % interval of the change of a
+/// figure is above zero.
+fn cluster_bootstrap(situation: &Situation<'_>) -> Decision {
+    let sides = situation.interleaved();
+    let pairs = sides[0].len();
+    let [old, new] = sides.each_ref().map(|rounds| sort_with_rounds(rounds));
+    let mut random = situation.random();
+    let mut changes = [Vec::new(), Vec::new()];
+    for _ in 0..CLUSTER_RESAMPLES {
+        let mut weights = vec![0_u32; pairs];
+        for _ in 0..pairs {
+            weights[random.index(pairs)] += 1;
+        }
+        let (before, after) = (weighted_figures(&old, &weights), weighted_figures(&new, &weights));
+        for i in 0..2 {
+            changes[i].push(after[i] - before[i]);
+        }
+    }
+    let is_above_zero = |changes: &mut Vec<i64>| {
+        changes.sort_unstable();
+        changes[CLUSTER_RESAMPLES * 25 / 1_000] > 0
+    };
+    changes.iter_mut().any(is_above_zero).into()
+}
+
+/// Returns all ticks in ascending order, each with the index of its round.
+fn sort_with_rounds(rounds: &[Ticks]) -> Vec<(i64, usize)> {
+    let mut sorted = Vec::new();
+    for (index, ticks) in rounds.iter().enumerate() {
+        sorted.extend(ticks.iter().map(|tick| (tick.1, index)));
+    }
+    sorted.sort_unstable();
+    sorted
+}
+
+/// Returns the median and the 99th percentile of ticks whose rounds occur as often as their
+/// weights.
+fn weighted_figures(sorted: &[(i64, usize)], weights: &[u32]) -> [i64; 2] {
+    let weight = |tick: &(i64, usize)| u64::from(weights[tick.1]);
+    let total: u64 = sorted.iter().map(weight).sum();
+    let ranks = [0.50, 0.99].map(|q| (q * total as f64).ceil() as u64);
+    let mut figures = [0; 2];
+    let mut seen = 0;
+    for tick in sorted {
+        let before = seen;
+        seen += weight(tick);
+        for i in 0..2 {
+            if before < ranks[i] && ranks[i] <= seen {
+                figures[i] = tick.0;
+            }
+        }
+    }
+    figures
+}
+
 /// Returns the figures of the runs of each side, one side after the other.
 fn runs(situation: &Situation<'_>, runs: usize) -> [Vec<[f64; 2]>; 2] {
     situation
@@ -372,9 +461,16 @@ fn value(ticks: &Ticks, period_ns: u64) -> Option<RoundValue> {
         .map(|record| record.value(0.99, RESOLUTION_NS))
 }
 
+/// The tolerances of osjitter's gate, relative to their defaults.
+struct GateTolerances {
+    scale: f64,
+    /// Rise that is always tolerated, if it is not the default.
+    floor_ns: Option<f64>,
+}
+
 /// Applies the gate of osjitter with looks at 50 and 100 pairs. The first look that decides ends
 /// it.
-fn gate(situation: &Situation<'_>, tolerances: f64) -> Decision {
+fn gate(situation: &Situation<'_>, tolerances: GateTolerances) -> Decision {
     let period_ns = situation.session().period_ns;
     let [old, new] = situation.interleaved();
     let pairs: Vec<Pair> = old
@@ -387,8 +483,9 @@ fn gate(situation: &Situation<'_>, tolerances: f64) -> Decision {
     let rules = Rules::new(period_ns);
     let rules = Rules {
         looks: vec![50, 100],
-        tolerance_median: rules.tolerance_median * tolerances,
-        tolerance_tail: rules.tolerance_tail * tolerances,
+        tolerance_median: rules.tolerance_median * tolerances.scale,
+        tolerance_tail: rules.tolerance_tail * tolerances.scale,
+        floor_ns: tolerances.floor_ns.unwrap_or(rules.floor_ns),
         ..rules
     };
     let outcomes = rules
