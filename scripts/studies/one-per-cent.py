@@ -81,7 +81,8 @@ def count_outcomes(rows, outcome):
 
 
 def format_range(values):
-    return f"{min(values):+.1f} to {max(values):+.1f} %"
+    lower, upper = (f"{round(end, 1) or 0.0:+.1f}" for end in (min(values), max(values)))
+    return f"{lower} to {upper} %"
 
 
 def format_table(rows):
