@@ -30,7 +30,7 @@ pub enum OnInconclusive {
 #[derive(Debug, Args)]
 #[command(
     args_conflicts_with_subcommands = true,
-    group = ArgGroup::new("command").args(["candidate_cmd"]),
+    group = ArgGroup::new("command").args(["candidate_cmd", "bench"]),
     after_help = "\
 Examples:
   osjitter gate --a tokio-interval --b os-interval --period 500us
@@ -39,6 +39,8 @@ Examples:
   osjitter gate --base-cmd './old --flag' --candidate-cmd './new --flag' --out gate
   osjitter gate --base-cmd './old --flag' --candidate-cmd './new --flag' --metric wall --metric max-rss
   osjitter gate --base-cmd ./old --candidate-cmd ./new --metric wall --calibration calibration.json --detect 2%
+  osjitter gate --bench parser --base main
+  osjitter gate --base-cmd 'old/deps/parser-1f --bench' --candidate-cmd 'new/deps/parser-2e --bench' --metric criterion:json
   osjitter gate baseline add os-interval.json --subject os-interval --period 500us
   osjitter gate --baseline os-interval.json --subject os-interval --period 500us
   osjitter gate --limit p99=200us --limit missed=0.1% --subject os-interval --period 500us
@@ -53,6 +55,10 @@ With --metric, a round is a whole run of any program. It is judged by its wall t
 all its processes, or by numbers that it writes to that file: the line `osjitter.series/1`, then `metric NAME UNIT \
 lower|higher`, then `NAME VALUE` lines with values above zero. If a run writes several values, p50 and p99 are judged. \
 The metrics of a gate share its rate of false alarms.
+
+With --metric criterion, libtest, go or hyperfine, the program runs benchmarks: each run is a short run of all of them, \
+and gives the lower quartile of the times per iteration of each. A filter, as in criterion:json, is passed to the harness. --bench builds a \
+benchmark of the package in this directory and of --base, a git revision or another tree, and judges it.
 
 The gate looks at 50, 100, 200 and 400 pairs of rounds and stops as soon as it can decide; over all looks, at most \
 0.5 % of gates raise a false alarm. Several tests (--a, --b and --period repeated) share that rate. Do not re-run a \
@@ -89,13 +95,22 @@ pub struct GateArgs {
         long,
         alias = "baseline-name",
         value_name = "NAME",
-        requires = "base_cmd",
+        requires = "command",
         help_heading = "Two sides"
     )]
     pub base_name: Option<String>,
     /// Name of the program to judge [default: the command]
-    #[arg(long, value_name = "NAME", requires = "candidate_cmd", help_heading = "Two sides")]
+    #[arg(long, value_name = "NAME", requires = "command", help_heading = "Two sides")]
     pub candidate_name: Option<String>,
+    /// Benchmark target of this package to build and judge, by --metric criterion or another harness
+    #[arg(long, value_name = "NAME", requires = "base", conflicts_with_all = ["candidate_cmd", "a"], help_heading = "Benchmarks")]
+    pub bench: Option<String>,
+    /// Version to compare --bench with: a git revision, or the directory of another tree
+    #[arg(long, value_name = "REV|DIR", requires = "bench", help_heading = "Benchmarks")]
+    pub base: Option<String>,
+    /// Flags of cargo for both builds of --bench, for example '-p parser --features simd'
+    #[arg(long, value_name = "FLAGS", value_parser = parse_cargo_flags, requires = "bench", allow_hyphen_values = true, help_heading = "Benchmarks")]
+    pub cargo_flags: Option<CargoFlags>,
     /// Meter to measure in programs that have several [default: the one with the period]
     #[arg(long, value_name = "NAME", requires = "candidate_cmd", help_heading = "Two sides")]
     pub meter: Option<String>,
@@ -153,11 +168,20 @@ pub struct GateArgs {
     pub format: Format,
 }
 
+impl GateArgs {
+    /// Returns whether whole runs of programs are judged, instead of their lateness.
+    pub fn has_whole_runs(&self) -> bool {
+        self.bench.is_some() || !self.runs.metric.is_empty()
+    }
+}
+
 /// How whole runs of a program are measured.
 #[derive(Clone, Debug, Args)]
 pub struct WholeRunArgs {
     /// Metric by which whole runs of a command are judged instead of lateness: wall, cpu,
-    /// instructions, max-rss, or one that it writes, such as throughput or latency:p99; repeatable
+    /// instructions, max-rss, one that it writes, such as throughput or latency:p99, or the
+    /// benchmarks of a harness: criterion, criterion:FILTER, libtest, go, hyperfine;
+    /// repeatable
     #[arg(long, value_name = "METRIC", value_parser = MetricSpec::parser(), hide_possible_values = true, requires = "command", help_heading = "Whole runs")]
     pub metric: Vec<MetricSpec>,
     /// Command to run before each run, not included in its time
@@ -180,12 +204,13 @@ pub struct JudgedArgs {
     pub period: Vec<Duration>,
     #[command(flatten)]
     pub rounds: RoundArgs,
-    /// Tolerated rise [default: p50=20% and p99=50%; with --metric 5%, and 20% for tail percentiles]
-    #[arg(long, value_name = "NAME=PERCENT", value_parser = parse_tolerance, help_heading = "Tolerance")]
+    /// Tolerated rise of all numbers or of one [default: p50=20% and p99=50%; with --metric 5%, and
+    /// 20% for tail percentiles]
+    #[arg(long, value_name = "[NAME=]PERCENT", value_parser = parse_tolerance, help_heading = "Tolerance")]
     pub tolerance: Vec<Tolerance>,
-    /// Smallest rise that can be a regression
-    #[arg(long, value_name = "DURATION", value_parser = units::parse_duration, default_value = "1us", allow_hyphen_values = true, help_heading = "Tolerance")]
-    pub floor: Duration,
+    /// Smallest rise that can be a regression [default: 1us; 0ns for benchmarks]
+    #[arg(long, value_name = "DURATION", value_parser = units::parse_duration, allow_hyphen_values = true, help_heading = "Tolerance")]
+    pub floor: Option<Duration>,
 }
 
 /// How rounds are run.
@@ -264,21 +289,39 @@ fn parse_warmup_runs(text: &str) -> Result<u64, String> {
     units::parse_number_within(text, 1..=1000)
 }
 
+/// Flags that cargo gets for both builds of a benchmark.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CargoFlags(pub Vec<String>);
+
+/// Splits flags into words by the quoting rules of the shell.
+fn parse_cargo_flags(text: &str) -> Result<CargoFlags, String> {
+    let words = shlex::split(text);
+    words.map(CargoFlags).ok_or_else(|| format!("the flags {text:?} have an open quote"))
+}
+
 /// A tolerated rise.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tolerance {
-    /// A percentile of lateness, or a metric. Empty for a change that names none.
+    /// A percentile of lateness, or a metric. Empty for all of them.
     pub name: String,
     /// The rise as a share: 0.2 for 20 %.
     pub rise: f64,
 }
 
-/// Parses a tolerance such as `p50=20%`.
+/// Parses a tolerance such as `p50=20%` or `5%`.
 pub fn parse_tolerance(text: &str) -> Result<Tolerance, String> {
-    let invalid = || format!("invalid tolerance {text:?}: expected e.g. p50=20%");
-    let (name, value) = text.split_once('=').ok_or_else(invalid)?;
-    let rise = parse_rise(value).filter(|_| !name.is_empty()).ok_or_else(invalid)?;
-    Ok(Tolerance { name: name.to_owned(), rise })
+    let tolerance = parse_named_rise(text);
+    tolerance.ok_or_else(|| format!("invalid tolerance {text:?}: expected e.g. p50=20% or 5%"))
+}
+
+fn parse_named_rise(text: &str) -> Option<Tolerance> {
+    // The id of a benchmark can contain the sign.
+    let (name, value) = match text.rsplit_once('=') {
+        Some(("", _)) => return None,
+        Some(parts) => parts,
+        None => ("", text),
+    };
+    Some(Tolerance { name: name.to_owned(), rise: parse_rise(value)? })
 }
 
 /// Parses a percentage such as `20%` into a share.
@@ -289,12 +332,8 @@ fn parse_rise(text: &str) -> Option<f64> {
 
 /// Parses a change such as `5%`, which has no name, or `p99=30%`.
 fn parse_change(text: &str) -> Result<Tolerance, String> {
-    let change = if text.contains('=') {
-        parse_tolerance(text).ok()
-    } else {
-        parse_rise(text).map(|rise| Tolerance { name: String::new(), rise })
-    };
-    change.ok_or_else(|| format!("invalid change {text:?}: expected e.g. 5% or p99=30%"))
+    parse_named_rise(text)
+        .ok_or_else(|| format!("invalid change {text:?}: expected e.g. 5% or p99=30%"))
 }
 
 /// A limit on a number of a summary.

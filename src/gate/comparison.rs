@@ -59,7 +59,7 @@ pub fn plan(args: &GateArgs) -> PlannedQuestion {
     let mut tests = subject_tests(args, &judged)?;
     tests.extend(program_test(args, &judged)?);
     check_conflicts(args, &tests)?;
-    let calibration_file = args.calibration.as_deref().filter(|_| args.runs.metric.is_empty());
+    let calibration_file = args.calibration.as_deref().filter(|_| !args.has_whole_runs());
     let calibration = calibration_file.map(calibration::read).transpose()?;
     if tests.is_empty() {
         return Ok(None);
@@ -105,7 +105,7 @@ fn subject_tests(args: &GateArgs, judged: &JudgedArgs) -> exit::Result<Vec<PairT
 
 /// Plans the test of two programs by their lateness. With --metric, whole runs are judged instead.
 fn program_test(args: &GateArgs, judged: &JudgedArgs) -> exit::Result<Option<PairTest>> {
-    let Some(programs) = gated_programs(args).filter(|_| args.runs.metric.is_empty()) else {
+    let Some(programs) = gated_programs(args).filter(|_| !args.has_whole_runs()) else {
         return Ok(None);
     };
     let length = program_round_length(&judged.rounds, single_period(judged)?)?;
@@ -119,7 +119,7 @@ fn program_test(args: &GateArgs, judged: &JudgedArgs) -> exit::Result<Option<Pai
 }
 
 fn check_conflicts(args: &GateArgs, tests: &[PairTest]) -> exit::Result<()> {
-    let has_whole_runs = !args.runs.metric.is_empty();
+    let has_whole_runs = args.has_whole_runs();
     if tests.is_empty() && !args.detect.is_empty() && !has_whole_runs {
         return Err(Error::usage(
             "--detect plans the pairs of two sides; give --a and --b, or two commands",
@@ -192,10 +192,14 @@ pub fn gated_programs(args: &GateArgs) -> Option<Sides<Program>> {
 
 /// Returns the names of two programs: those of the arguments, or the commands.
 pub fn program_names(args: &GateArgs, programs: &Sides<Program>) -> Sides<String> {
-    let commands = programs.as_ref().map(|program| program.text().to_owned());
+    given_names(args, programs.as_ref().map(|program| program.text().to_owned()))
+}
+
+/// Returns the names of the arguments, or else the default ones.
+pub fn given_names(args: &GateArgs, default_names: Sides<String>) -> Sides<String> {
     Sides {
-        base: args.base_name.clone().unwrap_or(commands.base),
-        candidate: args.candidate_name.clone().unwrap_or(commands.candidate),
+        base: args.base_name.clone().unwrap_or(default_names.base),
+        candidate: args.candidate_name.clone().unwrap_or(default_names.candidate),
     }
 }
 

@@ -221,10 +221,16 @@ pub fn build_scenario(
 /// Builds the rules for rounds of a length, with the tolerances of the arguments.
 pub fn build_rules(judged: &JudgedArgs, length: RoundLength) -> exit::Result<Rules> {
     let mut rules = Rules::new(length.period_ns());
-    rules.floor_ns = judged.floor.as_nanos() as f64;
+    if let Some(floor) = judged.floor {
+        rules.floor_ns = floor.as_nanos() as f64;
+    }
     let tail = tail_name(tail_quantile(length.ticks));
     for tolerance in &judged.tolerance {
         match tolerance.name.as_str() {
+            "" => {
+                rules.tolerance_median = tolerance.rise;
+                rules.tolerance_tail = tolerance.rise;
+            }
             "p50" => rules.tolerance_median = tolerance.rise,
             name if name == tail => rules.tolerance_tail = tolerance.rise,
             name => {

@@ -84,7 +84,7 @@ fn plan_questions(args: &GateArgs) -> exit::Result<Vec<Box<dyn Question>>> {
     let questions: Vec<Box<dyn Question>> = planned?.into_iter().flatten().collect();
     if questions.is_empty() {
         return Err(Error::usage(
-            "nothing to judge: give --a and --b, or --base-cmd and --candidate-cmd, or --baseline, or --limit",
+            "nothing to judge: give --a and --b, or --base-cmd and --candidate-cmd, or --bench and --base, or --baseline, or --limit",
         ));
     }
     Ok(questions)

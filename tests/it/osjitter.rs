@@ -34,6 +34,7 @@ impl Osjitter {
             .env_remove("NO_COLOR")
             .env_remove("CLICOLOR_FORCE")
             .env_remove("OSJITTER_METER")
+            .env_remove("CARGO_TARGET_DIR")
             .stdin(Stdio::null());
         Self { command, out: tempfile::tempdir().expect("a temporary directory") }
     }

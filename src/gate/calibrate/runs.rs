@@ -13,7 +13,7 @@ use files::environment::EnvironmentKey;
 use files::gate::calibration::runs::{self, RecordedMetric, RunCalibration, SCHEMA};
 use files::gate::calibration::warnings;
 use jitterstat::gate::Sides;
-use jitterstat::gate::decision::{ALPHA, FLOOR_NS, LOOKS};
+use jitterstat::gate::decision::{ALPHA, LOOKS};
 
 use crate::gate::calibrate::args::CalibrateArgs;
 use crate::gate::calibrate::text::RUN_FORMATS;
@@ -45,7 +45,7 @@ fn plan_programs(program: &Program, args: &CalibrateArgs) -> exit::Result<Progra
     let seed = args.rounds.seed.unwrap_or_else(draw_seed);
     let sides = Sides { base: program.clone(), candidate: program.clone() };
     let names = sides.as_ref().map(|program| program.text().to_owned());
-    Ok(Programs::new(sides, names, &args.runs, round, args.max_round_time, seed))
+    Programs::new(sides, names, &args.runs, round, args.max_round_time, seed)
 }
 
 /// The pairs of runs after the dropped ones.
@@ -64,7 +64,8 @@ fn measure(
     stop: &AtomicBool,
 ) -> Result<MeasuredPairs, StopReason> {
     let first_runs = programs.warm_up(stop)?;
-    let metrics = programs.resolve_metrics(&first_runs).map_err(StopReason::Refused)?;
+    let resolved = programs.resolve_metrics(&first_runs).map_err(StopReason::Refused)?;
+    let metrics = resolved.metrics;
     let advice = "the program less to do";
     let max_pairs = pairs_within(args.max_time, first_runs.pair_time, "runs", advice)
         .map_err(StopReason::Refused)?;
@@ -118,7 +119,7 @@ fn recorded_metric(metric: &ProgramMetric, values: PairValues) -> RecordedMetric
     RecordedMetric {
         name: metric.name.clone(),
         unit: metric.unit.clone(),
-        rule: metric_rule(metric, &[], FLOOR_NS),
+        rule: metric_rule(metric, &[], None),
         values,
     }
 }

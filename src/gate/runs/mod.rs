@@ -1,6 +1,7 @@
 //! The comparison of whole runs: is the candidate program worse than the base by its wall time or
 //! another metric?
 
+pub mod bench_build;
 pub mod programs;
 pub mod text;
 
@@ -12,19 +13,22 @@ use cli::exit::{self, Error};
 use cli::time::format_duration;
 use cli::words::pluralize;
 use engine::machine::tuning;
+use engine::measure::benches::BenchFormat;
 use engine::measure::child::RunFailure;
-use engine::measure::metric::ProgramMetric;
+use engine::measure::metric::{MetricSpec, ProgramMetric};
 use engine::scenario::draw_seed;
 use files::gate::calibration::runs::RunCalibration;
 use files::gate::verdict::{Mode, RunMetric, RunsVerdict};
 use files::report::{Host, Warning};
+use jitterstat::gate::Sides;
 use jitterstat::gate::decision::{ALPHA, NumberVerdict, Outcome, Reason};
 use jitterstat::gate::metric::{MetricRule, alpha_share};
 
 use crate::gate::args::{GateArgs, Tolerance};
 use crate::gate::calibration::{self, GateCalibration};
 use crate::gate::comparison::{
-    DEFAULT_MAX_PAIRS, gated_programs, program_names, program_round_length, single_period,
+    DEFAULT_MAX_PAIRS, gated_programs, given_names, program_names, program_round_length,
+    single_period,
 };
 use crate::gate::design::plan_looks;
 use crate::gate::pairs::now;
@@ -32,18 +36,25 @@ use crate::gate::question::{Gate, PlannedQuestion, Question};
 use crate::progress::Progress;
 use crate::terminal;
 
+use bench_build::BenchBuild;
 use programs::{
-    FirstRuns, PairValues, Programs, StopReason, Values, check_tolerances, metric_rule,
+    FirstRuns, PairValues, Programs, ResolvedMetrics, StopReason, Values, check_tolerances,
+    metric_rule,
 };
 
 /// Advice for a pair of runs that takes too long.
 const SHORTER_RUNS_ADVICE: &str = "give the programs less to do";
 
+/// Maximum number of benchmarks that a warning lists.
+const MAX_LISTED_NAMES: usize = 10;
+
 /// A planned comparison of two programs by metrics of their runs.
 struct RunComparison {
     programs: Programs,
+    /// The build of the programs, if they are versions of a benchmark.
+    build: Option<BenchBuild>,
     tolerances: Vec<Tolerance>,
-    floor_ns: f64,
+    floor: Option<Duration>,
     max_pairs: u64,
     max_time: Option<Duration>,
     /// The noise of this machine.
@@ -65,20 +76,16 @@ struct MetricPlan {
 }
 
 pub fn plan(args: &GateArgs) -> PlannedQuestion {
-    if args.runs.metric.is_empty() {
+    if !args.has_whole_runs() {
         return Ok(None);
     }
-    let programs = gated_programs(args).ok_or_else(|| {
-        Error::usage("--metric compares two programs; give --base-cmd and --candidate-cmd")
-    })?;
-    let names = program_names(args, &programs);
+    let build = plan_build(args)?;
     let rounds = &args.judged.rounds;
-    let round = program_round_length(rounds, single_period(&args.judged)?)?;
-    let seed = rounds.seed.unwrap_or_else(draw_seed);
     Ok(Some(Box::new(RunComparison {
-        programs: Programs::new(programs, names, &args.runs, round, args.max_round_time, seed),
+        programs: plan_programs(args, build.as_ref())?,
+        build,
         tolerances: args.judged.tolerance.clone(),
-        floor_ns: args.judged.floor.as_nanos() as f64,
+        floor: args.judged.floor,
         max_pairs: args.max_pairs.unwrap_or(DEFAULT_MAX_PAIRS),
         max_time: args.max_time,
         calibration: args.calibration.as_deref().map(calibration::read).transpose()?,
@@ -87,13 +94,43 @@ pub fn plan(args: &GateArgs) -> PlannedQuestion {
     })))
 }
 
+fn plan_build(args: &GateArgs) -> exit::Result<Option<BenchBuild>> {
+    let (Some(name), Some(base)) = (&args.bench, &args.base) else { return Ok(None) };
+    let flags = args.cargo_flags.clone().unwrap_or_default();
+    BenchBuild::new(name, base, flags, args.judged.rounds.quiet).map(Some)
+}
+
+fn plan_programs(args: &GateArgs, build: Option<&BenchBuild>) -> exit::Result<Programs> {
+    let (sides, names) = match build {
+        Some(build) => (build.programs()?, given_names(args, build.names())),
+        None => {
+            let sides = gated_programs(args).ok_or_else(|| {
+                Error::usage("--metric compares two programs; give --base-cmd and --candidate-cmd")
+            })?;
+            let names = program_names(args, &sides);
+            (sides, names)
+        }
+    };
+    let mut runs = args.runs.clone();
+    if runs.metric.is_empty() {
+        runs.metric.push(MetricSpec::Bench(BenchFormat::Criterion, None));
+    }
+    let rounds = &args.judged.rounds;
+    let round = program_round_length(rounds, single_period(&args.judged)?)?;
+    let seed = rounds.seed.unwrap_or_else(draw_seed);
+    Programs::new(sides, names, &runs, round, args.max_round_time, seed)
+}
+
 impl Question for RunComparison {
     fn announce(&self) -> Vec<String> {
         let runs = pluralize(self.programs.warmup_runs, "run");
         vec![format!("first {runs} of each side, to be dropped")]
     }
 
-    fn prepare(&mut self, _stop: &Arc<AtomicBool>) -> exit::Result<()> {
+    fn prepare(&mut self, stop: &Arc<AtomicBool>) -> exit::Result<()> {
+        if let Some(build) = &mut self.build {
+            build.build(&mut self.programs.sides, stop)?;
+        }
         self.programs.check_exist()?;
         self.cpu.map_or(Ok(()), tuning::bind)
     }
@@ -113,6 +150,28 @@ impl Question for RunComparison {
         verdict.duration_ns = u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX);
         gate.verdict.runs = Some(verdict);
         Ok(())
+    }
+}
+
+/// Returns the warning that benchmarks are not judged because only one side has them.
+fn unpaired_warning(unpaired: &Sides<Vec<String>>) -> Option<Warning> {
+    let named = [("A", &unpaired.base), ("B", &unpaired.candidate)];
+    let present = named.into_iter().filter(|(_, names)| !names.is_empty());
+    let lists: Vec<String> =
+        present.map(|(side, names)| format!("{} of {side}", list_names(names))).collect();
+    (!lists.is_empty()).then(|| Warning {
+        code: "bench-on-one-side".to_owned(),
+        message: format!("Benchmarks on one side are not judged: {}.", lists.join("; ")),
+        hint: "They are judged when both versions have them.".to_owned(),
+    })
+}
+
+/// Lists names, the first ones if they are many.
+fn list_names(names: &[String]) -> String {
+    let listed = names[..names.len().min(MAX_LISTED_NAMES)].join(", ");
+    match names.len().saturating_sub(MAX_LISTED_NAMES) {
+        0 => listed,
+        more => format!("{listed} and {more} more"),
     }
 }
 
@@ -186,13 +245,13 @@ impl RunComparison {
     /// changes.
     fn plan_metrics(&self, first_runs: &FirstRuns, host: &Host) -> exit::Result<MetricPlan> {
         let pair_time = first_runs.pair_time;
-        let metrics = self.programs.resolve_metrics(first_runs)?;
+        let ResolvedMetrics { metrics, unpaired } = self.programs.resolve_metrics(first_runs)?;
         check_tolerances("--tolerance", &self.tolerances, &metrics)?;
         check_tolerances("--detect", &self.changes, &metrics)?;
         // A change to detect is not tolerated.
         let tolerances = [&self.tolerances[..], &self.changes].concat();
         let rules: Vec<MetricRule> =
-            metrics.iter().map(|metric| metric_rule(metric, &tolerances, self.floor_ns)).collect();
+            metrics.iter().map(|metric| metric_rule(metric, &tolerances, self.floor)).collect();
         let calibration = self.calibration.as_ref().map(|calibration| {
             GateCalibration::from_runs(calibration, &metrics, &rules, pair_time, host)
         });
@@ -204,8 +263,9 @@ impl RunComparison {
         };
         let (mode, max_time) = (Mode::Interleaved, self.max_time);
         let looks = plan_looks(mode, max_pairs, pair_time, max_time, SHORTER_RUNS_ADVICE)?;
-        let warnings =
+        let mut warnings =
             calibration.map_or_else(Vec::new, |calibration| calibration.warnings(&looks));
+        warnings.extend(unpaired_warning(&unpaired));
         let alpha_share = alpha_share(ALPHA, metrics.len(), looks.len());
         Ok(MetricPlan { metrics, rules, looks, alpha_share, warnings })
     }

@@ -6,13 +6,14 @@ use std::time::Duration;
 use cli::exit::{self, Error, usage};
 use cli::time::format_time;
 use cli::units::format_exact_duration;
+use engine::measure::benches::BenchRequest;
 use engine::measure::child::{self, RunFailure, RunRequest, Series};
 use engine::measure::metric::{self, MetricSpec, ProgramMetric, RunValues};
 use engine::measure::pair_turns::{PairTurn, pair_turns};
 use engine::program::Program;
 use engine::scenario::RoundLength;
 use files::gate::verdict::{LeftOverProcesses, RunPlan};
-use jitterstat::gate::decision::ALPHA;
+use jitterstat::gate::decision::{ALPHA, FLOOR_NS};
 use jitterstat::gate::metric::MetricRule;
 use jitterstat::gate::{Side, Sides};
 
@@ -33,6 +34,8 @@ pub struct Programs {
     pub sides: Sides<Program>,
     pub names: Sides<String>,
     pub wanted: Vec<MetricSpec>,
+    /// The benchmarks among the requested metrics.
+    benches: Option<BenchRequest>,
     /// Command to run before each run.
     pub prepare: Option<Program>,
     pub warmup_runs: u64,
@@ -82,6 +85,13 @@ fn refuse_failure(failure: RunFailure) -> StopReason {
     }
 }
 
+/// The metrics that both sides have.
+pub struct ResolvedMetrics {
+    pub metrics: Vec<ProgramMetric>,
+    /// Names of the benchmarks that only this side has.
+    pub unpaired: Sides<Vec<String>>,
+}
+
 /// The values of one metric, pair by pair.
 pub type PairValues = Vec<Sides<f64>>;
 
@@ -99,7 +109,11 @@ pub struct CollectedRuns {
 }
 
 impl Programs {
-    /// `round` is the length of a run, for programs that tick.
+    /// Adds the flags for a short run to programs of benchmarks. `round` is the length of a run, for
+    /// programs that tick.
+    ///
+    /// # Errors
+    /// Returns an error if the metrics specify several harnesses.
     pub fn new(
         sides: Sides<Program>,
         names: Sides<String>,
@@ -107,18 +121,27 @@ impl Programs {
         round: RoundLength,
         max_run_time: Option<Duration>,
         seed: u64,
-    ) -> Self {
-        Self {
+    ) -> exit::Result<Self> {
+        let benches = metric::bench_request(&args.metric).map_err(Error::usage)?;
+        let sides = match &benches {
+            Some(benches) => Sides {
+                base: with_bench_flags(sides.base, benches)?,
+                candidate: with_bench_flags(sides.candidate, benches)?,
+            },
+            None => sides,
+        };
+        Ok(Self {
             sides,
             names,
             wanted: args.metric.clone(),
+            benches,
             prepare: args.prepare.clone(),
             warmup_runs: args.warmup_runs,
             min_run_time: args.min_run_time,
             round,
             max_run_time,
             seed,
-        }
+        })
     }
 
     /// Returns the plan as files contain it.
@@ -183,7 +206,8 @@ impl Programs {
         if stop.load(Ordering::Relaxed) {
             return Err(RunFailure::Interrupted);
         }
-        let values = metric::run(&self.sides[side], &self.wanted, request, stop)?;
+        let values =
+            metric::run(&self.sides[side], &self.wanted, self.benches.as_ref(), request, stop)?;
         match side {
             Side::Base => left_over.a = values.killed_processes(),
             Side::Candidate => left_over.b = values.killed_processes(),
@@ -195,10 +219,20 @@ impl Programs {
     ///
     /// # Errors
     /// Returns an error if a side lacks a metric, the sides report different metrics, a metric is
-    /// requested twice, or the runs are too short to be judged.
-    pub fn resolve_metrics(&self, first_runs: &FirstRuns) -> exit::Result<Vec<ProgramMetric>> {
-        let base = self.resolve_side(Side::Base, &first_runs.last)?;
-        let candidate = self.resolve_side(Side::Candidate, &first_runs.last)?;
+    /// requested twice, or the runs are too short to be judged. Benchmarks may be missing on a
+    /// side, unless nothing remains to be judged.
+    pub fn resolve_metrics(&self, first_runs: &FirstRuns) -> exit::Result<ResolvedMetrics> {
+        let mut base = self.resolve_side(Side::Base, &first_runs.last)?;
+        let mut candidate = self.resolve_side(Side::Candidate, &first_runs.last)?;
+        let unpaired = Sides {
+            base: remove_unpaired(&mut base, &candidate),
+            candidate: remove_unpaired(&mut candidate, &base),
+        };
+        if candidate.is_empty() {
+            return Err(Error::usage(
+                "no benchmark is on both sides, so there is nothing to judge",
+            ));
+        }
         let mut pairs = base.iter().zip(&candidate);
         if let Some((a, b)) = pairs.find(|(a, b)| !is_same_metric(a, b)) {
             return Err(usage!(
@@ -213,7 +247,7 @@ impl Programs {
             return Err(usage!("--metric names {} twice", base[index].name));
         }
         self.check_run_time(&first_runs.last)?;
-        Ok(candidate)
+        Ok(ResolvedMetrics { metrics: candidate, unpaired })
     }
 
     fn resolve_side(
@@ -307,6 +341,20 @@ impl CollectedRuns {
     }
 }
 
+/// Adds the flags for a short run that a command lacks.
+fn with_bench_flags(program: Program, benches: &BenchRequest) -> exit::Result<Program> {
+    let arguments = benches.arguments(program.words());
+    program.with_arguments(arguments).map_err(Error::usage)
+}
+
+/// Removes the benchmarks that the other side does not have, and returns their names.
+fn remove_unpaired(metrics: &mut Vec<ProgramMetric>, others: &[ProgramMetric]) -> Vec<String> {
+    let is_unpaired = |metric: &mut ProgramMetric| {
+        metric.is_bench() && !others.iter().any(|other| other.name == metric.name)
+    };
+    metrics.extract_if(.., is_unpaired).map(|metric| metric.name).collect()
+}
+
 fn is_same_metric(a: &ProgramMetric, b: &ProgramMetric) -> bool {
     a.name == b.name && a.unit == b.unit && a.higher_is_better == b.higher_is_better
 }
@@ -318,10 +366,17 @@ fn push_pair(values: &mut Values, pair: Sides<Vec<f64>>) {
     }
 }
 
-/// Builds the rule of a metric, with the last tolerance that applies to it.
-pub fn metric_rule(metric: &ProgramMetric, tolerances: &[Tolerance], floor_ns: f64) -> MetricRule {
+/// Builds the rule of a metric, with the last tolerance that applies to it. Without a floor of the
+/// user, benchmarks have none, because many take nanoseconds.
+pub fn metric_rule(
+    metric: &ProgramMetric,
+    tolerances: &[Tolerance],
+    floor: Option<Duration>,
+) -> MetricRule {
     let tails = [":p90", ":p95", ":p99"];
-    let is_tail = tails.iter().any(|tail| metric.name.ends_with(tail));
+    let is_tail = !metric.is_bench() && tails.iter().any(|tail| metric.name.ends_with(tail));
+    let default_floor_ns = if metric.is_bench() { 0.0 } else { FLOOR_NS };
+    let floor_ns = floor.map_or(default_floor_ns, |floor| floor.as_nanos() as f64);
     let default_tolerance = if is_tail { DEFAULT_TAIL_TOLERANCE } else { DEFAULT_TOLERANCE };
     let mut latest_first = tolerances.iter().rev();
     let tolerance = latest_first.find(|tolerance| applies_to(tolerance, &metric.name));
@@ -365,9 +420,10 @@ pub fn check_tolerances(
 
 /// Returns whether a tolerance applies to a metric.
 ///
-/// It names one metric or, without a percentile, all percentiles of a metric. A tolerance without
-/// a name applies to every metric.
+/// It names one metric, or the beginning of several: all percentiles of a metric, or a group of
+/// benchmarks. A tolerance without a name applies to every metric.
 pub fn applies_to(tolerance: &Tolerance, metric_name: &str) -> bool {
     let rest = metric_name.strip_prefix(&tolerance.name);
-    tolerance.name.is_empty() || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(':'))
+    tolerance.name.is_empty()
+        || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with([':', '/']))
 }

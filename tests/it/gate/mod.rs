@@ -1,6 +1,7 @@
 //! Tests of `osjitter gate`.
 
 mod baseline;
+mod benches;
 // Other platforms cannot bind threads to CPUs, so --duet is rejected there.
 #[cfg(target_os = "linux")]
 mod duet;

@@ -367,7 +367,7 @@ fn bad_usage_is_rejected() {
             "'--base-cmd <COMMAND>': the command",
         ),
         (vec!["--base-cmd", "'open", "--candidate-cmd", "true"], "open quote"),
-        (both(&["--tolerance", "p50=20"]), "'--tolerance <NAME=PERCENT>': invalid tolerance"),
+        (both(&["--tolerance", "p50=20"]), "'--tolerance <[NAME=]PERCENT>': invalid tolerance"),
         (both(&["--floor", "1"]), "'--floor <DURATION>'"),
         (both(&["--max-time", "1s"]), "first look"),
         (both(&["--max-time", "1"]), "'--max-time <DURATION>'"),

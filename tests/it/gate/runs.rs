@@ -18,12 +18,12 @@ use crate::schema;
 const PAIRS: [&str; 2] = ["--max-pairs", "24"];
 
 /// Two shell scripts in a directory, which they find as `$HOME_OF_TEST`.
-struct ScriptPair {
+pub struct ScriptPair {
     home: tempfile::TempDir,
 }
 
 impl ScriptPair {
-    fn new(a: &str, b: &str) -> Self {
+    pub fn new(a: &str, b: &str) -> Self {
         let home = tempfile::tempdir().unwrap();
         std::fs::write(home.path().join("a"), a).unwrap();
         std::fs::write(home.path().join("b"), b).unwrap();
@@ -37,7 +37,7 @@ impl ScriptPair {
         Self::new(&script(a), &script(b))
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub fn path(&self, name: &str) -> PathBuf {
         self.home.path().join(name)
     }
 
@@ -45,7 +45,7 @@ impl ScriptPair {
         format!("sh '{}'", self.path(name).display())
     }
 
-    fn gate(&self, args: &[&str]) -> Gate {
+    pub fn gate(&self, args: &[&str]) -> Gate {
         Gate::from_ran(self.command_line(args).run())
     }
 
@@ -56,20 +56,20 @@ impl ScriptPair {
     }
 
     #[track_caller]
-    fn refuses(&self, args: &[&str], says: &str) {
+    pub fn refuses(&self, args: &[&str], says: &str) {
         self.gate(args).refuses(says);
     }
 }
 
 #[track_caller]
-fn runs(gate: &Gate) -> &RunsVerdict {
+pub fn runs(gate: &Gate) -> &RunsVerdict {
     let verdict = gate.verdict();
     assert!(verdict.comparisons.is_empty(), "whole runs are not judged by lateness");
     verdict.runs.as_ref().expect("a verdict about whole runs")
 }
 
 /// Counts the runs in `n`.
-const COUNTED: &str =
+pub const COUNTED: &str =
     "n=$(cat \"$HOME_OF_TEST/n\" 2>/dev/null || echo 0); echo $((n + 1)) >\"$HOME_OF_TEST/n\"\n";
 
 #[test]

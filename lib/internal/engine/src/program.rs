@@ -1,7 +1,7 @@
 //! The command line of a user's program.
 
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 /// Maximum number of characters of a name in a table.
@@ -18,6 +18,8 @@ pub struct Program {
     plan_name: Option<String>,
     /// Meter that is measured.
     meter: Option<String>,
+    /// Directory in which the program runs.
+    directory: Option<PathBuf>,
 }
 
 /// Programs are equal if their words and meters are, independent of the quoting and of names.
@@ -55,9 +57,14 @@ impl Program {
             Some(first) if first.is_empty() => Err("the command has no program".to_owned()),
             // Quoting fails only for a NUL byte, which cannot be passed to a program.
             Some(_) => match shlex::try_join(words.iter().map(String::as_str)) {
-                Ok(text) => {
-                    Ok(Self { text, words, given_name: None, plan_name: None, meter: None })
-                }
+                Ok(text) => Ok(Self {
+                    text,
+                    words,
+                    given_name: None,
+                    plan_name: None,
+                    meter: None,
+                    directory: None,
+                }),
                 Err(_) => Err("a command with a NUL byte cannot be run".to_owned()),
             },
         }
@@ -118,6 +125,27 @@ impl Program {
 
     pub fn meter(&self) -> Option<&str> {
         self.meter.as_deref()
+    }
+
+    /// Adds arguments to the end of the command line.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if an argument contains a NUL byte.
+    pub fn with_arguments(self, arguments: Vec<String>) -> Result<Self, String> {
+        let words = [self.words.clone(), arguments].concat();
+        let Self { text, words, .. } = Self::from_words(words)?;
+        Ok(Self { text, words, ..self })
+    }
+
+    /// Sets the directory in which the program runs.
+    pub fn set_directory(&mut self, directory: PathBuf) {
+        self.directory = Some(directory);
+    }
+
+    /// Returns the directory in which the program runs. `None` for that of this process.
+    pub fn directory(&self) -> Option<&Path> {
+        self.directory.as_deref()
     }
 
     /// Returns the name given by the user.

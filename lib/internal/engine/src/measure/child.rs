@@ -2,6 +2,7 @@
 //!
 //! A program has a time limit, and is ended with everything that it has started.
 
+use std::fs::File;
 use std::io::{self, PipeWriter, Read};
 use std::path::{Path, PathBuf};
 use std::process::{ChildStderr, Command, Stdio};
@@ -23,6 +24,12 @@ use cli::printable::to_printable;
 const INTERRUPT_POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// Timeout for killed processes to exit, and for their last output to arrive.
 const KILL_TIMEOUT: Duration = Duration::from_secs(5);
+/// Variable that names the directory of Criterion.
+const ENV_CRITERION: &str = "CRITERION_HOME";
+/// Name of the standard output of benchmarks, in the directory of a run.
+const STDOUT_NAME: &str = "stdout";
+/// Name of the directory of Criterion, in the directory of a run.
+const CRITERION_NAME: &str = "criterion";
 /// Size of the end of standard error that is kept.
 const STDERR_TAIL_BYTES: usize = 64 << 10;
 /// Size of the end of standard error that a message quotes.
@@ -54,6 +61,8 @@ pub struct RunRequest {
 pub enum Series {
     /// Metrics of the program.
     Metrics,
+    /// Benchmarks, which their harness writes to standard output or to the directory of Criterion.
+    Benches,
     /// Lateness of the ticks.
     Ticks,
     /// Lateness and time of the ticks.
@@ -135,6 +144,16 @@ impl CompletedRun {
     /// Returns the path to which the program was told to write.
     pub fn output_path(&self) -> PathBuf {
         self.run.scratch_path.join("series")
+    }
+
+    /// Returns the path of the standard output of a run of benchmarks.
+    pub fn stdout_path(&self) -> PathBuf {
+        self.run.scratch_path.join(STDOUT_NAME)
+    }
+
+    /// Returns the path to which Criterion was told to write in a run of benchmarks.
+    pub fn criterion_path(&self) -> PathBuf {
+        self.run.scratch_path.join(CRITERION_NAME)
     }
 }
 
@@ -221,11 +240,11 @@ impl StartError {
 ///
 /// The list of runs is locked from before the directory exists until the run is in the list, so
 /// that an interrupt finds every run.
-fn start_run(prepare: impl FnOnce(&Path) -> Command) -> Result<StartedRun, StartError> {
+fn start_run(prepare: impl FnOnce(&Path) -> io::Result<Command>) -> Result<StartedRun, StartError> {
     let mut active = active_runs();
     supervisor::start().map_err(StartError::NoProcess)?;
     let scratch = ScratchDirectory::new().map_err(StartError::NoScratchDir)?;
-    let mut command = prepare(scratch.path());
+    let mut command = prepare(scratch.path()).map_err(StartError::NoScratchDir)?;
     supervisor::register_program(scratch.path(), &mut command);
     let StartedTree { tree, stderr, started } =
         os::ProcessTree::start(&mut command).map_err(StartError::NoProcess)?;
@@ -280,7 +299,15 @@ pub fn run(
 }
 
 /// Creates the command of a measured run.
-fn measuring_command(program: &Program, request: RunRequest, scratch: &Path) -> Command {
+///
+/// # Errors
+///
+/// Returns an error if the file for its standard output cannot be created.
+fn measuring_command(
+    program: &Program,
+    request: RunRequest,
+    scratch: &Path,
+) -> io::Result<Command> {
     let mut command = program_command(program);
     command
         .env(series::ENV_PERIOD, request.period.as_nanos().to_string())
@@ -294,19 +321,30 @@ fn measuring_command(program: &Program, request: RunRequest, scratch: &Path) -> 
     if let Some(meter) = program.meter() {
         command.env(series::ENV_METER, meter);
     }
-    if request.series != Series::Metrics {
-        command.env(series::ENV_SERIES, series::SERIES_OF_TICKS);
+    match request.series {
+        Series::Metrics => {}
+        Series::Benches => {
+            command.env(ENV_CRITERION, scratch.join(CRITERION_NAME));
+            command.stdout(File::create(scratch.join(STDOUT_NAME))?);
+        }
+        Series::Ticks => {
+            command.env(series::ENV_SERIES, series::SERIES_OF_TICKS);
+        }
+        Series::TicksWithTimes => {
+            command.env(series::ENV_SERIES, series::SERIES_OF_TICKS);
+            command.env(series::ENV_TIMES, series::TIMES_MONOTONIC);
+        }
     }
-    if request.series == Series::TicksWithTimes {
-        command.env(series::ENV_TIMES, series::TIMES_MONOTONIC);
-    }
-    command
+    Ok(command)
 }
 
 /// Creates the command of a program, without standard input.
 fn program_command(program: &Program) -> Command {
     let mut command = Command::new(&program.words()[0]);
     command.args(&program.words()[1..]).stdin(Stdio::null());
+    if let Some(directory) = program.directory() {
+        command.current_dir(directory);
+    }
     command
 }
 
@@ -332,7 +370,7 @@ pub fn run_to_completion(
     command.stdout(std::io::stderr());
     command.envs(variables.iter().map(|(name, value)| (name, value)));
     let start_error = |e: StartError| e.for_program(program).message().unwrap_or_default();
-    let StartedRun { run, started, .. } = start_run(|_| command).map_err(start_error)?;
+    let StartedRun { run, started, .. } = start_run(|_| Ok(command)).map_err(start_error)?;
     // The first interrupt does not end the command, only a second one does.
     let exited = wait_for_exit(&run.tree, started, limit, &AtomicBool::new(false));
     let exit = run.end(KILL_TIMEOUT).map_err(|e| failed(e.to_string()))?;
@@ -424,7 +462,7 @@ impl BackgroundProcess {
     }
 
     fn spawn(command: Command, input: Option<PipeWriter>) -> io::Result<Self> {
-        let StartedRun { run, stderr, .. } = start_run(|_| command).map_err(|e| match e {
+        let StartedRun { run, stderr, .. } = start_run(|_| Ok(command)).map_err(|e| match e {
             StartError::NoScratchDir(e) | StartError::NoProcess(e) => e,
         })?;
         let exited = watch_exit(&run.tree)?;

@@ -8,7 +8,8 @@ use jitterstat::series::{self, Better, Metric};
 
 use crate::completion::{plain_values, with_examples};
 use crate::machine::os::{self, Instructions, TreeUsage};
-use crate::measure::child::{self, RunFailure, RunRequest};
+use crate::measure::benches::{BenchFormat, BenchOutput, BenchRequest, BenchResult};
+use crate::measure::child::{self, CompletedRun, RunFailure, RunRequest, Series};
 use crate::measure::{program_output, supervisor};
 use crate::program::Program;
 
@@ -27,13 +28,15 @@ pub enum MetricSpec {
     MaxRss,
     /// Instructions executed in user mode.
     Instructions,
+    /// The time of each benchmark of a harness that its filter selects, or of all.
+    Bench(BenchFormat, Option<String>),
     /// A metric that the program writes: its value, the median and the tail of its samples, or the
     /// given percentile.
     Custom(String, Option<f64>),
 }
 
 impl MetricSpec {
-    /// Parses `wall`, `latency` or `latency:p99`.
+    /// Parses `wall`, `latency`, `latency:p99`, `criterion` or `criterion:FILTER`.
     pub fn parse(text: &str) -> Result<Self, String> {
         match text {
             "wall" => Ok(Self::Wall),
@@ -41,13 +44,29 @@ impl MetricSpec {
             "max-rss" => Ok(Self::MaxRss),
             "instructions" => Ok(Self::Instructions),
             "" => Err("the name of the metric is empty".to_owned()),
-            _ => Self::parse_custom(text),
+            _ => Self::parse_bench(text).unwrap_or_else(|| Self::parse_custom(text)),
         }
+    }
+
+    /// Parses a harness with its filter. Returns `None` if the name is not that of a harness.
+    fn parse_bench(text: &str) -> Option<Result<Self, String>> {
+        let (name, filter) = match text.split_once(':') {
+            Some((name, filter)) => (name, Some(filter)),
+            None => (text, None),
+        };
+        let format: BenchFormat = name.parse().ok()?;
+        Some(match filter {
+            Some("") => Err(format!("the benchmark is empty: expected e.g. {name}:sort")),
+            filter => Ok(Self::Bench(format, filter.map(str::to_owned))),
+        })
     }
 
     /// Returns the parser of an argument with a metric.
     pub fn parser() -> impl TypedValueParser<Value = Self> {
-        let examples = || plain_values(&["wall", "cpu", "instructions", "max-rss"]);
+        let examples = || {
+            let harnesses = BenchFormat::ALL.map(BenchFormat::name);
+            plain_values(["wall", "cpu", "instructions", "max-rss"].iter().chain(&harnesses))
+        };
         with_examples(Self::parse, examples)
     }
 
@@ -69,6 +88,31 @@ impl MetricSpec {
     }
 }
 
+/// Returns the request for the benchmarks that metrics specify. `None` if they specify none.
+///
+/// # Errors
+///
+/// Returns an error if the metrics specify several harnesses: a program has one.
+pub fn bench_request(specs: &[MetricSpec]) -> Result<Option<BenchRequest>, String> {
+    let mut benches = specs.iter().filter_map(|spec| match spec {
+        MetricSpec::Bench(format, filter) => Some((*format, filter.clone())),
+        _ => None,
+    });
+    let Some((format, filter)) = benches.next() else { return Ok(None) };
+    let mut filters = vec![filter];
+    for (other, filter) in benches {
+        if other != format {
+            return Err(format!(
+                "a program has one harness, but --metric names {format} and {other}"
+            ));
+        }
+        filters.push(filter);
+    }
+    // A harness without a filter runs everything.
+    let filters: Option<Vec<String>> = filters.into_iter().collect();
+    Ok(Some(BenchRequest { format, filters: filters.unwrap_or_default() }))
+}
+
 /// A metric with one value per run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProgramMetric {
@@ -88,6 +132,7 @@ pub struct RunValues {
     /// Instructions, or the reason why they were not counted.
     instructions: Result<u64, String>,
     custom: Vec<Metric>,
+    benches: Vec<BenchResult>,
 }
 
 /// Runs a program once and measures the metrics.
@@ -98,28 +143,41 @@ pub struct RunValues {
 pub fn run(
     program: &Program,
     specs: &[MetricSpec],
+    benches: Option<&BenchRequest>,
     request: RunRequest,
     stop: &std::sync::atomic::AtomicBool,
 ) -> Result<RunValues, RunFailure> {
     // The counter would count it as the next program. An error is returned by the run.
     let _ = supervisor::start();
     let counter = specs.contains(&MetricSpec::Instructions).then(Instructions::for_next_program);
-    let run = child::run(program, request, stop)?;
+    let series = if benches.is_some() { Series::Benches } else { request.series };
+    let run = child::run(program, RunRequest { series, ..request }, stop)?;
     let instructions = match counter {
         None => Ok(0),
         Some(Ok(counter)) => counter.count().map_err(|e| e.to_string()),
         Some(Err(refused)) => Err(refused.to_string()),
     };
+    let fail = |reason: String| RunFailure::Failed(format!("{}: {reason}", program.text()));
+    let custom = read_custom(specs, &run).map_err(fail)?;
+    let benches = benches.map_or(Ok(Vec::new()), |benches| read_benches(benches, &run));
+    let benches = benches.map_err(fail)?;
+    Ok(RunValues { wall: run.wall, usage: run.usage, instructions, custom, benches })
+}
+
+/// Reads the metrics that the program wrote, if the user specifies one.
+fn read_custom(specs: &[MetricSpec], run: &CompletedRun) -> Result<Vec<Metric>, String> {
     let has_custom = specs.iter().any(|spec| matches!(spec, MetricSpec::Custom(..)));
     // A missing file is not an error here. The missing metric is reported later.
     let output = run.output_path();
-    let custom = match has_custom && output.exists() {
+    match has_custom && output.exists() {
         true => program_output::read_metrics(&output),
         false => Ok(Vec::new()),
-    };
-    let custom =
-        custom.map_err(|reason| RunFailure::Failed(format!("{}: {reason}", program.text())))?;
-    Ok(RunValues { wall: run.wall, usage: run.usage, instructions, custom })
+    }
+}
+
+fn read_benches(benches: &BenchRequest, run: &CompletedRun) -> Result<Vec<BenchResult>, String> {
+    let (stdout, criterion_home) = (run.stdout_path(), run.criterion_path());
+    benches.read(&BenchOutput { stdout: &stdout, criterion_home: &criterion_home })
 }
 
 /// Resolves the specified metrics by the values of the first run.
@@ -147,12 +205,21 @@ pub fn resolve_metrics(
             MetricSpec::Custom(name, percentile) => {
                 metrics.extend(custom_metrics(first.custom(name)?, *percentile));
             }
+            MetricSpec::Bench(format, _) if first.benches.is_empty() => {
+                return Err(format.no_bench_message());
+            }
+            // All filters select from one run.
+            MetricSpec::Bench(..) if metrics.iter().any(ProgramMetric::is_bench) => {}
+            MetricSpec::Bench(..) => {
+                let benches = first.benches.iter();
+                metrics.extend(benches.map(|bench| system_metric(spec, &bench.name, "ns")));
+            }
         }
     }
     Ok(metrics)
 }
 
-/// Creates a metric that the system measures.
+/// Creates a metric that the system or a harness measures.
 fn system_metric(spec: &MetricSpec, name: &str, unit: &str) -> ProgramMetric {
     ProgramMetric {
         name: name.into(),
@@ -221,6 +288,11 @@ impl RunValues {
         ))
     }
 
+    fn bench_ns(&self, name: &str) -> Result<f64, String> {
+        let found = self.benches.iter().find(|bench| bench.name == name);
+        found.map(|bench| bench.ns).ok_or_else(|| format!("a run has no benchmark {name:?}"))
+    }
+
     fn custom(&self, name: &str) -> Result<&Metric, String> {
         let found =
             self.custom.iter().find(|metric| metric.name == name && metric.samples.count() > 0);
@@ -234,6 +306,11 @@ impl RunValues {
 }
 
 impl ProgramMetric {
+    /// Returns whether the metric is the time of a benchmark.
+    pub fn is_bench(&self) -> bool {
+        matches!(self.spec, MetricSpec::Bench(..))
+    }
+
     /// Returns the value of the metric in a run, which is above zero.
     ///
     /// # Errors
@@ -246,6 +323,7 @@ impl ProgramMetric {
             MetricSpec::Cpu => return Ok(run.usage.cpu_ns.max(MIN_CPU_NS) as f64),
             MetricSpec::MaxRss => return Ok(run.usage.max_rss.max(1) as f64),
             MetricSpec::Instructions => return run.instructions().map(|count| count as f64),
+            MetricSpec::Bench(..) => return run.bench_ns(&self.name),
             MetricSpec::Custom(name, percentile) => (name, percentile),
         };
         let metric = run.custom(name)?;
@@ -278,7 +356,13 @@ mod tests {
     fn run_values(series: &str) -> RunValues {
         let custom = series::metrics(format!("{}\n{series}", series::SCHEMA).as_bytes()).unwrap();
         let usage = TreeUsage { max_rss: u64::MAX, ..TreeUsage::default() };
-        RunValues { wall: Duration::from_millis(50), usage, instructions: Ok(7_000_000), custom }
+        RunValues {
+            wall: Duration::from_millis(50),
+            usage,
+            instructions: Ok(7_000_000),
+            custom,
+            benches: Vec::new(),
+        }
     }
 
     fn specs(names: &[&str]) -> Vec<MetricSpec> {
@@ -314,7 +398,8 @@ mod tests {
         for (instructions, why) in
             [(Err("it needs a counter".to_owned()), "it needs a counter"), (Ok(0), "shows none")]
         {
-            let uncounted = RunValues { instructions, custom: Vec::new(), ..counted };
+            let (custom, benches) = (Vec::new(), Vec::new());
+            let uncounted = RunValues { instructions, custom, benches, ..counted };
             let errors = [
                 resolve_metrics(&specs(&["instructions"]), &uncounted).unwrap_err(),
                 metric.value(&uncounted).unwrap_err(),
@@ -327,6 +412,42 @@ mod tests {
             );
             assert!(resolve_metrics(&specs(&["wall"]), &uncounted).is_ok(), "not requested");
         }
+    }
+
+    #[test]
+    fn benches_are_metrics() {
+        let bench = |name: &str, ns| BenchResult { name: name.to_owned(), ns };
+        let benches = vec![bench("a/1", 400.5), bench("b", 2e6)];
+        let values = RunValues { benches, ..run_values("") };
+        let wanted = specs(&["criterion:a", "wall", "criterion:^b$"]);
+        let request = bench_request(&wanted).unwrap().unwrap();
+        assert_eq!(request.format, BenchFormat::Criterion);
+        assert_eq!(request.filters, ["a", "^b$"]);
+        let metrics = resolve_metrics(&wanted, &values).unwrap();
+        let found: Vec<(&str, f64)> =
+            metrics.iter().map(|n| (n.name.as_str(), n.value(&values).unwrap())).collect();
+        assert_eq!(found, [("a/1", 400.5), ("b", 2e6), ("wall", 5e7)]);
+        let missing = RunValues { benches: vec![bench("b", 1.0)], ..run_values("") };
+        assert_eq!(metrics[0].value(&missing).unwrap_err(), "a run has no benchmark \"a/1\"");
+        let error = resolve_metrics(&wanted, &run_values("")).unwrap_err();
+        assert!(error.starts_with("it ran no benchmark"), "{error}");
+    }
+
+    #[test]
+    fn specs_of_benches_are_parsed() {
+        assert_eq!(MetricSpec::parse("go"), Ok(MetricSpec::Bench(BenchFormat::Go, None)));
+        let filter = Some("a::b".to_owned());
+        assert_eq!(
+            MetricSpec::parse("libtest:a::b"),
+            Ok(MetricSpec::Bench(BenchFormat::Libtest, filter))
+        );
+        assert!(MetricSpec::parse("go:").unwrap_err().contains("expected e.g. go:sort"));
+        let request = |names: &[&str]| bench_request(&specs(names));
+        assert_eq!(request(&["wall", "x:p99"]), Ok(None));
+        let everything = request(&["libtest:a", "libtest"]).unwrap().unwrap();
+        assert_eq!(everything.filters, [""; 0]);
+        let error = request(&["go", "libtest"]).unwrap_err();
+        assert_eq!(error, "a program has one harness, but --metric names go and libtest");
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The measuring loop, the rounds of a plan, and the report that they make.
 
+pub mod benches;
 pub mod child;
 pub mod cost;
 pub mod diagnosis;
@@ -18,7 +19,7 @@ pub mod program_output;
 pub mod record;
 pub mod round;
 mod runtime_load;
-mod scratch;
+pub mod scratch;
 pub mod supervisor;
 mod tick_loop;
 pub mod why;

@@ -1,0 +1,160 @@
+//! Files of Criterion.rs: `GROUP/FUNCTION/VALUE/new/sample.json` and the `benchmark.json` next to it.
+
+use std::path::Path;
+
+use serde::Deserialize;
+
+use super::{BenchSamples, Flag, flag, option, read_bounded};
+
+/// Flags of a short run. Version 0.4 or later accepts fractions of a second. The samples are judged
+/// by the gate, so the resamples of Criterion's own intervals are few.
+pub const FLAGS: &[Flag] = &[
+    flag("--bench"),
+    flag("--noplot"),
+    option("--warm-up-time", "0.01"),
+    option("--measurement-time", "0.03"),
+    option("--sample-size", "10"),
+    option("--nresamples", "100"),
+];
+
+/// Maximum depth of a benchmark: its group, function and value, and the directory of the run.
+const MAX_DEPTH: usize = 4;
+
+/// `sample.json`.
+#[derive(Deserialize)]
+struct SampleFile {
+    /// Number of iterations of each sample.
+    iters: Vec<f64>,
+    /// Time of each sample, in nanoseconds.
+    times: Vec<f64>,
+}
+
+/// `benchmark.json`.
+#[derive(Deserialize)]
+struct BenchmarkFile {
+    full_id: String,
+}
+
+/// Reads the samples of all benchmarks of a run.
+pub fn read(home: &Path) -> Result<Vec<BenchSamples>, String> {
+    let mut benches = Vec::new();
+    // A program that ran no benchmark has created no directory.
+    if home.is_dir() {
+        read_directory(home, MAX_DEPTH, &mut benches)?;
+    }
+    Ok(benches)
+}
+
+fn read_directory(
+    directory: &Path,
+    depth: usize,
+    benches: &mut Vec<BenchSamples>,
+) -> Result<(), String> {
+    let read_error = |e| format!("the files of Criterion cannot be read: {e}");
+    for entry in std::fs::read_dir(directory).map_err(read_error)? {
+        let entry = entry.map_err(read_error)?;
+        let path = entry.path();
+        if !entry.file_type().map_err(read_error)?.is_dir() {
+            continue;
+        }
+        let samples = path.join("sample.json");
+        if entry.file_name() == "new" && samples.exists() {
+            let name = parse_id(&read_bounded(&path.join("benchmark.json"))?)?;
+            let ns = parse_samples(&read_bounded(&samples)?);
+            benches.push(BenchSamples { ns: ns.map_err(|e| format!("{name}: {e}"))?, name });
+        } else if depth > 1 {
+            read_directory(&path, depth - 1, benches)?;
+        }
+    }
+    Ok(())
+}
+
+/// Parses `benchmark.json` into the id of the benchmark.
+fn parse_id(bytes: &[u8]) -> Result<String, String> {
+    let file: BenchmarkFile = serde_json::from_slice(bytes)
+        .map_err(|e| format!("benchmark.json is not one of Criterion: {e}"))?;
+    Ok(file.full_id)
+}
+
+/// Parses `sample.json` into the time of an iteration in each sample.
+pub fn parse_samples(bytes: &[u8]) -> Result<Vec<f64>, String> {
+    let SampleFile { iters, times } = serde_json::from_slice(bytes)
+        .map_err(|e| format!("sample.json is not one of Criterion: {e}"))?;
+    if iters.len() != times.len() || iters.is_empty() {
+        return Err(format!(
+            "sample.json is not one of Criterion: {} counts of iterations for {} times",
+            iters.len(),
+            times.len()
+        ));
+    }
+    Ok(times.iter().zip(&iters).map(|(time, iterations)| time / iterations).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Files of Criterion 0.7 for a benchmark of two functions and one of a value.
+    fn write_bench(home: &Path, directory: &str, id: &str, samples: &str) {
+        let path = home.join(directory).join("new");
+        std::fs::create_dir_all(&path).unwrap();
+        let id = serde_json::json!({ "group_id": "g", "function_id": null, "value_str": null,
+            "throughput": null, "full_id": id, "directory_name": directory, "title": id });
+        std::fs::write(path.join("benchmark.json"), id.to_string()).unwrap();
+        std::fs::write(path.join("sample.json"), samples).unwrap();
+    }
+
+    #[test]
+    fn benches_are_found_in_directories() {
+        let home = tempfile::tempdir().unwrap();
+        let samples =
+            r#"{"sampling_mode":"Linear","iters":[2.0,4.0,6.0],"times":[20.0,44.0,90.0]}"#;
+        for (directory, id) in [("fib", "fib"), ("g/f_x/20", "g/f:x/20"), ("new/new", "new/new")] {
+            write_bench(home.path(), directory, id, samples);
+        }
+        // Criterion copies the directory for the next run, and writes reports next to it.
+        std::fs::create_dir_all(home.path().join("fib/base")).unwrap();
+        std::fs::write(home.path().join("fib/base/sample.json"), samples).unwrap();
+        std::fs::create_dir_all(home.path().join("report")).unwrap();
+        let mut benches = read(home.path()).unwrap();
+        benches.sort_by(|a, b| a.name.cmp(&b.name));
+        let names: Vec<&str> = benches.iter().map(|bench| bench.name.as_str()).collect();
+        assert_eq!(names, ["fib", "g/f:x/20", "new/new"]);
+        assert!(benches.iter().all(|bench| bench.ns == [10.0, 11.0, 15.0]), "{benches:?}");
+        assert_eq!(read(&home.path().join("none")), Ok(Vec::new()));
+    }
+
+    #[test]
+    fn files_of_criterion_are_read() {
+        let samples = parse_samples(include_bytes!("fixtures/criterion-sample.json")).unwrap();
+        assert_eq!(samples.len(), 10);
+        assert!(samples.iter().all(|ns| (1.0..1e6).contains(ns)), "{samples:?}");
+        let id = parse_id(include_bytes!("fixtures/criterion-benchmark.json")).unwrap();
+        assert_eq!(id, "search/binary/1000");
+    }
+
+    #[test]
+    fn malformed_files_are_errors() {
+        for (text, expected) in [
+            ("", "sample.json is not one of Criterion: EOF"),
+            ("7", "sample.json is not one of Criterion: invalid type"),
+            (r#"{"iters":[1.0],"times":["x"]}"#, "invalid type"),
+            (r#"{"iters":[1.0]}"#, "missing field `times`"),
+            (r#"{"iters":[1.0,2.0],"times":[1.0]}"#, "2 counts of iterations for 1 times"),
+            (r#"{"iters":[],"times":[]}"#, "0 counts of iterations for 0 times"),
+        ] {
+            let error = parse_samples(text.as_bytes()).unwrap_err();
+            assert!(error.contains(expected), "{text}: {error}");
+        }
+        let home = tempfile::tempdir().unwrap();
+        write_bench(home.path(), "fib", "fib", "{}");
+        let error = read(home.path()).unwrap_err();
+        assert!(error.starts_with("fib: sample.json is not one of Criterion"), "{error}");
+        std::fs::write(home.path().join("fib/new/benchmark.json"), "{}").unwrap();
+        let error = read(home.path()).unwrap_err();
+        assert!(error.starts_with("benchmark.json is not one of Criterion"), "{error}");
+        std::fs::remove_file(home.path().join("fib/new/benchmark.json")).unwrap();
+        let error = read(home.path()).unwrap_err();
+        assert!(error.starts_with("benchmark.json: it cannot be read"), "{error}");
+    }
+}

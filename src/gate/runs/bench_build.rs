@@ -1,0 +1,332 @@
+//! The executables of a benchmark, built by cargo from two versions of a package.
+//!
+//! The candidate is the tree of the current directory. The base is another directory, or a revision
+//! that git checks out into a directory for temporary files.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use cli::exit::{self, Error, usage};
+use engine::measure::scratch::ScratchDirectory;
+use engine::program::Program;
+use jitterstat::gate::{Side, Sides};
+use serde::Deserialize;
+
+use crate::gate::args::CargoFlags;
+use crate::terminal;
+
+/// Directory of the base's build products, below those of the candidate. It remains, so that the
+/// next gate compiles the dependencies no more.
+const BASE_TARGET_NAME: &str = "osjitter-base";
+/// Name of the candidate in a verdict.
+const CANDIDATE_NAME: &str = "working tree";
+
+/// A planned build of both versions of a benchmark.
+pub struct BenchBuild {
+    name: String,
+    /// A revision, or the directory of a tree.
+    base: String,
+    flags: CargoFlags,
+    quiet: bool,
+    scratch: ScratchDirectory,
+    /// The checkout of the base, if it is a revision.
+    checkout: Option<Checkout>,
+}
+
+/// A built benchmark.
+#[derive(Debug, PartialEq)]
+struct BuiltBench {
+    executable: PathBuf,
+    /// The directory of its package, in which cargo runs benchmarks.
+    package: PathBuf,
+}
+
+impl BenchBuild {
+    pub fn new(name: &str, base: &str, flags: CargoFlags, quiet: bool) -> exit::Result<Self> {
+        let scratch = ScratchDirectory::new()
+            .map_err(|e| Error::from_io(&e, format!("cannot build the benchmark: {e}")))?;
+        let (name, base) = (name.to_owned(), base.to_owned());
+        Ok(Self { name, base, flags, quiet, scratch, checkout: None })
+    }
+
+    /// Returns the names of the sides.
+    pub fn names(&self) -> Sides<String> {
+        Sides { base: self.base.clone(), candidate: CANDIDATE_NAME.to_owned() }
+    }
+
+    /// Returns the programs, which exist after [`Self::build`].
+    ///
+    /// Their paths have one length: the length of a command line shifts the stack of its program, and
+    /// with it the speed.
+    ///
+    /// # Errors
+    /// Returns an error if the name is not one of a file.
+    pub fn programs(&self) -> exit::Result<Sides<Program>> {
+        let program = |side| {
+            let path = self.executable(side).to_string_lossy().into_owned();
+            Program::from_words(vec![path, "--bench".to_owned()]).map_err(Error::usage)
+        };
+        if self.name.contains(['/', '\\']) || self.name.starts_with(['.', '-']) {
+            return Err(usage!("invalid --bench {:?}: expected the name of a target", self.name));
+        }
+        Ok(Sides { base: program(Side::Base)?, candidate: program(Side::Candidate)? })
+    }
+
+    fn executable(&self, side: Side) -> PathBuf {
+        let directory = match side {
+            Side::Base => "a",
+            Side::Candidate => "b",
+        };
+        let name = format!("{}{}", self.name, std::env::consts::EXE_SUFFIX);
+        self.scratch.path().join(directory).join(name)
+    }
+
+    /// Builds both versions, and sets the directories in which the programs run.
+    ///
+    /// # Errors
+    /// Returns an error if a version cannot be checked out or built, or has no such benchmark.
+    pub fn build(&mut self, programs: &mut Sides<Program>, stop: &AtomicBool) -> exit::Result<()> {
+        let here = std::env::current_dir()
+            .map_err(|e| Error::measure(format!("the current directory is unknown: {e}")))?;
+        let candidate = self.build_tree(&here, None, Side::Candidate, stop)?;
+        programs.candidate.set_directory(candidate);
+        let tree = self.base_tree(&here)?;
+        let target = base_target(&here, &tree, self.checkout.is_some())?;
+        let base = self.build_tree(&tree, target.as_deref(), Side::Base, stop)?;
+        programs.base.set_directory(base);
+        Ok(())
+    }
+
+    /// Returns the directory of the base that corresponds to `here`.
+    fn base_tree(&mut self, here: &Path) -> exit::Result<PathBuf> {
+        let directory = here.join(&self.base);
+        if directory.is_dir() {
+            return Ok(directory);
+        }
+        let checkout = Checkout::new(here, &self.base, &self.scratch.path().join("tree"))?;
+        let tree = checkout.directory(here)?;
+        self.checkout = Some(checkout);
+        Ok(tree)
+    }
+
+    /// Builds the benchmark in a tree and stores the executable. Returns the directory of its
+    /// package.
+    fn build_tree(
+        &self,
+        tree: &Path,
+        target: Option<&Path>,
+        side: Side,
+        stop: &AtomicBool,
+    ) -> exit::Result<PathBuf> {
+        let name = &self.names()[side];
+        terminal::note(self.quiet, &format!("gate: building {} of {name}", self.name));
+        let mut command = cargo(tree);
+        command.args(["bench", "--no-run", "--message-format", "json-render-diagnostics"]);
+        command.args(["--bench", &self.name]).args(&self.flags.0);
+        if self.quiet {
+            command.arg("--quiet");
+        }
+        if let Some(target) = target {
+            command.env("CARGO_TARGET_DIR", target);
+        }
+        let output = command.stderr(Stdio::inherit()).output();
+        if stop.load(Ordering::Relaxed) {
+            return Err(Error::measure("interrupted while cargo built the benchmark"));
+        }
+        let output = output.map_err(|e| usage!("cannot start cargo: {e}"))?;
+        if !output.status.success() {
+            return Err(usage!("cargo cannot build {} of {name}: {}", self.name, output.status));
+        }
+        let built = find_bench(&String::from_utf8_lossy(&output.stdout), &self.name)
+            .map_err(|reason| usage!("{name}: {reason}"))?;
+        self.store(&built.executable, side)?;
+        Ok(built.package)
+    }
+
+    fn store(&self, executable: &Path, side: Side) -> exit::Result<()> {
+        let stored = self.executable(side);
+        let copy = || {
+            std::fs::create_dir_all(stored.parent().unwrap_or(&stored))?;
+            std::fs::copy(executable, &stored)
+        };
+        let explain = |e| Error::from_io(&e, format!("cannot copy {}: {e}", executable.display()));
+        copy().map(drop).map_err(explain)
+    }
+}
+
+/// A command of cargo in a directory.
+fn cargo(directory: &Path) -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
+    command.current_dir(directory).stdin(Stdio::null());
+    command
+}
+
+/// Returns the directory for the build products of the base, unless cargo's own is right.
+///
+/// Two trees must not share one: cargo regards a file as built if it is older than the product, even
+/// if the product is that of the other tree. A checkout is newer than all earlier products.
+fn base_target(here: &Path, tree: &Path, is_checkout: bool) -> exit::Result<Option<PathBuf>> {
+    let own = target_directory(here)?;
+    if is_checkout {
+        return Ok(Some(own.join(BASE_TARGET_NAME)));
+    }
+    let is_shared = target_directory(tree)? == own;
+    Ok(is_shared.then(|| tree.join("target")))
+}
+
+/// Returns the directory for the build products of a tree.
+fn target_directory(tree: &Path) -> exit::Result<PathBuf> {
+    #[derive(Deserialize)]
+    struct Metadata {
+        target_directory: PathBuf,
+    }
+    let output = cargo(tree).args(["metadata", "--no-deps", "--format-version", "1"]).output();
+    let output = output.map_err(|e| usage!("cannot start cargo: {e}"))?;
+    let unreadable = |reason: &str| {
+        usage!("cannot read the metadata of the package in {}: {reason}", tree.display())
+    };
+    if !output.status.success() {
+        return Err(unreadable(String::from_utf8_lossy(&output.stderr).trim()));
+    }
+    let metadata: Metadata =
+        serde_json::from_slice(&output.stdout).map_err(|e| unreadable(&e.to_string()))?;
+    Ok(metadata.target_directory)
+}
+
+/// Finds the executable of a benchmark in the messages of cargo.
+fn find_bench(messages: &str, name: &str) -> Result<BuiltBench, String> {
+    #[derive(Deserialize)]
+    struct Message {
+        reason: String,
+        target: Option<Target>,
+        executable: Option<PathBuf>,
+        manifest_path: Option<PathBuf>,
+    }
+    #[derive(Deserialize)]
+    struct Target {
+        name: String,
+        kind: Vec<String>,
+    }
+    let mut found = None;
+    for line in messages.lines() {
+        // Build scripts and macros can print other lines.
+        let Ok(Message { reason, target, executable, manifest_path }) = serde_json::from_str(line)
+        else {
+            continue;
+        };
+        let is_bench = |target: &Target| target.name == name && target.kind == ["bench"];
+        if reason != "compiler-artifact" || !target.as_ref().is_some_and(is_bench) {
+            continue;
+        }
+        let (Some(executable), Some(manifest)) = (executable, manifest_path) else { continue };
+        let package = manifest.parent().map_or(manifest.clone(), Path::to_owned);
+        if found.replace(BuiltBench { executable, package }).is_some() {
+            return Err(format!(
+                "several packages have a benchmark {name}; select one, e.g. --cargo-flags '-p PACKAGE'"
+            ));
+        }
+    }
+    found.ok_or_else(|| format!("cargo built no benchmark {name}"))
+}
+
+/// A worktree of git, which is removed when this is dropped.
+struct Checkout {
+    path: PathBuf,
+    repository: PathBuf,
+}
+
+impl Checkout {
+    /// Checks a revision of the repository in `here` out.
+    fn new(here: &Path, revision: &str, path: &Path) -> exit::Result<Self> {
+        let add = ["worktree", "add", "--detach", "--quiet"];
+        let mut command = git(here);
+        command.args(add).arg(path).arg(revision);
+        run_git(&mut command).map_err(|reason| {
+            usage!("--base {revision:?} is no directory, and git cannot check it out: {reason}")
+        })?;
+        let checkout = Self { path: path.to_owned(), repository: here.to_owned() };
+        if path.join(".gitmodules").exists() {
+            let mut command = git(path);
+            command.args(["submodule", "--quiet", "update", "--init", "--recursive"]);
+            run_git(&mut command)
+                .map_err(|reason| usage!("git cannot update the submodules: {reason}"))?;
+        }
+        Ok(checkout)
+    }
+
+    /// Returns the directory that corresponds to `here` in the repository.
+    fn directory(&self, here: &Path) -> exit::Result<PathBuf> {
+        let prefix = run_git(git(here).args(["rev-parse", "--show-prefix"]))
+            .map_err(|reason| usage!("git does not know the directory: {reason}"))?;
+        Ok(self.path.join(prefix.trim_end()))
+    }
+}
+
+impl Drop for Checkout {
+    fn drop(&mut self) {
+        // If this fails, the directory is removed with the others for temporary files.
+        let mut command = git(&self.repository);
+        let _ = run_git(command.args(["worktree", "remove", "--force"]).arg(&self.path));
+    }
+}
+
+/// A command of git in a directory.
+fn git(directory: &Path) -> Command {
+    let mut command = Command::new("git");
+    command.arg("-C").arg(directory).stdin(Stdio::null());
+    command
+}
+
+/// Runs git, and returns its standard output.
+fn run_git(command: &mut Command) -> Result<String, String> {
+    let output = command.output().map_err(|e| format!("cannot start git: {e}"))?;
+    match output.status.success() {
+        true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
+        false => Err(String::from_utf8_lossy(&output.stderr).trim().to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn artifact(name: &str, kind: &str, executable: Option<&str>) -> String {
+        let target = serde_json::json!({ "name": name, "kind": [kind] });
+        serde_json::json!({ "reason": "compiler-artifact", "target": target,
+            "executable": executable, "manifest_path": "/p/Cargo.toml" })
+        .to_string()
+    }
+
+    #[test]
+    fn benches_are_found_in_messages() {
+        let messages = [
+            artifact("x", "lib", None),
+            artifact("x", "bin", Some("/t/bin-x")),
+            "a line of a build script".to_owned(),
+            artifact("y", "bench", Some("/t/y")),
+            artifact("x", "bench", Some("/t/x")),
+            r#"{"reason":"build-finished","success":true}"#.to_owned(),
+        ];
+        let found = find_bench(&messages.join("\n"), "x").unwrap();
+        let expected = BuiltBench { executable: "/t/x".into(), package: "/p".into() };
+        assert_eq!(found, expected);
+        let error = find_bench(&messages.join("\n"), "z").unwrap_err();
+        assert_eq!(error, "cargo built no benchmark z");
+        let error = find_bench(&[&messages[4..], &messages[4..]].concat().join("\n"), "x");
+        assert!(error.unwrap_err().starts_with("several packages have a benchmark x; select one"));
+    }
+
+    #[test]
+    fn programs_have_paths_of_one_length() {
+        let build = BenchBuild::new("suite", "main", CargoFlags::default(), true).unwrap();
+        let programs = build.programs().unwrap();
+        let lengths = programs.as_ref().map(|program| program.text().len());
+        assert!(lengths.base == lengths.candidate && programs.base != programs.candidate);
+        assert_eq!(build.names().base, "main");
+        for name in ["../x", "-x", "a\\b"] {
+            let build = BenchBuild::new(name, "main", CargoFlags::default(), true).unwrap();
+            assert!(build.programs().is_err(), "{name}");
+        }
+    }
+}

@@ -1,0 +1,259 @@
+//! Tests of benchmarks: scripts write the output of the harnesses.
+#![cfg(unix)]
+
+use std::path::Path;
+use std::process::Command;
+
+use files::gate::verdict::RunsVerdict;
+use jitterstat::gate::decision::{Outcome, Reason};
+
+use super::runs::{COUNTED, ScriptPair, runs};
+use super::{Gate, gate};
+
+/// Defines a command that writes the files of Criterion for a benchmark with two samples.
+const CRITERION: &str = r#"bench() {
+    mkdir -p "$CRITERION_HOME/$1/new" "$CRITERION_HOME/$1/report"
+    printf '{"group_id":"g","full_id":"%s","title":"t"}' "$1" >"$CRITERION_HOME/$1/new/benchmark.json"
+    printf '{"sampling_mode":"Linear","iters":[10.0,20.0],"times":[%s0.0,%s0.0]}' "$2" "$(($2 * 2))" \
+        >"$CRITERION_HOME/$1/new/sample.json"
+}
+echo "$@" >>"$HOME_OF_TEST/arguments"
+"#;
+
+fn criterion_pair(a: &str, b: &str) -> ScriptPair {
+    ScriptPair::new(&format!("{CRITERION}{a}"), &format!("{CRITERION}{b}"))
+}
+
+/// Returns each metric with its medians, rounded to thousandths: the gate computes with logarithms.
+fn outcomes(verdict: &RunsVerdict) -> Vec<(&str, f64, f64, Outcome)> {
+    let round = |value: f64| (value * 1e3).round() / 1e3;
+    let metrics = verdict.metrics.iter();
+    metrics.map(|m| (m.name.as_str(), round(m.a), round(m.b), m.judged.verdict)).collect()
+}
+
+#[test]
+fn benches_of_criterion_are_judged() {
+    let pair = criterion_pair(
+        "bench sum 400; bench parse/json=5 7000; bench hash 3",
+        "bench sum 400; bench parse/json=5 7700; bench hash 2",
+    );
+    let gate = pair.gate(&["--metric", "criterion"]).exits(1);
+    let found = runs(&gate);
+    let expected = [
+        ("hash", 3.0, 2.0, Outcome::Improved),
+        ("parse/json=5", 7000.0, 7700.0, Outcome::Regressed),
+        ("sum", 400.0, 400.0, Outcome::Pass),
+    ];
+    assert_eq!(outcomes(found), expected, "{}", gate.ran.stdout);
+    assert!(found.metrics.iter().all(|m| m.unit == "ns" && m.values.len() == 24));
+    assert!(gate.ran.stdout.contains("3.00 ns"), "{}", gate.ran.stdout);
+    let arguments = std::fs::read_to_string(pair.path("arguments")).unwrap();
+    let flags = "--bench --noplot --warm-up-time 0.01 --measurement-time 0.03 --sample-size 10 --nresamples 100";
+    assert!(arguments.lines().all(|line| line == flags), "{arguments}");
+
+    let tolerance = ["--tolerance", "parse/json=5=12%"];
+    pair.gate(&[&["--metric", "criterion"][..], &tolerance].concat()).exits(0);
+    pair.gate(&["--metric", "criterion", "--floor", "1ms"]).exits(0);
+    let group = ["--tolerance", "1%", "--tolerance", "parse=12%"];
+    let gate = pair.gate(&[&["--metric", "criterion"][..], &group].concat()).exits(0);
+    let tolerated: Vec<String> =
+        runs(&gate).metrics.iter().map(|m| format!("{:.3}", m.judged.tolerated_ratio)).collect();
+    assert_eq!(tolerated, ["1.010", "1.120", "1.010"]);
+    std::fs::remove_file(pair.path("arguments")).unwrap();
+    pair.gate(&["--metric", "criterion:su", "--metric", "criterion:^hash$"]).exits(1);
+    let arguments = std::fs::read_to_string(pair.path("arguments")).unwrap();
+    assert!(arguments.lines().all(|line| line == format!("{flags} su|^hash$")), "{arguments}");
+}
+
+#[test]
+fn benches_of_one_side_are_reported() {
+    let pair =
+        criterion_pair("bench sum 400; bench old 5", "bench new/1 5; bench sum 400; bench new/2 6");
+    let gate = pair.gate(&["--metric", "criterion"]).exits(0);
+    assert_eq!(outcomes(runs(&gate)), [("sum", 400.0, 400.0, Outcome::Pass)]);
+    let [warning] = &gate.verdict().warnings[..] else { panic!("{:?}", gate.verdict().warnings) };
+    assert_eq!(
+        (warning.code.as_str(), warning.message.as_str()),
+        (
+            "bench-on-one-side",
+            "Benchmarks on one side are not judged: old of A; new/1, new/2 of B."
+        )
+    );
+    assert!(gate.ran.stdout.contains("new/1, new/2 of B"), "{}", gate.ran.stdout);
+    let pair = criterion_pair("bench old 5", "bench new 5");
+    pair.refuses(&["--metric", "criterion"], "no benchmark is on both sides");
+}
+
+#[test]
+fn other_harnesses_are_judged() {
+    let libtest = |ns: &str| format!("echo 'test sort::small ... bench:   {ns} ns/iter (+/- 3)'");
+    let go = |ns: &str| {
+        format!(
+            "printf 'pkg: x\\nBenchmarkSort-2 \\t 100\\t {ns} ns/op\\nBenchmarkSort-2 90 9999999 ns/op\\nBenchmarkSort-2 90 9999998 ns/op\\nPASS\\n'"
+        )
+    };
+    let hyperfine = |seconds: &str| {
+        format!(r#"printf '{{"results":[{{"command":"sort x","times":[{seconds},9.0,9.5]}}]}}'"#)
+    };
+    for (harness, name, a, b) in [
+        ("libtest", "sort::small", libtest("1,000.25"), libtest("1,100.25")),
+        ("go", "BenchmarkSort-2", go("1000.25"), go("1100.25")),
+        ("hyperfine", "sort x", hyperfine("0.00100025"), hyperfine("0.00110025")),
+    ] {
+        let scale = if harness == "hyperfine" { 1e3 } else { 1.0 };
+        let gate = ScriptPair::new(&a, &b).gate(&["--metric", harness]).exits(1);
+        let [(found, a, b, outcome)] = outcomes(runs(&gate))[..] else {
+            panic!("{}", gate.ran.stdout)
+        };
+        assert_eq!((found, outcome), (name, Outcome::Regressed), "{harness}");
+        let is_near = |value: f64, expected: f64| (value / scale / expected - 1.0).abs() < 1e-9;
+        assert!(is_near(a, 1000.25) && is_near(b, 1100.25), "{harness}: {a} {b}");
+    }
+}
+
+#[test]
+fn malformed_benches_are_rejected() {
+    let good = "bench sum 400";
+    let untimed = "echo 'test x ... bench: ?'";
+    let broken = "bench sum 400; echo '{\"iters\":[1]' >\"$CRITERION_HOME/sum/new/sample.json\"";
+    let zero = "bench sum 400; echo '{\"iters\":[0],\"times\":[0]}' >\"$CRITERION_HOME/sum/new/sample.json\"";
+    for (a, b, args, says) in [
+        (good, broken, &["--metric", "criterion"][..], "sum: sample.json is not one of Criterion"),
+        (zero, good, &["--metric", "criterion"], "the times of \"sum\" are invalid"),
+        (good, "true", &["--metric", "criterion"], "it ran no benchmark: expected files of Criter"),
+        (good, good, &["--metric", "libtest"], "expected lines like `test sort ... bench:"),
+        (good, good, &["--metric", "go"], "expected lines like `BenchmarkSort-8"),
+        (good, good, &["--metric", "hyperfine"], "is not the JSON of hyperfine"),
+        (untimed, untimed, &["--metric", "libtest"], "invalid time \"?\" of x"),
+        (good, good, &["--metric", "criterion", "--metric", "go"], "a program has one harness"),
+        (good, good, &["--metric", "criterion:"], "expected e.g. criterion:sort"),
+        (good, good, &["--metric", "criterion", "--tolerance", "x=5%"], "choose from sum"),
+        (good, "exit 3", &["--metric", "criterion"], "exit status: 3"),
+    ] {
+        criterion_pair(a, b).refuses(args, says);
+    }
+}
+
+#[test]
+fn missing_bench_keeps_earlier_pairs() {
+    // The tenth run, counting both sides, is the first without the benchmark.
+    let script = format!("{COUNTED}bench sum 400; [ $n -ge 10 ] || bench sort 500");
+    let gate = criterion_pair(&script, &script).gate(&["--metric", "criterion"]).exits(4);
+    let (verdict, found) = (gate.verdict(), runs(&gate));
+    assert!(
+        verdict.failure.as_ref().is_some_and(|f| f.contains("a run has no benchmark \"sort\""))
+    );
+    assert_eq!((found.pairs, found.reason), (4, Some(Reason::NotMeasured)));
+}
+
+/// A cargo that copies the script `suite` of the package as the executable of its benchmark.
+const CARGO: &str = r#"#!/bin/sh
+target="${CARGO_TARGET_DIR:-$PWD/target}"
+if [ "$1" = metadata ]; then
+    echo "{\"target_directory\":\"$target\"}"
+    exit
+fi
+[ -f suite ] || { echo "error: no bench target" >&2; exit 101; }
+echo "$PWD $*" >>"$CARGO_LOG"
+mkdir -p "$target" && cp suite "$target/suite" && chmod +x "$target/suite" || exit 1
+cat <<END
+{"reason":"compiler-artifact","target":{"kind":["bench"],"name":"suite"},"executable":"$target/suite","manifest_path":"$PWD/Cargo.toml"}
+{"reason":"build-finished","success":true}
+END
+"#;
+
+/// A repository with a package in a subdirectory, whose benchmark became slower.
+struct Package {
+    home: tempfile::TempDir,
+}
+
+impl Package {
+    fn new() -> Self {
+        use std::os::unix::fs::PermissionsExt as _;
+        let package = Self { home: tempfile::tempdir().unwrap() };
+        let home = package.home.path();
+        std::fs::create_dir_all(home.join("repository/package")).unwrap();
+        std::fs::write(home.join("cargo"), CARGO).unwrap();
+        let executable = std::fs::Permissions::from_mode(0o755);
+        std::fs::set_permissions(home.join("cargo"), executable).unwrap();
+        package.write_suite("repository/package", "sum 400");
+        package.git(&["init", "--quiet"]);
+        package.git(&["add", "."]);
+        let author = ["-c", "user.name=x", "-c", "user.email=x@y"];
+        package.git(&[&author[..], &["commit", "--quiet", "--message", "x"]].concat());
+        package.write_suite("repository/package", "sum 500");
+        package
+    }
+
+    /// Writes the benchmark, which has to run in the directory of its package.
+    fn write_suite(&self, directory: &str, bench: &str) {
+        let script = format!("#!/bin/sh\n{CRITERION}[ -f suite ] && bench {bench}\n");
+        std::fs::write(self.home.path().join(directory).join("suite"), script).unwrap();
+    }
+
+    fn git(&self, args: &[&str]) -> String {
+        let mut git = Command::new("git");
+        git.arg("-C").arg(self.home.path().join("repository")).args(args);
+        let output = git.output().unwrap();
+        assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    fn gate(&self, args: &[&str]) -> Gate {
+        let home = self.home.path();
+        let bench = ["--bench", "suite", "--max-pairs", "24"];
+        let command = gate(&[&bench, args].concat())
+            .directory(&home.join("repository/package"))
+            .env("CARGO", home.join("cargo"))
+            .env("CARGO_LOG", home.join("log"))
+            .env("HOME_OF_TEST", home);
+        Gate::from_ran(command.run())
+    }
+
+    fn log(&self) -> String {
+        std::fs::read_to_string(self.home.path().join("log")).unwrap()
+    }
+}
+
+#[test]
+fn revisions_are_built_and_compared() {
+    let package = Package::new();
+    let gate = package.gate(&["--base", "HEAD", "--cargo-flags", "--features fast"]).exits(1);
+    let found = runs(&gate);
+    assert_eq!(outcomes(found), [("sum", 400.0, 500.0, Outcome::Regressed)]);
+    assert_eq!((found.a.as_str(), found.b.as_str()), ("HEAD", "working tree"));
+    let log = package.log();
+    let flags =
+        "bench --no-run --message-format json-render-diagnostics --bench suite --features fast";
+    assert!(log.lines().count() == 2 && log.lines().all(|line| line.ends_with(flags)), "{log}");
+    let checkout = log.lines().nth(1).and_then(|line| line.split_once(" bench")).unwrap().0;
+    assert!(checkout.ends_with("/tree/package") && !Path::new(checkout).exists(), "{checkout}");
+    assert_eq!(package.git(&["worktree", "list"]).lines().count(), 1);
+    let target = package.home.path().join("repository/package/target");
+    assert!(target.join("osjitter-base/suite").exists() && target.join("suite").exists());
+}
+
+#[test]
+fn other_trees_are_built_and_compared() {
+    let package = Package::new();
+    let other = package.home.path().join("other");
+    std::fs::create_dir(&other).unwrap();
+    package.write_suite("other", "sum 500");
+    let args = ["--base", other.to_str().unwrap(), "--candidate-name", "mine", "--metric", "wall"];
+    let metric = ["--metric", "criterion", "--min-run-time", "0us", "--tolerance", "wall=9000%"];
+    let gate = package.gate(&[&args[..], &metric].concat()).exits(0);
+    let found = runs(&gate);
+    assert_eq!((found.b.as_str(), found.metrics.len()), ("mine", 2));
+    assert!(other.join("target/suite").exists());
+}
+
+#[test]
+fn failed_builds_are_rejected() {
+    let package = Package::new();
+    package.gate(&["--base", "no-such-revision"]).refuses("git cannot check it out");
+    package.gate(&["--base", "/"]).refuses("cargo cannot build suite of /");
+    package.gate(&[]).refuses("--base");
+    let both = ["--base", "HEAD", "--candidate-cmd", "x", "--base-cmd", "x"];
+    package.gate(&both).refuses("cannot be used with");
+    assert_eq!(package.git(&["worktree", "list"]).lines().count(), 1);
+}
