@@ -243,6 +243,11 @@ def write_seeds(home):
         "size 10240\nrate 1\n")
     write_seed("series", "both", "osjitter.series/1 period_ns=500\nmetric x ns lower\n7\nx 12.5\n-8\n")
 
+    # Outputs of benchmarks.
+    outputs = ROOT / "lib/internal/engine/src/measure/benches/fixtures"
+    for name in ("criterion-sample.json", "go.txt", "hyperfine.json", "libtest.txt"):
+        write_seed("bench_output", name, (outputs / name).read_bytes())
+
     # Arguments.
     write_seed("argument", "durations", "500us\n2.5ms\n1h\n.5s\n0.5 µs\n1m\n18446744073ns\n")
     write_seed("argument", "counts", "10k\n1.5M\n10_000\n2G\n7\n")

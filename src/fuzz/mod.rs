@@ -4,6 +4,7 @@
 //! The tests run these functions on a stable toolchain; `fuzz/` builds them for `cargo fuzz`.
 
 mod argument;
+mod bench_output;
 mod bins;
 mod files;
 mod gate;
@@ -28,10 +29,11 @@ use step_costs::StepCosts;
 type Body = fn(&[u8], &StepCosts) -> exit::Result<()>;
 
 /// Every target with the name of its corpus.
-const TARGETS: [(&str, Body); 27] = [
+const TARGETS: [(&str, Body); 28] = [
     ("argument", argument::body),
     ("baseline", files::baseline),
     ("bench", files::bench),
+    ("bench_output", bench_output::body),
     ("bins", bins::body),
     ("calibration", files::calibration),
     ("checkup", files::checkup),

@@ -1,0 +1,28 @@
+//! Target for the outputs of the harnesses of benchmarks.
+
+use cli::exit::{self, Error};
+use engine::measure::benches::{self, BenchFormat, BenchResult};
+
+use crate::fuzz::step_costs::StepCosts;
+
+/// Parses the output as that of each harness.
+pub fn body(bytes: &[u8], costs: &StepCosts) -> exit::Result<()> {
+    let mut is_accepted = false;
+    let mut reasons = String::new();
+    for format in BenchFormat::ALL {
+        match costs.measure(format.name(), || benches::parse(format, bytes)) {
+            Ok(results) => {
+                check(&results);
+                is_accepted |= !results.is_empty();
+            }
+            Err(reason) => reasons += &reason,
+        }
+    }
+    if is_accepted { Ok(()) } else { Err(Error::usage(reasons)) }
+}
+
+/// Checks that every benchmark has a time with a logarithm, and a name of its own.
+fn check(results: &[BenchResult]) {
+    assert!(results.iter().all(|bench| bench.ns.ln().is_finite()), "{results:?}");
+    assert!(results.windows(2).all(|pair| pair[0].name < pair[1].name), "{results:?}");
+}
