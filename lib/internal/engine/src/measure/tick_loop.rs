@@ -174,38 +174,51 @@ struct RunningRound {
 impl RunningRound {
     /// Starts a round. Returns its state and the loops to run, one per instance.
     fn new<S: Subject>(
-        mut setup: RoundSetup,
+        setup: RoundSetup,
     ) -> io::Result<(Self, Vec<impl Future<Output = io::Result<Recording>>>)> {
+        let (mut round, instances) = Self::start(setup, S::PARKS_UNTIL_DUE, S::WAIT_KIND)?;
+        let schedules: Vec<_> = instances.iter().map(|instance| instance.schedule).collect();
+        let tickers = S::tickers(&schedules)?;
+        round.backend = tickers.first().map_or(String::new(), Ticker::backend);
+        let mut loops = Vec::with_capacity(tickers.len());
+        for (ticker, instance) in tickers.into_iter().zip(instances) {
+            loops.push(tick(ticker, instance));
+        }
+        Ok((round, loops))
+    }
+
+    /// Starts the cost meter and prepares the instances. This does not depend on the subject, so it
+    /// is compiled once.
+    fn start(
+        mut setup: RoundSetup,
+        parks_until_due: bool,
+        wait_kind: WaitKind,
+    ) -> io::Result<(Self, Vec<Instance>)> {
         let recorders = std::mem::take(&mut setup.recorders);
-        let instances = u32::try_from(recorders.len()).map_err(io::Error::other)?;
+        let count = u32::try_from(recorders.len()).map_err(io::Error::other)?;
         let (load_cpu_before_ns, cost_meter) = (setup.load_cpu.ns(), CostMeter::start());
         let start_anchor = Anchor::take();
-        let schedules = setup.schedules(instances);
-        let tickers = S::tickers(&schedules)?;
-        let backend = tickers.first().map_or(String::new(), Ticker::backend);
-        let settings = LoopSettings {
-            last_tick: setup.last_tick,
-            parks_until_due: S::PARKS_UNTIL_DUE,
-            long_wait: LongWait::begin(setup.period),
-        };
+        let long_wait = LongWait::begin(setup.period);
+        let settings = LoopSettings { last_tick: setup.last_tick, parks_until_due, long_wait };
         UNPARK_COUNT.set(None);
-        let parks = ParkDetection::new(S::WAIT_KIND, tokio::runtime::Handle::try_current().is_ok());
-        let mut loops = Vec::with_capacity(schedules.len());
-        for ((schedule, ticker), recorder) in schedules.into_iter().zip(tickers).zip(recorders) {
+        let parks = ParkDetection::new(wait_kind, tokio::runtime::Handle::try_current().is_ok());
+        let mut instances = Vec::with_capacity(recorders.len());
+        for (schedule, recorder) in setup.schedules(count).into_iter().zip(recorders) {
             let hooks = setup.hooks(schedule, &start_anchor, parks);
             let recording = Recording::new(schedule.start, recorder);
-            loops.push(tick(ticker, recording, settings, Arc::clone(&setup.stop), hooks));
+            let stop = Arc::clone(&setup.stop);
+            instances.push(Instance { schedule, recording, settings, stop, hooks });
         }
-        let running = Self {
+        let round = Self {
             cost_meter,
             start_anchor,
-            backend,
+            backend: String::new(),
             load_cpu: setup.load_cpu,
             load_cpu_before_ns,
-            wait_kind: S::WAIT_KIND,
-            long_wait: settings.long_wait,
+            wait_kind,
+            long_wait,
         };
-        Ok((running, loops))
+        Ok((round, instances))
     }
 
     /// Ends the round.
@@ -224,6 +237,15 @@ impl RunningRound {
             wait_kind: self.wait_kind,
         }
     }
+}
+
+/// One instance of the subject: everything its loop needs except its ticker.
+struct Instance {
+    schedule: Schedule,
+    recording: Recording,
+    settings: LoopSettings,
+    stop: Arc<AtomicBool>,
+    hooks: LoopHooks,
 }
 
 /// Settings of a loop.
@@ -270,13 +292,8 @@ impl LoopHooks {
 }
 
 /// Runs a ticker until its last tick or until `stop` is set.
-async fn tick<T: Ticker>(
-    ticker: T,
-    mut recording: Recording,
-    settings: LoopSettings,
-    stop: Arc<AtomicBool>,
-    mut hooks: LoopHooks,
-) -> io::Result<Recording> {
+async fn tick<T: Ticker>(ticker: T, instance: Instance) -> io::Result<Recording> {
+    let Instance { mut recording, settings, stop, mut hooks, .. } = instance;
     let mut ticker = pin!(ticker);
     let mut next = 0;
     loop {
