@@ -12,13 +12,10 @@ alarm. The changes are known, because they are added to the recorded ticks.
 """
 
 import argparse
-import array
-import io
 import json
 import pathlib
 import subprocess
 import sys
-import tarfile
 import tempfile
 import time
 
@@ -26,11 +23,10 @@ sys.dont_write_bytecode = True
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "results"))
 import pages  # noqa: E402, in scripts/results
 from programs import build_osjitter, build_study  # noqa: E402
+from sessions import read_sessions, write_sessions  # noqa: E402
 
 ROOT = pages.ROOT
 SUBJECTS = ["nanosleep", "os-interval", "tokio-interval"]
-# Parts of a round that no rule reads.
-UNUSED_FIELDS = ["until_unpark_ns", "summary"]
 ROUNDS, ROUND_TICKS = 200, 250
 PAUSE_S = 15
 
@@ -51,35 +47,6 @@ def record(state, minutes, cpu):
 def judge(reports, decisions):
     command = [build_study("gate-league"), str(decisions), *reports]
     return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
-
-
-def pack(report):
-    """Returns the stored form of a session: the report without the parts that no rule reads, and the lateness.
-
-    The bytes of the lateness are grouped by their position in the number, which compresses better.
-    """
-    report = json.loads(pathlib.Path(report).read_text())
-    values = array.array("i")
-    for r in (r for subject in report["subjects"] for r in subject["rounds"]):
-        values.extend(r["lateness_ns"])
-        r["lateness_ns"] = len(r["lateness_ns"])
-        for field in UNUSED_FIELDS:
-            r.pop(field, None)
-    if sys.byteorder == "big":
-        values.byteswap()
-    flat = values.tobytes()
-    return json.dumps(report, separators=(",", ":")).encode(), b"".join(flat[place::4] for place in range(4))
-
-
-def unpack(text, planes):
-    report, values, n = json.loads(text), array.array("i"), len(planes) // 4
-    values.frombytes(bytes(planes[place * n + i] for i in range(n) for place in range(4)))
-    if sys.byteorder == "big":
-        values.byteswap()
-    at = 0
-    for r in (r for subject in report["subjects"] for r in subject["rounds"]):
-        at, r["lateness_ns"] = at + r["lateness_ns"], values[at:at + r["lateness_ns"]].tolist()
-    return json.dumps(report)
 
 
 def share_interval(k, n):
@@ -115,7 +82,7 @@ def write_results(name, reports, rows):
         "",
         f"{pages.machine(host)}; {len(reports)} sessions, {started[0][:16]} to {started[-1][:16]} UTC; "
         f"{rows[0]['decisions']} decisions per rule and change. Written by `scripts/studies/gate-league.py` from "
-        "[`league.json`](league.json); `sessions.tar.xz` has the rounds, which `--kept` judges again.",
+        "[`league.json`](league.json); `sessions.parquet` has the rounds, which `--kept` judges again.",
         "",
         "Each column is the share of decisions that raised an alarm. For false alarms, the 95 % interval is in brackets. It assumes "
         "independent decisions, although decisions share sessions. The column `undecided` is about decisions without a change.",
@@ -133,7 +100,7 @@ def write_results(name, reports, rows):
                        f"[`results/{name}`](results/{name}/league.md): {pages.machine(host)}, {started[0][:10]}."])
     pages.put("gate league", block)
     pages.put("gate league in short", format_summary(name, host, rows, started[0][:10]))
-    pages.index(name, [(f"`{name}`", "league.md"), ("sessions", "sessions.tar.xz")], host, "`scripts/studies/gate-league.py`")
+    pages.index(name, [(f"`{name}`", "league.md"), ("sessions", "sessions.parquet")], host, "`scripts/studies/gate-league.py`")
 
 
 # The best or most common rule of each kind.
@@ -169,28 +136,22 @@ def main():
     parser.add_argument("--kept", action="store_true", help="judge the sessions in results/NAME")
     args = parser.parse_args()
     state = ROOT / "target/gate-league" / args.name
-    archive = ROOT / "results" / args.name / "sessions.tar.xz"
+    kept = ROOT / "results" / args.name / "sessions.parquet"
     if args.record:
         state.mkdir(parents=True, exist_ok=True)
         return record(state, args.record, args.cpu)
-    if args.kept:
-        with tempfile.TemporaryDirectory() as directory, tarfile.open(archive) as sessions:
-            sessions.extractall(directory, filter="data")
-            reports = sorted(pathlib.Path(directory).glob("*.json"))
-            for report in reports:
-                report.write_text(unpack(report.read_bytes(), report.with_suffix(".ns").read_bytes()))
-            return write_results(args.name, reports, judge(reports, args.decisions))
-    reports = sorted(map(str, state.glob("session-*/report.json")))
-    if not reports:
-        sys.exit(f"cannot judge: {state} contains no session; use --record first")
-    archive.parent.mkdir(parents=True, exist_ok=True)
-    with tarfile.open(archive, "w:xz") as sessions:
-        for report in reports:
-            for suffix, content in zip((".json", ".ns"), pack(report)):
-                entry = tarfile.TarInfo(pathlib.Path(report).parent.name + suffix)
-                entry.size = len(content)
-                sessions.addfile(entry, io.BytesIO(content))
-    write_results(args.name, reports, judge(reports, args.decisions))
+    if not args.kept:
+        reports = [json.loads(report.read_text()) for report in sorted(state.glob("session-*/report.json"))]
+        if not reports:
+            sys.exit(f"cannot judge: {state} contains no session; use --record first")
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        write_sessions(kept, reports)
+    with tempfile.TemporaryDirectory() as directory:
+        reports = []
+        for number, report in enumerate(read_sessions(kept)):
+            reports.append(pathlib.Path(directory) / f"session-{number:02}.json")
+            reports[-1].write_text(json.dumps(report))
+        write_results(args.name, reports, judge(reports, args.decisions))
 
 
 if __name__ == "__main__":
