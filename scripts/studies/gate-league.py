@@ -59,14 +59,15 @@ def share_interval(k, n):
 def format_table(rows, subject):
     rows = [row for row in rows if row["subject"] == subject]
     changes = list(dict.fromkeys(row["change"] for row in rows))
-    lines = [f"| rule | false alarms | {' | '.join(changes[1:])} | undecided |", "|---|---:|" + "---:|" * len(changes)]
+    lines = [f"| rule | false alarms | {' | '.join(changes[1:])} | undecided | seconds |",
+             "|---|---:|" + "---:|" * (len(changes) + 1)]
     for rule in dict.fromkeys(row["rule"] for row in rows):
         by_change = {row["change"]: row for row in rows if row["rule"] == rule}
         share = lambda row, key="alarms": 100 * row[key] / row["decisions"]
         false = by_change[changes[0]]
         low, high = share_interval(false["alarms"], false["decisions"])
         found = " | ".join(f"{share(by_change[change]):.0f} %" for change in changes[1:])
-        lines.append(f"| {rule} | {share(false):.1f} % ({low:.1f} to {high:.1f}) | {found} | {share(false, 'open'):.0f} % |")
+        lines.append(f"| {rule} | {share(false):.1f} % ({low:.1f} to {high:.1f}) | {found} | {share(false, 'open'):.0f} % | {false['seconds']:.0f} |")
     return lines
 
 
@@ -85,7 +86,8 @@ def write_results(name, reports, rows):
         "[`league.json`](league.json); `sessions.parquet` has the rounds, which `--kept` judges again.",
         "",
         "Each column is the share of decisions that raised an alarm. For false alarms, the 95 % interval is in brackets. It assumes "
-        "independent decisions, although decisions share sessions. The column `undecided` is about decisions without a change.",
+        "independent decisions, although decisions share sessions. The columns `undecided` and `seconds` are about decisions without a change. "
+        "The seconds are the mean time that the rounds of a decision take; rounds of earlier runs are free.",
     ]
     for subject in subjects:
         lines += ["", f"## `{subject}`", "", *format_table(rows, subject)]

@@ -55,9 +55,12 @@ fn count_alarms(subject: &str, reports: &[Report], decisions: u64) -> Result<Vec
             let mut random = SplitMix64::new(1);
             let mut alarms = 0_u64;
             let mut open = 0_u64;
+            let mut seconds = 0.0;
             for _ in 0..decisions {
-                match (rule.decide)(&rules::Situation::draw(&sessions, *change, random.next_u64()))
-                {
+                let situation = rules::Situation::draw(&sessions, *change, random.next_u64());
+                let decision = (rule.decide)(&situation);
+                seconds += situation.measured_seconds();
+                match decision {
                     rules::Decision::Alarm => alarms += 1,
                     rules::Decision::Nothing => {}
                     rules::Decision::Open => open += 1,
@@ -67,6 +70,7 @@ fn count_alarms(subject: &str, reports: &[Report], decisions: u64) -> Result<Vec
             table.push(json!({
                 "subject": subject, "change": change.name, "rule": rule.name, "of": rule.source,
                 "decisions": decisions, "alarms": alarms, "open": open,
+                "seconds": seconds / decisions as f64,
             }));
         }
     }

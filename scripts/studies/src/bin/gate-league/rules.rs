@@ -3,6 +3,8 @@
 //! All rules get a hundred rounds of the old program and a hundred of the new one. A rule for one
 //! number is applied to the median and to the 99th percentile, and an alarm of either counts.
 
+use std::cell::Cell;
+
 use files::gate::round_record::RoundRecord;
 use jitterstat::gate::decision::{self, Outcome, Rules};
 use jitterstat::gate::round::{Pair, RoundValue};
@@ -157,12 +159,22 @@ pub(crate) struct Situation<'a> {
     now: usize,
     /// Seed for the place in the session and the assignment of rounds to programs.
     seed: u64,
+    /// Rounds of either program that had to be measured for the decision. Rounds of earlier runs
+    /// are free.
+    measured_rounds: Cell<usize>,
 }
 
 impl<'a> Situation<'a> {
     pub(crate) fn draw(sessions: &'a [Session], change: Change, seed: u64) -> Self {
         let now = SplitMix64::new(seed).index(sessions.len());
-        Self { change, sessions, now, seed }
+        Self { change, sessions, now, seed, measured_rounds: Cell::new(0) }
+    }
+
+    /// Returns how long the rounds took that the decision needed.
+    pub(crate) fn measured_seconds(&self) -> f64 {
+        let session = self.session();
+        let round_ns = session.subject[0].len() as u64 * session.period_ns;
+        self.measured_rounds.get() as f64 * round_ns as f64 / 1e9
     }
 
     fn session(&self) -> &'a Session {
@@ -179,6 +191,7 @@ impl<'a> Situation<'a> {
         let rounds = &self.session().subject;
         let mut random = self.random();
         let (from, half) = (random.index(rounds.len()), (rounds.len() / 2).min(ROUNDS));
+        self.measured_rounds.set(2 * half);
         let block = |at: usize| (0..half).map(move |i| &rounds[(from + at + i) % rounds.len()]);
         let [old, new] = if random.coin() { [0, half] } else { [half, 0] };
         [block(old).cloned().collect(), block(new).map(|ticks| self.change.apply(ticks)).collect()]
@@ -189,6 +202,7 @@ impl<'a> Situation<'a> {
         let rounds = &self.session().subject;
         let mut random = self.random();
         let (from, pairs) = (random.index(rounds.len()), (rounds.len() / 2).min(ROUNDS));
+        self.measured_rounds.set(2 * pairs);
         let mut sides = [Vec::new(), Vec::new()];
         for pair in 0..pairs {
             let [first, second] = [0, 1].map(|i| &rounds[(from + 2 * pair + i) % rounds.len()]);
@@ -201,13 +215,9 @@ impl<'a> Situation<'a> {
 
     /// Returns the session of the new program, and the stored sessions of the old one.
     fn stored(&self) -> (Vec<Ticks>, Vec<&'a Session>) {
-        let new = self
-            .session()
-            .subject
-            .iter()
-            .take(ROUNDS)
-            .map(|ticks| self.change.apply(ticks))
-            .collect();
+        let rounds = self.session().subject.iter().take(ROUNDS);
+        let new: Vec<Ticks> = rounds.map(|ticks| self.change.apply(ticks)).collect();
+        self.measured_rounds.set(new.len());
         let others: Vec<&Session> = self
             .sessions
             .iter()
@@ -488,19 +498,22 @@ fn gate(situation: &Situation<'_>, tolerances: GateTolerances) -> Decision {
         floor_ns: tolerances.floor_ns.unwrap_or(rules.floor_ns),
         ..rules
     };
-    let outcomes = rules
-        .looks
-        .iter()
-        .map(|&n| decision::look(&pairs[..n.min(pairs.len())], &rules, n >= pairs.len()).outcome);
-    match outcomes.into_iter().find(|outcome| *outcome != Outcome::Inconclusive) {
-        Some(Outcome::Regressed) => Decision::Alarm,
-        Some(_) => Decision::Nothing,
-        None => Decision::Open,
+    for &look in &rules.looks {
+        let n = look.min(pairs.len());
+        situation.measured_rounds.set(2 * n);
+        match decision::look(&pairs[..n], &rules, n == pairs.len()).outcome {
+            Outcome::Inconclusive => {}
+            Outcome::Regressed => return Decision::Alarm,
+            _ => return Decision::Nothing,
+        }
     }
+    Decision::Open
 }
 
 fn baseline(situation: &Situation<'_>) -> Decision {
     let (_, mut others) = situation.stored();
     situation.random().shuffle(&mut others);
+    let session = situation.session();
+    situation.measured_rounds.set(session.subject.len() + session.control.len());
     stored::judge(situation.session(), situation.change, &others[..STORED_SESSIONS])
 }
