@@ -139,6 +139,7 @@ pub fn run_long_enough(
         let longer = match demanded_seconds(&ran) {
             Some(demanded) => 2 * demanded,
             None if ran.code == 0 && !is_enough(&ran) => 4 * seconds,
+            None if ran.stderr.contains("allow more with --max-time") => 4 * seconds,
             None => return ran,
         };
         if longer > MAX_SECONDS {
