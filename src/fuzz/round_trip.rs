@@ -13,9 +13,12 @@ pub fn check(format: Format, rendering: &Rendering) {
             pictures.iter().for_each(|picture| check_xml(&picture.svg))
         }
         (_, Rendering::Text(text)) => match format {
-            Format::Json | Format::Sarif | Format::Bmf | Format::Gab | Format::CyclictestJson => {
-                drop(parse_json(text))
-            }
+            Format::Json
+            | Format::Sarif
+            | Format::Bmf
+            | Format::Gab
+            | Format::CyclictestJson
+            | Format::Perfetto => drop(parse_json(text)),
             Format::Jsonl => text.lines().for_each(|line| drop(parse_json(line))),
             Format::Junit => check_xml(text),
             Format::Csv => drop(parse_csv(text)),

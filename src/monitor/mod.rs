@@ -2,6 +2,7 @@
 
 mod accumulator;
 pub mod args;
+pub mod breaches;
 mod budget;
 mod exposition;
 mod http;

@@ -19,12 +19,13 @@ use crate::meters::{MeterPoll, MeterReader};
 use crate::monitor::accumulator::{
     Accumulator, BINNING, IntervalStats, LoopId, MAX_LOOPS, PolledMeter,
 };
+use crate::monitor::breaches::{Breach, Breaches};
 use crate::monitor::budget::{Budget, BudgetFinding, CpuTime, StretchedPeriod};
 use crate::monitor::exposition::{self, ExpositionFormat, MonitorState};
-use crate::monitor::limits::{Breach, Breaches, Limit, SCHEMA};
+use crate::monitor::limits::Limit;
 use crate::terminal::note;
 use files::bins::{Interval, Key, Labels, cell, stamp};
-use files::file::to_indented_json;
+use files::file::File as _;
 
 /// Maximum number of meter files to read.
 pub const MAX_FILES: usize = 256;
@@ -408,14 +409,14 @@ impl Session {
             return None;
         }
         let file = Breaches {
-            schema: SCHEMA.to_owned(),
+            schema: Breaches::SCHEMA.to_owned(),
             host: self.setup.host.clone(),
             run_id: self.setup.run_id.clone(),
             start: start.to_owned(),
             duration_ns: to_ns(length),
             breaches,
         };
-        Some(to_indented_json(&file))
+        Some(file.to_json())
     }
 
     /// Lengthens the periods of the probes if they used more CPU time than the budget, and shortens

@@ -20,8 +20,10 @@ use crate::gate::calibrate;
 use crate::interop::detect::{FileFormat, detect};
 use crate::interop::fleet::{self, Fleet};
 use crate::interop::pair;
+use crate::monitor::breaches::{self, Breaches};
 use crate::report::args::ReportArgs;
 use crate::report::runs::Runs;
+use crate::run::flight::{self, file::Flight};
 use crate::{bench, compare, doctor, file_io, find, gate, interop};
 use render::formats::{Format, Rendering, make};
 
@@ -36,7 +38,7 @@ fn find_kind(text: &str) -> Option<RenderFn> {
 type RenderFn = fn(&str, &ReportArgs) -> Result<Rendering>;
 
 /// The kinds of files other than reports: their schemas, and the functions that render them.
-const KINDS: [(&str, RenderFn); 7] = [
+const KINDS: [(&str, RenderFn); 9] = [
     (bench::SCHEMA, |text, args| bench::render(text, args.format, args.reference)),
     (Verdict::SCHEMA, |text, args| {
         make("a verdict", &gate::formats::FORMATS, args.format, &gate::render_sections(read(text)?))
@@ -46,6 +48,12 @@ const KINDS: [(&str, RenderFn); 7] = [
     }),
     (Checkup::SCHEMA, |text, args| {
         make("a checkup", &doctor::text::FORMATS, args.format, &read(text)?)
+    }),
+    (Flight::SCHEMA, |text, args| {
+        make("a flight record", &flight::formats::FORMATS, args.format, &read(text)?)
+    }),
+    (Breaches::SCHEMA, |text, args| {
+        make("a file of breaches", &breaches::formats::FORMATS, args.format, &read(text)?)
     }),
     (Find::SCHEMA, |text, args| {
         make("what was found", &find::formats::FORMATS, args.format, &read(text)?)

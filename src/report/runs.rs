@@ -12,7 +12,7 @@ use crate::terminal;
 use render::formats::{Format, Offer, Rendering, single};
 use render::report::entry::Entry;
 use render::report::table::TableArgs;
-use render::report::{bars, csv, entry, html, markdown, svg, table};
+use render::report::{bars, csv, entry, html, markdown, perfetto, svg, table};
 
 /// Options that apply to some of the formats.
 #[derive(Clone, Debug, Args)]
@@ -28,7 +28,7 @@ pub struct RunOptions {
     /// Show the table without the summary
     #[arg(long, short)]
     pub quiet: bool,
-    /// Subject to write, if there are several (with --format hgrm)
+    /// Subject to write, if there are several (with --format hgrm or perfetto)
     #[arg(long, value_name = "ID")]
     pub subject: Option<String>,
     /// Resolution of the times (with --format cyclictest-json) [default: us]
@@ -66,7 +66,7 @@ pub struct Runs {
 }
 
 /// The formats of reports of runs, and the functions that render them.
-pub const FORMATS: [Offer<Runs>; 14] = [
+pub const FORMATS: [Offer<Runs>; 15] = [
     (Format::Table, |runs| Ok(Rendering::Text(runs.table()))),
     (Format::Json, |runs| Ok(Rendering::Text(runs.reports.iter().map(Report::to_json).collect()))),
     (Format::Markdown, |runs| Ok(Rendering::Text(markdown::text(&runs.reports)))),
@@ -83,6 +83,10 @@ pub const FORMATS: [Offer<Runs>; 14] = [
     (Format::Gab, |runs| Ok(Rendering::Text(trackers::gab(&runs.reports)))),
     (Format::Openmetrics, |runs| Ok(Rendering::Text(openmetrics::text(&runs.reports)))),
     (Format::Bins, |runs| runs.bins().map(Rendering::Bins)),
+    (Format::Perfetto, |runs| {
+        let report = single(&runs.reports)?;
+        perfetto::text(report, runs.options.subject.as_deref()).map(Rendering::Text)
+    }),
     (Format::Parquet, |runs| runs.parquet().map(Rendering::Bytes)),
 ];
 
@@ -97,8 +101,10 @@ impl Runs {
             RunOptions { samples: true, .. } if !csv_or_parquet => {
                 "--samples goes with --format csv or parquet"
             }
-            RunOptions { subject: Some(_), .. } if format != Format::Hgrm => {
-                "--subject goes with --format hgrm"
+            RunOptions { subject: Some(_), .. }
+                if !matches!(format, Format::Hgrm | Format::Perfetto) =>
+            {
+                "--subject goes with --format hgrm or perfetto"
             }
             RunOptions { resolution: Some(_), .. } if format != Format::CyclictestJson => {
                 "--resolution goes with --format cyclictest-json"

@@ -1,5 +1,8 @@
 //! The flight record: the last second before a late tick, tick by tick.
 
+pub mod file;
+pub mod formats;
+
 use std::collections::VecDeque;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -8,116 +11,17 @@ use engine::machine::os;
 use engine::measure::round::{Instance, MeasuredRound};
 use engine::measure::why::RoundDiagnosis;
 use engine::scenario::Scenario;
-use files::report::why::{Behind, Shares};
+use files::file::File as _;
+use files::report::why::Behind;
 use files::why::pool::ProfiledTick;
 use files::why::{Occupant, Switch, SwitchKind};
 
-use crate::file_io::model;
+use crate::run::flight::file::{
+    CpuAssignment, Flight, FlightRound, FlightSwitch, FlightTick, FlightTrigger,
+};
 
-/// Value of [`Flight::schema`].
-pub const SCHEMA: &str = "osjitter.flight/1";
 /// The recorded time before the late tick.
 const RECORDED_TIME: Duration = Duration::from_secs(1);
-
-model! {
-    /// The second before a late tick. Times are relative to the arrival of that tick; earlier ones
-    /// are negative.
-    pub struct Flight {
-        /// Always `osjitter.flight/1`.
-        pub schema: String,
-        /// When the late tick came, RFC 3339, UTC.
-        pub at_utc: String,
-        /// The recorded time before it.
-        pub length_ns: u64,
-        /// The lateness from which a tick is late.
-        pub limit_ns: u64,
-        /// Whether the late tick ended the run.
-        pub ended: bool,
-        /// The late tick.
-        pub late: FlightTrigger,
-        /// The rounds in that time, oldest first.
-        pub rounds: Vec<FlightRound>,
-    }
-
-    /// The late tick of a flight record.
-    #[serde(rename = "Late")]
-    pub struct FlightTrigger {
-        /// Id of its scenario.
-        pub subject: String,
-        /// Index of its round.
-        pub round: u64,
-        /// Index of its instance.
-        pub instance: u64,
-        /// Index on the grid.
-        pub tick: u64,
-        /// Lateness.
-        pub lateness_ns: i64,
-    }
-
-    /// The recorded part of one instance in one round.
-    pub struct FlightRound {
-        /// Id of the scenario.
-        pub subject: String,
-        /// Index of the round.
-        pub round: u64,
-        /// Index of the instance.
-        pub instance: u64,
-        /// Nominal period.
-        pub period_ns: u64,
-        /// Whether the round was profiled. Such a round has causes and switches, as far as they are
-        /// available.
-        #[serde(rename = "asked")]
-        pub profiled: bool,
-        /// Recorded ticks that came, in order.
-        pub ticks: Vec<FlightTick>,
-        /// Switches of the threads that ran the ticks, in order, listed with the first instance of a
-        /// profiled round; null if they were not recorded.
-        pub switches: Option<Vec<FlightSwitch>>,
-        /// Threads that were given a CPU, in order; null if that was not recorded.
-        #[serde(rename = "given")]
-        pub assignments: Option<Vec<CpuAssignment>>,
-    }
-
-    /// One tick.
-    pub struct FlightTick {
-        /// Index on the grid.
-        pub tick: u64,
-        /// When it was due.
-        pub deadline_ns: i64,
-        /// Lateness.
-        pub lateness_ns: i64,
-        /// The parts of its lateness; null if it was within the limit, or not profiled.
-        pub causes_ns: Option<Shares>,
-        /// Threads that ran while it waited; null if that was not recorded.
-        pub behind: Option<Vec<Behind>>,
-    }
-
-    /// A thread that ran ticks was given a CPU, or left it.
-    pub struct FlightSwitch {
-        /// When.
-        pub at_ns: i64,
-        /// Index of the thread, in the order in which they began.
-        pub thread: u64,
-        /// Number of the CPU.
-        pub cpu: u32,
-        /// `on`: it runs from here on; `preempted`: it left the CPU but could have continued;
-        /// `waits`: it waits for something.
-        pub kind: String,
-    }
-
-    /// A CPU was given to a thread.
-    #[serde(rename = "Given")]
-    pub struct CpuAssignment {
-        /// When.
-        pub at_ns: i64,
-        /// Number of the CPU.
-        pub cpu: u32,
-        /// The thread; 0 if the CPU became idle.
-        pub thread: u32,
-        /// Name of the thread; null if it has ended since.
-        pub comm: Option<String>,
-    }
-}
 
 /// One tick of a kept round.
 #[derive(Clone, Copy)]
@@ -248,7 +152,7 @@ impl FlightRecorder {
         let arrival = trigger.tick.arrival();
         let at = SystemTime::now() - Instant::now().saturating_duration_since(arrival);
         Flight {
-            schema: SCHEMA.to_owned(),
+            schema: Flight::SCHEMA.to_owned(),
             at_utc: humantime::format_rfc3339_micros(at).to_string(),
             length_ns: to_ns(RECORDED_TIME),
             limit_ns: self.limit_ns.unsigned_abs(),
@@ -394,15 +298,4 @@ impl KeptInstance {
 
 fn thread_name(thread: u32) -> Option<String> {
     if thread == 0 { None } else { os::thread_name(thread) }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn schema_is_current() {
-        let schema = serde_json::to_value(schemars::schema_for!(Flight)).unwrap();
-        crate::file_io::check_schema("osjitter.flight.1.json", &schema);
-    }
 }

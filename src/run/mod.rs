@@ -1,7 +1,7 @@
 //! `osjitter run`: measures a plan and reports the result.
 
 pub mod args;
-mod flight;
+pub mod flight;
 mod late_ticks;
 mod live_terminal;
 mod live_view;
@@ -27,12 +27,13 @@ use engine::measure::program::{DEFAULT_START_TIMEOUT, StartupCosts};
 use engine::measure::record::{self, Conditions, RoundResult};
 use engine::measure::round::MeasuredRound;
 use engine::scenario::{Plan, Scenario, ScenarioArgs};
-use files::file::{File as _, to_json_line};
+use files::file::File as _;
 use files::fitness::Verdict;
 use files::report::{Report, Status};
 
 use crate::file_io::{OutputDirectory, REPORT_FILES};
 use crate::run::args::RunArgs;
+use crate::run::flight::file::Flight;
 use crate::run::late_ticks::{LateOutcome, LateTicks};
 use crate::run::live_terminal::LiveView;
 use crate::run::plan_file::PlanArgs;
@@ -138,7 +139,7 @@ impl<'a> Session<'a> {
         observer.view.finish();
         let late = observer.late.map(|late| late.finish(&mut report));
         let flight = late.as_ref().and_then(|late| late.flight.as_ref());
-        let flight = flight.map(to_json_line);
+        let flight = flight.map(Flight::to_json);
         Outcome { args, out, json: report.to_json(), report, flight, late, stream }
     }
 }

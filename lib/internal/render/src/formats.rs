@@ -47,6 +47,8 @@ pub enum Format {
     /// NAME.bins.csv also writes NAME.intervals.csv; .csv.gz and, in a build with that feature,
     /// .parquet are possible
     Bins,
+    /// A trace for ui.perfetto.dev: each tick from its deadline to its arrival
+    Perfetto,
     /// Apache Parquet: one row per subject, or with --samples one per tick; in a build with that
     /// feature
     Parquet,

@@ -1,4 +1,4 @@
-//! Renderers of `osjitter`: tables, Markdown, HTML pages and pictures.
+//! Renderers of `osjitter`: tables, Markdown, HTML pages, pictures and traces.
 //!
 //! The crate is published because `cargo install osjitter` needs it. Its interface follows the
 //! program and may change in any release.
@@ -10,3 +10,4 @@ pub mod document;
 pub mod formats;
 pub mod picture;
 pub mod report;
+pub mod trace_events;

@@ -15,6 +15,7 @@ mod overflow;
 #[cfg(feature = "parquet")]
 pub mod parquet;
 pub mod percentile;
+pub mod perfetto;
 pub mod quantity;
 pub mod samples;
 mod subject_diagnosis;

@@ -323,7 +323,8 @@ fn name_occupants(behind: &[Behind]) -> String {
     if names.is_empty() { String::new() } else { format!(" (behind {})", names.join(", ")) }
 }
 
-fn links(chain: &Chain) -> impl Iterator<Item = (&'static str, i64)> {
+/// Returns the links of a wake-up path with their names in the file.
+pub fn links(chain: &Chain) -> impl Iterator<Item = (&'static str, i64)> {
     let links = [
         ("timer", Some(chain.timer_ns)),
         ("woken", Some(chain.woken_ns)),
