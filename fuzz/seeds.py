@@ -211,6 +211,8 @@ def write_seeds(home):
         text = (ROOT / f"results/2026-11-21-epyc-kvm-4cpu-{bench}/{bench}.json").read_text()
         write_seed("bench", f"{bench}.json", shorten(text, home))
     write_seed("verdict", "two-sides.json", (FIXTURES / "verdict.json").read_bytes())
+    for name in ("flight", "breaches"):
+        write_seed(name, "fixture.json", (FIXTURES / f"{name}.json").read_bytes())
     write_seed("calibration", "fixture.json", (FIXTURES / "calibration.json").read_bytes())
     runs = ["calibrate", "--quiet", "--format", "json", "--command", "sleep 0.02", "--metric", "wall", "--max-time", "3s"]
     write_seed("calibration", "runs.json", shorten(osjitter(*runs, "--out", home / "runs"), home))

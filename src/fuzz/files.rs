@@ -17,6 +17,8 @@ use crate::doctor::file::Checkup;
 use crate::fuzz::round_trip;
 use crate::fuzz::step_costs::StepCosts;
 use crate::gate::{calibrate, render_sections};
+use crate::monitor::breaches::{self as broken_limits, Breaches};
+use crate::run::flight::{self as flight_record, file::Flight};
 use crate::{bench as benches, compare, doctor, file_io, find as found, gate};
 use render::document::terminal;
 use render::formats::{Format, Offer, Rendering, make};
@@ -68,6 +70,16 @@ pub fn comparison(bytes: &[u8], costs: &StepCosts) -> exit::Result<()> {
 
 pub fn checkup(bytes: &[u8], costs: &StepCosts) -> exit::Result<()> {
     check_file::<Checkup>(&read(bytes, costs)?, &doctor::text::FORMATS, costs);
+    Ok(())
+}
+
+pub fn flight(bytes: &[u8], costs: &StepCosts) -> exit::Result<()> {
+    check_file::<Flight>(&read(bytes, costs)?, &flight_record::formats::FORMATS, costs);
+    Ok(())
+}
+
+pub fn breaches(bytes: &[u8], costs: &StepCosts) -> exit::Result<()> {
+    check_file::<Breaches>(&read(bytes, costs)?, &broken_limits::formats::FORMATS, costs);
     Ok(())
 }
 

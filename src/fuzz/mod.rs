@@ -29,18 +29,20 @@ use step_costs::StepCosts;
 type Body = fn(&[u8], &StepCosts) -> exit::Result<()>;
 
 /// Every target with the name of its corpus.
-const TARGETS: [(&str, Body); 28] = [
+const TARGETS: [(&str, Body); 30] = [
     ("argument", argument::body),
     ("baseline", files::baseline),
     ("bench", files::bench),
     ("bench_output", bench_output::body),
     ("bins", bins::body),
+    ("breaches", files::breaches),
     ("calibration", files::calibration),
     ("checkup", files::checkup),
     ("comparison", files::comparison),
     ("cyclictest", report::body),
     ("cyclictest_text", report::body),
     ("find", files::find),
+    ("flight", files::flight),
     ("gate", gate::body),
     ("glob", argument::glob),
     ("hgrm", report::body),

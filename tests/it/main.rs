@@ -35,6 +35,7 @@ mod merge;
 mod monitor;
 mod osjitter;
 mod packaging;
+mod perfetto;
 mod pictures;
 mod readme;
 mod report;

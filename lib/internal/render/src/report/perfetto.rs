@@ -49,7 +49,9 @@ fn check_ticks(selected: &[Entry<'_>], reports: &[Report]) -> Result<()> {
             entry.subject.id
         ));
     }
-    if ticks == 0 {
+    let explained =
+        |entry: &Entry<'_>| entry.subject.why.as_ref().is_some_and(|why| !why.longest.is_empty());
+    if ticks == 0 && !selected.iter().any(explained) {
         return Err(usage!("the report has no samples, so it cannot be shown as a trace"));
     }
     if ticks > MAX_TICKS {
@@ -91,8 +93,11 @@ fn add_ticks(events: &mut TraceEvents, process: Process, subject: &Subject) {
         for round in subject.rounds.iter().filter(|round| round.instance == instance) {
             for (i, &lateness_ns) in round.lateness_ns.iter().enumerate() {
                 let arrival_ns = arrival_ns(round, i, subject.period_ns);
-                let args =
-                    [("tick", round.tick_index(i).into()), ("lateness_ns", lateness_ns.into())];
+                let args = [
+                    ("round", round.index.into()),
+                    ("tick", round.tick_index(i).into()),
+                    ("lateness_ns", lateness_ns.into()),
+                ];
                 add_tick(events, &mut lanes, (arrival_ns, lateness_ns), subject.period_ns, &args);
                 events.counter(process, &curve, arrival_ns, lateness_ns);
             }
