@@ -114,7 +114,7 @@ fn scripted_run(args: &[&str]) -> Ran {
     let run =
         ["run", "--quiet", "--subject", "scripted", "--subject", "scripted-b", "--ticks", "20"];
     Osjitter::new(run)
-        .args(&["--round-ticks", "5", "--warmup", "0"])
+        .args(["--round-ticks", "5", "--warmup", "0"])
         .args(args)
         .script(&script)
         .out("")

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use cli::exit::Result;
 use cli::time::format_time;
+use cli::words::pluralize;
 use files::file::File as _;
 use files::report::why::{Class, Shares};
 use render::document::{Document, Table};
@@ -45,10 +46,10 @@ fn document(flight: &Flight) -> Document {
     }
     rows.sort_by_key(|(_, tick)| std::cmp::Reverse(arrival_ns(tick)));
     document.paragraph(format!(
-        "{} ticks in the {} before it were later than the limit of {}.",
-        rows.len(),
+        "Later than the limit of {} in the {} before it: {}.",
+        format_time(to_signed(flight.limit_ns)),
         format_time(to_signed(flight.length_ns)),
-        format_time(to_signed(flight.limit_ns))
+        pluralize(rows.len(), "tick")
     ));
     let mut table = Table::new(["arrived before", "subject", "round", "tick", "late", "causes"], 2);
     for (round, tick) in rows.into_iter().take(MAX_ROWS) {
@@ -203,7 +204,11 @@ fn add_cpus(events: &mut TraceEvents, flight: &Flight, origin_ns: i64) {
             if assignment.thread == 0 || to_ns <= assignment.at_ns {
                 continue;
             }
-            let unnamed = || format!("thread {}", assignment.thread);
+            // The kernel reports a thread that is about to end as -1.
+            let unnamed = || match assignment.thread {
+                u32::MAX => "thread that ended".to_owned(),
+                thread => format!("thread {thread}"),
+            };
             let name = assignment.comm.clone().unwrap_or_else(unnamed);
             let [from_ns, to_ns] = [assignment.at_ns, to_ns].map(|ns| ns.saturating_sub(origin_ns));
             events.slice(track, &name, from_ns, to_ns, &[("thread", assignment.thread.into())]);
