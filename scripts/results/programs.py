@@ -15,13 +15,13 @@ def build_osjitter(*options):
     return ROOT / "target/release/osjitter"
 
 
-def build_study(name, package="studies", target="target", **environment):
+def build_study(name, package="studies", target="target", options=(), **environment):
     """Builds a program of the workspace scripts/studies."""
-    build = ["cargo", "build", "--release", "--locked", "--package", package, "--bin", name, "--target-dir", target]
+    build = ["cargo", "build", "--release", "--locked", "--package", package, "--bin", name, "--target-dir", target, *options]
     subprocess.run(build, cwd=STUDIES, check=True, env={**os.environ, **environment})
     return STUDIES / target / "release" / name
 
 
-def build_peer(name, **options):
-    """Builds a program that measures other crates."""
-    return build_study(name, package=name, **options)
+def build_peer(name, package=None, **settings):
+    """Builds a program that measures other crates. Its package has the same name by default."""
+    return build_study(name, package=package or name, **settings)

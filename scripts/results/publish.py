@@ -20,7 +20,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 sys.dont_write_bytecode = True
-import tables  # noqa: E402, in this directory
+import runtimes  # noqa: E402, in this directory
+import tables  # noqa: E402
 from handicaps import hogs, quota, set_timer_slack  # noqa: E402
 from pages import ROOT, read_cpuinfo, this_machine  # noqa: E402
 from programs import STUDIES, build_osjitter, build_peer  # noqa: E402
@@ -235,6 +236,7 @@ RECIPES = {
     "doctor": Recipe("effect of settings, and of injected handicaps; as root", measure_doctor, tables.doctor),
     "osinterval": Recipe("osinterval and other crates; needs strace", measure_osinterval, tables.osinterval,
                          has_short=True),
+    "runtimes": Recipe("the timers of tokio and other runtimes; needs strace", runtimes.measure, runtimes.write, has_short=True),
     "tokio-unstable": Recipe("tokio's alternative timer and eager driver hand-off", measure_tokio_unstable,
                              tables.tokio_unstable, has_short=True),
 }
