@@ -40,7 +40,7 @@
 //!
 //! | Architecture | Counter | Used if | [`MonotonicInstant`] is ordered by |
 //! |---|---|---|---|
-//! | `x86`, `x86_64` | `rdtsc`, ordered `rdtscp` | CPUID reports it invariant and `rdtscp` exists; on Linux the kernel's own clock source is `tsc` | the kernel's check of all cores (Linux); a shared maximum elsewhere |
+//! | `x86`, `x86_64` | `rdtsc`, ordered by `lfence` or as `rdtscp` | CPUID reports it invariant and `rdtscp` exists; on Linux the kernel's own clock source is `tsc` | the kernel's check of all cores (Linux); a shared maximum elsewhere |
 //! | `aarch64` | `cntvct_el0` | always | the architecture: one system counter |
 //! | `riscv64`, `loongarch64` | `rdtime` | always | a shared maximum; ordered reads are best effort |
 //! | `wasm32` in a browser or Node | `Performance.now()` | always | one thread |

@@ -11,12 +11,15 @@ use crate::source::{CrossThreadOrder, Source, WhyNotCounter};
 use crate::{counter, timeline};
 
 /// The clock is not decided yet. The order of these states matters: the counter is read from
-/// `COUNTER` on.
+/// `COUNTER` on, and after a fence from `FENCED` on.
 const UNKNOWN: u8 = 0;
 const OS_CLOCK: u8 = 1;
 const COUNTER: u8 = 2;
 /// The counter is read, and the architecture or the kernel guarantees its order across threads.
 const COUNTER_IN_ORDER: u8 = 3;
+/// The same as `COUNTER` and `COUNTER_IN_ORDER`, with ordered reads by a fence.
+const FENCED: u8 = 4;
+const FENCED_IN_ORDER: u8 = 5;
 static STATE: AtomicU8 = AtomicU8::new(UNKNOWN);
 static DECISION: OnceLock<Result<CrossThreadOrder, WhyNotCounter>> = OnceLock::new();
 
@@ -24,10 +27,13 @@ fn decision() -> &'static Result<CrossThreadOrder, WhyNotCounter> {
     let mut decided_here = false;
     let decision = DECISION.get_or_init(|| decide_here(&mut decided_here));
     if decided_here {
-        let state = match decision {
-            Ok(CrossThreadOrder::SharedMaximum) => COUNTER,
-            Ok(_) => COUNTER_IN_ORDER,
-            Err(_) => OS_CLOCK,
+        let is_fenced = counter::HAS_FENCE && decision.is_ok() && counter::fence_orders_reads();
+        let state = match (decision, is_fenced) {
+            (Err(_), _) => OS_CLOCK,
+            (Ok(CrossThreadOrder::SharedMaximum), false) => COUNTER,
+            (Ok(CrossThreadOrder::SharedMaximum), true) => FENCED,
+            (Ok(_), false) => COUNTER_IN_ORDER,
+            (Ok(_), true) => FENCED_IN_ORDER,
         };
         STATE.store(state, Ordering::Relaxed);
         // The line begins before the caller's count is read, so every count of this thread is later
@@ -143,7 +149,10 @@ pub fn count() -> u64 {
 #[inline]
 #[must_use]
 pub fn ordered_count() -> u64 {
-    if STATE.load(Ordering::Relaxed) >= COUNTER {
+    let state = STATE.load(Ordering::Relaxed);
+    if counter::HAS_FENCE && state >= FENCED {
+        counter::count_after_fence()
+    } else if state >= COUNTER {
         counter::ordered_count()
     } else {
         read_first_or_os_clock()
@@ -174,7 +183,10 @@ pub fn fenced_count() -> u64 {
 /// any thread.
 #[inline]
 pub(crate) fn monotonic_count() -> u64 {
-    if STATE.load(Ordering::Relaxed) == COUNTER_IN_ORDER {
+    let state = STATE.load(Ordering::Relaxed);
+    if counter::HAS_FENCE && state == FENCED_IN_ORDER {
+        counter::count_after_fence()
+    } else if state == COUNTER_IN_ORDER {
         counter::ordered_count()
     } else {
         read_first_or_enforced()

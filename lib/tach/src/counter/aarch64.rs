@@ -11,6 +11,9 @@ pub(crate) const SOURCE: Source = Source::Cntvct;
 /// system counter").
 pub(crate) const ONE_FOR_ALL_CORES: bool = true;
 
+/// There is one ordered read only.
+pub(crate) const HAS_FENCE: bool = false;
+
 /// Reads the counter by the bare instruction.
 #[inline]
 #[must_use]
@@ -50,6 +53,15 @@ pub fn ordered_count() -> u64 {
         );
     }
     count
+}
+
+#[inline]
+pub(crate) fn count_after_fence() -> u64 {
+    ordered_count()
+}
+
+pub(crate) fn fence_orders_reads() -> bool {
+    false
 }
 
 #[inline]

@@ -6,6 +6,9 @@ use crate::source::{Source, StatedRate, WhyNotCounter};
 pub(crate) const SOURCE: Source = Source::OsClock;
 pub(crate) const ONE_FOR_ALL_CORES: bool = false;
 
+/// There is one ordered read only.
+pub(crate) const HAS_FENCE: bool = false;
+
 /// Panics, and is never called.
 #[must_use]
 pub fn count() -> u64 {
@@ -16,6 +19,15 @@ pub fn count() -> u64 {
 #[must_use]
 pub fn ordered_count() -> u64 {
     count()
+}
+
+#[inline]
+pub(crate) fn count_after_fence() -> u64 {
+    ordered_count()
+}
+
+pub(crate) fn fence_orders_reads() -> bool {
+    false
 }
 
 pub(crate) fn fenced_count() -> u64 {

@@ -9,6 +9,9 @@ pub(crate) const SOURCE: Source = Source::Rdtime;
 /// No guarantee of the architecture is relied on, so a shared maximum enforces the order.
 pub(crate) const ONE_FOR_ALL_CORES: bool = false;
 
+/// There is one ordered read only.
+pub(crate) const HAS_FENCE: bool = false;
+
 /// Reads the counter by the bare instruction.
 #[inline]
 #[must_use]
@@ -29,6 +32,15 @@ pub fn ordered_count() -> u64 {
     // SAFETY: a barrier only; without `nomem` the compiler moves no access across it.
     unsafe { asm!("dbar 0", options(nostack, preserves_flags)) };
     count()
+}
+
+#[inline]
+pub(crate) fn count_after_fence() -> u64 {
+    ordered_count()
+}
+
+pub(crate) fn fence_orders_reads() -> bool {
+    false
 }
 
 #[inline]

@@ -10,6 +10,8 @@
 //!   but the compiler moves no access to memory across it.
 //! - `ordered_count()`: reads the counter after every earlier load of this thread has its value,
 //!   and before a later release store is visible to any thread.
+//! - `HAS_FENCE`: whether `count_after_fence()` differs from `ordered_count()`.
+//! - `fence_orders_reads()`: whether `count_after_fence()` is as ordered on this CPU. It is cheaper.
 //! - `fenced_count()`: like `ordered_count`, and no later instruction begins before it.
 //! - `ONE_FOR_ALL_CORES`: whether the architecture guarantees that, by this counter, no message
 //!   arrives before it was sent. If it is false, the kernel may guarantee it (see
@@ -35,6 +37,7 @@ mod fallback;
 
 use fallback as selected;
 pub(crate) use selected::{
-    ONE_FOR_ALL_CORES, SOURCE, cheap_stated_rate, check_usable, fenced_count, stated_rate,
+    HAS_FENCE, ONE_FOR_ALL_CORES, SOURCE, cheap_stated_rate, check_usable, count_after_fence,
+    fence_orders_reads, fenced_count, stated_rate,
 };
 pub use selected::{count, ordered_count};

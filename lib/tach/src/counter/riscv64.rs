@@ -10,6 +10,9 @@ pub(crate) const SOURCE: Source = Source::Rdtime;
 /// Zicntr), so a message may seem to arrive one count early.
 pub(crate) const ONE_FOR_ALL_CORES: bool = false;
 
+/// There is one ordered read only.
+pub(crate) const HAS_FENCE: bool = false;
+
 /// Reads the counter by the bare instruction.
 #[inline]
 #[must_use]
@@ -30,6 +33,15 @@ pub fn ordered_count() -> u64 {
     // SAFETY: a fence only; without `nomem` the compiler moves no access across it.
     unsafe { asm!("fence iorw, iorw", options(nostack, preserves_flags)) };
     count()
+}
+
+#[inline]
+pub(crate) fn count_after_fence() -> u64 {
+    ordered_count()
+}
+
+pub(crate) fn fence_orders_reads() -> bool {
+    false
 }
 
 #[inline]
