@@ -138,8 +138,7 @@ pub fn check_available(name: &str) -> Result<(), String> {
     impl Visitor for Check {
         type Output = io::Result<()>;
         fn on_tokio<S: Subject>(self) -> io::Result<()> {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-            runtime.block_on(async { Self::create::<S>() })
+            call_on_tokio(Self::create::<S>)
         }
         fn on_busypoll<S: OnBusypoll>(self) -> io::Result<()> {
             S::runtime()?.block_on(async { Self::create::<S>() })
@@ -151,6 +150,12 @@ pub fn check_available(name: &str) -> Result<(), String> {
     // A timer that cannot be created is reported by a panic if its interface has no error.
     let created = catch_panic(|| visit_by_name(name, Check))?.ok_or("unknown subject")?;
     created.map_err(|error| error.to_string())
+}
+
+/// Calls a function on a tokio runtime. It is not generic, so that tokio's runtime is compiled once.
+fn call_on_tokio(function: fn() -> io::Result<()>) -> io::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async { function() })
 }
 
 /// Returns whether a subject uses a whole core at any period.
