@@ -6,7 +6,7 @@ use std::future::poll_fn;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
 use tokio::runtime::{Handle, RuntimeFlavor};
@@ -465,11 +465,12 @@ impl DriverGuard {
     fn poll_driver(
         &self,
         cx: &mut Context<'_>,
+        due_waker: &Waker,
         due: &mut Vec<Waker>,
         yields_to_woken: bool,
     ) -> Poll<io::Result<()>> {
         match self.0.upgrade() {
-            Some(queue) => queue.poll_driver(cx, due, yields_to_woken),
+            Some(queue) => queue.poll_driver(cx, due_waker, due, yields_to_woken),
             None => Poll::Ready(Ok(())),
         }
     }
@@ -488,14 +489,33 @@ impl Drop for DriverGuard {
     }
 }
 
+/// The waker of a queue's driver at a timer of tokio. It wakes the tasks that are due from within
+/// tokio's time driver, as tokio's sleeps do, so a test that advances the clock finds them woken.
+struct DueWaker {
+    queue: Weak<TimerQueue>,
+    driver: Waker,
+}
+
+impl Wake for DueWaker {
+    fn wake(self: Arc<Self>) {
+        if let Some(queue) = self.queue.upgrade() {
+            queue.wake_due();
+        }
+        self.driver.wake_by_ref();
+    }
+}
+
 /// Serves a queue until that is dropped or its timer fails.
 async fn run_driver(guard: DriverGuard) {
     // On a current-thread runtime the woken tasks run before the driver polls the timer again. The
     // timer is armed after that, and tasks that came due in the meantime need no further wake-up of
     // the thread. A multi-thread runtime would wake another worker to take over this task.
     let yields_to_woken = Handle::current().runtime_flavor() == RuntimeFlavor::CurrentThread;
+    // The waker of a task never changes.
+    let driver = poll_fn(|cx| Poll::Ready(cx.waker().clone())).await;
+    let due_waker = Waker::from(Arc::new(DueWaker { queue: guard.0.clone(), driver }));
     let mut due = Vec::new();
-    let polls = poll_fn(|cx| guard.poll_driver(cx, &mut due, yields_to_woken));
+    let polls = poll_fn(|cx| guard.poll_driver(cx, &due_waker, &mut due, yields_to_woken));
     let _: io::Result<()> = polls.await;
 }
 
@@ -504,11 +524,12 @@ impl TimerQueue {
     fn poll_driver(
         &self,
         cx: &mut Context<'_>,
+        due_waker: &Waker,
         due: &mut Vec<Waker>,
         yields_to_woken: bool,
     ) -> Poll<io::Result<()>> {
         loop {
-            let result = self.poll_due(cx, due);
+            let result = self.poll_due(cx, due_waker, due);
             if let Poll::Ready(Err(error)) = &result {
                 self.lock().failure =
                     Some(TimerFailure { kind: error.kind(), message: error.to_string() });
@@ -524,8 +545,28 @@ impl TimerQueue {
         }
     }
 
+    /// Wakes the tasks that are due, unless the queue is in use: resetting a timer of tokio may call
+    /// its waker. The driver wakes the rest.
+    fn wake_due(&self) {
+        let Ok(mut guard) = self.state.try_lock() else { return };
+        let state = &mut *guard;
+        let mut due = Vec::new();
+        if let Some(timer) = &mut state.timer {
+            timer.forget_armed();
+            let now = self.read_clock(state);
+            state.heap.take_due(now, usize::MAX, &mut due);
+        }
+        drop(guard);
+        due.into_iter().for_each(Waker::wake);
+    }
+
     /// Moves the wakers of due tasks into `due`; if no task is due, polls the timer for the first.
-    fn poll_due(&self, cx: &mut Context<'_>, due: &mut Vec<Waker>) -> Poll<io::Result<()>> {
+    fn poll_due(
+        &self,
+        cx: &Context<'_>,
+        due_waker: &Waker,
+        due: &mut Vec<Waker>,
+    ) -> Poll<io::Result<()>> {
         /// Tasks that are woken before any of them runs.
         const BATCH: usize = 256;
         let state = &mut *self.lock();
@@ -539,6 +580,8 @@ impl TimerQueue {
                 timer.forget_armed();
                 return Poll::Pending;
             }
+            let waker = if timer.is_tokio() { due_waker } else { cx.waker() };
+            let cx = &mut Context::from_waker(waker);
             let result = match state.heap.first_time() {
                 Some(first) => timer.poll_until(cx, self.to_instant(first)),
                 None => timer.poll_idle(cx),

@@ -174,6 +174,11 @@ impl Timer {
         self.backend != Backend::TokioSleep
     }
 
+    /// Whether the timer is tokio's, because there is no other or the clock is shifted.
+    pub(crate) fn is_tokio(&self) -> bool {
+        self.sleep.is_some() || is_shifted()
+    }
+
     /// Forgets the deadline of tasks that no longer wait. The kernel's timer stays armed, but a
     /// paused clock does not advance to the deadline.
     pub(crate) fn end_pause_watch(&mut self) {

@@ -1,11 +1,17 @@
 //! Tests on tokio's paused clock. Each compares with tokio's own types, or asserts virtual times.
 #![cfg(feature = "interval")]
 
+#[path = "../src/test_waker.rs"]
+mod test_waker;
+
 use std::future::pending;
 use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use osinterval::{Backend, IntervalGroup, MissedTickBehavior, OsInterval, Precision};
+use test_waker::CountingWaker;
 use tokio::time::Instant;
 
 const HOUR: Duration = Duration::from_secs(3_600);
@@ -489,6 +495,40 @@ async fn past_reset_is_ready_at_once() {
         assert!(!sleep.is_elapsed(), "not polled since");
         assert!(!is_pending(&mut sleep) && sleep.is_elapsed());
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn advanced_clock_has_woken_sleeps() {
+    assert_same_wakes_as_tokio().await;
+}
+
+#[tokio::test]
+async fn later_paused_clock_has_woken_sleeps() {
+    osinterval::sleep(ms(1)).await;
+    tokio::time::pause();
+    assert_same_wakes_as_tokio().await;
+}
+
+/// When `advance` returns, the same tasks are woken as by tokio's sleeps.
+async fn assert_same_wakes_as_tokio() {
+    let start = Instant::now();
+    let wakes = [Arc::new(CountingWaker::default()), Arc::new(CountingWaker::default())];
+    let [ours_waker, theirs_waker] = wakes.clone().map(Waker::from);
+    let [ours_cx, theirs_cx] = &mut [&ours_waker, &theirs_waker].map(Context::from_waker);
+    let mut ours = Box::pin(osinterval::sleep_until(start + ms(1)));
+    let mut theirs = Box::pin(tokio::time::sleep_until(start + ms(1)));
+    for deadline in [1, 3, 30, 8].map(|after| start + ms(after)) {
+        ours.as_mut().reset(deadline);
+        theirs.as_mut().reset(deadline);
+        let states = [ours.as_mut().poll(ours_cx), theirs.as_mut().poll(theirs_cx)];
+        assert_eq!(states, [Poll::Pending; 2]);
+        for _ in 0..9 {
+            tokio::time::advance(ms(1) / 4).await;
+            assert_eq!(wakes[0].wake_count(), wakes[1].wake_count());
+            assert_eq!(ours.is_elapsed(), theirs.is_elapsed());
+        }
+    }
+    assert_eq!(wakes[0].wake_count(), 3);
 }
 
 /// Polls a future once, with a waker that does nothing.
