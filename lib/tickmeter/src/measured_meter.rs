@@ -6,7 +6,6 @@
 
 use std::fmt::Write as _;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 /// Maximum number of meters that a message lists.
 const MAX_LISTED: usize = 6;
@@ -120,10 +119,8 @@ impl Candidates {
         match (&request.name, request.period_ns) {
             (Some(name), _) => format!("no meter is called {name:?}; there are {meters}"),
             (None, Some(period_ns)) => {
-                let period = Duration::from_nanos(period_ns);
-                format!(
-                    "no meter has a period of {period:?}; choose a --period or --meter: {meters}"
-                )
+                let period = format_period(period_ns);
+                format!("no meter has a period of {period}; choose a --period or --meter: {meters}")
             }
             (None, None) => format!("no meter is measured; there are {meters}"),
         }
@@ -132,7 +129,7 @@ impl Candidates {
 
 fn format_ambiguous(matches: &[&Candidate], request: &MeterRequest) -> String {
     let period = match request.period_ns {
-        Some(period_ns) => format!(" with a period of {:?}", Duration::from_nanos(period_ns)),
+        Some(period_ns) => format!(" with a period of {}", format_period(period_ns)),
         None => String::new(),
     };
     format!("several meters{period}; choose one with --meter NAME: {}", format_meters(matches))
@@ -143,13 +140,23 @@ fn format_meters(meters: &[&Candidate]) -> String {
     let mut text = String::new();
     for meter in meters.iter().take(MAX_LISTED) {
         let separator = if text.is_empty() { "" } else { ", " };
-        let period = Duration::from_nanos(meter.period_ns);
-        let _ = write!(text, "{separator}{} ({period:?})", meter.name);
+        let _ = write!(text, "{separator}{} ({})", meter.name, format_period(meter.period_ns));
     }
     match meters.len().saturating_sub(MAX_LISTED) {
         0 => text,
         more => format!("{text} and {more} more"),
     }
+}
+
+/// Formats a period as it is written on a command line, such as `500us`.
+fn format_period(period_ns: u64) -> String {
+    const UNITS: [(&str, u64); 3] = [("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000)];
+    for (unit, unit_ns) in UNITS {
+        if period_ns > 0 && period_ns.is_multiple_of(unit_ns) {
+            return format!("{}{unit}", period_ns / unit_ns);
+        }
+    }
+    format!("{period_ns}ns")
 }
 
 #[cfg(test)]
@@ -184,6 +191,12 @@ mod tests {
         ] {
             assert_eq!(roles(meters, name, period_ns), expected, "{meters:?} {name:?}");
         }
+    }
+
+    #[test]
+    fn periods_are_formatted_as_arguments() {
+        let periods = [0, 1_500, 500_000, 10 * MS, 2_000 * MS].map(format_period);
+        assert_eq!(periods, ["0ns", "1500ns", "500us", "10ms", "2s"]);
     }
 
     #[test]

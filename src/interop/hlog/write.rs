@@ -50,7 +50,7 @@ pub fn write(report: &Report) -> Result<String> {
         let mut bytes = Vec::new();
         serializer
             .serialize(histogram, &mut bytes)
-            .map_err(|e| usage!("cannot encode the interval log: {e:?}"))?;
+            .map_err(|e| usage!("cannot encode the interval log: {e}"))?;
         let (start, length) = (start.as_secs_f64(), length.as_secs_f64());
         let max_ms = histogram.max() as f64 / NS_PER_MS;
         let data = BASE64.encode(bytes);

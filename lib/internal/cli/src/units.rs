@@ -3,6 +3,8 @@
 use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
 
+use crate::time::{format_unsigned_time, trim_zeros};
+
 pub const MIN_PERIOD: Duration = Duration::from_micros(1);
 pub const MAX_PERIOD: Duration = Duration::from_secs(3600);
 
@@ -195,10 +197,27 @@ pub fn format_exact_ns(ns: u64) -> String {
     format_exact_duration(Duration::from_nanos(ns))
 }
 
+/// Formats a duration with up to three digits and a unit, such as `5 s` or `2.5 ms`.
+pub fn format_rounded_duration(duration: Duration) -> String {
+    let text = format_unsigned_time(to_ns(duration));
+    match text.split_once(' ') {
+        Some((number, unit)) => format!("{} {unit}", trim_zeros(number)),
+        None => text,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn rounded_durations_have_no_zeros() {
+        let durations = [(0, "0 ns"), (300_300_000, "300 ms"), (5_003_000_000, "5 s")];
+        for (ns, text) in durations.into_iter().chain([(2_500_000, "2.5 ms"), (999_900, "1 ms")]) {
+            assert_eq!(format_rounded_duration(Duration::from_nanos(ns)), text);
+        }
+    }
 
     #[test]
     fn durations_are_parsed() {

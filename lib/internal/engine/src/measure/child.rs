@@ -19,6 +19,7 @@ use crate::measure::supervisor;
 use crate::program::Program;
 use cli::exit::{self, Error};
 use cli::printable::to_printable;
+use cli::units;
 
 /// Interval at which interrupts are polled.
 const INTERRUPT_POLL_INTERVAL: Duration = Duration::from_millis(50);
@@ -530,7 +531,8 @@ fn wait_for_exit(
         }
         if started.elapsed() >= limit {
             return Err(RunFailure::Failed(format!(
-                "was still running after {limit:?} and was ended"
+                "was still running after {} and was ended",
+                units::format_rounded_duration(limit)
             )));
         }
     }
