@@ -1,6 +1,8 @@
 //! The exact interval of a share (Clopper and Pearson, Biometrika 26, 1934). In contrast to
 //! resampling, it accounts for events that have not happened yet.
 
+use std::f64::consts::PI;
+
 use super::Interval;
 
 /// Returns the interval of the share of events after `k` of `n` trials, with at least the given
@@ -13,34 +15,96 @@ use super::Interval;
 /// ```
 #[must_use]
 pub fn share_interval(k: u64, n: u64, confidence: f64) -> Interval<f64> {
-    let alpha = (1.0 - confidence) / 2.0;
-    Interval {
-        lower: if k == 0 { 0.0 } else { share_with(k - 1, n, 1.0 - alpha) },
-        upper: if k >= n { 1.0 } else { share_with(k, n, alpha) },
+    let one_sided = f64::midpoint(1.0, confidence);
+    Interval { lower: lower_bound(k, n, one_sided), upper: upper_bound(k, n, one_sided) }
+}
+
+/// Returns the bound below which the share of events is after `k` of `n` trials, with at least the
+/// given confidence; 1 without a trial.
+///
+/// ```
+/// use jitterstat::stats::binomial::upper_bound;
+/// // The rule of three: 3 in n after n trials without an event.
+/// assert!((upper_bound(0, 1_000, 0.95) - 0.003).abs() < 1e-5);
+/// ```
+#[must_use]
+pub fn upper_bound(k: u64, n: u64, confidence: f64) -> f64 {
+    if k >= n { 1.0 } else { share_with(k, n, 1.0 - confidence) }
+}
+
+/// Returns the bound above which the share of events is after `k` of `n` trials, with at least the
+/// given confidence; 0 without an event.
+#[must_use]
+pub fn lower_bound(k: u64, n: u64, confidence: f64) -> f64 {
+    match k.min(n).checked_sub(1) {
+        Some(fewer) => share_with(fewer, n, confidence),
+        None => 0.0,
     }
 }
 
-/// Returns the share of events at which at most `k` of `n` have the probability `wanted`.
+/// Returns the share of events at which at most `k` of `n` have the probability `wanted`; `k` is
+/// less than `n`.
 fn share_with(k: u64, n: u64, wanted: f64) -> f64 {
+    let ln_ways = ln_factorial(n) - ln_factorial(k) - ln_factorial(n - k);
     let (mut low, mut high) = (0.0, 1.0);
     for _ in 0..50 {
         let middle = f64::midpoint(low, high);
-        if at_most(k, n, middle) > wanted { low = middle } else { high = middle }
+        if at_most(k, n, middle, ln_ways) > wanted { low = middle } else { high = middle }
     }
     f64::midpoint(low, high)
 }
 
-/// P(Bin(n, p) ≤ k).
-fn at_most(k: u64, n: u64, p: f64) -> f64 {
-    // In logarithms, because (1 - p)^n underflows.
-    let mut ln_term = n as f64 * (-p).ln_1p();
-    let mut sum = ln_term.exp();
-    let odds = p.ln() - (-p).ln_1p();
-    for j in 0..k {
-        ln_term += ((n - j) as f64 / (j + 1) as f64).ln() + odds;
-        sum += ln_term.exp();
+/// P(Bin(n, p) ≤ k), given the logarithm of the number of ways to choose `k` of `n`.
+fn at_most(k: u64, n: u64, p: f64, ln_ways: f64) -> f64 {
+    // In logarithms, because p^k and (1 - p)^n underflow.
+    let ln_term = ln_ways + k as f64 * p.ln() + (n - k) as f64 * (-p).ln_1p();
+    let (term, odds) = (ln_term.exp(), p / (1.0 - p));
+    // The terms of the smaller tail decrease from its first one.
+    if (k as f64) < n as f64 * p {
+        sum_down(k, n, odds, term)
+    } else {
+        1.0 - sum_above(k, n, odds, term)
+    }
+}
+
+/// A term below this part of the sum does not change it any more.
+const NEGLIGIBLE: f64 = 1e-17;
+
+/// Adds up P(k), P(k - 1) and so on, given P(k).
+fn sum_down(k: u64, n: u64, odds: f64, mut term: f64) -> f64 {
+    let mut sum = term;
+    for j in (0..k).rev() {
+        term *= (j + 1) as f64 / ((n - j) as f64 * odds);
+        sum += term;
+        if term <= sum * NEGLIGIBLE {
+            break;
+        }
     }
     sum
+}
+
+/// Adds up P(k + 1), P(k + 2) and so on, given P(k).
+fn sum_above(k: u64, n: u64, odds: f64, mut term: f64) -> f64 {
+    let mut sum = 0.0;
+    for j in k..n {
+        term *= (n - j) as f64 / (j + 1) as f64 * odds;
+        sum += term;
+        if term <= sum * NEGLIGIBLE {
+            break;
+        }
+    }
+    sum
+}
+
+/// The natural logarithm of n!: exact products up to 31, then Stirling's series.
+fn ln_factorial(n: u64) -> f64 {
+    if n < 32 {
+        return (1..=n).map(|i| i as f64).product::<f64>().ln();
+    }
+    let (n, inverse) = (n as f64, 1.0 / n as f64);
+    let square = inverse * inverse;
+    let correction = inverse * (1.0 / 12.0 - square * (1.0 / 360.0 - square / 1260.0));
+    (n + 0.5) * n.ln() - n + 0.5 * (2.0 * PI).ln() + correction
 }
 
 #[cfg(test)]
@@ -64,5 +128,34 @@ mod tests {
         let Interval { lower, upper } = share_interval(5_000, 10_000, 0.95);
         assert!((lower - 0.4902).abs() < 2e-4 && (upper - 0.5098).abs() < 2e-4, "{lower} {upper}");
         assert_eq!(share_interval(0, 0, 0.95), Interval { lower: 0.0, upper: 1.0 });
+    }
+
+    #[test]
+    fn bounds_invert_the_tails() {
+        // The probability of at most, or at least, as many events is the rest of the confidence.
+        let tail = |k: u64, n: u64, p: f64| -> f64 {
+            let mut sum = 0.0;
+            for j in 0..=k {
+                let ln_ways = ln_factorial(n) - ln_factorial(j) - ln_factorial(n - j);
+                sum += (ln_ways + j as f64 * p.ln() + (n - j) as f64 * (-p).ln_1p()).exp();
+            }
+            sum
+        };
+        for (k, n) in [(1, 20), (7, 40), (39, 40), (50, 2_000), (1_900, 2_000), (3, 400_000)] {
+            let (upper, lower) = (upper_bound(k, n, 0.95), lower_bound(k, n, 0.995));
+            assert!((tail(k, n, upper) - 0.05).abs() < 1e-6, "{k} of {n}: {upper}");
+            assert!((1.0 - tail(k - 1, n, lower) - 0.005).abs() < 1e-6, "{k} of {n}: {lower}");
+        }
+        assert_eq!((upper_bound(4, 4, 0.9), lower_bound(0, 4, 0.9)), (1.0, 0.0));
+        assert_eq!((upper_bound(0, 0, 0.9), lower_bound(0, 0, 0.9)), (1.0, 0.0));
+    }
+
+    #[test]
+    fn stirling_continues_the_products() {
+        let product: f64 = (1..=40_u32).map(|i| f64::from(i).ln()).sum();
+        assert!((ln_factorial(40) - product).abs() < 1e-11);
+        let step = ln_factorial(32) - ln_factorial(31);
+        assert!((step - 32_f64.ln()).abs() < 1e-12, "{step}");
+        assert_eq!([ln_factorial(0), ln_factorial(1)], [0.0, 0.0]);
     }
 }

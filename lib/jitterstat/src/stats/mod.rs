@@ -7,6 +7,7 @@ pub mod binomial;
 pub mod bootstrap;
 mod interval;
 pub mod mann_whitney;
+pub mod miss_rate;
 pub mod pairwise;
 pub mod quantile;
 pub mod random;
