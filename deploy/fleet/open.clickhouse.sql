@@ -18,7 +18,8 @@ CREATE OR REPLACE VIEW intervals AS
 SELECT coalesce(toString(host), '') AS host, toString(subject) AS subject, CAST(period_ns AS BIGINT) AS period_ns,
        coalesce(toString(runtime), '') AS runtime, substr(coalesce(toString(start), ''), 1, 13) AS hour,
        coalesce(regexp_extract(toString(labels), '(^|;)$LABEL_PATTERN=([^;]*)', 2), '') AS label, CAST(ticks AS BIGINT) AS ticks,
-       CAST(skipped AS BIGINT) AS skipped, CAST(missed AS BIGINT) AS missed, CAST(early AS BIGINT) AS early,
+       CAST(skipped AS Nullable(BIGINT)) AS skipped, CAST(missed AS Nullable(BIGINT)) AS missed,
+       CAST(early AS Nullable(BIGINT)) AS early,
        CAST(max_ns AS Nullable(BIGINT)) AS max_ns
 FROM $INTERVALS;
 CREATE OR REPLACE VIEW parameters AS SELECT '$LABEL' AS label_key, CAST($LIMIT_NS AS BIGINT) AS limit_ns;

@@ -167,7 +167,7 @@ pub fn subject_numbers(report: &Report) -> Vec<(u64, i64)> {
         .subjects
         .iter()
         .filter_map(|s| s.summary.as_ref())
-        .map(|s| (s.ticks - s.skipped, s.lateness_ns.max))
+        .map(|s| (s.came(), s.lateness_ns.max))
         .collect()
 }
 

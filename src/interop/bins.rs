@@ -11,7 +11,7 @@ use files::report::{Histogram, MAX_COUNT, MAX_NS, Overflow, Status, Subject, Sum
 use jitterstat::stats::{Interval, quantile};
 use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, Visitor};
 
-use crate::interop::imported::{self, ImportedReport, warning};
+use crate::interop::imported::{self, ImportedReport, MissedTicks, warning};
 
 /// Maximum number of bins of one histogram; cyclictest has at most 1,000,000.
 const MAX_BINS: usize = 1 << 20;
@@ -141,7 +141,7 @@ impl BinnedValues {
 
     /// Computes counts and percentiles. A percentile above the last bin is unknown and left out.
     fn summary(&self, period_ns: Option<u64>) -> Summary {
-        let missed = period_ns.map(|period_ns| self.count_at_least(period_ns));
+        let missed = period_ns.map_or(MissedTicks::default(), |ns| self.missed_ticks(ns));
         let at = |q| self.value_at(q);
         imported::summary(self.count(), missed, self.range_ns, self.mean_ns, at)
     }
@@ -156,6 +156,15 @@ impl BinnedValues {
             seen >= rank
         });
         bin.map(|(value, _)| *value)
+    }
+
+    /// Counts the missed ticks. A tool leaves out the deadlines that passed during a stall, so that
+    /// their exact number is known only if no value can be a period late.
+    fn missed_ticks(&self, period_ns: u64) -> MissedTicks {
+        match self.count_at_least(period_ns) {
+            0 => MissedTicks { exact: Some(0), at_least: None },
+            known => MissedTicks { exact: None, at_least: Some(known) },
+        }
     }
 
     /// Returns the number of values that are known to be at least a period.

@@ -264,7 +264,7 @@ impl CyclictestThread {
         let mean = (d.mean.max(0) as f64 / unit_ns as f64).clamp(min as f64, max as f64);
         Self {
             histogram,
-            cycles: values.count().max(entry.summary.ticks - entry.summary.skipped),
+            cycles: values.count().max(entry.summary.came()),
             min,
             max,
             // Two digits, as cyclictest writes. Rounding a long time could exceed the maximum.

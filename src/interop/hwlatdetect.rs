@@ -8,7 +8,7 @@ use jitterstat::stats::Interval;
 use jitterstat::stats::quantile::nearest_rank;
 
 use crate::interop::imported::{
-    ImportedReport, clock, no_cost, no_rounds, subject, summary, unknown_host, warning,
+    ImportedReport, MissedTicks, clock, no_cost, no_rounds, subject, summary, unknown_host, warning,
 };
 use render::report::quantity::GAPS;
 
@@ -126,7 +126,7 @@ fn summarise(gaps: &[i64]) -> Option<Summary> {
     let range = Interval { lower: *gaps.first()?, upper: *gaps.last()? };
     let sum: i128 = gaps.iter().map(|&gap| i128::from(gap)).sum();
     let mean = (sum / gaps.len() as i128) as i64;
-    Some(summary(gaps.len() as u64, None, range, mean, |q| nearest_rank(gaps, q)))
+    Some(summary(gaps.len() as u64, MissedTicks::default(), range, mean, |q| nearest_rank(gaps, q)))
 }
 
 const NS_PER_S: u64 = 1_000_000_000;

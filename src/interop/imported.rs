@@ -64,7 +64,7 @@ pub(super) fn strip_escapes(line: &str) -> &str {
 
 impl ImportedReport {
     /// Converts the content to a report, whose file format has these values for unknown ones: an
-    /// empty version, a length and a period of 0, and no missed ticks without a period.
+    /// empty version, and a length and a period of 0.
     pub fn report(self) -> Report {
         let scenarios = self.subjects.iter().map(scenario);
         let plan = Plan { scenarios: scenarios.collect(), ..Plan::default() };
@@ -128,11 +128,20 @@ pub(super) fn subject(id: String, name: &str, period_ns: Option<u64>) -> Subject
     }
 }
 
+/// The number of missed ticks, as far as a source states it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct MissedTicks {
+    /// Number of all missed ticks, if it is known.
+    pub exact: Option<u64>,
+    /// Number of ticks that are known to be missed, if others may be missed as well.
+    pub at_least: Option<u64>,
+}
+
 /// Builds the summary of `n` delivered values from their range, their mean, and the known
-/// percentiles. `missed` is `None` if the period is unknown.
+/// percentiles. No tool counts skipped, coalesced and early ticks.
 pub(super) fn summary(
     n: u64,
-    missed: Option<u64>,
+    missed: MissedTicks,
     range: Interval<i64>,
     mean: i64,
     at: impl Fn(f64) -> Option<i64>,
@@ -141,7 +150,8 @@ pub(super) fn summary(
     Summary {
         ticks: n,
         delivered: n,
-        missed: missed.unwrap_or(0),
+        missed: missed.exact,
+        missed_at_least: missed.at_least,
         lateness_ns: Distribution::new(range, mean, |q| at(q).filter(|_| supported(q))),
         ..Summary::default()
     }

@@ -42,7 +42,7 @@ use crate::interop::unit::Unit;
 /// An imported report has no samples. Only the lines of an interval log become rounds, each with a
 /// summary. All others have no rounds either, so that a difference between two of them cannot be
 /// judged: a single run does not show how much runs vary. A period of 0 means that the source does
-/// not state it; counts of missed ticks are then 0 and meaningless.
+/// not state it; the number of missed ticks is then unknown.
 ///
 /// # Errors
 /// Returns an error if the file cannot be read, is too large, has an unknown format or a newer

@@ -50,7 +50,7 @@ fn write_lateness(text: &mut String, entries: &[Entry<'_>]) {
                 "osjitter_lateness_seconds{{{labels},quantile=\"{quantile}\"}} {seconds}"
             );
         }
-        let count = entry.summary.ticks - entry.summary.skipped.min(entry.summary.ticks);
+        let count = entry.summary.came();
         let _ = writeln!(text, "osjitter_lateness_seconds_count{{{labels}}} {count}");
     }
 }

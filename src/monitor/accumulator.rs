@@ -150,10 +150,14 @@ impl IntervalStats {
         let counts = &mut self.counts;
         counts.ticks += delta.ticks + delta.skipped;
         counts.delivered += delta.ticks.saturating_sub(delta.coalesced);
-        counts.coalesced += delta.coalesced;
-        counts.skipped += delta.skipped;
-        counts.missed += delta.missed;
-        counts.early += delta.early;
+        for (count, more) in [
+            (&mut counts.coalesced, delta.coalesced),
+            (&mut counts.skipped, delta.skipped),
+            (&mut counts.missed, delta.missed),
+            (&mut counts.early, delta.early),
+        ] {
+            *count = count.map(|count| count + more);
+        }
     }
 
     fn add_late_ticks(&mut self, delta: &Snapshot) {
@@ -587,6 +591,6 @@ mod tests {
         accumulator.record_poll([poll(1, "a", &meter)], []);
         let closed = accumulator.close_interval();
         assert_eq!(closed[0].1.bins.iter().next(), Some((BINNING.bin(-1).lower, 1)));
-        assert_eq!(closed[0].1.counts.early, 1);
+        assert_eq!(closed[0].1.counts.early, Some(1));
     }
 }

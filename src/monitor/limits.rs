@@ -122,7 +122,7 @@ impl Limit {
             LimitKind::Quantile { q, max_ns } => lateness_excess(stats.quantile_ns(q)?, max_ns),
             LimitKind::Max { max_ns } => lateness_excess(stats.counts.max_ns?, max_ns),
             LimitKind::Missed { max_percent } => {
-                let (missed, ticks) = (stats.counts.missed, stats.counts.ticks);
+                let (missed, ticks) = (stats.counts.missed?, stats.counts.ticks);
                 let value = missed as f64 / ticks.max(1) as f64 * 100.0;
                 if value > max_percent {
                     Some(Excess { value, text: format_share(missed, ticks) })
@@ -195,8 +195,8 @@ mod tests {
         let counts = IntervalCounts {
             ticks: 1_010,
             delivered: 1_000,
-            skipped: 10,
-            missed: 11,
+            skipped: Some(10),
+            missed: Some(11),
             max_ns: Some(3_001_000),
             ..IntervalCounts::default()
         };

@@ -250,6 +250,6 @@ pub fn subject(group: &Group<'_>, from_ns: i64, length_ns: i64) -> Subject {
 /// period.
 fn without_cost(summary: Option<Summary>, period_ns: u64) -> Option<Summary> {
     let summary = summary?;
-    let missed = if period_ns > 0 { summary.missed } else { 0 };
+    let missed = summary.missed.filter(|_| period_ns > 0);
     Some(Summary { missed, cpu_ns_per_tick: None, wakeups_per_tick: None, ..summary })
 }

@@ -435,7 +435,7 @@ impl ValueStats {
         Ok(Summary {
             ticks: self.count,
             delivered: self.count,
-            missed: if knows_period { self.missed } else { 0 },
+            missed: if knows_period { Some(self.missed) } else { None },
             lateness_ns: Distribution { min, mean, p50, p90, p99, p99_9, p99_99, max, ci95 },
             ..Summary::default()
         })

@@ -59,6 +59,63 @@ fn counts_of_other_tools_are_unknown() {
     }
 }
 
+/// A file in which nearly all values are above the bins, and the largest is five periods late.
+fn mostly_above_bins() -> NamelessFile {
+    let text = fixture_text("cyclictest-renamed.json");
+    let text = text.replace("\"cycles\": 1000", "\"cycles\": 100000");
+    NamelessFile::new(text.replace("\"max\": 40", "\"max\": 5000"))
+}
+
+#[test]
+fn values_above_bins_are_unknown() {
+    let file = mostly_above_bins();
+    let report = file.import();
+    let summary = &subject(&report, "cyclictest@1ms/thread-0")["summary"];
+    for unknown in ["missed", "skipped", "coalesced", "early"] {
+        assert_eq!(summary[unknown], Value::Null, "{unknown}");
+    }
+    assert_eq!((&summary["missed_at_least"], &summary["ticks"]), (&1.into(), &100_000.into()));
+    for format in ["table", "markdown", "html"] {
+        let text = run_report(&file.path(), &["--format", format]).exits(0).stdout;
+        assert!(text.contains("at least 1 tick") && !text.contains("<0.01 %"), "{format}: {text}");
+        let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(words.contains("99000 of 100000 values are above the last bin"), "{format}");
+    }
+    let csv = run_report(&file.path(), &["--format", "csv"]).exits(0).stdout;
+    let cells: Vec<Vec<&str>> = csv.lines().map(|line| line.split(',').collect()).collect();
+    for unknown in ["missed", "skipped", "coalesced", "early"] {
+        let column = cells[0].iter().position(|name| *name == unknown).unwrap();
+        assert_eq!(cells[1][column], "", "{unknown}");
+    }
+}
+
+#[test]
+fn unknown_counts_are_empty_cells() {
+    let home = tempfile::tempdir().unwrap();
+    let bins = home.path().join("a.bins.csv");
+    run_report(&mostly_above_bins().path(), &["--format", "bins", "--out", bins.to_str().unwrap()])
+        .exits(0);
+    let intervals = std::fs::read_to_string(home.path().join("a.intervals.csv")).unwrap();
+    assert!(
+        intervals.lines().nth(1).unwrap().contains(",100000,100000,,,,,5000000,"),
+        "{intervals}"
+    );
+    let again = import(&bins, &[]);
+    let summary = &again["subjects"][0]["summary"];
+    for unknown in ["missed", "missed_at_least", "skipped", "coalesced", "early"] {
+        assert_eq!(summary[unknown], Value::Null, "{unknown}");
+    }
+    assert_eq!(summary["lateness_ns"]["max"], 5_000_000);
+}
+
+#[test]
+fn values_within_a_period_are_exact() {
+    let report = import(&fixture("cyclictest-renamed.json"), &[]);
+    let summary = &subject(&report, "cyclictest@1ms/thread-0")["summary"];
+    assert_eq!((&summary["missed"], &summary["missed_at_least"]), (&0.into(), &Value::Null));
+    assert_eq!(summary["skipped"], Value::Null);
+}
+
 #[test]
 fn program_may_have_any_name() {
     let text = fixture_text("cyclictest-renamed.json");

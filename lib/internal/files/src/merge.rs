@@ -314,7 +314,8 @@ fn check_runs_differ(reports: &[Report]) -> Result<(), MergeError> {
 fn add_totals(summary: &mut Summary, parts: &[&Summary]) {
     let planned = parts.iter().map(|part| part.ticks).fold(0, u64::saturating_add);
     let lost = planned.saturating_sub(summary.ticks);
-    for count in [&mut summary.ticks, &mut summary.skipped, &mut summary.missed] {
+    summary.ticks = summary.ticks.saturating_add(lost);
+    for count in [&mut summary.skipped, &mut summary.missed].into_iter().flatten() {
         *count = count.saturating_add(lost);
     }
     summary.cpu_ns_per_tick = mean_per_tick(parts, |s| s.cpu_ns_per_tick);

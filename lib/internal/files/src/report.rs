@@ -306,18 +306,24 @@ model! {
     /// Counts and distributions of a subject over all rounds, or of one round.
     #[derive(Default)]
     pub struct Summary {
-        /// Number of planned ticks: delivered + coalesced + skipped.
+        /// Number of planned ticks: delivered + coalesced + skipped, as far as they are known.
         pub ticks: u64,
         /// Number of ticks with a wake-up of their own.
         pub delivered: u64,
-        /// Number of ticks that shared the wake-up of a later tick.
-        pub coalesced: u64,
-        /// Number of ticks that were never delivered.
-        pub skipped: u64,
-        /// Number of ticks that were not delivered before the next deadline.
-        pub missed: u64,
-        /// Number of ticks delivered before their deadline. Each is a bug.
-        pub early: u64,
+        /// Number of ticks that shared the wake-up of a later tick; null if another tool measured
+        /// them and does not count these.
+        pub coalesced: Option<u64>,
+        /// Number of ticks that were never delivered; null if another tool does not count them.
+        pub skipped: Option<u64>,
+        /// Number of ticks that were not delivered before the next deadline; null if another tool
+        /// does not count all of them, or without a period.
+        pub missed: Option<u64>,
+        /// Number of ticks that are known to be missed, if not all of them are.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub missed_at_least: Option<u64>,
+        /// Number of ticks delivered before their deadline. Each is a bug. Null if another tool does
+        /// not count them.
+        pub early: Option<u64>,
         /// Number of ticks without a park of the runtime; null if parks are not observed.
         pub no_park: Option<u64>,
         /// Slope of lateness over time, in parts per billion.
@@ -462,6 +468,20 @@ impl Report {
     #[must_use]
     pub fn is_own(&self) -> bool {
         self.tool.name.starts_with(OWN_TOOL)
+    }
+}
+
+impl Summary {
+    /// Returns the number of ticks with a lateness: those that are not known to be skipped.
+    #[must_use]
+    pub fn came(&self) -> u64 {
+        self.ticks.saturating_sub(self.skipped.unwrap_or(0))
+    }
+
+    /// Returns the number of ticks that are known to be missed, which may not be all of them.
+    #[must_use]
+    pub fn known_missed(&self) -> u64 {
+        self.missed.or(self.missed_at_least).unwrap_or(0)
     }
 }
 

@@ -90,8 +90,13 @@ fn after_unpark_ns(round: &RoundSamples) -> Vec<i64> {
 /// Counts and sums over the instances of all rounds.
 #[derive(Clone, Debug, Default)]
 struct Totals {
-    /// The counts of ticks and the spans.
-    counts: Summary,
+    ticks: u64,
+    coalesced: u64,
+    skipped: u64,
+    missed: u64,
+    early: u64,
+    elapsed_ns: i64,
+    ideal_ns: i64,
     recorded: u64,
     ticks_with_park: u64,
     /// Numerator and denominator of the slope of lateness over time.
@@ -108,21 +113,20 @@ impl Totals {
     }
 
     fn add_counts(&mut self, samples: &RoundSamples) {
-        let sum = &mut self.counts;
         for (count, more) in [
-            (&mut sum.ticks, samples.grid.ticks),
+            (&mut self.ticks, samples.grid.ticks),
             (&mut self.recorded, samples.recorded()),
-            (&mut sum.coalesced, samples.coalesced),
-            (&mut sum.skipped, samples.skipped()),
-            (&mut sum.missed, samples.missed()),
-            (&mut sum.early, samples.early()),
+            (&mut self.coalesced, samples.coalesced),
+            (&mut self.skipped, samples.skipped()),
+            (&mut self.missed, samples.missed()),
+            (&mut self.early, samples.early()),
             (&mut self.ticks_with_park, samples.until_unpark_ns.iter().flatten().count() as u64),
         ] {
             *count = count.saturating_add(more);
         }
         let (elapsed_ns, ideal_ns) = spans(samples);
-        sum.elapsed_ns = sum.elapsed_ns.saturating_add(elapsed_ns);
-        sum.ideal_ns = sum.ideal_ns.saturating_add(ideal_ns);
+        self.elapsed_ns = self.elapsed_ns.saturating_add(elapsed_ns);
+        self.ideal_ns = self.ideal_ns.saturating_add(ideal_ns);
     }
 
     /// Adds to the slope of lateness over the deadline: ordinary least squares with a separate
@@ -148,18 +152,25 @@ impl Totals {
         Summary {
             // Computed over all instances: in a report, the entry of the first instance contains
             // the coalesced ticks of all.
-            delivered: self.recorded.saturating_sub(self.counts.coalesced),
+            delivered: self.recorded.saturating_sub(self.coalesced),
+            ticks: self.ticks,
+            coalesced: Some(self.coalesced),
+            skipped: Some(self.skipped),
+            missed: Some(self.missed),
+            early: Some(self.early),
+            elapsed_ns: self.elapsed_ns,
+            ideal_ns: self.ideal_ns,
             no_park: has_parks.then_some(self.recorded.saturating_sub(self.ticks_with_park)),
             // In parts per billion: nanoseconds per second.
             drift_ppb: (sxx > 0.0).then(|| sxy / sxx * 1e9),
             cpu_ns_per_tick: self.per_tick(cost.cpu_ns),
             wakeups_per_tick: self.per_tick(cost.wakeups),
-            ..self.counts.clone()
+            ..Summary::default()
         }
     }
 
     fn per_tick(&self, total: Option<u64>) -> Option<f64> {
-        Some(total? as f64 / self.counts.ticks.max(1) as f64)
+        Some(total? as f64 / self.ticks.max(1) as f64)
     }
 }
 
@@ -369,7 +380,7 @@ pub fn stored_samples(subject: &report::Subject, entry: &report::Round) -> Round
     let recorded = entry.lateness_ns.len();
     // The entry of the first instance contains the summary of the whole round.
     let (planned, coalesced) = match &entry.summary {
-        Some(summary) => (summary.ticks / subject.instances.max(1), summary.coalesced),
+        Some(summary) => (summary.ticks / subject.instances.max(1), summary.coalesced.unwrap_or(0)),
         None => (recorded as u64, 0),
     };
     RoundSamples {

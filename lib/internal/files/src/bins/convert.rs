@@ -89,7 +89,7 @@ fn subject_interval(
     let histogram = histogram::unpack(stored).map_err(|e| missing(e.to_string()))?;
     let summary = subject.summary.as_ref();
     // Early ticks count at 0 in the histogram, and so in its lowest bin, whatever its width.
-    let early = summary.map_or(0, |summary| summary.early).min(histogram.count_at(0));
+    let early = summary.and_then(|summary| summary.early).unwrap_or(0).min(histogram.count_at(0));
     let lowest = histogram.highest_equivalent(0);
     let mut counted = vec![(NEGATIVE.upper, early)];
     for step in histogram.iter_recorded() {
@@ -170,8 +170,8 @@ impl Interval {
     }
 
     /// Summarises the values; `None` without a value. Percentiles are the upper ends of their bins.
-    /// Without facts, every value counts as delivered, and as missed if its whole bin is at least
-    /// as late as a period.
+    /// Without facts, every value counts as delivered. Values whose whole bin is at least as late as
+    /// a period are known to be missed.
     #[must_use]
     pub fn summary(&self) -> Option<Summary> {
         let lateness_ns = self.distribution()?;
@@ -179,7 +179,9 @@ impl Interval {
             Some(facts) => facts.summary(),
             None => self.summary_from_bins(),
         };
-        Some(Summary { lateness_ns, ..counts })
+        // The bins of a row without the missed ticks may contain values whose number only is known.
+        let missed_at_least = if self.facts.is_none() { self.known_missed() } else { None };
+        Some(Summary { lateness_ns, missed_at_least, ..counts })
     }
 
     /// Returns the distribution of the values; `None` without a value.
@@ -207,20 +209,19 @@ impl Interval {
 
     /// Counts the ticks of the bins.
     fn summary_from_bins(&self) -> Summary {
-        let period = i64::try_from(self.key.period_ns).ok().filter(|period| *period > 0);
-        let mut missed = 0;
-        for (bin, count) in self.rows() {
-            if period.is_some_and(|period| bin.lower >= period) {
-                missed += count;
-            }
-        }
         Summary {
             ticks: self.count(),
             delivered: self.count(),
-            missed,
-            early: self.bins.get(&NEGATIVE.lower).copied().unwrap_or(0),
+            early: Some(self.bins.get(&NEGATIVE.lower).copied().unwrap_or(0)),
             ..Summary::default()
         }
+    }
+
+    /// Returns the number of values that are at least as late as a period; `None` without a period.
+    fn known_missed(&self) -> Option<u64> {
+        let period = i64::try_from(self.key.period_ns).ok().filter(|period| *period > 0)?;
+        let late = self.rows().filter(|(bin, _)| bin.lower >= period);
+        Some(late.map(|(_, count)| count).fold(0, u64::saturating_add))
     }
 }
 

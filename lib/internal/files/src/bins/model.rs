@@ -76,20 +76,20 @@ impl Binning {
 }
 
 /// The counts of an interval. A count is `None` if it was not measured.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IntervalCounts {
-    /// Number of planned ticks: delivered + coalesced + skipped.
+    /// Number of planned ticks: delivered + coalesced + skipped, as far as they are known.
     pub ticks: u64,
     /// Number of ticks with a wake-up of their own.
     pub delivered: u64,
     /// Number of ticks that shared the wake-up of a later tick.
-    pub coalesced: u64,
+    pub coalesced: Option<u64>,
     /// Number of ticks that were never delivered.
-    pub skipped: u64,
+    pub skipped: Option<u64>,
     /// Number of ticks that were not delivered before the next deadline.
-    pub missed: u64,
+    pub missed: Option<u64>,
     /// Number of ticks delivered before their deadline.
-    pub early: u64,
+    pub early: Option<u64>,
     /// The exact maximum lateness; `None` without a delivered tick.
     pub max_ns: Option<i64>,
     /// CPU time of the measured subject.
@@ -102,23 +102,43 @@ pub struct IntervalCounts {
     pub throttled_ns: Option<u64>,
 }
 
+/// An interval without a tick, in which ticks are counted and nothing else is measured.
+impl Default for IntervalCounts {
+    fn default() -> Self {
+        Self {
+            ticks: 0,
+            delivered: 0,
+            coalesced: Some(0),
+            skipped: Some(0),
+            missed: Some(0),
+            early: Some(0),
+            max_ns: None,
+            cpu_ns: None,
+            steal_ns: None,
+            run_queue_ns: None,
+            throttled_ns: None,
+        }
+    }
+}
+
 impl IntervalCounts {
     /// Returns the number of values of the interval.
     #[must_use]
     pub fn came(&self) -> u64 {
-        self.delivered.saturating_add(self.coalesced)
+        self.delivered.saturating_add(self.coalesced.unwrap_or(0))
     }
 
     /// Adds the counts of another interval. A count that is unknown in one of them is unknown in
     /// the sum.
     pub fn add(&mut self, other: &Self) {
-        let both = |a: Option<u64>, b: Option<u64>| Some(a?.saturating_add(b?).min(MAX_NS));
+        let sum = |a: Option<u64>, b: Option<u64>| Some(a?.saturating_add(b?));
+        let both = |a: Option<u64>, b: Option<u64>| Some(sum(a, b)?.min(MAX_NS));
         self.ticks = self.ticks.saturating_add(other.ticks);
         self.delivered = self.delivered.saturating_add(other.delivered);
-        self.coalesced = self.coalesced.saturating_add(other.coalesced);
-        self.skipped = self.skipped.saturating_add(other.skipped);
-        self.missed = self.missed.saturating_add(other.missed);
-        self.early = self.early.saturating_add(other.early);
+        self.coalesced = sum(self.coalesced, other.coalesced);
+        self.skipped = sum(self.skipped, other.skipped);
+        self.missed = sum(self.missed, other.missed);
+        self.early = sum(self.early, other.early);
         self.max_ns = self.max_ns.max(other.max_ns);
         self.cpu_ns = both(self.cpu_ns, other.cpu_ns);
         self.steal_ns = both(self.steal_ns, other.steal_ns);

@@ -1,7 +1,7 @@
 //! Writing and reading rows as comma-separated values.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
+use std::fmt::{Display, Write as _};
 use std::io;
 
 use crate::report::{MAX_COUNT, MAX_NS};
@@ -101,6 +101,14 @@ pub fn write_bins(to: &mut (impl io::Write + ?Sized), intervals: &[Interval]) ->
     Ok(())
 }
 
+/// Adds a cell to a row; an unknown number is empty.
+fn add_cell(text: &mut String, number: Option<impl Display>) {
+    text.push(',');
+    if let Some(number) = number {
+        let _ = write!(text, "{number}");
+    }
+}
+
 /// Formats the second file, with one line per interval whose facts are known.
 #[must_use]
 pub fn intervals_csv(intervals: &[Interval]) -> String {
@@ -109,21 +117,13 @@ pub fn intervals_csv(intervals: &[Interval]) -> String {
         intervals.iter().filter_map(|interval| Some((&interval.key, interval.facts.as_ref()?)))
     {
         text += &format_key(key);
-        for count in [
-            facts.ticks,
-            facts.delivered,
-            facts.coalesced,
-            facts.skipped,
-            facts.missed,
-            facts.early,
-        ] {
-            let _ = write!(text, ",{count}");
+        let _ = write!(text, ",{},{}", facts.ticks, facts.delivered);
+        for count in [facts.coalesced, facts.skipped, facts.missed, facts.early] {
+            add_cell(&mut text, count);
         }
-        text.push(',');
-        let _ = facts.max_ns.map_or(Ok(()), |ns| write!(text, "{ns}"));
+        add_cell(&mut text, facts.max_ns);
         for ns in [facts.cpu_ns, facts.steal_ns, facts.run_queue_ns, facts.throttled_ns] {
-            text.push(',');
-            let _ = ns.map_or(Ok(()), |ns| write!(text, "{ns}"));
+            add_cell(&mut text, ns);
         }
         text.push('\n');
     }
@@ -225,17 +225,17 @@ fn add_interval(intervals: &mut Intervals, key: Key, row: &Row<'_>) -> Result<()
     let facts = IntervalCounts {
         ticks: row.count(0)?,
         delivered: row.count(1)?,
-        coalesced: row.count(2)?,
-        skipped: row.count(3)?,
-        missed: row.count(4)?,
-        early: row.count(5)?,
+        coalesced: row.known_count(2)?,
+        skipped: row.known_count(3)?,
+        missed: row.known_count(4)?,
+        early: row.known_count(5)?,
         max_ns: if row.text(6)?.is_empty() { None } else { Some(row.signed(6)?) },
         cpu_ns: row.time(7)?,
         steal_ns: row.time(8)?,
         run_queue_ns: row.time(9)?,
         throttled_ns: row.time(10)?,
     };
-    if facts.came() + facts.skipped != facts.ticks {
+    if facts.came() + facts.skipped.unwrap_or(0) != facts.ticks {
         return Err(row.invalid(0, "delivered, coalesced and skipped together"));
     }
     match intervals.insert(key.clone(), Interval::empty(key, Some(facts))) {
@@ -282,6 +282,11 @@ impl Row<'_> {
     fn count(&self, i: usize) -> Result<u64, BinsFlaw> {
         let count = self.text(i)?.parse().ok().filter(|count| *count <= MAX_COUNT);
         count.ok_or_else(|| self.invalid(i, "a number that can be counted to"))
+    }
+
+    /// Returns a count; `None` for an empty cell, whose count was not measured.
+    fn known_count(&self, i: usize) -> Result<Option<u64>, BinsFlaw> {
+        if self.text(i)?.is_empty() { Ok(None) } else { self.count(i).map(Some) }
     }
 
     fn time(&self, i: usize) -> Result<Option<u64>, BinsFlaw> {

@@ -115,7 +115,7 @@ fn round_values(
 fn values_from_summary(summary: &Summary, common: RoundValues) -> RoundValues {
     let d = &summary.lateness_ns;
     let ns = [d.p50, d.p90, d.p99, d.p99_9];
-    let ticks = summary.ticks.saturating_sub(summary.skipped);
+    let ticks = summary.came();
     RoundValues { ns, all_ns: ns, ticks, ..common }
 }
 

@@ -82,7 +82,7 @@ fn check_subject(at: &str, subject: &Subject) -> CheckResult {
         check_summary(&format!("{at}.summary"), summary, subject.period_ns)?;
         // The rounds contain fewer ticks if samples were not kept.
         let kept: usize = subject.rounds.iter().map(|round| round.lateness_ns.len()).sum();
-        let came = summary.ticks.saturating_sub(summary.skipped);
+        let came = summary.came();
         check_consistent(
             kept as u64 <= came,
             format_args!("{at}.rounds"),
@@ -110,7 +110,7 @@ fn check_histogram(at: &str, stored: &Histogram, summary: Option<&Summary>) -> C
         format_args!("{at}.overflow"),
         format_args!("{above} values of {}", stored.count),
     )?;
-    let came = summary.map_or(stored.count, |s| s.ticks - s.skipped);
+    let came = summary.map_or(stored.count, Summary::came);
     check_consistent(
         came == stored.count,
         at,
@@ -224,16 +224,18 @@ fn check_counts(at: &str, s: &Summary) -> CheckResult {
     for (name, value) in [
         ("ticks", s.ticks),
         ("delivered", s.delivered),
-        ("coalesced", s.coalesced),
-        ("skipped", s.skipped),
-        ("missed", s.missed),
-        ("early", s.early),
+        ("coalesced", s.coalesced.unwrap_or(0)),
+        ("skipped", s.skipped.unwrap_or(0)),
+        ("missed", s.missed.unwrap_or(0)),
+        ("missed_at_least", s.missed_at_least.unwrap_or(0)),
+        ("early", s.early.unwrap_or(0)),
         ("no_park", s.no_park.unwrap_or(0)),
     ] {
         check_count(format_args!("{at}.{name}"), value)?;
     }
+    let not_delivered = s.coalesced.unwrap_or(0) + s.skipped.unwrap_or(0);
     check_consistent(
-        s.delivered + s.coalesced + s.skipped == s.ticks,
+        s.delivered + not_delivered == s.ticks,
         at,
         format_args!("delivered, coalesced and skipped are not {} ticks together", s.ticks),
     )

@@ -33,7 +33,7 @@ pub fn text(report: &Report, columns: usize) -> String {
     let (low, high) = extremes(report);
     for (subject, name) in report.subjects.iter().zip(labels(report).names) {
         let Some(summary) = &subject.summary else { continue };
-        let came = summary.ticks - summary.skipped.min(summary.ticks);
+        let came = summary.came();
         text += &format!("\n{name}: {came} {unit}\n");
         text += &percentiles(&summary.lateness_ns, trust, low..=high, columns);
         text += &histogram(&Lateness::from_subject(subject), unit, columns);

@@ -28,15 +28,15 @@ impl Entry<'_> {
         Some(self.subject.period_ns).filter(|&period_ns| period_ns > 0)
     }
 
-    /// Returns the number of missed ticks; `None` without a period.
+    /// Returns the number of missed ticks; `None` if it is not known.
     pub fn missed(&self) -> Option<u64> {
-        self.period_ns().map(|_| self.summary.missed)
+        self.summary.missed.filter(|_| self.subject.period_ns > 0)
     }
 
     /// Returns a number of skipped, coalesced or early ticks; `None` in a report of another tool,
-    /// since none of them tells these apart.
-    pub fn class_count(&self, count: u64) -> Option<u64> {
-        self.report.is_own().then_some(count)
+    /// since none of them tells these apart. Older reports have 0 for unknown numbers.
+    pub fn class_count(&self, count: Option<u64>) -> Option<u64> {
+        count.filter(|_| self.report.is_own())
     }
 }
 

@@ -279,16 +279,16 @@ fn describe_odd_ticks(line: &SubjectLine<'_>) -> Vec<String> {
     let mut descriptions = Vec::new();
     let name = &line.name;
     let share = |n: u64| format_share(n, *ticks);
-    if *early > 0 {
-        descriptions.push(format!("{name} was early for {} of its ticks", share(*early)));
+    if let Some(early @ 1..) = *early {
+        descriptions.push(format!("{name} was early for {} of its ticks", share(early)));
     }
-    if *coalesced > 0 {
-        let share = share(*coalesced);
+    if let Some(coalesced @ 1..) = *coalesced {
+        let share = share(coalesced);
         descriptions
             .push(format!("{name} delivered {share} of its ticks in the wake-up of a later one"));
     }
-    if *skipped > 0 {
-        descriptions.push(format!("{name} skipped {} of its ticks", share(*skipped)));
+    if let Some(skipped @ 1..) = *skipped {
+        descriptions.push(format!("{name} skipped {} of its ticks", share(skipped)));
     }
     descriptions
 }
@@ -339,11 +339,11 @@ fn describe_subject(report: &Report, subject: &Subject, front: bool) -> String {
     }
     let late = describe_lateness(d, Trust::from_report(report));
     let cost = format_cost(subject, ", for");
-    let missed = match summary.missed {
+    let missed = match tradeoff::format_missed(subject, summary) {
         // Without a period there is no next deadline to miss.
-        _ if subject.period_ns == 0 => String::new(),
-        0 => "; it missed no tick".to_owned(),
-        n => format!("; it missed {}", format_share(n, summary.ticks)),
+        None => String::new(),
+        Some(_) if summary.missed == Some(0) => "; it missed no tick".to_owned(),
+        Some(missed) => format!("; it missed {missed}"),
     };
     let unbeaten = if front { "; nothing else was both more punctual and cheaper" } else { "" };
     format!("{late}{cost}{missed}{unbeaten}.")
@@ -475,7 +475,7 @@ mod tests {
         for factor in [0, 1, 1_000] {
             let mut report = report.clone();
             let summary = report.subjects[index].summary.as_mut().expect("a measured subject");
-            summary.missed = 0;
+            summary.missed = Some(0);
             for value in [&mut summary.lateness_ns.p50, &mut summary.lateness_ns.p90]
                 .into_iter()
                 .chain([&mut summary.lateness_ns.p99])
@@ -495,7 +495,7 @@ mod tests {
     fn distrusted_machine_has_no_ranking() {
         let mut report = report();
         for s in report.subjects.iter_mut().filter_map(|s| s.summary.as_mut()) {
-            s.missed = 0;
+            s.missed = Some(0);
         }
         report.fitness = Some(Fitness::from_facts(Facts::default(), Some("p50"), Some(2)));
         let text = summarize(&report);
@@ -512,7 +512,7 @@ mod tests {
     fn sentences_follow_the_ranking() {
         let mut report = report();
         for s in report.subjects.iter_mut().filter_map(|s| s.summary.as_mut()) {
-            s.missed = 0;
+            s.missed = Some(0);
         }
         let at = tradeoff::percentile(&report).replace('_', ".");
         let first = report.subjects[sentences(&report)[0].0].name.clone();
@@ -529,7 +529,7 @@ mod tests {
             .filter(|s| s.name == first)
             .filter_map(|s| s.summary.as_mut())
         {
-            summary.missed = summary.ticks / 10 * 9;
+            summary.missed = Some(summary.ticks / 10 * 9);
         }
         let text = summarize(&report);
         assert!(

@@ -278,7 +278,7 @@ fn notes(report: &Report) -> Vec<String> {
         if let Status::Failed { reason } = &subject.status {
             notes.push(format!("{}: not measured: {reason}", subject.id));
         }
-        if let Some(Summary { early: early @ 1.., .. }) = subject.summary {
+        if let Some(Summary { early: Some(early @ 1..), .. }) = subject.summary {
             let ticks = pluralize(early, "tick");
             notes.push(format!("{}: {ticks} came before the deadline", subject.id));
         }
@@ -411,7 +411,10 @@ fn sorted_subjects(report: &Report, sort: Option<Sort>) -> Vec<(&Subject, String
             subjects.sort_by_key(|(subject, _)| lateness_rank(subject, ranked));
         }
         Some(Sort::Cpu) => sort_by_value(&mut subjects, |summary| summary.cpu_ns_per_tick),
-        Some(Sort::Missed) => sort_by_value(&mut subjects, |s| Some(tradeoff::missed_share(s))),
+        Some(Sort::Missed) => sort_by_value(&mut subjects, |summary| {
+            summary.missed.or(summary.missed_at_least)?;
+            Some(tradeoff::missed_share(summary))
+        }),
     }
     subjects
 }

@@ -1,6 +1,7 @@
 //! Lateness compared with CPU cost: which subjects are on the Pareto front.
 
 use cli::time::format_share;
+use cli::words::pluralize;
 use files::report::{Report, Subject, Summary};
 
 use crate::report::cost::per_tick_ci95;
@@ -119,14 +120,29 @@ impl Point {
 /// Maximum share of missed ticks of a subject that can be recommended, however cheap it is.
 pub const MAX_MISSED_SHARE: f64 = 0.5;
 
-/// Returns the share of ticks that were not delivered before the next one was due.
+/// Returns the share of ticks that are known to have been delivered after the next one was due, or
+/// never.
 pub fn missed_share(summary: &Summary) -> f64 {
-    summary.missed as f64 / summary.ticks.max(1) as f64
+    summary.known_missed() as f64 / summary.ticks.max(1) as f64
 }
 
-/// Formats the share of missed ticks; `None` without a period, at which no tick can be missed.
+/// Formats the share of missed ticks, or that of those that are known to be missed; `None` if none
+/// is known, or without a period, at which no tick can be missed.
 pub fn format_missed(subject: &Subject, summary: &Summary) -> Option<String> {
-    if subject.period_ns > 0 { Some(format_share(summary.missed, summary.ticks)) } else { None }
+    match (summary.missed, summary.missed_at_least) {
+        _ if subject.period_ns == 0 => None,
+        (Some(missed), _) => Some(format_share(missed, summary.ticks)),
+        (None, Some(known @ 1..)) => Some(format_known_missed(known, summary.ticks)),
+        (None, _) => None,
+    }
+}
+
+/// Formats a share that may be larger, as the number of ticks if the share is too close to 0 or 1.
+fn format_known_missed(known: u64, ticks: u64) -> String {
+    match format_share(known, ticks) {
+        share if share.starts_with(['<', '>']) => format!("at least {}", pluralize(known, "tick")),
+        share => format!("at least {share}"),
+    }
 }
 
 /// Whether a subject can be recommended: it is not a control, it was measured, and most of its
@@ -173,7 +189,7 @@ mod tests {
             Report::from_json(include_str!("../../../../../tests/fixtures/report.json"))
                 .expect("a report");
         for s in whole.subjects.iter_mut().filter_map(|s| s.summary.as_mut()) {
-            s.missed = 0;
+            s.missed = Some(0);
         }
         assert!(points(&whole).iter().any(|p| p.front), "there is a choice");
         let mut alone = whole.clone();
@@ -185,7 +201,7 @@ mod tests {
         for summary in
             idle.subjects.iter_mut().filter(|s| s.id == kept).filter_map(|s| s.summary.as_mut())
         {
-            (summary.missed, summary.cpu_ns_per_tick) = (summary.ticks / 10 * 9, Some(1.0));
+            (summary.missed, summary.cpu_ns_per_tick) = (Some(summary.ticks / 10 * 9), Some(1.0));
         }
         let idle = points(&idle);
         let cheapest = idle.iter().min_by(|a, b| a.cpu_ns.total_cmp(&b.cpu_ns)).expect("points");
@@ -198,7 +214,7 @@ mod tests {
             Report::from_json(include_str!("../../../../../tests/fixtures/report.json"))
                 .expect("a report");
         for s in report.subjects.iter_mut().filter_map(|s| s.summary.as_mut()) {
-            s.missed = 0;
+            s.missed = Some(0);
         }
         let undisturbed = ranking(&report);
         for (distrusted, ranked) in

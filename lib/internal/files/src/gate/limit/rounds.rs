@@ -188,11 +188,11 @@ impl RoundTicks {
 impl Count {
     fn in_summary(self, summary: &report::Summary) -> Option<u64> {
         match self {
-            Self::Missed => Some(summary.missed),
-            Self::Skipped => Some(summary.skipped),
-            Self::Coalesced => Some(summary.coalesced),
+            Self::Missed => summary.missed,
+            Self::Skipped => summary.skipped,
+            Self::Coalesced => summary.coalesced,
             Self::Delivered => Some(summary.delivered),
-            Self::Early => Some(summary.early),
+            Self::Early => summary.early,
             Self::NoPark => summary.no_park,
         }
     }

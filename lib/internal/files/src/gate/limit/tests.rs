@@ -146,8 +146,8 @@ fn summaries_have_no_percentiles() {
     let summary = crate::report::Summary {
         ticks: 1_000,
         delivered: 990,
-        skipped: 10,
-        missed: 20,
+        skipped: Some(10),
+        missed: Some(20),
         lateness_ns: crate::report::Distribution {
             min: 100,
             mean: 300,
