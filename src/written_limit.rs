@@ -1,8 +1,13 @@
 //! Parses limits such as `p99=2ms` and `missed=0.1%`: those of `gate` and `monitor`, and the goals
-//! of `find`.
+//! of `find`. A limit on a rate, such as `missed<1e-4`, has another sign.
+
+use std::time::Duration;
 
 use cli::units;
 use files::gate::limit::Quantity;
+
+/// Name of the only number whose rate can be limited.
+const RATE_NAME: &str = "missed";
 
 /// The name of a number and the maximum of it, as written on a command line.
 pub struct WrittenLimit<'a> {
@@ -20,6 +25,44 @@ impl<'a> WrittenLimit<'a> {
             return Err(format!("invalid {noun} {text:?}: expected e.g. {examples}"));
         };
         Ok(Self { noun, text, name: name.trim(), value: value.trim() })
+    }
+
+    /// Splits `missed<VALUE`, a limit on a rate; `None` for a text without `<`. Errors call it by
+    /// `noun`, and give `examples` of limits on other numbers.
+    ///
+    /// # Errors
+    /// Returns an error if the name is that of another number.
+    pub fn split_rate(
+        noun: &'static str,
+        text: &'a str,
+        examples: &str,
+    ) -> Option<Result<Self, String>> {
+        let (name, value) = text.split_once('<')?;
+        let value = value.strip_prefix('=').unwrap_or(value);
+        let rate = Self { noun, text, name: name.trim(), value: value.trim() };
+        if rate.name == RATE_NAME {
+            return Some(Ok(rate));
+        }
+        let why = format!("only {RATE_NAME} has a rate; give a maximum with =, e.g. {examples}");
+        Some(Err(rate.invalid(&why)))
+    }
+
+    /// Parses the value of a rate: a share such as `1e-4`, or one in `%` or `ppm`. Returns it in per
+    /// cent.
+    pub fn rate(&self) -> Result<f64, String> {
+        let number = |text: &str, factor: f64| Some(parse_number(text)? * factor);
+        let percent = match (self.value.strip_suffix('%'), self.value.strip_suffix("ppm")) {
+            (Some(percent), _) => number(percent, 1.0),
+            (_, Some(ppm)) => number(ppm, 1e-4),
+            (None, None) => number(self.value, 100.0),
+        };
+        let is_decisive = |percent: &f64| *percent > 0.0 && *percent < 100.0;
+        percent.filter(is_decisive).ok_or_else(|| {
+            let name = self.name;
+            self.invalid(&format!(
+                "expected more than 0 and less than 1, e.g. {name}<1e-4 or {name}<0.01%"
+            ))
+        })
     }
 
     /// Parses the value with a unit of the quantity.
@@ -71,6 +114,11 @@ impl<'a> WrittenLimit<'a> {
     }
 }
 
+/// Parses the longest stall that a limit on a rate must account for.
+pub fn parse_stall(text: &str) -> Result<Duration, String> {
+    units::parse_duration_within("a stall", text, Duration::from_nanos(1)..=units::MAX_PERIOD)
+}
+
 /// Parses a number of at least 0.
 fn parse_number(text: &str) -> Option<f64> {
     text.trim().parse().ok().filter(|number: &f64| number.is_finite() && *number >= 0.0)
@@ -118,6 +166,40 @@ mod tests {
             let found = parse(text, quantity).unwrap_err();
             assert!(found.starts_with(error), "{text}: {found}");
         }
+    }
+
+    #[test]
+    fn rates_are_shares_of_ticks() {
+        let parse =
+            |text| Some(WrittenLimit::split_rate("limit", text, "p99=2ms")?.and_then(|r| r.rate()));
+        for (text, percent) in [
+            ("missed<1e-4", 0.01),
+            (" missed < 0.5 ", 50.0),
+            ("missed<0.01%", 0.01),
+            ("missed<=100 ppm", 0.01),
+        ] {
+            let found = parse(text).unwrap().unwrap();
+            assert!((found - percent).abs() < 1e-12, "{text}: {found}");
+        }
+        assert_eq!(parse("missed=0.1%"), None);
+        for text in [
+            "missed<0",
+            "missed<1",
+            "missed<2",
+            "missed<100%",
+            "missed<-1e-4",
+            "missed<1ms",
+            "missed<nan",
+            "missed<",
+        ] {
+            let error = parse(text).unwrap().unwrap_err();
+            let expected =
+                format!("invalid limit {text:?}: expected more than 0 and less than 1, ");
+            assert!(error.starts_with(&expected), "{error}");
+        }
+        let error = parse("p99<1ms").unwrap().unwrap_err();
+        let expected = "only missed has a rate; give a maximum with =, e.g. p99=2ms";
+        assert_eq!(error, format!("invalid limit \"p99<1ms\": {expected}"));
     }
 
     #[test]

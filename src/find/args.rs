@@ -11,7 +11,7 @@ use engine::machine::tuning::sched_parser;
 use engine::scenario::{Runtime, Subjects, SubjectsParser, runtime_parser};
 use files::find::Goal;
 
-use crate::written_limit::WrittenLimit;
+use crate::written_limit::{WrittenLimit, parse_stall};
 use render::formats::{Format, parser};
 
 #[derive(Debug, Args)]
@@ -20,17 +20,20 @@ Examples:
   osjitter find --goal p99=100us
   osjitter find --goal p99=50us --goal missed=0.5% --goal cpu=10% --subject os-interval --subject tokio-interval
   osjitter find --goal p99=1ms --load cpu:2      the same under load
+  osjitter find --goal 'missed<1e-3' --max-stall 2ms   a rate with a bound that accounts for bursts of misses
   osjitter find --period 500us                   what each ticker can promise at this period
 
 A goal is p50, p90, p99, p99.9, p99.99 or mean of the lateness, missed (in percent of the ticks) or cpu (in percent of \
-one core). All goals must hold. Each period is measured in rounds, and its confidence intervals are compared with the \
+one core). missed<1e-3 is a goal for the rate of misses, with a bound over rounds for stalls of any length, or of at \
+most --max-stall. All goals must hold. Each period is measured in rounds, and its confidence intervals are compared with the \
 goals. If these leave a period undecided, it is measured again with four times the ticks, as long as there is time. Each \
 ticker is measured at most 10 times (looks), so that its result is correct with 95 % confidence. The results are written \
 to the directory given by --out, as JSON and as a picture.
 
 Exit codes: 0 done, whatever was found; 2 bad usage, or goals that cannot hold; 4 not measured or interrupted.")]
 pub struct FindArgs {
-    /// Goal that must hold, such as p99=100us, missed=0.1% or cpu=10%; repeat for several
+    /// Goal that must hold, such as p99=100us, missed=0.1%, missed<1e-3 or cpu=10%; repeat for
+    /// several
     #[arg(long, value_name = "NAME=LIMIT", value_parser = parse_goal, required_unless_present = "period", help_heading = "Search")]
     pub goal: Vec<Goal>,
     /// Find the best goals that each ticker meets at this period instead
@@ -53,6 +56,9 @@ pub struct FindArgs {
     /// tasks:100x50us or a command
     #[arg(long, value_name = "LOAD", default_value_t, value_parser = load_parser(), hide_possible_values = true, help_heading = "Search")]
     pub load: Load,
+    /// Longest stall that a rate of misses must account for [default: any]
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = parse_stall, help_heading = "Search")]
+    pub max_stall: Option<Duration>,
     /// Stop after this time and report the results so far
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = units::parse_duration, default_value = "90s", help_heading = "Search")]
     pub max_time: Duration,
@@ -76,9 +82,15 @@ pub struct FindArgs {
     pub quiet: bool,
 }
 
-/// Parses `p99=100us` or `missed=0.1%`.
+/// Parses `p99=100us`, `missed=0.1%` or `missed<1e-3`.
 fn parse_goal(text: &str) -> Result<Goal, String> {
-    let written = WrittenLimit::split("goal", text, "p99=100us")?;
+    if let Some(rate) = WrittenLimit::split_rate("goal", text, "p99=100us") {
+        let rate = rate?;
+        let goal = Goal::new(rate.name, Some(rate.rate()?));
+        let goal = goal.ok_or_else(|| rate.unknown("expected missed"))?;
+        return Ok(Goal { rate: true, ..goal });
+    }
+    let written = WrittenLimit::split("goal", text, "p99=100us or missed<1e-3")?;
     let goal = Goal::new(written.name, None)
         .ok_or_else(|| written.unknown(&format!("expected {}", Goal::NAMES.join(", "))))?;
     // A search cannot show that a ticker never misses a tick.

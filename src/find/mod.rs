@@ -29,11 +29,12 @@ use engine::scenario::{
 use engine::subject::{self, RuntimeKind, SubjectInfo};
 use files::file::File as _;
 use files::find::{
-    self, CONFIDENCE, Find, Goal, Look, MAX_GOALS, MAX_LOOKS, PeriodRange, SCHEMA, Step,
+    self, CONFIDENCE, Find, Goal, Look, LookRules, MAX_GOALS, MAX_LOOKS, PeriodRange, SCHEMA, Step,
     StopReason, Ticker,
 };
 use files::fitness::{Fitness, Tally};
 use files::gate::limit::RoundTicks;
+use files::gate::limit::rate::burst_ticks;
 use files::report::{self, Host, Report, Status};
 
 use crate::file_io::{OutputDirectory, ResultNames};
@@ -46,6 +47,8 @@ use render::formats::{Format, make};
 const ROUNDS: u64 = 20;
 /// The maximum number of recorded ticks of a round.
 const MAX_ROUND_TICKS: u64 = 250;
+/// The minimum number of recorded ticks of the rounds that a rate of misses needs.
+const MIN_RATE_ROUND_TICKS: u64 = 25;
 /// The share of the time that is planned. The rest is for set-up, and for delays on a busy machine.
 const PLANNED_SHARE: f64 = 0.8;
 /// The slowest a machine is assumed to be, relative to the plan.
@@ -123,7 +126,7 @@ struct Search {
     load: Load,
     /// The maximum number of measurements of a ticker.
     max_looks: usize,
-    look_confidence: f64,
+    rules: LookRules,
     /// The number of ticks that the goals need.
     min_ticks: u64,
     max_time: Duration,
@@ -146,9 +149,14 @@ fn first_step(period_ns: u64) -> Step {
 impl Search {
     fn plan(args: &FindArgs) -> exit::Result<Self> {
         let goals = match args.period {
-            Some(_) => PROMISED_GOALS.iter().filter_map(|name| Goal::new(name, None)).collect(),
+            Some(_) => promised_goals(args.max_stall.is_some()),
             None => validate_goals(&args.goal)?,
         };
+        if args.max_stall.is_some() && goals.iter().all(|goal| !goal.rate) {
+            return Err(usage!(
+                "--max-stall is for a goal for the rate of misses, such as missed<1e-3"
+            ));
+        }
         let (from, to) = match args.period {
             Some(period) => (period, period),
             None => (args.from, args.to),
@@ -162,16 +170,16 @@ impl Search {
         }
         let tickers = select_tickers(args)?;
         let max_looks = if args.period.is_some() { 1 } else { MAX_LOOKS };
-        let look_confidence = find::look_confidence(max_looks, goals.len());
+        let confidence = find::look_confidence(max_looks, goals.len());
         let search = Self {
-            min_ticks: find::least_ticks(&goals, look_confidence),
+            min_ticks: find::least_ticks(&goals, confidence),
             goals,
             range: PeriodRange { shortest_ns: to_ns(from), longest_ns: to_ns(to) },
             control: select_control(&tickers),
             tickers,
             load: args.load.clone(),
             max_looks,
-            look_confidence,
+            rules: LookRules { confidence, max_stall_ns: args.max_stall.map(to_ns) },
             max_time: args.max_time,
             seed: args.seed.unwrap_or_else(draw_seed),
         };
@@ -195,8 +203,6 @@ impl Search {
         if time <= self.max_time.mul_f64(PLANNED_SHARE) {
             return Ok(());
         }
-        let ticks = |goal: &&Goal| goal.least_ticks(self.look_confidence);
-        let name = self.goals.iter().max_by_key(ticks).map_or("", |goal| &goal.name);
         let tickers = pluralize(self.tickers.len(), "ticker");
         let measurements = if is_range {
             format!("the first {} of {tickers}", pluralize(periods.len(), "period"))
@@ -205,13 +211,33 @@ impl Search {
         };
         let seconds = time.as_secs_f64();
         Err(usage!(
-            "measuring {measurements} takes {seconds:.0}s at {} ticks each, as {name} requires; use --max-time {:.0}s or more, fewer \
+            "measuring {measurements} takes {seconds:.0}s {}; use --max-time {:.0}s or more, fewer \
              --subject, or a shorter {}",
-            self.min_ticks,
+            self.requirement(),
             (seconds * 2.0).ceil(),
             if is_range { "--to" } else { "--period" },
             seconds = seconds.ceil(),
         ))
+    }
+
+    /// Describes the length that the most demanding goal requires.
+    fn requirement(&self) -> String {
+        let rounds = self.rate_rounds(self.range.longest_ns, MAX_ROUND_TICKS);
+        if rounds > ROUNDS {
+            let any = if self.rules.max_stall_ns.is_none() { " without --max-stall" } else { "" };
+            return format!("in {rounds} rounds each, as the rate of misses requires{any}");
+        }
+        let ticks = |goal: &&Goal| goal.least_ticks(self.rules.confidence);
+        let name = self.goals.iter().max_by_key(ticks).map_or("", |goal| &goal.name);
+        format!("at {} ticks each, as {name} requires", self.min_ticks)
+    }
+
+    /// Returns the number of rounds that the rates of the goals need; 0 without one.
+    fn rate_rounds(&self, period_ns: u64, round_ticks: u64) -> u64 {
+        let LookRules { confidence, max_stall_ns } = self.rules;
+        let max_burst = max_stall_ns.map(|stall_ns| burst_ticks(stall_ns, period_ns, 1));
+        let rounds = |goal: &Goal| goal.least_rounds(round_ticks, max_burst, confidence);
+        self.goals.iter().map(rounds).max().unwrap_or(0)
     }
 
     fn announcement(&self) -> String {
@@ -237,8 +263,9 @@ impl Search {
             goals: self.goals.clone(),
             range_ns: [self.range.shortest_ns, self.range.longest_ns],
             confidence: CONFIDENCE,
-            look_confidence: self.look_confidence,
+            look_confidence: self.rules.confidence,
             max_time_ns: to_ns(self.max_time),
+            max_stall_ns: self.rules.max_stall_ns,
             seed: self.seed,
             cpu: args.cpu,
             sched: args.sched.map(|class| class.to_string()),
@@ -276,11 +303,20 @@ impl Search {
                 return self.scenario_with(ticker, period, rounds, MAX_ROUND_TICKS);
             }
         }
-        let round_time = (time / ROUNDS as u32).saturating_sub(round_overhead);
-        let fitting = to_ns(round_time) / period_ns.max(1);
-        let min_round_ticks = self.min_ticks.div_ceil(ROUNDS).max(1);
-        let round_ticks = fitting.min(MAX_ROUND_TICKS).max(min_round_ticks);
-        self.scenario_with(ticker, period, ROUNDS * times, round_ticks)
+        let fitting_ticks = |rounds: u64| {
+            let round_time = time.div_f64(rounds as f64).saturating_sub(round_overhead);
+            let fitting = to_ns(round_time) / period_ns.max(1);
+            fitting.min(MAX_ROUND_TICKS).max(self.min_ticks.div_ceil(rounds)).max(1)
+        };
+        let (mut rounds, mut round_ticks) = (ROUNDS, fitting_ticks(ROUNDS));
+        let needed_rounds = self.rate_rounds(period_ns, round_ticks);
+        if needed_rounds > ROUNDS {
+            let min_ticks = MIN_RATE_ROUND_TICKS.min(round_ticks);
+            round_ticks = fitting_ticks(needed_rounds).clamp(min_ticks, round_ticks);
+            // Shorter rounds with short bursts must be more.
+            rounds = self.rate_rounds(period_ns, round_ticks).max(needed_rounds);
+        }
+        self.scenario_with(ticker, period, rounds * times, round_ticks)
     }
 
     fn scenario_with(
@@ -440,8 +476,7 @@ impl Search {
             Status::Partial => return Some(StopReason::Time),
             Status::Measured => match RoundTicks::from_subject(subject) {
                 Ok(rounds) => {
-                    let confidence = self.look_confidence;
-                    let look = Look::new(subject.period_ns, &rounds, &self.goals, confidence);
+                    let look = Look::new(subject.period_ns, &rounds, &self.goals, self.rules);
                     ticker.looks.push(look);
                     return None;
                 }
@@ -538,6 +573,16 @@ fn new_ticker((subject, runtime): SearchedTicker) -> Ticker {
         failure: None,
         looks: Vec::new(),
     }
+}
+
+/// Returns the numbers that tickers promise. The missed ticks are a rate if the stalls are limited.
+fn promised_goals(is_rate: bool) -> Vec<Goal> {
+    let mut goals = Vec::new();
+    for mut goal in PROMISED_GOALS.iter().filter_map(|name| Goal::new(name, None)) {
+        goal.rate = is_rate && goal.name == "missed";
+        goals.push(goal);
+    }
+    goals
 }
 
 /// Checks that all goals can hold together, and that none implies another.

@@ -1,9 +1,10 @@
 //! The result of a search as text: a table with a line for each ticker, and notes.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
-use cli::time::{format_number, format_time, trim_zeros};
-use cli::units::format_exact_ns;
+use cli::time::{format_number, format_rate, format_time, trim_zeros};
+use cli::units::{format_exact_ns, format_rounded_duration};
 use cli::words::or_dash;
 use files::find::{Check, Find, Finding, Goal, Look, StopReason, Ticker};
 use files::report::Warning;
@@ -48,9 +49,14 @@ fn promise_period(find: &Find) -> Option<String> {
 /// Formats a goal, such as `p99 <= 100 us`.
 pub fn goal(goal: &Goal) -> String {
     match goal.limit {
-        Some(limit) => format!("{} <= {}", goal.name, format_value(goal, limit)),
+        Some(limit) if goal.rate => format!("{} < {}", goal.name, format_limit(goal, limit)),
+        Some(limit) => format!("{} <= {}", goal.name, format_limit(goal, limit)),
         None => goal.name.clone(),
     }
+}
+
+fn format_limit(goal: &Goal, limit: f64) -> String {
+    if goal.rate { format_rate(limit / 100.0) } else { format_value(goal, limit) }
 }
 
 /// Formats a value in the unit of its goal.
@@ -161,6 +167,7 @@ fn notes(find: &Find) -> Vec<String> {
             "The time limit of {time} ended the search early; a longer --max-time gives narrower results."
         ));
     }
+    notes.extend(find.max_stall_ns.map(describe_stall));
     notes.extend(fitness::sentence(find.fitness.as_ref()));
     for Warning { code, message, hint } in &find.warnings {
         notes.push(format!("{code}: {message}; {hint}."));
@@ -169,6 +176,14 @@ fn notes(find: &Find) -> Vec<String> {
         notes.push("Interrupted: the values cover the time until then.".to_owned());
     }
     notes
+}
+
+/// Describes the stalls for which the bounds of a rate hold.
+fn describe_stall(max_stall_ns: u64) -> String {
+    let stall = format_rounded_duration(Duration::from_nanos(max_stall_ns));
+    format!(
+        "The bounds of missed ticks assume that no stall is longer than {stall} and that stalls are independent."
+    )
 }
 
 /// Describes the result of a ticker, unless the table shows all of it.
@@ -305,9 +320,9 @@ fn describe_broken(find: &Find, ticker: &Ticker, period_ns: u64) -> String {
 }
 
 fn describe_excess(goal: &Goal, check: &Check) -> String {
-    let format = |value| format_value(goal, value);
-    let value = check.value.map_or(String::new(), |value| format!(" ({})", format(value)));
-    let limit = goal.limit.map_or(String::new(), format);
+    let value =
+        check.value.map_or(String::new(), |value| format!(" ({})", format_value(goal, value)));
+    let limit = goal.limit.map_or(String::new(), |limit| format_limit(goal, limit));
     format!("{} exceeds {limit}{value}", goal.name)
 }
 

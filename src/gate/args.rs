@@ -13,7 +13,7 @@ use files::gate::limit::{PathError, SummaryPath};
 
 use crate::gate::formats::FORMATS;
 use crate::interop::unit::Unit;
-use crate::written_limit::WrittenLimit;
+use crate::written_limit::{WrittenLimit, parse_stall};
 use render::formats::{Format, parser};
 
 /// Maximum number of pairs of a test: about half an hour at the default period.
@@ -45,6 +45,7 @@ Examples:
   osjitter gate --baseline os-interval.json --subject os-interval --period 500us
   osjitter gate --limit p99=200us --limit missed=0.1% --subject os-interval --period 500us
   osjitter gate --limit jitter_spread.p99=80us --report report.json
+  osjitter gate --limit 'missed<1e-4' --max-stall 2ms --ticks 120k --subject os-interval --period 500us
 
 A command is restarted for each round, without a shell, with OSJITTER_TICKS, OSJITTER_WARMUP, OSJITTER_PERIOD_NS \
 and OSJITTER_OUT set. It must write the line `osjitter.series/1 period_ns=500000` to that file, then one lateness in nanoseconds per \
@@ -67,6 +68,10 @@ failed gate until it passes: every retry raises the error rate. Raise --max-pair
 A limit is broken if the whole 99 % confidence interval over rounds is above it, and kept if no part of the interval is; \
 otherwise the gate is inconclusive. At least 10 rounds are needed. The largest value (max) has no interval: its limit \
 applies to the ticks of that run.
+
+missed<1e-4 limits the rate of missed ticks: it is kept if the rate is below 1 in 10,000 with 95 % confidence, even if no \
+tick of the run was missed. Misses come in bursts, so the bound is over rounds and holds for stalls of any length. \
+With --max-stall it assumes that no stall is longer and that stalls are independent, which needs fewer ticks.
 
 Exit codes: 0 pass or inconclusive, 1 regressed or a limit broken, 2 bad usage or input, 3 inconclusive under \
 --on-inconclusive fail, 4 could not measure or interrupted."
@@ -126,9 +131,12 @@ pub struct GateArgs {
     #[arg(long, alias = "round-time-limit", value_name = "DURATION", value_parser = units::parse_duration, allow_hyphen_values = true, help_heading = "Two sides")]
     pub max_round_time: Option<Duration>,
     /// Limit on a number of the summary: p99=200us, jitter_spread.p99=80us, missed=0.1%,
-    /// cpu_ns_per_tick=9us; repeatable
+    /// cpu_ns_per_tick=9us, or on the rate of misses: missed<1e-4; repeatable
     #[arg(long, alias = "max", value_name = "PATH=VALUE", value_parser = parse_limit, help_heading = "Limits")]
     pub limit: Vec<Limit>,
+    /// Longest stall that a limit on the rate of misses must account for [default: any]
+    #[arg(long, value_name = "DURATION", value_parser = parse_stall, allow_hyphen_values = true, requires = "limit", help_heading = "Limits")]
+    pub max_stall: Option<Duration>,
     /// Check the limits against this report instead of measuring; - is standard input
     #[arg(long, value_name = "FILE", requires = "limit", help_heading = "Limits")]
     pub report: Option<PathBuf>,
@@ -342,11 +350,18 @@ pub struct Limit {
     pub path: SummaryPath,
     /// The maximum, in the unit of its quantity.
     pub max: f64,
+    /// Whether the rate of these ticks must be shown to be below the maximum.
+    pub is_rate: bool,
 }
 
-/// Parses a limit such as `p99=200us`.
+/// Parses a limit such as `p99=200us` or `missed<1e-4`.
 pub fn parse_limit(text: &str) -> Result<Limit, String> {
-    let written = WrittenLimit::split("limit", text, "p99=200us")?;
+    if let Some(rate) = WrittenLimit::split_rate("limit", text, "p99=200us") {
+        let rate = rate?;
+        let path = SummaryPath::find(rate.name).map_err(|_| rate.unknown("expected missed"))?;
+        return Ok(Limit { path, max: rate.rate()?, is_rate: true });
+    }
+    let written = WrittenLimit::split("limit", text, "p99=200us or missed<1e-4")?;
     let path = SummaryPath::find(written.name).map_err(|error| match error {
         PathError::OfTheLength => {
             written.invalid("it is the length of a run, which cannot be limited")
@@ -354,7 +369,7 @@ pub fn parse_limit(text: &str) -> Result<Limit, String> {
         PathError::Unknown => written.unknown(&suggest_paths(written.name)),
     })?;
     let max = written.value(path.quantity())?;
-    Ok(Limit { path, max })
+    Ok(Limit { path, max, is_rate: false })
 }
 
 fn suggest_paths(name: &str) -> String {

@@ -1,9 +1,11 @@
 //! Limits on numbers of one subject, which is read from a report or measured for the gate.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use cli::exit::{self, Error, usage};
-use cli::time::format_time;
+use cli::time::{format_duration, format_time};
+use cli::units::to_ns;
 use cli::words::pluralize;
 use engine::machine::tuning;
 use engine::measure::load::Loads;
@@ -13,6 +15,7 @@ use engine::measure::record::{self, Conditions};
 use engine::measure::round::MeasuredRound;
 use engine::scenario::{Length, Plan, Scenario, draw_seed, parse_subject};
 use files::file::File as _;
+use files::gate::limit::rate::{MeasuredRate, UnknownRate};
 use files::gate::limit::{Measured, MissingRounds, RoundTicks, SummaryPath};
 use files::gate::verdict::{LimitCheck, Verdict};
 use files::report::{Report, Status, Subject, Summary};
@@ -21,6 +24,7 @@ use jitterstat::gate::decision::{Outcome, Reason};
 use crate::gate::args::{GateArgs, Limit};
 use crate::gate::design::{build_scenario, choose_cpu, periods_or_default};
 use crate::gate::question::{Gate, PlannedQuestion, Question};
+use crate::gate::rate_limits;
 use crate::gate::text::{Row, Section, Title, format_option, format_range};
 use crate::interop;
 use crate::progress::Progress;
@@ -29,6 +33,10 @@ use crate::progress::Progress;
 struct Limits {
     limits: Vec<Limit>,
     subject: LimitedSubject,
+    /// Longest stall that the rate of misses must account for; `None` for any.
+    max_stall: Option<Duration>,
+    /// Requested number of ticks of a round.
+    round_ticks: Option<u64>,
 }
 
 /// The source of the numbers.
@@ -64,7 +72,17 @@ pub fn plan(args: &GateArgs) -> PlannedQuestion {
         Some(file) => read_reported(file, args)?,
         None => plan_subject(args)?,
     };
-    let limits = Limits { limits: args.limit.clone(), subject };
+    if args.max_stall.is_some() && args.limit.iter().all(|limit| !limit.is_rate) {
+        return Err(Error::usage(
+            "--max-stall is for a limit on the rate of misses, such as missed<1e-4",
+        ));
+    }
+    let limits = Limits {
+        limits: args.limit.clone(),
+        subject,
+        max_stall: args.max_stall,
+        round_ticks: args.judged.rounds.round_ticks,
+    };
     limits.check_limits_supported()?;
     Ok(Some(Box::new(limits)))
 }
@@ -112,7 +130,8 @@ impl Question for Limits {
         match &self.subject {
             LimitedSubject::Reported(..) => Vec::new(),
             LimitedSubject::Planned(plan) => {
-                vec![format!("{:.0}s for the limits", plan.expected_duration().as_secs_f64())]
+                let seconds = plan.expected_duration().as_secs_f64();
+                vec![format!("{} for the limits", format_duration(seconds))]
             }
         }
     }
@@ -163,8 +182,14 @@ impl Limits {
         match &self.subject {
             LimitedSubject::Planned(plan) => {
                 let scenario = &plan.scenarios[0];
-                let mut limits = self.limits.iter();
-                limits.try_for_each(|limit| check_limit_supported(&limit.path, scenario))
+                for limit in &self.limits {
+                    check_limit_supported(&limit.path, scenario)?;
+                    if limit.is_rate {
+                        let (max_stall, round_ticks) = (self.max_stall, self.round_ticks);
+                        rate_limits::check_planned(limit, scenario, max_stall, round_ticks)?;
+                    }
+                }
+                Ok(())
             }
             LimitedSubject::Reported(reported) => self.check_limits_reported(reported),
         }
@@ -172,38 +197,70 @@ impl Limits {
 
     fn check_limits_reported(&self, reported: &ReportedSubject) -> exit::Result<()> {
         let numbers = reported.numbers().map_err(|e| Error::usage(e.to_string()))?;
-        for Limit { path, .. } in &self.limits {
-            if numbers.measure(path).value.is_none() {
-                let (id, reason) = (&reported.subject().id, numbers.missing_reason(path));
+        let id = &reported.subject().id;
+        for Limit { path, is_rate, .. } in &self.limits {
+            if *is_rate {
+                self.measure_rate(reported.subject(), reported.report.is_own())
+                    .map_err(|e| usage!("the report has no rate of missed ticks of {id}: {e}"))?;
+            } else if numbers.measure(path).value.is_none() {
+                let reason = numbers.missing_reason(path);
                 return Err(usage!("the report has no {path} of {id}: {reason}"));
             }
         }
         Ok(())
     }
 
+    fn measure_rate(&self, subject: &Subject, is_own: bool) -> Result<MeasuredRate, UnknownRate> {
+        MeasuredRate::from_subject(subject, is_own, self.max_stall.map(to_ns))
+    }
+
     /// Compares a measured subject with the limits and records the result in the verdict.
     fn check_subject(&self, subject: &Subject, gate: &mut Gate) {
-        let not_measured = |error: MissingRounds| (Reason::NotMeasured, Some(error.to_string()));
-        let numbers = match (&subject.status, &self.subject) {
+        let measured = self.measure(subject);
+        match &measured {
+            Err(UnmeasuredSubject { failure, .. }) => gate.mark_partial(failure.clone()),
+            Ok(measured) => self.warn_of_limits(measured, gate),
+        }
+        let measured = measured.as_ref().map_err(|unmeasured| unmeasured.reason);
+        gate.verdict.limits = self.checks(&subject.id, subject.period_ns, measured);
+    }
+
+    /// Collects the numbers of a subject that the limits concern.
+    fn measure<'a>(&self, subject: &'a Subject) -> Result<MeasuredSubject<'a>, UnmeasuredSubject> {
+        let is_own = match (&subject.status, &self.subject) {
             (Status::Failed { reason }, _) => {
-                Err((Reason::NotMeasured, Some(format!("{}: {reason}", subject.id))))
+                return Err(UnmeasuredSubject::new(&format!("{}: {reason}", subject.id)));
             }
             // An interrupted measurement is not judged. A partial report is judged by its ticks.
-            (Status::Partial, LimitedSubject::Planned(_)) => Err((Reason::Interrupted, None)),
-            (_, LimitedSubject::Reported(reported)) => reported.numbers().map_err(not_measured),
-            _ => SubjectNumbers::from_subject(subject, true).map_err(not_measured),
+            (Status::Partial, LimitedSubject::Planned(_)) => {
+                return Err(UnmeasuredSubject { reason: Reason::Interrupted, failure: None });
+            }
+            (_, LimitedSubject::Reported(reported)) => reported.report.is_own(),
+            (_, LimitedSubject::Planned(_)) => true,
         };
-        match &numbers {
-            Err((_, failure)) => gate.mark_partial(failure.clone()),
-            Ok(SubjectNumbers::Summary { .. }) => gate.warn(
+        let numbers = SubjectNumbers::from_subject(subject, is_own)
+            .map_err(|e| UnmeasuredSubject::new(&e.to_string()))?;
+        let mut rate = None;
+        if self.limits.iter().any(|limit| limit.is_rate) {
+            let measured = self.measure_rate(subject, is_own);
+            rate = Some(measured.map_err(|e| UnmeasuredSubject::new(&e.to_string()))?);
+        }
+        Ok(MeasuredSubject { numbers, rate })
+    }
+
+    /// Warns of the limits of the measured numbers.
+    fn warn_of_limits(&self, measured: &MeasuredSubject<'_>, gate: &mut Gate) {
+        let has_value_limit = self.limits.iter().any(|limit| !limit.is_rate);
+        if has_value_limit && matches!(measured.numbers, SubjectNumbers::Summary { .. }) {
+            gate.warn(
                 "no-samples",
                 "The report has no samples: limits are compared with its numbers, without intervals.",
                 "A repetition may have other numbers. A report of osjitter run keeps the samples.",
-            ),
-            Ok(SubjectNumbers::Rounds(_)) => {}
+            );
         }
-        let numbers = numbers.as_ref().map_err(|(reason, _)| *reason);
-        gate.verdict.limits = self.checks(&subject.id, subject.period_ns, numbers);
+        if let Some(rate) = &measured.rate {
+            rate_limits::warn_of_assumptions(rate, self.max_stall, gate);
+        }
     }
 
     /// Compares the numbers of a subject with every limit. Without numbers, every limit is
@@ -212,18 +269,43 @@ impl Limits {
         &self,
         subject: &str,
         period_ns: u64,
-        numbers: Result<&SubjectNumbers<'_>, Reason>,
+        measured: Result<&MeasuredSubject<'_>, Reason>,
     ) -> Vec<LimitCheck> {
         let report = match &self.subject {
             LimitedSubject::Reported(reported) => Some(reported.file.display().to_string()),
             LimitedSubject::Planned(_) => None,
         };
-        let check = |limit| LimitCheck {
-            period_ns: Some(period_ns),
-            report: report.clone(),
-            ..check_limit(limit, subject, numbers)
-        };
-        self.limits.iter().map(check).collect()
+        let mut checks = Vec::new();
+        for limit in &self.limits {
+            let check = if limit.is_rate {
+                let rate = measured.and_then(|m| m.rate.as_ref().ok_or(Reason::NotMeasured));
+                rate_limits::check(limit, subject, rate)
+            } else {
+                check_limit(limit, subject, measured.map(|measured| &measured.numbers))
+            };
+            let report = report.clone();
+            checks.push(LimitCheck { period_ns: Some(period_ns), report, ..check });
+        }
+        checks
+    }
+}
+
+/// The numbers of a subject, as far as limits concern them.
+struct MeasuredSubject<'a> {
+    numbers: SubjectNumbers<'a>,
+    /// The rate of missed ticks, if a limit concerns it.
+    rate: Option<MeasuredRate>,
+}
+
+/// The reason for which a subject has no numbers.
+struct UnmeasuredSubject {
+    reason: Reason,
+    failure: Option<String>,
+}
+
+impl UnmeasuredSubject {
+    fn new(failure: &str) -> Self {
+        Self { reason: Reason::NotMeasured, failure: Some(failure.to_owned()) }
     }
 }
 
@@ -282,6 +364,9 @@ impl<'a> SubjectNumbers<'a> {
             Self::Summary { .. } if path.needs_samples() => {
                 "the samples are not in it, which a percentile needs; limit max or missed instead"
             }
+            Self::Summary { .. } if path.needs_period() => {
+                "its tool does not count all missed ticks; limit max instead"
+            }
             Self::Summary { .. } => "neither samples nor its summary have it",
         }
     }
@@ -305,6 +390,7 @@ fn check_limit(
         limit: limit.max,
         value: measured.and_then(|m| m.value),
         interval: measured.and_then(|m| m.interval).map(Into::into),
+        rate: None,
         verdict,
         reason,
         rounds: measured.map_or(0, |m| m.rounds as u64),
@@ -373,18 +459,31 @@ fn format_value(value: f64, unit: &str) -> String {
 pub fn sections(verdict: &Verdict) -> Vec<Section> {
     let Some(first) = verdict.limits.first() else { return Vec::new() };
     let (ticks, rounds) = (pluralize(first.ticks, "tick"), pluralize(first.rounds, "round"));
-    let title = format!("{}, {ticks} in {rounds}", first.subject);
-    vec![Section {
-        title: Title::Subject(title),
+    let title = || Title::Subject(format!("{}, {ticks} in {rounds}", first.subject));
+    let (rates, values): (Vec<_>, Vec<_>) =
+        verdict.limits.iter().partition(|check| check.rate.is_some());
+    let mut sections = Vec::new();
+    if !values.is_empty() {
+        sections.push(value_section(&values, title()));
+    }
+    if !rates.is_empty() {
+        sections.push(rate_limits::section(&rates, title(), advice(&rates)));
+    }
+    sections
+}
+
+fn value_section(checks: &[&LimitCheck], title: Title) -> Section {
+    Section {
+        title,
         key_heading: "limited",
         headings: vec!["limit", "value", "99 % interval"],
-        rows: verdict.limits.iter().map(row).collect(),
+        rows: checks.iter().map(|check| row(check)).collect(),
         notes: Vec::new(),
         measured: String::new(),
         sides: Vec::new(),
         lifts: Vec::new(),
-        advice: advice(&verdict.limits),
-    }]
+        advice: advice(checks),
+    }
 }
 
 fn row(check: &LimitCheck) -> Row {
@@ -403,7 +502,7 @@ fn row(check: &LimitCheck) -> Row {
 }
 
 /// Suggests how many ticks would decide the inconclusive limits.
-fn advice(limits: &[LimitCheck]) -> Option<String> {
+fn advice(limits: &[&LimitCheck]) -> Option<String> {
     let slowest = limits.iter().max_by_key(|check| check.ticks_to_decide)?;
     let ticks = slowest.ticks_to_decide?;
     let seconds = slowest.period_ns.map(|period| (period as f64 * ticks as f64 / 1e9).ceil());

@@ -18,6 +18,7 @@ mod limits;
 mod live_estimate;
 mod pairs;
 mod question;
+mod rate_limits;
 mod runs;
 mod sarif;
 mod session;

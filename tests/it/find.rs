@@ -65,6 +65,36 @@ fn bracket_encloses_shortest_period() {
 }
 
 #[test]
+fn rate_of_misses_is_bracketed() {
+    // A subject that is 150 us late misses every tick of a shorter period.
+    let ran = find(&["--goal", "missed<5e-3", "--max-stall", "2ms"]).exits(0);
+    let Bracket { broken_ns: Some(broken), kept_ns: Some(kept) } = bracket(&ran) else {
+        panic!("{}", ran.stdout)
+    };
+    assert!(broken <= 150_000 && 150_000 <= kept && kept * 100 < broken * 106, "{broken} {kept}");
+    let found = found_file(&ran);
+    let goal = &found["goals"][0];
+    assert_eq!((&goal["limit"], &goal["rate"]), (&json!(0.5), &json!(true)));
+    assert_eq!(found["max_stall_ns"], 2_000_000);
+    let text = ran.stdout.replace('\n', " ");
+    for part in ["missed < 1 in 200", "missed exceeds 1 in 200", "no stall is longer than 2 ms and"]
+    {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    // A look at a kept period has an upper bound just below the limit.
+    let looks = found["tickers"][0]["looks"].as_array().unwrap();
+    for look in looks.iter().filter(|look| look["finding"] == "kept") {
+        let upper = look["checks"][0]["interval"][1].as_f64().unwrap();
+        assert!(upper > 0.0 && upper <= 0.5, "{look}");
+    }
+    let promise = find(&["--period", "500us", "--max-stall", "2ms"]).exits(0);
+    let checks = &found_file(&promise)["tickers"][0]["looks"][0]["checks"];
+    // Bursts of four ticks, one-sided, for six numbers: 4 * ln(120) / 20,000.
+    let upper = checks[4]["interval"][1].as_f64().unwrap();
+    assert!((upper - 0.0957).abs() < 1e-3, "{upper}");
+}
+
+#[test]
 fn unbracketed_goals_name_the_range() {
     let everywhere = find(&["--goal", "p99=200us", "--from", "50us", "--to", "1ms"]).exits(0);
     assert_eq!(bracket(&everywhere), Bracket { broken_ns: None, kept_ns: Some(50_000) });
@@ -205,6 +235,9 @@ fn impossible_searches_are_rejected() {
         (&["--goal", "p99=1ms", "--from", "2ms"], "--from 2ms must be shorter than --to 2ms"),
         (&["--goal", "p99.99=1ms"], "100000 ticks each, as p99.99 requires"),
         (&["--goal", "missed=0.001%"], "as missed requires"),
+        (&["--goal", "missed<1e-4"], "as the rate of misses requires without --max-stall"),
+        (&["--goal", "p99<1ms"], "only missed has a rate"),
+        (&["--goal", "missed=1%", "--max-stall", "1ms"], "--max-stall is for a goal"),
     ] {
         let ran = find(args).exits(2);
         assert!(ran.stderr.contains(expected), "{args:?}: {}", ran.stderr);

@@ -87,6 +87,17 @@ fn values_above_bins_are_unknown() {
         let column = cells[0].iter().position(|name| *name == unknown).unwrap();
         assert_eq!(cells[1][column], "", "{unknown}");
     }
+    for (limit, says) in [
+        ("missed=1%", "does not count all missed ticks; limit max instead"),
+        ("missed<1%", "at least 1 were missed, and the others are not counted"),
+    ] {
+        let path = file.path();
+        let gate = ["gate", "--report", path.to_str().unwrap(), "--max-stall", "1ms", "--limit"];
+        let gate =
+            if limit.contains('<') { gate.to_vec() } else { [&gate[..3], &gate[5..]].concat() };
+        let error = Osjitter::new(gate).args([limit]).run().exits(2).stderr;
+        assert!(error.contains(says), "{error}");
+    }
 }
 
 #[test]

@@ -8,6 +8,7 @@ mod duet;
 mod limits;
 mod pairs;
 mod programs;
+mod rates;
 mod runs;
 
 use files::file::File as _;

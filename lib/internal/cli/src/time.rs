@@ -1,5 +1,7 @@
 //! Times and shares with three significant digits and a unit.
 
+use crate::words::group_digits;
+
 /// Formats a time in the largest unit below it. Times below a microsecond are exact.
 pub fn format_time(ns: i64) -> String {
     let sign = if ns < 0 { "-" } else { "" };
@@ -77,6 +79,18 @@ pub fn format_share(part: u64, whole: u64) -> String {
     }
 }
 
+/// Formats a share in per cent, or like `1 in 10,000` if it is small.
+pub fn format_rate(share: f64) -> String {
+    /// The share below which a whole number of ticks is precise enough.
+    const MIN_PERCENTAGE: f64 = 0.01;
+    match share {
+        0.0 => "0".to_owned(),
+        share if share >= MIN_PERCENTAGE => format!("{} %", format_number(share * 100.0)),
+        // Rounded down, so that an upper bound does not claim more than was shown.
+        share => format!("1 in {}", group_digits((1.0 / share + 1e-6) as u64)),
+    }
+}
+
 /// Formats a share in per cent with one decimal, or without decimals from 1,000 % on.
 pub fn format_percent(share: f64) -> String {
     let percent = share * 100.0;
@@ -141,6 +155,23 @@ mod tests {
         assert_eq!([7, u64::MAX].map(format_unsigned_time), ["7 ns", "9220000000 s"]);
         let percents = [0.0, 0.987_4, 2.0, 25.0].map(format_percent);
         assert_eq!(percents, ["0.0 %", "98.7 %", "200.0 %", "2500 %"]);
+    }
+
+    #[test]
+    fn small_rates_are_fractions() {
+        let rates = [0.0, 1e-4, 0.01 / 100.0, 9.985e-5, 3e-7, 0.01, 0.123].map(format_rate);
+        assert_eq!(
+            rates,
+            [
+                "0",
+                "1 in 10,000",
+                "1 in 10,000",
+                "1 in 10,015",
+                "1 in 3,333,333",
+                "1.00 %",
+                "12.3 %"
+            ]
+        );
     }
 
     #[test]

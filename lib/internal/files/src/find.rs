@@ -13,7 +13,7 @@ mod search;
 mod tests;
 
 pub use model::{
-    CONFIDENCE, Check, Find, Finding, Goal, Look, MAX_GOALS, SCHEMA, StopReason, Ticker,
+    CONFIDENCE, Check, Find, Finding, Goal, Look, LookRules, MAX_GOALS, SCHEMA, StopReason, Ticker,
     least_ticks, look_confidence,
 };
 pub use search::{

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::file::{File, Flaw, JsonError, read_json, to_json_line};
 use crate::fitness::Fitness;
+use crate::gate::limit::rate::{self, MeasuredRate};
 use crate::gate::limit::{Measured, Quantity, RoundTicks, SummaryPath};
 use crate::model::model;
 use crate::report::check::{
@@ -14,7 +15,7 @@ use crate::report::check::{
 };
 use crate::report::{Host, Load, MAX_NS, MAX_SUBJECTS, Tool, Warning};
 use jitterstat::gate::decision::Outcome;
-use jitterstat::stats::{binomial, quantile};
+use jitterstat::stats::{Interval, binomial, quantile};
 
 /// Value of [`Find::schema`] that this version writes and reads.
 pub const SCHEMA: &str = "osjitter.find/1";
@@ -51,6 +52,9 @@ model! {
         pub look_confidence: f64,
         /// Time limit of the search.
         pub max_time_ns: u64,
+        /// Longest stall that bounds of the rate of misses assume; null for stalls of any length.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub max_stall_ns: Option<u64>,
         /// Seed for the order and the phases of rounds.
         pub seed: u64,
         /// The CPU that the measuring thread was bound to; null for none.
@@ -76,6 +80,10 @@ model! {
         pub limit: Option<f64>,
         /// `ns`, or `%` of the ticks or of one core.
         pub unit: String,
+        /// Whether the number is the rate of missed ticks, whose bounds over rounds account for
+        /// bursts.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        pub rate: bool,
     }
 
     /// The result for one ticker.
@@ -169,7 +177,7 @@ impl Goal {
     #[must_use]
     pub fn new(name: &str, limit: Option<f64>) -> Option<Self> {
         let name = (*Self::NAMES.iter().find(|known| **known == name)?).to_owned();
-        let goal = Self { name, limit, unit: String::new() };
+        let goal = Self { name, limit, unit: String::new(), rate: false };
         Some(Self { unit: goal.quantity().unit().to_owned(), ..goal })
     }
 
@@ -204,15 +212,27 @@ impl Goal {
             (Some(q), _) => (TICKS_ABOVE / (1.0 - q)).round() as u64,
             // This many ticks without a miss show that the share of missed ticks is below the
             // limit.
-            (None, Some(percent)) if self.name == "missed" => {
+            (None, Some(percent)) if self.name == "missed" && !self.rate => {
                 (alpha.ln() / (-percent / 100.0).ln_1p()).ceil() as u64
             }
             _ => 1,
         }
     }
 
-    fn check(&self, period_ns: u64, rounds: &[RoundTicks], confidence: f64) -> Check {
-        let Some(measured) = self.measure(period_ns, rounds, confidence) else {
+    /// Returns the minimum number of rounds of a look that can decide a rate; 0 for other goals.
+    #[must_use]
+    pub fn least_rounds(&self, round_ticks: u64, max_burst: Option<u64>, confidence: f64) -> u64 {
+        match self.limit {
+            Some(percent) if self.rate => {
+                let one_sided = one_sided(confidence);
+                rate::least_rounds(percent / 100.0, round_ticks, max_burst, one_sided)
+            }
+            _ => 0,
+        }
+    }
+
+    fn check(&self, period_ns: u64, rounds: &[RoundTicks], rules: LookRules) -> Check {
+        let Some(measured) = self.measure(period_ns, rounds, rules) else {
             return Check {
                 value: None,
                 interval: None,
@@ -227,11 +247,14 @@ impl Goal {
     }
 
     /// Measures the number over all rounds, the CPU time as percentage of a core.
-    fn measure(&self, period_ns: u64, rounds: &[RoundTicks], confidence: f64) -> Option<Measured> {
+    fn measure(&self, period_ns: u64, rounds: &[RoundTicks], rules: LookRules) -> Option<Measured> {
         let path = self.path()?;
-        let mut measured = path.measure_at(rounds, confidence);
-        if path.quantity() == Quantity::PartOfTicks {
-            widen_share_interval(&mut measured, confidence);
+        let mut measured = path.measure_at(rounds, rules.confidence);
+        if self.rate {
+            let rate = MeasuredRate::from_rounds(rounds, period_ns, rules.max_stall_ns);
+            measured.interval = Some(rate_interval(&rate, rules.confidence));
+        } else if path.quantity() == Quantity::PartOfTicks {
+            widen_share_interval(&mut measured, rules.confidence);
         }
         if self.name == "cpu" {
             let percent = |ns: f64| ns / period_ns as f64 * 100.0;
@@ -240,6 +263,29 @@ impl Goal {
         }
         Some(measured)
     }
+}
+
+/// The rules by which looks are judged.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LookRules {
+    /// Confidence of each interval.
+    pub confidence: f64,
+    /// Longest stall that bounds of the rate of misses assume; `None` for stalls of any length.
+    pub max_stall_ns: Option<u64>,
+}
+
+/// Returns the confidence of each bound of an interval.
+fn one_sided(confidence: f64) -> f64 {
+    f64::midpoint(1.0, confidence)
+}
+
+/// Returns both bounds of a rate in per cent.
+fn rate_interval(rate: &MeasuredRate, confidence: f64) -> Interval<f64> {
+    let confidence = one_sided(confidence);
+    let rate = rate.rate();
+    let shares =
+        Interval { lower: rate.lower_bound(confidence), upper: rate.upper_bound(confidence) };
+    shares.map(|share| share * 100.0)
 }
 
 /// Widens the interval of a percentage of ticks to the exact interval of independent ticks.
@@ -273,10 +319,10 @@ pub fn look_confidence(looks: usize, goals: usize) -> f64 {
 impl Look {
     /// Compares the rounds at one period with the goals.
     #[must_use]
-    pub fn new(period_ns: u64, rounds: &[RoundTicks], goals: &[Goal], confidence: f64) -> Self {
+    pub fn new(period_ns: u64, rounds: &[RoundTicks], goals: &[Goal], rules: LookRules) -> Self {
         let checks: Vec<Check> =
-            goals.iter().map(|goal| goal.check(period_ns, rounds, confidence)).collect();
-        let value = |name| Goal::new(name, None)?.measure(period_ns, rounds, confidence)?.value;
+            goals.iter().map(|goal| goal.check(period_ns, rounds, rules)).collect();
+        let value = |name| Goal::new(name, None)?.measure(period_ns, rounds, rules)?.value;
         let measured = SummaryPath::find("missed").map(|path| path.measure(rounds));
         Self {
             period_ns,
@@ -323,6 +369,7 @@ impl File for Find {
         }
         check_time("duration_ns", self.duration_ns)?;
         check_time("max_time_ns", self.max_time_ns)?;
+        check_time("max_stall_ns", self.max_stall_ns.unwrap_or(0))?;
         check_share("confidence", self.confidence)?;
         check_share("look_confidence", self.look_confidence)?;
         let [from, to] = self.range_ns;

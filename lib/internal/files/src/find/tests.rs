@@ -9,6 +9,7 @@ use jitterstat::stats::random::SplitMix64;
 const ROUNDS: u64 = 20;
 /// Number of ticks of a round.
 const TICKS: u64 = 60;
+const RULES: LookRules = LookRules { confidence: 0.99, max_stall_ns: None };
 const RANGE: PeriodRange = PeriodRange { shortest_ns: 20_000, longest_ns: 2_000_000 };
 
 /// Simulates the rounds of a ticker with exponential lateness, whose mean differs between rounds.
@@ -99,7 +100,7 @@ fn assert_limits_are_bracketed(seeds: impl ExactSizeIterator<Item = u64>) {
                 step.period_ns,
                 &simulate(step, mean(step.period_ns), &mut random),
                 &goals,
-                confidence,
+                LookRules { confidence, max_stall_ns: None },
             )
         });
         assert!(looks.len() <= MAX_LOOKS);
@@ -136,11 +137,34 @@ fn unseen_misses_remain_possible() {
     let goal = |percent| Goal::new("missed", Some(percent)).unwrap();
     let rounds =
         simulate(Step { period_ns: 1_000_000_000, times: 1 }, 10_000.0, &mut SplitMix64::new(1));
-    let found = |percent| Look::new(1_000_000_000, &rounds, &[goal(percent)], 0.99).finding;
+    let found = |percent| Look::new(1_000_000_000, &rounds, &[goal(percent)], RULES).finding;
     // None of 1,200 ticks was missed, so the share of missed ticks is at most 0.44 %.
     assert_eq!((found(0.4), found(0.5)), (Some(Finding::Open), Some(Finding::Kept)));
     assert_eq!(goal(0.5).least_ticks(0.99), 1_058);
     assert_eq!(least_ticks(&[goal(0.5), Goal::new("p99.9", Some(1.0)).unwrap()], 0.99), 10_000);
+}
+
+#[test]
+fn rates_account_for_bursts() {
+    const PERIOD_NS: u64 = 1_000_000;
+    let goal = |percent| Goal { rate: true, ..Goal::new("missed", Some(percent)).unwrap() };
+    let rounds =
+        simulate(Step { period_ns: PERIOD_NS, times: 5 }, 10_000.0, &mut SplitMix64::new(1));
+    let check = |percent, max_stall_ns| {
+        let rules = LookRules { max_stall_ns, ..RULES };
+        let look = Look::new(PERIOD_NS, &rounds, &[goal(percent)], rules);
+        (look.finding.unwrap(), look.checks[0].interval.unwrap()[1])
+    };
+    // None of 6,000 ticks in 100 rounds was missed. 5.3 in 100 rounds may be lost as a whole.
+    let (finding, upper) = check(5.0, None);
+    assert!(finding == Finding::Open && (upper - 5.16).abs() < 0.01, "{upper}");
+    assert_eq!(check(5.2, None).0, Finding::Kept);
+    // A stall of 3 ms makes three ticks late.
+    let (finding, upper) = check(0.27, Some(3_000_000));
+    assert!(finding == Finding::Kept && (upper - 0.265).abs() < 0.001, "{upper}");
+    assert_eq!([goal(5.2), goal(5.1)].map(|goal| goal.least_rounds(60, None, 0.99)), [100, 102]);
+    assert_eq!(goal(0.27).least_rounds(60, Some(3), 0.99), 99);
+    assert_eq!(Goal::new("missed", Some(5.0)).unwrap().least_rounds(60, None, 0.99), 0);
 }
 
 #[test]
@@ -149,7 +173,7 @@ fn all_goals_must_hold() {
     let found = |goals: &[(&str, f64)]| {
         let goals: Vec<Goal> =
             goals.iter().map(|(name, limit)| Goal::new(name, Some(*limit)).unwrap()).collect();
-        Look::new(100_000, &rounds, &goals, 0.99)
+        Look::new(100_000, &rounds, &goals, RULES)
     };
     let (late, dear) = (("p99", 100_000.0), ("cpu", 9.9));
     assert_eq!(found(&[late]).finding, Some(Finding::Kept));
@@ -158,7 +182,8 @@ fn all_goals_must_hold() {
     assert_eq!((both.finding, both.checks[1].value), (Some(Finding::Broken), Some(10.0)));
     assert_eq!(both.cpu_percent, Some(10.0));
     assert_eq!(found(&[late, ("p99.99", 1e9)]).finding, Some(Finding::Open), "too few ticks");
-    assert_eq!(Look::new(100_000, &rounds, &[Goal::new("p50", None).unwrap()], 0.99).finding, None);
+    let promise = [Goal::new("p50", None).unwrap()];
+    assert_eq!(Look::new(100_000, &rounds, &promise, RULES).finding, None);
     assert!(Goal::new("max", None).is_none());
 }
 

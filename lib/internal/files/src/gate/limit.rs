@@ -4,10 +4,12 @@
 //! ([`jitterstat::stats::bootstrap`]). It is broken if the lower bound is above the limit, kept if
 //! the upper bound is not, and undecided otherwise. The interval describes similar runs on that
 //! machine at that time. Resampling cannot account for events that did not occur in any round: if
-//! no tick was missed, the interval of missed ticks has no width, and a limit on them is kept.
+//! no tick was missed, the interval of missed ticks has no width, and a limit on them is kept. A
+//! limit on their [rate] accounts for them.
 
 mod measured;
 mod path;
+pub mod rate;
 mod rounds;
 #[cfg(test)]
 mod tests;

@@ -220,8 +220,11 @@ model! {
         pub limit: f64,
         /// Value over all rounds; null with too few ticks.
         pub value: Option<f64>,
-        /// 99 % interval over rounds; null with fewer than 10 rounds.
+        /// 99 % interval over rounds; null with fewer than 10 rounds. For a rate, its bounds.
         pub interval: Option<[f64; 2]>,
+        /// Bounds of the rate of missed ticks; null if the limit is not one on this rate.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub rate: Option<RateBounds>,
         /// The outcome.
         pub verdict: Outcome,
         /// The reason, if the outcome is inconclusive.
@@ -236,6 +239,24 @@ model! {
         pub period_ns: Option<u64>,
         /// The report that contains the measurement; null if the gate measured it.
         pub report: Option<String>,
+    }
+
+    /// One-sided bounds of the rate of missed ticks, over rounds.
+    pub struct RateBounds {
+        /// Number of missed ticks.
+        pub missed: u64,
+        /// Lower bound of the share of missed ticks. The limit is broken if it is above the limit.
+        pub lower: f64,
+        /// Confidence that the share is above `lower`.
+        pub lower_confidence: f64,
+        /// Upper bound of the share of missed ticks. The limit is kept if it is below the limit.
+        pub upper: f64,
+        /// Confidence that the share is below `upper`.
+        pub upper_confidence: f64,
+        /// Longest stall that the upper bound assumes; null if it holds for stalls of any length.
+        pub max_stall_ns: Option<u64>,
+        /// Time in which the ticks were due.
+        pub measured_ns: u64,
     }
 
     /// The plan of a gate.

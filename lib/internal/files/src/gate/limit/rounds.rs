@@ -7,6 +7,7 @@ use super::path::{Count, NumberKind, Series, Statistic, SummaryPath};
 use crate::report;
 use crate::summary::stored_samples;
 use jitterstat::sample::{Grid, RoundSamples};
+use jitterstat::stats::miss_rate::RoundMisses;
 use jitterstat::stats::{Interval, bootstrap, quantile, sign_test};
 
 /// Confidence of the deciding interval.
@@ -172,6 +173,23 @@ impl RoundTicks {
 
     fn planned(&self) -> u64 {
         self.parts.iter().map(|p| p.grid.ticks).sum()
+    }
+
+    /// Returns the number of planned and of missed ticks; `None` if no tick was delivered, so that
+    /// the number of planned ones is not stored.
+    pub(super) fn misses(&self) -> Option<RoundMisses> {
+        let (ticks, missed) = (self.planned(), Count::Missed.in_round(self));
+        (ticks > 0).then_some(RoundMisses { ticks, missed })
+    }
+
+    /// Returns the largest lateness.
+    pub(super) fn max_late_ns(&self) -> Option<i64> {
+        self.parts.iter().flat_map(|part| part.lateness_ns.iter().copied()).max()
+    }
+
+    /// Returns the number of instances.
+    pub(super) fn instances(&self) -> u64 {
+        self.parts.len() as u64
     }
 
     fn sum(&self, count: impl Fn(&RoundSamples) -> u64) -> u64 {

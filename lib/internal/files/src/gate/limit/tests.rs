@@ -169,3 +169,114 @@ fn summaries_have_no_percentiles() {
     assert_eq!(measured("missed").judge(1.0), (Outcome::LimitBroken, None));
     assert_eq!(measured("max").interval, None);
 }
+
+/// A subject of rounds with these numbers of misses among 250 ticks at 500 us.
+fn subject_with_misses(misses: &[u64]) -> crate::report::Subject {
+    let summary = |ticks: u64, missed: u64| crate::report::Summary {
+        ticks,
+        delivered: ticks,
+        missed: Some(missed),
+        ..crate::report::Summary::default()
+    };
+    let round = |(index, &missed): (u64, &u64)| crate::report::Round {
+        index,
+        summary: Some(summary(250, missed)),
+        ..crate::report::Round::default()
+    };
+    crate::report::Subject {
+        id: "loop@500us".into(),
+        name: "loop".into(),
+        period_ns: 500_000,
+        runtime: None,
+        instances: 1,
+        load: None,
+        backend: None,
+        cpu: None,
+        status: crate::report::Status::Measured,
+        summary: Some(summary(250 * misses.len() as u64, misses.iter().sum())),
+        histogram: None,
+        why: None,
+        rounds: (0..).zip(misses).map(round).collect(),
+    }
+}
+
+#[test]
+fn rate_limits_have_three_outcomes() {
+    use rate::MeasuredRate;
+    let judge = |misses: &[u64], limit: f64, max_stall_ns: Option<u64>| {
+        let subject = subject_with_misses(misses);
+        let rate = MeasuredRate::from_subject(&subject, true, max_stall_ns).unwrap();
+        (rate.judge(limit).0, rate.judge(limit).1, rate.ticks_to_decide(limit))
+    };
+    let in_time = [0; 480];
+    // Stalls of any length need 30,000 rounds, stalls of up to 2 ms 480.
+    assert_eq!(judge(&in_time, 1e-4, Some(2_000_000)), (Outcome::Pass, None, None));
+    let (outcome, reason, more) = judge(&in_time, 1e-4, None);
+    assert_eq!((outcome, reason), (Outcome::Inconclusive, Some(Reason::TooFewTicks)));
+    assert!(more.is_some_and(|ticks| (7_480_000..7_500_000).contains(&ticks)), "{more:?}");
+    assert_eq!(judge(&in_time, 0.01, None), (Outcome::Pass, None, None));
+    let mut often = [0; 480];
+    often[..100].fill(1);
+    assert_eq!(judge(&often, 1e-4, None), (Outcome::LimitBroken, None, None));
+    let few = judge(&in_time[..9], 0.5, None);
+    assert_eq!((few.0, few.1), (Outcome::Inconclusive, Some(Reason::TooFewRounds)));
+    assert_eq!(few.2, Some(2_500));
+}
+
+#[test]
+fn later_ticks_raise_the_stall() {
+    let mut subject = subject_with_misses(&[0; 20]);
+    let rate =
+        |subject: &_| rate::MeasuredRate::from_subject(subject, true, Some(2_000_000)).unwrap();
+    assert_eq!(
+        (rate(&subject).max_burst(), rate(&subject).measured_ns()),
+        (Some(4), 2_500_000_000)
+    );
+    subject.summary.as_mut().unwrap().lateness_ns.max = 7_200_000;
+    let raised = rate(&subject);
+    assert_eq!((raised.max_stall_ns(), raised.max_burst()), (Some(7_200_000), Some(15)));
+}
+
+#[test]
+fn lost_rounds_count_as_missed() {
+    let mut subject = subject_with_misses(&[0; 20]);
+    subject.rounds[7].summary = None;
+    let found = rate::MeasuredRate::from_subject(&subject, true, None).unwrap();
+    assert_eq!((found.rate().missed(), found.rate().ticks()), (250, 5_000));
+    let mut measured = rounds(20, |_| 10_000);
+    measured[3].parts[0] = RoundSamples {
+        grid: Grid { period_ns: 500_000, first_tick: 0, ticks: 0 },
+        ticks: Vec::new(),
+        until_unpark_ns: Vec::new(),
+        lateness_ns: Vec::new(),
+        coalesced: 0,
+    };
+    let found = rate::MeasuredRate::from_rounds(&measured, 500_000, None);
+    assert_eq!((found.rate().missed(), found.rate().ticks()), (100, 2_000));
+}
+
+#[test]
+fn totals_need_a_longest_stall() {
+    use rate::{MeasuredRate, RateSource, UnknownRate};
+    let mut subject = subject_with_misses(&[0; 480]);
+    subject.rounds.clear();
+    let rate = |subject: &_, is_own| MeasuredRate::from_subject(subject, is_own, Some(2_000_000));
+    assert_eq!(
+        MeasuredRate::from_subject(&subject, true, None),
+        Err(UnknownRate::OnlyTotals),
+        "one stall may have been as long as the run"
+    );
+    for is_own in [true, false] {
+        let found = rate(&subject, is_own).unwrap();
+        assert_eq!((found.source(), found.judge(1e-4).0), (RateSource::Totals, Outcome::Pass));
+    }
+    // Other tools count a stall once.
+    subject.summary.as_mut().unwrap().missed = Some(3);
+    assert_eq!(rate(&subject, true).unwrap().rate().missed(), 3);
+    assert_eq!(rate(&subject, false), Err(UnknownRate::NotCounted(3)));
+    let summary = subject.summary.as_mut().unwrap();
+    (summary.missed, summary.missed_at_least) = (None, Some(9_000));
+    assert_eq!(rate(&subject, false), Err(UnknownRate::NotCounted(9_000)));
+    subject.period_ns = 0;
+    assert_eq!(rate(&subject, true), Err(UnknownRate::NoPeriod));
+}
