@@ -14,26 +14,10 @@ import argparse, json, os, pathlib, shutil, subprocess, sys, time
 sys.dont_write_bytecode = True
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "results"))
 from pages import ROOT, index, machine  # noqa: E402, in scripts/results
-from programs import STUDIES, build_osjitter  # noqa: E402
+from programs import build_criterion_sides, build_osjitter  # noqa: E402
 
 GATE = ["--metric", "criterion", "--tolerance", "3%"]
 SLOWED_BENCH = "parse"
-
-
-def build_suite(*features):
-    """Builds the benchmarks and returns the path of their executable."""
-    command = ["cargo", "bench", "--no-run", "--locked", "--package", "criterion-suite", "--message-format", "json", *features]
-    built = subprocess.run(command, cwd=STUDIES, check=True, stdout=subprocess.PIPE, text=True)
-    messages = [json.loads(line) for line in built.stdout.splitlines() if line.startswith("{")]
-    return next(m["executable"] for m in messages if m["reason"] == "compiler-artifact" and m["target"]["kind"] == ["bench"])
-
-
-def build_sides(home):
-    """Builds the suite with and without the change. All paths have one length, since a command line shifts the stack."""
-    for features, names in (((), ("base", "same")), (("--features", "slowed"), ("slow",))):
-        executable = build_suite(*features)
-        for name in names:
-            shutil.copy(executable, home / name)
 
 
 def run_gate(osjitter, home, kind, number):
@@ -96,7 +80,7 @@ def main():
     home.mkdir(parents=True, exist_ok=True)
     if not args.table:
         osjitter = os.path.abspath(args.osjitter) if args.osjitter else str(build_osjitter())
-        build_sides(home)
+        build_criterion_sides(home)
     gates, host = [], None
     for kind, number in plan_gates(args.unchanged, args.slowed):
         out = home / f"{kind}-{number}"

@@ -38,6 +38,7 @@ Examples:
   osjitter gate --a tokio-interval --b os-interval --calibration calibration.json --detect 5%
   osjitter gate --base-cmd './old --flag' --candidate-cmd './new --flag' --out gate
   osjitter gate --base-cmd './old --flag' --candidate-cmd './new --flag' --metric wall --metric max-rss
+  osjitter gate --base-cmd ./old --candidate-cmd ./new --metric wall --screen
   osjitter gate --base-cmd ./old --candidate-cmd ./new --metric wall --calibration calibration.json --detect 2%
   osjitter gate --bench parser --base main
   osjitter gate --base-cmd 'old/deps/parser-1f --bench' --candidate-cmd 'new/deps/parser-2e --bench' --metric criterion:json
@@ -64,6 +65,10 @@ benchmark of the package in this directory and of --base, a git revision or anot
 The gate looks at 50, 100, 200 and 400 pairs of rounds and stops as soon as it can decide; over all looks, at most \
 0.5 % of gates raise a false alarm. Several tests (--a, --b and --period repeated) share that rate. Do not re-run a \
 failed gate until it passes: every retry raises the error rate. Raise --max-pairs instead.
+
+A screen looks once, at the pairs of at most 15 s. It reports a change for the worse only if the whole interval is \
+beyond the tolerance, and has shorter rounds if enough pairs do not fit otherwise. \"Look closer\" is an inconclusive \
+result: gate without --screen then.
 
 A limit is broken if the whole 99 % confidence interval over rounds is above it, and kept if no part of the interval is; \
 otherwise the gate is inconclusive. At least 10 rounds are needed. The largest value (max) has no interval: its limit \
@@ -127,6 +132,9 @@ pub struct GateArgs {
     /// Time limit; looks that would come later are dropped
     #[arg(long, value_name = "DURATION", value_parser = units::parse_duration, allow_hyphen_values = true)]
     pub max_time: Option<Duration>,
+    /// Decide within 15s, and only what is clear: pass, clearly worse, or look closer
+    #[arg(long, conflicts_with_all = ["max_pairs", "max_time", "detect", "baseline", "limit"], help_heading = "Two sides")]
+    pub screen: bool,
     /// Time limit of one round of a command [default: 10 times its length plus 10s]
     #[arg(long, alias = "round-time-limit", value_name = "DURATION", value_parser = units::parse_duration, allow_hyphen_values = true, help_heading = "Two sides")]
     pub max_round_time: Option<Duration>,

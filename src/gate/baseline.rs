@@ -149,7 +149,7 @@ const HEADINGS: [&str; 6] = ["control", "stored", "now", "change", "interval", "
 pub fn document(metrics: &[BaselineMetric]) -> Document {
     let rows: Vec<Row> = metrics.iter().map(|metric| row(metric, "")).collect();
     let mut document = Document::new();
-    document.table(table("percentile", &HEADINGS, &rows));
+    document.table(table("percentile", &HEADINGS, &rows, |outcome| outcome.to_string()));
     document
 }
 

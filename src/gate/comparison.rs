@@ -16,22 +16,21 @@ use files::fitness::Fitness;
 use files::gate::calibration::Calibration;
 use files::gate::verdict::{self, Metric, Mode, PairVerdict, Verdict};
 use jitterstat::gate::Sides;
-use jitterstat::gate::decision::{self, Look, Outcome, Reason};
+use jitterstat::gate::decision::{self, Look, Outcome, Reason, Rules};
 use jitterstat::gate::round::Pair;
 
 use crate::gate::args::{GateArgs, JudgedArgs, RoundArgs, Tolerance};
 use crate::gate::calibration::{self, GateCalibration};
 use crate::gate::design::{
-    ENDLESS, PairSource, PairTest, SHORTER_ROUNDS_ADVICE, build_rules, build_scenario,
-    periods_or_default, plan_looks,
+    DEFAULT_MAX_PAIRS, ENDLESS, PairSource, PairTest, SHORTER_ROUNDS_ADVICE, build_rules,
+    build_scenario, periods_or_default, plan_looks,
 };
 use crate::gate::explain::{self, MetricView, percentile_lift};
 use crate::gate::pairs::{CollectedPairs, PairCollection};
 use crate::gate::question::{Gate, PlannedQuestion, Question};
+use crate::gate::screen::{self, MAX_SCREEN_TIME, Screen, ScreenDeadline, warn_of_few_pairs};
 use crate::gate::text::{Section, Title};
 
-/// Default maximum number of pairs of interleaved rounds.
-pub const DEFAULT_MAX_PAIRS: u64 = 400;
 /// Default maximum number of pairs in a duet.
 const DEFAULT_MAX_DUET_PAIRS: u64 = 200;
 /// Maximum share of the period for which a side of a duet may keep the CPU busy. A busier side
@@ -49,6 +48,7 @@ struct PairTests {
     max_test_time: Option<Duration>,
     /// Whether all looks are needed to detect a change.
     has_changes: bool,
+    screen: Option<Screen>,
 }
 
 pub fn plan(args: &GateArgs) -> PlannedQuestion {
@@ -56,20 +56,21 @@ pub fn plan(args: &GateArgs) -> PlannedQuestion {
     let mut judged = args.judged.clone();
     judged.tolerance.extend(changes.iter().cloned());
     judged.rounds.seed.get_or_insert_with(draw_seed);
-    let mut tests = subject_tests(args, &judged)?;
-    tests.extend(program_test(args, &judged)?);
+    let screen = Screen::start(args);
+    let mut tests = subject_tests(args, &judged, screen)?;
+    tests.extend(program_test(args, &judged, screen)?);
     check_conflicts(args, &tests)?;
     let calibration_file = args.calibration.as_deref().filter(|_| !args.has_whole_runs());
     let calibration = calibration_file.map(calibration::read).transpose()?;
     if tests.is_empty() {
         return Ok(None);
     }
-    let budget = Budget::new(args, tests.len(), calibration.as_ref(), &changes);
+    let budget = Budget::new(args, tests.len(), calibration.as_ref(), &changes, screen);
     let tests: exit::Result<Vec<PairTest>> =
         tests.into_iter().map(|test| budget.apply(test)).collect();
     let (tests, max_test_time) = (tests?, budget.max_test_time);
     let has_changes = !changes.is_empty();
-    Ok(Some(Box::new(PairTests { tests, calibration, max_test_time, has_changes })))
+    Ok(Some(Box::new(PairTests { tests, calibration, max_test_time, has_changes, screen })))
 }
 
 /// Returns the changes that the gate must detect. A change without a name is one of the median.
@@ -82,7 +83,11 @@ fn changes_to_detect(args: &GateArgs) -> Vec<Tolerance> {
 }
 
 /// Plans a test of each --a against its --b, at each period.
-fn subject_tests(args: &GateArgs, judged: &JudgedArgs) -> exit::Result<Vec<PairTest>> {
+fn subject_tests(
+    args: &GateArgs,
+    judged: &JudgedArgs,
+    screen: Option<Screen>,
+) -> exit::Result<Vec<PairTest>> {
     if args.a.len() != args.b.len() {
         return Err(usage!(
             "{} values of --a but {} of --b: give as many of each",
@@ -92,26 +97,47 @@ fn subject_tests(args: &GateArgs, judged: &JudgedArgs) -> exit::Result<Vec<PairT
     }
     let mut tests = Vec::new();
     for period in periods_or_default(judged) {
+        let rounds = test_rounds(args, judged, period, screen)?;
         for (a, b) in args.a.iter().zip(&args.b) {
-            let base = build_scenario(&judged.rounds, a, period, ENDLESS)?;
-            let candidate = build_scenario(&judged.rounds, b, period, ENDLESS)?;
+            let base = build_scenario(&rounds, a, period, ENDLESS)?;
+            let candidate = build_scenario(&rounds, b, period, ENDLESS)?;
             let rules = build_rules(judged, candidate.round_length())?;
             let scenarios = Sides { base, candidate };
-            tests.push(PairTest::from_subjects(scenarios, &judged.rounds, rules));
+            tests.push(PairTest::from_subjects(scenarios, &rounds, rules));
         }
     }
     Ok(tests)
 }
 
+/// Returns the rounds of a test, which are shorter in a screen.
+fn test_rounds(
+    args: &GateArgs,
+    judged: &JudgedArgs,
+    period: Duration,
+    screen: Option<Screen>,
+) -> exit::Result<RoundArgs> {
+    let mode = if args.duet { Mode::Duet } else { Mode::Interleaved };
+    match screen {
+        Some(screen) => screen.shorten_rounds(&judged.rounds, period, mode),
+        None => Ok(judged.rounds.clone()),
+    }
+}
+
 /// Plans the test of two programs by their lateness. With --metric, whole runs are judged instead.
-fn program_test(args: &GateArgs, judged: &JudgedArgs) -> exit::Result<Option<PairTest>> {
+fn program_test(
+    args: &GateArgs,
+    judged: &JudgedArgs,
+    screen: Option<Screen>,
+) -> exit::Result<Option<PairTest>> {
     let Some(programs) = gated_programs(args).filter(|_| !args.has_whole_runs()) else {
         return Ok(None);
     };
-    let length = program_round_length(&judged.rounds, single_period(judged)?)?;
+    let period = single_period(judged)?;
+    let rounds = test_rounds(args, judged, period, screen)?;
+    let length = program_round_length(&rounds, period)?;
     let rules = build_rules(judged, length)?;
     let names = program_names(args, &programs);
-    let mut test = PairTest::from_programs(programs, length, &judged.rounds, rules);
+    let mut test = PairTest::from_programs(programs, length, &rounds, rules);
     test.names = names;
     test.max_round_time = args.max_round_time.unwrap_or(test.max_round_time);
     test.start_timeout = args.max_round_time.unwrap_or(test.start_timeout);
@@ -142,6 +168,7 @@ struct Budget<'a> {
     max_test_time: Option<Duration>,
     calibration: Option<&'a Calibration>,
     changes: &'a [Tolerance],
+    screen: Option<Screen>,
 }
 
 impl<'a> Budget<'a> {
@@ -150,6 +177,7 @@ impl<'a> Budget<'a> {
         test_count: usize,
         calibration: Option<&'a Calibration>,
         changes: &'a [Tolerance],
+        screen: Option<Screen>,
     ) -> Self {
         let divisor = u32::try_from(test_count.max(1)).unwrap_or(u32::MAX);
         let (mode, default_max_pairs) = match args.duet {
@@ -163,6 +191,7 @@ impl<'a> Budget<'a> {
             max_test_time: args.max_time.map(|time| time / divisor),
             calibration,
             changes,
+            screen,
         }
     }
 
@@ -170,6 +199,13 @@ impl<'a> Budget<'a> {
     fn apply(&self, mut test: PairTest) -> exit::Result<PairTest> {
         test.mode = self.mode;
         test.rules = test.rules.shared_by(self.test_count);
+        if let Some(screen) = &self.screen {
+            screen.check_pair_time(test.pair_time())?;
+            test.max_round_time = test.max_round_time.min(MAX_SCREEN_TIME);
+            test.start_timeout = test.start_timeout.min(MAX_SCREEN_TIME);
+            let looks = screen.looks(test.pair_time());
+            return Ok(test.with_looks(looks));
+        }
         let max_pairs = match self.calibration {
             Some(calibration) if !self.changes.is_empty() => {
                 GateCalibration::from_rounds(calibration, &test, &host::capture())
@@ -226,11 +262,15 @@ impl Question for PairTests {
     fn announce(&self) -> Vec<String> {
         let first: f64 = self.tests.iter().map(|test| test.seconds(test.design.looks[0])).sum();
         let last: f64 = self.tests.iter().map(|test| test.seconds(test.pairs)).sum();
-        let mut notes = vec![format!(
-            "{} to the first look, at most {} to the last",
-            format_duration(first),
-            format_duration(last)
-        )];
+        let looks = match self.screen {
+            Some(_) => screen::announcement(),
+            None => format!(
+                "{} to the first look, at most {} to the last",
+                format_duration(first),
+                format_duration(last)
+            ),
+        };
+        let mut notes = vec![looks];
         notes.extend(self.tests.iter().filter_map(PairTest::short_round_note));
         notes
     }
@@ -244,10 +284,19 @@ impl Question for PairTests {
         self.tests[0].design.cpu.map_or(Ok(()), tuning::bind)?;
         for test in &mut self.tests {
             test.rehearse(stop)?;
-            test.limit_looks(self.max_test_time, self.has_changes)?;
+            if self.screen.is_none() {
+                test.limit_looks(self.max_test_time, self.has_changes)?;
+            }
         }
         let mut duets = self.tests.iter().filter(|test| test.mode == Mode::Duet);
-        duets.try_for_each(|test| check_duet(test, stop))
+        duets.try_for_each(|test| check_duet(test, stop))?;
+        // The preparation has used a part of the time.
+        if let Some(screen) = &self.screen {
+            for test in &mut self.tests {
+                test.set_looks(screen.looks(test.pair_time()));
+            }
+        }
+        Ok(())
     }
 
     fn judge(self: Box<Self>, gate: &mut Gate) -> exit::Result<()> {
@@ -257,12 +306,14 @@ impl Question for PairTests {
                 gate.warn_early(found.warnings(&test.rules.looks));
             }
         }
+        let mut screen = self.screen;
         for test in &self.tests {
             if gate.stop_reason().is_some() {
                 gate.mark_partial(None);
                 return Ok(());
             }
-            judge_test(test, gate)?;
+            let deadline = screen.as_mut().map(Screen::start_test);
+            judge_test(test, deadline, gate)?;
         }
         Ok(())
     }
@@ -296,31 +347,58 @@ fn check_busy_share(scenario: &Scenario, stop: &Arc<AtomicBool>) -> exit::Result
     }
 }
 
+/// The looks of a test.
+struct Looks<'a> {
+    rules: &'a Rules,
+    /// Deadline of the only look of a screen.
+    deadline: Option<ScreenDeadline>,
+    looks_taken: u64,
+    /// The look that decided.
+    decisive: Option<Look>,
+}
+
+impl Looks<'_> {
+    /// Looks at the pairs if a look is due, and returns whether it decides.
+    fn is_decided_by(&mut self, pairs: &[Pair]) -> bool {
+        let looks = &self.rules.looks;
+        let is_planned = looks.contains(&pairs.len());
+        let is_time_over = self.deadline.is_some_and(|deadline| deadline.is_reached(pairs.len()));
+        if !is_planned && !is_time_over {
+            return false;
+        }
+        let is_last = is_time_over || looks.last() == Some(&pairs.len());
+        let look = match self.deadline {
+            Some(_) => decision::screen(pairs, self.rules),
+            None => decision::look(pairs, self.rules, is_last),
+        };
+        self.looks_taken += 1;
+        self.decisive = Some(look).filter(|look| is_last || look.outcome != Outcome::Inconclusive);
+        self.decisive.is_some()
+    }
+}
+
 /// Measures a test, look by look, until one decides.
-fn judge_test(test: &PairTest, gate: &mut Gate) -> exit::Result<()> {
-    let looks = &test.rules.looks;
-    let (mut looks_taken, mut decisive) = (0, None);
-    let is_enough = |pairs: &[Pair]| {
-        let Some(index) = looks.iter().position(|&n| n == pairs.len()) else { return false };
-        let is_last = index + 1 == looks.len();
-        let look = decision::look(pairs, &test.rules, is_last);
-        looks_taken = index as u64 + 1;
-        decisive = Some(look).filter(|look| is_last || look.outcome != Outcome::Inconclusive);
-        decisive.is_some()
-    };
+fn judge_test(
+    test: &PairTest,
+    deadline: Option<ScreenDeadline>,
+    gate: &mut Gate,
+) -> exit::Result<()> {
+    let mut looks = Looks { rules: &test.rules, deadline, looks_taken: 0, decisive: None };
+    let is_enough = |pairs: &[Pair]| looks.is_decided_by(pairs);
     let collection =
         PairCollection { stop: &gate.stop, quiet: gate.quiet, keep_ticks: true, is_enough };
     let pairs = collection.run(test);
     if let (Some(RunFailure::NotStarted(message)), []) = (&pairs.failure, &pairs.values[..]) {
         return Err(Error::usage(message.clone()));
     }
-    let verdict = pair_verdict(test, &pairs, looks_taken, decisive, gate.cpus());
+    let verdict = pair_verdict(test, &pairs, &looks, gate.cpus());
     if matches!(verdict.reason, Some(Reason::Interrupted | Reason::NotMeasured)) {
         gate.mark_partial(pairs.failure.clone().and_then(RunFailure::message));
     }
     gate.record_fitness(Fitness::from_tally(&pairs.tally, gate.verdict.host.cpus_online));
     warn_of_duet_steal(&verdict, gate);
     warn_of_empty_pairs(&pairs, gate);
+    warn_of_few_pairs(verdict.pairs, "rounds", gate);
     gate.report_left_over(pairs.left_over());
     gate.verdict.comparisons.push(verdict);
     Ok(())
@@ -351,10 +429,10 @@ fn warn_of_empty_pairs(pairs: &CollectedPairs, gate: &mut Gate) {
 fn pair_verdict(
     test: &PairTest,
     pairs: &CollectedPairs,
-    looks_taken: u64,
-    decisive: Option<Look>,
+    looks: &Looks<'_>,
     cpus: f64,
 ) -> PairVerdict {
+    let decisive = looks.decisive;
     let reason = match decisive {
         Some(look) if look.outcome == Outcome::Inconclusive => {
             look.median.reason.or(look.tail.reason)
@@ -373,7 +451,7 @@ fn pair_verdict(
         reason,
         plan: test.design.clone(),
         pairs: pairs.values.len() as u64,
-        looks_taken,
+        looks_taken: looks.looks_taken,
         metrics: match decisive {
             Some(look) => verdict::metrics(&look, test.tail()),
             None => undecided_metrics(test, &pairs.values, reason),

@@ -18,8 +18,10 @@ use jitterstat::gate::{Side, Sides};
 
 use crate::gate::args::{JudgedArgs, RoundArgs};
 
+/// Default maximum number of pairs of interleaved rounds.
+pub const DEFAULT_MAX_PAIRS: u64 = 400;
 /// Expected time between two rounds, to set up a runtime or a process.
-const ROUND_SETUP_TIME: Duration = Duration::from_millis(4);
+pub const ROUND_SETUP_TIME: Duration = Duration::from_millis(4);
 /// Expected time before a round in which both sides run at once.
 const DUET_SETUP_TIME: Duration = Duration::from_millis(14);
 /// Advice for a pair of rounds that takes too long.
@@ -99,7 +101,8 @@ impl PairTest {
         self
     }
 
-    fn set_looks(&mut self, looks: Vec<usize>) {
+    /// Replaces the looks of a test in place.
+    pub fn set_looks(&mut self, looks: Vec<usize>) {
         self.pairs = looks.last().map_or(0, |&pairs| pairs as u64);
         self.design.looks = looks.iter().map(|&pairs| pairs as u64).collect();
         self.design.alpha = self.rules.alpha;

@@ -63,9 +63,7 @@ impl MetricView<'_> {
         let change = format!("{name} {ratio} ({interval})");
         match (judged.verdict, judged.reason) {
             // Above half of the tolerance, an interval that reaches the tolerance is a regression.
-            (Outcome::Regressed | Outcome::LimitBroken, _)
-                if judged.ratio.is_some_and(|ratio| ratio < judged.tolerated_ratio) =>
-            {
+            (Outcome::Regressed | Outcome::LimitBroken, _) if self.is_within_tolerance() => {
                 format!("{change} reaches {tolerated}")
             }
             (Outcome::Regressed | Outcome::LimitBroken, _) => {
@@ -74,10 +72,22 @@ impl MetricView<'_> {
             (Outcome::Pass, _) => format!("{change} is within {tolerated}"),
             (Outcome::Improved, _) => format!("{change} is an improvement"),
             (_, Some(Reason::StallDominated)) => self.explain_stalls(&tolerated),
+            (_, Some(Reason::NotClear)) => {
+                format!("{change} is worse, but not clearly beyond {tolerated}")
+            }
             (_, Some(Reason::TooNoisy)) => self.explain_noise(&change, &tolerated),
             (_, Some(reason)) => format!("{name}: {}", reason),
             (_, None) => change,
         }
+    }
+
+    /// Returns whether the estimated change is tolerated. The tolerated ratio is below 1 if higher
+    /// values are better.
+    fn is_within_tolerance(&self) -> bool {
+        let tolerated = self.judged.tolerated_ratio;
+        let is_within =
+            |ratio: f64| if tolerated < 1.0 { ratio > tolerated } else { ratio < tolerated };
+        self.judged.ratio.is_some_and(is_within)
     }
 
     fn explain_noise(&self, change: &str, tolerated: &str) -> String {

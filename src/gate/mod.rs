@@ -3,7 +3,8 @@
 //! A gate can judge several kinds of questions in one run. Each kind has a file that plans,
 //! measures, judges and describes it: two sides ([`comparison`]), whole runs of two programs
 //! ([`runs`]), a subject against its stored sessions ([`mod@baseline`]), and limits on one subject
-//! ([`limits`]). To add a kind, add a file, a line in [`QUESTIONS`], and a key in the verdict.
+//! ([`limits`]). A [`screen`] decides within seconds, and only what is clear. To add a kind, add a
+//! file, a line in [`QUESTIONS`], and a key in the verdict.
 
 mod add;
 pub mod args;
@@ -21,6 +22,7 @@ mod question;
 mod rate_limits;
 mod runs;
 mod sarif;
+mod screen;
 mod session;
 pub mod text;
 
@@ -38,7 +40,7 @@ use render::formats::{Format, make};
 
 use args::{BaselineAction, GateAction, GateArgs, OnInconclusive};
 use question::{Gate, PlannedQuestion, Question};
-use text::{RenderedVerdict, Section};
+use text::{RenderedVerdict, Section, outcome_word};
 
 /// A kind of question that a gate can judge.
 struct QuestionKind {
@@ -69,6 +71,7 @@ pub fn run(args: &GateArgs) -> exit::Result<ExitStatus> {
     }
     let quiet = args.judged.rounds.quiet;
     let mut gate = Gate::open(args.out.as_deref(), stop, quiet)?;
+    gate.verdict.screen = args.screen;
     let notes: Vec<String> = questions.iter().flat_map(|question| question.announce()).collect();
     if !notes.is_empty() {
         terminal::note(quiet, &format!("gate: {}", notes.join("; ")));
@@ -108,7 +111,7 @@ fn report_verdict(
     let made = make("a verdict", &formats::FORMATS, args.format, &rendered)?;
     let mut text = made.into_bytes();
     if args.format == Format::Table {
-        text = paint_verdict(text, rendered.verdict.verdict);
+        text = paint_verdict(text, &rendered.verdict);
     }
     // Print the verdict even if its file could not be written.
     let printed = file_io::write_output(text, None);
@@ -120,7 +123,7 @@ fn report_verdict(
     }
     if rendered.verdict.verdict == Outcome::Inconclusive {
         // Not suppressed by --quiet: an exit code of 0 must not be mistaken for a pass.
-        terminal::note(false, inconclusive_note(&rendered.verdict, args.on_inconclusive));
+        terminal::note(false, &inconclusive_note(&rendered.verdict, args.on_inconclusive));
     }
     written?;
     printed?;
@@ -128,25 +131,26 @@ fn report_verdict(
 }
 
 /// Gives the verdict in a table a colour, if standard output has colours.
-fn paint_verdict(text: Vec<u8>, outcome: Outcome) -> Vec<u8> {
-    let style = match outcome {
+fn paint_verdict(text: Vec<u8>, verdict: &Verdict) -> Vec<u8> {
+    let style = match verdict.verdict {
         Outcome::Pass | Outcome::Improved => Style::Good,
         Outcome::Regressed | Outcome::LimitBroken => Style::Bad,
         Outcome::Inconclusive => Style::Doubtful,
     };
-    let plain = format!("verdict: {outcome}");
+    let word = outcome_word(verdict.verdict, verdict.screen);
+    let plain = format!("verdict: {word}");
     let painted = terminal::paint_for_stdout(style, &plain);
     String::from_utf8_lossy(&text).replacen(&plain, &painted, 1).into_bytes()
 }
 
 /// Returns the message about an inconclusive gate.
-fn inconclusive_note(verdict: &Verdict, on_inconclusive: OnInconclusive) -> &'static str {
-    match exit_status(verdict, on_inconclusive) {
-        ExitStatus::Done => {
-            "INCONCLUSIVE: this is not a pass (exit code 0; --on-inconclusive fail makes it 3)"
-        }
-        _ => "INCONCLUSIVE: this is not a pass",
-    }
+fn inconclusive_note(verdict: &Verdict, on_inconclusive: OnInconclusive) -> String {
+    let word = outcome_word(Outcome::Inconclusive, verdict.screen).to_uppercase();
+    let exit_code = match exit_status(verdict, on_inconclusive) {
+        ExitStatus::Done => " (exit code 0; --on-inconclusive fail makes it 3)",
+        _ => "",
+    };
+    format!("{word}: this is not a pass{exit_code}")
 }
 
 fn exit_status(verdict: &Verdict, on_inconclusive: OnInconclusive) -> ExitStatus {

@@ -66,6 +66,7 @@ impl Gate {
             started_utc,
             duration_ns: 0,
             partial: false,
+            screen: false,
             verdict: Outcome::Inconclusive,
             reason: None,
             comparisons: Vec::new(),

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use cli::exit::{self, ExitStatus};
 use engine::machine::host;
+use engine::measure::benches::RunLength;
 use engine::measure::child::RunFailure;
 use engine::measure::metric::ProgramMetric;
 use engine::program::Program;
@@ -45,7 +46,8 @@ fn plan_programs(program: &Program, args: &CalibrateArgs) -> exit::Result<Progra
     let seed = args.rounds.seed.unwrap_or_else(draw_seed);
     let sides = Sides { base: program.clone(), candidate: program.clone() };
     let names = sides.as_ref().map(|program| program.text().to_owned());
-    Programs::new(sides, names, &args.runs, round, args.max_round_time, seed)
+    let length = RunLength::Short;
+    Programs::new(sides, names, &args.runs, round, length, args.max_round_time, seed)
 }
 
 /// The pairs of runs after the dropped ones.

@@ -13,7 +13,7 @@ use cli::exit::{self, Error};
 use cli::time::format_duration;
 use cli::words::pluralize;
 use engine::machine::tuning;
-use engine::measure::benches::BenchFormat;
+use engine::measure::benches::{BenchFormat, RunLength};
 use engine::measure::child::RunFailure;
 use engine::measure::metric::{MetricSpec, ProgramMetric};
 use engine::scenario::draw_seed;
@@ -27,12 +27,12 @@ use jitterstat::gate::metric::{MetricRule, alpha_share};
 use crate::gate::args::{GateArgs, Tolerance};
 use crate::gate::calibration::{self, GateCalibration};
 use crate::gate::comparison::{
-    DEFAULT_MAX_PAIRS, gated_programs, given_names, program_names, program_round_length,
-    single_period,
+    gated_programs, given_names, program_names, program_round_length, single_period,
 };
-use crate::gate::design::plan_looks;
+use crate::gate::design::{DEFAULT_MAX_PAIRS, plan_looks};
 use crate::gate::pairs::now;
 use crate::gate::question::{Gate, PlannedQuestion, Question};
+use crate::gate::screen::{self, MAX_SCREEN_PAIRS, Screen, warn_of_few_pairs};
 use crate::progress::Progress;
 use crate::terminal;
 
@@ -62,6 +62,7 @@ struct RunComparison {
     /// Changes that the gate must detect.
     changes: Vec<Tolerance>,
     cpu: Option<usize>,
+    screen: Option<Screen>,
 }
 
 /// The judged metrics, with the looks at which they are judged.
@@ -69,8 +70,12 @@ struct MetricPlan {
     metrics: Vec<ProgramMetric>,
     rules: Vec<MetricRule>,
     looks: Vec<usize>,
+    /// Number of pairs until the last look.
+    expected_pairs: usize,
     /// Alpha of one metric at one look.
     alpha_share: f64,
+    /// Whether only clear changes are reported.
+    is_screen: bool,
     /// Warnings of the calibration.
     warnings: Vec<Warning>,
 }
@@ -91,6 +96,7 @@ pub fn plan(args: &GateArgs) -> PlannedQuestion {
         calibration: args.calibration.as_deref().map(calibration::read).transpose()?,
         changes: args.detect.clone(),
         cpu: rounds.cpu,
+        screen: Screen::start(args),
     })))
 }
 
@@ -117,8 +123,9 @@ fn plan_programs(args: &GateArgs, build: Option<&BenchBuild>) -> exit::Result<Pr
     }
     let rounds = &args.judged.rounds;
     let round = program_round_length(rounds, single_period(&args.judged)?)?;
+    let length = if args.screen { RunLength::Brief } else { RunLength::Short };
     let seed = rounds.seed.unwrap_or_else(draw_seed);
-    Programs::new(sides, names, &runs, round, args.max_round_time, seed)
+    Programs::new(sides, names, &runs, round, length, args.max_round_time, seed)
 }
 
 impl Question for RunComparison {
@@ -130,7 +137,10 @@ impl Question for RunComparison {
     fn prepare(&mut self, stop: &Arc<AtomicBool>) -> exit::Result<()> {
         if let Some(build) = &mut self.build {
             build.build(&mut self.programs.sides, stop)?;
+            // The time of a screen begins after the build.
+            self.screen = self.screen.map(Screen::restart);
         }
+        self.programs.deadline = self.screen.map(|screen| screen.deadline());
         self.programs.check_exist()?;
         self.cpu.map_or(Ok(()), tuning::bind)
     }
@@ -218,25 +228,33 @@ impl RunComparison {
         let host = &gate.verdict.host;
         let plan = self.plan_metrics(&first_runs, host).map_err(StopReason::Refused)?;
         gate.warn_early(plan.warnings.clone());
-        let duration =
-            |pairs: usize| format_duration(first_runs.pair_time.as_secs_f64() * pairs as f64);
-        let (first, last) = (duration(plan.looks[0]), duration(plan.last_look()));
-        let message = format!("gate: {first} to the first look, at most {last} to the last");
-        terminal::note(gate.quiet, &message);
+        terminal::note(gate.quiet, &format!("gate: {}", plan.announcement(first_runs.pair_time)));
         verdict.plan = self.programs.plan(self.cpu, &plan.looks);
-        let progress = Progress::new(plan.last_look() as u64, gate.quiet);
+        let progress = Progress::new(plan.expected_pairs as u64, gate.quiet);
+        let deadline = self.screen.map(|mut screen| screen.start_test());
         let mut is_time_over = false;
         let runs =
             self.programs.run_pairs(&first_runs, &plan.metrics, &gate.stop, &progress, |values| {
-                plan.take_look(values, verdict);
                 let pairs = values[0].len();
+                let is_due =
+                    deadline.is_some_and(|deadline| pairs > 0 && deadline.is_reached(pairs));
+                plan.take_look(values, is_due, verdict);
+                if is_due {
+                    return false;
+                }
                 let is_open = verdict.verdict == Outcome::Inconclusive && pairs < plan.last_look();
                 // The first runs determined the looks; later runs can take longer.
                 is_time_over = is_open && self.max_time.is_some_and(|max| started.elapsed() > max);
                 is_open && !is_time_over
             });
         progress.finish();
+        if deadline.is_some() && runs.result.is_ok() {
+            plan.end_screen(&runs.values, verdict);
+        }
         plan.complete_verdict(&runs.values, is_time_over, verdict);
+        if runs.result.is_ok() {
+            warn_of_few_pairs(verdict.pairs, "runs", gate);
+        }
         gate.report_left_over(runs.left_over);
         runs.result.map_err(StopReason::from)
     }
@@ -262,42 +280,70 @@ impl RunComparison {
             _ => self.max_pairs,
         };
         let (mode, max_time) = (Mode::Interleaved, self.max_time);
-        let looks = plan_looks(mode, max_pairs, pair_time, max_time, SHORTER_RUNS_ADVICE)?;
+        let looks = match &self.screen {
+            // Its deadline determines the look, since the first runs can be slower than the others.
+            Some(_) => vec![MAX_SCREEN_PAIRS],
+            None => plan_looks(mode, max_pairs, pair_time, max_time, SHORTER_RUNS_ADVICE)?,
+        };
+        let expected_looks = self.screen.map_or(looks.clone(), |screen| screen.looks(pair_time));
         let mut warnings =
             calibration.map_or_else(Vec::new, |calibration| calibration.warnings(&looks));
         warnings.extend(unpaired_warning(&unpaired));
         let alpha_share = alpha_share(ALPHA, metrics.len(), looks.len());
-        Ok(MetricPlan { metrics, rules, looks, alpha_share, warnings })
+        let is_screen = self.screen.is_some();
+        let expected_pairs = expected_looks[expected_looks.len() - 1];
+        Ok(MetricPlan { metrics, rules, looks, expected_pairs, alpha_share, is_screen, warnings })
     }
 }
 
 impl MetricPlan {
+    /// Describes how long the looks take.
+    fn announcement(&self, pair_time: Duration) -> String {
+        if self.is_screen {
+            return screen::announcement();
+        }
+        let duration = |pairs: usize| format_duration(pair_time.as_secs_f64() * pairs as f64);
+        let (first, last) = (duration(self.looks[0]), duration(self.last_look()));
+        format!("{first} to the first look, at most {last} to the last")
+    }
+
     fn last_look(&self) -> usize {
         self.looks[self.looks.len() - 1]
     }
 
-    /// Judges the pairs so far, if their number is that of a look.
-    fn take_look(&self, values: &Values, verdict: &mut RunsVerdict) {
+    /// Takes the look of a screen if the deadline came within a pair, and states at which pair it was.
+    fn end_screen(&self, values: &Values, verdict: &mut RunsVerdict) {
+        if verdict.looks_taken == 0 {
+            self.take_look(values, true, verdict);
+        }
+        verdict.plan.looks = vec![verdict.pairs];
+    }
+
+    /// Judges the pairs so far, if a look is due or planned at their number.
+    fn take_look(&self, values: &Values, is_due: bool, verdict: &mut RunsVerdict) {
         let pairs = values[0].len();
         verdict.pairs = pairs as u64;
-        if !self.looks.contains(&pairs) {
+        if !is_due && !self.looks.contains(&pairs) {
             return;
         }
         verdict.looks_taken += 1;
-        let is_last = pairs == self.last_look();
+        let is_last = is_due || pairs == self.last_look();
         let outcomes = self.judge(values, is_last).map(|judged| judged.outcome);
         verdict.verdict = Outcome::worst_of(outcomes);
     }
 
     fn judge(&self, values: &Values, is_last: bool) -> impl Iterator<Item = NumberVerdict> {
         let rules_with_values = self.rules.iter().zip(values);
-        rules_with_values.map(move |(rule, values)| rule.judge(values, self.alpha_share, is_last))
+        rules_with_values.map(move |(rule, values)| match self.is_screen {
+            true => rule.screen(values, self.alpha_share),
+            false => rule.judge(values, self.alpha_share, is_last),
+        })
     }
 
     /// Adds the metrics of all pairs to the verdict. If the time limit ended the runs between two
     /// looks, nothing is decided.
     fn complete_verdict(&self, values: &Values, is_time_over: bool, verdict: &mut RunsVerdict) {
-        let is_last = verdict.pairs == self.last_look() as u64;
+        let is_last = self.is_screen || verdict.pairs == self.last_look() as u64;
         let mut metrics = Vec::new();
         for (metric, (judged, values)) in
             self.metrics.iter().zip(self.judge(values, is_last).zip(values))

@@ -1,12 +1,12 @@
 //! Runs two programs in pairs and collects metrics of their whole runs.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use cli::exit::{self, Error, usage};
 use cli::time::format_time;
 use cli::units::format_exact_duration;
-use engine::measure::benches::BenchRequest;
+use engine::measure::benches::{BenchRequest, RunLength};
 use engine::measure::child::{self, RunFailure, RunRequest, Series};
 use engine::measure::metric::{self, MetricSpec, ProgramMetric, RunValues};
 use engine::measure::pair_turns::{PairTurn, pair_turns};
@@ -20,6 +20,7 @@ use jitterstat::gate::{Side, Sides};
 use crate::gate::args::{Tolerance, WholeRunArgs};
 use crate::gate::live_estimate::show_estimate;
 use crate::gate::pairs::now;
+use crate::gate::screen;
 use crate::progress::Progress;
 
 /// Default tolerance of a metric, as a share.
@@ -44,6 +45,8 @@ pub struct Programs {
     round: RoundLength,
     max_run_time: Option<Duration>,
     pub seed: u64,
+    /// Time at which a screen ends its last run.
+    pub deadline: Option<Instant>,
 }
 
 /// The runs before the first pair.
@@ -109,8 +112,8 @@ pub struct CollectedRuns {
 }
 
 impl Programs {
-    /// Adds the flags for a short run to programs of benchmarks. `round` is the length of a run, for
-    /// programs that tick.
+    /// Adds the flags for a run of this length to programs of benchmarks. `round` is the length of a
+    /// run, for programs that tick.
     ///
     /// # Errors
     /// Returns an error if the metrics specify several harnesses.
@@ -119,10 +122,11 @@ impl Programs {
         names: Sides<String>,
         args: &WholeRunArgs,
         round: RoundLength,
+        length: RunLength,
         max_run_time: Option<Duration>,
         seed: u64,
     ) -> exit::Result<Self> {
-        let benches = metric::bench_request(&args.metric).map_err(Error::usage)?;
+        let benches = metric::bench_request(&args.metric, length).map_err(Error::usage)?;
         let sides = match &benches {
             Some(benches) => Sides {
                 base: with_bench_flags(sides.base, benches)?,
@@ -141,6 +145,7 @@ impl Programs {
             round,
             max_run_time,
             seed,
+            deadline: None,
         })
     }
 
@@ -167,7 +172,12 @@ impl Programs {
     /// # Errors
     /// Returns an error if a run fails or is interrupted: there is nothing to judge then.
     pub fn warm_up(&self, stop: &AtomicBool) -> Result<FirstRuns, StopReason> {
-        self.first_runs(stop).map_err(refuse_failure)
+        self.first_runs(stop).map_err(|failure| match failure {
+            RunFailure::TimeOver(_) if self.is_deadline_over() => {
+                StopReason::Refused(screen::long_run_error())
+            }
+            failure => refuse_failure(failure),
+        })
     }
 
     fn first_runs(&self, stop: &AtomicBool) -> Result<FirstRuns, RunFailure> {
@@ -195,11 +205,11 @@ impl Programs {
             ticks: self.round.ticks,
             warmup: self.round.warmup_ticks,
             series: Series::Metrics,
-            limit,
+            limit: self.until_deadline(limit),
         };
         let mut left_over = LeftOverProcesses::default();
         if let Some(prepare) = &self.prepare {
-            let limit = self.max_run_time.unwrap_or(FIRST_RUN_TIMEOUT);
+            let limit = self.until_deadline(self.max_run_time.unwrap_or(FIRST_RUN_TIMEOUT));
             let prepared = child::run(prepare, RunRequest { limit, ..request }, stop)?;
             left_over.prepare = prepared.killed_processes();
         }
@@ -213,6 +223,16 @@ impl Programs {
             Side::Candidate => left_over.b = values.killed_processes(),
         }
         Ok(CompletedRun { values, left_over })
+    }
+
+    /// Shortens a time limit so that it ends at the deadline.
+    fn until_deadline(&self, limit: Duration) -> Duration {
+        let remaining = self.deadline.map(|deadline| deadline.saturating_duration_since(now()));
+        remaining.map_or(limit, |remaining| limit.min(remaining))
+    }
+
+    fn is_deadline_over(&self) -> bool {
+        self.deadline.is_some_and(|deadline| deadline <= now())
     }
 
     /// Resolves the requested metrics by a run of each side.
@@ -278,7 +298,8 @@ impl Programs {
     /// Runs pairs, each in random order, while `should_continue` returns true for the values so
     /// far.
     ///
-    /// Returns the values of all complete pairs, even if a run fails.
+    /// Returns the values of all complete pairs, even if a run fails. The pair in which the deadline
+    /// comes is incomplete.
     pub fn run_pairs(
         &self,
         first_runs: &FirstRuns,
@@ -303,6 +324,7 @@ impl Programs {
             let run = self.run(side, limit, stop).inspect(|run| runs.count(run.left_over));
             match run.and_then(|run| self.metric_values(side, metrics, &run.values)) {
                 Ok(side_values) => half_pair[side] = Some(side_values),
+                Err(RunFailure::TimeOver(_)) if self.is_deadline_over() => break,
                 Err(failure) => {
                     runs.result = Err(failure);
                     break;

@@ -126,13 +126,26 @@ pub fn format_tolerance(ratio: f64) -> String {
     format!("{sign}{}", format_small_percent(rise.abs()))
 }
 
+/// Returns the word for an outcome, which differs for a screen.
+pub fn outcome_word(outcome: Outcome, is_screen: bool) -> String {
+    match outcome {
+        Outcome::Regressed if is_screen => "clearly worse".to_owned(),
+        Outcome::Inconclusive if is_screen => "look closer".to_owned(),
+        outcome => outcome.to_string(),
+    }
+}
+
 /// Describes the verdict in a sentence: the rows that decided it, and advice if it is open.
 pub fn verdict_sentence(verdict: &Verdict, sections: &[Section]) -> String {
-    let mut text = format!("verdict: {}", verdict.verdict);
+    let word = outcome_word(verdict.verdict, verdict.screen);
+    let mut text = format!("verdict: {word}");
     if let Some(reason @ (Reason::Interrupted | Reason::NotMeasured)) = verdict.reason {
         let _ = write!(text, ": {}", reason);
     } else {
         text += &deciding_rows(verdict.verdict, sections);
+    }
+    if verdict.screen && verdict.verdict == Outcome::Inconclusive {
+        text += "; gate without --screen to decide it";
     }
     text + &advice(sections)
 }

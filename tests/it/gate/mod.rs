@@ -10,6 +10,7 @@ mod pairs;
 mod programs;
 mod rates;
 mod runs;
+mod screen;
 
 use files::file::File as _;
 use files::gate::verdict::Verdict;

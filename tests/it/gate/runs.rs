@@ -55,6 +55,14 @@ impl ScriptPair {
         super::gate(&[&sides[..], &PAIRS, args].concat()).env("HOME_OF_TEST", self.home.path())
     }
 
+    /// Screens the scripts, with as many pairs as fit into its time.
+    pub fn screen(&self, args: &[&str]) -> Gate {
+        let (a, b) = (self.command("a"), self.command("b"));
+        let sides = ["--base-cmd", &a, "--candidate-cmd", &b, "--min-run-time", "0us", "--screen"];
+        let command = super::gate(&[&sides[..], args].concat());
+        Gate::from_ran(command.env("HOME_OF_TEST", self.home.path()).run())
+    }
+
     #[track_caller]
     pub fn refuses(&self, args: &[&str], says: &str) {
         self.gate(args).refuses(says);

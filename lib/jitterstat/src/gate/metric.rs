@@ -26,6 +26,13 @@ impl MetricRule {
         if self.higher_is_better { judged.reciprocal() } else { judged }
     }
 
+    /// Judges the values as a screen, see [`NumberRule::screen`]. `alpha` is the alpha of this metric.
+    #[must_use]
+    pub fn screen(&self, values: &[Sides<f64>], alpha: f64) -> NumberVerdict {
+        let judged = self.number_rule().screen(&self.logarithms(values), alpha);
+        if self.higher_is_better { judged.reciprocal() } else { judged }
+    }
+
     /// Returns the rule for the [logarithms](Self::logarithms) of the values.
     #[must_use]
     pub fn number_rule(&self) -> NumberRule {
@@ -87,6 +94,24 @@ mod tests {
             let rates: Vec<Sides<f64>> =
                 values.iter().map(|pair| pair.map(|ns| 1e9 / ns)).collect();
             assert_eq!(RATE.judge(&rates, SHARE, true).outcome, outcome);
+        }
+    }
+
+    #[test]
+    fn screens_report_only_clear_changes() {
+        let mut random = SplitMix64::new(6);
+        for (b, outcome) in [
+            (1.0, Outcome::Pass),
+            (0.8, Outcome::Pass),
+            (1.052, Outcome::Inconclusive),
+            (1.2, Outcome::Regressed),
+        ] {
+            let values = runs(&mut random, 50, b);
+            let rates: Vec<Sides<f64>> =
+                values.iter().map(|pair| pair.map(|ns| 1e9 / ns)).collect();
+            for judged in [TIME.screen(&values, SHARE), RATE.screen(&rates, SHARE)] {
+                assert_eq!(judged.outcome, outcome, "{b}: {judged:?}");
+            }
         }
     }
 

@@ -83,7 +83,9 @@ pub enum RunFailure {
     OtherPeriod(String),
     /// The program wrote another number of ticks than requested.
     OtherTicks(String),
-    /// The program failed, hung, or did not write the requested series.
+    /// The program was ended at its time limit.
+    TimeOver(String),
+    /// The program failed, or did not write the requested series.
     Failed(String),
 }
 
@@ -96,6 +98,7 @@ impl RunFailure {
             | Self::NoResources(why)
             | Self::OtherPeriod(why)
             | Self::OtherTicks(why)
+            | Self::TimeOver(why)
             | Self::Failed(why) => Some(why),
         }
     }
@@ -113,6 +116,7 @@ impl RunFailure {
     fn for_program(self, program: &Program) -> Self {
         match self {
             Self::Failed(reason) => Self::Failed(format!("{}: {reason}", program.text())),
+            Self::TimeOver(reason) => Self::TimeOver(format!("{}: {reason}", program.text())),
             Self::NoResources(reason) => Self::NoResources(format!("{}: {reason}", program.text())),
             other => other,
         }
@@ -530,7 +534,7 @@ fn wait_for_exit(
             return Err(RunFailure::Interrupted);
         }
         if started.elapsed() >= limit {
-            return Err(RunFailure::Failed(format!(
+            return Err(RunFailure::TimeOver(format!(
                 "was still running after {} and was ended",
                 units::format_rounded_duration(limit)
             )));

@@ -8,7 +8,7 @@ use jitterstat::series::{self, Better, Metric};
 
 use crate::completion::{plain_values, with_examples};
 use crate::machine::os::{self, Instructions, TreeUsage};
-use crate::measure::benches::{BenchFormat, BenchOutput, BenchRequest, BenchResult};
+use crate::measure::benches::{BenchFormat, BenchOutput, BenchRequest, BenchResult, RunLength};
 use crate::measure::child::{self, CompletedRun, RunFailure, RunRequest, Series};
 use crate::measure::{program_output, supervisor};
 use crate::program::Program;
@@ -93,7 +93,10 @@ impl MetricSpec {
 /// # Errors
 ///
 /// Returns an error if the metrics specify several harnesses: a program has one.
-pub fn bench_request(specs: &[MetricSpec]) -> Result<Option<BenchRequest>, String> {
+pub fn bench_request(
+    specs: &[MetricSpec],
+    length: RunLength,
+) -> Result<Option<BenchRequest>, String> {
     let mut benches = specs.iter().filter_map(|spec| match spec {
         MetricSpec::Bench(format, filter) => Some((*format, filter.clone())),
         _ => None,
@@ -110,7 +113,8 @@ pub fn bench_request(specs: &[MetricSpec]) -> Result<Option<BenchRequest>, Strin
     }
     // A harness without a filter runs everything.
     let filters: Option<Vec<String>> = filters.into_iter().collect();
-    Ok(Some(BenchRequest { format, filters: filters.unwrap_or_default() }))
+    let filters = filters.unwrap_or_default();
+    Ok(Some(BenchRequest { format, filters, length }))
 }
 
 /// A metric with one value per run.
@@ -420,7 +424,7 @@ mod tests {
         let benches = vec![bench("a/1", 400.5), bench("b", 2e6)];
         let values = RunValues { benches, ..run_values("") };
         let wanted = specs(&["criterion:a", "wall", "criterion:^b$"]);
-        let request = bench_request(&wanted).unwrap().unwrap();
+        let request = bench_request(&wanted, RunLength::Short).unwrap().unwrap();
         assert_eq!(request.format, BenchFormat::Criterion);
         assert_eq!(request.filters, ["a", "^b$"]);
         let metrics = resolve_metrics(&wanted, &values).unwrap();
@@ -442,7 +446,7 @@ mod tests {
             Ok(MetricSpec::Bench(BenchFormat::Libtest, filter))
         );
         assert!(MetricSpec::parse("go:").unwrap_err().contains("expected e.g. go:sort"));
-        let request = |names: &[&str]| bench_request(&specs(names));
+        let request = |names: &[&str]| bench_request(&specs(names), RunLength::Short);
         assert_eq!(request(&["wall", "x:p99"]), Ok(None));
         let everything = request(&["libtest:a", "libtest"]).unwrap().unwrap();
         assert_eq!(everything.filters, [""; 0]);

@@ -250,7 +250,7 @@ pub fn rehearse(
         }
         Err(RunFailure::NotStarted(why) | RunFailure::OtherPeriod(why)) => Err(Error::usage(why)),
         Err(RunFailure::NoResources(why)) => Err(Error::measure(why)),
-        Err(RunFailure::Failed(why)) => {
+        Err(RunFailure::Failed(why) | RunFailure::TimeOver(why)) => {
             Err(Error::usage(why).with_advice(contract_advice(program, period_ns)))
         }
         Err(RunFailure::OtherTicks(_) | RunFailure::Interrupted) => Ok(None),

@@ -239,6 +239,7 @@ mod tests {
             host: report.host,
             warnings: Vec::new(),
             left_over: None,
+            screen: false,
         }
     }
 

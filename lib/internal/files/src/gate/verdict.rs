@@ -28,6 +28,11 @@ model! {
         /// Whether the gate was interrupted. The verdict then uses the pairs measured until then
         /// and is at best inconclusive.
         pub partial: bool,
+        /// Whether this is a screen, which takes a single look after at most 15 s and only reports
+        /// what is clear: `regressed` means clearly worse, and `inconclusive` to look closer.
+        /// Absent if it is not, and in older files.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        pub screen: bool,
         /// The worst outcome of all answers.
         pub verdict: Outcome,
         /// The reason, if the outcome is inconclusive.

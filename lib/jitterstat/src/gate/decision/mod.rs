@@ -7,13 +7,16 @@
 mod median;
 mod number_rule;
 mod outcome;
+#[cfg(test)]
+mod screen_simulation;
 mod stall_lift;
 #[cfg(test)]
 mod tests;
 
 pub use median::median;
 pub use number_rule::{
-    MIN_PAIRS, NumberRule, NumberVerdict, QUIET_SHARE, count_to_narrow, hodges_lehmann, judge_shift,
+    CLEAR_ALPHA_SHARE, MIN_PAIRS, NumberRule, NumberVerdict, QUIET_SHARE, count_to_narrow,
+    hodges_lehmann, judge_shift,
 };
 pub use outcome::{Outcome, Reason};
 pub use stall_lift::Lift;
@@ -110,6 +113,16 @@ pub fn look(pairs: &[Pair], rules: &Rules, last: bool) -> Look {
     let alpha = rules.alpha_per_look();
     let median = rules.median().judge(&medians(pairs), alpha, last);
     let tail = rules.tail().judge(&tails(pairs), alpha, last);
+    let outcome = Outcome::worst_of([median.outcome, tail.outcome]);
+    Look { outcome, median, tail }
+}
+
+/// Judges the pairs of a screen by its only look, see [`NumberRule::screen`].
+#[must_use]
+pub fn screen(pairs: &[Pair], rules: &Rules) -> Look {
+    let alpha = rules.alpha_per_look();
+    let median = rules.median().screen(&medians(pairs), alpha);
+    let tail = rules.tail().screen(&tails(pairs), alpha);
     let outcome = Outcome::worst_of([median.outcome, tail.outcome]);
     Look { outcome, median, tail }
 }

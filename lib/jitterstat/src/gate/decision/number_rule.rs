@@ -17,6 +17,10 @@ pub const QUIET_SHARE: f64 = 0.5;
 /// Level at which a tail that seems worse before the last look is left open instead of passed.
 const DOUBT_ALPHA: f64 = 0.05;
 
+/// Share of alpha with which a screen reports a regression. A screen runs on every push, so its
+/// alarms must be rarer than those of a gate.
+pub const CLEAR_ALPHA_SHARE: f64 = 0.1;
+
 /// The rule by which a number is judged.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct NumberRule {
@@ -80,6 +84,22 @@ impl NumberRule {
         let is_doubtful = is_passed && !last && in_all.shift(DOUBT_ALPHA).lower > 0.0;
         let outcome = if is_doubtful { Outcome::Inconclusive } else { outcome };
         self.verdict(outcome, shift, &used, open)
+    }
+
+    /// Judges the values as a screen, which takes a single look and only reports what is clear. For a
+    /// regression, the whole interval at [`CLEAR_ALPHA_SHARE`] of `alpha` must be beyond the
+    /// tolerance. An improvement counts as a pass.
+    #[must_use]
+    pub fn screen(&self, values: &[Sides<Late>], alpha: f64) -> NumberVerdict {
+        let judged = self.judge(values, alpha, true);
+        match judged.outcome {
+            Outcome::Improved => NumberVerdict { outcome: Outcome::Pass, ..judged },
+            Outcome::Regressed => {
+                let strict = self.judge(values, alpha * CLEAR_ALPHA_SHARE, true);
+                if strict.is_clear() { strict } else { judged.into_unclear() }
+            }
+            _ => judged,
+        }
     }
 
     /// Creates the verdict without an interval. The tolerance and the lift of stalls come from the
@@ -171,6 +191,22 @@ impl NumberVerdict {
             shift: self.shift.map(negative),
             tolerance: -self.tolerance,
             sides: self.sides.map(|value| 1.0 / value),
+            ..self
+        }
+    }
+
+    /// Returns whether this is a regression whose whole interval is beyond the tolerance.
+    fn is_clear(&self) -> bool {
+        let is_beyond = |shift: Shift| shift.lower > self.tolerance;
+        self.outcome == Outcome::Regressed && self.shift.is_some_and(is_beyond)
+    }
+
+    /// Converts a regression to the verdict of a screen, to which it is not clear.
+    fn into_unclear(self) -> Self {
+        Self {
+            outcome: Outcome::Inconclusive,
+            reason: Some(Reason::NotClear),
+            pairs_to_decide: None,
             ..self
         }
     }

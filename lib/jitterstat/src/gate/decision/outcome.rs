@@ -67,6 +67,8 @@ pub enum Reason {
     TooNoisy,
     /// Stalls raise the percentile by so much that they could mask a change of the tolerated size.
     StallDominated,
+    /// A screen found a change for the worse that is not clearly beyond the tolerance.
+    NotClear,
     /// There are too few rounds for an interval.
     TooFewRounds,
     /// There are too few ticks for the percentile.
@@ -84,6 +86,7 @@ impl fmt::Display for Reason {
             Self::StallDominated => {
                 "stalls of the machine are so long that they could hide a change"
             }
+            Self::NotClear => "the change is not clearly beyond the tolerance",
             Self::TooFewRounds => "there are too few rounds for an interval",
             Self::TooFewTicks => "there are too few ticks for this percentile",
             Self::Interrupted => "it was interrupted",

@@ -54,6 +54,25 @@ fn percentiles_are_judged_separately() {
 }
 
 #[test]
+fn screens_report_only_clear_changes() {
+    let rules = Rules::new(PERIOD_NS);
+    let not_clear = Some(Reason::NotClear);
+    for (median, tail, outcome, reason) in [
+        (14e3, 40e3, Outcome::Pass, None),
+        (9e3, 20e3, Outcome::Pass, None),
+        // The estimate is beyond the tolerance of 20 %, and its interval reaches below that.
+        (17e3, 40e3, Outcome::Inconclusive, not_clear),
+        (20e3, 40e3, Outcome::Regressed, None),
+        (14e3, 80e3, Outcome::Regressed, None),
+    ] {
+        let full = look(&pairs(50, median, tail), &rules, true);
+        let screened = screen(&pairs(50, median, tail), &rules);
+        assert_eq!((screened.outcome, screened.median.reason), (outcome, reason), "{median}");
+        assert_eq!(full.outcome == Outcome::Regressed, median > 14e3 || tail > 40e3);
+    }
+}
+
+#[test]
 fn comparisons_share_alpha() {
     assert_eq!(Rules::new(PERIOD_NS).shared_by(4).alpha, 0.005 / 4.0);
     // With a smaller alpha an interval is never narrower.

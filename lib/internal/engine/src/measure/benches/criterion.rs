@@ -11,8 +11,8 @@ use super::{BenchSamples, Flag, flag, option, read_bounded};
 pub const FLAGS: &[Flag] = &[
     flag("--bench"),
     flag("--noplot"),
-    option("--warm-up-time", "0.01"),
-    option("--measurement-time", "0.03"),
+    option("--warm-up-time", "0.01").or_brief("0.003"),
+    option("--measurement-time", "0.03").or_brief("0.01"),
     option("--sample-size", "10"),
     option("--nresamples", "100"),
 ];

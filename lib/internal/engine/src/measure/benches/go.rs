@@ -5,8 +5,11 @@ use std::collections::BTreeMap;
 use super::{BenchSamples, Flag, join_name, option};
 
 /// Flags of a short run. The names with `test.` are accepted by test binaries and by `go test`.
-pub const FLAGS: &[Flag] =
-    &[option("-test.run", "^$"), option("-test.benchtime", "20ms"), option("-test.count", "3")];
+pub const FLAGS: &[Flag] = &[
+    option("-test.run", "^$"),
+    option("-test.benchtime", "20ms").or_brief("5ms"),
+    option("-test.count", "3"),
+];
 
 /// A benchmark of a package.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

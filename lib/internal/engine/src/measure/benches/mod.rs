@@ -37,18 +37,42 @@ pub enum BenchFormat {
     Libtest,
 }
 
+/// Length of a run of benchmarks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RunLength {
+    /// The length at which a gate decides with the fewest seconds.
+    Short,
+    /// The least length that gives a value, for a screen: it has time for few runs.
+    Brief,
+}
+
 /// A flag of a harness, with its value if it has one.
 struct Flag {
     name: &'static str,
     value: Option<&'static str>,
+    /// The value in a brief run, if it is another one.
+    brief_value: Option<&'static str>,
 }
 
 const fn flag(name: &'static str) -> Flag {
-    Flag { name, value: None }
+    Flag { name, value: None, brief_value: None }
 }
 
 const fn option(name: &'static str, value: &'static str) -> Flag {
-    Flag { name, value: Some(value) }
+    Flag { name, value: Some(value), brief_value: None }
+}
+
+impl Flag {
+    const fn or_brief(self, value: &'static str) -> Self {
+        Self { brief_value: Some(value), ..self }
+    }
+
+    fn value(&self, length: RunLength) -> Option<&'static str> {
+        match length {
+            RunLength::Short => self.value,
+            RunLength::Brief => self.brief_value.or(self.value),
+        }
+    }
 }
 
 impl BenchFormat {
@@ -120,6 +144,7 @@ pub struct BenchRequest {
     pub format: BenchFormat,
     /// Filters of the harness. Without one, all benchmarks run.
     pub filters: Vec<String>,
+    pub length: RunLength,
 }
 
 /// A benchmark of a run.
@@ -148,16 +173,17 @@ impl BenchRequest {
     /// Returns the arguments that the command of the user lacks. Its own flags have priority.
     pub fn arguments(&self, command: &[String]) -> Vec<String> {
         let mut arguments = Vec::new();
-        for Flag { name, value } in self.format.flags() {
+        for flag in self.format.flags() {
+            let name = flag.name;
             // Criterion accepts only one of these.
-            let is_quick = *name == "--sample-size" && has_flag(command, "--quick");
+            let is_quick = name == "--sample-size" && has_flag(command, "--quick");
             if is_quick || has_flag(command, name) {
                 continue;
             }
-            match (value, self.format) {
-                (None, _) => arguments.push((*name).to_owned()),
+            match (flag.value(self.length), self.format) {
+                (None, _) => arguments.push(name.to_owned()),
                 (Some(value), BenchFormat::Go) => arguments.push(format!("{name}={value}")),
-                (Some(value), _) => arguments.extend([(*name).to_owned(), (*value).to_owned()]),
+                (Some(value), _) => arguments.extend([name.to_owned(), value.to_owned()]),
             }
         }
         arguments.extend(self.filter_arguments(command));
@@ -208,7 +234,7 @@ impl BenchRequest {
 ///
 /// Returns an error if the output is not one of the harness.
 pub fn parse(format: BenchFormat, bytes: &[u8]) -> Result<Vec<BenchResult>, String> {
-    let request = BenchRequest { format, filters: Vec::new() };
+    let request = BenchRequest { format, filters: Vec::new(), length: RunLength::Short };
     let samples = match format {
         BenchFormat::Criterion => {
             vec![BenchSamples { name: "sample".to_owned(), ns: criterion::parse_samples(bytes)? }]
@@ -293,9 +319,13 @@ mod tests {
         text.split(' ').map(str::to_owned).collect()
     }
 
-    fn arguments(format: BenchFormat, filters: &[&str], command: &str) -> String {
+    fn request(format: BenchFormat, filters: &[&str]) -> BenchRequest {
         let filters = filters.iter().map(|filter| (*filter).to_owned()).collect();
-        BenchRequest { format, filters }.arguments(&words(command)).join(" ")
+        BenchRequest { format, filters, length: RunLength::Short }
+    }
+
+    fn arguments(format: BenchFormat, filters: &[&str], command: &str) -> String {
+        request(format, filters).arguments(&words(command)).join(" ")
     }
 
     #[test]
@@ -329,6 +359,23 @@ mod tests {
             (Hyperfine, &["x"], "hyperfine -r 3 ./x", "--style none --export-json -"),
         ] {
             assert_eq!(arguments(format, filters, command), expected, "{format}: {command}");
+        }
+    }
+
+    #[test]
+    fn brief_runs_have_shorter_times() {
+        use BenchFormat::{Criterion, Go, Hyperfine, Libtest};
+        for (format, expected) in [
+            (
+                Criterion,
+                "--bench --noplot --warm-up-time 0.003 --measurement-time 0.01 --sample-size 10 --nresamples 100",
+            ),
+            (Go, "-test.run=^$ -test.benchtime=5ms -test.count=3 -test.bench=."),
+            (Hyperfine, "--style none --export-json -"),
+            (Libtest, "--bench"),
+        ] {
+            let brief = BenchRequest { length: RunLength::Brief, ..request(format, &[]) };
+            assert_eq!(brief.arguments(&words("./b")).join(" "), expected, "{format}");
         }
     }
 

@@ -1,0 +1,157 @@
+//! Tests of screens, which look once and only report what is clear.
+
+use jitterstat::gate::decision::{Outcome, Reason};
+use serde_json::json;
+
+#[cfg(unix)]
+use super::runs::{COUNTED, ScriptPair, runs};
+use super::{Gate, gate};
+
+/// Gates scripted subjects, whose rounds take no time, with --screen. Rounds cycle through the
+/// levels of a side.
+fn screen(a: &[i64], b: &[i64], extra: &[&str]) -> Gate {
+    let rounds = |levels: &[i64]| levels.iter().map(|&level| vec![level]).collect::<Vec<_>>();
+    let scripts =
+        json!({"scripted": {"lateness_ns": rounds(a)}, "scripted-b": {"lateness_ns": rounds(b)}});
+    let sides = ["--a", "scripted", "--b", "scripted-b", "--period", "1ms", "--round-ticks", "40"];
+    let args = [&sides[..], &["--warmup", "3", "--screen"], extra].concat();
+    Gate::from_ran(gate(&args).script(&scripts).run())
+}
+
+/// A rise by about 20 %, the tolerance. A gate calls it regressed.
+const NEAR_TOLERANCE: [i64; 7] = [21_000, 22_000, 23_000, 24_000, 25_000, 26_000, 27_000];
+
+#[test]
+fn screens_have_three_verdicts() {
+    use Outcome::{Inconclusive, Pass, Regressed};
+    let look_closer = "verdict: look closer: p50";
+    for (b, code, outcome, reason, title, says) in [
+        (&[20_000][..], 0, Pass, None, "Jitter screen: pass", "verdict: pass: p50"),
+        // An improvement is a pass.
+        (&[10_000], 0, Pass, None, "Jitter screen: pass", "verdict: pass: p50"),
+        (&[25_000], 1, Regressed, None, "Jitter screen: clearly worse", "verdict: clearly worse"),
+        (
+            &NEAR_TOLERANCE,
+            0,
+            Inconclusive,
+            Some(Reason::NotClear),
+            "Jitter screen: look closer",
+            look_closer,
+        ),
+    ] {
+        let gate = screen(&[20_000], b, &["--format", "markdown"]).exits(code);
+        let verdict = gate.verdict();
+        assert_eq!((verdict.verdict, verdict.reason), (outcome, reason), "{}", gate.ran.stdout);
+        assert!(verdict.screen);
+        assert!(gate.ran.stdout.contains(title), "{}", gate.ran.stdout);
+        assert!(gate.ran.stdout.contains(says), "{}", gate.ran.stdout);
+        let is_open = outcome == Inconclusive;
+        assert_eq!(gate.ran.stderr.contains("LOOK CLOSER: this is not a pass"), is_open);
+        assert_eq!(gate.ran.stdout.contains("gate without --screen to decide it"), is_open);
+        let [pair] = verdict.comparisons.as_slice() else { panic!("{}", gate.ran.stdout) };
+        // As many pairs of rounds of 43 ms as fit into 15 s.
+        assert!((120..=155).contains(&pair.pairs), "{}", pair.pairs);
+        assert_eq!((pair.looks_taken, pair.plan.looks.as_slice()), (1, &[pair.pairs][..]));
+    }
+}
+
+#[test]
+fn look_closer_fails_only_on_request() {
+    let gate = screen(&[20_000], &NEAR_TOLERANCE, &["--on-inconclusive", "fail"]).exits(3);
+    assert!(gate.ran.stderr.contains("LOOK CLOSER: this is not a pass"), "{}", gate.ran.stderr);
+    let full = ["--a", "scripted", "--b", "scripted-b"];
+    let rounds = NEAR_TOLERANCE.map(|level| vec![level]);
+    let scripts =
+        json!({"scripted": {"lateness_ns": [[20_000]]}, "scripted-b": {"lateness_ns": rounds}});
+    let full = Gate::scripted(&full, &scripts).exits(1);
+    assert!(!full.verdict().screen, "a gate is not a screen");
+}
+
+#[test]
+fn screens_shorten_rounds() {
+    let sides = ["--a", "scripted", "--b", "scripted-b", "--screen"];
+    let scripts =
+        json!({"scripted": {"lateness_ns": [[20_000]]}, "scripted-b": {"lateness_ns": [[20_000]]}});
+    for (periods, round_ticks) in [(&["500us"][..], 250), (&["2ms"], 82), (&["2ms", "5ms"], 37)] {
+        let periods: Vec<&str> = periods.iter().flat_map(|period| ["--period", period]).collect();
+        let args = [&sides[..], &periods].concat();
+        let gate = Gate::from_ran(gate(&args).script(&scripts).run()).exits(0);
+        let plan = &gate.verdict().comparisons[0].plan;
+        assert_eq!(plan.round_ticks, round_ticks, "{periods:?}");
+    }
+}
+
+#[test]
+fn impossible_screens_are_refused() {
+    let sides = ["--a", "tokio-interval", "--b", "os-interval", "--screen"];
+    let refused =
+        |extra: &[&str], says: &str| Gate::run(&[&sides[..], extra].concat()).refuses(says);
+    refused(
+        &["--period", "20ms", "--round-ticks", "100"],
+        "a screen has 15s for 1 test, and the 24 pairs of one take about",
+    );
+    refused(&["--period", "1s"], "or gate without --screen");
+    refused(&["--max-pairs", "50"], "--screen");
+    refused(&["--max-time", "50s"], "--screen");
+    refused(&["--limit", "p99=1ms"], "--screen");
+}
+
+#[cfg(unix)]
+#[test]
+fn whole_runs_are_screened() {
+    let write = |rate: u32| {
+        let lines = format!(r"osjitter.series/1\nmetric rate req/s higher\nrate {rate}\n");
+        format!("sh -c 'printf \"{lines}\" >\"$OSJITTER_OUT\"'")
+    };
+    for (candidate, code, outcome) in [(100, 0, Outcome::Pass), (80, 1, Outcome::Regressed)] {
+        let (base, candidate) = (write(100), write(candidate));
+        let args = ["--base-cmd", &base, "--candidate-cmd", &candidate, "--metric", "rate"];
+        let gate = Gate::run(&[&args[..], &["--screen"]].concat()).exits(code);
+        let runs = gate.verdict().runs.as_ref().unwrap();
+        assert_eq!((runs.verdict, runs.looks_taken), (outcome, 1), "{}", gate.ran.stdout);
+        assert!((24..=400).contains(&runs.pairs), "{}", runs.pairs);
+    }
+}
+
+/// A screen whose programs block after their first runs ends at its deadline.
+#[cfg(unix)]
+#[test]
+fn blocked_runs_end_with_the_screen() {
+    let pair = ScriptPair::new("", &format!("{COUNTED}[ $n -lt 1 ] || sleep 600; sleep 0.5"));
+    let gate = pair.screen(&["--metric", "wall"]).exits(0);
+    let (verdict, found) = (gate.verdict(), runs(&gate));
+    assert_eq!((found.pairs, found.looks_taken, verdict.partial), (0, 1, false));
+    assert_eq!(
+        (verdict.verdict, verdict.reason),
+        (Outcome::Inconclusive, Some(Reason::TooFewRounds))
+    );
+    let [warning] = &verdict.warnings[..] else { panic!("{:?}", verdict.warnings) };
+    assert_eq!(warning.code, "screen-too-short");
+}
+
+#[cfg(unix)]
+#[test]
+fn benches_of_a_screen_run_briefly() {
+    let line = r"BenchmarkSum-2 \t 100\t 400 ns/op";
+    let script =
+        format!(r#"echo "$@" >>"$HOME_OF_TEST/arguments"; printf 'pkg: x\n{line}\nPASS\n'"#);
+    let pair = ScriptPair::new(&script, &script);
+    let gate = pair.screen(&["--metric", "go"]).exits(0);
+    assert_eq!(runs(&gate).verdict, Outcome::Pass);
+    let arguments = std::fs::read_to_string(pair.path("arguments")).unwrap();
+    let flags = "-test.run=^$ -test.benchtime=5ms -test.count=3 -test.bench=.";
+    assert!(arguments.lines().all(|line| line == flags), "{arguments}");
+}
+
+#[cfg(unix)]
+mod nightly {
+    use super::*;
+
+    #[test]
+    #[ignore = "nightly: takes the 15 seconds of a screen"]
+    fn long_first_runs_are_refused() {
+        let pair = ScriptPair::new("sleep 600", "");
+        pair.screen(&["--metric", "wall"])
+            .refuses("the first runs take longer than the 15s of a screen");
+    }
+}
