@@ -7,6 +7,7 @@ cd "$(dirname "$0")/../.."
 # The choice of the base and the preparation of its tree need no osjitter, and are tested separately.
 bash scripts/ci/gate-action/base.sh
 bash scripts/ci/gate-action/tree.sh
+bash scripts/ci/gate-action/osjitter.sh
 unset GITHUB_EVENT_NAME GITHUB_BASE_REF GITHUB_SHA # of the job that runs this test
 script=$PWD/.github/actions/gate/gate.sh
 osjitter=${1:-}
@@ -15,6 +16,7 @@ if [ -z "$osjitter" ]; then
   osjitter=$PWD/target/debug/osjitter
 fi
 osjitter=$(realpath "$osjitter")
+python3 scripts/ci/gate-action/comments.py "$osjitter"
 # The path contains a space, a quote and an ampersand, so the test fails if a path is not quoted.
 work=$(mktemp -d)/"it's here & there"
 mkdir -p "$work/runner" "$work/repository"
@@ -128,6 +130,21 @@ gate GATE_BASELINE_CMD="\"$work/rate-100\"" GATE_CANDIDATE_CMD="\"$work/rate-80\
 expect 1 regressed '^| `\{0,1\}rate`\{0,1\} |'
 grep -qF 'regressed: rate 100 req/s -> 80 req/s (-20 %25, tolerated -5 %25)' "$work/log" || die "the annotation lacks the figures of whole runs"
 
+# A screen says only what is clear, and is not calibrated.
+rates=(GATE_BASELINE_CMD="\"$work/rate-100\"" GATE_ARGS=--metric=rate GATE_TIER=screen GATE_CALIBRATE=60s)
+gate "${rates[@]}" GATE_CANDIDATE_CMD="\"$work/rate-80\""
+expect 1 regressed 'Jitter screen: clearly worse'
+grep -qF '::error title=Jitter gate::clearly worse: rate 100 req/s -> 80 req/s (-20 %25, tolerated -5 %25)' "$work/log" || die "the annotation lacks the verdict of the screen"
+! grep -q '^::notice title=Jitter gate::On this machine' "$work/log" || die "a screen was calibrated"
+cmp -s "$work/summary" "$(sed -n 's/^comment=//p' "$work/output")" || die "the comment differs from the summary"
+gate "${rates[@]}" GATE_CANDIDATE_CMD="\"$work/rate-100\""
+expect 0 pass 'Jitter screen: pass'
+gate "${rates[@]}" GATE_CANDIDATE_CMD="\"$work/rate-100\"" GATE_SEE=5%
+expect 2 '' 'a screen cannot plan for a change'
+gate "${rates[@]}" GATE_CANDIDATE_CMD="\"$work/rate-100\"" GATE_TIER=quick
+expect 2 '' "invalid tier 'quick': expected screen or full"
+cmp -s "$work/summary" "$(sed -n 's/^comment=//p' "$work/output")" || die "the comment lacks the reason"
+
 # The calibration reports the smallest detectable change; with GATE_SEE, pairs are planned for a given one.
 tick="\"$work/existing/program\""
 slow=(GATE_BASELINE_CMD="sleep 0.02" GATE_CANDIDATE_CMD="sleep 0.030" GATE_ARGS=$'--max-pairs=24\n--metric=wall' GATE_CALIBRATE=3s)
@@ -170,6 +187,36 @@ git checkout --quiet -b on-broken broken
 commit "builds again" 20000
 gate "${tree[@]}" GATE_BASE=broken
 expect 4 '' 'cannot build the merge base'
+
+# A benchmark of cargo, built from both trees.
+git checkout --quiet --orphan bench base
+git rm --quiet -rf .
+mkdir -p src benches
+printf '[package]\nname = "suite"\nedition = "2021"\n[[bench]]\nname = "speed"\nharness = false\n' >Cargo.toml
+printf '/target\n' >.gitignore
+touch src/lib.rs
+bench() { # nanoseconds, message
+  printf 'fn main() { println!("test sum ... bench: %s ns/iter (+/- 3)") }\n' "$1" >benches/speed.rs
+  cargo generate-lockfile --offline --quiet
+  git add -A
+  git commit --quiet -m "$2"
+}
+bench 400 "a benchmark"
+git branch bench-base
+bench 800 "a slower benchmark"
+benches=(GATE_BENCH=speed GATE_BASE=bench-base GATE_ARGS=$'--metric=libtest\n--max-pairs=24\n--cargo-flags=-p suite')
+gate "${benches[@]}"
+# shellcheck disable=SC2016  # Markdown
+expect 1 regressed '^| `\{0,1\}sum`\{0,1\} |'
+grep -qF 'regressed: sum 400 ns -> 800 ns (+100 %25, tolerated +5 %25)' "$work/log" || die "the annotation lacks the benchmark"
+expect_side A "base $(git rev-parse --short bench-base)"
+gate "${benches[@]}" GATE_CALIBRATE=3s GATE_SEE=30% GATE_ARGS=$'--metric=libtest\n--cargo-flags=-p suite'
+expect 1 regressed 'On this machine'
+gate "${benches[@]}" GATE_BENCH=nothing
+expect 2 '' 'cargo cannot build nothing of working tree'
+gate "${benches[@]}" GATE_COMMAND='{tree}/x'
+expect 2 '' 'give bench, or two programs'
+git checkout --quiet on-broken
 
 # The event would give the pull request the permissions and secrets of the repository.
 gate "${tree[@]}" GITHUB_EVENT_NAME=pull_request_target

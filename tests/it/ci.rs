@@ -95,7 +95,9 @@ fn workflows_pin_actions_and_only_read() {
     let workflows =
         std::fs::read_dir(root().join(".github/workflows")).unwrap().map(|e| e.unwrap().path());
     let mut used = 0;
-    for file in workflows.chain([root().join(".github/actions/gate/action.yml")]) {
+    let actions = ["gate", "gate/comment", "gate/request"];
+    let actions = actions.map(|name| root().join(format!(".github/actions/{name}/action.yml")));
+    for file in workflows.chain(actions) {
         let text = std::fs::read_to_string(&file).unwrap();
         for action in text
             .lines()

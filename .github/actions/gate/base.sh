@@ -4,7 +4,8 @@
 #
 # GATE_BASE_INPUT is the input `base`. The other variables are parts of the event: GATE_BASE is the commit that it names as
 # the base, GATE_HEAD and GATE_TARGET are the head and the target branch of a pull request, and GATE_DEFAULT_BRANCH is the
-# default branch of the repository. The README has the rules as a table.
+# default branch of the repository. GATE_TARGET may also be the input `target`, for an event that names no pull request. The
+# README has the rules as a table.
 set -euo pipefail
 
 : "${GATE_BASE_INPUT:=}" "${GATE_BASE:=}" "${GATE_HEAD:=}" "${GATE_DEFAULT_BRANCH:=}" "${GITHUB_EVENT_NAME:=}"
@@ -182,6 +183,8 @@ done < <(git cat-file commit "$head" | sed -n '1,/^$/s/^parent //p') # also name
 if [ -n "$GATE_BASE_INPUT" ]; then
   commit=$(find_commit "$GATE_BASE_INPUT")
   choose "$commit" "the input base"
+elif [ -z "$GATE_BASE" ] && [ -n "$GATE_TARGET" ]; then
+  choose_from_branch "$GATE_TARGET"
 elif [ -z "$GATE_BASE" ]; then
   fail "the event${GITHUB_EVENT_NAME:+ $GITHUB_EVENT_NAME} names none; set base"
 elif [[ $GATE_BASE =~ ^0+$ ]]; then

@@ -1,12 +1,14 @@
 #!/usr/bin/env bash
-# Runs the gate of action.yml. Builds the merge base and the candidate if GATE_BUILD is set, runs `osjitter gate`, and writes the
-# step summary. All inputs are GATE_* variables; base.sh describes those of the base. Exits like osjitter: 0 pass or inconclusive,
-# 1 regressed, 2 bad usage, 3 inconclusive with GATE_ON_INCONCLUSIVE=fail, 4 could not measure.
+# Runs the gate of action.yml. Builds the merge base and the candidate if GATE_BUILD or GATE_BENCH is set, runs `osjitter gate`, and
+# writes the step summary and the text of the comment. All inputs are GATE_* variables; base.sh describes those of the base, and
+# osjitter.sh gets the program. Exits like osjitter: 0 pass or inconclusive, 1 regressed, 2 bad usage, 3 inconclusive with
+# GATE_ON_INCONCLUSIVE=fail, 4 could not measure.
 set -euo pipefail
 
-: "${GATE_COMMAND:=}" "${GATE_BUILD:=}" "${GATE_BASELINE_CMD:=}" "${GATE_CANDIDATE_CMD:=}"
+: "${GATE_COMMAND:=}" "${GATE_BUILD:=}" "${GATE_BENCH:=}" "${GATE_BASELINE_CMD:=}" "${GATE_CANDIDATE_CMD:=}"
 : "${GATE_PERIOD:=500us}" "${GATE_ARGS:=}" "${GATE_ON_INCONCLUSIVE:=pass}" "${GATE_OSJITTER:=}"
-: "${GATE_CALIBRATE:=}" "${GATE_SEE:=}"
+: "${GATE_CALIBRATE:=}" "${GATE_SEE:=}" "${GATE_TIER:=full}"
+osjitter=${GATE_OSJITTER:-osjitter}
 summary=${GITHUB_STEP_SUMMARY:-/dev/null}
 output=${GITHUB_OUTPUT:-/dev/null}
 # Below, code of the pull request runs. It could forge the verdict, change later steps, or use the permissions of the job.
@@ -17,35 +19,20 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 work=$(mktemp -d "${RUNNER_TEMP:-${TMPDIR:-/tmp}}/osjitter-gate.XXXXXX")
 names=()
 
+# shellcheck source=SCRIPTDIR/messages.sh
+. "$here/messages.sh"
 # shellcheck source=SCRIPTDIR/tree.sh
 . "$here/tree.sh"
 trap remove_trees EXIT # The verdict is kept.
 
-# Prints an annotation and escapes its text: annotate error|warning|notice TEXT
-annotate() {
-  local text=${2//'%'/%25}
-  text=${text//$'\r'/%0D}
-  printf '::%s title=Jitter gate::%s\n' "$1" "${text//$'\n'/%0A}"
-}
-
-# Runs a command whose output may contain anything, for example `::error::`, and keeps the runner from interpreting it.
-quoted_log() {
-  local token code=0
-  token=$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n')
-  echo "::stop-commands::$token"
-  "$@" || code=$?
-  # The output may lack a newline at its end.
-  printf '\n::%s::\n' "$token"
-  return "$code"
-}
-
 # Sets the outputs of the action: set_outputs VERDICT DIRECTORY
-set_outputs() { printf '%s\n' "verdict=$1" "file=${2:+$2/verdict.json}" "directory=$2" >>"$output"; }
+set_outputs() {
+  printf '%s\n' "verdict=$1" "file=${2:+$2/verdict.json}" "directory=$2" "comment=$work/comment.md" >>"$output"
+}
 
-# Exits without a verdict, with a message in the summary and in an annotation: refuse CODE MESSAGE
+# Exits without a verdict, with a message in the summary, in the comment and in an annotation: refuse CODE MESSAGE
 refuse() {
-  # shellcheck disable=SC2016  # Markdown
-  printf '### Jitter gate: no verdict\n\n`````text\n%s\n`````\n' "${2//\`/\'}" >>"$summary"
+  no_verdict "$2" | tee "$work/comment.md" >>"$summary"
   annotate error "$2"
   set_outputs "" ""
   exit "$1"
@@ -98,19 +85,38 @@ build() {
   echo "::endgroup::"
 }
 
-# Builds the base and the candidate, and sets the two commands and their names.
-build_both() {
+# Chooses the base, prepares its tree, and sets the names of both sides.
+prepare_base() {
   local base reason_for_base
   base=$(bash "$here/base.sh" 2>"$work/stderr") ||
     refuse 2 "cannot choose the commit to compare with: $(cat "$work/stderr")"
   read -r base reason_for_base <<<"$base"
   quoted_log echo "base: $base, $reason_for_base"
   add_tree "$root" "$base" "$work/base" || refuse 4 "cannot prepare the merge base: $reason"
+  names=(--base-name "base $(git rev-parse --short "$base")" --candidate-name "candidate $(git rev-parse --short HEAD)")
+}
+
+# Builds the base and the candidate, and sets the two commands.
+build_both() {
+  prepare_base
   build candidate "$root"
   build "merge base" "$work/base" "$unprepared"
   GATE_BASELINE_CMD=${GATE_COMMAND//'{tree}'/"$(quoted "$work/base")"}
   GATE_CANDIDATE_CMD=${GATE_COMMAND//'{tree}'/"$(quoted "$root")"}
-  names=(--base-name "base $(git rev-parse --short "$base")" --candidate-name "candidate $(git rev-parse --short HEAD)")
+}
+
+# Builds the benchmark of the base for the calibration, and sets its command. `osjitter gate --bench` builds nothing again.
+build_base_bench() {
+  local flag cargo_flags=() messages=$work/messages program
+  for flag in ${gate_flags[@]+"${gate_flags[@]}"}; do
+    # shellcheck disable=SC2206  # several flags
+    case $flag in --cargo-flags=*) cargo_flags=(${flag#*=}) ;; esac
+  done
+  GATE_BUILD=$(printf '%q ' cargo bench --no-run --message-format json-render-diagnostics --bench "$GATE_BENCH" \
+    ${cargo_flags[@]+"${cargo_flags[@]}"})">$(printf %q "$messages")"
+  build "merge base" "$work/base" "$unprepared"
+  program=$(grep '"kind":\["bench"\]' "$messages" | sed -n 's/.*"executable":"\([^"]*\)".*/\1/p' | head -n 1)
+  GATE_BASELINE_CMD="$(quoted "$program") --bench"
 }
 
 # Quotes a path. osjitter splits a command like a shell.
@@ -118,11 +124,22 @@ quoted() { printf "'%s'" "${1//\'/\'\\\'\'}"; }
 
 [ "${GITHUB_EVENT_NAME:-}" != pull_request_target ] || refuse 2 "cannot gate in pull_request_target: the event would run the code \
 of the pull request with the permissions and the secrets of the target repository; use on: pull_request"
-if [ -n "$GATE_BASELINE_CMD$GATE_CANDIDATE_CMD" ]; then
+case $GATE_TIER in
+  full) ;;
+  screen)
+    [ -z "$GATE_SEE" ] || refuse 2 "a screen cannot plan for a change: give tier: screen, or see, not both"
+    GATE_CALIBRATE= # It would take longer than the screen.
+    ;;
+  *) refuse 2 "invalid tier '$GATE_TIER': expected screen or full" ;;
+esac
+if [ -n "$GATE_BENCH" ]; then
+  [ -z "$GATE_COMMAND$GATE_BUILD$GATE_BASELINE_CMD$GATE_CANDIDATE_CMD" ] || refuse 2 "give bench, or two programs, not both"
+  prepare_base
+elif [ -n "$GATE_BASELINE_CMD$GATE_CANDIDATE_CMD" ]; then
   [[ -n $GATE_BASELINE_CMD && -n $GATE_CANDIDATE_CMD ]] || refuse 2 "give both baseline-cmd and candidate-cmd"
   [ -z "$GATE_COMMAND$GATE_BUILD" ] || refuse 2 "give baseline-cmd and candidate-cmd, or command and build, not both"
 else
-  [[ -n $GATE_COMMAND && -n $GATE_BUILD ]] || refuse 2 "give command and build, or baseline-cmd and candidate-cmd"
+  [[ -n $GATE_COMMAND && -n $GATE_BUILD ]] || refuse 2 "give bench, or command and build, or baseline-cmd and candidate-cmd"
   case $GATE_COMMAND in
     *'{tree}'*) ;;
     *) refuse 2 "invalid command: expected {tree} in it, because both sides would be the same program" ;;
@@ -130,24 +147,20 @@ else
   build_both
 fi
 
-osjitter=$GATE_OSJITTER
-if [ -z "$osjitter" ]; then
-  echo "::group::build osjitter"
-  cargo install --quiet --locked --path "$here/../../.." --root "$work/osjitter" --target-dir "$work/osjitter-target" ||
-    refuse 4 "cannot build osjitter; see the log"
-  osjitter=$work/osjitter/bin/osjitter
-  echo "::endgroup::"
-fi
-
 gate_flags=()
 while IFS= read -r line; do
   [ -z "$line" ] || gate_flags+=("$line")
 done <<<"$GATE_ARGS"
+[ "$GATE_TIER" = full ] || gate_flags+=(--screen)
 
 # Measures the change that a gate can detect on this runner, by running the base program against itself.
 if [ -n "$GATE_CALIBRATE" ]; then
   calibration=$work/calibration.json
   calibration_flags=()
+  if [ -n "$GATE_BENCH" ]; then
+    build_base_bench
+    case " ${gate_flags[*]-} " in *" --metric="*) ;; *) calibration_flags+=(--metric=criterion) ;; esac
+  fi
   for flag in ${gate_flags[@]+"${gate_flags[@]}"}; do
     case $flag in
       --metric=* | --prepare=* | --warmup-runs=* | --min-run-time=* | --round-ticks=* | --warmup=* | --cpu=* | --max-round-time=*)
@@ -160,7 +173,7 @@ if [ -n "$GATE_CALIBRATE" ]; then
     # The sentence is wrapped, so its lines are joined.
     sentence=$(tr '\n' ' ' <"$work/calibration.txt" | grep -o 'On this machine, [^.]*\(\.[0-9][^.]*\)*\.' | head -n 1)
     annotate notice "${sentence:-calibrated; see the log for the detectable change}"
-    printf '%s\n\n' "${sentence:-}" >>"$summary"
+    [ -z "$sentence" ] || printf '%s\n\n' "$sentence" >"$work/sentence.md"
     gate_flags+=(--calibration "$calibration")
   else
     quoted_log cat "$work/stderr"
@@ -175,24 +188,35 @@ fi
 
 out=$work/verdict
 code=0
-"$osjitter" gate --base-cmd "$GATE_BASELINE_CMD" --candidate-cmd "$GATE_CANDIDATE_CMD" --period "$GATE_PERIOD" \
-  --on-inconclusive "$GATE_ON_INCONCLUSIVE" --format markdown --out "$out" ${names[@]+"${names[@]}"} ${gate_flags[@]+"${gate_flags[@]}"} \
-  >"$work/summary.md" 2>"$work/stderr" || code=$?
+sides=(--base-cmd "$GATE_BASELINE_CMD" --candidate-cmd "$GATE_CANDIDATE_CMD")
+[ -z "$GATE_BENCH" ] || sides=(--bench "$GATE_BENCH" --base "$work/base")
+"$osjitter" gate "${sides[@]}" --period "$GATE_PERIOD" --on-inconclusive "$GATE_ON_INCONCLUSIVE" --format markdown --out "$out" \
+  ${names[@]+"${names[@]}"} ${gate_flags[@]+"${gate_flags[@]}"} >"$work/summary.md" 2>"$work/stderr" || code=$?
 quoted_log cat "$work/stderr" "$work/summary.md"
 
 if [ ! -s "$out/verdict.json" ]; then
   [ "$code" -ne 0 ] || code=4
   refuse "$code" "$(error_of_osjitter)"
 fi
-cat "$work/summary.md" >>"$summary"
+cat "$work/summary.md" >"$work/comment.md"
+if [ -e "$work/sentence.md" ]; then
+  printf '\n%s' "$(<"$work/sentence.md")" >>"$work/comment.md"
+  echo >>"$work/comment.md"
+fi
+cat "$work/comment.md" >>"$summary"
 # The overall verdict is at the top level of the file, which is indented by two spaces.
 verdict=$(sed -n 's/^  "verdict": "\([a-z-]*\)",\{0,1\}$/\1/p' "$out/verdict.json")
 set_outputs "$verdict" "$out"
 file=$out/verdict.json
+case $GATE_TIER:$verdict in
+  screen:regressed) word="clearly worse" ;;
+  screen:inconclusive) word="look closer" ;;
+  *) word=$verdict ;;
+esac
 case $code:$verdict in
-  0:inconclusive) annotate warning "not a pass: inconclusive$(figures "$file" inconclusive)" ;;
-  0:*) annotate notice "$verdict$(figures "$file" "")" ;;
+  0:inconclusive) annotate warning "not a pass: $word$(figures "$file" inconclusive)" ;;
+  0:*) annotate notice "$word$(figures "$file" "")" ;;
   4:*) annotate error "could not measure; see the summary for the reason" ;;
-  *) annotate error "$verdict$(figures "$file" "$verdict")" ;;
+  *) annotate error "$word$(figures "$file" "$verdict")" ;;
 esac
 exit "$code"

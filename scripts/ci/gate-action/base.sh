@@ -81,6 +81,9 @@ at p2
 pull_request m3 p2
 expect m1 "${event[@]}"
 expect m1 GATE_BASE="$(id m3)"
+# The event of a comment names neither commits nor branches; the target branch is an input.
+expect m1 GITHUB_EVENT_NAME=issue_comment GATE_DEFAULT_BRANCH=main GATE_TARGET=main
+refuse 'set base' GITHUB_EVENT_NAME=issue_comment GATE_DEFAULT_BRANCH=main
 
 # Its branch was merged with main, or rebased onto it, after the payload's base.
 branch updated p2
