@@ -17,8 +17,9 @@ const OS_CLOCK: u8 = 1;
 const COUNTER: u8 = 2;
 /// The counter is read, and the architecture or the kernel guarantees its order across threads.
 const COUNTER_IN_ORDER: u8 = 3;
-/// The same as `COUNTER` and `COUNTER_IN_ORDER`, with ordered reads by a fence.
+/// `COUNTER` with ordered reads by a fence.
 const FENCED: u8 = 4;
+/// `COUNTER_IN_ORDER` with ordered reads by a fence.
 const FENCED_IN_ORDER: u8 = 5;
 static STATE: AtomicU8 = AtomicU8::new(UNKNOWN);
 static DECISION: OnceLock<Result<CrossThreadOrder, WhyNotCounter>> = OnceLock::new();
