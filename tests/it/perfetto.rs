@@ -123,7 +123,7 @@ fn scripted_run(args: &[&str]) -> Ran {
 }
 
 #[test]
-fn ticks_are_slices_from_deadline_to_arrival() {
+fn ticks_are_slices_until_arrival() {
     let ran = scripted_run(&[]);
     let trace = trace(&ran.path("report.json"));
     let subject = "scripted@500us/current-thread";
