@@ -80,10 +80,8 @@ fn figure_blocks_name_their_files() {
         scripts.split("put(\"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
     for (name, texts) in &blocks {
         assert_eq!(texts.len(), 1, "{name}");
-        // A block is empty until the first result of its script is committed.
-        let is_empty = texts[0].trim().is_empty();
         assert!(
-            is_empty || texts[0].contains("](results/") || texts[0].contains("](../../results/"),
+            texts[0].contains("](results/") || texts[0].contains("](../../results/"),
             "{name} names no file"
         );
         assert!(put.contains(&name.as_str()), "no script puts {name}");
