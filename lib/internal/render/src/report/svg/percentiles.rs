@@ -26,6 +26,8 @@ const SUBJECT_HEIGHT: u32 = 170;
 const COLUMNS: usize = 4;
 /// Maximum number of characters of a name above a small chart.
 const MAX_NAME_CHARS: usize = 28;
+/// Maximum number of points of all curves in the backgrounds of small charts.
+const MAX_GHOST_POINTS: usize = 50_000;
 
 /// The line of one subject: its points in nines and nanoseconds, and the values above the last
 /// point.
@@ -234,11 +236,28 @@ fn draw_small_chart(
         .x_label_formatter(&sparse_label)
         .draw()?;
     shade_distrusted(&mut chart, axes)?;
+    let step = ghost_step(ghosts);
     for ghost in ghosts {
-        let style = GHOST.stroke_width(1);
-        chart.draw_series(LineSeries::new(ghost.logarithmic_points(), style))?;
+        let points = thin_out(&ghost.logarithmic_points(), step);
+        chart.draw_series(LineSeries::new(points, GHOST.stroke_width(1)))?;
     }
     draw_curves(area, &mut chart, &[curve])
+}
+
+/// Returns the distance between points of curves in the background. Each chart draws all of them, so
+/// a picture of many subjects would be megabytes large with every point.
+fn ghost_step(ghosts: &[Curve<'_>]) -> usize {
+    let points: usize = ghosts.iter().map(|ghost| ghost.points.len()).sum();
+    (points * ghosts.len()).div_ceil(MAX_GHOST_POINTS).max(1)
+}
+
+/// Returns every point in a distance of `step`, and the last one.
+fn thin_out(points: &[(f64, f64)], step: usize) -> Vec<(f64, f64)> {
+    let mut thinned: Vec<(f64, f64)> = points.iter().copied().step_by(step).collect();
+    if !points.len().saturating_sub(1).is_multiple_of(step) {
+        thinned.extend(points.last());
+    }
+    thinned
 }
 
 /// Shades the percentiles at which the machine itself was late.
@@ -277,4 +296,20 @@ fn draw_curves(
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::thin_out;
+
+    #[test]
+    fn thinned_curves_keep_both_ends() {
+        let points: Vec<(f64, f64)> = (0..10).map(|i| (f64::from(i), 0.0)).collect();
+        let positions = |step| thin_out(&points, step).iter().map(|p| p.0).collect::<Vec<_>>();
+        assert_eq!(positions(1).len(), 10);
+        assert_eq!(positions(3), [0.0, 3.0, 6.0, 9.0]);
+        assert_eq!(positions(4), [0.0, 4.0, 8.0, 9.0]);
+        assert_eq!(positions(100), [0.0, 9.0]);
+        assert!(thin_out(&[], 3).is_empty());
+    }
 }
