@@ -405,6 +405,20 @@ fn scarce_descriptors_are_no_bad_usage() {
     assert!(failures > 0);
 }
 
+/// A program that takes all descriptors of osjitter, whose directories are removed nevertheless.
+#[test]
+fn lost_descriptors_leave_no_directories() {
+    let home = tempfile::tempdir().unwrap();
+    let temporary = home.path().join("temporary");
+    std::fs::create_dir(&temporary).unwrap();
+    let program = "sh -c 'touch $OSJITTER_OUT.more; prlimit --pid $PPID --nofile=3:'";
+    let gate = ["gate", "--metric", "wall", "--base-cmd", program, "--candidate-cmd", program];
+    let ran = Osjitter::new(gate).env("TMPDIR", &temporary).run();
+    assert_eq!(ran.code, 4, "{}", ran.stderr);
+    assert!(ran.stderr.contains("Too many open files"), "{}", ran.stderr);
+    assert_eq!(std::fs::read_dir(&temporary).unwrap().count(), 0);
+}
+
 #[test]
 fn failing_run_keeps_earlier_pairs() {
     for (lines, says) in [

@@ -1,14 +1,13 @@
 //! The directory to which a measured program writes.
 //!
 //! On Unix it is locked as long as its process lives, so that later processes can remove those of
-//! killed ones.
+//! killed ones. The supervisor removes the directories that this process could not remove.
 
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Once;
 
 use cli::exit;
-use tempfile::TempDir;
 
 use crate::measure::supervisor;
 
@@ -17,11 +16,10 @@ const PREFIX: &str = "osjitter-run-";
 
 /// A directory, which is removed when this is dropped.
 pub struct ScratchDirectory {
-    /// `None` after the removal.
-    directory: Option<TempDir>,
     path: PathBuf,
+    /// `None` if the file system has no locks.
     #[cfg(unix)]
-    _lock: io::Result<std::fs::File>,
+    lock: Option<std::fs::File>,
 }
 
 impl ScratchDirectory {
@@ -38,12 +36,10 @@ impl ScratchDirectory {
     }
 
     fn new_in(parent: &Path) -> io::Result<Self> {
-        let directory = tempfile::Builder::new().prefix(PREFIX).tempdir_in(parent)?;
-        let path = directory.path().to_owned();
+        let path = tempfile::Builder::new().prefix(PREFIX).tempdir_in(parent)?.keep();
         Ok(Self {
             #[cfg(unix)]
-            _lock: try_lock(&path),
-            directory: Some(directory),
+            lock: try_lock(&path).ok(),
             path,
         })
     }
@@ -55,8 +51,20 @@ impl ScratchDirectory {
 
 impl Drop for ScratchDirectory {
     fn drop(&mut self) {
-        drop(self.directory.take());
-        supervisor::unregister_directory(&self.path);
+        // Reading a directory needs a descriptor, which may be the last one of this process.
+        #[cfg(unix)]
+        drop(self.lock.take());
+        if remove(&self.path).is_ok() {
+            supervisor::unregister_directory(&self.path);
+        }
+    }
+}
+
+/// Removes a directory. An empty one is removed even if no descriptor is free.
+fn remove(path: &Path) -> io::Result<()> {
+    match std::fs::remove_dir(path).or_else(|_| std::fs::remove_dir_all(path)) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
     }
 }
 
