@@ -1,11 +1,13 @@
 //! Counts how often the rules of performance gates are wrong, on the same recorded rounds.
 //!
 //! `gate-league DECISIONS REPORT...` writes JSON; `scripts/studies/gate-league.py` records the
-//! reports and draws the table.
+//! reports and draws the table. `gate-league --series FILE` applies the rules to stored numbers, for
+//! `scripts/studies/stored-series.py`.
 
 mod changes;
 mod rounds;
 mod rules;
+mod series;
 mod stored;
 
 use files::file::File as _;
@@ -20,9 +22,16 @@ use crate::rules::RULES;
 const SUBJECTS: [&str; 2] = ["os-interval", "tokio-interval"];
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let usage = "usage: gate-league DECISIONS REPORT...";
+    let usage = "usage: gate-league DECISIONS REPORT..., or gate-league --series FILE";
     let mut arguments = std::env::args().skip(1);
-    let decisions: u64 = arguments.next().ok_or(usage)?.parse()?;
+    let first = arguments.next().ok_or(usage)?;
+    if first == "--series" {
+        let series = std::fs::read_to_string(arguments.next().ok_or(usage)?)?;
+        let table = series::judge(&serde_json::from_str(&series)?)?;
+        println!("{}", serde_json::to_string_pretty(&table)?);
+        return Ok(());
+    }
+    let decisions: u64 = first.parse()?;
     let reports: Vec<Report> = arguments
         .map(|file| Ok(Report::from_json(&std::fs::read_to_string(file)?)?))
         .collect::<Result<_, Box<dyn std::error::Error>>>()?;

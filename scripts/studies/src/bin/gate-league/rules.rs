@@ -257,19 +257,19 @@ fn history(situation: &Situation<'_>, limit: fn(&[f64]) -> f64) -> Decision {
         .into()
 }
 
-fn percentage(history: &[f64]) -> f64 {
+pub(crate) fn percentage(history: &[f64]) -> f64 {
     mean(history) * 1.10
 }
 
-fn z_score(history: &[f64]) -> f64 {
+pub(crate) fn z_score(history: &[f64]) -> f64 {
     mean(history) + 1.9954 * deviation(history)
 }
 
-fn t_test(history: &[f64]) -> f64 {
+pub(crate) fn t_test(history: &[f64]) -> f64 {
     mean(history) + t_quantile_99(history.len() - 1) * deviation(history)
 }
 
-fn interquartile(history: &[f64]) -> f64 {
+pub(crate) fn interquartile(history: &[f64]) -> f64 {
     let mut sorted = history.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);
     let at = |q: f64| {
@@ -447,7 +447,7 @@ fn ticks_differ(sides: &[Vec<Ticks>; 2], critical: f64) -> Decision {
 
 /// Returns the standardised statistic of Mann and Whitney by its normal approximation, with average
 /// ranks for ties. It is positive if `b` is larger.
-fn rank_sum_z(a: &[f64], b: &[f64]) -> f64 {
+pub(crate) fn rank_sum_z(a: &[f64], b: &[f64]) -> f64 {
     let mut all: Vec<(f64, bool)> =
         a.iter().map(|&v| (v, false)).chain(b.iter().map(|&v| (v, true))).collect();
     all.sort_unstable_by(|x, y| x.0.total_cmp(&y.0));
