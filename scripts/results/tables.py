@@ -327,6 +327,24 @@ def osinterval(run):
     lines += [f"| {name} | {row.get('error') or 'lateness p50 ' + time(row['p50_ns'])} |"
               for name, row in report["crowd_10000_under_1024_descriptors"].items()]
     run.path("peers-osinterval.md").write_text(join_rows(*lines) + "\n")
+    put_totals(run, report)
+
+
+def put_totals(run, report):
+    """Writes how long a number of ticks takes into the README of osinterval."""
+    labels = {"os-interval": "`OsInterval`", "os-interval-precise": "`OsInterval`, precise", "periodic-interval": "`PeriodicInterval`",
+              "tokio-osinterval": "`tokio_osinterval::OsInterval`", "tokio-interval": "`tokio::time::Interval`"}
+    totals = report["totals"]
+    heads = [f"{row['ticks']} ticks of {format_time(row['period_ns'])}" for row in totals]
+    ideal = [f"{row['ticks'] * row['period_ns'] / 1e6:.2f} ms" for row in totals]
+    rows = [f"| {label} | {' | '.join(f'{row[name]:.2f} ms' for row in totals)} |" for name, label in labels.items()]
+    table = join_rows(f"| | {' | '.join(heads)} |", "|---|" + "---:|" * len(totals), f"| without lateness | {' | '.join(ideal)} |", *rows)
+    put("interval totals", f"""All intervals keep their schedule, so that a run is only as late as its last tick:
+
+{table}
+
+Medians of {totals[0]["rounds"]} interleaved rounds, from
+[`peers-osinterval.json`](results/{run.name}/peers-osinterval.json): {report['machine']}.""")
 
 
 def tokio_unstable(run):

@@ -49,6 +49,8 @@ impl Contender {
 pub struct Round {
     /// Sorted lateness, in nanoseconds.
     lateness: Vec<i64>,
+    /// Time from one period before the first deadline to the last wake-up.
+    total: Duration,
     cpu: Duration,
     elapsed: Duration,
     ticks: u64,
@@ -62,6 +64,10 @@ impl Round {
 
     pub fn cpu_ns_per_tick(&self) -> f64 {
         self.cpu.as_nanos() as f64 / self.ticks as f64
+    }
+
+    pub fn total_ms(&self) -> f64 {
+        self.total.as_secs_f64() * 1e3
     }
 
     pub fn core_percent(&self) -> f64 {
@@ -80,6 +86,15 @@ struct Grid {
 impl Grid {
     fn due(&self, k: u64) -> Instant {
         self.start + self.period * u32::try_from(k).expect("a short round")
+    }
+
+    /// Creates the result of the round, which has ended.
+    fn finish(mut self, cpu: Duration, elapsed: Duration) -> Round {
+        let late = self.lateness.last().copied().unwrap_or(0);
+        let due = self.due(self.last + 1) - self.start;
+        let total = due + Duration::from_nanos(u64::try_from(late).unwrap_or(0));
+        self.lateness.sort_unstable();
+        Round { lateness: self.lateness, total, cpu, elapsed, ticks: self.last + 1 }
     }
 
     /// Records that the task woke for tick `k` now. Returns false after the last tick.
@@ -123,8 +138,7 @@ pub fn run(
         }
     }
     let (cpu, elapsed) = (cpu_time() - cpu, began.elapsed());
-    grid.lateness.sort_unstable();
-    Round { lateness: grid.lateness, cpu, elapsed, ticks: total }
+    grid.finish(cpu, elapsed)
 }
 
 /// Runs a round in a task of a runtime.
@@ -155,8 +169,7 @@ pub fn run_on(
     let (cpu, began) = (cpu_time(), Instant::now());
     let mut grid = run_in_task(&runtime, contender, grid);
     let (cpu, elapsed) = (cpu_time() - cpu, began.elapsed());
-    grid.lateness.sort_unstable();
-    Round { lateness: grid.lateness, cpu, elapsed, ticks: total }
+    grid.finish(cpu, elapsed)
 }
 
 /// Measures an ordinary interval of `period` that shares its worker with an interval of
@@ -193,8 +206,7 @@ pub fn run_with_neighbour(
         grid
     });
     let (cpu, elapsed) = (cpu_time() - cpu, began.elapsed());
-    grid.lateness.sort_unstable();
-    Round { lateness: grid.lateness, cpu, elapsed, ticks }
+    grid.finish(cpu, elapsed)
 }
 
 async fn on_tokio(contender: Contender, grid: &mut Grid) {

@@ -46,6 +46,7 @@ fn main() {
         ("cpu_per_tick_500us", cpu_per_tick),
         ("lateness_100us", lateness),
         ("precise_500us", precise),
+        ("totals", totals),
         ("neighbour_of_500us", neighbour),
         ("crowd_1000_at_10ms", crowd::compare),
         ("crowd_10000_under_1024_descriptors", crowd::many_under_a_limit),
@@ -167,6 +168,34 @@ fn precise() -> Value {
         result[contender.name()] = figures(rounds);
     }
     result
+}
+
+/// Measures how long a number of ticks takes: from one period before the first deadline to the
+/// wake-up for the last one.
+fn totals() -> Value {
+    let n = rounds(100);
+    let mut random = SmallRng::seed_from_u64(5);
+    let contenders = [
+        Contender::OsInterval,
+        Contender::Precise,
+        Contender::Periodic,
+        Contender::PeerOneShot,
+        Contender::Tokio,
+    ];
+    let mut table = Vec::new();
+    for (ticks, period) in [(50, US(2_000)), (100, US(500))] {
+        let mut totals: Vec<Vec<f64>> = vec![Vec::new(); contenders.len()];
+        for _ in 0..n {
+            let rounds = interleaved(&contenders, period, ticks, 0, &mut random);
+            rounds.iter().zip(&mut totals).for_each(|(round, column)| column.push(round.total_ms()));
+        }
+        let mut row = json!({ "rounds": n, "ticks": ticks, "period_ns": period.as_nanos() as u64 });
+        for (contender, totals) in contenders.iter().zip(&mut totals) {
+            row[contender.name()] = json!(quantile(totals, 0.5));
+        }
+        table.push(row);
+    }
+    json!(table)
 }
 
 /// Measures the effect of the precise mode on another task of its worker.
