@@ -109,8 +109,8 @@ REFERENCE = """run --period 500us --ticks 10000
   --subject os-sleep --subject os-timeout
   --subject tokio-interval --subject tokio-sleep-reused --subject tokio-timeout --subject nanosleep --subject spin"""
 PERIODS = """run --no-samples --duration 5s
-  --period 50us --period 100us --period 250us --period 1ms --period 2ms --period 10ms
-  --subject os-interval --subject os-interval-precise --subject periodic-interval
+  --period 20us --period 50us --period 100us --period 250us --period 1ms --period 2ms --period 10ms
+  --subject os-interval --subject os-interval-precise --subject os-interval-spin --subject periodic-interval
   --subject tokio-interval --subject tokio-busy
   --subject busypoll-interval --subject busypoll-parked --subject busypoll-io-uring
   --subject nanosleep --subject io-uring-wait --subject spin"""
@@ -118,7 +118,7 @@ PERIODS = """run --no-samples --duration 5s
 
 def measure_periods(run):
     osjitter_measurement(PERIODS)(run)
-    # Six periods of eleven subjects are 8 MB.
+    # Seven periods of twelve subjects are 10 MB.
     report = run.path("report.json")
     run.path("report.json.gz").write_bytes(gzip.compress(report.read_bytes(), 9, mtime=0))
     report.unlink()

@@ -63,6 +63,11 @@ pub struct Spin {
     pub cap: Duration,
     /// The maximum of the lead as a share of the period (0.2), and so of the share of one core that
     /// is spent spinning.
+    ///
+    /// Where the timer is later than this share, ticks are as late as with [`Precision::Os`], less
+    /// the lead: with 0.2 and a timer that is 30 us late, at periods below 150 us. With 1, ticks are
+    /// punctual at every period. The task then spins through periods that are shorter than the
+    /// lateness of the timer, and takes a whole core.
     pub share: f64,
 }
 

@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use osinterval::{
-    Expirations, GroupInterval, IntervalGroup, OsInterval, PeriodicInterval, Precision,
+    Expirations, GroupInterval, IntervalGroup, OsInterval, PeriodicInterval, Spin,
 };
 use tokio::time::Instant;
 
@@ -54,21 +54,22 @@ impl<B: Behaviour> Ticker for OneShot<B> {
     }
 }
 
-/// `OsInterval` in its precise mode.
-pub struct Precise(OsInterval);
+/// `OsInterval` in its precise mode. It may spin for a fifth of a period, or for all of it.
+pub struct Precise<const WHOLE_PERIOD: bool>(OsInterval);
 
-impl Subject for Precise {
+impl<const WHOLE_PERIOD: bool> Subject for Precise<WHOLE_PERIOD> {
     // The precise mode wakes up before the deadline on purpose.
     const PARKS_UNTIL_DUE: bool = false;
     type Ticker = Self;
 
     fn ticker(schedule: Schedule) -> io::Result<Self> {
         let builder = OsInterval::builder(schedule.period).start_at(schedule.start.into());
-        Ok(Self(builder.precision(Precision::spin()).build()?))
+        let spin = if WHOLE_PERIOD { Spin::default().share(1.0) } else { Spin::default() };
+        Ok(Self(builder.precision(spin).build()?))
     }
 }
 
-impl Ticker for Precise {
+impl<const WHOLE_PERIOD: bool> Ticker for Precise<WHOLE_PERIOD> {
     type Event = Instant;
 
     #[inline]

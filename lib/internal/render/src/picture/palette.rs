@@ -70,7 +70,7 @@ const FORMS: usize = SHAPES.len() * DASHES.len();
 
 /// The signs of known names. Subjects measured by default have different colours, subjects whose
 /// curves tend to coincide have different dashes, and variants of a subject share its colour.
-const KNOWN: [(&str, Slot); 23] = [
+const KNOWN: [(&str, Slot); 24] = [
     ("os-interval", (BLUE, 0)),
     ("os-interval-delay", (BLUE, 4)),
     ("os-interval-skip", (BLUE, 8)),
@@ -78,6 +78,7 @@ const KNOWN: [(&str, Slot); 23] = [
     ("os-sleep", (BLUE, 1)),
     ("os-timeout", (BLUE, 6)),
     ("os-interval-precise", (GREEN, 2)),
+    ("os-interval-spin", (GREEN, 7)),
     ("periodic-interval", (SKY, 4)),
     ("tokio-interval", (VERMILION, 2)),
     ("tokio-interval-delay", (VERMILION, 4)),
