@@ -45,7 +45,8 @@ impl BenchFile for TimeoutReport {
 const NOTE: &str = "overhead: median over rounds of the difference to the control loop in the same round, with its 95 % \
                     confidence interval; = if that includes zero. reads, made, regs, allocs: clock readings of the \
                     process, timers created, timers registered or reset, and allocations, per message, counted in \
-                    a run that is not timed; there is no column allocs if nothing was allocated.";
+                    a run that is not timed; there is no column allocs if nothing was allocated. to timeout: the \
+                    difference to the variant timeout, like overhead.";
 
 /// Returns the versions and the seed, and the clocks with their cost, one per line.
 fn heading(report: &TimeoutReport) -> Vec<String> {
@@ -86,16 +87,34 @@ const MIN_SHOWN: f64 = 0.005;
 fn table(workload: &MeasuredWorkload) -> Table {
     let mut counts = workload.results.iter().filter_map(allocations);
     let has_allocations = counts.any(|count| count >= MIN_SHOWN);
-    let last = has_allocations.then_some("allocs");
-    let mut table = Table::new(COLUMNS.into_iter().chain(last), 2);
+    let timeout = find_timeout(workload);
+    let mut columns = COLUMNS.to_vec();
+    columns.extend(has_allocations.then_some("allocs"));
+    columns.extend(timeout.map(|_| "to timeout"));
+    let mut table = Table::new(columns, 2);
     for result in &workload.results {
         let mut row = row(result);
         if has_allocations {
             row.push(format_count(allocations(result)));
         }
+        if let Some(timeout) = timeout {
+            row.push(or_dash(compare(result, timeout).as_ref().map(format_overhead)));
+        }
         table.row(row);
     }
     table
+}
+
+/// Returns the result of `tokio::time::timeout`, which the other variants replace.
+fn find_timeout(workload: &MeasuredWorkload) -> Option<&MeasuredVariant> {
+    workload.results.iter().find(|r| r.variant == "timeout" && r.clock == "tokio")
+}
+
+/// Returns the difference of a variant to another one in the same rounds. The control loop has no
+/// timeout, so it has no difference to one.
+fn compare(result: &MeasuredVariant, other: &MeasuredVariant) -> Option<Overhead> {
+    let is_comparable = result.overhead.is_some() && !std::ptr::eq(result, other);
+    is_comparable.then(|| Overhead::from_rounds(&other.rounds, &result.rounds))?
 }
 
 /// Returns the allocations per message, if they were counted.
