@@ -103,8 +103,8 @@ impl RunFailure {
         }
     }
 
-    /// Converts an error of the system while a program runs.
-    fn from_io(error: &io::Error, reason: String) -> Self {
+    /// Converts an error of the system while a program runs, or while its output is read.
+    pub fn from_io(error: &io::Error, reason: String) -> Self {
         if exit::is_out_of_resources(error) {
             Self::NoResources(reason)
         } else {
@@ -113,13 +113,20 @@ impl RunFailure {
     }
 
     /// Adds the program to the reason of a failed run.
-    fn for_program(self, program: &Program) -> Self {
+    pub fn for_program(self, program: &Program) -> Self {
         match self {
             Self::Failed(reason) => Self::Failed(format!("{}: {reason}", program.text())),
             Self::TimeOver(reason) => Self::TimeOver(format!("{}: {reason}", program.text())),
             Self::NoResources(reason) => Self::NoResources(format!("{}: {reason}", program.text())),
             other => other,
         }
+    }
+}
+
+/// Bad output of a program.
+impl From<String> for RunFailure {
+    fn from(reason: String) -> Self {
+        Self::Failed(reason)
     }
 }
 
@@ -229,7 +236,7 @@ enum StartError {
 }
 
 impl StartError {
-    fn for_program(self, program: &Program) -> RunFailure {
+    pub fn for_program(self, program: &Program) -> RunFailure {
         match self {
             Self::NoScratchDir(e) | Self::NoProcess(e) if exit::is_out_of_resources(&e) => {
                 RunFailure::NoResources(program.start_error(e))
@@ -293,7 +300,9 @@ pub fn run(
     let tail =
         listening.map_err(|e| RunFailure::from_io(&e, e.to_string()).for_program(program))?;
     let exited = wait_for_exit(&run.tree, started, request.limit, stop);
-    let exit = run.end(KILL_TIMEOUT).map_err(|e| fail(e.to_string()))?;
+    let exit = run
+        .end(KILL_TIMEOUT)
+        .map_err(|e| RunFailure::from_io(&e, e.to_string()).for_program(program))?;
     let exited = exited.map_err(|why| why.for_program(program))?;
     if !exit.status.success() {
         let quote = tail.map_or_else(String::new, StderrTail::quote);
@@ -524,7 +533,9 @@ fn wait_for_exit(
             .recv_timeout(INTERRUPT_POLL_INTERVAL.min(limit.saturating_sub(started.elapsed())))
         {
             Ok(Ok(at)) => return Ok(at),
-            Ok(Err(e)) => return Err(RunFailure::Failed(format!("cannot be waited for: {e}"))),
+            Ok(Err(e)) => {
+                return Err(RunFailure::from_io(&e, format!("cannot be waited for: {e}")));
+            }
             Err(RecvTimeoutError::Disconnected) => {
                 unreachable!("the sender sends before it is dropped")
             }

@@ -162,14 +162,14 @@ pub fn run(
         Some(Err(refused)) => Err(refused.to_string()),
     };
     let fail = |reason: String| RunFailure::Failed(format!("{}: {reason}", program.text()));
-    let custom = read_custom(specs, &run).map_err(fail)?;
+    let custom = read_custom(specs, &run).map_err(|failure| failure.for_program(program))?;
     let benches = benches.map_or(Ok(Vec::new()), |benches| read_benches(benches, &run));
     let benches = benches.map_err(fail)?;
     Ok(RunValues { wall: run.wall, usage: run.usage, instructions, custom, benches })
 }
 
 /// Reads the metrics that the program wrote, if the user specifies one.
-fn read_custom(specs: &[MetricSpec], run: &CompletedRun) -> Result<Vec<Metric>, String> {
+fn read_custom(specs: &[MetricSpec], run: &CompletedRun) -> Result<Vec<Metric>, RunFailure> {
     let has_custom = specs.iter().any(|spec| matches!(spec, MetricSpec::Custom(..)));
     // A missing file is not an error here. The missing metric is reported later.
     let output = run.output_path();

@@ -53,7 +53,7 @@ pub fn measure_round(
             let reason = format!("wrote nothing to {}{}", series::ENV_OUT, run.quote_stderr());
             return Err(RunFailure::Failed(with_program(reason)));
         }
-        Err(reason) => return Err(RunFailure::Failed(with_program(reason))),
+        Err(failure) => return Err(failure.for_program(program)),
     };
     let period_ns = series.period_ns;
     if u128::from(period_ns) != request.period.as_nanos() {
@@ -73,42 +73,44 @@ pub fn measure_round(
 }
 
 /// Reads the period and the ticks from a series or a report. Returns `None` if there is no file.
-fn read_series(out: &Path, ticks: u64) -> Result<Option<Reader>, String> {
+fn read_series(out: &Path, ticks: u64) -> Result<Option<Reader>, RunFailure> {
     let name = series::ENV_OUT;
     let Some(bytes) = read_bounded(out, ticks)? else { return Ok(None) };
     if bytes.starts_with(b"{") {
         let report = Report::from_json(&String::from_utf8_lossy(&bytes))
             .map_err(|e| format!("{name}: {e}"))?;
         let [subject] = report.subjects.as_slice() else {
-            return Err(format!(
-                "{name} contains a report of {} subjects; expected one",
-                report.subjects.len()
-            ));
+            let subjects = report.subjects.len();
+            return Err(
+                format!("{name} contains a report of {subjects} subjects; expected one").into()
+            );
         };
         let lateness_ns =
             subject.rounds.iter().flat_map(|r| r.lateness_ns.iter().copied()).collect();
         let period_ns = subject.period_ns;
         Ok(Some(Reader { period_ns, lateness_ns, wake_ns: None, waited_ns: None }))
     } else {
-        Reader::read(&bytes[..]).map(Some).map_err(|e| format!("{name}: {e}"))
+        Ok(Some(Reader::read(&bytes[..]).map_err(|e| format!("{name}: {e}"))?))
     }
 }
 
 /// Reads the metrics that a program wrote.
-pub fn read_metrics(out: &Path) -> Result<Vec<Metric>, String> {
+pub fn read_metrics(out: &Path) -> Result<Vec<Metric>, RunFailure> {
     let name = series::ENV_OUT;
-    let file = os::open_regular(out).map_err(|e| format!("{name} cannot be read: {e}"))?;
+    let file = os::open_regular(out)
+        .map_err(|e| RunFailure::from_io(&e, format!("{name} cannot be read: {e}")))?;
     if file.metadata().is_ok_and(|meta| meta.len() > MAX_METRICS_BYTES) {
-        return Err(format!("wrote more than {} MiB to {name}", MAX_METRICS_BYTES >> 20));
+        return Err(format!("wrote more than {} MiB to {name}", MAX_METRICS_BYTES >> 20).into());
     }
-    series::metrics(file.take(MAX_METRICS_BYTES)).map_err(|e| format!("{name}: {e}"))
+    Ok(series::metrics(file.take(MAX_METRICS_BYTES)).map_err(|e| format!("{name}: {e}"))?)
 }
 
 /// Reads the whole file, up to the size that `ticks` ticks can have. All writers have exited.
 /// Returns `None` if there is no file.
-fn read_bounded(out: &Path, ticks: u64) -> Result<Option<Vec<u8>>, String> {
+fn read_bounded(out: &Path, ticks: u64) -> Result<Option<Vec<u8>>, RunFailure> {
     let name = series::ENV_OUT;
-    let read_error = |e| format!("{name}: it cannot be read: {e}");
+    let read_error =
+        |e: std::io::Error| RunFailure::from_io(&e, format!("{name}: it cannot be read: {e}"));
     let mut file = match os::open_regular(out) {
         Ok(file) => file,
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
@@ -122,7 +124,8 @@ fn read_bounded(out: &Path, ticks: u64) -> Result<Option<Vec<u8>>, String> {
     if bytes.len() as u64 > max_bytes {
         return Err(format!(
             "wrote more than {max_bytes} bytes to {name}, the maximum for {ticks} ticks"
-        ));
+        )
+        .into());
     }
     Ok(Some(bytes))
 }
