@@ -5,9 +5,7 @@ use std::marker::PhantomData;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use osinterval::{
-    Expirations, GroupInterval, IntervalGroup, OsInterval, PeriodicInterval, Spin,
-};
+use osinterval::{Expirations, GroupInterval, IntervalGroup, OsInterval, PeriodicInterval, Spin};
 use tokio::time::Instant;
 
 use crate::subject::behaviour::Behaviour;
