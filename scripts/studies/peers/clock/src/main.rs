@@ -1,12 +1,13 @@
 //! Compares our clocks with those of other crates in one run.
 //!
 //!     peers-clock [--seconds N] [--reads N] > peers-clock.json
+//!     peers-clock --drift SECONDS > drift.json
 //!
 //! Measures the cost of a read on several threads, the cost of `elapsed`, the first conversion, the
 //! drift from the clock of the operating system, and the order of instants across threads. The
 //! clocks are interleaved. The table goes to standard error, JSON to standard output. "First" is
 //! the first reading and the first span of a fresh process. It does not include work before `main`,
-//! which minstant and fastant do.
+//! which minstant and fastant do. With `--drift`, only the drift is measured, of all clocks at once.
 #![allow(
     clippy::disallowed_methods,
     reason = "the program measures clocks, and spans need time to pass"
@@ -204,6 +205,23 @@ fn elapsed_costs_ns() -> Vec<f64> {
     blocks.into_iter().map(median).collect()
 }
 
+/// Measures the drift of all clocks over a number of seconds, at the same time.
+fn print_drift(seconds: u64) {
+    let span = Duration::from_secs(seconds);
+    let drift: Vec<f64> = std::thread::scope(|scope| {
+        let started: Vec<_> =
+            CLOCKS.iter().map(|clock| scope.spawn(move || (clock.drift_ppm)(span))).collect();
+        started.into_iter().map(|thread| thread.join().expect("no panic")).collect()
+    });
+    let rows: Vec<Value> = CLOCKS
+        .iter()
+        .zip(drift)
+        .map(|(clock, ppm)| json!({"clock": clock.name, "ppm": ppm}))
+        .collect();
+    let source = tach::source().to_string();
+    println!("{:#}", json!({"clock_source": source, "span_s": seconds, "clocks": rows}));
+}
+
 fn main() {
     let mut arguments = std::env::args().skip(1);
     let (mut seconds, mut reads) = (1, 10_000_000);
@@ -215,10 +233,11 @@ fn main() {
                 println!("{}", (CLOCKS[i as usize].first_us)());
                 return;
             }
+            ("--drift", Some(span)) => return print_drift(span),
             ("--seconds", Some(n)) => seconds = n,
             ("--reads", Some(n)) => reads = n,
             _ => {
-                eprintln!("usage: peers-clock [--seconds N] [--reads N]");
+                eprintln!("usage: peers-clock [--seconds N] [--reads N], or peers-clock --drift N");
                 std::process::exit(2);
             }
         }
