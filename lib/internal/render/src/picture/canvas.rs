@@ -292,10 +292,14 @@ pub fn round(value: f64) -> String {
     format!("{:.1}", value).trim_end_matches(".0").to_owned()
 }
 
-/// Returns the marks of a logarithmic axis: the decades, and 2 and 5 of each if there are few
-/// decades.
+/// Returns the marks of a logarithmic axis: the decades, and steps of each if there are few decades.
+/// Labels do not overlap in a chart of half the usual width.
 fn marks(range: &Range<f64>) -> Vec<f64> {
-    let steps: &[f64] = if range.end / range.start < 1e3 { &[1.0, 2.0, 5.0] } else { &[1.0] };
+    let steps: &[f64] = match range.end / range.start {
+        span if span < 1e2 => &[1.0, 2.0, 5.0],
+        span if span < 1e3 => &[1.0, 3.0],
+        _ => &[1.0],
+    };
     let mut marks = Vec::new();
     for decade in range.start.log10().floor() as i32..=range.end.log10().floor() as i32 {
         for step in steps {
