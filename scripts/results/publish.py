@@ -109,20 +109,33 @@ REFERENCE = """run --period 500us --ticks 10000
   --subject os-sleep --subject os-timeout
   --subject tokio-interval --subject tokio-sleep-reused --subject tokio-timeout --subject nanosleep --subject spin"""
 PERIODS = """run --no-samples --duration 5s
-  --period 20us --period 50us --period 100us --period 250us --period 1ms --period 2ms --period 10ms
-  --subject os-interval --subject os-interval-precise --subject os-interval-spin --subject periodic-interval
+  --period 50us --period 100us --period 250us --period 1ms --period 2ms --period 10ms
+  --subject os-interval --subject os-interval-precise --subject periodic-interval
   --subject tokio-interval --subject tokio-busy
   --subject busypoll-interval --subject busypoll-parked --subject busypoll-io-uring
   --subject nanosleep --subject io-uring-wait --subject spin"""
 
+SPIN = """run --no-samples --duration 5s
+  --period 20us --period 50us --period 100us --period 500us --period 2ms --period 10ms
+  --subject os-interval --subject os-interval-precise --subject os-interval-spin --subject spin"""
+
 
 def measure_periods(run):
     osjitter_measurement(PERIODS)(run)
-    # Seven periods of twelve subjects are 10 MB.
+    compress_report(run)
+
+
+def compress_report(run):
+    """Compresses a report, since several periods of many subjects are megabytes, and removes the page."""
     report = run.path("report.json")
     run.path("report.json.gz").write_bytes(gzip.compress(report.read_bytes(), 9, mtime=0))
     report.unlink()
     run.path("report.html").unlink()
+
+
+def measure_spin(run):
+    osjitter_measurement(SPIN)(run)
+    compress_report(run)
 
 
 def measure_clocks(run):
@@ -225,6 +238,7 @@ RECIPES = {
     "reference": Recipe("tickers at 500 us: table and pictures of the README", osjitter_measurement(REFERENCE),
                         tables.reference),
     "periods": Recipe("tickers at six periods", measure_periods, tables.periods),
+    "spin": Recipe("the precise mode at periods from 20 us, with and without its limit", measure_spin, tables.spin),
     "timeout": Recipe("cost of timeouts per message", osjitter_measurement("bench timeout --clock tokio --clock tach --clock quanta"),
                       tables.timeouts, features="quanta"),
     "dispatch": Recipe("operations of busypoll, tokio and nexus-async-rt", measure_dispatch, tables.dispatch),

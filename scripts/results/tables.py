@@ -76,22 +76,44 @@ your machine.""")
           "`osjitter run --period 500us --ticks 10000`, the group, `os-sleep` and `os-timeout`")
 
 
+def table_by_period(subjects, cell):
+    """Draws a table with a row for each subject and a column for each period, from summaries."""
+    periods = sorted({subject["period_ns"] for subject in subjects})
+    rows = ["| | " + " | ".join(map(format_time, periods)) + " |", "|---|" + "---:|" * len(periods)]
+    for name in dict.fromkeys(subject["name"] for subject in subjects):
+        summaries = {subject["period_ns"]: subject["summary"] for subject in subjects
+                     if subject["name"] == name and subject["summary"]}
+        cells = [cell(summaries[period], period) if period in summaries else "-" for period in periods]
+        rows.append(f"| `{name}` | " + " | ".join(cells) + " |")
+    return join_rows(*rows)
+
+
+def format_core_share(summary, period_ns):
+    return f"{100 * summary['cpu_ns_per_tick'] / period_ns:.3g} %"
+
+
+def spin(run):
+    report = run.load("report.json.gz")
+    p50 = table_by_period(report["subjects"], lambda summary, _: format_time(summary["lateness_ns"]["p50"]))
+    put("spin", f"""![Lateness and CPU time at each period](results/{run.name}/tradeoff.svg)
+
+Lateness at the median, by period:
+
+{p50}
+
+CPU time as a share of one core:
+
+{table_by_period(report["subjects"], format_core_share)}
+
+From [`report.json.gz`](results/{run.name}/report.json.gz): {machine_and_day(report)}.""")
+    index(run.name, [(f"`{run.name}`", "report.json.gz")], report["host"], "`scripts/results/publish.py spin`")
+
+
 def periods(run):
     report = run.load("report.json.gz")
     subjects = report["subjects"]
-    all_periods = sorted({subject["period_ns"] for subject in subjects})
-    names = list(dict.fromkeys(subject["name"] for subject in subjects))
-
-    def table(cell):
-        rows = ["| | " + " | ".join(map(format_time, all_periods)) + " |", "|---|" + "---:|" * len(all_periods)]
-        for name in names:
-            summaries = {subject["period_ns"]: subject["summary"] for subject in subjects
-                         if subject["name"] == name and subject["summary"]}
-            cells = [cell(summaries[period], period) if period in summaries else "-" for period in all_periods]
-            rows.append(f"| `{name}` | " + " | ".join(cells) + " |")
-        return join_rows(*rows)
-
-    p50, p99 = (table(lambda summary, _, key=key: format_time(summary["lateness_ns"][key])) for key in ("p50", "p99"))
+    p50, p99 = (table_by_period(subjects, lambda summary, _, key=key: format_time(summary["lateness_ns"][key]))
+                for key in ("p50", "p99"))
     put("periods", f"""Lateness at the median, by period:
 
 {p50}
@@ -102,7 +124,7 @@ Lateness at the 99th percentile:
 
 CPU time as a share of one core:
 
-{table(lambda summary, period: f"{100 * summary['cpu_ns_per_tick'] / period:.3g} %")}
+{table_by_period(subjects, format_core_share)}
 
 Each was measured for five seconds per period, in rounds whose order changed each time. From
 [`report.json.gz`](results/{run.name}/report.json.gz): {machine_and_day(report)}.""")
