@@ -12,6 +12,7 @@
 mod side;
 
 use std::fmt::Write as _;
+use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -59,6 +60,20 @@ pub unsafe extern "C" fn epoll_wait(
 /// `epoll_wait` once in each idle one.
 fn their_turns(_: &nexus_async_rt::Runtime) -> u64 {
     EPOLL_WAITS.load(Ordering::Relaxed)
+}
+
+/// Runs a future in the context of a tokio runtime that lives as long as the process, as that of
+/// nexus-async-rt does.
+fn our_bridge<F: Future>(future: F) -> busypoll::compat::WithTokio<F> {
+    static TOKIO: LazyLock<tokio::runtime::Runtime> = LazyLock::new(|| {
+        let mut builder = tokio::runtime::Builder::new_multi_thread();
+        builder.worker_threads(1).enable_all().build().expect("a runtime of tokio")
+    });
+    busypoll::compat::with_tokio(TOKIO.handle(), future)
+}
+
+fn their_bridge<F: Future>(future: F) -> nexus_async_rt::tokio_compat::TokioCompat<F> {
+    nexus_async_rt::tokio_compat::with_tokio(|| future)
 }
 
 fn our_round(clock: Clock) -> Vec<f64> {

@@ -27,7 +27,7 @@ const CAPACITY: usize = 64;
 const IDLE: Duration = Duration::from_millis(5);
 
 /// The names and descriptions of the operations.
-pub const OPERATIONS: [(&str, &str); 12] = [
+pub const OPERATIONS: [(&str, &str); 15] = [
     ("dispatch", "from one task's poll to the next one's, 64 ready, without wakes"),
     ("self-wake", "a spawned task that wakes itself: wake, queue and poll"),
     ("life-boxed", "spawn, one poll, end and join of a task on the heap, 64 at a time"),
@@ -36,6 +36,9 @@ pub const OPERATIONS: [(&str, &str); 12] = [
     ("channel-local", "try_send and try_recv within the thread"),
     ("channel-mpsc", "the same, many senders, any threads"),
     ("channel-spsc", "the same, one sender, any thread"),
+    ("stream-mpsc", "a message of a stream from another thread, many senders"),
+    ("stream-spsc", "the same, one sender"),
+    ("tokio-bridge", "a task that wakes itself inside the context of a tokio runtime"),
     ("wake-busy", "from wake on another thread to the root's poll, the runtime awake"),
     ("wake-parked", "the same, the runtime asleep"),
     ("idle-turn", "a turn in which nothing is ready, with a socket watched"),
@@ -186,12 +189,25 @@ impl Crowd {
     }
 }
 
+/// Returns a future that wakes itself at each of its polls.
+fn wake_itself() -> impl Future<Output = ()> {
+    let mut left = OPS;
+    poll_fn(move |cx| {
+        if left == 0 {
+            return Poll::Ready(());
+        }
+        left -= 1;
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    })
+}
+
 pub fn members() -> u64 {
     CROWD
 }
 
 macro_rules! side {
-    ($name:ident, $runtime:ident, busy $busy:ident, parked $parked:ident, turns $turns:path, $listener:path, $timeout:path) => {
+    ($name:ident, $runtime:ident, busy $busy:ident, parked $parked:ident, turns $turns:path, bridge $bridge:path, $listener:path, $timeout:path) => {
         pub mod $name {
             use super::*;
             use ::$runtime as rt;
@@ -209,16 +225,13 @@ macro_rules! side {
 
             async fn self_wakes(clock: Clock) -> f64 {
                 let began = ordered_count();
-                let mut left = OPS;
-                let _ = rt::spawn_boxed(poll_fn(move |cx| {
-                    if left == 0 {
-                        return Poll::Ready(());
-                    }
-                    left -= 1;
-                    cx.waker().wake_by_ref();
-                    Poll::Pending
-                }))
-                .await;
+                let _ = rt::spawn_boxed(wake_itself()).await;
+                mean(clock, began, OPS)
+            }
+
+            async fn bridged_self_wakes(clock: Clock) -> f64 {
+                let began = ordered_count();
+                let _ = rt::spawn_boxed($bridge(wake_itself())).await;
                 mean(clock, began, OPS)
             }
 
@@ -251,6 +264,32 @@ macro_rules! side {
                             let _ = black_box(receiver.try_recv());
                         }
                         mean(clock, began, OPS)
+                    }
+                };
+            }
+
+            macro_rules! stream {
+                ($channel:ident) => {
+                    async |clock: Clock| {
+                        #[allow(unused_mut)]
+                        let (mut sender, mut receiver) =
+                            rt::channel::$channel::channel::<u64>(CAPACITY);
+                        let thread = std::thread::spawn(move || {
+                            for i in 0..OPS + 1 {
+                                while sender.try_send(i).is_err() {
+                                    std::hint::spin_loop();
+                                }
+                            }
+                        });
+                        // The first message comes once the thread has started.
+                        let _ = receiver.recv().await;
+                        let began = ordered_count();
+                        for _ in 0..OPS {
+                            let _ = black_box(receiver.recv().await);
+                        }
+                        let cost = mean(clock, began, OPS);
+                        thread.join().expect("the sender does not panic");
+                        cost
                     }
                 };
             }
@@ -305,6 +344,9 @@ macro_rules! side {
                         channel!(local)(clock).await,
                         channel!(mpsc)(clock).await,
                         channel!(spsc)(clock).await,
+                        stream!(mpsc)(clock).await,
+                        stream!(spsc)(clock).await,
+                        bridged_self_wakes(clock).await,
                     ]
                 });
                 round.push(wakes(runtime, clock, false));
@@ -319,5 +361,5 @@ macro_rules! side {
     };
 }
 
-side!(ours, busypoll, busy block_on, parked block_on, turns busypoll::Runtime::turns, busypoll::io::TcpListener, busypoll::time::timeout);
-side!(theirs, nexus_async_rt, busy block_on_busy, parked block_on, turns crate::their_turns, nexus_async_rt::TcpListener, nexus_async_rt::timeout);
+side!(ours, busypoll, busy block_on, parked block_on, turns busypoll::Runtime::turns, bridge crate::our_bridge, busypoll::io::TcpListener, busypoll::time::timeout);
+side!(theirs, nexus_async_rt, busy block_on_busy, parked block_on, turns crate::their_turns, bridge crate::their_bridge, nexus_async_rt::TcpListener, nexus_async_rt::timeout);

@@ -187,7 +187,10 @@ fn totals() -> Value {
         let mut totals: Vec<Vec<f64>> = vec![Vec::new(); contenders.len()];
         for _ in 0..n {
             let rounds = interleaved(&contenders, period, ticks, 0, &mut random);
-            rounds.iter().zip(&mut totals).for_each(|(round, column)| column.push(round.total_ms()));
+            rounds
+                .iter()
+                .zip(&mut totals)
+                .for_each(|(round, column)| column.push(round.total_ms()));
         }
         let mut row = json!({ "rounds": n, "ticks": ticks, "period_ns": period.as_nanos() as u64 });
         for (contender, totals) in contenders.iter().zip(&mut totals) {

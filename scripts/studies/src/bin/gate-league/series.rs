@@ -80,19 +80,14 @@ impl Rule {
 /// Falls are rises of the reciprocals.
 fn limit_alarms(values: &[f64], limit: fn(&[f64]) -> f64) -> Vec<usize> {
     let reciprocals: Vec<f64> = values.iter().map(|value| 1.0 / value).collect();
-    let exceeds = |values: &[f64], run: usize| {
-        values[run] > limit(&values[run.saturating_sub(HISTORY)..run])
-    };
+    let exceeds =
+        |values: &[f64], run: usize| values[run] > limit(&values[run.saturating_sub(HISTORY)..run]);
     let is_marked = |run: &usize| exceeds(values, *run) || exceeds(&reciprocals, *run);
     let marked: Vec<usize> = (MIN_HISTORY..values.len()).filter(is_marked).collect();
     marked.chunk_by(|a, b| a + 1 == *b).map(|alarm| alarm[0]).collect()
 }
 
-fn window_alarms(
-    values: &[f64],
-    length: usize,
-    differ: fn(&[f64], &[f64]) -> bool,
-) -> Vec<usize> {
+fn window_alarms(values: &[f64], length: usize, differ: fn(&[f64], &[f64]) -> bool) -> Vec<usize> {
     let windows = |run: usize| {
         let from = run.saturating_sub(length);
         (&values[from..run], &values[run..(run + length).min(values.len())])
@@ -117,11 +112,8 @@ fn window_alarms(
 /// Compares runs in pairs. The verdict is worse or better; few runs are inconclusive.
 fn gate(old: &[f64], new: &[f64]) -> bool {
     let rule = MetricRule { higher_is_better: false, tolerance: TOLERANCE, floor: 0.0 };
-    let pairs: Vec<Sides<f64>> = old
-        .iter()
-        .zip(new)
-        .map(|(&base, &candidate)| Sides { base, candidate })
-        .collect();
+    let pairs: Vec<Sides<f64>> =
+        old.iter().zip(new).map(|(&base, &candidate)| Sides { base, candidate }).collect();
     let swapped: Vec<Sides<f64>> = pairs.iter().map(|pair| pair.swapped()).collect();
     [pairs, swapped]
         .iter()
