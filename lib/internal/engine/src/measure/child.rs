@@ -353,7 +353,7 @@ fn measuring_command(
 }
 
 /// Creates the command of a program, without standard input.
-fn program_command(program: &Program) -> Command {
+pub(super) fn program_command(program: &Program) -> Command {
     let mut command = Command::new(&program.words()[0]);
     command.args(&program.words()[1..]).stdin(Stdio::null());
     if let Some(directory) = program.directory() {

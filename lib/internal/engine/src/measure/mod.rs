@@ -22,4 +22,5 @@ mod runtime_load;
 pub mod scratch;
 pub mod supervisor;
 mod tick_loop;
+pub mod trial_commands;
 pub mod why;

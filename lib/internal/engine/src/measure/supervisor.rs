@@ -24,6 +24,8 @@ pub fn serve_if_started_as_one() -> Option<ExitCode> {
 pub use imp::{
     enable, end, register_group, register_program, start, unregister_directory, unregister_group,
 };
+#[cfg(unix)]
+pub(super) use imp::{executable, wait_briefly};
 
 #[cfg(unix)]
 mod imp {
@@ -47,6 +49,8 @@ mod imp {
     const POLL_INTERVAL: Duration = Duration::from_millis(10);
     /// Maximum number of searches.
     const MAX_SEARCHES: u32 = 500;
+    /// Time for which this process waits for the end of the supervisor.
+    const EXIT_TIMEOUT: Duration = Duration::from_secs(1);
 
     /// The supervisor of this process.
     enum State {
@@ -95,7 +99,7 @@ mod imp {
     }
 
     /// Returns the path of this program, which may have been replaced or removed since its start.
-    fn executable() -> Option<PathBuf> {
+    pub(in crate::measure) fn executable() -> Option<PathBuf> {
         const RUNNING: &str = "/proc/self/exe";
         let running = Path::new(RUNNING);
         if running.exists() { Some(running.to_owned()) } else { std::env::current_exe().ok() }
@@ -106,7 +110,7 @@ mod imp {
         let ended = std::mem::replace(&mut *state(), State::Unavailable);
         if let State::Running(Supervisor { process, orders, .. }) = ended {
             drop(orders);
-            wait_briefly(process);
+            wait_briefly(process, EXIT_TIMEOUT);
         }
     }
 
@@ -136,11 +140,10 @@ mod imp {
     /// Waits for the end of a supervisor, so that the parent of this process finds no process that is
     /// left over. A supervisor that is stopped does not end.
     #[allow(clippy::disallowed_methods, reason = "a wait with a time limit")]
-    fn wait_briefly(mut process: Child) {
-        const EXIT_TIMEOUT: Duration = Duration::from_secs(1);
+    pub(in crate::measure) fn wait_briefly(mut process: Child, timeout: Duration) {
         const EXIT_POLL_INTERVAL: Duration = Duration::from_micros(500);
         let started = Instant::now();
-        while matches!(process.try_wait(), Ok(None)) && started.elapsed() < EXIT_TIMEOUT {
+        while matches!(process.try_wait(), Ok(None)) && started.elapsed() < timeout {
             std::thread::sleep(EXIT_POLL_INTERVAL);
         }
     }

@@ -30,8 +30,9 @@
 //!   `current_call(thread)`, `process_threads(process)`, `cpus_allowed(thread)`,
 //!   `belongs_to_other_user(process)`, `is_32_bit(process)`: recorded timers, switches and waits of
 //!   all programs;
-//! - `survive_file_size_limit()`, `delay_stop()`, `take_stop_request()`, `stop()`,
-//!   `is_ignored(signal)` on Unix: signals that would end or stop this process;
+//! - `survive_file_size_limit()`, `delay_stop()`, `take_stop_request()`, `stop()`, and on Unix
+//!   `is_ignored(signal)`, `survive_termination()`: signals that would end or stop this process;
+//! - `adopt_children()` on Unix: makes this process the parent of orphans;
 //! - `Sleeper`: sleeps until an instant, with an absolute sleep of the kernel if there is one;
 //! - `RingSleeper`: sleeps until an instant in `io_uring_enter`, if that accepts an absolute
 //!   deadline.
@@ -111,11 +112,13 @@ pub use imp::*;
 pub use instructions::Instructions;
 pub use io_uring::RingSleeper;
 pub use process::ProcessTree;
+#[cfg(unix)]
+pub use process::adopt_children;
 #[cfg(target_os = "linux")]
 pub use ring::SwitchRing;
-#[cfg(unix)]
-pub use signals::is_ignored;
 pub use signals::{delay_stop, stop, survive_file_size_limit, take_stop_request};
+#[cfg(unix)]
+pub use signals::{is_ignored, survive_termination};
 pub use switches::{DrainedSwitches, SwitchRecord};
 pub use thread_stats::*;
 pub use tracer::*;

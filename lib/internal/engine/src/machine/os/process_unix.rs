@@ -222,7 +222,7 @@ struct Child {
 /// Makes this process adopt orphaned descendants and keep exited children until they are reaped.
 ///
 /// The program that this process ran before osjitter may have set both differently.
-fn adopt_children() {
+pub fn adopt_children() {
     // SAFETY: the default action of a signal needs no handler to stay valid.
     unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
     #[cfg(target_os = "linux")]

@@ -19,6 +19,14 @@ pub fn survive_file_size_limit() {
     handle(libc::SIGXFSZ, do_nothing);
 }
 
+/// Makes this process run on after a signal that asks it to end. Programs that this process starts
+/// are not affected.
+pub fn survive_termination() {
+    for signal in [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM] {
+        handle(signal, do_nothing);
+    }
+}
+
 /// Turns a stop by the terminal (`SIGTSTP`) into a request, so that the caller of [`stop`] can restore
 /// the terminal first.
 pub fn delay_stop() {
