@@ -52,7 +52,7 @@ use clap::{CommandFactory, FromArgMatches};
 use cli::exit;
 use engine::machine::host::{self, BuildInfo};
 use engine::machine::os;
-use engine::measure::supervisor;
+use engine::measure::{supervisor, trial_commands};
 use engine::panics;
 
 use crate::commands::{Cli, Command};
@@ -67,7 +67,8 @@ const PROGRAM: BuildInfo = BuildInfo {
 /// Runs the command line of this process and returns its exit code.
 #[must_use]
 pub fn main() -> ExitCode {
-    if let Some(code) = supervisor::serve_if_started_as_one() {
+    let helper = supervisor::serve_if_started_as_one();
+    if let Some(code) = helper.or_else(trial_commands::serve_if_started_as_one) {
         return code;
     }
     supervisor::enable();

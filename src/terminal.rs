@@ -12,7 +12,7 @@ use std::time::Duration;
 use clap::{ColorChoice, ValueEnum};
 use cli::exit::Error;
 use cli::printable::{to_printable, to_printable_line, to_printable_message};
-use engine::measure::supervisor;
+use engine::measure::{supervisor, trial_commands};
 
 /// The arguments of every command that concern terminals.
 #[derive(Debug, clap::Args)]
@@ -174,6 +174,7 @@ pub fn abort() {
     if let Some(restore) = RESTORE.get() {
         run_within(*restore, RESTORE_TIMEOUT);
     }
+    trial_commands::end();
     supervisor::end();
     std::process::exit(4);
 }

@@ -234,6 +234,13 @@ def measure_doctor(run):
     run.path("found.json").write_text(json.dumps(found, indent=1) + "\n")
 
 
+def measure_settings(run):
+    """Tries two settings of a user: a process that keeps the CPUs awake, and a command that changes nothing. Needs root."""
+    awake = "awake=sh -c 'exec 3>/dev/cpu_dma_latency && echo 0 >&3 && sleep infinity &'"
+    run.osjitter("doctor", "--prove", "--quiet", "--subject", "os-interval", "--try", awake, "--undo", "true", "--try", "idle=true",
+                 "--undo", "true", "--format", "json", "--out", run.path("settings.json"))
+
+
 RECIPES = {
     "reference": Recipe("tickers at 500 us: table and pictures of the README", osjitter_measurement(REFERENCE),
                         tables.reference),
@@ -248,6 +255,7 @@ RECIPES = {
     "find": Recipe("shortest periods that this machine holds", osjitter_measurement(f"{tables.FIND_COMMAND} --quiet"),
                    tables.find),
     "doctor": Recipe("effect of settings, and of injected handicaps; as root", measure_doctor, tables.doctor),
+    "settings": Recipe("effect of settings of a user; as root", measure_settings, tables.settings),
     "osinterval": Recipe("osinterval and other crates; needs strace", measure_osinterval, tables.osinterval,
                          has_short=True),
     "runtimes": Recipe("the timers of tokio and other runtimes; needs strace", runtimes.measure, runtimes.write, has_short=True),

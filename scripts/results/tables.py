@@ -301,6 +301,15 @@ def doctor(run):
           "`scripts/results/publish.py doctor`")
 
 
+def settings(run):
+    checkup, directory = run.load("settings.json"), f"results/{run.name}"
+    text = run.report_output("settings.json")
+    proof = text[text.index("os-interval each"):].rstrip()
+    put("proof of user settings", f"```text\n{proof}\n```\n\nFrom [`{directory}/settings.json`]({directory}/settings.json): "
+        f"{machine_and_day(checkup)}.")
+    index(run.name, [(f"`{run.name}`", "settings.json")], checkup["host"], "`scripts/results/publish.py settings` as root")
+
+
 def osinterval(run):
     """Writes the table that the README of osinterval links; no page shows it."""
     report, time = run.load("peers-osinterval.json"), format_rounded_time

@@ -1,5 +1,6 @@
 //! The file `osjitter.doctor/1`: the settings of a machine that matter for lateness.
 
+use engine::measure::trial_commands::TrialCommands;
 use files::compare::Differences;
 use files::file::{File, JsonError, read_json, to_indented_json};
 use files::fitness::Fitness;
@@ -61,8 +62,8 @@ model! {
         pub command: String,
     }
 
-    /// Each setting that the process may change for itself, compared with the unchanged process in
-    /// the same rounds.
+    /// Settings that the process may change for itself, and settings of the user, compared with the
+    /// unchanged machine in the same rounds.
     pub struct Proof {
         /// Seed for the order and the phases of rounds.
         pub seed: u64,
@@ -72,6 +73,9 @@ model! {
         pub rounds: u64,
         /// Recorded ticks of a round.
         pub round_ticks: u64,
+        /// The load during the rounds of all settings; null without one.
+        #[serde(default)]
+        pub load: Option<String>,
         /// Maximum share of proofs in which an interval of any row is wrong.
         pub alpha: f64,
         /// Duration of the measurement.
@@ -104,6 +108,18 @@ model! {
         pub outcome: Outcome,
         /// How to make the setting permanent; empty if it changes nothing.
         pub keep: String,
+        /// The commands of a setting of the user; null if it is built in.
+        #[serde(default)]
+        pub commands: Option<SettingCommands>,
+    }
+
+    /// The commands of a setting of the user.
+    pub struct SettingCommands {
+        /// The command that ran before each round of the setting.
+        #[serde(rename = "try")]
+        pub change: String,
+        /// The command that ran after each round.
+        pub undo: String,
     }
 
     /// Statistics over all ticks of a setting; null if there are too few.
@@ -115,6 +131,13 @@ model! {
         pub p99_ns: Option<i64>,
         /// CPU time of the process.
         pub cpu_ns_per_tick: Option<f64>,
+    }
+}
+
+impl From<&TrialCommands> for SettingCommands {
+    fn from(commands: &TrialCommands) -> Self {
+        let TrialCommands { change, undo, .. } = commands;
+        Self { change: change.text().to_owned(), undo: undo.text().to_owned() }
     }
 }
 

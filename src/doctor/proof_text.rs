@@ -1,7 +1,7 @@
 //! A proof as a document.
 
 use cli::time::{format_fractional_time, format_time};
-use cli::words::{or_dash, pluralize};
+use cli::words::{or_dash, pluralize, prefix_or_empty};
 use files::compare::{Change, ChangeFinding, Differences};
 
 use crate::doctor::file::{Figures, Outcome, Proof, Proved, Row};
@@ -24,8 +24,9 @@ pub fn document(proof: &Proof) -> Document {
 
 fn heading(proof: &Proof, proved: &Proved) -> String {
     let period = format_time(i64::try_from(proof.period_ns).unwrap_or(i64::MAX));
+    let load = prefix_or_empty(" under ", proof.load.as_ref());
     format!(
-        "{} each {period}, {} of {}",
+        "{} each {period}{load}, {} of {}",
         proved.subject,
         pluralize(proof.rounds, "round"),
         pluralize(proof.round_ticks, "tick")

@@ -47,5 +47,6 @@ mod snapshots;
 mod table;
 mod top;
 mod trace;
+mod user_settings;
 mod why;
 mod workspace;

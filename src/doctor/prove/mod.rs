@@ -1,11 +1,15 @@
-//! `osjitter doctor --prove`: compares each setting that this process may change for itself with the
-//! unchanged process, in the same rounds.
+//! `osjitter doctor --prove`: compares settings with the unchanged machine, in the same rounds.
 //!
-//! Each setting is a scenario of one plan, which the measuring loop runs like any other. The setting
-//! is applied before each of its rounds, on the measuring thread, and restored after it.
+//! A setting is built in, and then one that this process may change for itself, or it is a pair of
+//! commands of the user. Each setting is a scenario of one plan, which the measuring loop runs like
+//! any other. The setting is applied before each of its rounds, and restored after it.
 //! [`files::compare::family`] judges the differences.
 
+mod setting_switch;
 mod settings;
+#[cfg(test)]
+mod tests;
+pub mod user_settings;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,6 +19,7 @@ use std::time::{Duration, SystemTime};
 use cli::exit::{self, Error, usage};
 use cli::units::format_exact_duration;
 use cli::words::pluralize;
+use engine::load::Load;
 use engine::machine::os;
 use engine::machine::setting::{Setting, SettingGuard};
 use engine::machine::tuning;
@@ -23,18 +28,20 @@ use engine::measure::order::Observer;
 use engine::measure::program::StartupCosts;
 use engine::measure::record::{self, Conditions};
 use engine::measure::round::MeasuredRound;
+use engine::measure::trial_commands::TrialCommands;
 use engine::scenario::{self, DEFAULT_PERIOD, Length, Plan, Scenario, ScenarioArgs, parse_subject};
 use engine::subject::{RuntimeKind, SubjectInfo};
 use files::compare::{self, Differences, MIN_COMPARED_PAIRS};
 use files::report::{Host, Report, Status, Subject};
 
 use crate::doctor::args::ProveArgs;
-use crate::doctor::file::{Figures, Outcome, Proof, Proved, Row};
+use crate::doctor::file::{Figures, Outcome, Proof, Proved, Row, SettingCommands};
 use crate::interrupt;
 use crate::progress::Progress;
 use crate::terminal;
 
-use settings::{SettingTrial, list_trials};
+use setting_switch::SettingSwitch;
+use settings::{SettingTrial, list_trials, user_trial};
 
 /// Maximum share of proofs in which an interval of any row is wrong.
 const ALPHA: f64 = 0.05;
@@ -65,28 +72,30 @@ struct TrialRow {
 pub fn prove(args: &ProveArgs, host: &Host) -> exit::Result<Proof> {
     let stop = Arc::default();
     let mut proof_plan = ProofPlan::from_args(args)?;
-    let rounds = proof_plan.spread_rounds(args.max_time)?;
-    let ProofPlan { scenarios, settings, trials } = proof_plan;
+    let settings = std::mem::take(&mut proof_plan.settings);
+    let setting_count = settings.len();
+    // The process that it starts must be older than the loads, which end all younger processes.
+    let mut switch = SettingSwitch::new(settings, std::mem::take(&mut proof_plan.commands))?;
+    let switch_time = switch.rehearse(&proof_plan.scenarios)?;
+    let rounds = proof_plan.spread_rounds(args.max_time, switch_time)?;
+    let ProofPlan { scenarios, trials, .. } = proof_plan;
     let seed = args.seed.unwrap_or_else(scenario::draw_seed);
     let plan =
         Plan { seed, scenarios, tuning: tuning::Settings::default(), samples: true, why: None };
     plan.check_memory()?;
     interrupt::stop_on_interrupt(&stop)?;
+    let mut loads = Loads::start(&plan.scenarios)?;
+    let time = plan.expected_duration() + switch_time * u32::try_from(rounds).unwrap_or(u32::MAX);
     let note = format!(
         "{} × {}: about {:.0}s",
-        pluralize(settings.len(), "setting"),
+        pluralize(setting_count, "setting"),
         pluralize(rounds, "round"),
-        plan.expected_duration().as_secs_f64()
+        time.as_secs_f64()
     );
     terminal::note(args.quiet, &note);
 
-    let mut observer = ProofObserver {
-        settings,
-        guard: None,
-        failure: None,
-        stop: Arc::clone(&stop),
-        progress: Progress::new(plan.rounds(), args.quiet),
-    };
+    let progress = Progress::new(plan.rounds(), args.quiet);
+    let mut observer = ProofObserver { switch, failure: None, stop: Arc::clone(&stop), progress };
     let started_utc = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
     let conditions = Conditions {
         host: host.clone(),
@@ -94,13 +103,14 @@ pub fn prove(args: &ProveArgs, host: &Host) -> exit::Result<Proof> {
         started_utc,
         starts: StartupCosts::default(),
     };
-    let report =
-        record::measure(&plan, conditions, &mut Loads::default(), &stop, &mut observer, None);
+    let report = record::measure(&plan, conditions, &mut loads, &stop, &mut observer, None);
+    loads.end();
     observer.progress.finish();
     if let Some(failure) = observer.failure {
         return Err(Error::measure(failure));
     }
-    Ok(judge(&report, &plan, rounds, &trials))
+    let load = Some(&args.load).filter(|load| !load.is_none()).map(ToString::to_string);
+    Ok(Proof { load, ..judge(&report, &plan, rounds, &trials) })
 }
 
 /// Returns the subjects to measure; fails if a control is among them.
@@ -119,14 +129,40 @@ fn select_subjects(args: &ProveArgs) -> exit::Result<Vec<&'static SubjectInfo>> 
 }
 
 /// Returns a scenario of one round.
-fn single_round(args: &ProveArgs, subject: &'static SubjectInfo) -> exit::Result<Scenario> {
+fn single_round(
+    args: &ProveArgs,
+    subject: &'static SubjectInfo,
+    load: &Load,
+) -> exit::Result<Scenario> {
     let scenario_args = ScenarioArgs {
         subjects: vec![subject],
+        loads: vec![load.clone()],
         periods: vec![args.period.unwrap_or(DEFAULT_PERIOD)],
         length: Some(Length::Rounds(1)),
         ..ScenarioArgs::default()
     };
     scenario_args.single_scenario()
+}
+
+/// Returns the settings to try with a subject. The first one changes nothing.
+fn select_trials(
+    args: &ProveArgs,
+    subject: &SubjectInfo,
+    user_settings: &[TrialCommands],
+) -> exit::Result<Vec<SettingTrial>> {
+    let allowed = os::affinity().unwrap_or_default();
+    let mut trials = list_trials(subject.name, &allowed, os::timer_slack_ns());
+    if !user_settings.is_empty() && !args.built_in {
+        trials.truncate(1);
+    }
+    for commands in user_settings {
+        let name = &commands.name;
+        if trials.iter().any(|trial| trial.key == *name) {
+            return Err(usage!("--try {name}: another setting has this name; choose another name"));
+        }
+        trials.push(user_trial(commands));
+    }
+    Ok(trials)
 }
 
 /// The scenarios of a proof.
@@ -135,42 +171,38 @@ struct ProofPlan {
     scenarios: Vec<Scenario>,
     /// The setting of each scenario id; baselines and controls have none.
     settings: HashMap<String, Setting>,
+    /// The commands of the scenarios with a setting of the user.
+    commands: HashMap<String, TrialCommands>,
     trials: Vec<SubjectTrials>,
 }
 
 impl ProofPlan {
     fn from_args(args: &ProveArgs) -> exit::Result<Self> {
         let mut plan = Self::default();
+        let user_settings = user_settings::pair(&args.tries, &args.undo)?;
         for subject in select_subjects(args)? {
-            plan.add_subject(args, subject)?;
+            plan.add_subject(args, subject, &user_settings)?;
         }
         for control in CONTROLS {
             let subject = parse_subject(control).map_err(Error::usage)?;
-            plan.scenarios.push(single_round(args, subject)?);
+            plan.scenarios.push(single_round(args, subject, &Load::None)?);
         }
         Ok(plan)
     }
 
     /// Adds a subject with each setting that is permitted.
-    fn add_subject(&mut self, args: &ProveArgs, subject: &'static SubjectInfo) -> exit::Result<()> {
-        let baseline = single_round(args, subject)?;
-        let allowed = os::affinity().unwrap_or_default();
+    fn add_subject(
+        &mut self,
+        args: &ProveArgs,
+        subject: &'static SubjectInfo,
+        user_settings: &[TrialCommands],
+    ) -> exit::Result<()> {
+        let baseline = single_round(args, subject, &args.load)?;
         let mut rows = Vec::new();
-        for trial in list_trials(subject.name, &allowed, os::timer_slack_ns()) {
+        for trial in select_trials(args, subject, user_settings)? {
             let scenario = match trial.setting.hold().and_then(SettingGuard::release) {
                 Err(error) => Err(error.to_string()),
-                Ok(()) => {
-                    let template = match trial.subject {
-                        None => baseline.clone(),
-                        Some(name) => {
-                            single_round(args, parse_subject(name).map_err(Error::usage)?)?
-                        }
-                    };
-                    let id = format!("{}+{}", baseline.id, trial.key);
-                    self.settings.insert(id.clone(), trial.setting);
-                    self.scenarios.push(Scenario { id: id.clone(), ..template });
-                    Ok(id)
-                }
+                Ok(()) => Ok(self.add_trial(args, &baseline, &trial)?),
             };
             rows.push(TrialRow { trial, scenario });
         }
@@ -179,9 +211,33 @@ impl ProofPlan {
         Ok(())
     }
 
+    /// Adds the scenario of a trial, and returns its id.
+    fn add_trial(
+        &mut self,
+        args: &ProveArgs,
+        baseline: &Scenario,
+        trial: &SettingTrial,
+    ) -> exit::Result<String> {
+        let template = match trial.subject {
+            None => baseline.clone(),
+            Some(name) => {
+                single_round(args, parse_subject(name).map_err(Error::usage)?, &args.load)?
+            }
+        };
+        let id = format!("{}+{}", baseline.id, trial.key);
+        self.settings.insert(id.clone(), trial.setting);
+        if let Some(commands) = &trial.commands {
+            self.commands.insert(id.clone(), commands.clone());
+        }
+        self.scenarios.push(Scenario { id: id.clone(), ..template });
+        Ok(id)
+    }
+
     /// Gives every scenario as many rounds as fit into `max_time`, and returns their number.
-    fn spread_rounds(&mut self, max_time: Duration) -> exit::Result<u64> {
-        let round: Duration = self.scenarios.iter().map(Scenario::expected_duration).sum();
+    /// `switch_time` is the time that all settings need in a round.
+    fn spread_rounds(&mut self, max_time: Duration, switch_time: Duration) -> exit::Result<u64> {
+        let measuring: Duration = self.scenarios.iter().map(Scenario::expected_duration).sum();
+        let round = measuring + switch_time;
         let fitting = max_time.as_nanos() / round.as_nanos().max(1);
         let rounds = fitting.min(u128::from(MAX_ROUNDS)) as u64;
         if rounds < MIN_COMPARED_PAIRS as u64 {
@@ -189,7 +245,7 @@ impl ProofPlan {
             return Err(usage!(
                 "--max-time {} is too short for {} settings in {MIN_COMPARED_PAIRS} rounds; give --max-time {min_seconds}s, or fewer --subject",
                 format_exact_duration(max_time),
-                self.settings.len()
+                self.trials.iter().map(|subject| subject.rows.len()).sum::<usize>()
             ));
         }
         for scenario in &mut self.scenarios {
@@ -201,9 +257,7 @@ impl ProofPlan {
 
 /// Applies the setting of a scenario for each of its rounds.
 struct ProofObserver {
-    /// The setting of each scenario id.
-    settings: HashMap<String, Setting>,
-    guard: Option<SettingGuard>,
+    switch: SettingSwitch,
     /// Why a setting could not be applied or restored. Rounds after that are not what they seem.
     failure: Option<String>,
     stop: Arc<AtomicBool>,
@@ -211,27 +265,25 @@ struct ProofObserver {
 }
 
 impl ProofObserver {
-    fn fail(&mut self, id: &str, error: &std::io::Error) {
-        self.failure
-            .get_or_insert_with(|| format!("cannot change the setting of {id} any more: {error}"));
-        self.stop.store(true, Ordering::Relaxed);
+    /// Stops the proof if a setting could not be switched.
+    fn check(&mut self, switched: Result<(), String>) {
+        if let Err(reason) = switched {
+            self.failure.get_or_insert(reason);
+            self.stop.store(true, Ordering::Relaxed);
+        }
     }
 }
 
 impl Observer for ProofObserver {
     fn before_round(&mut self, scenario: &Scenario, index: u64) {
         self.progress.show(&scenario.id, index);
-        match self.settings.get(&scenario.id).map(|setting| setting.hold()) {
-            Some(Ok(guard)) => self.guard = Some(guard),
-            Some(Err(error)) => self.fail(&scenario.id, &error),
-            None => {}
-        }
+        let applied = self.switch.apply(&scenario.id);
+        self.check(applied);
     }
 
     fn after_round(&mut self, scenario: &Scenario, _: &Result<MeasuredRound, String>) {
-        if let Some(Err(error)) = self.guard.take().map(SettingGuard::release) {
-            self.fail(&scenario.id, &error);
-        }
+        let restored = self.switch.restore(&scenario.id);
+        self.check(restored);
         self.progress.step();
     }
 }
@@ -271,6 +323,7 @@ fn judge(report: &Report, plan: &Plan, rounds: u64, trials: &[SubjectTrials]) ->
                 setting: row.trial.name.clone(),
                 outcome: outcome(report, row, &mut differences),
                 keep: row.trial.keep.clone(),
+                commands: row.trial.commands.as_ref().map(SettingCommands::from),
             });
         }
         subjects.push(Proved {
@@ -285,6 +338,7 @@ fn judge(report: &Report, plan: &Plan, rounds: u64, trials: &[SubjectTrials]) ->
         period_ns: scenario.period_ns(),
         rounds,
         round_ticks: scenario.round_ticks,
+        load: None,
         alpha: ALPHA,
         duration_ns: report.duration_ns,
         partial: report.partial,

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use engine::machine::os::Sched;
 use engine::machine::setting::Setting;
+use engine::measure::trial_commands::TrialCommands;
 
 /// A setting to try, with its names.
 #[derive(Clone, Debug)]
@@ -15,6 +16,8 @@ pub struct SettingTrial {
     pub setting: Setting,
     /// A subject with the setting built in, which is measured instead.
     pub subject: Option<&'static str>,
+    /// The commands of a setting of the user.
+    pub commands: Option<TrialCommands>,
     /// How to make the setting permanent.
     pub keep: String,
 }
@@ -61,7 +64,15 @@ pub fn list_trials(subject: &str, allowed: &[usize], slack_ns: Option<u64>) -> V
 }
 
 fn trial(key: &str, name: String, setting: Setting, keep: &str) -> SettingTrial {
-    SettingTrial { key: key.to_owned(), name, setting, subject: None, keep: keep.to_owned() }
+    let (key, keep) = (key.to_owned(), keep.to_owned());
+    SettingTrial { key, name, setting, subject: None, commands: None, keep }
+}
+
+/// Returns the trial of a setting of the user.
+pub fn user_trial(commands: &TrialCommands) -> SettingTrial {
+    let name = &commands.name;
+    let trial = trial(name, name.clone(), Setting::Nothing, commands.change.text());
+    SettingTrial { commands: Some(commands.clone()), ..trial }
 }
 
 /// Selects at most [`MAX_CPUS`] CPUs, the first and the last among them.

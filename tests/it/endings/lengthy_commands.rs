@@ -181,6 +181,15 @@ pub const COMMANDS: &[LengthyCommand] = &[
         ..LengthyCommand::DEFAULT
     },
     LengthyCommand {
+        name: "doctor-settings",
+        args: "doctor --prove --subject os-interval --try 'a=touch {home}/set' --undo 'rm {home}/set' --max-time 10m --format json --out {home}/checkup.json",
+        completes: &[],
+        start: StartSign::Text(" rounds: "),
+        result: Some("checkup.json"),
+        prints: false,
+        ..LengthyCommand::DEFAULT
+    },
+    LengthyCommand {
         name: "monitor",
         args: "monitor --budget 400% --interval 1s --log {home}/log --listen 127.0.0.1:0",
         long: "--duration 10m",

@@ -1,0 +1,292 @@
+//! Tests of `osjitter doctor --prove --try`: commands of the user, which are always undone.
+#![cfg(unix)]
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::osjitter::{Osjitter, Ran, Running, run_long_enough};
+use crate::schema;
+
+/// Variable in the environment of osjitter and of everything that it starts.
+const MARK: &str = "HOME_OF_USER_SETTINGS";
+
+/// A setting that is in effect while a file exists, and the log of its commands.
+struct Scene(tempfile::TempDir);
+
+impl Scene {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    /// Returns a command that adds a line to the log and then runs a script.
+    fn command(&self, line: &str, script: &str) -> String {
+        format!("sh -c 'cd {}; echo {line} >> log; {script}'", self.0.path().display())
+    }
+
+    fn pair(&self) -> [String; 2] {
+        [self.command("try", "touch set"), self.command("undo", "rm set")]
+    }
+
+    fn doctor(&self, change: &str, undo: &str, max_time: &str) -> Osjitter {
+        let change = format!("file={change}");
+        let command = Osjitter::new(["doctor", "--prove", "--max-time", max_time, "--try"]);
+        command.args([&change, "--undo", undo]).env(MARK, self.0.path())
+    }
+
+    /// Starts a proof that lasts for minutes.
+    fn start(&self) -> Running {
+        let [change, undo] = self.pair();
+        self.doctor(&change, &undo, "600s").args(["--subject", "os-interval"]).start()
+    }
+
+    fn is_set(&self) -> bool {
+        self.path("set").exists()
+    }
+
+    /// Waits until the setting is in effect for the second time, which is after the rehearsal.
+    fn wait_for_round(&self) {
+        let is_in_round = || self.log().matches("try").count() > 1 && self.is_set();
+        assert!(eventually(is_in_round), "{}", self.log());
+    }
+
+    fn log(&self) -> String {
+        std::fs::read_to_string(self.path("log")).unwrap_or_default()
+    }
+
+    /// Checks that nothing is set, and that each command ran in turn with the one that undoes it.
+    #[track_caller]
+    fn assert_undone(&self) {
+        let log = self.log();
+        assert!(!self.is_set(), "{log}");
+        let changes = log.matches("try").count();
+        assert_eq!(log, "try\nundo\n".repeat(changes));
+    }
+
+    /// Waits for the end of all processes after osjitter was killed.
+    #[track_caller]
+    fn assert_cleaned_up(&self) {
+        #[cfg(target_os = "linux")]
+        {
+            use crate::osjitter::processes_with_variable;
+            let processes = || processes_with_variable(MARK, self.0.path());
+            assert!(eventually(|| processes().is_empty()), "{:?}", processes());
+        }
+        assert!(eventually(|| !self.is_set()), "{}", self.log());
+        self.assert_undone();
+    }
+}
+
+/// Waits for a condition. The limit is longer than any machine needs.
+fn eventually(condition: impl Fn() -> bool) -> bool {
+    const POLLS: u32 = 12_000;
+    (0..POLLS).any(|_| {
+        pause(Duration::from_millis(5));
+        condition()
+    })
+}
+
+#[allow(clippy::disallowed_methods, reason = "the command measures in the meantime")]
+fn pause(time: Duration) {
+    std::thread::sleep(time);
+}
+
+/// Returns the lateness of the ticks of each round.
+fn rounds(late_ns: u64) -> Vec<Vec<u64>> {
+    (0..40).map(|i| vec![late_ns + 37 * ((i * 7) % 11), late_ns + 50 * ((i * 5) % 7)]).collect()
+}
+
+fn rows(ran: &Ran) -> Vec<Value> {
+    let checkup = schema::valid(&ran.file("checkup.json"), "doctor.1");
+    checkup["proof"]["subjects"][0]["rows"].as_array().unwrap().clone()
+}
+
+#[test]
+fn effective_command_is_found_and_undone() {
+    let scene = Scene::new();
+    let script = json!({
+        "scripted": { "lateness_ns": rounds(30_000), "cpu_ns_per_tick": 9_000 },
+        "scripted@100us/current-thread+cpu:1+file": { "lateness_ns": rounds(12_000), "cpu_ns_per_tick": 9_000 },
+    });
+    let [change, undo] = scene.pair();
+    let command = |time: &str| {
+        let args = ["--subject", "scripted", "--period", "100us", "--load", "cpu:1"];
+        let idle = ["--try", "idle=true", "--undo", "true", "--format", "json"];
+        let doctor = scene.doctor(&change, &undo, time).args(args).args(idle);
+        doctor.script(&script).out("checkup.json")
+    };
+    let ran = run_long_enough(10, command, |_| true).exits(0);
+    scene.assert_undone();
+    let rows = rows(&ran);
+    let keys: Vec<&str> = rows.iter().map(|row| row["key"].as_str().unwrap()).collect();
+    assert_eq!(keys, ["again", "file", "idle"], "no built-in settings");
+    let shown = |row: &Value| row["outcome"]["differences"]["p50"]["shown"].clone();
+    assert_eq!([0, 1, 2].map(|i| shown(&rows[i])), ["no-difference", "less", "no-difference"]);
+    assert_eq!(rows[1]["commands"], json!({ "try": change, "undo": undo }));
+    assert_eq!(rows[0]["commands"], Value::Null);
+    let table = Osjitter::new(["report".into(), ran.path("checkup.json")]).run().exits(0).stdout;
+    assert!(table.contains("file makes ticks less late: p50 -60 %"), "{table}");
+    assert!(table.contains("scripted each 100 us under cpu:1, "), "{table}");
+}
+
+#[test]
+fn interrupted_settings_are_undone() {
+    for signal in ["INT", "TERM", "HUP", "QUIT"] {
+        let scene = Scene::new();
+        let running = scene.start();
+        scene.wait_for_round();
+        running.signal(signal);
+        running.ends().exits(4);
+        scene.assert_undone();
+    }
+}
+
+/// A service manager signals all processes of a service.
+#[cfg(target_os = "linux")]
+#[test]
+fn stopped_service_undoes_its_setting() {
+    let scene = Scene::new();
+    let running = scene.start();
+    scene.wait_for_round();
+    let processes = crate::osjitter::processes_with_variable(MARK, scene.0.path());
+    let ids = processes.iter().map(u32::to_string);
+    // A command may have ended in the meantime.
+    let _ = std::process::Command::new("kill").args(ids).status().unwrap();
+    running.ends().exits(4);
+    scene.assert_cleaned_up();
+}
+
+#[test]
+fn settings_of_killed_proof_are_undone() {
+    let scene = Scene::new();
+    let running = scene.start();
+    scene.wait_for_round();
+    running.kill();
+    scene.assert_cleaned_up();
+}
+
+#[test]
+fn running_commands_complete_after_kill() {
+    let scene = Scene::new();
+    let change = scene.command("try", "touch set; sleep 0.5");
+    let undo = scene.command("undo", "sleep 0.5; rm set");
+    for line in ["try", "undo"] {
+        let _ = std::fs::remove_file(scene.path("log"));
+        let running = scene.doctor(&change, &undo, "600s").start();
+        assert!(eventually(|| scene.log().contains(line)));
+        running.kill();
+        scene.assert_cleaned_up();
+    }
+}
+
+#[test]
+fn processes_in_background_are_ended() {
+    let scene = Scene::new();
+    // The process holds the setting. It ends with the undo, whose command does not name it.
+    let change = scene.command("try", "sleep 1000 & touch set");
+    let undo = scene.command("undo", "rm set");
+    let running = scene.doctor(&change, &undo, "600s").start();
+    scene.wait_for_round();
+    running.signal("INT");
+    running.ends().exits(4);
+    scene.assert_cleaned_up();
+}
+
+#[test]
+fn failing_commands_end_the_proof() {
+    let scene = Scene::new();
+    let [change, undo] = scene.pair();
+    let run = |change: &str, undo: &str| {
+        let ran = scene.doctor(change, undo, "600s").run().exits(4);
+        assert!(ran.stdout.is_empty(), "{}", ran.stdout);
+        assert_eq!(ran.stderr.matches("error: ").count(), 1, "{}", ran.stderr);
+        ran.stderr
+    };
+    let failing = scene.command("try", "touch set; echo broken; exit 3");
+    let stderr = run(&failing, &undo);
+    assert!(stderr.contains("nothing was measured: --try file failed: sh -c"), "{stderr}");
+    assert!(stderr.contains("ended with exit status: 3; output: broken"), "{stderr}");
+    scene.assert_undone();
+    // The rehearsal and the first rounds succeed.
+    let failing = scene.command("try", "touch set; test $(wc -l < log) -lt 9");
+    let stderr = run(&failing, &undo);
+    assert!(stderr.contains("error: --try file failed"), "{stderr}");
+    scene.assert_undone();
+    let failing = scene.command("undo", "echo stuck >&2; exit 7");
+    let stderr = run(&change, &failing);
+    assert!(stderr.contains("so file may still be in effect: sh -c"), "{stderr}");
+    assert!(stderr.contains("exit status: 7; output: stuck"), "{stderr}");
+}
+
+#[test]
+fn invalid_settings_exit_with_2() {
+    for (args, says) in [
+        (&["--try", "a=true"][..], "--try a has no --undo"),
+        (&["--undo", "true"], "--try <NAME=COMMAND>"),
+        (&["--try", "a=true", "--undo", "true", "--undo", "true"], "2 --undo, but 1 --try"),
+        (&["--try", "true", "--undo", "true"], "expected NAME=COMMAND"),
+        (&["--try", "a b=true", "--undo", "true"], "invalid name \"a b\""),
+        (&["--try", "a=echo 0 > x", "--undo", "true"], "run it with sh -c"),
+        (&["--try", "a=/no/such", "--undo", "true"], "there is no such program"),
+        (&["--try", "again=true", "--undo", "true"], "another setting has this name"),
+        (&["--load", "cpu:x"], "--load"),
+    ] {
+        let ran = Osjitter::new(["doctor", "--prove"]).args(args).run().exits(2);
+        assert!(ran.stdout.is_empty() && ran.stderr.contains(says), "{args:?}: {}", ran.stderr);
+    }
+    let ran = Osjitter::new(["doctor", "--try", "a=true", "--undo", "true"]).run().exits(2);
+    assert!(ran.stderr.contains("--prove"), "{}", ran.stderr);
+}
+
+#[test]
+fn settings_file_names_commands() {
+    use std::os::unix::fs::PermissionsExt;
+    let scene = Scene::new();
+    let [change, undo] = scene.pair();
+    let change = format!("file={change}");
+    let text = format!(
+        "[doctor]\nsubject = \"os-interval\"\nperiod = \"100us\"\nmax-time = \"2s\"\n\
+         try = [{change:?}, \"idle=true\"]\nundo = [{undo:?}, \"true\"]\n"
+    );
+    let file = scene.path("osjitter.toml");
+    std::fs::write(&file, text).unwrap();
+    std::fs::set_permissions(&file, PermissionsExt::from_mode(0o644)).unwrap();
+    let run = |args: &[&str]| {
+        let command = Osjitter::new(["doctor"]).args(args);
+        command.directory(scene.0.path()).env("HOME", scene.0.path()).out("checkup.json")
+    };
+    // Without --prove, the commands do not run.
+    run(&[]).run().exits(0);
+    assert_eq!(scene.log(), "");
+    let command = |time: &str| run(&["--prove", "--format", "json", "--max-time", time]);
+    let ran = run_long_enough(5, command, |_| true).exits(0);
+    assert_eq!(rows(&ran).len(), 3);
+    scene.assert_undone();
+    assert_ne!(scene.log(), "");
+}
+
+mod nightly {
+    use jitterstat::stats::random::SplitMix64;
+
+    use super::*;
+
+    #[test]
+    #[ignore = "nightly: twenty kills at random moments"]
+    fn settings_are_undone_whenever_killed() {
+        const KILLS: u64 = 20;
+        const MAX_PAUSE_MS: u64 = 3_000;
+        let mut random = SplitMix64::new(43);
+        for _ in 0..KILLS {
+            let scene = Scene::new();
+            let running = scene.start();
+            pause(Duration::from_millis(random.below(MAX_PAUSE_MS)));
+            running.kill();
+            scene.assert_cleaned_up();
+        }
+    }
+}
