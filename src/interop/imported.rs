@@ -86,6 +86,7 @@ impl ImportedReport {
             warnings: self.warnings,
             loads: Vec::new(),
             subjects: self.subjects,
+            cpu_comparisons: Vec::new(),
             trace: None,
         }
     }
@@ -106,6 +107,7 @@ fn scenario(subject: &Subject) -> Scenario {
         runtime: None,
         instances: 1,
         load: None,
+        cpu: None,
     }
 }
 

@@ -11,7 +11,8 @@ use engine::machine::os::Sched;
 use engine::machine::tuning;
 use engine::program::{Program, parse_program_name};
 use engine::scenario::{
-    Length, ProfileOptions, Runtime, ScenarioArgs, Subjects, SubjectsParser, runtime_parser,
+    CpuSelection, Length, ProfileOptions, Runtime, ScenarioArgs, Subjects, SubjectsParser,
+    runtime_parser,
 };
 use engine::subject;
 
@@ -25,7 +26,7 @@ use render::report::table::TableArgs;
 const PROGRAM_COMPANIONS: [&str; 4] = ["os-interval", "tokio-interval", "nanosleep", "spin"];
 
 /// The flags for which a plan has keys.
-pub const PLAN_FLAGS: [&str; 18] = [
+pub const PLAN_FLAGS: [&str; 20] = [
     "period",
     "ticks",
     "duration",
@@ -38,6 +39,8 @@ pub const PLAN_FLAGS: [&str; 18] = [
     "runtime",
     "load",
     "instances",
+    "each",
+    "cpus",
     "cpu",
     "sched",
     "mlock",
@@ -53,6 +56,7 @@ Examples:
   osjitter run --subject os-interval --subject nanosleep --period 250us --period 1ms
   osjitter run --runtime multi-thread:2 --cpu 1 --format json > report.json
   osjitter run --subject tokio-interval --load none --load cpu:2 --load tasks:100x50us
+  osjitter run --each --cpus 0-3 --period 1ms
   osjitter run --period 1ms -- ./my-loop --fast
 
 A name may be a glob: 'tokio-*'. Several periods, subjects, runtimes or loads make a matrix.
@@ -124,6 +128,13 @@ pub struct RunArgs {
     /// Bind the measuring thread to this CPU
     #[arg(long, value_name = "N", value_parser = units::parse_index, help_heading = "Machine")]
     pub cpu: Option<usize>,
+    /// Measure all CPUs of --cpus at once with a thread on each, and name those that differ
+    /// [default subject: nanosleep]
+    #[arg(long, conflicts_with = "cpu", help_heading = "Machine")]
+    pub each: bool,
+    /// CPUs of --each, such as 0-3,6 [default: all that the process may use]
+    #[arg(long, value_name = "LIST", requires = "each", help_heading = "Machine")]
+    pub cpus: Option<CpuSelection>,
     /// Scheduling class while measuring: fifo:N, rr:N or other
     #[arg(long, value_name = "CLASS", value_parser = tuning::sched_parser(), hide_possible_values = true, help_heading = "Machine")]
     pub sched: Option<Sched>,
@@ -208,12 +219,18 @@ impl RunArgs {
                 round_ticks: self.round_ticks,
                 warmup: self.warmup,
                 instances: self.instances,
+                cpus: self.each_cpus(),
             },
             scenarios: Vec::new(),
             why: self.why.then_some(ProfileOptions { threshold: self.why_threshold }),
             meter: self.meter.clone(),
             is_from_report: false,
         })
+    }
+
+    /// Returns the CPUs that are measured at once.
+    fn each_cpus(&self) -> Option<CpuSelection> {
+        self.each.then(|| self.cpus.clone().unwrap_or(CpuSelection::Allowed))
     }
 
     /// Returns the programs with their names.

@@ -96,7 +96,7 @@ impl LateTicks {
 
     /// Adds a finished round.
     pub fn add(&mut self, scenario: &Scenario, round: &MeasuredRound) {
-        let late = self.recorder.add(scenario, round, self.watch.has_stopped_run());
+        let late = self.recorder.add(scenario, round, self.watch.was_stopped_by(&scenario.id));
         // Programs and scripted subjects cannot be watched while they run.
         let is_watched = scenario
             .subject

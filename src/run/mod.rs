@@ -19,7 +19,7 @@ use cli::printable::to_printable;
 use cli::time::format_duration;
 use cli::words::pluralize;
 use cli::wrap::wrap_paragraph;
-use engine::machine::host;
+use engine::machine::{host, tuning};
 use engine::measure::late_watch::LateWatch;
 use engine::measure::load::Loads;
 use engine::measure::order::Observer;
@@ -104,6 +104,7 @@ impl<'a> Session<'a> {
     /// Checks and sets up everything that can fail, before anything is measured or written.
     fn prepare(plan: Plan, args: &'a RunArgs) -> exit::Result<Self> {
         plan.check_memory()?;
+        tuning::check_cpus(&plan.concurrent_cpus()?)?;
         let host = host::capture();
         let started_utc = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
         let stop = Arc::default();

@@ -16,7 +16,7 @@ use engine::machine::os::Sched;
 use engine::machine::tuning;
 use engine::program::Program;
 use engine::scenario::{
-    self, Length, Plan, ProfileOptions, Runtime, Scenario, ScenarioArgs, Subjects,
+    self, CpuSelection, Length, Plan, ProfileOptions, Runtime, Scenario, ScenarioArgs, Subjects,
 };
 use engine::subject::target::Target;
 use files::file::File as _;
@@ -242,6 +242,7 @@ struct RawScenario {
     runtime: OneOrMany<Runtime>,
     load: OneOrMany<Load>,
     instances: Option<u64>,
+    cpus: Option<Text<CpuSelection>>,
 }
 
 /// A scenario whose keys do not contradict each other.
@@ -272,6 +273,7 @@ impl TryFrom<RawScenario> for ScenarioTable {
             round_ticks: file.round_ticks,
             warmup: file.warmup,
             instances: file.instances,
+            cpus: file.cpus.map(|Text(cpus)| cpus),
         }))
     }
 }
@@ -391,7 +393,12 @@ fn scenario_args_from_report(s: &report::Scenario) -> Result<ScenarioArgs, Strin
         round_ticks: Some(s.round_ticks),
         warmup: Some(s.warmup_ticks),
         instances: Some(s.instances),
+        cpus: s.cpu.map(cpu_selection).transpose()?,
     })
+}
+
+fn cpu_selection(cpu: u64) -> Result<CpuSelection, String> {
+    cpu.to_string().parse()
 }
 
 /// Converts the plan of a report, so that it can be run again.
@@ -462,6 +469,7 @@ fn write_scenario(text: &mut String, scenario: &Scenario) {
     write_key(text, "runtime", scenario.runtime.map(|r| quote(r.to_string())));
     write_key(text, "load", scenario.reported_load().map(quote));
     write_key(text, "instances", instances);
+    write_key(text, "cpus", scenario.cpu.map(|cpu| quote(cpu.to_string())));
 }
 
 fn write_key(text: &mut String, key: &str, value: Option<String>) {

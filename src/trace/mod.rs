@@ -232,6 +232,7 @@ fn build_report(groups: &Groups<'_>, recording: &TraceRecording, conditions: Con
         warnings: collect_warnings(groups, recording, &conditions.trace),
         loads: Vec::new(),
         subjects,
+        cpu_comparisons: Vec::new(),
         trace: Some(conditions.trace),
     }
 }
@@ -250,6 +251,7 @@ fn scenario_from_subject(subject: &Subject) -> Scenario {
         runtime: None,
         instances: 1,
         load: None,
+        cpu: None,
     }
 }
 

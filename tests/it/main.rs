@@ -14,6 +14,7 @@ mod compare;
 mod control;
 mod docs;
 mod doctor;
+mod each_cpu;
 mod endings;
 mod export;
 mod faults;

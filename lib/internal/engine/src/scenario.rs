@@ -9,6 +9,7 @@ use std::time::Duration;
 use files::report;
 
 use crate::load::Load;
+pub use crate::machine::cpu_selection::CpuSelection;
 use crate::program::{self, Program};
 use crate::subject::target::Target;
 
@@ -19,7 +20,7 @@ mod subject_pattern;
 mod tokio_runtime;
 
 pub use round_length::RoundLength;
-pub use run_plan::{MAX_ROUNDS_WITHOUT_SAMPLES, Plan, ProfileOptions, draw_seed};
+pub use run_plan::{MAX_ROUNDS_WITHOUT_SAMPLES, Plan, ProfileOptions, draw_seed, leaders};
 pub use scenario_args::{
     DEFAULT_PERIOD, Length, ScenarioArgs, check_scenario_count, validate_count,
 };
@@ -48,6 +49,8 @@ pub struct Scenario {
     pub instances: u64,
     /// Load that runs during the rounds.
     pub load: Load,
+    /// CPU to which the thread is bound. Scenarios that differ only in the CPU run at once.
+    pub cpu: Option<usize>,
 }
 
 impl Scenario {
@@ -66,6 +69,12 @@ impl Scenario {
     pub fn round_length(&self) -> RoundLength {
         let Self { period, round_ticks: ticks, warmup_ticks, .. } = *self;
         RoundLength { period, ticks, warmup_ticks }
+    }
+
+    /// Returns whether two scenarios run at once, because they differ only in their CPU.
+    pub fn runs_with(&self, other: &Self) -> bool {
+        let is_bound = self.cpu.is_some() && other.cpu.is_some();
+        is_bound && *self == Self { id: self.id.clone(), cpu: self.cpu, ..other.clone() }
     }
 
     pub fn period_ns(&self) -> u64 {
@@ -96,6 +105,7 @@ impl Scenario {
             runtime: self.runtime.map(|r| r.to_string()),
             instances: self.instances,
             load: self.reported_load(),
+            cpu: self.cpu.map(|cpu| cpu as u64),
         }
     }
 

@@ -25,6 +25,7 @@
 //! separate 95 % interval: without a difference, one in twenty is expected to exclude 1. [`family`]
 //! gives several comparisons a common error rate.
 
+mod cpus;
 mod error;
 mod family;
 mod model;
@@ -36,6 +37,7 @@ mod tests;
 
 use crate::environment::{Difference, EnvironmentKey, format_ns};
 use crate::report::{Report, Subject, Warning};
+pub use cpus::compare_cpus;
 pub use error::CompareError;
 pub use family::{Change, ChangeFinding, Differences, MIN_COMPARED_PAIRS, family};
 use jitterstat::gate::Sides;

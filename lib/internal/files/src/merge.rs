@@ -4,6 +4,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 
+use crate::compare::compare_cpus;
 use crate::file::File as _;
 use crate::fitness::Fitness;
 use crate::histogram;
@@ -107,6 +108,7 @@ pub fn merge(reports: &[Report], force: bool) -> Result<Report, MergeError> {
     for subject in &mut merged.subjects {
         recompute(subject, reports);
     }
+    merged.cpu_comparisons = compare_cpus(&merged);
     if reports.iter().any(|r| r.fitness.is_some()) {
         merged.fitness = Fitness::from_report(&merged);
     }

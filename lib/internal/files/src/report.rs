@@ -9,10 +9,12 @@ use crate::model::model;
 use jitterstat::stats::Interval;
 
 pub(crate) mod check;
+mod cpus;
 pub(crate) mod fitness;
 pub mod why;
 
 pub use crate::histogram::{Histogram, Overflow};
+pub use cpus::{CpuComparison, CpuDifference, CpuFinding};
 pub use fitness::Fitness;
 
 /// Value of [`Report::schema`] that this version writes and reads.
@@ -62,6 +64,9 @@ model! {
         pub loads: Vec<Load>,
         /// One entry for each subject, period, runtime and load.
         pub subjects: Vec<Subject>,
+        /// Comparisons of the CPUs on which subjects ran at once; omitted without any.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        pub cpu_comparisons: Vec<CpuComparison>,
         /// The trace of another program's timers; null if the subjects are built-in or measured
         /// themselves.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -183,6 +188,10 @@ model! {
         /// command; null without one.
         #[serde(default)]
         pub load: Option<String>,
+        /// CPU to which its thread was bound. Scenarios that differ only in the CPU ran at once;
+        /// null for a scenario that ran alone.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub cpu: Option<u64>,
     }
 
     /// Facts about the machine. A fact is null if the platform does not report it.
@@ -286,7 +295,7 @@ model! {
         pub load: Option<String>,
         /// Timer that it used.
         pub backend: Option<String>,
-        /// CPU to which the thread of another tool was bound; null if its file does not state it.
+        /// CPU to which its thread was bound, if the scenario or the file of another tool states it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub cpu: Option<u64>,
         /// Whether it was measured.
@@ -405,8 +414,8 @@ model! {
         /// tick; for a command, from its start to its end.
         #[serde(default)]
         pub window_ns: Option<u64>,
-        /// CPU time of the process, without tasks of a load; for a command, of all its processes,
-        /// less the CPU time of a run with a single tick.
+        /// CPU time of the process, without tasks of a load; of the thread, if several CPUs were
+        /// measured at once; for a command, of all its processes without their start.
         pub cpu_ns: Option<u64>,
         /// Time for which the control group was throttled because its quota was used up.
         #[serde(default)]

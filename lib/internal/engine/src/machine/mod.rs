@@ -1,6 +1,7 @@
 //! The machine: facts about the host, and settings that a plan changes.
 
 pub mod cgroup;
+pub mod cpu_selection;
 pub mod host;
 pub mod os;
 pub mod setting;

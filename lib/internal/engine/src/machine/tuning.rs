@@ -9,6 +9,7 @@ use clap::builder::TypedValueParser;
 use files::report::Change;
 
 use crate::completion::{plain_values, with_examples};
+use crate::machine::cpu_selection::CpuSelection;
 use crate::machine::os::{self, Sched};
 use cli::exit::{self, usage};
 use cli::units::{format_exact_ns, to_ns};
@@ -98,6 +99,29 @@ pub fn bind(cpu: usize) -> exit::Result<()> {
         ));
     }
     os::bind(&[cpu]).map_err(|e| usage!("cannot bind to CPU {cpu}: {e}; nothing was run"))
+}
+
+/// Checks that threads of this process can be bound to CPUs.
+///
+/// # Errors
+///
+/// Returns an error that names the first unusable CPU and the reason.
+pub fn check_cpus(cpus: &[usize]) -> exit::Result<()> {
+    let allowed = os::affinity().unwrap_or_default();
+    let Some(cpu) = cpus.iter().find(|cpu| !allowed.contains(cpu)) else { return Ok(()) };
+    let is_listed = |name: &str| {
+        let list = std::fs::read_to_string(format!("/sys/devices/system/cpu/{name}")).ok()?;
+        let CpuSelection::List(listed) = list.trim().parse().ok()? else { return None };
+        Some(listed.contains(cpu))
+    };
+    let reason = match (is_listed("present"), is_listed("online")) {
+        (Some(false), _) => "does not exist",
+        (_, Some(false)) => "is offline",
+        (Some(true), Some(true)) => "is outside of the affinity mask or the cpuset of this process",
+        _ => "does not exist or is outside of the affinity mask of this process",
+    };
+    let allowed = CpuSelection::List(allowed);
+    Err(usage!("CPU {cpu} {reason}, which may use {allowed}; nothing was run"))
 }
 
 impl fmt::Display for Sched {

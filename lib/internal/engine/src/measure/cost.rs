@@ -11,7 +11,8 @@ use cli::units::to_ns;
 pub struct Cost {
     /// Length of the measurement, to which all other fields refer.
     pub window_ns: u64,
-    /// CPU time of the process, without the tasks of a load.
+    /// CPU time of the process, or of the thread if others measured at once, without the tasks of
+    /// a load.
     pub cpu_ns: Option<u64>,
     /// CPU time of the tasks of a load.
     pub load_cpu_ns: u64,
@@ -19,7 +20,7 @@ pub struct Cost {
     pub switches_voluntary: Option<u64>,
     /// Context switches by being preempted.
     pub switches_involuntary: Option<u64>,
-    /// Time for which the threads of the process waited for a CPU.
+    /// Time for which the threads waited for a CPU.
     pub run_queue_ns: Option<u64>,
     /// Time that the hypervisor took from all CPUs.
     pub steal_ns: Option<u64>,
@@ -58,8 +59,27 @@ impl Cost {
 
 /// Counters at the start of a measurement.
 pub struct CostMeter {
+    scope: CostScope,
     counters: MachineCounters,
     usage: Usage,
+}
+
+/// Threads whose CPU time, context switches and waits a measurement includes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CostScope {
+    /// All threads of this process.
+    Process,
+    /// The calling thread, while others measure at the same time.
+    Thread,
+}
+
+impl CostScope {
+    fn usage(self) -> Usage {
+        match self {
+            Self::Process => os::usage(),
+            Self::Thread => os::thread_usage(),
+        }
+    }
 }
 
 impl CostMeter {
@@ -68,14 +88,19 @@ impl CostMeter {
     /// The counters of the machine are files. They are read before the usage of the process here
     /// and after it at the end, so that the cost of reading them is not measured.
     pub fn start() -> Self {
-        let counters = MachineCounters::read();
-        Self { counters, usage: os::usage() }
+        Self::start_in(CostScope::Process)
+    }
+
+    /// Reads the counters of a scope at the start.
+    pub fn start_in(scope: CostScope) -> Self {
+        let counters = MachineCounters::read(scope);
+        Self { scope, counters, usage: scope.usage() }
     }
 
     /// Returns the costs since the start, for a round between two anchors.
     pub fn cost(&self, first: &Anchor, last: &Anchor) -> Cost {
-        let (usage, cpu_khz) = (os::usage(), os::cpu_khz());
-        let (now, then) = (MachineCounters::read(), &self.counters);
+        let (usage, cpu_khz) = (self.scope.usage(), os::cpu_khz());
+        let (now, then) = (MachineCounters::read(self.scope), &self.counters);
         let delta = |now: Option<u64>, then: Option<u64>| Some(now?.saturating_sub(then?));
         Cost {
             window_ns: to_ns(last.std().saturating_duration_since(first.std())),
@@ -104,9 +129,12 @@ struct MachineCounters {
 }
 
 impl MachineCounters {
-    fn read() -> Self {
+    fn read(scope: CostScope) -> Self {
         Self {
-            run_queue_ns: os::run_queue_ns(),
+            run_queue_ns: match scope {
+                CostScope::Process => os::run_queue_ns(),
+                CostScope::Thread => os::thread_run_queue_ns(),
+            },
             steal_ns: os::steal_ns(),
             throttled_ns: os::throttled_ns(),
         }

@@ -205,6 +205,7 @@ mod tests {
     use jitterstat::recorder::Recorder;
 
     use super::*;
+    use crate::measure::cost::CostScope;
     use crate::measure::runtime_load::LoadCpuTime;
     use crate::scenario::{Length, Scenario, ScenarioArgs};
     use crate::subject::{self, OnBusypoll, Visitor};
@@ -258,6 +259,7 @@ mod tests {
                 runtime: Runtime::CurrentThread,
                 tasks: None,
                 load_cpu: LoadCpuTime::default(),
+                cost_scope: CostScope::Process,
                 stop: Arc::default(),
                 profiler: None,
                 late_watch: None,

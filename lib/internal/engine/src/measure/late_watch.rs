@@ -8,9 +8,9 @@
 //! whether it has one.
 
 use std::ops::Range;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::SyncSender;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};
 
 use tach::Anchor;
@@ -39,6 +39,8 @@ pub struct LateWatch {
     /// Receives late ticks, except while the receiver is busy.
     pub sender: Option<SyncSender<Option<LateTick>>>,
     has_late_tick: AtomicBool,
+    /// Id of the scenario whose late tick ended the run.
+    stopped_by: OnceLock<Arc<str>>,
 }
 
 impl LateWatch {
@@ -49,6 +51,7 @@ impl LateWatch {
             marker: None,
             sender: None,
             has_late_tick: AtomicBool::new(false),
+            stopped_by: OnceLock::new(),
         }
     }
 
@@ -59,6 +62,11 @@ impl LateWatch {
     /// Returns whether a late tick has ended the run.
     pub fn has_stopped_run(&self) -> bool {
         self.stop.is_some() && self.has_late_tick.load(Ordering::Relaxed)
+    }
+
+    /// Returns whether a late tick of a scenario has ended the run.
+    pub fn was_stopped_by(&self, scenario_id: &str) -> bool {
+        self.stopped_by.get().is_some_and(|id| **id == *scenario_id)
     }
 
     /// Handles a late tick. This is called between ticks, so it neither allocates nor blocks.
@@ -74,6 +82,7 @@ impl LateWatch {
             ));
         }
         if let Some(stop) = &self.stop {
+            let _ = self.stopped_by.set(Arc::clone(scenario_id));
             stop.store(true, Ordering::Relaxed);
         }
         if let Some(sender) = &self.sender {

@@ -58,30 +58,32 @@ impl Loads {
         Ok(loads)
     }
 
-    /// Measures a round under its load.
-    ///
-    /// # Errors
-    ///
-    /// Returns the error of the round, or an error if the load exited during the round.
+    /// Measures rounds that run at once under a load. Returns their results, which are errors if
+    /// the load exited during the rounds, or a single error if it could not be resumed.
     pub fn during(
         &mut self,
         load: &Load,
-        measure: impl FnOnce() -> Result<MeasuredRound, String>,
-    ) -> Result<MeasuredRound, String> {
+        measure: impl FnOnce() -> Vec<Result<MeasuredRound, String>>,
+    ) -> Vec<Result<MeasuredRound, String>> {
         let Some(running) = self.0.iter_mut().find(|known| known.load == *load) else {
             return measure();
         };
         let failed = |why: String| format!("its load {load} {why}");
-        running.resume().map_err(|e| failed(e.to_string()))?;
+        if let Err(error) = running.resume() {
+            return vec![Err(failed(error.to_string()))];
+        }
         let began = now();
-        let round = measure();
+        let mut rounds = measure();
         running.active += began.elapsed();
-        if let Ok(round) = &round {
+        for round in rounds.iter().flatten() {
             running.add_cpu_time(Some(round.cost.load_cpu_ns));
         }
         let exit_reason = running.process.as_mut().and_then(BackgroundProcess::exit_reason);
         running.pause();
-        exit_reason.map_or(round, |why| Err(failed(why)))
+        if let Some(why) = exit_reason {
+            rounds.iter_mut().for_each(|round| *round = Err(failed(why.clone())));
+        }
+        rounds
     }
 
     /// Ends all loads and returns their use of resources.

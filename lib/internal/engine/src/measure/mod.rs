@@ -2,6 +2,7 @@
 
 pub mod benches;
 pub mod child;
+mod concurrent_rounds;
 pub mod cost;
 pub mod diagnosis;
 pub mod duet;

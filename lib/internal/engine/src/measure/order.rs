@@ -7,11 +7,12 @@ use std::time::Duration;
 
 use jitterstat::stats::random::SplitMix64;
 
+use crate::measure::concurrent_rounds::ConcurrentRounds;
 use crate::measure::late_watch::LateWatch;
 use crate::measure::load::Loads;
 use crate::measure::round::{MeasuredRound, RoundRequest};
 use crate::measure::why::Profiler;
-use crate::scenario::{Plan, Scenario};
+use crate::scenario::{self, Plan, Scenario};
 
 /// Minimum range of the random phase, which is otherwise a period. tokio's wheel turns once per
 /// millisecond.
@@ -33,13 +34,13 @@ pub trait Observer {
     }
 }
 
-/// A round of a scenario within the order of a plan.
+/// A round of a scenario, or of several that run at once, within the order of a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Turn {
     pub index: u64,
     /// Position of the scenario within the round.
     pub slot: u64,
-    /// Index of the scenario in the plan.
+    /// Index of the scenario in the plan: the first of those that run at once.
     pub scenario: usize,
     pub phase: Duration,
     /// Whether the round is profiled.
@@ -50,13 +51,16 @@ pub struct Turn {
 pub fn turns(seed: u64, scenarios: &[Scenario]) -> impl Iterator<Item = Turn> {
     let rounds = scenarios.iter().map(Scenario::rounds).max().unwrap_or(0);
     let random = SplitMix64::new(seed);
-    Turns { random, scenarios, rounds: 0..rounds, drawn: Vec::new().into_iter() }
+    let leaders = scenario::leaders(scenarios);
+    Turns { random, scenarios, leaders, rounds: 0..rounds, drawn: Vec::new().into_iter() }
 }
 
 /// Iterator over the turns of a plan, which are drawn one round at a time.
 struct Turns<'a> {
     random: SplitMix64,
     scenarios: &'a [Scenario],
+    /// Indices of the scenarios that have turns.
+    leaders: Vec<usize>,
     /// Rounds that are not yet drawn.
     rounds: Range<u64>,
     /// Remaining turns of the latest round.
@@ -65,7 +69,7 @@ struct Turns<'a> {
 
 impl Turns<'_> {
     fn draw_round(&mut self, index: u64) -> Vec<Turn> {
-        let mut order: Vec<usize> = (0..self.scenarios.len()).collect();
+        let mut order = self.leaders.clone();
         order.retain(|&scenario| index < self.scenarios[scenario].rounds());
         self.random.shuffle(&mut order);
         // All subjects of a round share one draw, so that they start in the same phase of tokio's
@@ -120,8 +124,8 @@ pub fn phase_from_draw(period: Duration, draw: u64) -> Duration {
 
 /// Runs a plan: in every round, each scenario once, one after the other.
 ///
-/// The observer is notified of each round. Then `keep` receives the result and the index of its
-/// scenario in the plan.
+/// Scenarios that differ only in their CPU run at once. The observer is notified of each round.
+/// Then `keep` receives the result and the index of its scenario in the plan.
 pub fn run(
     plan: &Plan,
     loads: &mut Loads,
@@ -141,17 +145,18 @@ pub fn run(
         if stop.load(Ordering::Relaxed) || observer.should_stop() {
             return;
         }
-        if runner.is_skipped(&turn) {
-            continue;
+        let members = runner.members(&turn);
+        for &member in &members {
+            observer.before_round(&plan.scenarios[member], turn.index);
         }
-        let scenario = &plan.scenarios[turn.scenario];
-        observer.before_round(scenario, turn.index);
-        match runner.run_round(&turn) {
-            RoundOutcome::Stop => return,
-            RoundOutcome::Discard => {}
-            RoundOutcome::Keep(result) => {
-                observer.after_round(scenario, &result);
-                keep(turn.scenario, result);
+        for (&member, outcome) in members.iter().zip(runner.run_turn(&turn, &members)) {
+            match outcome {
+                RoundOutcome::Stop => return,
+                RoundOutcome::Discard => {}
+                RoundOutcome::Keep(result) => {
+                    observer.after_round(&plan.scenarios[member], &result);
+                    keep(member, result);
+                }
             }
         }
     }
@@ -197,9 +202,56 @@ enum RoundOutcome {
 }
 
 impl PlanRunner<'_> {
-    fn is_skipped(&self, turn: &Turn) -> bool {
-        let state = self.states[turn.scenario];
-        state.failed || (turn.profiled && state.cannot_profile)
+    /// Returns the indices of the scenarios that run in a turn, without those that are excluded.
+    fn members(&self, turn: &Turn) -> Vec<usize> {
+        let scenarios = &self.plan.scenarios;
+        let leader = &scenarios[turn.scenario];
+        let mut members = vec![turn.scenario];
+        for (index, scenario) in scenarios.iter().enumerate().skip(turn.scenario + 1) {
+            if leader.runs_with(scenario) {
+                members.push(index);
+            }
+        }
+        members.retain(|&member| !self.is_skipped(member, turn.profiled));
+        members
+    }
+
+    fn is_skipped(&self, scenario: usize, profiled: bool) -> bool {
+        let state = self.states[scenario];
+        state.failed || (profiled && state.cannot_profile)
+    }
+
+    /// Runs the scenarios of a turn and returns their outcomes.
+    fn run_turn(&mut self, turn: &Turn, members: &[usize]) -> Vec<RoundOutcome> {
+        match members {
+            [] => Vec::new(),
+            [single] if self.plan.scenarios[*single].cpu.is_none() => vec![self.run_round(turn)],
+            members => self.run_concurrent_rounds(turn, members),
+        }
+    }
+
+    fn run_concurrent_rounds(&mut self, turn: &Turn, members: &[usize]) -> Vec<RoundOutcome> {
+        let scenarios: Vec<&Scenario> = members.iter().map(|&i| &self.plan.scenarios[i]).collect();
+        let load = &scenarios[0].load;
+        let rounds = ConcurrentRounds {
+            index: turn.index,
+            slot: turn.slot,
+            phase: turn.phase,
+            stop: self.stop,
+            late_watch: self.late_watch.as_ref(),
+            scenarios: scenarios.clone(),
+        };
+        let mut results = self.loads.during(load, || rounds.measure());
+        if let [Err(why)] = &results[..] {
+            // The load could not be resumed.
+            results = members.iter().map(|_| Err(why.clone())).collect();
+        }
+        let mut outcomes = Vec::with_capacity(results.len());
+        for (&member, result) in members.iter().zip(results) {
+            self.states[member].failed = result.is_err();
+            outcomes.push(RoundOutcome::Keep(result));
+        }
+        outcomes
     }
 
     fn run_round(&mut self, turn: &Turn) -> RoundOutcome {
@@ -216,7 +268,8 @@ impl PlanRunner<'_> {
             profiler: self.profiler.as_ref().filter(|_| turn.profiled),
             late_watch: self.late_watch.as_ref(),
         };
-        let result = self.loads.during(&scenario.load, || round.measure());
+        let mut results = self.loads.during(&scenario.load, || vec![round.measure()]);
+        let result = results.remove(0);
         let is_program = scenario.subject.program().is_some();
         if result.is_err() && is_program && self.stop.load(Ordering::Relaxed) {
             // An interrupted program has written nothing.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use files::compare::compare_cpus;
 use files::fitness::{Fitness, Tally};
 use files::histogram;
 use files::report::{
@@ -147,7 +148,7 @@ impl<'a, 'b> ReportBuilder<'a, 'b> {
         let mut warnings = run_warnings(&host, self.plan, suspended, &self.rounds);
         warnings.extend(startup_warnings(self.plan, &starts, &self.rounds));
         warnings.extend(left_over_warnings(self.plan, &self.rounds));
-        Report {
+        let mut report = Report {
             schema: SCHEMA.to_owned(),
             tool: host::tool(),
             started_utc,
@@ -161,8 +162,11 @@ impl<'a, 'b> ReportBuilder<'a, 'b> {
             fitness,
             loads: Vec::new(),
             subjects,
+            cpu_comparisons: Vec::new(),
             trace: None,
-        }
+        };
+        report.cpu_comparisons = compare_cpus(&report);
+        report
     }
 
     /// Describes the clock of the time stamps. Its rate is the mean over the rounds.
@@ -336,7 +340,7 @@ fn report_subject(
         instances: scenario.instances,
         load: scenario.reported_load(),
         backend: kept.first().and_then(|r| r.backend.clone()),
-        cpu: None,
+        cpu: scenario.cpu.map(|cpu| cpu as u64),
         status,
         summary,
         histogram,

@@ -13,7 +13,7 @@ use jitterstat::sample::{Grid, RoundSamples, Wakeup};
 use tach::{Anchor, Conversion};
 
 use crate::machine::os;
-use crate::measure::cost::Cost;
+use crate::measure::cost::{Cost, CostScope};
 use crate::measure::executor::{run_on_busypoll, run_on_thread, run_on_tokio};
 use crate::measure::late_watch::{LateWatch, RoundWatch};
 use crate::measure::program;
@@ -192,6 +192,10 @@ impl RoundRequest<'_> {
             runtime: self.scenario.runtime.unwrap_or(Runtime::CurrentThread),
             tasks: self.scenario.load.tasks(),
             stop: Arc::clone(self.stop),
+            cost_scope: match self.scenario.cpu {
+                Some(_) => CostScope::Thread,
+                None => CostScope::Process,
+            },
             load_cpu: LoadCpuTime::default(),
             profiler: self.profiler.map(|profiler| profiler.begin(capacity, period)),
             late_watch: self.late_watch.map(|watch| self.round_watch(watch, grid)),

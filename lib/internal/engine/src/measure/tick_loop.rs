@@ -16,7 +16,7 @@ use jitterstat::recorder::{RawSample, Recorder};
 use tach::Anchor;
 
 use crate::load::TaskLoad;
-use crate::measure::cost::{Cost, CostMeter};
+use crate::measure::cost::{Cost, CostMeter, CostScope};
 use crate::measure::late_watch::{LoopWatch, RoundWatch};
 use crate::measure::long_wait::{Interrupted, LongWait};
 use crate::measure::runtime_load::LoadCpuTime;
@@ -46,6 +46,8 @@ pub struct RoundSetup {
     /// Load of tasks on the same runtime.
     pub tasks: Option<TaskLoad>,
     pub stop: Arc<AtomicBool>,
+    /// Threads whose costs are measured.
+    pub cost_scope: CostScope,
     /// CPU time of the tasks of the load.
     pub load_cpu: LoadCpuTime,
     /// Recorder for the diagnosis, if this round is profiled.
@@ -196,7 +198,8 @@ impl RunningRound {
     ) -> io::Result<(Self, Vec<Instance>)> {
         let recorders = std::mem::take(&mut setup.recorders);
         let count = u32::try_from(recorders.len()).map_err(io::Error::other)?;
-        let (load_cpu_before_ns, cost_meter) = (setup.load_cpu.ns(), CostMeter::start());
+        let (load_cpu_before_ns, cost_meter) =
+            (setup.load_cpu.ns(), CostMeter::start_in(setup.cost_scope));
         let start_anchor = Anchor::take();
         let long_wait = LongWait::begin(setup.period);
         let settings = LoopSettings { last_tick: setup.last_tick, parks_until_due, long_wait };

@@ -42,12 +42,48 @@ pub fn draw_seed() -> u64 {
     RandomState::new().build_hasher().finish() >> 32
 }
 
+/// Returns the indices of the first of each group of scenarios that run at once.
+pub fn leaders(scenarios: &[Scenario]) -> Vec<usize> {
+    let mut leaders: Vec<usize> = Vec::new();
+    for (index, scenario) in scenarios.iter().enumerate() {
+        if !leaders.iter().any(|&leader| scenarios[leader].runs_with(scenario)) {
+            leaders.push(index);
+        }
+    }
+    leaders
+}
+
 impl Plan {
     /// Returns the expected duration of the run.
     pub fn expected_duration(&self) -> Duration {
-        let scenarios =
-            self.scenarios.iter().map(|s| s.expected_duration().saturating_mul(self.turns()));
+        let leaders = self.leaders().into_iter().map(|i| &self.scenarios[i]);
+        let scenarios = leaders.map(|s| s.expected_duration().saturating_mul(self.turns()));
         scenarios.fold(Duration::ZERO, Duration::saturating_add)
+    }
+
+    /// Returns the indices of the scenarios, with one for those that run at once: the first.
+    pub fn leaders(&self) -> Vec<usize> {
+        leaders(&self.scenarios)
+    }
+
+    /// Returns the CPUs of scenarios that run at once.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if another option of the plan does not apply to such scenarios.
+    pub fn concurrent_cpus(&self) -> exit::Result<Vec<usize>> {
+        let mut cpus: Vec<usize> = self.scenarios.iter().filter_map(|s| s.cpu).collect();
+        cpus.sort_unstable();
+        cpus.dedup();
+        if !cpus.is_empty() && self.tuning.cpu.is_some() {
+            return Err(usage!("--each and --cpu exclude each other: list the CPUs with --cpus"));
+        }
+        if !cpus.is_empty() && self.why.is_some() {
+            return Err(usage!(
+                "--each and --why exclude each other: explain the ticks of one CPU with --cpu N --why"
+            ));
+        }
+        Ok(cpus)
     }
 
     /// Returns how often each round runs. With a diagnosis, a profiled round is added to each.

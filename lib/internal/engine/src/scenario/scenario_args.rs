@@ -5,6 +5,7 @@ use std::time::Duration;
 use files::report;
 
 use crate::load::Load;
+use crate::machine::cpu_selection::CpuSelection;
 use crate::program::Program;
 use crate::scenario::round_length::{self, RoundLength};
 use crate::scenario::tokio_runtime::Runtime;
@@ -19,6 +20,8 @@ use cli::words::prefix_or_empty;
 const MIN_ROUNDS: u64 = 10;
 pub const DEFAULT_PERIOD: Duration = Duration::from_micros(500);
 const DEFAULT_TICKS: u64 = 10_000;
+/// Subject that is measured on several CPUs at once unless others are named.
+const EACH_CPU_DEFAULT: &str = "nanosleep";
 /// Maximum number of instances. A larger number is probably a typing error.
 const MAX_INSTANCES: u64 = 100_000;
 
@@ -37,6 +40,8 @@ pub struct ScenarioArgs {
     pub round_ticks: Option<u64>,
     pub warmup: Option<u64>,
     pub instances: Option<u64>,
+    /// CPUs on which each scenario runs at once, with a thread on each.
+    pub cpus: Option<CpuSelection>,
 }
 
 /// Amount to record.
@@ -62,6 +67,7 @@ impl ScenarioArgs {
             round_ticks: self.round_ticks.or(defaults.round_ticks),
             warmup: self.warmup.or(defaults.warmup),
             instances: self.instances.or(defaults.instances),
+            cpus: self.cpus.clone().or_else(|| defaults.cpus.clone()),
         }
     }
 
@@ -73,7 +79,7 @@ impl ScenarioArgs {
     /// Returns the flags that have no effect because each of `others` overrides them.
     pub fn overridden_flags(&self, others: &[Self]) -> Vec<&'static str> {
         type IsGiven = fn(&ScenarioArgs) -> bool;
-        const FLAGS: [(&str, IsGiven); 8] = [
+        const FLAGS: [(&str, IsGiven); 9] = [
             ("--subject", ScenarioArgs::has_subject),
             ("--period", |s| !s.periods.is_empty()),
             ("--runtime", |s| !s.runtimes.is_empty()),
@@ -82,6 +88,7 @@ impl ScenarioArgs {
             ("--round-ticks", |s| s.round_ticks.is_some()),
             ("--warmup", |s| s.warmup.is_some()),
             ("--instances", |s| s.instances.is_some()),
+            ("--cpus", |s| s.cpus.is_some()),
         ];
         let is_overridden =
             |is_given: IsGiven| !others.is_empty() && is_given(self) && others.iter().all(is_given);
@@ -89,7 +96,8 @@ impl ScenarioArgs {
         overridden.map(|(flag, _)| *flag).collect()
     }
 
-    /// Expands the arguments to every combination, ordered by period, subject, runtime and load.
+    /// Expands the arguments to every combination, ordered by period, subject, runtime, load and
+    /// CPU.
     ///
     /// # Errors
     ///
@@ -99,14 +107,16 @@ impl ScenarioArgs {
         let runtimes = list_or(&self.runtimes, || vec![Runtime::CurrentThread]);
         let periods = list_or(&self.periods, || vec![DEFAULT_PERIOD]);
         let loads = list_or(&self.loads, || vec![Load::None]);
-        let counts = [targets.len(), runtimes.len(), loads.len()];
+        let cpus = self.cpu_numbers()?;
+        let counts = [targets.len(), runtimes.len(), loads.len(), cpus.len()];
         check_scenario_count(counts.iter().fold(periods.len(), |n, m| n.saturating_mul(*m)))?;
         let mut scenarios = Vec::new();
         for period in periods {
             for target in &targets {
                 for runtime in &runtimes {
                     for load in &loads {
-                        scenarios.push(self.scenario(target, period, *runtime, load)?);
+                        let scenario = self.scenario(target, period, *runtime, load)?;
+                        scenarios.extend(cpus.iter().map(|&cpu| bind_to_cpu(&scenario, cpu)));
                     }
                 }
             }
@@ -130,10 +140,37 @@ impl ScenarioArgs {
         }
     }
 
-    /// Returns the given programs and subjects, or the default subjects.
+    /// Returns the CPUs on which each scenario runs at once, or `None` as the only element.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if a scenario of these arguments cannot be bound to one CPU.
+    fn cpu_numbers(&self) -> exit::Result<Vec<Option<usize>>> {
+        let Some(cpus) = &self.cpus else { return Ok(vec![None]) };
+        if let Some(program) = self.commands.first() {
+            return Err(usage!(
+                "--each measures threads of osjitter, and {} is a program; measure it with --cpu N",
+                program.text()
+            ));
+        }
+        let has_threads = |runtime: &&Runtime| !matches!(runtime, Runtime::CurrentThread);
+        if let Some(runtime) = self.runtimes.iter().find(has_threads) {
+            return Err(usage!(
+                "--each measures one thread per CPU, and --runtime {runtime} has more; use current-thread"
+            ));
+        }
+        Ok(cpus.numbers()?.into_iter().map(Some).collect())
+    }
+
+    /// Returns the given programs and subjects, or the default subjects: for several CPUs at once,
+    /// only the control, which shows the CPUs themselves.
     fn targets(&self) -> Vec<Target> {
+        let is_default = |subject: &&SubjectInfo| match self.cpus {
+            Some(_) => subject.name == EACH_CPU_DEFAULT,
+            None => subject.default,
+        };
         let subjects = match &self.subjects[..] {
-            [] if self.commands.is_empty() => subject::ALL.iter().filter(|e| e.default).collect(),
+            [] if self.commands.is_empty() => subject::ALL.iter().filter(is_default).collect(),
             subjects => subjects.to_vec(),
         };
         let programs = self.commands.iter().cloned().map(Target::Program);
@@ -169,6 +206,7 @@ impl ScenarioArgs {
             warmup_ticks: round.warmup_ticks,
             instances,
             load,
+            cpu: None,
         };
         scenario.id = scenario_id(&scenario);
         Ok(scenario)
@@ -211,6 +249,13 @@ impl ScenarioArgs {
     }
 }
 
+/// Returns a scenario that runs on a CPU, or on any if it is `None`.
+fn bind_to_cpu(scenario: &Scenario, cpu: Option<usize>) -> Scenario {
+    let mut bound = Scenario { cpu, ..scenario.clone() };
+    bound.id = scenario_id(&bound);
+    bound
+}
+
 /// Returns `given`, or the default if it is empty.
 fn list_or<T: Clone>(given: &[T], default: impl FnOnce() -> Vec<T>) -> Vec<T> {
     if given.is_empty() { default() } else { given.to_vec() }
@@ -228,14 +273,15 @@ fn check_task_loads(loads: &[Load], scenarios: &[Scenario]) -> exit::Result<()> 
     }
 }
 
-/// Formats the id of a scenario, such as `os-interval*2@500us/current-thread+cpu:2`.
+/// Formats the id of a scenario, such as `os-interval*2@500us/current-thread/cpu-1+cpu:2`.
 pub(super) fn scenario_id(scenario: &Scenario) -> String {
-    let Scenario { subject, period, runtime, instances, load, .. } = scenario;
+    let Scenario { subject, period, runtime, instances, load, cpu, .. } = scenario;
     let instances = if *instances > 1 { format!("*{instances}") } else { String::new() };
     let period = units::format_exact_duration(*period);
     let runtime = prefix_or_empty("/", *runtime);
+    let cpu = prefix_or_empty("/cpu-", *cpu);
     let load = if load.is_none() { String::new() } else { format!("+{load}") };
-    format!("{}{instances}@{period}{runtime}{load}", subject.name())
+    format!("{}{instances}@{period}{runtime}{cpu}{load}", subject.name())
 }
 
 /// Checks that a report can hold this many scenarios.

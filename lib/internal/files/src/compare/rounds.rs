@@ -33,9 +33,9 @@ pub(super) struct RoundValues {
     /// Number of these ticks that belong to an already counted stall.
     pub(super) same_stall: u64,
     /// Time that the hypervisor stole from all CPUs.
-    steal_ns: Option<u64>,
+    pub(super) steal_ns: Option<u64>,
     /// Time from the first deadline of the round to the one after its last.
-    length_ns: u64,
+    pub(super) length_ns: u64,
 }
 
 /// The rounds of a subject.

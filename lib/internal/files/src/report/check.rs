@@ -6,8 +6,8 @@ use std::fmt::Display;
 
 use super::why::{Behind, Chain, KernelChain, Shares, Why};
 use super::{
-    Distribution, Histogram, MAX_COUNT, MAX_INSTANCES, MAX_NS, MAX_SUBJECTS, Report, Round, SCHEMA,
-    Scenario, Subject, Summary,
+    CpuComparison, CpuDifference, Distribution, Histogram, MAX_COUNT, MAX_INSTANCES, MAX_NS,
+    MAX_SUBJECTS, Report, Round, SCHEMA, Scenario, Subject, Summary,
 };
 use crate::file::{File, Flaw, Invalid, JsonError, read_json, to_json_line};
 use crate::histogram;
@@ -43,6 +43,7 @@ impl File for Report {
             require(is_new, format_args!("{at}.id"), Flaw::Twice(subject.id.clone()))?;
             check_subject(&at, subject)?;
         }
+        check_cpu_comparisons(&self.cpu_comparisons)?;
         check_total_steal(&self.subjects)
     }
 }
@@ -60,11 +61,34 @@ fn check_total_steal(subjects: &[Subject]) -> CheckResult {
     Ok(())
 }
 
+fn check_cpu_comparisons(comparisons: &[CpuComparison]) -> CheckResult {
+    check_length("cpu_comparisons", comparisons.len(), MAX_SUBJECTS)?;
+    for (i, comparison) in comparisons.iter().enumerate() {
+        let at = format!("cpu_comparisons[{i}]");
+        check_length(&format!("{at}.subjects"), comparison.subjects.len(), MAX_SUBJECTS)?;
+        for (n, difference) in comparison.differences.iter().enumerate() {
+            check_cpu_difference(&format!("{at}.differences[{n}]"), difference)?;
+        }
+    }
+    Ok(())
+}
+
+fn check_cpu_difference(at: &str, difference: &CpuDifference) -> CheckResult {
+    check_count(format_args!("{at}.cpu"), difference.cpu)?;
+    check_count(format_args!("{at}.rounds"), difference.rounds)?;
+    check_signed_time(format_args!("{at}.difference_ns"), difference.difference_ns)?;
+    for ns in difference.difference_ns_ci95.into_iter().flatten() {
+        check_signed_time(format_args!("{at}.difference_ns_ci95"), ns)?;
+    }
+    Ok(())
+}
+
 fn check_scenario(at: &str, scenario: &Scenario) -> CheckResult {
     check_time(format_args!("{at}.period_ns"), scenario.period_ns)?;
     check_count(format_args!("{at}.ticks"), scenario.ticks)?;
     check_count(format_args!("{at}.warmup_ticks"), scenario.warmup_ticks)?;
     check_count(format_args!("{at}.round_ticks"), scenario.round_ticks)?;
+    check_count(format_args!("{at}.cpu"), scenario.cpu.unwrap_or(0))?;
     check_instances(format_args!("{at}.instances"), scenario.instances)
 }
 

@@ -38,16 +38,24 @@ pub struct Labels {
 /// Returns the names of the subjects of a report.
 pub fn labels(report: &Report) -> Labels {
     let shared = SharedParameters::from_subjects(&report.subjects);
-    let mut alike: BTreeMap<Parameters<'_>, u64> = BTreeMap::new();
-    for subject in &report.subjects {
-        *alike.entry(Parameters::new(subject)).or_default() += 1;
+    let mut alike: BTreeMap<(Parameters<'_>, Option<u64>), u64> = BTreeMap::new();
+    let cpus = concurrent_cpus(report);
+    for (subject, &cpu) in report.subjects.iter().zip(&cpus) {
+        *alike.entry((Parameters::new(subject), cpu)).or_default() += 1;
     }
     let mut names = Vec::new();
-    for subject in &report.subjects {
-        let has_twin = alike[&Parameters::new(subject)] > 1;
-        names.push(if has_twin { subject.id.clone() } else { shared.distinguish(subject) });
+    for (subject, &cpu) in report.subjects.iter().zip(&cpus) {
+        let has_twin = alike[&(Parameters::new(subject), cpu)] > 1;
+        names.push(if has_twin { subject.id.clone() } else { shared.distinguish(subject, cpu) });
     }
     Labels { names, shared: shared.describe() }
+}
+
+/// Returns the CPU of each subject that ran on several CPUs at once, in the order of the report.
+pub fn concurrent_cpus(report: &Report) -> Vec<Option<u64>> {
+    let cpus: BTreeMap<&str, u64> =
+        report.plan.scenarios.iter().filter_map(|s| Some((s.id.as_str(), s.cpu?))).collect();
+    report.subjects.iter().map(|subject| cpus.get(subject.id.as_str()).copied()).collect()
 }
 
 /// The parameters that all subjects of a report have in common.
@@ -79,7 +87,7 @@ impl<'a> SharedParameters<'a> {
     }
 
     /// Returns the name of a subject with the parameters that are not shared.
-    fn distinguish(&self, subject: &Subject) -> String {
+    fn distinguish(&self, subject: &Subject, cpu: Option<u64>) -> String {
         let mut name = subject.name.clone();
         if subject.instances > 1 {
             name += &format!("*{}", subject.instances);
@@ -90,6 +98,7 @@ impl<'a> SharedParameters<'a> {
         if self.runtime.is_none() {
             name += &prefix_or_empty("/", subject.runtime.as_ref());
         }
+        name += &prefix_or_empty("/cpu-", cpu);
         if self.load.is_none() {
             name += &prefix_or_empty("+", subject.load.as_ref());
         }

@@ -4,6 +4,7 @@ pub mod bars;
 pub mod classes;
 pub mod columns;
 pub mod cost;
+mod cpus;
 pub mod csv;
 pub mod entry;
 pub mod fitness;

@@ -10,7 +10,7 @@ use crate::report::cost::core_percent;
 use crate::report::label::{is_control, labels, unmeasured_reason};
 use crate::report::quantity::is_gaps;
 use crate::report::trust::Trust;
-use crate::report::{origin, percentile, tradeoff};
+use crate::report::{cpus, origin, percentile, tradeoff};
 
 /// A measured subject with the values that the sentences need.
 struct SubjectLine<'a> {
@@ -26,7 +26,8 @@ struct SubjectLine<'a> {
 /// most punctual subject and its price, the lateness of the controls in the same rounds, and
 /// caveats.
 ///
-/// The subjects are not ranked if the machine is trusted at no percentile.
+/// The subjects are not ranked if the machine is trusted at no percentile. If they ran on several
+/// CPUs at once, the sentences name the CPUs that differ instead.
 pub fn summarize(report: &Report) -> String {
     let shown = tradeoff::percentile(report);
     let lines = subject_lines(report, shown);
@@ -34,7 +35,11 @@ pub fn summarize(report: &Report) -> String {
         return describe_longest_gap(&lines).unwrap_or_default();
     }
     let at = shown.replace('_', ".");
-    let mut sentences: Vec<String> = Vec::new();
+    let mut sentences = cpus::sentences(report);
+    if !sentences.is_empty() {
+        sentences.extend(describe_caveats(report, &lines));
+        return sentences.join(" ");
+    }
     sentences.extend(describe_programs(report, &lines, &at));
     sentences.extend(match tradeoff::ranking(report) {
         Some(_) => describe_tradeoff(&lines, &at),

@@ -6,7 +6,7 @@ use files::report::{Report, Subject, Summary};
 
 use crate::report::cost::per_tick_ci95;
 use crate::report::entry::summaries;
-use crate::report::label::{is_control, labels};
+use crate::report::label::{concurrent_cpus, is_control, labels};
 use crate::report::percentile;
 use crate::report::trust::Trust;
 
@@ -16,9 +16,11 @@ pub struct Point {
     /// Index of the subject in the report.
     pub subject: usize,
     pub name: String,
-    /// Nominal period. Only subjects with the same period and load compete.
+    /// Nominal period. Only subjects with the same period, load and CPU compete.
     pub period_ns: u64,
     pub load: Option<String>,
+    /// CPU of a subject that ran at once with others; they do not compete.
+    pub cpu: Option<u64>,
     /// Whether the subject is a control, which does not compete.
     pub control: bool,
     /// Lateness at the percentile that [`percentile`] returns.
@@ -67,11 +69,12 @@ fn is_supported(report: &Report, key: &str) -> bool {
 /// Returns the subjects of a report that have both a percentile and a cost. None of them is on the
 /// front if the report has no ranking.
 pub fn points(report: &Report) -> Vec<Point> {
-    let shown = percentile(report);
+    let (shown, cpus) = (percentile(report), concurrent_cpus(report));
     let named = report.subjects.iter().zip(labels(report).names);
     let mut points = Vec::new();
     for (index, (subject, name)) in named.enumerate() {
-        points.extend(Point::new(index, subject, name, shown));
+        let cpu = cpus[index];
+        points.extend(Point::new(index, subject, name, shown).map(|point| Point { cpu, ..point }));
     }
     if ranking(report).is_none() {
         return points;
@@ -102,6 +105,7 @@ impl Point {
             name,
             period_ns: subject.period_ns,
             load: subject.load.clone(),
+            cpu: None,
             control: is_control(&subject.name),
             late_ns: percentile::value(&summary.lateness_ns, shown)?,
             late_ci95: summary.lateness_ns.ci95.get(shown).copied(),
@@ -111,9 +115,9 @@ impl Point {
         })
     }
 
-    /// Returns the period and load, which competing subjects have in common.
-    pub fn conditions(&self) -> (u64, Option<&str>) {
-        (self.period_ns, self.load.as_deref())
+    /// Returns the period, load and CPU, which competing subjects have in common.
+    pub fn conditions(&self) -> (u64, Option<&str>, Option<u64>) {
+        (self.period_ns, self.load.as_deref(), self.cpu)
     }
 }
 
@@ -174,6 +178,7 @@ mod tests {
             name,
             period_ns,
             load: None,
+            cpu: None,
             control,
             late_ns,
             late_ci95,

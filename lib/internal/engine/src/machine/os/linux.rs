@@ -21,9 +21,18 @@ fn check(result: libc::c_int) -> io::Result<()> {
 
 /// Returns the CPU time and context switches of this process.
 pub fn usage() -> Usage {
+    resource_usage(libc::RUSAGE_SELF, ClockId::ProcessCPUTime)
+}
+
+/// Returns the CPU time and context switches of the calling thread.
+pub fn thread_usage() -> Usage {
+    resource_usage(libc::RUSAGE_THREAD, ClockId::ThreadCPUTime)
+}
+
+fn resource_usage(who: libc::c_int, cpu_clock: ClockId) -> Usage {
     let mut usage = MaybeUninit::<libc::rusage>::zeroed();
     // SAFETY: the pointer is to a whole `rusage` of ours, which the call fills and does not keep.
-    let result = unsafe { libc::getrusage(libc::RUSAGE_SELF, usage.as_mut_ptr()) };
+    let result = unsafe { libc::getrusage(who, usage.as_mut_ptr()) };
     if result != 0 {
         return Usage::default();
     }
@@ -32,8 +41,7 @@ pub fn usage() -> Usage {
     #[allow(clippy::unnecessary_cast, reason = "the fields are narrower on 32-bit targets")]
     let ns = |t: libc::timeval| t.tv_sec as u64 * 1_000_000_000 + t.tv_usec as u64 * 1_000;
     // The clock has nanoseconds, `rusage` only microseconds.
-    let cpu_ns =
-        clock_ns(ClockId::ProcessCPUTime).unwrap_or(ns(usage.ru_utime) + ns(usage.ru_stime));
+    let cpu_ns = clock_ns(cpu_clock).unwrap_or(ns(usage.ru_utime) + ns(usage.ru_stime));
     Usage {
         cpu_ns: Some(cpu_ns),
         switches_voluntary: u64::try_from(usage.ru_nvcsw).ok(),
@@ -70,9 +78,18 @@ pub fn run_queue_ns() -> Option<u64> {
     for thread in std::fs::read_dir("/proc/self/task").ok()?.flatten() {
         // A thread may end between the listing and the reading.
         let Ok(text) = std::fs::read_to_string(thread.path().join("schedstat")) else { continue };
-        total += text.split_whitespace().nth(1)?.parse::<u64>().ok()?;
+        total += queue_ns_of_schedstat(&text)?;
     }
     Some(total)
+}
+
+/// Returns the time for which the calling thread was runnable and waited for a CPU.
+pub fn thread_run_queue_ns() -> Option<u64> {
+    queue_ns_of_schedstat(&std::fs::read_to_string("/proc/thread-self/schedstat").ok()?)
+}
+
+fn queue_ns_of_schedstat(text: &str) -> Option<u64> {
+    text.split_whitespace().nth(1)?.parse().ok()
 }
 
 /// Returns the time that the hypervisor took from all CPUs, in steps of the kernel's clock tick.

@@ -12,7 +12,8 @@
 //! - `affinity()`, `bind(cpus)`: CPUs on which the calling thread may run;
 //! - `timer_slack_ns()`, `set_timer_slack_ns(ns)`: timer slack of the calling thread;
 //! - `sched()`, `set_sched(class)`: scheduling class of the calling thread;
-//! - `thread_cpu_ns()`: CPU time of the calling thread;
+//! - `thread_cpu_ns()`, `thread_usage()`, `thread_run_queue_ns()`: CPU time, context switches and
+//!   waits for a CPU of the calling thread;
 //! - `ProcessTree`: a program with everything that it starts, which can be paused on some platforms
 //!   and ended as a whole;
 //! - `Scheduling`: how the calling thread is scheduled, to be put back;

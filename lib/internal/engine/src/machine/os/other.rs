@@ -4,9 +4,7 @@
 use std::io;
 use std::time::{Duration, Instant};
 
-#[cfg(not(any(unix, windows)))]
-use crate::machine::os::types::Usage;
-use crate::machine::os::types::{Sched, TimerSteps};
+use crate::machine::os::types::{Sched, TimerSteps, Usage};
 
 #[cfg(unix)]
 #[path = "usage_unix.rs"]
@@ -28,6 +26,14 @@ pub fn usage() -> Usage {
 }
 
 pub fn thread_cpu_ns() -> Option<u64> {
+    None
+}
+
+pub fn thread_usage() -> Usage {
+    Usage::default()
+}
+
+pub fn thread_run_queue_ns() -> Option<u64> {
     None
 }
 

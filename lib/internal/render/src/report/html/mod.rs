@@ -18,7 +18,7 @@ use crate::report::label::{Labels, labels, signs};
 use crate::report::origin::{self, origin};
 use crate::report::quantity::is_gaps;
 use crate::report::trust::Trust;
-use crate::report::{fitness, overflow, summary, tradeoff};
+use crate::report::{cpus, fitness, overflow, summary, tradeoff};
 
 /// The script of the page, wrapped in a function so that the files share a scope and define no
 /// globals.
@@ -58,11 +58,12 @@ fn section(report: &Report, signs: &[Sign]) -> String {
         ""
     };
     format!(
-        "<section class=\"report\">\n<h1>{question}</h1>\n<p class=\"where\">{shared}{}</p>\n{partial}{}\
+        "<section class=\"report\">\n<h1>{question}</h1>\n<p class=\"where\">{shared}{}</p>\n{partial}{}{}\
          <ul class=\"answers\">\n{}</ul>\n{}{}{}{}{}\
          <script type=\"application/json\" class=\"data\">{}</script>\n</section>\n",
         escape(&origin(report)),
         fitness_note(report),
+        cpu_note(report),
         answers(report, &names),
         warnings(report),
         why::section(report),
@@ -79,6 +80,14 @@ fn fitness_note(report: &Report) -> String {
             format!("<p class=\"fitness\"><b>{word}</b>: {}</p>\n", escape(&why))
         }
         None => String::new(),
+    }
+}
+
+/// Renders the comparison of CPUs that were measured at once.
+fn cpu_note(report: &Report) -> String {
+    match cpus::sentences(report).join(" ") {
+        sentences if sentences.is_empty() => String::new(),
+        sentences => format!("<p class=\"cpus\">{}</p>\n", escape(&sentences)),
     }
 }
 

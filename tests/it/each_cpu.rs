@@ -1,0 +1,200 @@
+//! Tests of `osjitter run --each`: a row per CPU, the named CPU, and refused arguments.
+#![cfg(target_os = "linux")]
+
+use engine::machine::os;
+use files::file::File as _;
+use files::report::{CpuFinding, Report, Status};
+use serde_json::{Value, json};
+
+use crate::osjitter::{Osjitter, Ran};
+use crate::schema;
+
+fn run_each(args: &[&str]) -> Osjitter {
+    Osjitter::new(["run", "--each"]).args(args)
+}
+
+fn report(ran: &Ran) -> Report {
+    Report::from_json(&ran.file("report.json")).unwrap()
+}
+
+/// Returns the CPUs of this process.
+fn allowed_cpus() -> Vec<usize> {
+    os::affinity().expect("Linux has affinity masks")
+}
+
+/// Returns two CPUs of this process, or `None` on a machine with one.
+fn two_cpus() -> Option<[usize; 2]> {
+    allowed_cpus().first_chunk().copied()
+}
+
+#[test]
+fn each_cpu_has_a_row() {
+    let cpus = allowed_cpus();
+    let args = ["--subject", "nanosleep", "--subject", "os-interval", "--ticks", "60"];
+    let ran = run_each(&args).args(["--period", "1ms"]).without_width().out("").run().exits(0);
+    schema::valid(&ran.file("report.json"), "report.1");
+    let report = report(&ran);
+    assert_eq!(report.subjects.len(), 2 * cpus.len());
+    for (name, id) in [
+        ("nanosleep", "nanosleep@1ms/cpu-"),
+        ("os-interval", "os-interval@1ms/current-thread/cpu-"),
+    ] {
+        for cpu in &cpus {
+            let id = format!("{id}{cpu}");
+            let subject = report.subjects.iter().find(|s| s.id == id).expect("a row per CPU");
+            assert_eq!((&*subject.name, subject.cpu), (name, Some(*cpu as u64)));
+            assert_eq!(subject.status, Status::Measured);
+            let summary = subject.summary.as_ref().unwrap();
+            assert_eq!((summary.ticks, summary.early), (60, Some(0)), "{id}");
+            assert!(ran.stdout.contains(&format!("{name}/cpu-{cpu} ")), "{}", ran.stdout);
+            assert!(ran.file("report.html").contains(&format!("{name}/cpu-{cpu}")));
+            assert!(ran.file("percentiles.svg").contains(&format!("{name}/cpu-{cpu}")));
+        }
+    }
+    let compared: Vec<&str> =
+        report.cpu_comparisons.iter().flat_map(|c| &c.subjects).map(String::as_str).collect();
+    let all: Vec<&str> = report.subjects.iter().map(|s| s.id.as_str()).collect();
+    assert_eq!(compared.len(), if cpus.len() > 1 { all.len() } else { 0 }, "{compared:?}");
+    // All CPUs have the same deadlines.
+    for group in report.subjects.chunks(cpus.len()) {
+        for subject in group {
+            for (round, first) in subject.rounds.iter().zip(&group[0].rounds) {
+                let key = |r: &files::report::Round| (r.index, r.slot, r.start_ns, r.phase_ns);
+                assert_eq!(key(round), key(first), "{}", subject.id);
+            }
+        }
+    }
+}
+
+#[test]
+fn default_is_the_control() {
+    let cpu = allowed_cpus()[0].to_string();
+    let ran = run_each(&["--cpus", &cpu, "--ticks", "20"]).out("").run().exits(0);
+    let first = report(&ran);
+    assert_eq!(first.subjects.len(), 1);
+    assert_eq!(first.subjects[0].id, format!("nanosleep@500us/cpu-{cpu}"));
+    assert!(first.cpu_comparisons.is_empty(), "one CPU has no other");
+    let plan = ran.path("report.json").display().to_string();
+    let again = Osjitter::new(["run", "--plan", &plan]).out("").run().exits(0);
+    assert_eq!(report(&again).plan, first.plan);
+    let printed = Osjitter::new(["run", "--plan", &plan, "--print-plan"]).run().exits(0).stdout;
+    assert!(printed.contains(&format!("cpus = \"{cpu}\"")), "{printed}");
+}
+
+/// A subject that is later on the second of two CPUs by these times.
+fn script([first, second]: [usize; 2], later_ns: &[i64]) -> Value {
+    let id = |cpu| format!("scripted@500us/current-thread/cpu-{cpu}");
+    let late: Vec<[i64; 2]> = later_ns.iter().map(|ns| [14_000 + ns, 15_000 + ns]).collect();
+    json!({
+        id(first): { "lateness_ns": [14_000, 15_000] },
+        id(second): { "lateness_ns": late },
+    })
+}
+
+/// Measures two scripted CPUs.
+fn run_script(cpus: [usize; 2], later_ns: &[i64]) -> Ran {
+    let list = cpus.map(|cpu| cpu.to_string()).join(",");
+    let args = ["--cpus", &list, "--subject", "scripted", "--ticks", "1000", "--round-ticks", "50"];
+    run_each(&args).script(&script(cpus, later_ns)).without_width().out("").run().exits(0)
+}
+
+#[test]
+fn differing_cpu_is_named() {
+    let Some(cpus) = two_cpus() else { return };
+    let ran = run_script(cpus, &[100_000, 90_000, 110_000]);
+    let [first, second] = cpus;
+    let expected = format!(
+        "CPU {second} differs from CPU {first}, in 20 rounds: 100 us later [90.0, 110 us] at p50."
+    );
+    assert!(ran.stdout.contains(&expected), "{}", ran.stdout);
+    assert!(!ran.stdout.contains("least late"), "CPUs are not ranked: {}", ran.stdout);
+    assert!(ran.file("report.html").contains(&expected));
+    let path = ran.path("report.json").display().to_string();
+    let markdown = Osjitter::new(["report", &path, "--format", "markdown"]).run().exits(0).stdout;
+    assert!(markdown.replace('\\', "").contains(&expected), "{markdown}");
+    let comparison = &report(&ran).cpu_comparisons[0];
+    let findings: Vec<CpuFinding> = comparison.differences.iter().map(|d| d.finding).collect();
+    assert_eq!(findings, [CpuFinding::Earlier, CpuFinding::Later]);
+}
+
+#[test]
+fn equal_cpus_are_not_named() {
+    let Some(cpus) = two_cpus() else { return };
+    let ran = run_script(cpus, &[1_000, -1_000]);
+    let expected = "No CPU was shown to differ from the others, in 20 rounds.";
+    assert!(ran.stdout.contains(expected), "{}", ran.stdout);
+}
+
+#[test]
+fn merged_runs_are_compared_again() {
+    let Some(cpus) = two_cpus() else { return };
+    let (first, second) = (run_script(cpus, &[5_000]), run_script(cpus, &[6_000]));
+    let merged =
+        Osjitter::new(["merge"]).args([first.directory(), second.directory()]).run().exits(0);
+    let merged = Report::from_json(&merged.stdout).unwrap();
+    let differences = &merged.cpu_comparisons[0].differences;
+    assert!(differences.iter().all(|d| d.rounds == 40), "{differences:?}");
+    assert_eq!(differences[1].finding, CpuFinding::Later);
+    let [first_id, second_id] = [0, 1].map(|i| merged.subjects[i].id.clone());
+    let path = first.path("report.json").display().to_string();
+    let sides = [first_id, second_id].map(|id| format!("{path}#{id}"));
+    let compared = Osjitter::new(["compare"]).args(sides).run().exits(0).stdout;
+    assert!(compared.contains("later"), "{compared}");
+}
+
+#[test]
+fn late_cpu_stops_the_run() {
+    let Some([first, second]) = two_cpus() else { return };
+    let list = format!("{first},{second}");
+    let ids = [first, second].map(|cpu| format!("scripted@500us/current-thread/cpu-{cpu}"));
+    let mut lateness = vec![[14_000]; 3];
+    lateness.push([900_000]);
+    let scripts = json!({
+        &ids[0]: { "lateness_ns": [14_000] },
+        &ids[1]: { "lateness_ns": lateness },
+    });
+    let args =
+        ["--cpus", &list, "--subject", "scripted", "--break", "500us", "--round-ticks", "50"];
+    let ran = run_each(&args).script(&scripts).out("").run().exits(1);
+    let flight: Value = serde_json::from_str(&ran.file("flight.json")).unwrap();
+    assert_eq!((&flight["late"]["subject"], &flight["late"]["round"]), (&json!(ids[1]), &json!(3)));
+}
+
+/// A refused command line exits with 2, prints one message, and measures nothing.
+fn refuse(args: &[&str], expected: &str) {
+    let ran = Osjitter::new(["run"]).args(args).out("").run().exits(2);
+    assert!(ran.stderr.contains(expected), "{args:?}: {}", ran.stderr);
+    assert_eq!(ran.stderr.matches("error: ").count(), 1, "{}", ran.stderr);
+    assert!(!ran.path("report.json").exists());
+}
+
+#[test]
+fn unusable_arguments_are_refused() {
+    for (args, expected) in [
+        (&["--each", "--cpus", "8000"][..], "CPU 8000 does not exist"),
+        (&["--each", "--cpus", "3-1"], "invalid list of CPUs \"3-1\""),
+        (&["--cpus", "0"], "required arguments were not provided:\n  --each"),
+        (&["--each", "--cpu", "0"], "cannot be used with"),
+        (&["--each", "--why"], "--each and --why exclude each other"),
+        (&["--each", "--runtime", "multi-thread"], "--runtime multi-thread:2 has more"),
+        (&["--each", "--command", "true"], "true is a program"),
+        (&["--each", "--subject", "os-interval", "--command", "true"], "true is a program"),
+    ] {
+        refuse(args, expected);
+    }
+}
+
+#[test]
+fn cpus_outside_mask_are_refused() {
+    let Some([allowed, forbidden]) = two_cpus() else { return };
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            // The command inherits the mask of the thread that starts it.
+            os::bind(&[allowed]).expect("one of the allowed CPUs");
+            let expected = format!(
+                "CPU {forbidden} is outside of the affinity mask or the cpuset of this process, which may use {allowed}"
+            );
+            refuse(&["--each", "--cpus", &forbidden.to_string()], &expected);
+        });
+    });
+}
