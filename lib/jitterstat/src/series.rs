@@ -32,6 +32,22 @@
 //! `/proc/thread-self/schedstat`. With it, osjitter needs no privileges to distinguish a busy CPU
 //! from a late timer. Both numbers can be left out; the lateness is measured in any case.
 //!
+//! # Several rounds
+//!
+//! By default osjitter starts a program once per round. If [`ENV_ROUNDS`] is `stdin`, a program can
+//! run several rounds in one process, which saves the starts:
+//!
+//! 1. It writes the line `osjitter.requests/1 ready` to standard output.
+//! 2. For each line of standard input, such as `ticks=250 warmup=20`, it runs a round with these
+//!    numbers, replaces the file [`ENV_OUT`] with its series, and writes the line
+//!    `osjitter.requests/1 done`.
+//! 3. It exits at the end of standard input.
+//!
+//! The numbers of the environment do not apply then. Between two rounds, the program waits for
+//! standard input and should do nothing else. Other lines of standard output are ignored. A program
+//! that does not write the first line, as every program without this protocol, is run once per
+//! round. [`Rounds`] implements both.
+//!
 //! # Metrics
 //!
 //! To gate a program by its wall time, CPU time or memory, the program need not write anything. It
@@ -87,9 +103,15 @@
 //! A name or a unit is one word of at most 32 printable characters, and a name begins with a
 //! letter. A value is a decimal number above zero.
 
+mod rounds;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
+
+pub use rounds::{
+    ENV_ROUNDS, REQUESTS_SCHEMA, ROUNDS_FROM_STDIN, Round, RoundReply, RoundRequest, Rounds,
+};
 
 /// The first word of a series.
 pub const SCHEMA: &str = "osjitter.series/1";
