@@ -56,6 +56,9 @@
 //! with a list of its meters. A program that writes the file itself (`OSJITTER_OUT`) is left alone.
 //! Without osjitter's environment variables, all of this costs one branch per tick.
 //!
+//! osjitter starts the program once per round. A program that takes its rounds from [`rounds`] is
+//! started once for all rounds of `osjitter run`.
+//!
 //! # Files
 //!
 //! A meter is a file of 71 kB with mode 0400, in a private directory of the user: `TICKMETER_DIR`,
@@ -131,6 +134,7 @@ mod page;
 mod publication;
 pub mod read;
 mod reader;
+mod rounds;
 mod series_writer;
 mod snapshot;
 mod storage;
@@ -141,6 +145,7 @@ pub use exporter::Exporter;
 pub use meter::{Meter, RegisterError};
 pub use metered_interval::{Metered, Ticker};
 pub use reader::Reader;
+pub use rounds::{Round, Rounds, rounds};
 pub use snapshot::{Histogram, LateTick, Snapshot};
 pub use storage::{ENV_DIRECTORY, Place, Why};
 

@@ -10,6 +10,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// Maximum number of meters that a message lists.
 const MAX_LISTED: usize = 6;
 
+/// The meters of this process that osjitter may measure.
+pub(crate) static CANDIDATES: CandidateList = CandidateList::new();
+
 /// The meters of a process, shared by its threads.
 #[derive(Debug)]
 pub(crate) struct CandidateList(Mutex<Candidates>);
@@ -87,6 +90,12 @@ impl Candidates {
         self.next_id += 1;
         self.meters.push(Candidate { id, name: name.to_owned(), period_ns });
         id
+    }
+
+    /// Forgets the meters and the file of a round. Identifiers are not used again.
+    pub(crate) fn clear(&mut self) {
+        self.meters.clear();
+        self.has_written = false;
     }
 
     pub(crate) fn remove(&mut self, id: u64) {

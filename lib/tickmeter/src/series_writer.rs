@@ -15,13 +15,12 @@ use std::time::{Duration, Instant};
 
 #[cfg(all(target_os = "linux", not(loom)))]
 use crate::calls::monotonic_ns;
-use crate::measured_meter::{CandidateList, Candidates, MeterRequest, MeterRole};
+use crate::measured_meter::{CANDIDATES, CandidateList, Candidates, MeterRequest, MeterRole};
+use crate::rounds::{self, ENV_TICKS, ENV_WARMUP, RequestedTicks};
 
 /// Has the value `ticks` if osjitter wants one line per tick, rather than the program's own
 /// metrics.
 const ENV_SERIES: &str = "OSJITTER_SERIES";
-const ENV_TICKS: &str = "OSJITTER_TICKS";
-const ENV_WARMUP: &str = "OSJITTER_WARMUP";
 /// Requested period in nanoseconds.
 const ENV_PERIOD: &str = "OSJITTER_PERIOD_NS";
 const ENV_OUT: &str = "OSJITTER_OUT";
@@ -34,8 +33,6 @@ const MAX_TICKS: usize = 1 << 24;
 /// Value of an entry without a tick. It is not zero, because zeroed memory is mapped only when it
 /// is first touched, and the touch would delay a tick.
 const UNWRITTEN: i64 = i64::MIN;
-/// The meters of this process that osjitter may measure.
-static CANDIDATES: CandidateList = CandidateList::new();
 /// Time for which a meter that does not match the request waits for one that does.
 const MATCH_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -85,10 +82,17 @@ impl SeriesWriter {
             return None;
         }
         let out = PathBuf::from(std::env::var_os(ENV_OUT)?);
-        let ticks = usize::try_from(number(ENV_TICKS)?)
+        let requested = match rounds::current() {
+            Some(requested) => requested,
+            None => RequestedTicks {
+                recorded: number(ENV_TICKS)?,
+                warmup: number(ENV_WARMUP).unwrap_or(0),
+            },
+        };
+        let warmup = requested.warmup;
+        let ticks = usize::try_from(requested.recorded)
             .ok()
             .filter(|ticks| (1..=MAX_TICKS).contains(ticks))?;
-        let warmup = number(ENV_WARMUP).unwrap_or(0);
         let with_times = text(ENV_TIMES).is_some_and(|clock| clock == "monotonic");
         let mut writer = Box::new(Self::new(out, warmup, ticks, with_times, origin));
         writer.request = MeterRequest { name: text(ENV_METER), period_ns: number(ENV_PERIOD) };
@@ -184,6 +188,12 @@ impl SeriesWriter {
         let is_written = matches!(self.state, State::Written(_));
         let is_over = since.elapsed() >= MATCH_TIMEOUT;
         match candidates.role(self.candidate, &self.request) {
+            // The process ends after its last round.
+            MeterRole::Measured | MeterRole::OnlyMeter
+                if is_written && rounds::current().is_some() =>
+            {
+                self.state = State::Ignored;
+            }
             MeterRole::Measured if is_written => exit(0),
             MeterRole::OnlyMeter if is_written && is_over => exit(0),
             MeterRole::OnlyMeter if is_written => {}

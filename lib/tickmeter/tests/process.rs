@@ -6,7 +6,7 @@
     reason = "the test makes its own deadlines, and its processes print"
 )]
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write as _};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -49,6 +49,55 @@ fn endless() {
         meters[1].ticks(Instant::now() - Duration::from_secs(5), 2);
     }
     println!("\n{COMPLETED}");
+}
+
+/// The process of [`rounds_over_stdin_share_a_process`].
+#[test]
+#[ignore = "runs as a process of another test"]
+fn rounds() {
+    if std::env::var_os("OSJITTER_OUT").is_none() {
+        return;
+    }
+    for round in tickmeter::rounds() {
+        let mut meter = Meter::register("loop", PERIOD).unwrap();
+        // A loop may tick once more than it needs to.
+        for _ in 0..=round.ticks() {
+            meter.tick(Instant::now());
+        }
+    }
+    println!("\n{COMPLETED}");
+}
+
+#[test]
+fn rounds_over_stdin_share_a_process() {
+    let file = format!("tickmeter-rounds-{}", std::process::id());
+    let out = std::env::temp_dir().join(file);
+    let mut process = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "rounds", "--ignored", "--nocapture"])
+        .env(ENV_DIRECTORY, out.with_extension("meters"))
+        .envs([("OSJITTER_TICKS", "1"), ("OSJITTER_WARMUP", "0"), ("OSJITTER_ROUNDS", "stdin")])
+        .envs([("OSJITTER_SERIES", "ticks"), ("OSJITTER_PERIOD_NS", "1000000")])
+        .env("OSJITTER_OUT", &out)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut requests = process.stdin.take().unwrap();
+    let mut lines = BufReader::new(process.stdout.take().unwrap()).lines().map(Result::unwrap);
+    // The test harness writes lines of its own.
+    assert!(lines.any(|line| line.ends_with("osjitter.requests/1 ready")));
+    for ticks in [20, 1, 5] {
+        writeln!(requests, "ticks={ticks} warmup=3").unwrap();
+        assert!(lines.any(|line| line == "osjitter.requests/1 done"));
+        let series = std::fs::read_to_string(&out).unwrap();
+        assert!(series.starts_with("osjitter.series/1 period_ns=1000000\n"), "{series}");
+        assert_eq!(series.lines().count(), ticks + 1);
+        std::fs::remove_file(&out).unwrap();
+    }
+    drop(requests);
+    assert!(lines.any(|line| line == COMPLETED));
+    assert!(process.wait().unwrap().success());
+    let _ = std::fs::remove_dir_all(out.with_extension("meters"));
 }
 
 /// Printed by [`endless`] if the meter did not end it.
