@@ -16,6 +16,7 @@ use engine::measure::duet;
 use engine::measure::load::Loads;
 use engine::measure::order::{self, Observer};
 use engine::measure::pair_turns::{PairTurn, pair_turns};
+use engine::measure::program::StartupCosts;
 use engine::measure::program_output;
 use engine::measure::round::MeasuredRound;
 use engine::program::Program;
@@ -149,7 +150,14 @@ impl<F: FnMut(&[Pair]) -> bool> PairCollection<'_, F> {
             }
             (PairSource::Subjects(scenarios), Mode::Interleaved) => {
                 let plan = interleaved_plan(test, scenarios);
-                order::run(&plan, &mut Loads::default(), stop, &mut collector, |_, _| ());
+                order::run(
+                    &plan,
+                    &StartupCosts::default(),
+                    &mut Loads::default(),
+                    stop,
+                    &mut collector,
+                    |_, _| (),
+                );
             }
         }
         collector.progress.finish();
@@ -298,7 +306,7 @@ impl<F: FnMut(&[Pair]) -> bool> PairCollector<'_, F> {
         let steal_after = os::steal_ns();
         let steal_ns =
             steal_after.zip(steal_before).map(|(after, before)| after.saturating_sub(before));
-        let killed_processes = round.usage.killed_processes;
+        let killed_processes = round.usage.map_or(0, |usage| usage.killed_processes);
         let cost = Cost { steal_ns, killed_processes, ..Cost::default() };
         self.add_round(side, slot, (0..).zip(round.series.lateness_ns), &cost);
         Ok(())

@@ -75,7 +75,8 @@ OSJITTER_OUT set. It must tick, write its lateness to the file OSJITTER_OUT (osj
 A program with a meter of tickmeter does this automatically; --meter selects one of several. A program that does not is rejected before \
 anything is measured. Without --subject, os-interval, tokio-interval and the two \
 controls run in the same rounds. The CPU time covers all processes of the program, without its start. With --why, \
-OSJITTER_TIMES=monotonic is set as well: the program then also writes the time of each tick.
+OSJITTER_TIMES=monotonic is set as well: the program then also writes the time of each tick. A program that supports \
+OSJITTER_ROUNDS=stdin is started once and gets its rounds over standard input.
 
 Results go to stdout, progress and diagnostics to stderr.")]
 pub struct RunArgs {

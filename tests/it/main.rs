@@ -38,6 +38,7 @@ mod osjitter;
 mod packaging;
 mod perfetto;
 mod pictures;
+mod program_rounds;
 mod readme;
 mod report;
 mod run;

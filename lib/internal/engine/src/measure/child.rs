@@ -2,6 +2,8 @@
 //!
 //! A program has a time limit, and is ended with everything that it has started.
 
+mod session;
+
 use std::fs::File;
 use std::io::{self, PipeWriter, Read};
 use std::path::{Path, PathBuf};
@@ -20,6 +22,8 @@ use crate::program::Program;
 use cli::exit::{self, Error};
 use cli::printable::to_printable;
 use cli::units;
+
+pub use session::{Probe, ProgramSession, SessionRound, probe};
 
 /// Interval at which interrupts are polled.
 const INTERRUPT_POLL_INTERVAL: Duration = Duration::from_millis(50);
@@ -289,11 +293,25 @@ pub fn run(
     request: RunRequest,
     stop: &AtomicBool,
 ) -> Result<CompletedRun, RunFailure> {
+    run_prepared(program, request, stop, |_| ())
+}
+
+/// Like [`run`]; `adjust` changes the command before it is started.
+fn run_prepared(
+    program: &Program,
+    request: RunRequest,
+    stop: &AtomicBool,
+    adjust: impl FnOnce(&mut Command),
+) -> Result<CompletedRun, RunFailure> {
     let fail = |reason: String| RunFailure::Failed(format!("{}: {reason}", program.text()));
     if stop.load(Ordering::Relaxed) {
         return Err(RunFailure::Interrupted);
     }
-    let prepare = |scratch: &Path| measuring_command(program, request, scratch);
+    let prepare = |scratch: &Path| {
+        let mut command = measuring_command(program, request, scratch)?;
+        adjust(&mut command);
+        Ok(command)
+    };
     let StartedRun { run, stderr, started } =
         start_run(prepare).map_err(|e| e.for_program(program))?;
     let listening = stderr.map(StderrTail::listen).transpose();
@@ -330,6 +348,7 @@ fn measuring_command(
         .env(series::ENV_OUT, scratch.join("series"))
         .env_remove(series::ENV_SERIES)
         .env_remove(series::ENV_TIMES)
+        .env_remove(series::ENV_ROUNDS)
         .stdout(Stdio::null())
         .stderr(Stdio::piped());
     if let Some(meter) = program.meter() {

@@ -32,6 +32,8 @@ pub struct Cost {
     pub cpu_khz: Option<u64>,
     /// Number of processes that a program left running, and that were killed.
     pub killed_processes: u64,
+    /// Whether the CPU time includes the start of a program.
+    pub includes_start: bool,
 }
 
 impl Cost {
@@ -117,6 +119,7 @@ impl CostMeter {
             suspended_ns: first.suspended_until(last).map(to_ns),
             cpu_khz,
             killed_processes: 0,
+            includes_start: false,
         }
     }
 }

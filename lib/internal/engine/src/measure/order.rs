@@ -1,5 +1,6 @@
 //! Runs the rounds of a plan in random order and notifies an observer.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,9 +8,11 @@ use std::time::Duration;
 
 use jitterstat::stats::random::SplitMix64;
 
+use crate::measure::child::ProgramSession;
 use crate::measure::concurrent_rounds::ConcurrentRounds;
 use crate::measure::late_watch::LateWatch;
 use crate::measure::load::Loads;
+use crate::measure::program::{self, StartupCosts};
 use crate::measure::round::{MeasuredRound, RoundRequest};
 use crate::measure::why::Profiler;
 use crate::scenario::{self, Plan, Scenario};
@@ -126,8 +129,11 @@ pub fn phase_from_draw(period: Duration, draw: u64) -> Duration {
 ///
 /// Scenarios that differ only in their CPU run at once. The observer is notified of each round.
 /// Then `keep` receives the result and the index of its scenario in the plan.
+///
+/// `starts` contains the programs that get their rounds over standard input.
 pub fn run(
     plan: &Plan,
+    starts: &StartupCosts,
     loads: &mut Loads,
     stop: &Arc<AtomicBool>,
     observer: &mut impl Observer,
@@ -135,6 +141,8 @@ pub fn run(
 ) {
     let mut runner = PlanRunner {
         plan,
+        starts,
+        sessions: BTreeMap::new(),
         loads,
         stop,
         profiler: plan.why.is_some().then(Profiler::open),
@@ -174,6 +182,9 @@ fn plan_turns(plan: &Plan) -> Box<dyn Iterator<Item = Turn> + '_> {
 /// State of a run.
 struct PlanRunner<'a> {
     plan: &'a Plan,
+    starts: &'a StartupCosts,
+    /// Running programs that get their rounds over standard input, by index of the scenario.
+    sessions: BTreeMap<usize, ProgramSession>,
     loads: &'a mut Loads,
     stop: &'a Arc<AtomicBool>,
     profiler: Option<Profiler>,
@@ -254,22 +265,26 @@ impl PlanRunner<'_> {
         outcomes
     }
 
+    /// Takes the session of the program of a turn, which is started if necessary; `None` if the
+    /// round is measured without one. Profiled rounds are processes of their own.
+    fn take_session(&mut self, turn: &Turn) -> Result<Option<ProgramSession>, String> {
+        let scenario = &self.plan.scenarios[turn.scenario];
+        let timeout = self.starts.session_timeout(turn.scenario).filter(|_| !turn.profiled);
+        let (Some(program), Some(timeout)) = (scenario.subject.program(), timeout) else {
+            return Ok(None);
+        };
+        match self.sessions.remove(&turn.scenario) {
+            Some(session) => Ok(Some(session)),
+            None => {
+                program::start_session(program, scenario.period_ns(), timeout, self.stop).map(Some)
+            }
+        }
+    }
+
     fn run_round(&mut self, turn: &Turn) -> RoundOutcome {
         let scenario = &self.plan.scenarios[turn.scenario];
-        let round = RoundRequest {
-            scenario,
-            index: turn.index,
-            slot: turn.slot,
-            ticks: scenario.ticks_of_round(turn.index),
-            phase: turn.phase,
-            start: None,
-            run_on: 0,
-            stop: self.stop,
-            profiler: self.profiler.as_ref().filter(|_| turn.profiled),
-            late_watch: self.late_watch.as_ref(),
-        };
-        let mut results = self.loads.during(&scenario.load, || vec![round.measure()]);
-        let result = results.remove(0);
+        let session = self.take_session(turn);
+        let result = session.and_then(|session| self.measure_round(turn, session));
         let is_program = scenario.subject.program().is_some();
         if result.is_err() && is_program && self.stop.load(Ordering::Relaxed) {
             // An interrupted program has written nothing.
@@ -283,6 +298,37 @@ impl PlanRunner<'_> {
         state.cannot_profile |= is_program && result.as_ref().is_ok_and(has_empty_diagnosis);
         state.failed = result.is_err();
         RoundOutcome::Keep(result)
+    }
+
+    /// Measures a round. The session of its program is kept for the next one, unless it failed.
+    fn measure_round(
+        &mut self,
+        turn: &Turn,
+        mut session: Option<ProgramSession>,
+    ) -> Result<MeasuredRound, String> {
+        let scenario = &self.plan.scenarios[turn.scenario];
+        let round = RoundRequest {
+            scenario,
+            index: turn.index,
+            slot: turn.slot,
+            ticks: scenario.ticks_of_round(turn.index),
+            phase: turn.phase,
+            start: None,
+            run_on: 0,
+            stop: self.stop,
+            profiler: self.profiler.as_ref().filter(|_| turn.profiled),
+            late_watch: self.late_watch.as_ref(),
+        };
+        let measure = || match (scenario.subject.program(), &mut session) {
+            (Some(program), Some(session)) => round.measure_in_session(program, session),
+            _ => round.measure(),
+        };
+        let mut results = self.loads.during(&scenario.load, || vec![measure()]);
+        let round = results.remove(0)?;
+        if let Some(session) = session {
+            self.sessions.insert(turn.scenario, session);
+        }
+        Ok(round)
     }
 }
 

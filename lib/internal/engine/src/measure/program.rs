@@ -2,7 +2,7 @@
 //!
 //! Each round is a process, which measures its ticks and writes their lateness.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ use jitterstat::series;
 use tach::Anchor;
 
 use crate::machine::os::TreeUsage;
-use crate::measure::child::{self, RunFailure, RunRequest, Series};
+use crate::measure::child::{self, ProgramSession, RunFailure, RunRequest, Series};
 use crate::measure::cost::{Cost, CostMeter};
 use crate::measure::program_output::{self, ProgramRound};
 use crate::measure::supervisor;
@@ -28,13 +28,13 @@ pub struct MeasuredProgram {
     /// Time of the start.
     pub start: Instant,
     pub samples: RoundSamples,
-    /// Costs of the whole process, which ran for this round alone.
+    /// Costs of all processes of the program during this round.
     pub cost: Cost,
     /// Diagnosis of late ticks, if the round was profiled.
     pub diagnosis: Option<RoundDiagnosis>,
 }
 
-/// Measures a round of a program. `profiled` contains the profiler and the index of the round, if
+/// Measures a round of a program, which is a process of its own. `profiled` contains the profiler and the index of the round, if
 /// it is profiled.
 ///
 /// # Errors
@@ -66,22 +66,61 @@ pub fn measure_round(
             steal_ns: machine.steal_ns,
         })
     });
-    let cost = round_cost(&output, &machine);
+    let cost = Cost { includes_start: true, ..round_cost(&output, &machine) };
     Ok(MeasuredProgram { start: output.started, samples, cost, diagnosis })
+}
+
+/// Starts a program that gets its rounds over standard input. `timeout` is the time limit of the
+/// start.
+///
+/// # Errors
+///
+/// Returns an error if the program is not ready in time.
+pub fn start_session(
+    program: &Program,
+    period_ns: u64,
+    timeout: Duration,
+    stop: &AtomicBool,
+) -> Result<ProgramSession, String> {
+    let _ = supervisor::start();
+    let request = rehearsal_request(period_ns, timeout);
+    ProgramSession::start(program, request, stop).map_err(|why| why.message().unwrap_or_default())
+}
+
+/// Measures a round of a program that gets its rounds over standard input.
+///
+/// # Errors
+///
+/// Returns an error if the program fails or its output is invalid.
+pub fn measure_session_round(
+    program: &Program,
+    session: &mut ProgramSession,
+    grid: Grid,
+    stop: &AtomicBool,
+) -> Result<MeasuredProgram, String> {
+    let (first, meter) = (Anchor::take(), CostMeter::start());
+    let request = run_request(grid, Series::Ticks);
+    let output = program_output::measure_session_round(program, session, request, stop)
+        .map_err(|why| why.message().unwrap_or_default())?;
+    let machine = meter.cost(&first, &Anchor::take());
+    let samples = round_samples(program, grid, &output)?;
+    let cost = round_cost(&output, &machine);
+    Ok(MeasuredProgram { start: output.started, samples, cost, diagnosis: None })
 }
 
 /// Combines the costs of the program with those of the machine. The other costs that were measured
 /// are those of this process.
 fn round_cost(output: &ProgramRound, machine: &Cost) -> Cost {
+    let usage = output.usage;
     Cost {
         window_ns: to_ns(output.wall),
-        cpu_ns: Some(output.usage.cpu_ns),
-        switches_voluntary: output.usage.switches_voluntary,
-        switches_involuntary: output.usage.switches_involuntary,
+        cpu_ns: usage.map(|usage| usage.cpu_ns),
+        switches_voluntary: usage.and_then(|usage| usage.switches_voluntary),
+        switches_involuntary: usage.and_then(|usage| usage.switches_involuntary),
         steal_ns: machine.steal_ns,
         throttled_ns: machine.throttled_ns,
         suspended_ns: machine.suspended_ns,
-        killed_processes: output.usage.killed_processes,
+        killed_processes: usage.map_or(0, |usage| usage.killed_processes),
         ..Cost::default()
     }
 }
@@ -137,9 +176,16 @@ pub struct ProgramStart {
     pub duration: Duration,
 }
 
-/// Starts of the programs of a plan, by index of the scenario; `None` if they are unknown.
+/// Starts of the programs of a plan, by index of the scenario.
 #[derive(Clone, Debug, Default)]
-pub struct StartupCosts(BTreeMap<usize, Option<ProgramStart>>);
+pub struct StartupCosts {
+    /// The starts; `None` if they are unknown.
+    starts: BTreeMap<usize, Option<ProgramStart>>,
+    /// Scenarios whose programs get their rounds over standard input.
+    sessions: BTreeSet<usize>,
+    /// Time limit of a start.
+    timeout: Duration,
+}
 
 impl StartupCosts {
     /// Runs each program of a plan for a single tick.
@@ -158,22 +204,31 @@ impl StartupCosts {
                 programs.push((index, (program, scenario.period_ns())));
             }
         }
-        let mut starts: BTreeMap<usize, Option<ProgramStart>> = BTreeMap::new();
+        let mut costs = Self { timeout, ..Self::default() };
         for (index, run) in &programs {
             // Scenarios that differ only in their load run the same program.
             let twin = programs.iter().take_while(|(i, _)| i < index).find(|(_, r)| r == run);
-            let start = match twin {
-                Some((twin, _)) => starts[twin],
+            let (start, takes_rounds) = match twin {
+                Some((twin, _)) => (costs.starts[twin], costs.sessions.contains(twin)),
                 None => measure_startup(run.0, run.1, timeout, stop)?,
             };
-            starts.insert(*index, start);
+            costs.starts.insert(*index, start);
+            if takes_rounds {
+                costs.sessions.insert(*index);
+            }
         }
-        Ok(Self(starts))
+        Ok(costs)
+    }
+
+    /// Returns the time limit of the start of a program that gets its rounds over standard input;
+    /// `None` for any other program.
+    pub fn session_timeout(&self, scenario: usize) -> Option<Duration> {
+        self.sessions.contains(&scenario).then_some(self.timeout)
     }
 
     /// Returns the start of the program of a scenario, if it is known.
     pub fn get(&self, scenario: usize) -> Option<ProgramStart> {
-        *self.0.get(&scenario)?
+        *self.starts.get(&scenario)?
     }
 
     /// Returns the time that all starts of a run of the plan take.
@@ -181,8 +236,12 @@ impl StartupCosts {
         let mut total = Duration::ZERO;
         for (index, scenario) in plan.scenarios.iter().enumerate() {
             let start = self.get(index).unwrap_or_default();
-            let rounds = scenario.rounds().saturating_mul(plan.turns().into());
-            let rounds = u32::try_from(rounds).unwrap_or(u32::MAX);
+            let processes = match self.sessions.contains(&index) {
+                // Profiled rounds are processes of their own.
+                true => 1 + scenario.rounds().saturating_mul(u64::from(plan.turns()) - 1),
+                false => scenario.rounds().saturating_mul(plan.turns().into()),
+            };
+            let rounds = u32::try_from(processes).unwrap_or(u32::MAX);
             total = total.saturating_add(start.duration.saturating_mul(rounds));
         }
         total
@@ -193,7 +252,9 @@ impl StartupCosts {
     /// If the start is most of the CPU time, the remainder is unknown. Context switches are
     /// unchanged, since those of a start cannot be distinguished from those of a busy machine.
     pub fn subtract_startup(&self, scenario: usize, cost: Cost) -> Cost {
-        let Some(start) = self.0.get(&scenario) else { return cost };
+        let Some(start) = self.starts.get(&scenario).filter(|_| cost.includes_start) else {
+            return cost;
+        };
         let cpu_ns = start.and_then(|start| remaining_cpu_ns(cost.cpu_ns?, start.usage.cpu_ns));
         Cost { cpu_ns, ..cost }
     }
@@ -204,7 +265,7 @@ fn remaining_cpu_ns(total_ns: u64, startup_ns: u64) -> Option<u64> {
 }
 
 /// Runs a program several times for a single tick. Returns the run with the median CPU time, or
-/// `None` if the start is unknown.
+/// `None` if the start is unknown, and whether the program gets its rounds over standard input.
 ///
 /// # Errors
 ///
@@ -214,17 +275,42 @@ fn measure_startup(
     period_ns: u64,
     timeout: Duration,
     stop: &AtomicBool,
-) -> exit::Result<Option<ProgramStart>> {
+) -> exit::Result<(Option<ProgramStart>, bool)> {
     let mut starts = Vec::new();
-    while starts.len() < STARTUP_RUNS {
-        let Some(start) = rehearse(program, period_ns, timeout, stop)? else { return Ok(None) };
+    let first = probe(program, period_ns, timeout, stop)?;
+    let takes_rounds = matches!(first, Rehearsal::TakesRounds);
+    match first {
+        Rehearsal::Start(start) => starts.push(start),
+        Rehearsal::Unknown => return Ok((None, false)),
+        Rehearsal::TakesRounds => {}
+    }
+    // The start is not part of rounds over standard input, so a single one is enough.
+    let runs = if takes_rounds { 1 } else { STARTUP_RUNS };
+    while starts.len() < runs && starts.iter().all(|start| start.duration <= LONG_STARTUP_TIME) {
+        let Some(start) = rehearse(program, period_ns, timeout, stop)? else {
+            return Ok((None, false));
+        };
         starts.push(start);
-        if start.duration > LONG_STARTUP_TIME {
-            break;
-        }
     }
     starts.sort_unstable_by_key(|start| start.usage.cpu_ns);
-    Ok(starts.get(starts.len() / 2).copied())
+    Ok((starts.get(starts.len() / 2).copied(), takes_rounds))
+}
+
+/// Result of a run of a program for a single tick.
+enum Rehearsal {
+    Start(ProgramStart),
+    /// The program gets its rounds over standard input, which was empty.
+    TakesRounds,
+    /// The run was interrupted, or the program writes a number of ticks of its own.
+    Unknown,
+}
+
+/// Returns the request for a run of a single tick.
+fn rehearsal_request(period_ns: u64, timeout: Duration) -> RunRequest {
+    let period = Duration::from_nanos(period_ns);
+    let grid = Grid { period_ns, first_tick: 0, ticks: 1 };
+    let limit = timeout.saturating_add(period.saturating_mul(REHEARSAL_PERIODS));
+    RunRequest { limit, ..run_request(grid, Series::Ticks) }
 }
 
 /// Runs a program for a single tick, before anything is measured. Returns `None` if it was
@@ -240,20 +326,43 @@ pub fn rehearse(
     timeout: Duration,
     stop: &AtomicBool,
 ) -> exit::Result<Option<ProgramStart>> {
+    let request = rehearsal_request(period_ns, timeout);
+    let round = program_output::measure_round(program, request, stop);
+    match judge_rehearsal(program, period_ns, round.map(Some))? {
+        Rehearsal::Start(start) => Ok(Some(start)),
+        Rehearsal::TakesRounds | Rehearsal::Unknown => Ok(None),
+    }
+}
+
+/// Like [`rehearse`], for the first run of a program.
+fn probe(
+    program: &Program,
+    period_ns: u64,
+    timeout: Duration,
+    stop: &AtomicBool,
+) -> exit::Result<Rehearsal> {
+    let request = rehearsal_request(period_ns, timeout);
+    judge_rehearsal(program, period_ns, program_output::probe_round(program, request, stop))
+}
+
+fn judge_rehearsal(
+    program: &Program,
+    period_ns: u64,
+    round: Result<Option<ProgramRound>, RunFailure>,
+) -> exit::Result<Rehearsal> {
     let period = Duration::from_nanos(period_ns);
-    let grid = Grid { period_ns, first_tick: 0, ticks: 1 };
-    let limit = timeout.saturating_add(period.saturating_mul(REHEARSAL_PERIODS));
-    let request = RunRequest { limit, ..run_request(grid, Series::Ticks) };
-    match program_output::measure_round(program, request, stop) {
-        Ok(ProgramRound { usage, wall, .. }) => {
-            Ok(Some(ProgramStart { usage, duration: wall.saturating_sub(period) }))
+    match round {
+        Ok(None) => Ok(Rehearsal::TakesRounds),
+        Ok(Some(ProgramRound { usage, wall, .. })) => {
+            let usage = usage.unwrap_or_default();
+            Ok(Rehearsal::Start(ProgramStart { usage, duration: wall.saturating_sub(period) }))
         }
         Err(RunFailure::NotStarted(why) | RunFailure::OtherPeriod(why)) => Err(Error::usage(why)),
         Err(RunFailure::NoResources(why)) => Err(Error::measure(why)),
         Err(RunFailure::Failed(why) | RunFailure::TimeOver(why)) => {
             Err(Error::usage(why).with_advice(contract_advice(program, period_ns)))
         }
-        Err(RunFailure::OtherTicks(_) | RunFailure::Interrupted) => Ok(None),
+        Err(RunFailure::OtherTicks(_) | RunFailure::Interrupted) => Ok(Rehearsal::Unknown),
     }
 }
 
@@ -292,10 +401,15 @@ mod tests {
     fn startup_is_subtracted_from_costs() {
         let usage = TreeUsage { cpu_ns: 40, ..TreeUsage::default() };
         let start = ProgramStart { usage, ..ProgramStart::default() };
-        let starts = StartupCosts(BTreeMap::from([(1, Some(start)), (2, None)]));
+        let starts = BTreeMap::from([(1, Some(start)), (2, None)]);
+        let starts = StartupCosts { starts, ..StartupCosts::default() };
+        let includes_start = true;
         let remainder = |scenario, cpu_ns| {
             starts
-                .subtract_startup(scenario, Cost { cpu_ns: Some(cpu_ns), ..Cost::default() })
+                .subtract_startup(
+                    scenario,
+                    Cost { cpu_ns: Some(cpu_ns), includes_start, ..Cost::default() },
+                )
                 .cpu_ns
         };
         assert_eq!(

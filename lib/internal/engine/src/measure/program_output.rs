@@ -10,7 +10,9 @@ use files::report::Report;
 use jitterstat::series::{self, Metric, Reader};
 
 use crate::machine::os::{self, TreeUsage};
-use crate::measure::child::{self, RunFailure, RunRequest};
+use crate::measure::child::{
+    self, CompletedRun, Probe, ProgramSession, RunFailure, RunRequest, SessionRound,
+};
 use crate::program::Program;
 use cli::units;
 use cli::words::pluralize;
@@ -31,20 +33,40 @@ const MAX_METRICS_BYTES: u64 = 1 << 30;
 #[derive(Debug)]
 pub struct ProgramRound {
     pub series: Reader,
-    /// Time just before the start, which is the origin of all times.
+    /// Time just before the start of the round, which is the origin of all times.
     pub started: Instant,
-    /// Time from `started` to the exit.
+    /// Time from `started` to the exit, or to the report that the round is written.
     pub wall: Duration,
-    pub usage: TreeUsage,
+    /// Resources of the round; `None` if they are unknown.
+    pub usage: Option<TreeUsage>,
 }
 
-/// Runs a round of a program.
+/// Runs a round of a program, which is a process of its own.
 pub fn measure_round(
     program: &Program,
     request: RunRequest,
     stop: &AtomicBool,
 ) -> Result<ProgramRound, RunFailure> {
-    let run = child::run(program, request, stop)?;
+    completed_round(program, child::run(program, request, stop)?, request)
+}
+
+/// Runs a program for the first time. Returns `None` if it gets its rounds over standard input, and
+/// the round of its environment otherwise.
+pub fn probe_round(
+    program: &Program,
+    request: RunRequest,
+    stop: &AtomicBool,
+) -> Result<Option<ProgramRound>, RunFailure> {
+    let Probe { run, takes_rounds } = child::probe(program, request, stop)?;
+    if takes_rounds { Ok(None) } else { completed_round(program, run, request).map(Some) }
+}
+
+/// Reads the round of a program that has exited.
+fn completed_round(
+    program: &Program,
+    run: CompletedRun,
+    request: RunRequest,
+) -> Result<ProgramRound, RunFailure> {
     let with_program = |reason: String| format!("{}: {reason}", program.text());
     let (started, wall, usage) = (run.started, run.wall, run.usage);
     let series = match read_series(&run.output_path(), request.ticks) {
@@ -55,6 +77,30 @@ pub fn measure_round(
         }
         Err(failure) => return Err(failure.for_program(program)),
     };
+    check_series(program, &series, request)?;
+    Ok(ProgramRound { series, started, wall, usage: Some(usage) })
+}
+
+/// Runs a round of a program that gets its rounds over standard input.
+pub fn measure_session_round(
+    program: &Program,
+    session: &mut ProgramSession,
+    request: RunRequest,
+    stop: &AtomicBool,
+) -> Result<ProgramRound, RunFailure> {
+    let SessionRound { started, wall, usage } = session.run_round(request, stop)?;
+    let series = match read_series(&session.output_path(), request.ticks) {
+        Ok(Some(series)) => series,
+        Ok(None) => return Err(session.fail(format!("wrote nothing to {}", series::ENV_OUT))),
+        Err(failure) => return Err(failure.for_program(program)),
+    };
+    check_series(program, &series, request)?;
+    Ok(ProgramRound { series, started, wall, usage })
+}
+
+/// Checks the period and the number of ticks of a series.
+fn check_series(program: &Program, series: &Reader, request: RunRequest) -> Result<(), RunFailure> {
+    let with_program = |reason: String| format!("{}: {reason}", program.text());
     let period_ns = series.period_ns;
     if u128::from(period_ns) != request.period.as_nanos() {
         let actual = units::format_exact_ns(period_ns);
@@ -69,7 +115,7 @@ pub fn measure_round(
         let reason = format!("wrote {}, expected {}", pluralize(ticks, "tick"), request.ticks);
         return Err(RunFailure::OtherTicks(with_program(reason)));
     }
-    Ok(ProgramRound { series, started, wall, usage })
+    Ok(())
 }
 
 /// Reads the period and the ticks from a series or a report. Returns `None` if there is no file.

@@ -72,8 +72,11 @@ pub fn measure(
     observer: &mut impl Observer,
     listener: Option<&mut RoundListener<'_>>,
 ) -> Report {
+    let starts = conditions.starts.clone();
     let mut report = ReportBuilder::new(plan, conditions, listener);
-    order::run(plan, loads, stop, observer, |scenario, result| report.add(scenario, result));
+    order::run(plan, &starts, loads, stop, observer, |scenario, result| {
+        report.add(scenario, result)
+    });
     report.finish(stop.load(Ordering::Relaxed))
 }
 

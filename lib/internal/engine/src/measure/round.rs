@@ -13,10 +13,11 @@ use jitterstat::sample::{Grid, RoundSamples, Wakeup};
 use tach::{Anchor, Conversion};
 
 use crate::machine::os;
+use crate::measure::child::ProgramSession;
 use crate::measure::cost::{Cost, CostScope};
 use crate::measure::executor::{run_on_busypoll, run_on_thread, run_on_tokio};
 use crate::measure::late_watch::{LateWatch, RoundWatch};
-use crate::measure::program;
+use crate::measure::program::{self, MeasuredProgram};
 use crate::measure::runtime_load::LoadCpuTime;
 use crate::measure::tick_loop::{RawRound, Recording, RoundSetup};
 use crate::measure::why::{
@@ -233,26 +234,43 @@ impl RoundRequest<'_> {
 
     /// Measures a round of a program, which runs in a process and measures itself.
     fn measure_program(self, program: &Program) -> Result<MeasuredRound, String> {
-        let grid = self.grid();
         let profiled = self.profiler.map(|profiler| (profiler, self.index));
-        let program::MeasuredProgram { start, samples, cost, diagnosis } =
-            program::measure_round(program, grid, self.stop, profiled)?;
-        Ok(MeasuredRound {
+        let measured = program::measure_round(program, self.grid(), self.stop, profiled)?;
+        Ok(self.program_round(measured))
+    }
+
+    /// Measures a round of a program that gets its rounds over standard input.
+    ///
+    /// # Errors
+    ///
+    /// Returns the reason if the round cannot be measured.
+    pub fn measure_in_session(
+        self,
+        program: &Program,
+        session: &mut ProgramSession,
+    ) -> Result<MeasuredRound, String> {
+        let grid = self.grid();
+        let measured = program::measure_session_round(program, session, grid, self.stop)?;
+        Ok(self.program_round(measured))
+    }
+
+    fn program_round(&self, measured: MeasuredProgram) -> MeasuredRound {
+        let grid = self.grid();
+        let MeasuredProgram { start, samples, cost, diagnosis } = measured;
+        let ticks = grid.first_tick + grid.ticks;
+        // The start-up cost, which is subtracted later, includes one tick.
+        let ticks_run = if cost.includes_start { (ticks - 1).max(1) } else { ticks };
+        MeasuredRound {
             index: self.index,
             slot: self.slot,
             phase: Duration::ZERO,
-            // The start-up cost, which is subtracted later, includes one tick.
-            instances: vec![Instance {
-                start,
-                samples,
-                ticks_run: (grid.first_tick + grid.ticks - 1).max(1),
-            }],
+            instances: vec![Instance { start, samples, ticks_run }],
             cost,
             backend: None,
             clock: None,
             stopped: false,
             diagnosis,
-        })
+        }
     }
 
     /// Replays a round of the script. No loop runs, but the evaluation is that of a real round.

@@ -16,6 +16,7 @@
 //!   waits for a CPU of the calling thread;
 //! - `ProcessTree`: a program with everything that it starts, which can be paused on some platforms
 //!   and ended as a whole;
+//! - `ProcessUsage`: resources that a running program and its processes have used so far;
 //! - `Scheduling`: how the calling thread is scheduled, to be put back;
 //! - `lock_memory()`, `unlock_memory()`, `available_memory()`, `limit_heap_growth()`;
 //! - `inherited_rss()`: memory of this process that a program it starts counts as its own;
@@ -78,6 +79,12 @@ mod process;
 #[path = "process_other.rs"]
 mod process;
 #[cfg(target_os = "linux")]
+#[path = "process_usage_linux.rs"]
+mod process_usage;
+#[cfg(not(target_os = "linux"))]
+#[path = "process_usage_other.rs"]
+mod process_usage;
+#[cfg(target_os = "linux")]
 #[path = "ring_linux.rs"]
 mod ring;
 #[cfg(unix)]
@@ -115,6 +122,7 @@ pub use io_uring::RingSleeper;
 pub use process::ProcessTree;
 #[cfg(unix)]
 pub use process::adopt_children;
+pub use process_usage::ProcessUsage;
 #[cfg(target_os = "linux")]
 pub use ring::SwitchRing;
 pub use signals::{delay_stop, stop, survive_file_size_limit, take_stop_request};

@@ -1,0 +1,256 @@
+//! A program that runs several rounds in one process and gets them over standard input.
+
+use std::io::{self, BufRead, BufReader, PipeReader, PipeWriter, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::time::{Duration, Instant};
+
+use jitterstat::series::{self, RoundReply, RoundRequest};
+
+use super::{
+    CompletedRun, INTERRUPT_POLL_INTERVAL, KILL_TIMEOUT, RunFailure, RunGuard, RunRequest,
+    StartedRun, StderrTail, measuring_command, now, spawn_watcher, start_run, watch_exit,
+};
+use crate::machine::os::{self, TreeUsage};
+use crate::program::Program;
+use cli::units;
+
+/// Maximum number of bytes of a line of standard output that can be a reply.
+const MAX_REPLY_BYTES: usize = 256;
+/// Time for a program to exit by itself after its last round.
+const EXIT_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// A reply, or the text of an unknown one.
+type Reply = Result<RoundReply, String>;
+
+/// A running program that gets its rounds over standard input.
+pub struct ProgramSession {
+    run: RunGuard,
+    /// Standard input; `None` after it was closed.
+    requests: Option<PipeWriter>,
+    replies: Receiver<Reply>,
+    exited: Receiver<io::Result<Instant>>,
+    stderr_tail: Option<StderrTail>,
+    /// The program as in messages.
+    name: String,
+}
+
+/// A round that a program has completed.
+pub struct SessionRound {
+    /// Time at which the round was requested.
+    pub started: Instant,
+    /// Time from `started` to the reply.
+    pub wall: Duration,
+    /// Resources that the processes of the program used; `None` if they are unknown.
+    pub usage: Option<TreeUsage>,
+}
+
+/// A first run of a program, which shows whether it gets rounds over standard input.
+pub struct Probe {
+    /// The run, whose standard input was empty.
+    pub run: CompletedRun,
+    /// Whether the program reported that it is ready for rounds. Any other program has run those
+    /// of its environment.
+    pub takes_rounds: bool,
+}
+
+/// Runs a program once to find out whether it gets rounds over standard input.
+///
+/// # Errors
+///
+/// Returns an error if the program cannot be started, fails or exceeds its time limit, or if `stop`
+/// is set.
+pub fn probe(
+    program: &Program,
+    request: RunRequest,
+    stop: &AtomicBool,
+) -> Result<Probe, RunFailure> {
+    let (output, replies) = listen_to_replies(program)?;
+    let offer = |command: &mut Command| offer_rounds(command, Stdio::null(), output);
+    let run = super::run_prepared(program, request, stop, offer)?;
+    // A process that has escaped may keep standard output open.
+    let first = replies.recv_timeout(KILL_TIMEOUT);
+    Ok(Probe { run, takes_rounds: matches!(first, Ok(Ok(RoundReply::Ready))) })
+}
+
+/// Offers rounds over standard input to a program.
+fn offer_rounds(command: &mut Command, input: Stdio, output: PipeWriter) {
+    command.env(series::ENV_ROUNDS, series::ROUNDS_FROM_STDIN).stdin(input).stdout(output);
+}
+
+/// Returns the standard output for a program, and the replies that it writes there.
+fn listen_to_replies(program: &Program) -> Result<(PipeWriter, Receiver<Reply>), RunFailure> {
+    let (reader, output) = io::pipe().map_err(|e| io_failure(program, &e))?;
+    let (sender, replies) = mpsc::channel();
+    let watcher = spawn_watcher(move || read_replies(reader, &sender));
+    watcher.map_err(|e| io_failure(program, &e))?;
+    Ok((output, replies))
+}
+
+fn io_failure(program: &Program, error: &io::Error) -> RunFailure {
+    RunFailure::from_io(error, error.to_string()).for_program(program)
+}
+
+/// Sends the replies among the lines of standard output until it is closed.
+fn read_replies(output: PipeReader, replies: &Sender<Reply>) {
+    let mut output = BufReader::new(output);
+    let mut line = Vec::new();
+    while let Ok(chunk @ [_, ..]) = output.fill_buf() {
+        let length = chunk.len();
+        for &byte in chunk {
+            if byte == b'\n' {
+                send_reply(&line, replies);
+                line.clear();
+            } else if line.len() < MAX_REPLY_BYTES {
+                line.push(byte);
+            }
+        }
+        output.consume(length);
+    }
+}
+
+fn send_reply(line: &[u8], replies: &Sender<Reply>) {
+    let line = String::from_utf8_lossy(line);
+    if let Some(reply) = RoundReply::parse(&line) {
+        // The receiver is dropped when the session ends.
+        let _ = replies.send(reply.map_err(str::to_owned));
+    }
+}
+
+impl ProgramSession {
+    /// Starts a program and waits until it is ready, at most for the time limit of the request.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the program cannot be started, exits or is not ready in time.
+    pub fn start(
+        program: &Program,
+        request: RunRequest,
+        stop: &AtomicBool,
+    ) -> Result<Self, RunFailure> {
+        let (input, requests) = io::pipe().map_err(|e| io_failure(program, &e))?;
+        let (output, replies) = listen_to_replies(program)?;
+        let prepare = |scratch: &Path| {
+            let mut command = measuring_command(program, request, scratch)?;
+            offer_rounds(&mut command, input.into(), output);
+            Ok(command)
+        };
+        let StartedRun { run, stderr, started } =
+            start_run(prepare).map_err(|e| e.for_program(program))?;
+        let stderr_tail = stderr.map(StderrTail::listen).transpose();
+        let mut session = Self {
+            exited: watch_exit(&run.tree).map_err(|e| io_failure(program, &e))?,
+            stderr_tail: stderr_tail.map_err(|e| io_failure(program, &e))?,
+            run,
+            requests: Some(requests),
+            replies,
+            name: program.text().to_owned(),
+        };
+        session.wait_for(RoundReply::Ready, started, request.limit, stop)?;
+        Ok(session)
+    }
+
+    /// Returns the path to which the program writes each round.
+    pub fn output_path(&self) -> PathBuf {
+        self.run.scratch_path.join("series")
+    }
+
+    /// Requests a round and waits until the program reports that it is written.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the program has exited, writes an unknown reply or exceeds the time
+    /// limit of the request, or if `stop` is set. The program is ended then.
+    pub fn run_round(
+        &mut self,
+        request: RunRequest,
+        stop: &AtomicBool,
+    ) -> Result<SessionRound, RunFailure> {
+        if stop.load(Ordering::Relaxed) {
+            return Err(RunFailure::Interrupted);
+        }
+        if !matches!(self.exited.try_recv(), Err(mpsc::TryRecvError::Empty)) {
+            return Err(self.fail_with_exit("between two rounds"));
+        }
+        match std::fs::remove_file(self.output_path()) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(self.fail(format!("its series cannot be removed: {error}")));
+            }
+            _ => {}
+        }
+        let line = RoundRequest { ticks: request.ticks, warmup: request.warmup };
+        let before = os::ProcessUsage::read(self.run.tree.id());
+        let started = now();
+        let written = self.requests.as_mut().map(|requests| writeln!(requests, "{line}"));
+        if !matches!(written, Some(Ok(()))) {
+            return Err(self.fail_with_exit("between two rounds"));
+        }
+        self.wait_for(RoundReply::Done, started, request.limit, stop)?;
+        let wall = started.elapsed();
+        let after = os::ProcessUsage::read(self.run.tree.id());
+        let usage = after.zip(before).and_then(|(after, before)| after.since(&before));
+        Ok(SessionRound { started, wall, usage })
+    }
+
+    /// Waits for a reply.
+    fn wait_for(
+        &mut self,
+        expected: RoundReply,
+        started: Instant,
+        limit: Duration,
+        stop: &AtomicBool,
+    ) -> Result<(), RunFailure> {
+        loop {
+            let remaining = limit.saturating_sub(started.elapsed());
+            match self.replies.recv_timeout(INTERRUPT_POLL_INTERVAL.min(remaining)) {
+                Ok(Ok(reply)) if reply == expected => return Ok(()),
+                Ok(reply) => {
+                    let found = reply.map_or_else(|text| text, |reply| reply.to_string());
+                    return Err(self.fail(format!("replied {found:?}, expected `{expected}`")));
+                }
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Err(self.fail_with_exit(&format!("without `{expected}`")));
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+            if stop.load(Ordering::Relaxed) {
+                let _ = self.run.end(KILL_TIMEOUT);
+                return Err(RunFailure::Interrupted);
+            }
+            if started.elapsed() >= limit {
+                let limit = units::format_rounded_duration(limit);
+                let reason =
+                    format!("{}: wrote no `{expected}` within {limit} and was ended", self.name);
+                return Err(RunFailure::TimeOver(reason));
+            }
+        }
+    }
+
+    /// Ends the program and creates the error for a reason, with the end of standard error.
+    pub fn fail(&mut self, reason: String) -> RunFailure {
+        // A process that cannot be ended does not change the reason.
+        let _ = self.run.end(KILL_TIMEOUT);
+        let quote = self.stderr_tail.take().map_or_else(String::new, StderrTail::quote);
+        RunFailure::Failed(format!("{}: {reason}{quote}", self.name))
+    }
+
+    /// Creates the error for a program that has exited or closed its standard output.
+    fn fail_with_exit(&mut self, when: &str) -> RunFailure {
+        let _ = self.exited.recv_timeout(EXIT_TIMEOUT);
+        let status = match self.run.end(KILL_TIMEOUT) {
+            Ok(exit) => exit.status.to_string(),
+            Err(error) => error.to_string(),
+        };
+        self.fail(format!("ended {when}, with {status}"))
+    }
+}
+
+impl Drop for ProgramSession {
+    /// Closes standard input, so that the program exits by itself. The run ends it otherwise.
+    fn drop(&mut self) {
+        self.requests = None;
+        let _ = self.exited.recv_timeout(EXIT_TIMEOUT);
+    }
+}

@@ -1,0 +1,182 @@
+//! Tests of programs that get several rounds in one process over standard input.
+#![cfg(unix)]
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use files::file::File as _;
+use files::report::{Report, Status, Subject};
+
+use crate::osjitter::{Osjitter, Ran};
+
+/// The rounds of a run: 40 ticks in rounds of 10.
+const ROUNDS: usize = 4;
+/// Starts before the first round: one that tests the protocol, and one that measures the start.
+const REHEARSALS: usize = 2;
+
+/// A directory with a program, which adds a line to the file `starts` when it starts.
+struct Home(tempfile::TempDir);
+
+impl Home {
+    /// Creates a program that runs a round with the shell function `round TICKS`, and
+    /// commands for each round over standard input.
+    fn new(round_of_stdin: &str) -> Self {
+        let home = Self(tempfile::tempdir().unwrap());
+        let text = format!(
+            r#"#!/bin/sh
+echo >>"${{0%/*}}/starts"
+series() {{
+  echo "osjitter.series/1 period_ns=$OSJITTER_PERIOD_NS"
+  i=0
+  while [ $i -lt "$1" ]; do echo $((1000 + i)); i=$((i + 1)); done
+}}
+if [ "$OSJITTER_ROUNDS" = stdin ]; then
+  echo "a line of its own"
+  echo "osjitter.requests/1 ready"
+  n=0
+  while read -r line; do
+    ticks=${{line#ticks=}} ticks=${{ticks%% *}} n=$((n + 1))
+    {round_of_stdin}
+  done
+else
+  series "$OSJITTER_TICKS" >"$OSJITTER_OUT"
+fi
+"#
+        );
+        home.write_program("loop", &text);
+        home
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn write_program(&self, name: &str, text: &str) {
+        std::fs::write(self.path(name), text).unwrap();
+        std::fs::set_permissions(self.path(name), std::fs::Permissions::from_mode(0o755)).unwrap();
+    }
+
+    fn starts(&self) -> usize {
+        std::fs::read_to_string(self.path("starts")).unwrap().lines().count()
+    }
+
+    /// Measures the program together with a control.
+    fn run(&self, program: &Path, args: &[&str]) -> Ran {
+        let length = ["--period", "1ms", "--ticks", "40", "--round-ticks", "10", "--warmup", "2"];
+        let command = shlex::try_join([program.to_str().unwrap()]).unwrap();
+        Osjitter::new(["run", "--subject", "nanosleep", "--command", &command])
+            .args(length)
+            .args(args)
+            .out("")
+            .run()
+    }
+}
+
+/// Runs a round and reports it.
+const ROUND: &str = r#"series "$ticks" >"$OSJITTER_OUT"; echo "osjitter.requests/1 done""#;
+
+fn program(ran: &Ran) -> Subject {
+    let report = Report::from_json(&ran.file("report.json")).unwrap();
+    report.subjects.into_iter().find(|s| s.name != "nanosleep").unwrap()
+}
+
+#[test]
+fn rounds_share_a_process() {
+    let home = Home::new(ROUND);
+    let ran = home.run(&home.path("loop"), &[]).exits(0);
+    assert_eq!(home.starts(), REHEARSALS + 1);
+    let subject = program(&ran);
+    assert_eq!((subject.status.clone(), subject.rounds.len()), (Status::Measured, ROUNDS));
+    for round in &subject.rounds {
+        assert_eq!(round.lateness_ns, (1_000..1_010).collect::<Vec<i64>>());
+        if cfg!(target_os = "linux") {
+            assert!(round.cpu_ns.is_some(), "the CPU time of the round is known");
+        }
+    }
+}
+
+#[test]
+fn profiled_rounds_are_processes() {
+    let home = Home::new(ROUND);
+    let ran = home.run(&home.path("loop"), &["--why"]);
+    assert_eq!(program(&ran).rounds.len(), ROUNDS, "{}", ran.stderr);
+    // A program without times is profiled once at most.
+    assert!(home.starts() <= REHEARSALS + 1 + ROUNDS, "{}", home.starts());
+}
+
+#[test]
+fn other_programs_start_for_each_round() {
+    let home = Home::new("exit 3");
+    let text = std::fs::read_to_string(home.path("loop")).unwrap();
+    home.write_program("loop", &text.replace("= stdin", "= other"));
+    let ran = home.run(&home.path("loop"), &[]).exits(0);
+    assert_eq!(home.starts(), 3 + ROUNDS, "three measure the start");
+    assert_eq!(program(&ran).rounds.len(), ROUNDS);
+}
+
+#[test]
+fn failing_rounds_are_explained() {
+    for (round, expected) in [
+        // It dies between two rounds, or within one.
+        (&format!("{ROUND}; echo gone >&2; exit 3")[..], "with exit status: 3; stderr: gone"),
+        (
+            "echo gone >&2; exit 3",
+            "without `osjitter.requests/1 done`, with exit status: 3; stderr: gone",
+        ),
+        ("echo osjitter.requests/1 soon", "replied \"soon\", expected `osjitter.requests/1 done`"),
+        ("echo osjitter.requests/1 done", "wrote nothing to OSJITTER_OUT"),
+        (
+            "echo nonsense >\"$OSJITTER_OUT\"; echo osjitter.requests/1 done",
+            "the first line must be `osjitter.series/1 period_ns=N`, not \"nonsense\"",
+        ),
+        (
+            "series 7 >\"$OSJITTER_OUT\"; echo osjitter.requests/1 done",
+            "wrote 7 ticks, expected 10",
+        ),
+    ] {
+        let home = Home::new(round);
+        let ran = home.run(&home.path("loop"), &[]).exits(4);
+        let Status::Failed { reason } = program(&ran).status else { panic!("{round}: not failed") };
+        assert!(reason.contains(expected), "{round}: {reason}");
+        assert_eq!(ran.stderr.matches("not measured: ").count(), 1, "{}", ran.stderr);
+    }
+}
+
+mod nightly {
+    use super::*;
+
+    /// The time limit of a round is more than 10 s.
+    #[test]
+    #[ignore = "takes the time limit of a round"]
+    fn silent_programs_are_ended() {
+        let home = Home::new("sleep 1000");
+        let ran = home.run(&home.path("loop"), &[]).exits(4);
+        let Status::Failed { reason } = program(&ran).status else { panic!("not failed") };
+        assert!(reason.contains("wrote no `osjitter.requests/1 done` within "), "{reason}");
+    }
+}
+
+/// Returns the text of the example in the book.
+fn python_example() -> String {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/src/measuring.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let blocks = page.split("```python\n").skip(1).map(|rest| rest.split("```").next().unwrap());
+    blocks.filter(|block| block.contains("OSJITTER_ROUNDS")).collect()
+}
+
+#[test]
+fn python_example_shares_a_process() {
+    let python = std::process::Command::new("python3").arg("--version").output();
+    if !python.is_ok_and(|output| output.status.success()) {
+        return;
+    }
+    let home = Home::new(ROUND);
+    std::fs::write(home.path("loop.py"), python_example()).unwrap();
+    let wrapper = "#!/bin/sh\necho >>\"${0%/*}/starts\"\nexec python3 \"${0%/*}/loop.py\"\n";
+    home.write_program("python-loop", wrapper);
+    let ran = home.run(&home.path("python-loop"), &[]).exits(0);
+    let subject = program(&ran);
+    assert_eq!((home.starts(), subject.rounds.len()), (REHEARSALS + 1, ROUNDS));
+    assert!(subject.rounds.iter().all(|round| round.lateness_ns.len() == 10));
+    assert!(subject.rounds.iter().flat_map(|round| &round.lateness_ns).all(|&ns| ns >= 0));
+}
