@@ -121,7 +121,7 @@ pub fn check_cpus(cpus: &[usize]) -> exit::Result<()> {
         _ => "does not exist or is outside of the affinity mask of this process",
     };
     let allowed = CpuSelection::List(allowed);
-    Err(usage!("CPU {cpu} {reason}, which may use {allowed}; nothing was run"))
+    Err(usage!("CPU {cpu} {reason}; usable are {allowed}; nothing was run"))
 }
 
 impl fmt::Display for Sched {
