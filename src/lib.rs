@@ -38,6 +38,8 @@ mod meters; // the meters of running programs
 mod previous_runs; // finds previous runs and compares a new one with the last of its kind
 mod written_limit; // limits and goals as written: p99=2ms
 
+mod flight_record; // the file of the time before a late tick
+
 mod escape_codes; // moves the cursor of a terminal
 mod file_io; // bounded reading, atomic writing
 

@@ -14,11 +14,11 @@ use files::gate::verdict::Verdict;
 use jitterstat::gate::decision::Rules;
 
 use crate::doctor::file::Checkup;
+use crate::flight_record::{self, Flight};
 use crate::fuzz::round_trip;
 use crate::fuzz::step_costs::StepCosts;
 use crate::gate::{calibrate, render_sections};
 use crate::monitor::breaches::{self as broken_limits, Breaches};
-use crate::run::flight::{self as flight_record, file::Flight};
 use crate::{bench as benches, compare, doctor, file_io, find as found, gate};
 use render::document::terminal;
 use render::formats::{Format, Offer, Rendering, make};

@@ -16,6 +16,7 @@ use files::gate::calibration::runs::RunCalibration;
 use files::gate::verdict::Verdict;
 
 use crate::doctor::file::Checkup;
+use crate::flight_record::{self, Flight};
 use crate::gate::calibrate;
 use crate::interop::detect::{FileFormat, detect};
 use crate::interop::fleet::{self, Fleet};
@@ -23,7 +24,6 @@ use crate::interop::pair;
 use crate::monitor::breaches::{self, Breaches};
 use crate::report::args::ReportArgs;
 use crate::report::runs::Runs;
-use crate::run::flight::{self, file::Flight};
 use crate::{bench, compare, doctor, file_io, find, gate, interop};
 use render::formats::{Format, Rendering, make};
 
@@ -50,7 +50,7 @@ const KINDS: [(&str, RenderFn); 9] = [
         make("a checkup", &doctor::text::FORMATS, args.format, &read(text)?)
     }),
     (Flight::SCHEMA, |text, args| {
-        make("a flight record", &flight::formats::FORMATS, args.format, &read(text)?)
+        make("a flight record", &flight_record::formats::FORMATS, args.format, &read(text)?)
     }),
     (Breaches::SCHEMA, |text, args| {
         make("a file of breaches", &breaches::formats::FORMATS, args.format, &read(text)?)

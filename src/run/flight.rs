@@ -1,8 +1,5 @@
 //! The flight record: the last second before a late tick, tick by tick.
 
-pub mod file;
-pub mod formats;
-
 use std::collections::VecDeque;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -12,13 +9,9 @@ use engine::measure::round::{Instance, MeasuredRound};
 use engine::measure::why::RoundDiagnosis;
 use engine::scenario::Scenario;
 use files::file::File as _;
-use files::report::why::Behind;
-use files::why::pool::ProfiledTick;
-use files::why::{Occupant, Switch, SwitchKind};
 
-use crate::run::flight::file::{
-    CpuAssignment, Flight, FlightRound, FlightSwitch, FlightTick, FlightTrigger,
-};
+use crate::flight_record::conversion::{cpu_assignments, flight_switches, threads_behind};
+use crate::flight_record::{Flight, FlightRound, FlightTick, FlightTrigger};
 
 /// The recorded time before the late tick.
 const RECORDED_TIME: Duration = Duration::from_secs(1);
@@ -191,8 +184,8 @@ fn keep_instance(
         period_ns: scenario.period_ns(),
         profiled: diagnosis.is_some(),
         ticks: flight_ticks(&ticks, diagnosis, index, limit_ns),
-        switches: round_diagnosis.and_then(flight_switches),
-        assignments: round_diagnosis.and_then(cpu_assignments),
+        switches: round_diagnosis.and_then(|d| flight_switches(&d.threads)),
+        assignments: round_diagnosis.and_then(|d| cpu_assignments(&d.occupants)),
     };
     Some(KeptInstance { round, ticks, origin, end })
 }
@@ -222,43 +215,6 @@ fn flight_ticks(
         });
     }
     converted
-}
-
-fn threads_behind(tick: &ProfiledTick) -> Option<Vec<Behind>> {
-    let behind = tick.behind.iter().map(|(comm, ns)| Behind { comm: comm.clone(), ns: *ns });
-    let behind: Vec<Behind> = behind.collect();
-    (!behind.is_empty()).then_some(behind)
-}
-
-fn flight_switches(diagnosis: &RoundDiagnosis) -> Option<Vec<FlightSwitch>> {
-    let mut switches = Vec::new();
-    for (thread, recorded) in (0..).zip(&diagnosis.threads) {
-        for &Switch { at_ns, cpu, kind } in recorded.switches.iter().flatten() {
-            let kind = switch_kind_name(kind).to_owned();
-            switches.push(FlightSwitch { at_ns, thread, cpu, kind });
-        }
-    }
-    switches.sort_by_key(|switch| switch.at_ns);
-    (!switches.is_empty()).then_some(switches)
-}
-
-fn cpu_assignments(diagnosis: &RoundDiagnosis) -> Option<Vec<CpuAssignment>> {
-    let mut assignments = Vec::new();
-    for (&cpu, occupants) in &diagnosis.occupants {
-        let convert =
-            |o: &Occupant| CpuAssignment { at_ns: o.at_ns, cpu, thread: o.thread, comm: None };
-        assignments.extend(occupants.iter().map(convert));
-    }
-    assignments.sort_by_key(|assignment| (assignment.at_ns, assignment.cpu));
-    (!diagnosis.occupants.is_empty()).then_some(assignments)
-}
-
-fn switch_kind_name(kind: SwitchKind) -> &'static str {
-    match kind {
-        SwitchKind::On => "on",
-        SwitchKind::Preempted => "preempted",
-        SwitchKind::Waits => "waits",
-    }
 }
 
 impl KeptInstance {

@@ -21,8 +21,8 @@ use engine::scenario::Scenario;
 use engine::subject::RuntimeKind;
 use files::report::{Report, Warning};
 
+use crate::flight_record::Flight;
 use crate::run::flight::FlightRecorder;
-use crate::run::flight::file::Flight;
 use crate::terminal;
 use render::report::table::BREAK;
 

@@ -1,7 +1,7 @@
 //! `osjitter run`: measures a plan and reports the result.
 
 pub mod args;
-pub mod flight;
+mod flight;
 mod late_ticks;
 mod live_terminal;
 mod live_view;
@@ -32,8 +32,8 @@ use files::fitness::Verdict;
 use files::report::{Report, Status};
 
 use crate::file_io::{OutputDirectory, REPORT_FILES};
+use crate::flight_record::Flight;
 use crate::run::args::RunArgs;
-use crate::run::flight::file::Flight;
 use crate::run::late_ticks::{LateOutcome, LateTicks};
 use crate::run::live_terminal::LiveView;
 use crate::run::plan_file::PlanArgs;

@@ -1,4 +1,7 @@
-//! The file `osjitter.flight/1`: the second before a late tick.
+//! The file `osjitter.flight/1`: the time before a late tick.
+
+pub mod conversion;
+pub mod formats;
 
 use files::file::{File, JsonError, read_json, to_json_line};
 use files::report::why::{Behind, Shares};
@@ -6,7 +9,7 @@ use files::report::why::{Behind, Shares};
 use crate::file_io::model;
 
 model! {
-    /// The second before a late tick. Times are relative to the arrival of that tick; earlier ones
+    /// The time before a late tick. Times are relative to the arrival of that tick; earlier ones
     /// are negative.
     pub struct Flight {
         /// Always `osjitter.flight/1`.
@@ -34,7 +37,7 @@ model! {
         pub round: u64,
         /// Index of its instance.
         pub instance: u64,
-        /// Index on the grid.
+        /// Index on the grid or, in a record of `monitor`, among all late ticks.
         pub tick: u64,
         /// Lateness.
         pub lateness_ns: i64,
@@ -54,7 +57,7 @@ model! {
         /// available.
         #[serde(rename = "asked")]
         pub profiled: bool,
-        /// Recorded ticks that came, in order.
+        /// Recorded ticks that came, in order; of `monitor`, only late ticks.
         pub ticks: Vec<FlightTick>,
         /// Switches of the threads that ran the ticks, in order, listed with the first instance of a
         /// profiled round; null if they were not recorded.
@@ -66,7 +69,7 @@ model! {
 
     /// One tick.
     pub struct FlightTick {
-        /// Index on the grid.
+        /// Index on the grid or, in a record of `monitor`, among all late ticks.
         pub tick: u64,
         /// When it was due.
         pub deadline_ns: i64,

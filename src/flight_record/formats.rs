@@ -6,18 +6,20 @@ use cli::exit::Result;
 use cli::time::format_time;
 use cli::words::pluralize;
 use files::file::File as _;
-use files::report::why::{Class, Shares};
+use files::report::why::{Behind, Class, Shares};
 use render::document::{Document, Table};
 use render::formats::{Format, Offer, Rendering};
 use render::report::perfetto::{add_tick, cause_args, describe_behind};
 use render::report::why::class_name;
 use render::trace_events::{Lanes, Process, TraceEvents, Track};
 
-use crate::run::flight::file::{CpuAssignment, Flight, FlightRound, FlightSwitch, FlightTick};
+use crate::flight_record::{CpuAssignment, Flight, FlightRound, FlightSwitch, FlightTick};
 use crate::terminal;
 
 /// The maximum number of late ticks in the table.
 const MAX_ROWS: usize = 20;
+/// The maximum number of threads per row.
+const MAX_BEHIND: usize = 3;
 
 pub const FORMATS: [Offer<Flight>; 5] = [
     (Format::Table, |flight| Ok(Rendering::terminal(&document(flight), terminal::columns()))),
@@ -59,13 +61,24 @@ fn document(flight: &Flight) -> Document {
             round.round.to_string(),
             tick.tick.to_string(),
             format_time(tick.lateness_ns),
-            tick.causes_ns.as_ref().map_or_else(|| "-".to_owned(), list_causes),
+            describe_causes(tick),
         ]);
     }
     if !table.is_empty() {
         document.table(table.with_words_last());
     }
     document
+}
+
+/// Returns the causes of a tick's lateness, and the threads that ran while it waited.
+fn describe_causes(tick: &FlightTick) -> String {
+    let Some(shares) = &tick.causes_ns else { return "-".to_owned() };
+    let causes = list_causes(shares);
+    let mut behind: Vec<&Behind> = tick.behind.iter().flatten().collect();
+    behind.sort_by_key(|thread| std::cmp::Reverse(thread.ns));
+    let name = |thread: &&Behind| format!("{} {}", thread.comm, format_time(to_signed(thread.ns)));
+    let names: Vec<String> = behind.iter().take(MAX_BEHIND).map(name).collect();
+    if names.is_empty() { causes } else { format!("{causes}; behind {}", names.join(", ")) }
 }
 
 fn list_causes(shares: &Shares) -> String {

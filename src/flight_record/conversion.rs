@@ -1,0 +1,47 @@
+//! Conversion of diagnosed ticks, switches and CPUs to the parts of a flight record.
+
+use files::report::why::Behind;
+use files::why::pool::ProfiledTick;
+use files::why::{CpuOccupants, Occupant, Switch, SwitchKind, Thread};
+
+use crate::flight_record::{CpuAssignment, FlightSwitch};
+
+/// Returns the threads that ran while a tick waited, if they are known.
+pub fn threads_behind(tick: &ProfiledTick) -> Option<Vec<Behind>> {
+    let behind = tick.behind.iter().map(|(comm, ns)| Behind { comm: comm.clone(), ns: *ns });
+    let behind: Vec<Behind> = behind.collect();
+    (!behind.is_empty()).then_some(behind)
+}
+
+/// Converts the switches of threads, of which each has its index; `None` if there are none.
+pub fn flight_switches(threads: &[Thread]) -> Option<Vec<FlightSwitch>> {
+    let mut switches = Vec::new();
+    for (thread, recorded) in (0..).zip(threads) {
+        for &Switch { at_ns, cpu, kind } in recorded.switches.iter().flatten() {
+            let kind = switch_kind_name(kind).to_owned();
+            switches.push(FlightSwitch { at_ns, thread, cpu, kind });
+        }
+    }
+    switches.sort_by_key(|switch| switch.at_ns);
+    (!switches.is_empty()).then_some(switches)
+}
+
+/// Converts the occupants of the CPUs, without names; `None` if they were not recorded.
+pub fn cpu_assignments(occupants: &CpuOccupants) -> Option<Vec<CpuAssignment>> {
+    let mut assignments = Vec::new();
+    for (&cpu, turns) in occupants {
+        let convert =
+            |o: &Occupant| CpuAssignment { at_ns: o.at_ns, cpu, thread: o.thread, comm: None };
+        assignments.extend(turns.iter().map(convert));
+    }
+    assignments.sort_by_key(|assignment| (assignment.at_ns, assignment.cpu));
+    (!occupants.is_empty()).then_some(assignments)
+}
+
+fn switch_kind_name(kind: SwitchKind) -> &'static str {
+    match kind {
+        SwitchKind::On => "on",
+        SwitchKind::Preempted => "preempted",
+        SwitchKind::Waits => "waits",
+    }
+}
