@@ -24,11 +24,11 @@
 //! - `open_regular(path)`: opens an untrusted file without following a link and without blocking;
 //! - `lock(directory)`: locks a directory for other processes that call it, until the returned file
 //!   is closed;
-//! - `ThreadStats`, `SwitchRing`: statistics of a single thread, and the context switches of a
-//!   thread or a CPU;
-//! - `quotas()`, `fault_ns()`, `monotonic_pair()`, `thread_name(id)`, `install_stop_handler()`,
-//!   `continued_ns()`: other facts that explain late ticks;
-//! - `Tracer`, `has_kernel_thread_ids()`, `kernel_functions(names)`, `clocks_ahead_ns()`, `WAITS`,
+//! - `ThreadStats`, `SwitchRing`, `SwitchHistory`: statistics of a single thread, and all or the
+//!   last context switches of a thread or a CPU;
+//! - `quotas()`, `fault_ns()`, `monotonic_pair()`, `thread_id()`, `thread_name(id)`,
+//!   `install_stop_handler()`, `continued_ns()`: other facts that explain late ticks;
+//! - `Tracer`, `has_kernel_thread_ids()`, `online_cpus()`, `kernel_functions(names)`, `clocks_ahead_ns()`, `WAITS`,
 //!   `current_call(thread)`, `process_threads(process)`, `cpus_allowed(thread)`,
 //!   `belongs_to_other_user(process)`, `is_32_bit(process)`: recorded timers, switches and waits of
 //!   all programs;
@@ -124,11 +124,11 @@ pub use process::ProcessTree;
 pub use process::adopt_children;
 pub use process_usage::ProcessUsage;
 #[cfg(target_os = "linux")]
-pub use ring::SwitchRing;
+pub use ring::{SwitchHistory, SwitchRing};
 pub use signals::{delay_stop, stop, survive_file_size_limit, take_stop_request};
 #[cfg(unix)]
 pub use signals::{is_ignored, survive_termination};
-pub use switches::{DrainedSwitches, SwitchRecord};
+pub use switches::{DrainedSwitches, NamedThread, PastSwitches, SwitchRecord};
 pub use thread_stats::*;
 pub use tracer::*;
 pub use types::{

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 /// `perf_event_attr`, in the version that added `clockid`.
 #[repr(C)]
@@ -108,6 +108,10 @@ impl Ring {
     ///
     /// The sizes are in pages, powers of two, and descending.
     pub fn map(event: File, sizes: &[usize]) -> io::Result<Self> {
+        Self::map_with_access(event, sizes, libc::PROT_READ | libc::PROT_WRITE)
+    }
+
+    fn map_with_access(event: File, sizes: &[usize], access: libc::c_int) -> io::Result<Self> {
         let page = super::thread_stats::page_size();
         let mut last = io::Error::from(io::ErrorKind::OutOfMemory);
         for &pages in sizes {
@@ -115,7 +119,6 @@ impl Ring {
             // SAFETY: no address is asked for, so that no mapping is replaced; the result is
             // checked.
             let base = unsafe {
-                let access = libc::PROT_READ | libc::PROT_WRITE;
                 libc::mmap(
                     std::ptr::null_mut(),
                     length,
@@ -158,6 +161,78 @@ impl Ring {
         // SAFETY: both positions are aligned words in the first page of the mapping, which lives as
         // long as the ring; the kernel reads and writes them as whole words.
         unsafe { AtomicU64::from_ptr(self.base.as_ptr().add(at).cast()) }
+    }
+}
+
+/// Bytes at the oldest end of an overwriting ring that are not used. A CPU that is writing a record
+/// does so there before it moves the head.
+const UNFINISHED_BYTES: usize = 512;
+
+/// Ring buffer in which the kernel overwrites the oldest records.
+///
+/// The event must have `write_backward` set. The kernel then writes towards lower addresses, so that
+/// the newest record is found at the head.
+#[derive(Debug)]
+pub(super) struct OverwritingRing(Ring);
+
+impl OverwritingRing {
+    /// Maps a ring of the first of these sizes that the limit of locked memory allows.
+    ///
+    /// The sizes are in pages, powers of two, and descending.
+    pub fn map(event: File, sizes: &[usize]) -> io::Result<Self> {
+        // The kernel overwrites a ring that its reader cannot write to.
+        Ring::map_with_access(event, sizes, libc::PROT_READ).map(Self)
+    }
+
+    pub fn event(&self) -> &File {
+        &self.0.event
+    }
+
+    /// Returns the size of the mapping in bytes.
+    pub fn memory_bytes(&self) -> usize {
+        (1 + self.0.pages) * self.0.page
+    }
+
+    /// Returns the number of bytes that were written since the ring was mapped.
+    pub fn written_bytes(&self) -> u64 {
+        0_u64.wrapping_sub(self.head())
+    }
+
+    /// Copies the records, newest first, and returns whether older ones were overwritten.
+    ///
+    /// The kernel continues to write during the copy. It does so where the oldest records are, which
+    /// are then left out.
+    pub fn copy(&self) -> (Vec<u8>, bool) {
+        let size = self.0.pages * self.0.page;
+        let head = self.head();
+        let written = usize::try_from(0_u64.wrapping_sub(head)).unwrap_or(usize::MAX);
+        let n = written.min(size);
+        let mut bytes = vec![0_u8; n];
+        // The size is a power of two, so the position in the ring is the remainder.
+        let first = (head % size as u64) as usize;
+        let until_end = n.min(size - first);
+        // SAFETY: both parts are within the mapping behind its first page, and within `bytes`. Bytes
+        // that the kernel may have written during the copy are not used.
+        unsafe {
+            let ring = self.0.base.as_ptr().add(self.0.page);
+            std::ptr::copy_nonoverlapping(ring.add(first), bytes.as_mut_ptr(), until_end);
+            std::ptr::copy_nonoverlapping(ring, bytes.as_mut_ptr().add(until_end), n - until_end);
+        }
+        // The copy is complete before the second reading.
+        fence(Ordering::SeqCst);
+        let overwritten = usize::try_from(head.wrapping_sub(self.head())).unwrap_or(usize::MAX);
+        let intact = size.saturating_sub(overwritten).saturating_sub(UNFINISHED_BYTES);
+        bytes.truncate(intact);
+        let is_cut = written > bytes.len();
+        (bytes, is_cut)
+    }
+
+    fn head(&self) -> u64 {
+        // SAFETY: the position is an aligned word in the first page of the mapping, which lives as
+        // long as the ring. The read is volatile because the kernel writes the word as a whole.
+        let head = unsafe { self.0.base.as_ptr().add(HEAD).cast::<u64>().read_volatile() };
+        fence(Ordering::Acquire);
+        head
     }
 }
 

@@ -1,9 +1,10 @@
 //! Recording of context switches on Linux with `perf_event_open`.
 
+use std::fs::File;
 use std::io;
 
-use crate::machine::os::perf::{self, Attributes, Ring};
-use crate::machine::os::switches::{DrainedSwitches, parse};
+use crate::machine::os::perf::{self, Attributes, OverwritingRing, Ring};
+use crate::machine::os::switches::{DrainedSwitches, PastSwitches, parse, parse_past};
 use crate::machine::os::types::NotAvailable;
 
 const INHERIT: u64 = 1 << 1;
@@ -12,9 +13,12 @@ const EXCLUDE_HYPERVISOR: u64 = 1 << 6;
 const COMM: u64 = 1 << 9;
 const ENABLE_ON_EXEC: u64 = 1 << 12;
 const CONTEXT_SWITCH: u64 = 1 << 26;
+const WRITE_BACKWARD: u64 = 1 << 27;
 /// Requirements of recording the switches of the user's own threads.
 const OWN_THREADS_NEED: &str =
     "a kernel.perf_event_paranoid of at most 2, and a sandbox that allows perf_event_open";
+/// Requirements of recording the switches of all threads.
+const ALL_THREADS_NEED: &str = "CAP_PERFMON, or a kernel.perf_event_paranoid of at most 0";
 /// Sizes of a ring to try, in pages.
 const PAGES: [usize; 4] = [64, 16, 4, 1];
 /// Sizes to try for a ring of a whole CPU, of which every machine may have hundreds.
@@ -60,9 +64,9 @@ impl SwitchRing {
     /// Returns an error under the conditions of [`SwitchRing::for_current_thread`], or without the
     /// permission to observe other processes.
     pub fn for_cpu(cpu: usize) -> Result<Self, NotAvailable> {
-        let needs = "CAP_PERFMON, or a kernel.perf_event_paranoid of at most 0";
         let cpu = i32::try_from(cpu).unwrap_or(i32::MAX);
-        Self::open(-1, cpu, perf::DISABLED, &CPU_PAGES).map_err(|error| refused(&error, needs))
+        Self::open(-1, cpu, perf::DISABLED, &CPU_PAGES)
+            .map_err(|error| refused(&error, ALL_THREADS_NEED))
     }
 
     fn open(
@@ -71,14 +75,7 @@ impl SwitchRing {
         flags: u64,
         pages: &[usize],
     ) -> io::Result<Self> {
-        let attributes = Attributes {
-            kind: perf::SOFTWARE,
-            config: perf::DUMMY,
-            sample_type: perf::SAMPLE_TID | perf::SAMPLE_TIME | perf::SAMPLE_CPU,
-            flags: flags | perf::SAMPLE_ID_ALL | CONTEXT_SWITCH,
-            ..Attributes::default()
-        };
-        Ok(Self(Ring::map(perf::open(attributes, thread, cpu)?, pages)?))
+        Ok(Self(Ring::map(open_event(thread, cpu, flags)?, pages)?))
     }
 
     /// Starts or stops recording.
@@ -92,6 +89,75 @@ impl SwitchRing {
     }
 }
 
+/// Opens an event that records the switches of a thread or a CPU.
+fn open_event(thread: libc::pid_t, cpu: libc::c_int, flags: u64) -> io::Result<File> {
+    let attributes = Attributes {
+        kind: perf::SOFTWARE,
+        config: perf::DUMMY,
+        sample_type: perf::SAMPLE_TID | perf::SAMPLE_TIME | perf::SAMPLE_CPU,
+        flags: flags | perf::SAMPLE_ID_ALL | CONTEXT_SWITCH,
+        ..Attributes::default()
+    };
+    perf::open(attributes, thread, cpu)
+}
+
+/// Overwriting ring buffer with the last context switches of a thread or a CPU.
+#[derive(Debug)]
+pub struct SwitchHistory(OverwritingRing);
+
+impl SwitchHistory {
+    /// Records the switches of a thread of this process while [`SwitchHistory::set_recording`] is
+    /// on, in a ring of `bytes`, which is rounded up to a power of two.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the kernel or a sandbox forbids it, if no memory can be locked, or if the
+    /// thread has ended.
+    pub fn for_thread(thread: u32, bytes: usize) -> Result<Self, NotAvailable> {
+        let thread = libc::pid_t::try_from(thread).unwrap_or(libc::pid_t::MAX);
+        Self::open(thread, -1, EXCLUDE_KERNEL | EXCLUDE_HYPERVISOR, bytes)
+            .map_err(|error| refused(&error, OWN_THREADS_NEED))
+    }
+
+    /// Records the switches of all threads on a CPU, and the names of new programs.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error under the conditions of [`SwitchHistory::for_thread`], or without the
+    /// permission to observe other processes.
+    pub fn for_cpu(cpu: usize, bytes: usize) -> Result<Self, NotAvailable> {
+        let cpu = i32::try_from(cpu).unwrap_or(i32::MAX);
+        Self::open(-1, cpu, COMM, bytes).map_err(|error| refused(&error, ALL_THREADS_NEED))
+    }
+
+    fn open(thread: libc::pid_t, cpu: libc::c_int, flags: u64, bytes: usize) -> io::Result<Self> {
+        let event = open_event(thread, cpu, flags | WRITE_BACKWARD | perf::DISABLED)?;
+        let pages = bytes.div_ceil(super::thread_stats::page_size()).next_power_of_two();
+        Ok(Self(OverwritingRing::map(event, &[pages])?))
+    }
+
+    /// Starts or stops recording.
+    pub fn set_recording(&self, is_on: bool) {
+        perf::record(self.0.event(), is_on);
+    }
+
+    /// Reads the recorded switches, while recording continues.
+    pub fn read(&self) -> PastSwitches {
+        let (bytes, is_cut) = self.0.copy();
+        parse_past(&bytes, is_cut)
+    }
+
+    /// Returns the number of bytes recorded so far.
+    pub fn written_bytes(&self) -> u64 {
+        self.0.written_bytes()
+    }
+
+    /// Returns the size of the ring in bytes.
+    pub fn memory_bytes(&self) -> u64 {
+        self.0.memory_bytes() as u64
+    }
+}
+
 pub(super) fn refused(error: &io::Error, needs: &'static str) -> NotAvailable {
     NotAvailable { what: "perf_event_open", error: error.to_string(), needs }
 }
@@ -99,6 +165,7 @@ pub(super) fn refused(error: &io::Error, needs: &'static str) -> NotAvailable {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::machine::os::switches::SwitchRecord;
     use files::why::SwitchKind;
 
     #[test]
@@ -125,9 +192,43 @@ mod tests {
         assert!(threads.contains(&id) && threads.len() >= 2, "{threads:?}");
         assert!(!threads.contains(&std::process::id()), "{threads:?}");
         let names: Vec<&str> =
-            drained.iter().flat_map(|d| d.names.iter().map(|(_, name)| name.as_str())).collect();
+            drained.iter().flat_map(|d| d.names.iter().map(|named| named.name.as_str())).collect();
         assert_eq!(names.iter().filter(|name| **name == "sleep").count(), 2, "{names:?}");
         assert!(drained.iter().all(|d| d.lost == 0));
+    }
+
+    /// Sleeps 200 times, so that a ring of one page overwrites its first records.
+    #[test]
+    #[allow(clippy::disallowed_methods, reason = "a sleep causes a switch")]
+    fn history_keeps_the_last_switches() {
+        let thread = super::super::thread_id();
+        let history = match SwitchHistory::for_thread(thread, 1) {
+            Ok(history) => history,
+            Err(why) => return assert!(why.to_string().contains("perf_event_open"), "{why}"),
+        };
+        assert_eq!((history.read(), history.written_bytes()), (PastSwitches::default(), 0));
+        history.set_recording(true);
+        let clock = || super::super::thread_stats::monotonic_ns().expect("a clock");
+        for _ in 0..200 {
+            std::thread::sleep(std::time::Duration::from_micros(50));
+        }
+        let (before, past) = (clock(), history.read());
+        let switches = &past.records.switches;
+        assert!(switches.len() >= 50 && switches.len() < 400, "{}", switches.len());
+        assert!(
+            switches.is_sorted_by_key(|s| s.at_ns) && switches.iter().all(|s| s.thread == thread)
+        );
+        assert!(switches.last().is_some_and(|s| s.at_ns <= before), "the newest is from before");
+        assert_eq!(past.complete_from_ns, switches[0].at_ns, "older ones are overwritten");
+        assert!(history.written_bytes() > history.memory_bytes() / 2);
+        let alternates = |pair: &[SwitchRecord]| {
+            (pair[0].kind == SwitchKind::On) != (pair[1].kind == SwitchKind::On)
+        };
+        assert!(switches.windows(2).all(alternates), "{switches:?}");
+        history.set_recording(false);
+        let stopped = history.written_bytes();
+        std::thread::sleep(std::time::Duration::from_millis(1));
+        assert_eq!(history.written_bytes(), stopped);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Parser of the records of context switches that the kernel writes to a ring. The input can be any
+//! Parsers of the records of context switches that the kernel writes to a ring. The input can be any
 //! bytes.
 
 use files::why::SwitchKind;
@@ -16,13 +16,23 @@ pub struct SwitchRecord {
     pub next: Option<u32>,
 }
 
+/// A thread that was given a name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamedThread {
+    /// `CLOCK_MONOTONIC`, in nanoseconds.
+    pub at_ns: u64,
+    /// Number of the thread in the system.
+    pub thread: u32,
+    pub name: String,
+}
+
 /// Contents of a ring.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DrainedSwitches {
     /// Switches in the order in which they were written.
     pub switches: Vec<SwitchRecord>,
     /// Threads that were given a name, in this order.
-    pub names: Vec<(u32, String)>,
+    pub names: Vec<NamedThread>,
     /// Number of lost and invalid records.
     pub lost: u64,
 }
@@ -43,34 +53,88 @@ pub fn parse(bytes: &[u8]) -> DrainedSwitches {
     let mut drained = DrainedSwitches::default();
     let mut rest = bytes;
     while !rest.is_empty() {
-        let size = number::<2>(rest, 6).map_or(0, |size| size as usize);
-        if size < HEADER || size > rest.len() {
+        let Some((record, after)) = split_record(rest) else {
             // The start of the next record is unknown.
             drained.lost += 1;
             break;
-        }
-        let (record, after) = rest.split_at(size);
+        };
         rest = after;
-        let kind = number::<4>(record, 0).unwrap_or(0) as u32;
+        drained.add(record);
+    }
+    drained
+}
+
+/// Last switches in an overwriting ring.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PastSwitches {
+    /// Records in the order in which they were written.
+    pub records: DrainedSwitches,
+    /// Time from which on no record is missing: `CLOCK_MONOTONIC`, in nanoseconds. Zero if nothing
+    /// was overwritten since recording began.
+    pub complete_from_ns: u64,
+}
+
+/// Parses the records of an overwriting ring, newest first. `is_cut` tells whether older records
+/// were overwritten.
+///
+/// Records before a loss are left out.
+pub fn parse_past(bytes: &[u8], is_cut: bool) -> PastSwitches {
+    let mut past = PastSwitches::default();
+    let mut rest = bytes;
+    let mut lost_at_ns = None;
+    // A part of the oldest record may be overwritten.
+    while let Some((record, after)) = split_record(rest) {
+        if record_kind(record) == LOST {
+            // The record after the loss follows.
+            lost_at_ns = Some(record_time(record).unwrap_or(u64::MAX));
+            break;
+        }
+        rest = after;
+        past.records.add(record);
+    }
+    past.records.switches.reverse();
+    past.records.names.reverse();
+    let oldest_ns = past.records.switches.first().map_or(u64::MAX, |switch| switch.at_ns);
+    past.complete_from_ns = lost_at_ns.unwrap_or(if is_cut { oldest_ns } else { 0 });
+    past
+}
+
+/// Splits the first record off; `None` if its length is not valid.
+fn split_record(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let size = number::<2>(bytes, 6)? as usize;
+    if size < HEADER { None } else { bytes.split_at_checked(size) }
+}
+
+fn record_kind(record: &[u8]) -> u32 {
+    number::<4>(record, 0).unwrap_or(0) as u32
+}
+
+/// Returns the time of a record that is not a sample.
+fn record_time(record: &[u8]) -> Option<u64> {
+    let trailer = record.len().checked_sub(TRAILER).filter(|&at| at >= HEADER)?;
+    number::<8>(record, trailer + 8)
+}
+
+impl DrainedSwitches {
+    fn add(&mut self, record: &[u8]) {
+        let kind = record_kind(record);
         match kind {
             // The body is an id and the number of lost records.
             LOST => {
-                drained.lost =
-                    drained.lost.saturating_add(number::<8>(record, HEADER + 8).unwrap_or(1))
+                self.lost = self.lost.saturating_add(number::<8>(record, HEADER + 8).unwrap_or(1))
             }
             SWITCH | SWITCH_CPU_WIDE => match parse_switch(record, kind == SWITCH_CPU_WIDE) {
-                Some(switch) => drained.switches.push(switch),
-                None => drained.lost += 1,
+                Some(switch) => self.switches.push(switch),
+                None => self.lost += 1,
             },
             COMM => match parse_name(record) {
-                Some(named) => drained.names.push(named),
-                None => drained.lost += 1,
+                Some(named) => self.names.push(named),
+                None => self.lost += 1,
             },
             // Records of throttling, and of kinds that later kernels may add.
             _ => {}
         }
     }
-    drained
 }
 
 fn parse_switch(record: &[u8], is_cpu_wide: bool) -> Option<SwitchRecord> {
@@ -94,10 +158,14 @@ fn parse_switch(record: &[u8], is_cpu_wide: bool) -> Option<SwitchRecord> {
 }
 
 /// Parses a record of process, thread and name, which ends with a zero.
-fn parse_name(record: &[u8]) -> Option<(u32, String)> {
+fn parse_name(record: &[u8]) -> Option<NamedThread> {
     let text = record.get(HEADER + 8..record.len().checked_sub(TRAILER)?)?;
     let text = text.split(|&byte| byte == 0).next().unwrap_or_default();
-    Some((number::<4>(record, HEADER + 4)? as u32, String::from_utf8_lossy(text).into_owned()))
+    Some(NamedThread {
+        at_ns: record_time(record)?,
+        thread: number::<4>(record, HEADER + 4)? as u32,
+        name: String::from_utf8_lossy(text).into_owned(),
+    })
 }
 
 /// Reads a number of `N` bytes in the byte order of this machine.
@@ -161,11 +229,60 @@ mod tests {
             switch(300, 0, SwitchKind::Preempted, Some(42)),
             switch(400, 0, SwitchKind::On, None),
         ];
-        assert_eq!(
-            parse(&sample_ring()),
-            DrainedSwitches { switches, names: vec![(42, "worker".to_owned())], lost: 5 }
-        );
+        let names = vec![NamedThread { at_ns: 500, thread: 42, name: "worker".to_owned() }];
+        assert_eq!(parse(&sample_ring()), DrainedSwitches { switches, names, lost: 5 });
         assert_eq!(parse(&[]), DrainedSwitches::default());
+    }
+
+    fn switch_at(at_ns: u64, flags: u16) -> Vec<u8> {
+        record(SWITCH, flags, &trailer(at_ns, 0))
+    }
+
+    /// Returns the times of the switches, and the time from which on they are complete.
+    fn past_times(bytes: &[u8], is_cut: bool) -> (Vec<u64>, u64) {
+        let past = parse_past(bytes, is_cut);
+        assert_eq!(past.records.lost, 0);
+        (past.records.switches.iter().map(|s| s.at_ns).collect(), past.complete_from_ns)
+    }
+
+    #[test]
+    fn past_switches_are_in_order() {
+        assert_eq!(parse_past(&[], false), PastSwitches::default());
+        assert_eq!(past_times(&[0; 4_096], false), (Vec::new(), 0), "nothing was written yet");
+        let newest_first =
+            [switch_at(300, 0), switch_at(200, SWITCH_OUT), switch_at(100, 0)].concat();
+        assert_eq!(past_times(&newest_first, false), (vec![100, 200, 300], 0));
+        let padded = [&newest_first[..], &[0; 64]].concat();
+        assert_eq!(past_times(&padded, false), (vec![100, 200, 300], 0));
+        let names = [1_u32, 2].map(|thread| {
+            let ids = [&7_u32.to_ne_bytes()[..], &thread.to_ne_bytes()].concat();
+            record(COMM, 0, &[&ids[..], b"worker\0\0", &trailer(500, 0)].concat())
+        });
+        let threads = parse_past(&names.concat(), false).records.names;
+        assert_eq!(threads.iter().map(|named| named.thread).collect::<Vec<_>>(), [2, 1]);
+    }
+
+    #[test]
+    fn overwritten_records_shorten_the_past() {
+        let newest_first = [switch_at(300, 0), switch_at(200, 0), switch_at(100, 0)].concat();
+        let length = newest_first.len();
+        assert_eq!(past_times(&newest_first, true), (vec![100, 200, 300], 100));
+        for cut in 1..length / 3 {
+            assert_eq!(past_times(&newest_first[..length - cut], true), (vec![200, 300], 200));
+        }
+        assert_eq!(past_times(&newest_first[..5], true), (Vec::new(), u64::MAX));
+    }
+
+    #[test]
+    fn past_begins_after_a_loss() {
+        let lost = |at_ns| {
+            let body = [&1_u64.to_ne_bytes()[..], &5_u64.to_ne_bytes(), &trailer(at_ns, 0)];
+            record(LOST, 0, &body.concat())
+        };
+        let bytes =
+            [switch_at(400, 0), switch_at(300, 0), lost(250), switch_at(250, 0), switch_at(90, 0)];
+        assert_eq!(past_times(&bytes.concat(), true), (vec![300, 400], 250));
+        assert_eq!(past_times(&lost(250)[..24], false), (Vec::new(), 0), "a cut record");
     }
 
     #[test]
@@ -189,7 +306,9 @@ mod tests {
             bytes.truncate(random.index(bytes.len() + 1));
             let drained = parse(&bytes);
             assert!(drained.switches.len() <= bytes.len() / (HEADER + TRAILER));
+            assert!(parse_past(&bytes, true).records.switches.len() <= drained.switches.len());
             let noise: Vec<u8> = (0..random.index(300)).map(|_| random.next_u64() as u8).collect();
+            assert!(parse_past(&noise, true).records.switches.len() <= noise.len() / HEADER);
             assert!(parse(&noise).switches.len() <= noise.len() / (HEADER + TRAILER));
         }
     }

@@ -176,6 +176,11 @@ pub fn continued_ns() -> Vec<u64> {
     CONTINUED[..count].iter().map(|at| at.load(Ordering::Relaxed)).collect()
 }
 
+/// Returns the number of the calling thread in the system.
+pub fn thread_id() -> u32 {
+    rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs()
+}
+
 /// Returns the name of a thread of any process.
 pub fn thread_name(thread: u32) -> Option<String> {
     if thread == 0 {

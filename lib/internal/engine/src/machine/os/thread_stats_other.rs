@@ -2,7 +2,7 @@
 
 use files::why::Reading;
 
-use crate::machine::os::switches::DrainedSwitches;
+use crate::machine::os::switches::{DrainedSwitches, PastSwitches};
 use crate::machine::os::types::{NotAvailable, ThreadTimes};
 
 const LINUX_ONLY: NotAvailable =
@@ -54,6 +54,39 @@ pub fn continued_ns() -> Vec<u64> {
 
 pub fn thread_name(_: u32) -> Option<String> {
     None
+}
+
+pub fn thread_id() -> u32 {
+    0
+}
+
+#[derive(Debug)]
+pub enum SwitchHistory {}
+
+impl SwitchHistory {
+    pub fn for_thread(_: u32, _: usize) -> Result<Self, NotAvailable> {
+        Err(LINUX_ONLY)
+    }
+
+    pub fn for_cpu(_: usize, _: usize) -> Result<Self, NotAvailable> {
+        Err(LINUX_ONLY)
+    }
+
+    pub fn set_recording(&self, _: bool) {
+        match *self {}
+    }
+
+    pub fn read(&self) -> PastSwitches {
+        match *self {}
+    }
+
+    pub fn written_bytes(&self) -> u64 {
+        match *self {}
+    }
+
+    pub fn memory_bytes(&self) -> u64 {
+        match *self {}
+    }
 }
 
 #[derive(Debug)]

@@ -27,6 +27,10 @@ pub fn cpus_allowed(_: u32) -> Vec<usize> {
     Vec::new()
 }
 
+pub fn online_cpus() -> Vec<usize> {
+    super::affinity().unwrap_or_else(|| vec![0])
+}
+
 #[derive(Debug)]
 pub enum Tracer {}
 

@@ -240,7 +240,7 @@ pub fn has_kernel_thread_ids() -> bool {
 }
 
 /// Returns the CPUs that are online.
-fn online_cpus() -> Vec<usize> {
+pub fn online_cpus() -> Vec<usize> {
     let text = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
     let cpus = super::cpu_list(&text);
     if cpus.is_empty() { super::affinity().unwrap_or_else(|| vec![0]) } else { cpus }

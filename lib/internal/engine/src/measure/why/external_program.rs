@@ -252,7 +252,7 @@ fn thread_names(
 ) -> ThreadNames {
     let threads = watched.iter().map(|thread| (thread.id, program.to_owned()));
     let named = drained.iter().flat_map(|d| d.names.iter().cloned());
-    ThreadNames::new(threads.chain(named))
+    ThreadNames::new(threads.chain(named.map(|named| (named.thread, named.name))))
 }
 
 /// Removes the ends of the parks, which are estimates: the runtime of a program cannot be observed
