@@ -14,6 +14,8 @@ use crate::monitor::limits::Limit;
 
 const MIN_INTERVAL: Duration = Duration::from_secs(1);
 const MAX_INTERVAL: Duration = Duration::from_secs(24 * 3_600);
+const MIN_FLIGHT: Duration = Duration::from_millis(500);
+const MAX_FLIGHT: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -22,6 +24,7 @@ Examples:
   osjitter monitor --listen 9891                         http://127.0.0.1:9891/metrics
   osjitter monitor --limit p99=2ms --limit control-loop:max=20ms
   osjitter monitor --no-probes --log jitter              only the loops of other programs
+  osjitter monitor --log jitter --limit max=20ms --flight 2s
 
 Probes tick as long as the monitor runs, each on its own thread. The monitor also watches the loops
 that other programs meter with the library tickmeter. Intervals end at whole multiples of
@@ -31,7 +34,9 @@ subject or meter.
 
 A limit is p50, p90, p99, p99.9, p99.99 or max of the lateness, or missed (in percent of the
 ticks). It applies to all loops or, after a name and a colon, to the loops of that name. A broken
-limit is printed, counted, and written to a file with the last late ticks.
+limit is printed, counted, and written to a file with the last late ticks. With --flight, the
+context switches before them are written as well, and divide their lateness by cause: of all CPUs
+with CAP_PERFMON, otherwise of the probes alone.
 
 If the probes need more CPU time than --budget, the monitor doubles their periods.
 
@@ -78,6 +83,9 @@ pub struct MonitorArgs {
     /// Limit for an interval, e.g. p99=2ms, max=20ms or missed=0.1%; repeat for several
     #[arg(long, value_name = "[NAME:]LIMIT", help_heading = "Metrics and limits")]
     pub limit: Vec<Limit>,
+    /// Record the last 500ms to 10s before a breach; needs --log and --limit
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = parse_flight_length, requires_all = ["log", "limit"], help_heading = "Metrics and limits")]
+    pub flight: Option<Duration>,
     /// CPU time the monitor may use, in percent of one core
     #[arg(long, value_name = "PERCENT", value_parser = parse_core_share, default_value = "1%", help_heading = "Probes and meters")]
     pub budget: f64,
@@ -87,6 +95,10 @@ pub struct MonitorArgs {
     /// Print only errors, broken limits and lost data to stderr
     #[arg(long, short)]
     pub quiet: bool,
+}
+
+fn parse_flight_length(text: &str) -> Result<Duration, String> {
+    units::parse_duration_within("a flight record", text, MIN_FLIGHT..=MAX_FLIGHT)
 }
 
 fn parse_interval(text: &str) -> Result<Duration, String> {

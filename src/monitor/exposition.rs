@@ -31,6 +31,16 @@ pub struct MonitorState<'a> {
     pub intervals_lost: u64,
     pub meters: usize,
     pub meters_left_out: usize,
+    pub flights: Option<FlightCounts>,
+}
+
+/// Cost and number of flight records.
+#[derive(Clone, Copy, Debug)]
+pub struct FlightCounts {
+    pub cpu_ns: u64,
+    pub memory_bytes: u64,
+    pub written: u64,
+    pub lost: u64,
 }
 
 /// Number of intervals in which a loop broke a limit.
@@ -170,9 +180,31 @@ fn monitor_families<'a>(state: &MonitorState<'a>) -> Vec<Family<'a>> {
             state.probes_ended as f64,
         ),
     ]);
+    families.extend(state.flights.iter().flat_map(flight_families));
     families.extend(intervals.map(|(name, help, n)| counter(name, help, n as f64)));
     families.extend(meters.map(|(name, help, n)| gauge(name, help, n as f64)));
     families
+}
+
+fn flight_families<'a>(flights: &FlightCounts) -> [Family<'a>; 4] {
+    [
+        counter(
+            "osjitter_flight_cpu_seconds",
+            "CPU time of recording switches, by the measured cost of a record.",
+            flights.cpu_ns as f64 / 1e9,
+        ),
+        gauge(
+            "osjitter_flight_memory_bytes",
+            "Memory in which switches are recorded.",
+            flights.memory_bytes as f64,
+        ),
+        counter("osjitter_flights", "Flight records of broken limits.", flights.written as f64),
+        counter(
+            "osjitter_flights_lost",
+            "Flight records that could not be written.",
+            flights.lost as f64,
+        ),
+    ]
 }
 
 fn counter<'a>(name: &'static str, help: &'static str, value: f64) -> Family<'a> {
@@ -254,6 +286,7 @@ mod tests {
             intervals_lost: 1,
             meters: 1,
             meters_left_out: 0,
+            flights: None,
         };
         let text = |format| String::from_utf8(render(&state, format)).unwrap();
         insta::assert_snapshot!(text(ExpositionFormat::OpenMetrics));
@@ -263,5 +296,17 @@ mod tests {
                 && older.contains("# TYPE osjitter_info gauge")
         );
         assert!(!older.contains("# EOF") && !older.contains("# UNIT"));
+        let flights =
+            FlightCounts { cpu_ns: 2_500_000_000, memory_bytes: 4_096, written: 3, lost: 1 };
+        let state = MonitorState { flights: Some(flights), ..state };
+        let with_flights = String::from_utf8(render(&state, ExpositionFormat::Text)).unwrap();
+        for sample in [
+            "osjitter_flight_cpu_seconds_total 2.5",
+            "osjitter_flight_memory_bytes 4096",
+            "osjitter_flights_total 3",
+            "osjitter_flights_lost_total 1",
+        ] {
+            assert!(with_flights.contains(sample), "{with_flights}");
+        }
     }
 }

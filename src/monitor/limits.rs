@@ -106,6 +106,14 @@ impl Limit {
         }
     }
 
+    /// Returns the lateness above which a single tick breaks the limit, if one can.
+    pub fn broken_from(&self) -> Option<Duration> {
+        match self.kind {
+            LimitKind::Max { max_ns } => Some(Duration::from_nanos(max_ns)),
+            _ => None,
+        }
+    }
+
     /// Returns the number of ticks below which the limit cannot be judged.
     pub fn min_ticks(&self) -> u64 {
         match self.kind {

@@ -14,6 +14,10 @@ use files::bins::{self, Interval};
 /// Endings of an interval's files, in the order in which the files appear. The first file exists for
 /// every interval and claims its name; the last one completes it.
 const ENDINGS: [&str; 3] = ["intervals.csv", "breaches.json", "bins.csv"];
+/// Maximum number of flight records of a host. They are removed with their intervals, or earlier:
+/// each has up to 5 MB, and intervals may be kept without end.
+const MAX_FLIGHTS: usize = 100;
+const FLIGHT_PREFIX: &str = "flight-";
 
 #[derive(Debug)]
 pub struct Log {
@@ -58,13 +62,13 @@ impl Log {
     }
 
     /// Writes an interval that began at `start` (RFC 3339 in UTC with microseconds), and its
-    /// breaches if there are any.
+    /// breaches if there are any. Returns the common path of its files, without their endings.
     pub fn write(
         &mut self,
         start: &str,
         rows: &[Interval],
         breaches: Option<&str>,
-    ) -> io::Result<()> {
+    ) -> io::Result<PathBuf> {
         let (day, time) = start.split_at_checked(10).ok_or(io::ErrorKind::InvalidInput)?;
         let directory = self.directory.join(day);
         let seconds: String = time.chars().filter(char::is_ascii_digit).take(6).collect();
@@ -78,8 +82,41 @@ impl Log {
             }
             written => written?,
         };
-        self.written.push(LoggedInterval { directory, stem });
-        Ok(())
+        let interval = LoggedInterval { directory, stem };
+        let path = interval.path();
+        self.written.push(interval);
+        Ok(path)
+    }
+
+    /// Writes the flight records of an interval next to its other files, and removes the oldest
+    /// records beyond the maximum. Returns the paths of the new ones.
+    pub fn write_flights(&self, interval: &Path, flights: &[String]) -> io::Result<Vec<PathBuf>> {
+        let (Some(directory), Some(stem)) = (interval.parent(), interval.file_name()) else {
+            return Err(io::ErrorKind::InvalidInput.into());
+        };
+        let stem = stem.to_string_lossy().into_owned();
+        let mut paths = Vec::with_capacity(flights.len());
+        for (n, json) in (1..).zip(flights) {
+            let ending = format!("{FLIGHT_PREFIX}{n}.json");
+            let files: [(&str, Contents<'_>); 1] = [(&ending, &|to| to.write_all(json.as_bytes()))];
+            file_io::write_new_files(directory, [stem.clone()], &files)?;
+            paths.push(directory.join(format!("{stem}.{ending}")));
+        }
+        self.remove_old_flights()?;
+        Ok(paths)
+    }
+
+    fn remove_old_flights(&self) -> io::Result<()> {
+        let mut flights = Vec::new();
+        for day in day_names(&self.directory)? {
+            let directory = self.directory.join(&day);
+            let prefix = format!("{}.{}T", self.host, day.replace('-', ""));
+            let mut names = sorted_names(&directory)?;
+            names.retain(|name| name.starts_with(&prefix) && is_flight(name));
+            flights.extend(names.into_iter().map(|name| directory.join(name)));
+        }
+        let excess = flights.len().saturating_sub(MAX_FLIGHTS);
+        flights[..excess].iter().try_for_each(std::fs::remove_file)
     }
 
     /// Removes the intervals of this host that were written first, beyond the maximum, and days that
@@ -170,6 +207,15 @@ impl LoggedInterval {
                     result = Err(format!("cannot remove {}: {e}", path.display()));
                 }
                 _ => {}
+            }
+        }
+        for name in sorted_names(&self.directory).unwrap_or_default() {
+            let ending = name.strip_prefix(&self.stem).and_then(|ending| ending.strip_prefix('.'));
+            if ending.is_some_and(is_flight_ending)
+                && let Err(e) = std::fs::remove_file(self.directory.join(&name))
+            {
+                result =
+                    Err(format!("cannot remove {}: {e}", self.directory.join(&name).display()));
             }
         }
         // Fails unless the directory is empty.
@@ -264,6 +310,15 @@ fn is_directory(path: &Path) -> bool {
 
 fn is_day(name: &str) -> bool {
     name.len() == 10 && name.chars().all(|c| c.is_ascii_digit() || c == '-')
+}
+
+fn is_flight_ending(ending: &str) -> bool {
+    let number = ending.strip_prefix(FLIGHT_PREFIX).and_then(|ending| ending.strip_suffix(".json"));
+    number.is_some_and(|number| number.parse::<u32>().is_ok())
+}
+
+fn is_flight(name: &str) -> bool {
+    name.rmatch_indices('.').nth(1).is_some_and(|(dot, _)| is_flight_ending(&name[dot + 1..]))
 }
 
 /// Returns the name of an interval's file without its ending.
@@ -370,6 +425,39 @@ mod tests {
         assert!(other.exists());
         assert!(remaining.iter().all(|name| !name.contains("T23000")), "{remaining:?}");
         assert!(!home.path().join("2026-11-20").exists(), "an empty day is removed");
+    }
+
+    #[test]
+    fn flights_are_removed_with_their_interval() {
+        let home = tempfile::tempdir().unwrap();
+        let mut log = Log::open(home.path(), "host", Some(1)).unwrap();
+        let path = log.write("2026-11-22T01:00:00.0Z", &[], Some("{}")).unwrap();
+        let flights = log.write_flights(&path, &["{1}".to_owned(), "{2}".to_owned()]).unwrap();
+        let names: Vec<&str> =
+            flights.iter().map(|path| path.file_name().unwrap().to_str().unwrap()).collect();
+        let expected =
+            ["host.20261122T010000Z.flight-1.json", "host.20261122T010000Z.flight-2.json"];
+        assert_eq!(names, expected);
+        assert_eq!(std::fs::read_to_string(&flights[1]).unwrap(), "{2}");
+        write_and_remove(&mut log, "2026-11-22T02:00:00.0Z");
+        assert_eq!(remaining_times(home.path()), ["0200"]);
+        assert!(flights.iter().all(|path| !path.exists()));
+    }
+
+    #[test]
+    fn oldest_flights_are_removed() {
+        let home = tempfile::tempdir().unwrap();
+        let mut log = Log::open(home.path(), "host", None).unwrap();
+        let four = vec!["{}".to_owned(); 4];
+        for minute in 0..30 {
+            let path = log.write(&format!("2026-11-22T01:{minute:02}:00.0Z"), &[], None).unwrap();
+            log.write_flights(&path, &four).unwrap();
+        }
+        let names = file_names(home.path());
+        let flights: Vec<&String> = names.iter().filter(|name| is_flight(name)).collect();
+        assert_eq!(flights.len(), MAX_FLIGHTS);
+        assert!(flights[0].contains("T010500Z.flight-1"), "{flights:?}");
+        assert_eq!(names.len(), MAX_FLIGHTS + 2 * 30, "the intervals are kept");
     }
 
     /// Returns the times of the remaining intervals, by their complete files.

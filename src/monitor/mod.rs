@@ -5,11 +5,13 @@ pub mod args;
 pub mod breaches;
 mod budget;
 mod exposition;
+mod flight_watch;
 mod http;
 mod limits;
 mod log;
 mod session;
 
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
@@ -27,6 +29,7 @@ use crate::interrupt::stop_on_interrupt;
 use crate::meters::MeterReader;
 use crate::monitor::accumulator::{LoopId, MAX_LOOPS};
 use crate::monitor::args::MonitorArgs;
+use crate::monitor::flight_watch::FlightWatch;
 use crate::monitor::http::Server;
 use crate::monitor::limits::{Limit, MAX_LIMITS};
 use crate::monitor::log::Log;
@@ -62,7 +65,9 @@ pub fn run(args: &MonitorArgs) -> exit::Result<ExitStatus> {
     let server = args.listen.map(Server::bind).transpose()?;
     let stop = Arc::default();
     stop_on_interrupt(&stop)?;
-    let session = Session::start(setup, &scenarios, meters, draw_seed())?;
+    let flight =
+        args.flight.and_then(|length| open_flight_watch(length, args, !scenarios.is_empty()));
+    let session = Session::start(setup, &scenarios, meters, flight, draw_seed())?;
     announce(args, &session, server.as_ref());
     let session = Arc::new(Mutex::new(session));
     if let Some(server) = server {
@@ -73,6 +78,24 @@ pub fn run(args: &MonitorArgs) -> exit::Result<ExitStatus> {
     // The server's threads keep the session alive until the process ends.
     session.stop_probes();
     Ok(report_end(args, &session))
+}
+
+/// Starts to record switches. Reports their scope or, if there are none, the reason.
+fn open_flight_watch(
+    length: Duration,
+    args: &MonitorArgs,
+    has_probes: bool,
+) -> Option<FlightWatch> {
+    match FlightWatch::open(length, has_probes) {
+        Ok((watch, scope)) => {
+            note(args.quiet, &scope);
+            Some(watch)
+        }
+        Err(why) => {
+            note(false, &format!("flight records: none, the monitor continues without: {why}"));
+            None
+        }
+    }
 }
 
 fn open_meters(args: &MonitorArgs) -> exit::Result<Option<MeterReader>> {
@@ -116,6 +139,8 @@ fn run_intervals(
     let monitor_start = tach::Instant::now();
     let mut interval_start = monitor_start;
     let mut length = until_boundary(args.interval);
+    // Late ticks have to be noticed while the rings still contain the time before them.
+    let poll_interval = args.flight.map_or(POLL_INTERVAL, |length| POLL_INTERVAL.min(length / 3));
     loop {
         // The lateness of this wait does not matter: only probes are measured.
         let remaining = length.saturating_sub(interval_start.elapsed());
@@ -125,7 +150,7 @@ fn run_intervals(
         if is_over || interval_start.elapsed() >= length {
             (interval_start, length) = (tach::Instant::now(), until_boundary(args.interval));
             close_interval(session, log.as_deref_mut());
-        } else if lock(session).last_poll().elapsed() >= POLL_INTERVAL {
+        } else if lock(session).last_poll().elapsed() >= poll_interval {
             lock(session).poll();
         }
         if is_over {
@@ -139,12 +164,36 @@ fn run_intervals(
 fn close_interval(session: &Mutex<Session>, log: Option<&mut Log>) {
     let closed = lock(session).close_interval();
     let Some(log) = log else { return };
-    if let Err(error) = log.write(&closed.start, &closed.rows, closed.breaches.as_deref()) {
-        lock(session).intervals_lost += 1;
-        note(false, &format!("the interval of {} is lost: {error}", closed.start));
+    match log.write(&closed.start, &closed.rows, closed.breaches.as_deref()) {
+        Ok(path) => write_flights(session, log, &path, &closed.flights),
+        Err(error) => {
+            let mut session = lock(session);
+            session.intervals_lost += 1;
+            session.flights_lost += closed.flights.len() as u64;
+            note(false, &format!("the interval of {} is lost: {error}", closed.start));
+        }
     }
     for warning in log.remove_old_intervals(SystemTime::now()) {
         note(false, &warning);
+    }
+}
+
+/// Writes the flight records of an interval. If the disk is full, the interval is kept without them.
+fn write_flights(session: &Mutex<Session>, log: &Log, interval: &Path, flights: &[String]) {
+    if flights.is_empty() {
+        return;
+    }
+    match log.write_flights(interval, flights) {
+        Ok(paths) => {
+            lock(session).flights_written += paths.len() as u64;
+            for path in paths {
+                note(false, &format!("flight record: {}", path.display()));
+            }
+        }
+        Err(error) => {
+            lock(session).flights_lost += flights.len() as u64;
+            note(false, &format!("flight records could not be written: {error}"));
+        }
     }
 }
 

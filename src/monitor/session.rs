@@ -8,6 +8,7 @@ use cli::time::{format_duration, format_share};
 use cli::units::{self, to_ns};
 use cli::words::pluralize;
 use engine::machine::os;
+use engine::measure::late_tick_log::LateTickLog;
 use engine::measure::metered_loop::MeteredLoop;
 use engine::measure::order;
 use engine::scenario::Scenario;
@@ -15,16 +16,17 @@ use jitterstat::stats::random::SplitMix64;
 use tickmeter::Snapshot;
 use tickmeter::read::FileId;
 
-use crate::meters::{MeterPoll, MeterReader};
+use crate::meters::{MeterPoll, MeterReader, ReadMeter};
 use crate::monitor::accumulator::{
     Accumulator, BINNING, IntervalStats, LoopId, MAX_LOOPS, PolledMeter,
 };
 use crate::monitor::breaches::{Breach, Breaches};
 use crate::monitor::budget::{Budget, BudgetFinding, CpuTime, StretchedPeriod};
-use crate::monitor::exposition::{self, ExpositionFormat, MonitorState};
+use crate::monitor::exposition::{self, ExpositionFormat, FlightCounts, MonitorState};
+use crate::monitor::flight_watch::{FlightWatch, LateRule};
 use crate::monitor::limits::Limit;
 use crate::terminal::note;
-use files::bins::{Interval, Key, Labels, cell, stamp};
+use files::bins::{Interval, IntervalCounts, Key, Labels, cell, stamp};
 use files::file::File as _;
 
 /// Maximum number of meter files to read.
@@ -59,6 +61,7 @@ struct Probe {
     file: Option<FileId>,
     /// Thread times at the start of the interval.
     times: Option<os::ThreadTimes>,
+    late_ticks: Option<LateTickLog>,
 }
 
 impl Probe {
@@ -126,6 +129,21 @@ impl IntervalDeltas {
             throttled_ns: delta(now.throttled_ns, before.throttled_ns),
         }
     }
+
+    /// Adds the counters of the machine and of a probe's threads to those of a loop.
+    fn add_to(
+        &self,
+        counts: &mut IntervalCounts,
+        loop_id: &LoopId,
+        times: Option<os::ThreadTimes>,
+    ) {
+        counts.cpu_ns = times.map(|times| times.cpu_ns);
+        counts.run_queue_ns = times.map(|times| times.run_queue_ns);
+        counts.steal_ns = self.steal_ns;
+        // Throttling of this process's control group does not affect other programs.
+        let is_probe = matches!(loop_id, LoopId::Probe { .. });
+        counts.throttled_ns = self.throttled_ns.filter(|_| is_probe);
+    }
 }
 
 /// An interval that has ended.
@@ -136,6 +154,8 @@ pub struct ClosedInterval {
     pub rows: Vec<Interval>,
     /// Contents of the breaches file, if limits were broken.
     pub breaches: Option<String>,
+    /// Contents of the flight records.
+    pub flights: Vec<String>,
 }
 
 #[derive(Debug)]
@@ -159,6 +179,9 @@ pub struct Session {
     probes_ended: u64,
     intervals_closed: u64,
     pub intervals_lost: u64,
+    flight: Option<FlightWatch>,
+    pub flights_written: u64,
+    pub flights_lost: u64,
 }
 
 impl Session {
@@ -167,6 +190,7 @@ impl Session {
         setup: Setup,
         scenarios: &[Scenario],
         meters: Option<MeterReader>,
+        flight: Option<FlightWatch>,
         seed: u64,
     ) -> exit::Result<Self> {
         let interval = IntervalStart::now();
@@ -187,6 +211,9 @@ impl Session {
             probes_ended: 0,
             intervals_closed: 0,
             intervals_lost: 0,
+            flight,
+            flights_written: 0,
+            flights_lost: 0,
         };
         for scenario in scenarios {
             session
@@ -206,7 +233,9 @@ impl Session {
         scenario.period = period.period();
         let phase = order::phase_from_draw(scenario.period, self.random.next_u64());
         let late_from = self.late_threshold(&scenario);
-        let running = MeteredLoop::start(&scenario, phase, late_from)?;
+        let rule = LateRule::new(&self.setup.limits, &LoopId::from(&scenario));
+        let late_ticks = self.flight.as_ref().zip(rule).map(|(flight, rule)| flight.new_log(rule));
+        let running = MeteredLoop::start(&scenario, phase, late_from, late_ticks.clone())?;
         self.probes_started += 1;
         self.probes.push(Probe {
             number: self.probes_started,
@@ -215,6 +244,7 @@ impl Session {
             scenario,
             period,
             running,
+            late_ticks,
         });
         Ok(())
     }
@@ -245,6 +275,7 @@ impl Session {
         self.last_poll = tach::Instant::now();
         let left_out = self.left_out();
         let MeterPoll { read, unread } = self.poll_foreign_meters();
+        self.watch_late_ticks(&read);
         let foreign = read.into_iter().map(|meter| PolledMeter {
             loop_id: LoopId::from(&meter.snapshot),
             source: MeterSource::File(meter.id),
@@ -259,7 +290,33 @@ impl Session {
             let message = format!("{meters} left out: the maximum is {MAX_LOOPS}");
             note(false, &message);
         }
+        if let Some(flight) = &mut self.flight {
+            flight.capture(false);
+        }
         self.reap_finished_probes();
+    }
+
+    /// Hands the late ticks since the last poll to the flight records.
+    fn watch_late_ticks(&mut self, meters: &[ReadMeter]) {
+        let Some(flight) = &mut self.flight else { return };
+        let mut all_threads = BTreeSet::new();
+        for probe in &self.probes {
+            let threads = probe.running.thread_ids();
+            all_threads.extend(threads.iter().copied());
+            let loop_id = LoopId::from(&probe.scenario);
+            let rule = LateRule::new(&self.setup.limits, &loop_id);
+            if let (Some(log), Some(rule)) = (&probe.late_ticks, rule) {
+                flight.add_probe_ticks(&loop_id, rule, threads, log.take());
+            }
+        }
+        flight.watch_threads(&all_threads);
+        flight.retain_meters(&meters.iter().map(|meter| meter.id).collect());
+        for meter in meters {
+            let loop_id = LoopId::from(&meter.snapshot);
+            if let Some(rule) = LateRule::new(&self.setup.limits, &loop_id) {
+                flight.add_meter(meter.id, &meter.snapshot, &loop_id, rule);
+            }
+        }
     }
 
     /// Reads the meters of other programs. Reports each file and directory that cannot be read once.
@@ -297,6 +354,9 @@ impl Session {
     /// Ends the interval and opens the next one.
     pub fn close_interval(&mut self) -> ClosedInterval {
         self.poll();
+        if let Some(flight) = &mut self.flight {
+            flight.capture(true);
+        }
         let before = std::mem::replace(&mut self.interval, IntervalStart::now());
         let deltas = IntervalDeltas::between(&before, &self.interval);
         if let Some(step) = clock_set_back(before.time, self.interval.time, deltas.length) {
@@ -306,28 +366,34 @@ impl Session {
         let thread_times = self.probe_thread_times();
         let start_us = before.unix_us();
         let start = stamp(start_us);
-        let (mut rows, mut breaches) = (Vec::new(), Vec::new());
+        let (mut rows, mut breaches, mut breached) = (Vec::new(), Vec::new(), BTreeSet::new());
         for (loop_id, mut stats) in self.accumulator.close_interval() {
             let times = thread_times.get(&loop_id).copied().flatten();
-            stats.counts.cpu_ns = times.map(|times| times.cpu_ns);
-            stats.counts.run_queue_ns = times.map(|times| times.run_queue_ns);
-            stats.counts.steal_ns = deltas.steal_ns;
-            // Throttling of this process's control group does not affect other programs.
-            let is_probe = matches!(loop_id, LoopId::Probe { .. });
-            stats.counts.throttled_ns = deltas.throttled_ns.filter(|_| is_probe);
+            deltas.add_to(&mut stats.counts, &loop_id, times);
             let key = self.key(&loop_id, start_us, deltas.length);
-            breaches.extend(self.check_limits(&loop_id, &key, &start, &stats));
+            let broken = self.check_limits(&loop_id, &key, &start, &stats);
+            if !broken.is_empty() {
+                breached.insert(loop_id.clone());
+            }
+            breaches.extend(broken);
             let IntervalStats { bins, counts, .. } = stats;
             rows.push(Interval::from_values(key, BINNING, bins.iter(), Some(counts)));
         }
         self.intervals_closed += 1;
         self.forget_breaches_of_ended_loops();
         let probes_ns = thread_times.values().map(|times| times.as_ref().map(|t| t.cpu_ns)).sum();
-        if let Some(monitor_ns) = deltas.cpu_ns {
-            self.enforce_budget(deltas.length, CpuTime { monitor_ns, probes_ns });
+        let (mut flights, mut flight_ns) = (Vec::new(), 0);
+        if let Some(flight) = &mut self.flight {
+            flights = flight.close_interval(&breached);
+            flight_ns = flight.take_interval_cpu_ns();
+        }
+        if let Some(cpu_ns) = deltas.cpu_ns {
+            // Recording costs CPU time of all threads, at their switches.
+            let cpu = CpuTime { monitor_ns: cpu_ns.saturating_add(flight_ns), probes_ns };
+            self.enforce_budget(deltas.length, cpu, flight_ns);
         }
         let breaches = self.breaches_file(&start, deltas.length, breaches);
-        ClosedInterval { start, rows, breaches }
+        ClosedInterval { start, rows, breaches, flights }
     }
 
     /// Returns the times that the threads of each probe used in the interval.
@@ -421,10 +487,22 @@ impl Session {
 
     /// Lengthens the periods of the probes if they used more CPU time than the budget, and shortens
     /// them again when they need less.
-    fn enforce_budget(&mut self, length: Duration, cpu: CpuTime) {
+    fn enforce_budget(&mut self, length: Duration, cpu: CpuTime, flight_ns: u64) {
         let Some(finding) = self.budget.record(length, cpu) else { return };
         match finding {
             BudgetFinding::ProbesExceed { probes } => self.lengthen_periods(probes),
+            // Recording is the larger part of the cost.
+            BudgetFinding::OthersExceed { monitor, .. }
+                if flight_ns > cpu.monitor_ns / 2 && self.reduce_flight_scope() =>
+            {
+                let used = self.format_used("the monitor", monitor);
+                note(
+                    false,
+                    &format!(
+                        "{used}; flight records now have only the switches of the probes: increase --budget to record all CPUs"
+                    ),
+                );
+            }
             BudgetFinding::OthersExceed { monitor, probes } => {
                 let used = self.format_used("the monitor", monitor);
                 let probes = format_core_share(probes);
@@ -435,6 +513,10 @@ impl Session {
             BudgetFinding::ProbesHaveRoom { probes } => self.shorten_periods(probes),
             BudgetFinding::Kept => self.is_budget_reported = false,
         }
+    }
+
+    fn reduce_flight_scope(&mut self) -> bool {
+        self.flight.as_mut().is_some_and(FlightWatch::reduce_scope)
     }
 
     fn format_used(&self, name: &str, share: f64) -> String {
@@ -522,8 +604,19 @@ impl Session {
             intervals_lost: self.intervals_lost,
             meters: self.accumulator.meter_count(),
             meters_left_out: self.left_out(),
+            flights: self.flight_counts(),
         };
         exposition::render(&state, format)
+    }
+
+    fn flight_counts(&self) -> Option<FlightCounts> {
+        let cost = self.flight.as_ref()?.cost();
+        Some(FlightCounts {
+            cpu_ns: cost.cpu_ns,
+            memory_bytes: cost.memory_bytes,
+            written: self.flights_written,
+            lost: self.flights_lost,
+        })
     }
 
     /// Stops the probes and removes their meters.

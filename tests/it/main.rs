@@ -34,6 +34,7 @@ mod load;
 mod long;
 mod merge;
 mod monitor;
+mod monitor_flights;
 mod osjitter;
 mod packaging;
 mod perfetto;

@@ -18,19 +18,19 @@ use crate::top::MeteredProgram;
 
 /// Returns a command for a monitor whose meters are in `home`. Its budget is so large that it never
 /// lengthens the periods of its probes.
-fn monitor(home: &Path, args: &[&str]) -> Osjitter {
+pub fn monitor(home: &Path, args: &[&str]) -> Osjitter {
     Osjitter::new(["monitor", "--budget", "400%"].iter().chain(args))
         .env(ENV_DIRECTORY, home.join("meters"))
 }
 
 /// Starts a monitor that ends after five minutes even if a test fails.
-fn start(home: &Path, args: &[&str]) -> Running {
+pub fn start(home: &Path, args: &[&str]) -> Running {
     monitor(home, args).args(["--duration", "5m"]).start()
 }
 
 /// Polls until there is a result.
 #[allow(clippy::disallowed_methods, reason = "it waits for a process")]
-fn wait_for<T>(mut poll: impl FnMut() -> Option<T>) -> T {
+pub fn wait_for<T>(mut poll: impl FnMut() -> Option<T>) -> T {
     let started = Instant::now();
     loop {
         if let Some(result) = poll() {
@@ -42,7 +42,7 @@ fn wait_for<T>(mut poll: impl FnMut() -> Option<T>) -> T {
 }
 
 /// Returns the files of a log with that ending, oldest first.
-fn files(log: &Path, ending: &str) -> Vec<PathBuf> {
+pub fn files(log: &Path, ending: &str) -> Vec<PathBuf> {
     let mut files = Vec::new();
     for day in std::fs::read_dir(log).into_iter().flatten().flatten() {
         let entries = std::fs::read_dir(day.path()).into_iter().flatten().flatten();
@@ -123,15 +123,15 @@ fn send(address: &str, request: &str) -> String {
     response
 }
 
-fn metrics_address(running: &mut Running) -> String {
+pub fn metrics_address(running: &mut Running) -> String {
     let line = running.says("metrics: http://");
     line.split("http://").nth(1).unwrap().trim_end_matches("/metrics").to_owned()
 }
 
 /// Samples of a scrape, by name and labels.
-type Samples = BTreeMap<String, f64>;
+pub type Samples = BTreeMap<String, f64>;
 
-fn scrape(address: &str) -> Samples {
+pub fn scrape(address: &str) -> Samples {
     let accept = "Accept: application/openmetrics-text; version=1.0.0";
     let request = format!("GET /metrics HTTP/1.1\r\nHost: a\r\n{accept}\r\n\r\n");
     let response = send(address, &request);

@@ -69,6 +69,10 @@ impl MeteredProgram {
         assert!(is_ready, "the program did not start");
         Self(child)
     }
+
+    pub fn id(&self) -> u32 {
+        self.0.id()
+    }
 }
 
 impl Drop for MeteredProgram {

@@ -10,15 +10,16 @@ use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Sender};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use tickmeter::{Meter, Place, Reader};
 
-use crate::machine::os::{ThreadStats, ThreadTimes};
+use crate::machine::os::{self, ThreadStats, ThreadTimes};
 use crate::measure::executor::{poll_until_ready, runtime_builder};
+use crate::measure::late_tick_log::{LateTickLog, LateTickRecorder};
 use crate::measure::tick_loop::{BoxedTask, box_task};
 use crate::panics;
 use crate::scenario::{Runtime, Scenario};
@@ -40,26 +41,37 @@ pub struct MeteredLoop {
     thread: Option<JoinHandle<Result<(), String>>>,
 }
 
-/// Statistics of the threads on which a loop runs, if they are available.
+/// The threads on which a loop runs.
 #[derive(Clone, Debug, Default)]
-struct LoopThreads(Arc<Mutex<Vec<ThreadStats>>>);
+struct LoopThreads(Arc<Mutex<Vec<LoopThread>>>);
+
+#[derive(Debug)]
+struct LoopThread {
+    id: u32,
+    /// Statistics of the thread, if they are available.
+    stats: Option<ThreadStats>,
+}
 
 impl LoopThreads {
     /// Adds the calling thread.
     fn add_current(&self) {
-        if let Ok(stats) = ThreadStats::for_current_thread(&[]) {
-            self.0.lock().unwrap_or_else(PoisonError::into_inner).push(stats);
-        }
+        let stats = ThreadStats::for_current_thread(&[]).ok();
+        self.lock().push(LoopThread { id: os::thread_id(), stats });
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<LoopThread>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl MeteredLoop {
     /// Starts a loop, and returns when its ticker exists. Ticks with a lateness of at least
-    /// `late_from` are recorded individually.
+    /// `late_from` are recorded individually, and also in the log if there is one.
     pub fn start(
         scenario: &Scenario,
         phase: Duration,
         late_from: Duration,
+        late_ticks: Option<LateTickLog>,
     ) -> Result<Self, String> {
         let meter = Meter::register_with(&scenario.id, scenario.period, late_from)
             .map_err(|e| e.to_string())?;
@@ -79,6 +91,7 @@ impl MeteredLoop {
             stop: Arc::clone(&stop),
             threads: threads.clone(),
             ready,
+            late_ticks: late_ticks.map(LateTickRecorder::new),
         };
         let builder = std::thread::Builder::new().name("probe".to_owned());
         let thread = builder.spawn(move || endless.run(&name)).map_err(|e| e.to_string())?;
@@ -100,8 +113,14 @@ impl MeteredLoop {
 
     /// Returns the times of all threads of the loop.
     pub fn thread_times(&self) -> Option<ThreadTimes> {
-        let threads = self.threads.0.lock().unwrap_or_else(PoisonError::into_inner);
-        threads.iter().map(ThreadStats::times).reduce(|sum, times| Some(sum? + times?))?
+        let threads = self.threads.lock();
+        let times = threads.iter().filter_map(|thread| Some(thread.stats.as_ref()?.times()));
+        times.reduce(|sum, times| Some(sum? + times?))?
+    }
+
+    /// Returns the numbers of the loop's threads in the system.
+    pub fn thread_ids(&self) -> Vec<u32> {
+        self.threads.lock().iter().map(|thread| thread.id).collect()
     }
 
     /// Returns whether the loop has ended.
@@ -141,6 +160,7 @@ struct EndlessLoop {
     threads: LoopThreads,
     /// Notified when the ticker exists.
     ready: Sender<()>,
+    late_ticks: Option<LateTickRecorder>,
 }
 
 impl EndlessLoop {
@@ -237,7 +257,8 @@ async fn tick_endlessly<T: EndlessTicker + ?Sized>(
     endless: EndlessLoop,
     create: fn(Schedule) -> io::Result<Pin<Box<T>>>,
 ) -> io::Result<()> {
-    let EndlessLoop { period, phase, mut meter, stop, ready: created, .. } = endless;
+    let EndlessLoop { period, phase, mut meter, stop, ready: created, mut late_ticks, .. } =
+        endless;
     let schedule = Schedule { start: Instant::now() + LEAD_TIME + phase, period };
     let mut ticker = create(schedule)?;
     // The receiver may have been dropped.
@@ -249,11 +270,11 @@ async fn tick_endlessly<T: EndlessTicker + ?Sized>(
         let (woke, delivered) = poll_fn(|cx| ticker.as_mut().poll_tick(next, cx)).await?;
         let Delivered { tick, expirations } = delivered;
         let first = tick + 1 - expirations;
-        meter.ticks_at(
-            if first == next { due } else { schedule.deadline(first) },
-            expirations,
-            woke,
-        );
+        let first_due = if first == next { due } else { schedule.deadline(first) };
+        meter.ticks_at(first_due, expirations, woke);
+        if let Some(late_ticks) = &mut late_ticks {
+            late_ticks.record(first_due, woke);
+        }
         next = tick + 1;
     }
     Ok(())
@@ -275,7 +296,7 @@ mod tests {
         };
         let late_from = Duration::from_secs(1);
         let mut metered =
-            MeteredLoop::start(&args.single_scenario().unwrap(), Duration::ZERO, late_from)
+            MeteredLoop::start(&args.single_scenario().unwrap(), Duration::ZERO, late_from, None)
                 .unwrap();
         while metered.reader().snapshot().ticks < ticks && !metered.is_finished() {
             std::thread::yield_now();
@@ -317,6 +338,7 @@ mod tests {
                 stop: Arc::clone(&stop),
                 threads: LoopThreads::default(),
                 ready,
+                late_ticks: None,
             };
             let counted = allocation_counter::measure(|| {
                 let mut remaining = ticks;

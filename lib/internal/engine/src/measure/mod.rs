@@ -7,6 +7,7 @@ pub mod cost;
 pub mod diagnosis;
 pub mod duet;
 mod executor;
+pub mod late_tick_log;
 pub mod late_watch;
 pub mod load;
 pub mod long_wait;

@@ -10,6 +10,7 @@ mod availability;
 mod cpu_records;
 mod drained_records;
 pub mod external_program;
+pub mod hindsight;
 mod kernel_clock;
 mod occupants;
 mod profiler;

@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use files::why::{self, Occupant, QueueWait, Standstill};
 
-use crate::machine::os::{self, DrainedSwitches, NotAvailable, SwitchRing};
+use crate::machine::os::{self, DrainedSwitches, NotAvailable, SwitchRecord, SwitchRing};
 use crate::measure::why::drained_records::DrainedRecords;
 use crate::measure::why::kernel_clock::KernelClock;
 
@@ -34,14 +34,19 @@ fn to_occupants(
     let mut lost = 0;
     for drained in drained {
         lost += drained.lost;
-        for record in drained.switches {
-            if let Some(thread) = record.next {
-                let occupant = Occupant { at_ns: clock.ns(record.at_ns), thread };
-                occupants.entry(record.cpu).or_default().push(occupant);
-            }
-        }
+        add_occupants(&mut occupants, &drained.switches, clock);
     }
     DrainedRecords::new(occupants, lost, "switches of other threads")
+}
+
+/// Adds the threads to which a CPU was given.
+pub fn add_occupants(occupants: &mut Occupants, switches: &[SwitchRecord], clock: &KernelClock) {
+    for record in switches {
+        if let Some(thread) = record.next {
+            let occupant = Occupant { at_ns: clock.ns(record.at_ns), thread };
+            occupants.entry(record.cpu).or_default().push(occupant);
+        }
+    }
 }
 
 /// Marks the standstills during which other threads ran, if the occupants are known.
@@ -57,20 +62,23 @@ pub fn mark_occupied(
     standstills
 }
 
-/// Names of threads, which are looked up once.
+/// Names of threads, which are looked up once; `None` for a thread that has ended.
 #[derive(Debug, Default)]
-pub struct ThreadNames(HashMap<u32, String>);
+pub struct ThreadNames(HashMap<u32, Option<String>>);
 
 impl ThreadNames {
     /// Creates the map with some known names.
     pub fn new(names: impl IntoIterator<Item = (u32, String)>) -> Self {
-        Self(names.into_iter().collect())
+        Self(names.into_iter().map(|(thread, name)| (thread, Some(name))).collect())
+    }
+
+    /// Returns the name of a thread, if it is known or the thread still exists.
+    pub fn find(&mut self, thread: u32) -> Option<String> {
+        self.0.entry(thread).or_insert_with(|| os::thread_name(thread)).clone()
     }
 
     fn get(&mut self, thread: u32) -> String {
-        let look_up =
-            || os::thread_name(thread).unwrap_or_else(|| "threads without a name".to_owned());
-        self.0.entry(thread).or_insert_with(look_up).clone()
+        self.find(thread).unwrap_or_else(|| "threads without a name".to_owned())
     }
 
     /// Returns the threads that ran while a tick was queued for a CPU, with their times.
@@ -99,7 +107,6 @@ mod tests {
     use files::why::SwitchKind;
 
     use super::*;
-    use crate::machine::os::SwitchRecord;
 
     #[test]
     #[allow(clippy::disallowed_methods, reason = "any instant will do")]

@@ -1,0 +1,88 @@
+use super::*;
+
+fn rule(limits: &[&str]) -> Option<LateRule> {
+    let limits: Vec<Limit> = limits.iter().map(|text| text.parse().unwrap()).collect();
+    let loop_id =
+        LoopId::Meter { meter: "audio".to_owned(), period_ns: 2_000_000, program: "p".to_owned() };
+    LateRule::new(&limits, &loop_id)
+}
+
+#[test]
+fn lowest_limit_decides_the_rule() {
+    let ms = Duration::from_millis;
+    assert_eq!(rule(&["other:max=1ms"]), None);
+    let both = rule(&["p99=3ms", "audio:max=20ms", "max=30ms"]).unwrap();
+    assert_eq!(both, LateRule { late_from: ms(3), broken_from: Some(ms(20)) });
+    let missed = rule(&["missed=1%"]).unwrap();
+    assert_eq!(missed, LateRule { late_from: ms(2), broken_from: None });
+}
+
+#[test]
+fn single_ticks_trigger_only_if_later() {
+    let ms = Duration::from_millis;
+    let both = rule(&["p99=3ms", "max=20ms"]).unwrap();
+    let is_trigger = |lateness, highest| both.is_trigger(ms(lateness), ms(highest));
+    assert!(!is_trigger(3, 0), "not above the limit");
+    assert!(is_trigger(4, 0) && is_trigger(5, 4) && !is_trigger(5, 5));
+    assert!(is_trigger(21, 21), "it breaks a limit alone");
+}
+
+fn watch() -> Option<FlightWatch> {
+    match FlightWatch::open(Duration::from_millis(500), true) {
+        Ok((watch, scope)) => {
+            assert!(scope.starts_with("flight records: "), "{scope}");
+            Some(watch)
+        }
+        Err(why) => {
+            assert!(why.contains("perf_event_open") || why.contains("Linux"), "{why}");
+            None
+        }
+    }
+}
+
+#[allow(clippy::disallowed_methods, reason = "a tick of now")]
+fn tick(lateness: Duration) -> AccountedTick {
+    let wake = Instant::now();
+    AccountedTick { number: 1, due: wake - lateness, wake, accounts: None }
+}
+
+fn loop_id(name: &str) -> LoopId {
+    LoopId::Probe { subject: name.to_owned(), period_ns: 1_000_000, runtime: String::new() }
+}
+
+#[test]
+fn records_need_a_broken_limit() {
+    let Some(mut watch) = watch() else { return };
+    let ms = Duration::from_millis;
+    let rule = LateRule { late_from: ms(2), broken_from: None };
+    let add = |watch: &mut FlightWatch, name: &str, lateness: Duration| {
+        watch.add_probe_ticks(&loop_id(name), rule, vec![os::thread_id()], vec![tick(lateness)]);
+        watch.capture(true);
+    };
+    add(&mut watch, "a", ms(1));
+    assert_eq!(watch.close_interval(&[loop_id("a")].into()), Vec::<String>::new());
+    add(&mut watch, "a", ms(3));
+    assert_eq!(watch.close_interval(&BTreeSet::new()), Vec::<String>::new(), "no limit is broken");
+    add(&mut watch, "a", ms(3));
+    add(&mut watch, "a", ms(3));
+    let flights = watch.close_interval(&[loop_id("a")].into());
+    assert_eq!(flights.len(), 1, "the second tick was not later");
+    assert!(flights[0].contains(r#""subject":"a@1ms""#), "{}", flights[0]);
+}
+
+#[test]
+fn records_of_an_interval_are_limited() {
+    let Some(mut watch) = watch() else { return };
+    let rule = LateRule { late_from: Duration::ZERO, broken_from: Some(Duration::ZERO) };
+    for ms in 1..=MAX_FLIGHTS as u64 + 3 {
+        let ticks = vec![tick(Duration::from_millis(ms))];
+        watch.add_probe_ticks(&loop_id("a"), rule, Vec::new(), ticks);
+        watch.capture(true);
+    }
+    watch.add_probe_ticks(&loop_id("a"), rule, Vec::new(), vec![tick(Duration::from_millis(1))]);
+    watch.capture(false);
+    assert_eq!(watch.pending.len(), MAX_FLIGHTS);
+    let least = watch.pending.iter().map(|pending| pending.lateness).min();
+    assert!(least >= Some(Duration::from_millis(4)), "the least late are dropped: {least:?}");
+    assert!(watch.trigger.is_some(), "a tick shortly after a record waits");
+}

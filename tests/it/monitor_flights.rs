@@ -1,0 +1,212 @@
+//! Tests of the flight records of `osjitter monitor`.
+#![cfg(target_os = "linux")]
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+use tickmeter::ENV_DIRECTORY;
+
+use crate::monitor::{files, metrics_address, monitor, scrape, start, wait_for};
+use crate::osjitter::Osjitter;
+use crate::schema;
+use crate::top::MeteredProgram;
+
+/// Every tick of the control breaks this limit at once.
+const BROKEN: &str = "nanosleep:max=1ns";
+const ENDING: &str = ".flight-1.json";
+
+fn flight_args(log: &Path, length: &str) -> Vec<String> {
+    let args = ["--interval", "1s", "--flight", length, "--log", log.to_str().unwrap()];
+    args.map(str::to_owned).to_vec()
+}
+
+fn with<'a>(args: &'a [String], more: &[&'a str]) -> Vec<&'a str> {
+    args.iter().map(String::as_str).chain(more.iter().copied()).collect()
+}
+
+fn read_flight(path: &Path) -> Value {
+    let text = std::fs::read_to_string(path).unwrap();
+    assert!(text.len() <= 5_000_000, "{}", text.len());
+    schema::valid(&text, "flight.1")
+}
+
+fn report(file: &Path, format: &str) -> String {
+    let args = ["report", file.to_str().unwrap(), "--format", format];
+    Osjitter::new(args).run().exits(0).stdout
+}
+
+#[test]
+fn broken_limit_writes_a_flight_record() {
+    let home = tempfile::tempdir().unwrap();
+    let log = home.path().join("log");
+    let args = flight_args(&log, "500ms");
+    let outputs = ["--no-meters", "--listen", "127.0.0.1:0", "--limit", BROKEN];
+    let mut running = start(home.path(), &with(&args, &outputs));
+    let scope = running.says("flight records: ");
+    let address = metrics_address(&mut running);
+    if scope.contains("none") {
+        running.signal("TERM");
+        return assert!(running.ends().exits(0).stderr.contains("limit broken"));
+    }
+    let path = wait_for(|| files(&log, ENDING).first().cloned());
+    let samples = wait_for(|| {
+        Some(scrape(&address)).filter(|samples| samples["osjitter_flights_total"] >= 1.0)
+    });
+    assert!(samples["osjitter_flight_memory_bytes"] > 0.0);
+    assert!(samples.contains_key("osjitter_flight_cpu_seconds_total"));
+    assert_eq!(samples["osjitter_flights_lost_total"], 0.0);
+    running.signal("TERM");
+    let ran = running.ends().exits(0);
+    assert!(ran.stderr.contains("flight record: "), "{}", ran.stderr);
+    // Within a second, records of half a second do not follow more closely.
+    let second_records = files(&log, ".flight-4.json");
+    assert_eq!(second_records, Vec::<PathBuf>::new());
+
+    let breaches = PathBuf::from(path.to_str().unwrap().replace(ENDING, ".breaches.json"));
+    assert!(breaches.exists(), "the record is next to the breaches");
+    check_flight(&read_flight(&path), scope.contains("all CPUs"));
+    assert!(report(&path, "table").contains("nanosleep@10ms"));
+    let trace: Value = serde_json::from_str(&report(&path, "perfetto")).unwrap();
+    let names = trace["traceEvents"].as_array().unwrap().iter().map(|event| &event["args"]["name"]);
+    let has_cpus = names.clone().any(|name| name == "CPUs");
+    assert_eq!(has_cpus, scope.contains("all CPUs"));
+}
+
+/// Checks the record of a tick of the control.
+#[track_caller]
+fn check_flight(flight: &Value, has_all_cpus: bool) {
+    assert_eq!(flight["late"]["subject"], "nanosleep@10ms");
+    assert_eq!((&flight["limit_ns"], &flight["ended"]), (&1.into(), &false.into()));
+    assert!(flight["length_ns"].as_u64().unwrap() <= 500_000_000);
+    let round = &flight["rounds"][0];
+    assert_eq!(round["given"].is_array(), has_all_cpus, "{round}");
+    let ticks = round["ticks"].as_array().unwrap();
+    let mut explained = 0;
+    for tick in ticks {
+        let Some(causes) = tick["causes_ns"].as_object() else { continue };
+        let total: u64 = causes.values().filter_map(Value::as_u64).sum();
+        assert_eq!(Some(total), tick["lateness_ns"].as_u64(), "{tick}");
+        explained += 1;
+    }
+    assert!(explained > 0, "{round}");
+    assert!(round["switches"].as_array().is_some_and(|switches| !switches.is_empty()), "{round}");
+}
+
+#[test]
+fn kept_limits_write_no_record() {
+    let home = tempfile::tempdir().unwrap();
+    let log = home.path().join("log");
+    let args = flight_args(&log, "500ms");
+    let limits = ["--limit", "max=24h", "--duration", "2500ms"];
+    let ran = monitor(home.path(), &with(&args, &limits)).run().exits(0);
+    assert!(ran.stderr.contains("flight records: "), "{}", ran.stderr);
+    assert!(files(&log, ".bins.csv").len() >= 2);
+    assert!(files(&log, ".json").is_empty());
+}
+
+/// With the right to record all CPUs, the loops of other programs have records, too.
+#[test]
+fn metered_programs_have_records() {
+    let home = tempfile::tempdir().unwrap();
+    let log = home.path().join("log");
+    let program = MeteredProgram::start(&home.path().join("meters"));
+    let args = flight_args(&log, "500ms");
+    let outputs = ["--no-probes", "--limit", "max=1us"];
+    let mut running = start(home.path(), &with(&args, &outputs));
+    let scope = running.says("flight records: ");
+    if !scope.contains("all CPUs") {
+        assert!(scope.contains("continues without"), "{scope}");
+        running.signal("TERM");
+        return drop(running.ends().exits(0));
+    }
+    // The meter records only ticks that are late by at least half a period, which a stop causes.
+    let path = wait_for(|| {
+        signal(&program, "STOP");
+        signal(&program, "CONT");
+        files(&log, ENDING).first().cloned()
+    });
+    running.signal("TERM");
+    running.ends().exits(0);
+    let flight = read_flight(&path);
+    let subject = flight["late"]["subject"].as_str().unwrap();
+    assert!(subject.starts_with("control-loop@2ms of it-"), "{subject}");
+    assert!(flight["late"]["lateness_ns"].as_i64().unwrap() >= 1_000_000, "{}", flight["late"]);
+}
+
+/// Sends a signal to a program, and waits for a few periods of its loop.
+#[allow(clippy::disallowed_methods, reason = "the program has to be late")]
+fn signal(program: &MeteredProgram, name: &str) {
+    let kill = Command::new("kill").args([format!("-{name}"), program.id().to_string()]).status();
+    assert!(kill.unwrap().success());
+    std::thread::sleep(std::time::Duration::from_millis(20));
+}
+
+#[test]
+fn missing_rights_shorten_the_record() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let home = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(home.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
+    let log = home.path().join("log");
+    let args = flight_args(&log, "500ms");
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "--no-new-privs"]);
+    command.arg(env!("CARGO_BIN_EXE_osjitter")).args(["monitor", "--budget", "400%"]);
+    command.args(with(&args, &["--limit", BROKEN, "--duration", "2500ms"]));
+    command.env(ENV_DIRECTORY, home.path().join("meters"));
+    let Ok(ran) = command.output() else { return };
+    let stderr = String::from_utf8_lossy(&ran.stderr);
+    if stderr.contains("setpriv") || stderr.contains("Permission denied (os error 13)\n") {
+        // Only root can change the user.
+        return;
+    }
+    assert!(ran.status.success() && stderr.contains("limit broken"), "{stderr}");
+    let Some(path) = files(&log, ENDING).first().cloned() else {
+        return assert!(stderr.contains("flight records: none"), "{stderr}");
+    };
+    assert!(stderr.contains("only the switches of the probes"), "{stderr}");
+    assert!(stderr.contains("CAP_PERFMON"), "{stderr}");
+    check_flight(&read_flight(&path), false);
+}
+
+#[test]
+fn full_disk_keeps_the_interval() {
+    let home = tempfile::tempdir().unwrap();
+    let log = home.path().join("log");
+    // A file has at most 200 blocks of 512 bytes: enough for an interval, but not for a record of 256
+    // late ticks and the switches before them.
+    let script = r#"ulimit -f 200; exec "$0" "$@""#;
+    let args = flight_args(&log, "2s");
+    let ran = Command::new("sh")
+        .args(["-c", script, env!("CARGO_BIN_EXE_osjitter"), "monitor", "--budget", "400%"])
+        .args(with(&args, &["--no-meters", "--subject", "nanosleep", "--period", "1ms"]))
+        .args(["--limit", "max=1ns", "--duration", "3500ms"])
+        .env(ENV_DIRECTORY, home.path().join("meters"))
+        .output()
+        .unwrap();
+    let stderr = String::from_utf8_lossy(&ran.stderr);
+    assert_eq!(ran.status.code(), Some(0), "{stderr}");
+    if !stderr.contains("flight records: none") {
+        assert!(stderr.contains("flight records could not be written"), "{stderr}");
+    }
+    assert_eq!(files(&log, ENDING), Vec::<PathBuf>::new());
+    assert!(files(&log, ".breaches.json").len() >= 2, "{stderr}");
+}
+
+#[test]
+fn invalid_flight_arguments_are_rejected() {
+    let home = tempfile::tempdir().unwrap();
+    let log = home.path().join("log");
+    let log = log.to_str().unwrap();
+    for (args, message) in [
+        (vec!["--flight", "2s", "--log", log], "--limit"),
+        (vec!["--flight", "2s", "--limit", "max=1ms"], "--log"),
+        (vec!["--flight", "2", "--log", log, "--limit", "max=1ms"], "no unit"),
+        (vec!["--flight", "10ms", "--log", log, "--limit", "max=1ms"], "outside 500ms to"),
+        (vec!["--flight", "1m", "--log", log, "--limit", "max=1ms"], "outside 500ms to"),
+    ] {
+        let ran = Osjitter::new(["monitor"]).args(&args).run().exits(2);
+        assert!(ran.stderr.contains(message), "{args:?}: {}", ran.stderr);
+    }
+    assert!(!Path::new(log).exists());
+}
