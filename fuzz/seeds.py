@@ -208,7 +208,7 @@ def write_seeds(home):
     # Other files of osjitter.
     write_seed("bench", "clock.json", (FIXTURES / "clock.json").read_bytes())
     for bench in ("dispatch", "timeout"):
-        text = (ROOT / f"results/2026-11-21-epyc-kvm-4cpu-{bench}/{bench}.json").read_text()
+        text = (FIXTURES / f"{bench}.json").read_text()
         write_seed("bench", f"{bench}.json", shorten(text, home))
     write_seed("verdict", "two-sides.json", (FIXTURES / "verdict.json").read_bytes())
     for name in ("flight", "breaches"):

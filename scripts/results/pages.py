@@ -49,8 +49,10 @@ def put(block, text):
 
 
 def index(name, files, host, command):
-    """Replaces or appends the line of a run; `files` are (text, file) pairs."""
-    links = [f"[{text}]({name}/{file})" for text, file in files]
+    """Replaces or appends the line of a run; `files` are (text, file) pairs. The other files of the run follow them."""
+    others = sorted(path.name for path in (ROOT / "results" / name).iterdir())
+    others = [(f"`{other}`", other) for other in others if other not in {file for _, file in files}]
+    links = [f"[{text}]({name}/{file})" for text, file in [*files, *others]]
     line = f"| {', '.join(links)} | {machine(host)} | {command} |"
     file = ROOT / "results/README.md"
     lines = file.read_text().splitlines()

@@ -78,9 +78,27 @@ class Run:
             self.osjitter("report", self.path(file), *words, "--out", out)
             return out.read_text()
 
-    def report_output(self, file):
+    def compress_report(self, with_rounds=True):
+        """Compresses the report, which may have some MB, and removes its page and pictures."""
+        report = self.path("report.json")
+        content = json.loads(report.read_text())
+        for subject in content["subjects"]:
+            subject["rounds"] = subject["rounds"] if with_rounds else []
+        text = json.dumps(content, separators=(",", ":")) + "\n"
+        self.path("report.json.gz").write_bytes(gzip.compress(text.encode(), 9, mtime=0))
+        for file in (report, *self.directory.glob("*.svg"), *self.directory.glob("*.html")):
+            file.unlink()
+
+    def pictures(self, file, *names):
+        """Draws the pictures of a file, and keeps those with these names."""
+        with tempfile.TemporaryDirectory() as home:
+            self.osjitter("report", self.path(file), "--format", "svg", "--out", home)
+            for name in names:
+                self.path(name).write_bytes((pathlib.Path(home) / name).read_bytes())
+
+    def report_output(self, file, *words):
         """Returns the text that `osjitter report` prints at a width of 80 columns."""
-        command = self.command("report", self.path(file))
+        command = self.command("report", self.path(file), *words)
         environment = {**os.environ, "COLUMNS": "80"}
         return subprocess.run(command, check=True, capture_output=True, text=True, env=environment).stdout
 
@@ -120,22 +138,12 @@ SPIN = """run --no-samples --duration 5s
   --subject os-interval --subject os-interval-precise --subject os-interval-spin --subject spin"""
 
 
-def measure_periods(run):
-    osjitter_measurement(PERIODS)(run)
-    compress_report(run)
-
-
-def compress_report(run):
-    """Compresses a report, since several periods of many subjects are megabytes, and removes the page."""
-    report = run.path("report.json")
-    run.path("report.json.gz").write_bytes(gzip.compress(report.read_bytes(), 9, mtime=0))
-    report.unlink()
-    run.path("report.html").unlink()
-
-
-def measure_spin(run):
-    osjitter_measurement(SPIN)(run)
-    compress_report(run)
+def compressed_measurement(words, with_rounds=True):
+    """Returns a measurement whose report is compressed, and has no rounds unless `with_rounds` is set."""
+    def measure(run):
+        osjitter_measurement(words)(run)
+        run.compress_report(with_rounds)
+    return measure
 
 
 def measure_clocks(run):
@@ -242,10 +250,10 @@ def measure_settings(run):
 
 
 RECIPES = {
-    "reference": Recipe("tickers at 500 us: table and pictures of the README", osjitter_measurement(REFERENCE),
+    "reference": Recipe("tickers at 500 us: table and pictures of the README", compressed_measurement(REFERENCE),
                         tables.reference),
-    "periods": Recipe("tickers at six periods", measure_periods, tables.periods),
-    "spin": Recipe("the precise mode at periods from 20 us, with and without its limit", measure_spin, tables.spin),
+    "periods": Recipe("tickers at six periods", compressed_measurement(PERIODS, with_rounds=False), tables.periods),
+    "spin": Recipe("the precise mode at periods from 20 us, with and without its limit", compressed_measurement(SPIN), tables.spin),
     "timeout": Recipe("cost of timeouts per message", osjitter_measurement("bench timeout --clock tokio --clock tach --clock quanta"),
                       tables.timeouts, features="quanta"),
     "dispatch": Recipe("operations of busypoll, tokio and nexus-async-rt", measure_dispatch, tables.dispatch),

@@ -26,6 +26,11 @@ CONTROLS = {"nanosleep": ("control: a thread that sleeps, with a timer slack of 
 MILLISECOND_WHEEL = "wheel with slots of a millisecond"
 
 
+# The timers of the table in the README, and a control.
+README_TIMERS = ("busypoll", "osinterval-precise", "osinterval", "nanosleep", "compio", "smol", "glommio", "embassy-time", "monoio",
+                 "tokio")
+
+
 @dataclass(frozen=True)
 class Program:
     """A program that waits in one timer."""
@@ -59,7 +64,7 @@ PROGRAMS = [
     Program("tokio-hrtime", "tokio-hrtime", "tokio_hrtime::Interval", "periodic timerfd, `epoll_wait`", "wait-tokio-hrtime"),
     Program("async-timer", "async-timer", "async_timer::Timer", "timerfd, `epoll_wait`", "wait-async-timer", setting="on tokio"),
     Program("async-io", "async-io", "async_io::Timer", "timerfd, `epoll_pwait`, a helper thread", "wait-async-io"),
-    Program("smol", "smol", "smol::Timer", "as async-io", "wait-smol"),
+    Program("smol", "smol", "smol::Timer", "timerfd, `epoll_pwait`, a helper thread, as async-io", "wait-smol"),
     Program("compio", "compio", "compio::time::sleep_until", "timeout of `io_uring_enter`", "wait-compio"),
     Program("glommio", "glommio", "glommio::timer::Timer", "timeouts in io_uring, `io_uring_enter`", "wait-glommio"),
     Program("monoio", "monoio", "monoio::time::Interval", f"{MILLISECOND_WHEEL}, `io_uring_enter`", "wait-monoio"),
@@ -138,6 +143,7 @@ def measure(run):
     for program in measured:
         words += ["--command", command(program, paths[program.name]), "--name", program.name]
     run.osjitter("run", *words, "--out", run.directory, cwd=ROOT)
+    run.compress_report()
     calls = {program.name: count_system_calls(program, paths[program.name]) for program in measured}
     run.save("runtimes.json", {"versions": versions(), "system_calls_per_tick": calls, "left_out": left_out})
 
@@ -214,25 +220,24 @@ def write_page(run, report, details, tables):
 
 
 def put_tables(run, report, details, tables):
-    """Puts the table of the first period into the README and those of the others into the book."""
-    period_ns, *other_periods = tables
-    origin = f"From [`report.json`](results/{run.name}/report.json): {machine_and_day(report)}."
+    """Puts some timers at the first period into the README, and all tables into the book."""
+    period_ns = next(iter(tables))
+    origin = f"From [`report.json.gz`](results/{run.name}/report.json.gz): {machine_and_day(report)}."
     page = f"[`runtimes.md`](results/{run.name}/runtimes.md)"
     wheels = describe_wheels(read_rows(report, details, period_ns))
-    put("league of runtimes", f"""The same loop every {format_cell(period_ns)}, in the timers of these runtimes and in the same rounds:
+    rows = [row for row in read_rows(report, details, period_ns) if row[2] in README_TIMERS]
+    put("league of runtimes", f"""{make_table(rows)}
 
-{tables[period_ns]}
+{wheels} Each waited for the same deadlines every {format_cell(period_ns)}, in the same rounds; [the book](docs/src/choosing.md#timers-of-other-runtimes) has
+all {len(PROGRAMS)} timers. {origin}""")
+    all_periods = "\n\n".join(f"At a period of {format_cell(period)}:\n\n{table}" for period, table in tables.items())
+    put("timers of runtimes", f"""{all_periods}
 
-{wheels} {ABOUT_COLUMNS}
-{origin} {page} has the same at {" and ".join(map(format_cell, other_periods))}, and the system calls of each timer.""")
-    others = "\n\n".join(f"At a period of {format_cell(other)}:\n\n{tables[other]}" for other in other_periods)
-    put("timers of runtimes", f"""{others}
-
-{ABOUT_COLUMNS} {origin} {page} has the same at {format_cell(period_ns)}, and the system calls of each timer.""")
+{wheels} {ABOUT_COLUMNS} {origin} {page} has the system calls of each timer.""")
 
 
 def write(run):
-    report, details = run.load("report.json"), run.load("runtimes.json")
+    report, details = run.load("report.json.gz"), run.load("runtimes.json")
     periods = sorted({subject["period_ns"] for subject in report["subjects"]})
     tables = {period_ns: make_table(read_rows(report, details, period_ns)) for period_ns in periods}
     write_page(run, report, details, tables)
@@ -241,5 +246,5 @@ def write(run):
     if (verdict := report["fitness"]["verdict"]) != "quiet":
         sys.exit(f"error: the machine was {verdict}: README, book and index are unchanged")
     put_tables(run, report, details, tables)
-    index(run.name, [(f"`{run.name}`", "runtimes.md"), ("report", "report.json")], report["host"],
+    index(run.name, [(f"`{run.name}`", "runtimes.md"), ("report", "report.json.gz")], report["host"],
           "`scripts/results/publish.py runtimes`")

@@ -6,6 +6,9 @@ and its line in the index. None of them measures.
 
 from pages import index, machine, put
 
+REFERENCE = "report.json.gz"
+# The subjects of the table in the README.
+README_SUBJECTS = ("os-interval", "os-interval-precise", "tokio-interval", "nanosleep", "spin")
 CLOCK_COMMAND = "bench clock --drift 1s --drift 10s --drift 60s"
 FIND_COMMAND = "find --goal missed=5% --goal cpu=10%"
 
@@ -38,20 +41,33 @@ def machine_and_day(report):
     return f"{machine(report['host'])}, {report['started_utc'][:10]}"
 
 
-def reference(run):
-    report, directory = run.load("report.json"), f"results/{run.name}"
-    run.osjitter("report", run.path("report.json"), "--format", "svg", "--out", run.directory)
-    run.osjitter("report", run.path("report.json"), "--format", "html", "--out", run.path("report.html"))
-    table = run.report_file("report.json").rstrip()
-    put("reference run", f"""![Lateness against its price]({directory}/tradeoff.svg)
+def readme_table(run):
+    """Returns the heading and some rows of the reference run, without marks, because the README has no notes on them."""
+    columns = ("--percentiles", "p50,p90,p99", "--columns", "percentiles,missed,cpu")
+    lines = run.report_output(REFERENCE, "--quiet", *columns).splitlines()
+    rows = {line.split()[0]: line.replace("*", " ") for line in lines if line}
+    return join_rows(*(rows[name] for name in ("subject", *README_SUBJECTS)))
 
-```text
-{table}
+
+def reference(run):
+    report, directory = run.load(REFERENCE), f"results/{run.name}"
+    run.pictures(REFERENCE, "tradeoff.svg", "percentiles.svg")
+    run.osjitter("report", run.path(REFERENCE), "--format", "html", "--out", run.path("report.html"))
+    put("reference run", f"""```text
+{readme_table(run)}
 ```
 
-From [`{directory}/report.json`]({directory}/report.json): {machine_and_day(report)}. The same directory has
-[`report.html`]({directory}/report.html), to be downloaded and opened, and the other pictures, such as
-[lateness by percentile]({directory}/percentiles.svg).""")
+From [`report.html`]({directory}/report.html), which is to be downloaded and opened: {machine_and_day(report)}.""")
+    put("reference table", f"""![Lateness against its price]({directory}/tradeoff.svg)
+
+```text
+{run.report_output(REFERENCE).rstrip()}
+```
+
+![Lateness by percentile]({directory}/percentiles.svg)
+
+From [`{REFERENCE}`]({directory}/{REFERENCE}): {machine_and_day(report)}. [`report.html`]({directory}/report.html) is the page, to be
+downloaded and opened.""")
 
     labels = {"os-interval": "`OsInterval`", "os-interval-precise": "`OsInterval`, precise",
               "periodic-interval": "`PeriodicInterval`", "os-interval-group": "`IntervalGroup`",
@@ -69,10 +85,10 @@ From [`{directory}/report.json`]({directory}/report.json): {machine_and_day(repo
 
 {rows}
 
-{machine(report['host'])}; from [`report.json`]({directory}/report.json). System calls per tick, crowds of intervals and the
+{machine(report['host'])}; from [`{REFERENCE}`]({directory}/{REFERENCE}). System calls per tick, crowds of intervals and the
 precise mode compared with other crates: [`peers-osinterval.md`]({directory}/peers-osinterval.md). `osjitter run` measures it on
 your machine.""")
-    index(run.name, [(f"`{run.name}`", "report.json"), ("page", "report.html")], report["host"],
+    index(run.name, [(f"`{run.name}`", REFERENCE), ("page", "report.html")], report["host"],
           "`osjitter run --period 500us --ticks 10000`, the group, `os-sleep` and `os-timeout`")
 
 
@@ -134,7 +150,7 @@ Each was measured for five seconds per period, in rounds whose order changed eac
 def timeouts(run):
     report, directory = run.load("timeout.json"), f"results/{run.name}"
     run.osjitter("report", run.path("timeout.json"), "--reference", "--out", run.path("timeout.txt"))
-    run.osjitter("report", run.path("timeout.json"), "--format", "svg", "--out", run.directory)
+    run.pictures("timeout.json", "timeout-channel-current-thread_10s.svg")
     first, *workloads = run.path("timeout.txt").read_text().split("\n\n")
     table = next(workload for workload in workloads if workload.startswith("channel-current-thread"))
     put("timeout run", f"""![Price of a timeout that does not fire]({directory}/timeout-channel-current-thread_10s.svg)
@@ -216,7 +232,9 @@ after a second: difference from the clock of the operating system. {origin}. Mad
 
 {table}
 """)
-    put("clock run", f"""```text
+    put("clock run", f"""![Cost of a reading of each clock]({directory}/clock.svg)
+
+```text
 {run.path("clock.txt").read_text().rstrip()}
 ```
 

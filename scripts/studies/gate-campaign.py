@@ -4,7 +4,7 @@
     scripts/studies/gate-campaign.py NAME [--cpus 1,2,3] [--minutes 60]   run gates, then write results/NAME/gate-campaign.{json,md}
     scripts/studies/gate-campaign.py NAME --case CASE ...                 run only the gates of these cases
     scripts/studies/gate-campaign.py NAME --table                         only write the results of gates that have ended
-    scripts/studies/gate-campaign.py NAME --readme                        only write the pages, from results/NAME/gate-campaign.json
+    scripts/studies/gate-campaign.py NAME --readme                        only write the pages, from results/NAME/gate-campaign.json.gz
 
 Each CPU is a lane, which runs one gate after the other, bound to its CPU. Verdict files are kept in target/gate-campaign/NAME,
 and a campaign that is started again continues after the last of them. Cases are interleaved, so that a campaign that runs out
@@ -16,6 +16,7 @@ slower, the stored lateness is divided; the new session is the same as for an un
 """
 
 import argparse
+import gzip
 import json
 import pathlib
 import queue
@@ -32,6 +33,8 @@ import pages  # noqa: E402, in scripts/results
 from programs import build_osjitter, build_study  # noqa: E402
 
 ROOT = pages.ROOT
+# The verdicts of all gates of a campaign in short, without their pairs.
+CAMPAIGN_FILE = "gate-campaign.json.gz"
 
 
 def program_arguments(change, *flags, loop=""):
@@ -197,7 +200,8 @@ def write_results(state, directory):
         sys.exit(f"cannot write results: {state} contains no verdict")
     rows.sort(key=lambda row: row["started_utc"])
     directory.mkdir(parents=True, exist_ok=True)
-    (directory / "gate-campaign.json").write_text(json.dumps({"host": host, "gates": rows}, indent=1) + "\n")
+    campaign = json.dumps({"host": host, "gates": rows}, indent=1) + "\n"
+    (directory / CAMPAIGN_FILE).write_bytes(gzip.compress(campaign.encode(), 9, mtime=0))
     with tarfile.open(directory / "verdicts.tar.xz", "w:xz") as archive:
         for file in sorted(state.glob("*-[0-9][0-9][0-9].json")):
             archive.add(file, file.name)
@@ -209,7 +213,7 @@ def write_results(state, directory):
         f"{len(lanes)} gates at a time, each bound to a separate CPU, while the machine did other things; osjitter "
         f"{tool['version']}, commit {', '.join(sorted({row['commit'] or 'unknown' for row in rows}))}. "
         "The period is 500 us if none is named, and a round has 250 ticks. Written by `scripts/studies/gate-campaign.py` from "
-        "[`gate-campaign.json`](gate-campaign.json).",
+        f"[`{CAMPAIGN_FILE}`]({CAMPAIGN_FILE}).",
         "",
         "| changed | gates | pass | regressed | inconclusive (by stalls) | could not run | A p50, median | p50 ratio, median "
         "| p99 ratio, median | seconds, median (90 %) | stalled ticks, median (90 %) | p99 lifted by, median (90 %) |",
@@ -255,6 +259,10 @@ def write_results(state, directory):
     put_into_readme(directory.name, host, rows)
 
 
+def read_campaign(file):
+    return json.loads(gzip.decompress(file.read_bytes()))
+
+
 def put_into_readme(name, host, rows):
     """Puts false alarms and found changes into the pages."""
     table = ["| Slowdown | Gates that decided | Found |", "|---|---:|---:|"]
@@ -274,17 +282,19 @@ def put_into_readme(name, host, rows):
         f"All results are in [`results/{name}`](results/{name}/gate-campaign.md): {pages.machine(host)}, "
         f"{rows[0]['started_utc'][:10]}."])
     pages.put("gate campaign", block)
-    pages.put("gate campaigns", format_summary())
+    sentence, table = summarize_campaigns()
+    pages.put("gate campaigns", f"{sentence}\n\n{table}")
+    pages.put("gate errors", f"{sentence} The largest campaign is [`{name}`](results/{name}/gate-campaign.md).")
     pages.index(name, [(f"`{name}`", "gate-campaign.md")], host, "`scripts/studies/gate-campaign.py`")
 
 
-def format_summary():
-    """Summarizes all campaigns that used the current rule, one line each."""
+def summarize_campaigns():
+    """Summarizes all campaigns that used the current rule, in a sentence and in a table with a line for each."""
     lines = ["| Campaign | Gates | False alarms | Changes found | tokio's own timers, unchanged | A gate takes |",
              "|---|---:|---:|---:|---:|---:|"]
     unchanged, changes, gate_count = [], [], 0
-    for file in sorted((ROOT / "results").glob("*/gate-campaign.json")):
-        rows = [row for row in json.loads(file.read_text())["gates"] if not row["failure"]]
+    for file in sorted((ROOT / "results").glob(f"*/{CAMPAIGN_FILE}")):
+        rows = [row for row in read_campaign(file)["gates"] if not row["failure"]]
         if not all("lift" in metric for row in rows for metric in row["metrics"]):
             continue  # The campaign used an earlier rule.
         verdicts = lambda correct: [row["verdict"] for row in rows if CASES[row["case"]][2] == correct]
@@ -299,9 +309,9 @@ def format_summary():
         unchanged, changes = unchanged + verdicts("pass"), changes + verdicts("regressed")
         gate_count += len(rows)
     alarms, found = unchanged.count("regressed"), changes.count("regressed")
-    return "\n".join([
-        f"{gate_count} gates with known answers: {alarms} false alarms of {len(unchanged)} (below {100 * upper_bound(alarms, len(unchanged)):.1f} % "
-        f"with 95 % confidence), {found} of {len(changes)} changes found.", "", *lines])
+    sentence = (f"{gate_count} gates with known answers: {alarms} false alarms of {len(unchanged)} (below "
+                f"{100 * upper_bound(alarms, len(unchanged)):.1f} % with 95 % confidence), {found} of {len(changes)} changes found.")
+    return sentence, "\n".join(lines)
 
 
 def main():
@@ -314,7 +324,7 @@ def main():
     parser.add_argument("--readme", action="store_true", help="only write the pages, from committed results")
     args = parser.parse_args()
     if args.readme:
-        campaign = json.loads((ROOT / "results" / args.name / "gate-campaign.json").read_text())
+        campaign = read_campaign(ROOT / "results" / args.name / CAMPAIGN_FILE)
         return put_into_readme(args.name, campaign["host"], campaign["gates"])
     state = ROOT / "target/gate-campaign" / args.name
     state.mkdir(parents=True, exist_ok=True)

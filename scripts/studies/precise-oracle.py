@@ -16,6 +16,7 @@ Quiet rounds are those in which `spin` had a p90 of at most 200 ns.
 """
 
 import argparse
+import gzip
 import json
 import math
 import pathlib
@@ -29,6 +30,7 @@ import pages  # noqa: E402, in scripts/results
 from programs import build_osjitter  # noqa: E402
 
 ROOT = pages.ROOT
+REPORT = "report.json.gz"
 NAMES = {"plain": "os-interval", "precise": "os-interval-precise", "spin": "spin"}
 QUIET_NS = 200
 Q = 0.9
@@ -54,7 +56,8 @@ def read_rounds(reports):
     """Returns the rounds in which all three subjects were measured, the period, and the last report."""
     rounds, period, report = [], None, None
     for path in reports:
-        report = json.loads(pathlib.Path(path).read_text())
+        content = pathlib.Path(path).read_bytes()
+        report = json.loads(gzip.decompress(content) if path.suffix == ".gz" else content)
         found = {}
         for kind, name in NAMES.items():
             matches = [s for s in report["subjects"] if s["name"] == name and not s.get("load")]
@@ -182,16 +185,18 @@ def measure(directory, args):
                                 "--quiet", "--out", directory], stdout=subprocess.DEVNULL)
     if completed.returncode:
         sys.exit(f"osjitter exited with {completed.returncode}")
-    # The HTML page with 20,000 ticks of three subjects is large and not linked anywhere.
-    (directory / "report.html").unlink()
+    report = directory / "report.json"
+    (directory / REPORT).write_bytes(gzip.compress(report.read_bytes(), 9, mtime=0))
+    for file in (report, *directory.glob("*.svg"), *directory.glob("*.html")):
+        file.unlink()
 
 
 def publish(name, report, tables):
     directory = ROOT / "results" / name
     origin = f"{pages.machine(report['host'])}, {report['started_utc'][:10]}"
     (directory / "oracle.md").write_text(f"# The precise mode and an oracle\n\n{origin}; written by `scripts/studies/precise-oracle.py` from "
-                                         f"[`report.json`](report.json).\n\n" + "\n\n".join(tables) + "\n")
-    pages.put("precise mode", f"{tables[0]}\n\nFrom [`report.json`](results/{name}/report.json): {origin}.")
+                                         f"[`{REPORT}`]({REPORT}).\n\n" + "\n\n".join(tables) + "\n")
+    pages.put("precise mode", f"{tables[0]}\n\nFrom [`{REPORT}`](results/{name}/{REPORT}): {origin}.")
     pages.index(name, [(f"`{name}`", "oracle.md")], report["host"], "`scripts/studies/precise-oracle.py`")
 
 
@@ -211,7 +216,7 @@ def main():
     name = args.measure or args.publish
     if args.measure:
         measure(ROOT / "results" / name, args)
-    reports = [*args.reports, *([ROOT / "results" / name] if name else [])]
+    reports = [*args.reports, *([ROOT / "results" / name / REPORT] if name else [])]
     if not reports:
         parser.error("expected a report or --measure NAME")
     reports = [pathlib.Path(r) / "report.json" if pathlib.Path(r).is_dir() else pathlib.Path(r) for r in reports]

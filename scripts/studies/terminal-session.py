@@ -210,10 +210,9 @@ def main():
     link = f"results/{args.name}"
     picture = f"![Two loops, one of which has a busy neighbour on its CPU for six seconds]({link}/top.svg)"
     if "run" in scenes:
-        put("run session", f"[A recording]({link}/run.svg) shows this in a terminal.")
+        put("run session", f"![A run in a terminal, from the command to the table]({link}/run.svg)")
     if "top" in scenes:
         block = f"{picture}\n\nFor six seconds, another process was busy on the CPU of one loop: [a recording]({link}/top.cast), {machine(host)}."
-        put("top session", block)
         put("watched service", block)
         put("live meters", block)
     first, *others = [f"{scene}.{kind}" for scene in scenes for kind in ("svg", "cast")]

@@ -131,7 +131,7 @@ fn schema_key_may_be_anywhere() {
 
 #[test]
 fn picture_does_not_claim_equality() {
-    let timeout = "results/2026-11-21-epyc-kvm-4cpu-timeout/timeout.json";
+    let timeout = "tests/fixtures/timeout.json";
     let timeout = Path::new(env!("CARGO_MANIFEST_DIR")).join(timeout);
     let drawn = report(&timeout).args(["--format", "svg"]).out("").run().exits(0);
     let pictures = std::fs::read_dir(drawn.directory()).unwrap().map(|file| file.unwrap().path());
@@ -142,7 +142,7 @@ fn picture_does_not_claim_equality() {
 
 #[test]
 fn options_of_other_formats_are_rejected() {
-    let timeout = "results/2026-11-21-epyc-kvm-4cpu-timeout/timeout.json";
+    let timeout = "tests/fixtures/timeout.json";
     let timeout = Path::new(env!("CARGO_MANIFEST_DIR")).join(timeout);
     for (file, args, says) in [
         (Path::new(FIXTURE), &["--reference"][..], "bench timeout"),

@@ -75,15 +75,15 @@ fn the_markdown() {
 fn every_bench() {
     for (name, file) in [
         ("clock", "tests/fixtures/clock.json"),
-        ("dispatch", "results/2026-11-21-epyc-kvm-4cpu-dispatch/dispatch.json"),
-        ("timeout", "results/2026-11-21-epyc-kvm-4cpu-timeout/timeout.json"),
+        ("dispatch", "tests/fixtures/dispatch.json"),
+        ("timeout", "tests/fixtures/timeout.json"),
     ] {
         for format in ["table", "markdown"] {
             let text = output(["report", file, "--format", format], "80");
             insta::assert_snapshot!(snapshot_name("bench", &[name, format]), text);
         }
     }
-    let timeout = "results/2026-11-21-epyc-kvm-4cpu-timeout/timeout.json";
+    let timeout = "tests/fixtures/timeout.json";
     insta::assert_snapshot!(
         "bench_timeout_reference",
         output(["report", timeout, "--reference"], "80")
