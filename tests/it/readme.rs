@@ -192,6 +192,11 @@ fn readme_dependencies_match_the_workspace() {
                     .is_some_and(|version| version.starts_with(&format!("{required}."))),
                 "{directory}: {required}, not {workspace_version}"
             );
+            assert_eq!(
+                text(&dependency, "git"),
+                workspace["workspace"]["package"]["repository"].as_str(),
+                "{directory}: the repository of {package}"
+            );
             let has = manifest.get("features").and_then(Value::as_table);
             let lacks: Vec<_> = features(&dependency)
                 .into_iter()
