@@ -47,7 +47,7 @@ pub struct HistoryArgs {
 struct ListedRun {
     directory: String,
     started_utc: String,
-    /// The number of the run's kind, counted from 1 for the kind of the newest run.
+    /// The number of the run's kind, counted from 1 for the kind of the oldest run.
     kind: usize,
     partial: bool,
     fitness: Option<Verdict>,
@@ -163,18 +163,12 @@ pub fn run(args: &HistoryArgs) -> exit::Result<ExitStatus> {
         ));
     }
     let found = previous_runs::read_runs(&args.directory);
-    let mut kinds = Vec::new();
-    let mut runs: Vec<ListedRun> = Vec::new();
-    for (file, header) in &found.runs {
-        let number = number_kind(&mut kinds, header.kind());
-        runs.push(ListedRun::new(file, header, number));
-    }
+    let (mut runs, kinds) = list_runs(&found.runs);
     if let Some(kind) = args.kind {
-        if !(1..=kinds.len()).contains(&kind) {
+        if !(1..=kinds).contains(&kind) {
             return Err(usage!(
-                "unknown kind {kind}; {} contains {}",
-                args.directory.display(),
-                kinds.len()
+                "unknown kind {kind}; {} contains {kinds}",
+                args.directory.display()
             ));
         }
         runs.retain(|run| run.kind == kind);
@@ -192,7 +186,25 @@ pub fn run(args: &HistoryArgs) -> exit::Result<ExitStatus> {
     Ok(ExitStatus::Done)
 }
 
-/// Returns the number of a kind, counted from 1 in the order of their first runs.
+/// Lists runs, which are given newest first, and counts their kinds.
+///
+/// Kinds are numbered by the start of their first run, so a new run does not change a number.
+fn list_runs(found: &[(PathBuf, RunHeader)]) -> (Vec<ListedRun>, usize) {
+    let mut oldest_first: Vec<&RunHeader> = found.iter().rev().map(|(_, header)| header).collect();
+    oldest_first.sort_by(|a, b| a.started_utc.cmp(&b.started_utc));
+    let mut kinds = Vec::new();
+    for header in oldest_first {
+        number_kind(&mut kinds, header.kind());
+    }
+    let mut runs = Vec::new();
+    for (file, header) in found {
+        let number = number_kind(&mut kinds, header.kind());
+        runs.push(ListedRun::new(file, header, number));
+    }
+    (runs, kinds.len())
+}
+
+/// Returns the number of a kind, counted from 1 in the order of the calls.
 fn number_kind(kinds: &mut Vec<RunKind>, kind: RunKind) -> usize {
     if let Some(index) = kinds.iter().position(|known| *known == kind) {
         return index + 1;

@@ -35,6 +35,9 @@ mod interrupt; // Ctrl-C, and other signals that end a command
 
 mod interop; // other tools' formats
 mod meters; // the meters of running programs
+mod table_colors; // colours in the tables of reports
+mod viewer; // opens a page in the browser
+
 mod previous_runs; // finds previous runs and compares a new one with the last of its kind
 mod written_limit; // limits and goals as written: p99=2ms
 
@@ -77,6 +80,8 @@ pub fn main() -> ExitCode {
     host::set_build_info(PROGRAM);
     panics::install_hook();
     os::survive_file_size_limit();
+    #[allow(clippy::disallowed_methods, reason = "the time of the whole command")]
+    let started = std::time::Instant::now();
     let code = match run_command() {
         Ok(status) => status.report(),
         Err(error) => {
@@ -84,6 +89,7 @@ pub fn main() -> ExitCode {
             ExitCode::from(error.code())
         }
     };
+    terminal::detail(|| format!("took {:.1?}", started.elapsed()));
     supervisor::end();
     code
 }
@@ -110,6 +116,7 @@ fn run_command() -> exit::Result<exit::ExitStatus> {
             Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
         }
     };
+    terminal::set_verbose(cli.terminal.verbose);
     if matches!(cli.command, Command::Monitor(_)) {
         // Before the first thread: every scrape runs on one, and builds a text of some hundred kB.
         os::limit_heap_growth();

@@ -20,6 +20,9 @@ pub struct TerminalArgs {
     /// Use colours; auto does so on a terminal, as NO_COLOR and CLICOLOR_FORCE allow
     #[arg(long, global = true, value_enum, value_name = "WHEN", default_value = "auto")]
     pub color: Color,
+    /// Also print the files that are read and written, and the time that the command takes
+    #[arg(long, short, global = true)]
+    pub verbose: bool,
 }
 
 /// When colours are used.
@@ -32,6 +35,19 @@ pub enum Color {
 }
 
 static COLOR: OnceLock<Color> = OnceLock::new();
+static IS_VERBOSE: OnceLock<bool> = OnceLock::new();
+
+/// Sets whether this process prints details.
+pub fn set_verbose(is_verbose: bool) {
+    let _ = IS_VERBOSE.set(is_verbose);
+}
+
+/// Prints a message if `--verbose` is given.
+pub fn detail(message: impl FnOnce() -> String) {
+    if IS_VERBOSE.get().is_some_and(|is_verbose| *is_verbose) {
+        print_line(&to_printable(&message()));
+    }
+}
 
 /// Sets when this process uses colours.
 pub fn set_color(color: Color) {
@@ -78,23 +94,30 @@ pub enum Style {
     Good,
     Bad,
     Doubtful,
+    Faint,
 }
 
 impl Style {
     /// Returns the text in this style.
-    fn paint(self, text: &str) -> String {
+    pub fn paint(self, text: &str) -> String {
         let code = match self {
             Self::Good => "32",
             Self::Bad => "1;31",
             Self::Doubtful => "33",
+            Self::Faint => "2",
         };
         format!("\x1b[{code}m{text}\x1b[0m")
     }
 }
 
+/// Whether colours are used on standard output.
+pub fn stdout_has_color() -> bool {
+    has_color(std::io::stdout().is_terminal())
+}
+
 /// Returns a text for standard output, in a style if colours are used there.
 pub fn paint_for_stdout(style: Style, text: &str) -> String {
-    if has_color(std::io::stdout().is_terminal()) { style.paint(text) } else { text.to_owned() }
+    if stdout_has_color() { style.paint(text) } else { text.to_owned() }
 }
 
 /// Returns a text for standard error, in a style if colours are used there.

@@ -15,8 +15,11 @@ use std::time::Duration;
 
 use cli::exit::{Error, Result, strip_temp_path, usage};
 use cli::position::format_position;
+use cli::words::pluralize;
 use engine::machine::os;
 use render::picture::canvas::Picture;
+
+use crate::terminal;
 
 pub use output_directory::{OutputDirectory, REPORT_FILES, ResultNames};
 pub use temporaries::remove_all as remove_temporaries;
@@ -111,7 +114,12 @@ fn read_all(reader: io::Result<TextReader>, file: &Path) -> Result<String> {
     reader
         .and_then(|mut reader| reader.read_to_end(&mut bytes))
         .map_err(|e| text_reader::reading_error(e, file))?;
+    terminal::detail(|| format!("read {}: {}", file.display(), format_size(bytes.len())));
     decode_utf8(bytes).map_err(|e| e.context(file.display()))
+}
+
+fn format_size(bytes: usize) -> String {
+    pluralize(bytes as u64, "byte")
 }
 
 /// The number of bytes of text that are read at most.

@@ -8,6 +8,8 @@ use tempfile::{NamedTempFile, PathPersistError, TempPath};
 
 use cli::exit::strip_temp_path;
 
+use crate::terminal;
+
 /// The start of the name of a file that is not complete yet.
 pub const TEMP_PREFIX: &str = ".osjitter-";
 /// The end of the name of a file that is not complete yet.
@@ -134,13 +136,17 @@ impl TempFile {
     /// Renames the file, and replaces an existing one.
     pub fn persist(self, path: &Path) -> Result<(), PersistFailure> {
         let Self { path: temp, registration } = self;
-        temp.persist(path).map_err(|e| PersistFailure::new(e, registration))
+        temp.persist(path).map_err(|e| PersistFailure::new(e, registration))?;
+        terminal::detail(|| format!("wrote {}", path.display()));
+        Ok(())
     }
 
     /// Renames the file, unless the name is taken.
     pub fn persist_new(self, path: &Path) -> Result<(), PersistFailure> {
         let Self { path: temp, registration } = self;
-        temp.persist_noclobber(path).map_err(|e| PersistFailure::new(e, registration))
+        temp.persist_noclobber(path).map_err(|e| PersistFailure::new(e, registration))?;
+        terminal::detail(|| format!("wrote {}", path.display()));
+        Ok(())
     }
 }
 

@@ -24,7 +24,7 @@ use crate::interop::pair;
 use crate::monitor::breaches::{self, Breaches};
 use crate::report::args::ReportArgs;
 use crate::report::runs::Runs;
-use crate::{bench, compare, doctor, file_io, find, gate, interop};
+use crate::{bench, compare, doctor, file_io, find, gate, interop, table_colors};
 use render::formats::{Format, Rendering, make};
 
 /// Returns the function that renders a file, if it is one of osjitter other than a report.
@@ -113,6 +113,9 @@ fn deliver(rendering: Rendering, args: &ReportArgs) -> Result<ExitStatus> {
     let out = args.out.as_deref();
     match (rendering, out) {
         (Rendering::Bins(intervals), _) => pair::deliver(&intervals, out)?,
+        (Rendering::Text(text), None) if args.format == Format::Table => {
+            file_io::write_output(table_colors::paint_for_stdout(text), out)?;
+        }
         (Rendering::Text(text), _) => file_io::write_output(text, out)?,
         (Rendering::Bytes(_), None) if std::io::stdout().is_terminal() => {
             let format = args.format.name();

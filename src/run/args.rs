@@ -178,6 +178,9 @@ pub struct RunArgs {
     /// tradeoff.svg and percentiles.svg
     #[arg(long, help_heading = "Output")]
     pub svg: bool,
+    /// Open report.html in the browser at the end
+    #[arg(long, help_heading = "Output")]
+    pub open: bool,
     /// Print the effective plan as TOML and measure nothing
     #[arg(long, help_heading = "Scenarios")]
     pub print_plan: bool,

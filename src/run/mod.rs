@@ -38,7 +38,7 @@ use crate::run::late_ticks::{LateOutcome, LateTicks};
 use crate::run::live_terminal::LiveView;
 use crate::run::plan_file::PlanArgs;
 use crate::run::round_stream::RoundStream;
-use crate::{file_io, interrupt, previous_runs, terminal};
+use crate::{file_io, interrupt, previous_runs, table_colors, terminal, viewer};
 use render::formats::Format;
 
 const REPORT: &str = "report.json";
@@ -250,7 +250,7 @@ impl Outcome<'_> {
     fn print(&mut self) -> exit::Result<()> {
         match (self.stream.take(), self.args.format) {
             (Some(stream), _) => stream.finish(&mut self.report),
-            (None, Format::Table) => print(&self.table()),
+            (None, Format::Table) => print(&table_colors::paint_for_stdout(self.table())),
             (None, _) => print(&self.json),
         }
     }
@@ -283,6 +283,9 @@ impl Outcome<'_> {
         let quiet = self.args.quiet;
         terminal::note(quiet, &format!("report: {}", self.out.path(REPORT).display()));
         terminal::note_link(quiet, "page: ", &self.out.path(PAGE));
+        if self.args.open {
+            viewer::open(&self.out.path(PAGE));
+        }
         if self.flight.is_some() {
             let path = self.out.path(FLIGHT);
             terminal::note(quiet, &format!("flight record: {}", path.display()));

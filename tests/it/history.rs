@@ -68,6 +68,27 @@ fn runs_are_listed_by_kind() {
     );
 }
 
+#[test]
+fn new_runs_keep_kind_numbers() {
+    let directory = tempfile::tempdir().unwrap();
+    let kinds = || -> Vec<(String, u64)> {
+        let json = history(directory.path(), &["--format", "json"]).exits(0).stdout;
+        let lines: Vec<Value> = serde_json::from_str(&json).unwrap();
+        let name = |line: &Value| {
+            line["directory"].as_str().unwrap().rsplit('/').next().unwrap().to_owned()
+        };
+        lines.iter().map(|line| (name(line), line["kind"].as_u64().unwrap())).collect()
+    };
+    let numbered = |runs: &[(&str, u64)]| -> Vec<(String, u64)> {
+        runs.iter().map(|(name, kind)| ((*name).to_owned(), *kind)).collect()
+    };
+    run(directory.path(), "a", |_| 10_000, "1000");
+    run(directory.path(), "b", |_| 10_000, "500");
+    assert_eq!(kinds(), numbered(&[("b", 2), ("a", 1)]));
+    run(directory.path(), "c", |_| 10_000, "250");
+    assert_eq!(kinds(), numbered(&[("c", 3), ("b", 2), ("a", 1)]));
+}
+
 #[cfg(unix)]
 #[test]
 fn linked_runs_are_listed_once() {

@@ -48,6 +48,7 @@ mod service;
 mod settings;
 mod snapshots;
 mod table;
+mod terminal;
 mod top;
 mod trace;
 mod user_settings;

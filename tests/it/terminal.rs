@@ -1,0 +1,70 @@
+//! Tests of colours, details and the page on the terminal of a user.
+
+use std::path::Path;
+
+use crate::osjitter::Osjitter;
+
+const REPORT: &str = "results/2026-11-23-epyc-kvm-2cpu/report.json.gz";
+
+fn report(args: &[&str]) -> Osjitter {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR"));
+    Osjitter::new(["report", REPORT]).args(args).directory(directory)
+}
+
+/// Removes the escape sequences of colours.
+fn without_colors(text: &str) -> String {
+    let mut plain = String::new();
+    let mut parts = text.split("\x1b[");
+    plain += parts.next().unwrap_or_default();
+    for part in parts {
+        plain += part.split_once('m').expect("the end of a sequence").1;
+    }
+    plain
+}
+
+#[test]
+fn tables_have_colors_on_request() {
+    let plain = report(&["--color", "never"]).run().exits(0).stdout;
+    let colored = report(&["--color", "always"]).run().exits(0).stdout;
+    assert!(!plain.contains('\x1b') && colored.contains("\x1b[32m*"), "{colored:?}");
+    assert_eq!(without_colors(&colored), plain);
+    // A file has none.
+    let written = report(&["--color", "always"]).out("table.txt").run().exits(0);
+    assert_eq!(written.file("table.txt"), plain);
+    let markdown = report(&["--color", "always", "--format", "markdown"]).run().exits(0).stdout;
+    assert!(!markdown.contains('\x1b'), "{markdown:?}");
+}
+
+#[test]
+fn verbose_names_files() {
+    assert_eq!(report(&[]).run().exits(0).stderr, "");
+    let ran = report(&["-v", "--format", "csv"]).out("rows.csv").run().exits(0);
+    let lines: Vec<&str> = ran.stderr.lines().collect();
+    assert!(lines[0].starts_with(&format!("read {REPORT}: ")), "{lines:?}");
+    assert!(lines[1].starts_with("wrote ") && lines[1].ends_with("rows.csv"), "{lines:?}");
+    assert!(lines[2].starts_with("took "), "{lines:?}");
+}
+
+#[cfg(unix)]
+#[test]
+fn page_is_opened_in_browser() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let home = tempfile::tempdir().unwrap();
+    let (browser, opened) = (home.path().join("browser"), home.path().join("opened"));
+    let script = format!("#!/bin/sh\necho \"$@\" >'{}'\n", opened.display());
+    std::fs::write(&browser, script).unwrap();
+    std::fs::set_permissions(&browser, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let run = |browser: &Path| {
+        Osjitter::new(["run", "--subject", "nanosleep", "--ticks", "20", "--open"])
+            .env("BROWSER", browser)
+            .out("run")
+            .run()
+            .exits(0)
+    };
+    let ran = run(&browser);
+    let page = ran.path("run/report.html").canonicalize().unwrap();
+    assert_eq!(std::fs::read_to_string(&opened).unwrap(), format!("{}\n", page.display()));
+    // The result is there, so a missing browser is no error.
+    let ran = run(&home.path().join("missing"));
+    assert!(ran.stderr.contains("warning: cannot open "), "{}", ran.stderr);
+}
