@@ -7,6 +7,7 @@
 mod architecture;
 mod bench;
 mod bins;
+mod book;
 mod calibrate;
 mod ci;
 mod command;
