@@ -4,7 +4,7 @@ Each function takes a run, writes the tables into its directory, and replaces it
 and its line in the index. None of them measures.
 """
 
-from pages import index, machine, put
+from pages import index, machine, put, this_machine
 
 REFERENCE = "report.json.gz"
 # The subjects of the table in the README.
@@ -85,9 +85,7 @@ downloaded and opened.""")
 
 {rows}
 
-{machine(report['host'])}; from [`{REFERENCE}`]({directory}/{REFERENCE}). System calls per tick, crowds of intervals and the
-precise mode compared with other crates: [`peers-osinterval.md`]({directory}/peers-osinterval.md). `osjitter run` measures it on
-your machine.""")
+{machine(report['host'])}; from [`{REFERENCE}`]({directory}/{REFERENCE}). `osjitter run` measures it on your machine.""")
     index(run.name, [(f"`{run.name}`", REFERENCE), ("page", "report.html")], report["host"],
           "`osjitter run --period 500us --ticks 10000`, the group, `os-sleep` and `os-timeout`")
 
@@ -110,6 +108,7 @@ def format_core_share(summary, period_ns):
 
 def spin(run):
     report = run.load("report.json.gz")
+    run.pictures("report.json.gz", "tradeoff.svg")
     p50 = table_by_period(report["subjects"], lambda summary, _: format_time(summary["lateness_ns"]["p50"]))
     put("spin", f"""![Lateness and CPU time at each period](results/{run.name}/tradeoff.svg)
 
@@ -392,8 +391,10 @@ def put_totals(run, report):
 
 {table}
 
-Medians of {totals[0]["rounds"]} interleaved rounds, from
-[`peers-osinterval.json`](results/{run.name}/peers-osinterval.json): {report['machine']}.""")
+Medians of {totals[0]["rounds"]} interleaved rounds: {report['machine']}. System calls per tick, CPU time, crowds of intervals and
+the precise mode compared with other crates: [`peers-osinterval.md`](results/{run.name}/peers-osinterval.md), made from
+[`peers-osinterval.json`](results/{run.name}/peers-osinterval.json).""")
+    index(run.name, [(f"`{run.name}`", "peers-osinterval.md")], this_machine(), "`scripts/results/publish.py osinterval`")
 
 
 def tokio_unstable(run):
