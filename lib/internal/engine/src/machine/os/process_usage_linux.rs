@@ -11,16 +11,21 @@ pub struct ProcessUsage(BTreeMap<u32, Usage>);
 
 impl ProcessUsage {
     /// Reads the resources of a process and its descendants; `None` if the kernel does not list
-    /// them.
+    /// them. A descendant that exits during the reading is left out.
     pub fn read(id: u32) -> Option<Self> {
-        let mut usage = BTreeMap::new();
-        let mut waiting = vec![id];
+        let (usage, mut waiting) = read_process(id)?;
+        let mut processes = BTreeMap::from([(id, usage)]);
         while let Some(id) = waiting.pop() {
-            let (process, children) = read_process(id)?;
-            usage.insert(id, process);
-            waiting.extend(children);
+            match read_process(id) {
+                Some((usage, children)) => {
+                    processes.insert(id, usage);
+                    waiting.extend(children);
+                }
+                None if has_exited(id) => {}
+                None => return None,
+            }
         }
-        Some(Self(usage))
+        Some(Self(processes))
     }
 
     /// Returns the resources that were used since an earlier reading; `None` if a process was
@@ -53,9 +58,13 @@ fn read_process(id: u32) -> Option<(Usage, Vec<u32>)> {
     for thread in std::fs::read_dir(format!("/proc/{id}/task")).ok()?.flatten() {
         // A thread may end between the listing and the reading.
         let Ok(status) = std::fs::read_to_string(thread.path().join("status")) else { continue };
+        let list = match std::fs::read_to_string(thread.path().join("children")) {
+            Ok(list) => list,
+            Err(_) if !thread.path().exists() => continue,
+            Err(_) => return None,
+        };
         voluntary += status_number(&status, "voluntary_ctxt_switches:")?;
         involuntary += status_number(&status, "nonvoluntary_ctxt_switches:")?;
-        let list = std::fs::read_to_string(thread.path().join("children")).ok()?;
         children.extend(list.split_whitespace().filter_map(|id| id.parse::<u32>().ok()));
     }
     let usage = Usage {
@@ -64,6 +73,11 @@ fn read_process(id: u32) -> Option<(Usage, Vec<u32>)> {
         switches_involuntary: Some(involuntary),
     };
     Some((usage, children))
+}
+
+/// Returns whether a process has exited, and its parent has collected its exit code.
+fn has_exited(id: u32) -> bool {
+    !std::path::Path::new(&format!("/proc/{id}")).exists()
 }
 
 /// Returns the number at a key of `/proc/ID/status`.
@@ -106,6 +120,22 @@ mod tests {
         child.kill().expect("it runs");
         child.wait().expect("it exits");
         assert!(ProcessUsage::read(u32::MAX).is_none());
+    }
+
+    #[test]
+    fn exiting_processes_are_left_out() {
+        let ids = std::sync::mpsc::sync_channel(0);
+        let starter = std::thread::spawn(move || {
+            let start = || std::process::Command::new("true").status().expect("a child process");
+            while ids.0.try_send(()) == Err(std::sync::mpsc::TrySendError::Full(())) {
+                assert!(start().success());
+            }
+        });
+        for _ in 0..500 {
+            assert!(ProcessUsage::read(std::process::id()).is_some());
+        }
+        drop(ids.1);
+        starter.join().expect("every child succeeds");
     }
 
     #[test]
