@@ -140,6 +140,8 @@ pub fn round_ns(window_ns: i64) -> i64 {
 /// The waits of a group in one round.
 struct GroupRound<'a> {
     index: i64,
+    /// First deadline, since the window began.
+    start_ns: u64,
     samples: RoundSamples,
     waits: &'a [&'a Wait],
 }
@@ -156,7 +158,7 @@ impl GroupRound<'_> {
     fn to_report(&self, period_ns: u64, length_ns: i64) -> Round {
         Round {
             index: self.index.unsigned_abs(),
-            start_ns: (self.index * length_ns).unsigned_abs(),
+            start_ns: self.start_ns,
             window_ns: Some(length_ns.unsigned_abs()),
             summary: without_cost(summarise(&[self.instance()], false), period_ns),
             first_tick: self.samples.grid.first_tick,
@@ -165,10 +167,10 @@ impl GroupRound<'_> {
         }
     }
 
-    fn to_profiled(&self, length_ns: i64, known: MeasurableParts) -> ProfiledRound {
+    fn to_profiled(&self, known: MeasurableParts) -> ProfiledRound {
         ProfiledRound {
             index: self.index.unsigned_abs(),
-            start_ns: (self.index * length_ns).unsigned_abs(),
+            start_ns: self.start_ns,
             ticks: (0..).zip(self.waits).map(|(tick, wait)| profiled_tick(tick, wait)).collect(),
             tier: Some(Tier::B2),
             known,
@@ -189,28 +191,28 @@ fn profiled_tick(tick: u64, wait: &Wait) -> ProfiledTick {
     }
 }
 
-/// Splits a group into rounds of equal length. The window began at `from_ns`.
+/// Splits a group into rounds of equal length, each with a grid that starts at its first deadline.
+/// The window began at `from_ns`.
 fn split_into_rounds<'a>(
     group: &'a Group<'_>,
     period_ns: u64,
     from_ns: i64,
     length_ns: i64,
 ) -> Vec<GroupRound<'a>> {
-    let index =
-        |wait: &&Wait| (wait.deadline_ns.saturating_sub(from_ns) / length_ns).clamp(0, MAX_ROUNDS);
-    let mut first_tick = 0;
+    let since_start_ns = |wait: &Wait| wait.deadline_ns.saturating_sub(from_ns).max(0);
+    let index = |wait: &&Wait| (since_start_ns(wait) / length_ns).min(MAX_ROUNDS);
     let mut rounds = Vec::new();
     for waits in group.waits.chunk_by(|a, b| index(a) == index(b)) {
         let ticks = waits.len() as u64;
         let samples = RoundSamples {
-            grid: Grid { period_ns, first_tick, ticks },
-            ticks: (first_tick..first_tick + ticks).collect(),
+            grid: Grid { period_ns, first_tick: 0, ticks },
+            ticks: (0..ticks).collect(),
             lateness_ns: waits.iter().map(|wait| wait.lateness_ns()).collect(),
             until_unpark_ns: vec![None; waits.len()],
             coalesced: 0,
         };
-        rounds.push(GroupRound { index: index(&waits[0]), samples, waits });
-        first_tick += ticks;
+        let start_ns = since_start_ns(waits[0]).unsigned_abs();
+        rounds.push(GroupRound { index: index(&waits[0]), start_ns, samples, waits });
     }
     rounds
 }
@@ -227,7 +229,7 @@ pub fn subject(group: &Group<'_>, from_ns: i64, length_ns: i64) -> Subject {
     };
     let mut pool = Pool::new(None, group.waits.len() as u64);
     for round in &rounds {
-        pool.add(round.to_profiled(length_ns, known));
+        pool.add(round.to_profiled(known));
     }
     Subject {
         id: group.name.clone(),
@@ -252,4 +254,58 @@ fn without_cost(summary: Option<Summary>, period_ns: u64) -> Option<Summary> {
     let summary = summary?;
     let missed = summary.missed.filter(|_| period_ns > 0);
     Some(Summary { missed, cpu_ns_per_tick: None, wakeups_per_tick: None, ..summary })
+}
+
+#[cfg(test)]
+mod tests {
+    use engine::machine::os::ThreadName;
+    use files::why::Parts;
+
+    use super::*;
+
+    fn wait(deadline_ns: i64, lateness_ns: i64) -> Wait {
+        Wait {
+            thread: 7,
+            name: ThreadName::from_bytes(b"loop"),
+            kind: "timerfd",
+            deadline_ns,
+            expired_ns: None,
+            woken_ns: None,
+            ran_ns: None,
+            end_ns: deadline_ns + lateness_ns,
+            slack_ns: 0,
+            parts: Parts::default(),
+            behind: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn ticks_keep_their_times() {
+        const FROM_NS: i64 = 5_000_000_000;
+        const PERIOD_NS: i64 = 10_000_000;
+        let deadline_ns = |k| FROM_NS + 3_000_000 + k * PERIOD_NS;
+        let waits: Vec<Wait> = (0..100).map(|k| wait(deadline_ns(k), 1_000 * (k + 1))).collect();
+        let group = Group {
+            name: "loop/timerfd".to_owned(),
+            kind: "timerfd",
+            waits: waits.iter().collect(),
+        };
+        let subject = subject(&group, FROM_NS, MIN_ROUND_NS);
+        assert_eq!((subject.period_ns, subject.rounds.len()), (PERIOD_NS.unsigned_abs(), 10));
+        let mut deadlines_ns = Vec::new();
+        for round in &subject.rounds {
+            for i in 0..round.lateness_ns.len() {
+                deadlines_ns.push(round.start_ns + round.tick_index(i) * subject.period_ns);
+            }
+        }
+        let expected: Vec<u64> =
+            (0..100).map(|k| (deadline_ns(k) - FROM_NS).unsigned_abs()).collect();
+        assert_eq!(deadlines_ns, expected);
+        let why = subject.why.expect("a diagnosis");
+        for tick in &why.longest {
+            let round = why.rounds.iter().find(|round| round.index == tick.round).expect("a round");
+            let k = (tick.lateness_ns / 1_000 - 1) as usize;
+            assert_eq!(round.start_ns + tick.tick * subject.period_ns, expected[k], "{tick:?}");
+        }
+    }
 }
