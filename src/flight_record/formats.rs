@@ -229,8 +229,13 @@ fn add_cpus(events: &mut TraceEvents, flight: &Flight, origin_ns: i64) {
     }
 }
 
+/// Returns the time of the last record of a round. A monitor records only late ticks, so switches
+/// can be later than all of them.
 fn round_end_ns(round: &FlightRound) -> i64 {
-    round.ticks.iter().map(arrival_ns).max().unwrap_or(i64::MIN)
+    let switches = round.switches.iter().flatten().map(|switch| switch.at_ns);
+    let assignments = round.assignments.iter().flatten().map(|assignment| assignment.at_ns);
+    let times = round.ticks.iter().map(arrival_ns).chain(switches).chain(assignments);
+    times.max().unwrap_or(i64::MIN)
 }
 
 fn arrival_ns(tick: &FlightTick) -> i64 {

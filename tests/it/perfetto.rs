@@ -196,6 +196,28 @@ fn flight_records_show_threads_and_cpus() {
 }
 
 #[test]
+fn records_after_last_tick_are_shown() {
+    let mut flight: Value =
+        serde_json::from_slice(&std::fs::read(fixture("flight.json")).unwrap()).unwrap();
+    let round = &mut flight["rounds"][1];
+    let push = |list: &mut Value, record| list.as_array_mut().unwrap().push(record);
+    for (at_ns, comm) in [(100_000, "rustc"), (400_000, "ld")] {
+        let record = json!({ "at_ns": at_ns, "cpu": 1, "thread": 800, "comm": comm });
+        push(&mut round["given"], record);
+    }
+    push(
+        &mut round["switches"],
+        json!({ "at_ns": 600_000, "thread": 0, "cpu": 1, "kind": "waits" }),
+    );
+    let home = tempfile::tempdir().unwrap();
+    let file = home.path().join("flight.json");
+    std::fs::write(&file, flight.to_string()).unwrap();
+    let trace = trace(&file);
+    let length_ns = |name| ns(&trace.events("CPUs", name)[0]["dur"]);
+    assert_eq!((length_ns("rustc"), length_ns("ld")), (300_000, 200_000));
+}
+
+#[test]
 fn breaches_show_late_ticks_of_interval() {
     let trace = trace(&fixture("breaches.json"));
     let metered = "audio@2ms/role=player";
