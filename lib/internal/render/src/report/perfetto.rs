@@ -90,7 +90,10 @@ fn add_ticks(events: &mut TraceEvents, process: Process, subject: &Subject) {
             if subject.instances == 1 { String::new() } else { format!(", instance {instance}") };
         let mut lanes = Lanes::new(process, &format!("ticks{suffix}"));
         let curve = format!("lateness, ns{suffix}");
-        for round in subject.rounds.iter().filter(|round| round.instance == instance) {
+        let mut rounds =
+            subject.rounds.iter().filter(|round| round.instance == instance).peekable();
+        while let Some(round) = rounds.next() {
+            let mut end_ns = 0;
             for (i, &lateness_ns) in round.lateness_ns.iter().enumerate() {
                 let arrival_ns = arrival_ns(round, i, subject.period_ns);
                 let args = [
@@ -100,6 +103,11 @@ fn add_ticks(events: &mut TraceEvents, process: Process, subject: &Subject) {
                 ];
                 add_tick(events, &mut lanes, (arrival_ns, lateness_ns), subject.period_ns, &args);
                 events.counter(process, &curve, arrival_ns, lateness_ns);
+                end_ns = end_ns.max(arrival_ns.saturating_add(to_signed(subject.period_ns)));
+            }
+            // A curve keeps its last value. Nothing was measured until the next round.
+            if rounds.peek().is_none_or(|next| to_signed(next.start_ns) > end_ns) && end_ns > 0 {
+                events.counter(process, &curve, end_ns, 0);
             }
         }
     }
