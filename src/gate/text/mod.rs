@@ -9,6 +9,7 @@ pub mod junit;
 use std::fmt::Write;
 
 use cli::time::{format_percent, format_small_percent, format_time};
+use cli::words::pluralize;
 use files::gate::verdict::{Side, Verdict};
 use jitterstat::gate::Sides;
 use jitterstat::gate::decision::{Outcome, Reason};
@@ -150,15 +151,35 @@ pub fn verdict_sentence(verdict: &Verdict, sections: &[Section]) -> String {
     text + &advice(sections)
 }
 
+/// Describes the rows that contributed to the outcome. A suite of benchmarks can have hundreds, so
+/// rows with a common reason are counted, and of others the first ones are described.
 fn deciding_rows(outcome: Outcome, sections: &[Section]) -> String {
-    let mut text = String::new();
+    const MAX_ROWS: usize = 4;
     let rows = sections.iter().flat_map(|section| &section.rows);
-    for (i, row) in rows.filter(|row| is_deciding(row, outcome)).enumerate() {
+    let mut rows: Vec<&Row> = rows.filter(|row| is_deciding(row, outcome)).collect();
+    rows.sort_by_key(|row| row.verdict != outcome);
+    if rows.len() > MAX_ROWS
+        && let Some(reason) = common_reason(&rows)
+    {
+        return format!(": {}: {reason}", pluralize(rows.len() as u64, "number"));
+    }
+    let mut text = String::new();
+    for (i, row) in rows.iter().take(MAX_ROWS).enumerate() {
         let separator = if i == 0 { ": " } else { "; " };
         let class = if sections.len() > 1 { format!("{} ", row.class) } else { String::new() };
         let _ = write!(text, "{separator}{class}{}", row.detail);
     }
+    if let Some(others) = rows.len().checked_sub(MAX_ROWS).filter(|others| *others > 0) {
+        let _ = write!(text, "; and {others} more in the table");
+    }
     text
+}
+
+/// Returns the reason that all rows state after their names.
+fn common_reason<'a>(rows: &[&'a Row]) -> Option<&'a str> {
+    let reason = |row: &&'a Row| row.detail.strip_prefix(row.name.as_str())?.strip_prefix(": ");
+    let first = reason(rows.first()?)?;
+    rows.iter().all(|row| reason(row) == Some(first)).then_some(first)
 }
 
 /// Returns whether a row contributed to the outcome of the gate.
@@ -179,4 +200,48 @@ fn advice(sections: &[Section]) -> String {
         let _ = write!(text, "; {class}{advice}");
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn section(rows: impl Iterator<Item = (Outcome, String)>) -> Section {
+        let row = |(i, (verdict, detail)): (usize, (Outcome, String))| Row {
+            name: format!("bench-{i}"),
+            cells: Vec::new(),
+            verdict,
+            class: "suite".to_owned(),
+            case: String::new(),
+            detail: format!("bench-{i}{detail}"),
+        };
+        Section {
+            title: Title::from_sides("old", "new"),
+            key_heading: "metric",
+            headings: Vec::new(),
+            rows: rows.enumerate().map(row).collect(),
+            measured: String::new(),
+            sides: Vec::new(),
+            notes: Vec::new(),
+            lifts: Vec::new(),
+            advice: None,
+        }
+    }
+
+    #[test]
+    fn large_suites_are_summarised() {
+        let few = (0..20).map(|_| (Outcome::Inconclusive, ": there are too few rounds".to_owned()));
+        let text = deciding_rows(Outcome::Inconclusive, &[section(few)]);
+        assert_eq!(text, ": 20 numbers: there are too few rounds");
+        let changes = (0..20).map(|i| {
+            let verdict = if i == 9 { Outcome::Improved } else { Outcome::Pass };
+            (verdict, format!(" +{i} %"))
+        });
+        let section = section(changes);
+        let text = deciding_rows(Outcome::Improved, std::slice::from_ref(&section));
+        assert!(text.starts_with(": bench-9 +9 %; bench-0 +0 %; "), "{text}");
+        assert!(text.ends_with("bench-2 +2 %; and 16 more in the table"), "{text}");
+        let text = deciding_rows(Outcome::Pass, &[section]);
+        assert!(text.contains("bench-3 +3 %; and 16 more in the table"), "{text}");
+    }
 }
