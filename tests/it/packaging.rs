@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::workspace::crates;
+
 fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }
@@ -138,4 +140,70 @@ fn deployed_monitors_bound_their_logs() {
     let volume = setting("sizeLimit:").strip_suffix("Mi").expect("a size in MiB");
     let volume_bytes = volume.parse::<u64>().expect("a size") << 20;
     assert!(max_log_bytes(&args) * 5 / 4 <= volume_bytes, "{args:?} in {volume} MiB");
+}
+
+/// Returns a manifest of the repository as a table.
+fn read_manifest(directory: &Path) -> toml::Table {
+    let path = directory.join("Cargo.toml");
+    let text = std::fs::read_to_string(&path).unwrap();
+    text.parse().unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+#[test]
+fn all_versions_agree() {
+    if crates().is_empty() {
+        return;
+    }
+    let workspace = read_manifest(&root())["workspace"].clone();
+    let version = workspace["package"]["version"].as_str().unwrap();
+    let dependencies = workspace["dependencies"].as_table().unwrap();
+    let ours: Vec<_> = dependencies.iter().filter(|(_, d)| d.get("path").is_some()).collect();
+    assert_eq!(ours.len(), crates().len());
+    for (name, dependency) in ours {
+        assert_eq!(dependency["version"].as_str(), Some(version), "{name}");
+    }
+    let manpages = read_manifest(&root().join("scripts/release/manpages"));
+    assert_eq!(manpages["dependencies"]["osjitter"]["version"].as_str(), Some(version));
+    for file in ["gate-node.yaml", "monitor.yaml"] {
+        let text = read(&format!("deploy/kubernetes/{file}")).expect("a manifest");
+        let images: Vec<&str> =
+            text.lines().filter_map(|l| l.trim().strip_prefix("image: ")).collect();
+        assert_eq!(images, [format!("osjitter:{version}")], "{file}");
+    }
+}
+
+/// The registry refuses a crate that lacks these keys, but a dry run does not.
+#[test]
+fn published_crates_have_metadata() {
+    for directory in crates().into_iter().chain([root()]) {
+        let package = read_manifest(&directory)["package"].clone();
+        let name = package["name"].as_str().unwrap();
+        assert!(package["description"].as_str().is_some_and(|text| text.len() > 20), "{name}");
+        assert!(package.get("license").is_some() && package.get("repository").is_some(), "{name}");
+        let keywords = package["keywords"].as_array().unwrap();
+        let is_short = |word: &toml::Value| word.as_str().is_some_and(|word| word.len() <= 20);
+        assert!((1..=5).contains(&keywords.len()) && keywords.iter().all(is_short), "{name}");
+        let categories = package["categories"].as_array().unwrap();
+        assert!((1..=5).contains(&categories.len()), "{name}");
+        for file in ["README.md", "LICENSE-APACHE", "LICENSE-MIT"] {
+            assert!(directory.join(file).is_file(), "{name} has no {file}");
+        }
+    }
+}
+
+#[test]
+fn recipes_name_the_repository() {
+    let (Some(flake), Some(formula)) = (read("flake.nix"), read("Formula/osjitter.rb")) else {
+        return;
+    };
+    let package = read_manifest(&root())["workspace"]["package"].clone();
+    let repository = package["repository"].as_str().unwrap();
+    assert!(formula.contains(&format!("homepage \"{repository}\"\n")));
+    assert!(formula.contains(&format!("head \"{repository}.git\", branch: \"main\"\n")));
+    let lock: serde_json::Value = serde_json::from_str(&read("flake.lock").unwrap()).unwrap();
+    let original = &lock["nodes"]["nixpkgs"]["original"];
+    let part = |key: &str| original[key].as_str().unwrap().to_owned();
+    let url = format!("{}:{}/{}/{}", part("type"), part("owner"), part("repo"), part("ref"));
+    assert!(flake.contains(&format!("inputs.nixpkgs.url = \"{url}\";\n")), "{url}");
+    assert_eq!(lock["nodes"]["nixpkgs"]["locked"]["rev"].as_str().map(str::len), Some(40));
 }
