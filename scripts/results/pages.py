@@ -10,6 +10,7 @@ import platform
 import re
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+REPOSITORY = "https://github.com/osjitter/osjitter"
 
 
 def machine(host):
@@ -41,6 +42,9 @@ def put(block, text):
     assert len(matches) == 1, f"expected the block {block} in one page, found {len(matches)}"
     file = matches[0]
     to_root = "../" * (len(file.relative_to(ROOT).parts) - 1)
+    if file.parts[-2] == "src":
+        # The book would change the name to .html; these files are not among its pages.
+        text = re.sub(r"\]\((results/[^)]*\.md)\)", rf"]({REPOSITORY}/blob/main/\1)", text)
     text = text.replace("](results/", f"]({to_root}results/")
     page, count = re.subn(f"{begin}.*?{end}", lambda _: f"{begin}\n{text}\n{end}", file.read_text(),
                           flags=re.S)

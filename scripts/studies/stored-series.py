@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
-"""Applies the rules of gates to a stored series of a database: 365 runs of TigerBeetle, six numbers each.
+"""Applies the rules of gates to stored numbers of a database: 365 runs of TigerBeetle with six numbers each.
 
   scripts/studies/stored-series.py NAME DATA
 
-DATA is backend/tests/data/tigerbeetle.json of the repository nyrkio/nyrkio (Apache 2.0). Only one of its series is labelled: the
-tests of Apache Otava expect changes of the throughput at the runs 15 and 71 (tests/tigerbeetle_test.py, p = 0.01). An alarm within
-NEAR runs of a label found it (run 10 is an outlier, and no label). The other alarms may be false, or find changes that nobody
-labelled. Writes results/NAME/stored-series.{json,md}.
+DATA is backend/tests/data/tigerbeetle.json of the repository nyrkio/nyrkio (Apache 2.0). The script writes
+results/NAME/stored-series.{json,md}.
+
+Only the throughput has labelled changes: the tests of Apache Otava expect them at the runs 15 and 71 (tests/tigerbeetle_test.py,
+p = 0.01). A change counts as found if a rule raises an alarm at most NEAR runs away from it. Run 10 is an outlier without a label.
+The other alarms are false, or belong to changes without a label.
 """
 import json, pathlib, subprocess, sys, tempfile
 

@@ -47,6 +47,34 @@ fn anchors(text: &str) -> BTreeSet<String> {
     headings.map(slug).collect()
 }
 
+/// Returns the file of the repository and the anchor in it that a link of a page leads to, unless
+/// the link leaves the repository.
+fn local_target<'a>(page: &Path, link: &'a str) -> Option<(PathBuf, Option<&'a str>)> {
+    let (path, anchor) = link.split_once('#').map_or((link, None), |(path, at)| (path, Some(at)));
+    let on_main =
+        ["blob", "tree"].map(|kind| format!("{}/{kind}/main/", env!("CARGO_PKG_REPOSITORY")));
+    let file = on_main.iter().find_map(|url| path.strip_prefix(url.as_str()));
+    let target = match file {
+        Some(file) => root().join(file),
+        None if path.contains("://") => return None,
+        None if path.is_empty() => page.to_owned(),
+        None => page.with_file_name(path),
+    };
+    Some((target, anchor))
+}
+
+/// mdBook changes `.md` to `.html` in links to files, even if they are not pages of the book.
+#[test]
+fn book_links_other_markdown_by_url() {
+    for page in markdown_in(&root().join("docs/src")) {
+        let text = fs::read_to_string(&page).expect("a page");
+        for link in links(&text) {
+            let is_outside = link.starts_with("../") && link.contains(".md");
+            assert!(!is_outside, "{}: {link}", page.display());
+        }
+    }
+}
+
 #[test]
 fn links_have_existing_targets() {
     if !root().join(".github").is_dir() {
@@ -55,11 +83,9 @@ fn links_have_existing_targets() {
     let (mut seen, mut broken) = (0, Vec::new());
     for page in pages() {
         let text = fs::read_to_string(&page).expect("a page");
-        for link in links(&text).iter().filter(|link| !link.contains("://")) {
+        for link in links(&text) {
+            let Some((target, anchor)) = local_target(&page, &link) else { continue };
             seen += 1;
-            let (path, anchor) =
-                link.split_once('#').map_or((link.as_str(), None), |(path, at)| (path, Some(at)));
-            let target = if path.is_empty() { page.clone() } else { page.with_file_name(path) };
             let exists = match anchor {
                 Some(anchor) => {
                     fs::read_to_string(&target).is_ok_and(|text| anchors(&text).contains(anchor))

@@ -81,7 +81,9 @@ fn figure_blocks_name_their_files() {
     for (name, texts) in &blocks {
         assert_eq!(texts.len(), 1, "{name}");
         assert!(
-            texts[0].contains("](results/") || texts[0].contains("](../../results/"),
+            ["](results/", "](../../results/", "/blob/main/results/"]
+                .iter()
+                .any(|link| texts[0].contains(link)),
             "{name} names no file"
         );
         assert!(put.contains(&name.as_str()), "no script puts {name}");
