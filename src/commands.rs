@@ -35,7 +35,7 @@ pub struct Cli {
 const EXAMPLES: &str = "\
 Examples:
   osjitter run --period 500us --ticks 10000      which ticker to use on this machine
-  osjitter run --subject 'tokio-*' --duration 10s
+  osjitter run --period 1ms -- ./my-loop         your own program in the same rounds
   osjitter run --subject os-interval --why       why the latest ticks were late
   osjitter run --plan plan.toml --out results/mine
   osjitter run --period 1ms --print-plan > plan.toml

@@ -366,6 +366,9 @@ fn judge_rehearsal(
     }
 }
 
+/// Describes meters, and the two lines that add one to a loop.
+const METER_PAGE: &str = "https://github.com/osjitter/osjitter/blob/main/docs/src/watching.md";
+
 /// Describes the contract between osjitter and a measured program, and what can be done without it.
 fn contract_advice(program: &Program, period_ns: u64) -> Vec<String> {
     let text = program.text();
@@ -384,10 +387,12 @@ fn contract_advice(program: &Program, period_ns: u64) -> Vec<String> {
             series::ENV_OUT
         ),
         "  3. exit with 0".to_owned(),
-        "a meter of the crate tickmeter in its loop does all of this; without a change:".to_owned(),
+        format!("a meter in its loop does all of this: {METER_PAGE}"),
+        "without a change of the program:".to_owned(),
         format!("  osjitter trace -- {text}    its timers, from outside (Linux, as root)"),
         format!(
-            "  osjitter gate --metric wall --base-cmd OLD --candidate-cmd {}    its whole runs",
+            "  osjitter gate --metric wall --base-cmd OLD --candidate-cmd {}    its whole runs, if \
+             it ends by itself",
             shlex::try_quote(text).unwrap_or_default()
         ),
     ]
