@@ -2,12 +2,11 @@
 //!
 //! This is the cluster bootstrap (Davison and Hinkley, "Bootstrap Methods and their Application",
 //! 1997, section 3.8). A resample draws as many rounds as there are, with replacement, and takes
-//! the percentile of all their ticks; the interval is the middle of many such values. The pooled
-//! ticks are sorted once, each with its round, so that a resample is a single pass over them that
-//! adds up how often each tick's round was drawn.
+//! the percentile of all their ticks; the interval is the middle of many such values.
 
 use super::Interval;
-use super::quantile::{is_supported, rank};
+use super::pooled_ticks::{PooledTicks, RESAMPLES_PER_PASS};
+use super::quantile::is_supported;
 use super::random::SplitMix64;
 
 /// Minimum number of rounds for an interval.
@@ -32,19 +31,17 @@ pub fn percentile_intervals(
     if rounds.len() < MIN_ROUNDS || supported.is_empty() {
         return vec![None; quantiles.len()];
     }
-    let pooled = PooledTicks::new(rounds, n);
+    let parts: Vec<(u32, &[i64])> = (0..).zip(rounds.iter().copied()).collect();
+    let pooled = PooledTicks::from_parts(&parts);
     let mut random = SplitMix64::new(SEED);
-    let mut weights = vec![0_u32; rounds.len()];
     let mut values: Vec<Vec<i64>> = vec![Vec::with_capacity(RESAMPLES); supported.len()];
-    for _ in 0..RESAMPLES {
-        weights.fill(0);
-        let mut total = 0;
-        for _ in 0..rounds.len() {
-            let drawn = random.index(rounds.len());
-            weights[drawn] += 1;
-            total += rounds[drawn].len();
+    for first in (0..RESAMPLES).step_by(RESAMPLES_PER_PASS) {
+        let count = RESAMPLES_PER_PASS.min(RESAMPLES - first);
+        let resamples: Vec<Vec<u32>> =
+            (0..count).map(|_| draw_rounds(&mut random, rounds.len())).collect();
+        for found in pooled.resample(&resamples, supported) {
+            values.iter_mut().zip(found).for_each(|(values, value)| values.push(value));
         }
-        pooled.resample(&weights, total, supported, &mut values);
     }
     let mut intervals = vec![None; quantiles.len()];
     for (interval, mut drawn) in intervals.iter_mut().zip(values) {
@@ -54,39 +51,14 @@ pub fn percentile_intervals(
     intervals
 }
 
-/// The ticks of all rounds in ascending order.
-struct PooledTicks {
-    values: Vec<i64>,
-    /// Index of the round of each tick.
-    rounds: Vec<u32>,
-}
-
-impl PooledTicks {
-    /// `n` is the number of ticks.
-    fn new(rounds: &[&[i64]], n: usize) -> Self {
-        let mut pooled: Vec<(i64, u32)> = Vec::with_capacity(n);
-        for (round, values) in (0_u32..).zip(rounds) {
-            pooled.extend(values.iter().map(|&v| (v, round)));
-        }
-        pooled.sort_unstable();
-        let (values, rounds) = pooled.into_iter().unzip();
-        Self { values, rounds }
+/// Draws as many rounds as there are, with replacement. Returns how often each one was drawn.
+#[must_use]
+pub fn draw_rounds(random: &mut SplitMix64, rounds: usize) -> Vec<u32> {
+    let mut draws = vec![0; rounds];
+    for _ in 0..rounds {
+        draws[random.index(rounds)] += 1;
     }
-
-    /// Appends the value at each quantile if round i counts `weights[i]` times, which makes `total`
-    /// ticks.
-    fn resample(&self, weights: &[u32], total: usize, quantiles: &[f64], found: &mut [Vec<i64>]) {
-        let (mut passed, mut at) = (0_usize, 0);
-        for (q, found) in quantiles.iter().zip(found) {
-            let rank = rank(total, *q);
-            while passed < rank && at < self.rounds.len() {
-                passed += weights[self.rounds[at] as usize] as usize;
-                at += 1;
-            }
-            // If only empty rounds were drawn, the resample has no value.
-            found.extend(at.checked_sub(1).map(|last| self.values[last]));
-        }
-    }
+    draws
 }
 
 /// Returns the interval of a ratio of two sums over rounds, given the numerator and denominator of

@@ -9,6 +9,7 @@ mod interval;
 pub mod mann_whitney;
 pub mod miss_rate;
 pub mod pairwise;
+pub mod pooled_ticks;
 pub mod quantile;
 pub mod random;
 pub mod shift;

@@ -10,7 +10,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::histogram;
 use crate::report::Subject;
 use jitterstat::stats::Interval;
-use jitterstat::stats::bootstrap::MIN_ROUNDS;
+use jitterstat::stats::bootstrap::{MIN_ROUNDS, draw_rounds};
+use jitterstat::stats::pooled_ticks::{PooledTicks, RESAMPLES_PER_PASS};
 use jitterstat::stats::quantile::{is_supported, rank};
 use jitterstat::stats::random::SplitMix64;
 
@@ -22,7 +23,7 @@ const STEPS_PER_NINE: usize = 20;
 const MAX_RESAMPLES: usize = 1_000;
 /// Minimum number of resamples.
 const MIN_RESAMPLES: usize = 200;
-/// Maximum number of ticks that all resamples visit together, which takes about a second.
+/// Maximum number of ticks that all resamples visit together.
 const MAX_VISITED_TICKS: usize = 400_000_000;
 /// Share of the resamples within the band.
 const CONFIDENCE: f64 = 0.95;
@@ -31,27 +32,20 @@ const SEED: u64 = 0x7368_6966_7420_6279;
 /// Minimum time for ratios: less is below the resolution of clocks.
 const RESOLUTION_NS: i64 = 10;
 
-/// The ticks of one side in ascending order, each with its round.
-struct PooledTicks {
-    lateness_ns: Vec<i64>,
-    /// For a histogram, the number of ticks up to each value; empty if each value is a tick.
-    up_to: Vec<u64>,
-    /// Position in `rounds` of each tick's round; empty without samples.
-    tick_rounds: Vec<u32>,
-    rounds: Vec<PooledRound>,
+/// The ticks of one side.
+enum SideTicks {
+    /// Samples, with the indices of their rounds.
+    Samples { pooled: PooledTicks, rounds: Vec<u64> },
+    /// Values of a histogram in ascending order, with the number of ticks up to each. Their rounds
+    /// are unknown.
+    Histogram { lateness_ns: Vec<i64>, up_to: Vec<u64> },
 }
 
-struct PooledRound {
-    index: u64,
-    ticks: usize,
-}
-
-impl PooledTicks {
+impl SideTicks {
     /// Collects the samples of the selected rounds, or the values of the histogram without samples.
     fn new(subject: &Subject, is_selected: impl Fn(u64) -> bool) -> Self {
         let mut positions: BTreeMap<u64, u32> = BTreeMap::new();
-        let mut rounds: Vec<PooledRound> = Vec::new();
-        let mut ticks: Vec<(i64, u32)> = Vec::new();
+        let (mut rounds, mut parts) = (Vec::new(), Vec::new());
         for round in &subject.rounds {
             if !is_selected(round.index) || round.lateness_ns.is_empty() {
                 continue;
@@ -59,20 +53,16 @@ impl PooledTicks {
             let next = u32::try_from(rounds.len()).expect("reports have fewer rounds");
             let position = *positions.entry(round.index).or_insert(next);
             if position == next {
-                rounds.push(PooledRound { index: round.index, ticks: 0 });
+                rounds.push(round.index);
             }
-            rounds[position as usize].ticks += round.lateness_ns.len();
-            ticks.extend(round.lateness_ns.iter().map(|&lateness| (lateness, position)));
+            parts.push((position, &round.lateness_ns[..]));
         }
-        if ticks.is_empty() {
+        if parts.is_empty() {
             return Self::from_histogram(subject);
         }
-        ticks.sort_unstable();
-        let (lateness_ns, tick_rounds) = ticks.into_iter().unzip();
-        Self { lateness_ns, up_to: Vec::new(), tick_rounds, rounds }
+        Self::Samples { pooled: PooledTicks::from_parts(&parts), rounds }
     }
 
-    /// Collects the values of the histogram, whose rounds are unknown.
     fn from_histogram(subject: &Subject) -> Self {
         let (mut lateness_ns, mut up_to) = (Vec::new(), Vec::new());
         let mut total = 0_u64;
@@ -83,38 +73,28 @@ impl PooledTicks {
                 up_to.push(total);
             }
         }
-        Self { lateness_ns, up_to, tick_rounds: Vec::new(), rounds: Vec::new() }
+        Self::Histogram { lateness_ns, up_to }
     }
 
     /// Returns the number of ticks.
     fn count(&self) -> usize {
-        let last = self.up_to.last();
-        last.map_or(self.lateness_ns.len(), |&n| usize::try_from(n).unwrap_or(usize::MAX))
+        match self {
+            Self::Samples { pooled, .. } => pooled.values().len(),
+            Self::Histogram { up_to, .. } => {
+                usize::try_from(up_to.last().copied().unwrap_or(0)).unwrap_or(usize::MAX)
+            }
+        }
     }
 
+    /// Returns the value at a quantile. There must be a tick.
     fn quantile(&self, q: f64) -> i64 {
         let rank = rank(self.count(), q);
-        let position = if self.up_to.is_empty() {
-            rank - 1
-        } else {
-            self.up_to.partition_point(|&n| n < rank as u64)
-        };
-        self.lateness_ns[position.min(self.lateness_ns.len() - 1)]
-    }
-
-    /// Computes the values at ascending quantiles if round i counts `weights[i]` times.
-    fn resample(&self, weights: &[u32], quantiles: &[f64], values: &mut Vec<i64>) {
-        let weighted = self.rounds.iter().zip(weights);
-        let total: usize = weighted.map(|(round, &weight)| round.ticks * weight as usize).sum();
-        let (mut passed, mut at) = (0, 0);
-        values.clear();
-        for &q in quantiles {
-            let rank = rank(total, q);
-            while passed < rank && at < self.tick_rounds.len() {
-                passed += weights[self.tick_rounds[at] as usize] as usize;
-                at += 1;
+        match self {
+            Self::Samples { pooled, .. } => pooled.values()[rank - 1],
+            Self::Histogram { lateness_ns, up_to } => {
+                let position = up_to.partition_point(|&n| n < rank as u64);
+                lateness_ns[position.min(lateness_ns.len() - 1)]
             }
-            values.push(self.lateness_ns[at.max(1) - 1]);
         }
     }
 }
@@ -124,7 +104,7 @@ pub(super) fn compare(a: &Subject, b: &Subject, paired: bool) -> Option<Quantile
     let common: BTreeSet<u64> =
         sampled_rounds(a).intersection(&sampled_rounds(b)).copied().collect();
     let is_selected = |index: u64| !paired || common.contains(&index);
-    let (a, b) = (PooledTicks::new(a, is_selected), PooledTicks::new(b, is_selected));
+    let (a, b) = (SideTicks::new(a, is_selected), SideTicks::new(b, is_selected));
     let fewer = a.count().min(b.count());
     if fewer == 0 {
         return None;
@@ -168,70 +148,66 @@ fn grid(ticks: usize) -> Vec<f64> {
 
 /// The pointwise band at each quantile with the number of resamples; empty with too few rounds.
 fn band(
-    a: &PooledTicks,
-    b: &PooledTicks,
+    a: &SideTicks,
+    b: &SideTicks,
     quantiles: &[f64],
     paired: bool,
 ) -> (Vec<Interval<f64>>, usize) {
-    if a.rounds.len().min(b.rounds.len()) < MIN_ROUNDS || quantiles.is_empty() {
+    use SideTicks::Samples;
+    let (Samples { pooled: a, rounds: a_rounds }, Samples { pooled: b, rounds: b_rounds }) = (a, b)
+    else {
+        return (Vec::new(), 0);
+    };
+    if a_rounds.len().min(b_rounds.len()) < MIN_ROUNDS || quantiles.is_empty() {
         return (Vec::new(), 0);
     }
-    let visited = a.lateness_ns.len() + b.lateness_ns.len();
+    let visited = a.values().len() + b.values().len();
     let resamples = (MAX_VISITED_TICKS / visited).clamp(MIN_RESAMPLES, MAX_RESAMPLES);
-    let mut drawing = RoundDrawing::new(a, b, paired);
-    let (mut a_ns, mut b_ns) = (Vec::new(), Vec::new());
+    let mut drawing = RoundDrawing::new(a_rounds, b_rounds, paired);
     let mut ratios: Vec<Vec<f64>> = vec![Vec::with_capacity(resamples); quantiles.len()];
-    for _ in 0..resamples {
-        drawing.draw();
-        a.resample(&drawing.a_weights, quantiles, &mut a_ns);
-        b.resample(&drawing.b_weights, quantiles, &mut b_ns);
-        for ((ratios, &a_ns), &b_ns) in ratios.iter_mut().zip(&a_ns).zip(&b_ns) {
-            ratios.push(ratio(a_ns, b_ns));
+    for first in (0..resamples).step_by(RESAMPLES_PER_PASS) {
+        let count = RESAMPLES_PER_PASS.min(resamples - first);
+        let (a_draws, b_draws): (Vec<_>, Vec<_>) = (0..count).map(|_| drawing.draw()).unzip();
+        let (a_ns, b_ns) = (a.resample(&a_draws, quantiles), b.resample(&b_draws, quantiles));
+        for (a_ns, b_ns) in a_ns.into_iter().zip(b_ns) {
+            for ((ratios, a_ns), b_ns) in ratios.iter_mut().zip(a_ns).zip(b_ns) {
+                ratios.push(ratio(a_ns, b_ns));
+            }
         }
     }
     (ratios.into_iter().map(middle).collect(), resamples)
 }
 
-/// Random weights of the rounds of both sides.
+/// Draws rounds of both sides. Pairs are drawn together.
 struct RoundDrawing {
     random: SplitMix64,
-    /// For pairs, the position in B of each round of A.
-    partners: Option<Vec<Option<usize>>>,
-    a_weights: Vec<u32>,
-    b_weights: Vec<u32>,
+    a_count: usize,
+    b_count: usize,
+    /// For pairs, the position in A of each round of B.
+    partners: Option<Vec<usize>>,
 }
 
 impl RoundDrawing {
-    fn new(a: &PooledTicks, b: &PooledTicks, paired: bool) -> Self {
+    fn new(a: &[u64], b: &[u64], paired: bool) -> Self {
         let positions: BTreeMap<u64, usize> =
-            b.rounds.iter().enumerate().map(|(position, round)| (round.index, position)).collect();
-        let partner = |round: &PooledRound| positions.get(&round.index).copied();
+            a.iter().enumerate().map(|(position, &index)| (index, position)).collect();
         Self {
             random: SplitMix64::new(SEED),
-            partners: paired.then(|| a.rounds.iter().map(partner).collect()),
-            a_weights: vec![0; a.rounds.len()],
-            b_weights: vec![0; b.rounds.len()],
+            a_count: a.len(),
+            b_count: b.len(),
+            partners: paired.then(|| b.iter().map(|index| positions[index]).collect()),
         }
     }
 
-    /// Draws as many rounds of each side as there are, with replacement. Pairs are drawn together.
-    fn draw(&mut self) {
-        draw_weights(&mut self.random, &mut self.a_weights);
-        let Some(partners) = &self.partners else {
-            return draw_weights(&mut self.random, &mut self.b_weights);
+    /// Draws as many rounds of each side as there are, with replacement. Returns how often each one
+    /// was drawn.
+    fn draw(&mut self) -> (Vec<u32>, Vec<u32>) {
+        let a = draw_rounds(&mut self.random, self.a_count);
+        let b = match &self.partners {
+            Some(partners) => partners.iter().map(|&position| a[position]).collect(),
+            None => draw_rounds(&mut self.random, self.b_count),
         };
-        for (position, &weight) in partners.iter().zip(&self.a_weights) {
-            if let Some(position) = *position {
-                self.b_weights[position] = weight;
-            }
-        }
-    }
-}
-
-fn draw_weights(random: &mut SplitMix64, weights: &mut [u32]) {
-    weights.fill(0);
-    for _ in 0..weights.len() {
-        weights[random.index(weights.len())] += 1;
+        (a, b)
     }
 }
 
