@@ -27,6 +27,6 @@ esac
 # than natively.
 build_tests $target "${LIBRARIES[@]}" | PROPTEST_CASES=64 run_tests "$emulator" \
   --skip cancelled_sends_ --skip hundred_thousand_tasks --skip long_token_chain \
-  --skip os_clock_within_bound --skip os_clock_round_trip --skip own_process:: --skip millions_of \
+  --skip os_clock_within_bound --skip os_clock_round_trip --skip own_process:: \
   --skip very_many_live_tasks --skip killed_meters --skip measured_process --skip meter_is_selected --skip unclear_request --skip finite_process \
   --skip clock_stays_within_error_bound --skip hostile_files --skip concurrent_snapshots --skip file_size_limit_is_survived

@@ -159,19 +159,19 @@ fn missing_runtime_is_an_error() {
     assert_eq!(IntervalGroup::new().unwrap_err().kind(), std::io::ErrorKind::NotConnected);
 }
 
-/// Ten thousand intervals, although a process may often open only a thousand descriptors.
+/// A process may often open only a thousand descriptors.
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn intervals_share_one_descriptor() {
+    const COUNT: usize = 10_000;
     let count_open = || std::fs::read_dir("/proc/self/fd").map_or(0, Iterator::count);
     let group = IntervalGroup::new().unwrap();
-    let before = count_open();
     let mut intervals: Vec<_> =
-        (0..10_000).map(|_| group.interval_at(real_now() + ms(5), ms(10))).collect();
+        (0..COUNT).map(|_| group.interval_at(real_now() + ms(5), ms(10))).collect();
     for interval in &mut intervals {
         with_watchdog(interval.tick()).await;
     }
-    // Other tests of this process open and close descriptors as well.
-    assert!(count_open() < before + 100);
+    // Other tests of this process have descriptors as well.
+    assert!(count_open() < COUNT / 10);
     assert_ne!(group.backend(), osinterval::Backend::Kqueue);
 }

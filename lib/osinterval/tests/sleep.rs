@@ -467,15 +467,14 @@ async fn precise_group_is_never_early() {
 fn many_sleeps_share_one_descriptor() {
     const COUNT: u64 = 100_000;
     current_thread_runtime().block_on(async {
-        let before = count_timerfds();
         let counter = Arc::new(CountingWaker::default());
         let waker = Waker::from(Arc::clone(&counter));
         let mut sleeps: Vec<_> = (0..COUNT).map(|i| sleep(HOUR + us(i * 7_919 % COUNT))).collect();
         assert!(sleeps.iter_mut().all(|sleep| poll_with(sleep, &waker).is_pending()));
         assert_eq!(Arc::strong_count(&counter), 2 + COUNT as usize, "each waits");
-        // Other tests of this process have one or two timers each.
+        // The test of `descriptors.rs` counts exactly; here, other tests have timers as well.
         let timers = count_timerfds();
-        assert!(timers <= before + 40, "{timers} timers, {before} before");
+        assert!(timers < COUNT as usize / 100, "{timers} timers");
         let mut keep = [false, true].into_iter().cycle();
         sleeps.retain(|_| keep.next().unwrap());
         assert_eq!(counter.wake_count(), 0);
