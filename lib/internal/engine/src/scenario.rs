@@ -20,7 +20,9 @@ mod subject_pattern;
 mod tokio_runtime;
 
 pub use round_length::RoundLength;
-pub use run_plan::{MAX_ROUNDS_WITHOUT_SAMPLES, Plan, ProfileOptions, draw_seed, leaders};
+pub use run_plan::{
+    MAX_ROUNDS_WITHOUT_SAMPLES, Plan, ProfileOptions, concurrent_groups, draw_seed,
+};
 pub use scenario_args::{
     DEFAULT_PERIOD, Length, ScenarioArgs, check_scenario_count, validate_count,
 };

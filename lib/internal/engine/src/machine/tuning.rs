@@ -111,8 +111,7 @@ pub fn check_cpus(cpus: &[usize]) -> exit::Result<()> {
     let Some(cpu) = cpus.iter().find(|cpu| !allowed.contains(cpu)) else { return Ok(()) };
     let is_listed = |name: &str| {
         let list = std::fs::read_to_string(format!("/sys/devices/system/cpu/{name}")).ok()?;
-        let CpuSelection::List(listed) = list.trim().parse().ok()? else { return None };
-        Some(listed.contains(cpu))
+        Some(os::cpu_list(&list).contains(cpu))
     };
     let reason = match (is_listed("present"), is_listed("online")) {
         (Some(false), _) => "does not exist",

@@ -1,19 +1,15 @@
-//! Rounds of a subject on several CPUs at once, with a thread on each.
+//! Rounds of scenarios that differ only in their CPU: they run at once, with a thread on each CPU.
 //!
 //! All threads have the same deadlines, so that a disturbance of the whole machine affects the same
 //! ticks on all CPUs.
 
 use std::convert::Infallible;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::{Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
 use crate::machine::os;
-use crate::measure::late_watch::LateWatch;
 use crate::measure::round::{MeasuredRound, RoundRequest};
-use crate::scenario::Scenario;
 
 /// Time from the moment at which all threads run on their CPUs to the first deadline, before the
 /// random phase. It is sufficient to create a runtime on each.
@@ -21,106 +17,75 @@ const LEAD_TIME: Duration = Duration::from_millis(10);
 
 type RoundResult = Result<MeasuredRound, String>;
 
-/// The rounds of scenarios that differ only in their CPU.
-pub struct ConcurrentRounds<'a> {
-    pub scenarios: Vec<&'a Scenario>,
-    /// Index of the round within the scenarios.
-    pub index: u64,
-    /// Position of the scenarios within the round.
-    pub slot: u64,
-    /// Random part of the start.
-    pub phase: Duration,
-    pub stop: &'a Arc<AtomicBool>,
-    pub late_watch: Option<&'a Arc<LateWatch>>,
-}
-
-impl ConcurrentRounds<'_> {
-    /// Measures the rounds at once and returns their results in the order of the scenarios.
-    pub fn measure(&self) -> Vec<RoundResult> {
-        std::thread::scope(|scope| {
-            let (bound, all_bound) = mpsc::channel();
-            let mut threads = Vec::with_capacity(self.scenarios.len());
-            for &scenario in &self.scenarios {
-                match self.spawn(scope, scenario, bound.clone()) {
-                    Ok(thread) => threads.push(thread),
-                    Err(error) => {
-                        let why = format!("cannot start a thread for each CPU: {error}");
-                        return self.scenarios.iter().map(|_| Err(why.clone())).collect();
-                    }
+/// Measures rounds at once, each on the CPU of its scenario. Returns their results in order.
+pub fn measure(requests: Vec<RoundRequest<'_>>) -> Vec<RoundResult> {
+    let count = requests.len();
+    std::thread::scope(|scope| {
+        let (bound, all_bound) = mpsc::channel();
+        let mut threads = Vec::with_capacity(count);
+        for request in requests {
+            match WaitingThread::start(scope, request, bound.clone()) {
+                Ok(thread) => threads.push(thread),
+                Err(error) => {
+                    let why = format!("cannot start a thread for each CPU: {error}");
+                    return (0..count).map(|_| Err(why.clone())).collect();
                 }
             }
-            drop(bound);
-            self.release(threads, &all_bound)
-        })
-    }
-
-    /// Starts the thread of a scenario. It drops `bound` when it runs on its CPU, and then waits
-    /// for the common start.
-    fn spawn<'scope, 'env>(
-        &'scope self,
-        scope: &'scope Scope<'scope, 'env>,
-        scenario: &'scope Scenario,
-        bound: Sender<Infallible>,
-    ) -> std::io::Result<WaitingThread<'scope>> {
-        let (start, common_start) = mpsc::channel();
-        let handle = std::thread::Builder::new().spawn_scoped(scope, move || {
-            let cpu = scenario.cpu.into_iter().collect::<Vec<_>>();
-            let binding = os::bind(&cpu);
-            drop(bound);
-            binding.map_err(|error| format!("cannot bind to CPU {}: {error}", cpu[0]))?;
-            let start = common_start.recv();
-            self.measure_on_cpu(scenario, start.map_err(|_| "the round was not started")?)
-        })?;
-        Ok(WaitingThread { handle, start })
-    }
-
-    /// Lets all threads start at one time as soon as they run on their CPUs, and waits for their
-    /// results.
-    #[allow(clippy::disallowed_methods, reason = "all CPUs start relative to this time")]
-    fn release(
-        &self,
-        threads: Vec<WaitingThread<'_>>,
-        all_bound: &Receiver<Infallible>,
-    ) -> Vec<RoundResult> {
-        // This returns when the last thread has dropped its sender.
-        let _ = all_bound.recv();
-        let start = Instant::now() + LEAD_TIME + self.phase;
-        for thread in &threads {
-            // A thread that could not be bound has ended.
-            let _ = thread.start.send(start);
         }
-        let join = |thread: WaitingThread<'_>| thread.handle.join();
-        let panicked = |_| Err("its thread panicked".to_owned());
-        threads.into_iter().map(|thread| join(thread).unwrap_or_else(panicked)).collect()
-    }
-
-    fn measure_on_cpu(&self, scenario: &Scenario, start: Instant) -> RoundResult {
-        let request = RoundRequest {
-            scenario,
-            index: self.index,
-            slot: self.slot,
-            ticks: scenario.ticks_of_round(self.index),
-            phase: self.phase,
-            start: Some(start),
-            run_on: 0,
-            stop: self.stop,
-            profiler: None,
-            late_watch: self.late_watch,
-        };
-        request.measure()
-    }
+        drop(bound);
+        release(threads, &all_bound)
+    })
 }
 
 /// A thread that waits for the common start.
 struct WaitingThread<'scope> {
     handle: ScopedJoinHandle<'scope, RoundResult>,
     start: Sender<Instant>,
+    phase: Duration,
+}
+
+impl<'scope> WaitingThread<'scope> {
+    /// Starts a thread, which drops `bound` when it runs on its CPU.
+    fn start<'env>(
+        scope: &'scope Scope<'scope, 'env>,
+        request: RoundRequest<'scope>,
+        bound: Sender<Infallible>,
+    ) -> std::io::Result<Self> {
+        let (start, common_start) = mpsc::channel();
+        let phase = request.phase;
+        let handle = std::thread::Builder::new().spawn_scoped(scope, move || {
+            let cpu = request.scenario.cpu.unwrap_or(0);
+            let binding = os::bind(&[cpu]);
+            drop(bound);
+            binding.map_err(|error| format!("cannot bind to CPU {cpu}: {error}"))?;
+            let start = common_start.recv().map_err(|_| "the round was not started")?;
+            RoundRequest { start: Some(start), ..request }.measure()
+        })?;
+        Ok(Self { handle, start, phase })
+    }
+}
+
+/// Lets all threads start at one time as soon as they run on their CPUs, and waits for their
+/// results.
+#[allow(clippy::disallowed_methods, reason = "all CPUs start relative to this time")]
+fn release(threads: Vec<WaitingThread<'_>>, all_bound: &Receiver<Infallible>) -> Vec<RoundResult> {
+    // This returns when the last thread has dropped its sender.
+    let _ = all_bound.recv();
+    let start = Instant::now() + LEAD_TIME;
+    for thread in &threads {
+        // A thread that could not be bound has ended.
+        let _ = thread.start.send(start + thread.phase);
+    }
+    let panicked = |_| Err("its thread panicked".to_owned());
+    threads.into_iter().map(|thread| thread.handle.join().unwrap_or_else(panicked)).collect()
 }
 
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
-    use crate::scenario::{CpuSelection, Length, ScenarioArgs, parse_subject};
+    use crate::scenario::{CpuSelection, Length, Scenario, ScenarioArgs, parse_subject};
 
     fn scenarios(subject: &str, cpus: &[usize]) -> Vec<Scenario> {
         let args = ScenarioArgs {
@@ -134,19 +99,28 @@ mod tests {
         args.scenarios().unwrap()
     }
 
-    fn measure(scenarios: &[Scenario]) -> Vec<RoundResult> {
-        let (stop, scenarios) = (Arc::default(), scenarios.iter().collect());
-        let (index, slot, phase) = (0, 0, Duration::from_micros(300));
-        let rounds =
-            ConcurrentRounds { scenarios, index, slot, phase, stop: &stop, late_watch: None };
-        rounds.measure()
+    fn measure_all(scenarios: &[Scenario]) -> Vec<RoundResult> {
+        let stop = Arc::default();
+        let request = |scenario| RoundRequest {
+            scenario,
+            index: 0,
+            slot: 0,
+            ticks: 10,
+            phase: Duration::from_micros(300),
+            start: None,
+            run_on: 0,
+            stop: &stop,
+            profiler: None,
+            late_watch: None,
+        };
+        measure(scenarios.iter().map(request).collect())
     }
 
     #[test]
     fn cpus_share_their_deadlines() {
         let allowed = os::affinity().unwrap();
         for subject in ["nanosleep", "os-interval"] {
-            let results = measure(&scenarios(subject, &allowed));
+            let results = measure_all(&scenarios(subject, &allowed));
             assert_eq!(results.len(), allowed.len());
             let mut starts = Vec::new();
             for result in results {
@@ -166,7 +140,7 @@ mod tests {
     fn missing_cpus_fail_alone() {
         let allowed = os::affinity().unwrap();
         let missing = 1_000;
-        let results = measure(&scenarios("nanosleep", &[allowed[0], missing]));
+        let results = measure_all(&scenarios("nanosleep", &[allowed[0], missing]));
         assert!(results[0].is_ok());
         let reason = results[1].as_ref().unwrap_err();
         assert!(reason.starts_with("cannot bind to CPU 1000: "), "{reason}");

@@ -58,19 +58,20 @@ impl Loads {
         Ok(loads)
     }
 
-    /// Measures rounds that run at once under a load. Returns their results, which are errors if
-    /// the load exited during the rounds, or a single error if it could not be resumed.
+    /// Measures a number of rounds that run at once under a load. Returns their results, which are
+    /// errors if the load cannot be resumed or exited during the rounds.
     pub fn during(
         &mut self,
         load: &Load,
+        count: usize,
         measure: impl FnOnce() -> Vec<Result<MeasuredRound, String>>,
     ) -> Vec<Result<MeasuredRound, String>> {
         let Some(running) = self.0.iter_mut().find(|known| known.load == *load) else {
             return measure();
         };
-        let failed = |why: String| format!("its load {load} {why}");
+        let failed = |why: &str| Err(format!("its load {load} {why}"));
         if let Err(error) = running.resume() {
-            return vec![Err(failed(error.to_string()))];
+            return (0..count).map(|_| failed(&error.to_string())).collect();
         }
         let began = now();
         let mut rounds = measure();
@@ -81,7 +82,7 @@ impl Loads {
         let exit_reason = running.process.as_mut().and_then(BackgroundProcess::exit_reason);
         running.pause();
         if let Some(why) = exit_reason {
-            rounds.iter_mut().for_each(|round| *round = Err(failed(why.clone())));
+            rounds.iter_mut().for_each(|round| *round = failed(&why));
         }
         rounds
     }

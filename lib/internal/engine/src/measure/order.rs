@@ -9,7 +9,7 @@ use std::time::Duration;
 use jitterstat::stats::random::SplitMix64;
 
 use crate::measure::child::ProgramSession;
-use crate::measure::concurrent_rounds::ConcurrentRounds;
+use crate::measure::concurrent_rounds;
 use crate::measure::late_watch::LateWatch;
 use crate::measure::load::Loads;
 use crate::measure::program::{self, StartupCosts};
@@ -54,7 +54,8 @@ pub struct Turn {
 pub fn turns(seed: u64, scenarios: &[Scenario]) -> impl Iterator<Item = Turn> {
     let rounds = scenarios.iter().map(Scenario::rounds).max().unwrap_or(0);
     let random = SplitMix64::new(seed);
-    let leaders = scenario::leaders(scenarios);
+    let groups = scenario::concurrent_groups(scenarios);
+    let leaders = groups.iter().map(|group| group[0]).collect();
     Turns { random, scenarios, leaders, rounds: 0..rounds, drawn: Vec::new().into_iter() }
 }
 
@@ -139,16 +140,16 @@ pub fn run(
     observer: &mut impl Observer,
     mut keep: impl FnMut(usize, Result<MeasuredRound, String>),
 ) {
-    let mut runner = PlanRunner {
+    let context = RoundContext {
         plan,
-        starts,
-        sessions: BTreeMap::new(),
-        loads,
         stop,
         profiler: plan.why.is_some().then(Profiler::open),
         late_watch: observer.late_watch(),
-        states: vec![ScenarioState::default(); plan.scenarios.len()],
     };
+    let sessions = BTreeMap::new();
+    let states = vec![ScenarioState::default(); plan.scenarios.len()];
+    let groups = scenario::concurrent_groups(&plan.scenarios);
+    let mut runner = PlanRunner { context, groups, starts, sessions, loads, states };
     for turn in plan_turns(plan) {
         if stop.load(Ordering::Relaxed) || observer.should_stop() {
             return;
@@ -179,16 +180,42 @@ fn plan_turns(plan: &Plan) -> Box<dyn Iterator<Item = Turn> + '_> {
     }
 }
 
+/// State that all rounds of a plan share.
+struct RoundContext<'a> {
+    plan: &'a Plan,
+    stop: &'a Arc<AtomicBool>,
+    profiler: Option<Profiler>,
+    late_watch: Option<Arc<LateWatch>>,
+}
+
+impl RoundContext<'_> {
+    /// Returns the round of a scenario in a turn.
+    fn request(&self, turn: &Turn, scenario: usize) -> RoundRequest<'_> {
+        let scenario = &self.plan.scenarios[scenario];
+        RoundRequest {
+            scenario,
+            index: turn.index,
+            slot: turn.slot,
+            ticks: scenario.ticks_of_round(turn.index),
+            phase: turn.phase,
+            start: None,
+            run_on: 0,
+            stop: self.stop,
+            profiler: self.profiler.as_ref().filter(|_| turn.profiled),
+            late_watch: self.late_watch.as_ref(),
+        }
+    }
+}
+
 /// State of a run.
 struct PlanRunner<'a> {
-    plan: &'a Plan,
+    context: RoundContext<'a>,
+    /// Indices of the scenarios that run at once.
+    groups: Vec<Vec<usize>>,
     starts: &'a StartupCosts,
     /// Running programs that get their rounds over standard input, by index of the scenario.
     sessions: BTreeMap<usize, ProgramSession>,
     loads: &'a mut Loads,
-    stop: &'a Arc<AtomicBool>,
-    profiler: Option<Profiler>,
-    late_watch: Option<Arc<LateWatch>>,
     /// States by index of the scenario.
     states: Vec<ScenarioState>,
 }
@@ -215,14 +242,8 @@ enum RoundOutcome {
 impl PlanRunner<'_> {
     /// Returns the indices of the scenarios that run in a turn, without those that are excluded.
     fn members(&self, turn: &Turn) -> Vec<usize> {
-        let scenarios = &self.plan.scenarios;
-        let leader = &scenarios[turn.scenario];
-        let mut members = vec![turn.scenario];
-        for (index, scenario) in scenarios.iter().enumerate().skip(turn.scenario + 1) {
-            if leader.runs_with(scenario) {
-                members.push(index);
-            }
-        }
+        let group = self.groups.iter().find(|group| group[0] == turn.scenario);
+        let mut members = group.cloned().unwrap_or_default();
         members.retain(|&member| !self.is_skipped(member, turn.profiled));
         members
     }
@@ -234,29 +255,13 @@ impl PlanRunner<'_> {
 
     /// Runs the scenarios of a turn and returns their outcomes.
     fn run_turn(&mut self, turn: &Turn, members: &[usize]) -> Vec<RoundOutcome> {
-        match members {
-            [] => Vec::new(),
-            [single] if self.plan.scenarios[*single].cpu.is_none() => vec![self.run_round(turn)],
-            members => self.run_concurrent_rounds(turn, members),
+        let leader = &self.context.plan.scenarios[turn.scenario];
+        if leader.cpu.is_none() {
+            return members.iter().map(|_| self.run_round(turn)).collect();
         }
-    }
-
-    fn run_concurrent_rounds(&mut self, turn: &Turn, members: &[usize]) -> Vec<RoundOutcome> {
-        let scenarios: Vec<&Scenario> = members.iter().map(|&i| &self.plan.scenarios[i]).collect();
-        let load = &scenarios[0].load;
-        let rounds = ConcurrentRounds {
-            index: turn.index,
-            slot: turn.slot,
-            phase: turn.phase,
-            stop: self.stop,
-            late_watch: self.late_watch.as_ref(),
-            scenarios: scenarios.clone(),
-        };
-        let mut results = self.loads.during(load, || rounds.measure());
-        if let [Err(why)] = &results[..] {
-            // The load could not be resumed.
-            results = members.iter().map(|_| Err(why.clone())).collect();
-        }
+        let requests = members.iter().map(|&i| self.context.request(turn, i)).collect();
+        let measure = || concurrent_rounds::measure(requests);
+        let results = self.loads.during(&leader.load, members.len(), measure);
         let mut outcomes = Vec::with_capacity(results.len());
         for (&member, result) in members.iter().zip(results) {
             self.states[member].failed = result.is_err();
@@ -268,7 +273,7 @@ impl PlanRunner<'_> {
     /// Takes the session of the program of a turn, which is started if necessary; `None` if the
     /// round is measured without one. Profiled rounds are processes of their own.
     fn take_session(&mut self, turn: &Turn) -> Result<Option<ProgramSession>, String> {
-        let scenario = &self.plan.scenarios[turn.scenario];
+        let scenario = &self.context.plan.scenarios[turn.scenario];
         let timeout = self.starts.session_timeout(turn.scenario).filter(|_| !turn.profiled);
         let (Some(program), Some(timeout)) = (scenario.subject.program(), timeout) else {
             return Ok(None);
@@ -276,17 +281,18 @@ impl PlanRunner<'_> {
         match self.sessions.remove(&turn.scenario) {
             Some(session) => Ok(Some(session)),
             None => {
-                program::start_session(program, scenario.period_ns(), timeout, self.stop).map(Some)
+                let stop = self.context.stop;
+                program::start_session(program, scenario.period_ns(), timeout, stop).map(Some)
             }
         }
     }
 
     fn run_round(&mut self, turn: &Turn) -> RoundOutcome {
-        let scenario = &self.plan.scenarios[turn.scenario];
+        let scenario = &self.context.plan.scenarios[turn.scenario];
         let session = self.take_session(turn);
         let result = session.and_then(|session| self.measure_round(turn, session));
         let is_program = scenario.subject.program().is_some();
-        if result.is_err() && is_program && self.stop.load(Ordering::Relaxed) {
+        if result.is_err() && is_program && self.context.stop.load(Ordering::Relaxed) {
             // An interrupted program has written nothing.
             return RoundOutcome::Stop;
         }
@@ -306,24 +312,13 @@ impl PlanRunner<'_> {
         turn: &Turn,
         mut session: Option<ProgramSession>,
     ) -> Result<MeasuredRound, String> {
-        let scenario = &self.plan.scenarios[turn.scenario];
-        let round = RoundRequest {
-            scenario,
-            index: turn.index,
-            slot: turn.slot,
-            ticks: scenario.ticks_of_round(turn.index),
-            phase: turn.phase,
-            start: None,
-            run_on: 0,
-            stop: self.stop,
-            profiler: self.profiler.as_ref().filter(|_| turn.profiled),
-            late_watch: self.late_watch.as_ref(),
-        };
+        let round = self.context.request(turn, turn.scenario);
+        let scenario = round.scenario;
         let measure = || match (scenario.subject.program(), &mut session) {
             (Some(program), Some(session)) => round.measure_in_session(program, session),
             _ => round.measure(),
         };
-        let mut results = self.loads.during(&scenario.load, || vec![measure()]);
+        let mut results = self.loads.during(&scenario.load, 1, || vec![measure()]);
         let round = results.remove(0)?;
         if let Some(session) = session {
             self.sessions.insert(turn.scenario, session);

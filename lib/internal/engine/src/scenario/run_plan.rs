@@ -42,28 +42,27 @@ pub fn draw_seed() -> u64 {
     RandomState::new().build_hasher().finish() >> 32
 }
 
-/// Returns the indices of the first of each group of scenarios that run at once.
-pub fn leaders(scenarios: &[Scenario]) -> Vec<usize> {
-    let mut leaders: Vec<usize> = Vec::new();
+/// Returns the indices of scenarios in groups that run at once. Most groups have one scenario.
+pub fn concurrent_groups(scenarios: &[Scenario]) -> Vec<Vec<usize>> {
+    let mut groups: Vec<Vec<usize>> = Vec::new();
     for (index, scenario) in scenarios.iter().enumerate() {
-        if !leaders.iter().any(|&leader| scenarios[leader].runs_with(scenario)) {
-            leaders.push(index);
+        match groups.iter_mut().find(|group| scenarios[group[0]].runs_with(scenario)) {
+            Some(group) => group.push(index),
+            None => groups.push(vec![index]),
         }
     }
-    leaders
+    groups
 }
 
 impl Plan {
     /// Returns the expected duration of the run.
     pub fn expected_duration(&self) -> Duration {
-        let leaders = self.leaders().into_iter().map(|i| &self.scenarios[i]);
-        let scenarios = leaders.map(|s| s.expected_duration().saturating_mul(self.turns()));
-        scenarios.fold(Duration::ZERO, Duration::saturating_add)
-    }
-
-    /// Returns the indices of the scenarios, with one for those that run at once: the first.
-    pub fn leaders(&self) -> Vec<usize> {
-        leaders(&self.scenarios)
+        let mut sum = Duration::ZERO;
+        for group in concurrent_groups(&self.scenarios) {
+            let turn = self.scenarios[group[0]].expected_duration();
+            sum = sum.saturating_add(turn.saturating_mul(self.turns()));
+        }
+        sum
     }
 
     /// Returns the CPUs of scenarios that run at once.
