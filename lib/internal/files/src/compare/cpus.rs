@@ -16,14 +16,32 @@ use crate::report::{CpuComparison, CpuDifference, CpuFinding, Report, Scenario, 
 
 /// Probability with which a comparison names a CPU if none differs.
 const ERROR_RATE: f64 = 0.05;
-/// Indices of the compared percentiles in [`QUANTILES`]: p50 and p99.
-const COMPARED: [usize; 2] = [0, 2];
+/// Names of the compared percentiles of [`QUANTILES`].
+const COMPARED: [&str; 2] = ["p50", "p99"];
+
+/// The rounds on a CPU.
+struct CpuRounds {
+    cpu: u64,
+    rounds: Rounds,
+}
 
 /// Compares the CPUs on which subjects of a report ran at once.
 #[must_use]
 pub fn compare_cpus(report: &Report) -> Vec<CpuComparison> {
-    let groups = concurrent_subjects(report);
-    groups.iter().filter_map(|subjects| compare_group(report, subjects)).collect()
+    let mut comparisons = Vec::new();
+    for subjects in concurrent_subjects(report) {
+        if subjects.len() < 2 {
+            continue;
+        }
+        let mut cpus = Vec::with_capacity(subjects.len());
+        for subject in &subjects {
+            let rounds = Rounds::new(report, subject);
+            cpus.push(CpuRounds { cpu: subject.cpu.unwrap_or(0), rounds });
+        }
+        let subjects = subjects.iter().map(|subject| subject.id.clone()).collect();
+        comparisons.push(CpuComparison { subjects, differences: find_differences(&cpus) });
+    }
+    comparisons
 }
 
 /// Returns the subjects that ran at once on different CPUs: their scenarios differ only in the CPU.
@@ -40,47 +58,28 @@ fn concurrent_subjects(report: &Report) -> Vec<Vec<&Subject>> {
     groups.into_iter().map(|(_, subjects)| subjects).collect()
 }
 
-/// Compares the CPUs of one group; `None` for a single CPU.
-fn compare_group(report: &Report, subjects: &[&Subject]) -> Option<CpuComparison> {
-    if subjects.len() < 2 {
-        return None;
-    }
-    let rounds: Vec<Rounds> = subjects.iter().map(|s| Rounds::new(report, s)).collect();
-    let mut differences = Vec::new();
-    for (position, difference) in find_differences(&rounds) {
-        differences.push(CpuDifference { cpu: subjects[position].cpu.unwrap_or(0), ..difference });
-    }
-    Some(CpuComparison { subjects: subjects.iter().map(|s| s.id.clone()).collect(), differences })
-}
-
-/// Compares CPUs by their rounds. Returns a difference for each percentile and CPU, with the
-/// position of the CPU.
+/// Compares CPUs by their rounds. Returns a difference for each percentile and CPU.
 ///
 /// The CPU with the largest shown difference is named first and then left out of the comparison of
 /// the others, until no difference is shown: a CPU that is much later raises the median of the
 /// others, which would make equal CPUs look earlier.
-fn find_differences(rounds: &[Rounds]) -> Vec<(usize, CpuDifference)> {
-    let columns = COMPARED.map(|quantile| Column::new(rounds, quantile));
-    let comparisons: usize = columns.iter().map(Column::compared_cpus).sum();
+fn find_differences(cpus: &[CpuRounds]) -> Vec<CpuDifference> {
+    let columns: Vec<Column> = COMPARED.map(|percentile| Column::new(cpus, percentile)).into();
+    let comparisons: usize = columns.iter().map(|column| column.cpus.len()).sum();
     let confidence = 1.0 - ERROR_RATE / comparisons.max(1) as f64;
     let mut named = BTreeSet::new();
-    while let Some(cpu) =
-        columns.iter().find_map(|column| column.largest_difference(&named, confidence))
-    {
+    while named.len() + 1 < cpus.len() {
+        let largest = |column: &Column| column.largest_difference(&named, confidence);
+        let Some(cpu) = columns.iter().find_map(largest) else { break };
         named.insert(cpu);
     }
-    let mut differences = Vec::with_capacity(comparisons);
-    for column in &columns {
-        differences.extend(column.differences(&named, confidence));
-    }
-    differences
+    columns.iter().flat_map(|column| column.differences(&named, confidence)).collect()
 }
 
 /// The value of a CPU in a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct CpuValue {
-    /// Position of the CPU among the compared ones.
-    cpu: usize,
+    cpu: u64,
     ns: i64,
 }
 
@@ -90,16 +89,18 @@ struct Column {
     percentile: &'static str,
     /// The values of each round with at least two of them, in ascending order.
     rounds: Vec<Vec<CpuValue>>,
-    /// Number of CPUs, including those without a value.
-    cpus: usize,
+    /// CPUs with a value.
+    cpus: BTreeSet<u64>,
 }
 
 impl Column {
-    fn new(cpus: &[Rounds], quantile: usize) -> Self {
+    fn new(cpus: &[CpuRounds], percentile: &'static str) -> Self {
+        let quantile = QUANTILES.iter().position(|(name, _)| *name == percentile);
+        let quantile = quantile.expect("a compared percentile");
         let mut by_round: BTreeMap<u64, Vec<CpuValue>> = BTreeMap::new();
-        for (cpu, rounds) in cpus.iter().enumerate() {
+        for CpuRounds { cpu, rounds } in cpus {
             for values in &rounds.values {
-                let value = values.ns[quantile].map(|ns| CpuValue { cpu, ns });
+                let value = values.ns[quantile].map(|ns| CpuValue { cpu: *cpu, ns });
                 by_round.entry(values.index).or_default().extend(value);
             }
         }
@@ -108,35 +109,27 @@ impl Column {
         for values in &mut rounds {
             values.sort_unstable_by_key(|value| value.ns);
         }
-        Self { percentile: QUANTILES[quantile].0, rounds, cpus: cpus.len() }
-    }
-
-    /// Returns the number of CPUs with a value.
-    fn compared_cpus(&self) -> usize {
-        let cpus: BTreeSet<usize> = self.rounds.iter().flatten().map(|value| value.cpu).collect();
-        cpus.len()
+        let cpus = rounds.iter().flatten().map(|value| value.cpu).collect();
+        Self { percentile, rounds, cpus }
     }
 
     /// Returns the CPU that is not yet named and has the largest shown difference from the others
     /// that are not named. Of two equal differences, the later CPU is returned.
-    fn largest_difference(&self, named: &BTreeSet<usize>, confidence: f64) -> Option<usize> {
-        if self.cpus - named.len() < 2 {
-            return None;
-        }
+    fn largest_difference(&self, named: &BTreeSet<u64>, confidence: f64) -> Option<u64> {
         let mut differences = self.differences(named, confidence);
-        differences.retain(|(cpu, difference)| {
+        differences.retain(|difference| {
             let is_shown = [CpuFinding::Later, CpuFinding::Earlier].contains(&difference.finding);
-            is_shown && !named.contains(cpu)
+            is_shown && !named.contains(&difference.cpu)
         });
-        let largest = differences.iter().max_by_key(|(_, difference)| {
+        let largest = differences.iter().max_by_key(|difference| {
             (difference.difference_ns.unsigned_abs(), difference.difference_ns)
         });
-        largest.map(|(cpu, _)| *cpu)
+        largest.map(|difference| difference.cpu)
     }
 
     /// Returns the difference of each CPU from the others that are not named.
-    fn differences(&self, named: &BTreeSet<usize>, confidence: f64) -> Vec<(usize, CpuDifference)> {
-        let mut deviations = vec![Deviations::default(); self.cpus];
+    fn differences(&self, named: &BTreeSet<u64>, confidence: f64) -> Vec<CpuDifference> {
+        let mut deviations: BTreeMap<u64, Deviations> = BTreeMap::new();
         for values in &self.rounds {
             let mut unnamed = values.clone();
             unnamed.retain(|value| !named.contains(&value.cpu));
@@ -144,21 +137,20 @@ impl Column {
                 let others = middle_of_others(&unnamed, value.cpu)
                     .or_else(|| middle_of_others(values, value.cpu));
                 if let Some(others) = others {
-                    deviations[value.cpu].add(value.ns, others);
+                    deviations.entry(value.cpu).or_default().add(value.ns, others);
                 }
             }
         }
-        let mut differences = Vec::with_capacity(self.cpus);
-        for (cpu, deviations) in deviations.iter().enumerate() {
-            let difference = deviations.difference(self.percentile, confidence);
-            differences.extend(difference.map(|difference| (cpu, difference)));
+        let mut differences = Vec::with_capacity(deviations.len());
+        for (cpu, deviations) in deviations {
+            differences.extend(deviations.difference(cpu, self.percentile, confidence));
         }
         differences
     }
 }
 
 /// Returns the two middle values of all sorted values except that of a CPU; `None` without others.
-fn middle_of_others(sorted: &[CpuValue], cpu: usize) -> Option<Interval<i64>> {
+fn middle_of_others(sorted: &[CpuValue], cpu: u64) -> Option<Interval<i64>> {
     let own = sorted.iter().position(|value| value.cpu == cpu).unwrap_or(sorted.len());
     let others = sorted.len() - usize::from(own < sorted.len());
     let other = |i: usize| sorted[if i < own { i } else { i + 1 }].ns;
@@ -186,8 +178,8 @@ impl Deviations {
         self.distances_ns.push(ns.saturating_sub(nearest));
     }
 
-    /// Returns the difference of the CPU, whose number the caller sets; `None` without a round.
-    fn difference(&self, percentile: &str, confidence: f64) -> Option<CpuDifference> {
+    /// Returns the difference of a CPU; `None` without a round.
+    fn difference(&self, cpu: u64, percentile: &str, confidence: f64) -> Option<CpuDifference> {
         let (difference_ns, interval) = median_interval(&self.differences_ns, confidence)?;
         let (_, distance) = median_interval(&self.distances_ns, confidence)?;
         let finding = match distance {
@@ -197,7 +189,7 @@ impl Deviations {
             Some(_) => CpuFinding::NoDifferenceShown,
         };
         Some(CpuDifference {
-            cpu: 0,
+            cpu,
             percentile: percentile.to_owned(),
             rounds: self.differences_ns.len() as u64,
             difference_ns,
@@ -221,26 +213,28 @@ mod tests {
     }
 
     /// Simulates the rounds of `cpus` CPUs; the lateness of CPU 1 is multiplied by `factor`.
-    fn simulate(random: &mut SplitMix64, cpus: usize, count: u64, factor: f64) -> Vec<Rounds> {
-        let mut rounds = vec![Rounds { values: Vec::new(), has_samples: true }; cpus];
+    fn simulate(random: &mut SplitMix64, cpus: u64, count: u64, factor: f64) -> Vec<CpuRounds> {
+        let rounds = || Rounds { values: Vec::new(), has_samples: true };
+        let mut cpus: Vec<CpuRounds> =
+            (0..cpus).map(|cpu| CpuRounds { cpu, rounds: rounds() }).collect();
         for index in 0..count {
             let common = 1.0 + random.unit();
-            for (cpu, rounds) in rounds.iter_mut().enumerate() {
-                let factor = if cpu == 1 { factor } else { 1.0 };
+            for CpuRounds { cpu, rounds } in &mut cpus {
+                let factor = if *cpu == 1 { factor } else { 1.0 };
                 let ns = COMPARED.map(|_| Some((draw(random, common) * factor) as i64));
                 let ns = [ns[0], None, ns[1], None];
                 rounds.values.push(RoundValues { index, ns, ticks: 250, ..RoundValues::default() });
             }
         }
-        rounds
+        cpus
     }
 
     /// Returns the CPUs that differ, each once.
-    fn named_cpus(rounds: &[Rounds]) -> Vec<usize> {
+    fn named_cpus(cpus: &[CpuRounds]) -> Vec<u64> {
         let mut named = BTreeSet::new();
-        for (cpu, difference) in find_differences(rounds) {
+        for difference in find_differences(cpus) {
             if [CpuFinding::Later, CpuFinding::Earlier].contains(&difference.finding) {
-                named.insert(cpu);
+                named.insert(difference.cpu);
             }
         }
         named.into_iter().collect()
@@ -252,8 +246,8 @@ mod tests {
         for cpus in [2, 3, 5, 8] {
             const RUNS: usize = 1_000;
             let named = (0..RUNS).filter(|_| {
-                let rounds = simulate(&mut random, cpus, 40, 1.0);
-                !named_cpus(&rounds).is_empty()
+                let cpus = simulate(&mut random, cpus, 40, 1.0);
+                !named_cpus(&cpus).is_empty()
             });
             let named = named.count();
             assert!(named * 20 <= RUNS, "{cpus} CPUs: {named} of {RUNS}");
@@ -279,11 +273,11 @@ mod tests {
         let mut random = SplitMix64::new(10);
         let mut found = 0;
         for _ in 0..50 {
-            let mut rounds = simulate(&mut random, 8, 40, 1.25);
-            for values in &mut rounds[6].values {
+            let mut cpus = simulate(&mut random, 8, 40, 1.25);
+            for values in &mut cpus[6].rounds.values {
                 values.ns = values.ns.map(|ns| ns.map(|ns| ns * 3 / 2));
             }
-            found += usize::from(named_cpus(&rounds) == [1, 6]);
+            found += usize::from(named_cpus(&cpus) == [1, 6]);
         }
         assert!(found >= 45, "{found} of 50");
     }
@@ -293,7 +287,7 @@ mod tests {
         let mut random = SplitMix64::new(9);
         let differences = find_differences(&simulate(&mut random, 4, 5, 100.0));
         assert_eq!(differences.len(), 8, "two percentiles of four CPUs");
-        for (_, difference) in differences {
+        for difference in differences {
             assert_eq!(difference.finding, CpuFinding::TooFewRounds);
             assert_eq!((difference.rounds, difference.difference_ns_ci95), (5, None));
         }
@@ -303,7 +297,7 @@ mod tests {
     fn middles_leave_out_the_cpu() {
         let values = [10, 20, 30, 40];
         let sorted: Vec<CpuValue> =
-            values.iter().enumerate().map(|(cpu, &ns)| CpuValue { cpu, ns }).collect();
+            (0..).zip(values).map(|(cpu, ns)| CpuValue { cpu, ns }).collect();
         let middles = |n: usize, cpu| {
             let Interval { lower, upper } = middle_of_others(&sorted[..n], cpu)?;
             Some([lower, upper])

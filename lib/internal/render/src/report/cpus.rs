@@ -1,6 +1,6 @@
 //! Names the CPUs that differ from the others, if a subject ran on several at once.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use cli::time::{format_interval, format_time};
 use cli::words::{pluralize, prefix_or_empty};
@@ -18,8 +18,7 @@ pub fn sentences(report: &Report) -> Vec<String> {
         let name = if has_several { common_name(comparison) } else { String::new() };
         sentences.extend(describe(comparison).into_iter().map(|text| format!("{name}{text}.")));
     }
-    let is_named =
-        report.cpu_comparisons.iter().any(|comparison| !named_cpus(comparison).is_empty());
+    let is_named = report.cpu_comparisons.iter().any(|cpus| !named_cpus(cpus).is_empty());
     let is_quiet = report.fitness.as_ref().is_none_or(|fitness| fitness.verdict == Verdict::Quiet);
     if is_named && !is_quiet {
         let caveat =
@@ -38,11 +37,10 @@ fn common_name(comparison: &CpuComparison) -> String {
 
 fn describe(comparison: &CpuComparison) -> Vec<String> {
     let differences = &comparison.differences;
-    let rounds = differences.iter().map(|difference| difference.rounds).max().unwrap_or(0);
-    let rounds = pluralize(rounds, "round");
-    if differences.is_empty() {
+    let Some(rounds) = differences.iter().map(|difference| difference.rounds).max() else {
         return vec!["The rounds have too few ticks to compare the CPUs".to_owned()];
-    }
+    };
+    let rounds = pluralize(rounds, "round");
     if differences.iter().all(|difference| difference.finding == CpuFinding::TooFewRounds) {
         return vec![format!("{rounds} are too few to compare the CPUs")];
     }
@@ -50,10 +48,9 @@ fn describe(comparison: &CpuComparison) -> Vec<String> {
     if named.is_empty() {
         return vec![format!("No CPU was shown to differ from the others, in {rounds}")];
     }
-    let mut sentences = Vec::new();
-    for cpu in named.iter().take(MAX_DESCRIBED) {
-        sentences.push(describe_cpu(cpu, comparison, &rounds));
-    }
+    let described = named.iter().take(MAX_DESCRIBED);
+    let mut sentences: Vec<String> =
+        described.map(|cpu| describe_cpu(cpu, comparison, &rounds)).collect();
     match named.len().saturating_sub(MAX_DESCRIBED) {
         0 => {}
         1 => sentences.push("1 more CPU differs from the others".to_owned()),
@@ -62,14 +59,11 @@ fn describe(comparison: &CpuComparison) -> Vec<String> {
     sentences
 }
 
-/// The shown differences of one CPU.
-type CpuDifferences<'a> = Vec<&'a CpuDifference>;
-
-/// Returns the CPUs that differ, the largest difference first. Of two CPUs, only the later one
-/// is returned.
-fn named_cpus(comparison: &CpuComparison) -> Vec<CpuDifferences<'_>> {
+/// Returns the shown differences of each CPU that differs, the largest first. Of two CPUs, only the
+/// later one is returned.
+fn named_cpus(comparison: &CpuComparison) -> Vec<Vec<&CpuDifference>> {
     let is_pair = comparison.subjects.len() == 2;
-    let mut by_cpu: BTreeMap<u64, CpuDifferences<'_>> = BTreeMap::new();
+    let mut by_cpu: BTreeMap<u64, Vec<&CpuDifference>> = BTreeMap::new();
     for difference in &comparison.differences {
         let is_shown = match difference.finding {
             CpuFinding::Later => true,
@@ -80,23 +74,20 @@ fn named_cpus(comparison: &CpuComparison) -> Vec<CpuDifferences<'_>> {
             by_cpu.entry(difference.cpu).or_default().push(difference);
         }
     }
-    let mut named: Vec<CpuDifferences<'_>> = by_cpu.into_values().collect();
+    let mut named: Vec<Vec<&CpuDifference>> = by_cpu.into_values().collect();
     named.sort_by_key(|differences| std::cmp::Reverse(differences[0].difference_ns.unsigned_abs()));
     named
 }
 
-fn describe_cpu(shown: &CpuDifferences<'_>, comparison: &CpuComparison, rounds: &str) -> String {
+fn describe_cpu(shown: &[&CpuDifference], comparison: &CpuComparison, rounds: &str) -> String {
     let cpu = shown[0].cpu;
-    let mut other_cpus: Vec<u64> = comparison.differences.iter().map(|d| d.cpu).collect();
-    other_cpus.retain(|&other| other != cpu);
-    other_cpus.sort_unstable();
-    other_cpus.dedup();
-    let others = match other_cpus[..] {
-        [other] => format!("CPU {other}"),
+    let mut other_cpus: BTreeSet<u64> = comparison.differences.iter().map(|d| d.cpu).collect();
+    other_cpus.remove(&cpu);
+    let others = match (other_cpus.first(), other_cpus.len()) {
+        (Some(other), 1) => format!("CPU {other}"),
         _ => "the other CPUs".to_owned(),
     };
-    let amounts: Vec<String> =
-        shown.iter().map(|difference| format_difference(difference)).collect();
+    let amounts: Vec<String> = shown.iter().copied().map(format_difference).collect();
     format!("CPU {cpu} differs from {others}, in {rounds}: {}", amounts.join(", "))
 }
 
