@@ -21,7 +21,7 @@ use cli::units::format_exact_duration;
 use cli::words::pluralize;
 use engine::load::Load;
 use engine::machine::os;
-use engine::machine::setting::{Setting, SettingGuard};
+use engine::machine::setting::SettingGuard;
 use engine::machine::tuning;
 use engine::measure::load::Loads;
 use engine::measure::order::Observer;
@@ -75,7 +75,7 @@ pub fn prove(args: &ProveArgs, host: &Host) -> exit::Result<Proof> {
     let settings = std::mem::take(&mut proof_plan.settings);
     let setting_count = settings.len();
     // The process that it starts must be older than the loads, which end all younger processes.
-    let mut switch = SettingSwitch::new(settings, std::mem::take(&mut proof_plan.commands))?;
+    let mut switch = SettingSwitch::new(settings)?;
     let switch_time = switch.rehearse(&proof_plan.scenarios)?;
     let rounds = proof_plan.spread_rounds(args.max_time, switch_time)?;
     let ProofPlan { scenarios, trials, .. } = proof_plan;
@@ -170,9 +170,7 @@ fn select_trials(
 struct ProofPlan {
     scenarios: Vec<Scenario>,
     /// The setting of each scenario id; baselines and controls have none.
-    settings: HashMap<String, Setting>,
-    /// The commands of the scenarios with a setting of the user.
-    commands: HashMap<String, TrialCommands>,
+    settings: HashMap<String, SettingTrial>,
     trials: Vec<SubjectTrials>,
 }
 
@@ -225,10 +223,7 @@ impl ProofPlan {
             }
         };
         let id = format!("{}+{}", baseline.id, trial.key);
-        self.settings.insert(id.clone(), trial.setting);
-        if let Some(commands) = &trial.commands {
-            self.commands.insert(id.clone(), commands.clone());
-        }
+        self.settings.insert(id.clone(), trial.clone());
         self.scenarios.push(Scenario { id: id.clone(), ..template });
         Ok(id)
     }
