@@ -26,17 +26,15 @@ pub fn paint_for_stdout(text: String) -> String {
 /// Paints the text of reports. A text without a table does not change.
 fn paint(text: &str) -> String {
     let mut painted = String::new();
-    let mut columns: Option<Vec<Column>> = None;
+    let mut distrusted: Option<Vec<usize>> = None;
     for line in text.lines() {
-        match &columns {
-            Some(table) if is_row(line) => painted += &paint_row(line, table),
-            _ => {
-                columns = find_columns(line);
-                painted += &columns
-                    .as_ref()
-                    .map_or_else(|| paint_rating(line), |table| paint_row(line, table));
-            }
+        if distrusted.is_none() || !is_row(line) {
+            distrusted = find_distrusted(line);
         }
+        painted += &match &distrusted {
+            Some(ends) => paint_row(line, ends),
+            None => paint_rating(line),
+        };
         painted.push('\n');
     }
     painted
@@ -51,34 +49,37 @@ fn paint_rating(line: &str) -> String {
     line.to_owned()
 }
 
-/// A column of values in a table of aligned columns.
-#[derive(Debug, PartialEq)]
-struct Column {
-    /// Characters from the end of the previous column to the end of this one.
-    range: Range<usize>,
-    is_distrusted: bool,
-}
-
-/// Finds the columns below a heading; `None` if the line is not the heading of a report's table,
-/// which begins with `subject`, or with blanks on a narrow terminal.
-fn find_columns(line: &str) -> Option<Vec<Column>> {
-    let names = line.strip_prefix("subject").unwrap_or(line);
-    if !names.starts_with(GAP) {
+/// Returns the positions at which the columns end that are not trusted; `None` if the line is not
+/// the heading of a report's table, which begins with `subject`, or with blanks on a narrow
+/// terminal.
+fn find_distrusted(line: &str) -> Option<Vec<usize>> {
+    let values = find_values(line);
+    let is_heading = line.strip_prefix("subject").unwrap_or(line).starts_with(GAP);
+    if !is_heading || values.is_empty() {
         return None;
     }
-    let chars: Vec<char> = line.chars().collect();
-    let mut columns = Vec::new();
-    let mut start = chars.len() - names.chars().count();
-    let is_end =
-        |at: usize| chars.len() == at || (chars[at] == ' ' && chars.get(at + 1) == Some(&' '));
-    for end in start + 1..=chars.len() {
-        if chars[end - 1] != ' ' && is_end(end) {
-            let is_distrusted = chars[start..end].contains(&DISTRUSTED);
-            columns.push(Column { range: start..end, is_distrusted });
-            start = end;
+    let distrusted = values.into_iter().filter(|value| line[value.clone()].contains(DISTRUSTED));
+    Some(distrusted.map(|value| column_end(line, &value)).collect())
+}
+
+/// Finds the values of a row, or the names of a heading, without the name of the subject.
+fn find_values(line: &str) -> Vec<Range<usize>> {
+    let mut values = Vec::new();
+    let mut start = 0;
+    while start < line.len() {
+        let end = line[start..].find(GAP).map_or(line.len(), |at| start + at);
+        if start > 0 {
+            values.push(start..end);
         }
+        start = line.len() - line[end..].trim_start().len();
     }
-    (!columns.is_empty()).then_some(columns)
+    values
+}
+
+/// Returns the number of characters to the end of a value. Values and headings of a column end at
+/// the same one.
+fn column_end(line: &str, value: &Range<usize>) -> usize {
+    line[..value.end].chars().count()
 }
 
 /// Whether a line below a heading can be a row: notes begin with a mark, and an empty line ends the
@@ -87,30 +88,20 @@ fn is_row(line: &str) -> bool {
     !line.is_empty() && !line.starts_with([BEST, DISTRUSTED]) && line.contains(GAP)
 }
 
-fn paint_row(line: &str, columns: &[Column]) -> String {
-    let chars: Vec<char> = line.chars().collect();
-    let text = |range: Range<usize>| -> String {
-        chars.iter().take(range.end).skip(range.start).collect()
-    };
-    let first = columns.first().map_or(0, |column| column.range.start);
-    let last = columns.last().map_or(0, |column| column.range.end);
-    let mut painted = text(0..first);
-    for column in columns {
-        painted += &paint_cell(&text(column.range.clone()), column.is_distrusted);
+fn paint_row(line: &str, distrusted: &[usize]) -> String {
+    let mut painted = String::new();
+    let mut end = 0;
+    for value in find_values(line) {
+        let text = &line[value.clone()];
+        painted += &line[end..value.start];
+        painted += &match text.starts_with(BEST) {
+            true => Style::Good.paint(text),
+            false if distrusted.contains(&column_end(line, &value)) => Style::Faint.paint(text),
+            false => text.to_owned(),
+        };
+        end = value.end;
     }
-    painted + &text(last..chars.len())
-}
-
-fn paint_cell(cell: &str, is_distrusted: bool) -> String {
-    // The first column begins below its heading, so a name may reach into it.
-    let (margin, value) = cell.split_at(cell.rfind(GAP).map_or(0, |at| at + GAP.len()));
-    let style = match value.starts_with(BEST) {
-        _ if value.is_empty() => return cell.to_owned(),
-        true => Style::Good,
-        false if is_distrusted => Style::Faint,
-        false => return cell.to_owned(),
-    };
-    format!("{margin}{}", style.paint(value))
+    painted + &line[end..]
 }
 
 #[cfg(test)]
@@ -155,10 +146,8 @@ Words with  two blanks.
     #[test]
     fn prose_has_no_columns() {
         for line in ["", "subject", "a line of words", "subjects  of a list"] {
-            assert_eq!(find_columns(line), None, "{line:?}");
+            assert_eq!(find_distrusted(line), None, "{line:?}");
         }
-        let narrow = find_columns("             p50  max?").unwrap();
-        assert_eq!(narrow.len(), 2);
-        assert!(!narrow[0].is_distrusted && narrow[1].is_distrusted);
+        assert_eq!(find_distrusted("             p50  max?"), Some(vec![22]));
     }
 }
