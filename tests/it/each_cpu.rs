@@ -22,9 +22,28 @@ fn allowed_cpus() -> Vec<usize> {
     os::affinity().expect("Linux has affinity masks")
 }
 
-/// Returns two CPUs of this process, or `None` on a machine with one.
-fn two_cpus() -> Option<[usize; 2]> {
-    allowed_cpus().first_chunk().copied()
+/// Two CPUs of this process.
+#[derive(Clone, Copy)]
+struct CpuPair {
+    first: usize,
+    second: usize,
+}
+
+impl CpuPair {
+    /// Returns `None` on a machine with one CPU.
+    fn find() -> Option<Self> {
+        let &[first, second, ..] = &allowed_cpus()[..] else { return None };
+        Some(Self { first, second })
+    }
+
+    /// Formats the CPUs for `--cpus`.
+    fn list(self) -> String {
+        format!("{},{}", self.first, self.second)
+    }
+}
+
+fn scripted_id(cpu: usize) -> String {
+    format!("scripted@500us/current-thread/cpu-{cpu}")
 }
 
 #[test]
@@ -82,27 +101,26 @@ fn default_is_the_control() {
 }
 
 /// A subject that is later on the second of two CPUs by these times.
-fn script([first, second]: [usize; 2], later_ns: &[i64]) -> Value {
-    let id = |cpu| format!("scripted@500us/current-thread/cpu-{cpu}");
-    let late: Vec<[i64; 2]> = later_ns.iter().map(|ns| [14_000 + ns, 15_000 + ns]).collect();
+fn script(cpus: CpuPair, later_ns: &[i64]) -> Value {
+    let late: Vec<Value> = later_ns.iter().map(|ns| json!([14_000 + ns, 15_000 + ns])).collect();
     json!({
-        id(first): { "lateness_ns": [14_000, 15_000] },
-        id(second): { "lateness_ns": late },
+        scripted_id(cpus.first): { "lateness_ns": [14_000, 15_000] },
+        scripted_id(cpus.second): { "lateness_ns": late },
     })
 }
 
 /// Measures two scripted CPUs.
-fn run_script(cpus: [usize; 2], later_ns: &[i64]) -> Ran {
-    let list = cpus.map(|cpu| cpu.to_string()).join(",");
+fn run_script(cpus: CpuPair, later_ns: &[i64]) -> Ran {
+    let list = cpus.list();
     let args = ["--cpus", &list, "--subject", "scripted", "--ticks", "1000", "--round-ticks", "50"];
     run_each(&args).script(&script(cpus, later_ns)).without_width().out("").run().exits(0)
 }
 
 #[test]
 fn differing_cpu_is_named() {
-    let Some(cpus) = two_cpus() else { return };
+    let Some(cpus) = CpuPair::find() else { return };
     let ran = run_script(cpus, &[100_000, 90_000, 110_000]);
-    let [first, second] = cpus;
+    let CpuPair { first, second } = cpus;
     let expected = format!(
         "CPU {second} differs from CPU {first}, in 20 rounds: 100 us later [90.0, 110 us] at p50."
     );
@@ -119,7 +137,7 @@ fn differing_cpu_is_named() {
 
 #[test]
 fn equal_cpus_are_not_named() {
-    let Some(cpus) = two_cpus() else { return };
+    let Some(cpus) = CpuPair::find() else { return };
     let ran = run_script(cpus, &[1_000, -1_000]);
     let expected = "No CPU was shown to differ from the others, in 20 rounds.";
     assert!(ran.stdout.contains(expected), "{}", ran.stdout);
@@ -127,7 +145,7 @@ fn equal_cpus_are_not_named() {
 
 #[test]
 fn merged_runs_are_compared_again() {
-    let Some(cpus) = two_cpus() else { return };
+    let Some(cpus) = CpuPair::find() else { return };
     let (first, second) = (run_script(cpus, &[5_000]), run_script(cpus, &[6_000]));
     let merged =
         Osjitter::new(["merge"]).args([first.directory(), second.directory()]).run().exits(0);
@@ -144,20 +162,23 @@ fn merged_runs_are_compared_again() {
 
 #[test]
 fn late_cpu_stops_the_run() {
-    let Some([first, second]) = two_cpus() else { return };
-    let list = format!("{first},{second}");
-    let ids = [first, second].map(|cpu| format!("scripted@500us/current-thread/cpu-{cpu}"));
+    let Some(cpus) = CpuPair::find() else { return };
+    let list = cpus.list();
+    let late_id = scripted_id(cpus.second);
     let mut lateness = vec![[14_000]; 3];
     lateness.push([900_000]);
     let scripts = json!({
-        &ids[0]: { "lateness_ns": [14_000] },
-        &ids[1]: { "lateness_ns": lateness },
+        scripted_id(cpus.first): { "lateness_ns": [14_000] },
+        &late_id: { "lateness_ns": lateness },
     });
     let args =
         ["--cpus", &list, "--subject", "scripted", "--break", "500us", "--round-ticks", "50"];
     let ran = run_each(&args).script(&scripts).out("").run().exits(1);
     let flight: Value = serde_json::from_str(&ran.file("flight.json")).unwrap();
-    assert_eq!((&flight["late"]["subject"], &flight["late"]["round"]), (&json!(ids[1]), &json!(3)));
+    assert_eq!(
+        (&flight["late"]["subject"], &flight["late"]["round"]),
+        (&json!(late_id), &json!(3))
+    );
 }
 
 /// A refused command line exits with 2, prints one message, and measures nothing.
@@ -186,7 +207,7 @@ fn unusable_arguments_are_refused() {
 
 #[test]
 fn cpus_outside_mask_are_refused() {
-    let Some([allowed, forbidden]) = two_cpus() else { return };
+    let Some(CpuPair { first: allowed, second: forbidden }) = CpuPair::find() else { return };
     std::thread::scope(|scope| {
         scope.spawn(|| {
             // The command inherits the mask of the thread that starts it.

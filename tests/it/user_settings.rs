@@ -29,8 +29,12 @@ impl Scene {
         format!("sh -c 'cd {}; echo {line} >> log; {script}'", self.0.path().display())
     }
 
-    fn pair(&self) -> [String; 2] {
-        [self.command("try", "touch set"), self.command("undo", "rm set")]
+    fn change(&self) -> String {
+        self.command("try", "touch set")
+    }
+
+    fn undo(&self) -> String {
+        self.command("undo", "rm set")
     }
 
     fn doctor(&self, change: &str, undo: &str, max_time: &str) -> Osjitter {
@@ -41,8 +45,8 @@ impl Scene {
 
     /// Starts a proof that lasts for minutes.
     fn start(&self) -> Running {
-        let [change, undo] = self.pair();
-        self.doctor(&change, &undo, "600s").args(["--subject", "os-interval"]).start()
+        let doctor = self.doctor(&self.change(), &self.undo(), "600s");
+        doctor.args(["--subject", "os-interval"]).start()
     }
 
     fn is_set(&self) -> bool {
@@ -113,7 +117,7 @@ fn effective_command_is_found_and_undone() {
         "scripted": { "lateness_ns": rounds(30_000), "cpu_ns_per_tick": 9_000 },
         "scripted@100us/current-thread+cpu:1+file": { "lateness_ns": rounds(12_000), "cpu_ns_per_tick": 9_000 },
     });
-    let [change, undo] = scene.pair();
+    let (change, undo) = (scene.change(), scene.undo());
     let command = |time: &str| {
         let args = ["--subject", "scripted", "--period", "100us", "--load", "cpu:1"];
         let idle = ["--try", "idle=true", "--undo", "true", "--format", "json"];
@@ -189,8 +193,7 @@ fn processes_in_background_are_ended() {
     let scene = Scene::new();
     // The process holds the setting. It ends with the undo, whose command does not name it.
     let change = scene.command("try", "sleep 1000 & touch set");
-    let undo = scene.command("undo", "rm set");
-    let running = scene.doctor(&change, &undo, "600s").start();
+    let running = scene.doctor(&change, &scene.undo(), "600s").start();
     scene.wait_for_round();
     running.signal("INT");
     running.ends().exits(4);
@@ -200,7 +203,7 @@ fn processes_in_background_are_ended() {
 #[test]
 fn failing_commands_end_the_proof() {
     let scene = Scene::new();
-    let [change, undo] = scene.pair();
+    let (change, undo) = (scene.change(), scene.undo());
     let run = |change: &str, undo: &str| {
         let ran = scene.doctor(change, undo, "600s").run().exits(4);
         assert!(ran.stdout.is_empty(), "{}", ran.stdout);
@@ -247,7 +250,7 @@ fn invalid_settings_exit_with_2() {
 fn settings_file_names_commands() {
     use std::os::unix::fs::PermissionsExt;
     let scene = Scene::new();
-    let [change, undo] = scene.pair();
+    let (change, undo) = (scene.change(), scene.undo());
     let change = format!("file={change}");
     let text = format!(
         "[doctor]\nsubject = \"os-interval\"\nperiod = \"100us\"\nmax-time = \"2s\"\n\
