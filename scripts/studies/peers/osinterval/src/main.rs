@@ -80,20 +80,33 @@ fn interleaved(
     rounds.into_iter().flatten().collect()
 }
 
+/// Measures rounds repeatedly, and returns a value of each round by contender.
+fn columns(
+    count: usize,
+    mut measure: impl FnMut() -> Vec<Round>,
+    value: impl Fn(&Round) -> f64,
+) -> Vec<Vec<f64>> {
+    let mut columns: Vec<Vec<f64>> = Vec::new();
+    for _ in 0..count {
+        let rounds = measure();
+        columns.resize(rounds.len(), Vec::new());
+        for (column, round) in columns.iter_mut().zip(&rounds) {
+            column.push(value(round));
+        }
+    }
+    columns
+}
+
 fn cpu_per_tick() -> Value {
     let pairs = rounds(40);
     let mut random = SmallRng::seed_from_u64(1);
     let mut compare = |ours, theirs| {
-        let mut ratios = Vec::new();
-        let (mut a, mut b) = (Vec::new(), Vec::new());
-        for _ in 0..pairs {
-            let rounds = interleaved(&[ours, theirs], US(500), 1_000, 0, &mut random);
-            ratios.push(rounds[0].cpu_ns_per_tick() / rounds[1].cpu_ns_per_tick());
-            a.push(rounds[0].cpu_ns_per_tick());
-            b.push(rounds[1].cpu_ns_per_tick());
-        }
+        let measure = || interleaved(&[ours, theirs], US(500), 1_000, 0, &mut random);
+        let mut cpu_ns = columns(pairs, measure, Round::cpu_ns_per_tick);
+        let mut ratios: Vec<f64> = cpu_ns[0].iter().zip(&cpu_ns[1]).map(|(a, b)| a / b).collect();
         let [low, middle, high] = [0.25, 0.5, 0.75].map(|q| quantile(&mut ratios, q));
-        json!({ "pairs": pairs, "ours_ns": quantile(&mut a, 0.5), "theirs_ns": quantile(&mut b, 0.5),
+        let [ours_ns, theirs_ns] = [0, 1].map(|i| quantile(&mut cpu_ns[i], 0.5));
+        json!({ "pairs": pairs, "ours_ns": ours_ns, "theirs_ns": theirs_ns,
                 "ratio_median": middle, "ratio_quartiles": [low, high] })
     };
     json!({
@@ -115,14 +128,11 @@ fn lateness() -> Value {
         Contender::Hrtime,
         Contender::AsyncTimer,
     ];
-    let mut ratios = Vec::new();
-    let mut p50: Vec<Vec<f64>> = vec![Vec::new(); contenders.len()];
-    for _ in 0..n {
-        let rounds = interleaved(&contenders, US(100), 1_000, 50, &mut random);
-        let medians: Vec<f64> = rounds.iter().map(|r| r.lateness(0.5)).collect();
-        ratios.push(medians[0] / medians[1..].iter().copied().fold(f64::INFINITY, f64::min));
-        medians.iter().zip(&mut p50).for_each(|(median, column)| column.push(*median));
-    }
+    let measure = || interleaved(&contenders, US(100), 1_000, 50, &mut random);
+    let mut p50 = columns(n, measure, |round| round.lateness(0.5));
+    let best_other =
+        |i: usize| p50[1..].iter().map(|column| column[i]).fold(f64::INFINITY, f64::min);
+    let mut ratios: Vec<f64> = (0..n).map(|i| p50[0][i] / best_other(i)).collect();
     json!({
         "rounds": n,
         "OsInterval_p50_ns": quantile(&mut p50[0], 0.5),
@@ -184,14 +194,8 @@ fn totals() -> Value {
     ];
     let mut table = Vec::new();
     for (ticks, period) in [(50, US(2_000)), (100, US(500))] {
-        let mut totals: Vec<Vec<f64>> = vec![Vec::new(); contenders.len()];
-        for _ in 0..n {
-            let rounds = interleaved(&contenders, period, ticks, 0, &mut random);
-            rounds
-                .iter()
-                .zip(&mut totals)
-                .for_each(|(round, column)| column.push(round.total_ms()));
-        }
+        let measure = || interleaved(&contenders, period, ticks, 0, &mut random);
+        let mut totals = columns(n, measure, Round::total_ms);
         let mut row = json!({ "rounds": n, "ticks": ticks, "period_ns": period.as_nanos() as u64 });
         for (contender, totals) in contenders.iter().zip(&mut totals) {
             row[contender.name()] = json!(quantile(totals, 0.5));

@@ -77,14 +77,19 @@ impl Rule {
     }
 }
 
+/// Returns the alarms of a series: the groups of neighbouring runs that are marked.
+fn group_marked(runs: usize, is_marked: impl Fn(usize) -> bool) -> Vec<Vec<usize>> {
+    let marked: Vec<usize> = (MIN_HISTORY..runs).filter(|&run| is_marked(run)).collect();
+    marked.chunk_by(|a, b| a + 1 == *b).map(<[usize]>::to_vec).collect()
+}
+
 /// Falls are rises of the reciprocals.
 fn limit_alarms(values: &[f64], limit: fn(&[f64]) -> f64) -> Vec<usize> {
     let reciprocals: Vec<f64> = values.iter().map(|value| 1.0 / value).collect();
     let exceeds =
         |values: &[f64], run: usize| values[run] > limit(&values[run.saturating_sub(HISTORY)..run]);
-    let is_marked = |run: &usize| exceeds(values, *run) || exceeds(&reciprocals, *run);
-    let marked: Vec<usize> = (MIN_HISTORY..values.len()).filter(is_marked).collect();
-    marked.chunk_by(|a, b| a + 1 == *b).map(|alarm| alarm[0]).collect()
+    let is_marked = |run| exceeds(values, run) || exceeds(&reciprocals, run);
+    group_marked(values.len(), is_marked).iter().map(|alarm| alarm[0]).collect()
 }
 
 fn window_alarms(values: &[f64], length: usize, differ: fn(&[f64], &[f64]) -> bool) -> Vec<usize> {
@@ -92,8 +97,8 @@ fn window_alarms(values: &[f64], length: usize, differ: fn(&[f64], &[f64]) -> bo
         let from = run.saturating_sub(length);
         (&values[from..run], &values[run..(run + length).min(values.len())])
     };
-    let is_marked = |run: &usize| {
-        let (old, new) = windows(*run);
+    let is_marked = |run| {
+        let (old, new) = windows(run);
         // The gate compares pairs, so near the start both windows are as short as the history.
         let both = old.len().min(new.len());
         differ(&old[old.len() - both..], &new[..both])
@@ -102,11 +107,10 @@ fn window_alarms(values: &[f64], length: usize, differ: fn(&[f64], &[f64]) -> bo
         let (old, new) = windows(*run);
         (median(new.iter().copied()) / median(old.iter().copied())).ln().abs()
     };
-    let marked: Vec<usize> = (MIN_HISTORY..values.len()).filter(is_marked).collect();
-    let largest = |alarm: &[usize]| {
-        alarm.iter().copied().max_by(|a, b| change(a).total_cmp(&change(b))).unwrap_or_default()
+    let largest = |alarm: Vec<usize>| {
+        alarm.into_iter().max_by(|a, b| change(a).total_cmp(&change(b))).unwrap_or_default()
     };
-    marked.chunk_by(|a, b| a + 1 == *b).map(largest).collect()
+    group_marked(values.len(), is_marked).into_iter().map(largest).collect()
 }
 
 /// Compares runs in pairs. The verdict is worse or better; few runs are inconclusive.
