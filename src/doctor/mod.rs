@@ -13,6 +13,7 @@ mod proof_text;
 mod prove;
 pub mod text;
 mod tools;
+mod unread_settings;
 
 use std::path::Path;
 use std::time::SystemTime;
@@ -77,7 +78,7 @@ fn examine(
         let facts = MachineFacts::read(root, process, cpu);
         (judge::items(&facts), tools::check_tools(&facts))
     } else {
-        (judge::unread_items(std::env::consts::OS), Vec::new())
+        (unread_settings::items(std::env::consts::OS), Vec::new())
     }
 }
 

@@ -5,7 +5,7 @@ use engine::machine::os::cpu_list;
 
 use super::facts::{MachineFacts, ProcessFacts};
 use super::file::{Checkup, Item, Weight};
-use super::{judge, text, tools};
+use super::{judge, text, tools, unread_settings};
 use files::file::File as _;
 
 const CPU: &str = "sys/devices/system/cpu";
@@ -224,11 +224,11 @@ fn boot_options_select_preemption_mode() {
 #[test]
 fn other_systems_have_unread_items() {
     let keys =
-        |os: &str| judge::unread_items(os).into_iter().map(|item| item.key).collect::<Vec<_>>();
+        |os: &str| unread_settings::items(os).into_iter().map(|item| item.key).collect::<Vec<_>>();
     assert_eq!(keys("windows"), ["timer-resolution", "power-throttling", "power-plan"]);
     assert_eq!(keys("macos"), ["quality-of-service", "app-nap"]);
     assert!(
-        judge::unread_items("windows")
+        unread_settings::items("windows")
             .iter()
             .all(|item| item.value.is_none() && item.not_readable.is_some())
     );
