@@ -1,7 +1,6 @@
 //! Tests of `osjitter run`: the files it writes, and that their counts are consistent.
 
 use std::path::Path;
-use std::time::Duration;
 
 use files::file::File as _;
 use files::fitness::Verdict;
@@ -11,11 +10,11 @@ use serde_json::{Value, json};
 use crate::osjitter::{Osjitter, Ran};
 use crate::schema;
 
-fn run(args: &[&str]) -> Osjitter {
+pub fn run(args: &[&str]) -> Osjitter {
     Osjitter::new(["run"]).args(args)
 }
 
-fn report(ran: &Ran) -> Report {
+pub fn report(ran: &Ran) -> Report {
     Report::from_json(&ran.file("report.json")).unwrap()
 }
 
@@ -304,34 +303,6 @@ fn completions_list_subjects_and_formats() {
 }
 
 #[test]
-fn plan_notes_overridden_and_missing_values() {
-    let home = tempfile::tempdir().unwrap();
-    let plan = |text: &str| {
-        std::fs::write(home.path().join("plan.toml"), text).unwrap();
-        home.path().join("plan.toml").display().to_string()
-    };
-    let noted = |plan: &str, more: &[&str]| {
-        let args = ["--plan", plan, "--print-plan"];
-        run(&args).args(more).run().exits(0).stderr
-    };
-    let states = plan(
-        "[[scenario]]\nsubject = \"spin\"\n[[scenario]]\nsubject = \"nanosleep\"\nticks = 20\n",
-    );
-    let stderr = noted(&states, &["--subject", "os-interval", "--ticks", "50"]);
-    assert_eq!(
-        stderr,
-        format!("--subject has no effect: each scenario of {states} sets its own value\n")
-    );
-    assert_eq!(noted(&states, &["--period", "2ms"]), "");
-    let empty = plan("[defaults]\nperiod = \"2ms\"\n");
-    assert_eq!(
-        noted(&empty, &[]),
-        format!("{empty} names no subject: measuring the default ones\n")
-    );
-    assert_eq!(noted(&empty, &["--subject", "spin"]), "");
-}
-
-#[test]
 fn invalid_arguments_write_nothing() {
     let home = tempfile::tempdir().unwrap();
     std::fs::write(home.path().join("plan.toml"), "[defaults]\nsubjekt = \"spin\"\n").unwrap();
@@ -375,56 +346,6 @@ fn invalid_arguments_write_nothing() {
         assert!(ran.stdout.is_empty(), "{args:?}");
         assert!(!home.path().join("results").exists(), "{args:?} left something behind");
     }
-}
-
-#[test]
-fn printed_plan_runs_again() {
-    let printed =
-        run(&["--subject", "*sleep*", "--period", "1ms", "--ticks", "10", "--print-plan"])
-            .run()
-            .exits(0);
-    let plan = printed.path("plan.toml");
-    std::fs::write(&plan, &printed.stdout).unwrap();
-    let again = |from: &Path| run(&["--quiet", "--plan", from.to_str().unwrap()]);
-    assert_eq!(again(&plan).args(["--print-plan"]).run().exits(0).stdout, printed.stdout);
-    let first = again(&plan).out("").run().exits(0);
-    assert!(first.stderr.is_empty(), "quiet is quiet");
-    assert_eq!(report(&first).subjects.len(), 5);
-    // A report can be used as a plan.
-    let second = again(&first.path("report.json")).out("").run().exits(0);
-    assert_eq!(report(&second).plan, report(&first).plan);
-}
-
-#[test]
-fn flags_override_a_report_plan() {
-    let subjects = ["--subject", "os-interval", "--subject", "spin", "--ticks", "40"];
-    let ran = run(&subjects).args(["--round-ticks", "8", "--seed", "5"]).out("").run().exits(0);
-    let file = ran.path("report.json");
-    let plan = |flags: &[&str]| {
-        let printed = run(&["--print-plan", "--plan", file.to_str().unwrap()]).args(flags);
-        let printed = printed.run().exits(0);
-        assert!(printed.stderr.is_empty(), "{}", printed.stderr);
-        printed.stdout
-    };
-    let stored = plan(&[]);
-    for (flags, line) in [
-        (&["--ticks", "70"][..], "ticks = 70"),
-        (&["--period", "3ms"], "period = \"3ms\""),
-        (&["--round-ticks", "4"], "round-ticks = 4"),
-        (&["--warmup", "2"], "warmup = 2"),
-        (&["--load", "cpu:1"], "load = \"cpu:1\""),
-        (&["--subject", "nanosleep"], "subject = \"nanosleep\""),
-        (&["--runtime", "multi-thread:3"], "runtime = \"multi-thread:3\""),
-        (&["--instances", "4"], "instances = 4"),
-        (&["--seed", "6"], "seed = 6"),
-    ] {
-        assert!(!stored.lines().any(|l| l == line), "{line}: {stored}");
-        let changed = plan(flags);
-        assert!(changed.lines().any(|l| l == line), "{flags:?}: {changed}");
-    }
-    let one = plan(&["--subject", "nanosleep"]);
-    assert_eq!(one.matches("[[scenario]]").count(), 1, "{one}");
-    assert!(one.lines().any(|line| line == "ticks = 40"), "{one}");
 }
 
 #[test]
@@ -573,118 +494,6 @@ fn busy_subjects_never_wait() {
         let switches: u64 = subject.rounds.iter().filter_map(|r| r.switches_voluntary).sum();
         assert!(switches < TICKS / 2, "{}: {switches} waits", subject.id);
     }
-}
-
-/// Runs a round of 1,200 ticks at 500 us, and stops the whole process for a while, `pause_ms` after
-/// the run's first line. Returns the lateness of every tick and the minimum duration of the stop.
-#[cfg(unix)]
-fn stalled_round(subject: &str, pause_ms: u64) -> (Vec<i64>, i64) {
-    use std::io::{BufRead, BufReader};
-    use std::process::{Command, Stdio};
-    use std::time::Instant;
-    let out = tempfile::tempdir().unwrap();
-    let mut child = Command::new(env!("CARGO_BIN_EXE_osjitter"))
-        .args([
-            "run",
-            "--subject",
-            subject,
-            "--period",
-            "500us",
-            "--ticks",
-            "1200",
-            "--round-ticks",
-            "1200",
-        ])
-        .arg("--out")
-        .arg(out.path())
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut stderr = BufReader::new(child.stderr.take().unwrap()).lines();
-    assert!(stderr.next().unwrap().unwrap().starts_with("1 subject"), "it begins");
-    let signal = |name: &str| {
-        assert!(
-            Command::new("kill").args([name, &child.id().to_string()]).status().unwrap().success()
-        );
-    };
-    #[allow(clippy::disallowed_methods, reason = "the length of the stall is what is tested")]
-    let stalled = {
-        std::thread::sleep(Duration::from_millis(pause_ms));
-        signal("-STOP");
-        let stopped = Instant::now();
-        std::thread::sleep(Duration::from_millis(200));
-        let stalled = stopped.elapsed();
-        signal("-CONT");
-        stalled
-    };
-    stderr.for_each(drop);
-    assert!(child.wait().unwrap().success());
-    let report =
-        Report::from_json(&std::fs::read_to_string(out.path().join("report.json")).unwrap())
-            .unwrap();
-    assert_eq!(report.subjects[0].rounds.len(), 1);
-    (report.subjects[0].rounds[0].lateness_ns.clone(), i64::try_from(stalled.as_nanos()).unwrap())
-}
-
-#[cfg(unix)]
-#[test]
-fn stall_delays_every_tick_in_it() {
-    const PERIOD_NS: i64 = 500_000;
-    // A tick this much earlier than the end of the stall must be late by at least as much.
-    const MARGIN_NS: i64 = 10_000_000;
-    for subject in
-        ["os-interval", "nanosleep", "tokio-interval", "busypoll-interval", "tokio-busy", "spin"]
-    {
-        // On a busy machine the round may begin after the stall, so the next stall comes later.
-        let found = [100, 100, 200, 400, 800, 1_600, 3_200].into_iter().any(|pause_ms| {
-            let (lateness, stalled) = stalled_round(subject, pause_ms);
-            assert_eq!(lateness.len(), 1_200);
-            let (worst, &max) = lateness.iter().enumerate().max_by_key(|(_, l)| **l).unwrap();
-            let whole = max >= stalled && worst + 500 < lateness.len();
-            if whole {
-                // The lateness falls by at most a period per tick, so no late tick is hidden.
-                let backlog = usize::try_from((stalled - MARGIN_NS) / PERIOD_NS).unwrap();
-                for (k, late) in lateness[worst..].iter().take(backlog).enumerate() {
-                    let least = stalled - i64::try_from(k).unwrap() * PERIOD_NS;
-                    assert!(
-                        *late >= least,
-                        "{subject}: tick {k} of the stall is late by {late} ns, not {least}"
-                    );
-                }
-            }
-            whole
-        });
-        assert!(found, "{subject}: no stall hit the round");
-    }
-}
-
-#[test]
-fn new_plan_runs_and_overwrites_nothing() {
-    let home = tempfile::tempdir().unwrap();
-    let new = || Osjitter::new(["new-plan", "plan.toml"]).directory(home.path()).run();
-    let first = new().exits(0);
-    assert_eq!(
-        (first.stdout.as_str(), first.stderr.as_str()),
-        ("", "written: plan.toml; osjitter run --plan plan.toml\n")
-    );
-    let again = new().exits(2);
-    assert_eq!(again.stderr, "error: plan.toml already exists; remove it or choose another name\n");
-    let printed = Osjitter::new(["new-plan"]).run().exits(0).stdout;
-    assert_eq!(std::fs::read_to_string(home.path().join("plan.toml")).unwrap(), printed);
-    let ran = run(&["--ticks", "20", "--plan", "plan.toml"])
-        .directory(home.path())
-        .out("")
-        .run()
-        .exits(0);
-    let names: Vec<String> = report(&ran).subjects.iter().map(|s| s.name.clone()).collect();
-    assert_eq!(names, ["os-interval", "tokio-interval", "nanosleep", "spin"]);
-    let nowhere =
-        Osjitter::new(["new-plan", "none/plan.toml"]).directory(home.path()).run().exits(4);
-    assert_eq!(
-        nowhere.stderr,
-        "error: cannot write none/plan.toml: No such file or directory (os error 2)\n"
-    );
 }
 
 #[test]

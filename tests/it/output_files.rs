@@ -1,0 +1,275 @@
+//! Tests of outputs that cannot be written: an existing file is never left half overwritten.
+#![cfg(unix)]
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use crate::hostile::{fixture, report, report_with_limits, write_file};
+
+/// Returns the paths in a directory, with the content of files.
+fn listing(directory: &Path) -> Vec<(PathBuf, Option<Vec<u8>>)> {
+    let mut entries: Vec<_> = std::fs::read_dir(directory)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .map(|path| (path.clone(), std::fs::read(&path).ok()))
+        .collect();
+    entries.sort();
+    entries
+}
+
+#[test]
+fn output_is_written_atomically() {
+    let home = tempfile::tempdir().unwrap();
+    let out = home.path().join("out");
+    std::fs::create_dir(&out).unwrap();
+    let file = write_file(&out, "page.html", "the page of before");
+    let occupied = out.join("directory.html");
+    std::fs::create_dir(&occupied).unwrap();
+    write_file(&occupied, "kept", "kept");
+    let before = listing(&out);
+    let to = |out: &Path, limits: &str| {
+        let more = ["--format", "html", "--out"]
+            .map(OsStr::new)
+            .into_iter()
+            .chain([out.as_os_str()])
+            .collect::<Vec<_>>();
+        report_with_limits(limits, &fixture("cyclictest.json"), &more)
+    };
+    // A full disk: a file may grow to 512 bytes. The signal that comes with the error is handled.
+    let full = to(&file, "ulimit -f 1");
+    assert_eq!(full.status.code(), Some(4), "{}", String::from_utf8_lossy(&full.stderr));
+    assert!(String::from_utf8_lossy(&full.stderr).contains("File too large"));
+    assert_eq!(listing(&out), before, "nothing half written, nothing left behind");
+    // A target that cannot be replaced by renaming.
+    let taken = to(&occupied, ":");
+    assert_eq!(taken.status.code(), Some(4));
+    assert_eq!(
+        (listing(&out), std::fs::read(occupied.join("kept")).unwrap()),
+        (before, b"kept".to_vec())
+    );
+    let absent = to(&home.path().join("absent/page.html"), ":");
+    assert_eq!(absent.status.code(), Some(4));
+    assert!(
+        !String::from_utf8_lossy(&absent.stderr).contains(" at path "),
+        "only the given path is named"
+    );
+    assert!(!home.path().join("absent").exists());
+
+    assert!(to(&file, ":").status.success());
+    assert!(std::fs::read_to_string(&file).unwrap().contains("</html>"));
+}
+
+#[test]
+fn links_permissions_and_pipes_are_respected() {
+    use std::os::unix::fs::{FileTypeExt, PermissionsExt, symlink};
+
+    let home = tempfile::tempdir().unwrap();
+    let csv = |out: &Path| {
+        let out = report(
+            &fixture("cyclictest.json"),
+            &["--format".as_ref(), "csv".as_ref(), "--out".as_ref(), out.as_ref()],
+        );
+        assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+        out.stdout
+    };
+    let file = write_file(home.path(), "private.csv", "");
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
+    let link = home.path().join("link.csv");
+    symlink(&file, &link).unwrap();
+    csv(&link);
+    assert!(link.symlink_metadata().unwrap().is_symlink(), "a link stays a link");
+    assert_eq!(std::fs::read_to_string(&file).unwrap().lines().count(), 3);
+    assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+    let fresh = home.path().join("fresh.csv");
+    csv(&fresh);
+    assert_eq!(fresh.metadata().unwrap().permissions().mode() & 0o777, 0o644);
+
+    let pipe = home.path().join("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let reader =
+        Command::new("cat").arg(&pipe).stdout(std::process::Stdio::piped()).spawn().unwrap();
+    csv(&pipe);
+    let read = String::from_utf8(reader.wait_with_output().unwrap().stdout).unwrap();
+    assert_eq!(read.lines().count(), 3, "a pipe is written to");
+    assert!(pipe.metadata().unwrap().file_type().is_fifo(), "a pipe is not replaced");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn full_stdout_fails_closed_does_not() {
+    let to = |redirect: &str| {
+        Command::new("sh")
+            .arg("-c")
+            .arg(format!("\"$0\" report --format html \"$1\" {redirect}"))
+            .arg(env!("CARGO_BIN_EXE_osjitter"))
+            .arg(fixture("cyclictest.json"))
+            .output()
+            .unwrap()
+    };
+    let full = to(">/dev/full");
+    assert_eq!(full.status.code(), Some(4));
+    assert!(String::from_utf8_lossy(&full.stderr).contains("No space left"));
+    let closed = to("2>&1 | true");
+    assert!(closed.stdout.is_empty() && closed.stderr.is_empty());
+}
+
+/// The cheapest form of each command, and the file that it writes.
+#[cfg(target_os = "linux")]
+const CHEAP_COMMANDS: [(&str, &str); 5] = [
+    ("run --subject spin --ticks 20", "report.json"),
+    ("gate --report tests/fixtures/report.json --subject nanosleep --limit p50=1s", "verdict.json"),
+    ("bench clock --threads 1 --order-reads 1000 --drift 1ms", "clock.json"),
+    ("find --subject scripted --goal cpu=10%", "find.json"),
+    (
+        "compare --force tests/fixtures/report.json#os-interval tests/fixtures/report.json#nanosleep",
+        "",
+    ),
+];
+
+/// Runs one of these commands in a shell that redirects its output.
+#[cfg(target_os = "linux")]
+fn run_redirected(command: &str, home: &Path, redirect: &str) -> Output {
+    let script = write_file(
+        home,
+        "script.json",
+        r#"{"scripted": {"lateness_ns": [150000], "cpu_ns_per_tick": 10000}}"#,
+    );
+    let out = if command.starts_with("compare") { "" } else { "--out \"$1\"" };
+    Command::new("sh")
+        .args(["-c", &format!("\"$0\" {command} {out} {redirect}"), env!("CARGO_BIN_EXE_osjitter")])
+        .arg(home.join("out"))
+        .env("OSJITTER_SCRIPT", script)
+        .output()
+        .unwrap()
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn unwritable_stderr_is_ignored() {
+    for (command, file) in CHEAP_COMMANDS {
+        for redirect in ["2>/dev/full", "2>&-", "2>&1 >/dev/null | true"] {
+            let home = tempfile::tempdir().unwrap();
+            let output = run_redirected(command, home.path(), redirect);
+            assert!(output.status.success(), "{command} {redirect}: {:?}", output.status);
+            assert!(redirect.contains('|') || !output.stdout.is_empty(), "{command} {redirect}");
+            assert!(
+                file.is_empty() || home.path().join("out").join(file).is_file(),
+                "{command} {redirect}"
+            );
+        }
+    }
+    // Errors are not affected.
+    let home = tempfile::tempdir().unwrap();
+    for redirect in ["2>/dev/full", "2>&-"] {
+        assert_eq!(
+            run_redirected("report no-such-file.json", home.path(), redirect).status.code(),
+            Some(2)
+        );
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn unwritable_stdout_keeps_the_file() {
+    for (command, file) in CHEAP_COMMANDS {
+        for redirect in [">/dev/full", ">/dev/full 2>&1"] {
+            let home = tempfile::tempdir().unwrap();
+            let output = run_redirected(command, home.path(), redirect);
+            let stderr = String::from_utf8_lossy(&output.stderr);
+            assert_eq!(output.status.code(), Some(4), "{command} {redirect}: {stderr}");
+            let says = "error: cannot write to standard output: No space left on device";
+            assert!(redirect.contains("2>") || stderr.contains(says), "{command}: {stderr}");
+            assert!(
+                file.is_empty() || home.path().join("out").join(file).is_file(),
+                "{command} {redirect}"
+            );
+        }
+        // A stdout that is closed from the start is ignored.
+        let home = tempfile::tempdir().unwrap();
+        assert!(run_redirected(command, home.path(), ">&-").status.success(), "{command}");
+    }
+}
+
+#[test]
+fn long_paths_are_refused_at_once() {
+    let home = tempfile::tempdir().unwrap();
+    let long = home.path().join("d".repeat(300));
+    for command in [
+        "run --subject spin --ticks 200",
+        "doctor --prove",
+        "gate --a nanosleep --b spin",
+        "find --period 1ms --subject nanosleep",
+        "calibrate",
+        "bench clock",
+    ] {
+        let output = Command::new(env!("CARGO_BIN_EXE_osjitter"))
+            .args(command.split(' '))
+            .arg("--out")
+            .arg(&long)
+            .output()
+            .unwrap();
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{command}: {stderr}");
+        assert!(stderr.contains("nothing was run"), "{command}: {stderr}");
+    }
+    assert_eq!(listing(home.path()), []);
+}
+
+#[test]
+fn full_disk_still_shows_the_result() {
+    let home = tempfile::tempdir().unwrap();
+    let out = home.path().join("out");
+    let output = Command::new("sh")
+        .args(["-c", "ulimit -f 1; exec \"$0\" run --subject spin --ticks 200 --out \"$1\""])
+        .arg(env!("CARGO_BIN_EXE_osjitter"))
+        .arg(&out)
+        .output()
+        .unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(4), "{stderr}");
+    assert!(stderr.contains("cannot write to") && stderr.contains("out: "), "{stderr}");
+    assert!(String::from_utf8_lossy(&output.stdout).contains("spin"), "the table is there");
+    assert_eq!(listing(home.path()), [], "nothing half written, nothing left behind");
+}
+
+#[test]
+fn output_directory_appears_atomically() {
+    use std::os::unix::fs::symlink;
+    let home = tempfile::tempdir().unwrap();
+    let run = |out: &Path| {
+        Command::new(env!("CARGO_BIN_EXE_osjitter"))
+            .args(["run", "--quiet", "--subject", "spin", "--ticks", "20", "--out"])
+            .arg(out)
+            .output()
+            .unwrap()
+    };
+    let elsewhere = write_file(home.path(), "elsewhere", "mine");
+    let [fifo, link] = ["fifo", "link"].map(|name| home.path().join(name));
+    [&fifo, &link].into_iter().for_each(|directory| std::fs::create_dir(directory).unwrap());
+    assert!(Command::new("mkfifo").arg(fifo.join("report.json")).status().unwrap().success());
+    symlink(&elsewhere, link.join("report.json")).unwrap();
+    for out in [&fifo, &link] {
+        let refused = run(out);
+        let stderr = String::from_utf8_lossy(&refused.stderr);
+        assert!(
+            refused.status.code() == Some(2) && stderr.contains("is a link, or not a regular file"),
+            "{stderr}"
+        );
+    }
+    assert_eq!(std::fs::read_to_string(&elsewhere).unwrap(), "mine");
+    let fresh = home.path().join("a/b");
+    assert!(run(&fresh).status.success());
+    let files =
+        |directory: &Path| listing(directory).into_iter().map(|(path, _)| path).collect::<Vec<_>>();
+    assert_eq!(
+        files(&home.path().join("a")),
+        std::slice::from_ref(&fresh),
+        "no temporary directory remains"
+    );
+    // A second run into the same directory keeps other files.
+    write_file(&fresh, "notes.txt", "mine");
+    let before = files(&fresh);
+    assert!(run(&fresh).status.success());
+    assert_eq!(files(&fresh), before);
+}
