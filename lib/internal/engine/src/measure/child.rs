@@ -2,10 +2,12 @@
 //!
 //! A program has a time limit, and is ended with everything that it has started.
 
+mod background;
 mod session;
+mod stderr_tail;
 
 use std::fs::File;
-use std::io::{self, PipeWriter, Read};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{ChildStderr, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,10 +21,12 @@ use crate::machine::os::{self, ProcessTreeExit, StartedTree, TreeUsage};
 use crate::measure::scratch::ScratchDirectory;
 use crate::measure::supervisor;
 use crate::program::Program;
-use cli::exit::{self, Error};
-use cli::printable::to_printable;
+use cli::exit;
 use cli::units;
 
+use stderr_tail::StderrTail;
+
+pub use background::BackgroundProcess;
 pub use session::{Probe, ProgramSession, SessionRound, probe};
 
 /// Interval at which interrupts are polled.
@@ -35,11 +39,6 @@ const ENV_CRITERION: &str = "CRITERION_HOME";
 const STDOUT_NAME: &str = "stdout";
 /// Name of the directory of Criterion, in the directory of a run.
 const CRITERION_NAME: &str = "criterion";
-/// Size of the end of standard error that is kept.
-const STDERR_TAIL_BYTES: usize = 64 << 10;
-/// Size of the end of standard error that a message quotes.
-const STDERR_QUOTE_BYTES: usize = 400;
-
 /// A round hangs if it takes longer than its length times this factor ...
 const HANG_FACTOR: u32 = 10;
 /// ... plus this time.
@@ -431,114 +430,6 @@ fn watch_exit(tree: &os::ProcessTree) -> io::Result<mpsc::Receiver<io::Result<In
     Ok(exited)
 }
 
-/// Time for a command to start up before the first round.
-const COMMAND_STARTUP_TIME: Duration = Duration::from_millis(500);
-/// Timeout for a process of osjitter to be ready.
-const READY_TIMEOUT: Duration = Duration::from_secs(30);
-
-/// A program that runs in the background of a measurement. It is ended when this is dropped.
-pub struct BackgroundProcess {
-    run: RunGuard,
-    exited: mpsc::Receiver<io::Result<Instant>>,
-    stderr_tail: Option<StderrTail>,
-    /// Standard input of a process of osjitter, which exits when this end is closed, even if this
-    /// process is killed.
-    _input: Option<PipeWriter>,
-}
-
-impl BackgroundProcess {
-    /// Starts a command of the user, and waits until it had time to start up.
-    pub fn start(program: &Program) -> exit::Result<Self> {
-        let mut command = program_command(program);
-        command.stdout(Stdio::null()).stderr(Stdio::piped());
-        let mut process =
-            Self::spawn(command, None).map_err(|e| Error::from_io(&e, program.start_error(&e)))?;
-        match process.exited.recv_timeout(COMMAND_STARTUP_TIME) {
-            Err(RecvTimeoutError::Timeout) => Ok(process),
-            _ => Err(Error::usage(process.describe_exit())),
-        }
-    }
-
-    /// Starts a command of the user whose output goes to standard error.
-    pub fn start_with_output(program: &Program) -> exit::Result<Self> {
-        let mut command = program_command(program);
-        command.stdout(std::io::stderr()).stderr(Stdio::inherit());
-        Self::spawn(command, None).map_err(|e| Error::from_io(&e, program.start_error(&e)))
-    }
-
-    /// Returns the id of the process.
-    pub fn id(&self) -> u32 {
-        self.run.tree.id()
-    }
-
-    /// Starts another process of osjitter, and waits until it has written `ready`.
-    pub fn start_self(args: &[&str], ready: &str) -> exit::Result<Self> {
-        let failed = |e: io::Error| Error::measure(format!("cannot be started: {e}"));
-        let mut command = Command::new(std::env::current_exe().map_err(failed)?);
-        let (input, end) = io::pipe().map_err(failed)?;
-        let (mut reader, output) = io::pipe().map_err(failed)?;
-        command.args(args).stdin(input).stdout(output).stderr(Stdio::piped());
-        let mut process = Self::spawn(command, Some(end)).map_err(failed)?;
-        let (sender, received) = mpsc::channel();
-        let mut text = vec![0; ready.len()];
-        spawn_watcher(move || {
-            let _ = sender.send(reader.read_exact(&mut text).map(|()| text));
-        })
-        .map_err(failed)?;
-        match received.recv_timeout(READY_TIMEOUT) {
-            Ok(Ok(text)) if text == ready.as_bytes() => Ok(process),
-            Err(RecvTimeoutError::Timeout) => {
-                Err(Error::measure(format!("was not ready after {READY_TIMEOUT:?}")))
-            }
-            _ => Err(Error::measure(process.describe_exit())),
-        }
-    }
-
-    fn spawn(command: Command, input: Option<PipeWriter>) -> io::Result<Self> {
-        let StartedRun { run, stderr, .. } = start_run(|_| Ok(command)).map_err(|e| match e {
-            StartError::NoScratchDir(e) | StartError::NoProcess(e) => e,
-        })?;
-        let exited = watch_exit(&run.tree)?;
-        Ok(Self {
-            exited,
-            run,
-            stderr_tail: stderr.map(StderrTail::listen).transpose()?,
-            _input: input,
-        })
-    }
-
-    /// Pauses the program until [`Self::resume`]. Returns false if the platform cannot pause it.
-    pub fn pause(&self) -> bool {
-        self.run.tree.pause()
-    }
-
-    pub fn resume(&self) {
-        self.run.tree.resume();
-    }
-
-    /// Returns the reason why the program has exited, or `None` if it is running.
-    pub fn exit_reason(&mut self) -> Option<String> {
-        match self.exited.try_recv() {
-            Err(mpsc::TryRecvError::Empty) => None,
-            _ => Some(self.describe_exit()),
-        }
-    }
-
-    fn describe_exit(&mut self) -> String {
-        let status = self
-            .run
-            .end(KILL_TIMEOUT)
-            .map_or_else(|e| e.to_string(), |ended| ended.status.to_string());
-        let quote = self.stderr_tail.take().map_or_else(String::new, StderrTail::quote);
-        format!("ended by itself, with {status}{quote}")
-    }
-
-    /// Ends the program with everything that it started. Returns the CPU time of all of them.
-    pub fn end(self) -> Option<u64> {
-        self.run.end(KILL_TIMEOUT).ok().map(|ended| ended.usage.cpu_ns)
-    }
-}
-
 /// Waits until the program itself has exited, and returns the time of the exit.
 fn wait_for_exit(
     tree: &os::ProcessTree,
@@ -569,74 +460,5 @@ fn wait_for_exit(
                 units::format_rounded_duration(limit)
             )));
         }
-    }
-}
-
-/// Reads the standard error of a program until it is closed, then drops the sender.
-fn read_tail(mut stderr: ChildStderr, tail: &Mutex<Vec<u8>>, closed: mpsc::Sender<()>) {
-    let mut chunk = vec![0; STDERR_TAIL_BYTES];
-    while let Ok(n @ 1..) = stderr.read(&mut chunk) {
-        keep_last(&mut tail.lock().unwrap_or_else(PoisonError::into_inner), &chunk[..n]);
-    }
-    drop(closed);
-}
-
-/// The end of the standard error of a program.
-///
-/// It is read while the program runs, so that the program never blocks on a full pipe.
-struct StderrTail {
-    tail: Arc<Mutex<Vec<u8>>>,
-    closed: mpsc::Receiver<()>,
-}
-
-impl StderrTail {
-    fn listen(stderr: ChildStderr) -> io::Result<Self> {
-        let tail = Arc::new(Mutex::new(Vec::new()));
-        let (sender, closed) = mpsc::channel();
-        let kept = Arc::clone(&tail);
-        spawn_watcher(move || read_tail(stderr, &kept, sender))?;
-        Ok(Self { tail, closed })
-    }
-
-    /// Quotes the end of standard error.
-    ///
-    /// Processes that have escaped may keep the pipe open, so the wait has a timeout.
-    fn quote(self) -> String {
-        let _ = self.closed.recv_timeout(KILL_TIMEOUT);
-        let tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
-        let text = String::from_utf8_lossy(&tail[tail.len().saturating_sub(STDERR_QUOTE_BYTES)..]);
-        let text = to_printable(text.trim());
-        if text.is_empty() { String::new() } else { format!("; stderr: {text}") }
-    }
-}
-
-/// Appends bytes and keeps only the last [`STDERR_TAIL_BYTES`].
-fn keep_last(tail: &mut Vec<u8>, more: &[u8]) {
-    let excess = (tail.len() + more.len()).saturating_sub(STDERR_TAIL_BYTES);
-    tail.drain(..excess.min(tail.len()));
-    tail.extend_from_slice(&more[more.len().saturating_sub(STDERR_TAIL_BYTES)..]);
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn stderr_tail_is_bounded() {
-        let mut tail = Vec::new();
-        for (length, byte) in [
-            (10, 0),
-            (STDERR_TAIL_BYTES, 1),
-            (3, 2),
-            (3 * STDERR_TAIL_BYTES, 3),
-            (STDERR_TAIL_BYTES - 1, 4),
-        ] {
-            keep_last(&mut tail, &vec![byte; length]);
-            assert!(
-                tail.len() <= STDERR_TAIL_BYTES
-                    && tail.ends_with(&vec![byte; length.min(STDERR_TAIL_BYTES)])
-            );
-        }
-        assert_eq!((tail.len(), tail[0]), (STDERR_TAIL_BYTES, 3));
     }
 }
