@@ -11,7 +11,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{ChildStderr, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -35,6 +35,8 @@ const INTERRUPT_POLL_INTERVAL: Duration = Duration::from_millis(50);
 const KILL_TIMEOUT: Duration = Duration::from_secs(5);
 /// Variable that names the directory of Criterion.
 const ENV_CRITERION: &str = "CRITERION_HOME";
+/// Name of the series that a program writes, in the directory of a run.
+const SERIES_NAME: &str = "series";
 /// Name of the standard output of benchmarks, in the directory of a run.
 const STDOUT_NAME: &str = "stdout";
 /// Name of the directory of Criterion, in the directory of a run.
@@ -158,7 +160,7 @@ impl CompletedRun {
 
     /// Returns the path to which the program was told to write.
     pub fn output_path(&self) -> PathBuf {
-        self.run.scratch_path.join("series")
+        self.run.series_path()
     }
 
     /// Returns the path of the standard output of a run of benchmarks.
@@ -181,6 +183,11 @@ struct Run {
 }
 
 impl Run {
+    /// Returns the path to which the program was told to write.
+    fn series_path(&self) -> PathBuf {
+        self.scratch_path.join(SERIES_NAME)
+    }
+
     /// Ends the program with everything that it started.
     fn end(&self, timeout: Duration) -> io::Result<ProcessTreeExit> {
         let exit = self.tree.end(timeout)?;
@@ -295,6 +302,10 @@ pub fn run(
     run_prepared(program, request, stop, |_| ())
 }
 
+fn io_failure(program: &Program, error: &io::Error) -> RunFailure {
+    RunFailure::from_io(error, error.to_string()).for_program(program)
+}
+
 /// Like [`run`]; `adjust` changes the command before it is started.
 fn run_prepared(
     program: &Program,
@@ -314,12 +325,9 @@ fn run_prepared(
     let StartedRun { run, stderr, started } =
         start_run(prepare).map_err(|e| e.for_program(program))?;
     let listening = stderr.map(StderrTail::listen).transpose();
-    let tail =
-        listening.map_err(|e| RunFailure::from_io(&e, e.to_string()).for_program(program))?;
+    let tail = listening.map_err(|e| io_failure(program, &e))?;
     let exited = wait_for_exit(&run.tree, started, request.limit, stop);
-    let exit = run
-        .end(KILL_TIMEOUT)
-        .map_err(|e| RunFailure::from_io(&e, e.to_string()).for_program(program))?;
+    let exit = run.end(KILL_TIMEOUT).map_err(|e| io_failure(program, &e))?;
     let exited = exited.map_err(|why| why.for_program(program))?;
     if !exit.status.success() {
         let quote = tail.map_or_else(String::new, StderrTail::quote);
@@ -344,7 +352,7 @@ fn measuring_command(
         .env(series::ENV_PERIOD, request.period.as_nanos().to_string())
         .env(series::ENV_TICKS, request.ticks.to_string())
         .env(series::ENV_WARMUP, request.warmup.to_string())
-        .env(series::ENV_OUT, scratch.join("series"))
+        .env(series::ENV_OUT, scratch.join(SERIES_NAME))
         .env_remove(series::ENV_SERIES)
         .env_remove(series::ENV_TIMES)
         .env_remove(series::ENV_ROUNDS)
@@ -420,7 +428,7 @@ fn spawn_watcher(run: impl FnOnce() + Send + 'static) -> io::Result<()> {
 }
 
 /// Returns a channel that receives the time at which the program itself has exited.
-fn watch_exit(tree: &os::ProcessTree) -> io::Result<mpsc::Receiver<io::Result<Instant>>> {
+fn watch_exit(tree: &os::ProcessTree) -> io::Result<Receiver<io::Result<Instant>>> {
     let (sender, exited) = mpsc::channel();
     let wait = tree.exit_waiter();
     // The thread ends with the program, which has a time limit. The receiver may be dropped before.
@@ -428,6 +436,38 @@ fn watch_exit(tree: &os::ProcessTree) -> io::Result<mpsc::Receiver<io::Result<In
         let _ = sender.send(wait().map(|()| now()));
     })?;
     Ok(exited)
+}
+
+/// Reason why no message was received.
+enum ReceiveError {
+    /// The stop flag was set.
+    Interrupted,
+    TimeOver,
+    /// The sender was dropped.
+    Disconnected,
+}
+
+/// Waits for a message until `limit` has passed since `started`, or `stop` is set.
+fn receive<T>(
+    messages: &Receiver<T>,
+    started: Instant,
+    limit: Duration,
+    stop: &AtomicBool,
+) -> Result<T, ReceiveError> {
+    loop {
+        let remaining = limit.saturating_sub(started.elapsed());
+        match messages.recv_timeout(INTERRUPT_POLL_INTERVAL.min(remaining)) {
+            Ok(message) => return Ok(message),
+            Err(RecvTimeoutError::Disconnected) => return Err(ReceiveError::Disconnected),
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+        if stop.load(Ordering::Relaxed) {
+            return Err(ReceiveError::Interrupted);
+        }
+        if started.elapsed() >= limit {
+            return Err(ReceiveError::TimeOver);
+        }
+    }
 }
 
 /// Waits until the program itself has exited, and returns the time of the exit.
@@ -438,27 +478,14 @@ fn wait_for_exit(
     stop: &AtomicBool,
 ) -> Result<Instant, RunFailure> {
     let exited = watch_exit(tree).map_err(|e| RunFailure::from_io(&e, e.to_string()))?;
-    loop {
-        match exited
-            .recv_timeout(INTERRUPT_POLL_INTERVAL.min(limit.saturating_sub(started.elapsed())))
-        {
-            Ok(Ok(at)) => return Ok(at),
-            Ok(Err(e)) => {
-                return Err(RunFailure::from_io(&e, format!("cannot be waited for: {e}")));
-            }
-            Err(RecvTimeoutError::Disconnected) => {
-                unreachable!("the sender sends before it is dropped")
-            }
-            Err(RecvTimeoutError::Timeout) => {}
+    match receive(&exited, started, limit, stop) {
+        Ok(Ok(at)) => Ok(at),
+        Ok(Err(e)) => Err(RunFailure::from_io(&e, format!("cannot be waited for: {e}"))),
+        Err(ReceiveError::Interrupted) => Err(RunFailure::Interrupted),
+        Err(ReceiveError::TimeOver) => {
+            let limit = units::format_rounded_duration(limit);
+            Err(RunFailure::TimeOver(format!("was still running after {limit} and was ended")))
         }
-        if stop.load(Ordering::Relaxed) {
-            return Err(RunFailure::Interrupted);
-        }
-        if started.elapsed() >= limit {
-            return Err(RunFailure::TimeOver(format!(
-                "was still running after {} and was ended",
-                units::format_rounded_duration(limit)
-            )));
-        }
+        Err(ReceiveError::Disconnected) => unreachable!("the sender sends before it is dropped"),
     }
 }

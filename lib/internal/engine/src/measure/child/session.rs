@@ -4,14 +4,14 @@ use std::io::{self, BufRead, BufReader, PipeReader, PipeWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::{Duration, Instant};
 
 use jitterstat::series::{self, RoundReply, RoundRequest};
 
 use super::{
-    CompletedRun, INTERRUPT_POLL_INTERVAL, KILL_TIMEOUT, RunFailure, RunGuard, RunRequest,
-    StartedRun, StderrTail, measuring_command, now, spawn_watcher, start_run, watch_exit,
+    CompletedRun, KILL_TIMEOUT, ReceiveError, RunFailure, RunGuard, RunRequest, StartedRun,
+    StderrTail, io_failure, measuring_command, now, receive, spawn_watcher, start_run, watch_exit,
 };
 use crate::machine::os::{self, TreeUsage};
 use crate::program::Program;
@@ -89,10 +89,6 @@ fn listen_to_replies(program: &Program) -> Result<(PipeWriter, Receiver<Reply>),
     Ok((output, replies))
 }
 
-fn io_failure(program: &Program, error: &io::Error) -> RunFailure {
-    RunFailure::from_io(error, error.to_string()).for_program(program)
-}
-
 /// Sends the replies among the lines of standard output until it is closed.
 fn read_replies(output: PipeReader, replies: &Sender<Reply>) {
     let mut output = BufReader::new(output);
@@ -154,7 +150,7 @@ impl ProgramSession {
 
     /// Returns the path to which the program writes each round.
     pub fn output_path(&self) -> PathBuf {
-        self.run.scratch_path.join("series")
+        self.run.series_path()
     }
 
     /// Requests a round and waits until the program reports that it is written.
@@ -202,28 +198,24 @@ impl ProgramSession {
         limit: Duration,
         stop: &AtomicBool,
     ) -> Result<(), RunFailure> {
-        loop {
-            let remaining = limit.saturating_sub(started.elapsed());
-            match self.replies.recv_timeout(INTERRUPT_POLL_INTERVAL.min(remaining)) {
-                Ok(Ok(reply)) if reply == expected => return Ok(()),
-                Ok(reply) => {
-                    let found = reply.map_or_else(|text| text, |reply| reply.to_string());
-                    return Err(self.fail(format!("replied {found:?}, expected `{expected}`")));
-                }
-                Err(RecvTimeoutError::Disconnected) => {
-                    return Err(self.fail_with_exit(&format!("without `{expected}`")));
-                }
-                Err(RecvTimeoutError::Timeout) => {}
+        match receive(&self.replies, started, limit, stop) {
+            Ok(Ok(reply)) if reply == expected => Ok(()),
+            Ok(reply) => {
+                let found = reply.map_or_else(|text| text, |reply| reply.to_string());
+                Err(self.fail(format!("replied {found:?}, expected `{expected}`")))
             }
-            if stop.load(Ordering::Relaxed) {
+            Err(ReceiveError::Disconnected) => {
+                Err(self.fail_with_exit(&format!("without `{expected}`")))
+            }
+            Err(ReceiveError::Interrupted) => {
                 let _ = self.run.end(KILL_TIMEOUT);
-                return Err(RunFailure::Interrupted);
+                Err(RunFailure::Interrupted)
             }
-            if started.elapsed() >= limit {
+            Err(ReceiveError::TimeOver) => {
                 let limit = units::format_rounded_duration(limit);
                 let reason =
                     format!("{}: wrote no `{expected}` within {limit} and was ended", self.name);
-                return Err(RunFailure::TimeOver(reason));
+                Err(RunFailure::TimeOver(reason))
             }
         }
     }
