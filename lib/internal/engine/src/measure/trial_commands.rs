@@ -144,7 +144,7 @@ mod imp {
             let order: Vec<u8> =
                 parts.iter().flat_map(|part| part.bytes().chain(std::iter::once(0))).collect();
             if let Some(Helper { orders, .. }) = &mut *helper() {
-                // If it is gone, there is no reply.
+                // A process that has ended does not reply.
                 let _ = orders.write_all(&order);
             }
             match read_part(&mut self.replies).as_deref() {
