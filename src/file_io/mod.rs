@@ -114,12 +114,9 @@ fn read_all(reader: io::Result<TextReader>, file: &Path) -> Result<String> {
     reader
         .and_then(|mut reader| reader.read_to_end(&mut bytes))
         .map_err(|e| text_reader::reading_error(e, file))?;
-    terminal::detail(|| format!("read {}: {}", file.display(), format_size(bytes.len())));
+    let size = pluralize(bytes.len() as u64, "byte");
+    terminal::detail(|| format!("read {}: {size}", file.display()));
     decode_utf8(bytes).map_err(|e| e.context(file.display()))
-}
-
-fn format_size(bytes: usize) -> String {
-    pluralize(bytes as u64, "byte")
 }
 
 /// The number of bytes of text that are read at most.

@@ -34,8 +34,9 @@ pub struct MeasuredProgram {
     pub diagnosis: Option<RoundDiagnosis>,
 }
 
-/// Measures a round of a program, which is a process of its own. `profiled` contains the profiler and the index of the round, if
-/// it is profiled.
+/// Measures a round of a program, which is a process of its own.
+///
+/// `profiled` contains the profiler and the index of the round, if it is profiled.
 ///
 /// # Errors
 ///

@@ -11,8 +11,8 @@ model! {
         /// Identifiers of the compared subjects, one per CPU.
         pub subjects: Vec<String>,
         /// One entry for each CPU and percentile, except those for which the rounds have too few
-        /// ticks. A CPU that differs is left out of the median with which others are compared. The intervals of all entries contain the true
-        /// values together with a confidence of 95 %.
+        /// ticks. A CPU that differs is left out of the median with which others are compared. The
+        /// intervals of all entries contain the true values together with a confidence of 95 %.
         pub differences: Vec<CpuDifference>,
     }
 

@@ -28,10 +28,10 @@
 //!   last context switches of a thread or a CPU;
 //! - `quotas()`, `fault_ns()`, `monotonic_pair()`, `thread_id()`, `thread_name(id)`,
 //!   `install_stop_handler()`, `continued_ns()`: other facts that explain late ticks;
-//! - `Tracer`, `has_kernel_thread_ids()`, `online_cpus()`, `kernel_functions(names)`, `clocks_ahead_ns()`, `WAITS`,
-//!   `current_call(thread)`, `process_threads(process)`, `cpus_allowed(thread)`,
-//!   `belongs_to_other_user(process)`, `is_32_bit(process)`: recorded timers, switches and waits of
-//!   all programs;
+//! - `Tracer`, `has_kernel_thread_ids()`, `online_cpus()`, `kernel_functions(names)`,
+//!   `clocks_ahead_ns()`, `WAITS`, `current_call(thread)`, `process_threads(process)`,
+//!   `cpus_allowed(thread)`, `belongs_to_other_user(process)`, `is_32_bit(process)`: recorded
+//!   timers, switches and waits of all programs;
 //! - `survive_file_size_limit()`, `delay_stop()`, `take_stop_request()`, `stop()`, and on Unix
 //!   `is_ignored(signal)`, `survive_termination()`: signals that would end or stop this process;
 //! - `adopt_children()` on Unix: makes this process the parent of orphans;

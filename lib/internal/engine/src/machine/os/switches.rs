@@ -74,7 +74,7 @@ pub struct PastSwitches {
     pub complete_from_ns: u64,
 }
 
-/// Parses the records of an overwriting ring, newest first. `is_cut` tells whether older records
+/// Parses the records of an overwriting ring, newest first. `is_cut` is true if older records
 /// were overwritten.
 ///
 /// Records before a loss are left out.
