@@ -15,15 +15,12 @@ use engine::scenario::{
     runtime_parser,
 };
 use engine::subject;
+use files::report::defaults;
 
 use crate::run::late_ticks::LateArgs;
 use crate::run::plan_file::PlanArgs;
 use render::formats::{Format, parser};
 use render::report::table::TableArgs;
-
-/// The subjects that are measured with a program unless others are named: the tickers of osinterval
-/// and tokio, and two controls.
-const PROGRAM_COMPANIONS: [&str; 4] = ["os-interval", "tokio-interval", "nanosleep", "spin"];
 
 /// The flags for which a plan has keys.
 pub const PLAN_FLAGS: [&str; 20] = [
@@ -174,8 +171,8 @@ pub struct RunArgs {
     pub histogram: bool,
     #[command(flatten, next_help_heading = "Output")]
     pub table: TableArgs,
-    /// Also write a histogram and the lateness over time of each subject, in addition to
-    /// tradeoff.svg and percentiles.svg
+    /// Also write card.svg for sharing, and a histogram and the lateness over time of each subject,
+    /// in addition to tradeoff.svg and percentiles.svg
     #[arg(long, help_heading = "Output")]
     pub svg: bool,
     /// Open report.html in the browser at the end
@@ -201,7 +198,8 @@ impl RunArgs {
         let commands = self.programs()?;
         let mut subjects = Subjects::union(self.subject.iter().cloned());
         if subjects.is_empty() && !commands.is_empty() {
-            let is_companion = |s: &&subject::SubjectInfo| PROGRAM_COMPANIONS.contains(&s.name);
+            let is_companion =
+                |s: &&subject::SubjectInfo| defaults::PROGRAM_COMPANIONS.contains(&s.name);
             subjects = subject::ALL.iter().filter(is_companion).collect();
         }
         Ok(PlanArgs {

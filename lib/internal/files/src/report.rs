@@ -10,6 +10,7 @@ use jitterstat::stats::Interval;
 
 pub(crate) mod check;
 mod cpus;
+pub mod defaults;
 pub(crate) mod fitness;
 pub mod why;
 

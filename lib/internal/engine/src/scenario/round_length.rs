@@ -4,16 +4,9 @@ use std::time::Duration;
 
 use cli::exit::{self, usage};
 use cli::units;
+use cli::words::pluralize;
+use files::report::defaults;
 
-/// Default of the recorded ticks. Rounds are short because intervals are computed from rounds.
-const DEFAULT_TICKS: u64 = 250;
-/// Maximum duration of a round by default, if the period allows it.
-const MAX_DEFAULT_DURATION: Duration = Duration::from_secs(1);
-/// Time of the warm-up, from which its number of ticks is computed ...
-const WARMUP_TIME: Duration = Duration::from_millis(10);
-/// ... within these bounds.
-const MIN_WARMUP_TICKS: u64 = 3;
-const MAX_WARMUP_TICKS: u64 = 20;
 /// Maximum duration of a round: a year.
 const MAX_DURATION: Duration = Duration::from_secs(365 * 24 * 3600);
 
@@ -41,16 +34,16 @@ impl RoundLength {
     ) -> exit::Result<Self> {
         check_period(period)?;
         let ticks = ticks.unwrap_or_else(|| default_ticks(period));
-        let warmup_ticks = warmup_ticks.unwrap_or_else(|| {
-            ticks_in(WARMUP_TIME, period).clamp(MIN_WARMUP_TICKS, MAX_WARMUP_TICKS)
-        });
+        let warmup_ticks =
+            warmup_ticks.unwrap_or_else(|| defaults::warmup_ticks(units::to_ns(period)));
         let duration_ns =
             ticks.checked_add(warmup_ticks).map(|n| u128::from(n) * period.as_nanos());
         match duration_ns {
             _ if ticks == 0 => Err(usage!("invalid --round-ticks 0: expected at least 1")),
             Some(ns) if ns <= MAX_DURATION.as_nanos() => Ok(Self { period, ticks, warmup_ticks }),
             _ => Err(usage!(
-                "a round of {ticks} ticks of {} is longer than a year; give fewer --round-ticks or --warmup",
+                "a round of {} of {} is longer than a year; give fewer --round-ticks or --warmup",
+                pluralize(ticks, "tick"),
                 units::format_exact_duration(period)
             )),
         }
@@ -72,7 +65,7 @@ pub(super) fn check_period(period: Duration) -> exit::Result<()> {
 
 /// Returns the default of the recorded ticks.
 pub(super) fn default_ticks(period: Duration) -> u64 {
-    DEFAULT_TICKS.min(ticks_in(MAX_DEFAULT_DURATION, period).max(1))
+    defaults::long_round_ticks(units::to_ns(period))
 }
 
 /// Returns the number of ticks in a time.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use files::report;
+use files::report::{self, defaults};
 
 use crate::load::Load;
 use crate::machine::cpu_selection::CpuSelection;
@@ -16,12 +16,7 @@ use cli::exit::{self, usage};
 use cli::units;
 use cli::words::prefix_or_empty;
 
-/// Minimum number of rounds of a run, if it has enough ticks.
-const MIN_ROUNDS: u64 = 10;
-pub const DEFAULT_PERIOD: Duration = Duration::from_micros(500);
-const DEFAULT_TICKS: u64 = 10_000;
-/// Subject that is measured on several CPUs at once unless others are named.
-const EACH_CPU_DEFAULT: &str = "nanosleep";
+pub const DEFAULT_PERIOD: Duration = Duration::from_nanos(defaults::PERIOD_NS);
 /// Maximum number of instances. A larger number is probably a typing error.
 const MAX_INSTANCES: u64 = 100_000;
 
@@ -166,7 +161,7 @@ impl ScenarioArgs {
     /// only the control, which shows the CPUs themselves.
     fn targets(&self) -> Vec<Target> {
         let is_default = |subject: &&SubjectInfo| match self.cpus {
-            Some(_) => subject.name == EACH_CPU_DEFAULT,
+            Some(_) => subject.name == defaults::EACH_CPU_SUBJECT,
             None => subject.default,
         };
         let subjects = match &self.subjects[..] {
@@ -187,7 +182,7 @@ impl ScenarioArgs {
         round_length::check_period(period)?;
         let default_round_ticks = round_length::default_ticks(period);
         let ticks = self.ticks(period, default_round_ticks)?;
-        let round_ticks = self.round_ticks(ticks, default_round_ticks);
+        let round_ticks = self.round_ticks(period, ticks, default_round_ticks);
         let round = RoundLength::new(period, Some(round_ticks), self.warmup)?;
         let has_runtime = target.as_builtin().is_some_and(|e| e.runtime_kind.has_runtime());
         let runtime = has_runtime.then_some(runtime);
@@ -221,7 +216,7 @@ impl ScenarioArgs {
 
     /// Returns the number of ticks to record.
     fn ticks(&self, period: Duration, default_round_ticks: u64) -> exit::Result<u64> {
-        match self.length.unwrap_or(Length::Ticks(DEFAULT_TICKS)) {
+        match self.length.unwrap_or(Length::Ticks(defaults::TICKS)) {
             Length::Ticks(0) => Err(usage!("invalid --ticks 0: expected at least 1")),
             Length::Ticks(ticks) => Ok(ticks),
             Length::Time(time) => match round_length::ticks_in(time, period) {
@@ -240,11 +235,11 @@ impl ScenarioArgs {
     }
 
     /// Returns the number of recorded ticks of a full round.
-    fn round_ticks(&self, ticks: u64, default_round_ticks: u64) -> u64 {
+    fn round_ticks(&self, period: Duration, ticks: u64, default_round_ticks: u64) -> u64 {
         match (self.round_ticks, self.length) {
             (Some(n), _) => n.min(ticks),
             (None, Some(Length::Rounds(_))) => default_round_ticks,
-            (None, _) => (ticks / MIN_ROUNDS).clamp(1, default_round_ticks),
+            (None, _) => defaults::round_ticks(units::to_ns(period), ticks),
         }
     }
 }
