@@ -153,7 +153,7 @@ fn announce_plan(plan: &Plan, starts: &StartupCosts, quiet: bool) {
     };
     let ticks = plan.scenarios[0].ticks;
     let is_uniform = plan.scenarios.iter().all(|s| s.ticks == ticks);
-    let each = if is_uniform { format!("{ticks} ticks") } else { "their ticks".to_owned() };
+    let each = if is_uniform { pluralize(ticks, "tick") } else { "their ticks".to_owned() };
     let count = plan.scenarios.len();
     let subjects = pluralize(count as u64, "subject");
     terminal::note(quiet, &format!("{subjects} × {each}: {time}"));

@@ -85,7 +85,27 @@ impl Program {
             false if word.is_file() && !is_name => {
                 Err(self.start_error("the file is not executable"))
             }
-            false => Err(self.start_error("there is no such program")),
+            false => {
+                Err(self.start_error(format!("there is no such program{}", self.shell_hint())))
+            }
+        }
+    }
+
+    /// Returns the remedy if the words are meant for a shell; otherwise an empty text.
+    fn shell_hint(&self) -> String {
+        let first = &self.words[0];
+        if is_assignment(first) {
+            return format!("; to set a variable, put env in front of {first}");
+        }
+        if SHELL_COMMANDS.contains(&first.as_str()) {
+            return format!("; {first} is a command of the shell: run it with sh -c");
+        }
+        if self.words.len() > 1 || !first.contains(char::is_whitespace) {
+            return String::new();
+        }
+        match find_shell_syntax(first) {
+            Some(syntax) => format!("; {syntax} needs a shell: run it with sh -c"),
+            None => "; leave out the quotes around the whole command".to_owned(),
         }
     }
 
@@ -304,19 +324,35 @@ pub fn name_programs(programs: &mut [&mut Program]) {
 /// Words that mean something to a shell.
 const SHELL_OPERATORS: [&str; 12] =
     ["&&", "||", "|", "&", ";", ">", ">>", "<", "2>", "2>&1", "&>", "|&"];
+/// Commands that exist only within a shell.
+const SHELL_COMMANDS: [&str; 9] =
+    ["cd", "export", "source", ".", "ulimit", "umask", "eval", "exec", "set"];
 
-/// Returns the first word that only a shell understands: an operator, or an assignment in front of
-/// the program.
+/// Returns the first word that only a shell understands: an operator, a substitution, or an
+/// assignment in front of the program.
 fn find_shell_syntax(text: &str) -> Option<&str> {
     let mut quote = None;
     for (index, word) in text.split_whitespace().enumerate() {
-        let is_plain = !is_quoted(word, &mut quote);
+        if is_quoted(word, &mut quote) {
+            continue;
+        }
         let is_prefix = index == 0 && is_assignment(word);
-        if is_plain && (is_prefix || SHELL_OPERATORS.contains(&word)) {
+        if is_prefix || SHELL_OPERATORS.contains(&word) || is_substituted(word) {
             return Some(word);
+        }
+        if word.ends_with(';') {
+            return Some(";");
         }
     }
     None
+}
+
+/// Returns whether a shell replaces a part of an unquoted word: a variable, the output of a command,
+/// or the home directory.
+fn is_substituted(word: &str) -> bool {
+    let starts_name = |c: char| c.is_ascii_alphabetic() || matches!(c, '_' | '(' | '{');
+    let mut parts = word.split('$').skip(1);
+    word.starts_with("~/") || word.contains('`') || parts.any(|part| part.starts_with(starts_name))
 }
 
 /// Returns whether a part of a word is quoted. `quote` is the quote that is open in front of the
@@ -421,6 +457,11 @@ mod tests {
             ("./x | tee log", "|"),
             ("./x > log", ">"),
             ("RUST_LOG=info ./x", "RUST_LOG=info"),
+            ("./x; sleep 1", ";"),
+            ("$HOME/x", "$HOME/x"),
+            ("./x --at=$(date)", "--at=$(date)"),
+            ("./x `date`", "`date`"),
+            ("~/x", "~/x"),
         ] {
             let error = Program::parse(text).unwrap_err();
             assert!(
@@ -428,10 +469,33 @@ mod tests {
                 "{error}"
             );
         }
-        for text in
-            ["sh -c './x && sleep 1'", "./x '&&' y", "./x --a=b", "./x \"| y\" a=b", r"./x \&"]
-        {
+        for text in [
+            "sh -c './x && sleep 1'",
+            "./x '&&' y",
+            "./x --a=b",
+            "./x \"| y\" a=b",
+            r"./x \&",
+            "./x $5 '$y'",
+        ] {
             assert!(Program::parse(text).is_ok(), "{text}");
+        }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn missing_program_hints_at_the_shell() {
+        let error = |words: &[&str]| {
+            let words = words.iter().map(|word| (*word).to_owned()).collect();
+            Program::from_words(words).unwrap().check_exists().unwrap_err()
+        };
+        for (words, hint) in [
+            (&["A=1", "./x"][..], "; to set a variable, put env in front of A=1"),
+            (&["export", "A"], "; export is a command of the shell: run it with sh -c"),
+            (&["./x && ls"], "; && needs a shell: run it with sh -c"),
+            (&["./x --fast"], "; leave out the quotes around the whole command"),
+            (&["./no-such-program", "a b"], "there is no such program"),
+        ] {
+            assert!(error(words).ends_with(hint), "{}", error(words));
         }
     }
 

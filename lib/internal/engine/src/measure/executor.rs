@@ -7,6 +7,7 @@ use std::sync::RwLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::Scope;
 
+use cli::words::pluralize;
 use tokio::runtime::Builder;
 
 use crate::measure::runtime_load;
@@ -162,7 +163,9 @@ fn check_threads_available(count: usize) -> io::Result<()> {
     let threads = WaitingThreads::default();
     let started = std::thread::scope(|scope| threads.start(scope, count));
     let hint = "raise the limit, for example with ulimit -u, or give fewer threads with --runtime multi-thread:N";
-    started.map_err(|e| io::Error::other(format!("cannot start {count} threads: {e}; {hint}")))
+    started.map_err(|e| {
+        io::Error::other(format!("cannot start {}: {e}; {hint}", pluralize(count as u64, "thread")))
+    })
 }
 
 /// Threads that wait at a gate.

@@ -169,7 +169,8 @@ fn read_bounded(out: &Path, ticks: u64) -> Result<Option<Vec<u8>>, RunFailure> {
     file.take(max_bytes).read_to_end(&mut bytes).map_err(read_error)?;
     if bytes.len() as u64 > max_bytes {
         return Err(format!(
-            "wrote more than {max_bytes} bytes to {name}, the maximum for {ticks} ticks"
+            "wrote more than {max_bytes} bytes to {name}, the maximum for {}",
+            pluralize(ticks, "tick")
         )
         .into());
     }
