@@ -290,10 +290,17 @@ fn completions_list_subjects_and_formats() {
             assert!(script.contains(word), "{shell}: {word}");
         }
     }
+    let fish = Osjitter::new(["completions", "fish"]).run().exits(0).stdout;
+    let period_lines = fish.lines().filter(|line| line.contains(" -l period "));
+    assert!(
+        period_lines.clone().count() > 3
+            && period_lines.clone().all(|l| l.contains(" -x") || l.contains(" -r -f")),
+        "files are offered for a period"
+    );
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let script = Osjitter::new(["completions", shell]).run().exits(0).stdout;
         assert!(!script.contains("stress"), "{shell} offers the load process");
-        for word in ["multi-thread", "softirq", "max-rss"] {
+        for word in ["multi-thread", "softirq", "max-rss", "p99=100us", "max=20ms"] {
             let has_values = shell != "elvish" && shell != "powershell";
             assert!(!has_values || script.contains(word), "{shell}: {word}");
         }
