@@ -6,10 +6,11 @@ use files::compare::{Comparison, Quantiles, SubjectComparison};
 use files::environment::Difference;
 use plotters::prelude::*;
 
+use crate::compare::wording::fitness_notes;
 use cli::time::trim_zeros;
 use render::picture::canvas::{
-    Area, DrawResult, FONT, LABEL_PX, Picture, TITLE_PX, chart_builder, colour, draw, draw_curve,
-    draw_label, draw_line_key, mesh, with_legend,
+    Area, DrawResult, FONT, LABEL_PX, Picture, SIZE, TITLE_PX, chart_builder, colour, draw_curve,
+    draw_label, draw_line_key, draw_with_footer, mesh, with_legend,
 };
 use render::picture::nines::{self, Nines};
 use render::picture::palette::{Sign, Signs};
@@ -55,7 +56,16 @@ pub fn draw_comparison(comparison: &Comparison) -> Result<Picture, String> {
         };
         return Err(format!("nothing to draw: {reason}"));
     }
-    Ok(draw("shift", |area| draw_chart(area, comparison)))
+    Ok(draw_with_footer("shift", SIZE, &footer(comparison), |area| draw_chart(area, comparison)))
+}
+
+/// Returns the origin of the sides, and how fit their machines were.
+fn footer(comparison: &Comparison) -> Vec<String> {
+    let (a, b) = (&comparison.a, &comparison.b);
+    let mut lines = vec![format!("A: {}, {}", a.file, a.started_utc)];
+    lines.push(format!("B: {}, {}", b.file, b.started_utc));
+    lines.extend(fitness_notes(comparison));
+    lines
 }
 
 fn draw_chart(area: &Area<'_>, comparison: &Comparison) -> DrawResult {

@@ -273,8 +273,9 @@ fn chance_note(comparison: &Comparison) -> Option<String> {
     if different == 0 || total < MIN_ESTIMATES {
         return None;
     }
+    let differ = if different == 1 { "differs" } else { "differ" };
     Some(format!(
-        "{different} of {total} figures differ significantly; about one in twenty does by chance."
+        "{different} of {total} figures {differ} significantly; about one in twenty does by chance."
     ))
 }
 
@@ -307,7 +308,7 @@ fn format_known(share: Option<f64>) -> String {
 }
 
 /// Describes the fitness of the machine for each side; once if both sides have the same.
-fn fitness_notes(comparison: &Comparison) -> Vec<String> {
+pub fn fitness_notes(comparison: &Comparison) -> Vec<String> {
     let a = fitness::sentence(comparison.a.fitness.as_ref());
     let b = fitness::sentence(comparison.b.fitness.as_ref());
     if a == b {

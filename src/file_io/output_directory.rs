@@ -42,6 +42,7 @@ pub const REPORT_FILES: ResultNames = &[
     "timers.csv",
     "tradeoff.svg",
     "percentiles.svg",
+    "card.svg",
     "histogram-*.svg",
     "time-*.svg",
 ];

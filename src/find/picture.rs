@@ -10,10 +10,11 @@ use plotters::prelude::*;
 use crate::find::text::names;
 use render::picture::canvas::{
     Area, DrawResult, LABEL_PX, Picture, SIZE, TITLE_PX, chart_builder, colour, draw_label,
-    draw_line_key, draw_mark_key, draw_sized, extremes, line, logarithmic, logarithmic_axis, mark,
-    mesh, time_label, with_legend, within,
+    draw_line_key, draw_mark_key, draw_with_footer, extremes, line, logarithmic, logarithmic_axis,
+    mark, mesh, time_label, with_legend, within,
 };
 use render::picture::palette::{Sign, Signs};
+use render::report::fitness;
 
 const HEIGHT: u32 = 800;
 const HEAD: i32 = 60;
@@ -59,7 +60,8 @@ struct ChartContent {
 pub fn picture(find: &Find) -> Option<Picture> {
     let has_looks = find.tickers.iter().any(|t| !t.looks.is_empty());
     if has_looks {
-        Some(draw_sized("find", (SIZE.0, HEIGHT), |area| draw(area, find)))
+        let footer: Vec<String> = fitness::sentence(find.fitness.as_ref()).into_iter().collect();
+        Some(draw_with_footer("find", (SIZE.0, HEIGHT), &footer, |area| draw(area, find)))
     } else {
         None
     }

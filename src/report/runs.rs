@@ -66,11 +66,12 @@ pub struct Runs {
 }
 
 /// The formats of reports of runs, and the functions that render them.
-pub const FORMATS: [Offer<Runs>; 15] = [
+pub const FORMATS: [Offer<Runs>; 16] = [
     (Format::Table, |runs| Ok(Rendering::Text(runs.table()))),
     (Format::Json, |runs| Ok(Rendering::Text(runs.reports.iter().map(Report::to_json).collect()))),
     (Format::Markdown, |runs| Ok(Rendering::Text(markdown::text(&runs.reports)))),
     (Format::Svg, |runs| Ok(Rendering::Pictures(svg::pictures(single(&runs.reports)?)))),
+    (Format::Card, |runs| runs.card().map(Rendering::Text)),
     (Format::Html, |runs| Ok(Rendering::Text(html::page(&runs.reports)))),
     (Format::Csv, |runs| Ok(Rendering::Text(runs.csv()))),
     (Format::Hgrm, |runs| runs.distribution().map(Rendering::Text)),
@@ -130,6 +131,14 @@ impl Runs {
             }
         }
         text
+    }
+
+    /// Draws the picture made for sharing.
+    fn card(&self) -> Result<String> {
+        match svg::card(single(&self.reports)?) {
+            Some(picture) => Ok(picture.svg),
+            None => Err(Error::usage("cannot draw a card: nothing was measured")),
+        }
     }
 
     fn csv(&self) -> String {

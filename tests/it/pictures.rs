@@ -37,11 +37,13 @@ fn many_subjects_get_separate_charts() {
         let ran = run(&args).args(selected.collect::<Vec<_>>()).out("drawn").run().exits(0);
         ["percentiles", "tradeoff"].map(|name| ran.file(&format!("drawn/{name}.svg")))
     };
+    // The command below a picture contains the names as well.
+    let label = |name: &str| format!("\n{name}\n");
     let [few, names] = pictures(12);
     assert_eq!(
         (
             few.matches("percentile of the ticks").count(),
-            names.matches("tokio-interval-skip").count()
+            names.matches(&label("tokio-interval-skip")).count()
         ),
         (1, 1)
     );
@@ -49,12 +51,89 @@ fn many_subjects_get_separate_charts() {
     assert_eq!(
         (
             many.matches("percentile of the ticks").count(),
-            many.matches("tokio-interval-skip").count()
+            many.matches(&label("tokio-interval-skip")).count()
         ),
         (0, 1)
     );
     assert!(
-        legend.find("tokio-timeout") < legend.find("CPU time per tick"),
+        legend.find(&label("tokio-timeout")) < legend.find("CPU time per tick"),
         "the legend comes before the axes"
     );
+}
+
+/// Returns the command on the page of a run, as words.
+fn command(page: &str) -> Vec<String> {
+    let (_, rest) = page.split_once("<pre class=\"command\">").expect("a command");
+    let (html, _) = rest.split_once("</pre>").unwrap();
+    let text = html.replace("<span>", "").replace("</span>", "");
+    text.split_whitespace().map(str::to_owned).collect()
+}
+
+#[test]
+fn command_repeats_the_plan() {
+    for args in [
+        "--ticks 30",
+        "--period 1ms --period 2ms --duration 60ms --subject spin",
+        "--period 1ms --period 2ms --ticks 30 --round-ticks 7 --warmup 4 --subject spin --subject os-sleep --no-samples",
+        "--ticks 20 --subject os-interval --runtime current-thread --runtime multi-thread:1 --load none --load cpu:1",
+        "--ticks 20 --subject os-sleep --subject nanosleep --instances 3 --cpu 0 --timer-slack 2us",
+    ] {
+        let args: Vec<&str> = args.split(' ').collect();
+        let ran = run(&args).out("first").run().exits(0);
+        let page = ran.file("first/report.html");
+        let command = command(&page);
+        assert_eq!(command[..2], ["osjitter", "run"]);
+        assert!(command.len() <= args.len() + 2, "{command:?} is longer than {args:?}");
+        let flags: Vec<&str> = command[2..].iter().map(String::as_str).collect();
+        let plan = |args: &[&str]| {
+            let text = run(args).args(["--print-plan", "--seed", "1"]).run().exits(0).stdout;
+            let scenarios = text.find("[[scenario]]").expect("scenarios");
+            text[scenarios..].to_owned()
+        };
+        let report = ran.path("first/report.json");
+        assert_eq!(plan(&flags), plan(&["--plan", report.to_str().unwrap()]), "{command:?}");
+    }
+}
+
+#[test]
+fn every_picture_has_verdict_and_command() {
+    let ran = run(&["--ticks", "60", "--svg"]).out("drawn").run().exits(0);
+    let pictures: Vec<_> = std::fs::read_dir(ran.path("drawn"))
+        .unwrap()
+        .map(|file| file.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "svg"))
+        .collect();
+    assert!(pictures.len() > 10, "{pictures:?}");
+    for path in &pictures {
+        let svg = std::fs::read_to_string(path).unwrap();
+        assert!(svg.contains("\nosjitter run --ticks 60\n"), "{}", path.display());
+        assert!(svg.contains(" machine: ") || svg.contains(" machine\n"), "{}", path.display());
+    }
+    let card = Osjitter::new(["report", ran.path("drawn").to_str().unwrap(), "--format", "card"]);
+    let card = card.run().exits(0).stdout;
+    assert_eq!(card, ran.file("drawn/card.svg"));
+    let rows = card.matches("-interval\n").count();
+    assert!(card.contains("width=\"1200\" height=\"630\"") && rows >= 2, "{card}");
+}
+
+#[test]
+fn page_begins_with_the_answer() {
+    let args = ["report", "tests/fixtures/report.json", "--format", "html"];
+    let page = Osjitter::new(args).run().exits(0).stdout;
+    assert!(
+        page.contains(
+            "<title>os-interval and 2 more, 1ms, 2026-11-21 08:44, AMD EPYC - osjitter</title>"
+        ),
+        "{page}"
+    );
+    let positions = [
+        "<h1>os-interval was 559 us late at p99, for 3.3 % of one core.",
+        "<pre class=\"command\"><span>osjitter run</span> <span>--period 1ms</span>",
+        "<table class=\"numbers\">",
+        "<div class=\"chart tradeoff\">",
+        "<div class=\"chart percentiles\">",
+        "<ul class=\"answers\">",
+    ]
+    .map(|part| page.find(part));
+    assert!(positions.iter().all(Option::is_some) && positions.is_sorted(), "{positions:?}");
 }

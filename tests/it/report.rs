@@ -152,7 +152,7 @@ fn options_of_other_formats_are_rejected() {
         (
             Path::new(FIXTURE),
             &["--format", "junit"],
-            "offers table, json, markdown, svg, html, csv",
+            "offers table, json, markdown, svg, card, html, csv",
         ),
         (Path::new(FIXTURE), &["--format", "svg"], "a directory with --out"),
         (Path::new(FIXTURE), &[FIXTURE, "--format", "hlog"], "give one"),

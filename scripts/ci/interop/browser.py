@@ -108,6 +108,13 @@ def use_pages(browser):
         assert len(answers) == len(subjects) and all("late" in a and "of one core" in a for a in answers), answers
         assert set(o.strips()) == set(o.marks()) == set(subjects)
         assert page.evaluate("document.querySelector('.tradeoff').getBoundingClientRect().top < innerHeight"), "the answer is not on the first screen"
+        order = page.evaluate("['h1', '.command', '.numbers', '.tradeoff', '.percentiles', '.answers']"
+                              ".map((part) => document.querySelector(part).getBoundingClientRect().top)")
+        assert order == sorted(order) and order[2] < 400, f"the answer and the table come first: {order}"
+        title = page.title()
+        assert "500us" in title and report["started_utc"][:10] in title and report["host"]["cpu_model"] in title, title
+        assert any(s["name"] in title for s in subjects.values()), title
+        check_accessibility(page)
         page.screenshot(path=screenshots / "light-1280.png", full_page=True)
 
         # Switch a subject off and on.
@@ -178,6 +185,9 @@ def use_pages(browser):
     for width, scheme in ((400, "light"), (400, "dark"), (320, "light")):
         with OpenPage(browser, "report.html", width=width, color_scheme=scheme, is_mobile=True, has_touch=True) as o:
             o.check_no_sideways_scrolling()
+            check_accessibility(o.page)
+            headings = o.page.locator(".numbers th[scope=col]:visible").all_text_contents()
+            assert len(headings) == (4 if width <= 600 else 11), headings
             o.page.screenshot(path=screenshots / f"{scheme}-{width}.png", full_page=True)
             # A tap opens the box as well. The box stays open after the tap and does not exceed the screen.
             check_box(next(o.point_across(o.page.locator(".time canvas").first, 20, o.page.touchscreen.tap)))
@@ -220,6 +230,40 @@ def use_pages(browser):
             best = min(best, o.load_s)
     assert size <= 3_000_000 and best < 2.0, (size, best)
     print(f"report.html: 10 subjects of 100,000 ticks have {size / 1e6:.1f} MB and open in {best:.2f} s")
+
+
+def check_accessibility(page):
+    """Checks the order of headings, the names of pictures and controls, and that text has enough contrast."""
+    levels = page.eval_on_selector_all("h1, h2, h3", "all => all.map((e) => +e.tagName[1])")
+    assert levels[0] == 1 and all(b <= a + 1 for a, b in zip(levels, levels[1:])), levels
+    unnamed = page.eval_on_selector_all(
+        "svg:not([aria-hidden]), canvas, input, button, table",
+        "all => all.filter((e) => !(e.ariaLabel || e.ariaHidden || e.labels?.length || e.caption || e.textContent.trim()))"
+        ".map((e) => e.outerHTML.slice(0, 80))",
+    )
+    assert not unnamed, unnamed
+    # A picture of role img hides its parts, which must not take the focus.
+    assert page.locator("[role=img] [tabindex]").count() == 0
+    for size in page.eval_on_selector_all(".switches label", "all => all.map((e) => e.getBoundingClientRect().height)"):
+        assert size >= 24, f"a switch is only {size} px high"
+    for selector in ("body", ".where", ".note", ".numbers td", ".numbers th.distrusted", ".command", "svg text"):
+        for contrast in page.eval_on_selector_all(selector, CONTRAST):
+            assert contrast >= 4.5, f"{selector}: the contrast of text is only {contrast}"
+
+
+# The contrast of the text of elements to the first background behind it, as WCAG defines it.
+CONTRAST = """all => all.slice(0, 20).map((e) => {
+  const rgb = (text) => text.match(/[\\d.]+/g).map(Number);
+  const light = (text) => rgb(text).slice(0, 3).map((v) => v / 255)
+    .map((v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4))
+    .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
+  let back = e;
+  while ((rgb(getComputedStyle(back).backgroundColor)[3] ?? 1) === 0) back = back.parentElement;
+  const style = getComputedStyle(e);
+  const ink = light(e.namespaceURI.endsWith('svg') ? style.fill : style.color);
+  const paper = light(getComputedStyle(back).backgroundColor);
+  return (Math.max(ink, paper) + 0.05) / (Math.min(ink, paper) + 0.05);
+})"""
 
 
 def brightness(o):

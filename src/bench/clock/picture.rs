@@ -5,10 +5,11 @@ use plotters::prelude::*;
 
 use crate::bench::clock::file::{ClockReport, Cost};
 use render::picture::canvas::{
-    Area, Chart, DrawResult, FONT, Picture, TITLE_PX, chart_builder, colour, draw, draw_mark_key,
-    mark, mesh, round, with_legend,
+    Area, Chart, DrawResult, FONT, Picture, SIZE, TITLE_PX, chart_builder, colour, draw_mark_key,
+    draw_with_footer, mark, mesh, round, with_legend,
 };
 use render::picture::palette::{Sign, nth};
+use render::report::fitness;
 
 /// Distance between the marks of two clocks, so that equal costs do not hide each other.
 const CLOCK_DISTANCE: f64 = 0.05;
@@ -17,7 +18,10 @@ type CostChart<'c, 's> = Chart<'c, 's, RangedCoordf64, RangedCoordf64>;
 
 /// Draws the picture of a report.
 pub fn draw_picture(bench: &ClockReport) -> Picture {
-    draw("clock", |area| draw_chart(area, bench))
+    let machine = bench.host.cpu_model.as_deref().unwrap_or(&bench.host.os);
+    let mut footer = vec![format!("{}, {machine}", bench.started_utc)];
+    footer.extend(fitness::sentence(bench.fitness.as_ref()));
+    draw_with_footer("clock", SIZE, &footer, |area| draw_chart(area, bench))
 }
 
 fn draw_chart(area: &Area<'_>, bench: &ClockReport) -> DrawResult {

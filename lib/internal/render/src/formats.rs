@@ -23,6 +23,8 @@ pub enum Format {
     Markdown,
     /// A picture; several go into the directory given by --out
     Svg,
+    /// One picture made for sharing, as SVG: the answer, the main subjects and the command
+    Card,
     /// One self-contained page
     Html,
     /// A test report for CI
@@ -89,7 +91,7 @@ impl Rendering {
         Self::Text(document::markdown::render(document))
     }
 
-    /// Renders a document as a page. `title` is shown by the browser.
+    /// Renders a document as a page. `title` ends its title in the browser.
     pub fn page(title: &str, document: &Document) -> Self {
         Self::Text(document::html::page(title, document))
     }

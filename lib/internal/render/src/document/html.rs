@@ -10,9 +10,26 @@ const STYLE: &str = include_str!("page.css");
 const POLICY: &str =
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:";
 
-/// Renders a document as a self-contained page that loads nothing from the network.
+/// Renders a document as a self-contained page that loads nothing from the network. `title` is the
+/// end of its title in the browser.
 pub fn page(title: &str, document: &Document) -> String {
-    frame(title, &render(document), "")
+    frame(&page_title(title, document), &render(document), "")
+}
+
+/// Returns the title by which tabs of a browser differ: that of the document, its sides, and the
+/// title of all its pages.
+fn page_title(title: &str, document: &Document) -> String {
+    let mut parts = Vec::new();
+    for block in &document.blocks {
+        match block {
+            Block::Title(text) => parts.push(text.clone()),
+            Block::Sides(sides) => {
+                parts.push(format!("{} against {}", sides.candidate, sides.base))
+            }
+            _ => {}
+        }
+    }
+    if parts.is_empty() { title.to_owned() } else { format!("{} - {title}", parts.join(", ")) }
 }
 
 /// Puts the content of a page, which is HTML, into its frame. `script` may be empty.

@@ -76,16 +76,20 @@ fn indent(text: &str, prefix: &str, width: usize) -> String {
 /// several columns of names is too wide if it does not fit with a single value: its rows have no
 /// single name that could be above the values.
 pub fn render_table(table: &Table, columns: usize) -> String {
-    if let Some(text) = render_rows(table, columns) {
+    if let Some(text) = render_rows(table, columns, WordPlacement::Column) {
         return text;
     }
+    if table.has_words {
+        // Rows of one line are easier to compare than all columns.
+        let shorter = render_without(table, &table.expendable, columns, WordPlacement::Column);
+        if let Some(text) = shorter.or_else(|| render_rows(table, columns, WordPlacement::Below)) {
+            return text;
+        }
+    }
     if table.names > 1 || names_width(table) <= columns / 2 {
-        let mut dropped = Vec::new();
-        for column in table.drop_order() {
-            dropped.push(column);
-            if let Some(text) = render_rows(&table.without_columns(&dropped), columns) {
-                return text + &describe_dropped(table, &dropped, columns);
-            }
+        let order = table.drop_order();
+        if let Some(text) = render_without(table, &order, columns, WordPlacement::Below) {
+            return text;
         }
     }
     if table.names > 1 {
@@ -94,9 +98,35 @@ pub fn render_table(table: &Table, columns: usize) -> String {
     stack(&lines(&without_name_heading(table)), |column| table.is_left(column), columns)
 }
 
+/// The place of words that are too long for their row.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum WordPlacement {
+    /// In their column, on several lines.
+    Column,
+    /// In their column if it is wide enough, otherwise below the row.
+    Below,
+}
+
+/// Renders a table with as few columns left out as possible, in this order. Returns `None` if it
+/// does not fit without all of them.
+fn render_without(
+    table: &Table,
+    order: &[usize],
+    columns: usize,
+    placement: WordPlacement,
+) -> Option<String> {
+    for count in 1..=order.len() {
+        let dropped = &order[..count];
+        if let Some(text) = render_rows(&table.without_columns(dropped), columns, placement) {
+            return Some(text + &describe_dropped(table, dropped, columns));
+        }
+    }
+    None
+}
+
 /// Renders a table with one line per row, and as a second choice without the heading of the names
 /// or with the words of the last column wrapped. Returns `None` if it does not fit.
-fn render_rows(table: &Table, columns: usize) -> Option<String> {
+fn render_rows(table: &Table, columns: usize, placement: WordPlacement) -> Option<String> {
     let full = align_lines(table, &lines(table));
     if align::fits(&full, columns) {
         return Some(full);
@@ -105,7 +135,7 @@ fn render_rows(table: &Table, columns: usize) -> Option<String> {
     if align::fits(&unlabelled, columns) {
         return Some(unlabelled);
     }
-    wrap_words(table, columns)
+    wrap_words(table, columns, placement)
 }
 
 /// Removes the heading of the names if they are in a single column, so that this is not wider than
@@ -132,9 +162,9 @@ fn describe_dropped(table: &Table, dropped: &[usize], columns: usize) -> String 
 }
 
 /// Renders a table whose last column contains words: they are wrapped within their column if it is
-/// wide enough, otherwise below the row. Returns `None` if there are no words, or if the other
-/// columns do not fit.
-fn wrap_words(table: &Table, columns: usize) -> Option<String> {
+/// wide enough, otherwise below the row if they may be there. Returns `None` if there are no words,
+/// or if they or the other columns do not fit.
+fn wrap_words(table: &Table, columns: usize, placement: WordPlacement) -> Option<String> {
     if !table.has_words {
         return None;
     }
@@ -146,6 +176,9 @@ fn wrap_words(table: &Table, columns: usize) -> Option<String> {
     }
     let start = aligned.lines().map(UnicodeWidthStr::width).max().unwrap_or(0) + GAP.len();
     let words_width = columns.saturating_sub(start);
+    if words_width < MIN_WORDS_WIDTH && placement == WordPlacement::Column {
+        return None;
+    }
     let mut text = String::new();
     for (short, line) in aligned.lines().zip(lines(table)) {
         if words_width >= MIN_WORDS_WIDTH {

@@ -41,7 +41,10 @@ fn markdown_escapes_text() {
 #[test]
 fn page_escapes_text() {
     let page = html::page("a <title>", &sample());
-    assert!(page.contains("<title>a &lt;title&gt;</title>"), "{page}");
+    assert!(
+        page.contains("<title>Gate, new &lt;b&gt; against old - a &lt;title&gt;</title>"),
+        "{page}"
+    );
     assert!(page.contains("B: new &lt;b&gt;"), "{page}");
     let row = "<tr><th scope=\"row\">p50</th><td data-of=\"A\">14.2 us</td>\
                <td class=\"left\" data-of=\"verdict\">pass</td></tr>";
@@ -82,6 +85,20 @@ fn narrow_table_names_dropped_columns() {
          spin         29.8 us   380 us\n\
          Columns left out to fit the\n\
          width: p50; p90\n"
+    );
+}
+
+#[test]
+fn words_stay_next_to_their_row() {
+    let mut table = Table::new(["subject", "p50", "max", "verdict"], 1)
+        .with_words_last()
+        .with_expendable(&["max", "p50"]);
+    table.row(["os-interval", "+14.2 us", "+1.25 ms", "no difference shown"]);
+    assert_eq!(
+        terminal::render_table(&table, 46),
+        "subject           p50  verdict\n\
+         os-interval  +14.2 us  no difference shown\n\
+         Columns left out to fit the width: max\n"
     );
 }
 

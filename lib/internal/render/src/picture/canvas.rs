@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use cli::wrap::wrap;
 use plotters::chart::MeshStyle;
 use plotters::coord::Shift;
 use plotters::coord::combinators::WithKeyPoints;
@@ -17,6 +18,10 @@ pub const SIZE: (u32, u32) = (960, 540);
 pub const FONT: &str = "sans-serif";
 pub const TITLE_PX: u32 = 22;
 pub const LABEL_PX: u32 = 16;
+const SMALL_PX: u32 = 16;
+const SMALL_LINE: u32 = 20;
+/// Number of characters of small print that fit in a line, even in a wide font.
+pub const SMALL_CHARACTERS: usize = 135;
 /// Width of the column of names to the right of a chart, where they cannot cover the curves.
 pub const LEGEND_WIDTH: i32 = 240;
 pub const LEGEND_LINE: i32 = 24;
@@ -54,6 +59,22 @@ pub fn draw_sized(
     // XML does not allow these characters, even escaped.
     let svg = with_dark_theme(&svg).replace(is_invalid_in_xml, "\u{fffd}");
     Picture { name: format!("{name}.svg"), svg }
+}
+
+/// Draws a picture of a given size, with paragraphs of small print below it.
+pub fn draw_with_footer(
+    name: &str,
+    (width, height): (u32, u32),
+    paragraphs: &[String],
+    picture: impl FnOnce(&Area<'_>) -> DrawResult,
+) -> Picture {
+    let text: String = paragraphs.iter().map(|text| wrap(text, SMALL_CHARACTERS)).collect();
+    let footer = small_print_height(text.lines().count()) + 8;
+    draw_sized(name, (width, height + footer), |area| {
+        let (body, foot) = area.split_vertically(height);
+        draw_small_print(&foot, text.lines(), 0)?;
+        picture(&body)
+    })
 }
 
 fn draw_svg(
@@ -113,6 +134,24 @@ pub fn mark<'a>(sign: Sign, at: (i32, i32)) -> DynElement<'static, SVGBackend<'a
 /// Writes text of a size in pixels.
 pub fn draw_label(area: &Area<'_>, text: &str, px: u32, at: (i32, i32)) -> DrawResult {
     area.draw_text(text, &(FONT, px).into_text_style(area), at)
+}
+
+/// Returns the height of lines of small print.
+pub fn small_print_height(lines: usize) -> u32 {
+    u32::try_from(lines).unwrap_or(0) * SMALL_LINE
+}
+
+/// Writes lines of small print from a height on.
+pub fn draw_small_print<'t>(
+    area: &Area<'_>,
+    lines: impl Iterator<Item = &'t str>,
+    from: u32,
+) -> DrawResult {
+    let small = (FONT, SMALL_PX).with_color(BLACK.mix(0.7)).into_text_style(&SIZE);
+    for (line, y) in lines.zip((from..).step_by(SMALL_LINE as usize)) {
+        area.draw_text(line, &small, (16, y.try_into().unwrap_or(i32::MAX)))?;
+    }
+    Ok(())
 }
 
 /// Draws a sample of the line of a series for a legend.

@@ -34,6 +34,16 @@ pub fn sentence(fitness: Option<&Fitness>) -> Option<String> {
     describe(fitness?, None).map(|(word, why)| format!("{word}: {why}"))
 }
 
+/// Returns the verdict of a report with the percentiles that can be trusted, in a few words.
+pub fn brief(report: &Report) -> Option<String> {
+    let fitness = report.fitness.as_ref()?;
+    let (word, _) = describe_report(report)?;
+    Some(match fitness.first_distrusted() {
+        Some(first) => format!("{word}: {}", trusted_range(first).to_lowercase()),
+        None => word.to_owned(),
+    })
+}
+
 fn verdict_label(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Quiet => "Quiet machine",
@@ -69,13 +79,18 @@ fn trust_note(fitness: &Fitness, spin: Option<&Summary>) -> Option<String> {
     let first = fitness.first_distrusted()?;
     let values = spin?.lateness_ns.percentiles();
     let (at, late) = values[first..].iter().find_map(|(p, value)| Some((p.label, (*value)?)))?;
-    let trusted = match first {
-        0 => "Trust no percentile".to_owned(),
-        1 => "Trust only p50".to_owned(),
-        _ => format!("Trust p50 to {}", PERCENTILES[first - 1].label),
-    };
+    let trusted = trusted_range(first);
     let late = format_time(late);
     Some(format!("{trusted}: at {at}, the spinning thread itself was {late} late."))
+}
+
+/// Returns the percentiles below the first one that cannot be trusted.
+fn trusted_range(first_distrusted: usize) -> String {
+    match first_distrusted {
+        0 => "Trust no percentile".to_owned(),
+        1 => "Trust only p50".to_owned(),
+        _ => format!("Trust p50 to {}", PERCENTILES[first_distrusted - 1].label),
+    }
 }
 
 fn describe_longest_gap(ns: i64) -> String {

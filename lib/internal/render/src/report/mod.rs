@@ -3,6 +3,7 @@
 pub mod bars;
 pub mod classes;
 pub mod columns;
+pub mod command;
 pub mod cost;
 mod cpus;
 pub mod csv;

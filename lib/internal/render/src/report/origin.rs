@@ -1,13 +1,16 @@
 //! Provenance of the numbers of a report: machine, date and command, in a line or two.
 
-use std::collections::BTreeSet;
-
 use cli::time::format_unsigned_time;
-use cli::units::format_exact_ns;
 use cli::words::{pluralize, pluralize_grouped};
-use files::report::{Load, OWN_TOOL, Report, Scenario, Trace};
+use cli::wrap::wrap;
+use files::report::{Load, Report};
 
+use crate::report::command::{Command, quote_command};
 use crate::report::entry::summaries;
+use crate::report::fitness;
+
+/// Maximum number of lines of a command below a picture.
+const MAX_COMMAND_LINES: usize = 8;
 
 /// Describes when and on which machine a report was made.
 pub fn origin(report: &Report) -> String {
@@ -19,111 +22,24 @@ pub fn origin(report: &Report) -> String {
     )
 }
 
-/// The two lines below a picture.
-pub struct Footer {
-    /// Machine and date.
-    pub origin: String,
-    /// The number of ticks and subjects, and the command that measured them.
-    pub content: String,
-}
-
-/// Returns the footer of the pictures of a report.
-pub fn footer(report: &Report) -> Footer {
-    let tool = format!("{} {}", report.tool.name, report.tool.version);
+/// Returns the small print of a picture, in lines of about `width` characters: machine and date, the
+/// number of ticks, the verdict on the machine, and the command that repeats the measurement.
+pub fn footer(report: &Report, width: usize) -> Vec<String> {
     let ticks = summaries(report).map(|summary| summary.ticks).fold(0, u64::saturating_add);
-    let by = command(report).unwrap_or(tool);
-    let subjects = report.subjects.len();
-    Footer {
-        origin: origin(report),
-        content: format!(
-            "{} of {}; {}",
-            pluralize_grouped(ticks, "tick"),
-            pluralize(subjects, "subject"),
-            by.trim()
-        ),
+    let ticks = pluralize_grouped(ticks, "tick");
+    let subjects = pluralize(report.subjects.len(), "subject");
+    let mut text = wrap(&format!("{}; {ticks} of {subjects}", origin(report)), width);
+    if let Some((word, why)) = fitness::describe_report(report) {
+        text += &wrap(&format!("{word}: {why}"), width);
     }
-}
-
-/// Returns the command that repeats the measurement, if the report was made by osjitter.
-fn command(report: &Report) -> Option<String> {
-    if let Some(trace) = &report.trace {
-        return Some(trace_command(trace));
-    }
-    let scenarios = &report.plan.scenarios;
-    if report.tool.name != OWN_TOOL || scenarios.is_empty() {
-        return None;
-    }
-    let periods = flags(scenarios, "period", |s| Some(format_exact_ns(s.period_ns)));
-    let runtimes = flags(scenarios, "runtime", runtime_flag);
-    let loads: BTreeSet<Option<&str>> = scenarios.iter().map(|s| s.load.as_deref()).collect();
-    let unloaded = (loads.len() > 1).then_some("none");
-    let load = flags(scenarios, "load", |s| s.load.as_deref().or(unloaded).map(quote_word));
-    let instances = flags(scenarios, "instances", instances_flag);
-    let ticks = ticks_flag(scenarios);
-    let subjects = flags(scenarios, "subject", subject_flag);
-    let commands = flags(scenarios, "command", command_flag);
-    Some(format!("osjitter run{periods}{runtimes}{load}{instances}{ticks}{subjects}{commands}"))
-}
-
-fn trace_command(trace: &Trace) -> String {
-    match &trace.command {
-        Some(words) => format!("osjitter trace -- {}", quote_command(words)),
-        None => format!("osjitter trace --pid {}", trace.process),
-    }
-}
-
-/// Formats a flag for each distinct value of the scenarios.
-fn flags(
-    scenarios: &[Scenario],
-    flag: &str,
-    value: impl Fn(&Scenario) -> Option<String>,
-) -> String {
-    let mut values: Vec<String> = Vec::new();
-    for value in scenarios.iter().filter_map(value) {
-        if !values.contains(&value) {
-            values.push(value);
+    let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+    lines.extend(match Command::from_report(report) {
+        Some(command) => {
+            command.lines(width, MAX_COMMAND_LINES).unwrap_or_else(|| vec![Command::repeat_plan()])
         }
-    }
-    values.iter().map(|value| format!(" --{flag} {value}")).collect()
-}
-
-fn runtime_flag(scenario: &Scenario) -> Option<String> {
-    scenario.runtime.clone().filter(|runtime| runtime != "current-thread")
-}
-
-fn instances_flag(scenario: &Scenario) -> Option<String> {
-    if scenario.instances > 1 { Some(scenario.instances.to_string()) } else { None }
-}
-
-/// Returns the number of ticks, or the plan if the numbers differ.
-fn ticks_flag(scenarios: &[Scenario]) -> String {
-    let ticks = scenarios[0].ticks;
-    if scenarios.iter().all(|scenario| scenario.ticks == ticks) {
-        format!(" --ticks {ticks}")
-    } else {
-        " --plan report.json".to_owned()
-    }
-}
-
-fn subject_flag(scenario: &Scenario) -> Option<String> {
-    if scenario.command.is_none() { Some(scenario.subject.clone()) } else { None }
-}
-
-fn command_flag(scenario: &Scenario) -> Option<String> {
-    Some(quote_word(&quote_command(scenario.command.as_ref()?)))
-}
-
-/// Quotes a text for a shell.
-fn quote_word(text: &str) -> String {
-    match shlex::try_quote(text) {
-        Ok(quoted) => quoted.into_owned(),
-        Err(_) => text.to_owned(),
-    }
-}
-
-/// Quotes a command for a shell.
-fn quote_command(words: &[String]) -> String {
-    shlex::try_join(words.iter().map(String::as_str)).unwrap_or_else(|_| words.join(" "))
+        None => vec![format!("{} {}", report.tool.name, report.tool.version).trim().to_owned()],
+    });
+    lines
 }
 
 /// Describes the commands of subjects whose name does not show the command: by name, or by id if
@@ -169,12 +85,11 @@ mod tests {
     fn footer_names_machine_and_command() {
         let report = Report::from_json(include_str!("../../../../../tests/fixtures/report.json"))
             .expect("a report");
-        let Footer { origin, content } = footer(&report);
-        assert!(origin.starts_with(&report.started_utc), "{origin}");
-        assert!(
-            content.contains(" ticks of ")
-                && content.contains("osjitter run --period 1ms --ticks "),
-            "{content}"
-        );
+        let lines = footer(&report, 100);
+        assert!(lines[0].starts_with(&report.started_utc), "{lines:?}");
+        let text = lines.join("\n");
+        assert!(text.contains(" ticks of 3 subjects"), "{text}");
+        assert!(text.contains("\nosjitter run --period 1ms --ticks 600 "), "{text}");
+        assert!(lines.iter().all(|line| line.chars().count() <= 100), "{text}");
     }
 }

@@ -29,16 +29,37 @@ struct SubjectLine<'a> {
 /// The subjects are not ranked if the machine is trusted at no percentile. If they ran on several
 /// CPUs at once, the sentences name the CPUs that differ instead.
 pub fn summarize(report: &Report) -> String {
+    report_sentences(report).join(" ")
+}
+
+/// Returns the answer of a report in a sentence: the most punctual subject and by how much, or the
+/// program of the user compared with it.
+pub fn answer(report: &Report) -> String {
+    if let Some(first) = report_sentences(report).into_iter().next() {
+        return first;
+    }
+    let has_ticks = report.subjects.iter().any(|subject| subject.summary.is_some());
+    let answer =
+        if has_ticks { "Too few ticks to rank the subjects." } else { "Nothing was measured." };
+    answer.to_owned()
+}
+
+/// Returns the sentences of the summary after the answer.
+pub fn details(report: &Report) -> String {
+    report_sentences(report).get(1..).unwrap_or_default().join(" ")
+}
+
+fn report_sentences(report: &Report) -> Vec<String> {
     let shown = tradeoff::percentile(report);
     let lines = subject_lines(report, shown);
     if is_gaps(report) {
-        return describe_longest_gap(&lines).unwrap_or_default();
+        return Vec::from_iter(describe_longest_gap(&lines));
     }
     let at = shown.replace('_', ".");
     let mut sentences = cpus::sentences(report);
     if !sentences.is_empty() {
         sentences.extend(describe_caveats(report, &lines));
-        return sentences.join(" ");
+        return sentences;
     }
     sentences.extend(describe_programs(report, &lines, &at));
     sentences.extend(match tradeoff::ranking(report) {
@@ -47,7 +68,7 @@ pub fn summarize(report: &Report) -> String {
     });
     sentences.extend(describe_controls(report, &lines, &at));
     sentences.extend(describe_caveats(report, &lines));
-    sentences.join(" ")
+    sentences
 }
 
 /// Returns the subjects whose sample size supports the percentile `ranked`.
@@ -99,7 +120,7 @@ fn describe_programs(report: &Report, lines: &[SubjectLine<'_>], at: &str) -> Op
 }
 
 /// Whether a subject is a program of the user.
-fn is_program(report: &Report, subject: &Subject) -> bool {
+pub fn is_program(report: &Report, subject: &Subject) -> bool {
     let mut scenarios = report.plan.scenarios.iter();
     scenarios.any(|scenario| scenario.id == subject.id && scenario.command.is_some())
 }
@@ -218,9 +239,18 @@ fn describe_best(best: &SubjectLine<'_>, eligible: &[&SubjectLine<'_>], at: &str
         None => {
             let cheapest = if price.is_some() { " and the cheapest" } else { "" };
             let cost = format_cost(best.subject, ", for");
-            format!("{} was the least late at {at}{near}{cheapest}{cost}.", best.name)
+            let next = if near.is_empty() { describe_next(best, eligible) } else { String::new() };
+            format!("{} was the least late at {at}{near}{cheapest}{cost}{next}.", best.name)
         }
     }
+}
+
+/// Describes by how much the second most punctual subject is later than the first.
+fn describe_next(best: &SubjectLine<'_>, eligible: &[&SubjectLine<'_>]) -> String {
+    let others = eligible.iter().filter(|line| line.name != best.name);
+    let Some(next) = others.min_by_key(|line| line.late) else { return String::new() };
+    let factor = format_factor(next.late as f64 / best.late.max(1) as f64);
+    format!("; {}, the next, was {factor} as late", next.name)
 }
 
 fn overlap(a: Option<[i64; 2]>, b: Option<[i64; 2]>) -> bool {

@@ -1,7 +1,7 @@
 //! Marks of the percentiles at which the machine itself was late.
 
 use files::fitness::Fitness;
-use files::report::{PERCENTILES, Percentile, Report};
+use files::report::{Distribution, PERCENTILES, Percentile, Report};
 
 use crate::picture::nines;
 
@@ -34,6 +34,13 @@ impl Trust {
     /// Returns whether the machine is trusted at the maximum, which is above every percentile.
     pub fn covers_max(self) -> bool {
         self.first_distrusted.is_none()
+    }
+
+    /// Returns the value from which the lateness of a subject is not trusted, if its sample size
+    /// supports a percentile that is not.
+    pub fn first_distrusted_value(self, lateness: &Distribution) -> Option<i64> {
+        let distrusted = &lateness.percentiles()[self.first_distrusted?..];
+        distrusted.iter().find_map(|(_, value)| *value)
     }
 
     /// Returns the heading of the column of a percentile, with a mark if it is not trusted.
@@ -80,6 +87,17 @@ mod tests {
         assert!(headings(Some("p50")).iter().all(|heading| heading.ends_with('?')));
         let maximum = [None, Some("p99_99")].map(|from| trust(from).max_heading());
         assert_eq!(maximum, ["max", "max?"]);
+    }
+
+    #[test]
+    fn distrusted_values_begin_at_known_percentile() {
+        let lateness =
+            Distribution { p50: Some(5), p90: Some(9), max: 12, ..Distribution::default() };
+        let value = |from| trust(from).first_distrusted_value(&lateness);
+        assert_eq!(
+            [None, Some("p50"), Some("p90"), Some("p99")].map(value),
+            [None, Some(5), Some(9), None]
+        );
     }
 
     #[test]

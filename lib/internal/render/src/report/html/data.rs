@@ -26,18 +26,20 @@ const TAIL: u64 = 100;
 /// Encodes the measured subjects of a report as JSON for the script of the page.
 pub fn json(report: &Report, names: &[String], signs: &[Sign]) -> String {
     let shown = tradeoff::percentile(report);
+    let trust = Trust::from_report(report);
     let mut subjects = Vec::new();
     for ((subject, name), sign) in report.subjects.iter().zip(names).zip(signs) {
         let Some(summary) = &subject.summary else { continue };
         let lateness = &summary.lateness_ns;
         let mut packed = encode_subject(*sign, subject, name);
+        packed["distrusted_from"] = trust.first_distrusted_value(lateness).into();
         packed["late_at"] = percentile::value(lateness, shown).into();
         packed["late_ci"] = json!(lateness.ci95.get(shown));
         subjects.push(packed);
     }
     json!({
         "what": quantity::name(report), "percentile": shown, "ranked": tradeoff::ranking(report).is_some(),
-        "distrusted": Trust::from_report(report).first_distrusted_position(), "subjects": subjects,
+        "distrusted": trust.first_distrusted_position(), "subjects": subjects,
     })
     .to_string()
 }

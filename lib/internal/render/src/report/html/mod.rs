@@ -8,17 +8,21 @@ mod data;
 mod table;
 mod why;
 
+use std::collections::BTreeSet;
+
 use cli::time::format_unsigned_time;
+use cli::units::format_exact_ns;
 use cli::words::{pluralize, prefix_or_empty};
 use files::report::{Change, Clock, Host, Report, Subject, Warning};
 
 use crate::document::html::{escape, frame};
 use crate::picture::palette::Sign;
+use crate::report::command::Command;
 use crate::report::label::{Labels, labels, signs};
 use crate::report::origin::{self, origin};
 use crate::report::quantity::is_gaps;
 use crate::report::trust::Trust;
-use crate::report::{cpus, fitness, overflow, summary, tradeoff};
+use crate::report::{fitness, overflow, summary, tradeoff};
 
 /// The script of the page, wrapped in a function so that the files share a scope and define no
 /// globals.
@@ -36,42 +40,114 @@ const SCRIPT: &str = concat!(
 
 /// Renders the page of one or several reports, one section each.
 pub fn page(reports: &[Report]) -> String {
-    let title = match reports {
-        [report] => format!("osjitter: {}", report.started_utc),
-        several => format!("osjitter: {} reports", several.len()),
-    };
     let mut content = "<button id=\"theme\" type=\"button\">light / dark</button>\n".to_owned();
     for (report, signs) in reports.iter().zip(signs(reports)) {
         content += &section(report, &signs);
     }
-    frame(&title, &content, SCRIPT)
+    frame(&page_title(reports), &content, SCRIPT)
+}
+
+/// Returns the title of the page, by which tabs of a browser differ: subjects, period, date and
+/// machine of a report, or the dates of several.
+fn page_title(reports: &[Report]) -> String {
+    const MAX_DATES: usize = 3;
+    let title = match reports {
+        [report] => report_title(report),
+        several => {
+            let dates: Vec<String> = several.iter().take(MAX_DATES).map(date).collect();
+            let more = if several.len() > MAX_DATES { ", ..." } else { "" };
+            format!("{} reports: {}{more}", several.len(), dates.join(", "))
+        }
+    };
+    format!("{title} - osjitter")
+}
+
+fn report_title(report: &Report) -> String {
+    let periods: BTreeSet<u64> = report.subjects.iter().map(|s| s.period_ns).collect();
+    let periods: Vec<String> =
+        periods.into_iter().filter(|ns| *ns > 0).map(format_exact_ns).collect();
+    let host = &report.host;
+    let machine = host.cpu_model.as_ref().unwrap_or(&host.os);
+    let mut parts = vec![title_subjects(report)];
+    parts.extend([periods.join(", "), date(report), machine.clone()]);
+    parts.retain(|part| !part.is_empty());
+    parts.join(", ")
+}
+
+/// Names the first program of the user, or the subject that is ranked first, and counts the others.
+fn title_subjects(report: &Report) -> String {
+    let ranked = summary::sentences(report).into_iter().map(|(index, _)| &report.subjects[index]);
+    let program = report.subjects.iter().find(|subject| summary::is_program(report, subject));
+    let Some(first) = program.or(ranked.into_iter().next()) else { return String::new() };
+    match report.subjects.len() - 1 {
+        0 => first.name.clone(),
+        others => format!("{} and {others} more", first.name),
+    }
+}
+
+/// Returns the date and time of a report to the minute.
+fn date(report: &Report) -> String {
+    let minutes: String = report.started_utc.chars().take("2026-11-21T08:44".len()).collect();
+    minutes.replace('T', " ")
 }
 
 fn section(report: &Report, signs: &[Sign]) -> String {
     let Labels { names, shared } = labels(report);
-    let question =
-        if is_gaps(report) { "How long was a busy loop away?" } else { "How late were the ticks?" };
-    let shared = if shared.is_empty() { String::new() } else { format!("{}; ", escape(&shared)) };
-    let partial = if report.partial {
-        "<p class=\"warning\">Interrupted: the values cover the time until then.</p>\n"
-    } else {
-        ""
-    };
+    let measured = report.subjects.iter().any(|s| s.summary.is_some());
+    let switches = if measured { "<div class=\"switches\"></div>\n" } else { "" };
+    let (price, others): (Vec<_>, Vec<_>) =
+        picture_sections(report).into_iter().partition(|section| section.class == TRADEOFF);
     format!(
-        "<section class=\"report\">\n<h1>{question}</h1>\n<p class=\"where\">{shared}{}</p>\n{partial}{}{}\
-         <ul class=\"answers\">\n{}</ul>\n{}{}{}{}{}\
+        "<section class=\"report\">\n{}{}{}{}{}{}{switches}{}{}{}{}{}\
          <script type=\"application/json\" class=\"data\">{}</script>\n</section>\n",
-        escape(&origin(report)),
+        heading(report),
         fitness_note(report),
-        cpu_note(report),
-        answers(report, &names),
+        origin_note(report, &shared),
+        table::render(report, &names, &shared),
+        details(report),
         warnings(report),
+        pictures(&price),
         why::section(report),
-        pictures(report),
-        table::render(report, &names),
+        pictures(&others),
+        answers(report, &names),
         facts(report),
         data::json(report, &names, signs).replace('<', "\\u003c")
     )
+}
+
+/// Renders the answer as a heading, or below one if it is long.
+fn heading(report: &Report) -> String {
+    const MAX_HEADING_CHARS: usize = 200;
+    let answer = escape(&summary::answer(report));
+    if answer.chars().count() <= MAX_HEADING_CHARS {
+        return format!("<h1>{answer}</h1>\n");
+    }
+    let title = if is_gaps(report) { "Gaps of a busy loop" } else { "Lateness of ticks" };
+    format!("<h1>{title}</h1>\n<p class=\"reading\">{answer}</p>\n")
+}
+
+/// Renders the provenance of the numbers, and the command that repeats the measurement.
+fn origin_note(report: &Report, shared: &str) -> String {
+    let shared = if shared.is_empty() { String::new() } else { format!("{}; ", escape(shared)) };
+    let mut html = format!("<p class=\"where\">{shared}{}</p>\n", escape(&origin(report)));
+    if let Some(command) = Command::from_report(report) {
+        // A line breaks between the parts only.
+        let spans = command.parts().iter().map(|part| format!("<span>{}</span>", escape(part)));
+        let spans: Vec<String> = spans.collect();
+        html += &format!("<pre class=\"command\">{}</pre>\n", spans.join(" "));
+    }
+    if report.partial {
+        html += "<p class=\"warning\">Interrupted: the values cover the time until then.</p>\n";
+    }
+    html
+}
+
+/// Renders the summary after the answer.
+fn details(report: &Report) -> String {
+    match summary::details(report) {
+        details if details.is_empty() => String::new(),
+        details => format!("<p class=\"reading\">{}</p>\n", escape(&details)),
+    }
 }
 
 fn fitness_note(report: &Report) -> String {
@@ -83,14 +159,6 @@ fn fitness_note(report: &Report) -> String {
     }
 }
 
-/// Renders the comparison of CPUs that were measured at once.
-fn cpu_note(report: &Report) -> String {
-    match cpus::sentences(report).join(" ") {
-        sentences if sentences.is_empty() => String::new(),
-        sentences => format!("<p class=\"cpus\">{}</p>\n", escape(&sentences)),
-    }
-}
-
 /// Renders a sentence for each subject.
 fn answers(report: &Report, names: &[String]) -> String {
     let mut html = String::new();
@@ -99,7 +167,7 @@ fn answers(report: &Report, names: &[String]) -> String {
         let sentence = escape(&sentence);
         html += &format!("<li data-id=\"{id}\"><span><b>{name}</b> {sentence}</span></li>\n");
     }
-    html
+    format!("<h2>In words</h2>\n<ul class=\"answers\">\n{html}</ul>\n")
 }
 
 /// Maximum number of warnings shown in full. More are folded under a list of their codes.
@@ -138,46 +206,52 @@ struct PictureSection {
 
 const OVER_TIME_NOTE: &str = "Darker: more ticks. Every tick above p99 is a dot of its own. Point at one to see which it is; drag to look \
      closer, double-click for the whole run.";
+/// Maximum number of subjects in one histogram, which has no zone that is not trusted.
+const MAX_SHARED_HISTOGRAM: usize = 4;
+/// Explains grey zones.
+const DISTRUST_NOTE: &str = " Grey: not trusted, because the machine itself was late there.";
 const SPLIT_NOTE: &str = "Solid: from the deadline until the runtime's thread woke, including what the runtime asked of the kernel. \
      Dashed: from there until the task ran.";
 const ROUNDS_NOTE: &str = "Median (line) and maximum (dots) of each round; thin grey lines: the medians of the controls in the same rounds.";
 
-/// Renders the headings, notes and containers of the pictures.
-fn pictures(report: &Report) -> String {
-    if report.subjects.iter().all(|s| s.summary.is_none()) {
-        return String::new();
-    }
-    let mut html = "<div class=\"switches\"></div>\n".to_owned();
-    for PictureSection { class, title, note } in picture_sections(report) {
-        let note = escape(&note);
+/// Class of the picture of lateness and cost.
+const TRADEOFF: &str = "tradeoff";
+
+/// Renders the headings, notes and containers of pictures.
+fn pictures(sections: &[PictureSection]) -> String {
+    let mut html = String::new();
+    for PictureSection { class, title, note } in sections {
+        let note = escape(note);
         html += &format!(
-            "<h2>{title}</h2>\n<p class=\"note\">{note}</p>\n<div class=\"chart {class}\"></div>\n"
+            "<h2>{title}</h2>\n<p class=\"note\">{note}</p>\n<div class=\"chart {class}\">\
+             <noscript>The pictures need the script of this page.</noscript></div>\n"
         );
     }
-    html + "<noscript><p>The pictures need the script of this page.</p></noscript>\n"
+    html
 }
 
 /// Returns the pictures for which the report has data.
 fn picture_sections(report: &Report) -> Vec<PictureSection> {
+    if report.subjects.iter().all(|subject| subject.summary.is_none()) {
+        return Vec::new();
+    }
     let hatched = describe_hatching(report);
     let mut sections = Vec::new();
     let mut add = |class, title, note| sections.push(PictureSection { class, title, note });
     if !tradeoff::points(report).is_empty() {
-        add("tradeoff", "Lateness against cost", tradeoff_note(report));
+        add(TRADEOFF, "Lateness against cost", tradeoff_note(report));
     }
-    let distrusted = if Trust::from_report(report).covers_max() {
-        ""
-    } else {
-        " Grey: not trusted, because the machine itself was late there."
-    };
+    let distrusted = if Trust::from_report(report).covers_max() { "" } else { DISTRUST_NOTE };
     let note =
         format!("Each gridline to the right leaves one tenth as many ticks.{distrusted}{hatched}");
     add("percentiles", "Percentiles", note);
     if report.subjects.iter().any(has_samples) {
-        add("over-time", "Over time", OVER_TIME_NOTE.to_owned());
+        add("over-time", "Over time", format!("{OVER_TIME_NOTE}{distrusted}"));
     }
+    let measured = report.subjects.iter().filter(|subject| subject.summary.is_some()).count();
+    let shaded = if measured > MAX_SHARED_HISTOGRAM { distrusted } else { "" };
     let note = format!(
-        "Share of the ticks in each of sixteen bins a decade, both axes logarithmic: single late ticks stay visible.{hatched}"
+        "Share of the ticks in each of sixteen bins a decade, both axes logarithmic: single late ticks stay visible.{shaded}{hatched}"
     );
     add("histogram", "Histogram", note);
     if report.subjects.iter().any(has_wake_ups) {

@@ -5,26 +5,26 @@ use cli::words::{or_dash, prefix_or_empty};
 use files::report::{Distribution, PERCENTILES, Report, Subject, Summary};
 
 use crate::document::html::escape;
+use crate::picture::canvas::title;
 use crate::report::cost::{core_percent, per_tick_ci95};
 use crate::report::label::unmeasured_reason;
 use crate::report::quantity::is_gaps;
-use crate::report::summary;
 use crate::report::tradeoff::format_missed;
 use crate::report::trust::Trust;
 
-/// Renders the table with a row per subject, below a summary in words.
-pub(super) fn render(report: &Report, names: &[String]) -> String {
+/// Renders the table with a row per subject.
+pub(super) fn render(report: &Report, names: &[String], shared: &str) -> String {
     let trust = Trust::from_report(report);
     let columns = columns(trust);
     let mut headings = String::new();
-    for Column { heading, is_trusted } in &columns {
-        let class = if *is_trusted { "" } else { " class=\"distrusted\"" };
-        headings += &format!("<th{class}>{heading}</th>");
+    for column in &columns {
+        headings += &format!("<th scope=\"col\"{}>{}</th>", column.class(), column.heading);
     }
     let mut rows = String::new();
     for (subject, name) in report.subjects.iter().zip(names) {
+        let (id, name) = (escape(&subject.id), escape(name));
         let cells = render_cells(subject, &columns);
-        rows += &format!("<tr><th>{}</th>{cells}</tr>\n", escape(name));
+        rows += &format!("<tr><th scope=\"row\" data-id=\"{id}\">{name}</th>{cells}</tr>\n");
     }
     let distrusted = prefix_or_empty(" ", trust.note().map(|note| note + "."));
     let meaning = if is_gaps(report) {
@@ -32,11 +32,12 @@ pub(super) fn render(report: &Report, names: &[String]) -> String {
     } else {
         "Lateness is wake time minus deadline"
     };
+    let caption = escape(&title(if is_gaps(report) { "Gaps" } else { "Lateness" }, shared));
     format!(
-        "<h2>Numbers</h2>\n<p class=\"reading\">{}</p>\n<table>\n<thead><tr><th>subject</th>{headings}</tr></thead>\n\
-         <tbody>\n{rows}</tbody>\n</table>\n<p class=\"note\">{meaning}. Small: the 95 % confidence interval over rounds. \
-         A dash: not known, or too few ticks to support that percentile.{distrusted}</p>\n",
-        escape(&summary::summarize(report))
+        "<table class=\"numbers\">\n<caption>{caption}</caption>\n<thead><tr><th scope=\"col\">subject</th>\
+         {headings}</tr></thead>\n<tbody>\n{rows}</tbody>\n</table>\n<p class=\"note\">{meaning}. Small: the 95 % \
+         confidence interval over rounds. A dash: not known, or too few ticks to support that percentile.{distrusted}\
+         <span class=\"narrow\"> A wider window shows more columns.</span></p>\n"
     )
 }
 
@@ -50,9 +51,8 @@ fn render_cells(subject: &Subject, columns: &[Column]) -> String {
         );
     };
     let mut cells = String::new();
-    for (Column { heading, is_trusted }, cell) in columns.iter().zip(row(subject, summary)) {
-        let class = if *is_trusted { "" } else { " class=\"distrusted\"" };
-        cells += &format!("<td{class} data-of=\"{heading}\">{cell}</td>");
+    for (column, cell) in columns.iter().zip(row(subject, summary)) {
+        cells += &format!("<td{}>{cell}</td>", column.class());
     }
     cells
 }
@@ -60,21 +60,41 @@ fn render_cells(subject: &Subject, columns: &[Column]) -> String {
 /// A column of the table.
 struct Column {
     heading: String,
-    /// Whether the machine is trusted at these values. Others are dimmed.
+    /// Whether the machine is trusted at these values. Others are shaded.
     is_trusted: bool,
+    /// Class of a column that a narrow window leaves out.
+    width_class: &'static str,
 }
+
+impl Column {
+    /// Returns the attribute with the classes of its cells.
+    fn class(&self) -> String {
+        let distrusted = if self.is_trusted { "" } else { "distrusted" };
+        match format!("{} {distrusted}", self.width_class).trim() {
+            "" => String::new(),
+            classes => format!(" class=\"{classes}\""),
+        }
+    }
+}
+
+/// Columns that are left out on the screen of a phone, and those that a tablet lacks as well.
+const MEDIUM: &str = "medium";
+const WIDE: &str = "wide";
 
 /// Returns the columns of the table after the name of the subject.
 fn columns(trust: Trust) -> Vec<Column> {
     let mut columns = Vec::new();
-    for percentile in PERCENTILES {
-        let is_trusted = trust.covers(percentile.key);
-        columns.push(Column { heading: trust.heading(percentile), is_trusted });
+    let mut add = |heading: &str, is_trusted, width_class| {
+        columns.push(Column { heading: heading.to_owned(), is_trusted, width_class });
+    };
+    for (percentile, width_class) in PERCENTILES.into_iter().zip(["", MEDIUM, "", MEDIUM, WIDE]) {
+        add(&trust.heading(percentile), trust.covers(percentile.key), width_class);
     }
-    columns.push(Column { heading: trust.max_heading(), is_trusted: trust.covers_max() });
-    for heading in ["missed", "ticks", "CPU per tick", "of a core"] {
-        columns.push(Column { heading: heading.to_owned(), is_trusted: true });
-    }
+    add(&trust.max_heading(), trust.covers_max(), MEDIUM);
+    add("missed", true, MEDIUM);
+    add("ticks", true, WIDE);
+    add("CPU per tick", true, WIDE);
+    add("of a core", true, "");
     columns
 }
 

@@ -10,10 +10,10 @@ use crate::picture::canvas::{
     mesh, time_label, within,
 };
 use crate::picture::palette::Sign;
-use crate::report::origin::Footer;
 use crate::report::overflow;
 use crate::report::samples::Lateness;
-use crate::report::svg::{Captions, Drawable, page};
+use crate::report::svg::{Captions, DISTRUST_NOTE, Drawable, page, shade};
+use crate::report::trust::Trust;
 
 const HEIGHT: u32 = 440;
 /// Classes per decade of lateness.
@@ -21,21 +21,35 @@ const CLASSES_PER_DECADE: f64 = 20.0;
 
 type HistogramChart<'c, 's> = Chart<'c, 's, LogCoord<f64>, LogCoord<f64>>;
 
-pub(super) fn picture(name: &str, drawable: &Drawable<'_>, footer: &Footer) -> Picture {
+pub(super) fn picture(
+    name: &str,
+    drawable: &Drawable<'_>,
+    trust: Trust,
+    footer: &[String],
+) -> Picture {
     let values = Lateness::from_subject(drawable.subject);
-    let note = match overflow::describe(drawable.subject) {
+    let distrusted = drawable.first_distrusted(trust);
+    let mut note = match overflow::describe(drawable.subject) {
         Some(above) => format!("Both axes are logarithmic. Hatched: {above}."),
         None => "Both axes are logarithmic: a single late tick is visible next to ten thousand punctual ones.".to_owned(),
     };
+    if distrusted.is_some() {
+        note += DISTRUST_NOTE;
+    }
     let captions = Captions {
         title: format!("Histogram of lateness: {}", drawable.subject.id),
         note: &note,
         footer,
     };
-    page(name, HEIGHT, &captions, |area| draw(area, drawable, &values))
+    page(name, HEIGHT, &captions, |area| draw(area, drawable, &values, distrusted))
 }
 
-fn draw(area: &Area<'_>, drawable: &Drawable<'_>, values: &Lateness) -> DrawResult {
+fn draw(
+    area: &Area<'_>,
+    drawable: &Drawable<'_>,
+    values: &Lateness,
+    distrusted: Option<i64>,
+) -> DrawResult {
     let summary = drawable.subject.summary.as_ref();
     let largest = (values.above() > 0).then(|| summary.map_or(0, |s| s.lateness_ns.max));
     let range = decades(values.counts().map(|(value, _)| value).chain(largest));
@@ -43,13 +57,17 @@ fn draw(area: &Area<'_>, drawable: &Drawable<'_>, values: &Lateness) -> DrawResu
     let counts = 0.5..histogram.max_count() * 1.5;
     let mut builder = chart_builder(area);
     builder.margin_right(36);
-    let mut chart = builder.build_cartesian_2d(range.log_scale(), counts.log_scale())?;
+    let mut chart = builder.build_cartesian_2d(range.clone().log_scale(), counts.log_scale())?;
     mesh(&mut chart)
         .x_desc("lateness")
         .y_desc("ticks per bin")
         .x_label_formatter(&time_label)
         .y_label_formatter(&count_label)
         .draw()?;
+    if let Some(from) = distrusted {
+        let corners = [(logarithmic(from), 0.5), (range.end, histogram.max_count() * 1.5)];
+        chart.plotting_area().draw(&shade(corners))?;
+    }
     draw_bars(&chart, &histogram, drawable.sign)?;
     match largest {
         Some(largest) => draw_above(area, &chart, &histogram, values, largest, drawable.sign),

@@ -1,6 +1,7 @@
 //! Static pictures of a report. Each is a pure function of the report and has a footer with its
 //! provenance, so that it can be shown alone.
 
+mod card;
 mod histogram;
 mod over_time;
 mod percentiles;
@@ -9,15 +10,17 @@ mod tradeoff;
 use std::collections::BTreeMap;
 
 use cli::units::format_exact_ns;
+use cli::wrap::wrap;
 use files::report::{Report, Subject};
 use plotters::prelude::*;
 
 use crate::picture::canvas::{
-    Area, DrawResult, FONT, Picture, SIZE, TITLE_PX, draw_label, draw_sized, file_name,
+    Area, DrawResult, Picture, SIZE, SMALL_CHARACTERS, TITLE_PX, draw_label, draw_sized,
+    draw_small_print, file_name, small_print_height,
 };
 use crate::picture::palette::Sign;
 use crate::report::label::{labels, signs};
-use crate::report::origin::{self, Footer};
+use crate::report::origin;
 use crate::report::tradeoff::{Point, percentile, points, ranking};
 use crate::report::trust::Trust;
 
@@ -28,6 +31,13 @@ struct Drawable<'a> {
     subject: &'a Subject,
 }
 
+impl Drawable<'_> {
+    /// Returns the lateness from which the ticks of the subject are not trusted.
+    fn first_distrusted(&self, trust: Trust) -> Option<i64> {
+        trust.first_distrusted_value(&self.subject.summary.as_ref()?.lateness_ns)
+    }
+}
+
 /// The point of a subject with its sign.
 struct SignedPoint<'a> {
     point: &'a Point,
@@ -36,23 +46,30 @@ struct SignedPoint<'a> {
 
 /// Maximum number of lines that can be distinguished in one chart.
 const MAX_SERIES: usize = 12;
-/// Heights of the title above a chart, and of the footer.
-const HEADER: u32 = 56;
-const FOOTER: u32 = 44;
-const SMALL_PX: u32 = 13;
-/// Number of characters of small print that fit in a line.
-const SMALL_CHARACTERS: usize = 145;
+/// Height of the title above a chart without a note.
+const TITLE_HEIGHT: u32 = 38;
+
+/// Explains the zone that [`shade`] draws.
+const DISTRUST_NOTE: &str = " Grey: not trusted, because the machine itself was late there.";
+
+/// Returns a grey zone between two corners.
+fn shade<X, Y>(corners: [(X, Y); 2]) -> Rectangle<(X, Y)> {
+    Rectangle::new(corners, BLACK.mix(0.06).filled())
+}
 
 /// Draws all pictures of a report.
 pub fn pictures(report: &Report) -> Vec<Picture> {
-    let footer = origin::footer(report);
+    let footer = origin::footer(report, SMALL_CHARACTERS);
+    let trust = Trust::from_report(report);
     let mut pictures = main_pictures(report);
+    pictures.extend(card::picture(report));
     for drawable in drawables(report) {
         let file = file_name(&drawable.subject.id);
         if drawable.subject.rounds.iter().any(|round| !round.lateness_ns.is_empty()) {
-            pictures.push(over_time::picture(&format!("time-{file}"), &drawable, &footer));
+            pictures.push(over_time::picture(&format!("time-{file}"), &drawable, trust, &footer));
         }
-        pictures.push(histogram::picture(&format!("histogram-{file}"), &drawable, &footer));
+        let name = format!("histogram-{file}");
+        pictures.push(histogram::picture(&name, &drawable, trust, &footer));
     }
     pictures
 }
@@ -65,11 +82,17 @@ pub fn main_pictures(report: &Report) -> Vec<Picture> {
         return Vec::new();
     }
     let shared = labels(report).shared;
-    let footer = origin::footer(report);
+    let footer = origin::footer(report, SMALL_CHARACTERS);
     let trust = Trust::from_report(report);
     let mut pictures = vec![percentiles::picture(&measured, &shared, trust, &footer)];
     pictures.extend(draw_tradeoff(report, &measured, &shared, &footer));
     pictures
+}
+
+/// Draws the picture made for sharing: the answer, a few subjects, the machine and the command.
+/// `None` if nothing was measured.
+pub fn card(report: &Report) -> Option<Picture> {
+    card::picture(report)
 }
 
 /// Returns the measured subjects.
@@ -90,7 +113,7 @@ fn draw_tradeoff(
     report: &Report,
     measured: &[Drawable<'_>],
     shared: &str,
-    footer: &Footer,
+    footer: &[String],
 ) -> Option<Picture> {
     let measured_points = points(report);
     if measured_points.is_empty() {
@@ -134,7 +157,8 @@ struct Captions<'a> {
     title: String,
     /// Explains how to read the picture.
     note: &'a str,
-    footer: &'a Footer,
+    /// The lines of small print below the charts.
+    footer: &'a [String],
 }
 
 /// Draws a picture with charts of `height` pixels between its title and footer.
@@ -144,33 +168,17 @@ fn page(
     captions: &Captions<'_>,
     charts: impl FnOnce(&Area<'_>) -> DrawResult,
 ) -> Picture {
-    draw_sized(name, (SIZE.0, HEADER + height + FOOTER), |area| {
-        charts(&draw_captions(area, height, captions)?)
+    let notes = wrap(captions.note, SMALL_CHARACTERS);
+    let header = TITLE_HEIGHT + small_print_height(notes.lines().count());
+    let footer = small_print_height(captions.footer.len()) + 8;
+    draw_sized(name, (SIZE.0, header + height + footer), |area| {
+        let (head, rest) = area.split_vertically(header);
+        let (body, foot) = rest.split_vertically(height);
+        draw_label(&head, &captions.title, TITLE_PX, (16, 10))?;
+        draw_small_print(&head, notes.lines(), TITLE_HEIGHT)?;
+        draw_small_print(&foot, captions.footer.iter().map(String::as_str), 6)?;
+        charts(&body)
     })
-}
-
-/// Draws the title and the footer, and returns the area between them.
-fn draw_captions<'a>(
-    area: &Area<'a>,
-    height: u32,
-    captions: &Captions<'_>,
-) -> DrawResult<Area<'a>> {
-    let (head, rest) = area.split_vertically(HEADER);
-    let (body, foot) = rest.split_vertically(height);
-    let small = (FONT, SMALL_PX).with_color(BLACK.mix(0.7)).into_text_style(&SIZE);
-    draw_label(&head, &captions.title, TITLE_PX, (16, 10))?;
-    head.draw_text(captions.note, &small, (16, 38))?;
-    foot.draw_text(&truncate_line(&captions.footer.origin), &small, (16, 6))?;
-    foot.draw_text(&truncate_line(&captions.footer.content), &small, (16, 24))?;
-    Ok(body)
-}
-
-/// Shortens a line of small print to the width of a picture.
-fn truncate_line(line: &str) -> String {
-    match line.char_indices().nth(SMALL_CHARACTERS) {
-        Some((end, _)) => format!("{}...", &line[..end]),
-        None => line.to_owned(),
-    }
 }
 
 /// An item of a picture that belongs to a subject.

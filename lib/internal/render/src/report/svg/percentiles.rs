@@ -11,10 +11,10 @@ use crate::picture::canvas::{
 };
 use crate::picture::nines::{self, Nines};
 use crate::picture::palette::{Dash, Sign};
-use crate::report::origin::Footer;
 use crate::report::samples::Lateness;
 use crate::report::svg::{
-    Captions, Drawable, MAX_SERIES, Series, grid, group_by_period, page, period_title,
+    Captions, DISTRUST_NOTE, Drawable, MAX_SERIES, Series, grid, group_by_period, page,
+    period_title, shade,
 };
 use crate::report::trust::Trust;
 
@@ -60,13 +60,13 @@ pub(super) fn picture(
     subjects: &[Drawable<'_>],
     shared: &str,
     trust: Trust,
-    footer: &Footer,
+    footer: &[String],
 ) -> Picture {
     let mut curves: Vec<Curve<'_>> = subjects.iter().map(Curve::new).collect();
     curves.retain(|curve| !curve.points.is_empty());
     let mut note = "Each gridline to the right leaves one tenth as many ticks.".to_owned();
     if !trust.covers_max() {
-        note += " Grey: not trusted, because the machine itself was late there.";
+        note += DISTRUST_NOTE;
     }
     if curves.iter().any(|c| c.above.is_some()) {
         note += " Hatched: too late for the bins of its source.";
@@ -264,9 +264,7 @@ fn thin_out(points: &[(f64, f64)], step: usize) -> Vec<(f64, f64)> {
 fn shade_distrusted(chart: &mut PercentileChart<'_, '_>, axes: &Axes) -> DrawResult {
     let Some(start) = axes.distrusted.filter(|start| *start < axes.end) else { return Ok(()) };
     let corners = [(start, axes.late.start), (axes.end, axes.late.end)];
-    let zone = Rectangle::new(corners, BLACK.mix(0.06).filled());
-    chart.draw_series(std::iter::once(zone))?;
-    Ok(())
+    chart.plotting_area().draw(&shade(corners))
 }
 
 /// Formats a label of the axis of percentiles in a small chart, which has no space for p50 and p75.

@@ -14,10 +14,9 @@ use crate::picture::canvas::{
 };
 use crate::picture::label_layout::{self, Marker, Rect};
 use crate::picture::palette::Sign;
-use crate::report::origin::Footer;
 use crate::report::svg::{
     Captions, LatenessAxis, MAX_SERIES, Series, SignedPoint, grid, group_by_period, page,
-    period_title,
+    period_title, shade,
 };
 use crate::report::tradeoff::Point;
 
@@ -35,14 +34,14 @@ const HEIGHT: u32 = 460;
 const PERIOD_HEIGHT: u32 = 360;
 const RANKED_NOTE: &str = "Lower left is better. Bars: 95 % confidence intervals over rounds. Ringed and joined: nothing else was \
                            both more punctual and cheaper. Hollow: controls.";
-const UNRANKED_NOTE: &str = "Not ranked: the machine itself was late at this percentile. Bars: 95 % confidence intervals over \
-                             rounds. Hollow: controls.";
+const UNRANKED_NOTE: &str = "Grey, and not ranked: the machine itself was late at this percentile. Bars: 95 % confidence \
+                             intervals over rounds. Hollow: controls.";
 
 pub(super) fn picture(
     lateness: &LatenessAxis,
     points: &[SignedPoint<'_>],
     shared: &str,
-    footer: &Footer,
+    footer: &[String],
 ) -> Picture {
     let groups = group_by_period(points);
     // With many subjects, only those on the front and the controls have their names next to them.
@@ -109,6 +108,10 @@ fn draw_chart(
         .x_label_formatter(&time_label)
         .y_label_formatter(&time_label)
         .draw()?;
+    if !lateness.is_ranked {
+        let corners = [(costs.start, late.start), (costs.end, late.end)];
+        chart.plotting_area().draw(&shade(corners))?;
+    }
     let pixel = |x: f64, y: f64| within(area, chart.backend_coord(&(x, y)));
     draw_fronts(area, &points, &pixel)?;
     draw_points(area, signed, &pixel)?;

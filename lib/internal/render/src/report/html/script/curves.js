@@ -16,9 +16,7 @@ const curves = (place, series, { height = 360, label, y, end, ghosts = [], distr
   const range = y ?? values(series);
   const f = frame(place, { height, x: [0, last], y: range, xs: nines(last, height < 200), ys: powers(range), label });
   if (distrusted !== null && distrusted < last) {
-    const [left, right] = [f.px(distrusted), f.px(last)];
-    const zone = { x: left, y: f.top, width: right - left, height: f.height - f.top - f.bottom };
-    draw(f.svg, "rect", { class: "distrusted", ...zone });
+    distrustedZone(f.svg, [f.px(distrusted), f.top], [f.px(last), f.height - f.bottom]);
   }
   const pixels = (c) => c.points.map(([q, v]) => [f.px(q), f.py(log(v))]);
   for (const c of ghosts) draw(f.svg, "path", { class: "ghost", d: path(pixels(c)) });
@@ -67,6 +65,11 @@ const bars = (place, subjects, what, all, height) => {
   const ys = powers(y, percent).filter(([v]) => Number.isInteger(v) && (!small || v % 2 === 0));
   const f = frame(place, { height, x, y, xs: powers(x), ys, label, ...(small && { top: 6, bottom: 20 }) });
   const floor = f.py(y[0]);
+  // Subjects in one chart have different zones.
+  const from = subjects.length > 1 ? null : subjects[0].distrusted_from;
+  if (from !== null && log(from) < x[1]) {
+    distrustedZone(f.svg, [f.px(Math.max(log(from), x[0])), f.top], [f.px(x[1]), floor]);
+  }
   for (const s of subjects) {
     const points = [];
     let end = null;

@@ -141,6 +141,12 @@ const frame = (place, { height, x, y, xs, ys, label, bottom = 36, top = label[2]
   return { svg, px, py, at, width, height, top, bottom };
 };
 
+// Shades a zone in which the machine itself was late, between two corners.
+const distrustedZone = (svg, [x0, y0], [x1, y1]) => {
+  const zone = { x: Math.min(x0, x1), y: Math.min(y0, y1), width: Math.abs(x1 - x0), height: Math.abs(y1 - y0) };
+  draw(svg, "rect", { class: "distrusted", ...zone });
+};
+
 // Places each name next to its mark so that it covers neither a mark nor another name. A thin line connects a distant
 // name. `names`: {node, x, y, bar} with the text node and the horizontal extent of the interval.
 const spread = (svg, names, [left, top, right, bottom]) => {
@@ -173,7 +179,7 @@ const spread = (svg, names, [left, top, right, bottom]) => {
 
 // The box that follows the pointer. After a touch it stays, since the finger has been lifted.
 const tip = el("div", { id: "tip", hidden: true });
-document.body.append(tip);
+document.querySelector("main").append(tip);
 const say = (event, text) => {
   if (!text && event.type === "pointerleave" && event.pointerType === "touch") return;
   tip.hidden = !text;

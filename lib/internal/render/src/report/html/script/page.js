@@ -53,7 +53,7 @@ sections.forEach((section, n) => {
       redraw();
     });
     switches.append(el("label", {}, box, sign(s), s.name));
-    section.querySelector(`.answers [data-id=${CSS.escape(s.id)}]`)?.prepend(sign(s));
+    for (const name of section.querySelectorAll(`[data-id=${CSS.escape(s.id)}]`)) name.prepend(sign(s));
   }
 
   chart("tradeoff", (place) => tradeoff(place, subjects.filter(on), percentile, ranked));

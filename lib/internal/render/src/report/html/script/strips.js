@@ -18,7 +18,11 @@ const strip = (place, s, axis, y, zoom, last) => {
   const label = [`Lateness of ${s.name} over time`, last && (axis.of === "at" ? "time in the run" : "round of the run")];
   const f = frame(box, { height: STRIP + bottom, x: axis.range, y, xs, ys, label, bottom, top: ABOVE });
 
-  const canvas = el("canvas");
+  const suspect = s.distrusted_from;
+  if (suspect !== null && log(suspect) < y[1]) {
+    distrustedZone(f.svg, [LEFT, f.py(y[1])], [f.width - RIGHT, f.py(Math.max(log(suspect), y[0]))]);
+  }
+  const canvas = el("canvas", { "aria-hidden": "true" });
   const dot = el("i", { className: "at", hidden: true });
   box.append(canvas, dot);
   const ratio = devicePixelRatio || 1;

@@ -21,6 +21,9 @@ const priced = (place, all, percentile, ranked) => {
   const label = ["Lateness against cost", "CPU time of the process per tick", `lateness, ${percentile}${ranked ? "" : " (not trusted)"}`];
   const f = frame(place, { height: 380, x, y, xs: powers(x), ys: powers(y), label });
   const [px, py] = [(v) => f.px(log(v)), (v) => f.py(log(v))];
+  // Unlike an image, a group can contain marks that take the focus.
+  f.svg.setAttribute("role", "group");
+  if (!ranked) distrustedZone(f.svg, [LEFT, f.top], [f.width - RIGHT, f.height - f.bottom]);
   // The subjects of each period that are not beaten in both. Controls and subjects that miss most of their ticks do
   // not compete.
   const fronts = new Set();

@@ -1,0 +1,189 @@
+//! The picture made for sharing: the answer, the most important subjects with bars of their
+//! lateness, the machine, and the shortest command. Its text is readable at a third of its size.
+
+use cli::time::format_time;
+use cli::words::or_dash;
+use cli::wrap::wrap;
+use files::report::{PERCENTILES, Report, Subject, Summary};
+use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+
+use crate::picture::canvas::{Area, DrawResult, FONT, Picture, colour, draw_sized, mark};
+use crate::report::command::Command;
+use crate::report::cost::core_percent;
+use crate::report::fitness;
+use crate::report::label::labels;
+use crate::report::percentile;
+use crate::report::summary;
+use crate::report::svg::{Drawable, drawables};
+use crate::report::tradeoff;
+use crate::report::trust::Trust;
+
+/// Size of the picture that sites show for a link.
+const SIZE: (u32, u32) = (1200, 630);
+const LEFT: i32 = 48;
+const RIGHT: i32 = 1152;
+/// A size of text, with the numbers of characters in a line and of lines for which it is chosen.
+struct TextSize {
+    px: u32,
+    width: usize,
+    max_lines: usize,
+}
+
+const fn size(px: u32, width: usize, max_lines: usize) -> TextSize {
+    TextSize { px, width, max_lines }
+}
+
+/// Sizes of the answer and of the command, from the largest.
+const ANSWER_SIZES: [TextSize; 3] = [size(48, 48, 3), size(38, 61, 4), size(30, 75, 5)];
+const COMMAND_SIZES: [TextSize; 2] = [size(32, 68, 2), size(26, 84, 3)];
+/// Right ends of the columns of the table.
+const COLUMNS: [i32; 3] = [750, 950, RIGHT];
+const MIN_ROWS: i32 = 3;
+const MAX_ROWS: i32 = 5;
+const HEADING_HEIGHT: i32 = 46;
+const ROW_HEIGHT: i32 = 60;
+const ROW_PX: u32 = 36;
+const SMALL_PX: u32 = 32;
+const MAX_NAME_CHARS: usize = 30;
+
+/// Draws the card; `None` if nothing was measured.
+pub(super) fn picture(report: &Report) -> Option<Picture> {
+    drawables(report).first()?;
+    Some(draw_sized("card", SIZE, |area| {
+        let bottom = draw_origin(area, report)?;
+        let top = draw_answer(area, &summary::answer(report))? + 20;
+        let max_rows = (bottom - top - HEADING_HEIGHT) / ROW_HEIGHT;
+        let rows = rows(report, max_rows.clamp(MIN_ROWS, MAX_ROWS) as usize);
+        draw_table(area, report, &rows, top)
+    }))
+}
+
+/// Returns subjects in their ranking. The programs of the user, and the subjects that nothing else
+/// beats, come before others if there is no space for all.
+fn rows(report: &Report, max_rows: usize) -> Vec<Drawable<'_>> {
+    let mut measured = drawables(report);
+    let ranked: Vec<&str> =
+        summary::sentences(report).iter().map(|(i, _)| report.subjects[*i].id.as_str()).collect();
+    let rank = |d: &Drawable<'_>| ranked.iter().position(|id| *id == d.subject.id);
+    measured.sort_by_key(rank);
+    let front: Vec<usize> = tradeoff::points(report)
+        .iter()
+        .filter(|point| point.front)
+        .map(|point| point.subject)
+        .collect();
+    let is_important = |d: &Drawable<'_>| {
+        let is_on_front = front.iter().any(|i| report.subjects[*i].id == d.subject.id);
+        is_on_front || summary::is_program(report, d.subject)
+    };
+    let (mut kept, others): (Vec<_>, Vec<_>) = measured.into_iter().partition(is_important);
+    kept.extend(others);
+    kept.truncate(max_rows);
+    kept.sort_by_key(rank);
+    kept
+}
+
+/// Writes the answer, and returns its lower edge.
+fn draw_answer(area: &Area<'_>, answer: &str) -> DrawResult<i32> {
+    let fits = |size: &&TextSize| wrap(answer, size.width).lines().count() <= size.max_lines;
+    let smallest = &ANSWER_SIZES[ANSWER_SIZES.len() - 1];
+    let size = ANSWER_SIZES.iter().find(fits).unwrap_or(smallest);
+    let font = (FONT, size.px).into_font().style(FontStyle::Bold).into_text_style(area);
+    let text = wrap(answer, size.width);
+    let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+    if lines.len() > size.max_lines {
+        lines.truncate(size.max_lines);
+        if let Some(last) = lines.last_mut() {
+            last.push_str(" ...");
+        }
+    }
+    let mut y = 32;
+    for line in lines {
+        area.draw_text(&line, &font, (LEFT, y))?;
+        y += size.px as i32 * 9 / 8;
+    }
+    Ok(y)
+}
+
+/// Draws a row for each subject, with a bar of its lateness at the percentile of the ranking.
+fn draw_table(area: &Area<'_>, report: &Report, rows: &[Drawable<'_>], top: i32) -> DrawResult {
+    let trust = Trust::from_report(report);
+    let headings = [trust.heading(PERCENTILES[0]), trust.heading(PERCENTILES[2]), "CPU".to_owned()];
+    write_row(area, &labels(report).shared, &headings, (LEFT, top), SMALL_PX)?;
+    let shown = tradeoff::percentile(report);
+    let late = |d: &Drawable<'_>| late_at(d.subject, shown);
+    let largest = rows.iter().map(late).max().unwrap_or(0).max(1);
+    // Bars that give no ranking are pale.
+    let strength = if tradeoff::ranking(report).is_some() { 1.0 } else { 0.3 };
+    for (row, n) in rows.iter().zip(0..) {
+        let y = top + HEADING_HEIGHT + n * ROW_HEIGHT;
+        area.draw(&(EmptyElement::at((LEFT + 8, y + 14)) + mark(row.sign, (0, 0))))?;
+        let name: String = row.name.chars().take(MAX_NAME_CHARS).collect();
+        write_row(area, &name, &cells(row.subject), (LEFT + 28, y), ROW_PX)?;
+        let width = (late(row) as f64 / largest as f64 * f64::from(RIGHT - LEFT)).max(2.0) as i32;
+        let bar = [(LEFT, y + 36), (LEFT + width, y + 43)];
+        area.draw(&Rectangle::new(bar, colour(row.sign).mix(strength).filled()))?;
+    }
+    Ok(())
+}
+
+/// Writes a name at `start`, and its values in columns.
+fn write_row(
+    area: &Area<'_>,
+    name: &str,
+    values: &[String; 3],
+    (x, y): (i32, i32),
+    px: u32,
+) -> DrawResult {
+    let font = (FONT, px).into_text_style(area);
+    area.draw_text(name, &font, (x, y))?;
+    let font = font.pos(Pos::new(HPos::Right, VPos::Top));
+    for (value, x) in values.iter().zip(COLUMNS) {
+        area.draw_text(value, &font, (x, y))?;
+    }
+    Ok(())
+}
+
+fn cells(subject: &Subject) -> [String; 3] {
+    let lateness = subject.summary.as_ref().map(|Summary { lateness_ns, .. }| lateness_ns);
+    let time = |value: Option<i64>| or_dash(value.map(format_time));
+    let core = core_percent(subject).map(|percent| format!("{percent:.1} %"));
+    [time(lateness.and_then(|d| d.p50)), time(lateness.and_then(|d| d.p99)), or_dash(core)]
+}
+
+fn late_at(subject: &Subject, key: &str) -> i64 {
+    let summary = subject.summary.as_ref();
+    summary.map_or(0, |s| percentile::value(&s.lateness_ns, key).unwrap_or(s.lateness_ns.max))
+}
+
+/// Writes the machine, the date, the verdict and the command at the bottom, and returns their upper
+/// edge.
+fn draw_origin(area: &Area<'_>, report: &Report) -> DrawResult<i32> {
+    let machine = report.host.cpu_model.as_deref().unwrap_or(&report.host.os);
+    let date = report.started_utc.split('T').next().unwrap_or_default();
+    let facts = [Some(machine.to_owned()), Some(date.to_owned()), fitness::brief(report)];
+    let facts: Vec<String> = facts.into_iter().flatten().collect();
+    let (px, lines) = command_lines(report);
+    let line_height = px as i32 * 9 / 8;
+    let top = SIZE.1 as i32 - 72 - line_height * lines.len() as i32;
+    let small = (FONT, SMALL_PX).into_text_style(area);
+    area.draw_text(&facts.join(" · "), &small, (LEFT, top))?;
+    let code = ("monospace", px).into_text_style(area);
+    for (line, n) in lines.iter().zip(0..) {
+        area.draw_text(line, &code, (LEFT, top + 42 + n * line_height))?;
+    }
+    Ok(top)
+}
+
+/// Returns the command in the largest size that has space for it.
+fn command_lines(report: &Report) -> (u32, Vec<String>) {
+    let Some(command) = Command::from_report(report) else {
+        return (SMALL_PX, vec![format!("{} {}", report.tool.name, report.tool.version)]);
+    };
+    for TextSize { px, width, max_lines } in COMMAND_SIZES {
+        if let Some(lines) = command.lines(width, max_lines) {
+            return (px, lines);
+        }
+    }
+    (SMALL_PX, vec![Command::repeat_plan()])
+}
