@@ -51,7 +51,7 @@ def readme_table(run):
 
 def reference(run):
     report, directory = run.load(REFERENCE), f"results/{run.name}"
-    run.pictures(REFERENCE, "tradeoff.svg", "percentiles.svg")
+    run.pictures(REFERENCE, "tradeoff.svg", "percentiles.svg", "card.svg")
     run.osjitter("report", run.path(REFERENCE), "--format", "html", "--out", run.path("report.html"))
     put("reference run", f"""```text
 {readme_table(run)}
@@ -68,6 +68,8 @@ From [`report.html`]({directory}/report.html), which is to be downloaded and ope
 
 From [`{REFERENCE}`]({directory}/{REFERENCE}): {machine_and_day(report)}. [`report.html`]({directory}/report.html) is the page, to be
 downloaded and opened.""")
+
+    put("reference card", f"![The card of the reference run]({directory}/card.svg)")
 
     labels = {"os-interval": "`OsInterval`", "os-interval-precise": "`OsInterval`, precise",
               "periodic-interval": "`PeriodicInterval`", "os-interval-group": "`IntervalGroup`",
