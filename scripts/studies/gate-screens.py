@@ -7,14 +7,14 @@
 The kinds alternate: rounds of `os-interval` (the slower side is `tokio-interval`), whole runs of a loop of awk (the slower side
 has 20 % more iterations), and the benchmarks of scripts/studies/criterion-suite (unchanged only). Verdicts are kept in
 target/gate-screens/NAME, and a study that is started again continues after the last of them. Writes
-results/NAME/gate-screens.json. Exits with 1 if an unchanged program was clearly worse, if a slower one passed, or if a screen took
+results/NAME/gate-screens.json and a block of the book. Exits with 1 if an unchanged program was clearly worse, if a slower one passed, or if a screen took
 longer than 15 s.
 """
 import argparse, json, os, pathlib, shutil, subprocess, sys, time
 
 sys.dont_write_bytecode = True
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "results"))
-from pages import ROOT, index, machine  # noqa: E402, in scripts/results
+from pages import ROOT, index, machine, put  # noqa: E402, in scripts/results
 from programs import build_criterion_sides, build_osjitter  # noqa: E402
 
 MAX_SECONDS = 15
@@ -79,6 +79,14 @@ def count(screens):
     }
 
 
+def describe(counts, name, host):
+    """Describes the counts for the book."""
+    found = sum(row["clearly worse"] for kind, row in counts["kinds"].items() if kind.endswith("slower"))
+    return (f"Of {counts['unchanged_screens']} screens of unchanged programs, {counts['unchanged_alarms']} ended with *clearly worse*. Of "
+            f"{counts['slower_screens']} screens of slower ones, {found} did, and {counts['slower_passed']} passed. The longest took "
+            f"{counts['longest_s']:.1f} s. From [`gate-screens.json`](results/{name}/gate-screens.json): {machine(host)}.")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("name")
@@ -111,6 +119,7 @@ def main():
     content = {"command": "osjitter gate --screen", "host": host, **counts, "verdicts": screens}
     (directory / "gate-screens.json").write_text(json.dumps(content, indent=1) + "\n")
     index(args.name, [(f"`{args.name}`", "gate-screens.json")], host, "`scripts/studies/gate-screens.py`")
+    put("screens of programs", describe(counts, args.name, host))
     print(f"{machine(host)}: results/{args.name}/gate-screens.json")
     sys.exit(counts["unchanged_alarms"] > 0 or counts["slower_passed"] > 0 or counts["longest_s"] > MAX_SECONDS)
 
