@@ -410,10 +410,10 @@ fn check_limit_supported(path: &SummaryPath, scenario: &Scenario) -> exit::Resul
     match path.least_ticks(scenario.round_ticks) {
         Some(min_ticks) if min_ticks <= ticks => Ok(()),
         Some(min_ticks) => Err(usage!(
-            "{ticks} ticks are too few for {path}; give --ticks {min_ticks} or more; nothing was measured"
+            "{path} needs --ticks {min_ticks} or more, not {ticks}; nothing was measured"
         )),
         None => Err(usage!(
-            "rounds of {} ticks are too short for {path}; make them longer with --round-ticks; nothing was measured",
+            "{path} needs longer rounds, and --round-ticks is {}; nothing was measured",
             scenario.round_ticks
         )),
     }

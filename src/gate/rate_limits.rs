@@ -56,7 +56,7 @@ pub fn check_planned(
         }
     }
     Err(usage!(
-        "{} ticks are too few to show a rate of misses below {}: even without a miss, {} % confidence needs more; give \
+        "--ticks {} is too small to show a rate of misses below {}: even without a miss, {} % confidence needs more; give \
          {needed}{hint}; nothing was measured",
         scenario.ticks,
         format_rate(share),

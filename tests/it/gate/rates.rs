@@ -98,7 +98,7 @@ fn too_few_ticks_are_refused() {
     let subject = ["--subject", "nanosleep", "--period", "500us", "--limit", "missed<1e-4"];
     let refuses = |more: &[&str], says: &str| Gate::run(&[&subject, more].concat()).refuses(says);
     // 29,956 rounds for stalls of any length, 2,397 for stalls of 20 ticks, 480 for 4 ticks.
-    refuses(&[], "10000 ticks are too few to show a rate of misses below 1 in 10,000");
+    refuses(&[], "--ticks 10000 is too small to show a rate of misses below 1 in 10,000");
     refuses(&["--ticks", "120k"], "--ticks 7489000 (");
     refuses(&["--ticks", "120k"], "--max-stall 10ms --ticks 599250 (");
     refuses(&["--ticks", "119k", "--max-stall", "2ms"], "--ticks 120000 (");
