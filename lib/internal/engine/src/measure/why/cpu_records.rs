@@ -5,14 +5,14 @@ use files::why::Wakeup;
 
 use crate::measure::why::availability::Availability;
 use crate::measure::why::kernel_clock::KernelClock;
-use crate::measure::why::occupants::{Occupants, drain_occupants};
+use crate::measure::why::occupants::{CpuSwitches, Occupants, drain_cpus};
 use crate::measure::why::profiler::Profiler;
 use crate::measure::why::wakeup_chains::ThreadWakeups;
 
 /// Records of all CPUs, or the reasons why they are not available.
 #[derive(Debug)]
 pub struct CpuRecords {
-    pub occupants: Result<Occupants, String>,
+    pub switches: Result<CpuSwitches, String>,
     pub wakeups: Result<ThreadWakeups, String>,
     /// Number of records that the kernel lost.
     pub lost: u64,
@@ -28,18 +28,18 @@ pub struct UsableRecords {
 impl CpuRecords {
     /// Reads the records since the last call. Threads are given by their numbers in the system.
     pub fn drain(profiler: &Profiler, threads: &[Option<u32>], clock: &KernelClock) -> Self {
-        let occupants = drain_occupants(&profiler.cpus, clock);
+        let switches = drain_cpus(&profiler.cpus, clock);
         let wakeups = profiler.chains.drain(threads, clock);
         Self {
-            occupants: occupants.records,
+            lost: switches.lost.saturating_add(wakeups.lost),
+            switches: switches.records,
             wakeups: wakeups.records,
-            lost: occupants.lost.saturating_add(wakeups.lost),
         }
     }
 
     /// Creates the result if nothing could be read.
     pub fn unavailable(reason: &str) -> Self {
-        Self { occupants: Err(reason.to_owned()), wakeups: Err(reason.to_owned()), lost: 0 }
+        Self { switches: Err(reason.to_owned()), wakeups: Err(reason.to_owned()), lost: 0 }
     }
 
     /// Combines the availability of these records with that of the evidence of the threads.
@@ -51,7 +51,7 @@ impl CpuRecords {
         Availability {
             stats,
             switches,
-            occupants: self.occupants.as_ref().map(drop).map_err(Clone::clone),
+            occupants: self.switches.as_ref().map(drop).map_err(Clone::clone),
             wakeups: self.wakeups.as_ref().map(drop).map_err(Clone::clone),
         }
     }
@@ -59,6 +59,6 @@ impl CpuRecords {
     /// Returns the records that a diagnosis of a tier uses. Only the highest tier uses the wake-ups.
     pub fn usable(self, tier: Option<Tier>) -> UsableRecords {
         let wakeups = self.wakeups.ok().filter(|_| tier == Some(Tier::B2));
-        UsableRecords { occupants: self.occupants.ok(), wakeups }
+        UsableRecords { occupants: self.switches.ok().map(|cpus| cpus.occupants), wakeups }
     }
 }

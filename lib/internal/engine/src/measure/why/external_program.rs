@@ -3,13 +3,12 @@
 //! The kernel records the switches of the program's threads. They are compared with the times that
 //! the program writes.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use files::report::why::Evidence;
 use files::why::external_process::{self, ReconstructedRound, WatchedThread};
 use files::why::pool::{ProfiledRound, ProfiledTick};
-use files::why::{RoundConditions, Standstill, Switch, Thread};
+use files::why::{RoundConditions, Standstill, Thread};
 use jitterstat::sample::Grid;
 use jitterstat::series;
 
@@ -17,7 +16,7 @@ use crate::machine::os::{self, DrainedSwitches, NotAvailable, SwitchRing};
 use crate::measure::program_output::ProgramRound;
 use crate::measure::why::cpu_records::{CpuRecords, UsableRecords};
 use crate::measure::why::kernel_clock::KernelClock;
-use crate::measure::why::occupants::{Occupants, ThreadNames, mark_occupied};
+use crate::measure::why::occupants::{Occupants, ThreadNames, group_by_thread, mark_occupied};
 use crate::measure::why::profiler::Profiler;
 use crate::measure::why::round_diagnosis::{MAX_PATH_NS, RoundDiagnosis};
 use crate::measure::why::tick_attribution::{IndexedTick, RoundEvidence, ThreadChains};
@@ -129,7 +128,7 @@ impl<'a> ProgramProfiler<'a> {
         let ids: Vec<Option<u32>> = watched.iter().map(|thread| Some(thread.id)).collect();
         let mut records = CpuRecords::drain(self.profiler, &ids, clock);
         if round.output.series.waited_ns.is_none() {
-            records.occupants = records.occupants.map_err(|reason| explain_unknown_waits(&reason));
+            records.switches = records.switches.map_err(|reason| explain_unknown_waits(&reason));
         }
         records
     }
@@ -165,17 +164,8 @@ fn reconstruct_round(
 
 /// Returns the observed threads, each with its switches in order of time.
 fn watched_threads(drained: &[DrainedSwitches], clock: &KernelClock) -> Vec<WatchedThread> {
-    let mut by_thread: BTreeMap<u32, Vec<Switch>> = BTreeMap::new();
-    for record in drained.iter().flat_map(|d| &d.switches) {
-        by_thread.entry(record.thread).or_default().push(clock.switch(record));
-    }
-    let mut threads = Vec::with_capacity(by_thread.len());
-    for (id, mut switches) in by_thread {
-        // A thread may have run on several CPUs, each of which has a ring.
-        switches.sort_by_key(|switch| switch.at_ns);
-        threads.push(WatchedThread { id, switches });
-    }
-    threads
+    let by_thread = group_by_thread(drained, clock).into_iter();
+    by_thread.map(|(id, switches)| WatchedThread { id, switches }).collect()
 }
 
 /// Returns the deadline and the wake-up of each tick, in nanoseconds after the start of the

@@ -1,9 +1,9 @@
-//! The threads that ran on each CPU, and their names.
+//! The threads that ran on each CPU, their switches and their names.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, PoisonError};
 
-use files::why::{self, Occupant, QueueWait, Standstill};
+use files::why::{self, Occupant, QueueWait, Standstill, Switch};
 
 use crate::machine::os::{self, DrainedSwitches, NotAvailable, SwitchRecord, SwitchRing};
 use crate::measure::why::drained_records::DrainedRecords;
@@ -15,28 +15,55 @@ pub type Occupants = files::why::CpuOccupants;
 /// Rings with the switches of all CPUs, or the reason why there are none.
 pub type CpuRings = Result<Mutex<Vec<SwitchRing>>, NotAvailable>;
 
-/// Reads the occupants of all CPUs since the last call.
-pub fn drain_occupants(rings: &CpuRings, clock: &KernelClock) -> DrainedRecords<Occupants> {
+/// The switches of threads by their numbers, in order of time.
+pub type ThreadSwitches = BTreeMap<u32, Vec<Switch>>;
+
+/// The switches of all CPUs.
+#[derive(Debug, Default)]
+pub struct CpuSwitches {
+    pub occupants: Occupants,
+    pub by_thread: ThreadSwitches,
+}
+
+/// Reads the switches of all CPUs since the last call.
+pub fn drain_cpus(rings: &CpuRings, clock: &KernelClock) -> DrainedRecords<CpuSwitches> {
     let rings = match rings {
         Ok(rings) => rings,
         Err(why) => return DrainedRecords::unavailable(why),
     };
     let mut rings = rings.lock().unwrap_or_else(PoisonError::into_inner);
-    to_occupants(rings.iter_mut().map(SwitchRing::drain), clock)
+    to_cpu_switches(rings.iter_mut().map(SwitchRing::drain), clock)
 }
 
 /// Converts the switches of all CPUs. If records were lost, the occupants are not known.
-fn to_occupants(
+fn to_cpu_switches(
     drained: impl Iterator<Item = DrainedSwitches>,
     clock: &KernelClock,
-) -> DrainedRecords<Occupants> {
-    let mut occupants = Occupants::new();
-    let mut lost = 0;
-    for drained in drained {
-        lost += drained.lost;
-        add_occupants(&mut occupants, &drained.switches, clock);
+) -> DrainedRecords<CpuSwitches> {
+    let drained: Vec<DrainedSwitches> = drained.collect();
+    let mut switches = CpuSwitches::default();
+    for drained in &drained {
+        add_occupants(&mut switches.occupants, &drained.switches, clock);
     }
-    DrainedRecords::new(occupants, lost, "switches of other threads")
+    switches.by_thread = group_by_thread(&drained, clock);
+    let lost = drained.iter().fold(0_u64, |lost, drained| lost.saturating_add(drained.lost));
+    DrainedRecords::new(switches, lost, "switches of other threads")
+}
+
+/// Groups the switches of several rings by thread.
+pub fn group_by_thread<'a>(
+    rings: impl IntoIterator<Item = &'a DrainedSwitches>,
+    clock: &KernelClock,
+) -> ThreadSwitches {
+    let mut by_thread = ThreadSwitches::new();
+    for record in rings.into_iter().flat_map(|ring| &ring.switches) {
+        by_thread.entry(record.thread).or_default().push(clock.switch(record));
+    }
+    // A thread may have run on several CPUs, each of which has a ring.
+    for switches in by_thread.values_mut() {
+        switches.sort_by_key(|switch| switch.at_ns);
+    }
+    by_thread
 }
 
 /// Adds the threads to which a CPU was given.
@@ -115,9 +142,11 @@ mod tests {
         let switch =
             SwitchRecord { at_ns: 5, cpu: 1, thread: 7, kind: SwitchKind::Waits, next: Some(8) };
         let ring = |lost| DrainedSwitches { switches: vec![switch], names: Vec::new(), lost };
-        let complete = to_occupants([ring(0), ring(0)].into_iter(), &clock);
-        assert_eq!((complete.records.unwrap()[&1].len(), complete.lost), (2, 0));
-        let lossy = to_occupants([ring(0), ring(12)].into_iter(), &clock);
+        let complete = to_cpu_switches([ring(0), ring(0)].into_iter(), &clock);
+        assert_eq!(complete.lost, 0);
+        let switches = complete.records.unwrap();
+        assert_eq!((switches.occupants[&1].len(), switches.by_thread[&7].len()), (2, 2));
+        let lossy = to_cpu_switches([ring(0), ring(12)].into_iter(), &clock);
         assert_eq!(lossy.lost, 12);
         assert!(lossy.records.unwrap_err().contains("12 switches of other threads"));
     }

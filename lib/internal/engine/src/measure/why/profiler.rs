@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 use std::num::NonZeroU64;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -32,6 +32,8 @@ pub struct Profiler {
     /// A ring for each CPU that the process may use.
     pub(super) cpus: CpuRings,
     pub(super) chains: WakeupChains,
+    /// Whether the threads of further rounds have rings of their own, although all CPUs have some.
+    has_lost_records: AtomicBool,
 }
 
 impl Profiler {
@@ -45,6 +47,7 @@ impl Profiler {
             fault_ns: os::fault_ns(),
             cpus: rings.map(Mutex::new),
             chains: WakeupChains::open(),
+            has_lost_records: AtomicBool::new(false),
         }
     }
 
@@ -56,11 +59,18 @@ impl Profiler {
         let shared = SharedState {
             quotas: self.quotas.clone(),
             capacity,
+            has_thread_rings: self.cpus.is_err() || self.has_lost_records.load(Ordering::Relaxed),
             threads: AtomicUsize::new(0),
             logs: Mutex::default(),
             witnesses,
         };
         RoundProfiler(Arc::new(shared))
+    }
+
+    /// Records the threads of further rounds separately, since the rings of the CPUs are too small
+    /// for the switches of all threads.
+    pub(super) fn separate_threads(&self) {
+        self.has_lost_records.store(true, Ordering::Relaxed);
     }
 
     /// Starts or stops recording the switches of the CPUs and the wake-ups.
@@ -84,6 +94,9 @@ struct SharedState {
     quotas: Vec<Quota>,
     /// Number of cycles per thread for which memory is reserved.
     capacity: usize,
+    /// Whether each thread has a ring. Otherwise those of the CPUs record its switches, since a
+    /// second record of a switch would cost as much as the first one.
+    has_thread_rings: bool,
     /// Number of threads that have entered.
     threads: AtomicUsize,
     logs: Mutex<Vec<ThreadLog>>,
@@ -98,7 +111,10 @@ pub struct ThreadLog {
     pub thread: usize,
     stats: ThreadStats,
     pub stats_error: Option<NotAvailable>,
-    pub ring: Result<SwitchRing, NotAvailable>,
+    /// Number of the thread in the system.
+    pub id: u32,
+    /// Ring with the switches of the thread, unless only those of the CPUs record them.
+    pub ring: Option<Result<SwitchRing, NotAvailable>>,
     cycles: Vec<RawCycle>,
     /// Number of cycles for which no memory was left.
     pub cycles_lost: u64,
@@ -139,7 +155,8 @@ impl RoundProfiler {
             thread: self.0.threads.fetch_add(1, Ordering::Relaxed),
             stats,
             stats_error,
-            ring: SwitchRing::for_current_thread(),
+            id: os::thread_id(),
+            ring: self.0.has_thread_rings.then(SwitchRing::for_current_thread),
             cycles,
             cycles_lost: 0,
             slack_ns: os::timer_slack_ns().filter(|_| !is_real_time),
@@ -155,6 +172,11 @@ impl RoundProfiler {
         if let Some(log) = LOG.take() {
             self.0.logs.lock().unwrap_or_else(PoisonError::into_inner).push(log);
         }
+    }
+
+    /// Returns whether the threads have rings of their own.
+    pub(super) fn has_thread_rings(&self) -> bool {
+        self.0.has_thread_rings
     }
 
     /// Takes the logs of all threads that have left, ordered by thread.

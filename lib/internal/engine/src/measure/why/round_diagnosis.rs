@@ -103,8 +103,11 @@ pub fn diagnose(
         return RoundDiagnosis::unavailable(round.index, NO_COMMON_ORIGIN);
     };
     let clock = KernelClock::new(origin);
-    let collected = CollectedThreads::new(logs, round, origin, clock.as_ref());
-    let records = drain_records(profiler, &collected.ids, clock.as_ref());
+    let mut collected = CollectedThreads::new(logs, round, origin, clock.as_ref());
+    let mut records = drain_records(profiler, &collected.ids, clock.as_ref());
+    if !recorder.has_thread_rings() {
+        collected.take_cpu_switches(&mut records, profiler);
+    }
     let lost = records.lost;
     let availability = records.availability(collected.stats.clone(), collected.switches.clone());
     let tier = availability.tier();
@@ -181,7 +184,7 @@ fn origin(round: &FinishedRound<'_>) -> Option<Instant> {
 struct CollectedThreads {
     /// Threads by their index. Threads without a log are empty.
     threads: Vec<Thread>,
-    /// Numbers of the threads in the system, if known.
+    /// Numbers of the threads in the system, for those with a log.
     ids: Vec<Option<u32>>,
     /// Number of threads with a log.
     count: u64,
@@ -247,36 +250,51 @@ impl CollectedThreads {
         let cycles = log.cycles(&round.conversion, origin);
         self.cycles_lost += log.cycles_lost;
         self.throttled_periods = self.throttled_periods.max(throttled_periods(&cycles));
-        let (switches, id) = self.drain_switches(&mut log, clock);
+        let switches = self.drain_switches(&mut log, clock);
         self.threads.resize_with(log.thread, Thread::default);
         self.threads.push(Thread { cycles, switches });
         self.ids.resize(log.thread, None);
-        self.ids.push(id);
+        self.ids.push(Some(log.id));
     }
 
-    /// Reads the switches of a thread and its number in the system.
+    /// Reads the switches of a thread that has a ring.
     fn drain_switches(
         &mut self,
         log: &mut ThreadLog,
         clock: Option<&KernelClock>,
-    ) -> (Option<Vec<Switch>>, Option<u32>) {
-        let ring = match &mut log.ring {
+    ) -> Option<Vec<Switch>> {
+        let ring = match log.ring.as_mut()? {
             Ok(ring) => ring,
             Err(why) => {
-                if self.switches.is_ok() {
-                    self.switches = Err(NotAvailable::to_string(why));
-                }
-                return (None, None);
+                self.mark_unknown(&NotAvailable::to_string(why));
+                return None;
             }
         };
-        let Some(clock) = clock else { return (None, None) };
+        let clock = clock?;
         let drained = ring.drain();
         self.switches_lost += drained.lost;
-        let id = drained.switches.first().map(|s| s.thread);
         let is_complete = drained.lost == 0;
-        let switches =
-            is_complete.then(|| drained.switches.iter().map(|s| clock.switch(s)).collect());
-        (switches, id)
+        is_complete.then(|| drained.switches.iter().map(|s| clock.switch(s)).collect())
+    }
+
+    /// Takes the switches of the threads from those of all CPUs.
+    fn take_cpu_switches(&mut self, records: &mut CpuRecords, profiler: &Profiler) {
+        let cpus = match &mut records.switches {
+            Ok(cpus) => cpus,
+            Err(reason) => {
+                profiler.separate_threads();
+                return self.mark_unknown(reason);
+            }
+        };
+        for (thread, id) in self.threads.iter_mut().zip(&self.ids) {
+            thread.switches = id.map(|id| cpus.by_thread.remove(&id).unwrap_or_default());
+        }
+    }
+
+    fn mark_unknown(&mut self, reason: &str) {
+        if self.switches.is_ok() {
+            self.switches = Err(reason.to_owned());
+        }
     }
 }
 

@@ -7,13 +7,14 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use files::report::why::{Class, Shares};
+use files::report::why::{Class, Shares, Tier};
 use files::why::pool::Pool;
+use files::why::{Switch, SwitchKind};
 use osinterval::OsInterval;
 use tokio::task::AbortHandle;
 
-use super::Profiler;
 use super::kernel_clock::KernelClock;
+use super::{Profiler, RoundDiagnosis};
 use crate::machine::os;
 use crate::measure::round::RoundRequest;
 use crate::scenario::{Length, Scenario, ScenarioArgs, parse_subject};
@@ -110,30 +111,32 @@ fn scenario() -> Scenario {
     args.single_scenario().expect("one scenario")
 }
 
+fn measure_round<C: Cause>(profiler: &Profiler, index: u64) -> RoundDiagnosis {
+    let (scenario, stop) = (scenario(), Arc::default());
+    let request = RoundRequest {
+        scenario: &scenario,
+        index,
+        slot: 0,
+        ticks: 250,
+        phase: Duration::ZERO,
+        start: None,
+        run_on: 0,
+        stop: &stop,
+        profiler: Some(profiler),
+        late_watch: None,
+    };
+    let round = request.on_tokio::<DelayedInterval<C>>().expect("the round can be measured");
+    round.diagnosis.expect("the round was profiled")
+}
+
 /// Measures a few rounds with an injected cause. Returns the causes of the lateness, and the time
 /// that the host took.
 ///
 /// Returns `None` if rounds cannot be profiled.
 fn measure_shares<C: Cause>(profiler: &Profiler) -> Option<(Shares, u64)> {
-    let (scenario, stop) = (scenario(), Arc::default());
     let mut pool = Pool::new(Some(150_000), 2_000);
     for index in 0..4 {
-        let (start, profiler) = (None, Some(profiler));
-        let phase = Duration::ZERO;
-        let request = RoundRequest {
-            scenario: &scenario,
-            index,
-            slot: 0,
-            ticks: 250,
-            phase,
-            start,
-            run_on: 0,
-            stop: &stop,
-            profiler,
-            late_watch: None,
-        };
-        let round = request.on_tokio::<DelayedInterval<C>>().expect("the round can be measured");
-        let diagnosis = round.diagnosis.expect("the round was profiled");
+        let diagnosis = measure_round::<C>(profiler, index);
         let (ticks, known) = (&diagnosis.round.ticks, diagnosis.round.known);
         assert_eq!(ticks.len(), 500);
         for tick in ticks {
@@ -184,6 +187,26 @@ fn blocking_sleeps_are_found() {
 #[test]
 fn page_faults_are_found() {
     assert_found::<PageFaults>(Class::Faults, 0.45);
+}
+
+/// The rings of the CPUs record the switches, or those of the threads if the former are too small.
+#[test]
+fn both_kinds_of_rings_record_threads() {
+    let profiler = Profiler::open();
+    for _ in 0..2 {
+        let diagnosis = measure_round::<BlockingSleep>(&profiler, 0);
+        let has_switches = !matches!(diagnosis.round.tier, None | Some(Tier::A1));
+        assert!(!diagnosis.threads.is_empty() || !has_switches);
+        for thread in &diagnosis.threads {
+            assert!(thread.switches.is_some() || !has_switches);
+            let switches = thread.switches.as_deref().unwrap_or_default();
+            assert!(switches.len() > 2 || !has_switches, "{switches:?}");
+            let is_on = |switch: &Switch| switch.kind == SwitchKind::On;
+            let alternates = |pair: &[Switch]| is_on(&pair[0]) != is_on(&pair[1]);
+            assert!(switches.windows(2).all(alternates), "{switches:?}");
+        }
+        profiler.separate_threads();
+    }
 }
 
 #[test]
