@@ -1,6 +1,6 @@
 //! The formats of a flight record.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use cli::exit::Result;
 use cli::time::format_time;
@@ -46,7 +46,7 @@ fn document(flight: &Flight) -> Document {
         let is_late = |tick: &&FlightTick| tick.lateness_ns > to_signed(flight.limit_ns);
         rows.extend(round.ticks.iter().filter(is_late).map(|tick| (round, tick)));
     }
-    rows.sort_by_key(|(_, tick)| std::cmp::Reverse(arrival_ns(tick)));
+    rows.sort_by_key(|(_, tick)| std::cmp::Reverse(tick.arrival_ns()));
     document.paragraph(format!(
         "Later than the limit of {} in the {} before it: {}.",
         format_time(to_signed(flight.limit_ns)),
@@ -56,7 +56,7 @@ fn document(flight: &Flight) -> Document {
     let mut table = Table::new(["arrived before", "subject", "round", "tick", "late", "causes"], 2);
     for (round, tick) in rows.into_iter().take(MAX_ROWS) {
         table.row([
-            format_time(arrival_ns(tick).saturating_neg()),
+            format_time(tick.arrival_ns().saturating_neg()),
             round.subject.clone(),
             round.round.to_string(),
             tick.tick.to_string(),
@@ -93,47 +93,32 @@ fn list_causes(shares: &Shares) -> String {
 
 /// Renders the ticks, the threads that ran them, and the CPUs, from the oldest time on.
 fn perfetto(flight: &Flight) -> Result<String> {
-    let origin_ns = oldest_ns(flight);
+    let origin_ns = flight.rounds.iter().flat_map(FlightRound::times).fold(0, i64::min);
+    let mut rounds = flight.rounds.clone();
+    rounds.iter_mut().for_each(|round| round.shift(origin_ns.saturating_neg()));
+    let mut by_subject: BTreeMap<&str, Vec<&FlightRound>> = BTreeMap::new();
+    for round in &rounds {
+        by_subject.entry(&round.subject).or_default().push(round);
+    }
     let mut events = TraceEvents::new();
-    let mut processes: BTreeMap<&str, Process> = BTreeMap::new();
-    for round in &flight.rounds {
-        processes.entry(&round.subject).or_insert_with(|| events.process(&round.subject));
+    for (subject, rounds) in by_subject {
+        let process = events.process(subject);
+        add_ticks(&mut events, process, &rounds);
+        add_threads(&mut events, process, &rounds);
+        if subject == flight.late.subject {
+            let track = events.track(process, "late tick");
+            let args = [
+                ("lateness_ns", flight.late.lateness_ns.into()),
+                ("at", flight.at_utc.as_str().into()),
+            ];
+            events.instant(track, "late tick", origin_ns.saturating_neg(), &args);
+        }
     }
-    for (subject, process) in &processes {
-        let rounds = || flight.rounds.iter().filter(|round| round.subject == **subject);
-        add_ticks(&mut events, *process, rounds(), origin_ns);
-        add_threads(&mut events, *process, rounds(), origin_ns);
-    }
-    if let Some(process) = processes.get(flight.late.subject.as_str()) {
-        let track = events.track(*process, "late tick");
-        let args = [
-            ("lateness_ns", flight.late.lateness_ns.into()),
-            ("at", flight.at_utc.as_str().into()),
-        ];
-        events.instant(track, "late tick", 0_i64.saturating_sub(origin_ns), &args);
-    }
-    add_cpus(&mut events, flight, origin_ns);
+    add_cpus(&mut events, &rounds);
     Ok(events.finish())
 }
 
-/// Returns the earliest time of the record, relative to the late tick.
-fn oldest_ns(flight: &Flight) -> i64 {
-    let mut oldest_ns = 0;
-    for round in &flight.rounds {
-        let deadlines = round.ticks.iter().map(|tick| tick.deadline_ns.min(arrival_ns(tick)));
-        let switches = round.switches.iter().flatten().map(|switch| switch.at_ns);
-        let assignments = round.assignments.iter().flatten().map(|assignment| assignment.at_ns);
-        oldest_ns = deadlines.chain(switches).chain(assignments).fold(oldest_ns, i64::min);
-    }
-    oldest_ns
-}
-
-fn add_ticks<'a>(
-    events: &mut TraceEvents,
-    process: Process,
-    rounds: impl Iterator<Item = &'a FlightRound>,
-    origin_ns: i64,
-) {
+fn add_ticks(events: &mut TraceEvents, process: Process, rounds: &[&FlightRound]) {
     let mut lanes: BTreeMap<u64, Lanes> = BTreeMap::new();
     for round in rounds {
         let name = match round.instance {
@@ -149,97 +134,83 @@ fn add_ticks<'a>(
             ];
             args.extend(tick.causes_ns.iter().flat_map(cause_args));
             args.extend(tick.behind.iter().map(|behind| ("behind", describe_behind(behind))));
-            let at_ns = arrival_ns(tick).saturating_sub(origin_ns);
-            add_tick(events, lanes, (at_ns, tick.lateness_ns), round.period_ns, &args);
+            let times = (tick.arrival_ns(), tick.lateness_ns);
+            add_tick(events, lanes, times, round.period_ns, &args);
         }
     }
 }
 
 /// Adds the states of the threads that ran the ticks of profiled rounds.
-fn add_threads<'a>(
-    events: &mut TraceEvents,
-    process: Process,
-    rounds: impl Iterator<Item = &'a FlightRound>,
-    origin_ns: i64,
-) {
+fn add_threads(events: &mut TraceEvents, process: Process, rounds: &[&FlightRound]) {
     let mut tracks: BTreeMap<u64, Track> = BTreeMap::new();
     for round in rounds {
-        for (switch, until_ns) in states(round) {
-            let track = *tracks
-                .entry(switch.thread)
-                .or_insert_with(|| events.track(process, &format!("thread {}", switch.thread)));
+        let switches = round.switches.as_deref().unwrap_or_default();
+        let position = |switch: &FlightSwitch| (switch.thread, switch.at_ns);
+        for (switch, until_ns) in with_ends(switches, round_end_ns(round), position) {
+            let new_track = || events.track(process, &format!("thread {}", switch.thread));
+            let track = *tracks.entry(switch.thread).or_insert_with(new_track);
             let name = match switch.kind.as_str() {
                 "on" => "running",
                 "preempted" => "ready",
                 _ => "waiting",
             };
-            let [from_ns, to_ns] = [switch.at_ns, until_ns].map(|ns| ns.saturating_sub(origin_ns));
-            events.slice(track, name, from_ns, to_ns, &[("cpu", switch.cpu.into())]);
+            events.slice(track, name, switch.at_ns, until_ns, &[("cpu", switch.cpu.into())]);
         }
     }
-}
-
-/// Returns each switch with the time of the thread's next one, or the end of the round.
-fn states(round: &FlightRound) -> Vec<(&FlightSwitch, i64)> {
-    let end_ns = round_end_ns(round);
-    let mut next: BTreeMap<u64, i64> = BTreeMap::new();
-    let mut states = Vec::new();
-    for switch in round.switches.iter().flatten().rev() {
-        let until_ns = next.insert(switch.thread, switch.at_ns).unwrap_or(end_ns);
-        if until_ns > switch.at_ns {
-            states.push((switch, until_ns));
-        }
-    }
-    states.reverse();
-    states
 }
 
 /// Adds the threads that each CPU ran during profiled rounds.
-fn add_cpus(events: &mut TraceEvents, flight: &Flight, origin_ns: i64) {
-    let mut by_cpu: BTreeMap<u32, Vec<(&CpuAssignment, i64)>> = BTreeMap::new();
-    for round in &flight.rounds {
-        let end_ns = round_end_ns(round);
-        for assignment in round.assignments.iter().flatten() {
-            by_cpu.entry(assignment.cpu).or_default().push((assignment, end_ns));
-        }
-    }
-    if by_cpu.is_empty() {
+fn add_cpus(events: &mut TraceEvents, rounds: &[FlightRound]) {
+    let assignments = rounds.iter().flat_map(|round| round.assignments.iter().flatten());
+    let cpus: BTreeSet<u32> = assignments.map(|assignment| assignment.cpu).collect();
+    if cpus.is_empty() {
         return;
     }
     let process = events.process("CPUs");
-    for (cpu, assignments) in &mut by_cpu {
-        assignments.sort_by_key(|(assignment, _)| assignment.at_ns);
-        let track = events.track(process, &format!("CPU {cpu}"));
-        for (i, (assignment, end_ns)) in assignments.iter().enumerate() {
-            let next_ns = assignments.get(i + 1).map_or(i64::MAX, |(next, _)| next.at_ns);
-            let to_ns = next_ns.min(*end_ns);
+    let new_track = |cpu| (cpu, events.track(process, &format!("CPU {cpu}")));
+    let tracks: BTreeMap<u32, Track> = cpus.into_iter().map(new_track).collect();
+    for round in rounds {
+        let assignments = round.assignments.as_deref().unwrap_or_default();
+        let position = |turn: &CpuAssignment| (turn.cpu.into(), turn.at_ns);
+        for (turn, until_ns) in with_ends(assignments, round_end_ns(round), position) {
             // Thread 0 is the idle CPU.
-            if assignment.thread == 0 || to_ns <= assignment.at_ns {
-                continue;
+            if turn.thread != 0 {
+                let args = [("thread", turn.thread.into())];
+                events.slice(tracks[&turn.cpu], &occupant_name(turn), turn.at_ns, until_ns, &args);
             }
-            // The kernel reports a thread that is about to end as -1.
-            let unnamed = || match assignment.thread {
-                u32::MAX => "thread that ended".to_owned(),
-                thread => format!("thread {thread}"),
-            };
-            let name = assignment.comm.clone().unwrap_or_else(unnamed);
-            let [from_ns, to_ns] = [assignment.at_ns, to_ns].map(|ns| ns.saturating_sub(origin_ns));
-            events.slice(track, &name, from_ns, to_ns, &[("thread", assignment.thread.into())]);
         }
     }
+}
+
+fn occupant_name(turn: &CpuAssignment) -> String {
+    match (&turn.comm, turn.thread) {
+        (Some(name), _) => name.clone(),
+        // The kernel reports a thread that is about to end as -1.
+        (None, u32::MAX) => "thread that ended".to_owned(),
+        (None, thread) => format!("thread {thread}"),
+    }
+}
+
+/// Returns the entries that end later than they start: at the next one with the same key, or at the
+/// end of the round. `position` returns the key and the time of an entry.
+fn with_ends<T>(entries: &[T], end_ns: i64, position: impl Fn(&T) -> (u64, i64)) -> Vec<(&T, i64)> {
+    let mut next: BTreeMap<u64, i64> = BTreeMap::new();
+    let mut ended = Vec::new();
+    for entry in entries.iter().rev() {
+        let (key, at_ns) = position(entry);
+        let until_ns = next.insert(key, at_ns).unwrap_or(end_ns);
+        if until_ns > at_ns {
+            ended.push((entry, until_ns));
+        }
+    }
+    ended.reverse();
+    ended
 }
 
 /// Returns the time of the last record of a round. A monitor records only late ticks, so switches
 /// can be later than all of them.
 fn round_end_ns(round: &FlightRound) -> i64 {
-    let switches = round.switches.iter().flatten().map(|switch| switch.at_ns);
-    let assignments = round.assignments.iter().flatten().map(|assignment| assignment.at_ns);
-    let times = round.ticks.iter().map(arrival_ns).chain(switches).chain(assignments);
-    times.max().unwrap_or(i64::MIN)
-}
-
-fn arrival_ns(tick: &FlightTick) -> i64 {
-    tick.deadline_ns.saturating_add(tick.lateness_ns)
+    round.times().max().unwrap_or(i64::MIN)
 }
 
 fn to_signed(ns: u64) -> i64 {

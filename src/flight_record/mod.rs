@@ -108,6 +108,44 @@ model! {
     }
 }
 
+impl FlightRound {
+    /// Returns all times: deadlines and arrivals of ticks, switches, and assignments of CPUs.
+    pub fn times(&self) -> impl Iterator<Item = i64> {
+        let deadlines = self.ticks.iter().map(|tick| tick.deadline_ns);
+        let arrivals = self.ticks.iter().map(FlightTick::arrival_ns);
+        let switches = self.switches.iter().flatten().map(|switch| switch.at_ns);
+        let assignments = self.assignments.iter().flatten().map(|assignment| assignment.at_ns);
+        deadlines.chain(arrivals).chain(switches).chain(assignments)
+    }
+
+    /// Adds a duration to all times.
+    pub fn shift(&mut self, ns: i64) {
+        let ticks = self.ticks.iter_mut().map(|tick| &mut tick.deadline_ns);
+        let switches = self.switches.iter_mut().flatten().map(|switch| &mut switch.at_ns);
+        let assignments = self.assignments.iter_mut().flatten().map(|turn| &mut turn.at_ns);
+        for at_ns in ticks.chain(switches).chain(assignments) {
+            *at_ns = at_ns.saturating_add(ns);
+        }
+    }
+
+    /// Removes what happened before a time.
+    pub fn remove_before(&mut self, oldest_ns: i64) {
+        self.ticks.retain(|tick| tick.arrival_ns() >= oldest_ns);
+        if let Some(switches) = &mut self.switches {
+            switches.retain(|switch| switch.at_ns >= oldest_ns);
+        }
+        if let Some(assignments) = &mut self.assignments {
+            assignments.retain(|assignment| assignment.at_ns >= oldest_ns);
+        }
+    }
+}
+
+impl FlightTick {
+    pub fn arrival_ns(&self) -> i64 {
+        self.deadline_ns.saturating_add(self.lateness_ns)
+    }
+}
+
 impl File for Flight {
     const SCHEMA: &'static str = "osjitter.flight/1";
 

@@ -183,7 +183,7 @@ fn keep_instance(
         instance: index,
         period_ns: scenario.period_ns(),
         profiled: diagnosis.is_some(),
-        ticks: flight_ticks(&ticks, diagnosis, index, limit_ns),
+        ticks: flight_ticks(&ticks, diagnosis, index, origin, limit_ns),
         switches: round_diagnosis.and_then(|d| flight_switches(&d.threads)),
         assignments: round_diagnosis.and_then(|d| cpu_assignments(&d.occupants)),
     };
@@ -195,6 +195,7 @@ fn flight_ticks(
     ticks: &[KeptTick],
     diagnosis: Option<&RoundDiagnosis>,
     instance: u64,
+    origin: Instant,
     limit_ns: i64,
 ) -> Vec<FlightTick> {
     let known = diagnosis.map(|d| d.round.known).unwrap_or_default();
@@ -208,7 +209,7 @@ fn flight_ticks(
         let cause = profiled.peek().filter(|p| p.tick == tick.index && is_late);
         converted.push(FlightTick {
             tick: tick.index,
-            deadline_ns: 0,
+            deadline_ns: ns_after(tick.due, origin),
             lateness_ns: tick.lateness_ns,
             causes_ns: cause.map(|p| p.parts.shares(known)),
             behind: cause.and_then(|p| threads_behind(p)),
@@ -221,34 +222,13 @@ impl KeptInstance {
     /// Converts the times to be relative to the late tick's arrival, and removes what is older than
     /// a record. Returns `None` if no tick remains.
     fn relative_to(&self, arrival: Instant) -> Option<FlightRound> {
-        let oldest_ns = -to_signed_ns(RECORDED_TIME);
-        let mut ticks = Vec::new();
-        for (tick, kept) in self.round.ticks.iter().zip(&self.ticks) {
-            let deadline_ns = ns_after(kept.due, arrival);
-            if deadline_ns + tick.lateness_ns >= oldest_ns {
-                ticks.push(FlightTick { deadline_ns, ..tick.clone() });
-            }
+        let mut round = self.round.clone();
+        round.shift(ns_after(self.origin, arrival));
+        round.remove_before(-to_signed_ns(RECORDED_TIME));
+        for assignment in round.assignments.iter_mut().flatten() {
+            assignment.comm = thread_name(assignment.thread);
         }
-        if ticks.is_empty() {
-            return None;
-        }
-        let shift_ns = ns_after(self.origin, arrival);
-        let is_recent = |at_ns: i64| at_ns + shift_ns >= oldest_ns;
-        let mut round = FlightRound { ticks, ..self.round.clone() };
-        if let Some(switches) = &mut round.switches {
-            switches.retain(|switch| is_recent(switch.at_ns));
-            for switch in switches {
-                switch.at_ns += shift_ns;
-            }
-        }
-        if let Some(assignments) = &mut round.assignments {
-            assignments.retain(|assignment| is_recent(assignment.at_ns));
-            for assignment in assignments {
-                assignment.at_ns += shift_ns;
-                assignment.comm = thread_name(assignment.thread);
-            }
-        }
-        Some(round)
+        (!round.ticks.is_empty()).then_some(round)
     }
 }
 
