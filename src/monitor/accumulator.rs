@@ -35,14 +35,17 @@ pub enum LoopId {
 }
 
 impl LoopId {
+    pub fn period(&self) -> Duration {
+        let (Self::Probe { period_ns, .. } | Self::Meter { period_ns, .. }) = self;
+        Duration::from_nanos(*period_ns)
+    }
+
     /// Returns the name that messages show.
     pub fn name(&self) -> String {
-        let period = |ns: &u64| cli::units::format_exact_duration(Duration::from_nanos(*ns));
+        let period = cli::units::format_exact_duration(self.period());
         match self {
-            Self::Probe { subject, period_ns, .. } => format!("{subject}@{}", period(period_ns)),
-            Self::Meter { meter, period_ns, program } => {
-                format!("{meter}@{} of {program}", period(period_ns))
-            }
+            Self::Probe { subject, .. } => format!("{subject}@{period}"),
+            Self::Meter { meter, program, .. } => format!("{meter}@{period} of {program}"),
         }
     }
 }

@@ -1,11 +1,14 @@
 //! A running monitor: its probes, the meters it watches, their records, and the open interval.
 
+mod budget_keeping;
+mod interval_clocks;
+
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use cli::exit::{self, Error};
-use cli::time::{format_duration, format_share};
-use cli::units::{self, to_ns};
+use cli::time::format_duration;
+use cli::units::to_ns;
 use cli::words::pluralize;
 use engine::machine::os;
 use engine::measure::late_tick_log::LateTickLog;
@@ -21,18 +24,17 @@ use crate::monitor::accumulator::{
     Accumulator, BINNING, IntervalStats, LoopId, MAX_LOOPS, PolledMeter,
 };
 use crate::monitor::breaches::{Breach, Breaches};
-use crate::monitor::budget::{Budget, BudgetFinding, CpuTime, StretchedPeriod};
+use crate::monitor::budget::{Budget, StretchedPeriod};
 use crate::monitor::exposition::{self, ExpositionFormat, FlightCounts, MonitorState};
 use crate::monitor::flight_watch::{FlightWatch, LateRule};
 use crate::monitor::limits::Limit;
+use crate::monitor::session::interval_clocks::{IntervalDeltas, IntervalStart, clock_set_back};
 use crate::terminal::note;
-use files::bins::{Interval, IntervalCounts, Key, Labels, cell, stamp};
+use files::bins::{Interval, Key, Labels, cell, stamp};
 use files::file::File as _;
 
 /// Maximum number of meter files to read.
 pub const MAX_FILES: usize = 256;
-/// Difference between two clocks over an interval that is not a step of one of them.
-const MAX_CLOCK_DIFFERENCE: Duration = Duration::from_secs(1);
 /// Maximum number of messages about unreadable files and directories.
 const MAX_REPORTED_FAULTS: usize = 1_000;
 /// Maximum age of the data in a scrape. More frequent scrapes do not cause more polls.
@@ -82,70 +84,6 @@ enum MeterSource {
     File(FileId),
 }
 
-/// Clocks and counters of the machine at the start of an interval.
-#[derive(Debug)]
-struct IntervalStart {
-    at: tach::Instant,
-    time: SystemTime,
-    cpu_ns: Option<u64>,
-    steal_ns: Option<u64>,
-    throttled_ns: Option<u64>,
-}
-
-impl IntervalStart {
-    fn now() -> Self {
-        Self {
-            at: tach::Instant::now(),
-            time: SystemTime::now(),
-            cpu_ns: os::usage().cpu_ns,
-            steal_ns: os::steal_ns(),
-            throttled_ns: os::throttled_ns(),
-        }
-    }
-
-    /// Returns the start in microseconds since 1970.
-    fn unix_us(&self) -> u64 {
-        let since_1970 = self.time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        u64::try_from(since_1970.as_micros()).unwrap_or(u64::MAX)
-    }
-}
-
-/// Differences between the starts of two successive intervals.
-#[derive(Debug)]
-struct IntervalDeltas {
-    length: Duration,
-    cpu_ns: Option<u64>,
-    steal_ns: Option<u64>,
-    throttled_ns: Option<u64>,
-}
-
-impl IntervalDeltas {
-    fn between(before: &IntervalStart, now: &IntervalStart) -> Self {
-        let delta = |now: Option<u64>, before: Option<u64>| Some(now?.saturating_sub(before?));
-        Self {
-            length: now.at.duration_since(before.at),
-            cpu_ns: delta(now.cpu_ns, before.cpu_ns),
-            steal_ns: delta(now.steal_ns, before.steal_ns),
-            throttled_ns: delta(now.throttled_ns, before.throttled_ns),
-        }
-    }
-
-    /// Adds the counters of the machine and of a probe's threads to those of a loop.
-    fn add_to(
-        &self,
-        counts: &mut IntervalCounts,
-        loop_id: &LoopId,
-        times: Option<os::ThreadTimes>,
-    ) {
-        counts.cpu_ns = times.map(|times| times.cpu_ns);
-        counts.run_queue_ns = times.map(|times| times.run_queue_ns);
-        counts.steal_ns = self.steal_ns;
-        // Throttling of this process's control group does not affect other programs.
-        let is_probe = matches!(loop_id, LoopId::Probe { .. });
-        counts.throttled_ns = self.throttled_ns.filter(|_| is_probe);
-    }
-}
-
 /// An interval that has ended.
 #[derive(Debug)]
 pub struct ClosedInterval {
@@ -193,7 +131,7 @@ impl Session {
         flight: Option<FlightWatch>,
         seed: u64,
     ) -> exit::Result<Self> {
-        let interval = IntervalStart::now();
+        let interval = IntervalStart::now(flight.as_ref());
         let mut session = Self {
             accumulator: Accumulator::new(interval.time),
             budget: Budget::new(setup.budget),
@@ -220,7 +158,7 @@ impl Session {
                 .start_probe(scenario.clone(), StretchedPeriod::new(scenario.period))
                 .map_err(|reason| Error::measure(format!("{}: {reason}", scenario.id)))?;
         }
-        session.interval = IntervalStart::now();
+        session.interval = IntervalStart::now(session.flight.as_ref());
         session.poll();
         Ok(session)
     }
@@ -306,10 +244,10 @@ impl Session {
             let loop_id = LoopId::from(&probe.scenario);
             let rule = LateRule::new(&self.setup.limits, &loop_id);
             if let (Some(log), Some(rule)) = (&probe.late_ticks, rule) {
-                flight.add_probe_ticks(&loop_id, rule, threads, log.take());
+                flight.add_ticks(&loop_id, rule, threads, log.take());
             }
         }
-        flight.watch_threads(&all_threads);
+        flight.hindsight.watch_threads(&all_threads);
         flight.retain_meters(&meters.iter().map(|meter| meter.id).collect());
         for meter in meters {
             let loop_id = LoopId::from(&meter.snapshot);
@@ -357,7 +295,8 @@ impl Session {
         if let Some(flight) = &mut self.flight {
             flight.capture(true);
         }
-        let before = std::mem::replace(&mut self.interval, IntervalStart::now());
+        let now = IntervalStart::now(self.flight.as_ref());
+        let before = std::mem::replace(&mut self.interval, now);
         let deltas = IntervalDeltas::between(&before, &self.interval);
         if let Some(step) = clock_set_back(before.time, self.interval.time, deltas.length) {
             let step = format_duration(step.as_secs_f64());
@@ -382,16 +321,9 @@ impl Session {
         self.intervals_closed += 1;
         self.forget_breaches_of_ended_loops();
         let probes_ns = thread_times.values().map(|times| times.as_ref().map(|t| t.cpu_ns)).sum();
-        let (mut flights, mut flight_ns) = (Vec::new(), 0);
-        if let Some(flight) = &mut self.flight {
-            flights = flight.close_interval(&breached);
-            flight_ns = flight.take_interval_cpu_ns();
-        }
-        if let Some(cpu_ns) = deltas.cpu_ns {
-            // Recording costs CPU time of all threads, at their switches.
-            let cpu = CpuTime { monitor_ns: cpu_ns.saturating_add(flight_ns), probes_ns };
-            self.enforce_budget(deltas.length, cpu, flight_ns);
-        }
+        let flight = self.flight.as_mut();
+        let flights = flight.map_or(Vec::new(), |flight| flight.close_interval(&breached));
+        self.enforce_budget(&deltas, probes_ns);
         let breaches = self.breaches_file(&start, deltas.length, breaches);
         ClosedInterval { start, rows, breaches, flights }
     }
@@ -485,105 +417,6 @@ impl Session {
         Some(file.to_json())
     }
 
-    /// Lengthens the periods of the probes if they used more CPU time than the budget, and shortens
-    /// them again when they need less.
-    fn enforce_budget(&mut self, length: Duration, cpu: CpuTime, flight_ns: u64) {
-        let Some(finding) = self.budget.record(length, cpu) else { return };
-        match finding {
-            BudgetFinding::ProbesExceed { probes } => self.lengthen_periods(probes),
-            // Recording is the larger part of the cost.
-            BudgetFinding::OthersExceed { monitor, .. }
-                if flight_ns > cpu.monitor_ns / 2 && self.reduce_flight_scope() =>
-            {
-                let used = self.format_used("the monitor", monitor);
-                note(
-                    false,
-                    &format!(
-                        "{used}; flight records now have only the switches of the probes: increase --budget to record all CPUs"
-                    ),
-                );
-            }
-            BudgetFinding::OthersExceed { monitor, probes } => {
-                let used = self.format_used("the monitor", monitor);
-                let probes = format_core_share(probes);
-                self.report_budget(&format!(
-                    "{used}; its probes used {probes}: scrape less often, watch fewer meters, or increase --budget"
-                ));
-            }
-            BudgetFinding::ProbesHaveRoom { probes } => self.shorten_periods(probes),
-            BudgetFinding::Kept => self.is_budget_reported = false,
-        }
-    }
-
-    fn reduce_flight_scope(&mut self) -> bool {
-        self.flight.as_mut().is_some_and(FlightWatch::reduce_scope)
-    }
-
-    fn format_used(&self, name: &str, share: f64) -> String {
-        let [used, budget] = [share, self.setup.budget].map(format_core_share);
-        format!("{name} used {used} of a core and may use {budget}")
-    }
-
-    fn lengthen_periods(&mut self, share: f64) {
-        let used = self.format_used("the probes", share);
-        match self.change_periods(StretchedPeriod::longer) {
-            Some(periods) => {
-                self.stretches += 1;
-                note(false, &format!("{used}; lengthened their periods: {periods}"));
-            }
-            None => self.report_budget(&format!(
-                "{used}; their periods cannot be lengthened further: increase --budget or use fewer probes"
-            )),
-        }
-    }
-
-    fn shorten_periods(&mut self, share: f64) {
-        self.is_budget_reported = false;
-        let used = self.format_used("the probes", share);
-        if let Some(periods) = self.change_periods(StretchedPeriod::shorter) {
-            note(self.setup.quiet, &format!("{used}; shortened their periods: {periods}"));
-        }
-    }
-
-    /// Reports that the budget is not kept, once until it is kept again.
-    fn report_budget(&mut self, message: &str) {
-        if !std::mem::replace(&mut self.is_budget_reported, true) {
-            note(false, message);
-        }
-    }
-
-    /// Restarts the probes whose period changes. Returns the new periods for a message, or `None`
-    /// if there are none.
-    fn change_periods(
-        &mut self,
-        new_period: impl Fn(StretchedPeriod) -> Option<StretchedPeriod>,
-    ) -> Option<String> {
-        let (mut changed, unchanged): (Vec<Probe>, Vec<Probe>) = std::mem::take(&mut self.probes)
-            .into_iter()
-            .partition(|probe| new_period(probe.period).is_some());
-        self.probes = unchanged;
-        // Stopping them one after the other would take the sum of their periods.
-        for probe in &changed {
-            probe.running.request_stop();
-        }
-        let failures: Vec<Option<String>> =
-            changed.iter_mut().map(|probe| probe.running.stop()).collect();
-        // The last ticks, since no later poll will see these meters.
-        self.accumulator.record(changed.iter().map(Probe::poll));
-        let mut periods = Vec::new();
-        for (probe, failure) in changed.into_iter().zip(failures) {
-            let Some(new_period) = new_period(probe.period) else { continue };
-            let name = probe.scenario.subject.name();
-            let period = units::format_exact_duration(new_period.period());
-            if let Some(reason) = failure.or(self.start_probe(probe.scenario, new_period).err()) {
-                self.probes_ended += 1;
-                note(false, &format!("{name} {period}: {reason}"));
-            }
-            periods.push(format!("{name} {period}"));
-        }
-        if !periods.is_empty() { Some(periods.join(", ")) } else { None }
-    }
-
     /// Returns the body of a scrape.
     pub fn scrape(&mut self, format: ExpositionFormat) -> Vec<u8> {
         if self.last_poll.elapsed() >= MAX_SCRAPE_AGE {
@@ -610,10 +443,10 @@ impl Session {
     }
 
     fn flight_counts(&self) -> Option<FlightCounts> {
-        let cost = self.flight.as_ref()?.cost();
+        let hindsight = &self.flight.as_ref()?.hindsight;
         Some(FlightCounts {
-            cpu_ns: cost.cpu_ns,
-            memory_bytes: cost.memory_bytes,
+            cpu_ns: hindsight.cpu_ns(),
+            memory_bytes: hindsight.memory_bytes(),
             written: self.flights_written,
             lost: self.flights_lost,
         })
@@ -646,33 +479,5 @@ impl From<&Snapshot> for LoopId {
             period_ns: to_ns(snapshot.period),
             program: cell(&snapshot.program).into_owned(),
         }
-    }
-}
-
-/// Returns by how much the calendar clock was set back between two readings, if it was by more than
-/// the error of the other clock.
-fn clock_set_back(before: SystemTime, now: SystemTime, elapsed: Duration) -> Option<Duration> {
-    let expected = before.checked_add(elapsed)?;
-    expected.duration_since(now).ok().filter(|step| *step > MAX_CLOCK_DIFFERENCE)
-}
-
-fn format_core_share(share: f64) -> String {
-    format_share((share * 1e6).round() as u64, 1_000_000)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn clock_steps_back_are_detected() {
-        let seconds = Duration::from_secs;
-        let start = SystemTime::UNIX_EPOCH + seconds(1_000_000);
-        let step = |wall: SystemTime| clock_set_back(start, wall, seconds(300));
-        assert_eq!(step(start + seconds(270)), Some(seconds(30)));
-        assert_eq!(step(start - seconds(3_600)), Some(seconds(3_900)));
-        // Slewing, and a suspend or a step forward, are no step back.
-        assert_eq!(step(start + Duration::from_millis(299_500)), None);
-        assert_eq!(step(start + seconds(900)), None);
     }
 }

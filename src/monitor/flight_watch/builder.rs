@@ -2,8 +2,9 @@
 
 use std::time::{Duration, Instant, SystemTime};
 
-use cli::units::{ns_after, to_ns, to_signed_ns};
-use engine::measure::why::hindsight::{ExplainedLoop, LateLoop, LateLoopTick, Past};
+use cli::units::{ns_after, to_ns};
+use engine::measure::late_tick_log::AccountedTick;
+use engine::measure::why::hindsight::{ExplainedLoop, LateLoop, Past};
 use files::file::File as _;
 
 use crate::flight_record::conversion::{cpu_assignments, flight_switches, threads_behind};
@@ -24,7 +25,7 @@ pub struct FlightBuilder {
 
 impl FlightBuilder {
     #[allow(clippy::disallowed_methods, reason = "the calendar time of the tick")]
-    pub fn new(subject: String, trigger: LateLoopTick, mut past: Past) -> Self {
+    pub fn new(subject: String, trigger: AccountedTick, mut past: Past) -> Self {
         let arrival = trigger.wake;
         let at = SystemTime::now() - Instant::now().saturating_duration_since(arrival);
         let flight = Flight {
@@ -50,37 +51,25 @@ impl FlightBuilder {
     /// trigger, which also has the CPUs.
     pub fn add_loop(&mut self, loop_id: &LoopId, late_loop: &LateLoop) {
         let explained = self.explained.next().unwrap_or_default();
-        let (LoopId::Probe { period_ns, .. } | LoopId::Meter { period_ns, .. }) = loop_id;
         let ticks = late_loop.ticks.iter().map(|tick| self.flight_tick(tick, &explained));
         let mut ticks: Vec<FlightTick> = ticks.collect();
-        let oldest_ns = -to_signed_ns(self.past.length);
-        ticks.retain(|tick| tick.deadline_ns + tick.lateness_ns >= oldest_ns);
         ticks.sort_by_key(|tick| tick.deadline_ns);
-        if ticks.is_empty() {
-            return;
-        }
-        let assignments = match self.flight.rounds.is_empty() {
-            true => self.assignments(),
-            false => None,
-        };
-        let mut switches = flight_switches(&explained.threads);
-        if let Some(switches) = &mut switches {
-            switches.retain(|switch| switch.at_ns >= oldest_ns);
-        }
+        let is_first = self.flight.rounds.is_empty();
+        let assignments = if is_first { self.assignments() } else { None };
         self.flight.rounds.push(FlightRound {
             subject: loop_id.name(),
             round: 0,
             instance: 0,
-            period_ns: *period_ns,
+            period_ns: to_ns(loop_id.period()),
             profiled: true,
             ticks,
-            switches: switches.filter(|switches| !switches.is_empty()),
+            switches: flight_switches(&explained.threads),
             assignments,
         });
     }
 
     /// Converts a late tick. If its thread was recorded, it has its causes.
-    fn flight_tick(&self, tick: &LateLoopTick, explained: &ExplainedLoop) -> FlightTick {
+    fn flight_tick(&self, tick: &AccountedTick, explained: &ExplainedLoop) -> FlightTick {
         let cause = explained.ticks.iter().find(|cause| cause.tick == tick.number);
         FlightTick {
             tick: tick.number,
@@ -94,8 +83,6 @@ impl FlightBuilder {
     /// Returns the last entries of the CPUs, with the names of the threads that still exist.
     fn assignments(&mut self) -> Option<Vec<CpuAssignment>> {
         let mut assignments = cpu_assignments(&self.past.occupants.take()?)?;
-        let oldest_ns = -to_signed_ns(self.past.length);
-        assignments.retain(|assignment| assignment.at_ns >= oldest_ns);
         let excess = assignments.len().saturating_sub(MAX_ASSIGNMENTS);
         assignments.drain(..excess);
         if let Some(first) = assignments.first().filter(|_| excess > 0) {
@@ -110,30 +97,17 @@ impl FlightBuilder {
     }
 
     /// Returns the file. If it is too large, the older half of its time is left out, repeatedly.
-    pub fn finish(mut self, limit: Duration) -> String {
-        self.flight.limit_ns = to_ns(limit);
+    pub fn finish(self, limit: Duration) -> String {
+        let mut flight = Flight { limit_ns: to_ns(limit), ..self.flight };
         loop {
-            let json = self.flight.to_json();
-            let is_minimal = self.flight.length_ns == 0;
-            if json.len() <= MAX_FLIGHT_BYTES || is_minimal {
+            let oldest_ns = -i64::try_from(flight.length_ns).unwrap_or(i64::MAX);
+            flight.rounds.iter_mut().for_each(|round| round.remove_before(oldest_ns));
+            flight.rounds.retain(|round| !round.ticks.is_empty());
+            let json = flight.to_json();
+            if json.len() <= MAX_FLIGHT_BYTES || flight.length_ns == 0 {
                 return json;
             }
-            self.shorten();
-        }
-    }
-
-    fn shorten(&mut self) {
-        let flight = &mut self.flight;
-        flight.length_ns /= 2;
-        let oldest_ns = -i64::try_from(flight.length_ns).unwrap_or(i64::MAX);
-        for round in &mut flight.rounds {
-            round.ticks.retain(|tick| tick.deadline_ns + tick.lateness_ns >= oldest_ns);
-            if let Some(switches) = &mut round.switches {
-                switches.retain(|switch| switch.at_ns >= oldest_ns);
-            }
-            if let Some(assignments) = &mut round.assignments {
-                assignments.retain(|assignment| assignment.at_ns >= oldest_ns);
-            }
+            flight.length_ns /= 2;
         }
     }
 }
@@ -143,11 +117,11 @@ mod tests {
     use super::*;
     use files::why::{CpuOccupants, Occupant};
 
-    fn trigger(number: u64) -> (LoopId, LateLoopTick) {
+    fn trigger(number: u64) -> (LoopId, AccountedTick) {
         #[allow(clippy::disallowed_methods, reason = "any instant will do")]
         let wake = Instant::now();
         let due = wake - Duration::from_millis(7);
-        let tick = LateLoopTick { number, due, wake, accounts: None };
+        let tick = AccountedTick { number, due, wake, accounts: None };
         let loop_id = LoopId::Probe {
             subject: "spin".to_owned(),
             period_ns: 1_000_000,

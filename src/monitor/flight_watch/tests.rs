@@ -56,7 +56,7 @@ fn records_need_a_broken_limit() {
     let ms = Duration::from_millis;
     let rule = LateRule { late_from: ms(2), broken_from: None };
     let add = |watch: &mut FlightWatch, name: &str, lateness: Duration| {
-        watch.add_probe_ticks(&loop_id(name), rule, vec![os::thread_id()], vec![tick(lateness)]);
+        watch.add_ticks(&loop_id(name), rule, vec![os::thread_id()], vec![tick(lateness)]);
         watch.capture(true);
     };
     add(&mut watch, "a", ms(1));
@@ -76,13 +76,13 @@ fn records_of_an_interval_are_limited() {
     let rule = LateRule { late_from: Duration::ZERO, broken_from: Some(Duration::ZERO) };
     for ms in 1..=MAX_FLIGHTS as u64 + 3 {
         let ticks = vec![tick(Duration::from_millis(ms))];
-        watch.add_probe_ticks(&loop_id("a"), rule, Vec::new(), ticks);
+        watch.add_ticks(&loop_id("a"), rule, Vec::new(), ticks);
         watch.capture(true);
     }
-    watch.add_probe_ticks(&loop_id("a"), rule, Vec::new(), vec![tick(Duration::from_millis(1))]);
+    watch.add_ticks(&loop_id("a"), rule, Vec::new(), vec![tick(Duration::from_millis(1))]);
     watch.capture(false);
     assert_eq!(watch.pending.len(), MAX_FLIGHTS);
-    let least = watch.pending.iter().map(|pending| pending.lateness).min();
+    let least = watch.pending.iter().map(PendingFlight::lateness).min();
     assert!(least >= Some(Duration::from_millis(4)), "the least late are dropped: {least:?}");
     assert!(watch.trigger.is_some(), "a tick shortly after a record waits");
 }

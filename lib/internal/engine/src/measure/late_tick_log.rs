@@ -5,24 +5,30 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 
-use files::why::Reading;
-
-use crate::machine::os::{self, Quota, ThreadStats};
+use crate::machine::os::{Quota, ThreadStats};
 
 /// Maximum number of ticks that are kept until they are taken; a meter keeps as many.
 const MAX_TICKS: usize = 128;
 
-/// A late tick of a loop of this process.
+/// A late tick of a loop.
 #[derive(Clone, Copy, Debug)]
 pub struct AccountedTick {
-    /// Number among the late ticks of the loop, from 1.
+    /// Number among the late ticks of the log, from 1.
     pub number: u64,
     pub due: Instant,
     pub wake: Instant,
-    /// Accounts since the previous tick; `None` if that was on another thread, or is not known.
+    /// Accounts since the previous tick; `None` if that was on another thread, or in another
+    /// process.
     pub accounts: Option<TickAccounts>,
+}
+
+impl AccountedTick {
+    pub fn lateness(&self) -> Duration {
+        self.wake.saturating_duration_since(self.due)
+    }
 }
 
 /// Accounts of a thread between two of its ticks.
@@ -71,55 +77,86 @@ pub struct LateTickRecorder {
     log: LateTickLog,
     late_ticks: u64,
     /// Thread of the previous tick, and its statistics.
-    thread: u32,
+    thread: Option<ThreadId>,
     stats: ThreadStats,
-    previous: Option<PreviousTick>,
+    previous: Option<TickReading>,
 }
 
+/// Statistics of the thread, read after a tick.
 #[derive(Clone, Copy, Debug)]
-struct PreviousTick {
-    wake: Instant,
-    reading: Reading,
+struct TickReading {
+    woke: tach::Instant,
+    waited_ns: u64,
+    throttled: Option<u64>,
+}
+
+impl TickReading {
+    /// Returns the accounts since an earlier reading, whose tick woke up at `previous_wake`.
+    fn since(&self, before: &Self, previous_wake: Instant) -> TickAccounts {
+        let throttled = self.throttled.zip(before.throttled);
+        TickAccounts {
+            previous_wake,
+            waited_ns: self.waited_ns.saturating_sub(before.waited_ns),
+            throttled: throttled.map_or(0, |(now, before)| now.saturating_sub(before)),
+        }
+    }
 }
 
 impl LateTickRecorder {
     pub fn new(log: LateTickLog) -> Self {
         let stats = ThreadStats::without_files();
-        Self { log, late_ticks: 0, thread: 0, stats, previous: None }
+        Self { log, late_ticks: 0, thread: None, stats, previous: None }
     }
 
     /// Records a tick of the calling thread that woke up just now.
+    ///
+    /// This runs at every tick of a probe, so a tick that is not late costs only the reading of the
+    /// statistics that explain the next one.
+    #[allow(clippy::disallowed_methods, reason = "an anchor would cost 32 readings of the clock")]
     pub fn record(&mut self, due: Instant, woke: tach::Instant) {
-        let anchor = tach::Anchor::take();
-        let since_wake = tach::Instant::from_count(anchor.count()).duration_since(woke);
-        let wake = anchor.std() - since_wake;
         self.follow_thread();
-        let reading = self.stats.read();
-        let now = PreviousTick { wake, reading };
-        let before = self.previous.replace(now);
+        let now = self.read(woke);
+        let before = std::mem::replace(&mut self.previous, now);
+        // If the thread is interrupted between the two clocks, the tick seems later than it was.
+        let since_wake = woke.elapsed();
+        let wake = Instant::now() - since_wake;
         if wake.saturating_duration_since(due) >= self.log.late_from {
-            self.late_ticks += 1;
-            let accounts = before.and_then(|before| accounts_between(&before, &now));
-            self.log.push(AccountedTick { number: self.late_ticks, due, wake, accounts });
+            self.record_if_late(due, woke, before.zip(now));
         }
+    }
+
+    fn record_if_late(
+        &mut self,
+        due: Instant,
+        woke: tach::Instant,
+        readings: Option<(TickReading, TickReading)>,
+    ) {
+        let anchor = tach::Anchor::take();
+        let anchored = tach::Instant::from_count(anchor.count());
+        let to_std = |at: tach::Instant| anchor.std() - anchored.duration_since(at);
+        let wake = to_std(woke);
+        if wake.saturating_duration_since(due) < self.log.late_from {
+            return;
+        }
+        let accounts = readings.map(|(before, now)| now.since(&before, to_std(before.woke)));
+        self.late_ticks += 1;
+        self.log.push(AccountedTick { number: self.late_ticks, due, wake, accounts });
     }
 
     /// Opens the statistics of the calling thread, unless they are open.
     fn follow_thread(&mut self) {
-        let thread = os::thread_id();
+        let thread = Some(std::thread::current().id());
         if thread != self.thread {
             let opened = ThreadStats::for_current_thread(&self.log.quotas);
             self.stats = opened.unwrap_or_else(|_| ThreadStats::without_files());
             (self.thread, self.previous) = (thread, None);
         }
     }
-}
 
-fn accounts_between(before: &PreviousTick, now: &PreviousTick) -> Option<TickAccounts> {
-    let waited_ns = now.reading.delay_ns?.saturating_sub(before.reading.delay_ns?);
-    let throttled = now.reading.throttled.zip(before.reading.throttled);
-    let throttled = throttled.map_or(0, |(now, before)| now.saturating_sub(before));
-    Some(TickAccounts { previous_wake: before.wake, waited_ns, throttled })
+    fn read(&self, woke: tach::Instant) -> Option<TickReading> {
+        let waited_ns = self.stats.times()?.run_queue_ns;
+        Some(TickReading { woke, waited_ns, throttled: self.stats.throttled() })
+    }
 }
 
 #[cfg(test)]

@@ -138,22 +138,34 @@ impl Ring {
 
     /// Empties the ring. Returns at most the capacity of the ring, even if it fills quickly.
     pub fn drain(&mut self) -> Vec<u8> {
-        let size = self.pages * self.page;
         let head = self.position(HEAD).load(Ordering::Acquire);
         let tail = self.position(TAIL).load(Ordering::Relaxed);
-        let n = usize::try_from(head.wrapping_sub(tail)).unwrap_or(usize::MAX).min(size);
+        // The kernel does not write between tail and head until the tail is moved.
+        let bytes = self.copy_from(tail, head.wrapping_sub(tail));
+        self.position(TAIL).store(head, Ordering::Release);
+        bytes
+    }
+
+    /// Returns the size of the ring in bytes.
+    fn size(&self) -> usize {
+        self.pages * self.page
+    }
+
+    /// Copies `length` bytes from a position on, at most the whole ring.
+    fn copy_from(&self, start: u64, length: u64) -> Vec<u8> {
+        let size = self.size();
+        let n = usize::try_from(length).unwrap_or(usize::MAX).min(size);
         let mut bytes = vec![0_u8; n];
         // The size is a power of two, so the position in the ring is the remainder.
-        let first = (tail % size as u64) as usize;
+        let first = (start % size as u64) as usize;
         let until_end = n.min(size - first);
         // SAFETY: both parts are within the mapping behind its first page, and within `bytes`. The
-        // kernel does not write between tail and head until the tail is moved.
+        // callers do not use bytes that the kernel may have written during the copy.
         unsafe {
             let ring = self.base.as_ptr().add(self.page);
             std::ptr::copy_nonoverlapping(ring.add(first), bytes.as_mut_ptr(), until_end);
             std::ptr::copy_nonoverlapping(ring, bytes.as_mut_ptr().add(until_end), n - until_end);
         }
-        self.position(TAIL).store(head, Ordering::Release);
         bytes
     }
 
@@ -176,12 +188,10 @@ const UNFINISHED_BYTES: usize = 512;
 pub(super) struct OverwritingRing(Ring);
 
 impl OverwritingRing {
-    /// Maps a ring of the first of these sizes that the limit of locked memory allows.
-    ///
-    /// The sizes are in pages, powers of two, and descending.
-    pub fn map(event: File, sizes: &[usize]) -> io::Result<Self> {
+    /// Maps a ring of a number of pages, which is a power of two.
+    pub fn map(event: File, pages: usize) -> io::Result<Self> {
         // The kernel overwrites a ring that its reader cannot write to.
-        Ring::map_with_access(event, sizes, libc::PROT_READ).map(Self)
+        Ring::map_with_access(event, &[pages], libc::PROT_READ).map(Self)
     }
 
     pub fn event(&self) -> &File {
@@ -190,7 +200,7 @@ impl OverwritingRing {
 
     /// Returns the size of the mapping in bytes.
     pub fn memory_bytes(&self) -> usize {
-        (1 + self.0.pages) * self.0.page
+        self.0.page + self.0.size()
     }
 
     /// Returns the number of bytes that were written since the ring was mapped.
@@ -203,27 +213,15 @@ impl OverwritingRing {
     /// The kernel continues to write during the copy. It does so where the oldest records are, which
     /// are then left out.
     pub fn copy(&self) -> (Vec<u8>, bool) {
-        let size = self.0.pages * self.0.page;
         let head = self.head();
-        let written = usize::try_from(0_u64.wrapping_sub(head)).unwrap_or(usize::MAX);
-        let n = written.min(size);
-        let mut bytes = vec![0_u8; n];
-        // The size is a power of two, so the position in the ring is the remainder.
-        let first = (head % size as u64) as usize;
-        let until_end = n.min(size - first);
-        // SAFETY: both parts are within the mapping behind its first page, and within `bytes`. Bytes
-        // that the kernel may have written during the copy are not used.
-        unsafe {
-            let ring = self.0.base.as_ptr().add(self.0.page);
-            std::ptr::copy_nonoverlapping(ring.add(first), bytes.as_mut_ptr(), until_end);
-            std::ptr::copy_nonoverlapping(ring, bytes.as_mut_ptr().add(until_end), n - until_end);
-        }
+        let written = 0_u64.wrapping_sub(head);
+        let mut bytes = self.0.copy_from(head, written);
         // The copy is complete before the second reading.
         fence(Ordering::SeqCst);
         let overwritten = usize::try_from(head.wrapping_sub(self.head())).unwrap_or(usize::MAX);
-        let intact = size.saturating_sub(overwritten).saturating_sub(UNFINISHED_BYTES);
+        let intact = self.0.size().saturating_sub(overwritten).saturating_sub(UNFINISHED_BYTES);
         bytes.truncate(intact);
-        let is_cut = written > bytes.len();
+        let is_cut = written > bytes.len() as u64;
         (bytes, is_cut)
     }
 

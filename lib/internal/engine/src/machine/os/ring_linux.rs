@@ -103,11 +103,15 @@ fn open_event(thread: libc::pid_t, cpu: libc::c_int, flags: u64) -> io::Result<F
 
 /// Overwriting ring buffer with the last context switches of a thread or a CPU.
 #[derive(Debug)]
-pub struct SwitchHistory(OverwritingRing);
+pub struct SwitchHistory {
+    ring: OverwritingRing,
+    /// Start of recording: `CLOCK_MONOTONIC`, in nanoseconds.
+    started_ns: u64,
+}
 
 impl SwitchHistory {
-    /// Records the switches of a thread of this process while [`SwitchHistory::set_recording`] is
-    /// on, in a ring of `bytes`, which is rounded up to a power of two.
+    /// Records the switches of a thread of this process, starting now, in a ring of `bytes`, which
+    /// is rounded up to a power of two.
     ///
     /// # Errors
     ///
@@ -119,7 +123,7 @@ impl SwitchHistory {
             .map_err(|error| refused(&error, OWN_THREADS_NEED))
     }
 
-    /// Records the switches of all threads on a CPU, and the names of new programs.
+    /// Records the switches of all threads on a CPU, and the names of new programs, starting now.
     ///
     /// # Errors
     ///
@@ -133,28 +137,32 @@ impl SwitchHistory {
     fn open(thread: libc::pid_t, cpu: libc::c_int, flags: u64, bytes: usize) -> io::Result<Self> {
         let event = open_event(thread, cpu, flags | WRITE_BACKWARD | perf::DISABLED)?;
         let pages = bytes.div_ceil(super::thread_stats::page_size()).next_power_of_two();
-        Ok(Self(OverwritingRing::map(event, &[pages])?))
+        let ring = OverwritingRing::map(event, pages)?;
+        perf::record(ring.event(), true);
+        Ok(Self { ring, started_ns: super::thread_stats::monotonic_ns().unwrap_or(0) })
     }
 
-    /// Starts or stops recording.
+    /// Stops recording, or continues it.
     pub fn set_recording(&self, is_on: bool) {
-        perf::record(self.0.event(), is_on);
+        perf::record(self.ring.event(), is_on);
     }
 
     /// Reads the recorded switches, while recording continues.
     pub fn read(&self) -> PastSwitches {
-        let (bytes, is_cut) = self.0.copy();
-        parse_past(&bytes, is_cut)
+        let (bytes, is_cut) = self.ring.copy();
+        let mut past = parse_past(&bytes, is_cut);
+        past.complete_from_ns = past.complete_from_ns.max(self.started_ns);
+        past
     }
 
     /// Returns the number of bytes recorded so far.
     pub fn written_bytes(&self) -> u64 {
-        self.0.written_bytes()
+        self.ring.written_bytes()
     }
 
     /// Returns the size of the ring in bytes.
     pub fn memory_bytes(&self) -> u64 {
-        self.0.memory_bytes() as u64
+        self.ring.memory_bytes() as u64
     }
 }
 
@@ -206,9 +214,9 @@ mod tests {
             Ok(history) => history,
             Err(why) => return assert!(why.to_string().contains("perf_event_open"), "{why}"),
         };
-        assert_eq!((history.read(), history.written_bytes()), (PastSwitches::default(), 0));
-        history.set_recording(true);
         let clock = || super::super::thread_stats::monotonic_ns().expect("a clock");
+        let started = history.read().complete_from_ns;
+        assert!(started > 0 && started <= clock(), "{started}");
         for _ in 0..200 {
             std::thread::sleep(std::time::Duration::from_micros(50));
         }

@@ -57,13 +57,19 @@ impl ThreadStats {
         let counted = unsafe { libc::getrusage(libc::RUSAGE_THREAD, usage.as_mut_ptr()) } == 0;
         // SAFETY: all-zero is a valid `rusage`, and the call fills it or leaves it alone.
         let usage = unsafe { usage.assume_init() };
-        let throttled = |file: &File| read_number_after(file, b"nr_throttled ");
         Reading {
             delay_ns: self.times().map(|times| times.run_queue_ns),
             cpu_ns: clock_ns(ClockId::ThreadCPUTime).ok(),
             minor_faults: u64::try_from(usage.ru_minflt).ok().filter(|_| counted),
-            throttled: self.throttled.iter().map(throttled).try_fold(0, |sum, n| Some(sum + n?)),
+            throttled: self.throttled(),
         }
+    }
+
+    /// Returns the number of periods in which the control groups were throttled.
+    pub fn throttled(&self) -> Option<u64> {
+        let mut numbers =
+            self.throttled.iter().map(|file| read_number_after(file, b"nr_throttled "));
+        numbers.try_fold(0, |sum, number| Some(sum + number?))
     }
 }
 

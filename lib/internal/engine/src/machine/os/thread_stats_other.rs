@@ -24,6 +24,10 @@ impl ThreadStats {
         None
     }
 
+    pub fn throttled(&self) -> Option<u64> {
+        None
+    }
+
     pub fn read(&self) -> Reading {
         Reading::default()
     }

@@ -7,17 +7,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use crate::machine::os::{self, NotAvailable, PastSwitches, SwitchHistory};
+use crate::machine::os::{self, NotAvailable, SwitchHistory};
 use crate::measure::why::hindsight::loop_explainer::{LoopExplainer, RecordedSwitches};
 use crate::measure::why::hindsight::ring_cost::{RingCost, SWITCH_BYTES};
 use crate::measure::why::kernel_clock::KernelClock;
 use crate::measure::why::occupants::{Occupants, ThreadNames};
-use cli::units::ns_after;
 
 mod loop_explainer;
 mod ring_cost;
 
-pub use loop_explainer::{ExplainedLoop, LateLoop, LateLoopTick, PastConditions};
+pub use loop_explainer::{ExplainedLoop, LateLoop, PastConditions};
 
 /// Part of the wanted time for which the rings have additional room: late ticks are noticed only
 /// after a while, and may have to wait until the previous record is as old as its length.
@@ -29,24 +28,17 @@ const THREAD_RATE: f64 = 1_000.0;
 const MIN_RING_BYTES: usize = 1 << 14;
 const MAX_RING_BYTES: usize = 8 << 20;
 const MAX_TOTAL_BYTES: usize = 64 << 20;
+
 /// Overwriting rings with the last switches.
 #[derive(Debug)]
 pub struct Hindsight {
     length: Duration,
-    rings: Rings,
+    has_all_cpus: bool,
+    /// Rings by the number of their CPU or, without those of all CPUs, of their thread.
+    rings: BTreeMap<u32, SwitchHistory>,
     cost: RingCost,
-    started: Instant,
-    /// Bytes that were recorded before, to measure the cost.
-    began_at_bytes: u64,
-    /// Bytes that rings had recorded when they were closed.
-    closed_bytes: u64,
-}
-
-#[derive(Debug)]
-enum Rings {
-    AllCpus(Vec<SwitchHistory>),
-    /// Rings of single threads, by their numbers.
-    OwnThreads(BTreeMap<u32, SwitchHistory>),
+    /// CPU time that rings had cost when they were closed.
+    closed_ns: u64,
 }
 
 /// The recorded time before a tick. Times are relative to the origin.
@@ -73,15 +65,10 @@ impl Hindsight {
             let needs = "to run outside a container with its own thread numbers";
             return Err(NotAvailable::new("records of all CPUs", "", needs));
         }
-        let cpus = os::online_cpus();
-        let rings = open_cpu_rings(&cpus, length)?;
-        let usable = usable_cpu();
-        let measured = cpus.iter().zip(&rings).find(|(cpu, _)| **cpu == usable);
-        let cost = measured.map(|(cpu, ring)| RingCost::measure_cpu(*cpu, ring));
-        for ring in &rings {
-            ring.set_recording(true);
-        }
-        Ok(Self::new(length, Rings::AllCpus(rings), cost.unwrap_or_default()))
+        let cpu = usable_cpu();
+        let cost = RingCost::measure(cpu, &SwitchHistory::for_cpu(cpu, MIN_RING_BYTES)?);
+        let rings = open_cpu_rings(&os::online_cpus(), length)?;
+        Ok(Self { length, has_all_cpus: true, rings, cost, closed_ns: 0 })
     }
 
     /// Records the switches of the threads that [`Hindsight::watch_threads`] selects.
@@ -90,45 +77,43 @@ impl Hindsight {
     ///
     /// Returns an error if the kernel or a sandbox forbids it, or if no memory can be locked.
     pub fn for_own_threads(length: Duration) -> Result<Self, NotAvailable> {
-        let cost = RingCost::measure_thread(usable_cpu(), thread_ring_bytes(length))?;
-        Ok(Self::new(length, Rings::OwnThreads(BTreeMap::new()), cost))
+        let ring = SwitchHistory::for_thread(os::thread_id(), thread_ring_bytes(length))?;
+        let cost = RingCost::measure(usable_cpu(), &ring);
+        Ok(Self { length, has_all_cpus: false, rings: BTreeMap::new(), cost, closed_ns: 0 })
     }
 
-    #[allow(clippy::disallowed_methods, reason = "recording begins now")]
-    fn new(length: Duration, rings: Rings, cost: RingCost) -> Self {
-        // The bytes that were recorded to measure the cost were not recorded by the monitor's loops.
-        let began = rings.iter().map(SwitchHistory::written_bytes).sum();
-        Self {
-            length,
-            rings,
-            cost,
-            started: Instant::now(),
-            began_at_bytes: began,
-            closed_bytes: 0,
+    /// Records only the threads of this process from now on. Returns whether this costs less.
+    pub fn reduce_to_own_threads(&mut self) -> bool {
+        if !self.has_all_cpus {
+            return false;
         }
+        let Ok(reduced) = Self::for_own_threads(self.length) else { return false };
+        *self = Self { closed_ns: self.cpu_ns(), ..reduced };
+        true
     }
 
-    pub fn records_all_cpus(&self) -> bool {
-        matches!(self.rings, Rings::AllCpus(_))
+    pub fn has_all_cpus(&self) -> bool {
+        self.has_all_cpus
     }
 
     /// Selects the threads of this process to record. This has no effect if all CPUs are recorded.
     pub fn watch_threads(&mut self, threads: &BTreeSet<u32>) {
-        let Rings::OwnThreads(rings) = &mut self.rings else { return };
-        let closed_bytes = &mut self.closed_bytes;
-        rings.retain(|thread, ring| {
+        if self.has_all_cpus {
+            return;
+        }
+        let (cost, closed_ns) = (self.cost, &mut self.closed_ns);
+        self.rings.retain(|thread, ring| {
             let is_kept = threads.contains(thread);
-            *closed_bytes += if is_kept { 0 } else { ring.written_bytes() };
+            *closed_ns += if is_kept { 0 } else { cost.cpu_ns(ring.written_bytes()) };
             is_kept
         });
         for &thread in threads {
-            if rings.contains_key(&thread) {
+            if self.rings.contains_key(&thread) {
                 continue;
             }
             // If this fails, the thread has just ended, or the ticks have no causes.
             if let Ok(ring) = SwitchHistory::for_thread(thread, thread_ring_bytes(self.length)) {
-                ring.set_recording(true);
-                rings.insert(thread, ring);
+                self.rings.insert(thread, ring);
             }
         }
     }
@@ -136,9 +121,8 @@ impl Hindsight {
     /// Returns the CPU time that recording has cost so far, by the cost of a record that was
     /// measured at the start.
     pub fn cpu_ns(&self) -> u64 {
-        let written: u64 = self.rings.iter().map(SwitchHistory::written_bytes).sum();
-        let written = self.closed_bytes.saturating_add(written);
-        self.cost.cpu_ns(written.saturating_sub(self.began_at_bytes))
+        let written_bytes = self.rings.values().map(SwitchHistory::written_bytes).sum();
+        self.closed_ns.saturating_add(self.cost.cpu_ns(written_bytes))
     }
 
     /// Returns the measured cost of recording a switch.
@@ -148,7 +132,7 @@ impl Hindsight {
 
     /// Returns the memory of the rings.
     pub fn memory_bytes(&self) -> u64 {
-        self.rings.iter().map(SwitchHistory::memory_bytes).sum()
+        self.rings.values().map(SwitchHistory::memory_bytes).sum()
     }
 
     /// Reads the rings and explains late ticks. Times are relative to `origin`.
@@ -161,11 +145,9 @@ impl Hindsight {
         conditions: PastConditions,
     ) -> Option<Past> {
         let clock = KernelClock::new(origin)?;
-        let past: Vec<PastSwitches> = self.rings.iter().map(SwitchHistory::read).collect();
-        let mut recorded = RecordedSwitches::new(past, self.records_all_cpus(), &clock);
-        let started_ns = ns_after(self.started, origin);
-        recorded.complete_from_ns = recorded.complete_from_ns.max(started_ns);
-        let mut names = recorded.thread_names();
+        let past = self.rings.values().map(SwitchHistory::read).collect();
+        let mut recorded = RecordedSwitches::new(past, self.has_all_cpus, &clock);
+        let mut names = std::mem::take(&mut recorded.names);
         let mut explained = Vec::with_capacity(loops.len());
         for late_loop in loops {
             let explainer = LoopExplainer { late_loop, recorded: &recorded, origin, conditions };
@@ -178,21 +160,15 @@ impl Hindsight {
     }
 }
 
-impl Rings {
-    fn iter(&self) -> Box<dyn Iterator<Item = &SwitchHistory> + '_> {
-        match self {
-            Self::AllCpus(rings) => Box::new(rings.iter()),
-            Self::OwnThreads(rings) => Box::new(rings.values()),
-        }
-    }
-}
-
 /// Opens a ring for each CPU, of the largest size that the limit of locked memory allows.
-fn open_cpu_rings(cpus: &[usize], length: Duration) -> Result<Vec<SwitchHistory>, NotAvailable> {
+fn open_cpu_rings(
+    cpus: &[usize],
+    length: Duration,
+) -> Result<BTreeMap<u32, SwitchHistory>, NotAvailable> {
     let mut bytes = cpu_ring_bytes(length, cpus.len());
     loop {
-        let open = |&cpu: &usize| SwitchHistory::for_cpu(cpu, bytes);
-        match cpus.iter().map(open).collect::<Result<Vec<_>, _>>() {
+        let open = |(number, &cpu)| Ok((number, SwitchHistory::for_cpu(cpu, bytes)?));
+        match (0..).zip(cpus).map(open).collect() {
             Err(_) if bytes > MIN_RING_BYTES => bytes /= 2,
             opened => return opened,
         }

@@ -1,16 +1,18 @@
 //! Explanation of the late ticks of one loop by recorded switches.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::time::Instant;
 
 use files::why::external_process::{self, ReconstructedRound, WatchedThread};
 use files::why::pool::ProfiledTick;
-use files::why::{MeasurableParts, RoundConditions, Switch, SwitchKind, Thread};
+use files::why::{MeasurableParts, RoundConditions, SwitchKind, Thread};
 
-use crate::machine::os::{self, NamedThread, PastSwitches};
-use crate::measure::late_tick_log::TickAccounts;
+use crate::machine::os::{self, PastSwitches};
+use crate::measure::late_tick_log::AccountedTick;
 use crate::measure::why::kernel_clock::KernelClock;
-use crate::measure::why::occupants::{Occupants, ThreadNames, add_occupants};
+use crate::measure::why::occupants::{
+    Occupants, ThreadNames, ThreadSwitches, add_occupants, group_by_thread,
+};
 use crate::measure::why::round_diagnosis::MAX_PATH_NS;
 use crate::measure::why::tick_attribution::{IndexedTick, RoundEvidence};
 use cli::units::ns_after;
@@ -30,15 +32,7 @@ pub struct LateLoop {
     /// Whether the loop runs in this process, so that its times and accounts are exact.
     pub is_own: bool,
     /// Late ticks in order of time.
-    pub ticks: Vec<LateLoopTick>,
-}
-
-#[derive(Clone, Copy, Debug)]
-pub struct LateLoopTick {
-    pub number: u64,
-    pub due: Instant,
-    pub wake: Instant,
-    pub accounts: Option<TickAccounts>,
+    pub ticks: Vec<AccountedTick>,
 }
 
 /// Conditions during the recorded time that the kernel only counts.
@@ -61,42 +55,29 @@ pub struct ExplainedLoop {
 
 /// The contents of all rings, on the time line of a record.
 pub struct RecordedSwitches {
-    by_thread: BTreeMap<u32, Vec<Switch>>,
+    by_thread: ThreadSwitches,
     pub occupants: Option<Occupants>,
-    /// Names in order of time.
-    names: Vec<NamedThread>,
+    /// The last names of threads, of which each may have started several programs.
+    pub names: ThreadNames,
     /// Time from which on no record is missing in any ring.
     pub complete_from_ns: i64,
 }
 
 impl RecordedSwitches {
     pub fn new(past: Vec<PastSwitches>, has_all_cpus: bool, clock: &KernelClock) -> Self {
-        let mut by_thread: BTreeMap<u32, Vec<Switch>> = BTreeMap::new();
+        let by_thread = group_by_thread(past.iter().map(|past| &past.records), clock);
         let mut occupants = Occupants::new();
         let mut names = Vec::new();
         let mut complete_from_ns = i64::MIN;
         for PastSwitches { records, complete_from_ns: from_ns } in past {
             complete_from_ns = complete_from_ns.max(clock.ns(from_ns));
-            for record in &records.switches {
-                by_thread.entry(record.thread).or_default().push(clock.switch(record));
-            }
             add_occupants(&mut occupants, &records.switches, clock);
             names.extend(records.names);
         }
         names.sort_by_key(|named| named.at_ns);
-        // A thread may have run on several CPUs, each of which has a ring.
-        for switches in by_thread.values_mut() {
-            switches.sort_by_key(|switch| switch.at_ns);
-        }
+        let names = ThreadNames::new(names.into_iter().map(|named| (named.thread, named.name)));
         let occupants = has_all_cpus.then_some(occupants);
         Self { by_thread, occupants, names, complete_from_ns }
-    }
-}
-
-impl RecordedSwitches {
-    /// Returns the last names of threads, of which each may have started several programs.
-    pub fn thread_names(&self) -> ThreadNames {
-        ThreadNames::new(self.names.iter().map(|named| (named.thread, named.name.clone())))
     }
 }
 

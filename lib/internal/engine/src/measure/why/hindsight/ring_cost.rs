@@ -1,16 +1,16 @@
-//! The cost of recording a context switch, measured by two threads that wake each other.
+//! The cost of recording a context switch, measured by two threads that take turns.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::{Builder, JoinHandle, Thread};
+use std::sync::Barrier;
+use std::thread::Builder;
 
-use crate::machine::os::{self, NotAvailable, SwitchHistory};
+use crate::machine::os::{self, SwitchHistory};
 use cli::units::to_ns;
 
 /// Number of measurements with and without recording. The shortest of each kind is used, which the
 /// rest of the machine has not disturbed.
 const BLOCKS: usize = 16;
-const ROUND_TRIPS: usize = 200;
+/// Number of turns in a measurement.
+const TURNS: usize = 400;
 /// Bytes of the two records of a switch in the ring of a CPU.
 pub const SWITCH_BYTES: u64 = 80;
 
@@ -21,25 +21,27 @@ pub struct RingCost {
 }
 
 impl RingCost {
-    /// Measures the cost with the ring of a CPU, or of the calling thread, on that CPU.
-    pub fn measure_cpu(cpu: usize, ring: &SwitchHistory) -> Self {
+    /// Measures the cost on a CPU, with a ring of that CPU or of the calling thread.
+    pub fn measure(cpu: usize, ring: &SwitchHistory) -> Self {
         let cpus_before = os::affinity();
-        let cost = measure_on(cpu, ring);
+        // The partner inherits the CPU. If this fails, the threads may run at the same time, and
+        // switch less often.
+        let _ = os::bind(&[cpu]);
+        let barrier = Barrier::new(2);
+        let take_turns = || {
+            for _ in 0..2 * BLOCKS * TURNS {
+                barrier.wait();
+            }
+        };
+        let cost = std::thread::scope(|scope| {
+            let partner = Builder::new().spawn_scoped(scope, take_turns);
+            partner.map_or_else(|_| Self::default(), |_| measure_turns(ring, &barrier))
+        });
         if let Some(cpus) = cpus_before {
             // If this fails, the calling thread stays on one CPU.
             let _ = os::bind(&cpus);
         }
         cost
-    }
-
-    /// Measures the cost with a ring of the calling thread, which has `bytes`.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if there cannot be such a ring.
-    pub fn measure_thread(cpu: usize, bytes: usize) -> Result<Self, NotAvailable> {
-        let ring = SwitchHistory::for_thread(os::thread_id(), bytes)?;
-        Ok(Self::measure_cpu(cpu, &ring))
     }
 
     /// Returns the cost of recording a switch.
@@ -53,84 +55,21 @@ impl RingCost {
     }
 }
 
-/// Measures the cost with a ring that records the calling thread or its CPU.
-fn measure_on(cpu: usize, ring: &SwitchHistory) -> RingCost {
-    // If this fails, the two threads may run at the same time, and switch less often.
-    let _ = os::bind(&[cpu]);
-    let Some(partner) = Partner::start(cpu) else { return RingCost::default() };
-    let (mut shortest_off_ns, mut shortest_on_ns) = (u64::MAX, u64::MAX);
+fn measure_turns(ring: &SwitchHistory, barrier: &Barrier) -> RingCost {
+    // Without and with recording.
+    let mut shortest_ns = [u64::MAX; 2];
     let written_before = ring.written_bytes();
-    for _ in 0..BLOCKS {
-        shortest_off_ns = shortest_off_ns.min(partner.measure_round_trips());
-        ring.set_recording(true);
-        shortest_on_ns = shortest_on_ns.min(partner.measure_round_trips());
-        ring.set_recording(false);
+    for block in 0..2 * BLOCKS {
+        let is_recorded = block % 2;
+        ring.set_recording(is_recorded == 1);
+        let start = tach::Instant::now();
+        for _ in 0..TURNS {
+            barrier.wait();
+        }
+        let ns = to_ns(start.elapsed());
+        shortest_ns[is_recorded] = shortest_ns[is_recorded].min(ns);
     }
     let bytes = ring.written_bytes().saturating_sub(written_before) as f64 / BLOCKS as f64;
-    let cost_ns = shortest_on_ns.saturating_sub(shortest_off_ns) as f64;
+    let cost_ns = shortest_ns[1].saturating_sub(shortest_ns[0]) as f64;
     RingCost { ns_per_byte: if bytes > 0.0 { cost_ns / bytes } else { 0.0 } }
-}
-
-/// A thread on the same CPU that hands each turn back.
-struct Partner {
-    state: Arc<PartnerState>,
-    thread: Option<JoinHandle<()>>,
-}
-
-#[derive(Default)]
-struct PartnerState {
-    has_turn: AtomicBool,
-    is_over: AtomicBool,
-}
-
-impl Partner {
-    fn start(cpu: usize) -> Option<Self> {
-        let state: Arc<PartnerState> = Arc::default();
-        let (partner_state, other) = (Arc::clone(&state), std::thread::current());
-        let run = move || {
-            let _ = os::bind(&[cpu]);
-            partner_state.hand_back_turns(&other);
-        };
-        let thread = Builder::new().spawn(run).ok()?;
-        Some(Self { state, thread: Some(thread) })
-    }
-
-    /// Returns the time of several round trips.
-    fn measure_round_trips(&self) -> u64 {
-        let Some(thread) = &self.thread else { return u64::MAX };
-        let start = tach::Instant::now();
-        for _ in 0..ROUND_TRIPS {
-            self.state.has_turn.store(true, Ordering::Release);
-            thread.thread().unpark();
-            while self.state.has_turn.load(Ordering::Acquire) {
-                std::thread::park();
-            }
-        }
-        to_ns(start.elapsed())
-    }
-}
-
-impl PartnerState {
-    fn hand_back_turns(&self, other: &Thread) {
-        loop {
-            while !self.has_turn.load(Ordering::Acquire) {
-                if self.is_over.load(Ordering::Acquire) {
-                    return;
-                }
-                std::thread::park();
-            }
-            self.has_turn.store(false, Ordering::Release);
-            other.unpark();
-        }
-    }
-}
-
-impl Drop for Partner {
-    fn drop(&mut self) {
-        self.state.is_over.store(true, Ordering::Release);
-        if let Some(thread) = self.thread.take() {
-            thread.thread().unpark();
-            let _ = thread.join();
-        }
-    }
 }

@@ -1,6 +1,6 @@
 use super::*;
-use crate::machine::os::{DrainedSwitches, NamedThread, SwitchRecord};
-use crate::measure::late_tick_log::TickAccounts;
+use crate::machine::os::{DrainedSwitches, NamedThread, PastSwitches, SwitchRecord};
+use crate::measure::late_tick_log::{AccountedTick, TickAccounts};
 use crate::measure::why::hindsight::loop_explainer::with_delayed_handlers;
 use files::report::why::Class;
 use files::why::SwitchKind;
@@ -42,8 +42,8 @@ fn explain(late_loop: impl FnOnce(Instant) -> LateLoop, has_all_cpus: bool) -> E
     let names = vec![named(2, "hog"), named(1, "sh")];
     let records = DrainedSwitches { switches, names, lost: 0 };
     let past = PastSwitches { records, complete_from_ns: kernel_ns(0) };
-    let recorded = RecordedSwitches::new(vec![past], has_all_cpus, &clock);
-    let mut names = recorded.thread_names();
+    let mut recorded = RecordedSwitches::new(vec![past], has_all_cpus, &clock);
+    let mut names = std::mem::take(&mut recorded.names);
     let late_loop = late_loop(origin);
     let conditions = PastConditions::default();
     let explainer =
@@ -59,7 +59,7 @@ fn late_loop(origin: Instant, error: Duration, waited_ns: Option<u64>) -> LateLo
         throttled: 0,
     });
     let (due, wake) = (Duration::from_millis(2) + error, Duration::from_micros(5_010) + error);
-    let tick = LateLoopTick { number: 3, due: origin + due, wake: origin + wake, accounts };
+    let tick = AccountedTick { number: 3, due: origin + due, wake: origin + wake, accounts };
     LateLoop { threads: vec![7, 8], is_own: accounts.is_some(), ticks: vec![tick] }
 }
 

@@ -1,0 +1,114 @@
+//! Keeping the CPU time of a monitor within its budget.
+
+use cli::time::format_share;
+use cli::units;
+
+use crate::monitor::budget::{BudgetFinding, CpuTime, StretchedPeriod};
+use crate::monitor::session::interval_clocks::IntervalDeltas;
+use crate::monitor::session::{Probe, Session};
+use crate::terminal::note;
+
+impl Session {
+    /// Lengthens the periods of the probes if they used more CPU time than the budget, and shortens
+    /// them again when they need less.
+    pub fn enforce_budget(&mut self, deltas: &IntervalDeltas, probes_ns: Option<u64>) {
+        let Some(cpu_ns) = deltas.cpu_ns else { return };
+        // Recording costs CPU time of all threads, at their switches.
+        let cpu = CpuTime { monitor_ns: cpu_ns.saturating_add(deltas.flight_ns), probes_ns };
+        let Some(finding) = self.budget.record(deltas.length, cpu) else { return };
+        match finding {
+            BudgetFinding::ProbesExceed { probes } => self.lengthen_periods(probes),
+            BudgetFinding::OthersExceed { monitor, probes } => {
+                let used = self.format_used("the monitor", monitor);
+                // Recording is the larger part of the cost.
+                if deltas.flight_ns > cpu.monitor_ns / 2 && self.reduce_flight_scope() {
+                    return note(
+                        false,
+                        &format!(
+                            "{used}; flight records now have only the switches of the probes: increase --budget to record all CPUs"
+                        ),
+                    );
+                }
+                let probes = format_core_share(probes);
+                self.report_budget(&format!(
+                    "{used}; its probes used {probes}: scrape less often, watch fewer meters, or increase --budget"
+                ));
+            }
+            BudgetFinding::ProbesHaveRoom { probes } => self.shorten_periods(probes),
+            BudgetFinding::Kept => self.is_budget_reported = false,
+        }
+    }
+
+    fn reduce_flight_scope(&mut self) -> bool {
+        self.flight.as_mut().is_some_and(|flight| flight.hindsight.reduce_to_own_threads())
+    }
+
+    fn format_used(&self, name: &str, share: f64) -> String {
+        let [used, budget] = [share, self.setup.budget].map(format_core_share);
+        format!("{name} used {used} of a core and may use {budget}")
+    }
+
+    fn lengthen_periods(&mut self, share: f64) {
+        let used = self.format_used("the probes", share);
+        match self.change_periods(StretchedPeriod::longer) {
+            Some(periods) => {
+                self.stretches += 1;
+                note(false, &format!("{used}; lengthened their periods: {periods}"));
+            }
+            None => self.report_budget(&format!(
+                "{used}; their periods cannot be lengthened further: increase --budget or use fewer probes"
+            )),
+        }
+    }
+
+    fn shorten_periods(&mut self, share: f64) {
+        self.is_budget_reported = false;
+        let used = self.format_used("the probes", share);
+        if let Some(periods) = self.change_periods(StretchedPeriod::shorter) {
+            note(self.setup.quiet, &format!("{used}; shortened their periods: {periods}"));
+        }
+    }
+
+    /// Reports that the budget is not kept, once until it is kept again.
+    fn report_budget(&mut self, message: &str) {
+        if !std::mem::replace(&mut self.is_budget_reported, true) {
+            note(false, message);
+        }
+    }
+
+    /// Restarts the probes whose period changes. Returns the new periods for a message, or `None`
+    /// if there are none.
+    fn change_periods(
+        &mut self,
+        new_period: impl Fn(StretchedPeriod) -> Option<StretchedPeriod>,
+    ) -> Option<String> {
+        let (mut changed, unchanged): (Vec<Probe>, Vec<Probe>) = std::mem::take(&mut self.probes)
+            .into_iter()
+            .partition(|probe| new_period(probe.period).is_some());
+        self.probes = unchanged;
+        // Stopping them one after the other would take the sum of their periods.
+        for probe in &changed {
+            probe.running.request_stop();
+        }
+        let failures: Vec<Option<String>> =
+            changed.iter_mut().map(|probe| probe.running.stop()).collect();
+        // The last ticks, since no later poll will see these meters.
+        self.accumulator.record(changed.iter().map(Probe::poll));
+        let mut periods = Vec::new();
+        for (probe, failure) in changed.into_iter().zip(failures) {
+            let Some(new_period) = new_period(probe.period) else { continue };
+            let name = probe.scenario.subject.name();
+            let period = units::format_exact_duration(new_period.period());
+            if let Some(reason) = failure.or(self.start_probe(probe.scenario, new_period).err()) {
+                self.probes_ended += 1;
+                note(false, &format!("{name} {period}: {reason}"));
+            }
+            periods.push(format!("{name} {period}"));
+        }
+        if !periods.is_empty() { Some(periods.join(", ")) } else { None }
+    }
+}
+
+fn format_core_share(share: f64) -> String {
+    format_share((share * 1e6).round() as u64, 1_000_000)
+}
