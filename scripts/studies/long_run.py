@@ -1,7 +1,14 @@
-"""Reads the state of programs that run for hours: the memory and descriptors of a process, the metrics and log of a monitor."""
+"""Reads the state of programs that run for hours: the memory and descriptors of a process, the metrics and log of a monitor.
+Publishes the result of a study of them."""
 
 import csv
+import json
 import os
+import platform
+import shutil
+import subprocess
+import sys
+import time
 import urllib.request
 from collections import Counter
 from pathlib import Path
@@ -23,6 +30,31 @@ def read_counters(url):
     with urllib.request.urlopen(url, timeout=10) as response:
         lines = [line for line in response.read().decode().splitlines() if not line.startswith("#")]
     return {name: float(value) for name, value in (line.rsplit(" ", 1) for line in lines)}
+
+
+def wait_for_line(process, log, text):
+    """Waits until a program has written a line with a text, and returns the line."""
+    while text not in log.read_text():
+        assert process.poll() is None, log.read_text()
+        time.sleep(0.05)
+    return next(line for line in log.read_text().splitlines() if text in line)
+
+
+def describe_program(osjitter):
+    """Returns the version of a program, and of the machine that runs it."""
+    run = lambda *command: subprocess.run(command, capture_output=True, text=True).stdout.strip()
+    return {"osjitter": run(osjitter, "--version"), "commit": run("git", "rev-parse", "--short", "HEAD"), "kernel": platform.release(),
+            "cpus": os.cpu_count()}
+
+
+def publish(summary, path, home):
+    """Prints a summary, writes it to a file if there is a path, and removes the directory of the study. Exits with 1 if a check failed."""
+    text = json.dumps(summary, indent=2)
+    print(text)
+    if path:
+        Path(path).write_text(text + "\n")
+    shutil.rmtree(home)
+    sys.exit(0 if all(summary["checks"].values()) else 1)
 
 
 def read_rows(path):

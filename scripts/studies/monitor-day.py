@@ -9,11 +9,11 @@ descriptors and threads of the monitor, and compares its CPU time with its budge
 the counters of the monitor must agree, and the bins of each interval must contain its ticks. An hour needs about 140 MB in the
 temporary directory. OUT is a file for the summary as JSON. Exits with 1 if a check fails.
 """
-import json, os, platform, shutil, signal, subprocess, sys, tempfile, time
+import json, os, shutil, signal, subprocess, sys, tempfile, time
 from pathlib import Path
 
 sys.dont_write_bytecode = True
-from long_run import maximum, read_counters, read_log, read_process  # noqa: E402, in this directory
+from long_run import describe_program, maximum, publish, read_counters, read_log, read_process, wait_for_line  # noqa: E402
 
 HOURS = float(sys.argv[1])
 OSJITTER = str(Path(sys.argv[2] if len(sys.argv) > 2 else "target/release/osjitter").resolve())
@@ -41,10 +41,7 @@ monitor = start(OSJITTER, "monitor", *matrix, "--interval", f"{INTERVAL_S}s", "-
 guest_program = shutil.copy(SERVICE, home / "guest")
 service, guest, guests, samples = None, None, 0, []
 try:
-    while "metrics: http" not in monitor_log.read_text():
-        assert monitor.poll() is None, monitor_log.read_text()
-        time.sleep(0.05)
-    (url,) = (line.split()[1] for line in monitor_log.read_text().splitlines() if line.startswith("metrics: "))
+    url = wait_for_line(monitor, monitor_log, "metrics: http").split()[1]
     service = start(SERVICE, stderr=home / "service.log")
     start_time, guest_start, last_print = time.monotonic(), 0.0, 0.0
     while (elapsed := time.monotonic() - start_time) < HOURS * 3_600:
@@ -97,19 +94,12 @@ checks = {
     "no interval was lost": counters["osjitter_intervals_lost_total"] == 0,
     "no probe ended": counters["osjitter_probes_ended_total"] == 0,
 }
-version = subprocess.run([OSJITTER, "--version"], capture_output=True, text=True).stdout.strip()
-commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout.strip()
 summary = {
-    "schema": "osjitter-monitor-day", "osjitter": version, "commit": commit, "kernel": platform.release(), "cpus": os.cpu_count(),
+    "schema": "osjitter-monitor-day", **describe_program(OSJITTER),
     "hours": HOURS, "probes": len(SUBJECTS) * len(PERIODS), "guests": guests, "intervals": intervals,
     "ticks": {"service": service_ticks, "probes": probe_ticks, "days at the defaults": round(probe_ticks / DAY_TICKS, 3)},
     "rss_kb": {"settled": first["rss_kb"], "largest": maximum(settled, "rss_kb"), "last": last["rss_kb"]},
     "descriptors": [first["descriptors"], maximum(settled, "descriptors")], "threads": [first["threads"], maximum(settled, "threads")],
     "cores": round(cores, 4), "budget": BUDGET, "stretches": stretches, "checks": checks,
 }
-text = json.dumps(summary, indent=2)
-print(text)
-if len(sys.argv) > 4:
-    Path(sys.argv[4]).write_text(text + "\n")
-shutil.rmtree(home)
-sys.exit(0 if all(checks.values()) else 1)
+publish(summary, sys.argv[4] if len(sys.argv) > 4 else None, home)

@@ -10,12 +10,12 @@ late tick of a probe during it whose largest cause is the injected one and, for 
 first one that ran instead. Then pairs of runs, with and without the recording, show whether it moves the median lateness of a
 ticker. OUT is a file for the summary as JSON. Exits with 1 if a check fails.
 """
-import json, math, os, platform, random, shutil, signal, statistics, subprocess, sys, tempfile, time
+import json, math, os, random, shutil, signal, statistics, subprocess, sys, tempfile, time
 from datetime import datetime
 from pathlib import Path
 
 sys.dont_write_bytecode = True
-from long_run import read_counters, read_process  # noqa: E402, in this directory
+from long_run import describe_program, publish, read_counters, read_process, wait_for_line  # noqa: E402, in this directory
 
 MINUTES = float(sys.argv[1])
 OSJITTER = str(Path(sys.argv[2] if len(sys.argv) > 2 else "target/release/osjitter").resolve())
@@ -90,13 +90,6 @@ def throttle():
 def monitor_command(log, flight):
     command = [OSJITTER, "monitor", "--interval", "30s", "--log", log, "--listen", "127.0.0.1:0", "--limit", f"max={LIMIT_MS}ms", "--budget", "5%"]
     return command + (["--flight", "2s"] if flight else [])
-
-
-def wait_for_line(process, log, text):
-    while text not in log.read_text():
-        assert process.poll() is None, log.read_text()
-        time.sleep(0.05)
-    return next(line for line in log.read_text().splitlines() if text in line)
 
 
 def unix_time(text):
@@ -226,11 +219,9 @@ checks = {
     "no difference of the median is shown": interval is None or interval[0] <= 0 <= interval[1],
     "no record was lost": last["osjitter_flights_lost_total"] == 0,
 }
-version = subprocess.run([OSJITTER, "--version"], capture_output=True, text=True).stdout.strip()
-commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout.strip()
 by_kind = {cause: [sum(s["named"] for s in stalls if s["cause"] == cause), sum(s["cause"] == cause for s in stalls)] for cause in kinds}
 summary = {
-    "schema": "osjitter-monitor-flight", "osjitter": version, "commit": commit, "kernel": platform.release(), "cpus": os.cpu_count(),
+    "schema": "osjitter-monitor-flight", **describe_program(OSJITTER),
     "minutes": MINUTES, "scope": scope, "stalls": len(stalls), "named": named, "by kind": by_kind,
     "named for the service": [sum(seen_by_service), len(seen_by_service)],
     "cores": {"recording": round(ring_cores, 6), "monitor": round(monitor_cores, 6)}, "memory_bytes": last["osjitter_flight_memory_bytes"],
@@ -239,9 +230,4 @@ summary = {
     "p50_difference_ns": {"median": statistics.median(pairs), "ci95": interval, "pairs": len(pairs)}, "checks": checks,
     "not_named": [stall for stall in stalls if not stall["named"]],
 }
-text = json.dumps(summary, indent=2)
-print(text)
-if len(sys.argv) > 4:
-    Path(sys.argv[4]).write_text(text + "\n")
-shutil.rmtree(home)
-sys.exit(0 if all(checks.values()) else 1)
+publish(summary, sys.argv[4] if len(sys.argv) > 4 else None, home)
