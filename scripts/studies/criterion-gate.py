@@ -7,13 +7,13 @@
 The suite is scripts/studies/criterion-suite, built twice; its feature `slowed` gives the benchmark `parse` 5 % more work. A gate
 is `osjitter gate --metric criterion` with the flags of GATE. The gates of both kinds are interleaved. Verdicts are kept in
 target/criterion-gate/NAME, and a study that is started again continues after the last of them. Writes
-results/NAME/criterion-gate.json. Exits with 1 if an unchanged benchmark raised an alarm, or if a slowed one was not found.
+results/NAME/criterion-gate.json and a block of the book. Exits with 1 if an unchanged benchmark raised an alarm, or if a slowed one was not found.
 """
 import argparse, json, os, pathlib, shutil, subprocess, sys, time
 
 sys.dont_write_bytecode = True
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "results"))
-from pages import ROOT, index, machine  # noqa: E402, in scripts/results
+from pages import ROOT, index, machine, put  # noqa: E402, in scripts/results
 from programs import build_criterion_sides, build_osjitter  # noqa: E402
 
 GATE = ["--metric", "criterion", "--tolerance", "3%"]
@@ -68,6 +68,15 @@ def count(gates):
     }
 
 
+def describe(counts, name, host):
+    """Describes the counts for the book."""
+    slowed, unchanged = counts["seconds"]["slowed"], counts["seconds"]["unchanged"]
+    return (f"A suite of six benchmarks was gated with one of them slowed by 5 %: {counts['slowed_found']} of {counts['slowed_gates']} gates "
+            f"found it, in {slowed['median']:.0f} s at the median and {slowed['longest']:.0f} s at most. Of {counts['unchanged_gates']} gates "
+            f"of the same suite without a change, {counts['unchanged_alarms']} raised an alarm; they took {unchanged['median']:.0f} s at the "
+            f"median. From [`criterion-gate.json`](results/{name}/criterion-gate.json): {machine(host)}.")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("name")
@@ -98,6 +107,7 @@ def main():
     content = {"command": f"osjitter gate {' '.join(GATE)}", "host": host, **counts, "gates": gates}
     (directory / "criterion-gate.json").write_text(json.dumps(content, indent=1) + "\n")
     index(args.name, [(f"`{args.name}`", "criterion-gate.json")], host, "`scripts/studies/criterion-gate.py`")
+    put("gates of a suite", describe(counts, args.name, host))
     print(f"{machine(host)}: results/{args.name}/criterion-gate.json")
     is_missed = counts["slowed_found_within_90_s"] < counts["slowed_gates"]
     sys.exit(counts["unchanged_alarms"] > 0 or is_missed)
