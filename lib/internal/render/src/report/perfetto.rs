@@ -90,10 +90,12 @@ fn add_ticks(events: &mut TraceEvents, process: Process, subject: &Subject) {
             if subject.instances == 1 { String::new() } else { format!(", instance {instance}") };
         let mut lanes = Lanes::new(process, &format!("ticks{suffix}"));
         let curve = format!("lateness, ns{suffix}");
-        let mut rounds =
-            subject.rounds.iter().filter(|round| round.instance == instance).peekable();
+        let mut rounds: Vec<&Round> =
+            subject.rounds.iter().filter(|round| round.instance == instance).collect();
+        rounds.sort_by_key(|round| round.start_ns);
+        let mut rounds = rounds.into_iter().peekable();
+        let mut end_ns = 0;
         while let Some(round) = rounds.next() {
-            let mut end_ns = 0;
             for (i, &lateness_ns) in round.lateness_ns.iter().enumerate() {
                 let arrival_ns = arrival_ns(round, i, subject.period_ns);
                 let args = [
