@@ -252,7 +252,7 @@ struct MeterState {
     snapshot: Snapshot,
     /// Number of the last poll in which the meter existed.
     last_poll: u64,
-    /// Whether there is room for its loop.
+    /// Whether its loop is recorded; false beyond [`MAX_LOOPS`].
     is_recorded: bool,
 }
 

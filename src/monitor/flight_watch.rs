@@ -202,11 +202,11 @@ impl FlightWatch {
             self.forget_old_ticks(now);
             return;
         }
-        let has_room = self.pending.len() < MAX_FLIGHTS;
+        let has_capacity = self.pending.len() < MAX_FLIGHTS;
         let is_later = |trigger: &Trigger| {
             self.pending.iter().any(|pending| trigger.tick.lateness() > pending.lateness())
         };
-        let trigger = self.trigger.take().filter(|trigger| has_room || is_later(trigger));
+        let trigger = self.trigger.take().filter(|trigger| has_capacity || is_later(trigger));
         let Some(trigger) = trigger else { return };
         self.last_capture = Some(now);
         self.pending.extend(self.build_pending(trigger, steal_ns));

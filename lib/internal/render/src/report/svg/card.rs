@@ -23,6 +23,7 @@ use crate::report::trust::Trust;
 const SIZE: (u32, u32) = (1200, 630);
 const LEFT: i32 = 48;
 const RIGHT: i32 = 1152;
+
 /// A size of text, with the numbers of characters in a line and of lines for which it is chosen.
 struct TextSize {
     px: u32,
@@ -59,8 +60,8 @@ pub(super) fn picture(report: &Report) -> Option<Picture> {
     }))
 }
 
-/// Returns subjects in their ranking. The programs of the user, and the subjects that nothing else
-/// beats, come before others if there is no space for all.
+/// Returns at most `max_rows` subjects in the order of their ranking. Programs of the user, and
+/// subjects that are ringed in the trade-off, are kept first.
 fn rows(report: &Report, max_rows: usize) -> Vec<Drawable<'_>> {
     let mut measured = drawables(report);
     let ranked: Vec<&str> =
