@@ -249,6 +249,17 @@ def measure_settings(run):
                  "--undo", "true", "--format", "json", "--out", run.path("settings.json"))
 
 
+def measure_flight(run):
+    """Stalls a monitor for known reasons, and compares the lateness with and without its recording. Needs root."""
+    osjitter = run.command()[0]
+    service = ["cargo", "build", "--release", "--locked", "-p", "tickmeter", "--features", "tokio", "--example", "service"]
+    subprocess.run(service, cwd=ROOT, check=True)
+    study = [sys.executable, ROOT / "scripts/studies/monitor-flight.py", "30", osjitter, ROOT / "target/release/examples/service"]
+    completed = subprocess.run([*study, run.path("flight.json")], stdout=subprocess.DEVNULL)
+    run.save("flight.json", run.load("flight.json") | {"host": this_machine()})
+    completed.check_returncode()
+
+
 RECIPES = {
     "reference": Recipe("tickers at 500 us: table and pictures of the README", compressed_measurement(REFERENCE),
                         tables.reference),
@@ -265,6 +276,8 @@ RECIPES = {
                    tables.find),
     "doctor": Recipe("effect of settings, and of injected handicaps; as root", measure_doctor, tables.doctor),
     "settings": Recipe("effect of settings of a user; as root", measure_settings, tables.settings),
+    "flight": Recipe("stalls that the flight records of a monitor name, and the cost of recording; as root", measure_flight,
+                     tables.flight),
     "osinterval": Recipe("osinterval and other crates; needs strace", measure_osinterval, tables.osinterval,
                          has_short=True),
     "runtimes": Recipe("the timers of tokio and other runtimes; needs strace", runtimes.measure, runtimes.write, has_short=True),

@@ -4,6 +4,8 @@ Each function takes a run, writes the tables into its directory, and replaces it
 and its line in the index. None of them measures.
 """
 
+import re
+
 from pages import index, machine, put, this_machine
 
 REFERENCE = "report.json.gz"
@@ -327,6 +329,29 @@ def settings(run):
     put("proof of user settings", f"```text\n{proof}\n```\n\nFrom [`{directory}/settings.json`]({directory}/settings.json): "
         f"{machine_and_day(checkup)}.")
     index(run.name, [(f"`{run.name}`", "settings.json")], checkup["host"], "`scripts/results/publish.py settings` as root")
+
+
+def flight(run):
+    result = run.load("flight.json")
+    switch_ns = int(re.search(r"(\d+) ns of CPU time per switch", result["scope"])[1])
+    cores, size, difference = result["cores"]["recording"], result["bytes"], result["p50_difference_ns"]
+    causes = {"queue": "a busy thread with a higher priority", "stopped": "a stopped process", "quota": "a quota that was used up"}
+    by_cause = ", ".join(f"{causes[cause]} {named} of {stalls}" for cause, (named, stalls) in result["by kind"].items())
+    for_service, busy_threads = result["named for the service"]
+    low, high = difference["ci95"]
+    shown = "no difference" if low <= 0 <= high else "a difference"
+    put("flight records", f"""The records named the cause of {result['named']} of {result['stalls']} stalls that were made on purpose in {result['minutes']:.0f} minutes:
+{by_cause}. For the loop of another
+program, they named {for_service} of {busy_threads} busy threads.
+
+- A recorded switch cost {switch_ns / 1e3:.2f} us of CPU time. Recording took {100 * cores:.2f} % of a core, at {cores * 1e9 / switch_ns:.0f} switches per second, and
+  {result['memory_bytes'] / 1e6:.1f} MB of memory.
+- A file had {size['median'] / 1e3:.0f} kB at the median and {size['largest'] / 1e3:.0f} kB at most.
+- {difference['pairs']} pairs of runs, with and without the recording, show {shown} in the median lateness of `os-interval` at 1 ms: the 95 %
+  interval is {low / 1e3:+.1f} us to {high / 1e3:+.1f} us.
+
+From [`flight.json`](results/{run.name}/flight.json): {machine(result['host'])}.""")
+    index(run.name, [(f"`{run.name}`", "flight.json")], result["host"], "`scripts/results/publish.py flight` as root")
 
 
 def osinterval(run):
