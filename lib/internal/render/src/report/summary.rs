@@ -125,6 +125,18 @@ pub fn is_program(report: &Report, subject: &Subject) -> bool {
     scenarios.any(|scenario| scenario.id == subject.id && scenario.command.is_some())
 }
 
+/// Returns the ticker with the least lateness among those with the period and load of a program,
+/// and its name.
+pub fn best_ticker<'a>(report: &'a Report, program: &Subject) -> Option<(&'a Subject, String)> {
+    let lines = subject_lines(report, tradeoff::percentile(report));
+    let is_ticker =
+        |line: &&SubjectLine<'_>| !line.is_control() && !is_program(report, line.subject);
+    let tickers: Vec<&SubjectLine<'_>> = lines.iter().filter(is_ticker).collect();
+    let group = (program.period_ns, program.load.as_deref());
+    let best = most_punctual(&eligible_lines(&tickers, group))?;
+    Some((best.subject, best.name.clone()))
+}
+
 fn describe_program(line: &SubjectLine<'_>) -> String {
     let (late, cost) = (format_time(line.late), format_cost(line.subject, " for"));
     format!("{} was {late} late{cost}", line.name)

@@ -6,13 +6,14 @@ use cli::time::{
     trim_zeros,
 };
 use cli::words::{group_digits, pluralize_grouped, prefix_or_empty};
-use files::report::Report;
 use files::report::why::{Behind, Chain, Class, KernelChain, LateTick, Shares, Tier};
+use files::report::{Report, Subject};
 use files::why::pool::{MIN_EPISODES, MIN_TICKS};
 
 use crate::document::{Document, Table};
 use crate::report::label::labels;
 pub use crate::report::subject_diagnosis::Diagnosis;
+use crate::report::summary;
 use crate::report::unexplained::{GroupedDiagnoses, SufficientLength};
 
 /// Minimum share of the lateness, and minimum total time, of a cause that is listed.
@@ -23,13 +24,20 @@ const MAX_NAMED: usize = 3;
 
 /// Returns the diagnoses of all profiled subjects.
 pub fn diagnoses(report: &Report) -> GroupedDiagnoses<'_> {
+    GroupedDiagnoses::new(select_diagnoses(report, |_| true).into_iter())
+}
+
+/// Returns the diagnoses of the profiled subjects that meet a condition.
+fn select_diagnoses(report: &Report, is_selected: impl Fn(&Subject) -> bool) -> Vec<Diagnosis<'_>> {
     let trace_ns = report.trace.as_ref().map(|trace| trace.window_ns);
     let mut diagnoses = Vec::new();
     for (subject, name) in report.subjects.iter().zip(labels(report).names) {
-        let why = subject.why.as_ref();
-        diagnoses.extend(why.map(|why| Diagnosis { name, why, trace_ns }));
+        if is_selected(subject) {
+            let why = subject.why.as_ref();
+            diagnoses.extend(why.map(|why| Diagnosis { name, why, trace_ns }));
+        }
     }
-    GroupedDiagnoses::new(diagnoses.into_iter())
+    diagnoses
 }
 
 /// A cause with its share of the lateness and its evidence.
@@ -337,9 +345,50 @@ pub fn links(chain: &Chain) -> impl Iterator<Item = (&'static str, i64)> {
 
 /// Adds a section for each profiled subject.
 pub fn add_diagnoses(document: &mut Document, report: &Report) {
-    let GroupedDiagnoses { shown, sentences } = diagnoses(report);
-    shown.iter().for_each(|diagnosis| add_diagnosis(document, diagnosis));
-    sentences.into_iter().for_each(|sentence| document.paragraph(sentence));
+    add_grouped(document, &diagnoses(report));
+}
+
+fn add_grouped(document: &mut Document, diagnoses: &GroupedDiagnoses<'_>) {
+    diagnoses.shown.iter().for_each(|diagnosis| add_diagnosis(document, diagnosis));
+    diagnoses.sentences.iter().for_each(|sentence| document.paragraph(sentence));
+}
+
+/// Adds a section for each program of the user, and compares it with the best ticker. Adds the
+/// sections of all subjects if none of them is a program.
+pub fn add_main_diagnoses(document: &mut Document, report: &Report) {
+    let is_program = |subject: &Subject| summary::is_program(report, subject);
+    let programs = select_diagnoses(report, is_program);
+    if programs.is_empty() {
+        return add_diagnoses(document, report);
+    }
+    add_grouped(document, &GroupedDiagnoses::new(programs.into_iter()));
+    let mut notes = Vec::new();
+    for program in report.subjects.iter().filter(|subject| is_program(subject)) {
+        let ticker = describe_best_ticker(report, program);
+        notes.extend(ticker.filter(|sentence| !notes.contains(sentence)));
+    }
+    let others = select_diagnoses(report, |subject| !is_program(subject)).len();
+    if others > 0 {
+        let others = if others == 1 { "subject".to_owned() } else { format!("{others} subjects") };
+        notes.push(format!(
+            "The page and osjitter report --format markdown explain the other {others}."
+        ));
+    }
+    document.notes(notes);
+}
+
+/// Describes the causes of the best ticker in the rounds of a program.
+fn describe_best_ticker(report: &Report, program: &Subject) -> Option<String> {
+    let (subject, name) = summary::best_ticker(report, program)?;
+    let why = subject.why.as_ref().filter(|why| why.tier.is_some())?;
+    let ticker = Diagnosis { name, why, trace_ns: None };
+    let mut causes = Vec::new();
+    for Cause { share, words, .. } in ticker.causes() {
+        causes.push(format!("{share} {words}"));
+    }
+    let causes = if causes.is_empty() { "too few to say".to_owned() } else { causes.join(", ") };
+    let (selection, name, counts) = (ticker.selection(), &ticker.name, ticker.counts());
+    Some(format!("For comparison, {selection} of {name} ({counts}): {causes}."))
 }
 
 fn add_diagnosis(document: &mut Document, diagnosis: &Diagnosis<'_>) {
@@ -469,6 +518,29 @@ mod tests {
                 .into_iter()
                 .all(|none| with(none).contains(&format!("host              {account}")))
         );
+    }
+
+    #[test]
+    fn program_is_explained_before_tickers() {
+        let mut report = report_with(why());
+        let mut program = report.subjects[0].clone();
+        (program.name, program.id) = ("./service".to_owned(), "./service@500us".to_owned());
+        let mut scenario = report.plan.scenarios[0].clone();
+        (scenario.id, scenario.command) = (program.id.clone(), Some(vec!["./service".to_owned()]));
+        report.plan.scenarios.push(scenario);
+        report.subjects.push(program);
+        let mut shown = Document::new();
+        add_main_diagnoses(&mut shown, &report);
+        let shown = terminal::render(&shown, 80).replace('\n', " ");
+        assert_eq!(shown.matches("Why the latest 1 % were late (./service").count(), 1, "{shown}");
+        assert_eq!(shown.matches("Why the latest").count(), 1, "{shown}");
+        let ticker = "For comparison, the latest 1 % of os-interval (250 of 25,000 ticks, 31 episodes, 96.4 ms of \
+                      lateness): 62.2 % [55, 70] waited for a CPU, 27.0 % below the thread, 9.3 % own CPU, 1.0 % the usual way.";
+        assert!(shown.contains(ticker), "{shown}");
+        let rest = "The page and osjitter report --format markdown explain the other subject.";
+        assert!(shown.contains(rest), "{shown}");
+        let all = text(&report, 80);
+        assert_eq!(all.matches("Why the latest").count(), 2, "{all}");
     }
 
     #[test]
