@@ -8,6 +8,7 @@ use files::compare::{
     ComparedMetric, Comparison, Estimate, Finding, Method, RunEstimate, SubjectComparison,
 };
 use files::environment::Difference;
+use jitterstat::stats::bootstrap::MIN_ROUNDS;
 
 use render::report::fitness;
 
@@ -252,10 +253,28 @@ pub fn group_findings<'a>(findings: impl Iterator<Item = (&'a str, Finding)>) ->
     sentences.join(" ")
 }
 
-/// Returns notes that help to interpret a comparison: the role of chance, and the fitness of the
-/// machine.
+/// Returns notes that help to interpret a comparison: the role of chance, a remedy for missing
+/// intervals, and the fitness of the machine.
 pub fn footnotes(comparison: &Comparison) -> impl Iterator<Item = String> {
-    chance_note(comparison).into_iter().chain(fitness_notes(comparison))
+    let notes = [chance_note(comparison), few_rounds_note(comparison)];
+    notes.into_iter().flatten().chain(fitness_notes(comparison))
+}
+
+/// Returns a remedy if there are too few rounds or runs for an interval.
+fn few_rounds_note(comparison: &Comparison) -> Option<String> {
+    let is_few = |finding: Finding| finding == Finding::TooFewRounds;
+    let mut rows = comparison.subjects.iter().flat_map(percentile_rows);
+    if rows.any(|row| is_few(row.estimate.finding)) {
+        return Some(format!(
+            "An interval needs {MIN_ROUNDS} rounds of each side: measure again with more --ticks."
+        ));
+    }
+    let mut metrics = metric_rows(comparison).into_iter();
+    metrics.any(|row| is_few(row.estimate.finding)).then(|| {
+        format!(
+            "An interval needs {MIN_ROUNDS} runs of each side: gate again with more --max-pairs."
+        )
+    })
 }
 
 /// Counts the differences shown, if there are so many estimates that chance alone makes some.

@@ -210,7 +210,8 @@ fn sentence(find: &Find, ticker: &Ticker) -> String {
             format!("holds at {kept_text}{undecided}.{}", describe_exceptions(ticker))
         }
         (None, None) => format!(
-            "undecided at every period tried, {range}: too noisy, or too few ticks for the goals."
+            "undecided at every period tried, {range}: too noisy, or too few ticks for the goals. A quieter machine or a \
+             longer --max-time would decide it."
         ),
     }
 }

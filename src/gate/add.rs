@@ -22,6 +22,7 @@ use render::document::terminal::render as render_terminal;
 use crate::gate::args::BaselineAddArgs;
 use crate::gate::baseline::document;
 use crate::gate::session::{SessionPlan, StoredBaseline, format_differences, read_baseline};
+use crate::gate::text::reason_remedy;
 use crate::{file_io, interrupt, terminal};
 
 /// Reason for which a session that is worse than the stored ones is not added.
@@ -165,7 +166,9 @@ impl<'a> AddRequest<'a> {
     fn explain_refusal(&self, outcome: Outcome, metrics: &[BaselineMetric]) -> ExitStatus {
         let reason = metrics.iter().find_map(|metric| metric.judged.reason);
         let (status, why) = match (outcome, reason) {
-            (Outcome::Inconclusive, Some(reason)) => (ExitStatus::Inconclusive, reason.to_string()),
+            (Outcome::Inconclusive, Some(reason)) => {
+                (ExitStatus::Inconclusive, format!("{reason}; {}", reason_remedy(reason)))
+            }
             (Outcome::Inconclusive, None) => (ExitStatus::Inconclusive, outcome.to_string()),
             _ => (ExitStatus::Regressed, WORSE_SESSION.to_owned()),
         };

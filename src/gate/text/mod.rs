@@ -9,7 +9,7 @@ pub mod junit;
 use std::fmt::Write;
 
 use cli::time::{format_percent, format_small_percent, format_time};
-use cli::words::pluralize;
+use cli::words::{pluralize, prefix_or_empty};
 use files::gate::verdict::{Side, Verdict};
 use jitterstat::gate::Sides;
 use jitterstat::gate::decision::{Outcome, Reason};
@@ -145,10 +145,26 @@ pub fn verdict_sentence(verdict: &Verdict, sections: &[Section]) -> String {
     } else {
         text += &deciding_rows(verdict.verdict, sections);
     }
-    if verdict.screen && verdict.verdict == Outcome::Inconclusive {
-        text += "; gate without --screen to decide it";
+    let advice = advice(sections);
+    if verdict.verdict == Outcome::Inconclusive && (verdict.screen || advice.is_empty()) {
+        let reason = if verdict.screen { Some(Reason::NotClear) } else { verdict.reason };
+        text += &prefix_or_empty("; ", reason.map(reason_remedy));
     }
-    text + &advice(sections)
+    text + &advice
+}
+
+/// Returns the remedy for a reason, for an inconclusive answer without advice of its own.
+pub fn reason_remedy(reason: Reason) -> &'static str {
+    match reason {
+        Reason::TooNoisy | Reason::StallDominated => {
+            "a quieter machine would decide it, or a wider --tolerance"
+        }
+        Reason::NotClear => "gate without --screen to decide it",
+        Reason::TooFewRounds => "more rounds would decide it: a longer --max-time or more --ticks",
+        Reason::TooFewTicks => "more ticks would decide it: longer rounds with --round-ticks",
+        Reason::Interrupted => "run it again, and to its end",
+        Reason::NotMeasured => "remove the cause of the failure, and run it again",
+    }
 }
 
 /// Describes the rows that contributed to the outcome. A suite of benchmarks can have hundreds, so
@@ -204,6 +220,8 @@ fn advice(sections: &[Section]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use files::file::File as _;
+
     use super::*;
 
     fn section(rows: impl Iterator<Item = (Outcome, String)>) -> Section {
@@ -226,6 +244,32 @@ mod tests {
             lifts: Vec::new(),
             advice: None,
         }
+    }
+
+    #[test]
+    fn inconclusive_verdict_has_a_remedy() {
+        let json = include_str!("../../../tests/fixtures/verdict.json");
+        let mut verdict = Verdict::from_json(json).expect("a verdict");
+        verdict.verdict = Outcome::Inconclusive;
+        let remedies = [
+            (Reason::TooNoisy, "a wider --tolerance"),
+            (Reason::StallDominated, "a quieter machine"),
+            (Reason::NotClear, "gate without --screen to decide it"),
+            (Reason::TooFewRounds, "--max-time"),
+            (Reason::TooFewTicks, "--round-ticks"),
+            (Reason::Interrupted, "run it again"),
+            (Reason::NotMeasured, "the cause of the failure"),
+        ];
+        for (reason, remedy) in remedies {
+            verdict.reason = Some(reason);
+            let text = verdict_sentence(&verdict, &[]);
+            let (_, found) = text.split_once("; ").expect("a remedy");
+            assert!(found.contains(remedy), "{reason:?}: {text}");
+        }
+        let advised =
+            Section { advice: Some("--max-pairs 90".to_owned()), ..section([].into_iter()) };
+        let text = verdict_sentence(&verdict, &[advised]);
+        assert!(text.ends_with("; --max-pairs 90") && !text.contains("cause"), "{text}");
     }
 
     #[test]

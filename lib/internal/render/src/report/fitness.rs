@@ -1,43 +1,80 @@
-//! A verdict in one or two lines on whether a report can be trusted: what disturbed the machine,
-//! and which percentiles show the subjects.
+//! A verdict in a few lines on whether a report can be trusted: the disturbances of the machine, the
+//! percentiles that show the subjects, and the remedies if none of them does.
 
 use cli::time::format_time;
 use cli::words::prefix_or_empty;
 use files::fitness::{Cause, Facts, Fitness, Reason, Verdict};
 use files::report::{PERCENTILES, Report, Summary};
 
-/// Returns the verdict in a word or two, and its explanation. `None` if the report was not judged,
-/// or if nothing was found and there was no control that could have found it.
+/// Returns the verdict in a word or two, and its explanation with the remedies of an unfit machine.
+/// `None` if the report was not judged, or if nothing was found and there was no control that could
+/// have found it.
 pub fn describe_report(report: &Report) -> Option<(&'static str, String)> {
-    let spin = report.subjects.iter().find(|s| s.name == "spin").and_then(|s| s.summary.as_ref());
-    describe(report.fitness.as_ref()?, spin)
+    let (label, explanation) = describe_causes(report)?;
+    Some((label, explanation + &prefix_or_empty(" ", remedy(report.fitness.as_ref()?))))
 }
 
-/// Describes a verdict by itself. `spin` is the summary of the spinning control, if it was
-/// measured.
-pub fn describe(fitness: &Fitness, spin: Option<&Summary>) -> Option<(&'static str, String)> {
-    // Reasons for a milder verdict are in the report only.
-    let worst = fitness.reasons.iter().filter(|r| r.verdict == fitness.verdict);
-    let mut reasons: Vec<String> = worst.map(|r| explain(r, &fitness.facts)).collect();
+/// Returns the verdict on a report as [`describe_report`] does, without the remedies.
+pub fn describe_causes(report: &Report) -> Option<(&'static str, String)> {
+    let spin = report.subjects.iter().find(|s| s.name == "spin").and_then(|s| s.summary.as_ref());
+    explain(report.fitness.as_ref()?, spin)
+}
+
+/// Explains a verdict by itself. `spin` is the summary of the spinning control, if it was measured.
+fn explain(fitness: &Fitness, spin: Option<&Summary>) -> Option<(&'static str, String)> {
+    let mut causes: Vec<String> =
+        worst_reasons(fitness).map(|reason| describe_cause(reason, &fitness.facts)).collect();
     if let Some(share) = fitness.facts.spin_core {
-        reasons.push(format!("a spinning thread got {} of its core", format_fine_percent(share)));
+        causes.push(format!("a spinning thread got {} of its core", format_fine_percent(share)));
     }
-    if reasons.is_empty() {
+    if causes.is_empty() {
         return None;
     }
     let trust = prefix_or_empty(" ", trust_note(fitness, spin));
-    Some((verdict_label(fitness.verdict), format!("{}.{trust}", reasons.join("; "))))
+    Some((verdict_label(fitness.verdict), format!("{}.{trust}", causes.join("; "))))
 }
 
-/// Returns a verdict as a sentence or two; `None` in the same cases as [`describe`].
+/// Returns the reasons for the verdict. Reasons for a milder one are in the report only.
+fn worst_reasons(fitness: &Fitness) -> impl Iterator<Item = &Reason> {
+    fitness.reasons.iter().filter(|reason| reason.verdict == fitness.verdict)
+}
+
+/// Returns a verdict as a few sentences; `None` in the same cases as [`describe_report`].
 pub fn sentence(fitness: Option<&Fitness>) -> Option<String> {
-    describe(fitness?, None).map(|(word, why)| format!("{word}: {why}"))
+    let fitness = fitness?;
+    let (label, explanation) = explain(fitness, None)?;
+    Some(format!("{label}: {explanation}{}", prefix_or_empty(" ", remedy(fitness))))
+}
+
+/// Returns the remedies of an unfit machine as a sentence; `None` for any other machine.
+fn remedy(fitness: &Fitness) -> Option<String> {
+    if fitness.verdict != Verdict::Unfit {
+        return None;
+    }
+    let remedies: Vec<&str> =
+        worst_reasons(fitness).map(|reason| cause_remedy(reason.cause)).collect();
+    Some(format!("Remedy: {}; then measure again.", remedies.join(", and ")))
+}
+
+fn cause_remedy(cause: Cause) -> &'static str {
+    match cause {
+        Cause::Suspended => "keep the machine from sleeping",
+        Cause::Quota => "remove the CPU limit of the container or control group",
+        Cause::Busy => "end other programs, or wait until they have ended",
+        Cause::Steal => "use a machine with CPUs of its own, or a less busy host",
+        Cause::Slowed => "cool the CPU or fix its frequency (osjitter doctor shows the settings)",
+        Cause::Stopped => "let no debugger, signal or freezer stop the process",
+        Cause::Pauses => {
+            "use another machine or host, or search its firmware settings for management interrupts"
+        }
+        Cause::Uneven => "keep the load of the machine constant, or measure for longer",
+    }
 }
 
 /// Returns the verdict of a report with the percentiles that can be trusted, in a few words.
 pub fn brief(report: &Report) -> Option<String> {
     let fitness = report.fitness.as_ref()?;
-    let (word, _) = describe_report(report)?;
+    let (word, _) = describe_causes(report)?;
     Some(match fitness.first_distrusted() {
         Some(first) => format!("{word}: {}", trusted_range(first).to_lowercase()),
         None => word.to_owned(),
@@ -52,7 +89,7 @@ fn verdict_label(verdict: Verdict) -> &'static str {
     }
 }
 
-fn explain(reason: &Reason, facts: &Facts) -> String {
+fn describe_cause(reason: &Reason, facts: &Facts) -> String {
     let share = format_fine_percent(reason.value);
     match reason.cause {
         Cause::Suspended => format!("it was suspended for {}", format_time(reason.value as i64)),
@@ -143,7 +180,35 @@ mod tests {
         let text = describe_machine(busy, Some("p90"));
         let begin = "Unfit machine: other programs held the CPU for 68.1 % of the time; a spinning thread got 31.0 % of \
                      its core. Trust only p50: at p90, ";
-        assert!(text.starts_with(begin) && text.ends_with(" late."), "{text}");
+        let end =
+            " late. Remedy: end other programs, or wait until they have ended; then measure again.";
+        assert!(text.starts_with(begin) && text.ends_with(end), "{text}");
+    }
+
+    #[test]
+    fn unfit_machine_has_a_remedy() {
+        let quiet = Facts { spin_core: Some(1.0), spin_gaps: Some(0.0), ..Facts::default() };
+        let unfit = [
+            (Facts { suspended_ns: Some(1 << 40), ..quiet.clone() }, "from sleeping"),
+            (Facts { throttled: Some(0.5), ..quiet.clone() }, "CPU limit"),
+            (Facts { waited: Some(0.5), ..quiet.clone() }, "end other programs"),
+            (Facts { stolen: Some(0.5), ..quiet.clone() }, "CPUs of its own"),
+            (Facts { spin_khz: Some([1, 4]), ..quiet.clone() }, "osjitter doctor"),
+            (Facts { spin_core: Some(0.5), spin_gaps: Some(0.5), ..quiet.clone() }, "debugger"),
+            (Facts { spin_gaps: Some(0.5), ..quiet.clone() }, "firmware"),
+            (Facts { uneven_rounds: Some(0.9), ..quiet.clone() }, "for longer"),
+        ];
+        for (facts, remedy) in unfit {
+            let text = describe_machine(facts, None);
+            assert!(text.starts_with("Unfit machine: "), "{text}");
+            let (_, found) = text.split_once(" Remedy: ").expect("a remedy");
+            assert!(found.contains(remedy) && found.ends_with("; then measure again."), "{text}");
+        }
+        let several = Facts { waited: Some(0.5), stolen: Some(0.5), ..quiet.clone() };
+        let text = describe_machine(several, None);
+        assert!(text.contains("have ended, and use a machine"), "{text}");
+        let noisy = Facts { waited: Some(0.05), ..quiet };
+        assert!(!describe_machine(noisy, None).contains("Remedy"), "p50 can be trusted");
     }
 
     #[test]

@@ -29,7 +29,7 @@ pub fn footer(report: &Report, width: usize) -> Vec<String> {
     let ticks = pluralize_grouped(ticks, "tick");
     let subjects = pluralize(report.subjects.len(), "subject");
     let mut text = wrap(&format!("{}; {ticks} of {subjects}", origin(report)), width);
-    if let Some((word, why)) = fitness::describe_report(report) {
+    if let Some((word, why)) = fitness::describe_causes(report) {
         text += &wrap(&format!("{word}: {why}"), width);
     }
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
