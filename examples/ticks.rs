@@ -1,4 +1,4 @@
-//! The program in the README: an interval on the OS timer.
+//! An interval on the OS timer.
 #![allow(clippy::print_stdout, clippy::disallowed_methods, missing_docs)]
 
 use std::time::Duration;

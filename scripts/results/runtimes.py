@@ -26,11 +26,6 @@ CONTROLS = {"nanosleep": ("control: a thread that sleeps, with a timer slack of 
 MILLISECOND_WHEEL = "wheel with slots of a millisecond"
 
 
-# The timers of the table in the README, and a control.
-README_TIMERS = ("busypoll", "osinterval-precise", "osinterval", "nanosleep", "compio", "smol", "glommio", "embassy-time", "monoio",
-                 "tokio")
-
-
 @dataclass(frozen=True)
 class Program:
     """A program that waits in one timer."""
@@ -220,16 +215,13 @@ def write_page(run, report, details, tables):
 
 
 def put_tables(run, report, details, tables):
-    """Puts some timers at the first period into the README, and all tables into the book."""
+    """Puts the difference between wheels and other timers into the README, and all tables into the book."""
     period_ns = next(iter(tables))
     origin = f"From [`report.json.gz`](results/{run.name}/report.json.gz): {machine_and_day(report)}."
     page = f"[`runtimes.md`](results/{run.name}/runtimes.md)"
     wheels = describe_wheels(read_rows(report, details, period_ns))
-    rows = [row for row in read_rows(report, details, period_ns) if row[2] in README_TIMERS]
-    put("league of runtimes", f"""{make_table(rows)}
-
-{wheels} Each waited for the same deadlines every {format_cell(period_ns)}, in the same rounds; [the book](docs/src/choosing.md#timers-of-other-runtimes) has
-all {len(PROGRAMS)} timers. {origin}""")
+    put("league of runtimes", f"""{wheels} Each waited for the same deadlines every {format_cell(period_ns)}, in the same rounds; [the
+book](docs/src/choosing.md#timers-of-other-runtimes) has the table of all {len(PROGRAMS)} timers. {origin}""")
     all_periods = "\n\n".join(f"At a period of {format_cell(period)}:\n\n{table}" for period, table in tables.items())
     put("timers of runtimes", f"""{all_periods}
 

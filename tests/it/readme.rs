@@ -27,11 +27,7 @@ fn programs_in_pages_are_examples() {
         programs.map(str::to_owned).collect()
     };
     let programs: Vec<String> = pages.iter().flat_map(|page| programs_in(page)).collect();
-    assert!(
-        !programs_in(&pages[0]).is_empty() && programs.len() >= 2,
-        "{} programs",
-        programs.len()
-    );
+    assert!(programs.len() >= 2, "{} programs", programs.len());
     let tests = crates().into_iter().map(|directory| directory.join("tests"));
     let directories = [root().join("examples")].into_iter().chain(tests);
     let entries = directories.flat_map(std::fs::read_dir).flatten();
