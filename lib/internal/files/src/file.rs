@@ -9,6 +9,7 @@
 //! assert!(error.to_string().contains("a newer osjitter wrote it"));
 //! ```
 
+mod head;
 mod json_path;
 mod json_text;
 
@@ -19,6 +20,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::histogram::HistogramError;
 
+use head::Head;
 pub use json_text::{to_indented_json, to_json_line};
 
 /// A file of osjitter: JSON with the version in the key `schema`.
@@ -52,21 +54,37 @@ pub trait File: Serialize + DeserializeOwned {
         Ok(())
     }
 
-    /// Reads and checks a file. The schema is checked first, so that the error of a newer file
-    /// names its version instead of an unknown field.
+    /// Reads and checks a file. An error of the schema comes before others, so that the error of a
+    /// newer file names its version instead of an unknown field.
     ///
     /// # Errors
     /// Returns an error if the text is not JSON, has another schema or bench, or a missing, unknown
     /// or mistyped field, and any error of [`File::check`].
     fn from_json(text: &str) -> Result<Self, FileError> {
-        #[derive(Deserialize)]
-        struct Head {
-            schema: Option<String>,
-            bench: Option<String>,
-        }
         let expected = Self::SCHEMA;
-        let not_json = |error| FileError::Json { expected, error };
-        let head: Head = read_json(text).map_err(not_json)?;
+        let start = Head::read_start(text, Self::BENCH.is_some());
+        if start.schema.as_deref() != Some(expected) || start.bench.as_deref() != Self::BENCH {
+            Self::check_head(text)?;
+        }
+        let file = match Self::parse_json(text) {
+            Ok(file) => file,
+            Err(error) => {
+                Self::check_head(text)?;
+                return Err(FileError::Json { expected, error });
+            }
+        };
+        file.check().map_err(|error| FileError::Invalid { expected, error })?;
+        Ok(file)
+    }
+
+    /// Checks the schema and the bench of a file, and that the whole text is JSON. This takes as long
+    /// as reading the file, so files that can be read do not need it.
+    ///
+    /// # Errors
+    /// Returns an error if the text is not JSON, or has another schema or bench.
+    fn check_head(text: &str) -> Result<(), FileError> {
+        let expected = Self::SCHEMA;
+        let head: Head = read_json(text).map_err(|error| FileError::Json { expected, error })?;
         match head.schema {
             Some(found) if found != expected => {
                 return Err(FileError::OtherSchema { found, expected });
@@ -74,12 +92,12 @@ pub trait File: Serialize + DeserializeOwned {
             None => return Err(FileError::NoSchema { expected }),
             Some(_) => {}
         }
-        if let Some(expected) = Self::BENCH.filter(|&bench| head.bench.as_deref() != Some(bench)) {
-            return Err(FileError::OtherBench { found: head.bench, expected });
+        match Self::BENCH {
+            Some(expected) if head.bench.as_deref() != Some(expected) => {
+                Err(FileError::OtherBench { found: head.bench, expected })
+            }
+            _ => Ok(()),
         }
-        let file = Self::parse_json(text).map_err(not_json)?;
-        file.check().map_err(|error| FileError::Invalid { expected, error })?;
-        Ok(file)
     }
 
     /// Returns the JSON Schema of the file, which includes its version.
