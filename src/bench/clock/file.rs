@@ -1,6 +1,6 @@
 //! The file that `osjitter bench clock` writes.
 
-use files::file::{File, JsonError, read_json, to_indented_json};
+use files::file::{File, json_methods};
 use files::report::{Fitness, Host};
 
 use crate::bench::file::SCHEMA;
@@ -117,13 +117,7 @@ impl File for ClockReport {
     const SCHEMA: &'static str = SCHEMA;
     const BENCH: Option<&'static str> = Some("clock");
 
-    fn parse_json(text: &str) -> Result<Self, JsonError> {
-        read_json(text)
-    }
-
-    fn to_json(&self) -> String {
-        to_indented_json(self)
-    }
+    json_methods!(to_indented_json);
 }
 
 impl From<&tach::Info> for Clock {

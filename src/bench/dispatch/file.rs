@@ -1,7 +1,7 @@
 //! The file that `osjitter bench dispatch` writes.
 
 use files::cost::{Costs, Overhead};
-use files::file::{File, JsonError, read_json, to_json_line};
+use files::file::{File, json_methods};
 use files::report::{Host, Tool, Warning};
 
 use crate::bench::file::SCHEMA;
@@ -74,11 +74,5 @@ impl File for DispatchReport {
     const SCHEMA: &'static str = SCHEMA;
     const BENCH: Option<&'static str> = Some("dispatch");
 
-    fn parse_json(text: &str) -> Result<Self, JsonError> {
-        read_json(text)
-    }
-
-    fn to_json(&self) -> String {
-        to_json_line(self)
-    }
+    json_methods!(to_json_line);
 }

@@ -1,7 +1,7 @@
 //! The file that `osjitter bench timeout` writes.
 
 use files::cost::{Costs, Overhead};
-use files::file::{File, JsonError, read_json, to_json_line};
+use files::file::{File, json_methods};
 use files::report::{Distribution, Host, Tool, Warning};
 use serde::{Deserialize, Deserializer};
 
@@ -107,13 +107,7 @@ impl File for TimeoutReport {
     const SCHEMA: &'static str = SCHEMA;
     const BENCH: Option<&'static str> = Some("timeout");
 
-    fn parse_json(text: &str) -> Result<Self, JsonError> {
-        read_json(text)
-    }
-
-    fn to_json(&self) -> String {
-        to_json_line(self)
-    }
+    json_methods!(to_json_line);
 }
 
 /// Replaces the name that the control loop had in older files.

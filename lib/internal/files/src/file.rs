@@ -32,8 +32,8 @@ pub trait File: Serialize + DeserializeOwned {
 
     /// Reads the fields of a file by [`read_json`].
     ///
-    /// Each implementation has this line, so that the code for its fields is compiled once, and not
-    /// in every crate that reads the file.
+    /// Each implementation has this function, by [`json_methods`], so that the code for its fields is
+    /// compiled once, and not in every crate that reads the file.
     ///
     /// # Errors
     /// Returns an error if the text is not JSON or has a missing, unknown or mistyped field.
@@ -117,6 +117,23 @@ pub trait File: Serialize + DeserializeOwned {
         schema
     }
 }
+
+/// Implements [`File::parse_json`] and [`File::to_json`]. The argument is the function that writes:
+/// `to_json_line` or `to_indented_json`.
+#[macro_export]
+macro_rules! json_methods {
+    ($write:ident) => {
+        fn parse_json(text: &str) -> Result<Self, $crate::file::JsonError> {
+            $crate::file::read_json(text)
+        }
+
+        fn to_json(&self) -> String {
+            $crate::file::$write(self)
+        }
+    };
+}
+
+pub use json_methods;
 
 /// Deserializes JSON.
 ///

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::environment::Difference;
-use crate::file::{File, JsonError, read_json, to_indented_json};
+use crate::file::{File, json_methods};
 use crate::model::model;
 use crate::report::{Fitness, Tool, Warning};
 
@@ -233,13 +233,7 @@ pub enum Finding {
 impl File for Comparison {
     const SCHEMA: &'static str = SCHEMA;
 
-    fn parse_json(text: &str) -> Result<Self, JsonError> {
-        read_json(text)
-    }
-
-    fn to_json(&self) -> String {
-        to_indented_json(self)
-    }
+    json_methods!(to_indented_json);
 }
 
 /// Rounds to six digits: more would be noise, and six survive JSON exactly.

@@ -4,7 +4,7 @@ use std::fmt::Display;
 
 use serde::{Deserialize, Serialize};
 
-use crate::file::{File, Flaw, JsonError, read_json, to_json_line};
+use crate::file::{File, Flaw, json_methods};
 use crate::fitness::Fitness;
 use crate::gate::limit::rate::{self, MeasuredRate};
 use crate::gate::limit::{Measured, Quantity, RoundTicks, SummaryPath};
@@ -353,13 +353,7 @@ fn total_finding(checks: &[Check]) -> Option<Finding> {
 impl File for Find {
     const SCHEMA: &'static str = SCHEMA;
 
-    fn parse_json(text: &str) -> Result<Self, JsonError> {
-        read_json(text)
-    }
-
-    fn to_json(&self) -> String {
-        to_json_line(self)
-    }
+    json_methods!(to_json_line);
 
     fn check(&self) -> CheckResult {
         check_length("tickers", self.tickers.len(), MAX_SUBJECTS)?;

@@ -9,7 +9,7 @@
 use super::round_record::RoundRecord;
 use super::verdict::{GateDesign, Mode};
 use crate::environment::{Difference, EnvironmentKey, format_ns};
-use crate::file::{File, Flaw, Invalid, JsonError, read_json, to_json_line};
+use crate::file::{File, Flaw, Invalid, json_methods};
 use crate::model::model;
 use crate::report::{Histogram, Tool};
 use jitterstat::gate::decision::{self, QUIET_SHARE};
@@ -102,13 +102,7 @@ model! {
 impl File for Baseline {
     const SCHEMA: &'static str = SCHEMA;
 
-    fn parse_json(text: &str) -> Result<Self, JsonError> {
-        read_json(text)
-    }
-
-    fn to_json(&self) -> String {
-        to_json_line(self)
-    }
+    json_methods!(to_json_line);
 
     fn check(&self) -> Result<(), Invalid> {
         check_length("sessions".to_owned(), self.sessions.len(), 1)?;

@@ -25,7 +25,7 @@ pub use self::gates::{
 };
 use super::verdict::{GateDesign, PairRecord};
 use crate::environment::{Difference, EnvironmentKey, format_ns};
-use crate::file::{File, JsonError, read_json, to_indented_json};
+use crate::file::{File, json_methods};
 use crate::model::model;
 use crate::report::{Fitness, Tool, Warning};
 use jitterstat::gate::decision::{self, Rules};
@@ -261,13 +261,7 @@ impl CalibratedMetric {
 impl File for Calibration {
     const SCHEMA: &'static str = SCHEMA;
 
-    fn parse_json(text: &str) -> Result<Self, JsonError> {
-        read_json(text)
-    }
-
-    fn to_json(&self) -> String {
-        to_indented_json(self)
-    }
+    json_methods!(to_indented_json);
 }
 
 impl Calibration {

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::file::{File, JsonError, read_json, to_indented_json};
+use crate::file::{File, json_methods};
 use crate::model::model;
 use crate::report::{Distribution, Fitness, Host, Tool, Warning};
 use jitterstat::gate::Sides;
@@ -403,13 +403,7 @@ impl Verdict {
 impl File for Verdict {
     const SCHEMA: &'static str = SCHEMA;
 
-    fn parse_json(text: &str) -> Result<Self, JsonError> {
-        read_json(text)
-    }
-
-    fn to_json(&self) -> String {
-        to_indented_json(self)
-    }
+    json_methods!(to_indented_json);
 }
 
 /// Returns the metrics of a look.

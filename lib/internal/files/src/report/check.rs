@@ -9,7 +9,7 @@ use super::{
     CpuComparison, CpuDifference, Distribution, Histogram, MAX_COUNT, MAX_INSTANCES, MAX_NS,
     MAX_SUBJECTS, Report, Round, SCHEMA, Scenario, Subject, Summary,
 };
-use crate::file::{File, Flaw, Invalid, JsonError, read_json, to_json_line};
+use crate::file::{File, Flaw, Invalid, json_methods};
 use crate::histogram;
 
 /// Whether a value is possible, or its flaw.
@@ -18,13 +18,7 @@ pub(crate) type CheckResult = Result<(), Invalid>;
 impl File for Report {
     const SCHEMA: &'static str = SCHEMA;
 
-    fn parse_json(text: &str) -> Result<Self, JsonError> {
-        read_json(text)
-    }
-
-    fn to_json(&self) -> String {
-        to_json_line(self)
-    }
+    json_methods!(to_json_line);
 
     fn check(&self) -> CheckResult {
         check_length("subjects", self.subjects.len(), MAX_SUBJECTS)?;

@@ -4,7 +4,7 @@
 use super::gates::{RecordedNumber, Recording, tidy};
 use super::{CalibratedNumber, DetectableChange, InconclusiveChance, RealGates};
 use crate::environment::EnvironmentKey;
-use crate::file::{File, Flaw, Invalid, JsonError, read_json, to_indented_json};
+use crate::file::{File, Flaw, Invalid, json_methods};
 use crate::gate::verdict::RunPlan;
 use crate::model::model;
 use crate::report::{Tool, Warning};
@@ -150,13 +150,7 @@ impl CalibratedRunMetric {
 impl File for RunCalibration {
     const SCHEMA: &'static str = SCHEMA;
 
-    fn parse_json(text: &str) -> Result<Self, JsonError> {
-        read_json(text)
-    }
-
-    fn to_json(&self) -> String {
-        to_indented_json(self)
-    }
+    json_methods!(to_indented_json);
 
     /// Checks the numbers of which logarithms are taken.
     fn check(&self) -> Result<(), Invalid> {
