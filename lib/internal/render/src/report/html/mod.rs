@@ -206,10 +206,12 @@ struct PictureSection {
 
 const OVER_TIME_NOTE: &str = "Darker: more ticks. Every tick above p99 is a dot of its own. Point at one to see which it is; drag to look \
      closer, double-click for the whole run.";
-/// Maximum number of subjects in one histogram, which has no zone that is not trusted.
+/// Maximum number of subjects in one histogram, where pale lines replace the grey zones.
 const MAX_SHARED_HISTOGRAM: usize = 4;
 /// Explains grey zones.
 const DISTRUST_NOTE: &str = " Grey: not trusted, because the machine itself was late there.";
+/// Explains pale lines in a picture of several subjects.
+const PALE_NOTE: &str = " Pale: not trusted, because the machine itself was late there.";
 const SPLIT_NOTE: &str = "Solid: from the deadline until the runtime's thread woke, including what the runtime asked of the kernel. \
      Dashed: from there until the task ran.";
 const ROUNDS_NOTE: &str = "Median (line) and maximum (dots) of each round; thin grey lines: the medians of the controls in the same rounds.";
@@ -249,7 +251,8 @@ fn picture_sections(report: &Report) -> Vec<PictureSection> {
         add("over-time", "Over time", format!("{OVER_TIME_NOTE}{distrusted}"));
     }
     let measured = report.subjects.iter().filter(|subject| subject.summary.is_some()).count();
-    let shaded = if measured > MAX_SHARED_HISTOGRAM { distrusted } else { "" };
+    let is_shared = (2..=MAX_SHARED_HISTOGRAM).contains(&measured);
+    let shaded = if is_shared && !distrusted.is_empty() { PALE_NOTE } else { distrusted };
     let note = format!(
         "Share of the ticks in each of sixteen bins a decade, both axes logarithmic: single late ticks stay visible.{shaded}{hatched}"
     );

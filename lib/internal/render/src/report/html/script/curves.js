@@ -65,15 +65,16 @@ const bars = (place, subjects, what, all, height) => {
   const ys = powers(y, percent).filter(([v]) => Number.isInteger(v) && (!small || v % 2 === 0));
   const f = frame(place, { height, x, y, xs: powers(x), ys, label, ...(small && { top: 6, bottom: 20 }) });
   const floor = f.py(y[0]);
-  // Subjects in one chart have different zones.
+  // Subjects in one chart have different zones, so their lines are pale there.
   const from = subjects.length > 1 ? null : subjects[0].distrusted_from;
   if (from !== null && log(from) < x[1]) {
     distrustedZone(f.svg, [f.px(Math.max(log(from), x[0])), f.top], [f.px(x[1]), floor]);
   }
-  for (const s of subjects) {
+  // Draws the bins of a subject as one outline, and returns its end.
+  const outline = (s, bins, opacity) => {
     const points = [];
     let end = null;
-    for (const [b, v] of share(s)) {
+    for (const [b, v] of bins) {
       if (end !== b) {
         if (end !== null) points.push([f.px(end / 16), floor]);
         points.push([f.px(b / 16), floor]);
@@ -81,11 +82,19 @@ const bars = (place, subjects, what, all, height) => {
       points.push([f.px(b / 16), f.py(v)], [f.px((b + 1) / 16), f.py(v)]);
       end = b + 1;
     }
+    if (end === null) return;
     points.push([f.px(end / 16), floor]);
-    draw(f.svg, "path", { d: path(points), style: `fill:${paint(s)};stroke:${paint(s)}`, "fill-opacity": 0.06, "stroke-width": 1.5, "stroke-dasharray": s.dash });
+    const style = `fill:${paint(s)};stroke:${paint(s)}`;
+    draw(f.svg, "path", { d: path(points), style, opacity, "fill-opacity": 0.06, "stroke-width": 1.5, "stroke-dasharray": s.dash });
+  };
+  for (const s of subjects) {
+    const suspect = s.distrusted_from === null ? Infinity : Math.floor(log(s.distrusted_from) * 16);
+    const isTrusted = ([b]) => subjects.length === 1 || b < suspect;
+    outline(s, share(s).filter(isTrusted), 1);
+    outline(s, share(s).filter((bin) => !isTrusted(bin)), 0.35);
     if (s.above) {
       const n = s.bins.reduce((a, b) => a + b[1], s.above.n);
-      hatched(f.svg, s, [f.px(end / 16), floor], [f.px(log(s.above.max)), f.py(Math.log10(s.above.n / n))]);
+      hatched(f.svg, s, [f.px((s.bins.at(-1)[0] + 1) / 16), floor], [f.px(log(s.above.max)), f.py(Math.log10(s.above.n / n))]);
     }
   }
   hover(f.svg, (e) => {
