@@ -2,7 +2,7 @@
 //! mutations do not get through.
 
 use cli::exit::{self, Error};
-use files::histogram;
+use files::{hdr_encoding, histogram};
 
 use crate::fuzz::step_costs::StepCosts;
 use crate::interop::hlog;
@@ -10,7 +10,7 @@ use crate::interop::hlog;
 /// Decodes a stored histogram and one of a log, which are the same in V2.
 pub fn body(bytes: &[u8], costs: &StepCosts) -> exit::Result<()> {
     let log_count = costs.measure("decode a log's", || hlog::count_encoded(bytes));
-    let read = costs.measure("decode", || histogram::decode(bytes));
+    let read = costs.measure("decode", || hdr_encoding::decode_v2(bytes));
     let read = match (read, log_count) {
         (Err(_), Ok(_)) => return Ok(()),
         (Err(e), Err(_)) => return Err(Error::usage(e.to_string())),

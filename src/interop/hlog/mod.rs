@@ -4,7 +4,6 @@
 //! A tag is a subject. A line is a round with a summary, but without samples. Every value counts at
 //! the highest value that is equivalent to it, as in the format's own readers.
 
-mod encoding;
 mod line;
 mod time;
 mod unit;
@@ -12,16 +11,18 @@ mod write;
 
 use std::collections::BTreeMap;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use cli::exit::{Error, Result, usage};
 use cli::units;
-use files::histogram;
+use files::hdr_encoding::{self, BinBudget, DecodedHistogram, RecordedBin};
+use files::histogram::{self, HistogramError};
 use files::report::{
     Distribution, MAX_COUNT, MAX_INSTANCES, MAX_NS, PERCENTILES, Report, Round, Status, Subject,
     Summary, Warning,
 };
 use jitterstat::stats::{Interval, quantile};
 
-use crate::interop::hlog::encoding::{Bin, BinBudget, DecodedHistogram};
 use crate::interop::hlog::line::{IntervalLine, Line};
 use crate::interop::hlog::time::{HeaderTimes, LogTimes};
 use crate::interop::hlog::unit::{AssumedUnit, UnitEvidence, UnitReason, comment_unit};
@@ -64,8 +65,13 @@ pub(super) fn is_line(line: &str) -> bool {
 /// Returns an error if the bytes are no histogram.
 #[cfg(any(test, fuzzing))]
 pub fn count_encoded(bytes: &[u8]) -> Result<u64> {
-    let decoded = encoding::decode_bytes(bytes, &mut BinBudget::for_bytes(bytes.len()))?;
+    let budget = &mut BinBudget::for_bytes(bytes.len());
+    let decoded = hdr_encoding::decode(bytes, budget).map_err(|e| invalid(&e))?;
     Ok(decoded.bins.iter().fold(0, |total: u64, bin| total.saturating_add(bin.count)))
+}
+
+fn invalid(error: &HistogramError) -> Error {
+    Error::usage(error.to_string())
 }
 
 /// Reads a log whose values are in the given unit, or in one that is known or guessed.
@@ -243,7 +249,8 @@ impl LogValues {
 
     /// Decodes a histogram. Fractions become whole nanoseconds.
     fn decode(&mut self, data: &str) -> Result<DecodedHistogram> {
-        let decoded = encoding::decode(data, &mut self.budget)?;
+        let bytes = BASE64.decode(data).map_err(|e| usage!("invalid base64: {e}"))?;
+        let decoded = hdr_encoding::decode(&bytes, &mut self.budget).map_err(|e| invalid(&e))?;
         let has_fractions = decoded.ratio.is_some();
         if *self.has_fractions.get_or_insert(has_fractions) != has_fractions {
             return Err(Error::usage("the log has both Histogram and DoubleHistogram"));
@@ -252,7 +259,7 @@ impl LogValues {
         let unit = self.fraction_unit.ok_or_else(|| {
             Error::usage("the log has a DoubleHistogram and states no unit; give it with --unit")
         })?;
-        decoded.into_parts(ratio, unit.nanoseconds())
+        decoded.into_parts(ratio, unit.nanoseconds()).map_err(|e| invalid(&e))
     }
 
     /// Returns the unit in which values are kept, for a log whose values are in another one.
@@ -334,7 +341,7 @@ struct ValueCounts {
 
 impl ValueCounts {
     /// Adds bins, and returns the number of values that are new.
-    fn add(&mut self, bins: &[Bin]) -> usize {
+    fn add(&mut self, bins: &[RecordedBin]) -> usize {
         let before = self.counts.len();
         for bin in bins {
             let count = self.counts.entry(bin.highest).or_default();

@@ -6,10 +6,9 @@ use std::time::{Duration, UNIX_EPOCH};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use cli::exit::{Result, usage};
-use files::histogram;
 use files::report::{Report, Subject};
+use files::{hdr_encoding, histogram};
 use hdrhistogram::Histogram;
-use hdrhistogram::serialization::{Serializer as _, V2DeflateSerializer};
 
 use crate::interop::rt_tests::format_mail_date;
 use render::report::entry::entries;
@@ -45,15 +44,10 @@ pub fn write(report: &Report) -> Result<String> {
     // In the order of the rounds, since readers cut a log by time.
     lines.sort_by_key(|line| line.start);
     let mut text = header(report);
-    let mut serializer = V2DeflateSerializer::new();
     for LogLine { start, length, tag, histogram } in &lines {
-        let mut bytes = Vec::new();
-        serializer
-            .serialize(histogram, &mut bytes)
-            .map_err(|e| usage!("cannot encode the interval log: {e}"))?;
         let (start, length) = (start.as_secs_f64(), length.as_secs_f64());
         let max_ms = histogram.max() as f64 / NS_PER_MS;
-        let data = BASE64.encode(bytes);
+        let data = BASE64.encode(hdr_encoding::encode_compressed_v2(histogram));
         let _ = writeln!(text, "Tag={tag},{start:.3},{length:.3},{max_ms:.3},{data}");
     }
     Ok(text)

@@ -10,6 +10,7 @@
 //! | [`report`] | `osjitter.report/1` |
 //! | [`bins`] | `osjitter.bins/1`: histograms as rows, which a database can merge over hosts and days |
 //! | [`histogram`] | the stored HDR histogram of a subject |
+//! | [`hdr_encoding`] | reads and writes the binary encodings of HdrHistogram |
 //! | [`summary`] | percentiles and counts over the rounds of one subject |
 //! | [`merge`] | joins reports without loss |
 //! | [`environment`] | the conditions under which two measurements are comparable |
@@ -34,7 +35,9 @@ pub mod file;
 pub mod find;
 pub mod fitness;
 pub mod gate;
+pub mod hdr_encoding;
 pub mod histogram;
+mod histogram_error;
 pub mod merge;
 mod model;
 pub mod report;
