@@ -1,13 +1,48 @@
 //! Conversion of diagnosed ticks, switches and CPUs to the parts of a flight record.
 
+use std::time::{Instant, SystemTime};
+
 use files::report::why::Behind;
 use files::why::pool::ProfiledTick;
-use files::why::{CpuOccupants, Occupant, Switch, SwitchKind, Thread};
+use files::why::{
+    CpuOccupants, IDLE_THREAD, MeasurableParts, Occupant, Switch, SwitchKind, Thread,
+};
 
-use crate::flight_record::{CpuAssignment, FlightSwitch};
+use crate::flight_record::{CpuAssignment, FlightRound, FlightSwitch, FlightTick};
+
+/// Returns the calendar time of a past moment.
+#[allow(clippy::disallowed_methods, reason = "a record contains calendar times")]
+pub fn calendar_time(at: Instant) -> String {
+    let at = SystemTime::now() - Instant::now().saturating_duration_since(at);
+    humantime::format_rfc3339_micros(at).to_string()
+}
+
+impl FlightTick {
+    /// Creates a tick with the cause of its lateness, if it is known.
+    pub fn new(
+        tick: u64,
+        deadline_ns: i64,
+        lateness_ns: i64,
+        cause: Option<&ProfiledTick>,
+        known: MeasurableParts,
+    ) -> Self {
+        let causes_ns = cause.map(|cause| cause.parts.shares(known));
+        Self { tick, deadline_ns, lateness_ns, causes_ns, behind: cause.and_then(threads_behind) }
+    }
+}
+
+impl FlightRound {
+    /// Adds the names of the threads that were given a CPU, as far as `find` returns them.
+    pub fn name_threads(&mut self, mut find: impl FnMut(u32) -> Option<String>) {
+        let assignments = self.assignments.iter_mut().flatten();
+        for assignment in assignments.filter(|assignment| assignment.thread != IDLE_THREAD) {
+            assignment.comm = find(assignment.thread);
+        }
+    }
+}
 
 /// Returns the threads that ran while a tick waited, if they are known.
-pub fn threads_behind(tick: &ProfiledTick) -> Option<Vec<Behind>> {
+fn threads_behind(tick: &ProfiledTick) -> Option<Vec<Behind>> {
     let behind = tick.behind.iter().map(|(comm, ns)| Behind { comm: comm.clone(), ns: *ns });
     let behind: Vec<Behind> = behind.collect();
     (!behind.is_empty()).then_some(behind)

@@ -14,7 +14,6 @@ use tickmeter::Snapshot;
 use tickmeter::read::FileId;
 
 use crate::monitor::accumulator::LoopId;
-use crate::monitor::flight_watch::builder::FlightBuilder;
 use crate::monitor::limits::Limit;
 
 /// Maximum number of records per interval.
@@ -242,23 +241,22 @@ impl FlightWatch {
         // The loop of the trigger comes first.
         let mut loop_ids: Vec<&LoopId> = self.loops.keys().collect();
         loop_ids.sort_by_key(|loop_id| **loop_id != trigger.loop_id);
-        let late_loop = |id: &&LoopId| self.loops[*id].since(id, trigger.tick.wake, self.length);
-        let late_loops: Vec<LateLoop> = loop_ids.iter().map(late_loop).collect();
+        let mut late_loops = Vec::with_capacity(loop_ids.len());
+        for loop_id in loop_ids {
+            let recent = &self.loops[loop_id];
+            late_loops.push((loop_id, recent.since(loop_id, trigger.tick.wake, self.length)));
+        }
         let conditions = PastConditions {
             steal_ns,
             quota_period_ns: self.quotas.iter().map(|quota| quota.period_ns).max(),
         };
-        let past = self.hindsight.look_back(&late_loops, trigger.tick.wake, conditions)?;
+        let loops_only = late_loops.iter().map(|(_, late_loop)| late_loop);
+        let past = self.hindsight.look_back(loops_only, trigger.tick.wake, conditions)?;
         let limit = self.loops.get(&trigger.loop_id)?.rule.late_from;
-        let mut builder = FlightBuilder::new(trigger.loop_id.name(), trigger.tick, past);
-        let mut loops = BTreeSet::new();
-        for (loop_id, late_loop) in loop_ids.into_iter().zip(&late_loops) {
-            builder.add_loop(loop_id, late_loop);
-            if !late_loop.ticks.is_empty() {
-                loops.insert(loop_id.clone());
-            }
-        }
-        Some(PendingFlight { trigger, loops, json: builder.finish(limit) })
+        let json = builder::build(trigger.tick, limit, &late_loops, past);
+        let is_late = |(_, late_loop): &&(&LoopId, LateLoop)| !late_loop.ticks.is_empty();
+        let loops = late_loops.iter().filter(is_late).map(|(loop_id, _)| (*loop_id).clone());
+        Some(PendingFlight { loops: loops.collect(), trigger, json })
     }
 
     /// Ends the interval. Returns the records with a late tick of a loop that broke a limit, in order

@@ -1,14 +1,14 @@
 //! Builds the file of a flight record.
 
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use cli::units::{ns_after, to_ns};
 use engine::measure::late_tick_log::AccountedTick;
 use engine::measure::why::hindsight::{ExplainedLoop, LateLoop, Past};
 use files::file::File as _;
 
-use crate::flight_record::conversion::{cpu_assignments, flight_switches, threads_behind};
-use crate::flight_record::{CpuAssignment, Flight, FlightRound, FlightTick, FlightTrigger};
+use crate::flight_record::conversion::{calendar_time, cpu_assignments, flight_switches};
+use crate::flight_record::{Flight, FlightRound, FlightTick, FlightTrigger};
 use crate::monitor::accumulator::LoopId;
 
 /// Maximum size of a file.
@@ -16,99 +16,90 @@ const MAX_FLIGHT_BYTES: usize = 5_000_000;
 /// Number of entries of CPUs above which the file is certainly too large.
 const MAX_ASSIGNMENTS: usize = 100_000;
 
-pub struct FlightBuilder {
-    flight: Flight,
-    arrival: Instant,
-    past: Past,
-    explained: std::vec::IntoIter<ExplainedLoop>,
-}
-
-impl FlightBuilder {
-    #[allow(clippy::disallowed_methods, reason = "the calendar time of the tick")]
-    pub fn new(subject: String, trigger: AccountedTick, mut past: Past) -> Self {
-        let arrival = trigger.wake;
-        let at = SystemTime::now() - Instant::now().saturating_duration_since(arrival);
-        let flight = Flight {
-            schema: Flight::SCHEMA.to_owned(),
-            at_utc: humantime::format_rfc3339_micros(at).to_string(),
-            length_ns: to_ns(past.length),
-            limit_ns: 0,
-            ended: false,
-            late: FlightTrigger {
-                subject,
-                round: 0,
-                instance: 0,
-                tick: trigger.number,
-                lateness_ns: ns_after(arrival, trigger.due),
-            },
-            rounds: Vec::new(),
-        };
-        let explained = std::mem::take(&mut past.loops).into_iter();
-        Self { flight, arrival, past, explained }
+/// Returns the file of the record before `late_tick`, a tick of the first loop. `past` contains the
+/// explanations of the loops in the same order.
+pub fn build(
+    late_tick: AccountedTick,
+    limit: Duration,
+    loops: &[(&LoopId, LateLoop)],
+    mut past: Past,
+) -> String {
+    let arrival = late_tick.wake;
+    let mut rounds = Vec::new();
+    for ((loop_id, late_loop), explained) in loops.iter().zip(&past.loops) {
+        rounds.push(flight_round(loop_id, late_loop, explained, arrival));
     }
-
-    /// Adds the loops in the order in which they were explained. The first one is that of the
-    /// trigger, which also has the CPUs.
-    pub fn add_loop(&mut self, loop_id: &LoopId, late_loop: &LateLoop) {
-        let explained = self.explained.next().unwrap_or_default();
-        let ticks = late_loop.ticks.iter().map(|tick| self.flight_tick(tick, &explained));
-        let mut ticks: Vec<FlightTick> = ticks.collect();
-        ticks.sort_by_key(|tick| tick.deadline_ns);
-        let is_first = self.flight.rounds.is_empty();
-        let assignments = if is_first { self.assignments() } else { None };
-        self.flight.rounds.push(FlightRound {
-            subject: loop_id.name(),
+    let mut length_ns = to_ns(past.length);
+    if let (Some(first), Some(occupants)) = (rounds.first_mut(), &past.occupants) {
+        first.assignments = cpu_assignments(occupants);
+        length_ns = length_ns.min(drop_excess(first));
+        first.name_threads(|thread| past.names.find(thread));
+    }
+    let flight = Flight {
+        schema: Flight::SCHEMA.to_owned(),
+        at_utc: calendar_time(arrival),
+        length_ns,
+        limit_ns: to_ns(limit),
+        ended: false,
+        late: FlightTrigger {
+            subject: loops.first().map_or(String::new(), |(loop_id, _)| loop_id.name()),
             round: 0,
             instance: 0,
-            period_ns: to_ns(loop_id.period()),
-            profiled: true,
-            ticks,
-            switches: flight_switches(&explained.threads),
-            assignments,
-        });
-    }
+            tick: late_tick.number,
+            lateness_ns: ns_after(arrival, late_tick.due),
+        },
+        rounds,
+    };
+    to_bounded_json(flight)
+}
 
-    /// Converts a late tick. If its thread was recorded, it has its causes.
-    fn flight_tick(&self, tick: &AccountedTick, explained: &ExplainedLoop) -> FlightTick {
-        let cause = explained.ticks.iter().find(|cause| cause.tick == tick.number);
-        FlightTick {
-            tick: tick.number,
-            deadline_ns: ns_after(tick.due, self.arrival),
-            lateness_ns: ns_after(tick.wake, tick.due),
-            causes_ns: cause.map(|cause| cause.parts.shares(explained.known)),
-            behind: cause.and_then(threads_behind),
-        }
+/// Converts the late ticks of a loop. Those whose thread was recorded have their causes.
+fn flight_round(
+    loop_id: &LoopId,
+    late_loop: &LateLoop,
+    explained: &ExplainedLoop,
+    arrival: Instant,
+) -> FlightRound {
+    let mut ticks = Vec::with_capacity(late_loop.ticks.len());
+    for &AccountedTick { number, due, wake, .. } in &late_loop.ticks {
+        let cause = explained.ticks.iter().find(|cause| cause.tick == number);
+        let (deadline_ns, lateness_ns) = (ns_after(due, arrival), ns_after(wake, due));
+        ticks.push(FlightTick::new(number, deadline_ns, lateness_ns, cause, explained.known));
     }
-
-    /// Returns the last entries of the CPUs, with the names of the threads that still exist.
-    fn assignments(&mut self) -> Option<Vec<CpuAssignment>> {
-        let mut assignments = cpu_assignments(&self.past.occupants.take()?)?;
-        let excess = assignments.len().saturating_sub(MAX_ASSIGNMENTS);
-        assignments.drain(..excess);
-        if let Some(first) = assignments.first().filter(|_| excess > 0) {
-            self.flight.length_ns = first.at_ns.min(0).unsigned_abs();
-        }
-        for assignment in &mut assignments {
-            if assignment.thread != 0 {
-                assignment.comm = self.past.names.find(assignment.thread);
-            }
-        }
-        Some(assignments)
+    ticks.sort_by_key(|tick| tick.deadline_ns);
+    FlightRound {
+        subject: loop_id.name(),
+        round: 0,
+        instance: 0,
+        period_ns: to_ns(loop_id.period()),
+        profiled: true,
+        ticks,
+        switches: flight_switches(&explained.threads),
+        assignments: None,
     }
+}
 
-    /// Returns the file. If it is too large, the older half of its time is left out, repeatedly.
-    pub fn finish(self, limit: Duration) -> String {
-        let mut flight = Flight { limit_ns: to_ns(limit), ..self.flight };
-        loop {
-            let oldest_ns = -i64::try_from(flight.length_ns).unwrap_or(i64::MAX);
-            flight.rounds.iter_mut().for_each(|round| round.remove_before(oldest_ns));
-            flight.rounds.retain(|round| !round.ticks.is_empty());
-            let json = flight.to_json();
-            if json.len() <= MAX_FLIGHT_BYTES || flight.length_ns == 0 {
-                return json;
-            }
-            flight.length_ns /= 2;
+/// Leaves out the oldest entries of the CPUs if there are too many. Returns the time that the
+/// others cover.
+fn drop_excess(round: &mut FlightRound) -> u64 {
+    let Some(assignments) = &mut round.assignments else { return u64::MAX };
+    let excess = assignments.len().saturating_sub(MAX_ASSIGNMENTS);
+    assignments.drain(..excess);
+    if excess > 0 { assignments[0].at_ns.min(0).unsigned_abs() } else { u64::MAX }
+}
+
+/// Returns the JSON of a record. If it is too large, the older half of its time is left out,
+/// repeatedly.
+fn to_bounded_json(mut flight: Flight) -> String {
+    loop {
+        let oldest_ns = -i64::try_from(flight.length_ns).unwrap_or(i64::MAX);
+        flight.rounds.iter_mut().for_each(|round| round.remove_before(oldest_ns));
+        flight.rounds.retain(|round| !round.ticks.is_empty());
+        let json = flight.to_json();
+        if json.len() <= MAX_FLIGHT_BYTES || flight.length_ns == 0 {
+            return json;
         }
+        flight.length_ns /= 2;
     }
 }
 
@@ -142,9 +133,7 @@ mod tests {
             ..Past::default()
         };
         let late_loop = LateLoop { threads: vec![1], is_own: true, ticks: vec![tick] };
-        let mut builder = FlightBuilder::new(loop_id.name(), tick, past);
-        builder.add_loop(&loop_id, &late_loop);
-        let json = builder.finish(Duration::from_millis(2));
+        let json = super::build(tick, Duration::from_millis(2), &[(&loop_id, late_loop)], past);
         let flight = Flight::from_json(&json).unwrap();
         (json, flight)
     }

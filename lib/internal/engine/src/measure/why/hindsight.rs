@@ -138,9 +138,9 @@ impl Hindsight {
     /// Reads the rings and explains late ticks. Times are relative to `origin`.
     ///
     /// Returns `None` if the kernel's clock cannot be read.
-    pub fn look_back(
+    pub fn look_back<'a>(
         &self,
-        loops: &[LateLoop],
+        loops: impl Iterator<Item = &'a LateLoop>,
         origin: Instant,
         conditions: PastConditions,
     ) -> Option<Past> {
@@ -148,7 +148,7 @@ impl Hindsight {
         let past = self.rings.values().map(SwitchHistory::read).collect();
         let mut recorded = RecordedSwitches::new(past, self.has_all_cpus, &clock);
         let mut names = std::mem::take(&mut recorded.names);
-        let mut explained = Vec::with_capacity(loops.len());
+        let mut explained = Vec::new();
         for late_loop in loops {
             let explainer = LoopExplainer { late_loop, recorded: &recorded, origin, conditions };
             explained.push(explainer.explain(&clock, &mut names));
