@@ -53,19 +53,17 @@ const SUBJECTS: [&str; 2] = ["os-interval", "tokio-interval"];
 /// Control subjects, by which the fitness of the machine is judged.
 const CONTROLS: [&str; 2] = ["nanosleep", "spin"];
 
-/// A subject with the settings to try.
-struct SubjectTrials {
-    subject: &'static SubjectInfo,
+/// A subject with the settings to try. The outcomes are those of settings without a round.
+#[derive(Clone)]
+struct PlannedSubject {
     /// The id of the scenario without a setting.
     baseline: String,
-    rows: Vec<TrialRow>,
+    proved: Proved,
 }
 
-/// A setting of a subject.
-struct TrialRow {
-    trial: SettingTrial,
-    /// The id of its scenario, or the reason for which the setting is not permitted.
-    scenario: Result<String, String>,
+/// Returns the id of the scenario with a setting.
+fn trial_id(baseline: &str, key: &str) -> String {
+    format!("{baseline}+{key}")
 }
 
 /// Plans and measures a proof, and judges the differences.
@@ -78,7 +76,7 @@ pub fn prove(args: &ProveArgs, host: &Host) -> exit::Result<Proof> {
     let mut switch = SettingSwitch::new(settings)?;
     let switch_time = switch.rehearse(&proof_plan.scenarios)?;
     let rounds = proof_plan.spread_rounds(args.max_time, switch_time)?;
-    let ProofPlan { scenarios, trials, .. } = proof_plan;
+    let ProofPlan { scenarios, subjects, .. } = proof_plan;
     let seed = args.seed.unwrap_or_else(scenario::draw_seed);
     let plan =
         Plan { seed, scenarios, tuning: tuning::Settings::default(), samples: true, why: None };
@@ -110,7 +108,7 @@ pub fn prove(args: &ProveArgs, host: &Host) -> exit::Result<Proof> {
         return Err(Error::measure(failure));
     }
     let load = Some(&args.load).filter(|load| !load.is_none()).map(ToString::to_string);
-    Ok(Proof { load, ..judge(&report, &plan, rounds, &trials) })
+    Ok(Proof { load, ..judge(&report, &plan, rounds, subjects) })
 }
 
 /// Returns the subjects to measure; fails if a control is among them.
@@ -171,7 +169,7 @@ struct ProofPlan {
     scenarios: Vec<Scenario>,
     /// The setting of each scenario id; baselines and controls have none.
     settings: HashMap<String, SettingTrial>,
-    trials: Vec<SubjectTrials>,
+    subjects: Vec<PlannedSubject>,
 }
 
 impl ProofPlan {
@@ -198,34 +196,44 @@ impl ProofPlan {
         let baseline = single_round(args, subject, &args.load)?;
         let mut rows = Vec::new();
         for trial in select_trials(args, subject, user_settings)? {
-            let scenario = match trial.setting.hold().and_then(SettingGuard::release) {
-                Err(error) => Err(error.to_string()),
-                Ok(()) => Ok(self.add_trial(args, &baseline, &trial)?),
+            let outcome = match trial.setting.hold().and_then(SettingGuard::release) {
+                Ok(()) => {
+                    self.add_trial(args, &baseline, &trial)?;
+                    Outcome::Failed { reason: "no round was measured".to_owned() }
+                }
+                Err(error) => {
+                    let needs = trial.setting.needs().to_owned();
+                    Outcome::NotPermitted { reason: error.to_string(), needs }
+                }
             };
-            rows.push(TrialRow { trial, scenario });
+            let SettingTrial { key, name: setting, keep, commands, .. } = trial;
+            let commands = commands.as_ref().map(SettingCommands::from);
+            rows.push(Row { key, setting, outcome, keep, commands });
         }
-        self.trials.push(SubjectTrials { subject, baseline: baseline.id.clone(), rows });
+        let subject = subject.name.to_owned();
+        let proved = Proved { subject, baseline: Figures::default(), rows };
+        self.subjects.push(PlannedSubject { baseline: baseline.id.clone(), proved });
         self.scenarios.push(baseline);
         Ok(())
     }
 
-    /// Adds the scenario of a trial, and returns its id.
+    /// Adds the scenario of a trial.
     fn add_trial(
         &mut self,
         args: &ProveArgs,
         baseline: &Scenario,
         trial: &SettingTrial,
-    ) -> exit::Result<String> {
+    ) -> exit::Result<()> {
         let template = match trial.subject {
             None => baseline.clone(),
             Some(name) => {
                 single_round(args, parse_subject(name).map_err(Error::usage)?, &args.load)?
             }
         };
-        let id = format!("{}+{}", baseline.id, trial.key);
+        let id = trial_id(&baseline.id, &trial.key);
         self.settings.insert(id.clone(), trial.clone());
-        self.scenarios.push(Scenario { id: id.clone(), ..template });
-        Ok(id)
+        self.scenarios.push(Scenario { id, ..template });
+        Ok(())
     }
 
     /// Gives every scenario as many rounds as fit into `max_time`, and returns their number.
@@ -240,7 +248,7 @@ impl ProofPlan {
             return Err(usage!(
                 "--max-time {} is too short for {} settings in {MIN_COMPARED_PAIRS} rounds; give --max-time {min_seconds}s, or fewer --subject",
                 format_exact_duration(max_time),
-                self.trials.iter().map(|subject| subject.rows.len()).sum::<usize>()
+                self.subjects.iter().map(|subject| subject.proved.rows.len()).sum::<usize>()
             ));
         }
         for scenario in &mut self.scenarios {
@@ -291,13 +299,13 @@ fn find_subject<'a>(report: &'a Report, id: &str) -> Option<&'a Subject> {
 /// id of the trial.
 fn compare_trials<'a>(
     report: &'a Report,
-    trials: &[SubjectTrials],
+    subjects: &[PlannedSubject],
 ) -> HashMap<&'a str, Differences> {
     let mut pairs: Vec<(&Subject, &Subject)> = Vec::new();
-    for subject in trials {
-        let Some(baseline) = find_subject(report, &subject.baseline) else { continue };
-        let ids = subject.rows.iter().filter_map(|row| row.scenario.as_ref().ok());
-        let candidates = ids.filter_map(|id| find_subject(report, id));
+    for PlannedSubject { baseline, proved } in subjects {
+        let ids = proved.rows.iter().map(|row| trial_id(baseline, &row.key));
+        let Some(baseline) = find_subject(report, baseline) else { continue };
+        let candidates = ids.filter_map(|id| find_subject(report, &id));
         pairs.extend(candidates.map(|candidate| (baseline, candidate)));
     }
     let differences = compare::family(report, &pairs, ALPHA);
@@ -306,26 +314,21 @@ fn compare_trials<'a>(
 }
 
 /// Judges the difference of every setting, and assembles the proof.
-fn judge(report: &Report, plan: &Plan, rounds: u64, trials: &[SubjectTrials]) -> Proof {
-    let mut differences = compare_trials(report, trials);
-    let mut subjects = Vec::new();
-    for subject in trials {
-        let baseline = find_subject(report, &subject.baseline);
-        let mut rows = Vec::with_capacity(subject.rows.len());
-        for row in &subject.rows {
-            rows.push(Row {
-                key: row.trial.key.clone(),
-                setting: row.trial.name.clone(),
-                outcome: outcome(report, row, &mut differences),
-                keep: row.trial.keep.clone(),
-                commands: row.trial.commands.as_ref().map(SettingCommands::from),
-            });
+fn judge(report: &Report, plan: &Plan, rounds: u64, subjects: Vec<PlannedSubject>) -> Proof {
+    let mut differences = compare_trials(report, &subjects);
+    let mut results = Vec::with_capacity(subjects.len());
+    for PlannedSubject { baseline, mut proved } in subjects {
+        proved.baseline = find_subject(report, &baseline).map(figures).unwrap_or_default();
+        for row in &mut proved.rows {
+            let id = trial_id(&baseline, &row.key);
+            let Some(subject) = find_subject(report, &id) else { continue };
+            if let Status::Failed { reason } = &subject.status {
+                row.outcome = Outcome::Failed { reason: reason.clone() };
+            } else if let Some(differences) = differences.remove(id.as_str()) {
+                row.outcome = Outcome::Measured { figures: figures(subject), differences };
+            }
         }
-        subjects.push(Proved {
-            subject: subject.subject.name.to_owned(),
-            baseline: baseline.map(figures).unwrap_or_default(),
-            rows,
-        });
+        results.push(proved);
     }
     let scenario = &plan.scenarios[0];
     Proof {
@@ -338,31 +341,7 @@ fn judge(report: &Report, plan: &Plan, rounds: u64, trials: &[SubjectTrials]) ->
         duration_ns: report.duration_ns,
         partial: report.partial,
         fitness: report.fitness.clone(),
-        subjects,
-    }
-}
-
-/// Returns the outcome of a setting, and removes its differences from the map.
-fn outcome(
-    report: &Report,
-    row: &TrialRow,
-    differences: &mut HashMap<&str, Differences>,
-) -> Outcome {
-    let id = match &row.scenario {
-        Ok(id) => id,
-        Err(reason) => {
-            let needs = row.trial.setting.needs().to_owned();
-            return Outcome::NotPermitted { reason: reason.clone(), needs };
-        }
-    };
-    match (find_subject(report, id), differences.remove(id.as_str())) {
-        (Some(Subject { status: Status::Failed { reason }, .. }), _) => {
-            Outcome::Failed { reason: reason.clone() }
-        }
-        (Some(subject), Some(differences)) => {
-            Outcome::Measured { figures: figures(subject), differences }
-        }
-        _ => Outcome::Failed { reason: "no round was measured".to_owned() },
+        subjects: results,
     }
 }
 

@@ -21,7 +21,7 @@ struct TestCommand {
 struct Campaign {
     plan: Plan,
     rounds: u64,
-    trials: Vec<SubjectTrials>,
+    subjects: Vec<PlannedSubject>,
 }
 
 impl Campaign {
@@ -32,9 +32,13 @@ impl Campaign {
         let args = TestCommand::parse_from(words).doctor.proof;
         let mut plan = ProofPlan::from_args(&args).unwrap();
         let rounds = plan.spread_rounds(args.max_time, Duration::ZERO).unwrap();
-        let ProofPlan { scenarios, trials, .. } = plan;
+        let ProofPlan { scenarios, subjects, .. } = plan;
         let tuning = tuning::Settings::default();
-        Self { plan: Plan { seed: 1, scenarios, tuning, samples: true, why: None }, rounds, trials }
+        Self {
+            plan: Plan { seed: 1, scenarios, tuning, samples: true, why: None },
+            rounds,
+            subjects,
+        }
     }
 
     /// Simulates all rounds. Their level drifts; each one also differs by itself, and some have a
@@ -92,7 +96,8 @@ impl Campaign {
 
     /// Returns the rows of a simulated proof.
     fn prove(&self, seed: u64) -> Vec<Row> {
-        let mut proof = judge(&self.simulate(seed), &self.plan, self.rounds, &self.trials);
+        let report = self.simulate(seed);
+        let mut proof = judge(&report, &self.plan, self.rounds, self.subjects.clone());
         proof.subjects.remove(0).rows
     }
 }
