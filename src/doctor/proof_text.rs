@@ -1,6 +1,6 @@
 //! A proof as a document.
 
-use cli::time::{format_fractional_time, format_time};
+use cli::time::{format_fractional_time, format_time, format_unsigned_time};
 use cli::words::{or_dash, pluralize, prefix_or_empty};
 use files::compare::{Change, ChangeFinding, Differences};
 
@@ -23,7 +23,7 @@ pub fn document(proof: &Proof) -> Document {
 }
 
 fn heading(proof: &Proof, proved: &Proved) -> String {
-    let period = format_time(i64::try_from(proof.period_ns).unwrap_or(i64::MAX));
+    let period = format_unsigned_time(proof.period_ns);
     let load = prefix_or_empty(" under ", proof.load.as_ref());
     format!(
         "{} each {period}{load}, {} of {}",

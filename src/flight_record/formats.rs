@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use cli::exit::Result;
-use cli::time::format_time;
+use cli::time::{format_time, format_unsigned_time};
+use cli::units::to_signed;
 use cli::words::pluralize;
 use files::file::File as _;
 use files::report::why::{Behind, Class, Shares};
@@ -49,8 +50,8 @@ fn document(flight: &Flight) -> Document {
     rows.sort_by_key(|(_, tick)| std::cmp::Reverse(tick.arrival_ns()));
     document.paragraph(format!(
         "Later than the limit of {} in the {} before it: {}.",
-        format_time(to_signed(flight.limit_ns)),
-        format_time(to_signed(flight.length_ns)),
+        format_unsigned_time(flight.limit_ns),
+        format_unsigned_time(flight.length_ns),
         pluralize(rows.len(), "tick")
     ));
     let mut table = Table::new(["arrived before", "subject", "round", "tick", "late", "causes"], 2);
@@ -76,7 +77,7 @@ fn describe_causes(tick: &FlightTick) -> String {
     let causes = list_causes(shares);
     let mut behind: Vec<&Behind> = tick.behind.iter().flatten().collect();
     behind.sort_by_key(|thread| std::cmp::Reverse(thread.ns));
-    let name = |thread: &&Behind| format!("{} {}", thread.comm, format_time(to_signed(thread.ns)));
+    let name = |thread: &&Behind| format!("{} {}", thread.comm, format_unsigned_time(thread.ns));
     let names: Vec<String> = behind.iter().take(MAX_BEHIND).map(name).collect();
     if names.is_empty() { causes } else { format!("{causes}; behind {}", names.join(", ")) }
 }
@@ -87,7 +88,7 @@ fn list_causes(shares: &Shares) -> String {
     causes.sort_by_key(|class| std::cmp::Reverse(shares.ns(*class)));
     let causes = causes
         .into_iter()
-        .map(|class| format!("{} {}", class_name(class), format_time(to_signed(shares.ns(class)))));
+        .map(|class| format!("{} {}", class_name(class), format_unsigned_time(shares.ns(class))));
     causes.collect::<Vec<_>>().join(", ")
 }
 
@@ -211,8 +212,4 @@ fn with_ends<T>(entries: &[T], end_ns: i64, position: impl Fn(&T) -> (u64, i64))
 /// can be later than all of them.
 fn round_end_ns(round: &FlightRound) -> i64 {
     round.times().max().unwrap_or(i64::MIN)
-}
-
-fn to_signed(ns: u64) -> i64 {
-    i64::try_from(ns).unwrap_or(i64::MAX)
 }

@@ -2,7 +2,7 @@
 
 pub mod formats;
 
-use cli::time::format_time;
+use cli::time::format_unsigned_time;
 use files::file::{File, JsonError, read_json, to_indented_json};
 
 use crate::file_io::model;
@@ -95,8 +95,7 @@ impl Breach {
         let mut known = Vec::new();
         for (ns, cause) in causes {
             if let Some(ns @ 1..) = ns {
-                let ns = i64::try_from(ns).unwrap_or(i64::MAX);
-                known.push(format!("{} {cause}", format_time(ns)));
+                known.push(format!("{} {cause}", format_unsigned_time(ns)));
             }
         }
         if known.is_empty() { None } else { Some(known.join(", ")) }

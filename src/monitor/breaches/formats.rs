@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
 use cli::exit::{Result, usage};
-use cli::time::format_time;
-use cli::units::to_ns;
+use cli::time::format_unsigned_time;
+use cli::units::{to_signed, to_signed_ns};
 use cli::words::or_dash;
 use files::file::File as _;
 use render::document::{Document, Table};
@@ -37,7 +37,7 @@ fn document(file: &Breaches) -> Document {
             breach.what.clone(),
             breach.shown.clone(),
             breach.ticks.to_string(),
-            or_dash(latest.map(|ns| format_time(to_signed(ns)))),
+            or_dash(latest.map(format_unsigned_time)),
             or_dash(breach.causes()),
         ]);
     }
@@ -124,11 +124,7 @@ fn parse_time(text: &str) -> Result<SystemTime> {
 
 fn ns_since(time: SystemTime, start: SystemTime) -> i64 {
     match time.duration_since(start) {
-        Ok(after) => to_signed(to_ns(after)),
-        Err(before) => to_signed(to_ns(before.duration())).saturating_neg(),
+        Ok(after) => to_signed_ns(after),
+        Err(before) => to_signed_ns(before.duration()).saturating_neg(),
     }
-}
-
-fn to_signed(ns: u64) -> i64 {
-    i64::try_from(ns).unwrap_or(i64::MAX)
 }

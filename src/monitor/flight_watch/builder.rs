@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use cli::units::{ns_after, to_ns};
+use cli::units::{ns_after, to_ns, to_signed};
 use engine::measure::late_tick_log::AccountedTick;
 use engine::measure::why::hindsight::{ExplainedLoop, LateLoop, Past};
 use files::file::File as _;
@@ -92,7 +92,7 @@ fn drop_excess(round: &mut FlightRound) -> u64 {
 /// repeatedly.
 fn to_bounded_json(mut flight: Flight) -> String {
     loop {
-        let oldest_ns = -i64::try_from(flight.length_ns).unwrap_or(i64::MAX);
+        let oldest_ns = -to_signed(flight.length_ns);
         flight.rounds.iter_mut().for_each(|round| round.remove_before(oldest_ns));
         flight.rounds.retain(|round| !round.ticks.is_empty());
         let json = flight.to_json();

@@ -172,6 +172,11 @@ pub fn to_signed_ns(duration: Duration) -> i64 {
     i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX)
 }
 
+/// Converts nanoseconds to a signed number, at most `i64::MAX`.
+pub fn to_signed(ns: u64) -> i64 {
+    i64::try_from(ns).unwrap_or(i64::MAX)
+}
+
 /// Returns the nanoseconds from `origin` to `at`, which are negative if `at` is earlier.
 pub fn ns_after(at: Instant, origin: Instant) -> i64 {
     match at.checked_duration_since(origin) {

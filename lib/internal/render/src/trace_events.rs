@@ -5,7 +5,7 @@
 //!
 //! Source: "Trace Event Format", by the Chromium authors.
 
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 
 use serde_json::Value;
 
@@ -31,48 +31,44 @@ pub struct Track {
     number: u32,
 }
 
+/// The field of an event that names its process.
+impl fmt::Display for Process {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "\"pid\":{}", self.0)
+    }
+}
+
+/// The fields of an event that name its track.
+impl fmt::Display for Track {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{},\"tid\":{}", self.process, self.number)
+    }
+}
+
 impl TraceEvents {
     #[must_use]
     pub fn new() -> Self {
-        Self {
-            json: "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[".into(),
-            processes: 0,
-            tracks: 0,
-        }
+        let json = "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[".to_owned();
+        Self { json, processes: 0, tracks: 0 }
     }
 
     /// Adds a process, which the viewer shows below the previous ones.
     pub fn process(&mut self, name: &str) -> Process {
         self.processes += 1;
         let process = Process(self.processes);
-        self.metadata(process, None, "process_name", "name", name.into());
-        self.metadata(process, None, "process_sort_index", "sort_index", self.processes.into());
+        self.event("M", "process_name", &process, &[("name", name.into())]);
+        let position = self.processes.into();
+        self.event("M", "process_sort_index", &process, &[("sort_index", position)]);
         process
     }
 
     /// Adds a track, which the viewer shows below the previous ones of the process.
     pub fn track(&mut self, process: Process, name: &str) -> Track {
         self.tracks += 1;
-        let number = self.tracks;
-        self.metadata(process, Some(number), "thread_name", "name", name.into());
-        self.metadata(process, Some(number), "thread_sort_index", "sort_index", number.into());
-        Track { process, number }
-    }
-
-    fn metadata(
-        &mut self,
-        process: Process,
-        track: Option<u32>,
-        kind: &str,
-        key: &str,
-        value: Value,
-    ) {
-        let track = track.map_or_else(String::new, |track| format!(",\"tid\":{track}"));
-        let arguments = format_arguments(&[(key, value)]);
-        self.event(format_args!(
-            "\"ph\":\"M\",\"name\":\"{kind}\",\"pid\":{}{track}{arguments}",
-            process.0
-        ));
+        let track = Track { process, number: self.tracks };
+        self.event("M", "thread_name", &track, &[("name", name.into())]);
+        self.event("M", "thread_sort_index", &track, &[("sort_index", track.number.into())]);
+        track
     }
 
     /// Adds a slice. If another slice of the track contains its start, that one must also contain
@@ -85,40 +81,34 @@ impl TraceEvents {
         end_ns: i64,
         args: EventArgs<'_>,
     ) {
+        let start = microseconds(start_ns);
         let duration = microseconds(end_ns.saturating_sub(start_ns));
-        self.event(format_args!(
-            "\"ph\":\"X\",\"name\":{},\"ts\":{},\"dur\":{duration},{}{}",
-            quote(name),
-            microseconds(start_ns),
-            format_track(track),
-            format_arguments(args)
-        ));
+        self.event("X", name, &format_args!("\"ts\":{start},\"dur\":{duration},{track}"), args);
     }
 
     /// Adds a mark on a track.
     pub fn instant(&mut self, track: Track, name: &str, at_ns: i64, args: EventArgs<'_>) {
-        self.event(format_args!(
-            "\"ph\":\"i\",\"s\":\"t\",\"name\":{},\"ts\":{},{}{}",
-            quote(name),
-            microseconds(at_ns),
-            format_track(track),
-            format_arguments(args)
-        ));
+        let at = microseconds(at_ns);
+        self.event("i", name, &format_args!("\"s\":\"t\",\"ts\":{at},{track}"), args);
     }
 
     /// Adds the value of a counter, which the viewer draws as a curve.
     pub fn counter(&mut self, process: Process, name: &str, at_ns: i64, value: i64) {
-        self.event(format_args!(
-            "\"ph\":\"C\",\"name\":{},\"ts\":{},\"pid\":{},\"args\":{{\"value\":{value}}}",
-            quote(name),
-            microseconds(at_ns),
-            process.0
-        ));
+        let at = microseconds(at_ns);
+        let args = [("value", value.into())];
+        self.event("C", name, &format_args!("\"ts\":{at},{process}"), &args);
     }
 
-    fn event(&mut self, fields: std::fmt::Arguments<'_>) {
+    /// Adds an event with the fields of its kind.
+    fn event(&mut self, kind: &str, name: &str, fields: &dyn fmt::Display, args: EventArgs<'_>) {
         let separator = if self.json.ends_with('[') { "\n" } else { ",\n" };
-        let _ = write!(self.json, "{separator}{{{fields}}}");
+        let name = Value::from(name);
+        let _ = write!(self.json, "{separator}{{\"ph\":\"{kind}\",\"name\":{name},{fields}");
+        for (i, (key, value)) in args.iter().enumerate() {
+            let separator = if i == 0 { ",\"args\":{" } else { "," };
+            let _ = write!(self.json, "{separator}{}:{value}", Value::from(*key));
+        }
+        self.json.push_str(if args.is_empty() { "}" } else { "}}" });
     }
 
     /// Returns the file.
@@ -196,26 +186,6 @@ impl Lanes {
         self.lanes.push((events.track(self.process, &name), i64::MIN));
         Some(index)
     }
-}
-
-fn format_track(track: Track) -> String {
-    format!("\"pid\":{},\"tid\":{}", track.process.0, track.number)
-}
-
-fn format_arguments(args: EventArgs<'_>) -> String {
-    if args.is_empty() {
-        return String::new();
-    }
-    let mut text = ",\"args\":{".to_owned();
-    for (i, (key, value)) in args.iter().enumerate() {
-        let separator = if i == 0 { "" } else { "," };
-        let _ = write!(text, "{separator}{}:{value}", quote(key));
-    }
-    text + "}"
-}
-
-fn quote(text: &str) -> Value {
-    Value::from(text)
 }
 
 /// Formats nanoseconds as the microseconds of the format, without loss.

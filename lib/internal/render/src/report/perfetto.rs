@@ -1,6 +1,7 @@
 //! A report as a trace: each tick from its deadline to its arrival, on a common axis of time.
 
 use cli::exit::{Result, usage};
+use cli::units::to_signed;
 use files::report::why::{Behind, LateTick, Shares, Why};
 use files::report::{Report, Round, Subject};
 use serde_json::Value;
@@ -135,10 +136,6 @@ pub fn add_tick(
 fn arrival_ns(round: &Round, i: usize, period_ns: u64) -> i64 {
     let deadline_ns = round.tick_index(i).saturating_mul(period_ns).saturating_add(round.start_ns);
     to_signed(deadline_ns).saturating_add(round.lateness_ns[i])
-}
-
-fn to_signed(ns: u64) -> i64 {
-    i64::try_from(ns).unwrap_or(i64::MAX)
 }
 
 /// Adds the late ticks that the diagnosis describes one by one. They are from profiled rounds, whose
