@@ -13,7 +13,6 @@ pub mod user_settings;
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
 use cli::exit::{self, Error, usage};
@@ -93,7 +92,7 @@ pub fn prove(args: &ProveArgs, host: &Host) -> exit::Result<Proof> {
     terminal::note(args.quiet, &note);
 
     let progress = Progress::new(plan.rounds(), args.quiet);
-    let mut observer = ProofObserver { switch, failure: None, stop: Arc::clone(&stop), progress };
+    let mut observer = ProofObserver { switch, failure: None, progress };
     let started_utc = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
     let conditions = Conditions {
         host: host.clone(),
@@ -263,31 +262,24 @@ struct ProofObserver {
     switch: SettingSwitch,
     /// Why a setting could not be applied or restored. Rounds after that are not what they seem.
     failure: Option<String>,
-    stop: Arc<AtomicBool>,
     progress: Progress,
-}
-
-impl ProofObserver {
-    /// Stops the proof if a setting could not be switched.
-    fn check(&mut self, switched: Result<(), String>) {
-        if let Err(reason) = switched {
-            self.failure.get_or_insert(reason);
-            self.stop.store(true, Ordering::Relaxed);
-        }
-    }
 }
 
 impl Observer for ProofObserver {
     fn before_round(&mut self, scenario: &Scenario, index: u64) {
         self.progress.show(&scenario.id, index);
         let applied = self.switch.apply(&scenario.id);
-        self.check(applied);
+        self.failure = self.failure.take().or(applied.err());
     }
 
     fn after_round(&mut self, scenario: &Scenario, _: &Result<MeasuredRound, String>) {
         let restored = self.switch.restore(&scenario.id);
-        self.check(restored);
+        self.failure = self.failure.take().or(restored.err());
         self.progress.step();
+    }
+
+    fn should_stop(&self) -> bool {
+        self.failure.is_some()
     }
 }
 
