@@ -2,6 +2,8 @@
 //! and its ticks are known. Cycles and accounts are reconstructed from these for
 //! [`explain`](super::explain).
 
+use std::collections::BTreeSet;
+
 use jitterstat::stats::quantile::nearest_rank;
 
 use super::input::{
@@ -28,6 +30,15 @@ pub struct ReconstructedRound {
     pub way_ns: u64,
     /// Number of ticks with a thread.
     pub placed: usize,
+}
+
+impl ReconstructedRound {
+    /// Returns the threads that ran ticks, in the given order.
+    #[must_use]
+    pub fn running_threads(&self) -> Vec<Thread> {
+        let indices: BTreeSet<usize> = self.ticks.iter().map(|tick| tick.thread).collect();
+        indices.into_iter().filter_map(|index| self.threads.get(index).cloned()).collect()
+    }
 }
 
 /// A tick of the program.
@@ -434,6 +445,7 @@ mod tests {
         let late = [WatchedThread { id: 9, switches: vec![switch(9 * MS, On)] }];
         let unplaced = reconstruct(&[(MS, 2 * MS)], None, &late, None, 0);
         assert_eq!((unplaced.ticks[0].thread, unplaced.placed), (usize::MAX, 0));
+        assert!(unplaced.running_threads().is_empty());
         assert_eq!(reconstruct(&[], None, &[], None, 5), ReconstructedRound::default());
     }
 

@@ -107,13 +107,13 @@ impl<'a> ProgramProfiler<'a> {
         let mut names = thread_names(round.name, &watched, drained);
         let ticks =
             attribute_ticks(round.grid.first_tick, &seen, &conditions, &records, &mut names);
-        let running = running_threads(&seen);
-        evidence.threads = running.len() as u64;
+        let threads = seen.running_threads();
+        evidence.threads = threads.len() as u64;
         let index = round.index;
         Ok(RoundDiagnosis {
             round: ProfiledRound { index, ticks, tier, evidence, ..ProfiledRound::default() },
             missing: availability.missing(),
-            threads: running.into_iter().filter_map(|i| seen.threads.get(i).cloned()).collect(),
+            threads,
             occupants: records.occupants.unwrap_or_default(),
         })
     }
@@ -224,14 +224,6 @@ fn attribute_ticks(
     let ticks: Vec<IndexedTick> =
         indexed.map(|(index, tick)| IndexedTick { index, tick }).collect();
     evidence.attribute(0, &ticks, names)
-}
-
-/// Returns the indices of the threads that ran ticks, in order.
-fn running_threads(seen: &ReconstructedRound) -> Vec<usize> {
-    let mut threads: Vec<usize> = seen.ticks.iter().map(|tick| tick.thread).collect();
-    threads.sort_unstable();
-    threads.dedup();
-    threads
 }
 
 /// Returns the names of the program's threads.

@@ -1,6 +1,5 @@
 //! Explanation of the late ticks of one loop by recorded switches.
 
-use std::collections::BTreeSet;
 use std::time::Instant;
 
 use files::why::external_process::{self, ReconstructedRound, WatchedThread};
@@ -148,8 +147,11 @@ impl LoopExplainer<'_> {
                 explained.push(tick);
             }
         }
-        let threads = running_threads(&seen);
-        ExplainedLoop { known: conditions.known(), ticks: explained, threads }
+        ExplainedLoop {
+            known: conditions.known(),
+            ticks: explained,
+            threads: seen.running_threads(),
+        }
     }
 
     fn watched_threads(&self) -> Vec<WatchedThread> {
@@ -249,10 +251,4 @@ fn distance_to_turn(watched: &[WatchedThread], at_ns: i64) -> i64 {
         shortest_ns = Some(shortest_ns.map_or(distance_ns, |shortest| shortest.min(distance_ns)));
     }
     shortest_ns.filter(|distance| *distance <= MAX_TIME_ERROR_NS).unwrap_or(0)
-}
-
-/// Returns the threads that ran ticks.
-fn running_threads(seen: &ReconstructedRound) -> Vec<Thread> {
-    let indices: BTreeSet<usize> = seen.ticks.iter().map(|tick| tick.thread).collect();
-    indices.into_iter().filter_map(|index| seen.threads.get(index).cloned()).collect()
 }
