@@ -189,7 +189,10 @@ fn full_disk_keeps_the_interval() {
     if !stderr.contains("flight records: none") {
         assert!(stderr.contains("flight records could not be written"), "{stderr}");
     }
-    assert_eq!(files(&log, ENDING), Vec::<PathBuf>::new());
+    // The first interval may be too short for a record that is too large.
+    for path in files(&log, ENDING) {
+        read_flight(&path);
+    }
     assert!(files(&log, ".breaches.json").len() >= 2, "{stderr}");
 }
 
