@@ -37,12 +37,12 @@ struct LocalRing<T> {
     head: Cell<usize>,
     /// Values sent so far.
     tail: Cell<usize>,
-    /// Maximum number of values at once: the capacity, and zero after the receiver has been
-    /// dropped.
+    /// Number of values below which a send has nothing to check: the capacity, but zero while the
+    /// receiver waits and after it has been dropped.
     limit: Cell<usize>,
+    capacity: usize,
     senders: Cell<usize>,
     receiver_dropped: Cell<bool>,
-    receiver_waits: Cell<bool>,
     senders_wait: Cell<bool>,
     wakers: RefCell<Wakers>,
 }
@@ -57,7 +57,7 @@ impl<T> LocalRing<T> {
     #[inline]
     fn register_receiver(&self, waker: &Waker) {
         let replaced = self.wakers.borrow_mut().receiver.replace(waker.clone());
-        self.receiver_waits.set(true);
+        self.limit.set(0);
         drop(replaced);
     }
 
@@ -65,9 +65,36 @@ impl<T> LocalRing<T> {
         &self.slots[counter & (self.slots.len() - 1)]
     }
 
+    #[inline]
+    fn push(&self, value: T) {
+        let tail = self.tail.get();
+        self.slot(tail).set(Some(value));
+        self.tail.set(tail.wrapping_add(1));
+    }
+
+    fn len(&self) -> usize {
+        self.tail.get().wrapping_sub(self.head.get())
+    }
+
+    /// Sends a value if the channel is full, or if the receiver waits or has been dropped.
+    #[cold]
+    #[inline(never)]
+    fn send_at_limit(&self, value: T) -> Result<(), TrySendError<T>> {
+        if self.receiver_dropped.get() {
+            return Err(TrySendError::Closed(value));
+        }
+        if self.len() >= self.capacity {
+            return Err(TrySendError::Full(value));
+        }
+        self.push(value);
+        self.wake_receiver();
+        Ok(())
+    }
+
+    /// Wakes the receiver, which has not been dropped.
     #[cold]
     fn wake_receiver(&self) {
-        self.receiver_waits.set(false);
+        self.limit.set(self.capacity);
         let receiver = self.wakers.borrow_mut().receiver.take();
         receiver.into_iter().for_each(Waker::wake);
     }
@@ -84,7 +111,7 @@ impl<T> LocalRing<T> {
 impl<T> fmt::Debug for LocalRing<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Ring")
-            .field("len", &self.tail.get().wrapping_sub(self.head.get()))
+            .field("len", &self.len())
             .field("senders", &self.senders.get())
             .finish_non_exhaustive()
     }
@@ -119,9 +146,9 @@ pub fn channel<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
         head: Cell::new(0),
         tail: Cell::new(0),
         limit: Cell::new(capacity),
+        capacity,
         senders: Cell::new(1),
         receiver_dropped: Cell::new(false),
-        receiver_waits: Cell::new(false),
         senders_wait: Cell::new(false),
         wakers: RefCell::default(),
     });
@@ -136,18 +163,10 @@ impl<T> Sender<T> {
     #[inline]
     pub fn try_send(&self, value: T) -> Result<(), TrySendError<T>> {
         let ring = &*self.0;
-        let tail = ring.tail.get();
-        if tail.wrapping_sub(ring.head.get()) >= ring.limit.get() {
-            return Err(match ring.receiver_dropped.get() {
-                true => TrySendError::Closed(value),
-                false => TrySendError::Full(value),
-            });
+        if ring.len() >= ring.limit.get() {
+            return ring.send_at_limit(value);
         }
-        ring.slot(tail).set(Some(value));
-        ring.tail.set(tail.wrapping_add(1));
-        if ring.receiver_waits.get() {
-            ring.wake_receiver();
-        }
+        ring.push(value);
         Ok(())
     }
 
@@ -192,7 +211,7 @@ impl<T> Drop for Sender<T> {
     fn drop(&mut self) {
         let senders = self.0.senders.get() - 1;
         self.0.senders.set(senders);
-        if senders == 0 && self.0.receiver_waits.get() {
+        if senders == 0 && !self.0.receiver_dropped.get() {
             self.0.wake_receiver();
         }
     }
