@@ -35,20 +35,20 @@ trait Clock {
 }
 
 macro_rules! clocks {
-    ($($ty:ident $name:literal $instant:ty;)*) => {
+    ($($ty:ident $name:literal $instant:ty, $now:expr, $elapsed:expr;)*) => {
         $(
             struct $ty;
             impl Clock for $ty {
                 type Instant = $instant;
                 const NAME: &str = $name;
                 fn now() -> Self::Instant {
-                    <$instant>::now()
+                    $now()
                 }
                 fn between(earlier: Self::Instant, later: Self::Instant) -> Duration {
                     later.duration_since(earlier)
                 }
                 fn elapsed(earlier: &Self::Instant) -> Duration {
-                    earlier.elapsed()
+                    $elapsed(earlier)
                 }
             }
         )*
@@ -80,13 +80,28 @@ impl ClockBenchmark {
 }
 
 clocks! {
-    Tach "tach::Instant" tach::Instant;
-    TachOrdered "tach::OrderedInstant" tach::OrderedInstant;
-    TachMonotonic "tach::MonotonicInstant" tach::MonotonicInstant;
-    Quanta "quanta::Instant" quanta::Instant;
-    Minstant "minstant::Instant" minstant::Instant;
-    Fastant "fastant::Instant" fastant::Instant;
-    Std "std::time::Instant" Instant;
+    Tach "tach::Instant" tach::Instant, tach::Instant::now, tach::Instant::elapsed;
+    TachOrdered "tach::OrderedInstant" tach::OrderedInstant,
+        tach::OrderedInstant::now, tach::OrderedInstant::elapsed;
+    TachMonotonic "tach::MonotonicInstant" tach::MonotonicInstant,
+        tach::MonotonicInstant::now, tach::MonotonicInstant::elapsed;
+    TachUnordered "tach::MonotonicInstant, elapsed_unordered" tach::MonotonicInstant,
+        tach::MonotonicInstant::now, tach::MonotonicInstant::elapsed_unordered;
+    SharedMaximum "tach::Instant, shared maximum" tach::Instant,
+        shared_maximum, |earlier: &tach::Instant| shared_maximum() - *earlier;
+    Quanta "quanta::Instant" quanta::Instant, quanta::Instant::now, quanta::Instant::elapsed;
+    Minstant "minstant::Instant" minstant::Instant,
+        minstant::Instant::now, minstant::Instant::elapsed;
+    Fastant "fastant::Instant" fastant::Instant, fastant::Instant::now, fastant::Instant::elapsed;
+    Std "std::time::Instant" Instant, Instant::now, Instant::elapsed;
+}
+
+/// Reads the counter without order and returns the maximum of all readings so far. The crate tach
+/// 0.2 keeps its `MonotonicInstant` in order by this method. It is not in the registry.
+fn shared_maximum() -> tach::Instant {
+    static MAXIMUM: AtomicU64 = AtomicU64::new(0);
+    let count = tach::count();
+    tach::Instant::from_count(MAXIMUM.fetch_max(count, Ordering::AcqRel).max(count))
 }
 
 fn block_ns<C: Clock>() -> f64 {
@@ -256,7 +271,7 @@ fn main() {
     let costs: Vec<(u64, Vec<f64>)> = [1, 2, 4].map(|threads| (threads, costs_ns(threads))).into();
     let elapsed = elapsed_costs_ns();
     eprintln!(
-        "{:<24}{:>9}{:>9}{:>9}{:>9}{:>13}{:>14}{:>14}",
+        "{:<44}{:>9}{:>9}{:>9}{:>9}{:>13}{:>14}{:>14}",
         "", "ns: 1", "2", "4 thr.", "elapsed", "first, us", "drift, ppm", "out of order"
     );
     let rows: Vec<Value> = CLOCKS
@@ -267,7 +282,7 @@ fn main() {
             let (first_us, drift) = (first(i), (clock.drift_ppm)(Duration::from_secs(seconds)));
             let out_of_order = (clock.out_of_order)(4, reads);
             eprintln!(
-                "{:<24}{:>9.1}{:>9.1}{:>9.1}{:>9.1}{:>13.1}{:>14.3}{:>14}",
+                "{:<44}{:>9.1}{:>9.1}{:>9.1}{:>9.1}{:>13.1}{:>14.3}{:>14}",
                 clock.name, ns[0], ns[1], ns[2], elapsed[i], first_us, drift, out_of_order
             );
             json!({
