@@ -91,7 +91,7 @@ impl DecodedHistogram {
         let to_parts = |value: f64| {
             let parts = value * factor;
             let is_possible = (0.0..=MAX_PARTS).contains(&parts);
-            is_possible.then_some(parts).ok_or_else(|| damaged("a value is no time"))
+            is_possible.then_some(parts).ok_or_else(|| damaged("a value is negative or too large"))
         };
         let convert = |bin: RecordedBin| {
             let lowest = to_parts(bin.lowest as f64)? as u64;
@@ -149,13 +149,17 @@ pub fn decode(bytes: &[u8], budget: &mut BinBudget) -> Result<DecodedHistogram> 
 ///
 /// # Errors
 /// Returns an error if the encoding is another one or the data is damaged. This includes bins above
-/// the largest value that the header states.
+/// the largest value that the header states, and a header with an offset or a ratio, which is not
+/// one of ours.
 pub fn decode_v2(bytes: &[u8]) -> Result<Hdr<u64>> {
     let (cookie, _) = split_word(bytes)?;
     if ![COOKIE_V2, COMPRESSED_COOKIE_V2].contains(&(cookie & !SIZE_MASK)) {
         return Err(HistogramError::OtherFormat(cookie));
     }
     let (header, bins) = decode_whole(bytes, &mut BinBudget::for_bytes(bytes.len()))?;
+    if header.offset != 0 || header.ratio != Some(1.0) {
+        return Err(damaged("its header has an offset or a ratio"));
+    }
     let digits = u8::try_from(header.digits).unwrap_or(u8::MAX);
     let mut histogram = Hdr::new_with_bounds(header.lowest, header.highest, digits)
         .map_err(|e| damaged(&e.to_string()))?;
@@ -197,6 +201,8 @@ struct Header {
     highest: u64,
     /// Size of the counts; `None` in V0, where they extend to the end.
     payload_bytes: Option<u64>,
+    /// By how much the array of counts is rotated in memory, which V0 does not have.
+    offset: u32,
     /// The factor of a DoubleHistogram, which V0 does not have.
     ratio: Option<f64>,
 }
@@ -209,14 +215,15 @@ impl Header {
             lowest: long_at(bytes, 4),
             highest: long_at(bytes, 12),
             payload_bytes: None,
+            offset: 0,
             ratio: None,
         }
     }
 
     /// Parses the size of the counts, an offset, digits, lowest and highest value, and a ratio.
     ///
-    /// The offset only rotates the array of counts in memory. Counts are written in the order of
-    /// their values, so that the offset has no effect here; some implementations write 1 for it.
+    /// Counts are written in the order of their values, so that the offset has no effect on them;
+    /// some implementations write 1 for it.
     /// The ratio has an effect in a DoubleHistogram only.
     fn parse(bytes: &[u8; HEADER_BYTES]) -> Self {
         Self {
@@ -224,6 +231,7 @@ impl Header {
             lowest: long_at(bytes, 12),
             highest: long_at(bytes, 20),
             payload_bytes: Some(word_at(bytes, 0).into()),
+            offset: word_at(bytes, 4),
             ratio: Some(f64::from_bits(long_at(bytes, 28))),
         }
     }

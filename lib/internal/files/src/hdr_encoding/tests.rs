@@ -280,6 +280,12 @@ fn headers_of_stored_histograms_are_checked() {
     let mut low = good.clone();
     low[24..32].copy_from_slice(&2_u64.to_be_bytes());
     assert!(matches!(decode_v2(&low), Err(HistogramError::Damaged(_))));
+    for (at, value) in [(8..12, &1_u32.to_be_bytes()[..]), (32..40, &2_f64.to_be_bytes()[..])] {
+        let mut other = good.clone();
+        other[at].copy_from_slice(value);
+        let error = decode_v2(&other).unwrap_err();
+        assert!(error.to_string().contains("an offset or a ratio"), "{error}");
+    }
     let mut v1 = good;
     v1[3] = 0x41;
     assert_eq!(decode_v2(&v1), Err(HistogramError::OtherFormat(0x1c84_9341)));
