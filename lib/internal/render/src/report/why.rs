@@ -1,5 +1,7 @@
 //! Explains in words why the latest ticks were late, for the terminal, Markdown and the page.
 
+mod sections;
+
 use cli::printable::to_printable_message;
 use cli::time::{
     format_interval, format_number, format_percent, format_share, format_signed_time, format_time,
@@ -10,11 +12,11 @@ use files::report::why::{Behind, Chain, Class, KernelChain, LateTick, Shares, Ti
 use files::report::{Report, Subject};
 use files::why::pool::{MIN_EPISODES, MIN_TICKS};
 
-use crate::document::{Document, Table};
 use crate::report::label::labels;
 pub use crate::report::subject_diagnosis::Diagnosis;
-use crate::report::summary;
 use crate::report::unexplained::{GroupedDiagnoses, SufficientLength};
+
+pub use sections::{add_diagnoses, add_main_diagnoses};
 
 /// Minimum share of the lateness, and minimum total time, of a cause that is listed.
 const MIN_SHARE: f64 = 0.01;
@@ -343,69 +345,6 @@ pub fn links(chain: &Chain) -> impl Iterator<Item = (&'static str, i64)> {
     links.into_iter().filter_map(|(name, ns)| Some((name, ns?)))
 }
 
-/// Adds a section for each profiled subject.
-pub fn add_diagnoses(document: &mut Document, report: &Report) {
-    add_grouped(document, &diagnoses(report));
-}
-
-fn add_grouped(document: &mut Document, diagnoses: &GroupedDiagnoses<'_>) {
-    diagnoses.shown.iter().for_each(|diagnosis| add_diagnosis(document, diagnosis));
-    diagnoses.sentences.iter().for_each(|sentence| document.paragraph(sentence));
-}
-
-/// Adds a section for each program of the user, and compares it with the best ticker. Adds the
-/// sections of all subjects if none of them is a program.
-pub fn add_main_diagnoses(document: &mut Document, report: &Report) {
-    let is_program = |subject: &Subject| summary::is_program(report, subject);
-    let programs = select_diagnoses(report, is_program);
-    if programs.is_empty() {
-        return add_diagnoses(document, report);
-    }
-    add_grouped(document, &GroupedDiagnoses::new(programs.into_iter()));
-    let mut notes = Vec::new();
-    for program in report.subjects.iter().filter(|subject| is_program(subject)) {
-        let ticker = describe_best_ticker(report, program);
-        notes.extend(ticker.filter(|sentence| !notes.contains(sentence)));
-    }
-    let others = select_diagnoses(report, |subject| !is_program(subject)).len();
-    if others > 0 {
-        let others = if others == 1 { "subject".to_owned() } else { format!("{others} subjects") };
-        notes.push(format!(
-            "The page and osjitter report --format markdown explain the other {others}."
-        ));
-    }
-    document.notes(notes);
-}
-
-/// Describes the causes of the best ticker in the rounds of a program.
-fn describe_best_ticker(report: &Report, program: &Subject) -> Option<String> {
-    let (subject, name) = summary::best_ticker(report, program)?;
-    let why = subject.why.as_ref().filter(|why| why.tier.is_some())?;
-    let ticker = Diagnosis { name, why, trace_ns: None };
-    let mut causes = Vec::new();
-    for Cause { share, words, .. } in ticker.causes() {
-        causes.push(format!("{share} {words}"));
-    }
-    let causes = if causes.is_empty() { "too few to say".to_owned() } else { causes.join(", ") };
-    let (selection, name, counts) = (ticker.selection(), &ticker.name, ticker.counts());
-    Some(format!("For comparison, {selection} of {name} ({counts}): {causes}."))
-}
-
-fn add_diagnosis(document: &mut Document, diagnosis: &Diagnosis<'_>) {
-    document.section(diagnosis.heading());
-    let mut table = Table::new(["share", "cause", "evidence"], 2).with_words_last();
-    for cause in diagnosis.causes() {
-        table.row([cause.share.as_str(), cause.words, &cause.evidence]);
-    }
-    if !table.is_empty() {
-        document.table(table);
-    }
-    let longest = diagnosis.longest_ticks().filter(|_| diagnosis.why.tier.is_some());
-    document.notes(longest.map(|tick| format!("Late by {tick}.")));
-    let notes = [diagnosis.wakeup_path(), diagnosis.losses(), diagnosis.next_tier()];
-    document.notes(notes.into_iter().flatten());
-}
-
 /// Formats the share of a cause in a round, for a tooltip.
 pub fn format_class_share(shares: &Shares, class: Class) -> String {
     format!("{}: {}", class_name(class), format_share(shares.ns(class), shares.total_ns()))
@@ -417,7 +356,7 @@ mod tests {
     use files::report::why::{Difference, Evidence, Link, Missing, Why};
 
     use super::*;
-    use crate::document::{markdown, terminal};
+    use crate::document::{Document, markdown, terminal};
 
     fn report_with(why: Why) -> Report {
         let mut report =

@@ -1,0 +1,71 @@
+//! Selects the subjects that a document explains, and adds a section for each of them.
+
+use files::report::{Report, Subject};
+
+use super::{Cause, Diagnosis, diagnoses, select_diagnoses};
+use crate::document::{Document, Table};
+use crate::report::summary;
+use crate::report::unexplained::GroupedDiagnoses;
+
+/// Adds a section for each profiled subject.
+pub fn add_diagnoses(document: &mut Document, report: &Report) {
+    add_grouped(document, &diagnoses(report));
+}
+
+fn add_grouped(document: &mut Document, diagnoses: &GroupedDiagnoses<'_>) {
+    diagnoses.shown.iter().for_each(|diagnosis| add_diagnosis(document, diagnosis));
+    diagnoses.sentences.iter().for_each(|sentence| document.paragraph(sentence));
+}
+
+/// Adds a section for each program of the user, and compares it with the best ticker. Adds the
+/// sections of all subjects if none of them is a program.
+pub fn add_main_diagnoses(document: &mut Document, report: &Report) {
+    let is_program = |subject: &Subject| summary::is_program(report, subject);
+    let programs = select_diagnoses(report, is_program);
+    if programs.is_empty() {
+        return add_diagnoses(document, report);
+    }
+    add_grouped(document, &GroupedDiagnoses::new(programs.into_iter()));
+    let mut notes = Vec::new();
+    for program in report.subjects.iter().filter(|subject| is_program(subject)) {
+        let ticker = describe_best_ticker(report, program);
+        notes.extend(ticker.filter(|sentence| !notes.contains(sentence)));
+    }
+    let others = select_diagnoses(report, |subject| !is_program(subject)).len();
+    if others > 0 {
+        let others = if others == 1 { "subject".to_owned() } else { format!("{others} subjects") };
+        notes.push(format!(
+            "The page and osjitter report --format markdown explain the other {others}."
+        ));
+    }
+    document.notes(notes);
+}
+
+/// Describes the causes of the best ticker in the rounds of a program.
+fn describe_best_ticker(report: &Report, program: &Subject) -> Option<String> {
+    let (subject, name) = summary::best_ticker(report, program)?;
+    let why = subject.why.as_ref().filter(|why| why.tier.is_some())?;
+    let ticker = Diagnosis { name, why, trace_ns: None };
+    let mut causes = Vec::new();
+    for Cause { share, words, .. } in ticker.causes() {
+        causes.push(format!("{share} {words}"));
+    }
+    let causes = if causes.is_empty() { "too few to say".to_owned() } else { causes.join(", ") };
+    let (selection, name, counts) = (ticker.selection(), &ticker.name, ticker.counts());
+    Some(format!("For comparison, {selection} of {name} ({counts}): {causes}."))
+}
+
+fn add_diagnosis(document: &mut Document, diagnosis: &Diagnosis<'_>) {
+    document.section(diagnosis.heading());
+    let mut table = Table::new(["share", "cause", "evidence"], 2).with_words_last();
+    for cause in diagnosis.causes() {
+        table.row([cause.share.as_str(), cause.words, &cause.evidence]);
+    }
+    if !table.is_empty() {
+        document.table(table);
+    }
+    let longest = diagnosis.longest_ticks().filter(|_| diagnosis.why.tier.is_some());
+    document.notes(longest.map(|tick| format!("Late by {tick}.")));
+    let notes = [diagnosis.wakeup_path(), diagnosis.losses(), diagnosis.next_tier()];
+    document.notes(notes.into_iter().flatten());
+}
