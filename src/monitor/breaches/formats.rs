@@ -119,7 +119,7 @@ fn add_late_ticks(
 
 fn parse_time(text: &str) -> Result<SystemTime> {
     humantime::parse_rfc3339(text)
-        .map_err(|e| usage!("not a valid {}: {text:?} is no time: {e}", Breaches::SCHEMA))
+        .map_err(|e| usage!("not a valid {}: {text:?} is not a time: {e}", Breaches::SCHEMA))
 }
 
 fn ns_since(time: SystemTime, start: SystemTime) -> i64 {

@@ -90,8 +90,8 @@ pub fn with_summary(report: &Report, args: &TableArgs, columns: usize) -> String
     to_printable(&text) + &render_diagnoses(report, columns)
 }
 
-/// Renders the diagnoses of late ticks, after an empty line: those of the user's programs, or of
-/// all subjects if there is no program. The text is empty without any.
+/// Renders the diagnoses of late ticks after an empty line: those of the user's programs or, if no
+/// subject is a program, of all subjects. Returns an empty text if no subject was profiled.
 pub fn render_diagnoses(report: &Report, columns: usize) -> String {
     let mut diagnoses = Document::new();
     why::add_main_diagnoses(&mut diagnoses, report);
