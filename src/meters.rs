@@ -1,11 +1,11 @@
 //! Finds the meters of running programs and reads them repeatedly.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use cli::exit::{self, usage};
+use litemap::LiteMap;
 use tickmeter::Snapshot;
 use tickmeter::read::{self, Directory, DirectoryError, File, FileId, ReadError};
 
@@ -38,11 +38,11 @@ pub struct MeterReader {
     paths: DirectoryPaths,
     max_files: usize,
     /// Directories at their last listing, by identity: several paths may lead to one.
-    listings: BTreeMap<FileId, Listing>,
+    listings: LiteMap<FileId, Listing>,
     /// Meters that are read.
-    meters: BTreeMap<MeterPath, KnownMeter>,
+    meters: LiteMap<MeterPath, KnownMeter>,
     /// Paths of directories that the previous poll could not read; `None` before the first poll.
-    unreadable: Option<BTreeSet<PathBuf>>,
+    unreadable: Option<Vec<PathBuf>>,
     faults: Vec<String>,
     /// Files that the last poll did not read because of `max_files`.
     left_out: usize,
@@ -61,7 +61,8 @@ enum DirectoryPaths {
 #[derive(Debug)]
 struct Listing {
     path: PathBuf,
-    names: BTreeSet<OsString>,
+    /// Names in ascending order.
+    names: Vec<OsString>,
 }
 
 /// Name of a file, and the identity of its directory.
@@ -91,8 +92,14 @@ struct Newcomer {
 /// Directories that were opened, and paths where this failed.
 #[derive(Debug, Default)]
 struct OpenedDirectories {
-    opened: BTreeMap<FileId, Directory>,
-    failed: BTreeSet<PathBuf>,
+    opened: LiteMap<FileId, Directory>,
+    failed: Vec<PathBuf>,
+}
+
+impl Listing {
+    fn contains(&self, name: &OsString) -> bool {
+        self.names.binary_search(name).is_ok()
+    }
 }
 
 impl MeterReader {
@@ -121,8 +128,8 @@ impl MeterReader {
         Self {
             paths,
             max_files,
-            listings: BTreeMap::new(),
-            meters: BTreeMap::new(),
+            listings: LiteMap::new(),
+            meters: LiteMap::new(),
             unreadable: None,
             faults: Vec::new(),
             left_out: 0,
@@ -131,7 +138,7 @@ impl MeterReader {
 
     /// Reads all meters except those of the given files, and removes the files of this user's
     /// processes that have ended.
-    pub fn poll(&mut self, excluded: &BTreeSet<FileId>) -> MeterPoll {
+    pub fn poll(&mut self, excluded: &[FileId]) -> MeterPoll {
         self.faults.clear();
         self.left_out = 0;
         let mut directories = self.open_directories();
@@ -147,8 +154,12 @@ impl MeterReader {
         let mut directories = OpenedDirectories::default();
         let mut paths = self.paths.list();
         paths.extend(self.listings.values().map(|listing| listing.path.clone()));
-        let mut tried = BTreeSet::new();
-        for path in paths.into_iter().filter(|path| tried.insert(path.clone())) {
+        let mut tried = Vec::new();
+        for path in paths {
+            if tried.contains(&path) {
+                continue;
+            }
+            tried.push(path.clone());
             match self.paths.open(&path) {
                 Ok(Some(directory)) => {
                     directories.opened.entry(directory.id()).or_insert(directory);
@@ -157,7 +168,7 @@ impl MeterReader {
                 Err(error) => {
                     self.report_directory(&path, &error);
                     if matches!(error, DirectoryError::Io(_)) {
-                        directories.failed.insert(path);
+                        directories.failed.push(path);
                     }
                 }
             }
@@ -181,26 +192,33 @@ impl MeterReader {
                 Ok(names) => newcomers.extend(self.update_listing(*id, directory.path(), names)),
                 Err(error) => {
                     self.report_directory(directory.path(), &DirectoryError::Io(error));
-                    failed.insert(directory.path().to_owned());
+                    failed.push(directory.path().to_owned());
                 }
             }
         }
         newcomers
     }
 
-    fn update_listing(&mut self, id: FileId, path: &Path, names: Vec<OsString>) -> Vec<Newcomer> {
+    fn update_listing(
+        &mut self,
+        id: FileId,
+        path: &Path,
+        mut names: Vec<OsString>,
+    ) -> Vec<Newcomer> {
+        names.sort_unstable();
         let previous = self.listings.remove(&id);
         // The files of a directory that could not be read may be older than the previous poll.
-        let is_complete = self.unreadable.as_ref().is_some_and(|paths| !paths.contains(path));
+        let is_complete =
+            self.unreadable.as_ref().is_some_and(|paths| !paths.iter().any(|known| known == path));
         let mut newcomers = Vec::new();
         for name in &names {
             let path = MeterPath { directory: id, name: name.clone() };
             if !self.meters.contains_key(&path) {
-                let was_listed = previous.as_ref().is_some_and(|last| last.names.contains(name));
+                let was_listed = previous.as_ref().is_some_and(|last| last.contains(name));
                 newcomers.push(Newcomer { path, is_new: is_complete && !was_listed });
             }
         }
-        let listing = Listing { path: path.to_owned(), names: names.into_iter().collect() };
+        let listing = Listing { path: path.to_owned(), names };
         self.listings.insert(id, listing);
         newcomers
     }
@@ -212,7 +230,7 @@ impl MeterReader {
         self.listings.retain(|id, last| opened.contains_key(id) || failed.contains(&last.path));
         let listings = &self.listings;
         let is_listed = |path: &MeterPath| {
-            listings.get(&path.directory).is_some_and(|last| last.names.contains(&path.name))
+            listings.get(&path.directory).is_some_and(|last| last.contains(&path.name))
         };
         self.meters.retain(|path, _| is_listed(path));
     }
@@ -222,7 +240,7 @@ impl MeterReader {
         &mut self,
         newcomers: Vec<Newcomer>,
         directories: &OpenedDirectories,
-        excluded: &BTreeSet<FileId>,
+        excluded: &[FileId],
     ) {
         let read = self.meters.values().filter(|meter| !excluded.contains(&meter.id)).count();
         let mut room = self.max_files.saturating_sub(read);
@@ -267,7 +285,7 @@ impl MeterReader {
         }
     }
 
-    fn read_meters(&mut self, excluded: &BTreeSet<FileId>) -> MeterPoll {
+    fn read_meters(&mut self, excluded: &[FileId]) -> MeterPoll {
         let mut poll = MeterPoll::default();
         for (path, mut meter) in std::mem::take(&mut self.meters) {
             if excluded.contains(&meter.id) {

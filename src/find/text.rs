@@ -1,6 +1,5 @@
 //! The result of a search as text: a table with a line for each ticker, and notes.
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use cli::time::{format_number, format_rate, format_time, trim_zeros};
@@ -79,7 +78,10 @@ fn format_period(ns: u64) -> String {
 
 /// Returns the names of the tickers, with their runtimes if these differ.
 pub fn names(find: &Find) -> Vec<String> {
-    let runtimes: BTreeSet<_> = find.tickers.iter().filter_map(|t| t.runtime.as_deref()).collect();
+    let mut runtimes: Vec<&str> =
+        find.tickers.iter().filter_map(|ticker| ticker.runtime.as_deref()).collect();
+    runtimes.sort_unstable();
+    runtimes.dedup();
     let mut names = Vec::new();
     for Ticker { subject, runtime, .. } in &find.tickers {
         names.push(match runtime {
@@ -255,14 +257,18 @@ fn describe_success(ticker: &Ticker, kept: u64, range: &str) -> String {
 
 /// Returns whether the goals were shown to hold at each period that was tried.
 fn holds_everywhere(ticker: &Ticker) -> bool {
-    let kept: BTreeSet<u64> = periods_with(ticker, Finding::Kept);
+    let kept = periods_with(ticker, Finding::Kept);
     ticker.broken_above_ns.is_empty()
-        && ticker.looks.iter().all(|look| kept.contains(&look.period_ns))
+        && ticker.looks.iter().all(|look| kept.binary_search(&look.period_ns).is_ok())
 }
 
-fn periods_with(ticker: &Ticker, finding: Finding) -> BTreeSet<u64> {
+/// Returns the periods of a ticker at which a look had this finding, in ascending order.
+fn periods_with(ticker: &Ticker, finding: Finding) -> Vec<u64> {
     let looks = ticker.looks.iter().filter(|look| look.finding == Some(finding));
-    looks.map(|look| look.period_ns).collect()
+    let mut periods: Vec<u64> = looks.map(|look| look.period_ns).collect();
+    periods.sort_unstable();
+    periods.dedup();
+    periods
 }
 
 /// Lists the periods above `kept_ns` at which no look decided.
@@ -270,12 +276,12 @@ fn describe_undecided_above(ticker: &Ticker, kept_ns: u64) -> String {
     let mut periods = periods_with(ticker, Finding::Open);
     for decided in [Finding::Kept, Finding::Broken] {
         let decided = periods_with(ticker, decided);
-        periods.retain(|period| *period > kept_ns && !decided.contains(period));
+        periods.retain(|ns| *ns > kept_ns && decided.binary_search(ns).is_err());
     }
     list_undecided(&periods)
 }
 
-fn list_undecided(periods: &BTreeSet<u64>) -> String {
+fn list_undecided(periods: &[u64]) -> String {
     let periods: Vec<String> = periods.iter().copied().map(format_period).collect();
     match periods.is_empty() {
         true => String::new(),
@@ -285,9 +291,9 @@ fn list_undecided(periods: &BTreeSet<u64>) -> String {
 
 /// Formats the shortest and the longest period that were tried.
 fn tried_range(ticker: &Ticker) -> Option<String> {
-    let periods: BTreeSet<u64> = ticker.looks.iter().map(|look| look.period_ns).collect();
-    let (shortest, longest) = (periods.first()?, periods.last()?);
-    Some(format!("{} to {}", format_period(*shortest), format_period(*longest)))
+    let periods = ticker.looks.iter().map(|look| look.period_ns);
+    let (shortest, longest) = (periods.clone().min()?, periods.max()?);
+    Some(format!("{} to {}", format_period(shortest), format_period(longest)))
 }
 
 /// Lists the undecided periods above the longest broken one, and below `end_ns` if there is one.

@@ -1,6 +1,6 @@
 //! The formats of a flight record.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use cli::exit::Result;
 use cli::time::{format_time, format_unsigned_time};
@@ -163,13 +163,15 @@ fn add_threads(events: &mut TraceEvents, process: Process, rounds: &[&FlightRoun
 /// Adds the threads that each CPU ran during profiled rounds.
 fn add_cpus(events: &mut TraceEvents, rounds: &[FlightRound]) {
     let assignments = rounds.iter().flat_map(|round| round.assignments.iter().flatten());
-    let cpus: BTreeSet<u32> = assignments.map(|assignment| assignment.cpu).collect();
+    let mut cpus: Vec<u32> = assignments.map(|assignment| assignment.cpu).collect();
+    cpus.sort_unstable();
+    cpus.dedup();
     if cpus.is_empty() {
         return;
     }
     let process = events.process("CPUs");
-    let new_track = |cpu| (cpu, events.track(process, &format!("CPU {cpu}")));
-    let tracks: BTreeMap<u32, Track> = cpus.into_iter().map(new_track).collect();
+    let new_track = |cpu| (u64::from(cpu), events.track(process, &format!("CPU {cpu}")));
+    let tracks: BTreeMap<u64, Track> = cpus.into_iter().map(new_track).collect();
     for round in rounds {
         let assignments = round.assignments.as_deref().unwrap_or_default();
         let position = |turn: &CpuAssignment| (turn.cpu.into(), turn.at_ns);
@@ -177,7 +179,8 @@ fn add_cpus(events: &mut TraceEvents, rounds: &[FlightRound]) {
             // Thread 0 is the idle CPU.
             if turn.thread != 0 {
                 let args = [("thread", turn.thread.into())];
-                events.slice(tracks[&turn.cpu], &occupant_name(turn), turn.at_ns, until_ns, &args);
+                let track = tracks[&turn.cpu.into()];
+                events.slice(track, &occupant_name(turn), turn.at_ns, until_ns, &args);
             }
         }
     }

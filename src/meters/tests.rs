@@ -1,3 +1,4 @@
+use std::collections::BTreeMap;
 use std::os::unix::fs::{DirBuilderExt as _, chown, symlink};
 
 use super::test_meter::{MeterContents, RunningMeter};
@@ -24,7 +25,7 @@ fn reader(paths: &[&Path], max_files: usize) -> MeterReader {
 
 /// Returns whether each meter that a poll read is new, by its file.
 fn poll_meters(reader: &mut MeterReader) -> BTreeMap<FileId, bool> {
-    let poll = reader.poll(&BTreeSet::new());
+    let poll = reader.poll(&[]);
     assert_eq!(poll.unread, []);
     poll.read.into_iter().map(|meter| (meter.id, meter.is_new)).collect()
 }
@@ -65,7 +66,7 @@ fn unsafe_directories_are_left_out() {
     assert_eq!(poll_meters(&mut reader), [(id(&own.join("1.tickmeter")), false)].into());
     assert!(reader.faults()[0].contains("is a link"), "{:?}", reader.faults());
     drop(meters);
-    reader.poll(&BTreeSet::new());
+    reader.poll(&[]);
     assert!(linked.join("1.tickmeter").exists(), "nothing is removed through a link");
     assert!(!own.join("1.tickmeter").exists());
 }
@@ -126,7 +127,7 @@ fn torn_meters_are_unread() {
     let mut torn = CONTENTS.to_bytes();
     torn[32 * 8..34 * 8].fill(0);
     meter.write(&torn);
-    let poll = reader.poll(&BTreeSet::new());
+    let poll = reader.poll(&[]);
     assert_eq!((poll.read.len(), poll.unread), (0, vec![id(&path)]));
     assert!(reader.faults()[0].contains("do not add up"), "{:?}", reader.faults());
     meter.write(&CONTENTS.to_bytes());
@@ -142,7 +143,7 @@ fn excluded_files_need_no_room() {
     let _meters = [&own, &other].map(|path| RunningMeter::start(path, CONTENTS));
     let mut reader = reader(&[home.path()], 1);
     for _ in 0..2 {
-        let poll = reader.poll(&[id(&own)].into());
+        let poll = reader.poll(&[id(&own)]);
         let ids: Vec<FileId> = poll.read.iter().map(|meter| meter.id).collect();
         assert_eq!((ids, reader.left_out()), (vec![id(&other)], 0));
     }

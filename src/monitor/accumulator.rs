@@ -4,13 +4,13 @@
 //! previous snapshot to the total of its loop and to the open interval. Memory is bounded by the
 //! number of loops. This module does no I/O.
 
-use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
 use cli::units::{to_ns, to_signed_ns};
 use files::bins::{Binning, Interval, IntervalCounts, Key};
 use files::report::MAX_NS;
 use jitterstat::stats::quantile;
+use litemap::LiteMap;
 use tickmeter::{LateTick as MeterLateTick, Snapshot};
 
 /// Bins of an interval's histogram.
@@ -270,8 +270,8 @@ pub struct PolledMeter<S> {
 /// Records of all loops. `S` identifies a meter.
 #[derive(Debug)]
 pub struct Accumulator<S> {
-    meters: BTreeMap<S, MeterState>,
-    loops: BTreeMap<LoopId, LoopRecord>,
+    meters: LiteMap<S, MeterState>,
+    loops: LiteMap<LoopId, LoopRecord>,
     polls: u64,
     /// Start of the monitor. Ticks of older meters are counted from their first poll on.
     started: SystemTime,
@@ -281,7 +281,7 @@ pub struct Accumulator<S> {
 
 impl<S: Ord> Accumulator<S> {
     pub fn new(started: SystemTime) -> Self {
-        Self { meters: BTreeMap::new(), loops: BTreeMap::new(), polls: 0, started, left_out: 0 }
+        Self { meters: LiteMap::new(), loops: LiteMap::new(), polls: 0, started, left_out: 0 }
     }
 
     /// Records a poll of all meters. Those in `unread` may exist and could not be read. Any other
@@ -293,7 +293,7 @@ impl<S: Ord> Accumulator<S> {
     ) {
         self.polls += 1;
         self.left_out = 0;
-        for record in self.loops.values_mut() {
+        for (_, record) in &mut self.loops {
             record.is_live = false;
         }
         self.record(polled);
@@ -365,6 +365,11 @@ impl<S: Ord> Accumulator<S> {
 
     pub fn totals(&self) -> impl Iterator<Item = (&LoopId, &LoopTotal)> {
         self.loops.iter().map(|(loop_id, record)| (loop_id, &record.total))
+    }
+
+    /// Returns whether a loop has a record.
+    pub fn has_loop(&self, loop_id: &LoopId) -> bool {
+        self.loops.contains_key(loop_id)
     }
 
     /// Returns the number of loops that had no record at the last poll.

@@ -2,7 +2,7 @@
 
 mod builder;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -10,9 +10,11 @@ use cli::units::format_exact_duration;
 use engine::machine::os::{self, NotAvailable, Quota};
 use engine::measure::late_tick_log::{AccountedTick, LateTickLog};
 use engine::measure::why::hindsight::{Hindsight, LateLoop, PastConditions};
+use litemap::LiteMap;
 use tickmeter::Snapshot;
 use tickmeter::read::FileId;
 
+use crate::meters::ReadMeter;
 use crate::monitor::accumulator::LoopId;
 use crate::monitor::limits::Limit;
 
@@ -59,11 +61,11 @@ pub struct FlightWatch {
     length: Duration,
     pub hindsight: Hindsight,
     quotas: Arc<[Quota]>,
-    loops: BTreeMap<LoopId, RecentLoop>,
+    loops: LiteMap<LoopId, RecentLoop>,
     /// Number of late ticks of all loops.
     late_ticks: u64,
     /// Number of the last known late tick of each meter of another program.
-    seen: BTreeMap<FileId, u64>,
+    seen: LiteMap<FileId, u64>,
     trigger: Option<Trigger>,
     last_capture: Option<Instant>,
     pending: Vec<PendingFlight>,
@@ -75,7 +77,7 @@ pub struct FlightWatch {
 struct RecentLoop {
     rule: LateRule,
     /// Threads of a probe, or processes of a meter.
-    ids: BTreeSet<u32>,
+    ids: Vec<u32>,
     ticks: VecDeque<AccountedTick>,
 }
 
@@ -91,7 +93,7 @@ struct Trigger {
 struct PendingFlight {
     trigger: Trigger,
     /// Loops with a late tick.
-    loops: BTreeSet<LoopId>,
+    loops: Vec<LoopId>,
     json: String,
 }
 
@@ -122,9 +124,9 @@ impl FlightWatch {
             length,
             hindsight,
             quotas: os::quotas().into(),
-            loops: BTreeMap::new(),
+            loops: LiteMap::new(),
             late_ticks: 0,
-            seen: BTreeMap::new(),
+            seen: LiteMap::new(),
             trigger: None,
             last_capture: None,
             pending: Vec::new(),
@@ -150,8 +152,8 @@ impl FlightWatch {
     }
 
     /// Forgets the meters that no longer exist.
-    pub fn retain_meters(&mut self, existing: &BTreeSet<FileId>) {
-        self.seen.retain(|id, _| existing.contains(id));
+    pub fn retain_meters(&mut self, existing: &[ReadMeter]) {
+        self.seen.retain(|id, _| existing.iter().any(|meter| meter.id == *id));
     }
 
     /// Adds late ticks of a loop, with the threads of the probe or the process of the meter.
@@ -169,10 +171,12 @@ impl FlightWatch {
         let highest = captured.map(PendingFlight::lateness).max().unwrap_or_default();
         let recent = self.loops.entry(loop_id.clone()).or_insert_with(|| RecentLoop {
             rule,
-            ids: BTreeSet::new(),
+            ids: Vec::new(),
             ticks: VecDeque::new(),
         });
         recent.ids.extend(ids);
+        recent.ids.sort_unstable();
+        recent.ids.dedup();
         for mut tick in ticks {
             // Several meters may have one loop id, so their numbers are not unique.
             self.late_ticks += 1;
@@ -231,7 +235,7 @@ impl FlightWatch {
     /// Forgets ticks that no later record will contain.
     fn forget_old_ticks(&mut self, now: Instant) {
         let max_age = self.length.saturating_mul(2);
-        for recent in self.loops.values_mut() {
+        for (_, recent) in &mut self.loops {
             recent.ticks.retain(|tick| now.saturating_duration_since(tick.wake) <= max_age);
         }
         self.loops.retain(|_, recent| !recent.ticks.is_empty());
@@ -261,9 +265,9 @@ impl FlightWatch {
 
     /// Ends the interval. Returns the records with a late tick of a loop that broke a limit, in order
     /// of time.
-    pub fn close_interval(&mut self, breached: &BTreeSet<LoopId>) -> Vec<String> {
+    pub fn close_interval(&mut self, breached: &[LoopId]) -> Vec<String> {
         let mut pending = std::mem::take(&mut self.pending);
-        pending.retain(|pending| !pending.loops.is_disjoint(breached));
+        pending.retain(|pending| pending.loops.iter().any(|loop_id| breached.contains(loop_id)));
         pending.into_iter().map(|pending| pending.json).collect()
     }
 }
@@ -278,7 +282,7 @@ impl RecentLoop {
         ticks.sort_by_key(|tick| tick.wake);
         let is_own = matches!(loop_id, LoopId::Probe { .. });
         let threads = match is_own {
-            true => self.ids.iter().copied().collect(),
+            true => self.ids.clone(),
             false => self.ids.iter().flat_map(|&id| os::process_threads(id)).collect(),
         };
         LateLoop { threads, is_own, ticks }

@@ -1,7 +1,6 @@
 //! Interval files of the monitor: a pair per interval, in a directory per day. A pair is written
 //! completely or not at all.
 
-use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -29,7 +28,7 @@ pub struct Log {
     /// Intervals that this monitor wrote, oldest first, as long as others have dates in the future.
     written: Vec<LoggedInterval>,
     /// Warnings about the removal of old intervals, of which each is given once.
-    warnings: BTreeSet<String>,
+    warnings: Vec<String>,
 }
 
 impl Log {
@@ -57,8 +56,7 @@ impl Log {
         };
         check_lengths(directory, &host).map_err(too_long)?;
         let directory = directory.to_owned();
-        let warnings = BTreeSet::new();
-        Ok(Self { directory, host, max_intervals, written: Vec::new(), warnings })
+        Ok(Self { directory, host, max_intervals, written: Vec::new(), warnings: Vec::new() })
     }
 
     /// Writes an interval that began at `start` (RFC 3339 in UTC with microseconds), and its
@@ -135,7 +133,8 @@ impl Log {
             }
             Err(e) => warnings.push(format!("cannot list {}: {e}", self.directory.display())),
         }
-        warnings.retain(|warning| self.warnings.insert(warning.clone()));
+        warnings.retain(|warning| !self.warnings.contains(warning));
+        self.warnings.extend_from_slice(&warnings);
         warnings
     }
 

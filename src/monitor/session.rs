@@ -3,7 +3,7 @@
 mod budget_keeping;
 mod interval_clocks;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use cli::exit::{self, Error};
@@ -16,6 +16,7 @@ use engine::measure::metered_loop::MeteredLoop;
 use engine::measure::order;
 use engine::scenario::Scenario;
 use jitterstat::stats::random::SplitMix64;
+use litemap::LiteMap;
 use tickmeter::Snapshot;
 use tickmeter::read::FileId;
 
@@ -106,13 +107,14 @@ pub struct Session {
     meters: Option<MeterReader>,
     accumulator: Accumulator<MeterSource>,
     /// Messages about files and directories that could not be read.
-    reported_faults: BTreeSet<String>,
+    reported_faults: Vec<String>,
     last_poll: tach::Instant,
     interval: IntervalStart,
     budget: Budget,
     /// Whether the monitor has reported that other periods would not keep the budget.
     is_budget_reported: bool,
-    breaches: BTreeMap<(LoopId, String), u64>,
+    /// Number of intervals in which each limit of each loop was broken.
+    breaches: LiteMap<(LoopId, String), u64>,
     stretches: u64,
     probes_ended: u64,
     intervals_closed: u64,
@@ -141,10 +143,10 @@ impl Session {
             probes_started: 0,
             random: SplitMix64::new(seed),
             meters,
-            reported_faults: BTreeSet::new(),
+            reported_faults: Vec::new(),
             last_poll: interval.at,
             interval,
-            breaches: BTreeMap::new(),
+            breaches: LiteMap::new(),
             stretches: 0,
             probes_ended: 0,
             intervals_closed: 0,
@@ -248,7 +250,7 @@ impl Session {
             }
         }
         flight.hindsight.watch_threads(&all_threads);
-        flight.retain_meters(&meters.iter().map(|meter| meter.id).collect());
+        flight.retain_meters(meters);
         for meter in meters {
             let loop_id = LoopId::from(&meter.snapshot);
             if let Some(rule) = LateRule::new(&self.setup.limits, &loop_id) {
@@ -260,12 +262,13 @@ impl Session {
     /// Reads the meters of other programs. Reports each file and directory that cannot be read once.
     fn poll_foreign_meters(&mut self) -> MeterPoll {
         let Some(meters) = &mut self.meters else { return MeterPoll::default() };
-        let own = self.probes.iter().filter_map(|probe| probe.file).collect();
+        let own: Vec<_> = self.probes.iter().filter_map(|probe| probe.file).collect();
         let poll = meters.poll(&own);
         for fault in meters.faults() {
             if self.reported_faults.len() < MAX_REPORTED_FAULTS
-                && self.reported_faults.insert(fault.clone())
+                && !self.reported_faults.contains(fault)
             {
+                self.reported_faults.push(fault.clone());
                 note(self.setup.quiet, fault);
             }
         }
@@ -305,14 +308,14 @@ impl Session {
         let thread_times = self.probe_thread_times();
         let start_us = before.unix_us();
         let start = stamp(start_us);
-        let (mut rows, mut breaches, mut breached) = (Vec::new(), Vec::new(), BTreeSet::new());
+        let (mut rows, mut breaches, mut breached) = (Vec::new(), Vec::new(), Vec::new());
         for (loop_id, mut stats) in self.accumulator.close_interval() {
             let times = thread_times.get(&loop_id).copied().flatten();
             deltas.add_to(&mut stats.counts, &loop_id, times);
             let key = self.key(&loop_id, start_us, deltas.length);
             let broken = self.check_limits(&loop_id, &key, &start, &stats);
             if !broken.is_empty() {
-                breached.insert(loop_id.clone());
+                breached.push(loop_id.clone());
             }
             breaches.extend(broken);
             let IntervalStats { bins, counts, .. } = stats;
@@ -329,8 +332,8 @@ impl Session {
     }
 
     /// Returns the times that the threads of each probe used in the interval.
-    fn probe_thread_times(&mut self) -> BTreeMap<LoopId, Option<os::ThreadTimes>> {
-        let mut all_times = BTreeMap::new();
+    fn probe_thread_times(&mut self) -> LiteMap<LoopId, Option<os::ThreadTimes>> {
+        let mut all_times = LiteMap::new();
         for probe in &mut self.probes {
             let now = probe.running.thread_times();
             let before = std::mem::replace(&mut probe.times, now);
@@ -391,9 +394,7 @@ impl Session {
     }
 
     fn forget_breaches_of_ended_loops(&mut self) {
-        let exported: BTreeSet<&LoopId> =
-            self.accumulator.totals().map(|(loop_id, _)| loop_id).collect();
-        self.breaches.retain(|(loop_id, _), _| exported.contains(loop_id));
+        self.breaches.retain(|(loop_id, _), _| self.accumulator.has_loop(loop_id));
     }
 
     /// Returns the contents of the interval's breaches file, or `None` if no limit was broken.

@@ -1,6 +1,5 @@
 //! Renders loops as lines of text. Does no I/O.
 
-use std::collections::HashMap;
 use std::time::Duration;
 
 use clap::ValueEnum;
@@ -8,6 +7,7 @@ use cli::printable::to_printable_line;
 use cli::time::format_time;
 use cli::units::{format_exact_duration, to_signed_ns};
 use cli::words::{or_dash, pluralize};
+use litemap::LiteMap;
 
 use crate::top::loop_stats::{Loops, MeteredLoop, Sort, Window};
 
@@ -112,12 +112,12 @@ struct TableLayout<'a> {
     name_width: usize,
     has_program: bool,
     /// Number of loops per name.
-    name_counts: HashMap<&'a str, u64>,
+    name_counts: LiteMap<&'a str, u64>,
 }
 
 impl<'a> TableLayout<'a> {
     fn new(loops: &'a Loops, terminal_columns: usize) -> Self {
-        let mut name_counts: HashMap<&str, u64> = HashMap::new();
+        let mut name_counts: LiteMap<&str, u64> = LiteMap::new();
         for l in loops.iter() {
             *name_counts.entry(&l.snapshot.name).or_default() += 1;
         }
@@ -135,7 +135,8 @@ impl<'a> TableLayout<'a> {
     /// service have equal meters, and there may be no column that tells them apart.
     fn label(&self, metered: &MeteredLoop, columns: usize) -> String {
         let snapshot = &metered.snapshot;
-        let is_ambiguous = !self.has_program && self.name_counts[&*snapshot.name] > 1;
+        let is_ambiguous = !self.has_program
+            && self.name_counts.get(&*snapshot.name).is_some_and(|count| *count > 1);
         label(&snapshot.name, is_ambiguous.then_some(snapshot.pid), columns)
     }
 

@@ -1,11 +1,12 @@
 //! Statistics of metered loops over the last seconds, from snapshots a second apart. Does no I/O.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use clap::ValueEnum;
 use cli::units::to_ns;
+use litemap::LiteMap;
 use tickmeter::read::FileId;
 use tickmeter::{Histogram, Snapshot};
 
@@ -151,7 +152,7 @@ impl MeteredLoop {
 /// All metered loops, in the order in which they are shown.
 #[derive(Debug, Default)]
 pub struct Loops {
-    by_file: BTreeMap<FileId, MeteredLoop>,
+    by_file: LiteMap<FileId, MeteredLoop>,
     order: Vec<FileId>,
 }
 
@@ -169,7 +170,9 @@ impl Loops {
     pub fn record_poll(&mut self, poll: MeterPoll) {
         let mut previous = std::mem::take(&mut self.by_file);
         for id in poll.unread {
-            self.by_file.extend(previous.remove(&id).map(|known| (id, known)));
+            if let Some(known) = previous.remove(&id) {
+                self.by_file.insert(id, known);
+            }
         }
         for ReadMeter { id, snapshot, .. } in poll.read {
             let polls = match previous.remove(&id) {

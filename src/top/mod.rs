@@ -1,6 +1,5 @@
 //! `osjitter top`: the metered loops of this machine, live.
 
-use std::collections::BTreeSet;
 use std::io::{IsTerminal, Write as _};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -87,7 +86,7 @@ struct Poller {
 
 impl Poller {
     fn poll(&mut self) {
-        self.loops.record_poll(self.meters.poll(&BTreeSet::new()));
+        self.loops.record_poll(self.meters.poll(&[]));
     }
 }
 

@@ -1,6 +1,6 @@
 //! A tracing window: the target, the tracer that drains the kernel's records, and the result.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -99,10 +99,11 @@ pub fn check_process(process: u32, thread: Option<&str>) -> exit::Result<()> {
             "process {process} is a 32-bit program, whose system calls are not supported; trace 64-bit programs"
         ));
     }
-    let names: BTreeSet<String> = threads.into_iter().filter_map(os::thread_name).collect();
+    let mut names: Vec<String> = threads.into_iter().filter_map(os::thread_name).collect();
     match thread {
-        Some(thread) if !names.contains(thread) => {
-            let names: Vec<String> = names.into_iter().collect();
+        Some(thread) if !names.iter().any(|name| name == thread) => {
+            names.sort_unstable();
+            names.dedup();
             Err(usage!("process {process} has no thread {thread:?}; it has {}", names.join(", ")))
         }
         _ => Ok(()),

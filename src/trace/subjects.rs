@@ -1,7 +1,6 @@
 //! Converts the waits of a window to the subjects of a report: one per thread and kind of timer.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
 
 use files::histogram;
 use files::report::why::Tier;
@@ -11,6 +10,7 @@ use files::why::MeasurableParts;
 use files::why::pool::{Pool, ProfiledRound, ProfiledTick};
 use jitterstat::sample::{Grid, RoundSamples};
 use jitterstat::stats::quantile::nearest_rank;
+use litemap::LiteMap;
 
 use crate::trace::tracker::Wait;
 
@@ -66,7 +66,7 @@ impl UnnamedGroup<'_> {
 
 impl<'a> Groups<'a> {
     pub fn from_waits(waits: &'a [Wait]) -> Self {
-        let mut by_thread: BTreeMap<(u32, &'static str), Vec<&Wait>> = BTreeMap::new();
+        let mut by_thread: LiteMap<(u32, &'static str), Vec<&Wait>> = LiteMap::new();
         for wait in waits {
             by_thread.entry((wait.thread, wait.kind)).or_default().push(wait);
         }
@@ -84,10 +84,13 @@ impl<'a> Groups<'a> {
 }
 
 /// Returns the threads that have each name, in ascending order.
-fn group_threads_by_name(groups: &[UnnamedGroup<'_>]) -> BTreeMap<String, BTreeSet<u32>> {
-    let mut threads: BTreeMap<String, BTreeSet<u32>> = BTreeMap::new();
+fn group_threads_by_name(groups: &[UnnamedGroup<'_>]) -> LiteMap<String, Vec<u32>> {
+    let mut threads: LiteMap<String, Vec<u32>> = LiteMap::new();
     for group in groups {
-        threads.entry(group.thread_name()).or_default().insert(group.thread);
+        let known = threads.entry(group.thread_name()).or_default();
+        if let Err(position) = known.binary_search(&group.thread) {
+            known.insert(position, group.thread);
+        }
     }
     threads
 }
@@ -95,7 +98,7 @@ fn group_threads_by_name(groups: &[UnnamedGroup<'_>]) -> BTreeMap<String, BTreeS
 /// Names a group. The first thread of a name has that name; the others have a number as well.
 fn name_group<'a>(
     group: UnnamedGroup<'a>,
-    threads_by_name: &BTreeMap<String, BTreeSet<u32>>,
+    threads_by_name: &LiteMap<String, Vec<u32>>,
 ) -> Group<'a> {
     let name = group.thread_name();
     let UnnamedGroup { thread, kind, mut waits } = group;

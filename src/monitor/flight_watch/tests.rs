@@ -60,12 +60,12 @@ fn records_need_a_broken_limit() {
         watch.capture(true);
     };
     add(&mut watch, "a", ms(1));
-    assert_eq!(watch.close_interval(&[loop_id("a")].into()), Vec::<String>::new());
+    assert_eq!(watch.close_interval(&[loop_id("a")]), Vec::<String>::new());
     add(&mut watch, "a", ms(3));
-    assert_eq!(watch.close_interval(&BTreeSet::new()), Vec::<String>::new(), "no limit is broken");
+    assert_eq!(watch.close_interval(&[]), Vec::<String>::new(), "no limit is broken");
     add(&mut watch, "a", ms(3));
     add(&mut watch, "a", ms(3));
-    let flights = watch.close_interval(&[loop_id("a")].into());
+    let flights = watch.close_interval(&[loop_id("a")]);
     assert_eq!(flights.len(), 1, "the second tick was not later");
     assert!(flights[0].contains(r#""subject":"a@1ms""#), "{}", flights[0]);
 }
