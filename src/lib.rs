@@ -1,10 +1,10 @@
 //! The commands of `osjitter`, which measures how late periodic async tasks are and what punctuality
 //! costs.
 //!
-//! The library exists for the program, the fuzz targets and the release scripts; it has no other
+//! The library exists for the programs, the fuzz targets and the release scripts; it has no other
 //! interface. Applications use [`osinterval`](https://docs.rs/osinterval) and its sibling crates.
 #![deny(unsafe_code)]
-// Everything but `main` is private: an item is documented unless its name is sufficient.
+// Everything but the main functions is private: an item is documented unless its name is sufficient.
 #![allow(missing_docs, missing_debug_implementations, unreachable_pub)]
 
 // Ordered by layer, from the top; see ARCHITECTURE.md.
@@ -61,6 +61,9 @@ use engine::measure::{supervisor, trial_commands};
 use engine::panics;
 
 use crate::commands::{Cli, Command};
+
+/// The helper program of `osjitter bench timeout`.
+pub use crate::bench::timeout::counts;
 
 /// The versions that are fixed at build time.
 const PROGRAM: BuildInfo = BuildInfo {

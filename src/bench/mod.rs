@@ -5,7 +5,7 @@ mod command;
 mod dispatch;
 mod file;
 mod harness;
-mod timeout;
+pub mod timeout;
 
 use clap::Subcommand;
 use cli::exit::{self, ExitStatus, usage};

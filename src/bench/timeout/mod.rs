@@ -1,6 +1,7 @@
 //! `osjitter bench timeout`: measures the cost of a timeout that does not fire around every wait.
 
 mod cases;
+pub mod counts;
 mod counts_program;
 pub mod file;
 mod picture;

@@ -1,4 +1,4 @@
-//! Counts the allocations of the process.
+//! Counts the allocations of a program with a counting allocator.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -7,10 +7,8 @@ static COUNT: AtomicU64 = AtomicU64::new(0);
 static BYTES: AtomicI64 = AtomicI64::new(0);
 
 /// The system's allocator with two counters.
-struct CountingAllocator;
-
-#[global_allocator]
-static ALLOCATOR: CountingAllocator = CountingAllocator;
+#[derive(Debug)]
+pub struct CountingAllocator;
 
 // SAFETY: both calls are passed on unchanged to the system's allocator, which keeps the contract;
 // counting neither allocates nor unwinds. The other methods' defaults are made of these two, and so
