@@ -12,7 +12,7 @@ use tokio::runtime::Builder;
 
 use crate::measure::runtime_load;
 use crate::measure::tick_loop::{
-    BoxedTask, RawRound, RoundSetup, box_task, record_unpark, run_loop, run_loops,
+    BoxedTask, RawRound, RoundSetup, box_task, record_unpark, run_loop, run_loops, start_tasks,
 };
 use crate::measure::why;
 use crate::panics;
@@ -74,7 +74,7 @@ where
 {
     match setup.recorders.len() {
         1 => box_task(run_loop::<S>(setup)),
-        _ => box_task(run_loops::<S>(setup)),
+        _ => box_task(run_loops(setup, start_tasks::<S>)),
     }
 }
 

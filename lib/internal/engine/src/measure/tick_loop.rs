@@ -128,10 +128,12 @@ pub fn record_unpark(count: u64) {
 
 /// Runs a round with a single instance, or with several one after the other.
 pub async fn run_loop<S: Subject>(setup: RoundSetup) -> io::Result<RawRound> {
-    let (round, loops) = RunningRound::new::<S>(setup)?;
-    let mut recordings = Vec::with_capacity(loops.len());
-    for instance in loops {
-        recordings.push(instance.await?);
+    let (round, tickers, instances) = RunningRound::new::<S>(setup)?;
+    let mut recordings = Vec::with_capacity(instances.len());
+    let mut instances = instances.into_iter();
+    for ticker in tickers {
+        let Some(instance) = instances.next() else { break };
+        recordings.push(tick(ticker, instance).await?);
     }
     Ok(round.finish(recordings))
 }
@@ -146,23 +148,44 @@ pub fn box_task<T>(future: impl Future<Output = T> + Send + 'static) -> BoxedTas
     Box::pin(future)
 }
 
-/// Runs a round with several concurrent instances, each in a task.
-pub async fn run_loops<S>(setup: RoundSetup) -> io::Result<RawRound>
-where
-    S: Subject<Ticker: Ticker<Event: Send> + Send>,
-{
-    let (round, loops) = RunningRound::new::<S>(setup)?;
+/// A running round, and the loops of its instances.
+type RoundTasks = (RunningRound, Vec<BoxedTask<io::Result<Recording>>>);
+
+/// Runs a round with several concurrent instances, each in a task. `start` is [`start_tasks`] of
+/// the subject.
+pub async fn run_loops(
+    setup: RoundSetup,
+    start: fn(RoundSetup) -> io::Result<RoundTasks>,
+) -> io::Result<RawRound> {
+    let (round, loops) = start(setup)?;
     let mut recordings = Vec::with_capacity(loops.len());
-    let tasks: Vec<_> =
-        loops.into_iter().map(|instance| tokio::spawn(box_task(instance))).collect();
+    let mut tasks = Vec::with_capacity(loops.len());
+    for instance in loops {
+        tasks.push(tokio::spawn(instance));
+    }
     for task in tasks {
         recordings.push(task.await.map_err(io::Error::other)??);
     }
     Ok(round.finish(recordings))
 }
 
+/// Starts a round. Returns it with a loop for each instance.
+pub fn start_tasks<S>(setup: RoundSetup) -> io::Result<RoundTasks>
+where
+    S: Subject<Ticker: Ticker<Event: Send> + Send>,
+{
+    let (round, tickers, instances) = RunningRound::new::<S>(setup)?;
+    let mut loops = Vec::with_capacity(instances.len());
+    let mut instances = instances.into_iter();
+    for ticker in tickers {
+        let Some(instance) = instances.next() else { break };
+        loops.push(box_task(tick(ticker, instance)));
+    }
+    Ok((round, loops))
+}
+
 /// State of a running round.
-struct RunningRound {
+pub struct RunningRound {
     cost_meter: CostMeter,
     start_anchor: Anchor,
     backend: String,
@@ -174,19 +197,14 @@ struct RunningRound {
 }
 
 impl RunningRound {
-    /// Starts a round. Returns its state and the loops to run, one per instance.
-    fn new<S: Subject>(
-        setup: RoundSetup,
-    ) -> io::Result<(Self, Vec<impl Future<Output = io::Result<Recording>>>)> {
+    /// Starts a round. Returns its state and, for each instance, the ticker and the rest of its loop.
+    fn new<S: Subject>(setup: RoundSetup) -> io::Result<(Self, Vec<S::Ticker>, Vec<Instance>)> {
         let (mut round, instances) = Self::start(setup, S::PARKS_UNTIL_DUE, S::WAIT_KIND)?;
-        let schedules: Vec<_> = instances.iter().map(|instance| instance.schedule).collect();
-        let tickers = S::tickers(&schedules)?;
-        round.backend = tickers.first().map_or(String::new(), Ticker::backend);
-        let mut loops = Vec::with_capacity(tickers.len());
-        for (ticker, instance) in tickers.into_iter().zip(instances) {
-            loops.push(tick(ticker, instance));
+        let tickers = S::tickers(&schedules(&instances))?;
+        if let Some(ticker) = tickers.first() {
+            round.backend = ticker.backend();
         }
-        Ok((round, loops))
+        Ok((round, tickers, instances))
     }
 
     /// Starts the cost meter and prepares the instances. This does not depend on the subject, so it
@@ -249,6 +267,11 @@ struct Instance {
     settings: LoopSettings,
     stop: Arc<AtomicBool>,
     hooks: LoopHooks,
+}
+
+/// Returns the schedule of each instance. This does not depend on the subject either.
+fn schedules(instances: &[Instance]) -> Vec<Schedule> {
+    instances.iter().map(|instance| instance.schedule).collect()
 }
 
 /// Settings of a loop.

@@ -99,7 +99,11 @@ pub trait Subject: 'static {
     /// Creates several tickers that tick concurrently. Subjects whose tickers share state override
     /// this.
     fn tickers(schedules: &[Schedule]) -> io::Result<Vec<Self::Ticker>> {
-        schedules.iter().map(|schedule| Self::ticker(*schedule)).collect()
+        let mut tickers = Vec::with_capacity(schedules.len());
+        for schedule in schedules {
+            tickers.push(Self::ticker(*schedule)?);
+        }
+        Ok(tickers)
     }
 }
 
