@@ -8,11 +8,12 @@ use plotters::prelude::*;
 
 use crate::compare::wording::fitness_notes;
 use cli::time::trim_zeros;
+use render::picture::axis::Axis;
 use render::picture::canvas::{
     Area, DrawResult, FONT, LABEL_PX, Picture, SIZE, TITLE_PX, chart_builder, colour, draw_curve,
     draw_label, draw_line_key, draw_with_footer, mesh, with_legend,
 };
-use render::picture::nines::{self, Nines};
+use render::picture::nines;
 use render::picture::palette::{Sign, Signs};
 
 /// Height of the lines above the chart.
@@ -77,8 +78,8 @@ fn draw_chart(area: &Area<'_>, comparison: &Comparison) -> DrawResult {
     let body = if has_legend { with_legend(&body, &entries, draw_line_key)? } else { body };
     let (low, high) = ratio_range(&curves);
     let end = curves.iter().map(Curve::end).fold(1.0, f64::max);
-    let ratios = (low..high).log_scale().with_key_points(axis_labels(low, high));
-    let mut chart = chart_builder(&body).build_cartesian_2d(Nines { end }, ratios)?;
+    let ratios = Axis::logarithmic_with_marks(low..high, axis_labels(low, high));
+    let mut chart = chart_builder(&body).build_cartesian_2d(Axis::percentiles(end), ratios)?;
     mesh(&mut chart)
         .x_desc("percentile of the ticks")
         .y_desc("lateness of B as a multiple of A")

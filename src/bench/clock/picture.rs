@@ -1,9 +1,9 @@
 //! Draws the cost of reading each clock by the number of threads that read concurrently.
 
-use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::*;
 
 use crate::bench::clock::file::{ClockReport, Cost};
+use render::picture::axis::Axis;
 use render::picture::canvas::{
     Area, Chart, DrawResult, FONT, Picture, SIZE, TITLE_PX, chart_builder, colour, draw_mark_key,
     draw_with_footer, mark, mesh, round, with_legend,
@@ -13,8 +13,6 @@ use render::report::fitness;
 
 /// Distance between the marks of two clocks, so that equal costs do not hide each other.
 const CLOCK_DISTANCE: f64 = 0.05;
-
-type CostChart<'c, 's> = Chart<'c, 's, RangedCoordf64, RangedCoordf64>;
 
 /// Draws the picture of a report.
 pub fn draw_picture(bench: &ClockReport) -> Picture {
@@ -35,7 +33,8 @@ fn draw_chart(area: &Area<'_>, bench: &ClockReport) -> DrawResult {
     let max_ns = bench.costs.iter().map(|c| c.median_ns).fold(1.0, f64::max);
     let mut builder = chart_builder(&area);
     builder.caption("What reading a clock costs", (FONT, TITLE_PX));
-    let mut chart = builder.build_cartesian_2d(0.5..max_threads + 0.5, 0.0..max_ns * 1.1)?;
+    let (x, y) = (Axis::linear(0.5..max_threads + 0.5), Axis::linear(0.0..max_ns * 1.1));
+    let mut chart = builder.build_cartesian_2d(x, y)?;
     mesh(&mut chart)
         .x_desc("threads that read at once")
         .y_desc("ns per read: median, bar over the middle half")
@@ -79,7 +78,7 @@ impl DrawnCost {
 }
 
 /// Draws the medians of a clock as a line with marks, and its quartiles as bars.
-fn draw_clock(chart: &mut CostChart<'_, '_>, sign: Sign, costs: &[DrawnCost]) -> DrawResult {
+fn draw_clock(chart: &mut Chart<'_, '_>, sign: Sign, costs: &[DrawnCost]) -> DrawResult {
     let medians = costs.iter().map(|cost| cost.median);
     chart.draw_series(LineSeries::new(medians, colour(sign).mix(0.5)))?;
     let style = colour(sign).stroke_width(2);

@@ -2,12 +2,12 @@
 //! minimum to the 99th percentile.
 
 use cli::time;
-use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::*;
 
 use crate::bench::dispatch::file::{
     DispatchReport as Report, MeasuredOperation as Operation, MeasuredRuntime as Measured,
 };
+use render::picture::axis::Axis;
 use render::picture::canvas::{
     Area, Chart, DrawResult, FONT, LABEL_PX, Picture, colour, decades, draw, draw_label,
     draw_lane_name, lane_chart_builder, lane_mesh, mark, time_label,
@@ -18,8 +18,6 @@ use render::picture::palette::{Sign, nth};
 const NAMES_WIDTH: u32 = 150;
 /// Distance between the runtimes of an operation, as a share of its lane.
 const RUNTIME_DISTANCE: f64 = 0.4;
-
-type CostChart<'c, 's> = Chart<'c, 's, LogCoord<f64>, RangedCoordf64>;
 
 /// Draws the picture of a report.
 pub fn draw_picture(report: &Report) -> Picture {
@@ -32,8 +30,8 @@ fn draw_chart(area: &Area<'_>, report: &Report) -> DrawResult {
     let lanes = report.operations.len() as f64;
     let mut builder = lane_chart_builder(area, &title, NAMES_WIDTH);
     builder.margin_right(36);
-    let mut chart =
-        builder.build_cartesian_2d(cost_range(report).log_scale(), -0.5..lanes - 0.5)?;
+    let costs = Axis::logarithmic(cost_range(report));
+    let mut chart = builder.build_cartesian_2d(costs, Axis::linear(-0.5..lanes - 0.5))?;
     lane_mesh(&mut chart)
         .x_desc("median, with a line from the least to p99")
         .x_label_formatter(&time_label)
@@ -118,7 +116,7 @@ fn format_cost(ns: f64) -> String {
 /// Draws the costs of a runtime: lines, then marks with an entry of the legend, then labels.
 fn draw_runtime<'c, 's: 'c>(
     area: &Area<'_>,
-    chart: &mut CostChart<'c, 's>,
+    chart: &mut Chart<'c, 's>,
     runtime: &str,
     sign: Sign,
     costs: &[DrawnCost],
@@ -141,7 +139,7 @@ fn draw_runtime<'c, 's: 'c>(
 }
 
 /// Writes the names of the operations to the left of their lanes.
-fn draw_names(area: &Area<'_>, chart: &CostChart<'_, '_>, report: &Report) -> DrawResult {
+fn draw_names(area: &Area<'_>, chart: &Chart<'_, '_>, report: &Report) -> DrawResult {
     let style = (FONT, LABEL_PX).into_text_style(area);
     let start = chart.x_range().start;
     for (lane, operation) in report.operations.iter().enumerate() {

@@ -2,12 +2,12 @@
 //! picture per workload.
 
 use files::cost::{Overhead, Verdict};
-use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::*;
 
 use crate::bench::timeout::file::{
     MeasuredVariant as Variant, MeasuredWorkload as Workload, TimeoutReport as Report,
 };
+use render::picture::axis::Axis;
 use render::picture::canvas::{
     Area, Chart, DrawResult, FONT, LABEL_PX, Picture, colour, draw, draw_label, draw_lane_name,
     file_name, lane_chart_builder, lane_mesh, round,
@@ -18,8 +18,6 @@ use render::picture::palette::{Sign, nth};
 const NAMES_WIDTH: u32 = 230;
 /// Minimum cost of the control loop, in nanoseconds, to which a ratio has a meaning.
 const MIN_CONTROL_NS: f64 = 10.0;
-
-type OverheadChart<'c, 's> = Chart<'c, 's, RangedCoordf64, RangedCoordf64>;
 
 /// One lane of the picture.
 struct Lane<'a> {
@@ -84,7 +82,8 @@ fn draw_chart(
     let overheads = low - (high - low) * 0.05..high + (high - low) * 0.32;
     let heights = -0.5..lanes.len() as f64 - 0.5;
     let mut builder = lane_chart_builder(area, &title(workload), NAMES_WIDTH);
-    let mut chart = builder.build_cartesian_2d(overheads, heights.clone())?;
+    let mut chart =
+        builder.build_cartesian_2d(Axis::linear(overheads), Axis::linear(heights.clone()))?;
     lane_mesh(&mut chart)
         .x_desc(axis_title(report, workload, control_ns))
         .x_label_formatter(&ns_label)
@@ -125,7 +124,7 @@ fn ns_label(ns: &f64) -> String {
 }
 
 /// Draws the overhead of a lane as a point, and its interval as a line with ends.
-fn draw_overhead(chart: &OverheadChart<'_, '_>, lane: &Lane<'_>, y: f64) -> DrawResult {
+fn draw_overhead(chart: &Chart<'_, '_>, lane: &Lane<'_>, y: f64) -> DrawResult {
     let Lane { low, high, .. } = *lane;
     let style = colour(lane.sign).stroke_width(3);
     let lines = [
@@ -144,7 +143,7 @@ fn draw_overhead(chart: &OverheadChart<'_, '_>, lane: &Lane<'_>, y: f64) -> Draw
 /// chart.
 fn draw_texts(
     area: &Area<'_>,
-    chart: &OverheadChart<'_, '_>,
+    chart: &Chart<'_, '_>,
     lane: &Lane<'_>,
     height: f64,
     control_ns: f64,

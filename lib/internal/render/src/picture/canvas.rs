@@ -5,11 +5,10 @@ use std::ops::Range;
 use cli::wrap::wrap;
 use plotters::chart::MeshStyle;
 use plotters::coord::Shift;
-use plotters::coord::combinators::WithKeyPoints;
-use plotters::coord::ranged1d::ValueFormatter;
 use plotters::element::DashedPathElement;
 use plotters::prelude::*;
 
+use crate::picture::axis::Axis;
 use crate::picture::palette::{Dash, Shape, Sign};
 
 /// Size of a picture in pixels.
@@ -30,7 +29,7 @@ pub const LEGEND_LINE: i32 = 24;
 pub type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
 /// A chart with two axes.
-pub type Chart<'c, 's, X, Y> = ChartContext<'c, SVGBackend<'s>, Cartesian2d<X, Y>>;
+pub type Chart<'c, 's> = ChartContext<'c, SVGBackend<'s>, Cartesian2d<Axis, Axis>>;
 
 /// The result of drawing.
 pub type DrawResult<T = ()> = Result<T, DrawingAreaErrorKind<std::io::Error>>;
@@ -195,13 +194,9 @@ pub fn chart_builder<'a, 'b>(area: &'b Area<'a>) -> ChartBuilder<'b, 'b, SVGBack
 }
 
 /// Returns the mesh of a chart with the style of all pictures.
-pub fn mesh<'c, 'm, 's, X, Y>(
-    chart: &'m mut Chart<'c, 's, X, Y>,
-) -> MeshStyle<'c, 'm, X, Y, SVGBackend<'s>>
-where
-    X: Ranged + ValueFormatter<<X as Ranged>::ValueType>,
-    Y: Ranged + ValueFormatter<<Y as Ranged>::ValueType>,
-{
+pub fn mesh<'c, 'm, 's>(
+    chart: &'m mut Chart<'c, 's>,
+) -> MeshStyle<'c, 'm, Axis, Axis, SVGBackend<'s>> {
     let mut style = chart.configure_mesh();
     style.label_style((FONT, LABEL_PX)).light_line_style(BLACK.mix(0.06));
     style
@@ -220,13 +215,9 @@ pub fn lane_chart_builder<'a, 'b>(
 }
 
 /// Returns the mesh of a chart of lanes, which has no vertical axis.
-pub fn lane_mesh<'c, 'm, 's, X, Y>(
-    chart: &'m mut Chart<'c, 's, X, Y>,
-) -> MeshStyle<'c, 'm, X, Y, SVGBackend<'s>>
-where
-    X: Ranged + ValueFormatter<<X as Ranged>::ValueType>,
-    Y: Ranged + ValueFormatter<<Y as Ranged>::ValueType>,
-{
+pub fn lane_mesh<'c, 'm, 's>(
+    chart: &'m mut Chart<'c, 's>,
+) -> MeshStyle<'c, 'm, Axis, Axis, SVGBackend<'s>> {
     let mut style = mesh(chart);
     style.disable_y_mesh().disable_y_axis();
     style
@@ -245,15 +236,7 @@ pub fn draw_lane_name(
 }
 
 /// Draws a curve in the colour and dash of a series.
-pub fn draw_curve<X, Y>(
-    chart: &mut Chart<'_, '_, X, Y>,
-    sign: Sign,
-    points: Vec<(f64, f64)>,
-) -> DrawResult
-where
-    X: Ranged<ValueType = f64>,
-    Y: Ranged<ValueType = f64>,
-{
+pub fn draw_curve(chart: &mut Chart<'_, '_>, sign: Sign, points: Vec<(f64, f64)>) -> DrawResult {
     let style = colour(sign).stroke_width(2);
     match sign.dash {
         Dash::Solid => chart.draw_series(LineSeries::new(points, style))?,
@@ -350,8 +333,8 @@ fn marks(range: &Range<f64>) -> Vec<f64> {
 }
 
 /// Returns a logarithmic axis with few marks.
-pub fn logarithmic_axis(range: &Range<f64>) -> WithKeyPoints<LogCoord<f64>> {
-    range.clone().log_scale().with_key_points(marks(range))
+pub fn logarithmic_axis(range: &Range<f64>) -> Axis {
+    Axis::logarithmic_with_marks(range.clone(), marks(range))
 }
 
 /// Returns the range of whole decades around the values.

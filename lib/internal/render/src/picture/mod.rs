@@ -1,6 +1,7 @@
 //! Drawing primitives shared by the pictures of all commands: canvas, axes, palette and label
 //! placement.
 
+pub mod axis;
 pub mod canvas;
 pub mod envelope;
 pub mod label_layout;

@@ -1,7 +1,5 @@
 //! The percentile axis in nines: each step to the right divides the number of later ticks by ten.
 
-use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, Ranged, ValueFormatter};
-
 /// Length of the longest axis, with more nines than any number of samples has.
 const MAX_NINES: f64 = 20.0;
 
@@ -68,34 +66,6 @@ pub fn curve_by_rank(n: u64, known: u64, at_rank: impl Fn(u64) -> Option<i64>) -
     }
     curve[CURVE_STEPS].1 = max;
     curve
-}
-
-/// The axis of percentiles, from the smallest sample to the largest.
-pub struct Nines {
-    pub end: f64,
-}
-
-impl Ranged for Nines {
-    type FormatOption = NoDefaultFormatting;
-    type ValueType = f64;
-
-    fn map(&self, value: &f64, (from, to): (i32, i32)) -> i32 {
-        from + (value / self.end * f64::from(to - from)).round() as i32
-    }
-
-    fn key_points<Hint: KeyPointHint>(&self, _: Hint) -> Vec<f64> {
-        marks(self.end)
-    }
-
-    fn range(&self) -> std::ops::Range<f64> {
-        0.0..self.end
-    }
-}
-
-impl ValueFormatter<f64> for Nines {
-    fn format(position: &f64) -> String {
-        label(*position)
-    }
 }
 
 #[cfg(test)]

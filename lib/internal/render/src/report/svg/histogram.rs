@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use plotters::prelude::*;
 
+use crate::picture::axis::Axis;
 use crate::picture::canvas::{
     Area, Chart, DrawResult, Picture, chart_builder, colour, decades, draw_hatched, logarithmic,
     mesh, time_label, within,
@@ -18,8 +19,6 @@ use crate::report::trust::Trust;
 const HEIGHT: u32 = 440;
 /// Classes per decade of lateness.
 const CLASSES_PER_DECADE: f64 = 20.0;
-
-type HistogramChart<'c, 's> = Chart<'c, 's, LogCoord<f64>, LogCoord<f64>>;
 
 pub(super) fn picture(
     name: &str,
@@ -57,7 +56,8 @@ fn draw(
     let counts = 0.5..histogram.max_count() * 1.5;
     let mut builder = chart_builder(area);
     builder.margin_right(36);
-    let mut chart = builder.build_cartesian_2d(range.clone().log_scale(), counts.log_scale())?;
+    let (x, y) = (Axis::logarithmic(range.clone()), Axis::logarithmic(counts));
+    let mut chart = builder.build_cartesian_2d(x, y)?;
     mesh(&mut chart)
         .x_desc("lateness")
         .y_desc("ticks per bin")
@@ -115,7 +115,7 @@ fn count_label(n: &f64) -> String {
     if *n >= 1.0 { format!("{n:.0}") } else { String::new() }
 }
 
-fn draw_bars(chart: &HistogramChart<'_, '_>, histogram: &Histogram, sign: Sign) -> DrawResult {
+fn draw_bars(chart: &Chart<'_, '_>, histogram: &Histogram, sign: Sign) -> DrawResult {
     let style = colour(sign).mix(0.7).filled();
     for (class, &n) in histogram.counts.iter().enumerate() {
         if n > 0 {
@@ -130,7 +130,7 @@ fn draw_bars(chart: &HistogramChart<'_, '_>, histogram: &Histogram, sign: Sign) 
 /// largest are known.
 fn draw_above(
     area: &Area<'_>,
-    chart: &HistogramChart<'_, '_>,
+    chart: &Chart<'_, '_>,
     histogram: &Histogram,
     values: &Lateness,
     largest: i64,

@@ -4,9 +4,9 @@
 use std::ops::Range;
 
 use files::report::{Round, Subject};
-use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::*;
 
+use crate::picture::axis::Axis;
 use crate::picture::canvas::{
     Area, Chart, DrawResult, Picture, SIZE, chart_builder, colour, decades, logarithmic, mesh,
     time_label,
@@ -22,8 +22,6 @@ const NOTE: &str =
 
 /// Number of columns of the band; each is two pixels wide.
 const COLUMNS: usize = SIZE.0 as usize / 2;
-
-type TimeChart<'c, 's> = Chart<'c, 's, RangedCoordf64, LogCoord<f64>>;
 
 /// Maximum number of rounds between which a line is drawn.
 const MAX_MARKED_ROUNDS: usize = 200;
@@ -106,7 +104,8 @@ fn draw(
         0.1..1.0 => 2,
         _ => 1,
     };
-    let mut chart = chart_builder(area).build_cartesian_2d(0.0..end, late.clone().log_scale())?;
+    let (x, y) = (Axis::linear(0.0..end), Axis::logarithmic(late.clone()));
+    let mut chart = chart_builder(area).build_cartesian_2d(x, y)?;
     // The only vertical lines are those between rounds.
     mesh(&mut chart)
         .disable_x_mesh()
@@ -126,7 +125,7 @@ fn draw(
 }
 
 /// Draws a thin line between rounds, unless there are too many.
-fn draw_joints(chart: &TimeChart<'_, '_>, timeline: &Timeline, late: &Range<f64>) -> DrawResult {
+fn draw_joints(chart: &Chart<'_, '_>, timeline: &Timeline, late: &Range<f64>) -> DrawResult {
     if timeline.joints.len() >= MAX_MARKED_ROUNDS {
         return Ok(());
     }
@@ -138,7 +137,7 @@ fn draw_joints(chart: &TimeChart<'_, '_>, timeline: &Timeline, late: &Range<f64>
 }
 
 /// Draws the range of values in each column. `half` is half the width of a column.
-fn draw_band(chart: &TimeChart<'_, '_>, reduced: &Envelope, half: f64, sign: Sign) -> DrawResult {
+fn draw_band(chart: &Chart<'_, '_>, reduced: &Envelope, half: f64, sign: Sign) -> DrawResult {
     let style = colour(sign).mix(0.55).filled();
     for &(x, low, high) in &reduced.band {
         // A column with a single value is drawn as a short stroke.
@@ -149,7 +148,7 @@ fn draw_band(chart: &TimeChart<'_, '_>, reduced: &Envelope, half: f64, sign: Sig
     Ok(())
 }
 
-fn draw_tail(chart: &TimeChart<'_, '_>, reduced: &Envelope, sign: Sign) -> DrawResult {
+fn draw_tail(chart: &Chart<'_, '_>, reduced: &Envelope, sign: Sign) -> DrawResult {
     let style = colour(sign).filled();
     for &(x, late) in &reduced.tail {
         chart.plotting_area().draw(&Circle::new((x, logarithmic(late)), 2, style))?;

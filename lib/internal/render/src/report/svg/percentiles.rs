@@ -5,11 +5,12 @@ use std::ops::Range;
 use cli::time::format_time;
 use plotters::prelude::*;
 
+use crate::picture::axis::Axis;
 use crate::picture::canvas::{
     Area, Chart, DrawResult, FONT, GHOST, LABEL_PX, Picture, chart_builder, decades, draw_curve,
     draw_hatched, draw_line_key, logarithmic, mesh, time_label, title, with_legend, within,
 };
-use crate::picture::nines::{self, Nines};
+use crate::picture::nines;
 use crate::picture::palette::{Dash, Sign};
 use crate::report::samples::Lateness;
 use crate::report::svg::{
@@ -53,8 +54,6 @@ struct Axes {
     /// Position of the first percentile at which the machine itself was late.
     distrusted: Option<f64>,
 }
-
-type PercentileChart<'c, 's> = Chart<'c, 's, Nines, LogCoord<f64>>;
 
 pub(super) fn picture(
     subjects: &[Drawable<'_>],
@@ -204,8 +203,8 @@ fn draw_chart(
     if let Some(caption) = caption {
         builder.caption(caption, (FONT, LABEL_PX));
     }
-    let mut chart =
-        builder.build_cartesian_2d(Nines { end: axes.end }, axes.late.clone().log_scale())?;
+    let (x, y) = (Axis::percentiles(axes.end), Axis::logarithmic(axes.late.clone()));
+    let mut chart = builder.build_cartesian_2d(x, y)?;
     mesh(&mut chart)
         .max_light_lines(1)
         .y_label_formatter(&time_label)
@@ -226,8 +225,8 @@ fn draw_small_chart(
     let mut builder = ChartBuilder::on(area);
     builder.margin(4).x_label_area_size(22).y_label_area_size(46);
     builder.caption(truncate_name(&curve.drawable.name), (FONT, LABEL_PX - 4));
-    let mut chart =
-        builder.build_cartesian_2d(Nines { end: axes.end }, axes.late.clone().log_scale())?;
+    let (x, y) = (Axis::percentiles(axes.end), Axis::logarithmic(axes.late.clone()));
+    let mut chart = builder.build_cartesian_2d(x, y)?;
     mesh(&mut chart)
         .label_style((FONT, LABEL_PX - 4))
         .max_light_lines(1)
@@ -261,7 +260,7 @@ fn thin_out(points: &[(f64, f64)], step: usize) -> Vec<(f64, f64)> {
 }
 
 /// Shades the percentiles at which the machine itself was late.
-fn shade_distrusted(chart: &mut PercentileChart<'_, '_>, axes: &Axes) -> DrawResult {
+fn shade_distrusted(chart: &mut Chart<'_, '_>, axes: &Axes) -> DrawResult {
     let Some(start) = axes.distrusted.filter(|start| *start < axes.end) else { return Ok(()) };
     let corners = [(start, axes.late.start), (axes.end, axes.late.end)];
     chart.plotting_area().draw(&shade(corners))
@@ -276,11 +275,7 @@ fn sparse_label(position: &f64) -> String {
 }
 
 /// Draws the curves, and hatched zones for the values above the last bin.
-fn draw_curves(
-    area: &Area<'_>,
-    chart: &mut PercentileChart<'_, '_>,
-    curves: &[&Curve<'_>],
-) -> DrawResult {
+fn draw_curves(area: &Area<'_>, chart: &mut Chart<'_, '_>, curves: &[&Curve<'_>]) -> DrawResult {
     // Dashed lines are drawn over solid ones, so that both are visible if they coincide.
     let mut by_dash: Vec<&Curve<'_>> = curves.to_vec();
     by_dash.sort_by_key(|curve| curve.sign().dash != Dash::Solid);
