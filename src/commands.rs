@@ -1,6 +1,7 @@
 //! The command line: its structs and help texts.
 
 use clap::{Parser, Subcommand};
+use terminal::TerminalArgs;
 
 use crate::bench::BenchCommand;
 use crate::compare::args::CompareArgs;
@@ -16,7 +17,6 @@ use crate::report::args::ReportArgs;
 use crate::run::args::RunArgs;
 use crate::run::new_plan::NewPlanArgs;
 use crate::settings::SettingsArgs;
-use crate::terminal::TerminalArgs;
 use crate::top::TopArgs;
 use crate::trace::args::TraceArgs;
 

@@ -17,7 +17,6 @@ use render::report::trust::Trust;
 use serde::Serialize;
 
 use crate::previous_runs::{self, RESULTS_DIRECTORY, RunHeader, RunKind, SubjectHeader};
-use crate::terminal;
 use render::formats::{Format, parser};
 use render::report::label::is_control;
 

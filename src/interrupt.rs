@@ -11,9 +11,9 @@ use std::time::Duration;
 use cli::exit::{self, Error};
 #[cfg(unix)]
 use engine::machine::os;
-use engine::measure::{child, long_wait};
+use engine::measure::{child, long_wait, supervisor, trial_commands};
 
-use crate::{file_io, terminal};
+use crate::file_io;
 
 /// Maximum time to remove temporary files, which may be on a disk that does not respond.
 const REMOVAL_TIMEOUT: Duration = Duration::from_secs(2);
@@ -105,7 +105,16 @@ fn handle_interrupt() {
 fn end_process() {
     child::kill_all();
     terminal::run_within(file_io::remove_temporaries, REMOVAL_TIMEOUT);
-    terminal::abort();
+    abort();
+}
+
+/// Ends the process immediately with exit code 4.
+#[allow(clippy::exit, reason = "a second interrupt must not wait for the measurement")]
+pub fn abort() {
+    terminal::restore();
+    trial_commands::end();
+    supervisor::end();
+    std::process::exit(4);
 }
 
 #[cfg(test)]

@@ -43,12 +43,7 @@ mod written_limit; // limits and goals as written: p99=2ms
 
 mod flight_record; // the file of the time before a late tick
 
-mod escape_codes; // moves the cursor of a terminal
 mod file_io; // bounded reading, atomic writing
-
-mod progress; // the progress bar
-
-mod terminal; // messages on stderr; sizes of terminals
 
 use std::ffi::OsString;
 use std::process::{ExitCode, Termination};

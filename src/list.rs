@@ -8,7 +8,6 @@ use engine::subject::{self, SubjectInfo};
 use files::file::to_indented_json;
 use serde::Serialize;
 
-use crate::terminal;
 use render::document::{Document, Table, terminal as terminal_renderer};
 use render::formats::{Format, parser};
 

@@ -12,7 +12,7 @@ use files::report::Report;
 
 use crate::interop::fleet::{self, Fleet};
 use crate::interop::pair;
-use crate::{file_io, interop, terminal};
+use crate::{file_io, interop};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\

@@ -16,7 +16,7 @@ use std::sync::{Arc, Barrier};
 use cli::exit::{Error, ExitStatus, Result};
 use engine::load::{READY_LINE, Stress, StressKind};
 
-use crate::terminal;
+use crate::interrupt;
 
 /// The memory that each thread writes through, which exceeds the cache of a core.
 const MEMORY_BYTES: usize = 64 << 20;
@@ -50,7 +50,7 @@ pub fn run(stress: Stress) -> Result<ExitStatus> {
             if let Err(e) = work.run(&stop) {
                 // Fewer threads would be a different load.
                 terminal::failure(&Error::measure(format!("{stress}: {e}")));
-                terminal::abort();
+                interrupt::abort();
             }
         };
         std::thread::Builder::new().spawn(thread).map_err(failed)?;

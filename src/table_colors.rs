@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use crate::terminal::{self, Style};
+use terminal::Style;
 
 /// Ratings of the machine, with which the text of a report begins.
 const RATINGS: [(&str, Style); 3] = [

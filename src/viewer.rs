@@ -5,8 +5,6 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use crate::terminal;
-
 /// Environment variable with the browser of the user.
 const ENV_BROWSER: &str = "BROWSER";
 /// Time within which a program that cannot open the page ends.

@@ -14,7 +14,6 @@ use files::report::{Host, Warning};
 
 use crate::bench::file::{BenchFile, FORMATS};
 use crate::file_io::{self, OutputDirectory, ResultNames};
-use crate::terminal;
 use render::formats::{Format, Rendering, parser};
 
 #[derive(Debug, Args)]

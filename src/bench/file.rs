@@ -8,7 +8,6 @@ use render::formats::{Format, Rendering, sanitize, unsupported_format};
 use render::picture::canvas::Picture;
 
 use crate::file_io::ResultNames;
-use crate::terminal;
 
 /// Value of the key `schema` in the file of every bench.
 pub const SCHEMA: &str = "osjitter.bench/1";

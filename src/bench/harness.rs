@@ -16,11 +16,10 @@ use engine::scenario;
 use files::cost::{self, Costs, Overhead};
 use jitterstat::stats::random::SplitMix64;
 use tach::{Anchor, Conversion};
+use terminal::progress::Progress;
 
 use crate::file_io::model;
 use crate::interrupt;
-use crate::progress::Progress;
-use crate::terminal;
 
 model! {
     /// Settings of the measurement.

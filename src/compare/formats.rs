@@ -8,7 +8,6 @@ use render::formats::{Format, Offer, Rendering};
 
 use crate::compare::quantile_chart;
 use crate::compare::text::{brief_document, document};
-use crate::terminal;
 
 pub const FORMATS: [Offer<Comparison>; 5] = [
     (Format::Table, |comparison| {

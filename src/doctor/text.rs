@@ -6,7 +6,6 @@ use render::formats::{Format, Offer, Rendering};
 
 use crate::doctor::file::{Checkup, Item, OtherTool, Weight};
 use crate::doctor::proof_text;
-use crate::terminal;
 
 /// The formats of a checkup and their formatters.
 pub const FORMATS: [Offer<Checkup>; 4] = [

@@ -19,8 +19,6 @@ use cli::words::pluralize;
 use engine::machine::os;
 use render::picture::canvas::Picture;
 
-use crate::terminal;
-
 pub use output_directory::{OutputDirectory, REPORT_FILES, ResultNames};
 pub use temporaries::remove_all as remove_temporaries;
 pub use text_reader::TextReader;

@@ -7,8 +7,6 @@ use std::path::{Path, PathBuf};
 
 use cli::exit::{Error, Result, usage};
 
-use crate::terminal;
-
 use super::temporaries::{Registration, StagingDirectory};
 use super::{
     Contents, check_directory_writable, check_length, parent, remove_abandoned_files,

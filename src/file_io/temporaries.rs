@@ -8,8 +8,6 @@ use tempfile::{NamedTempFile, PathPersistError, TempPath};
 
 use cli::exit::strip_temp_path;
 
-use crate::terminal;
-
 /// The start of the name of a file that is not complete yet.
 pub const TEMP_PREFIX: &str = ".osjitter-";
 /// The end of the name of a file that is not complete yet.

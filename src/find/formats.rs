@@ -7,7 +7,6 @@ use render::formats::{Format, Offer, Rendering};
 
 use crate::find::picture;
 use crate::find::text::document;
-use crate::terminal;
 
 pub const FORMATS: [Offer<Find>; 5] = [
     (Format::Table, |find| Ok(Rendering::terminal(&document(find), terminal::columns()))),

@@ -23,7 +23,7 @@ use files::find::{Find, Ticker};
 use crate::file_io::{OutputDirectory, ResultNames};
 use crate::find::args::FindArgs;
 use crate::find::search::Search;
-use crate::{file_io, interrupt, terminal};
+use crate::{file_io, interrupt};
 use render::formats::{Format, make};
 
 /// The name of the result file.

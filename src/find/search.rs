@@ -26,10 +26,10 @@ use files::fitness::{Fitness, Tally};
 use files::gate::limit::RoundTicks;
 use files::gate::limit::rate::burst_ticks;
 use files::report::{self, Host, Report, Status};
+use terminal::progress::Progress;
 
 use crate::find::args::FindArgs;
 use crate::find::goals::{promised_goals, validate_goals};
-use crate::progress::Progress;
 
 /// The rounds of a measurement, twice as many as a confidence interval needs.
 const ROUNDS: u64 = 20;

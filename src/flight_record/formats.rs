@@ -15,7 +15,6 @@ use render::report::why::class_name;
 use render::trace_events::{Lanes, Process, TraceEvents, Track};
 
 use crate::flight_record::{CpuAssignment, Flight, FlightRound, FlightSwitch, FlightTick};
-use crate::terminal;
 
 /// The maximum number of late ticks in the table.
 const MAX_ROWS: usize = 20;

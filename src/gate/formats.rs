@@ -6,7 +6,6 @@ use render::formats::{Format, Offer, Rendering};
 use crate::gate::sarif::sarif;
 use crate::gate::text::document::document;
 use crate::gate::text::{RenderedVerdict, junit};
-use crate::terminal;
 
 pub const FORMATS: [Offer<RenderedVerdict>; 6] = [
     (Format::Table, |rendered| Ok(Rendering::terminal(&document(rendered), terminal::columns()))),

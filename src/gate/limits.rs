@@ -20,6 +20,7 @@ use files::gate::limit::{Measured, MissingRounds, RoundTicks, SummaryPath};
 use files::gate::verdict::{LimitCheck, Verdict};
 use files::report::{Report, Status, Subject, Summary};
 use jitterstat::gate::decision::{Outcome, Reason};
+use terminal::progress::Progress;
 
 use crate::gate::args::{GateArgs, Limit};
 use crate::gate::design::{build_scenario, choose_cpu, periods_or_default};
@@ -27,7 +28,6 @@ use crate::gate::question::{Gate, PlannedQuestion, Question};
 use crate::gate::rate_limits;
 use crate::gate::text::{Row, Section, Title, format_option, format_range};
 use crate::interop;
-use crate::progress::Progress;
 
 /// Limits, with the subject that must meet them.
 struct Limits {

@@ -3,9 +3,9 @@
 use cli::words::prefix_or_empty;
 use jitterstat::gate::Sides;
 use jitterstat::stats::shift;
+use terminal::progress::Progress;
 
 use crate::gate::text::format_change;
-use crate::progress::Progress;
 
 /// Number of pairs up to which every pair updates the estimate.
 const MAX_EVERY_PAIR: usize = 100;

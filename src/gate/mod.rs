@@ -32,10 +32,10 @@ use cli::exit::{self, Error, ExitStatus};
 use files::file::File as _;
 use files::gate::verdict::Verdict;
 use jitterstat::gate::decision::Outcome;
+use terminal::Style;
 
 use crate::file_io::{self, OutputDirectory};
-use crate::terminal::Style;
-use crate::{interrupt, terminal};
+use crate::interrupt;
 use render::formats::{Format, make};
 
 use args::{BaselineAction, GateAction, GateArgs, OnInconclusive};

@@ -29,10 +29,10 @@ use files::report::Round;
 use files::summary;
 use jitterstat::gate::round::Pair;
 use jitterstat::gate::{Side, Sides};
+use terminal::progress::Progress;
 
 use crate::gate::design::{PairSource, PairTest};
 use crate::gate::live_estimate::show_estimate;
-use crate::progress::Progress;
 
 /// Pairs without a tick on one side that are tolerated before the gate gives up, in addition to a
 /// tenth of the others.

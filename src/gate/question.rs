@@ -12,7 +12,6 @@ use jitterstat::gate::decision::{Outcome, Reason};
 
 use crate::file_io::{OutputDirectory, ResultNames};
 use crate::gate::pairs::now;
-use crate::terminal;
 
 /// The files of a gate. Only a gate with limits writes a report.
 const RESULTS: ResultNames = &["verdict.json", "report.json"];

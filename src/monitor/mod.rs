@@ -24,6 +24,7 @@ use engine::machine::host;
 use engine::scenario::{Scenario, ScenarioArgs, Subjects, draw_seed, parse_subject};
 use engine::subject;
 use files::bins::{Labels, cell};
+use terminal::note;
 
 use crate::interrupt::stop_on_interrupt;
 use crate::meters::MeterReader;
@@ -34,7 +35,6 @@ use crate::monitor::http::Server;
 use crate::monitor::limits::{Limit, MAX_LIMITS};
 use crate::monitor::log::Log;
 use crate::monitor::session::{Session, Setup};
-use crate::terminal::note;
 
 const DEFAULT_SUBJECTS: [&str; 2] = ["os-interval", "nanosleep"];
 const DEFAULT_PERIOD: Duration = Duration::from_millis(10);

@@ -17,6 +17,7 @@ use engine::measure::order;
 use engine::scenario::Scenario;
 use jitterstat::stats::random::SplitMix64;
 use litemap::LiteMap;
+use terminal::note;
 use tickmeter::Snapshot;
 use tickmeter::read::FileId;
 
@@ -30,7 +31,6 @@ use crate::monitor::exposition::{self, ExpositionFormat, FlightCounts, MonitorSt
 use crate::monitor::flight_watch::{FlightWatch, LateRule};
 use crate::monitor::limits::Limit;
 use crate::monitor::session::interval_clocks::{IntervalDeltas, IntervalStart, clock_set_back};
-use crate::terminal::note;
 use files::bins::{Interval, Key, Labels, cell, stamp};
 use files::file::File as _;
 

@@ -8,7 +8,6 @@ use files::report::Report;
 
 use crate::interop::cyclictest::{self, Resolution};
 use crate::interop::{hgrm, hlog, openmetrics, trackers};
-use crate::terminal;
 use render::formats::{Format, Offer, Rendering, single};
 use render::report::entry::Entry;
 use render::report::table::TableArgs;

@@ -23,7 +23,6 @@ use files::report::{Report, Warning};
 
 use crate::flight_record::Flight;
 use crate::run::flight::FlightRecorder;
-use crate::terminal;
 use render::report::table::BREAK;
 
 #[derive(Debug, Args)]

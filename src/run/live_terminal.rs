@@ -1,8 +1,9 @@
 //! Draws the live view of a run on standard error, if that is a terminal.
 
-use crate::progress::Progress;
+use terminal::TerminalSize;
+use terminal::progress::Progress;
+
 use crate::run::live_view::LiveState;
-use crate::terminal::{self, TerminalSize};
 
 /// The live view of a run. Without a terminal it does nothing.
 #[derive(Debug)]

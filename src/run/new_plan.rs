@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueHint};
 use cli::exit::{self, ExitStatus};
 
-use crate::{file_io, terminal};
+use crate::file_io;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\

@@ -8,7 +8,6 @@ use cli::exit::{self, Error};
 use crate::settings::open_file::{OpenFile, display_path, quote};
 #[cfg(unix)]
 use crate::settings::ownership::distrust_reason;
-use crate::terminal;
 
 /// The name of the file.
 const FILE_NAME: &str = "osjitter.toml";

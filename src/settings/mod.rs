@@ -24,7 +24,6 @@ use crate::settings::config_file::Setting;
 use crate::settings::flags::{are_exclusive, display_name, find_setting, long_name};
 use crate::settings::listing::{ListingSources, SettingsListing};
 use crate::settings::open_file::display_path;
-use crate::terminal;
 
 /// The arguments of every command that select the file.
 #[derive(Debug, clap::Args)]

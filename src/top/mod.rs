@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use clap::Args;
 use cli::exit::{self, Error, ExitStatus, usage};
+use terminal::{columns, note};
 
 use crate::interrupt::stop_on_interrupt;
 use crate::meters::MeterReader;
-use crate::terminal::{columns, note};
 use render::formats::{Format, parser};
 
 pub mod frame;

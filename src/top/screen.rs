@@ -5,14 +5,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use engine::machine::os;
-use terminal_size::{Height, Width};
-
-use crate::escape_codes::{
+use terminal::escape_codes::{
     BEGIN_UPDATE, BOLD, DISABLE_LINE_WRAP, ENABLE_LINE_WRAP, END_UPDATE, ENTER_ALTERNATE_SCREEN,
     ERASE_BELOW, ERASE_LINE_END, HIDE_CURSOR, LEAVE_ALTERNATE_SCREEN, MOVE_HOME, RESET_STYLE,
     SHOW_CURSOR,
 };
-use crate::terminal::{enable_escape_codes, restore_before_abort};
+use terminal::{enable_escape_codes, restore_before_abort};
+use terminal_size::{Height, Width};
+
 use crate::top::frame::FrameSize;
 use crate::top::keys::{Key, KeyReader};
 use crate::top::raw_mode;

@@ -22,10 +22,10 @@ use files::report::{Clock, Host, Plan, Report, SCHEMA, Scenario, Subject, Trace,
 use litemap::LiteMap;
 
 use crate::file_io::{OutputDirectory, REPORT_FILES};
+use crate::interrupt;
 use crate::trace::args::TraceArgs;
 use crate::trace::session::{Target, TraceRecording, WindowEnd};
 use crate::trace::subjects::{Group, Groups, round_ns, subject};
-use crate::{interrupt, terminal};
 use render::formats::Format;
 
 /// Traces a program or process and reports how late its timers were.

@@ -26,7 +26,6 @@ use crate::bench::clock::file::{
 };
 use crate::bench::command::{BenchStart, OutputArgs};
 use crate::bench::file::SCHEMA;
-use crate::terminal;
 
 /// Number of blocks of readings per clock; the blocks of all clocks alternate.
 const BLOCKS: usize = 101;

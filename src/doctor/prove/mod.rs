@@ -32,12 +32,11 @@ use engine::scenario::{self, DEFAULT_PERIOD, Length, Plan, Scenario, ScenarioArg
 use engine::subject::{RuntimeKind, SubjectInfo};
 use files::compare::{self, Differences, MIN_COMPARED_PAIRS};
 use files::report::{Host, Report, Status, Subject};
+use terminal::progress::Progress;
 
 use crate::doctor::args::ProveArgs;
 use crate::doctor::file::{Figures, Outcome, Proof, Proved, Row, SettingCommands};
 use crate::interrupt;
-use crate::progress::Progress;
-use crate::terminal;
 
 use setting_switch::SettingSwitch;
 use settings::{SettingTrial, list_trials, user_trial};

@@ -15,6 +15,7 @@ use files::gate::calibration::runs::{self, RecordedMetric, RunCalibration, SCHEM
 use files::gate::calibration::warnings;
 use jitterstat::gate::Sides;
 use jitterstat::gate::decision::{ALPHA, LOOKS};
+use terminal::progress::Progress;
 
 use crate::gate::calibrate::args::CalibrateArgs;
 use crate::gate::calibrate::text::RUN_FORMATS;
@@ -22,7 +23,6 @@ use crate::gate::calibrate::{Measurement, exit_status, pairs_within, write_and_p
 use crate::gate::comparison::program_round_length;
 use crate::gate::pairs::now;
 use crate::gate::runs::programs::{CollectedRuns, PairValues, Programs, StopReason, metric_rule};
-use crate::progress::Progress;
 
 /// Runs pairs for the requested time, then writes and prints the calibration.
 pub fn run(program: &Program, args: &CalibrateArgs) -> exit::Result<ExitStatus> {

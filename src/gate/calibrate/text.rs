@@ -13,7 +13,6 @@ use files::gate::calibration::{
 use files::report::Warning;
 use render::document::{Document, Table};
 
-use crate::terminal;
 use render::formats::{Format, Offer, Rendering};
 use render::report::fitness;
 

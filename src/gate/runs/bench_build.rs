@@ -14,7 +14,6 @@ use jitterstat::gate::{Side, Sides};
 use serde::Deserialize;
 
 use crate::gate::args::CargoFlags;
-use crate::terminal;
 
 /// Directory of the base's build products, below those of the candidate. It remains, so that the
 /// next gate compiles the dependencies no more.

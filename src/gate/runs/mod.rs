@@ -23,6 +23,7 @@ use files::report::{Host, Warning};
 use jitterstat::gate::Sides;
 use jitterstat::gate::decision::{ALPHA, NumberVerdict, Outcome, Reason};
 use jitterstat::gate::metric::{MetricRule, alpha_share};
+use terminal::progress::Progress;
 
 use crate::gate::args::{GateArgs, Tolerance};
 use crate::gate::calibration::{self, GateCalibration};
@@ -33,8 +34,6 @@ use crate::gate::design::{DEFAULT_MAX_PAIRS, plan_looks};
 use crate::gate::pairs::now;
 use crate::gate::question::{Gate, PlannedQuestion, Question};
 use crate::gate::screen::{self, MAX_SCREEN_PAIRS, Screen, warn_of_few_pairs};
-use crate::progress::Progress;
-use crate::terminal;
 
 use bench_build::BenchBuild;
 use programs::{

@@ -16,12 +16,12 @@ use files::gate::verdict::{LeftOverProcesses, RunPlan};
 use jitterstat::gate::decision::{ALPHA, FLOOR_NS};
 use jitterstat::gate::metric::MetricRule;
 use jitterstat::gate::{Side, Sides};
+use terminal::progress::Progress;
 
 use crate::gate::args::{Tolerance, WholeRunArgs};
 use crate::gate::live_estimate::show_estimate;
 use crate::gate::pairs::now;
 use crate::gate::screen;
-use crate::progress::Progress;
 
 /// Default tolerance of a metric, as a share.
 const DEFAULT_TOLERANCE: f64 = 0.05;

@@ -15,7 +15,6 @@ use render::trace_events::{Lanes, Process, TraceEvents};
 use serde_json::Value;
 
 use crate::monitor::breaches::{Breach, Breaches};
-use crate::terminal;
 
 pub const FORMATS: [Offer<Breaches>; 5] = [
     (Format::Table, |file| Ok(Rendering::terminal(&document(file), terminal::columns()))),

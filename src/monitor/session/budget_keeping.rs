@@ -2,11 +2,11 @@
 
 use cli::time::format_share;
 use cli::units;
+use terminal::note;
 
 use crate::monitor::budget::{BudgetFinding, CpuTime, StretchedPeriod};
 use crate::monitor::session::interval_clocks::IntervalDeltas;
 use crate::monitor::session::{Probe, Session};
-use crate::terminal::note;
 
 impl Session {
     /// Lengthens the periods of the probes if they used more CPU time than the budget, and shortens

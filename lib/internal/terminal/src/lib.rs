@@ -1,7 +1,16 @@
-//! Writes diagnostics to standard error, which never carries data.
+//! Writes the diagnostics of `osjitter` to standard error, which never carries data.
 //!
 //! A diagnostic that cannot be written, to a closed pipe or a full disk, is dropped; the command
 //! continues.
+//!
+//! The crate is published because `cargo install osjitter` needs it. Its interface follows the
+//! program and may change in any release.
+#![forbid(unsafe_code)]
+// Internal interface: an item is documented if its name does not say everything.
+#![allow(missing_docs, missing_debug_implementations, unreachable_pub)]
+
+pub mod escape_codes; // moves the cursor of a terminal
+pub mod progress; // the progress bar
 
 use std::ffi::OsString;
 use std::io::{IsTerminal, Write as _};
@@ -12,7 +21,6 @@ use std::time::Duration;
 use clap::{ColorChoice, ValueEnum};
 use cli::exit::Error;
 use cli::printable::{to_printable, to_printable_line, to_printable_message};
-use engine::measure::{supervisor, trial_commands};
 
 /// The arguments of every command that concern terminals.
 #[derive(Debug, clap::Args)]
@@ -183,23 +191,19 @@ pub fn on_terminal() -> bool {
     std::io::stderr().is_terminal()
 }
 
-/// Restores the terminal before [`abort`] ends the process.
+/// The function that [`restore`] calls.
 static RESTORE: OnceLock<fn()> = OnceLock::new();
 
-/// Sets the function that restores the terminal before [`abort`] ends the process.
+/// Sets the function that [`restore`] calls before the process is aborted.
 pub fn restore_before_abort(restore: fn()) {
     let _ = RESTORE.set(restore);
 }
 
-/// Ends the process immediately with exit code 4.
-#[allow(clippy::exit, reason = "a second interrupt must not wait for the measurement")]
-pub fn abort() {
+/// Restores the terminal, if a function for it was set.
+pub fn restore() {
     if let Some(restore) = RESTORE.get() {
         run_within(*restore, RESTORE_TIMEOUT);
     }
-    trial_commands::end();
-    supervisor::end();
-    std::process::exit(4);
 }
 
 /// Maximum time to restore the terminal, which may not take any output.

@@ -10,8 +10,8 @@ use std::time::Duration;
 use cli::printable::to_printable;
 use cli::time::format_duration;
 
+use crate::TerminalSize;
 use crate::escape_codes::{ERASE_BELOW, MOVE_TO_FIRST_COLUMN, move_up};
-use crate::terminal::{self, TerminalSize};
 
 /// The width of the bar in columns.
 const BAR_COLUMNS: u64 = 30;
@@ -28,7 +28,7 @@ pub struct Progress {
 
 impl Progress {
     pub fn new(rounds: u64, quiet: bool) -> Self {
-        let is_drawn = !quiet && terminal::can_draw();
+        let is_drawn = !quiet && crate::can_draw();
         Self { screen: is_drawn.then(|| RefCell::new(Screen::new(rounds))) }
     }
 
@@ -121,7 +121,7 @@ impl Screen {
             return;
         }
         let bar = format_bar(self.finished, self.rounds, self.start.elapsed());
-        let TerminalSize { columns, lines } = terminal::stderr_size();
+        let TerminalSize { columns, lines } = crate::stderr_size();
         // A line in the last column may wrap, and the last line is the cursor's. A status can contain
         // the name of a user's program.
         let frame: Vec<String> = to_printable(&(bar + &self.status))
