@@ -13,8 +13,6 @@ use cli::exit::{self, Error};
 use engine::machine::os;
 use engine::measure::{child, long_wait, supervisor, trial_commands};
 
-use crate::file_io;
-
 /// Maximum time to remove temporary files, which may be on a disk that does not respond.
 const REMOVAL_TIMEOUT: Duration = Duration::from_secs(2);
 

@@ -10,9 +10,9 @@ use files::file::File as _;
 use files::merge::{self, MergeError};
 use files::report::Report;
 
+use crate::interop;
 use crate::interop::fleet::{self, Fleet};
 use crate::interop::pair;
-use crate::{file_io, interop};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\

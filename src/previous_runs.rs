@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use cli::words::pluralize;
+use file_io::FileIdentity;
 use files::compare::{self, ChosenSubject, Estimate, Finding, SubjectComparison};
 use files::environment::EnvironmentKey;
 use files::fitness::Fitness;
 use files::report::{self, Host, Plan, Report, Summary};
 use serde::Deserialize;
 
-use crate::file_io::{self, FileIdentity};
 use render::report::label::is_control;
 
 /// The directory in which runs are collected.

@@ -10,10 +10,10 @@ use cli::units::{self, to_ns};
 use engine::completion::with_examples;
 use engine::machine::host;
 use engine::scenario::{select_by_pattern, validate_count};
+use file_io::{OutputDirectory, ResultNames};
 use files::report::{Host, Warning};
 
 use crate::bench::file::{BenchFile, FORMATS};
-use crate::file_io::{self, OutputDirectory, ResultNames};
 use render::formats::{Format, Rendering, parser};
 
 #[derive(Debug, Args)]

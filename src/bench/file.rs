@@ -1,13 +1,12 @@
 //! The file formats of all benches.
 
 use cli::exit;
+use file_io::ResultNames;
 use files::file::File;
 use files::report::Warning;
 use render::document::{self, Document};
 use render::formats::{Format, Rendering, sanitize, unsupported_format};
 use render::picture::canvas::Picture;
-
-use crate::file_io::ResultNames;
 
 /// Value of the key `schema` in the file of every bench.
 pub const SCHEMA: &str = "osjitter.bench/1";

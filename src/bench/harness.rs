@@ -18,8 +18,8 @@ use jitterstat::stats::random::SplitMix64;
 use tach::{Anchor, Conversion};
 use terminal::progress::Progress;
 
-use crate::file_io::model;
 use crate::interrupt;
+use crate::model::model;
 
 model! {
     /// Settings of the measurement.

@@ -68,7 +68,7 @@ fn render_file<F: BenchFile>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::file_io::check_schema;
+    use crate::model::check_schema;
 
     #[test]
     fn schemas_match_models() {

@@ -17,7 +17,7 @@ use files::compare::{self, ChosenSubject, Comparison, Origin, SCHEMA};
 use files::environment::Difference;
 use files::report::{Report, Status, Subject};
 
-use crate::{file_io, interop};
+use crate::interop;
 use render::formats::make;
 
 use args::CompareArgs;

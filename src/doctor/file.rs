@@ -7,7 +7,7 @@ use files::fitness::Fitness;
 use files::report::{Host, Tool};
 use serde::{Deserialize, Serialize};
 
-use crate::file_io::model;
+use crate::model::model;
 
 model! {
     /// The result of examining a machine once.

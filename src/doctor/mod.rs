@@ -22,7 +22,7 @@ use cli::exit::{self, ExitStatus, usage};
 use engine::machine::host;
 use files::file::File as _;
 
-use crate::{file_io, interop};
+use crate::interop;
 use render::formats::make;
 
 use args::DoctorArgs;

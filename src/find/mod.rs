@@ -17,13 +17,13 @@ use std::time::SystemTime;
 use cli::exit::{self, Error, ExitStatus};
 use engine::machine::{host, tuning};
 use engine::measure::load::Loads;
+use file_io::{OutputDirectory, ResultNames};
 use files::file::File as _;
 use files::find::{Find, Ticker};
 
-use crate::file_io::{OutputDirectory, ResultNames};
 use crate::find::args::FindArgs;
 use crate::find::search::Search;
-use crate::{file_io, interrupt};
+use crate::interrupt;
 use render::formats::{Format, make};
 
 /// The name of the result file.

@@ -6,7 +6,7 @@ pub mod formats;
 use files::file::{File, JsonError, read_json, to_json_line};
 use files::report::why::{Behind, Shares};
 
-use crate::file_io::model;
+use crate::model::model;
 
 model! {
     /// The time before a late tick. Times are relative to the arrival of that tick; earlier ones
@@ -165,6 +165,6 @@ mod tests {
     #[test]
     fn schema_is_current() {
         let schema = serde_json::to_value(schemars::schema_for!(Flight)).unwrap();
-        crate::file_io::check_schema("osjitter.flight.1.json", &schema);
+        crate::model::check_schema("osjitter.flight.1.json", &schema);
     }
 }

@@ -19,7 +19,7 @@ use crate::fuzz::round_trip;
 use crate::fuzz::step_costs::StepCosts;
 use crate::gate::{calibrate, render_sections};
 use crate::monitor::breaches::{self as broken_limits, Breaches};
-use crate::{bench as benches, compare, doctor, file_io, find as found, gate};
+use crate::{bench as benches, compare, doctor, find as found, gate};
 use render::document::terminal;
 use render::formats::{Format, Offer, Rendering, make};
 

@@ -16,7 +16,6 @@ use files::report::{Host, Warning};
 use jitterstat::gate::decision::{ALPHA, NumberRule};
 use jitterstat::gate::metric::{MetricRule, alpha_share};
 
-use crate::file_io;
 use crate::gate::args::{MAX_PAIRS, Tolerance};
 use crate::gate::design::{PairTest, looks_up_to};
 use crate::gate::runs::programs::applies_to;

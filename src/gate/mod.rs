@@ -29,12 +29,12 @@ pub mod text;
 use std::sync::Arc;
 
 use cli::exit::{self, Error, ExitStatus};
+use file_io::OutputDirectory;
 use files::file::File as _;
 use files::gate::verdict::Verdict;
 use jitterstat::gate::decision::Outcome;
 use terminal::Style;
 
-use crate::file_io::{self, OutputDirectory};
 use crate::interrupt;
 use render::formats::{Format, make};
 

@@ -6,11 +6,11 @@ use std::time::{Instant, SystemTime};
 
 use cli::exit;
 use engine::machine::host;
+use file_io::{OutputDirectory, ResultNames};
 use files::gate::verdict::{LeftOverProcesses, SCHEMA, Verdict};
 use files::report::{Fitness, Warning};
 use jitterstat::gate::decision::{Outcome, Reason};
 
-use crate::file_io::{OutputDirectory, ResultNames};
 use crate::gate::pairs::now;
 
 /// The files of a gate. Only a gate with limits writes a report.

@@ -44,7 +44,7 @@ pub fn read_baseline(file: &Path) -> exit::Result<Option<Baseline>> {
     if file.try_exists().is_ok_and(|exists| !exists) {
         return Ok(None);
     }
-    crate::file_io::read(file).map(Some).map_err(|e| e.context("the baseline"))
+    file_io::read(file).map(Some).map_err(|e| e.context("the baseline"))
 }
 
 pub fn format_differences(differences: &[Difference]) -> String {

@@ -5,8 +5,8 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use cli::exit::{Error, Result};
+use file_io::FileIdentity;
 
-use crate::file_io::{self, FileIdentity};
 use crate::interop::pair::split_path;
 
 /// The files of bins below a directory.

@@ -9,13 +9,13 @@ use std::time::Duration;
 use cli::exit::{Error, Result, usage};
 use cli::units;
 use cli::words::pluralize;
+use file_io::TextReader;
 use files::bins::{
     BinsError, Cells, Fold, ID, INSTANCES, Interval, Key, LOAD, SCHEMA, join, kind, read_bins,
     read_bins_from, read_intervals, read_intervals_from, stamp,
 };
 use files::report::{MAX_COUNT, Report, Status, Subject, Warning};
 
-use crate::file_io::{self, TextReader};
 use crate::interop::bins_directory::BinsSearch;
 use crate::interop::imported::{
     ImportedReport, check_count, clock, no_cost, subject, unknown_host, warning,

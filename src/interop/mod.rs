@@ -30,7 +30,6 @@ use cli::exit::{Error, Result, usage};
 use files::file::File as _;
 use files::report::Report;
 
-use crate::file_io;
 use crate::interop::detect::{Detection, FileFormat, READABLE};
 use crate::interop::rt_tests::{Program, RtTestsResult};
 use crate::interop::unit::Unit;

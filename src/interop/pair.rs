@@ -6,8 +6,6 @@ use std::path::{Path, PathBuf};
 use cli::exit::{Error, Result, usage};
 use files::bins::{Interval, bins_csv, intervals_csv};
 
-use crate::file_io;
-
 /// The kinds of files, named between the name of the pair and the ending.
 pub const BINS: &str = "bins";
 pub const INTERVALS: &str = "intervals";

@@ -5,7 +5,7 @@ pub mod formats;
 use cli::time::format_unsigned_time;
 use files::file::{File, JsonError, read_json, to_indented_json};
 
-use crate::file_io::model;
+use crate::model::model;
 use crate::monitor::accumulator;
 
 model! {
@@ -121,6 +121,6 @@ mod tests {
     #[test]
     fn published_schema_is_current() {
         let schema = serde_json::to_value(schemars::schema_for!(Breaches)).unwrap();
-        crate::file_io::check_schema("osjitter.breaches.1.json", &schema);
+        crate::model::check_schema("osjitter.breaches.1.json", &schema);
     }
 }

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use cli::exit::{self, usage};
+use file_io::Contents;
 
-use crate::file_io::{self, Contents};
 use files::bins::{self, Interval};
 
 /// Endings of an interval's files, in the order in which the files appear. The first file exists for

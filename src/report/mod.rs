@@ -5,7 +5,7 @@ pub mod args;
 pub mod runs;
 
 use std::io::IsTerminal as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use cli::exit::{Error, ExitStatus, Result, usage};
 use files::compare::Comparison;
@@ -24,8 +24,9 @@ use crate::interop::pair;
 use crate::monitor::breaches::{self, Breaches};
 use crate::report::args::ReportArgs;
 use crate::report::runs::Runs;
-use crate::{bench, compare, doctor, file_io, find, gate, interop, table_colors};
+use crate::{bench, compare, doctor, find, gate, interop, table_colors};
 use render::formats::{Format, Rendering, make};
+use render::picture::canvas::Picture;
 
 /// Returns the function that renders a file, if it is one of osjitter other than a report.
 fn find_kind(text: &str) -> Option<RenderFn> {
@@ -124,14 +125,19 @@ fn deliver(rendering: Rendering, args: &ReportArgs) -> Result<ExitStatus> {
             ));
         }
         (Rendering::Bytes(bytes), _) => file_io::write_output(bytes, out)?,
-        (Rendering::Pictures(pictures), Some(directory)) => {
-            file_io::write_pictures(&pictures, directory)?
-        }
+        (Rendering::Pictures(pictures), Some(directory)) => write_pictures(&pictures, directory)?,
         (Rendering::Pictures(_), None) => {
             return Err(Error::usage("pictures are files: give a directory with --out"));
         }
     }
     Ok(ExitStatus::Done)
+}
+
+/// Writes pictures into the requested directory.
+fn write_pictures(pictures: &[Picture], directory: &Path) -> Result<()> {
+    std::fs::create_dir_all(directory).map_err(|e| Error::unwritable(directory, &e))?;
+    let file = |picture: &Picture| (directory.join(&picture.name), picture.svg.as_bytes().to_vec());
+    file_io::write_outputs(&pictures.iter().map(file).collect::<Vec<_>>())
 }
 
 /// Reads all files. The first is given as text, since a pipe can be read only once.

@@ -27,18 +27,18 @@ use engine::measure::program::{DEFAULT_START_TIMEOUT, StartupCosts};
 use engine::measure::record::{self, Conditions, RoundResult};
 use engine::measure::round::MeasuredRound;
 use engine::scenario::{Plan, Scenario, ScenarioArgs};
+use file_io::{OutputDirectory, REPORT_FILES};
 use files::file::File as _;
 use files::fitness::Verdict;
 use files::report::{Report, Status};
 
-use crate::file_io::{OutputDirectory, REPORT_FILES};
 use crate::flight_record::Flight;
 use crate::run::args::RunArgs;
 use crate::run::late_ticks::{LateOutcome, LateTicks};
 use crate::run::live_terminal::LiveView;
 use crate::run::plan_file::PlanArgs;
 use crate::run::round_stream::RoundStream;
-use crate::{file_io, interrupt, previous_runs, table_colors, viewer};
+use crate::{interrupt, previous_runs, table_colors, viewer};
 use render::formats::Format;
 
 const REPORT: &str = "report.json";

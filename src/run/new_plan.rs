@@ -5,8 +5,6 @@ use std::path::PathBuf;
 use clap::{Args, ValueHint};
 use cli::exit::{self, ExitStatus};
 
-use crate::file_io;
-
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

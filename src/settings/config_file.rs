@@ -11,7 +11,6 @@ use cli::suggest::did_you_mean;
 use toml::Spanned;
 use toml::de::{DeString, DeTable, DeValue};
 
-use crate::file_io;
 use crate::settings::flags::{
     are_exclusive, find_setting, is_setting, is_switch, long_name, rejection_reason,
 };

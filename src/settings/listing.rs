@@ -8,7 +8,7 @@ use cli::exit::{Error, ExitStatus, Result};
 use cli::printable::to_printable;
 use files::file::to_indented_json;
 
-use crate::file_io::model;
+use crate::model::model;
 use crate::settings::command_line::{CommandLine, SelectedCommand};
 use crate::settings::config_file::Setting;
 use crate::settings::flags::{is_setting, is_switch, long_name};
@@ -196,6 +196,6 @@ mod tests {
     #[test]
     fn schema_is_current() {
         let schema = serde_json::to_value(schemars::schema_for!(SettingsListing)).unwrap();
-        crate::file_io::check_schema("osjitter.settings.1.json", &schema);
+        crate::model::check_schema("osjitter.settings.1.json", &schema);
     }
 }

@@ -17,11 +17,11 @@ use cli::words::pluralize;
 use engine::machine::host;
 use engine::measure::child::BackgroundProcess;
 use engine::program::Program;
+use file_io::{OutputDirectory, REPORT_FILES};
 use files::file::File as _;
 use files::report::{Clock, Host, Plan, Report, SCHEMA, Scenario, Subject, Trace, Warning};
 use litemap::LiteMap;
 
-use crate::file_io::{OutputDirectory, REPORT_FILES};
 use crate::interrupt;
 use crate::trace::args::TraceArgs;
 use crate::trace::session::{Target, TraceRecording, WindowEnd};

@@ -4,7 +4,7 @@ use files::file::{File, json_methods};
 use files::report::{Fitness, Host};
 
 use crate::bench::file::SCHEMA;
-use crate::file_io::model;
+use crate::model::model;
 
 model! {
     /// The clocks of this machine.

@@ -2,11 +2,11 @@
 
 use cli::time::format_fractional_time;
 use cli::words::or_dash;
+use file_io::ResultNames;
 
 use crate::bench::clock::file::{ClockReport, Drift, Elapsed};
 use crate::bench::clock::picture;
 use crate::bench::file::BenchFile;
-use crate::file_io::ResultNames;
 use render::document::{Document, Table};
 use render::picture::canvas::Picture;
 use render::report::fitness;

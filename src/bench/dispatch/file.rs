@@ -6,7 +6,7 @@ use files::report::{Host, Tool, Warning};
 
 use crate::bench::file::SCHEMA;
 use crate::bench::harness::Settings;
-use crate::file_io::model;
+use crate::model::model;
 
 model! {
     /// The result of one invocation.

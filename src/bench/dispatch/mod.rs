@@ -27,7 +27,6 @@ use crate::bench::dispatch::file::{
 };
 use crate::bench::file::SCHEMA;
 use crate::bench::harness::{BenchOutcome, Case, Schedule, Series, Settings};
-use crate::file_io;
 
 /// Batches of a round: enough for percentiles over batches, and few enough that the timestamps
 /// between them cost almost nothing.

@@ -2,12 +2,12 @@
 
 use cli::time::{format_fractional_time, format_number};
 use cli::words::{or_dash, pluralize};
+use file_io::ResultNames;
 use files::cost::{Costs, Overhead, Verdict};
 
 use crate::bench::dispatch::file::{DispatchReport, MeasuredOperation, MeasuredRuntime};
 use crate::bench::dispatch::picture;
 use crate::bench::file::{BenchFile, add_caveats};
-use crate::file_io::ResultNames;
 use render::document::{Document, Table};
 use render::picture::canvas::Picture;
 

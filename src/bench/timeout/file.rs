@@ -6,7 +6,7 @@ use files::report::{Distribution, Host, Tool, Warning};
 use serde::{Deserialize, Deserializer};
 
 use crate::bench::file::SCHEMA;
-use crate::file_io::model;
+use crate::model::model;
 
 model! {
     /// The result of one invocation.

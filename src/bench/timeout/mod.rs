@@ -36,7 +36,6 @@ use crate::bench::timeout::counts_program::CountsProgram;
 use crate::bench::timeout::file::{
     Counts, MeasuredVariant, MeasuredWorkload, Settings, TimeoutReport,
 };
-use crate::file_io;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\

@@ -3,13 +3,13 @@
 use cli::time::{format_fractional_interval, format_fractional_time, format_time};
 use cli::units::format_exact_ns;
 use cli::words::{or_dash, pluralize, prefix_or_empty};
+use file_io::ResultNames;
 use files::cost::{Overhead, Verdict};
 
 use crate::bench::file::{BenchFile, add_caveats};
 use crate::bench::timeout::file::{Clock, MeasuredVariant, MeasuredWorkload, TimeoutReport};
 use crate::bench::timeout::picture;
 use crate::bench::timeout::reference::add_comparison;
-use crate::file_io::ResultNames;
 use render::document::{Document, Table};
 use render::picture::canvas::Picture;
 

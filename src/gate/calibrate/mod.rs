@@ -28,7 +28,7 @@ use jitterstat::gate::{Side, Sides};
 use crate::gate::comparison::program_round_length;
 use crate::gate::design::{ENDLESS, PairSource, PairTest, build_scenario};
 use crate::gate::pairs::{CollectedPairs, PairCollection, now, same_stall_share};
-use crate::{file_io, interrupt};
+use crate::interrupt;
 use render::formats::{Offer, make};
 
 use args::CalibrateArgs;

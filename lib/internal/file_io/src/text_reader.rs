@@ -110,7 +110,6 @@ impl TextReader {
     ///
     /// # Errors
     /// Returns the error of the decoder.
-    #[cfg(feature = "parquet")]
     pub fn from_decoder(decoder: Box<dyn Read>, packed_bytes: u64) -> io::Result<Self> {
         let reader = Self {
             source: decoder,
@@ -201,7 +200,7 @@ impl<R: Read> Read for CountedReader<R> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::file_io::compress;
+    use crate::compress;
 
     /// Returns the text of a file of these bytes.
     fn read(bytes: Vec<u8>, max_bytes: u64) -> io::Result<String> {

@@ -1,7 +1,12 @@
 //! Reads and writes files: bounded reading of any file, and writing that is complete or absent.
 //!
-//! Every command reads its input files here and writes its results here. The module also contains
-//! the macro that declares the structs of our JSON files.
+//! Every command of `osjitter` reads its input files here and writes its results here.
+//!
+//! The crate is published because `cargo install osjitter` needs it. Its interface follows the
+//! program and may change in any release.
+#![forbid(unsafe_code)]
+// Internal interface: an item is documented if its name does not say everything.
+#![allow(missing_docs, missing_debug_implementations, unreachable_pub)]
 
 mod output_directory;
 mod temporaries;
@@ -17,7 +22,6 @@ use cli::exit::{Error, Result, strip_temp_path, usage};
 use cli::position::format_position;
 use cli::words::pluralize;
 use engine::machine::os;
-use render::picture::canvas::Picture;
 
 pub use output_directory::{OutputDirectory, REPORT_FILES, ResultNames};
 pub use temporaries::remove_all as remove_temporaries;
@@ -286,13 +290,6 @@ pub fn write_output(result: impl AsRef<[u8]>, out: Option<&Path>) -> Result<()> 
     }
 }
 
-/// Writes a command's pictures into the requested directory.
-pub fn write_pictures(pictures: &[Picture], directory: &Path) -> Result<()> {
-    std::fs::create_dir_all(directory).map_err(|e| Error::unwritable(directory, &e))?;
-    let file = |picture: &Picture| (directory.join(&picture.name), picture.svg.as_bytes().to_vec());
-    write_outputs(&pictures.iter().map(file).collect::<Vec<_>>())
-}
-
 /// Writes a result of several files in order. None is replaced before all are written.
 pub fn write_outputs(files: &[(PathBuf, Vec<u8>)]) -> Result<()> {
     let mut prepared = Vec::new();
@@ -391,35 +388,4 @@ fn write_temp_file(
     let _ = existing;
     // Closed: several files can be prepared with one descriptor.
     Ok(temp.close())
-}
-
-/// Declares structs that are written as JSON, reject unknown fields, and have a published JSON
-/// Schema.
-macro_rules! model {
-    ($($(#[$meta:meta])* pub struct $name:ident { $($(#[$fmeta:meta])* pub $field:ident: $ty:ty,)* })*) => {$(
-        #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
-        #[cfg_attr(test, derive(schemars::JsonSchema))]
-        #[serde(deny_unknown_fields)]
-        $(#[$meta])*
-        pub struct $name { $($(#[$fmeta])* pub $field: $ty,)* }
-    )*};
-}
-
-pub(crate) use model;
-
-/// Checks that a model matches its published schema. Rewrites the schema if
-/// `OSJITTER_UPDATE_SCHEMA` is set.
-#[cfg(test)]
-pub fn check_schema(name: &str, schema: &serde_json::Value) {
-    const UPDATE: &str = "OSJITTER_UPDATE_SCHEMA";
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("lib/internal/files/schema").join(name);
-    let schema = serde_json::to_string_pretty(schema).unwrap() + "\n";
-    if std::env::var_os(UPDATE).is_some() {
-        std::fs::write(&path, &schema).unwrap();
-    }
-    let committed = std::fs::read_to_string(&path).unwrap();
-    assert!(
-        committed == schema,
-        "the model of {name} has changed: run with {UPDATE}=1 and read the difference"
-    );
 }
