@@ -33,7 +33,6 @@ mod trace; // the timers of any program, from the kernel's records
 
 mod interrupt; // Ctrl-C, and other signals that end a command
 
-mod interop; // other tools' formats
 mod meters; // the meters of running programs
 mod table_colors; // colours in the tables of reports
 mod viewer; // opens a page in the browser

@@ -9,10 +9,8 @@ use cli::time::format_time;
 use files::file::File as _;
 use files::merge::{self, MergeError};
 use files::report::Report;
-
-use crate::interop;
-use crate::interop::fleet::{self, Fleet};
-use crate::interop::pair;
+use interop::fleet::{self, Fleet};
+use interop::pair;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\

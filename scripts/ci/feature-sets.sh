@@ -14,3 +14,4 @@ for features in "" recalibrate-background serde; do lint osjitter-tach "$feature
 for features in "" series stats serde; do lint jitterstat "$features" --all-targets; done
 lint osjitter-files "" --all-targets
 lint osjitter-render "" --all-targets
+lint osjitter-interop "" --all-targets

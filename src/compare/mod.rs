@@ -17,7 +17,6 @@ use files::compare::{self, ChosenSubject, Comparison, Origin, SCHEMA};
 use files::environment::Difference;
 use files::report::{Report, Status, Subject};
 
-use crate::interop;
 use render::formats::make;
 
 use args::CompareArgs;

@@ -22,7 +22,6 @@ use cli::exit::{self, ExitStatus, usage};
 use engine::machine::host;
 use files::file::File as _;
 
-use crate::interop;
 use render::formats::make;
 
 use args::DoctorArgs;

@@ -3,9 +3,9 @@
 
 use cli::exit::{self, Error};
 use files::{hdr_encoding, histogram};
+use interop::hlog;
 
 use crate::fuzz::step_costs::StepCosts;
-use crate::interop::hlog;
 
 /// Decodes a stored histogram and one of a log, which are the same in V2.
 pub fn body(bytes: &[u8], costs: &StepCosts) -> exit::Result<()> {

@@ -11,7 +11,6 @@ use files::report::Report;
 use crate::fuzz::files::{check_file, text};
 use crate::fuzz::round_trip;
 use crate::fuzz::step_costs::StepCosts;
-use crate::interop;
 use crate::report::runs::{BinsArgs, FORMATS, RunOptions, Runs};
 use render::formats::{Format, Rendering, make};
 use render::report::table::TableArgs;

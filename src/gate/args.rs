@@ -10,9 +10,9 @@ use engine::program::Program;
 use engine::scenario::{Runtime, runtime_parser, subject_name_parser, subject_parser};
 use engine::subject::SubjectInfo;
 use files::gate::limit::{PathError, SummaryPath};
+use interop::unit::Unit;
 
 use crate::gate::formats::FORMATS;
-use crate::interop::unit::Unit;
 use crate::written_limit::{WrittenLimit, parse_stall};
 use render::formats::{Format, parser};
 

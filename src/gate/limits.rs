@@ -27,7 +27,6 @@ use crate::gate::design::{build_scenario, choose_cpu, periods_or_default};
 use crate::gate::question::{Gate, PlannedQuestion, Question};
 use crate::gate::rate_limits;
 use crate::gate::text::{Row, Section, Title, format_option, format_range};
-use crate::interop;
 
 /// Limits, with the subject that must meet them.
 struct Limits {

@@ -9,9 +9,10 @@ mod text_format;
 
 use std::borrow::Cow;
 
+use interop::openmetrics::format_seconds;
+
 pub use negotiation::ExpositionFormat;
 
-use crate::interop::openmetrics::format_seconds;
 use crate::monitor::accumulator::{LoopId, LoopTotal};
 use crate::monitor::exposition::family::{Family, FamilyKind, Labels, Sample, Value};
 use crate::monitor::exposition::histogram::Histogram;

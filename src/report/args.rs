@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
+use interop::unit::Unit;
 
-use crate::interop::unit::Unit;
 use crate::report::runs::{self, RunOptions};
 use render::formats::{Format, parser};
 

@@ -14,17 +14,17 @@ use files::find::Find;
 use files::gate::calibration::Calibration;
 use files::gate::calibration::runs::RunCalibration;
 use files::gate::verdict::Verdict;
+use interop::detect::{FileFormat, detect};
+use interop::fleet::{self, Fleet};
+use interop::pair;
 
 use crate::doctor::file::Checkup;
 use crate::flight_record::{self, Flight};
 use crate::gate::calibrate;
-use crate::interop::detect::{FileFormat, detect};
-use crate::interop::fleet::{self, Fleet};
-use crate::interop::pair;
 use crate::monitor::breaches::{self, Breaches};
 use crate::report::args::ReportArgs;
 use crate::report::runs::Runs;
-use crate::{bench, compare, doctor, find, gate, interop, table_colors};
+use crate::{bench, compare, doctor, find, gate, table_colors};
 use render::formats::{Format, Rendering, make};
 use render::picture::canvas::Picture;
 

@@ -5,9 +5,9 @@ use cli::exit::{Error, Result, usage};
 use files::bins::{self, Binning, Interval, Labels};
 use files::file::File as _;
 use files::report::Report;
+use interop::cyclictest::{self, Resolution};
+use interop::{hgrm, hlog, openmetrics, trackers};
 
-use crate::interop::cyclictest::{self, Resolution};
-use crate::interop::{hgrm, hlog, openmetrics, trackers};
 use render::formats::{Format, Offer, Rendering, single};
 use render::report::entry::Entry;
 use render::report::table::TableArgs;

@@ -2,7 +2,8 @@
 
 use std::fmt::Write as _;
 
-use crate::interop::openmetrics::{escape_label, format_seconds};
+use interop::openmetrics::{escape_label, format_seconds};
+
 use crate::monitor::exposition::family::{Family, FamilyKind, Labels, Value};
 use crate::monitor::exposition::histogram::Histogram;
 

@@ -7,8 +7,8 @@ use std::fmt;
 
 use jitterstat::series;
 
-use crate::interop::imported::strip_escapes;
-use crate::interop::{cyclictest_text, hgrm, hlog, hwlatdetect, oslat_text, rtla};
+use crate::imported::strip_escapes;
+use crate::{cyclictest_text, hgrm, hlog, hwlatdetect, oslat_text, rtla};
 
 /// Number of bytes that are read to recognize a format. The keys of a JSON file and the comments of
 /// a text are within it.

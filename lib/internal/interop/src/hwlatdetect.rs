@@ -7,7 +7,7 @@ use files::report::{MAX_NS, Report, Status, Summary, Warning};
 use jitterstat::stats::Interval;
 use jitterstat::stats::quantile::nearest_rank;
 
-use crate::interop::imported::{
+use crate::imported::{
     ImportedReport, MissedTicks, clock, no_cost, no_rounds, subject, summary, unknown_host, warning,
 };
 use render::report::quantity::GAPS;

@@ -10,12 +10,12 @@ use cli::exit::{Error, Result, usage};
 use files::histogram;
 use files::report::{MAX_COUNT, MAX_NS, Report, Subject, Warning};
 
-use crate::interop::bins::{self, BinnedValues, RawBins, StatedFigures};
-use crate::interop::imported::{
+use crate::bins::{self, BinnedValues, RawBins, StatedFigures};
+use crate::imported::{
     ImportedReport, check_count, clock, no_cost, no_rounds, subject, unknown_host, unknown_period,
     warning,
 };
-use crate::interop::unit::Unit;
+use crate::unit::Unit;
 
 const TOOL: &str = "hdr-percentiles";
 /// Name of the subject of the first table.

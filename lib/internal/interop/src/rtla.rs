@@ -6,8 +6,8 @@ use std::str::FromStr as _;
 use cli::exit::{Error, Result, usage};
 use files::report::{Report, Status, Warning};
 
-use crate::interop::bins::{self, BinnedValues, RawBins, StatedFigures};
-use crate::interop::imported::{
+use crate::bins::{self, BinnedValues, RawBins, StatedFigures};
+use crate::imported::{
     ImportedReport, check_count, clock, no_cost, no_rounds, rounded, subject, unknown_host,
     unknown_period, warning,
 };
@@ -299,7 +299,7 @@ mod tests {
     use super::*;
 
     /// Written by hand in the layout of the kernel documentation.
-    const TIMERLAT: &str = include_str!("../../tests/fixtures/rtla-timerlat.txt");
+    const TIMERLAT: &str = include_str!("../../../../tests/fixtures/rtla-timerlat.txt");
 
     #[test]
     fn cpus_and_stages_are_subjects() {

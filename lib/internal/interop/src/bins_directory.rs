@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use cli::exit::{Error, Result};
 use file_io::FileIdentity;
 
-use crate::interop::pair::split_path;
+use crate::pair::split_path;
 
 /// The files of bins below a directory.
 #[derive(Debug, Default)]

@@ -4,11 +4,9 @@
 use cli::exit::{Error, Result, usage};
 use files::report::{MAX_COUNT, Report};
 
-use crate::interop::bins::RawBins;
-use crate::interop::imported::{ImportedReport, check_count, unknown_host};
-use crate::interop::oslat::{
-    NS_PER_US, OslatThread, TOOL, add_threads, counter, parse_microseconds,
-};
+use crate::bins::RawBins;
+use crate::imported::{ImportedReport, check_count, unknown_host};
+use crate::oslat::{NS_PER_US, OslatThread, TOOL, add_threads, counter, parse_microseconds};
 
 /// Beginning of the first line, before the version.
 const BEGIN: &str = "oslat V ";

@@ -1,7 +1,13 @@
-//! Reads files of other tools and of osjitter as reports.
+//! Reads files of other tools and of `osjitter` as reports, and writes reports in their formats.
 //!
 //! The format is detected from the content instead of the file name. Information that a source does
 //! not state is left out and named in the warnings of the report, whose codes begin with `import-`.
+//!
+//! The crate is published because `cargo install osjitter` needs it. Its interface follows the
+//! program and may change in any release.
+#![forbid(unsafe_code)]
+// Internal interface: an item is documented if its name does not say everything.
+#![allow(missing_docs, missing_debug_implementations, unreachable_pub)]
 
 mod bins;
 mod bins_directory;
@@ -30,9 +36,9 @@ use cli::exit::{Error, Result, usage};
 use files::file::File as _;
 use files::report::Report;
 
-use crate::interop::detect::{Detection, FileFormat, READABLE};
-use crate::interop::rt_tests::{Program, RtTestsResult};
-use crate::interop::unit::Unit;
+use crate::detect::{Detection, FileFormat, READABLE};
+use crate::rt_tests::{Program, RtTestsResult};
+use crate::unit::Unit;
 
 /// Reads a report of osjitter, `--json` or the text of cyclictest and oslat, `results.json` of
 /// jitterdebugger, the output of `hwlatdetect` or of the hist mode of `rtla`, an interval log or a

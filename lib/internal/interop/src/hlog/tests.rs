@@ -3,7 +3,7 @@
 //! implementations with what their own readers find.
 
 use super::*;
-use crate::interop::hlog::write::write;
+use crate::hlog::write::write;
 
 /// Two digits and a lowest value of 20 us, the defaults of jHiccup: 100 values of 330,000 ns and one
 /// of 1.8 s.

@@ -16,11 +16,11 @@ use files::bins::{
 };
 use files::report::{MAX_COUNT, Report, Status, Subject, Warning};
 
-use crate::interop::bins_directory::BinsSearch;
-use crate::interop::imported::{
+use crate::bins_directory::BinsSearch;
+use crate::imported::{
     ImportedReport, check_count, clock, no_cost, subject, unknown_host, warning,
 };
-use crate::interop::pair::{BINS, ENDINGS, INTERVALS, file_path, split_path};
+use crate::pair::{BINS, ENDINGS, INTERVALS, file_path, split_path};
 
 /// Maximum number of hosts whose medians are ranked.
 const MAX_RANKED: usize = 10_000;
@@ -319,7 +319,7 @@ fn parquet(path: &Path) -> Result<TextReader> {
 
 #[cfg(not(feature = "parquet"))]
 fn parquet(_: &Path) -> Result<TextReader> {
-    Err(Error::usage(crate::interop::pair::NO_PARQUET))
+    Err(Error::usage(crate::pair::NO_PARQUET))
 }
 
 /// Returns the file of a pair with the first ending that exists.

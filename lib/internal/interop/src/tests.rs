@@ -14,17 +14,17 @@ use jitterstat::stats::random::SplitMix64;
 use proptest::prelude::*;
 use serde_json::Value;
 
-use crate::interop::cyclictest::Resolution;
-use crate::interop::imported::{ImportedReport, clock, subject, unknown_host};
-use crate::interop::{self, detect, parse};
+use crate::cyclictest::Resolution;
+use crate::imported::{ImportedReport, clock, subject, unknown_host};
+use crate::{cyclictest, detect, hgrm, hlog, openmetrics, parse, trackers};
 
 const FIXTURES: [&str; 6] = [
-    include_str!("../../tests/fixtures/cyclictest.json"),
-    include_str!("../../tests/fixtures/cyclictest-ns.json"),
-    include_str!("../../tests/fixtures/cyclictest-no-bins.json"),
-    include_str!("../../tests/fixtures/oslat.json"),
-    include_str!("../../tests/fixtures/jitterdebugger.json"),
-    include_str!("../../tests/fixtures/python.hlog"),
+    include_str!("../../../../tests/fixtures/cyclictest.json"),
+    include_str!("../../../../tests/fixtures/cyclictest-ns.json"),
+    include_str!("../../../../tests/fixtures/cyclictest-no-bins.json"),
+    include_str!("../../../../tests/fixtures/oslat.json"),
+    include_str!("../../../../tests/fixtures/jitterdebugger.json"),
+    include_str!("../../../../tests/fixtures/python.hlog"),
 ];
 
 /// A report like that of a short run: rounds with samples, some skipped ticks, and wake-up times of
@@ -100,16 +100,16 @@ fn export_all(report: &Report) {
         let _ = render::report::html::page(reports);
         let _ = render::report::csv::summary(reports);
         let _ = render::report::csv::samples(reports);
-        let _ = interop::trackers::bmf(reports);
-        let _ = interop::trackers::gab(reports);
-        let _ = interop::openmetrics::text(reports);
+        let _ = trackers::bmf(reports);
+        let _ = trackers::gab(reports);
+        let _ = openmetrics::text(reports);
     }
     for resolution in [Resolution::Us, Resolution::Ns] {
-        let _ = interop::cyclictest::write(report, resolution);
+        let _ = cyclictest::write(report, resolution);
     }
-    let _ = interop::hlog::write(report);
+    let _ = hlog::write(report);
     for subject in &report.subjects {
-        let _ = interop::hgrm::write(subject);
+        let _ = hgrm::write(subject);
     }
     let _ = render::report::svg::pictures(report);
     let _ = files::merge::merge(&both, true);
@@ -171,7 +171,7 @@ fn real_files_are_read() {
 
 /// Returns the files of other tools by name.
 fn foreign_files() -> Vec<(String, String)> {
-    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/formats");
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../tests/fixtures/formats");
     let mut paths: Vec<PathBuf> =
         std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()).collect();
     paths.sort();

@@ -11,7 +11,7 @@ use files::report::{Histogram, MAX_COUNT, MAX_NS, Overflow, Status, Subject, Sum
 use jitterstat::stats::{Interval, quantile};
 use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, Visitor};
 
-use crate::interop::imported::{self, ImportedReport, MissedTicks, warning};
+use crate::imported::{self, ImportedReport, MissedTicks, warning};
 
 /// Maximum number of bins of one histogram; cyclictest has at most 1,000,000.
 const MAX_BINS: usize = 1 << 20;

@@ -23,13 +23,13 @@ use files::report::{
 };
 use jitterstat::stats::{Interval, quantile};
 
-use crate::interop::hlog::line::{IntervalLine, Line};
-use crate::interop::hlog::time::{HeaderTimes, LogTimes};
-use crate::interop::hlog::unit::{AssumedUnit, UnitEvidence, UnitReason, comment_unit};
-use crate::interop::imported::{
+use crate::hlog::line::{IntervalLine, Line};
+use crate::hlog::time::{HeaderTimes, LogTimes};
+use crate::hlog::unit::{AssumedUnit, UnitEvidence, UnitReason, comment_unit};
+use crate::imported::{
     ImportedReport, clock, no_cost, rfc3339, subject, unknown_host, unknown_period, warning,
 };
-use crate::interop::unit::Unit;
+use crate::unit::Unit;
 
 pub use write::write;
 
@@ -63,7 +63,6 @@ pub(super) fn is_line(line: &str) -> bool {
 ///
 /// # Errors
 /// Returns an error if the bytes are no histogram.
-#[cfg(any(test, fuzzing))]
 pub fn count_encoded(bytes: &[u8]) -> Result<u64> {
     let budget = &mut BinBudget::for_bytes(bytes.len());
     let decoded = hdr_encoding::decode(bytes, budget).map_err(|e| invalid(&e))?;

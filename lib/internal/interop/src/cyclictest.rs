@@ -11,13 +11,13 @@ use files::file::to_indented_json;
 use files::report::{MAX_NS, Report, Subject, Warning};
 use serde::{Deserialize, Serialize};
 
-use crate::interop::bins::{self, BinnedValues, RawBins, StatedFigures};
-use crate::interop::getopt::{Found, Options};
-use crate::interop::imported::{
+use crate::bins::{self, BinnedValues, RawBins, StatedFigures};
+use crate::getopt::{Found, Options};
+use crate::imported::{
     check_count, clock, json, no_cost, no_rounds, rfc3339, rounded, subject, unknown_period,
     warning,
 };
-use crate::interop::rt_tests::{Frame, SysInfo, format_mail_date};
+use crate::rt_tests::{Frame, SysInfo, format_mail_date};
 use render::report::entry::{Entry, entries};
 use render::report::samples::Lateness;
 

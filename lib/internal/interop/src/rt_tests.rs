@@ -13,7 +13,7 @@ use files::report::{Clock, Host};
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
-use crate::interop::imported::{ImportedReport, json, rfc3339, unknown_host};
+use crate::imported::{ImportedReport, json, rfc3339, unknown_host};
 
 /// The frame. Fields that are only written are skipped when reading, since nothing depends on them.
 #[derive(Debug, Default, Deserialize, Serialize)]
@@ -269,7 +269,7 @@ mod tests {
         let from = |start_time: &str, end_time: &str| {
             let (start_time, end_time) = (start_time.to_owned(), end_time.to_owned());
             let frame = Frame { start_time, end_time, ..Frame::default() };
-            let clock = crate::interop::imported::clock("c", None);
+            let clock = crate::imported::clock("c", None);
             let imported = frame.imported("cyclictest", clock);
             (imported.started_utc, imported.duration_ns)
         };

@@ -10,7 +10,7 @@ use files::report::{Report, Subject};
 use files::{hdr_encoding, histogram};
 use hdrhistogram::Histogram;
 
-use crate::interop::rt_tests::format_mail_date;
+use crate::rt_tests::format_mail_date;
 use render::report::entry::entries;
 
 /// The newest version of the format. The log has tags, which came with it.

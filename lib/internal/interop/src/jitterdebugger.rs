@@ -10,12 +10,12 @@ use cli::exit::{Result, usage};
 use files::report::{Report, Warning};
 use serde::Deserialize;
 
-use crate::interop::bins::{self, BinnedValues, RawBins, StatedFigures};
-use crate::interop::imported::{
+use crate::bins::{self, BinnedValues, RawBins, StatedFigures};
+use crate::imported::{
     ImportedReport, check_count, clock, json, no_cost, no_rounds, rounded, subject, unknown_period,
     warning,
 };
-use crate::interop::rt_tests::{SysInfo, replace_nan};
+use crate::rt_tests::{SysInfo, replace_nan};
 
 const TOOL: &str = "jitterdebugger";
 /// The known versions of the file; the part about CPUs is the same in all of them. jitterdebugger

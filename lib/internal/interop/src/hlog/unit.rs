@@ -3,8 +3,8 @@
 use files::report::Warning;
 
 use super::line::StatedMax;
-use crate::interop::imported::warning;
-use crate::interop::unit::Unit;
+use crate::imported::warning;
+use crate::unit::Unit;
 
 /// A unit, with the reason for which it is assumed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

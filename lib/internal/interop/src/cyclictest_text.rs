@@ -10,13 +10,13 @@ use std::collections::BTreeMap;
 use cli::exit::{Error, Result, usage};
 use files::report::{Report, Warning};
 
-use crate::interop::bins::{self, BinnedValues, RawBins, StatedFigures};
-use crate::interop::cyclictest::{HINT, TOOL, missed_warning, thread_id};
-use crate::interop::imported::{
+use crate::bins::{self, BinnedValues, RawBins, StatedFigures};
+use crate::cyclictest::{HINT, TOOL, missed_warning, thread_id};
+use crate::imported::{
     ImportedReport, check_count, clock, no_cost, no_rounds, rounded, strip_escapes, subject,
     unknown_host, unknown_period, warning,
 };
-use crate::interop::unit::Unit;
+use crate::unit::Unit;
 
 /// Beginnings of lines that only cyclictest prints.
 const BEGINNINGS: [&str; 5] = [

@@ -16,11 +16,11 @@ use serde::Deserialize;
 use serde::de::{Deserializer, Error as _, MapAccess, Visitor};
 use serde_json::Number;
 
-use crate::interop::bins::{self, BinnedValues, RawBins, StatedFigures};
-use crate::interop::imported::{
+use crate::bins::{self, BinnedValues, RawBins, StatedFigures};
+use crate::imported::{
     ImportedReport, check_count, clock, json, no_cost, no_rounds, rounded, subject, warning,
 };
-use crate::interop::rt_tests::Frame;
+use crate::rt_tests::Frame;
 use render::report::quantity::GAPS;
 
 pub(super) const TOOL: &str = "oslat";
