@@ -1,4 +1,4 @@
-//! Exit statuses, errors, units and text layout of the `osjitter` commands.
+//! Exit statuses, errors, units, text layout and sorting of the `osjitter` commands.
 //!
 //! The crate is published because `cargo install osjitter` needs it. Its interface follows the
 //! program and may change in any release.
@@ -10,6 +10,7 @@ pub mod amount;
 pub mod exit;
 pub mod position;
 pub mod printable;
+pub mod sort;
 pub mod suggest;
 pub mod time;
 pub mod units;
