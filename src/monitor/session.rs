@@ -3,7 +3,6 @@
 mod budget_keeping;
 mod interval_clocks;
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use cli::exit::{self, Error};
@@ -239,7 +238,7 @@ impl Session {
     /// Hands the late ticks since the last poll to the flight records.
     fn watch_late_ticks(&mut self, meters: &[ReadMeter]) {
         let Some(flight) = &mut self.flight else { return };
-        let mut all_threads = BTreeSet::new();
+        let mut all_threads = Vec::new();
         for probe in &self.probes {
             let threads = probe.running.thread_ids();
             all_threads.extend(threads.iter().copied());

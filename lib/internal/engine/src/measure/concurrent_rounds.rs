@@ -3,7 +3,7 @@
 //! All threads have the same deadlines, so that a disturbance of the whole machine affects the same
 //! ticks on all CPUs.
 
-use std::convert::Infallible;
+use std::sync::OnceLock;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::{Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
@@ -17,67 +17,57 @@ const LEAD_TIME: Duration = Duration::from_millis(10);
 
 type RoundResult = Result<MeasuredRound, String>;
 
+/// The common start, for which all threads wait; `None` if the round is cancelled.
+type CommonStart = OnceLock<Option<Instant>>;
+
 /// Measures rounds at once, each on the CPU of its scenario. Returns their results in order.
 pub fn measure(requests: Vec<RoundRequest<'_>>) -> Vec<RoundResult> {
     let count = requests.len();
+    let common_start = CommonStart::new();
     std::thread::scope(|scope| {
         let (bound, all_bound) = mpsc::channel();
         let mut threads = Vec::with_capacity(count);
         for request in requests {
-            match WaitingThread::start(scope, request, bound.clone()) {
+            match start_thread(scope, request, bound.clone(), &common_start) {
                 Ok(thread) => threads.push(thread),
                 Err(error) => {
+                    let _ = common_start.set(None);
                     let why = format!("cannot start a thread for each CPU: {error}");
                     return (0..count).map(|_| Err(why.clone())).collect();
                 }
             }
         }
         drop(bound);
-        release(threads, &all_bound)
+        release(&all_bound, &common_start);
+        let panicked = |_| Err("its thread panicked".to_owned());
+        threads.into_iter().map(|thread| thread.join().unwrap_or_else(panicked)).collect()
     })
 }
 
-/// A thread that waits for the common start.
-struct WaitingThread<'scope> {
-    handle: ScopedJoinHandle<'scope, RoundResult>,
-    start: Sender<Instant>,
-    phase: Duration,
+/// Starts a thread, which drops `bound` when it runs on its CPU, and then waits for the common
+/// start.
+fn start_thread<'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    request: RoundRequest<'scope>,
+    bound: Sender<()>,
+    common_start: &'scope CommonStart,
+) -> std::io::Result<ScopedJoinHandle<'scope, RoundResult>> {
+    std::thread::Builder::new().spawn_scoped(scope, move || {
+        let cpu = request.scenario.cpu.unwrap_or(0);
+        let binding = os::bind(&[cpu]);
+        drop(bound);
+        binding.map_err(|error| format!("cannot bind to CPU {cpu}: {error}"))?;
+        let start = common_start.wait().ok_or("the round was not started")?;
+        RoundRequest { start: Some(start + request.phase), ..request }.measure()
+    })
 }
 
-impl<'scope> WaitingThread<'scope> {
-    /// Starts a thread, which drops `bound` when it runs on its CPU.
-    fn start<'env>(
-        scope: &'scope Scope<'scope, 'env>,
-        request: RoundRequest<'scope>,
-        bound: Sender<Infallible>,
-    ) -> std::io::Result<Self> {
-        let (start, common_start) = mpsc::channel();
-        let phase = request.phase;
-        let handle = std::thread::Builder::new().spawn_scoped(scope, move || {
-            let cpu = request.scenario.cpu.unwrap_or(0);
-            let binding = os::bind(&[cpu]);
-            drop(bound);
-            binding.map_err(|error| format!("cannot bind to CPU {cpu}: {error}"))?;
-            let start = common_start.recv().map_err(|_| "the round was not started")?;
-            RoundRequest { start: Some(start), ..request }.measure()
-        })?;
-        Ok(Self { handle, start, phase })
-    }
-}
-
-/// Lets all threads start at one time as soon as they run on their CPUs, and waits for their
-/// results.
+/// Lets all threads start at one time as soon as they run on their CPUs.
 #[allow(clippy::disallowed_methods, reason = "all CPUs start relative to this time")]
-fn release(threads: Vec<WaitingThread<'_>>, all_bound: &Receiver<Infallible>) -> Vec<RoundResult> {
-    // This returns when the last thread has dropped its sender.
+fn release(all_bound: &Receiver<()>, common_start: &CommonStart) {
+    // This returns when the last thread has dropped its sender, which sends nothing.
     let _ = all_bound.recv();
-    let start = Instant::now() + LEAD_TIME;
-    for thread in &threads {
-        // A thread that could not be bound has ended.
-        let _ = thread.start.send(start + thread.phase);
-    }
-    let panicked = |_| Err("its thread panicked".to_owned());
-    threads.into_iter().map(|thread| thread.handle.join().unwrap_or_else(panicked)).collect()
+    let _ = common_start.set(Some(Instant::now() + LEAD_TIME));
 }
 
 #[cfg(all(test, target_os = "linux"))]

@@ -2,12 +2,12 @@
 //!
 //! Each round is a process, which measures its ticks and writes their lateness.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use jitterstat::sample::{Grid, RoundSamples};
 use jitterstat::series;
+use litemap::LiteMap;
 use tach::Anchor;
 
 use crate::machine::os::TreeUsage;
@@ -20,6 +20,7 @@ use crate::measure::why::{Profiler, RoundDiagnosis};
 use crate::program::Program;
 use crate::scenario::Plan;
 use cli::exit::{self, Error};
+use cli::sort::sort_by_key;
 use cli::time::format_time;
 use cli::units::to_ns;
 
@@ -181,9 +182,9 @@ pub struct ProgramStart {
 #[derive(Clone, Debug, Default)]
 pub struct StartupCosts {
     /// The starts; `None` if they are unknown.
-    starts: BTreeMap<usize, Option<ProgramStart>>,
+    starts: LiteMap<usize, Option<ProgramStart>>,
     /// Scenarios whose programs get their rounds over standard input.
-    sessions: BTreeSet<usize>,
+    sessions: Vec<usize>,
     /// Time limit of a start.
     timeout: Duration,
 }
@@ -215,7 +216,7 @@ impl StartupCosts {
             };
             costs.starts.insert(*index, start);
             if takes_rounds {
-                costs.sessions.insert(*index);
+                costs.sessions.push(*index);
             }
         }
         Ok(costs)
@@ -293,7 +294,7 @@ fn measure_startup(
         };
         starts.push(start);
     }
-    starts.sort_unstable_by_key(|start| start.usage.cpu_ns);
+    sort_by_key(&mut starts, |start| start.usage.cpu_ns);
     Ok((starts.get(starts.len() / 2).copied(), takes_rounds))
 }
 
@@ -407,7 +408,7 @@ mod tests {
     fn startup_is_subtracted_from_costs() {
         let usage = TreeUsage { cpu_ns: 40, ..TreeUsage::default() };
         let start = ProgramStart { usage, ..ProgramStart::default() };
-        let starts = BTreeMap::from([(1, Some(start)), (2, None)]);
+        let starts = LiteMap::from_iter([(1, Some(start)), (2, None)]);
         let starts = StartupCosts { starts, ..StartupCosts::default() };
         let includes_start = true;
         let remainder = |scenario, cpu_ns| {

@@ -25,6 +25,7 @@ use crate::measure::round::{Instance, MeasuredRound};
 use crate::scenario::{MAX_ROUNDS_WITHOUT_SAMPLES, Plan, Scenario};
 use crate::subject::RuntimeKind;
 use cli::exit;
+use cli::sort::sort_by_key;
 use cli::time::format_time;
 use cli::units::{format_exact_ns, to_ns};
 
@@ -140,7 +141,7 @@ impl<'a, 'b> ReportBuilder<'a, 'b> {
     /// Builds the report. `partial` is set if the run was interrupted.
     fn finish(mut self, partial: bool) -> Report {
         for rounds in &mut self.rounds {
-            rounds.kept.sort_by_key(|round| round.index);
+            sort_by_key(&mut rounds.kept, |round| round.index);
         }
         let duration = Instant::now().saturating_duration_since(self.started);
         let clock = self.report_clock();

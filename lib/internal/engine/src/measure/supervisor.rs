@@ -29,7 +29,6 @@ pub(super) use imp::{executable, wait_briefly};
 
 #[cfg(unix)]
 mod imp {
-    use std::collections::BTreeSet;
     use std::ffi::{OsStr, OsString};
     use std::io::{self, BufRead, PipeWriter, Write};
     use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -216,8 +215,8 @@ mod imp {
     /// Everything that the supervised process would clean up.
     #[derive(Debug, Default, PartialEq, Eq)]
     struct Remains {
-        groups: BTreeSet<u32>,
-        directories: BTreeSet<PathBuf>,
+        groups: Vec<u32>,
+        directories: Vec<PathBuf>,
     }
 
     /// Waits until the supervised process is gone, and cleans up.
@@ -247,10 +246,10 @@ mod imp {
 
         fn follow(&mut self, order: Order) {
             match order {
-                Order::RegisterGroup(leader) => _ = self.groups.insert(leader),
-                Order::UnregisterGroup(leader) => _ = self.groups.remove(&leader),
-                Order::RegisterDirectory(path) => _ = self.directories.insert(path),
-                Order::UnregisterDirectory(path) => _ = self.directories.remove(&path),
+                Order::RegisterGroup(leader) => self.groups.push(leader),
+                Order::UnregisterGroup(leader) => self.groups.retain(|other| *other != leader),
+                Order::RegisterDirectory(path) => self.directories.push(path),
+                Order::UnregisterDirectory(path) => self.directories.retain(|other| *other != path),
             }
         }
 

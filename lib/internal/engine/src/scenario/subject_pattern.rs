@@ -8,6 +8,7 @@ use clap::{Arg, Command};
 
 use crate::completion::with_examples;
 use crate::subject::{self, SubjectInfo, script};
+use cli::sort::sort_by_key;
 use cli::suggest::did_you_mean;
 
 /// The subjects that match a name or a glob (`*`, `?`), in the order of the table. `all` matches
@@ -79,7 +80,7 @@ impl Subjects {
     pub fn union(patterns: impl IntoIterator<Item = Self>) -> Vec<&'static SubjectInfo> {
         let mut subjects: Vec<&'static SubjectInfo> =
             patterns.into_iter().flat_map(|subjects| subjects.0).collect();
-        subjects.sort_by_key(|subject| {
+        sort_by_key(&mut subjects, |subject| {
             subject::ALL.iter().chain(&script::SUBJECTS).position(|e| e == *subject)
         });
         subjects.dedup();

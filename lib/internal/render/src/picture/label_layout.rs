@@ -1,5 +1,7 @@
 //! Places names next to the marks of a picture without overlaps.
 
+use cli::sort::sort_by_key;
+
 /// A rectangle in pixels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rect {
@@ -59,7 +61,7 @@ impl Marker {
 pub fn place_labels(marks: &[Marker], bounds: Rect) -> Vec<LabelPosition> {
     let mut occupied: Vec<Rect> = marks.iter().map(|mark| mark.extent()).collect();
     let mut order: Vec<usize> = (0..marks.len()).collect();
-    order.sort_by_key(|&i| marks[i].at.1);
+    sort_by_key(&mut order, |&i| marks[i].at.1);
     let mut labels = vec![None; marks.len()];
     for i in order {
         let label = place_label(marks[i], &occupied, bounds);

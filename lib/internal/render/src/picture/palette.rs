@@ -5,7 +5,8 @@
 //! hash. If two would look alike on one page, the one that is later in the alphabet gets another
 //! sign.
 
-use std::collections::{BTreeMap, BTreeSet};
+use cli::sort::sort_by_key;
+use litemap::LiteMap;
 
 pub type Rgb = (u8, u8, u8);
 
@@ -116,19 +117,24 @@ pub fn nth(i: usize) -> Sign {
 /// The signs of all series on one page.
 #[derive(Clone, Debug, Default)]
 pub struct Signs {
-    slots: BTreeMap<(String, usize), Slot>,
+    slots: LiteMap<(String, usize), Slot>,
 }
 
 impl Signs {
     /// Assigns signs to names, each with the number of a variant, 0 for the plain one.
     pub fn from_names<'a>(names: impl IntoIterator<Item = (&'a str, usize)>) -> Self {
-        let names: BTreeSet<(&'a str, usize)> = names.into_iter().collect();
-        let plain: BTreeSet<&str> = names.iter().map(|(name, _)| *name).collect();
+        let mut names: Vec<(&'a str, usize)> = names.into_iter().collect();
+        sort_by_key(&mut names, |name| *name);
+        names.dedup();
+        let mut plain: Vec<&str> = names.iter().map(|(name, _)| *name).collect();
+        plain.dedup();
         let (known, others): (Vec<&str>, Vec<&str>) =
             plain.into_iter().partition(|name| known_slot(name).is_some());
         let mut signs = Self::default();
         for name in known {
-            signs.slots.extend(known_slot(name).map(|slot| ((name.to_owned(), 0), slot)));
+            if let Some(slot) = known_slot(name) {
+                signs.slots.insert((name.to_owned(), 0), slot);
+            }
         }
         for name in others {
             let slot = signs.find_free(hash_slot(name));
@@ -208,6 +214,8 @@ fn hash_slot(name: &str) -> Slot {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     fn assert_all_differ(names: &[(&str, usize)]) {

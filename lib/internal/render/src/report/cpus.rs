@@ -1,11 +1,11 @@
 //! Names the CPUs that differ from the others, if a subject ran on several at once.
 
-use std::collections::{BTreeMap, BTreeSet};
-
+use cli::sort::sort_by_key;
 use cli::time::{format_interval, format_time};
 use cli::words::{pluralize, prefix_or_empty};
 use files::fitness::Verdict;
 use files::report::{CpuComparison, CpuDifference, CpuFinding, Report};
+use litemap::LiteMap;
 
 /// Maximum number of CPUs that are described. The others are counted.
 const MAX_DESCRIBED: usize = 3;
@@ -63,7 +63,7 @@ fn describe(comparison: &CpuComparison) -> Vec<String> {
 /// later one is returned.
 fn named_cpus(comparison: &CpuComparison) -> Vec<Vec<&CpuDifference>> {
     let is_pair = comparison.subjects.len() == 2;
-    let mut by_cpu: BTreeMap<u64, Vec<&CpuDifference>> = BTreeMap::new();
+    let mut by_cpu: LiteMap<u64, Vec<&CpuDifference>> = LiteMap::new();
     for difference in &comparison.differences {
         let is_shown = match difference.finding {
             CpuFinding::Later => true,
@@ -74,17 +74,16 @@ fn named_cpus(comparison: &CpuComparison) -> Vec<Vec<&CpuDifference>> {
             by_cpu.entry(difference.cpu).or_default().push(difference);
         }
     }
-    let mut named: Vec<Vec<&CpuDifference>> = by_cpu.into_values().collect();
-    named.sort_by_key(|differences| std::cmp::Reverse(differences[0].difference_ns.unsigned_abs()));
+    let mut named: Vec<Vec<&CpuDifference>> = by_cpu.into_iter().map(|(_, cpu)| cpu).collect();
+    sort_by_key(&mut named, |cpu| std::cmp::Reverse(cpu[0].difference_ns.unsigned_abs()));
     named
 }
 
 fn describe_cpu(shown: &[&CpuDifference], comparison: &CpuComparison, rounds: &str) -> String {
     let cpu = shown[0].cpu;
-    let mut other_cpus: BTreeSet<u64> = comparison.differences.iter().map(|d| d.cpu).collect();
-    other_cpus.remove(&cpu);
-    let others = match (other_cpus.first(), other_cpus.len()) {
-        (Some(other), 1) => format!("CPU {other}"),
+    let mut others = comparison.differences.iter().map(|d| d.cpu).filter(|other| *other != cpu);
+    let others = match others.next() {
+        Some(first) if others.all(|other| other == first) => format!("CPU {first}"),
         _ => "the other CPUs".to_owned(),
     };
     let amounts: Vec<String> = shown.iter().copied().map(format_difference).collect();

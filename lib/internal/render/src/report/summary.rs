@@ -1,7 +1,6 @@
 //! Summarizes a report in plain English: only what the numbers show, without judgement or advice.
 
-use std::collections::BTreeSet;
-
+use cli::sort::sort_by_key;
 use cli::time::{format_share, format_time};
 use cli::words::pluralize;
 use files::report::{Distribution, Report, Subject, Summary, Warning};
@@ -176,8 +175,10 @@ fn most_punctual<'s, 'a>(lines: &[&'s SubjectLine<'a>]) -> Option<&'s SubjectLin
 /// Names the most punctual subject and its price; with several periods or loads, that of each.
 fn describe_tradeoff(lines: &[SubjectLine<'_>], at: &str) -> Option<String> {
     let subjects: Vec<&SubjectLine<'_>> = lines.iter().filter(|line| !line.is_control()).collect();
-    let groups: BTreeSet<Conditions<'_>> = subjects.iter().map(|line| conditions(line)).collect();
-    if let (1, Some(group)) = (groups.len(), groups.first()) {
+    let mut groups: Vec<Conditions<'_>> = subjects.iter().map(|line| conditions(line)).collect();
+    sort_by_key(&mut groups, |group| *group);
+    groups.dedup();
+    if let [group] = &groups[..] {
         return Some(describe_group(&eligible_lines(&subjects, *group), subjects.len(), at));
     }
     let mut described = Vec::new();
@@ -205,8 +206,10 @@ fn eligible_lines<'s, 'a>(
 }
 
 /// Names the parameter in which groups differ.
-fn name_groups(groups: &BTreeSet<Conditions<'_>>) -> &'static str {
-    let loads: BTreeSet<Option<&str>> = groups.iter().map(|(_, load)| *load).collect();
+fn name_groups(groups: &[Conditions<'_>]) -> &'static str {
+    let mut loads: Vec<Option<&str>> = groups.iter().map(|(_, load)| *load).collect();
+    sort_by_key(&mut loads, |load| *load);
+    loads.dedup();
     match loads.len() {
         1 => "period",
         n if n == groups.len() => "load",
@@ -358,7 +361,7 @@ pub fn sentences(report: &Report) -> Vec<(usize, String)> {
     front.retain(|point| point.front);
     let mut ranking: Vec<(usize, &Subject)> = report.subjects.iter().enumerate().collect();
     if let Some(ranked) = tradeoff::ranking(report) {
-        ranking.sort_by_key(|(_, subject)| rank(subject, ranked));
+        sort_by_key(&mut ranking, |(_, subject)| rank(subject, ranked));
     }
     let mut sentences = Vec::new();
     for (i, subject) in ranking {

@@ -1,14 +1,14 @@
 //! The terminal table: one line per subject, with units in the cells.
 
-use std::collections::BTreeMap;
-
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use cli::printable::to_printable;
+use cli::sort::{sort_by, sort_by_key};
 use cli::time::{format_interval, format_number, format_time};
 use cli::words::{capitalize, group_digits, or_dash, pluralize, prefix_or_empty};
 use cli::wrap::{wrap, wrap_paragraph};
 use files::report::{PERCENTILES, Percentile, Report, Status, Subject, Summary};
+use litemap::LiteMap;
 
 use crate::document::{Document, Table, terminal};
 use crate::report::cost::core_percent;
@@ -183,13 +183,16 @@ impl<'a> Best<'a> {
             return best;
         }
         let points = tradeoff::points(report);
-        let mut groups: BTreeMap<_, Vec<&tradeoff::Point>> = BTreeMap::new();
+        let mut groups: LiteMap<_, Vec<&tradeoff::Point>> = LiteMap::new();
         for point in &points {
             if tradeoff::keeps_up(&report.subjects[point.subject]) {
                 groups.entry(point.conditions()).or_default().push(point);
             }
         }
-        for group in groups.into_values().filter(|group| group.len() > 1) {
+        for (_, group) in groups {
+            if group.len() < 2 {
+                continue;
+            }
             let least_late = group.iter().min_by_key(|point| point.late_ns);
             let cheapest = group.iter().min_by(|a, b| a.cpu_ns.total_cmp(&b.cpu_ns));
             best.least_late.extend(least_late.map(|point| subject_id(report, point)));
@@ -407,9 +410,9 @@ fn sorted_subjects(report: &Report, sort: Option<Sort>) -> Vec<(&Subject, String
     let ranked = tradeoff::percentile(report);
     match sort {
         None => {}
-        Some(Sort::Name) => subjects.sort_by(|a, b| a.1.cmp(&b.1)),
+        Some(Sort::Name) => sort_by(&mut subjects, |a, b| a.1.cmp(&b.1)),
         Some(Sort::Lateness) => {
-            subjects.sort_by_key(|(subject, _)| lateness_rank(subject, ranked));
+            sort_by_key(&mut subjects, |(subject, _)| lateness_rank(subject, ranked));
         }
         Some(Sort::Cpu) => sort_by_value(&mut subjects, |summary| summary.cpu_ns_per_tick),
         Some(Sort::Missed) => sort_by_value(&mut subjects, |summary| {
@@ -428,7 +431,7 @@ fn lateness_rank(subject: &Subject, ranked: &str) -> (bool, Option<i64>) {
 }
 
 fn sort_by_value(subjects: &mut [(&Subject, String)], value: fn(&Summary) -> Option<f64>) {
-    subjects.sort_by(|(a, _), (b, _)| {
+    sort_by(subjects, |(a, _), (b, _)| {
         value_or_infinity(a, value).total_cmp(&value_or_infinity(b, value))
     });
 }

@@ -1,8 +1,7 @@
 //! The lines that Go's `testing` package prints: `BenchmarkFib-8    1000    1234 ns/op`.
 
-use std::collections::BTreeMap;
-
 use super::{BenchSamples, Flag, join_name, option};
+use cli::sort::sort_by_key;
 
 /// Flags of a short run. The names with `test.` are accepted by test binaries and by `go test`.
 pub const FLAGS: &[Flag] = &[
@@ -21,20 +20,22 @@ struct PackageBench<'a> {
 /// Parses the benchmarks of a run. Several lines of a benchmark are several samples. With several
 /// packages, a name begins with its package.
 pub fn parse(text: &str) -> Result<Vec<BenchSamples>, String> {
-    let mut samples: BTreeMap<PackageBench<'_>, Vec<f64>> = BTreeMap::new();
+    let mut samples: Vec<(PackageBench<'_>, f64)> = Vec::new();
     let (mut package, mut packages) = ("", 0);
     for line in text.lines() {
         if let Some(name) = line.strip_prefix("pkg: ") {
             (package, packages) = (name.trim(), packages + 1);
         }
         if let Some((name, ns)) = parse_line(line)? {
-            samples.entry(PackageBench { package, name }).or_default().push(ns);
+            samples.push((PackageBench { package, name }, ns));
         }
     }
+    sort_by_key(&mut samples, |(bench, _)| *bench);
     let mut benches = Vec::new();
-    for (PackageBench { package, name }, ns) in samples {
+    for samples in samples.chunk_by(|a, b| a.0 == b.0) {
+        let PackageBench { package, name } = samples[0].0;
         let name = if packages > 1 { join_name(&[package, name], ".")? } else { name.to_owned() };
-        benches.push(BenchSamples { name, ns });
+        benches.push(BenchSamples { name, ns: samples.iter().map(|(_, ns)| *ns).collect() });
     }
     Ok(benches)
 }

@@ -60,18 +60,21 @@ impl BackgroundProcess {
         let (mut reader, output) = io::pipe().map_err(failed)?;
         command.args(args).stdin(input).stdout(output).stderr(Stdio::piped());
         let mut process = Self::spawn(command, Some(end)).map_err(failed)?;
-        let (sender, received) = mpsc::channel();
-        let mut text = vec![0; ready.len()];
+        let (sender, is_ready) = mpsc::channel();
+        let expected = ready.as_bytes().to_vec();
         spawn_watcher(move || {
-            let _ = sender.send(reader.read_exact(&mut text).map(|()| text));
+            let mut text = vec![0; expected.len()];
+            if reader.read_exact(&mut text).is_ok() && text == expected {
+                let _ = sender.send(());
+            }
         })
         .map_err(failed)?;
-        match received.recv_timeout(READY_TIMEOUT) {
-            Ok(Ok(text)) if text == ready.as_bytes() => Ok(process),
+        match is_ready.recv_timeout(READY_TIMEOUT) {
+            Ok(()) => Ok(process),
             Err(RecvTimeoutError::Timeout) => {
                 Err(Error::measure(format!("was not ready after {READY_TIMEOUT:?}")))
             }
-            _ => Err(Error::measure(process.describe_exit())),
+            Err(RecvTimeoutError::Disconnected) => Err(Error::measure(process.describe_exit())),
         }
     }
 

@@ -4,8 +4,9 @@
 //! until ticks were late. Then the rings still contain the time before them, from which the lateness
 //! is explained as in a profiled round.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
+
+use litemap::LiteMap;
 
 use crate::machine::os::{self, NotAvailable, SwitchHistory};
 use crate::measure::why::hindsight::loop_explainer::{LoopExplainer, RecordedSwitches};
@@ -35,7 +36,7 @@ pub struct Hindsight {
     length: Duration,
     has_all_cpus: bool,
     /// Rings by the number of their CPU or, without those of all CPUs, of their thread.
-    rings: BTreeMap<u32, SwitchHistory>,
+    rings: LiteMap<u32, SwitchHistory>,
     cost: RingCost,
     /// CPU time that rings had cost when they were closed.
     closed_ns: u64,
@@ -79,7 +80,7 @@ impl Hindsight {
     pub fn for_own_threads(length: Duration) -> Result<Self, NotAvailable> {
         let ring = SwitchHistory::for_thread(os::thread_id(), thread_ring_bytes(length))?;
         let cost = RingCost::measure(usable_cpu(), &ring);
-        Ok(Self { length, has_all_cpus: false, rings: BTreeMap::new(), cost, closed_ns: 0 })
+        Ok(Self { length, has_all_cpus: false, rings: LiteMap::new(), cost, closed_ns: 0 })
     }
 
     /// Records only the threads of this process from now on. Returns whether this costs less.
@@ -97,7 +98,7 @@ impl Hindsight {
     }
 
     /// Selects the threads of this process to record. This has no effect if all CPUs are recorded.
-    pub fn watch_threads(&mut self, threads: &BTreeSet<u32>) {
+    pub fn watch_threads(&mut self, threads: &[u32]) {
         if self.has_all_cpus {
             return;
         }
@@ -164,15 +165,26 @@ impl Hindsight {
 fn open_cpu_rings(
     cpus: &[usize],
     length: Duration,
-) -> Result<BTreeMap<u32, SwitchHistory>, NotAvailable> {
+) -> Result<LiteMap<u32, SwitchHistory>, NotAvailable> {
     let mut bytes = cpu_ring_bytes(length, cpus.len());
     loop {
-        let open = |(number, &cpu)| Ok((number, SwitchHistory::for_cpu(cpu, bytes)?));
-        match (0..).zip(cpus).map(open).collect() {
+        match open_sized_rings(cpus, bytes) {
             Err(_) if bytes > MIN_RING_BYTES => bytes /= 2,
             opened => return opened,
         }
     }
+}
+
+/// Opens a ring of a size for each CPU.
+fn open_sized_rings(
+    cpus: &[usize],
+    bytes: usize,
+) -> Result<LiteMap<u32, SwitchHistory>, NotAvailable> {
+    let mut rings = LiteMap::new();
+    for (number, &cpu) in (0..).zip(cpus) {
+        rings.insert(number, SwitchHistory::for_cpu(cpu, bytes)?);
+    }
+    Ok(rings)
 }
 
 /// Returns a CPU on which this process may run.

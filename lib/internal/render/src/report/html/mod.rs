@@ -8,8 +8,7 @@ mod data;
 mod table;
 mod why;
 
-use std::collections::BTreeSet;
-
+use cli::sort::sort_by_key;
 use cli::time::format_unsigned_time;
 use cli::units::format_exact_ns;
 use cli::words::{pluralize, prefix_or_empty};
@@ -63,7 +62,9 @@ fn page_title(reports: &[Report]) -> String {
 }
 
 fn report_title(report: &Report) -> String {
-    let periods: BTreeSet<u64> = report.subjects.iter().map(|s| s.period_ns).collect();
+    let mut periods: Vec<u64> = report.subjects.iter().map(|s| s.period_ns).collect();
+    sort_by_key(&mut periods, |ns| *ns);
+    periods.dedup();
     let periods: Vec<String> =
         periods.into_iter().filter(|ns| *ns > 0).map(format_exact_ns).collect();
     let host = &report.host;

@@ -1,6 +1,7 @@
 //! The picture made for sharing: the answer, the most important subjects with bars of their
 //! lateness, the machine, and the shortest command. Its text is readable at a third of its size.
 
+use cli::sort::sort_by_key;
 use cli::time::format_time;
 use cli::words::or_dash;
 use cli::wrap::wrap;
@@ -67,7 +68,7 @@ fn rows(report: &Report, max_rows: usize) -> Vec<Drawable<'_>> {
     let ranked: Vec<&str> =
         summary::sentences(report).iter().map(|(i, _)| report.subjects[*i].id.as_str()).collect();
     let rank = |d: &Drawable<'_>| ranked.iter().position(|id| *id == d.subject.id);
-    measured.sort_by_key(rank);
+    sort_by_key(&mut measured, rank);
     let front: Vec<usize> = tradeoff::points(report)
         .iter()
         .filter(|point| point.front)
@@ -80,7 +81,7 @@ fn rows(report: &Report, max_rows: usize) -> Vec<Drawable<'_>> {
     let (mut kept, others): (Vec<_>, Vec<_>) = measured.into_iter().partition(is_important);
     kept.extend(others);
     kept.truncate(max_rows);
-    kept.sort_by_key(rank);
+    sort_by_key(&mut kept, rank);
     kept
 }
 

@@ -7,11 +7,10 @@ mod over_time;
 mod percentiles;
 mod tradeoff;
 
-use std::collections::BTreeMap;
-
 use cli::units::format_exact_ns;
 use cli::wrap::wrap;
 use files::report::{Report, Subject};
+use litemap::LiteMap;
 use plotters::prelude::*;
 
 use crate::picture::canvas::{
@@ -200,14 +199,14 @@ impl Series for SignedPoint<'_> {
 /// Groups items by chart. A subject has the same sign at all periods, so that with several periods
 /// each has a separate chart.
 fn group_by_period<T: Series>(items: &[T]) -> Vec<Vec<&T>> {
-    let mut groups: BTreeMap<u64, Vec<&T>> = BTreeMap::new();
+    let mut groups: LiteMap<u64, Vec<&T>> = LiteMap::new();
     for item in items {
         groups.entry(item.period_ns()).or_default().push(item);
     }
     if groups.len() < 2 || !has_repeated_sign(items) {
         return vec![items.iter().collect()];
     }
-    groups.into_values().collect()
+    groups.into_iter().map(|(_, group)| group).collect()
 }
 
 fn has_repeated_sign<T: Series>(items: &[T]) -> bool {

@@ -3,6 +3,7 @@
 
 use std::ops::Range;
 
+use cli::sort::sort_by;
 use files::report::{Round, Subject};
 use plotters::prelude::*;
 
@@ -66,7 +67,7 @@ impl Timeline {
         // The instances of a round overlap in time.
         for rounds in subject.rounds.chunk_by(|a, b| a.index == b.index) {
             let mut ticks: Vec<(f64, i64)> = rounds.iter().flat_map(|r| due(r, step)).collect();
-            ticks.sort_by(|a, b| a.0.total_cmp(&b.0));
+            sort_by(&mut ticks, |a, b| a.0.total_cmp(&b.0));
             let (Some(&(first, _)), Some(&(last, _))) = (ticks.first(), ticks.last()) else {
                 continue;
             };

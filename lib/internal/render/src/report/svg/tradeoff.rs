@@ -1,9 +1,10 @@
 //! Lateness and CPU time per tick of all subjects with their confidence intervals, and the subjects
 //! on the Pareto front.
 
-use std::collections::BTreeMap;
 use std::ops::Range;
 
+use cli::sort::sort_by;
+use litemap::LiteMap;
 use plotters::element::DashedPathElement;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
@@ -231,15 +232,15 @@ fn padded_range(values: &[f64]) -> Range<f64> {
 
 /// Returns the subjects on the front of each period, the cheapest first.
 fn fronts<'a>(points: &[&'a Point]) -> Vec<Vec<&'a Point>> {
-    let mut fronts: BTreeMap<u64, Vec<&'a Point>> = BTreeMap::new();
+    let mut fronts: LiteMap<u64, Vec<&'a Point>> = LiteMap::new();
     for &point in points {
         if point.front {
             fronts.entry(point.period_ns).or_default().push(point);
         }
     }
-    let mut fronts: Vec<_> = fronts.into_values().collect();
+    let mut fronts: Vec<_> = fronts.into_iter().map(|(_, front)| front).collect();
     for front in &mut fronts {
-        front.sort_by(|a, b| a.cpu_ns.total_cmp(&b.cpu_ns));
+        sort_by(front, |a, b| a.cpu_ns.total_cmp(&b.cpu_ns));
     }
     fronts
 }
