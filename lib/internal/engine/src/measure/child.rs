@@ -13,6 +13,7 @@ use std::process::{ChildStderr, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use jitterstat::series;
@@ -421,21 +422,33 @@ pub fn run_to_completion(
     }
 }
 
-/// Starts a detached thread.
-fn spawn_watcher(run: impl FnOnce() + Send + 'static) -> io::Result<()> {
+/// Starts a thread, which is detached unless it is joined.
+fn spawn_watcher<T: Send + 'static>(
+    run: impl FnOnce() -> T + Send + 'static,
+) -> io::Result<JoinHandle<T>> {
     let started = std::thread::Builder::new().spawn(run);
-    started.map(drop).map_err(|e| io::Error::new(e.kind(), format!("no thread to watch it: {e}")))
+    started.map_err(|e| io::Error::new(e.kind(), format!("no thread to watch it: {e}")))
 }
 
-/// Returns a channel that receives the time at which the program itself has exited.
-fn watch_exit(tree: &os::ProcessTree) -> io::Result<Receiver<io::Result<Instant>>> {
+/// A thread that waits for the exit of a program.
+struct ExitWatch {
+    /// Returns the time of the exit.
+    thread: JoinHandle<io::Result<Instant>>,
+    /// Receives a message when the program itself has exited.
+    exited: Receiver<()>,
+}
+
+/// Starts a thread that waits for the exit of a program.
+fn watch_exit(tree: &os::ProcessTree) -> io::Result<ExitWatch> {
     let (sender, exited) = mpsc::channel();
     let wait = tree.exit_waiter();
     // The thread ends with the program, which has a time limit. The receiver may be dropped before.
-    spawn_watcher(move || {
-        let _ = sender.send(wait().map(|()| now()));
+    let thread = spawn_watcher(move || {
+        let exit = wait().map(|()| now());
+        let _ = sender.send(());
+        exit
     })?;
-    Ok(exited)
+    Ok(ExitWatch { thread, exited })
 }
 
 /// Reason why no message was received.
@@ -477,10 +490,13 @@ fn wait_for_exit(
     limit: Duration,
     stop: &AtomicBool,
 ) -> Result<Instant, RunFailure> {
-    let exited = watch_exit(tree).map_err(|e| RunFailure::from_io(&e, e.to_string()))?;
-    match receive(&exited, started, limit, stop) {
-        Ok(Ok(at)) => Ok(at),
-        Ok(Err(e)) => Err(RunFailure::from_io(&e, format!("cannot be waited for: {e}"))),
+    let watch = watch_exit(tree).map_err(|e| RunFailure::from_io(&e, e.to_string()))?;
+    match receive(&watch.exited, started, limit, stop) {
+        Ok(()) => watch
+            .thread
+            .join()
+            .expect("it has sent its last message")
+            .map_err(|e| RunFailure::from_io(&e, format!("cannot be waited for: {e}"))),
         Err(ReceiveError::Interrupted) => Err(RunFailure::Interrupted),
         Err(ReceiveError::TimeOver) => {
             let limit = units::format_rounded_duration(limit);

@@ -3,7 +3,7 @@
 use std::io::{self, PipeWriter, Read};
 use std::process::{Command, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::{
     KILL_TIMEOUT, RunGuard, StartError, StartedRun, StderrTail, program_command, spawn_watcher,
@@ -20,7 +20,7 @@ const READY_TIMEOUT: Duration = Duration::from_secs(30);
 /// A program that runs in the background of a measurement. It is ended when this is dropped.
 pub struct BackgroundProcess {
     run: RunGuard,
-    exited: mpsc::Receiver<io::Result<Instant>>,
+    exited: mpsc::Receiver<()>,
     stderr_tail: Option<StderrTail>,
     /// Standard input of a process of osjitter, which exits when this end is closed, even if this
     /// process is killed.
@@ -82,7 +82,7 @@ impl BackgroundProcess {
         let StartedRun { run, stderr, .. } = start_run(|_| Ok(command)).map_err(|e| match e {
             StartError::NoScratchDir(e) | StartError::NoProcess(e) => e,
         })?;
-        let exited = watch_exit(&run.tree)?;
+        let exited = watch_exit(&run.tree)?.exited;
         Ok(Self {
             exited,
             run,

@@ -31,7 +31,7 @@ pub struct ProgramSession {
     /// Standard input; `None` after it was closed.
     requests: Option<PipeWriter>,
     replies: Receiver<Reply>,
-    exited: Receiver<io::Result<Instant>>,
+    exited: Receiver<()>,
     stderr_tail: Option<StderrTail>,
     /// The program as in messages.
     name: String,
@@ -137,7 +137,7 @@ impl ProgramSession {
             start_run(prepare).map_err(|e| e.for_program(program))?;
         let stderr_tail = stderr.map(StderrTail::listen).transpose();
         let mut session = Self {
-            exited: watch_exit(&run.tree).map_err(|e| io_failure(program, &e))?,
+            exited: watch_exit(&run.tree).map_err(|e| io_failure(program, &e))?.exited,
             stderr_tail: stderr_tail.map_err(|e| io_failure(program, &e))?,
             run,
             requests: Some(requests),
