@@ -76,6 +76,7 @@ pub fn main() -> ExitCode {
     supervisor::enable();
     host::set_build_info(PROGRAM);
     panics::install_hook();
+    file_io::set_available_memory(os::available_memory);
     os::survive_file_size_limit();
     #[allow(clippy::disallowed_methods, reason = "the time of the whole command")]
     let started = std::time::Instant::now();

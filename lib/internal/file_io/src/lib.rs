@@ -21,7 +21,6 @@ use std::time::Duration;
 use cli::exit::{Error, Result, strip_temp_path, usage};
 use cli::position::format_position;
 use cli::words::pluralize;
-use engine::machine::os;
 
 pub use output_directory::{OutputDirectory, REPORT_FILES, ResultNames};
 pub use temporaries::remove_all as remove_temporaries;
@@ -121,9 +120,17 @@ fn read_all(reader: io::Result<TextReader>, file: &Path) -> Result<String> {
     decode_utf8(bytes).map_err(|e| e.context(file.display()))
 }
 
+static AVAILABLE_MEMORY: OnceLock<fn() -> Option<u64>> = OnceLock::new();
+
+/// Sets the function that returns the available memory, which bounds the size of a file.
+pub fn set_available_memory(available_memory: fn() -> Option<u64>) {
+    let _ = AVAILABLE_MEMORY.set(available_memory);
+}
+
 /// The number of bytes of text that are read at most.
 fn max_file_bytes() -> u64 {
-    MAX_FILE_BYTES.min(os::available_memory().unwrap_or(ASSUMED_MEMORY) / MEMORY_PER_BYTE)
+    let available = AVAILABLE_MEMORY.get().and_then(|available_memory| available_memory());
+    MAX_FILE_BYTES.min(available.unwrap_or(ASSUMED_MEMORY) / MEMORY_PER_BYTE)
 }
 
 /// Reads a JSON file of osjitter.
