@@ -84,11 +84,7 @@ impl Executor for Tokio {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         Ok(runtime.block_on(async {
             if idle == IdleMode::Busy {
-                tokio::spawn(async {
-                    loop {
-                        tokio::task::yield_now().await;
-                    }
-                });
+                tokio::spawn(yield_forever());
             }
             future.await
         }))
@@ -97,6 +93,14 @@ impl Executor for Tokio {
     fn spawn<W: Work>(work: W) -> impl Future<Output = W::Output> {
         let handle = tokio::spawn(work);
         async { handle.await.expect("the task does not panic") }
+    }
+}
+
+/// A task outside of generic functions, where it would be compiled for each future that runs beside
+/// it.
+async fn yield_forever() {
+    loop {
+        tokio::task::yield_now().await;
     }
 }
 
