@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use cli::sort::sort_by;
 use cli::words::pluralize;
 use file_io::FileIdentity;
 use files::compare::{self, ChosenSubject, Estimate, Finding, SubjectComparison};
@@ -81,7 +82,7 @@ fn report_files(directory: &Path) -> Vec<PathBuf> {
             dated.extend(date_file(file));
         }
     }
-    dated.sort_by(|a, b| b.cmp(a));
+    sort_by(&mut dated, |a, b| b.cmp(a));
     dated.into_iter().map(|(_, file)| file).collect()
 }
 

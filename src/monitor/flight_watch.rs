@@ -6,6 +6,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
+use cli::sort::sort_by_key;
 use cli::units::format_exact_duration;
 use engine::machine::os::{self, NotAvailable, Quota};
 use engine::measure::late_tick_log::{AccountedTick, LateTickLog};
@@ -244,7 +245,7 @@ impl FlightWatch {
     fn build_pending(&self, trigger: Trigger, steal_ns: u64) -> Option<PendingFlight> {
         // The loop of the trigger comes first.
         let mut loop_ids: Vec<&LoopId> = self.loops.keys().collect();
-        loop_ids.sort_by_key(|loop_id| **loop_id != trigger.loop_id);
+        sort_by_key(&mut loop_ids, |loop_id| **loop_id != trigger.loop_id);
         let mut late_loops = Vec::with_capacity(loop_ids.len());
         for loop_id in loop_ids {
             let recent = &self.loops[loop_id];
@@ -279,7 +280,7 @@ impl RecentLoop {
         let from = origin.checked_sub(length);
         let is_recent = |tick: &&AccountedTick| from.is_none_or(|from| tick.wake >= from);
         let mut ticks: Vec<AccountedTick> = self.ticks.iter().filter(is_recent).copied().collect();
-        ticks.sort_by_key(|tick| tick.wake);
+        sort_by_key(&mut ticks, |tick| tick.wake);
         let is_own = matches!(loop_id, LoopId::Probe { .. });
         let threads = match is_own {
             true => self.ids.clone(),

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use cli::exit::{self, usage};
+use cli::sort::sort_by_key;
 use file_io::Contents;
 
 use files::bins::{self, Interval};
@@ -158,7 +159,7 @@ impl Log {
             self.written.clear();
             return None;
         };
-        intervals.sort_by_key(|interval| self.written.iter().position(|own| own == interval));
+        sort_by_key(intervals, |interval| self.written.iter().position(|own| own == interval));
         Some(format!(
             "the clock has gone back: {} has a date in the future; --keep counts it as older than the intervals written from now on",
             future.display()

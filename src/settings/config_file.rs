@@ -7,6 +7,7 @@ use std::path::Path;
 
 use clap::{Arg, ArgAction, Command, ValueHint};
 use cli::exit::{self, usage};
+use cli::sort::sort_by_key;
 use cli::suggest::did_you_mean;
 use toml::Spanned;
 use toml::de::{DeString, DeTable, DeValue};
@@ -125,7 +126,7 @@ impl SectionReader<'_> {
             self.read_section(path, inner, subcommand, settings)?;
             path.pop();
         }
-        section.sort_by_key(|setting| setting.line);
+        sort_by_key(&mut section, |setting| setting.line);
         check_conflicts(command, &section)?;
         settings.append(&mut section);
         Ok(())

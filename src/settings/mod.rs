@@ -18,6 +18,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Arg, ArgMatches, Command};
 use cli::exit::{self, ExitStatus};
+use cli::sort::sort_by_key;
 
 use crate::settings::command_line::{CommandLine, SelectedCommand, innermost};
 use crate::settings::config_file::Setting;
@@ -94,7 +95,7 @@ fn select_settings(
     mut settings: Vec<Setting>,
     selected: &SelectedCommand<'_>,
 ) -> exit::Result<Vec<Setting>> {
-    settings.sort_by_key(|setting| (Reverse(setting.section.len()), setting.line));
+    sort_by_key(&mut settings, |setting| (Reverse(setting.section.len()), setting.line));
     let mut inherited: Vec<Setting> = Vec::new();
     for setting in settings {
         let is_set = inherited.iter().any(|inner| inner.key == setting.key);

@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 
+use cli::sort::sort_by_key;
 use files::histogram;
 use files::report::why::Tier;
 use files::report::{Round, Status, Subject, Summary};
@@ -74,7 +75,7 @@ impl<'a> Groups<'a> {
             .into_iter()
             .map(|((thread, kind), waits)| UnnamedGroup { thread, kind, waits })
             .collect();
-        unnamed.sort_by_key(|group| Reverse(group.waits.len()));
+        sort_by_key(&mut unnamed, |group| Reverse(group.waits.len()));
         let left_out = unnamed.iter().skip(MAX_SUBJECTS).map(|group| group.waits.len()).sum();
         unnamed.truncate(MAX_SUBJECTS);
         let threads_by_name = group_threads_by_name(&unnamed);
@@ -104,7 +105,7 @@ fn name_group<'a>(
     let UnnamedGroup { thread, kind, mut waits } = group;
     let index = threads_by_name[&name].iter().position(|known| *known == thread).unwrap_or(0);
     let suffix = if index == 0 { String::new() } else { format!(".{}", index + 1) };
-    waits.sort_by_key(|wait| wait.deadline_ns);
+    sort_by_key(&mut waits, |wait| wait.deadline_ns);
     Group { name: format!("{name}{suffix}/{kind}"), kind, waits }
 }
 
