@@ -95,7 +95,7 @@ pub enum Command {
     /// Watch probes and metered loops for days, with interval files, Prometheus metrics and limits
     Monitor(Box<MonitorArgs>),
     /// Print a completion script for a shell
-    Completions { shell: clap_complete::Shell },
+    Completions { shell: cli::completion::Shell },
 }
 
 #[cfg(test)]

@@ -5,9 +5,9 @@ use std::time::{Duration, Instant, SystemTime};
 
 use clap::builder::TypedValueParser;
 use clap::{Args, ValueEnum};
+use cli::completion::with_examples;
 use cli::exit::{self, Error, ExitStatus};
 use cli::units::{self, to_ns};
-use engine::completion::with_examples;
 use engine::machine::host;
 use engine::scenario::{select_by_pattern, validate_count};
 use file_io::{OutputDirectory, ResultNames};

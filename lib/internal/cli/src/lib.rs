@@ -1,4 +1,4 @@
-//! Exit statuses, errors, units, text layout and sorting of the `osjitter` commands.
+//! Exit statuses, errors, units, text layout, sorting and shell completion of the `osjitter` commands.
 //!
 //! The crate is published because `cargo install osjitter` needs it. Its interface follows the
 //! program and may change in any release.
@@ -7,6 +7,7 @@
 #![allow(missing_docs, missing_debug_implementations, unreachable_pub)]
 
 pub mod amount;
+pub mod completion;
 pub mod exit;
 pub mod position;
 pub mod printable;

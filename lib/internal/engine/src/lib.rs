@@ -15,7 +15,6 @@ pub mod scenario; // subjects, periods, runtimes, rounds
 pub mod load; // loads that run during a measurement
 pub mod subject; // everything that can be measured
 
-pub mod completion; // values that shells complete
 pub mod machine; // facts about the host and changes to it
 pub mod panics; // panics of runtimes as errors
 pub mod program; // the command line of a user's program

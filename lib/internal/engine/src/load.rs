@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::builder::TypedValueParser;
 use cli::units;
 
-use crate::completion::{plain_values, with_examples};
+use cli::completion::{plain_values, with_examples};
 
 /// The load of a scenario.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

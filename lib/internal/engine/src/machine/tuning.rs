@@ -8,9 +8,9 @@ use std::time::Duration;
 use clap::builder::TypedValueParser;
 use files::report::Change;
 
-use crate::completion::{plain_values, with_examples};
 use crate::machine::cpu_selection::CpuSelection;
 use crate::machine::os::{self, Sched};
+use cli::completion::{plain_values, with_examples};
 use cli::exit::{self, usage};
 use cli::units::{format_exact_ns, to_ns};
 

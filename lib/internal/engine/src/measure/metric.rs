@@ -6,12 +6,12 @@ use clap::builder::TypedValueParser;
 use jitterstat::gate::round::{tail_name, tail_quantile};
 use jitterstat::series::{self, Better, Metric};
 
-use crate::completion::{plain_values, with_examples};
 use crate::machine::os::{self, Instructions, TreeUsage};
 use crate::measure::benches::{BenchFormat, BenchOutput, BenchRequest, BenchResult, RunLength};
 use crate::measure::child::{self, CompletedRun, RunFailure, RunRequest, Series};
 use crate::measure::{program_output, supervisor};
 use crate::program::Program;
+use cli::completion::{plain_values, with_examples};
 
 /// Minimum of the CPU time. A smaller one has no meaningful logarithm.
 const MIN_CPU_NS: u64 = 1_000;

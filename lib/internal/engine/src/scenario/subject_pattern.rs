@@ -6,8 +6,8 @@ use std::str::FromStr;
 use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
 use clap::{Arg, Command};
 
-use crate::completion::with_examples;
 use crate::subject::{self, SubjectInfo, script};
+use cli::completion::with_examples;
 use cli::sort::sort_by_key;
 use cli::suggest::did_you_mean;
 

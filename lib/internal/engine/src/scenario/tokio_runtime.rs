@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use clap::builder::TypedValueParser;
 
-use crate::completion::{plain_values, with_examples};
+use cli::completion::{plain_values, with_examples};
 
 /// The runtime of a tokio subject: `current-thread`, `multi-thread` or `multi-thread:N`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
