@@ -96,8 +96,8 @@ impl Executor for Tokio {
     }
 }
 
-/// A task outside of generic functions, where it would be compiled for each future that runs beside
-/// it.
+/// Keeps a runtime awake. Within a generic function, this task would be compiled again for each
+/// future that runs with it.
 async fn yield_forever() {
     loop {
         tokio::task::yield_now().await;
