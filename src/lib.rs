@@ -31,8 +31,6 @@ mod stress; // the process that run --load starts
 mod top; // the metered loops of this machine, live
 mod trace; // the timers of any program, from the kernel's records
 
-mod interrupt; // Ctrl-C, and other signals that end a command
-
 mod meters; // the meters of running programs
 mod table_colors; // colours in the tables of reports
 mod viewer; // opens a page in the browser

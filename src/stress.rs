@@ -16,8 +16,6 @@ use std::sync::{Arc, Barrier};
 use cli::exit::{Error, ExitStatus, Result};
 use engine::load::{READY_LINE, Stress, StressKind};
 
-use crate::interrupt;
-
 /// The memory that each thread writes through, which exceeds the cache of a core.
 const MEMORY_BYTES: usize = 64 << 20;
 /// The distance between two writes: a cache line.

@@ -18,7 +18,6 @@ use jitterstat::stats::random::SplitMix64;
 use tach::{Anchor, Conversion};
 use terminal::progress::Progress;
 
-use crate::interrupt;
 use crate::model::model;
 
 model! {

@@ -23,7 +23,6 @@ use files::find::{Find, Ticker};
 
 use crate::find::args::FindArgs;
 use crate::find::search::Search;
-use crate::interrupt;
 use render::formats::{Format, make};
 
 /// The name of the result file.

@@ -23,7 +23,6 @@ use crate::gate::args::BaselineAddArgs;
 use crate::gate::baseline::document;
 use crate::gate::session::{SessionPlan, StoredBaseline, format_differences, read_baseline};
 use crate::gate::text::reason_remedy;
-use crate::interrupt;
 
 /// Reason for which a session that is worse than the stored ones is not added.
 const WORSE_SESSION: &str =

@@ -35,7 +35,6 @@ use files::gate::verdict::Verdict;
 use jitterstat::gate::decision::Outcome;
 use terminal::Style;
 
-use crate::interrupt;
 use render::formats::{Format, make};
 
 use args::{BaselineAction, GateAction, GateArgs, OnInconclusive};

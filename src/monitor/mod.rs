@@ -24,9 +24,9 @@ use engine::machine::host;
 use engine::scenario::{Scenario, ScenarioArgs, Subjects, draw_seed, parse_subject};
 use engine::subject;
 use files::bins::{Labels, cell};
+use interrupt::stop_on_interrupt;
 use terminal::note;
 
-use crate::interrupt::stop_on_interrupt;
 use crate::meters::MeterReader;
 use crate::monitor::accumulator::{LoopId, MAX_LOOPS};
 use crate::monitor::args::MonitorArgs;

@@ -38,7 +38,7 @@ use crate::run::late_ticks::{LateOutcome, LateTicks};
 use crate::run::live_terminal::LiveView;
 use crate::run::plan_file::PlanArgs;
 use crate::run::round_stream::RoundStream;
-use crate::{interrupt, previous_runs, table_colors, viewer};
+use crate::{previous_runs, table_colors, viewer};
 use render::formats::Format;
 
 const REPORT: &str = "report.json";

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use clap::Args;
 use cli::exit::{self, Error, ExitStatus, usage};
+use interrupt::stop_on_interrupt;
 use terminal::{columns, note};
 
-use crate::interrupt::stop_on_interrupt;
 use crate::meters::MeterReader;
 use render::formats::{Format, parser};
 

@@ -22,7 +22,6 @@ use files::file::File as _;
 use files::report::{Clock, Host, Plan, Report, SCHEMA, Scenario, Subject, Trace, Warning};
 use litemap::LiteMap;
 
-use crate::interrupt;
 use crate::trace::args::TraceArgs;
 use crate::trace::session::{Target, TraceRecording, WindowEnd};
 use crate::trace::subjects::{Group, Groups, round_ns, subject};

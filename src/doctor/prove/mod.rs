@@ -36,7 +36,6 @@ use terminal::progress::Progress;
 
 use crate::doctor::args::ProveArgs;
 use crate::doctor::file::{Figures, Outcome, Proof, Proved, Row, SettingCommands};
-use crate::interrupt;
 
 use setting_switch::SettingSwitch;
 use settings::{SettingTrial, list_trials, user_trial};

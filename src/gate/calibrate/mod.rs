@@ -28,7 +28,6 @@ use jitterstat::gate::{Side, Sides};
 use crate::gate::comparison::program_round_length;
 use crate::gate::design::{ENDLESS, PairSource, PairTest, build_scenario};
 use crate::gate::pairs::{CollectedPairs, PairCollection, now, same_stall_share};
-use crate::interrupt;
 use render::formats::{Offer, make};
 
 use args::CalibrateArgs;

@@ -2,6 +2,12 @@
 //!
 //! The signals are SIGINT (Ctrl-C), SIGTERM, SIGHUP (a closed terminal) and SIGQUIT (Ctrl-\). On
 //! Windows, they are Ctrl-C, Ctrl-Break and the end of the console.
+//!
+//! The crate is published because `cargo install osjitter` needs it. Its interface follows the
+//! program and may change in any release.
+#![forbid(unsafe_code)]
+// Internal interface: an item is documented if its name does not say everything.
+#![allow(missing_docs, missing_debug_implementations, unreachable_pub)]
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
