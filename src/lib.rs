@@ -40,8 +40,6 @@ mod written_limit; // limits and goals as written: p99=2ms
 
 mod flight_record; // the file of the time before a late tick
 
-mod model; // the structs of JSON files
-
 use std::ffi::OsString;
 use std::process::{ExitCode, Termination};
 

@@ -18,9 +18,7 @@ use jitterstat::stats::random::SplitMix64;
 use tach::{Anchor, Conversion};
 use terminal::progress::Progress;
 
-use crate::model::model;
-
-model! {
+files::model! {
     /// Settings of the measurement.
     pub struct Settings {
         /// Seed of the order within each round.

@@ -68,7 +68,7 @@ fn render_file<F: BenchFile>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::check_schema;
+    use files::model::check_schema;
 
     #[test]
     fn schemas_match_models() {

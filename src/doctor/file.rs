@@ -7,9 +7,7 @@ use files::fitness::Fitness;
 use files::report::{Host, Tool};
 use serde::{Deserialize, Serialize};
 
-use crate::model::model;
-
-model! {
+files::model! {
     /// The result of examining a machine once.
     pub struct Checkup {
         /// Always `osjitter.doctor/1`.

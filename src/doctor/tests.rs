@@ -243,7 +243,7 @@ fn cpu_lists_are_parsed() {
 
 #[test]
 fn schema_matches_model() {
-    crate::model::check_schema("osjitter.doctor.1.json", &Checkup::json_schema());
+    files::model::check_schema("osjitter.doctor.1.json", &Checkup::json_schema());
 }
 
 fn worst_checkup() -> Checkup {

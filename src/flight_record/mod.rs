@@ -6,9 +6,7 @@ pub mod formats;
 use files::file::{File, JsonError, read_json, to_json_line};
 use files::report::why::{Behind, Shares};
 
-use crate::model::model;
-
-model! {
+files::model! {
     /// The time before a late tick. Times are relative to the arrival of that tick; earlier ones
     /// are negative.
     pub struct Flight {
@@ -165,6 +163,6 @@ mod tests {
     #[test]
     fn schema_is_current() {
         let schema = serde_json::to_value(schemars::schema_for!(Flight)).unwrap();
-        crate::model::check_schema("osjitter.flight.1.json", &schema);
+        files::model::check_schema("osjitter.flight.1.json", &schema);
     }
 }

@@ -5,10 +5,9 @@ pub mod formats;
 use cli::time::format_unsigned_time;
 use files::file::{File, JsonError, read_json, to_indented_json};
 
-use crate::model::model;
 use crate::monitor::accumulator;
 
-model! {
+files::model! {
     /// The limits that were broken in one interval.
     pub struct Breaches {
         /// Always `osjitter.breaches/1`.
@@ -121,6 +120,6 @@ mod tests {
     #[test]
     fn published_schema_is_current() {
         let schema = serde_json::to_value(schemars::schema_for!(Breaches)).unwrap();
-        crate::model::check_schema("osjitter.breaches.1.json", &schema);
+        files::model::check_schema("osjitter.breaches.1.json", &schema);
     }
 }

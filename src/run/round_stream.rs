@@ -98,6 +98,6 @@ mod tests {
     #[test]
     fn schema_is_current() {
         let schema = serde_json::to_value(schemars::schema_for!(StreamLine<'_>)).unwrap();
-        crate::model::check_schema("osjitter.rounds.1.json", &schema);
+        files::model::check_schema("osjitter.rounds.1.json", &schema);
     }
 }

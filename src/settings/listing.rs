@@ -8,7 +8,6 @@ use cli::exit::{Error, ExitStatus, Result};
 use cli::printable::to_printable;
 use files::file::to_indented_json;
 
-use crate::model::model;
 use crate::settings::command_line::{CommandLine, SelectedCommand};
 use crate::settings::config_file::Setting;
 use crate::settings::flags::{is_setting, is_switch, long_name};
@@ -27,7 +26,7 @@ pub enum Source {
     CommandLine,
 }
 
-model! {
+files::model! {
     /// The settings of a command, as `--print-config --format json` prints them.
     #[serde(rename = "Shown")]
     pub struct SettingsListing {
@@ -196,6 +195,6 @@ mod tests {
     #[test]
     fn schema_is_current() {
         let schema = serde_json::to_value(schemars::schema_for!(SettingsListing)).unwrap();
-        crate::model::check_schema("osjitter.settings.1.json", &schema);
+        files::model::check_schema("osjitter.settings.1.json", &schema);
     }
 }

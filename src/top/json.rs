@@ -119,6 +119,6 @@ mod tests {
     #[test]
     fn published_schema_is_current() {
         let schema = serde_json::to_value(schemars::schema_for!(Document)).unwrap();
-        crate::model::check_schema("osjitter.top.1.json", &schema);
+        files::model::check_schema("osjitter.top.1.json", &schema);
     }
 }

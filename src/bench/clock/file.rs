@@ -4,9 +4,8 @@ use files::file::{File, json_methods};
 use files::report::{Fitness, Host};
 
 use crate::bench::file::SCHEMA;
-use crate::model::model;
 
-model! {
+files::model! {
     /// The clocks of this machine.
     pub struct ClockReport {
         pub schema: String,

@@ -6,9 +6,8 @@ use files::report::{Host, Tool, Warning};
 
 use crate::bench::file::SCHEMA;
 use crate::bench::harness::Settings;
-use crate::model::model;
 
-model! {
+files::model! {
     /// The result of one invocation.
     pub struct DispatchReport {
         pub schema: String,

@@ -6,9 +6,8 @@ use files::report::{Distribution, Host, Tool, Warning};
 use serde::{Deserialize, Deserializer};
 
 use crate::bench::file::SCHEMA;
-use crate::model::model;
 
-model! {
+files::model! {
     /// The result of one invocation.
     pub struct TimeoutReport {
         pub schema: String,

@@ -19,6 +19,7 @@
 //! | [`fitness`] | whether the machine was quiet enough to trust a run |
 //! | [`why`] | the causes of a late tick, from the activity of its thread |
 //! | [`gate`] | `osjitter.verdict/1`, `osjitter.baseline/1`, `osjitter.calibration/1`, `osjitter.run-calibration/1` |
+//! | [`mod@model`] | declares the structs of files, and checks their published schemas |
 //! | [`cost`] | the cost of an operation, alone and relative to another in the same rounds |
 //!
 //! The crate is published because `cargo install osjitter` needs it. Its interface follows the
@@ -39,7 +40,7 @@ pub mod hdr_encoding;
 pub mod histogram;
 mod histogram_error;
 pub mod merge;
-mod model;
+pub mod model;
 pub mod report;
 pub mod summary;
 pub mod why;
