@@ -1,9 +1,9 @@
 //! The command line: its structs and help texts.
 
+use bench::BenchCommand;
 use clap::{Parser, Subcommand};
 use terminal::TerminalArgs;
 
-use crate::bench::BenchCommand;
 use crate::compare::args::CompareArgs;
 use crate::doctor::args::DoctorArgs;
 use crate::find::args::FindArgs;

@@ -3,7 +3,7 @@
 //!
 //! The library exists for the programs, the fuzz targets and the release scripts; it has no other
 //! interface. Applications use [`osinterval`](https://docs.rs/osinterval) and its sibling crates.
-#![deny(unsafe_code)]
+#![forbid(unsafe_code)]
 // Everything but the main functions is private: an item is documented unless its name is sufficient.
 #![allow(missing_docs, missing_debug_implementations, unreachable_pub)]
 
@@ -15,7 +15,6 @@ pub mod fuzz; // runs every reader on hostile bytes
 
 mod report; // shows any stored file through the module that owns its kind
 
-mod bench; // clocks, timeouts, dispatch
 mod compare; // measures how much later B is than A
 mod completions; // completion scripts for shells
 mod doctor; // finds what makes ticks late on this machine
@@ -51,9 +50,6 @@ use engine::measure::{supervisor, trial_commands};
 use engine::panics;
 
 use crate::commands::{Cli, Command};
-
-/// The helper program of `osjitter bench timeout`.
-pub use crate::bench::timeout::counts;
 
 /// The versions that are fixed at build time.
 const PROGRAM: BuildInfo = BuildInfo {

@@ -19,7 +19,7 @@ use crate::fuzz::round_trip;
 use crate::fuzz::step_costs::StepCosts;
 use crate::gate::{calibrate, render_sections};
 use crate::monitor::breaches::{self as broken_limits, Breaches};
-use crate::{bench as benches, compare, doctor, find as found, gate};
+use crate::{compare, doctor, find as found, gate};
 use render::document::terminal;
 use render::formats::{Format, Offer, Rendering, make};
 
@@ -115,11 +115,11 @@ pub fn baseline(bytes: &[u8], costs: &StepCosts) -> exit::Result<()> {
 /// Reads the file of a bench and renders it in every format.
 pub fn bench(bytes: &[u8], costs: &StepCosts) -> exit::Result<()> {
     let text = text(bytes)?;
-    let make = |text: &str, format| costs.measure("format", || benches::render(text, format, true));
-    let Rendering::Text(json) = benches::render(&text, Format::Json, false)? else {
+    let make = |text: &str, format| costs.measure("format", || ::bench::render(text, format, true));
+    let Rendering::Text(json) = ::bench::render(&text, Format::Json, false)? else {
         unreachable!("JSON is text")
     };
-    match benches::render(&json, Format::Json, false) {
+    match ::bench::render(&json, Format::Json, false) {
         Ok(Rendering::Text(again)) => {
             assert!(again == json, "the file differs when it is read again")
         }

@@ -24,7 +24,7 @@ use crate::gate::calibrate;
 use crate::monitor::breaches::{self, Breaches};
 use crate::report::args::ReportArgs;
 use crate::report::runs::Runs;
-use crate::{bench, compare, doctor, find, gate, table_colors};
+use crate::{compare, doctor, find, gate, table_colors};
 use render::formats::{Format, Rendering, make};
 use render::picture::canvas::Picture;
 

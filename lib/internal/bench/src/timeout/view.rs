@@ -6,10 +6,10 @@ use cli::words::{or_dash, pluralize, prefix_or_empty};
 use file_io::ResultNames;
 use files::cost::{Overhead, Verdict};
 
-use crate::bench::file::{BenchFile, add_caveats};
-use crate::bench::timeout::file::{Clock, MeasuredVariant, MeasuredWorkload, TimeoutReport};
-use crate::bench::timeout::picture;
-use crate::bench::timeout::reference::add_comparison;
+use crate::file::{BenchFile, add_caveats};
+use crate::timeout::file::{Clock, MeasuredVariant, MeasuredWorkload, TimeoutReport};
+use crate::timeout::picture;
+use crate::timeout::reference::add_comparison;
 use render::document::{Document, Table};
 use render::picture::canvas::Picture;
 

@@ -5,9 +5,9 @@ use cli::words::{or_dash, pluralize};
 use file_io::ResultNames;
 use files::cost::{Costs, Overhead, Verdict};
 
-use crate::bench::dispatch::file::{DispatchReport, MeasuredOperation, MeasuredRuntime};
-use crate::bench::dispatch::picture;
-use crate::bench::file::{BenchFile, add_caveats};
+use crate::dispatch::file::{DispatchReport, MeasuredOperation, MeasuredRuntime};
+use crate::dispatch::picture;
+use crate::file::{BenchFile, add_caveats};
 use render::document::{Document, Table};
 use render::picture::canvas::Picture;
 

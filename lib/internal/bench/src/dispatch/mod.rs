@@ -19,14 +19,14 @@ use cli::words::pluralize;
 use engine::machine::host;
 use files::report::Warning;
 
-use crate::bench::command::{
+use crate::command::{
     self, BenchStart, OutputArgs, Selection, about, name, select_values, selection_parser,
 };
-use crate::bench::dispatch::file::{
+use crate::dispatch::file::{
     Clock, DispatchReport, MeasuredOperation, MeasuredRuntime, NotMeasured,
 };
-use crate::bench::file::SCHEMA;
-use crate::bench::harness::{BenchOutcome, Case, Schedule, Series, Settings};
+use crate::file::SCHEMA;
+use crate::harness::{BenchOutcome, Case, Schedule, Series, Settings};
 
 /// Batches of a round: enough for percentiles over batches, and few enough that the timestamps
 /// between them cost almost nothing.

@@ -21,11 +21,9 @@ use engine::measure::cost::CostMeter;
 use files::fitness::{Fitness, Tally};
 use tach::Anchor;
 
-use crate::bench::clock::file::{
-    Absurd, ClockReport, Cost, Drift, Elapsed, First, Granularity, Order,
-};
-use crate::bench::command::{BenchStart, OutputArgs};
-use crate::bench::file::SCHEMA;
+use crate::clock::file::{Absurd, ClockReport, Cost, Drift, Elapsed, First, Granularity, Order};
+use crate::command::{BenchStart, OutputArgs};
+use crate::file::SCHEMA;
 
 /// Number of blocks of readings per clock; the blocks of all clocks alternate.
 const BLOCKS: usize = 101;

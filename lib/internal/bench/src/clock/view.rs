@@ -4,9 +4,9 @@ use cli::time::format_fractional_time;
 use cli::words::or_dash;
 use file_io::ResultNames;
 
-use crate::bench::clock::file::{ClockReport, Drift, Elapsed};
-use crate::bench::clock::picture;
-use crate::bench::file::BenchFile;
+use crate::clock::file::{ClockReport, Drift, Elapsed};
+use crate::clock::picture;
+use crate::file::BenchFile;
 use render::document::{Document, Table};
 use render::picture::canvas::Picture;
 use render::report::fitness;
@@ -223,8 +223,8 @@ mod tests {
     use render::document::terminal::render;
 
     use super::*;
-    use crate::bench::clock::file::{Absurd, Clock, Cost, First, Order};
-    use crate::bench::file::SCHEMA;
+    use crate::clock::file::{Absurd, Clock, Cost, First, Order};
+    use crate::file::SCHEMA;
 
     fn bench(monotonic_ns: f64, violations: u64, why_not: Option<&str>) -> ClockReport {
         let cost = |clock: &str, threads, median_ns| Cost {

@@ -4,8 +4,8 @@ use files::cost::{Costs, Overhead};
 use files::file::{File, json_methods};
 use files::report::{Host, Tool, Warning};
 
-use crate::bench::file::SCHEMA;
-use crate::bench::harness::Settings;
+use crate::file::SCHEMA;
+use crate::harness::Settings;
 
 files::model! {
     /// The result of one invocation.

@@ -22,20 +22,18 @@ use engine::machine::host;
 use files::report::Warning;
 use files::summary::distribution;
 
-use crate::bench::command::{
+use crate::command::{
     self, BenchStart, OutputArgs, Selection, about, name, parse_count, select_values,
     selection_parser,
 };
-use crate::bench::file::SCHEMA;
-use crate::bench::harness::{self, BenchOutcome, Schedule, Series};
-use crate::bench::timeout::cases::{
+use crate::file::SCHEMA;
+use crate::harness::{self, BenchOutcome, Schedule, Series};
+use crate::timeout::cases::{
     BATCHES, Case, LENGTHS, MAX_TIMERS, WorkloadArgs, WorkloadKind, combinations, id, parse_share,
     timed_workloads,
 };
-use crate::bench::timeout::counts_program::CountsProgram;
-use crate::bench::timeout::file::{
-    Counts, MeasuredVariant, MeasuredWorkload, Settings, TimeoutReport,
-};
+use crate::timeout::counts_program::CountsProgram;
+use crate::timeout::file::{Counts, MeasuredVariant, MeasuredWorkload, Settings, TimeoutReport};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\

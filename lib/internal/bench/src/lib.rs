@@ -1,4 +1,10 @@
 //! `osjitter bench`: measures one component in isolation, in the same rounds as its alternatives.
+//!
+//! The crate is published because `cargo install osjitter` needs it. Its interface follows the
+//! program and may change in any release.
+#![deny(unsafe_code)]
+// Internal interface: an item is documented if its name does not say everything.
+#![allow(missing_docs, missing_debug_implementations, unreachable_pub)]
 
 mod clock;
 mod command;
@@ -11,11 +17,11 @@ use clap::Subcommand;
 use cli::exit::{self, ExitStatus, usage};
 use files::file::File as _;
 
-use crate::bench::clock::file::ClockReport;
-use crate::bench::dispatch::file::DispatchReport;
-use crate::bench::file::BenchFile;
-pub use crate::bench::file::SCHEMA;
-use crate::bench::timeout::file::TimeoutReport;
+use crate::clock::file::ClockReport;
+use crate::dispatch::file::DispatchReport;
+use crate::file::BenchFile;
+pub use crate::file::SCHEMA;
+use crate::timeout::file::TimeoutReport;
 use render::formats::{Format, Rendering};
 
 #[derive(Debug, Subcommand)]

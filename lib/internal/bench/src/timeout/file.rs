@@ -5,7 +5,7 @@ use files::file::{File, json_methods};
 use files::report::{Distribution, Host, Tool, Warning};
 use serde::{Deserialize, Deserializer};
 
-use crate::bench::file::SCHEMA;
+use crate::file::SCHEMA;
 
 files::model! {
     /// The result of one invocation.

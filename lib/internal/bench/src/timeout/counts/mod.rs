@@ -16,8 +16,8 @@ use std::time::Duration;
 use benchloops::timeouts::loops::{Job, Meter, Workload};
 use benchloops::timeouts::operation_counts::OperationCounts;
 
-use crate::bench::timeout::counts::counter_reads::TscTrap;
-use crate::bench::timeout::counts::tally::TimerTally;
+use crate::timeout::counts::counter_reads::TscTrap;
+use crate::timeout::counts::tally::TimerTally;
 
 pub use allocations::CountingAllocator;
 

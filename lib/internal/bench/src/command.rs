@@ -13,7 +13,7 @@ use engine::scenario::{select_by_pattern, validate_count};
 use file_io::{OutputDirectory, ResultNames};
 use files::report::{Host, Warning};
 
-use crate::bench::file::{BenchFile, FORMATS};
+use crate::file::{BenchFile, FORMATS};
 use render::formats::{Format, Rendering, parser};
 
 #[derive(Debug, Args)]

@@ -3,7 +3,7 @@
 use files::file::{File, json_methods};
 use files::report::{Fitness, Host};
 
-use crate::bench::file::SCHEMA;
+use crate::file::SCHEMA;
 
 files::model! {
     /// The clocks of this machine.

@@ -15,8 +15,8 @@ use clap::ValueEnum;
 use cli::exit::{self, Error};
 use cli::units;
 
-use crate::bench::command::name;
-use crate::bench::harness::{self, Settings};
+use crate::command::name;
+use crate::harness::{self, Settings};
 
 /// Batches of a round: enough for percentiles over batches, and few enough that the timestamps
 /// between them cost almost nothing.

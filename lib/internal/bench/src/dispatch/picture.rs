@@ -4,7 +4,7 @@
 use cli::time;
 use plotters::prelude::*;
 
-use crate::bench::dispatch::file::{
+use crate::dispatch::file::{
     DispatchReport as Report, MeasuredOperation as Operation, MeasuredRuntime as Measured,
 };
 use render::picture::axis::Axis;

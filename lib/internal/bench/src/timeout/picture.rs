@@ -4,7 +4,7 @@
 use files::cost::{Overhead, Verdict};
 use plotters::prelude::*;
 
-use crate::bench::timeout::file::{
+use crate::timeout::file::{
     MeasuredVariant as Variant, MeasuredWorkload as Workload, TimeoutReport as Report,
 };
 use render::picture::axis::Axis;

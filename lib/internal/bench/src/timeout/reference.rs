@@ -4,7 +4,7 @@ use cli::time::format_number;
 use files::cost::Costs;
 use render::document::{Document, Table};
 
-use crate::bench::timeout::file::{MeasuredVariant, TimeoutReport};
+use crate::timeout::file::{MeasuredVariant, TimeoutReport};
 
 /// The workload that corresponds to that of bench-tokio-timeout.
 pub const REFERENCE_WORKLOAD: &str = "channel-multi-thread";

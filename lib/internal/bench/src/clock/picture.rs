@@ -2,7 +2,7 @@
 
 use plotters::prelude::*;
 
-use crate::bench::clock::file::{ClockReport, Cost};
+use crate::clock::file::{ClockReport, Cost};
 use render::picture::axis::Axis;
 use render::picture::canvas::{
     Area, Chart, DrawResult, FONT, Picture, SIZE, TITLE_PX, chart_builder, colour, draw_mark_key,
