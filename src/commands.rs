@@ -2,10 +2,10 @@
 
 use bench::BenchCommand;
 use clap::{Parser, Subcommand};
+use doctor::args::DoctorArgs;
 use terminal::TerminalArgs;
 
 use crate::compare::args::CompareArgs;
-use crate::doctor::args::DoctorArgs;
 use crate::find::args::FindArgs;
 use crate::gate::args::GateArgs;
 use crate::gate::calibrate::args::CalibrateArgs;

@@ -17,7 +17,6 @@ mod report; // shows any stored file through the module that owns its kind
 
 mod compare; // measures how much later B is than A
 mod completions; // completion scripts for shells
-mod doctor; // finds what makes ticks late on this machine
 mod find; // searches for the shortest period that meets a goal
 mod gate; // decides whether B is later than A, than a baseline, than a limit
 mod history; // lists the runs in a directory

@@ -3,6 +3,7 @@
 use std::fmt::Debug;
 
 use cli::exit::{self, Error};
+use doctor::file::Checkup;
 use files::compare::Comparison;
 use files::file::File;
 use files::find::Find;
@@ -13,13 +14,12 @@ use files::gate::calibration::runs::RunCalibration;
 use files::gate::verdict::Verdict;
 use jitterstat::gate::decision::Rules;
 
-use crate::doctor::file::Checkup;
 use crate::flight_record::{self, Flight};
 use crate::fuzz::round_trip;
 use crate::fuzz::step_costs::StepCosts;
 use crate::gate::{calibrate, render_sections};
 use crate::monitor::breaches::{self as broken_limits, Breaches};
-use crate::{compare, doctor, find as found, gate};
+use crate::{compare, find as found, gate};
 use render::document::terminal;
 use render::formats::{Format, Offer, Rendering, make};
 

@@ -8,6 +8,7 @@ use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 
 use cli::exit::{Error, ExitStatus, Result, usage};
+use doctor::file::Checkup;
 use files::compare::Comparison;
 use files::file::File;
 use files::find::Find;
@@ -18,13 +19,12 @@ use interop::detect::{FileFormat, detect};
 use interop::fleet::{self, Fleet};
 use interop::pair;
 
-use crate::doctor::file::Checkup;
 use crate::flight_record::{self, Flight};
 use crate::gate::calibrate;
 use crate::monitor::breaches::{self, Breaches};
 use crate::report::args::ReportArgs;
 use crate::report::runs::Runs;
-use crate::{compare, doctor, find, gate, table_colors};
+use crate::{compare, find, gate, table_colors};
 use render::formats::{Format, Rendering, make};
 use render::picture::canvas::Picture;
 

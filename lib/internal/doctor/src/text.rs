@@ -4,8 +4,8 @@ use files::file::File as _;
 use render::document::{Document, Item as ListItem};
 use render::formats::{Format, Offer, Rendering};
 
-use crate::doctor::file::{Checkup, Item, OtherTool, Weight};
-use crate::doctor::proof_text;
+use crate::file::{Checkup, Item, OtherTool, Weight};
+use crate::proof_text;
 
 /// The formats of a checkup and their formatters.
 pub const FORMATS: [Offer<Checkup>; 4] = [

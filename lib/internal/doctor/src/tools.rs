@@ -6,8 +6,8 @@ use cli::time::format_time;
 use cli::words::pluralize;
 use files::report::Report;
 
-use crate::doctor::facts::{MachineFacts, Reading};
-use crate::doctor::file::{Item, OtherTool, Weight};
+use crate::facts::{MachineFacts, Reading};
+use crate::file::{Item, OtherTool, Weight};
 
 /// A tool that can add to a checkup.
 struct KnownTool {

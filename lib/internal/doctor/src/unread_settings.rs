@@ -1,6 +1,6 @@
 //! Settings whose values only tools of their systems can read.
 
-use crate::doctor::file::{Item, Weight};
+use crate::file::{Item, Weight};
 
 /// A setting whose value only tools of its system can read.
 struct UnreadSetting {

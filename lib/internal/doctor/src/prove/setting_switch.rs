@@ -10,7 +10,7 @@ use engine::measure::trial_commands::{TrialCommands, TrialProcess};
 use engine::program::Program;
 use engine::scenario::Scenario;
 
-use crate::doctor::prove::settings::SettingTrial;
+use crate::prove::settings::SettingTrial;
 
 /// The settings of the scenarios of a proof, of which at most one is in effect.
 pub struct SettingSwitch {

@@ -8,7 +8,7 @@ use jitterstat::stats::random::SplitMix64;
 use serde_json::json;
 
 use super::*;
-use crate::doctor::args::DoctorArgs;
+use crate::args::DoctorArgs;
 
 #[derive(Parser)]
 struct TestCommand {

@@ -10,8 +10,8 @@ use engine::load::{Load, load_parser};
 use engine::program::Program;
 use engine::scenario::{Subjects, SubjectsParser};
 
-use crate::doctor::prove::user_settings::NamedCommand;
-use crate::doctor::text::FORMATS;
+use crate::prove::user_settings::NamedCommand;
+use crate::text::FORMATS;
 use render::formats::{Format, parser};
 
 #[derive(Debug, Args)]

@@ -34,8 +34,8 @@ use files::compare::{self, Differences, MIN_COMPARED_PAIRS};
 use files::report::{Host, Report, Status, Subject};
 use terminal::progress::Progress;
 
-use crate::doctor::args::ProveArgs;
-use crate::doctor::file::{Figures, Outcome, Proof, Proved, Row, SettingCommands};
+use crate::args::ProveArgs;
+use crate::file::{Figures, Outcome, Proof, Proved, Row, SettingCommands};
 
 use setting_switch::SettingSwitch;
 use settings::{SettingTrial, list_trials, user_trial};

@@ -4,8 +4,8 @@ use cli::time::{format_share, format_time};
 use cli::words::prefix_or_empty;
 use engine::machine::os::cpu_list;
 
-use crate::doctor::facts::{MachineFacts, Reading};
-use crate::doctor::file::{Item, Weight};
+use crate::facts::{MachineFacts, Reading};
+use crate::file::{Item, Weight};
 
 use Weight::{Costs, Depends, Fine};
 

@@ -4,6 +4,12 @@
 //! [`facts`] reads the machine, [`judge`] turns the facts into items without any I/O, and [`text`]
 //! formats them. Nothing on the machine is changed; [`prove`] tries the settings that affect this
 //! process alone.
+//!
+//! The crate is published because `cargo install osjitter` needs it. Its interface follows the
+//! program and may change in any release.
+#![forbid(unsafe_code)]
+// Internal interface: an item is documented if its name does not say everything.
+#![allow(missing_docs, missing_debug_implementations, unreachable_pub)]
 
 pub mod args;
 mod facts;

@@ -4,7 +4,7 @@ use cli::time::{format_fractional_time, format_time, format_unsigned_time};
 use cli::words::{or_dash, pluralize, prefix_or_empty};
 use files::compare::{Change, ChangeFinding, Differences};
 
-use crate::doctor::file::{Figures, Outcome, Proof, Proved, Row};
+use crate::file::{Figures, Outcome, Proof, Proved, Row};
 use render::document::{Document, Item, Table};
 use render::report::fitness;
 
