@@ -4,6 +4,7 @@ use bench::BenchCommand;
 use clap::{Parser, Subcommand};
 use doctor::args::DoctorArgs;
 use terminal::TerminalArgs;
+use trace::args::TraceArgs;
 
 use crate::compare::args::CompareArgs;
 use crate::find::args::FindArgs;
@@ -18,7 +19,6 @@ use crate::run::args::RunArgs;
 use crate::run::new_plan::NewPlanArgs;
 use crate::settings::SettingsArgs;
 use crate::top::TopArgs;
-use crate::trace::args::TraceArgs;
 
 /// Measures how late periodic async tasks are and what punctuality costs.
 #[derive(Debug, Parser)]

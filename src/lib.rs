@@ -27,7 +27,6 @@ mod run; // measures one plan: live view, report, pictures
 mod settings; // osjitter.toml: the defaults of a project
 mod stress; // the process that run --load starts
 mod top; // the metered loops of this machine, live
-mod trace; // the timers of any program, from the kernel's records
 
 mod meters; // the meters of running programs
 mod table_colors; // colours in the tables of reports

@@ -115,11 +115,11 @@ pub fn baseline(bytes: &[u8], costs: &StepCosts) -> exit::Result<()> {
 /// Reads the file of a bench and renders it in every format.
 pub fn bench(bytes: &[u8], costs: &StepCosts) -> exit::Result<()> {
     let text = text(bytes)?;
-    let make = |text: &str, format| costs.measure("format", || ::bench::render(text, format, true));
-    let Rendering::Text(json) = ::bench::render(&text, Format::Json, false)? else {
+    let make = |text: &str, format| costs.measure("format", || bench::render(text, format, true));
+    let Rendering::Text(json) = bench::render(&text, Format::Json, false)? else {
         unreachable!("JSON is text")
     };
-    match ::bench::render(&json, Format::Json, false) {
+    match bench::render(&json, Format::Json, false) {
         Ok(Rendering::Text(again)) => {
             assert!(again == json, "the file differs when it is read again")
         }

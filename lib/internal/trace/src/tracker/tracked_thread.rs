@@ -7,7 +7,7 @@ use engine::machine::os::ThreadName;
 use files::report::why::Class;
 use files::why::Parts;
 
-use crate::trace::tracker::wait::{Segment, TIMERFD, Wait, span};
+use crate::tracker::wait::{Segment, TIMERFD, Wait, span};
 
 /// Maximum time that the return from a wait takes. More than this means an interruption.
 pub(super) const MAX_RETURN_NS: u64 = 20_000;

@@ -16,11 +16,11 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use engine::machine::os::{ThreadName, TraceEvent, TraceEventKind, WAITS};
 use files::report::why::Class;
 
-use crate::trace::tracker::tracked_thread::{
+use crate::tracker::tracked_thread::{
     MAX_RETURN_NS, Occupant, PendingTimer, SchedState, TrackedThread,
 };
-pub use crate::trace::tracker::wait::Wait;
-use crate::trace::tracker::wait::{TIMERFD, span};
+pub use crate::tracker::wait::Wait;
+use crate::tracker::wait::{TIMERFD, span};
 
 /// Name of the call with which a thread resumes a wait that a signal interrupted.
 const RESTART: &str = "restart";

@@ -1,4 +1,10 @@
 //! `osjitter trace`: measures from outside how late the timers of any program are.
+//!
+//! The crate is published because `cargo install osjitter` needs it. Its interface follows the
+//! program and may change in any release.
+#![forbid(unsafe_code)]
+// Internal interface: an item is documented if its name does not say everything.
+#![allow(missing_docs, missing_debug_implementations, unreachable_pub)]
 
 pub mod args;
 pub mod output;
@@ -22,9 +28,9 @@ use files::file::File as _;
 use files::report::{Clock, Host, Plan, Report, SCHEMA, Scenario, Subject, Trace, Warning};
 use litemap::LiteMap;
 
-use crate::trace::args::TraceArgs;
-use crate::trace::session::{Target, TraceRecording, WindowEnd};
-use crate::trace::subjects::{Group, Groups, round_ns, subject};
+use crate::args::TraceArgs;
+use crate::session::{Target, TraceRecording, WindowEnd};
+use crate::subjects::{Group, Groups, round_ns, subject};
 use render::formats::Format;
 
 /// Traces a program or process and reports how late its timers were.

@@ -12,8 +12,8 @@ use files::bins::cell;
 use files::report::Trace;
 use jitterstat::stats::quantile::nearest_rank;
 
-use crate::trace::subjects::{Group, detect_period_ns};
-use crate::trace::tracker::Wait;
+use crate::subjects::{Group, detect_period_ns};
+use crate::tracker::Wait;
 use render::document::{Document, Table};
 
 /// A stage of a wait, from one recorded time to the next.

@@ -9,7 +9,7 @@ use engine::machine::os::{self, NotAvailable, ThreadName, TraceEvent, TraceScope
 use engine::measure::child::BackgroundProcess;
 use engine::program::Program;
 
-use crate::trace::tracker::{FUNCTIONS, TraceCounts, Wait, WaitTracker};
+use crate::tracker::{FUNCTIONS, TraceCounts, Wait, WaitTracker};
 
 /// Time between two drains of the kernel's ring buffers.
 const DRAIN_INTERVAL: Duration = Duration::from_millis(10);

@@ -13,7 +13,7 @@ use jitterstat::sample::{Grid, RoundSamples};
 use jitterstat::stats::quantile::nearest_rank;
 use litemap::LiteMap;
 
-use crate::trace::tracker::Wait;
+use crate::tracker::Wait;
 
 /// Number of rounds per window. The length of a round has bounds, so there may be fewer or more.
 const ROUNDS: i64 = 20;
