@@ -138,7 +138,7 @@ fn commands_do_not_import_each_other() {
     let (own_modules, own_crates): (BTreeSet<_>, BTreeSet<_>) =
         commands.iter().cloned().partition(is_module);
     for command in &own_crates {
-        assert!(is_dependency(command), "{command} is no module and no crate");
+        assert!(is_dependency(command), "{command} is neither a module nor a crate");
     }
     assert!(own_modules.len() > 5, "only {own_modules:?} are modules");
     let mut imports = modules.imports();

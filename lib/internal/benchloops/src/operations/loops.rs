@@ -453,7 +453,7 @@ fn idle_batch<I: Idler>(idler: &mut I, plan: BatchPlan) -> io::Result<f64> {
     Ok(ended.saturating_sub(began) as f64 / turns as f64)
 }
 
-/// Starts a thread. This is no generic function, so that threads are compiled once.
+/// Starts a thread. The function is not generic, so that threads are compiled once.
 fn start_thread<'scope>(scope: &'scope Scope<'scope, '_>, run: &'scope mut (dyn FnMut() + Send)) {
     scope.spawn(run);
 }
