@@ -208,8 +208,8 @@ impl<F: FnMut(&[Pair]) -> bool> PairCollector<'_, F> {
         let record = self.record_ticks(side, ticks).map(|record| RoundRecord {
             steal_ns: cost.steal_ns,
             run_queue_ns: cost.run_queue_ns,
-            switches_voluntary: cost.switches_voluntary,
-            switches_involuntary: cost.switches_involuntary,
+            switches_voluntary: cost.usage.switches_voluntary,
+            switches_involuntary: cost.usage.switches_involuntary,
             ..record
         });
         self.half_pairs[side] = Some(HalfPair { slot, record });
@@ -320,7 +320,8 @@ impl<F: FnMut(&[Pair]) -> bool> PairCollector<'_, F> {
             return;
         }
         let samples = &round.instances[0].samples;
-        let costs = Round { first_tick: samples.grid.first_tick, ..round.cost.to_round() };
+        let costs = round.cost.to_round(round.instances[0].cost_ticks);
+        let costs = Round { first_tick: samples.grid.first_tick, ..costs };
         let (name, period_ns) = (scenario.subject.name(), scenario.period_ns());
         self.pairs.tally.add(&name, period_ns, &costs, &samples.lateness_ns);
     }

@@ -149,7 +149,7 @@ fn report_contains_exact_lateness() {
         assert_eq!((round.first_tick, round.tick.as_ref()), (7, Some(&ticks)));
         assert_eq!(
             (round.cpu_ns, round.steal_ns, round.run_queue_ns),
-            (Some(57 * 9_000), Some(5), Some(7))
+            (Some(50 * 9_000), Some(5), Some(7))
         );
         pooled.extend(expected);
     }

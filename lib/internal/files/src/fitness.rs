@@ -24,7 +24,9 @@ pub struct Tally {
     spin: CostSums,
     /// CPU time of the spinning control.
     spin_cpu_ns: Option<u64>,
-    /// Time for which the spinning control spun.
+    /// Time in which this CPU time was counted, for all of which the control spun.
+    spin_window_ns: u64,
+    /// Time from the first to the last recorded deadline of the spinning control.
     spun_ns: u64,
     /// Time of that in which it did not run.
     lost_ns: u64,
@@ -39,6 +41,8 @@ pub struct Tally {
 #[derive(Clone, Copy, Debug, Default)]
 struct CostSums {
     window_ns: u64,
+    /// Time in which the context switches were counted.
+    usage_window_ns: u64,
     /// Time of the rounds for which the run queue time is known, which excludes programs of the
     /// user.
     queue_window_ns: u64,
@@ -56,6 +60,8 @@ impl CostSums {
         if round.instance == 0 {
             let window_ns = round.window_ns.unwrap_or(0);
             self.window_ns = self.window_ns.saturating_add(window_ns);
+            let usage_ns = round.cost_window_ns.unwrap_or(window_ns);
+            self.usage_window_ns = self.usage_window_ns.saturating_add(usage_ns);
             let known_ns = if round.run_queue_ns.is_some() { window_ns } else { 0 };
             self.queue_window_ns = self.queue_window_ns.saturating_add(known_ns);
         }
@@ -106,13 +112,18 @@ impl Tally {
     fn add_spin(&mut self, period_ns: u64, round: &Round, lateness_ns: &[i64]) {
         let Some(&last) = lateness_ns.last() else { return };
         self.spin.add(round);
-        let until_last = (round.first_tick + lateness_ns.len() as u64)
-            .saturating_sub(1)
-            .saturating_mul(period_ns);
+        let last_late_ns = u64::try_from(last).unwrap_or(0);
+        let recorded_ns = (lateness_ns.len() as u64).saturating_mul(period_ns);
+        self.spun_ns = self.spun_ns.saturating_add(recorded_ns).saturating_add(last_late_ns);
         if let Some(cpu_ns) = round.cpu_ns {
             add_if_known(&mut self.spin_cpu_ns, Some(cpu_ns));
-            self.spun_ns = self.spun_ns.saturating_add(SPIN_LEAD_NS).saturating_add(until_last);
-            self.spun_ns = self.spun_ns.saturating_add(u64::try_from(last).unwrap_or(0));
+            // In files of version 0.2, the CPU time includes the warm-up.
+            let whole_ns = || {
+                let ticks = (round.first_tick + lateness_ns.len() as u64).saturating_sub(1);
+                SPIN_LEAD_NS.saturating_add(ticks.saturating_mul(period_ns)) + last_late_ns
+            };
+            let window_ns = round.cost_window_ns.unwrap_or_else(whole_ns);
+            self.spin_window_ns = self.spin_window_ns.saturating_add(window_ns);
         }
         let period = i64::try_from(period_ns).unwrap_or(i64::MAX);
         let mut previous = 0;
@@ -136,11 +147,11 @@ impl Tally {
         let has_spin = self.spin_ticks > 0;
         // A spinning thread is always ready, so its wait is the time that others use.
         let waiting = if has_spin { &self.spin } else { &self.total };
-        let seconds = self.spin.window_ns as f64 / 1e9;
+        let seconds = self.spin.usage_window_ns as f64 / 1e9;
         let preempted = self.spin.preempted.filter(|_| seconds > 0.0);
         let stolen_cpus = self.total.share(self.total.stolen_ns).zip(cpus);
         Facts {
-            spin_core: self.spin_cpu_ns.map(|cpu| (cpu as f64 / self.spun_ns as f64).min(1.0)),
+            spin_core: share(self.spin_cpu_ns, self.spin_window_ns).map(|core| core.min(1.0)),
             spin_gaps: has_spin.then(|| self.lost_ns as f64 / self.spun_ns.max(1) as f64),
             spin_longest_gap_ns: has_spin.then_some(self.longest_gap_ns),
             waited: share(waiting.run_queue_ns, waiting.queue_window_ns),

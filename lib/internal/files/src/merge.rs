@@ -311,8 +311,7 @@ fn check_runs_differ(reports: &[Report]) -> Result<(), MergeError> {
 }
 
 /// Adds the numbers that only the summaries of the parts contain: the planned ticks of rounds
-/// without a delivered tick, and the cost of the recorded ticks. The cost of a round includes its
-/// warm-up.
+/// without a delivered tick, and the costs, of which the parts know the ticks.
 fn add_totals(summary: &mut Summary, parts: &[&Summary]) {
     let planned = parts.iter().map(|part| part.ticks).fold(0, u64::saturating_add);
     let lost = planned.saturating_sub(summary.ticks);
@@ -322,6 +321,7 @@ fn add_totals(summary: &mut Summary, parts: &[&Summary]) {
     }
     summary.cpu_ns_per_tick = mean_per_tick(parts, |s| s.cpu_ns_per_tick);
     summary.wakeups_per_tick = mean_per_tick(parts, |s| s.wakeups_per_tick);
+    summary.core_share = mean_per_tick(parts, |s| s.core_share);
 }
 
 /// The mean over the ticks of all parts of a cost per tick; `None` if a part does not have it.
@@ -334,7 +334,7 @@ fn mean_per_tick(parts: &[&Summary], cost: fn(&Summary) -> Option<f64>) -> Optio
     Some(total / ticks.max(1) as f64)
 }
 
-/// Summarises the rounds of a subject without their cost, which includes the warm-up.
+/// Summarises the rounds of a subject without their cost.
 fn summarise_subject(subject: &Subject) -> Option<Summary> {
     let samples: Vec<RoundSamples> =
         subject.rounds.iter().map(|round| stored_samples(subject, round)).collect();

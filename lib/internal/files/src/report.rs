@@ -342,10 +342,14 @@ model! {
         pub elapsed_ns: i64,
         /// Time between the deadlines of these ticks, added up.
         pub ideal_ns: i64,
-        /// CPU time of the whole process per planned tick.
+        /// CPU time of the whole process per tick, in the windows of the rounds' costs.
         pub cpu_ns_per_tick: Option<f64>,
-        /// Context switches of the whole process per planned tick.
+        /// Context switches of the whole process per tick, in the same windows.
         pub wakeups_per_tick: Option<f64>,
+        /// CPU time of the whole process as a share of the same windows: 1 is one core; null for a
+        /// command.
+        #[serde(default)]
+        pub core_share: Option<f64>,
         /// Wake time minus deadline.
         pub lateness_ns: Distribution,
         /// Median over the rounds of each percentile, which describes a typical round. The
@@ -411,10 +415,19 @@ model! {
         pub start_ns: u64,
         /// The random part of that start; 0 for a command.
         pub phase_ns: u64,
-        /// Time over which the costs below were counted: from the runtime's readiness to the last
-        /// tick; for a command, from its start to its end.
+        /// Time over which the machine's counters below were read: from the runtime's readiness to
+        /// the last tick; for a command, from its start to its end.
         #[serde(default)]
         pub window_ns: Option<u64>,
+        /// Time over which the CPU time and the context switches were counted: from the first
+        /// recorded tick to the last one, or from the tick before a single one; null for a command,
+        /// and in files of version 0.2, in which `window_ns` is that time.
+        #[serde(default)]
+        pub cost_window_ns: Option<u64>,
+        /// Number of this instance's ticks in that time: CPU time and context switches per tick are
+        /// quotients of it. For a command, all its ticks but one; null in files of version 0.2.
+        #[serde(default)]
+        pub cost_ticks: Option<u64>,
         /// CPU time of the process, without tasks of a load; of the thread, if several CPUs were
         /// measured at once; for a command, of all its processes without their start.
         pub cpu_ns: Option<u64>,

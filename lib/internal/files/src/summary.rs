@@ -16,9 +16,14 @@ const CONFIDENCE: f64 = 0.95;
 /// Number of significant digits of pooled values, as in stored histograms.
 const DIGITS: u8 = 3;
 
-/// The cost of a round.
+/// The cost of a round, in a window of whole ticks: in most rounds from the first recorded tick to
+/// the last one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RoundCost {
+    /// Ticks in the window, over which the cost is distributed.
+    pub ticks: u64,
+    /// Length of the window; `None` if it is unknown.
+    pub window_ns: Option<u64>,
     /// CPU time of the whole process; `None` if the platform does not report it.
     pub cpu_ns: Option<u64>,
     /// Voluntary and involuntary context switches of the process; `None` if the platform does not
@@ -136,9 +141,16 @@ impl Totals {
         self.drift = (self.drift.0 + sxy, self.drift.1 + sxx);
     }
 
+    /// Adds the cost of a round, unless the round was stopped before its window ended.
     fn add_cost(&mut self, cost: RoundCost) {
-        let sum = self.cost.unwrap_or(RoundCost { cpu_ns: Some(0), wakeups: Some(0) });
+        if cost.ticks == 0 {
+            return;
+        }
+        let zero = RoundCost { ticks: 0, window_ns: Some(0), cpu_ns: Some(0), wakeups: Some(0) };
+        let sum = self.cost.unwrap_or(zero);
         self.cost = Some(RoundCost {
+            ticks: sum.ticks.saturating_add(cost.ticks),
+            window_ns: add_if_complete(sum.window_ns, cost.window_ns),
             cpu_ns: add_if_complete(sum.cpu_ns, cost.cpu_ns),
             wakeups: add_if_complete(sum.wakeups, cost.wakeups),
         });
@@ -163,14 +175,24 @@ impl Totals {
             no_park: has_parks.then_some(self.recorded.saturating_sub(self.ticks_with_park)),
             // In parts per billion: nanoseconds per second.
             drift_ppb: (sxx > 0.0).then(|| sxy / sxx * 1e9),
-            cpu_ns_per_tick: self.per_tick(cost.cpu_ns),
-            wakeups_per_tick: self.per_tick(cost.wakeups),
+            cpu_ns_per_tick: cost.per_tick(cost.cpu_ns),
+            wakeups_per_tick: cost.per_tick(cost.wakeups),
+            core_share: cost.core_share(),
             ..Summary::default()
         }
     }
+}
 
+impl RoundCost {
+    /// Returns a cost per tick of the window; `None` without a tick.
     fn per_tick(&self, total: Option<u64>) -> Option<f64> {
-        Some(total? as f64 / self.ticks.max(1) as f64)
+        if self.ticks == 0 { None } else { Some(total? as f64 / self.ticks as f64) }
+    }
+
+    /// Returns the CPU time as a share of the window, which is that of one core.
+    fn core_share(&self) -> Option<f64> {
+        let window_ns = self.window_ns.filter(|&window_ns| window_ns > 0)?;
+        Some(self.cpu_ns? as f64 / window_ns as f64)
     }
 }
 
@@ -450,7 +472,12 @@ mod tests {
             RoundSamples::from_wakeups(grid, &wakeups).unwrap()
         };
         let rounds: Vec<RoundSamples> = (0..40).map(|_| round()).collect();
-        let cost = RoundCost { cpu_ns: Some(5_000), wakeups: Some(250) };
+        let cost = RoundCost {
+            ticks: 249,
+            window_ns: Some(249_000_000),
+            cpu_ns: Some(5_000),
+            wakeups: Some(250),
+        };
         let parts: Vec<InstanceRound<'_>> = (0..)
             .zip(&rounds)
             .map(|(round, samples)| InstanceRound { round, samples, cost })
@@ -495,13 +522,44 @@ mod tests {
                 s.missed,
                 s.early,
                 times,
-                s.cpu_ns_per_tick,
-                s.wakeups_per_tick,
+                (s.cpu_ns_per_tick, s.wakeups_per_tick, s.core_share),
             )
         };
         assert_eq!(counts(&exact), counts(&pooled));
         assert!((exact.drift_ppb.unwrap() / pooled.drift_ppb.unwrap() - 1.0).abs() < 1e-9);
         assert!(Pool::default().summary(None, true).is_none());
+    }
+
+    #[test]
+    fn cost_belongs_to_its_window() {
+        let grid = Grid { period_ns: 1_000, first_tick: 20, ticks: 11 };
+        let wakeup =
+            |k: u64| Wakeup { tick: k, expirations: 1, wake_ns: 1_000 * k as i64, unpark_ns: None };
+        let wakeups: Vec<Wakeup> = (0..31).map(wakeup).collect();
+        let samples = RoundSamples::from_wakeups(grid, &wakeups).unwrap();
+        let summarise_with = |costs: &[RoundCost]| {
+            let parts: Vec<InstanceRound<'_>> = (0..)
+                .zip(costs)
+                .map(|(round, &cost)| InstanceRound { round, samples: &samples, cost })
+                .collect();
+            let summary = summarise(&parts, false).unwrap();
+            (summary.cpu_ns_per_tick, summary.wakeups_per_tick, summary.core_share)
+        };
+        let cost = RoundCost {
+            ticks: 10,
+            window_ns: Some(20_000),
+            cpu_ns: Some(5_000),
+            wakeups: Some(20),
+        };
+        let expected = (Some(500.0), Some(2.0), Some(0.25));
+        assert_eq!(summarise_with(&[cost, cost]), expected);
+        // A round that was stopped early has no window.
+        assert_eq!(summarise_with(&[cost, RoundCost::default()]), expected);
+        // The CPU time of one round is unknown.
+        let unknown = RoundCost { cpu_ns: None, ..cost };
+        assert_eq!(summarise_with(&[cost, unknown]), (None, Some(2.0), None));
+        let program = RoundCost { window_ns: None, ..cost };
+        assert_eq!(summarise_with(&[program]), (Some(500.0), Some(2.0), None));
     }
 
     #[test]

@@ -44,7 +44,12 @@ fn small_report() -> Report {
             RoundSamples::from_wakeups(grid, &wakeups).unwrap()
         })
         .collect();
-    let cost = RoundCost { cpu_ns: Some(400_000), wakeups: Some(25) };
+    let cost = RoundCost {
+        ticks: 24,
+        window_ns: Some(12_000_000),
+        cpu_ns: Some(400_000),
+        wakeups: Some(25),
+    };
     let part = |(round, samples)| InstanceRound { round, samples, cost };
     let parts: Vec<InstanceRound<'_>> = (0..).zip(&samples).map(part).collect();
     let mut interval =

@@ -157,7 +157,7 @@ fn measure_costs(threads: u64, tally: &mut Tally) -> Vec<Cost> {
     let barrier = Barrier::new(threads as usize);
     let per_thread = run_on_threads(threads, &|_| measure_blocks(&clocks, &barrier));
     if let [(_, cost)] = &per_thread[..] {
-        tally.add("clocks", 0, &cost.to_round(), &[]);
+        tally.add("clocks", 0, &cost.to_round(0), &[]);
     }
     let mut costs = Vec::new();
     for (i, (name, _)) in clocks.iter().enumerate() {

@@ -1,25 +1,22 @@
-//! Costs of a round, computed from counters of the kernel and the process before and after it.
+//! Costs of a round, computed from counters of the kernel and the process.
+//!
+//! The counters of the machine are files, which are read before and after a round. The usage of the
+//! measured threads is read in the loop, at the first and at the last recorded tick, so that the
+//! time for which it is counted contains the recorded ticks and nothing else.
 
 use files::report::Round;
-use tach::Anchor;
+use tach::{Anchor, Conversion};
 
 use crate::machine::os::{self, Usage};
+use crate::measure::runtime_load::LoadCpuTime;
 use cli::units::to_ns;
 
-/// Costs of a round, from the moment its runtime was ready to its last tick.
+/// Costs of a round.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Cost {
-    /// Length of the measurement, to which all other fields refer.
+    /// Time from the moment at which the runtime was ready to the last tick, in which the counters
+    /// of the machine below were counted.
     pub window_ns: u64,
-    /// CPU time of the process, or of the thread if others measured at once, without the tasks of
-    /// a load.
-    pub cpu_ns: Option<u64>,
-    /// CPU time of the tasks of a load.
-    pub load_cpu_ns: u64,
-    /// Context switches by waiting.
-    pub switches_voluntary: Option<u64>,
-    /// Context switches by being preempted.
-    pub switches_involuntary: Option<u64>,
     /// Time for which the threads waited for a CPU.
     pub run_queue_ns: Option<u64>,
     /// Time that the hypervisor took from all CPUs.
@@ -30,40 +27,50 @@ pub struct Cost {
     pub suspended_ns: Option<u64>,
     /// Frequency of the CPU at the end.
     pub cpu_khz: Option<u64>,
+    /// CPU time of the tasks of a load in the whole round.
+    pub load_cpu_ns: u64,
     /// Number of processes that a program left running, and that were killed.
     pub killed_processes: u64,
     /// Whether the CPU time includes the start of a program.
     pub includes_start: bool,
+    /// Usage of the measured threads, in a window of its own.
+    pub usage: TickUsage,
+}
+
+/// Usage of the measured threads between two ticks.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct TickUsage {
+    /// Time between the two readings; `None` if these do not belong to ticks, as those of a
+    /// program.
+    pub window_ns: Option<u64>,
+    /// CPU time, without that of the tasks of a load.
+    pub cpu_ns: Option<u64>,
+    /// Context switches by waiting.
+    pub switches_voluntary: Option<u64>,
+    /// Context switches by being preempted.
+    pub switches_involuntary: Option<u64>,
 }
 
 impl Cost {
-    /// Moves the CPU time of the tasks of a load to its own field.
-    pub fn without_load(self, load_cpu_ns: u64) -> Self {
-        Self { cpu_ns: self.cpu_ns.map(|ns| ns.saturating_sub(load_cpu_ns)), load_cpu_ns, ..self }
-    }
-
-    /// Converts the costs to a round of a report that has no ticks.
-    pub fn to_round(&self) -> Round {
+    /// Converts the costs to a round of a report that has no ticks. `ticks` is the number of ticks
+    /// in the window of the usage.
+    pub fn to_round(&self, ticks: u64) -> Round {
+        let usage = &self.usage;
         Round {
             window_ns: Some(self.window_ns),
-            cpu_ns: self.cpu_ns,
+            cost_window_ns: usage.window_ns,
+            cost_ticks: Some(ticks),
+            cpu_ns: usage.cpu_ns,
             throttled_ns: self.throttled_ns,
             suspended_ns: self.suspended_ns,
             cpu_khz: self.cpu_khz,
             steal_ns: self.steal_ns,
             run_queue_ns: self.run_queue_ns,
-            switches_voluntary: self.switches_voluntary,
-            switches_involuntary: self.switches_involuntary,
+            switches_voluntary: usage.switches_voluntary,
+            switches_involuntary: usage.switches_involuntary,
             ..Round::default()
         }
     }
-}
-
-/// Counters at the start of a measurement.
-pub struct CostMeter {
-    scope: CostScope,
-    counters: MachineCounters,
-    usage: Usage,
 }
 
 /// Threads whose CPU time, context switches and waits a measurement includes.
@@ -73,6 +80,8 @@ pub enum CostScope {
     Process,
     /// The calling thread, while others measure at the same time.
     Thread,
+    /// Several threads, while others measure at the same time: their usage is unknown.
+    SomeThreads,
 }
 
 impl CostScope {
@@ -80,46 +89,161 @@ impl CostScope {
         match self {
             Self::Process => os::usage(),
             Self::Thread => os::thread_usage(),
+            Self::SomeThreads => Usage::default(),
         }
     }
 }
 
+/// Ticks at which a loop reads its usage.
+#[derive(Clone, Copy, Debug)]
+pub struct UsageTicks {
+    pub first: u64,
+    pub last: u64,
+    /// Whether the usage is read at each tick in between, so that a round can end at any of them.
+    pub reads_each: bool,
+}
+
+impl UsageTicks {
+    /// Returns the ticks for a round with `ticks` recorded ticks from `first_tick` on.
+    ///
+    /// These are the first and the last recorded tick. A single recorded tick has no tick before it
+    /// that is recorded, so the last one of the warm-up replaces it.
+    pub fn new(first_tick: u64, ticks: u64, reads_each: bool) -> Self {
+        let last = first_tick + ticks.saturating_sub(1);
+        let first = if ticks == 1 { first_tick.saturating_sub(1) } else { first_tick };
+        Self { first, last, reads_each }
+    }
+}
+
+/// Reads the usage of a loop at its first and its last recorded tick.
+#[derive(Debug)]
+pub struct UsageProbe {
+    scope: CostScope,
+    load_cpu: LoadCpuTime,
+    ticks: UsageTicks,
+    /// Tick from which on the next reading is due.
+    next: u64,
+    first: Option<UsageReading>,
+    last: Option<UsageReading>,
+}
+
+/// A reading of the usage.
+#[derive(Clone, Copy, Debug)]
+struct UsageReading {
+    /// Time of the reading.
+    count: u64,
+    usage: Usage,
+    load_cpu_ns: u64,
+}
+
+impl UsageProbe {
+    pub fn new(scope: CostScope, load_cpu: LoadCpuTime, ticks: UsageTicks) -> Self {
+        Self { scope, load_cpu, ticks, next: ticks.first, first: None, last: None }
+    }
+
+    /// Reads the usage if a reading is due at this tick, or if the loop ends with it. Call this
+    /// after the time stamp of the tick.
+    #[inline]
+    pub fn after_tick(&mut self, tick: u64, is_stopped: bool) {
+        if tick >= self.next || is_stopped {
+            self.read(tick);
+        }
+    }
+
+    #[cold]
+    fn read(&mut self, tick: u64) {
+        if tick < self.ticks.first || self.next == u64::MAX {
+            return;
+        }
+        let reading = UsageReading {
+            count: tach::ordered_count(),
+            usage: self.scope.usage(),
+            load_cpu_ns: self.load_cpu.ns(),
+        };
+        match self.first {
+            None => self.first = Some(reading),
+            Some(_) => self.last = Some(reading),
+        }
+        self.next = match tick >= self.ticks.last {
+            true => u64::MAX,
+            false if self.ticks.reads_each => 0,
+            false => self.ticks.last,
+        };
+    }
+
+    /// Returns both readings; `None` if the loop ended before the second one.
+    pub fn into_span(self) -> Option<UsageSpan> {
+        Some(UsageSpan { first: self.first?, last: self.last? })
+    }
+}
+
+/// The readings of the usage at two ticks.
+#[derive(Clone, Copy, Debug)]
+pub struct UsageSpan {
+    first: UsageReading,
+    last: UsageReading,
+}
+
+impl UsageSpan {
+    /// Returns the counts between which the usage was counted.
+    pub fn counts(&self) -> std::ops::Range<u64> {
+        self.first.count..self.last.count
+    }
+
+    /// Returns the usage between the two readings.
+    pub fn usage(&self, conversion: &Conversion) -> TickUsage {
+        let Self { first, last } = self;
+        let load_cpu_ns = last.load_cpu_ns.saturating_sub(first.load_cpu_ns);
+        let cpu_ns = delta(last.usage.cpu_ns, first.usage.cpu_ns);
+        let counts = last.count.saturating_sub(first.count);
+        TickUsage {
+            window_ns: Some((counts as f64 / conversion.rate_hz() * 1e9).round() as u64),
+            cpu_ns: cpu_ns.map(|ns| ns.saturating_sub(load_cpu_ns)),
+            switches_voluntary: delta(
+                last.usage.switches_voluntary,
+                first.usage.switches_voluntary,
+            ),
+            switches_involuntary: delta(
+                last.usage.switches_involuntary,
+                first.usage.switches_involuntary,
+            ),
+        }
+    }
+}
+
+fn delta(now: Option<u64>, before: Option<u64>) -> Option<u64> {
+    Some(now?.saturating_sub(before?))
+}
+
+/// Counters of the machine at the start of a measurement.
+pub struct CostMeter {
+    scope: CostScope,
+    counters: MachineCounters,
+}
+
 impl CostMeter {
     /// Reads the counters at the start.
-    ///
-    /// The counters of the machine are files. They are read before the usage of the process here
-    /// and after it at the end, so that the cost of reading them is not measured.
     pub fn start() -> Self {
         Self::start_in(CostScope::Process)
     }
 
-    /// Reads the counters of a scope at the start.
+    /// Reads the counters at the start; the waits for a CPU are those of the threads of a scope.
     pub fn start_in(scope: CostScope) -> Self {
-        let counters = MachineCounters::read(scope);
-        Self { scope, counters, usage: scope.usage() }
+        Self { scope, counters: MachineCounters::read(scope) }
     }
 
-    /// Returns the costs since the start, for a round between two anchors.
+    /// Returns the costs since the start, for a round between two anchors. They contain no usage.
     pub fn cost(&self, first: &Anchor, last: &Anchor) -> Cost {
-        let (usage, cpu_khz) = (self.scope.usage(), os::cpu_khz());
+        let cpu_khz = os::cpu_khz();
         let (now, then) = (MachineCounters::read(self.scope), &self.counters);
-        let delta = |now: Option<u64>, then: Option<u64>| Some(now?.saturating_sub(then?));
         Cost {
             window_ns: to_ns(last.std().saturating_duration_since(first.std())),
-            cpu_ns: delta(usage.cpu_ns, self.usage.cpu_ns),
-            load_cpu_ns: 0,
-            switches_voluntary: delta(usage.switches_voluntary, self.usage.switches_voluntary),
-            switches_involuntary: delta(
-                usage.switches_involuntary,
-                self.usage.switches_involuntary,
-            ),
             run_queue_ns: delta(now.run_queue_ns, then.run_queue_ns),
             steal_ns: delta(now.steal_ns, then.steal_ns),
             throttled_ns: delta(now.throttled_ns, then.throttled_ns),
             suspended_ns: first.suspended_until(last).map(to_ns),
             cpu_khz,
-            killed_processes: 0,
-            includes_start: false,
+            ..Cost::default()
         }
     }
 }
@@ -137,6 +261,7 @@ impl MachineCounters {
             run_queue_ns: match scope {
                 CostScope::Process => os::run_queue_ns(),
                 CostScope::Thread => os::thread_run_queue_ns(),
+                CostScope::SomeThreads => None,
             },
             steal_ns: os::steal_ns(),
             throttled_ns: os::throttled_ns(),

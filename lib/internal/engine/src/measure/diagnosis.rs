@@ -80,7 +80,7 @@ fn reference_round(round: &MeasuredRound) -> Option<ReferenceRound> {
     let mut lateness: Vec<i64> =
         round.instances.iter().flat_map(|i| i.samples.lateness_ns.iter().copied()).collect();
     lateness.sort_unstable();
-    let ticks_run: u64 = round.instances.iter().map(|i| i.ticks_run).sum();
-    let cpu_ns_per_tick = round.cost.cpu_ns.map(|cpu| cpu as f64 / ticks_run.max(1) as f64);
+    let cost_ticks: u64 = round.instances.iter().map(|i| i.cost_ticks).sum();
+    let cpu_ns_per_tick = round.cost.usage.cpu_ns.map(|cpu| cpu as f64 / cost_ticks.max(1) as f64);
     Some(ReferenceRound { index: round.index, p50: nearest_rank(&lateness, 0.5)?, cpu_ns_per_tick })
 }

@@ -139,14 +139,11 @@ pub fn busy_share(scenario: &Scenario, stop: &Arc<AtomicBool>) -> Result<Option<
             late_watch: None,
         }
         .measure()?;
-        let ticks_run: u64 = round.instances.iter().map(|i| i.ticks_run).sum();
-        let Some(cpu_ns) = round.cost.cpu_ns else { return Ok(None) };
-        let waits = round.cost.switches_voluntary.is_none_or(|switches| switches >= ticks_run / 10);
-        let share = if waits {
-            cpu_ns as f64 / (ticks_run.max(1) as f64 * scenario.period.as_nanos() as f64)
-        } else {
-            1.0
-        };
+        let ticks: u64 = round.instances.iter().map(|i| i.cost_ticks).sum();
+        let usage = round.cost.usage;
+        let Some((cpu_ns, window_ns)) = usage.cpu_ns.zip(usage.window_ns) else { return Ok(None) };
+        let waits = usage.switches_voluntary.is_none_or(|switches| switches >= ticks / 10);
+        let share = if waits { cpu_ns as f64 / window_ns.max(1) as f64 } else { 1.0 };
         min_share = Some(min_share.map_or(share, |min| min.min(share)));
     }
     Ok(min_share)

@@ -11,9 +11,7 @@ use cli::words::pluralize;
 use tokio::runtime::Builder;
 
 use crate::measure::runtime_load;
-use crate::measure::tick_loop::{
-    BoxedTask, RawRound, RoundSetup, box_task, record_unpark, run_loop, run_loops, start_tasks,
-};
+use crate::measure::tick_loop::{RawRound, RoundSetup, record_unpark, run_loop, run_loops};
 use crate::measure::why;
 use crate::panics;
 use crate::scenario::Runtime;
@@ -65,36 +63,18 @@ pub fn run_on_tokio<S>(setup: RoundSetup) -> io::Result<RawRound>
 where
     S: Subject<Ticker: Ticker<Event: Send> + Send>,
 {
-    run_boxed_on_tokio(setup, box_round::<S>)
-}
-
-fn box_round<S>(setup: RoundSetup) -> BoxedTask<io::Result<RawRound>>
-where
-    S: Subject<Ticker: Ticker<Event: Send> + Send>,
-{
-    match setup.recorders.len() {
-        1 => box_task(run_loop::<S>(setup)),
-        _ => box_task(run_loops(setup, start_tasks::<S>)),
-    }
-}
-
-/// The part of [`run_on_tokio`] that does not depend on the subject.
-fn run_boxed_on_tokio(
-    setup: RoundSetup,
-    round: fn(RoundSetup) -> BoxedTask<io::Result<RawRound>>,
-) -> io::Result<RawRound> {
     let mut builder = runtime_builder(setup.runtime)?;
     let Some(profiler) = setup.profiler.clone() else {
-        return run_in_task(setup, round, builder);
+        return run_in_task::<S>(setup, builder);
     };
     builder.on_thread_park(why::park);
     if setup.runtime == Runtime::CurrentThread {
-        return run_recorded(setup, |setup| run_in_task(setup, round, builder));
+        return run_recorded(setup, |setup| run_in_task::<S>(setup, builder));
     }
     let leaving = profiler.clone();
     builder.on_thread_start(move || profiler.enter()).on_thread_stop(move || leaving.leave());
     // All threads have left when the runtime is dropped.
-    run_in_task(setup, round, builder)
+    run_in_task::<S>(setup, builder)
 }
 
 fn multi_thread_builder(workers: usize) -> io::Result<Builder> {
@@ -123,21 +103,22 @@ fn note_unpark(is_profiled: bool) {
 }
 
 /// Runs a round in a task, together with a load of tasks.
-fn run_in_task(
-    setup: RoundSetup,
-    round: fn(RoundSetup) -> BoxedTask<io::Result<RawRound>>,
-    mut builder: Builder,
-) -> io::Result<RawRound> {
+fn run_in_task<S>(setup: RoundSetup, mut builder: Builder) -> io::Result<RawRound>
+where
+    S: Subject<Ticker: Ticker<Event: Send> + Send>,
+{
     let is_profiled = setup.profiler.is_some();
     builder.enable_all().on_thread_unpark(move || note_unpark(is_profiled));
     let runtime = builder.build()?;
     let (tasks, load_cpu) = (setup.tasks, setup.load_cpu.clone());
-    let round = round(setup);
     let result = runtime.block_on(async {
         if let Some(tasks) = tasks {
             runtime_load::spawn_load(tasks, &load_cpu);
         }
-        tokio::spawn(round).await
+        match setup.recorders.len() {
+            1 => tokio::spawn(run_loop::<S>(setup)).await,
+            _ => tokio::spawn(run_loops::<S>(setup)).await,
+        }
     });
     panics::join_or_resume_unwind(result)
 }
@@ -208,7 +189,7 @@ mod tests {
     use jitterstat::recorder::Recorder;
 
     use super::*;
-    use crate::measure::cost::CostScope;
+    use crate::measure::cost::{CostScope, UsageTicks};
     use crate::measure::runtime_load::LoadCpuTime;
     use crate::scenario::{Length, Scenario, ScenarioArgs};
     use crate::subject::{self, OnBusypoll, Visitor};
@@ -262,7 +243,9 @@ mod tests {
                 runtime: Runtime::CurrentThread,
                 tasks: None,
                 load_cpu: LoadCpuTime::default(),
-                cost_scope: CostScope::Process,
+                // The counters of all threads allocate for each thread of other tests.
+                cost_scope: CostScope::Thread,
+                usage_ticks: UsageTicks::new(0, ticks, false),
                 stop: Arc::default(),
                 profiler: None,
                 late_watch: None,
@@ -282,8 +265,7 @@ mod tests {
             // The first round does the allocations that a process does once.
             allocations(entry, 2);
             // Set-up and tear-down are equal in both rounds, so a difference is due to the ticks.
-            // The measurement of costs varies with the number of threads of other tests, so try
-            // again.
+            // The counters of the machine are files whose length varies, so try again.
             let is_equal = (0..20).any(|_| allocations(entry, 10) == allocations(entry, 500));
             assert!(is_equal, "{} allocates while it ticks", entry.name);
         }

@@ -22,11 +22,12 @@ impl LongWait {
     /// Registers a round. Returns `None` if the period is short.
     pub fn begin(period: Duration) -> Option<Self> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
-        if period >= sliced_wait::MIN_LONG_PERIOD {
-            Some(Self(NEXT.fetch_add(1, Ordering::Relaxed)))
-        } else {
-            None
-        }
+        Self::applies(period).then(|| Self(NEXT.fetch_add(1, Ordering::Relaxed)))
+    }
+
+    /// Returns whether an interrupt must not wait for the next tick of this period.
+    pub fn applies(period: Duration) -> bool {
+        period >= sliced_wait::MIN_LONG_PERIOD
     }
 
     /// Registers the waker of a loop. Ready if `stop` is set.

@@ -4,14 +4,13 @@
 //! between them. A meter records every tick of an endless grid in memory of fixed size. Another
 //! thread reads it like the meters of other programs.
 
-use std::future::poll_fn;
+use std::future::{Future, poll_fn};
 use std::io;
 use std::path::PathBuf;
-use std::pin::Pin;
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, ready};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -20,7 +19,6 @@ use tickmeter::{Meter, Place, Reader};
 use crate::machine::os::{self, ThreadStats, ThreadTimes};
 use crate::measure::executor::{poll_until_ready, runtime_builder};
 use crate::measure::late_tick_log::{LateTickLog, LateTickRecorder};
-use crate::measure::tick_loop::{BoxedTask, box_task};
 use crate::panics;
 use crate::scenario::{Runtime, Scenario};
 use crate::subject::ticker::{Delivered, Schedule, Subject, Ticker};
@@ -180,67 +178,25 @@ impl Visitor for EndlessLoop {
     {
         let (runtime, threads) =
             (self.runtime.unwrap_or(Runtime::CurrentThread), self.threads.clone());
-        run_in_task(box_task(tick_endlessly(self, create_for_tokio::<S>)), runtime, threads)
+        run_in_task(tick_endlessly::<S>(self), runtime, threads)
     }
 
     fn on_busypoll<S: OnBusypoll>(self) -> Self::Output {
         self.threads.add_current();
         let result = S::runtime()?
-            .block_on(async { busypoll::spawn_boxed(tick_endlessly(self, create::<S>)).await });
+            .block_on(async { busypoll::spawn_boxed(tick_endlessly::<S>(self)).await });
         result.map_err(|error| io::Error::other(error.to_string()))?
     }
 
     fn on_thread<S: Subject>(self) -> Self::Output {
         self.threads.add_current();
-        poll_until_ready(tick_endlessly(self, create::<S>))
+        poll_until_ready(tick_endlessly::<S>(self))
     }
-}
-
-/// A ticker of any kind, so that the loop is compiled once and not for each kind.
-///
-/// The indirect calls cost nanoseconds, which do not matter at the periods of monitors.
-trait EndlessTicker {
-    fn begin_tick(self: Pin<&mut Self>, next: u64);
-
-    /// Polls for tick `next`. Returns the time of the wake-up and the delivered ticks.
-    fn poll_tick(
-        self: Pin<&mut Self>,
-        next: u64,
-        cx: &mut Context<'_>,
-    ) -> Poll<io::Result<(tach::Instant, Delivered)>>;
-}
-
-impl<T: Ticker> EndlessTicker for T {
-    fn begin_tick(self: Pin<&mut Self>, next: u64) {
-        self.begin(next);
-    }
-
-    fn poll_tick(
-        mut self: Pin<&mut Self>,
-        next: u64,
-        cx: &mut Context<'_>,
-    ) -> Poll<io::Result<(tach::Instant, Delivered)>> {
-        let event = ready!(self.as_mut().poll_wait(next, cx))?;
-        let woke = tach::Instant::from_count(tach::ordered_count());
-        Poll::Ready(Ok((woke, self.delivered(event, next))))
-    }
-}
-
-fn create<S: Subject>(schedule: Schedule) -> io::Result<Pin<Box<dyn EndlessTicker>>> {
-    Ok(Box::pin(S::ticker(schedule)?))
-}
-
-/// Creates a ticker that can move between the threads of a runtime.
-fn create_for_tokio<S>(schedule: Schedule) -> io::Result<Pin<Box<dyn EndlessTicker + Send>>>
-where
-    S: Subject<Ticker: Send>,
-{
-    Ok(Box::pin(S::ticker(schedule)?))
 }
 
 /// Runs a loop in a task of a tokio runtime.
 fn run_in_task(
-    task: BoxedTask<io::Result<()>>,
+    task: impl Future<Output = io::Result<()>> + Send + 'static,
     runtime: Runtime,
     threads: LoopThreads,
 ) -> io::Result<()> {
@@ -253,22 +209,20 @@ fn run_in_task(
 
 /// Runs the loop until it is stopped. Ticks do not allocate.
 #[allow(clippy::disallowed_methods, reason = "the start of the grid is read here")]
-async fn tick_endlessly<T: EndlessTicker + ?Sized>(
-    endless: EndlessLoop,
-    create: fn(Schedule) -> io::Result<Pin<Box<T>>>,
-) -> io::Result<()> {
+async fn tick_endlessly<S: Subject>(endless: EndlessLoop) -> io::Result<()> {
     let EndlessLoop { period, phase, mut meter, stop, ready: created, mut late_ticks, .. } =
         endless;
     let schedule = Schedule { start: Instant::now() + LEAD_TIME + phase, period };
-    let mut ticker = create(schedule)?;
+    let mut ticker = pin!(S::ticker(schedule)?);
     // The receiver may have been dropped.
     let _ = created.send(());
     let mut next = 0;
     while !stop.load(Ordering::Relaxed) {
         let due = schedule.deadline(next);
-        ticker.as_mut().begin_tick(next);
-        let (woke, delivered) = poll_fn(|cx| ticker.as_mut().poll_tick(next, cx)).await?;
-        let Delivered { tick, expirations } = delivered;
+        ticker.as_mut().begin(next);
+        let event = poll_fn(|cx| ticker.as_mut().poll_wait(next, cx)).await?;
+        let woke = tach::Instant::from_count(tach::ordered_count());
+        let Delivered { tick, expirations } = ticker.as_mut().delivered(event, next);
         let first = tick + 1 - expirations;
         let first_due = if first == next { due } else { schedule.deadline(first) };
         meter.ticks_at(first_due, expirations, woke);
@@ -282,8 +236,6 @@ async fn tick_endlessly<T: EndlessTicker + ?Sized>(
 
 #[cfg(test)]
 mod tests {
-    use std::pin::pin;
-
     use super::*;
     use crate::scenario::{ScenarioArgs, parse_subject};
 
@@ -342,7 +294,7 @@ mod tests {
             };
             let counted = allocation_counter::measure(|| {
                 let mut remaining = ticks;
-                let mut loops = pin!(tick_endlessly(endless, create::<PendingTicker>));
+                let mut loops = pin!(tick_endlessly::<PendingTicker>(endless));
                 let mut context = std::task::Context::from_waker(std::task::Waker::noop());
                 while remaining > 0 {
                     assert!(loops.as_mut().poll(&mut context).is_pending());

@@ -12,7 +12,7 @@ use tach::Anchor;
 
 use crate::machine::os::TreeUsage;
 use crate::measure::child::{self, ProgramSession, RunFailure, RunRequest, Series};
-use crate::measure::cost::{Cost, CostMeter};
+use crate::measure::cost::{Cost, CostMeter, TickUsage};
 use crate::measure::program_output::{self, ProgramRound};
 use crate::measure::supervisor;
 use crate::measure::why::external_program::{FinishedProgram, ProgramProfiler};
@@ -116,9 +116,12 @@ fn round_cost(output: &ProgramRound, machine: &Cost) -> Cost {
     let usage = output.usage;
     Cost {
         window_ns: to_ns(output.wall),
-        cpu_ns: usage.map(|usage| usage.cpu_ns),
-        switches_voluntary: usage.and_then(|usage| usage.switches_voluntary),
-        switches_involuntary: usage.and_then(|usage| usage.switches_involuntary),
+        usage: TickUsage {
+            window_ns: None,
+            cpu_ns: usage.map(|usage| usage.cpu_ns),
+            switches_voluntary: usage.and_then(|usage| usage.switches_voluntary),
+            switches_involuntary: usage.and_then(|usage| usage.switches_involuntary),
+        },
         steal_ns: machine.steal_ns,
         throttled_ns: machine.throttled_ns,
         suspended_ns: machine.suspended_ns,
@@ -257,8 +260,9 @@ impl StartupCosts {
         let Some(start) = self.starts.get(&scenario).filter(|_| cost.includes_start) else {
             return cost;
         };
-        let cpu_ns = start.and_then(|start| remaining_cpu_ns(cost.cpu_ns?, start.usage.cpu_ns));
-        Cost { cpu_ns, ..cost }
+        let usage = cost.usage;
+        let cpu_ns = start.and_then(|start| remaining_cpu_ns(usage.cpu_ns?, start.usage.cpu_ns));
+        Cost { usage: TickUsage { cpu_ns, ..usage }, ..cost }
     }
 }
 
@@ -415,8 +419,13 @@ mod tests {
             starts
                 .subtract_startup(
                     scenario,
-                    Cost { cpu_ns: Some(cpu_ns), includes_start, ..Cost::default() },
+                    Cost {
+                        usage: TickUsage { cpu_ns: Some(cpu_ns), ..TickUsage::default() },
+                        includes_start,
+                        ..Cost::default()
+                    },
                 )
+                .usage
                 .cpu_ns
         };
         assert_eq!(

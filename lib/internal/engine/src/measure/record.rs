@@ -368,20 +368,16 @@ fn share_of_cost(round: &MeasuredRound, total: Option<u64>) -> Option<u64> {
     total.map(|total| total / (round.instances.len() as u64).max(1))
 }
 
-/// Returns the costs of an instance, scaled from the ticks that ran, including the warm-up, to the
-/// recorded ticks.
+/// Returns the costs of an instance and the ticks to which they belong.
 fn instance_cost(round: &MeasuredRound, instance: &Instance) -> RoundCost {
-    let switches =
-        round.cost.switches_voluntary.zip(round.cost.switches_involuntary).map(|(v, i)| v + i);
+    let usage = &round.cost.usage;
+    let switches = usage.switches_voluntary.zip(usage.switches_involuntary).map(|(v, i)| v + i);
     RoundCost {
-        cpu_ns: scale_to_recorded(share_of_cost(round, round.cost.cpu_ns), instance),
-        wakeups: scale_to_recorded(share_of_cost(round, switches), instance),
+        ticks: instance.cost_ticks,
+        window_ns: share_of_cost(round, usage.window_ns),
+        cpu_ns: share_of_cost(round, usage.cpu_ns),
+        wakeups: share_of_cost(round, switches),
     }
-}
-
-fn scale_to_recorded(cost: Option<u64>, instance: &Instance) -> Option<u64> {
-    let scaled = u128::from(cost?) * u128::from(instance.samples.grid.ticks);
-    u64::try_from(scaled / u128::from(instance.ticks_run.max(1))).ok()
 }
 
 /// Returns the entries of a round in the report, one per instance. The first one contains the
@@ -399,30 +395,28 @@ fn report_entries(
             instance: i,
             start_ns: to_ns(instance.start.saturating_duration_since(started)),
             summary: summary.take(),
-            ..shared_entry(round)
+            ..shared_entry(round, instance)
         };
         entries.push(add_samples(entry, &instance.samples, has_runtime, keep_samples));
     }
     entries
 }
 
-/// Returns the part of an entry that all instances of a round share.
-fn shared_entry(round: &MeasuredRound) -> Round {
-    let cost = &round.cost;
+/// Returns an entry without samples: the order of the round, and an instance's share of its costs.
+fn shared_entry(round: &MeasuredRound, instance: &Instance) -> Round {
+    let whole = round.cost.to_round(instance.cost_ticks);
     Round {
         index: round.index,
         slot: round.slot,
         phase_ns: to_ns(round.phase),
-        window_ns: Some(cost.window_ns),
-        cpu_ns: share_of_cost(round, cost.cpu_ns),
-        throttled_ns: share_of_cost(round, cost.throttled_ns),
-        suspended_ns: share_of_cost(round, cost.suspended_ns),
-        cpu_khz: cost.cpu_khz,
-        steal_ns: share_of_cost(round, cost.steal_ns),
-        run_queue_ns: share_of_cost(round, cost.run_queue_ns),
-        switches_voluntary: share_of_cost(round, cost.switches_voluntary),
-        switches_involuntary: share_of_cost(round, cost.switches_involuntary),
-        ..Round::default()
+        cpu_ns: share_of_cost(round, whole.cpu_ns),
+        throttled_ns: share_of_cost(round, whole.throttled_ns),
+        suspended_ns: share_of_cost(round, whole.suspended_ns),
+        steal_ns: share_of_cost(round, whole.steal_ns),
+        run_queue_ns: share_of_cost(round, whole.run_queue_ns),
+        switches_voluntary: share_of_cost(round, whole.switches_voluntary),
+        switches_involuntary: share_of_cost(round, whole.switches_involuntary),
+        ..whole
     }
 }
 
@@ -452,7 +446,7 @@ fn add_samples(
 fn startup_warnings(plan: &Plan, starts: &StartupCosts, rounds: &[ScenarioRounds]) -> Vec<Warning> {
     let mut warnings = Vec::new();
     for (index, (scenario, rounds)) in plan.scenarios.iter().zip(rounds).enumerate() {
-        let is_unknown = rounds.kept.iter().any(|round| round.cost.cpu_ns.is_none());
+        let is_unknown = rounds.kept.iter().any(|round| round.cost.usage.cpu_ns.is_none());
         let Some(startup) = starts.get(index).filter(|_| is_unknown) else { continue };
         let cost = format_time(i64::try_from(startup.usage.cpu_ns).unwrap_or(i64::MAX));
         warnings.push(Warning {

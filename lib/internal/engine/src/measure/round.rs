@@ -14,9 +14,10 @@ use tach::{Anchor, Conversion};
 
 use crate::machine::os;
 use crate::measure::child::ProgramSession;
-use crate::measure::cost::{Cost, CostScope};
+use crate::measure::cost::{Cost, CostScope, TickUsage, UsageTicks};
 use crate::measure::executor::{run_on_busypoll, run_on_thread, run_on_tokio};
 use crate::measure::late_watch::{LateWatch, RoundWatch};
+use crate::measure::long_wait::LongWait;
 use crate::measure::program::{self, MeasuredProgram};
 use crate::measure::runtime_load::LoadCpuTime;
 use crate::measure::tick_loop::{RawRound, Recording, RoundSetup};
@@ -68,8 +69,8 @@ pub struct Instance {
     pub start: Instant,
     /// The samples, in nanoseconds.
     pub samples: RoundSamples,
-    /// Ticks that ran, including the warm-up, over which the costs are distributed.
-    pub ticks_run: u64,
+    /// Ticks in the window of the usage, over which it is distributed.
+    pub cost_ticks: u64,
 }
 
 /// A round to measure.
@@ -154,9 +155,12 @@ impl RoundRequest<'_> {
         let mut instances = Vec::with_capacity(raw.recordings.len());
         for recording in &raw.recordings {
             let wakeups = convert_wakeups(recording, &conversion);
-            let stopped = recording.stopped;
-            instances.push(instance_from_wakeups(recording.start, &wakeups, grid, stopped)?);
+            let samples = samples_on_grid(&wakeups, grid, recording.stopped)?;
+            let cost_ticks =
+                raw.usage.as_ref().map_or(0, |span| recording.ticks_between(&span.counts()));
+            instances.push(Instance { start: recording.start, samples, cost_ticks });
         }
+        let usage = raw.usage.as_ref().map(|span| span.usage(&conversion)).unwrap_or_default();
         let diagnosis = self
             .profiler
             .zip(recorder)
@@ -166,7 +170,7 @@ impl RoundRequest<'_> {
             slot: self.slot,
             phase: self.phase,
             instances,
-            cost: raw.cost,
+            cost: Cost { usage, ..raw.cost },
             backend: Some(raw.backend),
             clock: Some(RoundClock {
                 rate_hz: conversion.rate_hz(),
@@ -193,14 +197,22 @@ impl RoundRequest<'_> {
             runtime: self.scenario.runtime.unwrap_or(Runtime::CurrentThread),
             tasks: self.scenario.load.tasks(),
             stop: Arc::clone(self.stop),
-            cost_scope: match self.scenario.cpu {
-                Some(_) => CostScope::Thread,
-                None => CostScope::Process,
-            },
+            cost_scope: self.cost_scope(),
+            usage_ticks: UsageTicks::new(grid.first_tick, grid.ticks, LongWait::applies(period)),
             load_cpu: LoadCpuTime::default(),
             profiler: self.profiler.map(|profiler| profiler.begin(capacity, period)),
             late_watch: self.late_watch.map(|watch| self.round_watch(watch, grid)),
         })
+    }
+
+    /// Returns the threads whose costs are those of the round.
+    fn cost_scope(&self) -> CostScope {
+        match (self.start, self.scenario.runtime) {
+            (None, _) => CostScope::Process,
+            // Rounds with a common start are measured at once.
+            (Some(_), Some(Runtime::MultiThread(_))) => CostScope::SomeThreads,
+            (Some(_), _) => CostScope::Thread,
+        }
     }
 
     fn round_watch(&self, watch: &Arc<LateWatch>, grid: Grid) -> RoundWatch {
@@ -259,12 +271,12 @@ impl RoundRequest<'_> {
         let MeasuredProgram { start, samples, cost, diagnosis } = measured;
         let ticks = grid.first_tick + grid.ticks;
         // The start-up cost, which is subtracted later, includes one tick.
-        let ticks_run = if cost.includes_start { (ticks - 1).max(1) } else { ticks };
+        let cost_ticks = if cost.includes_start { (ticks - 1).max(1) } else { ticks };
         MeasuredRound {
             index: self.index,
             slot: self.slot,
             phase: Duration::ZERO,
-            instances: vec![Instance { start, samples, ticks_run }],
+            instances: vec![Instance { start, samples, cost_ticks }],
             cost,
             backend: None,
             clock: None,
@@ -283,10 +295,11 @@ impl RoundRequest<'_> {
         let mut instances = Vec::new();
         for i in 0..scenario.instances {
             let start = start + Duration::from_nanos(grid.period_ns * i / scenario.instances);
-            let stopped = replayed.stopped;
-            instances.push(instance_from_wakeups(start, &replayed.wakeups, grid, stopped)?);
+            let samples = samples_on_grid(&replayed.wakeups, grid, replayed.stopped)?;
+            let cost_ticks = samples.grid.ticks;
+            instances.push(Instance { start, samples, cost_ticks });
         }
-        let ticks: u64 = instances.iter().map(|i| i.ticks_run).sum();
+        let ticks: u64 = instances.iter().map(|i| i.cost_ticks).sum();
         self.stop.fetch_or(replayed.stopped, Ordering::Relaxed);
         Ok(MeasuredRound {
             index: self.index,
@@ -294,9 +307,12 @@ impl RoundRequest<'_> {
             phase: self.phase,
             instances,
             cost: Cost {
-                cpu_ns: replayed.cpu_ns_per_tick.map(|ns| ns * ticks),
-                switches_voluntary: replayed.switches_per_tick.map(|n| n * ticks),
-                switches_involuntary: replayed.switches_per_tick.map(|_| 0),
+                usage: TickUsage {
+                    window_ns: Some(grid.period_ns * ticks / scenario.instances.max(1)),
+                    cpu_ns: replayed.cpu_ns_per_tick.map(|ns| ns * ticks),
+                    switches_voluntary: replayed.switches_per_tick.map(|n| n * ticks),
+                    switches_involuntary: replayed.switches_per_tick.map(|_| 0),
+                },
                 run_queue_ns: replayed.run_queue_ns,
                 steal_ns: replayed.steal_ns,
                 window_ns: grid.period_ns * (grid.first_tick + grid.ticks),
@@ -371,26 +387,22 @@ fn convert_wakeups(recording: &Recording, conversion: &Conversion) -> Vec<Wakeup
     wakeups
 }
 
-/// Creates the result of an instance from its wake-ups.
-fn instance_from_wakeups(
-    start: Instant,
-    wakeups: &[Wakeup],
-    grid: Grid,
-    stopped: bool,
-) -> Result<Instance, String> {
+/// Returns the samples of an instance from its wake-ups.
+fn samples_on_grid(wakeups: &[Wakeup], grid: Grid, stopped: bool) -> Result<RoundSamples, String> {
     let ticks_run = wakeups.last().map_or(0, |w| w.tick + 1).min(grid.first_tick + grid.ticks);
     // A stopped round contains only the ticks that ran.
     let ticks = if stopped { ticks_run.saturating_sub(grid.first_tick) } else { grid.ticks };
-    let samples =
-        RoundSamples::from_wakeups(Grid { ticks, ..grid }, wakeups).map_err(|e| e.to_string())?;
-    Ok(Instance { start, samples, ticks_run })
+    RoundSamples::from_wakeups(Grid { ticks, ..grid }, wakeups).map_err(|e| e.to_string())
 }
 
 #[cfg(test)]
 mod tests {
+    use std::cell::RefCell;
+
     use super::*;
     use crate::scenario::{Length, ScenarioArgs};
     use crate::subject::ticker::Schedule;
+    use cli::units::to_ns;
 
     #[test]
     fn load_tasks_are_not_subject_cost() {
@@ -426,7 +438,7 @@ mod tests {
         assert!(loaded.load_cpu_ns > 0);
         // No CPU time of the process counts twice.
         assert!(
-            loaded.cpu_ns.unwrap() + loaded.load_cpu_ns <= process_ns.unwrap(),
+            loaded.usage.cpu_ns.unwrap() + loaded.load_cpu_ns <= process_ns.unwrap(),
             "{loaded:?} {process_ns:?}"
         );
     }
@@ -442,6 +454,116 @@ mod tests {
             let error = compare_clocks(counter_s, kernel_s).unwrap_err();
             assert!(error.contains(expected), "{error}");
         }
+    }
+
+    /// CPU time that each tick of a [`BurningTicker`] uses, except those of the warm-up.
+    const BURNT: Duration = Duration::from_millis(5);
+
+    thread_local! {
+        /// CPU time that each tick has used, as its thread counted it.
+        static BURNT_NS: RefCell<Vec<u64>> = const { RefCell::new(Vec::new()) };
+    }
+
+    /// Uses CPU time on this thread. Returns how much.
+    fn burn(cpu_time: Duration) -> u64 {
+        let before = os::thread_cpu_ns().unwrap();
+        loop {
+            let burnt_ns = os::thread_cpu_ns().unwrap() - before;
+            if burnt_ns >= to_ns(cpu_time) {
+                return burnt_ns;
+            }
+        }
+    }
+
+    /// A ticker that uses CPU time in each wait, and ten times as much when it is created and in
+    /// its warm-up.
+    struct BurningTicker(Schedule);
+
+    impl Subject for BurningTicker {
+        type Ticker = Self;
+
+        fn ticker(schedule: Schedule) -> io::Result<Self> {
+            burn(10 * BURNT);
+            Ok(Self(schedule))
+        }
+    }
+
+    impl Ticker for BurningTicker {
+        type Event = ();
+
+        #[allow(clippy::disallowed_methods, reason = "a ticker that sleeps until its deadline")]
+        fn poll_wait(
+            self: std::pin::Pin<&mut Self>,
+            next: u64,
+            _: &mut std::task::Context<'_>,
+        ) -> std::task::Poll<io::Result<()>> {
+            let factor = if next < WARMUP_TICKS { 10 } else { 1 };
+            let burnt_ns = burn(BURNT * factor);
+            BURNT_NS.with_borrow_mut(|burnt| burnt.push(burnt_ns));
+            let deadline = self.0.deadline(next);
+            std::thread::sleep(deadline.saturating_duration_since(Instant::now()));
+            std::task::Poll::Ready(Ok(()))
+        }
+
+        fn backend(&self) -> String {
+            String::new()
+        }
+    }
+
+    const WARMUP_TICKS: u64 = 2;
+
+    /// Measures a round of a burning ticker on this thread. Returns it with the CPU time of each
+    /// tick.
+    #[allow(clippy::disallowed_methods, reason = "a common start limits the costs to a thread")]
+    fn measure_burning(ticks: u64) -> (MeasuredRound, Vec<u64>) {
+        let args = ScenarioArgs {
+            subjects: vec![crate::scenario::parse_subject("nanosleep").unwrap()],
+            length: Some(Length::Ticks(ticks)),
+            round_ticks: Some(ticks),
+            warmup: Some(WARMUP_TICKS),
+            periods: vec![2 * BURNT],
+            ..ScenarioArgs::default()
+        };
+        let (scenario, stop) = (args.single_scenario().unwrap(), Arc::default());
+        let request = RoundRequest {
+            scenario: &scenario,
+            index: 0,
+            slot: 0,
+            ticks,
+            phase: Duration::ZERO,
+            start: Some(Instant::now()),
+            run_on: 2,
+            stop: &stop,
+            profiler: None,
+            late_watch: None,
+        };
+        BURNT_NS.take();
+        let round = request.on_thread::<BurningTicker>().unwrap();
+        (round, BURNT_NS.take())
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn cost_is_that_of_recorded_ticks() {
+        let (round, burnt_ns) = measure_burning(10);
+        let usage = round.cost.usage;
+        let ticks = round.instances[0].cost_ticks;
+        assert_eq!(ticks, 9, "from the first recorded tick to the last one");
+        let first = WARMUP_TICKS as usize;
+        let expected_ns: u64 = burnt_ns[first + 1..first + 10].iter().sum();
+        let ratio = usage.cpu_ns.unwrap() as f64 / expected_ns as f64;
+        assert!((1.0..1.02).contains(&ratio), "{ratio}: {usage:?} {burnt_ns:?}");
+        assert!(usage.cpu_ns <= usage.window_ns, "{usage:?}");
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn cost_of_single_tick_excludes_warmup() {
+        let (round, burnt_ns) = measure_burning(1);
+        let expected_ns = burnt_ns[WARMUP_TICKS as usize];
+        assert_eq!(round.instances[0].cost_ticks, 1);
+        let ratio = round.cost.usage.cpu_ns.unwrap() as f64 / expected_ns as f64;
+        assert!((1.0..1.02).contains(&ratio), "{ratio}: {:?} {burnt_ns:?}", round.cost.usage);
     }
 
     /// A ticker that ticks immediately, and panics at the third tick.

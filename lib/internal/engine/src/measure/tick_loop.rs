@@ -1,11 +1,12 @@
-//! The measuring loop, and the measurement of costs around it within a round.
+//! The measuring loop of a round, and the readings of its costs.
 //!
 //! Only the subject runs here. Nothing is converted, evaluated or printed.
 
 use std::cell::Cell;
-use std::future::{Future, poll_fn};
+use std::future::poll_fn;
 use std::io;
 use std::num::NonZeroU64;
+use std::ops::Range;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,7 +17,7 @@ use jitterstat::recorder::{RawSample, Recorder};
 use tach::Anchor;
 
 use crate::load::TaskLoad;
-use crate::measure::cost::{Cost, CostMeter, CostScope};
+use crate::measure::cost::{Cost, CostMeter, CostScope, UsageProbe, UsageSpan, UsageTicks};
 use crate::measure::late_watch::{LoopWatch, RoundWatch};
 use crate::measure::long_wait::{Interrupted, LongWait};
 use crate::measure::runtime_load::LoadCpuTime;
@@ -48,6 +49,8 @@ pub struct RoundSetup {
     pub stop: Arc<AtomicBool>,
     /// Threads whose costs are measured.
     pub cost_scope: CostScope,
+    /// Ticks of the first instance at which the usage is read.
+    pub usage_ticks: UsageTicks,
     /// CPU time of the tasks of the load.
     pub load_cpu: LoadCpuTime,
     /// Recorder for the diagnosis, if this round is profiled.
@@ -67,6 +70,10 @@ impl RoundSetup {
         (0..instances).map(schedule).collect()
     }
 
+    fn usage_probe(&self) -> UsageProbe {
+        UsageProbe::new(self.cost_scope, self.load_cpu.clone(), self.usage_ticks)
+    }
+
     /// Returns the optional work of an instance at each tick.
     fn hooks(&self, schedule: Schedule, start: &Anchor, parks: ParkDetection) -> LoopHooks {
         let late_watch = self.late_watch.as_ref().map(|watch| watch.loop_watch(schedule, start));
@@ -81,7 +88,10 @@ pub struct RawRound {
     pub recordings: Vec<Recording>,
     pub start_anchor: Anchor,
     pub end_anchor: Anchor,
+    /// Costs without the usage.
     pub cost: Cost,
+    /// Usage between two ticks; `None` if the round ended before the second one.
+    pub usage: Option<UsageSpan>,
     pub backend: String,
     pub wait_kind: WaitKind,
 }
@@ -94,11 +104,23 @@ pub struct Recording {
     pub stopped: bool,
     /// The thread of each wake-up; empty unless the round is profiled.
     pub threads: Vec<usize>,
+    /// Usage of the round between two ticks of this instance, if it is the first one.
+    usage: Option<UsageSpan>,
 }
 
 impl Recording {
     fn new(start: Instant, recorder: Recorder) -> Self {
-        Self { start, recorder, stopped: false, threads: Vec::new() }
+        Self { start, recorder, stopped: false, threads: Vec::new(), usage: None }
+    }
+
+    /// Returns the number of ticks of the grid that passed between two counts.
+    pub fn ticks_between(&self, counts: &Range<u64>) -> u64 {
+        let samples = self.recorder.samples();
+        let ticks_until = |count: u64| {
+            let woken = samples.partition_point(|sample| sample.wake_count <= count);
+            woken.checked_sub(1).map_or(0, |last| samples[last].tick + 1)
+        };
+        ticks_until(counts.end).saturating_sub(ticks_until(counts.start))
     }
 
     /// Returns the wake-ups with their threads.
@@ -130,58 +152,27 @@ pub fn record_unpark(count: u64) {
 pub async fn run_loop<S: Subject>(setup: RoundSetup) -> io::Result<RawRound> {
     let (round, tickers, instances) = RunningRound::new::<S>(setup)?;
     let mut recordings = Vec::with_capacity(instances.len());
-    let mut instances = instances.into_iter();
-    for ticker in tickers {
-        let Some(instance) = instances.next() else { break };
+    for (ticker, instance) in tickers.into_iter().zip(instances) {
         recordings.push(tick(ticker, instance).await?);
     }
     Ok(round.finish(recordings))
 }
 
-/// A boxed future to spawn on tokio, whose code is otherwise compiled for each of hundreds of
-/// types.
-///
-/// The indirect call of a poll showed no measurable difference in paired runs.
-pub type BoxedTask<T> = Pin<Box<dyn Future<Output = T> + Send>>;
-
-pub fn box_task<T>(future: impl Future<Output = T> + Send + 'static) -> BoxedTask<T> {
-    Box::pin(future)
-}
-
-/// A running round, and the loops of its instances.
-type RoundTasks = (RunningRound, Vec<BoxedTask<io::Result<Recording>>>);
-
-/// Runs a round with several concurrent instances, each in a task. `start` is [`start_tasks`] of
-/// the subject.
-pub async fn run_loops(
-    setup: RoundSetup,
-    start: fn(RoundSetup) -> io::Result<RoundTasks>,
-) -> io::Result<RawRound> {
-    let (round, loops) = start(setup)?;
-    let mut recordings = Vec::with_capacity(loops.len());
-    let mut tasks = Vec::with_capacity(loops.len());
-    for instance in loops {
-        tasks.push(tokio::spawn(instance));
+/// Runs a round on tokio with several concurrent instances, each in a task.
+pub async fn run_loops<S>(setup: RoundSetup) -> io::Result<RawRound>
+where
+    S: Subject<Ticker: Ticker<Event: Send> + Send>,
+{
+    let (round, tickers, instances) = RunningRound::new::<S>(setup)?;
+    let mut recordings = Vec::with_capacity(instances.len());
+    let mut tasks = Vec::with_capacity(instances.len());
+    for (ticker, instance) in tickers.into_iter().zip(instances) {
+        tasks.push(tokio::spawn(tick(ticker, instance)));
     }
     for task in tasks {
         recordings.push(task.await.map_err(io::Error::other)??);
     }
     Ok(round.finish(recordings))
-}
-
-/// Starts a round. Returns it with a loop for each instance.
-pub fn start_tasks<S>(setup: RoundSetup) -> io::Result<RoundTasks>
-where
-    S: Subject<Ticker: Ticker<Event: Send> + Send>,
-{
-    let (round, tickers, instances) = RunningRound::new::<S>(setup)?;
-    let mut loops = Vec::with_capacity(instances.len());
-    let mut instances = instances.into_iter();
-    for ticker in tickers {
-        let Some(instance) = instances.next() else { break };
-        loops.push(box_task(tick(ticker, instance)));
-    }
-    Ok((round, loops))
 }
 
 /// State of a running round.
@@ -207,8 +198,7 @@ impl RunningRound {
         Ok((round, tickers, instances))
     }
 
-    /// Starts the cost meter and prepares the instances. This does not depend on the subject, so it
-    /// is compiled once.
+    /// Starts the cost meter and prepares the instances.
     fn start(
         mut setup: RoundSetup,
         parks_until_due: bool,
@@ -216,8 +206,8 @@ impl RunningRound {
     ) -> io::Result<(Self, Vec<Instance>)> {
         let recorders = std::mem::take(&mut setup.recorders);
         let count = u32::try_from(recorders.len()).map_err(io::Error::other)?;
-        let (load_cpu_before_ns, cost_meter) =
-            (setup.load_cpu.ns(), CostMeter::start_in(setup.cost_scope));
+        let load_cpu_before_ns = setup.load_cpu.ns();
+        let cost_meter = CostMeter::start_in(setup.cost_scope);
         let start_anchor = Anchor::take();
         let long_wait = LongWait::begin(setup.period);
         let settings = LoopSettings { last_tick: setup.last_tick, parks_until_due, long_wait };
@@ -228,7 +218,9 @@ impl RunningRound {
             let hooks = setup.hooks(schedule, &start_anchor, parks);
             let recording = Recording::new(schedule.start, recorder);
             let stop = Arc::clone(&setup.stop);
-            instances.push(Instance { schedule, recording, settings, stop, hooks });
+            // One instance reads the usage of all.
+            let usage_probe = instances.is_empty().then(|| setup.usage_probe());
+            instances.push(Instance { schedule, recording, settings, stop, hooks, usage_probe });
         }
         let round = Self {
             cost_meter,
@@ -249,11 +241,13 @@ impl RunningRound {
         if let Some(wait) = self.long_wait {
             wait.end();
         }
+        let load_cpu_ns = self.load_cpu.ns() - self.load_cpu_before_ns;
         RawRound {
+            usage: recordings.iter().find_map(|recording| recording.usage),
             recordings,
             start_anchor: self.start_anchor,
             end_anchor,
-            cost: cost.without_load(self.load_cpu.ns() - self.load_cpu_before_ns),
+            cost: Cost { load_cpu_ns, ..cost },
             backend: self.backend,
             wait_kind: self.wait_kind,
         }
@@ -267,9 +261,10 @@ struct Instance {
     settings: LoopSettings,
     stop: Arc<AtomicBool>,
     hooks: LoopHooks,
+    usage_probe: Option<UsageProbe>,
 }
 
-/// Returns the schedule of each instance. This does not depend on the subject either.
+/// Returns the schedule of each instance.
 fn schedules(instances: &[Instance]) -> Vec<Schedule> {
     instances.iter().map(|instance| instance.schedule).collect()
 }
@@ -285,8 +280,8 @@ struct LoopSettings {
 
 /// Optional work of a loop at each tick.
 ///
-/// These are fields and not type parameters, so that each loop is compiled once and not for all
-/// four combinations.
+/// These are fields and not type parameters, so that a round with one of them runs the same code as
+/// a round without.
 struct LoopHooks {
     /// Recorder for the diagnosis.
     notes: Option<WakeupNotes>,
@@ -319,7 +314,7 @@ impl LoopHooks {
 
 /// Runs a ticker until its last tick or until `stop` is set.
 async fn tick<T: Ticker>(ticker: T, instance: Instance) -> io::Result<Recording> {
-    let Instance { mut recording, settings, stop, mut hooks, .. } = instance;
+    let Instance { mut recording, settings, stop, mut hooks, mut usage_probe, .. } = instance;
     let mut ticker = pin!(ticker);
     let mut next = 0;
     loop {
@@ -340,12 +335,16 @@ async fn tick<T: Ticker>(ticker: T, instance: Instance) -> io::Result<Recording>
         recording.recorder.push(RawSample { tick, expirations, wake_count, unpark_count });
         hooks.end_wait(delivered, wake_count);
         recording.stopped = tick < settings.last_tick && stop.load(Ordering::Relaxed);
+        if let Some(probe) = &mut usage_probe {
+            probe.after_tick(tick, recording.stopped);
+        }
         if tick >= settings.last_tick || recording.stopped {
             break;
         }
         next = tick + 1;
     }
     recording.threads = hooks.into_threads();
+    recording.usage = usage_probe.and_then(UsageProbe::into_span);
     Ok(recording)
 }
 

@@ -5,8 +5,14 @@ use jitterstat::stats::bootstrap::ratio_interval;
 
 /// Returns the CPU time of the process while the subject ran, in percent of one core, summed over
 /// its instances; `None` without a period.
+///
+/// If the time in which it was counted is unknown, as for a program, it is a period per tick.
 pub fn core_percent(subject: &Subject) -> Option<f64> {
-    let per_tick = subject.summary.as_ref()?.cpu_ns_per_tick?;
+    let summary = subject.summary.as_ref()?;
+    if let Some(share) = summary.core_share {
+        return Some(share * 100.0);
+    }
+    let per_tick = summary.cpu_ns_per_tick?;
     let period_ns = Some(subject.period_ns).filter(|&period_ns| period_ns > 0)?;
     Some(per_tick * subject.instances as f64 / period_ns as f64 * 100.0)
 }
