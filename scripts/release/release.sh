@@ -12,7 +12,7 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$PWD/target}
 # To debug a released program, its commit can be built again with debug information.
-export CARGO_PROFILE_DIST_STRIP=symbols CARGO_PROFILE_DIST_DEBUG=false CARGO_INCREMENTAL=0
+export CARGO_PROFILE_RELEASE_DEBUG=false CARGO_INCREMENTAL=0
 static=x86_64-unknown-linux-musl
 deb=
 targets=()
@@ -109,10 +109,10 @@ for target in "${targets[@]}"; do
     export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_LINKER=rust-lld
   fi
   step "$target"
-  cargo build --profile dist --locked --features parquet --bins --target "$target"
+  cargo build --release --locked --features parquet --bins --target "$target"
   extension='' format=tar.gz
   case $target in *windows*) extension=.exe format=zip ;; esac
-  built=$CARGO_TARGET_DIR/$target/dist/osjitter
+  built=$CARGO_TARGET_DIR/$target/release/osjitter
   if emulator=$(find_emulator "$target"); then
     # shellcheck disable=SC2086  # an emulator is one word or none
     check_program "$built$extension" $emulator
@@ -129,8 +129,8 @@ for target in "${targets[@]}"; do
   mkdir "$out/$name"
   cp "$built$extension" README.md CHANGELOG.md LICENSE-MIT LICENSE-APACHE "$out/$name"
   # The helper that counts instructions exists only for some targets.
-  [ ! -e "$CARGO_TARGET_DIR/$target/dist/osjitter-counts$extension" ] ||
-    cp "$CARGO_TARGET_DIR/$target/dist/osjitter-counts$extension" "$out/$name"
+  [ ! -e "$CARGO_TARGET_DIR/$target/release/osjitter-counts$extension" ] ||
+    cp "$CARGO_TARGET_DIR/$target/release/osjitter-counts$extension" "$out/$name"
   cp -r "$host_files/man" "$host_files/completions" "$out/$name"
   python3 scripts/release/sbom.py "$target" >"$out/$name.cdx.json"
   (cd "$out/$name" && wc -c osjitter*)
@@ -139,7 +139,7 @@ for target in "${targets[@]}"; do
     step "Debian package"
     rm -rf target/host-files
     mkdir -p target && cp -r "$host_files" target/host-files
-    cargo deb --profile dist --locked --no-build --no-strip --target "$target" --output "$out"
+    cargo deb --locked --no-build --no-strip --target "$target" --output "$out"
   fi
 done
 rm -rf "$host_files" "$out/installed"
