@@ -51,8 +51,10 @@ pub struct Round {
     lateness: Vec<i64>,
     /// Time from one period before the first deadline to the last wake-up.
     total: Duration,
+    /// CPU time and time from the first recorded tick to the last one.
     cpu: Duration,
     elapsed: Duration,
+    /// Ticks in that time.
     ticks: u64,
 }
 
@@ -81,20 +83,49 @@ struct Grid {
     last: u64,
     warmup: u64,
     lateness: Vec<i64>,
+    /// Readings at the first and at the last recorded tick.
+    first: Option<Reading>,
+    end: Option<Reading>,
+}
+
+/// CPU time of the process at some time.
+#[derive(Clone, Copy)]
+struct Reading {
+    cpu: Duration,
+    at: Instant,
+}
+
+impl Reading {
+    fn take() -> Self {
+        Self { cpu: cpu_time(), at: Instant::now() }
+    }
 }
 
 impl Grid {
+    fn new(start: Instant, period: Duration, ticks: u64, warmup: u64) -> Self {
+        let total = ticks + warmup;
+        let lateness = Vec::with_capacity(usize::try_from(total).expect("a short round"));
+        Self { start, period, last: total - 1, warmup, lateness, first: None, end: None }
+    }
+
     fn due(&self, k: u64) -> Instant {
         self.start + self.period * u32::try_from(k).expect("a short round")
     }
 
     /// Creates the result of the round, which has ended.
-    fn finish(mut self, cpu: Duration, elapsed: Duration) -> Round {
+    fn finish(mut self) -> Round {
         let late = self.lateness.last().copied().unwrap_or(0);
         let due = self.due(self.last + 1) - self.start;
         let total = due + Duration::from_nanos(u64::try_from(late).unwrap_or(0));
         self.lateness.sort_unstable();
-        Round { lateness: self.lateness, total, cpu, elapsed, ticks: self.last + 1 }
+        let (first, end) = self.first.zip(self.end).expect("all ticks were recorded");
+        Round {
+            lateness: self.lateness,
+            total,
+            cpu: end.cpu - first.cpu,
+            elapsed: end.at - first.at,
+            ticks: self.last - self.warmup,
+        }
     }
 
     /// Records that the task woke for tick `k` now. Returns false after the last tick.
@@ -104,6 +135,11 @@ impl Grid {
             let due = self.due(k);
             let late = now.checked_duration_since(due).map_or_else(|| -signed(due - now), signed);
             self.lateness.push(late);
+        }
+        if k == self.warmup {
+            self.first = Some(Reading::take());
+        } else if k == self.last {
+            self.end = Some(Reading::take());
         }
         k < self.last
     }
@@ -120,11 +156,8 @@ pub fn run(
     warmup: u64,
     phase: Duration,
 ) -> Round {
-    let total = ticks + warmup;
-    let lateness = Vec::with_capacity(usize::try_from(total).expect("a short round"));
     let start = Instant::now() + Duration::from_millis(2) + phase;
-    let mut grid = Grid { start, period, last: total - 1, warmup, lateness };
-    let (cpu, began) = (cpu_time(), Instant::now());
+    let mut grid = Grid::new(start, period, ticks, warmup);
     match contender {
         Contender::SpinSleep | Contender::Nanosleep | Contender::Spin => {
             on_thread(contender, &mut grid)
@@ -137,8 +170,7 @@ pub fn run(
             grid = run_in_task(&runtime, contender, grid);
         }
     }
-    let (cpu, elapsed) = (cpu_time() - cpu, began.elapsed());
-    grid.finish(cpu, elapsed)
+    grid.finish()
 }
 
 /// Runs a round in a task of a runtime.
@@ -162,14 +194,9 @@ pub fn run_on(
     warmup: u64,
     phase: Duration,
 ) -> Round {
-    let total = ticks + warmup;
-    let lateness = Vec::with_capacity(usize::try_from(total).expect("a short round"));
     let start = Instant::now() + Duration::from_millis(2) + phase;
-    let grid = Grid { start, period, last: total - 1, warmup, lateness };
-    let (cpu, began) = (cpu_time(), Instant::now());
-    let mut grid = run_in_task(&runtime, contender, grid);
-    let (cpu, elapsed) = (cpu_time() - cpu, began.elapsed());
-    grid.finish(cpu, elapsed)
+    let grid = Grid::new(start, period, ticks, warmup);
+    run_in_task(&runtime, contender, grid).finish()
 }
 
 /// Measures an ordinary interval of `period` that shares its worker with an interval of
@@ -181,10 +208,8 @@ pub fn run_with_neighbour(
     ticks: u64,
     phase: Duration,
 ) -> Round {
-    let lateness = Vec::with_capacity(usize::try_from(ticks).expect("a short round"));
     let start = Instant::now() + Duration::from_millis(20) + phase;
-    let mut grid = Grid { start, period, last: ticks - 1, warmup: 0, lateness };
-    let (cpu, began) = (cpu_time(), Instant::now());
+    let mut grid = Grid::new(start, period, ticks, 0);
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     grid = runtime.block_on(async {
@@ -205,8 +230,7 @@ pub fn run_with_neighbour(
         neighbour.inspect(tokio::task::JoinHandle::abort);
         grid
     });
-    let (cpu, elapsed) = (cpu_time() - cpu, began.elapsed());
-    grid.finish(cpu, elapsed)
+    grid.finish()
 }
 
 async fn on_tokio(contender: Contender, grid: &mut Grid) {
