@@ -23,6 +23,32 @@ fn find_subject<'a>(report: &'a Report, name: &str) -> &'a Subject {
 }
 
 #[test]
+#[cfg(target_os = "linux")]
+fn spinning_threads_use_one_core() {
+    const SPINNING: [&str; 6] =
+        ["--subject", "busypoll-interval", "--subject", "os-interval-spin", "--subject", "spin"];
+    for options in [&[][..], &["--each"], &["--instances", "4"]] {
+        let periods = ["--period", "20us", "--period", "1ms", "--ticks", "100"];
+        let ran = run(&SPINNING).args(periods).args(options).out("").run().exits(0);
+        let report = report(&ran);
+        assert!(report.subjects.len() >= 6);
+        for subject in &report.subjects {
+            let summary = subject.summary.as_ref().unwrap();
+            let share = summary.core_share.expect("a share of a core");
+            // A busy machine gives them less.
+            assert!(share > 0.0 && share <= 1.01, "{options:?} {}: {share}", subject.id);
+            for round in &subject.rounds {
+                // 10 recorded ticks have 9 periods between them. After a disturbance, other
+                // instances may catch up before or after both readings.
+                let ticks = round.cost_ticks.unwrap();
+                assert!(ticks == 9 || round.instance > 0, "{}: {ticks}", subject.id);
+                assert!(round.cost_window_ns < round.window_ns, "{}", subject.id);
+            }
+        }
+    }
+}
+
+#[test]
 fn every_tick_is_counted_once() {
     let ran =
         run(&["--subject", "all", "--period", "500us", "--ticks", "60"]).out("").run().exits(0);

@@ -143,7 +143,7 @@ impl Totals {
 
     /// Adds the cost of a round, unless the round was stopped before its window ended.
     fn add_cost(&mut self, cost: RoundCost) {
-        if cost.ticks == 0 {
+        if cost == RoundCost::default() {
             return;
         }
         let zero = RoundCost { ticks: 0, window_ns: Some(0), cpu_ns: Some(0), wakeups: Some(0) };
@@ -555,6 +555,9 @@ mod tests {
         assert_eq!(summarise_with(&[cost, cost]), expected);
         // A round that was stopped early has no window.
         assert_eq!(summarise_with(&[cost, RoundCost::default()]), expected);
+        // An instance without a tick in the window has its share of the cost.
+        let idle = RoundCost { ticks: 0, ..cost };
+        assert_eq!(summarise_with(&[cost, idle]), (Some(1_000.0), Some(4.0), Some(0.25)));
         // The CPU time of one round is unknown.
         let unknown = RoundCost { cpu_ns: None, ..cost };
         assert_eq!(summarise_with(&[cost, unknown]), (None, Some(2.0), None));
