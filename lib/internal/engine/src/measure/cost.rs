@@ -4,6 +4,8 @@
 //! measured threads is read in the loop, at the first and at the last recorded tick, so that the
 //! time for which it is counted contains the recorded ticks and nothing else.
 
+use std::ops::Range;
+
 use files::report::Round;
 use tach::{Anchor, Conversion};
 
@@ -130,9 +132,11 @@ pub struct UsageProbe {
 /// A reading of the usage.
 #[derive(Clone, Copy, Debug)]
 struct UsageReading {
-    /// Time of the reading.
-    count: u64,
+    /// Time before the reading.
+    begin_count: u64,
     usage: Usage,
+    /// Time after the reading.
+    end_count: u64,
     load_cpu_ns: u64,
 }
 
@@ -155,11 +159,10 @@ impl UsageProbe {
         if tick < self.ticks.first || self.next == u64::MAX {
             return;
         }
-        let reading = UsageReading {
-            count: tach::ordered_count(),
-            usage: self.scope.usage(),
-            load_cpu_ns: self.load_cpu.ns(),
-        };
+        let begin_count = tach::ordered_count();
+        let (usage, load_cpu_ns) = (self.scope.usage(), self.load_cpu.ns());
+        let end_count = tach::ordered_count();
+        let reading = UsageReading { begin_count, usage, end_count, load_cpu_ns };
         match self.first {
             None => self.first = Some(reading),
             Some(_) => self.last = Some(reading),
@@ -185,9 +188,10 @@ pub struct UsageSpan {
 }
 
 impl UsageSpan {
-    /// Returns the counts between which the usage was counted.
-    pub fn counts(&self) -> std::ops::Range<u64> {
-        self.first.count..self.last.count
+    /// Returns the counts between which the usage was counted. Both readings are between them, so
+    /// that the CPU time of a thread is never longer.
+    pub fn counts(&self) -> Range<u64> {
+        self.first.begin_count..self.last.end_count
     }
 
     /// Returns the usage between the two readings.
@@ -195,7 +199,8 @@ impl UsageSpan {
         let Self { first, last } = self;
         let load_cpu_ns = last.load_cpu_ns.saturating_sub(first.load_cpu_ns);
         let cpu_ns = delta(last.usage.cpu_ns, first.usage.cpu_ns);
-        let counts = last.count.saturating_sub(first.count);
+        let counts = self.counts();
+        let counts = counts.end.saturating_sub(counts.start);
         TickUsage {
             window_ns: Some((counts as f64 / conversion.rate_hz() * 1e9).round() as u64),
             cpu_ns: cpu_ns.map(|ns| ns.saturating_sub(load_cpu_ns)),
