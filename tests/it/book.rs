@@ -1,10 +1,7 @@
 //! Runs the commands and programs that the book and the README show, in a directory that has the
 //! files of a user.
 #![cfg(unix)]
-#![allow(
-    clippy::print_stdout,
-    reason = "names the commands that run, and the languages that are missing"
-)]
+#![allow(clippy::print_stdout, reason = "names the commands that run")]
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -14,7 +11,7 @@ use std::process::{Child, Command, Output, Stdio};
 use serde_json::Value;
 use tickmeter::ENV_DIRECTORY;
 
-use crate::osjitter::{Osjitter, gated_loop};
+use crate::osjitter::{Osjitter, gated_loop, has_program};
 use crate::workspace::{crates, root};
 
 /// A fenced block of a page.
@@ -100,17 +97,6 @@ fn parts_of_programs_are_in_examples() {
     }
 }
 
-/// Returns whether a program of the machine can be started.
-fn is_available(program: &str, argument: &str) -> bool {
-    let mut command = Command::new(program);
-    let silent = command.arg(argument).stdout(Stdio::null()).stderr(Stdio::null());
-    let is_found = silent.status().is_ok_and(|status| status.success());
-    if !is_found {
-        println!("no {program}: its programs are not tested");
-    }
-    is_found
-}
-
 /// A program of the book that can be started.
 struct Program {
     language: String,
@@ -144,20 +130,20 @@ fn build_program(block: &Block, directory: &Path) -> Option<Vec<String>> {
         assert!(built.status.success() && errors.is_empty(), "{}: {errors}", block.page);
     };
     match block.language.as_str() {
-        "c" if is_available("cc", "--version") => {
+        "c" if has_program("cc", "--version") => {
             let (source, program) = (write("program.c"), path("c-program"));
             build(Command::new("cc").args(["-O2", "-Wall", "-Wextra", "-o", &program, &source]));
             Some(vec![program])
         }
-        "go" if is_available("go", "version") => {
+        "go" if has_program("go", "version") => {
             let (source, program) = (write("program.go"), path("go-program"));
             build(Command::new("go").args(["build", "-o", &program, &source]));
             Some(vec![program])
         }
-        "python" if is_available("python3", "--version") => {
+        "python" if has_program("python3", "--version") => {
             Some(vec!["python3".to_owned(), write("program.py")])
         }
-        "js" if is_available("node", "--version") => {
+        "js" if has_program("node", "--version") => {
             Some(vec!["node".to_owned(), write("program.mjs")])
         }
         _ => None,
@@ -263,7 +249,7 @@ fn run_python(block: &Block, arguments: &[&str], input: &str, variables: &[(&str
 
 #[test]
 fn bins_of_the_example_are_read() {
-    if !is_available("python3", "--version") {
+    if !has_program("python3", "--version") {
         return;
     }
     let home = tempfile::tempdir().expect("a temporary directory");
@@ -284,7 +270,7 @@ fn bins_of_the_example_are_read() {
 
 #[test]
 fn python_programs_write_valid_series() {
-    if !is_available("python3", "--version") {
+    if !has_program("python3", "--version") {
         return;
     }
     for page in ["measuring.md", "gate.md"] {

@@ -4,11 +4,12 @@
 
 use std::path::{Path, PathBuf};
 
+use rustix::process::Signal;
 use serde_json::{Value, json};
 
 #[cfg(target_os = "linux")]
 use crate::osjitter::processes_with_variable;
-use crate::osjitter::{Osjitter, Ran, gated_loop};
+use crate::osjitter::{Osjitter, Ran, gated_loop, is_alive, read_process_id};
 
 /// A program that follows the contract. Every tick is late by 20 us.
 const CORRECT_PROGRAM: &str = r#"{ echo "osjitter.series/1 period_ns=$OSJITTER_PERIOD_NS"; yes 20000 | head -n "$OSJITTER_TICKS"; } >"$OSJITTER_OUT""#;
@@ -311,8 +312,7 @@ fn broken_contract_is_refused() {
         }
         assert!(!ran.stderr.contains("subjects ×"), "nothing is measured: {}", ran.stderr);
         assert_nothing_written(&ran);
-        let id = std::fs::read_to_string(home.path("id")).unwrap();
-        assert!(!is_alive(id.trim()), "{script}");
+        assert!(!is_alive(read_process_id(&home.path("id"))), "{script}");
     }
     let ran = run("/bin/true", &[]).run().exits(2);
     assert!(ran.stderr.contains("error: /bin/true: wrote nothing"), "{}", ran.stderr);
@@ -474,13 +474,9 @@ fn program_processes_end_with_round() {
     assert!(warnings.as_array().unwrap().iter().any(is_left_over), "{warnings}");
     let ids = std::fs::read_to_string(home.path("ids")).unwrap();
     assert_eq!(ids.lines().count(), 12, "three rounds, and three runs before them");
-    assert!(ids.lines().all(|id| !is_alive(id)), "{ids}");
+    assert!(ids.lines().all(|id| !is_alive(id.parse().unwrap())), "{ids}");
     #[cfg(target_os = "linux")]
     assert!(processes_with_variable("HOME_OF_TEST", home.0.path()).is_empty());
-}
-
-fn is_alive(id: &str) -> bool {
-    std::process::Command::new("kill").args(["-0", id]).output().unwrap().status.success()
 }
 
 /// A start takes a second, so three rounds take at least three.
@@ -495,7 +491,7 @@ fn estimates_include_starts() {
     let mut gate =
         Osjitter::new(gate).args(["--period", "1ms", "--round-ticks", "5"]).out("").start();
     let line = gate.says("to the first look");
-    gate.signal("INT");
+    gate.signal(Signal::INT);
     let _ = gate.ends().exits(4);
     assert!(seconds_after(&line, "gate: ") >= 48, "{line}");
 }
@@ -522,8 +518,7 @@ fn interrupt_ends_program_and_keeps_rounds() {
         (&report["partial"], &measured["status"]["state"], &measured["summary"]["ticks"]),
         (&json!(true), &json!("partial"), &json!(20))
     );
-    let id = std::fs::read_to_string(home.path("id")).unwrap();
-    assert!(!is_alive(id.trim()));
+    assert!(!is_alive(read_process_id(&home.path("id"))));
 }
 
 #[cfg(target_os = "linux")]

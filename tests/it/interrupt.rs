@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use files::file::File as _;
 use files::report::{Report, Status};
+use rustix::process::Signal;
 
 use crate::osjitter::{Osjitter, Ran, interrupt_while_measuring};
 
@@ -52,7 +53,7 @@ fn interrupt_ends_long_waits() {
         running.says("2 ticks: about");
         #[allow(clippy::disallowed_methods, reason = "the round begins in the meantime")]
         std::thread::sleep(Duration::from_millis(200));
-        running.signal("INT");
+        running.signal(Signal::INT);
         let ran = running.ends_within(LIMIT).exits(4);
         let report = report(&ran);
         assert!(report.partial, "{subject:?}");

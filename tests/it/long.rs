@@ -6,9 +6,10 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 
 use files::file::File as _;
 use files::report::{Report, Status};
+use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::osjitter::{Osjitter, Ran};
+use crate::osjitter::{Osjitter, Ran, send_signal};
 
 fn report(ran: &Ran) -> Report {
     Report::from_json(&ran.file("report.json")).unwrap()
@@ -143,8 +144,7 @@ fn day_long_run_can_be_interrupted() {
         StreamedRun::start(&["--subject", "nanosleep", "--period", "100us", "--duration", "24h"]);
     let first = day.next_line();
     assert_eq!((&first["line"], &first["round"]["index"]), (&"round".into(), &0.into()), "{first}");
-    let kill = Command::new("kill").args(["-INT", &day.child.id().to_string()]).status().unwrap();
-    assert!(kill.success());
+    send_signal(day.child.id(), Signal::INT);
     let last = std::iter::from_fn(|| day.lines.next()).last().expect("a summary").unwrap();
     assert_eq!(serde_json::from_str::<Value>(&last).unwrap()["line"], "summary");
     assert_eq!(day.child.wait().unwrap().code(), Some(4));

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use rustix::process::Signal;
 use tickmeter::ENV_DIRECTORY;
 
 use crate::osjitter::{Osjitter, Running};
@@ -178,7 +179,7 @@ fn metered_ticks_are_exported_and_logged() {
     assert_eq!(sample(&samples, "osjitter_info", "version"), 1.0);
     check_histograms(&samples);
 
-    running.signal("TERM");
+    running.signal(Signal::TERM);
     let ran = running.ends().exits(0);
     assert_eq!(ran.stdout, "");
     let intervals = read_intervals(&log);
@@ -308,7 +309,7 @@ fn sigterm_writes_the_open_interval() {
     });
     let meters = home.path().join("meters");
     assert_eq!(tickmeter::read::list(&meters).unwrap().len(), 2, "top shows the probes");
-    running.signal("TERM");
+    running.signal(Signal::TERM);
     let ran = running.ends().exits(0);
     assert!(ran.stderr.contains("ended after 1 interval"), "{}", ran.stderr);
     let intervals = read_intervals(&log);
@@ -372,7 +373,7 @@ fn broken_limits_are_reported() {
     let key = "osjitter_limit_breaches_total{subject=\"nanosleep\",period=\"0.01\",limit=\"nanosleep:max=1ns\"}";
     assert!(wait_for(|| scrape(&address).get(key).copied()) >= 1.0);
     let file = wait_for(|| files(&log, ".breaches.json").first().cloned());
-    running.signal("INT");
+    running.signal(Signal::INT);
     let ran = running.ends().exits(0);
     assert!(!ran.stderr.contains("os-interval@"), "{}", ran.stderr);
     let breaches = schema::valid(&std::fs::read_to_string(file).unwrap(), "breaches.1");
@@ -401,7 +402,7 @@ fn monitor_survives_a_vanished_disk() {
     std::fs::rename(home.path().join("gone"), &log).unwrap();
     let files_before = files(&log, ".bins.csv").len();
     wait_for(|| (files(&log, ".bins.csv").len() > files_before).then_some(()));
-    running.signal("TERM");
+    running.signal(Signal::TERM);
     let ran = running.ends().exits(4);
     assert!(ran.stderr.contains(" could not be written"), "{}", ran.stderr);
     read_intervals(&log);
@@ -456,7 +457,7 @@ fn exceeded_budget_lengthens_periods() {
     assert!(line.ends_with("lengthened their periods: os-interval 20ms, nanosleep 20ms"), "{line}");
     let is_longer = |row: &Row| row["subject"] == "os-interval" && row["period_ns"] == "20000000";
     wait_for(|| all_rows(&log, ".intervals.csv").iter().any(is_longer).then_some(()));
-    running.signal("TERM");
+    running.signal(Signal::TERM);
     running.ends().exits(0);
     let intervals = read_intervals(&log);
     assert!(intervals.iter().any(|row| row["period_ns"] == "10000000"));

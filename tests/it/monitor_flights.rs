@@ -4,11 +4,12 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use rustix::process::Signal;
 use serde_json::Value;
 use tickmeter::ENV_DIRECTORY;
 
 use crate::monitor::{files, metrics_address, monitor, scrape, start, wait_for};
-use crate::osjitter::Osjitter;
+use crate::osjitter::{Osjitter, send_signal};
 use crate::schema;
 use crate::top::MeteredProgram;
 
@@ -46,7 +47,7 @@ fn broken_limit_writes_a_flight_record() {
     let scope = running.says("flight records: ");
     let address = metrics_address(&mut running);
     if scope.contains("none") {
-        running.signal("TERM");
+        running.signal(Signal::TERM);
         return assert!(running.ends().exits(0).stderr.contains("limit broken"));
     }
     let path = wait_for(|| files(&log, ENDING).first().cloned());
@@ -56,7 +57,7 @@ fn broken_limit_writes_a_flight_record() {
     assert!(samples["osjitter_flight_memory_bytes"] > 0.0);
     assert!(samples.contains_key("osjitter_flight_cpu_seconds_total"));
     assert_eq!(samples["osjitter_flights_lost_total"], 0.0);
-    running.signal("TERM");
+    running.signal(Signal::TERM);
     let ran = running.ends().exits(0);
     assert!(ran.stderr.contains("flight record: "), "{}", ran.stderr);
     // Within a second, records of half a second do not follow more closely.
@@ -117,16 +118,16 @@ fn metered_programs_have_records() {
     let scope = running.says("flight records: ");
     if !scope.contains("all CPUs") {
         assert!(scope.contains("continues without"), "{scope}");
-        running.signal("TERM");
+        running.signal(Signal::TERM);
         return drop(running.ends().exits(0));
     }
     // The meter records only ticks that are late by at least half a period, which a stop causes.
     let path = wait_for(|| {
-        signal(&program, "STOP");
-        signal(&program, "CONT");
+        signal(&program, Signal::STOP);
+        signal(&program, Signal::CONT);
         files(&log, ENDING).first().cloned()
     });
-    running.signal("TERM");
+    running.signal(Signal::TERM);
     running.ends().exits(0);
     let flight = read_flight(&path);
     let subject = flight["late"]["subject"].as_str().unwrap();
@@ -136,9 +137,8 @@ fn metered_programs_have_records() {
 
 /// Sends a signal to a program, and waits for a few periods of its loop.
 #[allow(clippy::disallowed_methods, reason = "the program has to be late")]
-fn signal(program: &MeteredProgram, name: &str) {
-    let kill = Command::new("kill").args([format!("-{name}"), program.id().to_string()]).status();
-    assert!(kill.unwrap().success());
+fn signal(program: &MeteredProgram, signal: Signal) {
+    send_signal(program.id(), signal);
     std::thread::sleep(std::time::Duration::from_millis(20));
 }
 

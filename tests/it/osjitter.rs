@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, Stdio};
 use std::time::Duration;
 
+#[cfg(unix)]
+use rustix::process::{Pid, Signal};
 use tempfile::TempDir;
 
 /// A builder for a command line, which has a temporary directory for its files.
@@ -108,7 +110,7 @@ impl Osjitter {
         running.says(line);
         #[allow(clippy::disallowed_methods, reason = "the command measures during the pause")]
         std::thread::sleep(pause);
-        running.signal("INT");
+        running.signal(Signal::INT);
         running.ends()
     }
 
@@ -172,6 +174,43 @@ pub fn interrupt_while_measuring(
 fn demanded_seconds(ran: &Ran) -> Option<u64> {
     let (_, demand) = ran.stderr.split_once("give --max-time ").filter(|_| ran.code == 2)?;
     demand.split_once('s')?.0.parse().ok()
+}
+
+#[cfg(unix)]
+pub fn pid(process: u32) -> Pid {
+    i32::try_from(process).ok().and_then(Pid::from_raw).expect("the id of a process")
+}
+
+/// Sends a signal to a process, which must exist.
+#[cfg(unix)]
+pub fn send_signal(process: u32, signal: Signal) {
+    rustix::process::kill_process(pid(process), signal).expect("a running process");
+}
+
+#[cfg(unix)]
+pub fn is_alive(process: u32) -> bool {
+    rustix::process::test_kill_process(pid(process)).is_ok()
+}
+
+/// Returns the id of a process that a program has written to a file.
+#[cfg(unix)]
+pub fn read_process_id(file: &Path) -> u32 {
+    std::fs::read_to_string(file).expect("a file").trim().parse().expect("the id of a process")
+}
+
+/// Returns whether the machine has a program that works. A test that needs it and cannot run is named on
+/// stderr, because the test harness hides what a test prints that passes.
+pub fn has_program(program: &str, argument: &str) -> bool {
+    use std::io::Write as _;
+    let mut command = Command::new(program);
+    let silent = command.arg(argument).stdout(Stdio::null()).stderr(Stdio::null());
+    let is_found = silent.status().is_ok_and(|status| status.success());
+    if !is_found {
+        let thread = std::thread::current();
+        let test = thread.name().unwrap_or("a test");
+        writeln!(std::io::stderr(), "no {program}: {test} skips what needs it").expect("stderr");
+    }
+    is_found
 }
 
 /// Returns the processes that have a directory as the value of a variable in their environment.
@@ -245,10 +284,8 @@ impl Running {
     }
 
     #[cfg(unix)]
-    pub fn signal(&self, name: &str) {
-        let kill =
-            Command::new("kill").args([format!("-{name}"), self.child.id().to_string()]).status();
-        assert!(kill.expect("kill runs").success());
+    pub fn signal(&self, signal: Signal) {
+        send_signal(self.id(), signal);
     }
 
     /// Kills the command with SIGKILL.

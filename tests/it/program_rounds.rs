@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use files::file::File as _;
 use files::report::{Report, Status, Subject};
 
-use crate::osjitter::{Osjitter, Ran};
+use crate::osjitter::{Osjitter, Ran, has_program};
 
 /// The rounds of a run: 40 ticks in rounds of 10.
 const ROUNDS: usize = 4;
@@ -166,8 +166,7 @@ fn python_example() -> String {
 
 #[test]
 fn python_example_shares_a_process() {
-    let python = std::process::Command::new("python3").arg("--version").output();
-    if !python.is_ok_and(|output| output.status.success()) {
+    if !has_program("python3", "--version") {
         return;
     }
     let home = Home::new(ROUND);

@@ -6,10 +6,11 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use rustix::process::Signal;
 use serde_json::Value;
 use tickmeter::{ENV_DIRECTORY, Meter};
 
-use crate::osjitter::Osjitter;
+use crate::osjitter::{Osjitter, send_signal};
 use crate::schema;
 
 /// Environment variable with the number of ticks of the metered program; unlimited if unset.
@@ -330,9 +331,8 @@ impl LiveTop {
         self.terminal.write_all(keys).unwrap();
     }
 
-    fn signal(&self, name: &str) {
-        let id = self.child.0.id().to_string();
-        assert!(Command::new("kill").args(["-s", name, &id]).status().unwrap().success());
+    fn signal(&self, signal: Signal) {
+        send_signal(self.child.0.id(), signal);
     }
 
     /// Waits until the process is stopped.
@@ -409,14 +409,15 @@ fn live_view_ends_with_its_terminal() {
 #[cfg(target_os = "linux")]
 fn stopped_view_restores_the_terminal() {
     let home = tempfile::tempdir().unwrap();
-    let stop_requests: [fn(&mut LiveTop); 2] = [|top| top.press(b"\x1a"), |top| top.signal("TSTP")];
+    let stop_requests: [fn(&mut LiveTop); 2] =
+        [|top| top.press(b"\x1a"), |top| top.signal(Signal::TSTP)];
     for request_stop in stop_requests {
         let mut top = LiveTop::start(home.path());
         request_stop(&mut top);
         top.shows("\u{1b}[?1049l");
         top.wait_until_stopped();
         assert_eq!(top.modes(), top.modes_before, "the mode is restored");
-        top.signal("CONT");
+        top.signal(Signal::CONT);
         top.shows("\u{1b}[?1049h");
         top.shows("q quit");
         assert_ne!(top.modes(), top.modes_before, "the terminal is in raw mode again");

@@ -4,6 +4,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::osjitter::{Osjitter, Ran, Running, run_long_enough};
@@ -140,7 +141,7 @@ fn effective_command_is_found_and_undone() {
 
 #[test]
 fn interrupted_settings_are_undone() {
-    for signal in ["INT", "TERM", "HUP", "QUIT"] {
+    for signal in [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT] {
         let scene = Scene::new();
         let running = scene.start();
         scene.wait_for_round();
@@ -157,10 +158,10 @@ fn stopped_service_undoes_its_setting() {
     let scene = Scene::new();
     let running = scene.start();
     scene.wait_for_round();
-    let processes = crate::osjitter::processes_with_variable(MARK, scene.0.path());
-    let ids = processes.iter().map(u32::to_string);
-    // A command may have ended in the meantime.
-    let _ = std::process::Command::new("kill").args(ids).status().unwrap();
+    for process in crate::osjitter::processes_with_variable(MARK, scene.0.path()) {
+        // A command may have ended in the meantime.
+        let _ = rustix::process::kill_process(crate::osjitter::pid(process), Signal::TERM);
+    }
     running.ends().exits(4);
     scene.assert_cleaned_up();
 }
@@ -195,7 +196,7 @@ fn processes_in_background_are_ended() {
     let change = scene.command("try", "sleep 1000 & touch set");
     let running = scene.doctor(&change, &scene.undo(), "600s").start();
     scene.wait_for_round();
-    running.signal("INT");
+    running.signal(Signal::INT);
     running.ends().exits(4);
     scene.assert_cleaned_up();
 }

@@ -9,6 +9,7 @@ use jitterstat::gate::decision::{Outcome, Reason};
 
 use super::runs::{COUNTED, ScriptPair, runs};
 use super::{Gate, gate};
+use crate::osjitter::has_program;
 
 /// Defines a command that writes the files of Criterion for a benchmark with two samples.
 const CRITERION: &str = r#"bench() {
@@ -168,8 +169,10 @@ struct Package {
 }
 
 impl Package {
-    fn new() -> Self {
+    /// Creates the repository; returns `None` if the machine has no git.
+    fn new() -> Option<Self> {
         use std::os::unix::fs::PermissionsExt as _;
+        has_program("git", "--version").then_some(())?;
         let package = Self { home: tempfile::tempdir().unwrap() };
         let home = package.home.path();
         std::fs::create_dir_all(home.join("repository/package")).unwrap();
@@ -182,7 +185,7 @@ impl Package {
         let author = ["-c", "user.name=x", "-c", "user.email=x@y"];
         package.git(&[&author[..], &["commit", "--quiet", "--message", "x"]].concat());
         package.write_suite("repository/package", "sum 500");
-        package
+        Some(package)
     }
 
     /// Writes the benchmark, which has to run in the directory of its package.
@@ -217,7 +220,7 @@ impl Package {
 
 #[test]
 fn revisions_are_built_and_compared() {
-    let package = Package::new();
+    let Some(package) = Package::new() else { return };
     let gate = package.gate(&["--base", "HEAD", "--cargo-flags", "--features fast"]).exits(1);
     let found = runs(&gate);
     assert_eq!(outcomes(found), [("sum", 400.0, 500.0, Outcome::Regressed)]);
@@ -235,7 +238,7 @@ fn revisions_are_built_and_compared() {
 
 #[test]
 fn other_trees_are_built_and_compared() {
-    let package = Package::new();
+    let Some(package) = Package::new() else { return };
     let other = package.home.path().join("other");
     std::fs::create_dir(&other).unwrap();
     package.write_suite("other", "sum 500");
@@ -249,7 +252,7 @@ fn other_trees_are_built_and_compared() {
 
 #[test]
 fn failed_builds_are_rejected() {
-    let package = Package::new();
+    let Some(package) = Package::new() else { return };
     package.gate(&["--base", "no-such-revision"]).refuses("git cannot check it out");
     package.gate(&["--base", "/"]).refuses("cargo cannot build suite of /");
     package.gate(&[]).refuses("--base");

@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use jitterstat::gate::decision::{Outcome, Reason};
+use rustix::process::Signal;
 
 use super::Gate;
-use crate::osjitter::Osjitter;
+use crate::osjitter::{Osjitter, is_alive, read_process_id, send_signal};
 
 /// 24 pairs of rounds of 20 ticks at 100 us.
 const ROUNDS: [&str; 6] = ["--period", "100us", "--round-ticks", "20", "--warmup", "0"];
@@ -91,11 +92,7 @@ fn interrupt_kills_the_program() {
         (verdict.partial, verdict.reason, verdict.failure.as_ref()),
         (true, Some(Reason::Interrupted), None)
     );
-    let id = std::fs::read_to_string(id).expect("a started program");
-    assert!(
-        !Command::new("kill").args(["-0", id.trim()]).output().unwrap().status.success(),
-        "the program still runs"
-    );
+    assert!(!is_alive(read_process_id(&id)), "the program still runs");
 }
 
 /// A gate of one program against itself, checked for files and processes that it leaves behind.
@@ -286,11 +283,9 @@ fn unrelated_processes_survive() {
     let id = watched.path("id");
     let launcher = format!("sleep 600 >/dev/null 2>&1 & echo $! >'{}'; exec", id.display());
     let _ = watched.gate(&launcher, CORRECT_PROGRAM, &PAIRS).exits(0);
-    let id = std::fs::read_to_string(id).unwrap();
-    assert!(
-        Command::new("kill").arg(id.trim()).status().unwrap().success(),
-        "the other process was killed"
-    );
+    let other = read_process_id(&id);
+    assert!(is_alive(other), "the other process was killed");
+    send_signal(other, Signal::TERM);
 }
 
 #[test]
