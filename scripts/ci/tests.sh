@@ -2,4 +2,7 @@
 # Runs the default suite, including the examples of the documentation, with the command of the README.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-cargo test --workspace --locked
+. scripts/ci/readme-commands.sh
+tests=$(readme_line "cargo test ")
+echo "$tests"
+bash -c "$tests"

@@ -7,7 +7,7 @@ use crate::workspace::{crates, root};
 /// Scripts that are in no list: workflows or people run them.
 const UNLISTED: [&str; 1] = ["sanitizer"];
 /// Scripts that the other ones source.
-const SHARED: [&str; 4] = ["cfg-wrapper", "common", "steps", "targets"];
+const SHARED: [&str; 5] = ["cfg-wrapper", "common", "readme-commands", "steps", "targets"];
 
 /// Returns the names of the steps in a list, which are in the column after the limit. Returns
 /// `None` outside of the repository.

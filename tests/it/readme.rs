@@ -6,6 +6,7 @@ use std::path::Path;
 
 use toml::{Table, Value};
 
+use crate::osjitter::Osjitter;
 use crate::workspace::{crates, is_internal, root};
 
 /// Returns the README, followed by the pages of the book.
@@ -14,6 +15,35 @@ fn pages() -> Vec<String> {
         std::fs::read_dir(root().join("docs/src")).unwrap().map(|entry| entry.unwrap().path());
     let pages = [root().join("README.md")].into_iter().chain(book);
     pages.map(|page| std::fs::read_to_string(page).unwrap()).collect()
+}
+
+/// Returns the lines of the README's shell blocks before its second heading.
+fn first_commands() -> Vec<String> {
+    let page = std::fs::read_to_string(root().join("README.md")).unwrap();
+    let first_section = page.split("\n## ").next().unwrap();
+    let blocks = first_section.split("```sh\n").skip(1).filter_map(|rest| rest.split("```").next());
+    blocks.flat_map(str::lines).map(str::to_owned).collect()
+}
+
+/// CI runs the commands literally; see `scripts/ci/readme-commands.sh`.
+#[test]
+fn readme_starts_with_two_commands() {
+    let commands = first_commands();
+    let run = "cargo run --release -- run ";
+    let beginnings = ["apt-get ", "curl ", run, "cargo test "];
+    assert_eq!(commands.len(), beginnings.len(), "{commands:?}");
+    for (command, beginning) in commands.iter().zip(beginnings) {
+        assert!(command.starts_with(beginning), "{command}: expected {beginning}");
+    }
+
+    let args = shlex::split(commands[2].strip_prefix(run).unwrap()).expect("closed quotes");
+    let printed = Osjitter::new(["run", "--print-plan"]).args(args).run().exits(0).stdout;
+    let plan: Table = printed.parse().unwrap();
+    let scenarios = plan["scenario"].as_array().expect("scenarios");
+    assert!(scenarios.len() > 1, "{printed}");
+
+    let tests = commands[3].split(' ').collect::<Vec<_>>();
+    assert!(tests.contains(&"--workspace") && tests.contains(&"--locked"), "{tests:?}");
 }
 
 #[test]
