@@ -19,7 +19,7 @@ make_python "$work/venv" jsonschema
 # The system has the release and the mirror of this machine, and installs no recommended packages.
 . /etc/os-release
 mirror=$(apt-get indextargets --format '$(SITE)' "Codename: $VERSION_CODENAME" "Component: main" "Identifier: Packages" | head -n 1)
-debootstrap --variant=minbase "$VERSION_CODENAME" "$system" "$mirror" || skip "debootstrap cannot install a system"
+debootstrap --variant=minbase "$VERSION_CODENAME" "$system" ${mirror:+"$mirror"} || skip "debootstrap cannot install a system"
 echo 'APT::Install-Recommends "false";' >"$system/etc/apt/apt.conf.d/no-recommends"
 
 # The registry is the one that this machine uses, which may have a certificate that only this machine trusts.
