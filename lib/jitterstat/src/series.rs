@@ -32,6 +32,10 @@
 //! `/proc/thread-self/schedstat`. With it, osjitter needs no privileges to distinguish a busy CPU
 //! from a late timer. Both numbers can be left out; the lateness is measured in any case.
 //!
+//! A program whose work is all done by one process should also write its [`Usage`]
+//! ([`Writer::usage`]), so that the price of a tick contains nothing but ticks. Without it, osjitter
+//! measures the program from outside, with its start and the writing of the series.
+//!
 //! # Several rounds
 //!
 //! By default osjitter starts a program once per round. If [`ENV_ROUNDS`] is `stdin`, a program can
@@ -105,6 +109,7 @@
 
 mod metrics;
 mod rounds;
+mod usage;
 
 use std::fmt;
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
@@ -114,6 +119,8 @@ use metrics::{MAX_WORD, is_metric_line, is_name, is_word};
 pub use rounds::{
     ENV_ROUNDS, REQUESTS_SCHEMA, ROUNDS_FROM_STDIN, Round, RoundReply, RoundRequest, Rounds,
 };
+use usage::is_usage_line;
+pub use usage::{InvalidUsage, Usage};
 
 /// The first word of a series.
 pub const SCHEMA: &str = "osjitter.series/1";
@@ -222,6 +229,14 @@ impl<W: Write> Writer<W> {
         writeln!(self.inner, "{lateness_ns} {wake_ns} {waited_ns}")
     }
 
+    /// Writes the usage of the process between the first and the last tick.
+    ///
+    /// # Errors
+    /// Returns any error of the inner writer.
+    pub fn usage(&mut self, usage: &Usage) -> io::Result<()> {
+        writeln!(self.inner, "{usage}")
+    }
+
     /// Flushes the writer. Dropping it also flushes, but hides errors.
     ///
     /// # Errors
@@ -244,6 +259,9 @@ pub struct Reader {
     /// Time for which the thread of each tick had waited for a CPU since its start; `None` if the
     /// program did not write it.
     pub waited_ns: Option<Vec<u64>>,
+    /// Usage of the process between the first and the last tick; `None` if the program did not
+    /// write it.
+    pub usage: Option<Usage>,
 }
 
 /// An error in a series.
@@ -261,6 +279,9 @@ pub enum SeriesError {
     /// A line of a metric is invalid, or a line is too long; contains its number, from 1, its text
     /// and the problem.
     Metric(u64, String, &'static str),
+    /// A line of the usage is invalid, or is not the only one; contains its number, from 1, and its
+    /// text.
+    Usage(u64, String),
     /// The file cannot be read.
     Io(io::Error),
 }
@@ -279,6 +300,10 @@ impl fmt::Display for SeriesError {
                 write!(f, "line {n} must have as many numbers as the ticks before it")
             }
             Self::Metric(n, found, what) => write!(f, "line {n}, {found:?}: {what}"),
+            Self::Usage(n, found) => write!(
+                f,
+                "line {n} must be the only one of its kind, `usage process=N cpu_ns=N`, not {found:?}"
+            ),
             Self::Io(error) => write!(f, "it cannot be read: {error}"),
         }
     }
@@ -301,9 +326,20 @@ impl Reader {
     pub fn read(from: impl Read) -> Result<Self, SeriesError> {
         let mut lines = Lines::open(from)?;
         let period_ns = lines.period_ns.ok_or_else(|| SeriesError::Header(lines.text()))?;
-        let mut series =
-            Self { period_ns, lateness_ns: Vec::new(), wake_ns: None, waited_ns: None };
+        let mut series = Self {
+            period_ns,
+            lateness_ns: Vec::new(),
+            wake_ns: None,
+            waited_ns: None,
+            usage: None,
+        };
         while lines.next()? {
+            if is_usage_line(&lines.line) {
+                let usage = lines.line.parse().ok().filter(|_| series.usage.is_none());
+                series.usage =
+                    Some(usage.ok_or_else(|| SeriesError::Usage(lines.number, lines.text()))?);
+                continue;
+            }
             match Tick::parse(&lines.line) {
                 Some(tick) if series.push(tick) => {}
                 Some(_) => return Err(SeriesError::Columns(lines.number)),
@@ -450,6 +486,12 @@ mod tests {
             ("osjitter.series/1 period_ns=5\n1 2 3 4\n", "line 2 must be"),
             ("osjitter.series/1 period_ns=5\n1 100\n2 -5\n", "line 3"),
             ("osjitter.series/1 period_ns=5\n1  100\n", "line 2"),
+            ("osjitter.series/1 period_ns=5\n1\nusage cpu_ns=7\n", "line 3 must be the only"),
+            ("osjitter.series/1 period_ns=5\nusage process=1 cpu_ns=-7\n1\n", "line 2"),
+            (
+                "osjitter.series/1 period_ns=5\nusage process=1 cpu_ns=7\nusage process=1 cpu_ns=7\n",
+                "line 3",
+            ),
         ] {
             let error = Reader::read(text.as_bytes()).unwrap_err().to_string();
             assert!(error.contains(expected), "{text:?}: {error}");
@@ -502,7 +544,13 @@ mod tests {
         out.finish().unwrap();
         assert_eq!(
             Reader::read(&file[..]).unwrap(),
-            Reader { period_ns: 500, lateness_ns: vec![7, -8], wake_ns: None, waited_ns: None }
+            Reader {
+                period_ns: 500,
+                lateness_ns: vec![7, -8],
+                wake_ns: None,
+                waited_ns: None,
+                usage: None
+            }
         );
         let [x] = &metrics(&file[..]).unwrap()[..] else { panic!() };
         assert_eq!((x.samples.count(), x.samples.quantile(0.99)), (1, Some(12.5)));
@@ -523,7 +571,7 @@ mod tests {
                 writer.push(ns).unwrap();
             }
             writer.finish().unwrap();
-            prop_assert_eq!(Reader::read(&file[..]).unwrap(), Reader { period_ns, lateness_ns, wake_ns: None, waited_ns: None });
+            prop_assert_eq!(Reader::read(&file[..]).unwrap(), Reader { period_ns, lateness_ns, wake_ns: None, waited_ns: None, usage: None });
         }
 
         #[test]
@@ -540,7 +588,7 @@ mod tests {
             let lateness_ns = ticks.iter().map(|t| t.0).collect();
             let wake_ns = Some(ticks.iter().map(|t| t.1).collect());
             let waited_ns = waits.then(|| ticks.iter().map(|t| t.2).collect());
-            prop_assert_eq!(Reader::read(&file[..]).unwrap(), Reader { period_ns: 5, lateness_ns, wake_ns, waited_ns });
+            prop_assert_eq!(Reader::read(&file[..]).unwrap(), Reader { period_ns: 5, lateness_ns, wake_ns, waited_ns, usage: None });
             prop_assert_eq!(metrics(&file[..]).unwrap(), []);
         }
     }

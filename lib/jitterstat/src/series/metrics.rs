@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::io::Read;
 
-use super::{Lines, SeriesError, Tick};
+use super::{Lines, SeriesError, Tick, is_usage_line};
 
 /// Maximum number of metrics.
 const MAX_METRICS: usize = 64;
@@ -89,7 +89,7 @@ pub(super) fn is_metric_line(line: &str) -> bool {
     line.starts_with(|c: char| c.is_ascii_alphabetic()) && line.contains(' ')
 }
 
-/// Reads the metrics of a series in the order of their declarations. Ticks are ignored.
+/// Reads the metrics of a series in the order of their declarations. Ticks and the usage are ignored.
 ///
 /// # Errors
 /// Returns a [`SeriesError`] if the series is invalid or cannot be read.
@@ -107,7 +107,7 @@ pub fn metrics(from: impl Read) -> Result<Vec<Metric>, SeriesError> {
     let mut metrics: Vec<Metric> = Vec::new();
     while lines.next()? {
         let is_tick = lines.period_ns.is_some() && Tick::parse(&lines.line).is_some();
-        if !is_tick {
+        if !is_tick && !is_usage_line(&lines.line) {
             add_metric_line(&mut metrics, &lines.line)
                 .map_err(|what| SeriesError::Metric(lines.number, lines.text(), what))?;
         }
