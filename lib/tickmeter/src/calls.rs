@@ -1,5 +1,5 @@
 //! System calls that std does not have: files by their name in an open directory, locks, limits,
-//! and the process's user and clock.
+//! and the process's user, clocks and usage.
 
 use std::ffi::{CString, OsStr};
 use std::fs::File;
@@ -98,14 +98,79 @@ pub(crate) fn check_file_size(bytes: usize) -> io::Result<()> {
 /// Returns the kernel's monotonic clock, in nanoseconds.
 #[cfg(target_os = "linux")]
 pub(crate) fn monotonic_ns() -> Option<u64> {
+    clock_ns(libc::CLOCK_MONOTONIC)
+}
+
+/// Returns a clock in nanoseconds.
+#[cfg(any(target_os = "linux", target_os = "freebsd", target_vendor = "apple"))]
+fn clock_ns(clock: libc::clockid_t) -> Option<u64> {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the pointer is to a whole `timespec` of ours, which the call fills and does not keep.
-    let read = unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) } == 0;
+    let read = unsafe { libc::clock_gettime(clock, &raw mut time) } == 0;
     let ns = u64::try_from(time.tv_sec)
         .ok()?
         .checked_mul(1_000_000_000)?
         .checked_add(u64::try_from(time.tv_nsec).ok()?)?;
     read.then_some(ns)
+}
+
+/// Resources that this process has used so far.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ProcessUsage {
+    /// CPU time of all threads.
+    pub(crate) cpu_ns: u64,
+    /// Context switches by waiting.
+    pub(crate) switches_voluntary: u64,
+    /// Context switches by being preempted.
+    pub(crate) switches_involuntary: u64,
+}
+
+/// Returns the resources that this process has used so far.
+#[cfg(any(target_os = "linux", target_os = "freebsd", target_vendor = "apple"))]
+pub(crate) fn process_usage() -> Option<ProcessUsage> {
+    let usage = resource_usage(libc::RUSAGE_SELF)?;
+    Some(ProcessUsage {
+        // `rusage` has only microseconds.
+        cpu_ns: clock_ns(libc::CLOCK_PROCESS_CPUTIME_ID)?,
+        switches_voluntary: u64::try_from(usage.ru_nvcsw).ok()?,
+        switches_involuntary: u64::try_from(usage.ru_nivcsw).ok()?,
+    })
+}
+
+/// The usage is not available on other systems.
+#[cfg(not(any(target_os = "linux", target_os = "freebsd", target_vendor = "apple")))]
+pub(crate) fn process_usage() -> Option<ProcessUsage> {
+    None
+}
+
+/// Returns whether this process has never had a child, as far as the system can tell.
+#[cfg(any(target_os = "linux", target_os = "freebsd", target_vendor = "apple"))]
+pub(crate) fn has_no_children() -> bool {
+    // A child that was waited for had some memory.
+    let had_children =
+        resource_usage(libc::RUSAGE_CHILDREN).is_none_or(|usage| usage.ru_maxrss > 0);
+    let mut found = std::mem::MaybeUninit::<libc::siginfo_t>::zeroed();
+    let options = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
+    // SAFETY: the pointer is to a whole `siginfo_t` of ours, which the call may fill and does not
+    // keep. With `WNOWAIT`, it leaves a child to be waited for by the program.
+    let result = unsafe { libc::waitid(libc::P_ALL, 0, found.as_mut_ptr(), options) };
+    let has_none = result != 0 && io::Error::last_os_error().raw_os_error() == Some(libc::ECHILD);
+    has_none && !had_children
+}
+
+/// Children are not looked for on systems without the usage.
+#[cfg(not(any(target_os = "linux", target_os = "freebsd", target_vendor = "apple")))]
+pub(crate) fn has_no_children() -> bool {
+    false
+}
+
+#[cfg(any(target_os = "linux", target_os = "freebsd", target_vendor = "apple"))]
+fn resource_usage(who: libc::c_int) -> Option<libc::rusage> {
+    let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
+    // SAFETY: the pointer is to a whole `rusage` of ours, which the call fills and does not keep.
+    let read = unsafe { libc::getrusage(who, usage.as_mut_ptr()) } == 0;
+    // SAFETY: all-zero is a valid `rusage`, and the call fills it or leaves it alone.
+    read.then_some(unsafe { usage.assume_init() })
 }
 
 /// Returns the effective user id of this process.

@@ -53,6 +53,7 @@ pub(crate) struct SeriesWriter {
     /// available.
     waited_ns: Box<[u64]>,
     schedstat: ThreadSchedstat,
+    usage: TickUsage,
     origin: Instant,
     /// Number of ticks kept so far.
     kept: usize,
@@ -116,6 +117,7 @@ impl SeriesWriter {
             wake_ns,
             waited_ns,
             schedstat,
+            usage: TickUsage::default(),
             origin,
             kept: 0,
             period_ns: 0,
@@ -146,6 +148,7 @@ impl SeriesWriter {
         let waited_ns = if self.waited_ns.is_empty() { None } else { self.schedstat.waited_ns() };
         let dropped = self.warmup.min(count);
         self.warmup -= dropped;
+        let is_first = self.kept == 0;
         for k in dropped..count {
             let Some(entry) = self.lateness_ns.get_mut(self.kept) else { break };
             let later_due_ns = i64::try_from(k.saturating_mul(period_ns)).unwrap_or(i64::MAX);
@@ -163,7 +166,14 @@ impl SeriesWriter {
             }
             self.kept += 1;
         }
-        if self.kept == self.lateness_ns.len() {
+        let is_last = self.kept == self.lateness_ns.len();
+        // There is no tick between two readings of the same wake-up.
+        if is_first && self.kept > 0 {
+            self.usage.read_first();
+        } else if is_last {
+            self.usage.read_last();
+        }
+        if is_last {
             self.finish();
         }
     }
@@ -257,6 +267,7 @@ impl SeriesWriter {
             }
             text.push('\n');
         }
+        self.usage.write_line(&mut text);
         #[cfg(all(unix, not(loom)))]
         crate::calls::check_file_size(text.len())?;
         let mut file =
@@ -271,6 +282,54 @@ impl SeriesWriter {
         let since_origin = now.checked_duration_since(self.origin)?;
         now_ns.checked_sub(u64::try_from(since_origin.as_nanos()).ok()?)
     }
+}
+
+/// The usage of the process at the first and at the last recorded tick.
+///
+/// It is read after the time of the tick. The part of the loop before the first reading, such as the
+/// warm-up, is not in the difference, nor is the writing of the file.
+#[derive(Debug, Default)]
+struct TickUsage {
+    #[cfg(all(unix, not(loom)))]
+    first: Option<crate::calls::ProcessUsage>,
+    #[cfg(all(unix, not(loom)))]
+    last: Option<crate::calls::ProcessUsage>,
+}
+
+#[cfg(all(unix, not(loom)))]
+impl TickUsage {
+    fn read_first(&mut self) {
+        self.first = crate::calls::process_usage();
+    }
+
+    fn read_last(&mut self) {
+        self.last = crate::calls::process_usage();
+    }
+
+    /// Writes the difference, unless other processes may do a part of the work.
+    fn write_line(&self, text: &mut String) {
+        let Some((first, last)) = self.first.zip(self.last) else { return };
+        if crate::calls::has_no_children() {
+            let _ = writeln!(
+                text,
+                "usage process={} cpu_ns={} switches_voluntary={} switches_involuntary={}",
+                std::process::id(),
+                last.cpu_ns.saturating_sub(first.cpu_ns),
+                last.switches_voluntary.saturating_sub(first.switches_voluntary),
+                last.switches_involuntary.saturating_sub(first.switches_involuntary)
+            );
+        }
+    }
+}
+
+/// The usage is not available on other systems.
+#[cfg(not(all(unix, not(loom))))]
+impl TickUsage {
+    fn read_first(&mut self) {}
+
+    fn read_last(&mut self) {}
+
+    fn write_line(&self, _: &mut String) {}
 }
 
 /// The kernel's scheduler statistics of the thread that runs the ticks.
@@ -359,11 +418,12 @@ mod tests {
         series
     }
 
-    /// Reads and removes the file of a series.
+    /// Reads and removes the file of a series. Returns its text without the usage of the process.
     fn take_file(series: &SeriesWriter) -> String {
         let text = std::fs::read_to_string(&series.out).unwrap();
         std::fs::remove_file(&series.out).unwrap();
-        text
+        let lines = text.split_inclusive('\n');
+        lines.filter(|line| !line.starts_with("usage ")).collect()
     }
 
     #[test]
@@ -413,6 +473,22 @@ mod tests {
         series.out = "/no/such/directory/series".into();
         series.push(7, 1, 100, 0);
         assert_eq!(series.state, State::Failed);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn usage_needs_two_wakeups() {
+        for (counts, is_written) in [(&[5][..], false), (&[2, 3], true), (&[1, 1, 1, 1, 1], true)] {
+            let mut series = new_series("usage", 0, 5);
+            for &count in counts {
+                series.push(500, count, 100, 0);
+            }
+            let text = std::fs::read_to_string(&series.out).unwrap();
+            std::fs::remove_file(&series.out).unwrap();
+            let last = text.lines().last().unwrap();
+            let process = format!("usage process={} cpu_ns=", std::process::id());
+            assert_eq!(last.starts_with(&process), is_written, "{counts:?}: {text}");
+        }
     }
 
     #[cfg(target_os = "linux")]
