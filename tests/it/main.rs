@@ -42,6 +42,7 @@ mod packaging;
 mod perfetto;
 mod pictures;
 mod plans;
+mod program_cost;
 mod program_rounds;
 mod readme;
 mod report;

@@ -154,6 +154,11 @@ impl CompletedRun {
         self.usage.killed_processes
     }
 
+    /// Returns the id of the program's process.
+    pub fn process(&self) -> u32 {
+        self.run.tree.id()
+    }
+
     /// Quotes the end of standard error.
     pub fn quote_stderr(self) -> String {
         self.stderr_tail.map_or_else(String::new, StderrTail::quote)

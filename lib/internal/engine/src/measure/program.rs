@@ -1,6 +1,10 @@
 //! Rounds of a user's program.
 //!
 //! Each round is a process, which measures its ticks and writes their lateness.
+//!
+//! A program should also write the usage of its process between the first and the last recorded
+//! tick, which is then the cost of the ticks between them. Otherwise the cost is measured from
+//! outside, in a window that is longer than its ticks: see [`CostWindow`].
 
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
@@ -21,7 +25,7 @@ use crate::program::Program;
 use crate::scenario::Plan;
 use cli::exit::{self, Error};
 use cli::sort::sort_by_key;
-use cli::time::format_time;
+use cli::time::{format_time, format_unsigned_time};
 use cli::units::to_ns;
 
 /// Result of a round of a program.
@@ -29,8 +33,10 @@ pub struct MeasuredProgram {
     /// Time of the start.
     pub start: Instant,
     pub samples: RoundSamples,
-    /// Costs of all processes of the program during this round.
+    /// Costs of the program during this round.
     pub cost: Cost,
+    /// Ticks in the window of the usage, over which it is distributed.
+    pub cost_ticks: u64,
     /// Diagnosis of late ticks, if the round was profiled.
     pub diagnosis: Option<RoundDiagnosis>,
 }
@@ -68,8 +74,9 @@ pub fn measure_round(
             steal_ns: machine.steal_ns,
         })
     });
-    let cost = Cost { includes_start: true, ..round_cost(&output, &machine) };
-    Ok(MeasuredProgram { start: output.started, samples, cost, diagnosis })
+    let priced = PricedUsage::new(program, grid, &output, CostWindow::Process)?;
+    let (cost, cost_ticks) = (round_cost(&output, &machine, &priced), priced.ticks);
+    Ok(MeasuredProgram { start: output.started, samples, cost, cost_ticks, diagnosis })
 }
 
 /// Starts a program that gets its rounds over standard input. `timeout` is the time limit of the
@@ -106,26 +113,109 @@ pub fn measure_session_round(
         .map_err(|why| why.message().unwrap_or_default())?;
     let machine = meter.cost(&first, &Anchor::take());
     let samples = round_samples(program, grid, &output)?;
-    let cost = round_cost(&output, &machine);
-    Ok(MeasuredProgram { start: output.started, samples, cost, diagnosis: None })
+    let priced = PricedUsage::new(program, grid, &output, CostWindow::Session)?;
+    let (cost, cost_ticks) = (round_cost(&output, &machine, &priced), priced.ticks);
+    Ok(MeasuredProgram { start: output.started, samples, cost, cost_ticks, diagnosis: None })
 }
 
-/// Combines the costs of the program with those of the machine. The other costs that were measured
-/// are those of this process.
-fn round_cost(output: &ProgramRound, machine: &Cost) -> Cost {
-    let usage = output.usage;
+/// Window in which the usage of a program was counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum CostWindow {
+    /// From the first recorded tick to the last one, as the program reports it. All of the usage
+    /// belongs to the ticks after the first.
+    Ticks,
+    /// From the start of a process to its exit. The usage of a run of a single tick is subtracted
+    /// later. The rest belongs to the other ticks, including those of the warm-up, and to the
+    /// writing of their lines; it is as uncertain as the usage of the start.
+    Process,
+    /// From the request for a round to the reply. The usage belongs to all ticks, including those
+    /// of the warm-up, to the start of the round and to the writing of the series.
+    Session,
+}
+
+/// The usage of a program in a round, and the ticks over which it is distributed.
+struct PricedUsage {
+    usage: TickUsage,
+    window: CostWindow,
+    ticks: u64,
+}
+
+impl PricedUsage {
+    /// Returns the usage that the program reports, or else the usage in the window in which it was
+    /// measured from outside.
+    fn new(
+        program: &Program,
+        grid: Grid,
+        output: &ProgramRound,
+        outside: CostWindow,
+    ) -> Result<Self, String> {
+        if let Some(usage) = reported_usage(program, grid, output)? {
+            return Ok(Self { usage, window: CostWindow::Ticks, ticks: grid.ticks - 1 });
+        }
+        let all_ticks = grid.first_tick + grid.ticks;
+        let usage = TickUsage {
+            window_ns: None,
+            cpu_ns: output.usage.map(|usage| usage.cpu_ns),
+            switches_voluntary: output.usage.and_then(|usage| usage.switches_voluntary),
+            switches_involuntary: output.usage.and_then(|usage| usage.switches_involuntary),
+        };
+        let ticks = match outside {
+            CostWindow::Process => (all_ticks - 1).max(1),
+            _ => all_ticks,
+        };
+        Ok(Self { usage, window: outside, ticks })
+    }
+}
+
+/// Maximum difference between the CPU time that a program counts and the one that the kernel reports
+/// at its exit. Some kernels count whole ticks of their timer there.
+const MAX_CPU_TIME_ERROR: Duration = Duration::from_millis(20);
+
+/// Returns the usage between the first and the last recorded tick, if the program reports it for
+/// its only process.
+fn reported_usage(
+    program: &Program,
+    grid: Grid,
+    output: &ProgramRound,
+) -> Result<Option<TickUsage>, String> {
+    let reported = output.series.usage.filter(|usage| usage.process == output.process);
+    let window_ns = between_first_and_last_ns(grid.period_ns, &output.series.lateness_ns);
+    let Some((reported, window_ns)) = reported.zip(window_ns) else { return Ok(None) };
+    let total_ns = output.usage.map_or(u64::MAX, |usage| usage.cpu_ns);
+    if reported.cpu_ns > total_ns.saturating_add(to_ns(MAX_CPU_TIME_ERROR)) {
+        return Err(format!(
+            "{}: wrote a CPU time of {}, but used only {}",
+            program.text(),
+            format_unsigned_time(reported.cpu_ns),
+            format_unsigned_time(total_ns)
+        ));
+    }
+    Ok(Some(TickUsage {
+        window_ns: Some(window_ns),
+        cpu_ns: Some(reported.cpu_ns),
+        switches_voluntary: reported.switches_voluntary,
+        switches_involuntary: reported.switches_involuntary,
+    }))
+}
+
+/// Returns the time between the wake-ups of the first and the last tick; `None` if these are one.
+fn between_first_and_last_ns(period_ns: u64, lateness_ns: &[i64]) -> Option<u64> {
+    let (first, last) = (i128::from(*lateness_ns.first()?), i128::from(*lateness_ns.last()?));
+    let planned_ns = i128::from(period_ns) * (lateness_ns.len() as i128 - 1);
+    u64::try_from(planned_ns + last - first).ok().filter(|&ns| ns > 0)
+}
+
+/// Combines the usage of the program with the costs of the machine. The other costs that were
+/// measured are those of this process.
+fn round_cost(output: &ProgramRound, machine: &Cost, priced: &PricedUsage) -> Cost {
     Cost {
         window_ns: to_ns(output.wall),
-        usage: TickUsage {
-            window_ns: None,
-            cpu_ns: usage.map(|usage| usage.cpu_ns),
-            switches_voluntary: usage.and_then(|usage| usage.switches_voluntary),
-            switches_involuntary: usage.and_then(|usage| usage.switches_involuntary),
-        },
+        usage: priced.usage,
+        includes_start: priced.window == CostWindow::Process,
         steal_ns: machine.steal_ns,
         throttled_ns: machine.throttled_ns,
         suspended_ns: machine.suspended_ns,
-        killed_processes: usage.map_or(0, |usage| usage.killed_processes),
+        killed_processes: output.usage.map_or(0, |usage| usage.killed_processes),
         ..Cost::default()
     }
 }
@@ -179,6 +269,8 @@ pub struct ProgramStart {
     pub usage: TreeUsage,
     /// Time from the start to the exit, without the period of the tick.
     pub duration: Duration,
+    /// Difference from the run with the least CPU time.
+    pub cpu_spread_ns: u64,
 }
 
 /// Starts of the programs of a plan, by index of the scenario.
@@ -234,6 +326,18 @@ impl StartupCosts {
     /// Returns the start of the program of a scenario, if it is known.
     pub fn get(&self, scenario: usize) -> Option<ProgramStart> {
         *self.starts.get(&scenario)?
+    }
+
+    /// Describes the work outside of the ticks that the cost of a program contains if the program
+    /// does not report its usage. `ticks` is the number of ticks over which it is distributed.
+    pub fn describe_outside(&self, scenario: usize, ticks: u64) -> String {
+        let Some(start) = self.get(scenario).filter(|_| !self.sessions.contains(&scenario)) else {
+            return "the start of each round, its warm-up and the writing of its ticks".to_owned();
+        };
+        let error = format_unsigned_time(start.cpu_spread_ns / ticks.max(1));
+        format!(
+            "its warm-up and the writing of its ticks, and may be wrong by about {error} because the start is subtracted"
+        )
     }
 
     /// Returns the time that all starts of a run of the plan take.
@@ -299,7 +403,12 @@ fn measure_startup(
         starts.push(start);
     }
     sort_by_key(&mut starts, |start| start.usage.cpu_ns);
-    Ok((starts.get(starts.len() / 2).copied(), takes_rounds))
+    let min_ns = starts.first().map_or(0, |start| start.usage.cpu_ns);
+    let mut median = starts.get(starts.len() / 2).copied();
+    if let Some(start) = &mut median {
+        start.cpu_spread_ns = start.usage.cpu_ns - min_ns;
+    }
+    Ok((median, takes_rounds))
 }
 
 /// Result of a run of a program for a single tick.
@@ -361,7 +470,8 @@ fn judge_rehearsal(
         Ok(None) => Ok(Rehearsal::TakesRounds),
         Ok(Some(ProgramRound { usage, wall, .. })) => {
             let usage = usage.unwrap_or_default();
-            Ok(Rehearsal::Start(ProgramStart { usage, duration: wall.saturating_sub(period) }))
+            let duration = wall.saturating_sub(period);
+            Ok(Rehearsal::Start(ProgramStart { usage, duration, cpu_spread_ns: 0 }))
         }
         Err(RunFailure::NotStarted(why) | RunFailure::OtherPeriod(why)) => Err(Error::usage(why)),
         Err(RunFailure::NoResources(why)) => Err(Error::measure(why)),

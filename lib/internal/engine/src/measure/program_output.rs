@@ -33,11 +33,14 @@ const MAX_METRICS_BYTES: u64 = 1 << 30;
 #[derive(Debug)]
 pub struct ProgramRound {
     pub series: Reader,
+    /// Id of the program's process.
+    pub process: u32,
     /// Time just before the start of the round, which is the origin of all times.
     pub started: Instant,
     /// Time from `started` to the exit, or to the report that the round is written.
     pub wall: Duration,
-    /// Resources of the round; `None` if they are unknown.
+    /// Resources from `started` until then, in which the program also did other things than tick;
+    /// `None` if they are unknown.
     pub usage: Option<TreeUsage>,
 }
 
@@ -68,7 +71,7 @@ fn completed_round(
     request: RunRequest,
 ) -> Result<ProgramRound, RunFailure> {
     let with_program = |reason: String| format!("{}: {reason}", program.text());
-    let (started, wall, usage) = (run.started, run.wall, run.usage);
+    let (process, started, wall, usage) = (run.process(), run.started, run.wall, run.usage);
     let series = match read_series(&run.output_path(), request.ticks) {
         Ok(Some(series)) => series,
         Ok(None) => {
@@ -78,7 +81,7 @@ fn completed_round(
         Err(failure) => return Err(failure.for_program(program)),
     };
     check_series(program, &series, request)?;
-    Ok(ProgramRound { series, started, wall, usage: Some(usage) })
+    Ok(ProgramRound { series, process, started, wall, usage: Some(usage) })
 }
 
 /// Runs a round of a program that gets its rounds over standard input.
@@ -95,7 +98,7 @@ pub fn measure_session_round(
         Err(failure) => return Err(failure.for_program(program)),
     };
     check_series(program, &series, request)?;
-    Ok(ProgramRound { series, started, wall, usage })
+    Ok(ProgramRound { series, process: session.process(), started, wall, usage })
 }
 
 /// Checks the period and the number of ticks of a series.
@@ -134,7 +137,8 @@ fn read_series(out: &Path, ticks: u64) -> Result<Option<Reader>, RunFailure> {
         let lateness_ns =
             subject.rounds.iter().flat_map(|r| r.lateness_ns.iter().copied()).collect();
         let period_ns = subject.period_ns;
-        Ok(Some(Reader { period_ns, lateness_ns, wake_ns: None, waited_ns: None }))
+        let (wake_ns, waited_ns, usage) = (None, None, None);
+        Ok(Some(Reader { period_ns, lateness_ns, wake_ns, waited_ns, usage }))
     } else {
         Ok(Some(Reader::read(&bytes[..]).map_err(|e| format!("{name}: {e}"))?))
     }

@@ -108,6 +108,10 @@ impl<'a, 'b> ReportBuilder<'a, 'b> {
 
     /// Adds the result of a round of a scenario, which is given by its index.
     fn add(&mut self, scenario_index: usize, result: Result<MeasuredRound, String>) {
+        let result = result.map(|round| MeasuredRound {
+            cost: self.conditions.starts.subtract_startup(scenario_index, round.cost),
+            ..round
+        });
         match result {
             Ok(round) if round.diagnosis.is_some() => {
                 self.rounds[scenario_index].killed_processes += round.cost.killed_processes;
@@ -128,8 +132,6 @@ impl<'a, 'b> ReportBuilder<'a, 'b> {
 
     fn add_round(&mut self, scenario_index: usize, round: MeasuredRound) {
         let scenario = &self.plan.scenarios[scenario_index];
-        let cost = self.conditions.starts.subtract_startup(scenario_index, round.cost);
-        let round = MeasuredRound { cost, ..round };
         if let Some(listener) = &mut self.listener {
             let has_runtime = scenario.runtime.is_some();
             let entries = report_entries(&round, has_runtime, self.plan.samples, self.started);
@@ -151,6 +153,7 @@ impl<'a, 'b> ReportBuilder<'a, 'b> {
         let Conditions { host, changes, started_utc, starts } = self.conditions;
         let mut warnings = run_warnings(&host, self.plan, suspended, &self.rounds);
         warnings.extend(startup_warnings(self.plan, &starts, &self.rounds));
+        warnings.extend(window_warnings(self.plan, &starts, &self.rounds));
         warnings.extend(left_over_warnings(self.plan, &self.rounds));
         let mut report = Report {
             schema: SCHEMA.to_owned(),
@@ -456,6 +459,28 @@ fn startup_warnings(plan: &Plan, starts: &StartupCosts, rounds: &[ScenarioRounds
                 scenario.id
             ),
             hint: "use longer rounds: --round-ticks".to_owned(),
+        });
+    }
+    warnings
+}
+
+/// Returns warnings for programs whose cost was counted in a longer window than that of their ticks.
+fn window_warnings(plan: &Plan, starts: &StartupCosts, rounds: &[ScenarioRounds]) -> Vec<Warning> {
+    let mut warnings = Vec::new();
+    for (index, (scenario, rounds)) in plan.scenarios.iter().zip(rounds).enumerate() {
+        let costs = rounds.kept.iter().map(|round| &round.cost.usage);
+        let is_counted_outside =
+            { costs }.any(|usage| usage.cpu_ns.is_some() && usage.window_ns.is_none());
+        if scenario.subject.program().is_none() || !is_counted_outside {
+            continue;
+        }
+        let ticks = rounds.kept.iter().flat_map(|round| &round.instances).map(|i| i.cost_ticks);
+        let outside = starts.describe_outside(index, ticks.min().unwrap_or(1));
+        warnings.push(Warning {
+            code: "command-window".to_owned(),
+            message: format!("the CPU time per tick of {} includes {outside}", scenario.id),
+            hint: "let the program write its usage between ticks, as a meter of tickmeter does"
+                .to_owned(),
         });
     }
     warnings

@@ -267,11 +267,7 @@ impl RoundRequest<'_> {
     }
 
     fn program_round(&self, measured: MeasuredProgram) -> MeasuredRound {
-        let grid = self.grid();
-        let MeasuredProgram { start, samples, cost, diagnosis } = measured;
-        let ticks = grid.first_tick + grid.ticks;
-        // The start-up cost, which is subtracted later, includes one tick.
-        let cost_ticks = if cost.includes_start { (ticks - 1).max(1) } else { ticks };
+        let MeasuredProgram { start, samples, cost, cost_ticks, diagnosis } = measured;
         MeasuredRound {
             index: self.index,
             slot: self.slot,

@@ -43,7 +43,8 @@ pub struct SessionRound {
     pub started: Instant,
     /// Time from `started` to the reply.
     pub wall: Duration,
-    /// Resources that the processes of the program used; `None` if they are unknown.
+    /// Resources that the processes of the program used from the request to the reply; `None` if
+    /// they are unknown.
     pub usage: Option<TreeUsage>,
 }
 
@@ -146,6 +147,11 @@ impl ProgramSession {
         };
         session.wait_for(RoundReply::Ready, started, request.limit, stop)?;
         Ok(session)
+    }
+
+    /// Returns the id of the program's process.
+    pub fn process(&self) -> u32 {
+        self.run.tree.id()
     }
 
     /// Returns the path to which the program writes each round.
