@@ -117,7 +117,7 @@ impl BaselineTest {
         pairs: &CollectedPairs,
         metrics: Vec<BaselineMetric>,
         reason: Option<Reason>,
-        cpus: f64,
+        cpus: u64,
     ) -> BaselineVerdict {
         let test = &self.session.test;
         let outcome = match reason {
@@ -137,7 +137,7 @@ impl BaselineTest {
             plan: test.design.clone(),
             pairs: pairs.values.len() as u64,
             metrics,
-            sides: pairs.side_conditions(test, cpus),
+            sides: pairs.side_conditions(cpus),
             rounds: records(&pairs.values),
         }
     }

@@ -430,7 +430,7 @@ fn pair_verdict(
     test: &PairTest,
     pairs: &CollectedPairs,
     looks: &Looks<'_>,
-    cpus: f64,
+    cpus: u64,
 ) -> PairVerdict {
     let decisive = looks.decisive;
     let reason = match decisive {
@@ -456,7 +456,7 @@ fn pair_verdict(
             Some(look) => verdict::metrics(&look, test.tail()),
             None => undecided_metrics(test, &pairs.values, reason),
         },
-        sides: pairs.side_conditions(test, cpus),
+        sides: pairs.side_conditions(cpus),
         rounds: verdict::records(&pairs.values),
     }
 }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
+use cli::units::to_ns;
 use engine::machine::{host, os, tuning};
 use engine::measure::child::{RunFailure, RunRequest, Series};
 use engine::measure::cost::Cost;
@@ -27,6 +28,7 @@ use files::gate::round_record::RoundRecord;
 use files::gate::verdict::{self, LeftOverProcesses, Mode};
 use files::report::Round;
 use files::summary;
+use files::window::TimeInWindow;
 use jitterstat::gate::round::Pair;
 use jitterstat::gate::{Side, Sides};
 use terminal::progress::Progress;
@@ -69,30 +71,23 @@ pub struct PairRecord {
 }
 
 impl CollectedPairs {
-    /// Returns the CPU time that the hypervisor took during the rounds of a side, if the platform
-    /// reports it.
-    pub fn steal_ns(&self, side: Side) -> Option<u64> {
-        self.records.iter().map(|record| record.rounds[side].steal_ns).sum()
-    }
-
-    /// Returns the time of all CPUs during the rounds of a side, on a machine with `cpus` CPUs.
-    pub fn cpu_time_ns(&self, test: &PairTest, cpus: f64) -> f64 {
-        let ticks = test.design.round_ticks + test.design.warmup_ticks;
-        let round_ns = test.design.period_ns as f64 * ticks as f64;
-        round_ns * self.records.len() as f64 * cpus
+    /// Returns the time that the hypervisor took from all CPUs while the rounds of a side were
+    /// measured, if the platform reports it.
+    pub fn stolen(&self, side: Side) -> Option<TimeInWindow> {
+        let stolen =
+            |round: &RoundRecord| Some(TimeInWindow::new(round.steal_ns?, round.window_ns?));
+        self.records.iter().map(|record| stolen(&record.rounds[side])).sum()
     }
 
     /// Summarizes the conditions of each side, on a machine with `cpus` CPUs.
-    pub fn side_conditions(&self, test: &PairTest, cpus: f64) -> Vec<verdict::Side> {
-        let cpu_time_ns = self.cpu_time_ns(test, cpus);
+    pub fn side_conditions(&self, cpus: u64) -> Vec<verdict::Side> {
         let conditions = |name: &str, side: Side| {
             let rounds = self.records.iter().map(|record| &record.rounds[side]);
-            let steal_ns = self.steal_ns(side).filter(|_| !self.records.is_empty());
             verdict::Side {
                 side: name.to_owned(),
                 same_stall_share: same_stall_share(rounds),
                 lateness_ns: summary::distribution(&[self.lateness_ns[side].as_slice()]),
-                steal_share: steal_ns.map(|ns| ns as f64 / cpu_time_ns),
+                steal_share: self.stolen(side).and_then(|stolen| stolen.share_of_cpus(cpus)),
             }
         };
         vec![conditions("a", Side::Base), conditions("b", Side::Candidate)]
@@ -206,6 +201,7 @@ impl<F: FnMut(&[Pair]) -> bool> PairCollector<'_, F> {
     ) {
         self.pairs.killed_processes[side] += cost.killed_processes;
         let record = self.record_ticks(side, ticks).map(|record| RoundRecord {
+            window_ns: Some(cost.window_ns),
             steal_ns: cost.steal_ns,
             run_queue_ns: cost.run_queue_ns,
             switches_voluntary: cost.usage.switches_voluntary,
@@ -301,13 +297,13 @@ impl<F: FnMut(&[Pair]) -> bool> PairCollector<'_, F> {
             series: Series::Ticks,
             limit: self.test.max_round_time,
         };
-        let steal_before = os::steal_ns();
+        let (began, steal_before) = (tach::Instant::now(), os::steal_ns());
         let round = program_output::measure_round(program, request, stop)?;
-        let steal_after = os::steal_ns();
+        let (window_ns, steal_after) = (to_ns(began.elapsed()), os::steal_ns());
         let steal_ns =
             steal_after.zip(steal_before).map(|(after, before)| after.saturating_sub(before));
         let killed_processes = round.usage.map_or(0, |usage| usage.killed_processes);
-        let cost = Cost { steal_ns, killed_processes, ..Cost::default() };
+        let cost = Cost { window_ns, steal_ns, killed_processes, ..Cost::default() };
         self.add_round(side, slot, (0..).zip(round.series.lateness_ns), &cost);
         Ok(())
     }

@@ -94,8 +94,8 @@ impl Gate {
     }
 
     /// Returns the number of online CPUs of this machine, at least 1.
-    pub fn cpus(&self) -> f64 {
-        self.verdict.host.cpus_online.unwrap_or(1).max(1) as f64
+    pub fn cpus(&self) -> u64 {
+        self.verdict.host.cpus_online.unwrap_or(1).max(1)
     }
 
     pub fn warn(&mut self, code: &str, message: &str, hint: &str) {

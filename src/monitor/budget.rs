@@ -3,6 +3,9 @@
 
 use std::time::Duration;
 
+use cli::units::to_ns;
+use files::window::TimeInWindow;
+
 /// Minimum time over which the share is computed. Over less time it is mostly noise.
 const MIN_WINDOW: Duration = Duration::from_secs(10);
 /// Maximum period of a probe that is lengthened to keep the budget. At this period a probe costs
@@ -16,20 +19,18 @@ const RESTORED_PART: f64 = 0.75;
 #[derive(Clone, Copy, Debug)]
 pub struct CpuTime {
     /// CPU time of the monitor, including its probes.
-    pub monitor_ns: u64,
+    pub monitor: TimeInWindow,
     /// CPU time of the probes' threads, if it is known.
-    pub probes_ns: Option<u64>,
+    pub probes: Option<TimeInWindow>,
 }
 
 #[derive(Debug)]
 pub struct Budget {
     /// Maximum share of one core.
     max_share: f64,
-    /// Length of the current window.
-    window: Duration,
     /// CPU time used in the current window.
-    monitor_ns: u64,
-    probes_ns: u64,
+    monitor: TimeInWindow,
+    probes: TimeInWindow,
 }
 
 /// Result of comparing the cost of a window with the budget.
@@ -47,21 +48,19 @@ pub enum BudgetFinding {
 
 impl Budget {
     pub fn new(max_share: f64) -> Self {
-        Self { max_share, window: Duration::ZERO, monitor_ns: 0, probes_ns: 0 }
+        Self { max_share, monitor: TimeInWindow::default(), probes: TimeInWindow::default() }
     }
 
     /// Adds the cost of an interval. Returns a finding if this completes a window.
     ///
     /// Probes answer for the time of their own threads. If that is not known, they answer for all.
-    pub fn record(&mut self, time: Duration, cpu: CpuTime) -> Option<BudgetFinding> {
-        self.window += time;
-        self.monitor_ns += cpu.monitor_ns;
-        self.probes_ns += cpu.probes_ns.unwrap_or(cpu.monitor_ns);
-        if self.window < MIN_WINDOW {
+    pub fn record(&mut self, cpu: CpuTime) -> Option<BudgetFinding> {
+        self.monitor = self.monitor + cpu.monitor;
+        self.probes = self.probes + cpu.probes.unwrap_or(cpu.monitor);
+        if self.monitor.window_ns() < to_ns(MIN_WINDOW) {
             return None;
         }
-        let share = |ns: u64| ns as f64 / self.window.as_nanos() as f64;
-        let (monitor, probes) = (share(self.monitor_ns), share(self.probes_ns));
+        let (monitor, probes) = (self.monitor.share()?, self.probes.share()?);
         let max_share = self.max_share;
         *self = Self::new(max_share);
         if probes > max_share {
@@ -118,21 +117,22 @@ mod tests {
     /// Returns the finding after an interval of 1,000 seconds, in which the monitor and its probes
     /// used so many seconds of CPU time.
     fn finding(monitor_s: u64, probes_s: Option<u64>) -> Option<BudgetFinding> {
-        let seconds = |s: u64| s * 1_000_000_000;
-        let cpu = CpuTime { monitor_ns: seconds(monitor_s), probes_ns: probes_s.map(seconds) };
-        Budget::new(0.01).record(SECOND * 1_000, cpu)
+        let time = |s: u64| TimeInWindow::new(s * 1_000_000_000, to_ns(SECOND * 1_000));
+        let cpu = CpuTime { monitor: time(monitor_s), probes: probes_s.map(time) };
+        Budget::new(0.01).record(cpu)
     }
 
     #[test]
     fn budget_checks_only_full_windows() {
         let mut budget = Budget::new(0.01);
-        let cpu = CpuTime { monitor_ns: 900_000_000, probes_ns: Some(800_000_000) };
+        let time = |ns: u64| TimeInWindow::new(ns, to_ns(SECOND));
+        let cpu = CpuTime { monitor: time(900_000_000), probes: Some(time(800_000_000)) };
         for _ in 0..9 {
-            assert_eq!(budget.record(SECOND, cpu), None);
+            assert_eq!(budget.record(cpu), None);
         }
         let exceeded = Some(BudgetFinding::ProbesExceed { probes: 0.8 });
-        assert_eq!(budget.record(SECOND, cpu), exceeded);
-        assert_eq!(budget.record(SECOND, cpu), None, "a new window");
+        assert_eq!(budget.record(cpu), exceeded);
+        assert_eq!(budget.record(cpu), None, "a new window");
     }
 
     #[test]

@@ -61,7 +61,7 @@ struct Probe {
     running: MeteredLoop,
     /// File of its meter.
     file: Option<FileId>,
-    /// Thread times at the start of the interval.
+    /// Thread times at the start of the interval, or of the probe if that was later.
     times: Option<os::ThreadTimes>,
     late_ticks: Option<LateTickLog>,
 }
@@ -114,6 +114,8 @@ pub struct Session {
     is_budget_reported: bool,
     /// Number of intervals in which each limit of each loop was broken.
     breaches: LiteMap<(LoopId, String), u64>,
+    /// Loops with a probe that ended in the open interval: some of their ticks have no CPU time.
+    ended_loops: Vec<LoopId>,
     stretches: u64,
     probes_ended: u64,
     intervals_closed: u64,
@@ -146,6 +148,7 @@ impl Session {
             last_poll: interval.at,
             interval,
             breaches: LiteMap::new(),
+            ended_loops: Vec::new(),
             stretches: 0,
             probes_ended: 0,
             intervals_closed: 0,
@@ -159,7 +162,6 @@ impl Session {
                 .start_probe(scenario.clone(), StretchedPeriod::new(scenario.period))
                 .map_err(|reason| Error::measure(format!("{}: {reason}", scenario.id)))?;
         }
-        session.interval = IntervalStart::now(session.flight.as_ref());
         session.poll();
         Ok(session)
     }
@@ -286,6 +288,7 @@ impl Session {
         self.probes = running;
         for mut probe in finished {
             self.probes_ended += 1;
+            self.ended_loops.push(LoopId::from(&probe.scenario));
             let reason = probe.running.stop().unwrap_or("without a reason".to_owned());
             note(false, &format!("{} has ended: {reason}", probe.scenario.id));
         }
@@ -294,17 +297,24 @@ impl Session {
     /// Ends the interval and opens the next one.
     pub fn close_interval(&mut self) -> ClosedInterval {
         self.poll();
-        if let Some(flight) = &mut self.flight {
-            flight.capture(true);
-        }
+        // The ticks, the CPU time and the length of the interval end here.
         let now = IntervalStart::now(self.flight.as_ref());
         let before = std::mem::replace(&mut self.interval, now);
         let deltas = IntervalDeltas::between(&before, &self.interval);
+        let mut thread_times = self.probe_thread_times();
+        let probes_ns = thread_times.values().map(|times| times.as_ref().map(|t| t.cpu_ns)).sum();
+        for ended in std::mem::take(&mut self.ended_loops) {
+            if let Some(times) = thread_times.get_mut(&ended) {
+                *times = None;
+            }
+        }
+        if let Some(flight) = &mut self.flight {
+            flight.capture(true);
+        }
         if let Some(step) = clock_set_back(before.time, self.interval.time, deltas.length) {
             let step = format_duration(step.as_secs_f64());
             note(false, &format!("the clock was set back by {step}: dates of intervals overlap"));
         }
-        let thread_times = self.probe_thread_times();
         let start_us = before.unix_us();
         let start = stamp(start_us);
         let (mut rows, mut breaches, mut breached) = (Vec::new(), Vec::new(), Vec::new());
@@ -322,7 +332,6 @@ impl Session {
         }
         self.intervals_closed += 1;
         self.forget_breaches_of_ended_loops();
-        let probes_ns = thread_times.values().map(|times| times.as_ref().map(|t| t.cpu_ns)).sum();
         let flight = self.flight.as_mut();
         let flights = flight.map_or(Vec::new(), |flight| flight.close_interval(&breached));
         self.enforce_budget(&deltas, probes_ns);
@@ -330,17 +339,17 @@ impl Session {
         ClosedInterval { start, rows, breaches, flights }
     }
 
-    /// Returns the times that the threads of each probe used in the interval.
+    /// Returns the times that the threads of each loop's probes used in the interval.
     fn probe_thread_times(&mut self) -> LiteMap<LoopId, Option<os::ThreadTimes>> {
         let mut all_times = LiteMap::new();
         for probe in &mut self.probes {
             let now = probe.running.thread_times();
             let before = std::mem::replace(&mut probe.times, now);
-            let used = now.zip(before).map(|(now, before)| os::ThreadTimes {
-                cpu_ns: now.cpu_ns.saturating_sub(before.cpu_ns),
-                run_queue_ns: now.run_queue_ns.saturating_sub(before.run_queue_ns),
-            });
-            all_times.insert(LoopId::from(&probe.scenario), used);
+            let used = now.zip(before).map(|(now, before)| now.since(before));
+            let sum = all_times
+                .entry(LoopId::from(&probe.scenario))
+                .or_insert(Some(os::ThreadTimes::default()));
+            *sum = sum.zip(used).map(|(sum, used)| sum + used);
         }
         all_times
     }

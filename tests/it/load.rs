@@ -23,6 +23,19 @@ fn short_run(loads: &[&str]) -> Osjitter {
     loads.iter().fold(Osjitter::new(run), |command, load| command.args(["--load", load])).out("")
 }
 
+/// The CPU time of a load is that of the rounds, without the time for which a command runs before the
+/// first round.
+#[cfg(target_os = "linux")]
+#[test]
+fn load_costs_exclude_its_start() {
+    let ran = short_run(&["sh -c 'while :; do :; done'"]).run().exits(0);
+    let report = json(&ran.file("report.json"));
+    let load = &report["loads"][0];
+    let ms = |key: &str| load[key].as_u64().unwrap() / 1_000_000;
+    // A command has 500 ms to start. It may run a little longer than its rounds.
+    assert!(ms("cpu_ns") <= ms("active_ns") + 250, "{load}");
+}
+
 #[test]
 fn loads_share_rounds_with_unloaded_scenarios() {
     let ran = short_run(&["none", "cpu:1", "tasks:3x50us"]).run().exits(0);

@@ -196,14 +196,13 @@ fn build_calibration(
         real_gates: recording.real_gates(),
         same_stall_share: same_stall_share(rounds),
         fitness: Fitness::from_tally(&pairs.tally, measurement.host.cpus_online),
-        steal_share: steal_share(test, pairs, measurement.host.cpus_online),
+        steal_share: steal_share(pairs, measurement.host.cpus_online),
         rounds: verdict::records(values),
     }
 }
 
 /// Returns the share of the time of all CPUs that the hypervisor took during the rounds.
-fn steal_share(test: &PairTest, pairs: &CollectedPairs, cpus: Option<u64>) -> Option<f64> {
-    let steal_ns = pairs.steal_ns(Side::Base)? + pairs.steal_ns(Side::Candidate)?;
-    let cpus = cpus.filter(|_| !pairs.records.is_empty())?;
-    Some(steal_ns as f64 / (2.0 * pairs.cpu_time_ns(test, cpus as f64)))
+fn steal_share(pairs: &CollectedPairs, cpus: Option<u64>) -> Option<f64> {
+    let stolen = pairs.stolen(Side::Base)? + pairs.stolen(Side::Candidate)?;
+    stolen.share_of_cpus(cpus?)
 }

@@ -4,6 +4,7 @@ use cli::time::format_share;
 use cli::units;
 use terminal::note;
 
+use crate::monitor::accumulator::LoopId;
 use crate::monitor::budget::{BudgetFinding, CpuTime, StretchedPeriod};
 use crate::monitor::session::interval_clocks::IntervalDeltas;
 use crate::monitor::session::{Probe, Session};
@@ -12,16 +13,14 @@ impl Session {
     /// Lengthens the periods of the probes if they used more CPU time than the budget, and shortens
     /// them again when they need less.
     pub fn enforce_budget(&mut self, deltas: &IntervalDeltas, probes_ns: Option<u64>) {
-        let Some(cpu_ns) = deltas.cpu_ns else { return };
-        // Recording costs CPU time of all threads, at their switches.
-        let cpu = CpuTime { monitor_ns: cpu_ns.saturating_add(deltas.flight_ns), probes_ns };
-        let Some(finding) = self.budget.record(deltas.length, cpu) else { return };
+        let Some(monitor) = deltas.monitor_time() else { return };
+        let cpu = CpuTime { monitor, probes: probes_ns.map(|ns| deltas.probe_time(ns)) };
+        let Some(finding) = self.budget.record(cpu) else { return };
         match finding {
             BudgetFinding::ProbesExceed { probes } => self.lengthen_periods(probes),
             BudgetFinding::OthersExceed { monitor, probes } => {
                 let used = self.format_used("the monitor", monitor);
-                // Recording is the larger part of the cost.
-                if deltas.flight_ns > cpu.monitor_ns / 2 && self.reduce_flight_scope() {
+                if deltas.is_mostly_recording() && self.reduce_flight_scope() {
                     return note(
                         false,
                         &format!(
@@ -92,6 +91,7 @@ impl Session {
         }
         let failures: Vec<Option<String>> =
             changed.iter_mut().map(|probe| probe.running.stop()).collect();
+        self.ended_loops.extend(changed.iter().map(|probe| LoopId::from(&probe.scenario)));
         // The last ticks, since no later poll will see these meters.
         self.accumulator.record(changed.iter().map(Probe::poll));
         let mut periods = Vec::new();

@@ -1,9 +1,14 @@
 //! The clocks and counters of the machine from which an interval of a monitor is computed.
+//!
+//! All of them are read at once, after the probes were polled, so that the CPU time of an interval
+//! belongs to its length and to its ticks.
 
 use std::time::{Duration, SystemTime};
 
+use cli::units::to_ns;
 use engine::machine::os;
 use files::bins::IntervalCounts;
+use files::window::TimeInWindow;
 
 use crate::monitor::accumulator::LoopId;
 use crate::monitor::flight_watch::FlightWatch;
@@ -46,8 +51,9 @@ impl IntervalStart {
 #[derive(Debug)]
 pub struct IntervalDeltas {
     pub length: Duration,
-    pub cpu_ns: Option<u64>,
-    pub flight_ns: u64,
+    /// CPU time of the monitor.
+    cpu_ns: Option<u64>,
+    flight_ns: u64,
     steal_ns: Option<u64>,
     throttled_ns: Option<u64>,
 }
@@ -62,6 +68,23 @@ impl IntervalDeltas {
             steal_ns: delta(now.steal_ns, before.steal_ns),
             throttled_ns: delta(now.throttled_ns, before.throttled_ns),
         }
+    }
+
+    /// Returns the CPU time of the monitor, to which that of flight records is added: recording costs
+    /// CPU time of all threads, at their switches.
+    pub fn monitor_time(&self) -> Option<TimeInWindow> {
+        let cpu_ns = self.cpu_ns?.saturating_add(self.flight_ns);
+        Some(TimeInWindow::new(cpu_ns, to_ns(self.length)))
+    }
+
+    /// Returns the CPU time of the probes' threads.
+    pub fn probe_time(&self, probes_ns: u64) -> TimeInWindow {
+        TimeInWindow::new(probes_ns, to_ns(self.length))
+    }
+
+    /// Returns whether recording switches is the larger part of the monitor's CPU time.
+    pub fn is_mostly_recording(&self) -> bool {
+        self.cpu_ns.is_some_and(|cpu_ns| self.flight_ns > cpu_ns)
     }
 
     /// Adds the counters of the machine and of a probe's threads to those of a loop.

@@ -20,6 +20,7 @@
 //! | [`why`] | the causes of a late tick, from the activity of its thread |
 //! | [`gate`] | `osjitter.verdict/1`, `osjitter.baseline/1`, `osjitter.calibration/1`, `osjitter.run-calibration/1` |
 //! | [`mod@model`] | declares the structs of files, and checks their published schemas |
+//! | [`window`] | a time together with the window in which it was counted |
 //! | [`cost`] | the cost of an operation, alone and relative to another in the same rounds |
 //!
 //! The crate is published because `cargo install osjitter` needs it. Its interface follows the
@@ -44,3 +45,4 @@ pub mod model;
 pub mod report;
 pub mod summary;
 pub mod why;
+pub mod window;

@@ -85,7 +85,7 @@ model! {
         pub thread: Option<String>,
         /// Duration of the trace.
         pub window_ns: u64,
-        /// CPU time of the tracer; null if the platform does not report it.
+        /// CPU time of the tracer in that time; null if the platform does not report it.
         pub cpu_ns: Option<u64>,
         /// Whether the tracer ran on CPUs that the program does not use.
         pub apart: bool,
@@ -111,8 +111,9 @@ model! {
     pub struct Load {
         /// The load as on the command line.
         pub load: String,
-        /// CPU time of the load, which is not part of any subject's cost: for tasks within their
-        /// rounds, for processes from start to end. Null if the platform does not report it.
+        /// CPU time of the load while it was active, which is not part of any subject's cost. That of
+        /// processes includes their end and, except on Linux, their start. Null if the platform does
+        /// not report it.
         pub cpu_ns: Option<u64>,
         /// Time for which the load was to run: the rounds of its scenarios.
         pub active_ns: u64,
@@ -347,7 +348,7 @@ model! {
         /// Context switches of the whole process per tick, in the same windows.
         pub wakeups_per_tick: Option<f64>,
         /// CPU time of the whole process as a share of the same windows: 1 is one core; null for a
-        /// command.
+        /// command that does not report its own usage.
         #[serde(default)]
         pub core_share: Option<f64>,
         /// Wake time minus deadline.
@@ -420,16 +421,19 @@ model! {
         #[serde(default)]
         pub window_ns: Option<u64>,
         /// Time over which the CPU time and the context switches were counted: from the first
-        /// recorded tick to the last one, or from the tick before a single one; null for a command,
-        /// and in files of version 0.2, in which `window_ns` is that time.
+        /// recorded tick to the last one, or from the tick before a single one. Null for a command
+        /// that does not report its own usage, and in files of version 0.2, in which `window_ns` is
+        /// that time.
         #[serde(default)]
         pub cost_window_ns: Option<u64>,
         /// Number of this instance's ticks in that time: CPU time and context switches per tick are
-        /// quotients of it. For a command, all its ticks but one; null in files of version 0.2.
+        /// quotients of it. For a command that does not report its own usage, these are also the
+        /// ticks of its warm-up; null in files of version 0.2.
         #[serde(default)]
         pub cost_ticks: Option<u64>,
         /// CPU time of the process, without tasks of a load; of the thread, if several CPUs were
-        /// measured at once; for a command, of all its processes without their start.
+        /// measured at once; for a command, of its only process, or of all of them without their
+        /// start.
         pub cpu_ns: Option<u64>,
         /// Time for which the control group was throttled because its quota was used up.
         #[serde(default)]

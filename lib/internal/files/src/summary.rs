@@ -340,7 +340,7 @@ fn by_round<'a>(parts: &[InstanceRound<'a>]) -> Vec<Cow<'a, [i64]>> {
 }
 
 /// The time from the first to the last recorded tick, as measured and on the grid.
-fn spans(round: &RoundSamples) -> (i64, i64) {
+pub(crate) fn spans(round: &RoundSamples) -> (i64, i64) {
     let ([first, ..], [.., last]) = (&round.ticks[..], &round.ticks[..]) else { return (0, 0) };
     let ([first_late, ..], [.., last_late]) = (&round.lateness_ns[..], &round.lateness_ns[..])
     else {

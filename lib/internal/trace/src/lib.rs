@@ -29,7 +29,7 @@ use files::report::{Clock, Host, Plan, Report, SCHEMA, Scenario, Subject, Trace,
 use litemap::LiteMap;
 
 use crate::args::TraceArgs;
-use crate::session::{Target, TraceRecording, WindowEnd};
+use crate::session::{Target, TraceRecording, WindowEdge, WindowEnd};
 use crate::subjects::{Group, Groups, round_ns, subject};
 use render::formats::Format;
 
@@ -44,7 +44,7 @@ pub fn run(args: &TraceArgs) -> exit::Result<ExitStatus> {
     interrupt::stop_on_interrupt(&stop)?;
     let out = OutputDirectory::open(args.out.as_deref(), &started_utc, REPORT_FILES)?;
     out.announce_replacement(args.quiet);
-    let from_ns = session::now_ns()?;
+    let from = WindowEdge::now()?;
     let mut target = match (program, args.pid) {
         (Some(program), _) => {
             let child = BackgroundProcess::start_with_output(&program)?;
@@ -54,7 +54,7 @@ pub fn run(args: &TraceArgs) -> exit::Result<ExitStatus> {
     };
     announce(args, &target);
     let end = WindowEnd { length: args.duration, stop: &stop };
-    let mut recording = session::record(tracer, &mut target, from_ns, &end)?;
+    let mut recording = session::record(tracer, &mut target, from, &end)?;
     if let Some(thread) = &args.thread {
         recording.waits.retain(|wait| wait.name.to_string() == *thread);
     }

@@ -10,6 +10,7 @@ use cli::units;
 use cli::words::{group_digits, or_dash};
 use files::bins::cell;
 use files::report::Trace;
+use files::window::TimeInWindow;
 use jitterstat::stats::quantile::nearest_rank;
 
 use crate::subjects::{Group, detect_period_ns};
@@ -71,11 +72,9 @@ fn stage_percentiles(group: &Group<'_>, stage: &Stage) -> String {
 
 /// Describes the overhead of tracing, and the timers that it did not see.
 pub fn format_overhead(trace: &Trace) -> String {
-    let share = match trace.cpu_ns {
-        Some(cpu_ns) => {
-            let percent = cpu_ns as f64 / trace.window_ns.max(1) as f64 * 100.0;
-            format!("{} % of a core", format_number(percent))
-        }
+    let cpu_time = trace.cpu_ns.map(|cpu_ns| TimeInWindow::new(cpu_ns, trace.window_ns));
+    let share = match cpu_time.and_then(TimeInWindow::share) {
+        Some(share) => format!("{} % of a core", format_number(share * 100.0)),
         None => "an unknown share of a core".to_owned(),
     };
     let cpus = if trace.apart { ", on CPUs that the program does not use" } else { "" };

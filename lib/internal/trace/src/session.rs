@@ -65,7 +65,8 @@ pub struct TraceRecording {
     pub counts: TraceCounts,
     pub from_ns: i64,
     pub to_ns: i64,
-    /// CPU time of the tracer.
+    /// CPU time of the tracer from `from_ns` to `to_ns`. The records that are still unread at the
+    /// end, of at most the last milliseconds, are handled after it.
     pub cpu_ns: Option<u64>,
     pub bytes: u64,
     /// Events that the kernel counted but did not record.
@@ -120,10 +121,25 @@ pub fn open_tracer() -> exit::Result<Tracer> {
 }
 
 /// Reads the clock of the kernel's records.
-pub fn now_ns() -> exit::Result<i64> {
+fn now_ns() -> exit::Result<i64> {
     let pair = os::monotonic_pair()
         .map_err(|e| Error::measure(format!("cannot read the kernel's clock: {e}")))?;
     Ok(i64::try_from(pair.1).unwrap_or(i64::MAX))
+}
+
+/// The start of a tracing window, or its end.
+#[derive(Clone, Copy)]
+pub struct WindowEdge {
+    /// Time by the clock of the kernel's records.
+    pub at_ns: i64,
+    /// CPU time that this process has used until then.
+    cpu_ns: Option<u64>,
+}
+
+impl WindowEdge {
+    pub fn now() -> exit::Result<Self> {
+        Ok(Self { at_ns: now_ns()?, cpu_ns: os::usage().cpu_ns })
+    }
 }
 
 /// The length of a window, and the flag that ends it early.
@@ -132,20 +148,19 @@ pub struct WindowEnd<'a> {
     pub stop: &'a AtomicBool,
 }
 
-/// Traces until the window is over. It began at `from_ns`.
+/// Traces until the window is over.
 #[allow(clippy::disallowed_methods, reason = "the length of a window needs no precise clock")]
 pub fn record(
     tracer: Tracer,
     target: &mut Target,
-    from_ns: i64,
+    from: WindowEdge,
     end: &WindowEnd<'_>,
 ) -> exit::Result<TraceRecording> {
     let started = Instant::now();
-    let cpu_before_ns = os::usage().cpu_ns;
     let tracker = tracker_for(target);
     let mut recorder = Recorder { tracer, tracker, events: Vec::new(), apart: false, started };
     let exit_reason = recorder.run(target, end)?;
-    let to_ns = now_ns()?;
+    let to = WindowEdge::now()?;
     let unrecorded = recorder.tracer.finish(&mut recorder.events);
     recorder.handle_events(i64::MAX);
     let Recorder { tracer, mut tracker, apart, .. } = recorder;
@@ -154,15 +169,13 @@ pub fn record(
     tracker.finish();
     let threads =
         tracker.threads().map(|(thread, name)| (name, os::current_call(thread))).collect();
-    let cpu_after_ns = os::usage().cpu_ns;
-    let cpu_ns =
-        cpu_after_ns.zip(cpu_before_ns).map(|(after, before)| after.saturating_sub(before));
+    let cpu_ns = to.cpu_ns.zip(from.cpu_ns).map(|(after, before)| after.saturating_sub(before));
     let WaitTracker { counts, waits, .. } = tracker;
     Ok(TraceRecording {
         waits,
         counts,
-        from_ns,
-        to_ns,
+        from_ns: from.at_ns,
+        to_ns: to.at_ns,
         cpu_ns,
         bytes,
         unrecorded,

@@ -25,9 +25,11 @@ pub struct Loads(Vec<RunningLoad>);
 struct RunningLoad {
     load: Load,
     process: Option<BackgroundProcess>,
-    /// CPU time; `None` if a part of it is unknown.
+    /// CPU time while the load was active; `None` if a part of it is unknown.
     cpu_ns: Option<u64>,
-    /// Time for which the load was running.
+    /// CPU time of the process before its first round, which is the cost of its start.
+    startup_ns: u64,
+    /// Time for which the load was active: the rounds of its scenarios. It is paused otherwise.
     active: Duration,
 }
 
@@ -47,12 +49,15 @@ impl Loads {
                 load: load.clone(),
                 process: None,
                 cpu_ns: Some(0),
+                startup_ns: 0,
                 active: Duration::ZERO,
             };
             running
                 .resume()
                 .map_err(|e| e.context(format!("nothing was measured: --load {load}")))?;
             running.pause();
+            let startup_ns = running.process.as_ref().and_then(BackgroundProcess::cpu_ns);
+            running.startup_ns = startup_ns.unwrap_or(0);
             loads.0.push(running);
         }
         Ok(loads)
@@ -134,7 +139,8 @@ impl RunningLoad {
 
     fn end(&mut self) {
         if let Some(process) = self.process.take() {
-            self.add_cpu_time(process.end());
+            let startup_ns = std::mem::take(&mut self.startup_ns);
+            self.add_cpu_time(process.end().map(|ns| ns.saturating_sub(startup_ns)));
         }
     }
 

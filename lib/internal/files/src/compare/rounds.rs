@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::report::{Report, Round, Scenario, Subject, Summary};
+use crate::window::TimeInWindow;
 use jitterstat::gate::Sides;
 use jitterstat::stall;
 use jitterstat::stats::Interval;
@@ -32,10 +33,8 @@ pub(super) struct RoundValues {
     pub(super) ticks: u64,
     /// Number of these ticks that belong to an already counted stall.
     pub(super) same_stall: u64,
-    /// Time that the hypervisor stole from all CPUs.
-    pub(super) steal_ns: Option<u64>,
-    /// Time from the first deadline of the round to the one after its last.
-    pub(super) length_ns: u64,
+    /// Time that the hypervisor took from all CPUs while the round was measured.
+    pub(super) stolen: Option<TimeInWindow>,
 }
 
 /// The rounds of a subject.
@@ -79,12 +78,8 @@ impl Rounds {
 
     /// Returns the share of the time of all CPUs that the hypervisor stole during the rounds.
     pub(super) fn steal_share(&self, cpus: u64) -> Option<f64> {
-        let (mut stolen, mut length) = (0.0, 0.0);
-        for round in &self.values {
-            stolen += round.steal_ns? as f64;
-            length += round.length_ns as f64;
-        }
-        if length > 0.0 { Some(stolen / (length * cpus.max(1) as f64)) } else { None }
+        let stolen: Option<TimeInWindow> = self.values.iter().map(|round| round.stolen).sum();
+        stolen?.share_of_cpus(cpus)
     }
 }
 
@@ -98,10 +93,13 @@ fn round_values(
     let summary = parts.iter().find_map(|r| r.summary.as_ref());
     let planned = summary.map_or(0, |s| s.ticks / subject.instances.max(1));
     let warmup = scenario.map_or(0, |s| s.warmup_ticks);
+    let planned_ns = planned.saturating_add(warmup).saturating_mul(subject.period_ns);
+    // Old and imported reports have no window.
+    let window_ns = parts[0].window_ns.unwrap_or(planned_ns);
+    let steal_ns = parts.iter().try_fold(0_u64, |sum, r| Some(sum.saturating_add(r.steal_ns?)));
     let common = RoundValues {
         index: parts[0].index,
-        steal_ns: parts.iter().try_fold(0_u64, |sum, r| Some(sum.saturating_add(r.steal_ns?))),
-        length_ns: planned.saturating_add(warmup).saturating_mul(subject.period_ns),
+        stolen: steal_ns.map(|ns| TimeInWindow::new(ns, window_ns)),
         ..RoundValues::default()
     };
     match summary {

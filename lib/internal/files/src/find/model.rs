@@ -122,7 +122,7 @@ model! {
         pub p50_ns: Option<i64>,
         /// 99th percentile of the lateness.
         pub p99_ns: Option<i64>,
-        /// CPU time in per cent of one core.
+        /// CPU time in per cent of one core, in the window in which it was counted.
         pub cpu_percent: Option<f64>,
     }
 
@@ -192,7 +192,7 @@ impl Goal {
     }
 
     fn path(&self) -> Option<SummaryPath> {
-        SummaryPath::find(if self.name == "cpu" { "cpu_ns_per_tick" } else { &self.name }).ok()
+        SummaryPath::find(&self.name).ok()
     }
 
     /// Returns the quantile of a percentile; `None` for other goals.
@@ -248,6 +248,9 @@ impl Goal {
 
     /// Measures the number over all rounds, the CPU time as percentage of a core.
     fn measure(&self, period_ns: u64, rounds: &[RoundTicks], rules: LookRules) -> Option<Measured> {
+        if self.name == "cpu" {
+            return Some(RoundTicks::measure_core_percent(rounds, rules.confidence));
+        }
         let path = self.path()?;
         let mut measured = path.measure_at(rounds, rules.confidence);
         if self.rate {
@@ -255,11 +258,6 @@ impl Goal {
             measured.interval = Some(rate_interval(&rate, rules.confidence));
         } else if path.quantity() == Quantity::PartOfTicks {
             widen_share_interval(&mut measured, rules.confidence);
-        }
-        if self.name == "cpu" {
-            let percent = |ns: f64| ns / period_ns as f64 * 100.0;
-            measured.value = measured.value.map(percent);
-            measured.interval = measured.interval.map(|interval| interval.map(percent));
         }
         Some(measured)
     }

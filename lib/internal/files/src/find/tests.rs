@@ -29,7 +29,14 @@ fn simulate(
             cpu_ns_per_tick: Some(10_000.0),
             ..Summary::default()
         };
-        Round { index, lateness_ns, summary: Some(summary), ..Round::default() }
+        Round {
+            index,
+            cost_window_ns: Some(period_ns * (TICKS - 1)),
+            cost_ticks: Some(TICKS - 1),
+            lateness_ns,
+            summary: Some(summary),
+            ..Round::default()
+        }
     };
     let rounds = (0..ROUNDS * times).map(&mut round).collect();
     let subject = Subject {

@@ -26,11 +26,16 @@ model! {
         /// Number of ticks that do not count, because the first tick of their stall represents
         /// them.
         pub same_stall: u64,
+        /// Time over which the following were counted: from the runtime's readiness to the last
+        /// tick; for a program, from its start to its end. Null in older files.
+        #[serde(default)]
+        pub window_ns: Option<u64>,
         /// Time stolen by the hypervisor, over all CPUs.
         pub steal_ns: Option<u64>,
         /// Time for which the threads were runnable and waited for a CPU.
         pub run_queue_ns: Option<u64>,
-        /// Number of voluntary context switches.
+        /// Number of voluntary context switches. Those of an osjitter subject are counted from the
+        /// first recorded tick to the last one.
         pub switches_voluntary: Option<u64>,
         /// Number of involuntary context switches.
         pub switches_involuntary: Option<u64>,
@@ -75,6 +80,7 @@ impl RoundRecord {
             }),
             kept: late.len() as u64,
             same_stall: (ticks.len() - late.len()) as u64,
+            window_ns: None,
             steal_ns: None,
             run_queue_ns: None,
             switches_voluntary: None,

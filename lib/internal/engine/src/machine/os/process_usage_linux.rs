@@ -30,6 +30,11 @@ impl ProcessUsage {
         Some(Self(processes))
     }
 
+    /// Returns the CPU time of all these processes.
+    pub fn cpu_ns(&self) -> u64 {
+        self.0.values().filter_map(|usage| usage.cpu_ns).sum()
+    }
+
     /// Returns the resources that were used since an earlier reading; `None` if a process was
     /// started or has exited since then.
     pub fn since(&self, before: &Self) -> Option<TreeUsage> {

@@ -11,6 +11,10 @@ impl ProcessUsage {
         None
     }
 
+    pub fn cpu_ns(&self) -> u64 {
+        0
+    }
+
     pub fn since(&self, _: &Self) -> Option<TreeUsage> {
         None
     }

@@ -9,6 +9,7 @@ use super::{
     KILL_TIMEOUT, RunGuard, StartError, StartedRun, StderrTail, program_command, spawn_watcher,
     start_run, watch_exit,
 };
+use crate::machine::os;
 use crate::program::Program;
 use cli::exit::{self, Error};
 
@@ -115,6 +116,11 @@ impl BackgroundProcess {
             .map_or_else(|e| e.to_string(), |ended| ended.status.to_string());
         let quote = self.stderr_tail.take().map_or_else(String::new, StderrTail::quote);
         format!("ended by itself, with {status}{quote}")
+    }
+
+    /// Returns the CPU time that its running processes have used so far, if the platform reports it.
+    pub fn cpu_ns(&self) -> Option<u64> {
+        os::ProcessUsage::read(self.run.tree.id()).map(|usage| usage.cpu_ns())
     }
 
     /// Ends the program with everything that it started. Returns the CPU time of all of them.

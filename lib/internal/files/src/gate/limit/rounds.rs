@@ -5,7 +5,7 @@ use std::fmt;
 use super::measured::Measured;
 use super::path::{Count, NumberKind, Series, Statistic, SummaryPath};
 use crate::report;
-use crate::summary::stored_samples;
+use crate::summary::{spans, stored_samples};
 use jitterstat::sample::{Grid, RoundSamples};
 use jitterstat::stats::miss_rate::RoundMisses;
 use jitterstat::stats::{Interval, bootstrap, quantile, sign_test};
@@ -44,8 +44,8 @@ impl SummaryPath {
                     ratio(rounds.iter().map(RoundTicks::drift_sums).collect(), confidence);
                 (value.map(|v| v * 1e9), interval.map(|i| i.map(|v| v * 1e9)))
             }
-            NumberKind::Cpu => cost(rounds, |r| r.cpu_ns_per_tick, confidence),
-            NumberKind::Wakeups => cost(rounds, |r| r.wakeups_per_tick, confidence),
+            NumberKind::Cpu => cost_per_tick(rounds, |c| c.cpu_ns_per_tick, confidence),
+            NumberKind::Wakeups => cost_per_tick(rounds, |c| c.wakeups_per_tick, confidence),
         };
         Measured {
             value,
@@ -105,8 +105,20 @@ impl Series {
 #[derive(Clone, Debug, PartialEq)]
 pub struct RoundTicks {
     pub(super) parts: Vec<RoundSamples>,
+    pub(super) costs: RoundCosts,
+}
+
+/// The costs of a round, and the window in which they were counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct RoundCosts {
+    /// CPU time per tick of the window.
     pub(super) cpu_ns_per_tick: Option<f64>,
+    /// Context switches per tick of the window.
     pub(super) wakeups_per_tick: Option<f64>,
+    /// Ticks of all instances in the window; 0 if the round was stopped before the window ended.
+    pub(super) ticks: u64,
+    /// Length of the window; `None` if it is unknown, as for most programs.
+    pub(super) window_ns: Option<u64>,
 }
 
 /// The error of a subject without rounds for a limit. Contains the identifier of the subject.
@@ -149,22 +161,26 @@ impl RoundTicks {
         let mut rounds: Vec<(u64, Self)> = Vec::new();
         for entry in &subject.rounds {
             // The entry of the first instance contains the summary of the whole round.
-            let whole = entry.summary.as_ref();
             let part = stored_samples(subject, entry);
+            // In files of version 0.2, the cost was converted to the planned ticks.
+            let cost_ticks = entry.cost_ticks.unwrap_or(part.grid.ticks);
             // The entries of the instances of a round are consecutive.
             match rounds.last_mut() {
                 Some((index, round)) if *index == entry.index => {
                     let ticks =
                         round.parts.first().map_or(part.grid.ticks, |first| first.grid.ticks);
                     round.parts.push(RoundSamples { grid: Grid { ticks, ..part.grid }, ..part });
+                    round.costs.ticks += entry.cost_ticks.unwrap_or(ticks);
                 }
                 _ => {
-                    let cpu_ns_per_tick = whole.and_then(|s| s.cpu_ns_per_tick);
-                    let wakeups_per_tick = whole.and_then(|s| s.wakeups_per_tick);
-                    rounds.push((
-                        entry.index,
-                        Self { parts: vec![part], cpu_ns_per_tick, wakeups_per_tick },
-                    ));
+                    let whole = entry.summary.as_ref();
+                    let costs = RoundCosts {
+                        cpu_ns_per_tick: whole.and_then(|s| s.cpu_ns_per_tick),
+                        wakeups_per_tick: whole.and_then(|s| s.wakeups_per_tick),
+                        ticks: cost_ticks,
+                        window_ns: entry.cost_window_ns,
+                    };
+                    rounds.push((entry.index, Self { parts: vec![part], costs }));
                 }
             }
         }
@@ -305,18 +321,63 @@ fn median_round(
     (Some(value as f64), interval.map(|i| i.map(|ns| ns as f64)))
 }
 
-/// A cost per planned tick; unknown if it is unknown for any round.
-fn cost(
+/// A cost per tick of the windows of all rounds; unknown if it is unknown for any round.
+fn cost_per_tick(
     rounds: &[RoundTicks],
-    per_tick: impl Fn(&RoundTicks) -> Option<f64>,
+    per_tick: impl Fn(&RoundCosts) -> Option<f64>,
     confidence: f64,
 ) -> (Option<f64>, Option<Interval<f64>>) {
-    let sums = |r: &RoundTicks| per_tick(r).map(|c| (c * r.planned() as f64, r.planned() as f64));
-    rounds
-        .iter()
-        .map(sums)
-        .collect::<Option<Vec<_>>>()
-        .map_or((None, None), |sums| ratio(sums, confidence))
+    let mut sums = Vec::with_capacity(rounds.len());
+    for costs in rounds.iter().map(|round| &round.costs).filter(|costs| costs.ticks > 0) {
+        let Some(cost) = per_tick(costs) else { return (None, None) };
+        sums.push((cost * costs.ticks as f64, costs.ticks as f64));
+    }
+    ratio(sums, confidence)
+}
+
+impl RoundTicks {
+    /// Measures the CPU time in per cent of one core, which is its share of the windows in which it
+    /// was counted, with an interval at a confidence of at most 0.998.
+    #[must_use]
+    pub fn measure_core_percent(rounds: &[Self], confidence: f64) -> Measured {
+        let (value, interval) = core_percent(rounds, confidence);
+        Measured {
+            value,
+            interval,
+            rounds: rounds.len(),
+            ticks: rounds.iter().map(Self::planned).sum(),
+            is_extreme: false,
+            is_unknown_cost: value.is_none(),
+            is_from_summary: false,
+        }
+    }
+
+    /// Returns the length of the window of the costs. If it is unknown, it is as many typical gaps
+    /// between ticks as an instance has ticks in it: more than periods if the loop slips.
+    fn cost_window_ns(&self) -> f64 {
+        if let Some(window_ns) = self.costs.window_ns {
+            return window_ns as f64;
+        }
+        let (mut elapsed_ns, mut gaps) = (0_i64, 0_u64);
+        for part in &self.parts {
+            elapsed_ns = elapsed_ns.saturating_add(spans(part).0);
+            let ends = part.ticks.first().zip(part.ticks.last());
+            gaps += ends.map_or(0, |(first, last)| last.saturating_sub(*first));
+        }
+        let period_ns = self.parts.first().map_or(0, |part| part.grid.period_ns) as f64;
+        let gap_ns = if gaps > 0 { elapsed_ns.max(0) as f64 / gaps as f64 } else { period_ns };
+        self.costs.ticks as f64 / self.instances().max(1) as f64 * gap_ns
+    }
+}
+
+fn core_percent(rounds: &[RoundTicks], confidence: f64) -> (Option<f64>, Option<Interval<f64>>) {
+    let mut sums = Vec::with_capacity(rounds.len());
+    for round in rounds.iter().filter(|round| round.costs.ticks > 0) {
+        let Some(per_tick) = round.costs.cpu_ns_per_tick else { return (None, None) };
+        let cpu_ns = per_tick * round.costs.ticks as f64;
+        sums.push((cpu_ns * 100.0, round.cost_window_ns()));
+    }
+    ratio(sums, confidence)
 }
 
 /// The quotient of two sums over rounds.

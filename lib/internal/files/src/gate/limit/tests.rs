@@ -1,4 +1,6 @@
+use super::rounds::RoundCosts;
 use super::*;
+use crate::report;
 use jitterstat::gate::decision::{Outcome, Reason};
 use jitterstat::sample::{Grid, RoundSamples};
 use jitterstat::stats::Interval;
@@ -13,7 +15,9 @@ fn round(lateness_ns: Vec<i64>) -> RoundTicks {
         lateness_ns,
         coalesced: 0,
     };
-    RoundTicks { parts: vec![part], cpu_ns_per_tick: None, wakeups_per_tick: Some(2.0) }
+    let costs =
+        RoundCosts { wakeups_per_tick: Some(2.0), ticks: part.grid.ticks, ..RoundCosts::default() };
+    RoundTicks { parts: vec![part], costs }
 }
 
 /// Rounds of a hundred ticks, which are late by `level(round)` and up to 99 ns more.
@@ -279,4 +283,79 @@ fn totals_need_a_longest_stall() {
     assert_eq!(rate(&subject, false), Err(UnknownRate::NotCounted(9_000)));
     subject.period_ns = 0;
     assert_eq!(rate(&subject, true), Err(UnknownRate::NoPeriod));
+}
+
+/// A round of two instances, each of which slips by half a period per tick, at a cost of 20 us per
+/// tick.
+fn slipping_subject(window_ns: Option<u64>) -> report::Subject {
+    const TICKS: u64 = 11;
+    let lateness_ns: Vec<i64> = (0..TICKS as i64).map(|k| k * 50_000).collect();
+    let mut rounds = Vec::new();
+    for (index, instance) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
+        let summary = report::Summary {
+            ticks: 2 * TICKS,
+            delivered: 2 * TICKS,
+            cpu_ns_per_tick: Some(20_000.0),
+            ..report::Summary::default()
+        };
+        rounds.push(report::Round {
+            index,
+            instance,
+            cost_window_ns: window_ns,
+            cost_ticks: window_ns.map(|_| TICKS - 1),
+            lateness_ns: lateness_ns.clone(),
+            summary: (instance == 0).then_some(summary),
+            ..report::Round::default()
+        });
+    }
+    report::Subject {
+        id: "slips".into(),
+        name: "slips".into(),
+        period_ns: 100_000,
+        runtime: None,
+        instances: 2,
+        load: None,
+        backend: None,
+        cpu: None,
+        status: report::Status::Measured,
+        summary: Some(report::Summary::default()),
+        histogram: None,
+        why: None,
+        rounds,
+    }
+}
+
+#[test]
+fn core_share_has_its_own_window() {
+    let percent = |subject: &report::Subject| {
+        let rounds = RoundTicks::from_subject(subject).unwrap();
+        RoundTicks::measure_core_percent(&rounds, 0.99).value.unwrap()
+    };
+    // 20 ticks of 20 us in ten gaps of 150 us, not of a period.
+    for window_ns in [None, Some(1_500_000)] {
+        let percent = percent(&slipping_subject(window_ns));
+        assert!((percent - 40.0 / 1.5).abs() < 1e-9, "{window_ns:?}: {percent}");
+    }
+    assert!((percent(&slipping_subject(Some(2_000_000))) - 20.0).abs() < 1e-9);
+}
+
+#[test]
+fn stopped_rounds_have_no_cost() {
+    let mut subject = slipping_subject(Some(1_500_000));
+    for round in &mut subject.rounds[2..] {
+        (round.cost_window_ns, round.cost_ticks) = (None, Some(0));
+        if let Some(summary) = &mut round.summary {
+            summary.cpu_ns_per_tick = None;
+        }
+    }
+    let rounds = RoundTicks::from_subject(&subject).unwrap();
+    let cost = SummaryPath::find("cpu_ns_per_tick").unwrap().measure(&rounds);
+    assert_eq!((cost.value, cost.rounds), (Some(20_000.0), 2));
+    let core = RoundTicks::measure_core_percent(&rounds, 0.99).value.unwrap();
+    assert!((core - 40.0 / 1.5).abs() < 1e-9, "{core}");
+    // Any other round without a cost makes it unknown.
+    subject.rounds[2].cost_ticks = Some(10);
+    let rounds = RoundTicks::from_subject(&subject).unwrap();
+    assert_eq!(SummaryPath::find("cpu_ns_per_tick").unwrap().measure(&rounds).value, None);
+    assert_eq!(RoundTicks::measure_core_percent(&rounds, 0.99).value, None);
 }
