@@ -464,6 +464,33 @@ fn exceeded_budget_lengthens_periods() {
     assert!(intervals.iter().any(is_longer));
 }
 
+/// A spinning thread has a CPU, waits for one, or the hypervisor has it: together that is the length
+/// of each interval after the first, in which the thread starts.
+#[cfg(target_os = "linux")]
+#[test]
+fn probe_costs_belong_to_their_interval() {
+    const INTERVALS: usize = 4;
+    let home = tempfile::tempdir().unwrap();
+    let log = home.path().join("log");
+    let spin = ["--subject", "spin", "--period", "10ms"];
+    let args = ["--interval", "1s", "--no-meters", "--log", log.to_str().unwrap()];
+    let running = start(home.path(), &[&args[..], &spin].concat());
+    wait_for(|| (files(&log, ".intervals.csv").len() >= INTERVALS).then_some(()));
+    running.signal(Signal::TERM);
+    running.ends().exits(0);
+    let intervals = read_intervals(&log);
+    let total = |rows: &[Row], column: &str| -> i64 {
+        rows.iter().map(|row| if row[column].is_empty() { 0 } else { number(row, column) }).sum()
+    };
+    // The kernel may not have accounted for the last milliseconds of a running thread.
+    let spun = |rows: &[Row]| total(rows, "cpu_ns") + total(rows, "run_queue_ns");
+    let length = |rows: &[Row]| total(rows, "duration_ns") as f64;
+    assert!(spun(&intervals) as f64 <= length(&intervals) * 1.02, "{intervals:?}");
+    let full = &intervals[1..];
+    let known = spun(full) + total(full, "steal_ns");
+    assert!(known as f64 >= length(full) * 0.98, "{intervals:?}");
+}
+
 /// Checks that no thread has its own arena of glibc's allocator. An arena begins at a multiple of
 /// 64 MB, reserves as much, and is mapped in steps.
 #[cfg(all(target_os = "linux", target_env = "gnu", target_pointer_width = "64"))]

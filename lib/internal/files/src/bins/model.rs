@@ -92,9 +92,11 @@ pub struct IntervalCounts {
     pub early: Option<u64>,
     /// The exact maximum lateness; `None` without a delivered tick.
     pub max_ns: Option<i64>,
-    /// CPU time of the measured subject.
+    /// CPU time of the measured subject: of a monitor, in the whole interval; of a report, of the
+    /// ticks above, at the CPU time per tick in the windows of its rounds.
     pub cpu_ns: Option<u64>,
-    /// Time stolen by the hypervisor.
+    /// Time stolen by the hypervisor. In a report, this and the following times are those of whole
+    /// rounds, with their warm-up.
     pub steal_ns: Option<u64>,
     /// Time for which its thread was runnable and waited for a CPU.
     pub run_queue_ns: Option<u64>,
