@@ -10,6 +10,7 @@ use crate::fitness::Fitness;
 use crate::histogram;
 use crate::report::{Plan, Report, Scenario, Status, Subject, Summary, Warning};
 use crate::summary::{InstanceRound, RoundCost, stored_samples, summarise};
+use crate::trust;
 use jitterstat::sample::RoundSamples;
 
 /// Code of the warning that reports with different plans were merged.
@@ -112,6 +113,7 @@ pub fn merge(reports: &[Report], force: bool) -> Result<Report, MergeError> {
     if reports.iter().any(|r| r.fitness.is_some()) {
         merged.fitness = Fitness::from_report(&merged);
     }
+    trust::mark_distrusted(&mut merged);
     if let Some(difference) = plan_difference {
         merged.warnings.push(Warning::new(
             PLANS_DIFFER,

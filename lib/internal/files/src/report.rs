@@ -339,6 +339,10 @@ model! {
         pub no_park: Option<u64>,
         /// Slope of lateness over time, in parts per billion.
         pub drift_ppb: Option<f64>,
+        /// 95 % confidence interval of the drift over rounds; null with fewer than 10 rounds. If it
+        /// contains zero, no drift was shown.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub drift_ppb_ci95: Option<[f64; 2]>,
         /// Time from the first to the last tick of each round, added up.
         pub elapsed_ns: i64,
         /// Time between the deadlines of these ticks, added up.
@@ -367,6 +371,12 @@ model! {
         pub until_unpark_ns: Option<Distribution>,
         /// Time from the runtime's return until the task ran: the part of the runtime.
         pub after_unpark_ns: Option<Distribution>,
+        /// Paths of the numbers of this summary that are not trusted, such as `lateness_ns.p99`:
+        /// they rest on percentiles at which the machine itself was late. A drift whose interval
+        /// contains zero is among them. Null if no spinning control has judged the machine, and in
+        /// the summaries of rounds.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub distrusted: Option<Vec<String>>,
     }
 
     /// A distribution in nanoseconds, with nearest-rank percentiles.

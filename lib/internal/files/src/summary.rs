@@ -13,6 +13,8 @@ use jitterstat::stats::{Interval, bootstrap, quantile, sign_test};
 
 /// Confidence of every interval in a report.
 const CONFIDENCE: f64 = 0.95;
+/// Factor from a slope to parts per billion: nanoseconds per second.
+const PPB: f64 = 1e9;
 /// Number of significant digits of pooled values, as in stored histograms.
 const DIGITS: u8 = 3;
 
@@ -54,6 +56,7 @@ pub fn summarise(parts: &[InstanceRound<'_>], has_runtime: bool) -> Option<Summa
         totals.add(part);
     }
     Some(Summary {
+        drift_ppb_ci95: drift_interval(parts),
         lateness_ns: with_intervals(lateness_ns, &rounds),
         median_round_ns: median_round(&rounds),
         jitter_consecutive_ns: distribution(&per_instance(parts, consecutive_ns)),
@@ -174,7 +177,7 @@ impl Totals {
             ideal_ns: self.ideal_ns,
             no_park: has_parks.then_some(self.recorded.saturating_sub(self.ticks_with_park)),
             // In parts per billion: nanoseconds per second.
-            drift_ppb: (sxx > 0.0).then(|| sxy / sxx * 1e9),
+            drift_ppb: (sxx > 0.0).then(|| sxy / sxx * PPB),
             cpu_ns_per_tick: cost.per_tick(cost.cpu_ns),
             wakeups_per_tick: cost.per_tick(cost.wakeups),
             core_share: cost.core_share(),
@@ -253,6 +256,7 @@ impl Pool {
         let kept = kept.unwrap_or_default();
         Some(Summary {
             jitter_spread_ns: self.lateness.distribution(lateness_ns.min),
+            drift_ppb_ci95: kept.drift_ppb_ci95,
             lateness_ns: Distribution { ci95: kept.lateness_ns.ci95, ..lateness_ns },
             median_round_ns: kept.median_round_ns,
             jitter_consecutive_ns: self.consecutive.distribution(0),
@@ -337,6 +341,23 @@ fn by_round<'a>(parts: &[InstanceRound<'a>]) -> Vec<Cow<'a, [i64]>> {
         }
     }
     rounds.into_iter().map(|(_, all)| all).collect()
+}
+
+/// The confidence interval over rounds of the slope of lateness, in parts per billion; `None` if
+/// there are too few rounds.
+fn drift_interval(parts: &[InstanceRound<'_>]) -> Option<[f64; 2]> {
+    let mut rounds: Vec<(f64, f64)> = Vec::new();
+    let mut last = None;
+    for part in parts {
+        let (sxy, sxx) = part.samples.drift_sums();
+        match rounds.last_mut() {
+            Some(sums) if last == Some(part.round) => *sums = (sums.0 + sxy, sums.1 + sxx),
+            _ => rounds.push((sxy, sxx)),
+        }
+        last = Some(part.round);
+    }
+    let interval = bootstrap::ratio_interval(&rounds, CONFIDENCE)?;
+    Some(interval.map(|slope| slope * PPB).into())
 }
 
 /// The time from the first to the last recorded tick, as measured and on the grid.

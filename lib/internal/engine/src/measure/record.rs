@@ -11,6 +11,7 @@ use files::report::{
     self, Change, Clock, Host, Report, Round, SCHEMA, Status, Subject, Summary, Warning,
 };
 use files::summary::{InstanceRound, Pool, RoundCost, summarise};
+use files::trust;
 use jitterstat::sample::RoundSamples;
 use jitterstat::stats::random::SplitMix64;
 use tach::Anchor;
@@ -173,6 +174,7 @@ impl<'a, 'b> ReportBuilder<'a, 'b> {
             trace: None,
         };
         report.cpu_comparisons = compare_cpus(&report);
+        trust::mark_distrusted(&mut report);
         report
     }
 

@@ -56,7 +56,7 @@ fn percentiles(
     columns: usize,
 ) -> String {
     let (low, high) = scale.into_inner();
-    let mut values = vec![("min".to_owned(), lateness.min)];
+    let mut values = vec![(trust.statistic_heading("min"), lateness.min)];
     values.extend(percentile::supported(lateness).map(|(p, ns)| (trust.heading(p), ns)));
     values.push((trust.max_heading(), lateness.max));
     let mut text = String::new();

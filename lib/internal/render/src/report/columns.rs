@@ -1,6 +1,7 @@
 //! The columns of machine-readable tables, shared by CSV and Parquet. Times are whole nanoseconds.
 
 use files::report::Round;
+use files::trust::Trust;
 
 use crate::report::entry::Entry;
 use crate::report::percentile;
@@ -12,6 +13,8 @@ pub type Column<R> = (&'static str, Getter<R>);
 /// size does not support.
 pub enum Getter<R> {
     Text(fn(&R) -> &str),
+    /// Words, separated by blanks.
+    Words(fn(&R) -> String),
     Count(fn(&R) -> Option<u64>),
     Whole(fn(&R) -> Option<i64>),
     Real(fn(&R) -> Option<f64>),
@@ -71,7 +74,15 @@ pub fn summary<'a>() -> Vec<Column<Entry<'a>>> {
     columns.extend(percentiles.into_iter().flatten());
     columns.push(("max_ns", Getter::Whole(|e| Some(e.summary.lateness_ns.max))));
     columns.push(("load", Getter::Text(|e| e.subject.load.as_deref().unwrap_or_default())));
+    columns.push(("drift_low_ppb", Getter::Real(|e| e.summary.drift_ppb_ci95.map(|ci| ci[0]))));
+    columns.push(("drift_high_ppb", Getter::Real(|e| e.summary.drift_ppb_ci95.map(|ci| ci[1]))));
+    columns.push(("distrusted", Getter::Words(distrusted_keys)));
     columns
+}
+
+/// Returns the paths of the numbers of the summary that are not trusted.
+fn distrusted_keys(entry: &Entry<'_>) -> String {
+    Trust::from_report(entry.report).distrusted_keys(entry.summary).join(" ")
 }
 
 /// A delivered tick.

@@ -29,6 +29,7 @@ fn table<R>(columns: &[Column<R>], rows: impl Iterator<Item = R>) -> String {
             separator = ',';
             match get {
                 Getter::Text(get) => text += &quote(get(&row)),
+                Getter::Words(get) => text += &quote(&get(&row)),
                 Getter::Count(get) => push_number(&mut text, get(&row)),
                 Getter::Whole(get) => push_number(&mut text, get(&row)),
                 Getter::Real(get) => push_number(&mut text, get(&row)),

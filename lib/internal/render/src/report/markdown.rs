@@ -55,21 +55,22 @@ fn table(report: &Report, labels: &Labels) -> Table {
     let mut table = Table::new(heading, 1);
     for (subject, name) in report.subjects.iter().zip(&labels.names) {
         match &subject.summary {
-            Some(summary) => table.row(row(subject, summary, name)),
+            Some(summary) => table.row(row(subject, summary, name, trust)),
             None => table.row([name, &format!("not measured: {}", unmeasured_reason(subject))]),
         }
     }
     table
 }
 
-fn row(subject: &Subject, summary: &Summary, name: &str) -> Vec<String> {
+fn row(subject: &Subject, summary: &Summary, name: &str, trust: Trust) -> Vec<String> {
     let lateness = &summary.lateness_ns;
     let mut row = vec![name.to_owned()];
     for (percentile, value) in lateness.percentiles().into_iter().take(SHOWN) {
         row.push(or_dash(value.map(|ns| with_interval(lateness, percentile.key, ns))));
     }
     row.push(format_time(lateness.max));
-    row.push(or_dash(format_missed(subject, summary)));
+    let missed = format_missed(subject, summary);
+    row.push(or_dash(missed.map(|cell| trust.count_cell(summary, "missed", &cell))));
     row.push(or_dash(summary.cpu_ns_per_tick.map(|ns| format_time(ns as i64))));
     row
 }

@@ -196,7 +196,7 @@ fn write<R, Rows: Iterator<Item = R> + Clone>(
 
 fn schema_column<R>((name, get): &Column<R>) -> SchemaColumn<'_> {
     let (field, rises) = match get {
-        Getter::Text(_) => (TEXT_FIELD, false),
+        Getter::Text(_) | Getter::Words(_) => (TEXT_FIELD, false),
         // Neighbouring values are similar: ticks and deadlines rise evenly, the others hardly
         // change.
         Getter::Count(_) | Getter::Whole(_) => (WHOLE_FIELD, true),
@@ -214,6 +214,10 @@ fn write_column<R>(
     match get {
         Getter::Text(get) => {
             let cells: Vec<ByteArray> = rows.map(|row| get(&row).into()).collect();
+            writer.typed::<ByteArrayType>().write_batch(&cells, None, None)?;
+        }
+        Getter::Words(get) => {
+            let cells: Vec<ByteArray> = rows.map(|row| get(&row).as_str().into()).collect();
             writer.typed::<ByteArrayType>().write_batch(&cells, None, None)?;
         }
         Getter::Count(get) => write_cells::<Int64Type>(writer, rows.map(|row| signed(get(&row))))?,

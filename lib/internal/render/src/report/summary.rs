@@ -8,7 +8,7 @@ use files::report::{Distribution, Report, Subject, Summary, Warning};
 use crate::report::cost::core_percent;
 use crate::report::label::{is_control, labels, unmeasured_reason};
 use crate::report::quantity::is_gaps;
-use crate::report::trust::Trust;
+use crate::report::trust::{NOT_TRUSTED, Trust};
 use crate::report::{cpus, origin, percentile, tradeoff};
 
 /// A measured subject with the values that the sentences need.
@@ -104,7 +104,8 @@ fn describe_programs(report: &Report, lines: &[SubjectLine<'_>], at: &str) -> Op
             (Some(line), _) => Some(describe_program(line)),
             (None, Some(summary)) => {
                 let late = format_time(summary.lateness_ns.max);
-                Some(format!("{name} was at most {late} late"))
+                let remark = Trust::from_report(report).remark(summary, "lateness_ns.max");
+                Some(format!("{name} was at most {late} late{remark}"))
             }
             (None, None) => Some(format!("{name} was not measured")),
         });
@@ -300,8 +301,9 @@ fn describe_caveats(report: &Report, lines: &[SubjectLine<'_>]) -> Option<String
     if tradeoff::ranking(report).is_some() {
         caveats.extend(describe_unranked(lines));
     }
+    let trust = Trust::from_report(report);
     for line in lines {
-        caveats.extend(describe_odd_ticks(line));
+        caveats.extend(describe_odd_ticks(line, trust));
     }
     caveats.extend(describe_observer(report, lines));
     caveats.extend(describe_steal(report));
@@ -324,21 +326,24 @@ fn describe_unranked(lines: &[SubjectLine<'_>]) -> Option<String> {
 }
 
 /// Describes ticks that were early, coalesced or skipped.
-fn describe_odd_ticks(line: &SubjectLine<'_>) -> Vec<String> {
+fn describe_odd_ticks(line: &SubjectLine<'_>, trust: Trust) -> Vec<String> {
     let Summary { early, coalesced, skipped, ticks, .. } = line.summary;
     let mut descriptions = Vec::new();
     let name = &line.name;
     let share = |n: u64| format_share(n, *ticks);
+    let remark = |key: &str| trust.remark(line.summary, key);
     if let Some(early @ 1..) = *early {
         descriptions.push(format!("{name} was early for {} of its ticks", share(early)));
     }
     if let Some(coalesced @ 1..) = *coalesced {
-        let share = share(coalesced);
-        descriptions
-            .push(format!("{name} delivered {share} of its ticks in the wake-up of a later one"));
+        let (share, remark) = (share(coalesced), remark("coalesced"));
+        descriptions.push(format!(
+            "{name} delivered {share} of its ticks in the wake-up of a later one{remark}"
+        ));
     }
     if let Some(skipped @ 1..) = *skipped {
-        descriptions.push(format!("{name} skipped {} of its ticks", share(skipped)));
+        let (share, remark) = (share(skipped), remark("skipped"));
+        descriptions.push(format!("{name} skipped {share} of its ticks{remark}"));
     }
     descriptions
 }
@@ -387,13 +392,14 @@ fn describe_subject(report: &Report, subject: &Subject, front: bool) -> String {
         let turns = pluralize(summary.ticks, "turn");
         return format!("had gaps of at most {} in {turns} of its loop.", format_time(d.max));
     }
-    let late = describe_lateness(d, Trust::from_report(report));
+    let trust = Trust::from_report(report);
+    let late = describe_lateness(d, trust);
     let cost = format_cost(subject, ", for");
     let missed = match tradeoff::format_missed(subject, summary) {
         // Without a period there is no next deadline to miss.
         None => String::new(),
         Some(_) if summary.missed == Some(0) => "; it missed no tick".to_owned(),
-        Some(missed) => format!("; it missed {missed}"),
+        Some(missed) => format!("; it missed {missed}{}", trust.remark(summary, "missed")),
     };
     let unbeaten = if front { "; nothing else was both more punctual and cheaper" } else { "" };
     format!("{late}{cost}{missed}{unbeaten}.")
@@ -402,7 +408,7 @@ fn describe_subject(report: &Report, subject: &Subject, front: bool) -> String {
 /// Describes the median and the tail of the lateness, and which of them is not trusted.
 fn describe_lateness(d: &Distribution, trust: Trust) -> String {
     let format = |ns: i64, is_trusted: bool| {
-        format!("{}{}", format_time(ns), if is_trusted { "" } else { " (not trusted)" })
+        format!("{}{}", format_time(ns), if is_trusted { "" } else { NOT_TRUSTED })
     };
     let max = format(d.max, trust.covers_max());
     let Some(p50) = d.p50.map(|ns| format(ns, trust.covers("p50"))) else {

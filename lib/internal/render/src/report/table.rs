@@ -141,13 +141,21 @@ impl TableColumn {
                 format!("{} [95 % interval]", trust.heading(percentile))
             }
             Self::Percentile { percentile, .. } => trust.heading(percentile),
-            Self::Plain(Column::Max) => trust.max_heading(),
+            Self::Plain(column @ (Column::Min | Column::Mean | Column::Max)) => {
+                trust.statistic_heading(plain_heading(column))
+            }
             Self::Plain(column) => plain_heading(column).to_owned(),
         }
     }
 
     /// Returns the cell of a measured subject, if its value is known.
-    fn cell(self, subject: &Subject, summary: &Summary, best: &Best<'_>) -> Option<String> {
+    fn cell(
+        self,
+        subject: &Subject,
+        summary: &Summary,
+        best: &Best<'_>,
+        trust: Trust,
+    ) -> Option<String> {
         match self {
             Self::Percentile { percentile, is_ranked, with_interval } => {
                 let cell = format_percentile(summary, percentile.key, with_interval)?;
@@ -155,7 +163,7 @@ impl TableColumn {
                 Some(mark_if(is_best, cell))
             }
             Self::Plain(column) => {
-                let cell = plain_cell(column, subject, summary)?;
+                let cell = plain_cell(column, subject, summary, trust)?;
                 let is_cost = column == Column::Cpu;
                 let is_best = is_cost && best.cheapest.contains(&subject.id.as_str());
                 Some(mark_if(is_best, cell))
@@ -253,13 +261,19 @@ fn render_table(report: &Report, args: &TableArgs, columns: usize) -> String {
     if table.cells().any(|cell| cell.starts_with('*')) {
         text += &wrap(&mark_note(report), columns);
     }
-    if table.headings().any(|heading| heading.contains('?')) {
+    let mut texts = table.headings().chain(table.cells());
+    if texts.any(is_marked) {
         text.extend(Trust::from_report(report).note().map(|note| wrap(&note, columns)));
     }
     for note in notes(report) {
         text += &wrap(&note, columns);
     }
     text
+}
+
+/// Returns whether a heading or a cell has the mark of a number that is not trusted.
+fn is_marked(text: &str) -> bool {
+    text.ends_with('?') || text.contains("? [")
 }
 
 /// Returns the footnote that explains the marks.
@@ -363,13 +377,21 @@ fn plain_heading(column: Column) -> &'static str {
 }
 
 /// Returns the cell of a column other than those of the percentiles.
-fn plain_cell(column: Column, subject: &Subject, summary: &Summary) -> Option<String> {
+fn plain_cell(
+    column: Column,
+    subject: &Subject,
+    summary: &Summary,
+    trust: Trust,
+) -> Option<String> {
     match column {
         Column::Percentiles => None,
         Column::Min => Some(format_time(summary.lateness_ns.min)),
         Column::Mean => Some(format_time(summary.lateness_ns.mean)),
         Column::Max => Some(format_time(summary.lateness_ns.max)),
-        Column::Missed => tradeoff::format_missed(subject, summary),
+        Column::Missed => {
+            let cell = tradeoff::format_missed(subject, summary)?;
+            Some(trust.count_cell(summary, "missed", &cell))
+        }
         Column::Cpu => Some(format_time(summary.cpu_ns_per_tick?.round() as i64)),
         Column::Core => Some(format!("{} %", format_number(core_percent(subject)?))),
         Column::Ticks => Some(group_digits(summary.ticks)),
@@ -395,7 +417,9 @@ fn build_table(
         let mut row = vec![name];
         for column in columns {
             let summary = subject.summary.as_ref();
-            row.push(or_dash(summary.and_then(|summary| column.cell(subject, summary, best))));
+            row.push(or_dash(
+                summary.and_then(|summary| column.cell(subject, summary, best, trust)),
+            ));
         }
         table.row(row);
     }

@@ -1,45 +1,46 @@
 //! Marks of the percentiles at which the machine itself was late.
 
 use files::fitness::Fitness;
-use files::report::{Distribution, PERCENTILES, Percentile, Report};
+use files::report::{Distribution, PERCENTILES, Percentile, Report, Summary};
 
 use crate::picture::nines;
 
-/// The percentiles of a report at which its machine is trusted: those below the first one at which
-/// the spinning control was late.
+/// The trust in the machine of a report, with the marks of what it does not cover.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Trust {
-    /// Index in [`PERCENTILES`] of the first percentile that is not trusted, if there is one.
-    first_distrusted: Option<usize>,
-}
+pub struct Trust(files::trust::Trust);
 
 impl Trust {
-    /// Returns the trust in the machine of a report. Without a verdict on its fitness, every
-    /// percentile is trusted.
+    /// Returns the trust in the machine of a report. Without a verdict on its fitness, every number
+    /// is trusted.
     pub fn from_report(report: &Report) -> Self {
-        Self::from_fitness(report.fitness.as_ref())
+        Self(files::trust::Trust::from_report(report))
     }
 
     /// Returns the trust in a machine with this fitness.
     pub fn from_fitness(fitness: Option<&Fitness>) -> Self {
-        Self { first_distrusted: fitness.and_then(Fitness::first_distrusted) }
+        Self(files::trust::Trust::from_fitness(fitness))
     }
 
-    /// Returns whether the machine is trusted at the percentile with this key.
-    pub fn covers(self, key: &str) -> bool {
-        let Some(first) = self.first_distrusted else { return true };
-        PERCENTILES[..first].iter().any(|percentile| percentile.key == key)
+    /// Returns whether the machine is trusted for a statistic of lateness: the key of a percentile,
+    /// `min`, `mean` or `max`.
+    pub fn covers(self, statistic: &str) -> bool {
+        self.0.covers(statistic)
     }
 
     /// Returns whether the machine is trusted at the maximum, which is above every percentile.
     pub fn covers_max(self) -> bool {
-        self.first_distrusted.is_none()
+        self.covers("max")
+    }
+
+    /// Returns whether the machine is trusted for a number of a summary, by its path.
+    pub fn covers_number(self, summary: &Summary, key: &str) -> bool {
+        self.0.covers_number(summary, key)
     }
 
     /// Returns the value from which the lateness of a subject is not trusted, if its sample size
     /// supports a percentile that is not.
     pub fn first_distrusted_value(self, lateness: &Distribution) -> Option<i64> {
-        let distrusted = &lateness.percentiles()[self.first_distrusted?..];
+        let distrusted = &lateness.percentiles()[self.0.first_distrusted()?..];
         distrusted.iter().find_map(|(_, value)| *value)
     }
 
@@ -50,20 +51,39 @@ impl Trust {
 
     /// Returns the heading of the column of the maximum, with a mark if it is not trusted.
     pub fn max_heading(self) -> String {
-        mark_unless(self.covers_max(), "max")
+        self.statistic_heading("max")
+    }
+
+    /// Returns the heading of the column of a statistic of lateness: `min`, `mean` or `max`, with a
+    /// mark if it is not trusted.
+    pub fn statistic_heading(self, statistic: &str) -> String {
+        mark_unless(self.covers(statistic), statistic)
+    }
+
+    /// Returns the cell of a count of a summary, with a mark if it is not trusted.
+    pub fn count_cell(self, summary: &Summary, key: &str, cell: &str) -> String {
+        mark_unless(self.covers_number(summary, key), cell)
+    }
+
+    /// Returns a remark for a sentence if a number of a summary is not trusted.
+    pub fn remark(self, summary: &Summary, key: &str) -> &'static str {
+        if self.covers_number(summary, key) { "" } else { NOT_TRUSTED }
     }
 
     /// Explains the mark; `None` if every percentile is trusted.
     pub fn note(self) -> Option<String> {
-        let first = PERCENTILES[self.first_distrusted?].label;
+        let first = PERCENTILES[self.0.first_distrusted()?].label;
         Some(format!("? not trusted: at {first} and above, the machine itself was late"))
     }
 
     /// Returns the position of the first percentile that is not trusted on the axis of percentiles.
     pub fn first_distrusted_position(self) -> Option<f64> {
-        Some(nines::position(PERCENTILES[self.first_distrusted?].quantile))
+        Some(nines::position(PERCENTILES[self.0.first_distrusted()?].quantile))
     }
 }
+
+/// Remark after a number in a sentence.
+pub const NOT_TRUSTED: &str = " (not trusted)";
 
 fn mark_unless(is_trusted: bool, name: &str) -> String {
     if is_trusted { name.to_owned() } else { format!("{name}?") }
@@ -106,10 +126,5 @@ mod tests {
         assert!(
             trust(Some("p99_9")).note().is_some_and(|note| note.contains("at p99.9 and above"))
         );
-    }
-
-    #[test]
-    fn report_without_verdict_is_trusted() {
-        assert!(Trust::from_fitness(None).covers("p99_99"));
     }
 }

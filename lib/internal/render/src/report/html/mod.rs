@@ -213,6 +213,8 @@ const MAX_SHARED_HISTOGRAM: usize = 4;
 const DISTRUST_NOTE: &str = " Grey: not trusted, because the machine itself was late there.";
 /// Explains pale lines in a picture of several subjects.
 const PALE_NOTE: &str = " Pale: not trusted, because the machine itself was late there.";
+/// Explains pale dots in the picture of rounds.
+const PALE_DOTS_NOTE: &str = " Pale dots: not trusted, because the machine itself was late.";
 const SPLIT_NOTE: &str = "Solid: from the deadline until the runtime's thread woke, including what the runtime asked of the kernel. \
      Dashed: from there until the task ran.";
 const ROUNDS_NOTE: &str = "Median (line) and maximum (dots) of each round; thin grey lines: the medians of the controls in the same rounds.";
@@ -260,10 +262,11 @@ fn picture_sections(report: &Report) -> Vec<PictureSection> {
     add("histogram", "Histogram", note);
     if report.subjects.iter().any(has_wake_ups) {
         let title = "Wake-up of the thread, and time to reach the task";
-        add("split", title, SPLIT_NOTE.to_owned());
+        add("split", title, format!("{SPLIT_NOTE}{distrusted}"));
     }
     if report.subjects.iter().any(|subject| subject.rounds.len() > 1) {
-        add("rounds", "Round by round", ROUNDS_NOTE.to_owned());
+        let pale = if distrusted.is_empty() { "" } else { PALE_DOTS_NOTE };
+        add("rounds", "Round by round", format!("{ROUNDS_NOTE}{pale}"));
     }
     sections
 }

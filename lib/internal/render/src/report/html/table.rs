@@ -23,7 +23,7 @@ pub(super) fn render(report: &Report, names: &[String], shared: &str) -> String 
     let mut rows = String::new();
     for (subject, name) in report.subjects.iter().zip(names) {
         let (id, name) = (escape(&subject.id), escape(name));
-        let cells = render_cells(subject, &columns);
+        let cells = render_cells(subject, &columns, trust);
         rows += &format!("<tr><th scope=\"row\" data-id=\"{id}\">{name}</th>{cells}</tr>\n");
     }
     let distrusted = prefix_or_empty(" ", trust.note().map(|note| note + "."));
@@ -42,7 +42,7 @@ pub(super) fn render(report: &Report, names: &[String], shared: &str) -> String 
 }
 
 /// Renders the numbers of a subject, or the reason for which there are none.
-fn render_cells(subject: &Subject, columns: &[Column]) -> String {
+fn render_cells(subject: &Subject, columns: &[Column], trust: Trust) -> String {
     let Some(summary) = &subject.summary else {
         let reason = escape(unmeasured_reason(subject));
         return format!(
@@ -51,7 +51,7 @@ fn render_cells(subject: &Subject, columns: &[Column]) -> String {
         );
     };
     let mut cells = String::new();
-    for (column, cell) in columns.iter().zip(row(subject, summary)) {
+    for (column, cell) in columns.iter().zip(row(subject, summary, trust)) {
         cells += &format!("<td{}>{cell}</td>", column.class());
     }
     cells
@@ -98,14 +98,15 @@ fn columns(trust: Trust) -> Vec<Column> {
     columns
 }
 
-fn row(subject: &Subject, summary: &Summary) -> Vec<String> {
+fn row(subject: &Subject, summary: &Summary, trust: Trust) -> Vec<String> {
     let lateness = &summary.lateness_ns;
     let mut cells = Vec::new();
     for (percentile, value) in lateness.percentiles() {
         cells.push(or_dash(value.map(|ns| percentile_cell(lateness, percentile.key, ns))));
     }
     cells.push(format_time(lateness.max));
-    cells.push(or_dash(format_missed(subject, summary)));
+    let missed = format_missed(subject, summary);
+    cells.push(or_dash(missed.map(|cell| trust.count_cell(summary, "missed", &cell))));
     cells.push(summary.ticks.to_string());
     cells.push(or_dash(summary.cpu_ns_per_tick.map(|ns| cost_cell(subject, ns))));
     cells.push(or_dash(core_percent(subject).map(|percent| format!("{percent:.1} %"))));

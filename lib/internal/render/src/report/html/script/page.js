@@ -73,8 +73,8 @@ sections.forEach((section, n) => {
     }
   }));
   chart("histogram", (place) => shown(place, (s) => s.bins.length, (p, all) => histogram(p, all, what)));
-  chart("split", (place) => shown(place, (s) => s.split, split));
-  chart("rounds", (place) => shown(place, (s) => s.rounds.length, (p, all) => rounds(p, all, subjects)));
+  chart("split", (place) => shown(place, (s) => s.split, (p, all) => split(p, all, distrusted)));
+  chart("rounds", (place) => shown(place, (s) => s.rounds.length, (p, all) => rounds(p, all, subjects, distrusted)));
 
   const timed = subjects.filter((s) => s.late.length);
   const several = timed.some((s) => s.rounds.some((r) => r.index !== s.rounds[0].index));
