@@ -116,7 +116,8 @@ fn usual_numbers_fit_80_columns() {
     assert!(widest(table) <= 60, "{narrow}");
     let others = "a title, a heading, the mark and the columns";
     assert_eq!(table.lines().count(), names().len() + 4, "{others}: {narrow}");
-    assert!(table.contains("left out") && !text.contains("left out"), "{narrow}");
+    assert!(table.contains("left out to fit the width: p90; p99.9; max"), "{narrow}");
+    assert!(text.contains("left out to fit the width: p90\n"), "{text}");
 }
 
 #[test]
@@ -157,6 +158,49 @@ fn distrusted_percentiles_are_marked() {
             assert_eq!(text.contains("Not ranked"), from == "p50", "{from}: {text}");
         }
         assert!(!(from == "p50" && table.contains('*')), "{table}");
+        // The mean and the counts of missed ticks rest on the same percentiles.
+        let numbers = show_columns(&file, "mean,missed");
+        let heading = numbers.lines().find(|line| line.starts_with("subject")).unwrap();
+        assert!(heading.contains("mean?"), "{numbers}");
+        let missed = |name: &str| {
+            let row = numbers.lines().find(|line| line.starts_with(name)).unwrap();
+            row.ends_with('?')
+        };
+        // The other subject missed every second tick.
+        assert!(missed("os-interval") && missed("tokio") == (from == "p50"), "{numbers}");
+        let csv = show("csv");
+        let drift = csv.lines().filter(|line| line.contains("drift_ppb elapsed_ns")).count();
+        assert_eq!(drift, 3, "{csv}");
+    }
+}
+
+fn show_columns(file: &Path, columns: &str) -> String {
+    let args = [Path::new("report"), file, Path::new("--columns"), Path::new(columns)];
+    Osjitter::new(args).without_width().run().exits(0).stdout
+}
+
+#[test]
+fn trusted_columns_stay_in_narrow_terminals() {
+    let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/report.json");
+    let mut report: Value =
+        serde_json::from_str(&std::fs::read_to_string(fixture).unwrap()).unwrap();
+    report["fitness"] = json!({
+        "verdict": "noisy", "distrust_from": "p99", "reasons": [],
+        "facts": { "spin_core": 0.9, "spin_gaps": null, "spin_longest_gap_ns": null, "waited": null,
+            "preempted_per_s": null, "stolen": null, "throttled": null, "suspended_ns": null,
+            "uneven_rounds": null },
+    });
+    let home = tempfile::tempdir().unwrap();
+    let file = home.path().join("report.json");
+    std::fs::write(&file, report.to_string()).unwrap();
+    for (columns, dropped) in [("76", "max?"), ("66", "p99.9?; max?"), ("58", "p99?; p99.9?; max?")]
+    {
+        let text = report_at(&file, columns);
+        let table = figures(&text).to_owned();
+        let heading = table.lines().find(|line| line.trim_start().starts_with("subject")).unwrap();
+        assert!(heading.contains("p50") && heading.contains("p90"), "{columns}: {table}");
+        let note = format!("left out to fit the width: {dropped}");
+        assert!(table.lines().any(|line| line.ends_with(&note)), "{columns}: {table}");
     }
 }
 

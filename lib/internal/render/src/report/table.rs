@@ -214,46 +214,15 @@ fn subject_id<'a>(report: &'a Report, point: &tradeoff::Point) -> &'a str {
     &report.subjects[point.subject].id
 }
 
-/// The percentiles of a table, and whether it shows the interval of the ranking percentile.
-struct Layout {
-    percentiles: Vec<Percentile>,
-    with_interval: bool,
-}
-
-impl Layout {
-    fn new(percentiles: &[Percentile], with_interval: bool) -> Self {
-        Self { percentiles: percentiles.to_vec(), with_interval }
-    }
-}
-
-/// Returns the possible layouts, the fullest first: with the interval of the ranking percentile,
-/// without it, and both without p90, or without p99.9 if p90 ranks.
-fn layouts(ranked: &str, args: &TableArgs) -> Vec<Layout> {
-    if !args.percentiles.is_empty() {
-        return [true, false].map(|interval| Layout::new(&args.percentiles, interval)).into();
-    }
-    let full = &PERCENTILES[..PERCENTILES.len() - 1];
-    let dropped = if ranked == "p90" { "p99_9" } else { "p90" };
-    let few: Vec<Percentile> = full.iter().copied().filter(|p| p.key != dropped).collect();
-    vec![
-        Layout::new(full, true),
-        Layout::new(full, false),
-        Layout::new(&few, true),
-        Layout::new(&few, false),
-    ]
-}
-
-/// Renders the table in the fullest layout that fits, with its title and footnotes.
+/// Renders the table with its title and footnotes, and with the interval of the ranking percentile
+/// if there is space for it.
 fn render_table(report: &Report, args: &TableArgs, columns: usize) -> String {
     let best = Best::from_report(report);
-    let mut layouts = layouts(tradeoff::percentile(report), args).into_iter();
-    let table = loop {
-        let layout = layouts.next().expect("there is a layout");
-        let table = build_table(report, args, &table_columns(report, args, &layout), &best);
-        if layouts.len() == 0 || terminal::fits(&table, columns) {
-            break table;
-        }
-    };
+    let with_interval = table_columns(report, args, true);
+    let mut table = build_table(report, args, &with_interval, &best);
+    if !terminal::fits(&table, columns) {
+        table = build_table(report, args, &table_columns(report, args, false), &best);
+    }
     let shared = labels(report).shared;
     let shared = if shared.is_empty() { String::new() } else { format!("; {shared}") };
     let title = format!("{} and CPU time per tick{shared}", capitalize(quantity::name(report)));
@@ -264,6 +233,10 @@ fn render_table(report: &Report, args: &TableArgs, columns: usize) -> String {
     let mut texts = table.headings().chain(table.cells());
     if texts.any(is_marked) {
         text.extend(Trust::from_report(report).note().map(|note| wrap(&note, columns)));
+    }
+    if args.sort == Some(Sort::Lateness) && tradeoff::ranking(report).is_none() {
+        let by = tradeoff::percentile(report);
+        text += &wrap(&format!("sorted by {by}, which is not trusted"), columns);
     }
     for note in notes(report) {
         text += &wrap(&note, columns);
@@ -314,8 +287,8 @@ fn notes(report: &Report) -> Vec<String> {
     notes
 }
 
-/// Returns the columns of a layout.
-fn table_columns(report: &Report, args: &TableArgs, layout: &Layout) -> Vec<TableColumn> {
+/// Returns the columns of the table. `with_interval` adds the interval of the ranking percentile.
+fn table_columns(report: &Report, args: &TableArgs, with_interval: bool) -> Vec<TableColumn> {
     let (shown, ranked) = (tradeoff::percentile(report), tradeoff::ranking(report));
     let mut columns =
         if args.columns.is_empty() { DEFAULT_COLUMNS.to_vec() } else { args.columns.clone() };
@@ -323,15 +296,19 @@ fn table_columns(report: &Report, args: &TableArgs, layout: &Layout) -> Vec<Tabl
         columns.insert(0, Column::Percentiles);
     }
     let has_interval = summaries(report).any(|s| s.lateness_ns.ci95.contains_key(shown));
+    let percentiles = match args.percentiles.as_slice() {
+        [] => &PERCENTILES[..PERCENTILES.len() - 1],
+        chosen => chosen,
+    };
     let mut table_columns = Vec::new();
     for column in columns {
         if column != Column::Percentiles {
             table_columns.push(TableColumn::Plain(column));
             continue;
         }
-        for &percentile in &layout.percentiles {
+        for &percentile in percentiles {
             let is_ranked = Some(percentile.key) == ranked;
-            let with_interval = percentile.key == shown && layout.with_interval && has_interval;
+            let with_interval = percentile.key == shown && with_interval && has_interval;
             let column = TableColumn::Percentile { percentile, is_ranked, with_interval };
             table_columns.push(column);
         }
@@ -339,20 +316,40 @@ fn table_columns(report: &Report, args: &TableArgs, layout: &Layout) -> Vec<Tabl
     table_columns
 }
 
-/// Returns the headings of the columns that a narrow terminal leaves out first: other percentiles
-/// than the median and the one that ranks, the highest first, then the maximum and missed ticks.
+/// Returns the headings of the columns that a narrow terminal leaves out first: those that are not
+/// trusted, from the right; then p90 and the others from p99.9 on. The median and the percentile
+/// that ranks stay.
 fn expendable_headings(report: &Report, columns: &[TableColumn]) -> Vec<String> {
     let (shown, trust) = (tradeoff::percentile(report), Trust::from_report(report));
-    let mut headings = Vec::new();
-    for column in columns.iter().rev() {
-        let TableColumn::Percentile { percentile, .. } = column else { continue };
-        if !["p50", shown].contains(&percentile.key) {
-            headings.push(column.heading(trust));
+    let mut others: Vec<&str> = Vec::new();
+    for column in columns {
+        match column {
+            TableColumn::Percentile { percentile, .. } => others.push(percentile.key),
+            TableColumn::Plain(Column::Max) => others.push("max"),
+            TableColumn::Plain(_) => {}
         }
     }
-    headings.push(trust.max_heading());
+    others.retain(|key| !["p50", shown].contains(key));
+    others.reverse();
+    sort_by_key(&mut others, |key| (trust.covers(key), drop_rank(key, trust)));
+    let heading = |key: &str| {
+        let mut columns = columns.iter().map(|column| column.heading(trust));
+        columns.find(|heading| heading.trim_end_matches('?') == key.replace('_', "."))
+    };
+    let mut headings: Vec<String> = others.into_iter().filter_map(heading).collect();
     headings.push(plain_heading(Column::Missed).to_owned());
     headings
+}
+
+/// Returns the rank in which a narrow terminal leaves out a column. Of the trusted columns, p90 is
+/// first, because it is between two others that remain.
+fn drop_rank(key: &str, trust: Trust) -> u8 {
+    match key {
+        _ if !trust.covers(key) => 0,
+        "p90" => 0,
+        "max" => 2,
+        _ => 1,
+    }
 }
 
 fn format_percentile(summary: &Summary, key: &str, with_interval: bool) -> Option<String> {
