@@ -15,9 +15,11 @@ use cli::exit::{self, Error, ExitStatus, usage};
 use engine::machine::host;
 use files::compare::{self, ChosenSubject, Comparison, Origin, SCHEMA};
 use files::environment::Difference;
-use files::report::{Report, Status, Subject};
+use files::report::{Report, Status, Subject, Warning};
 
+use jitterstat::gate::Sides;
 use render::formats::make;
+use render::report::settings;
 
 use args::CompareArgs;
 use conditions::check_differences;
@@ -61,16 +63,28 @@ fn compare_runs(a: &RunSide, b: &RunSide, force: bool) -> exit::Result<Compariso
         let compared = compare::compare(pair.a, pair.b);
         subjects.push(compared.map_err(|error| Error::usage(error.to_string()))?);
     }
+    let mut warnings = compare::warnings(&a.report, &b.report, &subjects);
+    warnings
+        .extend(pairs.iter().flat_map(|pair| settings_warnings(pair.a.subject, pair.b.subject)));
     Ok(Comparison {
         schema: SCHEMA.to_owned(),
         tool: host::tool(),
         a: a.origin(),
         b: b.origin(),
-        warnings: compare::warnings(&a.report, &b.report, &subjects),
+        warnings,
         forced: differences,
         subjects,
         metrics: Vec::new(),
     })
+}
+
+/// Returns warnings about settings in which two subjects differ, as far as they are known.
+fn settings_warnings(a: &Subject, b: &Subject) -> Vec<Warning> {
+    let Some((base, candidate)) = a.settings.as_ref().zip(b.settings.as_ref()) else {
+        return Vec::new();
+    };
+    let sides = Sides { base, candidate };
+    settings::warnings(&b.id, &files::settings::compare(&sides, &a.id))
 }
 
 /// A side, as named on the command line.

@@ -306,6 +306,10 @@ impl Question for PairTests {
                 gate.warn_early(found.warnings(&test.rules.looks));
             }
         }
+        // A screen has no time to start the programs once more.
+        for test in self.tests.iter().filter(|_| self.screen.is_none()) {
+            gate.warn_early(test.settings_warnings(&gate.stop));
+        }
         let mut screen = self.screen;
         for test in &self.tests {
             if gate.stop_reason().is_some() {

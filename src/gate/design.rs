@@ -7,14 +7,16 @@ use cli::exit::{self, usage};
 use cli::time::format_duration;
 use engine::machine::os;
 use engine::measure::child;
-use engine::measure::program::{self, DEFAULT_START_TIMEOUT};
+use engine::measure::program::{self, DEFAULT_START_TIMEOUT, ProgramStart};
 use engine::program::Program;
 use engine::scenario::{self, DEFAULT_PERIOD, Length, RoundLength, Scenario, ScenarioArgs};
 use engine::subject::SubjectInfo;
 use files::gate::verdict::{GateDesign, Mode, Tolerance};
+use files::report::Warning;
 use jitterstat::gate::decision::{DUET_LOOKS, LOOKS, Rules};
 use jitterstat::gate::round::{tail_name, tail_quantile};
 use jitterstat::gate::{Side, Sides};
+use render::report::settings;
 
 use crate::gate::args::{JudgedArgs, RoundArgs};
 
@@ -52,6 +54,8 @@ pub struct PairTest {
     pub start_timeout: Duration,
     /// Expected time before a round of each side.
     setup_times: Sides<Duration>,
+    /// Starts of the programs, if they are known.
+    starts: Sides<Option<ProgramStart>>,
 }
 
 impl PairTest {
@@ -89,6 +93,7 @@ impl PairTest {
             max_round_time: Duration::ZERO,
             start_timeout: DEFAULT_START_TIMEOUT,
             setup_times: Sides { base: ROUND_SETUP_TIME, candidate: ROUND_SETUP_TIME },
+            starts: Sides { base: None, candidate: None },
         };
         test.max_round_time = child::hang_timeout(test.pair_time() / 2);
         let looks = test.rules.looks.clone();
@@ -121,9 +126,26 @@ impl PairTest {
             let (period_ns, timeout) = (self.design.period_ns, self.start_timeout);
             if let Some(start) = program::rehearse(&programs[side], period_ns, timeout, stop)? {
                 self.setup_times[side] = start.duration;
+                self.starts[side] = Some(start);
             }
         }
         Ok(())
+    }
+
+    /// Returns warnings about settings in which the programs differ. Runs each of them once more,
+    /// after [`Self::rehearse`].
+    pub fn settings_warnings(&self, stop: &AtomicBool) -> Vec<Warning> {
+        let PairSource::Programs(programs) = &self.source else { return Vec::new() };
+        let read = |side: Side| {
+            let period_ns = self.design.period_ns;
+            program::read_settings(&programs[side], period_ns, self.starts[side]?, stop)
+        };
+        let (Some(base), Some(candidate)) = (read(Side::Base), read(Side::Candidate)) else {
+            return Vec::new();
+        };
+        let sides = Sides { base: &base, candidate: &candidate };
+        let differences = files::settings::compare(&sides, &self.names.base);
+        settings::warnings(&self.names.candidate, &differences)
     }
 
     /// Drops the looks that come after a time limit, now that the time of a pair is known.

@@ -175,6 +175,99 @@ fn series_of_all_languages_are_read() {
     assert!(!programs.is_empty(), "the machine has a C compiler");
 }
 
+/// Runs a program next to the control, and returns its subject in the report and the table.
+#[cfg(target_os = "linux")]
+fn measure_settings(command: &[String]) -> (Value, String) {
+    // On a busy machine, the settings may not be read during the short run of the program.
+    const ATTEMPTS: usize = 10;
+    let mut measured = (0..ATTEMPTS).map(|_| measure_once(command));
+    measured.find(|(subject, _)| !subject["settings"].is_null()).expect("settings")
+}
+
+#[cfg(target_os = "linux")]
+fn measure_once(command: &[String]) -> (Value, String) {
+    let home = tempfile::tempdir().expect("a temporary directory");
+    let file = home.path().join("out/report.json");
+    let out = home.path().join("out");
+    let ran = Osjitter::new(["run", "--period", "1ms", "--ticks", "60"])
+        .args(["--subject", "nanosleep", "--max-start-time", "60s", "--out"])
+        .args([out.to_str().expect("UTF-8"), "--"])
+        .args(command)
+        .run()
+        .exits(0);
+    let report = fs::read_to_string(file).expect("a report");
+    let report: Value = serde_json::from_str(&report).expect("a report");
+    let subjects = report["subjects"].as_array().expect("subjects");
+    let measured = subjects.iter().find(|subject| subject["name"] != "nanosleep").expect("program");
+    // Lines are wrapped.
+    (measured.clone(), ran.stdout.split_whitespace().collect::<Vec<_>>().join(" "))
+}
+
+/// Whether a subject of a report differs from the control in its timer slack.
+#[cfg(target_os = "linux")]
+fn differs_in_slack(subject: &Value) -> bool {
+    let differences = subject["settings"]["differences"].as_array().expect("settings");
+    differences.iter().any(|difference| difference["setting"] == "timer-slack")
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn timer_slack_of_programs_is_stated() {
+    let home = tempfile::tempdir().expect("a temporary directory");
+    let mut block = blocks_in("series.md", "c").into_iter().next().expect("a program in C");
+    let Some(program) = build_program(&block, home.path()) else { return };
+    let (subject, table) = measure_settings(&program);
+    let own: u64 = fs::read_to_string("/proc/self/timerslack_ns")
+        .expect("this process has a timer slack")
+        .trim()
+        .parse()
+        .expect("a number");
+    // Reading that of another process needs a capability.
+    let is_readable = !subject["settings"]["threads"][0]["timer_slack_ns"].is_null();
+    if is_readable {
+        assert_eq!(subject["settings"]["threads"][0]["timer_slack_ns"], 1, "{subject:#}");
+        assert!(!differs_in_slack(&subject) && !table.contains("timer slack of"), "{table}");
+    }
+    assert_eq!(subject["settings"]["initial_timer_slack_ns"], own, "{subject:#}");
+    let without_call = block.text.lines().filter(|line| !line.contains("PR_SET_TIMERSLACK"));
+    block.text = without_call.collect::<Vec<_>>().join("\n") + "\n";
+    let program = build_program(&block, home.path()).expect("a C compiler");
+    let (subject, table) = measure_settings(&program);
+    if own > 1_000 {
+        assert!(differs_in_slack(&subject), "{subject:#}");
+        assert!(table.contains("timer slack of c-program: "), "{table}");
+        assert!(table.contains("prctl(PR_SET_TIMERSLACK, 1)"), "{table}");
+    }
+    // A shell that waits for the program is not the loop.
+    let script = format!("{}; true", program[0]);
+    let (in_shell, _) = measure_settings(&["sh".to_owned(), "-c".to_owned(), script]);
+    assert_eq!(in_shell["settings"]["threads"], subject["settings"]["threads"]);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn unequal_settings_of_compared_programs_are_warned_of() {
+    const ATTEMPTS: usize = 10;
+    let home = tempfile::tempdir().expect("a temporary directory");
+    let block = blocks_in("series.md", "c").into_iter().next().expect("a program in C");
+    let Some(program) = build_program(&block, home.path()) else { return };
+    let judge = |candidate: &str| {
+        let ran = Osjitter::new(["gate", "--period", "1ms", "--round-ticks", "20"])
+            .args(["--max-pairs", "20", "--format", "json", "--base-cmd", &program[0]])
+            .args(["--candidate-cmd", candidate])
+            .run();
+        let verdict: Value = serde_json::from_str(&ran.stdout).expect("a verdict");
+        let warnings = verdict["warnings"].as_array().expect("warnings").clone();
+        let is_unequal = |warning: &&Value| warning["code"] == "unequal-settings";
+        warnings.iter().find(is_unequal).map(|warning| warning["message"].to_string())
+    };
+    assert_eq!(judge(&program[0]), None);
+    // On a busy machine, the settings may not be read during the short run of the programs.
+    let nicer = format!("nice -n 5 {}", program[0]);
+    let found = (0..ATTEMPTS).find_map(|_| judge(&nicer)).expect("a warning");
+    assert!(found.contains("Nice value of nice -n 5"), "{found}");
+}
+
 /// A process that is killed when this is dropped.
 struct Killed(Child);
 

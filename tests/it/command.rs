@@ -15,6 +15,8 @@ use crate::osjitter::{Osjitter, Ran, gated_loop, is_alive, read_process_id};
 const CORRECT_PROGRAM: &str = r#"{ echo "osjitter.series/1 period_ns=$OSJITTER_PERIOD_NS"; yes 20000 | head -n "$OSJITTER_TICKS"; } >"$OSJITTER_OUT""#;
 /// A shell condition that holds in a round, but not in the startup run of a single tick.
 const IS_ROUND: &str = r#"[ "$OSJITTER_WARMUP" != 0 ]"#;
+/// Number of runs before the first round in which the settings of the program are read.
+const SETTINGS_RUNS: usize = if cfg!(target_os = "linux") { 1 } else { 0 };
 /// Three rounds of 20 ticks.
 const ROUNDS: [&str; 8] =
     ["--period", "1ms", "--ticks", "60", "--round-ticks", "20", "--warmup", "3"];
@@ -473,7 +475,8 @@ fn program_processes_end_with_round() {
     let is_left_over = |warning: &Value| warning["code"] == "left-over-processes";
     assert!(warnings.as_array().unwrap().iter().any(is_left_over), "{warnings}");
     let ids = std::fs::read_to_string(home.path("ids")).unwrap();
-    assert_eq!(ids.lines().count(), 12, "three rounds, and three runs before them");
+    let runs = 3 + 3 + SETTINGS_RUNS;
+    assert_eq!(ids.lines().count(), 2 * runs, "three rounds, and the runs before them");
     assert!(ids.lines().all(|id| !is_alive(id.parse().unwrap())), "{ids}");
     #[cfg(target_os = "linux")]
     assert!(processes_with_variable("HOME_OF_TEST", home.0.path()).is_empty());
@@ -580,10 +583,11 @@ fn program_without_times_is_profiled_once() {
             "{reason}"
         );
     }
-    // Each program has three startup runs, three rounds, and one profiled round.
+    // Each program has three startup runs and one that reads its settings, three rounds, and one
+    // profiled round.
     let times = std::fs::read_to_string(home.path("times")).unwrap();
     let monotonic = times.lines().filter(|line| *line == "monotonic").count();
-    assert_eq!((times.lines().count(), monotonic), (3 + 2 * (3 + 1), 2), "{times}");
+    assert_eq!((times.lines().count(), monotonic), (3 + SETTINGS_RUNS + 2 * (3 + 1), 2), "{times}");
     assert!(list(&report["subjects"]).iter().all(|s| s["summary"]["ticks"] == 60), "{report}");
 }
 
@@ -595,8 +599,11 @@ fn environment_matches_contract() {
     );
     let _ = home.run(&script, &["--meter", "control loop"]).exits(0);
     let environments = std::fs::read_to_string(home.path("environments")).unwrap();
+    let startup = "ticks 1000000 1 0 control loop";
+    let settings = "ticks 1000000 60 0 control loop";
+    let round = "ticks 1000000 20 3 control loop";
     assert_eq!(
         environments.lines().collect::<Vec<_>>(),
-        [["ticks 1000000 1 0 control loop"; 3], ["ticks 1000000 20 3 control loop"; 3]].concat()
+        [vec![startup; 3], vec![settings; SETTINGS_RUNS], vec![round; 3]].concat()
     );
 }

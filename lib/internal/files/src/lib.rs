@@ -18,6 +18,7 @@
 //! | [`find`] | `osjitter.find/1`: the search for the shortest period at which goals hold |
 //! | [`fitness`] | whether the machine was quiet enough to trust a run |
 //! | [`trust`] | the numbers of a summary that reflect the machine rather than the subject |
+//! | [`settings`] | the settings in which the subjects of a run differ |
 //! | [`why`] | the causes of a late tick, from the activity of its thread |
 //! | [`gate`] | `osjitter.verdict/1`, `osjitter.baseline/1`, `osjitter.calibration/1`, `osjitter.run-calibration/1` |
 //! | [`mod@model`] | declares the structs of files, and checks their published schemas |
@@ -44,6 +45,7 @@ mod histogram_error;
 pub mod merge;
 pub mod model;
 pub mod report;
+pub mod settings;
 pub mod summary;
 pub mod trust;
 pub mod why;

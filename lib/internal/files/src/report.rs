@@ -12,11 +12,13 @@ pub(crate) mod check;
 mod cpus;
 pub mod defaults;
 pub(crate) mod fitness;
+mod settings;
 pub mod why;
 
 pub use crate::histogram::{Histogram, Overflow};
 pub use cpus::{CpuComparison, CpuDifference, CpuFinding};
 pub use fitness::Fitness;
+pub use settings::{SettingDifference, SettingName, SubjectSettings, ThreadSettings};
 
 /// Value of [`Report::schema`] that this version writes and reads.
 pub const SCHEMA: &str = "osjitter.report/1";
@@ -300,6 +302,10 @@ model! {
         /// CPU to which its thread was bound, if the scenario or the file of another tool states it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub cpu: Option<u64>,
+        /// The settings of its threads, which were read before the first round of a program and after
+        /// the last round of any other subject; null if they are not known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub settings: Option<SubjectSettings>,
         /// Whether it was measured.
         pub status: Status,
         /// Summary over all rounds; null if no tick was measured.

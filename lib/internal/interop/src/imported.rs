@@ -122,6 +122,7 @@ pub(super) fn subject(id: String, name: &str, period_ns: Option<u64>) -> Subject
         load: None,
         backend: None,
         cpu: None,
+        settings: None,
         status: Status::Failed { reason: "no sample was taken".to_owned() },
         summary: None,
         histogram: None,

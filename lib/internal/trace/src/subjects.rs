@@ -244,6 +244,7 @@ pub fn subject(group: &Group<'_>, from_ns: i64, length_ns: i64) -> Subject {
         load: None,
         backend: Some(group.kind.to_owned()),
         cpu: None,
+        settings: None,
         status: Status::Measured,
         summary: without_cost(summarise(&instances, false), period_ns),
         histogram: Some(histogram::pack(group.waits.iter().map(|wait| wait.lateness_ns()))),

@@ -5,7 +5,13 @@ use std::path::{Path, PathBuf};
 /// Returns the directories of a controller for the group of this process and the groups above it,
 /// as far as they are visible. `root` is the directory that contains `/proc` and `/sys`.
 pub fn directories(root: &Path, controller: &str) -> Vec<PathBuf> {
-    let groups = std::fs::read_to_string(root.join("proc/self/cgroup")).unwrap_or_default();
+    process_directories(root, "self", controller)
+}
+
+/// Returns the directories of a controller for the group of a process, which is an id or `self`.
+fn process_directories(root: &Path, process: &str, controller: &str) -> Vec<PathBuf> {
+    let groups = root.join("proc").join(process).join("cgroup");
+    let groups = std::fs::read_to_string(groups).unwrap_or_default();
     let mut found = Vec::new();
     for line in groups.lines() {
         let mut fields = line.splitn(3, ':').skip(1);
@@ -48,7 +54,14 @@ impl CpuQuota {
 
 /// Returns the strictest CPU quota that applies to this process.
 pub fn quota(root: &Path) -> Option<CpuQuota> {
-    quotas(root).into_iter().min_by(|a, b| a.cpus().total_cmp(&b.cpus()))
+    process_quota(root, "self")
+}
+
+/// Returns the strictest CPU quota that applies to a process, which is an id or `self`.
+pub fn process_quota(root: &Path, process: &str) -> Option<CpuQuota> {
+    let groups = process_directories(root, process, "cpu");
+    let quotas = groups.iter().filter_map(|group| read_quota(group));
+    quotas.min_by(|a, b| a.cpus().total_cmp(&b.cpus()))
 }
 
 /// Returns all CPU quotas that apply to this process.

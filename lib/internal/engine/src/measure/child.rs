@@ -3,6 +3,7 @@
 //! A program has a time limit, and is ended with everything that it has started.
 
 mod background;
+mod observed_run;
 mod session;
 mod stderr_tail;
 
@@ -28,6 +29,7 @@ use cli::units;
 use stderr_tail::StderrTail;
 
 pub use background::BackgroundProcess;
+pub use observed_run::{MIN_READ_LENGTH, read_settings};
 pub use session::{Probe, ProgramSession, SessionRound, probe};
 
 /// Interval at which interrupts are polled.

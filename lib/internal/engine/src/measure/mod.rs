@@ -22,6 +22,7 @@ pub mod record;
 pub mod round;
 mod runtime_load;
 pub mod scratch;
+mod subject_settings;
 pub mod supervisor;
 mod tick_loop;
 pub mod trial_commands;

@@ -9,6 +9,7 @@
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
+use files::report::SubjectSettings;
 use jitterstat::sample::{Grid, RoundSamples};
 use jitterstat::series;
 use litemap::LiteMap;
@@ -273,9 +274,33 @@ pub struct ProgramStart {
     pub cpu_spread_ns: u64,
 }
 
+/// Maximum period at which the settings of a program are read, since that takes one period.
+const MAX_READ_PERIOD: Duration = Duration::from_secs(1);
+
+/// Reads the settings of the threads of a program in a run that is not measured; `None` if they are
+/// not known. `start` is an earlier run of a single tick.
+pub fn read_settings(
+    program: &Program,
+    period_ns: u64,
+    start: ProgramStart,
+    stop: &AtomicBool,
+) -> Option<SubjectSettings> {
+    let period = Duration::from_nanos(period_ns);
+    if period > MAX_READ_PERIOD {
+        return None;
+    }
+    let ticks = child::MIN_READ_LENGTH.as_nanos().div_ceil(period.as_nanos().max(1));
+    let grid = Grid { period_ns, first_tick: 0, ticks: u64::try_from(ticks).ok()? };
+    let request = run_request(grid, Series::Ticks);
+    let limit = request.limit.saturating_add(start.duration);
+    child::read_settings(program, RunRequest { limit, ..request }, stop)
+}
+
 /// Starts of the programs of a plan, by index of the scenario.
 #[derive(Clone, Debug, Default)]
 pub struct StartupCosts {
+    /// Settings of the threads of the programs.
+    settings: LiteMap<usize, Option<SubjectSettings>>,
     /// The starts; `None` if they are unknown.
     starts: LiteMap<usize, Option<ProgramStart>>,
     /// Scenarios whose programs get their rounds over standard input.
@@ -309,7 +334,12 @@ impl StartupCosts {
                 Some((twin, _)) => (costs.starts[twin], costs.sessions.contains(twin)),
                 None => measure_startup(run.0, run.1, timeout, stop)?,
             };
+            let settings = match twin {
+                Some((twin, _)) => costs.settings[twin].clone(),
+                None => start.and_then(|start| read_settings(run.0, run.1, start, stop)),
+            };
             costs.starts.insert(*index, start);
+            costs.settings.insert(*index, settings);
             if takes_rounds {
                 costs.sessions.push(*index);
             }
@@ -338,6 +368,11 @@ impl StartupCosts {
         format!(
             "its warm-up and the writing of its ticks, and may be wrong by about {error} because the start is subtracted"
         )
+    }
+
+    /// Returns the settings of the threads of the program of a scenario, if they are known.
+    pub fn settings(&self, scenario: usize) -> Option<SubjectSettings> {
+        self.settings.get(&scenario)?.clone()
     }
 
     /// Returns the time that all starts of a run of the plan take.

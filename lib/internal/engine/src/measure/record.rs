@@ -10,6 +10,7 @@ use files::histogram;
 use files::report::{
     self, Change, Clock, Host, Report, Round, SCHEMA, Status, Subject, Summary, Warning,
 };
+use files::settings;
 use files::summary::{InstanceRound, Pool, RoundCost, summarise};
 use files::trust;
 use jitterstat::sample::RoundSamples;
@@ -23,6 +24,7 @@ use crate::measure::observer_cost::observer_ns_per_tick;
 use crate::measure::order::{self, Observer};
 use crate::measure::program::StartupCosts;
 use crate::measure::round::{Instance, MeasuredRound};
+use crate::measure::subject_settings::subject_settings;
 use crate::scenario::{MAX_ROUNDS_WITHOUT_SAMPLES, Plan, Scenario};
 use crate::subject::RuntimeKind;
 use cli::exit;
@@ -148,7 +150,11 @@ impl<'a, 'b> ReportBuilder<'a, 'b> {
         }
         let duration = Instant::now().saturating_duration_since(self.started);
         let clock = self.report_clock();
-        let subjects = self.report_subjects();
+        let mut subjects = self.report_subjects();
+        for (index, subject) in subjects.iter_mut().enumerate() {
+            subject.settings =
+                subject_settings(&self.plan.scenarios[index], index, &self.conditions.starts);
+        }
         let fitness = self.fitness(&subjects);
         let suspended = self.start_anchor.suspended_until(&Anchor::take());
         let Conditions { host, changes, started_utc, starts } = self.conditions;
@@ -175,6 +181,7 @@ impl<'a, 'b> ReportBuilder<'a, 'b> {
         };
         report.cpu_comparisons = compare_cpus(&report);
         trust::mark_distrusted(&mut report);
+        settings::state_differences(&mut report);
         report
     }
 
@@ -350,6 +357,7 @@ fn report_subject(
         load: scenario.reported_load(),
         backend: kept.first().and_then(|r| r.backend.clone()),
         cpu: scenario.cpu.map(|cpu| cpu as u64),
+        settings: None,
         status,
         summary,
         histogram,

@@ -26,6 +26,7 @@ use ticker::{Schedule, Subject, Ticker, WaitKind};
 
 pub use busypoll_interval::OnBusypoll;
 pub use subject_info::{RuntimeKind, SubjectInfo};
+pub use thread_controls::CONTROL_SLACK_NS;
 
 /// An operation that is generic over the subject, with a method for each [`RuntimeKind`] that has a
 /// loop.
@@ -160,22 +161,27 @@ fn call_on_tokio(function: fn() -> io::Result<()>) -> io::Result<()> {
     runtime.block_on(async { function() })
 }
 
-/// Returns whether a subject uses a whole core at any period.
-pub fn spins(name: &str) -> bool {
-    struct Spins;
-    impl Visitor for Spins {
-        type Output = bool;
-        fn on_tokio<S: Subject>(self) -> bool {
-            S::WAIT_KIND == WaitKind::Spin
+/// Returns how the thread of a subject waits; `None` if it has no thread.
+pub fn wait_kind(name: &str) -> Option<WaitKind> {
+    struct KindOfWait;
+    impl Visitor for KindOfWait {
+        type Output = WaitKind;
+        fn on_tokio<S: Subject>(self) -> WaitKind {
+            S::WAIT_KIND
         }
-        fn on_busypoll<S: OnBusypoll>(self) -> bool {
-            S::WAIT_KIND == WaitKind::Spin
+        fn on_busypoll<S: OnBusypoll>(self) -> WaitKind {
+            S::WAIT_KIND
         }
-        fn on_thread<S: Subject>(self) -> bool {
-            S::WAIT_KIND == WaitKind::Spin
+        fn on_thread<S: Subject>(self) -> WaitKind {
+            S::WAIT_KIND
         }
     }
-    visit_by_name(name, Spins).unwrap_or(false)
+    visit_by_name(name, KindOfWait)
+}
+
+/// Returns whether a subject uses a whole core at any period.
+pub fn spins(name: &str) -> bool {
+    wait_kind(name) == Some(WaitKind::Spin)
 }
 
 #[cfg(test)]

@@ -34,7 +34,7 @@ fn sleep(
 }
 
 /// Timer slack of the control: the minimum that the kernel accepts.
-const CONTROL_SLACK_NS: u64 = 1;
+pub const CONTROL_SLACK_NS: u64 = 1;
 
 impl Subject for Nanosleep {
     const WAIT_KIND: WaitKind = WaitKind::Sleep;

@@ -48,6 +48,7 @@ fn simulate(
         load: None,
         backend: None,
         cpu: None,
+        settings: None,
         status: Status::Measured,
         summary: Some(Summary { lateness_ns: Distribution::default(), ..Summary::default() }),
         histogram: None,

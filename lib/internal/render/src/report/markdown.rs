@@ -11,7 +11,7 @@ use crate::report::label::{Labels, labels, unmeasured_reason};
 use crate::report::origin::{self, origin};
 use crate::report::tradeoff::format_missed;
 use crate::report::trust::Trust;
-use crate::report::{fitness, summary, why};
+use crate::report::{fitness, settings, summary, why};
 
 /// Renders one section per report.
 pub fn text(reports: &[Report]) -> String {
@@ -91,6 +91,7 @@ fn notes(report: &Report) -> Vec<String> {
     }
     let mut facts = origin::commands(report);
     facts.extend(report.loads.iter().filter_map(origin::load));
+    facts.extend(settings::notes(report));
     notes.extend(facts.into_iter().map(|fact| fact + "."));
     notes
 }

@@ -20,6 +20,7 @@ pub mod percentile;
 pub mod perfetto;
 pub mod quantity;
 pub mod samples;
+pub mod settings;
 mod subject_diagnosis;
 pub mod summary;
 pub mod svg;

@@ -16,7 +16,7 @@ use crate::report::entry::summaries;
 use crate::report::label::labels;
 use crate::report::origin::{self, origin};
 use crate::report::trust::Trust;
-use crate::report::{fitness, percentile, quantity, summary, tradeoff, why};
+use crate::report::{fitness, percentile, quantity, settings, summary, tradeoff, why};
 
 /// Code of the warning that a run ended at a late tick.
 pub const BREAK: &str = "break";
@@ -276,6 +276,7 @@ fn notes(report: &Report) -> Vec<String> {
     }
     notes.extend(origin::commands(report));
     notes.extend(report.loads.iter().filter_map(origin::load));
+    notes.extend(settings::notes(report));
     if report.partial {
         let how = if report.warnings.iter().any(|w| w.code == BREAK) {
             "ended at a late tick"

@@ -16,6 +16,8 @@
 //!   waits for a CPU of the calling thread;
 //! - `ProcessTree`: a program with everything that it starts, which can be paused on some platforms
 //!   and ended as a whole;
+//! - `own_settings()`, `read_threads(process)`: settings of the calling thread, and of the threads
+//!   of a running program;
 //! - `ProcessUsage`: resources that a running program and its processes have used so far;
 //! - `Scheduling`: how the calling thread is scheduled, to be put back;
 //! - `lock_memory()`, `unlock_memory()`, `available_memory()`, `limit_heap_growth()`;
@@ -79,6 +81,12 @@ mod process;
 #[path = "process_other.rs"]
 mod process;
 #[cfg(target_os = "linux")]
+#[path = "process_settings_linux.rs"]
+mod process_settings;
+#[cfg(not(target_os = "linux"))]
+#[path = "process_settings_other.rs"]
+mod process_settings;
+#[cfg(target_os = "linux")]
 #[path = "process_usage_linux.rs"]
 mod process_usage;
 #[cfg(not(target_os = "linux"))]
@@ -122,6 +130,7 @@ pub use io_uring::RingSleeper;
 pub use process::ProcessTree;
 #[cfg(unix)]
 pub use process::adopt_children;
+pub use process_settings::{ThreadReading, own_settings, read_threads};
 pub use process_usage::ProcessUsage;
 #[cfg(target_os = "linux")]
 pub use ring::{SwitchHistory, SwitchRing};

@@ -11,7 +11,7 @@ mod why;
 use cli::sort::sort_by_key;
 use cli::time::format_unsigned_time;
 use cli::units::format_exact_ns;
-use cli::words::{pluralize, prefix_or_empty};
+use cli::words::{capitalize, pluralize, prefix_or_empty};
 use files::report::{Change, Clock, Host, Report, Subject, Warning};
 
 use crate::document::html::{escape, frame};
@@ -21,7 +21,7 @@ use crate::report::label::{Labels, labels, signs};
 use crate::report::origin::{self, origin};
 use crate::report::quantity::is_gaps;
 use crate::report::trust::Trust;
-use crate::report::{fitness, overflow, summary, tradeoff};
+use crate::report::{fitness, overflow, settings, summary, tradeoff};
 
 /// The script of the page, wrapped in a function so that the files share a scope and define no
 /// globals.
@@ -104,7 +104,7 @@ fn section(report: &Report, signs: &[Sign]) -> String {
         heading(report),
         fitness_note(report),
         origin_note(report, &shared),
-        table::render(report, &names, &shared),
+        table::render(report, &names, &shared) + &settings_notes(report),
         details(report),
         warnings(report),
         pictures(&price),
@@ -158,6 +158,12 @@ fn fitness_note(report: &Report) -> String {
         }
         None => String::new(),
     }
+}
+
+/// Renders the settings in which subjects differ from the control.
+fn settings_notes(report: &Report) -> String {
+    let notes = settings::notes(report).into_iter();
+    notes.map(|note| format!("<p class=\"note\">{}.</p>\n", escape(&capitalize(&note)))).collect()
 }
 
 /// Renders a sentence for each subject.

@@ -1,0 +1,162 @@
+//! Settings of the threads of running processes, from `/proc`.
+
+use std::path::Path;
+
+use files::report::ThreadSettings;
+
+use crate::machine::cgroup;
+use crate::machine::os::{self, cpu_list};
+
+/// A thread at one moment.
+#[derive(Clone, Debug)]
+pub struct ThreadReading {
+    pub thread: u32,
+    /// Whether its process has no children.
+    pub is_leaf: bool,
+    /// Number of times that it has run.
+    pub switches: u64,
+    pub settings: ThreadSettings,
+}
+
+/// Reads the threads of a process and its descendants. Threads that exit during the reading are
+/// left out.
+pub fn read_threads(process: u32) -> Vec<ThreadReading> {
+    let mut readings = Vec::new();
+    let mut waiting = vec![process];
+    while let Some(process) = waiting.pop() {
+        let (threads, children) = list_threads(process);
+        let quota_cpus = cgroup::process_quota(Path::new("/"), &process.to_string());
+        let quota_cpus = quota_cpus.map(|quota| quota.cpus());
+        for thread in threads {
+            let Some((switches, settings)) = read_thread(&thread.to_string()) else { continue };
+            let settings = ThreadSettings { quota_cpus, ..settings };
+            readings.push(ThreadReading {
+                thread,
+                is_leaf: children.is_empty(),
+                switches,
+                settings,
+            });
+        }
+        waiting.extend(children);
+    }
+    readings
+}
+
+/// Returns the ids of the threads of a process, and those of its children.
+fn list_threads(process: u32) -> (Vec<u32>, Vec<u32>) {
+    let (mut threads, mut children) = (Vec::new(), Vec::new());
+    let entries =
+        std::fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
+    for entry in entries {
+        threads.extend(entry.file_name().to_str().and_then(|id| id.parse::<u32>().ok()));
+        let list = std::fs::read_to_string(entry.path().join("children")).unwrap_or_default();
+        children.extend(list.split_whitespace().filter_map(|id| id.parse::<u32>().ok()));
+    }
+    (threads, children)
+}
+
+/// Returns the settings of the calling thread.
+pub fn own_settings() -> ThreadSettings {
+    let settings = read_thread("thread-self").map(|(_, settings)| settings).unwrap_or_default();
+    let quota_cpus = cgroup::quota(Path::new("/")).map(|quota| quota.cpus());
+    let timer_slack_ns = effective_slack_ns(settings.sched.as_deref(), os::timer_slack_ns());
+    ThreadSettings { quota_cpus, timer_slack_ns, ..settings }
+}
+
+/// Reads a thread by its name in `/proc`: how often it has run, and its settings.
+fn read_thread(name: &str) -> Option<(u64, ThreadSettings)> {
+    let read = |file: &str| std::fs::read_to_string(format!("/proc/{name}/{file}")).ok();
+    let status = read("status")?;
+    let number = |key: &str| status_value(&status, key)?.parse::<u64>().ok();
+    let switches =
+        number("voluntary_ctxt_switches:")?.saturating_add(number("nonvoluntary_ctxt_switches:")?);
+    let stat = read("stat")?;
+    let sched = scheduling_class(&stat);
+    // Threads other than those of this process need a capability, and older kernels lack the file.
+    let slack_ns = read("timerslack_ns").and_then(|text| text.trim().parse().ok());
+    let settings = ThreadSettings {
+        threads: 1,
+        timer_slack_ns: effective_slack_ns(sched.as_deref(), slack_ns),
+        nice: stat_field(&stat, 19),
+        affinity: status_value(&status, "Cpus_allowed_list:").map(cpu_list),
+        quota_cpus: None,
+        sched,
+    };
+    Some((switches, settings))
+}
+
+/// Returns the timer slack that applies to a thread: none to a real-time thread, even if the kernel
+/// stores one.
+fn effective_slack_ns(sched: Option<&str>, slack_ns: Option<u64>) -> Option<u64> {
+    let has_none = sched.is_some_and(|class| class.contains(':') || class == "deadline");
+    if has_none { Some(0) } else { slack_ns }
+}
+
+fn status_value<'a>(status: &'a str, key: &str) -> Option<&'a str> {
+    Some(status.lines().find_map(|line| line.strip_prefix(key))?.trim())
+}
+
+/// Returns a field of `/proc/ID/stat` by its number in the manual.
+fn stat_field(stat: &str, number: usize) -> Option<i64> {
+    // The name, in parentheses, can contain any character. The field after it is the third.
+    let (_, fields) = stat.rsplit_once(')')?;
+    fields.split_whitespace().nth(number.checked_sub(3)?)?.parse().ok()
+}
+
+/// Returns the scheduling class as on the command line.
+fn scheduling_class(stat: &str) -> Option<String> {
+    let priority = stat_field(stat, 40)?;
+    let class = match stat_field(stat, 41)? {
+        0 => "other".to_owned(),
+        1 => format!("fifo:{priority}"),
+        2 => format!("rr:{priority}"),
+        3 => "batch".to_owned(),
+        5 => "idle".to_owned(),
+        6 => "deadline".to_owned(),
+        7 => "ext".to_owned(),
+        _ => return None,
+    };
+    Some(class)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn own_thread_is_read() {
+        let own = own_settings();
+        assert_eq!(own.timer_slack_ns, os::timer_slack_ns());
+        assert_eq!(own.affinity, os::affinity());
+        let class = own.sched.expect("a class");
+        assert_eq!(class.split(':').next(), os::sched().as_deref());
+        assert!(own.nice.is_some_and(|nice| (-20..=19).contains(&nice)));
+    }
+
+    #[test]
+    fn started_processes_inherit_settings() {
+        let mut child =
+            std::process::Command::new("sleep").arg("100").spawn().expect("a child process");
+        let readings = read_threads(child.id());
+        child.kill().expect("it runs");
+        child.wait().expect("it exits");
+        let [reading] = readings.as_slice() else { panic!("{readings:?}") };
+        let own = own_settings();
+        assert!(reading.is_leaf && reading.thread == child.id());
+        assert_eq!(reading.settings.affinity, own.affinity);
+        assert_eq!(reading.settings.sched, own.sched);
+        // Reading it needs a capability.
+        assert!([None, own.timer_slack_ns].contains(&reading.settings.timer_slack_ns));
+        assert!(read_threads(u32::MAX).is_empty());
+    }
+
+    #[test]
+    fn stat_of_strange_names_is_parsed() {
+        let mut fields = vec!["0"; 50];
+        (fields[0], fields[16], fields[37], fields[38]) = ("S", "-5", "50", "1");
+        let stat = format!("7 (a) b 1) {}", fields.join(" "));
+        assert_eq!(stat_field(&stat, 19), Some(-5));
+        assert_eq!(scheduling_class(&stat).as_deref(), Some("fifo:50"));
+        assert_eq!(effective_slack_ns(Some("fifo:50"), Some(50_000)), Some(0));
+    }
+}

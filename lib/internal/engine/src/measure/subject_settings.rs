@@ -1,0 +1,54 @@
+//! The settings with which subjects run.
+
+use files::report::{SubjectSettings, ThreadSettings};
+
+use crate::machine::os;
+use crate::measure::program::StartupCosts;
+use crate::scenario::Scenario;
+use crate::subject::ticker::WaitKind;
+use crate::subject::{self, SubjectInfo};
+
+/// Returns the settings of a scenario, which is given with its index in the plan. A built-in
+/// subject has those of the calling thread, which measures, or inherits them. `None` if they are not
+/// known.
+pub fn subject_settings(
+    scenario: &Scenario,
+    index: usize,
+    starts: &StartupCosts,
+) -> Option<SubjectSettings> {
+    let Some(SubjectInfo { name, .. }) = scenario.subject.as_builtin() else {
+        return starts.settings(index);
+    };
+    // A script has no thread.
+    let wait_kind = subject::wait_kind(name)?;
+    let own = os::own_settings();
+    let settings = ThreadSettings {
+        timer_slack_ns: own.timer_slack_ns.map(|slack_ns| applied_slack_ns(wait_kind, slack_ns)),
+        affinity: scenario.cpu.map(|cpu| vec![cpu]).or(own.affinity),
+        threads: 1,
+        ..own
+    };
+    let is_known = settings.sched.is_some();
+    is_known.then(|| SubjectSettings { threads: vec![settings], ..SubjectSettings::default() })
+}
+
+/// Returns the timer slack that applies to a wait of a thread with this slack.
+fn applied_slack_ns(wait_kind: WaitKind, thread_slack_ns: u64) -> u64 {
+    match wait_kind {
+        WaitKind::Timer | WaitKind::Spin => 0,
+        WaitKind::Wheel => thread_slack_ns,
+        WaitKind::Sleep => thread_slack_ns.min(subject::CONTROL_SLACK_NS),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slack_applies_to_timeouts_only() {
+        let applied = |name| applied_slack_ns(subject::wait_kind(name).unwrap(), 50_000);
+        let names = ["os-interval", "tokio-interval", "tokio-sleep-reused", "nanosleep", "spin"];
+        assert_eq!(names.map(applied), [0, 50_000, 50_000, 1, 0]);
+    }
+}
