@@ -246,14 +246,14 @@ fn timer_slack_of_programs_is_stated() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn unequal_settings_of_compared_programs_are_warned_of() {
+fn unequal_settings_of_programs_are_warned() {
     const ATTEMPTS: usize = 10;
     let home = tempfile::tempdir().expect("a temporary directory");
     let block = blocks_in("series.md", "c").into_iter().next().expect("a program in C");
     let Some(program) = build_program(&block, home.path()) else { return };
     let judge = |candidate: &str| {
         let ran = Osjitter::new(["gate", "--period", "1ms", "--round-ticks", "20"])
-            .args(["--max-pairs", "20", "--format", "json", "--base-cmd", &program[0]])
+            .args(["--max-pairs", "24", "--format", "json", "--base-cmd", &program[0]])
             .args(["--candidate-cmd", candidate])
             .run();
         let verdict: Value = serde_json::from_str(&ran.stdout).expect("a verdict");

@@ -130,7 +130,7 @@ fn compare_slack(sides: &Sides<&SubjectSettings>, reference: &str) -> Option<Set
         value,
         reference: reference.to_owned(),
         reference_value: describe_threads(sides.base, format)?,
-        max_cost_ns: candidate_ns.checked_sub(base_ns).filter(|_| known_ns.is_some()),
+        max_cost_ns: known_ns.map(|known_ns| known_ns.abs_diff(base_ns)),
     })
 }
 

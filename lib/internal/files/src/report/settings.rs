@@ -46,8 +46,8 @@ model! {
         pub reference: String,
         /// Its value for the other subject.
         pub reference_value: String,
-        /// Maximum time that the setting adds to each wait, compared with the other subject; null if
-        /// the setting implies no bound.
+        /// Maximum time by which the two values can make a wait differ; null if the setting implies
+        /// no bound, or a value is unknown.
         pub max_cost_ns: Option<u64>,
     }
 }
