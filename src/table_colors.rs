@@ -15,7 +15,7 @@ const RATINGS: [(&str, Style); 3] = [
 const GAP: &str = "  ";
 /// Mark of the best cells.
 const BEST: char = '*';
-/// Mark of the headings of columns that are not trusted.
+/// Mark of the headings of columns, and of the cells, that are not trusted.
 const DISTRUSTED: char = '?';
 
 /// Returns the text of reports in colours if standard output has them.
@@ -94,9 +94,11 @@ fn paint_row(line: &str, distrusted: &[usize]) -> String {
     for value in find_values(line) {
         let text = &line[value.clone()];
         painted += &line[end..value.start];
+        let is_distrusted =
+            text.ends_with(DISTRUSTED) || distrusted.contains(&column_end(line, &value));
         painted += &match text.starts_with(BEST) {
             true => Style::Good.paint(text),
-            false if distrusted.contains(&column_end(line, &value)) => Style::Faint.paint(text),
+            false if is_distrusted => Style::Faint.paint(text),
             false => text.to_owned(),
         };
         end = value.end;
@@ -111,9 +113,9 @@ mod tests {
     const TABLE: &str = "\
 Noisy machine: other programs ran. Trust p50.
 Lateness and CPU time per tick; period 500us
-subject         p50  p99.9?     CPU
-os-interval  *52 us  661 us   35 us
-spin          88 ns  320 us  500 us
+subject         p50  p99.9?   missed     CPU
+os-interval  *52 us  661 us  0.15 %?   35 us
+spin          88 ns  320 us   60.0 %  500 us
 * least late
 ? not trusted
 
@@ -125,9 +127,9 @@ Words with  two blanks.
         let painted = paint(TABLE);
         for part in [
             "\x1b[33mNoisy machine\x1b[0m: other",
-            "\x1b[2mp99.9?\x1b[0m     CPU",
-            "\x1b[32m*52 us\x1b[0m  \x1b[2m661 us\x1b[0m   35 us",
-            "88 ns  \x1b[2m320 us\x1b[0m  500 us",
+            "\x1b[2mp99.9?\x1b[0m   missed     CPU",
+            "\x1b[32m*52 us\x1b[0m  \x1b[2m661 us\x1b[0m  \x1b[2m0.15 %?\x1b[0m   35 us",
+            "88 ns  \x1b[2m320 us\x1b[0m   60.0 %  500 us",
             "\n* least late\n? not trusted\n\nWords with  two blanks.\n",
         ] {
             assert!(painted.contains(part), "{part:?} in {painted}");

@@ -81,7 +81,7 @@ fn format_quota(thread: &ThreadSettings) -> Option<String> {
 
 /// Formats a sorted list of CPUs: `0-3,8`.
 fn format_cpus(cpus: &[usize]) -> String {
-    let ranges = cpus.chunk_by(|a, b| *b == a + 1);
+    let ranges = cpus.chunk_by(|a, b| a.checked_add(1) == Some(*b));
     let range = |range: &[usize]| match range {
         [first, .., last] => format!("{first}-{last}"),
         single => single.iter().map(usize::to_string).collect(),
@@ -91,12 +91,13 @@ fn format_cpus(cpus: &[usize]) -> String {
 
 /// Describes the values of a setting over all threads; `None` if none is known.
 fn describe_threads(settings: &SubjectSettings, format: FormatSetting) -> Option<String> {
-    let total: u64 = settings.threads.iter().map(|group| group.threads).sum();
+    let threads = settings.threads.iter().map(|group| group.threads);
+    let total = threads.fold(0, u64::saturating_add);
     let mut values: Vec<(String, u64)> = Vec::new();
     for group in &settings.threads {
         let Some(value) = format(group) else { continue };
         match values.iter_mut().find(|(known, _)| *known == value) {
-            Some((_, threads)) => *threads += group.threads,
+            Some((_, threads)) => *threads = threads.saturating_add(group.threads),
             None => values.push((value, group.threads)),
         }
     }
