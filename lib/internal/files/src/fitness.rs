@@ -15,7 +15,29 @@ pub use crate::report::fitness::{Cause, Facts, Fitness, Reason, Verdict};
 pub const SPIN_LEAD_NS: u64 = 1_000_000;
 /// Lateness from which the spinning control did not run: an interrupt takes only a few
 /// microseconds.
-const MIN_GAP_NS: i64 = 20_000;
+pub const MIN_GAP_NS: i64 = 20_000;
+
+/// A time in which the spinning control did not run. It ended when a tick was delivered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SpinGap {
+    /// Position of this tick in the round.
+    pub tick: usize,
+    /// Duration of the gap.
+    pub lost_ns: i64,
+}
+
+/// Returns the gaps of a round of the spinning control, in order.
+pub fn spin_gaps(period_ns: u64, lateness_ns: &[i64]) -> impl Iterator<Item = SpinGap> + '_ {
+    let period = i64::try_from(period_ns).unwrap_or(i64::MAX);
+    let previous = std::iter::once(&0).chain(lateness_ns);
+    let ticks = lateness_ns.iter().zip(previous).enumerate();
+    ticks.filter_map(move |(tick, (&late, &previous))| {
+        // If a tick was due when its predecessor was delivered, its lateness began earlier: count
+        // only the time since then.
+        let lost_ns = late.min(late.saturating_sub(previous).saturating_add(period));
+        (lost_ns > MIN_GAP_NS).then_some(SpinGap { tick, lost_ns })
+    })
+}
 
 /// An accumulator of rounds, from which [`Facts`] are computed.
 #[derive(Clone, Debug, Default)]
@@ -125,19 +147,12 @@ impl Tally {
             let window_ns = round.cost_window_ns.unwrap_or_else(whole_ns);
             self.spin_window_ns = self.spin_window_ns.saturating_add(window_ns);
         }
-        let period = i64::try_from(period_ns).unwrap_or(i64::MAX);
-        let mut previous = 0;
-        for &late in lateness_ns {
-            // If a tick was due when its predecessor was delivered, its lateness began earlier:
-            // count only the time since then.
-            let lost = late.min(late.saturating_sub(previous).saturating_add(period));
-            if lost > MIN_GAP_NS {
-                self.lost_ns = self.lost_ns.saturating_add(lost.unsigned_abs());
-                self.longest_gap_ns = self.longest_gap_ns.max(lost);
-            }
-            self.spin_late += u64::from(late > MIN_GAP_NS);
-            previous = late;
+        for gap in spin_gaps(period_ns, lateness_ns) {
+            self.lost_ns = self.lost_ns.saturating_add(gap.lost_ns.unsigned_abs());
+            self.longest_gap_ns = self.longest_gap_ns.max(gap.lost_ns);
         }
+        let late = lateness_ns.iter().filter(|&&late| late > MIN_GAP_NS);
+        self.spin_late += late.count() as u64;
         self.spin_ticks += lateness_ns.len() as u64;
     }
 
@@ -414,6 +429,20 @@ mod tests {
         let facts = judge_spin(&ticks, Round::default()).facts;
         assert_eq!(facts.spin_longest_gap_ns, Some(2_500_050));
         assert!((facts.spin_gaps.unwrap() - 0.0025).abs() < 1e-4, "{facts:?}");
+    }
+
+    #[test]
+    fn gaps_end_with_their_ticks() {
+        let mut ticks = on_time();
+        ticks[10..13].copy_from_slice(&[2_500_050, 1_500_050, 500_050]);
+        ticks[20] = MIN_GAP_NS;
+        ticks[30] = MIN_GAP_NS + 1;
+        let gaps: Vec<SpinGap> = spin_gaps(PERIOD_NS, &ticks).collect();
+        let expected = [
+            SpinGap { tick: 10, lost_ns: 2_500_050 },
+            SpinGap { tick: 30, lost_ns: MIN_GAP_NS + 1 },
+        ];
+        assert_eq!(gaps, expected);
     }
 
     #[test]
