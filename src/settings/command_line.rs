@@ -40,7 +40,7 @@ impl<'a> CommandLine<'a> {
                 line.missing = missing_arguments(&error);
                 line.parse_leniently(&[])
             }
-            Err(error) => error.exit(),
+            Err(error) => line.with_format_tip(error).exit(),
         };
         line
     }
@@ -59,6 +59,25 @@ impl<'a> CommandLine<'a> {
             _ => return false,
         }
         true
+    }
+
+    /// Adds a tip to the error about an unknown flag that is the name of a format, such as `--svg`.
+    fn with_format_tip(&self, mut error: clap::Error) -> clap::Error {
+        let flag = context_text(&error, ContextKind::InvalidArg);
+        let name = flag.trim_start_matches('-');
+        let mut built = self.command.clone();
+        built.build();
+        let matches = self.parse_leniently(&[]);
+        let selected = SelectedCommand::find(&built, &matches).command;
+        if error.kind() == ErrorKind::UnknownArgument && offers_format(selected, name) {
+            // Several pictures need a directory.
+            let has_directory = name == "svg" && selected.get_arguments().any(is_out);
+            let directory = if has_directory { " --out DIR" } else { "" };
+            let tip = format!("use '--format {name}{directory}'").into();
+            error.remove(ContextKind::SuggestedArg);
+            error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip]));
+        }
+        error
     }
 
     /// Whether an argument of the selected command is on the command line.
@@ -109,6 +128,17 @@ impl<'a> CommandLine<'a> {
         words.splice(end..end, used.flat_map(Setting::words));
         words
     }
+}
+
+/// Whether a command has a format with this name.
+fn offers_format(command: &Command, name: &str) -> bool {
+    let format = command.get_arguments().find(|arg| arg.get_long() == Some("format"));
+    let formats = format.map(Arg::get_possible_values).unwrap_or_default();
+    formats.iter().any(|format| format.get_name() == name)
+}
+
+fn is_out(arg: &Arg) -> bool {
+    arg.get_long() == Some("out")
 }
 
 /// Returns the names of the arguments that an error reports as missing.

@@ -177,3 +177,19 @@ fn options_of_other_formats_are_rejected() {
         );
     }
 }
+
+#[test]
+fn names_of_formats_are_no_flags() {
+    let tip = |args: &[&str]| Osjitter::new(args).run().exits(2).stderr;
+    let report = FIXTURE;
+    for (args, expected) in [
+        (["report", report, "--svg", "x"], "tip: use '--format svg --out DIR'"),
+        (["report", report, "--html", "-q"], "tip: use '--format html'"),
+        (["compare", report, report, "--markdown"], "tip: use '--format markdown'"),
+    ] {
+        let stderr = tip(&args);
+        assert!(stderr.contains(expected) && !stderr.contains("as a value"), "{stderr}");
+    }
+    let stderr = tip(&["report", report, "--nonsense"]);
+    assert!(!stderr.contains("--format"), "{stderr}");
+}
