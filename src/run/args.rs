@@ -172,7 +172,7 @@ pub struct RunArgs {
     #[command(flatten, next_help_heading = "Output")]
     pub table: TableArgs,
     /// Also write card.svg for sharing, and a histogram and the lateness over time of each subject,
-    /// in addition to tradeoff.svg and percentiles.svg
+    /// in addition to tradeoff.svg, percentiles.svg and over-time.svg
     #[arg(long, help_heading = "Output")]
     pub svg: bool,
     /// Open report.html in the browser at the end

@@ -18,7 +18,7 @@ fn single_subjects_are_drawn_on_request() {
         names.sort();
         names
     };
-    let main = ["percentiles.svg", "report.html", "report.json", "tradeoff.svg"];
+    let main = ["over-time.svg", "percentiles.svg", "report.html", "report.json", "tradeoff.svg"];
     assert_eq!(files(&[]), main);
     let all = files(&["--svg"]);
     assert!(all.len() > main.len() && main.iter().all(|name| all.iter().any(|file| file == name)));
@@ -43,7 +43,7 @@ fn many_subjects_get_separate_charts() {
     assert_eq!(
         (
             few.matches("percentile of the ticks").count(),
-            names.matches(&label("tokio-interval-skip")).count()
+            names.matches(&label("tokio-interval")).count()
         ),
         (1, 1)
     );
@@ -51,7 +51,7 @@ fn many_subjects_get_separate_charts() {
     assert_eq!(
         (
             many.matches("percentile of the ticks").count(),
-            many.matches(&label("tokio-interval-skip")).count()
+            many.matches(&label("tokio-interval")).count()
         ),
         (0, 1)
     );

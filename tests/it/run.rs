@@ -614,7 +614,10 @@ fn second_run_replaces_all_results() {
     let mut names: Vec<_> =
         std::fs::read_dir(&out).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     names.sort();
-    assert_eq!(names, ["percentiles.svg", "report.html", "report.json", "tradeoff.svg"]);
+    assert_eq!(
+        names,
+        ["over-time.svg", "percentiles.svg", "report.html", "report.json", "tradeoff.svg"]
+    );
 }
 
 #[test]

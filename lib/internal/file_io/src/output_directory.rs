@@ -40,6 +40,7 @@ pub const REPORT_FILES: ResultNames = &[
     "timers.csv",
     "tradeoff.svg",
     "percentiles.svg",
+    "over-time.svg",
     "card.svg",
     "histogram-*.svg",
     "time-*.svg",

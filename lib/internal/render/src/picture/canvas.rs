@@ -314,14 +314,29 @@ pub fn round(value: f64) -> String {
     format!("{:.1}", value).trim_end_matches(".0").to_owned()
 }
 
+/// Steps of the marks within a decade, from the coarsest.
+const MARK_STEPS: [&[f64]; 4] = [
+    &[1.0],
+    &[1.0, 3.0],
+    &[1.0, 2.0, 5.0],
+    &[1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0],
+];
+
 /// Returns the marks of a logarithmic axis: the decades, and steps of each if there are few decades.
-/// Labels do not overlap in a chart of half the usual width.
+/// There are at least two, which are the ends of a very short axis. Labels do not overlap in a chart
+/// of half the usual width.
 fn marks(range: &Range<f64>) -> Vec<f64> {
-    let steps: &[f64] = match range.end / range.start {
-        span if span < 1e2 => &[1.0, 2.0, 5.0],
-        span if span < 1e3 => &[1.0, 3.0],
-        _ => &[1.0],
+    let first = match range.end / range.start {
+        span if span < 1e2 => 2,
+        span if span < 1e3 => 1,
+        _ => 0,
     };
+    let candidates = MARK_STEPS[first..].iter().map(|steps| step_marks(range, steps));
+    candidates.into_iter().find(|marks| marks.len() > 1).unwrap_or(vec![range.start, range.end])
+}
+
+/// Returns the steps of every decade that are in a range.
+fn step_marks(range: &Range<f64>, steps: &[f64]) -> Vec<f64> {
     let mut marks = Vec::new();
     for decade in range.start.log10().floor() as i32..=range.end.log10().floor() as i32 {
         for step in steps {
@@ -355,4 +370,29 @@ pub fn extremes(values: impl Iterator<Item = f64>, min_high: f64) -> (f64, f64) 
         (low, high) = (low.min(value), high.max(value));
     }
     (low, high)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn marks_are_coarse_if_possible() {
+        assert_eq!(marks(&(8.0..120.0)), [10.0, 20.0, 50.0, 100.0]);
+        assert_eq!(marks(&(21.0..60.0)), [25.0, 30.0, 40.0, 50.0]);
+        assert_eq!(marks(&(0.9..2e4)), [1.0, 10.0, 100.0, 1_000.0, 10_000.0]);
+        assert_eq!(marks(&(2.1..2.2)), [2.1, 2.2], "the ends of a very short axis");
+    }
+
+    proptest! {
+        #[test]
+        fn axes_have_two_labels(start in 0.5_f64..1e9, factor in 1.8_f64..1e6) {
+            let range = start..start * factor;
+            let marks = marks(&range);
+            let labels: Vec<String> = marks.iter().map(time_label).collect();
+            prop_assert!(labels.len() > 1 && labels[0] != labels[1], "{:?}: {:?}", range, labels);
+            prop_assert!(marks.iter().all(|mark| range.contains(mark)));
+        }
+    }
 }

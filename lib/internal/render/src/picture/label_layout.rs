@@ -1,5 +1,7 @@
 //! Places names next to the marks of a picture without overlaps.
 
+use std::ops::Range;
+
 use cli::sort::sort_by_key;
 
 /// A rectangle in pixels.
@@ -27,39 +29,53 @@ pub struct LabelPosition {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Marker {
     pub at: (i32, i32),
-    /// Distance from the middle to the ends of the interval bar.
-    pub reach: i32,
+    /// Extent of its interval bars, which form a cross.
+    pub bars: Rect,
     pub name_width: i32,
 }
 
-/// Half the height of a mark with its margin.
-const HALF_MARK: i32 = 9;
-/// Distance between a mark and its name.
+/// Half the size of a mark with its ring.
+const HALF_MARK: i32 = 10;
+/// Distance between a mark or a bar and its name.
 const GAP: i32 = 4;
 /// Half the height of a line of text.
 const HALF_LINE: i32 = 8;
+/// Half the width of a bar with its margin.
+const HALF_BAR: i32 = 2;
+/// Maximum distance of a name at the end of its bar from the mark.
+const MAX_REACH: i32 = 60;
 /// Step of the search.
 const STEP: i32 = 9;
 const STEPS: i32 = 14;
 
 impl Marker {
-    /// Returns the rectangle of the mark and its interval bar.
-    fn extent(self) -> Rect {
+    /// Returns the rectangles of the mark and of its interval bars.
+    fn extents(self) -> [Rect; 3] {
         let (x, y) = self.at;
-        Rect {
-            left: x - self.reach,
-            top: y - HALF_MARK,
-            right: x + self.reach,
-            bottom: y + HALF_MARK,
-        }
+        let Rect { left, top, right, bottom } = self.bars;
+        [
+            around(x..x, y..y, HALF_MARK),
+            around(left..right, y..y, HALF_BAR),
+            around(x..x, top..bottom, HALF_BAR),
+        ]
     }
 }
 
-/// Places a name next to each mark, from the top down. The search begins to the right and left of
-/// the mark and continues up and down, until a position is within `bounds` and covers neither a
-/// mark nor another name. If there is none, the position next to the mark is used.
+/// Returns a rectangle with a margin.
+fn around(x: Range<i32>, y: Range<i32>, margin: i32) -> Rect {
+    Rect {
+        left: x.start - margin,
+        top: y.start - margin,
+        right: x.end + margin,
+        bottom: y.end + margin,
+    }
+}
+
+/// Places a name next to each mark, from the top down. The search begins at the right and left ends
+/// of the interval bar and continues up and down, until a position is within `bounds` and covers
+/// neither a mark, a bar nor another name. If there is none, the first position is used.
 pub fn place_labels(marks: &[Marker], bounds: Rect) -> Vec<LabelPosition> {
-    let mut occupied: Vec<Rect> = marks.iter().map(|mark| mark.extent()).collect();
+    let mut occupied: Vec<Rect> = marks.iter().flat_map(|mark| mark.extents()).collect();
     let mut order: Vec<usize> = (0..marks.len()).collect();
     sort_by_key(&mut order, |&i| marks[i].at.1);
     let mut labels = vec![None; marks.len()];
@@ -82,16 +98,20 @@ fn place_label(mark: Marker, occupied: &[Rect], bounds: Rect) -> LabelPosition {
     positions[0]
 }
 
-/// Returns the positions of the search, of which the first is next to the mark.
+/// Returns the positions of the search.
 fn label_positions(mark: Marker) -> Vec<LabelPosition> {
     let (x, middle) = mark.at;
-    let mut positions = Vec::new();
-    for step in 0..STEPS {
-        let reach = mark.reach + GAP + 2 * step;
+    let reach = |bar: i32| bar.clamp(HALF_MARK, MAX_REACH) + GAP;
+    let at_end = |x, is_left| LabelPosition { x, y: middle, is_left, is_far: false };
+    let mut positions = vec![
+        at_end(x + reach(mark.bars.right - x), false),
+        at_end(x - reach(x - mark.bars.left), true),
+    ];
+    for step in 1..STEPS {
+        let reach = HALF_MARK + GAP + 2 * step;
         for y in [middle + step * STEP, middle - step * STEP] {
-            let is_far = step > 0;
-            positions.push(LabelPosition { x: x + reach, y, is_left: false, is_far });
-            positions.push(LabelPosition { x: x - reach, y, is_left: true, is_far });
+            positions.push(LabelPosition { x: x + reach, y, is_left: false, is_far: true });
+            positions.push(LabelPosition { x: x - reach, y, is_left: true, is_far: true });
         }
     }
     positions
@@ -120,25 +140,46 @@ mod tests {
 
     const BOUNDS: Rect = Rect { left: 0, top: 0, right: 900, bottom: 500 };
 
+    /// A mark with bars of these lengths to each side.
+    fn marker(at: (i32, i32), across: i32, up: i32) -> Marker {
+        let (x, y) = at;
+        let bars = Rect { left: x - across, top: y - up, right: x + across, bottom: y + up };
+        Marker { at, bars, name_width: 80 }
+    }
+
     #[test]
     fn lone_name_is_right_of_mark() {
-        let mark = |x| Marker { at: (x, 100), reach: 9, name_width: 80 };
+        let mark = |x| marker((x, 100), 9, 0);
         assert_eq!(
             place_labels(&[mark(100)], BOUNDS),
-            [LabelPosition { x: 113, y: 100, is_left: false, is_far: false }]
+            [LabelPosition { x: 114, y: 100, is_left: false, is_far: false }]
         );
         assert!(place_labels(&[mark(880)], BOUNDS)[0].is_left);
+    }
+
+    #[test]
+    fn long_bar_does_not_cross_its_name() {
+        let long = marker((400, 200), 150, 100);
+        let [label] = place_labels(&[long], BOUNDS)[..] else { panic!("one name") };
+        assert_eq!((label.y, label.is_far), (218, true), "below the bar");
     }
 
     proptest! {
         #[test]
         fn names_do_not_overlap(marks in proptest::collection::vec((300_i32..340, 200_i32..240), 1..9)) {
-            let marks: Vec<_> = marks.into_iter().map(|at| Marker { at, reach: 9, name_width: 120 }).collect();
-            let boxes: Vec<Rect> = place_labels(&marks, BOUNDS).into_iter().map(|label| extent(label, 120)).collect();
+            let marks: Vec<_> = marks.into_iter().map(|at| marker(at, 9, 9)).collect();
+            let boxes: Vec<Rect> = place_labels(&marks, BOUNDS).into_iter().map(|label| extent(label, 80)).collect();
             for (i, a) in boxes.iter().enumerate() {
                 prop_assert!(within(*a, BOUNDS));
                 prop_assert!(boxes[..i].iter().all(|b| !overlap(*a, *b)));
             }
+        }
+
+        #[test]
+        fn no_bar_crosses_a_name(at in (0_i32..900, 40_i32..460), across in 0_i32..300, up in 0_i32..300) {
+            let mark = marker(at, across, up);
+            let text = extent(place_labels(&[mark], BOUNDS)[0], mark.name_width);
+            prop_assert!(mark.extents().iter().all(|other| !overlap(text, *other)), "{:?}", text);
         }
     }
 }

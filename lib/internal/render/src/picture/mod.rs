@@ -3,7 +3,7 @@
 
 pub mod axis;
 pub mod canvas;
-pub mod envelope;
+pub mod columns;
 pub mod label_layout;
 pub mod nines;
 pub mod palette;

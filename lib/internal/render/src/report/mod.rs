@@ -21,6 +21,7 @@ pub mod perfetto;
 pub mod quantity;
 pub mod samples;
 pub mod settings;
+mod stalls;
 mod subject_diagnosis;
 pub mod summary;
 pub mod svg;

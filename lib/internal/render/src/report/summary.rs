@@ -401,12 +401,13 @@ fn describe_subject(report: &Report, subject: &Subject, front: bool) -> String {
         Some(_) if summary.missed == Some(0) => "; it missed no tick".to_owned(),
         Some(missed) => format!("; it missed {missed}{}", trust.remark(summary, "missed")),
     };
-    let unbeaten = if front { "; nothing else was both more punctual and cheaper" } else { "" };
+    let unbeaten =
+        if front { "; no other ranked subject was both more punctual and cheaper" } else { "" };
     format!("{late}{cost}{missed}{unbeaten}.")
 }
 
 /// Describes the median and the tail of the lateness, and which of them is not trusted.
-fn describe_lateness(d: &Distribution, trust: Trust) -> String {
+pub fn describe_lateness(d: &Distribution, trust: Trust) -> String {
     let format = |ns: i64, is_trusted: bool| {
         format!("{}{}", format_time(ns), if is_trusted { "" } else { NOT_TRUSTED })
     };
@@ -560,7 +561,7 @@ mod tests {
         assert!(sentences.iter().map(|(i, _)| *i).eq(0..report.subjects.len()), "{sentences:?}");
         for (_, sentence) in &sentences {
             assert_eq!(sentence.matches("(not trusted)").count(), 2, "{sentence}");
-            assert!(!sentence.contains("nothing else was"), "{sentence}");
+            assert!(!sentence.contains("no other ranked subject"), "{sentence}");
         }
     }
 
@@ -599,7 +600,7 @@ mod tests {
             ranked.iter().position(|(i, _)| report.subjects[*i].name == name).expect("it is there")
         };
         assert!(
-            rank(&first) > 0 && !ranked[rank(&first)].1.contains("nothing else was"),
+            rank(&first) > 0 && !ranked[rank(&first)].1.contains("no other ranked subject"),
             "{ranked:?}"
         );
     }

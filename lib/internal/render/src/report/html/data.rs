@@ -10,10 +10,10 @@ use serde_json::{Value, json};
 use crate::picture::nines;
 use crate::picture::palette::{Dash, Sign};
 use crate::report::cost::{core_percent, per_tick_ci95};
-use crate::report::label::is_control;
+use crate::report::label::{concurrent_cpus, is_control};
 use crate::report::samples::Lateness;
 use crate::report::trust::Trust;
-use crate::report::{percentile, quantity, tradeoff};
+use crate::report::{percentile, quantity, stalls, tradeoff};
 
 /// Significant bits of a value in a code. The error is at most 0.4 %, less than a pixel of any
 /// picture.
@@ -29,18 +29,21 @@ pub fn json(report: &Report, names: &[String], signs: &[Sign]) -> String {
     let shown = tradeoff::percentile(report);
     let trust = Trust::from_report(report);
     let mut subjects = Vec::new();
-    for ((subject, name), sign) in report.subjects.iter().zip(names).zip(signs) {
+    let cpus = concurrent_cpus(report);
+    for (((subject, name), sign), cpu) in report.subjects.iter().zip(names).zip(signs).zip(cpus) {
         let Some(summary) = &subject.summary else { continue };
         let lateness = &summary.lateness_ns;
         let mut packed = encode_subject(*sign, subject, name);
         packed["distrusted_from"] = trust.first_distrusted_value(lateness).into();
         packed["late_at"] = percentile::value(lateness, shown).into();
         packed["late_ci"] = json!(lateness.ci95.get(shown));
+        packed["on_cpu"] = cpu.into();
         subjects.push(packed);
     }
     json!({
         "what": quantity::name(report), "percentile": shown, "ranked": tradeoff::ranking(report).is_some(),
         "distrusted": trust.first_distrusted_position(), "subjects": subjects,
+        "stalls": encode_stalls(report),
     })
     .to_string()
 }
@@ -62,8 +65,21 @@ fn encode_subject(sign: Sign, subject: &Subject, name: &str) -> Value {
         "above": encode_above(subject, &values), "keeps_up": tradeoff::keeps_up(subject),
         "bins": count_bins(&values),
         "split": split_curves(subject),
+        "observer": stalls::is_observer(subject), "stalled": stalled_rounds(subject),
         "codes": BASE64.encode(pack_codes(&ticks.codes)), "exact": ticks.exact, "rounds": rounds,
     })
+}
+
+/// Encodes the stalls that the spinning controls observed as start, end and CPU.
+fn encode_stalls(report: &Report) -> Vec<(u64, u64, Option<u64>)> {
+    let stalls = stalls::stalls(report);
+    stalls.into_iter().map(|stall| (stall.start_ns, stall.end_ns, stall.cpu)).collect()
+}
+
+/// Returns the positions of the rounds with stalls that the kernel counted.
+fn stalled_rounds(subject: &Subject) -> Vec<usize> {
+    let rounds = subject.rounds.iter().enumerate();
+    rounds.filter(|(_, round)| stalls::has_counted_stall(round)).map(|(n, _)| n).collect()
 }
 
 fn encode_dash(dash: Dash) -> String {

@@ -12,6 +12,7 @@ use cli::sort::sort_by_key;
 use cli::time::format_unsigned_time;
 use cli::units::format_exact_ns;
 use cli::words::{capitalize, pluralize, prefix_or_empty};
+use files::fitness::MIN_GAP_NS;
 use files::report::{Change, Clock, Host, Report, Subject, Warning};
 
 use crate::document::html::{escape, frame};
@@ -20,6 +21,7 @@ use crate::report::command::Command;
 use crate::report::label::{Labels, labels, signs};
 use crate::report::origin::{self, origin};
 use crate::report::quantity::is_gaps;
+use crate::report::stalls::{self, STALLED_ROUND_NOTE};
 use crate::report::trust::Trust;
 use crate::report::{fitness, overflow, settings, summary, tradeoff};
 
@@ -257,7 +259,8 @@ fn picture_sections(report: &Report) -> Vec<PictureSection> {
         format!("Each gridline to the right leaves one tenth as many ticks.{distrusted}{hatched}");
     add("percentiles", "Percentiles", note);
     if report.subjects.iter().any(has_samples) {
-        add("over-time", "Over time", format!("{OVER_TIME_NOTE}{distrusted}"));
+        let note = format!("{OVER_TIME_NOTE}{}{distrusted}", describe_stalls(report));
+        add("over-time", "Over time", note);
     }
     let measured = report.subjects.iter().filter(|subject| subject.summary.is_some()).count();
     let is_shared = (2..=MAX_SHARED_HISTOGRAM).contains(&measured);
@@ -277,9 +280,29 @@ fn picture_sections(report: &Report) -> Vec<PictureSection> {
     sections
 }
 
+/// Explains the yellow zones of the lateness over time, if there are any.
+fn describe_stalls(report: &Report) -> String {
+    let mut note = String::new();
+    if !stalls::stalls(report).is_empty() {
+        let gap = format_exact_ns(MIN_GAP_NS.unsigned_abs());
+        note += &format!(
+            " Yellow: the spinning control did not run for more than {gap}. It sees only stalls in its own rounds; \
+             \"as time passed\" shows them for all subjects."
+        );
+    }
+    if report.subjects.iter().flat_map(|s| &s.rounds).any(stalls::has_counted_stall) {
+        note += &format!(" Pale yellow: {STALLED_ROUND_NOTE}");
+    }
+    note
+}
+
 fn tradeoff_note(report: &Report) -> String {
     let (at, rings) = match tradeoff::ranking(report) {
-        Some(ranked) => (ranked, "Ringed: nothing else was both more punctual and cheaper."),
+        Some(ranked) => (
+            ranked,
+            "Ringed: no other ranked subject was both more punctual and cheaper; controls, and subjects that missed most \
+             of their ticks, are not ranked.",
+        ),
         None => (tradeoff::percentile(report), "Not ranked: the machine itself was late there."),
     };
     format!(

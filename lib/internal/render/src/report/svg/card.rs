@@ -16,7 +16,7 @@ use crate::report::fitness;
 use crate::report::label::labels;
 use crate::report::percentile;
 use crate::report::summary;
-use crate::report::svg::{Drawable, drawables};
+use crate::report::svg::{Drawable, by_importance, drawables};
 use crate::report::tradeoff;
 use crate::report::trust::Trust;
 
@@ -38,50 +38,40 @@ const fn size(px: u32, width: usize, max_lines: usize) -> TextSize {
 
 /// Sizes of the answer and of the command, from the largest.
 const ANSWER_SIZES: [TextSize; 3] = [size(48, 48, 3), size(38, 61, 4), size(30, 75, 5)];
-const COMMAND_SIZES: [TextSize; 2] = [size(32, 68, 2), size(26, 84, 3)];
+const COMMAND_SIZES: [TextSize; 3] = [size(32, 68, 2), size(26, 84, 3), size(22, 100, 4)];
 /// Right ends of the columns of the table.
 const COLUMNS: [i32; 3] = [750, 950, RIGHT];
 const MIN_ROWS: i32 = 3;
 const MAX_ROWS: i32 = 5;
 const HEADING_HEIGHT: i32 = 46;
-const ROW_HEIGHT: i32 = 60;
+const ROW_HEIGHT: i32 = 55;
 const ROW_PX: u32 = 36;
 const SMALL_PX: u32 = 32;
 const MAX_NAME_CHARS: usize = 30;
 
 /// Draws the card; `None` if nothing was measured.
 pub(super) fn picture(report: &Report) -> Option<Picture> {
-    drawables(report).first()?;
+    let measured = drawables(report);
+    measured.first()?;
     Some(draw_sized("card", SIZE, |area| {
         let bottom = draw_origin(area, report)?;
         let top = draw_answer(area, &summary::answer(report))? + 20;
         let max_rows = (bottom - top - HEADING_HEIGHT) / ROW_HEIGHT;
-        let rows = rows(report, max_rows.clamp(MIN_ROWS, MAX_ROWS) as usize);
+        let rows = rows(report, &measured, max_rows.clamp(MIN_ROWS, MAX_ROWS) as usize);
         draw_table(area, report, &rows, top)
     }))
 }
 
-/// Returns at most `max_rows` subjects in the order of their ranking. Programs of the user, and
-/// subjects that are ringed in the trade-off, are kept first.
-fn rows(report: &Report, max_rows: usize) -> Vec<Drawable<'_>> {
-    let mut measured = drawables(report);
-    let ranked: Vec<&str> =
-        summary::sentences(report).iter().map(|(i, _)| report.subjects[*i].id.as_str()).collect();
-    let rank = |d: &Drawable<'_>| ranked.iter().position(|id| *id == d.subject.id);
-    sort_by_key(&mut measured, rank);
-    let front: Vec<usize> = tradeoff::points(report)
-        .iter()
-        .filter(|point| point.front)
-        .map(|point| point.subject)
-        .collect();
-    let is_important = |d: &Drawable<'_>| {
-        let is_on_front = front.iter().any(|i| report.subjects[*i].id == d.subject.id);
-        is_on_front || summary::is_program(report, d.subject)
-    };
-    let (mut kept, others): (Vec<_>, Vec<_>) = measured.into_iter().partition(is_important);
-    kept.extend(others);
+/// Returns the most important subjects, at most `max_rows`, in the order of their ranking.
+fn rows<'a>(
+    report: &Report,
+    measured: &'a [Drawable<'a>],
+    max_rows: usize,
+) -> Vec<&'a Drawable<'a>> {
+    let ranked: Vec<usize> = summary::sentences(report).iter().map(|(index, _)| *index).collect();
+    let mut kept = by_importance(report, measured);
     kept.truncate(max_rows);
-    sort_by_key(&mut kept, rank);
+    sort_by_key(&mut kept, |drawable| ranked.iter().position(|index| *index == drawable.index));
     kept
 }
 
@@ -108,12 +98,12 @@ fn draw_answer(area: &Area<'_>, answer: &str) -> DrawResult<i32> {
 }
 
 /// Draws a row for each subject, with a bar of its lateness at the percentile of the ranking.
-fn draw_table(area: &Area<'_>, report: &Report, rows: &[Drawable<'_>], top: i32) -> DrawResult {
+fn draw_table(area: &Area<'_>, report: &Report, rows: &[&Drawable<'_>], top: i32) -> DrawResult {
     let trust = Trust::from_report(report);
     let headings = [trust.heading(PERCENTILES[0]), trust.heading(PERCENTILES[2]), "CPU".to_owned()];
     write_row(area, &labels(report).shared, &headings, (LEFT, top), SMALL_PX)?;
     let shown = tradeoff::percentile(report);
-    let late = |d: &Drawable<'_>| late_at(d.subject, shown);
+    let late = |row: &&Drawable<'_>| late_at(row.subject, shown);
     let largest = rows.iter().map(late).max().unwrap_or(0).max(1);
     // Bars that give no ranking are pale.
     let strength = if tradeoff::ranking(report).is_some() { 1.0 } else { 0.3 };

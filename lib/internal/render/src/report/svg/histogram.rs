@@ -8,7 +8,7 @@ use plotters::prelude::*;
 use crate::picture::axis::Axis;
 use crate::picture::canvas::{
     Area, Chart, DrawResult, Picture, chart_builder, colour, decades, draw_hatched, logarithmic,
-    mesh, time_label, within,
+    logarithmic_axis, mesh, time_label, within,
 };
 use crate::picture::palette::Sign;
 use crate::report::overflow;
@@ -36,7 +36,8 @@ pub(super) fn picture(
         note += DISTRUST_NOTE;
     }
     let captions = Captions {
-        title: format!("Histogram of lateness: {}", drawable.subject.id),
+        headline: drawable.describe(trust),
+        what: "Histogram of lateness".to_owned(),
         note: &note,
         footer,
     };
@@ -53,10 +54,11 @@ fn draw(
     let largest = (values.above() > 0).then(|| summary.map_or(0, |s| s.lateness_ns.max));
     let range = decades(values.counts().map(|(value, _)| value).chain(largest));
     let histogram = Histogram::new(&range, values);
-    let counts = 0.5..histogram.max_count() * 1.5;
+    let counts = 0.5..(histogram.max_count() * 1.5).max(2.5);
+    let most = counts.end;
     let mut builder = chart_builder(area);
     builder.margin_right(36);
-    let (x, y) = (Axis::logarithmic(range.clone()), Axis::logarithmic(counts));
+    let (x, y) = (Axis::logarithmic(range.clone()), logarithmic_axis(&counts));
     let mut chart = builder.build_cartesian_2d(x, y)?;
     mesh(&mut chart)
         .x_desc("lateness")
@@ -65,7 +67,7 @@ fn draw(
         .y_label_formatter(&count_label)
         .draw()?;
     if let Some(from) = distrusted {
-        let corners = [(logarithmic(from), 0.5), (range.end, histogram.max_count() * 1.5)];
+        let corners = [(logarithmic(from), 0.5), (range.end, most)];
         chart.plotting_area().draw(&shade(corners))?;
     }
     draw_bars(&chart, &histogram, drawable.sign)?;

@@ -5,8 +5,10 @@ mod card;
 mod histogram;
 mod over_time;
 mod percentiles;
+mod timeline;
 mod tradeoff;
 
+use cli::sort::sort_by_key;
 use cli::units::format_exact_ns;
 use cli::wrap::wrap;
 use files::report::{Report, Subject};
@@ -18,19 +20,41 @@ use crate::picture::canvas::{
     draw_small_print, file_name, small_print_height,
 };
 use crate::picture::palette::Sign;
-use crate::report::label::{labels, signs};
-use crate::report::origin;
+use crate::report::label::{is_control, labels, signs};
 use crate::report::tradeoff::{Point, percentile, points, ranking};
 use crate::report::trust::Trust;
+use crate::report::{origin, summary};
 
 /// A measured subject with its sign and name.
 struct Drawable<'a> {
+    /// Index in the report.
+    index: usize,
     sign: Sign,
     name: String,
     subject: &'a Subject,
 }
 
 impl Drawable<'_> {
+    /// Whether the times of its ticks are known.
+    fn has_time(&self) -> bool {
+        self.subject.period_ns > 0 && self.has_samples()
+    }
+
+    fn has_samples(&self) -> bool {
+        self.subject.rounds.iter().any(|round| !round.lateness_ns.is_empty())
+    }
+
+    /// Describes the lateness of the subject in a sentence.
+    fn describe(&self, trust: Trust) -> String {
+        let id = &self.subject.id;
+        match &self.subject.summary {
+            Some(summary) => {
+                format!("{id} {}.", summary::describe_lateness(&summary.lateness_ns, trust))
+            }
+            None => id.clone(),
+        }
+    }
+
     /// Returns the lateness from which the ticks of the subject are not trusted.
     fn first_distrusted(&self, trust: Trust) -> Option<i64> {
         trust.first_distrusted_value(&self.subject.summary.as_ref()?.lateness_ns)
@@ -45,8 +69,12 @@ struct SignedPoint<'a> {
 
 /// Maximum number of lines that can be distinguished in one chart.
 const MAX_SERIES: usize = 12;
-/// Height of the title above a chart without a note.
-const TITLE_HEIGHT: u32 = 38;
+/// Upper edge of the first line of the headline, and distance between its lines.
+const HEADLINE_TOP: u32 = 10;
+const HEADLINE_LINE: u32 = 26;
+/// Number of characters of a headline that fit in a line, even in a wide font.
+const HEADLINE_CHARACTERS: usize = 92;
+const MAX_HEADLINE_LINES: usize = 3;
 
 /// Explains the zone that [`shade`] draws.
 const DISTRUST_NOTE: &str = " Grey: not trusted, because the machine itself was late there.";
@@ -64,8 +92,8 @@ pub fn pictures(report: &Report) -> Vec<Picture> {
     pictures.extend(card::picture(report));
     for drawable in drawables(report) {
         let file = file_name(&drawable.subject.id);
-        if drawable.subject.rounds.iter().any(|round| !round.lateness_ns.is_empty()) {
-            pictures.push(over_time::picture(&format!("time-{file}"), &drawable, trust, &footer));
+        if drawable.has_samples() {
+            pictures.push(over_time::single(&format!("time-{file}"), &drawable, trust, &footer));
         }
         let name = format!("histogram-{file}");
         pictures.push(histogram::picture(&name, &drawable, trust, &footer));
@@ -73,8 +101,8 @@ pub fn pictures(report: &Report) -> Vec<Picture> {
     pictures
 }
 
-/// Draws the pictures of all subjects together: lateness by percentile, and lateness against CPU
-/// time.
+/// Draws the pictures of all subjects together: lateness by percentile, lateness against CPU time,
+/// and lateness over time.
 pub fn main_pictures(report: &Report) -> Vec<Picture> {
     let measured = drawables(report);
     if measured.is_empty() {
@@ -83,8 +111,10 @@ pub fn main_pictures(report: &Report) -> Vec<Picture> {
     let shared = labels(report).shared;
     let footer = origin::footer(report, SMALL_CHARACTERS);
     let trust = Trust::from_report(report);
-    let mut pictures = vec![percentiles::picture(&measured, &shared, trust, &footer)];
+    let mut pictures =
+        vec![percentiles::picture(summary::answer(report), &measured, &shared, trust, &footer)];
     pictures.extend(draw_tradeoff(report, &measured, &shared, &footer));
+    pictures.extend(over_time::overview(report, &measured, &shared, &footer));
     pictures
 }
 
@@ -99,9 +129,11 @@ fn drawables(report: &Report) -> Vec<Drawable<'_>> {
     let names = labels(report).names;
     let all_signs = signs(std::slice::from_ref(report)).remove(0);
     let mut drawables = Vec::new();
-    for ((subject, name), sign) in report.subjects.iter().zip(names).zip(all_signs) {
+    for (index, ((subject, name), sign)) in
+        report.subjects.iter().zip(names).zip(all_signs).enumerate()
+    {
         if subject.summary.is_some() {
-            drawables.push(Drawable { sign, name, subject });
+            drawables.push(Drawable { index, sign, name, subject });
         }
     }
     drawables
@@ -120,10 +152,11 @@ fn draw_tradeoff(
     }
     let mut signed = Vec::new();
     for point in &measured_points {
-        let sign = sign_of_subject(measured, &report.subjects[point.subject]);
-        signed.push(SignedPoint { point, sign });
+        let drawable = measured.iter().find(|drawable| drawable.index == point.subject);
+        signed.extend(drawable.map(|Drawable { sign, .. }| SignedPoint { point, sign: *sign }));
     }
-    Some(tradeoff::picture(&LatenessAxis::new(report), &signed, shared, footer))
+    let headline = summary::answer(report);
+    Some(tradeoff::picture(headline, &LatenessAxis::new(report), &signed, shared, footer))
 }
 
 /// The axis of the lateness of subjects at one percentile.
@@ -146,38 +179,77 @@ impl LatenessAxis {
     }
 }
 
-fn sign_of_subject(measured: &[Drawable<'_>], subject: &Subject) -> Sign {
-    let found = measured.iter().find(|d| std::ptr::eq(d.subject, subject));
-    found.expect("a subject with a point was measured").sign
+/// Returns measured subjects by their importance: programs of the user and the best of tokio's own
+/// timers, then subjects that are ringed in the trade-off, then controls. Equal ones are in the
+/// order of their ranking.
+fn by_importance<'a>(report: &Report, measured: &'a [Drawable<'a>]) -> Vec<&'a Drawable<'a>> {
+    let ranks: Vec<usize> = summary::sentences(report).iter().map(|(index, _)| *index).collect();
+    let mut sorted: Vec<&Drawable<'_>> = measured.iter().collect();
+    sort_by_key(&mut sorted, |drawable| ranks.iter().position(|index| *index == drawable.index));
+    let ringed: Vec<usize> =
+        points(report).iter().filter(|point| point.front).map(|point| point.subject).collect();
+    let best_of_tokio = sorted.iter().find(|d| is_tokio(d.subject)).map(|d| d.index);
+    sort_by_key(&mut sorted, |drawable| {
+        let Drawable { index, subject, .. } = drawable;
+        let is_first = summary::is_program(report, subject) || best_of_tokio == Some(*index);
+        let is_ringed = ringed.contains(index);
+        (!is_first, !is_ringed, !is_control(&subject.name))
+    });
+    sorted
+}
+
+/// Whether a subject uses tokio's own timer.
+fn is_tokio(subject: &Subject) -> bool {
+    subject.backend.as_ref().is_some_and(|backend| backend.starts_with("tokio"))
 }
 
 /// The text around the charts of a picture.
 struct Captions<'a> {
-    title: String,
+    /// States what the picture shows.
+    headline: String,
+    /// Names the quantities of the picture.
+    what: String,
     /// Explains how to read the picture.
     note: &'a str,
     /// The lines of small print below the charts.
     footer: &'a [String],
 }
 
-/// Draws a picture with charts of `height` pixels between its title and footer.
+/// Draws a picture with charts of `height` pixels between its headline and footer.
 fn page(
     name: &str,
     height: u32,
     captions: &Captions<'_>,
     charts: impl FnOnce(&Area<'_>) -> DrawResult,
 ) -> Picture {
-    let notes = wrap(captions.note, SMALL_CHARACTERS);
-    let header = TITLE_HEIGHT + small_print_height(notes.lines().count());
+    let headline = headline_lines(&captions.headline);
+    let headline_height = HEADLINE_TOP + u32::try_from(headline.len()).unwrap_or(0) * HEADLINE_LINE;
+    let notes = wrap(&format!("{}. {}", captions.what, captions.note), SMALL_CHARACTERS);
+    let header = headline_height + small_print_height(notes.lines().count()) + 6;
     let footer = small_print_height(captions.footer.len()) + 8;
     draw_sized(name, (SIZE.0, header + height + footer), |area| {
         let (head, rest) = area.split_vertically(header);
         let (body, foot) = rest.split_vertically(height);
-        draw_label(&head, &captions.title, TITLE_PX, (16, 10))?;
-        draw_small_print(&head, notes.lines(), TITLE_HEIGHT)?;
+        for (line, y) in headline.iter().zip((HEADLINE_TOP..).step_by(HEADLINE_LINE as usize)) {
+            draw_label(&head, line, TITLE_PX, (16, y.try_into().unwrap_or(i32::MAX)))?;
+        }
+        draw_small_print(&head, notes.lines(), headline_height + 4)?;
         draw_small_print(&foot, captions.footer.iter().map(String::as_str), 6)?;
         charts(&body)
     })
+}
+
+/// Breaks a headline into a few lines. The end of a longer one is left out.
+fn headline_lines(headline: &str) -> Vec<String> {
+    let text = wrap(headline, HEADLINE_CHARACTERS);
+    let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+    if lines.len() > MAX_HEADLINE_LINES {
+        lines.truncate(MAX_HEADLINE_LINES);
+        if let Some(last) = lines.last_mut() {
+            last.push_str(" ...");
+        }
+    }
+    lines
 }
 
 /// An item of a picture that belongs to a subject.
@@ -218,6 +290,15 @@ fn has_repeated_sign<T: Series>(items: &[T]) -> bool {
         signs.push(item.sign());
     }
     false
+}
+
+/// Shortens a name to a number of characters.
+fn truncate_name(name: &str, max_chars: usize) -> String {
+    if name.chars().count() <= max_chars {
+        return name.to_owned();
+    }
+    let start: String = name.chars().take(max_chars - 3).collect();
+    start + "..."
 }
 
 /// Returns the title of the chart of a period.

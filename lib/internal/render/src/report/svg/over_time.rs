@@ -1,181 +1,748 @@
-//! Lateness of one subject over its rounds, which are joined: a band from the minimum to the maximum
-//! in each column, and every point of the tail.
+//! Lateness over time: of all subjects at the times of their rounds, and of a single subject with
+//! its rounds joined.
 
 use std::ops::Range;
 
-use cli::sort::sort_by;
-use files::report::{Round, Subject};
+use cli::sort::sort_by_key;
+use cli::time::{format_time, format_unsigned_time};
+use cli::units::format_exact_ns;
+use files::fitness::MIN_GAP_NS;
+use files::report::{Report, Subject, Summary};
 use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use crate::picture::axis::Axis;
 use crate::picture::canvas::{
-    Area, Chart, DrawResult, Picture, SIZE, chart_builder, colour, decades, logarithmic, mesh,
-    time_label,
+    Area, Chart, DrawResult, FONT, LABEL_PX, Picture, chart_builder, colour, decades, draw_label,
+    logarithmic, mark, mesh, time_label, title, within,
 };
-use crate::picture::envelope::{Envelope, envelope};
+use crate::picture::columns::{Column, reduce};
 use crate::picture::palette::Sign;
-use crate::report::svg::{Captions, DISTRUST_NOTE, Drawable, page, shade};
+use crate::report::label::{concurrent_cpus, is_control};
+use crate::report::stalls::{self, STALLED_ROUND_NOTE, Stall};
+use crate::report::svg::timeline::Timeline;
+use crate::report::svg::{
+    Captions, DISTRUST_NOTE, Drawable, MAX_SERIES, by_importance, page, shade, truncate_name,
+};
+use crate::report::tradeoff::format_missed;
 use crate::report::trust::Trust;
 
-const HEIGHT: u32 = 440;
-const NOTE: &str =
-    "Band: from the least to the largest of all ticks in a column. Points: every tick above p99.";
+/// Width of the columns to which the ticks are reduced.
+const COLUMN_PX: usize = 3;
+/// Radius of the dot of the worst tick of a column.
+const DOT_RADIUS: i32 = 2;
+/// Colour of stalls: the yellow of the Okabe-Ito set, which no series has.
+const STALL: RGBColor = RGBColor(0xf0, 0xe4, 0x42);
+/// Lowest end of the axis. Reading a clock takes longer.
+const MIN_LATENESS: f64 = 10.0;
 
-/// Number of columns of the band; each is two pixels wide.
-const COLUMNS: usize = SIZE.0 as usize / 2;
+/// Height of all panels together, unless they become too low.
+const PANELS_HEIGHT: u32 = 600;
+const MIN_PANEL_HEIGHT: u32 = 84;
+const MAX_PANEL_HEIGHT: u32 = 200;
+/// Height of the name of a panel above its chart.
+const NAME_HEIGHT: u32 = 24;
+/// Height of the labels below the last panel.
+const TIME_LABELS_HEIGHT: u32 = 44;
+/// Height of the chart of a single subject.
+const SINGLE_HEIGHT: u32 = 440;
+/// Minimum distance between the labels of lateness.
+const LATENESS_LABEL_PX: f64 = 24.0;
+
+/// Left end of the marks before the names of panels, at the vertical axes.
+const NAME_LEFT: i32 = 88;
+/// Right ends of the figures of a panel: the median, p99, the worst tick and missed ticks.
+const FIGURES_RIGHT: [i32; 4] = [536, 668, 800, 940];
 
 /// Maximum number of rounds between which a line is drawn.
 const MAX_MARKED_ROUNDS: usize = 200;
+/// Maximum number of characters of a name above a panel.
+const MAX_NAME_CHARS: usize = 44;
+/// Maximum number of subjects without a panel that are named.
+const MAX_NAMED: usize = 40;
 
-pub(super) fn picture(
+const BAND_NOTE: &str =
+    "Band: the lower 90 % of the ticks in a column of pixels; dot: the worst tick of the column";
+const PERIOD_NOTE: &str = "; line: the period, above which ticks are missed";
+
+/// Draws the lateness of the most important subjects over the time of the run. `None` if no ticks
+/// with a period were recorded.
+pub(super) fn overview(
+    report: &Report,
+    measured: &[Drawable<'_>],
+    shared: &str,
+    footer: &[String],
+) -> Option<Picture> {
+    let trust = Trust::from_report(report);
+    let known_stalls = stalls::stalls(report);
+    let shown = select_subjects(report, measured);
+    let mut panels = Vec::new();
+    for &drawable in &shown {
+        panels.push(Panel::in_run(report, drawable, &known_stalls, trust));
+    }
+    let axes = Axes::new(&panels, TimeAxis::Run)?;
+    let note = overview_note(report, measured, &panels, trust);
+    let captions = Captions {
+        headline: headline(report, measured, &known_stalls),
+        what: title("Lateness over time", shared),
+        note: &note,
+        footer,
+    };
+    let count = u32::try_from(panels.len()).unwrap_or(u32::MAX);
+    let panel_height = (PANELS_HEIGHT / count).clamp(MIN_PANEL_HEIGHT, MAX_PANEL_HEIGHT);
+    let height = panel_height * count + TIME_LABELS_HEIGHT;
+    Some(page("over-time", height, &captions, |area| {
+        let mut rest = area.clone();
+        for (n, panel) in (1..).zip(&panels) {
+            let is_last = n == count;
+            let labels = if is_last { TIME_LABELS_HEIGHT } else { 0 };
+            let (cell, below) = rest.split_vertically(panel_height + labels);
+            let (name, body) = cell.split_vertically(NAME_HEIGHT);
+            draw_name(&name, panel, trust)?;
+            draw_panel(&body, panel, &axes, labels)?;
+            rest = below;
+        }
+        Ok(())
+    }))
+}
+
+/// Draws the lateness of a single subject, whose rounds are joined.
+pub(super) fn single(
     name: &str,
     drawable: &Drawable<'_>,
     trust: Trust,
     footer: &[String],
 ) -> Picture {
-    let timeline = Timeline::new(drawable.subject);
     let distrusted = drawable.first_distrusted(trust);
-    let joints = match timeline.joints.len() {
+    let panel = Panel { drawable, timeline: Timeline::joined(drawable.subject), distrusted };
+    let panels = [panel];
+    let time = if drawable.subject.period_ns > 0 { TimeAxis::Rounds } else { TimeAxis::Ticks };
+    let axes = Axes::new(&panels, time);
+    let [panel] = &panels;
+    let note = single_note(panel);
+    let captions = Captions {
+        headline: drawable.describe(trust),
+        what: "Lateness over time".to_owned(),
+        note: &note,
+        footer,
+    };
+    page(name, SINGLE_HEIGHT, &captions, |area| match &axes {
+        Some(axes) => draw_panel(area, panel, axes, TIME_LABELS_HEIGHT),
+        None => Ok(()),
+    })
+}
+
+/// A chart of one subject.
+struct Panel<'a> {
+    drawable: &'a Drawable<'a>,
+    timeline: Timeline,
+    /// Lateness from which the ticks are not trusted.
+    distrusted: Option<i64>,
+}
+
+impl<'a> Panel<'a> {
+    /// Creates a panel with the stalls of the CPU on which its subject ran.
+    fn in_run(
+        report: &Report,
+        drawable: &'a Drawable<'a>,
+        known_stalls: &[Stall],
+        trust: Trust,
+    ) -> Self {
+        let cpu = concurrent_cpus(report)[drawable.index];
+        let stalls = known_stalls.iter().filter(|stall| stall.cpu.is_none() || stall.cpu == cpu);
+        let timeline = Timeline::in_run(drawable.subject, stalls);
+        Self { drawable, timeline, distrusted: drawable.first_distrusted(trust) }
+    }
+
+    fn period(&self) -> f64 {
+        self.drawable.subject.period_ns as f64
+    }
+
+    fn sign(&self) -> Sign {
+        self.drawable.sign
+    }
+}
+
+/// The quantity of a horizontal axis.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum TimeAxis {
+    /// Time since the start of the run.
+    Run,
+    /// Time in joined rounds.
+    Rounds,
+    /// Number of ticks, for subjects without a period.
+    Ticks,
+}
+
+impl TimeAxis {
+    fn label(self) -> &'static str {
+        match self {
+            Self::Run => "time in the run, s",
+            Self::Rounds => "time in the rounds, s",
+            Self::Ticks => "ticks",
+        }
+    }
+}
+
+/// The axes that all panels share.
+struct Axes {
+    time: TimeAxis,
+    end: f64,
+    late: Range<f64>,
+}
+
+impl Axes {
+    /// Returns axes that include all ticks; `None` if there are none.
+    fn new(panels: &[Panel<'_>], time: TimeAxis) -> Option<Self> {
+        let points = || panels.iter().flat_map(|panel| &panel.timeline.points);
+        points().next()?;
+        let late = decades(points().map(|point| point.1));
+        let start = late.start.max(MIN_LATENESS);
+        let end = panels.iter().map(|panel| panel.timeline.end).fold(1e-6, f64::max);
+        // A label at the end is not lost to rounding.
+        let end = (end * 1e6).ceil() / 1e6;
+        Some(Self { time, end, late: start..late.end.max(start * 10.0) })
+    }
+
+    /// Converts a lateness for the vertical axis, on which low values are on the lower edge.
+    fn late(&self, ns: i64) -> f64 {
+        logarithmic(ns).max(self.late.start)
+    }
+
+    fn format_position(&self, position: f64) -> String {
+        let decimals = match self.end {
+            _ if self.time == TimeAxis::Ticks => 0,
+            ..0.1 => 3,
+            0.1..1.0 => 2,
+            1.0..10.0 => 1,
+            _ => 0,
+        };
+        format!("{position:.decimals$}")
+    }
+
+    /// Returns the labelled decades of a chart with this height. There are at least two.
+    fn late_marks(&self, height: u32) -> Vec<f64> {
+        let [low, high] = [self.late.start, self.late.end].map(|end| end.log10().round() as i32);
+        let decades = (high - low).max(1);
+        let min_step = LATENESS_LABEL_PX * f64::from(decades) / f64::from(height.max(1));
+        let step = (min_step.ceil() as i32).clamp(1, decades);
+        (low..=high).step_by(step as usize).map(|decade| 10_f64.powi(decade)).collect()
+    }
+}
+
+/// Writes the name of a subject above its panel, with its most important figures.
+fn draw_name(area: &Area<'_>, panel: &Panel<'_>, trust: Trust) -> DrawResult {
+    let Drawable { sign, name, subject, .. } = panel.drawable;
+    let baseline = i32::try_from(NAME_HEIGHT).unwrap_or(0) - 18;
+    area.draw(&(EmptyElement::at((NAME_LEFT + 6, baseline + 8)) + mark(*sign, (0, 0))))?;
+    draw_label(area, &truncate_name(name, MAX_NAME_CHARS), LABEL_PX, (NAME_LEFT + 18, baseline))?;
+    let Some(summary) = &subject.summary else { return Ok(()) };
+    let font = (FONT, LABEL_PX).with_color(BLACK.mix(0.7)).into_text_style(area);
+    let font = font.pos(Pos::new(HPos::Right, VPos::Top));
+    let missed = format_missed(subject, summary).map(|share| format!("missed {share}"));
+    let figures = describe_figures(summary, trust).into_iter().chain([missed]);
+    for (figure, right) in figures.zip(FIGURES_RIGHT) {
+        area.draw_text(&figure.unwrap_or_default(), &font, (right, baseline))?;
+    }
+    Ok(())
+}
+
+/// Formats the median, p99 and the worst tick, with marks of distrust.
+fn describe_figures(summary: &Summary, trust: Trust) -> [Option<String>; 3] {
+    let lateness = &summary.lateness_ns;
+    let [p50, _, p99, ..] = lateness.percentiles();
+    let [p50, p99] = [p50, p99].map(|(percentile, value)| {
+        Some(format!("{} {}", trust.heading(percentile), format_time(value?)))
+    });
+    [p50, p99, Some(format!("{} {}", trust.max_heading(), format_time(lateness.max)))]
+}
+
+/// Draws the chart of a panel. If there is space for labels below it, the axes have descriptions.
+fn draw_panel(area: &Area<'_>, panel: &Panel<'_>, axes: &Axes, labels: u32) -> DrawResult {
+    let (_, height) = area.dim_in_pixel();
+    let mut builder = chart_builder(area);
+    builder.margin_top(0).margin_bottom(0).margin_right(20).x_label_area_size(labels);
+    if axes.time != TimeAxis::Run {
+        builder.margin_top(12);
+    }
+    let marks = axes.late_marks(height.saturating_sub(labels));
+    let y = Axis::logarithmic_with_marks(axes.late.clone(), marks);
+    let mut chart = builder.build_cartesian_2d(Axis::linear(0.0..axes.end), y)?;
+    let plot = Plot::new(area, &chart, axes);
+    plot.draw_stalls(area, &panel.timeline)?;
+    let format_position = |position: &f64| axes.format_position(*position);
+    let mut style = mesh(&mut chart);
+    style.max_light_lines(0).y_label_formatter(&time_label).x_label_formatter(&format_position);
+    if labels > 0 {
+        style.x_desc(axes.time.label());
+    }
+    if axes.time == TimeAxis::Run {
+        style.bold_line_style(BLACK.mix(0.12));
+    } else {
+        // The only vertical lines are those between rounds.
+        style.disable_x_mesh().y_desc("lateness");
+    }
+    style.draw()?;
+    if let Some(from) = panel.distrusted {
+        let corners = [(0.0, axes.late(from)), (axes.end, axes.late.end)];
+        chart.plotting_area().draw(&shade(corners))?;
+    }
+    draw_joints(&chart, panel, axes)?;
+    draw_period(&chart, panel, axes)?;
+    plot.draw_columns(area, &chart, panel, axes)
+}
+
+/// The pixels of a chart.
+struct Plot {
+    left: i32,
+    top: i32,
+    width: i32,
+    height: i32,
+    end: f64,
+}
+
+impl Plot {
+    fn new(area: &Area<'_>, chart: &Chart<'_, '_>, axes: &Axes) -> Self {
+        let (left, top) = within(area, chart.backend_coord(&(0.0, axes.late.end)));
+        let (right, bottom) = within(area, chart.backend_coord(&(axes.end, axes.late.start)));
+        Self { left, top, width: right - left, height: bottom - top, end: axes.end }
+    }
+
+    /// Shades stalls, and more faintly the rounds with stalls that the kernel counted.
+    fn draw_stalls(&self, area: &Area<'_>, timeline: &Timeline) -> DrawResult {
+        for (spans, strength) in [(&timeline.stalled_rounds, 0.35), (&timeline.stalls, 0.75)] {
+            for pixels in covered_pixels(spans, self.end, self.width) {
+                let corners = [
+                    (self.left + pixels.start, self.top),
+                    (self.left + pixels.end, self.top + self.height),
+                ];
+                area.draw(&Rectangle::new(corners, STALL.mix(strength).filled()))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Draws the ticks, reduced to columns.
+    fn draw_columns(
+        &self,
+        area: &Area<'_>,
+        chart: &Chart<'_, '_>,
+        panel: &Panel<'_>,
+        axes: &Axes,
+    ) -> DrawResult {
+        let count = usize::try_from(self.width).unwrap_or(0).div_ceil(COLUMN_PX).max(1);
+        // The last column may be narrower.
+        let to = self.end * (count * COLUMN_PX) as f64 / f64::from(self.width.max(1));
+        let columns = reduce(&panel.timeline.points, 0.0, to, count);
+        let row = |ns: i64| within(area, chart.backend_coord(&(0.0, axes.late(ns)))).1;
+        let start = |column: usize| self.left + i32::try_from(column * COLUMN_PX).unwrap_or(0);
+        let style = colour(panel.sign()).mix(0.6).filled();
+        for run in columns.chunk_by(|a, b| a.index + 1 == b.index) {
+            area.draw(&Polygon::new(outline(run, &start, &row), style))?;
+        }
+        let style = colour(panel.sign()).filled();
+        for column in &columns {
+            let middle = start(column.index) + COLUMN_PX as i32 / 2;
+            area.draw(&Circle::new((middle, row(column.max)), DOT_RADIUS, style))?;
+        }
+        Ok(())
+    }
+}
+
+/// Returns the outline of the bands of adjacent columns. Each band is at least one pixel high.
+fn outline(
+    columns: &[Column],
+    start: &impl Fn(usize) -> i32,
+    row: &impl Fn(i64) -> i32,
+) -> Vec<(i32, i32)> {
+    let (mut upper, mut lower) = (Vec::new(), Vec::new());
+    for column in columns {
+        let (top, bottom) = (row(column.p90), row(column.min));
+        for x in [start(column.index), start(column.index + 1)] {
+            upper.push((x, top));
+            lower.push((x, bottom.max(top + 1)));
+        }
+    }
+    lower.reverse();
+    upper.extend(lower);
+    upper
+}
+
+/// Returns the ranges of pixels that spans of time cover on an axis of `width` pixels, in order. Each
+/// span covers at least one pixel, and ranges that touch are one.
+fn covered_pixels(spans: &[Range<f64>], end: f64, width: i32) -> Vec<Range<i32>> {
+    let mut is_covered = vec![false; usize::try_from(width).unwrap_or(0)];
+    let pixel = |time: f64| (time / end * f64::from(width)).max(0.0);
+    for span in spans.iter().filter(|span| span.start < end && span.end > 0.0) {
+        let first = (pixel(span.start) as usize).min(is_covered.len().saturating_sub(1));
+        let last = (pixel(span.end).ceil() as usize).clamp(first + 1, is_covered.len().max(1));
+        if let Some(pixels) = is_covered.get_mut(first..last) {
+            pixels.fill(true);
+        }
+    }
+    let mut ranges: Vec<Range<i32>> = Vec::new();
+    for (x, _) in (0..).zip(is_covered).filter(|(_, is_covered)| *is_covered) {
+        match ranges.last_mut() {
+            Some(range) if range.end == x => range.end = x + 1,
+            _ => ranges.push(x..x + 1),
+        }
+    }
+    ranges
+}
+
+/// Draws a thin line between joined rounds, unless there are too many.
+fn draw_joints(chart: &Chart<'_, '_>, panel: &Panel<'_>, axes: &Axes) -> DrawResult {
+    if panel.timeline.joints.len() >= MAX_MARKED_ROUNDS {
+        return Ok(());
+    }
+    for &x in &panel.timeline.joints {
+        let ends = vec![(x, axes.late.start), (x, axes.late.end)];
+        chart.plotting_area().draw(&PathElement::new(ends, BLACK.mix(0.3).stroke_width(1)))?;
+    }
+    Ok(())
+}
+
+/// Draws a line at the period. A dashed line would make up half of the file.
+fn draw_period(chart: &Chart<'_, '_>, panel: &Panel<'_>, axes: &Axes) -> DrawResult {
+    if !axes.late.contains(&panel.period()) {
+        return Ok(());
+    }
+    let ends = vec![(0.0, panel.period()), (axes.end, panel.period())];
+    chart.plotting_area().draw(&PathElement::new(ends, BLACK.mix(0.5).stroke_width(1)))
+}
+
+/// Returns the measured subjects with a panel, in their order: at most [`MAX_SERIES`] of those
+/// whose ticks have a time. The subject with the worst tick and one of each control are kept.
+fn select_subjects<'a>(report: &Report, measured: &'a [Drawable<'a>]) -> Vec<&'a Drawable<'a>> {
+    let mut chosen = by_importance(report, measured);
+    chosen.retain(|drawable| drawable.has_time());
+    let mut kept: Vec<usize> =
+        worst_tick(measured).iter().map(|worst| worst.drawable.index).collect();
+    for (n, drawable) in chosen.iter().enumerate() {
+        let name = &drawable.subject.name;
+        if is_control(name) && chosen[..n].iter().all(|earlier| earlier.subject.name != *name) {
+            kept.push(drawable.index);
+        }
+    }
+    sort_by_key(&mut chosen, |drawable| !kept.contains(&drawable.index));
+    chosen.truncate(MAX_SERIES);
+    sort_by_key(&mut chosen, |drawable| drawable.index);
+    chosen
+}
+
+/// The worst tick of a run.
+struct WorstTick<'a> {
+    drawable: &'a Drawable<'a>,
+    late_ns: i64,
+    /// Time of its deadline in the run.
+    due: f64,
+}
+
+fn worst_tick<'a>(measured: &'a [Drawable<'a>]) -> Option<WorstTick<'a>> {
+    let mut worst: Option<WorstTick<'a>> = None;
+    for drawable in measured.iter().filter(|drawable| drawable.has_time()) {
+        for round in &drawable.subject.rounds {
+            for (i, &late_ns) in round.lateness_ns.iter().enumerate() {
+                if worst.as_ref().is_none_or(|worst| late_ns > worst.late_ns) {
+                    let due =
+                        stalls::deadline_ns(drawable.subject.period_ns, round, i) as f64 / 1e9;
+                    worst = Some(WorstTick { drawable, late_ns, due });
+                }
+            }
+        }
+    }
+    worst
+}
+
+/// Names the worst tick of the run and the longest stall that the spinning control saw.
+fn headline(report: &Report, measured: &[Drawable<'_>], known_stalls: &[Stall]) -> String {
+    let Some(WorstTick { drawable, late_ns, due }) = worst_tick(measured) else {
+        return String::new();
+    };
+    let (late, name) = (format_time(late_ns), &drawable.name);
+    let worst = format!("The worst tick was {late} late: {name}, {due:.1} s after the start");
+    if !report.subjects.iter().any(stalls::is_observer) {
+        return format!("{worst}.");
+    }
+    match known_stalls.iter().map(|stall| stall.end_ns - stall.start_ns).max() {
+        Some(longest) => {
+            format!(
+                "{worst}. The machine itself stalled for up to {}.",
+                format_unsigned_time(longest)
+            )
+        }
+        None => format!("{worst}. The machine itself did not stall while the control spun."),
+    }
+}
+
+fn overview_note(
+    report: &Report,
+    measured: &[Drawable<'_>],
+    panels: &[Panel<'_>],
+    trust: Trust,
+) -> String {
+    let mut note = BAND_NOTE.to_owned();
+    note += PERIOD_NOTE;
+    note += ".";
+    note += &describe_stalls(report, panels);
+    if !trust.covers_max() {
+        note += " Grey and ?: not trusted, because the machine itself was late there.";
+    }
+    let is_shown = |d: &Drawable<'_>| panels.iter().any(|panel| panel.drawable.index == d.index);
+    let others = measured.iter().filter(|drawable| !is_shown(drawable));
+    let others: Vec<&str> = others.map(|drawable| drawable.name.as_str()).collect();
+    if !others.is_empty() {
+        note += &format!(
+            " Left out: {}; `osjitter report FILE --format svg` draws each.",
+            list_names(&others)
+        );
+    }
+    note
+}
+
+/// Explains the yellow zones of the overview.
+fn describe_stalls(report: &Report, panels: &[Panel<'_>]) -> String {
+    let observers: Vec<&Subject> =
+        report.subjects.iter().filter(|subject| stalls::is_observer(subject)).collect();
+    let gap = format_exact_ns(MIN_GAP_NS.unsigned_abs());
+    let is_concurrent = concurrent_cpus(report).iter().any(Option::is_some);
+    let mut note = match (observers.is_empty(), is_concurrent) {
+        (true, _) => " Without a spinning control that runs without a load, the times of stalls are not known."
+            .to_owned(),
+        (false, true) => {
+            format!(" Yellow: the spinning control on this CPU did not run for more than {gap}.")
+        }
+        (false, false) => format!(
+            " Yellow in all panels: the spinning control did not run for more than {gap}. Subjects take turns, so it \
+             sees only stalls in its own rounds."
+        ),
+    };
+    if panels.iter().any(|panel| !panel.timeline.stalled_rounds.is_empty()) {
+        note += &format!(" Pale yellow in one panel: {STALLED_ROUND_NOTE}");
+    }
+    note
+}
+
+fn single_note(panel: &Panel<'_>) -> String {
+    let timeline = &panel.timeline;
+    let mut note = BAND_NOTE.to_owned();
+    if panel.drawable.subject.period_ns > 0 {
+        note += PERIOD_NOTE;
+    }
+    note += ".";
+    note += match timeline.joints.len() {
         0 => "",
         n if n < MAX_MARKED_ROUNDS => {
             " The rounds are joined at the thin lines; the time between them is left out."
         }
         _ => " The rounds are joined; the time between them is left out.",
     };
-    let note = format!("{NOTE}{joints}{}", if distrusted.is_some() { DISTRUST_NOTE } else { "" });
-    let title = format!("Lateness over time: {}", drawable.subject.id);
-    let captions = Captions { title, note: &note, footer };
-    page(name, HEIGHT, &captions, |area| draw(area, drawable, &timeline, distrusted))
-}
-
-/// The ticks of a subject on an axis without the time between its rounds.
-struct Timeline {
-    /// The position of each tick, ascending, and its lateness.
-    points: Vec<(f64, i64)>,
-    /// The positions at which two rounds are joined.
-    joints: Vec<f64>,
-    end: f64,
-    has_period: bool,
-}
-
-impl Timeline {
-    fn new(subject: &Subject) -> Self {
-        let has_period = subject.period_ns > 0;
-        // Without a period, the axis counts the ticks.
-        let step = if has_period { subject.period_ns as f64 / 1e9 } else { 1.0 };
-        let (mut points, mut joints, mut end) = (Vec::new(), Vec::new(), 0.0);
-        // The instances of a round overlap in time.
-        for rounds in subject.rounds.chunk_by(|a, b| a.index == b.index) {
-            let mut ticks: Vec<(f64, i64)> = rounds.iter().flat_map(|r| due(r, step)).collect();
-            sort_by(&mut ticks, |a, b| a.0.total_cmp(&b.0));
-            let (Some(&(first, _)), Some(&(last, _))) = (ticks.first(), ticks.last()) else {
-                continue;
-            };
-            if !points.is_empty() {
-                joints.push(end);
-            }
-            points.extend(ticks.into_iter().map(|(due, late)| (end + due - first, late)));
-            end += last - first + step;
-        }
-        Self { points, joints, end, has_period }
+    if !timeline.stalls.is_empty() {
+        note += " Yellow: the control did not run.";
     }
+    if !timeline.stalled_rounds.is_empty() {
+        note += &format!(" Pale yellow: {STALLED_ROUND_NOTE}");
+    }
+    if panel.distrusted.is_some() {
+        note += DISTRUST_NOTE;
+    }
+    note
 }
 
-/// Returns the deadline of each tick of a round and its lateness; `step` is the period on the axis.
-fn due(round: &Round, step: f64) -> impl Iterator<Item = (f64, i64)> {
-    let start = round.start_ns as f64 / 1e9;
-    let ticks = round.lateness_ns.iter().enumerate();
-    ticks.map(move |(i, &late)| (start + round.tick_index(i) as f64 * step, late))
-}
-
-fn draw(
-    area: &Area<'_>,
-    drawable: &Drawable<'_>,
-    timeline: &Timeline,
-    distrusted: Option<i64>,
-) -> DrawResult {
-    let (sign, subject) = (drawable.sign, drawable.subject);
-    let (points, end) = (&timeline.points, timeline.end.max(1e-6));
-    let tail = subject.summary.as_ref().and_then(|s| s.lateness_ns.p99).unwrap_or(i64::MAX);
-    let reduced = envelope(points, 0.0, end, COLUMNS, tail);
-    let late = decades(points.iter().map(|p| p.1));
-    let decimals = match end {
-        _ if !timeline.has_period => 0,
-        ..0.1 => 3,
-        0.1..1.0 => 2,
-        _ => 1,
-    };
-    let (x, y) = (Axis::linear(0.0..end), Axis::logarithmic(late.clone()));
-    let mut chart = chart_builder(area).build_cartesian_2d(x, y)?;
-    // The only vertical lines are those between rounds.
-    mesh(&mut chart)
-        .disable_x_mesh()
-        .max_light_lines(1)
-        .x_desc(if timeline.has_period { "time in the rounds, s" } else { "ticks" })
-        .y_desc("lateness")
-        .y_label_formatter(&time_label)
-        .x_label_formatter(&|position| format!("{position:.decimals$}"))
-        .draw()?;
-    if let Some(from) = distrusted {
-        let corners = [(0.0, logarithmic(from)), (end, late.end)];
-        chart.plotting_area().draw(&shade(corners))?;
+/// Lists names, and counts those above [`MAX_NAMED`].
+fn list_names(names: &[&str]) -> String {
+    let named: Vec<&str> = names.iter().copied().take(MAX_NAMED).collect();
+    match names.len().saturating_sub(MAX_NAMED) {
+        0 => named.join(", "),
+        more => format!("{} and {more} more", named.join(", ")),
     }
-    draw_joints(&chart, timeline, &late)?;
-    draw_band(&chart, &reduced, end / COLUMNS as f64 / 2.0, sign)?;
-    draw_tail(&chart, &reduced, sign)
-}
-
-/// Draws a thin line between rounds, unless there are too many.
-fn draw_joints(chart: &Chart<'_, '_>, timeline: &Timeline, late: &Range<f64>) -> DrawResult {
-    if timeline.joints.len() >= MAX_MARKED_ROUNDS {
-        return Ok(());
-    }
-    for &x in &timeline.joints {
-        let ends = vec![(x, late.start), (x, late.end)];
-        chart.plotting_area().draw(&PathElement::new(ends, BLACK.mix(0.3).stroke_width(1)))?;
-    }
-    Ok(())
-}
-
-/// Draws the range of values in each column. `half` is half the width of a column.
-fn draw_band(chart: &Chart<'_, '_>, reduced: &Envelope, half: f64, sign: Sign) -> DrawResult {
-    let style = colour(sign).mix(0.55).filled();
-    for &(x, low, high) in &reduced.band {
-        // A column with a single value is drawn as a short stroke.
-        let (low, high) = (logarithmic(low), logarithmic(high));
-        let corners = [(x - half, low), (x + half, high.max(low * 1.03))];
-        chart.plotting_area().draw(&Rectangle::new(corners, style))?;
-    }
-    Ok(())
-}
-
-fn draw_tail(chart: &Chart<'_, '_>, reduced: &Envelope, sign: Sign) -> DrawResult {
-    let style = colour(sign).filled();
-    for &(x, late) in &reduced.tail {
-        chart.plotting_area().draw(&Circle::new((x, logarithmic(late)), 2, style))?;
-    }
-    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     use files::file::File as _;
-    use files::report::Report;
+    use files::report::Round;
 
     use super::*;
+    use crate::report::svg::main_pictures;
+
+    const MS: u64 = 1_000_000;
+
+    fn fixture() -> Report {
+        let text = include_str!("../../../../../../tests/fixtures/report.json");
+        Report::from_json(text).expect("a report")
+    }
+
+    fn overview(report: &Report) -> String {
+        let mut pictures = main_pictures(report).into_iter();
+        pictures.find(|picture| picture.name == "over-time.svg").expect("the overview").svg
+    }
+
+    /// Returns the elements of an SVG with a name and a colour.
+    fn elements<'a>(svg: &'a str, name: &str, colour: &str) -> Vec<&'a str> {
+        let fill = format!("fill=\"{colour}\"");
+        let start = format!("<{name} ");
+        svg.lines().filter(|line| line.starts_with(&start) && line.contains(&fill)).collect()
+    }
+
+    fn number(element: &str, attribute: &str) -> i32 {
+        let (_, rest) = element.split_once(&format!(" {attribute}=\"")).expect(attribute);
+        rest.split('"').next().and_then(|n| n.parse().ok()).expect("a number")
+    }
+
+    fn text(svg: &str) -> String {
+        let lines: Vec<&str> = svg.lines().filter(|line| !line.starts_with('<')).collect();
+        lines.join(" ")
+    }
+
+    /// The rows at the top and the bottom of each panel, from the gridlines at the start of the run.
+    fn panel_rows(svg: &str) -> Vec<Range<i32>> {
+        let is_start = |line: &&str| line.starts_with("<line ") && line.contains(" x2=\"88\" ");
+        let grid = svg.lines().filter(is_start).filter(|line| line.contains(" x1=\"88\" "));
+        grid.map(|line| number(line, "y2")..number(line, "y1")).collect()
+    }
 
     #[test]
-    fn rounds_are_joined() {
-        let text = include_str!("../../../../../../tests/fixtures/report.json");
-        let mut subject = Report::from_json(text).expect("a report").subjects.remove(0);
-        let rounds = subject.rounds.len();
-        let timeline = Timeline::new(&subject);
-        assert_eq!(timeline.joints.len(), rounds - 1);
-        assert_eq!(timeline.points.len(), 600);
-        assert!(timeline.points.is_sorted_by(|a, b| a.0 < b.0));
-        // Twelve rounds of 50 ticks at 1 ms, although the run took 2.2 s.
-        assert!((timeline.end - 0.6).abs() < 1e-6, "{}", timeline.end);
-        subject.period_ns = 0;
-        assert!((Timeline::new(&subject).end - 600.0).abs() < 1.0, "ticks are counted");
+    fn every_worst_tick_is_drawn() {
+        let report = fixture();
+        let svg = overview(&report);
+        let panels = panel_rows(&svg);
+        assert_eq!(panels.len(), 3);
+        let end = report.subjects.iter().map(|s| Timeline::in_run(s, [].iter()).end);
+        let end = end.fold(0.0, f64::max);
+        let colours = ["#0072B2", "#D55E00", "#828282"];
+        for ((subject, rows), colour) in report.subjects.iter().zip(panels).zip(colours) {
+            let dots: Vec<(i32, i32)> = elements(&svg, "circle", colour)
+                .into_iter()
+                .map(|dot| (number(dot, "cx"), number(dot, "cy")))
+                .filter(|(x, y)| *x >= 88 && (rows.start..=rows.end).contains(y))
+                .collect();
+            // Three decades from 10 us to 10 ms, in columns of three pixels.
+            let decade_px = f64::from(rows.end - rows.start) / 3.0;
+            for (time, late) in Timeline::in_run(subject, [].iter()).points {
+                let x = 88 + (time / end * 851.0) as i32 / 3 * 3 + 1;
+                let y = f64::from(rows.end) - ((late as f64).log10() - 4.0) * decade_px;
+                let dot = dots.iter().find(|dot| dot.0 == x);
+                let dot = dot.unwrap_or_else(|| panic!("no dot at {x} for {time} s: {dots:?}"));
+                assert!(f64::from(dot.1) <= y + 1.0, "{late} ns at {time} s is above its dot");
+            }
+            let worst = subject.summary.as_ref().expect("a summary").lateness_ns.max;
+            let y = f64::from(rows.end) - ((worst as f64).log10() - 4.0) * decade_px;
+            let highest = dots.iter().map(|dot| dot.1).min().expect("dots");
+            assert!((f64::from(highest) - y).abs() <= 1.0, "{worst} ns is at {highest}");
+        }
+    }
+
+    /// A report of 8.51 s, so that a pixel is 10 ms, whose control stalled three times.
+    fn stalled_report() -> Report {
+        let mut report = fixture();
+        let round = |start_ns, lateness_ns| Round { start_ns, lateness_ns, ..Round::default() };
+        let mut stalled = round(4_002 * MS, vec![50; 5]);
+        stalled.throttled_ns = Some(1);
+        stalled.index = 1;
+        report.subjects[0].rounds = vec![round(0, vec![50; 10]), stalled];
+        report.subjects[1].rounds = vec![round(8_509 * MS, vec![50])];
+        let mut late = vec![50; 100];
+        late[5] = 20_000;
+        late[15] = 20_001;
+        late[45] = 12_000_000;
+        report.subjects[2].name = "spin".to_owned();
+        report.subjects[2].rounds = vec![round(1_000 * MS, late.clone()), round(2_000 * MS, late)];
+        report
+    }
+
+    #[test]
+    fn shading_covers_the_known_stalls() {
+        let report = stalled_report();
+        let svg = overview(&report);
+        let mut shaded: Vec<(i32, Range<i32>)> = Vec::new();
+        for zone in elements(&svg, "rect", "#F0E442") {
+            let x = number(zone, "x") - 88;
+            shaded.push((number(zone, "y"), x..x + number(zone, "width")));
+        }
+        let mut expected = Vec::new();
+        for (n, rows) in panel_rows(&svg).into_iter().enumerate() {
+            // The round of 5 ms that the quota stopped, in the panel of its subject only.
+            expected.extend((n == 0).then_some((rows.start, 400..401)));
+            // 20,001 ns from 1.015 s on, and 12 ms from 1.045 s on.
+            for start in [101, 201] {
+                expected.push((rows.start, start..start + 1));
+                expected.push((rows.start, start + 3..start + 5));
+            }
+        }
+        assert_eq!(shaded, expected);
+        assert!(text(&svg).contains("The machine itself stalled for up to 12.0 ms."), "{svg}");
+    }
+
+    #[test]
+    fn stalls_belong_to_their_cpu() {
+        let mut report = stalled_report();
+        report
+            .plan
+            .scenarios
+            .retain(|scenario| report.subjects.iter().any(|subject| subject.id == scenario.id));
+        for (scenario, cpu) in report.plan.scenarios.iter_mut().zip([0, 1, 1]) {
+            scenario.cpu = Some(cpu);
+        }
+        let svg = overview(&report);
+        let rows = panel_rows(&svg);
+        let count = |n: usize| {
+            let zones = elements(&svg, "rect", "#F0E442").into_iter();
+            zones.filter(|zone| number(zone, "y") == rows[n].start).count()
+        };
+        assert_eq!([count(0), count(1), count(2)], [1, 4, 4]);
+    }
+
+    #[test]
+    fn unknown_stalls_are_stated() {
+        let svg = overview(&fixture());
+        assert_eq!(elements(&svg, "rect", "#F0E442").len(), 0);
+        assert!(text(&svg).contains("stalls are not known"), "{svg}");
+    }
+
+    #[test]
+    fn many_subjects_are_bounded() {
+        let mut report = fixture();
+        let original = report.subjects[0].clone();
+        for n in 0..60 {
+            let mut subject = original.clone();
+            subject.name = format!("ticker-{n:02}");
+            subject.id = format!("{}@1ms", subject.name);
+            report.subjects.push(subject);
+        }
+        // The worst tick of all.
+        report.subjects[40].rounds[3].lateness_ns[7] = 77_000_000;
+        let svg = overview(&report);
+        assert_eq!(panel_rows(&svg).len(), MAX_SERIES);
+        for shown in ["tokio-interval-skip", "nanosleep", "ticker-37"] {
+            assert!(svg.contains(&format!("\n{shown}\n")), "{shown} has a panel");
+        }
+        assert!(svg.contains("The worst tick was 77.0 ms late: ticker-37"));
+        let text = text(&svg);
+        assert!(text.contains("Left out: ticker-") && text.contains(" and 11 more;"), "{text}");
+        assert!(svg.len() < 300_000, "{} bytes", svg.len());
+    }
+
+    #[test]
+    fn long_runs_stay_small() {
+        let mut report = fixture();
+        for subject in &mut report.subjects {
+            let rounds = std::mem::take(&mut subject.rounds);
+            for n in 0..400_u64 {
+                let mut round = rounds[n as usize % rounds.len()].clone();
+                (round.index, round.start_ns) = (n, n * 50 * MS);
+                subject.rounds.push(round);
+            }
+        }
+        let size = overview(&report).len();
+        assert!(size < 150_000, "60,000 ticks take {size} bytes");
+    }
+
+    #[test]
+    fn axes_have_two_labels() {
+        for (range, height) in [(10.0..100.0, 40), (10.0..1e9, 40), (1e3..1e6, 30)] {
+            let axes = Axes { time: TimeAxis::Run, end: 1.0, late: range };
+            assert!(axes.late_marks(height).len() > 1, "{:?}", axes.late);
+        }
     }
 }

@@ -16,7 +16,7 @@ use crate::picture::palette::{Dash, Sign};
 use crate::report::samples::Lateness;
 use crate::report::svg::{
     Captions, DISTRUST_NOTE, Drawable, MAX_SERIES, Series, grid, group_by_period, page,
-    period_title, shade,
+    period_title, shade, truncate_name,
 };
 use crate::report::trust::Trust;
 
@@ -57,6 +57,7 @@ struct Axes {
 }
 
 pub(super) fn picture(
+    headline: String,
     subjects: &[Drawable<'_>],
     shared: &str,
     trust: Trust,
@@ -72,7 +73,8 @@ pub(super) fn picture(
         note += " Hatched: too late for the bins of its source.";
     }
     let axes = Axes::new(&curves, trust);
-    let captions = Captions { title: title("Lateness by percentile", shared), note: &note, footer };
+    let what = title("Lateness by percentile", shared);
+    let captions = Captions { headline, what, note: &note, footer };
     let groups = group_by_period(&curves);
     if groups.iter().any(|group| group.len() > MAX_SERIES) {
         let (rows, _) = grid(curves.len(), COLUMNS);
@@ -184,15 +186,6 @@ impl Axes {
     }
 }
 
-/// Shortens a name to fit above a small chart.
-fn truncate_name(name: &str) -> String {
-    if name.chars().count() <= MAX_NAME_CHARS {
-        return name.to_owned();
-    }
-    let start: String = name.chars().take(MAX_NAME_CHARS - 3).collect();
-    start + "..."
-}
-
 /// Draws the chart of a group of subjects.
 fn draw_chart(
     area: &Area<'_>,
@@ -225,7 +218,7 @@ fn draw_small_chart(
 ) -> DrawResult {
     let mut builder = ChartBuilder::on(area);
     builder.margin(4).x_label_area_size(22).y_label_area_size(46);
-    builder.caption(truncate_name(&curve.drawable.name), (FONT, LABEL_PX - 4));
+    builder.caption(truncate_name(&curve.drawable.name, MAX_NAME_CHARS), (FONT, LABEL_PX - 4));
     let (x, y) = (Axis::percentiles(axes.end), Axis::logarithmic(axes.late.clone()));
     let mut chart = builder.build_cartesian_2d(x, y)?;
     mesh(&mut chart)

@@ -25,20 +25,20 @@ use crate::report::tradeoff::Point;
 const CHARACTER_PX: usize = 8;
 /// Radius of the ring around subjects on the front.
 const RING_RADIUS: i32 = 10;
-/// Maximum distance of a name from its mark. A longer interval bar may cross the name.
-const MAX_REACH: i32 = 40;
 /// Factor by which the axes extend beyond the points.
 const AXIS_MARGIN: f64 = 1.35;
 
 const HEIGHT: u32 = 460;
 /// Height of the chart of a period, if there are several periods.
 const PERIOD_HEIGHT: u32 = 360;
-const RANKED_NOTE: &str = "Lower left is better. Bars: 95 % confidence intervals over rounds. Ringed and joined: nothing else was \
-                           both more punctual and cheaper. Hollow: controls.";
+const RANKED_NOTE: &str = "Lower left is better. Bars: 95 % confidence intervals over rounds. Ringed and joined: no other ranked \
+                           subject was both more punctual and cheaper. Not ranked: controls (hollow), and subjects that \
+                           missed most of their ticks.";
 const UNRANKED_NOTE: &str = "Grey, and not ranked: the machine itself was late at this percentile. Bars: 95 % confidence \
                              intervals over rounds. Hollow: controls.";
 
 pub(super) fn picture(
+    headline: String,
     lateness: &LatenessAxis,
     points: &[SignedPoint<'_>],
     shared: &str,
@@ -52,7 +52,8 @@ pub(super) fn picture(
     let (rows, _) = grid(groups.len(), 2);
     let height = if groups.len() > 1 { rows as u32 * PERIOD_HEIGHT } else { HEIGHT };
     let note = if lateness.is_ranked { RANKED_NOTE } else { UNRANKED_NOTE };
-    let captions = Captions { title: title("Lateness and its cost", shared), note, footer };
+    let what = title("Lateness and its cost", shared);
+    let captions = Captions { headline, what, note, footer };
     page("tradeoff", height.max(legend_height), &captions, |area| {
         draw_groups(area, lateness, &groups, &legend)
     })
@@ -190,16 +191,18 @@ fn draw_names(area: &Area<'_>, points: &[&Point], pixel: ToPixel<'_>) -> DrawRes
     Ok(())
 }
 
-/// Returns the extent of a mark and of its name.
+/// Returns the extent of a mark with its interval bars, and the width of its name.
 fn marker(point: &Point, pixel: ToPixel<'_>) -> Marker {
     let at = centre(point, pixel);
-    let ends = point.cpu_ci95.into_iter().flatten();
-    let reach = ends.map(|x| pixel(x, 1.0).0.abs_diff(at.0)).max().unwrap_or(0);
-    Marker {
-        at,
-        reach: to_pixels(reach).clamp(RING_RADIUS, MAX_REACH),
-        name_width: to_pixels(point.name.chars().count() * CHARACTER_PX),
+    let mut bars = Rect { left: at.0, top: at.1, right: at.0, bottom: at.1 };
+    if let Some([low, high]) = point.cpu_ci95 {
+        (bars.left, bars.right) = (pixel(low, 1.0).0, pixel(high, 1.0).0);
     }
+    if let Some([low, high]) = point.late_ci95 {
+        let row = |late: i64| pixel(point.cpu_ns, logarithmic(late)).1;
+        (bars.top, bars.bottom) = (row(high), row(low));
+    }
+    Marker { at, bars, name_width: to_pixels(point.name.chars().count() * CHARACTER_PX) }
 }
 
 fn to_pixels(n: impl TryInto<i32>) -> i32 {

@@ -59,11 +59,12 @@ const bars = (place, subjects, what, all, height) => {
     const n = s.bins.reduce((a, b) => a + b[1], s.above?.n ?? 0);
     return s.bins.map(([b, c]) => [b, Math.log10(c / n)]);
   };
-  const y = [Math.floor(Math.min(...all.flatMap((s) => share(s).map((b) => b[1])))) - 0.3, 0];
+  // At least a decade, so that two labels fit.
+  const y = [Math.min(-1, Math.floor(Math.min(...all.flatMap((s) => share(s).map((b) => b[1]))))) - 0.3, 0];
   const percent = (v) => (v < -5 ? `1e${Math.round(v) + 2} %` : `${+(100 * 10 ** v).toPrecision(2)} %`);
   const small = height < 200;
   const label = [`Histogram of ${subjects.map((s) => s.name).join(", ")}`, small ? "" : what, small ? "" : "share of the ticks"];
-  const ys = powers(y, percent).filter(([v]) => Number.isInteger(v) && (!small || v % 2 === 0));
+  const ys = powers(y, percent).filter(([v]) => Number.isInteger(v) && (!small || y[0] > -3 || v % 2 === 0));
   const f = frame(place, { height, x, y, xs: powers(x), ys, label, ...(small && { top: 6, bottom: 20 }) });
   const floor = f.py(y[0]);
   // Subjects in one chart have different zones, so their lines are pale there.

@@ -82,17 +82,21 @@ const decades = (values) => {
   return Number.isFinite(low) ? [Math.floor(low), Math.max(Math.ceil(high), Math.floor(low) + 1)] : [0, 1];
 };
 
-// Marks of a logarithmic axis: decades, and 2 and 5 of each if there are few decades.
+// Marks of a logarithmic axis: decades, and steps of each if there are few decades. There are at least two, which are the
+// ends of a very short axis.
 const powers = ([a, b], text = (v) => time(10 ** v)) => {
-  const marks = [];
-  const within = b - a < 3 ? [1, 2, 5] : [1];
-  for (let d = Math.floor(a); d <= b; d++) {
-    for (const m of within) {
-      const v = d + Math.log10(m);
-      if (v >= a - 1e-9 && v <= b + 1e-9) marks.push([v, text(v)]);
+  const steps = [...(b - a < 3 ? [] : [[1]]), [1, 2, 5], [1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 7, 8, 9]];
+  for (const within of steps) {
+    const marks = [];
+    for (let d = Math.floor(a); d <= b; d++) {
+      for (const m of within) {
+        const v = d + Math.log10(m);
+        if (v >= a - 1e-9 && v <= b + 1e-9) marks.push([v, text(v)]);
+      }
     }
+    if (marks.length > 1) return marks;
   }
-  return marks;
+  return [[a, text(a)], [b, text(b)]];
 };
 
 // Marks of a linear axis.
@@ -147,22 +151,29 @@ const distrustedZone = (svg, [x0, y0], [x1, y1]) => {
   draw(svg, "rect", { class: "distrusted", ...zone });
 };
 
-// Places each name next to its mark so that it covers neither a mark nor another name. A thin line connects a distant
-// name. `names`: {node, x, y, bar} with the text node and the horizontal extent of the interval.
+// Places each name next to its mark so that it covers neither a mark, an interval bar nor another name, in the same order
+// of positions as the static picture (label_layout.rs). A thin line connects a distant name. `names`: {node, x, y,
+// across, down} with the text node and the ends of the bars.
 const spread = (svg, names, [left, top, right, bottom]) => {
-  const taken = names.map(({ x, y, bar }) => [x - bar, y - 7, x + bar, y + 7]);
+  const taken = names.flatMap(({ x, y, across, down }) => [
+    [x - 10, y - 10, x + 10, y + 10],
+    [Math.min(...across) - 2, y - 2, Math.max(...across) + 2, y + 2],
+    [x - 2, Math.min(...down) - 2, x + 2, Math.max(...down) + 2],
+  ]);
   const hits = (a, b) => a[0] < b[2] && b[0] < a[2] && a[1] < b[3] && b[1] < a[3];
-  for (const { node, x, y, bar } of [...names].sort((a, b) => a.y - b.y)) {
+  for (const { node, x, y, across } of [...names].sort((a, b) => a.y - b.y)) {
     const w = node.getComputedTextLength();
-    const candidates = [];
-    for (let step = 0; step < 12; step++) {
-      for (const up of step ? [-1, 1] : [1]) {
-        const dy = up * step * 8;
-        const reach = bar + 4 + step * 2;
-        candidates.push([x + reach, y + dy, "start"], [x - reach, y + dy, "end"]);
+    const reach = (bar) => Math.min(60, Math.max(10, bar)) + 4;
+    const candidates = [
+      [x + reach(Math.max(...across) - x), y, "start"],
+      [x - reach(x - Math.min(...across)), y, "end"],
+    ];
+    for (let step = 1; step < 14; step++) {
+      for (const dy of [9 * step, -9 * step]) {
+        candidates.push([x + 14 + 2 * step, y + dy, "start"], [x - 14 - 2 * step, y + dy, "end"]);
       }
     }
-    const box = ([cx, cy, anchor]) => (anchor === "start" ? [cx, cy - 7, cx + w, cy + 7] : [cx - w, cy - 7, cx, cy + 7]);
+    const box = ([cx, cy, anchor]) => (anchor === "start" ? [cx, cy - 8, cx + w, cy + 8] : [cx - w, cy - 8, cx, cy + 8]);
     const fits = (b) => b[0] >= left && b[2] <= right && b[1] >= top && b[3] <= bottom;
     const best = candidates.find((c) => fits(box(c)) && !taken.some((t) => hits(t, box(c)))) ?? candidates[0];
     taken.push(box(best));
@@ -170,7 +181,7 @@ const spread = (svg, names, [left, top, right, bottom]) => {
     node.setAttribute("x", cx);
     node.setAttribute("y", cy + 4);
     node.setAttribute("text-anchor", anchor);
-    if (Math.abs(cy - y) > 8) {
+    if (cy !== y) {
       const to = anchor === "start" ? cx - 2 : cx + 2;
       svg.insertBefore(draw(svg, "line", { class: "lead", x1: x, y1: y, x2: to, y2: cy }), svg.firstChild);
     }

@@ -27,7 +27,7 @@ const sections = [...document.querySelectorAll(".report")];
 const key = (name, n) => (sections.length > 1 ? `${name}${n + 1}` : name);
 
 sections.forEach((section, n) => {
-  const { subjects, percentile, ranked, distrusted, what } = JSON.parse(section.querySelector(".data").textContent);
+  const { subjects, percentile, ranked, distrusted, what, stalls } = JSON.parse(section.querySelector(".data").textContent);
   if (!subjects.length) return;
   subjects.forEach(unpack);
   const on = (s) => !s.off;
@@ -84,7 +84,7 @@ sections.forEach((section, n) => {
     return [first, last + 1];
   };
   const parts = { at: "t", place: "r" };
-  const state = { gaps: several };
+  const state = { gaps: several, stalls };
   const look = (of, range) => {
     for (const part of Object.values(parts)) view.delete(key(part, n));
     Object.assign(state, { of, range, whole: whole(of) });

@@ -4,7 +4,43 @@ const STRIP = 108;
 // Space for the upper half of a label.
 const ABOVE = 8;
 
-// `axis`: {of: "at" or "place", range}; `y`: decades of lateness that all strips share.
+// The stalls of the machine that are known for a subject, as [start, end] on an axis. As time passed, these are the stalls
+// that the spinning control of its CPU observed. With rounds side by side, only a control has the rounds of its stalls.
+const stallsOf = (s, of, stalls) => {
+  const seen = stalls.filter(([, , cpu]) => cpu === null || cpu === s.on_cpu);
+  if (of === "at") return seen;
+  if (!s.observer) return [];
+  return s.rounds.filter((r) => r.n).flatMap((r) => {
+    const [from, to] = [s.at[r.from], s.at[r.from + r.n - 1] + s.period];
+    const scale = (t) => r.index + (t - from) / (to - from);
+    return seen.filter(([a]) => a >= from - s.period && a < to).map(([a, b]) => [scale(a), scale(b)]);
+  });
+};
+
+// The rounds of a subject in which the kernel counted a stall, as [start, end] on an axis.
+const stalledRounds = (s, of) => s.stalled.map((n) => s.rounds[n]).filter((r) => r.n).map((r) => {
+  const [from, last] = [s[of][r.from], s[of][r.from + r.n - 1]];
+  return [from, of === "at" ? last + s.period : r.index + 1];
+});
+
+// Shades spans of a strip, each at least a pixel wide. Spans that touch become one rectangle.
+const shadeSpans = (f, spans, name) => {
+  const [from, to] = [LEFT, f.width - RIGHT];
+  const covered = new Uint8Array(Math.max(1, Math.ceil(to - from)));
+  for (const [a, b] of spans) {
+    const [x0, x1] = [Math.floor(f.px(a) - from), Math.ceil(f.px(b) - from)];
+    if (x1 < 0 || x0 >= covered.length) continue;
+    covered.fill(1, Math.max(0, x0), Math.max(x0 + 1, x1));
+  }
+  for (let x = 0; x < covered.length; x++) {
+    if (!covered[x]) continue;
+    const start = x;
+    while (covered[x]) x++;
+    draw(f.svg, "rect", { class: name, x: from + start, y: f.top, width: x - start, height: f.height - f.bottom - f.top });
+  }
+};
+
+// `axis`: {of: "at" or "place", range, stalls}; `y`: decades of lateness that all strips share.
 const strip = (place, s, axis, y, zoom, last) => {
   const box = el("div", { className: "time" });
   box.dataset.id = s.id;
@@ -18,6 +54,8 @@ const strip = (place, s, axis, y, zoom, last) => {
   const label = [`Lateness of ${s.name} over time`, last && (axis.of === "at" ? "time in the run" : "round of the run")];
   const f = frame(box, { height: STRIP + bottom, x: axis.range, y, xs, ys, label, bottom, top: ABOVE });
 
+  shadeSpans(f, stalledRounds(s, axis.of), "stall pale");
+  shadeSpans(f, stallsOf(s, axis.of, axis.stalls), "stall");
   const suspect = s.distrusted_from;
   if (suspect !== null && log(suspect) < y[1]) {
     distrustedZone(f.svg, [LEFT, f.py(y[1])], [f.width - RIGHT, f.py(Math.max(log(suspect), y[0]))]);
@@ -146,5 +184,5 @@ const strips = (place, timed, on, state) => {
   place.append(tools, area);
   const y = decades(timed.flatMap((s) => [s.curve[0][1], s.curve.at(-1)[1]]));
   const shown = timed.filter(on);
-  shown.forEach((s, i) => strip(area, s, { of, range }, y, (to) => (to ? move(...to) : state.zoom(null)), i === shown.length - 1));
+  shown.forEach((s, i) => strip(area, s, { of, range, stalls: state.stalls }, y, (to) => (to ? move(...to) : state.zoom(null)), i === shown.length - 1));
 };

@@ -64,9 +64,9 @@ const priced = (place, all, percentile, ranked) => {
     point.addEventListener("focus", () => show(true));
     point.addEventListener("blur", () => show(false));
     if (named) return [];
-    // A long bar may cross its name, which would otherwise be far from its mark.
-    const bar = Math.min(40, Math.max(10, ...(s.cpu_ci ?? []).map((v) => Math.abs(px(v) - cx))));
-    return [{ node: draw(f.svg, "text", { class: "name" }, s.name), x: cx, y: cy, bar }];
+    const across = (s.cpu_ci ?? [s.cpu, s.cpu]).map(px);
+    const down = (s.late_ci ?? [s.late_at, s.late_at]).map(py);
+    return [{ node: draw(f.svg, "text", { class: "name" }, s.name), x: cx, y: cy, across, down }];
   });
   spread(f.svg, names, [LEFT, f.top, f.width, f.height - f.bottom]);
 };
