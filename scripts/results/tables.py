@@ -53,7 +53,7 @@ def readme_table(run):
 
 def reference(run):
     report, directory = run.load(REFERENCE), f"results/{run.name}"
-    run.pictures(REFERENCE, "tradeoff.svg", "percentiles.svg", "card.svg")
+    run.pictures(REFERENCE, "tradeoff.svg", "percentiles.svg", "over-time.svg", "card.svg")
     run.osjitter("report", run.path(REFERENCE), "--format", "html", "--out", run.path("report.html"))
     put("reference run", f"""```text
 {readme_table(run)}
@@ -67,6 +67,8 @@ From [`report.html`]({directory}/report.html), which is to be downloaded and ope
 ```
 
 ![Lateness by percentile]({directory}/percentiles.svg)
+
+![Lateness over time]({directory}/over-time.svg)
 
 From [`{REFERENCE}`]({directory}/{REFERENCE}): {machine_and_day(report)}. [`report.html`]({directory}/report.html) is the page, to be
 downloaded and opened.""")

@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn long_bar_does_not_cross_its_name() {
+    fn long_bar_does_not_cross_name() {
         let long = marker((400, 200), 150, 100);
         let [label] = place_labels(&[long], BOUNDS)[..] else { panic!("one name") };
         assert_eq!((label.y, label.is_far), (218, true), "below the bar");

@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn stalls_have_the_times_of_the_gaps() {
+    fn stalls_have_times_of_gaps() {
         // One stall delays three ticks, and a lateness of 20 us is none.
         let report = report_with_spin(vec![90, 2_400_000, 1_400_000, 400_000, 90, 20_000, 20_001]);
         let stall = |start_ns, end_ns| Stall { start_ns, end_ns, cpu: None };

@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn rounds_keep_their_time_in_the_run() {
+    fn rounds_keep_their_run_time() {
         let subject = subject();
         let timeline = Timeline::in_run(&subject, [].iter());
         assert!(timeline.points.is_sorted_by(|a, b| a.0 < b.0));

@@ -119,7 +119,7 @@ fn draw_chart(
     draw_points(area, signed, &pixel)?;
     let is_named = |p: &&Point| !has_legend || p.front || p.control;
     let named: Vec<&Point> = points.into_iter().filter(is_named).collect();
-    draw_names(area, &named, &pixel)
+    draw_names(area, &named, pixel(costs.start, late.end).1, &pixel)
 }
 
 /// Converts coordinates of a chart to pixels.
@@ -171,13 +171,13 @@ fn draw_intervals(area: &Area<'_>, point: &Point, sign: Sign, pixel: ToPixel<'_>
     Ok(())
 }
 
-/// Draws the names next to the marks, with a line to those that are far away.
-fn draw_names(area: &Area<'_>, points: &[&Point], pixel: ToPixel<'_>) -> DrawResult {
+/// Draws the names next to the marks and below `top`, with a line to those that are far away.
+fn draw_names(area: &Area<'_>, points: &[&Point], top: i32, pixel: ToPixel<'_>) -> DrawResult {
     let markers: Vec<Marker> = points.iter().map(|p| marker(p, pixel)).collect();
     let (width, height) = area.dim_in_pixel();
-    // Below the title, and above the labels of the axis.
+    // Above the labels of the axis.
     let (right, bottom) = (to_pixels(width) - 8, to_pixels(height) - 60);
-    let bounds = Rect { left: 90, top: 12, right, bottom };
+    let bounds = Rect { left: 90, top, right, bottom };
     for (p, label) in points.iter().zip(label_layout::place_labels(&markers, bounds)) {
         let to = (label.x, label.y);
         if label.is_far {
