@@ -165,13 +165,13 @@ struct ComparedFigure<'a> {
     estimate: &'a Estimate,
 }
 
-/// Returns the figures that have an interval.
+/// Returns the figures that have an interval and are trusted.
 fn compared_figures(comparisons: &[SubjectComparison]) -> Vec<ComparedFigure<'_>> {
     let mut figures = Vec::new();
     for comparison in comparisons {
         for percentile in &comparison.percentiles {
             let estimate = percentile.beside_control.as_ref().unwrap_or(&percentile.all);
-            if estimate.finding != Finding::TooFewRounds {
+            if !matches!(estimate.finding, Finding::TooFewRounds | Finding::NotTrusted) {
                 let (subject, percentile) = (&comparison.b.name, &percentile.name);
                 figures.push(ComparedFigure { subject, percentile, estimate });
             }

@@ -60,10 +60,12 @@ fn describe_findings(subject: &SubjectComparison) -> String {
     }
     if !findings.is_empty() {
         findings.join("; ")
-    } else if names_with(subject, Finding::NoDifferenceShown).is_empty() {
-        "too few rounds".to_owned()
-    } else {
+    } else if !names_with(subject, Finding::NoDifferenceShown).is_empty() {
         "no difference shown".to_owned()
+    } else if !names_with(subject, Finding::NotTrusted).is_empty() {
+        "not trusted".to_owned()
+    } else {
+        "too few rounds".to_owned()
     }
 }
 
@@ -131,13 +133,15 @@ mod tests {
 
     #[test]
     fn verdict_groups_percentiles() {
-        use Finding::{Earlier, Later, NoDifferenceShown, TooFewRounds};
+        use Finding::{Earlier, Later, NoDifferenceShown, NotTrusted, TooFewRounds};
         for (findings, words) in [
             ([("p50", Later), ("p99_9", Later)], "later at p50, p99.9"),
             ([("p50", Later), ("p90", Earlier)], "later at p50; less late at p90"),
             ([("p50", NoDifferenceShown), ("p90", Earlier)], "less late at p90"),
             ([("p50", NoDifferenceShown), ("p90", TooFewRounds)], "no difference shown"),
             ([("p50", TooFewRounds), ("p90", TooFewRounds)], "too few rounds"),
+            ([("p50", NoDifferenceShown), ("p99", NotTrusted)], "no difference shown"),
+            ([("p50", NotTrusted), ("p99", NotTrusted)], "not trusted"),
         ] {
             assert_eq!(describe_findings(&subject(&findings)), words);
         }

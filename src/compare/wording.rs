@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Write as _};
 
-use cli::amount::format_amount;
+use cli::amount::{format_amount, format_ratio, format_ratio_with_interval};
 use cli::time::{format_interval, format_percent, format_time};
 use files::compare::{
     ComparedMetric, Comparison, Estimate, Finding, Method, RunEstimate, SubjectComparison,
@@ -176,23 +176,6 @@ fn interval_kind(is_exact: bool) -> &'static str {
     if is_exact { "exact" } else { "normal approximation" }
 }
 
-/// Formats a ratio with three significant digits.
-fn format_ratio(value: f64) -> String {
-    // Count the digits of the rounded value: 0.9996 is shown as 1.00.
-    let rounded: f64 = format!("{value:.2e}").parse().unwrap_or(value);
-    let whole_digits = if rounded > 0.0 { rounded.log10().floor() } else { 0.0 };
-    let digits = (2.0 - whole_digits).clamp(0.0, 9.0) as usize;
-    format!("{value:.digits$}")
-}
-
-fn format_ratio_with_interval(ratio: f64, interval: Option<[f64; 2]>) -> String {
-    let ratio = format_ratio(ratio);
-    match interval {
-        Some([low, high]) => format!("{ratio} [{}, {}]", format_ratio(low), format_ratio(high)),
-        None => ratio,
-    }
-}
-
 /// Formats the difference of an estimate with its interval. Positive numbers have a plus.
 fn format_difference(estimate: &Estimate) -> String {
     let ns = estimate.difference_ns;
@@ -225,6 +208,7 @@ fn format_finding(finding: Finding) -> &'static str {
         Finding::Worse => "B is worse",
         Finding::Better => "B is better",
         Finding::TooFewRounds => "too few rounds for an interval",
+        Finding::NotTrusted => "not trusted, because the machine itself was late there",
     }
 }
 
@@ -283,7 +267,7 @@ fn chance_note(comparison: &Comparison) -> Option<String> {
     let (mut different, mut total) = (0, 0);
     for row in comparison.subjects.iter().flat_map(percentile_rows) {
         match row.estimate.finding {
-            Finding::TooFewRounds => continue,
+            Finding::TooFewRounds | Finding::NotTrusted => continue,
             Finding::NoDifferenceShown => {}
             _ => different += 1,
         }
@@ -371,12 +355,6 @@ mod tests {
             exact: true,
             finding,
         }
-    }
-
-    #[test]
-    fn ratios_have_three_digits() {
-        let ratios = [0.034_94, 0.999_6, 0.000_061_2, 9.996, 88.31, 1_234.5].map(format_ratio);
-        assert_eq!(ratios, ["0.0349", "1.00", "0.0000612", "10.0", "88.3", "1234"]);
     }
 
     #[test]

@@ -16,3 +16,32 @@ pub fn format_amount(value: f64, unit: &str) -> String {
         }
     }
 }
+
+/// Formats a ratio with three significant digits.
+pub fn format_ratio(value: f64) -> String {
+    // Count the digits of the rounded value: 0.9996 is shown as 1.00.
+    let rounded: f64 = format!("{value:.2e}").parse().unwrap_or(value);
+    let whole_digits = if rounded > 0.0 { rounded.log10().floor() } else { 0.0 };
+    let digits = (2.0 - whole_digits).clamp(0.0, 9.0) as usize;
+    format!("{value:.digits$}")
+}
+
+/// Formats a ratio with its interval: `1.06 [0.998, 1.12]`.
+pub fn format_ratio_with_interval(ratio: f64, interval: Option<[f64; 2]>) -> String {
+    let ratio = format_ratio(ratio);
+    match interval {
+        Some([low, high]) => format!("{ratio} [{}, {}]", format_ratio(low), format_ratio(high)),
+        None => ratio,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ratios_have_three_digits() {
+        let ratios = [0.034_94, 0.999_6, 0.000_061_2, 9.996, 88.31, 1_234.5].map(format_ratio);
+        assert_eq!(ratios, ["0.0349", "1.00", "0.0000612", "10.0", "88.3", "1234"]);
+    }
+}

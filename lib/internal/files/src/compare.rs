@@ -26,6 +26,7 @@
 //! gives several comparisons a common error rate.
 
 mod cpus;
+mod difference;
 mod error;
 mod family;
 mod model;
@@ -38,6 +39,8 @@ mod tests;
 use crate::environment::{Difference, EnvironmentKey, format_ns};
 use crate::report::{Report, Subject, Warning};
 pub use cpus::compare_cpus;
+pub use difference::{Conclusion, PairDifference, ReportEvidence};
+use difference::{EvidenceLimits, step_ns};
 pub use error::CompareError;
 pub use family::{Change, ChangeFinding, Differences, MIN_COMPARED_PAIRS, family};
 use jitterstat::gate::Sides;
@@ -109,11 +112,15 @@ pub fn compare(
     }
     let rounds = Sides { base: usable_rounds(a)?, candidate: usable_rounds(b)? };
     let values = rounds.as_ref().map(|rounds| &rounds.values[..]);
+    let limits = EvidenceLimits::new(
+        Sides { base: a.report, candidate: b.report },
+        Sides { base: step_ns(a.report, a.subject), candidate: step_ns(b.report, b.subject) },
+    );
     let mut percentiles = if same_run {
-        compare_paired(values)
+        compare_paired(values, &limits)
     } else {
         let controls = comparable_controls(a, b);
-        compare_two_runs(values, controls.as_ref())
+        compare_two_runs(values, controls.as_ref(), &limits)
     };
     for percentile in &mut percentiles {
         percentile.lift = stall_lift(&percentile.name, values);
@@ -200,13 +207,14 @@ fn find_control<'a>(
 }
 
 /// Compares two subjects that ran in the same rounds.
-fn compare_paired(values: Sides<&[RoundValues]>) -> Vec<Percentile> {
+fn compare_paired(values: Sides<&[RoundValues]>, limits: &EvidenceLimits) -> Vec<Percentile> {
     let mut percentiles = Vec::new();
     for (i, (name, quantile)) in QUANTILES.into_iter().enumerate() {
         let pairs = common_rounds(values, |round| round.ns[i]);
-        let Some(all) = estimate_from_pairs(&pairs) else { continue };
+        let judge = Judge { limits, percentile: name };
+        let Some(all) = judge.estimate_from_pairs(&pairs) else { continue };
         let quiet_half =
-            if quantile > 0.95 { estimate_from_pairs(&quiet_half(pairs)) } else { None };
+            if quantile > 0.95 { judge.estimate_from_pairs(&quiet_half(pairs)) } else { None };
         let name = name.to_owned();
         percentiles.push(Percentile { name, all, quiet_half, beside_control: None, lift: None });
     }
@@ -224,25 +232,21 @@ fn ln_sum(pair: &Sides<i64>) -> f64 {
     ln(pair.base) + ln(pair.candidate)
 }
 
-fn estimate_from_pairs(pairs: &[Sides<i64>]) -> Option<Estimate> {
-    let ratio = shift::paired(&ln_ratios(pairs))?;
-    let difference = shift::paired(&differences_ns(pairs))?;
-    Some(estimate(&times(pairs), ratio, difference))
-}
-
 /// Compares two subjects of different runs, also relative to the controls if there are any.
 fn compare_two_runs(
     values: Sides<&[RoundValues]>,
     controls: Option<&Sides<Rounds>>,
+    limits: &EvidenceLimits,
 ) -> Vec<Percentile> {
     let mut percentiles = Vec::new();
     for (i, (name, _)) in QUANTILES.into_iter().enumerate() {
         let known = values.map(|side| known_values(side, i));
         let logarithms = known.as_ref().map(|side| side.iter().copied().map(ln).collect());
         let times = known.map(|side| side.iter().map(|&ns| ns as f64).collect());
-        let Some(all) = estimate_from_samples(&logarithms, &times) else { continue };
+        let judge = Judge { limits, percentile: name };
+        let Some(all) = judge.estimate_from_samples(&logarithms, &times) else { continue };
         let beside_control =
-            controls.and_then(|controls| estimate_beside_control(values, controls, i));
+            controls.and_then(|controls| judge.estimate_beside_control(values, controls, i));
         let name = name.to_owned();
         percentiles.push(Percentile { name, all, quiet_half: None, beside_control, lift: None });
     }
@@ -254,54 +258,77 @@ fn known_values(rounds: &[RoundValues], which: usize) -> Vec<i64> {
     rounds.iter().filter_map(|round| round.ns[which]).collect()
 }
 
-/// Compares by how much each side exceeds the control of its own run.
-fn estimate_beside_control(
-    values: Sides<&[RoundValues]>,
-    controls: &Sides<Rounds>,
-    which: usize,
-) -> Option<Estimate> {
-    let in_base_run = Sides { base: &controls.base.values[..], candidate: values.base };
-    let in_candidate_run =
-        Sides { base: &controls.candidate.values[..], candidate: values.candidate };
-    let pairs = Sides { base: in_base_run, candidate: in_candidate_run }
-        .map(|run| common_rounds(run, |round| round.ns[which]));
-    let logarithms = pairs.as_ref().map(|side| ln_ratios(side));
-    let excesses = pairs.map(|side| differences_ns(&side));
-    estimate_from_samples(&logarithms, &excesses)
+/// Estimates differences at one percentile, and concludes from them.
+struct Judge<'a> {
+    limits: &'a EvidenceLimits,
+    percentile: &'static str,
 }
 
-/// The estimate from the logarithms and the times of two independent samples.
-fn estimate_from_samples(
-    logarithms: &Sides<Vec<f64>>,
-    times: &Sides<Vec<f64>>,
-) -> Option<Estimate> {
-    let ratio = shift::unpaired(&logarithms.base, &logarithms.candidate)?;
-    let difference = shift::unpaired(&times.base, &times.candidate)?;
-    Some(estimate(times, ratio, difference))
-}
+impl Judge<'_> {
+    fn estimate_from_pairs(&self, pairs: &[Sides<i64>]) -> Option<Estimate> {
+        let ratio = shift::paired(&ln_ratios(pairs))?;
+        let difference = shift::paired(&differences_ns(pairs))?;
+        Some(self.estimate(&times(pairs), ratio, difference))
+    }
 
-fn estimate(times: &Sides<Vec<f64>>, ratio: Interval95, difference: Interval95) -> Estimate {
-    let whole = |ns: f64| ns.round() as i64;
-    let fewer = times.base.len().min(times.candidate.len());
-    let ratio_interval = bounded_interval(&ratio, fewer).map(|i| i.map(|ln| tidy(ln.exp())));
-    let difference_interval = bounded_interval(&difference, fewer).map(|i| i.map(whole));
-    let finding = match ratio_interval {
-        None => Finding::TooFewRounds,
-        Some(interval) if interval.lower > 1.0 => Finding::Later,
-        Some(interval) if interval.upper < 1.0 => Finding::Earlier,
-        Some(_) => Finding::NoDifferenceShown,
-    };
-    Estimate {
-        a_ns: whole(median(&times.base)),
-        b_ns: whole(median(&times.candidate)),
-        ratio: tidy(ratio.shift.estimate.exp()),
-        ratio_ci95: ratio_interval.map(Into::into),
-        difference_ns: whole(difference.shift.estimate),
-        difference_ns_ci95: difference_interval.map(Into::into),
-        rounds_a: times.base.len() as u64,
-        rounds_b: times.candidate.len() as u64,
-        exact: ratio.exact,
-        finding,
+    /// Compares by how much each side exceeds the control of its own run.
+    fn estimate_beside_control(
+        &self,
+        values: Sides<&[RoundValues]>,
+        controls: &Sides<Rounds>,
+        which: usize,
+    ) -> Option<Estimate> {
+        let in_base_run = Sides { base: &controls.base.values[..], candidate: values.base };
+        let in_candidate_run =
+            Sides { base: &controls.candidate.values[..], candidate: values.candidate };
+        let pairs = Sides { base: in_base_run, candidate: in_candidate_run }
+            .map(|run| common_rounds(run, |round| round.ns[which]));
+        let logarithms = pairs.as_ref().map(|side| ln_ratios(side));
+        let excesses = pairs.map(|side| differences_ns(&side));
+        self.estimate_from_samples(&logarithms, &excesses)
+    }
+
+    /// The estimate from the logarithms and the times of two independent samples.
+    fn estimate_from_samples(
+        &self,
+        logarithms: &Sides<Vec<f64>>,
+        times: &Sides<Vec<f64>>,
+    ) -> Option<Estimate> {
+        let ratio = shift::unpaired(&logarithms.base, &logarithms.candidate)?;
+        let difference = shift::unpaired(&times.base, &times.candidate)?;
+        Some(self.estimate(times, ratio, difference))
+    }
+
+    fn estimate(
+        &self,
+        times: &Sides<Vec<f64>>,
+        ratio: Interval95,
+        difference: Interval95,
+    ) -> Estimate {
+        let whole = |ns: f64| ns.round() as i64;
+        let fewer = times.base.len().min(times.candidate.len());
+        let ratio_interval = bounded_interval(&ratio, fewer).map(|i| i.map(|ln| tidy(ln.exp())));
+        let difference_interval = bounded_interval(&difference, fewer).map(|i| i.map(whole));
+        let medians = times.as_ref().map(|side| median(side).round());
+        let finding = match self.limits.conclude(self.percentile, ratio_interval, medians) {
+            Conclusion::BaseIsLower => Finding::Later,
+            Conclusion::CandidateIsLower => Finding::Earlier,
+            Conclusion::NotShown => Finding::NoDifferenceShown,
+            Conclusion::Unknown => Finding::TooFewRounds,
+            Conclusion::NotTrusted => Finding::NotTrusted,
+        };
+        Estimate {
+            a_ns: whole(medians.base),
+            b_ns: whole(medians.candidate),
+            ratio: tidy(ratio.shift.estimate.exp()),
+            ratio_ci95: ratio_interval.map(Into::into),
+            difference_ns: whole(difference.shift.estimate),
+            difference_ns_ci95: difference_interval.map(Into::into),
+            rounds_a: times.base.len() as u64,
+            rounds_b: times.candidate.len() as u64,
+            exact: ratio.exact,
+            finding,
+        }
     }
 }
 

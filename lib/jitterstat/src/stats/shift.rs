@@ -10,7 +10,7 @@
 
 use super::mann_whitney::RankSum;
 use super::pairwise::{nth_average, nth_difference};
-use super::signed_rank::{Shift, SignedRank, sorted_finite};
+use super::signed_rank::{Shift, cached_distribution, sorted_finite};
 
 /// Probability with which each bound of a 95 % interval errs.
 const ALPHA: f64 = 0.025;
@@ -39,7 +39,7 @@ pub fn paired(differences: &[f64]) -> Option<Interval95> {
     let averages = n * (n + 1) / 2;
     let exact = n <= MAX_EXACT_PAIRS;
     let critical = if exact {
-        SignedRank::new(n).critical(ALPHA)
+        cached_distribution(n).critical(ALPHA)
     } else {
         let (size, variance) = (n as f64, averages as f64 * (2.0 * n as f64 + 1.0) / 12.0);
         normal_critical(size * (size + 1.0) / 4.0, variance)
@@ -81,7 +81,7 @@ fn normal_critical(mean: f64, variance: f64) -> Option<usize> {
 mod tests {
     use super::*;
     use crate::stats::random::SplitMix64;
-    use crate::stats::signed_rank::HodgesLehmann;
+    use crate::stats::signed_rank::{HodgesLehmann, SignedRank};
     use proptest::prelude::*;
 
     /// Draws from a heavy-tailed distribution around `centre`: the ratio of two uniform numbers.

@@ -74,7 +74,7 @@ thread_local! {
 }
 
 /// The distribution for `n` differences, from the cache if possible.
-fn cached_distribution(n: usize) -> Arc<SignedRank> {
+pub(super) fn cached_distribution(n: usize) -> Arc<SignedRank> {
     DISTRIBUTIONS.with_borrow_mut(|cache| get_or_compute(cache, n))
 }
 

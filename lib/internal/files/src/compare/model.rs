@@ -228,6 +228,8 @@ pub enum Finding {
     Better,
     /// There are too few rounds or runs for an interval.
     TooFewRounds,
+    /// The percentile reflects the machine rather than the subjects.
+    NotTrusted,
 }
 
 impl File for Comparison {

@@ -145,15 +145,132 @@ fn subjects_of_one_run_are_paired() {
     assert_eq!(mirrored.difference_ns, -p50.difference_ns);
 }
 
+/// The difference between the first two subjects of a report.
+fn first_difference(report: &Report, percentile: &str) -> PairDifference {
+    ReportEvidence::new(report).difference(Sides { base: 0, candidate: 1 }, percentile)
+}
+
+#[test]
+fn differences_equal_those_of_compare() {
+    for (medians_ns, expected) in [
+        ([("old", 14e3), ("new", 14e3)], Conclusion::NotShown),
+        ([("old", 14e3), ("new", 16.8e3)], Conclusion::BaseIsLower),
+        ([("old", 16.8e3), ("new", 14e3)], Conclusion::CandidateIsLower),
+    ] {
+        let report = run(&mut Machine::new(7), "then", 40, &medians_ns);
+        let compared = compare(chosen(&report, "old"), chosen(&report, "new")).unwrap();
+        for name in ["p50", "p90", "p99"] {
+            let found = first_difference(&report, name);
+            let Percentile { all, .. } = percentile(&compared, name);
+            assert_eq!(found.conclusion, expected, "{name}: {medians_ns:?}");
+            assert_eq!(found.ratio, Some(all.ratio), "{name}");
+            assert_eq!(found.ratio_interval.map(Into::into), all.ratio_ci95, "{name}");
+        }
+    }
+}
+
+#[test]
+fn few_rounds_show_no_difference() {
+    let report = run(&mut Machine::new(7), "then", 9, &[("old", 14e3), ("new", 140e3)]);
+    let found = first_difference(&report, "p50");
+    assert_eq!((found.ratio, found.conclusion), (None, Conclusion::Unknown));
+}
+
+#[test]
+fn intervals_decide_without_rounds() {
+    let mut report = run(&mut Machine::new(7), "then", 1, &[("old", 14e3), ("new", 16.8e3)]);
+    report.subjects.iter_mut().for_each(|subject| subject.rounds.clear());
+    let mut find = |intervals: [Option<[i64; 2]>; 2]| {
+        for (subject, interval) in report.subjects.iter_mut().zip(intervals) {
+            let lateness = &mut subject.summary.as_mut().unwrap().lateness_ns;
+            lateness.ci95 = interval.map(|ends| ("p50".to_owned(), ends)).into_iter().collect();
+        }
+        first_difference(&report, "p50")
+    };
+    let apart = find([Some([13_000, 15_000]), Some([15_001, 18_000])]);
+    assert_eq!(apart.conclusion, Conclusion::BaseIsLower);
+    assert!(apart.ratio.is_some_and(|ratio| ratio > 1.1 && ratio < 1.3), "{apart:?}");
+    let touching = find([Some([13_000, 15_001]), Some([15_001, 18_000])]);
+    assert_eq!(touching.conclusion, Conclusion::NotShown);
+    for intervals in [[None, None], [Some([13_000, 15_000]), None]] {
+        let unknown = find(intervals);
+        assert_eq!((unknown.ratio, unknown.conclusion), (None, Conclusion::Unknown));
+    }
+}
+
+#[test]
+fn reports_without_samples_need_separate_intervals() {
+    let mut report = run(&mut Machine::new(7), "then", 40, &[("old", 14e3), ("new", 16.8e3)]);
+    for subject in &mut report.subjects {
+        subject.rounds.iter_mut().for_each(|round| round.lateness_ns.clear());
+    }
+    assert_eq!(first_difference(&report, "p50").conclusion, Conclusion::BaseIsLower);
+    for subject in &mut report.subjects {
+        let lateness = &mut subject.summary.as_mut().unwrap().lateness_ns;
+        lateness.ci95.insert("p50".to_owned(), [13_000, 17_000]);
+    }
+    assert_eq!(first_difference(&report, "p50").conclusion, Conclusion::NotShown);
+}
+
+#[test]
+fn one_step_of_the_source_is_no_difference() {
+    // A program that writes whole microseconds.
+    let coarse = |median_us: f64| {
+        let mut report = run(&mut Machine::new(7), "then", 40, &[("old", 4e3), ("new", median_us)]);
+        for round in report.subjects.iter_mut().flat_map(|subject| &mut subject.rounds) {
+            round.lateness_ns.iter_mut().for_each(|late| *late = *late / 1_000 * 1_000);
+        }
+        for subject in &mut report.subjects {
+            let ticks: Vec<i64> =
+                subject.rounds.iter().flat_map(|round| round.lateness_ns.clone()).collect();
+            let distribution = crate::summary::distribution(&[&ticks[..]]).unwrap();
+            subject.summary.as_mut().unwrap().lateness_ns = distribution;
+        }
+        report
+    };
+    for (median_us, expected) in [(5e3, Conclusion::NotShown), (9e3, Conclusion::BaseIsLower)] {
+        let report = coarse(median_us);
+        assert_eq!(first_difference(&report, "p50").conclusion, expected, "{median_us}");
+        let compared = compare(chosen(&report, "old"), chosen(&report, "new")).unwrap();
+        let is_later = percentile(&compared, "p50").all.finding == Finding::Later;
+        assert_eq!(is_later, expected == Conclusion::BaseIsLower, "{median_us}");
+    }
+}
+
+#[test]
+fn distrusted_percentiles_show_no_difference() {
+    let mut report = run(&mut Machine::new(7), "then", 40, &[("old", 14e3), ("new", 28e3)]);
+    let facts = crate::fitness::Facts::default();
+    report.fitness = Some(report::Fitness::from_facts(facts, Some("p90"), Some(4)));
+    let compared = compare(chosen(&report, "old"), chosen(&report, "new")).unwrap();
+    for (name, conclusion, finding) in [
+        ("p50", Conclusion::BaseIsLower, Finding::Later),
+        ("p90", Conclusion::NotTrusted, Finding::NotTrusted),
+        ("p99", Conclusion::NotTrusted, Finding::NotTrusted),
+    ] {
+        assert_eq!(first_difference(&report, name).conclusion, conclusion, "{name}");
+        assert_eq!(percentile(&compared, name).all.finding, finding, "{name}");
+    }
+}
+
+#[test]
+fn contradicting_ticks_show_no_difference() {
+    let mut report = run(&mut Machine::new(7), "then", 40, &[("old", 14e3), ("new", 16.8e3)]);
+    // A few long rounds can raise the percentile of all ticks, but not that of the median round.
+    report.subjects[0].summary.as_mut().unwrap().lateness_ns.p99 = Some(1_000_000);
+    assert_eq!(first_difference(&report, "p99").conclusion, Conclusion::NotShown);
+    assert_eq!(first_difference(&report, "p90").conclusion, Conclusion::BaseIsLower);
+}
+
 /// Counts the comparisons of equal subjects that show a difference.
 fn count_false_differences(seeds: Range<u64>) -> usize {
     let shows_difference = |&seed: &u64| {
         let report = run(&mut Machine::new(seed), "then", 30, &[("old", 14e3), ("new", 14e3)]);
         let rounds = |name| Rounds::new(&report, chosen(&report, name).subject).values;
-        compare_paired(Sides { base: &rounds("old")[..], candidate: &rounds("new")[..] })[0]
-            .all
-            .finding
-            != Finding::NoDifferenceShown
+        let steps = Sides { base: 1.0, candidate: 1.0 };
+        let limits = EvidenceLimits::new(Sides { base: &report, candidate: &report }, steps);
+        let values = Sides { base: &rounds("old")[..], candidate: &rounds("new")[..] };
+        compare_paired(values, &limits)[0].all.finding != Finding::NoDifferenceShown
     };
     seeds.filter(shows_difference).count()
 }
