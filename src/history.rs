@@ -11,13 +11,17 @@ use cli::sort::sort_by;
 use cli::time::format_time;
 use cli::units::{format_exact_ns, parse_index};
 use cli::words::{or_dash, pluralize};
+use files::compare::{Conclusion, PairDifference};
 use files::file::to_indented_json;
 use files::fitness::Verdict;
+use files::report::Distribution;
+use jitterstat::gate::Sides;
 use render::document::{Document, Table, terminal as terminal_renderer};
+use render::report::tradeoff::{MAX_MISSED_SHARE, missed_share};
 use render::report::trust::Trust;
 use serde::Serialize;
 
-use crate::previous_runs::{self, RESULTS_DIRECTORY, RunHeader, RunKind, SubjectHeader};
+use crate::previous_runs::{self, RESULTS_DIRECTORY, RunHeader, RunKind};
 use render::formats::{Format, parser};
 use render::report::label::is_control;
 
@@ -55,7 +59,8 @@ struct ListedRun {
     periods_ns: Vec<u64>,
     /// Ticks of each subject; null if they differ.
     ticks: Option<u64>,
-    /// The subject with the lowest p99, except for controls, and its p99.
+    /// The subject with the lowest p99, except for controls, and its p99; null unless it is clearly
+    /// lower than those of all other subjects.
     least_late: Option<(String, i64)>,
     /// Whether the machine is trusted at p99.
     #[serde(skip)]
@@ -72,7 +77,7 @@ impl ListedRun {
                 subjects.push(subject.name.clone());
             }
         }
-        let p99s = measured.into_iter().filter_map(p99);
+        let is_trusted = Trust::from_fitness(header.fitness.as_ref()).covers("p99");
         Self {
             directory: file.parent().unwrap_or(file).display().to_string(),
             started_utc: header.started_utc.clone(),
@@ -82,8 +87,8 @@ impl ListedRun {
             subjects,
             periods_ns: sorted_unique(header.subjects.iter().map(|s| s.period_ns)),
             ticks: <[u64; 1]>::try_from(ticks).ok().map(|[ticks]| ticks),
-            least_late: p99s.min_by_key(|(_, lateness)| *lateness),
-            is_trusted: Trust::from_fitness(header.fitness.as_ref()).covers("p99"),
+            least_late: find_lowest_p99(header).filter(|_| is_trusted),
+            is_trusted,
         }
     }
 
@@ -99,7 +104,7 @@ impl ListedRun {
             self.format_periods(),
             or_dash(self.ticks.map(|n| n.to_string())),
             or_dash(self.fitness.map(format_verdict)),
-            or_dash(self.format_least_late()),
+            or_dash(self.format_lowest_p99()),
         ]
     }
 
@@ -118,18 +123,37 @@ impl ListedRun {
         }
     }
 
-    fn format_least_late(&self) -> Option<String> {
-        let (name, ns) = self.least_late.as_ref()?;
+    fn format_lowest_p99(&self) -> Option<String> {
         if !self.is_trusted {
             return Some("not trusted".to_owned());
         }
+        let (name, ns) = self.least_late.as_ref()?;
         Some(format!("{} ({name})", format_time(*ns)))
     }
 }
 
-/// Returns the name and the p99 of a subject, if it was measured.
-fn p99(subject: &SubjectHeader) -> Option<(String, i64)> {
-    Some((subject.name.clone(), subject.summary.as_ref()?.lateness_ns.p99?))
+/// Returns the name and the p99 of the subject with the lowest p99; `None` unless the intervals show
+/// that it is clearly the lowest.
+///
+/// The rounds of a run, which show smaller differences, are not read.
+fn find_lowest_p99(header: &RunHeader) -> Option<(String, i64)> {
+    if header.has_several_conditions() {
+        return None;
+    }
+    let mut competitors: Vec<(&str, &Distribution)> = Vec::new();
+    for subject in header.subjects.iter().filter(|subject| !is_control(&subject.name)) {
+        let Some(summary) = &subject.summary else { continue };
+        if missed_share(summary) <= MAX_MISSED_SHARE && summary.lateness_ns.p99.is_some() {
+            competitors.push((&subject.name, &summary.lateness_ns));
+        }
+    }
+    let lowest = (0..competitors.len()).min_by_key(|&index| competitors[index].1.p99)?;
+    let (name, lateness) = competitors.swap_remove(lowest);
+    let is_lower = |(_, other): &(&str, &Distribution)| {
+        let sides = Sides { base: lateness, candidate: *other };
+        PairDifference::from_distributions(sides, "p99").conclusion == Conclusion::BaseIsLower
+    };
+    competitors.iter().all(is_lower).then_some((name.to_owned(), lateness.p99?))
 }
 
 fn format_verdict(verdict: Verdict) -> String {
@@ -149,7 +173,7 @@ fn sorted_unique(values: impl Iterator<Item = u64>) -> Vec<u64> {
 }
 
 const HEADING: [&str; 8] =
-    ["run", "started", "kind", "subjects", "period", "ticks", "machine", "least late at p99"];
+    ["run", "started", "kind", "subjects", "period", "ticks", "machine", "lowest p99"];
 /// The columns that a narrow terminal leaves out first. Most of them are the same for all runs of a
 /// kind.
 const EXPENDABLE: [&str; 5] = ["ticks", "subjects", "started", "period", "machine"];

@@ -64,6 +64,15 @@ impl RunHeader {
     pub fn kind(&self) -> RunKind {
         RunKind::new(&self.plan, &self.host)
     }
+
+    /// Returns whether subjects other than controls ran under different conditions, so that not all
+    /// of them compete.
+    pub fn has_several_conditions(&self) -> bool {
+        let scenarios = self.plan.scenarios.iter().filter(|s| !is_control(&s.subject));
+        let mut conditions = scenarios.map(|s| (s.period_ns, s.load.as_deref(), s.cpu));
+        let first = conditions.next();
+        conditions.any(|other| Some(other) != first)
+    }
 }
 
 /// Returns the reports of the runs in `directory`, newest first, and none if it is unreadable.

@@ -9,6 +9,7 @@ use crate::document::{self, Document, Table};
 use crate::report::entry::summaries;
 use crate::report::label::{Labels, labels, unmeasured_reason};
 use crate::report::origin::{self, origin};
+use crate::report::ranking::Ranking;
 use crate::report::tradeoff::format_missed;
 use crate::report::trust::Trust;
 use crate::report::{fitness, settings, summary, why};
@@ -27,11 +28,13 @@ fn document(report: &Report) -> Document {
         "" => "Lateness".to_owned(),
         shared => format!("Lateness ({shared})"),
     });
-    document.paragraph(summary::summarize(report));
+    let ranking = Ranking::new(report);
+    document.paragraph(summary::answer(&ranking));
     if let Some((word, why)) = fitness::describe_report(report) {
         document.notes([format!("{word}: {why}")]);
     }
     document.table(table(report, &labels));
+    document.paragraph(summary::details(&ranking));
     why::add_diagnoses(&mut document, report);
     document.notes(notes(report));
     if report.partial {

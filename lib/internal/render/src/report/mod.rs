@@ -19,12 +19,15 @@ pub mod parquet;
 pub mod percentile;
 pub mod perfetto;
 pub mod quantity;
+pub mod ranking;
 pub mod samples;
 pub mod settings;
 mod stalls;
 mod subject_diagnosis;
 pub mod summary;
 pub mod svg;
+#[cfg(test)]
+mod synthetic;
 pub mod table;
 pub mod tradeoff;
 pub mod trust;

@@ -1,122 +1,101 @@
 //! Summarizes a report in plain English: only what the numbers show, without judgement or advice.
 
+use cli::amount::format_ratio_with_interval;
 use cli::sort::sort_by_key;
 use cli::time::{format_share, format_time};
-use cli::words::pluralize;
+use cli::words::{pluralize, prefix_or_empty};
+use files::compare::{Conclusion, PairDifference};
 use files::report::{Distribution, Report, Subject, Summary, Warning};
 
 use crate::report::cost::core_percent;
 use crate::report::label::{is_control, labels, unmeasured_reason};
 use crate::report::quantity::is_gaps;
+use crate::report::ranking::{BehindSubject, RankedGroup, Ranking, Standing};
 use crate::report::trust::{NOT_TRUSTED, Trust};
 use crate::report::{cpus, origin, percentile, tradeoff};
 
 /// A measured subject with the values that the sentences need.
 struct SubjectLine<'a> {
+    /// Index of the subject in the report.
+    index: usize,
     name: String,
     subject: &'a Subject,
     summary: &'a Summary,
     /// Lateness at the percentile by which the report ranks.
     late: i64,
-    interval: Option<[i64; 2]>,
 }
 
-/// Summarizes a report in at most four sentences without line breaks: the programs of the user, the
-/// most punctual subject and its price, the lateness of the controls in the same rounds, and
-/// caveats.
-///
-/// The subjects are not ranked if the machine is trusted at no percentile. If they ran on several
-/// CPUs at once, the sentences name the CPUs that differ instead.
-pub fn summarize(report: &Report) -> String {
-    report_sentences(report).join(" ")
-}
-
-/// Returns the answer of a report in a sentence: the most punctual subject and by how much, or the
-/// program of the user compared with it.
-pub fn answer(report: &Report) -> String {
-    if let Some(first) = report_sentences(report).into_iter().next() {
+/// Returns the answer of a report in a sentence: the subject with the lowest percentile and by how
+/// much, or the program of the user compared with it.
+pub fn answer(ranking: &Ranking<'_>) -> String {
+    if let Some(first) = report_sentences(ranking).into_iter().next() {
         return first;
     }
-    let has_ticks = report.subjects.iter().any(|subject| subject.summary.is_some());
+    let has_ticks = ranking.report().subjects.iter().any(|subject| subject.summary.is_some());
     let answer =
         if has_ticks { "Too few ticks to rank the subjects." } else { "Nothing was measured." };
     answer.to_owned()
 }
 
-/// Returns the sentences of the summary after the answer.
-pub fn details(report: &Report) -> String {
-    report_sentences(report).get(1..).unwrap_or_default().join(" ")
+/// Returns the sentences of the summary after the answer: the price of the subject with the lowest
+/// percentile if the answer is about programs of the user, the lateness of the controls in the same
+/// rounds, and caveats.
+pub fn details(ranking: &Ranking<'_>) -> String {
+    report_sentences(ranking).get(1..).unwrap_or_default().join(" ")
 }
 
-fn report_sentences(report: &Report) -> Vec<String> {
-    let shown = tradeoff::percentile(report);
+/// Returns the sentences of the summary, without line breaks.
+///
+/// The subjects are not ranked if the machine is trusted at no percentile. If they ran on several
+/// CPUs at once, the sentences name the CPUs that differ instead.
+fn report_sentences(ranking: &Ranking<'_>) -> Vec<String> {
+    let (report, shown) = (ranking.report(), ranking.shown());
     let lines = subject_lines(report, shown);
     if is_gaps(report) {
         return Vec::from_iter(describe_longest_gap(&lines));
     }
-    let at = shown.replace('_', ".");
     let mut sentences = cpus::sentences(report);
     if !sentences.is_empty() {
-        sentences.extend(describe_caveats(report, &lines));
+        sentences.extend(describe_caveats(ranking, &lines));
         return sentences;
     }
-    sentences.extend(describe_programs(report, &lines, &at));
-    sentences.extend(match tradeoff::ranking(report) {
-        Some(_) => describe_tradeoff(&lines, &at),
+    let at = label(shown);
+    let narrator = Narrator { ranking, lines: &lines, at: &at };
+    sentences.extend(narrator.describe_programs());
+    sentences.extend(match ranking.percentile() {
+        Some(_) => narrator.describe_ranking(),
         None => Some(format!("Not ranked: even at {at}, the machine itself was late.")),
     });
     sentences.extend(describe_controls(report, &lines, &at));
-    sentences.extend(describe_caveats(report, &lines));
+    sentences.extend(describe_caveats(ranking, &lines));
     sentences
+}
+
+/// Returns the name of a percentile in text.
+fn label(percentile: &str) -> String {
+    percentile.replace('_', ".")
 }
 
 /// Returns the subjects whose sample size supports the percentile `ranked`.
 fn subject_lines<'a>(report: &'a Report, ranked: &str) -> Vec<SubjectLine<'a>> {
-    let named = report.subjects.iter().zip(labels(report).names);
-    named.filter_map(|(subject, name)| SubjectLine::new(subject, name, ranked)).collect()
+    let named = report.subjects.iter().zip(labels(report).names).enumerate();
+    let mut lines = Vec::new();
+    for (index, (subject, name)) in named {
+        lines.extend(SubjectLine::new(index, subject, name, ranked));
+    }
+    lines
 }
 
 impl<'a> SubjectLine<'a> {
-    fn new(subject: &'a Subject, name: String, ranked: &str) -> Option<Self> {
+    fn new(index: usize, subject: &'a Subject, name: String, ranked: &str) -> Option<Self> {
         let summary = subject.summary.as_ref()?;
         let late = percentile::value(&summary.lateness_ns, ranked)?;
-        let interval = summary.lateness_ns.ci95.get(ranked).copied();
-        Some(Self { name, subject, summary, late, interval })
+        Some(Self { index, name, subject, summary, late })
     }
 
     fn is_control(&self) -> bool {
         is_control(&self.subject.name)
     }
-}
-
-/// Maximum number of programs of the user that are described.
-const MAX_PROGRAMS: usize = 5;
-
-/// Describes the user's programs, except those that are named as the most punctual subject.
-fn describe_programs(report: &Report, lines: &[SubjectLine<'_>], at: &str) -> Option<String> {
-    let is_ranked = tradeoff::ranking(report).is_some();
-    let mut described = Vec::new();
-    let named = report.subjects.iter().zip(labels(report).names);
-    for (subject, name) in named.filter(|(subject, _)| is_program(report, subject)) {
-        let line = lines.iter().find(|line| line.subject.id == subject.id);
-        described.extend(match (line, &subject.summary) {
-            (Some(line), _) if is_ranked => compare_program(line, lines),
-            (Some(line), _) => Some(describe_program(line)),
-            (None, Some(summary)) => {
-                let late = format_time(summary.lateness_ns.max);
-                let remark = Trust::from_report(report).remark(summary, "lateness_ns.max");
-                Some(format!("{name} was at most {late} late{remark}"))
-            }
-            (None, None) => Some(format!("{name} was not measured")),
-        });
-    }
-    let others = described.len().saturating_sub(MAX_PROGRAMS);
-    described.truncate(MAX_PROGRAMS);
-    if others > 0 {
-        described.push(format!("the table has {others} more programs"));
-    }
-    let at = if is_ranked { at.to_owned() } else { format!("{at} (not trusted)") };
-    (!described.is_empty()).then(|| format!("At {at}, {}.", described.join("; ")))
 }
 
 /// Whether a subject is a program of the user.
@@ -125,16 +104,16 @@ pub fn is_program(report: &Report, subject: &Subject) -> bool {
     scenarios.any(|scenario| scenario.id == subject.id && scenario.command.is_some())
 }
 
-/// Returns the ticker with the least lateness among those with the period and load of a program,
+/// Returns the ticker with the lowest percentile among those with the period and load of a program,
 /// and its name.
-pub fn best_ticker<'a>(report: &'a Report, program: &Subject) -> Option<(&'a Subject, String)> {
-    let lines = subject_lines(report, tradeoff::percentile(report));
-    let is_ticker =
-        |line: &&SubjectLine<'_>| !line.is_control() && !is_program(report, line.subject);
-    let tickers: Vec<&SubjectLine<'_>> = lines.iter().filter(is_ticker).collect();
-    let group = (program.period_ns, program.load.as_deref());
-    let best = most_punctual(&eligible_lines(&tickers, group))?;
-    Some((best.subject, best.name.clone()))
+pub fn best_ticker<'a>(ranking: &Ranking<'a>, program: &Subject) -> Option<(&'a Subject, String)> {
+    let report = ranking.report();
+    let index = report.subjects.iter().position(|subject| std::ptr::eq(subject, program))?;
+    let standing = ranking.group_of(index)?.standing.as_ref()?;
+    let others = standing.tied.iter().chain(standing.behind.iter().map(|behind| &behind.subject));
+    let mut by_value = std::iter::once(&standing.best).chain(others);
+    let ticker = *by_value.find(|&&index| !is_program(report, &report.subjects[index]))?;
+    Some((&report.subjects[ticker], labels(report).names.swap_remove(ticker)))
 }
 
 fn describe_program(line: &SubjectLine<'_>) -> String {
@@ -142,72 +121,291 @@ fn describe_program(line: &SubjectLine<'_>) -> String {
     format!("{} was {late} late{cost}", line.name)
 }
 
-/// Compares a program with the most punctual subject; `None` if it is that subject.
-fn compare_program(line: &SubjectLine<'_>, lines: &[SubjectLine<'_>]) -> Option<String> {
-    let subjects: Vec<&SubjectLine<'_>> = lines.iter().filter(|line| !line.is_control()).collect();
-    let best = most_punctual(&eligible_lines(&subjects, conditions(line)));
-    let own = describe_program(line);
-    let Some(best) = best else { return Some(own) };
-    if best.name == line.name {
-        return None;
-    }
-    let factor = format_factor(line.late as f64 / best.late.max(1) as f64);
-    Some(format!("{own}, {factor} as late as {}", best.name))
-}
-
+/// Names every subject with the longest gap.
 fn describe_longest_gap(lines: &[SubjectLine<'_>]) -> Option<String> {
-    let longest = lines.iter().max_by_key(|line| line.summary.lateness_ns.max)?;
-    let gap = format_time(longest.summary.lateness_ns.max);
-    Some(format!("The longest gap was {gap}, in {}.", longest.name))
+    let longest = lines.iter().map(|line| line.summary.lateness_ns.max).max()?;
+    let with_longest = lines.iter().filter(|line| line.summary.lateness_ns.max == longest);
+    let names: Vec<&str> = with_longest.map(|line| line.name.as_str()).collect();
+    Some(format!("The longest gap was {}, in {}.", format_time(longest), join_names(&names)))
 }
 
-/// The period and load of a subject. Only subjects with the same conditions compete.
-type Conditions<'a> = (u64, Option<&'a str>);
+/// Maximum number of programs of the user that are described.
+const MAX_PROGRAMS: usize = 5;
 
-fn conditions<'a>(line: &SubjectLine<'a>) -> Conditions<'a> {
+/// Puts the ranking of a report into sentences. Each ratio is stated once.
+struct Narrator<'a> {
+    ranking: &'a Ranking<'a>,
+    lines: &'a [SubjectLine<'a>],
+    /// The percentile of the ranking.
+    at: &'a str,
+}
+
+impl Narrator<'_> {
+    fn line(&self, index: usize) -> Option<&SubjectLine<'_>> {
+        self.lines.iter().find(|line| line.index == index)
+    }
+
+    fn name(&self, index: usize) -> &str {
+        self.line(index).map_or("", |line| &line.name)
+    }
+
+    fn names(&self, indices: impl IntoIterator<Item = usize>) -> String {
+        let mut indices: Vec<usize> = indices.into_iter().collect();
+        indices.sort_unstable();
+        let names: Vec<&str> = indices.into_iter().map(|index| self.name(index)).collect();
+        join_names(&names)
+    }
+
+    fn is_program(&self, index: usize) -> bool {
+        let report = self.ranking.report();
+        is_program(report, &report.subjects[index])
+    }
+
+    /// Describes the user's programs, except those that the ranking names first.
+    fn describe_programs(&self) -> Option<String> {
+        let report = self.ranking.report();
+        let is_ranked = self.ranking.percentile().is_some();
+        let mut described = Vec::new();
+        for (index, name) in labels(report).names.into_iter().enumerate() {
+            let subject = &report.subjects[index];
+            if !is_program(report, subject) {
+                continue;
+            }
+            described.extend(match (self.line(index), &subject.summary) {
+                (Some(line), _) if is_ranked => self.compare_program(line),
+                (Some(line), _) => Some(describe_program(line)),
+                (None, Some(summary)) => {
+                    let late = format_time(summary.lateness_ns.max);
+                    Some(format!("{name} was at most {late} late"))
+                }
+                (None, None) => Some(format!("{name} was not measured")),
+            });
+        }
+        let others = described.len().saturating_sub(MAX_PROGRAMS);
+        described.truncate(MAX_PROGRAMS);
+        if others > 0 {
+            described.push(format!("the table has {others} more programs"));
+        }
+        let at = if is_ranked { self.at.to_owned() } else { format!("{} (not trusted)", self.at) };
+        (!described.is_empty()).then(|| format!("At {at}, {}.", described.join("; ")))
+    }
+
+    /// Compares a program with the best subject under its conditions; `None` if it is that subject.
+    fn compare_program(&self, line: &SubjectLine<'_>) -> Option<String> {
+        let group = self.ranking.group_of(line.index);
+        let described = describe_program(line);
+        let Some(standing) = group.and_then(|group| group.standing.as_ref()) else {
+            return Some(described);
+        };
+        if standing.best == line.index && !standing.is_tie_of_all() {
+            return None;
+        }
+        let difference = self.ranking.difference(standing.best, line.index);
+        if difference.conclusion != Conclusion::BaseIsLower {
+            return Some(described);
+        }
+        let factor = format_factor(&difference);
+        Some(format!("{described}, {factor} as late as {}", self.name(standing.best)))
+    }
+
+    /// Names the subject with the lowest percentile and its price; with several periods or loads,
+    /// that of each.
+    fn describe_ranking(&self) -> Option<String> {
+        let subjects: Vec<&SubjectLine<'_>> =
+            self.lines.iter().filter(|line| !line.is_control()).collect();
+        let mut conditions: Vec<GroupConditions<'_>> =
+            subjects.iter().map(|line| conditions(line)).collect();
+        sort_by_key(&mut conditions, |conditions| *conditions);
+        conditions.dedup();
+        match &conditions[..] {
+            [] => return None,
+            [_] => return Some(self.describe_only_group(subjects.len())),
+            _ => {}
+        }
+        let standings = self.ranking.groups().iter().filter_map(|group| group.standing.as_ref());
+        let standings: Vec<&Standing> = standings.collect();
+        if standings.is_empty() {
+            return None;
+        }
+        let each = name_groups(&conditions);
+        if standings.iter().all(|standing| standing.is_tie_of_all()) {
+            return Some(format!("No difference is shown at {} for any {each}.", self.at));
+        }
+        let described: Vec<String> =
+            standings.into_iter().map(|standing| self.describe_leaders(standing)).collect();
+        Some(format!("Lowest {} for each {each}: {}.", self.at, described.join(", ")))
+    }
+
+    /// Names the leaders of one of several groups, with the lateness and the price of the first.
+    fn describe_leaders(&self, standing: &Standing) -> String {
+        let leaders = standing.tied.iter().copied().chain([standing.best]);
+        if !standing.tied.is_empty() {
+            return format!("{} (no clear difference)", self.names(leaders));
+        }
+        let Some(best) = self.line(standing.best) else { return String::new() };
+        let cost = format_cost(best.subject, " for");
+        format!("{} ({}{cost})", best.name, format_time(best.late))
+    }
+
+    /// Describes the ranking of subjects with the same conditions; `subjects` is their number,
+    /// including those that do not keep up.
+    fn describe_only_group(&self, subjects: usize) -> String {
+        let group = self.ranking.groups().iter().find(|group| group.standing.is_some());
+        let Some((group, standing)) =
+            group.and_then(|group| Some((group, group.standing.as_ref()?)))
+        else {
+            return "Not ranked: every subject missed more than half of its ticks.".to_owned();
+        };
+        if standing.is_tie_of_all() {
+            return self.describe_tie(group, standing);
+        }
+        let Some(best) = self.line(standing.best) else { return String::new() };
+        if standing.behind.is_empty() {
+            let rest = if subjects > 1 {
+                " Every other ticker missed more than half of its ticks."
+            } else {
+                ""
+            };
+            let (late, cost) = (format_time(best.late), format_cost(best.subject, ", for"));
+            return format!("{} was {late} late at {}{cost}.{rest}", best.name, self.at);
+        }
+        let lead = match standing.winner() {
+            Some(_) => self.describe_winner(group, best),
+            None => self.describe_shared_lead(standing),
+        };
+        let (others, higher) = (self.describe_others(group, standing), self.describe_higher(group));
+        format!("{lead}{others}{higher}.")
+    }
+
+    /// Describes competitors of which none is clearly different from the best.
+    fn describe_tie(&self, group: &RankedGroup<'_>, standing: &Standing) -> String {
+        let names = self.names(standing.tied.iter().copied().chain([standing.best]));
+        let reason = match standing.is_judged {
+            true => "",
+            false => ": without confidence intervals, none can be judged",
+        };
+        let cheapest = self.describe_cheapest(group);
+        format!("No difference is shown at {} between {names}{reason}{cheapest}.", self.tried())
+    }
+
+    /// Lists the percentiles by which the report could rank. A group without a difference at the one
+    /// that was chosen has none at the others.
+    fn tried(&self) -> String {
+        let at: Vec<String> = self.ranking.candidates().iter().map(|key| label(key)).collect();
+        join_with(&at.iter().map(String::as_str).collect::<Vec<_>>(), "or")
+    }
+
+    /// Describes the subject that is clearly lower than all others, with its price.
+    fn describe_winner(&self, group: &RankedGroup<'_>, best: &SubjectLine<'_>) -> String {
+        let cheapest =
+            if group.cheapest == Some(best.index) { " and was the cheapest" } else { "" };
+        let (late, cost) = (format_time(best.late), format_cost(best.subject, ", for"));
+        format!("{} had the lowest {} ({late}){cheapest}{cost}", best.name, self.at)
+    }
+
+    /// Names the subjects that share the lead.
+    fn describe_shared_lead(&self, standing: &Standing) -> String {
+        let names = self.names(standing.tied.iter().copied().chain([standing.best]));
+        format!("{names} had the lowest {}, with no clear difference between them", self.at)
+    }
+
+    /// Describes the cheapest subject, or else the next one, and by how much it was later. The ratio
+    /// of a program is in the sentence about programs.
+    fn describe_others(&self, group: &RankedGroup<'_>, standing: &Standing) -> String {
+        let is_behind = |index: usize| {
+            standing.behind.iter().find(move |behind| behind.subject == index).copied()
+        };
+        match group.cheapest {
+            Some(cheapest) if standing.winner() == Some(cheapest) => self.describe_next(standing),
+            Some(cheapest) => match is_behind(cheapest) {
+                Some(behind) if !self.is_program(cheapest) => {
+                    let subject = &self.ranking.report().subjects[cheapest];
+                    let cost = format_cost(subject, " for");
+                    let (name, factor) = (self.name(cheapest), format_factor(&behind.difference));
+                    format!("; {name}, the cheapest{cost}, was {factor} as late")
+                }
+                _ => self.describe_cheapest(group),
+            },
+            None => self.describe_next(standing),
+        }
+    }
+
+    /// Names the cheapest subject and its price.
+    fn describe_cheapest(&self, group: &RankedGroup<'_>) -> String {
+        let Some(cheapest) = group.cheapest else { return String::new() };
+        let cost = format_cost(&self.ranking.report().subjects[cheapest], ", for");
+        format!("; {} was the cheapest{cost}", self.name(cheapest))
+    }
+
+    /// Describes by how much the second subject is later than the first, if it is clearly lower
+    /// than the others behind it.
+    fn describe_next(&self, standing: &Standing) -> String {
+        let (Some(_), Some((next, others))) = (standing.winner(), standing.behind.split_first())
+        else {
+            return String::new();
+        };
+        let is_lower = |other: &BehindSubject| {
+            let difference = self.ranking.difference(next.subject, other.subject);
+            difference.conclusion == Conclusion::BaseIsLower
+        };
+        if self.is_program(next.subject) || !others.iter().all(is_lower) {
+            return String::new();
+        }
+        let (name, factor) = (self.name(next.subject), format_factor(&next.difference));
+        let rank = if others.is_empty() { "" } else { ", the next," };
+        format!("; {name}{rank} was {factor} as late")
+    }
+
+    /// Describes the percentiles above that of the ranking, at which no subject is clearly lower
+    /// than all others.
+    fn describe_higher(&self, group: &RankedGroup<'_>) -> String {
+        let Some(first) = group.higher.first() else { return String::new() };
+        let at: Vec<String> =
+            group.higher.iter().map(|standing| label(standing.percentile)).collect();
+        let at: Vec<&str> = at.iter().map(String::as_str).collect();
+        let show = if at.len() > 1 { "show" } else { "shows" };
+        let names = match group.higher.iter().all(Standing::is_tie_of_all) {
+            true => String::new(),
+            false => {
+                let leaders = first.tied.iter().copied().chain([first.best]);
+                format!(" between {}", self.names(leaders))
+            }
+        };
+        match names.is_empty() {
+            true => format!("; {} {show} no clear difference", join_names(&at)),
+            false => format!("; {} shows no clear difference{names}", at[0]),
+        }
+    }
+}
+
+/// Maximum number of names in a list.
+const MAX_NAMES: usize = 4;
+
+/// Joins names: `a, b and c`, or `a, b, c, d and 3 more`.
+fn join_names(names: &[&str]) -> String {
+    match names.len().saturating_sub(MAX_NAMES) {
+        0 => join_with(names, "and"),
+        others => format!("{} and {others} more", names[..MAX_NAMES].join(", ")),
+    }
+}
+
+fn join_with(names: &[&str], conjunction: &str) -> String {
+    match names {
+        [] => String::new(),
+        [name] => (*name).to_owned(),
+        [first @ .., last] => format!("{} {conjunction} {last}", first.join(", ")),
+    }
+}
+
+/// The period and load of a subject.
+type GroupConditions<'a> = (u64, Option<&'a str>);
+
+fn conditions<'a>(line: &SubjectLine<'a>) -> GroupConditions<'a> {
     (line.subject.period_ns, line.subject.load.as_deref())
 }
 
-/// Returns the subject with the least lateness.
-fn most_punctual<'s, 'a>(lines: &[&'s SubjectLine<'a>]) -> Option<&'s SubjectLine<'a>> {
-    lines.iter().copied().min_by_key(|line| line.late)
-}
-
-/// Names the most punctual subject and its price; with several periods or loads, that of each.
-fn describe_tradeoff(lines: &[SubjectLine<'_>], at: &str) -> Option<String> {
-    let subjects: Vec<&SubjectLine<'_>> = lines.iter().filter(|line| !line.is_control()).collect();
-    let mut groups: Vec<Conditions<'_>> = subjects.iter().map(|line| conditions(line)).collect();
-    sort_by_key(&mut groups, |group| *group);
-    groups.dedup();
-    if let [group] = &groups[..] {
-        return Some(describe_group(&eligible_lines(&subjects, *group), subjects.len(), at));
-    }
-    let mut described = Vec::new();
-    for group in &groups {
-        if let Some(best) = most_punctual(&eligible_lines(&subjects, *group)) {
-            let cost = format_cost(best.subject, " for");
-            described.push(format!("{} ({}{cost})", best.name, format_time(best.late)));
-        }
-    }
-    if described.is_empty() {
-        return None;
-    }
-    let each = name_groups(&groups);
-    Some(format!("Least late at {at} for each {each}: {}.", described.join(", ")))
-}
-
-/// Returns the subjects with these conditions that keep up.
-fn eligible_lines<'s, 'a>(
-    subjects: &[&'s SubjectLine<'a>],
-    group: Conditions<'_>,
-) -> Vec<&'s SubjectLine<'a>> {
-    let is_eligible =
-        |line: &&SubjectLine<'_>| conditions(line) == group && tradeoff::keeps_up(line.subject);
-    subjects.iter().copied().filter(is_eligible).collect()
-}
-
 /// Names the parameter in which groups differ.
-fn name_groups(groups: &[Conditions<'_>]) -> &'static str {
+fn name_groups(groups: &[GroupConditions<'_>]) -> &'static str {
     let mut loads: Vec<Option<&str>> = groups.iter().map(|(_, load)| *load).collect();
     sort_by_key(&mut loads, |load| *load);
     loads.dedup();
@@ -216,61 +414,6 @@ fn name_groups(groups: &[Conditions<'_>]) -> &'static str {
         n if n == groups.len() => "load",
         _ => "period and load",
     }
-}
-
-/// Describes the most punctual of the subjects that keep up, if all subjects have the same
-/// conditions; `subjects` is their number, including those that do not keep up.
-fn describe_group(eligible: &[&SubjectLine<'_>], subjects: usize, at: &str) -> String {
-    let Some(best) = most_punctual(eligible) else {
-        return "Not ranked: every subject missed more than half of its ticks.".to_owned();
-    };
-    if eligible.len() > 1 {
-        return describe_best(best, eligible, at);
-    }
-    let rest =
-        if subjects > 1 { " Every other ticker missed more than half of its ticks." } else { "" };
-    let cost = format_cost(best.subject, ", for");
-    format!("{} was {} late at {at}{cost}.{rest}", best.name, format_time(best.late))
-}
-
-/// Compares the most punctual of several subjects with the cheapest.
-fn describe_best(best: &SubjectLine<'_>, eligible: &[&SubjectLine<'_>], at: &str) -> String {
-    let is_equal = |l: &SubjectLine<'_>| l.late == best.late || overlap(l.interval, best.interval);
-    let near = match eligible.iter().find(|l| l.name != best.name && is_equal(l)) {
-        Some(near) => format!(" (no clear difference from {})", near.name),
-        None => String::new(),
-    };
-    let price = core_percent(best.subject);
-    let priced = eligible.iter().filter_map(|l| Some((core_percent(l.subject)?, *l)));
-    let cheapest = priced.min_by(|a, b| a.0.total_cmp(&b.0));
-    match cheapest.filter(|(_, l)| l.name != best.name).zip(price) {
-        Some(((core, cheapest), price)) => format!(
-            "{} was the least late at {at}{near}, for {} % of one core; {}, the cheapest for {} %, was {} as late.",
-            best.name,
-            format_digits(price),
-            cheapest.name,
-            format_digits(core),
-            format_factor(cheapest.late as f64 / best.late.max(1) as f64)
-        ),
-        None => {
-            let cheapest = if price.is_some() { " and the cheapest" } else { "" };
-            let cost = format_cost(best.subject, ", for");
-            let next = if near.is_empty() { describe_next(best, eligible) } else { String::new() };
-            format!("{} was the least late at {at}{near}{cheapest}{cost}{next}.", best.name)
-        }
-    }
-}
-
-/// Describes by how much the second most punctual subject is later than the first.
-fn describe_next(best: &SubjectLine<'_>, eligible: &[&SubjectLine<'_>]) -> String {
-    let others = eligible.iter().filter(|line| line.name != best.name);
-    let Some(next) = others.min_by_key(|line| line.late) else { return String::new() };
-    let factor = format_factor(next.late as f64 / best.late.max(1) as f64);
-    format!("; {}, the next, was {factor} as late", next.name)
-}
-
-fn overlap(a: Option<[i64; 2]>, b: Option<[i64; 2]>) -> bool {
-    a.zip(b).is_some_and(|(a, b)| a[0] <= b[1] && b[0] <= a[1])
 }
 
 /// Describes the lateness of the controls, in the same rounds if the report has rounds.
@@ -296,9 +439,10 @@ fn describe_controls(report: &Report, lines: &[SubjectLine<'_>], at: &str) -> Op
 
 /// Lists what the numbers of the table hide: early, coalesced and skipped ticks, subjects that are
 /// not ranked, the cost of the observer, and stolen CPU time.
-fn describe_caveats(report: &Report, lines: &[SubjectLine<'_>]) -> Option<String> {
+fn describe_caveats(ranking: &Ranking<'_>, lines: &[SubjectLine<'_>]) -> Option<String> {
+    let report = ranking.report();
     let mut caveats = Vec::new();
-    if tradeoff::ranking(report).is_some() {
+    if ranking.percentile().is_some() {
         caveats.extend(describe_unranked(lines));
     }
     let trust = Trust::from_report(report);
@@ -318,9 +462,9 @@ fn describe_unranked(lines: &[SubjectLine<'_>]) -> Option<String> {
     match behind.as_slice() {
         [] => None,
         [name] => Some(format!("{name} missed most of its ticks and is not ranked")),
-        [rest @ .., last] => Some(format!(
-            "{} and {last} missed most of their ticks and are not ranked",
-            rest.join(", ")
+        several => Some(format!(
+            "{} missed most of their ticks and are not ranked",
+            join_with(several, "and")
         )),
     }
 }
@@ -358,29 +502,43 @@ fn describe_observer(report: &Report, lines: &[SubjectLine<'_>]) -> Option<Strin
 
 /// Returns one sentence per subject: its index in the report, and the text that follows its name.
 ///
-/// The most punctual subject by the ranking percentile comes first, then subjects that miss most of
-/// their ticks, then the controls, then subjects that could not be measured. Without a ranking, the
-/// subjects keep the order of the report.
-pub fn sentences(report: &Report) -> Vec<(usize, String)> {
-    let mut front = tradeoff::points(report);
-    front.retain(|point| point.front);
-    let mut ranking: Vec<(usize, &Subject)> = report.subjects.iter().enumerate().collect();
-    if let Some(ranked) = tradeoff::ranking(report) {
-        sort_by_key(&mut ranking, |(_, subject)| rank(subject, ranked));
+/// The subject with the lowest percentile comes first, then subjects that miss most of their ticks,
+/// then the controls, then subjects that could not be measured. Subjects of which none is clearly
+/// the lowest keep the order of the report, as do all subjects without a ranking.
+pub fn sentences(ranking: &Ranking<'_>) -> Vec<(usize, String)> {
+    let report = ranking.report();
+    let mut ranked: Vec<usize> = (0..report.subjects.len()).collect();
+    if ranking.percentile().is_some() {
+        sort_by_key(&mut ranked, |&index| rank(ranking, index));
     }
     let mut sentences = Vec::new();
-    for (i, subject) in ranking {
-        let is_on_front = front.iter().any(|point| point.subject == i);
-        sentences.push((i, describe_subject(report, subject, is_on_front)));
+    for index in ranked {
+        let mut points = ranking.points().iter();
+        let is_on_front = points.any(|point| point.front && point.subject == index);
+        let sentence = describe_subject(report, &report.subjects[index], is_on_front);
+        sentences.push((index, sentence));
     }
     sentences
 }
 
-/// Returns the key by which subjects are sorted.
-fn rank(subject: &Subject, ranked: &str) -> (bool, bool, bool, Option<i64>) {
-    let lateness = subject.summary.as_ref().map(|summary| &summary.lateness_ns);
-    let late = lateness.map(|d| percentile::value(d, ranked).unwrap_or(d.max));
-    (late.is_none(), is_control(&subject.name), !tradeoff::keeps_up(subject), late)
+/// The key by which subjects are sorted.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Rank {
+    is_unmeasured: bool,
+    is_control: bool,
+    is_behind: bool,
+    late: Option<i64>,
+}
+
+fn rank(ranking: &Ranking<'_>, index: usize) -> Rank {
+    let subject = &ranking.report().subjects[index];
+    let late = ranking.sort_value(index);
+    Rank {
+        is_unmeasured: late.is_none(),
+        is_control: is_control(&subject.name),
+        is_behind: !tradeoff::keeps_up(subject),
+        late,
+    }
 }
 
 fn describe_subject(report: &Report, subject: &Subject, front: bool) -> String {
@@ -402,7 +560,7 @@ fn describe_subject(report: &Report, subject: &Subject, front: bool) -> String {
         Some(missed) => format!("; it missed {missed}{}", trust.remark(summary, "missed")),
     };
     let unbeaten =
-        if front { "; no other ranked subject was both more punctual and cheaper" } else { "" };
+        if front { "; no other ranked subject was clearly lower and cheaper" } else { "" };
     format!("{late}{cost}{missed}{unbeaten}.")
 }
 
@@ -476,12 +634,12 @@ fn format_cost(subject: &Subject, lead: &str) -> String {
     }
 }
 
-fn format_factor(times: f64) -> String {
-    match times {
-        t if t < 1.995 => format!("{t:.2} times"),
-        t if t < 1_000.0 => format!("{} times", format_digits(t)),
-        t => format!("{:.1} thousand times", t / 1_000.0),
-    }
+/// Formats the ratio of a clear difference: `2.20 times [1.03, 5.89]`.
+fn format_factor(difference: &PairDifference) -> String {
+    let interval = difference.ratio_interval.map(<[f64; 2]>::from);
+    let ratio = format_ratio_with_interval(difference.ratio.unwrap_or(1.0), interval);
+    let (ratio, interval) = ratio.split_once(' ').unwrap_or((&ratio, ""));
+    format!("{ratio} times{}", prefix_or_empty(" ", Some(interval).filter(|i| !i.is_empty())))
 }
 
 /// Formats a number with two or three digits; a run does not support more.
@@ -496,8 +654,13 @@ fn format_digits(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::synthetic::{self, ROUNDS, SyntheticSubject, subject};
     use files::file::File as _;
     use files::fitness::{Facts, Fitness};
+
+    fn summarize(report: &Report) -> String {
+        report_sentences(&Ranking::new(report)).join(" ")
+    }
 
     /// Reads the report fixture.
     fn report() -> Report {
@@ -508,7 +671,7 @@ mod tests {
     #[test]
     fn each_subject_has_one_sentence() {
         let report = report();
-        let ranked = sentences(&report);
+        let ranked = sentences(&Ranking::new(&report));
         let mut indices: Vec<usize> = ranked.iter().map(|(i, _)| *i).collect();
         assert!(report.subjects[indices[0]].name != "spin", "a control is not ranked");
         indices.sort_unstable();
@@ -521,7 +684,7 @@ mod tests {
     #[test]
     fn summary_answers_for_every_program() {
         let mut report = report();
-        let at = tradeoff::percentile(&report).replace('_', ".");
+        let at = label(Ranking::new(&report).shown());
         let names: Vec<String> = report.subjects.iter().map(|s| s.name.clone()).collect();
         let is_control = |index: &usize| is_control(&names[*index]);
         let index = (0..names.len()).rfind(|index| !is_control(index)).expect("a subject");
@@ -557,7 +720,7 @@ mod tests {
         report.fitness = Some(Fitness::from_facts(Facts::default(), Some("p50"), Some(2)));
         let text = summarize(&report);
         assert!(text.starts_with("Not ranked: "), "{text}");
-        let sentences = sentences(&report);
+        let sentences = sentences(&Ranking::new(&report));
         assert!(sentences.iter().map(|(i, _)| *i).eq(0..report.subjects.len()), "{sentences:?}");
         for (_, sentence) in &sentences {
             assert_eq!(sentence.matches("(not trusted)").count(), 2, "{sentence}");
@@ -565,43 +728,109 @@ mod tests {
         }
     }
 
+    /// Returns the answer and the details of synthetic subjects.
+    fn describe(subjects: &[SyntheticSubject], program: Option<usize>) -> Vec<String> {
+        let mut report = synthetic::report(subjects, ROUNDS);
+        if let Some(program) = program {
+            report.plan.scenarios[program].command = Some(vec!["./mine".to_owned()]);
+        }
+        report_sentences(&Ranking::new(&report))
+    }
+
+    /// Removes the intervals and numbers of a sentence.
+    fn shape(sentence: &str) -> String {
+        let mut shape = String::new();
+        let mut is_bracketed = false;
+        for c in sentence.chars() {
+            is_bracketed = (is_bracketed || c == '[') && c != ']';
+            if !is_bracketed && c != ']' && !c.is_ascii_digit() && c != '.' {
+                shape.push(c);
+            }
+        }
+        shape
+    }
+
     #[test]
-    fn sentences_follow_the_ranking() {
-        let mut report = report();
-        for s in report.subjects.iter_mut().filter_map(|s| s.summary.as_mut()) {
-            s.missed = Some(0);
+    fn winner_is_named_with_its_lead() {
+        let sentences =
+            describe(&[subject("a", 60.0, 300.0, 30.0), subject("b", 40.0, 200.0, 40.0)], None);
+        let text = sentences.join(" ");
+        assert!(text.starts_with("b had the lowest p99 ("), "{text}");
+        assert!(text.contains("for 4.0 % of one core; a, the cheapest for 3.0 %"), "{text}");
+        assert_eq!(text.matches(" times ").count(), 1, "{text}");
+    }
+
+    #[test]
+    fn tie_leads_with_separating_percentile() {
+        let text =
+            describe(&[subject("a", 60.0, 200.0, 30.0), subject("b", 40.0, 200.0, 30.0)], None)
+                .join(" ");
+        assert!(text.starts_with("b had the lowest p90 ("), "{text}");
+        assert!(text.ends_with("; p99 shows no clear difference."), "{text}");
+        assert_eq!(text.matches(" times ").count(), 1, "{text}");
+    }
+
+    #[test]
+    fn equal_subjects_show_no_difference() {
+        let equal = [subject("a", 40.0, 200.0, 30.0), subject("b", 40.0, 200.0, 30.0)];
+        let text = describe(&equal, None).join(" ");
+        assert_eq!(text, "No difference is shown at p99, p90 or p50 between a and b.");
+        // The answer is about the program, and the tie is stated once.
+        let [first, second] = &describe(&equal, Some(0))[..] else { panic!("two sentences") };
+        assert_eq!(shape(first), "At p, a was  us late for  % of one core");
+        assert_eq!(*second, text);
+    }
+
+    #[test]
+    fn ratio_of_a_program_is_stated_once() {
+        for cost_us in [20.0, 30.0, 40.0] {
+            let subjects = [subject("a", 60.0, 300.0, cost_us), subject("b", 40.0, 200.0, 30.0)];
+            let text = describe(&subjects, Some(0)).join(" ");
+            let factors = text.matches(" times ").count();
+            assert!(text.starts_with("At p99, a was ") && factors == 1, "{text}");
+            assert!(text.contains("as late as b. b had the lowest p99 ("), "{text}");
         }
-        let at = tradeoff::percentile(&report).replace('_', ".");
-        let first = report.subjects[sentences(&report)[0].0].name.clone();
+    }
+
+    #[test]
+    fn shared_lead_names_no_winner() {
+        let subjects = [
+            subject("a", 60.0, 300.0, 30.0),
+            subject("b", 40.0, 200.0, 30.0),
+            subject("c", 40.0, 200.0, 30.0),
+        ];
+        let text = describe(&subjects, None).join(" ");
+        let expected = "b and c had the lowest p99, with no clear difference between them.";
+        assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn periods_without_difference_are_summed_up() {
+        let equal = [subject("a", 40.0, 200.0, 30.0), subject("b", 40.0, 200.0, 30.0)];
+        let mut report = synthetic::report(&[equal, equal].concat(), ROUNDS);
+        for (index, subject) in report.subjects.iter_mut().enumerate().skip(2) {
+            subject.period_ns = 2_000_000;
+            subject.id = format!("{index}@2ms");
+        }
         let text = summarize(&report);
-        assert!(
-            text.starts_with(&format!("{first} was the least late at {at}")),
-            "{first}: {text}"
+        assert_eq!(text, "No difference is shown at p99, p90 or p50 for any period.");
+    }
+
+    #[test]
+    fn subjects_behind_are_not_ranked() {
+        let mut report = synthetic::report(
+            &[subject("a", 60.0, 300.0, 30.0), subject("b", 40.0, 200.0, 30.0)],
+            ROUNDS,
         );
-        assert!(text.matches(". ").count() < 3, "{text}");
-        // A subject that misses nine of ten ticks is not ranked first.
-        for summary in report
-            .subjects
-            .iter_mut()
-            .filter(|s| s.name == first)
-            .filter_map(|s| s.summary.as_mut())
-        {
-            summary.missed = Some(summary.ticks / 10 * 9);
-        }
+        let summary = report.subjects[1].summary.as_mut().expect("a summary");
+        summary.missed = Some(summary.ticks / 10 * 9);
         let text = summarize(&report);
         assert!(
-            !text.starts_with(&first)
-                && text.contains("missed most of")
-                && text.contains("not ranked"),
+            text.starts_with("a was ") && text.contains("b missed most of its ticks"),
             "{text}"
         );
-        let ranked = sentences(&report);
-        let rank = |name: &str| {
-            ranked.iter().position(|(i, _)| report.subjects[*i].name == name).expect("it is there")
-        };
-        assert!(
-            rank(&first) > 0 && !ranked[rank(&first)].1.contains("no other ranked subject"),
-            "{ranked:?}"
-        );
+        let ranked = sentences(&Ranking::new(&report));
+        assert_eq!(ranked[1].0, 1);
+        assert!(ranked.iter().all(|(_, text)| !text.contains("no other ranked")), "{ranked:?}");
     }
 }

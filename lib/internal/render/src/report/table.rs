@@ -8,13 +8,13 @@ use cli::time::{format_interval, format_number, format_time};
 use cli::words::{capitalize, group_digits, or_dash, pluralize, prefix_or_empty};
 use cli::wrap::{wrap, wrap_paragraph};
 use files::report::{PERCENTILES, Percentile, Report, Status, Subject, Summary};
-use litemap::LiteMap;
 
 use crate::document::{Document, Table, terminal};
 use crate::report::cost::core_percent;
 use crate::report::entry::summaries;
 use crate::report::label::labels;
 use crate::report::origin::{self, origin};
+use crate::report::ranking::Ranking;
 use crate::report::trust::Trust;
 use crate::report::{fitness, percentile, quantity, settings, summary, tradeoff, why};
 
@@ -37,7 +37,7 @@ pub struct TableArgs {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Sort {
-    /// Least late first
+    /// Lowest lateness first
     Lateness,
     /// Cheapest first
     Cpu,
@@ -73,16 +73,21 @@ fn percentile_parser() -> impl TypedValueParser<Value = Percentile> {
     })
 }
 
-/// Renders the fitness of the machine, the table, a summary in words and the warnings. Lines are at
-/// most `columns` wide, unless a word is longer.
+/// Renders the answer, the fitness of the machine, the table, the other sentences of the summary
+/// and the warnings. Lines are at most `columns` wide, unless a word is longer.
 pub fn with_summary(report: &Report, args: &TableArgs, columns: usize) -> String {
-    let mut text = String::new();
+    let ranking = Ranking::new(report);
+    let mut text = wrap_paragraph(&summary::answer(&ranking), columns);
     if let Some((word, why)) = fitness::describe_report(report) {
         text += &wrap_paragraph(&format!("{word}: {why}"), columns);
     }
-    text += &render_table(report, args, columns);
     text.push('\n');
-    text += &wrap_paragraph(&summary::summarize(report), columns);
+    text += &render_table(&ranking, args, columns);
+    let details = summary::details(&ranking);
+    if !details.is_empty() {
+        text.push('\n');
+        text += &wrap_paragraph(&details, columns);
+    }
     for warning in summary::warnings(report) {
         text.push('\n');
         text += &wrap_paragraph(&warning, columns);
@@ -118,7 +123,7 @@ pub fn render_reports(reports: &[Report], args: &TableArgs, columns: usize, word
 }
 
 fn without_summary(report: &Report, args: &TableArgs, columns: usize) -> String {
-    to_printable(&render_table(report, args, columns))
+    to_printable(&render_table(&Ranking::new(report), args, columns))
 }
 
 /// A column of the table.
@@ -126,7 +131,7 @@ fn without_summary(report: &Report, args: &TableArgs, columns: usize) -> String 
 enum TableColumn {
     Percentile {
         percentile: Percentile,
-        /// Whether the report ranks by this percentile. Its best cells have a mark.
+        /// Whether the report ranks by this percentile. The cells of its winners have a mark.
         is_ranked: bool,
         with_interval: bool,
     },
@@ -149,24 +154,18 @@ impl TableColumn {
     }
 
     /// Returns the cell of a measured subject, if its value is known.
-    fn cell(
-        self,
-        subject: &Subject,
-        summary: &Summary,
-        best: &Best<'_>,
-        trust: Trust,
-    ) -> Option<String> {
+    fn cell(self, ranking: &Ranking<'_>, index: usize, trust: Trust) -> Option<String> {
+        let subject = &ranking.report().subjects[index];
+        let summary = subject.summary.as_ref()?;
         match self {
             Self::Percentile { percentile, is_ranked, with_interval } => {
                 let cell = format_percentile(summary, percentile.key, with_interval)?;
-                let is_best = is_ranked && best.least_late.contains(&subject.id.as_str());
-                Some(mark_if(is_best, cell))
+                Some(mark_if(is_ranked && ranking.is_winner(index), cell))
             }
             Self::Plain(column) => {
                 let cell = plain_cell(column, subject, summary, trust)?;
                 let is_cost = column == Column::Cpu;
-                let is_best = is_cost && best.cheapest.contains(&subject.id.as_str());
-                Some(mark_if(is_best, cell))
+                Some(mark_if(is_cost && ranking.is_cheapest(index), cell))
             }
         }
     }
@@ -176,66 +175,27 @@ fn mark_if(is_best: bool, cell: String) -> String {
     if is_best { format!("*{cell}") } else { cell }
 }
 
-/// The ids of the subjects to mark: for each period and load with several eligible subjects, the
-/// most punctual and the cheapest. None in a report without a ranking.
-#[derive(Default)]
-struct Best<'a> {
-    least_late: Vec<&'a str>,
-    cheapest: Vec<&'a str>,
-}
-
-impl<'a> Best<'a> {
-    fn from_report(report: &'a Report) -> Self {
-        let mut best = Self::default();
-        if tradeoff::ranking(report).is_none() {
-            return best;
-        }
-        let points = tradeoff::points(report);
-        let mut groups: LiteMap<_, Vec<&tradeoff::Point>> = LiteMap::new();
-        for point in &points {
-            if tradeoff::keeps_up(&report.subjects[point.subject]) {
-                groups.entry(point.conditions()).or_default().push(point);
-            }
-        }
-        for (_, group) in groups {
-            if group.len() < 2 {
-                continue;
-            }
-            let least_late = group.iter().min_by_key(|point| point.late_ns);
-            let cheapest = group.iter().min_by(|a, b| a.cpu_ns.total_cmp(&b.cpu_ns));
-            best.least_late.extend(least_late.map(|point| subject_id(report, point)));
-            best.cheapest.extend(cheapest.map(|point| subject_id(report, point)));
-        }
-        best
-    }
-}
-
-fn subject_id<'a>(report: &'a Report, point: &tradeoff::Point) -> &'a str {
-    &report.subjects[point.subject].id
-}
-
 /// Renders the table with its title and footnotes, and with the interval of the ranking percentile
 /// if there is space for it.
-fn render_table(report: &Report, args: &TableArgs, columns: usize) -> String {
-    let best = Best::from_report(report);
-    let with_interval = table_columns(report, args, true);
-    let mut table = build_table(report, args, &with_interval, &best);
+fn render_table(ranking: &Ranking<'_>, args: &TableArgs, columns: usize) -> String {
+    let report = ranking.report();
+    let mut table = build_table(ranking, args, &table_columns(ranking, args, true));
     if !terminal::fits(&table, columns) {
-        table = build_table(report, args, &table_columns(report, args, false), &best);
+        table = build_table(ranking, args, &table_columns(ranking, args, false));
     }
     let shared = labels(report).shared;
     let shared = if shared.is_empty() { String::new() } else { format!("; {shared}") };
     let title = format!("{} and CPU time per tick{shared}", capitalize(quantity::name(report)));
     let mut text = wrap(&title, columns) + &terminal::render_table(&table, columns);
     if table.cells().any(|cell| cell.starts_with('*')) {
-        text += &wrap(&mark_note(report), columns);
+        text += &wrap(&mark_note(ranking), columns);
     }
     let mut texts = table.headings().chain(table.cells());
     if texts.any(is_marked) {
         text.extend(Trust::from_report(report).note().map(|note| wrap(&note, columns)));
     }
-    if args.sort == Some(Sort::Lateness) && tradeoff::ranking(report).is_none() {
-        let by = tradeoff::percentile(report);
+    if args.sort == Some(Sort::Lateness) && ranking.percentile().is_none() {
+        let by = ranking.shown();
         text += &wrap(&format!("sorted by {by}, which is not trusted"), columns);
     }
     for note in notes(report) {
@@ -250,15 +210,23 @@ fn is_marked(text: &str) -> bool {
 }
 
 /// Returns the footnote that explains the marks.
-fn mark_note(report: &Report) -> String {
+fn mark_note(ranking: &Ranking<'_>) -> String {
     let is_behind = |s: &Summary| tradeoff::missed_share(s) > tradeoff::MAX_MISSED_SHARE;
-    let among = if summaries(report).any(is_behind) {
+    let among = if summaries(ranking.report()).any(is_behind) {
         ", among subjects that missed at most half of their ticks"
     } else {
         ""
     };
-    let ranked = tradeoff::percentile(report).replace('_', ".");
-    format!("* least late at {ranked}, and cheapest{among}")
+    let ranked = ranking.shown().replace('_', ".");
+    let subjects = 0..ranking.report().subjects.len();
+    let has_winner = subjects.clone().any(|index| ranking.is_winner(index));
+    let has_cheapest = subjects.into_iter().any(|index| ranking.is_cheapest(index));
+    let meaning = match (has_winner, has_cheapest) {
+        (true, true) => format!("lowest {ranked}, and cheapest"),
+        (true, false) => format!("lowest {ranked}"),
+        (false, _) => "cheapest".to_owned(),
+    };
+    format!("* {meaning}{among}")
 }
 
 /// Returns the other footnotes: failures, early ticks, commands, loads, and whether the run is
@@ -289,14 +257,14 @@ fn notes(report: &Report) -> Vec<String> {
 }
 
 /// Returns the columns of the table. `with_interval` adds the interval of the ranking percentile.
-fn table_columns(report: &Report, args: &TableArgs, with_interval: bool) -> Vec<TableColumn> {
-    let (shown, ranked) = (tradeoff::percentile(report), tradeoff::ranking(report));
+fn table_columns(ranking: &Ranking<'_>, args: &TableArgs, with_interval: bool) -> Vec<TableColumn> {
+    let (shown, ranked) = (ranking.shown(), ranking.percentile());
     let mut columns =
         if args.columns.is_empty() { DEFAULT_COLUMNS.to_vec() } else { args.columns.clone() };
     if !args.percentiles.is_empty() && !columns.contains(&Column::Percentiles) {
         columns.insert(0, Column::Percentiles);
     }
-    let has_interval = summaries(report).any(|s| s.lateness_ns.ci95.contains_key(shown));
+    let has_interval = summaries(ranking.report()).any(|s| s.lateness_ns.ci95.contains_key(shown));
     let percentiles = match args.percentiles.as_slice() {
         [] => &PERCENTILES[..PERCENTILES.len() - 1],
         chosen => chosen,
@@ -320,8 +288,8 @@ fn table_columns(report: &Report, args: &TableArgs, with_interval: bool) -> Vec<
 /// Returns the headings of the columns that a narrow terminal leaves out first: those that are not
 /// trusted, from the right; then p90 and the others from p99.9 on. The median and the percentile
 /// that ranks stay.
-fn expendable_headings(report: &Report, columns: &[TableColumn]) -> Vec<String> {
-    let (shown, trust) = (tradeoff::percentile(report), Trust::from_report(report));
+fn expendable_headings(ranking: &Ranking<'_>, columns: &[TableColumn]) -> Vec<String> {
+    let (shown, trust) = (ranking.shown(), Trust::from_report(ranking.report()));
     let mut others: Vec<&str> = Vec::new();
     for column in columns {
         match column {
@@ -398,66 +366,57 @@ fn plain_cell(
 
 /// Returns the table with a row for each subject. A cell is a dash if its value is not known, or if
 /// too few ticks support the percentile.
-fn build_table(
-    report: &Report,
-    args: &TableArgs,
-    columns: &[TableColumn],
-    best: &Best<'_>,
-) -> Table {
-    let trust = Trust::from_report(report);
+fn build_table(ranking: &Ranking<'_>, args: &TableArgs, columns: &[TableColumn]) -> Table {
+    let trust = Trust::from_report(ranking.report());
     let mut heading = vec!["subject".to_owned()];
     heading.extend(columns.iter().map(|column| column.heading(trust)));
     let mut table = Table::new(heading, 1);
     if args.columns.is_empty() {
-        table = table.with_expendable(&expendable_headings(report, columns));
+        table = table.with_expendable(&expendable_headings(ranking, columns));
     }
-    for (subject, name) in sorted_subjects(report, args.sort) {
-        let mut row = vec![name];
+    let names = labels(ranking.report()).names;
+    for index in sorted_subjects(ranking, &names, args.sort) {
+        let mut row = vec![names[index].clone()];
         for column in columns {
-            let summary = subject.summary.as_ref();
-            row.push(or_dash(
-                summary.and_then(|summary| column.cell(subject, summary, best, trust)),
-            ));
+            row.push(or_dash(column.cell(ranking, index, trust)));
         }
         table.row(row);
     }
     table
 }
 
-/// Returns the subjects with their names, in the order of the rows. Subjects without the value to
-/// sort by come last.
-fn sorted_subjects(report: &Report, sort: Option<Sort>) -> Vec<(&Subject, String)> {
-    let mut subjects: Vec<(&Subject, String)> =
-        report.subjects.iter().zip(labels(report).names).collect();
-    let ranked = tradeoff::percentile(report);
+/// Returns the indices of the subjects in the order of the rows. Subjects without the value to sort
+/// by come last.
+fn sorted_subjects(ranking: &Ranking<'_>, names: &[String], sort: Option<Sort>) -> Vec<usize> {
+    let subjects = &ranking.report().subjects;
+    let mut sorted: Vec<usize> = (0..subjects.len()).collect();
+    let shown = ranking.shown();
     match sort {
         None => {}
-        Some(Sort::Name) => sort_by(&mut subjects, |a, b| a.1.cmp(&b.1)),
+        Some(Sort::Name) => sort_by_key(&mut sorted, |&index| &names[index]),
         Some(Sort::Lateness) => {
-            sort_by_key(&mut subjects, |(subject, _)| lateness_rank(subject, ranked));
+            sort_by_key(&mut sorted, |&index| lateness_rank(&subjects[index], shown));
         }
-        Some(Sort::Cpu) => sort_by_value(&mut subjects, |summary| summary.cpu_ns_per_tick),
-        Some(Sort::Missed) => sort_by_value(&mut subjects, |summary| {
+        Some(Sort::Cpu) => sort_by_value(subjects, &mut sorted, |s| s.cpu_ns_per_tick),
+        Some(Sort::Missed) => sort_by_value(subjects, &mut sorted, |summary| {
             summary.missed.or(summary.missed_at_least)?;
             Some(tradeoff::missed_share(summary))
         }),
     }
-    subjects
+    sorted
 }
 
 /// Returns the key by which subjects are sorted by lateness.
-fn lateness_rank(subject: &Subject, ranked: &str) -> (bool, Option<i64>) {
+fn lateness_rank(subject: &Subject, shown: &str) -> (bool, Option<i64>) {
     let summary = subject.summary.as_ref();
-    let late = summary.and_then(|summary| percentile::value(&summary.lateness_ns, ranked));
+    let late = summary.and_then(|summary| percentile::value(&summary.lateness_ns, shown));
     (late.is_none(), late)
 }
 
-fn sort_by_value(subjects: &mut [(&Subject, String)], value: fn(&Summary) -> Option<f64>) {
-    sort_by(subjects, |(a, _), (b, _)| {
-        value_or_infinity(a, value).total_cmp(&value_or_infinity(b, value))
-    });
-}
-
-fn value_or_infinity(subject: &Subject, value: fn(&Summary) -> Option<f64>) -> f64 {
-    subject.summary.as_ref().and_then(value).unwrap_or(f64::INFINITY)
+fn sort_by_value(subjects: &[Subject], sorted: &mut [usize], value: fn(&Summary) -> Option<f64>) {
+    let value_or_infinity = |index: &usize| {
+        let summary = subjects[*index].summary.as_ref();
+        summary.and_then(value).unwrap_or(f64::INFINITY)
+    };
+    sort_by(sorted, |a, b| value_or_infinity(a).total_cmp(&value_or_infinity(b)));
 }

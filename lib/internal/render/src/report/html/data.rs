@@ -11,9 +11,10 @@ use crate::picture::nines;
 use crate::picture::palette::{Dash, Sign};
 use crate::report::cost::{core_percent, per_tick_ci95};
 use crate::report::label::{concurrent_cpus, is_control};
+use crate::report::ranking::Ranking;
 use crate::report::samples::Lateness;
 use crate::report::trust::Trust;
-use crate::report::{percentile, quantity, stalls, tradeoff};
+use crate::report::{percentile, quantity, stalls};
 
 /// Significant bits of a value in a code. The error is at most 0.4 %, less than a pixel of any
 /// picture.
@@ -25,12 +26,13 @@ const MAX_CODE: u16 = 0xfff;
 const TAIL: u64 = 100;
 
 /// Encodes the measured subjects of a report as JSON for the script of the page.
-pub fn json(report: &Report, names: &[String], signs: &[Sign]) -> String {
-    let shown = tradeoff::percentile(report);
+pub fn json(ranking: &Ranking<'_>, names: &[String], signs: &[Sign]) -> String {
+    let (report, shown) = (ranking.report(), ranking.shown());
     let trust = Trust::from_report(report);
     let mut subjects = Vec::new();
     let cpus = concurrent_cpus(report);
-    for (((subject, name), sign), cpu) in report.subjects.iter().zip(names).zip(signs).zip(cpus) {
+    let numbered = report.subjects.iter().enumerate();
+    for ((((index, subject), name), sign), cpu) in numbered.zip(names).zip(signs).zip(cpus) {
         let Some(summary) = &subject.summary else { continue };
         let lateness = &summary.lateness_ns;
         let mut packed = encode_subject(*sign, subject, name);
@@ -38,10 +40,12 @@ pub fn json(report: &Report, names: &[String], signs: &[Sign]) -> String {
         packed["late_at"] = percentile::value(lateness, shown).into();
         packed["late_ci"] = json!(lateness.ci95.get(shown));
         packed["on_cpu"] = cpu.into();
+        let mut points = ranking.points().iter();
+        packed["front"] = points.any(|point| point.front && point.subject == index).into();
         subjects.push(packed);
     }
     json!({
-        "what": quantity::name(report), "percentile": shown, "ranked": tradeoff::ranking(report).is_some(),
+        "what": quantity::name(report), "percentile": shown, "ranked": ranking.percentile().is_some(),
         "distrusted": trust.first_distrusted_position(), "subjects": subjects,
         "stalls": encode_stalls(report),
     })
@@ -62,7 +66,7 @@ fn encode_subject(sign: Sign, subject: &Subject, name: &str) -> Value {
         "core": core_percent(subject), "cpu": summary.and_then(|s| s.cpu_ns_per_tick),
         "cpu_ci": per_tick_ci95(subject),
         "curve": thin_curve(&curve),
-        "above": encode_above(subject, &values), "keeps_up": tradeoff::keeps_up(subject),
+        "above": encode_above(subject, &values),
         "bins": count_bins(&values),
         "split": split_curves(subject),
         "observer": stalls::is_observer(subject), "stalled": stalled_rounds(subject),

@@ -21,9 +21,10 @@ use crate::report::command::Command;
 use crate::report::label::{Labels, labels, signs};
 use crate::report::origin::{self, origin};
 use crate::report::quantity::is_gaps;
+use crate::report::ranking::Ranking;
 use crate::report::stalls::{self, STALLED_ROUND_NOTE};
 use crate::report::trust::Trust;
-use crate::report::{fitness, overflow, settings, summary, tradeoff};
+use crate::report::{fitness, overflow, settings, summary};
 
 /// The script of the page, wrapped in a function so that the files share a scope and define no
 /// globals.
@@ -79,7 +80,8 @@ fn report_title(report: &Report) -> String {
 
 /// Names the first program of the user, or the subject that is ranked first, and counts the others.
 fn title_subjects(report: &Report) -> String {
-    let ranked = summary::sentences(report).into_iter().map(|(index, _)| &report.subjects[index]);
+    let sentences = summary::sentences(&Ranking::new(report));
+    let ranked = sentences.into_iter().map(|(index, _)| &report.subjects[index]);
     let program = report.subjects.iter().find(|subject| summary::is_program(report, subject));
     let Some(first) = program.or(ranked.into_iter().next()) else { return String::new() };
     match report.subjects.len() - 1 {
@@ -96,36 +98,37 @@ fn date(report: &Report) -> String {
 
 fn section(report: &Report, signs: &[Sign]) -> String {
     let Labels { names, shared } = labels(report);
+    let ranking = Ranking::new(report);
     let measured = report.subjects.iter().any(|s| s.summary.is_some());
     let switches = if measured { "<div class=\"switches\"></div>\n" } else { "" };
     let (price, others): (Vec<_>, Vec<_>) =
-        picture_sections(report).into_iter().partition(|section| section.class == TRADEOFF);
+        picture_sections(&ranking).into_iter().partition(|section| section.class == TRADEOFF);
     format!(
         "<section class=\"report\">\n{}{}{}{}{}{}{switches}{}{}{}{}{}\
          <script type=\"application/json\" class=\"data\">{}</script>\n</section>\n",
-        heading(report),
+        heading(&ranking),
         fitness_note(report),
         origin_note(report, &shared),
         table::render(report, &names, &shared) + &settings_notes(report),
-        details(report),
+        details(&ranking),
         warnings(report),
         pictures(&price),
         why::section(report),
         pictures(&others),
-        answers(report, &names),
+        answers(&ranking, &names),
         facts(report),
-        data::json(report, &names, signs).replace('<', "\\u003c")
+        data::json(&ranking, &names, signs).replace('<', "\\u003c")
     )
 }
 
 /// Renders the answer as a heading, or below one if it is long.
-fn heading(report: &Report) -> String {
+fn heading(ranking: &Ranking<'_>) -> String {
     const MAX_HEADING_CHARS: usize = 200;
-    let answer = escape(&summary::answer(report));
+    let answer = escape(&summary::answer(ranking));
     if answer.chars().count() <= MAX_HEADING_CHARS {
         return format!("<h1>{answer}</h1>\n");
     }
-    let title = if is_gaps(report) { "Gaps of a busy loop" } else { "Lateness of ticks" };
+    let title = if is_gaps(ranking.report()) { "Gaps of a busy loop" } else { "Lateness of ticks" };
     format!("<h1>{title}</h1>\n<p class=\"reading\">{answer}</p>\n")
 }
 
@@ -146,8 +149,8 @@ fn origin_note(report: &Report, shared: &str) -> String {
 }
 
 /// Renders the summary after the answer.
-fn details(report: &Report) -> String {
-    match summary::details(report) {
+fn details(ranking: &Ranking<'_>) -> String {
+    match summary::details(ranking) {
         details if details.is_empty() => String::new(),
         details => format!("<p class=\"reading\">{}</p>\n", escape(&details)),
     }
@@ -169,9 +172,10 @@ fn settings_notes(report: &Report) -> String {
 }
 
 /// Renders a sentence for each subject.
-fn answers(report: &Report, names: &[String]) -> String {
+fn answers(ranking: &Ranking<'_>, names: &[String]) -> String {
+    let report = ranking.report();
     let mut html = String::new();
-    for (i, sentence) in summary::sentences(report) {
+    for (i, sentence) in summary::sentences(ranking) {
         let (id, name) = (escape(&report.subjects[i].id), escape(&names[i]));
         let sentence = escape(&sentence);
         html += &format!("<li data-id=\"{id}\"><span><b>{name}</b> {sentence}</span></li>\n");
@@ -244,15 +248,16 @@ fn pictures(sections: &[PictureSection]) -> String {
 }
 
 /// Returns the pictures for which the report has data.
-fn picture_sections(report: &Report) -> Vec<PictureSection> {
+fn picture_sections(ranking: &Ranking<'_>) -> Vec<PictureSection> {
+    let report = ranking.report();
     if report.subjects.iter().all(|subject| subject.summary.is_none()) {
         return Vec::new();
     }
     let hatched = describe_hatching(report);
     let mut sections = Vec::new();
     let mut add = |class, title, note| sections.push(PictureSection { class, title, note });
-    if !tradeoff::points(report).is_empty() {
-        add(TRADEOFF, "Lateness against cost", tradeoff_note(report));
+    if !ranking.points().is_empty() {
+        add(TRADEOFF, "Lateness against cost", tradeoff_note(ranking));
     }
     let distrusted = if Trust::from_report(report).covers_max() { "" } else { DISTRUST_NOTE };
     let note =
@@ -296,14 +301,14 @@ fn describe_stalls(report: &Report) -> String {
     note
 }
 
-fn tradeoff_note(report: &Report) -> String {
-    let (at, rings) = match tradeoff::ranking(report) {
-        Some(ranked) => (
-            ranked,
-            "Ringed: no other ranked subject was both more punctual and cheaper; controls, and subjects that missed most \
-             of their ticks, are not ranked.",
-        ),
-        None => (tradeoff::percentile(report), "Not ranked: the machine itself was late there."),
+fn tradeoff_note(ranking: &Ranking<'_>) -> String {
+    let at = ranking.shown();
+    let rings = match ranking.percentile() {
+        Some(_) => {
+            "Ringed: no other ranked subject was clearly lower and cheaper; controls, and subjects that missed most of \
+             their ticks, are not ranked."
+        }
+        None => "Not ranked: the machine itself was late there.",
     };
     format!(
         "Lower left is better: the {at} of the lateness against the CPU time of the process per tick. Bars: 95 % \

@@ -5,7 +5,7 @@ use cli::sort::sort_by_key;
 use cli::time::format_time;
 use cli::words::or_dash;
 use cli::wrap::wrap;
-use files::report::{PERCENTILES, Report, Subject, Summary};
+use files::report::{PERCENTILES, Percentile, Report, Subject, Summary};
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
@@ -15,9 +15,9 @@ use crate::report::cost::core_percent;
 use crate::report::fitness;
 use crate::report::label::labels;
 use crate::report::percentile;
+use crate::report::ranking::Ranking;
 use crate::report::summary;
 use crate::report::svg::{Drawable, by_importance, drawables};
-use crate::report::tradeoff;
 use crate::report::trust::Trust;
 
 /// Size of the picture that sites show for a link.
@@ -50,26 +50,27 @@ const SMALL_PX: u32 = 32;
 const MAX_NAME_CHARS: usize = 30;
 
 /// Draws the card; `None` if nothing was measured.
-pub(super) fn picture(report: &Report) -> Option<Picture> {
+pub(super) fn picture(ranking: &Ranking<'_>) -> Option<Picture> {
+    let report = ranking.report();
     let measured = drawables(report);
     measured.first()?;
     Some(draw_sized("card", SIZE, |area| {
         let bottom = draw_origin(area, report)?;
-        let top = draw_answer(area, &summary::answer(report))? + 20;
+        let top = draw_answer(area, &summary::answer(ranking))? + 20;
         let max_rows = (bottom - top - HEADING_HEIGHT) / ROW_HEIGHT;
-        let rows = rows(report, &measured, max_rows.clamp(MIN_ROWS, MAX_ROWS) as usize);
-        draw_table(area, report, &rows, top)
+        let rows = rows(ranking, &measured, max_rows.clamp(MIN_ROWS, MAX_ROWS) as usize);
+        draw_table(area, ranking, &rows, top)
     }))
 }
 
 /// Returns the most important subjects, at most `max_rows`, in the order of their ranking.
 fn rows<'a>(
-    report: &Report,
+    ranking: &Ranking<'_>,
     measured: &'a [Drawable<'a>],
     max_rows: usize,
 ) -> Vec<&'a Drawable<'a>> {
-    let ranked: Vec<usize> = summary::sentences(report).iter().map(|(index, _)| *index).collect();
-    let mut kept = by_importance(report, measured);
+    let ranked: Vec<usize> = summary::sentences(ranking).iter().map(|(index, _)| *index).collect();
+    let mut kept = by_importance(ranking, measured);
     kept.truncate(max_rows);
     sort_by_key(&mut kept, |drawable| ranked.iter().position(|index| *index == drawable.index));
     kept
@@ -98,20 +99,26 @@ fn draw_answer(area: &Area<'_>, answer: &str) -> DrawResult<i32> {
 }
 
 /// Draws a row for each subject, with a bar of its lateness at the percentile of the ranking.
-fn draw_table(area: &Area<'_>, report: &Report, rows: &[&Drawable<'_>], top: i32) -> DrawResult {
+fn draw_table(
+    area: &Area<'_>,
+    ranking: &Ranking<'_>,
+    rows: &[&Drawable<'_>],
+    top: i32,
+) -> DrawResult {
+    let (report, shown) = (ranking.report(), ranking.shown());
     let trust = Trust::from_report(report);
-    let headings = [trust.heading(PERCENTILES[0]), trust.heading(PERCENTILES[2]), "CPU".to_owned()];
+    let tail = tail_percentile(shown);
+    let headings = [trust.heading(PERCENTILES[0]), trust.heading(tail), "CPU".to_owned()];
     write_row(area, &labels(report).shared, &headings, (LEFT, top), SMALL_PX)?;
-    let shown = tradeoff::percentile(report);
     let late = |row: &&Drawable<'_>| late_at(row.subject, shown);
     let largest = rows.iter().map(late).max().unwrap_or(0).max(1);
     // Bars that give no ranking are pale.
-    let strength = if tradeoff::ranking(report).is_some() { 1.0 } else { 0.3 };
+    let strength = if ranking.percentile().is_some() { 1.0 } else { 0.3 };
     for (row, n) in rows.iter().zip(0..) {
         let y = top + HEADING_HEIGHT + n * ROW_HEIGHT;
         area.draw(&(EmptyElement::at((LEFT + 8, y + 14)) + mark(row.sign, (0, 0))))?;
         let name: String = row.name.chars().take(MAX_NAME_CHARS).collect();
-        write_row(area, &name, &cells(row.subject), (LEFT + 28, y), ROW_PX)?;
+        write_row(area, &name, &cells(row.subject, tail), (LEFT + 28, y), ROW_PX)?;
         let width = (late(row) as f64 / largest as f64 * f64::from(RIGHT - LEFT)).max(2.0) as i32;
         let bar = [(LEFT, y + 36), (LEFT + width, y + 43)];
         area.draw(&Rectangle::new(bar, colour(row.sign).mix(strength).filled()))?;
@@ -136,11 +143,19 @@ fn write_row(
     Ok(())
 }
 
-fn cells(subject: &Subject) -> [String; 3] {
+/// Returns the percentile next to the median: that of the ranking, or p99.
+fn tail_percentile(shown: &str) -> Percentile {
+    let is_ranked = |percentile: &&Percentile| percentile.key == shown;
+    let ranked = PERCENTILES[1..].iter().find(is_ranked);
+    *ranked.unwrap_or(&PERCENTILES[2])
+}
+
+fn cells(subject: &Subject, tail: Percentile) -> [String; 3] {
     let lateness = subject.summary.as_ref().map(|Summary { lateness_ns, .. }| lateness_ns);
     let time = |value: Option<i64>| or_dash(value.map(format_time));
     let core = core_percent(subject).map(|percent| format!("{percent:.1} %"));
-    [time(lateness.and_then(|d| d.p50)), time(lateness.and_then(|d| d.p99)), or_dash(core)]
+    let tail = lateness.and_then(|d| percentile::value(d, tail.key));
+    [time(lateness.and_then(|d| d.p50)), time(tail), or_dash(core)]
 }
 
 fn late_at(subject: &Subject, key: &str) -> i64 {

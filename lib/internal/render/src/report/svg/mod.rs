@@ -21,7 +21,8 @@ use crate::picture::canvas::{
 };
 use crate::picture::palette::Sign;
 use crate::report::label::{is_control, labels, signs};
-use crate::report::tradeoff::{Point, percentile, points, ranking};
+use crate::report::ranking::Ranking;
+use crate::report::tradeoff::Point;
 use crate::report::trust::Trust;
 use crate::report::{origin, summary};
 
@@ -88,8 +89,9 @@ fn shade<X, Y>(corners: [(X, Y); 2]) -> Rectangle<(X, Y)> {
 pub fn pictures(report: &Report) -> Vec<Picture> {
     let footer = origin::footer(report, SMALL_CHARACTERS);
     let trust = Trust::from_report(report);
-    let mut pictures = main_pictures(report);
-    pictures.extend(card::picture(report));
+    let ranking = Ranking::new(report);
+    let mut pictures = draw_main_pictures(&ranking);
+    pictures.extend(card::picture(&ranking));
     for drawable in drawables(report) {
         let file = file_name(&drawable.subject.id);
         if drawable.has_samples() {
@@ -104,6 +106,11 @@ pub fn pictures(report: &Report) -> Vec<Picture> {
 /// Draws the pictures of all subjects together: lateness by percentile, lateness against CPU time,
 /// and lateness over time.
 pub fn main_pictures(report: &Report) -> Vec<Picture> {
+    draw_main_pictures(&Ranking::new(report))
+}
+
+fn draw_main_pictures(ranking: &Ranking<'_>) -> Vec<Picture> {
+    let report = ranking.report();
     let measured = drawables(report);
     if measured.is_empty() {
         return Vec::new();
@@ -111,17 +118,17 @@ pub fn main_pictures(report: &Report) -> Vec<Picture> {
     let shared = labels(report).shared;
     let footer = origin::footer(report, SMALL_CHARACTERS);
     let trust = Trust::from_report(report);
-    let mut pictures =
-        vec![percentiles::picture(summary::answer(report), &measured, &shared, trust, &footer)];
-    pictures.extend(draw_tradeoff(report, &measured, &shared, &footer));
-    pictures.extend(over_time::overview(report, &measured, &shared, &footer));
+    let headline = summary::answer(ranking);
+    let mut pictures = vec![percentiles::picture(headline, &measured, &shared, trust, &footer)];
+    pictures.extend(draw_tradeoff(ranking, &measured, &shared, &footer));
+    pictures.extend(over_time::overview(ranking, &measured, &shared, &footer));
     pictures
 }
 
 /// Draws the picture made for sharing: the answer, a few subjects, the machine and the command.
 /// `None` if nothing was measured.
 pub fn card(report: &Report) -> Option<Picture> {
-    card::picture(report)
+    card::picture(&Ranking::new(report))
 }
 
 /// Returns the measured subjects.
@@ -141,22 +148,22 @@ fn drawables(report: &Report) -> Vec<Drawable<'_>> {
 
 /// Draws lateness and cost, unless no subject has both.
 fn draw_tradeoff(
-    report: &Report,
+    ranking: &Ranking<'_>,
     measured: &[Drawable<'_>],
     shared: &str,
     footer: &[String],
 ) -> Option<Picture> {
-    let measured_points = points(report);
+    let measured_points = ranking.points();
     if measured_points.is_empty() {
         return None;
     }
     let mut signed = Vec::new();
-    for point in &measured_points {
+    for point in measured_points {
         let drawable = measured.iter().find(|drawable| drawable.index == point.subject);
         signed.extend(drawable.map(|Drawable { sign, .. }| SignedPoint { point, sign: *sign }));
     }
-    let headline = summary::answer(report);
-    Some(tradeoff::picture(headline, &LatenessAxis::new(report), &signed, shared, footer))
+    let headline = summary::answer(ranking);
+    Some(tradeoff::picture(headline, &LatenessAxis::new(ranking), &signed, shared, footer))
 }
 
 /// The axis of the lateness of subjects at one percentile.
@@ -168,9 +175,8 @@ struct LatenessAxis {
 }
 
 impl LatenessAxis {
-    fn new(report: &Report) -> Self {
-        let is_ranked = ranking(report).is_some();
-        Self { percentile: percentile(report), is_ranked }
+    fn new(ranking: &Ranking<'_>) -> Self {
+        Self { percentile: ranking.shown(), is_ranked: ranking.percentile().is_some() }
     }
 
     fn label(&self) -> String {
@@ -182,12 +188,13 @@ impl LatenessAxis {
 /// Returns measured subjects by their importance: programs of the user and the best of tokio's own
 /// timers, then subjects that are ringed in the trade-off, then controls. Equal ones are in the
 /// order of their ranking.
-fn by_importance<'a>(report: &Report, measured: &'a [Drawable<'a>]) -> Vec<&'a Drawable<'a>> {
-    let ranks: Vec<usize> = summary::sentences(report).iter().map(|(index, _)| *index).collect();
+fn by_importance<'a>(ranking: &Ranking<'_>, measured: &'a [Drawable<'a>]) -> Vec<&'a Drawable<'a>> {
+    let report = ranking.report();
+    let ranks: Vec<usize> = summary::sentences(ranking).iter().map(|(index, _)| *index).collect();
     let mut sorted: Vec<&Drawable<'_>> = measured.iter().collect();
     sort_by_key(&mut sorted, |drawable| ranks.iter().position(|index| *index == drawable.index));
-    let ringed: Vec<usize> =
-        points(report).iter().filter(|point| point.front).map(|point| point.subject).collect();
+    let ringed = ranking.points().iter().filter(|point| point.front);
+    let ringed: Vec<usize> = ringed.map(|point| point.subject).collect();
     let best_of_tokio = sorted.iter().find(|d| is_tokio(d.subject)).map(|d| d.index);
     sort_by_key(&mut sorted, |drawable| {
         let Drawable { index, subject, .. } = drawable;

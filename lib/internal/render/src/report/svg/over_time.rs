@@ -19,6 +19,7 @@ use crate::picture::canvas::{
 use crate::picture::columns::{Column, reduce};
 use crate::picture::palette::Sign;
 use crate::report::label::{concurrent_cpus, is_control};
+use crate::report::ranking::Ranking;
 use crate::report::stalls::{self, STALLED_ROUND_NOTE, Stall};
 use crate::report::svg::timeline::Timeline;
 use crate::report::svg::{
@@ -68,14 +69,15 @@ const PERIOD_NOTE: &str = "; line: the period, above which ticks are missed";
 /// Draws the lateness of the most important subjects over the time of the run. `None` if no ticks
 /// with a period were recorded.
 pub(super) fn overview(
-    report: &Report,
+    ranking: &Ranking<'_>,
     measured: &[Drawable<'_>],
     shared: &str,
     footer: &[String],
 ) -> Option<Picture> {
+    let report = ranking.report();
     let trust = Trust::from_report(report);
     let known_stalls = stalls::stalls(report);
-    let shown = select_subjects(report, measured);
+    let shown = select_subjects(ranking, measured);
     let mut panels = Vec::new();
     for &drawable in &shown {
         panels.push(Panel::in_run(report, drawable, &known_stalls, trust));
@@ -413,8 +415,11 @@ fn draw_period(chart: &Chart<'_, '_>, panel: &Panel<'_>, axes: &Axes) -> DrawRes
 
 /// Returns the measured subjects with a panel, in their order: at most [`MAX_SERIES`] of those
 /// whose ticks have a time. The subject with the worst tick and one of each control are kept.
-fn select_subjects<'a>(report: &Report, measured: &'a [Drawable<'a>]) -> Vec<&'a Drawable<'a>> {
-    let mut chosen = by_importance(report, measured);
+fn select_subjects<'a>(
+    ranking: &Ranking<'_>,
+    measured: &'a [Drawable<'a>],
+) -> Vec<&'a Drawable<'a>> {
+    let mut chosen = by_importance(ranking, measured);
     chosen.retain(|drawable| drawable.has_time());
     let mut kept: Vec<usize> =
         worst_tick(measured).iter().map(|worst| worst.drawable.index).collect();

@@ -4,6 +4,7 @@ use files::report::{Report, Subject};
 
 use super::{Cause, Diagnosis, diagnoses, select_diagnoses};
 use crate::document::{Document, Table};
+use crate::report::ranking::Ranking;
 use crate::report::summary;
 use crate::report::unexplained::GroupedDiagnoses;
 
@@ -26,9 +27,10 @@ pub fn add_main_diagnoses(document: &mut Document, report: &Report) {
         return add_diagnoses(document, report);
     }
     add_grouped(document, &GroupedDiagnoses::new(programs.into_iter()));
+    let ranking = Ranking::new(report);
     let mut notes = Vec::new();
     for program in report.subjects.iter().filter(|subject| is_program(subject)) {
-        let ticker = describe_best_ticker(report, program);
+        let ticker = describe_best_ticker(&ranking, program);
         notes.extend(ticker.filter(|sentence| !notes.contains(sentence)));
     }
     let others = select_diagnoses(report, |subject| !is_program(subject)).len();
@@ -42,8 +44,8 @@ pub fn add_main_diagnoses(document: &mut Document, report: &Report) {
 }
 
 /// Describes the causes of the best ticker in the rounds of a program.
-fn describe_best_ticker(report: &Report, program: &Subject) -> Option<String> {
-    let (subject, name) = summary::best_ticker(report, program)?;
+fn describe_best_ticker(ranking: &Ranking<'_>, program: &Subject) -> Option<String> {
+    let (subject, name) = summary::best_ticker(ranking, program)?;
     let why = subject.why.as_ref().filter(|why| why.tier.is_some())?;
     let ticker = Diagnosis { name, why, trace_ns: None };
     let mut causes = Vec::new();

@@ -24,17 +24,11 @@ const priced = (place, all, percentile, ranked) => {
   // Unlike an image, a group can contain marks that take the focus.
   f.svg.setAttribute("role", "group");
   if (!ranked) distrustedZone(f.svg, [LEFT, f.top], [f.width - RIGHT, f.height - f.bottom]);
-  // The subjects of each period that are not beaten in both. Controls and subjects that miss most of their ticks do
-  // not compete.
-  const fronts = new Set();
+  const fronts = new Set(all.filter((s) => s.front));
   for (const period of new Set(all.map((s) => s.period))) {
-    const group = all.filter((s) => s.period === period && s.keeps_up);
-    // A single subject has no competitors.
-    if (group.length < 2 || !ranked) continue;
-    const beats = (o, s) => o.late_at <= s.late_at && o.cpu <= s.cpu && (o.late_at < s.late_at || o.cpu < s.cpu);
-    const front = group.filter((s) => !group.some((o) => beats(o, s))).sort((a, b) => a.cpu - b.cpu);
+    const front = [...fronts].filter((s) => s.period === period).sort((a, b) => a.cpu - b.cpu);
+    if (!front.length) continue;
     draw(f.svg, "path", { class: "front", d: path(front.map((s) => [px(s.cpu), py(s.late_at)])) });
-    for (const s of front) fronts.add(s);
     for (const s of front) draw(f.svg, "circle", { class: "front", cx: px(s.cpu), cy: py(s.late_at), r: 10 });
   }
   for (const s of all) {
