@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use terminal::Style;
 
-/// Ratings of the machine, with which the text of a report begins.
+/// Ratings of the machine, which precede the table of a report.
 const RATINGS: [(&str, Style); 3] = [
     ("Quiet machine", Style::Good),
     ("Noisy machine", Style::Doubtful),
@@ -116,7 +116,7 @@ Lateness and CPU time per tick; period 500us
 subject         p50  p99.9?   missed     CPU
 os-interval  *52 us  661 us  0.15 %?   35 us
 spin          88 ns  320 us   60.0 %  500 us
-* least late
+* lowest p90
 ? not trusted
 
 Words with  two blanks.
@@ -130,7 +130,7 @@ Words with  two blanks.
             "\x1b[2mp99.9?\x1b[0m   missed     CPU",
             "\x1b[32m*52 us\x1b[0m  \x1b[2m661 us\x1b[0m  \x1b[2m0.15 %?\x1b[0m   35 us",
             "88 ns  \x1b[2m320 us\x1b[0m   60.0 %  500 us",
-            "\n* least late\n? not trusted\n\nWords with  two blanks.\n",
+            "\n* lowest p90\n? not trusted\n\nWords with  two blanks.\n",
         ] {
             assert!(painted.contains(part), "{part:?} in {painted}");
         }

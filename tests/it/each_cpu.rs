@@ -125,7 +125,7 @@ fn differing_cpu_is_named() {
         "CPU {second} differs from CPU {first}, in 20 rounds: 100 us later [90.0, 110 us] at p50."
     );
     assert!(ran.stdout.contains(&expected), "{}", ran.stdout);
-    assert!(!ran.stdout.contains("least late"), "CPUs are not ranked: {}", ran.stdout);
+    assert!(!ran.stdout.contains("had the lowest"), "CPUs are not ranked: {}", ran.stdout);
     assert!(ran.file("report.html").contains(&expected));
     let path = ran.path("report.json").display().to_string();
     let markdown = Osjitter::new(["report", &path, "--format", "markdown"]).run().exits(0).stdout;

@@ -10,6 +10,7 @@ mod bins;
 mod book;
 mod calibrate;
 mod ci;
+mod claims;
 mod command;
 mod compare;
 mod control;
