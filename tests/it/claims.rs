@@ -120,7 +120,7 @@ const CLAIMS: [&str; 5] = [
     "had the lowest",
     " as late",
     "the cheapest",
-    "the next",
+    "every other ranked",
     "nothing else was clearly lower and cheaper.",
 ];
 

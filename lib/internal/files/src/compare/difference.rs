@@ -194,7 +194,7 @@ fn histogram_step(values: Sides<f64>) -> f64 {
     values.base.max(values.candidate) / 1_000.0
 }
 
-/// What a report shows about the differences between its subjects. The values of the rounds of a
+/// The evidence of a report about differences between its subjects. The values of the rounds of a
 /// subject are computed once.
 #[derive(Debug)]
 pub struct ReportEvidence<'a> {

@@ -309,14 +309,14 @@ impl Narrator<'_> {
         format!("{names} had the lowest {}, with no clear difference between them", self.at)
     }
 
-    /// Describes the cheapest subject, or else the next one, and by how much it was later. The ratio
-    /// of a program is in the sentence about programs.
+    /// Describes the cheapest subject and by how much it was later, or else by how much the others
+    /// were. The ratio of a program is in the sentence about programs.
     fn describe_others(&self, group: &RankedGroup<'_>, standing: &Standing) -> String {
         let is_behind = |index: usize| {
             standing.behind.iter().find(move |behind| behind.subject == index).copied()
         };
         match group.cheapest {
-            Some(cheapest) if standing.winner() == Some(cheapest) => self.describe_next(standing),
+            Some(cheapest) if standing.winner() == Some(cheapest) => self.describe_margin(standing),
             Some(cheapest) => match is_behind(cheapest) {
                 Some(behind) if !self.is_program(cheapest) => {
                     let subject = &self.ranking.report().subjects[cheapest];
@@ -326,7 +326,7 @@ impl Narrator<'_> {
                 }
                 _ => self.describe_cheapest(group),
             },
-            None => self.describe_next(standing),
+            None => self.describe_margin(standing),
         }
     }
 
@@ -337,23 +337,22 @@ impl Narrator<'_> {
         format!("; {} was the cheapest{cost}", self.name(cheapest))
     }
 
-    /// Describes by how much the second subject is later than the first, if it is clearly lower
-    /// than the others behind it.
-    fn describe_next(&self, standing: &Standing) -> String {
-        let (Some(_), Some((next, others))) = (standing.winner(), standing.behind.split_first())
-        else {
+    /// Describes by how much the others are later than the winner, if there is one. The ratio of a
+    /// program is in the sentence about programs.
+    fn describe_margin(&self, standing: &Standing) -> String {
+        let ratio = |behind: &&BehindSubject| behind.difference.ratio.unwrap_or(f64::INFINITY);
+        let closest = standing.behind.iter().min_by(|a, b| ratio(a).total_cmp(&ratio(b)));
+        let Some(closest) = closest.filter(|_| standing.winner().is_some()) else {
             return String::new();
         };
-        let is_lower = |other: &BehindSubject| {
-            let difference = self.ranking.difference(next.subject, other.subject);
-            difference.conclusion == Conclusion::BaseIsLower
-        };
-        if self.is_program(next.subject) || !others.iter().all(is_lower) {
+        if self.is_program(closest.subject) {
             return String::new();
         }
-        let (name, factor) = (self.name(next.subject), format_factor(&next.difference));
-        let rank = if others.is_empty() { "" } else { ", the next," };
-        format!("; {name}{rank} was {factor} as late")
+        let factor = format_factor(&closest.difference);
+        match standing.behind.len() {
+            1 => format!("; {} was {factor} as late", self.name(closest.subject)),
+            _ => format!("; every other ranked subject was at least {factor} as late"),
+        }
     }
 
     /// Describes the percentiles above that of the ranking, at which no subject is clearly lower
