@@ -118,8 +118,13 @@ fn usual_numbers_fit_80_columns() {
     let others = "a title, a heading and the columns";
     assert_eq!(table.lines().count(), names().len() + 3, "{others}: {narrow}");
     assert!(table.contains("left out to fit the width: p90; p99.9; max"), "{narrow}");
-    assert!(text.contains("left out to fit the width: p90
-"), "{text}");
+    assert!(
+        text.contains(
+            "left out to fit the width: p90
+"
+        ),
+        "{text}"
+    );
 }
 
 #[test]

@@ -558,8 +558,11 @@ fn describe_subject(report: &Report, subject: &Subject, front: bool) -> String {
         Some(_) if summary.missed == Some(0) => "; it missed no tick".to_owned(),
         Some(missed) => format!("; it missed {missed}{}", trust.remark(summary, "missed")),
     };
-    let unbeaten =
-        if front { "; no other ranked subject was clearly lower and cheaper" } else { "" };
+    let unbeaten = if front {
+        "; no other ranked subject was clearly better in one and not worse in the other"
+    } else {
+        ""
+    };
     format!("{late}{cost}{missed}{unbeaten}.")
 }
 

@@ -305,8 +305,8 @@ fn tradeoff_note(ranking: &Ranking<'_>) -> String {
     let at = ranking.shown();
     let rings = match ranking.percentile() {
         Some(_) => {
-            "Ringed: no other ranked subject was clearly lower and cheaper; controls, and subjects that missed most of \
-             their ticks, are not ranked."
+            "Ringed: no other ranked subject was clearly better in one and not clearly worse in the other; controls, and \
+             subjects that missed most of their ticks, are not ranked."
         }
         None => "Not ranked: the machine itself was late there.",
     };

@@ -32,8 +32,8 @@ const HEIGHT: u32 = 460;
 /// Height of the chart of a period, if there are several periods.
 const PERIOD_HEIGHT: u32 = 360;
 const RANKED_NOTE: &str = "Lower left is better. Bars: 95 % confidence intervals over rounds. Ringed and joined: no other ranked \
-                           subject was clearly lower and cheaper. Not ranked: controls (hollow), and subjects that missed \
-                           most of their ticks.";
+                           subject was clearly better in one and not clearly worse in the other. Not ranked: controls \
+                           (hollow), and subjects that missed most of their ticks.";
 const UNRANKED_NOTE: &str = "Grey, and not ranked: the machine itself was late at this percentile. Bars: 95 % confidence \
                              intervals over rounds. Hollow: controls.";
 
