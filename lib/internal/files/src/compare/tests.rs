@@ -213,7 +213,7 @@ fn reports_without_samples_need_separate_intervals() {
 }
 
 #[test]
-fn one_step_of_the_source_is_no_difference() {
+fn single_source_step_is_no_difference() {
     // A program that writes whole microseconds.
     let coarse = |median_us: f64| {
         let mut report = run(&mut Machine::new(7), "then", 40, &[("old", 4e3), ("new", median_us)]);

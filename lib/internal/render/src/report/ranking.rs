@@ -458,7 +458,7 @@ mod tests {
     }
 
     #[test]
-    fn winner_is_not_clearly_higher_further_up() {
+    fn winner_leads_at_higher_percentiles() {
         // The last subject has the lowest median and a much higher tail.
         let subjects = [
             subject("a", 60.0, 200.0, 30.0),

@@ -229,7 +229,7 @@ impl Narrator<'_> {
         }
         let each = name_groups(&conditions);
         if standings.iter().all(|standing| standing.is_tie_of_all()) {
-            return Some(format!("No difference is shown at {} for any {each}.", self.at));
+            return Some(format!("No difference is shown at {} for any {each}.", self.tried()));
         }
         let described: Vec<String> =
             standings.into_iter().map(|standing| self.describe_leaders(standing)).collect();
@@ -784,7 +784,7 @@ mod tests {
     }
 
     #[test]
-    fn ratio_of_a_program_is_stated_once() {
+    fn program_ratio_is_stated_once() {
         for cost_us in [20.0, 30.0, 40.0] {
             let subjects = [subject("a", 60.0, 300.0, cost_us), subject("b", 40.0, 200.0, 30.0)];
             let text = describe(&subjects, Some(0)).join(" ");
