@@ -241,7 +241,8 @@ fn draw_name(area: &Area<'_>, panel: &Panel<'_>, trust: Trust) -> DrawResult {
     let Some(summary) = &subject.summary else { return Ok(()) };
     let font = (FONT, LABEL_PX).with_color(BLACK.mix(0.7)).into_text_style(area);
     let font = font.pos(Pos::new(HPos::Right, VPos::Top));
-    let missed = format_missed(subject, summary).map(|share| format!("missed {share}"));
+    let missed = format_missed(subject, summary)
+        .map(|share| trust.count_cell(summary, "missed", &format!("missed {share}")));
     let figures = describe_figures(summary, trust).into_iter().chain([missed]);
     for (figure, right) in figures.zip(FIGURES_RIGHT) {
         area.draw_text(&figure.unwrap_or_default(), &font, (right, baseline))?;
