@@ -1,9 +1,8 @@
 //! The loops that `osjitter bench` times.
 //!
 //! The program chooses the cases, their number and their order. This crate contains the code
-//! between two time stamps and nothing else. It is compiled as a single unit at the highest
-//! optimisation level, since the cost of an operation of a nanosecond depends on inlining. Its
-//! interface follows the program and may change in any release.
+//! between two time stamps and nothing else. Its interface follows the program and may change in
+//! any release.
 #![forbid(unsafe_code)]
 // Internal interface: an item is documented if its name does not say everything.
 #![allow(missing_docs, missing_debug_implementations, unreachable_pub)]

@@ -1,8 +1,7 @@
 //! The measuring engine of `osjitter`: scenarios, subjects, measuring loops and the machine.
 //!
-//! The crate is compiled for speed, like the loops of an application, while the program around it
-//! is compiled for size. It is published because `cargo install osjitter` needs it. Its interface
-//! follows the program and may change in any release.
+//! It is published because `cargo install osjitter` needs it. Its interface follows the program and
+//! may change in any release.
 #![deny(unsafe_code)]
 // Internal interface: an item is documented if its name does not say everything.
 #![allow(missing_docs, missing_debug_implementations, unreachable_pub)]

@@ -141,7 +141,9 @@ struct UsageReading {
 }
 
 impl UsageProbe {
+    /// Creates a probe. The first reading of a process takes longer, so one is made here.
     pub fn new(scope: CostScope, load_cpu: LoadCpuTime, ticks: UsageTicks) -> Self {
+        scope.usage();
         Self { scope, load_cpu, ticks, next: ticks.first, first: None, last: None }
     }
 

@@ -266,9 +266,10 @@ mod tests {
             allocations(entry, 2);
             // Set-up and tear-down are equal in both rounds, so a difference is due to the ticks. One
             // allocation for all ticks is not: tokio makes it when a stall has made so many ticks
-            // ready that the task has to yield.
+            // ready that the task has to yield. The counters of the machine are files whose length
+            // may need another one.
             let (few, many) = (allocations(entry, 10), allocations(entry, 500));
-            assert!(many.abs_diff(few) < 10, "{} allocates while it ticks", entry.name);
+            assert!(many.abs_diff(few) <= 2, "{} allocates while it ticks", entry.name);
         }
     }
 }
