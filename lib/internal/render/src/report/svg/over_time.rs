@@ -26,7 +26,7 @@ use crate::report::svg::{
     Captions, DISTRUST_NOTE, Drawable, MAX_SERIES, by_importance, page, shade, truncate_name,
 };
 use crate::report::tradeoff::format_missed;
-use crate::report::trust::Trust;
+use crate::report::trust::{NOT_TRUSTED, Trust};
 
 /// Width of the columns to which the ticks are reduced.
 const COLUMN_PX: usize = 3;
@@ -85,7 +85,7 @@ pub(super) fn overview(
     let axes = Axes::new(&panels, TimeAxis::Run)?;
     let note = overview_note(report, measured, &panels, trust);
     let captions = Captions {
-        headline: headline(report, measured, &known_stalls),
+        headline: headline(report, measured, &known_stalls, trust),
         what: title("Lateness over time", shared),
         note: &note,
         footer,
@@ -461,12 +461,19 @@ fn worst_tick<'a>(measured: &'a [Drawable<'a>]) -> Option<WorstTick<'a>> {
 }
 
 /// Names the worst tick of the run and the longest stall that the spinning control saw.
-fn headline(report: &Report, measured: &[Drawable<'_>], known_stalls: &[Stall]) -> String {
+fn headline(
+    report: &Report,
+    measured: &[Drawable<'_>],
+    known_stalls: &[Stall],
+    trust: Trust,
+) -> String {
     let Some(WorstTick { drawable, late_ns, due }) = worst_tick(measured) else {
         return String::new();
     };
     let (late, name) = (format_time(late_ns), &drawable.name);
-    let worst = format!("The worst tick was {late} late: {name}, {due:.1} s after the start");
+    let remark = if trust.covers_max() { "" } else { NOT_TRUSTED };
+    let worst =
+        format!("The worst tick was {late} late{remark}: {name}, {due:.1} s after the start");
     if !report.subjects.iter().any(stalls::is_observer) {
         return format!("{worst}.");
     }
