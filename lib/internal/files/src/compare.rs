@@ -6,7 +6,8 @@
 //!
 //! - Two subjects of one run ran in the same rounds, which pair them. Disturbances of the machine
 //!   affect both sides of a pair. The estimate is the Hodges-Lehmann estimate over pairs, with the
-//!   interval of the signed-rank test.
+//!   interval of the signed-rank test. A difference must be confirmed by the ticks of both
+//!   ([`ReportEvidence`]).
 //! - Two runs have no rounds in common. The estimate is the Hodges-Lehmann shift of two samples,
 //!   with the interval of the Mann-Whitney test ([`stats::shift`](jitterstat::stats::shift)). The
 //!   interval accounts for differences between the rounds of a run, but not for differences between
@@ -40,7 +41,7 @@ use crate::environment::{Difference, EnvironmentKey, format_ns};
 use crate::report::{Report, Subject, Warning};
 pub use cpus::compare_cpus;
 pub use difference::{Conclusion, PairDifference, ReportEvidence};
-use difference::{EvidenceLimits, step_ns};
+use difference::{EvidenceLimits, is_confirmed, step_ns};
 pub use error::CompareError;
 pub use family::{Change, ChangeFinding, Differences, MIN_COMPARED_PAIRS, family};
 use jitterstat::gate::Sides;
@@ -117,7 +118,10 @@ pub fn compare(
         Sides { base: step_ns(a.report, a.subject), candidate: step_ns(b.report, b.subject) },
     );
     let mut percentiles = if same_run {
-        compare_paired(values, &limits)
+        let mut percentiles = compare_paired(values, &limits);
+        let subjects = Sides { base: a.subject, candidate: b.subject };
+        percentiles.iter_mut().for_each(|percentile| withdraw_unconfirmed(percentile, subjects));
+        percentiles
     } else {
         let controls = comparable_controls(a, b);
         compare_two_runs(values, controls.as_ref(), &limits)
@@ -219,6 +223,18 @@ fn compare_paired(values: Sides<&[RoundValues]>, limits: &EvidenceLimits) -> Vec
         percentiles.push(Percentile { name, all, quiet_half, beside_control: None, lift: None });
     }
     percentiles
+}
+
+/// Withdraws a difference between two subjects of one run that their ticks do not confirm.
+fn withdraw_unconfirmed(percentile: &mut Percentile, subjects: Sides<&Subject>) {
+    let conclusion = match percentile.all.finding {
+        Finding::Later => Conclusion::BaseIsLower,
+        Finding::Earlier => Conclusion::CandidateIsLower,
+        _ => return,
+    };
+    if !is_confirmed(conclusion, subjects, &percentile.name) {
+        percentile.all.finding = Finding::NoDifferenceShown;
+    }
 }
 
 /// The half of the pairs with the smallest sums.

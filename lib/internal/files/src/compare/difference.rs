@@ -234,25 +234,16 @@ impl<'a> ReportEvidence<'a> {
                 ..PairDifference::UNKNOWN
             };
         }
-        let summaries = Sides { base, candidate };
-        let pooled =
-            PairDifference::from_distributions(summaries.map(|summary| &summary.lateness_ns), key);
-        let Some(mut paired) = self.paired(pair, key, &limits) else { return pooled };
-        let is_sampled = has_samples(subjects.base) && has_samples(subjects.candidate);
-        let is_confirmed = match paired.conclusion {
-            // Each tick of a stall counts without samples: one stall can separate the rounds.
-            conclusion if !is_sampled && pooled.conclusion != Conclusion::Unknown => {
-                conclusion == pooled.conclusion
-            }
-            conclusion => agrees_with_values(conclusion, summaries, key),
+        let Some(mut paired) = self.paired(pair, key, &limits) else {
+            return pooled_difference(Sides { base, candidate }, key);
         };
-        if !is_confirmed {
+        if paired.is_clear() && !is_confirmed(paired.conclusion, subjects, key) {
             paired.conclusion = Conclusion::NotShown;
         }
         paired
     }
 
-    /// Compares two subjects round by round; `None` without an interval.
+    /// Compares two subjects round by round; `None` if no round of both has the percentile.
     fn paired(
         &self,
         pair: Sides<usize>,
@@ -263,7 +254,10 @@ impl<'a> ReportEvidence<'a> {
         let rounds = pair.map(|index| &self.rounds(index).values[..]);
         let pairs = common_rounds(rounds, |round: &RoundValues| round.ns[which]);
         let ratio = shift::paired(&ln_ratios(&pairs))?;
-        let interval = bounded_interval(&ratio, pairs.len())?.map(|ln| tidy(ln.exp()));
+        let Some(interval) = bounded_interval(&ratio, pairs.len()) else {
+            return Some(PairDifference::UNKNOWN);
+        };
+        let interval = interval.map(|ln| tidy(ln.exp()));
         let medians = times(&pairs).map(|side| median(&side).round());
         Some(PairDifference {
             ratio: Some(tidy(ratio.shift.estimate.exp())),
@@ -281,6 +275,30 @@ impl<'a> ReportEvidence<'a> {
         let subject = &self.report.subjects[index];
         self.rounds[index].get_or_init(|| Rounds::new(self.report, subject))
     }
+}
+
+/// Returns whether all ticks of two subjects confirm a clear difference between their rounds.
+///
+/// Each tick of a stall counts without samples, so that one stall can separate the rounds: the
+/// intervals of the percentiles must then show the difference as well.
+pub(super) fn is_confirmed(conclusion: Conclusion, subjects: Sides<&Subject>, key: &str) -> bool {
+    let (Some(base), Some(candidate)) = (&subjects.base.summary, &subjects.candidate.summary)
+    else {
+        return false;
+    };
+    let summaries = Sides { base, candidate };
+    if !(has_samples(subjects.base) && has_samples(subjects.candidate)) {
+        let pooled = pooled_difference(summaries, key).conclusion;
+        if pooled != Conclusion::Unknown {
+            return conclusion == pooled;
+        }
+    }
+    agrees_with_values(conclusion, summaries, key)
+}
+
+/// Returns the difference between the percentiles of all ticks, by their intervals.
+fn pooled_difference(summaries: Sides<&Summary>, key: &str) -> PairDifference {
+    PairDifference::from_distributions(summaries.map(|summary| &summary.lateness_ns), key)
 }
 
 /// Whether the percentiles of all ticks, which a table shows, are in the order of a conclusion.

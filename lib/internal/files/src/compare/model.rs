@@ -216,7 +216,8 @@ pub enum Method {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Finding {
-    /// The interval contains 1. No difference is shown, which does not prove that there is none.
+    /// No difference is shown, which does not prove that there is none. The interval contains 1, or
+    /// the ticks of both do not confirm the difference.
     NoDifferenceShown,
     /// B is later than A.
     Later,

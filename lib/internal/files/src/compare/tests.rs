@@ -150,6 +150,12 @@ fn first_difference(report: &Report, percentile: &str) -> PairDifference {
     ReportEvidence::new(report).difference(Sides { base: 0, candidate: 1 }, percentile)
 }
 
+/// The finding of the comparison of the same subjects.
+fn first_finding(report: &Report, name: &str) -> Finding {
+    let compared = compare(chosen(report, "old"), chosen(report, "new")).unwrap();
+    percentile(&compared, name).all.finding
+}
+
 #[test]
 fn differences_equal_those_of_compare() {
     for (medians_ns, expected) in [
@@ -171,9 +177,19 @@ fn differences_equal_those_of_compare() {
 
 #[test]
 fn few_rounds_show_no_difference() {
-    let report = run(&mut Machine::new(7), "then", 9, &[("old", 14e3), ("new", 140e3)]);
-    let found = first_difference(&report, "p50");
+    let mut report = run(&mut Machine::new(7), "then", 9, &[("old", 14e3), ("new", 140e3)]);
+    let mut found = first_difference(&report, "p50");
     assert_eq!((found.ratio, found.conclusion), (None, Conclusion::Unknown));
+    // Intervals over more rounds than those of the comparison do not replace it.
+    for (subject, interval) in
+        report.subjects.iter_mut().zip([[13_000, 15_000], [130_000, 150_000]])
+    {
+        let lateness = &mut subject.summary.as_mut().unwrap().lateness_ns;
+        lateness.ci95.insert("p50".to_owned(), interval);
+    }
+    found = first_difference(&report, "p50");
+    assert_eq!((found.ratio, found.conclusion), (None, Conclusion::Unknown));
+    assert_eq!(first_finding(&report, "p50"), Finding::TooFewRounds);
 }
 
 #[test]
@@ -205,11 +221,13 @@ fn reports_without_samples_need_separate_intervals() {
         subject.rounds.iter_mut().for_each(|round| round.lateness_ns.clear());
     }
     assert_eq!(first_difference(&report, "p50").conclusion, Conclusion::BaseIsLower);
+    assert_eq!(first_finding(&report, "p50"), Finding::Later);
     for subject in &mut report.subjects {
         let lateness = &mut subject.summary.as_mut().unwrap().lateness_ns;
         lateness.ci95.insert("p50".to_owned(), [13_000, 17_000]);
     }
     assert_eq!(first_difference(&report, "p50").conclusion, Conclusion::NotShown);
+    assert_eq!(first_finding(&report, "p50"), Finding::NoDifferenceShown);
 }
 
 #[test]
@@ -258,8 +276,13 @@ fn contradicting_ticks_show_no_difference() {
     let mut report = run(&mut Machine::new(7), "then", 40, &[("old", 14e3), ("new", 16.8e3)]);
     // A few long rounds can raise the percentile of all ticks, but not that of the median round.
     report.subjects[0].summary.as_mut().unwrap().lateness_ns.p99 = Some(1_000_000);
-    assert_eq!(first_difference(&report, "p99").conclusion, Conclusion::NotShown);
-    assert_eq!(first_difference(&report, "p90").conclusion, Conclusion::BaseIsLower);
+    for (name, conclusion, finding) in [
+        ("p99", Conclusion::NotShown, Finding::NoDifferenceShown),
+        ("p90", Conclusion::BaseIsLower, Finding::Later),
+    ] {
+        assert_eq!(first_difference(&report, name).conclusion, conclusion, "{name}");
+        assert_eq!(first_finding(&report, name), finding, "{name}");
+    }
 }
 
 /// Counts the comparisons of equal subjects that show a difference.
