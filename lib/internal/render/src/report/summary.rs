@@ -156,6 +156,21 @@ impl Narrator<'_> {
         join_names(&names)
     }
 
+    /// Returns the names of the subjects that are not clearly higher than the best.
+    fn leader_names(&self, standing: &Standing) -> String {
+        self.names(standing.tied.iter().copied().chain([standing.best]))
+    }
+
+    /// Names subjects without a clear difference. Of more than two, only the best is compared with
+    /// each of the others.
+    fn format_tie(&self, standing: &Standing) -> String {
+        let names = self.leader_names(standing);
+        match standing.tied.len() {
+            0 | 1 => format!("between {names}"),
+            _ => format!("between the lowest and the others of {names}"),
+        }
+    }
+
     fn is_program(&self, index: usize) -> bool {
         let report = self.ranking.report();
         is_program(report, &report.subjects[index])
@@ -204,8 +219,12 @@ impl Narrator<'_> {
         if difference.conclusion != Conclusion::BaseIsLower {
             return Some(described);
         }
-        let factor = format_factor(&difference);
-        Some(format!("{described}, {factor} as late as {}", self.name(standing.best)))
+        Some(match format_factor(&difference) {
+            Some(factor) => {
+                format!("{described}, {factor} as late as {}", self.name(standing.best))
+            }
+            None => described,
+        })
     }
 
     /// Names the subject with the lowest percentile and its price; with several periods or loads,
@@ -229,7 +248,10 @@ impl Narrator<'_> {
         }
         let each = name_groups(&conditions);
         if standings.iter().all(|standing| standing.is_tie_of_all()) {
-            return Some(format!("No difference is shown at {} for any {each}.", self.tried()));
+            let has_pairs_only = standings.iter().all(|standing| standing.tied.len() == 1);
+            let between = if has_pairs_only { "" } else { " between the lowest and the others" };
+            let at = self.tried();
+            return Some(format!("No difference is shown at {at}{between} for any {each}."));
         }
         let described: Vec<String> =
             standings.into_iter().map(|standing| self.describe_leaders(standing)).collect();
@@ -238,9 +260,9 @@ impl Narrator<'_> {
 
     /// Names the leaders of one of several groups, with the lateness and the price of the first.
     fn describe_leaders(&self, standing: &Standing) -> String {
-        let leaders = standing.tied.iter().copied().chain([standing.best]);
         if !standing.tied.is_empty() {
-            return format!("{} (no clear difference)", self.names(leaders));
+            let from = if standing.tied.len() > 1 { " from the lowest" } else { "" };
+            return format!("{} (no clear difference{from})", self.leader_names(standing));
         }
         let Some(best) = self.line(standing.best) else { return String::new() };
         let cost = format_cost(best.subject, " for");
@@ -279,13 +301,13 @@ impl Narrator<'_> {
 
     /// Describes competitors of which none is clearly different from the best.
     fn describe_tie(&self, group: &RankedGroup<'_>, standing: &Standing) -> String {
-        let names = self.names(standing.tied.iter().copied().chain([standing.best]));
+        let tie = self.format_tie(standing);
         let reason = match standing.is_judged {
             true => "",
             false => ": without confidence intervals, none can be judged",
         };
         let cheapest = self.describe_cheapest(group);
-        format!("No difference is shown at {} between {names}{reason}{cheapest}.", self.tried())
+        format!("No difference is shown at {} {tie}{reason}{cheapest}.", self.tried())
     }
 
     /// Lists the percentiles by which the report could rank. A group without a difference at the one
@@ -305,8 +327,10 @@ impl Narrator<'_> {
 
     /// Names the subjects that share the lead.
     fn describe_shared_lead(&self, standing: &Standing) -> String {
-        let names = self.names(standing.tied.iter().copied().chain([standing.best]));
-        format!("{names} had the lowest {}, with no clear difference between them", self.at)
+        let (names, at) = (self.leader_names(standing), self.at);
+        let between =
+            if standing.tied.len() > 1 { "the lowest of them and the others" } else { "them" };
+        format!("{names} had the lowest {at}, with no clear difference between {between}")
     }
 
     /// Describes the cheapest subject and by how much it was later, or else by how much the others
@@ -319,15 +343,21 @@ impl Narrator<'_> {
             Some(cheapest) if standing.winner() == Some(cheapest) => self.describe_margin(standing),
             Some(cheapest) => match is_behind(cheapest) {
                 Some(behind) if !self.is_program(cheapest) => {
-                    let subject = &self.ranking.report().subjects[cheapest];
-                    let cost = format_cost(subject, " for");
-                    let (name, factor) = (self.name(cheapest), format_factor(&behind.difference));
-                    format!("; {name}, the cheapest{cost}, was {factor} as late")
+                    self.describe_cheapest_behind(group, &behind)
                 }
                 _ => self.describe_cheapest(group),
             },
             None => self.describe_margin(standing),
         }
+    }
+
+    /// Describes the cheapest subject by its price and by how much it was later than the best.
+    fn describe_cheapest_behind(&self, group: &RankedGroup<'_>, behind: &BehindSubject) -> String {
+        let Some(factor) = format_factor(&behind.difference) else {
+            return self.describe_cheapest(group);
+        };
+        let cost = format_cost(&self.ranking.report().subjects[behind.subject], " for");
+        format!("; {}, the cheapest{cost}, was {factor} as late", self.name(behind.subject))
     }
 
     /// Names the cheapest subject and its price.
@@ -348,7 +378,7 @@ impl Narrator<'_> {
         if self.is_program(closest.subject) {
             return String::new();
         }
-        let factor = format_factor(&closest.difference);
+        let Some(factor) = format_factor(&closest.difference) else { return String::new() };
         match standing.behind.len() {
             1 => format!("; {} was {factor} as late", self.name(closest.subject)),
             _ => format!("; every other ranked subject was at least {factor} as late"),
@@ -363,17 +393,11 @@ impl Narrator<'_> {
             group.higher.iter().map(|standing| label(standing.percentile)).collect();
         let at: Vec<&str> = at.iter().map(String::as_str).collect();
         let show = if at.len() > 1 { "show" } else { "shows" };
-        let names = match group.higher.iter().all(Standing::is_tie_of_all) {
-            true => String::new(),
-            false => {
-                let leaders = first.tied.iter().copied().chain([first.best]);
-                format!(" between {}", self.names(leaders))
-            }
-        };
-        match names.is_empty() {
-            true => format!("; {} {show} no clear difference", join_names(&at)),
-            false => format!("; {} shows no clear difference{names}", at[0]),
+        if !group.higher.iter().all(Standing::is_tie_of_all) {
+            return format!("; {} shows no clear difference {}", at[0], self.format_tie(first));
         }
+        let from = if first.tied.len() > 1 { " from the lowest" } else { "" };
+        format!("; {} {show} no clear difference{from}", join_names(&at))
     }
 }
 
@@ -636,12 +660,14 @@ fn format_cost(subject: &Subject, lead: &str) -> String {
     }
 }
 
-/// Formats the ratio of a clear difference: `2.20 times [1.03, 5.89]`.
-fn format_factor(difference: &PairDifference) -> String {
+/// Formats the ratio of a clear difference: `2.20 times [1.03, 5.89]`. Returns `None` if the
+/// difference has no ratio, because the base is zero or less.
+fn format_factor(difference: &PairDifference) -> Option<String> {
     let interval = difference.ratio_interval.map(<[f64; 2]>::from);
-    let ratio = format_ratio_with_interval(difference.ratio.unwrap_or(1.0), interval);
+    let ratio = format_ratio_with_interval(difference.ratio?, interval);
     let (ratio, interval) = ratio.split_once(' ').unwrap_or((&ratio, ""));
-    format!("{ratio} times{}", prefix_or_empty(" ", Some(interval).filter(|i| !i.is_empty())))
+    let interval = Some(interval).filter(|interval| !interval.is_empty());
+    Some(format!("{ratio} times{}", prefix_or_empty(" ", interval)))
 }
 
 /// Formats a number with two or three digits; a run does not support more.
@@ -804,6 +830,46 @@ mod tests {
         let text = describe(&subjects, None).join(" ");
         let expected = "b and c had the lowest p99, with no clear difference between them.";
         assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn only_compared_pairs_are_tied() {
+        // The first subject has too few rounds to be compared, and the others differ.
+        let lowest = subject("a", 40.0, 200.0, 30.0);
+        let others = [subject("b", 48.0, 240.0, 30.0), subject("c", 60.0, 300.0, 30.0)];
+        let mut report = synthetic::report(&[lowest, others[0], others[1]], ROUNDS);
+        report.subjects[0].rounds.truncate(5);
+        assert!(Ranking::new(&report).difference(1, 2).is_clear());
+        let text = summarize(&report);
+        let expected = "No difference is shown at p99, p90 or p50 between the lowest and the others of a, b and c: \
+                        without confidence intervals, none can be judged.";
+        assert_eq!(text, expected);
+        // A clearly higher subject makes it a shared lead.
+        let equal = [lowest, subject("b", 40.0, 200.0, 30.0), subject("c", 40.0, 200.0, 30.0)];
+        let text = describe(&[&equal[..], &[subject("d", 60.0, 300.0, 30.0)]].concat(), None);
+        let expected = "a, b and c had the lowest p99, with no clear difference between the lowest of them and the others.";
+        assert_eq!(text, [expected]);
+    }
+
+    #[test]
+    fn zero_base_has_no_factor() {
+        let subjects = [subject("a", 60.0, 300.0, 20.0), subject("b", 40.0, 200.0, 30.0)];
+        for program in [None, Some(0)] {
+            let mut report = synthetic::report(&subjects, ROUNDS);
+            synthetic::remove_rounds(&mut report);
+            let best = report.subjects[1].summary.as_mut().expect("a summary");
+            for key in ["p50", "p90", "p99"] {
+                best.lateness_ns.ci95.insert(key.to_owned(), [0, 0]);
+            }
+            let lateness = &mut best.lateness_ns;
+            (lateness.p50, lateness.p90, lateness.p99) = (Some(0), Some(0), Some(0));
+            if let Some(program) = program {
+                report.plan.scenarios[program].command = Some(vec!["./mine".to_owned()]);
+            }
+            let text = summarize(&report);
+            assert!(text.contains("b had the lowest p99 ("), "{text}");
+            assert!(!text.contains(" times") && !text.contains(" as late"), "{text}");
+        }
     }
 
     #[test]
