@@ -37,9 +37,9 @@ pub struct TableArgs {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Sort {
-    /// Lowest lateness first
+    /// Lowest lateness first; as measured without a clear difference
     Lateness,
-    /// Cheapest first
+    /// Lowest CPU time per tick first, even without a clear difference
     Cpu,
     /// Fewest missed ticks first
     Missed,
@@ -390,12 +390,11 @@ fn build_table(ranking: &Ranking<'_>, args: &TableArgs, columns: &[TableColumn])
 fn sorted_subjects(ranking: &Ranking<'_>, names: &[String], sort: Option<Sort>) -> Vec<usize> {
     let subjects = &ranking.report().subjects;
     let mut sorted: Vec<usize> = (0..subjects.len()).collect();
-    let shown = ranking.shown();
     match sort {
         None => {}
         Some(Sort::Name) => sort_by_key(&mut sorted, |&index| &names[index]),
         Some(Sort::Lateness) => {
-            sort_by_key(&mut sorted, |&index| lateness_rank(&subjects[index], shown));
+            sort_by_key(&mut sorted, |&index| lateness_rank(ranking, index));
         }
         Some(Sort::Cpu) => sort_by_value(subjects, &mut sorted, |s| s.cpu_ns_per_tick),
         Some(Sort::Missed) => sort_by_value(subjects, &mut sorted, |summary| {
@@ -407,10 +406,10 @@ fn sorted_subjects(ranking: &Ranking<'_>, names: &[String], sort: Option<Sort>) 
 }
 
 /// Returns the key by which subjects are sorted by lateness.
-fn lateness_rank(subject: &Subject, shown: &str) -> (bool, Option<i64>) {
-    let summary = subject.summary.as_ref();
-    let late = summary.and_then(|summary| percentile::value(&summary.lateness_ns, shown));
-    (late.is_none(), late)
+fn lateness_rank(ranking: &Ranking<'_>, index: usize) -> (bool, Option<i64>) {
+    let summary = ranking.report().subjects[index].summary.as_ref();
+    let late = summary.and_then(|summary| percentile::value(&summary.lateness_ns, ranking.shown()));
+    (late.is_none(), ranking.sort_value(index))
 }
 
 fn sort_by_value(subjects: &[Subject], sorted: &mut [usize], value: fn(&Summary) -> Option<f64>) {
