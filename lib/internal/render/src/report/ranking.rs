@@ -229,7 +229,7 @@ impl<'a> Ranking<'a> {
         if self.percentile.is_none() {
             return points;
         }
-        for group in &self.groups {
+        for (number, group) in self.groups.iter().enumerate() {
             let is_competitor =
                 |position: &usize| group.competitors.contains(&points[*position].subject);
             let positions: Vec<usize> = (0..points.len()).filter(is_competitor).collect();
@@ -238,6 +238,7 @@ impl<'a> Ranking<'a> {
                 let others: Vec<Rivalry> =
                     others.map(|&other| self.rivalry(&points[position], &points[other])).collect();
                 let is_compared = others.iter().any(Rivalry::is_clear);
+                points[position].group = Some(number);
                 points[position].front = is_compared && !others.iter().any(Rivalry::is_lost);
             }
         }
@@ -523,6 +524,8 @@ mod tests {
         report.subjects[0].load = Some("cpu:2".to_owned());
         let ranking = Ranking::new(&report);
         assert_eq!((winners(&ranking), front(&ranking)), (vec![], vec![]));
+        let groups: Vec<Option<usize>> = ranking.points().iter().map(|p| p.group).collect();
+        assert_eq!(groups, [Some(1), Some(0)]);
         report.subjects[0].load = None;
         report.subjects[1].name = "nanosleep".to_owned();
         assert_eq!(winners(&Ranking::new(&report)), [0_usize; 0], "a control does not compete");

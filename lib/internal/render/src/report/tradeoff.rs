@@ -16,6 +16,8 @@ pub struct Point {
     pub name: String,
     /// Nominal period.
     pub period_ns: u64,
+    /// Index of the group in which the subject competes; `None` if it does not.
+    pub group: Option<usize>,
     /// Whether the subject is a control, which does not compete.
     pub control: bool,
     /// Lateness at the percentile that represents it.
@@ -30,7 +32,7 @@ pub struct Point {
 }
 
 /// Returns the subjects of a report that have both a cost and a value at the percentile `shown`.
-/// None of them is on the front yet.
+/// None of them is in a group or on the front yet.
 pub(super) fn points(report: &Report, shown: &str) -> Vec<Point> {
     let named = report.subjects.iter().zip(labels(report).names);
     let mut points = Vec::new();
@@ -49,6 +51,7 @@ impl Point {
             subject: index,
             name,
             period_ns: subject.period_ns,
+            group: None,
             control: is_control(&subject.name),
             late_ns: percentile::value(&summary.lateness_ns, shown)?,
             late_ci95: summary.lateness_ns.ci95.get(shown).copied(),

@@ -40,8 +40,9 @@ pub fn json(ranking: &Ranking<'_>, names: &[String], signs: &[Sign]) -> String {
         packed["late_at"] = percentile::value(lateness, shown).into();
         packed["late_ci"] = json!(lateness.ci95.get(shown));
         packed["on_cpu"] = cpu.into();
-        let mut points = ranking.points().iter();
-        packed["front"] = points.any(|point| point.front && point.subject == index).into();
+        let point = ranking.points().iter().find(|point| point.subject == index);
+        packed["group"] = point.and_then(|point| point.group).into();
+        packed["front"] = point.is_some_and(|point| point.front).into();
         subjects.push(packed);
     }
     json!({

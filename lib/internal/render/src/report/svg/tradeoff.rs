@@ -129,7 +129,7 @@ fn centre(point: &Point, pixel: ToPixel<'_>) -> (i32, i32) {
     pixel(point.cpu_ns, logarithmic(point.late_ns))
 }
 
-/// Rings and joins the subjects on the front of each period.
+/// Rings the subjects on the fronts, and joins those of each front.
 fn draw_fronts(area: &Area<'_>, points: &[&Point], pixel: ToPixel<'_>) -> DrawResult {
     let style = BLACK.mix(0.5).stroke_width(1);
     for front in fronts(points) {
@@ -233,12 +233,12 @@ fn padded_range(values: &[f64]) -> Range<f64> {
     low.min(high) / AXIS_MARGIN..high * AXIS_MARGIN
 }
 
-/// Returns the subjects on the front of each period, the cheapest first.
+/// Returns the subjects on the front of each group of competitors, the cheapest first.
 fn fronts<'a>(points: &[&'a Point]) -> Vec<Vec<&'a Point>> {
-    let mut fronts: LiteMap<u64, Vec<&'a Point>> = LiteMap::new();
+    let mut fronts: LiteMap<usize, Vec<&'a Point>> = LiteMap::new();
     for &point in points {
-        if point.front {
-            fronts.entry(point.period_ns).or_default().push(point);
+        if let Some(group) = point.group.filter(|_| point.front) {
+            fronts.entry(group).or_default().push(point);
         }
     }
     let mut fronts: Vec<_> = fronts.into_iter().map(|(_, front)| front).collect();
@@ -246,4 +246,26 @@ fn fronts<'a>(points: &[&'a Point]) -> Vec<Vec<&'a Point>> {
         sort_by(front, |a, b| a.cpu_ns.total_cmp(&b.cpu_ns));
     }
     fronts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::ranking::Ranking;
+    use crate::report::synthetic::{ROUNDS, report, subject};
+
+    #[test]
+    fn fronts_join_competitors_only() {
+        let pair = [subject("a", 60.0, 300.0, 20.0), subject("b", 40.0, 200.0, 30.0)];
+        let mut report = report(&[pair, pair].concat(), ROUNDS);
+        for (index, subject) in report.subjects.iter_mut().enumerate().skip(2) {
+            subject.load = Some("cpu:2".to_owned());
+            subject.id = format!("{index}@1ms");
+        }
+        let ranking = Ranking::new(&report);
+        let points: Vec<&Point> = ranking.points().iter().collect();
+        let indices = |front: Vec<&Point>| front.iter().map(|p| p.subject).collect::<Vec<_>>();
+        let fronts: Vec<Vec<usize>> = fronts(&points).into_iter().map(indices).collect();
+        assert_eq!(fronts, [[0, 1], [2, 3]]);
+    }
 }

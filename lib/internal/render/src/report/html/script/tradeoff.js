@@ -25,9 +25,8 @@ const priced = (place, all, percentile, ranked) => {
   f.svg.setAttribute("role", "group");
   if (!ranked) distrustedZone(f.svg, [LEFT, f.top], [f.width - RIGHT, f.height - f.bottom]);
   const fronts = new Set(all.filter((s) => s.front));
-  for (const period of new Set(all.map((s) => s.period))) {
-    const front = [...fronts].filter((s) => s.period === period).sort((a, b) => a.cpu - b.cpu);
-    if (!front.length) continue;
+  for (const group of new Set([...fronts].map((s) => s.group))) {
+    const front = [...fronts].filter((s) => s.group === group).sort((a, b) => a.cpu - b.cpu);
     draw(f.svg, "path", { class: "front", d: path(front.map((s) => [px(s.cpu), py(s.late_at)])) });
     for (const s of front) draw(f.svg, "circle", { class: "front", cx: px(s.cpu), cy: py(s.late_at), r: 10 });
   }
