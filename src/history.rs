@@ -59,8 +59,8 @@ struct ListedRun {
     periods_ns: Vec<u64>,
     /// Ticks of each subject; null if they differ.
     ticks: Option<u64>,
-    /// The subject with the lowest p99, except for controls, and its p99; null unless it is clearly
-    /// lower than those of all other subjects.
+    /// The subject with the lowest p99, except for controls, and its p99; null unless there are
+    /// others and it is clearly lower than those of all of them.
     least_late: Option<(String, i64)>,
     /// Whether the machine is trusted at p99.
     #[serde(skip)]
@@ -133,7 +133,7 @@ impl ListedRun {
 }
 
 /// Returns the name and the p99 of the subject with the lowest p99; `None` unless the intervals show
-/// that it is clearly the lowest.
+/// that it is clearly lower than at least one other, and than all others.
 ///
 /// The rounds of a run, which show smaller differences, are not read.
 fn find_lowest_p99(header: &RunHeader) -> Option<(String, i64)> {
@@ -153,7 +153,8 @@ fn find_lowest_p99(header: &RunHeader) -> Option<(String, i64)> {
         let sides = Sides { base: lateness, candidate: *other };
         PairDifference::from_distributions(sides, "p99").conclusion == Conclusion::BaseIsLower
     };
-    competitors.iter().all(is_lower).then_some((name.to_owned(), lateness.p99?))
+    let is_lowest = !competitors.is_empty() && competitors.iter().all(is_lower);
+    is_lowest.then_some((name.to_owned(), lateness.p99?))
 }
 
 fn format_verdict(verdict: Verdict) -> String {

@@ -394,10 +394,17 @@ fn history_output_is_safe() {
     let home = Home::new();
     let run = format!("results/{}", evil_text(1));
     std::fs::create_dir_all(home.path(&run)).unwrap();
-    home.write(
-        &format!("{run}/report.json"),
-        text(with_evil_texts(report(), &["/subjects/0/name"])),
-    );
+    // The name is also in the column of the lowest p99.
+    let mut json = read("tests/fixtures/report.json");
+    for (subject, p99_ns) in [(0, 10_000), (1, 90_000)] {
+        let summary = &mut json["subjects"][subject]["summary"];
+        summary["missed"] = 0.into();
+        let lateness = &mut summary["lateness_ns"];
+        lateness["p99"] = p99_ns.into();
+        lateness["ci95"]["p99"] = json!([p99_ns - 1_000, p99_ns + 1_000]);
+    }
+    let json = with_evil_texts(json, &["/subjects/0/name"]);
+    home.write(&format!("{run}/report.json"), text(json));
     home.write("results/none.json", "[]");
     assert_safe_output(&wide_command(&["history", &home.path("results")]).run().exits(0), [0, 1]);
 }

@@ -60,12 +60,38 @@ fn runs_are_listed_by_kind() {
         .map(|d| d.as_str().unwrap().rsplit('/').next().unwrap().to_owned())
         .collect();
     assert_eq!(names, ["c", "b", "a"]);
-    assert_eq!(lines[0]["least_late"], json!(["scripted", 10_000]));
+    assert_eq!(lines[0]["least_late"], Value::Null, "no other subject is higher");
     let table = history(directory.path(), &["--kind", "2"]).exits(0).stdout;
     assert!(
         table.contains("scripted") && table.contains("500us") && !table.contains("1000"),
         "{table}"
     );
+}
+
+#[test]
+fn lowest_p99_needs_a_competitor() {
+    let directory = tempfile::tempdir().unwrap();
+    let subject = |late_ns: i64| {
+        let rounds: Vec<[i64; 1]> = (0..20).map(|round| [late_ns + 10 * round]).collect();
+        json!({ "lateness_ns": rounds })
+    };
+    for (name, late_ns, lowest) in [
+        ("lower", 20_000, json!(["scripted", 10_190])),
+        ("equal", 10_000, Value::Null),
+        ("higher", 5_000, json!(["scripted-b", 5_190])),
+    ] {
+        let script = json!({ "scripted": subject(10_000), "scripted-b": subject(late_ns) });
+        let out = directory.path().join("results").join(name);
+        let subjects = ["run", "--subject", "scripted", "--subject", "scripted-b"];
+        let plan = ["--round-ticks", "50", "--warmup", "3", "--ticks", "1000"];
+        let args = [&subjects[..], &plan[..], &["--out", out.to_str().unwrap()]].concat();
+        Osjitter::new(args).script(&script).run().exits(0);
+        let json = history(directory.path(), &["--format", "json"]).exits(0).stdout;
+        let lines: Vec<Value> = serde_json::from_str(&json).unwrap();
+        let directory = |line: &&Value| line["directory"].as_str().unwrap().ends_with(name);
+        let line = lines.iter().find(directory).expect("the run");
+        assert_eq!(line["least_late"], lowest, "{name}");
+    }
 }
 
 #[test]
