@@ -40,17 +40,26 @@ fn rounds(shape: Shape, seed: u64) -> Vec<Vec<u64>> {
     rounds
 }
 
+/// Names of the scripted subjects.
+const NAMES: [&str; 3] = ["scripted", "scripted-b", "scripted-c"];
+
 /// Measures two scripted subjects of the same cost. The seeds are those of their noise.
 fn measure(base: Shape, candidate: Shape, seeds: (u64, u64)) -> Ran {
-    let subject =
-        |shape, seed| json!({ "lateness_ns": rounds(shape, seed), "cpu_ns_per_tick": 9_000 });
-    let script =
-        json!({ "scripted": subject(base, seeds.0), "scripted-b": subject(candidate, seeds.1) });
+    measure_rounds(&[rounds(base, seeds.0), rounds(candidate, seeds.1)])
+}
+
+/// Measures scripted subjects of the same cost with the lateness of each round.
+fn measure_rounds(subjects: &[Vec<Vec<u64>>]) -> Ran {
+    let mut script = json!({});
+    let mut args = vec!["run", "--period", "1ms", "--warmup", "0", "--svg"];
+    for (name, rounds) in NAMES.into_iter().zip(subjects) {
+        script[name] = json!({ "lateness_ns": rounds, "cpu_ns_per_tick": 9_000 });
+        args.extend(["--subject", name]);
+    }
     let ticks = (ROUNDS * TICKS).to_string();
     let round_ticks = TICKS.to_string();
-    let args = ["run", "--subject", "scripted", "--subject", "scripted-b", "--period", "1ms"];
     Osjitter::new(args)
-        .args(["--ticks", &ticks, "--round-ticks", &round_ticks, "--warmup", "0", "--svg"])
+        .args(["--ticks", &ticks, "--round-ticks", &round_ticks])
         .script(&script)
         .without_width()
         .out("")
@@ -66,16 +75,31 @@ struct ComparedPercentile {
     ratio: f64,
 }
 
+/// Compares the first two subjects in both directions, which agree.
 fn compare(report: &Path) -> Vec<ComparedPercentile> {
+    let compared = compare_sides(report, NAMES[0], NAMES[1]);
+    let reversed = compare_sides(report, NAMES[1], NAMES[0]);
+    assert!(!compared.is_empty() && compared.len() == reversed.len());
+    for (forward, backward) in compared.iter().zip(&reversed) {
+        assert_eq!((&forward.name, forward.lower), (&backward.name, backward.lower));
+    }
+    compared
+}
+
+fn compare_sides(
+    report: &Path,
+    base: &'static str,
+    candidate: &'static str,
+) -> Vec<ComparedPercentile> {
     let side = |name: &str| format!("{}#{name}@1ms/current-thread", report.display());
-    let args = ["compare", &side("scripted"), &side("scripted-b"), "--format", "json"];
+    let args = ["compare", &side(base), &side(candidate), "--format", "json"];
     let compared: Value =
         serde_json::from_str(&Osjitter::new(args).run().exits(0).stdout).expect("a comparison");
     let mut percentiles = Vec::new();
     for percentile in compared["subjects"][0]["percentiles"].as_array().expect("percentiles") {
         let lower = match percentile["all"]["finding"].as_str().expect("a finding") {
-            "later" => Some("scripted"),
-            "earlier" => Some("scripted-b"),
+            "later" => Some(base),
+            "earlier" => Some(candidate),
             _ => None,
         };
         let name = percentile["name"].as_str().expect("a name").to_owned();
@@ -121,8 +145,11 @@ const CLAIMS: [&str; 5] = [
     " as late",
     "the cheapest",
     "every other ranked",
-    "nothing else was clearly lower and cheaper.",
+    "; no other ranked subject was clearly better",
 ];
+
+/// The ring around a subject on the front, in a picture.
+const RING: &str = "r=\"10\"";
 
 #[test]
 fn unclear_differences_are_never_claims() {
@@ -139,13 +166,13 @@ fn unclear_differences_are_never_claims() {
         );
         for text in render_all(&report) {
             let in_words = words(&text);
-            for claim in &CLAIMS[..4] {
+            for claim in CLAIMS {
                 assert!(!in_words.contains(claim), "{claim}: {in_words}");
             }
             assert!(!text.contains("\"front\":true"), "a ring");
             assert!(!text.lines().any(|line| line.contains("  *")), "a mark: {text}");
         }
-        assert!(!ran.file("tradeoff.svg").contains("stroke-dasharray=\"2"), "a front");
+        assert!(!ran.file("tradeoff.svg").contains(RING), "a ring");
     }
 }
 
@@ -166,17 +193,70 @@ fn claims_agree_with_compare() {
         let larger = if found.ratio < 1.0 { 1.0 / found.ratio } else { found.ratio };
         let factor = format!("was {larger:.2} times [");
         let loser = if winner == "scripted" { "scripted-b" } else { "scripted" };
-        for text in render_all(&report) {
-            let in_words = words(&text);
+        let texts: Vec<String> = render_all(&report).iter().map(|text| words(text)).collect();
+        let on_front = "; no other ranked subject was clearly better";
+        assert!(texts.iter().any(|text| text.contains(on_front)), "{texts:?}");
+        for in_words in texts {
             assert!(in_words.contains(&format!("{winner} had the lowest {at} (")), "{in_words}");
             assert!(!in_words.contains(&format!("{loser} had the lowest")), "{in_words}");
             assert_eq!(in_words.matches(&factor).count(), 1, "{factor}: {in_words}");
             let is_tied = in_words.contains("; p99 shows no clear difference");
             assert_eq!(is_tied, at != "p99", "{in_words}");
         }
+        assert_eq!(ran.file("tradeoff.svg").matches(RING).count(), 1, "{winner}");
         let marked: Vec<&str> = ran.stdout.lines().filter(|line| line.contains("  *")).collect();
         assert_eq!(marked.len(), 1, "{}", ran.stdout);
         assert!(marked[0].starts_with(&format!("{winner} ")), "{}", ran.stdout);
+    }
+}
+
+#[test]
+fn contradicting_ticks_are_no_claims() {
+    // The first subject is lower in most rounds, and has the higher p99 of all ticks.
+    let mut base = rounds(shape(40, 200), 1);
+    for round in &mut base[..3] {
+        round.iter_mut().for_each(|late_ns| *late_ns += 700_000);
+    }
+    let ran = measure_rounds(&[base, rounds(shape(48, 240), 2)]);
+    let report = ran.path("report.json");
+    let compared = compare(&report);
+    let lower = |name: &str| {
+        let mut found = compared.iter().filter(|percentile| percentile.name == name);
+        found.next().expect("compared").lower
+    };
+    assert_eq!((lower("p99"), lower("p50")), (None, Some("scripted")));
+    for text in render_all(&report) {
+        let in_words = words(&text);
+        assert!(in_words.contains("; p99 and p90 show no clear difference"), "{in_words}");
+        assert!(!in_words.contains("had the lowest p99"), "{in_words}");
+    }
+}
+
+#[test]
+fn ties_of_three_claim_compared_pairs() {
+    let equal = [3, 4, 3].map(|seed| rounds(shape(40, 200), seed));
+    let ran = measure_rounds(&equal);
+    let tie = "No difference is shown at p99, p90 or p50 between the lowest and the others of scripted, scripted-b and \
+               scripted-c.";
+    for text in render_all(&ran.path("report.json")) {
+        let in_words = words(&text);
+        assert!(in_words.contains(tie), "{in_words}");
+        for claim in CLAIMS {
+            assert!(!in_words.contains(claim), "{claim}: {in_words}");
+        }
+    }
+}
+
+#[test]
+fn tied_rows_keep_their_order() {
+    // One of the two runs has the subjects in descending order of their p99.
+    for seeds in [(3, 4), (4, 3)] {
+        let ran = measure(shape(40, 200), shape(40, 200), seeds);
+        let report = ran.path("report.json");
+        let args = [Path::new("report"), &report, Path::new("--sort"), Path::new("lateness")];
+        let table = Osjitter::new(args).without_width().run().exits(0).stdout;
+        let row = |name: &str| table.find(&format!("\n{name} ")).expect("a row");
+        assert!(row("scripted") < row("scripted-b"), "{table}");
     }
 }
 
