@@ -5,7 +5,8 @@ use cli::sort::sort_by_key;
 use cli::time::{format_share, format_time};
 use cli::words::{pluralize, prefix_or_empty};
 use files::compare::{Conclusion, PairDifference};
-use files::report::{Distribution, Report, Subject, Summary, Warning};
+use files::report::{Distribution, Report, Round, Subject, Summary, Warning};
+use files::window::TimeInWindow;
 
 use crate::report::cost::core_percent;
 use crate::report::label::{is_control, labels, unmeasured_reason};
@@ -639,18 +640,28 @@ fn describe_steal(report: &Report) -> Option<String> {
     if report.fitness.is_some() {
         return None;
     }
-    let (mut stolen_ns, mut span_ns) = (0.0, 0.0);
+    let mut stolen = TimeInWindow::default();
     for subject in &report.subjects {
         for round in &subject.rounds {
-            stolen_ns += round.steal_ns.unwrap_or(0) as f64;
-            let ticks = round.summary.as_ref().map_or(0, |summary| summary.ticks);
-            span_ns += ticks as f64 * subject.period_ns as f64;
+            let Some(steal_ns) = round.steal_ns else { continue };
+            stolen = stolen + TimeInWindow::new(steal_ns, steal_window_ns(subject, round));
         }
     }
-    let cpus = report.host.cpus_online?;
-    let share = stolen_ns / (span_ns * cpus as f64);
+    let share = stolen.share_of_cpus(report.host.cpus_online?)?;
     (share >= MIN_STEAL)
         .then(|| format!("the hypervisor took {:.0} % of the CPU time", share * 100.0))
+}
+
+/// Returns the time in which the stolen time of a round was counted. The instances of a round share
+/// its stolen time, but overlap in time, so that the entry of the first one has all of it. Files of
+/// early versions do not state it: it is a period for each tick and each tick of the warm-up.
+fn steal_window_ns(subject: &Subject, round: &Round) -> u64 {
+    if round.instance != 0 {
+        return 0;
+    }
+    let planned = round.summary.as_ref().map_or(0, |summary| summary.ticks);
+    let ticks = round.first_tick.saturating_add(planned / subject.instances.max(1));
+    round.window_ns.unwrap_or_else(|| ticks.saturating_mul(subject.period_ns))
 }
 
 fn format_cost(subject: &Subject, lead: &str) -> String {
@@ -900,5 +911,23 @@ mod tests {
         let ranked = sentences(&Ranking::new(&report));
         assert_eq!(ranked[1].0, 1);
         assert!(ranked.iter().all(|(_, text)| !text.contains("no other ranked")), "{ranked:?}");
+    }
+
+    #[test]
+    fn stolen_time_has_its_window() {
+        let mut report = report();
+        report.host.cpus_online = Some(2);
+        report.subjects.truncate(1);
+        let subject = &mut report.subjects[0];
+        let steal_ns = Some(5_000_000);
+        let round = Round { window_ns: Some(100_000_000), steal_ns, ..subject.rounds[0].clone() };
+        let other = Round { instance: 1, summary: None, ..round.clone() };
+        (subject.instances, subject.rounds) = (2, vec![round, other]);
+        // 10 ms in 100 ms of two CPUs.
+        let sentence = |percent| Some(format!("the hypervisor took {percent} % of the CPU time"));
+        assert_eq!(describe_steal(&report), sentence(5));
+        // An early file does not state the time of ten ticks of warm-up and 25 per instance.
+        report.subjects[0].rounds.iter_mut().for_each(|round| round.window_ns = None);
+        assert_eq!(describe_steal(&report), sentence(14));
     }
 }
