@@ -23,6 +23,7 @@
 //! | [`gate`] | `osjitter.verdict/1`, `osjitter.baseline/1`, `osjitter.calibration/1`, `osjitter.run-calibration/1` |
 //! | [`mod@model`] | declares the structs of files, and checks their published schemas |
 //! | [`window`] | a time together with the window in which it was counted |
+//! | [`round_costs`] | the costs of the rounds of a subject, and the windows in which they were counted |
 //! | [`cost`] | the cost of an operation, alone and relative to another in the same rounds |
 //!
 //! The crate is published because `cargo install osjitter` needs it. Its interface follows the
@@ -45,6 +46,7 @@ mod histogram_error;
 pub mod merge;
 pub mod model;
 pub mod report;
+pub mod round_costs;
 pub mod settings;
 pub mod summary;
 pub mod trust;

@@ -14,7 +14,7 @@ use jitterstat::stats::{Interval, bootstrap, quantile, sign_test};
 /// Confidence of every interval in a report.
 const CONFIDENCE: f64 = 0.95;
 /// Factor from a slope to parts per billion: nanoseconds per second.
-const PPB: f64 = 1e9;
+pub(crate) const PPB: f64 = 1e9;
 /// Number of significant digits of pooled values, as in stored histograms.
 const DIGITS: u8 = 3;
 
@@ -176,7 +176,6 @@ impl Totals {
             elapsed_ns: self.elapsed_ns,
             ideal_ns: self.ideal_ns,
             no_park: has_parks.then_some(self.recorded.saturating_sub(self.ticks_with_park)),
-            // In parts per billion: nanoseconds per second.
             drift_ppb: (sxx > 0.0).then(|| sxy / sxx * PPB),
             cpu_ns_per_tick: cost.per_tick(cost.cpu_ns),
             wakeups_per_tick: cost.per_tick(cost.wakeups),
@@ -361,7 +360,7 @@ fn drift_interval(parts: &[InstanceRound<'_>]) -> Option<[f64; 2]> {
 }
 
 /// The time from the first to the last recorded tick, as measured and on the grid.
-pub(crate) fn spans(round: &RoundSamples) -> (i64, i64) {
+fn spans(round: &RoundSamples) -> (i64, i64) {
     let ([first, ..], [.., last]) = (&round.ticks[..], &round.ticks[..]) else { return (0, 0) };
     let ([first_late, ..], [.., last_late]) = (&round.lateness_ns[..], &round.lateness_ns[..])
     else {

@@ -1,37 +1,33 @@
 //! The CPU cost of a subject.
 
-use files::report::{Subject, Summary};
-use jitterstat::stats::bootstrap::ratio_interval;
+use files::report::Subject;
+use files::round_costs::{RoundCosts, slip_factor};
 
 /// Returns the CPU time of the process while the subject ran, in percent of one core, summed over
 /// its instances; `None` without a period.
 ///
-/// If the time in which it was counted is unknown, as for a program, it is a period per tick.
+/// If the time in which it was counted is unknown, as for a program, it is the typical time between
+/// two ticks for each tick: more than a period if the loop slips.
 pub fn core_percent(subject: &Subject) -> Option<f64> {
     let summary = subject.summary.as_ref()?;
     if let Some(share) = summary.core_share {
         return Some(share * 100.0);
     }
     let per_tick = summary.cpu_ns_per_tick?;
-    let period_ns = Some(subject.period_ns).filter(|&period_ns| period_ns > 0)?;
-    Some(per_tick * subject.instances as f64 / period_ns as f64 * 100.0)
+    let gap_ns = subject.period_ns as f64 * slip_factor(summary);
+    (gap_ns > 0.0).then(|| per_tick * subject.instances as f64 / gap_ns * 100.0)
 }
 
 /// Returns the 95 % confidence interval over rounds of the CPU time per tick in nanoseconds; `None`
-/// if there are too few rounds.
+/// if there are too few rounds, or the cost of one of them is unknown.
 pub fn per_tick_ci95(subject: &Subject) -> Option<[f64; 2]> {
     interval(subject, 0.95)
 }
 
-/// Computes the confidence interval of the CPU time per tick.
-///
-/// The cost of a round is stored once, with the first of its instances, and covers all ticks of all
-/// instances. Rounds are weighted by their ticks, so that a short last round counts less.
+/// Computes the confidence interval of the CPU time per tick, as a limit does.
 fn interval(subject: &Subject, confidence: f64) -> Option<[f64; 2]> {
-    let summaries = subject.rounds.iter().filter_map(|r| r.summary.as_ref());
-    let cost_and_ticks = |s: &Summary| Some((s.cpu_ns_per_tick? * s.ticks as f64, s.ticks as f64));
-    ratio_interval(&summaries.filter_map(cost_and_ticks).collect::<Vec<_>>(), confidence)
-        .map(Into::into)
+    let costs = RoundCosts::from_subject(subject);
+    RoundCosts::estimate_cpu_ns_per_tick(&costs, confidence).1.map(Into::into)
 }
 
 #[cfg(test)]
@@ -69,15 +65,54 @@ mod tests {
         assert_eq!(core_percent(&double), core_percent(&single).map(|percent| percent * 2.0));
     }
 
+    /// Adds windows of the costs, of which the first is much shorter than its round.
+    fn subject_with_windows() -> Subject {
+        let mut subject = subject();
+        for round in &mut subject.rounds {
+            let ticks = round.summary.as_ref().expect("a summary").ticks;
+            round.cost_ticks = Some(if round.index == 0 { 2 } else { ticks - 1 });
+        }
+        subject
+    }
+
+    fn measure_limit(subject: &Subject) -> limit::Measured {
+        let path = limit::SummaryPath::find("cpu_ns_per_tick").expect("a number of a report");
+        path.measure(&limit::RoundTicks::from_subject(subject).expect("rounds with samples"))
+    }
+
     #[test]
     fn gate_limit_uses_the_same_interval() {
-        let subject = subject();
-        let path = limit::SummaryPath::find("cpu_ns_per_tick").expect("a number of a report");
-        let measured =
-            path.measure(&limit::RoundTicks::from_subject(&subject).expect("rounds with samples"));
-        // A limit is compared with the 99 % interval.
-        assert_eq!(measured.interval.map(Into::into), interval(&subject, 0.99));
-        assert!(measured.interval.is_some());
+        let uneven = subject_with_windows();
+        for subject in [subject(), uneven.clone()] {
+            // A limit is compared with the 99 % interval.
+            let limited = measure_limit(&subject).interval.map(Into::into);
+            assert_eq!(limited, interval(&subject, 0.99));
+            assert!(limited.is_some());
+        }
+        assert_ne!(interval(&uneven, 0.99), interval(&subject(), 0.99));
+    }
+
+    #[test]
+    fn unknown_round_makes_cost_unknown() {
+        let mut subject = subject_with_windows();
+        subject.rounds[3].summary.as_mut().expect("a summary").cpu_ns_per_tick = None;
+        assert_eq!(per_tick_ci95(&subject), None);
+        assert_eq!(measure_limit(&subject).value, None);
+        // A round that was stopped before its window ended has no cost.
+        subject.rounds[3].cost_ticks = Some(0);
+        assert!(per_tick_ci95(&subject).is_some());
+        assert!(measure_limit(&subject).value.is_some());
+    }
+
+    #[test]
+    fn slipping_ticks_are_further_apart() {
+        let mut slipping = subject();
+        let summary = slipping.summary.as_mut().expect("a summary");
+        (summary.core_share, summary.cpu_ns_per_tick) = (None, Some(20_000.0));
+        (summary.elapsed_ns, summary.ideal_ns) = (3_000_000, 2_000_000);
+        // 20 us in one and a half periods of a millisecond.
+        let percent = core_percent(&slipping).expect("a cost");
+        assert!((percent - 2.0 / 1.5).abs() < 1e-9, "{percent}");
     }
 
     #[test]

@@ -16,7 +16,7 @@ pub enum Quantity {
     PartOfCore,
     /// A rate in parts per billion.
     Rate,
-    /// A number per planned tick.
+    /// A number per tick of the window in which it was counted.
     PerTick,
 }
 

@@ -5,7 +5,8 @@ use std::fmt;
 use super::measured::Measured;
 use super::path::{Count, NumberKind, Series, Statistic, SummaryPath};
 use crate::report;
-use crate::summary::{spans, stored_samples};
+use crate::round_costs::{RoundCosts, ratio_with_interval};
+use crate::summary::{PPB, stored_samples};
 use jitterstat::sample::{Grid, RoundSamples};
 use jitterstat::stats::miss_rate::RoundMisses;
 use jitterstat::stats::{Interval, bootstrap, quantile, sign_test};
@@ -37,15 +38,17 @@ impl SummaryPath {
             NumberKind::Ticks(count) => {
                 let shares =
                     rounds.iter().map(|r| (100.0 * count.in_round(r) as f64, r.planned() as f64));
-                ratio(shares.collect(), confidence)
+                ratio_with_interval(&shares.collect::<Vec<_>>(), confidence)
             }
             NumberKind::Drift => {
-                let (value, interval) =
-                    ratio(rounds.iter().map(RoundTicks::drift_sums).collect(), confidence);
-                (value.map(|v| v * 1e9), interval.map(|i| i.map(|v| v * 1e9)))
+                let sums: Vec<_> = rounds.iter().map(RoundTicks::drift_sums).collect();
+                let (value, interval) = ratio_with_interval(&sums, confidence);
+                (value.map(|v| v * PPB), interval.map(|i| i.map(|v| v * PPB)))
             }
-            NumberKind::Cpu => cost_per_tick(rounds, |c| c.cpu_ns_per_tick, confidence),
-            NumberKind::Wakeups => cost_per_tick(rounds, |c| c.wakeups_per_tick, confidence),
+            NumberKind::Cpu => RoundCosts::estimate_cpu_ns_per_tick(&costs(rounds), confidence),
+            NumberKind::Wakeups => {
+                RoundCosts::estimate_wakeups_per_tick(&costs(rounds), confidence)
+            }
         };
         Measured {
             value,
@@ -108,19 +111,6 @@ pub struct RoundTicks {
     pub(super) costs: RoundCosts,
 }
 
-/// The costs of a round, and the window in which they were counted.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct RoundCosts {
-    /// CPU time per tick of the window.
-    pub(super) cpu_ns_per_tick: Option<f64>,
-    /// Context switches per tick of the window.
-    pub(super) wakeups_per_tick: Option<f64>,
-    /// Ticks of all instances in the window; 0 if the round was stopped before the window ended.
-    pub(super) ticks: u64,
-    /// Length of the window; `None` if it is unknown, as for most programs.
-    pub(super) window_ns: Option<u64>,
-}
-
 /// The error of a subject without rounds for a limit. Contains the identifier of the subject.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MissingRounds {
@@ -158,33 +148,25 @@ impl RoundTicks {
         if subject.rounds.iter().all(|r| r.lateness_ns.is_empty()) {
             return Err(MissingRounds::NoSamples(subject.id.clone()));
         }
-        let mut rounds: Vec<(u64, Self)> = Vec::new();
-        for entry in &subject.rounds {
-            // The entry of the first instance contains the summary of the whole round.
+        // The entries of the instances of a round are consecutive.
+        let entries = subject.rounds.chunk_by(|a, b| a.index == b.index);
+        let rounds = entries.zip(RoundCosts::from_subject(subject));
+        Ok(rounds.map(|(entries, costs)| Self::from_entries(subject, entries, costs)).collect())
+    }
+
+    fn from_entries(
+        subject: &report::Subject,
+        entries: &[report::Round],
+        costs: RoundCosts,
+    ) -> Self {
+        let mut parts: Vec<RoundSamples> = Vec::with_capacity(entries.len());
+        for entry in entries {
             let part = stored_samples(subject, entry);
-            // In files of version 0.2, the cost was converted to the planned ticks.
-            let cost_ticks = entry.cost_ticks.unwrap_or(part.grid.ticks);
-            // The entries of the instances of a round are consecutive.
-            match rounds.last_mut() {
-                Some((index, round)) if *index == entry.index => {
-                    let ticks =
-                        round.parts.first().map_or(part.grid.ticks, |first| first.grid.ticks);
-                    round.parts.push(RoundSamples { grid: Grid { ticks, ..part.grid }, ..part });
-                    round.costs.ticks += entry.cost_ticks.unwrap_or(ticks);
-                }
-                _ => {
-                    let whole = entry.summary.as_ref();
-                    let costs = RoundCosts {
-                        cpu_ns_per_tick: whole.and_then(|s| s.cpu_ns_per_tick),
-                        wakeups_per_tick: whole.and_then(|s| s.wakeups_per_tick),
-                        ticks: cost_ticks,
-                        window_ns: entry.cost_window_ns,
-                    };
-                    rounds.push((entry.index, Self { parts: vec![part], costs }));
-                }
-            }
+            // The entry of the first instance contains the summary of the whole round.
+            let ticks = parts.first().map_or(part.grid.ticks, |first| first.grid.ticks);
+            parts.push(RoundSamples { grid: Grid { ticks, ..part.grid }, ..part });
         }
-        Ok(rounds.into_iter().map(|(_, round)| round).collect())
+        Self { parts, costs }
     }
 
     fn planned(&self) -> u64 {
@@ -266,7 +248,7 @@ impl Statistic {
             Self::Mean => {
                 let sums =
                     rounds.iter().map(|r| (r.iter().map(|&v| v as f64).sum(), r.len() as f64));
-                ratio(sums.collect(), confidence)
+                ratio_with_interval(&sums.collect::<Vec<_>>(), confidence)
             }
             Self::Quantile(q) => {
                 let mut sorted: Vec<i64> = values().collect();
@@ -321,26 +303,12 @@ fn median_round(
     (Some(value as f64), interval.map(|i| i.map(|ns| ns as f64)))
 }
 
-/// A cost per tick of the windows of all rounds; unknown if it is unknown for any round.
-fn cost_per_tick(
-    rounds: &[RoundTicks],
-    per_tick: impl Fn(&RoundCosts) -> Option<f64>,
-    confidence: f64,
-) -> (Option<f64>, Option<Interval<f64>>) {
-    let mut sums = Vec::with_capacity(rounds.len());
-    for costs in rounds.iter().map(|round| &round.costs).filter(|costs| costs.ticks > 0) {
-        let Some(cost) = per_tick(costs) else { return (None, None) };
-        sums.push((cost * costs.ticks as f64, costs.ticks as f64));
-    }
-    ratio(sums, confidence)
-}
-
 impl RoundTicks {
     /// Measures the CPU time in per cent of one core, which is its share of the windows in which it
     /// was counted, with an interval at a confidence of at most 0.998.
     #[must_use]
     pub fn measure_core_percent(rounds: &[Self], confidence: f64) -> Measured {
-        let (value, interval) = core_percent(rounds, confidence);
+        let (value, interval) = RoundCosts::estimate_core_percent(&costs(rounds), confidence);
         Measured {
             value,
             interval,
@@ -351,37 +319,8 @@ impl RoundTicks {
             is_from_summary: false,
         }
     }
-
-    /// Returns the length of the window of the costs. If it is unknown, it is as many typical gaps
-    /// between ticks as an instance has ticks in it: more than periods if the loop slips.
-    fn cost_window_ns(&self) -> f64 {
-        if let Some(window_ns) = self.costs.window_ns {
-            return window_ns as f64;
-        }
-        let (mut elapsed_ns, mut gaps) = (0_i64, 0_u64);
-        for part in &self.parts {
-            elapsed_ns = elapsed_ns.saturating_add(spans(part).0);
-            let ends = part.ticks.first().zip(part.ticks.last());
-            gaps += ends.map_or(0, |(first, last)| last.saturating_sub(*first));
-        }
-        let period_ns = self.parts.first().map_or(0, |part| part.grid.period_ns) as f64;
-        let gap_ns = if gaps > 0 { elapsed_ns.max(0) as f64 / gaps as f64 } else { period_ns };
-        self.costs.ticks as f64 / self.instances().max(1) as f64 * gap_ns
-    }
 }
 
-fn core_percent(rounds: &[RoundTicks], confidence: f64) -> (Option<f64>, Option<Interval<f64>>) {
-    let mut sums = Vec::with_capacity(rounds.len());
-    for round in rounds.iter().filter(|round| round.costs.ticks > 0) {
-        let Some(per_tick) = round.costs.cpu_ns_per_tick else { return (None, None) };
-        let cpu_ns = per_tick * round.costs.ticks as f64;
-        sums.push((cpu_ns * 100.0, round.cost_window_ns()));
-    }
-    ratio(sums, confidence)
-}
-
-/// The quotient of two sums over rounds.
-fn ratio(rounds: Vec<(f64, f64)>, confidence: f64) -> (Option<f64>, Option<Interval<f64>>) {
-    let (over, under) = rounds.iter().fold((0.0, 0.0), |sum, r| (sum.0 + r.0, sum.1 + r.1));
-    ((under > 0.0).then(|| over / under), bootstrap::ratio_interval(&rounds, confidence))
+fn costs(rounds: &[RoundTicks]) -> Vec<RoundCosts> {
+    rounds.iter().map(|round| round.costs).collect()
 }

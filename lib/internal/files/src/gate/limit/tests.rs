@@ -1,6 +1,6 @@
-use super::rounds::RoundCosts;
 use super::*;
 use crate::report;
+use crate::round_costs::RoundCosts;
 use jitterstat::gate::decision::{Outcome, Reason};
 use jitterstat::sample::{Grid, RoundSamples};
 use jitterstat::stats::Interval;
@@ -297,6 +297,8 @@ fn slipping_subject(window_ns: Option<u64>) -> report::Subject {
             ticks: 2 * TICKS,
             delivered: 2 * TICKS,
             cpu_ns_per_tick: Some(20_000.0),
+            elapsed_ns: 3_000_000,
+            ideal_ns: 2_000_000,
             ..report::Summary::default()
         };
         rounds.push(report::Round {
