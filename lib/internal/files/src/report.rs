@@ -361,6 +361,10 @@ model! {
         /// command that does not report its own usage.
         #[serde(default)]
         pub core_share: Option<f64>,
+        /// Number of ticks in the same windows, summed over instances; null if nothing was counted,
+        /// and in files of version 0.2, whose costs per tick include the start and the warm-up.
+        #[serde(default)]
+        pub cost_ticks: Option<u64>,
         /// Wake time minus deadline.
         pub lateness_ns: Distribution,
         /// Median over the rounds of each percentile, which describes a typical round. The

@@ -180,12 +180,27 @@ impl Totals {
             cpu_ns_per_tick: cost.per_tick(cost.cpu_ns),
             wakeups_per_tick: cost.per_tick(cost.wakeups),
             core_share: cost.core_share(),
+            cost_ticks: self.cost.map(|cost| cost.ticks),
             ..Summary::default()
         }
     }
 }
 
 impl RoundCost {
+    /// Returns the cost of an entry of a report; `None` for files of version 0.2, which do not state
+    /// its window.
+    #[must_use]
+    pub fn from_entry(entry: &report::Round, instances: u64) -> Option<Self> {
+        let switches = entry.switches_voluntary.zip(entry.switches_involuntary);
+        Some(Self {
+            ticks: entry.cost_ticks?,
+            // The entries of all instances contain the whole window.
+            window_ns: entry.cost_window_ns.map(|window_ns| window_ns / instances.max(1)),
+            cpu_ns: entry.cpu_ns,
+            wakeups: switches.map(|(voluntary, others)| voluntary.saturating_add(others)),
+        })
+    }
+
     /// Returns a cost per tick of the window; `None` without a tick.
     fn per_tick(&self, total: Option<u64>) -> Option<f64> {
         if self.ticks == 0 { None } else { Some(total? as f64 / self.ticks as f64) }

@@ -372,25 +372,14 @@ fn instance_rounds(round: &MeasuredRound) -> impl Iterator<Item = InstanceRound<
 }
 
 fn instance_round<'a>(round: &MeasuredRound, instance: &'a Instance) -> InstanceRound<'a> {
-    let cost = instance_cost(round, instance);
+    let entry = shared_entry(round, instance);
+    let cost = RoundCost::from_entry(&entry, round.instances.len() as u64).unwrap_or_default();
     InstanceRound { round: round.index, samples: &instance.samples, cost }
 }
 
 /// Returns the share of an instance in the costs of its round.
 fn share_of_cost(round: &MeasuredRound, total: Option<u64>) -> Option<u64> {
     total.map(|total| total / (round.instances.len() as u64).max(1))
-}
-
-/// Returns the costs of an instance and the ticks to which they belong.
-fn instance_cost(round: &MeasuredRound, instance: &Instance) -> RoundCost {
-    let usage = &round.cost.usage;
-    let switches = usage.switches_voluntary.zip(usage.switches_involuntary).map(|(v, i)| v + i);
-    RoundCost {
-        ticks: instance.cost_ticks,
-        window_ns: share_of_cost(round, usage.window_ns),
-        cpu_ns: share_of_cost(round, usage.cpu_ns),
-        wakeups: share_of_cost(round, switches),
-    }
 }
 
 /// Returns the entries of a round in the report, one per instance. The first one contains the
