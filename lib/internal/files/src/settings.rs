@@ -45,7 +45,7 @@ pub fn compare(sides: &Sides<&SubjectSettings>, reference: &str) -> Vec<SettingD
         let [base, candidate] =
             [sides.base, sides.candidate].map(|side| describe_threads(side, format));
         let (Some(base), Some(candidate)) = (base, candidate) else { continue };
-        if base != candidate {
+        if base != candidate && !has_common_value(sides, format) {
             differences.push(SettingDifference {
                 setting,
                 value: candidate,
@@ -75,8 +75,13 @@ fn format_nice(thread: &ThreadSettings) -> Option<String> {
     thread.nice.filter(|_| !is_real_time).map(|nice| nice.to_string())
 }
 
+/// Formats the CPU quota; `None` if the control group cannot be read.
 fn format_quota(thread: &ThreadSettings) -> Option<String> {
-    Some(thread.quota_cpus.map_or_else(|| "none".to_owned(), |cpus| format!("{cpus:.2} CPUs")))
+    match (thread.quota_cpus, thread.has_quota) {
+        (Some(cpus), _) => Some(format!("{cpus:.2} CPUs")),
+        (None, Some(false)) => Some("none".to_owned()),
+        (None, _) => None,
+    }
 }
 
 /// Formats a sorted list of CPUs: `0-3,8`.
@@ -89,11 +94,12 @@ fn format_cpus(cpus: &[usize]) -> String {
     ranges.map(range).collect::<Vec<_>>().join(",")
 }
 
-/// Describes the values of a setting over all threads; `None` if none is known.
-fn describe_threads(settings: &SubjectSettings, format: FormatSetting) -> Option<String> {
-    let threads = settings.threads.iter().map(|group| group.threads);
-    let total = threads.fold(0, u64::saturating_add);
-    let mut values: Vec<(String, u64)> = Vec::new();
+/// A value of a setting, and the number of threads that have it.
+type ThreadCount = (String, u64);
+
+/// Returns the known values of a setting over all threads.
+fn count_threads(settings: &SubjectSettings, format: FormatSetting) -> Vec<ThreadCount> {
+    let mut values: Vec<ThreadCount> = Vec::new();
     for group in &settings.threads {
         let Some(value) = format(group) else { continue };
         match values.iter_mut().find(|(known, _)| *known == value) {
@@ -101,15 +107,28 @@ fn describe_threads(settings: &SubjectSettings, format: FormatSetting) -> Option
             None => values.push((value, group.threads)),
         }
     }
+    values
+}
+
+/// Describes the values of a setting over all threads; `None` if none is known.
+fn describe_threads(settings: &SubjectSettings, format: FormatSetting) -> Option<String> {
+    let threads = settings.threads.iter().map(|group| group.threads);
+    let total = threads.fold(0, u64::saturating_add);
+    let values = count_threads(settings, format);
     match values.as_slice() {
         [] => None,
-        [(value, _)] => Some(value.clone()),
-        several => {
-            let parts =
-                several.iter().map(|(value, n)| format!("{value} ({n} of {total} threads)"));
+        [(value, threads)] if *threads == total => Some(value.clone()),
+        some => {
+            let parts = some.iter().map(|(value, n)| format!("{value} ({n} of {total} threads)"));
             Some(parts.collect::<Vec<_>>().join(", "))
         }
     }
+}
+
+/// Whether all threads of both sides have the same value, as far as it is known.
+fn has_common_value(sides: &Sides<&SubjectSettings>, format: FormatSetting) -> bool {
+    let [base, candidate] = [sides.base, sides.candidate].map(|side| count_threads(side, format));
+    matches!((&base[..], &candidate[..]), ([(a, _)], [(b, _)]) if a == b)
 }
 
 /// Compares the timer slack of the threads with the largest one.
@@ -167,6 +186,7 @@ mod tests {
             nice: Some(0),
             affinity: Some(vec![0, 1, 2, 5]),
             quota_cpus: None,
+            has_quota: Some(false),
         }
     }
 
@@ -215,6 +235,7 @@ mod tests {
             nice: Some(10),
             affinity: Some(vec![1]),
             quota_cpus: Some(0.5),
+            has_quota: Some(true),
             ..thread(1, Some(1), "other")
         };
         let found = compare_with_control(vec![other]);
@@ -228,5 +249,28 @@ mod tests {
             (SettingName::Quota, "0.50 CPUs", "none"),
         ];
         assert_eq!(values, expected);
+    }
+
+    #[test]
+    fn unknown_quota_is_not_none() {
+        let unknown = ThreadSettings { has_quota: None, ..thread(1, Some(1), "other") };
+        let limited = settings(vec![ThreadSettings { quota_cpus: Some(0.5), ..unknown.clone() }]);
+        let unknown = settings(vec![unknown]);
+        let unlimited = settings(vec![thread(1, Some(1), "other")]);
+        assert_eq!(compare(&Sides { base: &unknown, candidate: &limited }, "nanosleep"), []);
+        let found = compare(&Sides { base: &unlimited, candidate: &limited }, "nanosleep");
+        let [quota] = found.as_slice() else { panic!("{found:?}") };
+        let values = (quota.value.as_str(), quota.reference_value.as_str());
+        assert_eq!(values, ("0.50 CPUs", "none"));
+    }
+
+    #[test]
+    fn partly_known_values_are_counted() {
+        let nice = |nice| ThreadSettings { nice, ..thread(1, Some(1), "other") };
+        let unknown = ThreadSettings { threads: 2, ..nice(None) };
+        assert_eq!(compare_with_control(vec![nice(Some(0)), unknown.clone()]), []);
+        let found = compare_with_control(vec![nice(Some(10)), unknown]);
+        let [nice] = found.as_slice() else { panic!("{found:?}") };
+        assert_eq!((nice.value.as_str(), nice.setting), ("10 (1 of 3 threads)", SettingName::Nice));
     }
 }

@@ -64,6 +64,11 @@ pub fn process_quota(root: &Path, process: &str) -> Option<CpuQuota> {
     quotas.min_by(|a, b| a.cpus().total_cmp(&b.cpus()))
 }
 
+/// Whether the control groups of a process, which is an id or `self`, can be read.
+pub fn is_known(root: &Path, process: &str) -> bool {
+    std::fs::read_to_string(root.join("proc").join(process).join("cgroup")).is_ok()
+}
+
 /// Returns all CPU quotas that apply to this process.
 pub fn quotas(root: &Path) -> Vec<CpuQuota> {
     directories(root, "cpu").iter().filter_map(|group| read_quota(group)).collect()
@@ -102,8 +107,9 @@ mod tests {
     #[test]
     fn strictest_quota_applies() {
         let root = tempfile::tempdir().unwrap();
-        assert_eq!(quota(root.path()), None);
+        assert_eq!((quota(root.path()), is_known(root.path(), "self")), (None, false));
         put(root.path(), "proc/self/cgroup", "0::/a/b\n");
+        assert!(is_known(root.path(), "self"));
         put(root.path(), "sys/fs/cgroup/a/b/cpu.max", "max 100000\n");
         assert_eq!(quota(root.path()), None);
         put(root.path(), "sys/fs/cgroup/a/cpu.max", "20000 100000\n");

@@ -34,6 +34,9 @@ model! {
         pub affinity: Option<Vec<usize>>,
         /// CPU quota of the control group, in CPUs; also null without a quota.
         pub quota_cpus: Option<f64>,
+        /// Whether the control group has a CPU quota.
+        #[serde(default)]
+        pub has_quota: Option<bool>,
     }
 
     /// A setting in which a subject differs from another one.

@@ -25,11 +25,11 @@ pub fn read_threads(process: u32) -> Vec<ThreadReading> {
     let mut waiting = vec![process];
     while let Some(process) = waiting.pop() {
         let (threads, children) = list_threads(process);
-        let quota_cpus = cgroup::process_quota(Path::new("/"), &process.to_string());
-        let quota_cpus = quota_cpus.map(|quota| quota.cpus());
+        let quota = with_quota(&process.to_string(), ThreadSettings::default());
         for thread in threads {
             let Some((switches, settings)) = read_thread(&thread.to_string()) else { continue };
-            let settings = ThreadSettings { quota_cpus, ..settings };
+            let ThreadSettings { quota_cpus, has_quota, .. } = quota;
+            let settings = ThreadSettings { quota_cpus, has_quota, ..settings };
             readings.push(ThreadReading {
                 thread,
                 is_leaf: children.is_empty(),
@@ -58,9 +58,16 @@ fn list_threads(process: u32) -> (Vec<u32>, Vec<u32>) {
 /// Returns the settings of the calling thread.
 pub fn own_settings() -> ThreadSettings {
     let settings = read_thread("thread-self").map(|(_, settings)| settings).unwrap_or_default();
-    let quota_cpus = cgroup::quota(Path::new("/")).map(|quota| quota.cpus());
     let timer_slack_ns = effective_slack_ns(settings.sched.as_deref(), os::timer_slack_ns());
-    ThreadSettings { quota_cpus, timer_slack_ns, ..settings }
+    with_quota("self", ThreadSettings { timer_slack_ns, ..settings })
+}
+
+/// Adds the CPU quota of a process, which is an id or `self`, to the settings of its threads.
+fn with_quota(process: &str, settings: ThreadSettings) -> ThreadSettings {
+    let root = Path::new("/");
+    let quota = cgroup::process_quota(root, process);
+    let has_quota = cgroup::is_known(root, process).then_some(quota.is_some());
+    ThreadSettings { quota_cpus: quota.map(|quota| quota.cpus()), has_quota, ..settings }
 }
 
 /// Reads a thread by its name in `/proc`: how often it has run, and its settings.
@@ -79,8 +86,8 @@ fn read_thread(name: &str) -> Option<(u64, ThreadSettings)> {
         timer_slack_ns: effective_slack_ns(sched.as_deref(), slack_ns),
         nice: stat_field(&stat, 19),
         affinity: status_value(&status, "Cpus_allowed_list:").map(cpu_list),
-        quota_cpus: None,
         sched,
+        ..ThreadSettings::default()
     };
     Some((switches, settings))
 }
@@ -133,18 +140,31 @@ mod tests {
         assert!(own.nice.is_some_and(|nice| (-20..=19).contains(&nice)));
     }
 
+    /// A process that ends with the test, even if that fails.
+    struct KilledOnDrop(std::process::Child);
+
+    impl Drop for KilledOnDrop {
+        fn drop(&mut self) {
+            let _ = self.0.kill();
+            let _ = self.0.wait();
+        }
+    }
+
     #[test]
     fn started_processes_inherit_settings() {
-        let mut child =
+        let child =
             std::process::Command::new("sleep").arg("100").spawn().expect("a child process");
-        let readings = read_threads(child.id());
-        child.kill().expect("it runs");
-        child.wait().expect("it exits");
+        let child = KilledOnDrop(child);
+        let process = child.0.id();
+        let readings = read_threads(process);
+        drop(child);
         let [reading] = readings.as_slice() else { panic!("{readings:?}") };
         let own = own_settings();
-        assert!(reading.is_leaf && reading.thread == child.id());
+        assert!(reading.is_leaf && reading.thread == process);
         assert_eq!(reading.settings.affinity, own.affinity);
         assert_eq!(reading.settings.sched, own.sched);
+        let quota = |settings: &ThreadSettings| (settings.quota_cpus, settings.has_quota);
+        assert_eq!(quota(&reading.settings), quota(&own));
         // Reading it needs a capability.
         assert!([None, own.timer_slack_ns].contains(&reading.settings.timer_slack_ns));
         assert!(read_threads(u32::MAX).is_empty());
