@@ -37,6 +37,7 @@ mod long;
 mod merge;
 mod monitor;
 mod monitor_flights;
+mod old_files;
 mod osjitter;
 mod output_files;
 mod packaging;

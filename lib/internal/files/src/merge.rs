@@ -8,7 +8,10 @@ use crate::compare::compare_cpus;
 use crate::file::File as _;
 use crate::fitness::Fitness;
 use crate::histogram;
-use crate::report::{Plan, Report, Scenario, Status, Subject, Summary, Warning};
+use crate::report::{
+    Plan, Report, Round, Scenario, Status, Subject, SubjectSettings, Summary, Warning,
+};
+use crate::settings;
 use crate::summary::{InstanceRound, RoundCost, stored_samples, summarise};
 use crate::trust;
 use jitterstat::sample::RoundSamples;
@@ -17,6 +20,11 @@ use jitterstat::sample::RoundSamples;
 pub const PLANS_DIFFER: &str = "merged-plans-differ";
 /// Code of the warning that reports of different machines were merged.
 pub const HOSTS_DIFFER: &str = "merged-hosts-differ";
+
+/// Code of the warning that the cost of a subject was counted in different windows.
+pub const COSTS_DIFFER: &str = "merged-costs-differ";
+/// Code of the warning that the settings of a subject differ between reports.
+pub const SETTINGS_DIFFER: &str = "merged-settings-differ";
 
 /// The median of a subject in one report relative to the other reports.
 #[derive(Clone, Debug, PartialEq)]
@@ -107,8 +115,9 @@ pub fn merge(reports: &[Report], force: bool) -> Result<Report, MergeError> {
         append(&mut merged, report);
     }
     for subject in &mut merged.subjects {
-        recompute(subject, reports);
+        merged.warnings.extend(recompute(subject, reports));
     }
+    settings::state_differences(&mut merged);
     merged.cpu_comparisons = compare_cpus(&merged);
     if reports.iter().any(|r| r.fitness.is_some()) {
         merged.fitness = Fitness::from_report(&merged);
@@ -154,20 +163,51 @@ fn first_plan_difference(first: &Report, rest: &[Report]) -> Option<String> {
     None
 }
 
-/// Recomputes the numbers of a subject from the rounds of all reports.
-fn recompute(subject: &mut Subject, reports: &[Report]) {
-    subject.summary = summarise_subject(subject);
+/// Recomputes the numbers of a subject from the rounds of all reports, and removes those that differ
+/// in their meaning, with a warning for each.
+fn recompute(subject: &mut Subject, reports: &[Report]) -> Vec<Warning> {
+    let costs = StoredCosts::from_rounds(&subject.rounds);
+    subject.summary = summarise_subject(subject, costs);
     // The latest ticks of all reports are unknown: each report explains only its own latest ticks.
     subject.why = None;
     subject.histogram = None;
     let subjects = reports.iter().flat_map(|r| &r.subjects);
     let parts: Vec<&Subject> = subjects.filter(|s| is_same(s, subject)).collect();
+    let mut warnings = Vec::new();
     if let Some(summary) = &mut subject.summary {
         let summaries: Vec<&Summary> = parts.iter().filter_map(|s| s.summary.as_ref()).collect();
-        add_totals(summary, &summaries);
+        add_lost_ticks(summary, &summaries);
+        match costs {
+            StoredCosts::WithWindows => {}
+            StoredCosts::PerTick => add_costs(summary, &summaries),
+            StoredCosts::Mixed => warnings.push(Warning::new(
+                COSTS_DIFFER,
+                format!("The cost of {} is unknown: one report is of version 0.2, in which it includes the start and the warm-up.", subject.id),
+                "Merge reports of one version.",
+            )),
+        }
         let lateness = subject.rounds.iter().flat_map(|r| &r.lateness_ns);
         subject.histogram = Some(histogram::pack(lateness.copied()));
     }
+    let mut settings = parts.iter().map(|part| part.settings.as_ref().map(without_differences));
+    let first = settings.next().flatten();
+    if settings.any(|other| other != first) {
+        subject.settings = None;
+        warnings.push(Warning::new(
+            SETTINGS_DIFFER,
+            format!(
+                "The settings of {} differ between the reports, or are unknown in one.",
+                subject.id
+            ),
+            "Look at the settings in each report.",
+        ));
+    }
+    warnings
+}
+
+/// Returns the settings themselves, without the differences from those of another subject.
+fn without_differences(settings: &SubjectSettings) -> SubjectSettings {
+    SubjectSettings { differences: Vec::new(), ..settings.clone() }
 }
 
 /// Ranks the medians of all subjects in all reports by their distance from the other reports, the
@@ -312,18 +352,44 @@ fn check_runs_differ(reports: &[Report]) -> Result<(), MergeError> {
     Ok(())
 }
 
-/// Adds the numbers that only the summaries of the parts contain: the planned ticks of rounds
-/// without a delivered tick, and the costs, of which the parts know the ticks.
-fn add_totals(summary: &mut Summary, parts: &[&Summary]) {
+/// Form in which the rounds of a subject contain their costs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum StoredCosts {
+    /// Every round states the window of its cost.
+    WithWindows,
+    /// No round does, as in files of version 0.2: only the costs per tick in the summaries have the
+    /// ticks to which they belong.
+    PerTick,
+    /// Some rounds do.
+    Mixed,
+}
+
+impl StoredCosts {
+    fn from_rounds(rounds: &[Round]) -> Self {
+        let stated = rounds.iter().filter(|round| round.cost_ticks.is_some()).count();
+        match stated {
+            0 => Self::PerTick,
+            n if n == rounds.len() => Self::WithWindows,
+            _ => Self::Mixed,
+        }
+    }
+}
+
+/// Adds the planned ticks of rounds without a delivered tick, which only the summaries of the parts
+/// contain.
+fn add_lost_ticks(summary: &mut Summary, parts: &[&Summary]) {
     let planned = parts.iter().map(|part| part.ticks).fold(0, u64::saturating_add);
     let lost = planned.saturating_sub(summary.ticks);
     summary.ticks = summary.ticks.saturating_add(lost);
     for count in [&mut summary.skipped, &mut summary.missed].into_iter().flatten() {
         *count = count.saturating_add(lost);
     }
+}
+
+/// Adds the costs from the summaries of the parts.
+fn add_costs(summary: &mut Summary, parts: &[&Summary]) {
     summary.cpu_ns_per_tick = mean_per_tick(parts, |s| s.cpu_ns_per_tick);
     summary.wakeups_per_tick = mean_per_tick(parts, |s| s.wakeups_per_tick);
-    summary.core_share = mean_per_tick(parts, |s| s.core_share);
 }
 
 /// The mean over the ticks of all parts of a cost per tick; `None` if a part does not have it.
@@ -336,13 +402,17 @@ fn mean_per_tick(parts: &[&Summary], cost: fn(&Summary) -> Option<f64>) -> Optio
     Some(total / ticks.max(1) as f64)
 }
 
-/// Summarises the rounds of a subject without their cost.
-fn summarise_subject(subject: &Subject) -> Option<Summary> {
+/// Summarises the rounds of a subject, with their costs if all of them state the window of theirs.
+fn summarise_subject(subject: &Subject, costs: StoredCosts) -> Option<Summary> {
     let samples: Vec<RoundSamples> =
         subject.rounds.iter().map(|round| stored_samples(subject, round)).collect();
     let mut parts = Vec::with_capacity(samples.len());
     for (round, samples) in subject.rounds.iter().zip(&samples) {
-        let cost = RoundCost::default();
+        let cost = match costs {
+            StoredCosts::WithWindows => RoundCost::from_entry(round, subject.instances),
+            StoredCosts::PerTick | StoredCosts::Mixed => None,
+        };
+        let cost = cost.unwrap_or_default();
         parts.push(InstanceRound { round: round.index, samples, cost });
     }
     summarise(&parts, subject.runtime.is_some())
