@@ -365,3 +365,48 @@ fn poll_tick<T: Ticker>(
         Poll::Ready(event) => Poll::Ready(Ok(event)),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Creates a recording of wake-ups, each a tick and its count.
+    fn recording(wakeups: &[(u64, u64)]) -> Recording {
+        let mut recorder = Recorder::with_capacity(wakeups.len());
+        for &(tick, wake_count) in wakeups {
+            recorder.push(RawSample { tick, expirations: 1, wake_count, unpark_count: None });
+        }
+        #[allow(clippy::disallowed_methods, reason = "the time is not used")]
+        Recording::new(Instant::now(), recorder)
+    }
+
+    #[test]
+    fn ticks_between_readings_are_counted() {
+        let steady = recording(&[(0, 100), (1, 200), (2, 300), (3, 400)]);
+        // The readings follow the wake-ups of ticks 1 and 3.
+        assert_eq!(steady.ticks_between(&(210..420)), 2);
+        assert_eq!(steady.ticks_between(&(200..400)), 2);
+        // Both readings follow the same wake-up.
+        assert_eq!(steady.ticks_between(&(210..220)), 0);
+        assert_eq!(steady.ticks_between(&(0..50)), 0);
+        assert_eq!(recording(&[]).ticks_between(&(210..420)), 0);
+    }
+
+    #[test]
+    fn skipped_ticks_passed_between_readings() {
+        // Tick 1, the first recorded one, shares the wake-up of tick 4.
+        let jump = recording(&[(0, 100), (4, 500), (5, 600)]);
+        assert_eq!(jump.ticks_between(&(510..610)), 1);
+        assert_eq!(jump.ticks_between(&(110..510)), 4);
+    }
+
+    #[test]
+    fn other_instances_end_before_readings() {
+        let other = recording(&[(0, 150), (1, 250), (2, 350)]);
+        // The instance with the readings goes on after this one.
+        assert_eq!(other.ticks_between(&(210..900)), 2);
+        assert_eq!(other.ticks_between(&(360..900)), 0);
+        // It starts before this one.
+        assert_eq!(other.ticks_between(&(110..260)), 2);
+    }
+}
