@@ -171,6 +171,9 @@ impl PricedUsage {
 /// Maximum difference between the CPU time that a program counts and the one that the kernel reports
 /// at its exit. Some kernels count whole ticks of their timer there.
 const MAX_CPU_TIME_ERROR: Duration = Duration::from_millis(20);
+/// The reciprocal of the maximum difference relative to the CPU time at the exit, which is 2 %. The
+/// error of counting in whole ticks grows with their number.
+const MAX_CPU_TIME_PARTS: u64 = 50;
 
 /// Returns the usage between the first and the last recorded tick, if the program reports it for
 /// its only process.
@@ -183,7 +186,7 @@ fn reported_usage(
     let window_ns = between_first_and_last_ns(grid.period_ns, &output.series.lateness_ns);
     let Some((reported, window_ns)) = reported.zip(window_ns) else { return Ok(None) };
     let total_ns = output.usage.map_or(u64::MAX, |usage| usage.cpu_ns);
-    if reported.cpu_ns > total_ns.saturating_add(to_ns(MAX_CPU_TIME_ERROR)) {
+    if reported.cpu_ns > max_reported_ns(total_ns) {
         return Err(format!(
             "{}: wrote a CPU time of {}, but used only {}",
             program.text(),
@@ -197,6 +200,12 @@ fn reported_usage(
         switches_voluntary: reported.switches_voluntary,
         switches_involuntary: reported.switches_involuntary,
     }))
+}
+
+/// Returns the maximum CPU time that a program can have counted, given that at its exit.
+fn max_reported_ns(total_ns: u64) -> u64 {
+    let error_ns = to_ns(MAX_CPU_TIME_ERROR).max(total_ns / MAX_CPU_TIME_PARTS);
+    total_ns.saturating_add(error_ns)
 }
 
 /// Returns the time between the wake-ups of the first and the last tick; `None` if these are one.
@@ -552,6 +561,14 @@ fn contract_advice(program: &Program, period_ns: u64) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn reported_cpu_time_has_tolerance() {
+        assert_eq!(max_reported_ns(0), 20_000_000);
+        assert_eq!(max_reported_ns(1_000_000_000), 1_020_000_000);
+        assert_eq!(max_reported_ns(10_000_000_000), 10_200_000_000);
+        assert_eq!(max_reported_ns(u64::MAX), u64::MAX);
+    }
 
     #[test]
     fn startup_is_subtracted_from_costs() {
