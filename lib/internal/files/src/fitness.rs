@@ -48,7 +48,8 @@ pub struct Tally {
     spin_cpu_ns: Option<u64>,
     /// Time in which this CPU time was counted, for all of which the control spun.
     spin_window_ns: u64,
-    /// Time from the first to the last recorded deadline of the spinning control.
+    /// Time of the spinning control from one period before the first recorded deadline to the last
+    /// wake-up.
     spun_ns: u64,
     /// Time of that in which it did not run.
     lost_ns: u64,
@@ -63,7 +64,7 @@ pub struct Tally {
 #[derive(Clone, Copy, Debug, Default)]
 struct CostSums {
     window_ns: u64,
-    /// Time in which the context switches were counted.
+    /// Time in which the context switches were counted, of the rounds for which they are known.
     usage_window_ns: u64,
     /// Time of the rounds for which the run queue time is known, which excludes programs of the
     /// user.
@@ -83,6 +84,7 @@ impl CostSums {
             let window_ns = round.window_ns.unwrap_or(0);
             self.window_ns = self.window_ns.saturating_add(window_ns);
             let usage_ns = round.cost_window_ns.unwrap_or(window_ns);
+            let usage_ns = if round.switches_involuntary.is_some() { usage_ns } else { 0 };
             self.usage_window_ns = self.usage_window_ns.saturating_add(usage_ns);
             let known_ns = if round.run_queue_ns.is_some() { window_ns } else { 0 };
             self.queue_window_ns = self.queue_window_ns.saturating_add(known_ns);
