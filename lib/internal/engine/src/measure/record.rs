@@ -161,6 +161,7 @@ impl<'a, 'b> ReportBuilder<'a, 'b> {
         let mut warnings = run_warnings(&host, self.plan, suspended, &self.rounds);
         warnings.extend(startup_warnings(self.plan, &starts, &self.rounds));
         warnings.extend(window_warnings(self.plan, &starts, &self.rounds));
+        warnings.extend(single_tick_warnings(self.plan, &self.rounds));
         warnings.extend(left_over_warnings(self.plan, &self.rounds));
         let mut report = Report {
             schema: SCHEMA.to_owned(),
@@ -480,6 +481,28 @@ fn window_warnings(plan: &Plan, starts: &StartupCosts, rounds: &[ScenarioRounds]
             message: format!("the CPU time per tick of {} includes {outside}", scenario.id),
             hint: "let the program write its usage between ticks, as a meter of tickmeter does"
                 .to_owned(),
+        });
+    }
+    warnings
+}
+
+/// Returns warnings for subjects whose rounds have a single tick and no tick before it, so that their
+/// CPU time has no window.
+fn single_tick_warnings(plan: &Plan, rounds: &[ScenarioRounds]) -> Vec<Warning> {
+    let mut warnings = Vec::new();
+    for (scenario, rounds) in plan.scenarios.iter().zip(rounds) {
+        let is_single = scenario.round_ticks.min(scenario.ticks) == 1 && scenario.warmup_ticks == 0;
+        let is_unknown = rounds.kept.iter().any(|round| round.cost.usage.cpu_ns.is_none());
+        if !is_single || !is_unknown || scenario.subject.program().is_some() {
+            continue;
+        }
+        warnings.push(Warning {
+            code: "single-tick".to_owned(),
+            message: format!(
+                "the rounds of {} are a single tick, so the CPU time per tick is unknown",
+                scenario.id
+            ),
+            hint: "use --warmup 1".to_owned(),
         });
     }
     warnings
