@@ -92,7 +92,7 @@ fn merged_costs_keep_their_meaning() {
 }
 
 #[test]
-fn costs_of_two_versions_are_not_averaged() {
+fn different_costs_are_not_averaged() {
     let mut other = second_run();
     add_windows(&mut other, 124_500_000);
     let merged = merge([&report(), &other]);

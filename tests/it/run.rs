@@ -49,6 +49,23 @@ fn spinning_threads_use_one_core() {
 }
 
 #[test]
+#[cfg(target_os = "linux")]
+fn single_ticks_need_a_warmup() {
+    for (warmup, is_known) in [("0", false), ("1", true)] {
+        let rounds = ["--ticks", "3", "--round-ticks", "1", "--warmup", warmup];
+        let ran = run(&["--subject", "nanosleep"]).args(rounds).out("").run().exits(0);
+        let report = report(&ran);
+        let subject = find_subject(&report, "nanosleep");
+        let summary = subject.summary.as_ref().unwrap();
+        assert_eq!(summary.cpu_ns_per_tick.is_some(), is_known, "{warmup}");
+        assert_eq!(summary.cost_ticks, is_known.then_some(3), "{warmup}");
+        let warning = report.warnings.iter().find(|warning| warning.code == "single-tick");
+        assert_eq!(warning.is_none(), is_known, "{warmup}");
+        assert!(warning.is_none_or(|warning| warning.message.contains(&subject.id)));
+    }
+}
+
+#[test]
 fn every_tick_is_counted_once() {
     let ran =
         run(&["--subject", "all", "--period", "500us", "--ticks", "60"]).out("").run().exits(0);

@@ -346,6 +346,17 @@ mod tests {
         (0..TICKS as usize).map(|i| if i % n == 0 { late_ns } else { 50 }).collect()
     }
 
+    #[test]
+    fn preemptions_belong_to_known_rounds() {
+        let mut tally = Tally::default();
+        for switches_involuntary in [Some(10), None] {
+            let window_ns = Some(PERIOD_NS * TICKS);
+            let round = Round { window_ns, switches_involuntary, ..Round::default() };
+            tally.add("spin", PERIOD_NS, &round, &on_time());
+        }
+        assert_eq!(tally.facts(Some(2)).preempted_per_s, Some(10.0));
+    }
+
     fn causes(fitness: &Fitness) -> Vec<Cause> {
         fitness.reasons.iter().map(|r| r.cause).collect()
     }
