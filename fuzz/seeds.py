@@ -216,7 +216,7 @@ def write_seeds(home):
     write_seed("calibration", "fixture.json", (FIXTURES / "calibration.json").read_bytes())
     runs = ["calibrate", "--quiet", "--format", "json", "--command", "sleep 0.02", "--metric", "wall", "--max-time", "3s"]
     write_seed("calibration", "runs.json", shorten(osjitter(*runs, "--out", home / "runs"), home))
-    write_seed("find", "find.json", shorten((ROOT / "results/2026-11-22-epyc-kvm-2cpu-find/find.json").read_text(), home))
+    write_seed("find", "find.json", shorten((ROOT / "results/2026-11-27-epyc-kvm-2cpu-find/find.json").read_text(), home))
     for name in ("doctor", "doctor-quota"):
         text = (ROOT / f"results/2026-11-22-epyc-kvm-2cpu-doctor/{name}.json").read_text()
         write_seed("checkup", f"{name}.json", shorten(text, home))

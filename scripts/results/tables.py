@@ -109,7 +109,9 @@ def table_by_period(subjects, cell):
 
 
 def format_core_share(summary, period_ns):
-    return f"{100 * summary['cpu_ns_per_tick'] / period_ns:.3g} %"
+    share = summary.get("core_share")
+    # Reports of version 0.2 do not have it.
+    return f"{100 * (summary['cpu_ns_per_tick'] / period_ns if share is None else share):.3g} %"
 
 
 def spin(run):

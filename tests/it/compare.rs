@@ -257,7 +257,7 @@ fn write_later_run(report: &Path, copy: &Path) {
 fn many_figures_mention_chance() {
     let home = tempfile::tempdir().unwrap();
     let report = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("results/2026-11-23-epyc-kvm-2cpu/report.json.gz");
+        .join("results/2026-11-27-epyc-kvm-2cpu/report.json.gz");
     let later = home.path().join("later.json");
     write_later_run(&report, &later);
     let compare = |id: &str| {

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::osjitter::Osjitter;
 
-const REPORT: &str = "results/2026-11-23-epyc-kvm-2cpu/report.json.gz";
+const REPORT: &str = "results/2026-11-27-epyc-kvm-2cpu/report.json.gz";
 
 fn report(args: &[&str]) -> Osjitter {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR"));
