@@ -130,7 +130,7 @@ pub use io_uring::RingSleeper;
 pub use process::ProcessTree;
 #[cfg(unix)]
 pub use process::adopt_children;
-pub use process_settings::{ThreadReading, own_settings, read_threads};
+pub use process_settings::{own_settings, read_threads};
 pub use process_usage::ProcessUsage;
 #[cfg(target_os = "linux")]
 pub use ring::{SwitchHistory, SwitchRing};
@@ -141,7 +141,8 @@ pub use switches::{DrainedSwitches, NamedThread, PastSwitches, SwitchRecord};
 pub use thread_stats::*;
 pub use tracer::*;
 pub use types::{
-    NotAvailable, ProcessTreeExit, Sched, StartedTree, ThreadTimes, TimerSteps, TreeUsage, Usage,
+    NotAvailable, ProcessTreeExit, Sched, StartedTree, ThreadReading, ThreadTimes, TimerSteps,
+    TreeUsage, Usage,
 };
 
 /// Returns the user with whose permissions this process runs.

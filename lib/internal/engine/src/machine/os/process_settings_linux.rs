@@ -5,18 +5,7 @@ use std::path::Path;
 use files::report::ThreadSettings;
 
 use crate::machine::cgroup;
-use crate::machine::os::{self, cpu_list};
-
-/// A thread at one moment.
-#[derive(Clone, Debug)]
-pub struct ThreadReading {
-    pub thread: u32,
-    /// Whether its process has no children.
-    pub is_leaf: bool,
-    /// Number of times that it has run.
-    pub switches: u64,
-    pub settings: ThreadSettings,
-}
+use crate::machine::os::{self, ThreadReading, cpu_list};
 
 /// Reads the threads of a process and its descendants. Threads that exit during the reading are
 /// left out.

@@ -1,5 +1,7 @@
 //! Types of the interface to the operating system.
 
+use files::report::ThreadSettings;
+
 /// Resources that a process has used so far; `None` if the platform does not report them.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Usage {
@@ -110,4 +112,15 @@ pub struct TimerSteps {
     pub timer_ns: u64,
     /// Period of the kernel's tick.
     pub tick_ns: u64,
+}
+
+/// A thread at one moment.
+#[derive(Clone, Debug)]
+pub struct ThreadReading {
+    pub thread: u32,
+    /// Whether its process has no children.
+    pub is_leaf: bool,
+    /// Number of times that it has run.
+    pub switches: u64,
+    pub settings: ThreadSettings,
 }
