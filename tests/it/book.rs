@@ -255,6 +255,7 @@ fn unequal_settings_of_programs_are_warned() {
         let ran = Osjitter::new(["gate", "--period", "1ms", "--round-ticks", "20"])
             .args(["--max-pairs", "24", "--format", "json", "--base-cmd", &program[0]])
             .args(["--candidate-cmd", candidate])
+            .out("")
             .run();
         let verdict: Value = serde_json::from_str(&ran.stdout).expect("a verdict");
         let warnings = verdict["warnings"].as_array().expect("warnings").clone();
