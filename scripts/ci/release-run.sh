@@ -6,13 +6,12 @@ cd "$(dirname "$0")/../.."
 . scripts/ci/readme-commands.sh
 run=$(readme_line "cargo run --release -- run ")
 work=$(mktemp -d)
-# The command writes into a new directory in results/, which is removed.
-list_results() { find results -mindepth 1 -maxdepth 1 | sort; }
-list_results >"$work/earlier-results"
-new_results() { comm -13 "$work/earlier-results" <(list_results); }
-trap 'new_results | xargs --no-run-if-empty rm -r; rm -rf "$work"' EXIT
+: >"$work/messages"
+# The command writes into a new directory in results/, which it names and which is removed.
+new_directory() { sed -n 's|^report: \(results/.*\)/report\.json$|\1|p' "$work/messages"; }
+trap 'directory=$(new_directory); rm -rf "$work" ${directory:+"$directory"}' EXIT
 
 make_python "$work/venv" jsonschema
 echo "$run"
-bash -c "$run"
-"$work/venv/bin/python" scripts/ci/interop/run_files.py "$run" "$(new_results)"
+{ bash -c "$run" 2>&1 >&3 | tee "$work/messages" >&2; } 3>&1
+"$work/venv/bin/python" scripts/ci/interop/run_files.py "$run" "$(new_directory)"

@@ -10,7 +10,7 @@ import xml.etree.ElementTree
 
 import jsonschema
 
-FILES = ("report.html", "report.json", "tradeoff.svg", "percentiles.svg")
+FILES = ("report.html", "report.json", "tradeoff.svg", "percentiles.svg", "over-time.svg")
 SCHEMA = pathlib.Path(__file__).parents[3] / "lib/internal/files/schema/osjitter.report.1.json"
 
 words, directory = shlex.split(sys.argv[1]), pathlib.Path(sys.argv[2])
