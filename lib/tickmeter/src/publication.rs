@@ -230,7 +230,13 @@ impl RawSnapshot {
 
     /// Returns the numbers of the late ticks whose records are complete.
     pub(crate) fn complete_records(&self, layout: &Layout) -> RangeInclusive<u64> {
-        let (begun, done) = (self.after[at::LATE_BEGUN], self.before[at::LATE_DONE]);
+        let (begun, done) = if self.is_exact() {
+            // No late tick began between the two headers, but one may have begun or ended while a
+            // header was read.
+            (self.words[at::LATE_DONE], self.words[at::LATE_DONE])
+        } else {
+            (self.after[at::LATE_BEGUN], self.before[at::LATE_DONE])
+        };
         begun.max(done).saturating_sub(layout.recorder.records as u64).saturating_add(1)..=done
     }
 }
@@ -323,6 +329,34 @@ mod tests {
         });
         let last = checked_snapshot();
         assert!(last.is_exact() && last.words[at::DONE] == TICKS);
+    }
+
+    /// The kernel may copy a header while the writer changes it.
+    #[test]
+    fn exact_copies_keep_all_records() {
+        let layout = Layout::CURRENT;
+        let words = new_words(&layout);
+        let wakeup = Wakeup {
+            at_ns: 1,
+            lateness_ns: 1,
+            ticks: 1,
+            period_ns: 1 << 30,
+            skipped: 0,
+            early: false,
+            work_ns: None,
+            overrun_ns: 0,
+            late_by_work: false,
+            skipped_by_work: false,
+            late_from_ns: 0,
+        };
+        (0..200).for_each(|_| Writer::new(&words, &layout).record(&wakeup));
+        let mut raw = take_snapshot(&words);
+        // The last late tick ended after the first header's `LATE_DONE` was read; the next one
+        // began after the last header's `BEGUN` was read.
+        raw.before[at::LATE_DONE] -= 1;
+        raw.after[at::LATE_BEGUN] += 1;
+        assert!(raw.is_exact());
+        assert_eq!(raw.complete_records(&layout), 73..=200);
     }
 
     /// Lateness of tick `k` of a wake-up, in the model.
@@ -462,7 +496,7 @@ mod schedules {
             // The words that the checks below use: of the first header, of the meter, and of the
             // last header. Loading any other word would only multiply the schedules.
             let (bins, record) = (SMALL.lateness.first, SMALL.recorder.first);
-            let words_used = [bins + 1, bins + 2, record, record + 1, record + 2];
+            let words_used = [at::LATE_DONE, bins + 1, bins + 2, record, record + 1, record + 2];
             let mut used =
                 [&[at::DONE, at::LATE_DONE][..], &words_used, &[at::BEGUN, at::LATE_BEGUN]]
                     .into_iter();
