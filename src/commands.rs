@@ -1,10 +1,10 @@
 //! The command line: its structs and help texts.
 
-use bench::BenchCommand;
+use crate::bench::BenchCommand;
+use crate::doctor::args::DoctorArgs;
+use crate::trace::args::TraceArgs;
 use clap::{Parser, Subcommand};
-use doctor::args::DoctorArgs;
-use terminal::TerminalArgs;
-use trace::args::TraceArgs;
+use cli::terminal::TerminalArgs;
 
 use crate::compare::args::CompareArgs;
 use crate::find::args::FindArgs;

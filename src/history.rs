@@ -8,6 +8,7 @@ use clap::{Args, ValueHint};
 use cli::exit::{self, Error, ExitStatus, usage};
 use cli::printable::to_printable;
 use cli::sort::sort_by;
+use cli::terminal;
 use cli::time::format_time;
 use cli::units::{format_exact_ns, parse_index};
 use cli::words::{or_dash, pluralize};

@@ -3,7 +3,7 @@
 //!
 //! The library exists for the programs, the fuzz targets and the release scripts; it has no other
 //! interface. Applications use [`osinterval`](https://docs.rs/osinterval) and its sibling crates.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 // Everything but the main functions is private: an item is documented unless its name is sufficient.
 #![allow(missing_docs, missing_debug_implementations, unreachable_pub)]
 
@@ -15,8 +15,10 @@ pub mod fuzz; // runs every reader on hostile bytes
 
 mod report; // shows any stored file through the module that owns its kind
 
+mod bench; // measures clocks, timeouts and task dispatch in isolation
 mod compare; // measures how much later B is than A
 mod completions; // completion scripts for shells
+mod doctor; // lists settings of the machine that make ticks late
 mod find; // searches for the shortest period that meets a goal
 mod gate; // decides whether B is later than A, than a baseline, than a limit
 mod history; // lists the runs in a directory
@@ -27,6 +29,7 @@ mod run; // measures one plan: live view, report, pictures
 mod settings; // osjitter.toml: the defaults of a project
 mod stress; // the process that run --load starts
 mod top; // the metered loops of this machine, live
+mod trace; // measures the timers of any program from outside
 
 mod meters; // the meters of running programs
 mod table_colors; // colours in the tables of reports
@@ -36,18 +39,23 @@ mod previous_runs; // finds previous runs and compares a new one with the last o
 mod written_limit; // limits and goals as written: p99=2ms
 
 mod flight_record; // the file of the time before a late tick
+mod interrupt; // Ctrl-C, and the other signals that end a command
 
 use std::ffi::OsString;
 use std::process::{ExitCode, Termination};
 
 use clap::{CommandFactory, FromArgMatches};
 use cli::exit;
+use cli::file_io;
+use cli::terminal;
 use engine::machine::host::{self, BuildInfo};
 use engine::machine::os;
 use engine::measure::{supervisor, trial_commands};
 use engine::panics;
 
 use crate::commands::{Cli, Command};
+
+pub use crate::bench::timeout::counts;
 
 /// The versions that are fixed at build time.
 const PROGRAM: BuildInfo = BuildInfo {

@@ -4,6 +4,7 @@ use std::io::Write;
 
 use clap::Args;
 use cli::exit::{self, Error, ExitStatus};
+use cli::terminal;
 use engine::subject::{self, SubjectInfo};
 use files::file::to_indented_json;
 use serde::Serialize;

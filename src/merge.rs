@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 use cli::exit::{Error, ExitStatus, Result, usage};
+use cli::file_io;
+use cli::terminal;
 use cli::time::format_time;
 use files::file::File as _;
 use files::merge::{self, MergeError};

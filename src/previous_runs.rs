@@ -4,11 +4,13 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use cli::file_io;
+use cli::file_io::FileIdentity;
 use cli::sort::sort_by;
 use cli::words::pluralize;
-use file_io::FileIdentity;
 use files::compare::{self, ChosenSubject, Estimate, Finding, SubjectComparison};
 use files::environment::EnvironmentKey;
+use files::file::File as _;
 use files::fitness::Fitness;
 use files::report::{self, Host, Plan, Report, Summary};
 use serde::Deserialize;
@@ -139,7 +141,7 @@ fn find_previous_run(report: &Report, file: &Path) -> Option<Report> {
     for candidate in candidates.iter().take(MAX_SEARCHED_RUNS) {
         let Some(header) = RunHeader::read(candidate) else { continue };
         if !header.partial && header.kind() == kind {
-            return file_io::read(candidate).ok();
+            return Report::from_json(&file_io::read_text(candidate).ok()?).ok();
         }
     }
     None

@@ -4,6 +4,7 @@
 //! `run --load` starts it as a separate process, so that its CPU time is not counted for the
 //! subject. It runs until its standard input closes, so it also ends if its parent dies.
 
+use crate::interrupt;
 use std::ffi::OsString;
 use std::fs::File;
 use std::hint::{black_box, spin_loop};
@@ -14,6 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Barrier};
 
 use cli::exit::{Error, ExitStatus, Result};
+use cli::terminal;
 use engine::load::{READY_LINE, Stress, StressKind};
 
 /// The memory that each thread writes through, which exceeds the cache of a core.

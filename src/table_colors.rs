@@ -3,7 +3,8 @@
 
 use std::ops::Range;
 
-use terminal::Style;
+use cli::terminal;
+use cli::terminal::Style;
 
 /// Ratings of the machine, which precede the table of a report.
 const RATINGS: [(&str, Style); 3] = [

@@ -1,5 +1,6 @@
 //! Opens a page in the browser of the user.
 
+use cli::terminal;
 use std::io;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};

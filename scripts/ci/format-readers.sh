@@ -9,7 +9,7 @@ trap 'rm -rf "$work"' EXIT
 packages=(duckdb hdrhistogram prometheus-client)
 if [ "${1-}" = --parquet ]; then
   packages+=(ipykernel matplotlib nbclient)
-  cargo test --locked --package osjitter-render --features parquet --lib parquet
+  cargo test --locked --package osjitter-interop --features parquet --lib parquet
   cargo build --locked --features parquet
   osjitter=target/debug/osjitter
 else

@@ -1,6 +1,6 @@
 //! `osjitter-counts`, the helper program of `osjitter bench timeout`.
 
-use bench::timeout::counts::{self, CountingAllocator};
+use osjitter::counts::{self, CountingAllocator};
 
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;

@@ -1,6 +1,7 @@
 //! The formats of a comparison.
 
 use cli::exit::{Error, Result};
+use cli::terminal;
 use files::compare::Comparison;
 use files::file::File as _;
 

@@ -12,6 +12,8 @@ mod wording;
 use std::path::{Path, PathBuf};
 
 use cli::exit::{self, Error, ExitStatus, usage};
+use cli::file_io;
+use cli::terminal;
 use engine::machine::host;
 use files::compare::{self, ChosenSubject, Comparison, Origin, SCHEMA};
 use files::environment::Difference;

@@ -1,6 +1,7 @@
 //! The formats of the result of a search.
 
 use cli::exit::{Error, Result};
+use cli::terminal;
 use files::file::File as _;
 use files::find::Find;
 use render::formats::{Format, Offer, Rendering};

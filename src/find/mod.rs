@@ -15,14 +15,17 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use cli::exit::{self, Error, ExitStatus};
+use cli::file_io;
+use cli::file_io::{OutputDirectory, ResultNames};
+use cli::terminal;
 use engine::machine::{host, tuning};
 use engine::measure::load::Loads;
-use file_io::{OutputDirectory, ResultNames};
 use files::file::File as _;
 use files::find::{Find, Ticker};
 
 use crate::find::args::FindArgs;
 use crate::find::search::Search;
+use crate::interrupt;
 use render::formats::{Format, make};
 
 /// The name of the result file.

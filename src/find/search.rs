@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use cli::exit::{self, usage};
+use cli::terminal::progress::Progress;
 use cli::units::{self, to_ns};
 use cli::words::pluralize;
 use engine::load::Load;
@@ -26,7 +27,6 @@ use files::fitness::{Fitness, Tally};
 use files::gate::limit::RoundTicks;
 use files::gate::limit::rate::burst_ticks;
 use files::report::{self, Host, Report, Status};
-use terminal::progress::Progress;
 
 use crate::find::args::FindArgs;
 use crate::find::goals::{promised_goals, validate_goals};

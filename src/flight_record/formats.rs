@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use cli::exit::Result;
 use cli::sort::sort_by_key;
+use cli::terminal;
 use cli::time::{format_time, format_unsigned_time};
 use cli::units::to_signed;
 use cli::words::pluralize;

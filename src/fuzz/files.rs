@@ -2,8 +2,10 @@
 
 use std::fmt::Debug;
 
+use crate::doctor;
+use crate::doctor::file::Checkup;
 use cli::exit::{self, Error};
-use doctor::file::Checkup;
+use cli::file_io;
 use files::compare::Comparison;
 use files::file::File;
 use files::find::Find;
@@ -14,6 +16,7 @@ use files::gate::calibration::runs::RunCalibration;
 use files::gate::verdict::Verdict;
 use jitterstat::gate::decision::Rules;
 
+use crate::bench;
 use crate::flight_record::{self, Flight};
 use crate::fuzz::round_trip;
 use crate::fuzz::step_costs::StepCosts;

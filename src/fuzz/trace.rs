@@ -2,12 +2,12 @@
 
 use std::collections::HashMap;
 
+use crate::trace::output;
+use crate::trace::subjects::{Groups, subject};
+use crate::trace::tracker::WaitTracker;
 use cli::exit::{self, usage};
 use engine::machine::os::{TRACEPOINTS, ThreadName, TraceReader, TracepointLayout};
 use render::document::terminal;
-use trace::output;
-use trace::subjects::{Groups, subject};
-use trace::tracker::WaitTracker;
 
 use crate::fuzz::round_trip;
 use crate::fuzz::step_costs::StepCosts;

@@ -9,6 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::SystemTime;
 
 use cli::exit::{self, Error, ExitStatus, usage};
+use cli::file_io;
+use cli::terminal;
 use engine::machine::{host, os, tuning};
 use engine::measure::child::RunFailure;
 use files::environment::EnvironmentKey;
@@ -23,6 +25,7 @@ use crate::gate::args::BaselineAddArgs;
 use crate::gate::baseline::document;
 use crate::gate::session::{SessionPlan, StoredBaseline, format_differences, read_baseline};
 use crate::gate::text::reason_remedy;
+use crate::interrupt;
 
 /// Reason for which a session that is worse than the stored ones is not added.
 const WORSE_SESSION: &str =

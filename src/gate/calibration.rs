@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use cli::exit::{self, Error, usage};
+use cli::file_io;
 use cli::time::{format_duration, format_small_percent, format_time};
 use engine::measure::metric::ProgramMetric;
 use files::environment::{Difference, EnvironmentKey};

@@ -1,5 +1,6 @@
 //! The formats of a verdict.
 
+use cli::terminal;
 use files::file::File as _;
 use render::formats::{Format, Offer, Rendering};
 

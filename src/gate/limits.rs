@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use cli::exit::{self, Error, usage};
+use cli::terminal::progress::Progress;
 use cli::time::{format_duration, format_time};
 use cli::units::to_ns;
 use cli::words::pluralize;
@@ -20,7 +21,6 @@ use files::gate::limit::{Measured, MissingRounds, RoundTicks, SummaryPath};
 use files::gate::verdict::{LimitCheck, Verdict};
 use files::report::{Report, Status, Subject, Summary};
 use jitterstat::gate::decision::{Outcome, Reason};
-use terminal::progress::Progress;
 
 use crate::gate::args::{GateArgs, Limit};
 use crate::gate::design::{build_scenario, choose_cpu, periods_or_default};

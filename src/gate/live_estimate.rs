@@ -1,9 +1,9 @@
 //! The estimate of the difference that the progress of a gate shows while it measures.
 
+use cli::terminal::progress::Progress;
 use cli::words::prefix_or_empty;
 use jitterstat::gate::Sides;
 use jitterstat::stats::shift;
-use terminal::progress::Progress;
 
 use crate::gate::text::format_change;
 

@@ -26,14 +26,17 @@ mod screen;
 mod session;
 pub mod text;
 
+use crate::interrupt;
 use std::sync::Arc;
 
 use cli::exit::{self, Error, ExitStatus};
-use file_io::OutputDirectory;
+use cli::file_io;
+use cli::file_io::OutputDirectory;
+use cli::terminal;
+use cli::terminal::Style;
 use files::file::File as _;
 use files::gate::verdict::Verdict;
 use jitterstat::gate::decision::Outcome;
-use terminal::Style;
 
 use render::formats::{Format, make};
 

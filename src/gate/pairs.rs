@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
+use cli::terminal::progress::Progress;
 use cli::units::to_ns;
 use engine::machine::{host, os, tuning};
 use engine::measure::child::{RunFailure, RunRequest, Series};
@@ -31,7 +32,6 @@ use files::summary;
 use files::window::TimeInWindow;
 use jitterstat::gate::round::Pair;
 use jitterstat::gate::{Side, Sides};
-use terminal::progress::Progress;
 
 use crate::gate::design::{PairSource, PairTest};
 use crate::gate::live_estimate::show_estimate;

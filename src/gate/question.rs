@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Instant, SystemTime};
 
 use cli::exit;
+use cli::file_io::{OutputDirectory, ResultNames};
+use cli::terminal;
 use engine::machine::host;
-use file_io::{OutputDirectory, ResultNames};
 use files::gate::verdict::{LeftOverProcesses, SCHEMA, Verdict};
 use files::report::{Fitness, Warning};
 use jitterstat::gate::decision::{Outcome, Reason};

@@ -9,10 +9,12 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use cli::exit::{self, Error, usage};
+use cli::file_io;
 use engine::machine::host;
 use engine::scenario::parse_subject;
 use engine::subject::{SubjectInfo, control_for};
 use files::environment::Difference;
+use files::file::File as _;
 use files::gate::baseline::{Baseline, Session, SessionDesign, SessionPair};
 use files::histogram;
 use jitterstat::gate::Sides;
@@ -44,7 +46,9 @@ pub fn read_baseline(file: &Path) -> exit::Result<Option<Baseline>> {
     if file.try_exists().is_ok_and(|exists| !exists) {
         return Ok(None);
     }
-    file_io::read(file).map(Some).map_err(|e| e.context("the baseline"))
+    let text = file_io::read_text(file).map_err(|e| e.context("the baseline"))?;
+    let baseline = Baseline::from_json(&text);
+    baseline.map(Some).map_err(|e| usage!("the baseline: {}: {e}", file.display()))
 }
 
 pub fn format_differences(differences: &[Difference]) -> String {

@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use cli::exit::{self, usage};
+use cli::file_io;
+use cli::file_io::Contents;
 use cli::sort::sort_by_key;
-use file_io::Contents;
 
 use files::bins::{self, Interval};
 

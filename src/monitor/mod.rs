@@ -16,7 +16,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
+use crate::interrupt::stop_on_interrupt;
 use cli::exit::{self, Error, ExitStatus, usage};
+use cli::terminal::note;
 use cli::time::{format_duration, format_share};
 use cli::units;
 use cli::words::pluralize;
@@ -24,8 +26,6 @@ use engine::machine::host;
 use engine::scenario::{Scenario, ScenarioArgs, Subjects, draw_seed, parse_subject};
 use engine::subject;
 use files::bins::{Labels, cell};
-use interrupt::stop_on_interrupt;
-use terminal::note;
 
 use crate::meters::MeterReader;
 use crate::monitor::accumulator::{LoopId, MAX_LOOPS};

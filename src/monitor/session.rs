@@ -6,6 +6,7 @@ mod interval_clocks;
 use std::time::Duration;
 
 use cli::exit::{self, Error};
+use cli::terminal::note;
 use cli::time::format_duration;
 use cli::units::to_ns;
 use cli::words::pluralize;
@@ -16,7 +17,6 @@ use engine::measure::order;
 use engine::scenario::Scenario;
 use jitterstat::stats::random::SplitMix64;
 use litemap::LiteMap;
-use terminal::note;
 use tickmeter::Snapshot;
 use tickmeter::read::FileId;
 

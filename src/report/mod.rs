@@ -7,8 +7,10 @@ pub mod runs;
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 
+use crate::doctor;
+use crate::doctor::file::Checkup;
 use cli::exit::{Error, ExitStatus, Result, usage};
-use doctor::file::Checkup;
+use cli::file_io;
 use files::compare::Comparison;
 use files::file::File;
 use files::find::Find;
@@ -19,6 +21,7 @@ use interop::detect::{FileFormat, detect};
 use interop::fleet::{self, Fleet};
 use interop::pair;
 
+use crate::bench;
 use crate::flight_record::{self, Flight};
 use crate::gate::calibrate;
 use crate::monitor::breaches::{self, Breaches};

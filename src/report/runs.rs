@@ -2,16 +2,16 @@
 
 use clap::Args;
 use cli::exit::{Error, Result, usage};
+use cli::terminal;
 use files::bins::{self, Binning, Interval, Labels};
+use files::entry::{self, Entry};
 use files::file::File as _;
 use files::report::Report;
 use interop::cyclictest::{self, Resolution};
-use interop::{hgrm, hlog, openmetrics, trackers};
-
+use interop::{csv, hgrm, hlog, openmetrics, trackers};
 use render::formats::{Format, Offer, Rendering, single};
-use render::report::entry::Entry;
 use render::report::table::TableArgs;
-use render::report::{bars, csv, entry, html, markdown, perfetto, svg, table};
+use render::report::{bars, html, markdown, perfetto, svg, table};
 
 /// Options that apply to some of the formats.
 #[derive(Clone, Debug, Args)]
@@ -182,7 +182,7 @@ impl Runs {
 
     #[cfg(feature = "parquet")]
     fn parquet(&self) -> Result<Vec<u8>> {
-        use render::report::parquet;
+        use interop::parquet;
         if self.options.samples {
             parquet::samples(&self.reports)
         } else {

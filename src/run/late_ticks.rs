@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use clap::Args;
 use cli::exit::{self, Error};
+use cli::terminal;
 use cli::time::format_time;
 use cli::units;
 use cli::words::pluralize;

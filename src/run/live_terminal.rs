@@ -1,7 +1,8 @@
 //! Draws the live view of a run on standard error, if that is a terminal.
 
-use terminal::TerminalSize;
-use terminal::progress::Progress;
+use cli::terminal;
+use cli::terminal::TerminalSize;
+use cli::terminal::progress::Progress;
 
 use crate::run::live_view::LiveState;
 

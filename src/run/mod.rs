@@ -15,7 +15,10 @@ use std::sync::atomic::AtomicBool;
 use std::time::SystemTime;
 
 use cli::exit::{self, Error, ExitStatus};
+use cli::file_io;
+use cli::file_io::{OutputDirectory, REPORT_FILES};
 use cli::printable::to_printable;
+use cli::terminal;
 use cli::time::format_duration;
 use cli::words::pluralize;
 use cli::wrap::wrap_paragraph;
@@ -27,12 +30,12 @@ use engine::measure::program::{DEFAULT_START_TIMEOUT, StartupCosts};
 use engine::measure::record::{self, Conditions, RoundResult};
 use engine::measure::round::MeasuredRound;
 use engine::scenario::{Plan, Scenario, ScenarioArgs};
-use file_io::{OutputDirectory, REPORT_FILES};
 use files::file::File as _;
 use files::fitness::Verdict;
 use files::report::{Report, Status};
 
 use crate::flight_record::Flight;
+use crate::interrupt;
 use crate::run::args::RunArgs;
 use crate::run::late_ticks::{LateOutcome, LateTicks};
 use crate::run::live_terminal::LiveView;

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 use cli::exit::{self, ExitStatus};
+use cli::file_io;
+use cli::terminal;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\

@@ -7,6 +7,7 @@ use std::path::Path;
 
 use clap::{Arg, ArgAction, Command, ValueHint};
 use cli::exit::{self, usage};
+use cli::file_io;
 use cli::sort::sort_by_key;
 use cli::suggest::did_you_mean;
 use toml::Spanned;

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::ArgMatches;
 use cli::exit::{self, Error};
+use cli::terminal;
 
 use crate::settings::open_file::{OpenFile, display_path, quote};
 #[cfg(unix)]

@@ -19,6 +19,7 @@ use std::path::{Path, PathBuf};
 use clap::{Arg, ArgMatches, Command};
 use cli::exit::{self, ExitStatus};
 use cli::sort::sort_by_key;
+use cli::terminal;
 
 use crate::settings::command_line::{CommandLine, SelectedCommand, innermost};
 use crate::settings::config_file::Setting;

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use crate::interrupt::stop_on_interrupt;
 use clap::Args;
 use cli::exit::{self, Error, ExitStatus, usage};
-use interrupt::stop_on_interrupt;
-use terminal::{columns, note};
+use cli::terminal::{columns, note};
 
 use crate::meters::MeterReader;
 use render::formats::{Format, parser};

@@ -4,13 +4,13 @@ use std::io::{self, Write as _};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use engine::machine::os;
-use terminal::escape_codes::{
+use cli::terminal::escape_codes::{
     BEGIN_UPDATE, BOLD, DISABLE_LINE_WRAP, ENABLE_LINE_WRAP, END_UPDATE, ENTER_ALTERNATE_SCREEN,
     ERASE_BELOW, ERASE_LINE_END, HIDE_CURSOR, LEAVE_ALTERNATE_SCREEN, MOVE_HOME, RESET_STYLE,
     SHOW_CURSOR,
 };
-use terminal::{enable_escape_codes, restore_before_abort};
+use cli::terminal::{enable_escape_codes, restore_before_abort};
+use engine::machine::os;
 use terminal_size::{Height, Width};
 
 use crate::top::frame::FrameSize;

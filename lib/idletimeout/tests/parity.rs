@@ -66,11 +66,8 @@ fn is_active_test(attributes: &[&&str]) -> bool {
 fn parity_list_names_existing_tests() {
     let Some(root) = repository() else { return };
     let package_folders = ["tests", "src"].map(|folder| package().join(folder));
-    let bench_folders = [
-        "lib/internal/bench/src/timeout",
-        "lib/internal/benchloops/src/timeouts",
-        "tests/it/bench",
-    ];
+    let bench_folders =
+        ["src/bench/timeout", "lib/internal/benchloops/src/timeouts", "tests/it/bench"];
     let bench_folders = bench_folders.map(|folder| root.join(folder));
     let files = find_sources(package_folders.into_iter().chain(bench_folders).collect());
     let paths = code_spans().filter_map(|code| code.split_once("::"));
@@ -118,7 +115,7 @@ fn listed_values(flag: &str) -> BTreeSet<String> {
 #[test]
 fn parity_list_matches_bench_values() {
     let Some(root) = repository() else { return };
-    let cases = read(&root.join("lib/internal/bench/src/timeout/cases.rs"));
+    let cases = read(&root.join("src/bench/timeout/cases.rs"));
     let variants = read(&root.join("lib/internal/benchloops/src/timeouts/variant.rs"));
     for (flag, values) in [
         ("--workload", value_names(&cases, "WorkloadKind")),
@@ -134,7 +131,7 @@ fn parity_list_matches_bench_values() {
 fn parity_list_names_existing_flags() {
     let Some(root) = repository() else { return };
     // The flags are the fields of the bench's arguments.
-    let arguments = read(&root.join("lib/internal/bench/src/timeout/mod.rs"));
+    let arguments = read(&root.join("src/bench/timeout/mod.rs"));
     let words = code_spans().flat_map(|code| code.split(' '));
     let mut count = 0;
     for flag in words.filter_map(|word| word.strip_prefix("--")) {

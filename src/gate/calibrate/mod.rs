@@ -11,6 +11,8 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant, SystemTime};
 
 use cli::exit::{self, Error, ExitStatus, usage};
+use cli::file_io;
+use cli::terminal;
 use cli::units;
 use engine::machine::{host, tuning};
 use engine::measure::child::RunFailure;
@@ -28,6 +30,7 @@ use jitterstat::gate::{Side, Sides};
 use crate::gate::comparison::program_round_length;
 use crate::gate::design::{ENDLESS, PairSource, PairTest, build_scenario};
 use crate::gate::pairs::{CollectedPairs, PairCollection, now, same_stall_share};
+use crate::interrupt;
 use render::formats::{Offer, make};
 
 use args::CalibrateArgs;

@@ -4,6 +4,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use cli::exit::{self, ExitStatus};
+use cli::terminal::progress::Progress;
 use engine::machine::host;
 use engine::measure::benches::RunLength;
 use engine::measure::child::RunFailure;
@@ -15,7 +16,6 @@ use files::gate::calibration::runs::{self, RecordedMetric, RunCalibration, SCHEM
 use files::gate::calibration::warnings;
 use jitterstat::gate::Sides;
 use jitterstat::gate::decision::{ALPHA, LOOKS};
-use terminal::progress::Progress;
 
 use crate::gate::calibrate::args::CalibrateArgs;
 use crate::gate::calibrate::text::RUN_FORMATS;

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use cli::amount::format_amount;
+use cli::terminal;
 use cli::time::format_percent;
 use cli::words::{pluralize, prefix_or_empty};
 use files::file::File as _;

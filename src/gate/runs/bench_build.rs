@@ -8,6 +8,7 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use cli::exit::{self, Error, usage};
+use cli::terminal;
 use engine::measure::scratch::ScratchDirectory;
 use engine::program::Program;
 use jitterstat::gate::{Side, Sides};

@@ -10,6 +10,8 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use cli::exit::{self, Error};
+use cli::terminal;
+use cli::terminal::progress::Progress;
 use cli::time::format_duration;
 use cli::words::pluralize;
 use engine::machine::tuning;
@@ -23,7 +25,6 @@ use files::report::{Host, Warning};
 use jitterstat::gate::Sides;
 use jitterstat::gate::decision::{ALPHA, NumberVerdict, Outcome, Reason};
 use jitterstat::gate::metric::{MetricRule, alpha_share};
-use terminal::progress::Progress;
 
 use crate::gate::args::{GateArgs, Tolerance};
 use crate::gate::calibration::{self, GateCalibration};

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use cli::exit::{self, Error, usage};
+use cli::terminal::progress::Progress;
 use cli::time::format_time;
 use cli::units::format_exact_duration;
 use engine::measure::benches::{BenchRequest, RunLength};
@@ -16,7 +17,6 @@ use files::gate::verdict::{LeftOverProcesses, RunPlan};
 use jitterstat::gate::decision::{ALPHA, FLOOR_NS};
 use jitterstat::gate::metric::MetricRule;
 use jitterstat::gate::{Side, Sides};
-use terminal::progress::Progress;
 
 use crate::gate::args::{Tolerance, WholeRunArgs};
 use crate::gate::live_estimate::show_estimate;

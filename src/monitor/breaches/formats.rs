@@ -5,6 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use cli::exit::{Result, usage};
 use cli::sort::sort_by_key;
+use cli::terminal;
 use cli::time::format_unsigned_time;
 use cli::units::{to_signed, to_signed_ns};
 use cli::words::or_dash;

@@ -1,8 +1,8 @@
 //! Keeping the CPU time of a monitor within its budget.
 
+use cli::terminal::note;
 use cli::time::format_share;
 use cli::units;
-use terminal::note;
 
 use crate::monitor::accumulator::LoopId;
 use crate::monitor::budget::{BudgetFinding, CpuTime, StretchedPeriod};

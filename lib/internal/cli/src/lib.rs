@@ -1,4 +1,5 @@
-//! Exit statuses, errors, units, text layout, sorting and shell completion of the `osjitter` commands.
+//! What all `osjitter` commands need on the command line: exit statuses, errors, units, text layout,
+//! messages and progress, bounded reading and atomic writing of files.
 //!
 //! The crate is published because `cargo install osjitter` needs it. Its interface follows the
 //! program and may change in any release.
@@ -9,10 +10,12 @@
 pub mod amount;
 pub mod completion;
 pub mod exit;
+pub mod file_io;
 pub mod position;
 pub mod printable;
 pub mod sort;
 pub mod suggest;
+pub mod terminal;
 pub mod time;
 pub mod units;
 pub mod words;

@@ -9,6 +9,9 @@
 //! | [`mod@file`] | reads, checks and writes any file of osjitter |
 //! | [`report`] | `osjitter.report/1` |
 //! | [`bins`] | `osjitter.bins/1`: histograms as rows, which a database can merge over hosts and days |
+//! | [`entry`] | the measured subjects of one or several reports as one list |
+//! | [`samples`] | the lateness values of a subject, as exact as its report stores them |
+//! | [`quantity`] | whether a report measures lateness or gaps of a busy loop |
 //! | [`histogram`] | the stored HDR histogram of a subject |
 //! | [`hdr_encoding`] | reads and writes the binary encodings of HdrHistogram |
 //! | [`summary`] | percentiles and counts over the rounds of one subject |
@@ -35,6 +38,7 @@ pub mod bins;
 pub mod compare;
 pub mod cost;
 mod counters;
+pub mod entry;
 pub mod environment;
 pub mod file;
 pub mod find;
@@ -45,8 +49,10 @@ pub mod histogram;
 mod histogram_error;
 pub mod merge;
 pub mod model;
+pub mod quantity;
 pub mod report;
 pub mod round_costs;
+pub mod samples;
 pub mod settings;
 pub mod summary;
 pub mod trust;

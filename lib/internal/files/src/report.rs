@@ -555,6 +555,17 @@ impl Distribution {
         let values = [self.p50, self.p90, self.p99, self.p99_9, self.p99_99];
         std::array::from_fn(|i| (PERCENTILES[i], values[i]))
     }
+
+    /// Returns the percentiles that the number of ticks supports.
+    pub fn supported_percentiles(&self) -> impl Iterator<Item = (Percentile, i64)> + use<> {
+        self.percentiles().into_iter().filter_map(|(percentile, ns)| Some((percentile, ns?)))
+    }
+
+    /// Returns the value of the percentile with this key, if the number of ticks supports it.
+    #[must_use]
+    pub fn percentile(&self, key: &str) -> Option<i64> {
+        self.supported_percentiles().find(|(percentile, _)| percentile.key == key).map(|(_, ns)| ns)
+    }
 }
 
 impl Round {

@@ -5,7 +5,8 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use cli::exit::{Error, Result};
-use file_io::FileIdentity;
+use cli::file_io;
+use cli::file_io::FileIdentity;
 
 use crate::pair::split_path;
 

@@ -18,8 +18,8 @@ use crate::imported::{
     warning,
 };
 use crate::rt_tests::{Frame, SysInfo, format_mail_date};
-use render::report::entry::{Entry, entries};
-use render::report::samples::Lateness;
+use files::entry::{Entry, entries};
+use files::samples::Lateness;
 
 pub(super) const TOOL: &str = "cyclictest";
 /// Default of `-i` in all versions.

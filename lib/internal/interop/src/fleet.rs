@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use cli::exit::{Error, Result, usage};
+use cli::file_io;
+use cli::file_io::TextReader;
 use cli::units;
 use cli::words::pluralize;
-use file_io::TextReader;
 use files::bins::{
     BinsError, Cells, Fold, ID, INSTANCES, Interval, Key, LOAD, SCHEMA, join, kind, read_bins,
     read_bins_from, read_intervals, read_intervals_from, stamp,
@@ -313,7 +314,7 @@ fn rows(path: &Path, read: Read) -> Result<Vec<Interval>> {
 #[cfg(feature = "parquet")]
 fn parquet(path: &Path) -> Result<TextReader> {
     let file_bytes = std::fs::metadata(path).map_or(0, |meta| meta.len());
-    let rows = render::report::parquet::CsvReader::open(path)?;
+    let rows = crate::parquet::CsvReader::open(path)?;
     TextReader::from_decoder(Box::new(rows), file_bytes).map_err(|e| usage!("{e}"))
 }
 

@@ -10,7 +10,7 @@ use jitterstat::stats::quantile::nearest_rank;
 use crate::imported::{
     ImportedReport, MissedTicks, clock, no_cost, no_rounds, subject, summary, unknown_host, warning,
 };
-use render::report::quantity::GAPS;
+use files::quantity::GAPS;
 
 pub(super) const TOOL: &str = "hwlatdetect";
 const NS_PER_US: i64 = 1_000;

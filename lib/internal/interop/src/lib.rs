@@ -11,6 +11,8 @@
 
 mod bins;
 mod bins_directory;
+mod columns;
+pub mod csv;
 pub mod cyclictest;
 mod cyclictest_text;
 pub mod detect;
@@ -25,6 +27,8 @@ pub mod openmetrics;
 mod oslat;
 mod oslat_text;
 pub mod pair;
+#[cfg(feature = "parquet")]
+pub mod parquet;
 mod rt_tests;
 mod rtla;
 pub mod trackers;
@@ -33,6 +37,7 @@ pub mod unit;
 use std::path::Path;
 
 use cli::exit::{Error, Result, usage};
+use cli::file_io;
 use files::file::File as _;
 use files::report::Report;
 

@@ -5,8 +5,7 @@ use std::fmt::Write as _;
 
 use files::report::{Percentile, Report};
 
-use render::report::entry::{self, Entry};
-use render::report::percentile;
+use files::entry::{self, Entry};
 
 /// A counter: its name, its help, and the function that returns its value, if it is known.
 type Counter = (&'static str, &'static str, fn(&Entry<'_>) -> Option<u64>);
@@ -43,7 +42,7 @@ fn write_lateness(text: &mut String, entries: &[Entry<'_>]) {
               # HELP osjitter_lateness_seconds Wake time minus deadline.\n";
     for entry in entries {
         let labels = labels(entry);
-        for (Percentile { quantile, .. }, ns) in percentile::supported(&entry.summary.lateness_ns) {
+        for (Percentile { quantile, .. }, ns) in entry.summary.lateness_ns.supported_percentiles() {
             let seconds = format_seconds(ns as f64);
             let _ = writeln!(
                 text,

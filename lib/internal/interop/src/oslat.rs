@@ -21,7 +21,7 @@ use crate::imported::{
     ImportedReport, check_count, clock, json, no_cost, no_rounds, rounded, subject, warning,
 };
 use crate::rt_tests::Frame;
-use render::report::quantity::GAPS;
+use files::quantity::GAPS;
 
 pub(super) const TOOL: &str = "oslat";
 pub(super) const NS_PER_US: u64 = 1_000;

@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use cli::exit::{Error, Result, usage};
+use cli::file_io;
 use files::bins::{Interval, bins_csv, intervals_csv};
 
 /// The kinds of files, named between the name of the pair and the ending.
@@ -72,7 +73,7 @@ fn encode(intervals: &[Interval], ending: &str) -> Result<EncodedPair> {
 
 #[cfg(feature = "parquet")]
 fn parquet(intervals: &[Interval]) -> Result<EncodedPair> {
-    use render::report::parquet;
+    use crate::parquet;
     Ok(EncodedPair { bins: parquet::bins(intervals)?, intervals: parquet::intervals(intervals)? })
 }
 

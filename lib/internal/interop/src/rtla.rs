@@ -11,7 +11,7 @@ use crate::imported::{
     ImportedReport, check_count, clock, no_cost, no_rounds, rounded, subject, unknown_host,
     unknown_period, warning,
 };
-use render::report::quantity::GAPS;
+use files::quantity::GAPS;
 
 /// Beginning of the first line of the output.
 pub(super) const BEGIN: &str = "# RTLA ";

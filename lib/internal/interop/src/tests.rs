@@ -14,6 +14,7 @@ use jitterstat::stats::random::SplitMix64;
 use proptest::prelude::*;
 use serde_json::Value;
 
+use crate::csv;
 use crate::cyclictest::Resolution;
 use crate::imported::{ImportedReport, clock, subject, unknown_host};
 use crate::{cyclictest, detect, hgrm, hlog, openmetrics, parse, trackers};
@@ -91,20 +92,12 @@ fn small_report() -> Report {
     .report()
 }
 
-/// Renders a valid report in every format.
+/// Writes a valid report in every format of this crate.
 fn export_all(report: &Report) {
     let both = [report.clone(), report.clone()];
     for reports in [&both[..1], &both[..]] {
-        let _ = render::report::table::render_reports(
-            reports,
-            &render::report::table::TableArgs::default(),
-            80,
-            true,
-        );
-        let _ = render::report::markdown::text(reports);
-        let _ = render::report::html::page(reports);
-        let _ = render::report::csv::summary(reports);
-        let _ = render::report::csv::samples(reports);
+        let _ = csv::summary(reports);
+        let _ = csv::samples(reports);
         let _ = trackers::bmf(reports);
         let _ = trackers::gab(reports);
         let _ = openmetrics::text(reports);
@@ -116,13 +109,12 @@ fn export_all(report: &Report) {
     for subject in &report.subjects {
         let _ = hgrm::write(subject);
     }
-    let _ = render::report::svg::pictures(report);
     let _ = files::merge::merge(&both, true);
     let _ = files::merge::ranking(&both);
 }
 
-/// Checks that a text is rejected with a reason, or can be rendered in every format.
-fn parse_and_render(text: &str) -> Result<Report, Error> {
+/// Checks that a text is rejected with a reason, or can be written in every format.
+fn parse_and_write(text: &str) -> Result<Report, Error> {
     let result = parse(text);
     match &result {
         Ok(report) => export_all(report),
@@ -168,9 +160,9 @@ const EXTREME_VALUES: [&str; 14] = [
 #[test]
 fn real_files_are_read() {
     let report = small_report();
-    assert_eq!(parse_and_render(&report.to_json()).unwrap(), report);
+    assert_eq!(parse_and_write(&report.to_json()).unwrap(), report);
     for text in FIXTURES {
-        parse_and_render(text).unwrap();
+        parse_and_write(text).unwrap();
     }
 }
 
@@ -303,7 +295,7 @@ fn invalid_foreign_numbers_are_rejected() {
         ),
     ];
     for (text, says) in cases {
-        match parse_and_render(&text) {
+        match parse_and_write(&text) {
             Ok(_) => assert!(says.is_empty(), "{says}"),
             Err(error) => {
                 assert!(!says.is_empty() && error.to_string().contains(says), "{says}: {error}")
@@ -312,7 +304,7 @@ fn invalid_foreign_numbers_are_rejected() {
     }
     let no_sample = "{\"version\": 3, \"cpu\": {\"0\": {\"histogram\": {}, \"count\": 0, \"min\": 18446744073709551615, \
                      \"max\": 0, \"avg\": null}}}";
-    assert!(parse_and_render(no_sample).unwrap().subjects[0].summary.is_none());
+    assert!(parse_and_write(no_sample).unwrap().subjects[0].summary.is_none());
 }
 
 proptest! {
@@ -328,7 +320,7 @@ proptest! {
         let pool = if extreme % 2 == 0 { &others } else { &samples };
         let at: &String = which.get(pool);
         *value.pointer_mut(at).unwrap() = "evil".into();
-        let _ = parse_and_render(&value.to_string().replacen("\"evil\"", EXTREME_VALUES[extreme], 1));
+        let _ = parse_and_write(&value.to_string().replacen("\"evil\"", EXTREME_VALUES[extreme], 1));
     }
 
     #[test]
@@ -338,7 +330,7 @@ proptest! {
         numbers(&value, "", &mut found);
         let at: &String = which.get(&found);
         *value.pointer_mut(at).unwrap() = "evil".into();
-        let _ = parse_and_render(&value.to_string().replacen("\"evil\"", EXTREME_VALUES[extreme], 1));
+        let _ = parse_and_write(&value.to_string().replacen("\"evil\"", EXTREME_VALUES[extreme], 1));
     }
 
     #[test]
@@ -360,6 +352,6 @@ proptest! {
                 _ => bytes.insert(at, bytes[at]),
             }
         }
-        let _ = parse_and_render(&String::from_utf8_lossy(&bytes));
+        let _ = parse_and_write(&String::from_utf8_lossy(&bytes));
     }
 }

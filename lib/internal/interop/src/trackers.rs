@@ -4,8 +4,7 @@
 use files::report::{Percentile, Report};
 use serde_json::{Map, Value, json};
 
-use render::report::entry::entries;
-use render::report::percentile;
+use files::entry::entries;
 
 /// Renders `{benchmark: {measure: {value, lower_value, upper_value}}}`. The limits are the 95 %
 /// confidence interval, if there is one.
@@ -14,7 +13,7 @@ pub fn bmf(reports: &[Report]) -> String {
     for entry in entries(reports) {
         let d = &entry.summary.lateness_ns;
         let mut measures = Map::new();
-        for (Percentile { key, .. }, value) in percentile::supported(d) {
+        for (Percentile { key, .. }, value) in d.supported_percentiles() {
             let mut measure = json!({ "value": value });
             if let Some([low, high]) = d.ci95.get(key) {
                 measure["lower_value"] = (*low).into();
@@ -39,7 +38,7 @@ pub fn gab(reports: &[Report]) -> String {
     let mut values = Vec::new();
     for entry in entries(reports) {
         let d = &entry.summary.lateness_ns;
-        for (Percentile { key, label, .. }, value) in percentile::supported(d) {
+        for (Percentile { key, label, .. }, value) in d.supported_percentiles() {
             let title = format!("{} lateness {label}", entry.name());
             let mut measurement = json!({ "name": title, "unit": "ns", "value": value });
             if let Some([low, high]) = d.ci95.get(key) {

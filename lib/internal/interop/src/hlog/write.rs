@@ -11,7 +11,7 @@ use files::{hdr_encoding, histogram};
 use hdrhistogram::Histogram;
 
 use crate::rt_tests::format_mail_date;
-use render::report::entry::entries;
+use files::entry::entries;
 
 /// The newest version of the format. The log has tags, which came with it.
 const VERSION_COMMENT: &str = "[Histogram log format version 1.3]";

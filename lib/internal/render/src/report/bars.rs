@@ -8,11 +8,12 @@ use cli::wrap::wrap;
 use files::report::{Distribution, Report};
 
 use crate::report::classes::{self, Class};
-use crate::report::entry::summaries;
 use crate::report::label::labels;
-use crate::report::samples::Lateness;
+use crate::report::overflow;
 use crate::report::trust::Trust;
-use crate::report::{overflow, percentile, quantity};
+use files::entry::summaries;
+use files::quantity;
+use files::samples::Lateness;
 
 const CELL: &str = "\u{2588}";
 /// Minimum number of cells of a bar. A terminal too narrow for them gets longer lines.
@@ -57,7 +58,7 @@ fn percentiles(
 ) -> String {
     let (low, high) = scale.into_inner();
     let mut values = vec![(trust.statistic_heading("min"), lateness.min)];
-    values.extend(percentile::supported(lateness).map(|(p, ns)| (trust.heading(p), ns)));
+    values.extend(lateness.supported_percentiles().map(|(p, ns)| (trust.heading(p), ns)));
     values.push((trust.max_heading(), lateness.max));
     let mut text = String::new();
     for (name, ns) in values {

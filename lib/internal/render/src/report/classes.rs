@@ -1,6 +1,6 @@
 //! Logarithmic histogram classes, and bar lengths in whole character cells.
 
-use crate::report::samples::Lateness;
+use files::samples::Lateness;
 
 /// Number of classes that fits on a screen together with the rest of the output.
 const MAX_WISHED_CLASSES: usize = 14;

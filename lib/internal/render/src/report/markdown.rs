@@ -6,13 +6,13 @@ use cli::words::{or_dash, prefix_or_empty};
 use files::report::{Distribution, PERCENTILES, Report, Subject, Summary};
 
 use crate::document::{self, Document, Table};
-use crate::report::entry::summaries;
 use crate::report::label::{Labels, labels, unmeasured_reason};
 use crate::report::origin::{self, origin};
 use crate::report::ranking::Ranking;
 use crate::report::tradeoff::format_missed;
 use crate::report::trust::Trust;
 use crate::report::{fitness, settings, summary, why};
+use files::entry::summaries;
 
 /// Renders one section per report.
 pub fn text(reports: &[Report]) -> String {

@@ -6,8 +6,8 @@ use cli::wrap::wrap;
 use files::report::{Load, Report};
 
 use crate::report::command::{Command, quote_command};
-use crate::report::entry::summaries;
 use crate::report::fitness;
+use files::entry::summaries;
 
 /// Maximum number of lines of a command below a picture.
 const MAX_COMMAND_LINES: usize = 8;

@@ -3,7 +3,7 @@
 use cli::time::format_time;
 use files::report::Subject;
 
-use crate::report::samples::Lateness;
+use files::samples::Lateness;
 
 /// Returns how many values are above the last bin, the position of that bin, and the largest value;
 /// `None` if every value is known.

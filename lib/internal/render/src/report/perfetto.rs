@@ -7,9 +7,9 @@ use files::report::why::{Behind, LateTick, Shares, Why};
 use files::report::{Report, Round, Subject};
 use serde_json::Value;
 
-use crate::report::entry::{Entry, entries};
 use crate::report::why::{class_name, links};
 use crate::trace_events::{Lanes, Process, TraceEvents};
+use files::entry::{Entry, entries};
 
 /// The maximum number of ticks. The viewer needs about a kilobyte of memory for each.
 const MAX_TICKS: usize = 2_000_000;

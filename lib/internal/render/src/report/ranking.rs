@@ -11,12 +11,11 @@ use jitterstat::stats::Interval;
 use litemap::LiteMap;
 
 use crate::report::cost::per_tick_ci95;
-use crate::report::entry::summaries;
 use crate::report::label::concurrent_cpus;
-use crate::report::percentile;
-use crate::report::quantity::is_gaps;
 use crate::report::tradeoff::{self, Point, keeps_up};
 use crate::report::trust::Trust;
+use files::entry::summaries;
+use files::quantity::is_gaps;
 
 /// The percentiles by which a report can rank, in order of preference.
 const PERCENTILES: [&str; 3] = ["p99", "p90", "p50"];
@@ -211,7 +210,7 @@ impl<'a> Ranking<'a> {
         let leader = standing.filter(|standing| standing.is_leader(subject));
         let subject = leader.map_or(subject, |standing| standing.best);
         let lateness = &self.report.subjects[subject].summary.as_ref()?.lateness_ns;
-        Some(percentile::value(lateness, self.shown()).unwrap_or(lateness.max))
+        Some(lateness.percentile(self.shown()).unwrap_or(lateness.max))
     }
 
     /// Returns the difference between two subjects at the percentile of the ranking.
@@ -286,7 +285,7 @@ impl<'a> Ranking<'a> {
     fn find_standing(&self, competitors: &[usize], percentile: &'static str) -> Option<Standing> {
         let value = |index: &usize| {
             let summary = self.report.subjects[*index].summary.as_ref();
-            summary.and_then(|summary| percentile::value(&summary.lateness_ns, percentile))
+            summary.and_then(|summary| summary.lateness_ns.percentile(percentile))
         };
         let mut by_value: Vec<usize> =
             competitors.iter().copied().filter(|index| value(index).is_some()).collect();
@@ -359,9 +358,8 @@ impl Rivalry {
 /// Returns the percentiles by which a report can rank, the highest first.
 fn candidates(report: &Report) -> Vec<&'static str> {
     let trust = Trust::from_report(report);
-    let is_supported = |key: &str| {
-        summaries(report).all(|summary| percentile::value(&summary.lateness_ns, key).is_some())
-    };
+    let is_supported =
+        |key: &str| summaries(report).all(|summary| summary.lateness_ns.percentile(key).is_some());
     let mut candidates: Vec<&'static str> =
         PERCENTILES.into_iter().filter(|key| is_supported(key) && trust.covers(key)).collect();
     if candidates.is_empty() && trust.covers(FALLBACK) {

@@ -10,10 +10,10 @@ use files::window::TimeInWindow;
 
 use crate::report::cost::core_percent;
 use crate::report::label::{is_control, labels, unmeasured_reason};
-use crate::report::quantity::is_gaps;
 use crate::report::ranking::{BehindSubject, RankedGroup, Ranking, Standing};
 use crate::report::trust::{NOT_TRUSTED, Trust};
-use crate::report::{cpus, origin, percentile, tradeoff};
+use crate::report::{cpus, origin, tradeoff};
+use files::quantity::is_gaps;
 
 /// A measured subject with the values that the sentences need.
 struct SubjectLine<'a> {
@@ -90,7 +90,7 @@ fn subject_lines<'a>(report: &'a Report, ranked: &str) -> Vec<SubjectLine<'a>> {
 impl<'a> SubjectLine<'a> {
     fn new(index: usize, subject: &'a Subject, name: String, ranked: &str) -> Option<Self> {
         let summary = subject.summary.as_ref()?;
-        let late = percentile::value(&summary.lateness_ns, ranked)?;
+        let late = summary.lateness_ns.percentile(ranked)?;
         Some(Self { index, name, subject, summary, late })
     }
 

@@ -11,12 +11,13 @@ use files::report::{PERCENTILES, Percentile, Report, Status, Subject, Summary};
 
 use crate::document::{Document, Table, terminal};
 use crate::report::cost::core_percent;
-use crate::report::entry::summaries;
 use crate::report::label::labels;
 use crate::report::origin::{self, origin};
 use crate::report::ranking::Ranking;
 use crate::report::trust::Trust;
-use crate::report::{fitness, percentile, quantity, settings, summary, tradeoff, why};
+use crate::report::{fitness, settings, summary, tradeoff, why};
+use files::entry::summaries;
+use files::quantity;
 
 /// Code of the warning that a run ended at a late tick.
 pub const BREAK: &str = "break";
@@ -323,7 +324,7 @@ fn drop_rank(key: &str, trust: Trust) -> u8 {
 
 fn format_percentile(summary: &Summary, key: &str, with_interval: bool) -> Option<String> {
     let lateness = &summary.lateness_ns;
-    let value = format_time(percentile::value(lateness, key)?);
+    let value = format_time(lateness.percentile(key)?);
     let interval = lateness.ci95.get(key).filter(|_| with_interval);
     let interval = interval.map(|ci| format_interval(ci[0], ci[1]));
     Some(value + &prefix_or_empty(" ", interval))
@@ -408,7 +409,7 @@ fn sorted_subjects(ranking: &Ranking<'_>, names: &[String], sort: Option<Sort>) 
 /// Returns the key by which subjects are sorted by lateness.
 fn lateness_rank(ranking: &Ranking<'_>, index: usize) -> (bool, Option<i64>) {
     let summary = ranking.report().subjects[index].summary.as_ref();
-    let late = summary.and_then(|summary| percentile::value(&summary.lateness_ns, ranking.shown()));
+    let late = summary.and_then(|summary| summary.lateness_ns.percentile(ranking.shown()));
     (late.is_none(), ranking.sort_value(index))
 }
 

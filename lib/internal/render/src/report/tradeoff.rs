@@ -6,7 +6,6 @@ use files::report::{Report, Subject, Summary};
 
 use crate::report::cost::per_tick_ci95;
 use crate::report::label::{is_control, labels};
-use crate::report::percentile;
 
 /// The lateness and the cost of a subject.
 #[derive(Clone, Debug, PartialEq)]
@@ -53,7 +52,7 @@ impl Point {
             period_ns: subject.period_ns,
             group: None,
             control: is_control(&subject.name),
-            late_ns: percentile::value(&summary.lateness_ns, shown)?,
+            late_ns: summary.lateness_ns.percentile(shown)?,
             late_ci95: summary.lateness_ns.ci95.get(shown).copied(),
             cpu_ns: summary.cpu_ns_per_tick?,
             cpu_ci95: per_tick_ci95(subject),

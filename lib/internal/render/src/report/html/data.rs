@@ -12,9 +12,10 @@ use crate::picture::palette::{Dash, Sign};
 use crate::report::cost::{core_percent, per_tick_ci95};
 use crate::report::label::{concurrent_cpus, is_control};
 use crate::report::ranking::Ranking;
-use crate::report::samples::Lateness;
+use crate::report::stalls;
 use crate::report::trust::Trust;
-use crate::report::{percentile, quantity, stalls};
+use files::quantity;
+use files::samples::Lateness;
 
 /// Significant bits of a value in a code. The error is at most 0.4 %, less than a pixel of any
 /// picture.
@@ -37,7 +38,7 @@ pub fn json(ranking: &Ranking<'_>, names: &[String], signs: &[Sign]) -> String {
         let lateness = &summary.lateness_ns;
         let mut packed = encode_subject(*sign, subject, name);
         packed["distrusted_from"] = trust.first_distrusted_value(lateness).into();
-        packed["late_at"] = percentile::value(lateness, shown).into();
+        packed["late_at"] = lateness.percentile(shown).into();
         packed["late_ci"] = json!(lateness.ci95.get(shown));
         packed["on_cpu"] = cpu.into();
         let point = ranking.points().iter().find(|point| point.subject == index);

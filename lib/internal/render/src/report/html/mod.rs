@@ -20,11 +20,11 @@ use crate::picture::palette::Sign;
 use crate::report::command::Command;
 use crate::report::label::{Labels, labels, signs};
 use crate::report::origin::{self, origin};
-use crate::report::quantity::is_gaps;
 use crate::report::ranking::Ranking;
 use crate::report::stalls::{self, STALLED_ROUND_NOTE};
 use crate::report::trust::Trust;
 use crate::report::{fitness, overflow, settings, summary};
+use files::quantity::is_gaps;
 
 /// The script of the page, wrapped in a function so that the files share a scope and define no
 /// globals.

@@ -8,9 +8,9 @@ use crate::document::html::escape;
 use crate::picture::canvas::title;
 use crate::report::cost::{core_percent, per_tick_ci95};
 use crate::report::label::unmeasured_reason;
-use crate::report::quantity::is_gaps;
 use crate::report::tradeoff::format_missed;
 use crate::report::trust::Trust;
+use files::quantity::is_gaps;
 
 /// Renders the table with a row per subject.
 pub(super) fn render(report: &Report, names: &[String], shared: &str) -> String {

@@ -14,7 +14,6 @@ use crate::report::command::Command;
 use crate::report::cost::core_percent;
 use crate::report::fitness;
 use crate::report::label::labels;
-use crate::report::percentile;
 use crate::report::ranking::Ranking;
 use crate::report::summary;
 use crate::report::svg::{Drawable, by_importance, drawables};
@@ -154,13 +153,13 @@ fn cells(subject: &Subject, tail: Percentile) -> [String; 3] {
     let lateness = subject.summary.as_ref().map(|Summary { lateness_ns, .. }| lateness_ns);
     let time = |value: Option<i64>| or_dash(value.map(format_time));
     let core = core_percent(subject).map(|percent| format!("{percent:.1} %"));
-    let tail = lateness.and_then(|d| percentile::value(d, tail.key));
+    let tail = lateness.and_then(|d| d.percentile(tail.key));
     [time(lateness.and_then(|d| d.p50)), time(tail), or_dash(core)]
 }
 
 fn late_at(subject: &Subject, key: &str) -> i64 {
     let summary = subject.summary.as_ref();
-    summary.map_or(0, |s| percentile::value(&s.lateness_ns, key).unwrap_or(s.lateness_ns.max))
+    summary.map_or(0, |s| s.lateness_ns.percentile(key).unwrap_or(s.lateness_ns.max))
 }
 
 /// Writes the machine, the date, the verdict and the command at the bottom, and returns their upper

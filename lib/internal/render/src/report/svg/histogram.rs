@@ -12,9 +12,9 @@ use crate::picture::canvas::{
 };
 use crate::picture::palette::Sign;
 use crate::report::overflow;
-use crate::report::samples::Lateness;
 use crate::report::svg::{Captions, DISTRUST_NOTE, Drawable, page, shade};
 use crate::report::trust::Trust;
+use files::samples::Lateness;
 
 const HEIGHT: u32 = 440;
 /// Classes per decade of lateness.

@@ -13,12 +13,12 @@ use crate::picture::canvas::{
 };
 use crate::picture::nines;
 use crate::picture::palette::{Dash, Sign};
-use crate::report::samples::Lateness;
 use crate::report::svg::{
     Captions, DISTRUST_NOTE, Drawable, MAX_SERIES, Series, grid, group_by_period, page,
     period_title, shade, truncate_name,
 };
 use crate::report::trust::Trust;
+use files::samples::Lateness;
 
 const HEIGHT: u32 = 440;
 /// Height of the chart of a period, if there are several periods.

@@ -1,0 +1,387 @@
+//! Reads and writes files: bounded reading of any file, and writing that is complete or absent.
+//!
+//! Every command of `osjitter` reads its input files here and writes its results here.
+
+mod output_directory;
+mod temporaries;
+mod text_reader;
+
+use std::fs::{File, Metadata};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use crate::exit::{Error, Result, strip_temp_path, usage};
+use crate::position::format_position;
+use crate::words::pluralize;
+
+pub use output_directory::{OutputDirectory, REPORT_FILES, ResultNames};
+pub use temporaries::remove_all as remove_temporaries;
+pub use text_reader::TextReader;
+
+use temporaries::{OpenTempFile, PersistFailure, TEMP_PREFIX, TEMP_SUFFIX, TempFile};
+
+/// The size of the largest file that is read, even if there is memory for more.
+///
+/// Such a file holds some hundred million ticks; no view of a report is of use beyond that.
+pub const MAX_FILE_BYTES: u64 = 1 << 30;
+/// The memory that a byte of a file can occupy.
+///
+/// The worst case is a map of short names, at some 13 times its size; a tick needs 8 bytes for at
+/// least 2. The available memory divided by this bounds the size of a file.
+const MEMORY_PER_BYTE: u64 = 16;
+/// The assumed available memory if the platform does not report it.
+const ASSUMED_MEMORY: u64 = 4 << 30;
+
+/// The files that a directory can mean: the report of a run, jitterdebugger's results, the
+/// result of `find`, or the verdict of a gate.
+const DIRECTORY_FILES: [&str; 4] = ["report.json", "results.json", "find.json", "verdict.json"];
+
+/// Returns the file that a path means: itself, or the result in that directory.
+pub fn resolve(path: &Path) -> PathBuf {
+    let mut candidates = DIRECTORY_FILES.iter().map(|name| path.join(name));
+    candidates.find(|file| file.is_file()).unwrap_or_else(|| path.to_path_buf())
+}
+
+/// The identity of a file or directory, whatever path leads to it.
+#[cfg(unix)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct FileIdentity {
+    device: u64,
+    inode: u64,
+}
+
+/// Returns the identity of a file or directory, or of the target of a link.
+#[cfg(unix)]
+pub fn identity(path: &Path) -> io::Result<FileIdentity> {
+    use std::os::unix::fs::MetadataExt;
+    let meta = std::fs::metadata(path)?;
+    Ok(FileIdentity { device: meta.dev(), inode: meta.ino() })
+}
+
+/// The identity of a file or directory: its path without links.
+#[cfg(not(unix))]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct FileIdentity(PathBuf);
+
+/// Returns the identity of a file or directory, or of the target of a link.
+#[cfg(not(unix))]
+pub fn identity(path: &Path) -> io::Result<FileIdentity> {
+    path.canonicalize().map(FileIdentity)
+}
+
+/// The path that means standard input.
+const STDIN: &str = "-";
+
+/// Reads the text of a file, gzip or plain, without its byte order mark. `-` is standard input.
+///
+/// # Errors
+/// Returns an error that names the file if it cannot be read, is larger than memory allows, or is
+/// not UTF-8.
+pub fn read_text(file: &Path) -> Result<String> {
+    if file == Path::new(STDIN) {
+        return read_stdin();
+    }
+    let opened = File::open(file).map_err(|e| Error::unreadable(file, &e))?;
+    read_open_text(opened, file)
+}
+
+/// Reads the text of standard input. Further calls return the same text.
+fn read_stdin() -> Result<String> {
+    static TEXT: OnceLock<String> = OnceLock::new();
+    if let Some(text) = TEXT.get() {
+        return Ok(text.clone());
+    }
+    let reader = TextReader::from_bytes(io::stdin(), max_file_bytes());
+    let text = read_all(reader, Path::new("standard input"))?;
+    Ok(TEXT.get_or_init(|| text).clone())
+}
+
+/// Reads the text of an open file, like [`read_text`]. Errors name `file`.
+pub fn read_open_text(opened: File, file: &Path) -> Result<String> {
+    read_all(TextReader::new(opened), file)
+}
+
+/// Reads all of a text. Errors name `file`.
+fn read_all(reader: io::Result<TextReader>, file: &Path) -> Result<String> {
+    let mut bytes = Vec::new();
+    reader
+        .and_then(|mut reader| reader.read_to_end(&mut bytes))
+        .map_err(|e| text_reader::reading_error(e, file))?;
+    let size = pluralize(bytes.len() as u64, "byte");
+    crate::terminal::detail(|| format!("read {}: {size}", file.display()));
+    decode_utf8(bytes).map_err(|e| e.context(file.display()))
+}
+
+static AVAILABLE_MEMORY: OnceLock<fn() -> Option<u64>> = OnceLock::new();
+
+/// Sets the function that returns the available memory, which bounds the size of a file.
+pub fn set_available_memory(available_memory: fn() -> Option<u64>) {
+    let _ = AVAILABLE_MEMORY.set(available_memory);
+}
+
+/// The number of bytes of text that are read at most.
+fn max_file_bytes() -> u64 {
+    let available = AVAILABLE_MEMORY.get().and_then(|available_memory| available_memory());
+    MAX_FILE_BYTES.min(available.unwrap_or(ASSUMED_MEMORY) / MEMORY_PER_BYTE)
+}
+
+fn check_size(len: u64, size: &str, max_bytes: u64) -> Result<()> {
+    if len > max_bytes { Err(too_large(size, max_bytes)) } else { Ok(()) }
+}
+
+fn too_large(size: &str, max_bytes: u64) -> Error {
+    let max_mib = max_bytes >> 20;
+    usage!(
+        "is {size}, and at most {max_mib} MiB are read: a file needs up to {MEMORY_PER_BYTE} times its size in memory"
+    )
+}
+
+/// Compresses bytes with gzip.
+pub fn compress(bytes: &[u8]) -> io::Result<Vec<u8>> {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+    encoder.write_all(bytes)?;
+    encoder.finish()
+}
+
+/// Converts the bytes of a file to text, without its byte order mark.
+pub fn decode_utf8(mut bytes: Vec<u8>) -> Result<String> {
+    if bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]) {
+        return Err(Error::usage(
+            "is in UTF-16, as some shells redirect; write it with --out, or as UTF-8",
+        ));
+    }
+    if bytes.starts_with(&[0xef, 0xbb, 0xbf]) {
+        bytes.drain(..3);
+    }
+    String::from_utf8(bytes).map_err(|e| {
+        let valid = e.utf8_error().valid_up_to();
+        usage!("is not text: {}", format_position(&e.as_bytes()[..valid]))
+    })
+}
+
+fn parent(path: &Path) -> &Path {
+    path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// A function that writes the contents of a file, for contents that are too large for a buffer.
+pub type Contents<'a> = &'a dyn Fn(&mut dyn Write) -> io::Result<()>;
+
+/// Writes files into an existing directory: first writes all of them under temporary names, then
+/// renames them in order.
+pub fn write_files_with(directory: &Path, files: &[(&str, Contents<'_>)]) -> io::Result<()> {
+    let mut prepared = Vec::new();
+    for (name, contents) in files {
+        let file = directory.join(name);
+        let existing = std::fs::symlink_metadata(&file).ok().filter(Metadata::is_file);
+        prepared.push((write_temp_file(directory, contents, existing.as_ref())?, file));
+    }
+    prepared.into_iter().try_for_each(|(temp, file)| Ok(temp.persist(&file)?))
+}
+
+/// Writes new files into an existing directory, and returns their common stem: the first of `stems`
+/// that no other process takes. A name is `STEM.ENDING`.
+///
+/// No file is replaced: the first file claims the stem for all. The others follow in order.
+pub fn write_new_files(
+    directory: &Path,
+    stems: impl IntoIterator<Item = String>,
+    files: &[(&str, Contents<'_>)],
+) -> io::Result<String> {
+    let prepare = |(_, contents): &(&str, Contents<'_>)| write_temp_file(directory, contents, None);
+    let mut prepared = files.iter().map(prepare).collect::<io::Result<Vec<_>>>()?.into_iter();
+    let mut first = prepared.next().ok_or(io::ErrorKind::InvalidInput)?;
+    for stem in stems {
+        let paths = files.iter().map(|(ending, _)| directory.join(format!("{stem}.{ending}")));
+        let paths: Vec<PathBuf> = paths.collect();
+        match persist_new(first, &paths[0]) {
+            Ok(()) => return persist_others(prepared, &paths).map(|()| stem),
+            Err(e) if e.error.kind() == io::ErrorKind::AlreadyExists => first = e.file,
+            Err(e) => return Err(e.error),
+        }
+    }
+    Err(io::ErrorKind::AlreadyExists.into())
+}
+
+/// Gives the files after the first their names. If one fails, removes those that have theirs.
+fn persist_others(temps: impl Iterator<Item = TempFile>, paths: &[PathBuf]) -> io::Result<()> {
+    for (n, temp) in (1..).zip(temps) {
+        if let Err(e) = persist_new(temp, &paths[n]) {
+            for path in &paths[..n] {
+                drop(std::fs::remove_file(path));
+            }
+            return Err(e.error);
+        }
+    }
+    Ok(())
+}
+
+/// Gives a temporary file a name that is free.
+fn persist_new(temp: TempFile, path: &Path) -> std::result::Result<(), PersistFailure> {
+    let Err(PersistFailure { error, file: temp }) = temp.persist_new(path) else { return Ok(()) };
+    // Some file systems have no links. There, an empty file takes the name first.
+    let is_unsupported =
+        matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::Unsupported);
+    let claimed = if is_unsupported { File::create_new(path) } else { Err(error) };
+    match claimed {
+        Ok(_) => temp.persist(path),
+        Err(error) => Err(PersistFailure { error, file: temp }),
+    }
+}
+
+/// Checks that a file can be written later.
+pub fn check_writable(file: &Path) -> Result<()> {
+    let probe = if file.is_dir() {
+        Err(io::ErrorKind::IsADirectory.into())
+    } else {
+        check_directory_writable(parent(file)).and_then(|()| check_length(file))
+    };
+    probe.map_err(|e| {
+        usage!("cannot write {}: {e}; choose another path; nothing was run", file.display())
+    })
+}
+
+/// Checks that a path and the names in it are not too long for the file system.
+pub fn check_length(path: &Path) -> io::Result<()> {
+    match std::fs::symlink_metadata(path) {
+        Err(e) if e.kind() == io::ErrorKind::InvalidFilename => Err(e),
+        _ => Ok(()),
+    }
+}
+
+/// Checks that files can be created in a directory.
+pub fn check_directory_writable(directory: &Path) -> io::Result<()> {
+    OpenTempFile::create(directory).map(drop)
+}
+
+/// The age from which a temporary file is abandoned: its process was killed.
+const TEMP_FILE_MAX_AGE: Duration = Duration::from_secs(3600);
+
+/// Removes the temporary files and directories that killed processes left in a directory.
+pub fn remove_abandoned_files(directory: &Path) {
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    for path in entries.filter(is_abandoned).map(|entry| entry.path()) {
+        // Another process may have been faster, and a file that cannot be removed does no harm.
+        let is_directory = std::fs::symlink_metadata(&path).is_ok_and(|meta| meta.is_dir());
+        let _ =
+            if is_directory { std::fs::remove_dir_all(path) } else { std::fs::remove_file(path) };
+    }
+}
+
+fn is_abandoned(entry: &std::fs::DirEntry) -> bool {
+    let is_temp_name = |name: &str| name.starts_with(TEMP_PREFIX) && name.ends_with(TEMP_SUFFIX);
+    let meta = || entry.metadata().ok().filter(|meta| meta.is_file() || meta.is_dir());
+    let age = || meta()?.modified().ok()?.elapsed().ok();
+    entry.file_name().to_str().is_some_and(is_temp_name)
+        && age().is_some_and(|age| age > TEMP_FILE_MAX_AGE)
+}
+
+/// Writes a command's result to the requested file, or to standard output.
+pub fn write_output(result: impl AsRef<[u8]>, out: Option<&Path>) -> Result<()> {
+    let bytes = result.as_ref();
+    match out {
+        None => io::stdout().write_all(bytes).map_err(Error::from_stdout),
+        Some(file) => write_atomically(file, bytes).map_err(|e| Error::unwritable(file, &e)),
+    }
+}
+
+/// Writes a result of several files in order. None is replaced before all are written.
+pub fn write_outputs(files: &[(PathBuf, Vec<u8>)]) -> Result<()> {
+    let mut prepared = Vec::new();
+    for (path, bytes) in files {
+        prepared.push(Replacement::prepare(path, bytes).map_err(|e| Error::unwritable(path, &e))?);
+    }
+    files
+        .iter()
+        .zip(prepared)
+        .try_for_each(|((path, _), file)| file.commit().map_err(|e| Error::unwritable(path, &e)))
+}
+
+/// Writes a new file, completely or not at all.
+///
+/// # Errors
+/// Returns an error if the file exists, even as a broken link, or cannot be written.
+pub fn write_new(file: &Path, text: &[u8]) -> Result<()> {
+    let exists = || usage!("{} already exists; remove it or choose another name", file.display());
+    if std::fs::symlink_metadata(file).is_ok() {
+        return Err(exists());
+    }
+    let failed = |e: io::Error| Error::measure(format!("cannot write {}: {e}", file.display()));
+    write_temp_file(parent(file), &|to| to.write_all(text), None)
+        .map_err(failed)?
+        .persist_new(file)
+        .map_err(|e| match e.error.kind() {
+            io::ErrorKind::AlreadyExists => exists(),
+            _ => failed(e.error),
+        })
+}
+
+/// Writes a file completely or not at all: writes a temporary file next to it and renames that.
+///
+/// A link is followed, and its target replaced. An existing file keeps its permissions.
+pub fn write_atomically(path: &Path, text: &[u8]) -> io::Result<()> {
+    Replacement::prepare(path, text)?.commit()
+}
+
+/// The prepared contents of a file.
+enum Replacement<'a> {
+    /// A complete temporary file, and the path that it is renamed to.
+    Renamed(TempFile, PathBuf),
+    /// A pipe or a device, which cannot be replaced and is written to.
+    Written(&'a Path, &'a [u8]),
+}
+
+impl<'a> Replacement<'a> {
+    fn prepare(path: &'a Path, text: &'a [u8]) -> io::Result<Self> {
+        let existing = match std::fs::metadata(path) {
+            Ok(meta) if meta.is_dir() => {
+                return Err(io::Error::new(io::ErrorKind::IsADirectory, "it is a directory"));
+            }
+            Ok(meta) if !meta.is_file() => return Ok(Self::Written(path, text)),
+            Ok(meta) => Some(meta),
+            Err(_) => None,
+        };
+        let target =
+            if existing.is_some() { std::fs::canonicalize(path)? } else { path.to_path_buf() };
+        let temp = write_temp_file(parent(&target), &|to| to.write_all(text), existing.as_ref())?;
+        Ok(Self::Renamed(temp, target))
+    }
+
+    fn commit(self) -> io::Result<()> {
+        match self {
+            Self::Renamed(file, target) => Ok(file.persist(&target)?),
+            Self::Written(path, text) => {
+                std::fs::OpenOptions::new().write(true).open(path)?.write_all(text)
+            }
+        }
+    }
+}
+
+/// Writes a complete temporary file to the disk, with the permissions of the existing file that it
+/// replaces, if any.
+fn write_temp_file(
+    directory: &Path,
+    contents: Contents<'_>,
+    existing: Option<&Metadata>,
+) -> io::Result<TempFile> {
+    let mut temp = OpenTempFile::create(directory)?;
+    let mut buffered = io::BufWriter::new(&mut temp.file);
+    contents(&mut buffered).and_then(|()| buffered.flush()).map_err(strip_temp_path)?;
+    drop(buffered);
+    let file = temp.file.as_file();
+    file.sync_all()?;
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        // A temporary file is private; a report is as readable as any other file of its owner.
+        let permissions =
+            existing.map_or(std::fs::Permissions::from_mode(0o644), Metadata::permissions);
+        // Some file systems have no permissions to set.
+        let _ = file.set_permissions(permissions);
+    }
+    #[cfg(not(unix))]
+    let _ = existing;
+    // Closed: several files can be prepared with one descriptor.
+    Ok(temp.close())
+}

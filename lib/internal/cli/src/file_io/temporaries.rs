@@ -1,0 +1,240 @@
+//! The temporary files and directories of this process. A process that ends early removes them.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tempfile::{NamedTempFile, PathPersistError, TempPath};
+
+use crate::exit::strip_temp_path;
+
+/// The start of the name of a file that is not complete yet.
+pub const TEMP_PREFIX: &str = ".osjitter-";
+/// The end of the name of a file that is not complete yet.
+pub const TEMP_SUFFIX: &str = ".tmp";
+/// The number of attempts to remove a directory in which another thread renames files.
+const MAX_ATTEMPTS: usize = 3;
+
+/// A file or directory that [`remove_all`] removes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Temporary {
+    File(PathBuf),
+    /// A directory that is removed with its contents.
+    Tree(PathBuf),
+    /// A directory that is removed if it is empty.
+    EmptyDirectory(PathBuf),
+}
+
+impl Temporary {
+    fn remove(&self) {
+        // It may have been renamed or removed by the thread that created it.
+        let _ = match self {
+            Self::File(path) => std::fs::remove_file(path),
+            Self::Tree(path) => remove_tree(path),
+            Self::EmptyDirectory(path) => std::fs::remove_dir(path),
+        };
+    }
+}
+
+fn remove_tree(path: &Path) -> io::Result<()> {
+    let mut removed = Ok(());
+    for _ in 0..MAX_ATTEMPTS {
+        removed = std::fs::remove_dir_all(path);
+        if removed.is_ok() {
+            break;
+        }
+    }
+    removed
+}
+
+/// All temporary files and directories of this process.
+static TEMPORARIES: Mutex<Vec<Temporary>> = Mutex::new(Vec::new());
+
+fn temporaries() -> MutexGuard<'static, Vec<Temporary>> {
+    TEMPORARIES.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Removes all temporary files and directories of this process, before it exits early.
+///
+/// None can be created afterwards: a thread that tries blocks until the process exits.
+pub fn remove_all() {
+    let all = temporaries();
+    all.iter().for_each(Temporary::remove);
+    std::mem::forget(all);
+}
+
+/// Keeps a temporary file or directory in the list until it is dropped.
+#[derive(Debug)]
+pub struct Registration(Temporary);
+
+impl Registration {
+    /// Creates a file or directory, and adds it to the list. The list is locked until then, so
+    /// that [`remove_all`] finds everything that was created.
+    fn create<T>(
+        create: impl FnOnce() -> io::Result<T>,
+        describe: impl FnOnce(&T) -> Temporary,
+    ) -> io::Result<(T, Self)> {
+        let mut all = temporaries();
+        let created = create()?;
+        let temporary = describe(&created);
+        all.push(temporary.clone());
+        Ok((created, Self(temporary)))
+    }
+
+    /// Creates a directory that is removed if the process ends before anything is written into it.
+    pub fn create_directory(path: &Path) -> io::Result<Self> {
+        let describe = |_: &()| Temporary::EmptyDirectory(path.to_owned());
+        let ((), registration) = Self::create(|| std::fs::create_dir(path), describe)?;
+        Ok(registration)
+    }
+}
+
+impl Drop for Registration {
+    fn drop(&mut self) {
+        temporaries().retain(|temporary| *temporary != self.0);
+    }
+}
+
+/// An open temporary file. It is removed when it is dropped.
+#[derive(Debug)]
+pub struct OpenTempFile {
+    pub file: NamedTempFile,
+    registration: Registration,
+}
+
+impl OpenTempFile {
+    /// Creates an empty file.
+    pub fn create(directory: &Path) -> io::Result<Self> {
+        let create = || {
+            tempfile::Builder::new()
+                .prefix(TEMP_PREFIX)
+                .suffix(TEMP_SUFFIX)
+                .tempfile_in(directory)
+                .map_err(strip_temp_path)
+        };
+        let describe = |file: &NamedTempFile| Temporary::File(file.path().to_owned());
+        let (file, registration) = Registration::create(create, describe)?;
+        Ok(Self { file, registration })
+    }
+
+    /// Closes the file.
+    pub fn close(self) -> TempFile {
+        TempFile { path: self.file.into_temp_path(), registration: self.registration }
+    }
+}
+
+/// A closed temporary file. It is removed when it is dropped.
+#[derive(Debug)]
+pub struct TempFile {
+    path: TempPath,
+    registration: Registration,
+}
+
+impl TempFile {
+    /// Renames the file, and replaces an existing one.
+    pub fn persist(self, path: &Path) -> Result<(), PersistFailure> {
+        let Self { path: temp, registration } = self;
+        temp.persist(path).map_err(|e| PersistFailure::new(e, registration))?;
+        crate::terminal::detail(|| format!("wrote {}", path.display()));
+        Ok(())
+    }
+
+    /// Renames the file, unless the name is taken.
+    pub fn persist_new(self, path: &Path) -> Result<(), PersistFailure> {
+        let Self { path: temp, registration } = self;
+        temp.persist_noclobber(path).map_err(|e| PersistFailure::new(e, registration))?;
+        crate::terminal::detail(|| format!("wrote {}", path.display()));
+        Ok(())
+    }
+}
+
+/// A temporary file that could not be renamed, and still exists.
+#[derive(Debug)]
+pub struct PersistFailure {
+    pub error: io::Error,
+    pub file: TempFile,
+}
+
+impl PersistFailure {
+    fn new(failure: PathPersistError, registration: Registration) -> Self {
+        let file = TempFile { path: failure.path, registration };
+        Self { error: failure.error, file }
+    }
+}
+
+impl From<PersistFailure> for io::Error {
+    fn from(failure: PersistFailure) -> Self {
+        failure.error
+    }
+}
+
+/// A directory whose files replace those of another one once they are complete.
+#[derive(Debug)]
+pub struct StagingDirectory {
+    pub path: PathBuf,
+    _registration: Registration,
+}
+
+impl StagingDirectory {
+    /// Creates a directory that is as readable as any other.
+    pub fn create(parent: &Path) -> io::Result<Self> {
+        let create = || {
+            let mut builder = tempfile::Builder::new();
+            builder.prefix(TEMP_PREFIX).suffix(TEMP_SUFFIX);
+            #[cfg(unix)]
+            {
+                use std::os::unix::fs::PermissionsExt;
+                builder.permissions(std::fs::Permissions::from_mode(0o777));
+            }
+            builder.tempdir_in(parent).map(tempfile::TempDir::keep).map_err(strip_temp_path)
+        };
+        let (path, registration) =
+            Registration::create(create, |path| Temporary::Tree(path.clone()))?;
+        Ok(Self { path, _registration: registration })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn is_listed(temporary: &Temporary) -> bool {
+        temporaries().contains(temporary)
+    }
+
+    #[test]
+    fn temporary_files_are_listed() {
+        let home = tempfile::tempdir().unwrap();
+        let open = OpenTempFile::create(home.path()).unwrap();
+        let listed = Temporary::File(open.file.path().to_owned());
+        assert!(is_listed(&listed));
+        let closed = open.close();
+        assert!(is_listed(&listed));
+        let path = home.path().join("file");
+        std::fs::write(&path, "taken").unwrap();
+        let failure = closed.persist_new(&path).unwrap_err();
+        assert_eq!(failure.error.kind(), io::ErrorKind::AlreadyExists);
+        assert!(is_listed(&listed));
+        failure.file.persist(&path).unwrap();
+        assert!(!is_listed(&listed));
+        assert_eq!(std::fs::read_dir(home.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn directories_are_removed_by_kind() {
+        let home = tempfile::tempdir().unwrap();
+        let staging = StagingDirectory::create(home.path()).unwrap();
+        std::fs::write(staging.path.join("file"), "").unwrap();
+        Temporary::Tree(staging.path.clone()).remove();
+        assert!(!staging.path.exists());
+        let out = home.path().join("out");
+        let registration = Registration::create_directory(&out).unwrap();
+        assert!(is_listed(&registration.0));
+        std::fs::write(out.join("file"), "").unwrap();
+        registration.0.remove();
+        assert!(out.exists(), "it is not empty");
+        std::fs::remove_file(out.join("file")).unwrap();
+        registration.0.remove();
+        assert!(!out.exists());
+    }
+}

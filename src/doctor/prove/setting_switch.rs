@@ -1,0 +1,97 @@
+//! Applies the settings of scenarios for one round each.
+
+use std::collections::HashMap;
+use std::io::{self, ErrorKind};
+use std::time::Duration;
+
+use cli::exit::{self, Error, usage};
+use engine::machine::setting::SettingGuard;
+use engine::measure::trial_commands::{TrialCommands, TrialProcess};
+use engine::program::Program;
+use engine::scenario::Scenario;
+
+use crate::doctor::prove::settings::SettingTrial;
+
+/// The settings of the scenarios of a proof, of which at most one is in effect.
+pub struct SettingSwitch {
+    /// Settings by id of the scenario.
+    trials: HashMap<String, SettingTrial>,
+    guard: Option<SettingGuard>,
+    /// Runs the commands of the user; `None` if there are none.
+    process: Option<TrialProcess>,
+    /// Commands that change nothing. The start of a command disturbs the caches and the frequency
+    /// of the CPU just before a round, so each round of every other scenario has one as well.
+    no_change: TrialCommands,
+}
+
+impl SettingSwitch {
+    /// Creates a switch. If there are commands, starts the process that runs them.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if that process cannot be started.
+    pub fn new(trials: HashMap<String, SettingTrial>) -> exit::Result<Self> {
+        let has_commands = trials.values().any(|trial| trial.commands.is_some());
+        let process = has_commands.then(TrialProcess::start).transpose();
+        let process = process.map_err(|error| match error.kind() {
+            ErrorKind::Unsupported => usage!("--try is {error}"),
+            _ => Error::measure(format!("cannot start a process that runs --try: {error}")),
+        })?;
+        let change = Program::parse("true").map_err(Error::usage)?;
+        let (name, undo) = ("no change".to_owned(), change.clone());
+        let no_change = TrialCommands { name, change, undo };
+        Ok(Self { trials, guard: None, process, no_change })
+    }
+
+    /// Applies and restores the setting of each scenario once, and returns the time that this took.
+    /// Without commands, it takes no time worth planning for, and is not done.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if a setting cannot be applied or restored.
+    pub fn rehearse(&mut self, scenarios: &[Scenario]) -> exit::Result<Duration> {
+        if self.process.is_none() {
+            return Ok(Duration::ZERO);
+        }
+        let start = tach::Instant::now();
+        for scenario in scenarios {
+            let applied = self.apply(&scenario.id).and_then(|()| self.restore(&scenario.id));
+            applied.map_err(|why| Error::measure(format!("nothing was measured: {why}")))?;
+        }
+        Ok(start.elapsed())
+    }
+
+    /// Applies the setting of a scenario. Call [`Self::restore`] afterwards, even after an error.
+    ///
+    /// # Errors
+    ///
+    /// Returns the message for the user if that fails.
+    pub fn apply(&mut self, id: &str) -> Result<(), String> {
+        let trial = self.trials.get(id);
+        if let Some(process) = &mut self.process {
+            let commands = trial.and_then(|trial| trial.commands.as_ref());
+            process.change(commands.unwrap_or(&self.no_change))?;
+        }
+        if let Some(trial) = trial {
+            self.guard = Some(trial.setting.hold().map_err(|error| describe(id, &error))?);
+        }
+        Ok(())
+    }
+
+    /// Restores the setting of a scenario, if it is in effect.
+    ///
+    /// # Errors
+    ///
+    /// Returns the message for the user if that fails.
+    pub fn restore(&mut self, id: &str) -> Result<(), String> {
+        let released = self.guard.take().map_or(Ok(()), SettingGuard::release);
+        if let Some(process) = &mut self.process {
+            process.undo()?;
+        }
+        released.map_err(|error| describe(id, &error))
+    }
+}
+
+fn describe(id: &str, error: &io::Error) -> String {
+    format!("cannot change the setting of {id} any more: {error}")
+}

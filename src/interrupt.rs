@@ -1,0 +1,136 @@
+//! Handles Ctrl-C and the other signals that end a command.
+//!
+//! The signals are SIGINT (Ctrl-C), SIGTERM, SIGHUP (a closed terminal) and SIGQUIT (Ctrl-\). On
+//! Windows, they are Ctrl-C, Ctrl-Break and the end of the console.
+
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+
+use cli::exit::{self, Error};
+use cli::file_io;
+use cli::terminal;
+#[cfg(unix)]
+use engine::machine::os;
+use engine::measure::{child, long_wait, supervisor, trial_commands};
+
+/// Maximum time to remove temporary files, which may be on a disk that does not respond.
+const REMOVAL_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// The measurement that the next interrupt stops. Without one, an interrupt ends the process.
+static MEASUREMENT: StopRequest = StopRequest(Mutex::new(None));
+
+/// The result of installing the handler.
+static HANDLER: OnceLock<Result<(), String>> = OnceLock::new();
+
+/// The flag that stops a measurement, until it has been used.
+struct StopRequest(Mutex<Option<Arc<AtomicBool>>>);
+
+impl StopRequest {
+    fn replace(&self, stop: Option<Arc<AtomicBool>>) -> Option<Arc<AtomicBool>> {
+        std::mem::replace(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner), stop)
+    }
+
+    /// Sets the flag. Returns false if there is none, or if it was used before.
+    ///
+    /// The first interrupt may come after the measurement, while its result is written. It must not
+    /// end the process even if the flag was already set for another reason.
+    fn stop(&self) -> bool {
+        let stop = self.replace(None);
+        if let Some(stop) = &stop {
+            stop.store(true, Ordering::SeqCst);
+        }
+        stop.is_some()
+    }
+}
+
+/// Installs the handler for interrupts. Until [`stop_on_interrupt`] is called, an interrupt ends the
+/// process.
+pub fn install() {
+    HANDLER.get_or_init(|| watch_signals().map_err(|e| e.to_string()));
+}
+
+/// Starts a thread that handles the signals.
+#[cfg(unix)]
+fn watch_signals() -> io::Result<()> {
+    use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+    let mut handled = vec![SIGINT, SIGTERM];
+    // A command that `nohup` started survives its terminal.
+    handled.extend([SIGHUP, SIGQUIT].iter().filter(|&&signal| !os::is_ignored(signal)));
+    let mut signals = signal_hook::iterator::Signals::new(handled)?;
+    let watch = move || {
+        for signal in signals.forever() {
+            // SIGQUIT asks for the end at once. By default, it would leave programs and temporary
+            // files behind.
+            if signal == SIGQUIT { end_process() } else { handle_interrupt() }
+        }
+    };
+    std::thread::Builder::new().name("signals".to_owned()).spawn(watch)?;
+    Ok(())
+}
+
+#[cfg(windows)]
+fn watch_signals() -> io::Result<()> {
+    ctrlc::set_handler(handle_interrupt).map_err(|e| match e {
+        ctrlc::Error::System(e) => e,
+        e => io::Error::other(e),
+    })
+}
+
+/// Makes the next interrupt set `stop`, which ends the measurement and keeps its result. A second
+/// one ends the process.
+///
+/// # Errors
+/// Returns an error if interrupts cannot be handled.
+pub fn stop_on_interrupt(stop: &Arc<AtomicBool>) -> exit::Result<()> {
+    install();
+    if let Some(Err(why)) = HANDLER.get() {
+        let message = format!("cannot watch for Ctrl-C: {why}; nothing was measured");
+        return Err(Error::measure(message));
+    }
+    MEASUREMENT.replace(Some(Arc::clone(stop)));
+    Ok(())
+}
+
+fn handle_interrupt() {
+    if MEASUREMENT.stop() {
+        long_wait::wake_all();
+    } else {
+        end_process();
+    }
+}
+
+/// Ends the process with everything that it started, and without temporary files.
+fn end_process() {
+    child::kill_all();
+    terminal::run_within(file_io::remove_temporaries, REMOVAL_TIMEOUT);
+    abort();
+}
+
+/// Ends the process immediately with exit code 4.
+#[allow(clippy::exit, reason = "a second interrupt must not wait for the measurement")]
+pub fn abort() {
+    terminal::restore();
+    trial_commands::end();
+    supervisor::end();
+    std::process::exit(4);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn first_interrupt_only_stops() {
+        let request = StopRequest(Mutex::new(None));
+        assert!(!request.stop(), "nothing is measured");
+        let stop = Arc::new(AtomicBool::new(false));
+        request.replace(Some(Arc::clone(&stop)));
+        assert_eq!([request.stop(), request.stop(), request.stop()], [true, false, false]);
+        assert!(stop.load(Ordering::Relaxed));
+        // The flag may be set before, for example because a reader has closed standard output.
+        request.replace(Some(stop));
+        assert!(request.stop());
+    }
+}
