@@ -7,7 +7,6 @@ use std::time::SystemTime;
 use clap::{Args, ValueHint};
 use cli::exit::{self, Error, ExitStatus, usage};
 use cli::printable::to_printable;
-use cli::sort::sort_by;
 use cli::terminal;
 use cli::time::format_time;
 use cli::units::{format_exact_ns, parse_index};
@@ -217,7 +216,7 @@ pub fn run(args: &HistoryArgs) -> exit::Result<ExitStatus> {
 /// Kinds are numbered by the start of their first run, so a new run does not change a number.
 fn list_runs(found: &[(PathBuf, RunHeader)]) -> (Vec<ListedRun>, usize) {
     let mut oldest_first: Vec<&RunHeader> = found.iter().rev().map(|(_, header)| header).collect();
-    sort_by(&mut oldest_first, |a, b| a.started_utc.cmp(&b.started_utc));
+    oldest_first.sort_by(|a, b| a.started_utc.cmp(&b.started_utc));
     let mut kinds = Vec::new();
     for header in oldest_first {
         number_kind(&mut kinds, header.kind());

@@ -1,11 +1,11 @@
 //! Finds the meters of running programs and reads them repeatedly.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use cli::exit::{self, usage};
-use litemap::LiteMap;
 use tickmeter::Snapshot;
 use tickmeter::read::{self, Directory, DirectoryError, File, FileId, ReadError};
 
@@ -38,9 +38,9 @@ pub struct MeterReader {
     paths: DirectoryPaths,
     max_files: usize,
     /// Directories at their last listing, by identity: several paths may lead to one.
-    listings: LiteMap<FileId, Listing>,
+    listings: BTreeMap<FileId, Listing>,
     /// Meters that are read.
-    meters: LiteMap<MeterPath, KnownMeter>,
+    meters: BTreeMap<MeterPath, KnownMeter>,
     /// Paths of directories that the previous poll could not read; `None` before the first poll.
     unreadable: Option<Vec<PathBuf>>,
     faults: Vec<String>,
@@ -92,7 +92,7 @@ struct Newcomer {
 /// Directories that were opened, and paths where this failed.
 #[derive(Debug, Default)]
 struct OpenedDirectories {
-    opened: LiteMap<FileId, Directory>,
+    opened: BTreeMap<FileId, Directory>,
     failed: Vec<PathBuf>,
 }
 
@@ -128,8 +128,8 @@ impl MeterReader {
         Self {
             paths,
             max_files,
-            listings: LiteMap::new(),
-            meters: LiteMap::new(),
+            listings: BTreeMap::new(),
+            meters: BTreeMap::new(),
             unreadable: None,
             faults: Vec::new(),
             left_out: 0,

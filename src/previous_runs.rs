@@ -6,7 +6,6 @@ use std::time::{Duration, SystemTime};
 
 use cli::file_io;
 use cli::file_io::FileIdentity;
-use cli::sort::sort_by;
 use cli::words::pluralize;
 use files::compare::{self, ChosenSubject, Estimate, Finding, SubjectComparison};
 use files::environment::EnvironmentKey;
@@ -93,7 +92,7 @@ fn report_files(directory: &Path) -> Vec<PathBuf> {
             dated.extend(date_file(file));
         }
     }
-    sort_by(&mut dated, |a, b| b.cmp(a));
+    dated.sort_by(|a, b| b.cmp(a));
     dated.into_iter().map(|(_, file)| file).collect()
 }
 

@@ -4,7 +4,6 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use cli::sort::sort_by_key;
 use engine::machine::cgroup::{self, CpuQuota};
 use engine::machine::os::{self, cpu_list};
 
@@ -252,7 +251,7 @@ impl Root<'_> {
                 states.push(IdleState { name: self.text(&file("name"))?, latency_us, disabled });
             }
         }
-        sort_by_key(&mut states, |state| state.latency_us);
+        states.sort_by_key(|state| state.latency_us);
         Ok(states)
     }
 
@@ -305,7 +304,7 @@ impl Root<'_> {
                 handled.push(Interrupt { number, count, name });
             }
         }
-        sort_by_key(&mut handled, |interrupt| std::cmp::Reverse(interrupt.count));
+        handled.sort_by_key(|interrupt| std::cmp::Reverse(interrupt.count));
         Ok(Interrupts { handled, total })
     }
 

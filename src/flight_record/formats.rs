@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use cli::exit::Result;
-use cli::sort::sort_by_key;
 use cli::terminal;
 use cli::time::{format_time, format_unsigned_time};
 use cli::units::to_signed;
@@ -48,7 +47,7 @@ fn document(flight: &Flight) -> Document {
         let is_late = |tick: &&FlightTick| tick.lateness_ns > to_signed(flight.limit_ns);
         rows.extend(round.ticks.iter().filter(is_late).map(|tick| (round, tick)));
     }
-    sort_by_key(&mut rows, |(_, tick)| std::cmp::Reverse(tick.arrival_ns()));
+    rows.sort_by_key(|(_, tick)| std::cmp::Reverse(tick.arrival_ns()));
     document.paragraph(format!(
         "Later than the limit of {} in the {} before it: {}.",
         format_unsigned_time(flight.limit_ns),
@@ -77,7 +76,7 @@ fn describe_causes(tick: &FlightTick) -> String {
     let Some(shares) = &tick.causes_ns else { return "-".to_owned() };
     let causes = list_causes(shares);
     let mut behind: Vec<&Behind> = tick.behind.iter().flatten().collect();
-    sort_by_key(&mut behind, |thread| std::cmp::Reverse(thread.ns));
+    behind.sort_by_key(|thread| std::cmp::Reverse(thread.ns));
     let name = |thread: &&Behind| format!("{} {}", thread.comm, format_unsigned_time(thread.ns));
     let names: Vec<String> = behind.iter().take(MAX_BEHIND).map(name).collect();
     if names.is_empty() { causes } else { format!("{causes}; behind {}", names.join(", ")) }
@@ -86,7 +85,7 @@ fn describe_causes(tick: &FlightTick) -> String {
 fn list_causes(shares: &Shares) -> String {
     let mut causes: Vec<Class> = Class::ALL.to_vec();
     causes.retain(|class| shares.ns(*class) > 0);
-    sort_by_key(&mut causes, |class| std::cmp::Reverse(shares.ns(*class)));
+    causes.sort_by_key(|class| std::cmp::Reverse(shares.ns(*class)));
     let causes = causes
         .into_iter()
         .map(|class| format!("{} {}", class_name(class), format_unsigned_time(shares.ns(class))));

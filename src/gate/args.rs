@@ -4,7 +4,6 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{ArgGroup, Args, Subcommand, ValueEnum};
-use cli::sort::sort_by;
 use cli::units;
 use engine::measure::metric::MetricSpec;
 use engine::program::Program;
@@ -400,7 +399,7 @@ fn similar_paths(name: &str) -> Vec<String> {
     let mut similar: Vec<(f64, String)> =
         paths.map(|path| (path_similarity(&path, &name), path)).collect();
     similar.retain(|(similarity, _)| *similarity >= MIN_SIMILARITY);
-    sort_by(&mut similar, |a, b| b.0.total_cmp(&a.0));
+    similar.sort_by(|a, b| b.0.total_cmp(&a.0));
     similar.into_iter().take(3).map(|(_, path)| path).collect()
 }
 

@@ -4,13 +4,13 @@
 //! previous snapshot to the total of its loop and to the open interval. Memory is bounded by the
 //! number of loops. This module does no I/O.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
 use cli::units::{to_ns, to_signed_ns};
 use files::bins::{Binning, Interval, IntervalCounts, Key};
 use files::report::MAX_NS;
 use jitterstat::stats::quantile;
-use litemap::LiteMap;
 use tickmeter::{LateTick as MeterLateTick, Snapshot};
 
 /// Bins of an interval's histogram.
@@ -270,8 +270,8 @@ pub struct PolledMeter<S> {
 /// Records of all loops. `S` identifies a meter.
 #[derive(Debug)]
 pub struct Accumulator<S> {
-    meters: LiteMap<S, MeterState>,
-    loops: LiteMap<LoopId, LoopRecord>,
+    meters: BTreeMap<S, MeterState>,
+    loops: BTreeMap<LoopId, LoopRecord>,
     polls: u64,
     /// Start of the monitor. Ticks of older meters are counted from their first poll on.
     started: SystemTime,
@@ -281,7 +281,7 @@ pub struct Accumulator<S> {
 
 impl<S: Ord> Accumulator<S> {
     pub fn new(started: SystemTime) -> Self {
-        Self { meters: LiteMap::new(), loops: LiteMap::new(), polls: 0, started, left_out: 0 }
+        Self { meters: BTreeMap::new(), loops: BTreeMap::new(), polls: 0, started, left_out: 0 }
     }
 
     /// Records a poll of all meters. Those in `unread` may exist and could not be read. Any other

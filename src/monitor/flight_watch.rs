@@ -2,16 +2,14 @@
 
 mod builder;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-use cli::sort::sort_by_key;
 use cli::units::format_exact_duration;
 use engine::machine::os::{self, NotAvailable, Quota};
 use engine::measure::late_tick_log::{AccountedTick, LateTickLog};
 use engine::measure::why::hindsight::{Hindsight, LateLoop, PastConditions};
-use litemap::LiteMap;
 use tickmeter::Snapshot;
 use tickmeter::read::FileId;
 
@@ -62,11 +60,11 @@ pub struct FlightWatch {
     length: Duration,
     pub hindsight: Hindsight,
     quotas: Arc<[Quota]>,
-    loops: LiteMap<LoopId, RecentLoop>,
+    loops: BTreeMap<LoopId, RecentLoop>,
     /// Number of late ticks of all loops.
     late_ticks: u64,
     /// Number of the last known late tick of each meter of another program.
-    seen: LiteMap<FileId, u64>,
+    seen: BTreeMap<FileId, u64>,
     trigger: Option<Trigger>,
     last_capture: Option<Instant>,
     pending: Vec<PendingFlight>,
@@ -125,9 +123,9 @@ impl FlightWatch {
             length,
             hindsight,
             quotas: os::quotas().into(),
-            loops: LiteMap::new(),
+            loops: BTreeMap::new(),
             late_ticks: 0,
-            seen: LiteMap::new(),
+            seen: BTreeMap::new(),
             trigger: None,
             last_capture: None,
             pending: Vec::new(),
@@ -245,7 +243,7 @@ impl FlightWatch {
     fn build_pending(&self, trigger: Trigger, steal_ns: u64) -> Option<PendingFlight> {
         // The loop of the trigger comes first.
         let mut loop_ids: Vec<&LoopId> = self.loops.keys().collect();
-        sort_by_key(&mut loop_ids, |loop_id| **loop_id != trigger.loop_id);
+        loop_ids.sort_by_key(|loop_id| **loop_id != trigger.loop_id);
         let mut late_loops = Vec::with_capacity(loop_ids.len());
         for loop_id in loop_ids {
             let recent = &self.loops[loop_id];
@@ -280,7 +278,7 @@ impl RecentLoop {
         let from = origin.checked_sub(length);
         let is_recent = |tick: &&AccountedTick| from.is_none_or(|from| tick.wake >= from);
         let mut ticks: Vec<AccountedTick> = self.ticks.iter().filter(is_recent).copied().collect();
-        sort_by_key(&mut ticks, |tick| tick.wake);
+        ticks.sort_by_key(|tick| tick.wake);
         let is_own = matches!(loop_id, LoopId::Probe { .. });
         let threads = match is_own {
             true => self.ids.clone(),

@@ -8,7 +8,6 @@ use std::time::SystemTime;
 use cli::exit::{self, usage};
 use cli::file_io;
 use cli::file_io::Contents;
-use cli::sort::sort_by_key;
 
 use files::bins::{self, Interval};
 
@@ -160,7 +159,7 @@ impl Log {
             self.written.clear();
             return None;
         };
-        sort_by_key(intervals, |interval| self.written.iter().position(|own| own == interval));
+        intervals.sort_by_key(|interval| self.written.iter().position(|own| own == interval));
         Some(format!(
             "the clock has gone back: {} has a date in the future; --keep counts it as older than the intervals written from now on",
             future.display()

@@ -3,6 +3,7 @@
 mod budget_keeping;
 mod interval_clocks;
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use cli::exit::{self, Error};
@@ -16,7 +17,6 @@ use engine::measure::metered_loop::MeteredLoop;
 use engine::measure::order;
 use engine::scenario::Scenario;
 use jitterstat::stats::random::SplitMix64;
-use litemap::LiteMap;
 use tickmeter::Snapshot;
 use tickmeter::read::FileId;
 
@@ -113,7 +113,7 @@ pub struct Session {
     /// Whether the monitor has reported that other periods would not keep the budget.
     is_budget_reported: bool,
     /// Number of intervals in which each limit of each loop was broken.
-    breaches: LiteMap<(LoopId, String), u64>,
+    breaches: BTreeMap<(LoopId, String), u64>,
     /// Loops with a probe that ended in the open interval: some of their ticks have no CPU time.
     ended_loops: Vec<LoopId>,
     stretches: u64,
@@ -147,7 +147,7 @@ impl Session {
             reported_faults: Vec::new(),
             last_poll: interval.at,
             interval,
-            breaches: LiteMap::new(),
+            breaches: BTreeMap::new(),
             ended_loops: Vec::new(),
             stretches: 0,
             probes_ended: 0,
@@ -340,8 +340,8 @@ impl Session {
     }
 
     /// Returns the times that the threads of each loop's probes used in the interval.
-    fn probe_thread_times(&mut self) -> LiteMap<LoopId, Option<os::ThreadTimes>> {
-        let mut all_times = LiteMap::new();
+    fn probe_thread_times(&mut self) -> BTreeMap<LoopId, Option<os::ThreadTimes>> {
+        let mut all_times = BTreeMap::new();
         for probe in &mut self.probes {
             let now = probe.running.thread_times();
             let before = std::mem::replace(&mut probe.times, now);

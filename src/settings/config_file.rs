@@ -8,7 +8,6 @@ use std::path::Path;
 use clap::{Arg, ArgAction, Command, ValueHint};
 use cli::exit::{self, usage};
 use cli::file_io;
-use cli::sort::sort_by_key;
 use cli::suggest::did_you_mean;
 use toml::Spanned;
 use toml::de::{DeString, DeTable, DeValue};
@@ -127,7 +126,7 @@ impl SectionReader<'_> {
             self.read_section(path, inner, subcommand, settings)?;
             path.pop();
         }
-        sort_by_key(&mut section, |setting| setting.line);
+        section.sort_by_key(|setting| setting.line);
         check_conflicts(command, &section)?;
         settings.append(&mut section);
         Ok(())

@@ -18,7 +18,6 @@ use std::path::{Path, PathBuf};
 
 use clap::{Arg, ArgMatches, Command};
 use cli::exit::{self, ExitStatus};
-use cli::sort::sort_by_key;
 use cli::terminal;
 
 use crate::settings::command_line::{CommandLine, SelectedCommand, innermost};
@@ -96,7 +95,7 @@ fn select_settings(
     mut settings: Vec<Setting>,
     selected: &SelectedCommand<'_>,
 ) -> exit::Result<Vec<Setting>> {
-    sort_by_key(&mut settings, |setting| (Reverse(setting.section.len()), setting.line));
+    settings.sort_by_key(|setting| (Reverse(setting.section.len()), setting.line));
     let mut inherited: Vec<Setting> = Vec::new();
     for setting in settings {
         let is_set = inherited.iter().any(|inner| inner.key == setting.key);

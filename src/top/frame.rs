@@ -1,5 +1,6 @@
 //! Renders loops as lines of text. Does no I/O.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use clap::ValueEnum;
@@ -7,7 +8,6 @@ use cli::printable::to_printable_line;
 use cli::time::format_time;
 use cli::units::{format_exact_duration, to_signed_ns};
 use cli::words::{or_dash, pluralize};
-use litemap::LiteMap;
 
 use crate::top::loop_stats::{Loops, MeteredLoop, Sort, Window};
 
@@ -112,12 +112,12 @@ struct TableLayout<'a> {
     name_width: usize,
     has_program: bool,
     /// Number of loops per name.
-    name_counts: LiteMap<&'a str, u64>,
+    name_counts: BTreeMap<&'a str, u64>,
 }
 
 impl<'a> TableLayout<'a> {
     fn new(loops: &'a Loops, terminal_columns: usize) -> Self {
-        let mut name_counts: LiteMap<&str, u64> = LiteMap::new();
+        let mut name_counts: BTreeMap<&str, u64> = BTreeMap::new();
         for l in loops.iter() {
             *name_counts.entry(&l.snapshot.name).or_default() += 1;
         }

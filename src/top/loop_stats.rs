@@ -1,12 +1,11 @@
 //! Statistics of metered loops over the last seconds, from snapshots a second apart. Does no I/O.
 
 use std::cmp::Reverse;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use clap::ValueEnum;
 use cli::units::to_ns;
-use litemap::LiteMap;
 use tickmeter::read::FileId;
 use tickmeter::{Histogram, Snapshot};
 
@@ -152,7 +151,7 @@ impl MeteredLoop {
 /// All metered loops, in the order in which they are shown.
 #[derive(Debug, Default)]
 pub struct Loops {
-    by_file: LiteMap<FileId, MeteredLoop>,
+    by_file: BTreeMap<FileId, MeteredLoop>,
     order: Vec<FileId>,
 }
 

@@ -6,6 +6,7 @@ mod session;
 pub mod subjects;
 pub mod tracker;
 
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -21,7 +22,6 @@ use engine::measure::child::BackgroundProcess;
 use engine::program::Program;
 use files::file::File as _;
 use files::report::{Clock, Host, Plan, Report, SCHEMA, Scenario, Subject, Trace, Warning};
-use litemap::LiteMap;
 
 use crate::interrupt;
 use crate::trace::args::TraceArgs;
@@ -142,7 +142,7 @@ fn explain_no_waits(target: &Target, recording: &TraceRecording, thread: Option<
 
 /// Describes in which calls the threads wait, or only those with a name.
 fn describe_threads(recording: &TraceRecording, thread: Option<&str>) -> String {
-    let mut names_by_call: LiteMap<String, Vec<String>> = LiteMap::new();
+    let mut names_by_call: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for (name, call) in &recording.threads {
         if thread.is_none_or(|thread| name.to_string() == thread) {
             let activity = match call {

@@ -4,7 +4,6 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use cli::sort::sort_by_key;
 use cli::time::{format_number, format_time};
 use cli::units;
 use cli::words::{group_digits, or_dash};
@@ -106,7 +105,7 @@ pub fn timers_csv(groups: &[Group<'_>]) -> String {
     for group in groups {
         timers.extend(group.waits.iter().map(|wait| (group.name.as_str(), *wait)));
     }
-    sort_by_key(&mut timers, |(_, wait)| wait.deadline_ns);
+    timers.sort_by_key(|(_, wait)| wait.deadline_ns);
     let or_empty = |ns: Option<i64>| ns.map_or_else(String::new, |ns| ns.to_string());
     for (name, wait) in timers {
         let longest = wait.behind.iter().max_by_key(|(_, ns)| *ns);

@@ -1,8 +1,8 @@
 //! Converts the waits of a window to the subjects of a report: one per thread and kind of timer.
 
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 
-use cli::sort::sort_by_key;
 use files::histogram;
 use files::report::why::Tier;
 use files::report::{Round, Status, Subject, Summary};
@@ -11,7 +11,6 @@ use files::why::MeasurableParts;
 use files::why::pool::{Pool, ProfiledRound, ProfiledTick};
 use jitterstat::sample::{Grid, RoundSamples};
 use jitterstat::stats::quantile::nearest_rank;
-use litemap::LiteMap;
 
 use crate::trace::tracker::Wait;
 
@@ -67,7 +66,7 @@ impl UnnamedGroup<'_> {
 
 impl<'a> Groups<'a> {
     pub fn from_waits(waits: &'a [Wait]) -> Self {
-        let mut by_thread: LiteMap<(u32, &'static str), Vec<&Wait>> = LiteMap::new();
+        let mut by_thread: BTreeMap<(u32, &'static str), Vec<&Wait>> = BTreeMap::new();
         for wait in waits {
             by_thread.entry((wait.thread, wait.kind)).or_default().push(wait);
         }
@@ -75,7 +74,7 @@ impl<'a> Groups<'a> {
             .into_iter()
             .map(|((thread, kind), waits)| UnnamedGroup { thread, kind, waits })
             .collect();
-        sort_by_key(&mut unnamed, |group| Reverse(group.waits.len()));
+        unnamed.sort_by_key(|group| Reverse(group.waits.len()));
         let left_out = unnamed.iter().skip(MAX_SUBJECTS).map(|group| group.waits.len()).sum();
         unnamed.truncate(MAX_SUBJECTS);
         let threads_by_name = group_threads_by_name(&unnamed);
@@ -85,8 +84,8 @@ impl<'a> Groups<'a> {
 }
 
 /// Returns the threads that have each name, in ascending order.
-fn group_threads_by_name(groups: &[UnnamedGroup<'_>]) -> LiteMap<String, Vec<u32>> {
-    let mut threads: LiteMap<String, Vec<u32>> = LiteMap::new();
+fn group_threads_by_name(groups: &[UnnamedGroup<'_>]) -> BTreeMap<String, Vec<u32>> {
+    let mut threads: BTreeMap<String, Vec<u32>> = BTreeMap::new();
     for group in groups {
         let known = threads.entry(group.thread_name()).or_default();
         if let Err(position) = known.binary_search(&group.thread) {
@@ -99,13 +98,13 @@ fn group_threads_by_name(groups: &[UnnamedGroup<'_>]) -> LiteMap<String, Vec<u32
 /// Names a group. The first thread of a name has that name; the others have a number as well.
 fn name_group<'a>(
     group: UnnamedGroup<'a>,
-    threads_by_name: &LiteMap<String, Vec<u32>>,
+    threads_by_name: &BTreeMap<String, Vec<u32>>,
 ) -> Group<'a> {
     let name = group.thread_name();
     let UnnamedGroup { thread, kind, mut waits } = group;
     let index = threads_by_name[&name].iter().position(|known| *known == thread).unwrap_or(0);
     let suffix = if index == 0 { String::new() } else { format!(".{}", index + 1) };
-    sort_by_key(&mut waits, |wait| wait.deadline_ns);
+    waits.sort_by_key(|wait| wait.deadline_ns);
     Group { name: format!("{name}{suffix}/{kind}"), kind, waits }
 }
 

@@ -8,7 +8,6 @@ pub mod junit;
 
 use std::fmt::Write;
 
-use cli::sort::sort_by_key;
 use cli::time::{format_percent, format_small_percent, format_time};
 use cli::words::{pluralize, prefix_or_empty};
 use files::gate::verdict::{Side, Verdict};
@@ -174,7 +173,7 @@ fn deciding_rows(outcome: Outcome, sections: &[Section]) -> String {
     const MAX_ROWS: usize = 4;
     let rows = sections.iter().flat_map(|section| &section.rows);
     let mut rows: Vec<&Row> = rows.filter(|row| is_deciding(row, outcome)).collect();
-    sort_by_key(&mut rows, |row| row.verdict != outcome);
+    rows.sort_by_key(|row| row.verdict != outcome);
     if rows.len() > MAX_ROWS
         && let Some(reason) = common_reason(&rows)
     {

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
 use cli::exit::{Result, usage};
-use cli::sort::sort_by_key;
 use cli::terminal;
 use cli::time::format_unsigned_time;
 use cli::units::{to_signed, to_signed_ns};
@@ -102,9 +101,7 @@ fn add_late_ticks(
     for (i, tick) in breach.late.iter().enumerate() {
         ticks.push((ns_since(parse_time(&tick.at_utc)?, start), i));
     }
-    sort_by_key(&mut ticks, |(at_ns, i)| {
-        at_ns.saturating_sub(to_signed(breach.late[*i].lateness_ns))
-    });
+    ticks.sort_by_key(|(at_ns, i)| at_ns.saturating_sub(to_signed(breach.late[*i].lateness_ns)));
     let mut lanes = Lanes::new(process, "late ticks");
     for (at_ns, i) in ticks {
         let tick = &breach.late[i];

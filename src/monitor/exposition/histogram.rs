@@ -1,7 +1,7 @@
 //! Conversion of bins of nanoseconds to the histograms of Prometheus, with classic and native
 //! buckets. Does no I/O.
 
-use litemap::LiteMap;
+use std::collections::BTreeMap;
 
 use crate::monitor::accumulator::{BINNING, Bins};
 
@@ -109,7 +109,7 @@ impl Histogram<'_> {
     /// Returns the native histogram. How early a tick was is not known, so all early ticks are in
     /// the bucket of one nanosecond.
     pub fn native(&self) -> NativeHistogram {
-        let mut buckets: LiteMap<i32, u64> = LiteMap::new();
+        let mut buckets: BTreeMap<i32, u64> = BTreeMap::new();
         let (mut early, mut zero) = (0, 0);
         for (lower, count) in self.0.iter() {
             match lower {
@@ -118,7 +118,7 @@ impl Histogram<'_> {
                 1.. => *buckets.entry(native_bucket(middle_ns(lower) / 1e9)).or_default() += count,
             }
         }
-        let mut negative = LiteMap::new();
+        let mut negative = BTreeMap::new();
         if early > 0 {
             negative.insert(native_bucket(1e-9), early);
         }
@@ -141,7 +141,7 @@ fn native_bucket(value: f64) -> i32 {
 }
 
 impl NativeBuckets {
-    fn from_counts(buckets: &LiteMap<i32, u64>) -> Self {
+    fn from_counts(buckets: &BTreeMap<i32, u64>) -> Self {
         let mut native = Self::default();
         let mut counts: Vec<u64> = Vec::new();
         let mut end = 0;
@@ -177,9 +177,9 @@ mod tests {
     }
 
     /// Returns the counts of all buckets, as a server decodes them.
-    fn decode(native: &NativeBuckets) -> LiteMap<i32, u64> {
+    fn decode(native: &NativeBuckets) -> BTreeMap<i32, u64> {
         let (mut bucket, mut count, mut deltas) = (0, 0, native.deltas.iter());
-        let mut counts = LiteMap::new();
+        let mut counts = BTreeMap::new();
         for span in &native.spans {
             bucket += span.gap;
             for _ in 0..span.length {
@@ -199,9 +199,9 @@ mod tests {
         let native = Histogram(&bins(&[-1, -5_000, 0, 1_000])).native();
         assert_eq!(
             (native.zero, decode(&native.negative)),
-            (1, LiteMap::from_iter([(native_bucket(1e-9), 2)]))
+            (1, BTreeMap::from_iter([(native_bucket(1e-9), 2)]))
         );
-        assert_eq!(decode(&native.positive), LiteMap::from_iter([(native_bucket(1_001.5e-9), 1)]));
+        assert_eq!(decode(&native.positive), BTreeMap::from_iter([(native_bucket(1_001.5e-9), 1)]));
         assert_eq!(Histogram(&bins(&[])).native().positive, NativeBuckets::default());
     }
 
@@ -212,7 +212,7 @@ mod tests {
 
     #[test]
     fn short_gaps_are_bridged() {
-        let native = NativeBuckets::from_counts(&LiteMap::from_iter([(-5, 2), (-2, 7), (2, 1)]));
+        let native = NativeBuckets::from_counts(&BTreeMap::from_iter([(-5, 2), (-2, 7), (2, 1)]));
         let spans = vec![Span { gap: -5, length: 4 }, Span { gap: 3, length: 1 }];
         assert_eq!(native, NativeBuckets { spans, deltas: vec![2, -2, 0, 7, -6] });
     }
@@ -222,7 +222,7 @@ mod tests {
         fn buckets_are_within_one_percent(value in 1_i64..1 << 40, shift in 0_u32..40) {
             let value = (value >> shift).max(1);
             let native = Histogram(&bins(&[value])).native();
-            let bucket = *decode(&native.positive).first().unwrap().0;
+            let bucket = *decode(&native.positive).first_key_value().unwrap().0;
             let ends = [bucket - 1, bucket].map(|i| (f64::from(i) / 128.0).exp2() * 1e9);
             for end in ends {
                 prop_assert!((end / value as f64 - 1.0).abs() < 0.0094 + 1e-9, "{value}: {ends:?}");

@@ -2,7 +2,6 @@
 
 use std::time::{Duration, Instant};
 
-use cli::sort::sort_by_key;
 use cli::units::{ns_after, to_ns, to_signed};
 use engine::measure::late_tick_log::AccountedTick;
 use engine::measure::why::hindsight::{ExplainedLoop, LateLoop, Past};
@@ -67,7 +66,7 @@ fn flight_round(
         let (deadline_ns, lateness_ns) = (ns_after(due, arrival), ns_after(wake, due));
         ticks.push(FlightTick::new(number, deadline_ns, lateness_ns, cause, explained.known));
     }
-    sort_by_key(&mut ticks, |tick| tick.deadline_ns);
+    ticks.sort_by_key(|tick| tick.deadline_ns);
     FlightRound {
         subject: loop_id.name(),
         round: 0,

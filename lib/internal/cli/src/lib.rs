@@ -13,7 +13,6 @@ pub mod exit;
 pub mod file_io;
 pub mod position;
 pub mod printable;
-pub mod sort;
 pub mod suggest;
 pub mod terminal;
 pub mod time;

@@ -3,10 +3,10 @@
 //! Command lines and plan files are parsed into [`ScenarioArgs`], which expand to [`Scenario`]s.
 //! The measuring loop, the gate and the report depend on the scenarios only.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use files::report;
-use litemap::LiteMap;
 
 use crate::load::Load;
 pub use crate::machine::cpu_selection::CpuSelection;
@@ -133,7 +133,7 @@ fn name_programs(scenarios: &mut [Scenario]) {
 pub fn deduplicate(mut scenarios: Vec<Scenario>) -> Vec<Scenario> {
     name_programs(&mut scenarios);
     let mut kept: Vec<Scenario> = Vec::new();
-    let mut by_id: LiteMap<String, Vec<Scenario>> = LiteMap::new();
+    let mut by_id: BTreeMap<String, Vec<Scenario>> = BTreeMap::new();
     for scenario in scenarios {
         let twins = by_id.entry(scenario.id.clone()).or_default();
         if twins.contains(&scenario) {

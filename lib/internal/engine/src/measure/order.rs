@@ -1,12 +1,12 @@
 //! Runs the rounds of a plan in random order and notifies an observer.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use jitterstat::stats::random::SplitMix64;
-use litemap::LiteMap;
 
 use crate::measure::child::ProgramSession;
 use crate::measure::concurrent_rounds;
@@ -146,7 +146,7 @@ pub fn run(
         profiler: plan.why.is_some().then(Profiler::open),
         late_watch: observer.late_watch(),
     };
-    let sessions = LiteMap::new();
+    let sessions = BTreeMap::new();
     let states = vec![ScenarioState::default(); plan.scenarios.len()];
     let groups = scenario::concurrent_groups(&plan.scenarios);
     let mut runner = PlanRunner { context, groups, starts, sessions, loads, states };
@@ -214,7 +214,7 @@ struct PlanRunner<'a> {
     groups: Vec<Vec<usize>>,
     starts: &'a StartupCosts,
     /// Running programs that get their rounds over standard input, by index of the scenario.
-    sessions: LiteMap<usize, ProgramSession>,
+    sessions: BTreeMap<usize, ProgramSession>,
     loads: &'a mut Loads,
     /// States by index of the scenario.
     states: Vec<ScenarioState>,

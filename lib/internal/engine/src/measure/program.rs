@@ -6,13 +6,13 @@
 //! tick, which is then the cost of the ticks between them. Otherwise the cost is measured from
 //! outside, in a window that is longer than its ticks: see [`CostWindow`].
 
+use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use files::report::SubjectSettings;
 use jitterstat::sample::{Grid, RoundSamples};
 use jitterstat::series;
-use litemap::LiteMap;
 use tach::Anchor;
 
 use crate::machine::os::TreeUsage;
@@ -25,7 +25,6 @@ use crate::measure::why::{Profiler, RoundDiagnosis};
 use crate::program::Program;
 use crate::scenario::Plan;
 use cli::exit::{self, Error};
-use cli::sort::sort_by_key;
 use cli::time::{format_time, format_unsigned_time};
 use cli::units::to_ns;
 
@@ -309,9 +308,9 @@ pub fn read_settings(
 #[derive(Clone, Debug, Default)]
 pub struct StartupCosts {
     /// Settings of the threads of the programs.
-    settings: LiteMap<usize, Option<SubjectSettings>>,
+    settings: BTreeMap<usize, Option<SubjectSettings>>,
     /// The starts; `None` if they are unknown.
-    starts: LiteMap<usize, Option<ProgramStart>>,
+    starts: BTreeMap<usize, Option<ProgramStart>>,
     /// Scenarios whose programs get their rounds over standard input.
     sessions: Vec<usize>,
     /// Time limit of a start.
@@ -446,7 +445,7 @@ fn measure_startup(
         };
         starts.push(start);
     }
-    sort_by_key(&mut starts, |start| start.usage.cpu_ns);
+    starts.sort_by_key(|start| start.usage.cpu_ns);
     let min_ns = starts.first().map_or(0, |start| start.usage.cpu_ns);
     let mut median = starts.get(starts.len() / 2).copied();
     if let Some(start) = &mut median {
@@ -574,7 +573,7 @@ mod tests {
     fn startup_is_subtracted_from_costs() {
         let usage = TreeUsage { cpu_ns: 40, ..TreeUsage::default() };
         let start = ProgramStart { usage, ..ProgramStart::default() };
-        let starts = LiteMap::from_iter([(1, Some(start)), (2, None)]);
+        let starts = BTreeMap::from_iter([(1, Some(start)), (2, None)]);
         let starts = StartupCosts { starts, ..StartupCosts::default() };
         let includes_start = true;
         let remainder = |scenario, cpu_ns| {

@@ -28,7 +28,6 @@ use crate::measure::subject_settings::subject_settings;
 use crate::scenario::{MAX_ROUNDS_WITHOUT_SAMPLES, Plan, Scenario};
 use crate::subject::RuntimeKind;
 use cli::exit;
-use cli::sort::sort_by_key;
 use cli::time::format_time;
 use cli::units::{format_exact_ns, to_ns};
 
@@ -146,7 +145,7 @@ impl<'a, 'b> ReportBuilder<'a, 'b> {
     /// Builds the report. `partial` is set if the run was interrupted.
     fn finish(mut self, partial: bool) -> Report {
         for rounds in &mut self.rounds {
-            sort_by_key(&mut rounds.kept, |round| round.index);
+            rounds.kept.sort_by_key(|round| round.index);
         }
         let duration = Instant::now().saturating_duration_since(self.started);
         let clock = self.report_clock();

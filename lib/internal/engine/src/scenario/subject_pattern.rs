@@ -8,7 +8,6 @@ use clap::{Arg, Command};
 
 use crate::subject::{self, SubjectInfo, script};
 use cli::completion::with_examples;
-use cli::sort::sort_by_key;
 use cli::suggest::did_you_mean;
 
 /// The subjects that match a name or a glob (`*`, `?`), in the order of the table. `all` matches
@@ -80,7 +79,7 @@ impl Subjects {
     pub fn union(patterns: impl IntoIterator<Item = Self>) -> Vec<&'static SubjectInfo> {
         let mut subjects: Vec<&'static SubjectInfo> =
             patterns.into_iter().flat_map(|subjects| subjects.0).collect();
-        sort_by_key(&mut subjects, |subject| {
+        subjects.sort_by_key(|subject| {
             subject::ALL.iter().chain(&script::SUBJECTS).position(|e| e == *subject)
         });
         subjects.dedup();

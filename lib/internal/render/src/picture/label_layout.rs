@@ -2,8 +2,6 @@
 
 use std::ops::Range;
 
-use cli::sort::sort_by_key;
-
 /// A rectangle in pixels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rect {
@@ -77,7 +75,7 @@ fn around(x: Range<i32>, y: Range<i32>, margin: i32) -> Rect {
 pub fn place_labels(marks: &[Marker], bounds: Rect) -> Vec<LabelPosition> {
     let mut occupied: Vec<Rect> = marks.iter().flat_map(|mark| mark.extents()).collect();
     let mut order: Vec<usize> = (0..marks.len()).collect();
-    sort_by_key(&mut order, |&i| marks[i].at.1);
+    order.sort_by_key(|&i| marks[i].at.1);
     let mut labels = vec![None; marks.len()];
     for i in order {
         let label = place_label(marks[i], &occupied, bounds);

@@ -5,8 +5,7 @@
 //! hash. If two would look alike on one page, the one that is later in the alphabet gets another
 //! sign.
 
-use cli::sort::sort_by_key;
-use litemap::LiteMap;
+use std::collections::BTreeMap;
 
 pub type Rgb = (u8, u8, u8);
 
@@ -117,14 +116,14 @@ pub fn nth(i: usize) -> Sign {
 /// The signs of all series on one page.
 #[derive(Clone, Debug, Default)]
 pub struct Signs {
-    slots: LiteMap<(String, usize), Slot>,
+    slots: BTreeMap<(String, usize), Slot>,
 }
 
 impl Signs {
     /// Assigns signs to names, each with the number of a variant, 0 for the plain one.
     pub fn from_names<'a>(names: impl IntoIterator<Item = (&'a str, usize)>) -> Self {
         let mut names: Vec<(&'a str, usize)> = names.into_iter().collect();
-        sort_by_key(&mut names, |name| *name);
+        names.sort_by_key(|name| *name);
         names.dedup();
         let mut plain: Vec<&str> = names.iter().map(|(name, _)| *name).collect();
         plain.dedup();

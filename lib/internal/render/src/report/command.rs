@@ -1,10 +1,10 @@
 //! The shortest command that repeats the measurement of a report.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use cli::units::format_exact_ns;
 use files::report::{OWN_TOOL, Plan, Report, Scenario, Trace, defaults};
-use litemap::LiteMap;
 
 /// A command that repeats the plan in a report next to it, for plans that no flags describe.
 const REPEAT_PLAN: &str = "--plan report.json";
@@ -131,7 +131,7 @@ fn scenario_flags(scenarios: &[Scenario]) -> Option<Vec<String>> {
 
 /// Returns whether every period has the same scenarios.
 fn is_matrix(scenarios: &[Scenario]) -> bool {
-    let mut by_period: LiteMap<u64, Vec<_>> = LiteMap::new();
+    let mut by_period: BTreeMap<u64, Vec<_>> = BTreeMap::new();
     for s in scenarios {
         let conditions = (&s.subject, &s.command, &s.runtime, &s.load, s.instances, s.cpu);
         by_period.entry(s.period_ns).or_default().push(conditions);

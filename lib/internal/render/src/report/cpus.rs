@@ -1,11 +1,11 @@
 //! Names the CPUs that differ from the others, if a subject ran on several at once.
 
-use cli::sort::sort_by_key;
+use std::collections::BTreeMap;
+
 use cli::time::{format_interval, format_time};
 use cli::words::{pluralize, prefix_or_empty};
 use files::fitness::Verdict;
 use files::report::{CpuComparison, CpuDifference, CpuFinding, Report};
-use litemap::LiteMap;
 
 /// Maximum number of CPUs that are described. The others are counted.
 const MAX_DESCRIBED: usize = 3;
@@ -63,7 +63,7 @@ fn describe(comparison: &CpuComparison) -> Vec<String> {
 /// later one is returned.
 fn named_cpus(comparison: &CpuComparison) -> Vec<Vec<&CpuDifference>> {
     let is_pair = comparison.subjects.len() == 2;
-    let mut by_cpu: LiteMap<u64, Vec<&CpuDifference>> = LiteMap::new();
+    let mut by_cpu: BTreeMap<u64, Vec<&CpuDifference>> = BTreeMap::new();
     for difference in &comparison.differences {
         let is_shown = match difference.finding {
             CpuFinding::Later => true,
@@ -75,7 +75,7 @@ fn named_cpus(comparison: &CpuComparison) -> Vec<Vec<&CpuDifference>> {
         }
     }
     let mut named: Vec<Vec<&CpuDifference>> = by_cpu.into_iter().map(|(_, cpu)| cpu).collect();
-    sort_by_key(&mut named, |cpu| std::cmp::Reverse(cpu[0].difference_ns.unsigned_abs()));
+    named.sort_by_key(|cpu| std::cmp::Reverse(cpu[0].difference_ns.unsigned_abs()));
     named
 }
 

@@ -1,10 +1,11 @@
 //! Names of subjects for people. Parameters that all subjects of a report share are in the title
 //! instead of every name.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use cli::units::format_exact_ns;
 use cli::words::prefix_or_empty;
 use files::report::{Report, Status, Subject};
-use litemap::LiteMap;
 
 use crate::picture::palette::{Sign, Signs};
 
@@ -37,7 +38,7 @@ pub struct Labels {
 /// Returns the names of the subjects of a report.
 pub fn labels(report: &Report) -> Labels {
     let shared = SharedParameters::from_subjects(&report.subjects);
-    let mut alike: LiteMap<(Parameters<'_>, Option<u64>), u64> = LiteMap::new();
+    let mut alike: BTreeMap<(Parameters<'_>, Option<u64>), u64> = BTreeMap::new();
     let cpus = concurrent_cpus(report);
     for (subject, &cpu) in report.subjects.iter().zip(&cpus) {
         *alike.entry((Parameters::new(subject), cpu)).or_default() += 1;
@@ -52,7 +53,7 @@ pub fn labels(report: &Report) -> Labels {
 
 /// Returns the CPU of each subject that ran on several CPUs at once, in the order of the report.
 pub fn concurrent_cpus(report: &Report) -> Vec<Option<u64>> {
-    let mut cpus: LiteMap<&str, u64> = LiteMap::new();
+    let mut cpus: BTreeMap<&str, u64> = BTreeMap::new();
     for scenario in &report.plan.scenarios {
         if let Some(cpu) = scenario.cpu {
             cpus.insert(&scenario.id, cpu);
@@ -114,11 +115,11 @@ impl<'a> SharedParameters<'a> {
 /// A name has the same sign in all reports, at all periods. Another runtime, number of instances or
 /// load is a variant of it with a different form.
 pub fn signs(reports: &[Report]) -> Vec<Vec<Sign>> {
-    let mut variants: LiteMap<&str, LiteMap<Variant<'_>, ()>> = LiteMap::new();
+    let mut variants: BTreeMap<&str, BTreeSet<Variant<'_>>> = BTreeMap::new();
     for report in reports {
         for subject in &report.subjects {
             let known = variants.entry(sign_name(report, subject)).or_default();
-            known.insert(Variant::new(subject), ());
+            known.insert(Variant::new(subject));
         }
     }
     let mut numbered: Vec<Vec<(&str, usize)>> = Vec::new();
@@ -126,8 +127,7 @@ pub fn signs(reports: &[Report]) -> Vec<Vec<Sign>> {
         let mut subjects = Vec::new();
         for subject in &report.subjects {
             let (name, variant) = (sign_name(report, subject), Variant::new(subject));
-            let number = variants[&name].find_index(&variant);
-            subjects.push((name, number.unwrap_or(0)));
+            subjects.push((name, variants[&name].range(..variant).count()));
         }
         numbered.push(subjects);
     }

@@ -1,7 +1,6 @@
 //! A report as a trace: each tick from its deadline to its arrival, on a common axis of time.
 
 use cli::exit::{Result, usage};
-use cli::sort::sort_by_key;
 use cli::units::to_signed;
 use files::report::why::{Behind, LateTick, Shares, Why};
 use files::report::{Report, Round, Subject};
@@ -94,7 +93,7 @@ fn add_ticks(events: &mut TraceEvents, process: Process, subject: &Subject) {
         let curve = format!("lateness, ns{suffix}");
         let mut rounds: Vec<&Round> =
             subject.rounds.iter().filter(|round| round.instance == instance).collect();
-        sort_by_key(&mut rounds, |round| round.start_ns);
+        rounds.sort_by_key(|round| round.start_ns);
         let mut rounds = rounds.into_iter().peekable();
         let mut end_ns = 0;
         while let Some(round) = rounds.next() {
@@ -149,7 +148,7 @@ fn add_explained_ticks(events: &mut TraceEvents, process: Process, period_ns: u6
             late.push((to_signed(deadline_ns), tick));
         }
     }
-    sort_by_key(&mut late, |(deadline_ns, _)| *deadline_ns);
+    late.sort_by_key(|(deadline_ns, _)| *deadline_ns);
     let mut lanes = Lanes::new(process, "explained late ticks");
     for (deadline_ns, tick) in late {
         let end_ns = deadline_ns.saturating_add(to_signed(tick.lateness_ns));

@@ -2,13 +2,12 @@
 //! every sentence, mark and picture follows it.
 
 use std::cell::OnceCell;
+use std::collections::BTreeMap;
 
-use cli::sort::sort_by_key;
 use files::compare::{Conclusion, PairDifference, ReportEvidence};
 use files::report::Report;
 use jitterstat::gate::Sides;
 use jitterstat::stats::Interval;
-use litemap::LiteMap;
 
 use crate::report::cost::per_tick_ci95;
 use crate::report::label::concurrent_cpus;
@@ -289,7 +288,7 @@ impl<'a> Ranking<'a> {
         };
         let mut by_value: Vec<usize> =
             competitors.iter().copied().filter(|index| value(index).is_some()).collect();
-        sort_by_key(&mut by_value, |index| value(index));
+        by_value.sort_by_key(|index| value(index));
         let (&best, others) = by_value.split_first()?;
         let (mut tied, mut behind, mut is_judged) = (Vec::new(), Vec::new(), false);
         for &subject in others {
@@ -374,7 +373,7 @@ fn find_groups<'a>(report: &Report, conditions: &[Conditions<'a>]) -> Vec<Ranked
     if is_gaps(report) {
         return Vec::new();
     }
-    let mut competitors: LiteMap<Conditions<'a>, Vec<usize>> = LiteMap::new();
+    let mut competitors: BTreeMap<Conditions<'a>, Vec<usize>> = BTreeMap::new();
     for (index, subject) in report.subjects.iter().enumerate() {
         if keeps_up(subject) {
             competitors.entry(conditions[index]).or_default().push(index);

@@ -1,7 +1,6 @@
 //! Summarizes a report in plain English: only what the numbers show, without judgement or advice.
 
 use cli::amount::format_ratio_with_interval;
-use cli::sort::sort_by_key;
 use cli::time::{format_share, format_time};
 use cli::words::{pluralize, prefix_or_empty};
 use files::compare::{Conclusion, PairDifference};
@@ -235,7 +234,7 @@ impl Narrator<'_> {
             self.lines.iter().filter(|line| !line.is_control()).collect();
         let mut conditions: Vec<GroupConditions<'_>> =
             subjects.iter().map(|line| conditions(line)).collect();
-        sort_by_key(&mut conditions, |conditions| *conditions);
+        conditions.sort_by_key(|conditions| *conditions);
         conditions.dedup();
         match &conditions[..] {
             [] => return None,
@@ -431,7 +430,7 @@ fn conditions<'a>(line: &SubjectLine<'a>) -> GroupConditions<'a> {
 /// Names the parameter in which groups differ.
 fn name_groups(groups: &[GroupConditions<'_>]) -> &'static str {
     let mut loads: Vec<Option<&str>> = groups.iter().map(|(_, load)| *load).collect();
-    sort_by_key(&mut loads, |load| *load);
+    loads.sort_by_key(|load| *load);
     loads.dedup();
     match loads.len() {
         1 => "period",
@@ -533,7 +532,7 @@ pub fn sentences(ranking: &Ranking<'_>) -> Vec<(usize, String)> {
     let report = ranking.report();
     let mut ranked: Vec<usize> = (0..report.subjects.len()).collect();
     if ranking.percentile().is_some() {
-        sort_by_key(&mut ranked, |&index| rank(ranking, index));
+        ranked.sort_by_key(|&index| rank(ranking, index));
     }
     let mut sentences = Vec::new();
     for index in ranked {

@@ -3,7 +3,6 @@
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use cli::printable::to_printable;
-use cli::sort::{sort_by, sort_by_key};
 use cli::time::{format_interval, format_number, format_time};
 use cli::words::{capitalize, group_digits, or_dash, pluralize, prefix_or_empty};
 use cli::wrap::{wrap, wrap_paragraph};
@@ -301,7 +300,7 @@ fn expendable_headings(ranking: &Ranking<'_>, columns: &[TableColumn]) -> Vec<St
     }
     others.retain(|key| !["p50", shown].contains(key));
     others.reverse();
-    sort_by_key(&mut others, |key| (trust.covers(key), drop_rank(key, trust)));
+    others.sort_by_key(|key| (trust.covers(key), drop_rank(key, trust)));
     let heading = |key: &str| {
         let mut columns = columns.iter().map(|column| column.heading(trust));
         columns.find(|heading| heading.trim_end_matches('?') == key.replace('_', "."))
@@ -393,9 +392,9 @@ fn sorted_subjects(ranking: &Ranking<'_>, names: &[String], sort: Option<Sort>) 
     let mut sorted: Vec<usize> = (0..subjects.len()).collect();
     match sort {
         None => {}
-        Some(Sort::Name) => sort_by_key(&mut sorted, |&index| &names[index]),
+        Some(Sort::Name) => sorted.sort_by_key(|&index| &names[index]),
         Some(Sort::Lateness) => {
-            sort_by_key(&mut sorted, |&index| lateness_rank(ranking, index));
+            sorted.sort_by_key(|&index| lateness_rank(ranking, index));
         }
         Some(Sort::Cpu) => sort_by_value(subjects, &mut sorted, |s| s.cpu_ns_per_tick),
         Some(Sort::Missed) => sort_by_value(subjects, &mut sorted, |summary| {
@@ -418,5 +417,5 @@ fn sort_by_value(subjects: &[Subject], sorted: &mut [usize], value: fn(&Summary)
         let summary = subjects[*index].summary.as_ref();
         summary.and_then(value).unwrap_or(f64::INFINITY)
     };
-    sort_by(sorted, |a, b| value_or_infinity(a).total_cmp(&value_or_infinity(b)));
+    sorted.sort_by(|a, b| value_or_infinity(a).total_cmp(&value_or_infinity(b)));
 }

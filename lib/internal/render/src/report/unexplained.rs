@@ -2,7 +2,6 @@
 //! recorded. Subjects with the same reason share a sentence.
 
 use cli::printable::to_printable_message;
-use cli::sort::sort_by_key;
 use cli::time::format_time;
 use cli::words::group_digits;
 use files::report::why::Why;
@@ -74,7 +73,7 @@ fn describe_too_few(diagnoses: &[Diagnosis<'_>]) -> String {
     for diagnosis in diagnoses {
         needs.extend(SufficientLength::new(diagnosis).map(|length| (length.value, diagnosis)));
     }
-    sort_by_key(&mut needs, |(value, _)| *value);
+    needs.sort_by_key(|(value, _)| *value);
     for (i, (_, diagnosis)) in needs.iter().take(MAX_NAMED).enumerate() {
         let Some(length) = SufficientLength::new(diagnosis) else { continue };
         let name = to_printable_message(&diagnosis.name);

@@ -3,7 +3,6 @@
 mod sections;
 
 use cli::printable::to_printable_message;
-use cli::sort::sort_by_key;
 use cli::time::{
     format_interval, format_number, format_percent, format_share, format_signed_time, format_time,
     trim_zeros,
@@ -76,7 +75,7 @@ fn significant_classes(shares: &Shares) -> Vec<Class> {
     let mut classes = Class::ALL.to_vec();
     classes.retain(|class| shares.ns(*class) >= MIN_NS);
     classes.retain(|class| shares.ns(*class) as f64 / total >= MIN_SHARE);
-    sort_by_key(&mut classes, |class| std::cmp::Reverse(shares.ns(*class)));
+    classes.sort_by_key(|class| std::cmp::Reverse(shares.ns(*class)));
     classes
 }
 

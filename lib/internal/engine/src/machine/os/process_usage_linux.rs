@@ -1,21 +1,20 @@
 //! Resources that running processes have used so far.
 
+use std::collections::BTreeMap;
 use std::mem::MaybeUninit;
-
-use litemap::LiteMap;
 
 use crate::machine::os::types::{TreeUsage, Usage};
 
 /// Resources of a running program and of the processes that it has started.
 #[derive(Clone, Debug)]
-pub struct ProcessUsage(LiteMap<u32, Usage>);
+pub struct ProcessUsage(BTreeMap<u32, Usage>);
 
 impl ProcessUsage {
     /// Reads the resources of a process and its descendants; `None` if the kernel does not list
     /// them. A descendant that exits during the reading is left out.
     pub fn read(id: u32) -> Option<Self> {
         let (usage, mut waiting) = read_process(id)?;
-        let mut processes = LiteMap::new();
+        let mut processes = BTreeMap::new();
         processes.insert(id, usage);
         while let Some(id) = waiting.pop() {
             match read_process(id) {
@@ -152,8 +151,8 @@ mod tests {
             switches_voluntary: Some(switches),
             switches_involuntary: None,
         };
-        let before = ProcessUsage(LiteMap::from_iter([(1, usage(5, 1)), (2, usage(10, 2))]));
-        let after = ProcessUsage(LiteMap::from_iter([(1, usage(7, 2)), (2, usage(40, 4))]));
+        let before = ProcessUsage(BTreeMap::from_iter([(1, usage(5, 1)), (2, usage(10, 2))]));
+        let after = ProcessUsage(BTreeMap::from_iter([(1, usage(7, 2)), (2, usage(40, 4))]));
         let used = after.since(&before).expect("the same processes");
         assert_eq!(
             (used.cpu_ns, used.switches_voluntary, used.switches_involuntary),

@@ -1,7 +1,6 @@
 //! The lines that Go's `testing` package prints: `BenchmarkFib-8    1000    1234 ns/op`.
 
 use super::{BenchSamples, Flag, join_name, option};
-use cli::sort::sort_by_key;
 
 /// Flags of a short run. The names with `test.` are accepted by test binaries and by `go test`.
 pub const FLAGS: &[Flag] = &[
@@ -30,7 +29,7 @@ pub fn parse(text: &str) -> Result<Vec<BenchSamples>, String> {
             samples.push((PackageBench { package, name }, ns));
         }
     }
-    sort_by_key(&mut samples, |(bench, _)| *bench);
+    samples.sort_by_key(|(bench, _)| *bench);
     let mut benches = Vec::new();
     for samples in samples.chunk_by(|a, b| a.0 == b.0) {
         let PackageBench { package, name } = samples[0].0;

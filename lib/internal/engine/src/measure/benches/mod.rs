@@ -14,7 +14,6 @@ use std::path::Path;
 use std::str::FromStr;
 
 use crate::machine::os;
-use cli::sort::sort_by;
 
 /// Maximum size of an output. A suite of thousands of benchmarks writes less than a megabyte.
 const MAX_OUTPUT_BYTES: u64 = 64 << 20;
@@ -281,7 +280,7 @@ fn summarize(samples: Vec<BenchSamples>) -> Result<Vec<BenchResult>, String> {
         let ns = lower_quartile(&ns).ok_or_else(|| format!("the times of {name:?} are invalid"))?;
         results.push(BenchResult { name, ns: ns.max(MIN_ITERATION_NS) });
     }
-    sort_by(&mut results, |a, b| a.name.cmp(&b.name));
+    results.sort_by(|a, b| a.name.cmp(&b.name));
     match results.windows(2).find(|pair| pair[0].name == pair[1].name) {
         Some(pair) => Err(format!("it ran two benchmarks with the name {:?}", pair[0].name)),
         None => Ok(results),
@@ -294,7 +293,7 @@ fn summarize(samples: Vec<BenchSamples>) -> Result<Vec<BenchResult>, String> {
 /// is undisturbed.
 fn lower_quartile(ns: &[f64]) -> Option<f64> {
     let mut sorted = ns.to_vec();
-    sort_by(&mut sorted, f64::total_cmp);
+    sorted.sort_by(f64::total_cmp);
     let is_valid = sorted.iter().all(|ns| ns.is_finite() && *ns >= 0.0);
     sorted.get(ns.len().saturating_sub(1) / 4).copied().filter(|_| is_valid)
 }

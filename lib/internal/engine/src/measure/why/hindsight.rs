@@ -4,9 +4,8 @@
 //! until ticks were late. Then the rings still contain the time before them, from which the lateness
 //! is explained as in a profiled round.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
-
-use litemap::LiteMap;
 
 use crate::machine::os::{self, NotAvailable, SwitchHistory};
 use crate::measure::why::hindsight::loop_explainer::{LoopExplainer, RecordedSwitches};
@@ -36,7 +35,7 @@ pub struct Hindsight {
     length: Duration,
     has_all_cpus: bool,
     /// Rings by the number of their CPU or, without those of all CPUs, of their thread.
-    rings: LiteMap<u32, SwitchHistory>,
+    rings: BTreeMap<u32, SwitchHistory>,
     cost: RingCost,
     /// CPU time that rings had cost when they were closed.
     closed_ns: u64,
@@ -80,7 +79,7 @@ impl Hindsight {
     pub fn for_own_threads(length: Duration) -> Result<Self, NotAvailable> {
         let ring = SwitchHistory::for_thread(os::thread_id(), thread_ring_bytes(length))?;
         let cost = RingCost::measure(usable_cpu(), &ring);
-        Ok(Self { length, has_all_cpus: false, rings: LiteMap::new(), cost, closed_ns: 0 })
+        Ok(Self { length, has_all_cpus: false, rings: BTreeMap::new(), cost, closed_ns: 0 })
     }
 
     /// Records only the threads of this process from now on. Returns whether this costs less.
@@ -165,7 +164,7 @@ impl Hindsight {
 fn open_cpu_rings(
     cpus: &[usize],
     length: Duration,
-) -> Result<LiteMap<u32, SwitchHistory>, NotAvailable> {
+) -> Result<BTreeMap<u32, SwitchHistory>, NotAvailable> {
     let mut bytes = cpu_ring_bytes(length, cpus.len());
     loop {
         match open_sized_rings(cpus, bytes) {
@@ -179,8 +178,8 @@ fn open_cpu_rings(
 fn open_sized_rings(
     cpus: &[usize],
     bytes: usize,
-) -> Result<LiteMap<u32, SwitchHistory>, NotAvailable> {
-    let mut rings = LiteMap::new();
+) -> Result<BTreeMap<u32, SwitchHistory>, NotAvailable> {
+    let mut rings = BTreeMap::new();
     for (number, &cpu) in (0..).zip(cpus) {
         rings.insert(number, SwitchHistory::for_cpu(cpu, bytes)?);
     }

@@ -1,15 +1,13 @@
 //! The threads that ran on each CPU, their switches and their names.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, PoisonError};
 
 use files::why::{self, Occupant, QueueWait, Standstill, Switch};
-use litemap::LiteMap;
 
 use crate::machine::os::{self, DrainedSwitches, NotAvailable, SwitchRecord, SwitchRing};
 use crate::measure::why::drained_records::DrainedRecords;
 use crate::measure::why::kernel_clock::KernelClock;
-use cli::sort::sort_by_key;
 
 /// The threads to which each CPU was given, in order of time.
 pub type Occupants = files::why::CpuOccupants;
@@ -18,7 +16,7 @@ pub type Occupants = files::why::CpuOccupants;
 pub type CpuRings = Result<Mutex<Vec<SwitchRing>>, NotAvailable>;
 
 /// The switches of threads by their numbers, in order of time.
-pub type ThreadSwitches = LiteMap<u32, Vec<Switch>>;
+pub type ThreadSwitches = BTreeMap<u32, Vec<Switch>>;
 
 /// The switches of all CPUs.
 #[derive(Debug, Default)]
@@ -63,7 +61,7 @@ pub fn group_by_thread<'a>(
     }
     // A thread may have run on several CPUs, each of which has a ring.
     for (_, switches) in &mut by_thread {
-        sort_by_key(switches, |switch| switch.at_ns);
+        switches.sort_by_key(|switch| switch.at_ns);
     }
     by_thread
 }
@@ -93,12 +91,12 @@ pub fn mark_occupied(
 
 /// Names of threads, which are looked up once; `None` for a thread that has ended.
 #[derive(Debug, Default)]
-pub struct ThreadNames(LiteMap<u32, Option<String>>);
+pub struct ThreadNames(BTreeMap<u32, Option<String>>);
 
 impl ThreadNames {
     /// Creates the map with some known names.
     pub fn new(names: impl IntoIterator<Item = (u32, String)>) -> Self {
-        let mut known = LiteMap::new();
+        let mut known = BTreeMap::new();
         for (thread, name) in names {
             known.insert(thread, Some(name));
         }
@@ -120,7 +118,7 @@ impl ThreadNames {
         queued: &[QueueWait],
         occupants: Option<&Occupants>,
     ) -> Vec<(String, u64)> {
-        let mut times: LiteMap<String, u64> = LiteMap::new();
+        let mut times: BTreeMap<String, u64> = BTreeMap::new();
         for stretch in queued {
             let Some(switches) = occupants.and_then(|cpus| cpus.get(&stretch.cpu)) else {
                 continue;
@@ -129,7 +127,7 @@ impl ThreadNames {
                 *times.entry(self.get(thread)).or_default() += ns;
             }
         }
-        times.into_tuple_vec()
+        times.into_iter().collect()
     }
 }
 

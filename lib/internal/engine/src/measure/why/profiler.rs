@@ -14,7 +14,6 @@ use crate::measure::why::occupants::CpuRings;
 use crate::measure::why::wakeup_chains::WakeupChains;
 use crate::measure::why::witness::Witnesses;
 use crate::subject::ticker::WaitKind;
-use cli::sort::sort_by_key;
 
 /// Number of cycles per tick for which memory is reserved. A task of a load may wake the thread
 /// between ticks.
@@ -184,7 +183,7 @@ impl RoundProfiler {
     pub(super) fn take_logs(&self) -> Vec<ThreadLog> {
         let mut logs = self.0.logs.lock().unwrap_or_else(PoisonError::into_inner);
         let mut logs = std::mem::take(&mut *logs);
-        sort_by_key(&mut logs, |log| log.thread);
+        logs.sort_by_key(|log| log.thread);
         logs
     }
 

@@ -1,14 +1,13 @@
 //! Records of the kernel about expired timers and the threads that they woke.
 
+use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 use files::why::Wakeup;
-use litemap::LiteMap;
 
 use crate::machine::os::{self, NotAvailable, TraceEvent, TraceEventKind, TraceScope, Tracer};
 use crate::measure::why::drained_records::DrainedRecords;
 use crate::measure::why::kernel_clock::KernelClock;
-use cli::sort::sort_by_key;
 
 /// Recorder of the timers and wake-ups of all CPUs, if it is available.
 #[derive(Debug)]
@@ -82,12 +81,12 @@ fn to_round_time(wakeup: Wakeup, clock: &KernelClock) -> Wakeup {
 }
 
 /// Groups the wake-ups by thread, with times of the kernel's clock.
-fn wakeups_by_thread(mut events: Vec<TraceEvent>) -> LiteMap<u32, Vec<Wakeup>> {
+fn wakeups_by_thread(mut events: Vec<TraceEvent>) -> BTreeMap<u32, Vec<Wakeup>> {
     // The events of each CPU are in order, and the CPUs follow one another.
-    sort_by_key(&mut events, |event| event.at_ns);
-    let mut wakeups: LiteMap<u32, Vec<Wakeup>> = LiteMap::new();
+    events.sort_by_key(|event| event.at_ns);
+    let mut wakeups: BTreeMap<u32, Vec<Wakeup>> = BTreeMap::new();
     // For each CPU, the start of the timer function that runs on it.
-    let mut running: LiteMap<u32, i64> = LiteMap::new();
+    let mut running: BTreeMap<u32, i64> = BTreeMap::new();
     for event in events {
         match event.kind {
             TraceEventKind::Expire { .. } => {
@@ -140,7 +139,7 @@ mod tests {
         let expected =
             [(7, vec![by(Some(100), 120), by(None, 400)]), (8, vec![by(Some(100), 130)])];
         assert_eq!(lost_records(&events), 0);
-        assert_eq!(wakeups_by_thread(events), LiteMap::from_iter(expected));
+        assert_eq!(wakeups_by_thread(events), BTreeMap::from_iter(expected));
         let lost = |records| at(110, 1, TraceEventKind::Lost { records, until_ns: 120 });
         assert_eq!(lost_records(&[first, lost(3), lost(0)]), 4);
     }

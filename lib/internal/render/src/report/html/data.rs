@@ -1,10 +1,11 @@
 //! Encodes the data of the page compactly: two characters per tick, and the exact value of every
 //! tick of the tail.
 
+use std::collections::BTreeMap;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use files::report::{Report, Round, Subject};
-use litemap::LiteMap;
 use serde_json::{Value, json};
 
 use crate::picture::nines;
@@ -188,12 +189,12 @@ const BINS_PER_DECADE: f64 = 16.0;
 
 /// Counts the values in each bin, by the index of the bin from 1 ns on.
 fn count_bins(values: &Lateness) -> Vec<(i32, u64)> {
-    let mut bins = LiteMap::new();
+    let mut bins = BTreeMap::new();
     for (value, count) in values.counts() {
         let bin = (value.max(1) as f64).log10() * BINS_PER_DECADE;
         *bins.entry(bin.floor() as i32).or_insert(0) += count;
     }
-    bins.into_tuple_vec()
+    bins.into_iter().collect()
 }
 
 /// Removes the inner points of level parts of a curve, and rounds positions to a precision finer

@@ -8,7 +8,6 @@ mod data;
 mod table;
 mod why;
 
-use cli::sort::sort_by_key;
 use cli::time::format_unsigned_time;
 use cli::units::format_exact_ns;
 use cli::words::{capitalize, pluralize, prefix_or_empty};
@@ -66,7 +65,7 @@ fn page_title(reports: &[Report]) -> String {
 
 fn report_title(report: &Report) -> String {
     let mut periods: Vec<u64> = report.subjects.iter().map(|s| s.period_ns).collect();
-    sort_by_key(&mut periods, |ns| *ns);
+    periods.sort_by_key(|ns| *ns);
     periods.dedup();
     let periods: Vec<String> =
         periods.into_iter().filter(|ns| *ns > 0).map(format_exact_ns).collect();

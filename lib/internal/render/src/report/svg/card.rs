@@ -1,7 +1,6 @@
 //! The picture made for sharing: the answer, the most important subjects with bars of their
 //! lateness, the machine, and the shortest command. Its text is readable at a third of its size.
 
-use cli::sort::sort_by_key;
 use cli::time::format_time;
 use cli::words::or_dash;
 use cli::wrap::wrap;
@@ -71,7 +70,7 @@ fn rows<'a>(
     let ranked: Vec<usize> = summary::sentences(ranking).iter().map(|(index, _)| *index).collect();
     let mut kept = by_importance(ranking, measured);
     kept.truncate(max_rows);
-    sort_by_key(&mut kept, |drawable| ranked.iter().position(|index| *index == drawable.index));
+    kept.sort_by_key(|drawable| ranked.iter().position(|index| *index == drawable.index));
     kept
 }
 

@@ -8,11 +8,11 @@ mod percentiles;
 mod timeline;
 mod tradeoff;
 
-use cli::sort::sort_by_key;
+use std::collections::BTreeMap;
+
 use cli::units::format_exact_ns;
 use cli::wrap::wrap;
 use files::report::{Report, Subject};
-use litemap::LiteMap;
 use plotters::prelude::*;
 
 use crate::picture::canvas::{
@@ -192,11 +192,11 @@ fn by_importance<'a>(ranking: &Ranking<'_>, measured: &'a [Drawable<'a>]) -> Vec
     let report = ranking.report();
     let ranks: Vec<usize> = summary::sentences(ranking).iter().map(|(index, _)| *index).collect();
     let mut sorted: Vec<&Drawable<'_>> = measured.iter().collect();
-    sort_by_key(&mut sorted, |drawable| ranks.iter().position(|index| *index == drawable.index));
+    sorted.sort_by_key(|drawable| ranks.iter().position(|index| *index == drawable.index));
     let ringed = ranking.points().iter().filter(|point| point.front);
     let ringed: Vec<usize> = ringed.map(|point| point.subject).collect();
     let best_of_tokio = sorted.iter().find(|d| is_tokio(d.subject)).map(|d| d.index);
-    sort_by_key(&mut sorted, |drawable| {
+    sorted.sort_by_key(|drawable| {
         let Drawable { index, subject, .. } = drawable;
         let is_first = summary::is_program(report, subject) || best_of_tokio == Some(*index);
         let is_ringed = ringed.contains(index);
@@ -278,7 +278,7 @@ impl Series for SignedPoint<'_> {
 /// Groups items by chart. A subject has the same sign at all periods, so that with several periods
 /// each has a separate chart.
 fn group_by_period<T: Series>(items: &[T]) -> Vec<Vec<&T>> {
-    let mut groups: LiteMap<u64, Vec<&T>> = LiteMap::new();
+    let mut groups: BTreeMap<u64, Vec<&T>> = BTreeMap::new();
     for item in items {
         groups.entry(item.period_ns()).or_default().push(item);
     }

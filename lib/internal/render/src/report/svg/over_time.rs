@@ -3,7 +3,6 @@
 
 use std::ops::Range;
 
-use cli::sort::sort_by_key;
 use cli::time::{format_time, format_unsigned_time};
 use cli::units::format_exact_ns;
 use files::fitness::MIN_GAP_NS;
@@ -430,9 +429,9 @@ fn select_subjects<'a>(
             kept.push(drawable.index);
         }
     }
-    sort_by_key(&mut chosen, |drawable| !kept.contains(&drawable.index));
+    chosen.sort_by_key(|drawable| !kept.contains(&drawable.index));
     chosen.truncate(MAX_SERIES);
-    sort_by_key(&mut chosen, |drawable| drawable.index);
+    chosen.sort_by_key(|drawable| drawable.index);
     chosen
 }
 

@@ -2,7 +2,6 @@
 
 use std::ops::Range;
 
-use cli::sort::sort_by_key;
 use cli::time::format_time;
 use plotters::prelude::*;
 
@@ -272,7 +271,7 @@ fn sparse_label(position: &f64) -> String {
 fn draw_curves(area: &Area<'_>, chart: &mut Chart<'_, '_>, curves: &[&Curve<'_>]) -> DrawResult {
     // Dashed lines are drawn over solid ones, so that both are visible if they coincide.
     let mut by_dash: Vec<&Curve<'_>> = curves.to_vec();
-    sort_by_key(&mut by_dash, |curve| curve.sign().dash != Dash::Solid);
+    by_dash.sort_by_key(|curve| curve.sign().dash != Dash::Solid);
     for curve in by_dash {
         let sign = curve.sign();
         draw_curve(chart, sign, curve.logarithmic_points())?;

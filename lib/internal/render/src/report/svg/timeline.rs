@@ -2,7 +2,6 @@
 
 use std::ops::Range;
 
-use cli::sort::sort_by;
 use files::report::{Round, Subject};
 
 use crate::report::stalls::{self, Stall};
@@ -28,7 +27,7 @@ impl Timeline {
         for rounds in rounds_by_index(subject) {
             timeline.add_rounds(subject.period_ns, rounds, 0.0);
         }
-        sort_by(&mut timeline.points, |a, b| a.0.total_cmp(&b.0));
+        timeline.points.sort_by(|a, b| a.0.total_cmp(&b.0));
         timeline.stalls = stalls.map(|stall| seconds(stall, 0.0)).collect();
         timeline
     }
@@ -66,7 +65,7 @@ impl Timeline {
                 ticks.push((deadline_ns as f64 / 1e9 + shift, late));
             }
         }
-        sort_by(&mut ticks, |a, b| a.0.total_cmp(&b.0));
+        ticks.sort_by(|a, b| a.0.total_cmp(&b.0));
         let (Some(&(first, _)), Some(&(last, _))) = (ticks.first(), ticks.last()) else { return };
         let end = last + period_ns as f64 / 1e9;
         if rounds.iter().any(stalls::has_counted_stall) {

@@ -1,10 +1,9 @@
 //! Lateness and CPU time per tick of all subjects with their confidence intervals, and the subjects
 //! on the Pareto front.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
-use cli::sort::sort_by;
-use litemap::LiteMap;
 use plotters::element::DashedPathElement;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
@@ -235,7 +234,7 @@ fn padded_range(values: &[f64]) -> Range<f64> {
 
 /// Returns the subjects on the front of each group of competitors, the cheapest first.
 fn fronts<'a>(points: &[&'a Point]) -> Vec<Vec<&'a Point>> {
-    let mut fronts: LiteMap<usize, Vec<&'a Point>> = LiteMap::new();
+    let mut fronts: BTreeMap<usize, Vec<&'a Point>> = BTreeMap::new();
     for &point in points {
         if let Some(group) = point.group.filter(|_| point.front) {
             fronts.entry(group).or_default().push(point);
@@ -243,7 +242,7 @@ fn fronts<'a>(points: &[&'a Point]) -> Vec<Vec<&'a Point>> {
     }
     let mut fronts: Vec<_> = fronts.into_iter().map(|(_, front)| front).collect();
     for front in &mut fronts {
-        sort_by(front, |a, b| a.cpu_ns.total_cmp(&b.cpu_ns));
+        front.sort_by(|a, b| a.cpu_ns.total_cmp(&b.cpu_ns));
     }
     fronts
 }

@@ -14,7 +14,6 @@ use crate::measure::why::occupants::{
 };
 use crate::measure::why::round_diagnosis::MAX_PATH_NS;
 use crate::measure::why::tick_attribution::{IndexedTick, RoundEvidence};
-use cli::sort::sort_by_key;
 use cli::units::ns_after;
 
 /// Error of the calendar time at which a tick of another process came.
@@ -74,7 +73,7 @@ impl RecordedSwitches {
             add_occupants(&mut occupants, &records.switches, clock);
             names.extend(records.names);
         }
-        sort_by_key(&mut names, |named| named.at_ns);
+        names.sort_by_key(|named| named.at_ns);
         let names = ThreadNames::new(names.into_iter().map(|named| (named.thread, named.name)));
         let occupants = has_all_cpus.then_some(occupants);
         Self { by_thread, occupants, names, complete_from_ns }
