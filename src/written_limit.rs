@@ -71,7 +71,7 @@ impl<'a> WrittenLimit<'a> {
         let (value, expected, example) = match quantity {
             Quantity::Time => {
                 let time = units::parse_duration(self.value).map(|time| time.as_nanos() as f64);
-                return time.map_err(|why| self.invalid(&why));
+                return time.map_err(|why| self.invalid(&why.to_string()));
             }
             Quantity::PartOfTicks => (number("%"), "a part of the ticks", "0.1%"),
             Quantity::PartOfCore => (number("%"), "a part of one core", "0.1%"),
@@ -115,7 +115,7 @@ impl<'a> WrittenLimit<'a> {
 }
 
 /// Parses the longest stall that a limit on a rate must account for.
-pub fn parse_stall(text: &str) -> Result<Duration, String> {
+pub fn parse_stall(text: &str) -> Result<Duration, units::UnitError> {
     units::parse_duration_within("a stall", text, Duration::from_nanos(1)..=units::MAX_PERIOD)
 }
 

@@ -176,7 +176,7 @@ fn parse_whole(text: &str) -> Result<u64, String> {
 }
 
 /// Parses the time that a case runs in a round.
-pub fn parse_round_time(text: &str) -> Result<Duration, String> {
+pub fn parse_round_time(text: &str) -> Result<Duration, units::UnitError> {
     units::parse_duration_within(
         "a round time",
         text,

@@ -25,15 +25,15 @@ pub fn body(bytes: &[u8], costs: &StepCosts) -> exit::Result<()> {
         let results = costs.measure("parse", || {
             [
                 duration(line),
-                units::parse_count(line).map(drop),
+                check(units::parse_count(line)),
                 round_trip::<Load>(line),
                 round_trip::<Runtime>(line),
                 round_trip::<Sched>(line),
-                line.parse::<Subjects>().map(drop),
-                MetricSpec::parse(line).map(drop),
-                Program::parse(line).map(drop),
-                args::parse_limit(line).map(drop),
-                args::parse_tolerance(line).map(drop),
+                check(line.parse::<Subjects>()),
+                check(MetricSpec::parse(line)),
+                check(Program::parse(line)),
+                check(args::parse_limit(line)),
+                check(args::parse_tolerance(line)),
             ]
         });
         for result in results {
@@ -44,17 +44,23 @@ pub fn body(bytes: &[u8], costs: &StepCosts) -> exit::Result<()> {
     if accepted { Ok(()) } else { Err(Error::usage(reasons)) }
 }
 
+/// Returns the reason for which a line is not an argument.
+fn check<T, E: Display>(result: Result<T, E>) -> Result<(), String> {
+    result.map(drop).map_err(|e| e.to_string())
+}
+
 /// Checks that a parsed value survives formatting and parsing.
-fn round_trip<T: FromStr<Err = String> + Display + PartialEq + Debug>(
-    line: &str,
-) -> Result<(), String> {
-    let read: T = line.parse()?;
+fn round_trip<T>(line: &str) -> Result<(), String>
+where
+    T: FromStr<Err: Display + PartialEq + Debug> + Display + PartialEq + Debug,
+{
+    let read: T = line.parse().map_err(|e: T::Err| e.to_string())?;
     assert_eq!(read.to_string().parse(), Ok(read), "{line:?}");
     Ok(())
 }
 
 fn duration(line: &str) -> Result<(), String> {
-    let read = units::parse_duration(line)?;
+    let read = units::parse_duration(line).map_err(|e| e.to_string())?;
     let number = line.trim().trim_end_matches(|c: char| !c.is_ascii_digit() && c != '.').trim_end();
     assert!(number.chars().all(|c| c.is_ascii_digit() || c == '.'), "{line:?}");
     assert_eq!(units::parse_duration(&units::format_exact_duration(read)), Ok(read), "{line:?}");

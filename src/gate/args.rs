@@ -297,11 +297,11 @@ pub struct BaselineAddArgs {
     pub judged: JudgedArgs,
 }
 
-fn parse_pairs(text: &str) -> Result<u64, String> {
+fn parse_pairs(text: &str) -> Result<u64, units::UnitError> {
     units::parse_number_within(text, 24..=MAX_PAIRS)
 }
 
-fn parse_warmup_runs(text: &str) -> Result<u64, String> {
+fn parse_warmup_runs(text: &str) -> Result<u64, units::UnitError> {
     units::parse_number_within(text, 1..=1000)
 }
 

@@ -97,11 +97,11 @@ pub struct MonitorArgs {
     pub quiet: bool,
 }
 
-fn parse_flight_length(text: &str) -> Result<Duration, String> {
+fn parse_flight_length(text: &str) -> Result<Duration, units::UnitError> {
     units::parse_duration_within("a flight record", text, MIN_FLIGHT..=MAX_FLIGHT)
 }
 
-fn parse_interval(text: &str) -> Result<Duration, String> {
+fn parse_interval(text: &str) -> Result<Duration, units::UnitError> {
     units::parse_duration_within("an interval", text, MIN_INTERVAL..=MAX_INTERVAL)
 }
 
@@ -165,6 +165,6 @@ mod tests {
 
     #[test]
     fn short_intervals_are_rejected() {
-        assert!(parse_interval("999ms").unwrap_err().contains("outside 1s to"));
+        assert!(parse_interval("999ms").unwrap_err().to_string().contains("outside 1s to"));
     }
 }

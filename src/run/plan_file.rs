@@ -322,31 +322,31 @@ impl<T> Default for OneOrMany<T> {
 }
 
 impl FromStr for PeriodText {
-    type Err = String;
+    type Err = units::UnitError;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
         units::parse_period(text).map(Self)
     }
 }
 
 impl FromStr for AnyDuration {
-    type Err = String;
+    type Err = units::UnitError;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
         units::parse_duration(text).map(Self)
     }
 }
 
-impl<'de, T: FromStr<Err = String>> Deserialize<'de> for Text<T> {
+impl<'de, T: FromStr<Err: fmt::Display>> Deserialize<'de> for Text<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         String::deserialize(deserializer)?.parse().map(Self).map_err(D::Error::custom)
     }
 }
 
-impl<'de, T: FromStr<Err = String>> Deserialize<'de> for OneOrMany<T> {
+impl<'de, T: FromStr<Err: fmt::Display>> Deserialize<'de> for OneOrMany<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct OneOrManyVisitor<T>(PhantomData<T>);
-        impl<'de, T: FromStr<Err = String>> Visitor<'de> for OneOrManyVisitor<T> {
+        impl<'de, T: FromStr<Err: fmt::Display>> Visitor<'de> for OneOrManyVisitor<T> {
             type Value = OneOrMany<T>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

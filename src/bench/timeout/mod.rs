@@ -96,7 +96,7 @@ pub struct BenchTimeoutArgs {
     output: OutputArgs,
 }
 
-fn parse_length(text: &str) -> Result<Duration, String> {
+fn parse_length(text: &str) -> Result<Duration, units::UnitError> {
     units::parse_duration_within("a timeout", text, LENGTHS)
 }
 

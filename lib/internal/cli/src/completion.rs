@@ -14,17 +14,18 @@ pub struct ExampleParser<F> {
 }
 
 /// Returns a parser of values with these examples for completion.
-pub fn with_examples<F, T>(parse: F, examples: fn() -> Vec<PossibleValue>) -> ExampleParser<F>
+pub fn with_examples<F, T, E>(parse: F, examples: fn() -> Vec<PossibleValue>) -> ExampleParser<F>
 where
-    F: Fn(&str) -> Result<T, String>,
+    F: Fn(&str) -> Result<T, E>,
 {
     ExampleParser { parse, examples }
 }
 
-impl<F, T> TypedValueParser for ExampleParser<F>
+impl<F, T, E> TypedValueParser for ExampleParser<F>
 where
-    F: Fn(&str) -> Result<T, String> + Clone + Send + Sync + 'static,
+    F: Fn(&str) -> Result<T, E> + Clone + Send + Sync + 'static,
     T: Clone + Send + Sync + 'static,
+    E: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     type Value = T;
 

@@ -1,5 +1,6 @@
 //! Durations and counts: parsing, exact formatting, nanoseconds.
 
+use std::fmt;
 use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
 
@@ -19,38 +20,147 @@ const UNITS: [(&str, u128); 8] = [
     ("h", 3_600_000_000_000),
 ];
 
+/// Reason why a text is not the duration or number that was expected.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum UnitError {
+    NegativeDuration {
+        text: String,
+    },
+    MissingUnit {
+        text: String,
+    },
+    UnknownUnit {
+        unit: String,
+    },
+    InvalidDuration {
+        text: String,
+    },
+    FractionOfNanosecond {
+        text: String,
+    },
+    TooLong {
+        text: String,
+    },
+    ZeroPeriod {
+        text: String,
+    },
+    /// `quantity` names the duration, such as "a period".
+    DurationOutside {
+        quantity: &'static str,
+        text: String,
+        range: RangeInclusive<Duration>,
+    },
+    ZeroCount,
+    InvalidCount {
+        text: String,
+    },
+    InvalidNumber {
+        text: String,
+    },
+    InvalidNumberWithin {
+        text: String,
+        range: RangeInclusive<u64>,
+    },
+    NumberOutside {
+        text: String,
+        range: RangeInclusive<u64>,
+    },
+    InvalidIndex {
+        text: String,
+    },
+}
+
+impl std::error::Error for UnitError {}
+
+impl fmt::Display for UnitError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NegativeDuration { text } => {
+                write!(f, "{text:?} is negative; give a positive duration such as 500us")
+            }
+            Self::MissingUnit { text } => {
+                // A zero or a point would make an example that is rejected.
+                let has_digit = text.contains(|c: char| ('1'..='9').contains(&c));
+                let number = if has_digit { text } else { "500" };
+                write!(f, "{text:?} has no unit; write for example {number}us or {number}ms")
+            }
+            Self::UnknownUnit { unit } => {
+                write!(f, "{unit:?} is not a unit of time; use ns, us, ms, s, m or h")
+            }
+            Self::InvalidDuration { text } => write!(
+                f,
+                "{text:?} is not a duration; write a number and a unit, such as 500us or 2.5ms"
+            ),
+            Self::FractionOfNanosecond { text } => {
+                write!(f, "{text:?} has a fraction of a nanosecond; round it")
+            }
+            Self::TooLong { text } => write!(f, "{text:?} is too long"),
+            Self::ZeroPeriod { text } => write!(f, "invalid period {text}: expected 1us to 1h"),
+            Self::DurationOutside { quantity, text, range } => {
+                let [min, max] = [*range.start(), *range.end()].map(format_bound);
+                write!(f, "{quantity} of {text} is outside {min} to {max}")
+            }
+            Self::ZeroCount => f.write_str("invalid count 0: expected at least 1"),
+            Self::InvalidCount { text } => {
+                write!(f, "{text:?} is not a whole number of at least 1, such as 10000 or 10k")
+            }
+            Self::InvalidNumber { text } => {
+                write!(f, "{text:?} is not a whole number, such as 0 or 20")
+            }
+            Self::InvalidNumberWithin { text, range } => {
+                let (min, max) = (range.start(), range.end());
+                write!(f, "{text:?} is not a whole number; give one from {min} to {max}")
+            }
+            Self::NumberOutside { text, range } => {
+                write!(f, "{text} is outside {} to {}", range.start(), range.end())
+            }
+            Self::InvalidIndex { text } => {
+                write!(f, "{text:?} is not a number such as 0 or 3")
+            }
+        }
+    }
+}
+
+// For callers whose errors are still text.
+impl From<UnitError> for String {
+    fn from(error: UnitError) -> Self {
+        error.to_string()
+    }
+}
+
+/// Formats a bound of a range, the longest period as it is written.
+fn format_bound(bound: Duration) -> String {
+    if bound == MAX_PERIOD { "1h".to_owned() } else { format_exact_duration(bound) }
+}
+
 /// Parses a duration such as `500us`, `2.5ms` or `1m`.
 ///
 /// # Errors
 ///
 /// Returns an error if the text is not a number and a unit, or is not a whole number of
 /// nanoseconds.
-pub fn parse_duration(text: &str) -> Result<Duration, String> {
+pub fn parse_duration(text: &str) -> Result<Duration, UnitError> {
     let text = text.trim();
+    let owned = || text.to_owned();
     let (number, unit) = split_unit(text);
     if number.starts_with('-') {
-        return Err(format!("{text:?} is negative; give a positive duration such as 500us"));
+        return Err(UnitError::NegativeDuration { text: owned() });
     }
     if unit.is_empty() {
-        // A zero or a point would make an example that is rejected.
-        let number =
-            if number.contains(|c: char| ('1'..='9').contains(&c)) { number } else { "500" };
-        return Err(format!("{text:?} has no unit; write for example {number}us or {number}ms"));
+        return Err(UnitError::MissingUnit { text: owned() });
     }
     let Some((_, unit_ns)) = UNITS.iter().find(|(name, _)| *name == unit) else {
-        return Err(format!("{unit:?} is not a unit of time; use ns, us, ms, s, m or h"));
+        return Err(UnitError::UnknownUnit { unit: unit.to_owned() });
     };
     let Some(number) = Decimal::parse(number).and_then(|number| number.checked_mul(*unit_ns))
     else {
-        return Err(format!(
-            "{text:?} is not a duration; write a number and a unit, such as 500us or 2.5ms"
-        ));
+        return Err(UnitError::InvalidDuration { text: owned() });
     };
     if !number.digits.is_multiple_of(number.scale) {
-        return Err(format!("{text:?} has a fraction of a nanosecond; round it"));
+        return Err(UnitError::FractionOfNanosecond { text: owned() });
     }
     let ns = u64::try_from(number.digits / number.scale);
-    ns.map(Duration::from_nanos).map_err(|_| format!("{text:?} is too long"))
+    ns.map(Duration::from_nanos).map_err(|_| UnitError::TooLong { text: owned() })
 }
 
 /// Splits a duration into its number and its unit.
@@ -88,30 +198,26 @@ fn parse_digits(text: &str) -> Option<u128> {
     if text.is_empty() { Some(0) } else { text.parse().ok() }
 }
 
-/// Parses a duration within a range. `what` names it in the error message.
+/// Parses a duration within a range. `quantity` names it in the error message.
 pub fn parse_duration_within(
-    what: &str,
+    quantity: &'static str,
     text: &str,
     range: RangeInclusive<Duration>,
-) -> Result<Duration, String> {
+) -> Result<Duration, UnitError> {
     let duration = parse_duration(text)?;
-    if !range.contains(&duration) {
-        let [min, max] = [*range.start(), *range.end()].map(format_exact_duration);
-        return Err(format!("{what} of {text} is outside {min} to {max}"));
+    if range.contains(&duration) {
+        Ok(duration)
+    } else {
+        Err(UnitError::DurationOutside { quantity, text: text.to_owned(), range })
     }
-    Ok(duration)
 }
 
 /// Parses a period: a duration from 1 us to 1 h.
-pub fn parse_period(text: &str) -> Result<Duration, String> {
-    let period = parse_duration(text)?;
-    if period.is_zero() {
-        return Err(format!("invalid period {text}: expected 1us to 1h"));
+pub fn parse_period(text: &str) -> Result<Duration, UnitError> {
+    if parse_duration(text)?.is_zero() {
+        return Err(UnitError::ZeroPeriod { text: text.to_owned() });
     }
-    if !(MIN_PERIOD..=MAX_PERIOD).contains(&period) {
-        return Err(format!("a period of {text} is outside 1us to 1h"));
-    }
-    Ok(period)
+    parse_duration_within("a period", text, MIN_PERIOD..=MAX_PERIOD)
 }
 
 /// Parses a whole number such as `10k`, `1.5M` or `10_000`. `_` and `,` may group the digits.
@@ -131,34 +237,35 @@ fn parse_whole(text: &str) -> Option<u64> {
 }
 
 /// Parses a positive count such as `10k`.
-pub fn parse_count(text: &str) -> Result<u64, String> {
+pub fn parse_count(text: &str) -> Result<u64, UnitError> {
     match parse_whole(text) {
-        Some(0) => Err("invalid count 0: expected at least 1".to_owned()),
+        Some(0) => Err(UnitError::ZeroCount),
         Some(n) => Ok(n),
-        None => Err(format!("{text:?} is not a whole number of at least 1, such as 10000 or 10k")),
+        None => Err(UnitError::InvalidCount { text: text.to_owned() }),
     }
 }
 
 /// Parses a whole number within a range.
-pub fn parse_number_within(text: &str, range: RangeInclusive<u64>) -> Result<u64, String> {
-    let (min, max) = (range.start(), range.end());
-    let n = parse_whole(text)
-        .ok_or_else(|| format!("{text:?} is not a whole number; give one from {min} to {max}"))?;
-    if range.contains(&n) { Ok(n) } else { Err(format!("{text} is outside {min} to {max}")) }
+pub fn parse_number_within(text: &str, range: RangeInclusive<u64>) -> Result<u64, UnitError> {
+    match parse_whole(text) {
+        Some(n) if range.contains(&n) => Ok(n),
+        Some(_) => Err(UnitError::NumberOutside { text: text.to_owned(), range }),
+        None => Err(UnitError::InvalidNumberWithin { text: text.to_owned(), range }),
+    }
 }
 
 /// Parses a whole number, including zero.
-pub fn parse_number(text: &str) -> Result<u64, String> {
-    parse_whole(text).ok_or_else(|| format!("{text:?} is not a whole number, such as 0 or 20"))
+pub fn parse_number(text: &str) -> Result<u64, UnitError> {
+    parse_whole(text).ok_or_else(|| UnitError::InvalidNumber { text: text.to_owned() })
 }
 
 /// Parses an index, such as the number of a CPU.
-pub fn parse_index(text: &str) -> Result<usize, String> {
-    text.parse().map_err(|_| format!("{text:?} is not a number such as 0 or 3"))
+pub fn parse_index(text: &str) -> Result<usize, UnitError> {
+    text.parse().map_err(|_| UnitError::InvalidIndex { text: text.to_owned() })
 }
 
 /// Parses a seed. Its range is that of an integer in a plan file.
-pub fn parse_seed(text: &str) -> Result<u64, String> {
+pub fn parse_seed(text: &str) -> Result<u64, UnitError> {
     parse_number_within(text, 0..=i64::MAX as u64)
 }
 
@@ -240,7 +347,7 @@ mod tests {
     #[test]
     fn suggested_values_are_valid() {
         for text in ["0", "00", ".", "7", "2.5"] {
-            let error = parse_period(text).unwrap_err();
+            let error = parse_period(text).unwrap_err().to_string();
             let advised: Vec<&str> = error
                 .split(' ')
                 .filter(|word| word.ends_with("us") || word.ends_with("ms"))
@@ -255,14 +362,15 @@ mod tests {
             (Ok(0), Ok(1000), Ok(3))
         );
         assert_eq!((parse_number_within("24", 24..=30), parse_seed("0")), (Ok(24), Ok(0)));
-        assert_eq!(parse_number_within("23", 24..=30), Err("23 is outside 24 to 30".to_owned()));
+        let outside = parse_number_within("23", 24..=30).unwrap_err();
+        assert_eq!(outside.to_string(), "23 is outside 24 to 30");
         for refused in [
             parse_number("x"),
             parse_number_within("x", 1..=2),
             parse_seed("-1"),
             parse_index("-1").map(|n| n as u64),
         ] {
-            let error = refused.unwrap_err();
+            let error = refused.unwrap_err().to_string();
             assert!(error.contains(" number"), "{error}");
         }
     }
@@ -298,7 +406,7 @@ mod tests {
             ("99999999999999999999h", "too long"),
             ("6000000h", "too long"),
         ] {
-            let error = parse_duration(text).unwrap_err();
+            let error = parse_duration(text).unwrap_err().to_string();
             assert!(error.contains(says), "{text}: {error}");
         }
         for text in ["0us", "999ns", "61m", "0.9us"] {

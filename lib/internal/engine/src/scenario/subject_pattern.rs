@@ -67,7 +67,7 @@ pub fn subject_parser() -> impl TypedValueParser<Value = &'static SubjectInfo> {
 
 /// Returns a parser of a name that is usually that of a subject.
 pub fn subject_name_parser() -> impl TypedValueParser<Value = String> {
-    with_examples(|text: &str| Ok(text.to_owned()), subject_names)
+    with_examples(|text: &str| Ok::<_, String>(text.to_owned()), subject_names)
 }
 
 fn subject_names() -> Vec<PossibleValue> {
